@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+# Warnings, optimisation and ccache: one place for every target of ours.
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+# Linked by every target of ours. Foreign headers are SYSTEM, so warnings are about our code.
+add_library(sojourn_options INTERFACE)
+target_include_directories(sojourn_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+target_compile_options(sojourn_options INTERFACE -Wall -Wextra -Wno-unused-parameter)
+if(SOJOURN_WERROR)
+  target_compile_options(sojourn_options INTERFACE -Werror)
+endif()
