@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of tensors: aligned, counted buffers from a pool that recycles, and one mapped arena.
+#pragma once
+#include <cstddef>
+#include <memory>
+
+namespace sojourn::runtime {
+
+inline constexpr size_t kAlignment = 64;
+
+/// A block of 64-byte aligned memory. Shared by reference; whoever shares it does not write it.
+class Buffer {
+public:
+  Buffer(void *data, size_t size) : data_(data), size_(size) {}
+  Buffer(const Buffer &) = delete;
+  Buffer &operator=(const Buffer &) = delete;
+
+  void *data() { return data_; }
+  const void *data() const { return data_; }
+  size_t size() const { return size_; }
+
+private:
+  void *data_;
+  size_t size_;
+};
+
+/// Hands out buffers and takes them back when their last reference goes: a warm allocation costs a
+/// lock and a list operation, never malloc. Thread-safe. Buffers may outlive the pool.
+class BufferPool {
+public:
+  struct State;
+  BufferPool();
+  ~BufferPool();
+  /// Contents are undefined. A size of 0 gives a valid, empty buffer.
+  std::shared_ptr<Buffer> allocate(size_t size);
+  /// Blocks asked from the system so far (for tests).
+  size_t systemAllocations() const;
+  /// The pool that is used where none is given.
+  static BufferPool &global();
+
+private:
+  std::shared_ptr<State> state_;
+};
+
+/// One mapping, with huge pages where it is large, touched once when it is made.
+class Arena {
+public:
+  explicit Arena(size_t bytes);
+  ~Arena();
+  Arena(const Arena &) = delete;
+  Arena &operator=(const Arena &) = delete;
+  std::byte *data() const { return data_; }
+  size_t size() const { return size_; }
+
+private:
+  std::byte *data_ = nullptr;
+  size_t size_ = 0;
+};
+
+} // namespace sojourn::runtime

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The executor: a core-form module becomes a plan, a plan runs on host tensors. Torch-free header.
+#pragma once
+#include "runtime/Buffer.h"
+#include "runtime/Error.h"
+#include "runtime/Tensor.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallBitVector.h"
+#include "llvm/Support/Error.h"
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sojourn::runtime {
+
+/// A dense row-major tensor in host memory. The buffer may be larger than the tensor.
+struct HostTensor {
+  TensorType type;
+  std::shared_ptr<Buffer> buffer;
+};
+
+/// Rows of a dataset, as `read_rows` reads them. Calls for different runs may be concurrent.
+class RowSource {
+public:
+  virtual ~RowSource();
+  virtual int64_t rows() const = 0;
+  /// Writes indices.size() x columns.size() elements, row-major, converted to `element` as
+  /// `convert` does; an index outside [0, rows()) gives zeros.
+  virtual void readRows(llvm::ArrayRef<std::string> columns, llvm::ArrayRef<int64_t> indices, Element element,
+                        void *out) const = 0;
+};
+
+/// The numbers are those of Program.fbs.
+enum class ArgKind : uint8_t { state = 0, upload = 1, slot = 2, seed = 3, table = 4 };
+enum class ResultKind : uint8_t { commit = 0, keep = 1, publish = 2 };
+
+struct ArgSpec {
+  ArgKind kind = ArgKind::state;
+  TensorType type;                                      ///< of every kind but table
+  int64_t rows = 0;                                     ///< table: its row count
+  std::vector<std::pair<std::string, Element>> columns; ///< table: the columns it names
+};
+
+struct ResultSpec {
+  ResultKind kind = ResultKind::keep;
+  TensorType type;
+  uint32_t target = 0;             ///< commit: the state argument that gets this value
+  llvm::SmallBitVector dependsOn;  ///< per argument: is the value computed from it
+  std::string op, location;        ///< the defining op, for errors
+};
+
+/// One argument of a run: a tensor, or the rows of a table.
+struct Binding {
+  HostTensor tensor;
+  const RowSource *table = nullptr;
+};
+
+struct ExecutableOptions {
+  BufferPool *pool = nullptr; ///< where results come from; null = BufferPool::global()
+};
+
+/// A program planned for repeated runs.
+class Executable {
+public:
+  /// The module must be in core form and verified. Failures are ProgramError.
+  static llvm::Expected<std::unique_ptr<Executable>> create(mlir::ModuleOp coreModule, ExecutableOptions options = {});
+  ~Executable();
+
+  llvm::ArrayRef<ArgSpec> args() const;
+  llvm::ArrayRef<ResultSpec> results() const;
+  /// Memory held between runs for intermediate values.
+  size_t arenaBytes() const;
+  /// What all values of the program would take, had each its own memory.
+  size_t sumOfValueBytes() const;
+  /// Instructions of the plan; a chain of elementwise ops is one.
+  size_t instructionCount() const;
+  /// One line per instruction, for people.
+  std::string describePlan() const;
+
+  /// All or nothing: inputs are never written, results are new (or shared, unwritten) buffers.
+  /// Not reentrant: the caller locks. Never throws; failures are ProgramError.
+  llvm::Expected<std::vector<HostTensor>> run(llvm::ArrayRef<Binding> args);
+
+private:
+  struct Impl;
+  explicit Executable(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Converts `count` elements as the core op `convert` does. Complex elements are not converted.
+/// Row sources use it, so that a column means the same everywhere.
+void convertElements(Element from, const void *source, Element to, void *target, int64_t count);
+
+/// Names of the core ops that this runtime executes, sorted.
+std::vector<std::string> executableOps();
+
+} // namespace sojourn::runtime

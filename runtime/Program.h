@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program format: a core-form module to bytes and back. Torch-free; the schema is Program.fbs.
+#pragma once
+#include "runtime/Error.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace sojourn::runtime {
+
+/// Version of the envelope and of the generic op record. See runtime/README.md for the promise.
+inline constexpr uint32_t kFormatVersion = 1;
+/// Oldest format that decodeProgram reads.
+inline constexpr uint32_t kOldestFormatVersion = 1;
+
+/// BLAKE2b-256 of the program bytes.
+using ProgramHash = std::array<uint8_t, 32>;
+
+/// `program` is what runs and what is hashed; `debug` holds locations and hints, never hashed.
+struct EncodedProgram {
+  std::string program;
+  std::string debug;
+  ProgramHash hash;
+};
+
+ProgramHash hashProgram(llvm::StringRef bytes);
+
+/// Lower-case hexadecimal text of a hash.
+std::string toHex(const ProgramHash &hash);
+
+/// Encodes a verified core-form module. Equal modules give equal bytes, whatever their locations.
+llvm::Expected<EncodedProgram> encodeProgram(mlir::ModuleOp coreModule);
+
+/// Turns bytes of unknown origin into a verified core-form module. Trust is earned in order: size,
+/// FlatBuffers verifier, version, limits, own walk of every id, range, type and count, MLIR
+/// verifier, core-form verifier. `debug` may be empty. Failures are ProgramError.
+llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> decodeProgram(mlir::MLIRContext &context, llvm::StringRef program,
+                                                                llvm::StringRef debug);
+
+/// Arguments, results, bytes and a histogram of ops, for people.
+std::string describeProgram(mlir::ModuleOp module);
+
+/// "train.py:12:3 (called from train.py:30:5)", or "" where nothing is known.
+std::string describeLocation(mlir::Location location);
+
+} // namespace sojourn::runtime
