@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables: the documented row order, batches and columns, on the CPU and at an owner.
+
+The order is checked against a second, scalar Philox written here from its paper, and against the
+paper's known answers; batches against plain indexing with that order.
+"""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+import sojourn
+from sojourn import philox
+from sojourn.plain import plain
+
+
+def scalar_philox(counter, key):
+    """Philox4x32-10 on Python integers."""
+    c, k = list(counter), list(key)
+    for _ in range(10):
+        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(b >> 32) ^ c[1] ^ k[0], b & 0xFFFFFFFF, (a >> 32) ^ c[3] ^ k[1], a & 0xFFFFFFFF]
+        k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return c
+
+
+def scalar_order(rows, seed, epoch):
+    seed, epoch = seed % 2**64, epoch % 2**64
+    keys = []
+    for i in range(rows):
+        counter = (i % 2**32, i >> 32, epoch % 2**32, (epoch >> 32) ^ 0x534A524F)
+        word = scalar_philox(counter, (seed % 2**32, seed >> 32))
+        keys.append(word[0] | word[1] << 32)
+    return sorted(range(rows), key=keys.__getitem__)
+
+
+@pytest.fixture(scope="module")
+def data():
+    generator = np.random.default_rng(20)
+    rows = 101
+    return {
+        "age": generator.integers(0, 100, rows),
+        "weight": generator.normal(70, 12, rows),
+        "height": generator.normal(170, 9, rows).astype(np.float32),
+        "smoker": generator.random(rows) < 0.3,
+        "y": generator.integers(0, 3, rows).astype(np.int32),
+    }
+
+
+# How tables are made: each test below runs on each of them.
+def plain_table(data, **options):
+    return plain(data, name="people", **options)
+
+
+def remote_table(data, **options):
+    owner = sojourn.local()
+    owner.register("people", data, policy="open", **options)
+    return owner.dataset("people")
+
+
+def numpy_table(data, **options):
+    owner = sojourn.local(runtime="numpy")
+    owner.register("people", data, policy="open", **options)
+    return owner.dataset("people")
+
+
+@pytest.fixture(params=[plain_table, remote_table, numpy_table], ids=["plain", "owner", "owner-numpy"])
+def make(request):
+    return request.param
+
+
+def values(tensor):
+    return sojourn.publish(tensor)
+
+
+@pytest.mark.parametrize(
+    "counter, key, expected",
+    [
+        ((0,) * 4, (0,) * 2, "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+        ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+        (
+            (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+            (0xA4093822, 0x299F31D0),
+            "d16cfe09 94fdcceb 5001e420 24126ea1",
+        ),
+    ],
+)
+def test_philox_known_answers(counter, key, expected):
+    words = philox.philox4x32([np.array([word]) for word in counter], key)
+    assert " ".join(f"{int(word[0]):08x}" for word in words) == expected
+
+
+def test_order_is_the_documented_function():
+    for rows, seed, epoch in [(1, 0, 0), (7, 3, 1), (64, -5, 2), (129, 2**40 + 9, 2**33 + 1)]:
+        assert philox.permutation(rows, seed, epoch).tolist() == scalar_order(rows, seed, epoch)
+
+
+def test_sample_rows_is_minus_one_outside():
+    order = philox.permutation(5, 1, 0)
+    assert philox.sample_rows(5, 4, 1, 0, 3).tolist() == [*order[3:].tolist(), -1, -1]
+    assert philox.sample_rows(5, 3, 1, 0, -2).tolist() == [-1, -1, int(order[0])]
+    assert philox.sample_rows(5, 2, 1, 0, 99).tolist() == [-1, -1]
+
+
+def test_batch_indices_cover_every_row_once():
+    for rows, size in [(1, 1), (10, 3), (12, 4), (5, 9)]:
+        batches = sojourn.batch_indices(rows, size, seed=8, epoch=2)
+        assert [len(batch) for batch in batches] == [size] * (rows // size) + [rows % size] * (rows % size > 0)
+        assert sorted(torch.cat(batches).tolist()) == list(range(rows))
+        assert all(batch.dtype == torch.int64 for batch in batches)
+
+
+def test_facts_and_repr(make, data):
+    table = make(data, bounds={"age": (0, 120)})
+    assert (table.name, int(table.rows), len(table), table.policy) == ("people", 101, 101, "open")
+    assert [column.name for column in table.columns] == list(data)
+    assert [column.dtype for column in table.columns] == [
+        torch.int64,
+        torch.float64,
+        torch.float32,
+        torch.bool,
+        torch.int32,
+    ]
+    assert table.columns[0].bounds == (0, 120) and table.columns[1].bounds is None
+    text = repr(table)
+    assert text.splitlines()[0] == "people: 101 rows, 5 columns, policy open"
+    assert "[0, 120]" in text and "height" in text
+    assert all(f"{value:.6g}" not in text for value in data["weight"])
+    assert "<table>" in table._repr_html_()
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("drop_last", [True, False])
+def test_batches_follow_the_documented_order(make, data, shuffle, drop_last):
+    size = random.choice([1, 7, 32, 101, 200]) if not drop_last else random.choice([1, 7, 32])
+    seed = random.getrandbits(62)
+    print(f"size {size}, seed {seed}")
+    table = make(data)
+    features = ["weight", "smoker", "height"]
+    batches = table.batches(features, label="y", size=size, epochs=2, shuffle=shuffle, seed=seed, drop_last=drop_last)
+    expected = []
+    for epoch in range(2):
+        order = sojourn.batch_indices(101, size, seed, epoch, drop_last=drop_last)
+        if not shuffle:
+            order = [torch.arange(k * size, k * size + len(batch)) for k, batch in enumerate(order)]
+        expected += order
+    got = list(batches)
+    assert len(got) == len(batches) == len(expected)
+    for (x, y), rows in zip(values(got), expected):
+        rows = rows.numpy()
+        assert (x.dtype, y.dtype, y.shape) == (torch.float32, torch.int64, (len(rows),))
+        wanted = np.stack([data[name][rows].astype(np.float32) for name in features], axis=1)
+        assert np.array_equal(x.numpy(), wanted)
+        assert np.array_equal(y.numpy(), data["y"][rows])
+
+
+def test_split_has_every_row_once_and_nests(make, data):
+    table = make(data)
+    train, test = table.split(0.8, seed=4)
+    fit, valid = train.split(0.5, seed=4)
+    assert (len(train), len(test), len(fit), len(valid)) == (81, 20, 41, 40)
+    parts = values([part["weight"] for part in (fit, valid, test)])
+    assert np.array_equal(np.sort(torch.cat(parts).numpy()), np.sort(data["weight"]))
+    first, other = philox.split_indices(101, 0.8, 4)
+    assert np.array_equal(values(train["weight"]).numpy(), data["weight"][first.numpy()])
+    assert np.array_equal(parts[2].numpy(), data["weight"][other.numpy()])
+    x, y = values(next(iter(valid.batches(["age"], "y", size=9, seed=1))))
+    inner = philox.split_indices(81, 0.5, 4)[1][philox.permutation(40, 1, 0)[:9]]
+    assert np.array_equal(x[:, 0].numpy(), data["age"][first[inner].numpy()].astype(np.float32))
+    assert np.array_equal(y.numpy(), data["y"][first[inner].numpy()])
+    assert "split 0.8" in repr(train).splitlines()[0]
+
+
+def test_whole_columns(make, data):
+    table = make(data)
+    for name, array in data.items():
+        column = values(table[name])
+        assert np.array_equal(column.numpy(), array) and column.numpy().dtype == array.dtype
+    wide = values(table.rows(features=["age", "weight"], dtype=torch.float64))
+    assert np.array_equal(wide.numpy(), np.stack([data["age"], data["weight"]], 1))
+    assert values(table.rows()).shape == (101, 5)
+    assert "age" in table and "Age" not in table
+
+
+def test_bounds_clamp_and_labels_truncate(make):
+    table = make({"a": np.array([-3.0, 0.5, 99.0]), "b": np.array([-1.7, 1.7, 2.5])}, bounds={"a": (0, 10)})
+    assert values(table["a"]).tolist() == [0.0, 0.5, 10.0]
+    _, y = values(next(iter(table.batches(["a"], "b", size=3, shuffle=False))))
+    assert y.tolist() == [-1, 1, 2]
+
+
+def test_tqdm_sees_the_length(make, data):
+    batches = make(data).batches(["age"], "y", size=50, epochs=3)
+    assert (len(batches), batches.per_epoch) == (9, 3)
+    assert len(make(data).batches(["age"], size=50, drop_last=True)) == 2
+
+
+@pytest.mark.parametrize(
+    "use, text",
+    [
+        (lambda t: t["agee"], "no column 'agee'; did you mean 'age'"),
+        (lambda t: t.batches(["wight"], "y"), "did you mean 'weight'"),
+        (lambda t: t.batches(["age"], "label"), "no column 'label'"),
+        (lambda t: t.batches("age", "y"), r"write \['age'\]"),
+        (lambda t: t.batches([], "y"), "at least one column"),
+        (lambda t: t.batches(["age"], "y", size=0), "size must be an integer of at least 1"),
+        (lambda t: t.batches(["age"], "y", size=2.5), "size must be an integer"),
+        (lambda t: t.batches(["age"], "y", epochs=-1), "epochs must be"),
+        (lambda t: t.batches(["age"], "y", seed=0.5), "seed must be an integer"),
+        (lambda t: t.batches(["age"], "y", size=102, drop_last=True), "no batch of 102"),
+        (lambda t: t.split(1.0), "between 0 and 1"),
+        (lambda t: t.split(0.001), "one side empty"),
+        (lambda t: t.rows(features=["nothing"]), "no column 'nothing'"),
+    ],
+)
+def test_mistakes_are_told_at_the_call(make, data, use, text):
+    with pytest.raises(sojourn.Error, match=text):
+        use(make(data))
+
+
+def test_a_table_is_not_iterable(make, data):
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(make(data))
+
+
+def test_batches_make_no_round_trip(data):
+    table = remote_table(data)
+    before = sojourn.counters()["round_trips"]
+    with sojourn.step():
+        total = sum(x.sum() for x, _ in table.split(0.5)[0].batches(["age"], "y", size=20, epochs=2))
+        published = sojourn.publish(total)
+    assert sojourn.counters()["round_trips"] - before == 1
+    first = philox.split_indices(101, 0.5, 0)[0].numpy()
+    assert float(published.value) == 2 * data["age"][first].sum()
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "npz", "arrow"])
+def test_files(tmp_path, data, ending):
+    import pyarrow
+    import pyarrow.csv
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    path = tmp_path / f"people.{ending}"
+    table = pyarrow.table(data)
+    if ending == "csv":
+        pyarrow.csv.write_csv(table, path)
+    elif ending == "parquet":
+        pyarrow.parquet.write_table(table, path)
+    elif ending == "arrow":
+        pyarrow.feather.write_feather(table, path, compression="uncompressed")
+    else:
+        np.savez(path, **data)
+    local = plain(path)
+    assert local.name == "people" and len(local) == 101
+    owner = sojourn.local()
+    owner.register("people", str(path), policy="open")
+    remote = owner.dataset("people")
+    assert [(c.name, c.dtype) for c in local.columns] == [(c.name, c.dtype) for c in remote.columns]
+    for name in data:
+        assert torch.equal(local[name], values(remote[name]))
+        assert np.allclose(local[name].numpy(), data[name], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "source, text",
+    [
+        ({"a": np.array([1.0, np.nan])}, "column 'a' has a NaN or infinity in row 1"),
+        ({"a": np.array(["x"])}, "column 'a' has type"),
+        ({"a": np.zeros((2, 2))}, "one-dimensional"),
+        ({"a": np.zeros(2), "b": np.zeros(3)}, "one length"),
+        ({"a": np.zeros(0)}, "at least one row"),
+        ("nowhere.csv", "no file"),
+    ],
+)
+def test_plain_refuses(source, text):
+    with pytest.raises(sojourn.Error, match=text):
+        plain(source)
+
+
+def test_plain_fills():
+    table = plain({"a": np.array([1.0, np.nan, np.inf])}, fills={"a": -1.0})
+    assert table["a"].tolist() == [1.0, -1.0, -1.0]
+
+
+def test_conversion_to_integers_saturates():
+    table = plain({"a": np.array([1e300, -1e300, 2.9, -2.9])})
+    converted = table.rows(dtype=torch.int64)[:, 0].tolist()
+    assert converted == [2**63 - 1, -(2**63), 2, -2]
