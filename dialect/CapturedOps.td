@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops of captured and functional form: what the recorder saw, as it saw it.
+#ifndef SOJOURN_CAPTURED_OPS_TD
+#define SOJOURN_CAPTURED_OPS_TD
+
+include "dialect/Attrs.td"
+include "dialect/Types.td"
+
+def AtenValue : AnyTypeOf<[CoreTensor, Sojourn_Ref, Sojourn_Scalar, NoneType],
+                          "tensor, !sojourn.ref, !sojourn.scalar or none">;
+
+def AtenOp : SojournOp<"aten", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "one call of an ATen operator, with its schema";
+  let description = [{
+    `args` has one attribute per schema argument, in schema order, and `names` their names. `#sojourn.operand<k>` is
+    operand k; a list of tensors is an array of those, with `unit` for an undefined element; ints, bools, shape-defining
+    floats, int lists, bool lists, dtypes and strings are literals; `unit` is None. A float scalar is always an operand
+    (`!sojourn.scalar<f64>`), so that no value of it is part of the program. A random op has a pseudo argument `seed`
+    at the end.
+
+    Results are the fresh tensors only: an output that is a mutated argument or a view is not a result. An undefined
+    output has type `none`. `mutates` lists the operands that are written. In functional form operands and results are
+    tensors, `mutates` is empty, and the new value of each mutated operand is a result after the fresh ones.
+
+    Example:
+
+    ```mlir
+    %r = sojourn.aten "aten.add.Tensor"(%x, %y, %s)
+      {args = [#sojourn.operand<0>, #sojourn.operand<1>, #sojourn.operand<2>], names = ["self", "other", "alpha"]}
+      : (!sojourn.ref<4xf32>, !sojourn.ref<4xf32>, !sojourn.scalar<f64>) -> !sojourn.ref<4xf32>
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Variadic<AtenValue>:$inputs, ArrayAttr:$args, StrArrayAttr:$names,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$mutates);
+  let results = (outs Variadic<AtenValue>:$outputs);
+  let assemblyFormat = "$name `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// "add" of "aten.add.Tensor".
+    ::llvm::StringRef getBaseName();
+    /// "Tensor" of "aten.add.Tensor"; empty when there is none.
+    ::llvm::StringRef getOverload();
+    /// The attribute of the schema argument of that name; null when there is none.
+    ::mlir::Attribute getArg(::llvm::StringRef argument);
+    /// The operand that the schema argument of that name refers to; null when it is not one operand.
+    ::mlir::Value getArgOperand(::llvm::StringRef argument);
+  }];
+}
+
+def ViewOp : SojournOp<"view", [Pure]> {
+  let summary = "the same storage through other sizes, strides and offset";
+  let description = [{
+    Every view operator of ATen is recorded as this. Strides and offset of the result are absolute in the storage of
+    the root; chains of views carry no information beyond that. The result may not reach beyond its root's storage.
+
+    Example:
+
+    ```mlir
+    %t = sojourn.view %r : !sojourn.ref<64x30xf32> -> !sojourn.ref<30x64xf32, strides = [1, 30], offset = 0>
+    ```
+  }];
+  let arguments = (ins Sojourn_Ref:$source);
+  let results = (outs Sojourn_Ref:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def AllocOp : SojournOp<"alloc"> {
+  let summary = "a fresh storage with the contents of a value";
+  let description = [{
+    Gives identity to the result of a core op in captured form. The layout is dense at offset 0.
+
+    Example:
+
+    ```mlir
+    %r = sojourn.alloc %value : tensor<4xf32> -> !sojourn.ref<4xf32>
+    ```
+  }];
+  let arguments = (ins CoreTensor:$value);
+  let results = (outs Res<Sojourn_Ref, "the new storage", [MemAlloc, MemWrite]>:$result);
+  let assemblyFormat = "$value attr-dict `:` type($value) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def LoadOp : SojournOp<"load"> {
+  let summary = "the present contents of a ref, as a value";
+  let description = [{
+    The inverse of `sojourn.alloc`: lets a core op of captured form (`sojourn.read_rows`, say) use what a ref holds at
+    this point.
+
+    Example:
+
+    ```mlir
+    %value = sojourn.load %r : !sojourn.ref<4xf32> -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Arg<Sojourn_Ref, "the storage", [MemRead]>:$source);
+  let results = (outs CoreTensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+#endif // SOJOURN_CAPTURED_OPS_TD

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dialect itself, the element sets and the base classes that every group of ops builds on.
+#ifndef SOJOURN_DIALECT_TD
+#define SOJOURN_DIALECT_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/OpBase.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def SojournDialect : Dialect {
+  let name = "sojourn";
+  let cppNamespace = "::sojourn";
+  let summary = "PyTorch steps, from the recorded trace to the program that the owner of the data runs";
+  let description = [{
+    One dialect, two forms. *Captured form* has handles with identity (`!sojourn.ref`), views and mutation, and one
+    generic op (`sojourn.aten`) that carries the ATen schema. *Core form* is a closed set of pure and total ops over
+    builtin ranked tensors of static shape; it is the only form that an owner accepts.
+
+    Core rules that hold for every op: operands of one op have one element type; a rank-0 operand of an elementwise op
+    is a splat (the only implicit broadcast); f16 and bf16 compute in f32 and round to nearest even after every op;
+    sizes of 0 are legal; no value makes an op fail (out-of-range reads give 0, out-of-range writes are dropped,
+    integer division by zero gives 0, casts saturate).
+  }];
+  let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
+  let hasConstantMaterializer = 1;
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
+  let extraClassDeclaration = [{
+    void registerTypes();
+    void registerAttributes();
+  }];
+}
+
+// Element sets, after the letters of the op tables: B bool, Z integers, F floats, X complex, N = Z + F + X.
+defvar elementsB = [I1];
+defvar elementsZ = [UI8, I8, I16, I32, I64];
+defvar elementsF = [F16, BF16, F32, F64];
+defvar elementsX = [Complex<F32>, Complex<F64>];
+defvar elementsBZ = !listconcat(elementsB, elementsZ);
+defvar elementsZF = !listconcat(elementsZ, elementsF);
+defvar elementsBZF = !listconcat(elementsB, elementsZF);
+defvar elementsFX = !listconcat(elementsF, elementsX);
+defvar elementsN = !listconcat(elementsZF, elementsX);
+defvar elementsAll = !listconcat(elementsB, elementsN);
+
+def CoreTensor : StaticShapeTensorOf<elementsAll>;
+def BoolTensor : StaticShapeTensorOf<elementsB>;
+def IntTensor : StaticShapeTensorOf<elementsZ>;
+def FloatTensor : StaticShapeTensorOf<elementsF>;
+def NumberTensor : StaticShapeTensorOf<elementsN>;
+def RealTensor : StaticShapeTensorOf<elementsZF>;
+def OrderedTensor : StaticShapeTensorOf<elementsBZF>;
+def FloatOrComplexTensor : StaticShapeTensorOf<elementsFX>;
+def BoolOrIntTensor : StaticShapeTensorOf<elementsBZ>;
+def PositionTensor : StaticShapeTensorOf<[I64]>;
+def DrawTensor : StaticShapeTensorOf<[F32, F64]>;
+
+/// A rank-0 i64: a seed, an epoch, a position. Buildable, so formats need not spell it.
+def I64Scalar : Type<And<[IsTensorTypePred, CPred<"::sojourn::isRankZero($_self, 64)">]>, "tensor<i64>">,
+    BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getI64Type())">;
+
+/// An i64 attribute read as a signed number (I64Attr would hand out uint64_t).
+def IntAttr : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit signless integer attribute"> {
+  let convertFromStorage = "$_self.getInt()";
+}
+
+/// Marks the ops of core form. Its verifier bounds rank and number of elements of every operand and result.
+def CoreOpTrait : NativeOpTrait<"CoreOp"> {
+  let cppNamespace = "::sojourn";
+}
+/// Marks ops that work position by position, with rank-0 operands as splats.
+def ElementwiseTrait : NativeOpTrait<"Elementwise"> {
+  let cppNamespace = "::sojourn";
+}
+
+class SojournOp<string mnemonic, list<Trait> traits = []> : Op<SojournDialect, mnemonic, traits>;
+
+/// A core op: pure and total.
+class CoreOp<string mnemonic, list<Trait> traits = []>
+    : SojournOp<mnemonic, !listconcat([CoreOpTrait, Pure], traits)>;
+
+/// A core op whose result types follow from its operands and attributes (dialect/*.cpp: inferReturnTypes).
+class InferredCoreOp<string mnemonic, list<Trait> traits = []>
+    : CoreOp<mnemonic, !listconcat([InferTypeOpAdaptor], traits)>;
+
+#endif // SOJOURN_DIALECT_TD

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Core ops that move elements without computing on them.
+#ifndef SOJOURN_LAYOUT_OPS_TD
+#define SOJOURN_LAYOUT_OPS_TD
+
+include "dialect/Types.td"
+
+def BroadcastOp : CoreOp<"broadcast"> {
+  let summary = "repetition along new dims and dims of size 1";
+  let description = [{
+    Operand dim k becomes result dim `dims[k]`; `dims` is strictly increasing; a dim of size 1 may grow, others keep
+    their size.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.broadcast %x, dims = [1] : tensor<3xf32> -> tensor<2x3xf32>
+    ```
+  }];
+  let arguments = (ins CoreTensor:$x, DenseI64ArrayAttr:$dims);
+  let results = (outs CoreTensor:$result);
+  let assemblyFormat = "$x `,` `dims` `=` $dims attr-dict `:` type($x) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def ReshapeOp : CoreOp<"reshape"> {
+  let summary = "the same elements, in row-major order, under another shape";
+  let description = [{
+    Example:
+
+    ```mlir
+    %y = sojourn.reshape %x : tensor<2x3xf32> -> tensor<6xf32>
+    ```
+  }];
+  let arguments = (ins CoreTensor:$x);
+  let results = (outs CoreTensor:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def TransposeOp : InferredCoreOp<"transpose"> {
+  let summary = "permutation of dims";
+  let description = [{
+    Result dim i is operand dim `perm[i]`.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.transpose %x, perm = [1, 0] : tensor<2x3xf32>
+    ```
+  }];
+  let arguments = (ins CoreTensor:$x, DenseI64ArrayAttr:$perm);
+  let results = (outs CoreTensor:$result);
+  let assemblyFormat = "$x `,` `perm` `=` $perm attr-dict `:` type($x)";
+}
+
+def SliceOp : InferredCoreOp<"slice"> {
+  let summary = "elements start, start + stride, ... below limit, per dim";
+  let description = [{
+    0 <= start <= limit <= size and stride > 0 in every dim.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.slice %x, start = [0, 1], limit = [2, 3], stride = [1, 2] : tensor<2x3xf32>
+    ```
+  }];
+  let arguments = (ins CoreTensor:$x, DenseI64ArrayAttr:$start, DenseI64ArrayAttr:$limit,
+                       DenseI64ArrayAttr:$stride);
+  let results = (outs CoreTensor:$result);
+  let assemblyFormat = [{
+    $x `,` `start` `=` $start `,` `limit` `=` $limit `,` `stride` `=` $stride attr-dict `:` type($x)
+  }];
+}
+
+def ReverseOp : CoreOp<"reverse", [SameOperandsAndResultType]> {
+  let summary = "opposite order along dims";
+  let description = [{
+    Example:
+
+    ```mlir
+    %y = sojourn.reverse %x, dims = [1] : tensor<2x3xf32>
+    ```
+  }];
+  let arguments = (ins CoreTensor:$x, DenseI64ArrayAttr:$dims);
+  let results = (outs CoreTensor:$result);
+  let assemblyFormat = "$x `,` `dims` `=` $dims attr-dict `:` type($x)";
+  let hasVerifier = 1;
+}
+
+def UpdateSliceOp : CoreOp<"update_slice", [AllTypesMatch<["x", "result"]>]> {
+  let summary = "x with the elements of u written at start, start + stride, ...";
+  let description = [{
+    A write through a view, as a value. Every written position lies inside x.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.update_slice %x, %u, start = [0, 1], stride = [1, 1] : tensor<2x3xf32>, tensor<2x2xf32>
+    ```
+  }];
+  let arguments = (ins CoreTensor:$x, CoreTensor:$u, DenseI64ArrayAttr:$start, DenseI64ArrayAttr:$stride);
+  let results = (outs CoreTensor:$result);
+  let assemblyFormat = [{
+    $x `,` $u `,` `start` `=` $start `,` `stride` `=` $stride attr-dict `:` type($x) `,` type($u)
+  }];
+  let hasVerifier = 1;
+}
+
+def ConcatOp : InferredCoreOp<"concat"> {
+  let summary = "operands one after another along dim";
+  let description = [{
+    At least one operand; all other dims agree.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.concat %a, %b, dim = 1 : tensor<2x3xf32>, tensor<2x1xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<CoreTensor>:$inputs, IntAttr:$dim);
+  let results = (outs CoreTensor:$result);
+  let assemblyFormat = "$inputs `,` `dim` `=` $dim attr-dict `:` type($inputs)";
+}
+
+def PadOp : InferredCoreOp<"pad"> {
+  let summary = "value around and between the elements";
+  let description = [{
+    Per dim: `low` and `high` elements of `value` at the ends, `interior` between neighbours. Negative `low` and `high`
+    cut away; `interior` is at least 0.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.pad %x, %value, low = [0, 1], high = [0, 1], interior = [1, 0] : tensor<2x3xf32>, tensor<f32>
+    ```
+  }];
+  let arguments = (ins CoreTensor:$x, CoreTensor:$value, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
+                       DenseI64ArrayAttr:$interior);
+  let results = (outs CoreTensor:$result);
+  let assemblyFormat = [{
+    $x `,` $value `,` `low` `=` $low `,` `high` `=` $high `,` `interior` `=` $interior attr-dict `:`
+    type($x) `,` type($value)
+  }];
+}
+
+#endif // SOJOURN_LAYOUT_OPS_TD

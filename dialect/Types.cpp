@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// Types and attributes: text forms, verifiers, layout questions.
+#include "dialect/Dialect.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace sojourn;
+
+#define GET_ATTRDEF_CLASSES
+#include "dialect/Attrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialect/Types.cpp.inc"
+
+void SojournDialect::registerTypes() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "dialect/Types.cpp.inc"
+      >();
+}
+
+void SojournDialect::registerAttributes() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialect/Attrs.cpp.inc"
+      >();
+}
+
+LogicalResult OperandAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t index) {
+  if (index < 0) {
+    return emitError() << "operand reference is " << index << ", expected 0 or more";
+  }
+  return success();
+}
+
+LogicalResult ScalarType::verify(function_ref<InFlightDiagnostic()> emitError, Type elementType) {
+  if (!elementType.isF64() && !elementType.isSignlessInteger(64) && !elementType.isSignlessInteger(1)) {
+    return emitError() << "!sojourn.scalar of " << elementType << ", expected f64, i64 or i1";
+  }
+  return success();
+}
+
+// -- !sojourn.ref ----------------------------------------------------------------------------------------------------
+
+SmallVector<int64_t> RefType::denseStrides(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides(shape.size());
+  int64_t next = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    strides[i] = next;
+    // Wrap rather than overflow: the verifier refuses such shapes, but only after the builder ran.
+    next = static_cast<int64_t>(static_cast<uint64_t>(next) * static_cast<uint64_t>(std::max<int64_t>(shape[i], 1)));
+  }
+  return strides;
+}
+
+int64_t RefType::getNumElements() const { return checkedNumel(getShape()).value_or(0); }
+
+bool RefType::isContiguous() const {
+  if (getNumElements() == 0) {
+    return true;
+  }
+  SmallVector<int64_t> dense = denseStrides(getShape());
+  for (auto [size, stride, expected] : llvm::zip_equal(getShape(), getStrides(), dense)) {
+    if (size != 1 && stride != expected) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool RefType::isDenseRoot() const {
+  if (getOffset() != 0) {
+    return false;
+  }
+  if (getNumElements() == 0) {
+    return true;
+  }
+  SmallVector<std::pair<int64_t, int64_t>> dims; // (stride, size)
+  for (auto [size, stride] : llvm::zip_equal(getShape(), getStrides())) {
+    if (size != 1) {
+      dims.emplace_back(stride, size);
+    }
+  }
+  llvm::sort(dims);
+  int64_t next = 1;
+  for (auto [stride, size] : dims) {
+    if (stride != next) {
+      return false;
+    }
+    next *= size;
+  }
+  return true;
+}
+
+std::optional<int64_t> RefType::getExtent() const {
+  if (getNumElements() == 0) {
+    return 0;
+  }
+  int64_t last = getOffset();
+  for (auto [size, stride] : llvm::zip_equal(getShape(), getStrides())) {
+    int64_t span = 0;
+    if (__builtin_mul_overflow(size - 1, stride, &span) || __builtin_add_overflow(last, span, &last)) {
+      return std::nullopt;
+    }
+  }
+  int64_t extent = 0;
+  if (__builtin_add_overflow(last, int64_t(1), &extent)) {
+    return std::nullopt;
+  }
+  return extent;
+}
+
+RankedTensorType RefType::getTensorType() const { return RankedTensorType::get(getShape(), getElementType()); }
+
+LogicalResult RefType::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape, Type elementType,
+                              ArrayRef<int64_t> strides, int64_t offset) {
+  if (!elementType || !isCoreElement(elementType)) {
+    return emitError() << "!sojourn.ref of " << elementType << ", expected an element type of core form";
+  }
+  if (static_cast<int64_t>(shape.size()) > kMaxRank) {
+    return emitError() << "!sojourn.ref of rank " << shape.size() << ", expected at most " << kMaxRank;
+  }
+  if (!checkedNumel(shape)) {
+    return emitError() << "!sojourn.ref with a negative size or more than 2^40 elements";
+  }
+  if (strides.size() != shape.size()) {
+    return emitError() << "!sojourn.ref has " << strides.size() << " strides, expected " << shape.size();
+  }
+  if (llvm::any_of(strides, [](int64_t stride) { return stride < 0 || stride > kMaxElements; })) {
+    return emitError() << "!sojourn.ref has a stride outside [0, 2^40]";
+  }
+  if (offset < 0 || offset > kMaxElements) {
+    return emitError() << "!sojourn.ref has offset " << offset << ", expected one in [0, 2^40]";
+  }
+  return success();
+}
+
+Type RefType::parse(AsmParser &parser) {
+  SmallVector<int64_t> shape;
+  SmallVector<int64_t> strides;
+  int64_t offset = 0;
+  Type elementType;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseDimensionList(shape, /*allowDynamic=*/false) ||
+      parser.parseType(elementType)) {
+    return {};
+  }
+  bool hasStrides = false;
+  while (succeeded(parser.parseOptionalComma())) {
+    if (!hasStrides && succeeded(parser.parseOptionalKeyword("strides"))) {
+      hasStrides = true;
+      if (parser.parseEqual() || parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+            return parser.parseInteger(strides.emplace_back());
+          })) {
+        return {};
+      }
+    } else if (parser.parseKeyword("offset") || parser.parseEqual() || parser.parseInteger(offset)) {
+      return {};
+    }
+  }
+  if (parser.parseGreater()) {
+    return {};
+  }
+  if (!hasStrides) {
+    strides = denseStrides(shape);
+  }
+  return parser.getChecked<RefType>(loc, parser.getContext(), shape, elementType, ArrayRef<int64_t>(strides), offset);
+}
+
+void RefType::print(AsmPrinter &printer) const {
+  printer << "<";
+  printer.printDimensionList(getShape());
+  printer << (getShape().empty() ? "" : "x") << getElementType();
+  if (getOffset() != 0 || getStrides() != ArrayRef<int64_t>(denseStrides(getShape()))) {
+    printer << ", strides = [";
+    llvm::interleaveComma(getStrides(), printer);
+    printer << "], offset = " << getOffset();
+  }
+  printer << ">";
+}
+
+// -- !sojourn.table --------------------------------------------------------------------------------------------------
+
+Type TableType::getColumnType(StringRef name) const {
+  for (auto [column, type] : llvm::zip_equal(getNames(), getTypes())) {
+    if (column.getValue() == name) {
+      return type;
+    }
+  }
+  return {};
+}
+
+LogicalResult TableType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t rows, ArrayRef<StringAttr> names,
+                                ArrayRef<Type> types) {
+  if (rows < 0 || rows > kMaxElements) {
+    return emitError() << "!sojourn.table of " << rows << " rows, expected a number in [0, 2^40]";
+  }
+  if (names.size() != types.size()) {
+    return emitError() << "!sojourn.table has " << names.size() << " names and " << types.size() << " types";
+  }
+  if (static_cast<int64_t>(names.size()) > kMaxColumns) {
+    return emitError() << "!sojourn.table of " << names.size() << " columns, expected at most " << kMaxColumns;
+  }
+  llvm::StringSet<> seen;
+  for (auto [name, type] : llvm::zip_equal(names, types)) {
+    if (!name || !type || !isCoreElement(type) || isa<ComplexType>(type)) {
+      return emitError() << "!sojourn.table column " << name << " has type " << type << ", expected a real element";
+    }
+    if (!seen.insert(name.getValue()).second) {
+      return emitError() << "!sojourn.table names column " << name << " twice";
+    }
+  }
+  return success();
+}
+
+Type TableType::parse(AsmParser &parser) {
+  int64_t rows = 0;
+  SmallVector<StringAttr> names;
+  SmallVector<Type> types;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseInteger(rows)) {
+    return {};
+  }
+  while (succeeded(parser.parseOptionalComma())) {
+    std::string name;
+    if (parser.parseString(&name) || parser.parseColon() || parser.parseType(types.emplace_back())) {
+      return {};
+    }
+    names.push_back(StringAttr::get(parser.getContext(), name));
+  }
+  if (parser.parseGreater()) {
+    return {};
+  }
+  return parser.getChecked<TableType>(loc, parser.getContext(), rows, ArrayRef<StringAttr>(names),
+                                      ArrayRef<Type>(types));
+}
+
+void TableType::print(AsmPrinter &printer) const {
+  printer << "<" << getRows();
+  for (auto [name, type] : llvm::zip_equal(getNames(), getTypes())) {
+    printer << ", ";
+    printer.printAttributeWithoutType(name);
+    printer << " : " << type;
+  }
+  printer << ">";
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Types: tensors with identity, run-time scalars, datasets.
+#ifndef SOJOURN_TYPES_TD
+#define SOJOURN_TYPES_TD
+
+include "dialect/Dialect.td"
+
+class SojournType<string name, string typeMnemonic> : TypeDef<SojournDialect, name> {
+  let mnemonic = typeMnemonic;
+}
+
+def RefType : SojournType<"Ref", "ref"> {
+  let summary = "a tensor with identity: a strided window on a storage";
+  let description = [{
+    Captured form only. Two refs made by `sojourn.view` from one root share a storage, so a write through one is seen
+    through the other. Strides and offset count elements from the start of the storage and are printed only when they
+    differ from the dense row-major layout at offset 0.
+
+    ```mlir
+    !sojourn.ref<64x30xf32>
+    !sojourn.ref<30x64xf32, strides = [1, 30], offset = 0>
+    ```
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType,
+                        ArrayRefParameter<"int64_t">:$strides, "int64_t":$offset);
+  let builders = [
+    TypeBuilderWithInferredContext<(ins "::llvm::ArrayRef<int64_t>":$shape, "::mlir::Type":$elementType), [{
+      return $_get(elementType.getContext(), shape, elementType, RefType::denseStrides(shape), 0);
+    }]>,
+    TypeBuilderWithInferredContext<(ins "::llvm::ArrayRef<int64_t>":$shape, "::mlir::Type":$elementType,
+                                        "::llvm::ArrayRef<int64_t>":$strides, "int64_t":$offset), [{
+      return $_get(elementType.getContext(), shape, elementType, strides, offset);
+    }]>
+  ];
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Row-major strides of a dense tensor, as ATen counts them (a size of 0 counts as 1).
+    static ::llvm::SmallVector<int64_t> denseStrides(::llvm::ArrayRef<int64_t> shape);
+    int64_t getRank() const { return static_cast<int64_t>(getShape().size()); }
+    int64_t getNumElements() const;
+    /// Row-major without gaps (strides of dims of size 1 do not matter), at any offset.
+    bool isContiguous() const;
+    /// Each element at its own place and no gaps, in some order of the dims, at offset 0: the layout of a root.
+    bool isDenseRoot() const;
+    /// One past the last storage element that is reached; 0 for an empty tensor, nullopt on overflow.
+    std::optional<int64_t> getExtent() const;
+    /// The builtin tensor with the same shape and element type.
+    ::mlir::RankedTensorType getTensorType() const;
+  }];
+}
+
+def ScalarType : SojournType<"Scalar", "scalar"> {
+  let summary = "a Python number that is filled in at run time";
+  let description = [{
+    Captured and functional form only: a *wrapped number*, which takes part in promotion by category alone. After
+    promotion it is a `tensor<f64>`, `tensor<i64>` or `tensor<i1>`.
+
+    ```mlir
+    !sojourn.scalar<f64>
+    ```
+  }];
+  let parameters = (ins "::mlir::Type":$elementType);
+  let assemblyFormat = "`<` $elementType `>`";
+  let genVerifyDecl = 1;
+  let builders = [TypeBuilderWithInferredContext<(ins "::mlir::Type":$elementType), [{
+    return $_get(elementType.getContext(), elementType);
+  }]>];
+}
+
+def TableType : SojournType<"Table", "table"> {
+  let summary = "a dataset: a number of rows and named, typed columns";
+  let description = [{
+    Only `sojourn.read_rows` reads one. Nothing says where the rows are; they need not be resident.
+
+    ```mlir
+    !sojourn.table<569, "age" : f64, "y" : i64>
+    ```
+  }];
+  let parameters = (ins "int64_t":$rows, ArrayRefParameter<"::mlir::StringAttr">:$names,
+                        ArrayRefParameter<"::mlir::Type">:$types);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Type of the column of that name; null when there is none.
+    ::mlir::Type getColumnType(::llvm::StringRef name) const;
+  }];
+}
+
+def Sojourn_Ref : DialectType<SojournDialect, CPred<"::llvm::isa<::sojourn::RefType>($_self)">, "!sojourn.ref",
+                              "::sojourn::RefType">;
+def Sojourn_Scalar : DialectType<SojournDialect, CPred<"::llvm::isa<::sojourn::ScalarType>($_self)">,
+                                 "!sojourn.scalar", "::sojourn::ScalarType">;
+def Sojourn_Table : DialectType<SojournDialect, CPred<"::llvm::isa<::sojourn::TableType>($_self)">,
+                                "!sojourn.table", "::sojourn::TableType">;
+/// A rank-0 i64, or the scalar slot that becomes one in promotion.
+def I64Number : AnyTypeOf<[I64Scalar,
+    Type<CPred<"::sojourn::isScalarOf($_self, 64)">, "!sojourn.scalar<i64>">], "tensor<i64>">;
+
+#endif // SOJOURN_TYPES_TD

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// Core ops of one operand that work position by position.
+#ifndef SOJOURN_UNARY_OPS_TD
+#define SOJOURN_UNARY_OPS_TD
+
+include "dialect/Types.td"
+
+class UnaryOp<string mnemonic, Type type> : CoreOp<mnemonic, [ElementwiseTrait, SameOperandsAndResultType]> {
+  let arguments = (ins type:$x);
+  let results = (outs type:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x)";
+}
+
+def ConvertOp : CoreOp<"convert", [ElementwiseTrait, SameOperandsAndResultShape]> {
+  let summary = "change of element type";
+  let description = [{
+    Integer to integer wraps. Float to integer truncates toward zero, saturates, and NaN gives 0. To i1: x != 0, and
+    NaN is true. From i1: 0 or 1. Float to float rounds to nearest even. Real to complex sets the imaginary part to 0;
+    complex to real is not allowed.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.convert %x : tensor<2x3xf32> -> tensor<2x3xi32>
+    ```
+  }];
+  let arguments = (ins CoreTensor:$x);
+  let results = (outs CoreTensor:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def BitcastOp : CoreOp<"bitcast", [ElementwiseTrait, SameOperandsAndResultShape]> {
+  let summary = "the same bits as another element type of equal width";
+  let description = [{
+    Not for i1 and complex.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.bitcast %x : tensor<2x3xf32> -> tensor<2x3xi32>
+    ```
+  }];
+  let arguments = (ins RealTensor:$x);
+  let results = (outs RealTensor:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def NegOp : UnaryOp<"neg", NumberTensor> {
+  let summary = "-x";
+  let description = [{
+    Integers wrap at their minimum; the sign of a float zero flips.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.neg %x : tensor<2x3xf32>
+    ```
+  }];
+}
+
+def AbsOp : UnaryOp<"abs", RealTensor> {
+  let summary = "|x|";
+  let description = [{
+    Integers wrap at their minimum. The magnitude of a complex number is derived, not an op.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.abs %x : tensor<2x3xf32>
+    ```
+  }];
+}
+
+def SignOp : UnaryOp<"sign", RealTensor> {
+  let summary = "-1, 0 or 1";
+  let description = [{
+    sign(NaN) = 0 and sign(±0) = 0, as in torch.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.sign %x : tensor<2x3xf32>
+    ```
+  }];
+}
+
+def FloorOp : UnaryOp<"floor", FloatTensor> {
+  let summary = "largest integer not above x";
+  let description = [{
+    Infinities and NaN stay.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.floor %x : tensor<2x3xf32>
+    ```
+  }];
+}
+
+def CeilOp : UnaryOp<"ceil", FloatTensor> {
+  let summary = "smallest integer not below x";
+  let description = [{
+    Infinities and NaN stay.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.ceil %x : tensor<2x3xf32>
+    ```
+  }];
+}
+
+def RoundOp : UnaryOp<"round", FloatTensor> {
+  let summary = "nearest integer, halves to even";
+  let description = [{
+    Infinities and NaN stay.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.round %x : tensor<2x3xf32>
+    ```
+  }];
+}
+
+def NotOp : UnaryOp<"not", BoolOrIntTensor> {
+  let summary = "logical not of i1, bitwise not of integers";
+  let description = [{
+    Example:
+
+    ```mlir
+    %y = sojourn.not %x : tensor<2x3xi1>
+    ```
+  }];
+}
+
+def ExpOp : UnaryOp<"exp", FloatOrComplexTensor> {
+  let summary = "e^x";
+  let description = [{
+    IEEE limits; within 4 ulp in f32.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.exp %x : tensor<2x3xf32>
+    ```
+  }];
+}
+
+def Expm1Op : UnaryOp<"expm1", FloatTensor> {
+  let summary = "e^x - 1, accurate near 0";
+  let description = [{
+    Example:
+
+    ```mlir
+    %y = sojourn.expm1 %x : tensor<2x3xf32>
+    ```
+  }];
+}
+
+def LogOp : UnaryOp<"log", FloatOrComplexTensor> {
+  let summary = "natural logarithm";
+  let description = [{
+    log(±0) = -inf, log of a negative is NaN.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.log %x : tensor<2x3xf32>
+    ```
+  }];
+}
+
+def Log1pOp : UnaryOp<"log1p", FloatTensor> {
+  let summary = "log(1 + x), accurate near 0";
+  let description = [{
+    Example:
+
+    ```mlir
+    %y = sojourn.log1p %x : tensor<2x3xf32>
+    ```
+  }];
+}
+
+def SqrtOp : UnaryOp<"sqrt", FloatOrComplexTensor> {
+  let summary = "square root";
+  let description = [{
+    Correctly rounded; NaN below 0; sqrt(-0) = -0.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.sqrt %x : tensor<2x3xf32>
+    ```
+  }];
+}
+
+def SinOp : UnaryOp<"sin", FloatOrComplexTensor> {
+  let summary = "sine";
+  let description = [{
+    NaN at the infinities.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.sin %x : tensor<2x3xf32>
+    ```
+  }];
+}
+
+def CosOp : UnaryOp<"cos", FloatOrComplexTensor> {
+  let summary = "cosine";
+  let description = [{
+    NaN at the infinities.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.cos %x : tensor<2x3xf32>
+    ```
+  }];
+}
+
+def TanhOp : UnaryOp<"tanh", FloatOrComplexTensor> {
+  let summary = "hyperbolic tangent";
+  let description = [{
+    Example:
+
+    ```mlir
+    %y = sojourn.tanh %x : tensor<2x3xf32>
+    ```
+  }];
+}
+
+def LogisticOp : UnaryOp<"logistic", FloatTensor> {
+  let summary = "1 / (1 + e^-x)";
+  let description = [{
+    logistic(-inf) = 0, without overflow on the way.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.logistic %x : tensor<2x3xf32>
+    ```
+  }];
+}
+
+def ErfOp : UnaryOp<"erf", FloatTensor> {
+  let summary = "error function";
+  let description = [{
+    Example:
+
+    ```mlir
+    %y = sojourn.erf %x : tensor<2x3xf32>
+    ```
+  }];
+}
+
+def ErfcOp : UnaryOp<"erfc", FloatTensor> {
+  let summary = "complementary error function";
+  let description = [{
+    Accurate where 1 - erf(x) would cancel.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.erfc %x : tensor<2x3xf32>
+    ```
+  }];
+}
+
+def ErfinvOp : UnaryOp<"erfinv", FloatTensor> {
+  let summary = "inverse of the error function";
+  let description = [{
+    ±inf at ±1, NaN beyond.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.erfinv %x : tensor<2x3xf32>
+    ```
+  }];
+}
+
+def LgammaOp : UnaryOp<"lgamma", FloatTensor> {
+  let summary = "logarithm of |gamma(x)|";
+  let description = [{
+    +inf at 0 and the negative integers.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.lgamma %x : tensor<2x3xf32>
+    ```
+  }];
+}
+
+def DigammaOp : UnaryOp<"digamma", FloatTensor> {
+  let summary = "derivative of lgamma";
+  let description = [{
+    -inf at +0, +inf at -0, NaN at the negative integers, as in torch.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.digamma %x : tensor<2x3xf32>
+    ```
+  }];
+}
+
+#endif // SOJOURN_UNARY_OPS_TD

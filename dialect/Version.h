@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The version of the core op set; it travels in every program's envelope.
+#ifndef SOJOURN_DIALECT_VERSION_H
+#define SOJOURN_DIALECT_VERSION_H
+
+#include <cstdint>
+
+namespace sojourn {
+/// Raised when the meaning, the operands or the attributes of a core op change. A new op does not raise it: an owner
+/// that does not know the op says so by name.
+inline constexpr uint32_t kDialectVersion = 1;
+} // namespace sojourn
+
+#endif // SOJOURN_DIALECT_VERSION_H

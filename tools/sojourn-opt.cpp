@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// sojourn-opt: runs passes over modules in text or bytecode. Links no torch.
+#include "dialect/Dialect.h"
+#ifdef SOJOURN_HAS_PASSES
+#include "passes/Passes.h"
+#endif
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/Support/PrettyStackTrace.h"
+
+int main(int argc, char **argv) {
+  llvm::setBugReportMsg("sojourn-opt crashed. Please report this on the project's issue tracker and attach the input "
+                        "and this trace.\n");
+  mlir::DialectRegistry registry;
+  registry.insert<sojourn::SojournDialect, mlir::func::FuncDialect>();
+  mlir::registerTransformsPasses();
+#ifdef SOJOURN_HAS_PASSES
+  sojourn::registerPasses();
+#endif
+  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Sojourn's module optimizer\n", registry));
+}
