@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures what a step costs at an owner, against eager and torch.compile, in one interleaved run.
+
+Each number of threads is a process of its own (tools/bench_worker.py), so that every pool starts
+with it. Prints tables and writes the same as JSON.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WORKER = ROOT / "tools/bench_worker.py"
+RECORD_BENCH = ROOT / "build/bin/bench-record"
+AIMS = "aims: recording <= 3 us per op from Python, warm step <= 1.5x eager (larger network), <= 1024 bytes up, cold <= 300 ms"
+console = Console()
+
+
+def processor():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def measure(threads, arguments):
+    environment = dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
+    environment.pop("SOJOURN_DUMP", None)
+    options = ["--threads", threads, "--rounds", arguments.rounds] + (["--no-compile"] if arguments.no_compile else [])
+    command = [sys.executable, WORKER, *options]
+    with subprocess.Popen(
+        [str(part) for part in command], env=environment, stdout=subprocess.PIPE, text=True
+    ) as worker:
+        text = worker.stdout.read()
+    if worker.returncode != 0:
+        sys.exit(f"bench: the worker with {threads} threads failed with exit code {worker.returncode}")
+    return json.loads(text)
+
+
+def record_from_cpp():
+    """Cost per recorded op from C++, if the benchmark program was built."""
+    if not RECORD_BENCH.exists():
+        return None
+    done = subprocess.run([RECORD_BENCH, "--benchmark_format=json"], capture_output=True, text=True)
+    if done.returncode != 0:
+        return {"error": done.stderr.strip()[-300:]}
+    scale = {"ns": 1e-3, "us": 1.0, "ms": 1e3}
+    found = json.loads(done.stdout)["benchmarks"]
+    return {entry["name"]: entry["real_time"] * scale[entry["time_unit"]] for entry in found}
+
+
+def number(value, form="{:.0f}"):
+    return "-" if value is None else form.format(value)
+
+
+def print_steps(runs):
+    table = Table(title="warm training step, Adam in its default form (medians, microseconds)", title_justify="left")
+    for title in ("network", "batch", "threads", "eager", "compile", "embedded", "ipc"):
+        table.add_column(title, justify="left" if title == "network" else "right")
+    for title in ("embedded/eager", "embedded/compile", "ipc/embedded"):
+        table.add_column(title, justify="right")
+    for run in runs:
+        for case in run["cases"]:
+            step, ratio = case["step_us"], case["ratios"]
+            table.add_row(
+                case["network"],
+                str(case["batch"]),
+                str(run["threads"]),
+                *(number(step.get(name)) for name in ("eager", "compile", "embedded", "ipc")),
+                *(number(ratio.get(name), "{:.2f}") for name in ("embedded/eager", "embedded/compile", "ipc/embedded")),
+            )
+    console.print(table)
+
+
+def print_costs(runs):
+    table = Table(title="what a step costs besides its arithmetic (embedded)", title_justify="left")
+    for title in (
+        "network",
+        "batch",
+        "threads",
+        "ops",
+        "record us/op",
+        "cold ms",
+        "second ms",
+        "up B",
+        "trips",
+        "compile cold s",
+    ):
+        table.add_column(title, justify="left" if title == "network" else "right")
+    for run in runs:
+        for case in run["cases"]:
+            table.add_row(
+                case["network"],
+                str(case["batch"]),
+                str(run["threads"]),
+                number(case["ops_per_step"]),
+                number(case["record_us_per_op"], "{:.2f}"),
+                number(case["cold_ms"], "{:.0f}"),
+                number(case["second_ms"], "{:.0f}"),
+                number(case["bytes_up_per_step"]),
+                number(case["round_trips_per_step"], "{:g}"),
+                number(case["torch_compile_cold_s"], "{:.1f}"),
+            )
+    console.print(table)
+
+
+def print_record(runs, cpp):
+    table = Table(title="recording cost of single ops (microseconds, median of many)", title_justify="left")
+    table.add_column("op")
+    for run in runs:
+        table.add_column(f"Python, {run['threads']} thread{'s' * (run['threads'] > 1)}", justify="right")
+    for name in runs[0]["record_us"]:
+        table.add_row(name, *(number(run["record_us"][name], "{:.2f}") for run in runs))
+    console.print(table)
+    if cpp is None:
+        console.print("from C++: build/bin/bench-record was not built")
+    else:
+        for name, cost in cpp.items():
+            console.print(f"from C++: {name}: {cost if isinstance(cost, str) else f'{cost:.2f} us'}", highlight=False)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="tools/bench", description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="thread counts (1 2)")
+    parser.add_argument("--rounds", type=int, default=30, help="interleaved rounds of each case (30)")
+    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--json", type=pathlib.Path, default=pathlib.Path("sojourn-bench.json"), help="file to write")
+    arguments = parser.parse_args()
+    runs = [measure(threads, arguments) for threads in arguments.threads]
+    settings = {"processor": processor(), "cores": os.cpu_count(), **runs[0]["settings"]}
+    console.print("\n[bold]settings, the same for every side[/bold]")
+    for name, value in settings.items():
+        console.print(f"  {name}: {value}", highlight=False)
+    console.print()
+    print_steps(runs)
+    print_costs(runs)
+    cpp = record_from_cpp()
+    print_record(runs, cpp)
+    for line in sorted({line for run in runs for line in run["remarks"]}):
+        console.print(f"remark: {line}", highlight=False)
+    console.print(AIMS, highlight=False)
+    arguments.json.write_text(json.dumps({"settings": settings, "runs": runs, "record_cpp_us": cpp}, indent=1) + "\n")
+    console.print(f"JSON: {arguments.json}", highlight=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One process of tools/bench: all cases at one number of threads; prints its result as JSON.
+
+Per case the variants (eager, torch.compile, embedded owner, ipc owner) take turns within every
+round, so that a noisy moment hits all of them; ratios are medians of the rounds' own ratios.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from tqdm import tqdm
+
+import sojourn
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+NETWORKS = {"784-256-256-10": (784, 256, 256, 10), "30-64-2": (30, 64, 2)}
+BATCHES = (64, 512)
+ROUND_SECONDS = 0.04  # each variant runs about this long in one round
+REMARKS = set()
+
+
+def network(sizes):
+    torch.manual_seed(0)
+    layers = []
+    for inner, outer in zip(sizes, sizes[1:]):
+        layers += [nn.Linear(inner, outer), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def trainer(model, optimizer):
+    def train(x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return train
+
+
+class Variant:
+    """One way to run the step: `once()` runs it, `after()` lets go of what it left."""
+
+    def __init__(self, sizes, batch, owner=None, compiled=False):
+        model = network(sizes)
+        generator = torch.Generator().manual_seed(1)
+        x = torch.randn(batch, sizes[0], generator=generator)
+        y = torch.randint(sizes[-1], (batch,), generator=generator)
+        optimizer = torch.optim.Adam(model.parameters())
+        if owner is not None:
+            sojourn.to_owner(model, owner, optimizer)
+            x, y = x.to(owner.device), y.to(owner.device)
+            sojourn.flush()
+        self.body = trainer(torch.compile(model) if compiled else model, optimizer)
+        self.step = sojourn.step(self.body) if owner is not None else self.body
+        self.inputs = (x, y)
+
+    def once(self):
+        self.step(*self.inputs)
+
+    def timed(self):
+        begin = time.perf_counter()
+        self.once()
+        return time.perf_counter() - begin
+
+    def record_seconds(self):
+        """Time of the step's Python and recording alone, without what the owner does."""
+        with sojourn.step():
+            begin = time.perf_counter()
+            loss = self.body(*self.inputs)
+            seconds = time.perf_counter() - begin
+            del loss
+        return seconds
+
+
+def grown(before):
+    after = sojourn.counters()
+    return {key: after[key] - before[key] for key in after if isinstance(after[key], (int, float)) and key in before}
+
+
+def make_compiled(sizes, batch):
+    """The torch.compile variant, warmed up, and how long that took; None where it cannot run."""
+    torch._dynamo.reset()
+    try:
+        variant = Variant(sizes, batch, compiled=True)
+        begin = time.perf_counter()
+        variant.once()
+        return variant, time.perf_counter() - begin
+    except Exception as error:
+        REMARKS.add(f"torch.compile is not available here: {type(error).__name__}: {str(error).splitlines()[0][:120]}")
+        return None, None
+
+
+def measure_case(name, batch, embedded, served, arguments, bar):
+    sizes = NETWORKS[name]
+    variants = {"eager": Variant(sizes, batch)}
+    compile_cold = None
+    if not arguments.no_compile:
+        variant, compile_cold = make_compiled(sizes, batch)
+        if variant:
+            variants["compile"] = variant
+    variants["embedded"] = Variant(sizes, batch, embedded)
+    cold = [variants["embedded"].timed() for _ in range(2)]
+    if served is not None:
+        variants["ipc"] = Variant(sizes, batch, served)
+    repeats = {}
+    for key, variant in variants.items():
+        for _ in range(5):
+            variant.once()
+        repeats[key] = max(1, round(ROUND_SECONDS / statistics.median(variant.timed() for _ in range(5))))
+
+    medians = {key: [] for key in variants}
+    for _ in range(arguments.rounds):
+        for key, variant in variants.items():
+            medians[key].append(statistics.median(variant.timed() for _ in range(repeats[key])))
+        bar.update()
+
+    owner_step = variants["embedded"]
+    before = sojourn.counters()
+    for _ in range(20):
+        owner_step.once()
+    used = grown(before)
+    before = sojourn.counters()
+    recording = [owner_step.record_seconds() for _ in range(50)]
+    ops = grown(before)["ops_recorded"] / len(recording)
+
+    def ratio(over, under):
+        if over in medians and under in medians:
+            return statistics.median(a / b for a, b in zip(medians[over], medians[under]))
+        return None
+
+    return {
+        "network": name,
+        "batch": batch,
+        "step_us": {key: statistics.median(values) * 1e6 for key, values in medians.items()},
+        "best_us": {key: min(values) * 1e6 for key, values in medians.items()},
+        "ratios": {
+            "embedded/eager": ratio("embedded", "eager"),
+            "embedded/compile": ratio("embedded", "compile"),
+            "ipc/embedded": ratio("ipc", "embedded"),
+        },
+        "ops_per_step": ops,
+        "record_us_per_op": statistics.median(recording) * 1e6 / ops if ops else None,
+        "cold_ms": cold[0] * 1e3,
+        "second_ms": cold[1] * 1e3,
+        "bytes_up_per_step": used["bytes_up"] / 20,
+        "round_trips_per_step": used["round_trips"] / 20,
+        "torch_compile_cold_s": compile_cold,
+    }
+
+
+def record_single_ops(owner):
+    """Microseconds per call for single ops, recorded in bulk inside one step."""
+    a = torch.ones(64, 64).to(owner.device)
+    b = torch.ones(64, 64).to(owner.device)
+    sojourn.flush()
+    calls = {
+        "add": lambda: torch.add(a, b),
+        "mul by a Python float": lambda: a * 0.5,
+        "relu": lambda: torch.relu(a),
+        "mm": lambda: torch.mm(a, b),
+        "t (a view)": lambda: a.t(),
+        "sum over a dimension": lambda: a.sum(1),
+    }
+    costs = {}
+    for name, call in calls.items():
+        samples = []
+        with sojourn.step():
+            for _ in range(10):
+                begin = time.perf_counter()
+                for _ in range(100):
+                    call()
+                samples.append((time.perf_counter() - begin) / 100)
+        costs[name] = statistics.median(samples) * 1e6
+    return costs
+
+
+@contextlib.contextmanager
+def served_owner():
+    """An owner in another process over ipc; it needs a table to have a store, so it gets a tiny one."""
+    tool = ROOT / "build/bin/sojourn-owner"
+    with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
+        store, socket = f"{folder}/store", pathlib.Path(folder) / "owner.sock"
+        pathlib.Path(folder, "tiny.csv").write_text("a,b\n1,2\n3,4\n")
+        imported = [tool, "import", f"{folder}/tiny.csv", "--name", "tiny", "--policy", "open", "--store", store]
+        subprocess.run(imported, check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        command = [tool, "serve", "--store", store, "--listen", f"ipc://{socket}"]
+        with open(f"{folder}/log", "w") as log:
+            server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            for _ in range(600):
+                if socket.exists() or server.poll() is not None:
+                    break
+                time.sleep(0.05)
+            if not socket.exists():
+                raise RuntimeError("sojourn-owner serve did not start: " + pathlib.Path(folder, "log").read_text())
+            yield sojourn.connect(f"ipc://{socket}")
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def settings(threads):
+    blas = [line for line in torch.__config__.show().splitlines() if "BLAS" in line or "MKL" in line]
+    return {
+        "torch": torch.__version__,
+        "threads": f"torch {torch.get_num_threads()} (OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS')})",
+        "vector instructions": torch.backends.cpu.get_cpu_capability(),
+        "BLAS": "mkldnn " + str(torch.backends.mkldnn.is_available()) + ("; " + blas[0].strip() if blas else ""),
+        "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE", "unset"),
+        "ATEN_CPU_CAPABILITY": os.environ.get("ATEN_CPU_CAPABILITY", "unset"),
+        "GLIBC_TUNABLES": os.environ.get("GLIBC_TUNABLES", "unset"),
+        "inputs": "resident on each side before timing; the loss stays where it is computed",
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--no-compile", action="store_true")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    embedded = sojourn.local()
+    cases = [(name, batch) for name in NETWORKS for batch in BATCHES]
+    bar = tqdm(total=len(cases) * arguments.rounds, desc=f"bench, {arguments.threads} thread(s)", unit="round")
+    with served_owner() as served, bar:
+        results = [measure_case(name, batch, embedded, served, arguments, bar) for name, batch in cases]
+        record = record_single_ops(embedded)
+    result = {
+        "threads": arguments.threads,
+        "settings": settings(arguments.threads),
+        "cases": results,
+        "record_us": record,
+        "remarks": sorted(REMARKS),
+    }
+    json.dump(result, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
