@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dot, the three convolutions, pooling. Windows are walked tap by tap: plain, and small in memory."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from .kernels import computed, kernel, rounded, widened
+
+
+@kernel("dot")
+def _dot(op, a, b):
+    lhs_batch, rhs_batch = op.attr("lhs_batch"), op.attr("rhs_batch")
+    lhs, rhs = op.attr("lhs_contract"), op.attr("rhs_contract")
+    lhs_free = [d for d in range(a.ndim) if d not in lhs_batch + lhs]
+    rhs_free = [d for d in range(b.ndim) if d not in rhs_batch + rhs]
+
+    def size(x, dims):
+        return int(np.prod([x.shape[d] for d in dims], dtype=np.int64))
+
+    shape = (size(a, lhs_batch), size(a, lhs_free), size(a, lhs))
+    left = widened(a).transpose(*lhs_batch, *lhs_free, *lhs).reshape(shape)
+    right = widened(b).transpose(*rhs_batch, *rhs, *rhs_free).reshape(shape[0], shape[2], size(b, rhs_free))
+    return rounded(np.matmul(left, right), op.result_types[0].dtype).reshape(op.result_types[0].shape)
+
+
+def _taps(window):
+    return itertools.product(*map(range, window))
+
+
+def _at_tap(tap, out, stride, dilation) -> tuple[slice, ...]:
+    """Where tap `tap` of every window lies in the padded input."""
+    begins = [t * d for t, d in zip(tap, dilation)]
+    ends = [b + (n - 1) * s + 1 for b, n, s in zip(begins, out, stride)]
+    return (slice(None), slice(None), *map(slice, begins, ends, stride))
+
+
+def _padded(x, padding, value=0):
+    return np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)], constant_values=value)
+
+
+def _grouped(x, groups):
+    """[N, C, spatial...] as [N, groups, C / groups, positions]."""
+    return x.reshape(x.shape[0], groups, x.shape[1] // groups, int(np.prod(x.shape[2:], dtype=np.int64)))
+
+
+def _tap_weight(w, tap, groups):
+    """[groups, O / groups, C / groups] of one tap."""
+    return w[(slice(None), slice(None), *tap)].reshape(groups, w.shape[0] // groups, w.shape[1])
+
+
+@kernel("conv")
+def _conv(op, x, w):
+    result, groups, stride, dilation = op.result_types[0], op.attr("groups"), op.attr("stride"), op.attr("dilation")
+    if result.numel == 0:
+        return np.zeros(result.shape, x.dtype)
+    xp, wide = _padded(widened(x), op.attr("padding")), widened(w)
+    y, out = 0, result.shape[2:]
+    for tap in _taps(w.shape[2:]):
+        y = y + np.matmul(_tap_weight(wide, tap, groups), _grouped(xp[_at_tap(tap, out, stride, dilation)], groups))
+    return rounded(y.reshape(result.shape), x.dtype)
+
+
+@kernel("conv_grad_input")
+def _conv_grad_input(op, g, w):
+    result, groups, padding = op.result_types[0], op.attr("groups"), op.attr("padding")
+    out, wide, gg = g.shape[2:], widened(w), _grouped(widened(g), groups)
+    spatial = [n + 2 * p for n, p in zip(result.shape[2:], padding)]
+    xp = np.zeros((*result.shape[:2], *spatial), gg.dtype)
+    if g.size and w.size:
+        for tap in _taps(w.shape[2:]):
+            share = np.matmul(_tap_weight(wide, tap, groups).transpose(0, 2, 1), gg)
+            xp[_at_tap(tap, out, op.attr("stride"), op.attr("dilation"))] += share.reshape(*result.shape[:2], *out)
+    cropped = xp[(slice(None), slice(None), *(slice(p, n - p) for p, n in zip(padding, spatial)))]
+    return rounded(cropped, g.dtype)
+
+
+@kernel("conv_grad_weight")
+def _conv_grad_weight(op, g, x):
+    result, groups = op.result_types[0], op.attr("groups")
+    out, xp = g.shape[2:], _padded(widened(x), op.attr("padding"))
+    gw = np.zeros(result.shape, xp.dtype)
+    # One long product per group: positions of the whole batch are contracted together.
+    gg = _grouped(widened(g), groups).transpose(1, 2, 0, 3).reshape(groups, g.shape[1] // groups, -1 if g.size else 0)
+    for tap in _taps(result.shape[2:]) if g.size and result.numel else ():
+        xs = _grouped(xp[_at_tap(tap, out, op.attr("stride"), op.attr("dilation"))], groups)
+        xs = xs.transpose(1, 0, 3, 2).reshape(groups, -1, result.shape[1])
+        gw[(slice(None), slice(None), *tap)] = np.matmul(gg, xs).reshape(result.shape[:2])
+    return rounded(gw, g.dtype)
+
+
+@kernel("pool_sum")
+def _pool_sum(op, x):
+    result = op.result_types[0]
+    xp, y = _padded(widened(x), op.attr("padding")), np.zeros(result.shape, widened(x).dtype)
+    for tap in _taps(op.attr("window")) if result.numel else ():
+        y += xp[_at_tap(tap, result.shape[2:], op.attr("stride"), op.attr("dilation"))]
+    return rounded(y, x.dtype)
+
+
+@kernel("pool_max")
+def _pool_max(op, x):
+    result, key, padding = op.result_types[0], computed(x), op.attr("padding")
+    lowest = -np.inf if key.dtype.kind == "f" else np.iinfo(key.dtype).min
+    best, where = np.full(result.shape, lowest, key.dtype), np.zeros(result.shape, np.int64)
+    if result.numel == 0:
+        return rounded(best, x.dtype), where
+    spatial, out = x.shape[2:], result.shape[2:]
+    xp = _padded(key, padding, lowest)
+    # Flat position in the unpadded input of every padded position, -1 in the padding.
+    position = np.arange(int(np.prod(spatial, dtype=np.int64)), dtype=np.int64).reshape(1, 1, *spatial)
+    position = _padded(position, padding, -1)
+    seen = np.zeros(result.shape, bool)
+    for tap in _taps(op.attr("window")):
+        at = _at_tap(tap, out, op.attr("stride"), op.attr("dilation"))
+        value, place = xp[at], np.broadcast_to(position[at], result.shape)
+        # The first real element of a window is taken whatever it is: padding never wins.
+        better = (value > best) | ~seen | (np.isnan(value) & ~np.isnan(best))
+        better &= place >= 0
+        best, where, seen = np.where(better, value, best), np.where(better, place, where), seen | better
+    return rounded(best, x.dtype), where

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The owner's protocol as a function of bytes: sessions, handles, plans, steps."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from . import limits, replies, wire
+from .datasets import Dataset, make_dataset
+from .describe import describe
+from .errors import DATASET, HANDLE, INTERNAL, LIMIT, SESSION, VERSION, OwnerError, need
+from .program import Program, check_versions, decode, program_hash
+from .run import run
+from .types import TensorType
+
+
+@dataclass
+class Session:
+    client: str
+    seen: float
+    handles: dict[int, np.ndarray] = field(default_factory=dict)
+    bytes: int = 0
+
+    def drop(self, handle: int) -> None:
+        self.bytes -= self.handles.pop(handle).nbytes
+
+
+@dataclass
+class Plan:
+    program: Program
+    client: str
+    runs: int = 0
+
+
+def _owned(value: np.ndarray) -> np.ndarray:
+    """The value in memory of its own: a view would keep alive the whole of what it looks at."""
+    return value if value.base is None and value.flags.c_contiguous else value.copy(order="C")
+
+
+class NumpyOwner:
+    """A whole owner for open tables: `handle` answers every input with exactly one reply.
+
+    `clock` gives seconds, `random_bytes(n)` n bytes that a client cannot guess; `watch(index, op,
+    results)`, if set, sees every intermediate of every step. Calls from several threads take turns.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+        watch: Callable | None = None,
+    ):
+        self._clock, self._random_bytes, self.watch = clock, random_bytes, watch
+        self._datasets: dict[str, Dataset] = {}
+        self._sessions: dict[int, Session] = {}
+        self._plans: OrderedDict[bytes, Plan] = OrderedDict()
+        self._lock = threading.Lock()
+        self.requests = 0  # every call of handle
+        self.steps = 0  # steps that committed
+
+    # Registration is the owner's own act; it raises, it does not reply.
+
+    def register(self, name: str, source, policy: str = "open", bounds: dict | None = None) -> None:
+        """Adds a table: `source` is a dict of 1-D arrays, or a path to .npz, .csv or .parquet."""
+        with self._lock:
+            need(name not in self._datasets, f"a dataset named '{name}' is already registered", DATASET)
+            self._datasets[name] = make_dataset(name, source, policy, bounds)
+
+    def handle(self, request: bytes) -> bytes:
+        """Answers one request. Never raises, whatever the bytes are."""
+        with self._lock:
+            self.requests += 1
+            try:
+                body = wire.read(request, "Request", b"SJM1")
+                return self._HANDLERS[body.body_type](self, body.body)
+            except OwnerError as fault:
+                return replies.error(fault)
+            except MemoryError:
+                return replies.error(OwnerError(LIMIT, "out of memory"))
+            except Exception as fault:
+                # A mistake of ours. Its text could quote data, so only its kind is told.
+                return replies.error(OwnerError(INTERNAL, f"internal error ({type(fault).__name__})"))
+
+    def _hello(self, hello: wire.Record) -> bytes:
+        known = limits.PROTOCOL_VERSION
+        need(hello.protocol_version == known, f"client speaks protocol version {hello.protocol_version}, this "
+             f"owner speaks version {known}", VERSION)  # fmt: skip
+        check_versions(hello.format_version, hello.dialect_version)
+        now = self._clock()
+        for number, session in list(self._sessions.items()):
+            if now - session.seen > limits.SESSION_LEASE_SECONDS:
+                del self._sessions[number]
+        need(len(self._sessions) < limits.SESSIONS_MAX, f"{limits.SESSIONS_MAX} sessions are open", LIMIT)
+        number = 0
+        while number == 0 or number in self._sessions:
+            number = int.from_bytes(self._random_bytes(8), "little")
+        self._sessions[number] = Session(hello.client, now)
+        return replies.welcome(number, limits.TEXT)
+
+    def _session(self, number: int) -> Session:
+        session, now = self._sessions.get(number), self._clock()
+        if session is not None and now - session.seen > limits.SESSION_LEASE_SECONDS:
+            del self._sessions[number]
+            session = None
+        need(session is not None, "unknown or closed session; connect again", SESSION)
+        session.seen = now
+        return session
+
+    def _list_datasets(self, _: wire.Record) -> bytes:
+        return replies.datasets(list(self._datasets.values()))
+
+    def _release(self, message: wire.Record) -> bytes:
+        session, handles = self._session(message.session), message.handles.tolist()
+        self._check_releases(session, handles)
+        for handle in handles:
+            session.drop(handle)
+        return replies.done([])
+
+    def _bye(self, message: wire.Record) -> bytes:
+        self._session(message.session)
+        del self._sessions[message.session]
+        return replies.done([])
+
+    def _list_programs(self, message: wire.Record) -> bytes:
+        return replies.programs([
+            (plan.program.hash, plan.runs, len(plan.program.ops), describe(plan.program) if message.with_text else "",
+             plan.client)
+            for plan in self._plans.values()
+        ])  # fmt: skip
+
+    def _step(self, step: wire.Record) -> bytes:
+        session = self._session(step.session)
+        plan = self._plan(step, session)
+        if plan is None:
+            return replies.need_program()
+        program = plan.program
+        args = self._bind(step, session, program)
+        keeps = [index for index, result in enumerate(program.results) if result.kind == "keep"]
+        self._check_results(step, session, program, keeps)
+        values = run(program, args, self.watch)
+        published = [value for value, result in zip(values, program.results) if result.kind == "publish"]
+        reply = replies.done(published)
+        stored = [_owned(value) if r.kind != "publish" else None for value, r in zip(values, program.results)]
+        # Nothing below can fail: the step commits as a whole.
+        fresh = dict(zip(keeps, step.results.tolist()))
+        states = step.states.tolist()
+        for index, (value, result) in enumerate(zip(stored, program.results)):
+            if result.kind != "publish":
+                self._store(session, states[result.target] if result.kind == "commit" else fresh[index], value)
+        for handle in step.releases.tolist():
+            session.drop(handle)
+        plan.runs, self.steps = plan.runs + 1, self.steps + 1
+        return reply
+
+    def _plan(self, step: wire.Record, session: Session) -> Plan | None:
+        digest = step.program_hash.tobytes()
+        need(len(digest) == 32, f"program hash has {len(digest)} bytes, expected 32")
+        plan = self._plans.get(digest)
+        if plan is not None:
+            self._plans.move_to_end(digest)
+            return plan
+        if len(step.program) == 0:
+            return None
+        data = step.program.tobytes()
+        need(program_hash(data) == digest, "the program's bytes do not have the hash they are named by")
+        plan = self._plans[digest] = Plan(decode(data, step.debug.tobytes()), session.client)
+        total = sum(p.program.size for p in self._plans.values())
+        while len(self._plans) > 1 and (len(self._plans) > limits.PLANS_MAX or total > limits.PLAN_BYTES_MAX):
+            total -= self._plans.popitem(last=False)[1].program.size
+        return plan
+
+    def _bind(self, step: wire.Record, session: Session, program: Program) -> list:
+        """The program's arguments, each checked against the type it declares."""
+        given = {
+            "state": step.states.tolist(), "upload": step.uploads, "slot": step.slots.tolist(),
+            "seed": step.seeds.tolist(), "table": step.tables,
+        }  # fmt: skip
+        for kind, values in given.items():
+            wanted = sum(arg.kind == kind for arg in program.args)
+            need(len(values) == wanted, f"step gives {len(values)} {kind} arguments, the program takes {wanted}")
+            given[kind] = iter(values)
+        args = []
+        for index, arg in enumerate(program.args):
+            value = next(given[arg.kind])
+            if arg.kind == "state":
+                args.append(self._state(session, value, arg.type))
+            elif arg.kind == "upload":
+                args.append(replies.upload(value, arg.type, f"argument {index}"))
+            elif arg.kind == "table":
+                dataset = self._datasets.get(value)
+                need(dataset is not None, f"unknown dataset '{value}'", DATASET)
+                dataset.serves(arg.type)
+                args.append(dataset)
+            else:
+                args.append(replies.number(value, arg.type))
+        return args
+
+    def _state(self, session: Session, handle: int, expected: TensorType) -> np.ndarray:
+        value = session.handles.get(handle)
+        need(value is not None, f"unknown handle {handle}", HANDLE)
+        fits = value.dtype == expected.dtype and value.shape == expected.shape
+        need(fits, f"handle {handle} holds {value.dtype}{list(value.shape)}, the program expects {expected}", HANDLE)
+        return value
+
+    def _check_results(self, step: wire.Record, session: Session, program: Program, keeps: list[int]) -> None:
+        """Handles, releases and sizes: everything that could make committing fail."""
+        fresh, states = step.results.tolist(), step.states.tolist()
+        need(len(fresh) == len(keeps), f"step names {len(fresh)} new handles, the program keeps {len(keeps)}")
+        need(len(set(fresh)) == len(fresh), "step names a new handle twice")
+        used = [handle for handle in fresh if handle in session.handles]
+        need(not used, f"handle {used[0] if used else 0} is in use", HANDLE)
+        need(len(session.handles) + len(fresh) <= limits.HANDLES_MAX, "session holds too many handles", LIMIT)
+        for result in program.results:
+            if result.kind == "commit":
+                need(states.count(states[result.target]) == 1, "a handle is bound twice and written", HANDLE)
+        self._check_releases(session, step.releases.tolist())
+        kept = sum(program.types[program.results[index].value].nbytes for index in keeps)
+        need(session.bytes + kept <= limits.HANDLE_BYTES_MAX, "session holds too many bytes", LIMIT)
+        out = sum(program.types[r.value].nbytes for r in program.results if r.kind == "publish")
+        need(out <= limits.PUBLISHED_BYTES_MAX, f"step publishes {out} bytes", LIMIT)
+
+    @staticmethod
+    def _check_releases(session: Session, handles: list[int]) -> None:
+        need(len(set(handles)) == len(handles), "a handle is released twice")
+        unknown = [handle for handle in handles if handle not in session.handles]
+        need(not unknown, f"unknown handle {unknown[0] if unknown else 0} is released", HANDLE)
+
+    @staticmethod
+    def _store(session: Session, handle: int, value: np.ndarray) -> None:
+        if handle in session.handles:
+            session.drop(handle)
+        session.handles[handle] = value
+        session.bytes += value.nbytes
+
+    _HANDLERS = {
+        "Hello": _hello, "ListDatasets": _list_datasets, "Step": _step, "Release": _release, "Bye": _bye,
+        "ListPrograms": _list_programs,
+    }  # fmt: skip

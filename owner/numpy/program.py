@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Program bytes to a checked `Program`: ids, ranges, types and bounds here, meaning in verify.py."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from . import limits, types, verify, wire
+from .errors import LIMIT, VERSION, OwnerError, need
+from .types import TableType, TensorType
+
+ARG_KINDS = ("state", "upload", "slot", "seed", "table")
+RESULT_KINDS = ("commit", "keep", "publish")
+ATTR_KINDS = ("integer", "boolean", "real", "integers", "type", "string", "strings")
+
+
+class Attr(NamedTuple):
+    kind: str
+    value: object  # int, bool, float, tuple of int, str, tuple of str
+    element: int
+
+
+class Arg(NamedTuple):
+    kind: str
+    type: TensorType | TableType
+
+
+class Result(NamedTuple):
+    kind: str
+    value: int
+    target: int
+
+
+@dataclass(slots=True)
+class Op:
+    name: str
+    operands: tuple[int, ...]
+    operand_types: tuple[TensorType | TableType, ...]
+    result_types: tuple[TensorType, ...]
+    attrs: dict[str, Attr]
+    first_result: int
+    location: str = ""
+
+    def attr(self, name: str):
+        return self.attrs[name].value
+
+
+@dataclass(slots=True)
+class Program:
+    hash: bytes
+    size: int  # encoded bytes
+    promotion: str
+    args: list[Arg]
+    ops: list[Op]
+    results: list[Result]
+    types: list[TensorType | TableType]  # by value id
+    last_use: list[list[int]] = field(default_factory=list)  # per op: values that die there
+
+    def args_of(self, kind: str) -> list[tuple[int, TensorType | TableType]]:
+        return [(i, arg.type) for i, arg in enumerate(self.args) if arg.kind == kind]
+
+
+def program_hash(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=32).digest()
+
+
+def decode(data: bytes, debug: bytes = b"") -> Program:
+    """The whole way from bytes to a program that may run; raises OwnerError naming op and line."""
+    raw = wire.read(data, "Program", b"SJP1")
+    check_versions(raw.format_version, raw.dialect_version)
+    need(raw.features == 0, f"program needs features {raw.features:#x}, this owner has none", VERSION)
+    need(raw.promotion in ("torch", "numpy"), f"unknown promotion rules {raw.promotion!r}")
+    _check_counts(raw)
+    locations = _Locations(debug, len(raw.ops))
+    args = _read_args(raw, _read_types(raw), _read_tables(raw))
+    values: list[TensorType | TableType] = [arg.type for arg in args]
+    ops = _read_ops(raw, values, locations)
+    results = _read_results(raw, args, values)
+    program = Program(program_hash(data), len(data), raw.promotion, args, ops, results, values)
+    _check_memory(program)
+    return program
+
+
+def check_versions(format_version: int, dialect_version: int) -> None:
+    for what, found, known in (
+        ("program format", format_version, limits.FORMAT_VERSION),
+        ("dialect", dialect_version, limits.DIALECT_VERSION),
+    ):
+        need(found == known, f"client uses {what} version {found}, this owner reads version {known}", VERSION)
+
+
+def _check_counts(raw: wire.Record) -> None:
+    for name, most in (
+        ("args", limits.ARGS_MAX), ("ops", limits.OPS_MAX), ("results", limits.RESULTS_MAX),
+        ("types", limits.TYPES_MAX), ("result_types", limits.TYPES_MAX), ("operands", limits.OPERANDS_MAX),
+        ("strings", limits.TYPES_MAX), ("attrs", limits.OPERANDS_MAX), ("ints", limits.ATTR_INTS_MAX),
+        ("dims", limits.ATTR_INTS_MAX), ("tables", limits.ARGS_MAX),
+    ):  # fmt: skip
+        count = len(getattr(raw, name))
+        need(count <= most, f"program has {count} {name}, at most {most} are read", LIMIT)
+    need(len(set(raw.strings)) == len(raw.strings), "the string table repeats a string")
+    for name in ("types", "args", "attrs", "results"):
+        records = getattr(raw, name)
+        for column in records.dtype.names:
+            if column.startswith("reserved"):
+                need(not records[column].any(), f"a reserved field of {name} is not zero")
+
+
+def _inside(begin: int, count: int, length: int, what: str) -> slice:
+    need(begin + count <= length, f"range [{begin}, {begin + count}) of {what} leaves its vector of {length}")
+    return slice(begin, begin + count)
+
+
+def _read_types(raw: wire.Record) -> list[TensorType]:
+    dims, read = raw.dims.tolist(), []
+    for element, rank, _, begin in raw.types.tolist():
+        need(element < len(types.NAMES), f"unknown element type {element}")
+        need(rank <= limits.RANK_MAX, f"rank {rank} exceeds {limits.RANK_MAX}", LIMIT)
+        shape = tuple(dims[_inside(begin, rank, len(dims), "dims")])
+        need(all(d >= 0 for d in shape), f"negative size in shape {shape}")
+        need(all(d <= limits.DIM_MAX for d in shape), f"shape {shape} is too large", LIMIT)
+        tensor = TensorType(element, shape)
+        need(tensor.nbytes <= limits.VALUE_BYTES_MAX, f"{tensor} is larger than {limits.VALUE_BYTES_MAX} bytes", LIMIT)
+        read.append(tensor)
+    return read
+
+
+def _read_tables(raw: wire.Record) -> list[TableType]:
+    tables = []
+    for record in raw.tables:
+        need(record.rows >= 0, f"a table has {record.rows} rows")
+        need(record.rows <= limits.VALUE_BYTES_MAX, f"a table of {record.rows} rows is too long", LIMIT)
+        names, elements = record.column_names.tolist(), record.column_elements.tolist()
+        need(len(names) == len(elements), "a table's column names and elements differ in number")
+        need(all(n < len(raw.strings) for n in names), "a column name lies outside the string table")
+        need(all(e <= types.F64 for e in elements), "a column has an unknown element type")
+        need(len(set(names)) == len(names), "a table names a column twice")
+        tables.append(TableType(record.rows, tuple((raw.strings[n], e) for n, e in zip(names, elements))))
+    return tables
+
+
+def _read_args(raw: wire.Record, tensors: list[TensorType], tables: list[TableType]) -> list[Arg]:
+    args, last = [], 0
+    for index, (type_id, kind, *_) in enumerate(raw.args.tolist()):
+        need(kind < len(ARG_KINDS), f"argument {index} has the unknown kind {kind}")
+        need(kind >= last, "arguments are not ordered states, uploads, slots, seeds, tables")
+        last, pool = kind, tables if ARG_KINDS[kind] == "table" else tensors
+        need(type_id < len(pool), f"the type of argument {index} lies outside its vector")
+        arg = Arg(ARG_KINDS[kind], pool[type_id])
+        if arg.kind == "slot":
+            need(arg.type in _SLOT_TYPES, f"slot argument {index} has type {arg.type}")
+        if arg.kind == "seed":
+            need(arg.type == TensorType(types.I64, ()), f"seed argument {index} has type {arg.type}")
+        args.append(arg)
+    # Result types share the pool of tensors; _read_ops fetches them from here.
+    raw.tensor_types = tensors
+    return args
+
+
+_SLOT_TYPES = tuple(TensorType(element, ()) for element in (types.F64, types.I64, types.I1))
+
+
+def _read_ops(raw: wire.Record, values: list, locations: _Locations) -> list[Op]:
+    operands, result_ids, strings = raw.operands.tolist(), raw.result_types.tolist(), raw.strings
+    attr_records, ints = raw.attrs.tolist(), raw.ints.tolist()
+    need(all(i < len(raw.tensor_types) for i in result_ids), "a result type lies outside the vector of types")
+    ops, taken, work = [], 0, 0
+    for index, (name_id, o_begin, o_count, r_count, a_begin, a_count) in enumerate(raw.ops.tolist()):
+        name = ""
+        try:
+            need(name_id < len(strings), "the op's name lies outside the string table")
+            name = strings[name_id]
+            need(o_count <= limits.OPERANDS_PER_OP_MAX and a_count <= 64, "too many operands or attributes", LIMIT)
+            ids = tuple(operands[_inside(o_begin, o_count, len(operands), "operands")])
+            need(all(i < len(values) for i in ids), "an operand is not defined before its use")
+            result_slice = _inside(taken, r_count, len(result_ids), "result types")
+            attrs = _read_attrs(attr_records[_inside(a_begin, a_count, len(attr_records), "attrs")], ints, strings)
+            op = Op(
+                name, ids, tuple(values[i] for i in ids),
+                tuple(raw.tensor_types[i] for i in result_ids[result_slice]), attrs, len(values),
+            )  # fmt: skip
+            work += verify.check(op)
+            need(work <= limits.WORK_MAX, f"the program needs more than {limits.WORK_MAX} scalar operations", LIMIT)
+        except OwnerError as error:
+            where = locations.of(index)
+            raise OwnerError(error.code, f"op {index} '{name}': {error.message}", name, where) from None
+        op.location = locations.of(index)
+        taken += r_count
+        values.extend(op.result_types)
+        ops.append(op)
+    need(taken == len(result_ids), "there are more result types than op results")
+    return ops
+
+
+def _read_attrs(records: list[tuple], ints: list[int], strings: list[str]) -> dict[str, Attr]:
+    attrs: dict[str, Attr] = {}
+    for name_id, begin, count, kind_id, element, _ in records:
+        need(name_id < len(strings), "an attribute's name lies outside the string table")
+        need(kind_id < len(ATTR_KINDS), f"attribute has the unknown kind {kind_id}")
+        need(element < len(types.NAMES), f"attribute has the unknown element type {element}")
+        name, kind = strings[name_id], ATTR_KINDS[kind_id]
+        need(name not in attrs, f"attribute '{name}' is given twice")
+        payload = ints[_inside(begin, count, len(ints), "ints")]
+        if kind not in ("integers", "strings"):
+            need(count == 1, f"attribute '{name}' has {count} values instead of one")
+        if kind in ("string", "strings"):
+            need(all(0 <= i < len(strings) for i in payload), f"attribute '{name}' leaves the string table")
+            texts = tuple(strings[i] for i in payload)
+            value: object = texts if kind == "strings" else texts[0]
+        elif kind == "integers":
+            value = tuple(payload)
+        elif kind == "real":
+            value = struct.unpack("<d", struct.pack("<q", payload[0]))[0]
+        elif kind == "boolean":
+            need(payload[0] in (-1, 0, 1), f"attribute '{name}' is not a boolean")
+            value = payload[0] != 0
+        else:
+            value = payload[0]
+        attrs[name] = Attr(kind, value, element)
+    return attrs
+
+
+def _read_results(raw: wire.Record, args: list[Arg], values: list) -> list[Result]:
+    results, committed = [], set()
+    for index, (value, target, kind, *_) in enumerate(raw.results.tolist()):
+        need(kind < len(RESULT_KINDS), f"result {index} has the unknown kind {kind}")
+        need(value < len(values), f"result {index} names a value that does not exist")
+        need(isinstance(values[value], TensorType), f"result {index} is a table, rows leave only through read_rows")
+        if RESULT_KINDS[kind] == "commit":
+            need(target < len(args) and args[target].kind == "state", f"result {index} commits to no state")
+            need(target not in committed, f"state argument {target} is committed twice")
+            need(args[target].type == values[value], f"result {index} changes the type of state argument {target}")
+            committed.add(target)
+        else:
+            need(target == 0, f"result {index} has a target but commits nothing")
+        results.append(Result(RESULT_KINDS[kind], value, target))
+    return results
+
+
+def _check_memory(program: Program) -> None:
+    """Bounds what is alive at once, and notes where each value dies."""
+    escaping = {result.value for result in program.results}
+    last = {}
+    for index, op in enumerate(program.ops):
+        for value in (*op.operands, *range(op.first_result, op.first_result + len(op.result_types))):
+            last[value] = index
+    program.last_use = [[] for _ in program.ops]
+    for value, index in last.items():
+        if value not in escaping:
+            program.last_use[index].append(value)
+    size = [t.nbytes if isinstance(t, TensorType) else 0 for t in program.types]
+    live = sum(size[: len(program.args)])
+    for op, dying in zip(program.ops, program.last_use):
+        live += sum(t.nbytes for t in op.result_types)
+        if live > limits.LIVE_BYTES_MAX:
+            text = f"more than {limits.LIVE_BYTES_MAX} bytes are alive at op '{op.name}'"
+            raise OwnerError(LIMIT, text, op.name, op.location)
+        live -= sum(size[value] for value in dying)
+
+
+class _Locations:
+    """The scientist's line of each op, from the debug side table; "" where it says nothing."""
+
+    def __init__(self, debug: bytes, op_count: int):
+        self.table = wire.read(debug, "Debug", b"SJD1") if len(debug) else None
+        if self.table is None:
+            return
+        table = self.table
+        for name in ("op_locations", "op_hints"):
+            count = len(getattr(table, name))
+            need(count in (0, op_count), f"debug table has {count} {name} for {op_count} ops")
+        places = len(table.locations)
+        need(bool((table.op_locations <= places).all()), "an op's location lies outside the debug table")
+        need(bool((table.op_hints <= len(table.hints)).all()), "an op's hint lies outside the debug table")
+        need(bool((table.locations["file"] < max(len(table.files), 1)).all()), "a location names no file")
+        need(places == 0 or len(table.files) > 0, "a location names no file")
+        need(bool((table.locations["parent"] <= places).all()), "a location's parent lies outside the debug table")
+
+    def of(self, op: int) -> str:
+        if self.table is None or len(self.table.op_locations) == 0:
+            return ""
+        parts, place = [], int(self.table.op_locations[op])
+        while place and len(parts) < limits.LOCATION_DEPTH_MAX:
+            file, line, _, parent = self.table.locations[place - 1].tolist()
+            parts.append(f"{self.table.files[file]}:{line}")
+            place = parent
+        return ", from ".join(parts)

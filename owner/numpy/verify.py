@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a core op may look like: operands, attributes, result types. Nothing else is ever run.
+
+Each rule raises OwnerError for what does not fit and returns its work in scalar operations
+(None: as many as its elements). The rules themselves stand in verify_*.py, by family.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from . import limits
+from .errors import LIMIT, UNSUPPORTED, need
+from .types import TableType, TensorType
+
+
+class Rule(NamedTuple):
+    operands: tuple[int, int]  # least, most
+    results: int
+    attrs: dict[str, str]  # name -> AttrKind
+    check: Callable
+    table_operand: int  # position of the one operand that is a dataset, or -1
+
+
+RULES: dict[str, Rule] = {}
+
+
+def rule(names: str, operands: int | tuple[int, int], results: int = 1, table_operand: int = -1, **attrs: str):
+    """Registers the decorated `check(op)` for every op in `names`."""
+    count = operands if isinstance(operands, tuple) else (operands, operands)
+
+    def register(check: Callable) -> Callable:
+        for name in names.split():
+            RULES[name] = Rule(count, results, attrs, check, table_operand)
+        return check
+
+    return register
+
+
+def check(op) -> int:
+    """Holds one op against its rule; returns its work in scalar operations."""
+    known = RULES.get(op.name)
+    need(known is not None, "this owner runs core form only, and does not know this op", UNSUPPORTED)
+    least, most = known.operands
+    need(least <= len(op.operands) <= most, f"has {len(op.operands)} operands, expected {_count(least, most)}")
+    need(len(op.result_types) == known.results, f"has {len(op.result_types)} results, expected {known.results}")
+    for name, attr in op.attrs.items():
+        need(name in known.attrs, f"has the unknown attribute '{name}'", UNSUPPORTED)
+        wanted = known.attrs[name]
+        need(wanted in ("any", attr.kind), f"attribute '{name}' is of kind {attr.kind}, expected {wanted}")
+    for name in known.attrs:
+        need(name in op.attrs, f"lacks the attribute '{name}'")
+    for index, operand in enumerate(op.operand_types):
+        expected = TableType if index == known.table_operand else TensorType
+        need(isinstance(operand, expected), f"operand {index} is {operand}")
+    work = known.check(op)
+    moved = sum(t.numel for t in op.operand_types if isinstance(t, TensorType)) + sum(t.numel for t in op.result_types)
+    return moved + (work or 0)
+
+
+def _count(least: int, most: int) -> str:
+    return str(least) if least == most else f"{least} to {most}"
+
+
+# Helpers of the rules.
+
+
+def classes(what: str, tensor: TensorType, allowed: str) -> None:
+    need(tensor.kind in allowed, f"{what} is {tensor}, elements of class {'/'.join(allowed)} are allowed")
+
+
+def same_element(op, first: int = 0) -> int:
+    elements = {t.element for t in op.operand_types[first:]}
+    shown = ", ".join(map(str, op.operand_types[first:]))
+    need(len(elements) == 1, f"operands differ in element type: {shown}")
+    return op.operand_types[first].element
+
+
+def splat_shape(op) -> tuple[int, ...]:
+    """The one shape of the operands; rank-0 operands are splats."""
+    shapes = {t.shape for t in op.operand_types if t.rank}
+    need(len(shapes) <= 1, "operands differ in shape: " + ", ".join(map(str, op.operand_types)))
+    return shapes.pop() if shapes else ()
+
+
+def result_is(op, element: int, shape, index: int = 0) -> None:
+    expected = TensorType(element, tuple(shape))
+    need(op.result_types[index] == expected, f"result {index} is {op.result_types[index]}, expected {expected}")
+
+
+def dim_of(op, rank: int, name: str = "dim") -> int:
+    dim = op.attr(name)
+    need(0 <= dim < rank, f"{name} = {dim} is not a dimension of rank {rank}")
+    return dim
+
+
+def dims_of(op, rank: int, name: str = "dims") -> tuple[int, ...]:
+    dims = op.attr(name)
+    need(all(0 <= d < rank for d in dims), f"{name} = {dims} are not dimensions of rank {rank}")
+    need(len(set(dims)) == len(dims), f"{name} = {dims} repeats a dimension")
+    return dims
+
+
+def per_dim(op, name: str, rank: int, least: int | None) -> tuple[int, ...]:
+    """A list attribute with one bounded entry per dimension."""
+    values = op.attr(name)
+    need(len(values) == rank, f"{name} has {len(values)} entries, expected {rank}")
+    for value in values:
+        need(least is None or value >= least, f"{name} = {values} holds a value below {least}")
+        need(abs(value) <= limits.DIM_MAX, f"{name} = {values} is too large", LIMIT)
+    return values
+
+
+def without(shape: tuple[int, ...], dims) -> tuple[int, ...]:
+    return tuple(size for d, size in enumerate(shape) if d not in dims)
+
+
+def product(sizes) -> int:
+    return math.prod(sizes)
+
+
+# The families register their rules when imported.
+from . import verify_elementwise, verify_layout, verify_reduce, verify_window  # noqa: E402, F401

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules of the ops without shape logic: sources, rows, casts, elementwise."""
+
+from __future__ import annotations
+
+from . import types
+from .errors import need
+from .types import DTYPES, TensorType
+from .verify import classes, dim_of, result_is, rule, same_element, splat_shape
+
+SEED = TensorType(types.I64, ())
+
+
+@rule("constant", 0, value="any")
+def _constant(op):
+    value, result = op.attrs["value"], op.result_types[0]
+    need(result.rank == 0, f"result is {result}, constants have rank 0")
+    wanted = {"B": ("boolean", "integer"), "Z": ("integer",), "F": ("real",), "X": ()}[result.kind]
+    need(value.kind in wanted, f"a constant of type {result} cannot hold an attribute of kind {value.kind}")
+    need(value.element == result.element, f"value is of type {types.NAMES[value.element]}, the result is {result}")
+
+
+@rule("iota", 0, dim="integer")
+def _iota(op):
+    classes("result", op.result_types[0], "ZF")
+    dim_of(op, op.result_types[0].rank)
+
+
+@rule("rng_bits rng_uniform rng_normal", 1, stream="integer")
+def _random(op):
+    need(op.operand_types[0] == SEED, f"seed is {op.operand_types[0]}, expected {SEED}")
+    need(0 <= op.attr("stream") < 1 << 32, f"stream {op.attr('stream')} does not fit 32 bits")
+    allowed = (types.I64,) if op.name == "rng_bits" else (types.F32, types.F64)
+    need(op.result_types[0].element in allowed, f"result is {op.result_types[0]}")
+    return 20 * op.result_types[0].numel
+
+
+@rule("sample_rows", 3, rows="integer")
+def _sample_rows(op):
+    for operand in op.operand_types:
+        need(operand == SEED, f"operand is {operand}, expected {SEED}")
+    result, rows = op.result_types[0], op.attr("rows")
+    need(result.element == types.I64 and result.rank == 1, f"result is {result}, expected indices of rank 1")
+    # The permutation is computed whole, so its size is bounded like any value's.
+    need(0 <= rows <= 1 << 28, f"rows = {rows} is negative or too large")
+    return 64 * rows
+
+
+@rule("read_rows", 2, table_operand=0, columns="strings")
+def _read_rows(op):
+    table, indices = op.operand_types
+    known, columns = dict(table.columns), op.attr("columns")
+    for column in columns:
+        need(column in known, f"column '{column}' is not among the table's declared columns")
+    need(indices.element == types.I64 and indices.rank == 1, f"indices are {indices}, expected i64 of rank 1")
+    classes("result", op.result_types[0], "BZF")
+    result_is(op, op.result_types[0].element, (indices.shape[0], len(columns)))
+
+
+@rule("convert", 1)
+def _convert(op):
+    x, y = op.operand_types[0], op.result_types[0]
+    need(x.shape == y.shape, f"result is {y}, the operand {x}")
+    need(x.kind != "X" or y.kind == "X", f"{x} to {y}: complex numbers do not convert to real ones")
+
+
+@rule("bitcast", 1)
+def _bitcast(op):
+    x, y = op.operand_types[0], op.result_types[0]
+    classes("operand", x, "ZF")
+    classes("result", y, "ZF")
+    same_width = DTYPES[x.element].itemsize == DTYPES[y.element].itemsize
+    need(x.shape == y.shape and same_width, f"{x} and {y} differ in shape or width")
+
+
+def _elementwise(names: str, operands: int, allowed: str) -> None:
+    @rule(names, operands)
+    def check(op):
+        element = same_element(op)
+        classes("operand", op.operand_types[0], allowed)
+        result_is(op, element, splat_shape(op))
+        return 4 * op.result_types[0].numel
+
+
+_elementwise("neg", 1, "ZFX")
+_elementwise("abs sign", 1, "ZF")
+_elementwise("floor ceil round expm1 log1p logistic erf erfc erfinv lgamma digamma", 1, "F")
+_elementwise("exp log sqrt sin cos tanh", 1, "FX")
+_elementwise("not", 1, "BZ")
+_elementwise("add sub mul div", 2, "ZFX")
+_elementwise("pow", 2, "ZFX")
+_elementwise("rem", 2, "ZF")
+_elementwise("atan2", 2, "F")
+_elementwise("max min", 2, "BZF")
+_elementwise("and or xor", 2, "BZ")
+_elementwise("shl shr", 2, "Z")
+
+
+@rule("compare", 2, predicate="string")
+def _compare(op):
+    same_element(op)
+    predicate = op.attr("predicate")
+    need(predicate in ("eq", "ne", "lt", "le", "gt", "ge"), f"unknown predicate '{predicate}'")
+    need(op.operand_types[0].kind != "X" or predicate in ("eq", "ne"), "complex numbers have no order")
+    result_is(op, types.I1, splat_shape(op))
+
+
+@rule("select", 3)
+def _select(op):
+    need(op.operand_types[0].element == types.I1, f"predicate is {op.operand_types[0]}, expected i1")
+    result_is(op, same_element(op, first=1), splat_shape(op))

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules of reductions, scans, sorting and dot."""
+
+from __future__ import annotations
+
+from . import types
+from .errors import need
+from .verify import classes, dim_of, dims_of, product, result_is, rule, without
+
+
+def _reduction(names: str, allowed: str, empty: bool) -> None:
+    @rule(names, 1, dims="integers")
+    def check(op):
+        x = op.operand_types[0]
+        classes("operand", x, allowed)
+        dims = dims_of(op, x.rank)
+        need(list(dims) == sorted(dims), f"dims = {dims} is not increasing")
+        need(empty or all(x.shape[d] for d in dims), f"{x} has nothing to reduce along {dims}")
+        result_is(op, x.element, without(x.shape, dims))
+
+
+_reduction("reduce_sum reduce_prod", "ZFX", empty=True)
+_reduction("reduce_max reduce_min", "BZF", empty=False)
+
+
+@rule("argmax argmin", 1, dim="integer")
+def _arg(op):
+    x = op.operand_types[0]
+    classes("operand", x, "BZF")
+    dim = dim_of(op, x.rank)
+    need(x.shape[dim] > 0, f"{x} has nothing to choose from along {dim}")
+    result_is(op, types.I64, without(x.shape, (dim,)))
+
+
+def _scan(names: str, allowed: str) -> None:
+    @rule(names, 1, dim="integer")
+    def check(op):
+        x = op.operand_types[0]
+        classes("operand", x, allowed)
+        dim_of(op, x.rank)
+        result_is(op, x.element, x.shape)
+        return 4 * x.numel
+
+
+_scan("cumsum cumprod", "ZFX")
+_scan("cummax cummin", "BZF")
+_scan("cumlogsumexp", "F")
+
+
+@rule("sort", 1, results=2, dim="integer", descending="boolean")
+def _sort(op):
+    x = op.operand_types[0]
+    classes("operand", x, "BZF")
+    dim_of(op, x.rank)
+    result_is(op, x.element, x.shape)
+    result_is(op, types.I64, x.shape, 1)
+    return 64 * x.numel
+
+
+@rule("topk", 1, results=2, dim="integer", k="integer", largest="boolean")
+def _topk(op):
+    x, k = op.operand_types[0], op.attr("k")
+    classes("operand", x, "BZF")
+    dim = dim_of(op, x.rank)
+    need(0 <= k <= x.shape[dim], f"k = {k} of {x.shape[dim]} elements")
+    shape = (*x.shape[:dim], k, *x.shape[dim + 1 :])
+    result_is(op, x.element, shape)
+    result_is(op, types.I64, shape, 1)
+    return 64 * x.numel
+
+
+@rule("dot", 2, lhs_batch="integers", rhs_batch="integers", lhs_contract="integers", rhs_contract="integers")
+def _dot(op):
+    (a, b), y = op.operand_types, op.result_types[0]
+    need(a.element == b.element, f"operands differ in element type: {a}, {b}")
+    classes("operand", a, "ZFX")
+    wide = y.element == types.F32 and a.element in (types.F16, types.BF16)
+    need(y.element == a.element or wide, f"result is {y} of operands {a}")
+    lhs = dims_of(op, a.rank, "lhs_batch") + dims_of(op, a.rank, "lhs_contract")
+    rhs = dims_of(op, b.rank, "rhs_batch") + dims_of(op, b.rank, "rhs_contract")
+    need(len(set(lhs)) == len(lhs) and len(set(rhs)) == len(rhs), "a dimension is both batch and contracted")
+    need(len(op.attr("lhs_batch")) == len(op.attr("rhs_batch")), "batch dimensions differ in number")
+    need(len(lhs) == len(rhs), "contracted dimensions differ in number")
+    for k, m in zip(lhs, rhs):
+        need(a.shape[k] == b.shape[m], f"dimension {k} of {a} does not match dimension {m} of {b}")
+    batch = tuple(a.shape[d] for d in op.attr("lhs_batch"))
+    result_is(op, y.element, (*batch, *without(a.shape, lhs), *without(b.shape, rhs)))
+    return y.numel * product(a.shape[d] for d in op.attr("lhs_contract"))

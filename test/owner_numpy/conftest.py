@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds `sojourn_numpy` and the generated `sojourn_wire`: in build/python, else made for this run."""
+
+import os
+import pathlib
+import secrets
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def _python_path() -> str:
+    built = pathlib.Path(os.environ.get("SOJOURN_PYTHON", ROOT / "build" / "python"))
+    if (built / "sojourn_numpy").exists() and (built / "sojourn_wire" / "Reply.py").exists():
+        return str(built)
+    folder = tempfile.mkdtemp(prefix="sojourn-numpy-")
+    for schema in ("runtime/Program.fbs", "runtime/Debug.fbs", "owner/Messages.fbs"):
+        subprocess.run(["flatc", "--python", "-o", folder, str(ROOT / schema)], check=True)
+    os.symlink(ROOT / "owner" / "numpy", os.path.join(folder, "sojourn_numpy"))
+    return folder
+
+
+PYTHON_PATH = _python_path()
+sys.path[:0] = [PYTHON_PATH, str(HERE)]
+
+
+@pytest.fixture
+def rng():
+    """Fresh numbers each run; pytest shows the seed when a test fails. SOJOURN_TEST_SEED repeats it."""
+    seed = int(os.environ.get("SOJOURN_TEST_SEED", secrets.randbits(32)))
+    print(f"SOJOURN_TEST_SEED={seed}")
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def python_path():
+    return PYTHON_PATH

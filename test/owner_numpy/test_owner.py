@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The protocol: sessions, handles, steps, plans, datasets. Each refusal by code and by what it says."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from builder import Client, ProgramBuilder, published, request, t
+from sojourn_numpy import NumpyOwner, OwnerError, errors, limits
+from sojourn_numpy.types import F64, I64, TableType
+
+
+def add_program(shape=(3,)) -> bytes:
+    """publish and keep a + b of two uploads."""
+    p = ProgramBuilder()
+    a, b = (p.arg("upload", t("f32", *shape)) for _ in range(2))
+    y = p.op("add", [a, b], t("f32", *shape))
+    p.result("keep", y)
+    p.result("publish", y)
+    return p.encode()
+
+
+def bump_program() -> bytes:
+    """state += slot * 2^0; publishes the old value."""
+    p = ProgramBuilder()
+    s = p.arg("state", t("f32", 3))
+    k = p.arg("slot", t("f64"))
+    c = p.op("convert", [k], t("f32"))
+    y = p.op("add", [s, c], t("f32", 3))
+    p.result("publish", s)
+    p.result("commit", y, 0)
+    return p.encode()
+
+
+def slot(value: float) -> int:
+    return int(np.array(value, np.float64).view(np.uint64))
+
+
+X = np.array([1, 2, 3], np.float32)
+
+
+@pytest.fixture
+def client():
+    return Client(NumpyOwner())
+
+
+def failed(reply, code: int, text: str):
+    assert reply.kind == "Error", reply
+    assert text in reply.message, reply.message
+    assert reply.code == code, (reply.code, reply.message)
+
+
+def test_step_publishes_and_keeps(client):
+    reply = client.step(add_program(), uploads=[X, X], results=[7])
+    np.testing.assert_array_equal(published(reply)[0], 2 * X)
+    program = bump_program()
+    for expected in (2 * X, 2 * X + 1.5, 2 * X + 3):
+        reply = client.step(program, states=[7], slots=[slot(1.5)])
+        np.testing.assert_array_equal(published(reply)[0], expected)
+    assert client.owner.requests == 5 and client.owner.steps == 4
+
+
+def test_program_is_asked_for_once(client):
+    program = add_program()
+    assert client.step(program, send_program=False, uploads=[X, X], results=[1]).kind == "NeedProgram"
+    assert client.step(program, uploads=[X, X], results=[1]).kind == "Done"
+    other = Client(client.owner)
+    assert other.step(program, send_program=False, uploads=[X, X], results=[1]).kind == "Done"
+
+
+def test_hash_must_match(client):
+    reply = client.step(add_program(), program_hash=bytes(32), uploads=[X, X], results=[1])
+    failed(reply, errors.MALFORMED, "hash")
+    failed(client.step(add_program(), program_hash=bytes(31)), errors.MALFORMED, "31 bytes")
+
+
+@pytest.mark.parametrize("field", ["protocol_version", "format_version", "dialect_version"])
+def test_versions(client, field):
+    versions = {"protocol_version": 1, "format_version": 1, "dialect_version": 1, field: 9}
+    failed(client.send("Hello", **versions), errors.VERSION, "version 9")
+
+
+def test_sessions_are_apart(client):
+    client.step(add_program(), uploads=[X, X], results=[7])
+    other = Client(client.owner)
+    failed(other.step(bump_program(), states=[7], slots=[0]), errors.HANDLE, "unknown handle 7")
+    failed(other.step(bump_program(), session=12345, states=[7], slots=[0]), errors.SESSION, "session")
+    failed(client.send("Release", session=other.session, handles=[7]), errors.HANDLE, "unknown handle 7")
+    assert client.send("Bye", session=client.session).kind == "Done"
+    failed(client.step(bump_program(), states=[7], slots=[0]), errors.SESSION, "session")
+
+
+def test_session_lease_ends():
+    now = [0.0]
+    client = Client(NumpyOwner(clock=lambda: now[0]))
+    now[0] = limits.SESSION_LEASE_SECONDS + 1
+    failed(client.send("Release", session=client.session), errors.SESSION, "session")
+
+
+def test_release(client):
+    client.step(add_program(), uploads=[X, X], results=[7])
+    assert client.send("Release", session=client.session, handles=[7]).kind == "Done"
+    failed(client.step(bump_program(), states=[7], slots=[0]), errors.HANDLE, "unknown handle 7")
+    client.step(add_program(), uploads=[X, X], results=[8])
+    assert client.step(bump_program(), states=[8], slots=[0], releases=[8]).kind == "Done"
+    failed(client.send("Release", session=client.session, handles=[8]), errors.HANDLE, "unknown handle 8")
+
+
+def test_new_handles_are_new(client):
+    program = add_program()
+    client.step(program, uploads=[X, X], results=[7])
+    failed(client.step(program, uploads=[X, X], results=[7]), errors.HANDLE, "in use")
+    failed(client.step(program, uploads=[X, X], results=[]), errors.MALFORMED, "0 new handles")
+    failed(client.step(program, uploads=[X, X], results=[1, 2]), errors.MALFORMED, "2 new handles")
+
+
+def test_bindings_are_checked(client):
+    program = add_program()
+    failed(client.step(program, uploads=[X], results=[1]), errors.MALFORMED, "1 upload")
+    failed(client.step(program, uploads=[X, X[:2]], results=[1]), errors.MALFORMED, "shape (2,)")
+    failed(client.step(program, uploads=[X, X.astype(np.float64)], results=[1]), errors.MALFORMED, "element")
+    failed(client.step(program, uploads=[X, (8, (3,), b"short")], results=[1]), errors.MALFORMED, "5 bytes")
+    failed(client.step(program, uploads=[X, X], slots=[1], results=[1]), errors.MALFORMED, "1 slot")
+    failed(client.step(program, uploads=[X, X], results=[1], releases=[5]), errors.HANDLE, "unknown handle 5")
+    client.step(add_program((2,)), uploads=[X[:2], X[:2]], results=[1])
+    failed(client.step(bump_program(), states=[1], slots=[0]), errors.HANDLE, "holds float32[2]")
+
+
+def test_a_failed_step_changes_nothing(client):
+    client.step(add_program(), uploads=[X, X], results=[7])
+    failed(client.step(bump_program(), states=[7], slots=[slot(1)], releases=[99]), errors.HANDLE, "99")
+    np.testing.assert_array_equal(published(client.step(bump_program(), states=[7], slots=[slot(1)]))[0], 2 * X)
+
+
+def test_a_written_handle_is_bound_once(client):
+    client.step(add_program(), uploads=[X, X], results=[7])
+    p = ProgramBuilder()
+    a, b = (p.arg("state", t("f32", 3)) for _ in range(2))
+    p.result("commit", p.op("add", [a, b], t("f32", 3)), 0)
+    failed(client.step(p.encode(), states=[7, 7]), errors.HANDLE, "bound twice")
+
+
+def test_kept_values_are_their_own(client):
+    """Keeping an upload, or the same value twice, gives independent handles."""
+    p = ProgramBuilder()
+    a = p.arg("upload", t("f32", 3))
+    for _ in range(2):
+        p.result("keep", a)
+    client.step(p.encode(), uploads=[X], results=[1, 2])
+    client.step(bump_program(), states=[1], slots=[slot(1)])
+    np.testing.assert_array_equal(published(client.step(bump_program(), states=[2], slots=[slot(1)]))[0], X)
+
+
+def test_list_programs(client):
+    p = ProgramBuilder()
+    a = p.arg("upload", t("f32", 3))
+    p.result("publish", p.op("neg", [a], t("f32", 3), location=[("train.py", 12)]))
+    client.step(p.encode(), debug=p.encode_debug(), uploads=[X])
+    client.step(p.encode(), uploads=[X])
+    (info,) = client.send("ListPrograms", with_text=True).programs
+    assert (info.runs, info.ops, info.client, len(info.hash)) == (2, 1, "test", 32)
+    assert "sojourn.neg" in info.text and "train.py:12" in info.text
+    assert client.send("ListPrograms").programs[0].text == ""
+
+
+def test_errors_name_the_line(client):
+    p = ProgramBuilder()
+    a = p.arg("upload", t("f32", 3))
+    p.op("neg", [a], t("f32", 4), location=[("model.py", 5), ("train.py", 31)])
+    reply = client.step(p.encode(), debug=p.encode_debug(), uploads=[X])
+    failed(reply, errors.MALFORMED, "expected tensor<3xf32>")
+    assert (reply.op, reply.location) == ("neg", "model.py:5, from train.py:31")
+
+
+def test_unknown_op_is_unsupported(client):
+    p = ProgramBuilder()
+    a = p.arg("upload", t("f32", 3))
+    p.op("aten", [a], t("f32", 3))
+    failed(client.step(p.encode(), uploads=[X]), errors.UNSUPPORTED, "core form only")
+
+
+def test_replies_read_with_generated_accessors():
+    """The layouts of wire.py are not the only ones that can read a reply."""
+    from sojourn_wire.Done import Done
+    from sojourn_wire.Reply import Reply
+    from sojourn_wire.ReplyBody import ReplyBody
+
+    client = Client(NumpyOwner())
+    from sojourn_numpy.program import program_hash
+
+    program = add_program()
+    data = client.owner.handle(
+        request("Step", session=client.session, program=program, program_hash=program_hash(program), uploads=[X, X],
+                results=[1])
+    )  # fmt: skip
+    assert Reply.ReplyBufferHasIdentifier(data, 0, size_prefixed=False) or data[4:8] == b"SJM1"
+    reply = Reply.GetRootAs(data, 0)
+    assert reply.BodyType() == ReplyBody.Done
+    done = Done()
+    done.Init(reply.Body().Bytes, reply.Body().Pos)
+    tensor = done.Published(0)
+    assert tensor.Element() == 8 and tensor.DimsAsNumpy().tolist() == [3]
+    np.testing.assert_array_equal(tensor.DataAsNumpy().view(np.float32), 2 * X)
+
+
+# Datasets.
+
+COLUMNS = {"age": np.array([1.0, 2, 3, 4]), "y": np.array([0, 1, 0, 1])}
+
+
+def rows_program(rows=4, columns=(("age", F64), ("y", I64))) -> bytes:
+    p = ProgramBuilder()
+    i = p.arg("upload", t("i64", 3))
+    table = p.arg("table", TableType(rows, columns))
+    p.result("publish", p.op("read_rows", [table, i], t("f32", 3, len(columns)), columns=[c for c, _ in columns]))
+    return p.encode()
+
+
+def test_rows_are_read(client):
+    client.owner.register("d", COLUMNS)
+    indices = np.array([3, -1, 4])
+    reply = client.step(rows_program(), uploads=[indices], tables=["d"])
+    np.testing.assert_array_equal(published(reply)[0], np.array([[4, 1], [0, 0], [0, 0]], np.float32))
+
+
+def test_tables_are_checked(client):
+    client.owner.register("d", COLUMNS)
+    i = np.arange(3)
+    failed(client.step(rows_program(), uploads=[i], tables=["e"]), errors.DATASET, "unknown dataset 'e'")
+    failed(client.step(rows_program(rows=5), uploads=[i], tables=["d"]), errors.DATASET, "has 4 rows")
+    program = rows_program(columns=(("nope", F64),))
+    failed(client.step(program, uploads=[i], tables=["d"]), errors.DATASET, "no column 'nope'")
+    program = rows_program(columns=(("y", F64),))
+    failed(client.step(program, uploads=[i], tables=["d"]), errors.DATASET, "expects f64")
+
+
+def test_datasets_are_listed(client):
+    client.owner.register("d", COLUMNS, bounds={"age": (0, 3)})
+    (dataset,) = client.send("ListDatasets").datasets
+    assert (dataset.name, dataset.rows, dataset.policy) == ("d", 4, "open")
+    age, y = dataset.columns
+    assert (age.name, age.element, age.bounded, age.lower, age.upper) == ("age", F64, 1, 0, 3)
+    assert (y.name, y.element, y.bounded) == ("y", I64, 0)
+    reply = client.step(rows_program(), uploads=[np.array([3, 2, 1])], tables=["d"])
+    np.testing.assert_array_equal(published(reply)[0][:, 0], [3, 3, 2])
+
+
+@pytest.mark.parametrize(
+    "args, kwargs, text",
+    [
+        (("d", COLUMNS), {"policy": "private"}, "open tables only"),
+        (("d", COLUMNS), {"policy": "other"}, "unknown policy"),
+        (("", COLUMNS), {}, "needs a name"),
+        (("d", {}), {}, "no columns"),
+        (("d", {"a": np.array([1.0, np.nan])}), {}, "row 1 is NaN"),
+        (("d", {"a": np.array([[1.0]])}), {}, "2 dimensions"),
+        (("d", {"a": np.array(["x"])}), {}, "expected numbers"),
+        (("d", {"a": np.array([1.0]), "b": np.array([1.0, 2])}), {}, "differ in length"),
+        (("d", COLUMNS), {"bounds": {"b": (0, 1)}}, "missing columns ['b']"),
+        (("d", COLUMNS), {"bounds": {"age": (2, 1)}}, "not ordered"),
+        (("d", COLUMNS), {"bounds": {"age": (float("nan"), 1)}}, "not ordered"),
+        (("d", "/no/such/file.csv"), {}, "no file"),
+        (("d", "/etc/hostname"), {}, "expected .npz"),
+        (("d", 3), {}, "source is a int"),
+    ],
+)
+def test_registration_refuses(args, kwargs, text):
+    with pytest.raises(OwnerError, match=text.replace("[", r"\[").replace("]", r"\]")):
+        NumpyOwner().register(*args, **kwargs)
+
+
+def test_a_name_is_registered_once():
+    owner = NumpyOwner()
+    owner.register("d", COLUMNS)
+    with pytest.raises(OwnerError, match="already registered"):
+        owner.register("d", COLUMNS)
+
+
+def test_the_owner_keeps_its_own_copy(client):
+    mine = np.array([1.0, 2, 3, 4])
+    client.owner.register("d", {"age": mine, "y": COLUMNS["y"]})
+    mine[:] = 0
+    reply = client.step(rows_program(), uploads=[np.arange(3)], tables=["d"])
+    np.testing.assert_array_equal(published(reply)[0][:, 0], [1, 2, 3])
+
+
+@pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
+def test_files_are_read(tmp_path, suffix):
+    path, data = tmp_path / f"table.{suffix}", {**COLUMNS, "age": COLUMNS["age"] + 0.5}
+    if suffix == "npz":
+        np.savez(path, **data)
+    else:
+        import pyarrow
+        from pyarrow import csv, parquet
+
+        table = pyarrow.table(data)
+        (csv.write_csv if suffix == "csv" else parquet.write_table)(table, path)
+    client = Client(NumpyOwner())
+    client.owner.register("d", str(path))
+    reply = client.step(rows_program(), uploads=[np.array([0, 1, 3])], tables=["d"])
+    np.testing.assert_array_equal(published(reply)[0], np.array([[1.5, 0], [2.5, 1], [4.5, 1]], np.float32))
+
+
+def test_missing_values_in_files_are_refused(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n,3\n")
+    with pytest.raises(OwnerError, match="1 missing value"):
+        NumpyOwner().register("d", tmp_path / "t.csv")
+
+
+def test_runs_without_torch(python_path, tmp_path):
+    """A whole session in a process where importing torch, or any compiled part of ours, fails."""
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table(COLUMNS), tmp_path / "t.parquet")
+    script = f"""
+        import sys
+        class Blocker:
+            def find_spec(self, name, path=None, target=None):
+                if name.split(".")[0] in ("torch", "_sojourn", "sojourn"):
+                    raise ImportError(name + " is blocked")
+        sys.meta_path.insert(0, Blocker())
+        sys.path[:0] = [{python_path!r}, {str(__file__.rsplit("/", 1)[0])!r}]
+        import numpy as np
+        from builder import Client, published
+        from sojourn_numpy import NumpyOwner
+        from test_owner import add_program, rows_program, X
+        client = Client(NumpyOwner())
+        client.owner.register("d", {str(tmp_path / "t.parquet")!r})
+        published(client.step(rows_program(), uploads=[np.arange(3)], tables=["d"]))
+        assert published(client.step(add_program(), uploads=[X, X], results=[1]))[0].tolist() == [2, 4, 6]
+        assert "torch" not in sys.modules
+        print("ran")
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True)
+    assert done.stdout == "ran\n", done.stderr
