@@ -45,6 +45,32 @@ inline constexpr int64_t kTableRows = int64_t{1} << 32;
 inline constexpr size_t kRequestBytes = size_t{1} << 30;
 inline constexpr size_t kReplyBytes = size_t{1} << 30;
 inline constexpr size_t kNameBytes = 256;
+inline constexpr uint32_t kMessageDepth = 16;
+inline constexpr uint32_t kMessageTables = 1u << 17;
+/// One text of an Error reply; longer ones are cut.
+inline constexpr size_t kErrorTextBytes = 4'000;
+
+// --- Sessions, handles and plans (owner/) ---------------------------------------------------------
+inline constexpr size_t kSessions = 1'024;
+/// Idle time after which a session ends and its handles are dropped.
+inline constexpr int64_t kLeaseMs = int64_t{24} * 3600 * 1000;
+inline constexpr size_t kHandlesPerSession = 1u << 17;
+/// Bytes behind all handles of all sessions.
+inline constexpr size_t kHandleBytes = size_t{1} << 36;
+/// Programs that one session may refer to by hash; plans kept for all (least recently used go).
+inline constexpr size_t kProgramsPerSession = 4'096;
+inline constexpr size_t kCachedPlans = 256;
+
+// --- Books (owner/) -------------------------------------------------------------------------------
+/// Text kept per program in the log of what ran, and programs in one ListPrograms reply.
+inline constexpr size_t kProgramTextBytes = size_t{4} << 20;
+inline constexpr size_t kListedPrograms = 4'096;
+/// Programs in the log. When it is full, new programs are refused: an audit trail must not be
+/// flushable by whom it watches.
+inline constexpr size_t kLoggedPrograms = 100'000;
+inline constexpr size_t kLoggedProgramBytes = size_t{8} << 30;
+/// How often run counts reach the catalogue.
+inline constexpr int64_t kCountFlushMs = 1'000;
 
 // --- Memory kept for reuse ------------------------------------------------------------------------
 inline constexpr size_t kIdlePoolBytes = size_t{1} << 30;

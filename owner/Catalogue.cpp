@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// The catalogue's tables and statements.
+#include "owner/Catalogue.h"
+
+#include "owner/Error.h"
+#include "runtime/Limits.h"
+
+#include <algorithm>
+#include <cstring>
+#include <sqlite3.h>
+
+namespace sojourn::owner {
+
+using llvm::Twine;
+
+/// The version of the tables below, in SQLite's user_version.
+static constexpr int kSchemaVersion = 1;
+static constexpr const char *kSchema = R"sql(
+  CREATE TABLE datasets(
+    name TEXT PRIMARY KEY, version TEXT NOT NULL, content_hash TEXT NOT NULL, source TEXT NOT NULL,
+    file TEXT NOT NULL, policy TEXT NOT NULL, rows INTEGER NOT NULL, registered_ms INTEGER NOT NULL);
+  CREATE TABLE columns(
+    dataset TEXT NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL, element TEXT NOT NULL,
+    lower REAL, upper REAL, PRIMARY KEY(dataset, position));
+  CREATE TABLE programs(
+    hash BLOB NOT NULL, client TEXT NOT NULL, runs INTEGER NOT NULL, ops INTEGER NOT NULL,
+    text TEXT NOT NULL, first_ms INTEGER NOT NULL, last_ms INTEGER NOT NULL,
+    PRIMARY KEY(hash, client));
+  PRAGMA user_version = 1;
+)sql";
+
+/// A prepared statement; parameters count from 1, columns from 0.
+class Catalogue::Statement {
+public:
+  Statement(Catalogue &catalogue, const char *sql) {
+    sqlite3_prepare_v2(catalogue.database, sql, -1, &statement, nullptr);
+  }
+  ~Statement() { sqlite3_finalize(statement); }
+  Statement(const Statement &) = delete;
+  Statement &operator=(const Statement &) = delete;
+
+  Statement &bind(const std::string &text) {
+    sqlite3_bind_text(statement, ++bound, text.data(), static_cast<int>(text.size()),
+                      SQLITE_TRANSIENT);
+    return *this;
+  }
+  Statement &bind(int64_t value) {
+    sqlite3_bind_int64(statement, ++bound, value);
+    return *this;
+  }
+  Statement &bind(std::optional<double> value) {
+    ++bound;
+    if (value) {
+      sqlite3_bind_double(statement, bound, *value);
+    }
+    return *this;
+  }
+  Statement &bind(const runtime::ProgramHash &hash) {
+    sqlite3_bind_blob(statement, ++bound, hash.data(), static_cast<int>(hash.size()),
+                      SQLITE_TRANSIENT);
+    return *this;
+  }
+  int step() { return statement ? sqlite3_step(statement) : SQLITE_ERROR; }
+  std::string text(int column) {
+    auto *data = sqlite3_column_text(statement, column);
+    return data ? std::string(reinterpret_cast<const char *>(data),
+                              static_cast<size_t>(sqlite3_column_bytes(statement, column)))
+                : std::string();
+  }
+  int64_t integer(int column) { return sqlite3_column_int64(statement, column); }
+  std::optional<double> real(int column) {
+    return sqlite3_column_type(statement, column) == SQLITE_NULL
+               ? std::nullopt
+               : std::optional(sqlite3_column_double(statement, column));
+  }
+  runtime::ProgramHash hash(int column) {
+    runtime::ProgramHash hash{};
+    auto bytes = static_cast<size_t>(sqlite3_column_bytes(statement, column));
+    if (const void *data = sqlite3_column_blob(statement, column)) {
+      std::memcpy(hash.data(), data, std::min(bytes, hash.size()));
+    }
+    return hash;
+  }
+
+private:
+  sqlite3_stmt *statement = nullptr;
+  int bound = 0;
+};
+
+llvm::Error Catalogue::lastError(const char *doing) {
+  return failure("the catalogue failed at " + Twine(doing) + ": " + sqlite3_errmsg(database));
+}
+
+llvm::Error Catalogue::execute(const char *sql) {
+  return sqlite3_exec(database, sql, nullptr, nullptr, nullptr) == SQLITE_OK
+             ? llvm::Error::success()
+             : lastError("a statement");
+}
+
+llvm::Expected<std::unique_ptr<Catalogue>> Catalogue::open(const std::string &directory) {
+  std::string path = directory.empty() ? ":memory:" : directory + "/catalogue.db";
+  sqlite3 *handle = nullptr;
+  int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
+  int state = sqlite3_open_v2(path.c_str(), &handle, flags, nullptr);
+  std::unique_ptr<Catalogue> catalogue(new Catalogue(handle));
+  if (state != SQLITE_OK) {
+    return failure("cannot open '" + path + "': " +
+                   (handle ? sqlite3_errmsg(handle) : "out of memory"));
+  }
+  sqlite3_busy_timeout(handle, 5000);
+  // A write-ahead log lets `sojourn-owner programs` read while a server writes. The immediate
+  // transaction keeps two first openers from making the tables twice.
+  if (llvm::Error error = catalogue->execute(
+          "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE")) {
+    llvm::consumeError(std::move(error));
+    return failure("cannot open '" + path + "': " + sqlite3_errmsg(handle));
+  }
+  int64_t version = -1;
+  {
+    Statement read(*catalogue, "PRAGMA user_version");
+    if (read.step() == SQLITE_ROW) {
+      version = read.integer(0);
+    }
+  }
+  if (version != 0 && version != kSchemaVersion) {
+    return failure("'" + path + "' has catalogue version " + Twine(version) +
+                   ", this owner reads version " + Twine(kSchemaVersion));
+  }
+  if (llvm::Error error = catalogue->execute(version == 0 ? kSchema : "")) {
+    return std::move(error);
+  }
+  if (llvm::Error error = catalogue->execute("COMMIT")) {
+    return std::move(error);
+  }
+  return catalogue;
+}
+
+Catalogue::~Catalogue() { sqlite3_close(database); }
+
+llvm::Error Catalogue::addDataset(const DatasetRecord &record) {
+  if (llvm::Error error = execute("BEGIN IMMEDIATE")) {
+    return error;
+  }
+  Statement insert(*this, "INSERT INTO datasets VALUES(?, ?, ?, ?, ?, ?, ?, ?)");
+  insert.bind(record.name).bind(record.version).bind(record.contentHash).bind(record.source);
+  insert.bind(record.file).bind(std::string(policyName(record.policy)));
+  int state = insert.bind(record.rows).bind(record.registeredMs).step();
+  for (size_t index = 0; state == SQLITE_DONE && index < record.columns.size(); ++index) {
+    const Column &column = record.columns[index];
+    Statement add(*this, "INSERT INTO columns VALUES(?, ?, ?, ?, ?, ?)");
+    add.bind(record.name).bind(static_cast<int64_t>(index)).bind(column.name);
+    add.bind(runtime::elementName(column.element).str());
+    add.bind(column.bounds ? std::optional(column.bounds->lower) : std::nullopt);
+    state = add.bind(column.bounds ? std::optional(column.bounds->upper) : std::nullopt).step();
+  }
+  if (state == SQLITE_DONE) {
+    return execute("COMMIT");
+  }
+  llvm::Error error = state == SQLITE_CONSTRAINT
+                          ? failure("a dataset named '" + record.name +
+                                    "' is registered already; choose another name")
+                          : lastError("registering a dataset");
+  llvm::consumeError(execute("ROLLBACK"));
+  return error;
+}
+
+llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
+  std::vector<DatasetRecord> records;
+  Statement read(*this, "SELECT name, version, content_hash, source, file, policy, rows, "
+                        "registered_ms FROM datasets ORDER BY registered_ms, name");
+  int state;
+  while ((state = read.step()) == SQLITE_ROW) {
+    DatasetRecord record;
+    record.name = read.text(0);
+    record.version = read.text(1);
+    record.contentHash = read.text(2);
+    record.source = read.text(3);
+    record.file = read.text(4);
+    // An unknown policy, of a later release perhaps, is the most careful one.
+    record.policy = parsePolicy(read.text(5)).value_or(Policy::privateOnly);
+    record.rows = read.integer(6);
+    record.registeredMs = read.integer(7);
+    Statement columns(*this, "SELECT name, element, lower, upper FROM columns WHERE dataset = ? "
+                             "ORDER BY position");
+    columns.bind(record.name);
+    while ((state = columns.step()) == SQLITE_ROW) {
+      Column column{columns.text(0), runtime::Element::f64, std::nullopt};
+      std::string element = columns.text(1);
+      for (unsigned id = 0; id < runtime::kElementCount; ++id) {
+        if (runtime::elementName(static_cast<runtime::Element>(id)) == element) {
+          column.element = static_cast<runtime::Element>(id);
+        }
+      }
+      if (auto lower = columns.real(2), upper = columns.real(3); lower && upper) {
+        column.bounds = Bounds{*lower, *upper};
+      }
+      record.columns.push_back(std::move(column));
+    }
+    if (state != SQLITE_DONE) {
+      break;
+    }
+    records.push_back(std::move(record));
+  }
+  if (state != SQLITE_DONE) {
+    return lastError("reading datasets");
+  }
+  return records;
+}
+
+llvm::Error Catalogue::addRuns(const ProgramRecord &record) {
+  Statement add(*this, "INSERT INTO programs VALUES(?, ?, ?, ?, ?, ?, ?) ON CONFLICT(hash, client) "
+                       "DO UPDATE SET runs = runs + excluded.runs, last_ms = excluded.last_ms");
+  add.bind(record.hash).bind(record.client).bind(static_cast<int64_t>(record.runs));
+  add.bind(static_cast<int64_t>(record.ops)).bind(record.text);
+  if (add.bind(record.firstMs).bind(record.lastMs).step() != SQLITE_DONE) {
+    return lastError("logging a program");
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<Catalogue::LogSize> Catalogue::logSize() {
+  Statement read(*this, "SELECT count(*), coalesce(sum(length(CAST(text AS BLOB))), 0) FROM programs");
+  if (read.step() != SQLITE_ROW) {
+    return lastError("measuring the log of programs");
+  }
+  return LogSize{static_cast<size_t>(read.integer(0)), static_cast<size_t>(read.integer(1))};
+}
+
+llvm::Expected<std::vector<ProgramRecord>> Catalogue::programs(bool withText) {
+  std::vector<ProgramRecord> records;
+  Statement read(*this, withText ? "SELECT hash, client, runs, ops, first_ms, last_ms, text FROM "
+                                   "programs ORDER BY first_ms, rowid"
+                                 : "SELECT hash, client, runs, ops, first_ms, last_ms, '' FROM "
+                                   "programs ORDER BY first_ms, rowid");
+  int state;
+  while ((state = read.step()) == SQLITE_ROW) {
+    records.push_back({read.hash(0), read.text(1), read.text(6),
+                       static_cast<uint64_t>(read.integer(2)),
+                       static_cast<uint64_t>(read.integer(3)), read.integer(4), read.integer(5)});
+  }
+  if (state != SQLITE_DONE) {
+    return lastError("reading programs");
+  }
+  return records;
+}
+
+} // namespace sojourn::owner

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The owner's books in SQLite: registered datasets and the programs that ran.
+#ifndef SOJOURN_OWNER_CATALOGUE_H
+#define SOJOURN_OWNER_CATALOGUE_H
+
+#include "owner/Dataset.h"
+#include "runtime/Program.h"
+
+#include "llvm/Support/Error.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+struct sqlite3;
+
+namespace sojourn::owner {
+
+/// A dataset as the books know it; `columns` carry no data.
+struct DatasetRecord {
+  std::string name, version, contentHash, source, file;
+  Policy policy = Policy::privateOnly;
+  int64_t rows = 0, registeredMs = 0;
+  std::vector<Column> columns;
+};
+
+/// A program as the books know it: once per program and client.
+struct ProgramRecord {
+  runtime::ProgramHash hash{};
+  std::string client, text;
+  uint64_t runs = 0, ops = 0;
+  int64_t firstMs = 0, lastMs = 0;
+};
+
+/// One connection to catalogue.db, or to a database in memory. Several processes may hold the
+/// same catalogue: an import is visible to a running server.
+class Catalogue {
+public:
+  /// `directory` empty: in memory.
+  static llvm::Expected<std::unique_ptr<Catalogue>> open(const std::string &directory);
+  ~Catalogue();
+  Catalogue(const Catalogue &) = delete;
+  Catalogue &operator=(const Catalogue &) = delete;
+
+  /// Fails if the name is taken.
+  llvm::Error addDataset(const DatasetRecord &record);
+  llvm::Expected<std::vector<DatasetRecord>> datasets();
+
+  /// Enters a program, or adds to its run count; the text is kept from the first time.
+  llvm::Error addRuns(const ProgramRecord &record);
+  struct LogSize {
+    size_t programs = 0, textBytes = 0;
+  };
+  llvm::Expected<LogSize> logSize();
+  /// Oldest first. Texts are left out unless asked for.
+  llvm::Expected<std::vector<ProgramRecord>> programs(bool withText);
+
+private:
+  explicit Catalogue(sqlite3 *database) : database(database) {}
+  class Statement;
+  llvm::Error execute(const char *sql);
+  llvm::Error lastError(const char *doing);
+
+  sqlite3 *database;
+};
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_CATALOGUE_H

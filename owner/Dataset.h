@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// A registered table as the owner holds it, and what somebody says who registers one.
+#ifndef SOJOURN_OWNER_DATASET_H
+#define SOJOURN_OWNER_DATASET_H
+
+#include "owner/Label.h"
+#include "runtime/Execute.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace sojourn::owner {
+
+/// A closed range that every value of a column is clamped to when the table is loaded.
+struct Bounds {
+  double lower = 0;
+  double upper = 0;
+};
+
+/// One column: `rows` elements one after another. The memory belongs to the Dataset's storage.
+struct Column {
+  std::string name;
+  runtime::Element element;
+  std::optional<Bounds> bounds;
+  const void *data = nullptr;
+};
+
+/// A loaded table; immutable, so that any number of steps may read it.
+class Dataset final : public runtime::RowSource {
+public:
+  Dataset(std::string name, std::string version, Policy policy, int64_t rows,
+          std::vector<Column> columns, std::shared_ptr<void> storage);
+
+  const std::string &name() const { return tableName; }
+  /// A random text, new with every registration. Never derived from the contents: it is shown to
+  /// clients, and a hash of private data confirms guesses.
+  const std::string &version() const { return tableVersion; }
+  Policy policy() const { return releasePolicy; }
+  const std::vector<Column> &columns() const { return tableColumns; }
+  const Column *column(const std::string &columnName) const;
+  Label label() const { return Label{{Source{tableName, tableVersion, releasePolicy}}}; }
+
+  int64_t rows() const override { return rowCount; }
+  void readRows(llvm::ArrayRef<std::string> columnNames, llvm::ArrayRef<int64_t> indices,
+                runtime::Element element, void *out) const override;
+
+private:
+  std::string tableName, tableVersion;
+  Policy releasePolicy;
+  int64_t rowCount;
+  std::vector<Column> tableColumns;
+  std::unordered_map<std::string, size_t> columnIndex;
+  std::shared_ptr<void> storage;
+};
+
+/// A one-dimensional array in the caller's memory; read during registration only.
+struct NamedArray {
+  std::string name;
+  runtime::Element element;
+  int64_t length = 0;
+  const void *data = nullptr;
+};
+
+/// Where a table comes from: a .csv, .parquet, .arrow/.feather or .npz file, or arrays.
+struct DatasetSource {
+  std::string path;
+  std::vector<NamedArray> arrays;
+};
+
+struct RegisterOptions {
+  std::string name;
+  Policy policy = Policy::privateOnly;
+  std::map<std::string, Bounds> bounds;
+  /// Per column the value that replaces missing and non-finite entries; without one they are
+  /// refused.
+  std::map<std::string, double> fills;
+  /// The columns to keep, in this order; empty keeps all.
+  std::vector<std::string> columns;
+  /// Told of each stage with what is done of how much; may be empty.
+  std::function<void(const std::string &stage, int64_t done, int64_t total)> progress;
+};
+
+/// Columns that passed every check of registration, with the memory behind them.
+struct ImportedTable {
+  int64_t rows = 0;
+  std::vector<Column> columns;
+  std::shared_ptr<void> storage;
+};
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_DATASET_H

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The environment of a real process.
+#include "owner/Environment.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <sodium.h>
+#include <stdexcept>
+
+namespace sojourn::owner {
+
+Environment Environment::system(std::string storeDirectory) {
+  if (sodium_init() < 0) {
+    throw std::runtime_error("libsodium could not be initialised");
+  }
+  Environment environment;
+  environment.clockMs = [] {
+    auto now = std::chrono::system_clock::now().time_since_epoch();
+    return static_cast<int64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+  };
+  environment.randomBytes = [](void *out, size_t size) { randombytes_buf(out, size); };
+  environment.storeDirectory = std::move(storeDirectory);
+  return environment;
+}
+
+std::string defaultStoreDirectory() {
+  if (const char *store = std::getenv("SOJOURN_STORE"); store && *store) {
+    return store;
+  }
+  if (const char *data = std::getenv("XDG_DATA_HOME"); data && *data) {
+    return std::string(data) + "/sojourn";
+  }
+  const char *home = std::getenv("HOME");
+  return std::string(home && *home ? home : ".") + "/.local/share/sojourn";
+}
+
+} // namespace sojourn::owner

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that the owner takes from the world: its clock, its randomness, its files, its log.
+#ifndef SOJOURN_OWNER_ENVIRONMENT_H
+#define SOJOURN_OWNER_ENVIRONMENT_H
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace sojourn::owner {
+
+struct Environment {
+  /// Milliseconds since the epoch; leases and the programs log read it.
+  std::function<int64_t()> clockMs;
+  /// Fills a buffer with unpredictable bytes: session ids, dataset versions.
+  std::function<void(void *, size_t)> randomBytes;
+  /// Folder of the catalogue and of the tables; empty keeps both in memory.
+  std::string storeDirectory;
+  /// Told of sessions, new programs and refusals; never of a value. May be empty.
+  std::function<void(std::string_view)> log;
+
+  /// The machine's own clock and libsodium's random generator.
+  static Environment system(std::string storeDirectory);
+};
+
+/// `$SOJOURN_STORE`, else `$XDG_DATA_HOME/sojourn`, else `~/.local/share/sojourn`.
+std::string defaultStoreDirectory();
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_ENVIRONMENT_H

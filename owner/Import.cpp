@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checked columns from files and arrays: types, finite values, fills, bounds.
+#include "owner/Import.h"
+
+#include "owner/Error.h"
+#include "owner/Npz.h"
+#include "owner/ReadFile.h"
+#include "owner/RequestError.h"
+#include "runtime/Limits.h"
+
+#include <arrow/api.h>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <set>
+#include <sodium.h>
+
+namespace sojourn::owner {
+
+using llvm::Twine;
+using runtime::Element;
+
+namespace {
+
+/// Memory of imported columns.
+struct ColumnMemory {
+  std::vector<std::shared_ptr<runtime::Buffer>> buffers;
+};
+
+/// What one column's values have to satisfy, and where they go.
+struct ColumnTarget {
+  std::string name;
+  std::optional<Bounds> bounds;
+  std::optional<double> fill;
+  void *data = nullptr;
+  int64_t row = 0; ///< the next one
+};
+
+std::string rangeText(const Bounds &bounds) {
+  return (Twine("[") + llvm::formatv("{0:g}, {1:g}", bounds.lower, bounds.upper).str() + "]").str();
+}
+
+/// The declared rules as values of the column's own type.
+template <class T> struct TypedRules {
+  T lower, upper, fill;
+};
+
+template <class T>
+llvm::Expected<TypedRules<T>> typedRules(const ColumnTarget &target, bool isBoolean) {
+  using Range = std::numeric_limits<T>;
+  TypedRules<T> rules{Range::lowest(), Range::max(), T(0)};
+  if (isBoolean) {
+    rules.upper = T(1);
+  }
+  if (target.bounds) {
+    auto [lower, upper] = *target.bounds;
+    if constexpr (std::is_integral_v<T>) {
+      double low = std::ceil(lower), high = std::floor(upper);
+      // The largest int64 is not a double; a bound at or above it does not bind.
+      if (low > static_cast<double>(rules.upper) || high < static_cast<double>(rules.lower) ||
+          low > high) {
+        return failure("bounds " + rangeText(*target.bounds) + " of column '" + target.name +
+                       "' leave no value of its integer type");
+      }
+      if (low > static_cast<double>(rules.lower)) {
+        rules.lower = static_cast<T>(low);
+      }
+      if (high < static_cast<double>(rules.upper)) {
+        rules.upper = static_cast<T>(high);
+      }
+    } else { // round inwards: what is declared holds for the stored values exactly
+      auto low = static_cast<T>(std::max(lower, double(Range::lowest())));
+      auto high = static_cast<T>(std::min(upper, double(Range::max())));
+      rules.lower = double(low) < lower ? std::nextafter(low, Range::max()) : low;
+      rules.upper = double(high) > upper ? std::nextafter(high, Range::lowest()) : high;
+      if (rules.lower > rules.upper) {
+        return failure("bounds " + rangeText(*target.bounds) + " of column '" + target.name +
+                       "' leave no float32 value; widen them");
+      }
+    }
+  }
+  if (target.fill) {
+    double fill = *target.fill;
+    bool whole = std::is_floating_point_v<T> || fill == std::floor(fill);
+    if (!whole || !(fill >= double(rules.lower)) || !(fill <= double(rules.upper)) ||
+        (std::is_integral_v<T> && fill >= 9223372036854775808.0)) {
+      return failure("fill value " + llvm::formatv("{0:g}", fill).str() + " of column '" +
+                     target.name + "' is not a value of that column within its bounds");
+    }
+    rules.fill = static_cast<T>(fill);
+  }
+  return rules;
+}
+
+/// Copies `count` values; `valid(i)` tells whether there is one, `get(i)` gives it.
+template <class T, class Valid, class Get>
+llvm::Error addValues(ColumnTarget &target, bool isBoolean, int64_t count, Valid valid, Get get) {
+  auto rules = typedRules<T>(target, isBoolean);
+  if (!rules) {
+    return rules.takeError();
+  }
+  auto *out = static_cast<T *>(target.data) + target.row;
+  for (int64_t index = 0; index < count; ++index) {
+    const char *wrong = nullptr;
+    T value = rules->fill;
+    if (!valid(index)) {
+      wrong = "no value";
+    } else {
+      value = static_cast<T>(get(index));
+      if constexpr (std::is_floating_point_v<T>) {
+        if (!std::isfinite(value)) {
+          wrong = std::isnan(value) ? "NaN" : "an infinite value";
+          value = rules->fill;
+        }
+      }
+    }
+    if (wrong && !target.fill) {
+      return failure("column '" + target.name + "', row " + Twine(target.row + index) +
+                     " (counting from 0): " + wrong +
+                     " found, expected a finite number; clean the data or declare what stands in "
+                     "for it (fill, --fill " + target.name + "=VALUE)");
+    }
+    out[index] = value < rules->lower ? rules->lower : value > rules->upper ? rules->upper : value;
+  }
+  target.row += count;
+  return llvm::Error::success();
+}
+
+/// The element that a column of this Arrow type is kept in. Narrow floats and unsigned integers
+/// widen; nothing that would lose a value is accepted.
+llvm::Expected<Element> storedElement(const std::string &name, const arrow::DataType &type) {
+  switch (type.id()) {
+  case arrow::Type::BOOL: return Element::i1;
+  case arrow::Type::UINT8: return Element::u8;
+  case arrow::Type::INT8: return Element::i8;
+  case arrow::Type::INT16: return Element::i16;
+  case arrow::Type::UINT16:
+  case arrow::Type::INT32: return Element::i32;
+  case arrow::Type::UINT32:
+  case arrow::Type::INT64: return Element::i64;
+  case arrow::Type::HALF_FLOAT:
+  case arrow::Type::FLOAT: return Element::f32;
+  case arrow::Type::NA: // a column without any value: its fill decides
+  case arrow::Type::DOUBLE: return Element::f64;
+  default:
+    return failure("column '" + name + "' has type " + type.ToString() +
+                   ", expected booleans, integers up to int64 or floats; encode it as numbers, or "
+                   "name the columns to keep (columns, --columns)");
+  }
+}
+
+template <class T, class ArrowArray>
+llvm::Error addArray(ColumnTarget &target, const arrow::Array &array, bool isBoolean = false) {
+  auto &typed = static_cast<const ArrowArray &>(array);
+  return addValues<T>(
+      target, isBoolean, array.length(), [&](int64_t index) { return typed.IsValid(index); },
+      [&](int64_t index) { return typed.Value(index); });
+}
+
+llvm::Error addChunk(ColumnTarget &target, const arrow::Array &array) {
+  switch (array.type_id()) {
+  case arrow::Type::BOOL: return addArray<uint8_t, arrow::BooleanArray>(target, array, true);
+  case arrow::Type::UINT8: return addArray<uint8_t, arrow::UInt8Array>(target, array);
+  case arrow::Type::INT8: return addArray<int8_t, arrow::Int8Array>(target, array);
+  case arrow::Type::INT16: return addArray<int16_t, arrow::Int16Array>(target, array);
+  case arrow::Type::UINT16: return addArray<int32_t, arrow::UInt16Array>(target, array);
+  case arrow::Type::INT32: return addArray<int32_t, arrow::Int32Array>(target, array);
+  case arrow::Type::UINT32: return addArray<int64_t, arrow::UInt32Array>(target, array);
+  case arrow::Type::INT64: return addArray<int64_t, arrow::Int64Array>(target, array);
+  case arrow::Type::FLOAT: return addArray<float, arrow::FloatArray>(target, array);
+  case arrow::Type::DOUBLE: return addArray<double, arrow::DoubleArray>(target, array);
+  case arrow::Type::HALF_FLOAT: {
+    auto &typed = static_cast<const arrow::HalfFloatArray &>(array);
+    std::vector<float> wide(static_cast<size_t>(array.length()));
+    runtime::convertElements(Element::f16, typed.raw_values(), Element::f32, wide.data(),
+                             array.length());
+    return addValues<float>(
+        target, false, array.length(), [&](int64_t index) { return typed.IsValid(index); },
+        [&](int64_t index) { return wide[static_cast<size_t>(index)]; });
+  }
+  default: // a column without any value
+    return addValues<double>(
+        target, false, array.length(), [](int64_t) { return false; },
+        [](int64_t) { return 0.0; });
+  }
+}
+
+/// A caller's array under Arrow's roof, without a copy where Arrow has the type.
+llvm::Expected<std::shared_ptr<arrow::Array>> wrapArray(const NamedArray &array) {
+  auto wrap = [&](std::shared_ptr<arrow::DataType> type, const void *data) {
+    auto bytes = array.length * static_cast<int64_t>(runtime::byteWidth(array.element));
+    auto buffer = std::make_shared<arrow::Buffer>(static_cast<const uint8_t *>(data), bytes);
+    return arrow::MakeArray(arrow::ArrayData::Make(std::move(type), array.length, {nullptr, buffer}, 0));
+  };
+  switch (array.element) {
+  case Element::i1: {
+    arrow::BooleanBuilder builder;
+    std::shared_ptr<arrow::Array> result;
+    auto status = builder.AppendValues(static_cast<const uint8_t *>(array.data), array.length);
+    if (status.ok()) {
+      status = builder.Finish(&result);
+    }
+    if (!status.ok()) {
+      return failure("column '" + array.name + "': " + status.message());
+    }
+    return result;
+  }
+  case Element::u8: return wrap(arrow::uint8(), array.data);
+  case Element::i8: return wrap(arrow::int8(), array.data);
+  case Element::i16: return wrap(arrow::int16(), array.data);
+  case Element::i32: return wrap(arrow::int32(), array.data);
+  case Element::i64: return wrap(arrow::int64(), array.data);
+  case Element::f16: return wrap(arrow::float16(), array.data);
+  case Element::f32: return wrap(arrow::float32(), array.data);
+  case Element::f64: return wrap(arrow::float64(), array.data);
+  default:
+    return failure("column '" + array.name + "' has element " +
+                   runtime::elementName(array.element) +
+                   ", expected booleans, integers or floats up to f64");
+  }
+}
+
+llvm::Expected<std::shared_ptr<arrow::Table>> wrapArrays(const std::vector<NamedArray> &arrays) {
+  std::vector<std::shared_ptr<arrow::Field>> fields;
+  std::vector<std::shared_ptr<arrow::ChunkedArray>> columns;
+  for (const NamedArray &array : arrays) {
+    if (array.length != arrays.front().length) {
+      return failure("column '" + array.name + "' has " + Twine(array.length) +
+                     " rows, but column '" + arrays.front().name + "' has " +
+                     Twine(arrays.front().length));
+    }
+    auto wrapped = wrapArray(array);
+    if (!wrapped) {
+      return wrapped.takeError();
+    }
+    fields.push_back(arrow::field(array.name, (*wrapped)->type()));
+    columns.push_back(std::make_shared<arrow::ChunkedArray>(*wrapped));
+  }
+  return arrow::Table::Make(arrow::schema(fields), columns, arrays.empty() ? 0 : arrays.front().length);
+}
+
+/// The columns to keep, in order, after checking every name that the options mention.
+llvm::Expected<std::vector<int>> selectColumns(const arrow::Table &table,
+                                               const RegisterOptions &options) {
+  std::vector<std::string> names = table.ColumnNames();
+  std::map<std::string, int> index;
+  for (size_t position = 0; position < names.size(); ++position) {
+    if (names[position].empty()) {
+      return failure("column " + Twine(position) + " (counting from 0) has no name; add a header");
+    }
+    if (printable(names[position], runtime::limits::kNameBytes) != names[position]) {
+      return failure("the name of column " + Twine(position) +
+                     " (counting from 0) is too long or not plain UTF-8 text; rename it");
+    }
+    if (!index.emplace(names[position], static_cast<int>(position)).second) {
+      return failure("column '" + names[position] + "' appears twice; rename one of the two");
+    }
+  }
+  std::string known;
+  for (size_t position = 0; position < names.size() && position < 20; ++position) {
+    known += (position ? ", '" : "'") + names[position] + "'";
+  }
+  known += names.size() > 20 ? ", ..." : "";
+  std::vector<int> selection;
+  std::set<std::string> kept;
+  for (const std::string &name : options.columns.empty() ? names : options.columns) {
+    auto found = index.find(name);
+    if (found == index.end()) {
+      return failure("no column '" + name + "' to keep; the table has " + known);
+    }
+    if (!kept.insert(name).second) {
+      return failure("column '" + name + "' is named twice in the columns to keep");
+    }
+    selection.push_back(found->second);
+  }
+  auto checkName = [&](const std::string &name, const char *what) -> llvm::Error {
+    return kept.count(name) ? llvm::Error::success()
+                            : failure(Twine(what) + " for column '" + name +
+                                      "', which the table does not have; it has " + known);
+  };
+  for (const auto &[name, bounds] : options.bounds) {
+    if (llvm::Error error = checkName(name, "bounds are declared")) {
+      return std::move(error);
+    }
+    if (!std::isfinite(bounds.lower) || !std::isfinite(bounds.upper) ||
+        bounds.lower > bounds.upper) {
+      return failure("bounds " + rangeText(bounds) + " of column '" + name +
+                     "' are not a range; expected two finite numbers, the lower one first");
+    }
+  }
+  for (const auto &[name, fill] : options.fills) {
+    if (llvm::Error error = checkName(name, "a fill value is declared")) {
+      return std::move(error);
+    }
+  }
+  return selection;
+}
+
+template <class Map> auto lookup(const Map &map, const std::string &key) {
+  auto found = map.find(key);
+  return found == map.end() ? std::nullopt : std::optional(found->second);
+}
+
+} // namespace
+
+llvm::Expected<ImportedTable> importTable(const DatasetSource &source,
+                                          const RegisterOptions &options) {
+  auto tell = [&](const std::string &stage, int64_t done, int64_t total) {
+    if (options.progress) {
+      options.progress(stage, done, total);
+    }
+  };
+  tell("reading", 0, 1);
+  NpzArrays archive; // holds the memory of an .npz until the copy is done
+  llvm::Expected<std::shared_ptr<arrow::Table>> table = nullptr;
+  if (source.path.empty()) {
+    table = wrapArrays(source.arrays);
+  } else if (std::filesystem::path(source.path).extension() == ".npz") {
+    auto read = readNpz(source.path);
+    if (!read) {
+      return read.takeError();
+    }
+    archive = std::move(*read);
+    table = wrapArrays(archive.arrays);
+  } else {
+    table = readFile(source.path);
+  }
+  if (!table) {
+    return table.takeError();
+  }
+  auto selection = selectColumns(**table, options);
+  if (!selection) {
+    return selection.takeError();
+  }
+  int64_t rows = (*table)->num_rows();
+  if (rows == 0 || selection->empty()) {
+    return failure("the source has " + Twine(rows) + " rows and " + Twine(selection->size()) +
+                   " columns, expected at least one of each");
+  }
+  if (rows > runtime::limits::kTableRows || selection->size() > runtime::limits::kColumns) {
+    return failure("the source has " + Twine(rows) + " rows and " + Twine(selection->size()) +
+                   " columns; a table holds up to " + Twine(runtime::limits::kTableRows) + " and " +
+                   Twine(runtime::limits::kColumns));
+  }
+  ImportedTable result;
+  result.rows = rows;
+  auto memory = std::make_shared<ColumnMemory>();
+  for (int index : *selection) {
+    const std::string &name = (*table)->schema()->field(index)->name();
+    tell("column " + name, static_cast<int64_t>(result.columns.size()),
+         static_cast<int64_t>(selection->size()));
+    auto element = storedElement(name, *(*table)->schema()->field(index)->type());
+    if (!element) {
+      return element.takeError();
+    }
+    memory->buffers.push_back(runtime::BufferPool::global().allocate(
+        static_cast<size_t>(rows) * runtime::byteWidth(*element)));
+    ColumnTarget target{name, lookup(options.bounds, name), lookup(options.fills, name),
+                        memory->buffers.back()->data()};
+    for (const auto &chunk : (*table)->column(index)->chunks()) {
+      if (llvm::Error error = addChunk(target, *chunk)) {
+        return std::move(error);
+      }
+    }
+    result.columns.push_back({name, *element, target.bounds, target.data});
+  }
+  tell("columns", static_cast<int64_t>(selection->size()), static_cast<int64_t>(selection->size()));
+  result.storage = std::move(memory);
+  return result;
+}
+
+std::string contentHash(const ImportedTable &table) {
+  crypto_generichash_state state;
+  crypto_generichash_init(&state, nullptr, 0, 32);
+  auto add = [&](const void *data, size_t size) {
+    crypto_generichash_update(&state, static_cast<const unsigned char *>(data), size);
+  };
+  add(&table.rows, sizeof(table.rows));
+  for (const Column &column : table.columns) {
+    uint64_t nameBytes = column.name.size();
+    add(&nameBytes, sizeof(nameBytes));
+    add(column.name.data(), nameBytes);
+    add(&column.element, sizeof(column.element));
+    add(column.data, static_cast<size_t>(table.rows) * runtime::byteWidth(column.element));
+  }
+  unsigned char hash[32];
+  crypto_generichash_final(&state, hash, sizeof(hash));
+  char text[65];
+  sodium_bin2hex(text, sizeof(text), hash, sizeof(hash));
+  return text;
+}
+
+} // namespace sojourn::owner

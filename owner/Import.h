@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// From files and arrays to checked columns, and from columns to the file they rest in.
+#ifndef SOJOURN_OWNER_IMPORT_H
+#define SOJOURN_OWNER_IMPORT_H
+
+#include "owner/Dataset.h"
+
+#include "llvm/Support/Error.h"
+
+namespace sojourn::owner {
+
+/// Reads a source and enforces what the options declare: known names, numeric types, finite
+/// values (or a fill), bounds by clamping. Messages name column and row, never a value.
+llvm::Expected<ImportedTable> importTable(const DatasetSource &source,
+                                          const RegisterOptions &options);
+
+/// Writes a table as one Arrow IPC file (atomically: beside it, then renamed).
+llvm::Error writeTable(const ImportedTable &table, const std::string &path);
+
+/// Maps a file that `writeTable` wrote into memory. `expected` gives names, elements and bounds.
+llvm::Expected<ImportedTable> mapTable(const std::string &path, int64_t rows,
+                                       std::vector<Column> expected);
+
+/// BLAKE2b-256 over schema and contents, as hex: for the owner's own books only.
+std::string contentHash(const ImportedTable &table);
+
+/// Reads `[column]` rules from a TOML file: `age = [0, 120]` or `age = {lower = 0, upper = 120,
+/// fill = 0}`, at top level or in a table `bounds`.
+llvm::Error readBoundsFile(const std::string &path, RegisterOptions &options);
+
+/// Parses `column=lower:upper` and `column=value`.
+llvm::Error parseBound(const std::string &text, RegisterOptions &options);
+llvm::Error parseFill(const std::string &text, RegisterOptions &options);
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_IMPORT_H

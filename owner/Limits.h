@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The owner's bounds as a value, so that a test can make them small. The numbers, and why, are in
+// runtime/Limits.h.
+#ifndef SOJOURN_OWNER_LIMITS_H
+#define SOJOURN_OWNER_LIMITS_H
+
+#include "runtime/Limits.h"
+
+namespace sojourn::owner {
+
+struct Limits {
+  size_t requestBytes = runtime::limits::kRequestBytes;
+  size_t replyBytes = runtime::limits::kReplyBytes;
+  size_t sessions = runtime::limits::kSessions;
+  int64_t leaseMs = runtime::limits::kLeaseMs;
+  size_t handlesPerSession = runtime::limits::kHandlesPerSession;
+  size_t handleBytes = runtime::limits::kHandleBytes;
+  size_t programsPerSession = runtime::limits::kProgramsPerSession;
+  size_t cachedPlans = runtime::limits::kCachedPlans;
+};
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_LIMITS_H

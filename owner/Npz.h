@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// A reader of NumPy's .npz archives: one-dimensional numeric arrays, stored or deflated.
+#ifndef SOJOURN_OWNER_NPZ_H
+#define SOJOURN_OWNER_NPZ_H
+
+#include "owner/Dataset.h"
+
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <vector>
+
+namespace sojourn::owner {
+
+/// The arrays of an archive in file order. They point into `memory`, which lives as long.
+struct NpzArrays {
+  std::vector<NamedArray> arrays;
+  std::vector<std::vector<uint64_t>> memory;
+};
+
+llvm::Expected<NpzArrays> readNpz(const std::string &path);
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_NPZ_H

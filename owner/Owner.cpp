@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests in, replies out: the outermost check and the dispatch.
+#include "owner/Owner.h"
+
+#include "dialect/Version.h"
+#include "owner/Error.h"
+#include "owner/Protocol.h"
+#include "owner/Reply.h"
+#include "owner/Step.h"
+
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <stdexcept>
+
+namespace sojourn::owner {
+
+using llvm::Twine;
+
+class Owner::State {
+public:
+  State(Environment given, Limits limits)
+      : environment(std::move(given)), limits(limits), sessions(this->environment, this->limits),
+        plans(limits.cachedPlans) {
+    auto opened = Store::open(environment);
+    if (!opened) {
+      problem = llvm::toString(opened.takeError());
+      return;
+    }
+    store = std::move(*opened);
+    log = std::make_unique<ProgramLog>(store->catalogue(), environment);
+  }
+  ~State() {
+    if (log) {
+      llvm::consumeError(log->flush());
+    }
+  }
+
+  llvm::Expected<std::string> answer(std::string_view bytes, Peer peer);
+  llvm::Expected<std::string> hello(const wire::Hello &request);
+  llvm::Expected<std::string> listPrograms(const wire::ListPrograms &request, Peer peer);
+  llvm::Error checkOpen() const {
+    return problem.empty() ? llvm::Error::success() : failure(problem);
+  }
+  void tell(const Twine &text) const {
+    if (environment.log) {
+      environment.log(text.str());
+    }
+  }
+
+  const Environment environment;
+  const Limits limits;
+  mutable std::mutex mutex;
+  std::string problem;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<ProgramLog> log;
+  Sessions sessions;
+  PlanCache plans;
+  std::atomic<uint64_t> requests = 0, steps = 0;
+};
+
+llvm::Expected<std::string> Owner::State::hello(const wire::Hello &request) {
+  auto check = [](const char *what, uint32_t found, uint32_t oldest, uint32_t newest) {
+    std::string range = std::to_string(oldest);
+    range += oldest == newest ? "" : " to " + std::to_string(newest);
+    return found >= oldest && found <= newest
+               ? llvm::Error::success()
+               : requestError(wire::ErrorCode_Version,
+                              "the client speaks " + Twine(what) + " version " + Twine(found) +
+                                  ", this owner reads " + range + "; use a matching release");
+  };
+  llvm::Error error =
+      check("protocol", request.protocol_version(), kProtocolVersion, kProtocolVersion);
+  error = error ? std::move(error)
+                : check("program format", request.format_version(), runtime::kOldestFormatVersion,
+                        runtime::kFormatVersion);
+  error = error ? std::move(error)
+                : check("dialect", request.dialect_version(), kDialectVersion, kDialectVersion);
+  if (error) {
+    return std::move(error);
+  }
+  std::string client = printable(request.client() ? request.client()->str() : "",
+                                 runtime::limits::kNameBytes);
+  auto session = sessions.begin(client);
+  if (!session) {
+    return session.takeError();
+  }
+  tell("session opened for '" + client + "'");
+  std::string text = ("requests up to " + Twine(limits.requestBytes) + " bytes, replies up to " +
+                      Twine(limits.replyBytes) + ", programs up to " +
+                      Twine(runtime::limits::kProgramBytes) + "; " +
+                      Twine(limits.handlesPerSession) + " handles per session; sessions end after " +
+                      Twine(limits.leaseMs / 1000) + " idle seconds")
+                         .str();
+  return welcomeReply(*session, text);
+}
+
+llvm::Expected<std::string> Owner::State::listPrograms(const wire::ListPrograms &request,
+                                                       Peer peer) {
+  if (peer == Peer::client) {
+    return requestError(wire::ErrorCode_Refused,
+                        "the log of programs holds other people's source lines; the data owner "
+                        "reads it with 'sojourn-owner programs'");
+  }
+  if (llvm::Error error = log->flush()) {
+    return std::move(error);
+  }
+  auto records = store->catalogue().programs(request.with_text());
+  if (!records) {
+    return records.takeError();
+  }
+  return programsReply(*records, request.with_text());
+}
+
+llvm::Expected<std::string> Owner::State::answer(std::string_view bytes, Peer peer) {
+  if (bytes.size() > limits.requestBytes) {
+    return requestError(wire::ErrorCode_Limit, "the request has " + Twine(bytes.size()) +
+                                                   " bytes, this owner takes up to " +
+                                                   Twine(limits.requestBytes) +
+                                                   "; upload in several steps");
+  }
+  // Transports may hand over bytes at any address; readers of 64-bit fields need them aligned.
+  std::vector<uint64_t> aligned;
+  auto *data = reinterpret_cast<const uint8_t *>(bytes.data());
+  if (reinterpret_cast<uintptr_t>(data) % alignof(uint64_t) != 0) {
+    aligned.resize((bytes.size() + 7) / 8);
+    std::memcpy(aligned.data(), bytes.data(), bytes.size());
+    data = reinterpret_cast<const uint8_t *>(aligned.data());
+  }
+  flatbuffers::Verifier verifier(data, bytes.size(), runtime::limits::kMessageDepth,
+                                 runtime::limits::kMessageTables);
+  if (bytes.size() < 12 || !verifier.VerifyBuffer<wire::Request>(kMessageIdentifier)) {
+    return requestError(wire::ErrorCode_Malformed,
+                        "these " + Twine(bytes.size()) +
+                            " bytes are not a request of the Sojourn protocol (identifier " +
+                            kMessageIdentifier + ")");
+  }
+  const auto *request = flatbuffers::GetRoot<wire::Request>(data);
+  if (!request->body()) {
+    return requestError(wire::ErrorCode_Malformed, "the request is empty");
+  }
+  if (llvm::Error error = checkOpen()) {
+    return std::move(error);
+  }
+  switch (request->body_type()) {
+  case wire::RequestBody_Hello: return hello(*request->body_as_Hello());
+  case wire::RequestBody_ListDatasets: {
+    auto records = store->list();
+    if (!records) {
+      return records.takeError();
+    }
+    return datasetsReply(*records);
+  }
+  case wire::RequestBody_Step: {
+    auto reply = runStep({*store, sessions, plans, *log, environment, limits},
+                         *request->body_as_Step());
+    if (!reply) {
+      return reply.takeError();
+    }
+    steps += reply->ran;
+    return std::move(reply->bytes);
+  }
+  case wire::RequestBody_Release: {
+    const auto *body = request->body_as_Release();
+    auto session = sessions.find(body->session());
+    if (!session) {
+      return session.takeError();
+    }
+    std::vector<uint64_t> handles;
+    if (body->handles()) {
+      handles.assign(body->handles()->begin(), body->handles()->end());
+    }
+    if (llvm::Error error = sessions.release(**session, handles)) {
+      return std::move(error);
+    }
+    return doneReply({});
+  }
+  case wire::RequestBody_Bye:
+    sessions.end(request->body_as_Bye()->session());
+    return doneReply({});
+  case wire::RequestBody_ListPrograms:
+    return listPrograms(*request->body_as_ListPrograms(), peer);
+  case wire::RequestBody_NONE: break;
+  }
+  return requestError(wire::ErrorCode_Malformed,
+                      "unknown kind of request " + Twine(unsigned(request->body_type())));
+}
+
+Owner::Owner(Environment environment, Limits limits)
+    : state(std::make_unique<State>(std::move(environment), limits)) {}
+Owner::~Owner() = default;
+
+std::string Owner::status() const { return state->problem; }
+
+std::string Owner::handle(std::string_view request, Peer peer) noexcept {
+  ++state->requests;
+  std::string trouble;
+  try {
+    std::lock_guard lock(state->mutex);
+    auto reply = state->answer(request, peer);
+    if (reply) {
+      return std::move(*reply);
+    }
+    RequestError error = takeRequestError(reply.takeError());
+    state->tell(Twine("request refused: ") + wire::EnumNameErrorCode(error.code) +
+                (error.op.empty() ? "" : " at " + error.op));
+    return errorReply(error);
+  } catch (const std::exception &exception) {
+    trouble = exception.what();
+  } catch (...) {
+    trouble = "an unknown exception";
+  }
+  try {
+    return errorReply(RequestError(wire::ErrorCode_Internal, "the owner failed: " + trouble));
+  } catch (...) {
+    return std::string(); // not even memory for an error: the transport drops the request
+  }
+}
+
+llvm::Error Owner::registerDataset(const DatasetSource &source, const RegisterOptions &options) {
+  std::lock_guard lock(state->mutex);
+  if (llvm::Error error = state->checkOpen()) {
+    return error;
+  }
+  return state->store->add(source, options);
+}
+
+llvm::Expected<std::vector<DatasetRecord>> Owner::datasets() {
+  std::lock_guard lock(state->mutex);
+  if (llvm::Error error = state->checkOpen()) {
+    return std::move(error);
+  }
+  return state->store->list();
+}
+
+llvm::Expected<std::vector<ProgramRecord>> Owner::programs(bool withText) {
+  std::lock_guard lock(state->mutex);
+  if (llvm::Error error = state->checkOpen()) {
+    return std::move(error);
+  }
+  if (llvm::Error error = state->log->flush()) {
+    return std::move(error);
+  }
+  return state->store->catalogue().programs(withText);
+}
+
+uint64_t Owner::requests() const { return state->requests; }
+uint64_t Owner::stepsHandled() const { return state->steps; }
+
+size_t Owner::liveSessions() const {
+  std::lock_guard lock(state->mutex);
+  return state->sessions.count();
+}
+
+size_t Owner::liveHandles() const {
+  std::lock_guard lock(state->mutex);
+  return state->sessions.handleCount();
+}
+
+} // namespace sojourn::owner

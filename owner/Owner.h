@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The owner as a function from bytes to bytes: datasets, sessions, handles, programs, labels.
+#ifndef SOJOURN_OWNER_OWNER_H
+#define SOJOURN_OWNER_OWNER_H
+
+#include "owner/Catalogue.h"
+#include "owner/Dataset.h"
+#include "owner/Environment.h"
+#include "owner/Limits.h"
+
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sojourn::owner {
+
+/// Who sent a request: the data owner's own process, or somebody behind a transport.
+enum class Peer { owner, client };
+
+class Owner {
+public:
+  /// A store that cannot be opened does not throw: `status` tells, and every request is answered
+  /// with an Error.
+  explicit Owner(Environment environment, Limits limits = {});
+  ~Owner();
+  Owner(const Owner &) = delete;
+  Owner &operator=(const Owner &) = delete;
+
+  /// Empty if the store is open, else what is wrong with it.
+  std::string status() const;
+
+  /// One Reply for every input, garbage included. Thread-safe. A client may do everything but
+  /// read the log of programs, which holds other people's source lines.
+  std::string handle(std::string_view request, Peer peer = Peer::owner) noexcept;
+
+  /// Imports a table and enters it in the catalogue.
+  llvm::Error registerDataset(const DatasetSource &source, const RegisterOptions &options);
+  /// Every registered dataset, in order of registration.
+  llvm::Expected<std::vector<DatasetRecord>> datasets();
+  /// Every program that ran, oldest first, run counts up to date.
+  llvm::Expected<std::vector<ProgramRecord>> programs(bool withText);
+
+  /// Requests answered and steps committed since this object was made.
+  uint64_t requests() const;
+  uint64_t stepsHandled() const;
+  /// Sessions and handles alive, for tests and for the curious.
+  size_t liveSessions() const;
+  size_t liveHandles() const;
+
+private:
+  class State;
+  std::unique_ptr<State> state;
+};
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_OWNER_H

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counting runs cheaply without losing a program.
+#include "owner/ProgramLog.h"
+
+#include "owner/RequestError.h"
+#include "runtime/Limits.h"
+
+namespace sojourn::owner {
+
+llvm::Error ProgramLog::add(const runtime::ProgramHash &hash, const std::string &client,
+                            const Plan &plan) {
+  int64_t now = environment.clockMs();
+  auto found = pending.find({hash, client});
+  if (found == pending.end()) {
+    if (!size) {
+      auto measured = catalogue.logSize();
+      if (!measured) {
+        return measured.takeError();
+      }
+      size = *measured;
+    }
+    if (size->programs >= runtime::limits::kLoggedPrograms ||
+        size->textBytes + plan.text.size() > runtime::limits::kLoggedProgramBytes) {
+      return requestError(wire::ErrorCode_Limit,
+                          "the log of programs is full, and what cannot be logged does not run; "
+                          "the data owner has to archive the catalogue");
+    }
+    ProgramRecord record{hash, client, plan.text, 1, plan.ops, now, now};
+    if (llvm::Error error = catalogue.addRuns(record)) {
+      return error;
+    }
+    pending[{hash, client}] = 0;
+    ++size->programs;
+    size->textBytes += plan.text.size();
+    return llvm::Error::success();
+  }
+  ++found->second;
+  pendingMs = now;
+  return now - flushedMs >= runtime::limits::kCountFlushMs ? flush() : llvm::Error::success();
+}
+
+llvm::Error ProgramLog::flush() {
+  flushedMs = environment.clockMs();
+  for (auto &[key, runs] : pending) {
+    if (runs > 0) {
+      if (llvm::Error error =
+              catalogue.addRuns({key.first, key.second, "", runs, 0, pendingMs, pendingMs})) {
+        return error;
+      }
+      runs = 0;
+    }
+  }
+  // Entries without runs only save a look at the catalogue.
+  if (pending.size() > runtime::limits::kProgramsPerSession) {
+    pending.clear();
+  }
+  return llvm::Error::success();
+}
+
+} // namespace sojourn::owner

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Building replies with FlatBuffers.
+#include "owner/Reply.h"
+
+#include "owner/Protocol.h"
+#include "runtime/Limits.h"
+
+namespace sojourn::owner {
+
+using flatbuffers::FlatBufferBuilder;
+using flatbuffers::Offset;
+
+namespace {
+
+std::string finish(FlatBufferBuilder &builder, wire::ReplyBody kind, Offset<void> body) {
+  builder.Finish(wire::CreateReply(builder, kind, body), kMessageIdentifier);
+  return {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
+}
+
+Offset<flatbuffers::String> text(FlatBufferBuilder &builder, const std::string &value) {
+  return builder.CreateString(printable(value, runtime::limits::kErrorTextBytes));
+}
+
+} // namespace
+
+std::string errorReply(const RequestError &error) {
+  FlatBufferBuilder builder;
+  auto message = text(builder, error.message), location = text(builder, error.location),
+       op = text(builder, error.op);
+  auto body = wire::CreateError(builder, error.code, message, location, op);
+  return finish(builder, wire::ReplyBody_Error, body.Union());
+}
+
+std::string welcomeReply(uint64_t session, const std::string &limitsText) {
+  FlatBufferBuilder builder;
+  auto name = builder.CreateString("sojourn"), limits = builder.CreateString(limitsText);
+  auto body = wire::CreateWelcome(builder, session, name, limits);
+  return finish(builder, wire::ReplyBody_Welcome, body.Union());
+}
+
+std::string datasetsReply(const std::vector<DatasetRecord> &records) {
+  FlatBufferBuilder builder;
+  std::vector<Offset<wire::Dataset>> datasets;
+  for (const DatasetRecord &record : records) {
+    std::vector<Offset<wire::Column>> columns;
+    for (const Column &column : record.columns) {
+      auto name = text(builder, column.name);
+      Bounds bounds = column.bounds.value_or(Bounds{});
+      columns.push_back(wire::CreateColumn(builder, name, static_cast<uint8_t>(column.element),
+                                           column.bounds.has_value(), bounds.lower, bounds.upper));
+    }
+    auto name = text(builder, record.name), policy = text(builder, policyName(record.policy)),
+         version = text(builder, record.version);
+    auto columnsVector = builder.CreateVector(columns);
+    datasets.push_back(
+        wire::CreateDataset(builder, name, record.rows, columnsVector, policy, version));
+  }
+  auto body = wire::CreateDatasets(builder, builder.CreateVector(datasets));
+  return finish(builder, wire::ReplyBody_Datasets, body.Union());
+}
+
+std::string programsReply(const std::vector<ProgramRecord> &records, bool withText) {
+  FlatBufferBuilder builder;
+  std::vector<Offset<wire::ProgramInfo>> programs;
+  size_t count = std::min(records.size(), runtime::limits::kListedPrograms);
+  for (auto at = records.end() - static_cast<ptrdiff_t>(count); at != records.end(); ++at) {
+    if (builder.GetSize() > runtime::limits::kReplyBytes / 2) {
+      break;
+    }
+    auto hash = builder.CreateVector(at->hash.data(), at->hash.size());
+    auto code = withText ? builder.CreateString(at->text) : Offset<flatbuffers::String>();
+    auto client = text(builder, at->client);
+    programs.push_back(wire::CreateProgramInfo(builder, hash, at->runs, at->ops, code, client));
+  }
+  auto body = wire::CreatePrograms(builder, builder.CreateVector(programs));
+  return finish(builder, wire::ReplyBody_Programs, body.Union());
+}
+
+std::string needProgramReply() {
+  FlatBufferBuilder builder;
+  return finish(builder, wire::ReplyBody_NeedProgram, wire::CreateNeedProgram(builder).Union());
+}
+
+std::string doneReply(llvm::ArrayRef<const runtime::HostTensor *> published) {
+  FlatBufferBuilder builder;
+  std::vector<Offset<wire::Tensor>> tensors;
+  for (const runtime::HostTensor *tensor : published) {
+    auto data = builder.CreateVector(static_cast<const uint8_t *>(tensor->buffer->data()),
+                                     tensor->type.bytes());
+    auto dims = builder.CreateVector(tensor->type.dims.data(), tensor->type.dims.size());
+    tensors.push_back(
+        wire::CreateTensor(builder, static_cast<uint8_t>(tensor->type.element), dims, data));
+  }
+  auto body = wire::CreateDone(builder, builder.CreateVector(tensors));
+  return finish(builder, wire::ReplyBody_Done, body.Union());
+}
+
+} // namespace sojourn::owner

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a request was not done, in the words of the wire.
+#ifndef SOJOURN_OWNER_REQUESTERROR_H
+#define SOJOURN_OWNER_REQUESTERROR_H
+
+#include "owner/Messages_generated.h"
+
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+
+namespace sojourn::owner {
+
+namespace wire = sojourn_wire;
+
+class RequestError : public llvm::ErrorInfo<RequestError> {
+public:
+  static char ID;
+  RequestError(wire::ErrorCode code, std::string message, std::string op = "",
+               std::string location = "")
+      : code(code), message(std::move(message)), op(std::move(op)), location(std::move(location)) {}
+
+  void log(llvm::raw_ostream &stream) const override { stream << message; }
+  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
+
+  wire::ErrorCode code;
+  std::string message, op, location;
+};
+
+inline llvm::Error requestError(wire::ErrorCode code, const llvm::Twine &message,
+                                std::string op = "", std::string location = "") {
+  return llvm::make_error<RequestError>(code, message.str(), std::move(op), std::move(location));
+}
+
+/// Any error as a RequestError: those of runtime/ keep their code, all others are Internal.
+RequestError takeRequestError(llvm::Error error);
+
+/// Text from outside made safe to show and to store: valid UTF-8 without control characters, cut
+/// at `limit` bytes.
+std::string printable(llvm::StringRef text, size_t limit);
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_REQUESTERROR_H

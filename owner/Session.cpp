@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening, leasing and ending of sessions.
+#include "owner/Session.h"
+
+#include "owner/RequestError.h"
+
+#include <set>
+
+namespace sojourn::owner {
+
+using llvm::Twine;
+
+llvm::Expected<uint64_t> Sessions::begin(std::string client) {
+  expire();
+  if (sessions.size() >= limits.sessions) {
+    return requestError(wire::ErrorCode_Limit, "the owner has " + Twine(sessions.size()) +
+                                                   " open sessions, its limit; close one or try "
+                                                   "again later");
+  }
+  uint64_t id = 0;
+  while (id == 0 || sessions.count(id)) {
+    environment.randomBytes(&id, sizeof(id));
+  }
+  Session &session = sessions[id];
+  session.client = std::move(client);
+  session.lastUsedMs = environment.clockMs();
+  return id;
+}
+
+llvm::Expected<Session *> Sessions::find(uint64_t id) {
+  expire();
+  auto found = sessions.find(id);
+  if (found == sessions.end()) {
+    return requestError(wire::ErrorCode_Session,
+                        "unknown session: it was closed, its lease ran out, or the owner was "
+                        "restarted; connect again (handles of an old session are gone)");
+  }
+  found->second.lastUsedMs = environment.clockMs();
+  return &found->second;
+}
+
+void Sessions::end(uint64_t id) {
+  if (auto found = sessions.find(id); found != sessions.end()) {
+    drop(found);
+  }
+}
+
+llvm::Error Sessions::release(Session &session, llvm::ArrayRef<uint64_t> handles) {
+  std::set<uint64_t> distinct;
+  for (uint64_t id : handles) {
+    if (!session.handles.count(id)) {
+      return requestError(wire::ErrorCode_Handle, "cannot release handle " + Twine(id) +
+                                                      ": this session has no such handle");
+    }
+    if (!distinct.insert(id).second) {
+      return requestError(wire::ErrorCode_Malformed,
+                          "handle " + Twine(id) + " is released twice in one request");
+    }
+  }
+  for (uint64_t id : handles) {
+    auto found = session.handles.find(id);
+    handleBytes -= found->second.tensor.type.bytes();
+    session.handles.erase(found);
+  }
+  return llvm::Error::success();
+}
+
+size_t Sessions::handleCount() const {
+  size_t count = 0;
+  for (const auto &[id, session] : sessions) {
+    count += session.handles.size();
+  }
+  return count;
+}
+
+void Sessions::expire() {
+  int64_t oldest = environment.clockMs() - limits.leaseMs;
+  for (auto at = sessions.begin(); at != sessions.end();) {
+    auto next = std::next(at);
+    if (at->second.lastUsedMs < oldest) {
+      if (environment.log) {
+        environment.log("session of '" + at->second.client + "' ended: its lease ran out");
+      }
+      drop(at);
+    }
+    at = next;
+  }
+}
+
+void Sessions::drop(std::unordered_map<uint64_t, Session>::iterator session) {
+  for (const auto &[id, handle] : session->second.handles) {
+    handleBytes -= handle.tensor.type.bytes();
+  }
+  sessions.erase(session);
+}
+
+} // namespace sojourn::owner
