@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every pass: what it does, before => after (taken from its test), what it refuses.
+#ifndef SOJOURN_PASSES_TD
+#define SOJOURN_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def Functionalize : Pass<"sojourn-functionalize", "::mlir::ModuleOp"> {
+  let summary = "Replaces storages, views and mutation by pure values";
+  let description = [{
+    One linear walk. Each storage has one current value, in the shape of its root; a ref is a strided window on it.
+    Reading a window is slices, reshapes and transposes of that value where its strides factorise over the storage,
+    else `take` with computed positions; writing is the inverse (`update_slice`, else `put`). An in-place call becomes
+    the functional call plus a write; `out=` arguments go away. State arguments that were written are appended to the
+    results as commits, in argument order. All operands of a call are read before it writes any.
+
+    ```mlir
+    %v = sojourn.view %p : !sojourn.ref<4x3xf32> -> !sojourn.ref<3xf32, strides = [1], offset = 3>
+    sojourn.aten "aten.zero_"(%v) {args = [#sojourn.operand<0>], mutates = array<i64: 0>, names = ["self"]}
+      : (!sojourn.ref<3xf32, strides = [1], offset = 3>) -> ()
+    return
+    ```
+    =>
+    ```mlir
+    %0 = sojourn.slice %p, start = [1, 0], limit = [2, 3], stride = [1, 1] : tensor<4x3xf32>
+    %1 = sojourn.reshape %0 : tensor<1x3xf32> -> tensor<3xf32>
+    %2 = sojourn.aten "aten.zero"(%1) {...} : (tensor<3xf32>) -> tensor<3xf32>
+    %3 = sojourn.reshape %2 : tensor<3xf32> -> tensor<1x3xf32>
+    %4 = sojourn.update_slice %p, %3, start = [1, 0], stride = [1, 1] : tensor<4x3xf32>, tensor<1x3xf32>
+    return %4 : tensor<4x3xf32>
+    ```
+
+    The result of a call that was in place keeps the type of the operand it replaces, also where the functional
+    operator would return another element type; `sojourn.mutated` lists such results until promotion inserts the cast.
+
+    Refused: writes through an expanded window (several elements at one place), storages that are not dense, views
+    that change the width of elements.
+  }];
+  let dependentDialects = ["::sojourn::SojournDialect", "::mlir::func::FuncDialect"];
+}
+
+def ExpandForeach : Pass<"sojourn-expand-foreach", "::mlir::ModuleOp"> {
+  let summary = "Splits calls on lists of tensors into one call per element";
+  let description = [{
+    `_foreach_X` becomes X per element, whatever the overload (List, Scalar, ScalarList, Tensor); the arguments get
+    the names that X knows. `_fused_adam`, `_fused_adamw`, `_fused_sgd` and `_fused_adagrad` become elementary calls
+    per parameter; their bias corrections are computed in f64, as the fused kernels do.
+
+    ```mlir
+    %0:2 = sojourn.aten "aten._foreach_mul.Scalar"(%a, %b, %s)
+      {args = [[#sojourn.operand<0>, #sojourn.operand<1>], #sojourn.operand<2>], names = ["self", "scalar"]}
+      : (tensor<2xf32>, tensor<3xf32>, !sojourn.scalar<f64>) -> (tensor<2xf32>, tensor<3xf32>)
+    ```
+    =>
+    ```mlir
+    %0 = sojourn.aten "aten.mul"(%a, %s) {args = [#sojourn.operand<0>, #sojourn.operand<1>], names = ["self", "other"]}
+      : (tensor<2xf32>, !sojourn.scalar<f64>) -> tensor<2xf32>
+    %1 = sojourn.aten "aten.mul"(%b, %s) {...} : (tensor<3xf32>, !sojourn.scalar<f64>) -> tensor<3xf32>
+    ```
+  }];
+  let dependentDialects = ["::sojourn::SojournDialect"];
+}
+
+def Promote : Pass<"sojourn-promote", "::mlir::ModuleOp"> {
+  let summary = "Makes every implicit type promotion an explicit cast";
+  let description = [{
+    By the rules that `sojourn.promotion` of the module names. Afterwards all promoting operands of a call have the
+    type that the call computes in, scalar slots are rank-0 tensors, and a result that is stored in another type than
+    the computed one (in-place and `out=` calls) is converted. Which arguments of which operator promote is one table,
+    passes/PromotionRules.cpp. The recorded type of a fresh result must be the one that the rules give; a difference
+    is an error, not a guess.
+
+    ```mlir
+    %0 = sojourn.aten "aten.mul.Tensor"(%i, %s) {args = [...], names = ["self", "other"]}
+      : (tensor<4xi32>, !sojourn.scalar<f64>) -> tensor<4xf32>
+    ```
+    =>
+    ```mlir
+    %0 = sojourn.convert %i : tensor<4xi32> -> tensor<4xf32>
+    %1 = sojourn.convert %s : tensor<f64> -> tensor<f32>
+    %2 = sojourn.aten "aten.mul.Tensor"(%0, %1) {...} : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+    ```
+  }];
+  let dependentDialects = ["::sojourn::SojournDialect"];
+}
+
+def Decompose : Pass<"sojourn-decompose", "::mlir::ModuleOp"> {
+  let summary = "Rewrites every ATen call as core ops";
+  let description = [{
+    One decomposition per operator base name (passes/decompose/), arguments found by schema name, so overloads share
+    it. A call that is left over is an error that names the operator and the line that called it.
+
+    ```mlir
+    %0 = sojourn.aten "aten.relu"(%x) {args = [#sojourn.operand<0>], names = ["self"]}
+      : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+    =>
+    ```mlir
+    %zero = sojourn.constant 0.0 : f32
+    %0 = sojourn.max %x, %zero : tensor<4xf32>, tensor<f32>
+    ```
+  }];
+  let dependentDialects = ["::sojourn::SojournDialect"];
+}
+
+def Optimize : Pass<"sojourn-optimize", "::mlir::ModuleOp"> {
+  let summary = "Cancels layout ops, merges equal ops, drops what nobody uses";
+  let description = [{
+    Exact rewrites only: no rounding changes. Compositions of reshape, transpose, slice, broadcast and convert become
+    one op or none; splats of rank 0 go straight into elementwise ops; then common subexpressions and dead code.
+    Functionalization and decomposition lean on this and emit the simplest correct form.
+
+    ```mlir
+    %0 = sojourn.reshape %x : tensor<4x3xf32> -> tensor<12xf32>
+    %1 = sojourn.reshape %0 : tensor<12xf32> -> tensor<4x3xf32>
+    ```
+    =>
+    ```mlir
+    %x
+    ```
+  }];
+  let dependentDialects = ["::sojourn::SojournDialect"];
+}
+
+def VerifyCore : Pass<"sojourn-verify-core", "::mlir::ModuleOp"> {
+  let summary = "Fails unless the module is in core form, the form an owner accepts";
+  let description = [{
+    Runs `verifyCoreForm` of the dialect, the predicate that the owner checks before anything else. Changes nothing but
+    the phase of the module.
+
+    ```mlir
+    module attributes {sojourn.phase = "decomposed", sojourn.promotion = "torch"} { ... }
+    ```
+    =>
+    ```mlir
+    module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} { ... }
+    ```
+  }];
+  let dependentDialects = ["::sojourn::SojournDialect"];
+}
+
+#endif // SOJOURN_PASSES_TD

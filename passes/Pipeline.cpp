@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The named phases: which passes lead to each, how to stop after one and resume from its text in a new process.
+#include "passes/Passes.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace sojourn;
+
+ArrayRef<StringLiteral> sojourn::phaseNames() {
+  static constexpr StringLiteral names[] = {"captured", "functional", "promoted", "decomposed", "core"};
+  return names;
+}
+
+void sojourn::setPhase(ModuleOp module, StringRef phase) {
+  module->setAttr(kPhaseAttr, StringAttr::get(module.getContext(), phase));
+}
+
+/// The passes that end in the phase at that position of phaseNames().
+static void appendPhase(OpPassManager &manager, size_t phase) {
+  switch (phase) {
+  case 1:
+    manager.addPass(createFunctionalize());
+    manager.addPass(createExpandForeach());
+    return;
+  case 2:
+    manager.addPass(createPromote());
+    return;
+  case 3:
+    manager.addPass(createDecompose());
+    return;
+  case 4:
+    manager.addPass(createOptimize());
+    manager.addPass(createVerifyCore());
+    return;
+  default:
+    return;
+  }
+}
+
+/// Positions of both phases, or nothing when the names are unknown or not in order.
+static std::optional<std::pair<size_t, size_t>> findPhases(StringRef from, StringRef to) {
+  const StringLiteral *first = llvm::find(phaseNames(), from);
+  const StringLiteral *last = llvm::find(phaseNames(), to);
+  if (first == phaseNames().end() || last == phaseNames().end() || first > last) {
+    return std::nullopt;
+  }
+  return std::make_pair(static_cast<size_t>(first - phaseNames().begin()),
+                        static_cast<size_t>(last - phaseNames().begin()));
+}
+
+LogicalResult sojourn::buildPhases(OpPassManager &manager, StringRef from, StringRef to) {
+  auto range = findPhases(from, to);
+  if (!range) {
+    return failure();
+  }
+  for (size_t phase = range->first + 1; phase <= range->second; ++phase) {
+    appendPhase(manager, phase);
+  }
+  return success();
+}
+
+LogicalResult sojourn::runPhases(ModuleOp module, StringRef from, StringRef to,
+                                 function_ref<void(StringRef, ModuleOp)> afterPhase) {
+  auto range = findPhases(from, to);
+  if (!range) {
+    return module.emitError() << "no way from phase \"" << from << "\" to phase \"" << to << "\", expected two of "
+                              << llvm::join(phaseNames(), ", ") << " in this order";
+  }
+  if (afterPhase) {
+    afterPhase(from, module);
+  }
+  for (size_t phase = range->first + 1; phase <= range->second; ++phase) {
+    PassManager manager(module.getContext(), ModuleOp::getOperationName());
+    appendPhase(manager, phase);
+    if (failed(manager.run(module))) {
+      return failure();
+    }
+    setPhase(module, phaseNames()[phase]);
+    if (afterPhase) {
+      afterPhase(phaseNames()[phase], module);
+    }
+  }
+  return success();
+}
+
+namespace {
+struct PhaseOptions : PassPipelineOptions<PhaseOptions> {
+  Option<std::string> from{*this, "from", llvm::cl::desc("phase that the module is in"), llvm::cl::init("captured")};
+  Option<std::string> to{*this, "to", llvm::cl::desc("phase to stop after"), llvm::cl::init("core")};
+};
+} // namespace
+
+void sojourn::registerPasses() {
+  registerSojournPasses();
+  PassPipelineRegistration<PhaseOptions>(
+      "sojourn-to-core", "From captured form to core form; options from= and to= name phases to start at and stop after",
+      [](OpPassManager &manager, const PhaseOptions &options) {
+        if (failed(buildPhases(manager, options.from, options.to))) {
+          llvm::report_fatal_error(llvm::Twine("no way from phase ") + options.from + " to phase " + options.to,
+                                   /*gen_crash_diag=*/false);
+        }
+      });
+}
