@@ -103,10 +103,10 @@ def all_runs(arguments, folder):
     """The runners, each as a function that runs it."""
     wanted = arguments.only or ["lit", "gtest", "pytest", "lint"]
     if "lit" in wanted:
-        suite = BUILD / "test" if (BUILD / "test/lit.site.cfg.py").exists() else ROOT / "test"
-        report = folder / "lit.json"
-        command = [BIN / "lit", "-sv", "--time-tests", "--timeout=300", "-o", report, suite]
-        yield lambda: run("lit", command, report, parse_lit)
+        for name, options in (("lit", []), ("lit-roundtrip", ["--param=roundtrip=1"])):
+            report = folder / f"{name}.json"
+            command = [BIN / "lit", "-sv", "--timeout=300", *options, "-o", report, ROOT / "test"]
+            yield lambda name=name, command=command, report=report: run(name, command, report, parse_lit)
     if "gtest" in wanted:
         for program in sorted((BUILD / "bin").glob("*-tests")):
             report = folder / f"{program.name}.json"
