@@ -61,7 +61,7 @@ def ViewOp : SojournOp<"view", [Pure]> {
   }];
   let arguments = (ins Sojourn_Ref:$source);
   let results = (outs Sojourn_Ref:$result);
-  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let assemblyFormat = "$source attr-dict `:` qualified(type($source)) `->` qualified(type($result))";
   let hasVerifier = 1;
 }
 
@@ -78,7 +78,7 @@ def AllocOp : SojournOp<"alloc"> {
   }];
   let arguments = (ins CoreTensor:$value);
   let results = (outs Res<Sojourn_Ref, "the new storage", [MemAlloc, MemWrite]>:$result);
-  let assemblyFormat = "$value attr-dict `:` type($value) `->` type($result)";
+  let assemblyFormat = "$value attr-dict `:` type($value) `->` qualified(type($result))";
   let hasVerifier = 1;
 }
 
@@ -96,7 +96,7 @@ def LoadOp : SojournOp<"load"> {
   }];
   let arguments = (ins Arg<Sojourn_Ref, "the storage", [MemRead]>:$source);
   let results = (outs CoreTensor:$result);
-  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let assemblyFormat = "$source attr-dict `:` qualified(type($source)) `->` type($result)";
   let hasVerifier = 1;
 }
 

@@ -45,7 +45,7 @@ def ReadRowsOp : CoreOp<"read_rows"> {
   let arguments = (ins Sojourn_Table:$table, PositionTensor:$indices, StrArrayAttr:$columns);
   let results = (outs OrderedTensor:$result);
   let assemblyFormat = [{
-    $table `,` $indices `,` `columns` `=` $columns attr-dict `:` type($table) `,` type($indices) `->` type($result)
+    $table `,` $indices `,` `columns` `=` $columns attr-dict `:` qualified(type($table)) `,` type($indices) `->` type($result)
   }];
   let hasVerifier = 1;
 }
