@@ -127,10 +127,10 @@ llvm::Expected<std::unique_ptr<Catalogue>> Catalogue::open(const std::string &di
                    ", this owner reads version " + Twine(kSchemaVersion));
   }
   if (llvm::Error error = catalogue->execute(version == 0 ? kSchema : "")) {
-    return std::move(error);
+    return error;
   }
   if (llvm::Error error = catalogue->execute("COMMIT")) {
-    return std::move(error);
+    return error;
   }
   return catalogue;
 }

@@ -8,6 +8,8 @@
 #include "owner/RequestError.h"
 #include "runtime/Limits.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 #include <arrow/api.h>
 #include <cmath>
 #include <filesystem>
@@ -280,7 +282,7 @@ llvm::Expected<std::vector<int>> selectColumns(const arrow::Table &table,
   };
   for (const auto &[name, bounds] : options.bounds) {
     if (llvm::Error error = checkName(name, "bounds are declared")) {
-      return std::move(error);
+      return error;
     }
     if (!std::isfinite(bounds.lower) || !std::isfinite(bounds.upper) ||
         bounds.lower > bounds.upper) {
@@ -290,7 +292,7 @@ llvm::Expected<std::vector<int>> selectColumns(const arrow::Table &table,
   }
   for (const auto &[name, fill] : options.fills) {
     if (llvm::Error error = checkName(name, "a fill value is declared")) {
-      return std::move(error);
+      return error;
     }
   }
   return selection;
@@ -359,7 +361,7 @@ llvm::Expected<ImportedTable> importTable(const DatasetSource &source,
                         memory->buffers.back()->data()};
     for (const auto &chunk : (*table)->column(index)->chunks()) {
       if (llvm::Error error = addChunk(target, *chunk)) {
-        return std::move(error);
+        return error;
       }
     }
     result.columns.push_back({name, *element, target.bounds, target.data});

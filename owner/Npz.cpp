@@ -258,7 +258,7 @@ llvm::Expected<NpzArrays> readNpz(const std::string &path) {
       return memory.takeError();
     }
     if (llvm::Error error = readArray(path, member, std::move(*memory), result)) {
-      return std::move(error);
+      return error;
     }
   }
   return result;

@@ -77,7 +77,7 @@ llvm::Expected<std::string> Owner::State::hello(const wire::Hello &request) {
   error = error ? std::move(error)
                 : check("dialect", request.dialect_version(), kDialectVersion, kDialectVersion);
   if (error) {
-    return std::move(error);
+    return error;
   }
   std::string client = printable(request.client() ? request.client()->str() : "",
                                  runtime::limits::kNameBytes);
@@ -103,7 +103,7 @@ llvm::Expected<std::string> Owner::State::listPrograms(const wire::ListPrograms 
                         "reads it with 'sojourn-owner programs'");
   }
   if (llvm::Error error = log->flush()) {
-    return std::move(error);
+    return error;
   }
   auto records = store->catalogue().programs(request.with_text());
   if (!records) {
@@ -140,7 +140,7 @@ llvm::Expected<std::string> Owner::State::answer(std::string_view bytes, Peer pe
     return requestError(wire::ErrorCode_Malformed, "the request is empty");
   }
   if (llvm::Error error = checkOpen()) {
-    return std::move(error);
+    return error;
   }
   switch (request->body_type()) {
   case wire::RequestBody_Hello: return hello(*request->body_as_Hello());
@@ -171,7 +171,7 @@ llvm::Expected<std::string> Owner::State::answer(std::string_view bytes, Peer pe
       handles.assign(body->handles()->begin(), body->handles()->end());
     }
     if (llvm::Error error = sessions.release(**session, handles)) {
-      return std::move(error);
+      return error;
     }
     return doneReply({});
   }
@@ -228,7 +228,7 @@ llvm::Error Owner::registerDataset(const DatasetSource &source, const RegisterOp
 llvm::Expected<std::vector<DatasetRecord>> Owner::datasets() {
   std::lock_guard lock(state->mutex);
   if (llvm::Error error = state->checkOpen()) {
-    return std::move(error);
+    return error;
   }
   return state->store->list();
 }
@@ -236,10 +236,10 @@ llvm::Expected<std::vector<DatasetRecord>> Owner::datasets() {
 llvm::Expected<std::vector<ProgramRecord>> Owner::programs(bool withText) {
   std::lock_guard lock(state->mutex);
   if (llvm::Error error = state->checkOpen()) {
-    return std::move(error);
+    return error;
   }
   if (llvm::Error error = state->log->flush()) {
-    return std::move(error);
+    return error;
   }
   return state->store->catalogue().programs(withText);
 }

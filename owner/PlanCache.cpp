@@ -145,7 +145,7 @@ llvm::Expected<std::shared_ptr<Plan>> makePlan(llvm::StringRef program, llvm::St
   }
   plan->executable = std::move(*executable);
   if (llvm::Error error = checkSignature(*plan)) {
-    return std::move(error);
+    return error;
   }
   return plan;
 }

@@ -124,7 +124,7 @@ llvm::Expected<std::unique_ptr<Server>> Server::start(Owner &owner, const Server
   for (unsigned index = 0; index < std::max(1u, options.workers); ++index) {
     state.workers.emplace_back([&state] { state.work(); });
   }
-  spdlog::info("listening on {}", options.listen);
+  spdlog::debug("listening on {}", options.listen);
   return server;
 }
 
@@ -138,7 +138,7 @@ void Server::stop() {
   for (std::thread &worker : state->workers) {
     worker.join();
   }
-  spdlog::info("closed after {} requests", state->received.load());
+  spdlog::debug("closed after {} requests", state->received.load());
 }
 
 uint64_t Server::requests() const { return state->received; }

@@ -377,11 +377,11 @@ llvm::Expected<StepReply> Step::run() {
   for (auto check : {&Step::checkCounts, &Step::bindArguments, &Step::checkResults,
                      &Step::checkReleases, &Step::checkPublishes}) {
     if (llvm::Error error = (this->*check)()) {
-      return std::move(error);
+      return error;
     }
   }
   if (llvm::Error error = context.log.add(hash, session->client, *plan)) {
-    return std::move(error);
+    return error;
   }
   auto values = plan->executable->run(bindings);
   if (!values) {
