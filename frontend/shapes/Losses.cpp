@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loss functions: elementwise results (reduction none) or rank 0.
+#include "frontend/shapes/Iterator.h"
+#include "frontend/shapes/Structured.h"
+
+#include <ATen/core/Reduction.h>
+#include <ATen/ops/nll_loss_backward_meta.h>
+#include <ATen/ops/nll_loss_forward_meta.h>
+
+namespace sojourn::frontend::shapes {
+
+namespace {
+
+/// loss(self, target, reduction at `Reduction`, ...)
+template <size_t Reduction> void pointwiseLoss(const FunctionSchema &, Arguments args, Outputs &out) {
+  const Tensor &self = tensorAt(args, 0), &target = tensorAt(args, 1);
+  CommonType common;
+  common.add(self);
+  common.add(target);
+  OutputMeta &meta = appendIterated(out, {&self, &target}, common.get());
+  if (args[Reduction].toInt() != at::Reduction::None) {
+    meta.sizes.clear();
+    meta.strides.clear();
+  }
+}
+
+/// (grad_output, self, target, ...): zeros like self.
+void contiguousGradient(const FunctionSchema &, Arguments args, Outputs &out) {
+  const Tensor &self = tensorAt(args, 1);
+  append(out, self.sizes(), self.scalar_type());
+}
+void preservedGradient(const FunctionSchema &, Arguments args, Outputs &out) {
+  const Tensor &self = tensorAt(args, 1);
+  appendLike(out, self, self.scalar_type());
+}
+
+/// binary_cross_entropy(self, target, weight, reduction)
+void binaryCrossEntropy(const FunctionSchema &, Arguments args, Outputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  if (args[3].toInt() == at::Reduction::None) {
+    appendLike(out, self, self.scalar_type());
+  } else {
+    append(out, {}, self.scalar_type());
+  }
+}
+
+/// binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction)
+void binaryCrossEntropyWithLogits(const FunctionSchema &, Arguments args, Outputs &out) {
+  TensorPointers tensors;
+  CommonType common;
+  for (size_t i = 0; i < 4; ++i) {
+    if (const Tensor &tensor = tensorAt(args, i); tensor.defined()) {
+      tensors.push_back(&tensor);
+      common.add(tensor);
+    }
+  }
+  OutputMeta &meta = appendIterated(out, tensors, common.get());
+  if (args[4].toInt() != at::Reduction::None) {
+    meta.sizes.clear();
+    meta.strides.clear();
+  }
+}
+
+void checkTarget(const Tensor &target) {
+  TORCH_CHECK(target.scalar_type() == at::kLong || target.scalar_type() == at::kByte,
+              "expected scalar type Long but found ", target.scalar_type());
+}
+
+void nllLoss(const FunctionSchema &schema, Arguments args, Outputs &out) {
+  structured<at::meta::structured_nll_loss_forward>(schema, args, out);
+  checkTarget(tensorAt(args, 1));
+}
+
+void checkImageTarget(const Tensor &self, const Tensor &target, const Tensor &weight) {
+  checkTarget(target);
+  TORCH_CHECK(target.dim() == 3, "only batches of spatial targets supported (3D tensors)", " but got targets of size: : ",
+              target.sizes());
+  TORCH_CHECK(self.dim() == 4, "only batches of spatial inputs supported (4D tensors), ", "but got input of size: ",
+              self.sizes());
+  TORCH_CHECK(!weight.defined() || weight.numel() == self.size(1),
+              "weight tensor should be defined either for all or no classes");
+  TORCH_CHECK(self.size(0) == target.size(0) && self.size(2) == target.size(1) && self.size(3) == target.size(2),
+              "size mismatch (got input: ", self.sizes(), " , target: ", target.sizes());
+}
+
+/// (self [N, C, H, W], target [N, H, W], weight, reduction, ignore_index) -> (loss, total_weight)
+void nllLoss2d(const FunctionSchema &, Arguments args, Outputs &out) {
+  const Tensor &self = tensorAt(args, 0), &target = tensorAt(args, 1);
+  checkImageTarget(self, target, tensorAt(args, 2));
+  if (args[3].toInt() == at::Reduction::None) {
+    append(out, {self.size(0), self.size(2), self.size(3)}, self.scalar_type());
+  } else {
+    append(out, {}, self.scalar_type());
+  }
+  append(out, {}, self.scalar_type());
+}
+
+void nllLoss2dBackward(const FunctionSchema &, Arguments args, Outputs &out) {
+  const Tensor &self = tensorAt(args, 1);
+  checkImageTarget(self, tensorAt(args, 2), tensorAt(args, 3));
+  append(out, self.sizes(), self.scalar_type());
+}
+
+/// multi_margin_loss(self, target, p, margin, weight, reduction)
+void multiMarginLoss(const FunctionSchema &, Arguments args, Outputs &out) {
+  const Tensor &self = tensorAt(args, 0), &target = tensorAt(args, 1);
+  if (args[5].toInt() == at::Reduction::None && target.dim() > 0) {
+    append(out, {self.dim() <= 1 ? 1 : self.size(0)}, self.scalar_type());
+  } else {
+    append(out, {}, self.scalar_type());
+  }
+}
+
+/// multilabel_margin_loss_forward(self, target, reduction) -> (loss, is_target)
+void multilabelMarginLoss(const FunctionSchema &, Arguments args, Outputs &out) {
+  const Tensor &self = tensorAt(args, 0), &target = tensorAt(args, 1);
+  if (args[2].toInt() == at::Reduction::None && target.dim() > 1) {
+    append(out, {self.size(0)}, self.scalar_type());
+  } else {
+    append(out, {}, self.scalar_type());
+  }
+  append(out, target.sizes(), self.scalar_type());
+}
+
+const RuleEntry kRules[] = {
+    {"mse_loss", pointwiseLoss<2>},
+    {"mse_loss_backward", contiguousGradient},
+    {"smooth_l1_loss", pointwiseLoss<2>},
+    {"smooth_l1_loss_backward", contiguousGradient},
+    {"huber_loss", pointwiseLoss<2>},
+    {"huber_loss_backward", contiguousGradient},
+    {"soft_margin_loss", pointwiseLoss<2>},
+    {"soft_margin_loss_backward", preservedGradient},
+    {"binary_cross_entropy", binaryCrossEntropy},
+    {"binary_cross_entropy_backward", preservedGradient},
+    {"binary_cross_entropy_with_logits", binaryCrossEntropyWithLogits},
+    {"nll_loss_forward", nllLoss},
+    {"nll_loss_backward", structured<at::meta::structured_nll_loss_backward>},
+    {"nll_loss2d_forward", nllLoss2d},
+    {"nll_loss2d_backward", nllLoss2dBackward},
+    {"multi_margin_loss", multiMarginLoss},
+    {"multi_margin_loss_backward", contiguousGradient},
+    {"multilabel_margin_loss_forward", multilabelMarginLoss},
+    {"multilabel_margin_loss_backward", contiguousGradient},
+};
+
+} // namespace
+
+c10::ArrayRef<RuleEntry> lossRules() { return kRules; }
+
+} // namespace sojourn::frontend::shapes

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pooling and resampling of images.
+#include "frontend/shapes/Structured.h"
+
+#include <ATen/native/Pool.h>
+#include <ATen/ops/_upsample_nearest_exact1d_backward_meta.h>
+#include <ATen/ops/_upsample_nearest_exact1d_meta.h>
+#include <ATen/ops/_upsample_nearest_exact2d_backward_meta.h>
+#include <ATen/ops/_upsample_nearest_exact2d_meta.h>
+#include <ATen/ops/_upsample_nearest_exact3d_backward_meta.h>
+#include <ATen/ops/_upsample_nearest_exact3d_meta.h>
+#include <ATen/ops/adaptive_max_pool2d_backward_meta.h>
+#include <ATen/ops/adaptive_max_pool2d_meta.h>
+#include <ATen/ops/adaptive_max_pool3d_backward_meta.h>
+#include <ATen/ops/adaptive_max_pool3d_meta.h>
+#include <ATen/ops/avg_pool2d_backward_meta.h>
+#include <ATen/ops/avg_pool2d_meta.h>
+#include <ATen/ops/avg_pool3d_backward_meta.h>
+#include <ATen/ops/avg_pool3d_meta.h>
+#include <ATen/ops/max_pool2d_with_indices_backward_meta.h>
+#include <ATen/ops/max_pool2d_with_indices_meta.h>
+#include <ATen/ops/upsample_bicubic2d_backward_meta.h>
+#include <ATen/ops/upsample_bicubic2d_meta.h>
+#include <ATen/ops/upsample_bilinear2d_backward_meta.h>
+#include <ATen/ops/upsample_bilinear2d_meta.h>
+#include <ATen/ops/upsample_linear1d_backward_meta.h>
+#include <ATen/ops/upsample_linear1d_meta.h>
+#include <ATen/ops/upsample_nearest1d_backward_meta.h>
+#include <ATen/ops/upsample_nearest1d_meta.h>
+#include <ATen/ops/upsample_nearest2d_backward_meta.h>
+#include <ATen/ops/upsample_nearest2d_meta.h>
+#include <ATen/ops/upsample_nearest3d_backward_meta.h>
+#include <ATen/ops/upsample_nearest3d_meta.h>
+#include <ATen/ops/upsample_trilinear3d_backward_meta.h>
+#include <ATen/ops/upsample_trilinear3d_meta.h>
+
+namespace sojourn::frontend::shapes {
+
+namespace {
+
+/// _adaptive_avg_pool2d / 3d: the last `Rank` dims become output_size.
+template <int64_t Rank> void adaptiveAverage(const FunctionSchema &, Arguments args, Outputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  Dims target = dimsAt(args, 1);
+  TORCH_CHECK(target.size() == Rank, "adaptive_avg_pool", Rank, "d: output_size must be ", Rank);
+  TORCH_CHECK(self.dim() == Rank + 1 || self.dim() == Rank + 2, "adaptive_avg_pool", Rank, "d(): Expected ", Rank + 1,
+              "D or ", Rank + 2, "D tensor, but got ", self.sizes());
+  for (int64_t i = 1; i <= Rank; ++i) {
+    TORCH_CHECK(self.size(-i) > 0, "adaptive_avg_pool", Rank,
+                "d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes ", self.sizes(),
+                " with dimension ", self.dim() - i, " being empty");
+  }
+  Dims sizes(self.sizes().begin(), self.sizes().end());
+  std::copy(target.begin(), target.end(), sizes.end() - Rank);
+  append(out, sizes, self.scalar_type(), Rank == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
+}
+
+/// (grad_output, self): the gradient looks like self.
+template <int64_t Rank> void adaptiveAverageBackward(const FunctionSchema &, Arguments args, Outputs &out) {
+  const Tensor &self = tensorAt(args, 1);
+  append(out, self.sizes(), self.scalar_type(), Rank == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
+}
+
+int64_t pick(const Dims &dims, size_t index) { return dims.size() == 1 ? dims[0] : dims[index]; }
+
+/// (self, kernel_size, stride, padding, dilation, ceil_mode) -> (values, indices)
+void maxPool3d(const FunctionSchema &, Arguments args, Outputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  Dims kernel = dimsAt(args, 1), stride = dimsAt(args, 2), padding = dimsAt(args, 3), dilation = dimsAt(args, 4);
+  TORCH_CHECK(kernel.size() == 1 || kernel.size() == 3,
+              "max_pool3d: kernel_size must either be a single int, or a tuple of three ints");
+  TORCH_CHECK(stride.empty() || stride.size() == 1 || stride.size() == 3,
+              "max_pool3d: stride must either be omitted, a single int, or a tuple of three ints");
+  TORCH_CHECK(self.dim() == 4 || self.dim() == 5, "non-empty 4D or 5D (batch mode) tensor expected for input");
+  if (stride.empty()) {
+    stride = kernel;
+  }
+  Dims sizes(self.sizes().begin(), self.sizes().end()), input, output;
+  const int64_t lead = self.dim() - 3;
+  for (size_t i = 0; i < 3; ++i) {
+    input.push_back(sizes[lead + i]);
+    sizes[lead + i] = at::native::pooling_output_shape<int64_t>(sizes[lead + i], pick(kernel, i), pick(padding, i),
+                                                                pick(stride, i), pick(dilation, i), args[5].toBool());
+  }
+  at::native::pool3d_shape_check(self, self.size(lead - 1), pick(kernel, 0), pick(kernel, 1), pick(kernel, 2),
+                                 pick(stride, 0), pick(stride, 1), pick(stride, 2), pick(padding, 0), pick(padding, 1),
+                                 pick(padding, 2), pick(dilation, 0), pick(dilation, 1), pick(dilation, 2), input[0],
+                                 input[1], input[2], sizes[lead], sizes[lead + 1], sizes[lead + 2],
+                                 "max_pool3d_with_indices()");
+  at::MemoryFormat format = self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
+  append(out, sizes, self.scalar_type(), format);
+  append(out, sizes, at::kLong, format);
+}
+
+/// The gradient of an image op: argument 1's sizes in its memory format.
+void likeImage(const FunctionSchema &, Arguments args, Outputs &out) {
+  const Tensor &self = tensorAt(args, 1);
+  append(out, self.sizes(), self.scalar_type(), self.suggest_memory_format());
+}
+
+/// grid_sampler_2d / 3d(input [N, C, ...], grid [N, ..., rank], ...)
+void gridSample(const FunctionSchema &, Arguments args, Outputs &out) {
+  const Tensor &input = tensorAt(args, 0), &grid = tensorAt(args, 1);
+  Dims sizes{input.size(0), input.size(1)};
+  for (int64_t dim = 1; dim + 1 < grid.dim(); ++dim) {
+    sizes.push_back(grid.size(dim));
+  }
+  append(out, sizes, input.scalar_type());
+}
+
+/// (grad_output, input, grid, mode, padding, align, mask[2])
+void gridSampleBackward(const FunctionSchema &, Arguments args, Outputs &out) {
+  const Tensor &input = tensorAt(args, 1), &grid = tensorAt(args, 2);
+  if (maskAt(args, 6, 0)) {
+    append(out, input.sizes(), input.scalar_type());
+  } else {
+    appendUndefined(out);
+  }
+  append(out, grid.sizes(), grid.scalar_type());
+}
+
+const RuleEntry kRules[] = {
+    {"avg_pool2d", structured<at::meta::structured_avg_pool2d>},
+    {"avg_pool2d_backward", structured<at::meta::structured_avg_pool2d_backward>},
+    {"avg_pool3d", structured<at::meta::structured_avg_pool3d>},
+    {"avg_pool3d_backward", structured<at::meta::structured_avg_pool3d_backward>},
+    {"max_pool2d_with_indices", structured<at::meta::structured_max_pool2d_with_indices>},
+    {"max_pool2d_with_indices_backward", structured<at::meta::structured_max_pool2d_with_indices_backward>},
+    {"max_pool3d_with_indices", maxPool3d},
+    {"max_pool3d_with_indices_backward", likeImage},
+    {"_adaptive_avg_pool2d", adaptiveAverage<2>},
+    {"_adaptive_avg_pool2d_backward", adaptiveAverageBackward<2>},
+    {"_adaptive_avg_pool3d", adaptiveAverage<3>},
+    {"_adaptive_avg_pool3d_backward", adaptiveAverageBackward<3>},
+    {"adaptive_max_pool2d", structured<at::meta::structured_adaptive_max_pool2d>},
+    {"adaptive_max_pool2d_backward", structured<at::meta::structured_adaptive_max_pool2d_backward>},
+    {"adaptive_max_pool3d", structured<at::meta::structured_adaptive_max_pool3d>},
+    {"adaptive_max_pool3d_backward", structured<at::meta::structured_adaptive_max_pool3d_backward>},
+    {"upsample_nearest1d.", structured<at::meta::structured_upsample_nearest1d>},
+    {"upsample_nearest1d_backward.", structured<at::meta::structured_upsample_nearest1d_backward>},
+    {"upsample_nearest2d.", structured<at::meta::structured_upsample_nearest2d>},
+    {"upsample_nearest2d_backward.", structured<at::meta::structured_upsample_nearest2d_backward>},
+    {"upsample_nearest3d.", structured<at::meta::structured_upsample_nearest3d>},
+    {"upsample_nearest3d_backward.", structured<at::meta::structured_upsample_nearest3d_backward>},
+    {"_upsample_nearest_exact1d.", structured<at::meta::structured__upsample_nearest_exact1d>},
+    {"_upsample_nearest_exact1d_backward.", structured<at::meta::structured__upsample_nearest_exact1d_backward>},
+    {"_upsample_nearest_exact2d.", structured<at::meta::structured__upsample_nearest_exact2d>},
+    {"_upsample_nearest_exact2d_backward.", structured<at::meta::structured__upsample_nearest_exact2d_backward>},
+    {"_upsample_nearest_exact3d.", structured<at::meta::structured__upsample_nearest_exact3d>},
+    {"_upsample_nearest_exact3d_backward.", structured<at::meta::structured__upsample_nearest_exact3d_backward>},
+    {"upsample_linear1d.", structured<at::meta::structured_upsample_linear1d>},
+    {"upsample_linear1d_backward.", structured<at::meta::structured_upsample_linear1d_backward>},
+    {"upsample_bilinear2d.", structured<at::meta::structured_upsample_bilinear2d>},
+    {"upsample_bilinear2d_backward.", structured<at::meta::structured_upsample_bilinear2d_backward>},
+    {"upsample_bicubic2d.", structured<at::meta::structured_upsample_bicubic2d>},
+    {"upsample_bicubic2d_backward.", structured<at::meta::structured_upsample_bicubic2d_backward>},
+    {"upsample_trilinear3d.", structured<at::meta::structured_upsample_trilinear3d>},
+    {"upsample_trilinear3d_backward.", structured<at::meta::structured_upsample_trilinear3d_backward>},
+    {"grid_sampler_2d", gridSample},
+    {"grid_sampler_3d", gridSample},
+    {"grid_sampler_2d_backward", gridSampleBackward},
+    {"grid_sampler_3d_backward", gridSampleBackward},
+};
+
+} // namespace
+
+c10::ArrayRef<RuleEntry> poolingRules() { return kRules; }
+
+} // namespace sojourn::frontend::shapes

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fused LSTM and GRU cells that nn.LSTM and nn.GRU record on devices other than the CPU. CUDA's
+// kernels define their outputs; the CPU has none.
+#include "frontend/shapes/Rules.h"
+
+namespace sojourn::frontend::shapes {
+
+namespace {
+
+/// Factors of the hidden size in the gates and in the saved workspace.
+constexpr int64_t kLstmGates = 4, kGruGates = 3, kGruWorkspace = 5;
+
+void checkCell(Arguments args, int64_t factor) {
+  const Tensor &input = tensorAt(args, 0), &hidden = tensorAt(args, 1), &state = tensorAt(args, 2);
+  const Tensor &inputBias = tensorAt(args, 3), &hiddenBias = tensorAt(args, 4);
+  TORCH_CHECK(input.dim() == 2, "expected input_gates to be 2-D, got ", input.dim(), "-D");
+  TORCH_CHECK(input.sizes() == hidden.sizes(), "expected hidden_gates of size ", input.sizes(), ", got ", hidden.sizes());
+  TORCH_CHECK(state.dim() == 2 && state.sizes()[0] == input.sizes()[0] && state.sizes()[1] * factor == input.sizes()[1],
+              "expected gates of size [", state.dim() > 0 ? state.sizes()[0] : 0, ", ", factor, " x hidden] for a state of size ",
+              state.sizes(), ", got ", input.sizes());
+  TORCH_CHECK(inputBias.defined() == hiddenBias.defined(), "expected both biases or none");
+  TORCH_CHECK(!inputBias.defined() || (inputBias.numel() == input.sizes()[1] && hiddenBias.numel() == input.sizes()[1]),
+              "expected biases of ", input.sizes()[1], " elements");
+}
+
+/// (input_gates, hidden_gates, cx, input_bias, hidden_bias) -> (hy, cy, workspace)
+void lstmCell(const FunctionSchema &, Arguments args, Outputs &out) {
+  checkCell(args, kLstmGates);
+  const Tensor &gates = tensorAt(args, 0), &state = tensorAt(args, 2);
+  append(out, state.sizes(), state.scalar_type());
+  append(out, state.sizes(), state.scalar_type());
+  append(out, gates.sizes(), gates.scalar_type());
+}
+
+/// (grad_hy, grad_cy, cx, cy, workspace, has_bias) -> (grad_gates, grad_cx, grad_bias)
+void lstmCellBackward(const FunctionSchema &, Arguments args, Outputs &out) {
+  const Tensor &state = tensorAt(args, 2), &workspace = tensorAt(args, 4);
+  append(out, workspace.sizes(), workspace.scalar_type());
+  append(out, state.sizes(), state.scalar_type());
+  if (args[5].toBool()) {
+    append(out, {workspace.size(1)}, workspace.scalar_type());
+  } else {
+    appendUndefined(out);
+  }
+}
+
+/// (input_gates, hidden_gates, hx, input_bias, hidden_bias) -> (hy, workspace)
+void gruCell(const FunctionSchema &, Arguments args, Outputs &out) {
+  checkCell(args, kGruGates);
+  const Tensor &state = tensorAt(args, 2);
+  append(out, state.sizes(), state.scalar_type());
+  append(out, {state.size(0), state.size(1) * kGruWorkspace}, state.scalar_type());
+}
+
+/// (grad_hy, workspace, has_bias) -> (grad_input_gates, grad_hidden_gates, grad_hx, two biases)
+void gruCellBackward(const FunctionSchema &, Arguments args, Outputs &out) {
+  const Tensor &grad = tensorAt(args, 0), &workspace = tensorAt(args, 1);
+  int64_t gates = workspace.size(1) / kGruWorkspace * kGruGates;
+  append(out, {workspace.size(0), gates}, workspace.scalar_type());
+  append(out, {workspace.size(0), gates}, workspace.scalar_type());
+  append(out, grad.sizes(), grad.scalar_type());
+  for (int i = 0; i < 2; ++i) {
+    if (args[2].toBool()) {
+      append(out, {gates}, workspace.scalar_type());
+    } else {
+      appendUndefined(out);
+    }
+  }
+}
+
+const RuleEntry kRules[] = {
+    {"_thnn_fused_lstm_cell", lstmCell},
+    {"_thnn_fused_lstm_cell_backward_impl", lstmCellBackward},
+    {"_thnn_fused_gru_cell", gruCell},
+    {"_thnn_fused_gru_cell_backward", gruCellBackward},
+};
+
+} // namespace
+
+c10::ArrayRef<RuleEntry> recurrentRules() { return kRules; }
+
+} // namespace sojourn::frontend::shapes

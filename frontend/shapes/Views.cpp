@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// View ops: the geometry of a window into argument 0's storage. Offsets are absolute.
+#include "frontend/shapes/Rules.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/InferSize.h>
+#include <ATen/TensorUtils.h>
+#include <ATen/WrapDimUtilsMulti.h>
+
+namespace sojourn::frontend::shapes {
+
+namespace {
+
+void appendView(ViewOutputs &out, IntArrayRef sizes, IntArrayRef strides, int64_t offset) {
+  ViewMeta &meta = out.emplace_back();
+  meta.sizes.assign(sizes.begin(), sizes.end());
+  meta.strides.assign(strides.begin(), strides.end());
+  meta.offset = offset;
+}
+
+ViewMeta &appendSelf(ViewOutputs &out, const Tensor &self) {
+  appendView(out, self.sizes(), self.strides(), self.storage_offset());
+  return out.back();
+}
+
+void identity(const FunctionSchema &, Arguments args, ViewOutputs &out) { appendSelf(out, tensorAt(args, 0)); }
+
+void view(const FunctionSchema &, Arguments args, ViewOutputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  at::DimVector sizes = at::infer_size_dv(dimsAt(args, 1), self.numel());
+  std::optional<at::DimVector> strides = at::detail::computeStride(self.sizes(), self.strides(), sizes);
+  TORCH_CHECK(strides.has_value(),
+              "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+              "contiguous subspaces). Use .reshape(...) instead.");
+  appendView(out, sizes, *strides, self.storage_offset());
+}
+
+void reshapeAlias(const FunctionSchema &, Arguments args, ViewOutputs &out) {
+  appendView(out, dimsAt(args, 1), dimsAt(args, 2), tensorAt(args, 0).storage_offset());
+}
+
+void asStrided(const FunctionSchema &, Arguments args, ViewOutputs &out) {
+  Dims sizes = dimsAt(args, 1), strides = dimsAt(args, 2);
+  TORCH_CHECK(sizes.size() == strides.size(), "mismatch in length of strides and shape");
+  for (int64_t stride : strides) {
+    TORCH_CHECK(stride >= 0, "as_strided: Negative strides are not supported at the moment, got strides: ",
+                IntArrayRef(strides));
+  }
+  int64_t offset = intAt(args, 3).value_or(tensorAt(args, 0).storage_offset());
+  TORCH_CHECK(offset >= 0, "Tensor: invalid storage offset ", offset);
+  appendView(out, sizes, strides, offset);
+}
+
+void transpose(const FunctionSchema &, Arguments args, ViewOutputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  int64_t left = at::maybe_wrap_dim(args[1].toInt(), self.dim());
+  int64_t right = at::maybe_wrap_dim(args[2].toInt(), self.dim());
+  ViewMeta &meta = appendSelf(out, self);
+  if (left != right) {
+    std::swap(meta.sizes[left], meta.sizes[right]);
+    std::swap(meta.strides[left], meta.strides[right]);
+  }
+}
+
+void matrixTranspose(const FunctionSchema &, Arguments args, ViewOutputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  TORCH_CHECK(self.dim() <= 2, "t() expects a tensor with <= 2 dimensions, but self is ", self.dim(), "D");
+  ViewMeta &meta = appendSelf(out, self);
+  if (self.dim() == 2) {
+    std::swap(meta.sizes[0], meta.sizes[1]);
+    std::swap(meta.strides[0], meta.strides[1]);
+  }
+}
+
+void permute(const FunctionSchema &, Arguments args, ViewOutputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  Dims dims = dimsAt(args, 1);
+  TORCH_CHECK(self.dim() == static_cast<int64_t>(dims.size()),
+              "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+              "ordering of dimensions i.e. input.dim() = ",
+              self.dim(), " is not equal to len(dims) = ", dims.size());
+  ViewMeta &meta = appendSelf(out, self);
+  c10::SmallVector<bool, 8> seen(dims.size(), false);
+  for (size_t i = 0; i < dims.size(); ++i) {
+    int64_t dim = at::maybe_wrap_dim(dims[i], self.dim());
+    TORCH_CHECK(!seen[dim], "permute(): duplicate dims are not allowed.");
+    seen[dim] = true;
+    meta.sizes[i] = self.sizes()[dim];
+    meta.strides[i] = self.strides()[dim];
+  }
+}
+
+template <class Predicate> void dropDims(const Tensor &self, ViewOutputs &out, Predicate drop) {
+  ViewMeta &meta = out.emplace_back();
+  meta.offset = self.storage_offset();
+  for (int64_t dim = 0; dim < self.dim(); ++dim) {
+    if (self.sizes()[dim] != 1 || !drop(dim)) {
+      meta.sizes.push_back(self.sizes()[dim]);
+      meta.strides.push_back(self.strides()[dim]);
+    }
+  }
+}
+
+void squeeze(const FunctionSchema &, Arguments args, ViewOutputs &out) {
+  dropDims(tensorAt(args, 0), out, [](int64_t) { return true; });
+}
+
+void squeezeDims(const FunctionSchema &, Arguments args, ViewOutputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  Dims dims = dimsAt(args, 1);
+  auto mask = at::dim_list_to_bitset(IntArrayRef(dims), self.dim());
+  dropDims(self, out, [&](int64_t dim) { return mask[dim]; });
+}
+
+void unsqueeze(const FunctionSchema &, Arguments args, ViewOutputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  int64_t dim = at::maybe_wrap_dim(args[1].toInt(), self.dim() + 1);
+  int64_t stride = dim >= self.dim() ? 1 : self.sizes()[dim] * self.strides()[dim];
+  ViewMeta &meta = appendSelf(out, self);
+  meta.sizes.insert(meta.sizes.begin() + dim, 1);
+  meta.strides.insert(meta.strides.begin() + dim, stride);
+}
+
+void expand(const FunctionSchema &, Arguments args, ViewOutputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  Dims sizes = dimsAt(args, 1);
+  TORCH_CHECK(static_cast<int64_t>(sizes.size()) >= self.dim(), "expand(", self.toString(), "{", self.sizes(),
+              "}, size=", IntArrayRef(sizes), "): the number of sizes provided (", sizes.size(),
+              ") must be greater or equal to the number of dimensions in the tensor (", self.dim(), ")");
+  auto geometry = at::inferExpandGeometry_dimvector(self.sizes(), self.strides(), sizes);
+  appendView(out, geometry.sizes, geometry.strides, self.storage_offset());
+}
+
+void slice(const FunctionSchema &, Arguments args, ViewOutputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  TORCH_CHECK(self.dim() > 0, "slice() cannot be applied to a 0-dim tensor.");
+  int64_t dim = at::maybe_wrap_dim(args[1].toInt(), self.dim());
+  int64_t size = self.sizes()[dim];
+  int64_t start = intAt(args, 2).value_or(0);
+  int64_t end = intAt(args, 3).value_or(std::numeric_limits<int64_t>::max());
+  int64_t step = intAt(args, 4).value_or(1);
+  TORCH_CHECK(step > 0, "slice step must be positive");
+  auto bound = [](int64_t value, int64_t low, int64_t high) { return std::min(std::max(value, low), high); };
+  start = bound(start < 0 ? start + size : start, 0, size);
+  end = bound(end < 0 ? end + size : end, start, size);
+  ViewMeta &meta = appendSelf(out, self);
+  meta.offset += start * meta.strides[dim];
+  meta.sizes[dim] = (end - start) / step + ((end - start) % step != 0);
+  meta.strides[dim] *= step;
+}
+
+void select(const FunctionSchema &, Arguments args, ViewOutputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  TORCH_CHECK_INDEX(self.dim() > 0, "select() cannot be applied to a 0-dim tensor.");
+  int64_t dim = at::maybe_wrap_dim(args[1].toInt(), self.dim());
+  int64_t size = self.sizes()[dim];
+  int64_t index = *intAt(args, 2);
+  TORCH_CHECK_INDEX(-size <= index && index < size, "select(): index ", index, " out of range for tensor of size ",
+                    self.sizes(), " at dimension ", dim);
+  ViewMeta &meta = appendSelf(out, self);
+  meta.offset += (index < 0 ? index + size : index) * meta.strides[dim];
+  meta.sizes.erase(meta.sizes.begin() + dim);
+  meta.strides.erase(meta.strides.begin() + dim);
+}
+
+void appendPart(const Tensor &self, int64_t dim, int64_t start, int64_t length, ViewOutputs &out) {
+  ViewMeta &meta = appendSelf(out, self);
+  meta.offset += start * meta.strides[dim];
+  meta.sizes[dim] = length;
+}
+
+void split(const FunctionSchema &, Arguments args, ViewOutputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  int64_t part = *intAt(args, 1);
+  TORCH_CHECK(self.dim() != 0, "split expects at least a 1-dimensional tensor");
+  TORCH_CHECK(part >= 0, "split expects split_size be non-negative, but got split_size=", part);
+  int64_t dim = at::maybe_wrap_dim(args[2].toInt(), self.dim());
+  int64_t size = self.sizes()[dim];
+  TORCH_CHECK(part > 0 || size == 0, "split_size can only be 0 if dimension size is 0, but got dimension size of ", size);
+  int64_t count = part == 0 ? 1 : std::max<int64_t>((size + part - 1) / part, 1);
+  for (int64_t i = 0; i < count; ++i) {
+    appendPart(self, dim, i * part, std::min(part, size - i * part), out);
+  }
+}
+
+void splitWithSizes(const FunctionSchema &, Arguments args, ViewOutputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  Dims parts = dimsAt(args, 1);
+  TORCH_CHECK(self.dim() != 0, "split expects at least a 1-dimensional tensor");
+  int64_t dim = at::maybe_wrap_dim(args[2].toInt(), self.dim());
+  int64_t size = self.sizes()[dim], start = 0;
+  for (int64_t part : parts) {
+    TORCH_CHECK(part >= 0, "split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=",
+                IntArrayRef(parts));
+    appendPart(self, dim, start, part, out);
+    start += part;
+  }
+  TORCH_CHECK(start == size, "split_with_sizes expects split_sizes to sum exactly to ", size,
+              " (input tensor's size at dimension ", dim, "), ", "but got split_sizes=", IntArrayRef(parts));
+}
+
+void unbind(const FunctionSchema &, Arguments args, ViewOutputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  int64_t dim = at::maybe_wrap_dim(args[1].toInt(), self.dim());
+  int64_t size = self.size(dim);
+  for (int64_t i = 0; i < size; ++i) {
+    ViewMeta &meta = appendSelf(out, self);
+    meta.offset += i * meta.strides[dim];
+    meta.sizes.erase(meta.sizes.begin() + dim);
+    meta.strides.erase(meta.strides.begin() + dim);
+  }
+}
+
+void diagonal(const FunctionSchema &, Arguments args, ViewOutputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  int64_t shift = args[1].toInt();
+  int64_t first = at::maybe_wrap_dim(args[2].toInt(), self.dim());
+  int64_t second = at::maybe_wrap_dim(args[3].toInt(), self.dim());
+  TORCH_CHECK(first != second, "diagonal dimensions cannot be identical ", args[2].toInt(), ", ", args[3].toInt());
+  int64_t rows = self.sizes()[first], columns = self.sizes()[second];
+  int64_t length = std::max<int64_t>(shift >= 0 ? std::min(rows, columns - shift) : std::min(rows + shift, columns), 0);
+  ViewMeta &meta = appendSelf(out, self);
+  if (length > 0) {
+    meta.offset += shift >= 0 ? shift * self.strides()[second] : -shift * self.strides()[first];
+  }
+  int64_t step = self.strides()[first] + self.strides()[second];
+  for (int64_t dim : {std::max(first, second), std::min(first, second)}) {
+    meta.sizes.erase(meta.sizes.begin() + dim);
+    meta.strides.erase(meta.strides.begin() + dim);
+  }
+  meta.sizes.push_back(length);
+  meta.strides.push_back(step);
+}
+
+void unfold(const FunctionSchema &, Arguments args, ViewOutputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  int64_t dim = at::maybe_wrap_dim(args[1].toInt(), self.dim(), /*wrap_scalar=*/true);
+  int64_t size = args[2].toInt(), step = args[3].toInt();
+  TORCH_CHECK(step > 0, "step is ", step, " but must be > 0");
+  TORCH_CHECK(size >= 0, "size is ", size, " but must be >= 0");
+  int64_t limit = self.dim() == 0 ? 1 : self.sizes()[dim];
+  TORCH_CHECK(size <= limit, "maximum size for tensor at dimension ", dim, " is ", limit, " but size is ", size);
+  ViewMeta &meta = appendSelf(out, self);
+  meta.sizes.push_back(size);
+  meta.strides.push_back(self.dim() == 0 ? 1 : self.strides()[dim]);
+  if (self.dim() > 0) {
+    meta.sizes[dim] = (limit - size) / step + 1;
+    meta.strides[dim] *= step;
+  }
+}
+
+const ViewEntry kRules[] = {
+    {"alias", identity},
+    {"as_strided", asStrided},
+    {"detach", identity},
+    {"diagonal", diagonal},
+    {"expand", expand},
+    {"lift_fresh", identity},
+    {"permute", permute},
+    {"_reshape_alias", reshapeAlias},
+    {"select.int", select},
+    {"slice.Tensor", slice},
+    {"split.Tensor", split},
+    {"split_with_sizes", splitWithSizes},
+    {"squeeze", squeeze},
+    {"squeeze.dim", squeezeDims},
+    {"squeeze.dims", squeezeDims},
+    {"t", matrixTranspose},
+    {"transpose.int", transpose},
+    {"transpose", transpose},
+    {"unbind.int", unbind},
+    {"unfold", unfold},
+    {"unsafe_split.Tensor", split},
+    {"unsafe_split_with_sizes", splitWithSizes},
+    {"_unsafe_view", view},
+    {"unsqueeze", unsqueeze},
+    {"view.", view},
+};
+
+} // namespace
+
+c10::ArrayRef<ViewEntry> viewRules() { return kRules; }
+
+} // namespace sojourn::frontend::shapes
