@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading and building `sojourn.aten`.
+#include "passes/Aten.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVectorExtras.h"
+
+using namespace mlir;
+using namespace sojourn;
+
+static bool isDunder(StringRef base) { return base.size() > 4 && base.starts_with("__") && base.ends_with("__"); }
+
+bool sojourn::isInPlaceName(StringRef base) {
+  if (isDunder(base)) {
+    return base.size() > 5 && base[2] == 'i' && base != "__invert__";
+  }
+  return base.ends_with("_");
+}
+
+std::string sojourn::functionalBase(StringRef base) {
+  if (!isInPlaceName(base)) {
+    return base.str();
+  }
+  return isDunder(base) ? ("__" + base.drop_front(3)).str() : base.drop_back().str();
+}
+
+Value sojourn::operandOf(AtenOp op, Attribute argument) {
+  auto reference = dyn_cast_or_null<OperandAttr>(argument);
+  return reference ? op.getInputs()[reference.getIndex()] : Value();
+}
+
+Attribute AtenBuilder::reference(Value value) {
+  auto *position = llvm::find(inputs, value);
+  int64_t index = position - inputs.begin();
+  if (position == inputs.end()) {
+    inputs.push_back(value);
+  }
+  return OperandAttr::get(builder.getContext(), index);
+}
+
+AtenBuilder &AtenBuilder::arg(StringRef argument, Value value) {
+  args.push_back(reference(value));
+  names.push_back(builder.getStringAttr(argument));
+  return *this;
+}
+
+AtenBuilder &AtenBuilder::arg(StringRef argument, int64_t value) {
+  args.push_back(builder.getI64IntegerAttr(value));
+  names.push_back(builder.getStringAttr(argument));
+  return *this;
+}
+
+AtenBuilder &AtenBuilder::arg(StringRef argument, AtenOp from, Attribute attribute,
+                              function_ref<Value(Value)> map) {
+  auto copy = [&](Attribute element) {
+    Value value = operandOf(from, element);
+    return value ? reference(map ? map(value) : value) : element;
+  };
+  if (auto list = dyn_cast<ArrayAttr>(attribute)) {
+    attribute = builder.getArrayAttr(llvm::map_to_vector(list, copy));
+  } else {
+    attribute = copy(attribute);
+  }
+  args.push_back(attribute);
+  names.push_back(builder.getStringAttr(argument));
+  return *this;
+}
+
+AtenOp AtenBuilder::build(TypeRange results) {
+  return AtenOp::create(builder, loc, results, name, inputs, builder.getArrayAttr(args), builder.getArrayAttr(names),
+                        builder.getDenseI64ArrayAttr({}));
+}

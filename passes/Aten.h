@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names and arguments of recorded ATen calls, for the passes that rewrite one call into others.
+#ifndef SOJOURN_PASSES_ATEN_H
+#define SOJOURN_PASSES_ATEN_H
+
+#include "dialect/Dialect.h"
+
+namespace sojourn {
+
+/// Discardable attribute of a functional call: indices of the results that replace the contents of an operand, and so
+/// have its type, whatever the operator would return. Promotion resolves and removes it.
+inline constexpr llvm::StringLiteral kMutatedAttr = "sojourn.mutated";
+
+/// "add" of "aten.add_.Tensor", "__or__" of "aten.__ior__.Scalar": the operator without overload and mutation.
+std::string functionalBase(llvm::StringRef base);
+
+/// Whether the base name says that the operator works in place ("add_", "__ior__").
+bool isInPlaceName(llvm::StringRef base);
+
+/// The value that one element of `args` refers to; null for literals and unit.
+mlir::Value operandOf(AtenOp op, mlir::Attribute argument);
+
+/// Collects the arguments of a new call.
+class AtenBuilder {
+public:
+  AtenBuilder(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef base)
+      : builder(builder), loc(loc), name(("aten." + base).str()) {}
+
+  AtenBuilder &arg(llvm::StringRef argument, mlir::Value value);
+  AtenBuilder &arg(llvm::StringRef argument, int64_t value);
+  /// Copies an argument of another call: a literal, one operand or a list of both. `map`, if given, says which value
+  /// stands for an operand here.
+  AtenBuilder &arg(llvm::StringRef argument, AtenOp from, mlir::Attribute attribute,
+                   llvm::function_ref<mlir::Value(mlir::Value)> map = nullptr);
+  AtenOp build(mlir::TypeRange results);
+  /// The call's one result.
+  mlir::Value value(mlir::Type result) { return build(result)->getResult(0); }
+
+private:
+  mlir::Attribute reference(mlir::Value value);
+
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+  std::string name;
+  llvm::SmallVector<mlir::Value> inputs;
+  llvm::SmallVector<mlir::Attribute> args, names;
+};
+
+} // namespace sojourn
+
+#endif // SOJOURN_PASSES_ATEN_H
