@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests out, verified replies in; error replies become the matching exception.
+#include "frontend/Client.h"
+
+#include "dialect/Version.h"
+#include "owner/Messages_generated.h"
+
+#include <unistd.h>
+
+namespace sojourn::frontend {
+
+namespace wire = sojourn_wire;
+
+namespace {
+
+constexpr uint32_t kProtocolVersion = 1;
+constexpr uint32_t kProgramFormatVersion = 1;
+
+class FunctionTransport final : public Transport {
+public:
+  FunctionTransport(std::string name, std::function<std::string(std::string_view)> handle)
+      : name_(std::move(name)), handle_(std::move(handle)) {}
+  std::string call(std::string_view request) override { return handle_(request); }
+  std::string name() const override { return name_; }
+
+private:
+  std::string name_;
+  std::function<std::string(std::string_view)> handle_;
+};
+
+[[noreturn]] void raiseReply(const wire::Error &error) {
+  std::string message = error.message() ? error.message()->str() : "the owner gave no reason";
+  if (error.op() && error.op()->size()) {
+    message += " [op " + error.op()->str() + "]";
+  }
+  if (error.location() && error.location()->size()) {
+    message += " [" + error.location()->str() + "]";
+  }
+  switch (error.code()) {
+  case wire::ErrorCode_Version:
+    raise(ErrorKind::VersionMismatch, message);
+  case wire::ErrorCode_Refused:
+    raise(ErrorKind::Refused, message);
+  case wire::ErrorCode_Unsupported:
+    raise(ErrorKind::Unsupported, message);
+  default:
+    raise(ErrorKind::OwnerError, std::string(wire::EnumNameErrorCode(error.code())) + ": " + message);
+  }
+}
+
+template <class Body>
+std::string finish(flatbuffers::FlatBufferBuilder &builder, flatbuffers::Offset<Body> body) {
+  auto request = wire::CreateRequest(builder, wire::RequestBodyTraits<Body>::enum_value, body.Union());
+  builder.Finish(request, wire::RequestIdentifier());
+  return {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
+}
+
+const wire::Reply &parseReply(std::string_view bytes) {
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size(),
+                                 /*max_depth=*/16, /*max_tables=*/1 << 20);
+  if (!verifier.VerifyBuffer<wire::Reply>(wire::RequestIdentifier())) {
+    raise(ErrorKind::OwnerError, "the owner's reply of " + std::to_string(bytes.size()) +
+                                     " bytes is not a Sojourn message; is the address an owner's?");
+  }
+  return *flatbuffers::GetRoot<wire::Reply>(bytes.data());
+}
+
+template <class Body> const Body &expect(const wire::Reply &reply) {
+  if (const wire::Error *error = reply.body_as_Error()) {
+    raiseReply(*error);
+  }
+  const Body *body = reply.body_as<Body>();
+  if (!body) {
+    raise(ErrorKind::OwnerError, std::string("the owner answered with ") +
+                                     wire::EnumNameReplyBody(reply.body_type()) + ", expected another reply");
+  }
+  return *body;
+}
+
+std::string textOf(const flatbuffers::String *text) { return text ? text->str() : std::string(); }
+
+} // namespace
+
+std::unique_ptr<Transport> makeFunctionTransport(std::string name,
+                                                 std::function<std::string(std::string_view)> handle) {
+  return std::make_unique<FunctionTransport>(std::move(name), std::move(handle));
+}
+
+Client::Client(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
+Client::~Client() = default;
+
+std::string Client::exchange(std::string_view request) {
+  ++roundTrips;
+  bytesUp += request.size();
+  std::string reply = transport_->call(request);
+  bytesDown += reply.size();
+  return reply;
+}
+
+void Client::hello() {
+  flatbuffers::FlatBufferBuilder builder;
+  std::string name = "pid " + std::to_string(getpid());
+  std::string reply = exchange(finish(builder, wire::CreateHelloDirect(builder, kProtocolVersion, kProgramFormatVersion,
+                                                                       kDialectVersion, name.c_str())));
+  session_ = expect<wire::Welcome>(parseReply(reply)).session();
+}
+
+std::vector<DatasetInfo> Client::datasets() {
+  flatbuffers::FlatBufferBuilder builder;
+  std::string reply = exchange(finish(builder, wire::CreateListDatasets(builder)));
+  const auto &body = expect<wire::Datasets>(parseReply(reply));
+  std::vector<DatasetInfo> all;
+  if (!body.datasets()) {
+    return all;
+  }
+  for (const wire::Dataset *dataset : *body.datasets()) {
+    DatasetInfo info{textOf(dataset->name()), dataset->rows(), {}, textOf(dataset->policy()), textOf(dataset->version())};
+    if (dataset->columns()) {
+      for (const wire::Column *column : *dataset->columns()) {
+        if (column->element() > static_cast<uint8_t>(Element::c128)) {
+          raise(ErrorKind::OwnerError, "the owner describes a column of unknown element type");
+        }
+        ColumnInfo entry{textOf(column->name()), static_cast<Element>(column->element()), std::nullopt};
+        if (column->bounded()) {
+          entry.bounds = {column->lower(), column->upper()};
+        }
+        info.columns.push_back(std::move(entry));
+      }
+    }
+    all.push_back(std::move(info));
+  }
+  return all;
+}
+
+std::optional<std::vector<OwnedTensor>> Client::step(const StepCall &call) {
+  flatbuffers::FlatBufferBuilder builder(1024);
+  auto bytes = [&](std::string_view view) {
+    return builder.CreateVector(reinterpret_cast<const uint8_t *>(view.data()), view.size());
+  };
+  // Absent vectors cost nothing on the wire.
+  auto optional = [&](const std::vector<uint64_t> &values) {
+    return values.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint64_t>>() : builder.CreateVector(values);
+  };
+  flatbuffers::Offset<flatbuffers::Vector<uint8_t>> program, debug;
+  if (call.withProgram) {
+    // Nested buffers are read in place: keep their own alignment.
+    builder.ForceVectorAlignment(call.program.size(), 1, 8);
+    program = bytes(call.program);
+    builder.ForceVectorAlignment(call.debug.size(), 1, 8);
+    debug = bytes(call.debug);
+  }
+  std::vector<flatbuffers::Offset<wire::Tensor>> uploads;
+  for (const TensorBytes &tensor : call.uploads) {
+    builder.ForceVectorAlignment(tensor.data.size(), 1, 16);
+    auto data = builder.CreateVector(tensor.data.data(), tensor.data.size());
+    auto dims = builder.CreateVector(tensor.dims);
+    uploads.push_back(wire::CreateTensor(builder, static_cast<uint8_t>(tensor.element), dims, data));
+  }
+  auto uploadVector = uploads.empty() ? flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<wire::Tensor>>>()
+                                      : builder.CreateVector(uploads);
+  std::vector<flatbuffers::Offset<flatbuffers::String>> tables;
+  for (const std::string &name : call.tables) {
+    tables.push_back(builder.CreateString(name));
+  }
+  auto tableVector = tables.empty() ? flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>>()
+                                    : builder.CreateVector(tables);
+  auto hash = builder.CreateVector(call.hash.data(), call.hash.size());
+  auto states = optional(call.states), slots = optional(call.slots), seeds = optional(call.seeds);
+  auto results = optional(call.results), releases = optional(call.releases);
+  std::string reply = exchange(finish(builder, wire::CreateStep(builder, session_, hash, program, debug, states,
+                                                                uploadVector, slots, seeds, tableVector, results,
+                                                                releases)));
+  const wire::Reply &parsed = parseReply(reply);
+  if (parsed.body_type() == wire::ReplyBody_NeedProgram) {
+    return std::nullopt;
+  }
+  const auto &done = expect<wire::Done>(parsed);
+  std::vector<OwnedTensor> published;
+  if (done.published()) {
+    for (const wire::Tensor *tensor : *done.published()) {
+      OwnedTensor owned{static_cast<Element>(tensor->element()), {}, {}};
+      if (tensor->dims()) {
+        owned.dims.assign(tensor->dims()->begin(), tensor->dims()->end());
+      }
+      if (tensor->data()) {
+        owned.data.assign(reinterpret_cast<const char *>(tensor->data()->data()), tensor->data()->size());
+      }
+      published.push_back(std::move(owned));
+    }
+  }
+  return published;
+}
+
+std::vector<ProgramSummary> Client::programs(bool withText) {
+  flatbuffers::FlatBufferBuilder builder;
+  std::string reply = exchange(finish(builder, wire::CreateListPrograms(builder, withText)));
+  const auto &body = expect<wire::Programs>(parseReply(reply));
+  std::vector<ProgramSummary> all;
+  if (body.programs()) {
+    for (const wire::ProgramInfo *info : *body.programs()) {
+      ProgramSummary summary{{}, textOf(info->client()), textOf(info->text()), info->runs(), info->ops()};
+      if (info->hash()) {
+        summary.hash.assign(reinterpret_cast<const char *>(info->hash()->data()), info->hash()->size());
+      }
+      all.push_back(std::move(summary));
+    }
+  }
+  return all;
+}
+
+void Client::bye() {
+  flatbuffers::FlatBufferBuilder builder;
+  exchange(finish(builder, wire::CreateBye(builder, session_)));
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The client side of owner/Messages.fbs: transports and typed calls. Knows no torch.
+#pragma once
+
+#include "frontend/Error.h"
+#include "frontend/Trace.h"
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sojourn::frontend {
+
+/// One request, one reply. Throws ConnectionLost.
+class Transport {
+public:
+  virtual ~Transport() = default;
+  virtual std::string call(std::string_view request) = 0;
+  virtual std::string name() const = 0;
+};
+
+/// The embedded owner: a function from bytes to bytes.
+std::unique_ptr<Transport> makeFunctionTransport(std::string name,
+                                                 std::function<std::string(std::string_view)> handle);
+/// nng req socket; url as "ipc:///run/o.sock" or "tcp://host:port". Throws ConnectionLost if
+/// nobody listens.
+std::unique_ptr<Transport> dialTransport(const std::string &url, int timeoutMs);
+
+struct ColumnInfo {
+  std::string name;
+  Element element;
+  std::optional<std::pair<double, double>> bounds;
+};
+
+struct DatasetInfo {
+  std::string name;
+  int64_t rows = 0;
+  std::vector<ColumnInfo> columns;
+  std::string policy, version;
+};
+
+/// Host bytes of a dense row-major tensor, borrowed.
+struct TensorBytes {
+  Element element;
+  std::vector<int64_t> dims;
+  std::span<const uint8_t> data;
+};
+
+struct OwnedTensor {
+  Element element;
+  std::vector<int64_t> dims;
+  std::string data;
+};
+
+struct StepCall {
+  std::array<uint8_t, 32> hash;
+  std::string_view program, debug; ///< sent if `withProgram`
+  bool withProgram = false;
+  std::vector<uint64_t> states, slots, seeds, results, releases;
+  std::vector<TensorBytes> uploads;
+  std::vector<std::string> tables;
+};
+
+struct ProgramSummary {
+  std::string hash, client, text;
+  uint64_t runs = 0, ops = 0;
+};
+
+/// Speaks for one session. Not thread-safe: the session's lock guards it.
+class Client {
+public:
+  explicit Client(std::unique_ptr<Transport> transport);
+  ~Client();
+
+  void hello();
+  std::vector<DatasetInfo> datasets();
+  /// Published values in order; nothing if the owner needs the program's bytes.
+  std::optional<std::vector<OwnedTensor>> step(const StepCall &call);
+  std::vector<ProgramSummary> programs(bool withText);
+  void bye();
+
+  uint64_t roundTrips = 0, bytesUp = 0, bytesDown = 0;
+  const Transport &transport() const { return *transport_; }
+
+private:
+  std::string exchange(std::string_view request);
+
+  std::unique_ptr<Transport> transport_;
+  uint64_t session_ = 0;
+};
+
+} // namespace sojourn::frontend

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Traces to programs: import, phases, encoding; and the cache that makes it happen once.
+#pragma once
+
+#include "frontend/Trace.h"
+
+#include <array>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace sojourn::frontend {
+
+/// A trace as the owner runs it. Immutable.
+struct CompiledTrace {
+  std::string program, debug;
+  std::array<uint8_t, 32> hash{};
+  double compileSeconds = 0;
+};
+
+/// Streams of a trace and what they compiled to, found by hash and compared in full.
+class TraceCache {
+public:
+  /// `traceFinished`: the trace with its Outputs record. Compiles on a miss. Throws Unsupported
+  /// with op and source line if a pass refuses.
+  std::shared_ptr<const CompiledTrace> find(const Trace &traceFinished, bool &hit);
+
+private:
+  struct Entry {
+    std::vector<Word> inputs, words, tables;
+    std::shared_ptr<const CompiledTrace> compiled;
+  };
+  struct KeyHash {
+    size_t operator()(const TraceKey &key) const { return key.low; }
+  };
+  std::unordered_map<TraceKey, std::list<Entry>, KeyHash> entries_;
+  size_t count_ = 0;
+};
+
+/// Called with each phase's name and text ("captured" .. "core") of one compilation.
+using PhaseListener = std::function<void(const std::string &phase, const std::string &text)>;
+
+/// Process-wide; empty removes it.
+void setPhaseListener(PhaseListener listener);
+
+/// Imports, lowers and encodes; throws Unsupported. Independent of torch's state.
+std::shared_ptr<const CompiledTrace> compileTrace(const Trace &trace);
+
+} // namespace sojourn::frontend

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The nng transport of the client: one req socket, one request at a time.
+#include "frontend/Client.h"
+
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/req.h>
+
+namespace sojourn::frontend {
+
+namespace {
+
+/// Replies carry published values; a client accepts no more than this.
+constexpr size_t kReplyBytesMax = size_t{1} << 30;
+
+class NngTransport final : public Transport {
+public:
+  NngTransport(std::string url, int timeoutMs) : url_(std::move(url)) {
+    check(nng_req0_open(&socket_), "open a socket for");
+    nng_socket_set_size(socket_, NNG_OPT_RECVMAXSZ, kReplyBytesMax);
+    nng_socket_set_ms(socket_, NNG_OPT_RECVTIMEO, timeoutMs);
+    nng_socket_set_ms(socket_, NNG_OPT_SENDTIMEO, timeoutMs);
+    // A step must never run twice: nng's automatic resend is off.
+    nng_socket_set_ms(socket_, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE);
+    int failure = nng_dial(socket_, url_.c_str(), nullptr, 0);
+    if (failure) {
+      nng_close(socket_);
+      raise(ErrorKind::ConnectionLost, "no owner answers at " + url_ + " (" + nng_strerror(failure) +
+                                           "); start one with: sojourn-owner serve --listen " + url_);
+    }
+  }
+  ~NngTransport() override { nng_close(socket_); }
+
+  std::string call(std::string_view request) override {
+    nng_msg *message = nullptr;
+    check(nng_msg_alloc(&message, 0), "allocate a message for");
+    if (int failure = nng_msg_append(message, request.data(), request.size())) {
+      nng_msg_free(message);
+      check(failure, "build a message for");
+    }
+    if (int failure = nng_sendmsg(socket_, message, 0)) {
+      nng_msg_free(message);
+      check(failure, "send to");
+    }
+    nng_msg *reply = nullptr;
+    check(nng_recvmsg(socket_, &reply, 0), "receive from");
+    std::string bytes(static_cast<const char *>(nng_msg_body(reply)), nng_msg_len(reply));
+    nng_msg_free(reply);
+    return bytes;
+  }
+  std::string name() const override { return url_; }
+
+private:
+  void check(int failure, const char *action) {
+    if (failure) {
+      raise(ErrorKind::ConnectionLost, std::string("could not ") + action + " the owner at " + url_ + ": " +
+                                           nng_strerror(failure) +
+                                           "; values of this step are unknown: check the owner, then connect again");
+    }
+  }
+
+  std::string url_;
+  nng_socket socket_{};
+};
+
+} // namespace
+
+std::unique_ptr<Transport> dialTransport(const std::string &url, int timeoutMs) {
+  if (url.find("://") == std::string::npos) {
+    raise(ErrorKind::ConnectionLost, "'" + url + "' is no address; expected ipc:///path/to/socket or tcp://host:port");
+  }
+  return std::make_unique<NngTransport>(url, timeoutMs);
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Python frames as source positions.
+#pragma once
+
+#include <string>
+
+namespace sojourn::frontend {
+
+/// Installs the frame source. Frames of files below these folders are not the user's.
+void installFrameSource(const std::string &torchFolder, const std::string &sojournFolder);
+
+} // namespace sojourn::frontend

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where in the user's program an op was called: forward ops by the caller's frame, backward ops by
+// the backward() line and the line of the forward op they differentiate.
+#pragma once
+
+#include "frontend/Trace.h"
+
+namespace sojourn::frontend {
+
+/// Supplied by the bindings; absent in processes without Python.
+struct FrameSource {
+  /// Innermost frame that is the user's (not torch's, not ours). `haveLock`: the interpreter lock
+  /// is held by this thread.
+  Frame (*capture)(bool haveLock) = nullptr;
+  /// File and line of a captured frame.
+  SourceLine (*resolve)(const Frame &frame) = nullptr;
+};
+
+void setFrameSource(FrameSource source);
+Origin captureOrigin();
+/// Empty file if unknown.
+SourceLine resolveFrame(const Frame &frame);
+/// " at file:line" (and the forward op's line), or "".
+std::string describeOrigin(const Origin &origin);
+
+} // namespace sojourn::frontend

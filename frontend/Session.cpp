@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0
+// Session: what is open, what is committed, and the one message between them.
+#include "frontend/Session.h"
+
+#include "frontend/Error.h"
+#include "frontend/Origin.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+namespace sojourn::frontend {
+
+namespace {
+
+std::mutex registryMutex;
+std::vector<std::weak_ptr<Session>> registry;
+
+std::atomic<int> stepDepth{0};
+
+constexpr const char *kClosed = "its session was closed";
+constexpr const char *kDropped = "the step that computed it was dropped";
+constexpr const char *kFailed = "the owner did not run the step that computed it";
+
+} // namespace
+
+Session::Session() = default;
+
+std::shared_ptr<Session> Session::openOffline() { return open(nullptr); }
+
+std::shared_ptr<Session> Session::open(std::unique_ptr<Transport> transport) {
+  std::shared_ptr<Session> session(new Session());
+  if (transport) {
+    session->client_ = std::make_unique<Client>(std::move(transport));
+    session->client_->hello();
+  }
+  std::lock_guard lock(registryMutex);
+  for (size_t i = 0; i < static_cast<size_t>(kDeviceCountMax); ++i) {
+    if (i == registry.size()) {
+      registry.emplace_back();
+    }
+    if (registry[i].expired()) {
+      registry[i] = session;
+      session->index_ = static_cast<c10::DeviceIndex>(i);
+      return session;
+    }
+  }
+  raise(ErrorKind::Error, "more than " + std::to_string(kDeviceCountMax) + " owners in one process; close one first");
+}
+
+std::shared_ptr<Session> Session::at(int index) {
+  std::lock_guard lock(registryMutex);
+  if (index >= 0 && static_cast<size_t>(index) < registry.size()) {
+    if (auto session = registry[index].lock()) {
+      return session;
+    }
+  }
+  raise(ErrorKind::Error, "no owner is connected as device owner:" + std::to_string(index) +
+                              "; call sojourn.local() or sojourn.connect(url) first");
+}
+
+std::vector<std::shared_ptr<Session>> Session::all() {
+  std::lock_guard lock(registryMutex);
+  std::vector<std::shared_ptr<Session>> sessions;
+  for (auto &weak : registry) {
+    if (auto session = weak.lock()) {
+      sessions.push_back(std::move(session));
+    }
+  }
+  return sessions;
+}
+
+Session::~Session() {
+  try {
+    close();
+  } catch (...) {
+    // The owner drops a session's handles when its lease ends.
+  }
+}
+
+void Session::close() {
+  std::lock_guard lock(mutex_);
+  if (closed_) {
+    return;
+  }
+  closed_ = true;
+  rollback(kClosed);
+  reset();
+  if (client_) {
+    client_->bye();
+  }
+}
+
+std::vector<DatasetInfo> Session::datasets() {
+  std::lock_guard lock(mutex_);
+  datasets_ = client_ ? client_->datasets() : std::vector<DatasetInfo>();
+  return datasets_;
+}
+
+std::vector<ProgramSummary> Session::programs(bool withText) {
+  std::lock_guard lock(mutex_);
+  return client_ ? client_->programs(withText) : std::vector<ProgramSummary>();
+}
+
+const DatasetInfo &Session::dataset(const std::string &name) {
+  std::lock_guard lock(mutex_);
+  auto find = [&] { return std::find_if(datasets_.begin(), datasets_.end(), [&](auto &d) { return d.name == name; }); };
+  auto it = find();
+  if (it == datasets_.end()) {
+    datasets();
+    it = find();
+  }
+  if (it == datasets_.end()) {
+    std::string known;
+    for (const DatasetInfo &dataset : datasets_) {
+      known += (known.empty() ? "" : ", ") + dataset.name;
+    }
+    raise(ErrorKind::Error, "the owner has no dataset '" + name + "'; it has: " + (known.empty() ? "none" : known));
+  }
+  return *it;
+}
+
+Counters Session::counters() {
+  std::lock_guard lock(mutex_);
+  Counters result = counters_;
+  if (client_) {
+    result.round_trips = client_->roundTrips;
+    result.bytes_up = client_->bytesUp;
+    result.bytes_down = client_->bytesDown;
+  }
+  return result;
+}
+
+int64_t Session::idInTrace(Storage &storage) {
+  if (storage.traceId >= 0) {
+    return storage.traceId;
+  }
+  if (storage.lost) {
+    raise(ErrorKind::Error, std::string("this tensor has no value: ") + storage.lost +
+                                "; recompute it (tensors made before the step keep their committed values)");
+  }
+  if (closed_) {
+    raise(ErrorKind::Error, "this tensor belongs to a closed session; connect again and upload or recompute it");
+  }
+  InputKind kind = storage.handle ? InputKind::State : InputKind::Upload;
+  int64_t id = trace_.storageCount++;
+  auto &inputs = trace_.inputs;
+  inputs.insert(inputs.end(), {id, static_cast<Word>(kind), static_cast<Word>(elementOf(storage.dtype)),
+                               static_cast<Word>(storage.sizes.size())});
+  inputs.insert(inputs.end(), storage.sizes.begin(), storage.sizes.end());
+  inputs.insert(inputs.end(), storage.strides.begin(), storage.strides.end());
+  if (kind == InputKind::State) {
+    stateHandles_.push_back(storage.handle);
+  } else {
+    uploads_.push_back(storage.upload);
+  }
+  inputIds_.push_back(id);
+  storages_.push_back(&storage);
+  storage.traceId = id;
+  return id;
+}
+
+c10::intrusive_ptr<Storage> Session::makeResult(const OutputMeta &meta) {
+  auto storage = c10::make_intrusive<Storage>(shared_from_this(), meta.sizes, meta.strides, meta.dtype);
+  storage->traceId = trace_.storageCount++;
+  storages_.push_back(storage.get());
+  return storage;
+}
+
+c10::intrusive_ptr<Storage> Session::makeUpload(const at::Tensor &hostTensor) {
+  checkElement(hostTensor.scalar_type());
+  // A dense layout is kept as it is (channels_last); the bytes travel row-major.
+  at::Tensor copy = hostTensor.detach().clone(at::MemoryFormat::Preserve);
+  if (!copy.is_non_overlapping_and_dense()) {
+    copy = copy.contiguous();
+  }
+  auto storage = c10::make_intrusive<Storage>(shared_from_this(), Dims(copy.sizes().begin(), copy.sizes().end()),
+                                              Dims(copy.strides().begin(), copy.strides().end()), copy.scalar_type());
+  storage->upload = copy.contiguous();
+  ++counters_.uploads;
+  return storage;
+}
+
+int64_t Session::tableInTrace(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns) {
+  Word name = StringTable::get().intern(dataset.name);
+  std::vector<Word> record{name, dataset.rows, static_cast<Word>(columns.size())};
+  for (const ColumnInfo &column : columns) {
+    record.push_back(StringTable::get().intern(column.name));
+    record.push_back(static_cast<Word>(column.element));
+  }
+  // One argument per distinct record, so that two reads of the same columns share it.
+  int64_t id = 0;
+  for (size_t at = 0; at < trace_.tables.size(); ++id) {
+    size_t length = 3 + 2 * trace_.tables[at + 2];
+    if (length == record.size() && std::equal(record.begin(), record.end(), trace_.tables.begin() + at)) {
+      return id;
+    }
+    at += length;
+  }
+  trace_.tables.insert(trace_.tables.end(), record.begin(), record.end());
+  tables_.push_back(dataset.name);
+  return trace_.tableCount++;
+}
+
+void Session::storageDied(Storage &storage) {
+  std::lock_guard lock(mutex_);
+  if (storage.traceId >= 0) {
+    storages_[storage.traceId] = nullptr;
+  }
+  if (storage.handle) {
+    releases_.push_back(storage.handle);
+    --counters_.live_handles;
+  }
+}
+
+void Session::mark() {
+  std::lock_guard lock(mutex_);
+  mark_ = {trace_.inputs.size(), trace_.words.size(),   trace_.tables.size(), trace_.slots.size(), trace_.seeds.size(),
+           trace_.origins.size(), publishes_.size(), trace_.storageCount, trace_.tableCount};
+}
+
+void Session::rollback(const char *reason) {
+  std::lock_guard lock(mutex_);
+  if (trace_.storageCount > mark_.storages || trace_.words.size() > mark_.words) {
+    ++counters_.steps_dropped;
+  }
+  for (size_t id = mark_.storages; id < storages_.size(); ++id) {
+    if (Storage *storage = storages_[id]) {
+      storage->traceId = -1;
+      // Handles return to their committed version, uploads to what was uploaded.
+      if (!storage->handle && !storage->upload.defined()) {
+        storage->lost = reason;
+      }
+    }
+  }
+  storages_.resize(mark_.storages);
+  while (!inputIds_.empty() && inputIds_.back() >= mark_.storages) {
+    inputIds_.pop_back();
+  }
+  trace_.inputs.resize(mark_.inputs);
+  size_t states = 0, uploads = 0;
+  for (size_t at = 0; at < trace_.inputs.size(); at += 4 + 2 * trace_.inputs[at + 3]) {
+    ++(trace_.inputs[at + 1] == static_cast<Word>(InputKind::State) ? states : uploads);
+  }
+  stateHandles_.resize(states);
+  uploads_.resize(uploads);
+  trace_.words.resize(mark_.words);
+  trace_.tables.resize(mark_.tables);
+  tables_.resize(mark_.tableCount);
+  trace_.tableCount = mark_.tableCount;
+  trace_.slots.resize(mark_.slots);
+  trace_.seeds.resize(mark_.seeds);
+  trace_.origins.resize(mark_.origins);
+  trace_.storageCount = mark_.storages;
+  auto dropped = std::vector(std::make_move_iterator(publishes_.begin() + mark_.publishes),
+                             std::make_move_iterator(publishes_.end()));
+  publishes_.resize(mark_.publishes);
+  for (auto &[storage, state] : dropped) {
+    state->failure = reason;
+  }
+}
+
+void Session::reset() {
+  storages_.clear();
+  stateHandles_.clear();
+  uploads_.clear();
+  inputIds_.clear();
+  tables_.clear();
+  trace_.inputs.clear();
+  trace_.words.clear();
+  trace_.tables.clear();
+  trace_.slots.clear();
+  trace_.seeds.clear();
+  trace_.origins.clear();
+  trace_.storageCount = trace_.tableCount = 0;
+  mark_ = {};
+}
+
+TraceCall Session::finish() {
+  TraceCall call;
+  std::vector<Word> keep;
+  for (size_t id = 0; id < storages_.size(); ++id) {
+    Storage *storage = storages_[id];
+    // A published clone lives for its publish alone.
+    bool published = std::any_of(publishes_.begin(), publishes_.end(),
+                                 [&](auto &entry) { return entry.first.get() == storage; });
+    if (storage && !storage->handle && !published) {
+      keep.push_back(static_cast<Word>(id));
+      call.results.push_back(nextHandle_++);
+    }
+  }
+  trace_.push(Record::Outputs);
+  trace_.push(static_cast<Word>(keep.size()));
+  trace_.words.insert(trace_.words.end(), keep.begin(), keep.end());
+  trace_.push(static_cast<Word>(publishes_.size()));
+  for (auto &[storage, state] : publishes_) {
+    trace_.push(storage->traceId);
+  }
+  bool hit = false;
+  call.compiled = cache_.find(trace_, hit);
+  ++(hit ? counters_.cache_hits : counters_.programs_compiled);
+  call.states = stateHandles_;
+  call.slots = trace_.slots;
+  call.seeds = trace_.seeds;
+  call.uploads = uploads_;
+  call.tables = tables_;
+  return call;
+}
+
+void Session::send(const TraceCall &call) {
+  StepCall step;
+  step.hash = call.compiled->hash;
+  step.program = call.compiled->program;
+  step.debug = call.compiled->debug;
+  step.states = call.states;
+  step.slots = call.slots;
+  step.seeds = call.seeds;
+  step.results = call.results;
+  step.releases = releases_;
+  step.tables = call.tables;
+  for (const at::Tensor &tensor : call.uploads) {
+    step.uploads.push_back({elementOf(tensor.scalar_type()),
+                            {tensor.sizes().begin(), tensor.sizes().end()},
+                            {static_cast<const uint8_t *>(tensor.const_data_ptr()), tensor.nbytes()}});
+  }
+  step.withProgram = known_.insert(call.compiled.get()).second;
+  std::optional<std::vector<OwnedTensor>> published;
+  try {
+    published = client_->step(step);
+    if (!published) {
+      // The owner evicted its plan; bytes go again.
+      step.withProgram = true;
+      published = client_->step(step);
+    }
+  } catch (...) {
+    known_.erase(call.compiled.get());
+    throw;
+  }
+  if (!published || published->size() != publishes_.size()) {
+    raise(ErrorKind::OwnerError, "the owner's reply does not hold the " + std::to_string(publishes_.size()) +
+                                     " published values of this step");
+  }
+  releases_.clear();
+  fillPublished(std::move(*published));
+}
+
+void Session::fillPublished(std::vector<OwnedTensor> values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    Storage &storage = *publishes_[i].first;
+    OwnedTensor &value = values[i];
+    auto result = at::empty(value.dims, scalarTypeOf(value.element));
+    if (at::IntArrayRef(value.dims) != at::IntArrayRef(storage.sizes) || result.scalar_type() != storage.dtype ||
+        result.nbytes() != value.data.size()) {
+      raise(ErrorKind::OwnerError, "a published value came back as " + std::string(c10::toString(result.scalar_type())) +
+                                       " of " + std::to_string(value.data.size()) + " bytes, not as recorded");
+    }
+    std::memcpy(result.mutable_data_ptr(), value.data.data(), value.data.size());
+    publishes_[i].second->value = std::move(result);
+  }
+}
+
+void Session::commit(const TraceCall &call) {
+  size_t next = 0;
+  for (auto &[storage, state] : publishes_) {
+    storages_[storage->traceId] = nullptr;
+    storage->traceId = -1;
+  }
+  for (Storage *storage : storages_) {
+    if (!storage) {
+      continue;
+    }
+    if (!storage->handle && next < call.results.size()) {
+      storage->handle = call.results[next++];
+      ++counters_.live_handles;
+      storage->upload = at::Tensor();
+    }
+    storage->traceId = -1;
+  }
+  // A tensor that died while the reply was on its way has a handle that nobody will name again.
+  for (; next < call.results.size(); ++next) {
+    releases_.push_back(call.results[next]);
+  }
+  publishes_.clear();
+  reset();
+}
+
+void Session::flush() {
+  std::lock_guard lock(mutex_);
+  if (!pending()) {
+    return;
+  }
+  if (!client_) {
+    raise(ErrorKind::Error, "an offline device only records: use sojourn.compile, or connect to an owner");
+  }
+  mark_ = {};
+  TraceCall call;
+  try {
+    call = finish();
+    send(call);
+  } catch (...) {
+    rollback(kFailed);
+    reset();
+    throw;
+  }
+  ++counters_.steps;
+  commit(call);
+}
+
+TraceCall Session::finishOffline() {
+  std::lock_guard lock(mutex_);
+  mark_ = {};
+  try {
+    TraceCall call = finish();
+    call.releases = std::move(releases_);
+    releases_.clear();
+    commit(call);
+    return call;
+  } catch (...) {
+    rollback(kFailed);
+    reset();
+    throw;
+  }
+}
+
+bool Session::pending() {
+  std::lock_guard lock(mutex_);
+  return !trace_.words.empty() || !publishes_.empty() ||
+         std::any_of(storages_.begin(), storages_.end(), [](Storage *s) { return s && !s->handle; });
+}
+
+std::vector<std::shared_ptr<PublishedState>> Session::publish(const std::vector<at::Tensor> &tensors) {
+  std::vector<std::shared_ptr<PublishedState>> states;
+  for (const at::Tensor &tensor : tensors) {
+    // A copy, so that what is written to the tensor later in the step does not show.
+    at::Tensor copy = at::clone(tensor.detach(), at::MemoryFormat::Contiguous);
+    std::lock_guard lock(mutex_);
+    auto storage = remoteImpl(copy)->remoteStorage();
+    idInTrace(*storage);
+    states.push_back(std::make_shared<PublishedState>());
+    publishes_.emplace_back(std::move(storage), states.back());
+  }
+  return states;
+}
+
+void Steps::begin() {
+  if (stepDepth++ == 0) {
+    for (auto &session : Session::all()) {
+      session->mark();
+    }
+  }
+}
+
+void Steps::end() {
+  if (--stepDepth == 0) {
+    flushAll();
+  }
+}
+
+void Steps::abort() {
+  if (--stepDepth == 0) {
+    for (auto &session : Session::all()) {
+      session->rollback(kDropped);
+    }
+  }
+}
+
+bool Steps::active() { return stepDepth > 0; }
+
+void flushAll() {
+  for (auto &session : Session::all()) {
+    if (!session->offline()) {
+      session->flush();
+    }
+  }
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// RemoteTensorImpl and the storage it names.
+#include "frontend/Tensor.h"
+
+#include "frontend/Error.h"
+#include "frontend/Session.h"
+
+namespace sojourn::frontend {
+
+Element elementOf(at::ScalarType type) {
+  switch (type) {
+  case at::kBool:
+    return Element::i1;
+  case at::kByte:
+    return Element::u8;
+  case at::kChar:
+    return Element::i8;
+  case at::kShort:
+    return Element::i16;
+  case at::kInt:
+    return Element::i32;
+  case at::kLong:
+    return Element::i64;
+  case at::kHalf:
+    return Element::f16;
+  case at::kBFloat16:
+    return Element::bf16;
+  case at::kFloat:
+    return Element::f32;
+  case at::kDouble:
+    return Element::f64;
+  default:
+    checkElement(type);
+    return Element::f32;
+  }
+}
+
+at::ScalarType scalarTypeOf(Element element) {
+  constexpr at::ScalarType types[] = {at::kBool, at::kByte,     at::kChar,  at::kShort,  at::kInt,          at::kLong,
+                                      at::kHalf, at::kBFloat16, at::kFloat, at::kDouble, at::kComplexFloat, at::kComplexDouble};
+  return types[static_cast<size_t>(element)];
+}
+
+void checkElement(at::ScalarType type) {
+  switch (type) {
+  case at::kBool:
+  case at::kByte:
+  case at::kChar:
+  case at::kShort:
+  case at::kInt:
+  case at::kLong:
+  case at::kHalf:
+  case at::kBFloat16:
+  case at::kFloat:
+  case at::kDouble:
+    return;
+  default:
+    raise(ErrorKind::Unsupported, std::string("dtype ") + c10::toString(type) +
+                                      " is not supported on device owner; use bool, uint8, int8..int64, "
+                                      "float16, bfloat16, float32 or float64");
+  }
+}
+
+Storage::Storage(std::shared_ptr<Session> session, Dims sizes, Dims strides, at::ScalarType dtype)
+    : session(std::move(session)), sizes(std::move(sizes)), strides(std::move(strides)), dtype(dtype) {}
+
+Storage::~Storage() { session->storageDied(*this); }
+
+RemoteTensorImpl::RemoteTensorImpl(c10::intrusive_ptr<Storage> storage, c10::IntArrayRef sizes,
+                                   c10::IntArrayRef strides, int64_t offset, at::ScalarType dtype)
+    : TensorImpl(c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::scalarTypeToTypeMeta(dtype),
+                 c10::Device(c10::DeviceType::PrivateUse1, storage->session->index())),
+      storage_(std::move(storage)) {
+  set_storage_access_should_throw();
+  set_sizes_and_strides(sizes, strides, offset);
+}
+
+void RemoteTensorImpl::setLayout(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+  set_sizes_and_strides(sizes, strides, offset);
+}
+
+void RemoteTensorImpl::adoptKeySet(const c10::TensorImpl &base) {
+  bool wasInference = is_inference();
+  key_set_ = base.key_set();
+  if (wasInference && !is_inference()) {
+    set_version_counter(c10::VariableVersion(/*version=*/0));
+  }
+}
+
+template <class Version>
+c10::intrusive_ptr<c10::TensorImpl> RemoteTensorImpl::copyAndDetach(Version &&version, bool allowChange) const {
+  auto copy = c10::make_intrusive<RemoteTensorImpl>(storage_, sizes(), strides(), storage_offset(),
+                                                    c10::typeMetaToScalarType(dtype()));
+  copy_tensor_metadata(/*src_impl=*/this, /*dest_impl=*/copy.get(), std::forward<Version>(version), allowChange);
+  copy->refresh_numel();
+  copy->refresh_contiguous();
+  return copy;
+}
+
+c10::intrusive_ptr<c10::TensorImpl> RemoteTensorImpl::shallow_copy_and_detach(const c10::VariableVersion &version,
+                                                                              bool allowChange) const {
+  return copyAndDetach(version, allowChange);
+}
+
+c10::intrusive_ptr<c10::TensorImpl> RemoteTensorImpl::shallow_copy_and_detach(c10::VariableVersion &&version,
+                                                                              bool allowChange) const {
+  return copyAndDetach(std::move(version), allowChange);
+}
+
+void RemoteTensorImpl::shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl> &impl) {
+  auto *source = dynamic_cast<RemoteTensorImpl *>(impl.get());
+  TORCH_CHECK(source, "set_data: a tensor on device owner can only take the data of another one");
+  copy_tensor_metadata(/*src_impl=*/source, /*dest_impl=*/this, /*version_counter=*/version_counter(),
+                       allow_tensor_metadata_change());
+  storage_ = source->storage_;
+  refresh_numel();
+  refresh_contiguous();
+}
+
+void RemoteTensorImpl::release_resources() {
+  TensorImpl::release_resources();
+  storage_.reset();
+}
+
+bool isRemote(const at::TensorBase &tensor) {
+  return tensor.defined() && tensor.device().type() == c10::DeviceType::PrivateUse1;
+}
+
+RemoteTensorImpl *remoteImpl(const at::TensorBase &tensor) {
+  return static_cast<RemoteTensorImpl *>(tensor.unsafeGetTensorImpl());
+}
+
+at::Tensor makeTensor(c10::intrusive_ptr<Storage> storage) {
+  const Storage &base = *storage;
+  return at::detail::make_tensor<RemoteTensorImpl>(storage, base.sizes, base.strides, /*offset=*/0, base.dtype);
+}
+
+at::Tensor makeView(const at::Tensor &base, const ViewMeta &meta) {
+  RemoteTensorImpl *impl = remoteImpl(base);
+  at::Tensor view = at::detail::make_tensor<RemoteTensorImpl>(impl->remoteStorage(), meta.sizes, meta.strides,
+                                                              meta.offset, c10::typeMetaToScalarType(impl->dtype()));
+  remoteImpl(view)->adoptKeySet(*impl);
+  return view;
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The wrapper subclass: a tensor on device "owner:N" with true sizes, strides and offset and no
+// data. It names a Storage; what that storage holds is known to the trace or to the owner.
+#pragma once
+
+#include "frontend/Shapes.h"
+#include "frontend/Trace.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/TensorImpl.h>
+
+#include <memory>
+
+namespace sojourn::frontend {
+
+class Session;
+
+Element elementOf(at::ScalarType type);
+at::ScalarType scalarTypeOf(Element element);
+/// Throws Unsupported for a dtype that no program can hold.
+void checkElement(at::ScalarType type);
+
+/// Identity of a value at the owner. All views of a tensor share one Storage; its base layout is
+/// dense. Owned by tensors; the trace and the session know it by raw pointer and are told when it
+/// dies. Fields are guarded by the session's lock.
+struct Storage : c10::intrusive_ptr_target {
+  Storage(std::shared_ptr<Session> session, Dims sizes, Dims strides, at::ScalarType dtype);
+  ~Storage() override;
+
+  std::shared_ptr<Session> session;
+  Dims sizes, strides;
+  at::ScalarType dtype;
+
+  uint64_t handle = 0;      ///< at the owner; 0 while it exists in the trace only
+  int64_t traceId = -1;     ///< id in the current trace, -1 if not in it
+  at::Tensor upload;        ///< host copy until the owner has it
+  const char *lost = nullptr; ///< why the value is gone (a dropped step), else nullptr
+};
+
+class RemoteTensorImpl final : public c10::TensorImpl {
+public:
+  RemoteTensorImpl(c10::intrusive_ptr<Storage> storage, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                   int64_t offset, at::ScalarType dtype);
+
+  const c10::intrusive_ptr<Storage> &remoteStorage() const { return storage_; }
+  void setRemoteStorage(c10::intrusive_ptr<Storage> storage) { storage_ = std::move(storage); }
+  /// For inplace_view ops and out= resizing: same object, new layout.
+  void setLayout(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
+
+  /// In inference mode a view of a normal tensor is a normal tensor.
+  void adoptKeySet(const c10::TensorImpl &base);
+
+  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(const c10::VariableVersion &versionCounter,
+                                                              bool allowChange) const override;
+  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(c10::VariableVersion &&versionCounter,
+                                                              bool allowChange) const override;
+  void shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl> &impl) override;
+  void release_resources() override;
+  const char *tensorimpl_type_name() const override { return "RemoteTensorImpl"; }
+
+private:
+  template <class Version>
+  c10::intrusive_ptr<c10::TensorImpl> copyAndDetach(Version &&version, bool allowChange) const;
+
+  c10::intrusive_ptr<Storage> storage_;
+};
+
+bool isRemote(const at::TensorBase &tensor);
+/// The impl of a remote tensor; the tensor must be remote.
+RemoteTensorImpl *remoteImpl(const at::TensorBase &tensor);
+
+/// A tensor over a whole new storage.
+at::Tensor makeTensor(c10::intrusive_ptr<Storage> storage);
+/// A view of `base`'s storage; key set follows the base (inference mode).
+at::Tensor makeView(const at::Tensor &base, const ViewMeta &meta);
+
+} // namespace sojourn::frontend

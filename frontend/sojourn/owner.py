@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Owners: embedded in this process, or behind a socket."""
+
+from __future__ import annotations
+
+import torch
+
+import _sojourn
+
+from .errors import Error
+from .table import Table
+
+
+class Owner:
+    """A connection to the party that holds the data. `owner.device` is a torch device."""
+
+    def __init__(self, session, address: str, embedded=None):
+        self._session = session
+        self._embedded = embedded
+        self.address = address
+
+    @property
+    def device(self) -> torch.device:
+        """`torch.device("owner:N")`: `tensor.to(owner.device)` uploads a tensor of yours."""
+        return torch.device("owner", self._session.index)
+
+    def register(self, name: str, source, policy: str = "private", bounds: dict | None = None, fills: dict | None = None):
+        """Registers a table with an embedded owner (there you are the owner); returns its `Table`.
+
+        `source`: path of a CSV, Parquet, Arrow or NPZ file, or a dict of one-dimensional arrays.
+        `policy`: "open" (values may be published) or "private" (nothing computed from it leaves).
+        `bounds`: column -> (lower, upper); values are clamped to it. `fills`: column -> number that
+        replaces missing and non-finite entries, which are refused otherwise.
+        """
+        if self._embedded is None:
+            raise Error(
+                f"{self.address} is not an embedded owner; its tables are registered there: "
+                "sojourn-owner import FILE --name NAME"
+            )
+        if isinstance(source, dict):
+            source = {key: _array(value) for key, value in source.items()}
+        else:
+            source = str(source)
+        self._embedded.register(name, source, policy, dict(bounds or {}), dict(fills or {}))
+        return self.dataset(name)
+
+    def datasets(self) -> list[Table]:
+        """Every table of this owner."""
+        return [Table(self._session, info) for info in self._session.datasets()]
+
+    def dataset(self, name: str) -> Table:
+        """A table by name. Raises `Error` with the names there are."""
+        known = self._session.datasets()
+        for info in known:
+            if info["name"] == name:
+                return Table(self._session, info)
+        names = ", ".join(repr(info["name"]) for info in known) or "none"
+        raise Error(f"{self.address} has no dataset {name!r}; it has: {names}")
+
+    def programs(self, with_text: bool = False) -> list[dict]:
+        """What ran at this owner, newest last: hash, client, runs, ops and, if asked for, the IR."""
+        return self._session.programs(with_text)
+
+    def counters(self) -> dict[str, int]:
+        """Counters of this connection; see `sojourn.counters`."""
+        return self._session.counters()
+
+    def close(self) -> None:
+        """Ends the session; its remote tensors lose their values."""
+        self._session.close()
+
+    def __enter__(self) -> Owner:
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+        return False
+
+    def __repr__(self) -> str:
+        return f"Owner({self.address!r}, device='{self.device}')"
+
+
+def _array(value):
+    return value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value
+
+
+def local(store: str | None = None, runtime: str = "native") -> Owner:
+    """An owner in this process. `store`: folder that keeps its tables (default: memory only).
+
+    `runtime`: "native", or "numpy" for the plain second implementation (open tables only, slow).
+    """
+    if runtime == "native":
+        embedded = _sojourn.EmbeddedOwner(str(store or ""))
+        return Owner(_sojourn.Session(embedded, "local"), "local", embedded)
+    if runtime == "numpy":
+        if store:
+            raise Error("the numpy runtime keeps its tables in memory; leave out `store`")
+        import sojourn_numpy
+
+        embedded = sojourn_numpy.NumpyOwner()
+        return Owner(_sojourn.Session(embedded.handle, "local (numpy)"), "local (numpy)", _NumpyRegistrar(embedded))
+    raise Error(f"runtime {runtime!r} is unknown; expected 'native' or 'numpy'")
+
+
+class _NumpyRegistrar:
+    """The NumPy owner behind the embedded owner's registering call."""
+
+    def __init__(self, owner):
+        self._owner = owner
+
+    @property
+    def requests(self) -> int:
+        return self._owner.requests
+
+    def register(self, name, source, policy, bounds, fills):
+        if fills:
+            raise Error("the numpy runtime takes no `fills`; clean the columns first")
+        try:
+            self._owner.register(name, source, policy=policy, bounds=bounds or None)
+        except (ValueError, OSError) as failure:
+            raise Error(str(failure)) from failure
+
+
+def connect(address: str, timeout: float = 60.0) -> Owner:
+    """Connects to `sojourn-owner serve` at "ipc:///path/to/socket" or "tcp://host:port".
+
+    `timeout`: seconds to wait for any reply. Raises `ConnectionLost` if nobody answers.
+    """
+    return Owner(_sojourn.Session(address, address, int(timeout * 1000)), address)

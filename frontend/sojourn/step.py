@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps: what is recorded between entry and exit travels once. Nothing happens to CPU tensors."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+import _sojourn
+
+# Optimizers stepped in the open step, with the CPU state that an exception restores.
+_snapshots: dict[int, "_OptimizerSnapshot"] = {}
+
+
+class _OptimizerSnapshot:
+    """State and hyper-parameters of an optimizer as they were before its first step in a step."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer):
+        self._optimizer = optimizer
+        self._values: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._groups = [self._copy({k: v for k, v in g.items() if k != "params"}) for g in optimizer.param_groups]
+        self._state = {p: self._copy(state) for p, state in optimizer.state.items()}
+
+    def _copy(self, entries: dict) -> dict:
+        for value in entries.values():
+            if isinstance(value, torch.Tensor) and value.device.type == "cpu":
+                self._values.append((value, value.clone()))
+        return dict(entries)
+
+    def restore(self) -> None:
+        with torch.no_grad():
+            for tensor, value in self._values:
+                tensor.copy_(value)
+        for group, saved in zip(self._optimizer.param_groups, self._groups):
+            group.update(saved)
+        for parameter in list(self._optimizer.state):
+            if parameter not in self._state:
+                del self._optimizer.state[parameter]
+        for parameter, saved in self._state.items():
+            state = self._optimizer.state[parameter]
+            state.clear()
+            state.update(saved)
+
+
+def _before_optimizer_step(optimizer, args, kwargs):
+    if _sojourn.step_active() and id(optimizer) not in _snapshots:
+        _snapshots[id(optimizer)] = _OptimizerSnapshot(optimizer)
+
+
+torch.optim.optimizer.register_optimizer_step_pre_hook(_before_optimizer_step)
+
+
+class step:
+    """Decorator or context manager: one round trip for everything recorded inside.
+
+    ::
+
+        @sojourn.step
+        def train(x, y): ...
+
+        with sojourn.step():
+            ...
+
+    Ops recorded before and not yet sent join the step; a nested step joins the outer one. The call
+    returns when the owner's reply is in. If Python raises inside, what was recorded is dropped:
+    mutated tensors and the state of optimizers stepped inside are back at their committed values,
+    tensors made inside raise when used, and no round trip is made. On CPU tensors it does nothing.
+    """
+
+    def __new__(cls, function=None):
+        self = super().__new__(cls)
+        if function is None:
+            return self
+        if not callable(function):
+            raise TypeError(f"sojourn.step takes a function, got {type(function).__name__}")
+
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            with step():
+                return function(*args, **kwargs)
+
+        return wrapper
+
+    def __call__(self, function):
+        return step(function)
+
+    def __enter__(self):
+        self._outermost = not _sojourn.step_active()
+        # Backward runs on this thread: no hop, and errors know the line.
+        self._multithreading = torch.autograd.set_multithreading_enabled(False)
+        self._multithreading.__enter__()
+        _sojourn.step_begin()
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        self._multithreading.__exit__(kind, value, traceback)
+        try:
+            if kind is None:
+                try:
+                    _sojourn.step_end()
+                except BaseException:
+                    self._restore()
+                    raise
+            else:
+                _sojourn.step_abort()
+                self._restore()
+        finally:
+            if self._outermost:
+                _snapshots.clear()
+        return False
+
+    def _restore(self):
+        if self._outermost:
+            for snapshot in _snapshots.values():
+                snapshot.restore()
+
+
+def flush() -> None:
+    """Ends the implicit step: sends what every owner's trace holds, one round trip each."""
+    _sojourn.flush()
