@@ -43,7 +43,11 @@ class Dataset:
 
     def serves(self, table: TableType) -> None:
         """A program was made for rows and columns; they must be these."""
-        need(table.rows == self.rows, f"dataset '{self.name}' has {self.rows} rows, the program expects {table.rows}", DATASET)
+        need(
+            table.rows == self.rows,
+            f"dataset '{self.name}' has {self.rows} rows, the program expects {table.rows}",
+            DATASET,
+        )
         for name, element in table.columns:
             column = self.by_name.get(name)
             need(column is not None, f"dataset '{self.name}' has no column '{name}'", DATASET)
@@ -135,6 +139,8 @@ def _read_file(name: str, source) -> dict[str, np.ndarray]:
     columns = {}
     for key, column in zip(table.column_names, table.columns):
         need(key not in columns, f"dataset '{name}': '{path}' names column '{key}' twice", DATASET)
-        need(column.null_count == 0, f"dataset '{name}', column '{key}': has {column.null_count} missing values", DATASET)
+        need(
+            column.null_count == 0, f"dataset '{name}', column '{key}': has {column.null_count} missing values", DATASET
+        )
         columns[key] = column.to_numpy()
     return columns

@@ -32,5 +32,3 @@ def _attr(attr: Attr) -> str:
     if attr.kind == "boolean":
         return str(attr.value).lower()
     return f"{attr.value} : {NAMES[attr.element]}"
-
-

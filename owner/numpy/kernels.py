@@ -30,7 +30,9 @@ def kernel(*names: str):
 
 
 def computed(x: np.ndarray) -> np.ndarray:
-    """The dtype to compute in: f32 for f16 and bf16, else its own."""
+    """The dtype to compute in: f32 for f16 and bf16, c128 for c64 (products cancel), else its own."""
+    if x.dtype == np.complex64:
+        return x.astype(np.complex128)
     return x.astype(np.float32) if x.dtype in _HALVES else x
 
 

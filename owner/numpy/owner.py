@@ -79,7 +79,7 @@ class NumpyOwner:
             self.requests += 1
             try:
                 body = wire.read(request, "Request", b"SJM1")
-                return self._HANDLERS[body.body_type](self, body.body)
+                return _HANDLERS[body.body_type](self, body.body)
             except OwnerError as fault:
                 return replies.error(fault)
             except MemoryError:
@@ -239,7 +239,12 @@ class NumpyOwner:
         session.handles[handle] = value
         session.bytes += value.nbytes
 
-    _HANDLERS = {
-        "Hello": _hello, "ListDatasets": _list_datasets, "Step": _step, "Release": _release, "Bye": _bye,
-        "ListPrograms": _list_programs,
-    }  # fmt: skip
+
+_HANDLERS = {
+    "Hello": NumpyOwner._hello,
+    "ListDatasets": NumpyOwner._list_datasets,
+    "Step": NumpyOwner._step,
+    "Release": NumpyOwner._release,
+    "Bye": NumpyOwner._bye,
+    "ListPrograms": NumpyOwner._list_programs,
+}

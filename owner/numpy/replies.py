@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import flatbuffers
+
 import numpy as np
 import sojourn_wire.Column as column_wire
 import sojourn_wire.Dataset as dataset_wire
@@ -140,7 +141,9 @@ def upload(tensor: wire.Record, expected: TensorType, what: str) -> np.ndarray:
     shape = tuple(tensor.dims.tolist())
     need(tensor.element == expected.element and shape == expected.shape, f"{what} has element "
          f"{tensor.element} and shape {shape}, the program expects {expected}")  # fmt: skip
-    need(len(tensor.data) == expected.nbytes, f"{what} holds {len(tensor.data)} bytes, {expected} has {expected.nbytes}")
+    need(
+        len(tensor.data) == expected.nbytes, f"{what} holds {len(tensor.data)} bytes, {expected} has {expected.nbytes}"
+    )
     if expected.element == types.I1:
         return (tensor.data != 0).reshape(shape)  # a bool is 0 or 1, whatever byte came in
     return np.frombuffer(tensor.data.tobytes(), expected.dtype).reshape(shape)

@@ -7,6 +7,7 @@ import math
 from typing import NamedTuple
 
 import ml_dtypes
+
 import numpy as np
 
 # Index = ElementType of runtime/Program.fbs. Class: B boolean, Z integer, F float, X complex.

@@ -67,7 +67,9 @@ def _concat(op):
     element, first = same_element(op), op.operand_types[0]
     dim, total = dim_of(op, first.rank), 0
     for t in op.operand_types:
-        fits = t.rank == first.rank and t.shape[:dim] == first.shape[:dim] and t.shape[dim + 1 :] == first.shape[dim + 1 :]
+        fits = (
+            t.rank == first.rank and t.shape[:dim] == first.shape[:dim] and t.shape[dim + 1 :] == first.shape[dim + 1 :]
+        )
         need(fits, f"{t} and {first} differ beyond dimension {dim}")
         total += t.shape[dim]
     result_is(op, element, (*first.shape[:dim], total, *first.shape[dim + 1 :]))

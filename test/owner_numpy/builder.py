@@ -8,6 +8,7 @@ import struct
 
 import flatbuffers
 import numpy as np
+
 from sojourn_numpy import decode, run, wire
 from sojourn_numpy.program import program_hash
 from sojourn_numpy.types import ELEMENT_OF, NAMES, TableType, TensorType

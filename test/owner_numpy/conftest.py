@@ -17,7 +17,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 def _python_path() -> str:
     built = pathlib.Path(os.environ.get("SOJOURN_PYTHON", ROOT / "build" / "python"))
-    if (built / "sojourn_numpy").exists() and (built / "sojourn_wire" / "Reply.py").exists():
+    wanted = ["sojourn_numpy", *(f"sojourn_wire/{root}.py" for root in ("Program", "Debug", "Reply"))]
+    if all((built / name).exists() for name in wanted):
         return str(built)
     folder = tempfile.mkdtemp(prefix="sojourn-numpy-")
     for schema in ("runtime/Program.fbs", "runtime/Debug.fbs", "owner/Messages.fbs"):

@@ -7,10 +7,11 @@ import time
 import numpy as np
 import pytest
 from builder import Client, ProgramBuilder, request, t
+from test_owner import X, add_program, failed
+
 from sojourn_numpy import NumpyOwner, OwnerError, decode, errors, limits, wire
 from sojourn_numpy.program import program_hash
 from sojourn_numpy.types import F64, TableType
-from test_owner import X, add_program, failed
 
 
 def rich_program() -> ProgramBuilder:
@@ -98,7 +99,9 @@ def test_mutated_programs(client, rng):
     codes = set()
     for n in range(1200):
         damaged = _mutated(rng, program)
-        reply = client.raw(rich_request(client.session, damaged, _mutated(rng, debug) if n % 3 == 0 else debug, [100 + n]))
+        reply = client.raw(
+            rich_request(client.session, damaged, _mutated(rng, debug) if n % 3 == 0 else debug, [100 + n])
+        )
         assert reply.kind in ("Done", "Error")
         if reply.kind == "Error":
             codes.add(reply.code)
@@ -309,6 +312,7 @@ def test_location_cycles_end():
 def test_overlapping_tables_cost_nothing(client):
     """A vector of many offsets to one large string does not make the reader copy it many times."""
     from flatbuffers import Builder
+
     from sojourn_wire import Request, RequestBody, Step
 
     b = Builder(1 << 20)
@@ -378,7 +382,7 @@ def test_a_table_is_no_tensor():
     p = ProgramBuilder()
     table = p.arg("table", TableType(4, (("age", F64),)))
     p.op("neg", [table], t("f32", 4))
-    with pytest.raises(OwnerError, match="operand 0 is !sojourn.table"):
+    with pytest.raises(OwnerError, match=r"operand 0 is !sojourn\.table"):
         decode(p.encode())
 
 

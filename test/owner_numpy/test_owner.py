@@ -8,6 +8,7 @@ import textwrap
 import numpy as np
 import pytest
 from builder import Client, ProgramBuilder, published, request, t
+
 from sojourn_numpy import NumpyOwner, OwnerError, errors, limits
 from sojourn_numpy.types import F64, I64, TableType
 

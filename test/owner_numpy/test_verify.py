@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every core op has a rule, a kernel and at least one refusal; the layouts are those of the schemas."""
+
+import pathlib
+import re
+
+import pytest
+from builder import ProgramBuilder, t
+
+from sojourn_numpy import OwnerError, decode, errors, verify, wire
+from sojourn_numpy.kernels import load
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def core_ops() -> list[str]:
+    """Implemented ops of dialect/CoreOps.def: macro lines that name an op and do not say planned."""
+    text = (ROOT / "dialect" / "CoreOps.def").read_text()
+    names = []
+    for line in text.splitlines():
+        match = re.match(r"\s*SOJOURN_\w*OP\w*\((.*)\)", line)
+        if match and "PLANNED" not in line.upper():
+            quoted = re.findall(r'"(\w+)"', match[1])
+            bare = [part.strip() for part in match[1].split(",")]
+            names.append(next((n for n in quoted + bare if n.islower()), bare[0]))
+    return names
+
+
+def test_every_core_op_is_here():
+    ops = set(core_ops())
+    assert len(ops) >= 70, sorted(ops)
+    assert not ops - set(verify.RULES), sorted(ops - set(verify.RULES))
+    assert not ops - set(load()), sorted(ops - set(load()))
+
+
+def test_rules_and_kernels_are_the_same_set():
+    assert set(verify.RULES) == set(load())
+
+
+def schema_tables() -> dict[str, list[str]]:
+    """Field names of each table, in id order, from the schema files themselves."""
+    tables = {}
+    for path in ("runtime/Program.fbs", "runtime/Debug.fbs", "owner/Messages.fbs"):
+        text = re.sub(r"//[^\n]*", "", (ROOT / path).read_text())
+        for name, body in re.findall(r"table (\w+) \{(.*?)\}", text, re.S):
+            fields = re.findall(r"(\w+):\s*[\w\[\]]+\s*\(id: (\d+)\)", body)
+            tables[name] = [field for field, _ in sorted(fields, key=lambda f: int(f[1]))]
+    return tables
+
+
+def test_layouts_are_those_of_the_schemas():
+    tables = schema_tables()
+    assert set(tables) == set(wire.LAYOUTS)
+    for name, fields in tables.items():
+        assert [field for field, _ in wire.LAYOUTS[name]] == fields, name
+
+
+def test_struct_layouts_are_those_of_flatc():
+    import importlib
+
+    layouts = dict(wire.LAYOUTS["Program"]) | {"locations": dict(wire.LAYOUTS["Debug"])["locations"]}
+    for field, name in (("types", "TypeRecord"), ("args", "ArgRecord"), ("attrs", "AttrRecord"), ("ops", "OpRecord"),
+                        ("results", "ResultRecord"), ("locations", "LocationRecord")):  # fmt: skip
+        record = getattr(importlib.import_module(f"sojourn_wire.{name}"), name)
+        assert layouts[field].dtype.itemsize == record.SizeOf(), name
+
+
+F, Z, B = t("f32", 4, 6), t("i64", 3), t("i1", 4, 6)
+S = t("f32")
+SEED = t("i64")
+IMAGE, WEIGHT = t("f32", 2, 4, 8, 8), t("f32", 6, 2, 3, 3)
+CONV = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 2}
+POOL = {"window": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1)}
+DOT = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (1,)}
+
+REFUSALS = [
+    ("constant", [], t("f32", 2), {"value": 1.0}, "rank 0"),
+    ("constant", [], t("f32"), {"value": 1}, "kind integer"),
+    ("constant", [], t("c64"), {"value": 1.0}, "cannot hold"),
+    ("constant", [], t("f32"), {}, "lacks the attribute 'value'"),
+    ("iota", [], t("f32", 2), {"dim": 1}, "not a dimension"),
+    ("iota", [], t("i1", 2), {"dim": 0}, "class Z/F"),
+    ("iota", [], t("f32", 2), {"dim": "x"}, "of kind string"),
+    ("rng_bits", [SEED], t("i32", 2), {"stream": 0}, "result is"),
+    ("rng_uniform", [SEED], t("f16", 2), {"stream": 0}, "result is"),
+    ("rng_normal", [t("i64", 1)], t("f32", 2), {"stream": 0}, "seed is"),
+    ("rng_normal", [SEED], t("f32", 2), {"stream": -1}, "32 bits"),
+    ("sample_rows", [SEED, SEED, SEED], t("i64", 2, 2), {"rows": 3}, "rank 1"),
+    ("sample_rows", [SEED, SEED, SEED], t("i64", 2), {"rows": -3}, "negative"),
+    ("convert", [t("c64", 2)], t("f32", 2), {}, "complex"),
+    ("convert", [t("f32", 2)], t("f32", 3), {}, "the operand"),
+    ("bitcast", [t("f32", 2)], t("f64", 2), {}, "width"),
+    ("bitcast", [t("i1", 2)], t("u8", 2), {}, "class Z/F"),
+    ("neg", [B], B, {}, "class Z/F/X"),
+    ("neg", [F], t("f64", 4, 6), {}, "expected tensor<4x6xf32>"),
+    ("neg", [F, F], F, {}, "2 operands, expected 1"),
+    ("neg", [F], [F, F], {}, "2 results, expected 1"),
+    ("neg", [F], F, {"fast": True}, "unknown attribute 'fast'"),
+    ("abs", [t("c64", 2)], t("c64", 2), {}, "class Z/F"),
+    ("exp", [Z], Z, {}, "class F/X"),
+    ("logistic", [t("c64", 2)], t("c64", 2), {}, "class F"),
+    ("not", [F], F, {}, "class B/Z"),
+    ("add", [F, t("f64", 4, 6)], F, {}, "element type"),
+    ("add", [F, t("f32", 6)], F, {}, "differ in shape"),
+    ("add", [F, t("f32", 1, 1)], F, {}, "differ in shape"),
+    ("add", [S, S], F, {}, "expected tensor<f32>"),
+    ("mul", [B, B], B, {}, "class Z/F/X"),
+    ("rem", [t("c64", 2)] * 2, t("c64", 2), {}, "class Z/F"),
+    ("shl", [F, F], F, {}, "class Z"),
+    ("and", [F, F], F, {}, "class B/Z"),
+    ("atan2", [Z, Z], Z, {}, "class F"),
+    ("max", [t("c64", 2)] * 2, t("c64", 2), {}, "class B/Z/F"),
+    ("compare", [F, F], B, {"predicate": "lessthan"}, "unknown predicate"),
+    ("compare", [t("c64", 2)] * 2, t("i1", 2), {"predicate": "lt"}, "no order"),
+    ("compare", [F, F], F, {"predicate": "lt"}, "expected tensor<4x6xi1>"),
+    ("select", [F, F, F], F, {}, "expected i1"),
+    ("broadcast", [t("f32", 2)], t("f32", 3), {"dims": (0,)}, "spread"),
+    ("broadcast", [F], t("f32", 6, 4), {"dims": (1, 0)}, "increasing"),
+    ("broadcast", [F], F, {"dims": (0,)}, "1 entries"),
+    ("reshape", [F], t("f32", 25), {}, "cannot be reshaped"),
+    ("transpose", [F], F, {"perm": (0, 0)}, "repeats"),
+    ("transpose", [F], F, {"perm": (1, 0)}, "expected tensor<6x4xf32>"),
+    ("slice", [F], F, {"start": (0, 0), "limit": (5, 6), "stride": (1, 1)}, "not inside"),
+    ("slice", [F], F, {"start": (0, 0), "limit": (4, 6), "stride": (0, 1)}, "below 1"),
+    ("slice", [F], F, {"start": (-1, 0), "limit": (4, 6), "stride": (1, 1)}, "below 0"),
+    ("reverse", [F], F, {"dims": (2,)}, "not dimensions"),
+    ("update_slice", [F, t("f32", 2, 6)], F, {"start": (3, 0), "stride": (1, 1)}, "leaves"),
+    ("update_slice", [F, t("f32", 6)], F, {"start": (0, 0), "stride": (1, 1)}, "rank"),
+    ("concat", [F, t("f32", 4, 5)], t("f32", 8, 6), {"dim": 0}, "differ beyond"),
+    ("concat", [S, S], S, {"dim": 0}, "not a dimension"),
+    ("pad", [F, F], F, {"low": (0, 0), "high": (0, 0), "interior": (0, 0)}, "rank 0"),
+    ("pad", [F, S], F, {"low": (-9, 0), "high": (0, 0), "interior": (0, 0)}, "negative"),
+    ("pad", [F, S], F, {"low": (0, 0), "high": (0, 0), "interior": (0, -1)}, "below 0"),
+    ("take", [F, t("f32", 3)], t("f32", 3, 6), {"dim": 0}, "class Z"),
+    ("take", [F, Z], t("f32", 3, 5), {"dim": 0}, "expected tensor<3x6xf32>"),
+    ("take_along", [F, Z], F, {"dim": 0}, "does not lie along"),
+    ("put", [F, Z, t("f32", 3, 6)], F, {"dim": 0, "kind": "sub"}, "unknown kind"),
+    ("put", [F, Z, t("f32", 4, 6)], F, {"dim": 0, "kind": "add"}, "expected shape (3, 6)"),
+    ("put", [B, Z, t("i1", 3, 6)], B, {"dim": 0, "kind": "add"}, "class Z/F/X"),
+    ("put_along", [F, t("i64", 5, 6), t("f32", 5, 6)], F, {"dim": 1, "kind": "add"}, "does not lie along"),
+    ("reduce_sum", [B], t("i1", 4), {"dims": (1,)}, "class Z/F/X"),
+    ("reduce_sum", [F], t("f32", 4), {"dims": (0,)}, "expected tensor<6xf32>"),
+    ("reduce_max", [t("f32", 0, 2)], t("f32", 2), {"dims": (0,)}, "nothing to reduce"),
+    ("argmax", [t("f32", 0, 2)], t("i64", 2), {"dim": 0}, "nothing to choose"),
+    ("argmin", [F], t("i32", 6), {"dim": 0}, "expected tensor<6xi64>"),
+    ("cumsum", [B], B, {"dim": 0}, "class Z/F/X"),
+    ("cumlogsumexp", [Z], Z, {"dim": 0}, "class F"),
+    ("cummax", [S], S, {"dim": 0}, "not a dimension"),
+    ("sort", [F], [F, t("i32", 4, 6)], {"dim": 0, "descending": True}, "result 1"),
+    ("sort", [F], F, {"dim": 0, "descending": True}, "1 results, expected 2"),
+    ("topk", [F], [t("f32", 5, 6), t("i64", 5, 6)], {"dim": 0, "k": 5, "largest": True}, "k = 5"),
+    ("dot", [F, F], t("f32", 4, 5), DOT, "expected tensor<4x4xf32>"),
+    ("dot", [F, t("f32", 4, 5)], t("f32", 4, 4), DOT, "does not match"),
+    ("dot", [F, F], t("f64", 4, 4), DOT, "of operands"),
+    ("dot", [F, F], t("f32", 4, 4), {**DOT, "lhs_batch": (1,), "rhs_batch": (1,)}, "both batch and contracted"),
+    ("conv", [IMAGE, WEIGHT], t("f32", 2, 6, 8, 7), CONV, "output is"),
+    ("conv", [IMAGE, WEIGHT], t("f32", 2, 6, 8, 8), {**CONV, "groups": 4}, "groups do not divide"),
+    ("conv", [IMAGE, WEIGHT], t("f32", 2, 6, 8, 8), {**CONV, "groups": 0}, "groups do not divide"),
+    ("conv", [IMAGE, WEIGHT], t("f32", 2, 6, 8, 8), {**CONV, "stride": (1,)}, "1 entries"),
+    ("conv", [t("i32", 2, 4, 8, 8), t("i32", 6, 2, 3, 3)], t("i32", 2, 6, 8, 8), CONV, "class F"),
+    ("conv_grad_input", [t("f32", 2, 6, 8, 8), WEIGHT], t("f32", 2, 4, 9, 8), CONV, "output is"),
+    ("conv_grad_weight", [t("f32", 2, 6, 8, 8), IMAGE], t("f32", 6, 4, 3, 3), CONV, "do not fit"),
+    ("pool_sum", [IMAGE], t("f32", 2, 4, 8, 8), POOL, "expected tensor<2x4x4x4xf32>"),
+    ("pool_sum", [IMAGE], t("f32", 2, 4, 4, 4), {**POOL, "window": (0, 2)}, "below 1"),
+    ("pool_sum", [t("f32", 2, 4)], t("f32", 2, 4), POOL, "spatial"),
+    ("pool_max", [IMAGE], [t("f32", 2, 4, 6, 6), t("i64", 2, 4, 6, 6)], {**POOL, "padding": (2, 2)}, "padding"),
+    ("aten", [F], F, {}, "does not know"),
+    ("sojourn.add", [F, F], F, {}, "does not know"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name, operands, results, attrs, text", REFUSALS, ids=[f"{i}-{r[0]}" for i, r in enumerate(REFUSALS)]
+)
+def test_refused(name, operands, results, attrs, text):
+    p = ProgramBuilder()
+    ids = [p.arg("upload", operand) for operand in operands]
+    p.op(name, ids, results, location=[("model.py", 17)], **attrs)
+    with pytest.raises(OwnerError) as caught:
+        decode(p.encode(), p.encode_debug())
+    assert text in caught.value.message, caught.value.message
+    assert (caught.value.op, caught.value.location) == (name, "model.py:17")
+    assert caught.value.code in (errors.MALFORMED, errors.UNSUPPORTED)
+
+
+def test_the_refused_forms_are_near_valid_ones():
+    """Refusals above must not come from the test's own slips: the valid forms pass."""
+    for name, operands, results, attrs in (
+        ("conv", [IMAGE, WEIGHT], t("f32", 2, 6, 8, 8), CONV),
+        ("conv_grad_input", [t("f32", 2, 6, 8, 8), WEIGHT], IMAGE, CONV),
+        ("conv_grad_weight", [t("f32", 2, 6, 8, 8), IMAGE], WEIGHT, CONV),
+        ("pool_sum", [IMAGE], t("f32", 2, 4, 4, 4), POOL),
+        ("dot", [F, F], t("f32", 4, 4), DOT),
+        ("put", [F, Z, t("f32", 3, 6)], F, {"dim": 0, "kind": "add"}),
+        ("topk", [F], [t("f32", 4, 6), t("i64", 4, 6)], {"dim": 0, "k": 4, "largest": True}),
+    ):
+        p = ProgramBuilder()
+        p.op(name, [p.arg("upload", operand) for operand in operands], results, **attrs)
+        decode(p.encode())
