@@ -6,7 +6,8 @@
 include "dialect/Types.td"
 
 /// Operands share one shape except for rank-0 splats; the result has that shape and the operands' element type.
-class SplatOp<string mnemonic> : CoreOp<mnemonic, [ElementwiseTrait, DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+class SplatOp<string mnemonic, list<Trait> traits = []>
+    : CoreOp<mnemonic, !listconcat([ElementwiseTrait, DeclareOpInterfaceMethods<InferTypeOpInterface>], traits)> {
   let extraClassDefinition = [{
     ::llvm::LogicalResult $cppClass::inferReturnTypes(
         ::mlir::MLIRContext *context, std::optional<::mlir::Location> location, ::mlir::ValueRange operands,
@@ -17,13 +18,13 @@ class SplatOp<string mnemonic> : CoreOp<mnemonic, [ElementwiseTrait, DeclareOpIn
   }];
 }
 
-class BinaryOp<string mnemonic, Type type> : SplatOp<mnemonic> {
+class BinaryOp<string mnemonic, Type type, list<Trait> traits = []> : SplatOp<mnemonic, traits> {
   let arguments = (ins type:$a, type:$b);
   let results = (outs type:$result);
   let assemblyFormat = "$a `,` $b attr-dict `:` type($a) `,` type($b)";
 }
 
-def AddOp : BinaryOp<"add", NumberTensor> {
+def AddOp : BinaryOp<"add", NumberTensor, [Commutative]> {
   let summary = "a + b";
   let description = [{
     Integers wrap. i1 is not allowed: use `or`.
@@ -34,6 +35,7 @@ def AddOp : BinaryOp<"add", NumberTensor> {
     %y = sojourn.add %a, %b : tensor<2x3xf32>, tensor<f32>
     ```
   }];
+  let hasFolder = 1;
 }
 
 def SubOp : BinaryOp<"sub", NumberTensor> {
@@ -47,9 +49,10 @@ def SubOp : BinaryOp<"sub", NumberTensor> {
     %y = sojourn.sub %a, %b : tensor<2x3xf32>, tensor<f32>
     ```
   }];
+  let hasFolder = 1;
 }
 
-def MulOp : BinaryOp<"mul", NumberTensor> {
+def MulOp : BinaryOp<"mul", NumberTensor, [Commutative]> {
   let summary = "a * b";
   let description = [{
     Integers wrap. i1 is not allowed: use `and`.
@@ -60,6 +63,7 @@ def MulOp : BinaryOp<"mul", NumberTensor> {
     %y = sojourn.mul %a, %b : tensor<2x3xf32>, tensor<f32>
     ```
   }];
+  let hasFolder = 1;
 }
 
 def DivOp : BinaryOp<"div", NumberTensor> {
@@ -73,6 +77,7 @@ def DivOp : BinaryOp<"div", NumberTensor> {
     %y = sojourn.div %a, %b : tensor<2x3xf32>, tensor<f32>
     ```
   }];
+  let hasFolder = 1;
 }
 
 def RemOp : BinaryOp<"rem", RealTensor> {
@@ -114,7 +119,7 @@ def Atan2Op : BinaryOp<"atan2", FloatTensor> {
   }];
 }
 
-def MaxOp : BinaryOp<"max", OrderedTensor> {
+def MaxOp : BinaryOp<"max", OrderedTensor, [Commutative]> {
   let summary = "the larger one";
   let description = [{
     NaN propagates; which zero of ±0 comes out is not specified.
@@ -127,7 +132,7 @@ def MaxOp : BinaryOp<"max", OrderedTensor> {
   }];
 }
 
-def MinOp : BinaryOp<"min", OrderedTensor> {
+def MinOp : BinaryOp<"min", OrderedTensor, [Commutative]> {
   let summary = "the smaller one";
   let description = [{
     NaN propagates; which zero of ±0 comes out is not specified.
@@ -140,7 +145,7 @@ def MinOp : BinaryOp<"min", OrderedTensor> {
   }];
 }
 
-def AndOp : BinaryOp<"and", BoolOrIntTensor> {
+def AndOp : BinaryOp<"and", BoolOrIntTensor, [Commutative]> {
   let summary = "logical and of i1, bitwise and of integers";
   let description = [{
     Example:
@@ -149,9 +154,10 @@ def AndOp : BinaryOp<"and", BoolOrIntTensor> {
     %y = sojourn.and %a, %b : tensor<2x3xi1>, tensor<i1>
     ```
   }];
+  let hasFolder = 1;
 }
 
-def OrOp : BinaryOp<"or", BoolOrIntTensor> {
+def OrOp : BinaryOp<"or", BoolOrIntTensor, [Commutative]> {
   let summary = "logical or of i1, bitwise or of integers";
   let description = [{
     Example:
@@ -160,9 +166,10 @@ def OrOp : BinaryOp<"or", BoolOrIntTensor> {
     %y = sojourn.or %a, %b : tensor<2x3xi1>, tensor<i1>
     ```
   }];
+  let hasFolder = 1;
 }
 
-def XorOp : BinaryOp<"xor", BoolOrIntTensor> {
+def XorOp : BinaryOp<"xor", BoolOrIntTensor, [Commutative]> {
   let summary = "logical or bitwise exclusive or";
   let description = [{
     Example:
@@ -171,6 +178,7 @@ def XorOp : BinaryOp<"xor", BoolOrIntTensor> {
     %y = sojourn.xor %a, %b : tensor<2x3xi1>, tensor<i1>
     ```
   }];
+  let hasFolder = 1;
 }
 
 def ShlOp : BinaryOp<"shl", IntTensor> {
@@ -215,6 +223,7 @@ def CompareOp : SplatOp<"compare"> {
   let results = (outs BoolTensor:$result);
   let assemblyFormat = "$predicate $a `,` $b attr-dict `:` type($a) `,` type($b)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 def SelectOp : SplatOp<"select"> {
@@ -231,6 +240,7 @@ def SelectOp : SplatOp<"select"> {
   let arguments = (ins BoolTensor:$pred, CoreTensor:$a, CoreTensor:$b);
   let results = (outs CoreTensor:$result);
   let assemblyFormat = "$pred `,` $a `,` $b attr-dict `:` type($pred) `,` type($a) `,` type($b)";
+  let hasFolder = 1;
 }
 
 #endif // SOJOURN_ELEMENTWISE_OPS_TD

@@ -21,6 +21,7 @@ def BroadcastOp : CoreOp<"broadcast"> {
   let results = (outs CoreTensor:$result);
   let assemblyFormat = "$x `,` `dims` `=` $dims attr-dict `:` type($x) `->` type($result)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 def ReshapeOp : CoreOp<"reshape"> {
@@ -36,6 +37,7 @@ def ReshapeOp : CoreOp<"reshape"> {
   let results = (outs CoreTensor:$result);
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 def TransposeOp : InferredCoreOp<"transpose"> {
@@ -52,6 +54,7 @@ def TransposeOp : InferredCoreOp<"transpose"> {
   let arguments = (ins CoreTensor:$x, DenseI64ArrayAttr:$perm);
   let results = (outs CoreTensor:$result);
   let assemblyFormat = "$x `,` `perm` `=` $perm attr-dict `:` type($x)";
+  let hasFolder = 1;
 }
 
 def SliceOp : InferredCoreOp<"slice"> {
@@ -71,6 +74,7 @@ def SliceOp : InferredCoreOp<"slice"> {
   let assemblyFormat = [{
     $x `,` `start` `=` $start `,` `limit` `=` $limit `,` `stride` `=` $stride attr-dict `:` type($x)
   }];
+  let hasFolder = 1;
 }
 
 def ReverseOp : CoreOp<"reverse", [SameOperandsAndResultType]> {
@@ -86,6 +90,7 @@ def ReverseOp : CoreOp<"reverse", [SameOperandsAndResultType]> {
   let results = (outs CoreTensor:$result);
   let assemblyFormat = "$x `,` `dims` `=` $dims attr-dict `:` type($x)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 def UpdateSliceOp : CoreOp<"update_slice", [AllTypesMatch<["x", "result"]>]> {
@@ -105,6 +110,7 @@ def UpdateSliceOp : CoreOp<"update_slice", [AllTypesMatch<["x", "result"]>]> {
     $x `,` $u `,` `start` `=` $start `,` `stride` `=` $stride attr-dict `:` type($x) `,` type($u)
   }];
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 def ConcatOp : InferredCoreOp<"concat"> {
@@ -121,6 +127,7 @@ def ConcatOp : InferredCoreOp<"concat"> {
   let arguments = (ins Variadic<CoreTensor>:$inputs, IntAttr:$dim);
   let results = (outs CoreTensor:$result);
   let assemblyFormat = "$inputs `,` `dim` `=` $dim attr-dict `:` type($inputs)";
+  let hasFolder = 1;
 }
 
 def PadOp : InferredCoreOp<"pad"> {
@@ -142,6 +149,7 @@ def PadOp : InferredCoreOp<"pad"> {
     $x `,` $value `,` `low` `=` $low `,` `high` `=` $high `,` `interior` `=` $interior attr-dict `:`
     type($x) `,` type($value)
   }];
+  let hasFolder = 1;
 }
 
 #endif // SOJOURN_LAYOUT_OPS_TD

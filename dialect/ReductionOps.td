@@ -10,6 +10,7 @@ class ReduceOp<string mnemonic, Type type> : InferredCoreOp<mnemonic> {
   let arguments = (ins type:$x, DenseI64ArrayAttr:$dims);
   let results = (outs type:$result);
   let assemblyFormat = "$x `,` `dims` `=` $dims attr-dict `:` type($x)";
+  let hasFolder = 1;
 }
 
 /// Removes `dim`; the result is an index.

@@ -19,6 +19,7 @@ def ConstantOp : InferredCoreOp<"constant", [ConstantLike]> {
   let arguments = (ins TypedAttrInterface:$value);
   let results = (outs CoreTensor:$result);
   let assemblyFormat = "$value attr-dict";
+  let hasFolder = 1;
 }
 
 def IotaOp : CoreOp<"iota"> {

@@ -28,6 +28,7 @@ def ConvertOp : CoreOp<"convert", [ElementwiseTrait, SameOperandsAndResultShape]
   let results = (outs CoreTensor:$result);
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 def BitcastOp : CoreOp<"bitcast", [ElementwiseTrait, SameOperandsAndResultShape]> {
@@ -45,6 +46,7 @@ def BitcastOp : CoreOp<"bitcast", [ElementwiseTrait, SameOperandsAndResultShape]
   let results = (outs RealTensor:$result);
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 def NegOp : UnaryOp<"neg", NumberTensor> {
@@ -58,6 +60,7 @@ def NegOp : UnaryOp<"neg", NumberTensor> {
     %y = sojourn.neg %x : tensor<2x3xf32>
     ```
   }];
+  let hasFolder = 1;
 }
 
 def AbsOp : UnaryOp<"abs", RealTensor> {
@@ -71,6 +74,7 @@ def AbsOp : UnaryOp<"abs", RealTensor> {
     %y = sojourn.abs %x : tensor<2x3xf32>
     ```
   }];
+  let hasFolder = 1;
 }
 
 def SignOp : UnaryOp<"sign", RealTensor> {
@@ -134,6 +138,7 @@ def NotOp : UnaryOp<"not", BoolOrIntTensor> {
     %y = sojourn.not %x : tensor<2x3xi1>
     ```
   }];
+  let hasFolder = 1;
 }
 
 def ExpOp : UnaryOp<"exp", FloatOrComplexTensor> {
