@@ -7,6 +7,7 @@ or filled, bounds by clamping), so that one script gives the same rows on both.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 
@@ -18,6 +19,9 @@ from .errors import Error
 from .table import _DTYPES, Table
 
 _ELEMENT_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+# Types that a table keeps, and the next wider ones that hold what it does not.
+_NUMPY_TYPES = [np.dtype(code) for code in ("?", "u1", "i1", "i2", "i4", "i8", "f4", "f8")]
+_STORED = {np.dtype("u2"): np.dtype("i4"), np.dtype("u4"): np.dtype("i8"), np.dtype("f2"): np.dtype("f4")}
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -124,21 +128,38 @@ def _tensor(name: str, values, bounds: tuple[float, float] | None, fill: float |
         array = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
     if array.ndim != 1:
         raise Error(f"column {name!r} must be one-dimensional, got shape {array.shape}")
-    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8 or array.dtype in (np.uint16, np.uint32, np.uint64):
+    stored = _STORED.get(array.dtype.newbyteorder("="), array.dtype.newbyteorder("="))
+    if stored not in _NUMPY_TYPES:
         raise Error(f"column {name!r} has type {array.dtype}; a table holds booleans, integers and floats")
-    tensor = torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("=")))
+    tensor = torch.from_numpy(np.array(array, dtype=stored))
     if tensor.is_floating_point():
         broken = ~torch.isfinite(tensor)
         if broken.any() and fill is None:
             row = int(broken.nonzero()[0])
             raise Error(f"column {name!r} has a NaN or infinity in row {row}; give fills={{{name!r}: ...}}")
         tensor = tensor.masked_fill(broken, fill or 0.0)
-    if bounds is not None:
-        lower, upper = bounds
-        if not lower <= upper:
-            raise Error(f"bounds of column {name!r} must be (lower, upper), got {tuple(bounds)}")
-        tensor = tensor.clamp(lower, upper).to(tensor.dtype) if tensor.dtype != torch.bool else tensor
-    return tensor
+    return tensor if bounds is None else _clamp(name, tensor, bounds)
+
+
+def _clamp(name: str, tensor: torch.Tensor, bounds: tuple[float, float]) -> torch.Tensor:
+    """Clamps to the values of the column's type within the bounds: they are rounded inwards."""
+    lower, upper = bounds
+    if not lower <= upper:
+        raise Error(f"bounds of column {name!r} must be (lower, upper), got {tuple(bounds)}")
+    if tensor.dtype == torch.float32:
+        low, high = np.float32(lower), np.float32(upper)
+        lower = float(low if low >= lower else np.nextafter(low, np.float32(np.inf)))
+        upper = float(high if high <= upper else np.nextafter(high, np.float32(-np.inf)))
+    elif not tensor.is_floating_point():
+        limits = torch.iinfo(torch.uint8 if tensor.dtype == torch.bool else tensor.dtype)
+        lower = limits.min if lower <= limits.min else math.ceil(lower)
+        upper = limits.max if upper >= limits.max else math.floor(upper)
+        upper = min(upper, 1) if tensor.dtype == torch.bool else upper
+    if lower > upper:
+        raise Error(f"bounds {tuple(bounds)} of column {name!r} leave no value of its type")
+    if tensor.dtype == torch.bool:
+        return tensor.to(torch.uint8).clamp(lower, upper).to(torch.bool)
+    return tensor.clamp(lower, upper)
 
 
 def _describe(name: str, tensor: torch.Tensor, bounds: tuple[float, float] | None) -> dict:

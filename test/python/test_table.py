@@ -191,6 +191,23 @@ def test_bounds_clamp_and_labels_truncate(make):
     assert y.tolist() == [-1, 1, 2]
 
 
+def test_bounds_are_rounded_inwards():
+    data = {
+        "whole": np.array([-5, 0, 3, 9], dtype=np.int16),
+        "single": np.array([0.0, 0.1, 0.2, 1.0], dtype=np.float32),
+        "flag": np.array([True, False, True, False]),
+    }
+    bounds = {"whole": (-0.5, 3.5), "single": (0.1, 0.7), "flag": (1, 5)}
+    tables = [plain(data, bounds=bounds), remote_table(data, bounds=bounds)]
+    expected = {"whole": [0, 0, 3, 3], "flag": [True] * 4}
+    for table in tables:
+        for name, wanted in expected.items():
+            assert values(table[name]).tolist() == wanted
+        single = values(table["single"]).double()
+        assert single.min() >= 0.1 and single.max() <= 0.7
+    assert torch.equal(tables[0]["single"], values(tables[1]["single"]))
+
+
 def test_tqdm_sees_the_length(make, data):
     batches = make(data).batches(["age"], "y", size=50, epochs=3)
     assert (len(batches), batches.per_epoch) == (9, 3)
