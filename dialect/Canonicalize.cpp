@@ -54,7 +54,8 @@ struct SplatOperands : public RewritePattern {
 };
 
 /// reshape(broadcast(s)) => broadcast(s); so for transpose, slice and reverse.
-template <typename OpType> struct SplatLayout : public OpRewritePattern<OpType> {
+template <typename OpType>
+struct SplatLayout : public OpRewritePattern<OpType> {
   using OpRewritePattern<OpType>::OpRewritePattern;
 
   LogicalResult matchAndRewrite(OpType op, PatternRewriter &rewriter) const override {
@@ -167,6 +168,5 @@ struct SelectOfConstant : public OpRewritePattern<SelectOp> {
 void SojournDialect::getCanonicalizationPatterns(RewritePatternSet &patterns) const {
   patterns.add<SplatOperands, SplatLayout<ReshapeOp>, SplatLayout<TransposeOp>, SplatLayout<SliceOp>,
                SplatLayout<ReverseOp>, ReshapeOfScalar, BroadcastOfUnits, BroadcastOfReshape, TransposeOfUnits,
-               SelectOfConstant>(
-      patterns.getContext());
+               SelectOfConstant>(patterns.getContext());
 }

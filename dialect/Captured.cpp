@@ -41,8 +41,8 @@ static LogicalResult verifyArg(AtenOp op, Attribute arg, unsigned position, bool
                                llvm::SmallBitVector &referenced) {
   if (auto reference = dyn_cast<OperandAttr>(arg)) {
     if (reference.getIndex() >= static_cast<int64_t>(referenced.size())) {
-      return op.emitOpError() << "argument #" << position << " refers to operand " << reference.getIndex()
-                              << ", found " << referenced.size() << " operands";
+      return op.emitOpError() << "argument #" << position << " refers to operand " << reference.getIndex() << ", found "
+                              << referenced.size() << " operands";
     }
     referenced.set(static_cast<unsigned>(reference.getIndex()));
     return success();
@@ -150,13 +150,14 @@ LogicalResult ViewOp::verify() {
   }
   std::optional<int64_t> storage = storageSize(getSource());
   if (storage && source.getElementType() == result.getElementType() && *extent > *storage) {
-    return emitOpError() << "result " << result << " reaches element " << *extent - 1 << " of a storage of "
-                         << *storage << " elements";
+    return emitOpError() << "result " << result << " reaches element " << *extent - 1 << " of a storage of " << *storage
+                         << " elements";
   }
   return success();
 }
 
-template <typename OpType> static LogicalResult verifySameTensor(OpType op, RefType ref, RankedTensorType tensor) {
+template <typename OpType>
+static LogicalResult verifySameTensor(OpType op, RefType ref, RankedTensorType tensor) {
   if (ref.getShape() != tensor.getShape() || ref.getElementType() != tensor.getElementType()) {
     return op.emitOpError() << "found " << ref << " and " << tensor << ", expected one shape and element type";
   }

@@ -14,7 +14,8 @@ static FailureOr<SmallVector<int64_t>> dotShape(function_ref<InFlightDiagnostic(
                                                 ArrayRef<int64_t> rhsContract) {
   if (lhsBatch.size() != rhsBatch.size() || lhsContract.size() != rhsContract.size()) {
     return error() << "pairs " << lhsBatch.size() << " with " << rhsBatch.size() << " batch dims and "
-                   << lhsContract.size() << " with " << rhsContract.size() << " contracted dims, expected equal numbers";
+                   << lhsContract.size() << " with " << rhsContract.size()
+                   << " contracted dims, expected equal numbers";
   }
   auto mark = [&](RankedTensorType type, StringRef side, ArrayRef<int64_t> batch, ArrayRef<int64_t> contract,
                   llvm::SmallBitVector &used) -> LogicalResult {
@@ -89,8 +90,8 @@ LogicalResult DotOp::verify() {
     return emitOpError() << "result has type " << result << ", expected element type " << a.getElementType()
                          << " (or f32 for f16 and bf16)";
   }
-  FailureOr<SmallVector<int64_t>> shape = dotShape([&] { return emitOpError(); }, a, b, getLhsBatch(), getRhsBatch(),
-                                                   getLhsContract(), getRhsContract());
+  FailureOr<SmallVector<int64_t>> shape =
+      dotShape([&] { return emitOpError(); }, a, b, getLhsBatch(), getRhsBatch(), getLhsContract(), getRhsContract());
   if (failed(shape)) {
     return failure();
   }
@@ -147,8 +148,8 @@ LogicalResult ConvOp::inferReturnTypes(MLIRContext *context, std::optional<Locat
                              adaptor.getW().getType(), ", expected tensors of static shape");
   }
   auto error = [&] { return location ? mlir::emitError(*location) : InFlightDiagnostic(); };
-  FailureOr<SmallVector<int64_t>> shape = convShape(error, x, w, adaptor.getStride(), adaptor.getPadding(),
-                                                    adaptor.getDilation(), adaptor.getGroups());
+  FailureOr<SmallVector<int64_t>> shape =
+      convShape(error, x, w, adaptor.getStride(), adaptor.getPadding(), adaptor.getDilation(), adaptor.getGroups());
   if (failed(shape)) {
     return failure();
   }
@@ -158,9 +159,8 @@ LogicalResult ConvOp::inferReturnTypes(MLIRContext *context, std::optional<Locat
 
 template <typename OpType>
 static LogicalResult verifyConvGrad(OpType op, RankedTensorType g, RankedTensorType x, RankedTensorType w) {
-  FailureOr<SmallVector<int64_t>> shape =
-      convShape([&] { return op.emitOpError(); }, x, w, op.getStride(), op.getPadding(), op.getDilation(),
-                op.getGroups());
+  FailureOr<SmallVector<int64_t>> shape = convShape([&] { return op.emitOpError(); }, x, w, op.getStride(),
+                                                    op.getPadding(), op.getDilation(), op.getGroups());
   if (failed(shape)) {
     return failure();
   }

@@ -71,8 +71,7 @@ static LogicalResult verifyResults(func::FuncOp step) {
     auto text = step.getResultAttrOfType<StringAttr>(i, kResultAttr);
     std::optional<StepResult> kind = text ? parseStepResult(text.getValue()) : std::nullopt;
     if (!kind) {
-      return step.emitOpError() << "result #" << i << " has no " << kResultAttr
-                                << ", expected commit, keep or publish";
+      return step.emitOpError() << "result #" << i << " has no " << kResultAttr << ", expected commit, keep or publish";
     }
     auto target = step.getResultAttrOfType<IntegerAttr>(i, kTargetAttr);
     if (*kind != StepResult::Commit) {

@@ -30,28 +30,20 @@ Operation *SojournDialect::materializeConstant(OpBuilder &builder, Attribute val
 
 StringRef sojourn::stringify(StepArg kind) {
   switch (kind) {
-  case StepArg::State:
-    return "state";
-  case StepArg::Upload:
-    return "upload";
-  case StepArg::Slot:
-    return "slot";
-  case StepArg::Seed:
-    return "seed";
-  case StepArg::Table:
-    return "table";
+  case StepArg::State: return "state";
+  case StepArg::Upload: return "upload";
+  case StepArg::Slot: return "slot";
+  case StepArg::Seed: return "seed";
+  case StepArg::Table: return "table";
   }
   llvm_unreachable("every StepArg has a name");
 }
 
 StringRef sojourn::stringify(StepResult kind) {
   switch (kind) {
-  case StepResult::Commit:
-    return "commit";
-  case StepResult::Keep:
-    return "keep";
-  case StepResult::Publish:
-    return "publish";
+  case StepResult::Commit: return "commit";
+  case StepResult::Keep: return "keep";
+  case StepResult::Publish: return "publish";
   }
   llvm_unreachable("every StepResult has a name");
 }

@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace sojourn;
 
 LogicalResult sojourn::detail::inferSplat(MLIRContext *context, std::optional<Location> location, ValueRange operands,
-                                 bool skipFirstElement, bool boolResult, SmallVectorImpl<Type> &results) {
+                                          bool skipFirstElement, bool boolResult, SmallVectorImpl<Type> &results) {
   RankedTensorType shaped;
   Type element;
   for (auto [index, type] : llvm::enumerate(operands.getTypes())) {
@@ -40,7 +40,8 @@ LogicalResult sojourn::detail::inferSplat(MLIRContext *context, std::optional<Lo
 }
 
 LogicalResult ConvertOp::verify() {
-  if (isa<ComplexType>(getX().getType().getElementType()) && !isa<ComplexType>(getResult().getType().getElementType())) {
+  if (isa<ComplexType>(getX().getType().getElementType()) &&
+      !isa<ComplexType>(getResult().getType().getElementType())) {
     return emitOpError() << "converts " << getX().getType() << " to " << getResult().getType()
                          << "; a complex number has no real value, take its real part";
   }

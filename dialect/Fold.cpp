@@ -193,7 +193,8 @@ OpFoldResult BitcastOp::fold(FoldAdaptor adaptor) {
 
 // -- unary -----------------------------------------------------------------------------------------------------------
 
-template <typename OpType> static Value operandOfSame(OpType op) {
+template <typename OpType>
+static Value operandOfSame(OpType op) {
   auto inner = op.getX().template getDefiningOp<OpType>();
   return inner ? Value(inner.getX()) : Value();
 }
@@ -229,8 +230,8 @@ OpFoldResult NotOp::fold(FoldAdaptor adaptor) {
 
 OpFoldResult AddOp::fold(FoldAdaptor adaptor) {
   // -0.0 is the neutral element of floats; 0 that of integers.
-  bool neutral = isa_and_nonnull<FloatAttr>(adaptor.getB()) ? isNumber(adaptor.getB(), -0.0)
-                                                            : isNumber(adaptor.getB(), 0);
+  bool neutral =
+      isa_and_nonnull<FloatAttr>(adaptor.getB()) ? isNumber(adaptor.getB(), -0.0) : isNumber(adaptor.getB(), 0);
   if (neutral && getA().getType() == getType()) {
     return getA();
   }
@@ -336,18 +337,10 @@ OpFoldResult CompareOp::fold(FoldAdaptor adaptor) {
       return {};
     }
     switch (a.getValue().compare(b.getValue())) {
-    case APFloat::cmpLessThan:
-      order = -1;
-      break;
-    case APFloat::cmpEqual:
-      order = 0;
-      break;
-    case APFloat::cmpGreaterThan:
-      order = 1;
-      break;
-    case APFloat::cmpUnordered:
-      order = 2;
-      break;
+    case APFloat::cmpLessThan: order = -1; break;
+    case APFloat::cmpEqual: order = 0; break;
+    case APFloat::cmpGreaterThan: order = 1; break;
+    case APFloat::cmpUnordered: order = 2; break;
     }
   }
   return BoolAttr::get(getContext(), holds(getPredicate(), order));

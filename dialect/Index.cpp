@@ -61,14 +61,15 @@ LogicalResult TakeAlongOp::inferReturnTypes(MLIRContext *context, std::optional<
     return failure();
   }
   if (!fitsAlong(x, i, adaptor.getDim())) {
-    return emitOptionalError(location, "i has type ", i, ", expected the rank of ", x, " and no larger sizes outside dim ",
-                             adaptor.getDim());
+    return emitOptionalError(location, "i has type ", i, ", expected the rank of ", x,
+                             " and no larger sizes outside dim ", adaptor.getDim());
   }
   results.push_back(RankedTensorType::get(i.getShape(), x.getElementType()));
   return success();
 }
 
-template <typename OpType> static LogicalResult verifyPut(OpType op) {
+template <typename OpType>
+static LogicalResult verifyPut(OpType op) {
   RankedTensorType x = op.getX().getType();
   StringRef kind = op.getKind();
   if (!llvm::is_contained({"set", "add", "mul", "max", "min"}, kind)) {
@@ -82,8 +83,7 @@ template <typename OpType> static LogicalResult verifyPut(OpType op) {
     return op.emitOpError() << "kind is \"" << kind << "\", expected set, max (or) or min (and) for i1";
   }
   if (op.getU().getType().getElementType() != x.getElementType()) {
-    return op.emitOpError() << "u has type " << op.getU().getType() << ", expected element type "
-                            << x.getElementType();
+    return op.emitOpError() << "u has type " << op.getU().getType() << ", expected element type " << x.getElementType();
   }
   if (op.getDim() < 0 || op.getDim() >= x.getRank()) {
     return op.emitOpError() << "dim is " << op.getDim() << ", expected one in [0, " << x.getRank() << ")";

@@ -129,8 +129,7 @@ LogicalResult UpdateSliceOp::verify() {
     return emitOpError() << "start has " << getStart().size() << " entries and stride " << getStride().size()
                          << ", expected " << rank << ", the rank of x";
   }
-  for (auto [dim, size, count, start, stride] :
-       llvm::enumerate(x.getShape(), u.getShape(), getStart(), getStride())) {
+  for (auto [dim, size, count, start, stride] : llvm::enumerate(x.getShape(), u.getShape(), getStart(), getStride())) {
     // Written as a division: (count - 1) * stride could overflow.
     bool inside = start >= 0 && start <= size && stride >= 1 &&
                   (count == 0 || (start < size && (count - 1) <= (size - 1 - start) / stride));
@@ -169,8 +168,8 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *context, std::optional<Loc
       fits = i == dim || type->getDimSize(static_cast<unsigned>(i)) == shape[i];
     }
     if (!fits) {
-      return emitOptionalError(location, "operand #", index, " has type ", *type, ", expected ", *first, " but for dim ",
-                               dim);
+      return emitOptionalError(location, "operand #", index, " has type ", *type, ", expected ", *first,
+                               " but for dim ", dim);
     }
     if (shape[dim] > kMaxElements) {
       return emitOptionalError(location, "dim ", dim, " of the result exceeds 2^40");

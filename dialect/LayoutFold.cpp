@@ -6,7 +6,8 @@ using namespace mlir;
 using namespace sojourn;
 
 /// The op of the same kind that defines the operand; never the op itself (hostile IR may be cyclic).
-template <typename OpType> static OpType definingSame(OpType op) {
+template <typename OpType>
+static OpType definingSame(OpType op) {
   auto inner = op.getX().template getDefiningOp<OpType>();
   return inner && inner.getOperation() != op.getOperation() ? inner : OpType();
 }
@@ -70,8 +71,8 @@ OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
   SmallVector<int64_t> starts;
   SmallVector<int64_t> limits;
   SmallVector<int64_t> strides;
-  for (auto [innerStart, innerStride, start, stride, count] : llvm::zip_equal(
-           inner.getStart(), inner.getStride(), getStart(), getStride(), getType().getShape())) {
+  for (auto [innerStart, innerStride, start, stride, count] :
+       llvm::zip_equal(inner.getStart(), inner.getStride(), getStart(), getStride(), getType().getShape())) {
     int64_t first = 0;
     int64_t step = 1;
     int64_t span = 0;

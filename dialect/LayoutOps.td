@@ -121,12 +121,12 @@ def ConcatOp : InferredCoreOp<"concat"> {
     Example:
 
     ```mlir
-    %y = sojourn.concat %a, %b, dim = 1 : tensor<2x3xf32>, tensor<2x1xf32>
+    %y = sojourn.concat %a, %b dim = 1 : tensor<2x3xf32>, tensor<2x1xf32>
     ```
   }];
   let arguments = (ins Variadic<CoreTensor>:$inputs, IntAttr:$dim);
   let results = (outs CoreTensor:$result);
-  let assemblyFormat = "$inputs `,` `dim` `=` $dim attr-dict `:` type($inputs)";
+  let assemblyFormat = "$inputs `dim` `=` $dim attr-dict `:` type($inputs)";
   let hasFolder = 1;
 }
 

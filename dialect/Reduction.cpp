@@ -72,7 +72,8 @@ LogicalResult ArgMinOp::inferReturnTypes(MLIRContext *context, std::optional<Loc
   return inferArg(context, location, adaptor.getX(), adaptor.getDim(), results);
 }
 
-template <typename OpType> static LogicalResult verifyScan(OpType op) {
+template <typename OpType>
+static LogicalResult verifyScan(OpType op) {
   int64_t rank = op.getX().getType().getRank();
   if (op.getDim() < 0 || op.getDim() >= rank) {
     return op.emitOpError() << "dim is " << op.getDim() << ", expected one in [0, " << rank << ")";

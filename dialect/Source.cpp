@@ -24,7 +24,8 @@ LogicalResult IotaOp::verify() {
   return success();
 }
 
-template <typename OpType> static LogicalResult verifyStream(OpType op) {
+template <typename OpType>
+static LogicalResult verifyStream(OpType op) {
   // The stream is one 32-bit word of the counter.
   if (op.getStream() < 0 || op.getStream() > int64_t(0xffffffff)) {
     return op.emitOpError() << "stream is " << op.getStream() << ", expected one in [0, 2^32)";

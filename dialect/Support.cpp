@@ -66,7 +66,8 @@ LogicalResult sojourn::detail::verifyCoreTensors(Operation *op) {
       return success();
     }
     if (tensor.getEncoding()) {
-      return op->emitOpError() << what << " #" << index << " has type " << type << ", expected a tensor without encoding";
+      return op->emitOpError() << what << " #" << index << " has type " << type
+                               << ", expected a tensor without encoding";
     }
     if (tensor.getRank() > kMaxRank) {
       return op->emitOpError() << what << " #" << index << " has rank " << tensor.getRank() << ", expected at most "

@@ -3,9 +3,9 @@
 #ifndef SOJOURN_DIALECT_SUPPORT_H
 #define SOJOURN_DIALECT_SUPPORT_H
 
+#include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
-#include "mlir/IR/BuiltinTypes.h"
 
 #include <cstdint>
 #include <optional>

@@ -143,8 +143,7 @@ Type RefType::parse(AsmParser &parser) {
   int64_t offset = 0;
   Type elementType;
   SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseLess() || parser.parseDimensionList(shape, /*allowDynamic=*/false) ||
-      parser.parseType(elementType)) {
+  if (parser.parseLess() || parser.parseDimensionList(shape, /*allowDynamic=*/false) || parser.parseType(elementType)) {
     return {};
   }
   bool hasStrides = false;

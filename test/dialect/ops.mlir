@@ -1,0 +1,550 @@
+// SPDX-License-Identifier: Apache-2.0
+// The example of every core op, word for word from its documentation, through text and through bytecode.
+// RUN: sojourn-opt %s --verify-roundtrip | FileCheck %s
+// RUN: sojourn-opt %s --emit-bytecode | sojourn-opt | FileCheck %s
+
+// CHECK-LABEL: func @constant(
+// CHECK: sojourn.constant{{[ "]}}
+func.func @constant() {
+  %one = sojourn.constant 1.0 : f32
+  return
+}
+
+// CHECK-LABEL: func @iota(
+// CHECK: sojourn.iota{{[ "]}}
+func.func @iota() {
+  %i = sojourn.iota dim = 1 : tensor<2x3xi64>
+  return
+}
+
+// CHECK-LABEL: func @rng_bits(
+// CHECK: sojourn.rng_bits{{[ "]}}
+func.func @rng_bits(%seed: tensor<i64>) {
+  %bits = sojourn.rng_bits %seed, stream = 0 : tensor<4x3xi64>
+  return
+}
+
+// CHECK-LABEL: func @rng_uniform(
+// CHECK: sojourn.rng_uniform{{[ "]}}
+func.func @rng_uniform(%seed: tensor<i64>) {
+  %u = sojourn.rng_uniform %seed, stream = 1 : tensor<4x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @rng_normal(
+// CHECK: sojourn.rng_normal{{[ "]}}
+func.func @rng_normal(%seed: tensor<i64>) {
+  %z = sojourn.rng_normal %seed, stream = 2 : tensor<4x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @sample_rows(
+// CHECK: sojourn.sample_rows{{[ "]}}
+func.func @sample_rows(%seed: tensor<i64>, %epoch: tensor<i64>, %start: tensor<i64>) {
+  %i = sojourn.sample_rows %seed, %epoch, %start, rows = 569 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<64xi64>
+  return
+}
+
+// CHECK-LABEL: func @read_rows(
+// CHECK: sojourn.read_rows{{[ "]}}
+func.func @read_rows(%table: !sojourn.table<569, "age" : f64, "y" : i64>, %i: tensor<64xi64>) {
+  %x = sojourn.read_rows %table, %i, columns = ["age"]
+    : !sojourn.table<569, "age" : f64, "y" : i64>, tensor<64xi64> -> tensor<64x1xf32>
+  return
+}
+
+// CHECK-LABEL: func @convert(
+// CHECK: sojourn.convert{{[ "]}}
+func.func @convert(%x: tensor<2x3xf32>) {
+  %y = sojourn.convert %x : tensor<2x3xf32> -> tensor<2x3xi32>
+  return
+}
+
+// CHECK-LABEL: func @bitcast(
+// CHECK: sojourn.bitcast{{[ "]}}
+func.func @bitcast(%x: tensor<2x3xf32>) {
+  %y = sojourn.bitcast %x : tensor<2x3xf32> -> tensor<2x3xi32>
+  return
+}
+
+// CHECK-LABEL: func @neg(
+// CHECK: sojourn.neg{{[ "]}}
+func.func @neg(%x: tensor<2x3xf32>) {
+  %y = sojourn.neg %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @abs(
+// CHECK: sojourn.abs{{[ "]}}
+func.func @abs(%x: tensor<2x3xf32>) {
+  %y = sojourn.abs %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @sign(
+// CHECK: sojourn.sign{{[ "]}}
+func.func @sign(%x: tensor<2x3xf32>) {
+  %y = sojourn.sign %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @floor(
+// CHECK: sojourn.floor{{[ "]}}
+func.func @floor(%x: tensor<2x3xf32>) {
+  %y = sojourn.floor %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @ceil(
+// CHECK: sojourn.ceil{{[ "]}}
+func.func @ceil(%x: tensor<2x3xf32>) {
+  %y = sojourn.ceil %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @round(
+// CHECK: sojourn.round{{[ "]}}
+func.func @round(%x: tensor<2x3xf32>) {
+  %y = sojourn.round %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @not(
+// CHECK: sojourn.not{{[ "]}}
+func.func @not(%x: tensor<2x3xi1>) {
+  %y = sojourn.not %x : tensor<2x3xi1>
+  return
+}
+
+// CHECK-LABEL: func @exp(
+// CHECK: sojourn.exp{{[ "]}}
+func.func @exp(%x: tensor<2x3xf32>) {
+  %y = sojourn.exp %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @expm1(
+// CHECK: sojourn.expm1{{[ "]}}
+func.func @expm1(%x: tensor<2x3xf32>) {
+  %y = sojourn.expm1 %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @log(
+// CHECK: sojourn.log{{[ "]}}
+func.func @log(%x: tensor<2x3xf32>) {
+  %y = sojourn.log %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @log1p(
+// CHECK: sojourn.log1p{{[ "]}}
+func.func @log1p(%x: tensor<2x3xf32>) {
+  %y = sojourn.log1p %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @sqrt(
+// CHECK: sojourn.sqrt{{[ "]}}
+func.func @sqrt(%x: tensor<2x3xf32>) {
+  %y = sojourn.sqrt %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @sin(
+// CHECK: sojourn.sin{{[ "]}}
+func.func @sin(%x: tensor<2x3xf32>) {
+  %y = sojourn.sin %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @cos(
+// CHECK: sojourn.cos{{[ "]}}
+func.func @cos(%x: tensor<2x3xf32>) {
+  %y = sojourn.cos %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @tanh(
+// CHECK: sojourn.tanh{{[ "]}}
+func.func @tanh(%x: tensor<2x3xf32>) {
+  %y = sojourn.tanh %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @logistic(
+// CHECK: sojourn.logistic{{[ "]}}
+func.func @logistic(%x: tensor<2x3xf32>) {
+  %y = sojourn.logistic %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @erf(
+// CHECK: sojourn.erf{{[ "]}}
+func.func @erf(%x: tensor<2x3xf32>) {
+  %y = sojourn.erf %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @erfc(
+// CHECK: sojourn.erfc{{[ "]}}
+func.func @erfc(%x: tensor<2x3xf32>) {
+  %y = sojourn.erfc %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @erfinv(
+// CHECK: sojourn.erfinv{{[ "]}}
+func.func @erfinv(%x: tensor<2x3xf32>) {
+  %y = sojourn.erfinv %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @lgamma(
+// CHECK: sojourn.lgamma{{[ "]}}
+func.func @lgamma(%x: tensor<2x3xf32>) {
+  %y = sojourn.lgamma %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @digamma(
+// CHECK: sojourn.digamma{{[ "]}}
+func.func @digamma(%x: tensor<2x3xf32>) {
+  %y = sojourn.digamma %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @add(
+// CHECK: sojourn.add{{[ "]}}
+func.func @add(%a: tensor<2x3xf32>, %b: tensor<f32>) {
+  %y = sojourn.add %a, %b : tensor<2x3xf32>, tensor<f32>
+  return
+}
+
+// CHECK-LABEL: func @sub(
+// CHECK: sojourn.sub{{[ "]}}
+func.func @sub(%a: tensor<2x3xf32>, %b: tensor<f32>) {
+  %y = sojourn.sub %a, %b : tensor<2x3xf32>, tensor<f32>
+  return
+}
+
+// CHECK-LABEL: func @mul(
+// CHECK: sojourn.mul{{[ "]}}
+func.func @mul(%a: tensor<2x3xf32>, %b: tensor<f32>) {
+  %y = sojourn.mul %a, %b : tensor<2x3xf32>, tensor<f32>
+  return
+}
+
+// CHECK-LABEL: func @div(
+// CHECK: sojourn.div{{[ "]}}
+func.func @div(%a: tensor<2x3xf32>, %b: tensor<f32>) {
+  %y = sojourn.div %a, %b : tensor<2x3xf32>, tensor<f32>
+  return
+}
+
+// CHECK-LABEL: func @rem(
+// CHECK: sojourn.rem{{[ "]}}
+func.func @rem(%a: tensor<2x3xf32>, %b: tensor<f32>) {
+  %y = sojourn.rem %a, %b : tensor<2x3xf32>, tensor<f32>
+  return
+}
+
+// CHECK-LABEL: func @pow(
+// CHECK: sojourn.pow{{[ "]}}
+func.func @pow(%a: tensor<2x3xf32>, %b: tensor<f32>) {
+  %y = sojourn.pow %a, %b : tensor<2x3xf32>, tensor<f32>
+  return
+}
+
+// CHECK-LABEL: func @atan2(
+// CHECK: sojourn.atan2{{[ "]}}
+func.func @atan2(%a: tensor<2x3xf32>, %b: tensor<f32>) {
+  %y = sojourn.atan2 %a, %b : tensor<2x3xf32>, tensor<f32>
+  return
+}
+
+// CHECK-LABEL: func @max(
+// CHECK: sojourn.max{{[ "]}}
+func.func @max(%a: tensor<2x3xf32>, %b: tensor<f32>) {
+  %y = sojourn.max %a, %b : tensor<2x3xf32>, tensor<f32>
+  return
+}
+
+// CHECK-LABEL: func @min(
+// CHECK: sojourn.min{{[ "]}}
+func.func @min(%a: tensor<2x3xf32>, %b: tensor<f32>) {
+  %y = sojourn.min %a, %b : tensor<2x3xf32>, tensor<f32>
+  return
+}
+
+// CHECK-LABEL: func @and(
+// CHECK: sojourn.and{{[ "]}}
+func.func @and(%a: tensor<2x3xi1>, %b: tensor<i1>) {
+  %y = sojourn.and %a, %b : tensor<2x3xi1>, tensor<i1>
+  return
+}
+
+// CHECK-LABEL: func @or(
+// CHECK: sojourn.or{{[ "]}}
+func.func @or(%a: tensor<2x3xi1>, %b: tensor<i1>) {
+  %y = sojourn.or %a, %b : tensor<2x3xi1>, tensor<i1>
+  return
+}
+
+// CHECK-LABEL: func @xor(
+// CHECK: sojourn.xor{{[ "]}}
+func.func @xor(%a: tensor<2x3xi1>, %b: tensor<i1>) {
+  %y = sojourn.xor %a, %b : tensor<2x3xi1>, tensor<i1>
+  return
+}
+
+// CHECK-LABEL: func @shl(
+// CHECK: sojourn.shl{{[ "]}}
+func.func @shl(%a: tensor<2x3xi32>, %b: tensor<i32>) {
+  %y = sojourn.shl %a, %b : tensor<2x3xi32>, tensor<i32>
+  return
+}
+
+// CHECK-LABEL: func @shr(
+// CHECK: sojourn.shr{{[ "]}}
+func.func @shr(%a: tensor<2x3xi32>, %b: tensor<i32>) {
+  %y = sojourn.shr %a, %b : tensor<2x3xi32>, tensor<i32>
+  return
+}
+
+// CHECK-LABEL: func @compare(
+// CHECK: sojourn.compare{{[ "]}}
+func.func @compare(%a: tensor<2x3xf32>, %b: tensor<f32>) {
+  %p = sojourn.compare "lt" %a, %b : tensor<2x3xf32>, tensor<f32>
+  return
+}
+
+// CHECK-LABEL: func @select(
+// CHECK: sojourn.select{{[ "]}}
+func.func @select(%pred: tensor<2x3xi1>, %a: tensor<2x3xf32>, %b: tensor<f32>) {
+  %y = sojourn.select %pred, %a, %b : tensor<2x3xi1>, tensor<2x3xf32>, tensor<f32>
+  return
+}
+
+// CHECK-LABEL: func @broadcast(
+// CHECK: sojourn.broadcast{{[ "]}}
+func.func @broadcast(%x: tensor<3xf32>) {
+  %y = sojourn.broadcast %x, dims = [1] : tensor<3xf32> -> tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @reshape(
+// CHECK: sojourn.reshape{{[ "]}}
+func.func @reshape(%x: tensor<2x3xf32>) {
+  %y = sojourn.reshape %x : tensor<2x3xf32> -> tensor<6xf32>
+  return
+}
+
+// CHECK-LABEL: func @transpose(
+// CHECK: sojourn.transpose{{[ "]}}
+func.func @transpose(%x: tensor<2x3xf32>) {
+  %y = sojourn.transpose %x, perm = [1, 0] : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @slice(
+// CHECK: sojourn.slice{{[ "]}}
+func.func @slice(%x: tensor<2x3xf32>) {
+  %y = sojourn.slice %x, start = [0, 1], limit = [2, 3], stride = [1, 2] : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @reverse(
+// CHECK: sojourn.reverse{{[ "]}}
+func.func @reverse(%x: tensor<2x3xf32>) {
+  %y = sojourn.reverse %x, dims = [1] : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @update_slice(
+// CHECK: sojourn.update_slice{{[ "]}}
+func.func @update_slice(%x: tensor<2x3xf32>, %u: tensor<2x2xf32>) {
+  %y = sojourn.update_slice %x, %u, start = [0, 1], stride = [1, 1] : tensor<2x3xf32>, tensor<2x2xf32>
+  return
+}
+
+// CHECK-LABEL: func @concat(
+// CHECK: sojourn.concat{{[ "]}}
+func.func @concat(%a: tensor<2x3xf32>, %b: tensor<2x1xf32>) {
+  %y = sojourn.concat %a, %b dim = 1 : tensor<2x3xf32>, tensor<2x1xf32>
+  return
+}
+
+// CHECK-LABEL: func @pad(
+// CHECK: sojourn.pad{{[ "]}}
+func.func @pad(%x: tensor<2x3xf32>, %value: tensor<f32>) {
+  %y = sojourn.pad %x, %value, low = [0, 1], high = [0, 1], interior = [1, 0] : tensor<2x3xf32>, tensor<f32>
+  return
+}
+
+// CHECK-LABEL: func @dot(
+// CHECK: sojourn.dot{{[ "]}}
+func.func @dot(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>) {
+  %y = sojourn.dot %a, %b, lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0]
+    : tensor<2x3xf32>, tensor<3x4xf32> -> tensor<2x4xf32>
+  return
+}
+
+// CHECK-LABEL: func @conv(
+// CHECK: sojourn.conv{{[ "]}}
+func.func @conv(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>) {
+  %y = sojourn.conv %x, %w, stride = [1, 1], padding = [1, 1], dilation = [1, 1], groups = 1
+    : tensor<2x3x8x8xf32>, tensor<4x3x3x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @conv_grad_input(
+// CHECK: sojourn.conv_grad_input{{[ "]}}
+func.func @conv_grad_input(%g: tensor<2x4x4x4xf32>, %w: tensor<4x3x3x3xf32>) {
+  %dx = sojourn.conv_grad_input %g, %w, stride = [2, 2], padding = [1, 1], dilation = [1, 1], groups = 1
+    : tensor<2x4x4x4xf32>, tensor<4x3x3x3xf32> -> tensor<2x3x8x8xf32>
+  return
+}
+
+// CHECK-LABEL: func @conv_grad_weight(
+// CHECK: sojourn.conv_grad_weight{{[ "]}}
+func.func @conv_grad_weight(%g: tensor<2x4x4x4xf32>, %x: tensor<2x3x8x8xf32>) {
+  %dw = sojourn.conv_grad_weight %g, %x, stride = [2, 2], padding = [1, 1], dilation = [1, 1], groups = 1
+    : tensor<2x4x4x4xf32>, tensor<2x3x8x8xf32> -> tensor<4x3x3x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @reduce_sum(
+// CHECK: sojourn.reduce_sum{{[ "]}}
+func.func @reduce_sum(%x: tensor<2x3xf32>) {
+  %y = sojourn.reduce_sum %x, dims = [1] : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @reduce_prod(
+// CHECK: sojourn.reduce_prod{{[ "]}}
+func.func @reduce_prod(%x: tensor<2x3xf32>) {
+  %y = sojourn.reduce_prod %x, dims = [1] : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @reduce_max(
+// CHECK: sojourn.reduce_max{{[ "]}}
+func.func @reduce_max(%x: tensor<2x3xf32>) {
+  %y = sojourn.reduce_max %x, dims = [1] : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @reduce_min(
+// CHECK: sojourn.reduce_min{{[ "]}}
+func.func @reduce_min(%x: tensor<2x3xf32>) {
+  %y = sojourn.reduce_min %x, dims = [1] : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @argmax(
+// CHECK: sojourn.argmax{{[ "]}}
+func.func @argmax(%x: tensor<2x3xf32>) {
+  %y = sojourn.argmax %x, dim = 1 : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @argmin(
+// CHECK: sojourn.argmin{{[ "]}}
+func.func @argmin(%x: tensor<2x3xf32>) {
+  %y = sojourn.argmin %x, dim = 1 : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @cumsum(
+// CHECK: sojourn.cumsum{{[ "]}}
+func.func @cumsum(%x: tensor<2x3xf32>) {
+  %y = sojourn.cumsum %x, dim = 1 : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @cumprod(
+// CHECK: sojourn.cumprod{{[ "]}}
+func.func @cumprod(%x: tensor<2x3xf32>) {
+  %y = sojourn.cumprod %x, dim = 1 : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @cummax(
+// CHECK: sojourn.cummax{{[ "]}}
+func.func @cummax(%x: tensor<2x3xf32>) {
+  %y = sojourn.cummax %x, dim = 1 : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @cummin(
+// CHECK: sojourn.cummin{{[ "]}}
+func.func @cummin(%x: tensor<2x3xf32>) {
+  %y = sojourn.cummin %x, dim = 1 : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @cumlogsumexp(
+// CHECK: sojourn.cumlogsumexp{{[ "]}}
+func.func @cumlogsumexp(%x: tensor<2x3xf32>) {
+  %y = sojourn.cumlogsumexp %x, dim = 1 : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @sort(
+// CHECK: sojourn.sort{{[ "]}}
+func.func @sort(%x: tensor<2x3xf32>) {
+  %values, %indices = sojourn.sort %x, dim = 1, descending = false : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @topk(
+// CHECK: sojourn.topk{{[ "]}}
+func.func @topk(%x: tensor<2x3xf32>) {
+  %values, %indices = sojourn.topk %x, dim = 1, k = 2, largest = true : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @take(
+// CHECK: sojourn.take{{[ "]}}
+func.func @take(%x: tensor<5x3xf32>, %i: tensor<2x2xi64>) {
+  %y = sojourn.take %x, %i, dim = 0 : tensor<5x3xf32>, tensor<2x2xi64>
+  return
+}
+
+// CHECK-LABEL: func @take_along(
+// CHECK: sojourn.take_along{{[ "]}}
+func.func @take_along(%x: tensor<5x3xf32>, %i: tensor<5x1xi64>) {
+  %y = sojourn.take_along %x, %i, dim = 1 : tensor<5x3xf32>, tensor<5x1xi64>
+  return
+}
+
+// CHECK-LABEL: func @put(
+// CHECK: sojourn.put{{[ "]}}
+func.func @put(%x: tensor<5x3xf32>, %i: tensor<2xi64>, %u: tensor<2x3xf32>) {
+  %y = sojourn.put "add" %x, %i, %u, dim = 0 : tensor<5x3xf32>, tensor<2xi64>, tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @put_along(
+// CHECK: sojourn.put_along{{[ "]}}
+func.func @put_along(%x: tensor<5x3xf32>, %i: tensor<5x1xi64>, %u: tensor<5x1xf32>) {
+  %y = sojourn.put_along "set" %x, %i, %u, dim = 1 : tensor<5x3xf32>, tensor<5x1xi64>, tensor<5x1xf32>
+  return
+}
+
+// CHECK-LABEL: func @pool_sum(
+// CHECK: sojourn.pool_sum{{[ "]}}
+func.func @pool_sum(%x: tensor<2x3x8x8xf32>) {
+  %y = sojourn.pool_sum %x, window = [2, 2], stride = [2, 2], padding = [0, 0], dilation = [1, 1]
+    : tensor<2x3x8x8xf32>
+  return
+}
+
+// CHECK-LABEL: func @pool_max(
+// CHECK: sojourn.pool_max{{[ "]}}
+func.func @pool_max(%x: tensor<2x3x8x8xf32>) {
+  %values, %indices = sojourn.pool_max %x, window = [2, 2], stride = [2, 2], padding = [0, 0], dilation = [1, 1]
+    : tensor<2x3x8x8xf32>
+  return
+}
