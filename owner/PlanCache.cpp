@@ -33,8 +33,8 @@ llvm::Error checkArgument(size_t index, const ArgSpec &spec, Plan &plan) {
   case ArgKind::upload: ++plan.uploads; break;
   case ArgKind::slot:
     ++plan.slots;
-    if (spec.type.rank() || (element != Element::f64 && element != Element::i64)) {
-      return wrong("slot", "tensor<f64> or tensor<i64>");
+    if (spec.type.rank() || (element != Element::f64 && element != Element::i64 && element != Element::i1)) {
+      return wrong("slot", "tensor<f64>, tensor<i64> or tensor<i1>");
     }
     break;
   case ArgKind::seed:

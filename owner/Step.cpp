@@ -210,6 +210,11 @@ llvm::Error Step::bindUpload(size_t index, size_t position) {
 }
 
 llvm::Error Step::bindWord(size_t index, uint64_t bits) {
+  if (plan->executable->args()[index].type.element == Element::i1 && bits > 1) {
+    return requestError(wire::ErrorCode_Malformed,
+                        "argument " + Twine(index) + " is a boolean slot, its bits are " +
+                            Twine(bits) + ", expected 0 or 1");
+  }
   auto buffer = runtime::BufferPool::global().allocate(sizeof(bits));
   std::memcpy(buffer->data(), &bits, sizeof(bits));
   bindings[index].tensor = HostTensor{plan->executable->args()[index].type, std::move(buffer)};

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import limits
-from .errors import DATASET, LIMIT, REFUSED, need
+from .errors import DATASET, LIMIT, REFUSED, OwnerError, need
 from .ops_elementwise import convert
 from .types import DTYPES, ELEMENT_OF, F64, NAMES, TableType
 
@@ -124,6 +124,15 @@ def _read_file(name: str, source) -> dict[str, np.ndarray]:
     need(suffix in (".npz", ".csv", ".parquet"), f"dataset '{name}': cannot read '{path}', expected .npz, .csv or "
          ".parquet", DATASET)  # fmt: skip
     need(os.path.isfile(path), f"dataset '{name}': there is no file '{path}'", DATASET)
+    try:
+        return _read_columns(name, path, suffix)
+    except OwnerError:
+        raise
+    except Exception as error:  # each format has errors of its own
+        raise OwnerError(DATASET, f"dataset '{name}': cannot read '{path}': {error}") from error
+
+
+def _read_columns(name: str, path: str, suffix: str) -> dict[str, np.ndarray]:
     if suffix == ".npz":
         with np.load(path, allow_pickle=False) as file:
             return {key: file[key] for key in file.files}

@@ -29,35 +29,40 @@ def _iota(op):
     return np.broadcast_to(ramp.reshape([-1 if d == dim else 1 for d in range(result.rank)]), result.shape).copy()
 
 
+def _drawn(op, seed, words: int, make) -> np.ndarray:
+    """`make` of the words of each element (one array per word), chunk by chunk."""
+    result = op.result_types[0]
+    flat = np.empty(result.numel, result.dtype)
+    for begin in range(0, flat.size, philox.CHUNK):
+        part = flat[begin : begin + philox.CHUNK]
+        drawn = philox.words(int(seed), op.attr("stream"), begin * words, part.size * words)
+        part[:] = make(*(drawn[k::words] for k in range(words)))
+    return flat.reshape(result.shape)
+
+
 @kernel("rng_bits")
 def _rng_bits(op, seed):
-    result = op.result_types[0]
-    return philox.words(int(seed), op.attr("stream"), result.numel).astype(np.int64).reshape(result.shape)
+    return _drawn(op, seed, 1, lambda w: w)
 
 
 @kernel("rng_uniform")
 def _rng_uniform(op, seed):
-    result = op.result_types[0]
-    if result.dtype == np.float32:
-        drawn = philox.uniform24(philox.words(int(seed), op.attr("stream"), result.numel))
-    else:
-        w = philox.words(int(seed), op.attr("stream"), 2 * result.numel)
-        drawn = philox.uniform53(w[0::2], w[1::2])
-    return drawn.astype(result.dtype).reshape(result.shape)
+    if op.result_types[0].dtype == np.float32:
+        return _drawn(op, seed, 1, philox.uniform24)
+    return _drawn(op, seed, 2, philox.uniform53)
+
+
+def _box_muller(u1, u2):
+    # 1 - u1 is in (0, 1], so that the logarithm is finite.
+    return np.sqrt(-2.0 * np.log(1.0 - u1)) * np.cos(2.0 * np.pi * u2)
 
 
 @kernel("rng_normal")
 def _rng_normal(op, seed):
-    result = op.result_types[0]
-    if result.dtype == np.float32:
-        w = philox.words(int(seed), op.attr("stream"), 2 * result.numel)
-        u1, u2 = philox.uniform24(w[0::2]), philox.uniform24(w[1::2])
-    else:
-        w = philox.words(int(seed), op.attr("stream"), 4 * result.numel)
-        u1, u2 = philox.uniform53(w[0::4], w[1::4]), philox.uniform53(w[2::4], w[3::4])
-    # 1 - u1 is in (0, 1], so that the logarithm is finite.
-    z = np.sqrt(-2.0 * np.log(1.0 - u1)) * np.cos(2.0 * np.pi * u2)
-    return z.astype(result.dtype).reshape(result.shape)
+    u24, u53 = philox.uniform24, philox.uniform53
+    if op.result_types[0].dtype == np.float32:
+        return _drawn(op, seed, 2, lambda a, b: _box_muller(u24(a), u24(b)))
+    return _drawn(op, seed, 4, lambda a, b, c, d: _box_muller(u53(a, b), u53(c, d)))
 
 
 @functools.lru_cache(maxsize=2)

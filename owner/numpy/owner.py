@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -129,11 +129,12 @@ class NumpyOwner:
         return replies.done([])
 
     def _list_programs(self, message: wire.Record) -> bytes:
-        return replies.programs([
-            (plan.program.hash, plan.runs, len(plan.program.ops), describe(plan.program) if message.with_text else "",
-             plan.client)
-            for plan in self._plans.values()
-        ])  # fmt: skip
+        listed, left = [], limits.REPLY_TEXT_MAX
+        for plan in reversed(self._plans.values()):
+            text = describe(plan.program) if message.with_text and left > 0 else ""
+            left -= len(text)
+            listed.append((plan.program.hash, plan.runs, len(plan.program.ops), text, plan.client))
+        return replies.programs(listed[::-1])
 
     def _step(self, step: wire.Record) -> bytes:
         session = self._session(step.session)
@@ -217,9 +218,10 @@ class NumpyOwner:
         used = [handle for handle in fresh if handle in session.handles]
         need(not used, f"handle {used[0] if used else 0} is in use", HANDLE)
         need(len(session.handles) + len(fresh) <= limits.HANDLES_MAX, "session holds too many handles", LIMIT)
+        uses = Counter(states)
         for result in program.results:
             if result.kind == "commit":
-                need(states.count(states[result.target]) == 1, "a handle is bound twice and written", HANDLE)
+                need(uses[states[result.target]] == 1, "a handle is bound twice and written", HANDLE)
         self._check_releases(session, step.releases.tolist())
         kept = sum(program.types[program.results[index].value].nbytes for index in keeps)
         need(session.bytes + kept <= limits.HANDLE_BYTES_MAX, "session holds too many bytes", LIMIT)

@@ -8,6 +8,7 @@ import numpy as np
 _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
 _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+CHUNK = 1 << 18  # drawn at once: a block costs many times the memory of its words
 _W0, _W1 = 0x9E3779B9, 0xBB67AE85
 
 
@@ -30,9 +31,9 @@ def split(number: int) -> tuple[int, int]:
     return number & 0xFFFFFFFF, number >> 32
 
 
-def words(seed: int, stream: int, count: int) -> np.ndarray:
-    """The first `count` words of a stream, as uint64 below 2^32."""
-    blocks = np.arange(-(-count // 4), dtype=np.uint64)
+def words(seed: int, stream: int, first: int, count: int) -> np.ndarray:
+    """Words `first`, a multiple of 4, to `first + count` of a stream, as uint64 below 2^32."""
+    blocks = np.arange(first // 4, first // 4 + -(-count // 4), dtype=np.uint64)
     drawn = philox(blocks & _LOW, blocks >> _SHIFT, stream, 0, split(seed))
     return np.stack(np.broadcast_arrays(*drawn), axis=1).reshape(-1)[:count]
 
@@ -47,7 +48,9 @@ def uniform24(bits: np.ndarray) -> np.ndarray:
 
 def epoch_order(seed: int, epoch: int, rows: int) -> np.ndarray:
     """The epoch's order of all rows: rows sorted by their own random 64-bit key, ties by number."""
-    index = np.arange(rows, dtype=np.uint64)
-    low, high = split(epoch)
-    w0, w1, _, _ = philox(index & _LOW, index >> _SHIFT, low, high ^ 0x534A524F, split(seed))
-    return np.argsort(w1 << _SHIFT | w0, kind="stable").astype(np.int64)
+    keys, (low, high) = np.empty(rows, np.uint64), split(epoch)
+    for begin in range(0, rows, CHUNK):
+        index = np.arange(begin, min(begin + CHUNK, rows), dtype=np.uint64)
+        w0, w1, _, _ = philox(index & _LOW, index >> _SHIFT, low, high ^ 0x534A524F, split(seed))
+        keys[begin : begin + CHUNK] = w1 << _SHIFT | w0
+    return np.argsort(keys, kind="stable").astype(np.int64, copy=False)

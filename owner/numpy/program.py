@@ -123,6 +123,7 @@ def _read_types(raw: wire.Record) -> list[TensorType]:
         need(all(d >= 0 for d in shape), f"negative size in shape {shape}")
         need(all(d <= limits.DIM_MAX for d in shape), f"shape {shape} is too large", LIMIT)
         tensor = TensorType(element, shape)
+        need(tensor.span <= limits.SPAN_MAX, f"{tensor} is too large", LIMIT)
         need(tensor.nbytes <= limits.VALUE_BYTES_MAX, f"{tensor} is larger than {limits.VALUE_BYTES_MAX} bytes", LIMIT)
         read.append(tensor)
     return read
@@ -168,16 +169,20 @@ def _read_ops(raw: wire.Record, values: list, locations: _Locations) -> list[Op]
     attr_records, ints = raw.attrs.tolist(), raw.ints.tolist()
     need(all(i < len(raw.tensor_types) for i in result_ids), "a result type lies outside the vector of types")
     ops, taken, work = [], 0, 0
+    budget = _Budget()  # ranges may overlap, so that short vectors could describe endless lists
     for index, (name_id, o_begin, o_count, r_count, a_begin, a_count) in enumerate(raw.ops.tolist()):
         name = ""
         try:
             need(name_id < len(strings), "the op's name lies outside the string table")
             name = strings[name_id]
             need(o_count <= limits.OPERANDS_PER_OP_MAX and a_count <= 64, "too many operands or attributes", LIMIT)
+            budget.spend(o_count + a_count)
             ids = tuple(operands[_inside(o_begin, o_count, len(operands), "operands")])
             need(all(i < len(values) for i in ids), "an operand is not defined before its use")
             result_slice = _inside(taken, r_count, len(result_ids), "result types")
-            attrs = _read_attrs(attr_records[_inside(a_begin, a_count, len(attr_records), "attrs")], ints, strings)
+            attrs = _read_attrs(
+                attr_records[_inside(a_begin, a_count, len(attr_records), "attrs")], ints, strings, budget
+            )
             op = Op(
                 name, ids, tuple(values[i] for i in ids),
                 tuple(raw.tensor_types[i] for i in result_ids[result_slice]), attrs, len(values),
@@ -195,7 +200,18 @@ def _read_ops(raw: wire.Record, values: list, locations: _Locations) -> list[Op]
     return ops
 
 
-def _read_attrs(records: list[tuple], ints: list[int], strings: list[str]) -> dict[str, Attr]:
+class _Budget:
+    """Operands, attributes and attribute values of all ops together."""
+
+    def __init__(self):
+        self.left = limits.OPERANDS_MAX
+
+    def spend(self, count: int) -> None:
+        self.left -= count
+        need(self.left >= 0, f"ops use more than {limits.OPERANDS_MAX} operands and attribute values", LIMIT)
+
+
+def _read_attrs(records: list[tuple], ints: list[int], strings: list[str], budget: _Budget) -> dict[str, Attr]:
     attrs: dict[str, Attr] = {}
     for name_id, begin, count, kind_id, element, _ in records:
         need(name_id < len(strings), "an attribute's name lies outside the string table")
@@ -203,6 +219,7 @@ def _read_attrs(records: list[tuple], ints: list[int], strings: list[str]) -> di
         need(element < len(types.NAMES), f"attribute has the unknown element type {element}")
         name, kind = strings[name_id], ATTR_KINDS[kind_id]
         need(name not in attrs, f"attribute '{name}' is given twice")
+        budget.spend(count)
         payload = ints[_inside(begin, count, len(ints), "ints")]
         if kind not in ("integers", "strings"):
             need(count == 1, f"attribute '{name}' has {count} values instead of one")
@@ -284,7 +301,7 @@ class _Locations:
             return ""
         parts, place = [], int(self.table.op_locations[op])
         while place and len(parts) < limits.LOCATION_DEPTH_MAX:
-            file, line, _, parent = self.table.locations[place - 1].tolist()
-            parts.append(f"{self.table.files[file]}:{line}")
+            file, line, column, parent = self.table.locations[place - 1].tolist()
+            parts.append(f"{self.table.files[file]}:{line}" + (f":{column}" if column else ""))
             place = parent
-        return ", from ".join(parts)
+        return " (called from ".join(parts) + ")" * (len(parts) - 1)

@@ -51,6 +51,11 @@ class TensorType(NamedTuple):
     def nbytes(self) -> int:
         return self.numel * self.dtype.itemsize
 
+    @property
+    def span(self) -> int:
+        """Elements if no dimension were empty: NumPy's stride arithmetic needs even these to be few."""
+        return math.prod(size or 1 for size in self.shape)
+
     def __str__(self) -> str:
         return "tensor<" + "".join(f"{d}x" for d in self.shape) + NAMES[self.element] + ">"
 

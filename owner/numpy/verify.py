@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a core op may look like: operands, attributes, result types. Nothing else is ever run.
 
-Each rule raises OwnerError for what does not fit and returns its work in scalar operations
-(None: as many as its elements). The rules themselves stand in verify_*.py, by family.
+Each rule raises OwnerError for what does not fit and returns its work in scalar operations beyond
+the elements it moves (None: nothing). The rules themselves stand in verify_*.py, by family.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def check(op) -> int:
         need(isinstance(operand, expected), f"operand {index} is {operand}")
     work = known.check(op)
     moved = sum(t.numel for t in op.operand_types if isinstance(t, TensorType)) + sum(t.numel for t in op.result_types)
-    return moved + (work or 0)
+    return moved + (work or 0) + limits.CALL_WORK
 
 
 def _count(least: int, most: int) -> str:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from . import types
+from . import limits, types
 from .errors import need
 from .types import DTYPES, TensorType
 from .verify import classes, dim_of, result_is, rule, same_element, splat_shape
@@ -55,6 +55,7 @@ def _read_rows(op):
     need(indices.element == types.I64 and indices.rank == 1, f"indices are {indices}, expected i64 of rank 1")
     classes("result", op.result_types[0], "BZF")
     result_is(op, op.result_types[0].element, (indices.shape[0], len(columns)))
+    return limits.CALL_WORK * len(columns)
 
 
 @rule("convert", 1)

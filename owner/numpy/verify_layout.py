@@ -47,7 +47,8 @@ def _slice(op):
 @rule("reverse", 1, dims="integers")
 def _reverse(op):
     x = op.operand_types[0]
-    dims_of(op, x.rank)
+    dims = dims_of(op, x.rank)
+    need(list(dims) == sorted(dims), f"dims = {dims} is not increasing")
     result_is(op, x.element, x.shape)
 
 

@@ -27,7 +27,7 @@ def _windows(op, sizes, window):
 
 def _padded(op, x) -> None:
     sizes = (n + 2 * p for n, p in zip(x.shape[2:], op.attr("padding")))
-    volume = x.shape[0] * x.shape[1] * product(sizes)
+    volume = product(n or 1 for n in (*x.shape[:2], *sizes))
     need(volume * 8 <= 2 * limits.VALUE_BYTES_MAX, f"{x} padded by {op.attr('padding')} is too large", LIMIT)
 
 
@@ -42,7 +42,7 @@ def _convolution(op, x, w, g) -> int:
     _padded(op, x)
     expected = (x.shape[0], w.shape[0], *out)
     need(g.shape == expected, f"output is {g}, expected shape {expected}")
-    return product(expected) * product(w.shape[1:])
+    return product(expected) * product(w.shape[1:]) + 4 * limits.CALL_WORK * product(w.shape[2:])
 
 
 @rule("conv", 2, **_CONV)
@@ -78,7 +78,7 @@ def _pooling(op) -> tuple:
     _padded(op, x)
     shape = (*x.shape[:2], *out)
     result_is(op, x.element, shape)
-    return shape, 8 * product(shape) * product(window)
+    return shape, (8 * product(shape) + 8 * limits.CALL_WORK) * product(window)
 
 
 @rule("pool_sum", 1, **_POOL)
@@ -89,7 +89,10 @@ def _pool_sum(op):
 @rule("pool_max", 1, results=2, **_POOL)
 def _pool_max(op):
     shape, work = _pooling(op)
-    for pad, taps, spread in zip(op.attr("padding"), op.attr("window"), op.attr("dilation")):
-        need(pad <= spread * (taps - 1), "a window may lie wholly in the padding")
+    x = op.operand_types[0]
+    for size, pad, taps, spread in zip(x.shape[2:], op.attr("padding"), op.attr("window"), op.attr("dilation")):
+        # With these two every window touches an element, so that the largest one exists.
+        need(2 * pad <= spread * (taps - 1) + 1, f"padding {op.attr('padding')} exceeds half of the window")
+        need(pad == 0 or size >= spread, f"dilation {op.attr('dilation')} exceeds the size of {x}")
     result_is(op, types.I64, shape, 1)
     return work

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Archives as numpy.savez writes them, built here byte by byte.
+#include "owner/Npz.h"
+#include "test/owner/Support.h"
+
+#include <zlib.h>
+
+namespace sojourn::owner::test {
+
+namespace {
+
+template <class T> void put(std::string &out, T value) {
+  out.append(reinterpret_cast<const char *>(&value), sizeof(value));
+}
+
+std::string npy(const std::string &descr, const std::string &shape, const std::string &data) {
+  std::string header =
+      "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }";
+  header.resize((header.size() + 11 + 63) / 64 * 64 - 11, ' ');
+  header += '\n';
+  std::string out("\x93NUMPY\x01\x00", 8);
+  put(out, static_cast<uint16_t>(header.size()));
+  return out + header + data;
+}
+
+std::string deflated(const std::string &data) {
+  std::string out(compressBound(data.size()), '\0');
+  z_stream stream{};
+  deflateInit2(&stream, 6, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
+  stream.next_in = reinterpret_cast<Bytef *>(const_cast<char *>(data.data()));
+  stream.avail_in = static_cast<uInt>(data.size());
+  stream.next_out = reinterpret_cast<Bytef *>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+std::string zip(const std::vector<std::pair<std::string, std::string>> &members, bool pack) {
+  std::string out, directory;
+  for (const auto &[name, data] : members) {
+    std::string stored = pack ? deflated(data) : data;
+    auto method = static_cast<uint16_t>(pack ? 8 : 0);
+    auto offset = static_cast<uint32_t>(out.size());
+    auto sizes = [&](std::string &to) {
+      put(to, method);
+      to.append(8, '\0'); // time, date, checksum
+      put(to, static_cast<uint32_t>(stored.size()));
+      put(to, static_cast<uint32_t>(data.size()));
+      put(to, static_cast<uint16_t>(name.size()));
+    };
+    out += std::string("PK\x03\x04\x14\0\0\0", 8);
+    sizes(out);
+    put(out, uint16_t(0));
+    out += name + stored;
+    directory += std::string("PK\x01\x02\x14\0\x14\0\0\0", 10);
+    sizes(directory);
+    directory.append(12, '\0');
+    put(directory, offset);
+    directory += name;
+  }
+  auto at = static_cast<uint32_t>(out.size()), size = static_cast<uint32_t>(directory.size());
+  auto count = static_cast<uint16_t>(members.size());
+  out += directory + std::string("PK\x05\x06\0\0\0\0", 8);
+  put(out, count);
+  put(out, count);
+  put(out, size);
+  put(out, at);
+  put(out, uint16_t(0));
+  return out;
+}
+
+} // namespace
+
+TEST(Npz, StoredAndDeflatedArrays) {
+  TemporaryFolder folder;
+  std::vector<std::pair<std::string, std::string>> members = {
+      {"x.npy", npy("<f8", "(3,)", bytes<double>({1.5, -2, 3}))},
+      {"n.npy", npy("<u2", "(3,)", bytes<uint16_t>({1, 2, 65535}))},
+      {"b.npy", npy("|b1", "(3,)", std::string("\1\0\1", 3))}};
+  for (bool pack : {false, true}) {
+    auto read = readNpz(folder.write("a.npz", zip(members, pack)));
+    ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
+    ASSERT_EQ(read->arrays.size(), 3u);
+    EXPECT_EQ(read->arrays[0].name, "x");
+    EXPECT_EQ(static_cast<const double *>(read->arrays[0].data)[1], -2);
+    EXPECT_EQ(read->arrays[1].element, runtime::Element::i32);
+    EXPECT_EQ(static_cast<const int32_t *>(read->arrays[1].data)[2], 65535);
+    EXPECT_EQ(read->arrays[2].element, runtime::Element::i1);
+    EXPECT_EQ(read->arrays[2].length, 3);
+  }
+}
+
+TEST(Npz, UnsupportedArraysAreNamed) {
+  TemporaryFolder folder;
+  auto error = [&](const std::string &array) {
+    auto read = readNpz(folder.write("a.npz", zip({{"x.npy", array}}, false)));
+    return read ? "" : llvm::toString(read.takeError());
+  };
+  EXPECT_NE(error(npy("<U4", "(1,)", "abcd")).find("unsupported dtype '<U4'"), std::string::npos);
+  EXPECT_NE(error(npy(">f8", "(1,)", "abcdefgh")).find("unsupported dtype"), std::string::npos);
+  EXPECT_NE(error(npy("<f8", "(1, 1)", "abcdefgh")).find("one dimension"), std::string::npos);
+  EXPECT_NE(error(npy("<f8", "(2,)", "abcdefgh")).find("fewer values"), std::string::npos);
+  EXPECT_NE(error("text").find("not an array"), std::string::npos);
+}
+
+TEST(Npz, DamagedArchivesNeverCrash) {
+  TemporaryFolder folder;
+  std::string whole = zip({{"x.npy", npy("<f8", "(3,)", bytes<double>({1, 2, 3}))}}, true);
+  for (size_t at = 0; at < whole.size(); ++at) {
+    std::string broken = whole;
+    broken[at] = static_cast<char>(broken[at] ^ 0xff);
+    for (const std::string &contents : {broken, whole.substr(0, at)}) {
+      auto read = readNpz(folder.write("a.npz", contents));
+      if (!read) {
+        llvm::consumeError(read.takeError());
+      }
+    }
+  }
+}
+
+} // namespace sojourn::owner::test

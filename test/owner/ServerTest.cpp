@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// The socket loop and the command line: the only tests that leave the function of bytes.
+#include "owner/Server.h"
+#include "test/owner/Support.h"
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/req.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace sojourn::owner::test {
+
+namespace {
+
+/// A request socket.
+struct Requester {
+  explicit Requester(const std::string &url) {
+    EXPECT_EQ(nng_req0_open(&socket), 0);
+    nng_socket_set_ms(socket, NNG_OPT_RECVTIMEO, 20'000);
+    EXPECT_EQ(nng_dial(socket, url.c_str(), nullptr, 0), 0);
+  }
+  ~Requester() { nng_close(socket); }
+  Reply send(std::string request) {
+    EXPECT_EQ(nng_send(socket, request.data(), request.size(), 0), 0);
+    void *data = nullptr;
+    size_t size = 0;
+    EXPECT_EQ(nng_recv(socket, &data, &size, NNG_FLAG_ALLOC), 0);
+    std::string reply(static_cast<const char *>(data), size);
+    nng_free(data, size);
+    return Reply(reply);
+  }
+  nng_socket socket = NNG_SOCKET_INITIALIZER;
+};
+
+/// Runs the tool; its output and exit code.
+std::pair<std::string, int> tool(const std::string &arguments) {
+  std::string output;
+  FILE *pipe = popen((std::string(SOJOURN_OWNER_TOOL) + " " + arguments + " 2>&1").c_str(), "r");
+  std::array<char, 4096> buffer;
+  while (size_t size = fread(buffer.data(), 1, buffer.size(), pipe)) {
+    output.append(buffer.data(), size);
+  }
+  return {output, WEXITSTATUS(pclose(pipe))};
+}
+
+void expectHas(const std::string &text, const std::string &part) {
+  EXPECT_NE(text.find(part), std::string::npos) << "'" << text << "' lacks '" << part << "'";
+}
+
+} // namespace
+
+TEST(Server, AnswersOverIpcAndCounts) {
+  World world;
+  TemporaryFolder folder;
+  Owner owner(world.environment());
+  std::string url = "ipc://" + folder.file("o.sock");
+  auto server = Server::start(owner, {url, 2});
+  ASSERT_TRUE(bool(server)) << llvm::toString(server.takeError());
+  {
+    Requester first(url), second(url);
+    Reply hello = first.send(helloBytes("alice"));
+    ASSERT_EQ(hello.kind(), wire::ReplyBody_Welcome);
+    auto program = keepProgram();
+    StepRequest step;
+    step.session = hello.root->body_as_Welcome()->session();
+    step.hash.assign(program.hash.begin(), program.hash.end());
+    step.program = program.program;
+    step.uploads = {f32({3}, {1, 2, 3})};
+    step.results = {1};
+    EXPECT_EQ(first.send(stepBytes(step)).error(), "");
+    EXPECT_EQ(second.send("garbage").kind(), wire::ReplyBody_Error);
+    // A client of a socket does not read the log of programs.
+    EXPECT_EQ(second.send(listProgramsBytes(true)).asError().code(), wire::ErrorCode_Refused);
+  }
+  EXPECT_EQ((*server)->requests(), 4u);
+  EXPECT_EQ(owner.requests(), 4u);
+  EXPECT_EQ(owner.stepsHandled(), 1u);
+}
+
+TEST(Server, ConcurrentClients) {
+  World world;
+  Owner owner(world.environment());
+  auto server = Server::start(owner, {"inproc://owner-test", 4});
+  ASSERT_TRUE(bool(server)) << llvm::toString(server.takeError());
+  std::vector<std::thread> threads;
+  for (int index = 0; index < 4; ++index) {
+    threads.emplace_back([] {
+      Requester requester("inproc://owner-test");
+      for (int round = 0; round < 50; ++round) {
+        EXPECT_EQ(requester.send(helloBytes("x")).kind(), wire::ReplyBody_Welcome);
+      }
+    });
+  }
+  for (std::thread &thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ((*server)->requests(), 200u);
+  EXPECT_EQ(owner.liveSessions(), 200u);
+}
+
+TEST(Server, BadAddressesSayWhatIsExpected) {
+  World world;
+  Owner owner(world.environment());
+  for (const char *url : {"nonsense", "ipc:///proc/none/o.sock", "tcp://256.0.0.1:99999"}) {
+    auto server = Server::start(owner, {url});
+    ASSERT_FALSE(bool(server)) << url;
+    expectHas(llvm::toString(server.takeError()), std::string("cannot listen on '") + url);
+  }
+  auto first = Server::start(owner, {"inproc://taken"});
+  auto second = Server::start(owner, {"inproc://taken"});
+  ASSERT_TRUE(bool(first) && !bool(second));
+  expectHas(llvm::toString(second.takeError()), "another server is listening there");
+}
+
+TEST(Tool, ImportListServeAndPrograms) {
+  TemporaryFolder folder;
+  std::string store = " --store " + folder.file("store");
+  std::string csv = folder.write("t.csv", "age,n\n20,1\n150,2\n");
+  auto [help, helpCode] = tool("--help");
+  EXPECT_EQ(helpCode, 0);
+  expectHas(help, "import");
+  EXPECT_EQ(tool("import --help").second, 0);
+  EXPECT_EQ(tool("frobnicate").second, 2);
+  EXPECT_EQ(tool("import " + csv).second, 2);
+  EXPECT_EQ(tool("import " + csv + " --name t --policy secret").second, 2);
+  auto [missing, missingCode] = tool("import none.csv --name t" + store);
+  EXPECT_EQ(missingCode, 1);
+  expectHas(missing, "there is no such file");
+  auto [import, importCode] =
+      tool("import " + csv + " --name t --policy open --bound age=0:120" + store);
+  EXPECT_EQ(importCode, 0) << import;
+  expectHas(import, "t: 2 rows, 2 columns, policy open");
+  EXPECT_EQ(tool("import " + csv + " --name t" + store).second, 1);
+  auto [list, listCode] = tool("datasets" + store);
+  EXPECT_EQ(listCode, 0);
+  expectHas(list, "120");
+
+  // A server in a process of its own, ended by a signal.
+  std::string url = "ipc://" + folder.file("o.sock"), path = folder.file("store");
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(ready[1], STDOUT_FILENO);
+    close(ready[0]);
+    close(ready[1]);
+    execl(SOJOURN_OWNER_TOOL, SOJOURN_OWNER_TOOL, "serve", "--listen", url.c_str(), "--store",
+          path.c_str(), static_cast<char *>(nullptr));
+    _exit(127);
+  }
+  close(ready[1]);
+  std::string output;
+  std::array<char, 256> buffer;
+  ssize_t size = 0;
+  while (output.find('\n') == std::string::npos &&
+         (size = read(ready[0], buffer.data(), buffer.size())) > 0) {
+    output.append(buffer.data(), static_cast<size_t>(size));
+  }
+  expectHas(output, "listening on " + url);
+  auto program = keepProgram();
+  {
+    Requester requester(url);
+    Reply hello = requester.send(helloBytes("alice"));
+    StepRequest step;
+    step.session = hello.root->body_as_Welcome()->session();
+    step.hash.assign(program.hash.begin(), program.hash.end());
+    step.program = program.program;
+    step.debug = program.debug;
+    step.uploads = {f32({3}, {1, 2, 3})};
+    step.results = {1};
+    EXPECT_EQ(requester.send(stepBytes(step)).error(), "");
+  }
+  kill(child, SIGTERM);
+  int state = 0;
+  waitpid(child, &state, 0);
+  EXPECT_TRUE(WIFEXITED(state) && WEXITSTATUS(state) == 0);
+  while ((size = read(ready[0], buffer.data(), buffer.size())) > 0) {
+    output.append(buffer.data(), static_cast<size_t>(size));
+  }
+  close(ready[0]);
+  expectHas(output, "closed after 2 requests and 1 steps");
+
+  auto [programs, programsCode] = tool("programs" + store);
+  EXPECT_EQ(programsCode, 0);
+  std::string hash = runtime::toHex(program.hash);
+  expectHas(programs, hash.substr(0, 16));
+  expectHas(programs, "alice");
+  auto [text, textCode] = tool("programs --text " + hash.substr(0, 8) + store);
+  EXPECT_EQ(textCode, 0);
+  expectHas(text, "func.func @step");
+  EXPECT_EQ(tool("programs --text 00zz" + store).second, 1);
+}
+
+} // namespace sojourn::owner::test

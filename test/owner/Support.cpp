@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests as bytes, replies as values, programs from text.
+#include "test/owner/Support.h"
+
+#include "dialect/Dialect.h"
+#include "owner/Protocol.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace sojourn::owner::test {
+
+Environment World::environment() {
+  Environment environment;
+  environment.clockMs = [this] { return now; };
+  environment.randomBytes = [this](void *out, size_t size) {
+    for (size_t index = 0; index < size; ++index) {
+      static_cast<uint8_t *>(out)[index] = random++;
+    }
+  };
+  environment.storeDirectory = store;
+  environment.log = [this](std::string_view text) { logged.emplace_back(text); };
+  return environment;
+}
+
+TemporaryFolder::TemporaryFolder() {
+  std::string pattern = std::filesystem::temp_directory_path() / "sojourn-owner-XXXXXX";
+  path = mkdtemp(pattern.data());
+}
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+std::string TemporaryFolder::write(const std::string &name, const std::string &contents) const {
+  std::ofstream(file(name), std::ios::binary) << contents;
+  return file(name);
+}
+
+std::string moduleText(const std::string &signature, const std::string &body) {
+  return "module attributes {sojourn.promotion = \"torch\", sojourn.phase = \"core\"} {\n"
+         "  func.func @step" +
+         signature + " {\n" + body + "\n  }\n}\n";
+}
+
+runtime::EncodedProgram encode(const std::string &text) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<SojournDialect, mlir::func::FuncDialect>();
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context, "train.py");
+  if (!module) {
+    ADD_FAILURE() << "does not parse: " << text;
+    return {};
+  }
+  auto program = runtime::encodeProgram(*module);
+  if (!program) {
+    ADD_FAILURE() << llvm::toString(program.takeError());
+    return {};
+  }
+  return std::move(*program);
+}
+
+Upload f32(std::vector<int64_t> dims, std::vector<float> data) {
+  return {static_cast<uint8_t>(runtime::Element::f32), std::move(dims), bytes(std::move(data))};
+}
+
+Reply::Reply(std::string bytes) : root(nullptr), memory(std::move(bytes)) {
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t *>(memory.data()), memory.size());
+  if (verifier.VerifyBuffer<wire::Reply>(kMessageIdentifier)) {
+    root = flatbuffers::GetRoot<wire::Reply>(memory.data());
+  } else {
+    ADD_FAILURE() << "the reply of " << memory.size() << " bytes is not a Reply";
+    std::abort();
+  }
+}
+
+std::string Reply::error() const {
+  const auto *error = root->body_as_Error();
+  return error ? std::string(wire::EnumNameErrorCode(error->code())) + ": " +
+                     error->message()->str()
+               : "";
+}
+
+std::string Reply::published(unsigned index) const {
+  const auto *done = root->body_as_Done();
+  if (!done || index >= done->published()->size()) {
+    ADD_FAILURE() << "nothing published: " << error();
+    return "";
+  }
+  const auto *data = done->published()->Get(index)->data();
+  return {reinterpret_cast<const char *>(data->data()), data->size()};
+}
+
+static std::string finish(flatbuffers::FlatBufferBuilder &builder, wire::RequestBody kind,
+                          flatbuffers::Offset<void> body) {
+  wire::FinishRequestBuffer(builder, wire::CreateRequest(builder, kind, body));
+  return {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
+}
+
+std::string helloBytes(const std::string &client, uint32_t protocol, uint32_t format,
+                       uint32_t dialect) {
+  flatbuffers::FlatBufferBuilder builder;
+  auto name = builder.CreateString(client);
+  auto body = wire::CreateHello(builder, protocol, format, dialect, name);
+  return finish(builder, wire::RequestBody_Hello, body.Union());
+}
+
+static flatbuffers::Offset<flatbuffers::Vector<uint8_t>>
+vector(flatbuffers::FlatBufferBuilder &builder, const std::string &data) {
+  return data.empty() ? 0
+                      : builder.CreateVector(reinterpret_cast<const uint8_t *>(data.data()),
+                                             data.size());
+}
+
+std::string stepBytes(const StepRequest &step) {
+  flatbuffers::FlatBufferBuilder builder;
+  std::vector<flatbuffers::Offset<wire::Tensor>> uploads;
+  for (const Upload &upload : step.uploads) {
+    auto dims = builder.CreateVector(upload.dims);
+    auto data = vector(builder, upload.data);
+    uploads.push_back(wire::CreateTensor(builder, upload.element, dims, data));
+  }
+  auto hash = vector(builder, step.hash), program = vector(builder, step.program),
+       debug = vector(builder, step.debug);
+  auto states = builder.CreateVector(step.states);
+  auto uploadsVector = builder.CreateVector(uploads);
+  auto slots = builder.CreateVector(step.slots), seeds = builder.CreateVector(step.seeds);
+  auto tables = builder.CreateVectorOfStrings(step.tables);
+  auto results = builder.CreateVector(step.results), releases = builder.CreateVector(step.releases);
+  auto body = wire::CreateStep(builder, step.session, hash, program, debug, states, uploadsVector,
+                               slots, seeds, tables, results, releases);
+  return finish(builder, wire::RequestBody_Step, body.Union());
+}
+
+std::string releaseBytes(uint64_t session, const std::vector<uint64_t> &handles) {
+  flatbuffers::FlatBufferBuilder builder;
+  auto body = wire::CreateRelease(builder, session, builder.CreateVector(handles));
+  return finish(builder, wire::RequestBody_Release, body.Union());
+}
+
+std::string byeBytes(uint64_t session) {
+  flatbuffers::FlatBufferBuilder builder;
+  return finish(builder, wire::RequestBody_Bye, wire::CreateBye(builder, session).Union());
+}
+
+std::string listDatasetsBytes() {
+  flatbuffers::FlatBufferBuilder builder;
+  return finish(builder, wire::RequestBody_ListDatasets,
+                wire::CreateListDatasets(builder).Union());
+}
+
+std::string listProgramsBytes(bool withText) {
+  flatbuffers::FlatBufferBuilder builder;
+  return finish(builder, wire::RequestBody_ListPrograms,
+                wire::CreateListPrograms(builder, withText).Union());
+}
+
+Client::Client(Owner &owner, const std::string &name) : owner(owner) {
+  Reply reply = send(helloBytes(name));
+  EXPECT_EQ(reply.error(), "");
+  session = reply.root->body_as_Welcome() ? reply.root->body_as_Welcome()->session() : 0;
+}
+
+Reply Client::run(const runtime::EncodedProgram &program, StepRequest step) {
+  step.session = session;
+  step.hash.assign(program.hash.begin(), program.hash.end());
+  step.program = program.program;
+  step.debug = program.debug;
+  return send(stepBytes(step));
+}
+
+std::string errorText(llvm::Error error) {
+  return error ? llvm::toString(std::move(error)) : "";
+}
+
+void registerNumbers(Owner &owner, const std::string &name, Policy policy) {
+  double a[] = {1, 2, 3, 4};
+  int64_t n[] = {10, 20, 30, 40};
+  RegisterOptions options;
+  options.name = name;
+  options.policy = policy;
+  DatasetSource source{
+      "", {{"a", runtime::Element::f64, 4, a}, {"n", runtime::Element::i64, 4, n}}};
+  EXPECT_EQ(errorText(owner.registerDataset(source, options)), "");
+}
+
+runtime::EncodedProgram keepProgram() {
+  return encode(moduleText("(%x: tensor<3xf32> {sojourn.kind = \"upload\"}) -> (tensor<3xf32> "
+                           "{sojourn.result = \"keep\"})",
+                           "    return %x : tensor<3xf32>"));
+}
+
+runtime::EncodedProgram publishProgram() {
+  return encode(moduleText("(%x: tensor<3xf32> {sojourn.kind = \"state\"}) -> (tensor<3xf32> "
+                           "{sojourn.result = \"publish\"})",
+                           "    return %x : tensor<3xf32>"));
+}
+
+runtime::EncodedProgram readProgram() {
+  return encode(moduleText(
+      "(%t: !sojourn.table<4, \"a\" : f64> {sojourn.kind = \"table\"}) -> (tensor<4x1xf32> "
+      "{sojourn.result = \"keep\"})",
+      "    %i = sojourn.iota dim = 0 : tensor<4xi64>\n"
+      "    %x = sojourn.read_rows %t, %i, columns = [\"a\"] : !sojourn.table<4, \"a\" : f64>, "
+      "tensor<4xi64> -> tensor<4x1xf32>\n"
+      "    return %x : tensor<4x1xf32>"));
+}
+
+} // namespace sojourn::owner::test

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the owner's tests share: a world with its own clock, programs from text, a client of bytes.
+#ifndef SOJOURN_TEST_OWNER_SUPPORT_H
+#define SOJOURN_TEST_OWNER_SUPPORT_H
+
+#include "owner/Messages_generated.h"
+#include "owner/Owner.h"
+#include "runtime/Program.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+namespace sojourn::owner::test {
+
+namespace wire = sojourn_wire;
+
+/// Time and randomness under the test's control; randomness is a counter.
+struct World {
+  int64_t now = 1'000'000;
+  uint8_t random = 1;
+  std::string store;
+  std::vector<std::string> logged;
+  Environment environment();
+};
+
+/// A folder that goes with the test.
+struct TemporaryFolder {
+  TemporaryFolder();
+  ~TemporaryFolder();
+  std::string path;
+  std::string file(const std::string &name) const { return path + "/" + name; }
+  std::string write(const std::string &name, const std::string &contents) const;
+};
+
+/// Core form: `arguments`, `results` and `body` of @step.
+std::string moduleText(const std::string &signature, const std::string &body);
+/// Parses and encodes a module; fails the test if it cannot.
+runtime::EncodedProgram encode(const std::string &text);
+
+/// Bytes of values in memory order.
+template <class T> std::string bytes(std::vector<T> values) {
+  return {reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T)};
+}
+template <class T> std::vector<T> values(const std::string &data) {
+  std::vector<T> result(data.size() / sizeof(T));
+  std::memcpy(result.data(), data.data(), result.size() * sizeof(T));
+  return result;
+}
+
+struct Upload {
+  uint8_t element;
+  std::vector<int64_t> dims;
+  std::string data;
+};
+Upload f32(std::vector<int64_t> dims, std::vector<float> data);
+
+struct StepRequest {
+  uint64_t session = 0;
+  std::string hash, program, debug;
+  std::vector<uint64_t> states;
+  std::vector<Upload> uploads;
+  std::vector<uint64_t> slots, seeds;
+  std::vector<std::string> tables;
+  std::vector<uint64_t> results, releases;
+};
+
+/// A verified reply.
+class Reply {
+public:
+  explicit Reply(std::string bytes);
+  wire::ReplyBody kind() const { return root->body_type(); }
+  /// What went wrong, as "Code: message"; "" if nothing did.
+  std::string error() const;
+  const wire::Error &asError() const { return *root->body_as_Error(); }
+  /// A published value's bytes.
+  std::string published(unsigned index) const;
+  const wire::Reply *root;
+
+private:
+  std::string memory;
+};
+
+std::string helloBytes(const std::string &client, uint32_t protocol = 1, uint32_t format = 1,
+                       uint32_t dialect = 1);
+std::string stepBytes(const StepRequest &step);
+std::string releaseBytes(uint64_t session, const std::vector<uint64_t> &handles);
+std::string byeBytes(uint64_t session);
+std::string listDatasetsBytes();
+std::string listProgramsBytes(bool withText);
+
+/// A session of a client that sends every program with its bytes.
+struct Client {
+  Client(Owner &owner, const std::string &name = "alice");
+  /// Fills in session, hash and bytes and sends.
+  Reply run(const runtime::EncodedProgram &program, StepRequest step = {});
+  Reply send(const std::string &request) { return Reply(owner.handle(request)); }
+  Owner &owner;
+  uint64_t session = 0;
+};
+
+std::string errorText(llvm::Error error);
+
+/// Registers columns "a" (f64: 1, 2, 3, 4) and "n" (i64: 10, 20, 30, 40).
+void registerNumbers(Owner &owner, const std::string &name, Policy policy);
+
+/// Keeps what it is given: `%x: upload f32 [3]`.
+runtime::EncodedProgram keepProgram();
+/// Publishes a state of f32 [3].
+runtime::EncodedProgram publishProgram();
+/// Keeps all four rows of "a" as f32 [4, 1].
+runtime::EncodedProgram readProgram();
+
+} // namespace sojourn::owner::test
+
+#endif // SOJOURN_TEST_OWNER_SUPPORT_H
