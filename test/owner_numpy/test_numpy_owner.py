@@ -7,7 +7,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from builder import Client, ProgramBuilder, published, request, t
+from numpy_builder import Client, ProgramBuilder, published, request, t
 
 from sojourn_numpy import NumpyOwner, OwnerError, errors, limits
 from sojourn_numpy.types import F64, I64, TableType
@@ -172,7 +172,7 @@ def test_errors_name_the_line(client):
     p.op("neg", [a], t("f32", 4), location=[("model.py", 5), ("train.py", 31)])
     reply = client.step(p.encode(), debug=p.encode_debug(), uploads=[X])
     failed(reply, errors.MALFORMED, "expected tensor<3xf32>")
-    assert (reply.op, reply.location) == ("neg", "model.py:5, from train.py:31")
+    assert (reply.op, reply.location) == ("neg", "model.py:5:1 (called from train.py:31:1)")
 
 
 def test_unknown_op_is_unsupported(client):
@@ -325,9 +325,9 @@ def test_runs_without_torch(python_path, tmp_path):
         sys.meta_path.insert(0, Blocker())
         sys.path[:0] = [{python_path!r}, {str(__file__.rsplit("/", 1)[0])!r}]
         import numpy as np
-        from builder import Client, published
+        from numpy_builder import Client, published
         from sojourn_numpy import NumpyOwner
-        from test_owner import add_program, rows_program, X
+        from test_numpy_owner import add_program, rows_program, X
         client = Client(NumpyOwner())
         client.owner.register("d", {str(tmp_path / "t.parquet")!r})
         published(client.step(rows_program(), uploads=[np.arange(3)], tables=["d"]))

@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 import pytest
-from builder import ProgramBuilder, run_op, t
-from oracle import dtype, dtypes, same
+from numpy_builder import ProgramBuilder, run_op, t
+from numpy_oracle import dtype, dtypes, same
 
 from sojourn_numpy import OwnerError, decode, philox, run
 from sojourn_numpy.types import F64, TableType

@@ -6,8 +6,8 @@ import time
 
 import numpy as np
 import pytest
-from builder import Client, ProgramBuilder, request, t
-from test_owner import X, add_program, failed
+from numpy_builder import Client, ProgramBuilder, request, t
+from test_numpy_owner import X, add_program, failed
 
 from sojourn_numpy import NumpyOwner, OwnerError, decode, errors, limits, wire
 from sojourn_numpy.program import program_hash

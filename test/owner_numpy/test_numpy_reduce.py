@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from builder import run_op, t, type_of
-from oracle import assert_close, dtype, dtypes, same, to_torch, values
-from test_layout import random_shape, typed
+from numpy_builder import run_op, t, type_of
+from numpy_oracle import assert_close, dtype, dtypes, same, to_torch, values
+from test_numpy_layout import random_shape, typed
 
 from sojourn_numpy.types import ELEMENT_OF, TensorType
 
@@ -54,7 +54,7 @@ def test_max_and_min(rng, op, name):
         expected = to_torch(x).amax(dims) if op == "reduce_max" else to_torch(x).amin(dims)
         if not dims:
             expected = to_torch(x)
-        from oracle import from_torch
+        from numpy_oracle import from_torch
 
         same(run_op(op, [x], typed(x, kept(x.shape, dims)), dims=dims), from_torch(expected))
 

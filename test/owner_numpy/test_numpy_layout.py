@@ -6,8 +6,8 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from builder import run_op, t, type_of
-from oracle import assert_close, dtype, dtypes, from_torch, same, to_torch, values
+from numpy_builder import run_op, t, type_of
+from numpy_oracle import assert_close, dtype, dtypes, from_torch, same, to_torch, values
 
 from sojourn_numpy.types import ELEMENT_OF, NAMES, TensorType
 
