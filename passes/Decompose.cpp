@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// sojourn-decompose: every functional ATen call becomes core ops, by one table lookup per call and in one walk.
+#include "passes/Passes.h"
+
+#include "passes/Aten.h"
+#include "passes/decompose/Call.h"
+
+namespace sojourn {
+#define GEN_PASS_DEF_DECOMPOSE
+#include "passes/Passes.h.inc"
+} // namespace sojourn
+
+using namespace mlir;
+using namespace sojourn;
+using namespace sojourn::decompose;
+
+static const Table &decompositions() {
+  static const Table table = [] {
+    Table t;
+    for (auto *add : {addElementwise, addComparisons, addMath, addActivations, addActivationGradients, addReductions,
+                      addOrder, addSoftmax, addNormalization, addLosses, addLinear, addConvolution, addPooling,
+                      addResampling, addIndexing, addScatter, addLayout, addPadding, addFactories, addRandom,
+                      addRecurrent, addEmbedding}) {
+      add(t);
+    }
+    return t;
+  }();
+  return table;
+}
+
+/// The term in the recorded type of the result: halves round here, splats expand here. Absent when it cannot be.
+static Term recorded(Term term, RankedTensorType type) {
+  term = convert(term, type.getElementType());
+  if (term.shape() == type.getShape()) {
+    return term;
+  }
+  return term.rank() == 0 ? broadcastTo(term, type.getShape()) : Term();
+}
+
+/// Replaces one call; the error, if any, is reported at the call.
+static LogicalResult rewrite(AtenOp op) {
+  std::string base = functionalBase(op.getBaseName());
+  Decomposition decomposition = decompositions().lookup(base);
+  if (!decomposition) {
+    return op.emitOpError() << "'" << op.getName() << "' has no decomposition into core ops";
+  }
+  OpBuilder builder(op);
+  Emitter emitter{builder, op.getLoc()};
+  Call call(op, emitter, base);
+  Results results = decomposition(call);
+  if (!results) {
+    return op.emitOpError() << "'" << op.getName() << "' " << call.reason;
+  }
+  if (results.terms.size() != op->getNumResults()) {
+    return op.emitOpError() << "'" << op.getName() << "' decomposes to " << results.terms.size()
+                            << " results, recorded were " << op->getNumResults();
+  }
+  for (auto [result, term] : llvm::zip(op->getResults(), results.terms)) {
+    auto type = dyn_cast<RankedTensorType>(result.getType());
+    if (!type || result.use_empty()) {
+      if (!result.use_empty()) {
+        return op.emitOpError() << "'" << op.getName() << "' has an undefined result in use";
+      }
+      continue;
+    }
+    Term value = term ? recorded(term, type) : Term();
+    if (!value) {
+      return op.emitOpError() << "'" << op.getName() << "' decomposes to "
+                              << (term ? Type(term.type()) : Type(NoneType::get(op.getContext())))
+                              << ", recorded was " << type;
+    }
+    result.replaceAllUsesWith(value.value);
+  }
+  op.erase();
+  return success();
+}
+
+namespace {
+
+struct Decompose : sojourn::impl::DecomposeBase<Decompose> {
+  void runOnOperation() override {
+    SmallVector<AtenOp> calls;
+    getOperation()->walk([&](AtenOp op) { calls.push_back(op); });
+    for (AtenOp op : calls) {
+      if (failed(rewrite(op))) {
+        return signalPassFailure();
+      }
+    }
+    setPhase(getOperation(), "decomposed");
+  }
+};
+
+} // namespace

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading the arguments of a recorded ATen call by schema name.
+#include "passes/decompose/Call.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <numeric>
+
+using namespace mlir;
+
+namespace sojourn::decompose {
+
+Attribute Call::find(StringRef name) const {
+  // Reading an op does not change it; ODS accessors are not const.
+  Attribute attribute = const_cast<Call *>(this)->op.getArg(name);
+  return attribute && isa<UnitAttr>(attribute) ? Attribute() : attribute;
+}
+
+bool Call::has(StringRef name) const { return static_cast<bool>(find(name)); }
+
+StringRef Call::anyOf(std::initializer_list<StringRef> names) const {
+  for (StringRef name : names) {
+    if (has(name)) {
+      return name;
+    }
+  }
+  return *names.begin();
+}
+
+Term Call::operand(Attribute attribute) {
+  auto reference = dyn_cast_or_null<OperandAttr>(attribute);
+  if (!reference) {
+    return {};
+  }
+  Value value = op.getInputs()[reference.getIndex()];
+  return isa<RankedTensorType>(value.getType()) ? Term{value, &emitter}
+                                                : Term{};
+}
+
+Term Call::in(StringRef name) { return operand(find(name)); }
+
+Term Call::wide(StringRef name) {
+  Term x = in(name);
+  return x ? widen(x) : x;
+}
+
+Term Call::number(StringRef name, Type element) {
+  if (Term x = in(name)) {
+    return convert(x, element);
+  }
+  Attribute attribute = find(name);
+  if (auto integer = dyn_cast_or_null<IntegerAttr>(attribute)) {
+    return constantInt(emitter,
+                       integer.getType().isInteger(1)
+                           ? static_cast<int64_t>(!integer.getValue().isZero())
+                           : integer.getInt(),
+                       element);
+  }
+  if (auto real = dyn_cast_or_null<FloatAttr>(attribute)) {
+    return constant(emitter, real.getValueAsDouble(), element);
+  }
+  return {};
+}
+
+Term Call::number(StringRef name, Type element, double otherwise) {
+  Term x = number(name, element);
+  return x ? x : constant(emitter, otherwise, element);
+}
+
+SmallVector<Term, 4> Call::optionalList(StringRef name) {
+  SmallVector<Term, 4> terms;
+  if (auto array = dyn_cast_or_null<ArrayAttr>(find(name))) {
+    for (Attribute attribute : array) {
+      terms.push_back(operand(attribute));
+    }
+  } else if (Term single = in(name)) {
+    terms.push_back(single);
+  }
+  return terms;
+}
+
+SmallVector<Term, 4> Call::list(StringRef name) {
+  SmallVector<Term, 4> terms = optionalList(name);
+  llvm::erase_if(terms, [](Term term) { return !term; });
+  return terms;
+}
+
+std::optional<double> Call::literal(StringRef name) const {
+  Attribute attribute = find(name);
+  if (auto reference = dyn_cast_or_null<OperandAttr>(attribute)) {
+    Value value =
+        const_cast<Call *>(this)->op.getInputs()[reference.getIndex()];
+    if (auto cast = value.getDefiningOp<ConvertOp>()) {
+      value = cast.getX();
+    }
+    auto source = value.getDefiningOp<ConstantOp>();
+    attribute = source ? source.getValue() : Attribute();
+  }
+  if (auto integer = dyn_cast_or_null<IntegerAttr>(attribute)) {
+    if (integer.getType().isInteger(1)) {
+      return integer.getValue().isZero() ? 0.0 : 1.0;
+    }
+    return integer.getType().isUnsignedInteger()
+               ? static_cast<double>(integer.getValue().getZExtValue())
+               : static_cast<double>(integer.getValue().getSExtValue());
+  }
+  if (auto real = dyn_cast_or_null<FloatAttr>(attribute)) {
+    return real.getValueAsDouble();
+  }
+  return std::nullopt;
+}
+
+int64_t Call::integer(StringRef name, int64_t otherwise) const {
+  auto attribute = dyn_cast_or_null<IntegerAttr>(find(name));
+  return attribute ? attribute.getInt() : otherwise;
+}
+
+bool Call::boolean(StringRef name, bool otherwise) const {
+  auto attribute = dyn_cast_or_null<IntegerAttr>(find(name));
+  return attribute ? !attribute.getValue().isZero() : otherwise;
+}
+
+StringRef Call::string(StringRef name) const {
+  auto attribute = dyn_cast_or_null<StringAttr>(find(name));
+  return attribute ? attribute.getValue() : StringRef();
+}
+
+Shape Call::ints(StringRef name) const {
+  Attribute attribute = find(name);
+  Shape values;
+  if (auto integer = dyn_cast_or_null<IntegerAttr>(attribute)) {
+    values.push_back(integer.getInt());
+  } else if (auto array = dyn_cast_or_null<ArrayAttr>(attribute)) {
+    for (auto element : array.getAsRange<IntegerAttr>()) {
+      values.push_back(element.getInt());
+    }
+  } else if (auto dense = dyn_cast_or_null<DenseI64ArrayAttr>(attribute)) {
+    values.assign(dense.asArrayRef().begin(), dense.asArrayRef().end());
+  }
+  return values;
+}
+
+Shape Call::spatial(StringRef name, int64_t rank, Dims otherwise) const {
+  Shape values = ints(name);
+  if (values.empty()) {
+    values.assign(otherwise.begin(), otherwise.end());
+  }
+  if (values.size() == 1) {
+    values.assign(rank, values.front());
+  }
+  return values;
+}
+
+Shape Call::dims(StringRef name, Term x) const {
+  Shape dims = ints(name);
+  if (dims.empty()) {
+    return allDims(x);
+  }
+  if (x.rank() == 0) {
+    return {};
+  }
+  for (int64_t &dim : dims) {
+    dim = wrapDim(dim, x.rank());
+  }
+  llvm::sort(dims);
+  return dims;
+}
+
+bool Call::flag(StringRef name, size_t index) const {
+  auto array = dyn_cast_or_null<ArrayAttr>(find(name));
+  if (!array || index >= array.size()) {
+    return false;
+  }
+  auto attribute = dyn_cast<IntegerAttr>(array[index]);
+  return attribute && !attribute.getValue().isZero();
+}
+
+bool Call::wants(size_t i) const {
+  AtenOp aten = op;
+  return i < aten->getNumResults() &&
+         isa<RankedTensorType>(aten->getResult(i).getType());
+}
+
+RankedTensorType Call::result(size_t i) const {
+  AtenOp aten = op;
+  return cast<RankedTensorType>(aten->getResult(i).getType());
+}
+
+void Table::add(std::initializer_list<StringRef> names, Decomposition d) {
+  for (StringRef name : names) {
+    [[maybe_unused]] bool fresh = entries.try_emplace(name, d).second;
+    assert(fresh && "an ATen operator is decomposed in one place only");
+  }
+}
+
+Decomposition Table::lookup(StringRef base) const {
+  return entries.lookup(base);
+}
+
+} // namespace sojourn::decompose

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of one variable. What core lacks is derived in a form that keeps
+// a few ulp over the whole range.
+#include "passes/decompose/Call.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace sojourn::decompose {
+namespace {
+
+constexpr double kLn2 = 0.69314718055994530942;
+constexpr double kLn10 = 2.30258509299404568402;
+constexpr double kPi = 3.14159265358979323846;
+
+/// A single core op: halves need no widening, since every core op rounds
+/// once; integers compute in the recorded result type.
+template <Term (*Function)(Term)> Results simple(Call &c) {
+  Term x = c.in("self");
+  if (!x.isFloat() && isa<FloatType>(c.element())) {
+    x = convert(x, c.element());
+  }
+  return Function(x);
+}
+
+/// A derived function, computed wide.
+template <Term (*Function)(Term)> Results derived(Call &c) {
+  Term x = c.wide("self");
+  if (!x.isFloat() && isa<FloatType>(c.element())) {
+    x = convert(x, wideElement(c.element()));
+  }
+  return Function(x);
+}
+
+Term negate(Term x) { return -x; }
+Term identity(Term x) { return x; }
+Term reciprocalRoot(Term x) { return 1.0 / sqrt(x); }
+Term fraction(Term x) { return x - trunc(x); }
+Term exp2(Term x) { return pow(2.0, x); }
+Term log2(Term x) { return log(x) * (1 / kLn2); }
+Term log10(Term x) { return log(x) * (1 / kLn10); }
+Term tangent(Term x) { return sin(x) / cos(x); }
+Term arcTangent(Term x) { return atan2(x, 1.0); }
+Term arcSine(Term x) { return atan2(x, sqrt((1.0 - x) * (1.0 + x))); }
+Term arcCosine(Term x) { return atan2(sqrt((1.0 - x) * (1.0 + x)), x); }
+
+/// Carries the sign of x over to an odd function of |x|.
+Term odd(Term x, Term ofMagnitude) {
+  return select(signBit(x), -ofMagnitude, ofMagnitude);
+}
+
+Term hyperbolicSine(Term x) {
+  Term magnitude = abs(x);
+  Term small = expm1(magnitude);
+  // exp(|x|/2) squared overflows only where the result does.
+  Term half = exp(magnitude * 0.5);
+  Term large = (0.5 * half) * half;
+  return odd(x, select(magnitude > 20.0, large,
+                       0.5 * (small + small / (small + 1.0))));
+}
+
+Term hyperbolicCosine(Term x) {
+  Term half = exp(abs(x) * 0.5);
+  return (0.5 * half) * half + (0.5 / half) / half;
+}
+
+Term inverseSinh(Term x) {
+  Term magnitude = abs(x);
+  Term squared = square(magnitude);
+  Term small = log1p(magnitude + squared / (1.0 + sqrt(squared + 1.0)));
+  Term large = log(magnitude) + kLn2;
+  return odd(x, select(magnitude > 1e8, large, small));
+}
+
+Term inverseCosh(Term x) {
+  Term above = x - 1.0;
+  Term small = log1p(above + sqrt(above) * sqrt(above + 2.0));
+  return select(x > 1e8, log(x) + kLn2, small);
+}
+
+Term inverseTanh(Term x) {
+  Term magnitude = abs(x);
+  return odd(x, 0.5 * log1p(2.0 * magnitude / (1.0 - magnitude)));
+}
+
+Term sinc(Term x) {
+  Term angle = x * kPi;
+  return select(eq(x, 0.0), 1.0, sin(angle) / angle);
+}
+
+Results roundDecimals(Call &c) {
+  int64_t decimals = c.integer("decimals");
+  if (decimals == 0) {
+    return simple<round>(c);
+  }
+  Term x = c.wide("self");
+  double scale = std::pow(10.0, static_cast<double>(std::abs(decimals)));
+  return decimals > 0 ? round(x * scale) / scale : round(x / scale) * scale;
+}
+
+Results logit(Call &c) {
+  Term x = c.wide("self");
+  if (Term eps = c.number("eps", x.element())) {
+    x = min(max(x, eps), 1.0 - eps);
+  }
+  return log(x / (1.0 - x));
+}
+
+} // namespace
+
+void addMath(Table &t) {
+  t.add({"neg", "negative"}, simple<negate>);
+  t.add({"positive"}, simple<identity>);
+  t.add({"abs", "absolute"}, simple<abs>);
+  t.add({"sign", "sgn"}, simple<sign>);
+  t.add({"floor"}, simple<floor>);
+  t.add({"ceil"}, simple<ceil>);
+  t.add({"round"}, roundDecimals);
+  t.add({"trunc", "fix"}, simple<trunc>);
+  t.add({"frac"}, derived<fraction>);
+  t.add({"exp"}, simple<exp>);
+  t.add({"exp2", "special_exp2"}, derived<exp2>);
+  t.add({"expm1", "special_expm1"}, simple<expm1>);
+  t.add({"log"}, simple<log>);
+  t.add({"log1p", "special_log1p"}, simple<log1p>);
+  t.add({"log2"}, derived<log2>);
+  t.add({"log10"}, derived<log10>);
+  t.add({"sqrt"}, simple<sqrt>);
+  t.add({"rsqrt"}, derived<reciprocalRoot>);
+  t.add({"reciprocal"}, simple<reciprocal>);
+  t.add({"square"}, simple<square>);
+  t.add({"sin"}, simple<sin>);
+  t.add({"cos"}, simple<cos>);
+  t.add({"tan"}, derived<tangent>);
+  t.add({"asin", "arcsin"}, derived<arcSine>);
+  t.add({"acos", "arccos"}, derived<arcCosine>);
+  t.add({"atan", "arctan"}, simple<arcTangent>);
+  t.add({"sinh"}, derived<hyperbolicSine>);
+  t.add({"cosh"}, derived<hyperbolicCosine>);
+  t.add({"tanh"}, simple<tanh>);
+  t.add({"asinh", "arcsinh"}, derived<inverseSinh>);
+  t.add({"acosh", "arccosh"}, derived<inverseCosh>);
+  t.add({"atanh", "arctanh"}, derived<inverseTanh>);
+  t.add({"sinc", "special_sinc"}, derived<sinc>);
+  t.add({"sigmoid", "special_expit"}, simple<logistic>);
+  t.add({"logit", "special_logit"}, logit);
+  t.add({"erf", "special_erf"}, simple<erf>);
+  t.add({"erfc", "special_erfc"}, simple<erfc>);
+  t.add({"erfinv", "special_erfinv"}, simple<erfinv>);
+  t.add({"lgamma", "special_gammaln"}, simple<lgamma>);
+  t.add({"digamma", "special_digamma"}, simple<digamma>);
+}
+
+} // namespace sojourn::decompose

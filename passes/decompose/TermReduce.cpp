@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Terms: reductions, scans, sorting, contraction, indexing, windows, random
+// numbers.
+#include "passes/decompose/Term.h"
+
+#include "dialect/Dialect.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <numeric>
+
+using namespace mlir;
+
+namespace sojourn::decompose {
+namespace {
+
+template <typename OpType, typename... Args>
+OpType makeOp(Emitter *e, Args &&...args) {
+  return OpType::create(e->builder, e->location, std::forward<Args>(args)...);
+}
+
+template <typename OpType> Term reduce(Term x, Dims dims, bool keep) {
+  if (dims.empty()) {
+    return x;
+  }
+  Shape kept(x.shape());
+  for (int64_t dim : dims) {
+    kept[dim] = 1;
+  }
+  Term y = {makeOp<OpType>(x.emitter, x.value, dims)->getResult(0), x.emitter};
+  return keep ? reshape(y, kept) : y;
+}
+
+std::pair<Term, Term> both(Operation *op, Emitter *e) {
+  return {{op->getResult(0), e}, {op->getResult(1), e}};
+}
+
+} // namespace
+
+Term sum(Term x, Dims dims, bool keep) {
+  return reduce<ReduceSumOp>(x, dims, keep);
+}
+Term prod(Term x, Dims dims, bool keep) {
+  return reduce<ReduceProdOp>(x, dims, keep);
+}
+Term amax(Term x, Dims dims, bool keep) {
+  return reduce<ReduceMaxOp>(x, dims, keep);
+}
+Term amin(Term x, Dims dims, bool keep) {
+  return reduce<ReduceMinOp>(x, dims, keep);
+}
+
+Term mean(Term x, Dims dims, bool keep) {
+  int64_t count = 1;
+  for (int64_t dim : dims) {
+    count *= x.dim(dim);
+  }
+  return sum(x, dims, keep) / static_cast<double>(count);
+}
+
+Term centeredSquares(Term x, Term keptMean, Dims dims, bool keep) {
+  return sum(square(x - keptMean), dims, keep);
+}
+
+Term argmax(Term x, int64_t dim) {
+  return {makeOp<ArgMaxOp>(x.emitter, x.value, dim)->getResult(0), x.emitter};
+}
+Term argmin(Term x, int64_t dim) {
+  return {makeOp<ArgMinOp>(x.emitter, x.value, dim)->getResult(0), x.emitter};
+}
+
+Term cumulative(StringRef kind, Term x, int64_t dim) {
+  if (x.rank() == 0) {
+    return x;
+  }
+  Operation *op = nullptr;
+  if (kind == "cumsum") {
+    op = makeOp<CumSumOp>(x.emitter, x.value, dim);
+  } else if (kind == "cumprod") {
+    op = makeOp<CumProdOp>(x.emitter, x.value, dim);
+  } else if (kind == "cummax") {
+    op = makeOp<CumMaxOp>(x.emitter, x.value, dim);
+  } else if (kind == "cummin") {
+    op = makeOp<CumMinOp>(x.emitter, x.value, dim);
+  } else {
+    op = makeOp<CumLogSumExpOp>(x.emitter, x.value, dim);
+  }
+  return {op->getResult(0), x.emitter};
+}
+
+std::pair<Term, Term> sort(Term x, int64_t dim, bool descending) {
+  return both(makeOp<SortOp>(x.emitter, x.value, dim, descending), x.emitter);
+}
+
+std::pair<Term, Term> topk(Term x, int64_t dim, int64_t k, bool largest) {
+  return both(makeOp<TopKOp>(x.emitter, x.value, dim, k, largest), x.emitter);
+}
+
+Shape allDims(Term x) {
+  Shape dims(x.rank());
+  std::iota(dims.begin(), dims.end(), 0);
+  return dims;
+}
+
+Term dot(Term a, Term b, const DotDims &dims, Type element) {
+  Shape shape;
+  for (int64_t dim : dims.lhsBatch) {
+    shape.push_back(a.dim(dim));
+  }
+  auto addFree = [&](Term x, Dims batch, Dims contract) {
+    for (int64_t dim = 0; dim < x.rank(); ++dim) {
+      if (!llvm::is_contained(batch, dim) &&
+          !llvm::is_contained(contract, dim)) {
+        shape.push_back(x.dim(dim));
+      }
+    }
+  };
+  addFree(a, dims.lhsBatch, dims.lhsContract);
+  addFree(b, dims.rhsBatch, dims.rhsContract);
+  auto type = RankedTensorType::get(shape, element);
+  return {makeOp<DotOp>(a.emitter, type, a.value, b.value,
+                        ArrayRef<int64_t>(dims.lhsBatch),
+                        ArrayRef<int64_t>(dims.rhsBatch),
+                        ArrayRef<int64_t>(dims.lhsContract),
+                        ArrayRef<int64_t>(dims.rhsContract))
+              ->getResult(0),
+          a.emitter};
+}
+
+Term matmul(Term a, Term b, Type element) {
+  DotDims dims;
+  for (int64_t i = 0; i + 2 < a.rank(); ++i) {
+    dims.lhsBatch.push_back(i);
+    dims.rhsBatch.push_back(i);
+  }
+  dims.lhsContract = {a.rank() - 1};
+  dims.rhsContract = {b.rank() - 2};
+  return dot(a, b, dims, element);
+}
+
+Term contractDim(Term x, Term m, int64_t dim) {
+  Term y = dot(x, m, {{}, {}, {dim}, {1}}, x.element());
+  return moveDim(y, y.rank() - 1, dim);
+}
+
+Term take(Term x, Term index, int64_t dim) {
+  return {makeOp<TakeOp>(x.emitter, x.value, index.value, dim)->getResult(0),
+          x.emitter};
+}
+
+Term takeAlong(Term x, Term index, int64_t dim) {
+  return {
+      makeOp<TakeAlongOp>(x.emitter, x.value, index.value, dim)->getResult(0),
+      x.emitter};
+}
+
+Term put(Term x, Term index, Term update, int64_t dim, StringRef kind) {
+  return {makeOp<PutOp>(x.emitter, x.value, index.value, update.value, dim,
+                        kind)
+              ->getResult(0),
+          x.emitter};
+}
+
+Term putAlong(Term x, Term index, Term update, int64_t dim, StringRef kind) {
+  return {makeOp<PutAlongOp>(x.emitter, x.value, index.value, update.value,
+                             dim, kind)
+              ->getResult(0),
+          x.emitter};
+}
+
+Term conv(Term x, Term w, const Window &window) {
+  return {makeOp<ConvOp>(x.emitter, x.value, w.value,
+                         ArrayRef<int64_t>(window.stride),
+                         ArrayRef<int64_t>(window.padding),
+                         ArrayRef<int64_t>(window.dilation), window.groups)
+              ->getResult(0),
+          x.emitter};
+}
+
+Term convGradInput(Term g, Term w, const Window &window, Dims shape) {
+  return {makeOp<ConvGradInputOp>(g.emitter, g.type().clone(shape), g.value,
+                                  w.value, ArrayRef<int64_t>(window.stride),
+                                  ArrayRef<int64_t>(window.padding),
+                                  ArrayRef<int64_t>(window.dilation),
+                                  window.groups)
+              ->getResult(0),
+          g.emitter};
+}
+
+Term convGradWeight(Term g, Term x, const Window &window, Dims shape) {
+  return {makeOp<ConvGradWeightOp>(g.emitter, g.type().clone(shape), g.value,
+                                   x.value, ArrayRef<int64_t>(window.stride),
+                                   ArrayRef<int64_t>(window.padding),
+                                   ArrayRef<int64_t>(window.dilation),
+                                   window.groups)
+              ->getResult(0),
+          g.emitter};
+}
+
+Term poolSum(Term x, Dims size, Dims stride, Dims padding) {
+  Shape dilation(size.size(), 1);
+  return {makeOp<PoolSumOp>(x.emitter, x.value, size, stride, padding,
+                            ArrayRef<int64_t>(dilation))
+              ->getResult(0),
+          x.emitter};
+}
+
+std::pair<Term, Term> poolMax(Term x, Dims size, const Window &window) {
+  return both(makeOp<PoolMaxOp>(x.emitter, x.value, size,
+                                ArrayRef<int64_t>(window.stride),
+                                ArrayRef<int64_t>(window.padding),
+                                ArrayRef<int64_t>(window.dilation)),
+              x.emitter);
+}
+
+Term draw(Draw kind, Term seed, Dims shape, Type element, int64_t stream) {
+  auto type = RankedTensorType::get(shape, element);
+  Emitter *e = seed.emitter;
+  switch (kind) {
+  case Draw::bits:
+    return {makeOp<RngBitsOp>(e, type, seed.value, stream)->getResult(0), e};
+  case Draw::uniform:
+    return {makeOp<RngUniformOp>(e, type, seed.value, stream)->getResult(0),
+            e};
+  case Draw::normal:
+    return {makeOp<RngNormalOp>(e, type, seed.value, stream)->getResult(0), e};
+  }
+  llvm_unreachable("every kind of draw is handled");
+}
+
+} // namespace sojourn::decompose
