@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ import numpy as np
 from . import limits, replies, wire
 from .datasets import Dataset, make_dataset
 from .describe import describe
-from .errors import DATASET, HANDLE, INTERNAL, LIMIT, SESSION, VERSION, OwnerError, need
+from .errors import DATASET, HANDLE, INTERNAL, LIMIT, REFUSED, SESSION, VERSION, OwnerError, need
 from .program import Program, check_versions, decode, program_hash
 from .run import run
 from .types import TensorType
@@ -67,18 +67,34 @@ class NumpyOwner:
 
     # Registration is the owner's own act; it raises, it does not reply.
 
-    def register(self, name: str, source, policy: str = "open", bounds: dict | None = None) -> None:
-        """Adds a table: `source` is a dict of 1-D arrays, or a path to .npz, .csv or .parquet."""
+    def register(
+        self,
+        name: str,
+        source,
+        policy: str = "open",
+        bounds: dict | None = None,
+        fills: dict | None = None,
+        columns: list | None = None,
+    ) -> None:
+        """Adds a table: `source` is a dict of 1-D arrays, or a path to .npz, .csv, .parquet, .arrow.
+
+        `bounds` clamp a column's values, `fills` stand in for missing and non-finite ones, which are
+        refused otherwise, `columns` keeps only these, in this order.
+        """
         with self._lock:
             need(name not in self._datasets, f"a dataset named '{name}' is already registered", DATASET)
-            self._datasets[name] = make_dataset(name, source, policy, bounds)
+            self._datasets[name] = make_dataset(name, source, policy, bounds, fills, columns)
 
-    def handle(self, request: bytes) -> bytes:
-        """Answers one request. Never raises, whatever the bytes are."""
+    def handle(self, request: bytes, peer: str = "owner") -> bytes:
+        """Answers one request. Never raises, whatever the bytes are. `peer` is "client"
+        for bytes from a transport that others can reach: what is the data owner's alone is then refused."""
         with self._lock:
             self.requests += 1
             try:
                 body = wire.read(request, "Request", b"SJM1")
+                if body.body_type == "ListPrograms" and peer != "owner":
+                    text = "the log of programs holds other people's source lines; only the data owner reads it"
+                    raise OwnerError(REFUSED, text)
                 return _HANDLERS[body.body_type](self, body.body)
             except OwnerError as fault:
                 return replies.error(fault)
@@ -124,8 +140,7 @@ class NumpyOwner:
         return replies.done([])
 
     def _bye(self, message: wire.Record) -> bytes:
-        self._session(message.session)
-        del self._sessions[message.session]
+        self._sessions.pop(message.session, None)
         return replies.done([])
 
     def _list_programs(self, message: wire.Record) -> bytes:
@@ -207,7 +222,7 @@ class NumpyOwner:
         value = session.handles.get(handle)
         need(value is not None, f"unknown handle {handle}", HANDLE)
         fits = value.dtype == expected.dtype and value.shape == expected.shape
-        need(fits, f"handle {handle} holds {value.dtype}{list(value.shape)}, the program expects {expected}", HANDLE)
+        need(fits, f"handle {handle} holds {value.dtype}{list(value.shape)}, the program expects {expected}")
         return value
 
     def _check_results(self, step: wire.Record, session: Session, program: Program, keeps: list[int]) -> None:
@@ -216,12 +231,10 @@ class NumpyOwner:
         need(len(fresh) == len(keeps), f"step names {len(fresh)} new handles, the program keeps {len(keeps)}")
         need(len(set(fresh)) == len(fresh), "step names a new handle twice")
         used = [handle for handle in fresh if handle in session.handles]
-        need(not used, f"handle {used[0] if used else 0} is in use", HANDLE)
+        need(not used, f"handle {used[0] if used else 0} is in use")
         need(len(session.handles) + len(fresh) <= limits.HANDLES_MAX, "session holds too many handles", LIMIT)
-        uses = Counter(states)
-        for result in program.results:
-            if result.kind == "commit":
-                need(uses[states[result.target]] == 1, "a handle is bound twice and written", HANDLE)
+        written = [states[result.target] for result in program.results if result.kind == "commit"]
+        need(len(set(written)) == len(written), "one handle is bound to two states that are both committed")
         self._check_releases(session, step.releases.tolist())
         kept = sum(program.types[program.results[index].value].nbytes for index in keeps)
         need(session.bytes + kept <= limits.HANDLE_BYTES_MAX, "session holds too many bytes", LIMIT)

@@ -145,7 +145,8 @@ def upload(tensor: wire.Record, expected: TensorType, what: str) -> np.ndarray:
         len(tensor.data) == expected.nbytes, f"{what} holds {len(tensor.data)} bytes, {expected} has {expected.nbytes}"
     )
     if expected.element == types.I1:
-        return (tensor.data != 0).reshape(shape)  # a bool is 0 or 1, whatever byte came in
+        need(bool((tensor.data <= 1).all()), f"{what} has booleans other than 0 and 1")
+        return tensor.data.astype(np.bool_).reshape(shape)
     return np.frombuffer(tensor.data.tobytes(), expected.dtype).reshape(shape)
 
 
@@ -153,5 +154,6 @@ def number(bits: int, expected: TensorType) -> np.ndarray:
     """A slot or seed: 64 bits, read as the argument's type says."""
     word = np.array(bits, np.uint64)
     if expected.element == types.I1:
+        need(bits <= 1, f"a boolean slot has the bits {bits}, expected 0 or 1")
         return np.asarray(word != 0)
     return word.view(expected.dtype)

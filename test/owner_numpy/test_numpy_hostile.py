@@ -395,13 +395,14 @@ def test_undeclared_columns_are_out_of_reach():
         decode(p.encode())
 
 
-def test_booleans_are_normalised(client):
-    """A byte of 7 in an i1 upload is true, not a seventh truth value."""
+def test_booleans_are_0_or_1(client):
     p = ProgramBuilder()
-    a = p.arg("upload", t("i1", 3))
-    p.result("publish", p.op("convert", [p.op("not", [a], t("i1", 3))], t("i64", 3)))
-    reply = client.step(p.encode(), uploads=[(0, (3,), bytes([7, 0, 1]))])
-    np.testing.assert_array_equal(reply.published[0].data.view(np.int64), [0, 1, 0])
+    a, k = p.arg("upload", t("i1", 3)), p.arg("slot", t("i1"))
+    p.result("publish", p.op("and", [a, k], t("i1", 3)))
+    reply = client.step(p.encode(), uploads=[(0, (3,), bytes([1, 0, 1]))], slots=[1])
+    np.testing.assert_array_equal(reply.published[0].data, [1, 0, 1])
+    failed(client.step(p.encode(), uploads=[(0, (3,), bytes([7, 0, 1]))], slots=[1]), errors.MALFORMED, "booleans")
+    failed(client.step(p.encode(), uploads=[(0, (3,), bytes([1, 0, 1]))], slots=[2]), errors.MALFORMED, "boolean slot")
 
 
 def test_add_program_survives(client):
