@@ -2,10 +2,9 @@
 // The data owner's command line: import tables, serve them, read what ran.
 #include "owner/Administration.h"
 #include "owner/Import.h"
+#include "owner/Logging.h"
 
 #include <CLI/CLI.hpp>
-#include <spdlog/sinks/stdout_color_sinks.h>
-#include <spdlog/spdlog.h>
 
 using namespace sojourn::owner;
 
@@ -134,10 +133,8 @@ int main(int argc, char **argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
 
-  spdlog::set_default_logger(spdlog::stderr_color_mt("sojourn-owner"));
-  spdlog::set_level(arguments.verbose ? spdlog::level::debug : spdlog::level::info);
   Environment environment = Environment::system(arguments.store);
-  environment.log = [](std::string_view text) { spdlog::info("{}", text); };
+  environment.log = logToStandardError(arguments.verbose);
   Owner owner(std::move(environment));
   llvm::Error result = [&]() -> llvm::Error {
     if (importCommand->parsed()) {

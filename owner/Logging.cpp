@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// spdlog's set-up.
+#include "owner/Logging.h"
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+namespace sojourn::owner {
+
+std::function<void(std::string_view)> logToStandardError(bool everyRequest) {
+  spdlog::set_default_logger(spdlog::stderr_color_mt("sojourn-owner"));
+  spdlog::set_level(everyRequest ? spdlog::level::debug : spdlog::level::info);
+  return [](std::string_view text) { spdlog::info("{}", text); };
+}
+
+} // namespace sojourn::owner

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The log of an owner that serves.
+#ifndef SOJOURN_OWNER_LOGGING_H
+#define SOJOURN_OWNER_LOGGING_H
+
+#include <functional>
+#include <string_view>
+
+namespace sojourn::owner {
+
+/// Sends the process's log to standard error and returns what Environment::log takes. Sessions,
+/// refusals and trouble are logged; with `everyRequest` also sizes and times. Never a value.
+std::function<void(std::string_view)> logToStandardError(bool everyRequest);
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_LOGGING_H
