@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Python extension: converts and forwards. Everything here exists in C++ too.
+#include "frontend/BindArtifact.h"
 #include "frontend/Frames.h"
 #include "frontend/Session.h"
 #include "frontend/Sojourn.h"
@@ -162,6 +163,13 @@ PYBIND11_MODULE(_sojourn, m) {
     // Outlives the interpreter: exceptions may be raised until the very end.
     errorModule = new py::object(std::move(module));
     setRaiser(&raisePython);
+    setLockWaiter([](std::recursive_mutex &mutex) {
+      if (!PyGILState_Check()) {
+        return mutex.lock();
+      }
+      py::gil_scoped_release unlock;
+      mutex.lock();
+    });
     installFrameSource(torchFolder, sojournFolder);
   });
 
@@ -230,10 +238,10 @@ PYBIND11_MODULE(_sojourn, m) {
     return states;
   });
   m.def("step_begin", [] { Steps::begin(); });
-  m.def("step_end", [] { Steps::end(); });
+  m.def("step_end", [] { Steps::end(); }, py::call_guard<py::gil_scoped_release>());
   m.def("step_abort", [] { Steps::abort(); });
   m.def("step_active", [] { return Steps::active(); });
-  m.def("flush", [] { flushAll(); });
+  m.def("flush", [] { flushAll(); }, py::call_guard<py::gil_scoped_release>());
   m.def("same_storage", [](const at::Tensor &a, const at::Tensor &b) {
     return remoteImpl(a)->remoteStorage() == remoteImpl(b)->remoteStorage();
   });
@@ -256,4 +264,5 @@ PYBIND11_MODULE(_sojourn, m) {
       (*function)(phase, text);
     });
   }, py::arg("listener"), "Calls listener(phase, text) after every phase of every compilation; None removes it.");
+  bindArtifact(m);
 }

@@ -2,7 +2,7 @@
 // The client side of owner/Messages.fbs: transports and typed calls. Knows no torch.
 #pragma once
 
-#include "frontend/Error.h"
+#include "frontend/Raise.h"
 #include "frontend/Trace.h"
 
 #include <array>

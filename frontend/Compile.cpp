@@ -3,7 +3,7 @@
 #include "frontend/Compile.h"
 
 #include "dialect/Dialect.h"
-#include "frontend/Error.h"
+#include "frontend/Raise.h"
 #include "frontend/Import.h"
 #include "passes/Passes.h"
 #include "runtime/Program.h"
@@ -102,6 +102,20 @@ private:
 };
 
 } // namespace
+
+std::string decodeToText(const std::string &program, const std::string &debug) {
+  Compiler &compiler = Compiler::get();
+  std::string failure;
+  {
+    std::lock_guard lock(compiler.mutex);
+    if (auto module = runtime::decodeProgram(compiler.context, program, debug)) {
+      return print(**module);
+    } else {
+      failure = llvm::toString(module.takeError());
+    }
+  }
+  raise(ErrorKind::Error, "the program does not decode: " + failure);
+}
 
 void setPhaseListener(PhaseListener listener) { phaseListener() = std::move(listener); }
 

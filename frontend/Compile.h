@@ -43,6 +43,9 @@ private:
 /// Called with each phase's name and text ("captured" .. "core") of one compilation.
 using PhaseListener = std::function<void(const std::string &phase, const std::string &text)>;
 
+/// Core form of an encoded program, with locations. Throws Error if the bytes do not decode.
+std::string decodeToText(const std::string &program, const std::string &debug);
+
 /// Process-wide; empty removes it.
 void setPhaseListener(PhaseListener listener);
 

@@ -186,6 +186,10 @@ uint64_t drawSeed(const OpInfo &info, c10::ArrayRef<c10::IValue> args) {
       return at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
     }
   }
+  return drawDefaultSeed();
+}
+
+uint64_t drawDefaultSeed() {
   auto *generator = at::check_generator<at::CPUGeneratorImpl>(at::detail::getDefaultCPUGenerator());
   std::lock_guard lock(generator->mutex_);
   return generator->random64();

@@ -15,6 +15,8 @@ struct OpInfo;
 c10::DeviceIndex currentDeviceIndex();
 
 uint64_t drawSeed(const OpInfo &info, c10::ArrayRef<c10::IValue> args);
+/// From torch's CPU generator.
+uint64_t drawDefaultSeed();
 at::Generator makeOwnerGenerator(c10::DeviceIndex index);
 
 } // namespace sojourn::frontend

@@ -268,10 +268,12 @@ void TraceWriter::text(std::string_view value) {
 void TraceWriter::slot(double value) {
   trace_.push(Tag::Slot);
   trace_.slots.push_back(c10::bit_cast<uint64_t>(value));
+  trace_.slotOps.push_back(static_cast<uint32_t>(trace_.origins.size()) - 1);
 }
 void TraceWriter::intSlot(int64_t value) {
   trace_.push(Tag::IntSlot);
   trace_.slots.push_back(static_cast<uint64_t>(value));
+  trace_.slotOps.push_back(static_cast<uint32_t>(trace_.origins.size()) - 1);
 }
 void TraceWriter::seed(uint64_t value) {
   trace_.push(Tag::Seed);
@@ -341,7 +343,7 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
     const auto &storage = impl->remoteStorage();
     auto session = storage->session;
     at::Tensor host = source.to(self.scalar_type()).expand(self.sizes());
-    std::lock_guard lock(session->mutex());
+    SessionLock lock(session->mutex());
     if (!storage->handle && storage.use_count() == 1 && impl->storage_offset() == 0 &&
         self.sizes() == c10::IntArrayRef(storage->sizes)) {
       // `x.to(owner)` arrives as empty + copy_: the new storage is the upload itself.
@@ -462,7 +464,7 @@ void Recorder::record(Session &session, Stack *stack) {
 
   Origin origin = captureOrigin();
   uint64_t seed = info.random ? drawSeed(info, args) : 0;
-  std::lock_guard lock(session.mutex());
+  SessionLock lock(session.mutex());
   ++session.mutableCounters().ops_recorded;
   session.mutableCounters().shapes_from_rules += info.shape != nullptr;
 
@@ -514,6 +516,7 @@ void Recorder::record(Session &session, Stack *stack) {
     trace.words.resize(wordsBefore);
     trace.origins.resize(originsBefore);
     trace.slots.resize(slotsBefore);
+    trace.slotOps.resize(slotsBefore);
     throw;
   }
   if (info.random) {

@@ -19,12 +19,23 @@ std::mutex registryMutex;
 std::vector<std::weak_ptr<Session>> registry;
 
 std::atomic<int> stepDepth{0};
+std::atomic<void (*)(std::recursive_mutex &)> lockWaiter{nullptr};
 
 constexpr const char *kClosed = "its session was closed";
 constexpr const char *kDropped = "the step that computed it was dropped";
 constexpr const char *kFailed = "the owner did not run the step that computed it";
 
 } // namespace
+
+void setLockWaiter(void (*waiter)(std::recursive_mutex &)) { lockWaiter = waiter; }
+
+SessionLock::SessionLock(std::recursive_mutex &mutex) : mutex_(mutex) {
+  if (mutex_.try_lock()) {
+    return;
+  }
+  auto waiter = lockWaiter.load();
+  waiter ? waiter(mutex_) : mutex_.lock();
+}
 
 Session::Session() = default;
 
@@ -81,7 +92,7 @@ Session::~Session() {
 }
 
 void Session::close() {
-  std::lock_guard lock(mutex_);
+  SessionLock lock(mutex_);
   if (closed_) {
     return;
   }
@@ -94,18 +105,18 @@ void Session::close() {
 }
 
 std::vector<DatasetInfo> Session::datasets() {
-  std::lock_guard lock(mutex_);
+  SessionLock lock(mutex_);
   datasets_ = client_ ? client_->datasets() : std::vector<DatasetInfo>();
   return datasets_;
 }
 
 std::vector<ProgramSummary> Session::programs(bool withText) {
-  std::lock_guard lock(mutex_);
+  SessionLock lock(mutex_);
   return client_ ? client_->programs(withText) : std::vector<ProgramSummary>();
 }
 
 const DatasetInfo &Session::dataset(const std::string &name) {
-  std::lock_guard lock(mutex_);
+  SessionLock lock(mutex_);
   auto find = [&] { return std::find_if(datasets_.begin(), datasets_.end(), [&](auto &d) { return d.name == name; }); };
   auto it = find();
   if (it == datasets_.end()) {
@@ -123,7 +134,7 @@ const DatasetInfo &Session::dataset(const std::string &name) {
 }
 
 Counters Session::counters() {
-  std::lock_guard lock(mutex_);
+  SessionLock lock(mutex_);
   Counters result = counters_;
   if (client_) {
     result.round_trips = client_->roundTrips;
@@ -155,6 +166,7 @@ int64_t Session::idInTrace(Storage &storage) {
     stateHandles_.push_back(storage.handle);
   } else {
     uploads_.push_back(storage.upload);
+    uploadInputs_.push_back(storage.input);
   }
   inputIds_.push_back(id);
   storages_.push_back(&storage);
@@ -183,6 +195,56 @@ c10::intrusive_ptr<Storage> Session::makeUpload(const at::Tensor &hostTensor) {
   return storage;
 }
 
+c10::intrusive_ptr<Storage> Session::makeInput(c10::IntArrayRef sizes, at::ScalarType dtype, int position) {
+  // Its contents are never read: whoever runs the artifact sends them.
+  auto storage = makeUpload(at::empty(sizes, dtype));
+  storage->input = position;
+  SessionLock lock(mutex_);
+  idInTrace(*storage);
+  return storage;
+}
+
+uint64_t Session::newHandle() {
+  SessionLock lock(mutex_);
+  ++counters_.live_handles;
+  return nextHandle_++;
+}
+
+void Session::releaseHandle(uint64_t handle) {
+  SessionLock lock(mutex_);
+  --counters_.live_handles;
+  releases_.push_back(handle);
+}
+
+std::vector<at::Tensor> Session::runProgram(StepCall call) {
+  SessionLock lock(mutex_);
+  if (!client_) {
+    raise(ErrorKind::Error, "an offline device runs nothing; connect to an owner");
+  }
+  counters_.live_handles -= call.releases.size();
+  call.releases.insert(call.releases.end(), releases_.begin(), releases_.end());
+  bool known = !knownHashes_.insert(call.hash).second;
+  std::vector<OwnedTensor> values;
+  try {
+    values = exchange(call, known);
+  } catch (...) {
+    knownHashes_.erase(call.hash);
+    throw;
+  }
+  releases_.clear();
+  ++counters_.steps;
+  std::vector<at::Tensor> tensors;
+  for (OwnedTensor &value : values) {
+    at::Tensor tensor = at::empty(value.dims, scalarTypeOf(value.element));
+    if (tensor.nbytes() != value.data.size()) {
+      raise(ErrorKind::OwnerError, "a published value came back with " + std::to_string(value.data.size()) + " bytes");
+    }
+    std::memcpy(tensor.mutable_data_ptr(), value.data.data(), value.data.size());
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
 int64_t Session::tableInTrace(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns) {
   Word name = StringTable::get().intern(dataset.name);
   std::vector<Word> record{name, dataset.rows, static_cast<Word>(columns.size())};
@@ -205,7 +267,7 @@ int64_t Session::tableInTrace(const DatasetInfo &dataset, const std::vector<Colu
 }
 
 void Session::storageDied(Storage &storage) {
-  std::lock_guard lock(mutex_);
+  SessionLock lock(mutex_);
   if (storage.traceId >= 0) {
     storages_[storage.traceId] = nullptr;
   }
@@ -216,13 +278,13 @@ void Session::storageDied(Storage &storage) {
 }
 
 void Session::mark() {
-  std::lock_guard lock(mutex_);
+  SessionLock lock(mutex_);
   mark_ = {trace_.inputs.size(), trace_.words.size(),   trace_.tables.size(), trace_.slots.size(), trace_.seeds.size(),
            trace_.origins.size(), publishes_.size(), trace_.storageCount, trace_.tableCount};
 }
 
 void Session::rollback(const char *reason) {
-  std::lock_guard lock(mutex_);
+  SessionLock lock(mutex_);
   if (trace_.storageCount > mark_.storages || trace_.words.size() > mark_.words) {
     ++counters_.steps_dropped;
   }
@@ -246,11 +308,13 @@ void Session::rollback(const char *reason) {
   }
   stateHandles_.resize(states);
   uploads_.resize(uploads);
+  uploadInputs_.resize(uploads);
   trace_.words.resize(mark_.words);
   trace_.tables.resize(mark_.tables);
   tables_.resize(mark_.tableCount);
   trace_.tableCount = mark_.tableCount;
   trace_.slots.resize(mark_.slots);
+  trace_.slotOps.resize(mark_.slots);
   trace_.seeds.resize(mark_.seeds);
   trace_.origins.resize(mark_.origins);
   trace_.storageCount = mark_.storages;
@@ -266,12 +330,14 @@ void Session::reset() {
   storages_.clear();
   stateHandles_.clear();
   uploads_.clear();
+  uploadInputs_.clear();
   inputIds_.clear();
   tables_.clear();
   trace_.inputs.clear();
   trace_.words.clear();
   trace_.tables.clear();
   trace_.slots.clear();
+  trace_.slotOps.clear();
   trace_.seeds.clear();
   trace_.origins.clear();
   trace_.storageCount = trace_.tableCount = 0;
@@ -305,6 +371,8 @@ TraceCall Session::finish() {
   call.slots = trace_.slots;
   call.seeds = trace_.seeds;
   call.uploads = uploads_;
+  call.uploadInputs = uploadInputs_;
+  call.published = publishes_.size();
   call.tables = tables_;
   return call;
 }
@@ -325,25 +393,34 @@ void Session::send(const TraceCall &call) {
                             {tensor.sizes().begin(), tensor.sizes().end()},
                             {static_cast<const uint8_t *>(tensor.const_data_ptr()), tensor.nbytes()}});
   }
-  step.withProgram = known_.insert(call.compiled.get()).second;
-  std::optional<std::vector<OwnedTensor>> published;
+  bool known = !knownHashes_.insert(step.hash).second;
+  std::vector<OwnedTensor> published;
   try {
-    published = client_->step(step);
-    if (!published) {
-      // The owner evicted its plan; bytes go again.
-      step.withProgram = true;
-      published = client_->step(step);
-    }
+    published = exchange(step, known);
   } catch (...) {
-    known_.erase(call.compiled.get());
+    knownHashes_.erase(step.hash);
     throw;
   }
-  if (!published || published->size() != publishes_.size()) {
+  if (published.size() != publishes_.size()) {
     raise(ErrorKind::OwnerError, "the owner's reply does not hold the " + std::to_string(publishes_.size()) +
                                      " published values of this step");
   }
   releases_.clear();
-  fillPublished(std::move(*published));
+  fillPublished(std::move(published));
+}
+
+std::vector<OwnedTensor> Session::exchange(StepCall &step, bool known) {
+  step.withProgram = !known;
+  auto published = client_->step(step);
+  if (!published && known) {
+    // The owner evicted its plan; the bytes go again.
+    step.withProgram = true;
+    published = client_->step(step);
+  }
+  if (!published) {
+    raise(ErrorKind::OwnerError, "the owner asks for a program that came with the request");
+  }
+  return std::move(*published);
 }
 
 void Session::fillPublished(std::vector<OwnedTensor> values) {
@@ -387,7 +464,7 @@ void Session::commit(const TraceCall &call) {
 }
 
 void Session::flush() {
-  std::lock_guard lock(mutex_);
+  SessionLock lock(mutex_);
   if (!pending()) {
     return;
   }
@@ -409,10 +486,12 @@ void Session::flush() {
 }
 
 TraceCall Session::finishOffline() {
-  std::lock_guard lock(mutex_);
+  SessionLock lock(mutex_);
   mark_ = {};
   try {
+    std::vector<Origin> slotOrigins = originsOfSlots(trace_);
     TraceCall call = finish();
+    call.slotOrigins = std::move(slotOrigins);
     call.releases = std::move(releases_);
     releases_.clear();
     commit(call);
@@ -425,7 +504,7 @@ TraceCall Session::finishOffline() {
 }
 
 bool Session::pending() {
-  std::lock_guard lock(mutex_);
+  SessionLock lock(mutex_);
   return !trace_.words.empty() || !publishes_.empty() ||
          std::any_of(storages_.begin(), storages_.end(), [](Storage *s) { return s && !s->handle; });
 }
@@ -435,7 +514,7 @@ std::vector<std::shared_ptr<PublishedState>> Session::publish(const std::vector<
   for (const at::Tensor &tensor : tensors) {
     // A copy, so that what is written to the tensor later in the step does not show.
     at::Tensor copy = at::clone(tensor.detach(), at::MemoryFormat::Contiguous);
-    std::lock_guard lock(mutex_);
+    SessionLock lock(mutex_);
     auto storage = remoteImpl(copy)->remoteStorage();
     idInTrace(*storage);
     states.push_back(std::make_shared<PublishedState>());

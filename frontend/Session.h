@@ -5,6 +5,7 @@
 
 #include "frontend/Client.h"
 #include "frontend/Compile.h"
+#include "frontend/Origin.h"
 #include "frontend/Tensor.h"
 #include "frontend/Trace.h"
 
@@ -13,7 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_set>
+#include <set>
 #include <vector>
 
 namespace sojourn::frontend {
@@ -40,6 +41,25 @@ struct TraceCall {
   std::vector<at::Tensor> uploads;
   std::vector<std::string> tables;
   std::vector<uint64_t> releases;
+  std::vector<int> uploadInputs;   ///< per upload: position among an artifact's inputs, or -1
+  std::vector<Origin> slotOrigins; ///< per slot, offline only
+  size_t published = 0;
+};
+
+/// How to wait for the lock without holding the interpreter's (set by the bindings): whoever holds
+/// a session may need the interpreter to answer.
+void setLockWaiter(void (*waiter)(std::recursive_mutex &));
+
+/// std::lock_guard that waits politely.
+class SessionLock {
+public:
+  explicit SessionLock(std::recursive_mutex &mutex);
+  ~SessionLock() { mutex_.unlock(); }
+  SessionLock(const SessionLock &) = delete;
+  SessionLock &operator=(const SessionLock &) = delete;
+
+private:
+  std::recursive_mutex &mutex_;
 };
 
 class Session : public std::enable_shared_from_this<Session> {
@@ -71,7 +91,8 @@ public:
   c10::intrusive_ptr<Storage> makeResult(const OutputMeta &meta);
   /// A storage holding a copy of a CPU tensor; travels with the next step.
   c10::intrusive_ptr<Storage> makeUpload(const at::Tensor &hostTensor);
-  /// Input of an artifact (offline): sent by whoever runs it.
+  /// Input of an artifact (offline): whoever runs it sends its contents.
+  c10::intrusive_ptr<Storage> makeInput(c10::IntArrayRef sizes, at::ScalarType dtype, int position);
   int64_t tableInTrace(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns);
   void storageDied(Storage &storage);
 
@@ -88,6 +109,12 @@ public:
   /// Offline: finishes the trace without an owner.
   TraceCall finishOffline();
 
+  // --- artifacts ---
+  uint64_t newHandle();
+  void releaseHandle(uint64_t handle);
+  /// Sends a program that was compiled elsewhere; releases waiting here ride along.
+  std::vector<at::Tensor> runProgram(StepCall call);
+
   /// Where `to(device)`, `session.rows` etc. meet the dispatcher.
   const DatasetInfo &dataset(const std::string &name);
 
@@ -98,6 +125,7 @@ private:
   void reset();
   void send(const TraceCall &call);
   void fillPublished(std::vector<OwnedTensor> values);
+  std::vector<OwnedTensor> exchange(StepCall &step, bool known);
 
   struct Mark {
     size_t inputs, words, tables, slots, seeds, origins, publishes;
@@ -111,6 +139,7 @@ private:
   std::vector<Storage *> storages_;     ///< by trace id; nullptr once dead
   std::vector<uint64_t> stateHandles_;  ///< by order of state inputs
   std::vector<at::Tensor> uploads_;     ///< by order of upload inputs
+  std::vector<int> uploadInputs_;       ///< likewise: artifact input, or -1
   std::vector<int64_t> inputIds_;       ///< storage ids of inputs, in order
   std::vector<std::string> tables_;
   std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>> publishes_;
@@ -119,7 +148,7 @@ private:
   uint64_t nextHandle_ = 1;
   Counters counters_;
   TraceCache cache_;
-  std::unordered_set<const CompiledTrace *> known_; ///< sent to the owner before
+  std::set<std::array<uint8_t, 32>> knownHashes_; ///< programs the owner has been sent
   std::vector<DatasetInfo> datasets_;
   bool closed_ = false;
 };

@@ -88,7 +88,7 @@ at::Tensor Owner::rows(const std::string &name, const std::vector<std::string> &
   at::Tensor dense = remoteImpl(indices)->remoteStorage()->sizes == indices.sizes() ? indices : indices.clone();
   static const Word entry = rowOp("sojourn.read_rows", {"table", "indices", "columns"});
   Origin origin = captureOrigin();
-  std::lock_guard lock(session_->mutex());
+  SessionLock lock(session_->mutex());
   int64_t table = session_->tableInTrace(dataset, read);
   TraceWriter write(*session_);
   write.beginOp(entry, 3, origin);
@@ -104,7 +104,7 @@ at::Tensor Owner::sample(int64_t rows, int64_t size, int64_t seed, int64_t epoch
   checkCount("size", size);
   static const Word entry = rowOp("sojourn.sample_rows", {"seed", "epoch", "start", "rows"});
   Origin origin = captureOrigin();
-  std::lock_guard lock(session_->mutex());
+  SessionLock lock(session_->mutex());
   TraceWriter write(*session_);
   write.beginOp(entry, 4, origin);
   write.intSlot(seed);
@@ -120,7 +120,7 @@ at::Tensor Owner::range(int64_t size, int64_t start) const {
   static const Word arange = rowOp("aten.arange", {"end", "dtype", "layout", "device", "pin_memory"});
   static const Word add = rowOp("aten.add.Tensor", {"self", "other", "alpha"});
   Origin origin = captureOrigin();
-  std::lock_guard lock(session_->mutex());
+  SessionLock lock(session_->mutex());
   TraceWriter write(*session_);
   OutputMeta meta = contiguous({size}, at::kLong);
   write.beginOp(arange, 5, origin);

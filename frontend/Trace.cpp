@@ -50,6 +50,14 @@ const std::string &StringTable::at(Word id) const {
   return entries_.at(id);
 }
 
+std::vector<Origin> originsOfSlots(const Trace &trace) {
+  std::vector<Origin> origins;
+  for (uint32_t op : trace.slotOps) {
+    origins.push_back(trace.origins.at(op));
+  }
+  return origins;
+}
+
 TraceKey hashTrace(const Trace &trace) {
   if (collide) {
     return {1, 1};

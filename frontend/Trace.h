@@ -103,6 +103,7 @@ struct Trace {
   std::vector<Word> words;
   std::vector<Word> tables;
   std::vector<uint64_t> slots; ///< bits, float64 or int64
+  std::vector<uint32_t> slotOps; ///< per slot, its op record's position in `origins`
   std::vector<uint64_t> seeds;
   std::vector<Origin> origins; ///< one per op record
   int64_t storageCount = 0;
@@ -112,6 +113,9 @@ struct Trace {
   void push(Tag tag) { words.push_back(static_cast<Word>(tag)); }
   void push(Record record) { words.push_back(static_cast<Word>(record)); }
 };
+
+/// Per slot, the origin of the op record that uses it.
+std::vector<Origin> originsOfSlots(const Trace &trace);
 
 /// 128-bit hash of the stream (XXH3).
 struct TraceKey {

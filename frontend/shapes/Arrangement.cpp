@@ -2,6 +2,7 @@
 // Ops that move elements without computing: concatenation, repetition, padding, shuffles, triangles.
 #include "frontend/shapes/Structured.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/native/TypeProperties.h>
 #include <ATen/ops/cat_meta.h>

@@ -27,6 +27,7 @@ import _sojourn
 from . import device as _device
 from . import errors as _errors
 from . import tensor as _tensor
+from .ahead import Program, compile, load, offline, spec
 from .errors import ConnectionLost, Error, OwnerError, Refused, Unsupported, ValueNeeded, VersionMismatch
 from .module import to_owner
 from .owner import Owner, connect, local
@@ -66,6 +67,7 @@ __all__ = [
     "Error",
     "Owner",
     "OwnerError",
+    "Program",
     "Published",
     "Refused",
     "Table",
@@ -73,12 +75,16 @@ __all__ = [
     "ValueNeeded",
     "VersionMismatch",
     "batch_indices",
+    "compile",
     "connect",
     "counters",
     "flush",
+    "load",
     "local",
+    "offline",
     "plain",
     "publish",
+    "spec",
     "step",
     "to_owner",
 ]

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Python's view of artifacts.
+#include "frontend/BindArtifact.h"
+
+#include "frontend/Artifact.h"
+#include "frontend/Session.h"
+
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+namespace py = pybind11;
+
+namespace sojourn::frontend {
+
+namespace {
+
+at::ScalarType dtypeOf(const py::handle &dtype) { return reinterpret_cast<THPDtype *>(dtype.ptr())->scalar_type; }
+
+std::vector<Spec> specsOf(const std::vector<std::pair<std::vector<int64_t>, py::object>> &pairs) {
+  std::vector<Spec> specs;
+  for (const auto &[sizes, dtype] : pairs) {
+    specs.push_back({sizes, dtypeOf(dtype)});
+  }
+  return specs;
+}
+
+} // namespace
+
+void bindArtifact(py::module_ &m) {
+  py::class_<Offline, std::shared_ptr<Offline>>(m, "Offline")
+      .def(py::init<>())
+      .def_property_readonly("index", [](Offline &self) { return static_cast<int>(self.device().index()); });
+
+  py::class_<Artifact>(m, "Artifact")
+      .def("save", &Artifact::save)
+      .def_static("load", &Artifact::load)
+      .def_readwrite("output_tree", &Artifact::outputTree)
+      .def_property_readonly("inputs", [](Artifact &self) {
+        py::list inputs;
+        for (const Spec &spec : self.inputs) {
+          inputs.append(py::make_tuple(py::tuple(py::cast(spec.sizes)),
+                                       py::reinterpret_borrow<py::object>(
+                                           reinterpret_cast<PyObject *>(torch::getTHPDtype(spec.dtype)))));
+        }
+        return inputs;
+      })
+      .def("program", [](Artifact &self, size_t call) { return py::bytes(self.calls.at(call).program); })
+      .def("hash", [](Artifact &self, size_t call) {
+        const auto &hash = self.calls.at(call).hash;
+        return py::bytes(reinterpret_cast<const char *>(hash.data()), hash.size());
+      })
+      .def("text", [](Artifact &self, size_t call) {
+        const ArtifactCall &entry = self.calls.at(call);
+        return decodeToText(entry.program, entry.debug);
+      });
+
+  m.def("compile_artifact", [](const Offline &offline, const std::function<void()> &init, const py::function &step,
+                               const std::vector<std::pair<std::vector<int64_t>, py::object>> &inputs) {
+    return compile(offline, init, [&](const std::vector<at::Tensor> &tensors) { step(py::cast(tensors)); }, specsOf(inputs));
+  });
+
+  py::class_<ArtifactRun>(m, "ArtifactRun")
+      .def(py::init([](const Artifact &artifact, const std::shared_ptr<Session> &session) {
+        return std::make_unique<ArtifactRun>(artifact, Owner(session));
+      }), py::call_guard<py::gil_scoped_release>())
+      .def("step", &ArtifactRun::step, py::call_guard<py::gil_scoped_release>());
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Raising errors from files that do not know torch; Error.h has the class.
+#pragma once
+
+#include <string>
+
+namespace sojourn {
+
+enum class ErrorKind {
+  Error,          ///< anything else
+  ValueNeeded,    ///< a Python value of a remote tensor was asked for
+  Refused,        ///< the owner's policy keeps the value
+  Unsupported,    ///< op, dtype or form that is not recorded
+  OwnerError,     ///< the owner answered with an error
+  ConnectionLost, ///< nobody answered
+  VersionMismatch ///< client and owner speak different versions
+};
+
+const char *errorKindName(ErrorKind kind);
+
+/// Throws; never returns. Default: `sojourn::Error`.
+using Raiser = void (*)(ErrorKind kind, const std::string &message);
+void setRaiser(Raiser raiser);
+[[noreturn]] void raise(ErrorKind kind, const std::string &message);
+
+} // namespace sojourn
