@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from . import limits
-from .errors import LIMIT, UNSUPPORTED, need
+from .errors import LIMIT, MALFORMED, UNSUPPORTED, OwnerError, need
 from .types import TableType, TensorType
 
 
@@ -64,30 +64,36 @@ def _count(least: int, most: int) -> str:
     return str(least) if least == most else f"{least} to {most}"
 
 
-# Helpers of the rules.
+# Helpers of the rules. They run for every op, so they write their texts only when they refuse.
 
 
 def classes(what: str, tensor: TensorType, allowed: str) -> None:
-    need(tensor.kind in allowed, f"{what} is {tensor}, elements of class {'/'.join(allowed)} are allowed")
+    if tensor.kind not in allowed:
+        raise OwnerError(MALFORMED, f"{what} is {tensor}, elements of class {'/'.join(allowed)} are allowed")
+
+
+def _types(types) -> str:
+    return ", ".join(map(str, types[:8])) + (", ..." if len(types) > 8 else "")
 
 
 def same_element(op, first: int = 0) -> int:
-    elements = {t.element for t in op.operand_types[first:]}
-    shown = ", ".join(map(str, op.operand_types[first:]))
-    need(len(elements) == 1, f"operands differ in element type: {shown}")
+    if len({t.element for t in op.operand_types[first:]}) != 1:
+        raise OwnerError(MALFORMED, "operands differ in element type: " + _types(op.operand_types[first:]))
     return op.operand_types[first].element
 
 
 def splat_shape(op) -> tuple[int, ...]:
     """The one shape of the operands; rank-0 operands are splats."""
     shapes = {t.shape for t in op.operand_types if t.rank}
-    need(len(shapes) <= 1, "operands differ in shape: " + ", ".join(map(str, op.operand_types)))
+    if len(shapes) > 1:
+        raise OwnerError(MALFORMED, "operands differ in shape: " + _types(op.operand_types))
     return shapes.pop() if shapes else ()
 
 
 def result_is(op, element: int, shape, index: int = 0) -> None:
     expected = TensorType(element, tuple(shape))
-    need(op.result_types[index] == expected, f"result {index} is {op.result_types[index]}, expected {expected}")
+    if op.result_types[index] != expected:
+        raise OwnerError(MALFORMED, f"result {index} is {op.result_types[index]}, expected {expected}")
 
 
 def dim_of(op, rank: int, name: str = "dim") -> int:
