@@ -113,10 +113,8 @@ class _NumpyRegistrar:
         return self._owner.requests
 
     def register(self, name, source, policy, bounds, fills):
-        if fills:
-            raise Error("the numpy runtime takes no `fills`; clean the columns first")
         try:
-            self._owner.register(name, source, policy=policy, bounds=bounds or None)
+            self._owner.register(name, source, policy=policy, bounds=bounds or None, fills=fills or None)
         except (ValueError, OSError) as failure:
             raise Error(str(failure)) from failure
 
