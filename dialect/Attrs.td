@@ -9,7 +9,8 @@ def OperandAttr : AttrDef<SojournDialect, "Operand"> {
   let mnemonic = "operand";
   let summary = "reference to operand k of a `sojourn.aten`";
   let description = [{
-    Stands in `args` of `sojourn.aten` where the schema argument is a tensor or a run-time scalar: `#sojourn.operand<0>`.
+    Stands in `args` of `sojourn.aten` where the schema argument is a tensor or a run-time scalar:
+    `#sojourn.operand<0>`.
   }];
   let parameters = (ins "int64_t":$index);
   let assemblyFormat = "`<` $index `>`";

@@ -25,7 +25,7 @@ static LogicalResult verifyArguments(func::FuncOp step) {
                                 << ", expected state, upload, slot, seed or table";
     }
     if (*kind < previous) {
-      return step.emitOpError() << "argument #" << i << " is a " << stringify(*kind) << " after a "
+      return step.emitOpError() << "argument #" << i << " is of kind " << stringify(*kind) << " after one of kind "
                                 << stringify(previous) << ", expected states, uploads, slots, seeds, tables";
     }
     previous = *kind;
@@ -54,7 +54,7 @@ static LogicalResult verifyArguments(func::FuncOp step) {
       break;
     }
     if (!fits) {
-      return step.emitOpError() << "argument #" << i << ", a " << stringify(*kind) << ", has type " << type
+      return step.emitOpError() << "argument #" << i << " of kind " << stringify(*kind) << " has type " << type
                                 << ", expected " << expected;
     }
   }
@@ -76,7 +76,7 @@ static LogicalResult verifyResults(func::FuncOp step) {
     auto target = step.getResultAttrOfType<IntegerAttr>(i, kTargetAttr);
     if (*kind != StepResult::Commit) {
       if (target) {
-        return step.emitOpError() << "result #" << i << " is a " << stringify(*kind) << " and has " << kTargetAttr
+        return step.emitOpError() << "result #" << i << " of kind " << stringify(*kind) << " has " << kTargetAttr
                                   << ", expected that on commits only";
       }
       continue;

@@ -48,17 +48,20 @@ defvar elementsFX = !listconcat(elementsF, elementsX);
 defvar elementsN = !listconcat(elementsZF, elementsX);
 defvar elementsAll = !listconcat(elementsB, elementsN);
 
-def CoreTensor : StaticShapeTensorOf<elementsAll>;
-def BoolTensor : StaticShapeTensorOf<elementsB>;
-def IntTensor : StaticShapeTensorOf<elementsZ>;
-def FloatTensor : StaticShapeTensorOf<elementsF>;
-def NumberTensor : StaticShapeTensorOf<elementsN>;
-def RealTensor : StaticShapeTensorOf<elementsZF>;
-def OrderedTensor : StaticShapeTensorOf<elementsBZF>;
-def FloatOrComplexTensor : StaticShapeTensorOf<elementsFX>;
-def BoolOrIntTensor : StaticShapeTensorOf<elementsBZ>;
-def PositionTensor : StaticShapeTensorOf<[I64]>;
-def DrawTensor : StaticShapeTensorOf<[F32, F64]>;
+class ElementTensor<list<Type> elements, string text> : StaticShapeTensorOf<elements> {
+  let summary = text;
+}
+def CoreTensor : ElementTensor<elementsAll, "a tensor of static shape and core element">;
+def BoolTensor : ElementTensor<elementsB, "an i1 tensor of static shape">;
+def IntTensor : ElementTensor<elementsZ, "an integer tensor of static shape">;
+def FloatTensor : ElementTensor<elementsF, "a float tensor of static shape">;
+def NumberTensor : ElementTensor<elementsN, "a tensor of numbers (not i1) and static shape">;
+def RealTensor : ElementTensor<elementsZF, "a tensor of integers or floats and static shape">;
+def OrderedTensor : ElementTensor<elementsBZF, "a tensor of i1, integers or floats and static shape">;
+def FloatOrComplexTensor : ElementTensor<elementsFX, "a float or complex tensor of static shape">;
+def BoolOrIntTensor : ElementTensor<elementsBZ, "an i1 or integer tensor of static shape">;
+def PositionTensor : ElementTensor<[I64], "an i64 tensor of static shape">;
+def DrawTensor : ElementTensor<[F32, F64], "an f32 or f64 tensor of static shape">;
 
 /// A rank-0 i64: a seed, an epoch, a position. Buildable, so formats need not spell it.
 def I64Scalar : Type<And<[IsTensorTypePred, CPred<"::sojourn::isRankZero($_self, 64)">]>, "tensor<i64>">,

@@ -55,6 +55,10 @@ SOJOURN_INFER_REDUCE(ReduceMinOp, true)
 static LogicalResult inferArg(MLIRContext *context, std::optional<Location> location, Value x, int64_t dim,
                               SmallVectorImpl<Type> &results) {
   SmallVector<Type> reduced;
+  auto type = dyn_cast<RankedTensorType>(x.getType());
+  if (type && (dim < 0 || dim >= type.getRank())) {
+    return emitOptionalError(location, "dim is ", dim, ", expected one in [0, ", type.getRank(), ")");
+  }
   if (failed(inferReduce(location, x, dim, /*needsElements=*/true, reduced))) {
     return failure();
   }

@@ -17,7 +17,8 @@ def SampleRowsOp : CoreOp<"sample_rows"> {
     Example:
 
     ```mlir
-    %i = sojourn.sample_rows %seed, %epoch, %start, rows = 569 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<64xi64>
+    %i = sojourn.sample_rows %seed, %epoch, %start, rows = 569
+      : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<64xi64>
     ```
   }];
   let arguments = (ins I64Number:$seed, I64Number:$epoch, I64Number:$start, IntAttr:$rows);
@@ -45,7 +46,8 @@ def ReadRowsOp : CoreOp<"read_rows"> {
   let arguments = (ins Sojourn_Table:$table, PositionTensor:$indices, StrArrayAttr:$columns);
   let results = (outs OrderedTensor:$result);
   let assemblyFormat = [{
-    $table `,` $indices `,` `columns` `=` $columns attr-dict `:` qualified(type($table)) `,` type($indices) `->` type($result)
+    $table `,` $indices `,` `columns` `=` $columns attr-dict `:` qualified(type($table)) `,` type($indices) `->`
+    type($result)
   }];
   let hasVerifier = 1;
 }

@@ -30,8 +30,9 @@ def PoolSumOp : InferredCoreOp<"pool_sum"> {
 def PoolMaxOp : InferredCoreOp<"pool_max"> {
   let summary = "largest element of each window and where it was";
   let description = [{
-    Sizes as in `pool_sum`; padding never wins, and 2 padding <= window. `indices` is the flat position in the unpadded spatial dims of
-    the first largest element; NaN wins over everything.
+    Sizes as in `pool_sum`; padding never wins. `indices` is the flat position in the unpadded spatial dims of the first
+    largest element; NaN wins over everything. Every window holds an element: 2 padding <= dilation (window - 1) + 1,
+    and with padding the size is at least the dilation.
 
     Example:
 

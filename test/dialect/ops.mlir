@@ -41,7 +41,8 @@ func.func @rng_normal(%seed: tensor<i64>) {
 // CHECK-LABEL: func @sample_rows(
 // CHECK: sojourn.sample_rows{{[ "]}}
 func.func @sample_rows(%seed: tensor<i64>, %epoch: tensor<i64>, %start: tensor<i64>) {
-  %i = sojourn.sample_rows %seed, %epoch, %start, rows = 569 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<64xi64>
+  %i = sojourn.sample_rows %seed, %epoch, %start, rows = 569
+    : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<64xi64>
   return
 }
 

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the verifiers of constants, draws and rows refuse; each function is named after the rule it breaks.
+// RUN: sojourn-opt %s -split-input-file -verify-diagnostics
+
+func.func @constant_of_tensor() {
+  // expected-error@+2 {{value is dense<1.000000e+00> : tensor<2xf32>, expected one number of an element type of core form}}
+  // expected-error@+1 {{'sojourn.constant' op failed to infer returned types}}
+  %y = "sojourn.constant"() {value = dense<1.0> : tensor<2xf32>} : () -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @constant_of_index() {
+  // expected-error@+1 {{value is 1 : index, expected one number of an element type of core form}}
+  %y = sojourn.constant 1 : index
+  return
+}
+
+// -----
+
+func.func @constant_of_text() {
+  // expected-error@+2 {{value is "a", expected one number of an element type of core form}}
+  // expected-error@+1 {{'sojourn.constant' op failed to infer returned types}}
+  %y = "sojourn.constant"() {value = "a"} : () -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @constant_result() {
+  // expected-error@+2 {{'sojourn.constant' op inferred type(s) 'tensor<f32>' are incompatible with return type(s) of operation 'tensor<f64>'}}
+  // expected-error@+1 {{'sojourn.constant' op failed to infer returned types}}
+  %y = "sojourn.constant"() {value = 1.0 : f32} : () -> tensor<f64>
+  return
+}
+
+// -----
+
+func.func @iota_dim() {
+  // expected-error@+1 {{'sojourn.iota' op dim is 2, expected one in [0, 2)}}
+  %y = sojourn.iota dim = 2 : tensor<2x3xi64>
+  return
+}
+
+// -----
+
+func.func @iota_negative_dim() {
+  // expected-error@+1 {{'sojourn.iota' op dim is -1, expected one in [0, 2)}}
+  %y = sojourn.iota dim = -1 : tensor<2x3xi64>
+  return
+}
+
+// -----
+
+func.func @iota_of_bool() {
+  // expected-error@+1 {{'sojourn.iota' op result #0 must be statically shaped tensor of 8-bit unsigned integer or 8-bit signless integer or 16-bit signless integer or 32-bit signless integer or 64-bit signless integer or 16-bit float or bfloat16 type or 32-bit float or 64-bit float values, but got 'tensor<2xi1>'}}
+  %y = "sojourn.iota"() {dim = 0 : i64} : () -> tensor<2xi1>
+  return
+}
+
+// -----
+
+func.func @iota_dim_type() {
+  // expected-error@+1 {{'sojourn.iota' op attribute 'dim' failed to satisfy constraint: 64-bit signless integer attribute}}
+  %y = "sojourn.iota"() {dim = 0 : i32} : () -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @rng_bits_result(%s: tensor<i64>) {
+  // expected-error@+1 {{'sojourn.rng_bits' op result #0 must be statically shaped tensor of 64-bit signless integer values, but got 'tensor<2xi32>'}}
+  %y = "sojourn.rng_bits"(%s) {stream = 0 : i64} : (tensor<i64>) -> tensor<2xi32>
+  return
+}
+
+// -----
+
+func.func @rng_bits_stream(%s: tensor<i64>) {
+  // expected-error@+1 {{'sojourn.rng_bits' op stream is -1, expected one in [0, 2^32)}}
+  %y = sojourn.rng_bits %s, stream = -1 : tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @rng_uniform_of_half(%s: tensor<i64>) {
+  // expected-error@+1 {{'sojourn.rng_uniform' op result #0 must be statically shaped tensor of 32-bit float or 64-bit float values, but got 'tensor<2xf16>'}}
+  %y = "sojourn.rng_uniform"(%s) {stream = 0 : i64} : (tensor<i64>) -> tensor<2xf16>
+  return
+}
+
+// -----
+
+func.func @rng_uniform_stream(%s: tensor<i64>) {
+  // expected-error@+1 {{'sojourn.rng_uniform' op stream is 4294967296, expected one in [0, 2^32)}}
+  %y = sojourn.rng_uniform %s, stream = 4294967296 : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @rng_normal_seed(%s: tensor<2xi64>) {
+  // expected-error@+1 {{'sojourn.rng_normal' op operand #0 must be tensor<i64>, but got 'tensor<2xi64>'}}
+  %y = "sojourn.rng_normal"(%s) {stream = 0 : i64} : (tensor<2xi64>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @sample_rows_negative(%s: tensor<i64>) {
+  // expected-error@+1 {{'sojourn.sample_rows' op rows is -1, expected a number in [0, 2^40]}}
+  %y = sojourn.sample_rows %s, %s, %s, rows = -1 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @sample_rows_rank(%s: tensor<i64>) {
+  // expected-error@+1 {{'sojourn.sample_rows' op result has type 'tensor<2x1xi64>', expected rank 1}}
+  %y = sojourn.sample_rows %s, %s, %s, rows = 5 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<2x1xi64>
+  return
+}
+
+// -----
+
+func.func @sample_rows_seed(%s: tensor<i32>) {
+  // expected-error@+1 {{'sojourn.sample_rows' op operand #0 must be tensor<i64>, but got 'tensor<i32>'}}
+  %y = sojourn.sample_rows %s, %s, %s, rows = 5 : (tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @read_rows_column(%t: !sojourn.table<5, "age" : f64>, %i: tensor<2xi64>) {
+  // expected-error@+1 {{'sojourn.read_rows' op reads column "weight", which '!sojourn.table<5, "age" : f64>' does not have}}
+  %y = sojourn.read_rows %t, %i, columns = ["weight"] : !sojourn.table<5, "age" : f64>, tensor<2xi64> -> tensor<2x1xf32>
+  return
+}
+
+// -----
+
+func.func @read_rows_shape(%t: !sojourn.table<5, "age" : f64>, %i: tensor<2xi64>) {
+  // expected-error@+1 {{'sojourn.read_rows' op result has type 'tensor<2xf32>', expected shape [2, 1]: one row per index, one column per name}}
+  %y = sojourn.read_rows %t, %i, columns = ["age"] : !sojourn.table<5, "age" : f64>, tensor<2xi64> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @read_rows_indices(%t: !sojourn.table<5, "age" : f64>, %i: tensor<i64>) {
+  // expected-error@+1 {{'sojourn.read_rows' op indices have type 'tensor<i64>', expected rank 1}}
+  %y = sojourn.read_rows %t, %i, columns = ["age"] : !sojourn.table<5, "age" : f64>, tensor<i64> -> tensor<1x1xf32>
+  return
+}
+
+// -----
+
+func.func @read_rows_columns_type(%t: !sojourn.table<5, "age" : f64>, %i: tensor<2xi64>) {
+  // expected-error@+1 {{'sojourn.read_rows' op attribute 'columns' failed to satisfy constraint: string array attribute}}
+  %y = "sojourn.read_rows"(%t, %i) {columns = [1]} : (!sojourn.table<5, "age" : f64>, tensor<2xi64>) -> tensor<2x1xf32>
+  return
+}
+
+// -----
+
+func.func @read_rows_without_table(%t: tensor<5xf32>, %i: tensor<2xi64>) {
+  // expected-error@+1 {{'sojourn.read_rows' op operand #0 must be !sojourn.table, but got 'tensor<5xf32>'}}
+  %y = "sojourn.read_rows"(%t, %i) {columns = ["a"]} : (tensor<5xf32>, tensor<2xi64>) -> tensor<2x1xf32>
+  return
+}
