@@ -48,8 +48,8 @@ void addComparisons(Table &t) {
   t.add({"logical_or"}, logic<operator|>);
   t.add({"logical_xor"}, logic<operator^>);
   t.add({"logical_not"},
-        [](Call &c) -> Results { return !toBool(c.in("self")); });
-  t.add({"bitwise_not"}, [](Call &c) -> Results { return !c.in("self"); });
+        [](Call &c) -> Results { return ~toBool(c.in("self")); });
+  t.add({"bitwise_not"}, [](Call &c) -> Results { return ~c.in("self"); });
   t.add({"isnan"}, [](Call &c) -> Results { return isNan(c.in("self")); });
   t.add({"isinf"}, [](Call &c) { return equals(c, true, kInfinity); });
   t.add({"isposinf"}, [](Call &c) { return equals(c, false, kInfinity); });

@@ -197,11 +197,11 @@ Term logAddExp(Term a, Term b) {
 }
 
 Term xLogY(Term x, Term y) {
-  return select(eq(x, 0.0) & !isNan(y), 0.0, widen(x) * log(widen(y)));
+  return select(eq(x, 0.0) & ~isNan(y), 0.0, widen(x) * log(widen(y)));
 }
 
 Term xLog1pY(Term x, Term y) {
-  return select(eq(x, 0.0) & !isNan(y), 0.0, widen(x) * log1p(widen(y)));
+  return select(eq(x, 0.0) & ~isNan(y), 0.0, widen(x) * log1p(widen(y)));
 }
 
 Results where(Call &c) {

@@ -108,8 +108,8 @@ void addFactories(Table &t) {
         filledWith);
   t.add({"copy", "clone", "_to_copy", "lift", "lift_fresh", "lift_fresh_copy",
          "detach", "alias", "contiguous", "detach_copy", "alias_copy",
-         "expand_copy", "expand", "_conj", "conj_physical", "real",
-         "resolve_conj", "resolve_neg", "_foreach_copy"},
+         "expand_copy", "expand",
+         "resolve_conj", "resolve_neg"},
         copied);
   t.add({"arange", "range"}, arange);
   t.add({"linspace"}, linspace);

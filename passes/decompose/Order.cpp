@@ -95,7 +95,7 @@ Results median(Call &c) {
   auto [values, indices] = sort(x, dim, false);
   Term rank;
   if (ignoreNan) {
-    Term count = sum(toIndex(!isNan(x)), {dim}, /*keep=*/true);
+    Term count = sum(toIndex(~isNan(x)), {dim}, /*keep=*/true);
     rank = max((count - 1.0) / 2.0, 0.0);
   } else {
     Shape kept(x.shape());

@@ -136,7 +136,7 @@ Term toIndex(Term x) { return convert(x, x.emitter->builder.getI64Type()); }
 //===-- Elementwise -------------------------------------------------------===//
 
 Term operator-(Term x) { return unary<NegOp>(x); }
-Term operator!(Term x) { return unary<NotOp>(x); }
+Term operator~(Term x) { return unary<NotOp>(x); }
 Term abs(Term x) {
   // Unsigned integers and bools are their own magnitude.
   return x.element().isUnsignedInteger() || x.isBool() ? x : unary<AbsOp>(x);

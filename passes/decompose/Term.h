@@ -71,7 +71,8 @@ Term toIndex(Term x);
 
 // Unary.
 Term operator-(Term x);
-Term operator!(Term x);
+/// Logical or bitwise not; `!x` asks whether the term is absent.
+Term operator~(Term x);
 Term abs(Term x);
 Term sign(Term x);
 Term floor(Term x);
