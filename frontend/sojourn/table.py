@@ -65,7 +65,12 @@ class Table:
         self.policy: str = info["policy"]
         self.columns: tuple[Column, ...] = tuple(_column(entry) for entry in info["columns"])
         self._by_name = {column.name: column for column in self.columns}
-        self.rows = _Rows(self, selection.size if selection else info["rows"])
+        self._count: int = selection.size if selection else info["rows"]
+
+    @property
+    def rows(self) -> _Rows:
+        """The number of rows; called, `table.rows(features=[...])`, it reads whole columns."""
+        return _Rows(self, self._count)
 
     # Batches and columns ---------------------------------------------------------------------
 
@@ -121,7 +126,7 @@ class Table:
     __iter__ = None  # a table is read by batches or columns, not element by element
 
     def __len__(self) -> int:
-        return int(self.rows)
+        return self._count
 
     # Row numbers -----------------------------------------------------------------------------
 

@@ -49,21 +49,29 @@ def data():
     }
 
 
+OPEN = []
+
+
+@pytest.fixture(autouse=True)
+def close_owners():
+    """A process has a bounded number of owners."""
+    yield
+    while OPEN:
+        OPEN.pop().close()
+
+
 # How tables are made: each test below runs on each of them.
 def plain_table(data, **options):
     return plain(data, name="people", **options)
 
 
-def remote_table(data, **options):
-    owner = sojourn.local()
-    owner.register("people", data, policy="open", **options)
-    return owner.dataset("people")
+def remote_table(data, runtime="native", **options):
+    OPEN.append(sojourn.local(runtime=runtime))
+    return OPEN[-1].register("people", data, policy="open", **options)
 
 
 def numpy_table(data, **options):
-    owner = sojourn.local(runtime="numpy")
-    owner.register("people", data, policy="open", **options)
-    return owner.dataset("people")
+    return remote_table(data, runtime="numpy", **options)
 
 
 @pytest.fixture(params=[plain_table, remote_table, numpy_table], ids=["plain", "owner", "owner-numpy"])
@@ -272,9 +280,7 @@ def test_files(tmp_path, data, ending):
         np.savez(path, **data)
     local = plain(path)
     assert local.name == "people" and len(local) == 101
-    owner = sojourn.local()
-    owner.register("people", str(path), policy="open")
-    remote = owner.dataset("people")
+    remote = remote_table(path)
     assert [(c.name, c.dtype) for c in local.columns] == [(c.name, c.dtype) for c in remote.columns]
     for name in data:
         assert torch.equal(local[name], values(remote[name]))
