@@ -67,7 +67,7 @@ func.func @dot_operands(%a: tensor<2x3xf32>, %b: tensor<3x4xf64>) {
 // -----
 
 func.func @dot_of_bool(%a: tensor<2xi1>) {
-  // expected-error@+1 {{'sojourn.dot' op operand #0 must be statically shaped tensor of 8-bit unsigned integer or 8-bit signless integer or 16-bit signless integer or 32-bit signless integer or 64-bit signless integer or 16-bit float or bfloat16 type or 32-bit float or 64-bit float or complex type with 32-bit float elements or complex type with 64-bit float elements values, but got 'tensor<2xi1>'}}
+  // expected-error@+1 {{'sojourn.dot' op operand #0 must be a tensor of numbers (not i1) and static shape, but got 'tensor<2xi1>'}}
   %y = "sojourn.dot"(%a, %a) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64>, rhs_contract = array<i64>} : (tensor<2xi1>, tensor<2xi1>) -> tensor<2x2xi1>
   return
 }
@@ -227,7 +227,7 @@ func.func @pool_max_dilation(%x: tensor<2x3x1xf32>) {
 // -----
 
 func.func @pool_max_of_bool(%x: tensor<2x3x1xi1>) {
-  // expected-error@+1 {{'sojourn.pool_max' op operand #0 must be statically shaped tensor of 8-bit unsigned integer or 8-bit signless integer or 16-bit signless integer or 32-bit signless integer or 64-bit signless integer or 16-bit float or bfloat16 type or 32-bit float or 64-bit float values, but got 'tensor<2x3x1xi1>'}}
+  // expected-error@+1 {{'sojourn.pool_max' op operand #0 must be a tensor of integers or floats and static shape, but got 'tensor<2x3x1xi1>'}}
   %y, %i = "sojourn.pool_max"(%x) {window = array<i64: 1>, stride = array<i64: 1>, padding = array<i64: 0>, dilation = array<i64: 1>} : (tensor<2x3x1xi1>) -> (tensor<2x3x1xi1>, tensor<2x3x1xi64>)
   return
 }

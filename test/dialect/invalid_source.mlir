@@ -54,7 +54,7 @@ func.func @iota_negative_dim() {
 // -----
 
 func.func @iota_of_bool() {
-  // expected-error@+1 {{'sojourn.iota' op result #0 must be statically shaped tensor of 8-bit unsigned integer or 8-bit signless integer or 16-bit signless integer or 32-bit signless integer or 64-bit signless integer or 16-bit float or bfloat16 type or 32-bit float or 64-bit float values, but got 'tensor<2xi1>'}}
+  // expected-error@+1 {{'sojourn.iota' op result #0 must be a tensor of integers or floats and static shape, but got 'tensor<2xi1>'}}
   %y = "sojourn.iota"() {dim = 0 : i64} : () -> tensor<2xi1>
   return
 }
@@ -70,7 +70,7 @@ func.func @iota_dim_type() {
 // -----
 
 func.func @rng_bits_result(%s: tensor<i64>) {
-  // expected-error@+1 {{'sojourn.rng_bits' op result #0 must be statically shaped tensor of 64-bit signless integer values, but got 'tensor<2xi32>'}}
+  // expected-error@+1 {{'sojourn.rng_bits' op result #0 must be an i64 tensor of static shape, but got 'tensor<2xi32>'}}
   %y = "sojourn.rng_bits"(%s) {stream = 0 : i64} : (tensor<i64>) -> tensor<2xi32>
   return
 }
@@ -86,7 +86,7 @@ func.func @rng_bits_stream(%s: tensor<i64>) {
 // -----
 
 func.func @rng_uniform_of_half(%s: tensor<i64>) {
-  // expected-error@+1 {{'sojourn.rng_uniform' op result #0 must be statically shaped tensor of 32-bit float or 64-bit float values, but got 'tensor<2xf16>'}}
+  // expected-error@+1 {{'sojourn.rng_uniform' op result #0 must be an f32 or f64 tensor of static shape, but got 'tensor<2xf16>'}}
   %y = "sojourn.rng_uniform"(%s) {stream = 0 : i64} : (tensor<i64>) -> tensor<2xf16>
   return
 }
