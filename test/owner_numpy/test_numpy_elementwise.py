@@ -80,7 +80,7 @@ def test_transcendental_unary(rng, op, name, shape):
         expected = UNARY_WIDE[op](x.astype(np.float64))
     # In f64 the oracle is itself only good to some ulps, and worse near the zeros of lgamma and digamma.
     slack = {"digamma": 1e-12, "lgamma": 1e-13, "erfinv": 1e-13}.get(op, 0.0)
-    ulps = 8
+    ulps = 16 if op == "erfc" else 8
     if op in ("digamma", "lgamma"):
         keep = np.abs(x.astype(np.float64)) < 1e6
         x, expected = (
