@@ -125,7 +125,7 @@ static constexpr PromotionRow rows[] = {
     {"fill", Computes::Self, "value"},
     {"masked_fill", Computes::Self, "value"},
     {"index_fill", Computes::Self, "value"},
-    {"scatter", Computes::Self, "value"},
+    {"scatter", Computes::Self, "src,value"},
     {"select_scatter", Computes::Self, "src"},
     {"slice_scatter", Computes::Self, "src"},
     {"diagonal_scatter", Computes::Self, "src"},

@@ -20,15 +20,35 @@ Shape allButChannels(Term x) {
   return dims;
 }
 
+/// x with zeros behind its spatial dimensions, up to what the plain
+/// convolution of `shape` would give: an output padding of a stride or more
+/// makes the transposed one skip its last positions.
+Term reached(Term x, Term w, const Window &how, Dims shape) {
+  Shape zero(x.rank(), 0), high(x.rank(), 0);
+  for (int64_t i = 0; i + 2 < x.rank(); ++i) {
+    int64_t extent = how.dilation[i] * (w.dim(i + 2) - 1) + 1;
+    int64_t size = shape[shape.size() - x.rank() + i + 2];
+    int64_t out =
+        (size + 2 * how.padding[i] - extent) / how.stride[i] + 1;
+    high[i + 2] = out - x.dim(i + 2);
+  }
+  return pad(x, constantLike(x, 0), zero, high, zero);
+}
+
 Results convolution(Call &c) {
   Term x = c.wide("input");
   Term w = c.wide("weight");
+  if (!x.isFloat()) {
+    return c.fail("convolves integers; convert to a float type first");
+  }
   if (x.rank() < 3 || x.rank() > 5) {
     return c.fail("supports 1 to 3 spatial dimensions");
   }
+  Window how = window(c, x);
   Term y = c.boolean("transposed")
-               ? convGradInput(x, w, window(c, x), c.shape())
-               : conv(x, w, window(c, x));
+               ? convGradInput(reached(x, w, how, c.shape()), w, how,
+                               c.shape())
+               : conv(x, w, how);
   if (Term bias = c.wide("bias")) {
     y = y + alongDim(bias, 1, y.rank());
   }
@@ -43,10 +63,16 @@ Results convolutionBackward(Call &c) {
   bool transposed = c.boolean("transposed");
   Term gx, gw, gb;
   if (c.wants(0)) {
-    gx = transposed ? conv(g, w, how) : convGradInput(g, w, how, x.shape());
+    if (transposed) {
+      Shape start(x.rank(), 0), stride(x.rank(), 1);
+      gx = slice(conv(g, w, how), start, x.shape(), stride);
+    } else {
+      gx = convGradInput(g, w, how, x.shape());
+    }
   }
   if (c.wants(1)) {
-    gw = transposed ? convGradWeight(x, g, how, w.shape())
+    gw = transposed ? convGradWeight(reached(x, w, how, g.shape()), g, how,
+                                     w.shape())
                     : convGradWeight(g, x, how, w.shape());
   }
   if (c.wants(2)) {

@@ -67,7 +67,7 @@ Results divide(Call &c) {
     return floorDivide(widen(self), widen(rhs));
   }
   if (mode == "trunc") {
-    return trunc(widen(self) / widen(rhs));
+    return trunc(self / rhs);
   }
   if (self.isInteger()) {
     // True division; promotion has left integers only where both were.
@@ -215,6 +215,26 @@ Results maskedFill(Call &c) {
   return select(toBool(c.in("mask")), c.number("value", self.element()), self);
 }
 
+/// Whether each element is among the tested ones.
+Results isIn(Call &c) {
+  Term tested = c.in("test_elements");
+  Term x = c.in("elements");
+  Type element = x ? x.element() : tested.element();
+  x = c.number(c.anyOf({"elements", "element"}), element);
+  tested = c.number(c.anyOf({"test_elements", "test_element"}), element);
+  Shape grid(x.shape());
+  grid.push_back(tested.numel());
+  bool invert = c.boolean("invert");
+  if (tested.numel() == 0) {
+    return constant(c.emitter, invert ? 1 : 0,
+                    c.emitter.builder.getI1Type());
+  }
+  Term same = eq(broadcastTo(unsqueeze(x, x.rank()), grid),
+                 broadcastTo(reshape(tested, {tested.numel()}), grid));
+  Term any = amax(same, {x.rank()});
+  return invert ? ~any : any;
+}
+
 Results nanToNum(Call &c) {
   Term x = c.in("self");
   if (!x.isFloat()) {
@@ -286,6 +306,11 @@ void addElementwise(Table &t) {
         binary<shiftLeft>);
   t.add({"bitwise_right_shift", "__rshift__", "__irshift__"},
         binary<shiftRight>);
+  t.add({"ldexp"}, [](Call &c) -> Results {
+    Term x = c.wide("self");
+    return x * pow(2.0, c.number("other", x.element()));
+  });
+  t.add({"isin"}, isIn);
   t.add({"where"}, where);
   t.add({"masked_fill"}, maskedFill);
   t.add({"nan_to_num"}, nanToNum);

@@ -84,6 +84,16 @@ Term inverseTanh(Term x) {
   return odd(x, 0.5 * log1p(2.0 * magnitude / (1.0 - magnitude)));
 }
 
+Term degrees(Term x) { return x * (180 / kPi); }
+Term radians(Term x) { return x * (kPi / 180); }
+Term angle(Term x) {
+  return select(isNan(x), x, convert(x < 0.0, x.element()) * kPi);
+}
+Term entropy(Term x) {
+  return select(x > 0.0, -x * log(x),
+                select(eq(x, 0.0), 0.0, select(isNan(x), x, -kInfinity)));
+}
+
 Term sinc(Term x) {
   Term angle = x * kPi;
   return select(eq(x, 0.0), 1.0, sin(angle) / angle);
@@ -143,6 +153,10 @@ void addMath(Table &t) {
   t.add({"acosh", "arccosh"}, derived<inverseCosh>);
   t.add({"atanh", "arctanh"}, derived<inverseTanh>);
   t.add({"sinc", "special_sinc"}, derived<sinc>);
+  t.add({"deg2rad"}, derived<radians>);
+  t.add({"rad2deg"}, derived<degrees>);
+  t.add({"angle"}, derived<angle>);
+  t.add({"special_entr"}, derived<entropy>);
   t.add({"sigmoid", "special_expit"}, simple<logistic>);
   t.add({"logit", "special_logit"}, logit);
   t.add({"erf", "special_erf"}, simple<erf>);

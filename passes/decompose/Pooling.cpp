@@ -66,13 +66,11 @@ Term padded(Term x, const Pool &p, Term value) {
   return pad(x, value, low, high, interior);
 }
 
-/// 1 / (number of elements that each window averages over), shaped to
+/// The number of elements that each window averages over, shaped to
 /// broadcast over [N, C, output]; a splat where every window has the same.
-Term averageFactor(Call &c, const Pool &p, Type element) {
+Term averageCount(Call &c, const Pool &p, Type element) {
   if (c.has("divisor_override")) {
-    return constant(c.emitter,
-                    1.0 / static_cast<double>(c.integer("divisor_override")),
-                    element);
+    return constantInt(c.emitter, c.integer("divisor_override"), element);
   }
   bool includePad = c.boolean("count_include_pad", true);
   bool whole = p.symmetric();
@@ -80,8 +78,7 @@ Term averageFactor(Call &c, const Pool &p, Type element) {
     whole = whole && (includePad || padding == 0);
   }
   if (whole) {
-    return constant(c.emitter, 1.0 / static_cast<double>(product(p.size)),
-                    element);
+    return constantInt(c.emitter, product(p.size), element);
   }
   // The count is a product over dimensions; each factor follows from where
   // the window starts and ends.
@@ -100,14 +97,14 @@ Term averageFactor(Call &c, const Pool &p, Type element) {
     Term along = alongDim(convert(end - start, element), i, p.spatial);
     count = count ? count * along : along;
   }
-  return 1.0 / count;
+  return count;
 }
 
 Results averagePool(Call &c) {
   Term input = c.wide("self");
   Pool p = pool(c, input.shape(), c.shape());
   Term x = batched(input, p.spatial);
-  Term factor = averageFactor(c, p, x.element());
+  Term count = averageCount(c, p, x.element());
   Term total = p.symmetric()
                    ? poolSum(x, p.size, p.window.stride, p.window.padding)
                    : poolSum(padded(x, p, constantLike(x, 0)), p.size,
@@ -121,7 +118,7 @@ Results averagePool(Call &c) {
     }
     total = slice(total, start, limit, stride);
   }
-  return reshape(total * factor, c.shape());
+  return reshape(total / count, c.shape());
 }
 
 /// The adjoint of a window sum: each input position collects the windows that
@@ -132,7 +129,7 @@ Results averagePoolGradient(Call &c) {
   Term gradient = c.wide("grad_output");
   Pool p = pool(c, input.shape(), gradient.shape());
   Term g = batched(gradient, p.spatial);
-  g = g * averageFactor(c, p, g.element());
+  g = g / averageCount(c, p, g.element());
   bool tiled = p.size == p.window.stride;
   for (int64_t i = 0; i < p.spatial; ++i) {
     tiled = tiled && p.window.padding[i] == 0 &&
@@ -212,6 +209,21 @@ Results maxPool(Call &c) {
   return {values, reshape(index, c.shape(1))};
 }
 
+/// Puts each value where its maximum was.
+Results maxUnpool(Call &c) {
+  Term x = c.in("self");
+  int64_t spatial = spatialRank(c.base);
+  int64_t rows = product(Dims(x.shape()).drop_back(spatial));
+  if (rows == 0 || x.numel() == 0) {
+    return full(c.emitter, c.shape(), 0, x.element());
+  }
+  auto flat = [&](Term v) { return reshape(v, {rows, v.numel() / rows}); };
+  Term zeros = full(c.emitter, {rows, product(c.shape()) / rows}, 0,
+                    x.element());
+  return reshape(putAlong(zeros, flat(c.in("indices")), flat(x), 1, "set"),
+                 c.shape());
+}
+
 /// Adds each gradient where its maximum was; serves every kind of maximum
 /// pooling, since the indices say it all.
 Results maxPoolGradient(Call &c) {
@@ -230,14 +242,59 @@ Results maxPoolGradient(Call &c) {
   return reshape(putAlong(zeros, flat(index), flat(g), 1, "add"), c.shape());
 }
 
+/// Windows of unequal size: each is gathered at the size of the largest, its
+/// last element repeated, which wins no tie against the first of its kind.
+Results unevenMaxPool(Call &c, Term input, const Pool &p) {
+  int64_t rows = product(Dims(input.shape()).drop_back(p.spatial));
+  Shape shape = {rows};
+  shape.append(p.input);
+  Term x = reshape(input, shape);
+  Term flat;
+  Shape perm = {0}, windows;
+  for (int64_t i = 0; i < p.spatial; ++i) {
+    int64_t in = p.input[i], out = p.output[i];
+    int64_t size = (in + out - 1) / out + (in % out == 0 ? 0 : 1);
+    auto sizeIn = static_cast<double>(in), sizeOut = static_cast<double>(out);
+    Term start = iota(c.emitter, {out, size}, 0, c.i64());
+    Term end = ((start + 1.0) * sizeIn + (sizeOut - 1)) / sizeOut;
+    start = start * sizeIn / sizeOut;
+    Term at =
+        min(start + iota(c.emitter, {out, size}, 1, c.i64()), end - 1.0);
+    x = take(x, at, 1 + 2 * i);
+    Shape place(2 * p.spatial, 1);
+    place[2 * i] = out;
+    place[2 * i + 1] = size;
+    Term along = reshape(at, place);
+    flat = flat ? flat * sizeIn + along : along;
+    perm.push_back(1 + 2 * i);
+    windows.push_back(2 + 2 * i);
+  }
+  perm.append(windows);
+  int64_t outputs = product(p.output);
+  Shape table = {rows, outputs, x.numel() / std::max<int64_t>(
+                                                rows * outputs, 1)};
+  x = reshape(transpose(x, perm), table);
+  Shape flatPerm;
+  for (int64_t dim : Dims(perm).drop_front()) {
+    flatPerm.push_back(dim - 1);
+  }
+  flat = reshape(transpose(flat, flatPerm), Dims(table).drop_front());
+  Term best = unsqueeze(argmax(x, 2), 2);
+  return {reshape(amax(x, {2}), c.shape()),
+          reshape(takeAlong(broadcastTo(flat, table), best, 2), c.shape(1))};
+}
+
 /// Sizes that divide evenly make adaptive maximum pooling a plain one.
 Results adaptiveMaxPool(Call &c) {
   Term input = c.in("self");
   Pool p = pool(c, input.shape(), c.shape());
+  if (product(c.shape()) == 0) {
+    return {full(c.emitter, c.shape(), 0, input.element()),
+            full(c.emitter, c.shape(1), 0, c.i64())};
+  }
   for (int64_t i = 0; i < p.spatial; ++i) {
-    if (p.output[i] == 0 || p.input[i] % p.output[i] != 0) {
-      return c.fail("adaptive maximum pooling needs an output size that "
-                    "divides the input size");
+    if (p.input[i] % p.output[i] != 0) {
+      return unevenMaxPool(c, input, p);
     }
     p.size[i] = p.input[i] / p.output[i];
   }
@@ -257,6 +314,7 @@ void addPooling(Table &t) {
   t.add({"max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward",
          "adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward"},
         maxPoolGradient);
+  t.add({"max_unpool2d", "max_unpool3d"}, maxUnpool);
   t.add({"adaptive_max_pool2d", "adaptive_max_pool3d"}, adaptiveMaxPool);
 }
 

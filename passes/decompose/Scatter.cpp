@@ -19,6 +19,9 @@ Results gather(Call &c) {
   Term x = atLeastVector(c.in("self"));
   Term index = atLeastVector(toIndex(c.in("index")));
   int64_t dim = wrapDim(c.integer("dim"), x.rank());
+  if (index.numel() == 0) {
+    return full(c.emitter, c.shape(), 0, x.element());
+  }
   return reshape(takeAlong(x, index, dim), c.shape());
 }
 
@@ -49,7 +52,13 @@ Term apply(const Scattered &s, Term x, StringRef kind) {
   return putAlong(x, s.index, s.source, s.dim, kind);
 }
 
+/// An empty index may have any rank: nothing is written.
+bool nothing(Call &c) { return c.in("index").numel() == 0; }
+
 Results scatter(Call &c) {
+  if (nothing(c)) {
+    return c.in("self");
+  }
   Scattered s = scattered(c);
   StringRef kind = llvm::StringSwitch<StringRef>(
                        c.base == "scatter_add" ? "add" : c.string("reduce"))
@@ -60,6 +69,9 @@ Results scatter(Call &c) {
 }
 
 Results scatterReduce(Call &c) {
+  if (nothing(c)) {
+    return c.in("self");
+  }
   Scattered s = scattered(c);
   StringRef reduce = c.string("reduce");
   StringRef kind = llvm::StringSwitch<StringRef>(reduce)
@@ -224,7 +236,7 @@ Results unfoldBackward(Call &c) {
 
 /// The k-th chosen position receives the k-th element of the source.
 Results maskedScatter(Call &c) {
-  Term x = c.in("self");
+  Term x = broadcastTo(c.in("self"), c.shape());
   Term mask = broadcastTo(toBool(c.in("mask")), x.shape());
   Term source = c.in("source");
   Term flat = reshape(toIndex(mask), {mask.numel()});
