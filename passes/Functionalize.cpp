@@ -47,7 +47,7 @@ private:
   Value read(Value ref, Location loc);
   LogicalResult write(Operation *op, Value ref, Value update);
   void keepArguments(AtenOp op, SmallVectorImpl<Attribute> &args, SmallVectorImpl<Attribute> &names,
-                     SmallVectorImpl<Value> &inputs, bool &droppedOut);
+                     SmallVectorImpl<Value> &inputs);
 
   func::FuncOp function;
   OpBuilder builder;
@@ -107,7 +107,8 @@ LogicalResult Functionalizer::write(Operation *op, Value ref, Value update) {
   storage.value = writeWindow(builder, op->getLoc(), storage.value, storage.type, type, bits);
   ++storage.version;
   // What was written is what a read through the same ref gives, unless places overlap and the last one wins.
-  if (isSameLayout(storage.type, type) || planWindow({storage.type.getNumElements()}, type)) {
+  if (isSameLayout(storage.type, type) || type.getNumElements() == 0 ||
+      planWindow({storage.type.getNumElements()}, type)) {
     reads[ref] = {storage.version, update};
   }
   return success();
@@ -141,12 +142,12 @@ LogicalResult Functionalizer::visitView(ViewOp op) {
 /// is an `out` argument, which its functional form does not have.
 static bool isUpdatedInput(StringRef argument) {
   return llvm::StringSwitch<bool>(argument)
-      .Cases({"self", "running_mean", "running_var", "noise", "weight"}, true)
+      .Cases({"self", "running_mean", "running_var", "noise"}, true)
       .Default(false);
 }
 
 void Functionalizer::keepArguments(AtenOp op, SmallVectorImpl<Attribute> &args, SmallVectorImpl<Attribute> &names,
-                                   SmallVectorImpl<Value> &inputs, bool &droppedOut) {
+                                   SmallVectorImpl<Value> &inputs) {
   bool inPlace = isInPlaceName(op.getBaseName());
   SmallVector<int64_t> position(op.getInputs().size(), -1);
   auto keep = [&](Attribute element) -> Attribute {
@@ -166,7 +167,6 @@ void Functionalizer::keepArguments(AtenOp op, SmallVectorImpl<Attribute> &args, 
     auto reference = dyn_cast<OperandAttr>(arg);
     bool written = reference && llvm::is_contained(op.getMutates(), reference.getIndex());
     if (written && !inPlace && !isUpdatedInput(cast<StringAttr>(name).getValue())) {
-      droppedOut = true;
       continue;
     }
     auto list = dyn_cast<ArrayAttr>(arg);
@@ -178,8 +178,7 @@ void Functionalizer::keepArguments(AtenOp op, SmallVectorImpl<Attribute> &args, 
 LogicalResult Functionalizer::visitAten(AtenOp op) {
   SmallVector<Attribute> args, names;
   SmallVector<Value> inputs;
-  bool droppedOut = false;
-  keepArguments(op, args, names, inputs, droppedOut);
+  keepArguments(op, args, names, inputs);
 
   auto valueType = [&](Value value) -> Type {
     auto found = windows.find(value);
@@ -246,7 +245,6 @@ LogicalResult Functionalizer::visitReturn(func::ReturnOp op) {
          builder.getNamedAttr(kTargetAttr, builder.getI64IntegerAttr(index))}));
   }
   op->setOperands(results);
-  function.setFunctionType(builder.getFunctionType(function.getArgumentTypes(), ValueRange(results).getTypes()));
   // Arguments were retyped one by one: take their types from the block.
   function.setFunctionType(
       builder.getFunctionType(function.getBody().getArgumentTypes(), ValueRange(results).getTypes()));

@@ -134,6 +134,10 @@ LogicalResult Promoter::choose(AtenOp op, const PromotionRow &row, bool stored, 
   if (operands.empty()) {
     return op.emitError() << "has no argument among " << row.operands << " that could promote";
   }
+  if (row.computes == Computes::Truth &&
+      llvm::any_of(operands, [](const PromotionOperand &operand) { return isa<ComplexType>(operand.element); })) {
+    return op.emitError() << "takes the truth of complex numbers, which is not supported yet; compare with 0 instead";
+  }
   Type recorded = elementOf(op->getResult(0).getType());
   // An `out` tensor gives a reduction its dtype, when the call does not.
   if (stored && row.computes == Computes::Sum && op.getOverload().contains("out") && !dtypeArgument(op)) {

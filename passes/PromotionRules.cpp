@@ -128,6 +128,10 @@ static Type numpyResult(ArrayRef<PromotionOperand> operands) {
   if (!arrays || !numbers) {
     return arrays ? arrays : numbers;
   }
+  // bfloat16 is an extension type: ml_dtypes meets a Python float as if it were a float16.
+  if (arrays.isBF16() && isa<FloatType>(numbers)) {
+    return Float32Type::get(arrays.getContext());
+  }
   // A weak number only matters where its category is higher; then it brings its default type.
   return categoryOf(numbers) > categoryOf(arrays) ? numbers : arrays;
 }

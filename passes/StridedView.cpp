@@ -246,18 +246,20 @@ static Value storagePositions(OpBuilder &builder, Location loc, RefType window) 
   return window.getOffset() == 0 ? sum : Value(AddOp::create(builder, loc, sum, constant(window.getOffset())));
 }
 
-/// Values on the way from the storage to the window: before the slice of each stage.
-static SmallVector<Value> runStages(OpBuilder &builder, Location loc, Value storage, const WindowPlan &plan,
-                                    Value &result) {
+static Value sliceStage(OpBuilder &builder, Location loc, Value x, const WindowPlan::Stage &stage) {
+  return isWhole(stage) ? x : SliceOp::create(builder, loc, x, stage.start, stage.limit, stage.stride).getResult();
+}
+
+/// What each stage slices, on the way from the storage to the window.
+static SmallVector<Value> runStages(OpBuilder &builder, Location loc, Value storage, const WindowPlan &plan) {
   SmallVector<Value> before;
-  for (const WindowPlan::Stage &stage : plan.stages) {
+  for (auto [i, stage] : llvm::enumerate(plan.stages)) {
+    if (i > 0) {
+      storage = sliceStage(builder, loc, storage, plan.stages[i - 1]);
+    }
     storage = reshapeTo(builder, loc, storage, stage.shape);
     before.push_back(storage);
-    if (!isWhole(stage)) {
-      storage = SliceOp::create(builder, loc, storage, stage.start, stage.limit, stage.stride);
-    }
   }
-  result = storage;
   return before;
 }
 
@@ -279,8 +281,7 @@ Value sojourn::readWindow(OpBuilder &builder, Location loc, Value storage, RefTy
     Value flat = reshapeTo(builder, loc, storage, {root.getNumElements()});
     return TakeOp::create(builder, loc, flat, storagePositions(builder, loc, window), /*dim=*/int64_t(0));
   }
-  Value x;
-  runStages(builder, loc, storage, *plan, x);
+  Value x = sliceStage(builder, loc, runStages(builder, loc, storage, *plan).back(), plan->stages.back());
   x = reshapeTo(builder, loc, x, plan->dense);
   x = transposeBy(builder, loc, x, plan->perm);
   if (isExpanded(window)) {
@@ -304,8 +305,7 @@ Value sojourn::writeWindow(OpBuilder &builder, Location loc, Value storage, RefT
   if (std::optional<WindowPlan> plan = planWindow(dims, window)) {
     x = reshapeTo(builder, loc, update, gather(window.getShape(), plan->kept));
     x = transposeBy(builder, loc, x, inverse(plan->perm));
-    Value sliced;
-    SmallVector<Value> before = runStages(builder, loc, storage, *plan, sliced);
+    SmallVector<Value> before = runStages(builder, loc, storage, *plan);
     for (size_t i = plan->stages.size(); i-- > 0;) {
       const WindowPlan::Stage &stage = plan->stages[i];
       SmallVector<int64_t> shape;

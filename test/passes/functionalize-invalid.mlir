@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// RUN: sojourn-opt %s -split-input-file -verify-diagnostics --sojourn-functionalize
+
+module attributes {sojourn.promotion = "torch"} {
+  func.func @step(%x: !sojourn.ref<3xf32> {sojourn.kind = "state"}) {
+    %e = sojourn.view %x : !sojourn.ref<3xf32> -> !sojourn.ref<2x3xf32, strides = [0, 1], offset = 0>
+    // expected-error@+1 {{several elements are one place; clone() the expanded tensor before writing to it}}
+    sojourn.aten "aten.zero_"(%e) {args = [#sojourn.operand<0>], mutates = array<i64: 0>, names = ["self"]}
+      : (!sojourn.ref<2x3xf32, strides = [0, 1], offset = 0>) -> ()
+    return
+  }
+}
+
+// -----
+
+module attributes {sojourn.promotion = "torch"} {
+  // expected-error@+1 {{is not supported yet, expected dense strides at offset 0; call contiguous() first}}
+  func.func @step(%x: !sojourn.ref<3xf32, strides = [2], offset = 0> {sojourn.kind = "state"}) {
+    return
+  }
+}
+
+// -----
+
+module attributes {sojourn.promotion = "torch"} {
+  func.func @step(%x: !sojourn.ref<3xcomplex<f32>> {sojourn.kind = "state"}) {
+    // expected-error@+1 {{a view of 'complex<f32>' as 'f32' is not supported yet}}
+    %e = sojourn.view %x : !sojourn.ref<3xcomplex<f32>> -> !sojourn.ref<3x2xf32>
+    return
+  }
+}
