@@ -141,7 +141,6 @@ func.func @load_type(%x: !sojourn.ref<2x3xf32>) {
 
 // expected-error@+1 {{!sojourn.ref has 1 strides, expected 2}}
 func.func @ref_strides(%x: !sojourn.ref<2x3xf32, strides = [1]>) {
-  
   return
 }
 
@@ -149,7 +148,6 @@ func.func @ref_strides(%x: !sojourn.ref<2x3xf32, strides = [1]>) {
 
 // expected-error@+1 {{!sojourn.ref has a stride outside [0, 2^40]}}
 func.func @ref_negative_stride(%x: !sojourn.ref<2xf32, strides = [-1]>) {
-  
   return
 }
 
@@ -157,7 +155,6 @@ func.func @ref_negative_stride(%x: !sojourn.ref<2xf32, strides = [-1]>) {
 
 // expected-error@+1 {{!sojourn.ref has offset -1, expected one in [0, 2^40]}}
 func.func @ref_offset(%x: !sojourn.ref<2xf32, offset = -1>) {
-  
   return
 }
 
@@ -165,7 +162,6 @@ func.func @ref_offset(%x: !sojourn.ref<2xf32, offset = -1>) {
 
 // expected-error@+1 {{!sojourn.ref of 'index', expected an element type of core form}}
 func.func @ref_element(%x: !sojourn.ref<2xindex>) {
-  
   return
 }
 
@@ -173,7 +169,6 @@ func.func @ref_element(%x: !sojourn.ref<2xindex>) {
 
 // expected-error@+1 {{!sojourn.ref with a negative size or more than 2^40 elements}}
 func.func @ref_too_large(%x: !sojourn.ref<1048576x1048577xf32>) {
-  
   return
 }
 
@@ -181,7 +176,6 @@ func.func @ref_too_large(%x: !sojourn.ref<1048576x1048577xf32>) {
 
 // expected-error@+1 {{expected static shape}}
 func.func @ref_dynamic(%x: !sojourn.ref<?xf32>) {
-  
   return
 }
 
@@ -189,7 +183,6 @@ func.func @ref_dynamic(%x: !sojourn.ref<?xf32>) {
 
 // expected-error@+1 {{!sojourn.scalar of 'f32', expected f64, i64 or i1}}
 func.func @scalar_element(%x: !sojourn.scalar<f32>) {
-  
   return
 }
 
@@ -197,7 +190,6 @@ func.func @scalar_element(%x: !sojourn.scalar<f32>) {
 
 // expected-error@+1 {{!sojourn.table names column "a" twice}}
 func.func @table_twice(%x: !sojourn.table<5, "a" : f64, "a" : f32>) {
-  
   return
 }
 
@@ -205,7 +197,6 @@ func.func @table_twice(%x: !sojourn.table<5, "a" : f64, "a" : f32>) {
 
 // expected-error@+1 {{!sojourn.table of -5 rows, expected a number in [0, 2^40]}}
 func.func @table_rows(%x: !sojourn.table<-5, "a" : f64>) {
-  
   return
 }
 
@@ -213,6 +204,5 @@ func.func @table_rows(%x: !sojourn.table<-5, "a" : f64>) {
 
 // expected-error@+1 {{!sojourn.table column "a" has type 'complex<f32>', expected a real element}}
 func.func @table_complex(%x: !sojourn.table<5, "a" : complex<f32>>) {
-  
   return
 }
