@@ -2,7 +2,6 @@
 // Ops that move elements without computing: concatenation, repetition, padding, shuffles, triangles.
 #include "frontend/shapes/Structured.h"
 
-#include <ATen/ExpandUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/native/TypeProperties.h>
 #include <ATen/ops/cat_meta.h>
@@ -66,7 +65,7 @@ void roll(const FunctionSchema &, Arguments args, Outputs &out) {
   for (int64_t dim : dims) {
     at::maybe_wrap_dim(dim, self.dim());
   }
-  if (self.numel() == 0) {
+  if (self.numel() == 0 && !dims.empty()) {
     appendLike(out, self, self.scalar_type());
   } else {
     append(out, self.sizes(), self.scalar_type());
@@ -114,13 +113,7 @@ void constantPad(const FunctionSchema &, Arguments args, Outputs &out) {
   }
   if (shrinks) {
     // A clone of a narrowed view.
-    OutputMeta &meta = append(out, sizes, self.scalar_type());
-    if (IntArrayRef(sizes) == self.sizes()) {
-      meta.strides = preservedStrides(self);
-    } else {
-      std::vector<int64_t> strides = at::infer_dense_strides(sizes, self.strides());
-      meta.strides.assign(strides.begin(), strides.end());
-    }
+    appendStrided(out, sizes, preservedStrides(sizes, self.strides()), self.scalar_type());
     return;
   }
   append(out, sizes, self.scalar_type(), self.suggest_memory_format());

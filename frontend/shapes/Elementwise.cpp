@@ -23,7 +23,9 @@ enum class Result {
 template <unsigned Mask, Result Kind> void elementwise(const FunctionSchema &schema, Arguments args, Outputs &out) {
   TensorPointers tensors;
   CommonType common;
-  for (unsigned i = 0; (Mask >> i) != 0; ++i) {
+  // Numbers are rank-0 operands of binary ops; of others they are parameters.
+  bool withNumber = false;
+  for (unsigned i = 0; (Mask >> i) != 0 && i < args.size(); ++i) {
     if (((Mask >> i) & 1) == 0) {
       continue;
     }
@@ -35,10 +37,11 @@ template <unsigned Mask, Result Kind> void elementwise(const FunctionSchema &sch
       }
     } else if (isNumber(arg) || arg.isBool()) {
       common.add(arg.toScalar());
+      withNumber = Mask == 3;
     }
   }
   if (Kind == Result::boolean) {
-    appendIterated(out, tensors, at::kBool);
+    appendIterated(out, tensors, at::kBool, withNumber);
     return;
   }
   ScalarType type = common.get();
@@ -59,8 +62,11 @@ template <unsigned Mask, Result Kind> void elementwise(const FunctionSchema &sch
     }
     type = tensors[0]->scalar_type();
   }
-  appendIterated(out, tensors, type);
+  appendIterated(out, tensors, type, withNumber);
 }
+
+/// Two operands of which a number is no tensor operand: the high bit stands for no argument.
+constexpr unsigned kNumberIsParameter = 0x10003;
 
 template <unsigned Mask> constexpr ShapeRule promote = elementwise<Mask, Result::promote>;
 template <unsigned Mask> constexpr ShapeRule floating = elementwise<Mask, Result::floating>;
@@ -148,7 +154,7 @@ void power(const FunctionSchema &schema, Arguments args, Outputs &out) {
                   exponent.toLong() < 0),
                 "Integers to negative integer powers are not allowed.");
   }
-  elementwise<3, Result::promote>(schema, args, out);
+  elementwise<kNumberIsParameter, Result::promote>(schema, args, out);
   if (!args[0].isTensor()) {
     out.back().strides = contiguousStrides(out.back().sizes);
   }
@@ -219,15 +225,22 @@ void maskedFill(const FunctionSchema &, Arguments args, Outputs &out) {
                 "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
                 " dimension(s).");
   }
-  // A clone of self, expanded to the broadcast shape and then written.
-  at::DimVector sizes = at::infer_size_dimvector(mask.sizes(), self.sizes());
-  if (IntArrayRef(sizes) == self.sizes()) {
-    appendLike(out, self, self.scalar_type());
-    return;
+  append(out, at::infer_size_dimvector(mask.sizes(), self.sizes()), self.scalar_type());
+}
+
+void gelu(const FunctionSchema &schema, Arguments args, Outputs &out) {
+  if (args.size() > 1 && args[1].isString()) {
+    std::string_view kind = args[1].toStringView();
+    TORCH_CHECK(kind == "none" || kind == "tanh", "approximate argument must be either none or tanh.");
   }
-  auto expanded = at::inferExpandGeometry_dimvector(self.sizes(), self.strides(), sizes);
-  append(out, sizes, self.scalar_type());
-  out.back().strides = permutedStrides({Operand{expanded.sizes, expanded.strides}}, sizes);
+  elementwise<1, Result::activation>(schema, args, out);
+}
+
+void softshrink(const FunctionSchema &schema, Arguments args, Outputs &out) {
+  double lambda = args[1].toScalar().toDouble();
+  TORCH_CHECK(lambda >= 0, "lambda must be in range [0, ", std::numeric_limits<float>::max(), "] for input dtype ",
+              tensorAt(args, 0).scalar_type(), ", but found ", lambda);
+  elementwise<1, Result::activation>(schema, args, out);
 }
 
 void logSigmoid(const FunctionSchema &, Arguments args, Outputs &out) {
@@ -265,11 +278,6 @@ void gluBackward(const FunctionSchema &, Arguments args, Outputs &out) {
 
 void nativeDropout(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &input = tensorAt(args, 0);
-  if (input.numel() == 0) {
-    appendLike(out, input, input.scalar_type());
-    appendLike(out, input, at::kBool);
-    return;
-  }
   appendLike(out, input, input.scalar_type());
   appendLike(out, input, at::kBool);
 }
@@ -365,7 +373,7 @@ const RuleEntry kRules[] = {
     // Activations.
     {"celu", activation<1>},
     {"elu", activation<1>},
-    {"gelu", activation<1>},
+    {"gelu", gelu},
     {"hardshrink", activation<1>},
     {"hardsigmoid", activation<1>},
     {"hardswish", activation<1>},
@@ -373,7 +381,7 @@ const RuleEntry kRules[] = {
     {"mish", activation<1>},
     {"silu", activation<1>},
     {"softplus", activation<1>},
-    {"softshrink", activation<1>},
+    {"softshrink", softshrink},
     {"glu", glu},
     {"log_sigmoid_forward", logSigmoid},
     {"_prelu_kernel", activation<3>},
@@ -390,7 +398,7 @@ const RuleEntry kRules[] = {
     {"leaky_relu_backward", promote<3>},
     {"log_sigmoid_backward", likeSelf},
     {"logit_backward", promote<3>},
-    {"mish_backward", likeSelf},
+    {"mish_backward", promote<3>},
     {"_prelu_kernel_backward", preluBackward},
     {"rrelu_with_noise_backward", promote<7>},
     {"sigmoid_backward", promote<3>},
@@ -447,13 +455,13 @@ const RuleEntry kRules[] = {
     {"addcdiv", addcdiv},
     {"lerp", lerp},
     {"clamp", clamp},
-    {"clamp_min", promote<3>},
-    {"clamp_max", promote<3>},
+    {"clamp_min", promote<kNumberIsParameter>},
+    {"clamp_max", promote<kNumberIsParameter>},
     {"where", where},
     {"masked_fill", maskedFill},
     // Dropout.
     {"native_dropout", nativeDropout},
-    {"native_dropout_backward", promote<3>},
+    {"native_dropout_backward", floating<3>},
 };
 
 } // namespace

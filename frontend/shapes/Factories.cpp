@@ -58,6 +58,7 @@ void emptyPermuted(const FunctionSchema &, Arguments args, Outputs &out) {
     TORCH_CHECK(layout[i] >= 0 && layout[i] < static_cast<int64_t>(sizes.size()),
                 "Dimension out of range (expected to be between 0 and ", sizes.size() - 1, ", but got ", layout[i],
                 " at index ", i, ").  NB: negative dims not currently supported; file an issue if you want it.");
+    TORCH_CHECK(std::find(layout.begin() + i + 1, layout.end(), layout[i]) == layout.end(), "Duplicate dim not allowed");
     meta.strides[layout[i]] = step;
     step *= std::max<int64_t>(sizes[layout[i]], 1);
   }
@@ -136,7 +137,13 @@ template <size_t Dtype> void range(const FunctionSchema &, Arguments args, Outpu
 }
 
 /// linspace, logspace: steps at 2, dtype at `Dtype`.
-template <size_t Dtype> void linspace(const FunctionSchema &, Arguments args, Outputs &out) {
+template <size_t Dtype> void linspace(const FunctionSchema &schema, Arguments args, Outputs &out) {
+  const Tensor &start = tensorAt(args, 0), &end = tensorAt(args, 1);
+  TORCH_CHECK((!start.defined() || start.dim() == 0) && (!end.defined() || end.dim() == 0), baseName(schema),
+              " only supports 0-dimensional start and end tensors, but got ",
+              start.defined() ? c10::str("start with ", start.dim(), " dimension(s)") : "",
+              start.defined() && end.defined() ? " and " : "",
+              end.defined() ? c10::str("end with ", end.dim(), " dimension(s)") : "", ".");
   int64_t steps = args[2].toInt();
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   append(out, {steps}, dtypeAt(args, Dtype).value_or(defaultDtype()));
@@ -272,6 +279,22 @@ void uniformFill(const FunctionSchema &schema, Arguments args, Outputs &out) {
   likeSelf(schema, args, out);
 }
 
+/// exponential_, geometric_, cauchy_, log_normal_: the parameter at `Position` must satisfy its range.
+template <size_t Position> void positiveParameter(const FunctionSchema &schema, Arguments args, Outputs &out) {
+  if (args[Position].isDouble()) {
+    double value = args[Position].toDouble();
+    std::string_view name = baseName(schema);
+    if (name.rfind("geometric", 0) == 0) {
+      TORCH_CHECK(0 < value && value < 1, "geometric_ expects p to be in (0, 1), but got p=", value);
+    } else {
+      const char *parameter = name.rfind("exponential", 0) == 0 ? "lambda" : name.rfind("cauchy", 0) == 0 ? "sigma" : "std";
+      std::string inPlace(name.substr(0, name.find_last_not_of('_') + 1));
+      TORCH_CHECK(value > 0, inPlace, "_ expects ", parameter, " > 0.0, but found ", parameter, "=", value);
+    }
+  }
+  likeSelf(schema, args, out);
+}
+
 /// multinomial(self, num_samples, replacement)
 void multinomial(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
@@ -365,10 +388,10 @@ const RuleEntry kRules[] = {
     {"normal_functional", normalFill},
     {"uniform", uniformFill},
     {"random", likeSelf},
-    {"cauchy", likeSelf},
-    {"exponential", likeSelf},
-    {"geometric", likeSelf},
-    {"log_normal", likeSelf},
+    {"cauchy", positiveParameter<2>},
+    {"exponential", positiveParameter<1>},
+    {"geometric", positiveParameter<1>},
+    {"log_normal", positiveParameter<2>},
     {"poisson", contiguousLikeSelf},
     {"_standard_gamma", contiguousLikeSelf},
     {"multinomial", multinomial},

@@ -6,9 +6,7 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/TensorUtils.h>
 #include <ATen/ops/gather_meta.h>
-#include <ATen/ops/index_add_meta.h>
 #include <ATen/ops/index_copy_meta.h>
-#include <ATen/ops/index_reduce_meta.h>
 #include <ATen/ops/isin_meta.h>
 #include <ATen/ops/scatter_add_meta.h>
 #include <ATen/ops/scatter_meta.h>
@@ -169,6 +167,28 @@ void indexFill(const FunctionSchema &, Arguments args, Outputs &out) {
   appendLike(out, self, self.scalar_type());
 }
 
+/// index_add, index_reduce(self, dim, index, source, ...)
+void indexAccumulate(const FunctionSchema &schema, Arguments args, Outputs &out) {
+  const Tensor &self = tensorAt(args, 0), &index = tensorAt(args, 2), &source = tensorAt(args, 3);
+  std::string name(baseName(schema));
+  if (name.back() != '_') {
+    name += '_';
+  }
+  int64_t dim = at::maybe_wrap_dim(args[1].toInt(), self.dim());
+  TORCH_CHECK_INDEX(index.dim() <= 1, name, "(): Index is supposed to be a vector, but got dim: ", index.dim(),
+                    " with type: ", index.scalar_type(), " and size: ", index.sizes());
+  TORCH_CHECK(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt, name,
+              "(): Expected dtype int32/int64 for index but got: ", index.scalar_type());
+  TORCH_CHECK(self.scalar_type() == source.scalar_type(), name,
+              "(): self and source expected to have the same dtype, but got (self)", self.scalar_type(), " and (source)",
+              source.scalar_type());
+  TORCH_CHECK(dim == 0 || dim < source.dim(), name, "(): Indexing dim ", dim,
+              " is out of bounds of the source tensor with dim ", source.dim());
+  TORCH_CHECK(index.numel() == (source.dim() == 0 ? 1 : source.size(dim)), name, "(): Number of indices (", index.numel(),
+              ") should be equal to source.size(dim): (", source.size(dim), "), for dim: ", dim);
+  append(out, self.sizes(), self.scalar_type());
+}
+
 void take(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &index = tensorAt(args, 1);
   TORCH_CHECK(index.scalar_type() == at::kLong, "take(): Expected a long tensor for index, but got ", index.scalar_type());
@@ -191,6 +211,8 @@ void put(const FunctionSchema &, Arguments args, Outputs &out) {
 
 void maskedScatter(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &mask = tensorAt(args, 1);
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_scatter_ only supports boolean masks, ", "but got mask with dtype ",
+              mask.scalar_type());
   append(out, at::infer_size_dimvector(mask.sizes(), self.sizes()), self.scalar_type());
 }
 
@@ -238,6 +260,7 @@ void scatterIntoView(const FunctionSchema &, Arguments args, Outputs &out) {
 
 /// bucketize(self, boundaries, out_int32): indices of self's shape.
 void bucketize(const FunctionSchema &, Arguments args, Outputs &out) {
+  TORCH_CHECK(tensorAt(args, 1).dim() == 1, "boundaries tensor must be 1 dimension, but got dim(", tensorAt(args, 1).dim(), ")");
   ScalarType type = boolAt(args, 2) ? at::kInt : at::kLong;
   append(out, tensorAt(args, 0).defined() ? tensorAt(args, 0).sizes() : IntArrayRef(), type);
 }
@@ -260,9 +283,9 @@ const RuleEntry kRules[] = {
     {"_index_put_impl", indexPut},
     {"_unsafe_index_put", indexPut},
     {"index_select", indexSelect},
-    {"index_add.", structured<at::meta::structured_index_add>},
+    {"index_add.", indexAccumulate},
     {"index_copy.", structured<at::meta::structured_index_copy>},
-    {"index_reduce", structured<at::meta::structured_index_reduce>},
+    {"index_reduce", indexAccumulate},
     {"index_fill", indexFill},
     {"gather.", structured<at::meta::structured_gather>},
     {"scatter.src", structured<at::meta::structured_scatter_src>},

@@ -4,7 +4,8 @@
 #include "frontend/shapes/Iterator.h"
 
 #include <ATen/ExpandUtils.h>
-#include <ATen/MemoryOverlap.h>
+
+#include <numeric>
 
 namespace sojourn::frontend::shapes {
 
@@ -31,12 +32,38 @@ Dims formatStrides(IntArrayRef sizes, at::MemoryFormat format) {
   return strides;
 }
 
+static bool isDense(IntArrayRef sizes, IntArrayRef strides) {
+  Dims order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int64_t left, int64_t right) {
+    return sizes[left] >= 2 && (sizes[right] < 2 || strides[left] < strides[right]);
+  });
+  int64_t step = 1;
+  for (int64_t dim : order) {
+    if (sizes[dim] < 2) {
+      return true;
+    }
+    if (strides[dim] != step) {
+      return false;
+    }
+    step *= sizes[dim];
+  }
+  return true;
+}
+
+Dims preservedStrides(IntArrayRef sizes, IntArrayRef strides) {
+  if (isDense(sizes, strides)) {
+    return Dims(strides.begin(), strides.end());
+  }
+  std::vector<int64_t> dense = at::infer_dense_strides(sizes, strides);
+  return Dims(dense.begin(), dense.end());
+}
+
 Dims preservedStrides(const Tensor &self) {
   if (self.is_non_overlapping_and_dense()) {
     return Dims(self.strides().begin(), self.strides().end());
   }
-  std::vector<int64_t> strides = at::infer_dense_strides(self.sizes(), self.strides());
-  return Dims(strides.begin(), strides.end());
+  return preservedStrides(self.sizes(), self.strides());
 }
 
 static bool hasContiguousStrides(const Tensor &tensor) {
@@ -112,7 +139,7 @@ Dims permutedStrides(c10::ArrayRef<Operand> operands, IntArrayRef sizes) {
   return result;
 }
 
-void iterate(c10::ArrayRef<const Tensor *> tensors, Dims &sizes, Dims &strides) {
+void iterate(c10::ArrayRef<const Tensor *> tensors, Dims &sizes, Dims &strides, bool withNumber) {
   sizes.clear();
   bool same = true;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -129,6 +156,7 @@ void iterate(c10::ArrayRef<const Tensor *> tensors, Dims &sizes, Dims &strides) 
       }
     }
   }
+  same = same && (!withNumber || sizes.empty());
   if (same && !tensors.empty()) {
     bool contiguous = true, channelsLast = true, dense = true;
     for (const Tensor *tensor : tensors) {
@@ -152,7 +180,7 @@ void iterate(c10::ArrayRef<const Tensor *> tensors, Dims &sizes, Dims &strides) 
     }
   } else {
     // The usual mixed case: full-size tensors in row-major order with rank-0 ones.
-    bool simple = true;
+    bool simple = std::find(sizes.begin(), sizes.end(), 0) == sizes.end();
     for (const Tensor *tensor : tensors) {
       simple = simple && (tensor->dim() == 0 || (tensor->sizes() == IntArrayRef(sizes) && hasContiguousStrides(*tensor)));
     }
@@ -168,9 +196,9 @@ void iterate(c10::ArrayRef<const Tensor *> tensors, Dims &sizes, Dims &strides) 
   strides = permutedStrides(operands, sizes);
 }
 
-OutputMeta &appendIterated(Outputs &out, c10::ArrayRef<const Tensor *> tensors, ScalarType dtype) {
+OutputMeta &appendIterated(Outputs &out, c10::ArrayRef<const Tensor *> tensors, ScalarType dtype, bool withNumber) {
   OutputMeta &meta = out.emplace_back();
-  iterate(tensors, meta.sizes, meta.strides);
+  iterate(tensors, meta.sizes, meta.strides, withNumber);
   meta.dtype = dtype;
   return meta;
 }

@@ -16,8 +16,9 @@ struct Operand {
 using TensorPointers = c10::SmallVector<const Tensor *, 4>;
 
 /// Sizes and strides of the output of an elementwise op over these tensors. Throws eager's broadcast
-/// error. No operand: rank 0.
-void iterate(c10::ArrayRef<const Tensor *> tensors, Dims &sizes, Dims &strides);
+/// error. No operand: rank 0. `withNumber`: a number takes part as a rank-0 operand, which sends the
+/// iteration down another path of eager's.
+void iterate(c10::ArrayRef<const Tensor *> tensors, Dims &sizes, Dims &strides, bool withNumber = false);
 
 /// The slow path alone: operands must be broadcastable to `sizes`.
 Dims permutedStrides(c10::ArrayRef<Operand> operands, IntArrayRef sizes);
@@ -48,6 +49,7 @@ private:
 };
 
 /// Appends the output of an elementwise op over `tensors`.
-OutputMeta &appendIterated(Outputs &out, c10::ArrayRef<const Tensor *> tensors, ScalarType dtype);
+OutputMeta &appendIterated(Outputs &out, c10::ArrayRef<const Tensor *> tensors, ScalarType dtype,
+                           bool withNumber = false);
 
 } // namespace sojourn::frontend::shapes

@@ -7,6 +7,7 @@
 #include <ATen/ops/_addmm_activation_meta.h>
 #include <ATen/ops/addmm_meta.h>
 #include <ATen/ops/addmv_meta.h>
+#include <ATen/ops/linalg_cross_meta.h>
 #include <ATen/ops/mm_meta.h>
 
 namespace sojourn::frontend::shapes {
@@ -113,7 +114,8 @@ void trilinear(const FunctionSchema &, Arguments args, Outputs &out) {
     int64_t next = 0;
     for (int64_t dim = 0; dim < rank; ++dim) {
       if (std::find(missing.begin(), missing.end(), dim) == missing.end()) {
-        sizes[dim] = std::max(sizes[dim], tensor.size(next++));
+        int64_t size = tensor.size(next++);
+        sizes[dim] = size != 1 ? size : sizes[dim];
       }
     }
   }
@@ -124,6 +126,30 @@ void trilinear(const FunctionSchema &, Arguments args, Outputs &out) {
     }
   }
   append(out, result, first.scalar_type());
+}
+
+/// _cdist_forward(x1 [..., P, M], x2 [..., R, M], ...): [..., P, R]
+void pairwiseDistance(const FunctionSchema &, Arguments args, Outputs &out) {
+  const Tensor &first = tensorAt(args, 0), &second = tensorAt(args, 1);
+  TORCH_CHECK(first.dim() >= 2, "cdist only supports at least 2D tensors, X1 got: ", first.dim(), "D");
+  TORCH_CHECK(second.dim() >= 2, "cdist only supports at least 2D tensors, X2 got: ", second.dim(), "D");
+  TORCH_CHECK(first.size(-1) == second.size(-1), "X1 and X2 must have the same number of columns. X1: ", first.size(-1),
+              " X2: ", second.size(-1));
+  at::DimVector sizes = at::infer_size_dimvector(first.sizes().slice(0, first.dim() - 2),
+                                                 second.sizes().slice(0, second.dim() - 2));
+  sizes.push_back(first.size(-2));
+  sizes.push_back(second.size(-2));
+  append(out, sizes, first.scalar_type());
+}
+
+/// _cdist_backward(grad, x1, x2, p, cdist): the gradient of x1, batch dims broadcast.
+void pairwiseDistanceBackward(const FunctionSchema &, Arguments args, Outputs &out) {
+  const Tensor &first = tensorAt(args, 1), &second = tensorAt(args, 2);
+  at::DimVector sizes = at::infer_size_dimvector(first.sizes().slice(0, first.dim() - 2),
+                                                 second.sizes().slice(0, second.dim() - 2));
+  sizes.push_back(first.size(-2));
+  sizes.push_back(first.size(-1));
+  append(out, sizes, first.scalar_type());
 }
 
 const RuleEntry kRules[] = {
@@ -139,6 +165,9 @@ const RuleEntry kRules[] = {
     {"vdot", dot},
     {"addr", addr},
     {"_trilinear", trilinear},
+    {"linalg_cross", structured<at::meta::structured_linalg_cross>},
+    {"_cdist_forward", pairwiseDistance},
+    {"_cdist_backward", pairwiseDistanceBackward},
 };
 
 } // namespace

@@ -24,6 +24,11 @@ template <size_t Reduction> void pointwiseLoss(const FunctionSchema &, Arguments
   }
 }
 
+void huberLoss(const FunctionSchema &schema, Arguments args, Outputs &out) {
+  TORCH_CHECK(args[3].toDouble() > 0, "huber_loss does not support non-positive values for delta.");
+  pointwiseLoss<2>(schema, args, out);
+}
+
 /// (grad_output, self, target, ...): zeros like self.
 void contiguousGradient(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 1);
@@ -127,7 +132,7 @@ const RuleEntry kRules[] = {
     {"mse_loss_backward", contiguousGradient},
     {"smooth_l1_loss", pointwiseLoss<2>},
     {"smooth_l1_loss_backward", contiguousGradient},
-    {"huber_loss", pointwiseLoss<2>},
+    {"huber_loss", huberLoss},
     {"huber_loss_backward", contiguousGradient},
     {"soft_margin_loss", pointwiseLoss<2>},
     {"soft_margin_loss_backward", preservedGradient},

@@ -86,7 +86,7 @@ void maxPool3d(const FunctionSchema &, Arguments args, Outputs &out) {
                                  pick(stride, 0), pick(stride, 1), pick(stride, 2), pick(padding, 0), pick(padding, 1),
                                  pick(padding, 2), pick(dilation, 0), pick(dilation, 1), pick(dilation, 2), input[0],
                                  input[1], input[2], sizes[lead], sizes[lead + 1], sizes[lead + 2],
-                                 "max_pool3d_with_indices()");
+                                 "max_pool3d_with_indices_out_cpu_template()");
   at::MemoryFormat format = self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
   append(out, sizes, self.scalar_type(), format);
   append(out, sizes, at::kLong, format);

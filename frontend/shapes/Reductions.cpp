@@ -185,7 +185,7 @@ void safeSoftmax(const FunctionSchema &, Arguments args, Outputs &out) {
 
 void trace(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
-  TORCH_CHECK(self.dim() == 2, "trace: expected a matrix");
+  TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
   append(out, {}, integralToLong(self.scalar_type()));
 }
 

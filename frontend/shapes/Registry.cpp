@@ -84,7 +84,8 @@ private:
     Resolver<ShapeRule> shapes;
     for (c10::ArrayRef<RuleEntry> table :
          {arrangementRules(), convolutionRules(), elementwiseRules(), factoryRules(), foreachRules(), indexingRules(),
-          linearRules(), lossRules(), normalizationRules(), poolingRules(), recurrentRules(), reductionRules()}) {
+          linearRules(), lossRules(), normalizationRules(), poolingRules(), recurrentRules(), reductionRules(),
+          viewCopyRules()}) {
       for (const RuleEntry &entry : table) {
         shapes.add(entry.name, entry.rule);
       }

@@ -41,6 +41,7 @@ c10::ArrayRef<RuleEntry> poolingRules();
 c10::ArrayRef<RuleEntry> recurrentRules();
 c10::ArrayRef<RuleEntry> reductionRules();
 c10::ArrayRef<ViewEntry> viewRules();
+c10::ArrayRef<RuleEntry> viewCopyRules();
 
 //===-- Arguments ---------------------------------------------------------------------------------===//
 // `.out` overloads lack some trailing arguments of the functional op (dtype, say), so positions past
@@ -124,6 +125,7 @@ Dims formatStrides(IntArrayRef sizes, at::MemoryFormat format);
 
 /// Strides of empty_like(memory_format=preserve).
 Dims preservedStrides(const Tensor &self);
+Dims preservedStrides(IntArrayRef sizes, IntArrayRef strides);
 
 inline OutputMeta &append(Outputs &out, IntArrayRef sizes, ScalarType dtype) {
   OutputMeta &meta = out.emplace_back();

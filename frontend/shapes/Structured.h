@@ -25,6 +25,9 @@ public:
     while (out_.size() <= first_ + index) {
       out_.emplace_back();
     }
+    for (int64_t size : sizes) {
+      TORCH_CHECK(size >= 0, "Trying to create tensor with negative dimension ", size, ": ", sizes);
+    }
     OutputMeta &meta = out_[first_ + index];
     meta.sizes.assign(sizes.begin(), sizes.end());
     if (strides.empty()) {

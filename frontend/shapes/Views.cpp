@@ -277,8 +277,34 @@ const ViewEntry kRules[] = {
     {"view.", view},
 };
 
+/// transpose_copy.int, ...: contiguous copies of what the view op shows.
+void viewCopy(const FunctionSchema &schema, Arguments args, Outputs &out) {
+  std::string name = schema.name();
+  name.erase(name.rfind("_copy"));
+  if (!schema.overload_name().empty() && schema.overload_name().find("out") == std::string::npos) {
+    name += "." + schema.overload_name();
+  }
+  ViewRule rule = findViewRule(name);
+  TORCH_CHECK_NOT_IMPLEMENTED(rule, "no view rule for ", name);
+  c10::SmallVector<ViewMeta, 4> views;
+  rule(schema, args, views);
+  for (const ViewMeta &view : views) {
+    append(out, view.sizes, tensorAt(args, 0).scalar_type());
+  }
+}
+
+const RuleEntry kCopyRules[] = {
+    {"alias_copy", viewCopy},       {"as_strided_copy", viewCopy}, {"detach_copy", viewCopy},
+    {"diagonal_copy", viewCopy},    {"expand_copy", viewCopy},     {"permute_copy", viewCopy},
+    {"select_copy", viewCopy},      {"slice_copy", viewCopy},      {"split_copy", viewCopy},
+    {"split_with_sizes_copy", viewCopy}, {"squeeze_copy", viewCopy}, {"t_copy", viewCopy},
+    {"transpose_copy", viewCopy},   {"unbind_copy", viewCopy},     {"unfold_copy", viewCopy},
+    {"unsqueeze_copy", viewCopy},   {"view_copy.", viewCopy},
+};
+
 } // namespace
 
 c10::ArrayRef<ViewEntry> viewRules() { return kRules; }
+c10::ArrayRef<RuleEntry> viewCopyRules() { return kCopyRules; }
 
 } // namespace sojourn::frontend::shapes
