@@ -3,6 +3,7 @@
 #include "owner/Administration.h"
 
 #include "owner/Error.h"
+#include "owner/Text.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -70,8 +71,8 @@ void printDatasets(llvm::ArrayRef<DatasetRecord> records, llvm::raw_ostream &out
     for (const Column &column : record.columns) {
       rows.push_back(
           {"  " + column.name, runtime::elementName(column.element).str(),
-           column.bounds ? llvm::formatv("{0:g}", column.bounds->lower).str() : "-",
-           column.bounds ? llvm::formatv("{0:g}", column.bounds->upper).str() : "-"});
+           column.bounds ? numberText(column.bounds->lower) : "-",
+           column.bounds ? numberText(column.bounds->upper) : "-"});
     }
     printTable(rows, out);
     out << '\n';

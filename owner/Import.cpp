@@ -5,10 +5,8 @@
 #include "owner/Error.h"
 #include "owner/Npz.h"
 #include "owner/ReadFile.h"
-#include "owner/RequestError.h"
+#include "owner/Text.h"
 #include "runtime/Limits.h"
-
-#include "llvm/Support/FormatVariadic.h"
 
 #include <arrow/api.h>
 #include <cmath>
@@ -39,7 +37,7 @@ struct ColumnTarget {
 };
 
 std::string rangeText(const Bounds &bounds) {
-  return (Twine("[") + llvm::formatv("{0:g}, {1:g}", bounds.lower, bounds.upper).str() + "]").str();
+  return "[" + numberText(bounds.lower) + ", " + numberText(bounds.upper) + "]";
 }
 
 /// The declared rules as values of the column's own type.
@@ -86,7 +84,7 @@ llvm::Expected<TypedRules<T>> typedRules(const ColumnTarget &target, bool isBool
     bool whole = std::is_floating_point_v<T> || fill == std::floor(fill);
     if (!whole || !(fill >= double(rules.lower)) || !(fill <= double(rules.upper)) ||
         (std::is_integral_v<T> && fill >= 9223372036854775808.0)) {
-      return failure("fill value " + llvm::formatv("{0:g}", fill).str() + " of column '" +
+      return failure("fill value " + numberText(fill) + " of column '" +
                      target.name + "' is not a value of that column within its bounds");
     }
     rules.fill = static_cast<T>(fill);
@@ -250,7 +248,7 @@ llvm::Expected<std::vector<int>> selectColumns(const arrow::Table &table,
     if (names[position].empty()) {
       return failure("column " + Twine(position) + " (counting from 0) has no name; add a header");
     }
-    if (printable(names[position], runtime::limits::kNameBytes) != names[position]) {
+    if (printableName(names[position]) != names[position]) {
       return failure("the name of column " + Twine(position) +
                      " (counting from 0) is too long or not plain UTF-8 text; rename it");
     }

@@ -7,6 +7,7 @@
 #include "owner/Protocol.h"
 #include "owner/Reply.h"
 #include "owner/Step.h"
+#include "owner/Text.h"
 
 #include <atomic>
 #include <cstring>
@@ -79,8 +80,7 @@ llvm::Expected<std::string> Owner::State::hello(const wire::Hello &request) {
   if (error) {
     return error;
   }
-  std::string client = printable(request.client() ? request.client()->str() : "",
-                                 runtime::limits::kNameBytes);
+  std::string client = printableName(request.client() ? request.client()->str() : "");
   auto session = sessions.begin(client);
   if (!session) {
     return session.takeError();

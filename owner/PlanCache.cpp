@@ -3,6 +3,7 @@
 #include "owner/PlanCache.h"
 
 #include "owner/RequestError.h"
+#include "owner/Text.h"
 #include "runtime/Limits.h"
 
 #include "mlir/IR/MLIRContext.h"

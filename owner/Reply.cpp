@@ -3,6 +3,7 @@
 #include "owner/Reply.h"
 
 #include "owner/Protocol.h"
+#include "owner/Text.h"
 #include "runtime/Limits.h"
 
 namespace sojourn::owner {

@@ -36,10 +36,6 @@ inline llvm::Error requestError(wire::ErrorCode code, const llvm::Twine &message
 /// Any error as a RequestError: those of runtime/ keep their code, all others are Internal.
 RequestError takeRequestError(llvm::Error error);
 
-/// Text from outside made safe to show and to store: valid UTF-8 without control characters, cut
-/// at `limit` bytes.
-std::string printable(llvm::StringRef text, size_t limit);
-
 } // namespace sojourn::owner
 
 #endif // SOJOURN_OWNER_REQUESTERROR_H

@@ -18,8 +18,11 @@ llvm::Expected<uint64_t> Sessions::begin(std::string client) {
                                                    "again later");
   }
   uint64_t id = 0;
-  while (id == 0 || sessions.count(id)) {
+  for (int attempt = 0; attempt < 16 && (id == 0 || sessions.count(id)); ++attempt) {
     environment.randomBytes(&id, sizeof(id));
+  }
+  if (id == 0 || sessions.count(id)) {
+    return requestError(wire::ErrorCode_Internal, "the owner's source of randomness repeats itself");
   }
   Session &session = sessions[id];
   session.client = std::move(client);

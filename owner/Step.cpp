@@ -192,7 +192,7 @@ llvm::Error Step::bindUpload(size_t index, size_t position) {
     }
     return requestError(wire::ErrorCode_Malformed,
                         "upload " + Twine(position) + " is " + typeText(found) + " (element " +
-                            Twine(tensor->element()) + ") in " + Twine(data.size()) +
+                            Twine(unsigned(tensor->element())) + ") in " + Twine(data.size()) +
                             " bytes, the program expects " + typeText(expected) + " in " +
                             Twine(expected.bytes()) + " bytes");
   }

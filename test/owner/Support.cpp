@@ -19,7 +19,7 @@ Environment World::environment() {
   environment.clockMs = [this] { return now; };
   environment.randomBytes = [this](void *out, size_t size) {
     for (size_t index = 0; index < size; ++index) {
-      static_cast<uint8_t *>(out)[index] = random++;
+      static_cast<uint8_t *>(out)[index] = static_cast<uint8_t>(random());
     }
   };
   environment.storeDirectory = store;

@@ -9,6 +9,7 @@
 
 #include <cstring>
 #include <gtest/gtest.h>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,10 @@ namespace sojourn::owner::test {
 
 namespace wire = sojourn_wire;
 
-/// Time and randomness under the test's control; randomness is a counter.
+/// Time and randomness under the test's control; randomness is seeded.
 struct World {
   int64_t now = 1'000'000;
-  uint8_t random = 1;
+  std::mt19937_64 random{20261121};
   std::string store;
   std::vector<std::string> logged;
   Environment environment();

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cleaning of texts from outside.
+#include "owner/Text.h"
+
+#include "runtime/Limits.h"
+
+#include "llvm/Support/ConvertUTF.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace sojourn::owner {
+
+std::string printable(llvm::StringRef text, size_t limit) {
+  std::string result;
+  auto *at = reinterpret_cast<const llvm::UTF8 *>(text.begin());
+  auto *end = reinterpret_cast<const llvm::UTF8 *>(text.end());
+  while (at != end) {
+    unsigned size = llvm::getNumBytesForUTF8(*at);
+    bool legal = size <= static_cast<size_t>(end - at) && llvm::isLegalUTF8Sequence(at, at + size);
+    bool control = legal && size == 1 && (*at < 0x20 || *at == 0x7f) && *at != '\n' && *at != '\t';
+    if (result.size() + (legal ? size : 1) + 3 > limit) {
+      return result + "...";
+    }
+    if (!legal || control) {
+      result += '?';
+      ++at;
+    } else {
+      result.append(reinterpret_cast<const char *>(at), size);
+      at += size;
+    }
+  }
+  return result;
+}
+
+std::string printableName(llvm::StringRef text) {
+  std::string result = printable(text, runtime::limits::kNameBytes);
+  std::replace_if(result.begin(), result.end(), [](char c) { return c == '\n' || c == '\t'; }, '?');
+  return result;
+}
+
+std::string numberText(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.10g", value);
+  return text;
+}
+
+} // namespace sojourn::owner
