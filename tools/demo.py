@@ -73,7 +73,7 @@ def served_owner(log):
         store, address = folder / "store", f"ipc://{folder}/owner.sock"
         table, rules, name = write_source(folder)
         owner_tool("import", table, "--name", name, "--policy", "open", "--bounds", rules, "--store", store)
-        console.print(owner_tool("datasets", "--store", store).rstrip(), highlight=False)
+        console.print(owner_tool("datasets", "--store", store).splitlines()[0], highlight=False)
         with open(log, "w") as output:
             command = [OWNER_TOOL, "serve", "--store", store, "--listen", address]
             server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
@@ -84,6 +84,7 @@ def served_owner(log):
                     sys.exit(f"demo: sojourn-owner serve did not start:\n{log.read_text()}")
                 time.sleep(0.05)
             yield address
+            log.with_name("owner-programs.txt").write_text(owner_tool("programs", "--store", store))
         finally:
             server.terminate()
             try:
