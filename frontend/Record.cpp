@@ -362,6 +362,19 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
   case Special::ToCopy: {
     auto device = args[3];
     at::Tensor self = args[0].toTensor();
+    if (!isRemote(self)) {
+      c10::Device target = device.toDevice();
+      auto session = Session::at(target.has_index() ? target.index() : currentDeviceIndex());
+      auto format = args[6].isNone() ? at::MemoryFormat::Preserve : args[6].toMemoryFormat();
+      at::Tensor host = at::empty_like(self, self.options().dtype(args[1].isNone() ? self.scalar_type() : args[1].toScalarType()), format);
+      host.copy_(self);
+      SessionLock lock(session->mutex());
+      auto storage = session->makeUpload(host);
+      session->idInTrace(*storage);
+      stack->resize(stack->size() - count);
+      stack->emplace_back(makeTensor(std::move(storage)));
+      return;
+    }
     if (device.isDevice() && device.toDevice().type() != c10::DeviceType::PrivateUse1) {
       if (device.toDevice().is_meta()) {
         auto dtype = args[1].isNone() ? self.scalar_type() : args[1].toScalarType();

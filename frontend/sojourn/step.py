@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import _sojourn
 
@@ -48,7 +49,7 @@ def _before_optimizer_step(optimizer, args, kwargs):
         _snapshots[id(optimizer)] = _OptimizerSnapshot(optimizer)
 
 
-torch.optim.optimizer.register_optimizer_step_pre_hook(_before_optimizer_step)
+register_optimizer_step_pre_hook(_before_optimizer_step)
 
 
 class step:
