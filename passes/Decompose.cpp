@@ -17,10 +17,11 @@ using namespace sojourn::decompose;
 static const Table &decompositions() {
   static const Table table = [] {
     Table t;
-    for (auto *add : {addElementwise, addComparisons, addMath, addActivations, addActivationGradients, addReductions,
-                      addOrder, addSoftmax, addNormalization, addLosses, addLinear, addConvolution, addPooling,
-                      addResampling, addIndexing, addScatter, addLayout, addPadding, addFactories, addRandom,
-                      addRecurrent, addEmbedding}) {
+    for (auto *add : {addElementwise, addComparisons, addMath,    addActivations,   addActivationGradients,
+                      addReductions,  addOrder,       addSoftmax, addNormalization, addLosses,
+                      addLinear,      addConvolution, addPooling, addResampling,    addIndexing,
+                      addScatter,     addLayout,      addPadding, addFactories,     addRandom,
+                      addRecurrent,   addEmbedding}) {
       add(t);
     }
     return t;
@@ -66,8 +67,8 @@ static LogicalResult rewrite(AtenOp op) {
     Term value = term ? recorded(term, type) : Term();
     if (!value) {
       return op.emitOpError() << "'" << op.getName() << "' decomposes to "
-                              << (term ? Type(term.type()) : Type(NoneType::get(op.getContext())))
-                              << ", recorded was " << type;
+                              << (term ? Type(term.type()) : Type(NoneType::get(op.getContext()))) << ", recorded was "
+                              << type;
     }
     result.replaceAllUsesWith(value.value);
   }

@@ -17,9 +17,7 @@ Saved saved(Call &c) {
           widen(c.in(c.anyOf({"self", "self_or_result", "output"})))};
 }
 
-Term factor(Call &c, StringRef name, Term x, double otherwise = 1) {
-  return c.number(name, x.element(), otherwise);
-}
+Term factor(Call &c, StringRef name, Term x, double otherwise = 1) { return c.number(name, x.element(), otherwise); }
 
 Results geluGradient(Call &c) {
   auto [g, x] = saved(c);
@@ -39,9 +37,7 @@ Results eluGradient(Call &c) {
   Term scale = factor(c, "scale", x);
   Term inputScale = factor(c, "input_scale", x);
   Term negative = factor(c, "alpha", x) * scale;
-  Term slope = c.boolean("is_result")
-                   ? inputScale * (x + negative)
-                   : (inputScale * negative) * exp(x * inputScale);
+  Term slope = c.boolean("is_result") ? inputScale * (x + negative) : (inputScale * negative) * exp(x * inputScale);
   return select(x <= 0.0, g * slope, g * scale);
 }
 
@@ -105,8 +101,7 @@ void addActivationGradients(Table &t) {
   });
   t.add({"hardtanh_backward"}, [](Call &c) -> Results {
     auto [g, x] = saved(c);
-    Term outside = (x <= factor(c, "min_val", x, -1)) |
-                   (x >= factor(c, "max_val", x, 1));
+    Term outside = (x <= factor(c, "min_val", x, -1)) | (x >= factor(c, "max_val", x, 1));
     return select(outside, 0.0, g);
   });
   t.add({"hardswish_backward"}, hardswishGradient);
@@ -114,16 +109,14 @@ void addActivationGradients(Table &t) {
     auto [g, x] = saved(c);
     return select((x > -3.0) & (x < 3.0), g / 6.0, 0.0);
   });
-  t.add({"hardshrink_backward", "softshrink_backward"},
-        [](Call &c) -> Results {
-          auto [g, x] = saved(c);
-          return select(abs(x) <= factor(c, "lambd", x, 0.5), 0.0, g);
-        });
+  t.add({"hardshrink_backward", "softshrink_backward"}, [](Call &c) -> Results {
+    auto [g, x] = saved(c);
+    return select(abs(x) <= factor(c, "lambd", x, 0.5), 0.0, g);
+  });
   t.add({"softplus_backward"}, [](Call &c) -> Results {
     auto [g, x] = saved(c);
     Term scaled = x * factor(c, "beta", x);
-    return select(scaled > factor(c, "threshold", x, 20), g,
-                  g * logistic(scaled));
+    return select(scaled > factor(c, "threshold", x, 20), g, g * logistic(scaled));
   });
   t.add({"mish_backward"}, [](Call &c) -> Results {
     auto [g, x] = saved(c);
@@ -144,8 +137,7 @@ void addActivationGradients(Table &t) {
   t.add({"_prelu_kernel_backward"}, [](Call &c) -> Results {
     auto [g, x] = saved(c);
     Term positive = x > 0.0;
-    return {select(positive, g, c.wide("weight") * g),
-            select(positive, 0.0, x * g)};
+    return {select(positive, g, c.wide("weight") * g), select(positive, 0.0, x * g)};
   });
 }
 

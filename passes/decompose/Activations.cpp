@@ -12,9 +12,7 @@ Term elu(Term x, Term alpha, Term scale, Term inputScale) {
 }
 
 /// The factor of an activation argument: 1 unless given.
-Term factor(Call &c, StringRef name, Term x, double otherwise = 1) {
-  return c.number(name, x.element(), otherwise);
-}
+Term factor(Call &c, StringRef name, Term x, double otherwise = 1) { return c.number(name, x.element(), otherwise); }
 
 Results randomizedLeaky(Call &c) {
   Term x = c.wide("self");
@@ -35,9 +33,7 @@ Results logSigmoid(Call &c) {
   Term z = exp(-abs(x));
   // The buffer is CPU eager's shortcut for backward; where the recorded one
   // is empty there is nothing to keep.
-  Term buffer = product(c.shape(1)) == x.numel()
-                    ? z
-                    : full(c.emitter, c.shape(1), 0, x.element());
+  Term buffer = product(c.shape(1)) == x.numel() ? z : full(c.emitter, c.shape(1), 0, x.element());
   return {min(x, 0.0) - log1p(z), buffer};
 }
 
@@ -53,24 +49,19 @@ Term gelu(Term x, StringRef approximate) {
 
 void addActivations(Table &t) {
   t.add({"relu"}, [](Call &c) -> Results { return max(c.in("self"), 0.0); });
-  t.add({"relu6"}, [](Call &c) -> Results {
-    return min(max(c.in("self"), 0.0), 6.0);
-  });
+  t.add({"relu6"}, [](Call &c) -> Results { return min(max(c.in("self"), 0.0), 6.0); });
   t.add({"threshold"}, [](Call &c) -> Results {
     Term x = c.in("self");
     return select(x <= factor(c, "threshold", x), factor(c, "value", x), x);
   });
-  t.add({"gelu"}, [](Call &c) -> Results {
-    return gelu(c.wide("self"), c.string("approximate"));
-  });
+  t.add({"gelu"}, [](Call &c) -> Results { return gelu(c.wide("self"), c.string("approximate")); });
   t.add({"silu"}, [](Call &c) -> Results {
     Term x = c.wide("self");
     return x * logistic(x);
   });
   t.add({"elu"}, [](Call &c) -> Results {
     Term x = c.wide("self");
-    return elu(x, factor(c, "alpha", x), factor(c, "scale", x),
-               factor(c, "input_scale", x));
+    return elu(x, factor(c, "alpha", x), factor(c, "scale", x), factor(c, "input_scale", x));
   });
   t.add({"celu"}, [](Call &c) -> Results {
     Term x = c.wide("self");
@@ -80,8 +71,7 @@ void addActivations(Table &t) {
   t.add({"selu"}, [](Call &c) -> Results {
     Term x = c.wide("self");
     return elu(x, constantLike(x, 1.6732632423543772848170429916717),
-               constantLike(x, 1.0507009873554804934193349852946),
-               constantLike(x, 1));
+               constantLike(x, 1.0507009873554804934193349852946), constantLike(x, 1));
   });
   t.add({"leaky_relu"}, [](Call &c) -> Results {
     Term x = c.wide("self");
@@ -96,9 +86,7 @@ void addActivations(Table &t) {
     Term x = c.wide("self");
     return x * min(max(x + 3.0, 0.0), 6.0) / 6.0;
   });
-  t.add({"hardsigmoid"}, [](Call &c) -> Results {
-    return min(max(c.wide("self") + 3.0, 0.0), 6.0) / 6.0;
-  });
+  t.add({"hardsigmoid"}, [](Call &c) -> Results { return min(max(c.wide("self") + 3.0, 0.0), 6.0) / 6.0; });
   t.add({"hardshrink"}, [](Call &c) -> Results {
     Term x = c.in("self");
     return select(abs(x) <= factor(c, "lambd", x, 0.5), 0.0, x);
@@ -107,24 +95,20 @@ void addActivations(Table &t) {
     Term x = c.wide("self");
     Term lambda = factor(c, "lambd", x, 0.5);
     // x * 0 keeps a NaN.
-    return select(x > lambda, x - lambda,
-                  select(x < -lambda, x + lambda, x * 0.0));
+    return select(x > lambda, x - lambda, select(x < -lambda, x + lambda, x * 0.0));
   });
   t.add({"softplus"}, [](Call &c) -> Results {
     Term x = c.wide("self");
     Term beta = factor(c, "beta", x);
     Term scaled = x * beta;
-    return select(scaled > factor(c, "threshold", x, 20), x,
-                  softplus(scaled) / beta);
+    return select(scaled > factor(c, "threshold", x, 20), x, softplus(scaled) / beta);
   });
   t.add({"mish"}, [](Call &c) -> Results {
     Term x = c.wide("self");
     return x * tanh(softplus(x));
   });
   t.add({"log_sigmoid_forward"}, logSigmoid);
-  t.add({"log_sigmoid"}, [](Call &c) -> Results {
-    return -softplus(-c.wide("self"));
-  });
+  t.add({"log_sigmoid"}, [](Call &c) -> Results { return -softplus(-c.wide("self")); });
   t.add({"glu"}, [](Call &c) -> Results {
     Term x = c.wide("self");
     auto halves = chunk(x, 2, wrapDim(c.integer("dim", -1), x.rank()));

@@ -33,8 +33,7 @@ Term Call::operand(Attribute attribute) {
     return {};
   }
   Value value = op.getInputs()[reference.getIndex()];
-  return isa<RankedTensorType>(value.getType()) ? Term{value, &emitter}
-                                                : Term{};
+  return isa<RankedTensorType>(value.getType()) ? Term{value, &emitter} : Term{};
 }
 
 Term Call::in(StringRef name) { return operand(find(name)); }
@@ -50,11 +49,9 @@ Term Call::number(StringRef name, Type element) {
   }
   Attribute attribute = find(name);
   if (auto integer = dyn_cast_or_null<IntegerAttr>(attribute)) {
-    return constantInt(emitter,
-                       integer.getType().isInteger(1)
-                           ? static_cast<int64_t>(!integer.getValue().isZero())
-                           : integer.getInt(),
-                       element);
+    return constantInt(
+        emitter, integer.getType().isInteger(1) ? static_cast<int64_t>(!integer.getValue().isZero()) : integer.getInt(),
+        element);
   }
   if (auto real = dyn_cast_or_null<FloatAttr>(attribute)) {
     return constant(emitter, real.getValueAsDouble(), element);
@@ -88,8 +85,7 @@ SmallVector<Term, 4> Call::list(StringRef name) {
 std::optional<double> Call::literal(StringRef name) const {
   Attribute attribute = find(name);
   if (auto reference = dyn_cast_or_null<OperandAttr>(attribute)) {
-    Value value =
-        const_cast<Call *>(this)->op.getInputs()[reference.getIndex()];
+    Value value = const_cast<Call *>(this)->op.getInputs()[reference.getIndex()];
     if (auto cast = value.getDefiningOp<ConvertOp>()) {
       value = cast.getX();
     }
@@ -100,9 +96,8 @@ std::optional<double> Call::literal(StringRef name) const {
     if (integer.getType().isInteger(1)) {
       return integer.getValue().isZero() ? 0.0 : 1.0;
     }
-    return integer.getType().isUnsignedInteger()
-               ? static_cast<double>(integer.getValue().getZExtValue())
-               : static_cast<double>(integer.getValue().getSExtValue());
+    return integer.getType().isUnsignedInteger() ? static_cast<double>(integer.getValue().getZExtValue())
+                                                 : static_cast<double>(integer.getValue().getSExtValue());
   }
   if (auto real = dyn_cast_or_null<FloatAttr>(attribute)) {
     return real.getValueAsDouble();
@@ -177,8 +172,7 @@ bool Call::flag(StringRef name, size_t index) const {
 
 bool Call::wants(size_t i) const {
   AtenOp aten = op;
-  return i < aten->getNumResults() &&
-         isa<RankedTensorType>(aten->getResult(i).getType());
+  return i < aten->getNumResults() && isa<RankedTensorType>(aten->getResult(i).getType());
 }
 
 RankedTensorType Call::result(size_t i) const {
@@ -193,8 +187,6 @@ void Table::add(std::initializer_list<StringRef> names, Decomposition d) {
   }
 }
 
-Decomposition Table::lookup(StringRef base) const {
-  return entries.lookup(base);
-}
+Decomposition Table::lookup(StringRef base) const { return entries.lookup(base); }
 
 } // namespace sojourn::decompose

@@ -33,8 +33,7 @@ private:
 
 class Call {
 public:
-  Call(AtenOp op, Emitter &emitter, llvm::StringRef base)
-      : op(op), emitter(emitter), base(base) {}
+  Call(AtenOp op, Emitter &emitter, llvm::StringRef base) : op(op), emitter(emitter), base(base) {}
 
   AtenOp op;
   Emitter &emitter;
@@ -66,9 +65,7 @@ public:
 
   /// The value of a number that is known while compiling.
   std::optional<double> literal(llvm::StringRef name) const;
-  bool isLiteral(llvm::StringRef name, double value) const {
-    return literal(name) == value;
-  }
+  bool isLiteral(llvm::StringRef name, double value) const { return literal(name) == value; }
   int64_t integer(llvm::StringRef name, int64_t otherwise = 0) const;
   bool boolean(llvm::StringRef name, bool otherwise = false) const;
   llvm::StringRef string(llvm::StringRef name) const;

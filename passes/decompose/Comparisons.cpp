@@ -25,7 +25,8 @@ Results comparison(Call &c) {
   return compare(self, rhs, predicate);
 }
 
-template <Term (*Function)(Term, Term)> Results logic(Call &c) {
+template <Term (*Function)(Term, Term)>
+Results logic(Call &c) {
   return Function(toBool(c.in("self")), toBool(c.in("other")));
 }
 
@@ -41,14 +42,12 @@ Results equals(Call &c, bool magnitude, double value) {
 } // namespace
 
 void addComparisons(Table &t) {
-  t.add({"eq", "ne", "lt", "le", "gt", "ge", "not_equal", "less",
-         "less_equal", "greater", "greater_equal"},
+  t.add({"eq", "ne", "lt", "le", "gt", "ge", "not_equal", "less", "less_equal", "greater", "greater_equal"},
         comparison);
-  t.add({"logical_and"}, logic<operator&>);
-  t.add({"logical_or"}, logic<operator|>);
-  t.add({"logical_xor"}, logic<operator^>);
-  t.add({"logical_not"},
-        [](Call &c) -> Results { return ~toBool(c.in("self")); });
+  t.add({"logical_and"}, logic < operator&>);
+  t.add({"logical_or"}, logic < operator|>);
+  t.add({"logical_xor"}, logic < operator^>);
+  t.add({"logical_not"}, [](Call &c) -> Results { return ~toBool(c.in("self")); });
   t.add({"bitwise_not"}, [](Call &c) -> Results { return ~c.in("self"); });
   t.add({"isnan"}, [](Call &c) -> Results { return isNan(c.in("self")); });
   t.add({"isinf"}, [](Call &c) { return equals(c, true, kInfinity); });

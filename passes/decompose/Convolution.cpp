@@ -10,8 +10,8 @@ namespace {
 
 Window window(Call &c, Term x) {
   int64_t spatial = x.rank() - 2;
-  return {c.spatial("stride", spatial, {1}), c.spatial("padding", spatial, {0}),
-          c.spatial("dilation", spatial, {1}), c.integer("groups", 1)};
+  return {c.spatial("stride", spatial, {1}), c.spatial("padding", spatial, {0}), c.spatial("dilation", spatial, {1}),
+          c.integer("groups", 1)};
 }
 
 Shape allButChannels(Term x) {
@@ -28,8 +28,7 @@ Term reached(Term x, Term w, const Window &how, Dims shape) {
   for (int64_t i = 0; i + 2 < x.rank(); ++i) {
     int64_t extent = how.dilation[i] * (w.dim(i + 2) - 1) + 1;
     int64_t size = shape[shape.size() - x.rank() + i + 2];
-    int64_t out =
-        (size + 2 * how.padding[i] - extent) / how.stride[i] + 1;
+    int64_t out = (size + 2 * how.padding[i] - extent) / how.stride[i] + 1;
     high[i + 2] = out - x.dim(i + 2);
   }
   return pad(x, constantLike(x, 0), zero, high, zero);
@@ -45,10 +44,7 @@ Results convolution(Call &c) {
     return c.fail("supports 1 to 3 spatial dimensions");
   }
   Window how = window(c, x);
-  Term y = c.boolean("transposed")
-               ? convGradInput(reached(x, w, how, c.shape()), w, how,
-                               c.shape())
-               : conv(x, w, how);
+  Term y = c.boolean("transposed") ? convGradInput(reached(x, w, how, c.shape()), w, how, c.shape()) : conv(x, w, how);
   if (Term bias = c.wide("bias")) {
     y = y + alongDim(bias, 1, y.rank());
   }
@@ -71,8 +67,7 @@ Results convolutionBackward(Call &c) {
     }
   }
   if (c.wants(1)) {
-    gw = transposed ? convGradWeight(reached(x, w, how, g.shape()), g, how,
-                                     w.shape())
+    gw = transposed ? convGradWeight(reached(x, w, how, g.shape()), g, how, w.shape())
                     : convGradWeight(g, x, how, w.shape());
   }
   if (c.wants(2)) {
@@ -84,10 +79,8 @@ Results convolutionBackward(Call &c) {
 } // namespace
 
 void addConvolution(Table &t) {
-  t.add({"convolution", "_convolution", "convolution_overrideable"},
-        convolution);
-  t.add({"convolution_backward", "convolution_backward_overrideable"},
-        convolutionBackward);
+  t.add({"convolution", "_convolution", "convolution_overrideable"}, convolution);
+  t.add({"convolution_backward", "convolution_backward_overrideable"}, convolutionBackward);
 }
 
 } // namespace sojourn::decompose

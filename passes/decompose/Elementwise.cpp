@@ -8,10 +8,7 @@ namespace sojourn::decompose {
 namespace {
 
 /// The second operand of a binary op, in the element type of the first.
-Term other(Call &c, Term self) {
-  return c.number(c.anyOf({"other", "scalar", "scalars", "exponent"}),
-                  self.element());
-}
+Term other(Call &c, Term self) { return c.number(c.anyOf({"other", "scalar", "scalars", "exponent"}), self.element()); }
 
 /// alpha * x, without the product where alpha is known to be 1.
 Term scaled(Call &c, StringRef name, Term x) {
@@ -53,8 +50,7 @@ Term floorDivide(Term a, Term b) {
   Term whole = floor(quotient);
   whole = select(quotient - whole > 0.5, whole + 1.0, whole);
   Term plain = a / b;
-  Term zero = select(signBit(plain), -constantLike(plain, 0),
-                     constantLike(plain, 0));
+  Term zero = select(signBit(plain), -constantLike(plain, 0), constantLike(plain, 0));
   whole = select(eq(quotient, 0.0), zero, whole);
   return select(eq(b, 0.0), plain, whole);
 }
@@ -160,7 +156,8 @@ Results fmaxmin(Call &c) {
   return select(isNan(a), b, select(isNan(b), a, both));
 }
 
-template <Term (*Function)(Term, Term)> Results binary(Call &c) {
+template <Term (*Function)(Term, Term)>
+Results binary(Call &c) {
   Term self = c.in("self");
   if (!self) {
     Term rhs = c.in("other");
@@ -196,13 +193,9 @@ Term logAddExp(Term a, Term b) {
   return select(equalInfinity, a, large + log1p(exp(-abs(a - b))));
 }
 
-Term xLogY(Term x, Term y) {
-  return select(eq(x, 0.0) & ~isNan(y), 0.0, widen(x) * log(widen(y)));
-}
+Term xLogY(Term x, Term y) { return select(eq(x, 0.0) & ~isNan(y), 0.0, widen(x) * log(widen(y))); }
 
-Term xLog1pY(Term x, Term y) {
-  return select(eq(x, 0.0) & ~isNan(y), 0.0, widen(x) * log1p(widen(y)));
-}
+Term xLog1pY(Term x, Term y) { return select(eq(x, 0.0) & ~isNan(y), 0.0, widen(x) * log1p(widen(y))); }
 
 Results where(Call &c) {
   Type element = c.element();
@@ -226,11 +219,9 @@ Results isIn(Call &c) {
   grid.push_back(tested.numel());
   bool invert = c.boolean("invert");
   if (tested.numel() == 0) {
-    return constant(c.emitter, invert ? 1 : 0,
-                    c.emitter.builder.getI1Type());
+    return constant(c.emitter, invert ? 1 : 0, c.emitter.builder.getI1Type());
   }
-  Term same = eq(broadcastTo(unsqueeze(x, x.rank()), grid),
-                 broadcastTo(reshape(tested, {tested.numel()}), grid));
+  Term same = eq(broadcastTo(unsqueeze(x, x.rank()), grid), broadcastTo(reshape(tested, {tested.numel()}), grid));
   Term any = amax(same, {x.rank()});
   return invert ? ~any : any;
 }
@@ -241,8 +232,7 @@ Results nanToNum(Call &c) {
     return x;
   }
   auto type = cast<FloatType>(x.element());
-  double largest =
-      APFloat::getLargest(type.getFloatSemantics()).convertToDouble();
+  double largest = APFloat::getLargest(type.getFloatSemantics()).convertToDouble();
   Term high = c.number("posinf", type, largest);
   Term low = c.number("neginf", type, -largest);
   Term y = select(isNan(x), c.number("nan", type, 0), x);
@@ -256,7 +246,7 @@ void addElementwise(Table &t) {
   t.add({"add"}, [](Call &c) { return addScaled(c, false, false); });
   t.add({"sub", "subtract"}, [](Call &c) { return addScaled(c, true, false); });
   t.add({"rsub"}, [](Call &c) { return addScaled(c, true, true); });
-  t.add({"mul", "multiply", "__mul__"}, binary<operator*>);
+  t.add({"mul", "multiply", "__mul__"}, binary < operator*>);
   t.add({"div", "divide", "true_divide"}, divide);
   t.add({"floor_divide"}, binary<floorDivide>);
   t.add({"remainder"}, remainder);
@@ -276,13 +266,11 @@ void addElementwise(Table &t) {
   t.add({"clamp", "clip"}, clamp);
   t.add({"clamp_min"}, [](Call &c) -> Results {
     Term x = c.in("self");
-    return max(x, c.number(c.anyOf({"min", "other", "scalar", "scalars"}),
-                           x.element()));
+    return max(x, c.number(c.anyOf({"min", "other", "scalar", "scalars"}), x.element()));
   });
   t.add({"clamp_max"}, [](Call &c) -> Results {
     Term x = c.in("self");
-    return min(x, c.number(c.anyOf({"max", "other", "scalar", "scalars"}),
-                           x.element()));
+    return min(x, c.number(c.anyOf({"max", "other", "scalar", "scalars"}), x.element()));
   });
   t.add({"maximum"}, binary<max>);
   t.add({"minimum"}, binary<min>);
@@ -299,15 +287,13 @@ void addElementwise(Table &t) {
   });
   t.add({"xlogy", "special_xlogy"}, binary<xLogY>);
   t.add({"special_xlog1py"}, binary<xLog1pY>);
-  t.add({"bitwise_and", "__and__", "__iand__"}, binary<operator&>);
-  t.add({"bitwise_or", "__or__", "__ior__"}, binary<operator|>);
-  t.add({"bitwise_xor", "__xor__", "__ixor__"}, binary<operator^>);
-  t.add({"bitwise_left_shift", "__lshift__", "__ilshift__"},
-        binary<shiftLeft>);
-  t.add({"bitwise_right_shift", "__rshift__", "__irshift__"},
-        binary<shiftRight>);
+  t.add({"bitwise_and", "__and__", "__iand__"}, binary < operator&>);
+  t.add({"bitwise_or", "__or__", "__ior__"}, binary < operator|>);
+  t.add({"bitwise_xor", "__xor__", "__ixor__"}, binary < operator^>);
+  t.add({"bitwise_left_shift", "__lshift__", "__ilshift__"}, binary<shiftLeft>);
+  t.add({"bitwise_right_shift", "__rshift__", "__irshift__"}, binary<shiftRight>);
   t.add({"ldexp"}, [](Call &c) -> Results {
-    Term x = c.wide("self");
+    Term x = convert(c.in("self"), wideElement(c.element()));
     return x * pow(2.0, c.number("other", x.element()));
   });
   t.add({"isin"}, isIn);

@@ -7,9 +7,7 @@ using namespace mlir;
 namespace sojourn::decompose {
 namespace {
 
-Results embedding(Call &c) {
-  return take(c.in("weight"), toIndex(c.in("indices")), 0);
-}
+Results embedding(Call &c) { return take(c.in("weight"), toIndex(c.in("indices")), 0); }
 
 Results embeddingGradient(Call &c) {
   Term g = c.wide("grad_output");
@@ -22,8 +20,7 @@ Results embeddingGradient(Call &c) {
   int64_t rows = c.integer("num_weights");
   if (c.boolean("scale_grad_by_freq")) {
     Term ones = full(c.emitter, index.shape(), 1, g.element());
-    Term counts = put(full(c.emitter, {rows}, 0, g.element()), index, ones, 0,
-                      "add");
+    Term counts = put(full(c.emitter, {rows}, 0, g.element()), index, ones, 0, "add");
     Term frequency = max(take(counts, index, 0), 1.0);
     g = g / unsqueeze(frequency, frequency.rank());
   }

@@ -8,13 +8,10 @@ using namespace mlir;
 namespace sojourn::decompose {
 namespace {
 
-Results filled(Call &c, double value) {
-  return full(c.emitter, c.shape(), value, c.element());
-}
+Results filled(Call &c, double value) { return full(c.emitter, c.shape(), value, c.element()); }
 
 Results filledWith(Call &c) {
-  Term value =
-      c.number(c.anyOf({"fill_value", "value", "s"}), c.element());
+  Term value = c.number(c.anyOf({"fill_value", "value", "s"}), c.element());
   if (!value) {
     return c.fail("has no value to fill with");
   }
@@ -72,8 +69,7 @@ Results logspace(Call &c) {
 
 Results eye(Call &c) {
   Term row = iota(c.emitter, c.shape(), 0, c.i64());
-  return convert(eq(row, iota(c.emitter, c.shape(), 1, c.i64())),
-                 c.element());
+  return convert(eq(row, iota(c.emitter, c.shape(), 1, c.i64())), c.element());
 }
 
 /// Row and column of the kept positions: a stable sort of the mask brings
@@ -85,8 +81,7 @@ Results triangleIndices(Call &c) {
     return filled(c, 0);
   }
   Shape grid = {rows, columns};
-  Term row = iota(c.emitter, grid, 0, c.i64()) +
-             static_cast<double>(c.integer("offset"));
+  Term row = iota(c.emitter, grid, 0, c.i64()) + static_cast<double>(c.integer("offset"));
   Term column = iota(c.emitter, grid, 1, c.i64());
   Term dropped = c.base == "tril_indices" ? column > row : column < row;
   Term flat = reshape(toIndex(dropped), {rows * columns});
@@ -98,18 +93,13 @@ Results triangleIndices(Call &c) {
 } // namespace
 
 void addFactories(Table &t) {
-  t.add({"zeros", "zeros_like", "new_zeros", "zero", "empty", "empty_like",
-         "empty_strided", "new_empty", "new_empty_strided", "empty_permuted",
-         "_efficientzerotensor"},
+  t.add({"zeros", "zeros_like", "new_zeros", "zero", "empty", "empty_like", "empty_strided", "new_empty",
+         "new_empty_strided", "empty_permuted", "_efficientzerotensor"},
         [](Call &c) { return filled(c, 0); });
-  t.add({"ones", "ones_like", "new_ones"},
-        [](Call &c) { return filled(c, 1); });
-  t.add({"full", "full_like", "new_full", "fill", "scalar_tensor"},
-        filledWith);
-  t.add({"copy", "clone", "_to_copy", "lift", "lift_fresh", "lift_fresh_copy",
-         "detach", "alias", "contiguous", "detach_copy", "alias_copy",
-         "expand_copy", "expand",
-         "resolve_conj", "resolve_neg"},
+  t.add({"ones", "ones_like", "new_ones"}, [](Call &c) { return filled(c, 1); });
+  t.add({"full", "full_like", "new_full", "fill", "scalar_tensor"}, filledWith);
+  t.add({"copy", "clone", "_to_copy", "lift", "lift_fresh", "lift_fresh_copy", "detach", "alias", "contiguous",
+         "detach_copy", "alias_copy", "expand_copy", "expand", "resolve_conj", "resolve_neg"},
         copied);
   t.add({"arange", "range"}, arange);
   t.add({"linspace"}, linspace);

@@ -45,8 +45,7 @@ FailureOr<Indexed> indexed(Call &c, Term self) {
     return c.fail("has no index");
   }
   // Adjacent indices keep their place, others move to the front, as in ATen.
-  bool adjacent = dims.back() - dims.front() + 1 ==
-                  static_cast<int64_t>(dims.size());
+  bool adjacent = dims.back() - dims.front() + 1 == static_cast<int64_t>(dims.size());
   int64_t place = adjacent ? dims.front() : 0;
   Indexed result;
   result.dim = place;
@@ -79,10 +78,8 @@ FailureOr<Indexed> indexed(Call &c, Term self) {
   result.index = inside ? select(inside, linear, -1.0) : linear;
   result.index = broadcastTo(result.index, shape);
   Shape merged(Dims(result.shape).take_front(place));
-  merged.push_back(
-      product(Dims(result.shape).slice(place, dims.size())));
-  merged.append(result.shape.begin() + place + dims.size(),
-                result.shape.end());
+  merged.push_back(product(Dims(result.shape).slice(place, dims.size())));
+  merged.append(result.shape.begin() + place + dims.size(), result.shape.end());
   result.x = reshape(x, merged);
   return result;
 }
@@ -125,8 +122,7 @@ Results indexPut(Call &c) {
   Shape shape(Dims(at->x.shape()).take_front(at->dim));
   llvm::append_range(shape, at->index.shape());
   llvm::append_range(shape, Dims(at->x.shape()).drop_front(at->dim + 1));
-  Term y = put(at->x, at->index, broadcastTo(values, shape), at->dim,
-               c.boolean("accumulate") ? "add" : "set");
+  Term y = put(at->x, at->index, broadcastTo(values, shape), at->dim, c.boolean("accumulate") ? "add" : "set");
   Shape inverse(at->perm.size());
   for (auto [to, from] : llvm::enumerate(at->perm)) {
     inverse[from] = static_cast<int64_t>(to);
@@ -158,9 +154,7 @@ Results indexWrite(Call &c) {
   Shape shape(x.shape());
   shape[dim] = index.numel();
   Term source = c.number(c.anyOf({"source", "value"}), x.element());
-  source = source.rank() == 0 && product(shape) != 1
-               ? broadcastTo(source, shape)
-               : reshape(source, shape);
+  source = source.rank() == 0 && product(shape) != 1 ? broadcastTo(source, shape) : reshape(source, shape);
   if (c.has("alpha") && !c.isLiteral("alpha", 1)) {
     source = source * c.number("alpha", x.element());
   }
@@ -178,8 +172,7 @@ Results putFlat(Call &c) {
   Term x = c.in("self");
   Term index = wrapped(vector(c.in("index")), x.numel());
   Term source = reshape(c.number("source", x.element()), {index.numel()});
-  Term y = put(reshape(x, {x.numel()}), index, source, 0,
-               c.boolean("accumulate") ? "add" : "set");
+  Term y = put(reshape(x, {x.numel()}), index, source, 0, c.boolean("accumulate") ? "add" : "set");
   return reshape(y, x.shape());
 }
 

@@ -60,8 +60,7 @@ Term rolled(Term x, int64_t dim, int64_t shift) {
   if (start == 0) {
     return x;
   }
-  return concat({sliceDim(x, dim, start, size), sliceDim(x, dim, 0, start)},
-                dim);
+  return concat({sliceDim(x, dim, start, size), sliceDim(x, dim, 0, start)}, dim);
 }
 
 Results roll(Call &c) {
@@ -93,14 +92,10 @@ Results rot90(Call &c) {
   Shape perm = allDims(x);
   std::swap(perm[a], perm[b]);
   switch (((c.integer("k", 1) % 4) + 4) % 4) {
-  case 1:
-    return transpose(reverse(x, {b}), perm);
-  case 2:
-    return reverse(x, {std::min(a, b), std::max(a, b)});
-  case 3:
-    return transpose(reverse(x, {a}), perm);
-  default:
-    return x;
+  case 1: return transpose(reverse(x, {b}), perm);
+  case 2: return reverse(x, {std::min(a, b), std::max(a, b)});
+  case 3: return transpose(reverse(x, {a}), perm);
+  default: return x;
   }
 }
 
@@ -154,8 +149,7 @@ Results pixelUnshuffle(Call &c) {
 Results channelShuffle(Call &c) {
   Term x = c.in("self");
   int64_t groups = c.integer("groups");
-  Term split = reshape(x, {x.dim(0), groups, x.dim(1) / groups,
-                           x.numel() / (x.dim(0) * x.dim(1))});
+  Term split = reshape(x, {x.dim(0), groups, x.dim(1) / groups, x.numel() / (x.dim(0) * x.dim(1))});
   return reshape(transpose(split, {0, 2, 1, 3}), c.shape());
 }
 
@@ -173,10 +167,63 @@ Results permuted(Call &c) {
       dim = wrapDim(dim, x.rank());
     }
   } else if (x.rank() > 0) {
-    std::swap(perm[wrapDim(c.integer("dim0"), x.rank())],
-              perm[wrapDim(c.integer("dim1"), x.rank())]);
+    std::swap(perm[wrapDim(c.integer("dim0"), x.rank())], perm[wrapDim(c.integer("dim1"), x.rank())]);
   }
   return transpose(x, perm);
+}
+
+/// Parts along a dimension as fresh tensors; the recorded sizes say where.
+Results parts(Call &c) {
+  Term x = c.in("self");
+  int64_t dim = wrapDim(c.integer("dim"), x.rank());
+  SmallVector<Term, 4> results;
+  int64_t start = 0;
+  for (size_t i = 0; i < c.resultCount(); ++i) {
+    int64_t size = c.base.starts_with("unbind") ? 1 : c.shape(i)[dim];
+    results.push_back(reshape(sliceDim(x, dim, start, start + size), c.shape(i)));
+    start += size;
+  }
+  return results;
+}
+
+/// Positions in the input that each element of each window reads, [kernel, windows] along spatial dimension i;
+/// what lies in the padding is out of range.
+Term windowPositions(Call &c, int64_t i, int64_t windows) {
+  Shape kernel = c.spatial("kernel_size", 2, {1}), dilation = c.spatial("dilation", 2, {1});
+  Shape padding = c.spatial("padding", 2, {0}), stride = c.spatial("stride", 2, {1});
+  Shape shape = {kernel[i], windows};
+  return iota(c.emitter, shape, 0, c.i64()) * static_cast<double>(dilation[i]) +
+         iota(c.emitter, shape, 1, c.i64()) * static_cast<double>(stride[i]) - static_cast<double>(padding[i]);
+}
+
+int64_t windowCount(Call &c, int64_t i, int64_t size) {
+  Shape kernel = c.spatial("kernel_size", 2, {1}), dilation = c.spatial("dilation", 2, {1});
+  Shape padding = c.spatial("padding", 2, {0}), stride = c.spatial("stride", 2, {1});
+  return (size + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) / stride[i] + 1;
+}
+
+/// Every window as a column.
+Results imageToColumns(Call &c) {
+  Term x = c.in("self");
+  int64_t rows = windowCount(c, 0, x.dim(-2)), columns = windowCount(c, 1, x.dim(-1));
+  x = take(x, windowPositions(c, 0, rows), x.rank() - 2);
+  x = take(x, windowPositions(c, 1, columns), x.rank() - 1);
+  return reshape(permuteTail(x, x.rank() - 4, {0, 2, 1, 3}), c.shape());
+}
+
+/// The adjoint: overlapping windows add up.
+Results columnsToImage(Call &c) {
+  Term x = c.in("self");
+  Shape size = c.ints("output_size"), kernel = c.spatial("kernel_size", 2, {1});
+  int64_t rows = windowCount(c, 0, size[0]), columns = windowCount(c, 1, size[1]);
+  Dims lead = c.shape().drop_back(2);
+  x = reshape(x, shapeAfter(lead, {kernel[0], kernel[1], rows, columns}));
+  x = permuteTail(x, lead.size(), {0, 2, 1, 3});
+  int64_t dim = static_cast<int64_t>(lead.size());
+  Term lines = full(c.emitter, shapeAfter(lead, {kernel[0], rows, size[1]}), 0, x.element());
+  lines = put(lines, windowPositions(c, 1, columns), x, dim + 2, "add");
+  Term image = full(c.emitter, c.shape(), 0, x.element());
+  return put(image, windowPositions(c, 0, rows), lines, dim, "add");
 }
 
 } // namespace
@@ -191,12 +238,14 @@ void addLayout(Table &t) {
   t.add({"tril", "triu"}, triangle);
   t.add({"pixel_shuffle"}, pixelShuffle);
   t.add({"pixel_unshuffle"}, pixelUnshuffle);
+  t.add({"split_with_sizes_copy", "split_copy", "unsafe_split", "unsafe_split_with_sizes", "unbind_copy"}, parts);
+  t.add({"im2col"}, imageToColumns);
+  t.add({"col2im"}, columnsToImage);
   t.add({"channel_shuffle", "native_channel_shuffle"}, channelShuffle);
-  t.add({"_unsafe_view", "_reshape_alias", "_reshape_copy", "view_copy",
-         "squeeze_copy", "unsqueeze_copy", "view", "reshape"},
+  t.add({"_unsafe_view", "_reshape_alias", "_reshape_copy", "view_copy", "squeeze_copy", "unsqueeze_copy", "view",
+         "reshape"},
         reshaped);
-  t.add({"permute_copy", "transpose_copy", "t_copy", "permute", "transpose"},
-        permuted);
+  t.add({"permute_copy", "transpose_copy", "t_copy", "permute", "transpose"}, permuted);
 }
 
 } // namespace sojourn::decompose

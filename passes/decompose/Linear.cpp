@@ -35,8 +35,7 @@ Results addMm(Call &c) {
 
 Results addBmm(Call &c) {
   Term a = c.in("batch1");
-  Term product = dot(a, c.in("batch2"), {{}, {}, {0, 2}, {0, 1}},
-                     productElement(a));
+  Term product = dot(a, c.in("batch2"), {{}, {}, {0, 2}, {0, 1}}, productElement(a));
   return affine(c, product);
 }
 
@@ -47,8 +46,7 @@ Results mm(Call &c) {
 
 Results addMv(Call &c) {
   Term a = c.in("mat");
-  return affine(c, dot(a, c.in("vec"), {{}, {}, {1}, {0}},
-                       productElement(a)));
+  return affine(c, dot(a, c.in("vec"), {{}, {}, {1}, {0}}, productElement(a)));
 }
 
 Results addR(Call &c) {
@@ -66,8 +64,7 @@ Results addMmActivation(Call &c) {
 /// Product of three tensors with dimensions inserted, summed over some.
 Results trilinear(Call &c) {
   Term product;
-  for (auto [tensor, expand] :
-       {std::pair("i1", "expand1"), {"i2", "expand2"}, {"i3", "expand3"}}) {
+  for (auto [tensor, expand] : {std::pair("i1", "expand1"), {"i2", "expand2"}, {"i3", "expand3"}}) {
     Term x = c.wide(tensor);
     Shape dims = c.ints(expand);
     for (int64_t dim : dims) {
@@ -85,9 +82,7 @@ Results cross(Call &c) {
   a = broadcastTo(a, shape);
   b = broadcastTo(b, shape);
   int64_t dim = wrapDim(c.integer("dim", -1), a.rank());
-  auto turned = [&](Term x, int64_t by) {
-    return concat({sliceDim(x, dim, by, 3), sliceDim(x, dim, 0, by)}, dim);
-  };
+  auto turned = [&](Term x, int64_t by) { return concat({sliceDim(x, dim, by, 3), sliceDim(x, dim, 0, by)}, dim); };
   return turned(a, 1) * turned(b, 2) - turned(a, 2) * turned(b, 1);
 }
 
@@ -97,16 +92,10 @@ void addLinear(Table &t) {
   t.add({"mm", "bmm"}, mm);
   t.add({"addmm", "baddbmm"}, addMm);
   t.add({"addbmm"}, addBmm);
-  t.add({"mv"}, [](Call &c) -> Results {
-    return dot(c.in("self"), c.in("vec"), {{}, {}, {1}, {0}}, c.element());
-  });
+  t.add({"mv"}, [](Call &c) -> Results { return dot(c.in("self"), c.in("vec"), {{}, {}, {1}, {0}}, c.element()); });
   t.add({"addmv"}, addMv);
-  t.add({"dot"}, [](Call &c) -> Results {
-    return dot(c.in("self"), c.in("tensor"), {{}, {}, {0}, {0}}, c.element());
-  });
-  t.add({"vdot"}, [](Call &c) -> Results {
-    return dot(c.in("self"), c.in("other"), {{}, {}, {0}, {0}}, c.element());
-  });
+  t.add({"dot"}, [](Call &c) -> Results { return dot(c.in("self"), c.in("tensor"), {{}, {}, {0}, {0}}, c.element()); });
+  t.add({"vdot"}, [](Call &c) -> Results { return dot(c.in("self"), c.in("other"), {{}, {}, {0}, {0}}, c.element()); });
   t.add({"addr"}, addR);
   t.add({"_addmm_activation"}, addMmActivation);
   t.add({"_trilinear"}, trilinear);

@@ -11,12 +11,9 @@ enum Reduction : int64_t { kNone = 0, kMean = 1, kSum = 2 };
 
 Term reduced(Call &c, Term loss) {
   switch (c.integer("reduction", kMean)) {
-  case kMean:
-    return mean(loss, allDims(loss));
-  case kSum:
-    return sum(loss, allDims(loss));
-  default:
-    return loss;
+  case kMean: return mean(loss, allDims(loss));
+  case kSum: return sum(loss, allDims(loss));
+  default: return loss;
   }
 }
 
@@ -43,8 +40,7 @@ Likelihood likelihood(Call &c) {
   Term x = c.wide("self");
   int64_t dim = x.rank() == 1 ? 0 : 1;
   Term target = toIndex(c.in("target"));
-  Term ignored = constantInt(
-      c.emitter, c.integer("ignore_index", -100), c.i64());
+  Term ignored = constantInt(c.emitter, c.integer("ignore_index", -100), c.i64());
   Term valid = ne(target, ignored);
   Term index = select(valid, target, 0.0);
   Term weight = convert(valid, x.element());
@@ -62,12 +58,9 @@ Results nllForward(Call &c) {
   Term loss = select(l.valid, -picked * l.weight, 0.0);
   Term total = sum(l.weight, allDims(l.weight));
   switch (c.integer("reduction", kMean)) {
-  case kMean:
-    return {sum(loss, allDims(loss)) / total, total};
-  case kSum:
-    return {sum(loss, allDims(loss)), total};
-  default:
-    return {loss, full(c.emitter, c.shape(1), 0, l.x.element())};
+  case kMean: return {sum(loss, allDims(loss)) / total, total};
+  case kSum: return {sum(loss, allDims(loss)), total};
+  default: return {loss, full(c.emitter, c.shape(1), 0, l.x.element())};
   }
 }
 
@@ -79,15 +72,13 @@ Results nllBackward(Call &c) {
   }
   Term value = select(l.valid, -(l.weight * g), 0.0);
   Term zeros = full(c.emitter, l.x.shape(), 0, l.x.element());
-  return putAlong(zeros, unsqueeze(l.index, l.dim), unsqueeze(value, l.dim),
-                  l.dim, "set");
+  return putAlong(zeros, unsqueeze(l.index, l.dim), unsqueeze(value, l.dim), l.dim, "set");
 }
 
 Results smoothL1(Call &c) {
   Term distance = abs(difference(c));
   Term beta = c.number("beta", distance.element(), 1);
-  return reduced(c, select(distance < beta, 0.5 * square(distance) / beta,
-                           distance - 0.5 * beta));
+  return reduced(c, select(distance < beta, 0.5 * square(distance) / beta, distance - 0.5 * beta));
 }
 
 Results smoothL1Gradient(Call &c) {
@@ -99,8 +90,7 @@ Results smoothL1Gradient(Call &c) {
 Results huber(Call &c) {
   Term distance = abs(difference(c));
   Term delta = c.number("delta", distance.element(), 1);
-  return reduced(c, select(distance <= delta, 0.5 * square(distance),
-                           delta * (distance - 0.5 * delta)));
+  return reduced(c, select(distance <= delta, 0.5 * square(distance), delta * (distance - 0.5 * delta)));
 }
 
 Results huberGradient(Call &c) {
@@ -154,9 +144,7 @@ Results softMarginGradient(Call &c) {
 Results divergence(Call &c) {
   Term x = c.wide("self");
   Term t = c.wide("target");
-  Term loss = c.boolean("log_target")
-                  ? exp(t) * (t - x)
-                  : select(eq(t, 0.0), 0.0, t * log(t)) - t * x;
+  Term loss = c.boolean("log_target") ? exp(t) * (t - x) : select(eq(t, 0.0), 0.0, t * log(t)) - t * x;
   return reduced(c, loss);
 }
 
@@ -185,9 +173,7 @@ Results multiMargin(Call &c) {
   Margin m = margins(c);
   Term powers = c.isLiteral("p", 2) ? square(m.excess) : m.excess;
   Term loss = sum(powers * m.weight, {1});
-  return reduced(c, reshape(loss, c.integer("reduction", kMean) == kNone
-                                      ? c.shape()
-                                      : Dims(loss.shape())));
+  return reduced(c, reshape(loss, c.integer("reduction", kMean) == kNone ? c.shape() : Dims(loss.shape())));
 }
 
 Results multiMarginGradient(Call &c) {
@@ -205,8 +191,7 @@ Results multiMarginGradient(Call &c) {
   if (g.rank() == 1) {
     g = unsqueeze(g, 1);
   }
-  return reshape(select(m.at, broadcastTo(opposite, m.x.shape()), slope) * g,
-                 c.shape());
+  return reshape(select(m.at, broadcastTo(opposite, m.x.shape()), slope) * g, c.shape());
 }
 
 } // namespace
@@ -214,16 +199,12 @@ Results multiMarginGradient(Call &c) {
 void addLosses(Table &t) {
   t.add({"nll_loss_forward", "nll_loss2d_forward"}, nllForward);
   t.add({"nll_loss_backward", "nll_loss2d_backward"}, nllBackward);
-  t.add({"mse_loss"}, [](Call &c) -> Results {
-    return reduced(c, square(difference(c)));
-  });
+  t.add({"mse_loss"}, [](Call &c) -> Results { return reduced(c, square(difference(c))); });
   t.add({"mse_loss_backward"}, [](Call &c) -> Results {
     Term x = difference(c);
     return (2.0 * x) * spread(c, x);
   });
-  t.add({"l1_loss"}, [](Call &c) -> Results {
-    return reduced(c, abs(difference(c)));
-  });
+  t.add({"l1_loss"}, [](Call &c) -> Results { return reduced(c, abs(difference(c))); });
   t.add({"smooth_l1_loss"}, smoothL1);
   t.add({"smooth_l1_loss_backward"}, smoothL1Gradient);
   t.add({"huber_loss"}, huber);

@@ -16,7 +16,8 @@ constexpr double kPi = 3.14159265358979323846;
 
 /// A single core op: halves need no widening, since every core op rounds
 /// once; integers compute in the recorded result type.
-template <Term (*Function)(Term)> Results simple(Call &c) {
+template <Term (*Function)(Term)>
+Results simple(Call &c) {
   Term x = c.in("self");
   if (!x.isFloat() && isa<FloatType>(c.element())) {
     x = convert(x, c.element());
@@ -25,7 +26,8 @@ template <Term (*Function)(Term)> Results simple(Call &c) {
 }
 
 /// A derived function, computed wide.
-template <Term (*Function)(Term)> Results derived(Call &c) {
+template <Term (*Function)(Term)>
+Results derived(Call &c) {
   Term x = c.wide("self");
   if (!x.isFloat() && isa<FloatType>(c.element())) {
     x = convert(x, wideElement(c.element()));
@@ -46,9 +48,7 @@ Term arcSine(Term x) { return atan2(x, sqrt((1.0 - x) * (1.0 + x))); }
 Term arcCosine(Term x) { return atan2(sqrt((1.0 - x) * (1.0 + x)), x); }
 
 /// Carries the sign of x over to an odd function of |x|.
-Term odd(Term x, Term ofMagnitude) {
-  return select(signBit(x), -ofMagnitude, ofMagnitude);
-}
+Term odd(Term x, Term ofMagnitude) { return select(signBit(x), -ofMagnitude, ofMagnitude); }
 
 Term hyperbolicSine(Term x) {
   Term magnitude = abs(x);
@@ -56,8 +56,7 @@ Term hyperbolicSine(Term x) {
   // exp(|x|/2) squared overflows only where the result does.
   Term half = exp(magnitude * 0.5);
   Term large = (0.5 * half) * half;
-  return odd(x, select(magnitude > 20.0, large,
-                       0.5 * (small + small / (small + 1.0))));
+  return odd(x, select(magnitude > 20.0, large, 0.5 * (small + small / (small + 1.0))));
 }
 
 Term hyperbolicCosine(Term x) {
@@ -86,13 +85,8 @@ Term inverseTanh(Term x) {
 
 Term degrees(Term x) { return x * (180 / kPi); }
 Term radians(Term x) { return x * (kPi / 180); }
-Term angle(Term x) {
-  return select(isNan(x), x, convert(x < 0.0, x.element()) * kPi);
-}
-Term entropy(Term x) {
-  return select(x > 0.0, -x * log(x),
-                select(eq(x, 0.0), 0.0, select(isNan(x), x, -kInfinity)));
-}
+Term angle(Term x) { return select(isNan(x), x, convert(x < 0.0, x.element()) * kPi); }
+Term entropy(Term x) { return select(x > 0.0, -x * log(x), select(eq(x, 0.0), 0.0, select(isNan(x), x, -kInfinity))); }
 
 Term sinc(Term x) {
   Term angle = x * kPi;

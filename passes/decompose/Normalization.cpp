@@ -17,9 +17,7 @@ Shape dimsExcept(Term x, int64_t kept) {
 /// A per-channel vector laid along dimension 1; absent stays absent.
 Term channels(Term v, Term x) { return v ? alongDim(v, 1, x.rank()) : v; }
 
-Term reciprocalRoot(Term variance, Term eps) {
-  return 1.0 / sqrt(variance + eps);
-}
+Term reciprocalRoot(Term variance, Term eps) { return 1.0 / sqrt(variance + eps); }
 
 Results batchNorm(Call &c) {
   Term x = c.wide("input");
@@ -65,8 +63,7 @@ Results batchNorm(Call &c) {
   auto save = [&](Term statistic) {
     size_t i = results.size();
     bool empty = c.wants(i) && product(c.shape(i)) != statistic.numel();
-    results.push_back(empty ? full(c.emitter, c.shape(i), 0, element)
-                            : statistic);
+    results.push_back(empty ? full(c.emitter, c.shape(i), 0, element) : statistic);
   };
   save(center);
   save(scale);
@@ -93,12 +90,10 @@ Results batchNormGradient(Call &c) {
     scale = c.number(c.anyOf({"save_invstd", "save_var"}), element);
   } else {
     center = c.number("running_mean", element);
-    scale = reciprocalRoot(c.number("running_var", element),
-                           c.number("eps", element));
+    scale = reciprocalRoot(c.number("running_var", element), c.number("eps", element));
   }
   Shape dims = dimsExcept(x, 1);
-  double count =
-      static_cast<double>(x.numel() / std::max<int64_t>(x.dim(1), 1));
+  double count = static_cast<double>(x.numel() / std::max<int64_t>(x.dim(1), 1));
   Term distance = x - channels(center, x);
   Term total = sum(g, dims);
   Term projected = sum(g * distance, dims);
@@ -157,8 +152,7 @@ Shape leading(Call &c, Term x) {
 Results layerNorm(Call &c) {
   Term x = c.wide("input");
   Type element = x.element();
-  auto [y, center, scale] =
-      normalize(x, trailing(c, x), c.number("eps", element));
+  auto [y, center, scale] = normalize(x, trailing(c, x), c.number("eps", element));
   if (Term weight = c.number("weight", element)) {
     y = y * weight;
   }
@@ -184,8 +178,7 @@ Results layerNormGradient(Call &c) {
     Term weight = c.number("weight", element);
     gx = normalizeGradient(weight ? g * weight : g, y, scale, inner);
   }
-  return {gx, c.wants(1) ? sum(g * y, outer) : Term(),
-          c.wants(2) ? sum(g, outer) : Term()};
+  return {gx, c.wants(1) ? sum(g * y, outer) : Term(), c.wants(2) ? sum(g, outer) : Term()};
 }
 
 /// [N, C, ...] as [N, groups, channels of the group, positions].
@@ -204,16 +197,14 @@ Term groupedChannels(Call &c, Term v) {
 Results groupNorm(Call &c) {
   Term input = c.wide("input");
   Type element = input.element();
-  auto [y, center, scale] =
-      normalize(grouped(c, input), {2, 3}, c.number("eps", element));
+  auto [y, center, scale] = normalize(grouped(c, input), {2, 3}, c.number("eps", element));
   if (Term weight = c.number("weight", element)) {
     y = y * groupedChannels(c, weight);
   }
   if (Term bias = c.number("bias", element)) {
     y = y + groupedChannels(c, bias);
   }
-  return {reshape(y, c.shape()), reshape(center, c.shape(1)),
-          reshape(scale, c.shape(2))};
+  return {reshape(y, c.shape()), reshape(center, c.shape(1)), reshape(scale, c.shape(2))};
 }
 
 Results groupNormGradient(Call &c) {
@@ -230,11 +221,8 @@ Results groupNormGradient(Call &c) {
     Term weighted = weight ? g * groupedChannels(c, weight) : g;
     gx = reshape(normalizeGradient(weighted, y, scale, {2, 3}), c.shape());
   }
-  auto perChannel = [&](Term v) {
-    return reshape(sum(v, {0, 3}), {channelCount});
-  };
-  return {gx, c.wants(1) ? perChannel(g * y) : Term(),
-          c.wants(2) ? perChannel(g) : Term()};
+  auto perChannel = [&](Term v) { return reshape(sum(v, {0, 3}), {channelCount}); };
+  return {gx, c.wants(1) ? perChannel(g * y) : Term(), c.wants(2) ? perChannel(g) : Term()};
 }
 
 Results weightNorm(Call &c) {
@@ -257,13 +245,11 @@ Results weightNormGradient(Call &c) {
 } // namespace
 
 void addNormalization(Table &t) {
-  t.add({"native_batch_norm", "_native_batch_norm_legit",
-         "_native_batch_norm_legit_functional",
-         "_native_batch_norm_legit_no_training", "_batch_norm_with_update",
-         "_batch_norm_with_update_functional", "_batch_norm_no_update"},
+  t.add({"native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional",
+         "_native_batch_norm_legit_no_training", "_batch_norm_with_update", "_batch_norm_with_update_functional",
+         "_batch_norm_no_update"},
         batchNorm);
-  t.add({"native_batch_norm_backward", "batch_norm_backward"},
-        batchNormGradient);
+  t.add({"native_batch_norm_backward", "batch_norm_backward"}, batchNormGradient);
   t.add({"native_layer_norm"}, layerNorm);
   t.add({"native_layer_norm_backward"}, layerNormGradient);
   t.add({"native_group_norm"}, groupNorm);

@@ -31,17 +31,14 @@ Results scanWithIndex(Call &c) {
 }
 
 /// A rank-0 tensor has one order only.
-Results single(Call &c, Term x) {
-  return {reshape(x, c.shape()), full(c.emitter, c.shape(1), 0, c.i64())};
-}
+Results single(Call &c, Term x) { return {reshape(x, c.shape()), full(c.emitter, c.shape(1), 0, c.i64())}; }
 
 Results sorted(Call &c) {
   Term x = c.in("self");
   if (x.rank() == 0) {
     return single(c, x);
   }
-  auto [values, indices] = sort(x, wrapDim(c.integer("dim", -1), x.rank()),
-                                c.boolean("descending"));
+  auto [values, indices] = sort(x, wrapDim(c.integer("dim", -1), x.rank()), c.boolean("descending"));
   return {values, indices};
 }
 
@@ -50,9 +47,7 @@ Results argsort(Call &c) {
   if (x.rank() == 0) {
     return full(c.emitter, {}, 0, c.i64());
   }
-  return sort(x, wrapDim(c.integer("dim", -1), x.rank()),
-              c.boolean("descending"))
-      .second;
+  return sort(x, wrapDim(c.integer("dim", -1), x.rank()), c.boolean("descending")).second;
 }
 
 Results largest(Call &c) {
@@ -60,9 +55,7 @@ Results largest(Call &c) {
   if (x.rank() == 0) {
     return single(c, x);
   }
-  auto [values, indices] =
-      topk(x, wrapDim(c.integer("dim", -1), x.rank()), c.integer("k"),
-           c.boolean("largest", true));
+  auto [values, indices] = topk(x, wrapDim(c.integer("dim", -1), x.rank()), c.integer("k"), c.boolean("largest", true));
   return {values, indices};
 }
 
@@ -74,8 +67,7 @@ Results kthValue(Call &c) {
   int64_t dim = wrapDim(c.integer("dim", -1), x.rank());
   int64_t k = c.integer("k");
   auto [values, indices] = sort(x, dim, false);
-  return {reshape(sliceDim(values, dim, k - 1, k), c.shape()),
-          reshape(sliceDim(indices, dim, k - 1, k), c.shape(1))};
+  return {reshape(sliceDim(values, dim, k - 1, k), c.shape()), reshape(sliceDim(indices, dim, k - 1, k), c.shape(1))};
 }
 
 /// The lower median. A NaN is the median of what holds one; nanmedian counts
@@ -125,16 +117,12 @@ Results mode(Call &c) {
   // Position since the start of the present run of equal values.
   Term at = positions(x, dim);
   int64_t size = x.dim(dim);
-  Term previous = size > 1 ? concat({sliceDim(values, dim, 0, 1),
-                                     sliceDim(values, dim, 0, size - 1)},
-                                    dim)
-                           : values;
+  Term previous = size > 1 ? concat({sliceDim(values, dim, 0, 1), sliceDim(values, dim, 0, size - 1)}, dim) : values;
   Term start = cumulative("cummax", select(ne(values, previous), at, 0.0), dim);
   Shape kept(x.shape());
   kept[dim] = 1;
   Term best = reshape(argmax(at - start, dim), kept);
-  return {reshape(takeAlong(values, best, dim), c.shape()),
-          reshape(takeAlong(indices, best, dim), c.shape(1))};
+  return {reshape(takeAlong(values, best, dim), c.shape()), reshape(takeAlong(indices, best, dim), c.shape(1))};
 }
 
 /// Number of sorted elements below (or not above) each value.

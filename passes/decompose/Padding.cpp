@@ -62,12 +62,11 @@ Results edgePadGradient(Call &c) {
 
 void addPadding(Table &t) {
   t.add({"constant_pad_nd"}, constantPad);
-  t.add({"reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
-         "replication_pad1d", "replication_pad2d", "replication_pad3d"},
+  t.add({"reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d", "replication_pad2d",
+         "replication_pad3d"},
         edgePad);
-  t.add({"reflection_pad1d_backward", "reflection_pad2d_backward",
-         "reflection_pad3d_backward", "replication_pad1d_backward",
-         "replication_pad2d_backward", "replication_pad3d_backward"},
+  t.add({"reflection_pad1d_backward", "reflection_pad2d_backward", "reflection_pad3d_backward",
+         "replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward"},
         edgePadGradient);
 }
 

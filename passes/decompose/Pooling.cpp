@@ -11,14 +11,10 @@ namespace sojourn::decompose {
 namespace {
 
 /// How many spatial dimensions the operator of this name has.
-int64_t spatialRank(StringRef base) {
-  return base.contains("1d") ? 1 : base.contains("2d") ? 2 : 3;
-}
+int64_t spatialRank(StringRef base) { return base.contains("1d") ? 1 : base.contains("2d") ? 2 : 3; }
 
 /// Adds the batch dimension where the input came without.
-Term batched(Term x, int64_t spatial) {
-  return x.rank() == spatial + 1 ? unsqueeze(x, 0) : x;
-}
+Term batched(Term x, int64_t spatial) { return x.rank() == spatial + 1 ? unsqueeze(x, 0) : x; }
 
 struct Pool {
   int64_t spatial;
@@ -30,8 +26,7 @@ struct Pool {
   /// What a window at the end needs beyond the symmetric padding (ceil mode);
   /// negative where the end is not reached.
   int64_t high(int64_t i) const {
-    int64_t extent = (output[i] - 1) * window.stride[i] +
-                     (size[i] - 1) * window.dilation[i] + 1;
+    int64_t extent = (output[i] - 1) * window.stride[i] + (size[i] - 1) * window.dilation[i] + 1;
     return extent - input[i] - window.padding[i];
   }
   bool symmetric() const {
@@ -48,8 +43,7 @@ Pool pool(Call &c, Dims input, Dims output) {
   Pool p;
   p.spatial = spatialRank(c.base);
   p.size = c.spatial("kernel_size", p.spatial, {1});
-  p.window = {c.spatial("stride", p.spatial, p.size),
-              c.spatial("padding", p.spatial, {0}),
+  p.window = {c.spatial("stride", p.spatial, p.size), c.spatial("padding", p.spatial, {0}),
               c.spatial("dilation", p.spatial, {1}), 1};
   p.input = Shape(input.take_back(p.spatial));
   p.output = Shape(output.take_back(p.spatial));
@@ -86,9 +80,7 @@ Term averageCount(Call &c, const Pool &p, Type element) {
   for (int64_t i = 0; i < p.spatial; ++i) {
     auto padding = static_cast<double>(p.window.padding[i]);
     auto limit = static_cast<double>(p.input[i]);
-    Term start = counting(c.emitter, p.output[i]) *
-                     static_cast<double>(p.window.stride[i]) -
-                 padding;
+    Term start = counting(c.emitter, p.output[i]) * static_cast<double>(p.window.stride[i]) - padding;
     Term end = start + static_cast<double>(p.size[i]);
     end = min(end, includePad ? limit + padding : limit);
     if (!includePad) {
@@ -105,14 +97,10 @@ Results averagePool(Call &c) {
   Pool p = pool(c, input.shape(), c.shape());
   Term x = batched(input, p.spatial);
   Term count = averageCount(c, p, x.element());
-  Term total = p.symmetric()
-                   ? poolSum(x, p.size, p.window.stride, p.window.padding)
-                   : poolSum(padded(x, p, constantLike(x, 0)), p.size,
-                             p.window.stride, Shape(p.spatial, 0));
-  if (!p.symmetric() || Dims(total.shape()).take_back(p.spatial) !=
-                            Dims(p.output)) {
-    Shape start(total.rank(), 0), limit(total.shape()),
-        stride(total.rank(), 1);
+  Term total = p.symmetric() ? poolSum(x, p.size, p.window.stride, p.window.padding)
+                             : poolSum(padded(x, p, constantLike(x, 0)), p.size, p.window.stride, Shape(p.spatial, 0));
+  if (!p.symmetric() || Dims(total.shape()).take_back(p.spatial) != Dims(p.output)) {
+    Shape start(total.rank(), 0), limit(total.shape()), stride(total.rank(), 1);
     for (int64_t i = 0; i < p.spatial; ++i) {
       limit[2 + i] = p.output[i];
     }
@@ -132,8 +120,7 @@ Results averagePoolGradient(Call &c) {
   g = g / averageCount(c, p, g.element());
   bool tiled = p.size == p.window.stride;
   for (int64_t i = 0; i < p.spatial; ++i) {
-    tiled = tiled && p.window.padding[i] == 0 &&
-            p.input[i] == p.output[i] * p.size[i];
+    tiled = tiled && p.window.padding[i] == 0 && p.input[i] == p.output[i] * p.size[i];
   }
   Shape shape = {g.dim(0), g.dim(1)};
   if (tiled) {
@@ -154,9 +141,7 @@ Results averagePoolGradient(Call &c) {
     interior.push_back(p.window.stride[i] - 1);
   }
   Term spreadOut = pad(g, constantLike(g, 0), low, high, interior);
-  return reshape(poolSum(spreadOut, p.size, Shape(p.spatial, 1),
-                         Shape(p.spatial, 0)),
-                 c.shape());
+  return reshape(poolSum(spreadOut, p.size, Shape(p.spatial, 1), Shape(p.spatial, 0)), c.shape());
 }
 
 Term lowest(Term x) {
@@ -164,10 +149,7 @@ Term lowest(Term x) {
     return constantLike(x, -kInfinity);
   }
   unsigned width = x.element().getIntOrFloatBitWidth();
-  return constantInt(*x.emitter,
-                     x.element().isUnsignedInteger()
-                         ? 0
-                         : APInt::getSignedMinValue(width).getSExtValue(),
+  return constantInt(*x.emitter, x.element().isUnsignedInteger() ? 0 : APInt::getSignedMinValue(width).getSExtValue(),
                      x.element());
 }
 
@@ -177,8 +159,7 @@ Term unpadded(Term index, const Pool &p) {
   Term rest = index;
   int64_t scale = 1;
   for (int64_t i = p.spatial - 1; i >= 0; --i) {
-    auto size = static_cast<double>(p.input[i] + p.window.padding[i] +
-                                    p.high(i));
+    auto size = static_cast<double>(p.input[i] + p.window.padding[i] + p.high(i));
     Term at = rem(rest, size) - static_cast<double>(p.window.padding[i]);
     at = at * static_cast<double>(scale);
     flat = flat ? flat + at : at;
@@ -198,8 +179,7 @@ Results maxPool(Call &c) {
   } else {
     Window plain = p.window;
     plain.padding.assign(p.spatial, 0);
-    std::tie(values, index) =
-        poolMax(padded(x, p, lowest(x)), p.size, plain);
+    std::tie(values, index) = poolMax(padded(x, p, lowest(x)), p.size, plain);
     index = unpadded(index, p);
   }
   values = reshape(values, c.shape());
@@ -218,10 +198,8 @@ Results maxUnpool(Call &c) {
     return full(c.emitter, c.shape(), 0, x.element());
   }
   auto flat = [&](Term v) { return reshape(v, {rows, v.numel() / rows}); };
-  Term zeros = full(c.emitter, {rows, product(c.shape()) / rows}, 0,
-                    x.element());
-  return reshape(putAlong(zeros, flat(c.in("indices")), flat(x), 1, "set"),
-                 c.shape());
+  Term zeros = full(c.emitter, {rows, product(c.shape()) / rows}, 0, x.element());
+  return reshape(putAlong(zeros, flat(c.in("indices")), flat(x), 1, "set"), c.shape());
 }
 
 /// Adds each gradient where its maximum was; serves every kind of maximum
@@ -237,8 +215,7 @@ Results maxPoolGradient(Call &c) {
   if (rank < spatial + 1 || rows == 0) {
     return full(c.emitter, c.shape(), 0, g.element());
   }
-  Term zeros =
-      full(c.emitter, {rows, input.numel() / rows}, 0, g.element());
+  Term zeros = full(c.emitter, {rows, input.numel() / rows}, 0, g.element());
   return reshape(putAlong(zeros, flat(index), flat(g), 1, "add"), c.shape());
 }
 
@@ -258,8 +235,7 @@ Results unevenMaxPool(Call &c, Term input, const Pool &p) {
     Term start = iota(c.emitter, {out, size}, 0, c.i64());
     Term end = ((start + 1.0) * sizeIn + (sizeOut - 1)) / sizeOut;
     start = start * sizeIn / sizeOut;
-    Term at =
-        min(start + iota(c.emitter, {out, size}, 1, c.i64()), end - 1.0);
+    Term at = min(start + iota(c.emitter, {out, size}, 1, c.i64()), end - 1.0);
     x = take(x, at, 1 + 2 * i);
     Shape place(2 * p.spatial, 1);
     place[2 * i] = out;
@@ -271,8 +247,7 @@ Results unevenMaxPool(Call &c, Term input, const Pool &p) {
   }
   perm.append(windows);
   int64_t outputs = product(p.output);
-  Shape table = {rows, outputs, x.numel() / std::max<int64_t>(
-                                                rows * outputs, 1)};
+  Shape table = {rows, outputs, x.numel() / std::max<int64_t>(rows * outputs, 1)};
   x = reshape(transpose(x, perm), table);
   Shape flatPerm;
   for (int64_t dim : Dims(perm).drop_front()) {
@@ -280,8 +255,7 @@ Results unevenMaxPool(Call &c, Term input, const Pool &p) {
   }
   flat = reshape(transpose(flat, flatPerm), Dims(table).drop_front());
   Term best = unsqueeze(argmax(x, 2), 2);
-  return {reshape(amax(x, {2}), c.shape()),
-          reshape(takeAlong(broadcastTo(flat, table), best, 2), c.shape(1))};
+  return {reshape(amax(x, {2}), c.shape()), reshape(takeAlong(broadcastTo(flat, table), best, 2), c.shape(1))};
 }
 
 /// Sizes that divide evenly make adaptive maximum pooling a plain one.
@@ -289,8 +263,7 @@ Results adaptiveMaxPool(Call &c) {
   Term input = c.in("self");
   Pool p = pool(c, input.shape(), c.shape());
   if (product(c.shape()) == 0) {
-    return {full(c.emitter, c.shape(), 0, input.element()),
-            full(c.emitter, c.shape(1), 0, c.i64())};
+    return {full(c.emitter, c.shape(), 0, input.element()), full(c.emitter, c.shape(1), 0, c.i64())};
   }
   for (int64_t i = 0; i < p.spatial; ++i) {
     if (p.input[i] % p.output[i] != 0) {
@@ -308,11 +281,9 @@ Results adaptiveMaxPool(Call &c) {
 void addPooling(Table &t) {
   t.add({"avg_pool1d", "avg_pool2d", "avg_pool3d"}, averagePool);
   t.add({"avg_pool2d_backward", "avg_pool3d_backward"}, averagePoolGradient);
-  t.add({"max_pool1d", "max_pool1d_with_indices", "max_pool2d_with_indices",
-         "max_pool3d_with_indices"},
-        maxPool);
-  t.add({"max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward",
-         "adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward"},
+  t.add({"max_pool1d", "max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices"}, maxPool);
+  t.add({"max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward", "adaptive_max_pool2d_backward",
+         "adaptive_max_pool3d_backward"},
         maxPoolGradient);
   t.add({"max_unpool2d", "max_unpool3d"}, maxUnpool);
   t.add({"adaptive_max_pool2d", "adaptive_max_pool3d"}, adaptiveMaxPool);

@@ -10,9 +10,7 @@ namespace {
 
 /// The element in which uniforms are drawn: halves use f32, and compare
 /// before they round.
-Type drawElement(Type element) {
-  return element.isF64() ? element : Float32Type::get(element.getContext());
-}
+Type drawElement(Type element) { return element.isF64() ? element : Float32Type::get(element.getContext()); }
 
 Term uniform(Call &c, Dims shape, Type element, int64_t stream = 0) {
   return draw(Draw::uniform, c.seed(), shape, drawElement(element), stream);
@@ -31,8 +29,7 @@ Term integers(Call &c, Dims shape, uint64_t range) {
   if (range == 0) {
     return bits;
   }
-  return rem(bits, constantInt(c.emitter, static_cast<int64_t>(range),
-                               c.i64()));
+  return rem(bits, constantInt(c.emitter, static_cast<int64_t>(range), c.i64()));
 }
 
 Results uniformOver(Call &c) {
@@ -70,9 +67,7 @@ Results randint(Call &c) {
   if (high <= low) {
     return c.fail("draws integers from an empty range");
   }
-  Term drawn = integers(c, c.shape(),
-                        static_cast<uint64_t>(high) -
-                            static_cast<uint64_t>(low));
+  Term drawn = integers(c, c.shape(), static_cast<uint64_t>(high) - static_cast<uint64_t>(low));
   return drawn + constantInt(c.emitter, low, c.i64());
 }
 
@@ -83,11 +78,9 @@ Results randomIntegers(Call &c) {
   int64_t from = c.integer("from");
   uint64_t range = 0;
   if (c.has("to")) {
-    range = static_cast<uint64_t>(c.integer("to")) -
-            static_cast<uint64_t>(from);
+    range = static_cast<uint64_t>(c.integer("to")) - static_cast<uint64_t>(from);
   } else if (auto real = dyn_cast<FloatType>(element)) {
-    range = (uint64_t(1) << real.getFPMantissaWidth()) + 1 -
-            static_cast<uint64_t>(from);
+    range = (uint64_t(1) << real.getFPMantissaWidth()) + 1 - static_cast<uint64_t>(from);
   } else {
     unsigned bits = element.getIntOrFloatBitWidth();
     bits -= element.isUnsignedInteger() || bits == 1 ? 0 : 1;
@@ -96,14 +89,10 @@ Results randomIntegers(Call &c) {
   return integers(c, c.shape(), range) + constantInt(c.emitter, from, c.i64());
 }
 
-Results randperm(Call &c) {
-  return sort(integers(c, c.shape(), 0), 0, false).second;
-}
+Results randperm(Call &c) { return sort(integers(c, c.shape(), 0), 0, false).second; }
 
 /// -log(1 - u): exponentially distributed with mean 1.
-Term exponential(Call &c, Type element) {
-  return -log1p(-uniform(c, c.shape(), element));
-}
+Term exponential(Call &c, Type element) { return -log1p(-uniform(c, c.shape(), element)); }
 
 Results multinomial(Call &c) {
   Term weights = c.wide("self");
@@ -115,17 +104,14 @@ Results multinomial(Call &c) {
     Term running = cumulative("cumsum", table, 1);
     Term total = sliceDim(running, 1, classes - 1, classes);
     Term u = uniform(c, {rows, samples}, table.element()) * total;
-    Term below = reshape(running, {rows, 1, classes}) <=
-                 reshape(u, {rows, samples, 1});
-    Term index = min(sum(toIndex(below), {2}),
-                     static_cast<double>(classes - 1));
+    Term below = reshape(running, {rows, 1, classes}) <= reshape(u, {rows, samples, 1});
+    Term index = min(sum(toIndex(below), {2}), static_cast<double>(classes - 1));
     return reshape(index, c.shape());
   }
   // The first arrivals of exponential clocks at these rates.
   Term u = uniform(c, table.shape(), table.element());
   Term arrival = -log1p(-u) / table;
-  return reshape(topk(arrival, 1, samples, /*largest=*/false).second,
-                 c.shape());
+  return reshape(topk(arrival, 1, samples, /*largest=*/false).second, c.shape());
 }
 
 Results dropout(Call &c) {
@@ -144,8 +130,7 @@ Results dropout(Call &c) {
 
 Results dropoutBackward(Call &c) {
   Term g = c.wide("grad_output");
-  return g * convert(c.in("mask"), g.element()) *
-         c.number("scale", g.element());
+  return g * convert(c.in("mask"), g.element()) * c.number("scale", g.element());
 }
 
 } // namespace
@@ -164,21 +149,16 @@ void addRandom(Table &t) {
   t.add({"log_normal"}, [](Call &c) -> Results {
     Type element = drawElement(c.element());
     Term z = draw(Draw::normal, c.seed(), c.shape(), element);
-    return exp(c.number("mean", element, 1) +
-               c.number("std", element, 2) * z);
+    return exp(c.number("mean", element, 1) + c.number("std", element, 2) * z);
   });
   t.add({"cauchy"}, [](Call &c) -> Results {
     Type element = drawElement(c.element());
-    Term angle = (uniform(c, c.shape(), element) - 0.5) *
-                 3.14159265358979323846;
-    return c.number("median", element, 0) +
-           c.number("sigma", element, 1) * (sin(angle) / cos(angle));
+    Term angle = (uniform(c, c.shape(), element) - 0.5) * 3.14159265358979323846;
+    return c.number("median", element, 0) + c.number("sigma", element, 1) * (sin(angle) / cos(angle));
   });
   t.add({"geometric"}, [](Call &c) -> Results {
     Type element = drawElement(c.element());
-    return max(ceil(-exponential(c, element) /
-                    log1p(-c.number("p", element))),
-               1.0);
+    return max(ceil(-exponential(c, element) / log1p(-c.number("p", element))), 1.0);
   });
   t.add({"multinomial"}, multinomial);
   t.add({"native_dropout"}, dropout);

@@ -21,14 +21,12 @@ Term logisticSlope(Term y) { return (1.0 - y) * y; }
 /// Gates in the order input, forget, cell, output; the workspace keeps them
 /// activated for the gradient.
 Results lstmCell(Call &c) {
-  Term gates = total(c, "input_gates", "input_bias") +
-               total(c, "hidden_gates", "hidden_bias");
+  Term gates = total(c, "input_gates", "input_bias") + total(c, "hidden_gates", "hidden_bias");
   auto parts = chunk(gates, 4, gates.rank() - 1);
   Term in = logistic(parts[0]), forget = logistic(parts[1]);
   Term cell = tanh(parts[2]), out = logistic(parts[3]);
   Term cy = forget * c.wide("cx") + in * cell;
-  return {out * tanh(cy), cy,
-          concat({in, forget, cell, out}, gates.rank() - 1)};
+  return {out * tanh(cy), cy, concat({in, forget, cell, out}, gates.rank() - 1)};
 }
 
 struct LstmGradient {
@@ -48,9 +46,7 @@ LstmGradient lstmGradient(Call &c, Term in, Term forget, Term cell, Term out) {
   } else {
     gout = full(c.emitter, cx.shape(), 0, cx.element());
   }
-  Term gates = concat({gc * cell * logisticSlope(in),
-                       gc * cx * logisticSlope(forget),
-                       gc * in * tanhSlope(cell), gout},
+  Term gates = concat({gc * cell * logisticSlope(in), gc * cx * logisticSlope(forget), gc * in * tanhSlope(cell), gout},
                       cx.rank() - 1);
   return {gates, gc * forget};
 }
@@ -68,11 +64,9 @@ Results lstmCellBackward(Call &c) {
 
 /// The same from the gates before activation.
 Results lstmDifferentiable(Call &c) {
-  Term gates = total(c, "input_gates", "input_bias") +
-               total(c, "hidden_gates", "hidden_bias");
+  Term gates = total(c, "input_gates", "input_bias") + total(c, "hidden_gates", "hidden_bias");
   auto parts = chunk(gates, 4, gates.rank() - 1);
-  auto [g, cx] = lstmGradient(c, logistic(parts[0]), logistic(parts[1]),
-                              tanh(parts[2]), logistic(parts[3]));
+  auto [g, cx] = lstmGradient(c, logistic(parts[0]), logistic(parts[1]), tanh(parts[2]), logistic(parts[3]));
   Term bias = c.has("input_bias") ? sum(g, {0}) : Term();
   return {g, g, cx, bias, bias};
 }
@@ -88,8 +82,7 @@ Results gruCell(Call &c) {
   Term reset = logistic(i[0] + h[0]);
   Term update = logistic(i[1] + h[1]);
   Term fresh = tanh(i[2] + reset * h[2]);
-  return {fresh + update * (hx - fresh),
-          concat({reset, update, fresh, hx, h[2]}, dim)};
+  return {fresh + update * (hx - fresh), concat({reset, update, fresh, hx, h[2]}, dim)};
 }
 
 Results gruCellBackward(Call &c) {
@@ -105,17 +98,14 @@ Results gruCellBackward(Call &c) {
   Term gi = concat({greset, gupdate, gfresh}, dim);
   Term gh = concat({greset, gupdate, gfresh * reset}, dim);
   bool bias = c.boolean("has_bias");
-  return {gi, gh, g * update, bias ? sum(gi, {0}) : Term(),
-          bias ? sum(gh, {0}) : Term()};
+  return {gi, gh, g * update, bias ? sum(gi, {0}) : Term(), bias ? sum(gh, {0}) : Term()};
 }
 
 } // namespace
 
 void addRecurrent(Table &t) {
   t.add({"_thnn_fused_lstm_cell"}, lstmCell);
-  t.add({"_thnn_fused_lstm_cell_backward",
-         "_thnn_fused_lstm_cell_backward_impl"},
-        lstmCellBackward);
+  t.add({"_thnn_fused_lstm_cell_backward", "_thnn_fused_lstm_cell_backward_impl"}, lstmCellBackward);
   t.add({"_thnn_differentiable_lstm_cell_backward"}, lstmDifferentiable);
   t.add({"_thnn_fused_gru_cell"}, gruCell);
   t.add({"_thnn_fused_gru_cell_backward"}, gruCellBackward);

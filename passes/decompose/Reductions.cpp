@@ -15,9 +15,7 @@ namespace {
 Term summand(Call &c) { return convert(c.in("self"), c.element()); }
 
 /// Gives a reduced term the recorded shape, which differs in kept dims only.
-Term shaped(Call &c, Term x, size_t result = 0) {
-  return reshape(x, c.shape(result));
-}
+Term shaped(Call &c, Term x, size_t result = 0) { return reshape(x, c.shape(result)); }
 
 int64_t countOf(Term x, Dims dims) {
   int64_t count = 1;
@@ -198,12 +196,8 @@ void addReductions(Table &t) {
   t.add({"max", "min"}, maxmin);
   t.add({"aminmax"}, aminmax);
   t.add({"argmax", "argmin"}, arguments);
-  t.add({"var"}, [](Call &c) -> Results {
-    return shaped(c, moments(c, false).first);
-  });
-  t.add({"std"}, [](Call &c) -> Results {
-    return shaped(c, moments(c, true).first);
-  });
+  t.add({"var"}, [](Call &c) -> Results { return shaped(c, moments(c, false).first); });
+  t.add({"std"}, [](Call &c) -> Results { return shaped(c, moments(c, true).first); });
   t.add({"var_mean", "std_mean"}, [](Call &c) -> Results {
     auto [spread, center] = moments(c, c.base == "std_mean");
     return {shaped(c, spread), shaped(c, center, 1)};

@@ -11,9 +11,7 @@ namespace sojourn::decompose {
 namespace {
 
 /// A rank-0 tensor scatters as a vector of one.
-Term atLeastVector(Term x) {
-  return x && x.rank() == 0 ? reshape(x, {1}) : x;
-}
+Term atLeastVector(Term x) { return x && x.rank() == 0 ? reshape(x, {1}) : x; }
 
 Results gather(Call &c) {
   Term x = atLeastVector(c.in("self"));
@@ -38,8 +36,7 @@ Scattered scattered(Call &c) {
   s.dim = wrapDim(c.integer("dim"), s.x.rank());
   Term source = c.in("src");
   if (!source) {
-    s.source =
-        broadcastTo(c.number("value", s.x.element()), s.index.shape());
+    s.source = broadcastTo(c.number("value", s.x.element()), s.index.shape());
     return s;
   }
   source = convert(atLeastVector(source), s.x.element());
@@ -48,9 +45,7 @@ Scattered scattered(Call &c) {
   return s;
 }
 
-Term apply(const Scattered &s, Term x, StringRef kind) {
-  return putAlong(x, s.index, s.source, s.dim, kind);
-}
+Term apply(const Scattered &s, Term x, StringRef kind) { return putAlong(x, s.index, s.source, s.dim, kind); }
 
 /// An empty index may have any rank: nothing is written.
 bool nothing(Call &c) { return c.in("index").numel() == 0; }
@@ -60,8 +55,7 @@ Results scatter(Call &c) {
     return c.in("self");
   }
   Scattered s = scattered(c);
-  StringRef kind = llvm::StringSwitch<StringRef>(
-                       c.base == "scatter_add" ? "add" : c.string("reduce"))
+  StringRef kind = llvm::StringSwitch<StringRef>(c.base == "scatter_add" ? "add" : c.string("reduce"))
                        .Case("add", "add")
                        .Case("multiply", "mul")
                        .Default("set");
@@ -81,9 +75,7 @@ Results scatterReduce(Call &c) {
                        .Default("min");
   bool includeSelf = c.boolean("include_self", true);
   Term x = s.x;
-  auto writes = [&](double value) {
-    return broadcastTo(constantLike(x, value), s.index.shape());
-  };
+  auto writes = [&](double value) { return broadcastTo(constantLike(x, value), s.index.shape()); };
   Term zeros = full(c.emitter, x.shape(), 0, x.element());
   Term counts = putAlong(zeros, s.index, writes(1), s.dim, "add");
   if (!includeSelf) {
@@ -97,9 +89,7 @@ Results scatterReduce(Call &c) {
   Term y = apply(s, x, kind);
   if (reduce == "mean") {
     Term total = includeSelf ? counts + 1.0 : max(counts, 1.0);
-    y = y.isFloat() ? y / total
-                    : select(ne(rem(y, total), 0.0) & (y < 0.0),
-                             y / total - 1.0, y / total);
+    y = y.isFloat() ? y / total : select(ne(rem(y, total), 0.0) & (y < 0.0), y / total - 1.0, y / total);
   }
   return reshape(y, c.shape());
 }
@@ -121,8 +111,7 @@ Term writeSlice(Term x, Term u, int64_t dim, int64_t start, int64_t step) {
 }
 
 /// Places g into zeros: padding around and, for a step, between.
-Term placeSlice(Term g, Dims sizes, int64_t dim, int64_t start,
-                int64_t step) {
+Term placeSlice(Term g, Dims sizes, int64_t dim, int64_t start, int64_t step) {
   if (g.numel() == 0) {
     return full(*g.emitter, sizes, 0, g.element());
   }
@@ -136,23 +125,19 @@ Term placeSlice(Term g, Dims sizes, int64_t dim, int64_t start,
 Results sliceBackward(Call &c) {
   Shape sizes = c.ints("input_sizes");
   int64_t dim = wrapDim(c.integer("dim"), sizes.size());
-  return placeSlice(c.in("grad_output"), sizes, dim,
-                    sliceStart(c.integer("start"), sizes[dim]),
-                    c.integer("step", 1));
+  return placeSlice(c.in("grad_output"), sizes, dim, sliceStart(c.integer("start"), sizes[dim]), c.integer("step", 1));
 }
 
 Results selectBackward(Call &c) {
   Shape sizes = c.ints("input_sizes");
   int64_t dim = wrapDim(c.integer("dim"), sizes.size());
-  return placeSlice(unsqueeze(c.in("grad_output"), dim), sizes, dim,
-                    wrapDim(c.integer("index"), sizes[dim]), 1);
+  return placeSlice(unsqueeze(c.in("grad_output"), dim), sizes, dim, wrapDim(c.integer("index"), sizes[dim]), 1);
 }
 
 Results sliceScatter(Call &c) {
   Term x = c.in("self");
   int64_t dim = wrapDim(c.integer("dim"), x.rank());
-  return writeSlice(x, convert(c.in("src"), x.element()), dim,
-                    sliceStart(c.integer("start"), x.dim(dim)),
+  return writeSlice(x, convert(c.in("src"), x.element()), dim, sliceStart(c.integer("start"), x.dim(dim)),
                     c.integer("step", 1));
 }
 
@@ -160,8 +145,7 @@ Results selectScatter(Call &c) {
   Term x = c.in("self");
   int64_t dim = wrapDim(c.integer("dim"), x.rank());
   Term source = unsqueeze(convert(c.in("src"), x.element()), dim);
-  return writeSlice(x, source, dim, wrapDim(c.integer("index"), x.dim(dim)),
-                    1);
+  return writeSlice(x, source, dim, wrapDim(c.integer("index"), x.dim(dim)), 1);
 }
 
 /// Writes a diagonal: in the two dimensions flattened it is a stepped slice.
@@ -184,16 +168,13 @@ Term writeDiagonal(Call &c, Term x, Term source) {
   flat.push_back(turned.dim(-2) * columns);
   int64_t offset = c.integer("offset");
   int64_t start = offset >= 0 ? offset : -offset * columns;
-  Term y = writeSlice(reshape(turned, flat), source,
-                      static_cast<int64_t>(flat.size()) - 1, start,
-                      columns + 1);
+  Term y = writeSlice(reshape(turned, flat), source, static_cast<int64_t>(flat.size()) - 1, start, columns + 1);
   return transpose(reshape(y, turned.shape()), inverse);
 }
 
 Results diagonalBackward(Call &c) {
   Term g = c.in("grad_output");
-  return writeDiagonal(
-      c, full(c.emitter, c.ints("input_sizes"), 0, g.element()), g);
+  return writeDiagonal(c, full(c.emitter, c.ints("input_sizes"), 0, g.element()), g);
 }
 
 Results diagonalScatter(Call &c) {
@@ -209,11 +190,9 @@ Results asStridedScatter(Call &c) {
   Term at = constantInt(c.emitter, c.integer("storage_offset"), c.i64());
   at = broadcastTo(at, source.shape());
   for (auto [dim, stride] : llvm::enumerate(strides)) {
-    at = at + positions(source, static_cast<int64_t>(dim)) *
-                  static_cast<double>(stride);
+    at = at + positions(source, static_cast<int64_t>(dim)) * static_cast<double>(stride);
   }
-  return reshape(put(reshape(x, {x.numel()}), at, source, 0, "set"),
-                 x.shape());
+  return reshape(put(reshape(x, {x.numel()}), at, source, 0, "set"), x.shape());
 }
 
 /// Windows along a dimension give back to what they covered.
@@ -226,12 +205,9 @@ Results unfoldBackward(Call &c) {
   }
   Shape grid = {g.dim(dim), c.integer("size")};
   Term index =
-      iota(c.emitter, grid, 0, c.i64()) *
-          static_cast<double>(c.integer("step")) +
-      iota(c.emitter, grid, 1, c.i64());
+      iota(c.emitter, grid, 0, c.i64()) * static_cast<double>(c.integer("step")) + iota(c.emitter, grid, 1, c.i64());
   Term windows = moveDim(g, g.rank() - 1, dim + 1);
-  return put(full(c.emitter, sizes, 0, g.element()), index, windows, dim,
-             "add");
+  return put(full(c.emitter, sizes, 0, g.element()), index, windows, dim, "add");
 }
 
 /// The k-th chosen position receives the k-th element of the source.
@@ -243,6 +219,23 @@ Results maskedScatter(Call &c) {
   Term rank = cumulative("cumsum", flat, 0) - 1.0;
   Term values = take(reshape(source, {source.numel()}), rank, 0);
   return select(mask, reshape(values, x.shape()), x);
+}
+
+/// The k-th element of the source receives the gradient of the k-th chosen position.
+Results maskedScatterBackward(Call &c) {
+  Term g = c.in("grad_output");
+  Term mask = broadcastTo(toBool(c.in("mask")), g.shape());
+  Term flat = reshape(mask, {mask.numel()});
+  Term rank = cumulative("cumsum", toIndex(flat), 0) - 1.0;
+  Shape sizes = c.ints("sizes");
+  Term zeros = full(c.emitter, {product(sizes)}, 0, g.element());
+  Term source = put(zeros, select(flat, rank, -1.0), reshape(g, {g.numel()}), 0, "set");
+  return reshape(source, sizes);
+}
+
+Results diagonalEmbed(Call &c) {
+  Term x = c.in("self");
+  return writeDiagonal(c, full(c.emitter, c.shape(), 0, x.element()), x);
 }
 
 } // namespace
@@ -260,6 +253,8 @@ void addScatter(Table &t) {
   t.add({"as_strided_scatter"}, asStridedScatter);
   t.add({"unfold_backward"}, unfoldBackward);
   t.add({"masked_scatter"}, maskedScatter);
+  t.add({"masked_scatter_backward"}, maskedScatterBackward);
+  t.add({"diag_embed"}, diagonalEmbed);
 }
 
 } // namespace sojourn::decompose

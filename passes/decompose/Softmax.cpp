@@ -18,8 +18,7 @@ Row row(Call &c, StringRef name) {
   if (!x.isFloat()) {
     x = convert(x, wideElement(c.element()));
   }
-  return {x, x.rank() == 0 ? Shape{} : Shape{wrapDim(c.integer("dim"),
-                                                     x.rank())}};
+  return {x, x.rank() == 0 ? Shape{} : Shape{wrapDim(c.integer("dim"), x.rank())}};
 }
 
 /// A row of -inf alone becomes NaN, here as in ATen.

@@ -17,12 +17,12 @@ namespace {
 
 template <typename OpType, typename... Args>
 Term make(Emitter *e, Args &&...args) {
-  auto op =
-      OpType::create(e->builder, e->location, std::forward<Args>(args)...);
+  auto op = OpType::create(e->builder, e->location, std::forward<Args>(args)...);
   return {op->getResult(0), e};
 }
 
-template <typename OpType> Term unary(Term x) {
+template <typename OpType>
+Term unary(Term x) {
   return make<OpType>(x.emitter, x.value);
 }
 
@@ -36,7 +36,8 @@ void matchShapes(Term &a, Term &b) {
   b = broadcastTo(b, shape);
 }
 
-template <typename OpType> Term binary(Term a, Term b) {
+template <typename OpType>
+Term binary(Term a, Term b) {
   matchShapes(a, b);
   return make<OpType>(a.emitter, a.value, b.value);
 }
@@ -44,19 +45,12 @@ template <typename OpType> Term binary(Term a, Term b) {
 } // namespace
 
 Type wideElement(Type element) {
-  return element.isF16() || element.isBF16()
-             ? Float32Type::get(element.getContext())
-             : element;
+  return element.isF16() || element.isBF16() ? Float32Type::get(element.getContext()) : element;
 }
 
-int64_t product(Dims dims) {
-  return std::accumulate(dims.begin(), dims.end(), int64_t(1),
-                         std::multiplies<>());
-}
+int64_t product(Dims dims) { return std::accumulate(dims.begin(), dims.end(), int64_t(1), std::multiplies<>()); }
 
-int64_t wrapDim(int64_t dim, int64_t rank) {
-  return dim < 0 ? dim + std::max<int64_t>(rank, 1) : dim;
-}
+int64_t wrapDim(int64_t dim, int64_t rank) { return dim < 0 ? dim + std::max<int64_t>(rank, 1) : dim; }
 
 Shape broadcastShapes(Dims a, Dims b) {
   Shape shape(std::max(a.size(), b.size()), 1);
@@ -96,9 +90,7 @@ Term constantInt(Emitter &e, int64_t value, Type element) {
   return make<ConstantOp>(&e, IntegerAttr::get(element, bits));
 }
 
-Term constantLike(Term x, double value) {
-  return constant(*x.emitter, value, x.element());
-}
+Term constantLike(Term x, double value) { return constant(*x.emitter, value, x.element()); }
 
 Term full(Emitter &e, Dims shape, double value, Type element) {
   return broadcastTo(constant(e, value, element), shape);
@@ -108,13 +100,9 @@ Term iota(Emitter &e, Dims shape, int64_t dim, Type element) {
   return make<IotaOp>(&e, RankedTensorType::get(shape, element), dim);
 }
 
-Term positions(Term x, int64_t dim) {
-  return iota(*x.emitter, x.shape(), dim, x.emitter->builder.getI64Type());
-}
+Term positions(Term x, int64_t dim) { return iota(*x.emitter, x.shape(), dim, x.emitter->builder.getI64Type()); }
 
-Term counting(Emitter &e, int64_t size) {
-  return iota(e, {size}, 0, e.builder.getI64Type());
-}
+Term counting(Emitter &e, int64_t size) { return iota(e, {size}, 0, e.builder.getI64Type()); }
 
 //===-- Casts -------------------------------------------------------------===//
 
@@ -125,9 +113,7 @@ Term convert(Term x, Type element) {
   return make<ConvertOp>(x.emitter, x.type().clone(element), x.value);
 }
 
-Term bitcast(Term x, Type element) {
-  return make<BitcastOp>(x.emitter, x.type().clone(element), x.value);
-}
+Term bitcast(Term x, Type element) { return make<BitcastOp>(x.emitter, x.type().clone(element), x.value); }
 
 Term widen(Term x) { return convert(x, wideElement(x.element())); }
 Term toBool(Term x) { return convert(x, x.emitter->builder.getI1Type()); }
@@ -145,9 +131,7 @@ Term sign(Term x) { return x.isBool() ? x : unary<SignOp>(x); }
 Term floor(Term x) { return x.isFloat() ? unary<FloorOp>(x) : x; }
 Term ceil(Term x) { return x.isFloat() ? unary<CeilOp>(x) : x; }
 Term round(Term x) { return x.isFloat() ? unary<RoundOp>(x) : x; }
-Term trunc(Term x) {
-  return x.isFloat() ? select(x < 0.0, ceil(x), floor(x)) : x;
-}
+Term trunc(Term x) { return x.isFloat() ? select(x < 0.0, ceil(x), floor(x)) : x; }
 Term exp(Term x) { return unary<ExpOp>(x); }
 Term expm1(Term x) { return unary<Expm1Op>(x); }
 Term log(Term x) { return unary<LogOp>(x); }
@@ -181,15 +165,9 @@ Term signBit(Term x) {
 }
 Term softplus(Term x) { return max(x, 0.0) + log1p(exp(-abs(x))); }
 
-Term operator+(Term a, Term b) {
-  return a.isBool() ? binary<OrOp>(a, b) : binary<AddOp>(a, b);
-}
-Term operator-(Term a, Term b) {
-  return a.isBool() ? binary<XorOp>(a, b) : binary<SubOp>(a, b);
-}
-Term operator*(Term a, Term b) {
-  return a.isBool() ? binary<AndOp>(a, b) : binary<MulOp>(a, b);
-}
+Term operator+(Term a, Term b) { return a.isBool() ? binary<OrOp>(a, b) : binary<AddOp>(a, b); }
+Term operator-(Term a, Term b) { return a.isBool() ? binary<XorOp>(a, b) : binary<SubOp>(a, b); }
+Term operator*(Term a, Term b) { return a.isBool() ? binary<AndOp>(a, b) : binary<MulOp>(a, b); }
 Term operator/(Term a, Term b) { return binary<DivOp>(a, b); }
 Term operator&(Term a, Term b) { return binary<AndOp>(a, b); }
 Term operator|(Term a, Term b) { return binary<OrOp>(a, b); }
@@ -204,13 +182,11 @@ Term shiftRight(Term a, Term b) { return binary<ShrOp>(a, b); }
 
 Term compare(Term a, Term b, StringRef predicate) {
   matchShapes(a, b);
-  return make<CompareOp>(a.emitter, a.value, b.value,
-                         a.emitter->builder.getStringAttr(predicate));
+  return make<CompareOp>(a.emitter, a.value, b.value, a.emitter->builder.getStringAttr(predicate));
 }
 
 Term select(Term predicate, Term a, Term b) {
-  Shape shape = broadcastShapes(broadcastShapes(a.shape(), b.shape()),
-                                predicate.shape());
+  Shape shape = broadcastShapes(broadcastShapes(a.shape(), b.shape()), predicate.shape());
   for (Term *term : {&predicate, &a, &b}) {
     if (term->rank() != 0) {
       *term = broadcastTo(*term, shape);
@@ -223,8 +199,7 @@ Term select(Term predicate, Term a, Term b) {
 
 Term broadcastTo(Term x, Dims shape) {
   Shape dims(x.rank());
-  std::iota(dims.begin(), dims.end(),
-            static_cast<int64_t>(shape.size()) - x.rank());
+  std::iota(dims.begin(), dims.end(), static_cast<int64_t>(shape.size()) - x.rank());
   return broadcastDims(x, shape, dims);
 }
 
@@ -261,15 +236,12 @@ Term moveDim(Term x, int64_t from, int64_t to) {
 }
 
 Term slice(Term x, Dims start, Dims limit, Dims stride) {
-  bool whole = limit == x.shape() &&
-               llvm::all_of(start, [](int64_t s) { return s == 0; }) &&
+  bool whole = limit == x.shape() && llvm::all_of(start, [](int64_t s) { return s == 0; }) &&
                llvm::all_of(stride, [](int64_t s) { return s == 1; });
-  return whole ? x
-               : make<SliceOp>(x.emitter, x.value, start, limit, stride);
+  return whole ? x : make<SliceOp>(x.emitter, x.value, start, limit, stride);
 }
 
-Term sliceDim(Term x, int64_t dim, int64_t start, int64_t limit,
-              int64_t stride) {
+Term sliceDim(Term x, int64_t dim, int64_t start, int64_t limit, int64_t stride) {
   Shape starts(x.rank(), 0), limits(x.shape()), strides(x.rank(), 1);
   starts[dim] = start;
   limits[dim] = limit;
@@ -277,9 +249,7 @@ Term sliceDim(Term x, int64_t dim, int64_t start, int64_t limit,
   return slice(x, starts, limits, strides);
 }
 
-Term reverse(Term x, Dims dims) {
-  return dims.empty() ? x : make<ReverseOp>(x.emitter, x.value, dims);
-}
+Term reverse(Term x, Dims dims) { return dims.empty() ? x : make<ReverseOp>(x.emitter, x.value, dims); }
 
 Term updateSlice(Term x, Term update, Dims start, Dims stride) {
   return make<UpdateSliceOp>(x.emitter, x.value, update.value, start, stride);
@@ -298,8 +268,7 @@ Term concat(ArrayRef<Term> xs, int64_t dim) {
 
 Term pad(Term x, Term value, Dims low, Dims high, Dims interior) {
   auto zero = [](int64_t size) { return size == 0; };
-  if (llvm::all_of(low, zero) && llvm::all_of(high, zero) &&
-      llvm::all_of(interior, zero)) {
+  if (llvm::all_of(low, zero) && llvm::all_of(high, zero) && llvm::all_of(interior, zero)) {
     return x;
   }
   return make<PadOp>(x.emitter, x.value, value.value, low, high, interior);

@@ -29,9 +29,7 @@ struct Term {
   Emitter *emitter = nullptr;
 
   explicit operator bool() const { return static_cast<bool>(value); }
-  mlir::RankedTensorType type() const {
-    return llvm::cast<mlir::RankedTensorType>(value.getType());
-  }
+  mlir::RankedTensorType type() const { return llvm::cast<mlir::RankedTensorType>(value.getType()); }
   Dims shape() const { return type().getShape(); }
   mlir::Type element() const { return type().getElementType(); }
   int64_t rank() const { return type().getRank(); }
@@ -125,8 +123,8 @@ inline Term operator<=(Term a, Term b) { return compare(a, b, "le"); }
 inline Term operator>(Term a, Term b) { return compare(a, b, "gt"); }
 inline Term operator>=(Term a, Term b) { return compare(a, b, "ge"); }
 
-#define SOJOURN_WITH_NUMBER(name)                                              \
-  inline Term name(Term a, double b) { return name(a, constantLike(a, b)); }   \
+#define SOJOURN_WITH_NUMBER(name)                                                                                      \
+  inline Term name(Term a, double b) { return name(a, constantLike(a, b)); }                                           \
   inline Term name(double a, Term b) { return name(constantLike(b, a), b); }
 SOJOURN_WITH_NUMBER(operator+)
 SOJOURN_WITH_NUMBER(operator-)
@@ -144,12 +142,8 @@ SOJOURN_WITH_NUMBER(rem)
 SOJOURN_WITH_NUMBER(pow)
 SOJOURN_WITH_NUMBER(atan2)
 #undef SOJOURN_WITH_NUMBER
-inline Term select(Term p, Term a, double b) {
-  return select(p, a, constantLike(a, b));
-}
-inline Term select(Term p, double a, Term b) {
-  return select(p, constantLike(b, a), b);
-}
+inline Term select(Term p, Term a, double b) { return select(p, a, constantLike(a, b)); }
+inline Term select(Term p, double a, Term b) { return select(p, constantLike(b, a), b); }
 
 // Layout.
 /// Expands as ATen does: shapes aligned at the last dimension.
@@ -160,8 +154,7 @@ Term transpose(Term x, Dims perm);
 /// Moves one dimension to another place, the others keep their order.
 Term moveDim(Term x, int64_t from, int64_t to);
 Term slice(Term x, Dims start, Dims limit, Dims stride);
-Term sliceDim(Term x, int64_t dim, int64_t start, int64_t limit,
-              int64_t stride = 1);
+Term sliceDim(Term x, int64_t dim, int64_t start, int64_t limit, int64_t stride = 1);
 Term reverse(Term x, Dims dims);
 Term updateSlice(Term x, Term update, Dims start, Dims stride);
 Term concat(llvm::ArrayRef<Term> xs, int64_t dim);
@@ -201,8 +194,7 @@ Term contractDim(Term x, Term m, int64_t dim);
 Term take(Term x, Term index, int64_t dim);
 Term takeAlong(Term x, Term index, int64_t dim);
 Term put(Term x, Term index, Term update, int64_t dim, llvm::StringRef kind);
-Term putAlong(Term x, Term index, Term update, int64_t dim,
-              llvm::StringRef kind);
+Term putAlong(Term x, Term index, Term update, int64_t dim, llvm::StringRef kind);
 struct Window {
   Shape stride, padding, dilation;
   int64_t groups = 1;
@@ -213,8 +205,7 @@ Term convGradWeight(Term g, Term x, const Window &window, Dims shape);
 Term poolSum(Term x, Dims size, Dims stride, Dims padding);
 std::pair<Term, Term> poolMax(Term x, Dims size, const Window &window);
 enum class Draw { bits, uniform, normal };
-Term draw(Draw kind, Term seed, Dims shape, mlir::Type element,
-          int64_t stream = 0);
+Term draw(Draw kind, Term seed, Dims shape, mlir::Type element, int64_t stream = 0);
 
 } // namespace sojourn::decompose
 

@@ -19,7 +19,8 @@ OpType makeOp(Emitter *e, Args &&...args) {
   return OpType::create(e->builder, e->location, std::forward<Args>(args)...);
 }
 
-template <typename OpType> Term reduce(Term x, Dims dims, bool keep) {
+template <typename OpType>
+Term reduce(Term x, Dims dims, bool keep) {
   if (dims.empty()) {
     return x;
   }
@@ -31,24 +32,14 @@ template <typename OpType> Term reduce(Term x, Dims dims, bool keep) {
   return keep ? reshape(y, kept) : y;
 }
 
-std::pair<Term, Term> both(Operation *op, Emitter *e) {
-  return {{op->getResult(0), e}, {op->getResult(1), e}};
-}
+std::pair<Term, Term> both(Operation *op, Emitter *e) { return {{op->getResult(0), e}, {op->getResult(1), e}}; }
 
 } // namespace
 
-Term sum(Term x, Dims dims, bool keep) {
-  return reduce<ReduceSumOp>(x, dims, keep);
-}
-Term prod(Term x, Dims dims, bool keep) {
-  return reduce<ReduceProdOp>(x, dims, keep);
-}
-Term amax(Term x, Dims dims, bool keep) {
-  return reduce<ReduceMaxOp>(x, dims, keep);
-}
-Term amin(Term x, Dims dims, bool keep) {
-  return reduce<ReduceMinOp>(x, dims, keep);
-}
+Term sum(Term x, Dims dims, bool keep) { return reduce<ReduceSumOp>(x, dims, keep); }
+Term prod(Term x, Dims dims, bool keep) { return reduce<ReduceProdOp>(x, dims, keep); }
+Term amax(Term x, Dims dims, bool keep) { return reduce<ReduceMaxOp>(x, dims, keep); }
+Term amin(Term x, Dims dims, bool keep) { return reduce<ReduceMinOp>(x, dims, keep); }
 
 Term mean(Term x, Dims dims, bool keep) {
   int64_t count = 1;
@@ -58,16 +49,10 @@ Term mean(Term x, Dims dims, bool keep) {
   return sum(x, dims, keep) / static_cast<double>(count);
 }
 
-Term centeredSquares(Term x, Term keptMean, Dims dims, bool keep) {
-  return sum(square(x - keptMean), dims, keep);
-}
+Term centeredSquares(Term x, Term keptMean, Dims dims, bool keep) { return sum(square(x - keptMean), dims, keep); }
 
-Term argmax(Term x, int64_t dim) {
-  return {makeOp<ArgMaxOp>(x.emitter, x.value, dim)->getResult(0), x.emitter};
-}
-Term argmin(Term x, int64_t dim) {
-  return {makeOp<ArgMinOp>(x.emitter, x.value, dim)->getResult(0), x.emitter};
-}
+Term argmax(Term x, int64_t dim) { return {makeOp<ArgMaxOp>(x.emitter, x.value, dim)->getResult(0), x.emitter}; }
+Term argmin(Term x, int64_t dim) { return {makeOp<ArgMinOp>(x.emitter, x.value, dim)->getResult(0), x.emitter}; }
 
 Term cumulative(StringRef kind, Term x, int64_t dim) {
   if (x.rank() == 0) {
@@ -109,8 +94,7 @@ Term dot(Term a, Term b, const DotDims &dims, Type element) {
   }
   auto addFree = [&](Term x, Dims batch, Dims contract) {
     for (int64_t dim = 0; dim < x.rank(); ++dim) {
-      if (!llvm::is_contained(batch, dim) &&
-          !llvm::is_contained(contract, dim)) {
+      if (!llvm::is_contained(batch, dim) && !llvm::is_contained(contract, dim)) {
         shape.push_back(x.dim(dim));
       }
     }
@@ -118,10 +102,8 @@ Term dot(Term a, Term b, const DotDims &dims, Type element) {
   addFree(a, dims.lhsBatch, dims.lhsContract);
   addFree(b, dims.rhsBatch, dims.rhsContract);
   auto type = RankedTensorType::get(shape, element);
-  return {makeOp<DotOp>(a.emitter, type, a.value, b.value,
-                        ArrayRef<int64_t>(dims.lhsBatch),
-                        ArrayRef<int64_t>(dims.rhsBatch),
-                        ArrayRef<int64_t>(dims.lhsContract),
+  return {makeOp<DotOp>(a.emitter, type, a.value, b.value, ArrayRef<int64_t>(dims.lhsBatch),
+                        ArrayRef<int64_t>(dims.rhsBatch), ArrayRef<int64_t>(dims.lhsContract),
                         ArrayRef<int64_t>(dims.rhsContract))
               ->getResult(0),
           a.emitter};
@@ -144,72 +126,51 @@ Term contractDim(Term x, Term m, int64_t dim) {
 }
 
 Term take(Term x, Term index, int64_t dim) {
-  return {makeOp<TakeOp>(x.emitter, x.value, index.value, dim)->getResult(0),
-          x.emitter};
+  return {makeOp<TakeOp>(x.emitter, x.value, index.value, dim)->getResult(0), x.emitter};
 }
 
 Term takeAlong(Term x, Term index, int64_t dim) {
-  return {
-      makeOp<TakeAlongOp>(x.emitter, x.value, index.value, dim)->getResult(0),
-      x.emitter};
+  return {makeOp<TakeAlongOp>(x.emitter, x.value, index.value, dim)->getResult(0), x.emitter};
 }
 
 Term put(Term x, Term index, Term update, int64_t dim, StringRef kind) {
-  return {makeOp<PutOp>(x.emitter, x.value, index.value, update.value, dim,
-                        kind)
-              ->getResult(0),
-          x.emitter};
+  return {makeOp<PutOp>(x.emitter, x.value, index.value, update.value, dim, kind)->getResult(0), x.emitter};
 }
 
 Term putAlong(Term x, Term index, Term update, int64_t dim, StringRef kind) {
-  return {makeOp<PutAlongOp>(x.emitter, x.value, index.value, update.value,
-                             dim, kind)
-              ->getResult(0),
-          x.emitter};
+  return {makeOp<PutAlongOp>(x.emitter, x.value, index.value, update.value, dim, kind)->getResult(0), x.emitter};
 }
 
 Term conv(Term x, Term w, const Window &window) {
-  return {makeOp<ConvOp>(x.emitter, x.value, w.value,
-                         ArrayRef<int64_t>(window.stride),
-                         ArrayRef<int64_t>(window.padding),
-                         ArrayRef<int64_t>(window.dilation), window.groups)
+  return {makeOp<ConvOp>(x.emitter, x.value, w.value, ArrayRef<int64_t>(window.stride),
+                         ArrayRef<int64_t>(window.padding), ArrayRef<int64_t>(window.dilation), window.groups)
               ->getResult(0),
           x.emitter};
 }
 
 Term convGradInput(Term g, Term w, const Window &window, Dims shape) {
-  return {makeOp<ConvGradInputOp>(g.emitter, g.type().clone(shape), g.value,
-                                  w.value, ArrayRef<int64_t>(window.stride),
-                                  ArrayRef<int64_t>(window.padding),
-                                  ArrayRef<int64_t>(window.dilation),
-                                  window.groups)
+  return {makeOp<ConvGradInputOp>(g.emitter, g.type().clone(shape), g.value, w.value, ArrayRef<int64_t>(window.stride),
+                                  ArrayRef<int64_t>(window.padding), ArrayRef<int64_t>(window.dilation), window.groups)
               ->getResult(0),
           g.emitter};
 }
 
 Term convGradWeight(Term g, Term x, const Window &window, Dims shape) {
-  return {makeOp<ConvGradWeightOp>(g.emitter, g.type().clone(shape), g.value,
-                                   x.value, ArrayRef<int64_t>(window.stride),
-                                   ArrayRef<int64_t>(window.padding),
-                                   ArrayRef<int64_t>(window.dilation),
-                                   window.groups)
+  return {makeOp<ConvGradWeightOp>(g.emitter, g.type().clone(shape), g.value, x.value, ArrayRef<int64_t>(window.stride),
+                                   ArrayRef<int64_t>(window.padding), ArrayRef<int64_t>(window.dilation), window.groups)
               ->getResult(0),
           g.emitter};
 }
 
 Term poolSum(Term x, Dims size, Dims stride, Dims padding) {
   Shape dilation(size.size(), 1);
-  return {makeOp<PoolSumOp>(x.emitter, x.value, size, stride, padding,
-                            ArrayRef<int64_t>(dilation))
-              ->getResult(0),
+  return {makeOp<PoolSumOp>(x.emitter, x.value, size, stride, padding, ArrayRef<int64_t>(dilation))->getResult(0),
           x.emitter};
 }
 
 std::pair<Term, Term> poolMax(Term x, Dims size, const Window &window) {
-  return both(makeOp<PoolMaxOp>(x.emitter, x.value, size,
-                                ArrayRef<int64_t>(window.stride),
-                                ArrayRef<int64_t>(window.padding),
-                                ArrayRef<int64_t>(window.dilation)),
+  return both(makeOp<PoolMaxOp>(x.emitter, x.value, size, ArrayRef<int64_t>(window.stride),
+                                ArrayRef<int64_t>(window.padding), ArrayRef<int64_t>(window.dilation)),
               x.emitter);
 }
 
@@ -217,13 +178,9 @@ Term draw(Draw kind, Term seed, Dims shape, Type element, int64_t stream) {
   auto type = RankedTensorType::get(shape, element);
   Emitter *e = seed.emitter;
   switch (kind) {
-  case Draw::bits:
-    return {makeOp<RngBitsOp>(e, type, seed.value, stream)->getResult(0), e};
-  case Draw::uniform:
-    return {makeOp<RngUniformOp>(e, type, seed.value, stream)->getResult(0),
-            e};
-  case Draw::normal:
-    return {makeOp<RngNormalOp>(e, type, seed.value, stream)->getResult(0), e};
+  case Draw::bits: return {makeOp<RngBitsOp>(e, type, seed.value, stream)->getResult(0), e};
+  case Draw::uniform: return {makeOp<RngUniformOp>(e, type, seed.value, stream)->getResult(0), e};
+  case Draw::normal: return {makeOp<RngNormalOp>(e, type, seed.value, stream)->getResult(0), e};
   }
   llvm_unreachable("every kind of draw is handled");
 }

@@ -15,6 +15,8 @@ from aten_calls import Call, Capture, Written, compare, interpret, lower
 from torch import nn
 from torch.nn import functional as F
 
+# ATen multiplies by a sixth in single precision, whatever the element type.
+LOOSE = {"aten.hardsigmoid_backward.default": 100}
 SEED = random.SystemRandom().randrange(1 << 31)
 
 
@@ -24,7 +26,7 @@ def seeded():
     torch.manual_seed(SEED)
 
 
-def check(calls: list[Call], factor: float = 1) -> None:
+def check(calls: list[Call]) -> None:
     written = [Written(call, number) for number, call in enumerate(calls)]
     lowered, errors = lower([w.text for w in written])
     wrong = []
@@ -33,7 +35,7 @@ def check(calls: list[Call], factor: float = 1) -> None:
             wrong.append(f"{call.func} does not lower:\n{case.text}")
             continue
         for got, expected in zip(interpret(lowered[number], case.inputs), case.outputs, strict=True):
-            if difference := compare(got, expected, factor):
+            if difference := compare(got, expected, LOOSE.get(str(call.func), 1)):
                 wrong.append(f"{call.func}: {difference}\n{case.text}")
     assert not wrong, "\n".join(wrong[:5]) + errors[:2000]
 
@@ -58,7 +60,8 @@ def record(*functions, dtype=torch.float64, limit=20) -> list[Call]:
 def drawn_free(call: Call) -> bool:
     tags = call.func.tags
     unset = str(call.func).split(".")[1] in ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided")
-    return torch.Tag.nondeterministic_seeded not in tags and not unset
+    # What has a shape only at run time is refused by the recorder.
+    return not unset and not {torch.Tag.nondeterministic_seeded, torch.Tag.dynamic_output_shape} & set(tags)
 
 
 def leaf(*shape) -> torch.Tensor:
@@ -104,7 +107,7 @@ def test_losses(reduction):
         lambda: F.huber_loss(leaf(7, 5), other, delta=0.6, **kind),
         lambda: F.binary_cross_entropy(probability, other, **kind),
         lambda: F.binary_cross_entropy_with_logits(leaf(7, 5) * 50, other, pos_weight=weight.double(), **kind),
-        lambda: F.kl_div(leaf(7, 5), other, **kind),
+        lambda: F.kl_div(leaf(7, 5), other, reduction="sum"),
         lambda: F.soft_margin_loss(leaf(7, 5), other.sign(), **kind),
         lambda: F.multi_margin_loss(leaf(7, 5), target.clamp_min(0), **kind),
     ))  # fmt: skip
@@ -147,6 +150,8 @@ def test_convolution_and_pooling():
         lambda: F.adaptive_max_pool2d(x(7, 5), (3, 2)),
         lambda: F.interpolate(x(5, 4), scale_factor=2.5, mode="bilinear"),
         lambda: F.interpolate(x(5, 4), size=(3, 9), mode="nearest"),
+        lambda: F.interpolate(x(5, 4), size=(3, 9), mode="bicubic"),
+        lambda: F.fold(F.unfold(leaf(2, 3, 6, 5), (3, 2), 2, 1, 2), (6, 5), (3, 2), 2, 1, 2),
         lambda: F.pixel_shuffle(x(3, 2), 2),
         lambda: F.pad(x(3, 4), (1, 2, 2, 1), mode="reflect"),
         lambda: F.pad(x(3, 4), (1, -2, 0, 1), value=3.5),
@@ -164,7 +169,7 @@ def test_indexing():
         lambda: leaf(5, 4).index_add(0, index.abs(), leaf(4, 4), alpha=0.5),
         lambda: leaf(5, 4).gather(1, torch.randint(0, 4, (3, 6))),
         lambda: leaf(5, 4).scatter(0, torch.randint(0, 5, (2, 3)), 2.0),
-        lambda: leaf(5, 4).scatter_add(0, torch.randint(0, 5, (2, 3)), leaf(3, 4)),
+        lambda: leaf(5, 4).scatter_add(0, torch.randint(0, 5, (3, 4)), leaf(3, 4)),
         lambda: leaf(5, 4).scatter_reduce(0, torch.randint(0, 5, (3, 4)), leaf(3, 4), "amax", include_self=False),
         lambda: F.embedding(torch.tensor([[1, 2], [0, 1]]), leaf(4, 3), padding_idx=0),
         lambda: F.embedding(torch.tensor([1, 1, 2]), leaf(4, 3), scale_grad_by_freq=True),
@@ -174,7 +179,7 @@ def test_indexing():
         lambda: torch.cat([leaf(2, 3), leaf(1, 3), torch.empty(0)]).roll(1, 0).flip(1),
         lambda: leaf(3, 3).tril(-1) + leaf(3, 3).triu(1),
         lambda: leaf(2, 3).repeat(2, 1, 3),
-        lambda: leaf(5, 4).sort(1, stable=True)[0].topk(2, 0)[0] + leaf(5, 4).median(0)[0],
+        lambda: leaf(5, 4).sort(dim=1, stable=True)[0].topk(2, 0)[0] + leaf(5, 4).median(0)[0],
         lambda: leaf(5, 4).cumsum(0).cumprod(1).cummax(0)[0],
     ))  # fmt: skip
 
@@ -184,8 +189,7 @@ def test_reductions():
     orders = [2.0, 1.0, 0.0, 3.0, torch.inf, -torch.inf, 0.5]
     check(record(
         lambda: [x.sum(), x.sum(1, keepdim=True), x.mean(0), x.var(1), x.std(0, correction=0), x.amax(1), x.max()],
-        lambda: [x.min(1, keepdim=True), x.argmax(), x.argmin(0), x.prod(1), x.var_mean(0), x.norm(), x.norm(1)]
-        if hasattr(x, "var_mean") else [x.min(1), x.argmax(), x.prod(1), *torch.var_mean(x, 0), x.norm(), x.norm(1)],
+        lambda: [x.min(1, keepdim=True), x.argmax(), x.argmin(0), x.prod(1), torch.var_mean(x, 0), x.norm(), x.norm(1)],
         lambda: [torch.linalg.vector_norm(x, order, dim=1) for order in orders],
         lambda: [(x > 0).any(), (x > 0).all(1), (x > 9).sum(), torch.zeros(0, 3).sum(0), torch.zeros(0).any()],
     ))  # fmt: skip
