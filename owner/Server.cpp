@@ -20,24 +20,56 @@ namespace sojourn::owner {
 /// A client that does not take its reply must not hold a worker for ever.
 static constexpr nng_duration kSendTimeoutMs = 30'000;
 
+/// A context with its own two operations. They are apart so that receiving can be stopped for good
+/// while a reply still goes out.
+struct Worker {
+  ~Worker() {
+    if (thread.joinable()) {
+      thread.join();
+    }
+    nng_aio_free(receive);
+    nng_aio_free(send);
+    if (open) {
+      nng_ctx_close(context);
+    }
+  }
+  nng_ctx context = NNG_CTX_INITIALIZER;
+  bool open = false;
+  nng_aio *receive = nullptr, *send = nullptr;
+  std::thread thread;
+};
+
 struct Server::State {
   explicit State(Owner &owner) : owner(owner) {}
 
-  void work();
-  void answer(nng_ctx context, nng_aio *aio);
+  int addWorker();
+  void work(Worker &worker);
+  void answer(Worker &worker, nng_msg *request);
 
   Owner &owner;
   nng_socket socket = NNG_SOCKET_INITIALIZER;
   bool open = false;
-  std::atomic<bool> stopping = false;
   std::atomic<uint64_t> received = 0;
-  std::vector<std::thread> workers;
+  std::vector<std::unique_ptr<Worker>> workers;
 };
 
-/// One request from the aio's message to the reply's send.
-void Server::State::answer(nng_ctx context, nng_aio *aio) {
-  nng_msg *request = nng_aio_get_msg(aio);
-  nng_aio_set_msg(aio, nullptr);
+int Server::State::addWorker() {
+  auto worker = std::make_unique<Worker>();
+  int result = nng_ctx_open(&worker->context, socket);
+  worker->open = result == 0;
+  result = result ? result : nng_aio_alloc(&worker->receive, nullptr, nullptr);
+  result = result ? result : nng_aio_alloc(&worker->send, nullptr, nullptr);
+  if (result == 0) {
+    nng_aio_set_timeout(worker->receive, NNG_DURATION_INFINITE);
+    nng_aio_set_timeout(worker->send, kSendTimeoutMs);
+    worker->thread = std::thread([this, raw = worker.get()] { work(*raw); });
+    workers.push_back(std::move(worker));
+  }
+  return result;
+}
+
+/// One request to its reply's send.
+void Server::State::answer(Worker &worker, nng_msg *request) {
   ++received;
   auto begin = std::chrono::steady_clock::now();
   std::string_view bytes(static_cast<const char *>(nng_msg_body(request)), nng_msg_len(request));
@@ -50,43 +82,35 @@ void Server::State::answer(nng_ctx context, nng_aio *aio) {
     return; // the next receive of this context drops the request
   }
   std::memcpy(nng_msg_body(message), reply.data(), reply.size());
-  nng_aio_set_msg(aio, message);
-  nng_aio_set_timeout(aio, kSendTimeoutMs);
-  nng_ctx_send(context, aio);
-  nng_aio_wait(aio);
-  if (int result = nng_aio_result(aio); result != 0) {
-    nng_msg_free(nng_aio_get_msg(aio)); // not sent: still ours
-    nng_aio_set_msg(aio, nullptr);
+  nng_aio_set_msg(worker.send, message);
+  nng_ctx_send(worker.context, worker.send);
+  nng_aio_wait(worker.send);
+  if (int result = nng_aio_result(worker.send); result != 0) {
+    nng_msg_free(nng_aio_get_msg(worker.send)); // not sent: still ours
     spdlog::warn("a reply of {} bytes was not sent: {}", reply.size(), nng_strerror(result));
   }
+  nng_aio_set_msg(worker.send, nullptr);
   auto spent = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin);
   spdlog::debug("request of {} bytes, reply of {} bytes, {:.2f} ms", size, reply.size(),
                 spent.count());
 }
 
-void Server::State::work() {
-  nng_ctx context = NNG_CTX_INITIALIZER;
-  nng_aio *aio = nullptr;
-  if (nng_ctx_open(&context, socket) != 0 || nng_aio_alloc(&aio, nullptr, nullptr) != 0) {
-    spdlog::error("a worker could not start");
-    return;
-  }
-  while (!stopping) {
-    nng_aio_set_timeout(aio, NNG_DURATION_INFINITE);
-    nng_ctx_recv(context, aio);
-    nng_aio_wait(aio);
-    int result = nng_aio_result(aio);
-    if (result == NNG_ECLOSED) {
-      break;
+void Server::State::work(Worker &worker) {
+  while (true) {
+    nng_ctx_recv(worker.context, worker.receive);
+    nng_aio_wait(worker.receive);
+    int result = nng_aio_result(worker.receive);
+    if (result == NNG_ECLOSED || result == NNG_ECANCELED) {
+      return;
     }
-    if (result == 0) {
-      answer(context, aio);
-    } else {
+    if (result != 0) {
       spdlog::warn("receiving failed: {}", nng_strerror(result));
+      continue;
     }
+    nng_msg *request = nng_aio_get_msg(worker.receive);
+    nng_aio_set_msg(worker.receive, nullptr);
+    answer(worker, request);
   }
-  nng_ctx_close(context);
-  nng_aio_free(aio);
 }
 
 Server::Server(std::unique_ptr<State> state) : state(std::move(state)) {}
@@ -122,9 +146,16 @@ llvm::Expected<std::unique_ptr<Server>> Server::start(Owner &owner, const Server
     return wrong(result);
   }
   for (unsigned index = 0; index < std::max(1u, options.workers); ++index) {
-    state.workers.emplace_back([&state] { state.work(); });
+    if (int result = state.addWorker()) {
+      return wrong(result);
+    }
   }
   spdlog::debug("listening on {}", options.listen);
+  if (llvm::StringRef(options.listen).starts_with("tcp")) {
+    spdlog::warn("{} is not encrypted: session ids and uploads travel in the clear; use ipc:// or a "
+                 "tunnel",
+                 options.listen);
+  }
   return server;
 }
 
@@ -133,11 +164,12 @@ void Server::stop() {
     return;
   }
   state->open = false;
-  state->stopping = true;
-  nng_close(state->socket);
-  for (std::thread &worker : state->workers) {
-    worker.join();
+  // Operations first and the socket last: nng 1.5 does not bear a send that meets a close.
+  for (auto &worker : state->workers) {
+    nng_aio_stop(worker->receive);
   }
+  state->workers.clear();
+  nng_close(state->socket);
   spdlog::debug("closed after {} requests", state->received.load());
 }
 

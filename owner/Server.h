@@ -23,7 +23,7 @@ public:
   Server(const Server &) = delete;
   Server &operator=(const Server &) = delete;
 
-  /// Closes the socket and waits for the workers; a request being answered loses its reply.
+  /// Takes no more requests, lets running ones end, then closes.
   void stop();
   /// Messages received at the transport, answered or not.
   uint64_t requests() const;

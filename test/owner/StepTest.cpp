@@ -255,7 +255,7 @@ TEST_F(Laundering, DirectPublishIsRefusedWithOpAndLine) {
       "    %i = sojourn.iota dim = 0 : tensor<4xi64>\n"
       "    %x = sojourn.read_rows %t, %i, columns = [\"a\"] : !sojourn.table<4, \"a\" : f64>, "
       "tensor<4xi64> -> tensor<4x1xf32>\n"
-      "    %s = sojourn.reduce_sum %x, dims = [0, 1] : tensor<4x1xf32> -> tensor<f32>\n"
+      "    %s = sojourn.reduce_sum %x, dims = [0, 1] : tensor<4x1xf32>\n"
       "    return %s : tensor<f32>"));
   StepRequest step;
   step.tables = {"secret"};
@@ -279,8 +279,7 @@ TEST_F(Laundering, ThroughStateAndASecondProgramAndViews) {
       std::string("(%w: tensor<3xf32> {sojourn.kind = \"state\"}, %x: ") + kState +
           ") -> (tensor<3xf32> {sojourn.result = \"commit\", sojourn.target = 0 : i64})",
       "    %r = sojourn.reshape %x : tensor<4x1xf32> -> tensor<4xf32>\n"
-      "    %s = sojourn.slice %r, start = [0], limit = [3], stride = [1] : tensor<4xf32> -> "
-      "tensor<3xf32>\n"
+      "    %s = sojourn.slice %r, start = [0], limit = [3], stride = [1] : tensor<4xf32>\n"
       "    return %s : tensor<3xf32>"));
   StepRequest step;
   step.states = {2, 1};
@@ -311,7 +310,7 @@ TEST_F(Laundering, IndicesAndConditionsCarryTheLabelToo) {
       "    %i = sojourn.iota dim = 0 : tensor<4xi64>\n"
       "    %n = sojourn.read_rows %t, %i, columns = [\"n\"] : !sojourn.table<4, \"n\" : i64>, "
       "tensor<4xi64> -> tensor<4x1xi64>\n"
-      "    %y = sojourn.take %x, %n, dim = 0 : tensor<3xf32>, tensor<4x1xi64> -> tensor<4x1xf32>\n"
+      "    %y = sojourn.take %x, %n, dim = 0 : tensor<3xf32>, tensor<4x1xi64>\n"
       "    return %y : tensor<4x1xf32>"));
   StepRequest step;
   step.uploads = {f32({3}, {1, 2, 3})};

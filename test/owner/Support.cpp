@@ -8,9 +8,9 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 
 namespace sojourn::owner::test {
 
@@ -72,7 +72,7 @@ Reply::Reply(std::string bytes) : root(nullptr), memory(std::move(bytes)) {
     root = flatbuffers::GetRoot<wire::Reply>(memory.data());
   } else {
     ADD_FAILURE() << "the reply of " << memory.size() << " bytes is not a Reply";
-    std::abort();
+    throw std::runtime_error("no reply");
   }
 }
 
@@ -81,6 +81,13 @@ std::string Reply::error() const {
   return error ? std::string(wire::EnumNameErrorCode(error->code())) + ": " +
                      error->message()->str()
                : "";
+}
+
+const wire::Error &Reply::asError() const {
+  if (const auto *error = root->body_as_Error()) {
+    return *error;
+  }
+  throw std::runtime_error(std::string("not an error: ") + wire::EnumNameReplyBody(kind()));
 }
 
 std::string Reply::published(unsigned index) const {

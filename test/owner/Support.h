@@ -74,7 +74,8 @@ public:
   wire::ReplyBody kind() const { return root->body_type(); }
   /// What went wrong, as "Code: message"; "" if nothing did.
   std::string error() const;
-  const wire::Error &asError() const { return *root->body_as_Error(); }
+  /// Throws if it is none, which fails the test.
+  const wire::Error &asError() const;
   /// A published value's bytes.
   std::string published(unsigned index) const;
   const wire::Reply *root;
