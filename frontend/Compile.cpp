@@ -145,7 +145,6 @@ std::shared_ptr<const CompiledTrace> compileTrace(const Trace &trace) {
         listener(phase.str(), text);
       }
     };
-    afterPhase("captured", *module);
     mlir::LogicalResult lowered = runPhases(*module, "captured", "core", afterPhase);
     if (mlir::failed(lowered)) {
       dump.write("refusal.txt", failure);
