@@ -20,7 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORKER = ROOT / "tools/bench_worker.py"
 RECORD_BENCH = ROOT / "build/bin/bench-record"
 AIMS = "aims: recording <= 3 us per op from Python, warm step <= 1.5x eager (larger network), <= 1024 bytes up, cold <= 300 ms"
-console = Console()
+# A log has no width of its own.
+console = Console() if sys.stdout.isatty() else Console(width=140)
 
 
 def processor():
@@ -86,7 +87,7 @@ def print_costs(runs):
         "batch",
         "threads",
         "ops",
-        "record us/op",
+        "Python us",
         "cold ms",
         "second ms",
         "up B",
@@ -101,7 +102,7 @@ def print_costs(runs):
                 str(case["batch"]),
                 str(run["threads"]),
                 number(case["ops_per_step"]),
-                number(case["record_us_per_op"], "{:.2f}"),
+                number(case["python_us"]),
                 number(case["cold_ms"], "{:.0f}"),
                 number(case["second_ms"], "{:.0f}"),
                 number(case["bytes_up_per_step"]),

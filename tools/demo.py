@@ -22,7 +22,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "examples/breast_cancer.py"
 OWNER_TOOL = ROOT / "build/bin/sojourn-owner"
 START_LIMIT_S = 60
-console = Console()
+# A log has no width of its own.
+console = Console() if sys.stdout.isatty() else Console(width=120)
 
 
 def say(text):
