@@ -2,6 +2,7 @@
 // Ops that move elements without computing: concatenation, repetition, padding, shuffles, triangles.
 #include "frontend/shapes/Structured.h"
 
+#include <ATen/TensorUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/native/TypeProperties.h>
 #include <ATen/ops/cat_meta.h>
@@ -20,6 +21,39 @@ namespace sojourn::frontend::shapes {
 
 namespace {
 
+/// Eager stacks by concatenating: along an existing dim, then a view; as a new last dim of unsqueezed
+/// tensors. Concatenation keeps channels-last, which is visible in the strides.
+Dims stackStrides(c10::ArrayRef<c10::IValue> tensors, int64_t dim, const Dims &sizes) {
+  const Tensor &first = tensors[0].toTensor();
+  const bool last = dim == first.dim();
+  Dims joined(first.sizes().begin(), first.sizes().end());
+  if (last) {
+    joined.push_back(tensors.size());
+  } else {
+    joined[dim] *= static_cast<int64_t>(tensors.size());
+  }
+  bool channelsLast = joined.size() == 4, channelsLast3d = joined.size() == 5;
+  for (const c10::IValue &value : tensors) {
+    const Tensor &tensor = value.toTensor();
+    Dims shape(tensor.sizes().begin(), tensor.sizes().end()), strides(tensor.strides().begin(), tensor.strides().end());
+    if (last) {
+      shape.push_back(1);
+      strides.push_back(1);
+    }
+    channelsLast = channelsLast && c10::is_channels_last_strides_2d(IntArrayRef(shape), IntArrayRef(strides));
+    channelsLast3d = channelsLast3d && c10::is_channels_last_strides_3d(IntArrayRef(shape), IntArrayRef(strides));
+  }
+  if (!channelsLast && !channelsLast3d) {
+    return contiguousStrides(sizes);
+  }
+  Dims strides = formatStrides(joined, channelsLast ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d);
+  if (last) {
+    return strides;
+  }
+  std::optional<at::DimVector> split = at::detail::computeStride(joined, strides, at::DimVector(sizes.begin(), sizes.end()));
+  return split ? Dims(split->begin(), split->end()) : contiguousStrides(sizes);
+}
+
 void stack(const FunctionSchema &, Arguments args, Outputs &out) {
   c10::ArrayRef<c10::IValue> tensors = listAt(args, 0);
   TORCH_CHECK(!tensors.empty(), "stack expects a non-empty TensorList");
@@ -35,6 +69,7 @@ void stack(const FunctionSchema &, Arguments args, Outputs &out) {
   Dims sizes(first.sizes().begin(), first.sizes().end());
   sizes.insert(sizes.begin() + dim, static_cast<int64_t>(tensors.size()));
   append(out, sizes, at::native::result_type(state));
+  out.back().strides = stackStrides(tensors, dim, sizes);
 }
 
 void repeat(const FunctionSchema &, Arguments args, Outputs &out) {
@@ -63,7 +98,7 @@ void roll(const FunctionSchema &, Arguments args, Outputs &out) {
                 dims.size());
   }
   for (int64_t dim : dims) {
-    at::maybe_wrap_dim(dim, self.dim());
+    at::maybe_wrap_dim(dim, self.dim(), /*wrap_scalar=*/false);
   }
   if (self.numel() == 0 && !dims.empty()) {
     appendLike(out, self, self.scalar_type());
@@ -108,6 +143,10 @@ void constantPad(const FunctionSchema &, Arguments args, Outputs &out) {
     const int64_t dim = self.dim() - 1 - i, low = pad[2 * i], high = pad[2 * i + 1];
     sizes[dim] += low + high;
     shrinks = shrinks && low <= 0 && high <= 0;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t dim = self.dim() - 1 - i, low = pad[2 * i], high = pad[2 * i + 1];
+    TORCH_CHECK(!shrinks || sizes[dim] >= 0, "narrow(): length must be non-negative.");
     TORCH_CHECK(sizes[dim] >= 0, "The input size ", self.sizes()[dim], ", plus negative padding ", low, " and ", high,
                 " resulted in a negative output size, which is invalid. Check dimension ", dim, " of your input.");
   }

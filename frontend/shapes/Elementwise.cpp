@@ -106,6 +106,9 @@ void divide(const FunctionSchema &schema, Arguments args, Outputs &out) {
     TORCH_CHECK(mode == "trunc" || mode == "floor",
                 "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '", mode, "'");
     elementwise<3, Result::promote>(schema, args, out);
+    if (out.back().dtype == at::kBool) {
+      failDtype(mode == "floor" ? "div_floor_cpu" : "div_trunc_cpu", at::kBool);
+    }
   } else {
     elementwise<3, Result::floating>(schema, args, out);
   }
@@ -133,7 +136,7 @@ void relu(const FunctionSchema &, Arguments args, Outputs &out) {
 void hardtanh(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() != at::kBool, "Bool inputs not supported for hardtanh");
-  appendIterated(out, {&self}, self.scalar_type());
+  appendLike(out, self, self.scalar_type());
 }
 
 void clamp(const FunctionSchema &schema, Arguments args, Outputs &out) {
@@ -162,12 +165,12 @@ void power(const FunctionSchema &schema, Arguments args, Outputs &out) {
 
 void lerp(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &end = tensorAt(args, 1), &weight = tensorAt(args, 2);
-  TORCH_CHECK(self.scalar_type() == end.scalar_type(), "expected dtype ", self.scalar_type(), " for `end` but got dtype ",
-              end.scalar_type());
+  TORCH_CHECK(self.scalar_type() == end.scalar_type(), "expected dtype ", self.dtype(), " for `end` but got dtype ",
+              end.dtype());
   TensorPointers tensors{&self, &end};
   if (weight.defined()) {
-    TORCH_CHECK(self.scalar_type() == weight.scalar_type(), "expected dtype ", self.scalar_type(),
-                " for `weight` but got dtype ", weight.scalar_type());
+    TORCH_CHECK(self.scalar_type() == weight.scalar_type(), "expected dtype ", self.dtype(),
+                " for `weight` but got dtype ", weight.dtype());
     tensors.push_back(&weight);
   }
   appendIterated(out, tensors, self.scalar_type());
@@ -219,7 +222,7 @@ void bitwiseNot(const FunctionSchema &, Arguments args, Outputs &out) {
 void maskedFill(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &mask = tensorAt(args, 1);
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
-              mask.scalar_type());
+              mask.dtype());
   if (const Tensor &value = tensorAt(args, 2); value.defined()) {
     TORCH_CHECK(value.dim() == 0,
                 "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
@@ -246,7 +249,7 @@ void softshrink(const FunctionSchema &schema, Arguments args, Outputs &out) {
 void logSigmoid(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   requireFloating("log_sigmoid_cpu", self.scalar_type());
-  appendLike(out, self, self.scalar_type());
+  append(out, self.sizes(), self.scalar_type());
   append(out, self.sizes(), self.scalar_type());
 }
 
@@ -280,6 +283,15 @@ void nativeDropout(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &input = tensorAt(args, 0);
   appendLike(out, input, input.scalar_type());
   appendLike(out, input, at::kBool);
+}
+
+/// Eager iterates these two with self first, which decides the strides when the layouts differ.
+void selfThenGradient(const FunctionSchema &, Arguments args, Outputs &out) {
+  const Tensor &grad = tensorAt(args, 0), &self = tensorAt(args, 1);
+  CommonType common;
+  common.add(self);
+  common.add(grad);
+  appendIterated(out, {&self, &grad}, common.get());
 }
 
 void preluBackward(const FunctionSchema &, Arguments args, Outputs &out) {
@@ -393,9 +405,9 @@ const RuleEntry kRules[] = {
     {"glu_backward", gluBackward},
     {"hardshrink_backward", promote<3>},
     {"hardsigmoid_backward", promote<3>},
-    {"hardswish_backward", likeSelf},
+    {"hardswish_backward", promote<3>},
     {"hardtanh_backward", promote<3>},
-    {"leaky_relu_backward", promote<3>},
+    {"leaky_relu_backward", selfThenGradient},
     {"log_sigmoid_backward", likeSelf},
     {"logit_backward", promote<3>},
     {"mish_backward", promote<3>},
@@ -406,7 +418,7 @@ const RuleEntry kRules[] = {
     {"softplus_backward", promote<3>},
     {"softshrink_backward", promote<3>},
     {"tanh_backward", promote<3>},
-    {"threshold_backward", promote<3>},
+    {"threshold_backward", selfThenGradient},
     // Binary arithmetic.
     {"add", add},
     {"sub", subtract},

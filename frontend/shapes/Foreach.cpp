@@ -26,8 +26,7 @@ size_t listLength(Arguments args) {
     } else if (args[i].isTensorList()) {
       TORCH_CHECK(size == *length, "Tensor lists must have the same number of tensors, got ", *length, " and ", size);
     } else {
-      TORCH_CHECK(size == *length, "Tensor list must have same number of elements as scalar list, got ", *length, " and ",
-                  size);
+      TORCH_CHECK(size == *length, "Tensor list must have same number of elements as scalar list.");
     }
   }
   return length.value_or(0);

@@ -146,7 +146,7 @@ void indexSelect(const FunctionSchema &, Arguments args, Outputs &out) {
   TORCH_CHECK(!(self.dim() == 0 && index.numel() != 1),
               "index_select(): Index to scalar can have only 1 value, got ", index.numel(), " value(s)");
   TORCH_CHECK(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt,
-              "index_select(): Expected dtype int32 or int64 for index but got: ", index.scalar_type());
+              "index_select(): Expected dtype int32 or int64 for index");
   Dims sizes(self.sizes().begin(), self.sizes().end());
   if (!sizes.empty()) {
     sizes[dim] = index.numel();
@@ -186,6 +186,14 @@ void indexAccumulate(const FunctionSchema &schema, Arguments args, Outputs &out)
               " is out of bounds of the source tensor with dim ", source.dim());
   TORCH_CHECK(index.numel() == (source.dim() == 0 ? 1 : source.size(dim)), name, "(): Number of indices (", index.numel(),
               ") should be equal to source.size(dim): (", source.size(dim), "), for dim: ", dim);
+  if (self.dim() > 0 && source.dim() > 0) {
+    bool same = self.dim() == source.dim();
+    for (int64_t i = 0; same && i < self.dim(); ++i) {
+      same = i == dim || self.sizes()[i] == source.sizes()[i];
+    }
+    TORCH_CHECK(same, "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = ",
+                self.sizes(), " source.shape = ", source.sizes());
+  }
   append(out, self.sizes(), self.scalar_type());
 }
 

@@ -33,6 +33,9 @@ Dims formatStrides(IntArrayRef sizes, at::MemoryFormat format) {
 }
 
 static bool isDense(IntArrayRef sizes, IntArrayRef strides) {
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) {
+    return true;
+  }
   Dims order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](int64_t left, int64_t right) {

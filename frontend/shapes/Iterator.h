@@ -27,25 +27,34 @@ Dims permutedStrides(c10::ArrayRef<Operand> operands, IntArrayRef sizes);
 class CommonType {
 public:
   void add(const Tensor &tensor) {
-    if (count_++ == 0 || tensor.scalar_type() == first_) {
-      first_ = tensor.scalar_type();
-    } else {
-      mixed_ = true;
-    }
-    mixed_ = mixed_ || tensor.unsafeGetTensorImpl()->is_wrapped_number();
-    state_ = at::native::update_result_type_state(tensor, state_);
+    ScalarType type = tensor.scalar_type();
+    same_ = same_ && (tensors_.empty() || type == first_) && !tensor.unsafeGetTensorImpl()->is_wrapped_number();
+    ranked_ = ranked_ || tensor.dim() > 0;
+    first_ = tensors_.empty() ? type : first_;
+    tensors_.push_back(&tensor);
   }
   void add(const at::Scalar &scalar) {
-    mixed_ = true;
+    // A real number does not change the dtype of a floating tensor.
+    plainNumbers_ = plainNumbers_ && !scalar.isComplex();
+    numbers_ = true;
     state_ = at::native::update_result_type_state(scalar, state_);
   }
-  ScalarType get() const { return mixed_ || count_ == 0 ? at::native::result_type(state_) : first_; }
+  ScalarType get() const {
+    if (same_ && !tensors_.empty() && (!numbers_ || (plainNumbers_ && ranked_ && c10::isFloatingType(first_)))) {
+      return first_;
+    }
+    at::native::ResultTypeState state = state_;
+    for (const Tensor *tensor : tensors_) {
+      state = at::native::update_result_type_state(*tensor, state);
+    }
+    return at::native::result_type(state);
+  }
 
 private:
+  TensorPointers tensors_;
   at::native::ResultTypeState state_;
   ScalarType first_ = ScalarType::Undefined;
-  unsigned count_ = 0;
-  bool mixed_ = false;
+  bool same_ = true, ranked_ = false, numbers_ = false, plainNumbers_ = true;
 };
 
 /// Appends the output of an elementwise op over `tensors`.

@@ -26,9 +26,16 @@ void mm(const FunctionSchema &, Arguments args, Outputs &out) {
 }
 
 void addmm(const FunctionSchema &schema, Arguments args, Outputs &out) {
-  const Tensor &self = tensorAt(args, 0), &left = tensorAt(args, 1);
-  structured<at::meta::structured_addmm>(schema, args, out);
-  at::inferExpandGeometry_dimvector(self.sizes(), self.strides(), out.back().sizes);
+  const Tensor &self = tensorAt(args, 0), &left = tensorAt(args, 1), &right = tensorAt(args, 2);
+  if (left.dim() != 2 || right.dim() != 2 || left.sizes()[1] != right.sizes()[0] ||
+      left.scalar_type() != right.scalar_type()) {
+    structured<at::meta::structured_addmm>(schema, args, out); // knows the error texts
+  }
+  const int64_t rows = left.sizes()[0], columns = right.sizes()[1];
+  append(out, {rows, columns}, left.scalar_type());
+  if (self.dim() != 1 || self.sizes()[0] != columns) {
+    at::inferExpandGeometry_dimvector(self.sizes(), self.strides(), out.back().sizes);
+  }
   TORCH_CHECK(self.scalar_type() == left.scalar_type(), "self and mat2 must have the same dtype, but got ", self.dtype(),
               " and ", left.dtype());
 }
@@ -145,6 +152,10 @@ void pairwiseDistance(const FunctionSchema &, Arguments args, Outputs &out) {
 /// _cdist_backward(grad, x1, x2, p, cdist): the gradient of x1, batch dims broadcast.
 void pairwiseDistanceBackward(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &first = tensorAt(args, 1), &second = tensorAt(args, 2);
+  if (first.numel() == 0 || second.numel() == 0) {
+    append(out, first.sizes(), first.scalar_type());
+    return;
+  }
   at::DimVector sizes = at::infer_size_dimvector(first.sizes().slice(0, first.dim() - 2),
                                                  second.sizes().slice(0, second.dim() - 2));
   sizes.push_back(first.size(-2));

@@ -3,6 +3,7 @@
 #include "frontend/shapes/Iterator.h"
 #include "frontend/shapes/Structured.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/nll_loss_backward_meta.h>
 #include <ATen/ops/nll_loss_forward_meta.h>
@@ -27,6 +28,10 @@ template <size_t Reduction> void pointwiseLoss(const FunctionSchema &, Arguments
 void huberLoss(const FunctionSchema &schema, Arguments args, Outputs &out) {
   TORCH_CHECK(args[3].toDouble() > 0, "huber_loss does not support non-positive values for delta.");
   pointwiseLoss<2>(schema, args, out);
+  // The loss is allocated like self.
+  if (IntArrayRef(out.back().sizes) == tensorAt(args, 0).sizes()) {
+    out.back().strides = preservedStrides(tensorAt(args, 0));
+  }
 }
 
 /// (grad_output, self, target, ...): zeros like self.
@@ -51,15 +56,14 @@ void binaryCrossEntropy(const FunctionSchema &, Arguments args, Outputs &out) {
 
 /// binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction)
 void binaryCrossEntropyWithLogits(const FunctionSchema &, Arguments args, Outputs &out) {
-  TensorPointers tensors;
-  CommonType common;
-  for (size_t i = 0; i < 4; ++i) {
-    if (const Tensor &tensor = tensorAt(args, i); tensor.defined()) {
-      tensors.push_back(&tensor);
-      common.add(tensor);
-    }
+  // Computed in place of 1 - target.
+  const Tensor &self = tensorAt(args, 0), &target = tensorAt(args, 1);
+  OutputMeta &meta = appendIterated(out, {&target}, integralToDefault(target.scalar_type()));
+  if (self.sizes() != target.sizes()) {
+    at::DimVector merged = at::infer_size_dimvector(self.sizes(), target.sizes());
+    TORCH_CHECK(IntArrayRef(merged) == target.sizes(), "output with shape ", target.sizes(),
+                " doesn't match the broadcast shape ", IntArrayRef(merged));
   }
-  OutputMeta &meta = appendIterated(out, tensors, common.get());
   if (args[4].toInt() != at::Reduction::None) {
     meta.sizes.clear();
     meta.strides.clear();

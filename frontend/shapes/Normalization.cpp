@@ -36,9 +36,6 @@ void appendBatchNorm(const Tensor &input, const Tensor &weight, const Tensor &bi
   TORCH_CHECK(training || (mean.defined() && variance.defined()), "running_mean and running_var must be defined in "
                                                                   "evaluation mode");
   append(out, input.sizes(), input.scalar_type(), input.suggest_memory_format());
-  if (!input.is_contiguous() && input.suggest_memory_format() == at::MemoryFormat::Contiguous) {
-    out.back().strides = preservedStrides(input);
-  }
   ScalarType type = statisticsType(input, {&weight, &bias, &mean, &variance});
   for (int i = 0; i < 2; ++i) {
     append(out, {training ? channels : 0}, type);
@@ -73,9 +70,6 @@ void batchNormBackward(const FunctionSchema &, Arguments args, Outputs &out) {
   ScalarType type = weight.defined() ? weight.scalar_type() : input.scalar_type();
   if (maskAt(args, 9, 0)) {
     append(out, input.sizes(), input.scalar_type(), input.suggest_memory_format());
-    if (!input.is_contiguous() && input.suggest_memory_format() == at::MemoryFormat::Contiguous) {
-      out.back().strides = preservedStrides(input);
-    }
   } else {
     appendUndefined(out);
   }

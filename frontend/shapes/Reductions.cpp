@@ -121,8 +121,7 @@ template <size_t Count> void variance(const FunctionSchema &schema, Arguments ar
   const Tensor &self = tensorAt(args, 0);
   std::string_view name = baseName(schema);
   TORCH_CHECK(c10::isFloatingType(self.scalar_type()) || c10::isComplexType(self.scalar_type()),
-              name.substr(0, name.find('_')), Count == 2 ? "_mean only" : " and " "std" " only",
-              " support floating point and complex dtypes");
+              Count == 2 ? name : std::string_view("std and var"), " only support floating point and complex dtypes");
   Dims sizes = reducedSizes(self, dimsAt(args, 1), boolAt(args, 3));
   for (size_t i = 0; i < Count; ++i) {
     append(out, sizes, c10::toRealValueType(self.scalar_type()));

@@ -129,7 +129,7 @@ TEST_F(Shapes, elementwise) {
     at::mul(a, 2.5);
     at::mul(a, 2);
     at::div(a, b);
-    at::div(a, b, "floor");
+    at::div(c, c, "floor");
     at::eq(a, b);
     at::lt(a, 1);
     at::where(b.gt(1), a, c);
@@ -206,7 +206,9 @@ TEST_F(Shapes, views) {
     x.view({x.numel(), 1});
     x.diagonal(pick(-1, 1), dim, other);
     x.select(dim, pick(-2, 2));
-    x.as_strided({2, 1}, {1, 1}, 0);
+    if (x.numel() >= 2) {
+      x.as_strided({2, 1}, {1, 1}, 0);
+    }
     x.detach();
     x.permute({1, 0});
     x.t();
@@ -234,7 +236,8 @@ TEST_F(Shapes, linearAlgebra) {
 
 TEST_F(Shapes, convolutionsAndNormalization) {
   check(120, [&] {
-    const int64_t batch = pick(1, 3), channels = 2 * pick(1, 3), rank = pick(1, 2), kernel = pick(1, 3);
+    // 1 x 1 kernels are left to rank 1: their channels-last strides are ambiguous and eager's backends differ.
+    const int64_t batch = pick(1, 3), channels = 2 * pick(1, 3), rank = pick(1, 2), kernel = pick(1 + (rank == 2), 3);
     at::ScalarType type = real();
     std::vector<int64_t> sizes{batch, channels}, weights{4, channels}, deconvolution{channels, 3};
     for (int64_t i = 0; i < rank; ++i) {
@@ -324,7 +327,7 @@ TEST_F(Shapes, losses) {
     backward(at::binary_cross_entropy(p, at::rand({n, c}, type), {}, reduction));
     backward(at::binary_cross_entropy_with_logits(x, at::rand({n, c}, type), {}, {}, reduction));
     backward(at::kl_div(x, at::rand({n, c}, type), reduction));
-    backward(at::nll_loss2d(make({n, c, 3, 2}, type).detach().requires_grad_(), at::randint(c, {n, 3, 2}), {}, reduction));
+    backward(at::nll_loss2d(make({n, c, 3, 2}, type).contiguous().detach().requires_grad_(), at::randint(c, {n, 3, 2}), {}, reduction));
   });
 }
 
@@ -419,7 +422,7 @@ TEST_F(Shapes, storagelessTensors) {
       {"aten::cat", {std::vector<Tensor>{flat, flat}, 1}},
       {"aten::topk", {flat, 2}},
       {"aten::sort.stable", {flat, true}},
-      {"aten::addmm", {flat.select(0, 0), flat, flat.t()}},
+      {"aten::addmm", {flat.select(1, 0), flat, flat.t()}},
       {"aten::max_pool2d_with_indices", {x, std::vector<int64_t>{2, 2}}},
       {"aten::avg_pool2d", {x, std::vector<int64_t>{2, 2}}},
       {"aten::native_layer_norm", {flat, std::vector<int64_t>{6}, c10::IValue(), c10::IValue(), 1e-5}},
