@@ -3,6 +3,7 @@
 every pairing of tensor, 0-dim tensor and Python number.
 Method: each call is typed with the result that torch or NumPy returns for it; the pass compares and refuses to differ.
 A second run with every type wrong must be refused in each call, so that silence means agreement."""
+
 import itertools
 import subprocess
 import sys
@@ -13,24 +14,66 @@ import numpy as np
 import torch
 
 warnings.simplefilter("ignore")
-ELEMENTS = {"i1": ("bool", bool), "ui8": ("uint8", None), "i8": ("int8", None), "i16": ("int16", None),
-            "i32": ("int32", None), "i64": ("int64", int), "f16": ("float16", None), "bf16": ("bfloat16", None),
-            "f32": ("float32", None), "f64": ("float64", float), "complex<f32>": ("complex64", None)}
+ELEMENTS = {
+    "i1": ("bool", bool),
+    "ui8": ("uint8", None),
+    "i8": ("int8", None),
+    "i16": ("int16", None),
+    "i32": ("int32", None),
+    "i64": ("int64", int),
+    "f16": ("float16", None),
+    "bf16": ("bfloat16", None),
+    "f32": ("float32", None),
+    "f64": ("float64", float),
+    "complex<f32>": ("complex64", None),
+}
 NAMES = {numpy_name: mlir for mlir, (numpy_name, _) in ELEMENTS.items()} | {"complex128": "complex<f64>"}
 NUMBERS = {"i1": True, "i64": 2, "f64": 2.5}
 BINARY = {
-    "torch": {"add": torch.add, "mul": torch.mul, "div": torch.div, "pow": torch.pow, "eq": torch.eq, "lt": torch.lt,
-              "maximum": torch.maximum, "remainder": torch.remainder,
-              "where": lambda a, b: torch.where(torch.ones(2, dtype=torch.bool), a, b),
-              "cat": lambda a, b: torch.cat([a, b])},
-    "numpy": {"add": np.add, "mul": np.multiply, "div": np.true_divide, "eq": np.equal, "lt": np.less,
-              "maximum": np.maximum, "where": lambda a, b: np.where(np.ones(2, dtype=bool), a, b),
-              "cat": lambda a, b: np.concatenate([a, b])}}
-UNARY = {"torch": {"exp": torch.exp, "sqrt": torch.sqrt, "sum": torch.sum, "prod": torch.prod, "cumsum":
-                   lambda a: torch.cumsum(a, 0), "sigmoid": torch.sigmoid, "logical_not": torch.logical_not,
-                   "any": torch.any},
-         "numpy": {"exp": np.exp, "sqrt": np.sqrt, "sum": np.sum, "prod": np.prod, "cumsum": lambda a: np.cumsum(a, 0),
-                   "logical_not": np.logical_not, "any": np.any}}
+    "torch": {
+        "add": torch.add,
+        "mul": torch.mul,
+        "div": torch.div,
+        "pow": torch.pow,
+        "eq": torch.eq,
+        "lt": torch.lt,
+        "maximum": torch.maximum,
+        "remainder": torch.remainder,
+        "where": lambda a, b: torch.where(torch.ones(2, dtype=torch.bool), a, b),
+        "cat": lambda a, b: torch.cat([a, b]),
+    },
+    "numpy": {
+        "add": np.add,
+        "mul": np.multiply,
+        "div": np.true_divide,
+        "eq": np.equal,
+        "lt": np.less,
+        "maximum": np.maximum,
+        "where": lambda a, b: np.where(np.ones(2, dtype=bool), a, b),
+        "cat": lambda a, b: np.concatenate([a, b]),
+    },
+}
+UNARY = {
+    "torch": {
+        "exp": torch.exp,
+        "sqrt": torch.sqrt,
+        "sum": torch.sum,
+        "prod": torch.prod,
+        "cumsum": lambda a: torch.cumsum(a, 0),
+        "sigmoid": torch.sigmoid,
+        "logical_not": torch.logical_not,
+        "any": torch.any,
+    },
+    "numpy": {
+        "exp": np.exp,
+        "sqrt": np.sqrt,
+        "sum": np.sum,
+        "prod": np.prod,
+        "cumsum": lambda a: np.cumsum(a, 0),
+        "logical_not": np.logical_not,
+        "any": np.any,
+    },
+}
 
 
 def make(library, element, kind):
@@ -56,10 +99,16 @@ def calls(library):
     values = [(e, k) for e in ELEMENTS for k in ("tensor", "zero_dim")] + [(e, "number") for e in NUMBERS]
     for op, function in BINARY[library].items():
         for a, b in itertools.product(values, values):
-            if a[1] == "number" and b[1] == "number" or op == "cat" and (a[1], b[1]) != ("tensor", "tensor"):
+            if (a[1] == "number" and b[1] == "number") or (op == "cat" and (a[1], b[1]) != ("tensor", "tensor")):
                 continue
-            if library == "torch" and op != "where" and op != "pow" and a[1] == "number" or op == "maximum" and (
-                    library == "torch" and b[1] == "number"):
+            if (
+                (library == "torch"
+                and op != "where"
+                and op != "pow"
+                and a[1] == "number")
+                or (op == "maximum"
+                and (library == "torch" and b[1] == "number"))
+            ):
                 continue
             if library == "numpy" and "bf16" in (a[0], b[0]) and op in ("where", "cat") and a[0] != b[0]:
                 continue  # NumPy asks the extension type there in an order of its own.
@@ -89,15 +138,21 @@ def text(library, op, operands, result):
         refs = [f"[{', '.join(refs)}]"]
     quoted = ", ".join(f'"{n}"' for n in names[: len(refs)])
     rank = "" if op in ("sum", "prod", "any") or all(k != "tensor" for _, k in operands) else "2x"
-    return (f'module attributes {{sojourn.promotion = "{library}"}} {{ func.func @step({args}) {{\n'
-            f'%r = sojourn.aten "aten.{op}"({", ".join(f"%a{i}" for i in range(len(operands)))}) '
-            f"{{args = [{', '.join(refs)}], names = [{quoted}]}} : ({', '.join(mlir_type(*o) for o in operands)}) -> "
-            f"tensor<{rank}{result}>\nreturn }} }}\n")
+    return (
+        f'module attributes {{sojourn.promotion = "{library}"}} {{ func.func @step({args}) {{\n'
+        f'%r = sojourn.aten "aten.{op}"({", ".join(f"%a{i}" for i in range(len(operands)))}) '
+        f"{{args = [{', '.join(refs)}], names = [{quoted}]}} : ({', '.join(mlir_type(*o) for o in operands)}) -> "
+        f"tensor<{rank}{result}>\nreturn }} }}\n"
+    )
 
 
 def run(modules):
-    return subprocess.run(["sojourn-opt", "-split-input-file", "--sojourn-promote", "-o", "/dev/null"],
-                          input="// -----\n".join(modules), capture_output=True, text=True)
+    return subprocess.run(
+        ["sojourn-opt", "-split-input-file", "--sojourn-promote", "-o", "/dev/null"],
+        input="// -----\n".join(modules),
+        capture_output=True,
+        text=True,
+    )
 
 
 if __name__ == "__main__":

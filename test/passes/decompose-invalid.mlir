@@ -1,0 +1,35 @@
+// What cannot be decomposed is refused at the call, with the operator's name.
+// RUN: sojourn-opt %s --split-input-file --sojourn-decompose --verify-diagnostics
+
+module attributes {sojourn.phase = "promoted", sojourn.promotion = "torch"} {
+  func.func @step(%x: tensor<4xf32> {sojourn.kind = "upload"}) -> (tensor<4xf32> {sojourn.result = "keep"}) {
+    // expected-error @+1 {{'aten.special_zeta' has no decomposition into core ops}}
+    %r = sojourn.aten "aten.special_zeta"(%x) {args = [#sojourn.operand<0>], names = ["self"]}
+      : (tensor<4xf32>) -> tensor<4xf32>
+    return %r : tensor<4xf32>
+  }
+}
+
+// -----
+
+module attributes {sojourn.phase = "promoted", sojourn.promotion = "torch"} {
+  func.func @step(%x: tensor<4xf32> {sojourn.kind = "upload"}, %m: tensor<4xi1> {sojourn.kind = "upload"})
+      -> (tensor<2xf32> {sojourn.result = "keep"}) {
+    // expected-error @+1 {{'aten.index.Tensor' indexes with a mask, whose result shape depends on values}}
+    %r = sojourn.aten "aten.index.Tensor"(%x, %m)
+      {args = [#sojourn.operand<0>, [#sojourn.operand<1>]], names = ["self", "indices"]}
+      : (tensor<4xf32>, tensor<4xi1>) -> tensor<2xf32>
+    return %r : tensor<2xf32>
+  }
+}
+
+// -----
+
+module attributes {sojourn.phase = "promoted", sojourn.promotion = "torch"} {
+  func.func @step(%x: tensor<4xf32> {sojourn.kind = "upload"}) -> (tensor<3xf32> {sojourn.result = "keep"}) {
+    // expected-error @+1 {{'aten.relu' decomposes to 'tensor<4xf32>', recorded was 'tensor<3xf32>'}}
+    %r = sojourn.aten "aten.relu"(%x) {args = [#sojourn.operand<0>], names = ["self"]}
+      : (tensor<4xf32>) -> tensor<3xf32>
+    return %r : tensor<3xf32>
+  }
+}

@@ -1,0 +1,54 @@
+// Products: bias and factors around `dot`; convolutions, transposed ones as input gradients.
+// RUN: sojourn-opt %s --split-input-file --sojourn-decompose | FileCheck %s
+
+// Addmm of bf16 adds in f32.
+module attributes {sojourn.phase = "promoted", sojourn.promotion = "torch"} {
+  // CHECK-LABEL: func.func @step
+  // CHECK-SAME: %[[A0:arg[0-9]+]]: {{[^%]+}}%[[A1:arg[0-9]+]]: {{[^%]+}}%[[A2:arg[0-9]+]]: {{[^%]+}}
+  func.func @step(%b: tensor<3xbf16> {sojourn.kind = "upload"}, %x: tensor<2x4xbf16> {sojourn.kind = "upload"}, %w: tensor<4x3xbf16> {sojourn.kind = "upload"}) -> (tensor<2x3xbf16> {sojourn.result = "keep"}) {
+    // CHECK-NEXT: %[[V0:.+]] = sojourn.dot %[[A1]], %[[A2]], lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0] : tensor<2x4xbf16>, tensor<4x3xbf16> -> tensor<2x3xf32>
+    // CHECK-NEXT: %[[V1:.+]] = sojourn.convert %[[A0]] : tensor<3xbf16> -> tensor<3xf32>
+    // CHECK-NEXT: %[[V2:.+]] = sojourn.broadcast %[[V1]], dims = [1] : tensor<3xf32> -> tensor<2x3xf32>
+    // CHECK-NEXT: %[[V3:.+]] = sojourn.add %[[V2]], %[[V0]] : tensor<2x3xf32>, tensor<2x3xf32>
+    // CHECK-NEXT: %[[V4:.+]] = sojourn.convert %[[V3]] : tensor<2x3xf32> -> tensor<2x3xbf16>
+    // CHECK-NEXT: return %[[V4]] : tensor<2x3xbf16>
+    %r = sojourn.aten "aten.addmm"(%b, %x, %w)
+      {args = [#sojourn.operand<0>, #sojourn.operand<1>, #sojourn.operand<2>, 1 : i64, 1 : i64], names = ["self", "mat1", "mat2", "beta", "alpha"]}
+      : (tensor<3xbf16>, tensor<2x4xbf16>, tensor<4x3xbf16>) -> tensor<2x3xbf16>
+    return %r : tensor<2x3xbf16>
+  }
+}
+
+// -----
+
+// Transposed convolution.
+module attributes {sojourn.phase = "promoted", sojourn.promotion = "torch"} {
+  // CHECK-LABEL: func.func @step
+  // CHECK-SAME: %[[A0:arg[0-9]+]]: {{[^%]+}}%[[A1:arg[0-9]+]]: {{[^%]+}}
+  func.func @step(%x: tensor<1x4x5x5xf32> {sojourn.kind = "upload"}, %w: tensor<4x2x3x3xf32> {sojourn.kind = "upload"}) -> (tensor<1x2x10x10xf32> {sojourn.result = "keep"}) {
+    // CHECK-NEXT: %[[V0:.+]] = sojourn.constant 0.000000e+00 : f32
+    // CHECK-NEXT: %[[V1:.+]] = sojourn.conv_grad_input %[[A0]], %[[A1]], stride = [2, 2], padding = [1, 1], dilation = [1, 1], groups = 1 : tensor<1x4x5x5xf32>, tensor<4x2x3x3xf32> -> tensor<1x2x10x10xf32>
+    // CHECK-NEXT: return %[[V1]] : tensor<1x2x10x10xf32>
+    %r = sojourn.aten "aten.convolution"(%x, %w)
+      {args = [#sojourn.operand<0>, #sojourn.operand<1>, unit, [2 : i64, 2 : i64], [1 : i64, 1 : i64], [1 : i64, 1 : i64], true, [1 : i64, 1 : i64], 1 : i64], names = ["input", "weight", "bias", "stride", "padding", "dilation", "transposed", "output_padding", "groups"]}
+      : (tensor<1x4x5x5xf32>, tensor<4x2x3x3xf32>) -> tensor<1x2x10x10xf32>
+    return %r : tensor<1x2x10x10xf32>
+  }
+}
+
+// -----
+
+// Only the gradients that are wanted.
+module attributes {sojourn.phase = "promoted", sojourn.promotion = "torch"} {
+  // CHECK-LABEL: func.func @step
+  // CHECK-SAME: %[[A0:arg[0-9]+]]: {{[^%]+}}%[[A1:arg[0-9]+]]: {{[^%]+}}%[[A2:arg[0-9]+]]: {{[^%]+}}
+  func.func @step(%g: tensor<1x4x5x5xf32> {sojourn.kind = "upload"}, %x: tensor<1x2x10x10xf32> {sojourn.kind = "upload"}, %w: tensor<4x2x3x3xf32> {sojourn.kind = "upload"}) -> (tensor<4x2x3x3xf32> {sojourn.result = "keep"}, tensor<4xf32> {sojourn.result = "keep"}) {
+    // CHECK-NEXT: %[[V0:.+]] = sojourn.conv_grad_weight %[[A0]], %[[A1]], stride = [2, 2], padding = [1, 1], dilation = [1, 1], groups = 1 : tensor<1x4x5x5xf32>, tensor<1x2x10x10xf32> -> tensor<4x2x3x3xf32>
+    // CHECK-NEXT: %[[V1:.+]] = sojourn.reduce_sum %[[A0]], dims = [0, 2, 3] : tensor<1x4x5x5xf32>
+    // CHECK-NEXT: return %[[V0]], %[[V1]] : tensor<4x2x3x3xf32>, tensor<4xf32>
+    %r:3 = sojourn.aten "aten.convolution_backward"(%g, %x, %w)
+      {args = [#sojourn.operand<0>, #sojourn.operand<1>, #sojourn.operand<2>, [4 : i64], [2 : i64, 2 : i64], [1 : i64, 1 : i64], [1 : i64, 1 : i64], false, [0 : i64, 0 : i64], 1 : i64, [false, true, true]], names = ["grad_output", "input", "weight", "bias_sizes", "stride", "padding", "dilation", "transposed", "output_padding", "groups", "output_mask"]}
+      : (tensor<1x4x5x5xf32>, tensor<1x2x10x10xf32>, tensor<4x2x3x3xf32>) -> (none, tensor<4x2x3x3xf32>, tensor<4xf32>)
+    return %r#1, %r#2 : tensor<4x2x3x3xf32>, tensor<4xf32>
+  }
+}
