@@ -132,6 +132,11 @@ class Written:
         uploads = len(self.inputs)
         self.inputs += [np.asarray(slot, np.float64) for slot in self.slots]
         self.kinds += [("slot", "!sojourn.scalar<f64>")] * len(self.slots)
+        if "seed" in call.args:
+            args.append(f"#sojourn.operand<{len(self.inputs)}>")
+            names.append('"seed"')
+            self.inputs.append(np.asarray(call.args["seed"], np.int64))
+            self.kinds.append(("seed", "tensor<i64>"))
         text = ", ".join(args)
         for slot in range(len(self.slots)):
             text = text.replace(f"@slot{slot}@", f"#sojourn.operand<{uploads + slot}>")

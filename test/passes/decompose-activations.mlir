@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Activations and their gradients.
 // RUN: sojourn-opt %s --split-input-file --sojourn-decompose | FileCheck %s
 

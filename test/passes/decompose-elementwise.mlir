@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arithmetic: one core op where core has it, ATen's own formula where it has not; shapes broadcast explicitly.
 // RUN: sojourn-opt %s --split-input-file --sojourn-decompose | FileCheck %s
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Constants are splats; ramps come from iota; memory left unset is 0.
 // RUN: sojourn-opt %s --split-input-file --sojourn-decompose | FileCheck %s
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Indices: Python's negatives are wrapped, each index is tested before they are combined.
 // RUN: sojourn-opt %s --split-input-file --sojourn-decompose | FileCheck %s
 

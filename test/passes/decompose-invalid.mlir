@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What cannot be decomposed is refused at the call, with the operator's name.
 // RUN: sojourn-opt %s --split-input-file --sojourn-decompose --verify-diagnostics
 

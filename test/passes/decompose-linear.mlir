@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products: bias and factors around `dot`; convolutions, transposed ones as input gradients.
 // RUN: sojourn-opt %s --split-input-file --sojourn-decompose | FileCheck %s
 

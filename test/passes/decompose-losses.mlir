@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Negative log likelihood: ignored targets are chosen away, not multiplied.
 // RUN: sojourn-opt %s --split-input-file --sojourn-decompose | FileCheck %s
 

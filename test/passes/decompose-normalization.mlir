@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Layer and batch normalization; running statistics come out as further results.
 // RUN: sojourn-opt %s --split-input-file --sojourn-decompose | FileCheck %s
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pooling: windows side by side give back by repetition; maxima give back where they were.
 // RUN: sojourn-opt %s --split-input-file --sojourn-decompose | FileCheck %s
 

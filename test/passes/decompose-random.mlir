@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Draws come from the call's seed; dropout keeps where the draw is below 1 - p.
 // RUN: sojourn-opt %s --split-input-file --sojourn-decompose | FileCheck %s
 

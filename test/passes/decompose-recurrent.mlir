@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fused LSTM cell: gates input, forget, cell, output, activated in the workspace.
 // RUN: sojourn-opt %s --split-input-file --sojourn-decompose | FileCheck %s
 

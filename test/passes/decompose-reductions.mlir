@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reductions: casts first, variances in two passes, kept dimensions from the recorded shape.
 // RUN: sojourn-opt %s --split-input-file --sojourn-decompose | FileCheck %s
 

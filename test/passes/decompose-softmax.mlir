@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The row maximum is subtracted; log-softmax is never the logarithm of a softmax.
 // RUN: sojourn-opt %s --split-input-file --sojourn-decompose | FileCheck %s
 

@@ -262,6 +262,70 @@ def test_gru_cell():
     ])  # fmt: skip
 
 
+N = 40000
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)
+@pytest.mark.parametrize(
+    ("name", "arguments", "mean", "deviation"),
+    [
+        ("uniform", {"from": -1.0, "to": 3.0}, 1.0, 4 / 12**0.5),
+        ("normal_functional", {"mean": 2.0, "std": 0.5}, 2.0, 0.5),
+        ("bernoulli.p", {"p": 0.3}, 0.3, 0.21**0.5),
+        ("exponential", {"lambd": 2.0}, 0.5, 0.5),
+        ("geometric", {"p": 0.25}, 4.0, 12**0.5),
+        ("log_normal", {"mean": 0.0, "std": 0.25}, 1.0317, 0.2620),
+        ("randint_like", {"high": 10}, 4.5, 8.25**0.5),
+        ("random.from", {"from": -5, "to": 5}, -0.5, 8.25**0.5),
+    ],
+)
+def test_distributions(name, arguments, mean, deviation, dtype):
+    base, _, overload = name.partition(".")
+    func = getattr(getattr(torch.ops.aten, base), overload or "default")
+    like = torch.zeros(N, dtype=dtype)
+    given = {a.name: arguments.get(a.name) for a in func._schema.arguments}
+    given |= {"self": like, "seed": random.Random(SEED).getrandbits(62)}
+    case = Written(Call(func, given, [like], []), 0)
+    lowered, errors = lower([case.text])
+    assert lowered, errors
+    drawn = interpret(lowered[0], case.inputs)[0].astype("float64")
+    # Six standard errors; halves round the value itself too.
+    assert abs(drawn.mean() - mean) < 6 * deviation / N**0.5 + (1e-3 if dtype == torch.float16 else 0)
+    assert abs(drawn.std() / deviation - 1) < 0.06
+
+
+def test_dropout_and_permutation():
+    aten = torch.ops.aten
+    x = torch.randn(N) + 3
+    given = {"input": x, "p": 0.4, "train": True, "seed": SEED}
+    case = Written(Call(aten.native_dropout.default, given, [x, x > 0], []), 0)
+    y, mask = interpret(lower([case.text])[0][0], case.inputs)
+    assert abs(mask.mean() - 0.6) < 6 * (0.24 / N) ** 0.5
+    check([
+        Call(aten.native_dropout_backward.default,
+             {"grad_output": x, "mask": torch.from_numpy(mask), "scale": 1 / 0.6}, [torch.from_numpy(y)], []),
+    ])  # fmt: skip
+    empty = {a.name: None for a in aten.randperm.default._schema.arguments}
+    case = Written(Call(aten.randperm.default, {**empty, "n": 1000, "seed": SEED}, [torch.arange(1000)], []), 0)
+    order = interpret(lower([case.text])[0][0], case.inputs)[0]
+    assert sorted(order) == list(range(1000)) and list(order) != list(range(1000))
+
+
+def test_multinomial():
+    weights = torch.tensor([[0.0, 1.0, 3.0], [2.0, 0.0, 2.0]])
+    func = torch.ops.aten.multinomial.default
+    for replacement, samples in ((True, 20000), (False, 2)):
+        given = {"self": weights, "num_samples": samples, "replacement": replacement, "generator": None, "seed": SEED}
+        shape = torch.zeros(2, samples, dtype=torch.int64)
+        case = Written(Call(func, given, [shape], []), 0)
+        drawn = torch.from_numpy(interpret(lower([case.text])[0][0], case.inputs)[0])
+        assert (weights.gather(1, drawn) > 0).all()
+        if replacement:
+            assert abs((drawn[0] == 2).double().mean() - 0.75) < 6 * (0.1875 / samples) ** 0.5
+        else:
+            assert (drawn[:, 0] != drawn[:, 1]).all()
+
+
 # What training scripts call most; the sweep over all of OpInfo takes a minute and is run by hand.
 OPINFO = [
     "add", "sub", "rsub", "mul", "div", "addcmul", "addcdiv", "lerp", "pow", "clamp", "where", "masked_fill", "atan2",
