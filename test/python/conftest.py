@@ -19,6 +19,9 @@ import torch
 
 import sojourn
 
+# The models of the tests are small, and several runners share the machine.
+torch.set_num_threads(1)
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RUN_SEED = int(os.environ.get("SOJOURN_TEST_SEED") or random.SystemRandom().randrange(2**31))
 
@@ -52,12 +55,21 @@ class OwnerProcess:
     def log(self) -> str:
         return self._log.read_text()
 
-    def requests(self, expected: int | None = None) -> int:
-        """Requests answered so far. A line is written after its reply, so wait for what is expected."""
-        count = lambda: len(re.findall(r"request of \d+ bytes, reply of", self.log()))
-        if expected is not None:
-            self._wait(lambda: count() >= expected)
-        return count()
+    def requests(self, at_least: int = 0) -> int:
+        """Requests answered so far. A line is written after its reply, so wait for those that are known of."""
+        self._wait(lambda: self._lines() >= at_least)
+        return self._lines()
+
+    def settled(self) -> int:
+        """Requests answered, once no further line comes."""
+        count = -1
+        while count != self._lines():
+            count = self._lines()
+            time.sleep(0.05)
+        return count
+
+    def _lines(self) -> int:
+        return len(re.findall(r"request of \d+ bytes, reply of", self.log()))
 
     def _wait(self, condition, seconds=20):
         end = time.monotonic() + seconds
@@ -86,7 +98,7 @@ def owner_process():
             status = process.close()
         closed = re.search(r"closed after (\d+) requests", process.log())
         assert status == 0 and closed, process.log()[-2000:]
-        assert int(closed[1]) == process.requests()
+        assert int(closed[1]) == process.settled()
 
 
 class CountedOwner:
@@ -95,20 +107,30 @@ class CountedOwner:
     def __init__(self, kind: str, process: OwnerProcess | None = None):
         self.kind = kind
         self._process = process
-        if kind == "ipc":
-            self._before = process.requests()
+        if process:
+            self._before = process.settled()
             self.owner = sojourn.connect(process.address)
         else:
             self.owner = sojourn.local(runtime="numpy" if kind == "numpy" else "native")
         self.device = self.owner.device
 
     def round_trips(self) -> int:
-        """As the client counts."""
+        """As the client counts, since the connection."""
         return self.owner.counters()["round_trips"]
 
-    def requests(self, expected: int | None = None) -> int:
-        """As the owner counts."""
-        return self._process.requests(expected) if self._process else self.owner._embedded.requests
+    def requests(self) -> int:
+        """As the owner counts, since the connection."""
+        if self._process:
+            return self._process.requests(self._before + self.round_trips()) - self._before
+        return self.owner._embedded.requests
+
+    def close(self):
+        """Both counts of the whole connection agree."""
+        if self._process:
+            self._process.settled()
+        requests, round_trips = self.requests(), self.round_trips()
+        self.owner.close()
+        assert requests == round_trips
 
 
 @pytest.fixture
@@ -123,7 +145,7 @@ def make_owner(request):
 
     yield make
     for counted in made:
-        counted.owner.close()
+        counted.close()
 
 
 @pytest.fixture(params=["embedded", "ipc", "numpy"])
