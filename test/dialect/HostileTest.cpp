@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random core ops with random operands, results and attributes: verifiers and folds may refuse, never crash. What the
-// verifier accepts is also folded. The seed is printed; SOJOURN_SEED repeats a run.
+// verifier accepts is also folded. The seed is printed; SOJOURN_TEST_SEED repeats a run.
 #include "dialect/Dialect.h"
 
 #include "mlir/IR/Verifier.h"
@@ -103,9 +103,9 @@ private:
 };
 
 TEST(Hostile, VerifiersAndFoldsNeverCrash) {
-  const char *given = std::getenv("SOJOURN_SEED");
+  const char *given = std::getenv("SOJOURN_TEST_SEED");
   uint64_t seed = given ? std::strtoull(given, nullptr, 10) : std::random_device()();
-  std::printf("SOJOURN_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  std::printf("SOJOURN_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
   mlir::MLIRContext context;
   context.loadDialect<sojourn::SojournDialect>();
   mlir::ScopedDiagnosticHandler silent(&context, [](mlir::Diagnostic &) { return mlir::success(); });
