@@ -8,8 +8,10 @@
 #include "frontend/Session.h"
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 
@@ -24,7 +26,26 @@ constexpr uint32_t kArtifactVersion = 1;
 /// A file beyond this is no artifact of ours: weights are uploads of `init`, still bounded.
 constexpr std::streamoff kArtifactBytesMax = std::streamoff{1} << 31;
 
-ArtifactCall fromTrace(const TraceCall &call) {
+double numberOf(uint64_t slot) { return c10::bit_cast<double>(slot); }
+
+/// Which number inputs the slots of a call hold, by value: each repetition draws new ones.
+std::vector<int> matchNumbers(const TraceCall &call, const std::vector<at::Tensor> &given, const std::vector<Spec> &specs) {
+  std::vector<int> matches(call.slots.size(), 0);
+  for (size_t slot = 0; slot < call.slots.size(); ++slot) {
+    for (size_t i = 0; i < specs.size(); ++i) {
+      if (specs[i].number) {
+        double value = given[i].item<double>();
+        int position = static_cast<int>(i) + 1;
+        matches[slot] = numberOf(call.slots[slot]) == value    ? position
+                        : numberOf(call.slots[slot]) == -value ? -position
+                                                               : matches[slot];
+      }
+    }
+  }
+  return matches;
+}
+
+ArtifactCall fromTrace(const TraceCall &call, std::vector<int> slotInputs) {
   ArtifactCall result;
   result.program = call.compiled->program;
   result.debug = call.compiled->debug;
@@ -33,6 +54,7 @@ ArtifactCall fromTrace(const TraceCall &call) {
   result.results = call.results;
   result.releases = call.releases;
   result.slots = call.slots;
+  result.slotInputs = std::move(slotInputs);
   result.seeds = call.seeds.size();
   result.published = call.published;
   for (size_t i = 0; i < call.uploads.size(); ++i) {
@@ -42,21 +64,20 @@ ArtifactCall fromTrace(const TraceCall &call) {
 }
 
 /// Refuses what a repetition of the second step would get wrong.
-void checkRepeats(const TraceCall &second, const TraceCall &third) {
+void checkRepeats(const TraceCall &second, const TraceCall &third, const std::vector<int> &numbersSecond,
+                  const std::vector<int> &numbersThird) {
   if (second.compiled->hash != third.compiled->hash) {
     raise(ErrorKind::Unsupported,
           "the step does other work the third time than the second, so it cannot be compiled ahead of time; "
           "make it record the same ops in every call");
   }
   for (size_t i = 0; i < second.slots.size(); ++i) {
-    if (second.slots[i] != third.slots[i]) {
-      double before, after;
-      std::memcpy(&before, &second.slots[i], sizeof before);
-      std::memcpy(&after, &third.slots[i], sizeof after);
+    if (second.slots[i] != third.slots[i] && (numbersSecond[i] == 0 || numbersSecond[i] != numbersThird[i])) {
       raise(ErrorKind::Unsupported,
-            "a number changes from step to step (" + std::to_string(before) + ", then " + std::to_string(after) + ")" +
-                describeOrigin(third.slotOrigins.at(i)) +
-                ": a compiled step repeats it. Pass it as a tensor input (a tensor lr, say), or build Adam with capturable=True");
+            "a number changes from step to step (" + std::to_string(numberOf(second.slots[i])) + ", then " +
+                std::to_string(numberOf(third.slots[i])) + ")" + describeOrigin(third.slotOrigins.at(i)) +
+                ": a compiled step repeats it. Pass it as an input (sojourn.number() for a learning rate), or build "
+                "Adam with capturable=True");
     }
   }
   for (size_t i = 0; i < second.uploads.size(); ++i) {
@@ -78,21 +99,31 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
   init();
   std::vector<TraceCall> calls;
   calls.push_back(session.finishOffline());
+  std::vector<std::vector<int>> numbers{std::vector<int>(calls[0].slots.size(), 0)};
+  // A generator of its own: compiling must not move the caller's random numbers.
+  at::Generator generator = at::detail::createCPUGenerator(c10::detail::getNonDeterministicRandom());
   for (int repetition = 0; repetition < 3; ++repetition) {
+    std::vector<at::Tensor> given(inputs.size());
     {
       std::vector<at::Tensor> tensors;
       for (size_t i = 0; i < inputs.size(); ++i) {
-        tensors.push_back(makeTensor(session.makeInput(inputs[i].sizes, inputs[i].dtype, static_cast<int>(i))));
+        if (inputs[i].number) {
+          given[i] = at::rand({}, generator, at::dtype(at::kDouble));
+          tensors.push_back(given[i]);
+        } else {
+          tensors.push_back(makeTensor(session.makeInput(inputs[i].sizes, inputs[i].dtype, static_cast<int>(i))));
+        }
       }
       step(tensors);
     }
     calls.push_back(session.finishOffline());
+    numbers.push_back(matchNumbers(calls.back(), given, inputs));
   }
-  checkRepeats(calls[2], calls[3]);
+  checkRepeats(calls[2], calls[3], numbers[2], numbers[3]);
 
   Artifact artifact;
   for (size_t i = 0; i < 3; ++i) {
-    artifact.calls[i] = fromTrace(calls[i]);
+    artifact.calls[i] = fromTrace(calls[i], numbers[i]);
   }
   artifact.inputs = inputs;
   // What the third step takes where the second took something else, and what it releases.
@@ -136,12 +167,13 @@ void Artifact::save(const std::string &path) const {
     auto releases = builder.CreateVector(call.releases), slots = builder.CreateVector(call.slots);
     callOffsets.push_back(wire::CreateArtifactCall(builder, program, debug, hash, states, results, releases, slots,
                                                    static_cast<uint32_t>(call.seeds), uploadVector,
-                                                   static_cast<uint32_t>(call.published)));
+                                                   static_cast<uint32_t>(call.published),
+                                                   builder.CreateVector(call.slotInputs)));
   }
   std::vector<flatbuffers::Offset<wire::ArtifactInput>> inputOffsets;
   for (const Spec &spec : inputs) {
     inputOffsets.push_back(wire::CreateArtifactInput(builder, static_cast<uint8_t>(elementOf(spec.dtype)),
-                                                     builder.CreateVector(spec.sizes)));
+                                                     builder.CreateVector(spec.sizes), spec.number));
   }
   auto callVector = builder.CreateVector(callOffsets);
   auto inputVector = builder.CreateVector(inputOffsets);
@@ -209,7 +241,7 @@ Artifact Artifact::load(const std::string &path) {
   };
   if (stored.inputs()) {
     for (const wire::ArtifactInput *input : *stored.inputs()) {
-      artifact.inputs.push_back({sizes(input->dims()), element(input->element())});
+      artifact.inputs.push_back({sizes(input->dims()), element(input->element()), input->number()});
     }
   }
   for (size_t i = 0; i < artifact.calls.size(); ++i) {
@@ -226,6 +258,16 @@ Artifact Artifact::load(const std::string &path) {
     call.results = numbers(from.results());
     call.releases = numbers(from.releases());
     call.slots = numbers(from.slots());
+    if (from.slot_inputs()) {
+      call.slotInputs.assign(from.slot_inputs()->begin(), from.slot_inputs()->end());
+    }
+    call.slotInputs.resize(call.slots.size());
+    for (int input : call.slotInputs) {
+      if (input && (std::abs(static_cast<int64_t>(input)) > static_cast<int64_t>(artifact.inputs.size()) ||
+                    !artifact.inputs[std::abs(input) - 1].number)) {
+        bad("a slot takes an input that is no number");
+      }
+    }
     call.seeds = from.seeds();
     call.published = from.published();
     if (!from.uploads()) {
@@ -233,7 +275,8 @@ Artifact Artifact::load(const std::string &path) {
     }
     for (const wire::ArtifactUpload *upload : *from.uploads()) {
       ArtifactCall::Upload entry{upload->input(), {}};
-      if (entry.input >= static_cast<int>(artifact.inputs.size())) {
+      if (entry.input >= static_cast<int>(artifact.inputs.size()) ||
+          (entry.input >= 0 && artifact.inputs[entry.input].number)) {
         bad("it uses input " + std::to_string(entry.input) + " of " + std::to_string(artifact.inputs.size()));
       }
       if (entry.input < 0) {
@@ -325,6 +368,12 @@ std::vector<at::Tensor> ArtifactRun::run(const ArtifactCall &call, const std::ve
   step.program = call.program;
   step.debug = call.debug;
   step.slots = call.slots;
+  for (size_t i = 0; i < call.slotInputs.size(); ++i) {
+    if (int input = call.slotInputs[i]) {
+      double value = inputs.at(std::abs(input) - 1).item<double>();
+      step.slots[i] = c10::bit_cast<uint64_t>(input < 0 ? -value : value);
+    }
+  }
   for (uint64_t name : call.states) {
     step.states.push_back(real(name));
   }

@@ -21,6 +21,9 @@ namespace sojourn {
 struct Spec {
   std::vector<int64_t> sizes;
   at::ScalarType dtype = at::kFloat;
+  /// A number that optimizers take as such (a scheduled learning rate): 0-dim float64; the step
+  /// reads it with item<double>() and uses it or its negative.
+  bool number = false;
 };
 
 /// One step message without its values; see frontend/Artifact.fbs.
@@ -32,6 +35,7 @@ struct ArtifactCall {
   std::string program, debug;
   std::array<uint8_t, 32> hash{};
   std::vector<uint64_t> states, results, releases, slots;
+  std::vector<int> slotInputs; ///< per slot: 0, or +-(position + 1) of a number input
   size_t seeds = 0, published = 0;
   std::vector<Upload> uploads;
 };
@@ -63,7 +67,7 @@ private:
 /// Records `init` once and `step` three times (optimizers make their state in the first step, and
 /// the third must repeat the second). What `step` publishes with `publishLater` is what a run
 /// returns. Throws Unsupported, with the op and its line, if a float differs between steps (a
-/// learning rate as a Python number, Adam without `capturable`): make it a tensor input instead.
+/// learning rate set from outside, Adam without `capturable`): make it a number input instead.
 Artifact compile(const Offline &offline, const std::function<void()> &init,
                  const std::function<void(const std::vector<at::Tensor> &)> &step, const std::vector<Spec> &inputs);
 

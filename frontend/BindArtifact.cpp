@@ -16,10 +16,12 @@ namespace {
 
 at::ScalarType dtypeOf(const py::handle &dtype) { return reinterpret_cast<THPDtype *>(dtype.ptr())->scalar_type; }
 
-std::vector<Spec> specsOf(const std::vector<std::pair<std::vector<int64_t>, py::object>> &pairs) {
+using PythonSpec = std::tuple<std::vector<int64_t>, py::object, bool>;
+
+std::vector<Spec> specsOf(const std::vector<PythonSpec> &tuples) {
   std::vector<Spec> specs;
-  for (const auto &[sizes, dtype] : pairs) {
-    specs.push_back({sizes, dtypeOf(dtype)});
+  for (const auto &[sizes, dtype, number] : tuples) {
+    specs.push_back({sizes, dtypeOf(dtype), number});
   }
   return specs;
 }
@@ -40,7 +42,8 @@ void bindArtifact(py::module_ &m) {
         for (const Spec &spec : self.inputs) {
           inputs.append(py::make_tuple(py::tuple(py::cast(spec.sizes)),
                                        py::reinterpret_borrow<py::object>(
-                                           reinterpret_cast<PyObject *>(torch::getTHPDtype(spec.dtype)))));
+                                           reinterpret_cast<PyObject *>(torch::getTHPDtype(spec.dtype))),
+                                       spec.number));
         }
         return inputs;
       })
@@ -55,7 +58,7 @@ void bindArtifact(py::module_ &m) {
       });
 
   m.def("compile_artifact", [](const Offline &offline, const std::function<void()> &init, const py::function &step,
-                               const std::vector<std::pair<std::vector<int64_t>, py::object>> &inputs) {
+                               const std::vector<PythonSpec> &inputs) {
     return compile(offline, init, [&](const std::vector<at::Tensor> &tensors) { step(py::cast(tensors)); }, specsOf(inputs));
   });
 

@@ -41,7 +41,13 @@ template <unsigned Mask, Result Kind> void elementwise(const FunctionSchema &sch
     }
   }
   if (Kind == Result::boolean) {
-    appendIterated(out, tensors, at::kBool, withNumber);
+    OutputMeta &meta = out.emplace_back();
+    meta.dtype = at::kBool;
+    if (tensors.size() < 2) {
+      iterate(tensors, meta.sizes, meta.strides, withNumber);
+    } else {
+      iteratePromoted(tensors, common.get(), meta.sizes, meta.strides, withNumber);
+    }
     return;
   }
   ScalarType type = common.get();
@@ -62,7 +68,13 @@ template <unsigned Mask, Result Kind> void elementwise(const FunctionSchema &sch
     }
     type = tensors[0]->scalar_type();
   }
-  appendIterated(out, tensors, type, withNumber);
+  OutputMeta &meta = out.emplace_back();
+  meta.dtype = type;
+  if (tensors.size() < 2) {
+    iterate(tensors, meta.sizes, meta.strides, withNumber);
+  } else {
+    iteratePromoted(tensors, type, meta.sizes, meta.strides, withNumber);
+  }
 }
 
 /// Two operands of which a number is no tensor operand: the high bit stands for no argument.
@@ -158,6 +170,10 @@ void power(const FunctionSchema &schema, Arguments args, Outputs &out) {
                 "Integers to negative integer powers are not allowed.");
   }
   elementwise<kNumberIsParameter, Result::promote>(schema, args, out);
+  // Of bools only the powers that need no arithmetic, 0 and 1, are there.
+  if (out.back().dtype == at::kBool && (args[1].isTensor() || !args[0].isTensor())) {
+    failDtype("pow", at::kBool);
+  }
   if (!args[0].isTensor()) {
     out.back().strides = contiguousStrides(out.back().sizes);
   }

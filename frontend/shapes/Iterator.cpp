@@ -82,6 +82,19 @@ static bool hasContiguousStrides(const Tensor &tensor) {
   return true;
 }
 
+/// Equal strides wherever a dimension has more than one element.
+static bool sameLayout(IntArrayRef sizes, IntArrayRef left, IntArrayRef right) {
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0) {
+      return true;
+    }
+    if (sizes[i] != 1 && left[i] != right[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
 Dims permutedStrides(c10::ArrayRef<Operand> operands, IntArrayRef sizes) {
   const int64_t rank = sizes.size();
   // Operand strides in output rank; broadcast dimensions get stride 0, which decides nothing below.
@@ -197,6 +210,41 @@ void iterate(c10::ArrayRef<const Tensor *> tensors, Dims &sizes, Dims &strides, 
     operands.push_back({tensor->sizes(), tensor->strides()});
   }
   strides = permutedStrides(operands, sizes);
+}
+
+void iteratePromoted(c10::ArrayRef<const Tensor *> tensors, ScalarType common, Dims &sizes, Dims &strides,
+                     bool withNumber) {
+  iterate(tensors, sizes, strides, withNumber);
+  auto copied = [&](const Tensor *tensor) {
+    return tensor->scalar_type() != common && tensor->dim() > 0 && !tensor->is_non_overlapping_and_dense();
+  };
+  if (std::none_of(tensors.begin(), tensors.end(), copied)) {
+    return;
+  }
+  c10::SmallVector<Dims, 4> storage;
+  for (const Tensor *tensor : tensors) {
+    storage.push_back(copied(tensor) ? preservedStrides(*tensor)
+                                     : Dims(tensor->strides().begin(), tensor->strides().end()));
+  }
+  c10::SmallVector<Operand, 4> operands;
+  bool same = !withNumber, equal = true, contiguous = true, channelsLast = sizes.size() == 4;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    operands.push_back({tensors[i]->sizes(), storage[i]});
+    same = same && tensors[i]->sizes() == IntArrayRef(sizes);
+    equal = equal && storage[i] == storage[0] && isDense(sizes, storage[i]);
+    contiguous = contiguous && sameLayout(tensors[i]->sizes(), storage[i], contiguousStrides(tensors[i]->sizes()));
+    channelsLast = channelsLast && same &&
+                   sameLayout(sizes, storage[i], formatStrides(sizes, at::MemoryFormat::ChannelsLast));
+  }
+  if (same && contiguous) {
+    strides = contiguousStrides(sizes);
+  } else if (same && channelsLast) {
+    strides = formatStrides(sizes, at::MemoryFormat::ChannelsLast);
+  } else if (same && equal) {
+    strides = storage[0];
+  } else {
+    strides = permutedStrides(operands, sizes);
+  }
 }
 
 OutputMeta &appendIterated(Outputs &out, c10::ArrayRef<const Tensor *> tensors, ScalarType dtype, bool withNumber) {

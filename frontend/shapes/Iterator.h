@@ -20,6 +20,11 @@ using TensorPointers = c10::SmallVector<const Tensor *, 4>;
 /// iteration down another path of eager's.
 void iterate(c10::ArrayRef<const Tensor *> tensors, Dims &sizes, Dims &strides, bool withNumber = false);
 
+/// Promotion copies operands of another dtype first, which makes sliced and expanded ones dense; that
+/// changes what the strides are taken from.
+void iteratePromoted(c10::ArrayRef<const Tensor *> tensors, ScalarType common, Dims &sizes, Dims &strides,
+                     bool withNumber = false);
+
 /// The slow path alone: operands must be broadcastable to `sizes`.
 Dims permutedStrides(c10::ArrayRef<Operand> operands, IntArrayRef sizes);
 

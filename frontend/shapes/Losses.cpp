@@ -107,7 +107,7 @@ void nllLoss2d(const FunctionSchema &, Arguments args, Outputs &out) {
 void nllLoss2dBackward(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 1);
   checkImageTarget(self, tensorAt(args, 2), tensorAt(args, 3));
-  append(out, self.sizes(), self.scalar_type());
+  appendLike(out, self, self.scalar_type());
 }
 
 /// multi_margin_loss(self, target, p, margin, weight, reduction)

@@ -24,6 +24,17 @@ void checkChannels(const Tensor &tensor, int64_t channels, const char *name) {
               tensor.numel());
 }
 
+/// A tensor that is contiguous in some format keeps it, row-major first; others go by their strides.
+at::MemoryFormat contiguousFormat(const Tensor &input) {
+  for (at::MemoryFormat format :
+       {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast3d, at::MemoryFormat::ChannelsLast}) {
+    if (input.is_contiguous(format)) {
+      return format;
+    }
+  }
+  return input.suggest_memory_format();
+}
+
 /// batch_norm over (input, weight, bias, running_mean, running_var), training statistics or not.
 void appendBatchNorm(const Tensor &input, const Tensor &weight, const Tensor &bias, const Tensor &mean,
                      const Tensor &variance, bool training, Outputs &out) {
@@ -35,7 +46,7 @@ void appendBatchNorm(const Tensor &input, const Tensor &weight, const Tensor &bi
   checkChannels(bias, channels, "bias");
   TORCH_CHECK(training || (mean.defined() && variance.defined()), "running_mean and running_var must be defined in "
                                                                   "evaluation mode");
-  append(out, input.sizes(), input.scalar_type(), input.suggest_memory_format());
+  append(out, input.sizes(), input.scalar_type(), contiguousFormat(input));
   ScalarType type = statisticsType(input, {&weight, &bias, &mean, &variance});
   for (int i = 0; i < 2; ++i) {
     append(out, {training ? channels : 0}, type);
@@ -66,10 +77,14 @@ void batchNormFunctional(const FunctionSchema &schema, Arguments args, Outputs &
 
 /// (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, mask)
 void batchNormBackward(const FunctionSchema &, Arguments args, Outputs &out) {
-  const Tensor &input = tensorAt(args, 1), &weight = tensorAt(args, 2);
+  const Tensor &grad = tensorAt(args, 0), &input = tensorAt(args, 1), &weight = tensorAt(args, 2);
+  at::MemoryFormat format = contiguousFormat(input);
+  if (!grad.is_contiguous(format)) {
+    format = input.suggest_memory_format();
+  }
   ScalarType type = weight.defined() ? weight.scalar_type() : input.scalar_type();
   if (maskAt(args, 9, 0)) {
-    append(out, input.sizes(), input.scalar_type(), input.suggest_memory_format());
+    append(out, input.sizes(), input.scalar_type(), format);
   } else {
     appendUndefined(out);
   }

@@ -27,7 +27,7 @@ import _sojourn
 from . import device as _device
 from . import errors as _errors
 from . import tensor as _tensor
-from .ahead import Program, compile, load, offline, spec
+from .ahead import Program, compile, load, number, offline, spec
 from .errors import ConnectionLost, Error, OwnerError, Refused, Unsupported, ValueNeeded, VersionMismatch
 from .module import to_owner
 from .owner import Owner, connect, local
@@ -81,6 +81,7 @@ __all__ = [
     "flush",
     "load",
     "local",
+    "number",
     "offline",
     "plain",
     "publish",

@@ -26,6 +26,16 @@ class spec:
 
     shape: tuple[int, ...]
     dtype: torch.dtype = torch.float32
+    is_number: bool = False
+
+
+def number() -> spec:
+    """An input that the step receives as a Python float: a scheduled learning rate, say.
+
+    The step may use it or its negative as an op's number; what is computed from it in Python
+    cannot be followed and is refused.
+    """
+    return spec((), torch.float64, True)
 
 
 @contextlib.contextmanager
@@ -75,12 +85,12 @@ class Program:
     @property
     def inputs(self) -> list[spec]:
         """What each step takes."""
-        return [spec(tuple(shape), dtype) for shape, dtype in self._artifact.inputs]
+        return [spec(tuple(shape), dtype, is_number) for shape, dtype, is_number in self._artifact.inputs]
 
     def run(self, owner, batches: collections.abc.Iterable, progress: bool = False) -> list:
         """Runs `init`, then one step (one round trip) per element of `batches`.
 
-        An element is a tuple of CPU tensors as `inputs` says. Returns what each step published.
+        An element is a tuple of CPU tensors (floats for numbers) as `inputs` says. Returns what each step published.
         """
         run = _sojourn.ArtifactRun(self._artifact, owner._session)
         if progress:
@@ -90,7 +100,8 @@ class Program:
         published = []
         for batch in batches:
             batch = (batch,) if isinstance(batch, torch.Tensor) else tuple(batch)
-            published.append(self._nest(run.step(list(batch))))
+            values = [torch.tensor(v, dtype=torch.float64) if isinstance(v, (int, float)) else v for v in batch]
+            published.append(self._nest(run.step(values)))
         return published
 
     def _nest(self, leaves: list):
@@ -104,7 +115,7 @@ def compile(step_fn, init=None, inputs: collections.abc.Sequence[spec] = ()) -> 
 
     `init()` builds models and optimizers on `device`; its random numbers are drawn at each run.
     What `step_fn` returns is published by each step of a run. Raises `Unsupported` if a number
-    changes from step to step: pass it as a tensor input (an `lr` tensor), or use `capturable=True`.
+    changes from step to step: pass it as an input (`sojourn.number()`), or use `capturable=True`.
     """
     if not _offline:
         raise Error("sojourn.compile records without an owner: call it inside `with sojourn.offline() as device:`")
@@ -118,7 +129,7 @@ def compile(step_fn, init=None, inputs: collections.abc.Sequence[spec] = ()) -> 
         compiled[-1][phase] = text
 
     def one_step(tensors):
-        tree = step_fn(*tensors)
+        tree = step_fn(*(t.item() if entry.is_number else t for t, entry in zip(tensors, inputs)))
         if isinstance(tree, Published):
             leaves, tree_spec = tree._leaves, tree._spec
         else:
@@ -133,7 +144,7 @@ def compile(step_fn, init=None, inputs: collections.abc.Sequence[spec] = ()) -> 
     _sojourn.step_begin()
     try:
         artifact = _sojourn.compile_artifact(
-            _offline[-1], init or (lambda: None), one_step, [(list(entry.shape), entry.dtype) for entry in inputs]
+            _offline[-1], init or (lambda: None), one_step, [(list(entry.shape), entry.dtype, entry.is_number) for entry in inputs]
         )
     finally:
         _sojourn.set_phase_listener(None)
