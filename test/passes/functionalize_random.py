@@ -124,7 +124,7 @@ class Capture:
 
     def write(self):
         name, x = self.rng.choice(self.values)
-        places = [p for p in np.ndindex(*x.shape)]
+        places = list(np.ndindex(*x.shape))
         where = {x.storage_offset() + sum(i * s for i, s in zip(p, x.stride())) for p in places}
         if len(where) != len(places):
             return  # Overlapping places: what eager leaves there depends on its loop order.
