@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers: a chunk is [header | control block and Buffer | data], so one chunk serves everything
+// that std::shared_ptr needs, and freeing it is a push to a free list.
+#include "runtime/Buffer.h"
+#include "runtime/Limits.h"
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+#include <sys/mman.h>
+#include <vector>
+
+namespace sojourn::runtime {
+
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kHeaderBytes = 256;
+constexpr size_t kMapThreshold = size_t{1} << 20;
+
+struct ChunkHeader {
+  size_t bytes;  // of the whole chunk
+  bool mapped;
+};
+
+/// Rounds up to 1, 1.25, 1.5 or 1.75 times a power of two: at most a quarter is wasted.
+size_t sizeClass(size_t bytes) {
+  bytes = std::max<size_t>(bytes, 512);
+  size_t step = std::bit_floor(bytes) / 4;
+  return (bytes + step - 1) / step * step;
+}
+
+void *mapPages(size_t bytes) {
+  void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    throw std::bad_alloc();
+  }
+  if (bytes >= kHugePage) {
+    madvise(memory, bytes, MADV_HUGEPAGE);
+  }
+  return memory;
+}
+
+} // namespace
+
+struct BufferPool::State {
+  std::mutex mutex;
+  std::map<size_t, std::vector<char *>> idle;
+  size_t idleBytes = 0;
+  size_t systemAllocations = 0;
+
+  char *take(size_t bytes) {
+    size_t whole = sizeClass(bytes);
+    {
+      std::lock_guard lock(mutex);
+      std::vector<char *> &list = idle[whole];
+      if (!list.empty()) {
+        char *chunk = list.back();
+        list.pop_back();
+        idleBytes -= whole;
+        return chunk;
+      }
+      ++systemAllocations;
+    }
+    bool mapped = whole >= kMapThreshold;
+    char *chunk = static_cast<char *>(mapped ? mapPages(whole) : ::operator new(whole, std::align_val_t(kAlignment)));
+    *reinterpret_cast<ChunkHeader *>(chunk) = {whole, mapped};
+    return chunk;
+  }
+
+  void give(char *chunk) {
+    ChunkHeader header = *reinterpret_cast<ChunkHeader *>(chunk);
+    {
+      std::lock_guard lock(mutex);
+      if (idleBytes + header.bytes <= limits::kIdlePoolBytes) {
+        idle[header.bytes].push_back(chunk);
+        idleBytes += header.bytes;
+        return;
+      }
+    }
+    release(chunk);
+  }
+
+  static void release(char *chunk) {
+    ChunkHeader header = *reinterpret_cast<ChunkHeader *>(chunk);
+    if (header.mapped) {
+      munmap(chunk, header.bytes);
+    } else {
+      ::operator delete(chunk, std::align_val_t(kAlignment));
+    }
+  }
+
+  ~State() {
+    for (auto &[bytes, list] : idle) {
+      for (char *chunk : list) {
+        release(chunk);
+      }
+    }
+  }
+};
+
+namespace {
+
+/// Puts the control block into the chunk's header and gives the chunk back when both are done.
+template <typename T>
+struct ChunkAllocator {
+  using value_type = T;
+  std::shared_ptr<BufferPool::State> state;
+  char *chunk;
+
+  ChunkAllocator(std::shared_ptr<BufferPool::State> state, char *chunk) : state(std::move(state)), chunk(chunk) {}
+  template <typename U>
+  ChunkAllocator(const ChunkAllocator<U> &other) : state(other.state), chunk(other.chunk) {}
+
+  T *allocate(size_t count) {
+    static_assert(sizeof(T) <= kHeaderBytes - kAlignment && alignof(T) <= kAlignment);
+    return reinterpret_cast<T *>(chunk + kAlignment);
+  }
+  void deallocate(T *, size_t) { state->give(chunk); }
+  template <typename U>
+  bool operator==(const ChunkAllocator<U> &other) const {
+    return chunk == other.chunk;
+  }
+};
+
+} // namespace
+
+BufferPool::BufferPool() : state_(std::make_shared<State>()) {}
+BufferPool::~BufferPool() = default;
+
+std::shared_ptr<Buffer> BufferPool::allocate(size_t size) {
+  char *chunk = state_->take(kHeaderBytes + size);
+  return std::allocate_shared<Buffer>(ChunkAllocator<Buffer>(state_, chunk), chunk + kHeaderBytes, size);
+}
+
+size_t BufferPool::systemAllocations() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->systemAllocations;
+}
+
+BufferPool &BufferPool::global() {
+  static BufferPool *pool = new BufferPool; // never destroyed: buffers may live in other statics
+  return *pool;
+}
+
+Arena::Arena(size_t bytes) : size_((bytes + 4095) / 4096 * 4096) {
+  if (size_ != 0) {
+    data_ = static_cast<std::byte *>(mapPages(size_));
+    std::memset(data_, 0, size_);
+  }
+}
+
+Arena::~Arena() {
+  if (data_ != nullptr) {
+    munmap(data_, size_);
+  }
+}
+
+} // namespace sojourn::runtime

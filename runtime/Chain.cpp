@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiles a chain into micro-ops on pointers: conversions around steps whose type computes in
+// another, block memory by last use, and the loop over blocks.
+#include "runtime/Chain.h"
+#include "runtime/Graph.h"
+#include "llvm/ADT/SmallVector.h"
+#include <algorithm>
+#include <array>
+
+namespace sojourn::runtime {
+
+Kernel::~Kernel() = default;
+BlockStep::~BlockStep() = default;
+ChainPlaces::~ChainPlaces() = default;
+
+namespace {
+
+// Elements per block: own loops want operands in the first cache; library calls cost more each.
+constexpr int64_t kBlock = 2048;
+constexpr int64_t kLibraryBlock = 8192;
+/// Up to this many elements libm in a plain loop beats a library call.
+constexpr int64_t kScalarElements = 8;
+
+/// Where a micro-op finds an operand: pointer = (slot or scratch) + offset + element * step.
+struct Ref {
+  uint32_t slot = kNoSlot; ///< kNoSlot: the worker's scratch memory
+  int64_t offset = 0;
+  int64_t step = 0;
+};
+
+struct MicroOp {
+  VectorFn fn = nullptr;
+  BlockStep *block = nullptr;
+  Ref out, operands[3];
+};
+
+class ChainKernel final : public Kernel {
+public:
+  std::vector<MicroOp> ops;
+  std::vector<std::shared_ptr<BlockStep>> owned;
+  int64_t numel = 0, block = kBlock;
+  SlotId scratch = kNoSlot;
+  size_t scratchBytes = 0;
+
+  void run(SlotTable slots, int64_t lo, int64_t hi, unsigned worker) override {
+    char *local = static_cast<char *>(slots[scratch]) + worker * scratchBytes;
+    for (int64_t row = lo; row < hi; ++row) {
+      int64_t begin = row * block, count = std::min(block, numel - begin);
+      auto at = [&](const Ref &ref) {
+        return (ref.slot == kNoSlot ? local : static_cast<char *>(slots[ref.slot])) + ref.offset + begin * ref.step;
+      };
+      for (const MicroOp &op : ops) {
+        if (op.fn != nullptr) {
+          op.fn(at(op.out), at(op.operands[0]), at(op.operands[1]), at(op.operands[2]), count);
+        } else {
+          op.block->run(at(op.out), at(op.operands[0]), at(op.operands[1]), begin, count, worker);
+        }
+      }
+    }
+  }
+};
+
+unsigned operandCount(EOp op) {
+  switch (op) {
+  case EOp::select:
+    return 3;
+  case EOp::pow:
+  case EOp::atan2:
+    return 2;
+  default:
+    return op >= EOp::add && op <= EOp::ge ? 2 : 1;
+  }
+}
+
+bool isLibraryOp(EOp op) { return op >= EOp::exp; }
+
+class Compiler {
+public:
+  Compiler(const Chain &chain, const ChainPlaces &places, SlotId scratch, unsigned workers)
+      : chain_(chain), places_(places), workers_(workers), kernel_(std::make_unique<ChainKernel>()) {
+    kernel_->numel = chain.numel;
+    kernel_->scratch = scratch;
+  }
+
+  CompiledChain compile() {
+    bool library = false;
+    size_t width = 1;
+    for (const ChainStep &step : chain_.steps) {
+      bool complex = isComplex(step.in) || isComplex(step.out);
+      bool small = chain_.numel <= kScalarElements && !complex;
+      library |= !step.block && ((isLibraryOp(step.op) && !small) || complex);
+      width = std::max({width, byteWidth(step.in), byteWidth(step.out), size_t{8}});
+    }
+    kernel_->block = std::min(library ? kLibraryBlock : kBlock, std::max<int64_t>(chain_.numel, 1));
+    kernel_->rows = (chain_.numel + kernel_->block - 1) / kernel_->block;
+    registerBytes_ = (static_cast<size_t>(kernel_->block) * width + 63) / 64 * 64;
+
+    for (auto [index, step] : llvm::enumerate(chain_.steps)) {
+      for (const ChainOperand &operand : step.operands) {
+        if (operand.kind == ChainOperand::Kind::value) {
+          lastUse_[operand.base] = index;
+        }
+      }
+    }
+    for (auto [index, step] : llvm::enumerate(chain_.steps)) {
+      lower(step);
+      for (const ChainOperand &operand : step.operands) {
+        if (operand.kind == ChainOperand::Kind::value && lastUse_[operand.base] == index) {
+          release(operand.base);
+        }
+      }
+      if (lastUse_.find(step.result) == lastUse_.end()) {
+        release(step.result); // nobody in the chain reads it
+      }
+    }
+    CompiledChain result;
+    result.scratchBytes = registers_ * registerBytes_;
+    kernel_->scratchBytes = result.scratchBytes;
+    result.kernel = std::move(kernel_);
+    return result;
+  }
+
+private:
+  [[noreturn]] void fail(const ChainStep &step, const std::string &what) {
+    throw PlanFailure{ErrorCode::Unsupported, what, step.origin};
+  }
+
+  unsigned takeRegister() {
+    if (!freeRegisters_.empty()) {
+      unsigned id = freeRegisters_.back();
+      freeRegisters_.pop_back();
+      return id;
+    }
+    return registers_++;
+  }
+  void release(BaseId base) {
+    auto held = registerOf_.find(base);
+    if (held != registerOf_.end()) {
+      freeRegisters_.push_back(held->second);
+      registerOf_.erase(held);
+    }
+  }
+  Ref local(unsigned id, Element element) {
+    return {kNoSlot, static_cast<int64_t>(id * registerBytes_), 0};
+  }
+
+  Ref refOf(const ChainOperand &operand, Element element) {
+    int64_t width = static_cast<int64_t>(byteWidth(element));
+    switch (operand.kind) {
+    case ChainOperand::Kind::none:
+      return {kNoSlot, 0, 0};
+    case ChainOperand::Kind::value: {
+      auto held = registerOf_.find(operand.base);
+      if (held != registerOf_.end()) {
+        return local(held->second, element);
+      }
+      return {places_.slotOf(operand.base), 0, width};
+    }
+    case ChainOperand::Kind::memory:
+      return {places_.slotOf(operand.base), operand.bytes, width};
+    case ChainOperand::Kind::splat:
+      return {places_.slotOf(operand.base), operand.bytes, 0};
+    }
+    return {};
+  }
+
+  void push(VectorFn fn, Ref out, Ref a, Ref b = {}, Ref c = {}) {
+    kernel_->ops.push_back({fn, nullptr, out, {a, b, c}});
+  }
+  /// A micro-op on one element: the widening of a splat. Its count is the block's, so it reads a splat.
+  void pushWidened(Element from, Element to, Ref target, Ref source, bool splat, unsigned spare) {
+    Conversion steps = conversion(from, to);
+    if (!splat) {
+      push(steps.first, target, source);
+      return;
+    }
+    Ref block = {kNoSlot, static_cast<int64_t>(spare * registerBytes_), 0};
+    push(vectorKernel(EOp::copy, from, 1), block, source);
+    push(steps.first, target, block);
+  }
+
+  void lower(const ChainStep &step) {
+    unsigned count = operandCount(step.op);
+    unsigned splats = 0;
+    Element types[3] = {step.in, step.in, step.in};
+    if (step.op == EOp::select) {
+      types[0] = Element::i1;
+    }
+    Ref refs[3];
+    for (unsigned k = 0; k < 3; ++k) {
+      refs[k] = refOf(step.operands[k], types[k]);
+      splats |= step.operands[k].kind == ChainOperand::Kind::splat ? 1u << k : 0u;
+    }
+    // The result's register is taken before operands are released: a kernel that needs several
+    // micro-ops may write it while an operand is still to be read.
+    SlotId slot = places_.slotOf(step.result);
+    Ref out;
+    if (slot != kNoSlot) {
+      out = {slot, 0, static_cast<int64_t>(byteWidth(step.out))};
+    } else {
+      unsigned id = takeRegister();
+      registerOf_[step.result] = id;
+      out = local(id, step.out);
+    }
+    if (step.block) {
+      kernel_->owned.push_back(step.block);
+      kernel_->ops.push_back({nullptr, step.block.get(), out, {refs[0], refs[1], refs[2]}});
+      return;
+    }
+    if (step.op == EOp::copy || step.op == EOp::select) {
+      push(vectorKernel(step.op, step.out, splats), out, refs[0], refs[1], refs[2]);
+      return;
+    }
+    bool complex = isComplex(step.in) || isComplex(step.out);
+    if (step.op == EOp::convert && !complex) {
+      lowerConvert(step, out, refs[0], splats);
+      return;
+    }
+    // Loops and library calls take their length from operand 0 where every operand is a splat.
+    std::optional<unsigned> spare;
+    if (splats == (1u << count) - 1) {
+      spare = takeRegister();
+      Ref block = local(*spare, step.in);
+      push(vectorKernel(EOp::copy, step.in, 1), block, refs[0]);
+      refs[0] = block;
+      splats &= ~1u;
+    }
+    // The type it computes in.
+    Element hub = hubOf(step.in);
+    if (hub != step.in) {
+      lowerThroughHub(step, hub, count, splats, out, refs);
+    } else {
+      emit(step, step.in, step.out, splats, out, refs);
+    }
+    if (spare) {
+      freeRegisters_.push_back(*spare);
+    }
+  }
+
+  void emit(const ChainStep &step, Element in, Element outElement, unsigned splats, Ref out, const Ref *refs) {
+    VectorFn fn = isComplex(in) || isComplex(outElement) ? nullptr : vectorKernel(step.op, in, splats);
+    if (fn == nullptr && chain_.numel <= kScalarElements) {
+      fn = scalarKernel(step.op, in, splats);
+    }
+    if (fn != nullptr) {
+      push(fn, out, refs[0], refs[1], refs[2]);
+      return;
+    }
+    std::shared_ptr<BlockStep> block =
+        makeLibraryStep(step.op, in, outElement, splats, kernel_->block, chain_.numel, workers_);
+    if (!block) {
+      fail(step, "no kernel for element type " + elementName(step.in).str());
+    }
+    kernel_->ops.push_back({nullptr, block.get(), out, {refs[0], refs[1], refs[2]}});
+    kernel_->owned.push_back(std::move(block));
+  }
+
+  void lowerConvert(const ChainStep &step, Ref out, Ref source, unsigned splats) {
+    llvm::SmallVector<unsigned, 2> spare;
+    if (splats != 0) {
+      spare.push_back(takeRegister());
+      Ref block = local(spare.back(), step.in);
+      push(vectorKernel(EOp::copy, step.in, 1), block, source);
+      source = block;
+    }
+    if (step.in == step.out) {
+      push(vectorKernel(EOp::copy, step.in, 0), out, source);
+    } else {
+      Conversion steps = conversion(step.in, step.out);
+      if (steps.second == nullptr) {
+        push(steps.first, out, source);
+      } else {
+        spare.push_back(takeRegister());
+        push(steps.first, local(spare.back(), steps.via), source);
+        push(steps.second, out, local(spare.back(), steps.via));
+      }
+    }
+    freeRegisters_.append(spare.begin(), spare.end());
+  }
+
+  /// Widen operands, compute, narrow the result: one rounding per step, as the dialect demands.
+  void lowerThroughHub(const ChainStep &step, Element hub, unsigned count, unsigned splats, Ref out, const Ref *refs) {
+    llvm::SmallVector<unsigned, 4> spare;
+    Ref wide[3] = {};
+    for (unsigned k = 0; k < count; ++k) {
+      spare.push_back(takeRegister());
+      unsigned target = spare.back();
+      bool splat = (splats >> k & 1) != 0;
+      unsigned helper = target;
+      if (splat) {
+        spare.push_back(takeRegister());
+        helper = spare.back();
+      }
+      wide[k] = local(target, hub);
+      pushWidened(step.in, hub, wide[k], refs[k], splat, helper);
+    }
+    bool boolean = step.out == Element::i1 && step.in != Element::i1;
+    if (boolean) {
+      emit(step, hub, Element::i1, 0, out, wide);
+    } else {
+      spare.push_back(takeRegister());
+      Ref result = local(spare.back(), hub);
+      emit(step, hub, hub, 0, result, wide);
+      push(conversion(hub, step.out).first, out, result);
+    }
+    freeRegisters_.append(spare.begin(), spare.end());
+  }
+
+  const Chain &chain_;
+  const ChainPlaces &places_;
+  unsigned workers_;
+  std::unique_ptr<ChainKernel> kernel_;
+  size_t registerBytes_ = 0;
+  unsigned registers_ = 0;
+  llvm::SmallVector<unsigned, 16> freeRegisters_;
+  llvm::DenseMap<BaseId, unsigned> registerOf_;
+  llvm::DenseMap<BaseId, size_t> lastUse_;
+};
+
+} // namespace
+
+CompiledChain compileChain(const Chain &chain, const ChainPlaces &places, SlotId scratch, unsigned workers) {
+  return Compiler(chain, places, scratch, workers).compile();
+}
+
+} // namespace sojourn::runtime

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains: consecutive elementwise steps over one number of elements, run block by block through the
+// cache, so that what lives inside a chain alone never reaches memory.
+#pragma once
+#include "runtime/Kernel.h"
+#include "runtime/VectorKernels.h"
+#include "llvm/ADT/DenseMap.h"
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace sojourn::runtime {
+
+/// A value as the planner sees it: a graph value or a temporary of a chain.
+using BaseId = uint32_t;
+inline constexpr BaseId kNoBase = UINT32_MAX;
+
+/// An operand of a step: another base over the same elements, or memory read in place.
+struct ChainOperand {
+  enum class Kind : uint8_t { none, value, memory, splat } kind = Kind::none;
+  BaseId base = kNoBase; ///< value: the base; memory, splat: the base that owns the memory
+  int64_t bytes = 0;     ///< memory, splat: offset of the first element
+};
+
+struct ChainStep {
+  EOp op = EOp::copy;
+  Element in = Element::f32, out = Element::f32; ///< elements of the data operands and of the result
+  ChainOperand operands[3];
+  BaseId result = kNoBase;
+  std::shared_ptr<BlockStep> block; ///< loads, generators: runs instead of `op`
+  uint32_t origin = 0;              ///< index of the graph op, for errors
+};
+
+struct Chain {
+  int64_t numel = 0;
+  std::vector<ChainStep> steps;
+  llvm::DenseMap<uint32_t, BaseId> loads; ///< graph value -> its block in this chain
+};
+
+/// Places of bases, as chain compilation asks for them.
+class ChainPlaces {
+public:
+  virtual ~ChainPlaces();
+  virtual SlotId slotOf(BaseId base) const = 0; ///< kNoSlot: lives in the chain alone
+};
+
+struct CompiledChain {
+  std::unique_ptr<Kernel> kernel;
+  size_t scratchBytes = 0; ///< per worker, at slots[scratch]
+};
+
+/// Chooses loops, conversions and block memory for each step. Throws PlanFailure where an element
+/// type has no kernel.
+CompiledChain compileChain(const Chain &chain, const ChainPlaces &places, SlotId scratch, unsigned workers);
+
+/// A step on library kernels for f32, f64 and complex; `sizes` are the block lengths that may come.
+std::shared_ptr<BlockStep> makeLibraryStep(EOp op, Element in, Element out, unsigned splats, int64_t block,
+                                           int64_t numel, unsigned workers);
+
+/// Fills out[0, n) with elements [lo, lo + n) of the strided window at `a`.
+std::shared_ptr<BlockStep> makeStridedLoad(const StridedView &view);
+
+} // namespace sojourn::runtime

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// The own walk over hostile bytes: every id, range, count, kind and number, before anything is built.
+#include "runtime/Wire.h"
+#include "runtime/Limits.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/ConvertUTF.h"
+
+namespace sojourn::runtime {
+
+namespace {
+
+using namespace sojourn_wire;
+
+llvm::Error malformed(const std::string &what) { return makeError(ErrorCode::Malformed, what); }
+llvm::Error exceeded(const std::string &what, uint64_t found, uint64_t limit) {
+  return makeError(ErrorCode::Limit,
+                   "the program has " + std::to_string(found) + " " + what + ", the limit is " + std::to_string(limit));
+}
+
+class Walk {
+public:
+  explicit Walk(const Program &program) : p_(program) {}
+
+  llvm::Error run() {
+    for (auto check : {&Walk::counts, &Walk::strings, &Walk::types, &Walk::arguments, &Walk::ops, &Walk::results}) {
+      if (llvm::Error error = (this->*check)()) {
+        return error;
+      }
+    }
+    return llvm::Error::success();
+  }
+
+private:
+  llvm::Error counts() {
+    const std::pair<const char *, std::pair<uint64_t, uint64_t>> bounds[] = {
+        {"strings", {countOf(p_.strings()), limits::kStrings}},
+        {"types", {countOf(p_.types()), limits::kTypes}},
+        {"dims", {countOf(p_.dims()), limits::kTypes * limits::kRank}},
+        {"tables", {countOf(p_.tables()), limits::kTables}},
+        {"arguments", {countOf(p_.args()), limits::kArguments}},
+        {"ops", {countOf(p_.ops()), limits::kOps}},
+        {"operands", {countOf(p_.operands()), limits::kIntegers}},
+        {"op results", {countOf(p_.result_types()), limits::kValues}},
+        {"attributes", {countOf(p_.attrs()), limits::kIntegers}},
+        {"attribute integers", {countOf(p_.ints()), limits::kIntegers}},
+        {"results", {countOf(p_.results()), limits::kResults}},
+    };
+    for (const auto &[what, pair] : bounds) {
+      if (pair.first > pair.second) {
+        return exceeded(what, pair.first, pair.second);
+      }
+    }
+    if (p_.promotion() == nullptr) {
+      return malformed("promotion is missing");
+    }
+    return llvm::Error::success();
+  }
+
+  llvm::Error strings() {
+    llvm::StringSet<> seen;
+    for (uint32_t i = 0; i < countOf(p_.strings()); ++i) {
+      const flatbuffers::String *text = p_.strings()->Get(i);
+      if (text == nullptr || text->size() > limits::kStringBytes) {
+        return exceeded("bytes in string " + std::to_string(i), text == nullptr ? 0 : text->size(), limits::kStringBytes);
+      }
+      const auto *begin = reinterpret_cast<const llvm::UTF8 *>(text->data());
+      if (!llvm::isLegalUTF8String(&begin, begin + text->size())) {
+        return malformed("string " + std::to_string(i) + " is not UTF-8");
+      }
+      if (!seen.insert(llvm::StringRef(text->data(), text->size())).second) {
+        return malformed("string " + std::to_string(i) + " appears twice");
+      }
+    }
+    return llvm::Error::success();
+  }
+
+  /// Strings stand in the order of their first use.
+  bool useString(uint64_t id) {
+    if (id >= countOf(p_.strings()) || id > nextString_) {
+      return false;
+    }
+    nextString_ += id == nextString_ ? 1 : 0;
+    return true;
+  }
+
+  llvm::Error types() {
+    uint64_t cursor = 0;
+    for (uint32_t i = 0; i < countOf(p_.types()); ++i) {
+      const TypeRecord &type = *p_.types()->Get(i);
+      std::string name = "type " + std::to_string(i);
+      if (type.element() >= kElementCount || type.reserved() != 0) {
+        return malformed(name + " has element " + std::to_string(type.element()));
+      }
+      if (type.rank() > limits::kRank) {
+        return exceeded("dims in " + name, type.rank(), limits::kRank);
+      }
+      if (type.dims_begin() != cursor || cursor + type.rank() > countOf(p_.dims())) {
+        return malformed(name + " has its dims out of place");
+      }
+      cursor += type.rank();
+      int64_t numel = 1;
+      for (uint32_t d = 0; d < type.rank(); ++d) {
+        int64_t dim = p_.dims()->Get(type.dims_begin() + d);
+        if (dim < 0) {
+          return malformed(name + " has a dim of " + std::to_string(dim));
+        }
+        // Zeros do not hide large sizes beside them: each factor counts as at least 1.
+        int64_t factor = std::max<int64_t>(dim, 1);
+        if (dim > limits::kDimension || factor > limits::kValueElements / numel) {
+          return makeError(ErrorCode::Limit, name + " has more than " + std::to_string(limits::kValueElements) + " elements");
+        }
+        numel *= factor;
+      }
+      int64_t width = static_cast<int64_t>(byteWidth(static_cast<Element>(type.element())));
+      if (numel * width > limits::kValueBytes) {
+        return makeError(ErrorCode::Limit, name + " has more than " + std::to_string(limits::kValueBytes) + " bytes");
+      }
+      bytes_.push_back(numel * width);
+    }
+    if (cursor != countOf(p_.dims())) {
+      return malformed("dims that no type uses");
+    }
+    return llvm::Error::success();
+  }
+
+  llvm::Error arguments() {
+    uint32_t tables = 0;
+    for (uint32_t i = 0; i < countOf(p_.args()); ++i) {
+      const ArgRecord &arg = *p_.args()->Get(i);
+      std::string name = "argument " + std::to_string(i);
+      if (arg.kind() > ArgKind_table || arg.reserved0() != 0 || arg.reserved1() != 0) {
+        return malformed(name + " has kind " + std::to_string(arg.kind()));
+      }
+      if (arg.kind() != ArgKind_table) {
+        if (arg.type() >= bytes_.size()) {
+          return malformed(name + " has type " + std::to_string(arg.type()));
+        }
+        continue;
+      }
+      if (arg.type() != tables || arg.type() >= countOf(p_.tables())) {
+        return malformed(name + " names table " + std::to_string(arg.type()));
+      }
+      const TableRecord *table = p_.tables()->Get(tables++);
+      if (table->rows() < 0 || table->rows() > limits::kTableRows) {
+        return makeError(ErrorCode::Limit, name + " has " + std::to_string(table->rows()) + " rows, the limit is " +
+                                               std::to_string(limits::kTableRows));
+      }
+      uint32_t columns = countOf(table->column_names());
+      if (columns > limits::kColumns) {
+        return exceeded("columns in " + name, columns, limits::kColumns);
+      }
+      if (columns != countOf(table->column_elements())) {
+        return malformed(name + " has not one element type per column");
+      }
+      for (uint32_t c = 0; c < columns; ++c) {
+        if (!useString(table->column_names()->Get(c)) || table->column_elements()->Get(c) >= kElementCount) {
+          return malformed(name + " has a column whose name or element type does not exist");
+        }
+      }
+    }
+    if (tables != countOf(p_.tables())) {
+      return malformed("tables that no argument uses");
+    }
+    return llvm::Error::success();
+  }
+
+  llvm::Error attribute(const std::string &op, const AttrRecord &attr, llvm::StringRef &previous, uint64_t &cursor) {
+    if (!useString(attr.name())) {
+      return malformed(op + " has an attribute without a name");
+    }
+    const flatbuffers::String *text = p_.strings()->Get(attr.name());
+    llvm::StringRef name(text->data(), text->size());
+    std::string where = op + ", attribute '" + name.str() + "'";
+    if (name <= previous) {
+      return malformed(where + ": names are not unique and in ascending order");
+    }
+    previous = name;
+    if (attr.kind() > AttrKind_strings || attr.element() >= kElementCount || attr.reserved() != 0) {
+      return malformed(where + " has an unknown kind or element type");
+    }
+    if (attr.begin() != cursor || attr.count() > countOf(p_.ints()) - cursor) {
+      return malformed(where + " has its integers out of place");
+    }
+    cursor += attr.count();
+    bool isList = attr.kind() == AttrKind_integers || attr.kind() == AttrKind_strings;
+    if (!isList && attr.count() != 1) {
+      return malformed(where + " has " + std::to_string(attr.count()) + " integers, expected 1");
+    }
+    Element element = static_cast<Element>(attr.element());
+    for (uint32_t k = 0; k < attr.count(); ++k) {
+      int64_t value = p_.ints()->Get(attr.begin() + k);
+      bool fits = true;
+      switch (static_cast<AttrKind>(attr.kind())) {
+      case AttrKind_integer:
+        fits = fitsInteger(element, value);
+        break;
+      case AttrKind_boolean:
+        fits = (value == 0 || value == 1) && element == Element::i1;
+        break;
+      case AttrKind_real:
+        fits = isFloat(element);
+        break;
+      case AttrKind_integers:
+        fits = element == Element::i64;
+        break;
+      case AttrKind_type:
+        fits = value >= 0 && value < static_cast<int64_t>(kElementCount) && element == Element::i64;
+        break;
+      case AttrKind_string:
+      case AttrKind_strings:
+        fits = value >= 0 && useString(static_cast<uint64_t>(value)) && element == Element::i64;
+        break;
+      }
+      if (!fits) {
+        return malformed(where + " has " + std::to_string(value) + ", which its kind does not allow");
+      }
+    }
+    return llvm::Error::success();
+  }
+
+  static bool fitsInteger(Element element, int64_t value) {
+    switch (element) {
+    case Element::u8:
+      return value >= 0 && value <= UINT8_MAX;
+    case Element::i8:
+      return value >= INT8_MIN && value <= INT8_MAX;
+    case Element::i16:
+      return value >= INT16_MIN && value <= INT16_MAX;
+    case Element::i32:
+      return value >= INT32_MIN && value <= INT32_MAX;
+    case Element::i64:
+      return true;
+    default:
+      return false;
+    }
+  }
+
+  llvm::Error ops() {
+    uint64_t values = countOf(p_.args()), operandCursor = 0, resultCursor = 0, attrCursor = 0, intCursor = 0;
+    int64_t total = 0;
+    for (uint32_t i = 0; i < countOf(p_.ops()); ++i) {
+      const OpRecord &op = *p_.ops()->Get(i);
+      std::string name = "op " + std::to_string(i);
+      if (!useString(op.name())) {
+        return malformed(name + " has no name");
+      }
+      name += " '" + p_.strings()->Get(op.name())->str() + "'";
+      if (op.operand_count() > limits::kOperandsPerOp) {
+        return exceeded("operands in " + name, op.operand_count(), limits::kOperandsPerOp);
+      }
+      if (op.attr_count() > limits::kAttributesPerOp) {
+        return exceeded("attributes in " + name, op.attr_count(), limits::kAttributesPerOp);
+      }
+      // Ranges follow each other without gap or overlap, so no record is read twice.
+      if (op.operand_begin() != operandCursor || op.operand_count() > countOf(p_.operands()) - operandCursor ||
+          op.attr_begin() != attrCursor || op.attr_count() > countOf(p_.attrs()) - attrCursor ||
+          op.result_count() > countOf(p_.result_types()) - resultCursor) {
+        return malformed(name + " has operands, attributes or results out of place");
+      }
+      for (uint32_t k = 0; k < op.operand_count(); ++k) {
+        uint32_t operand = p_.operands()->Get(op.operand_begin() + k);
+        if (operand >= values) {
+          return malformed(name + " reads value " + std::to_string(operand) + ", which is not defined before it");
+        }
+      }
+      llvm::StringRef previous;
+      for (uint32_t k = 0; k < op.attr_count(); ++k) {
+        if (llvm::Error error = attribute(name, *p_.attrs()->Get(op.attr_begin() + k), previous, intCursor)) {
+          return error;
+        }
+      }
+      for (uint32_t k = 0; k < op.result_count(); ++k) {
+        uint32_t type = p_.result_types()->Get(static_cast<uint32_t>(resultCursor) + k);
+        if (type >= bytes_.size()) {
+          return malformed(name + " has a result of type " + std::to_string(type));
+        }
+        total += bytes_[type];
+        if (total > limits::kSumOfValueBytes) {
+          return makeError(ErrorCode::Limit, "all values together have more than " +
+                                                 std::to_string(limits::kSumOfValueBytes) + " bytes");
+        }
+      }
+      operandCursor += op.operand_count();
+      attrCursor += op.attr_count();
+      resultCursor += op.result_count();
+      values += op.result_count();
+    }
+    if (operandCursor != countOf(p_.operands()) || attrCursor != countOf(p_.attrs()) ||
+        resultCursor != countOf(p_.result_types()) || intCursor != countOf(p_.ints()) ||
+        nextString_ != countOf(p_.strings())) {
+      return malformed("operands, attributes, types or strings that no op uses");
+    }
+    values_ = values;
+    return llvm::Error::success();
+  }
+
+  llvm::Error results() {
+    int64_t total = 0;
+    for (uint32_t i = 0; i < countOf(p_.results()); ++i) {
+      const ResultRecord &result = *p_.results()->Get(i);
+      std::string name = "result " + std::to_string(i);
+      if (result.value() >= values_ || result.kind() > ResultKind_publish || result.reserved0() != 0 ||
+          result.reserved1() != 0) {
+        return malformed(name + " has an unknown value or kind");
+      }
+      bool commits = result.kind() == ResultKind_commit;
+      if (commits ? result.target() >= countOf(p_.args()) : result.target() != 0) {
+        return malformed(name + " has target " + std::to_string(result.target()));
+      }
+      uint32_t argCount = countOf(p_.args());
+      if (result.value() >= argCount) {
+        total += bytes_[p_.result_types()->Get(result.value() - argCount)];
+      }
+      if (total > limits::kResultBytes) {
+        return makeError(ErrorCode::Limit, "the results have more than " + std::to_string(limits::kResultBytes) + " bytes");
+      }
+    }
+    return llvm::Error::success();
+  }
+
+  const Program &p_;
+  uint64_t nextString_ = 0, values_ = 0;
+  std::vector<int64_t> bytes_;
+};
+
+} // namespace
+
+llvm::Error checkProgram(const Program &program) { return Walk(program).run(); }
+
+} // namespace sojourn::runtime

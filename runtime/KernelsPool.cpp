@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Windowed sums and maxima over 1 to 3 spatial dims.
+#include "runtime/Elements.h"
+#include <algorithm>
+
+namespace sojourn::runtime {
+
+namespace {
+
+/// Sizes with absent spatial dims as 1, so that one loop nest serves all ranks.
+struct Windows {
+  int64_t planes = 1;
+  int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, size[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, padding[3] = {0, 0, 0},
+          dilation[3] = {1, 1, 1};
+
+  Windows(Lowering &lowering, const GraphOp &op) {
+    const TensorType &x = lowering.type(op.operands[0]), &y = lowering.type(op.results[0]);
+    planes = x.dims[0] * x.dims[1];
+    size_t spatial = x.rank() - 2;
+    for (size_t k = 0; k < spatial; ++k) {
+      size_t d = 3 - spatial + k;
+      in[d] = x.dims[2 + k];
+      out[d] = y.dims[2 + k];
+      size[d] = op.ints("window")[k];
+      stride[d] = op.ints("stride")[k];
+      padding[d] = op.ints("padding")[k];
+      dilation[d] = op.ints("dilation")[k];
+    }
+  }
+
+  /// Window positions [first, past) along dim d whose input lies inside, for output position o.
+  void range(int d, int64_t o, int64_t &first, int64_t &past) const {
+    int64_t start = o * stride[d] - padding[d];
+    first = start < 0 ? (-start + dilation[d] - 1) / dilation[d] : 0;
+    past = in[d] - start <= 0 ? 0 : std::min(size[d], (in[d] - start + dilation[d] - 1) / dilation[d]);
+  }
+
+  /// visit(flat input position) for every input of the window at (o0, o1, o2), in row-major order.
+  template <typename Visit>
+  void each(int64_t o0, int64_t o1, int64_t o2, Visit visit) const {
+    int64_t first[3], past[3];
+    range(0, o0, first[0], past[0]);
+    range(1, o1, first[1], past[1]);
+    range(2, o2, first[2], past[2]);
+    for (int64_t a = first[0]; a < past[0]; ++a) {
+      int64_t i0 = o0 * stride[0] - padding[0] + a * dilation[0];
+      for (int64_t b = first[1]; b < past[1]; ++b) {
+        int64_t i1 = o1 * stride[1] - padding[1] + b * dilation[1];
+        int64_t row = (i0 * in[1] + i1) * in[2] + o2 * stride[2] - padding[2];
+        for (int64_t c = first[2]; c < past[2]; ++c) {
+          visit(row + c * dilation[2]);
+        }
+      }
+    }
+  }
+
+  template <typename Body>
+  void outputs(Body body) const {
+    int64_t inPlane = in[0] * in[1] * in[2], at = 0;
+    for (int64_t plane = 0; plane < planes; ++plane) {
+      for (int64_t o0 = 0; o0 < out[0]; ++o0) {
+        for (int64_t o1 = 0; o1 < out[1]; ++o1) {
+          for (int64_t o2 = 0; o2 < out[2]; ++o2, ++at) {
+            body(at, plane * inPlane, o0, o1, o2);
+          }
+        }
+      }
+    }
+  }
+};
+
+void lowerPoolSum(Lowering &lowering, const GraphOp &op) {
+  Windows windows(lowering, op);
+  WideInput x(lowering, op.operands[0]);
+  WideOutput out(lowering, op.results[0]);
+  lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
+    return makeKernel([=](SlotTable slots, int64_t, int64_t) {
+      const T *source = static_cast<const T *>(x.read(slots));
+      T *target = static_cast<T *>(out.begin(slots));
+      windows.outputs([&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
+        T sum = 0;
+        windows.each(o0, o1, o2, [&](int64_t i) { sum = wrapAdd(sum, source[plane + i]); });
+        target[at] = sum;
+      });
+      out.finish(slots);
+    });
+  }));
+}
+
+void lowerPoolMax(Lowering &lowering, const GraphOp &op) {
+  Windows windows(lowering, op);
+  WideInput x(lowering, op.operands[0]);
+  WideOutput out(lowering, op.results[0]);
+  Place indices = lowering.result(op.results[1]);
+  lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
+    return makeKernel([=](SlotTable slots, int64_t, int64_t) {
+      const T *source = static_cast<const T *>(x.read(slots));
+      T *target = static_cast<T *>(out.begin(slots));
+      int64_t *where = indices.in<int64_t>(slots);
+      windows.outputs([&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
+        // 2 padding <= window (verified), so a window holds an element unless dilation skips all.
+        T best = 0;
+        int64_t index = -1;
+        windows.each(o0, o1, o2, [&](int64_t i) {
+          T value = source[plane + i];
+          if (index < 0 || value > best || (value != value && best == best)) {
+            best = value;
+            index = i;
+          }
+        });
+        target[at] = best;
+        where[at] = index;
+      });
+      out.finish(slots);
+    });
+  }));
+}
+
+} // namespace
+
+void addPoolKernels(llvm::StringMap<LowerFn> &table) {
+  table["pool_sum"] = lowerPoolSum;
+  table["pool_max"] = lowerPoolMax;
+}
+
+} // namespace sojourn::runtime

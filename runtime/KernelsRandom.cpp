@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random draws (Philox4x32-10), index ramps, and the epoch's order of rows.
+#include "runtime/Elements.h"
+#include "runtime/Limits.h"
+#include <algorithm>
+#include <cmath>
+
+namespace sojourn::runtime {
+
+namespace {
+
+struct Words {
+  uint32_t word[4];
+};
+
+/// Philox4x32 with 10 rounds (Salmon et al., 2011).
+inline Words philox(Words counter, uint32_t key0, uint32_t key1) {
+  for (int round = 0; round < 10; ++round) {
+    uint64_t p0 = uint64_t{0xD2511F53u} * counter.word[0], p1 = uint64_t{0xCD9E8D57u} * counter.word[2];
+    counter = {{static_cast<uint32_t>(p1 >> 32) ^ counter.word[1] ^ key0, static_cast<uint32_t>(p1),
+                static_cast<uint32_t>(p0 >> 32) ^ counter.word[3] ^ key1, static_cast<uint32_t>(p0)}};
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+  return counter;
+}
+
+/// The stream of words of one draw; remembers the block of four it last made.
+class WordStream {
+public:
+  WordStream(const void *seed, int64_t stream) : stream_(static_cast<uint32_t>(stream)) {
+    uint64_t bits;
+    std::memcpy(&bits, seed, sizeof(bits));
+    key0_ = static_cast<uint32_t>(bits);
+    key1_ = static_cast<uint32_t>(bits >> 32);
+  }
+  uint32_t operator[](uint64_t index) {
+    uint64_t block = index / 4;
+    if (block != block_ || !valid_) {
+      words_ = philox({{static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), stream_, 0}}, key0_, key1_);
+      block_ = block;
+      valid_ = true;
+    }
+    return words_.word[index % 4];
+  }
+
+private:
+  uint32_t key0_, key1_, stream_;
+  uint64_t block_ = 0;
+  bool valid_ = false;
+  Words words_{};
+};
+
+float uniform32(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+double uniform64(uint32_t low, uint32_t high) {
+  return static_cast<double>((uint64_t{high} << 32 | low) >> 11) * 0x1p-53;
+}
+
+enum class Draw { bits, uniform, normal };
+
+template <Draw draw, typename T>
+class Generator final : public BlockStep {
+public:
+  explicit Generator(int64_t stream) : stream_(stream) {}
+  void run(void *out, const void *seed, const void *, int64_t lo, int64_t n, unsigned) override {
+    WordStream words(seed, stream_);
+    T *target = static_cast<T *>(out);
+    for (int64_t k = 0; k < n; ++k) {
+      uint64_t i = static_cast<uint64_t>(lo + k);
+      if constexpr (draw == Draw::bits) {
+        target[k] = words[i];
+      } else if constexpr (draw == Draw::uniform && sizeof(T) == 4) {
+        target[k] = uniform32(words[i]);
+      } else if constexpr (draw == Draw::uniform) {
+        uint32_t low = words[2 * i];
+        target[k] = uniform64(low, words[2 * i + 1]);
+      } else if constexpr (sizeof(T) == 4) {
+        float u1 = uniform32(words[2 * i]), u2 = uniform32(words[2 * i + 1]);
+        target[k] = std::sqrt(-2.0f * std::log(1.0f - u1)) * std::cos(6.2831853071795864769f * u2);
+      } else {
+        uint32_t low1 = words[4 * i], high1 = words[4 * i + 1];
+        double u1 = uniform64(low1, high1), u2 = uniform64(words[4 * i + 2], words[4 * i + 3]);
+        target[k] = std::sqrt(-2.0 * std::log(1.0 - u1)) * std::cos(6.2831853071795864769 * u2);
+      }
+    }
+  }
+
+private:
+  int64_t stream_;
+};
+
+template <Draw draw>
+void lowerDraw(Lowering &lowering, const GraphOp &op) {
+  int64_t stream = op.integer("stream");
+  std::shared_ptr<BlockStep> step;
+  switch (lowering.type(op.results[0]).element) {
+  case Element::i64:
+    step = std::make_shared<Generator<Draw::bits, int64_t>>(stream);
+    break;
+  case Element::f32:
+    step = std::make_shared<Generator<draw == Draw::bits ? Draw::uniform : draw, float>>(stream);
+    break;
+  case Element::f64:
+    step = std::make_shared<Generator<draw == Draw::bits ? Draw::uniform : draw, double>>(stream);
+    break;
+  default:
+    lowering.fail("no kernel for element type " + elementName(lowering.type(op.results[0]).element).str());
+  }
+  lowering.generate(op, std::move(step), op.operands[0], /*cheap=*/false);
+}
+
+/// Element i is its index along one dim, as `convert` from i64 would give it.
+class Ramp final : public BlockStep {
+public:
+  Ramp(const Split &split, Element element) : split_(split), width_(byteWidth(element)) {
+    if (element != Element::i64) {
+      convert_ = conversion(Element::i64, element).first;
+    }
+  }
+  void run(void *out, const void *, const void *, int64_t lo, int64_t n, unsigned) override {
+    constexpr int64_t kPiece = 256;
+    int64_t piece[kPiece];
+    char *target = static_cast<char *>(out);
+    int64_t inner = lo % split_.inner, at = lo / split_.inner % split_.size;
+    for (int64_t done = 0; done < n;) {
+      int64_t count = std::min(kPiece, n - done);
+      for (int64_t k = 0; k < count; ++k) {
+        piece[k] = at;
+        if (++inner == split_.inner) {
+          inner = 0;
+          at = at + 1 == split_.size ? 0 : at + 1;
+        }
+      }
+      if (convert_ != nullptr) {
+        convert_(target, piece, nullptr, nullptr, count);
+      } else {
+        std::memcpy(target, piece, static_cast<size_t>(count) * sizeof(int64_t));
+      }
+      target += static_cast<size_t>(count) * width_;
+      done += count;
+    }
+  }
+
+private:
+  Split split_;
+  size_t width_;
+  VectorFn convert_ = nullptr;
+};
+
+void lowerIota(Lowering &lowering, const GraphOp &op) {
+  const TensorType &type = lowering.type(op.results[0]);
+  Split split(type.dims, op.integer("dim"));
+  lowering.generate(op, std::make_shared<Ramp>(split, type.element), Lowering::kNoValue, /*cheap=*/true);
+}
+
+/// The order of one epoch, kept until seed or epoch change: a batch then costs its own rows alone.
+class SampleRows final : public Kernel {
+public:
+  SampleRows(Place seed, Place epoch, Place start, Place out, int64_t tableRows, int64_t count)
+      : seed_(seed), epoch_(epoch), start_(start), out_(out), count_(count), order_(static_cast<size_t>(tableRows)) {}
+
+  void run(SlotTable slots, int64_t, int64_t, unsigned) override {
+    uint64_t seed = *seed_.in<uint64_t>(slots), epoch = *epoch_.in<uint64_t>(slots);
+    if (!valid_ || seed != lastSeed_ || epoch != lastEpoch_) {
+      shuffle(seed, epoch);
+    }
+    int64_t start = *start_.in<int64_t>(slots), rows = static_cast<int64_t>(order_.size());
+    int64_t *out = out_.in<int64_t>(slots);
+    for (int64_t b = 0; b < count_; ++b) {
+      int64_t at;
+      bool inside = !__builtin_add_overflow(start, b, &at) && at >= 0 && at < rows;
+      out[b] = inside ? static_cast<int64_t>(order_[static_cast<size_t>(at)].row) : -1;
+    }
+  }
+
+private:
+  struct Entry {
+    uint64_t key;
+    uint64_t row;
+  };
+
+  void shuffle(uint64_t seed, uint64_t epoch) {
+    for (uint64_t row = 0; row < order_.size(); ++row) {
+      Words words = philox({{static_cast<uint32_t>(row), static_cast<uint32_t>(row >> 32), static_cast<uint32_t>(epoch),
+                             static_cast<uint32_t>(epoch >> 32) ^ 0x534A524Fu}},
+                           static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
+      order_[row] = {words.word[0] | uint64_t{words.word[1]} << 32, row};
+    }
+    std::sort(order_.begin(), order_.end(),
+              [](const Entry &a, const Entry &b) { return a.key != b.key ? a.key < b.key : a.row < b.row; });
+    valid_ = true;
+    lastSeed_ = seed;
+    lastEpoch_ = epoch;
+  }
+
+  Place seed_, epoch_, start_, out_;
+  int64_t count_;
+  std::vector<Entry> order_;
+  bool valid_ = false;
+  uint64_t lastSeed_ = 0, lastEpoch_ = 0;
+};
+
+void lowerSampleRows(Lowering &lowering, const GraphOp &op) {
+  int64_t rows = op.integer("rows");
+  if (rows < 0 || rows > limits::kTableRows) {
+    lowering.fail("'rows' is out of range");
+  }
+  Place seed = lowering.dense(op.operands[0]), epoch = lowering.dense(op.operands[1]),
+        start = lowering.dense(op.operands[2]);
+  Place out = lowering.result(op.results[0]);
+  lowering.emit(op, std::make_unique<SampleRows>(seed, epoch, start, out, rows, lowering.type(op.results[0]).numel()));
+}
+
+} // namespace
+
+void addRandomKernels(llvm::StringMap<LowerFn> &table) {
+  table["iota"] = lowerIota;
+  table["rng_bits"] = lowerDraw<Draw::bits>;
+  table["rng_uniform"] = lowerDraw<Draw::uniform>;
+  table["rng_normal"] = lowerDraw<Draw::normal>;
+  table["sample_rows"] = lowerSampleRows;
+}
+
+} // namespace sojourn::runtime

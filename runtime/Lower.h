@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a Graph to scheduled instructions: layout ops become windows, elementwise ops join chains,
+// every other op becomes one kernel.
+#pragma once
+#include "runtime/Chain.h"
+#include "runtime/Graph.h"
+#include "runtime/Kernel.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
+#include <deque>
+#include <memory>
+#include <vector>
+
+namespace sojourn::runtime {
+
+class LibraryTensors; // runtime/Library.h
+
+/// One scheduled instruction: a chain until all ops are seen, then a kernel.
+struct Node {
+  std::unique_ptr<Chain> chain;
+  std::unique_ptr<Kernel> kernel;
+  std::string name;
+  uint32_t origin = 0; ///< index of the (first) graph op
+};
+
+class Lowering final : public ChainPlaces {
+public:
+  Lowering(const Graph &graph, LibraryTensors &library, unsigned workers);
+  ~Lowering() override;
+
+  /// Lowers every op, then compiles chains and plans memory. Throws PlanFailure.
+  void run();
+
+  // --- For kernels (Kernels*.cpp) -----------------------------------------------------------------
+  const Graph &graph() const { return graph_; }
+  const TensorType &type(ValueId value) const { return graph_.types[value]; }
+  LibraryTensors &library() { return library_; }
+  unsigned workers() const { return workers_; }
+
+  /// Dense contents of an operand of the op being lowered (copied before it where it is a window).
+  Place dense(ValueId value);
+  /// An operand as it lies in memory, without a copy.
+  StridedView window(ValueId value);
+  /// An operand whose window has a given shape; `strides` count in elements of the value's own memory.
+  Place result(ValueId value);
+  /// Memory that lives during this op alone.
+  Place scratch(size_t bytes);
+  /// The operand's memory may become the result's, if the operand dies here: the kernel must cope
+  /// with both being one.
+  void mayReuse(Place result, Place operand);
+  void emit(const GraphOp &op, std::unique_ptr<Kernel> kernel);
+  /// The table argument's RowSource is at slots[slot].
+  SlotId tableSlot(ValueId value);
+
+  void elementwise(const GraphOp &op, EOp kind);
+  /// Elements made from their index and at most one number (`seed`; kNoValue for none).
+  void generate(const GraphOp &op, std::shared_ptr<BlockStep> step, ValueId seed, bool cheap);
+  void constant(const GraphOp &op);
+  /// The result is a window on the operand: same memory, other offset, sizes and strides.
+  void alias(ValueId result, ValueId operand, int64_t offset, llvm::ArrayRef<int64_t> strides);
+  void reshape(const GraphOp &op);
+  const llvm::SmallVector<int64_t, 4> &stridesOf(ValueId value) const { return values_[value].strides; }
+  int64_t offsetOf(ValueId value) const { return values_[value].offset; }
+  [[noreturn]] void fail(const std::string &what);
+
+  static constexpr ValueId kNoValue = UINT32_MAX;
+
+  // --- For the executable -------------------------------------------------------------------------
+  std::vector<Slot> slots;
+  std::deque<Node> nodes;
+  std::vector<char> constants; ///< the constant block
+  size_t arenaBytes = 0, chainScratchBytes = 0;
+  SlotId chainScratch = kNoSlot;
+  /// Per result: its slot (output), or the argument it passes on.
+  struct ResultPlace {
+    bool isArgument = false;
+    uint32_t index = 0; ///< argument number, or slot
+  };
+  std::vector<ResultPlace> results;
+
+  SlotId slotOf(BaseId base) const override { return bases_[base].slot; }
+
+private:
+  struct ValueInfo {
+    BaseId base = kNoBase;
+    int64_t offset = 0;
+    llvm::SmallVector<int64_t, 4> strides;
+  };
+  struct Base {
+    int32_t node = -1; ///< position of its producer; -1: there before the first instruction
+    int64_t numel = 0;
+    size_t bytes = 0;
+    SlotId slot = kNoSlot;
+    bool isConstant = false;
+    int32_t argument = -1;
+    std::shared_ptr<BlockStep> cheap; ///< made again in each chain rather than kept
+    Element element = Element::f32;
+  };
+
+  struct Access {
+    ChainOperand operand;
+    int32_t earliest; ///< first position at which a chain may use it
+  };
+
+  BaseId newBase(const TensorType &type, int32_t node);
+  void define(ValueId value, BaseId base);
+  SlotId forceSlot(BaseId base);
+  bool isSplat(ValueId value) const;
+  bool isWhole(ValueId value) const;
+  /// How a chain over `numel` elements would read the value; may say "load".
+  bool isLoad(ValueId value, int64_t numel) const;
+  int32_t earliest(ValueId value, int64_t numel) const;
+  unsigned chainFor(int64_t numel, int32_t earliest);
+  ChainOperand chainOperand(unsigned node, ValueId value);
+  BaseId materialize(ValueId value);
+  void lowerOp(const GraphOp &op);
+  void placeResults();
+  void finish();
+  void markLive();
+
+  const Graph &graph_;
+  LibraryTensors &library_;
+  unsigned workers_;
+  uint32_t current_ = 0;
+  std::vector<bool> live_;
+  std::vector<ValueInfo> values_;
+  std::vector<Base> bases_;
+  llvm::DenseMap<ValueId, BaseId> materialized_;
+  llvm::DenseMap<int64_t, std::vector<uint32_t>> chainsBySize_;
+  std::vector<SlotId> pendingTouches_;
+  std::vector<BaseId> pendingResults_;
+  std::vector<Reuse> pendingReuses_;
+  struct DatedReuse {
+    Reuse reuse;
+    uint32_t node;
+  };
+  std::vector<DatedReuse> reuses_;
+};
+
+/// Lowers one op. Registered per op name; see kernelTable.
+using LowerFn = void (*)(Lowering &, const GraphOp &);
+const llvm::StringMap<LowerFn> &kernelTable();
+
+// One per family, each in its own file.
+void addElementwiseKernels(llvm::StringMap<LowerFn> &table);
+void addLayoutKernels(llvm::StringMap<LowerFn> &table);
+void addIndexKernels(llvm::StringMap<LowerFn> &table);
+void addRandomKernels(llvm::StringMap<LowerFn> &table);
+void addScanKernels(llvm::StringMap<LowerFn> &table);
+void addPoolKernels(llvm::StringMap<LowerFn> &table);
+void addReduceKernels(llvm::StringMap<LowerFn> &table);
+void addContractKernels(llvm::StringMap<LowerFn> &table);
+
+} // namespace sojourn::runtime

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the instruction set once per process, and plain libm loops for few elements.
+#include "runtime/VectorKernels.h"
+#include <cmath>
+
+namespace sojourn::runtime {
+
+#define SOJOURN_DECLARE(isa)                                                                                           \
+  namespace isa {                                                                                                      \
+  VectorFn arithmetic(int op, int kind, unsigned splats);                                                              \
+  VectorFn selectOf(unsigned width, unsigned splats);                                                                  \
+  VectorFn copyOf(unsigned width, unsigned splats);                                                                    \
+  VectorFn conversionOf(int from, int to);                                                                             \
+  }
+SOJOURN_DECLARE(plain)
+#if defined(__x86_64__)
+SOJOURN_DECLARE(avx2)
+SOJOURN_DECLARE(avx512)
+#endif
+#undef SOJOURN_DECLARE
+
+namespace {
+
+struct Isa {
+  const char *name;
+  VectorFn (*arithmetic)(int, int, unsigned);
+  VectorFn (*selectOf)(unsigned, unsigned);
+  VectorFn (*copyOf)(unsigned, unsigned);
+  VectorFn (*conversionOf)(int, int);
+};
+
+Isa choose() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl")) {
+    return {"avx512", avx512::arithmetic, avx512::selectOf, avx512::copyOf, avx512::conversionOf};
+  }
+  if (__builtin_cpu_supports("avx2")) {
+    return {"avx2", avx2::arithmetic, avx2::selectOf, avx2::copyOf, avx2::conversionOf};
+  }
+#endif
+  return {"plain", plain::arithmetic, plain::selectOf, plain::copyOf, plain::conversionOf};
+}
+
+const Isa &isa() {
+  static const Isa chosen = choose();
+  return chosen;
+}
+
+// The numbers that VectorKernels.cpp switches on, which includes nothing of ours.
+static_assert(static_cast<int>(EOp::neg) == 0 && static_cast<int>(EOp::sqrt) == 7 && static_cast<int>(EOp::add) == 8 &&
+              static_cast<int>(EOp::bitAnd) == 15 && static_cast<int>(EOp::shr) == 19 &&
+              static_cast<int>(EOp::eq) == 20 && static_cast<int>(EOp::ge) == 25 && static_cast<int>(EOp::pow) == 42);
+
+template <typename T, T (*fn)(T)>
+void unaryLoop(void *out, const void *a, const void *, const void *, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    static_cast<T *>(out)[i] = fn(static_cast<const T *>(a)[i]);
+  }
+}
+
+template <typename T, T (*fn)(T, T), unsigned splats>
+void binaryLoop(void *out, const void *a, const void *b, const void *, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    static_cast<T *>(out)[i] = fn(static_cast<const T *>(a)[(splats & 1) != 0 ? 0 : i],
+                                  static_cast<const T *>(b)[(splats & 2) != 0 ? 0 : i]);
+  }
+}
+
+template <typename T, T (*fn)(T, T)>
+VectorFn pickLoop(unsigned splats) {
+  static constexpr VectorFn table[4] = {binaryLoop<T, fn, 0>, binaryLoop<T, fn, 1>, binaryLoop<T, fn, 2>,
+                                        binaryLoop<T, fn, 3>};
+  return table[splats & 3];
+}
+
+template <typename T>
+T logistic(T x) {
+  // Either branch keeps the exponential below 1: no overflow on the way.
+  if (x < 0) {
+    T e = std::exp(x);
+    return e / (T(1) + e);
+  }
+  return T(1) / (T(1) + std::exp(-x));
+}
+
+template <typename T>
+VectorFn scalarOf(EOp op, unsigned splats) {
+  switch (op) {
+  case EOp::exp:
+    return unaryLoop<T, std::exp>;
+  case EOp::expm1:
+    return unaryLoop<T, std::expm1>;
+  case EOp::log:
+    return unaryLoop<T, std::log>;
+  case EOp::log1p:
+    return unaryLoop<T, std::log1p>;
+  case EOp::sin:
+    return unaryLoop<T, std::sin>;
+  case EOp::cos:
+    return unaryLoop<T, std::cos>;
+  case EOp::tanh:
+    return unaryLoop<T, std::tanh>;
+  case EOp::logistic:
+    return unaryLoop<T, logistic<T>>;
+  case EOp::erf:
+    return unaryLoop<T, std::erf>;
+  case EOp::erfc:
+    return unaryLoop<T, std::erfc>;
+  case EOp::pow:
+    return pickLoop<T, std::pow>(splats);
+  case EOp::atan2:
+    return pickLoop<T, std::atan2>(splats);
+  default:
+    return nullptr;
+  }
+}
+
+} // namespace
+
+Element hubOf(Element element) {
+  switch (element) {
+  case Element::u8:
+  case Element::i8:
+  case Element::i16:
+  case Element::i32:
+    return Element::i64;
+  case Element::f16:
+  case Element::bf16:
+    return Element::f32;
+  default:
+    return element;
+  }
+}
+
+VectorFn vectorKernel(EOp op, Element element, unsigned splats) {
+  if (op == EOp::select) {
+    return isa().selectOf(static_cast<unsigned>(byteWidth(element)), splats);
+  }
+  if (op == EOp::copy) {
+    return isa().copyOf(static_cast<unsigned>(byteWidth(element)), splats);
+  }
+  int kind = element == Element::i1    ? 0
+             : element == Element::i64 ? 1
+             : element == Element::f32 ? 2
+             : element == Element::f64 ? 3
+                                       : -1;
+  return isa().arithmetic(static_cast<int>(op), kind, splats);
+}
+
+Conversion conversion(Element from, Element to) {
+  auto direct = isa().conversionOf(static_cast<int>(from), static_cast<int>(to));
+  if (direct != nullptr) {
+    return {direct, nullptr, to};
+  }
+  // Everything widens exactly to its hub; i1 counts as an integer.
+  Element via = from == Element::i1 ? Element::i64 : hubOf(from);
+  return {isa().conversionOf(static_cast<int>(from), static_cast<int>(via)),
+          isa().conversionOf(static_cast<int>(via), static_cast<int>(to)), via};
+}
+
+VectorFn scalarKernel(EOp op, Element element, unsigned splats) {
+  return element == Element::f32   ? scalarOf<float>(op, splats)
+         : element == Element::f64 ? scalarOf<double>(op, splats)
+                                   : nullptr;
+}
+
+const char *vectorIsa() { return isa().name; }
+
+} // namespace sojourn::runtime

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops behind runtime/VectorKernels.h. Compiled once per instruction set with SOJOURN_ISA as
+// namespace; nothing of std is instantiated here, so no code of one set leaks into another.
+#include <stdint.h>
+
+namespace sojourn::runtime::SOJOURN_ISA {
+
+using Fn = void (*)(void *, const void *, const void *, const void *, int64_t);
+
+namespace {
+
+template <typename T>
+struct Unsigned {
+  using type = T;
+};
+template <>
+struct Unsigned<int64_t> {
+  using type = uint64_t;
+};
+template <typename T>
+using Bits = typename Unsigned<T>::type;
+
+// Integer arithmetic goes through the unsigned type: it wraps instead of being undefined.
+struct Add { template <typename T> static T run(T a, T b) { return T(Bits<T>(a) + Bits<T>(b)); } };
+struct Sub { template <typename T> static T run(T a, T b) { return T(Bits<T>(a) - Bits<T>(b)); } };
+struct Mul { template <typename T> static T run(T a, T b) { return T(Bits<T>(a) * Bits<T>(b)); } };
+struct Div {
+  static float run(float a, float b) { return a / b; }
+  static double run(double a, double b) { return a / b; }
+  static int64_t run(int64_t a, int64_t b) {
+    return b == 0 ? 0 : b == -1 ? int64_t(0 - uint64_t(a)) : a / b;
+  }
+};
+struct Rem {
+  static float run(float a, float b) { return __builtin_fmodf(a, b); }
+  static double run(double a, double b) { return __builtin_fmod(a, b); }
+  static int64_t run(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
+};
+// A NaN on either side comes out: the first comparison catches a, the second leaves b.
+struct Max { template <typename T> static T run(T a, T b) { return a != a ? a : a > b ? a : b; } };
+struct Min { template <typename T> static T run(T a, T b) { return a != a ? a : a < b ? a : b; } };
+struct And { template <typename T> static T run(T a, T b) { return a & b; } };
+struct Or { template <typename T> static T run(T a, T b) { return a | b; } };
+struct Xor { template <typename T> static T run(T a, T b) { return a ^ b; } };
+struct Shl { static int64_t run(int64_t a, int64_t b) { return b < 0 || b > 63 ? 0 : int64_t(uint64_t(a) << b); } };
+struct Shr { static int64_t run(int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); } };
+struct Pow {
+  static int64_t run(int64_t a, int64_t b) {
+    if (b < 0) {
+      return a == 1 ? 1 : a == -1 ? ((b & 1) != 0 ? -1 : 1) : 0;
+    }
+    uint64_t result = 1;
+    for (uint64_t base = uint64_t(a), left = uint64_t(b); left != 0; left >>= 1, base *= base) {
+      result = (left & 1) != 0 ? result * base : result;
+    }
+    return int64_t(result);
+  }
+};
+struct Eq { template <typename T> static bool run(T a, T b) { return a == b; } };
+struct Ne { template <typename T> static bool run(T a, T b) { return a != b; } };
+struct Lt { template <typename T> static bool run(T a, T b) { return a < b; } };
+struct Le { template <typename T> static bool run(T a, T b) { return a <= b; } };
+struct Gt { template <typename T> static bool run(T a, T b) { return a > b; } };
+struct Ge { template <typename T> static bool run(T a, T b) { return a >= b; } };
+
+struct Neg { template <typename T> static T run(T a) { return T(-Bits<T>(a)); } };
+struct Abs {
+  static float run(float a) { return __builtin_fabsf(a); }
+  static double run(double a) { return __builtin_fabs(a); }
+  static int64_t run(int64_t a) { return a < 0 ? int64_t(0 - uint64_t(a)) : a; }
+};
+struct Sign { template <typename T> static T run(T a) { return T(T(a > T(0)) - T(a < T(0))); } };
+struct Floor {
+  static float run(float a) { return __builtin_floorf(a); }
+  static double run(double a) { return __builtin_floor(a); }
+};
+struct Ceil {
+  static float run(float a) { return __builtin_ceilf(a); }
+  static double run(double a) { return __builtin_ceil(a); }
+};
+struct Round {
+  static float run(float a) { return __builtin_rintf(a); }
+  static double run(double a) { return __builtin_rint(a); }
+};
+struct Sqrt {
+  static float run(float a) { return __builtin_sqrtf(a); }
+  static double run(double a) { return __builtin_sqrt(a); }
+};
+struct NotInt { static int64_t run(int64_t a) { return ~a; } };
+struct NotBool { static uint8_t run(uint8_t a) { return a ^ 1; } };
+
+template <typename Op, typename T>
+void unary(void *out, const void *a, const void *, const void *, int64_t n) {
+  T *target = static_cast<T *>(out);
+  const T *x = static_cast<const T *>(a);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    target[i] = Op::run(x[i]);
+  }
+}
+
+template <typename Op, typename T, typename R, unsigned splats>
+void binary(void *out, const void *a, const void *b, const void *, int64_t n) {
+  R *target = static_cast<R *>(out);
+  const T *x = static_cast<const T *>(a);
+  const T *y = static_cast<const T *>(b);
+  const T x0 = (splats & 1) != 0 ? x[0] : T(), y0 = (splats & 2) != 0 ? y[0] : T();
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    target[i] = R(Op::run((splats & 1) != 0 ? x0 : x[i], (splats & 2) != 0 ? y0 : y[i]));
+  }
+}
+
+struct Wide {
+  uint64_t words[2];
+};
+
+template <typename T, unsigned splats>
+void select(void *out, const void *p, const void *a, const void *b, int64_t n) {
+  T *target = static_cast<T *>(out);
+  const uint8_t *mask = static_cast<const uint8_t *>(p);
+  const T *x = static_cast<const T *>(a);
+  const T *y = static_cast<const T *>(b);
+  if (n == 0) {
+    return;
+  }
+  const uint8_t mask0 = mask[0];
+  const T x0 = x[0], y0 = y[0];
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const T left = (splats & 2) != 0 ? x0 : x[i], right = (splats & 4) != 0 ? y0 : y[i];
+    target[i] = ((splats & 1) != 0 ? mask0 : mask[i]) != 0 ? left : right;
+  }
+}
+
+/// A splat operand becomes a block; anything else is a copy.
+template <typename T, unsigned splats>
+void copy(void *out, const void *a, const void *, const void *, int64_t n) {
+  T *target = static_cast<T *>(out);
+  const T *x = static_cast<const T *>(a);
+  if (n == 0) {
+    return;
+  }
+  const T x0 = x[0];
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    target[i] = (splats & 1) != 0 ? x0 : x[i];
+  }
+}
+
+// --- Halves ---------------------------------------------------------------------------------------
+union Float {
+  float real;
+  uint32_t bits;
+};
+
+float widenHalf(uint16_t half) {
+  // Shifts exponent and fraction into place; subnormals are normalised by a subtraction, infinities
+  // and NaN get the exponent's rest.
+  Float value;
+  value.bits = uint32_t(half & 0x7fff) << 13;
+  const uint32_t exponent = value.bits & 0x0f800000u;
+  value.bits += uint32_t(127 - 15) << 23;
+  const bool special = exponent == 0x0f800000u, subnormal = exponent == 0;
+  value.bits += special ? uint32_t(128 - 16) << 23 : 0u;
+  Float small;
+  small.bits = value.bits + (uint32_t(1) << 23);
+  Float magic;
+  magic.bits = uint32_t(113) << 23;
+  small.real -= magic.real;
+  value.bits = subnormal ? small.bits : value.bits;
+  value.bits |= uint32_t(half & 0x8000) << 16;
+  return value.real;
+}
+
+uint16_t narrowHalf(float real) {
+  Float value;
+  value.real = real;
+  const uint32_t sign = value.bits & 0x80000000u;
+  value.bits ^= sign;
+  const uint32_t overflow = value.bits > 0x7f800000u ? 0x7e00u : 0x7c00u;
+  Float magic;
+  magic.bits = uint32_t((127 - 15) + (23 - 10) + 1) << 23;
+  Float small;
+  small.real = value.real + magic.real;
+  const uint32_t subnormal = small.bits - magic.bits;
+  const uint32_t odd = (value.bits >> 13) & 1;
+  const uint32_t normal = (value.bits + (uint32_t(15 - 127) << 23) + 0xfffu + odd) >> 13;
+  const uint32_t result = value.bits >= (uint32_t(127 + 16) << 23) ? overflow
+                          : value.bits < (uint32_t(113) << 23)    ? subnormal
+                                                                   : normal;
+  return uint16_t(result | (sign >> 16));
+}
+
+float widenBrain(uint16_t half) {
+  Float value;
+  value.bits = uint32_t(half) << 16;
+  return value.real;
+}
+
+uint16_t narrowBrain(float real) {
+  Float value;
+  value.real = real;
+  const uint32_t rounded = (value.bits + 0x7fffu + ((value.bits >> 16) & 1)) >> 16;
+  return uint16_t(real != real ? 0x7fc0u : rounded);
+}
+
+/// f64 to f32 rounded to odd: a following rounding to fewer bits is then correct.
+float toOdd(double real) {
+  Float near;
+  near.real = float(real);
+  const double back = double(near.real);
+  const bool inexact = back != real && real == real;
+  // Step toward zero where rounding went away from it, then set the last bit.
+  const bool away = __builtin_fabs(back) > __builtin_fabs(real);
+  const uint32_t truncated = near.bits - (away ? 1u : 0u);
+  near.bits = inexact ? truncated | 1u : near.bits;
+  return near.real;
+}
+
+// --- Conversion -----------------------------------------------------------------------------------
+struct Half { uint16_t bits; };
+struct Brain { uint16_t bits; };
+struct Bool { uint8_t bits; };
+
+template <typename T> struct Limits;
+template <> struct Limits<uint8_t> { static constexpr double low = 0, high = 255; static constexpr int64_t min = 0, max = 255; };
+template <> struct Limits<int8_t> { static constexpr double low = -128, high = 127; static constexpr int64_t min = -128, max = 127; };
+template <> struct Limits<int16_t> { static constexpr double low = -32768, high = 32767; static constexpr int64_t min = -32768, max = 32767; };
+template <> struct Limits<int32_t> { static constexpr double low = -2147483648.0, high = 2147483647.0; static constexpr int64_t min = INT32_MIN, max = INT32_MAX; };
+template <> struct Limits<int64_t> { static constexpr double low = -9223372036854775808.0, high = 9223372036854775808.0; static constexpr int64_t min = INT64_MIN, max = INT64_MAX; };
+
+template <typename F, typename T>
+struct Cast {
+  static T run(F value) { return T(value); }
+};
+template <typename F, typename T>
+struct Saturate {
+  static T run(F value) {
+    const bool high = double(value) >= Limits<T>::high, low = double(value) <= Limits<T>::low;
+    const F inside = high || low || value != value ? F(0) : value;
+    return high ? T(Limits<T>::max) : low ? T(Limits<T>::min) : T(inside);
+  }
+};
+#define SATURATE(F)                                                                                                    \
+  template <> struct Cast<F, uint8_t> : Saturate<F, uint8_t> {};                                                       \
+  template <> struct Cast<F, int8_t> : Saturate<F, int8_t> {};                                                         \
+  template <> struct Cast<F, int16_t> : Saturate<F, int16_t> {};                                                       \
+  template <> struct Cast<F, int32_t> : Saturate<F, int32_t> {};                                                       \
+  template <> struct Cast<F, int64_t> : Saturate<F, int64_t> {};
+SATURATE(float)
+SATURATE(double)
+#undef SATURATE
+template <typename F> struct Cast<F, Bool> { static Bool run(F value) { return {uint8_t(value != F(0))}; } };
+template <typename T> struct Cast<Bool, T> { static T run(Bool value) { return T(value.bits); } };
+template <typename T> struct Cast<Half, T> { static T run(Half value) { return T(widenHalf(value.bits)); } };
+template <typename T> struct Cast<Brain, T> { static T run(Brain value) { return T(widenBrain(value.bits)); } };
+template <> struct Cast<float, Half> { static Half run(float value) { return {narrowHalf(value)}; } };
+template <> struct Cast<float, Brain> { static Brain run(float value) { return {narrowBrain(value)}; } };
+template <> struct Cast<double, Half> { static Half run(double value) { return {narrowHalf(toOdd(value))}; } };
+template <> struct Cast<double, Brain> { static Brain run(double value) { return {narrowBrain(toOdd(value))}; } };
+template <> struct Cast<int64_t, Half> { static Half run(int64_t value) { return {narrowHalf(float(value))}; } };
+template <> struct Cast<int64_t, Brain> { static Brain run(int64_t value) { return {narrowBrain(float(value))}; } };
+
+template <typename F, typename T>
+void convert(void *out, const void *a, const void *, const void *, int64_t n) {
+  T *target = static_cast<T *>(out);
+  const F *x = static_cast<const F *>(a);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    target[i] = Cast<F, T>::run(x[i]);
+  }
+}
+
+template <typename Op, typename T, typename R = T>
+Fn pickBinary(unsigned splats) {
+  switch (splats & 3) {
+  case 0:
+    return binary<Op, T, R, 0>;
+  case 1:
+    return binary<Op, T, R, 1>;
+  case 2:
+    return binary<Op, T, R, 2>;
+  default:
+    return binary<Op, T, R, 3>;
+  }
+}
+
+template <typename T>
+Fn pickSelect(unsigned splats) {
+  static constexpr Fn table[8] = {select<T, 0>, select<T, 1>, select<T, 2>, select<T, 3>,
+                                  select<T, 4>, select<T, 5>, select<T, 6>, select<T, 7>};
+  return table[splats & 7];
+}
+
+template <typename T>
+Fn pickCopy(unsigned splats) {
+  return (splats & 1) != 0 ? copy<T, 1> : copy<T, 0>;
+}
+
+} // namespace
+
+#define SOJOURN_COMPARES(T)                                                                                            \
+  case 20: return pickBinary<Eq, T, uint8_t>(splats);                                                                  \
+  case 21: return pickBinary<Ne, T, uint8_t>(splats);                                                                  \
+  case 22: return pickBinary<Lt, T, uint8_t>(splats);                                                                  \
+  case 23: return pickBinary<Le, T, uint8_t>(splats);                                                                  \
+  case 24: return pickBinary<Gt, T, uint8_t>(splats);                                                                  \
+  case 25: return pickBinary<Ge, T, uint8_t>(splats);
+#define SOJOURN_NUMBERS(T)                                                                                             \
+  case 0: return unary<Neg, T>;                                                                                        \
+  case 1: return unary<Abs, T>;                                                                                        \
+  case 2: return unary<Sign, T>;                                                                                       \
+  case 8: return pickBinary<Add, T>(splats);                                                                           \
+  case 9: return pickBinary<Sub, T>(splats);                                                                           \
+  case 10: return pickBinary<Mul, T>(splats);                                                                          \
+  case 11: return pickBinary<Div, T>(splats);                                                                          \
+  case 12: return pickBinary<Rem, T>(splats);                                                                          \
+  case 13: return pickBinary<Max, T>(splats);                                                                          \
+  case 14: return pickBinary<Min, T>(splats);                                                                          \
+  SOJOURN_COMPARES(T)
+#define SOJOURN_REALS(T)                                                                                               \
+  case 3: return unary<Floor, T>;                                                                                      \
+  case 4: return unary<Ceil, T>;                                                                                       \
+  case 5: return unary<Round, T>;                                                                                      \
+  case 7: return unary<Sqrt, T>;
+
+/// op: number of an EOp below `select`, or 42 for pow; kind: 0 i1, 1 i64, 2 f32, 3 f64.
+Fn arithmetic(int op, int kind, unsigned splats) {
+  if (kind == 2) {
+    switch (op) {
+      SOJOURN_NUMBERS(float)
+      SOJOURN_REALS(float)
+    }
+  } else if (kind == 3) {
+    switch (op) {
+      SOJOURN_NUMBERS(double)
+      SOJOURN_REALS(double)
+    }
+  } else if (kind == 1) {
+    switch (op) {
+      SOJOURN_NUMBERS(int64_t)
+    case 6: return unary<NotInt, int64_t>;
+    case 15: return pickBinary<And, int64_t>(splats);
+    case 16: return pickBinary<Or, int64_t>(splats);
+    case 17: return pickBinary<Xor, int64_t>(splats);
+    case 18: return pickBinary<Shl, int64_t>(splats);
+    case 19: return pickBinary<Shr, int64_t>(splats);
+    case 42: return pickBinary<Pow, int64_t>(splats);
+    }
+  } else if (kind == 0) {
+    switch (op) {
+      SOJOURN_COMPARES(uint8_t)
+    case 6: return unary<NotBool, uint8_t>;
+    case 13: return pickBinary<Or, uint8_t>(splats);
+    case 14: return pickBinary<And, uint8_t>(splats);
+    case 15: return pickBinary<And, uint8_t>(splats);
+    case 16: return pickBinary<Or, uint8_t>(splats);
+    case 17: return pickBinary<Xor, uint8_t>(splats);
+    }
+  }
+  return nullptr;
+}
+
+Fn selectOf(unsigned width, unsigned splats) {
+  switch (width) {
+  case 1: return pickSelect<uint8_t>(splats);
+  case 2: return pickSelect<uint16_t>(splats);
+  case 4: return pickSelect<uint32_t>(splats);
+  case 8: return pickSelect<uint64_t>(splats);
+  case 16: return pickSelect<Wide>(splats);
+  }
+  return nullptr;
+}
+
+Fn copyOf(unsigned width, unsigned splats) {
+  switch (width) {
+  case 1: return pickCopy<uint8_t>(splats);
+  case 2: return pickCopy<uint16_t>(splats);
+  case 4: return pickCopy<uint32_t>(splats);
+  case 8: return pickCopy<uint64_t>(splats);
+  case 16: return pickCopy<Wide>(splats);
+  }
+  return nullptr;
+}
+
+#define SOJOURN_TARGETS(F)                                                                                             \
+  switch (to) {                                                                                                        \
+  case 0: return convert<F, Bool>;                                                                                     \
+  case 1: return convert<F, uint8_t>;                                                                                  \
+  case 2: return convert<F, int8_t>;                                                                                   \
+  case 3: return convert<F, int16_t>;                                                                                  \
+  case 4: return convert<F, int32_t>;                                                                                  \
+  case 5: return convert<F, int64_t>;                                                                                  \
+  case 6: return convert<F, Half>;                                                                                     \
+  case 7: return convert<F, Brain>;                                                                                    \
+  case 8: return convert<F, float>;                                                                                    \
+  case 9: return convert<F, double>;                                                                                   \
+  }                                                                                                                    \
+  return nullptr;
+
+/// Elements by their wire numbers: from a hub to anything real, or from anything real to its hub.
+Fn conversionOf(int from, int to) {
+  switch (from) {
+  case 5: SOJOURN_TARGETS(int64_t)
+  case 8: SOJOURN_TARGETS(float)
+  case 9: SOJOURN_TARGETS(double)
+  case 0:
+    return to == 5 ? convert<Bool, int64_t> : to == 8 ? convert<Bool, float> : to == 9 ? convert<Bool, double> : nullptr;
+  case 1: return to == 5 ? convert<uint8_t, int64_t> : nullptr;
+  case 2: return to == 5 ? convert<int8_t, int64_t> : nullptr;
+  case 3: return to == 5 ? convert<int16_t, int64_t> : nullptr;
+  case 4: return to == 5 ? convert<int32_t, int64_t> : nullptr;
+  case 6: return to == 8 ? convert<Half, float> : nullptr;
+  case 7: return to == 8 ? convert<Brain, float> : nullptr;
+  }
+  return nullptr;
+}
+
+} // namespace sojourn::runtime::SOJOURN_ISA

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Own elementwise loops over contiguous elements, compiled once per instruction set.
+#pragma once
+#include "runtime/Tensor.h"
+#include <cstdint>
+
+namespace sojourn::runtime {
+
+/// Elementwise operations as kernels know them.
+enum class EOp : uint8_t {
+  // own loops
+  neg, abs, sign, floor, ceil, round, bitNot, sqrt,
+  add, sub, mul, div, rem, max, min, bitAnd, bitOr, bitXor, shl, shr,
+  eq, ne, lt, le, gt, ge, select, copy, convert,
+  // library or libm
+  exp, expm1, log, log1p, sin, cos, tanh, logistic, erf, erfc, erfinv, lgamma, digamma, pow, atan2
+};
+
+/// Computes n elements. Operands are contiguous or splats, as the kernel was chosen for; `out` may
+/// be the same memory as an operand of equal width.
+using VectorFn = void (*)(void *out, const void *a, const void *b, const void *c, int64_t n);
+
+/// The type in which an element computes: f16, bf16 -> f32; small integers -> i64; others themselves.
+Element hubOf(Element element);
+
+/// A loop over `element` (a hub, or i1), bit k of `splats` set where operand k is one element.
+/// null where there is none. select moves bits, so any element will do; compare gives i1.
+VectorFn vectorKernel(EOp op, Element element, unsigned splats);
+
+/// Steps of a conversion between real elements: first into `via`, then out of it. A step is null
+/// where it is not needed.
+struct Conversion {
+  VectorFn first, second;
+  Element via;
+};
+Conversion conversion(Element from, Element to);
+
+/// Plain loops over libm for f32 and f64, for few elements. null where there is none.
+VectorFn scalarKernel(EOp op, Element element, unsigned splats);
+
+/// Name of the instruction set in use, for reports.
+const char *vectorIsa();
+
+} // namespace sojourn::runtime
