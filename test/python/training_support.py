@@ -14,8 +14,9 @@ import sojourn
 # float64: the largest difference, relative to the largest element of a tensor over all steps (with
 # a floor of 1: Adam divides by the root of tiny second moments).
 TOLERANCE = 1e-9
-# A gradient below this part of the largest gradient is zero but for rounding: its parameter drifts
-# at random under Adam, so only the gradient itself is compared.
+# An element whose gradient stays below this part of the largest gradient has none but rounding: it
+# drifts at random under Adam (a convolution's bias before BatchNorm, an attention's key bias), so
+# of it only the gradient itself is compared.
 ZERO_GRADIENT = 1e-10
 
 
@@ -176,64 +177,115 @@ def state_of(module, optimizer) -> dict:
     return {name: value.detach() for name, value in tensors.items()}
 
 
-def train(case: Case, make_optimizer, counted=None, step=loss_and_gradients) -> dict:
-    """Trains a copy of the case at `counted`, or on the CPU; every tensor of the run by name.
+class Meter:
+    """Runs steps at `counted`, or on the CPU if that is None, by the same script.
 
-    At an owner: each step is one round trip by both sides' count, no program is compiled after the
-    second step, and no shape comes from Python.
+    At an owner each step is one round trip by both sides' count; `compiled` has the number of
+    programs that each step compiled.
     """
+
+    def __init__(self, counted=None):
+        self.counted = counted
+        self.device = counted.device if counted else torch.device("cpu")
+        self.compiled = []
+
+    def move(self, module, optimizer=None):
+        """Moves a module; its upload belongs to no step."""
+        sojourn.to_owner(module, self.counted and self.counted.owner, optimizer)
+        sojourn.flush()
+        return module
+
+    def step(self, function):
+        """`sojourn.step` that counts; tensors among the arguments are moved first."""
+        function = sojourn.step(function)
+
+        def run(*arguments):
+            arguments = [x.to(self.device) if isinstance(x, torch.Tensor) else x for x in arguments]
+            before = self._counts()
+            result = function(*arguments)
+            trips, requests, compiled = (b - a for a, b in zip(before, self._counts()))
+            if self.counted:
+                step = f"step {len(self.compiled)}"
+                assert trips == 1, f"{step}: {trips} round trips by the client's count"
+                assert requests == 1, f"{step}: {requests} requests by the owner's count"
+                self.compiled.append(compiled)
+            return result
+
+        return run
+
+    def assert_steady(self, start: int = 2, programs: int | None = None):
+        """No step from `start` on compiled a program; those before it at most `programs` in all."""
+        assert not any(self.compiled[start:]), f"programs compiled by each step: {self.compiled}"
+        if programs is not None:
+            assert sum(self.compiled) <= programs, f"programs compiled by each step: {self.compiled}"
+
+    def _counts(self):
+        if not self.counted:
+            return 0, 0, 0
+        counts = self.counted.owner.counters()
+        return counts["round_trips"], self.counted.requests(), counts["programs_compiled"]
+
+
+def train(case: Case, make_optimizer, counted=None, step=loss_and_gradients) -> dict:
+    """Trains a copy of the case at `counted`, or on the CPU; every tensor of the run by name."""
     module = copy.deepcopy(case.module)
     optimizer = make_optimizer(list(module.parameters()))
-    device = torch.device("cpu")
+    meter = Meter(counted)
+    meter.move(module, optimizer)
+    step = meter.step(step)
+    rules = sojourn.counters()["shape_sources"]["rules"]
+    values = [step(module, optimizer, *batch).value for batch in case.batches]
     if counted:
-        sojourn.to_owner(module, counted.owner, optimizer)
-        device = counted.device
-        sojourn.flush()  # the module's upload is no step
-    step = sojourn.step(step)
-    sources = sojourn.counters()["shape_sources"]
-    losses, gradients = [], []
-    for index, batch in enumerate(case.batches):
-        batch = [x.to(device) for x in batch]
-        trips, requests, compiled = _counts(counted)
-        published = step(module, optimizer, *batch)
-        if counted:
-            after = _counts(counted)
-            assert after[0] - trips == 1, f"step {index}: {after[0] - trips} round trips by the client's count"
-            assert after[1] - requests == 1, f"step {index}: {after[1] - requests} requests by the owner's count"
-            assert index < 2 or after[2] == compiled, f"step {index} was compiled anew"
-        value = published.value
-        losses.append(value["loss"])
-        gradients.append(value["gradients"])
-    if counted:
+        meter.assert_steady(programs=2)
         assert sojourn.counters()["shape_sources"]["python"] == 0
-        assert sojourn.counters()["shape_sources"]["rules"] > sources["rules"]
-    run = {"loss": torch.stack(losses)}
-    for name in gradients[0]:
-        run[f"gradient {name}"] = torch.stack([found[name] for found in gradients])
+        assert sojourn.counters()["shape_sources"]["rules"] > rules
+    run = {"loss": torch.stack([value["loss"] for value in values])}
+    for name in values[0]["gradients"]:
+        run[f"gradient {name}"] = torch.stack([value["gradients"][name] for value in values])
     return run | sojourn.publish(state_of(module, optimizer))
 
 
-def _counts(counted):
-    if counted is None:
-        return 0, 0, 0
-    counts = counted.owner.counters()
-    return counts["round_trips"], counted.requests(), counts["programs_compiled"]
+def assert_same_script(script, counted, seed: int, tolerance: float = TOLERANCE) -> Meter:
+    """`script(meter)` returns a tree of tensors; at the owner they are those of the CPU. The owner's meter."""
+    meters, results = [Meter(), Meter(counted)], []
+    for meter in meters:
+        torch.manual_seed(seed)
+        results.append(sojourn.publish(script(meter)))
+    leaves, specs = zip(*(torch.utils._pytree.tree_flatten(result) for result in results))
+    assert specs[0] == specs[1]
+    for index, (expected, found) in enumerate(zip(*leaves)):
+        if isinstance(expected, torch.Tensor):
+            allowed = tolerance * max(1.0, _largest(expected.detach()))
+            assert difference(found.detach(), expected.detach()) <= allowed, f"leaf {index}: {found}, not {expected}"
+        else:
+            assert found == expected
+    return meters[1]
 
 
-def zero_gradients(run: dict) -> set[str]:
-    """Parameters whose gradient in a float64 run is zero but for rounding."""
-    sizes = {name.removeprefix("gradient "): _largest(x) for name, x in run.items() if name.startswith("gradient ")}
-    return {name for name, size in sizes.items() if size <= ZERO_GRADIENT * max(sizes.values())}
+def zero_gradients(double: dict, eager: dict) -> dict[str, torch.Tensor]:
+    """Elements of each parameter whose gradient in a float64 run is zero but for rounding.
+
+    `eager`: the run to compare with. Where that has exact zeros too, nothing drifts.
+    """
+    gradients = {name: x for name, x in double.items() if name.startswith("gradient ")}
+    limit = ZERO_GRADIENT * max(_largest(x) for x in gradients.values())
+    return {
+        name.removeprefix("gradient "): (x.abs() <= limit).all(0) & (eager[name] != 0).any(0)
+        for name, x in gradients.items()
+    }
 
 
-def compared(run: dict, case: Case, zero: set[str]):
-    """Names of the tensors that are compared."""
-    for name in run:
+def compared(run: dict, case: Case, zero: dict[str, torch.Tensor]) -> dict:
+    """What is compared: the tensors without the elements that drift."""
+    kept = {}
+    for name, value in run.items():
         kind, _, rest = name.partition(" ")
-        owner = rest.split(" ")[0]
-        if (kind in ("parameter", "state") and owner in zero) or (kind == "buffer" and owner in case.drifting):
-            continue
-        yield name
+        drifting = zero.get(rest.split(" ")[0])
+        if kind in ("parameter", "state") and value.shape == drifting.shape:
+            value = value[~drifting]
+        if not (kind == "buffer" and rest in case.drifting):
+            kept[name] = value
+    return kept
 
 
 def _largest(x: torch.Tensor) -> float:
@@ -250,31 +302,34 @@ def assert_same_float64(run: dict, eager: dict, case: Case):
     """Every tensor of two float64 runs agrees to TOLERANCE."""
     assert run.keys() == eager.keys()
     assert all(x.isfinite().all() for x in eager.values()), "the eager run diverged"
-    for name in compared(run, case, zero_gradients(eager)):
-        found, allowed = difference(run[name], eager[name]), TOLERANCE * max(1.0, _largest(eager[name]))
+    zero = zero_gradients(eager, eager)
+    run, eager = compared(run, case, zero), compared(eager, case, zero)
+    for name, expected in eager.items():
+        found, allowed = difference(run[name], expected), TOLERANCE * max(1.0, _largest(expected))
         assert found <= allowed, f"{name}: differs by {found:.3g}, allowed {allowed:.3g}"
 
 
-def assert_within_band(run: dict, eager: dict, case: Case, perturbed, zero: set[str]):
+def assert_within_band(run: dict, eager: dict, case: Case, perturbed, zero: dict[str, torch.Tensor]):
     """Every tensor of a float32 run is within 4 times what `perturbed()` eager runs differ by.
 
     One run may differ by nothing where a tensor has one element, or miss a maximum that changes
     hands; so the band is the largest of three runs, and of up to 24 where three do not suffice.
     """
     assert run.keys() == eager.keys()
-    runs = [perturbed() for _ in range(3)]
+    run, eager = compared(run, case, zero), compared(eager, case, zero)
+    another = lambda: compared(perturbed(), case, zero)
+    runs = [another() for _ in range(3)]
     largest_gradient = max(_largest(x) for name, x in eager.items() if name.startswith("gradient "))
-    names = list(compared(run, case, zero))
     while True:
         outside = {}
-        for name in names:
+        for name, expected in eager.items():
             # An element cannot be held to less than rounding: half an ulp of the largest, each way.
-            scale = largest_gradient if name.startswith("gradient ") else _largest(eager[name])
-            band = max(scale * 2.0**-23, max(difference(other[name], eager[name]) for other in runs))
-            found = difference(run[name], eager[name])
+            scale = largest_gradient if name.startswith("gradient ") else _largest(expected)
+            band = max(scale * 2.0**-23, max(difference(other[name], expected) for other in runs))
+            found = difference(run[name], expected)
             if found > 4 * band:
                 outside[name] = f"differs by {found:.3g}, 4 times the band is {4 * band:.3g}"
         if not outside:
             return
         assert len(runs) < 24, outside
-        runs += [perturbed() for _ in range(7)]
+        runs += [another() for _ in range(7)]
