@@ -50,8 +50,7 @@ AtenBuilder &AtenBuilder::arg(StringRef argument, int64_t value) {
   return *this;
 }
 
-AtenBuilder &AtenBuilder::arg(StringRef argument, AtenOp from, Attribute attribute,
-                              function_ref<Value(Value)> map) {
+AtenBuilder &AtenBuilder::arg(StringRef argument, AtenOp from, Attribute attribute, function_ref<Value(Value)> map) {
   auto copy = [&](Attribute element) {
     Value value = operandOf(from, element);
     return value ? reference(map ? map(value) : value) : element;

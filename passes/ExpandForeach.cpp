@@ -42,8 +42,8 @@ static StringRef elementArgument(StringRef base, StringRef name) {
 /// Element i of a vector, as rank 0.
 static Value elementOfVector(OpBuilder &builder, Location loc, Value vector, int64_t i) {
   auto type = cast<RankedTensorType>(vector.getType());
-  Value part = SliceOp::create(builder, loc, vector, ArrayRef<int64_t>{i}, ArrayRef<int64_t>{i + 1},
-                               ArrayRef<int64_t>{1});
+  Value part =
+      SliceOp::create(builder, loc, vector, ArrayRef<int64_t>{i}, ArrayRef<int64_t>{i + 1}, ArrayRef<int64_t>{1});
   return ReshapeOp::create(builder, loc, RankedTensorType::get({}, type.getElementType()), part);
 }
 
@@ -56,8 +56,9 @@ static LogicalResult expandForeach(OpBuilder &builder, AtenOp op) {
   for (auto [argument, arg] : llvm::zip(op.getNames(), op.getArgs())) {
     auto list = dyn_cast<ArrayAttr>(arg);
     if (list && list.size() != count) {
-      return op.emitError() << "argument " << argument << " has " << list.size() << " elements, expected " << count
-                            << ", one per result; a tensor that is in the list twice is not supported yet, pass it once";
+      return op.emitError()
+             << "argument " << argument << " has " << list.size() << " elements, expected " << count
+             << ", one per result; a tensor that is in the list twice is not supported yet, pass it once";
     }
   }
   SmallVector<Value> results;

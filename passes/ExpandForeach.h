@@ -10,7 +10,7 @@ namespace sojourn {
 /// Replacements for all results of a fused optimizer call ("_fused_adam", ...), in order; nullopt for another base
 /// name. Reports what it cannot expand and fails.
 std::optional<mlir::FailureOr<llvm::SmallVector<mlir::Value>>> expandFusedOptimizer(mlir::OpBuilder &builder,
-                                                                                  AtenOp op);
+                                                                                    AtenOp op);
 
 } // namespace sojourn
 

@@ -80,9 +80,8 @@ Value Functionalizer::read(Value ref, Location loc) {
   // A window of another element type of the same width looks at the storage's bits.
   RefType type = window.type;
   bool recast = type.getElementType() != storage.type.getElementType();
-  RefType plain = recast ? RefType::get(type.getShape(), storage.type.getElementType(), type.getStrides(),
-                                        type.getOffset())
-                         : type;
+  RefType plain =
+      recast ? RefType::get(type.getShape(), storage.type.getElementType(), type.getStrides(), type.getOffset()) : type;
   Value value = readWindow(builder, loc, storage.value, storage.type, plain);
   if (recast) {
     value = BitcastOp::create(builder, loc, type.getTensorType(), value);
@@ -237,7 +236,7 @@ LogicalResult Functionalizer::visitReturn(func::ReturnOp op) {
     unsigned index = argument.getArgNumber();
     auto kind = function.getArgAttrOfType<StringAttr>(index, kKindAttr);
     if (!kind || kind.getValue() != stringify(StepArg::State)) {
-      continue;  // An upload that was written to is a local value.
+      continue; // An upload that was written to is a local value.
     }
     results.push_back(storages[found->second.storage].value);
     resultAttrs.push_back(builder.getDictionaryAttr(

@@ -29,8 +29,11 @@ public:
     return AtenBuilder(builder, loc, "lerp").arg("self", a).arg("end", b).arg("weight", weight).value(a.getType());
   }
   Value where(Value condition, Value a, Value b) {
-    return AtenBuilder(builder, loc, "where").arg("condition", condition).arg("self", a).arg("other", b).value(
-        a.getType());
+    return AtenBuilder(builder, loc, "where")
+        .arg("condition", condition)
+        .arg("self", a)
+        .arg("other", b)
+        .value(a.getType());
   }
   Value one() { return ConstantOp::create(builder, loc, builder.getF64FloatAttr(1.0)); }
   Value oneMinus(Value x) { return sub(one(), x); }
@@ -124,8 +127,10 @@ static FailureOr<SmallVector<Value>> updateGroup(Formula &f, ArrayRef<StringRef>
   Value overflow, scale = f.op.getArgOperand("grad_scale");
   if (Value found = f.op.getArgOperand("found_inf")) {
     Value flag = f.scalarized(found);
-    overflow = AtenBuilder(f.builder, f.loc, "eq").arg("self", flag).arg("other", 1).value(
-        RankedTensorType::get({}, f.builder.getI1Type()));
+    overflow = AtenBuilder(f.builder, f.loc, "eq")
+                   .arg("self", flag)
+                   .arg("other", 1)
+                   .value(RankedTensorType::get({}, f.builder.getI1Type()));
   }
   SmallVector<Value> results(count * values.size());
   for (size_t i = 0; i < count; ++i) {
@@ -158,42 +163,40 @@ static FailureOr<SmallVector<Value>> expandAdam(Formula &f, bool decoupled) {
   SmallVector<Value> steps = f.list("state_steps");
   bool amsgrad = f.flag("amsgrad");
   Value weight = f.oneMinus(beta1), squareWeight = f.oneMinus(beta2);
-  return updateGroup(
-      f, {"self", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs"},
-      [&](Formula &f, MutableArrayRef<Value> x, size_t i) {
-        Value step = f.convert(f.scalarized(steps[i]), f.builder.getF64Type());
-        Value size = f.div(lr, f.oneMinus(f.power(beta1, step)));
-        Value correction = f.unary("sqrt", f.oneMinus(f.power(beta2, step)));
-        Value grad = x[1];
-        if (decoupled) {
-          x[0] = f.mul(x[0], f.oneMinus(f.mul(lr, decay)));
-        } else {
-          grad = f.add(grad, f.mul(x[0], decay));
-        }
-        x[2] = f.lerp(x[2], grad, weight);
-        x[3] = f.add(f.mul(x[3], beta2), f.mul(f.mul(grad, squareWeight), grad));
-        Value square = x[3];
-        if (amsgrad && x.size() > 4) {
-          square = x[4] = f.binary("maximum", x[4], x[3]);
-        }
-        Value denominator = f.add(f.div(f.unary("sqrt", square), correction), eps);
-        x[0] = f.sub(x[0], f.div(f.mul(x[2], size), denominator));
-      });
+  return updateGroup(f, {"self", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs"},
+                     [&](Formula &f, MutableArrayRef<Value> x, size_t i) {
+                       Value step = f.convert(f.scalarized(steps[i]), f.builder.getF64Type());
+                       Value size = f.div(lr, f.oneMinus(f.power(beta1, step)));
+                       Value correction = f.unary("sqrt", f.oneMinus(f.power(beta2, step)));
+                       Value grad = x[1];
+                       if (decoupled) {
+                         x[0] = f.mul(x[0], f.oneMinus(f.mul(lr, decay)));
+                       } else {
+                         grad = f.add(grad, f.mul(x[0], decay));
+                       }
+                       x[2] = f.lerp(x[2], grad, weight);
+                       x[3] = f.add(f.mul(x[3], beta2), f.mul(f.mul(grad, squareWeight), grad));
+                       Value square = x[3];
+                       if (amsgrad && x.size() > 4) {
+                         square = x[4] = f.binary("maximum", x[4], x[3]);
+                       }
+                       Value denominator = f.add(f.div(f.unary("sqrt", square), correction), eps);
+                       x[0] = f.sub(x[0], f.div(f.mul(x[2], size), denominator));
+                     });
 }
 
 static FailureOr<SmallVector<Value>> expandSgd(Formula &f) {
   Value lr = f.number("lr"), momentum = f.number("momentum"), decay = f.number("weight_decay"),
         kept = f.oneMinus(f.number("dampening"));
   bool first = f.flag("is_first_step"), nesterov = f.flag("nesterov");
-  return updateGroup(f, {"self", "grads", "momentum_buffer_list"},
-                     [&](Formula &f, MutableArrayRef<Value> x, size_t) {
-                       Value grad = f.add(x[1], f.mul(x[0], decay));
-                       if (x.size() > 2) {
-                         x[2] = first ? grad : f.add(f.mul(x[2], momentum), f.mul(grad, kept));
-                         grad = nesterov ? f.add(grad, f.mul(x[2], momentum)) : x[2];
-                       }
-                       x[0] = f.sub(x[0], f.mul(grad, lr));
-                     });
+  return updateGroup(f, {"self", "grads", "momentum_buffer_list"}, [&](Formula &f, MutableArrayRef<Value> x, size_t) {
+    Value grad = f.add(x[1], f.mul(x[0], decay));
+    if (x.size() > 2) {
+      x[2] = first ? grad : f.add(f.mul(x[2], momentum), f.mul(grad, kept));
+      grad = nesterov ? f.add(grad, f.mul(x[2], momentum)) : x[2];
+    }
+    x[0] = f.sub(x[0], f.mul(grad, lr));
+  });
 }
 
 static FailureOr<SmallVector<Value>> expandAdagrad(Formula &f) {

@@ -78,9 +78,7 @@ struct TransposeOfDot : OpRewritePattern<TransposeOp> {
     int64_t left = rank(dot.getA()) - batch - contract, right = rank(dot.getB()) - batch - contract;
     for (auto [i, dim] : llvm::enumerate(op.getPerm())) {
       int64_t position = static_cast<int64_t>(i);
-      int64_t expected = position < batch           ? position
-                         : position < batch + right ? position + left
-                                                    : position - right;
+      int64_t expected = position < batch ? position : position < batch + right ? position + left : position - right;
       if (dim != expected) {
         return rewriter.notifyMatchFailure(op, "permutes more than the two groups of free dims");
       }

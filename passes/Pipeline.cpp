@@ -26,18 +26,13 @@ static void appendPhase(OpPassManager &manager, size_t phase) {
     manager.addPass(createFunctionalize());
     manager.addPass(createExpandForeach());
     return;
-  case 2:
-    manager.addPass(createPromote());
-    return;
-  case 3:
-    manager.addPass(createDecompose());
-    return;
+  case 2: manager.addPass(createPromote()); return;
+  case 3: manager.addPass(createDecompose()); return;
   case 4:
     manager.addPass(createOptimize());
     manager.addPass(createVerifyCore());
     return;
-  default:
-    return;
+  default: return;
   }
 }
 
@@ -97,7 +92,8 @@ struct PhaseOptions : PassPipelineOptions<PhaseOptions> {
 void sojourn::registerPasses() {
   registerSojournPasses();
   PassPipelineRegistration<PhaseOptions>(
-      "sojourn-to-core", "From captured form to core form; options from= and to= name phases to start at and stop after",
+      "sojourn-to-core",
+      "From captured form to core form; options from= and to= name phases to start at and stop after",
       [](OpPassManager &manager, const PhaseOptions &options) {
         if (failed(buildPhases(manager, options.from, options.to))) {
           llvm::report_fatal_error(llvm::Twine("no way from phase ") + options.from + " to phase " + options.to,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sojourn-promote: walks the calls once; the rules are in PromotionRules.cpp, what promotes where in PromotionTable.cpp.
+// sojourn-promote: walks the calls once; the rules are in PromotionRules.cpp, what promotes where in
+// PromotionTable.cpp.
 #include "passes/Aten.h"
 #include "passes/Passes.h"
 #include "passes/PromotionRules.h"
@@ -56,7 +57,7 @@ static Type elementOf(Type type) {
 void Promoter::collect(AtenOp op, Attribute arg, SmallVectorImpl<PromotionOperand> &operands) {
   if (Value value = operandOf(op, arg)) {
     auto tensor = cast<RankedTensorType>(value.getType());
-    auto kind = numbers.contains(value)  ? PromotionOperand::Number
+    auto kind = numbers.contains(value) ? PromotionOperand::Number
                 : tensor.getRank() == 0 ? PromotionOperand::ZeroDim
                                         : PromotionOperand::Tensor;
     operands.push_back({tensor.getElementType(), kind});
@@ -85,8 +86,7 @@ static Type dtypeArgument(AtenOp op) {
   return dtype ? dtype.getValue() : Type();
 }
 
-Decision Promoter::decide(AtenOp op, const PromotionRow &row, ArrayRef<PromotionOperand> operands,
-                          Type defaultFloat) {
+Decision Promoter::decide(AtenOp op, const PromotionRow &row, ArrayRef<PromotionOperand> operands, Type defaultFloat) {
   Type boolean = builder.getI1Type();
   switch (row.computes) {
   case Computes::Truth:
@@ -115,8 +115,7 @@ Decision Promoter::decide(AtenOp op, const PromotionRow &row, ArrayRef<Promotion
   }
   case Computes::Common:
   case Computes::CommonFloat:
-  case Computes::Predicate:
-    break;
+  case Computes::Predicate: break;
   }
   Type type = resultType(rules, operands, defaultFloat);
   Attribute rounding = op.getArg("rounding_mode");
@@ -186,6 +185,13 @@ void Promoter::rewrite(AtenOp op, const PromotionRow &row, const Decision &decis
   for (auto [nameAttr, arg] : llvm::zip(op.getNames(), op.getArgs())) {
     StringRef name = cast<StringAttr>(nameAttr).getValue();
     bool takes = llvm::is_contained(taking, name) || name == "self" || (row.base == "lerp" && name == "weight");
+    // A whole number in a tensor's place (`3 // x`) is one; decompositions read `self` as a tensor.
+    if (name == "self" && isa<IntegerAttr>(arg) && row.operands.contains("self")) {
+      auto literal = cast<IntegerAttr>(arg);
+      Value number = ConstantOp::create(builder, op.getLoc(), literal);
+      call.arg(name, convertTo(number, decision.compute));
+      continue;
+    }
     // Masks and positions keep their type; every number has the type that the call computes in.
     call.arg(name, op, arg, [&](Value value) {
       return takes || numbers.contains(value) ? convertTo(value, decision.compute) : value;
@@ -242,8 +248,7 @@ struct Promote : sojourn::impl::PromoteBase<Promote> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     auto text = module->getAttrOfType<StringAttr>(kPromotionAttr);
-    PromotionRules rules =
-        text && text.getValue() == "numpy" ? PromotionRules::Numpy : PromotionRules::Torch;
+    PromotionRules rules = text && text.getValue() == "numpy" ? PromotionRules::Numpy : PromotionRules::Torch;
     for (auto function : module.getOps<func::FuncOp>()) {
       for (auto op : function.getOps<AtenOp>()) {
         if (!op.getMutates().empty() || llvm::any_of(op->getOperandTypes(), llvm::IsaPred<RefType>)) {

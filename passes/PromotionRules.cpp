@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two rule sets. torch: categories (bool < integer < float < complex), and within the highest category tensors
-// with dims beat 0-dim tensors beat numbers. NumPy 2 (NEP 50): values fit (int32 + float32 = float64), numbers are weak.
+// with dims beat 0-dim tensors beat numbers. NumPy 2 (NEP 50): values fit (int32 + float32 = float64), numbers are
+// weak.
 #include "passes/PromotionRules.h"
 
 #include <optional>
@@ -42,14 +43,14 @@ static Type promoteIntegers(Type a, Type b) {
   if (b.isInteger(1)) {
     return a;
   }
-  if (widthOf(a) == widthOf(b)) {  // ui8 with i8.
+  if (widthOf(a) == widthOf(b)) { // ui8 with i8.
     return IntegerType::get(a.getContext(), 2 * widthOf(a));
   }
   return widthOf(a) > widthOf(b) ? a : b;
 }
 
 static Type promoteFloats(Type a, Type b) {
-  if (widthOf(a) == widthOf(b)) {  // f16 with bf16.
+  if (widthOf(a) == widthOf(b)) { // f16 with bf16.
     return Float32Type::get(a.getContext());
   }
   return widthOf(a) > widthOf(b) ? a : b;
@@ -76,11 +77,9 @@ Type sojourn::promoteTypes(PromotionRules rules, Type a, Type b) {
     Type other = isa<ComplexType>(b) ? cast<ComplexType>(b).getElementType() : b;
     return ComplexType::get(promoteTypes(rules, part, other));
   }
-  case Float:
-    return isa<FloatType>(b) ? promoteFloats(a, b) : promoteFloatWithInteger(rules, a, b);
+  case Float: return isa<FloatType>(b) ? promoteFloats(a, b) : promoteFloatWithInteger(rules, a, b);
   case Integer:
-  case Bool:
-    return promoteIntegers(a, b);
+  case Bool: return promoteIntegers(a, b);
   }
   llvm_unreachable("every type has a category");
 }
@@ -95,9 +94,9 @@ static Type combineLevels(Type higher, Type lower) {
   }
   if (categoryOf(higher) == Float) {
     // The level below makes it complex, in the precision that the float has.
-    return categoryOf(lower) != Complex     ? higher
-           : widthOf(higher) > 32           ? ComplexType::get(higher)
-                                            : ComplexType::get(Float32Type::get(higher.getContext()));
+    return categoryOf(lower) != Complex ? higher
+           : widthOf(higher) > 32       ? ComplexType::get(higher)
+                                        : ComplexType::get(Float32Type::get(higher.getContext()));
   }
   if (higher.isInteger(1) || categoryOf(lower) > Integer) {
     return promoteTypes(PromotionRules::Torch, higher, lower);

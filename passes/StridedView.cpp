@@ -185,9 +185,8 @@ Value sojourn::reshapeTo(OpBuilder &builder, Location loc, Value x, ArrayRef<int
 }
 
 Value sojourn::transposeBy(OpBuilder &builder, Location loc, Value x, ArrayRef<int64_t> perm) {
-  bool identity = llvm::all_of(llvm::enumerate(perm), [](auto item) {
-    return static_cast<int64_t>(item.index()) == item.value();
-  });
+  bool identity =
+      llvm::all_of(llvm::enumerate(perm), [](auto item) { return static_cast<int64_t>(item.index()) == item.value(); });
   if (identity) {
     return x;
   }

@@ -31,12 +31,11 @@ bool isExpanded(RefType window);
 bool isSameLayout(RefType a, RefType b);
 
 /// Contents of `window`, given the value of its storage in the shape of `root`.
-mlir::Value readWindow(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value storage, RefType root,
-                       RefType window);
+mlir::Value readWindow(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value storage, RefType root, RefType window);
 
 /// The storage's value after `update` was written through `window`, which is not expanded.
-mlir::Value writeWindow(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value storage, RefType root,
-                        RefType window, mlir::Value update);
+mlir::Value writeWindow(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value storage, RefType root, RefType window,
+                        mlir::Value update);
 
 /// Layout ops that are left out when they change nothing.
 mlir::Value reshapeTo(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x, llvm::ArrayRef<int64_t> shape);
