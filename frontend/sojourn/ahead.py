@@ -144,7 +144,10 @@ def compile(step_fn, init=None, inputs: collections.abc.Sequence[spec] = ()) -> 
     _sojourn.step_begin()
     try:
         artifact = _sojourn.compile_artifact(
-            _offline[-1], init or (lambda: None), one_step, [(list(entry.shape), entry.dtype, entry.is_number) for entry in inputs]
+            _offline[-1],
+            init or (lambda: None),
+            one_step,
+            [(list(entry.shape), entry.dtype, entry.is_number) for entry in inputs],
         )
     finally:
         _sojourn.set_phase_listener(None)
@@ -154,7 +157,7 @@ def compile(step_fn, init=None, inputs: collections.abc.Sequence[spec] = ()) -> 
     except NotImplementedError:
         artifact.output_tree = ""
     # A trace that repeats an earlier one compiles once: texts go by order of first compilation.
-    names = [name for name in _CALLS]
+    names = list(_CALLS)
     for name, phases in zip(names, compiled):
         for phase, text in phases.items():
             texts[name, phase] = text

@@ -24,7 +24,9 @@ class Owner:
         """`torch.device("owner:N")`: `tensor.to(owner.device)` uploads a tensor of yours."""
         return torch.device("owner", self._session.index)
 
-    def register(self, name: str, source, policy: str = "private", bounds: dict | None = None, fills: dict | None = None):
+    def register(
+        self, name: str, source, policy: str = "private", bounds: dict | None = None, fills: dict | None = None
+    ):
         """Registers a table with an embedded owner (there you are the owner); returns its `Table`.
 
         `source`: path of a CSV, Parquet, Arrow or NPZ file, or a dict of one-dimensional arrays.

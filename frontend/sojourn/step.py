@@ -11,7 +11,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 import _sojourn
 
 # Optimizers stepped in the open step, with the CPU state that an exception restores.
-_snapshots: dict[int, "_OptimizerSnapshot"] = {}
+_snapshots: dict[int, _OptimizerSnapshot] = {}
 
 
 class _OptimizerSnapshot:
