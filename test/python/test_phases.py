@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every phase of a captured training step, replayed op by op on eager torch, gives one result.
+
+Both runtimes share the passes, so neither can find a pass that is wrong; this can.
+"""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from oracle.ir import parse
+from oracle.replay import Replay
+from torch import nn
+
+import _sojourn
+import sojourn
+
+PHASES = ["captured", "functional", "promoted", "decomposed", "core"]
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(3, 4, num_layers=2, batch_first=True)
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0][:, -1])
+
+
+class Convolutional(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(2, 3, 3, padding=1), nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(3, 4, 2, stride=2), nn.ReLU()
+        )
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.head(self.body(x).mean((2, 3)))
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(7, 8)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 12, dropout=0.0, batch_first=True, activation="gelu")
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.head(self.layer(self.embedding(x)).mean(1))
+
+
+MODELS = {
+    "mlp": (lambda: nn.Sequential(nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, 3)), lambda n: torch.randn(n, 5).double()),
+    "cnn": (Convolutional, lambda n: torch.randn(n, 2, 9, 9).double()),
+    "lstm": (Recurrent, lambda n: torch.randn(n, 4, 3).double()),
+    "transformer": (Attention, lambda n: torch.randint(0, 7, (n, 5))),
+}
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+    "adam": lambda p: torch.optim.Adam(p, lr=0.01, foreach=False),
+}
+
+
+def texts_of(model, optimizer, x, y):
+    """Texts of the steady step by phase."""
+    with sojourn.local() as owner:
+        model = copy.deepcopy(model)
+        optimizer = OPTIMIZERS[optimizer](model.parameters())
+        sojourn.to_owner(model, owner, optimizer)
+        sojourn.flush()
+
+        @sojourn.step
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        remote = x.to(owner.device), y.to(owner.device)
+        step(*remote)
+        texts = {}
+        _sojourn.set_phase_listener(texts.__setitem__)
+        try:
+            step(*remote)
+        finally:
+            _sojourn.set_phase_listener(None)
+        return texts
+
+
+def random_inputs(function, rows, classes, vocabulary):
+    """Values that a training step may meet: positive second moments, class numbers in range."""
+    values = []
+    for _, type_, _kind in function.arguments:
+        if type_.kind == "scalar":
+            values.append(float(torch.rand(()) * 0.5 + 0.25))
+        elif type_.dtype.is_floating_point:
+            values.append(torch.rand(type_.shape, dtype=type_.dtype) + 0.1)
+        else:
+            limit = classes if type_.shape == (rows,) else vocabulary
+            values.append(torch.randint(0, limit, type_.shape, dtype=type_.dtype))
+    return values
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("name", MODELS)
+def test_each_phase_computes_what_the_trace_computes(name, optimizer):
+    seed = torch.seed() % 2**31
+    print("seed", seed)
+    torch.manual_seed(seed)
+    make, data = MODELS[name]
+    rows = int(torch.randint(2, 6, ()))
+    x, y = data(rows), torch.randint(0, 3, (rows,))
+    texts = texts_of(make().double(), optimizer, x, y)
+    assert list(texts) == PHASES
+
+    captured = parse(texts["captured"])
+    inputs = random_inputs(captured, rows, 3, 7)
+    replay = Replay(captured, inputs)
+    expected = replay.run()
+    written = [value for (_, _, kind), value in zip(captured.arguments, replay.env.values()) if kind == "state"]
+    for phase in PHASES[1:]:
+        function = parse(texts[phase])
+        results = Replay(function, inputs).run()
+        assert len(results) >= len(expected)
+        for result, reference, attributes in zip(results, expected, function.results):
+            assert attributes["sojourn.result"] in ("keep", "publish")
+            torch.testing.assert_close(result, reference, rtol=1e-9, atol=1e-11, msg=lambda m: f"{phase}: {m}")
+        commits = 0
+        for result, attributes in zip(results, function.results):
+            if attributes["sojourn.result"] == "commit":
+                commits += 1
+                torch.testing.assert_close(
+                    result, written[attributes["sojourn.target"]], rtol=1e-9, atol=1e-11, msg=lambda m: f"{phase}: {m}"
+                )
+        assert commits > 0
