@@ -17,11 +17,11 @@ using namespace sojourn::decompose;
 static const Table &decompositions() {
   static const Table table = [] {
     Table t;
-    for (auto *add : {addElementwise, addComparisons, addMath,    addActivations,   addActivationGradients,
-                      addReductions,  addOrder,       addSoftmax, addNormalization, addLosses,
-                      addLinear,      addConvolution, addPooling, addResampling,    addIndexing,
-                      addScatter,     addLayout,      addPadding, addFactories,     addRandom,
-                      addRecurrent,   addEmbedding}) {
+    for (auto *add : {addElementwise, addComparisons, addMath,      addActivations,   addActivationGradients,
+                      addReductions,  addOrder,       addSoftmax,   addNormalization, addLosses,
+                      addLinear,      addConvolution, addPooling,   addResampling,    addIndexing,
+                      addScatter,     addLayout,      addPadding,   addFactories,     addRandom,
+                      addRecurrent,   addEmbedding,   addDistances, addGridSampling,  addCopies}) {
       add(t);
     }
     return t;

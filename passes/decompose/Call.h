@@ -106,6 +106,9 @@ private:
   llvm::StringMap<Decomposition> entries;
 };
 
+/// Norm over `dims` (removed) of what is at least 0; its order is the argument of that name, 2 when it is not given.
+Term normOver(Call &c, Term magnitude, Dims dims, llvm::StringRef order);
+
 void addElementwise(Table &table);
 void addComparisons(Table &table);
 void addMath(Table &table);
@@ -128,6 +131,9 @@ void addFactories(Table &table);
 void addRandom(Table &table);
 void addRecurrent(Table &table);
 void addEmbedding(Table &table);
+void addDistances(Table &table);
+void addGridSampling(Table &table);
+void addCopies(Table &table);
 
 } // namespace sojourn::decompose
 

@@ -9,7 +9,7 @@ namespace {
 
 Results scan(Call &c) {
   Term x = convert(c.in("self"), c.element());
-  StringRef kind = c.base == "logcumsumexp" ? "cumlogsumexp" : c.base;
+  StringRef kind = c.base.ends_with("logcumsumexp") ? "cumlogsumexp" : c.base;
   return cumulative(kind, x, wrapDim(c.integer("dim"), x.rank()));
 }
 
@@ -153,7 +153,7 @@ Results searchSorted(Call &c) {
 } // namespace
 
 void addOrder(Table &t) {
-  t.add({"cumsum", "cumprod", "logcumsumexp"}, scan);
+  t.add({"cumsum", "cumprod", "logcumsumexp", "_logcumsumexp"}, scan);
   t.add({"cummax", "cummin"}, scanWithIndex);
   t.add({"sort"}, sorted);
   t.add({"argsort"}, argsort);

@@ -128,44 +128,8 @@ std::pair<Term, Term> moments(Call &c, bool root) {
 
 Results norm(Call &c) {
   Term x = c.in("self");
-  Shape dims = c.dims("dim", x);
-  Type element = wideElement(c.element());
-  Term magnitude = abs(convert(x, element));
-  auto sumOf = [&](Term y) { return sum(y, dims); };
-  auto nonzero = [&] { return convert(ne(magnitude, 0.0), element); };
-  StringRef name = c.anyOf({"ord", "p"});
-  if (!c.has(name) || c.isLiteral(name, 2)) {
-    return shaped(c, sqrt(sumOf(square(magnitude))));
-  }
-  bool empty = countOf(x, dims) == 0;
-  if (auto p = c.literal(name)) {
-    if (*p == 0) {
-      return shaped(c, sumOf(nonzero()));
-    }
-    if (*p == 1) {
-      return shaped(c, sumOf(magnitude));
-    }
-    if (std::abs(*p) == kInfinity) {
-      if (empty) {
-        return full(c.emitter, c.shape(), 0, element);
-      }
-      return shaped(c, *p > 0 ? amax(magnitude, dims) : amin(magnitude, dims));
-    }
-  }
-  // The order is a run-time value: one sum whose terms and root it chooses.
-  // 1 and 2 stay exact, the rest are powers.
-  Term p = c.number(name, element);
-  Term isTwo = eq(p, 2.0);
-  Term powers = select(isTwo, square(magnitude), pow(magnitude, p));
-  powers = select(eq(p, 1.0), magnitude, powers);
-  Term total = sumOf(select(eq(p, 0.0), nonzero(), powers));
-  Term rooted = select(isTwo, sqrt(total), pow(total, 1.0 / p));
-  rooted = select((eq(p, 1.0)) | eq(p, 0.0), total, rooted);
-  if (!empty) {
-    rooted = select(eq(p, kInfinity), amax(magnitude, dims), rooted);
-    rooted = select(eq(p, -kInfinity), amin(magnitude, dims), rooted);
-  }
-  return shaped(c, rooted);
+  Term magnitude = abs(convert(x, wideElement(c.element())));
+  return shaped(c, normOver(c, magnitude, c.dims("dim", x), c.anyOf({"ord", "p"})));
 }
 
 Results logSumExp(Call &c) {
@@ -185,6 +149,37 @@ Results logSumExp(Call &c) {
 }
 
 } // namespace
+
+Term normOver(Call &c, Term magnitude, Dims dims, StringRef order) {
+  Type element = magnitude.element();
+  auto nonzero = [&] { return convert(ne(magnitude, 0.0), element); };
+  if (!c.has(order) || c.isLiteral(order, 2)) {
+    return sqrt(sum(square(magnitude), dims));
+  }
+  bool empty = countOf(magnitude, dims) == 0;
+  if (auto p = c.literal(order)) {
+    if (*p == 0) {
+      return sum(nonzero(), dims);
+    }
+    if (*p == 1) {
+      return sum(magnitude, dims);
+    }
+    if (std::abs(*p) == kInfinity) {
+      return empty ? sum(magnitude, dims) : *p > 0 ? amax(magnitude, dims) : amin(magnitude, dims);
+    }
+  }
+  // The order is a run-time value: one sum whose terms and root it chooses. A power of 1 is exact.
+  Term p = c.number(order, element);
+  Term isZero = eq(p, 0.0);
+  Term total = sum(select(isZero, nonzero(), pow(magnitude, p)), dims);
+  Term rooted = select(eq(p, 2.0), sqrt(total), pow(total, 1.0 / p));
+  rooted = select(isZero, total, rooted);
+  if (!empty) {
+    rooted = select(eq(p, kInfinity), amax(magnitude, dims), rooted);
+    rooted = select(eq(p, -kInfinity), amin(magnitude, dims), rooted);
+  }
+  return rooted;
+}
 
 void addReductions(Table &t) {
   t.add({"sum"}, sums);

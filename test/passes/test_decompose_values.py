@@ -158,6 +158,20 @@ def test_convolution_and_pooling():
     ))  # fmt: skip
 
 
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_grid_sampling(padding):
+    kinds = [(mode, align) for mode in ("bilinear", "nearest") for align in (True, False)]
+    check(record(*(
+        lambda m=m, a=a: F.grid_sample(leaf(2, 3, 4, 5), leaf(2, 3, 2, 2), m, padding, align_corners=a)
+        for m, a in kinds
+    )))  # fmt: skip
+
+
+def test_distances():
+    check(record(*(lambda p=p: torch.cdist(leaf(2, 4, 3), leaf(5, 3), p) for p in (2.0, 1.0, 3.0, torch.inf))))
+    check(record(lambda: torch.renorm(leaf(4, 3) * 5, 2, 0, 1.0), lambda: torch.dist(leaf(4), leaf(4), 3.0)))
+
+
 def test_indexing():
     index = torch.tensor([3, -1, 0, 3])
     rows = torch.tensor([[0], [2]])

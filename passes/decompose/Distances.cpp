@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Distances between rows and tensors, norms that bound, and what a gradient scaler checks.
+#include "passes/decompose/Call.h"
+
+using namespace mlir;
+
+namespace sojourn::decompose {
+namespace {
+
+/// Differences of every row of x1 and every row of x2: [..., P, R, M].
+Term differences(Call &c) {
+  Term a = c.wide("x1"), b = c.wide("x2");
+  return unsqueeze(a, a.rank() - 1) - unsqueeze(b, b.rank() - 2);
+}
+
+Results rowDistances(Call &c) {
+  Term d = abs(differences(c));
+  if (d.numel() == 0) {
+    return full(c.emitter, c.shape(), 0, d.element());
+  }
+  return normOver(c, d, {d.rank() - 1}, "p");
+}
+
+/// grad * sign(d) * (|d| / distance)^(p - 1), which holds for every order; 0 where rows coincide.
+Results rowDistancesGradient(Call &c) {
+  Term d = differences(c);
+  Term distance = c.wide("cdist");
+  Term p = c.number("p", d.element());
+  Term g = unsqueeze(c.wide("grad"), distance.rank());
+  distance = unsqueeze(distance, distance.rank());
+  Term slope = sign(d) * pow(abs(d) / distance, p - 1.0);
+  Term flat = eq(distance, 0.0) | eq(d, 0.0) | eq(p, 0.0);
+  Term each = select(flat, 0.0, broadcastTo(g, d.shape()) * slope);
+  Term total = sum(each, {d.rank() - 2});
+  // Batch dimensions that x1 repeats are summed.
+  Shape dims;
+  for (int64_t i = 0; i < total.rank(); ++i) {
+    int64_t at = i - (total.rank() - static_cast<int64_t>(c.shape().size()));
+    if (at < 0 || (c.shape()[at] == 1 && total.dim(i) != 1)) {
+      dims.push_back(i);
+    }
+  }
+  return reshape(sum(total, dims), c.shape());
+}
+
+/// |a|^2 + |b|^2 - 2ab, never below 0.
+Results euclidean(Call &c) {
+  Term a = c.wide("x1"), b = c.wide("x2");
+  int64_t last = a.rank() - 1;
+  Term product = matmul(a, moveDim(b, last, last - 1), a.element());
+  Term squares = sum(square(a), {last}, /*keep=*/true) + unsqueeze(sum(square(b), {last}), last - 1);
+  return sqrt(max(squares - 2.0 * product, 0.0));
+}
+
+Results renorm(Call &c) {
+  Term x = c.wide("self");
+  Shape dims = allDims(x);
+  int64_t kept = wrapDim(c.integer("dim"), x.rank());
+  dims.erase(dims.begin() + kept);
+  Term norm = alongDim(normOver(c, abs(x), dims, "p"), kept, x.rank());
+  Term limit = c.number("maxnorm", x.element());
+  return x * select(norm > limit, limit / (norm + 1e-7), 1.0);
+}
+
+/// Gradients times the inverse scale, and whether any of them was not finite.
+Results unscale(Call &c) {
+  SmallVector<Term, 4> results;
+  Term found = c.in("found_inf");
+  for (Term x : c.list("self")) {
+    Term wide = widen(x);
+    if (x.numel() != 0) {
+      Term bad = amax(~(abs(wide) < kInfinity), allDims(wide));
+      found = max(found, reshape(convert(bad, found.element()), found.shape()));
+    }
+    results.push_back(wide * reshape(c.number("inv_scale", wide.element()), {}));
+  }
+  results.push_back(found);
+  return results;
+}
+
+} // namespace
+
+void addDistances(Table &t) {
+  t.add({"_cdist_forward"}, rowDistances);
+  t.add({"_cdist_backward"}, rowDistancesGradient);
+  t.add({"_euclidean_dist"}, euclidean);
+  t.add({"dist"}, [](Call &c) -> Results {
+    Term d = abs(c.wide("self") - c.wide("other"));
+    return normOver(c, d, allDims(d), "p");
+  });
+  t.add({"renorm"}, renorm);
+  t.add({"_amp_foreach_non_finite_check_and_unscale"}, unscale);
+}
+
+} // namespace sojourn::decompose
