@@ -54,9 +54,19 @@ def install() -> None:
     _patch("__repr__", lambda self, *args, **kwargs: _describe(self))
     for name in ("numpy", "tolist", "__array__"):
         _patch(name, _refuse(name, Refused, _PUBLISH))
-    _patch("__reduce_ex__", _refuse("__reduce_ex__", Refused, "a remote tensor cannot be pickled or saved; " + _PUBLISH))
+    _patch(
+        "__reduce_ex__", _refuse("__reduce_ex__", Refused, "a remote tensor cannot be pickled or saved; " + _PUBLISH)
+    )
     storage = "a remote tensor has no memory in this process; " + _PUBLISH
-    for name in ("data_ptr", "storage", "untyped_storage", "share_memory_", "pin_memory", "__dlpack__"):
+    for name in (
+        "data_ptr",
+        "storage",
+        "untyped_storage",
+        "share_memory_",
+        "pin_memory",
+        "__dlpack__",
+        "__dlpack_device__",
+    ):
         _patch(name, _refuse(name, Unsupported, storage))
     _patch("__deepcopy__", _deepcopy)
 

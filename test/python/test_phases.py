@@ -33,7 +33,12 @@ class Convolutional(nn.Module):
     def __init__(self):
         super().__init__()
         self.body = nn.Sequential(
-            nn.Conv2d(2, 3, 3, padding=1), nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(3, 4, 2, stride=2), nn.ReLU()
+            nn.Conv2d(2, 3, 3, padding=1),
+            nn.BatchNorm2d(3),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(3, 4, 2, stride=2),
+            nn.ReLU(),
         )
         self.head = nn.Linear(4, 3)
 

@@ -226,5 +226,3 @@ def pool_sum(op, x):
     flat = x.reshape(-1, 1, *x.shape[2:])
     function = (F.conv1d, F.conv2d, F.conv3d)[spatial - 1]
     return function(flat, weight, None, attrs["stride"], attrs["padding"], attrs["dilation"]).reshape(op.types[0].shape)
-
-

@@ -148,7 +148,9 @@ def _split(text):
 def parse_type(text):
     if text == "none":
         return Type("none")
-    match = re.match(r"(?:!sojourn\.)?(tensor|ref|scalar)<([^,>]*)(?:, strides = \[([^\]]*)\], offset = (\d+))?>$", text)
+    match = re.match(
+        r"(?:!sojourn\.)?(tensor|ref|scalar)<([^,>]*)(?:, strides = \[([^\]]*)\], offset = (\d+))?>$", text
+    )
     assert match, text
     kind, body, strides, offset = match.groups()
     *dims, element = body.split("x")
@@ -167,7 +169,9 @@ def parse(text):
     """`text`: a module of any phase."""
     lines = generic(text).splitlines()
     header = next(line for line in lines if '"func.func"' in line)
-    attributes = _Reader(re.search(r"<\{(.*)\}>", re.sub(r"function_type = .*?, (res_attrs|sym_name)", r"\1", header)).group(1)).dictionary()
+    attributes = _Reader(
+        re.search(r"<\{(.*)\}>", re.sub(r"function_type = .*?, (res_attrs|sym_name)", r"\1", header)).group(1)
+    ).dictionary()
     block = next(line for line in lines if line.strip().startswith("^bb0"))
     arguments = []
     for part, entry in zip(_split(block[block.index("(") + 1 : block.rindex(")")]), attributes["arg_attrs"]):

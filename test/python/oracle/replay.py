@@ -18,7 +18,7 @@ def lstm_cell(input_gates, hidden_gates, cx, input_bias=None, hidden_bias=None):
     return o * cy.tanh(), cy, torch.cat([i, f, g, o], 1)
 
 
-def lstm_cell_backward(grad_hy, grad_cy, cx, cy, workspace, has_bias):
+def lstm_cell_backward(cx, cy, workspace, has_bias, grad_hy=None, grad_cy=None):
     i, f, g, o = workspace.chunk(4, 1)
     grad_hy = torch.zeros_like(cx) if grad_hy is None else grad_hy
     grad_cy = torch.zeros_like(cx) if grad_cy is None else grad_cy
@@ -63,7 +63,7 @@ def _number(value):
     return value.item() if isinstance(value, torch.Tensor) else value
 
 
-def _call(op, values, mutated):
+def _call(op, values):
     """Fresh results, then the new values of mutated operands if they are values."""
     attrs = op.attrs
     base = attrs["name"].removeprefix("aten.").partition(".")[0]
@@ -72,7 +72,7 @@ def _call(op, values, mutated):
         if entry is not None:
             arguments[name] = _bind(entry, values)
     if base in MISSING_ON_CPU:
-        return [r for r in MISSING_ON_CPU[base](**arguments) if r is not None]
+        return list(MISSING_ON_CPU[base](**arguments))
     function = _overload(attrs["name"], arguments)
     schema = function._schema
     for argument in schema.arguments:
@@ -89,7 +89,7 @@ def _call(op, values, mutated):
     fresh = [r for r, info in zip(results, schema.returns) if info.alias_info is None or not info.alias_info.is_write]
     if len(schema.returns) == 1 and isinstance(result, (tuple, list)):
         fresh = results
-    return [r for r in fresh if r is not None and not (isinstance(r, torch.Tensor) and r.numel() == 0 and mutated is None)] or fresh
+    return fresh
 
 
 def _bind(entry, values):
@@ -98,6 +98,13 @@ def _bind(entry, values):
     if isinstance(entry, list):
         return [_bind(item, values) for item in entry]
     return entry
+
+
+def _laid_out(value, type_):
+    """A fresh result in the layout that was recorded, which views of it count in."""
+    strides = type_.strides or torch.empty(type_.shape, device="meta").stride()
+    root = torch.empty_strided(type_.shape, strides, dtype=type_.dtype)
+    return root.copy_(value)
 
 
 class Replay:
@@ -126,6 +133,8 @@ class Replay:
                     if type_.kind == "tensor":
                         assert tuple(value.shape) == type_.shape, (op, value.shape)
                         value = value.to(type_.dtype)
+                    elif type_.kind == "ref" and op.name != "view":
+                        value = _laid_out(value, type_)
                     self.env[name] = value
         return [self.env[name] for name in self.function.returned]
 
@@ -140,8 +149,10 @@ class Replay:
             result = core.KERNELS[op.name](op, *values)
             return list(result) if isinstance(result, tuple) else [result]
         written = op.attrs.get("sojourn.mutated") or []
+        if op.attrs["name"] == "aten.native_batch_norm" and len(op.results) == 5:
+            written = [ref.index for ref in op.attrs["args"][3:5]]  # after promotion the note is gone
         if written:
             # A functional op may still write through its schema (batch norm's statistics).
             values = [v.clone() if i in written else v for i, v in enumerate(values)]
-        results = _call(op, values, written)
+        results = _call(op, values)
         return results + [values[i] for i in written if len(results) < len(op.results)]
