@@ -47,12 +47,10 @@ static Value elementOfVector(OpBuilder &builder, Location loc, Value vector, int
   return ReshapeOp::create(builder, loc, RankedTensorType::get({}, type.getElementType()), part);
 }
 
-static LogicalResult expandForeach(OpBuilder &builder, AtenOp op) {
-  size_t count = op->getNumResults();
-  StringRef name = op.getBaseName();
-  name.consume_front("_foreach_");
+FailureOr<SmallVector<AtenOp>> sojourn::expandForeach(OpBuilder &builder, AtenOp op, size_t count, bool inPlace) {
+  std::string name = functionalBase(op.getBaseName());
   bool hasScalar = op.getArg("scalar") || op.getArg("scalars");
-  StringRef base = elementBase(name, hasScalar);
+  StringRef base = elementBase(StringRef(name).drop_front(StringRef("_foreach_").size()), hasScalar);
   for (auto [argument, arg] : llvm::zip(op.getNames(), op.getArgs())) {
     auto list = dyn_cast<ArrayAttr>(arg);
     if (list && list.size() != count) {
@@ -61,9 +59,9 @@ static LogicalResult expandForeach(OpBuilder &builder, AtenOp op) {
              << ", one per result; a tensor that is in the list twice is not supported yet, pass it once";
     }
   }
-  SmallVector<Value> results;
+  SmallVector<AtenOp> elements;
   for (size_t i = 0; i < count; ++i) {
-    AtenBuilder call(builder, op.getLoc(), base);
+    AtenBuilder call(builder, op.getLoc(), inPlace ? (base + "_").str() : base.str());
     for (auto [nameAttr, arg] : llvm::zip(op.getNames(), op.getArgs())) {
       StringRef argument = cast<StringAttr>(nameAttr).getValue();
       StringRef renamed = elementArgument(base, argument);
@@ -72,8 +70,12 @@ static LogicalResult expandForeach(OpBuilder &builder, AtenOp op) {
         continue;
       }
       Value value = operandOf(op, arg);
-      auto vector = value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
-      if (argument == "scalars" && vector && vector.getRank() == 1) {
+      if (argument == "scalars" && value) {
+        auto vector = dyn_cast<RankedTensorType>(value.getType());
+        if (!vector || vector.getRank() != 1) {
+          return op.emitError() << "takes scalars of type " << value.getType() << ", expected a vector of one per "
+                                << "element; pass them as a list of numbers";
+        }
         call.arg(renamed, elementOfVector(builder, op.getLoc(), value, static_cast<int64_t>(i)));
       } else {
         call.arg(renamed, op, arg);
@@ -82,13 +84,25 @@ static LogicalResult expandForeach(OpBuilder &builder, AtenOp op) {
         call.arg("dim", op, builder.getUnitAttr()).arg("keepdim", op, builder.getBoolAttr(false));
       }
     }
-    AtenOp element = call.build(op->getResult(i).getType());
+    elements.push_back(call.build(inPlace ? TypeRange() : TypeRange(op->getResult(i).getType())));
+    if (inPlace) {
+      elements.back().setMutates({0}); // self comes first
+    }
+  }
+  return elements;
+}
+
+static LogicalResult replaceForeach(OpBuilder &builder, AtenOp op) {
+  FailureOr<SmallVector<AtenOp>> elements = expandForeach(builder, op, op->getNumResults(), /*inPlace=*/false);
+  if (failed(elements)) {
+    return failure();
+  }
+  for (auto [element, result] : llvm::zip(*elements, op->getResults())) {
     if (op->hasAttr(kMutatedAttr)) {
       element->setAttr(kMutatedAttr, builder.getDenseI64ArrayAttr({0}));
     }
-    results.push_back(element->getResult(0));
+    result.replaceAllUsesWith(element->getResult(0));
   }
-  op->replaceAllUsesWith(results);
   op->erase();
   return success();
 }
@@ -101,7 +115,7 @@ struct ExpandForeach : sojourn::impl::ExpandForeachBase<ExpandForeach> {
       for (AtenOp op : llvm::make_early_inc_range(function.getOps<AtenOp>())) {
         builder.setInsertionPoint(op);
         if (op.getBaseName().starts_with("_foreach_")) {
-          if (failed(expandForeach(builder, op))) {
+          if (failed(replaceForeach(builder, op))) {
             return signalPassFailure();
           }
         } else if (auto replacements = expandFusedOptimizer(builder, op)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sojourn-functionalize: a trace has no control flow and its alias facts are exact, so one walk in program order that
 // keeps the current value of every storage is enough; nothing is searched.
-#include "passes/Aten.h"
+#include "passes/ExpandForeach.h"
 #include "passes/Passes.h"
 #include "passes/StridedView.h"
 
@@ -43,6 +43,8 @@ private:
   LogicalResult visit(Operation &op);
   LogicalResult visitView(ViewOp op);
   LogicalResult visitAten(AtenOp op);
+  LogicalResult visitForeach(AtenOp op);
+  bool writesSharedStorage(AtenOp op);
   LogicalResult visitReturn(func::ReturnOp op);
   Value read(Value ref, Location loc);
   LogicalResult write(Operation *op, Value ref, Value update);
@@ -174,7 +176,53 @@ void Functionalizer::keepArguments(AtenOp op, SmallVectorImpl<Attribute> &args, 
   }
 }
 
+/// Whether a storage that the call writes is behind more than one of its operands.
+bool Functionalizer::writesSharedStorage(AtenOp op) {
+  DenseMap<size_t, unsigned> uses;
+  for (Value operand : op.getInputs()) {
+    if (auto found = windows.find(operand); found != windows.end()) {
+      ++uses[found->second.storage];
+    }
+  }
+  return llvm::any_of(op.getMutates(), [&](int64_t index) {
+    auto found = windows.find(op.getInputs()[index]);
+    return found != windows.end() && uses.lookup(found->second.storage) > 1;
+  });
+}
+
+/// A list call that writes works element by element; where storages are shared, an element sees earlier writes.
+LogicalResult Functionalizer::visitForeach(AtenOp op) {
+  auto self = dyn_cast_or_null<ArrayAttr>(op.getArg("self"));
+  FailureOr<SmallVector<AtenOp>> elements = expandForeach(builder, op, self ? self.size() : 0, /*inPlace=*/true);
+  if (failed(elements)) {
+    return failure();
+  }
+  for (AtenOp element : *elements) {
+    builder.setInsertionPoint(element);
+    if (failed(visitAten(element))) {
+      return failure();
+    }
+  }
+  replaced.push_back(op);
+  return success();
+}
+
 LogicalResult Functionalizer::visitAten(AtenOp op) {
+  if (!op.getMutates().empty() && writesSharedStorage(op)) {
+    if (op.getBaseName().starts_with("_foreach_")) {
+      return visitForeach(op);
+    }
+    for (auto [i, index] : llvm::enumerate(op.getMutates())) {
+      Window one = windows.lookup(op.getInputs()[index]);
+      for (int64_t other : op.getMutates().drop_front(i + 1)) {
+        Window two = windows.lookup(op.getInputs()[other]);
+        if (one.storage == two.storage && isSameLayout(one.type, two.type) && one.type.getNumElements() > 0) {
+          return op.emitError() << "writes one tensor twice in a call, as operands " << index << " and " << other
+                                << "; pass it once";
+        }
+      }
+    }
+  }
   SmallVector<Attribute> args, names;
   SmallVector<Value> inputs;
   keepArguments(op, args, names, inputs);

@@ -29,3 +29,16 @@ module attributes {sojourn.promotion = "torch"} {
     return
   }
 }
+
+// -----
+
+module attributes {sojourn.promotion = "torch"} {
+  func.func @step(%p: !sojourn.ref<3xf32> {sojourn.kind = "state"}, %g: !sojourn.ref<3xf32> {sojourn.kind = "state"}) {
+    %q = sojourn.view %p : !sojourn.ref<3xf32> -> !sojourn.ref<3xf32>
+    // expected-error@+1 {{writes one tensor twice in a call, as operands 0 and 1; pass it once}}
+    sojourn.aten "aten._fused_sgd_"(%p, %q, %g, %g) {args = [[#sojourn.operand<0>, #sojourn.operand<1>], [#sojourn.operand<2>, #sojourn.operand<3>]],
+      mutates = array<i64: 0, 1, 2, 3>, names = ["self", "grads"]}
+      : (!sojourn.ref<3xf32>, !sojourn.ref<3xf32>, !sojourn.ref<3xf32>, !sojourn.ref<3xf32>) -> ()
+    return
+  }
+}

@@ -194,3 +194,19 @@ module attributes {sojourn.phase = "captured", sojourn.promotion = "torch"} {
     return
   }
 }
+
+// -----
+
+// A list call whose elements share a storage works element by element: the second sees what the first wrote.
+module attributes {sojourn.phase = "captured", sojourn.promotion = "torch"} {
+  // CHECK-LABEL: func.func @step
+  func.func @step(%a: !sojourn.ref<2xf32> {sojourn.kind = "state"}) {
+    // CHECK: %[[A:.*]] = sojourn.aten "aten.add"(%arg0) {args = [#sojourn.operand<0>, 1], names = ["self", "other"], sojourn.mutated = array<i64: 0>}
+    // CHECK: %[[B:.*]] = sojourn.aten "aten.add"(%[[A]])
+    // CHECK: return %[[B]]
+    %b = sojourn.view %a : !sojourn.ref<2xf32> -> !sojourn.ref<2xf32>
+    sojourn.aten "aten._foreach_add_.Scalar"(%a, %b) {args = [[#sojourn.operand<0>, #sojourn.operand<1>], 1],
+      mutates = array<i64: 0, 1>, names = ["self", "scalar"]} : (!sojourn.ref<2xf32>, !sojourn.ref<2xf32>) -> ()
+    return
+  }
+}
