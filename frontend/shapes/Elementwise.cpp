@@ -211,7 +211,10 @@ void where(const FunctionSchema &, Arguments args, Outputs &out) {
   CommonType common;
   common.add(self);
   common.add(other);
-  appendIterated(out, {&condition, &self, &other}, common.get());
+  OutputMeta &meta = out.emplace_back();
+  meta.dtype = common.get();
+  iteratePromoted({&condition, &self, &other}, meta.dtype, meta.sizes, meta.strides, /*withNumber=*/false,
+                  /*exempt=*/1);
 }
 
 /// isnan, isinf on integers make a fresh zeros_like; same layout as TensorIterator's for one operand.

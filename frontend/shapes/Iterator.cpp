@@ -213,18 +213,23 @@ void iterate(c10::ArrayRef<const Tensor *> tensors, Dims &sizes, Dims &strides, 
 }
 
 void iteratePromoted(c10::ArrayRef<const Tensor *> tensors, ScalarType common, Dims &sizes, Dims &strides,
-                     bool withNumber) {
+                     bool withNumber, size_t exempt) {
   iterate(tensors, sizes, strides, withNumber);
-  auto copied = [&](const Tensor *tensor) {
-    return tensor->scalar_type() != common && tensor->dim() > 0 && !tensor->is_non_overlapping_and_dense();
+  auto copied = [&](size_t i) {
+    return i >= exempt && tensors[i]->scalar_type() != common && tensors[i]->dim() > 0 &&
+           !tensors[i]->is_non_overlapping_and_dense();
   };
-  if (std::none_of(tensors.begin(), tensors.end(), copied)) {
+  bool any = false;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    any = any || copied(i);
+  }
+  if (!any) {
     return;
   }
   c10::SmallVector<Dims, 4> storage;
-  for (const Tensor *tensor : tensors) {
-    storage.push_back(copied(tensor) ? preservedStrides(*tensor)
-                                     : Dims(tensor->strides().begin(), tensor->strides().end()));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    storage.push_back(copied(i) ? preservedStrides(*tensors[i])
+                                : Dims(tensors[i]->strides().begin(), tensors[i]->strides().end()));
   }
   c10::SmallVector<Operand, 4> operands;
   bool same = !withNumber, equal = true, contiguous = true, channelsLast = sizes.size() == 4;

@@ -21,9 +21,9 @@ using TensorPointers = c10::SmallVector<const Tensor *, 4>;
 void iterate(c10::ArrayRef<const Tensor *> tensors, Dims &sizes, Dims &strides, bool withNumber = false);
 
 /// Promotion copies operands of another dtype first, which makes sliced and expanded ones dense; that
-/// changes what the strides are taken from.
+/// changes what the strides are taken from. The first `exempt` tensors keep their dtype (where's condition).
 void iteratePromoted(c10::ArrayRef<const Tensor *> tensors, ScalarType common, Dims &sizes, Dims &strides,
-                     bool withNumber = false);
+                     bool withNumber = false, size_t exempt = 0);
 
 /// The slow path alone: operands must be broadcastable to `sizes`.
 Dims permutedStrides(c10::ArrayRef<Operand> operands, IntArrayRef sizes);
