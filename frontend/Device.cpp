@@ -3,6 +3,7 @@
 // overload. Runs when the library loads; works without Python.
 #include "frontend/Error.h"
 #include "frontend/Generator.h"
+#include "frontend/Origin.h"
 #include "frontend/Record.h"
 #include "frontend/Sojourn.h"
 
@@ -135,9 +136,16 @@ struct OwnerHooks final : at::PrivateUse1HooksInterface {
   bool isPinnedPtr(const void *) const override { return false; }
 };
 
+/// Sparse and quantized results of ATen's own composites (a sparse embedding's gradient).
+void refuseForm(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *) {
+  raise(ErrorKind::Unsupported, c10::toString(op.operator_name()) + describeOrigin(captureOrigin()) +
+                                    ": sparse and quantized tensors are not supported on device owner; use dense ones "
+                                    "(sparse=False)");
+}
+
 /// A foreign library's op without a kernel for us.
 void refuseForeign(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *) {
-  raise(ErrorKind::Unsupported, c10::toString(op.operator_name()) +
+  raise(ErrorKind::Unsupported, c10::toString(op.operator_name()) + describeOrigin(captureOrigin()) +
                                     ": this op is not supported on device owner; only ATen ops are recorded");
 }
 
@@ -222,4 +230,12 @@ const bool initialized = (initialize(), true);
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&sojourn::frontend::refuseForeign>());
+}
+
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&sojourn::frontend::refuseForm>());
+}
+
+TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&sojourn::frontend::refuseForm>());
 }

@@ -42,18 +42,30 @@ bool isUsers(PyCodeObject *code) {
   return users;
 }
 
-Frame captureWithLock() {
+/// torch's one way into the engine: what is further in belongs to custom Functions and hooks.
+bool entersEngine(PyCodeObject *code) {
+  return PyUnicode_CompareWithASCIIString(code->co_name, "_engine_run_backward") == 0;
+}
+
+/// The user's innermost frame; for `backward`, outside of the innermost entry into the engine.
+Frame captureWithLock(bool backward) {
   Frame found;
+  bool outside = !backward;
   PyFrameObject *frame = PyEval_GetFrame();
   Py_XINCREF(frame);
   while (frame) {
     PyCodeObject *code = PyFrame_GetCode(frame);
     if (isUsers(code)) {
-      found = {code, PyFrame_GetLasti(frame)};
-      Py_DECREF(code);
-      Py_DECREF(frame);
-      return found;
+      if (outside || !found.code) {
+        found = {code, PyFrame_GetLasti(frame)};
+      }
+      if (outside) {
+        Py_DECREF(code);
+        Py_DECREF(frame);
+        return found;
+      }
     }
+    outside = outside || entersEngine(code);
     Py_DECREF(code);
     PyFrameObject *back = PyFrame_GetBack(frame);
     Py_DECREF(frame);
@@ -62,12 +74,12 @@ Frame captureWithLock() {
   return found;
 }
 
-Frame capture(bool haveLock) {
+Frame capture(bool haveLock, bool backward) {
   if (haveLock && PyGILState_Check()) {
-    return captureWithLock();
+    return captureWithLock(backward);
   }
   PyGILState_STATE state = PyGILState_Ensure();
-  Frame frame = captureWithLock();
+  Frame frame = captureWithLock(backward);
   PyGILState_Release(state);
   return frame;
 }

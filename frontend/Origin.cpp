@@ -59,13 +59,13 @@ Origin captureOrigin() {
     int task = torch::autograd::get_current_graph_task_id();
     if (task != backwardTask) {
       backwardTask = task;
-      backwardFrame = frameSource.capture(/*haveLock=*/false);
+      backwardFrame = frameSource.capture(/*haveLock=*/false, /*backward=*/true);
     }
     origin.frame = backwardFrame;
     origin.forward = forwardFrames().find(node->sequence_nr());
     return origin;
   }
-  origin.frame = frameSource.capture(/*haveLock=*/true);
+  origin.frame = frameSource.capture(/*haveLock=*/true, /*backward=*/false);
   uint64_t next = at::sequence_number::peek();
   if (next > 0) {
     forwardFrames().note(next - 1, origin.frame);

@@ -10,8 +10,8 @@ namespace sojourn::frontend {
 /// Supplied by the bindings; absent in processes without Python.
 struct FrameSource {
   /// Innermost frame that is the user's (not torch's, not ours). `haveLock`: the interpreter lock
-  /// is held by this thread.
-  Frame (*capture)(bool haveLock) = nullptr;
+  /// is held by this thread. `backward`: the innermost one that called backward() or grad().
+  Frame (*capture)(bool haveLock, bool backward) = nullptr;
   /// File and line of a captured frame.
   SourceLine (*resolve)(const Frame &frame) = nullptr;
 };

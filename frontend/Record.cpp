@@ -205,6 +205,25 @@ void checkResultFits(const OutputMeta &meta, const at::Tensor &target) {
               " can't be cast to the desired output type ", scalarTypeOfTensor(target));
 }
 
+/// as_strided may reach further than its storage does.
+void checkInside(const OpInfo &info, const Storage &storage, c10::ArrayRef<ViewMeta> views) {
+  int64_t count = c10::multiply_integers(storage.sizes);
+  for (const ViewMeta &view : views) {
+    int64_t last = view.offset;
+    bool empty = false;
+    for (size_t dim = 0; dim < view.sizes.size(); ++dim) {
+      empty = empty || view.sizes[dim] == 0;
+      last += (view.sizes[dim] - 1) * view.strides[dim];
+    }
+    if (!empty && last >= count) {
+      fail(ErrorKind::Unsupported, info,
+           "sizes " + c10::str(c10::IntArrayRef(view.sizes)) + ", strides " + c10::str(c10::IntArrayRef(view.strides)) +
+               " and offset " + std::to_string(view.offset) + " reach outside of a tensor of " + std::to_string(count) +
+               " elements; stay inside of the base, or pad it first");
+    }
+  }
+}
+
 const char *valueHint() {
   return "its value stays at the owner; publish it (sojourn.publish), or keep it on the device (torch.where instead "
          "of if, tensors instead of Python numbers)";
@@ -344,7 +363,8 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
     auto session = storage->session;
     at::Tensor host = source.to(self.scalar_type()).expand(self.sizes());
     SessionLock lock(session->mutex());
-    if (!storage->handle && storage.use_count() == 1 && impl->storage_offset() == 0 &&
+    // Inside a step the old value stays, for a rollback returns to it.
+    if (!Steps::active() && !storage->handle && storage.use_count() == 1 && impl->storage_offset() == 0 &&
         self.sizes() == c10::IntArrayRef(storage->sizes)) {
       // `x.to(owner)` arrives as empty + copy_: the new storage is the upload itself.
       at::Tensor dense = at::empty_strided(self.sizes(), self.strides(), host.options());
@@ -439,6 +459,7 @@ void Recorder::recordView(Stack *stack, Args args) {
   at::Tensor self = args[0].toTensor();
   c10::SmallVector<ViewMeta, 2> metas;
   info.view(*info.schema, args, metas);
+  checkInside(info, *remoteImpl(self)->remoteStorage(), metas);
   c10::IValue output;
   if (info.inplaceView && !info.returnAlias.empty() && info.returnAlias[0] == 0) {
     remoteImpl(self)->setLayout(metas[0].sizes, metas[0].strides, metas[0].offset);

@@ -65,6 +65,9 @@ std::shared_ptr<Session> Session::at(int index) {
   std::lock_guard lock(registryMutex);
   if (index >= 0 && static_cast<size_t>(index) < registry.size()) {
     if (auto session = registry[index].lock()) {
+      if (session->closed_) {
+        raise(ErrorKind::Error, "owner:" + std::to_string(index) + " is closed; connect again");
+      }
       return session;
     }
   }

@@ -3,12 +3,41 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+
 import torch
 from torch.utils import _pytree as pytree
 
 import _sojourn
 
-from .errors import ValueNeeded
+from .errors import Refused, ValueNeeded
+
+_LIBRARIES = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
+
+# Where the open step publishes: a refusal that comes with its reply names these lines.
+_lines: list[str] = []
+
+
+def _callers_line() -> str:
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+@contextlib.contextmanager
+def naming_lines():
+    """Around whatever ends a step: adds the lines that published in it to a refusal."""
+    try:
+        yield
+    except Refused as refusal:
+        if _lines:
+            raise Refused(f"{refusal} [published at {', '.join(dict.fromkeys(_lines))}]") from None
+        raise
+    finally:
+        _lines.clear()
 
 
 class Published:
@@ -67,7 +96,10 @@ def publish(tree):
     """
     leaves, spec = pytree.tree_flatten(tree)
     remote = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.device.type == "owner"]
-    states = iter(_sojourn.publish(remote)) if remote else iter(())
+    states = iter(())
+    if remote:
+        states = iter(_sojourn.publish(remote))
+        _lines.append(_callers_line())
     values = []
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor):
@@ -78,5 +110,6 @@ def publish(tree):
     if _sojourn.step_active():
         return published
     if remote:
-        _sojourn.flush()
+        with naming_lines():
+            _sojourn.flush()
     return published.value

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import _sojourn
+
+from .publish import naming_lines
 
 # Optimizers stepped in the open step, with the CPU state that an exception restores.
 _snapshots: dict[int, _OptimizerSnapshot] = {}
@@ -99,7 +102,8 @@ class step:
         try:
             if kind is None:
                 try:
-                    _sojourn.step_end()
+                    with naming_lines() if self._outermost else contextlib.nullcontext():
+                        _sojourn.step_end()
                 except BaseException:
                     self._restore()
                     raise
@@ -119,4 +123,5 @@ class step:
 
 def flush() -> None:
     """Ends the implicit step: sends what every owner's trace holds, one round trip each."""
-    _sojourn.flush()
+    with naming_lines():
+        _sojourn.flush()
