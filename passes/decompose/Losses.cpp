@@ -194,6 +194,49 @@ Results multiMarginGradient(Call &c) {
   return reshape(select(m.at, broadcastTo(opposite, m.x.shape()), slope) * g, c.shape());
 }
 
+/// Every pair of a target class (those before the first -1) and another class, [rows, targets, classes].
+struct Labels {
+  Term x, index, isTarget, margin, active;
+};
+
+Labels labels(Call &c) {
+  Labels l;
+  Term x = c.wide("self"), target = toIndex(c.in("target"));
+  int64_t classes = x.rank() == 0 ? 1 : x.dim(-1);
+  int64_t rows = x.numel() / std::max<int64_t>(classes, 1);
+  l.x = reshape(x, {rows, classes});
+  target = reshape(target, {rows, classes});
+  Term valid = cumulative("cummin", toIndex(target >= 0.0), 1) > 0.0;
+  l.index = select(valid, target, -1.0);
+  Term none = full(c.emitter, {rows, classes}, 0, x.element());
+  Term ones = full(c.emitter, {rows, classes}, 1, x.element());
+  l.isTarget = putAlong(none, l.index, ones, 1, "set");
+  l.margin = 1.0 - unsqueeze(takeAlong(l.x, l.index, 1), 2) + unsqueeze(l.x, 1);
+  Term other = broadcastTo(unsqueeze(eq(l.isTarget, 0.0), 1), l.margin.shape());
+  l.active = (l.margin > 0.0) & other & broadcastTo(unsqueeze(valid, 2), l.margin.shape());
+  return l;
+}
+
+Results multilabelMargin(Call &c) {
+  Labels l = labels(c);
+  Term loss = sum(select(l.active, l.margin, 0.0), {1, 2}) / static_cast<double>(l.x.dim(1));
+  loss = c.integer("reduction", kMean) == kNone ? reshape(loss, c.shape()) : reduced(c, loss);
+  return {loss, reshape(l.isTarget, c.shape(1))};
+}
+
+Results multilabelMarginGradient(Call &c) {
+  Labels l = labels(c);
+  int64_t rows = l.x.dim(0), classes = l.x.dim(1);
+  Term g = c.wide("grad_output") / static_cast<double>(classes);
+  if (c.integer("reduction", kMean) == kMean) {
+    g = g / static_cast<double>(rows);
+  }
+  g = g.numel() == rows ? reshape(g, {rows, 1}) : g;
+  Term active = convert(l.active, l.x.element());
+  Term slope = putAlong(sum(active, {1}), l.index, -sum(active, {2}), 1, "add");
+  return reshape(slope * g, c.shape());
+}
+
 } // namespace
 
 void addLosses(Table &t) {
@@ -215,6 +258,8 @@ void addLosses(Table &t) {
   t.add({"soft_margin_loss"}, softMargin);
   t.add({"soft_margin_loss_backward"}, softMarginGradient);
   t.add({"kl_div"}, divergence);
+  t.add({"multilabel_margin_loss_forward"}, multilabelMargin);
+  t.add({"multilabel_margin_loss_backward"}, multilabelMarginGradient);
   t.add({"multi_margin_loss"}, multiMargin);
   t.add({"multi_margin_loss_backward"}, multiMarginGradient);
 }
