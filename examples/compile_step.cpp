@@ -32,7 +32,8 @@ struct Net : torch::nn::Module {
 } // namespace
 
 int main(int argc, char **argv) {
-  CLI::App app{"Compiles a training step (two linear layers, cross entropy, SGD with momentum) to a file, without data"};
+  CLI::App app{
+      "Compiles a training step (two linear layers, cross entropy, SGD with momentum) to a file, without data"};
   std::string path;
   int64_t batch = 64, features = 30, hidden = 64, classes = 2;
   double rate = 0.1, momentum = 0.9;
@@ -50,7 +51,8 @@ int main(int argc, char **argv) {
     std::unique_ptr<torch::optim::SGD> optimizer;
     auto init = [&] {
       net = std::make_shared<Net>(features, hidden, classes, offline.device());
-      optimizer = std::make_unique<torch::optim::SGD>(net->parameters(), torch::optim::SGDOptions(rate).momentum(momentum));
+      optimizer =
+          std::make_unique<torch::optim::SGD>(net->parameters(), torch::optim::SGDOptions(rate).momentum(momentum));
     };
     auto step = [&](const std::vector<at::Tensor> &inputs) {
       optimizer->zero_grad();

@@ -29,7 +29,8 @@ constexpr std::streamoff kArtifactBytesMax = std::streamoff{1} << 31;
 double numberOf(uint64_t slot) { return c10::bit_cast<double>(slot); }
 
 /// Which number inputs the slots of a call hold, by value: each repetition draws new ones.
-std::vector<int> matchNumbers(const TraceCall &call, const std::vector<at::Tensor> &given, const std::vector<Spec> &specs) {
+std::vector<int> matchNumbers(const TraceCall &call, const std::vector<at::Tensor> &given,
+                              const std::vector<Spec> &specs) {
   std::vector<int> matches(call.slots.size(), 0);
   for (size_t slot = 0; slot < call.slots.size(); ++slot) {
     for (size_t i = 0; i < specs.size(); ++i) {
@@ -82,7 +83,8 @@ void checkRepeats(const TraceCall &second, const TraceCall &third, const std::ve
   }
   for (size_t i = 0; i < second.uploads.size(); ++i) {
     if (second.uploadInputs[i] < 0 && third.uploadInputs[i] < 0 && !at::equal(second.uploads[i], third.uploads[i])) {
-      raise(ErrorKind::Unsupported, "a CPU tensor that the step uploads changes from step to step; pass it as an input");
+      raise(ErrorKind::Unsupported,
+            "a CPU tensor that the step uploads changes from step to step; pass it as an input");
     }
   }
 }
@@ -165,10 +167,9 @@ void Artifact::save(const std::string &path) const {
     auto hash = bytes(call.hash.data(), call.hash.size());
     auto states = builder.CreateVector(call.states), results = builder.CreateVector(call.results);
     auto releases = builder.CreateVector(call.releases), slots = builder.CreateVector(call.slots);
-    callOffsets.push_back(wire::CreateArtifactCall(builder, program, debug, hash, states, results, releases, slots,
-                                                   static_cast<uint32_t>(call.seeds), uploadVector,
-                                                   static_cast<uint32_t>(call.published),
-                                                   builder.CreateVector(call.slotInputs)));
+    callOffsets.push_back(wire::CreateArtifactCall(
+        builder, program, debug, hash, states, results, releases, slots, static_cast<uint32_t>(call.seeds),
+        uploadVector, static_cast<uint32_t>(call.published), builder.CreateVector(call.slotInputs)));
   }
   std::vector<flatbuffers::Offset<wire::ArtifactInput>> inputOffsets;
   for (const Spec &spec : inputs) {
@@ -196,7 +197,8 @@ Artifact Artifact::load(const std::string &path) {
   }
   std::streamoff size = file.tellg();
   auto bad = [&](const std::string &what) {
-    raise(ErrorKind::Error, path + " is not a compiled step: " + what + "; make one with sojourn.compile(...).save(path)");
+    raise(ErrorKind::Error,
+          path + " is not a compiled step: " + what + "; make one with sojourn.compile(...).save(path)");
   };
   if (size > kArtifactBytesMax) {
     bad(std::to_string(size) + " bytes is more than an artifact may have");
@@ -211,7 +213,8 @@ Artifact Artifact::load(const std::string &path) {
   const wire::Artifact &stored = *wire::GetArtifact(bytes.data());
   if (stored.version() != kArtifactVersion) {
     raise(ErrorKind::VersionMismatch, path + " has artifact version " + std::to_string(stored.version()) +
-                                          ", this build reads " + std::to_string(kArtifactVersion) + "; compile it again");
+                                          ", this build reads " + std::to_string(kArtifactVersion) +
+                                          "; compile it again");
   }
   Artifact artifact;
   if (!stored.calls() || stored.calls()->size() != artifact.calls.size()) {

@@ -29,7 +29,7 @@ struct Spec {
 /// One step message without its values; see frontend/Artifact.fbs.
 struct ArtifactCall {
   struct Upload {
-    int input = -1;     ///< position among the caller's inputs, or -1: `value` travels
+    int input = -1; ///< position among the caller's inputs, or -1: `value` travels
     at::Tensor value;
   };
   std::string program, debug;

@@ -37,21 +37,24 @@ void bindArtifact(py::module_ &m) {
       .def("save", &Artifact::save)
       .def_static("load", &Artifact::load)
       .def_readwrite("output_tree", &Artifact::outputTree)
-      .def_property_readonly("inputs", [](Artifact &self) {
-        py::list inputs;
-        for (const Spec &spec : self.inputs) {
-          inputs.append(py::make_tuple(py::tuple(py::cast(spec.sizes)),
-                                       py::reinterpret_borrow<py::object>(
-                                           reinterpret_cast<PyObject *>(torch::getTHPDtype(spec.dtype))),
-                                       spec.number));
-        }
-        return inputs;
-      })
+      .def_property_readonly(
+          "inputs",
+          [](Artifact &self) {
+            py::list inputs;
+            for (const Spec &spec : self.inputs) {
+              inputs.append(py::make_tuple(
+                  py::tuple(py::cast(spec.sizes)),
+                  py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject *>(torch::getTHPDtype(spec.dtype))),
+                  spec.number));
+            }
+            return inputs;
+          })
       .def("program", [](Artifact &self, size_t call) { return py::bytes(self.calls.at(call).program); })
-      .def("hash", [](Artifact &self, size_t call) {
-        const auto &hash = self.calls.at(call).hash;
-        return py::bytes(reinterpret_cast<const char *>(hash.data()), hash.size());
-      })
+      .def("hash",
+           [](Artifact &self, size_t call) {
+             const auto &hash = self.calls.at(call).hash;
+             return py::bytes(reinterpret_cast<const char *>(hash.data()), hash.size());
+           })
       .def("text", [](Artifact &self, size_t call) {
         const ArtifactCall &entry = self.calls.at(call);
         return decodeToText(entry.program, entry.debug);
@@ -59,13 +62,15 @@ void bindArtifact(py::module_ &m) {
 
   m.def("compile_artifact", [](const Offline &offline, const std::function<void()> &init, const py::function &step,
                                const std::vector<PythonSpec> &inputs) {
-    return compile(offline, init, [&](const std::vector<at::Tensor> &tensors) { step(py::cast(tensors)); }, specsOf(inputs));
+    return compile(
+        offline, init, [&](const std::vector<at::Tensor> &tensors) { step(py::cast(tensors)); }, specsOf(inputs));
   });
 
   py::class_<ArtifactRun>(m, "ArtifactRun")
       .def(py::init([](const Artifact &artifact, const std::shared_ptr<Session> &session) {
-        return std::make_unique<ArtifactRun>(artifact, Owner(session));
-      }), py::call_guard<py::gil_scoped_release>())
+             return std::make_unique<ArtifactRun>(artifact, Owner(session));
+           }),
+           py::call_guard<py::gil_scoped_release>())
       .def("step", &ArtifactRun::step, py::call_guard<py::gil_scoped_release>());
 }
 

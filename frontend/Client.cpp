@@ -37,14 +37,10 @@ private:
     message += " [" + error.location()->str() + "]";
   }
   switch (error.code()) {
-  case wire::ErrorCode_Version:
-    raise(ErrorKind::VersionMismatch, message);
-  case wire::ErrorCode_Refused:
-    raise(ErrorKind::Refused, message);
-  case wire::ErrorCode_Unsupported:
-    raise(ErrorKind::Unsupported, message);
-  default:
-    raise(ErrorKind::OwnerError, std::string(wire::EnumNameErrorCode(error.code())) + ": " + message);
+  case wire::ErrorCode_Version: raise(ErrorKind::VersionMismatch, message);
+  case wire::ErrorCode_Refused: raise(ErrorKind::Refused, message);
+  case wire::ErrorCode_Unsupported: raise(ErrorKind::Unsupported, message);
+  default: raise(ErrorKind::OwnerError, std::string(wire::EnumNameErrorCode(error.code())) + ": " + message);
   }
 }
 
@@ -65,14 +61,15 @@ const wire::Reply &parseReply(std::string_view bytes) {
   return *flatbuffers::GetRoot<wire::Reply>(bytes.data());
 }
 
-template <class Body> const Body &expect(const wire::Reply &reply) {
+template <class Body>
+const Body &expect(const wire::Reply &reply) {
   if (const wire::Error *error = reply.body_as_Error()) {
     raiseReply(*error);
   }
   const Body *body = reply.body_as<Body>();
   if (!body) {
-    raise(ErrorKind::OwnerError, std::string("the owner answered with ") +
-                                     wire::EnumNameReplyBody(reply.body_type()) + ", expected another reply");
+    raise(ErrorKind::OwnerError, std::string("the owner answered with ") + wire::EnumNameReplyBody(reply.body_type()) +
+                                     ", expected another reply");
   }
   return *body;
 }
@@ -114,7 +111,8 @@ std::vector<DatasetInfo> Client::datasets() {
     return all;
   }
   for (const wire::Dataset *dataset : *body.datasets()) {
-    DatasetInfo info{textOf(dataset->name()), dataset->rows(), {}, textOf(dataset->policy()), textOf(dataset->version())};
+    DatasetInfo info{
+        textOf(dataset->name()), dataset->rows(), {}, textOf(dataset->policy()), textOf(dataset->version())};
     if (dataset->columns()) {
       for (const wire::Column *column : *dataset->columns()) {
         if (column->element() > static_cast<uint8_t>(Element::c128)) {
@@ -162,14 +160,15 @@ std::optional<std::vector<OwnedTensor>> Client::step(const StepCall &call) {
   for (const std::string &name : call.tables) {
     tables.push_back(builder.CreateString(name));
   }
-  auto tableVector = tables.empty() ? flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>>()
-                                    : builder.CreateVector(tables);
+  auto tableVector = tables.empty()
+                         ? flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>>()
+                         : builder.CreateVector(tables);
   auto hash = builder.CreateVector(call.hash.data(), call.hash.size());
   auto states = optional(call.states), slots = optional(call.slots), seeds = optional(call.seeds);
   auto results = optional(call.results), releases = optional(call.releases);
-  std::string reply = exchange(finish(builder, wire::CreateStep(builder, session_, hash, program, debug, states,
-                                                                uploadVector, slots, seeds, tableVector, results,
-                                                                releases)));
+  std::string reply =
+      exchange(finish(builder, wire::CreateStep(builder, session_, hash, program, debug, states, uploadVector, slots,
+                                                seeds, tableVector, results, releases)));
   const wire::Reply &parsed = parseReply(reply);
   if (parsed.body_type() == wire::ReplyBody_NeedProgram) {
     return std::nullopt;

@@ -25,8 +25,7 @@ public:
 };
 
 /// The embedded owner: a function from bytes to bytes.
-std::unique_ptr<Transport> makeFunctionTransport(std::string name,
-                                                 std::function<std::string(std::string_view)> handle);
+std::unique_ptr<Transport> makeFunctionTransport(std::string name, std::function<std::string(std::string_view)> handle);
 /// nng req socket; url as "ipc:///run/o.sock" or "tcp://host:port". Throws ConnectionLost if
 /// nobody listens.
 std::unique_ptr<Transport> dialTransport(const std::string &url, int timeoutMs);

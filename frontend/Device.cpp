@@ -79,7 +79,8 @@ struct OwnerGenerator final : c10::GeneratorImpl {
     return seed_;
   }
   void set_state(const c10::TensorImpl &state) override {
-    TORCH_CHECK(state.numel() == 2 * sizeof(uint64_t) && state.is_contiguous() && state.dtype() == caffe2::TypeMeta::Make<uint8_t>(),
+    TORCH_CHECK(state.numel() == 2 * sizeof(uint64_t) && state.is_contiguous() &&
+                    state.dtype() == caffe2::TypeMeta::Make<uint8_t>(),
                 "an owner generator's state is a uint8 tensor of ", 2 * sizeof(uint64_t), " bytes");
     const auto *words = static_cast<const uint64_t *>(state.data());
     seed_ = words[0];

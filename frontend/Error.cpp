@@ -11,25 +11,17 @@ std::atomic<Raiser> activeRaiser{nullptr};
 }
 
 Error::Error(ErrorKind kind, const std::string &message)
-    : c10::Error(std::string("sojourn::") + errorKindName(kind) + ": " + message, /*backtrace=*/nullptr),
-      kind_(kind) {}
+    : c10::Error(std::string("sojourn::") + errorKindName(kind) + ": " + message, /*backtrace=*/nullptr), kind_(kind) {}
 
 const char *errorKindName(ErrorKind kind) {
   switch (kind) {
-  case ErrorKind::Error:
-    return "Error";
-  case ErrorKind::ValueNeeded:
-    return "ValueNeeded";
-  case ErrorKind::Refused:
-    return "Refused";
-  case ErrorKind::Unsupported:
-    return "Unsupported";
-  case ErrorKind::OwnerError:
-    return "OwnerError";
-  case ErrorKind::ConnectionLost:
-    return "ConnectionLost";
-  case ErrorKind::VersionMismatch:
-    return "VersionMismatch";
+  case ErrorKind::Error: return "Error";
+  case ErrorKind::ValueNeeded: return "ValueNeeded";
+  case ErrorKind::Refused: return "Refused";
+  case ErrorKind::Unsupported: return "Unsupported";
+  case ErrorKind::OwnerError: return "OwnerError";
+  case ErrorKind::ConnectionLost: return "ConnectionLost";
+  case ErrorKind::VersionMismatch: return "VersionMismatch";
   }
   return "Error";
 }

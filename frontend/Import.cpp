@@ -21,8 +21,8 @@ namespace {
 /// One argument of an op record, parsed.
 struct Argument {
   Tag tag = Tag::None;
-  Word value = 0; ///< storage id, int, bits, element, string id, table id
-  std::vector<Word> values;      ///< list values; for a view: sizes, strides, offset
+  Word value = 0;           ///< storage id, int, bits, element, string id, table id
+  std::vector<Word> values; ///< list values; for a view: sizes, strides, offset
   std::vector<Argument> children;
 };
 
@@ -117,8 +117,7 @@ private:
     Word results = next();
     for (Word i = 0; i < results; ++i) {
       Word element = next();
-      node.results.push_back(element < 0 ? std::nullopt
-                                         : std::optional(parseLayout(static_cast<Element>(element))));
+      node.results.push_back(element < 0 ? std::nullopt : std::optional(parseLayout(static_cast<Element>(element))));
     }
     nodes.push_back(std::move(node));
   }
@@ -129,8 +128,7 @@ private:
     case Tag::None:
     case Tag::Slot:
     case Tag::IntSlot:
-    case Tag::Seed:
-      break;
+    case Tag::Seed: break;
     case Tag::View: {
       argument.value = next();
       Word rank = next();
@@ -142,16 +140,13 @@ private:
     }
     case Tag::IntList:
     case Tag::BoolList:
-    case Tag::StringList:
-      argument.values = parseList();
-      break;
+    case Tag::StringList: argument.values = parseList(); break;
     case Tag::List:
       for (Word count = next(); count > 0; --count) {
         argument.children.push_back(parseArgument());
       }
       break;
-    default:
-      argument.value = next();
+    default: argument.value = next();
     }
     return argument;
   }
@@ -179,7 +174,8 @@ public:
 
     SmallVector<DictionaryAttr> argumentAttrs;
     auto addArgument = [&](Type type, StringRef kind) {
-      argumentAttrs.push_back(builder_.getDictionaryAttr(builder_.getNamedAttr("sojourn.kind", builder_.getStringAttr(kind))));
+      argumentAttrs.push_back(
+          builder_.getDictionaryAttr(builder_.getNamedAttr("sojourn.kind", builder_.getStringAttr(kind))));
       return block->addArgument(type, unknown);
     };
     roots_.resize(trace_.storageCount);
@@ -228,7 +224,8 @@ public:
     SmallVector<DictionaryAttr> resultAttrs;
     auto addResult = [&](Word storage, StringRef kind) {
       returned.push_back(roots_[storage]);
-      resultAttrs.push_back(builder_.getDictionaryAttr(builder_.getNamedAttr("sojourn.result", builder_.getStringAttr(kind))));
+      resultAttrs.push_back(
+          builder_.getDictionaryAttr(builder_.getNamedAttr("sojourn.result", builder_.getStringAttr(kind))));
     };
     for (Word storage : parser.keep) {
       addResult(storage, "keep");
@@ -244,7 +241,8 @@ public:
   }
 
 private:
-  template <class Visit> static void eachSlot(const Argument &argument, Visit visit) {
+  template <class Visit>
+  static void eachSlot(const Argument &argument, Visit visit) {
     if (argument.tag == Tag::Slot || argument.tag == Tag::IntSlot || argument.tag == Tag::Seed) {
       visit(argument.tag);
     }
@@ -255,30 +253,18 @@ private:
 
   Type elementType(Element element) {
     switch (element) {
-    case Element::i1:
-      return builder_.getI1Type();
-    case Element::u8:
-      return builder_.getIntegerType(8, /*isSigned=*/false);
-    case Element::i8:
-      return builder_.getI8Type();
-    case Element::i16:
-      return builder_.getI16Type();
-    case Element::i32:
-      return builder_.getI32Type();
-    case Element::i64:
-      return builder_.getI64Type();
-    case Element::f16:
-      return builder_.getF16Type();
-    case Element::bf16:
-      return builder_.getBF16Type();
-    case Element::f32:
-      return builder_.getF32Type();
-    case Element::f64:
-      return builder_.getF64Type();
-    case Element::c64:
-      return ComplexType::get(builder_.getF32Type());
-    case Element::c128:
-      return ComplexType::get(builder_.getF64Type());
+    case Element::i1: return builder_.getI1Type();
+    case Element::u8: return builder_.getIntegerType(8, /*isSigned=*/false);
+    case Element::i8: return builder_.getI8Type();
+    case Element::i16: return builder_.getI16Type();
+    case Element::i32: return builder_.getI32Type();
+    case Element::i64: return builder_.getI64Type();
+    case Element::f16: return builder_.getF16Type();
+    case Element::bf16: return builder_.getBF16Type();
+    case Element::f32: return builder_.getF32Type();
+    case Element::f64: return builder_.getF64Type();
+    case Element::c64: return ComplexType::get(builder_.getF32Type());
+    case Element::c128: return ComplexType::get(builder_.getF64Type());
     }
     llvm_unreachable("element of a recorded tensor");
   }
@@ -332,8 +318,7 @@ private:
       return builder_.getArrayAttr(elements);
     };
     switch (argument.tag) {
-    case Tag::None:
-      return builder_.getUnitAttr();
+    case Tag::None: return builder_.getUnitAttr();
     case Tag::Whole:
     case Tag::View: {
       Attribute reference = refer(operandOf(argument, location));
@@ -342,25 +327,16 @@ private:
       }
       return reference;
     }
-    case Tag::Int:
-      return builder_.getI64IntegerAttr(argument.value);
-    case Tag::Bool:
-      return builder_.getBoolAttr(argument.value != 0);
-    case Tag::Real:
-      return builder_.getF64FloatAttr(std::bit_cast<double>(argument.value));
-    case Tag::Dtype:
-      return TypeAttr::get(elementType(static_cast<Element>(argument.value)));
-    case Tag::String:
-      return builder_.getStringAttr(StringTable::get().at(argument.value));
+    case Tag::Int: return builder_.getI64IntegerAttr(argument.value);
+    case Tag::Bool: return builder_.getBoolAttr(argument.value != 0);
+    case Tag::Real: return builder_.getF64FloatAttr(std::bit_cast<double>(argument.value));
+    case Tag::Dtype: return TypeAttr::get(elementType(static_cast<Element>(argument.value)));
+    case Tag::String: return builder_.getStringAttr(StringTable::get().at(argument.value));
     case Tag::Slot:
-    case Tag::IntSlot:
-      return refer(slots_[nextSlot_++]);
-    case Tag::Seed:
-      return refer(seeds_[nextSeed_++]);
-    case Tag::IntList:
-      return integers([&](Word value) { return builder_.getI64IntegerAttr(value); });
-    case Tag::BoolList:
-      return integers([&](Word value) { return builder_.getBoolAttr(value != 0); });
+    case Tag::IntSlot: return refer(slots_[nextSlot_++]);
+    case Tag::Seed: return refer(seeds_[nextSeed_++]);
+    case Tag::IntList: return integers([&](Word value) { return builder_.getI64IntegerAttr(value); });
+    case Tag::BoolList: return integers([&](Word value) { return builder_.getBoolAttr(value != 0); });
     case Tag::StringList:
       return integers([&](Word value) { return builder_.getStringAttr(StringTable::get().at(value)); });
     case Tag::List: {
@@ -370,8 +346,7 @@ private:
       }
       return builder_.getArrayAttr(elements);
     }
-    case Tag::TableRef:
-      return refer(tables_[argument.value]);
+    case Tag::TableRef: return refer(tables_[argument.value]);
     }
     llvm_unreachable("tag of a recorded argument");
   }

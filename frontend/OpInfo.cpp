@@ -19,53 +19,37 @@ ArgKind kindOf(const c10::Argument &argument) {
                                 type->cast<c10::OptionalType>()->getElementType()));
   }
   switch (type->kind()) {
-  case c10::TypeKind::TensorType:
-    return ArgKind::Tensor;
-  case c10::TypeKind::NumberType:
-    return ArgKind::Scalar;
+  case c10::TypeKind::TensorType: return ArgKind::Tensor;
+  case c10::TypeKind::NumberType: return ArgKind::Scalar;
   case c10::TypeKind::IntType:
-  case c10::TypeKind::SymIntType:
-    return ArgKind::Int;
+  case c10::TypeKind::SymIntType: return ArgKind::Int;
   case c10::TypeKind::FloatType:
-  case c10::TypeKind::SymFloatType:
-    return ArgKind::Float;
+  case c10::TypeKind::SymFloatType: return ArgKind::Float;
   case c10::TypeKind::BoolType:
   case c10::TypeKind::SymBoolType:
     return argument.name() == "pin_memory" || argument.name() == "non_blocking" ? ArgKind::Ignored : ArgKind::Bool;
-  case c10::TypeKind::StringType:
-    return ArgKind::String;
-  case c10::TypeKind::DeviceObjType:
-    return ArgKind::Device;
-  case c10::TypeKind::ScalarTypeType:
-    return ArgKind::Dtype;
+  case c10::TypeKind::StringType: return ArgKind::String;
+  case c10::TypeKind::DeviceObjType: return ArgKind::Device;
+  case c10::TypeKind::ScalarTypeType: return ArgKind::Dtype;
   case c10::TypeKind::LayoutType:
-  case c10::TypeKind::MemoryFormatType:
-    return ArgKind::Ignored;
-  case c10::TypeKind::GeneratorType:
-    return ArgKind::Generator;
+  case c10::TypeKind::MemoryFormatType: return ArgKind::Ignored;
+  case c10::TypeKind::GeneratorType: return ArgKind::Generator;
   case c10::TypeKind::ListType: {
     c10::TypePtr element = type->cast<c10::ListType>()->getElementType();
     if (auto optional = element->cast<c10::OptionalType>()) {
       element = optional->getElementType();
     }
     switch (element->kind()) {
-    case c10::TypeKind::TensorType:
-      return ArgKind::TensorList;
-    case c10::TypeKind::NumberType:
-      return ArgKind::ScalarList;
+    case c10::TypeKind::TensorType: return ArgKind::TensorList;
+    case c10::TypeKind::NumberType: return ArgKind::ScalarList;
     case c10::TypeKind::IntType:
-    case c10::TypeKind::SymIntType:
-      return ArgKind::IntList;
-    case c10::TypeKind::FloatType:
-      return ArgKind::FloatList;
-    case c10::TypeKind::BoolType:
-      return ArgKind::BoolList;
-    default:
-      return ArgKind::Other;
+    case c10::TypeKind::SymIntType: return ArgKind::IntList;
+    case c10::TypeKind::FloatType: return ArgKind::FloatList;
+    case c10::TypeKind::BoolType: return ArgKind::BoolList;
+    default: return ArgKind::Other;
     }
   }
-  default:
-    return ArgKind::Other;
+  default: return ArgKind::Other;
   }
 }
 
@@ -79,13 +63,15 @@ const std::unordered_map<std::string, Refusal> &refusals() {
   static const std::unordered_map<std::string, Refusal> table = {
       {"aten::equal", {ErrorKind::ValueNeeded, "compare with torch.eq and publish the result"}},
       {"aten::nonzero", {ErrorKind::ValueNeeded, "its result's shape depends on values; use a mask with torch.where"}},
-      {"aten::masked_select", {ErrorKind::ValueNeeded, "its result's shape depends on values; use torch.where(mask, x, 0)"}},
+      {"aten::masked_select",
+       {ErrorKind::ValueNeeded, "its result's shape depends on values; use torch.where(mask, x, 0)"}},
       {"aten::_unique", {ErrorKind::ValueNeeded, "its result's shape depends on values; use sort or a one-hot sum"}},
       {"aten::_unique2", {ErrorKind::ValueNeeded, "its result's shape depends on values; use sort or a one-hot sum"}},
       {"aten::unique_dim", {ErrorKind::ValueNeeded, "its result's shape depends on values; use sort or a one-hot sum"}},
       {"aten::unique_consecutive", {ErrorKind::ValueNeeded, "its result's shape depends on values; use sort"}},
       {"aten::unique_dim_consecutive", {ErrorKind::ValueNeeded, "its result's shape depends on values; use sort"}},
-      {"aten::bincount", {ErrorKind::ValueNeeded, "its result's shape depends on values; use scatter_add on zeros(classes)"}},
+      {"aten::bincount",
+       {ErrorKind::ValueNeeded, "its result's shape depends on values; use scatter_add on zeros(classes)"}},
       {"aten::repeat_interleave.Tensor",
        {ErrorKind::ValueNeeded, "its result's shape depends on values; pass an integer or output_size"}},
       {"aten::_linalg_check_errors", {ErrorKind::ValueNeeded, "it reads a value; use the *_ex form"}},
@@ -107,13 +93,27 @@ const std::unordered_map<std::string, Refusal> &refusals() {
 bool startsWith(const std::string &text, const char *prefix) { return text.rfind(prefix, 0) == 0; }
 
 const std::unordered_set<std::string> &shapePreservingOps() {
-  static const std::unordered_set<std::string> names = {
-      "aten::fill_.Scalar",      "aten::fill_.Tensor",      "aten::zero_",         "aten::normal_",
-      "aten::uniform_",          "aten::bernoulli_.float",  "aten::bernoulli_.Tensor", "aten::random_",
-      "aten::random_.to",        "aten::random_.from",      "aten::exponential_",  "aten::geometric_",
-      "aten::log_normal_",       "aten::cauchy_",           "aten::copy_",         "aten::tril_", "aten::triu_",
-      "aten::index_fill_.int_Scalar", "aten::index_fill_.int_Tensor", "aten::_index_put_impl_",
-      "aten::fill_diagonal_"};
+  static const std::unordered_set<std::string> names = {"aten::fill_.Scalar",
+                                                        "aten::fill_.Tensor",
+                                                        "aten::zero_",
+                                                        "aten::normal_",
+                                                        "aten::uniform_",
+                                                        "aten::bernoulli_.float",
+                                                        "aten::bernoulli_.Tensor",
+                                                        "aten::random_",
+                                                        "aten::random_.to",
+                                                        "aten::random_.from",
+                                                        "aten::exponential_",
+                                                        "aten::geometric_",
+                                                        "aten::log_normal_",
+                                                        "aten::cauchy_",
+                                                        "aten::copy_",
+                                                        "aten::tril_",
+                                                        "aten::triu_",
+                                                        "aten::index_fill_.int_Scalar",
+                                                        "aten::index_fill_.int_Tensor",
+                                                        "aten::_index_put_impl_",
+                                                        "aten::fill_diagonal_"};
   return names;
 }
 
@@ -163,7 +163,8 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
     special = Special::Resize;
   } else if (name == "aten::native_batch_norm") {
     special = Special::BatchNorm;
-  } else if (name == "aten::index.Tensor" || startsWith(name, "aten::index_put") || startsWith(name, "aten::_index_put")) {
+  } else if (name == "aten::index.Tensor" || startsWith(name, "aten::index_put") ||
+             startsWith(name, "aten::_index_put")) {
     special = Special::Index;
   } else if (name == "aten::record_stream") {
     special = Special::NoOp;

@@ -21,7 +21,8 @@ using Args = c10::ArrayRef<c10::IValue>;
 }
 
 /// Calls `visit(tensor, position)` for every defined tensor among the arguments.
-template <class Visit> void eachTensor(const OpInfo &info, Args args, Visit visit) {
+template <class Visit>
+void eachTensor(const OpInfo &info, Args args, Visit visit) {
   for (size_t i = 0; i < args.size(); ++i) {
     const c10::IValue &value = args[i];
     if (info.args[i] == ArgKind::Tensor) {
@@ -108,8 +109,7 @@ public:
       return write_.none();
     }
     switch (kind) {
-    case ArgKind::Tensor:
-      return tensor(value.toTensor());
+    case ArgKind::Tensor: return tensor(value.toTensor());
     case ArgKind::TensorList: {
       auto elements = value.toListRef();
       write_.list(elements.size());
@@ -118,8 +118,7 @@ public:
       }
       return;
     }
-    case ArgKind::Scalar:
-      return scalar(value.toScalar());
+    case ArgKind::Scalar: return scalar(value.toScalar());
     case ArgKind::ScalarList: {
       auto elements = value.toListRef();
       write_.list(elements.size());
@@ -135,8 +134,7 @@ public:
         return write_.integers({value.toInt()});
       }
       return write_.integers(value.toIntVector());
-    case ArgKind::Float:
-      return scalar(value.toDouble());
+    case ArgKind::Float: return scalar(value.toDouble());
     case ArgKind::FloatList: {
       auto elements = value.toDoubleVector();
       write_.list(elements.size());
@@ -145,8 +143,7 @@ public:
       }
       return;
     }
-    case ArgKind::Bool:
-      return write_.boolean(value.toBool());
+    case ArgKind::Bool: return write_.boolean(value.toBool());
     case ArgKind::BoolList: {
       auto elements = value.toBoolList();
       write_.list(elements.size());
@@ -155,14 +152,11 @@ public:
       }
       return;
     }
-    case ArgKind::Dtype:
-      return write_.dtype(value.toScalarType());
-    case ArgKind::String:
-      return write_.text(value.toStringView());
+    case ArgKind::Dtype: return write_.dtype(value.toScalarType());
+    case ArgKind::String: return write_.text(value.toStringView());
     case ArgKind::Device:
     case ArgKind::Ignored:
-    case ArgKind::Generator:
-      return write_.none();
+    case ArgKind::Generator: return write_.none();
     case ArgKind::Other:
       fail(ErrorKind::Unsupported, info_, "an argument of type " + value.tagKind() + " cannot be recorded");
     }
@@ -339,18 +333,16 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
     return recordView(stack, args);
   }
   switch (info.special) {
-  case Special::NoOp:
-    stack->resize(stack->size() - count);
-    return;
+  case Special::NoOp: stack->resize(stack->size() - count); return;
   case Special::LocalScalar:
     fail(ErrorKind::ValueNeeded, info, std::string("Python asked for the value of a remote tensor; ") + valueHint());
-  case Special::Refused:
-    fail(info.refusalKind, info, info.refusalHint);
+  case Special::Refused: fail(info.refusalKind, info, info.refusalHint);
   case Special::Copy: {
     at::Tensor self = args[0].toTensor(), source = args[1].toTensor();
     if (!isRemote(self)) {
       fail(ErrorKind::Refused, info,
-           "a remote value would be copied to " + self.device().str() + "; values leave the owner only by sojourn.publish");
+           "a remote value would be copied to " + self.device().str() +
+               "; values leave the owner only by sojourn.publish");
     }
     if (isRemote(source)) {
       break;
@@ -386,7 +378,8 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
       c10::Device target = device.toDevice();
       auto session = Session::at(target.has_index() ? target.index() : currentDeviceIndex());
       auto format = args[6].isNone() ? at::MemoryFormat::Preserve : args[6].toMemoryFormat();
-      at::Tensor host = at::empty_like(self, self.options().dtype(args[1].isNone() ? self.scalar_type() : args[1].toScalarType()), format);
+      at::Tensor host = at::empty_like(
+          self, self.options().dtype(args[1].isNone() ? self.scalar_type() : args[1].toScalarType()), format);
       host.copy_(self);
       SessionLock lock(session->mutex());
       auto storage = session->makeUpload(host);
@@ -420,7 +413,8 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
     RemoteTensorImpl *impl = remoteImpl(self);
     if (self.sizes() != c10::IntArrayRef(sizes)) {
       if (self.numel() != 0) {
-        fail(ErrorKind::Unsupported, info, "resize_ of a tensor with contents is not supported; use reshape or torch.empty");
+        fail(ErrorKind::Unsupported, info,
+             "resize_ of a tensor with contents is not supported; use reshape or torch.empty");
       }
       OutputMeta meta;
       meta.sizes.assign(sizes.begin(), sizes.end());
@@ -439,7 +433,8 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
           (index.toTensor().scalar_type() == at::kBool || index.toTensor().scalar_type() == at::kByte)) {
         if (info.mutated.empty()) {
           fail(ErrorKind::ValueNeeded, info,
-               "the shape of a boolean-indexed result depends on values; use torch.where(mask, x, 0) or multiply by the mask");
+               "the shape of a boolean-indexed result depends on values; use torch.where(mask, x, 0) or multiply by "
+               "the mask");
         }
         fail(ErrorKind::Unsupported, info, "assignment through a boolean index; use x = torch.where(mask, value, x)");
       }
@@ -447,8 +442,7 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
     break;
   }
   case Special::None:
-  case Special::BatchNorm:
-    break;
+  case Special::BatchNorm: break;
   }
   auto session = sessionOf(info, Args(stack->data() + stack->size() - count, count));
   record(*session, stack);
@@ -522,8 +516,8 @@ void Recorder::record(Session &session, Stack *stack) {
       TORCH_CHECK(isOut, "output with shape ", target.sizes(), " doesn't match the broadcast shape ",
                   c10::IntArrayRef(meta.sizes));
       if (target.numel() != 0) {
-        fail(ErrorKind::Unsupported, info, "out= of another shape; pass an empty tensor or one of shape " +
-                                               c10::str(c10::IntArrayRef(meta.sizes)));
+        fail(ErrorKind::Unsupported, info,
+             "out= of another shape; pass an empty tensor or one of shape " + c10::str(c10::IntArrayRef(meta.sizes)));
       }
       at::Tensor fresh = at::empty_strided(meta.sizes, meta.strides, target.options());
       remoteImpl(target)->setRemoteStorage(remoteImpl(fresh)->remoteStorage());
@@ -534,8 +528,8 @@ void Recorder::record(Session &session, Stack *stack) {
     metas.clear();
   }
 
-  bool batchNormTraining = info.special == Special::BatchNorm && args[5].toBool() && args[3].isTensor() &&
-                           args[3].toTensor().defined();
+  bool batchNormTraining =
+      info.special == Special::BatchNorm && args[5].toBool() && args[3].isTensor() && args[3].toTensor().defined();
   Trace &trace = session.trace();
   size_t wordsBefore = trace.words.size(), originsBefore = trace.origins.size();
   size_t slotsBefore = trace.slots.size();

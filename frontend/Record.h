@@ -10,11 +10,22 @@ namespace sojourn::frontend {
 
 /// What an argument is in the stream.
 enum class ArgKind : uint8_t {
-  Tensor, TensorList, Scalar, ScalarList, Int, IntList, Float, FloatList, Bool, BoolList, Dtype, String,
+  Tensor,
+  TensorList,
+  Scalar,
+  ScalarList,
+  Int,
+  IntList,
+  Float,
+  FloatList,
+  Bool,
+  BoolList,
+  Dtype,
+  String,
   Device,  ///< chooses the session, never recorded
   Ignored, ///< layout, memory format, pin_memory: the result's layout says it
   Generator,
-  Other    ///< unsupported unless None
+  Other ///< unsupported unless None
 };
 
 /// Ops that need more than the general path.
@@ -33,12 +44,12 @@ struct OpInfo {
   ErrorKind refusalKind = ErrorKind::Unsupported;
   const char *refusalHint = nullptr;
   std::vector<ArgKind> args;
-  std::vector<uint32_t> mutated;  ///< argument positions
-  std::vector<int> returnAlias;   ///< per return: argument it is, or -1 for fresh
+  std::vector<uint32_t> mutated; ///< argument positions
+  std::vector<int> returnAlias;  ///< per return: argument it is, or -1 for fresh
   bool random = false;
   bool inplaceView = false;
-  bool realsAreShapes = false;    ///< arange and kin: floats decide shapes
-  bool shapePreserving = false;   ///< in-place ops that keep self's shape whatever the arguments
+  bool realsAreShapes = false;  ///< arange and kin: floats decide shapes
+  bool shapePreserving = false; ///< in-place ops that keep self's shape whatever the arguments
   Word entry = -1, entryMutating = -1;
 
   Word entryFor(bool batchNormTraining);

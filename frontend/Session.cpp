@@ -282,8 +282,8 @@ void Session::storageDied(Storage &storage) {
 
 void Session::mark() {
   SessionLock lock(mutex_);
-  mark_ = {trace_.inputs.size(), trace_.words.size(),   trace_.tables.size(), trace_.slots.size(), trace_.seeds.size(),
-           trace_.origins.size(), publishes_.size(), trace_.storageCount, trace_.tableCount};
+  mark_ = {trace_.inputs.size(),  trace_.words.size(), trace_.tables.size(), trace_.slots.size(), trace_.seeds.size(),
+           trace_.origins.size(), publishes_.size(),   trace_.storageCount,  trace_.tableCount};
 }
 
 void Session::rollback(const char *reason) {
@@ -353,8 +353,8 @@ TraceCall Session::finish() {
   for (size_t id = 0; id < storages_.size(); ++id) {
     Storage *storage = storages_[id];
     // A published clone lives for its publish alone.
-    bool published = std::any_of(publishes_.begin(), publishes_.end(),
-                                 [&](auto &entry) { return entry.first.get() == storage; });
+    bool published =
+        std::any_of(publishes_.begin(), publishes_.end(), [&](auto &entry) { return entry.first.get() == storage; });
     if (storage && !storage->handle && !published) {
       keep.push_back(static_cast<Word>(id));
       call.results.push_back(nextHandle_++);
@@ -433,8 +433,9 @@ void Session::fillPublished(std::vector<OwnedTensor> values) {
     auto result = at::empty(value.dims, scalarTypeOf(value.element));
     if (at::IntArrayRef(value.dims) != at::IntArrayRef(storage.sizes) || result.scalar_type() != storage.dtype ||
         result.nbytes() != value.data.size()) {
-      raise(ErrorKind::OwnerError, "a published value came back as " + std::string(c10::toString(result.scalar_type())) +
-                                       " of " + std::to_string(value.data.size()) + " bytes, not as recorded");
+      raise(ErrorKind::OwnerError, "a published value came back as " +
+                                       std::string(c10::toString(result.scalar_type())) + " of " +
+                                       std::to_string(value.data.size()) + " bytes, not as recorded");
     }
     std::memcpy(result.mutable_data_ptr(), value.data.data(), value.data.size());
     publishes_[i].second->value = std::move(result);

@@ -30,7 +30,7 @@ struct Counters {
 
 /// A value on its way out; filled by the reply of the step that holds it.
 struct PublishedState {
-  at::Tensor value; ///< CPU tensor once filled
+  at::Tensor value;    ///< CPU tensor once filled
   std::string failure; ///< why it never will be
 };
 
@@ -136,11 +136,11 @@ private:
   std::unique_ptr<Client> client_;
   c10::DeviceIndex index_ = -1;
   Trace trace_;
-  std::vector<Storage *> storages_;     ///< by trace id; nullptr once dead
-  std::vector<uint64_t> stateHandles_;  ///< by order of state inputs
-  std::vector<at::Tensor> uploads_;     ///< by order of upload inputs
-  std::vector<int> uploadInputs_;       ///< likewise: artifact input, or -1
-  std::vector<int64_t> inputIds_;       ///< storage ids of inputs, in order
+  std::vector<Storage *> storages_;    ///< by trace id; nullptr once dead
+  std::vector<uint64_t> stateHandles_; ///< by order of state inputs
+  std::vector<at::Tensor> uploads_;    ///< by order of upload inputs
+  std::vector<int> uploadInputs_;      ///< likewise: artifact input, or -1
+  std::vector<int64_t> inputIds_;      ///< storage ids of inputs, in order
   std::vector<std::string> tables_;
   std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>> publishes_;
   std::vector<uint64_t> releases_;

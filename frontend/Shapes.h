@@ -29,7 +29,7 @@ struct ViewMeta {
   int64_t offset = 0;
 };
 
-using Arguments = c10::ArrayRef<c10::IValue>;  // in schema order, defaults filled in
+using Arguments = c10::ArrayRef<c10::IValue>; // in schema order, defaults filled in
 
 /// Appends one OutputMeta per returned tensor (tensor lists: one per element). Throws c10::Error,
 /// c10::IndexError, ... with eager's text for bad arguments.

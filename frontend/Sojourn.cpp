@@ -192,7 +192,8 @@ at::Tensor Published::value() const {
   if (!state_->failure.empty()) {
     raise(ErrorKind::Error, "this published value never arrived: " + state_->failure);
   }
-  raise(ErrorKind::ValueNeeded, "a value published inside a step is filled by the step's reply; read it after the step has ended");
+  raise(ErrorKind::ValueNeeded,
+        "a value published inside a step is filled by the step's reply; read it after the step has ended");
 }
 
 std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors) {

@@ -9,35 +9,24 @@ namespace sojourn::frontend {
 
 Element elementOf(at::ScalarType type) {
   switch (type) {
-  case at::kBool:
-    return Element::i1;
-  case at::kByte:
-    return Element::u8;
-  case at::kChar:
-    return Element::i8;
-  case at::kShort:
-    return Element::i16;
-  case at::kInt:
-    return Element::i32;
-  case at::kLong:
-    return Element::i64;
-  case at::kHalf:
-    return Element::f16;
-  case at::kBFloat16:
-    return Element::bf16;
-  case at::kFloat:
-    return Element::f32;
-  case at::kDouble:
-    return Element::f64;
-  default:
-    checkElement(type);
-    return Element::f32;
+  case at::kBool: return Element::i1;
+  case at::kByte: return Element::u8;
+  case at::kChar: return Element::i8;
+  case at::kShort: return Element::i16;
+  case at::kInt: return Element::i32;
+  case at::kLong: return Element::i64;
+  case at::kHalf: return Element::f16;
+  case at::kBFloat16: return Element::bf16;
+  case at::kFloat: return Element::f32;
+  case at::kDouble: return Element::f64;
+  default: checkElement(type); return Element::f32;
   }
 }
 
 at::ScalarType scalarTypeOf(Element element) {
-  constexpr at::ScalarType types[] = {at::kBool, at::kByte,     at::kChar,  at::kShort,  at::kInt,          at::kLong,
-                                      at::kHalf, at::kBFloat16, at::kFloat, at::kDouble, at::kComplexFloat, at::kComplexDouble};
+  constexpr at::ScalarType types[] = {at::kBool,  at::kByte,   at::kChar,         at::kShort,
+                                      at::kInt,   at::kLong,   at::kHalf,         at::kBFloat16,
+                                      at::kFloat, at::kDouble, at::kComplexFloat, at::kComplexDouble};
   return types[static_cast<size_t>(element)];
 }
 
@@ -52,8 +41,7 @@ void checkElement(at::ScalarType type) {
   case at::kHalf:
   case at::kBFloat16:
   case at::kFloat:
-  case at::kDouble:
-    return;
+  case at::kDouble: return;
   default:
     raise(ErrorKind::Unsupported, std::string("dtype ") + c10::toString(type) +
                                       " is not supported on device owner; use bool, uint8, int8..int64, "

@@ -31,10 +31,10 @@ struct Storage : c10::intrusive_ptr_target {
   Dims sizes, strides;
   at::ScalarType dtype;
 
-  uint64_t handle = 0;      ///< at the owner; 0 while it exists in the trace only
-  int64_t traceId = -1;     ///< id in the current trace, -1 if not in it
-  at::Tensor upload;        ///< host copy until the owner has it
-  int input = -1;           ///< position among an artifact's inputs
+  uint64_t handle = 0;        ///< at the owner; 0 while it exists in the trace only
+  int64_t traceId = -1;       ///< id in the current trace, -1 if not in it
+  at::Tensor upload;          ///< host copy until the owner has it
+  int input = -1;             ///< position among an artifact's inputs
   const char *lost = nullptr; ///< why the value is gone (a dropped step), else nullptr
 };
 

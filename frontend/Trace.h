@@ -102,7 +102,7 @@ struct Trace {
   std::vector<Word> inputs;
   std::vector<Word> words;
   std::vector<Word> tables;
-  std::vector<uint64_t> slots; ///< bits, float64 or int64
+  std::vector<uint64_t> slots;   ///< bits, float64 or int64
   std::vector<uint32_t> slotOps; ///< per slot, its op record's position in `origins`
   std::vector<uint64_t> seeds;
   std::vector<Origin> origins; ///< one per op record

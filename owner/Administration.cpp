@@ -63,16 +63,14 @@ void printDatasets(llvm::ArrayRef<DatasetRecord> records, llvm::raw_ostream &out
     return;
   }
   for (const DatasetRecord &record : records) {
-    out << record.name << ": " << record.rows << " rows, " << record.columns.size()
-        << " columns, policy " << policyName(record.policy) << ", version " << record.version
-        << "\n  from " << record.source << " on " << timeText(record.registeredMs)
-        << "\n  content " << record.contentHash << "\n\n";
+    out << record.name << ": " << record.rows << " rows, " << record.columns.size() << " columns, policy "
+        << policyName(record.policy) << ", version " << record.version << "\n  from " << record.source << " on "
+        << timeText(record.registeredMs) << "\n  content " << record.contentHash << "\n\n";
     std::vector<std::vector<std::string>> rows{{"  column", "type", "lower", "upper"}};
     for (const Column &column : record.columns) {
-      rows.push_back(
-          {"  " + column.name, runtime::elementName(column.element).str(),
-           column.bounds ? numberText(column.bounds->lower) : "-",
-           column.bounds ? numberText(column.bounds->upper) : "-"});
+      rows.push_back({"  " + column.name, runtime::elementName(column.element).str(),
+                      column.bounds ? numberText(column.bounds->lower) : "-",
+                      column.bounds ? numberText(column.bounds->upper) : "-"});
     }
     printTable(rows, out);
     out << '\n';
@@ -84,19 +82,16 @@ void printPrograms(llvm::ArrayRef<ProgramRecord> records, llvm::raw_ostream &out
     out << "no program has run yet\n";
     return;
   }
-  std::vector<std::vector<std::string>> rows{
-      {"program", "client", "runs", "ops", "first run", "last run"}};
+  std::vector<std::vector<std::string>> rows{{"program", "client", "runs", "ops", "first run", "last run"}};
   for (const ProgramRecord &record : records) {
     rows.push_back({hashText(record).substr(0, 16), record.client, std::to_string(record.runs),
-                    std::to_string(record.ops), timeText(record.firstMs),
-                    timeText(record.lastMs)});
+                    std::to_string(record.ops), timeText(record.firstMs), timeText(record.lastMs)});
   }
   printTable(rows, out);
   out << "\n'sojourn-owner programs --text HASH' shows one with the scientist's source lines\n";
 }
 
-llvm::Error printProgramText(llvm::ArrayRef<ProgramRecord> records, llvm::StringRef prefix,
-                             llvm::raw_ostream &out) {
+llvm::Error printProgramText(llvm::ArrayRef<ProgramRecord> records, llvm::StringRef prefix, llvm::raw_ostream &out) {
   std::set<std::string> hashes;
   for (const ProgramRecord &record : records) {
     if (llvm::StringRef(hashText(record)).starts_with_insensitive(prefix)) {
@@ -105,14 +100,13 @@ llvm::Error printProgramText(llvm::ArrayRef<ProgramRecord> records, llvm::String
   }
   if (hashes.size() != 1) {
     return failure(hashes.empty() ? "no program that ran has a hash starting with '" + prefix + "'"
-                                  : "'" + prefix + "' starts the hashes of " +
-                                        Twine(hashes.size()) + " programs; give more of it");
+                                  : "'" + prefix + "' starts the hashes of " + Twine(hashes.size()) +
+                                        " programs; give more of it");
   }
   for (const ProgramRecord &record : records) {
     if (hashes.count(hashText(record))) {
-      out << "// program " << hashText(record) << "\n// client " << record.client << ", "
-          << record.runs << " runs, " << timeText(record.firstMs) << " to "
-          << timeText(record.lastMs) << '\n'
+      out << "// program " << hashText(record) << "\n// client " << record.client << ", " << record.runs << " runs, "
+          << timeText(record.firstMs) << " to " << timeText(record.lastMs) << '\n'
           << record.text << '\n';
     }
   }
@@ -149,8 +143,7 @@ llvm::Error serveUntilSignal(Owner &owner, const ServerOptions &options, llvm::r
   int signal = 0;
   sigwait(&signals, &signal);
   (*server)->stop();
-  out << "closed after " << (*server)->requests() << " requests and " << owner.stepsHandled()
-      << " steps\n";
+  out << "closed after " << (*server)->requests() << " requests and " << owner.stepsHandled() << " steps\n";
   out.flush();
   return llvm::Error::success();
 }

@@ -17,8 +17,7 @@ void printDatasets(llvm::ArrayRef<DatasetRecord> records, llvm::raw_ostream &out
 void printPrograms(llvm::ArrayRef<ProgramRecord> records, llvm::raw_ostream &out);
 
 /// The text of the programs whose hash starts with `prefix`. Fails unless all are one program.
-llvm::Error printProgramText(llvm::ArrayRef<ProgramRecord> records, llvm::StringRef prefix,
-                             llvm::raw_ostream &out);
+llvm::Error printProgramText(llvm::ArrayRef<ProgramRecord> records, llvm::StringRef prefix, llvm::raw_ostream &out);
 
 /// One line that is rewritten as an import proceeds; silent where nobody watches.
 std::function<void(const std::string &, int64_t, int64_t)> progressLine();

@@ -40,8 +40,7 @@ public:
   Statement &operator=(const Statement &) = delete;
 
   Statement &bind(const std::string &text) {
-    sqlite3_bind_text(statement, ++bound, text.data(), static_cast<int>(text.size()),
-                      SQLITE_TRANSIENT);
+    sqlite3_bind_text(statement, ++bound, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
     return *this;
   }
   Statement &bind(int64_t value) {
@@ -56,8 +55,7 @@ public:
     return *this;
   }
   Statement &bind(const runtime::ProgramHash &hash) {
-    sqlite3_bind_blob(statement, ++bound, hash.data(), static_cast<int>(hash.size()),
-                      SQLITE_TRANSIENT);
+    sqlite3_bind_blob(statement, ++bound, hash.data(), static_cast<int>(hash.size()), SQLITE_TRANSIENT);
     return *this;
   }
   int step() { return statement ? sqlite3_step(statement) : SQLITE_ERROR; }
@@ -92,9 +90,8 @@ llvm::Error Catalogue::lastError(const char *doing) {
 }
 
 llvm::Error Catalogue::execute(const char *sql) {
-  return sqlite3_exec(database, sql, nullptr, nullptr, nullptr) == SQLITE_OK
-             ? llvm::Error::success()
-             : lastError("a statement");
+  return sqlite3_exec(database, sql, nullptr, nullptr, nullptr) == SQLITE_OK ? llvm::Error::success()
+                                                                             : lastError("a statement");
 }
 
 llvm::Expected<std::unique_ptr<Catalogue>> Catalogue::open(const std::string &directory) {
@@ -104,14 +101,13 @@ llvm::Expected<std::unique_ptr<Catalogue>> Catalogue::open(const std::string &di
   int state = sqlite3_open_v2(path.c_str(), &handle, flags, nullptr);
   std::unique_ptr<Catalogue> catalogue(new Catalogue(handle));
   if (state != SQLITE_OK) {
-    return failure("cannot open '" + path + "': " +
-                   (handle ? sqlite3_errmsg(handle) : "out of memory"));
+    return failure("cannot open '" + path + "': " + (handle ? sqlite3_errmsg(handle) : "out of memory"));
   }
   sqlite3_busy_timeout(handle, 5000);
   // A write-ahead log lets `sojourn-owner programs` read while a server writes. The immediate
   // transaction keeps two first openers from making the tables twice.
-  if (llvm::Error error = catalogue->execute(
-          "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE")) {
+  if (llvm::Error error =
+          catalogue->execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE")) {
     llvm::consumeError(std::move(error));
     return failure("cannot open '" + path + "': " + sqlite3_errmsg(handle));
   }
@@ -123,8 +119,8 @@ llvm::Expected<std::unique_ptr<Catalogue>> Catalogue::open(const std::string &di
     }
   }
   if (version != 0 && version != kSchemaVersion) {
-    return failure("'" + path + "' has catalogue version " + Twine(version) +
-                   ", this owner reads version " + Twine(kSchemaVersion));
+    return failure("'" + path + "' has catalogue version " + Twine(version) + ", this owner reads version " +
+                   Twine(kSchemaVersion));
   }
   if (llvm::Error error = catalogue->execute(version == 0 ? kSchema : "")) {
     return error;
@@ -157,8 +153,7 @@ llvm::Error Catalogue::addDataset(const DatasetRecord &record) {
     return execute("COMMIT");
   }
   llvm::Error error = state == SQLITE_CONSTRAINT
-                          ? failure("a dataset named '" + record.name +
-                                    "' is registered already; choose another name")
+                          ? failure("a dataset named '" + record.name + "' is registered already; choose another name")
                           : lastError("registering a dataset");
   llvm::consumeError(execute("ROLLBACK"));
   return error;
@@ -234,8 +229,7 @@ llvm::Expected<std::vector<ProgramRecord>> Catalogue::programs(bool withText) {
                                    "programs ORDER BY first_ms, rowid");
   int state;
   while ((state = read.step()) == SQLITE_ROW) {
-    records.push_back({read.hash(0), read.text(1), read.text(6),
-                       static_cast<uint64_t>(read.integer(2)),
+    records.push_back({read.hash(0), read.text(1), read.text(6), static_cast<uint64_t>(read.integer(2)),
                        static_cast<uint64_t>(read.integer(3)), read.integer(4), read.integer(5)});
   }
   if (state != SQLITE_DONE) {

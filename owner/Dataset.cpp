@@ -7,10 +7,10 @@
 
 namespace sojourn::owner {
 
-Dataset::Dataset(std::string name, std::string version, Policy policy, int64_t rows,
-                 std::vector<Column> columns, std::shared_ptr<void> storage)
-    : tableName(std::move(name)), tableVersion(std::move(version)), releasePolicy(policy),
-      rowCount(rows), tableColumns(std::move(columns)), storage(std::move(storage)) {
+Dataset::Dataset(std::string name, std::string version, Policy policy, int64_t rows, std::vector<Column> columns,
+                 std::shared_ptr<void> storage)
+    : tableName(std::move(name)), tableVersion(std::move(version)), releasePolicy(policy), rowCount(rows),
+      tableColumns(std::move(columns)), storage(std::move(storage)) {
   for (size_t index = 0; index < tableColumns.size(); ++index) {
     columnIndex.emplace(tableColumns[index].name, index);
   }
@@ -47,7 +47,8 @@ void gather(const Column &column, int64_t rows, llvm::ArrayRef<int64_t> indices,
   }
 }
 
-template <class Word> void scatterWords(const void *values, size_t count, void *out, size_t stride) {
+template <class Word>
+void scatterWords(const void *values, size_t count, void *out, size_t stride) {
   auto *source = static_cast<const Word *>(values);
   auto *target = static_cast<Word *>(out);
   for (size_t index = 0; index < count; ++index) {
@@ -88,13 +89,11 @@ void Dataset::readRows(llvm::ArrayRef<std::string> columnNames, llvm::ArrayRef<i
       } else {
         gather(*found, rowCount, block, stored);
         if (found->element != element) {
-          runtime::convertElements(found->element, stored, element, converted,
-                                   static_cast<int64_t>(block.size()));
+          runtime::convertElements(found->element, stored, element, converted, static_cast<int64_t>(block.size()));
           values = converted;
         }
       }
-      scatter(values, block.size(), width,
-              static_cast<uint8_t *>(out) + (begin * stride + position) * width, stride);
+      scatter(values, block.size(), width, static_cast<uint8_t *>(out) + (begin * stride + position) * width, stride);
     }
   }
 }

@@ -33,8 +33,8 @@ struct Column {
 /// A loaded table; immutable, so that any number of steps may read it.
 class Dataset final : public runtime::RowSource {
 public:
-  Dataset(std::string name, std::string version, Policy policy, int64_t rows,
-          std::vector<Column> columns, std::shared_ptr<void> storage);
+  Dataset(std::string name, std::string version, Policy policy, int64_t rows, std::vector<Column> columns,
+          std::shared_ptr<void> storage);
 
   const std::string &name() const { return tableName; }
   /// A random text, new with every registration. Never derived from the contents: it is shown to
@@ -46,8 +46,8 @@ public:
   Label label() const { return Label{{Source{tableName, tableVersion, releasePolicy}}}; }
 
   int64_t rows() const override { return rowCount; }
-  void readRows(llvm::ArrayRef<std::string> columnNames, llvm::ArrayRef<int64_t> indices,
-                runtime::Element element, void *out) const override;
+  void readRows(llvm::ArrayRef<std::string> columnNames, llvm::ArrayRef<int64_t> indices, runtime::Element element,
+                void *out) const override;
 
 private:
   std::string tableName, tableVersion;

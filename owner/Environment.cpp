@@ -16,8 +16,7 @@ Environment Environment::system(std::string storeDirectory) {
   Environment environment;
   environment.clockMs = [] {
     auto now = std::chrono::system_clock::now().time_since_epoch();
-    return static_cast<int64_t>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+    return static_cast<int64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
   };
   environment.randomBytes = [](void *out, size_t size) { randombytes_buf(out, size); };
   environment.storeDirectory = std::move(storeDirectory);

@@ -41,7 +41,8 @@ std::string rangeText(const Bounds &bounds) {
 }
 
 /// The declared rules as values of the column's own type.
-template <class T> struct TypedRules {
+template <class T>
+struct TypedRules {
   T lower, upper, fill;
 };
 
@@ -57,8 +58,7 @@ llvm::Expected<TypedRules<T>> typedRules(const ColumnTarget &target, bool isBool
     if constexpr (std::is_integral_v<T>) {
       double low = std::ceil(lower), high = std::floor(upper);
       // The largest int64 is not a double; a bound at or above it does not bind.
-      if (low > static_cast<double>(rules.upper) || high < static_cast<double>(rules.lower) ||
-          low > high) {
+      if (low > static_cast<double>(rules.upper) || high < static_cast<double>(rules.lower) || low > high) {
         return failure("bounds " + rangeText(*target.bounds) + " of column '" + target.name +
                        "' leave no value of its integer type");
       }
@@ -84,8 +84,8 @@ llvm::Expected<TypedRules<T>> typedRules(const ColumnTarget &target, bool isBool
     bool whole = std::is_floating_point_v<T> || fill == std::floor(fill);
     if (!whole || !(fill >= double(rules.lower)) || !(fill <= double(rules.upper)) ||
         (std::is_integral_v<T> && fill >= 9223372036854775808.0)) {
-      return failure("fill value " + numberText(fill) + " of column '" +
-                     target.name + "' is not a value of that column within its bounds");
+      return failure("fill value " + numberText(fill) + " of column '" + target.name +
+                     "' is not a value of that column within its bounds");
     }
     rules.fill = static_cast<T>(fill);
   }
@@ -115,10 +115,10 @@ llvm::Error addValues(ColumnTarget &target, bool isBoolean, int64_t count, Valid
       }
     }
     if (wrong && !target.fill) {
-      return failure("column '" + target.name + "', row " + Twine(target.row + index) +
-                     " (counting from 0): " + wrong +
+      return failure("column '" + target.name + "', row " + Twine(target.row + index) + " (counting from 0): " + wrong +
                      " found, expected a finite number; clean the data or declare what stands in "
-                     "for it (fill, --fill " + target.name + "=VALUE)");
+                     "for it (fill, --fill " +
+                     target.name + "=VALUE)");
     }
     out[index] = value < rules->lower ? rules->lower : value > rules->upper ? rules->upper : value;
   }
@@ -172,16 +172,14 @@ llvm::Error addChunk(ColumnTarget &target, const arrow::Array &array) {
   case arrow::Type::HALF_FLOAT: {
     auto &typed = static_cast<const arrow::HalfFloatArray &>(array);
     std::vector<float> wide(static_cast<size_t>(array.length()));
-    runtime::convertElements(Element::f16, typed.raw_values(), Element::f32, wide.data(),
-                             array.length());
+    runtime::convertElements(Element::f16, typed.raw_values(), Element::f32, wide.data(), array.length());
     return addValues<float>(
         target, false, array.length(), [&](int64_t index) { return typed.IsValid(index); },
         [&](int64_t index) { return wide[static_cast<size_t>(index)]; });
   }
   default: // a column without any value
     return addValues<double>(
-        target, false, array.length(), [](int64_t) { return false; },
-        [](int64_t) { return 0.0; });
+        target, false, array.length(), [](int64_t) { return false; }, [](int64_t) { return 0.0; });
   }
 }
 
@@ -214,8 +212,7 @@ llvm::Expected<std::shared_ptr<arrow::Array>> wrapArray(const NamedArray &array)
   case Element::f32: return wrap(arrow::float32(), array.data);
   case Element::f64: return wrap(arrow::float64(), array.data);
   default:
-    return failure("column '" + array.name + "' has element " +
-                   runtime::elementName(array.element) +
+    return failure("column '" + array.name + "' has element " + runtime::elementName(array.element) +
                    ", expected booleans, integers or floats up to f64");
   }
 }
@@ -225,9 +222,8 @@ llvm::Expected<std::shared_ptr<arrow::Table>> wrapArrays(const std::vector<Named
   std::vector<std::shared_ptr<arrow::ChunkedArray>> columns;
   for (const NamedArray &array : arrays) {
     if (array.length != arrays.front().length) {
-      return failure("column '" + array.name + "' has " + Twine(array.length) +
-                     " rows, but column '" + arrays.front().name + "' has " +
-                     Twine(arrays.front().length));
+      return failure("column '" + array.name + "' has " + Twine(array.length) + " rows, but column '" +
+                     arrays.front().name + "' has " + Twine(arrays.front().length));
     }
     auto wrapped = wrapArray(array);
     if (!wrapped) {
@@ -240,8 +236,7 @@ llvm::Expected<std::shared_ptr<arrow::Table>> wrapArrays(const std::vector<Named
 }
 
 /// The columns to keep, in order, after checking every name that the options mention.
-llvm::Expected<std::vector<int>> selectColumns(const arrow::Table &table,
-                                               const RegisterOptions &options) {
+llvm::Expected<std::vector<int>> selectColumns(const arrow::Table &table, const RegisterOptions &options) {
   std::vector<std::string> names = table.ColumnNames();
   std::map<std::string, int> index;
   for (size_t position = 0; position < names.size(); ++position) {
@@ -274,16 +269,15 @@ llvm::Expected<std::vector<int>> selectColumns(const arrow::Table &table,
     selection.push_back(found->second);
   }
   auto checkName = [&](const std::string &name, const char *what) -> llvm::Error {
-    return kept.count(name) ? llvm::Error::success()
-                            : failure(Twine(what) + " for column '" + name +
-                                      "', which the table does not have; it has " + known);
+    return kept.count(name)
+               ? llvm::Error::success()
+               : failure(Twine(what) + " for column '" + name + "', which the table does not have; it has " + known);
   };
   for (const auto &[name, bounds] : options.bounds) {
     if (llvm::Error error = checkName(name, "bounds are declared")) {
       return error;
     }
-    if (!std::isfinite(bounds.lower) || !std::isfinite(bounds.upper) ||
-        bounds.lower > bounds.upper) {
+    if (!std::isfinite(bounds.lower) || !std::isfinite(bounds.upper) || bounds.lower > bounds.upper) {
       return failure("bounds " + rangeText(bounds) + " of column '" + name +
                      "' are not a range; expected two finite numbers, the lower one first");
     }
@@ -296,15 +290,15 @@ llvm::Expected<std::vector<int>> selectColumns(const arrow::Table &table,
   return selection;
 }
 
-template <class Map> auto lookup(const Map &map, const std::string &key) {
+template <class Map>
+auto lookup(const Map &map, const std::string &key) {
   auto found = map.find(key);
   return found == map.end() ? std::nullopt : std::optional(found->second);
 }
 
 } // namespace
 
-llvm::Expected<ImportedTable> importTable(const DatasetSource &source,
-                                          const RegisterOptions &options) {
+llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const RegisterOptions &options) {
   auto tell = [&](const std::string &stage, int64_t done, int64_t total) {
     if (options.progress) {
       options.progress(stage, done, total);
@@ -347,14 +341,13 @@ llvm::Expected<ImportedTable> importTable(const DatasetSource &source,
   auto memory = std::make_shared<ColumnMemory>();
   for (int index : *selection) {
     const std::string &name = (*table)->schema()->field(index)->name();
-    tell("column " + name, static_cast<int64_t>(result.columns.size()),
-         static_cast<int64_t>(selection->size()));
+    tell("column " + name, static_cast<int64_t>(result.columns.size()), static_cast<int64_t>(selection->size()));
     auto element = storedElement(name, *(*table)->schema()->field(index)->type());
     if (!element) {
       return element.takeError();
     }
-    memory->buffers.push_back(runtime::BufferPool::global().allocate(
-        static_cast<size_t>(rows) * runtime::byteWidth(*element)));
+    memory->buffers.push_back(
+        runtime::BufferPool::global().allocate(static_cast<size_t>(rows) * runtime::byteWidth(*element)));
     ColumnTarget target{name, lookup(options.bounds, name), lookup(options.fills, name),
                         memory->buffers.back()->data()};
     for (const auto &chunk : (*table)->column(index)->chunks()) {

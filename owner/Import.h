@@ -11,15 +11,13 @@ namespace sojourn::owner {
 
 /// Reads a source and enforces what the options declare: known names, numeric types, finite
 /// values (or a fill), bounds by clamping. Messages name column and row, never a value.
-llvm::Expected<ImportedTable> importTable(const DatasetSource &source,
-                                          const RegisterOptions &options);
+llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const RegisterOptions &options);
 
 /// Writes a table as one Arrow IPC file (atomically: beside it, then renamed).
 llvm::Error writeTable(const ImportedTable &table, const std::string &path);
 
 /// Maps a file that `writeTable` wrote into memory. `expected` gives names, elements and bounds.
-llvm::Expected<ImportedTable> mapTable(const std::string &path, int64_t rows,
-                                       std::vector<Column> expected);
+llvm::Expected<ImportedTable> mapTable(const std::string &path, int64_t rows, std::vector<Column> expected);
 
 /// BLAKE2b-256 over schema and contents, as hex: for the owner's own books only.
 std::string contentHash(const ImportedTable &table);

@@ -6,9 +6,7 @@
 
 namespace sojourn::owner {
 
-const char *policyName(Policy policy) {
-  return policy == Policy::open ? "open" : "private";
-}
+const char *policyName(Policy policy) { return policy == Policy::open ? "open" : "private"; }
 
 std::optional<Policy> parsePolicy(const std::string &text) {
   if (text == "open") {

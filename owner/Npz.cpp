@@ -38,8 +38,7 @@ llvm::Expected<std::vector<Member>> readDirectory(const std::string &path, Strin
     return damaged(path, "no zip directory found");
   }
   uint64_t count = read16le(file.data() + end + 10), at = read32le(file.data() + end + 16);
-  if ((count == 0xffff || at == 0xffffffffu) && end >= 20 &&
-      file.substr(end - 20, 4) == StringRef("PK\x06\x07", 4)) {
+  if ((count == 0xffff || at == 0xffffffffu) && end >= 20 && file.substr(end - 20, 4) == StringRef("PK\x06\x07", 4)) {
     uint64_t end64 = read64le(file.data() + end - 12);
     if (end64 > file.size() || file.size() - end64 < 56) {
       return damaged(path, "its zip64 directory lies outside the file");
@@ -49,18 +48,16 @@ llvm::Expected<std::vector<Member>> readDirectory(const std::string &path, Strin
   }
   std::vector<Member> members;
   for (uint64_t index = 0; index < count; ++index) {
-    if (at > file.size() || file.size() - at < 46 ||
-        file.substr(at, 4) != StringRef("PK\x01\x02", 4)) {
+    if (at > file.size() || file.size() - at < 46 || file.substr(at, 4) != StringRef("PK\x01\x02", 4)) {
       return damaged(path, "directory entry " + llvm::Twine(index) + " is damaged");
     }
     const char *entry = file.data() + at;
-    uint64_t name = read16le(entry + 28), extra = read16le(entry + 30),
-             comment = read16le(entry + 32);
+    uint64_t name = read16le(entry + 28), extra = read16le(entry + 30), comment = read16le(entry + 32);
     if (file.size() - at < 46 + name + extra + comment) {
       return damaged(path, "directory entry " + llvm::Twine(index) + " is cut off");
     }
-    Member member{file.substr(at + 46, name).str(), read16le(entry + 10), read32le(entry + 20),
-                  read32le(entry + 24), read32le(entry + 42)};
+    Member member{file.substr(at + 46, name).str(), read16le(entry + 10), read32le(entry + 20), read32le(entry + 24),
+                  read32le(entry + 42)};
     StringRef fields = file.substr(at + 46 + name, extra);
     while (fields.size() >= 4) {
       size_t size = read16le(fields.data() + 2);
@@ -85,11 +82,8 @@ llvm::Expected<std::vector<Member>> readDirectory(const std::string &path, Strin
 }
 
 /// The bytes of one member, unpacked into memory aligned for any element.
-llvm::Expected<std::vector<uint64_t>> unpack(const std::string &path, StringRef file,
-                                             const Member &member) {
-  auto wrong = [&](const llvm::Twine &what) {
-    return damaged(path, "member '" + member.name + "' " + what);
-  };
+llvm::Expected<std::vector<uint64_t>> unpack(const std::string &path, StringRef file, const Member &member) {
+  auto wrong = [&](const llvm::Twine &what) { return damaged(path, "member '" + member.name + "' " + what); };
   if (member.offset > file.size() || file.size() - member.offset < 30) {
     return wrong("lies outside the file");
   }
@@ -147,9 +141,7 @@ llvm::Expected<std::vector<uint64_t>> unpack(const std::string &path, StringRef 
 /// The text after `'key':` in the header's dict literal.
 StringRef headerField(StringRef header, StringRef key) {
   size_t at = header.find(("'" + key + "'").str());
-  return at == StringRef::npos
-             ? StringRef()
-             : header.substr(at + key.size() + 2).ltrim(" :");
+  return at == StringRef::npos ? StringRef() : header.substr(at + key.size() + 2).ltrim(" :");
 }
 
 template <class Narrow, class Wide>
@@ -168,20 +160,15 @@ struct Format {
   Element element;
   uint64_t width;
 };
-constexpr Format kFormats[] = {
-    {"b1", Element::i1, 1},  {"u1", Element::u8, 1},  {"i1", Element::i8, 1},
-    {"i2", Element::i16, 2}, {"i4", Element::i32, 4}, {"i8", Element::i64, 8},
-    {"f2", Element::f16, 2}, {"f4", Element::f32, 4}, {"f8", Element::f64, 8},
-    {"u2", Element::i32, 2}, {"u4", Element::i64, 4}};
+constexpr Format kFormats[] = {{"b1", Element::i1, 1},  {"u1", Element::u8, 1},  {"i1", Element::i8, 1},
+                               {"i2", Element::i16, 2}, {"i4", Element::i32, 4}, {"i8", Element::i64, 8},
+                               {"f2", Element::f16, 2}, {"f4", Element::f32, 4}, {"f8", Element::f64, 8},
+                               {"u2", Element::i32, 2}, {"u4", Element::i64, 4}};
 
-llvm::Error readArray(const std::string &path, const Member &member,
-                      std::vector<uint64_t> memory, NpzArrays &result) {
-  std::string name = StringRef(member.name).ends_with(".npy")
-                         ? member.name.substr(0, member.name.size() - 4)
-                         : member.name;
-  auto wrong = [&](const llvm::Twine &what) {
-    return failure("'" + path + "', array '" + name + "': " + what);
-  };
+llvm::Error readArray(const std::string &path, const Member &member, std::vector<uint64_t> memory, NpzArrays &result) {
+  std::string name =
+      StringRef(member.name).ends_with(".npy") ? member.name.substr(0, member.name.size() - 4) : member.name;
+  auto wrong = [&](const llvm::Twine &what) { return failure("'" + path + "', array '" + name + "': " + what); };
   StringRef bytes(reinterpret_cast<const char *>(memory.data()), member.bytes);
   if (bytes.size() < 12 || !bytes.starts_with(StringRef("\x93NUMPY", 6))) {
     return wrong("not an array of numpy.savez");
@@ -212,8 +199,9 @@ llvm::Error readArray(const std::string &path, const Member &member,
   StringRef inside = shape.ltrim("( ");
   auto [first, rest] = inside.split(',');
   if (!shape.starts_with("(") || first.trim().getAsInteger(10, count) || !rest.trim().empty()) {
-    return wrong("shape " + shape + "), expected one dimension: save every column as an array "
-                                    "of its own");
+    return wrong("shape " + shape +
+                 "), expected one dimension: save every column as an array "
+                 "of its own");
   }
   StringRef payload = bytes.substr(begin + length);
   if (payload.size() / format->width < count) {

@@ -40,9 +40,7 @@ public:
   llvm::Expected<std::string> answer(std::string_view bytes, Peer peer);
   llvm::Expected<std::string> hello(const wire::Hello &request);
   llvm::Expected<std::string> listPrograms(const wire::ListPrograms &request, Peer peer);
-  llvm::Error checkOpen() const {
-    return problem.empty() ? llvm::Error::success() : failure(problem);
-  }
+  llvm::Error checkOpen() const { return problem.empty() ? llvm::Error::success() : failure(problem); }
   void tell(const Twine &text) const {
     if (environment.log) {
       environment.log(text.str());
@@ -66,17 +64,14 @@ llvm::Expected<std::string> Owner::State::hello(const wire::Hello &request) {
     range += oldest == newest ? "" : " to " + std::to_string(newest);
     return found >= oldest && found <= newest
                ? llvm::Error::success()
-               : requestError(wire::ErrorCode_Version,
-                              "the client speaks " + Twine(what) + " version " + Twine(found) +
-                                  ", this owner reads " + range + "; use a matching release");
+               : requestError(wire::ErrorCode_Version, "the client speaks " + Twine(what) + " version " + Twine(found) +
+                                                           ", this owner reads " + range + "; use a matching release");
   };
-  llvm::Error error =
-      check("protocol", request.protocol_version(), kProtocolVersion, kProtocolVersion);
-  error = error ? std::move(error)
-                : check("program format", request.format_version(), runtime::kOldestFormatVersion,
-                        runtime::kFormatVersion);
-  error = error ? std::move(error)
-                : check("dialect", request.dialect_version(), kDialectVersion, kDialectVersion);
+  llvm::Error error = check("protocol", request.protocol_version(), kProtocolVersion, kProtocolVersion);
+  error =
+      error ? std::move(error)
+            : check("program format", request.format_version(), runtime::kOldestFormatVersion, runtime::kFormatVersion);
+  error = error ? std::move(error) : check("dialect", request.dialect_version(), kDialectVersion, kDialectVersion);
   if (error) {
     return error;
   }
@@ -86,17 +81,15 @@ llvm::Expected<std::string> Owner::State::hello(const wire::Hello &request) {
     return session.takeError();
   }
   tell("session opened for '" + client + "'");
-  std::string text = ("requests up to " + Twine(limits.requestBytes) + " bytes, replies up to " +
-                      Twine(limits.replyBytes) + ", programs up to " +
-                      Twine(runtime::limits::kProgramBytes) + "; " +
-                      Twine(limits.handlesPerSession) + " handles per session; sessions end after " +
-                      Twine(limits.leaseMs / 1000) + " idle seconds")
-                         .str();
+  std::string text =
+      ("requests up to " + Twine(limits.requestBytes) + " bytes, replies up to " + Twine(limits.replyBytes) +
+       ", programs up to " + Twine(runtime::limits::kProgramBytes) + "; " + Twine(limits.handlesPerSession) +
+       " handles per session; sessions end after " + Twine(limits.leaseMs / 1000) + " idle seconds")
+          .str();
   return welcomeReply(*session, text);
 }
 
-llvm::Expected<std::string> Owner::State::listPrograms(const wire::ListPrograms &request,
-                                                       Peer peer) {
+llvm::Expected<std::string> Owner::State::listPrograms(const wire::ListPrograms &request, Peer peer) {
   if (peer == Peer::client) {
     return requestError(wire::ErrorCode_Refused,
                         "the log of programs holds other people's source lines; the data owner "
@@ -115,8 +108,7 @@ llvm::Expected<std::string> Owner::State::listPrograms(const wire::ListPrograms 
 llvm::Expected<std::string> Owner::State::answer(std::string_view bytes, Peer peer) {
   if (bytes.size() > limits.requestBytes) {
     return requestError(wire::ErrorCode_Limit, "the request has " + Twine(bytes.size()) +
-                                                   " bytes, this owner takes up to " +
-                                                   Twine(limits.requestBytes) +
+                                                   " bytes, this owner takes up to " + Twine(limits.requestBytes) +
                                                    "; upload in several steps");
   }
   // Transports may hand over bytes at any address; readers of 64-bit fields need them aligned.
@@ -127,13 +119,11 @@ llvm::Expected<std::string> Owner::State::answer(std::string_view bytes, Peer pe
     std::memcpy(aligned.data(), bytes.data(), bytes.size());
     data = reinterpret_cast<const uint8_t *>(aligned.data());
   }
-  flatbuffers::Verifier verifier(data, bytes.size(), runtime::limits::kMessageDepth,
-                                 runtime::limits::kMessageTables);
+  flatbuffers::Verifier verifier(data, bytes.size(), runtime::limits::kMessageDepth, runtime::limits::kMessageTables);
   if (bytes.size() < 12 || !verifier.VerifyBuffer<wire::Request>(kMessageIdentifier)) {
-    return requestError(wire::ErrorCode_Malformed,
-                        "these " + Twine(bytes.size()) +
-                            " bytes are not a request of the Sojourn protocol (identifier " +
-                            kMessageIdentifier + ")");
+    return requestError(wire::ErrorCode_Malformed, "these " + Twine(bytes.size()) +
+                                                       " bytes are not a request of the Sojourn protocol (identifier " +
+                                                       kMessageIdentifier + ")");
   }
   const auto *request = flatbuffers::GetRoot<wire::Request>(data);
   if (!request->body()) {
@@ -152,8 +142,7 @@ llvm::Expected<std::string> Owner::State::answer(std::string_view bytes, Peer pe
     return datasetsReply(*records);
   }
   case wire::RequestBody_Step: {
-    auto reply = runStep({*store, sessions, plans, *log, environment, limits},
-                         *request->body_as_Step());
+    auto reply = runStep({*store, sessions, plans, *log, environment, limits}, *request->body_as_Step());
     if (!reply) {
       return reply.takeError();
     }
@@ -175,19 +164,14 @@ llvm::Expected<std::string> Owner::State::answer(std::string_view bytes, Peer pe
     }
     return doneReply({});
   }
-  case wire::RequestBody_Bye:
-    sessions.end(request->body_as_Bye()->session());
-    return doneReply({});
-  case wire::RequestBody_ListPrograms:
-    return listPrograms(*request->body_as_ListPrograms(), peer);
+  case wire::RequestBody_Bye: sessions.end(request->body_as_Bye()->session()); return doneReply({});
+  case wire::RequestBody_ListPrograms: return listPrograms(*request->body_as_ListPrograms(), peer);
   case wire::RequestBody_NONE: break;
   }
-  return requestError(wire::ErrorCode_Malformed,
-                      "unknown kind of request " + Twine(unsigned(request->body_type())));
+  return requestError(wire::ErrorCode_Malformed, "unknown kind of request " + Twine(unsigned(request->body_type())));
 }
 
-Owner::Owner(Environment environment, Limits limits)
-    : state(std::make_unique<State>(std::move(environment), limits)) {}
+Owner::Owner(Environment environment, Limits limits) : state(std::make_unique<State>(std::move(environment), limits)) {}
 Owner::~Owner() = default;
 
 std::string Owner::status() const { return state->problem; }

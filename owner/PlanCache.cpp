@@ -24,9 +24,8 @@ namespace {
 llvm::Error checkArgument(size_t index, const ArgSpec &spec, Plan &plan) {
   auto wrong = [&](const char *kind, const char *expected) {
     return requestError(wire::ErrorCode_Unsupported,
-                        "argument " + Twine(index) + " is a " + kind + " of rank " +
-                            Twine(spec.type.rank()) + " and element " +
-                            runtime::elementName(spec.type.element) + ", expected " + expected);
+                        "argument " + Twine(index) + " is a " + kind + " of rank " + Twine(spec.type.rank()) +
+                            " and element " + runtime::elementName(spec.type.element) + ", expected " + expected);
   };
   Element element = spec.type.element;
   switch (spec.kind) {
@@ -63,8 +62,7 @@ llvm::Error checkSignature(Plan &plan) {
   for (size_t index = 0; index < results.size(); ++index) {
     const runtime::ResultSpec &spec = results[index];
     if (spec.dependsOn.size() != args.size()) {
-      return requestError(wire::ErrorCode_Internal,
-                          "result " + Twine(index) + " has no complete dependency record");
+      return requestError(wire::ErrorCode_Internal, "result " + Twine(index) + " has no complete dependency record");
     }
     if (spec.kind == ResultKind::keep) {
       ++plan.keeps;
@@ -93,8 +91,7 @@ std::string moduleText(mlir::ModuleOp module) {
 }
 
 bool covers(const std::shared_ptr<const Label> &label, const Label &part) {
-  return std::includes(label->sources.begin(), label->sources.end(), part.sources.begin(),
-                       part.sources.end());
+  return std::includes(label->sources.begin(), label->sources.end(), part.sources.begin(), part.sources.end());
 }
 
 } // namespace
@@ -137,9 +134,8 @@ llvm::Expected<std::shared_ptr<Plan>> makePlan(llvm::StringRef program, llvm::St
   }
   auto plan = std::make_shared<Plan>();
   plan->text = moduleText(**module);
-  (*module)->walk([&](mlir::Operation *op) {
-    plan->ops += op->getDialect() && op->getDialect()->getNamespace() == "sojourn";
-  });
+  (*module)->walk(
+      [&](mlir::Operation *op) { plan->ops += op->getDialect() && op->getDialect()->getNamespace() == "sojourn"; });
   auto executable = runtime::Executable::create(**module);
   if (!executable) {
     return executable.takeError();

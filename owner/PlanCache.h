@@ -37,8 +37,7 @@ struct Plan {
   /// loop they are the same objects every time.
   std::vector<std::shared_ptr<const Label>> argLabels, resultLabels;
   /// Joins argument labels (null: the client's own) over what each result depends on.
-  const std::vector<std::shared_ptr<const Label>> &
-  joinLabels(const std::vector<std::shared_ptr<const Label>> &labels);
+  const std::vector<std::shared_ptr<const Label>> &joinLabels(const std::vector<std::shared_ptr<const Label>> &labels);
 };
 
 /// Decodes, verifies and plans a program; checks that its signature is one the owner can serve.

@@ -7,8 +7,7 @@
 
 namespace sojourn::owner {
 
-llvm::Error ProgramLog::add(const runtime::ProgramHash &hash, const std::string &client,
-                            const Plan &plan) {
+llvm::Error ProgramLog::add(const runtime::ProgramHash &hash, const std::string &client, const Plan &plan) {
   int64_t now = environment.clockMs();
   auto found = pending.find({hash, client});
   if (found == pending.end()) {
@@ -21,9 +20,8 @@ llvm::Error ProgramLog::add(const runtime::ProgramHash &hash, const std::string 
     }
     if (size->programs >= runtime::limits::kLoggedPrograms ||
         size->textBytes + plan.text.size() > runtime::limits::kLoggedProgramBytes) {
-      return requestError(wire::ErrorCode_Limit,
-                          "the log of programs is full, and what cannot be logged does not run; "
-                          "the data owner has to archive the catalogue");
+      return requestError(wire::ErrorCode_Limit, "the log of programs is full, and what cannot be logged does not run; "
+                                                 "the data owner has to archive the catalogue");
     }
     ProgramRecord record{hash, client, plan.text, 1, plan.ops, now, now};
     if (llvm::Error error = catalogue.addRuns(record)) {
@@ -43,8 +41,7 @@ llvm::Error ProgramLog::flush() {
   flushedMs = environment.clockMs();
   for (auto &[key, runs] : pending) {
     if (runs > 0) {
-      if (llvm::Error error =
-              catalogue.addRuns({key.first, key.second, "", runs, 0, pendingMs, pendingMs})) {
+      if (llvm::Error error = catalogue.addRuns({key.first, key.second, "", runs, 0, pendingMs, pendingMs})) {
         return error;
       }
       runs = 0;

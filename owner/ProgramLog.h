@@ -15,8 +15,7 @@ namespace sojourn::owner {
 
 class ProgramLog {
 public:
-  ProgramLog(Catalogue &catalogue, const Environment &environment)
-      : catalogue(catalogue), environment(environment) {}
+  ProgramLog(Catalogue &catalogue, const Environment &environment) : catalogue(catalogue), environment(environment) {}
 
   /// Counts a run. The first of a program by a client goes to the catalogue at once, with its
   /// text: what cannot be logged does not run. Later ones are counted here and written together.

@@ -30,22 +30,19 @@ arrow::Result<std::shared_ptr<arrow::Table>> readCsv(const std::string &path) {
   reading.block_size = 16 << 20; // column types are inferred from the first block
   auto parsing = arrow::csv::ParseOptions::Defaults();
   parsing.delimiter = fs::path(path).extension() == ".tsv" ? '\t' : ',';
-  ARROW_ASSIGN_OR_RAISE(auto reader, arrow::csv::TableReader::Make(
-                                         arrow::io::default_io_context(), input, reading, parsing,
-                                         arrow::csv::ConvertOptions::Defaults()));
+  ARROW_ASSIGN_OR_RAISE(auto reader, arrow::csv::TableReader::Make(arrow::io::default_io_context(), input, reading,
+                                                                   parsing, arrow::csv::ConvertOptions::Defaults()));
   return reader->Read();
 }
 
 arrow::Result<std::shared_ptr<arrow::Table>> readParquet(const std::string &path) {
   ARROW_ASSIGN_OR_RAISE(auto input, arrow::io::ReadableFile::Open(path));
-  ARROW_ASSIGN_OR_RAISE(auto reader,
-                        parquet::arrow::OpenFile(input, arrow::default_memory_pool()));
+  ARROW_ASSIGN_OR_RAISE(auto reader, parquet::arrow::OpenFile(input, arrow::default_memory_pool()));
   return reader->ReadTable();
 }
 
 arrow::Result<std::shared_ptr<arrow::Table>> readIpc(const std::string &path) {
-  ARROW_ASSIGN_OR_RAISE(auto input,
-                        arrow::io::MemoryMappedFile::Open(path, arrow::io::FileMode::READ));
+  ARROW_ASSIGN_OR_RAISE(auto input, arrow::io::MemoryMappedFile::Open(path, arrow::io::FileMode::READ));
   ARROW_ASSIGN_OR_RAISE(auto reader, arrow::ipc::RecordBatchFileReader::Open(input));
   return reader->ToTable();
 }
@@ -72,16 +69,14 @@ arrow::Status writeFile(const ImportedTable &table, const std::string &path) {
     auto bytes = table.rows * static_cast<int64_t>(runtime::byteWidth(column.element));
     auto buffer = std::make_shared<arrow::Buffer>(static_cast<const uint8_t *>(column.data), bytes);
     fields.push_back(arrow::field(column.name, type, /*nullable=*/false));
-    arrays.push_back(
-        arrow::MakeArray(arrow::ArrayData::Make(type, table.rows, {nullptr, buffer}, 0)));
+    arrays.push_back(arrow::MakeArray(arrow::ArrayData::Make(type, table.rows, {nullptr, buffer}, 0)));
   }
   auto schema = arrow::schema(fields);
   auto options = arrow::ipc::IpcWriteOptions::Defaults();
   options.alignment = 64; // columns are used where they lie in the mapped file
   ARROW_ASSIGN_OR_RAISE(auto output, arrow::io::FileOutputStream::Open(path));
   ARROW_ASSIGN_OR_RAISE(auto writer, arrow::ipc::MakeFileWriter(output, schema, options));
-  ARROW_RETURN_NOT_OK(
-      writer->WriteRecordBatch(*arrow::RecordBatch::Make(schema, table.rows, arrays)));
+  ARROW_RETURN_NOT_OK(writer->WriteRecordBatch(*arrow::RecordBatch::Make(schema, table.rows, arrays)));
   ARROW_RETURN_NOT_OK(writer->Close());
   return output->Close();
 }
@@ -91,8 +86,8 @@ arrow::Status writeFile(const ImportedTable &table, const std::string &path) {
 llvm::Expected<std::shared_ptr<arrow::Table>> readFile(const std::string &path) {
   std::error_code code;
   if (!fs::is_regular_file(path, code)) {
-    return failure("cannot read '" + path + "': " +
-                   (fs::exists(path, code) ? "it is not a file" : "there is no such file"));
+    return failure("cannot read '" + path +
+                   "': " + (fs::exists(path, code) ? "it is not a file" : "there is no such file"));
   }
   std::string extension = fs::path(path).extension().string();
   arrow::Result<std::shared_ptr<arrow::Table>> table = arrow::Status::UnknownError("");
@@ -127,32 +122,29 @@ llvm::Error writeTable(const ImportedTable &table, const std::string &path) {
   return llvm::Error::success();
 }
 
-llvm::Expected<ImportedTable> mapTable(const std::string &path, int64_t rows,
-                                       std::vector<Column> expected) {
+llvm::Expected<ImportedTable> mapTable(const std::string &path, int64_t rows, std::vector<Column> expected) {
   auto opened = readFile(path);
   if (!opened) {
     return opened.takeError();
   }
   std::shared_ptr<arrow::Table> table = *opened;
   auto wrong = [&](const Twine &what) {
-    return failure("'" + path + "' does not hold what the catalogue says: " + what +
-                   "; import the dataset again");
+    return failure("'" + path + "' does not hold what the catalogue says: " + what + "; import the dataset again");
   };
   if (table->num_rows() != rows || table->num_columns() != static_cast<int>(expected.size())) {
-    return wrong(Twine(table->num_rows()) + " rows and " + Twine(table->num_columns()) +
-                 " columns found, expected " + Twine(rows) + " and " + Twine(expected.size()));
+    return wrong(Twine(table->num_rows()) + " rows and " + Twine(table->num_columns()) + " columns found, expected " +
+                 Twine(rows) + " and " + Twine(expected.size()));
   }
   for (size_t index = 0; index < expected.size(); ++index) {
     Column &column = expected[index];
     auto field = table->schema()->field(static_cast<int>(index));
     auto chunks = table->column(static_cast<int>(index))->chunks();
-    if (field->name() != column.name || !field->type()->Equals(restingType(column.element)) ||
-        chunks.size() != 1 || chunks[0]->null_count() != 0) {
+    if (field->name() != column.name || !field->type()->Equals(restingType(column.element)) || chunks.size() != 1 ||
+        chunks[0]->null_count() != 0) {
       return wrong("column '" + column.name + "' differs");
     }
     const arrow::ArrayData &data = *chunks[0]->data();
-    column.data = data.buffers[1]->data() +
-                  data.offset * static_cast<int64_t>(runtime::byteWidth(column.element));
+    column.data = data.buffers[1]->data() + data.offset * static_cast<int64_t>(runtime::byteWidth(column.element));
   }
   return ImportedTable{rows, std::move(expected), table};
 }

@@ -26,8 +26,7 @@ Offset<flatbuffers::String> text(FlatBufferBuilder &builder, const std::string &
 
 std::string errorReply(const RequestError &error) {
   FlatBufferBuilder builder;
-  auto message = text(builder, error.message), location = text(builder, error.location),
-       op = text(builder, error.op);
+  auto message = text(builder, error.message), location = text(builder, error.location), op = text(builder, error.op);
   auto body = wire::CreateError(builder, error.code, message, location, op);
   return finish(builder, wire::ReplyBody_Error, body.Union());
 }
@@ -53,8 +52,7 @@ std::string datasetsReply(const std::vector<DatasetRecord> &records) {
     auto name = text(builder, record.name), policy = text(builder, policyName(record.policy)),
          version = text(builder, record.version);
     auto columnsVector = builder.CreateVector(columns);
-    datasets.push_back(
-        wire::CreateDataset(builder, name, record.rows, columnsVector, policy, version));
+    datasets.push_back(wire::CreateDataset(builder, name, record.rows, columnsVector, policy, version));
   }
   auto body = wire::CreateDatasets(builder, builder.CreateVector(datasets));
   return finish(builder, wire::ReplyBody_Datasets, body.Union());
@@ -86,11 +84,9 @@ std::string doneReply(llvm::ArrayRef<const runtime::HostTensor *> published) {
   FlatBufferBuilder builder;
   std::vector<Offset<wire::Tensor>> tensors;
   for (const runtime::HostTensor *tensor : published) {
-    auto data = builder.CreateVector(static_cast<const uint8_t *>(tensor->buffer->data()),
-                                     tensor->type.bytes());
+    auto data = builder.CreateVector(static_cast<const uint8_t *>(tensor->buffer->data()), tensor->type.bytes());
     auto dims = builder.CreateVector(tensor->type.dims.data(), tensor->type.dims.size());
-    tensors.push_back(
-        wire::CreateTensor(builder, static_cast<uint8_t>(tensor->type.element), dims, data));
+    tensors.push_back(wire::CreateTensor(builder, static_cast<uint8_t>(tensor->type.element), dims, data));
   }
   auto body = wire::CreateDone(builder, builder.CreateVector(tensors));
   return finish(builder, wire::ReplyBody_Done, body.Union());

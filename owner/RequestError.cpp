@@ -13,12 +13,9 @@ RequestError takeRequestError(llvm::Error error) {
   llvm::handleAllErrors(
       std::move(error), [&](const RequestError &found) { result = found; },
       [&](const runtime::ProgramError &found) {
-        result = RequestError(static_cast<wire::ErrorCode>(found.code()), found.text(), found.op(),
-                              found.location());
+        result = RequestError(static_cast<wire::ErrorCode>(found.code()), found.text(), found.op(), found.location());
       },
-      [&](const llvm::ErrorInfoBase &found) {
-        result = RequestError(wire::ErrorCode_Internal, found.message());
-      });
+      [&](const llvm::ErrorInfoBase &found) { result = RequestError(wire::ErrorCode_Internal, found.message()); });
   return result;
 }
 

@@ -17,8 +17,7 @@ namespace wire = sojourn_wire;
 class RequestError : public llvm::ErrorInfo<RequestError> {
 public:
   static char ID;
-  RequestError(wire::ErrorCode code, std::string message, std::string op = "",
-               std::string location = "")
+  RequestError(wire::ErrorCode code, std::string message, std::string op = "", std::string location = "")
       : code(code), message(std::move(message)), op(std::move(op)), location(std::move(location)) {}
 
   void log(llvm::raw_ostream &stream) const override { stream << message; }
@@ -28,8 +27,8 @@ public:
   std::string message, op, location;
 };
 
-inline llvm::Error requestError(wire::ErrorCode code, const llvm::Twine &message,
-                                std::string op = "", std::string location = "") {
+inline llvm::Error requestError(wire::ErrorCode code, const llvm::Twine &message, std::string op = "",
+                                std::string location = "") {
   return llvm::make_error<RequestError>(code, message.str(), std::move(op), std::move(location));
 }
 

@@ -12,9 +12,7 @@ using llvm::Twine;
 
 namespace {
 
-std::optional<double> number(toml::node_view<const toml::node> node) {
-  return node.value<double>();
-}
+std::optional<double> number(toml::node_view<const toml::node> node) { return node.value<double>(); }
 
 llvm::Error addRule(const std::string &path, const std::string &column, const toml::node &rule,
                     RegisterOptions &options) {
@@ -26,8 +24,7 @@ llvm::Error addRule(const std::string &path, const std::string &column, const to
     }
   }
   if (const toml::table *table = rule.as_table()) {
-    auto lower = number((*table)["lower"]), upper = number((*table)["upper"]),
-         fill = number((*table)["fill"]);
+    auto lower = number((*table)["lower"]), upper = number((*table)["upper"]), fill = number((*table)["fill"]);
     size_t known = (lower ? 1 : 0) + (upper ? 1 : 0) + (fill ? 1 : 0);
     if (known == table->size() && known > 0 && lower.has_value() == upper.has_value()) {
       if (lower) {
@@ -44,8 +41,7 @@ llvm::Error addRule(const std::string &path, const std::string &column, const to
 }
 
 /// Splits `column=rest`; the name may itself contain '='.
-llvm::Expected<std::pair<std::string, llvm::StringRef>> splitColumn(llvm::StringRef text,
-                                                                    const char *form) {
+llvm::Expected<std::pair<std::string, llvm::StringRef>> splitColumn(llvm::StringRef text, const char *form) {
   auto [column, rest] = text.rsplit('=');
   if (column.empty() || rest.empty() || column.size() == text.size()) {
     return failure("'" + text + "' is not of the form " + form);

@@ -91,8 +91,7 @@ void Server::State::answer(Worker &worker, nng_msg *request) {
   }
   nng_aio_set_msg(worker.send, nullptr);
   auto spent = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin);
-  spdlog::debug("request of {} bytes, reply of {} bytes, {:.2f} ms", size, reply.size(),
-                spent.count());
+  spdlog::debug("request of {} bytes, reply of {} bytes, {:.2f} ms", size, reply.size(), spent.count());
 }
 
 void Server::State::work(Worker &worker) {
@@ -123,7 +122,7 @@ llvm::Expected<std::unique_ptr<Server>> Server::start(Owner &owner, const Server
   std::unique_ptr<Server> server(new Server(std::make_unique<State>(owner)));
   State &state = *server->state;
   auto wrong = [&](int result) {
-    std::string hint = result == NNG_EADDRINUSE  ? "; another server is listening there"
+    std::string hint = result == NNG_EADDRINUSE   ? "; another server is listening there"
                        : result == NNG_EADDRINVAL ? "; expected ipc:///path, tcp://host:port or "
                                                     "inproc://name"
                                                   : "";
@@ -134,8 +133,7 @@ llvm::Expected<std::unique_ptr<Server>> Server::start(Owner &owner, const Server
   }
   state.open = true;
   // nng's default is no limit at all.
-  if (int result = nng_socket_set_size(state.socket, NNG_OPT_RECVMAXSZ,
-                                       runtime::limits::kRequestBytes)) {
+  if (int result = nng_socket_set_size(state.socket, NNG_OPT_RECVMAXSZ, runtime::limits::kRequestBytes)) {
     return wrong(result);
   }
   if (llvm::StringRef path(options.listen); path.consume_front("ipc://")) {

@@ -34,9 +34,8 @@ llvm::Expected<Session *> Sessions::find(uint64_t id) {
   expire();
   auto found = sessions.find(id);
   if (found == sessions.end()) {
-    return requestError(wire::ErrorCode_Session,
-                        "unknown session: it was closed, its lease ran out, or the owner was "
-                        "restarted; connect again (handles of an old session are gone)");
+    return requestError(wire::ErrorCode_Session, "unknown session: it was closed, its lease ran out, or the owner was "
+                                                 "restarted; connect again (handles of an old session are gone)");
   }
   found->second.lastUsedMs = environment.clockMs();
   return &found->second;
@@ -52,12 +51,11 @@ llvm::Error Sessions::release(Session &session, llvm::ArrayRef<uint64_t> handles
   std::set<uint64_t> distinct;
   for (uint64_t id : handles) {
     if (!session.handles.count(id)) {
-      return requestError(wire::ErrorCode_Handle, "cannot release handle " + Twine(id) +
-                                                      ": this session has no such handle");
+      return requestError(wire::ErrorCode_Handle,
+                          "cannot release handle " + Twine(id) + ": this session has no such handle");
     }
     if (!distinct.insert(id).second) {
-      return requestError(wire::ErrorCode_Malformed,
-                          "handle " + Twine(id) + " is released twice in one request");
+      return requestError(wire::ErrorCode_Malformed, "handle " + Twine(id) + " is released twice in one request");
     }
   }
   for (uint64_t id : handles) {

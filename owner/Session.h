@@ -27,15 +27,14 @@ struct Handle {
 struct Session {
   std::string client;
   int64_t lastUsedMs = 0;
-  std::unordered_map<uint64_t, Handle> handles; ///< by the client's own ids
+  std::unordered_map<uint64_t, Handle> handles;     ///< by the client's own ids
   std::map<runtime::ProgramHash, PlanKey> programs; ///< what it may refer to by hash
 };
 
 /// Sessions by id. Ids are random: who does not know one cannot use it.
 class Sessions {
 public:
-  Sessions(const Environment &environment, const Limits &limits)
-      : environment(environment), limits(limits) {}
+  Sessions(const Environment &environment, const Limits &limits) : environment(environment), limits(limits) {}
 
   llvm::Expected<uint64_t> begin(std::string client);
   /// Finds a session and renews its lease.

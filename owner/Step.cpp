@@ -29,13 +29,13 @@ std::string typeText(const TensorType &type) {
   return text + runtime::elementName(type.element).str();
 }
 
-template <class T> size_t length(const flatbuffers::Vector<T> *vector) {
+template <class T>
+size_t length(const flatbuffers::Vector<T> *vector) {
   return vector ? vector->size() : 0;
 }
 
 llvm::StringRef bytesOf(const flatbuffers::Vector<uint8_t> *vector) {
-  return vector ? llvm::StringRef(reinterpret_cast<const char *>(vector->data()), vector->size())
-                : llvm::StringRef();
+  return vector ? llvm::StringRef(reinterpret_cast<const char *>(vector->data()), vector->size()) : llvm::StringRef();
 }
 
 class Step {
@@ -73,8 +73,8 @@ private:
 llvm::Expected<bool> Step::findPlan() {
   llvm::StringRef given = bytesOf(request.program_hash());
   if (given.size() != hash.size()) {
-    return requestError(wire::ErrorCode_Malformed, "program_hash has " + Twine(given.size()) +
-                                                       " bytes, expected " + Twine(hash.size()));
+    return requestError(wire::ErrorCode_Malformed,
+                        "program_hash has " + Twine(given.size()) + " bytes, expected " + Twine(hash.size()));
   }
   std::memcpy(hash.data(), given.data(), hash.size());
   llvm::StringRef program = bytesOf(request.program()), debug = bytesOf(request.debug());
@@ -83,21 +83,18 @@ llvm::Expected<bool> Step::findPlan() {
     plan = known == session->programs.end() ? nullptr : context.plans.find(known->second);
     return plan != nullptr;
   }
-  if (program.size() > runtime::limits::kProgramBytes ||
-      debug.size() > runtime::limits::kDebugBytes) {
-    return requestError(wire::ErrorCode_Limit,
-                        "the program has " + Twine(program.size()) + " bytes and its debug table " +
-                            Twine(debug.size()) + ", this owner takes up to " +
-                            Twine(runtime::limits::kProgramBytes) + " each");
+  if (program.size() > runtime::limits::kProgramBytes || debug.size() > runtime::limits::kDebugBytes) {
+    return requestError(wire::ErrorCode_Limit, "the program has " + Twine(program.size()) +
+                                                   " bytes and its debug table " + Twine(debug.size()) +
+                                                   ", this owner takes up to " + Twine(runtime::limits::kProgramBytes) +
+                                                   " each");
   }
   PlanKey key{runtime::hashProgram(program), runtime::hashProgram(debug)};
   if (key.program != hash) {
-    return requestError(wire::ErrorCode_Malformed, "the program's bytes have hash " +
-                                                       runtime::toHex(key.program) +
+    return requestError(wire::ErrorCode_Malformed, "the program's bytes have hash " + runtime::toHex(key.program) +
                                                        ", the request says " + runtime::toHex(hash));
   }
-  if (!session->programs.count(hash) &&
-      session->programs.size() >= context.limits.programsPerSession) {
+  if (!session->programs.count(hash) && session->programs.size() >= context.limits.programsPerSession) {
     session->programs.clear(); // the client learns by NeedProgram what to send again
   }
   plan = context.plans.find(key);
@@ -115,18 +112,17 @@ llvm::Expected<bool> Step::findPlan() {
 
 llvm::Error Step::checkCounts() {
   auto check = [](const char *what, size_t found, size_t expected) {
-    return found == expected ? llvm::Error::success()
-                             : requestError(wire::ErrorCode_Malformed,
-                                            "the request binds " + Twine(found) + " " + what +
-                                                ", the program has " + Twine(expected));
+    return found == expected
+               ? llvm::Error::success()
+               : requestError(wire::ErrorCode_Malformed, "the request binds " + Twine(found) + " " + what +
+                                                             ", the program has " + Twine(expected));
   };
   llvm::Error error = check("states", length(request.states()), plan->states);
   error = error ? std::move(error) : check("uploads", length(request.uploads()), plan->uploads);
   error = error ? std::move(error) : check("slots", length(request.slots()), plan->slots);
   error = error ? std::move(error) : check("seeds", length(request.seeds()), plan->seeds);
   error = error ? std::move(error) : check("tables", length(request.tables()), plan->tables);
-  return error ? std::move(error)
-               : check("kept results", length(request.results()), plan->keeps);
+  return error ? std::move(error) : check("kept results", length(request.results()), plan->keeps);
 }
 
 llvm::Error Step::bindArguments() {
@@ -162,10 +158,9 @@ llvm::Error Step::bindState(size_t index, size_t position) {
   }
   const TensorType &expected = plan->executable->args()[index].type;
   if (!(found->second.tensor.type == expected)) {
-    return requestError(wire::ErrorCode_Malformed,
-                        "state " + Twine(position) + ": handle " + Twine(id) + " is " +
-                            typeText(found->second.tensor.type) + ", the program expects " +
-                            typeText(expected));
+    return requestError(wire::ErrorCode_Malformed, "state " + Twine(position) + ": handle " + Twine(id) + " is " +
+                                                       typeText(found->second.tensor.type) + ", the program expects " +
+                                                       typeText(expected));
   }
   states[index] = &found->second;
   bindings[index].tensor = found->second.tensor;
@@ -183,23 +178,19 @@ llvm::Error Step::bindUpload(size_t index, size_t position) {
     fits = tensor->dims()->Get(static_cast<flatbuffers::uoffset_t>(dim)) == expected.dims[dim];
   }
   if (!fits) {
-    TensorType found{tensor->element() < runtime::kElementCount
-                         ? static_cast<Element>(tensor->element())
-                         : Element::u8,
+    TensorType found{tensor->element() < runtime::kElementCount ? static_cast<Element>(tensor->element()) : Element::u8,
                      {}};
     for (size_t dim = 0; dim < std::min<size_t>(length(tensor->dims()), 16); ++dim) {
       found.dims.push_back(tensor->dims()->Get(static_cast<flatbuffers::uoffset_t>(dim)));
     }
-    return requestError(wire::ErrorCode_Malformed,
-                        "upload " + Twine(position) + " is " + typeText(found) + " (element " +
-                            Twine(unsigned(tensor->element())) + ") in " + Twine(data.size()) +
-                            " bytes, the program expects " + typeText(expected) + " in " +
-                            Twine(expected.bytes()) + " bytes");
+    return requestError(wire::ErrorCode_Malformed, "upload " + Twine(position) + " is " + typeText(found) +
+                                                       " (element " + Twine(unsigned(tensor->element())) + ") in " +
+                                                       Twine(data.size()) + " bytes, the program expects " +
+                                                       typeText(expected) + " in " + Twine(expected.bytes()) +
+                                                       " bytes");
   }
-  if (expected.element == Element::i1 &&
-      !llvm::all_of(data, [](char byte) { return byte == 0 || byte == 1; })) {
-    return requestError(wire::ErrorCode_Malformed,
-                        "upload " + Twine(position) + " has booleans other than 0 and 1");
+  if (expected.element == Element::i1 && !llvm::all_of(data, [](char byte) { return byte == 0 || byte == 1; })) {
+    return requestError(wire::ErrorCode_Malformed, "upload " + Twine(position) + " has booleans other than 0 and 1");
   }
   auto buffer = runtime::BufferPool::global().allocate(data.size());
   if (!data.empty()) {
@@ -211,9 +202,8 @@ llvm::Error Step::bindUpload(size_t index, size_t position) {
 
 llvm::Error Step::bindWord(size_t index, uint64_t bits) {
   if (plan->executable->args()[index].type.element == Element::i1 && bits > 1) {
-    return requestError(wire::ErrorCode_Malformed,
-                        "argument " + Twine(index) + " is a boolean slot, its bits are " +
-                            Twine(bits) + ", expected 0 or 1");
+    return requestError(wire::ErrorCode_Malformed, "argument " + Twine(index) + " is a boolean slot, its bits are " +
+                                                       Twine(bits) + ", expected 0 or 1");
   }
   auto buffer = runtime::BufferPool::global().allocate(sizeof(bits));
   std::memcpy(buffer->data(), &bits, sizeof(bits));
@@ -234,20 +224,17 @@ llvm::Error Step::bindTable(size_t index, size_t position) {
   const Dataset &dataset = *(*found)->dataset;
   const runtime::ArgSpec &expected = plan->executable->args()[index];
   if (dataset.rows() != expected.rows) {
-    return requestError(wire::ErrorCode_Dataset, "dataset '" + name + "' has " +
-                                                     Twine(dataset.rows()) +
-                                                     " rows, the program expects " +
-                                                     Twine(expected.rows));
+    return requestError(wire::ErrorCode_Dataset, "dataset '" + name + "' has " + Twine(dataset.rows()) +
+                                                     " rows, the program expects " + Twine(expected.rows));
   }
   for (const auto &[columnName, element] : expected.columns) {
     const Column *column = dataset.column(columnName);
     if (!column || column->element != element) {
-      return requestError(
-          wire::ErrorCode_Dataset,
-          "dataset '" + name + "' has " +
-              (column ? "column '" + columnName + "' of " + runtime::elementName(column->element)
-                      : "no column '" + columnName + "'") +
-              ", the program expects it of " + runtime::elementName(element));
+      return requestError(wire::ErrorCode_Dataset,
+                          "dataset '" + name + "' has " +
+                              (column ? "column '" + columnName + "' of " + runtime::elementName(column->element)
+                                      : "no column '" + columnName + "'") +
+                              ", the program expects it of " + runtime::elementName(element));
     }
   }
   bindings[index].table = &dataset;
@@ -261,33 +248,29 @@ llvm::Error Step::checkResults() {
   for (size_t index = 0; index < length(request.results()); ++index) {
     uint64_t id = request.results()->Get(static_cast<flatbuffers::uoffset_t>(index));
     if (session->handles.count(id) || !fresh.insert(id).second) {
-      return requestError(wire::ErrorCode_Malformed,
-                          "handle id " + Twine(id) + " for kept result " + Twine(index) +
-                              " is in use, expected one that this session does not have");
+      return requestError(wire::ErrorCode_Malformed, "handle id " + Twine(id) + " for kept result " + Twine(index) +
+                                                         " is in use, expected one that this session does not have");
     }
   }
   const Limits &limits = context.limits;
   if (session->handles.size() + plan->keeps > limits.handlesPerSession ||
       context.sessions.handleBytes + plan->keepBytes > limits.handleBytes) {
-    return requestError(wire::ErrorCode_Limit,
-                        "the step would keep " + Twine(plan->keeps) + " more values of " +
-                            Twine(plan->keepBytes) + " bytes; this owner holds up to " +
-                            Twine(limits.handlesPerSession) + " handles per session and " +
-                            Twine(limits.handleBytes) +
-                            " bytes in all; let go of tensors that are no longer needed");
+    return requestError(wire::ErrorCode_Limit, "the step would keep " + Twine(plan->keeps) + " more values of " +
+                                                   Twine(plan->keepBytes) + " bytes; this owner holds up to " +
+                                                   Twine(limits.handlesPerSession) + " handles per session and " +
+                                                   Twine(limits.handleBytes) +
+                                                   " bytes in all; let go of tensors that are no longer needed");
   }
   if (plan->publishBytes > limits.replyBytes) {
     return requestError(wire::ErrorCode_Limit, "the step publishes " + Twine(plan->publishBytes) +
                                                    " bytes, this owner's replies hold up to " +
-                                                   Twine(limits.replyBytes) +
-                                                   "; publish in several steps");
+                                                   Twine(limits.replyBytes) + "; publish in several steps");
   }
   // A handle bound twice and committed would have two new values.
   std::set<const Handle *> committed;
   for (const runtime::ResultSpec &spec : plan->executable->results()) {
     if (spec.kind == ResultKind::commit && !committed.insert(states[spec.target]).second) {
-      return requestError(wire::ErrorCode_Malformed,
-                          "one handle is bound to two states that are both committed");
+      return requestError(wire::ErrorCode_Malformed, "one handle is bound to two states that are both committed");
     }
   }
   return llvm::Error::success();
@@ -301,14 +284,12 @@ llvm::Error Step::checkPublishes() {
     if (results[index].kind != ResultKind::publish || label.releasable()) {
       continue;
     }
-    return requestError(
-        wire::ErrorCode_Refused,
-        "this value may not leave the owner: it is computed from private dataset " +
-            label.blockers() +
-            ". Open data and your own uploads may be published, and what only they were computed "
-            "into. Keep the value here, compute it from open data, or ask the data owner to open "
-            "the dataset",
-        results[index].op, results[index].location);
+    return requestError(wire::ErrorCode_Refused,
+                        "this value may not leave the owner: it is computed from private dataset " + label.blockers() +
+                            ". Open data and your own uploads may be published, and what only they were computed "
+                            "into. Keep the value here, compute it from open data, or ask the data owner to open "
+                            "the dataset",
+                        results[index].op, results[index].location);
   }
   return llvm::Error::success();
 }
@@ -318,12 +299,11 @@ llvm::Error Step::checkReleases() {
   for (size_t index = 0; index < length(request.releases()); ++index) {
     uint64_t id = request.releases()->Get(static_cast<flatbuffers::uoffset_t>(index));
     if (!session->handles.count(id)) {
-      return requestError(wire::ErrorCode_Handle, "cannot release handle " + Twine(id) +
-                                                      ": this session has no such handle");
+      return requestError(wire::ErrorCode_Handle,
+                          "cannot release handle " + Twine(id) + ": this session has no such handle");
     }
     if (!distinct.insert(id).second) {
-      return requestError(wire::ErrorCode_Malformed,
-                          "handle " + Twine(id) + " is released twice in one request");
+      return requestError(wire::ErrorCode_Malformed, "handle " + Twine(id) + " is released twice in one request");
     }
     releases.push_back(id);
   }
@@ -338,8 +318,7 @@ void Step::commit(std::vector<HostTensor> &values) {
   try {
     for (size_t index = 0; index < results.size(); ++index) {
       if (results[index].kind == ResultKind::keep) {
-        uint64_t id =
-            request.results()->Get(static_cast<flatbuffers::uoffset_t>(inserted.size()));
+        uint64_t id = request.results()->Get(static_cast<flatbuffers::uoffset_t>(inserted.size()));
         session->handles.try_emplace(id, Handle{values[index], (*resultLabels)[index]});
         inserted.push_back(id);
       }
@@ -379,8 +358,8 @@ llvm::Expected<StepReply> Step::run() {
     return StepReply{needProgramReply(), false};
   }
   // Permission for every published value is settled before anything runs.
-  for (auto check : {&Step::checkCounts, &Step::bindArguments, &Step::checkResults,
-                     &Step::checkReleases, &Step::checkPublishes}) {
+  for (auto check :
+       {&Step::checkCounts, &Step::bindArguments, &Step::checkResults, &Step::checkReleases, &Step::checkPublishes}) {
     if (llvm::Error error = (this->*check)()) {
       return error;
     }

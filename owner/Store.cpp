@@ -32,27 +32,22 @@ llvm::Expected<std::unique_ptr<Store>> Store::open(const Environment &environmen
   return std::unique_ptr<Store>(new Store(environment, std::move(*books)));
 }
 
-std::string Store::filePath(const std::string &file) const {
-  return environment.storeDirectory + "/datasets/" + file;
-}
+std::string Store::filePath(const std::string &file) const { return environment.storeDirectory + "/datasets/" + file; }
 
 std::shared_ptr<const LoadedDataset> Store::keep(const DatasetRecord &record, ImportedTable table) {
   auto entry = std::make_shared<LoadedDataset>();
-  entry->dataset =
-      std::make_unique<Dataset>(record.name, record.version, record.policy, table.rows,
-                                std::move(table.columns), std::move(table.storage));
+  entry->dataset = std::make_unique<Dataset>(record.name, record.version, record.policy, table.rows,
+                                             std::move(table.columns), std::move(table.storage));
   entry->label = std::make_shared<Label>(entry->dataset->label());
   loaded[record.name] = entry;
   return entry;
 }
 
 static llvm::Error checkName(const std::string &name) {
-  bool plain = llvm::all_of(name, [](char c) {
-    return llvm::isAlnum(c) || c == '-' || c == '_' || c == '.' || c == ' ';
-  });
+  bool plain =
+      llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '-' || c == '_' || c == '.' || c == ' '; });
   if (name.empty() || name.size() > runtime::limits::kNameBytes || !plain) {
-    return failure("'" + name + "' cannot name a dataset: expected 1 to " +
-                   Twine(runtime::limits::kNameBytes) +
+    return failure("'" + name + "' cannot name a dataset: expected 1 to " + Twine(runtime::limits::kNameBytes) +
                    " letters, digits, spaces and - _ . characters");
   }
   return llvm::Error::success();
@@ -67,8 +62,7 @@ llvm::Error Store::add(const DatasetSource &source, const RegisterOptions &optio
     return present.takeError();
   }
   if (*present) {
-    return failure("a dataset named '" + options.name +
-                   "' is registered already; choose another name");
+    return failure("a dataset named '" + options.name + "' is registered already; choose another name");
   }
   auto table = importTable(source, options);
   if (!table) {

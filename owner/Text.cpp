@@ -35,7 +35,8 @@ std::string printable(llvm::StringRef text, size_t limit) {
 
 std::string printableName(llvm::StringRef text) {
   std::string result = printable(text, runtime::limits::kNameBytes);
-  std::replace_if(result.begin(), result.end(), [](char c) { return c == '\n' || c == '\t'; }, '?');
+  std::replace_if(
+      result.begin(), result.end(), [](char c) { return c == '\n' || c == '\t'; }, '?');
   return result;
 }
 

@@ -22,7 +22,7 @@ constexpr size_t kHeaderBytes = 256;
 constexpr size_t kMapThreshold = size_t{1} << 20;
 
 struct ChunkHeader {
-  size_t bytes;  // of the whole chunk
+  size_t bytes; // of the whole chunk
   bool mapped;
 };
 

@@ -62,13 +62,10 @@ public:
 
 unsigned operandCount(EOp op) {
   switch (op) {
-  case EOp::select:
-    return 3;
+  case EOp::select: return 3;
   case EOp::pow:
-  case EOp::atan2:
-    return 2;
-  default:
-    return op >= EOp::add && op <= EOp::ge ? 2 : 1;
+  case EOp::atan2: return 2;
+  default: return op >= EOp::add && op <= EOp::ge ? 2 : 1;
   }
 }
 
@@ -140,15 +137,12 @@ private:
       registerOf_.erase(held);
     }
   }
-  Ref local(unsigned id, Element element) {
-    return {kNoSlot, static_cast<int64_t>(id * registerBytes_), 0};
-  }
+  Ref local(unsigned id, Element element) { return {kNoSlot, static_cast<int64_t>(id * registerBytes_), 0}; }
 
   Ref refOf(const ChainOperand &operand, Element element) {
     int64_t width = static_cast<int64_t>(byteWidth(element));
     switch (operand.kind) {
-    case ChainOperand::Kind::none:
-      return {kNoSlot, 0, 0};
+    case ChainOperand::Kind::none: return {kNoSlot, 0, 0};
     case ChainOperand::Kind::value: {
       auto held = registerOf_.find(operand.base);
       if (held != registerOf_.end()) {
@@ -156,10 +150,8 @@ private:
       }
       return {places_.slotOf(operand.base), 0, width};
     }
-    case ChainOperand::Kind::memory:
-      return {places_.slotOf(operand.base), operand.bytes, width};
-    case ChainOperand::Kind::splat:
-      return {places_.slotOf(operand.base), operand.bytes, 0};
+    case ChainOperand::Kind::memory: return {places_.slotOf(operand.base), operand.bytes, width};
+    case ChainOperand::Kind::splat: return {places_.slotOf(operand.base), operand.bytes, 0};
     }
     return {};
   }

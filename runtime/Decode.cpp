@@ -103,9 +103,9 @@ private:
         names.push_back(builder_.getStringAttr(textOf(p_.strings()->Get(table.column_names()->Get(c)))));
         columns.push_back(typeOf(&context_, static_cast<Element>(table.column_elements()->Get(c))));
       }
-      auto type = TableType::getChecked([&] { return mlir::emitError(builder_.getUnknownLoc()); }, &context_,
-                                        table.rows(), llvm::ArrayRef<mlir::StringAttr>(names),
-                                        llvm::ArrayRef<mlir::Type>(columns));
+      auto type =
+          TableType::getChecked([&] { return mlir::emitError(builder_.getUnknownLoc()); }, &context_, table.rows(),
+                                llvm::ArrayRef<mlir::StringAttr>(names), llvm::ArrayRef<mlir::Type>(columns));
       if (!type) {
         return false;
       }
@@ -121,8 +121,8 @@ private:
       types.push_back(arg.kind() == ArgKind_table ? tables_[arg.type()] : types_[arg.type()]);
     }
     builder_.setInsertionPointToEnd(module.getBody());
-    auto step = mlir::func::FuncOp::create(builder_, builder_.getUnknownLoc(), kStepName,
-                                           builder_.getFunctionType(types, {}));
+    auto step =
+        mlir::func::FuncOp::create(builder_, builder_.getUnknownLoc(), kStepName, builder_.getFunctionType(types, {}));
     step.addEntryBlock();
     for (uint32_t i = 0; i < countOf(p_.args()); ++i) {
       auto kind = static_cast<StepArg>(p_.args()->Get(i)->kind());
@@ -164,10 +164,8 @@ private:
       auto type = llvm::cast<mlir::IntegerType>(typeOf(&context_, element));
       return mlir::IntegerAttr::get(type, llvm::APInt(64, static_cast<uint64_t>(integer(0))).trunc(type.getWidth()));
     }
-    case AttrKind_boolean:
-      return builder_.getBoolAttr(integer(0) != 0);
-    case AttrKind_real:
-      return realAttr(element, integer(0));
+    case AttrKind_boolean: return builder_.getBoolAttr(integer(0) != 0);
+    case AttrKind_real: return realAttr(element, integer(0));
     case AttrKind_integers: {
       llvm::SmallVector<int64_t> list;
       for (uint32_t k = 0; k < attr.count(); ++k) {
@@ -175,10 +173,8 @@ private:
       }
       return builder_.getDenseI64ArrayAttr(list);
     }
-    case AttrKind_type:
-      return mlir::TypeAttr::get(typeOf(&context_, static_cast<Element>(integer(0))));
-    case AttrKind_string:
-      return text(0);
+    case AttrKind_type: return mlir::TypeAttr::get(typeOf(&context_, static_cast<Element>(integer(0))));
+    case AttrKind_string: return text(0);
     case AttrKind_strings: {
       llvm::SmallVector<mlir::Attribute> list;
       for (uint32_t k = 0; k < attr.count(); ++k) {
@@ -213,8 +209,8 @@ private:
     for (uint32_t k = 0; k < record.attr_count(); ++k) {
       const AttrRecord &attr = *p_.attrs()->Get(record.attr_begin() + k);
       std::string attrName = textOf(p_.strings()->Get(attr.name()));
-      bool inherent = llvm::any_of(name->getAttributeNames(),
-                                   [&](mlir::StringAttr known) { return known.getValue() == attrName; });
+      bool inherent =
+          llvm::any_of(name->getAttributeNames(), [&](mlir::StringAttr known) { return known.getValue() == attrName; });
       if (!inherent) {
         return refuse(ErrorCode::Unsupported, "'" + shortName + "' has an unknown attribute '" + attrName + "'");
       }
@@ -226,9 +222,9 @@ private:
     }
     // Sets properties attribute by attribute: one of a wrong kind stays unset, and the verifier asks
     // for it.
-    mlir::Operation *op = mlir::Operation::create(location, *name, state.types, state.operands,
-                                                  mlir::NamedAttrList(attributes), mlir::OpaqueProperties(nullptr),
-                                                  mlir::BlockRange(), /*numRegions=*/0);
+    mlir::Operation *op =
+        mlir::Operation::create(location, *name, state.types, state.operands, mlir::NamedAttrList(attributes),
+                                mlir::OpaqueProperties(nullptr), mlir::BlockRange(), /*numRegions=*/0);
     builder_.insert(op);
     values_.append(op->result_begin(), op->result_end());
     return llvm::Error::success();
@@ -252,7 +248,8 @@ llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> decodeProgram(mlir::MLIRContex
                                            std::to_string(limits::kProgramBytes));
   }
   if (program.size() < 16) {
-    return makeError(ErrorCode::Malformed, "the program has " + std::to_string(program.size()) + " bytes, which is no program");
+    return makeError(ErrorCode::Malformed,
+                     "the program has " + std::to_string(program.size()) + " bytes, which is no program");
   }
   AlignedBytes bytes(program);
   if (!ProgramBufferHasIdentifier(bytes.data())) {

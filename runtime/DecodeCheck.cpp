@@ -61,7 +61,8 @@ private:
     for (uint32_t i = 0; i < countOf(p_.strings()); ++i) {
       const flatbuffers::String *text = p_.strings()->Get(i);
       if (text == nullptr || text->size() > limits::kStringBytes) {
-        return exceeded("bytes in string " + std::to_string(i), text == nullptr ? 0 : text->size(), limits::kStringBytes);
+        return exceeded("bytes in string " + std::to_string(i), text == nullptr ? 0 : text->size(),
+                        limits::kStringBytes);
       }
       const auto *begin = reinterpret_cast<const llvm::UTF8 *>(text->data());
       if (!llvm::isLegalUTF8String(&begin, begin + text->size())) {
@@ -107,7 +108,8 @@ private:
         // Zeros do not hide large sizes beside them: each factor counts as at least 1.
         int64_t factor = std::max<int64_t>(dim, 1);
         if (dim > limits::kDimension || factor > limits::kValueElements / numel) {
-          return makeError(ErrorCode::Limit, name + " has more than " + std::to_string(limits::kValueElements) + " elements");
+          return makeError(ErrorCode::Limit,
+                           name + " has more than " + std::to_string(limits::kValueElements) + " elements");
         }
         numel *= factor;
       }
@@ -191,18 +193,10 @@ private:
       int64_t value = p_.ints()->Get(attr.begin() + k);
       bool fits = true;
       switch (static_cast<AttrKind>(attr.kind())) {
-      case AttrKind_integer:
-        fits = fitsInteger(element, value);
-        break;
-      case AttrKind_boolean:
-        fits = (value == 0 || value == 1) && element == Element::i1;
-        break;
-      case AttrKind_real:
-        fits = isFloat(element);
-        break;
-      case AttrKind_integers:
-        fits = element == Element::i64;
-        break;
+      case AttrKind_integer: fits = fitsInteger(element, value); break;
+      case AttrKind_boolean: fits = (value == 0 || value == 1) && element == Element::i1; break;
+      case AttrKind_real: fits = isFloat(element); break;
+      case AttrKind_integers: fits = element == Element::i64; break;
       case AttrKind_type:
         fits = value >= 0 && value < static_cast<int64_t>(kElementCount) && element == Element::i64;
         break;
@@ -220,18 +214,12 @@ private:
 
   static bool fitsInteger(Element element, int64_t value) {
     switch (element) {
-    case Element::u8:
-      return value >= 0 && value <= UINT8_MAX;
-    case Element::i8:
-      return value >= INT8_MIN && value <= INT8_MAX;
-    case Element::i16:
-      return value >= INT16_MIN && value <= INT16_MAX;
-    case Element::i32:
-      return value >= INT32_MIN && value <= INT32_MAX;
-    case Element::i64:
-      return true;
-    default:
-      return false;
+    case Element::u8: return value >= 0 && value <= UINT8_MAX;
+    case Element::i8: return value >= INT8_MIN && value <= INT8_MAX;
+    case Element::i16: return value >= INT16_MIN && value <= INT16_MAX;
+    case Element::i32: return value >= INT32_MIN && value <= INT32_MAX;
+    case Element::i64: return true;
+    default: return false;
     }
   }
 
@@ -276,8 +264,8 @@ private:
         }
         total += bytes_[type];
         if (total > limits::kSumOfValueBytes) {
-          return makeError(ErrorCode::Limit, "all values together have more than " +
-                                                 std::to_string(limits::kSumOfValueBytes) + " bytes");
+          return makeError(ErrorCode::Limit,
+                           "all values together have more than " + std::to_string(limits::kSumOfValueBytes) + " bytes");
         }
       }
       operandCursor += op.operand_count();
@@ -312,7 +300,8 @@ private:
         total += bytes_[p_.result_types()->Get(result.value() - argCount)];
       }
       if (total > limits::kResultBytes) {
-        return makeError(ErrorCode::Limit, "the results have more than " + std::to_string(limits::kResultBytes) + " bytes");
+        return makeError(ErrorCode::Limit,
+                         "the results have more than " + std::to_string(limits::kResultBytes) + " bytes");
       }
     }
     return llvm::Error::success();

@@ -42,7 +42,8 @@ llvm::Expected<std::vector<mlir::Location>> decodeDebug(mlir::MLIRContext &conte
   const auto *hints = table.hints();
   if (countOf(records) > limits::kLocations || countOf(files) > limits::kLocations ||
       countOf(hints) > limits::kLocations) {
-    return makeError(ErrorCode::Limit, "the debug table has more than " + std::to_string(limits::kLocations) + " entries");
+    return makeError(ErrorCode::Limit,
+                     "the debug table has more than " + std::to_string(limits::kLocations) + " entries");
   }
   if ((countOf(table.op_locations()) != 0 && countOf(table.op_locations()) != opCount) ||
       (countOf(table.op_hints()) != 0 && countOf(table.op_hints()) != opCount)) {
@@ -68,9 +69,8 @@ llvm::Expected<std::vector<mlir::Location>> decodeDebug(mlir::MLIRContext &conte
       return makeError(ErrorCode::Limit, "a location is nested deeper than " + std::to_string(limits::kLocationDepth));
     }
     mlir::LocationAttr place = mlir::FileLineColLoc::get(names[record.file()], record.line(), record.column());
-    built.push_back(record.parent() == 0
-                        ? place
-                        : mlir::LocationAttr(mlir::CallSiteLoc::get(place, built[record.parent() - 1])));
+    built.push_back(
+        record.parent() == 0 ? place : mlir::LocationAttr(mlir::CallSiteLoc::get(place, built[record.parent() - 1])));
   }
   for (size_t op = 0; op < opCount; ++op) {
     if (countOf(table.op_locations()) != 0) {

@@ -70,14 +70,10 @@ private:
 template <typename Fn>
 auto dispatchWide(Lowering &lowering, Element element, Fn fn) {
   switch (element) {
-  case Element::i64:
-    return fn.template operator()<int64_t>();
-  case Element::f32:
-    return fn.template operator()<float>();
-  case Element::f64:
-    return fn.template operator()<double>();
-  default:
-    lowering.fail("no kernel for element type " + elementName(element).str());
+  case Element::i64: return fn.template operator()<int64_t>();
+  case Element::f32: return fn.template operator()<float>();
+  case Element::f64: return fn.template operator()<double>();
+  default: lowering.fail("no kernel for element type " + elementName(element).str());
   }
 }
 
@@ -85,12 +81,9 @@ auto dispatchWide(Lowering &lowering, Element element, Fn fn) {
 template <typename Fn>
 auto dispatchNumber(Lowering &lowering, Element element, Fn fn) {
   switch (element) {
-  case Element::c64:
-    return fn.template operator()<std::complex<float>>();
-  case Element::c128:
-    return fn.template operator()<std::complex<double>>();
-  default:
-    return dispatchWide(lowering, element, fn);
+  case Element::c64: return fn.template operator()<std::complex<float>>();
+  case Element::c128: return fn.template operator()<std::complex<double>>();
+  default: return dispatchWide(lowering, element, fn);
   }
 }
 

@@ -77,7 +77,8 @@ std::string encodeDebug(llvm::ArrayRef<mlir::Location> opLocations) {
       for (mlir::FileLineColLoc file : llvm::reverse(flat.chain)) {
         auto [record, fresh] = recordIds.try_emplace({file, parent}, static_cast<uint32_t>(records.size() + 1));
         if (fresh) {
-          auto [name, newName] = fileIds.try_emplace(file.getFilename().getValue(), static_cast<uint32_t>(files.size()));
+          auto [name, newName] =
+              fileIds.try_emplace(file.getFilename().getValue(), static_cast<uint32_t>(files.size()));
           if (newName) {
             files.push_back(file.getFilename().str());
           }

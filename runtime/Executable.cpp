@@ -83,9 +83,7 @@ llvm::Expected<std::unique_ptr<Executable>> Executable::create(mlir::ModuleOp co
       for (auto [index, slot] : llvm::enumerate(lowering.slots)) {
         SlotId id = static_cast<SlotId>(index);
         switch (slot.kind) {
-        case SlotKind::argument:
-          impl->argumentSlots.emplace_back(id, slot.index);
-          continue;
+        case SlotKind::argument: impl->argumentSlots.emplace_back(id, slot.index); continue;
         case SlotKind::output:
           impl->outputSlots.emplace_back(id, slot.index);
           outputs = std::max<size_t>(outputs, slot.index + 1);
@@ -94,7 +92,8 @@ llvm::Expected<std::unique_ptr<Executable>> Executable::create(mlir::ModuleOp co
           impl->slots[index] = slot.first == UINT32_MAX ? nullptr : impl->arena->data() + slot.offset;
           break;
         case SlotKind::constant:
-          impl->slots[index] = id == lowering.chainScratch ? impl->scratch->data() : impl->constants.data() + slot.index;
+          impl->slots[index] =
+              id == lowering.chainScratch ? impl->scratch->data() : impl->constants.data() + slot.index;
           break;
         }
         impl->library.bind(id, impl->slots[index]);
@@ -153,8 +152,8 @@ llvm::Error Executable::Impl::bind(llvm::ArrayRef<Binding> bindings) {
   }
   for (auto [id, index] : argumentSlots) {
     const Binding &binding = bindings[index];
-    slots[id] = args[index].kind == ArgKind::table ? const_cast<RowSource *>(binding.table)
-                                                   : binding.tensor.buffer->data();
+    slots[id] =
+        args[index].kind == ArgKind::table ? const_cast<RowSource *>(binding.table) : binding.tensor.buffer->data();
     library.bind(id, slots[id]);
   }
   return llvm::Error::success();
@@ -224,7 +223,8 @@ void convertElements(Element from, const void *source, Element to, void *target,
   alignas(64) char piece[kPiece * 8];
   for (int64_t at = 0; at < count; at += kPiece) {
     int64_t n = std::min(kPiece, count - at);
-    steps.first(piece, static_cast<const char *>(source) + static_cast<size_t>(at) * byteWidth(from), nullptr, nullptr, n);
+    steps.first(piece, static_cast<const char *>(source) + static_cast<size_t>(at) * byteWidth(from), nullptr, nullptr,
+                n);
     steps.second(static_cast<char *>(target) + static_cast<size_t>(at) * byteWidth(to), piece, nullptr, nullptr, n);
   }
 }

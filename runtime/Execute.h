@@ -46,9 +46,9 @@ struct ArgSpec {
 struct ResultSpec {
   ResultKind kind = ResultKind::keep;
   TensorType type;
-  uint32_t target = 0;             ///< commit: the state argument that gets this value
-  llvm::SmallBitVector dependsOn;  ///< per argument: is the value computed from it
-  std::string op, location;        ///< the defining op, for errors
+  uint32_t target = 0;            ///< commit: the state argument that gets this value
+  llvm::SmallBitVector dependsOn; ///< per argument: is the value computed from it
+  std::string op, location;       ///< the defining op, for errors
 };
 
 /// One argument of a run: a tensor, or the rows of a table.

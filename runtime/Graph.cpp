@@ -79,7 +79,11 @@ llvm::Expected<ArgSpec> argOf(mlir::func::FuncOp step, unsigned index) {
   ArgSpec spec;
   auto kind = step.getArgAttrOfType<mlir::StringAttr>(index, "sojourn.kind");
   int number = kind ? llvm::StringSwitch<int>(kind.getValue())
-                          .Case("state", 0).Case("upload", 1).Case("slot", 2).Case("seed", 3).Case("table", 4)
+                          .Case("state", 0)
+                          .Case("upload", 1)
+                          .Case("slot", 2)
+                          .Case("seed", 3)
+                          .Case("table", 4)
                           .Default(-1)
                     : -1;
   if (number < 0) {
@@ -154,10 +158,14 @@ llvm::Expected<Graph> buildGraph(mlir::ModuleOp coreModule) {
         ResultSpec spec;
         auto kind = step.getResultAttrOfType<mlir::StringAttr>(index, "sojourn.result");
         int number = kind ? llvm::StringSwitch<int>(kind.getValue())
-                                .Case("commit", 0).Case("keep", 1).Case("publish", 2).Default(-1)
+                                .Case("commit", 0)
+                                .Case("keep", 1)
+                                .Case("publish", 2)
+                                .Default(-1)
                           : -1;
         if (number < 0) {
-          return makeError(ErrorCode::Unsupported, "result " + std::to_string(index) + " has no known 'sojourn.result'");
+          return makeError(ErrorCode::Unsupported,
+                           "result " + std::to_string(index) + " has no known 'sojourn.result'");
         }
         spec.kind = static_cast<ResultKind>(number);
         if (auto target = step.getResultAttrOfType<mlir::IntegerAttr>(index, "sojourn.target")) {

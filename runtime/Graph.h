@@ -39,7 +39,7 @@ struct GraphOp {
 /// Value ids: arguments first, then results in op order. A table argument has an empty type.
 struct Graph {
   std::vector<ArgSpec> args;
-  std::vector<TensorType> types;  ///< per value
+  std::vector<TensorType> types; ///< per value
   std::vector<GraphOp> ops;
   std::vector<ResultSpec> results;
   std::vector<ValueId> resultValues;

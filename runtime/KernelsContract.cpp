@@ -83,7 +83,9 @@ Side makeSide(Lowering &lowering, ValueId value, llvm::ArrayRef<int64_t> batch, 
     matrix.dims = {b.size, r.size, c.size};
     // A dim of one element has no stride of its own; give it the one that BLAS expects.
     int64_t columnStride = c.size != 1 ? c.stride : unitRow && r.size != 1 ? r.size : 1;
-    int64_t rowStride = r.size != 1 ? r.stride : unitRow && !unitColumn ? 1 : std::max<int64_t>(c.size, 1) * columnStride;
+    int64_t rowStride = r.size != 1              ? r.stride
+                        : unitRow && !unitColumn ? 1
+                                                 : std::max<int64_t>(c.size, 1) * columnStride;
     matrix.strides = {b.stride, rowStride, columnStride};
     // The extent of a tensor over one slot must not count steps that are never taken.
     side.tensor = libraryTensor(tensors, matrix);
@@ -149,17 +151,17 @@ void lowerDot(Lowering &lowering, const GraphOp &op) {
     c = c.select(0, 0);
   }
   lowering.emit(op, makeKernel([=](SlotTable slots, int64_t, int64_t) mutable {
-    a.prepare(slots);
-    b.prepare(slots);
-    if (single) {
-      at::cpu::mm_out(c, a.tensor, b.tensor);
-    } else {
-      at::cpu::bmm_out(c, a.tensor, b.tensor);
-    }
-    if (narrow != nullptr) {
-      narrow(out.in(slots), wide.in(slots), nullptr, nullptr, numel);
-    }
-  }));
+                  a.prepare(slots);
+                  b.prepare(slots);
+                  if (single) {
+                    at::cpu::mm_out(c, a.tensor, b.tensor);
+                  } else {
+                    at::cpu::bmm_out(c, a.tensor, b.tensor);
+                  }
+                  if (narrow != nullptr) {
+                    narrow(out.in(slots), wide.in(slots), nullptr, nullptr, numel);
+                  }
+                }));
 }
 
 // --- Convolutions ---------------------------------------------------------------------------------
@@ -168,8 +170,8 @@ struct ConvOptions {
   std::vector<int64_t> stride, padding, dilation, zeros;
   int64_t groups;
   explicit ConvOptions(const GraphOp &op)
-      : stride(op.ints("stride")), padding(op.ints("padding")), dilation(op.ints("dilation")),
-        zeros(stride.size(), 0), groups(op.integer("groups")) {}
+      : stride(op.ints("stride")), padding(op.ints("padding")), dilation(op.ints("dilation")), zeros(stride.size(), 0),
+        groups(op.integer("groups")) {}
 };
 
 /// Operands and result in f32 or f64, halves converted.
@@ -212,10 +214,10 @@ void emitConv(Lowering &lowering, const GraphOp &op, Compute compute) {
   ConvOperands operands(lowering, op);
   ConvOptions options(op);
   lowering.emit(op, makeKernel([=](SlotTable slots, int64_t, int64_t) mutable {
-    operands.begin(slots);
-    operands.out.copy_(compute(operands, options));
-    operands.result.finish(slots);
-  }));
+                  operands.begin(slots);
+                  operands.out.copy_(compute(operands, options));
+                  operands.result.finish(slots);
+                }));
 }
 
 void lowerConv(Lowering &lowering, const GraphOp &op) {

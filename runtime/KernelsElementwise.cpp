@@ -13,8 +13,8 @@ void lowerElementwise(Lowering &lowering, const GraphOp &op) {
 
 void lowerCompare(Lowering &lowering, const GraphOp &op) {
   const std::string &predicate = op.string("predicate");
-  static constexpr std::pair<llvm::StringLiteral, EOp> predicates[] = {{"eq", EOp::eq}, {"ne", EOp::ne}, {"lt", EOp::lt},
-                                                                       {"le", EOp::le}, {"gt", EOp::gt}, {"ge", EOp::ge}};
+  static constexpr std::pair<llvm::StringLiteral, EOp> predicates[] = {
+      {"eq", EOp::eq}, {"ne", EOp::ne}, {"lt", EOp::lt}, {"le", EOp::le}, {"gt", EOp::gt}, {"ge", EOp::ge}};
   for (const auto &[name, kind] : predicates) {
     if (name == predicate) {
       lowering.elementwise(op, kind);

@@ -17,18 +17,12 @@ int64_t readIndex(const char *data, int64_t k) {
 
 IndexFn indexReader(Lowering &lowering, Element element) {
   switch (element) {
-  case Element::u8:
-    return readIndex<uint8_t>;
-  case Element::i8:
-    return readIndex<int8_t>;
-  case Element::i16:
-    return readIndex<int16_t>;
-  case Element::i32:
-    return readIndex<int32_t>;
-  case Element::i64:
-    return readIndex<int64_t>;
-  default:
-    lowering.fail("indices are not integers");
+  case Element::u8: return readIndex<uint8_t>;
+  case Element::i8: return readIndex<int8_t>;
+  case Element::i16: return readIndex<int16_t>;
+  case Element::i32: return readIndex<int32_t>;
+  case Element::i64: return readIndex<int64_t>;
+  default: lowering.fail("indices are not integers");
   }
 }
 
@@ -41,19 +35,19 @@ void lowerTake(Lowering &lowering, const GraphOp &op) {
   IndexFn index = indexReader(lowering, lowering.type(op.operands[1]).element);
   size_t line = static_cast<size_t>(split.inner) * byteWidth(type.element);
   lowering.emit(op, makeKernel([=](SlotTable slots, int64_t, int64_t) {
-    char *target = out.in(slots);
-    for (int64_t outer = 0; outer < split.outer; ++outer) {
-      const char *source = x.in(slots) + static_cast<size_t>(outer * split.size) * line;
-      for (int64_t k = 0; k < count; ++k, target += line) {
-        int64_t at = index(i.in(slots), k);
-        if (at >= 0 && at < split.size) {
-          std::memcpy(target, source + static_cast<size_t>(at) * line, line);
-        } else {
-          std::memset(target, 0, line);
-        }
-      }
-    }
-  }));
+                  char *target = out.in(slots);
+                  for (int64_t outer = 0; outer < split.outer; ++outer) {
+                    const char *source = x.in(slots) + static_cast<size_t>(outer * split.size) * line;
+                    for (int64_t k = 0; k < count; ++k, target += line) {
+                      int64_t at = index(i.in(slots), k);
+                      if (at >= 0 && at < split.size) {
+                        std::memcpy(target, source + static_cast<size_t>(at) * line, line);
+                      } else {
+                        std::memset(target, 0, line);
+                      }
+                    }
+                  }
+                }));
 }
 
 /// Walks all positions of `i` in row-major order; `visit(k, base, index)` gets the offset in x of
@@ -87,26 +81,52 @@ void lowerTakeAlong(Lowering &lowering, const GraphOp &op) {
   size_t width = byteWidth(type.element);
   auto dims = indices.dims;
   lowering.emit(op, makeKernel([=](SlotTable slots, int64_t, int64_t) {
-    const char *source = x.in(slots);
-    char *target = out.in(slots);
-    walkAlong(dims, strides, dim, numel, [&](int64_t k, int64_t base) {
-      int64_t at = index(i.in(slots), k);
-      if (at >= 0 && at < size) {
-        std::memcpy(target + static_cast<size_t>(k) * width, source + static_cast<size_t>(base + at * step) * width, width);
-      } else {
-        std::memset(target + static_cast<size_t>(k) * width, 0, width);
-      }
-    });
-  }));
+                  const char *source = x.in(slots);
+                  char *target = out.in(slots);
+                  walkAlong(dims, strides, dim, numel, [&](int64_t k, int64_t base) {
+                    int64_t at = index(i.in(slots), k);
+                    if (at >= 0 && at < size) {
+                      std::memcpy(target + static_cast<size_t>(k) * width,
+                                  source + static_cast<size_t>(base + at * step) * width, width);
+                    } else {
+                      std::memset(target + static_cast<size_t>(k) * width, 0, width);
+                    }
+                  });
+                }));
 }
 
 // --- Writes ---------------------------------------------------------------------------------------
 
-struct Set { template <typename T> static T run(T, T u) { return u; } };
-struct Add { template <typename T> static T run(T x, T u) { return wrapAdd(x, u); } };
-struct Mul { template <typename T> static T run(T x, T u) { return wrapMul(x, u); } };
-struct Max { template <typename T> static T run(T x, T u) { return nanMax(x, u); } };
-struct Min { template <typename T> static T run(T x, T u) { return nanMin(x, u); } };
+struct Set {
+  template <typename T>
+  static T run(T, T u) {
+    return u;
+  }
+};
+struct Add {
+  template <typename T>
+  static T run(T x, T u) {
+    return wrapAdd(x, u);
+  }
+};
+struct Mul {
+  template <typename T>
+  static T run(T x, T u) {
+    return wrapMul(x, u);
+  }
+};
+struct Max {
+  template <typename T>
+  static T run(T x, T u) {
+    return nanMax(x, u);
+  }
+};
+struct Min {
+  template <typename T>
+  static T run(T x, T u) {
+    return nanMin(x, u);
+  }
+};
 
 /// A run of `count` elements of u combined into x; types are wide ones, or bits for set.
 using CombineFn = void (*)(char *x, const char *u, int64_t count);
@@ -128,16 +148,11 @@ void assign(char *x, const char *u, int64_t count) {
 CombineFn combiner(Lowering &lowering, const std::string &kind, Element element) {
   if (kind == "set") {
     switch (byteWidth(element)) {
-    case 1:
-      return assign<1>;
-    case 2:
-      return assign<2>;
-    case 4:
-      return assign<4>;
-    case 8:
-      return assign<8>;
-    default:
-      return assign<16>;
+    case 1: return assign<1>;
+    case 2: return assign<2>;
+    case 4: return assign<4>;
+    case 8: return assign<8>;
+    default: return assign<16>;
     }
   }
   if (kind == "add") {
@@ -210,19 +225,19 @@ void lowerPut(Lowering &lowering, const GraphOp &op) {
   IndexFn index = indexReader(lowering, lowering.type(op.operands[1]).element);
   CombineFn fn = combiner(lowering, op.string("kind"), target.wide ? wideOf(type.element) : type.element);
   lowering.emit(op, makeKernel([=](SlotTable slots, int64_t, int64_t) {
-    char *x = target.begin(slots);
-    const char *u = target.update(slots);
-    int64_t line = split.inner * target.width;
-    for (int64_t outer = 0; outer < split.outer; ++outer, x += split.size * line) {
-      for (int64_t k = 0; k < count; ++k, u += line) {
-        int64_t at = index(i.in(slots), k);
-        if (at >= 0 && at < split.size) {
-          fn(x + at * line, u, split.inner);
-        }
-      }
-    }
-    target.finish(slots);
-  }));
+                  char *x = target.begin(slots);
+                  const char *u = target.update(slots);
+                  int64_t line = split.inner * target.width;
+                  for (int64_t outer = 0; outer < split.outer; ++outer, x += split.size * line) {
+                    for (int64_t k = 0; k < count; ++k, u += line) {
+                      int64_t at = index(i.in(slots), k);
+                      if (at >= 0 && at < split.size) {
+                        fn(x + at * line, u, split.inner);
+                      }
+                    }
+                  }
+                  target.finish(slots);
+                }));
 }
 
 void lowerPutAlong(Lowering &lowering, const GraphOp &op) {
@@ -237,16 +252,16 @@ void lowerPutAlong(Lowering &lowering, const GraphOp &op) {
   int64_t numel = indices.numel();
   auto dims = indices.dims;
   lowering.emit(op, makeKernel([=](SlotTable slots, int64_t, int64_t) {
-    char *x = target.begin(slots);
-    const char *u = target.update(slots);
-    walkAlong(dims, strides, dim, numel, [&](int64_t k, int64_t base) {
-      int64_t at = index(i.in(slots), k);
-      if (at >= 0 && at < size) {
-        fn(x + (base + at * step) * target.width, u + k * target.width, 1);
-      }
-    });
-    target.finish(slots);
-  }));
+                  char *x = target.begin(slots);
+                  const char *u = target.update(slots);
+                  walkAlong(dims, strides, dim, numel, [&](int64_t k, int64_t base) {
+                    int64_t at = index(i.in(slots), k);
+                    if (at >= 0 && at < size) {
+                      fn(x + (base + at * step) * target.width, u + k * target.width, 1);
+                    }
+                  });
+                  target.finish(slots);
+                }));
 }
 
 void lowerReadRows(Lowering &lowering, const GraphOp &op) {
@@ -257,9 +272,9 @@ void lowerReadRows(Lowering &lowering, const GraphOp &op) {
   size_t count = static_cast<size_t>(lowering.type(op.operands[1]).numel());
   Element element = lowering.type(op.results[0]).element;
   lowering.emit(op, makeKernel([=, columns = std::move(columns)](SlotTable slots, int64_t, int64_t) {
-    static_cast<const RowSource *>(slots[table])
-        ->readRows(columns, {indices.in<int64_t>(slots), count}, element, out.in(slots));
-  }));
+                  static_cast<const RowSource *>(slots[table])
+                      ->readRows(columns, {indices.in<int64_t>(slots), count}, element, out.in(slots));
+                }));
 }
 
 } // namespace

@@ -136,15 +136,15 @@ void lowerUpdateSlice(Lowering &lowering, const GraphOp &op) {
   size_t bytes = type.bytes();
   bool empty = update.numel() == 0;
   lowering.emit(op, makeKernel([=](SlotTable slots, int64_t, int64_t) {
-    char *target = out.in(slots);
-    if (target != x.in(slots)) {
-      std::memcpy(target, x.in(slots), bytes);
-    }
-    if (!empty) {
-      const char *source = static_cast<const char *>(slots[u.slot]) + u.offset * width;
-      copyWindow(u.dims, target + offset * width, strides, source, u.strides, width);
-    }
-  }));
+                  char *target = out.in(slots);
+                  if (target != x.in(slots)) {
+                    std::memcpy(target, x.in(slots), bytes);
+                  }
+                  if (!empty) {
+                    const char *source = static_cast<const char *>(slots[u.slot]) + u.offset * width;
+                    copyWindow(u.dims, target + offset * width, strides, source, u.strides, width);
+                  }
+                }));
 }
 
 void lowerConcat(Lowering &lowering, const GraphOp &op) {
@@ -158,13 +158,13 @@ void lowerConcat(Lowering &lowering, const GraphOp &op) {
   Dims strides = denseStrides(type.dims);
   int64_t width = static_cast<int64_t>(byteWidth(type.element));
   lowering.emit(op, makeKernel([=, parts = std::move(parts)](SlotTable slots, int64_t, int64_t) {
-    int64_t at = 0;
-    for (const StridedView &part : parts) {
-      copyWindow(part.dims, out.in(slots) + at * strides[dim] * width, strides,
-                 static_cast<const char *>(slots[part.slot]) + part.offset * width, part.strides, width);
-      at += part.dims[dim];
-    }
-  }));
+                  int64_t at = 0;
+                  for (const StridedView &part : parts) {
+                    copyWindow(part.dims, out.in(slots) + at * strides[dim] * width, strides,
+                               static_cast<const char *>(slots[part.slot]) + part.offset * width, part.strides, width);
+                    at += part.dims[dim];
+                  }
+                }));
 }
 
 void lowerPad(Lowering &lowering, const GraphOp &op) {
@@ -192,12 +192,12 @@ void lowerPad(Lowering &lowering, const GraphOp &op) {
   VectorFn fill = vectorKernel(EOp::copy, type.element, 1);
   SlotId slot = x.slot;
   lowering.emit(op, makeKernel([=](SlotTable slots, int64_t, int64_t) {
-    fill(out.in(slots), value.in(slots), nullptr, nullptr, numel);
-    if (!empty) {
-      copyWindow(dims, out.in(slots) + target * width, to, static_cast<const char *>(slots[slot]) + source * width,
-                 from, width);
-    }
-  }));
+                  fill(out.in(slots), value.in(slots), nullptr, nullptr, numel);
+                  if (!empty) {
+                    copyWindow(dims, out.in(slots) + target * width, to,
+                               static_cast<const char *>(slots[slot]) + source * width, from, width);
+                  }
+                }));
 }
 
 } // namespace

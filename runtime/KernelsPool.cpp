@@ -74,17 +74,17 @@ void lowerPoolSum(Lowering &lowering, const GraphOp &op) {
   WideInput x(lowering, op.operands[0]);
   WideOutput out(lowering, op.results[0]);
   lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
-    return makeKernel([=](SlotTable slots, int64_t, int64_t) {
-      const T *source = static_cast<const T *>(x.read(slots));
-      T *target = static_cast<T *>(out.begin(slots));
-      windows.outputs([&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
-        T sum = 0;
-        windows.each(o0, o1, o2, [&](int64_t i) { sum = wrapAdd(sum, source[plane + i]); });
-        target[at] = sum;
-      });
-      out.finish(slots);
-    });
-  }));
+                  return makeKernel([=](SlotTable slots, int64_t, int64_t) {
+                    const T *source = static_cast<const T *>(x.read(slots));
+                    T *target = static_cast<T *>(out.begin(slots));
+                    windows.outputs([&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
+                      T sum = 0;
+                      windows.each(o0, o1, o2, [&](int64_t i) { sum = wrapAdd(sum, source[plane + i]); });
+                      target[at] = sum;
+                    });
+                    out.finish(slots);
+                  });
+                }));
 }
 
 void lowerPoolMax(Lowering &lowering, const GraphOp &op) {
@@ -93,27 +93,27 @@ void lowerPoolMax(Lowering &lowering, const GraphOp &op) {
   WideOutput out(lowering, op.results[0]);
   Place indices = lowering.result(op.results[1]);
   lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
-    return makeKernel([=](SlotTable slots, int64_t, int64_t) {
-      const T *source = static_cast<const T *>(x.read(slots));
-      T *target = static_cast<T *>(out.begin(slots));
-      int64_t *where = indices.in<int64_t>(slots);
-      windows.outputs([&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
-        // 2 padding <= window (verified), so a window holds an element unless dilation skips all.
-        T best = 0;
-        int64_t index = -1;
-        windows.each(o0, o1, o2, [&](int64_t i) {
-          T value = source[plane + i];
-          if (index < 0 || value > best || (value != value && best == best)) {
-            best = value;
-            index = i;
-          }
-        });
-        target[at] = best;
-        where[at] = index;
-      });
-      out.finish(slots);
-    });
-  }));
+                  return makeKernel([=](SlotTable slots, int64_t, int64_t) {
+                    const T *source = static_cast<const T *>(x.read(slots));
+                    T *target = static_cast<T *>(out.begin(slots));
+                    int64_t *where = indices.in<int64_t>(slots);
+                    windows.outputs([&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
+                      // 2 padding <= window (verified), so a window holds an element unless dilation skips all.
+                      T best = 0;
+                      int64_t index = -1;
+                      windows.each(o0, o1, o2, [&](int64_t i) {
+                        T value = source[plane + i];
+                        if (index < 0 || value > best || (value != value && best == best)) {
+                          best = value;
+                          index = i;
+                        }
+                      });
+                      target[at] = best;
+                      where[at] = index;
+                    });
+                    out.finish(slots);
+                  });
+                }));
 }
 
 } // namespace

@@ -94,17 +94,14 @@ void lowerDraw(Lowering &lowering, const GraphOp &op) {
   int64_t stream = op.integer("stream");
   std::shared_ptr<BlockStep> step;
   switch (lowering.type(op.results[0]).element) {
-  case Element::i64:
-    step = std::make_shared<Generator<Draw::bits, int64_t>>(stream);
-    break;
+  case Element::i64: step = std::make_shared<Generator<Draw::bits, int64_t>>(stream); break;
   case Element::f32:
     step = std::make_shared<Generator<draw == Draw::bits ? Draw::uniform : draw, float>>(stream);
     break;
   case Element::f64:
     step = std::make_shared<Generator<draw == Draw::bits ? Draw::uniform : draw, double>>(stream);
     break;
-  default:
-    lowering.fail("no kernel for element type " + elementName(lowering.type(op.results[0]).element).str());
+  default: lowering.fail("no kernel for element type " + elementName(lowering.type(op.results[0]).element).str());
   }
   lowering.generate(op, std::move(step), op.operands[0], /*cheap=*/false);
 }

@@ -31,9 +31,7 @@ void reduceAll(T *out, int64_t outCount, const T *x, llvm::ArrayRef<int64_t> dim
       out[to] = wrapMul(out[to], x[k]);
     } else {
       // The first element of a result: every reduced dim is at 0.
-      out[to] = reducedBefore == 0              ? x[k]
-                : kind == Reduction::largest ? nanMax(out[to], x[k])
-                                             : nanMin(out[to], x[k]);
+      out[to] = reducedBefore == 0 ? x[k] : kind == Reduction::largest ? nanMax(out[to], x[k]) : nanMin(out[to], x[k]);
     }
     for (size_t d = dims.size(); d-- > 0;) {
       bool reduced = outStrides[d] == 0 && dims[d] != 1;
@@ -121,20 +119,20 @@ void lowerReduce(Lowering &lowering, const GraphOp &op) {
   }
   int64_t numel = type.numel(), outCount = lowering.type(op.results[0]).numel();
   lowering.emit(op, makeKernel([=, dims = std::vector<int64_t>(dims)](SlotTable slots, int64_t, int64_t) mutable {
-    if (widen != nullptr) {
-      widen(wide.in(slots), source.in(slots), nullptr, nullptr, numel);
-    }
-    if constexpr (kind == Reduction::sum) {
-      at::cpu::sum_out(y, x, dims, /*keepdim=*/false, y.scalar_type());
-    } else if constexpr (kind == Reduction::largest) {
-      at::cpu::amax_out(y, x, dims, /*keepdim=*/false);
-    } else if constexpr (kind == Reduction::smallest) {
-      at::cpu::amin_out(y, x, dims, /*keepdim=*/false);
-    }
-    if (narrow != nullptr) {
-      narrow(target.in(slots), wideTarget.in(slots), nullptr, nullptr, outCount);
-    }
-  }));
+                  if (widen != nullptr) {
+                    widen(wide.in(slots), source.in(slots), nullptr, nullptr, numel);
+                  }
+                  if constexpr (kind == Reduction::sum) {
+                    at::cpu::sum_out(y, x, dims, /*keepdim=*/false, y.scalar_type());
+                  } else if constexpr (kind == Reduction::largest) {
+                    at::cpu::amax_out(y, x, dims, /*keepdim=*/false);
+                  } else if constexpr (kind == Reduction::smallest) {
+                    at::cpu::amin_out(y, x, dims, /*keepdim=*/false);
+                  }
+                  if (narrow != nullptr) {
+                    narrow(target.in(slots), wideTarget.in(slots), nullptr, nullptr, outCount);
+                  }
+                }));
 }
 
 } // namespace

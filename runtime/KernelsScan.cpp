@@ -9,14 +9,43 @@ namespace sojourn::runtime {
 namespace {
 
 /// f32 scans accumulate in f64, complex<f32> in complex<f64>.
-template <typename T> struct Wider { using type = T; };
-template <> struct Wider<float> { using type = double; };
-template <> struct Wider<std::complex<float>> { using type = std::complex<double>; };
+template <typename T>
+struct Wider {
+  using type = T;
+};
+template <>
+struct Wider<float> {
+  using type = double;
+};
+template <>
+struct Wider<std::complex<float>> {
+  using type = std::complex<double>;
+};
 
-struct Sum { template <typename A> static A step(A a, A x) { return wrapAdd(a, x); } };
-struct Product { template <typename A> static A step(A a, A x) { return wrapMul(a, x); } };
-struct Largest { template <typename A> static A step(A a, A x) { return nanMax(a, x); } };
-struct Smallest { template <typename A> static A step(A a, A x) { return nanMin(a, x); } };
+struct Sum {
+  template <typename A>
+  static A step(A a, A x) {
+    return wrapAdd(a, x);
+  }
+};
+struct Product {
+  template <typename A>
+  static A step(A a, A x) {
+    return wrapMul(a, x);
+  }
+};
+struct Largest {
+  template <typename A>
+  static A step(A a, A x) {
+    return nanMax(a, x);
+  }
+};
+struct Smallest {
+  template <typename A>
+  static A step(A a, A x) {
+    return nanMin(a, x);
+  }
+};
 struct LogSumExp {
   template <typename A>
   static A step(A a, A x) {
@@ -80,26 +109,26 @@ void lowerArg(Lowering &lowering, const GraphOp &op) {
   WideInput x(lowering, op.operands[0]);
   Place out = lowering.result(op.results[0]);
   lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
-    return makeKernel([=](SlotTable slots, int64_t, int64_t) {
-      const T *source = static_cast<const T *>(x.read(slots));
-      int64_t *target = out.in<int64_t>(slots);
-      for (int64_t outer = 0; outer < split.outer; ++outer) {
-        for (int64_t inner = 0; inner < split.inner; ++inner) {
-          const T *line = source + outer * split.size * split.inner + inner;
-          T best = line[0];
-          int64_t where = 0;
-          for (int64_t k = 1; k < split.size && best == best; ++k) {
-            T value = line[k * split.inner];
-            if (value != value || (largest ? value > best : value < best)) {
-              best = value;
-              where = k;
-            }
-          }
-          target[outer * split.inner + inner] = where;
-        }
-      }
-    });
-  }));
+                  return makeKernel([=](SlotTable slots, int64_t, int64_t) {
+                    const T *source = static_cast<const T *>(x.read(slots));
+                    int64_t *target = out.in<int64_t>(slots);
+                    for (int64_t outer = 0; outer < split.outer; ++outer) {
+                      for (int64_t inner = 0; inner < split.inner; ++inner) {
+                        const T *line = source + outer * split.size * split.inner + inner;
+                        T best = line[0];
+                        int64_t where = 0;
+                        for (int64_t k = 1; k < split.size && best == best; ++k) {
+                          T value = line[k * split.inner];
+                          if (value != value || (largest ? value > best : value < best)) {
+                            best = value;
+                            where = k;
+                          }
+                        }
+                        target[outer * split.inner + inner] = where;
+                      }
+                    }
+                  });
+                }));
 }
 
 /// Sorts each line and keeps its first `keep` elements. Ties keep their order: the former index
@@ -113,47 +142,45 @@ void lowerSorted(Lowering &lowering, const GraphOp &op, bool descending, int64_t
   size_t lineBytes = static_cast<size_t>(split.size) * 16;
   Place scratch = lowering.scratch(lineBytes);
   lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
-    return makeKernel([=](SlotTable slots, int64_t, int64_t) {
-      struct Entry {
-        T value;
-        int64_t index;
-      };
-      static_assert(sizeof(Entry) <= 16);
-      const T *source = static_cast<const T *>(x.read(slots));
-      T *target = static_cast<T *>(values.begin(slots));
-      int64_t *where = indices.in<int64_t>(slots);
-      Entry *line = scratch.in<Entry>(slots);
-      for (int64_t outer = 0; outer < split.outer; ++outer) {
-        for (int64_t inner = 0; inner < split.inner; ++inner) {
-          int64_t base = outer * split.size * split.inner + inner;
-          for (int64_t k = 0; k < split.size; ++k) {
-            line[k] = {source[base + k * split.inner], k};
-          }
-          auto less = [&](const Entry &a, const Entry &b) {
-            bool ab = descending ? before(b.value, a.value) : before(a.value, b.value);
-            bool ba = descending ? before(a.value, b.value) : before(b.value, a.value);
-            return ab != ba ? ab : a.index < b.index;
-          };
-          if (keep < split.size) {
-            std::partial_sort(line, line + keep, line + split.size, less);
-          } else {
-            std::sort(line, line + split.size, less);
-          }
-          int64_t to = outer * keep * split.inner + inner;
-          for (int64_t k = 0; k < keep; ++k) {
-            target[to + k * split.inner] = line[k].value;
-            where[to + k * split.inner] = line[k].index;
-          }
-        }
-      }
-      values.finish(slots);
-    });
-  }));
+                  return makeKernel([=](SlotTable slots, int64_t, int64_t) {
+                    struct Entry {
+                      T value;
+                      int64_t index;
+                    };
+                    static_assert(sizeof(Entry) <= 16);
+                    const T *source = static_cast<const T *>(x.read(slots));
+                    T *target = static_cast<T *>(values.begin(slots));
+                    int64_t *where = indices.in<int64_t>(slots);
+                    Entry *line = scratch.in<Entry>(slots);
+                    for (int64_t outer = 0; outer < split.outer; ++outer) {
+                      for (int64_t inner = 0; inner < split.inner; ++inner) {
+                        int64_t base = outer * split.size * split.inner + inner;
+                        for (int64_t k = 0; k < split.size; ++k) {
+                          line[k] = {source[base + k * split.inner], k};
+                        }
+                        auto less = [&](const Entry &a, const Entry &b) {
+                          bool ab = descending ? before(b.value, a.value) : before(a.value, b.value);
+                          bool ba = descending ? before(a.value, b.value) : before(b.value, a.value);
+                          return ab != ba ? ab : a.index < b.index;
+                        };
+                        if (keep < split.size) {
+                          std::partial_sort(line, line + keep, line + split.size, less);
+                        } else {
+                          std::sort(line, line + split.size, less);
+                        }
+                        int64_t to = outer * keep * split.inner + inner;
+                        for (int64_t k = 0; k < keep; ++k) {
+                          target[to + k * split.inner] = line[k].value;
+                          where[to + k * split.inner] = line[k].index;
+                        }
+                      }
+                    }
+                    values.finish(slots);
+                  });
+                }));
 }
 
-void lowerSort(Lowering &lowering, const GraphOp &op) {
-  lowerSorted(lowering, op, op.integer("descending") != 0, -1);
-}
+void lowerSort(Lowering &lowering, const GraphOp &op) { lowerSorted(lowering, op, op.integer("descending") != 0, -1); }
 
 void lowerTopK(Lowering &lowering, const GraphOp &op) {
   lowerSorted(lowering, op, op.integer("largest") != 0, op.integer("k"));

@@ -24,9 +24,9 @@ void LibraryTensors::bind(SlotId slot, void *data) {
 }
 
 at::ScalarType scalarTypeOf(Element element) {
-  static constexpr at::ScalarType types[kElementCount] = {at::kBool, at::kByte, at::kChar,     at::kShort,
-                                                          at::kInt,  at::kLong, at::kHalf,     at::kBFloat16,
-                                                          at::kFloat, at::kDouble, at::kComplexFloat, at::kComplexDouble};
+  static constexpr at::ScalarType types[kElementCount] = {
+      at::kBool, at::kByte,     at::kChar,  at::kShort,  at::kInt,          at::kLong,
+      at::kHalf, at::kBFloat16, at::kFloat, at::kDouble, at::kComplexFloat, at::kComplexDouble};
   return types[static_cast<unsigned>(element)];
 }
 
@@ -85,7 +85,8 @@ at::Tensor looseTensor(Element element, llvm::ArrayRef<int64_t> dims) {
   for (int64_t dim : dims) {
     count *= dim;
   }
-  return tensorOver(emptyStorage(static_cast<size_t>(count) * byteWidth(element)), element, dims, denseStrides(dims), 0);
+  return tensorOver(emptyStorage(static_cast<size_t>(count) * byteWidth(element)), element, dims, denseStrides(dims),
+                    0);
 }
 
 unsigned libraryThreads() { return static_cast<unsigned>(std::clamp(at::get_num_threads(), 1, 64)); }

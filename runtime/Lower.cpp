@@ -482,8 +482,8 @@ void Lowering::run() {
   placeResults();
   finish();
   if (arenaBytes > static_cast<size_t>(limits::kArenaBytes)) {
-    throw PlanFailure{ErrorCode::Limit, "the program needs an arena of " + std::to_string(arenaBytes) + " bytes, more than " +
-                                            std::to_string(limits::kArenaBytes)};
+    throw PlanFailure{ErrorCode::Limit, "the program needs an arena of " + std::to_string(arenaBytes) +
+                                            " bytes, more than " + std::to_string(limits::kArenaBytes)};
   }
 }
 

@@ -11,7 +11,18 @@ namespace sojourn::runtime {
 
 /// Element types; the numbers are those of ElementType in runtime/Program.fbs.
 enum class Element : uint8_t {
-  i1 = 0, u8 = 1, i8 = 2, i16 = 3, i32 = 4, i64 = 5, f16 = 6, bf16 = 7, f32 = 8, f64 = 9, c64 = 10, c128 = 11
+  i1 = 0,
+  u8 = 1,
+  i8 = 2,
+  i16 = 3,
+  i32 = 4,
+  i64 = 5,
+  f16 = 6,
+  bf16 = 7,
+  f32 = 8,
+  f64 = 9,
+  c64 = 10,
+  c128 = 11
 };
 inline constexpr unsigned kElementCount = 12;
 

@@ -62,8 +62,8 @@ void unaryLoop(void *out, const void *a, const void *, const void *, int64_t n) 
 template <typename T, T (*fn)(T, T), unsigned splats>
 void binaryLoop(void *out, const void *a, const void *b, const void *, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
-    static_cast<T *>(out)[i] = fn(static_cast<const T *>(a)[(splats & 1) != 0 ? 0 : i],
-                                  static_cast<const T *>(b)[(splats & 2) != 0 ? 0 : i]);
+    static_cast<T *>(out)[i] =
+        fn(static_cast<const T *>(a)[(splats & 1) != 0 ? 0 : i], static_cast<const T *>(b)[(splats & 2) != 0 ? 0 : i]);
   }
 }
 
@@ -87,32 +87,19 @@ T logistic(T x) {
 template <typename T>
 VectorFn scalarOf(EOp op, unsigned splats) {
   switch (op) {
-  case EOp::exp:
-    return unaryLoop<T, std::exp>;
-  case EOp::expm1:
-    return unaryLoop<T, std::expm1>;
-  case EOp::log:
-    return unaryLoop<T, std::log>;
-  case EOp::log1p:
-    return unaryLoop<T, std::log1p>;
-  case EOp::sin:
-    return unaryLoop<T, std::sin>;
-  case EOp::cos:
-    return unaryLoop<T, std::cos>;
-  case EOp::tanh:
-    return unaryLoop<T, std::tanh>;
-  case EOp::logistic:
-    return unaryLoop<T, logistic<T>>;
-  case EOp::erf:
-    return unaryLoop<T, std::erf>;
-  case EOp::erfc:
-    return unaryLoop<T, std::erfc>;
-  case EOp::pow:
-    return pickLoop<T, std::pow>(splats);
-  case EOp::atan2:
-    return pickLoop<T, std::atan2>(splats);
-  default:
-    return nullptr;
+  case EOp::exp: return unaryLoop<T, std::exp>;
+  case EOp::expm1: return unaryLoop<T, std::expm1>;
+  case EOp::log: return unaryLoop<T, std::log>;
+  case EOp::log1p: return unaryLoop<T, std::log1p>;
+  case EOp::sin: return unaryLoop<T, std::sin>;
+  case EOp::cos: return unaryLoop<T, std::cos>;
+  case EOp::tanh: return unaryLoop<T, std::tanh>;
+  case EOp::logistic: return unaryLoop<T, logistic<T>>;
+  case EOp::erf: return unaryLoop<T, std::erf>;
+  case EOp::erfc: return unaryLoop<T, std::erfc>;
+  case EOp::pow: return pickLoop<T, std::pow>(splats);
+  case EOp::atan2: return pickLoop<T, std::atan2>(splats);
+  default: return nullptr;
   }
 }
 
@@ -123,13 +110,10 @@ Element hubOf(Element element) {
   case Element::u8:
   case Element::i8:
   case Element::i16:
-  case Element::i32:
-    return Element::i64;
+  case Element::i32: return Element::i64;
   case Element::f16:
-  case Element::bf16:
-    return Element::f32;
-  default:
-    return element;
+  case Element::bf16: return Element::f32;
+  default: return element;
   }
 }
 

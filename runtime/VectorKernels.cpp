@@ -21,15 +21,28 @@ template <typename T>
 using Bits = typename Unsigned<T>::type;
 
 // Integer arithmetic goes through the unsigned type: it wraps instead of being undefined.
-struct Add { template <typename T> static T run(T a, T b) { return T(Bits<T>(a) + Bits<T>(b)); } };
-struct Sub { template <typename T> static T run(T a, T b) { return T(Bits<T>(a) - Bits<T>(b)); } };
-struct Mul { template <typename T> static T run(T a, T b) { return T(Bits<T>(a) * Bits<T>(b)); } };
+struct Add {
+  template <typename T>
+  static T run(T a, T b) {
+    return T(Bits<T>(a) + Bits<T>(b));
+  }
+};
+struct Sub {
+  template <typename T>
+  static T run(T a, T b) {
+    return T(Bits<T>(a) - Bits<T>(b));
+  }
+};
+struct Mul {
+  template <typename T>
+  static T run(T a, T b) {
+    return T(Bits<T>(a) * Bits<T>(b));
+  }
+};
 struct Div {
   static float run(float a, float b) { return a / b; }
   static double run(double a, double b) { return a / b; }
-  static int64_t run(int64_t a, int64_t b) {
-    return b == 0 ? 0 : b == -1 ? int64_t(0 - uint64_t(a)) : a / b;
-  }
+  static int64_t run(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? int64_t(0 - uint64_t(a)) : a / b; }
 };
 struct Rem {
   static float run(float a, float b) { return __builtin_fmodf(a, b); }
@@ -37,13 +50,42 @@ struct Rem {
   static int64_t run(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
 };
 // A NaN on either side comes out: the first comparison catches a, the second leaves b.
-struct Max { template <typename T> static T run(T a, T b) { return a != a ? a : a > b ? a : b; } };
-struct Min { template <typename T> static T run(T a, T b) { return a != a ? a : a < b ? a : b; } };
-struct And { template <typename T> static T run(T a, T b) { return a & b; } };
-struct Or { template <typename T> static T run(T a, T b) { return a | b; } };
-struct Xor { template <typename T> static T run(T a, T b) { return a ^ b; } };
-struct Shl { static int64_t run(int64_t a, int64_t b) { return b < 0 || b > 63 ? 0 : int64_t(uint64_t(a) << b); } };
-struct Shr { static int64_t run(int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); } };
+struct Max {
+  template <typename T>
+  static T run(T a, T b) {
+    return a != a ? a : a > b ? a : b;
+  }
+};
+struct Min {
+  template <typename T>
+  static T run(T a, T b) {
+    return a != a ? a : a < b ? a : b;
+  }
+};
+struct And {
+  template <typename T>
+  static T run(T a, T b) {
+    return a & b;
+  }
+};
+struct Or {
+  template <typename T>
+  static T run(T a, T b) {
+    return a | b;
+  }
+};
+struct Xor {
+  template <typename T>
+  static T run(T a, T b) {
+    return a ^ b;
+  }
+};
+struct Shl {
+  static int64_t run(int64_t a, int64_t b) { return b < 0 || b > 63 ? 0 : int64_t(uint64_t(a) << b); }
+};
+struct Shr {
+  static int64_t run(int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); }
+};
 struct Pow {
   static int64_t run(int64_t a, int64_t b) {
     if (b < 0) {
@@ -56,20 +98,60 @@ struct Pow {
     return int64_t(result);
   }
 };
-struct Eq { template <typename T> static bool run(T a, T b) { return a == b; } };
-struct Ne { template <typename T> static bool run(T a, T b) { return a != b; } };
-struct Lt { template <typename T> static bool run(T a, T b) { return a < b; } };
-struct Le { template <typename T> static bool run(T a, T b) { return a <= b; } };
-struct Gt { template <typename T> static bool run(T a, T b) { return a > b; } };
-struct Ge { template <typename T> static bool run(T a, T b) { return a >= b; } };
+struct Eq {
+  template <typename T>
+  static bool run(T a, T b) {
+    return a == b;
+  }
+};
+struct Ne {
+  template <typename T>
+  static bool run(T a, T b) {
+    return a != b;
+  }
+};
+struct Lt {
+  template <typename T>
+  static bool run(T a, T b) {
+    return a < b;
+  }
+};
+struct Le {
+  template <typename T>
+  static bool run(T a, T b) {
+    return a <= b;
+  }
+};
+struct Gt {
+  template <typename T>
+  static bool run(T a, T b) {
+    return a > b;
+  }
+};
+struct Ge {
+  template <typename T>
+  static bool run(T a, T b) {
+    return a >= b;
+  }
+};
 
-struct Neg { template <typename T> static T run(T a) { return T(-Bits<T>(a)); } };
+struct Neg {
+  template <typename T>
+  static T run(T a) {
+    return T(-Bits<T>(a));
+  }
+};
 struct Abs {
   static float run(float a) { return __builtin_fabsf(a); }
   static double run(double a) { return __builtin_fabs(a); }
   static int64_t run(int64_t a) { return a < 0 ? int64_t(0 - uint64_t(a)) : a; }
 };
-struct Sign { template <typename T> static T run(T a) { return T(T(a > T(0)) - T(a < T(0))); } };
+struct Sign {
+  template <typename T>
+  static T run(T a) {
+    return T(T(a > T(0)) - T(a < T(0)));
+  }
+};
 struct Floor {
   static float run(float a) { return __builtin_floorf(a); }
   static double run(double a) { return __builtin_floor(a); }
@@ -86,8 +168,12 @@ struct Sqrt {
   static float run(float a) { return __builtin_sqrtf(a); }
   static double run(double a) { return __builtin_sqrt(a); }
 };
-struct NotInt { static int64_t run(int64_t a) { return ~a; } };
-struct NotBool { static uint8_t run(uint8_t a) { return a ^ 1; } };
+struct NotInt {
+  static int64_t run(int64_t a) { return ~a; }
+};
+struct NotBool {
+  static uint8_t run(uint8_t a) { return a ^ 1; }
+};
 
 template <typename Op, typename T>
 void unary(void *out, const void *a, const void *, const void *, int64_t n) {
@@ -187,7 +273,7 @@ uint16_t narrowHalf(float real) {
   const uint32_t odd = (value.bits >> 13) & 1;
   const uint32_t normal = (value.bits + (uint32_t(15 - 127) << 23) + 0xfffu + odd) >> 13;
   const uint32_t result = value.bits >= (uint32_t(127 + 16) << 23) ? overflow
-                          : value.bits < (uint32_t(113) << 23)    ? subnormal
+                          : value.bits < (uint32_t(113) << 23)     ? subnormal
                                                                    : normal;
   return uint16_t(result | (sign >> 16));
 }
@@ -219,16 +305,43 @@ float toOdd(double real) {
 }
 
 // --- Conversion -----------------------------------------------------------------------------------
-struct Half { uint16_t bits; };
-struct Brain { uint16_t bits; };
-struct Bool { uint8_t bits; };
+struct Half {
+  uint16_t bits;
+};
+struct Brain {
+  uint16_t bits;
+};
+struct Bool {
+  uint8_t bits;
+};
 
-template <typename T> struct Limits;
-template <> struct Limits<uint8_t> { static constexpr double low = 0, high = 255; static constexpr int64_t min = 0, max = 255; };
-template <> struct Limits<int8_t> { static constexpr double low = -128, high = 127; static constexpr int64_t min = -128, max = 127; };
-template <> struct Limits<int16_t> { static constexpr double low = -32768, high = 32767; static constexpr int64_t min = -32768, max = 32767; };
-template <> struct Limits<int32_t> { static constexpr double low = -2147483648.0, high = 2147483647.0; static constexpr int64_t min = INT32_MIN, max = INT32_MAX; };
-template <> struct Limits<int64_t> { static constexpr double low = -9223372036854775808.0, high = 9223372036854775808.0; static constexpr int64_t min = INT64_MIN, max = INT64_MAX; };
+template <typename T>
+struct Limits;
+template <>
+struct Limits<uint8_t> {
+  static constexpr double low = 0, high = 255;
+  static constexpr int64_t min = 0, max = 255;
+};
+template <>
+struct Limits<int8_t> {
+  static constexpr double low = -128, high = 127;
+  static constexpr int64_t min = -128, max = 127;
+};
+template <>
+struct Limits<int16_t> {
+  static constexpr double low = -32768, high = 32767;
+  static constexpr int64_t min = -32768, max = 32767;
+};
+template <>
+struct Limits<int32_t> {
+  static constexpr double low = -2147483648.0, high = 2147483647.0;
+  static constexpr int64_t min = INT32_MIN, max = INT32_MAX;
+};
+template <>
+struct Limits<int64_t> {
+  static constexpr double low = -9223372036854775808.0, high = 9223372036854775808.0;
+  static constexpr int64_t min = INT64_MIN, max = INT64_MAX;
+};
 
 template <typename F, typename T>
 struct Cast {
@@ -243,24 +356,59 @@ struct Saturate {
   }
 };
 #define SATURATE(F)                                                                                                    \
-  template <> struct Cast<F, uint8_t> : Saturate<F, uint8_t> {};                                                       \
-  template <> struct Cast<F, int8_t> : Saturate<F, int8_t> {};                                                         \
-  template <> struct Cast<F, int16_t> : Saturate<F, int16_t> {};                                                       \
-  template <> struct Cast<F, int32_t> : Saturate<F, int32_t> {};                                                       \
-  template <> struct Cast<F, int64_t> : Saturate<F, int64_t> {};
+  template <>                                                                                                          \
+  struct Cast<F, uint8_t> : Saturate<F, uint8_t> {};                                                                   \
+  template <>                                                                                                          \
+  struct Cast<F, int8_t> : Saturate<F, int8_t> {};                                                                     \
+  template <>                                                                                                          \
+  struct Cast<F, int16_t> : Saturate<F, int16_t> {};                                                                   \
+  template <>                                                                                                          \
+  struct Cast<F, int32_t> : Saturate<F, int32_t> {};                                                                   \
+  template <>                                                                                                          \
+  struct Cast<F, int64_t> : Saturate<F, int64_t> {};
 SATURATE(float)
 SATURATE(double)
 #undef SATURATE
-template <typename F> struct Cast<F, Bool> { static Bool run(F value) { return {uint8_t(value != F(0))}; } };
-template <typename T> struct Cast<Bool, T> { static T run(Bool value) { return T(value.bits); } };
-template <typename T> struct Cast<Half, T> { static T run(Half value) { return T(widenHalf(value.bits)); } };
-template <typename T> struct Cast<Brain, T> { static T run(Brain value) { return T(widenBrain(value.bits)); } };
-template <> struct Cast<float, Half> { static Half run(float value) { return {narrowHalf(value)}; } };
-template <> struct Cast<float, Brain> { static Brain run(float value) { return {narrowBrain(value)}; } };
-template <> struct Cast<double, Half> { static Half run(double value) { return {narrowHalf(toOdd(value))}; } };
-template <> struct Cast<double, Brain> { static Brain run(double value) { return {narrowBrain(toOdd(value))}; } };
-template <> struct Cast<int64_t, Half> { static Half run(int64_t value) { return {narrowHalf(float(value))}; } };
-template <> struct Cast<int64_t, Brain> { static Brain run(int64_t value) { return {narrowBrain(float(value))}; } };
+template <typename F>
+struct Cast<F, Bool> {
+  static Bool run(F value) { return {uint8_t(value != F(0))}; }
+};
+template <typename T>
+struct Cast<Bool, T> {
+  static T run(Bool value) { return T(value.bits); }
+};
+template <typename T>
+struct Cast<Half, T> {
+  static T run(Half value) { return T(widenHalf(value.bits)); }
+};
+template <typename T>
+struct Cast<Brain, T> {
+  static T run(Brain value) { return T(widenBrain(value.bits)); }
+};
+template <>
+struct Cast<float, Half> {
+  static Half run(float value) { return {narrowHalf(value)}; }
+};
+template <>
+struct Cast<float, Brain> {
+  static Brain run(float value) { return {narrowBrain(value)}; }
+};
+template <>
+struct Cast<double, Half> {
+  static Half run(double value) { return {narrowHalf(toOdd(value))}; }
+};
+template <>
+struct Cast<double, Brain> {
+  static Brain run(double value) { return {narrowBrain(toOdd(value))}; }
+};
+template <>
+struct Cast<int64_t, Half> {
+  static Half run(int64_t value) { return {narrowHalf(float(value))}; }
+};
+template <>
+struct Cast<int64_t, Brain> {
+  static Brain run(int64_t value) { return {narrowBrain(float(value))}; }
+};
 
 template <typename F, typename T>
 void convert(void *out, const void *a, const void *, const void *, int64_t n) {
@@ -275,14 +423,10 @@ void convert(void *out, const void *a, const void *, const void *, int64_t n) {
 template <typename Op, typename T, typename R = T>
 Fn pickBinary(unsigned splats) {
   switch (splats & 3) {
-  case 0:
-    return binary<Op, T, R, 0>;
-  case 1:
-    return binary<Op, T, R, 1>;
-  case 2:
-    return binary<Op, T, R, 2>;
-  default:
-    return binary<Op, T, R, 3>;
+  case 0: return binary<Op, T, R, 0>;
+  case 1: return binary<Op, T, R, 1>;
+  case 2: return binary<Op, T, R, 2>;
+  default: return binary<Op, T, R, 3>;
   }
 }
 
@@ -306,8 +450,8 @@ Fn pickCopy(unsigned splats) {
   case 22: return pickBinary<Lt, T, uint8_t>(splats);                                                                  \
   case 23: return pickBinary<Le, T, uint8_t>(splats);                                                                  \
   case 24: return pickBinary<Gt, T, uint8_t>(splats);                                                                  \
-  case 25: return pickBinary<Ge, T, uint8_t>(splats);
-#define SOJOURN_NUMBERS(T)                                                                                             \
+  case 25: return pickBinary<Ge, T, uint8_t>(splats);                                                                  \
+      #define SOJOURN_NUMBERS(T)                                                                                       \
   case 0: return unary<Neg, T>;                                                                                        \
   case 1: return unary<Abs, T>;                                                                                        \
   case 2: return unary<Sign, T>;                                                                                       \
@@ -317,8 +461,9 @@ Fn pickCopy(unsigned splats) {
   case 11: return pickBinary<Div, T>(splats);                                                                          \
   case 12: return pickBinary<Rem, T>(splats);                                                                          \
   case 13: return pickBinary<Max, T>(splats);                                                                          \
-  case 14: return pickBinary<Min, T>(splats);                                                                          \
-  SOJOURN_COMPARES(T)
+  case 14:                                                                                                             \
+    return pickBinary<Min, T>(splats);                                                                                 \
+    SOJOURN_COMPARES(T)
 #define SOJOURN_REALS(T)                                                                                               \
   case 3: return unary<Floor, T>;                                                                                      \
   case 4: return unary<Ceil, T>;                                                                                       \
@@ -406,7 +551,10 @@ Fn conversionOf(int from, int to) {
   case 8: SOJOURN_TARGETS(float)
   case 9: SOJOURN_TARGETS(double)
   case 0:
-    return to == 5 ? convert<Bool, int64_t> : to == 8 ? convert<Bool, float> : to == 9 ? convert<Bool, double> : nullptr;
+    return to == 5   ? convert<Bool, int64_t>
+           : to == 8 ? convert<Bool, float>
+           : to == 9 ? convert<Bool, double>
+                     : nullptr;
   case 1: return to == 5 ? convert<uint8_t, int64_t> : nullptr;
   case 2: return to == 5 ? convert<int8_t, int64_t> : nullptr;
   case 3: return to == 5 ? convert<int16_t, int64_t> : nullptr;

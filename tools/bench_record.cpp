@@ -11,7 +11,8 @@ namespace {
 constexpr int kOpsPerTrace = 1024;
 
 /// Records `op` over and over; the open trace is dropped every so often, outside the timing.
-template <class Op> void record(benchmark::State &state, Op op) {
+template <class Op>
+void record(benchmark::State &state, Op op) {
   sojourn::Offline offline;
   at::Tensor x = torch::rand({64, 64}, offline.device()), y = torch::rand({64, 64}, offline.device());
   at::Tensor keep = op(x, y);

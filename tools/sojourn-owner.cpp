@@ -93,21 +93,18 @@ int main(int argc, char **argv) {
   };
 
   auto *importCommand = addStore(app.add_subcommand("import", "register a table from a file"));
-  importCommand->add_option("file", arguments.file, ".csv, .tsv, .parquet, .arrow, .feather or .npz")
-      ->required();
+  importCommand->add_option("file", arguments.file, ".csv, .tsv, .parquet, .arrow, .feather or .npz")->required();
   importCommand->add_option("--name", arguments.name, "name that clients use")->required();
   importCommand
       ->add_option("--policy", arguments.policy,
                    "open: values may be published; private: nothing computed from them leaves")
       ->check(CLI::IsMember({"open", "private"}))
       ->capture_default_str();
-  importCommand->add_option("--bounds", arguments.boundsFile,
-                            "TOML file of column ranges: age = [0, 120]");
+  importCommand->add_option("--bounds", arguments.boundsFile, "TOML file of column ranges: age = [0, 120]");
   importCommand->add_option("--bound", arguments.bounds, "one range, column=lower:upper (repeatable)")
       ->allow_extra_args(false);
   importCommand
-      ->add_option("--fill", arguments.fills,
-                   "value for missing and non-finite entries, column=value (repeatable)")
+      ->add_option("--fill", arguments.fills, "value for missing and non-finite entries, column=value (repeatable)")
       ->allow_extra_args(false);
   importCommand->add_option("--columns", arguments.columns, "columns to keep, separated by commas")
       ->delimiter(',')
@@ -116,8 +113,7 @@ int main(int argc, char **argv) {
   auto *datasetsCommand = addStore(app.add_subcommand("datasets", "list registered tables"));
 
   auto *serveCommand = addStore(app.add_subcommand("serve", "answer clients until interrupted"));
-  serveCommand->add_option("--listen", arguments.listen, "ipc:///path/to.sock or tcp://host:port")
-      ->required();
+  serveCommand->add_option("--listen", arguments.listen, "ipc:///path/to.sock or tcp://host:port")->required();
   serveCommand->add_option("--workers", arguments.workers, "requests received at once")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();

@@ -46,11 +46,13 @@ Dims stackStrides(c10::ArrayRef<c10::IValue> tensors, int64_t dim, const Dims &s
   if (!channelsLast && !channelsLast3d) {
     return contiguousStrides(sizes);
   }
-  Dims strides = formatStrides(joined, channelsLast ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d);
+  Dims strides =
+      formatStrides(joined, channelsLast ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d);
   if (last) {
     return strides;
   }
-  std::optional<at::DimVector> split = at::detail::computeStride(joined, strides, at::DimVector(sizes.begin(), sizes.end()));
+  std::optional<at::DimVector> split =
+      at::detail::computeStride(joined, strides, at::DimVector(sizes.begin(), sizes.end()));
   return split ? Dims(split->begin(), split->end()) : contiguousStrides(sizes);
 }
 
@@ -94,8 +96,8 @@ void roll(const FunctionSchema &, Arguments args, Outputs &out) {
   if (dims.empty()) {
     TORCH_CHECK(shifts.size() == 1, "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:0");
   } else {
-    TORCH_CHECK(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:",
-                dims.size());
+    TORCH_CHECK(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(),
+                ", dims:", dims.size());
   }
   for (int64_t dim : dims) {
     at::maybe_wrap_dim(dim, self.dim(), /*wrap_scalar=*/false);
@@ -121,7 +123,8 @@ void rotate(const FunctionSchema &, Arguments args, Outputs &out) {
   TORCH_CHECK(dims.size() == 2, "expected total rotation dims == 2, but got dims = ", dims.size());
   TORCH_CHECK(self.dim() >= 2, "expected total dims >= 2, but got total dims = ", self.dim());
   int64_t left = at::maybe_wrap_dim(dims[0], self.dim()), right = at::maybe_wrap_dim(dims[1], self.dim());
-  TORCH_CHECK(left != right, "expected rotation dims to be different, but got dim0 = ", dims[0], " and dim1 = ", dims[1]);
+  TORCH_CHECK(left != right, "expected rotation dims to be different, but got dim0 = ", dims[0],
+              " and dim1 = ", dims[1]);
   OutputMeta &meta = appendLike(out, self, self.scalar_type());
   if (args[1].toInt() % 2 != 0) {
     std::swap(meta.sizes[left], meta.sizes[right]);
@@ -135,8 +138,8 @@ void constantPad(const FunctionSchema &, Arguments args, Outputs &out) {
   TORCH_CHECK(pad.size() % 2 == 0, "Length of pad must be even but instead it equals ", pad.size());
   const int64_t count = pad.size() / 2;
   TORCH_CHECK(self.dim() >= count,
-              "Length of pad should be no more than twice the number of dimensions of the input. Pad length is ", pad.size(),
-              "while the input has ", self.dim(), "dimensions.");
+              "Length of pad should be no more than twice the number of dimensions of the input. Pad length is ",
+              pad.size(), "while the input has ", self.dim(), "dimensions.");
   Dims sizes(self.sizes().begin(), self.sizes().end());
   bool shrinks = true;
   for (int64_t i = 0; i < count; ++i) {
@@ -159,7 +162,8 @@ void constantPad(const FunctionSchema &, Arguments args, Outputs &out) {
 }
 
 /// reflection and replication padding of the last `Rank` dims, where eager has no structured kernel.
-template <int64_t Rank> void mirrorPad(const FunctionSchema &, Arguments args, Outputs &out) {
+template <int64_t Rank>
+void mirrorPad(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   Dims pad = dimsAt(args, 1);
   TORCH_CHECK(static_cast<int64_t>(pad.size()) == 2 * Rank, "padding size is expected to be ", 2 * Rank);
@@ -169,9 +173,9 @@ template <int64_t Rank> void mirrorPad(const FunctionSchema &, Arguments args, O
   Dims sizes(self.sizes().begin(), self.sizes().end());
   for (int64_t i = 0; i < Rank; ++i) {
     const int64_t dim = self.dim() - 1 - i, size = sizes[dim];
-    TORCH_CHECK(pad[2 * i] < size && pad[2 * i + 1] < size,
-                "Argument #", 4 + 2 * i, ": Padding size should be less than the corresponding input dimension, but got: padding (",
-                pad[2 * i], ", ", pad[2 * i + 1], ") at dimension ", dim, " of input ", self.sizes());
+    TORCH_CHECK(pad[2 * i] < size && pad[2 * i + 1] < size, "Argument #", 4 + 2 * i,
+                ": Padding size should be less than the corresponding input dimension, but got: padding (", pad[2 * i],
+                ", ", pad[2 * i + 1], ") at dimension ", dim, " of input ", self.sizes());
     sizes[dim] += pad[2 * i] + pad[2 * i + 1];
   }
   append(out, sizes, self.scalar_type(),
@@ -181,20 +185,22 @@ template <int64_t Rank> void mirrorPad(const FunctionSchema &, Arguments args, O
 /// (grad_output, self, padding): zeros_like(self)
 void padBackward(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 1);
-  append(out, self.sizes(), self.scalar_type(), self.dim() == 4 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
+  append(out, self.sizes(), self.scalar_type(),
+         self.dim() == 4 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
 }
 
 void pixelShuffle(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   int64_t factor = args[1].toInt();
-  TORCH_CHECK(self.dim() >= 3, "pixel_shuffle expects input to have at least 3 dimensions, but got input with ", self.dim(),
-              " dimension(s)");
+  TORCH_CHECK(self.dim() >= 3, "pixel_shuffle expects input to have at least 3 dimensions, but got input with ",
+              self.dim(), " dimension(s)");
   TORCH_CHECK(factor > 0, "pixel_shuffle expects a positive upscale_factor, but got ", factor);
   int64_t channels = self.size(-3), square = factor * factor;
-  TORCH_CHECK(channels % square == 0,
-              "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
-              "input.size(-3)=",
-              channels, " is not divisible by ", square);
+  TORCH_CHECK(
+      channels % square == 0,
+      "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
+      "input.size(-3)=",
+      channels, " is not divisible by ", square);
   Dims sizes(self.sizes().begin(), self.sizes().end());
   sizes[self.dim() - 3] /= square;
   sizes[self.dim() - 2] *= factor;

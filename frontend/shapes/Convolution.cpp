@@ -141,10 +141,11 @@ int64_t slidingBlocks(int64_t size, int64_t kernel, int64_t dilation, int64_t pa
 void im2col(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   Dims kernel = dimsAt(args, 1), dilation = dimsAt(args, 2), padding = dimsAt(args, 3), stride = dimsAt(args, 4);
-  TORCH_CHECK(self.dim() == 3 || self.dim() == 4,
-              "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, "
-              "but got: ",
-              self.sizes());
+  TORCH_CHECK(
+      self.dim() == 3 || self.dim() == 4,
+      "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, "
+      "but got: ",
+      self.sizes());
   const int64_t lead = self.dim() - 3;
   int64_t blocks = 1;
   Dims counts;
@@ -153,9 +154,10 @@ void im2col(const FunctionSchema &, Arguments args, Outputs &out) {
     blocks *= counts.back();
   }
   TORCH_CHECK(counts[0] >= 1 && counts[1] >= 1, "Given input with spatial size (", self.sizes()[lead + 1], ", ",
-              self.sizes()[lead + 2], "), kernel_size=(", kernel[0], ", ", kernel[1], "), dilation=(", dilation[0], ", ",
-              dilation[1], "), padding=(", padding[0], ", ", padding[1], "), calculated shape of the array of sliding blocks as (",
-              counts[0], ", ", counts[1], "), but its components must be at least one.");
+              self.sizes()[lead + 2], "), kernel_size=(", kernel[0], ", ", kernel[1], "), dilation=(", dilation[0],
+              ", ", dilation[1], "), padding=(", padding[0], ", ", padding[1],
+              "), calculated shape of the array of sliding blocks as (", counts[0], ", ", counts[1],
+              "), but its components must be at least one.");
   Dims sizes{self.sizes()[lead] * kernel[0] * kernel[1], blocks};
   if (lead) {
     sizes.insert(sizes.begin(), self.sizes()[0]);
@@ -174,17 +176,20 @@ void col2im(const FunctionSchema &, Arguments args, Outputs &out) {
               self.sizes());
   const int64_t lead = self.dim() - 2;
   const int64_t window = kernel[0] * kernel[1], columns = self.sizes()[lead];
-  TORCH_CHECK(columns % window == 0,
-              "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)=",
-              columns, " and kernel_size=(", kernel[0], ", ", kernel[1], ").");
+  TORCH_CHECK(
+      columns % window == 0,
+      "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)=",
+      columns, " and kernel_size=(", kernel[0], ", ", kernel[1], ").");
   int64_t blocks = 1;
   for (size_t i = 0; i < 2; ++i) {
     blocks *= slidingBlocks(target[i], kernel[i], dilation[i], padding[i], stride[i]);
   }
   TORCH_CHECK(self.sizes()[lead + 1] == blocks, "Given output_size=(", target[0], ", ", target[1], "), kernel_size=(",
-              kernel[0], ", ", kernel[1], "), dilation=(", dilation[0], ", ", dilation[1], "), padding=(", padding[0], ", ",
-              padding[1], "), stride=(", stride[0], ", ", stride[1], "), expected size of input's dimension 2 to match the "
-              "calculated number of sliding blocks ", blocks, ", but got input.size(2)=", self.sizes()[lead + 1], ".");
+              kernel[0], ", ", kernel[1], "), dilation=(", dilation[0], ", ", dilation[1], "), padding=(", padding[0],
+              ", ", padding[1], "), stride=(", stride[0], ", ", stride[1],
+              "), expected size of input's dimension 2 to match the "
+              "calculated number of sliding blocks ",
+              blocks, ", but got input.size(2)=", self.sizes()[lead + 1], ".");
   Dims sizes{columns / window, target[0], target[1]};
   if (lead) {
     sizes.insert(sizes.begin(), self.sizes()[0]);

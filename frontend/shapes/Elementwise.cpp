@@ -20,7 +20,8 @@ enum class Result {
 };
 
 /// Operands are the argument positions in `Mask`; None and undefined ones are skipped.
-template <unsigned Mask, Result Kind> void elementwise(const FunctionSchema &schema, Arguments args, Outputs &out) {
+template <unsigned Mask, Result Kind>
+void elementwise(const FunctionSchema &schema, Arguments args, Outputs &out) {
   TensorPointers tensors;
   CommonType common;
   // Numbers are rank-0 operands of binary ops; of others they are parameters.
@@ -80,12 +81,18 @@ template <unsigned Mask, Result Kind> void elementwise(const FunctionSchema &sch
 /// Two operands of which a number is no tensor operand: the high bit stands for no argument.
 constexpr unsigned kNumberIsParameter = 0x10003;
 
-template <unsigned Mask> constexpr ShapeRule promote = elementwise<Mask, Result::promote>;
-template <unsigned Mask> constexpr ShapeRule floating = elementwise<Mask, Result::floating>;
-template <unsigned Mask> constexpr ShapeRule activation = elementwise<Mask, Result::activation>;
-template <unsigned Mask> constexpr ShapeRule boolean = elementwise<Mask, Result::boolean>;
-template <unsigned Mask> constexpr ShapeRule integral = elementwise<Mask, Result::integral>;
-template <unsigned Mask> constexpr ShapeRule sameDtype = elementwise<Mask, Result::sameDtype>;
+template <unsigned Mask>
+constexpr ShapeRule promote = elementwise<Mask, Result::promote>;
+template <unsigned Mask>
+constexpr ShapeRule floating = elementwise<Mask, Result::floating>;
+template <unsigned Mask>
+constexpr ShapeRule activation = elementwise<Mask, Result::activation>;
+template <unsigned Mask>
+constexpr ShapeRule boolean = elementwise<Mask, Result::boolean>;
+template <unsigned Mask>
+constexpr ShapeRule integral = elementwise<Mask, Result::integral>;
+template <unsigned Mask>
+constexpr ShapeRule sameDtype = elementwise<Mask, Result::sameDtype>;
 
 ScalarType typeOf(const c10::IValue &value) {
   return value.isTensor() ? value.toTensor().scalar_type() : value.toScalar().type();
@@ -193,14 +200,14 @@ void lerp(const FunctionSchema &, Arguments args, Outputs &out) {
 }
 
 void addcdiv(const FunctionSchema &schema, Arguments args, Outputs &out) {
-  TORCH_CHECK(!(c10::isIntegralType(typeOf(args[1]), true) && c10::isIntegralType(typeOf(args[2]), true)),
-              "Integer division with addcdiv is no longer supported, and in a future  ",
-              "release addcdiv will perform a true division of tensor1 and tensor2. ",
-              "The historic addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(",
-              "input.dtype) ", "for integer inputs and as ",
-              "(input + value * tensor1 / tensor2) for float inputs. ",
-              "The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), "
-              "for all dtypes.");
+  TORCH_CHECK(
+      !(c10::isIntegralType(typeOf(args[1]), true) && c10::isIntegralType(typeOf(args[2]), true)),
+      "Integer division with addcdiv is no longer supported, and in a future  ",
+      "release addcdiv will perform a true division of tensor1 and tensor2. ",
+      "The historic addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(",
+      "input.dtype) ", "for integer inputs and as ", "(input + value * tensor1 / tensor2) for float inputs. ",
+      "The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), "
+      "for all dtypes.");
   elementwise<7, Result::promote>(schema, args, out);
 }
 
@@ -243,9 +250,8 @@ void maskedFill(const FunctionSchema &, Arguments args, Outputs &out) {
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
               mask.dtype());
   if (const Tensor &value = tensorAt(args, 2); value.defined()) {
-    TORCH_CHECK(value.dim() == 0,
-                "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
-                " dimension(s).");
+    TORCH_CHECK(value.dim() == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+                value.dim(), " dimension(s).");
   }
   append(out, at::infer_size_dimvector(mask.sizes(), self.sizes()), self.scalar_type());
 }
@@ -322,8 +328,9 @@ void preluBackward(const FunctionSchema &, Arguments args, Outputs &out) {
 
 void rreluWithNoise(const FunctionSchema &schema, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &noise = tensorAt(args, 1);
-  TORCH_CHECK(self.sizes() == noise.sizes(), "noise tensor shape must match self tensor shape. Got self.shape = ",
-              self.sizes(), " noise.shape = ", noise.sizes());
+  TORCH_CHECK(self.sizes() == noise.sizes(),
+              "noise tensor shape must match self tensor shape. Got self.shape = ", self.sizes(),
+              " noise.shape = ", noise.sizes());
   appendLike(out, self, self.scalar_type());
   if (schema.returns().size() > 1) {
     appendLike(out, noise, noise.scalar_type());
@@ -331,7 +338,8 @@ void rreluWithNoise(const FunctionSchema &schema, Arguments args, Outputs &out) 
 }
 
 void heaviside(const FunctionSchema &schema, Arguments args, Outputs &out) {
-  TORCH_CHECK(typeOf(args[0]) == typeOf(args[1]), "heaviside is not yet implemented for tensors with different dtypes.");
+  TORCH_CHECK(typeOf(args[0]) == typeOf(args[1]),
+              "heaviside is not yet implemented for tensors with different dtypes.");
   elementwise<3, Result::promote>(schema, args, out);
 }
 

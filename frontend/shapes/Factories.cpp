@@ -16,14 +16,16 @@ void checkSizes(IntArrayRef sizes) {
 }
 
 /// zeros, ones, rand, ...: sizes at `Sizes`, dtype at `Dtype`.
-template <size_t Sizes, size_t Dtype> void factory(const FunctionSchema &, Arguments args, Outputs &out) {
+template <size_t Sizes, size_t Dtype>
+void factory(const FunctionSchema &, Arguments args, Outputs &out) {
   Dims sizes = dimsAt(args, Sizes);
   checkSizes(sizes);
   append(out, sizes, dtypeAt(args, Dtype).value_or(defaultDtype()));
 }
 
 /// randint: dtype defaults to int64 in the schema; in its out overload too.
-template <size_t Sizes, size_t Dtype> void integerFactory(const FunctionSchema &, Arguments args, Outputs &out) {
+template <size_t Sizes, size_t Dtype>
+void integerFactory(const FunctionSchema &, Arguments args, Outputs &out) {
   Dims sizes = dimsAt(args, Sizes);
   checkSizes(sizes);
   append(out, sizes, dtypeAt(args, Dtype).value_or(at::kLong));
@@ -32,8 +34,7 @@ template <size_t Sizes, size_t Dtype> void integerFactory(const FunctionSchema &
 void emptyFormat(const FunctionSchema &, Arguments args, Outputs &out) {
   Dims sizes = dimsAt(args, 0);
   checkSizes(sizes);
-  append(out, sizes, dtypeAt(args, 1).value_or(defaultDtype()),
-         memoryFormatAt(args, 5, at::MemoryFormat::Contiguous));
+  append(out, sizes, dtypeAt(args, 1).value_or(defaultDtype()), memoryFormatAt(args, 5, at::MemoryFormat::Contiguous));
 }
 
 void appendChecked(Outputs &out, const Dims &sizes, const Dims &strides, ScalarType dtype) {
@@ -49,8 +50,9 @@ void emptyStrided(const FunctionSchema &, Arguments args, Outputs &out) {
 
 void emptyPermuted(const FunctionSchema &, Arguments args, Outputs &out) {
   Dims sizes = dimsAt(args, 0), layout = dimsAt(args, 1);
-  TORCH_CHECK(sizes.size() == layout.size(), "Number of dimensions in size does not match the length of the "
-                                             "physical_layout; i.e. len(size) = ",
+  TORCH_CHECK(sizes.size() == layout.size(),
+              "Number of dimensions in size does not match the length of the "
+              "physical_layout; i.e. len(size) = ",
               sizes.size(), " is not equal to len(physical_layout) = ", layout.size());
   OutputMeta &meta = append(out, sizes, dtypeAt(args, 2).value_or(defaultDtype()));
   int64_t step = 1;
@@ -58,7 +60,8 @@ void emptyPermuted(const FunctionSchema &, Arguments args, Outputs &out) {
     TORCH_CHECK(layout[i] >= 0 && layout[i] < static_cast<int64_t>(sizes.size()),
                 "Dimension out of range (expected to be between 0 and ", sizes.size() - 1, ", but got ", layout[i],
                 " at index ", i, ").  NB: negative dims not currently supported; file an issue if you want it.");
-    TORCH_CHECK(std::find(layout.begin() + i + 1, layout.end(), layout[i]) == layout.end(), "Duplicate dim not allowed");
+    TORCH_CHECK(std::find(layout.begin() + i + 1, layout.end(), layout[i]) == layout.end(),
+                "Duplicate dim not allowed");
     meta.strides[layout[i]] = step;
     step *= std::max<int64_t>(sizes[layout[i]], 1);
   }
@@ -85,7 +88,8 @@ void scalarTensor(const FunctionSchema &, Arguments args, Outputs &out) {
 }
 
 /// *_like: dtype at `Dtype`, memory format four arguments later.
-template <size_t Dtype> void factoryLike(const FunctionSchema &, Arguments args, Outputs &out) {
+template <size_t Dtype>
+void factoryLike(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   // An out overload has no dtype, but a memory format right after its inputs.
   const bool isOut = args.size() < Dtype + 5;
@@ -99,7 +103,8 @@ template <size_t Dtype> void factoryLike(const FunctionSchema &, Arguments args,
 }
 
 /// new_*: sizes at 1, dtype at `Dtype`.
-template <size_t Dtype> void factoryNew(const FunctionSchema &, Arguments args, Outputs &out) {
+template <size_t Dtype>
+void factoryNew(const FunctionSchema &, Arguments args, Outputs &out) {
   Dims sizes = dimsAt(args, 1);
   checkSizes(sizes);
   append(out, sizes, dtypeAt(args, Dtype).value_or(tensorAt(args, 0).scalar_type()));
@@ -110,7 +115,8 @@ void newEmptyStrided(const FunctionSchema &, Arguments args, Outputs &out) {
 }
 
 /// arange(end), arange(start, end), arange(start, end, step), with dtype at `Dtype`.
-template <size_t Dtype> void arange(const FunctionSchema &schema, Arguments args, Outputs &out) {
+template <size_t Dtype>
+void arange(const FunctionSchema &schema, Arguments args, Outputs &out) {
   // arange.out takes an end only; start_out all three.
   const bool onlyEnd = Dtype == 1;
   at::Scalar start = onlyEnd ? at::Scalar(0) : args[0].toScalar();
@@ -129,7 +135,8 @@ template <size_t Dtype> void arange(const FunctionSchema &schema, Arguments args
   append(out, {size}, dtype);
 }
 
-template <size_t Dtype> void range(const FunctionSchema &, Arguments args, Outputs &out) {
+template <size_t Dtype>
+void range(const FunctionSchema &, Arguments args, Outputs &out) {
   double start = args[0].toScalar().toDouble(), end = args[1].toScalar().toDouble();
   double step = Dtype == 3 ? args[2].toScalar().toDouble() : 1;
   TORCH_CHECK(step != 0, "step must be nonzero");
@@ -137,7 +144,8 @@ template <size_t Dtype> void range(const FunctionSchema &, Arguments args, Outpu
 }
 
 /// linspace, logspace: steps at 2, dtype at `Dtype`.
-template <size_t Dtype> void linspace(const FunctionSchema &schema, Arguments args, Outputs &out) {
+template <size_t Dtype>
+void linspace(const FunctionSchema &schema, Arguments args, Outputs &out) {
   const Tensor &start = tensorAt(args, 0), &end = tensorAt(args, 1);
   TORCH_CHECK((!start.defined() || start.dim() == 0) && (!end.defined() || end.dim() == 0), baseName(schema),
               " only supports 0-dimensional start and end tensors, but got ",
@@ -161,14 +169,16 @@ void eyeRectangular(const FunctionSchema &, Arguments args, Outputs &out) {
   append(out, {rows, columns}, dtypeAt(args, 2).value_or(defaultDtype()));
 }
 
-template <size_t Dtype> void randomPermutation(const FunctionSchema &, Arguments args, Outputs &out) {
+template <size_t Dtype>
+void randomPermutation(const FunctionSchema &, Arguments args, Outputs &out) {
   int64_t size = *intAt(args, 0);
   TORCH_CHECK(size >= 0, "n must be non-negative, got ", size);
   append(out, {size}, dtypeAt(args, Dtype).value_or(at::kLong));
 }
 
 /// hann_window(n, ...), kaiser_window, ...
-template <size_t Dtype> void window(const FunctionSchema &, Arguments args, Outputs &out) {
+template <size_t Dtype>
+void window(const FunctionSchema &, Arguments args, Outputs &out) {
   int64_t size = *intAt(args, 0);
   TORCH_CHECK(size >= 0, "window_length must be a non-negative integer");
   append(out, {size}, dtypeAt(args, Dtype).value_or(defaultDtype()));
@@ -181,7 +191,8 @@ int64_t triangleSize(int64_t rows, int64_t columns, int64_t offset) {
   }
   return size;
 }
-template <bool Lower> void triangleIndices(const FunctionSchema &, Arguments args, Outputs &out) {
+template <bool Lower>
+void triangleIndices(const FunctionSchema &, Arguments args, Outputs &out) {
   int64_t rows = args[0].toInt(), columns = args[1].toInt(), offset = args[2].toInt();
   TORCH_CHECK(rows >= 0, "row must be non-negative, got", rows);
   TORCH_CHECK(columns >= 0, "col must be non-negative, got", columns);
@@ -273,21 +284,25 @@ void normalTensors(const FunctionSchema &, Arguments args, Outputs &out) {
 
 void uniformFill(const FunctionSchema &schema, Arguments args, Outputs &out) {
   if (args.size() > 2 && args[1].isDouble() && args[2].isDouble()) {
-    TORCH_CHECK(args[1].toDouble() <= args[2].toDouble(), "uniform_ expects to return a [from, to) range, but found from=",
-                args[1].toDouble(), " > to=", args[2].toDouble());
+    TORCH_CHECK(args[1].toDouble() <= args[2].toDouble(),
+                "uniform_ expects to return a [from, to) range, but found from=", args[1].toDouble(),
+                " > to=", args[2].toDouble());
   }
   likeSelf(schema, args, out);
 }
 
 /// exponential_, geometric_, cauchy_, log_normal_: the parameter at `Position` must satisfy its range.
-template <size_t Position> void positiveParameter(const FunctionSchema &schema, Arguments args, Outputs &out) {
+template <size_t Position>
+void positiveParameter(const FunctionSchema &schema, Arguments args, Outputs &out) {
   if (args[Position].isDouble()) {
     double value = args[Position].toDouble();
     std::string_view name = baseName(schema);
     if (name.rfind("geometric", 0) == 0) {
       TORCH_CHECK(0 < value && value < 1, "geometric_ expects p to be in (0, 1), but got p=", value);
     } else {
-      const char *parameter = name.rfind("exponential", 0) == 0 ? "lambda" : name.rfind("cauchy", 0) == 0 ? "sigma" : "std";
+      const char *parameter = name.rfind("exponential", 0) == 0 ? "lambda"
+                              : name.rfind("cauchy", 0) == 0    ? "sigma"
+                                                                : "std";
       std::string inPlace(name.substr(0, name.find_last_not_of('_') + 1));
       TORCH_CHECK(value > 0, inPlace, "_ expects ", parameter, " > 0.0, but found ", parameter, "=", value);
     }
@@ -300,8 +315,8 @@ void multinomial(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   int64_t count = *intAt(args, 1);
   TORCH_CHECK(self.dim() > 0 && self.dim() <= 2, "prob_dist must be 1 or 2 dim");
-  TORCH_CHECK(c10::isFloatingType(self.scalar_type()), "multinomial only supports floating-point dtypes for input, got: ",
-              self.scalar_type());
+  TORCH_CHECK(c10::isFloatingType(self.scalar_type()),
+              "multinomial only supports floating-point dtypes for input, got: ", self.scalar_type());
   TORCH_CHECK(count > 0, "cannot sample n_sample <= 0 samples");
   TORCH_CHECK(args[2].toBool() || count <= self.size(-1),
               "cannot sample n_sample > prob_dist.size(-1) samples without replacement");

@@ -79,15 +79,15 @@ void perElement(const FunctionSchema &schema, Arguments args, ShapeRule rule, Ou
 }
 
 /// _foreach_add_ -> the rule of aten::add; the base op's rules accept list elements in its argument order.
-void foreach(const FunctionSchema &schema, Arguments args, Outputs &out) {
+void foreach (const FunctionSchema &schema, Arguments args, Outputs & out) {
   std::string name = "aten::" + std::string(baseName(schema).substr(std::string_view("_foreach_").size()));
   if (name.back() == '_') {
     name.pop_back();
   }
   static const std::unordered_map<std::string, const char *> overloads{
-      {"aten::add", ".Tensor"},     {"aten::sub", ".Tensor"},       {"aten::mul", ".Tensor"},
-      {"aten::div", ".Tensor"},     {"aten::pow", ".Tensor_Tensor"}, {"aten::lerp", ".Tensor"},
-      {"aten::clamp_min", ""},      {"aten::clamp_max", ""},        {"aten::round", ""}};
+      {"aten::add", ".Tensor"}, {"aten::sub", ".Tensor"},        {"aten::mul", ".Tensor"},
+      {"aten::div", ".Tensor"}, {"aten::pow", ".Tensor_Tensor"}, {"aten::lerp", ".Tensor"},
+      {"aten::clamp_min", ""},  {"aten::clamp_max", ""},         {"aten::round", ""}};
   auto overload = overloads.find(name);
   ShapeRule rule = findShapeRule(overload == overloads.end() ? name : name + overload->second);
   TORCH_CHECK_NOT_IMPLEMENTED(rule, "no shape rule for ", name);
@@ -100,12 +100,14 @@ void foreachExtreme(const FunctionSchema &schema, Arguments args, Outputs &out) 
 }
 
 /// .Tensor overloads of addcmul and addcdiv: the last argument is a 1-D tensor of one number per element.
-template <bool Divide> void foreachFused(const FunctionSchema &schema, Arguments args, Outputs &out) {
+template <bool Divide>
+void foreachFused(const FunctionSchema &schema, Arguments args, Outputs &out) {
   c10::SmallVector<c10::IValue, 4> inputs(args.begin(), args.begin() + 3);
   listLength(args.slice(0, 3));
   if (args[3].isTensor()) {
     const Tensor &numbers = args[3].toTensor();
-    TORCH_CHECK(numbers.dim() == 1, "Expected packed scalar Tensor to be of dimension 1. Got ", numbers.dim(), " instead.");
+    TORCH_CHECK(numbers.dim() == 1, "Expected packed scalar Tensor to be of dimension 1. Got ", numbers.dim(),
+                " instead.");
     TORCH_CHECK(static_cast<size_t>(numbers.numel()) == args[0].toListRef().size(),
                 "Expected length of scalars to match input of length ", args[0].toListRef().size(), " but got ",
                 numbers.numel(), " instead.");
@@ -147,8 +149,8 @@ void fusedOptimizer(const FunctionSchema &schema, Arguments args, Outputs &) {
       continue; // amsgrad or momentum is off
     }
     const std::string &name = schema.arguments()[i].name();
-    TORCH_CHECK(list.size() == params.size(), schema.name(), ": expected ", params.size(), " tensors in ", name, ", got ",
-                list.size());
+    TORCH_CHECK(list.size() == params.size(), schema.name(), ": expected ", params.size(), " tensors in ", name,
+                ", got ", list.size());
     if (name == "state_steps") {
       continue;
     }
@@ -160,20 +162,48 @@ void fusedOptimizer(const FunctionSchema &schema, Arguments args, Outputs &) {
 }
 
 const RuleEntry kRules[] = {
-    {"_foreach_abs", foreach},       {"_foreach_acos", foreach},       {"_foreach_add", foreach},
-    {"_foreach_asin", foreach},      {"_foreach_atan", foreach},       {"_foreach_ceil", foreach},
-    {"_foreach_clamp_max", foreach}, {"_foreach_clamp_min", foreach},  {"_foreach_clone", foreach},
-    {"_foreach_cos", foreach},       {"_foreach_cosh", foreach},       {"_foreach_div", foreach},
-    {"_foreach_erf", foreach},       {"_foreach_erfc", foreach},       {"_foreach_exp", foreach},
-    {"_foreach_expm1", foreach},     {"_foreach_floor", foreach},      {"_foreach_frac", foreach},
-    {"_foreach_lerp", foreach},      {"_foreach_lgamma", foreach},     {"_foreach_log", foreach},
-    {"_foreach_log10", foreach},     {"_foreach_log1p", foreach},      {"_foreach_log2", foreach},
-    {"_foreach_max", foreach},       {"_foreach_mm", foreach},         {"_foreach_mul", foreach},
-    {"_foreach_neg", foreach},       {"_foreach_pow", foreach},        {"_foreach_reciprocal", foreach},
-    {"_foreach_round", foreach},     {"_foreach_rsqrt", foreach},      {"_foreach_sigmoid", foreach},
-    {"_foreach_sign", foreach},      {"_foreach_sin", foreach},        {"_foreach_sinh", foreach},
-    {"_foreach_sqrt", foreach},      {"_foreach_sub", foreach},        {"_foreach_tan", foreach},
-    {"_foreach_tanh", foreach},      {"_foreach_trunc", foreach},      {"_foreach_zero", foreach},
+    {"_foreach_abs", foreach},
+    {"_foreach_acos", foreach},
+    {"_foreach_add", foreach},
+    {"_foreach_asin", foreach},
+    {"_foreach_atan", foreach},
+    {"_foreach_ceil", foreach},
+    {"_foreach_clamp_max", foreach},
+    {"_foreach_clamp_min", foreach},
+    {"_foreach_clone", foreach},
+    {"_foreach_cos", foreach},
+    {"_foreach_cosh", foreach},
+    {"_foreach_div", foreach},
+    {"_foreach_erf", foreach},
+    {"_foreach_erfc", foreach},
+    {"_foreach_exp", foreach},
+    {"_foreach_expm1", foreach},
+    {"_foreach_floor", foreach},
+    {"_foreach_frac", foreach},
+    {"_foreach_lerp", foreach},
+    {"_foreach_lgamma", foreach},
+    {"_foreach_log", foreach},
+    {"_foreach_log10", foreach},
+    {"_foreach_log1p", foreach},
+    {"_foreach_log2", foreach},
+    {"_foreach_max", foreach},
+    {"_foreach_mm", foreach},
+    {"_foreach_mul", foreach},
+    {"_foreach_neg", foreach},
+    {"_foreach_pow", foreach},
+    {"_foreach_reciprocal", foreach},
+    {"_foreach_round", foreach},
+    {"_foreach_rsqrt", foreach},
+    {"_foreach_sigmoid", foreach},
+    {"_foreach_sign", foreach},
+    {"_foreach_sin", foreach},
+    {"_foreach_sinh", foreach},
+    {"_foreach_sqrt", foreach},
+    {"_foreach_sub", foreach},
+    {"_foreach_tan", foreach},
+    {"_foreach_tanh", foreach},
+    {"_foreach_trunc", foreach},
+    {"_foreach_zero", foreach},
     {"_foreach_maximum", foreachExtreme},
     {"_foreach_minimum", foreachExtreme},
     {"_foreach_addcmul", foreachFused<false>},

@@ -26,8 +26,8 @@ struct AdvancedIndex {
 
 AdvancedIndex advancedIndex(const Tensor &self, const c10::IValue &value) {
   c10::ArrayRef<c10::IValue> list = value.toListRef();
-  TORCH_CHECK_INDEX(static_cast<int64_t>(list.size()) <= self.dim(), "too many indices for tensor of dimension ", self.dim(),
-                    " (got ", list.size(), ")");
+  TORCH_CHECK_INDEX(static_cast<int64_t>(list.size()) <= self.dim(), "too many indices for tensor of dimension ",
+                    self.dim(), " (got ", list.size(), ")");
   AdvancedIndex result;
   c10::SmallVector<const Tensor *, 6> indices;
   bool first = true;
@@ -125,8 +125,9 @@ void index(const FunctionSchema &, Arguments args, Outputs &out) {
 /// index_put(self, indices, values, accumulate): a copy of self.
 void indexPut(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &values = tensorAt(args, 2);
-  TORCH_CHECK_INDEX(self.scalar_type() == values.scalar_type(), "Index put requires the source and destination dtypes match, got ",
-                    self.scalar_type(), " for the destination and ", values.scalar_type(), " for the source.");
+  TORCH_CHECK_INDEX(self.scalar_type() == values.scalar_type(),
+                    "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
+                    " for the destination and ", values.scalar_type(), " for the source.");
   AdvancedIndex indexed = advancedIndex(self, args[1]);
   bool fits = values.dim() <= static_cast<int64_t>(indexed.sizes.size());
   for (int64_t i = 0; fits && i < values.dim(); ++i) {
@@ -138,13 +139,12 @@ void indexPut(const FunctionSchema &, Arguments args, Outputs &out) {
   appendLike(out, self, self.scalar_type());
 }
 
-
 void indexSelect(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &index = tensorAt(args, 2);
   int64_t dim = at::maybe_wrap_dim(args[1].toInt(), self.dim());
   TORCH_CHECK_INDEX(index.dim() <= 1, "index_select(): Index is supposed to be a vector");
-  TORCH_CHECK(!(self.dim() == 0 && index.numel() != 1),
-              "index_select(): Index to scalar can have only 1 value, got ", index.numel(), " value(s)");
+  TORCH_CHECK(!(self.dim() == 0 && index.numel() != 1), "index_select(): Index to scalar can have only 1 value, got ",
+              index.numel(), " value(s)");
   TORCH_CHECK(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt,
               "index_select(): Expected dtype int32 or int64 for index");
   Dims sizes(self.sizes().begin(), self.sizes().end());
@@ -180,26 +180,28 @@ void indexAccumulate(const FunctionSchema &schema, Arguments args, Outputs &out)
   TORCH_CHECK(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt, name,
               "(): Expected dtype int32/int64 for index but got: ", index.scalar_type());
   TORCH_CHECK(self.scalar_type() == source.scalar_type(), name,
-              "(): self and source expected to have the same dtype, but got (self)", self.scalar_type(), " and (source)",
-              source.scalar_type());
+              "(): self and source expected to have the same dtype, but got (self)", self.scalar_type(),
+              " and (source)", source.scalar_type());
   TORCH_CHECK(dim == 0 || dim < source.dim(), name, "(): Indexing dim ", dim,
               " is out of bounds of the source tensor with dim ", source.dim());
-  TORCH_CHECK(index.numel() == (source.dim() == 0 ? 1 : source.size(dim)), name, "(): Number of indices (", index.numel(),
-              ") should be equal to source.size(dim): (", source.size(dim), "), for dim: ", dim);
+  TORCH_CHECK(index.numel() == (source.dim() == 0 ? 1 : source.size(dim)), name, "(): Number of indices (",
+              index.numel(), ") should be equal to source.size(dim): (", source.size(dim), "), for dim: ", dim);
   if (self.dim() > 0 && source.dim() > 0) {
     bool same = self.dim() == source.dim();
     for (int64_t i = 0; same && i < self.dim(); ++i) {
       same = i == dim || self.sizes()[i] == source.sizes()[i];
     }
-    TORCH_CHECK(same, "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = ",
-                self.sizes(), " source.shape = ", source.sizes());
+    TORCH_CHECK(
+        same, "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = ",
+        self.sizes(), " source.shape = ", source.sizes());
   }
   append(out, self.sizes(), self.scalar_type());
 }
 
 void take(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &index = tensorAt(args, 1);
-  TORCH_CHECK(index.scalar_type() == at::kLong, "take(): Expected a long tensor for index, but got ", index.scalar_type());
+  TORCH_CHECK(index.scalar_type() == at::kLong, "take(): Expected a long tensor for index, but got ",
+              index.scalar_type());
   TORCH_CHECK_INDEX(!(self.numel() == 0 && index.numel() != 0), "take(): tried to take from an empty tensor");
   append(out, index.sizes(), self.scalar_type());
 }
@@ -207,7 +209,8 @@ void take(const FunctionSchema &, Arguments args, Outputs &out) {
 /// put(self, index, source, accumulate)
 void put(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &index = tensorAt(args, 1), &source = tensorAt(args, 2);
-  TORCH_CHECK(index.scalar_type() == at::kLong, "put_(): Expected a long tensor for index, but got ", index.scalar_type());
+  TORCH_CHECK(index.scalar_type() == at::kLong, "put_(): Expected a long tensor for index, but got ",
+              index.scalar_type());
   TORCH_CHECK(self.scalar_type() == source.scalar_type(),
               "put_(): self and source expected to have the same dtype, but got self.dtype = ", self.scalar_type(),
               " and source.dtype = ", source.scalar_type());
@@ -219,15 +222,16 @@ void put(const FunctionSchema &, Arguments args, Outputs &out) {
 
 void maskedScatter(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &mask = tensorAt(args, 1);
-  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_scatter_ only supports boolean masks, ", "but got mask with dtype ",
-              mask.scalar_type());
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_scatter_ only supports boolean masks, ",
+              "but got mask with dtype ", mask.scalar_type());
   append(out, at::infer_size_dimvector(mask.sizes(), self.sizes()), self.scalar_type());
 }
 
 void checkEmbeddingIndex(const Tensor &indices) {
-  TORCH_CHECK(indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt,
-              "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got ",
-              indices.toString(), " instead (while checking arguments for embedding)");
+  TORCH_CHECK(
+      indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt,
+      "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got ",
+      indices.toString(), " instead (while checking arguments for embedding)");
 }
 
 /// embedding(weight, indices, ...)
@@ -268,7 +272,8 @@ void scatterIntoView(const FunctionSchema &, Arguments args, Outputs &out) {
 
 /// bucketize(self, boundaries, out_int32): indices of self's shape.
 void bucketize(const FunctionSchema &, Arguments args, Outputs &out) {
-  TORCH_CHECK(tensorAt(args, 1).dim() == 1, "boundaries tensor must be 1 dimension, but got dim(", tensorAt(args, 1).dim(), ")");
+  TORCH_CHECK(tensorAt(args, 1).dim() == 1, "boundaries tensor must be 1 dimension, but got dim(",
+              tensorAt(args, 1).dim(), ")");
   ScalarType type = boolAt(args, 2) ? at::kInt : at::kLong;
   append(out, tensorAt(args, 0).defined() ? tensorAt(args, 0).sizes() : IntArrayRef(), type);
 }

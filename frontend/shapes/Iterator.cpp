@@ -198,7 +198,8 @@ void iterate(c10::ArrayRef<const Tensor *> tensors, Dims &sizes, Dims &strides, 
     // The usual mixed case: full-size tensors in row-major order with rank-0 ones.
     bool simple = std::find(sizes.begin(), sizes.end(), 0) == sizes.end();
     for (const Tensor *tensor : tensors) {
-      simple = simple && (tensor->dim() == 0 || (tensor->sizes() == IntArrayRef(sizes) && hasContiguousStrides(*tensor)));
+      simple =
+          simple && (tensor->dim() == 0 || (tensor->sizes() == IntArrayRef(sizes) && hasContiguousStrides(*tensor)));
     }
     if (simple) {
       strides = contiguousStrides(sizes);
@@ -238,8 +239,8 @@ void iteratePromoted(c10::ArrayRef<const Tensor *> tensors, ScalarType common, D
     same = same && tensors[i]->sizes() == IntArrayRef(sizes);
     equal = equal && storage[i] == storage[0] && isDense(sizes, storage[i]);
     contiguous = contiguous && sameLayout(tensors[i]->sizes(), storage[i], contiguousStrides(tensors[i]->sizes()));
-    channelsLast = channelsLast && same &&
-                   sameLayout(sizes, storage[i], formatStrides(sizes, at::MemoryFormat::ChannelsLast));
+    channelsLast =
+        channelsLast && same && sameLayout(sizes, storage[i], formatStrides(sizes, at::MemoryFormat::ChannelsLast));
   }
   if (same && contiguous) {
     strides = contiguousStrides(sizes);

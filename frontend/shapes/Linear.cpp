@@ -20,8 +20,8 @@ void mm(const FunctionSchema &, Arguments args, Outputs &out) {
   TORCH_CHECK(other.dim() == 2, "mat2 must be a matrix");
   TORCH_CHECK(self.sizes()[1] == other.sizes()[0], "mat1 and mat2 shapes cannot be multiplied (", self.sizes()[0], "x",
               self.sizes()[1], " and ", other.sizes()[0], "x", other.sizes()[1], ")");
-  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "expected m1 and m2 to have the same dtype, but got: ",
-              self.dtype(), " != ", other.dtype());
+  TORCH_CHECK(self.scalar_type() == other.scalar_type(),
+              "expected m1 and m2 to have the same dtype, but got: ", self.dtype(), " != ", other.dtype());
   append(out, {self.sizes()[0], other.sizes()[1]}, self.scalar_type());
 }
 
@@ -36,8 +36,8 @@ void addmm(const FunctionSchema &schema, Arguments args, Outputs &out) {
   if (self.dim() != 1 || self.sizes()[0] != columns) {
     at::inferExpandGeometry_dimvector(self.sizes(), self.strides(), out.back().sizes);
   }
-  TORCH_CHECK(self.scalar_type() == left.scalar_type(), "self and mat2 must have the same dtype, but got ", self.dtype(),
-              " and ", left.dtype());
+  TORCH_CHECK(self.scalar_type() == left.scalar_type(), "self and mat2 must have the same dtype, but got ",
+              self.dtype(), " and ", left.dtype());
 }
 
 void checkBatches(const Tensor &left, const Tensor &right) {
@@ -59,8 +59,8 @@ void bmm(const FunctionSchema &, Arguments args, Outputs &out) {
 
 void baddbmm(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &left = tensorAt(args, 1), &right = tensorAt(args, 2);
-  TORCH_CHECK(self.scalar_type() == left.scalar_type(), "Input dtypes must be the same, got: input ", self.scalar_type(),
-              ", batch1: ", left.scalar_type(), ", batch2: ", right.scalar_type());
+  TORCH_CHECK(self.scalar_type() == left.scalar_type(), "Input dtypes must be the same, got: input ",
+              self.scalar_type(), ", batch1: ", left.scalar_type(), ", batch2: ", right.scalar_type());
   checkBatches(left, right);
   OutputMeta &meta = append(out, {left.sizes()[0], left.sizes()[1], right.sizes()[2]}, left.scalar_type());
   at::inferExpandGeometry_dimvector(self.sizes(), self.strides(), meta.sizes);
@@ -106,7 +106,8 @@ void addr(const FunctionSchema &, Arguments args, Outputs &out) {
   common.add(columns);
   append(out, sizes, common.get());
   const Dims rowSizes{sizes[0], 1}, rowStrides{rows.strides()[0], 1};
-  const Operand operands[] = {{expanded.sizes, expanded.strides}, {rowSizes, rowStrides}, {columns.sizes(), columns.strides()}};
+  const Operand operands[] = {
+      {expanded.sizes, expanded.strides}, {rowSizes, rowStrides}, {columns.sizes(), columns.strides()}};
   out.back().strides = permutedStrides(operands, sizes);
 }
 
@@ -142,8 +143,8 @@ void pairwiseDistance(const FunctionSchema &, Arguments args, Outputs &out) {
   TORCH_CHECK(second.dim() >= 2, "cdist only supports at least 2D tensors, X2 got: ", second.dim(), "D");
   TORCH_CHECK(first.size(-1) == second.size(-1), "X1 and X2 must have the same number of columns. X1: ", first.size(-1),
               " X2: ", second.size(-1));
-  at::DimVector sizes = at::infer_size_dimvector(first.sizes().slice(0, first.dim() - 2),
-                                                 second.sizes().slice(0, second.dim() - 2));
+  at::DimVector sizes =
+      at::infer_size_dimvector(first.sizes().slice(0, first.dim() - 2), second.sizes().slice(0, second.dim() - 2));
   sizes.push_back(first.size(-2));
   sizes.push_back(second.size(-2));
   append(out, sizes, first.scalar_type());
@@ -156,8 +157,8 @@ void pairwiseDistanceBackward(const FunctionSchema &, Arguments args, Outputs &o
     append(out, first.sizes(), first.scalar_type());
     return;
   }
-  at::DimVector sizes = at::infer_size_dimvector(first.sizes().slice(0, first.dim() - 2),
-                                                 second.sizes().slice(0, second.dim() - 2));
+  at::DimVector sizes =
+      at::infer_size_dimvector(first.sizes().slice(0, first.dim() - 2), second.sizes().slice(0, second.dim() - 2));
   sizes.push_back(first.size(-2));
   sizes.push_back(first.size(-1));
   append(out, sizes, first.scalar_type());

@@ -13,7 +13,8 @@ namespace sojourn::frontend::shapes {
 namespace {
 
 /// loss(self, target, reduction at `Reduction`, ...)
-template <size_t Reduction> void pointwiseLoss(const FunctionSchema &, Arguments args, Outputs &out) {
+template <size_t Reduction>
+void pointwiseLoss(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &target = tensorAt(args, 1);
   CommonType common;
   common.add(self);
@@ -82,10 +83,10 @@ void nllLoss(const FunctionSchema &schema, Arguments args, Outputs &out) {
 
 void checkImageTarget(const Tensor &self, const Tensor &target, const Tensor &weight) {
   checkTarget(target);
-  TORCH_CHECK(target.dim() == 3, "only batches of spatial targets supported (3D tensors)", " but got targets of size: : ",
-              target.sizes());
-  TORCH_CHECK(self.dim() == 4, "only batches of spatial inputs supported (4D tensors), ", "but got input of size: ",
-              self.sizes());
+  TORCH_CHECK(target.dim() == 3, "only batches of spatial targets supported (3D tensors)",
+              " but got targets of size: : ", target.sizes());
+  TORCH_CHECK(self.dim() == 4, "only batches of spatial inputs supported (4D tensors), ",
+              "but got input of size: ", self.sizes());
   TORCH_CHECK(!weight.defined() || weight.numel() == self.size(1),
               "weight tensor should be defined either for all or no classes");
   TORCH_CHECK(self.size(0) == target.size(0) && self.size(2) == target.size(1) && self.size(3) == target.size(2),

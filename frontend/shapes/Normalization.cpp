@@ -149,9 +149,7 @@ void layerNormBackward(const FunctionSchema &, Arguments args, Outputs &out) {
 }
 
 /// Channels-last in, channels-last out; else contiguous.
-at::MemoryFormat imageFormat(const Tensor &input) {
-  return input.suggest_memory_format();
-}
+at::MemoryFormat imageFormat(const Tensor &input) { return input.suggest_memory_format(); }
 
 /// (input, weight, bias, N, C, HxW, group, eps)
 void groupNorm(const FunctionSchema &, Arguments args, Outputs &out) {
@@ -161,11 +159,11 @@ void groupNorm(const FunctionSchema &, Arguments args, Outputs &out) {
   TORCH_CHECK(channels % groups == 0, "Expected number of channels in input to be divisible by ",
               "num_groups, but got input of shape ", input.sizes(), " and ", "num_groups=", groups);
   TORCH_CHECK(!weight.defined() || (weight.dim() == 1 && weight.numel() == channels),
-              "Expected weight to be a vector of size equal to the number of ", "channels in input, but got weight of shape ",
-              weight.sizes(), " and input of shape ", input.sizes());
+              "Expected weight to be a vector of size equal to the number of ",
+              "channels in input, but got weight of shape ", weight.sizes(), " and input of shape ", input.sizes());
   TORCH_CHECK(!bias.defined() || (bias.dim() == 1 && bias.numel() == channels),
-              "Expected bias to be a vector of size equal to the number of ", "channels in input, but got bias of shape ",
-              bias.sizes(), " and input of shape ", input.sizes());
+              "Expected bias to be a vector of size equal to the number of ",
+              "channels in input, but got bias of shape ", bias.sizes(), " and input of shape ", input.sizes());
   append(out, input.sizes(), input.scalar_type(), imageFormat(input));
   ScalarType type = statisticsType(input, {&weight, &bias});
   append(out, {batch, groups}, type);

@@ -39,7 +39,8 @@ namespace sojourn::frontend::shapes {
 namespace {
 
 /// _adaptive_avg_pool2d / 3d: the last `Rank` dims become output_size.
-template <int64_t Rank> void adaptiveAverage(const FunctionSchema &, Arguments args, Outputs &out) {
+template <int64_t Rank>
+void adaptiveAverage(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   Dims target = dimsAt(args, 1);
   TORCH_CHECK(target.size() == Rank, "adaptive_avg_pool", Rank, "d: output_size must be ", Rank);
@@ -47,8 +48,8 @@ template <int64_t Rank> void adaptiveAverage(const FunctionSchema &, Arguments a
               "D or ", Rank + 2, "D tensor, but got ", self.sizes());
   for (int64_t i = 1; i <= Rank; ++i) {
     TORCH_CHECK(self.size(-i) > 0, "adaptive_avg_pool", Rank,
-                "d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes ", self.sizes(),
-                " with dimension ", self.dim() - i, " being empty");
+                "d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes ",
+                self.sizes(), " with dimension ", self.dim() - i, " being empty");
   }
   Dims sizes(self.sizes().begin(), self.sizes().end());
   std::copy(target.begin(), target.end(), sizes.end() - Rank);
@@ -56,9 +57,11 @@ template <int64_t Rank> void adaptiveAverage(const FunctionSchema &, Arguments a
 }
 
 /// (grad_output, self): the gradient looks like self.
-template <int64_t Rank> void adaptiveAverageBackward(const FunctionSchema &, Arguments args, Outputs &out) {
+template <int64_t Rank>
+void adaptiveAverageBackward(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 1);
-  append(out, self.sizes(), self.scalar_type(), Rank == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
+  append(out, self.sizes(), self.scalar_type(),
+         Rank == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
 }
 
 int64_t pick(const Dims &dims, size_t index) { return dims.size() == 1 ? dims[0] : dims[index]; }

@@ -14,10 +14,11 @@ void checkCell(Arguments args, int64_t factor) {
   const Tensor &input = tensorAt(args, 0), &hidden = tensorAt(args, 1), &state = tensorAt(args, 2);
   const Tensor &inputBias = tensorAt(args, 3), &hiddenBias = tensorAt(args, 4);
   TORCH_CHECK(input.dim() == 2, "expected input_gates to be 2-D, got ", input.dim(), "-D");
-  TORCH_CHECK(input.sizes() == hidden.sizes(), "expected hidden_gates of size ", input.sizes(), ", got ", hidden.sizes());
+  TORCH_CHECK(input.sizes() == hidden.sizes(), "expected hidden_gates of size ", input.sizes(), ", got ",
+              hidden.sizes());
   TORCH_CHECK(state.dim() == 2 && state.sizes()[0] == input.sizes()[0] && state.sizes()[1] * factor == input.sizes()[1],
-              "expected gates of size [", state.dim() > 0 ? state.sizes()[0] : 0, ", ", factor, " x hidden] for a state of size ",
-              state.sizes(), ", got ", input.sizes());
+              "expected gates of size [", state.dim() > 0 ? state.sizes()[0] : 0, ", ", factor,
+              " x hidden] for a state of size ", state.sizes(), ", got ", input.sizes());
   TORCH_CHECK(inputBias.defined() == hiddenBias.defined(), "expected both biases or none");
   TORCH_CHECK(!inputBias.defined() || (inputBias.numel() == input.sizes()[1] && hiddenBias.numel() == input.sizes()[1]),
               "expected biases of ", input.sizes()[1], " elements");

@@ -78,8 +78,8 @@ void sumAll(const FunctionSchema &, Arguments args, Outputs &out) {
 void meanAll(const FunctionSchema &, Arguments args, Outputs &out) {
   ScalarType given = tensorAt(args, 0).scalar_type();
   ScalarType type = dtypeAt(args, 1).value_or(given);
-  TORCH_CHECK(c10::isFloatingType(type) || c10::isComplexType(type),
-              "mean(): could not infer output dtype. ", dtypeAt(args, 1) ? "Optional dtype" : "Input dtype",
+  TORCH_CHECK(c10::isFloatingType(type) || c10::isComplexType(type), "mean(): could not infer output dtype. ",
+              dtypeAt(args, 1) ? "Optional dtype" : "Input dtype",
               " must be either a floating point or complex dtype. ", "Got: ", type);
   append(out, {}, type);
 }
@@ -98,7 +98,8 @@ void medianAll(const FunctionSchema &, Arguments args, Outputs &out) {
 }
 
 /// median.dim, mode, kthvalue: (values, indices); `first` is the position of dim.
-template <size_t First> void valuesAndIndices(const FunctionSchema &schema, Arguments args, Outputs &out) {
+template <size_t First>
+void valuesAndIndices(const FunctionSchema &schema, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   int64_t dim = at::maybe_wrap_dim(args[First].toInt(), self.dim());
   requireNonEmptyDim(self, dim, (std::string(baseName(schema)) + "()").c_str());
@@ -111,13 +112,14 @@ void kthValue(const FunctionSchema &schema, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   int64_t k = args[1].toInt();
   int64_t dim = at::maybe_wrap_dim(args[2].toInt(), self.dim());
-  TORCH_CHECK(k >= 1 && k <= (self.dim() > 0 ? self.size(dim) : 1), "kthvalue(): selected number k out of range for dimension ",
-              dim);
+  TORCH_CHECK(k >= 1 && k <= (self.dim() > 0 ? self.size(dim) : 1),
+              "kthvalue(): selected number k out of range for dimension ", dim);
   valuesAndIndices<2>(schema, args, out);
 }
 
 /// var, std (correction): one output; var_mean, std_mean: two.
-template <size_t Count> void variance(const FunctionSchema &schema, Arguments args, Outputs &out) {
+template <size_t Count>
+void variance(const FunctionSchema &schema, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   std::string_view name = baseName(schema);
   TORCH_CHECK(c10::isFloatingType(self.scalar_type()) || c10::isComplexType(self.scalar_type()),

@@ -49,7 +49,8 @@ bool sameInputs(const FunctionSchema &schema, const FunctionSchema &other) {
   return true;
 }
 
-template <class Rule> class Resolver {
+template <class Rule>
+class Resolver {
 public:
   void add(std::string_view name, Rule rule) { entries_.emplace(std::string(name), rule); }
 

@@ -98,13 +98,9 @@ inline Dims dimsOf(const c10::IValue &value) {
   }
   return dims;
 }
-inline Dims dimsAt(Arguments args, size_t position) {
-  return position < args.size() ? dimsOf(args[position]) : Dims();
-}
+inline Dims dimsAt(Arguments args, size_t position) { return position < args.size() ? dimsOf(args[position]) : Dims(); }
 
-inline bool maskAt(Arguments args, size_t position, size_t bit) {
-  return args[position].toListRef()[bit].toBool();
-}
+inline bool maskAt(Arguments args, size_t position, size_t bit) { return args[position].toListRef()[bit].toBool(); }
 
 inline c10::ArrayRef<c10::IValue> listAt(Arguments args, size_t position) { return args[position].toListRef(); }
 

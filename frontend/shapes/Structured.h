@@ -15,7 +15,8 @@
 
 namespace sojourn::frontend::shapes {
 
-template <class Meta> class Recorded final : public Meta {
+template <class Meta>
+class Recorded final : public Meta {
   static_assert(!std::is_base_of_v<at::TensorIteratorBase, Meta>);
 
 public:
@@ -49,22 +50,27 @@ private:
 };
 
 /// Unpacks one schema argument to the parameter type of a meta function.
-template <class T> struct Unpack;
-template <> struct Unpack<const Tensor &> {
+template <class T>
+struct Unpack;
+template <>
+struct Unpack<const Tensor &> {
   const Tensor &value;
   explicit Unpack(const c10::IValue &v) : value(v.isTensor() ? v.toTensor() : undefinedTensor()) {}
   const Tensor &get() { return value; }
 };
-template <> struct Unpack<at::OptionalTensorRef> : Unpack<const Tensor &> {
+template <>
+struct Unpack<at::OptionalTensorRef> : Unpack<const Tensor &> {
   using Unpack<const Tensor &>::Unpack;
   at::OptionalTensorRef get() { return value.defined() ? at::OptionalTensorRef(value) : at::OptionalTensorRef(); }
 };
-template <> struct Unpack<const at::Scalar &> {
+template <>
+struct Unpack<const at::Scalar &> {
   at::Scalar value;
   explicit Unpack(const c10::IValue &v) : value(v.toScalar()) {}
   const at::Scalar &get() { return value; }
 };
-template <> struct Unpack<at::OptionalScalarRef> {
+template <>
+struct Unpack<at::OptionalScalarRef> {
   std::optional<at::Scalar> value;
   explicit Unpack(const c10::IValue &v) {
     if (!v.isNone()) {
@@ -73,33 +79,41 @@ template <> struct Unpack<at::OptionalScalarRef> {
   }
   at::OptionalScalarRef get() { return value ? at::OptionalScalarRef(*value) : at::OptionalScalarRef(); }
 };
-template <> struct Unpack<int64_t> {
+template <>
+struct Unpack<int64_t> {
   int64_t value;
   explicit Unpack(const c10::IValue &v) : value(v.isInt() ? v.toInt() : v.toSymInt().expect_int()) {}
   int64_t get() { return value; }
 };
-template <> struct Unpack<bool> {
+template <>
+struct Unpack<bool> {
   bool value;
   explicit Unpack(const c10::IValue &v) : value(v.toBool()) {}
   bool get() { return value; }
 };
-template <> struct Unpack<ScalarType> {
+template <>
+struct Unpack<ScalarType> {
   ScalarType value;
   explicit Unpack(const c10::IValue &v) : value(v.toScalarType()) {}
   ScalarType get() { return value; }
 };
-template <> struct Unpack<IntArrayRef> {
+template <>
+struct Unpack<IntArrayRef> {
   Dims value;
   explicit Unpack(const c10::IValue &v) : value(dimsOf(v)) {}
   IntArrayRef get() { return value; }
 };
-template <> struct Unpack<at::OptionalIntArrayRef> {
+template <>
+struct Unpack<at::OptionalIntArrayRef> {
   bool given;
   Dims value;
   explicit Unpack(const c10::IValue &v) : given(!v.isNone()), value(dimsOf(v)) {}
-  at::OptionalIntArrayRef get() { return given ? at::OptionalIntArrayRef(IntArrayRef(value)) : at::OptionalIntArrayRef(); }
+  at::OptionalIntArrayRef get() {
+    return given ? at::OptionalIntArrayRef(IntArrayRef(value)) : at::OptionalIntArrayRef();
+  }
 };
-template <class T> struct Unpack<std::optional<T>> {
+template <class T>
+struct Unpack<std::optional<T>> {
   std::optional<T> value;
   explicit Unpack(const c10::IValue &v) {
     if (!v.isNone()) {
@@ -112,12 +126,14 @@ template <class T> struct Unpack<std::optional<T>> {
   }
   std::optional<T> get() { return value; }
 };
-template <> struct Unpack<std::string_view> {
+template <>
+struct Unpack<std::string_view> {
   std::string_view value;
   explicit Unpack(const c10::IValue &v) : value(v.toStringView()) {}
   std::string_view get() { return value; }
 };
-template <> struct Unpack<const at::ITensorListRef &> {
+template <>
+struct Unpack<const at::ITensorListRef &> {
   c10::List<Tensor> value;
   at::ITensorListRef list;
   explicit Unpack(const c10::IValue &v) : value(v.toTensorList()), list(value) {}
@@ -137,7 +153,8 @@ void callMeta(Recorded<Meta> &meta, Result (Meta::*function)(Params...), Argumen
 }
 
 /// The rule of a structured op: `structured<at::meta::structured_mm>`.
-template <class Meta> void structured(const FunctionSchema &, Arguments args, Outputs &out) {
+template <class Meta>
+void structured(const FunctionSchema &, Arguments args, Outputs &out) {
   Recorded<Meta> meta(out);
   callMeta(meta, &Meta::meta, args);
 }

@@ -29,9 +29,10 @@ void view(const FunctionSchema &, Arguments args, ViewOutputs &out) {
   const Tensor &self = tensorAt(args, 0);
   at::DimVector sizes = at::infer_size_dv(dimsAt(args, 1), self.numel());
   std::optional<at::DimVector> strides = at::detail::computeStride(self.sizes(), self.strides(), sizes);
-  TORCH_CHECK(strides.has_value(),
-              "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
-              "contiguous subspaces). Use .reshape(...) instead.");
+  TORCH_CHECK(
+      strides.has_value(),
+      "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+      "contiguous subspaces). Use .reshape(...) instead.");
   appendView(out, sizes, *strides, self.storage_offset());
 }
 
@@ -43,8 +44,8 @@ void asStrided(const FunctionSchema &, Arguments args, ViewOutputs &out) {
   Dims sizes = dimsAt(args, 1), strides = dimsAt(args, 2);
   TORCH_CHECK(sizes.size() == strides.size(), "mismatch in length of strides and shape");
   for (int64_t stride : strides) {
-    TORCH_CHECK(stride >= 0, "as_strided: Negative strides are not supported at the moment, got strides: ",
-                IntArrayRef(strides));
+    TORCH_CHECK(stride >= 0,
+                "as_strided: Negative strides are not supported at the moment, got strides: ", IntArrayRef(strides));
   }
   int64_t offset = intAt(args, 3).value_or(tensorAt(args, 0).storage_offset());
   TORCH_CHECK(offset >= 0, "Tensor: invalid storage offset ", offset);
@@ -90,7 +91,8 @@ void permute(const FunctionSchema &, Arguments args, ViewOutputs &out) {
   }
 }
 
-template <class Predicate> void dropDims(const Tensor &self, ViewOutputs &out, Predicate drop) {
+template <class Predicate>
+void dropDims(const Tensor &self, ViewOutputs &out, Predicate drop) {
   ViewMeta &meta = out.emplace_back();
   meta.offset = self.storage_offset();
   for (int64_t dim = 0; dim < self.dim(); ++dim) {
@@ -176,7 +178,8 @@ void split(const FunctionSchema &, Arguments args, ViewOutputs &out) {
   TORCH_CHECK(part >= 0, "split expects split_size be non-negative, but got split_size=", part);
   int64_t dim = at::maybe_wrap_dim(args[2].toInt(), self.dim());
   int64_t size = self.sizes()[dim];
-  TORCH_CHECK(part > 0 || size == 0, "split_size can only be 0 if dimension size is 0, but got dimension size of ", size);
+  TORCH_CHECK(part > 0 || size == 0, "split_size can only be 0 if dimension size is 0, but got dimension size of ",
+              size);
   int64_t count = part == 0 ? 1 : std::max<int64_t>((size + part - 1) / part, 1);
   for (int64_t i = 0; i < count; ++i) {
     appendPart(self, dim, i * part, std::min(part, size - i * part), out);
@@ -294,12 +297,15 @@ void viewCopy(const FunctionSchema &schema, Arguments args, Outputs &out) {
 }
 
 const RuleEntry kCopyRules[] = {
-    {"alias_copy", viewCopy},       {"as_strided_copy", viewCopy}, {"detach_copy", viewCopy},
-    {"diagonal_copy", viewCopy},    {"expand_copy", viewCopy},     {"permute_copy", viewCopy},
-    {"select_copy", viewCopy},      {"slice_copy", viewCopy},      {"split_copy", viewCopy},
-    {"split_with_sizes_copy", viewCopy}, {"squeeze_copy", viewCopy}, {"t_copy", viewCopy},
-    {"transpose_copy", viewCopy},   {"unbind_copy", viewCopy},     {"unfold_copy", viewCopy},
-    {"unsqueeze_copy", viewCopy},   {"view_copy.", viewCopy},
+    {"alias_copy", viewCopy},     {"as_strided_copy", viewCopy},
+    {"detach_copy", viewCopy},    {"diagonal_copy", viewCopy},
+    {"expand_copy", viewCopy},    {"permute_copy", viewCopy},
+    {"select_copy", viewCopy},    {"slice_copy", viewCopy},
+    {"split_copy", viewCopy},     {"split_with_sizes_copy", viewCopy},
+    {"squeeze_copy", viewCopy},   {"t_copy", viewCopy},
+    {"transpose_copy", viewCopy}, {"unbind_copy", viewCopy},
+    {"unfold_copy", viewCopy},    {"unsqueeze_copy", viewCopy},
+    {"view_copy.", viewCopy},
 };
 
 } // namespace

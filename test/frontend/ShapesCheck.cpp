@@ -107,12 +107,14 @@ void compare(const c10::FunctionSchema &schema, const std::string &name, c10::Ar
     }
   }
   if (schema.returns().empty()) {
-    if (!answer.outputs.empty() && schema.is_mutable() && schema.arguments()[0].type()->kind() != c10::TypeKind::ListType) {
+    if (!answer.outputs.empty() && schema.is_mutable() &&
+        schema.arguments()[0].type()->kind() != c10::TypeKind::ListType) {
       fail(name, "rule appended outputs to an op that returns nothing");
     }
     return;
   }
-  const bool mutates = schema.is_mutable() && schema.returns()[0].alias_info() && schema.returns()[0].alias_info()->isWrite();
+  const bool mutates =
+      schema.is_mutable() && schema.returns()[0].alias_info() && schema.returns()[0].alias_info()->isWrite();
   size_t count = answer.isView ? answer.views.size() : answer.outputs.size();
   if (count != actual.size()) {
     fail(name, c10::str("rule gave ", count, " outputs, eager ", actual.size(), " args", before));
@@ -132,7 +134,8 @@ void compare(const c10::FunctionSchema &schema, const std::string &name, c10::Ar
     }
     const OutputMeta &meta = answer.outputs[i];
     if (meta.defined != tensor.defined()) {
-      fail(name, c10::str("output ", i, ": rule defined=", meta.defined, ", eager ", tensor.defined(), " args", before));
+      fail(name,
+           c10::str("output ", i, ": rule defined=", meta.defined, ", eager ", tensor.defined(), " args", before));
       continue;
     }
     if (!tensor.defined()) {
@@ -153,7 +156,8 @@ void checkedCall(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch:
   const c10::FunctionSchema &schema = op.schema();
   const size_t count = schema.arguments().size();
   std::vector<c10::IValue> args(stack->end() - count, stack->end());
-  const std::string name = schema.overload_name().empty() ? schema.name() : schema.name() + "." + schema.overload_name();
+  const std::string name =
+      schema.overload_name().empty() ? schema.name() : schema.name() + "." + schema.overload_name();
   ShapeRule rule = findShapeRule(name);
   ViewRule view = findViewRule(name);
   Answer answer;
@@ -187,7 +191,8 @@ void checkedCall(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch:
   if (ruled) {
     ++theReport().checked;
     const size_t returns = schema.returns().size();
-    compare(schema, name, args, before, answer, c10::ArrayRef<c10::IValue>(stack->data() + stack->size() - returns, returns));
+    compare(schema, name, args, before, answer,
+            c10::ArrayRef<c10::IValue>(stack->data() + stack->size() - returns, returns));
   }
 }
 

@@ -15,8 +15,8 @@ namespace sojourn::test {
 struct ShapesReport {
   int64_t checked = 0;
   int64_t errorsChecked = 0;
-  std::set<std::string> seen;                ///< ops with a rule
-  std::map<std::string, int64_t> unruled;    ///< ops without one
+  std::set<std::string> seen;                  ///< ops with a rule
+  std::map<std::string, int64_t> unruled;      ///< ops without one
   std::map<std::string, std::string> failures; ///< op -> first difference
   std::map<std::string, int64_t> failureCounts;
 

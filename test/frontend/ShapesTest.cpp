@@ -75,8 +75,7 @@ protected:
         return fill(shape).expand(sizes);
       }
       break;
-    default:
-      break;
+    default: break;
     }
     return fill(sizes);
   }
@@ -98,12 +97,14 @@ protected:
     return sizes;
   }
   at::ScalarType dtype() {
-    static constexpr at::ScalarType kTypes[] = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kBool};
+    static constexpr at::ScalarType kTypes[] = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16,
+                                                at::kLong,  at::kInt,    at::kBool};
     return kTypes[pick(0, 6)];
   }
   at::ScalarType real() { return pick(0, 1) ? at::kFloat : at::kDouble; }
 
-  template <class Body> void check(int repeats, Body body) {
+  template <class Body>
+  void check(int repeats, Body body) {
     CheckShapes checking;
     for (int i = 0; i < repeats; ++i) {
       // Arguments that eager refuses are checked too (the error text); the test goes on.
@@ -151,9 +152,9 @@ TEST_F(Shapes, activationsAndTheirBackward) {
     auto sizes = shape(1);
     Tensor x = make(sizes, real()), g = make(sizes, x.scalar_type());
     x = x.detach().requires_grad_();
-    for (const Tensor &y :
-         {at::relu(x), at::gelu(x), at::silu(x), at::sigmoid(x), at::tanh(x), at::leaky_relu(x), at::elu(x), at::softplus(x),
-          at::hardswish(x), at::hardtanh(x), at::log_sigmoid(x), at::dropout(x, 0.4, true), at::mish(x), at::hardsigmoid(x)}) {
+    for (const Tensor &y : {at::relu(x), at::gelu(x), at::silu(x), at::sigmoid(x), at::tanh(x), at::leaky_relu(x),
+                            at::elu(x), at::softplus(x), at::hardswish(x), at::hardtanh(x), at::log_sigmoid(x),
+                            at::dropout(x, 0.4, true), at::mish(x), at::hardsigmoid(x)}) {
       y.backward(g);
     }
   });
@@ -255,7 +256,8 @@ TEST_F(Shapes, convolutionsAndNormalization) {
     std::vector<int64_t> stride(rank, pick(1, 2)), padding(rank, pick(0, 1)), dilation(rank, pick(1, 2)), none(rank, 0);
     at::convolution(x, w, bias, stride, padding, dilation, false, none, 1).sum().backward();
     at::convolution(x, at::rand(deconvolution, type).requires_grad_(), {}, stride, padding, dilation, true, none, 1);
-    Tensor scale = at::rand({channels}, type).requires_grad_(), mean = at::zeros({channels}, type), variance = at::ones({channels}, type);
+    Tensor scale = at::rand({channels}, type).requires_grad_(), mean = at::zeros({channels}, type),
+           variance = at::ones({channels}, type);
     for (bool training : {true, false}) {
       at::batch_norm(x, scale, scale, mean, variance, training, 0.1, 1e-5, false).sum().backward();
     }
@@ -287,8 +289,10 @@ TEST_F(Shapes, indexing) {
   check(100, [&] {
     const int64_t rows = pick(1, 5), columns = pick(1, 5), depth = pick(1, 4);
     Tensor x = make({rows, columns, depth}, dtype());
-    Tensor i = at::randint(rows, {pick(1, 3), 1}), j = at::randint(columns, {1, pick(1, 3)}), k = at::randint(depth, {2});
-    c10::List<std::optional<Tensor>> front({i, j}), apart({i, std::nullopt, k.slice(0, 0, 1)}), last({std::nullopt, std::nullopt, k});
+    Tensor i = at::randint(rows, {pick(1, 3), 1}), j = at::randint(columns, {1, pick(1, 3)}),
+           k = at::randint(depth, {2});
+    c10::List<std::optional<Tensor>> front({i, j}), apart({i, std::nullopt, k.slice(0, 0, 1)}),
+        last({std::nullopt, std::nullopt, k});
     at::index(x, front);
     at::index(x, apart);
     at::index(x, last);
@@ -329,7 +333,8 @@ TEST_F(Shapes, losses) {
     backward(at::binary_cross_entropy(p, at::rand({n, c}, type), {}, reduction));
     backward(at::binary_cross_entropy_with_logits(x, at::rand({n, c}, type), {}, {}, reduction));
     backward(at::kl_div(x, at::rand({n, c}, type), reduction));
-    backward(at::nll_loss2d(make({n, c, 3, 2}, type).contiguous().detach().requires_grad_(), at::randint(c, {n, 3, 2}), {}, reduction));
+    backward(at::nll_loss2d(make({n, c, 3, 2}, type).contiguous().detach().requires_grad_(), at::randint(c, {n, 3, 2}),
+                            {}, reduction));
   });
 }
 
@@ -399,8 +404,8 @@ Tensor remote(const Tensor &cpu) {
 std::vector<OutputMeta> rule(const char *name, std::vector<c10::IValue> args) {
   std::string text(name);
   size_t dot = text.find('.');
-  auto op = c10::Dispatcher::singleton().findSchemaOrThrow(text.substr(0, dot).c_str(),
-                                                           dot == std::string::npos ? "" : text.substr(dot + 1).c_str());
+  auto op = c10::Dispatcher::singleton().findSchemaOrThrow(
+      text.substr(0, dot).c_str(), dot == std::string::npos ? "" : text.substr(dot + 1).c_str());
   for (size_t i = args.size(); i < op.schema().arguments().size(); ++i) {
     args.push_back(op.schema().arguments()[i].default_value().value_or(c10::IValue()));
   }
@@ -507,8 +512,9 @@ TEST_F(Shapes, namesResolve) {
   EXPECT_EQ(findViewRule("aten::view.dtype"), nullptr);
   EXPECT_EQ(findShapeRule("aten::nonzero"), nullptr);
   EXPECT_EQ(findShapeRule("aten::no_such_op"), nullptr);
-  for (const char *name : {"aten::_fused_adam_", "aten::_fused_adamw_.tensor_lr", "aten::_fused_sgd_", "aten::_foreach_add_.List",
-                           "aten::bernoulli_.float", "aten::random_.from", "aten::_foreach_addcdiv_.ScalarList"}) {
+  for (const char *name :
+       {"aten::_fused_adam_", "aten::_fused_adamw_.tensor_lr", "aten::_fused_sgd_", "aten::_foreach_add_.List",
+        "aten::bernoulli_.float", "aten::random_.from", "aten::_foreach_addcdiv_.ScalarList"}) {
     EXPECT_NE(findShapeRule(name), nullptr) << name;
   }
 }
@@ -519,8 +525,8 @@ TEST_F(Shapes, cost) {
   auto measure = [](const char *name, const std::vector<c10::IValue> &args) {
     std::string text(name);
     size_t dot = text.find('.');
-    auto op = c10::Dispatcher::singleton().findSchemaOrThrow(text.substr(0, dot).c_str(),
-                                                             dot == std::string::npos ? "" : text.substr(dot + 1).c_str());
+    auto op = c10::Dispatcher::singleton().findSchemaOrThrow(
+        text.substr(0, dot).c_str(), dot == std::string::npos ? "" : text.substr(dot + 1).c_str());
     ShapeRule found = findShapeRule(name);
     c10::SmallVector<OutputMeta, 4> outputs;
     constexpr int kRepeats = 2000;

@@ -29,8 +29,7 @@ struct Hostile : testing::Test {
   void expectError(const Reply &reply, wire::ErrorCode code, const std::string &part) {
     ASSERT_NE(reply.root->body_as_Error(), nullptr) << "not an error";
     EXPECT_EQ(reply.asError().code(), code) << reply.error();
-    EXPECT_NE(reply.error().find(part), std::string::npos)
-        << "'" << reply.error() << "' lacks '" << part << "'";
+    EXPECT_NE(reply.error().find(part), std::string::npos) << "'" << reply.error() << "' lacks '" << part << "'";
     EXPECT_EQ(owner.liveHandles(), 1u);
   }
   void expectRefusal(const StepRequest &step, wire::ErrorCode code, const std::string &part) {
@@ -40,8 +39,7 @@ struct Hostile : testing::Test {
   runtime::EncodedProgram renamed(const std::string &op, const std::string &name) {
     auto program = encode(moduleText("(%x: tensor<3xf32> {sojourn.kind = \"upload\"}) -> "
                                      "(tensor<3xf32> {sojourn.result = \"keep\"})",
-                                     "    %y = sojourn." + op +
-                                         " %x : tensor<3xf32>\n    return %y : tensor<3xf32>"));
+                                     "    %y = sojourn." + op + " %x : tensor<3xf32>\n    return %y : tensor<3xf32>"));
     size_t at = program.program.find(op);
     EXPECT_NE(at, std::string::npos);
     program.program.replace(at, op.size(), name);
@@ -126,8 +124,7 @@ TEST_F(Hostile, HandlesOfAnotherSessionDoNotExist) {
   StepRequest step;
   step.states = {1};
   expectError(other.run(publishProgram(), step), wire::ErrorCode_Handle, "no handle 1");
-  expectError(other.send(releaseBytes(other.session, {1})), wire::ErrorCode_Handle,
-              "no such handle");
+  expectError(other.send(releaseBytes(other.session, {1})), wire::ErrorCode_Handle, "no such handle");
   EXPECT_EQ(client.run(publishProgram(), step).error(), "");
 }
 
@@ -186,8 +183,7 @@ TEST_F(Hostile, TypesOfStates) {
                                    "    return %x : tensor<4xf32>"));
   StepRequest step;
   step.states = {1};
-  expectError(client.run(program, step), wire::ErrorCode_Malformed,
-              "handle 1 is 3xf32, the program expects 4xf32");
+  expectError(client.run(program, step), wire::ErrorCode_Malformed, "handle 1 is 3xf32, the program expects 4xf32");
 }
 
 TEST_F(Hostile, HandleIdsThatCollide) {
@@ -204,11 +200,11 @@ TEST_F(Hostile, HandleIdsThatCollide) {
 }
 
 TEST_F(Hostile, OneHandleCommittedTwice) {
-  auto swap = encode(moduleText(
-      "(%a: tensor<3xf32> {sojourn.kind = \"state\"}, %b: tensor<3xf32> {sojourn.kind = "
-      "\"state\"}) -> (tensor<3xf32> {sojourn.result = \"commit\", sojourn.target = 0 : i64}, "
-      "tensor<3xf32> {sojourn.result = \"commit\", sojourn.target = 1 : i64})",
-      "    return %b, %a : tensor<3xf32>, tensor<3xf32>"));
+  auto swap =
+      encode(moduleText("(%a: tensor<3xf32> {sojourn.kind = \"state\"}, %b: tensor<3xf32> {sojourn.kind = "
+                        "\"state\"}) -> (tensor<3xf32> {sojourn.result = \"commit\", sojourn.target = 0 : i64}, "
+                        "tensor<3xf32> {sojourn.result = \"commit\", sojourn.target = 1 : i64})",
+                        "    return %b, %a : tensor<3xf32>, tensor<3xf32>"));
   StepRequest step;
   step.states = {1, 1};
   expectError(client.run(swap, step), wire::ErrorCode_Malformed, "both committed");
@@ -220,8 +216,7 @@ TEST_F(Hostile, Releases) {
   expectRefusal(step, wire::ErrorCode_Handle, "cannot release handle 99");
   step.releases = {1, 1};
   expectRefusal(step, wire::ErrorCode_Malformed, "released twice");
-  expectError(client.send(releaseBytes(client.session, {1, 1})), wire::ErrorCode_Malformed,
-              "released twice");
+  expectError(client.send(releaseBytes(client.session, {1, 1})), wire::ErrorCode_Malformed, "released twice");
   expectError(client.send(releaseBytes(client.session, {1, 99})), wire::ErrorCode_Handle, "99");
 }
 

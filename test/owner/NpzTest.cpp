@@ -9,13 +9,13 @@ namespace sojourn::owner::test {
 
 namespace {
 
-template <class T> void put(std::string &out, T value) {
+template <class T>
+void put(std::string &out, T value) {
   out.append(reinterpret_cast<const char *>(&value), sizeof(value));
 }
 
 std::string npy(const std::string &descr, const std::string &shape, const std::string &data) {
-  std::string header =
-      "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }";
+  std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }";
   header.resize((header.size() + 11 + 63) / 64 * 64 - 11, ' ');
   header += '\n';
   std::string out("\x93NUMPY\x01\x00", 8);

@@ -130,8 +130,7 @@ TEST(Tool, ImportListServeAndPrograms) {
   auto [missing, missingCode] = tool("import none.csv --name t" + store);
   EXPECT_EQ(missingCode, 1);
   expectHas(missing, "there is no such file");
-  auto [import, importCode] =
-      tool("import " + csv + " --name t --policy open --bound age=0:120" + store);
+  auto [import, importCode] = tool("import " + csv + " --name t --policy open --bound age=0:120" + store);
   EXPECT_EQ(importCode, 0) << import;
   expectHas(import, "t: 2 rows, 2 columns, policy open");
   EXPECT_EQ(tool("import " + csv + " --name t" + store).second, 1);
@@ -148,16 +147,15 @@ TEST(Tool, ImportListServeAndPrograms) {
     dup2(ready[1], STDOUT_FILENO);
     close(ready[0]);
     close(ready[1]);
-    execl(SOJOURN_OWNER_TOOL, SOJOURN_OWNER_TOOL, "serve", "--listen", url.c_str(), "--store",
-          path.c_str(), static_cast<char *>(nullptr));
+    execl(SOJOURN_OWNER_TOOL, SOJOURN_OWNER_TOOL, "serve", "--listen", url.c_str(), "--store", path.c_str(),
+          static_cast<char *>(nullptr));
     _exit(127);
   }
   close(ready[1]);
   std::string output;
   std::array<char, 256> buffer;
   ssize_t size = 0;
-  while (output.find('\n') == std::string::npos &&
-         (size = read(ready[0], buffer.data(), buffer.size())) > 0) {
+  while (output.find('\n') == std::string::npos && (size = read(ready[0], buffer.data(), buffer.size())) > 0) {
     output.append(buffer.data(), static_cast<size_t>(size));
   }
   expectHas(output, "listening on " + url);

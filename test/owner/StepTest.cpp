@@ -27,13 +27,12 @@ struct Steps : testing::Test {
 
 /// state <- state * slot, and the old value is published.
 runtime::EncodedProgram scaleProgram() {
-  return encode(moduleText(
-      "(%w: tensor<3xf32> {sojourn.kind = \"state\"}, %k: tensor<f64> {sojourn.kind = \"slot\"}) "
-      "-> (tensor<3xf32> {sojourn.result = \"commit\", sojourn.target = 0 : i64}, tensor<3xf32> "
-      "{sojourn.result = \"publish\"})",
-      "    %c = sojourn.convert %k : tensor<f64> -> tensor<f32>\n"
-      "    %n = sojourn.mul %w, %c : tensor<3xf32>, tensor<f32>\n"
-      "    return %n, %w : tensor<3xf32>, tensor<3xf32>"));
+  return encode(moduleText("(%w: tensor<3xf32> {sojourn.kind = \"state\"}, %k: tensor<f64> {sojourn.kind = \"slot\"}) "
+                           "-> (tensor<3xf32> {sojourn.result = \"commit\", sojourn.target = 0 : i64}, tensor<3xf32> "
+                           "{sojourn.result = \"publish\"})",
+                           "    %c = sojourn.convert %k : tensor<f64> -> tensor<f32>\n"
+                           "    %n = sojourn.mul %w, %c : tensor<3xf32>, tensor<f32>\n"
+                           "    return %n, %w : tensor<3xf32>, tensor<3xf32>"));
 }
 
 uint64_t bits(double value) {
@@ -60,8 +59,7 @@ TEST_F(Steps, CommitChangesTheHandleAfterTheRead) {
   step.slots = {bits(2)};
   for (float factor : {1.0f, 2.0f, 4.0f}) {
     Reply reply = client.run(scaleProgram(), step);
-    EXPECT_EQ(values<float>(reply.published(0)),
-              (std::vector<float>{factor, 2 * factor, 3 * factor}));
+    EXPECT_EQ(values<float>(reply.published(0)), (std::vector<float>{factor, 2 * factor, 3 * factor}));
   }
   EXPECT_EQ(fetch(1), (std::vector<float>{8, 16, 24}));
 }
@@ -117,14 +115,14 @@ TEST(Plans, LeastRecentlyUsedIsForgottenAndAskedForAgain) {
 
 TEST_F(Steps, RowsAreReadAtTheOwner) {
   registerNumbers(owner, "open", Policy::open);
-  auto program = encode(moduleText(
-      "(%s: tensor<i64> {sojourn.kind = \"slot\"}, %t: !sojourn.table<4, \"a\" : f64, \"n\" : i64> "
-      "{sojourn.kind = \"table\"}) -> (tensor<2x2xf32> {sojourn.result = \"publish\"})",
-      "    %r = sojourn.iota dim = 0 : tensor<2xi64>\n"
-      "    %i = sojourn.add %r, %s : tensor<2xi64>, tensor<i64>\n"
-      "    %x = sojourn.read_rows %t, %i, columns = [\"n\", \"a\"] : !sojourn.table<4, \"a\" : f64, "
-      "\"n\" : i64>, tensor<2xi64> -> tensor<2x2xf32>\n"
-      "    return %x : tensor<2x2xf32>"));
+  auto program =
+      encode(moduleText("(%s: tensor<i64> {sojourn.kind = \"slot\"}, %t: !sojourn.table<4, \"a\" : f64, \"n\" : i64> "
+                        "{sojourn.kind = \"table\"}) -> (tensor<2x2xf32> {sojourn.result = \"publish\"})",
+                        "    %r = sojourn.iota dim = 0 : tensor<2xi64>\n"
+                        "    %i = sojourn.add %r, %s : tensor<2xi64>, tensor<i64>\n"
+                        "    %x = sojourn.read_rows %t, %i, columns = [\"n\", \"a\"] : !sojourn.table<4, \"a\" : f64, "
+                        "\"n\" : i64>, tensor<2xi64> -> tensor<2x2xf32>\n"
+                        "    return %x : tensor<2x2xf32>"));
   StepRequest step;
   step.slots = {3};
   step.tables = {"open"};
@@ -143,8 +141,7 @@ TEST_F(Steps, OpenDataMayLeaveThroughAnyPath) {
                                  "    return %x : tensor<4x1xf32>"));
   StepRequest second;
   second.states = {5};
-  EXPECT_EQ(values<float>(client.run(fetch, second).published(0)),
-            (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_EQ(values<float>(client.run(fetch, second).published(0)), (std::vector<float>{1, 2, 3, 4}));
 }
 
 TEST_F(Steps, DatasetsAreListedWithoutValues) {
@@ -182,8 +179,7 @@ TEST_F(Steps, WhatRanIsLoggedWithLinesAndCounts) {
   EXPECT_NE(scale->text()->str().find("sojourn.mul"), std::string::npos);
   EXPECT_NE(scale->text()->str().find("train.py:4"), std::string::npos) << scale->text()->str();
   // Somebody behind a transport does not read other people's programs.
-  EXPECT_EQ(Reply(owner.handle(listProgramsBytes(true), Peer::client)).asError().code(),
-            wire::ErrorCode_Refused);
+  EXPECT_EQ(Reply(owner.handle(listProgramsBytes(true), Peer::client)).asError().code(), wire::ErrorCode_Refused);
 }
 
 TEST(Programs, TheLogSurvivesTheOwner) {
@@ -249,14 +245,14 @@ const char *const kState = "tensor<4x1xf32> {sojourn.kind = \"state\"}";
 } // namespace
 
 TEST_F(Laundering, DirectPublishIsRefusedWithOpAndLine) {
-  auto program = encode(moduleText(
-      "(%t: !sojourn.table<4, \"a\" : f64> {sojourn.kind = \"table\"}) -> (tensor<f32> "
-      "{sojourn.result = \"publish\"})",
-      "    %i = sojourn.iota dim = 0 : tensor<4xi64>\n"
-      "    %x = sojourn.read_rows %t, %i, columns = [\"a\"] : !sojourn.table<4, \"a\" : f64>, "
-      "tensor<4xi64> -> tensor<4x1xf32>\n"
-      "    %s = sojourn.reduce_sum %x, dims = [0, 1] : tensor<4x1xf32>\n"
-      "    return %s : tensor<f32>"));
+  auto program =
+      encode(moduleText("(%t: !sojourn.table<4, \"a\" : f64> {sojourn.kind = \"table\"}) -> (tensor<f32> "
+                        "{sojourn.result = \"publish\"})",
+                        "    %i = sojourn.iota dim = 0 : tensor<4xi64>\n"
+                        "    %x = sojourn.read_rows %t, %i, columns = [\"a\"] : !sojourn.table<4, \"a\" : f64>, "
+                        "tensor<4xi64> -> tensor<4x1xf32>\n"
+                        "    %s = sojourn.reduce_sum %x, dims = [0, 1] : tensor<4x1xf32>\n"
+                        "    return %s : tensor<f32>"));
   StepRequest step;
   step.tables = {"secret"};
   Reply reply = client.run(program, step);
@@ -275,12 +271,11 @@ TEST_F(Laundering, ThroughStateAndASecondProgramAndViews) {
   own.uploads = {f32({3}, {0, 0, 0})};
   own.results = {2};
   ASSERT_EQ(client.run(keepProgram(), own).error(), "");
-  auto copy = encode(moduleText(
-      std::string("(%w: tensor<3xf32> {sojourn.kind = \"state\"}, %x: ") + kState +
-          ") -> (tensor<3xf32> {sojourn.result = \"commit\", sojourn.target = 0 : i64})",
-      "    %r = sojourn.reshape %x : tensor<4x1xf32> -> tensor<4xf32>\n"
-      "    %s = sojourn.slice %r, start = [0], limit = [3], stride = [1] : tensor<4xf32>\n"
-      "    return %s : tensor<3xf32>"));
+  auto copy = encode(moduleText(std::string("(%w: tensor<3xf32> {sojourn.kind = \"state\"}, %x: ") + kState +
+                                    ") -> (tensor<3xf32> {sojourn.result = \"commit\", sojourn.target = 0 : i64})",
+                                "    %r = sojourn.reshape %x : tensor<4x1xf32> -> tensor<4xf32>\n"
+                                "    %s = sojourn.slice %r, start = [0], limit = [3], stride = [1] : tensor<4xf32>\n"
+                                "    return %s : tensor<3xf32>"));
   StepRequest step;
   step.states = {2, 1};
   ASSERT_EQ(client.run(copy, step).error(), "");
@@ -288,14 +283,13 @@ TEST_F(Laundering, ThroughStateAndASecondProgramAndViews) {
   StepRequest out;
   out.states = {2};
   expectRefused(client.run(publishProgram(), out));
-  auto derive = encode(moduleText(
-      "(%w: tensor<3xf32> {sojourn.kind = \"state\"}) -> (tensor<3xf32> {sojourn.result = "
-      "\"keep\"})",
-      "    %z = sojourn.constant 0.0 : f32\n"
-      "    %r = sojourn.reshape %w : tensor<3xf32> -> tensor<1x3xf32>\n"
-      "    %q = sojourn.reshape %r : tensor<1x3xf32> -> tensor<3xf32>\n"
-      "    %m = sojourn.add %q, %z : tensor<3xf32>, tensor<f32>\n"
-      "    return %m : tensor<3xf32>"));
+  auto derive = encode(moduleText("(%w: tensor<3xf32> {sojourn.kind = \"state\"}) -> (tensor<3xf32> {sojourn.result = "
+                                  "\"keep\"})",
+                                  "    %z = sojourn.constant 0.0 : f32\n"
+                                  "    %r = sojourn.reshape %w : tensor<3xf32> -> tensor<1x3xf32>\n"
+                                  "    %q = sojourn.reshape %r : tensor<1x3xf32> -> tensor<3xf32>\n"
+                                  "    %m = sojourn.add %q, %z : tensor<3xf32>, tensor<f32>\n"
+                                  "    return %m : tensor<3xf32>"));
   out.results = {9};
   ASSERT_EQ(client.run(derive, out).error(), "");
   StepRequest last;
@@ -304,14 +298,14 @@ TEST_F(Laundering, ThroughStateAndASecondProgramAndViews) {
 }
 
 TEST_F(Laundering, IndicesAndConditionsCarryTheLabelToo) {
-  auto program = encode(moduleText(
-      "(%x: tensor<3xf32> {sojourn.kind = \"upload\"}, %t: !sojourn.table<4, \"n\" : i64> "
-      "{sojourn.kind = \"table\"}) -> (tensor<4x1xf32> {sojourn.result = \"publish\"})",
-      "    %i = sojourn.iota dim = 0 : tensor<4xi64>\n"
-      "    %n = sojourn.read_rows %t, %i, columns = [\"n\"] : !sojourn.table<4, \"n\" : i64>, "
-      "tensor<4xi64> -> tensor<4x1xi64>\n"
-      "    %y = sojourn.take %x, %n, dim = 0 : tensor<3xf32>, tensor<4x1xi64>\n"
-      "    return %y : tensor<4x1xf32>"));
+  auto program =
+      encode(moduleText("(%x: tensor<3xf32> {sojourn.kind = \"upload\"}, %t: !sojourn.table<4, \"n\" : i64> "
+                        "{sojourn.kind = \"table\"}) -> (tensor<4x1xf32> {sojourn.result = \"publish\"})",
+                        "    %i = sojourn.iota dim = 0 : tensor<4xi64>\n"
+                        "    %n = sojourn.read_rows %t, %i, columns = [\"n\"] : !sojourn.table<4, \"n\" : i64>, "
+                        "tensor<4xi64> -> tensor<4x1xi64>\n"
+                        "    %y = sojourn.take %x, %n, dim = 0 : tensor<3xf32>, tensor<4x1xi64>\n"
+                        "    return %y : tensor<4x1xf32>"));
   StepRequest step;
   step.uploads = {f32({3}, {1, 2, 3})};
   step.tables = {"secret"};
@@ -324,14 +318,13 @@ TEST_F(Laundering, ARefusalCommitsNothing) {
   step.uploads = {f32({3}, {0, 0, 0})};
   step.results = {2};
   ASSERT_EQ(client.run(keepProgram(), step).error(), "");
-  auto program = encode(moduleText(
-      std::string("(%w: tensor<3xf32> {sojourn.kind = \"state\"}, %x: ") + kState +
-          ") -> (tensor<3xf32> {sojourn.result = \"commit\", sojourn.target = 0 : i64}, "
-          "tensor<3xf32> {sojourn.result = \"keep\"}, tensor<4x1xf32> {sojourn.result = "
-          "\"publish\"})",
-      "    %o = sojourn.constant 1.0 : f32\n"
-      "    %n = sojourn.add %w, %o : tensor<3xf32>, tensor<f32>\n"
-      "    return %n, %n, %x : tensor<3xf32>, tensor<3xf32>, tensor<4x1xf32>"));
+  auto program = encode(moduleText(std::string("(%w: tensor<3xf32> {sojourn.kind = \"state\"}, %x: ") + kState +
+                                       ") -> (tensor<3xf32> {sojourn.result = \"commit\", sojourn.target = 0 : i64}, "
+                                       "tensor<3xf32> {sojourn.result = \"keep\"}, tensor<4x1xf32> {sojourn.result = "
+                                       "\"publish\"})",
+                                   "    %o = sojourn.constant 1.0 : f32\n"
+                                   "    %n = sojourn.add %w, %o : tensor<3xf32>, tensor<f32>\n"
+                                   "    return %n, %n, %x : tensor<3xf32>, tensor<3xf32>, tensor<4x1xf32>"));
   StepRequest mixed;
   mixed.states = {2, 1};
   mixed.results = {3};
@@ -343,12 +336,12 @@ TEST_F(Laundering, ARefusalCommitsNothing) {
 
 TEST_F(Laundering, ValuesBesidePrivateOnesStayFree) {
   read("secret", 1);
-  auto program = encode(moduleText(
-      std::string("(%w: ") + kState +
-          ", %x: tensor<3xf32> {sojourn.kind = \"upload\"}) -> (tensor<4x1xf32> {sojourn.result "
-          "= \"keep\"}, tensor<3xf32> {sojourn.result = \"publish\"})",
-      "    %n = sojourn.neg %w : tensor<4x1xf32>\n"
-      "    return %n, %x : tensor<4x1xf32>, tensor<3xf32>"));
+  auto program =
+      encode(moduleText(std::string("(%w: ") + kState +
+                            ", %x: tensor<3xf32> {sojourn.kind = \"upload\"}) -> (tensor<4x1xf32> {sojourn.result "
+                            "= \"keep\"}, tensor<3xf32> {sojourn.result = \"publish\"})",
+                        "    %n = sojourn.neg %w : tensor<4x1xf32>\n"
+                        "    return %n, %x : tensor<4x1xf32>, tensor<3xf32>"));
   StepRequest step;
   step.states = {1};
   step.uploads = {f32({3}, {1, 2, 3})};
@@ -361,20 +354,20 @@ TEST_F(Laundering, OverwritingAPrivateStateWithOpenDataFreesIt) {
   step.tables = {"secret"};
   step.results = {1};
   ASSERT_EQ(client.run(readProgram(), step).error(), "");
-  auto zero = encode(moduleText(
-      std::string("(%w: ") + kState +
-          ", %k: tensor<f64> {sojourn.kind = \"slot\"}) -> (tensor<4x1xf32> {sojourn.result = "
-          "\"commit\", sojourn.target = 0 : i64})",
-      "    %c = sojourn.convert %k : tensor<f64> -> tensor<f32>\n"
-      "    %n = sojourn.broadcast %c, dims = [] : tensor<f32> -> tensor<4x1xf32>\n"
-      "    return %n : tensor<4x1xf32>"));
+  auto zero =
+      encode(moduleText(std::string("(%w: ") + kState +
+                            ", %k: tensor<f64> {sojourn.kind = \"slot\"}) -> (tensor<4x1xf32> {sojourn.result = "
+                            "\"commit\", sojourn.target = 0 : i64})",
+                        "    %c = sojourn.convert %k : tensor<f64> -> tensor<f32>\n"
+                        "    %n = sojourn.broadcast %c, dims = [] : tensor<f32> -> tensor<4x1xf32>\n"
+                        "    return %n : tensor<4x1xf32>"));
   StepRequest overwrite;
   overwrite.states = {1};
   overwrite.slots = {bits(3)};
   ASSERT_EQ(client.run(zero, overwrite).error(), "");
-  auto fetch = encode(moduleText(std::string("(%x: ") + kState +
-                                     ") -> (tensor<4x1xf32> {sojourn.result = \"publish\"})",
-                                 "    return %x : tensor<4x1xf32>"));
+  auto fetch =
+      encode(moduleText(std::string("(%x: ") + kState + ") -> (tensor<4x1xf32> {sojourn.result = \"publish\"})",
+                        "    return %x : tensor<4x1xf32>"));
   StepRequest out;
   out.states = {1};
   EXPECT_EQ(values<float>(client.run(fetch, out).published(0)), (std::vector<float>{3, 3, 3, 3}));

@@ -78,9 +78,7 @@ Reply::Reply(std::string bytes) : root(nullptr), memory(std::move(bytes)) {
 
 std::string Reply::error() const {
   const auto *error = root->body_as_Error();
-  return error ? std::string(wire::EnumNameErrorCode(error->code())) + ": " +
-                     error->message()->str()
-               : "";
+  return error ? std::string(wire::EnumNameErrorCode(error->code())) + ": " + error->message()->str() : "";
 }
 
 const wire::Error &Reply::asError() const {
@@ -106,19 +104,16 @@ static std::string finish(flatbuffers::FlatBufferBuilder &builder, wire::Request
   return {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
 }
 
-std::string helloBytes(const std::string &client, uint32_t protocol, uint32_t format,
-                       uint32_t dialect) {
+std::string helloBytes(const std::string &client, uint32_t protocol, uint32_t format, uint32_t dialect) {
   flatbuffers::FlatBufferBuilder builder;
   auto name = builder.CreateString(client);
   auto body = wire::CreateHello(builder, protocol, format, dialect, name);
   return finish(builder, wire::RequestBody_Hello, body.Union());
 }
 
-static flatbuffers::Offset<flatbuffers::Vector<uint8_t>>
-vector(flatbuffers::FlatBufferBuilder &builder, const std::string &data) {
-  return data.empty() ? 0
-                      : builder.CreateVector(reinterpret_cast<const uint8_t *>(data.data()),
-                                             data.size());
+static flatbuffers::Offset<flatbuffers::Vector<uint8_t>> vector(flatbuffers::FlatBufferBuilder &builder,
+                                                                const std::string &data) {
+  return data.empty() ? 0 : builder.CreateVector(reinterpret_cast<const uint8_t *>(data.data()), data.size());
 }
 
 std::string stepBytes(const StepRequest &step) {
@@ -129,15 +124,14 @@ std::string stepBytes(const StepRequest &step) {
     auto data = vector(builder, upload.data);
     uploads.push_back(wire::CreateTensor(builder, upload.element, dims, data));
   }
-  auto hash = vector(builder, step.hash), program = vector(builder, step.program),
-       debug = vector(builder, step.debug);
+  auto hash = vector(builder, step.hash), program = vector(builder, step.program), debug = vector(builder, step.debug);
   auto states = builder.CreateVector(step.states);
   auto uploadsVector = builder.CreateVector(uploads);
   auto slots = builder.CreateVector(step.slots), seeds = builder.CreateVector(step.seeds);
   auto tables = builder.CreateVectorOfStrings(step.tables);
   auto results = builder.CreateVector(step.results), releases = builder.CreateVector(step.releases);
-  auto body = wire::CreateStep(builder, step.session, hash, program, debug, states, uploadsVector,
-                               slots, seeds, tables, results, releases);
+  auto body = wire::CreateStep(builder, step.session, hash, program, debug, states, uploadsVector, slots, seeds, tables,
+                               results, releases);
   return finish(builder, wire::RequestBody_Step, body.Union());
 }
 
@@ -154,14 +148,12 @@ std::string byeBytes(uint64_t session) {
 
 std::string listDatasetsBytes() {
   flatbuffers::FlatBufferBuilder builder;
-  return finish(builder, wire::RequestBody_ListDatasets,
-                wire::CreateListDatasets(builder).Union());
+  return finish(builder, wire::RequestBody_ListDatasets, wire::CreateListDatasets(builder).Union());
 }
 
 std::string listProgramsBytes(bool withText) {
   flatbuffers::FlatBufferBuilder builder;
-  return finish(builder, wire::RequestBody_ListPrograms,
-                wire::CreateListPrograms(builder, withText).Union());
+  return finish(builder, wire::RequestBody_ListPrograms, wire::CreateListPrograms(builder, withText).Union());
 }
 
 Client::Client(Owner &owner, const std::string &name) : owner(owner) {
@@ -178,9 +170,7 @@ Reply Client::run(const runtime::EncodedProgram &program, StepRequest step) {
   return send(stepBytes(step));
 }
 
-std::string errorText(llvm::Error error) {
-  return error ? llvm::toString(std::move(error)) : "";
-}
+std::string errorText(llvm::Error error) { return error ? llvm::toString(std::move(error)) : ""; }
 
 void registerNumbers(Owner &owner, const std::string &name, Policy policy) {
   double a[] = {1, 2, 3, 4};
@@ -188,8 +178,7 @@ void registerNumbers(Owner &owner, const std::string &name, Policy policy) {
   RegisterOptions options;
   options.name = name;
   options.policy = policy;
-  DatasetSource source{
-      "", {{"a", runtime::Element::f64, 4, a}, {"n", runtime::Element::i64, 4, n}}};
+  DatasetSource source{"", {{"a", runtime::Element::f64, 4, a}, {"n", runtime::Element::i64, 4, n}}};
   EXPECT_EQ(errorText(owner.registerDataset(source, options)), "");
 }
 
@@ -206,13 +195,12 @@ runtime::EncodedProgram publishProgram() {
 }
 
 runtime::EncodedProgram readProgram() {
-  return encode(moduleText(
-      "(%t: !sojourn.table<4, \"a\" : f64> {sojourn.kind = \"table\"}) -> (tensor<4x1xf32> "
-      "{sojourn.result = \"keep\"})",
-      "    %i = sojourn.iota dim = 0 : tensor<4xi64>\n"
-      "    %x = sojourn.read_rows %t, %i, columns = [\"a\"] : !sojourn.table<4, \"a\" : f64>, "
-      "tensor<4xi64> -> tensor<4x1xf32>\n"
-      "    return %x : tensor<4x1xf32>"));
+  return encode(moduleText("(%t: !sojourn.table<4, \"a\" : f64> {sojourn.kind = \"table\"}) -> (tensor<4x1xf32> "
+                           "{sojourn.result = \"keep\"})",
+                           "    %i = sojourn.iota dim = 0 : tensor<4xi64>\n"
+                           "    %x = sojourn.read_rows %t, %i, columns = [\"a\"] : !sojourn.table<4, \"a\" : f64>, "
+                           "tensor<4xi64> -> tensor<4x1xf32>\n"
+                           "    return %x : tensor<4x1xf32>"));
 }
 
 } // namespace sojourn::owner::test

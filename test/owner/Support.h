@@ -41,10 +41,12 @@ std::string moduleText(const std::string &signature, const std::string &body);
 runtime::EncodedProgram encode(const std::string &text);
 
 /// Bytes of values in memory order.
-template <class T> std::string bytes(std::vector<T> values) {
+template <class T>
+std::string bytes(std::vector<T> values) {
   return {reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T)};
 }
-template <class T> std::vector<T> values(const std::string &data) {
+template <class T>
+std::vector<T> values(const std::string &data) {
   std::vector<T> result(data.size() / sizeof(T));
   std::memcpy(result.data(), data.data(), result.size() * sizeof(T));
   return result;
@@ -84,8 +86,7 @@ private:
   std::string memory;
 };
 
-std::string helloBytes(const std::string &client, uint32_t protocol = 1, uint32_t format = 1,
-                       uint32_t dialect = 1);
+std::string helloBytes(const std::string &client, uint32_t protocol = 1, uint32_t format = 1, uint32_t dialect = 1);
 std::string stepBytes(const StepRequest &step);
 std::string releaseBytes(uint64_t session, const std::vector<uint64_t> &handles);
 std::string byeBytes(uint64_t session);
