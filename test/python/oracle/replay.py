@@ -48,7 +48,9 @@ def _overload(name, arguments):
     candidates.sort(key=lambda found: found._overloadname != wanted)
     for found in candidates:
         types = {argument.name: str(argument.type) for argument in found._schema.arguments}
-        if any(argument.is_out for argument in found._schema.arguments) or not set(arguments) <= set(types):
+        if any(a.is_out and a.name not in arguments for a in found._schema.arguments) or not set(arguments) <= set(
+            types
+        ):
             continue
         fits = True
         for name_, value in arguments.items():
