@@ -444,6 +444,7 @@ Fn pickCopy(unsigned splats) {
 
 } // namespace
 
+// clang-format off: version 14 runs these three definitions together
 #define SOJOURN_COMPARES(T)                                                                                            \
   case 20: return pickBinary<Eq, T, uint8_t>(splats);                                                                  \
   case 21: return pickBinary<Ne, T, uint8_t>(splats);                                                                  \
@@ -469,6 +470,7 @@ Fn pickCopy(unsigned splats) {
   case 4: return unary<Ceil, T>;                                                                                       \
   case 5: return unary<Round, T>;                                                                                      \
   case 7: return unary<Sqrt, T>;
+// clang-format on
 
 /// op: number of an EOp below `select`, or 42 for pow; kind: 0 i1, 1 i64, 2 f32, 3 f64.
 Fn arithmetic(int op, int kind, unsigned splats) {

@@ -37,9 +37,7 @@ from .publish import Published, publish
 from .step import flush, step
 from .table import Table
 
-_sojourn.install(
-    _errors, _os.path.dirname(_torch.__file__) + _os.sep, _os.path.dirname(__file__) + _os.sep
-)
+_sojourn.install(_errors, _os.path.dirname(_torch.__file__) + _os.sep, _os.path.dirname(__file__) + _os.sep)
 _device.install()
 _tensor.install()
 

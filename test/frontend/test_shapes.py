@@ -4,9 +4,9 @@
 `libshapes_check.so` sits below autograd and compares the rule of every op that runs with what the
 CPU returned: sizes, strides, dtype, view offset, and error texts where eager throws.
 """
+
 import ctypes
 import pathlib
-import re
 import secrets
 
 import pytest
@@ -80,9 +80,19 @@ class Recurrent(nn.Module):
 def networks():
     batch = size()
     yield nn.Sequential(nn.Linear(7, 5), nn.ReLU(), nn.Dropout(0.3), nn.Linear(5, 4)), torch.randn(batch, 7), (batch,)
-    image = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
-                          nn.Conv2d(8, 8, 3, groups=8), nn.GroupNorm(2, 8), nn.SiLU(), nn.AvgPool2d(2),
-                          nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4))
+    image = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 8, 3, groups=8),
+        nn.GroupNorm(2, 8),
+        nn.SiLU(),
+        nn.AvgPool2d(2),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8, 4),
+    )
     x = torch.randn(batch + 1, 3, 15, 17)
     yield image, x, (batch + 1,)
     yield image.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last), (batch + 1,)
@@ -106,8 +116,17 @@ def test_training(optimizer, options):
             module.eval()
             module(x)
     unruled = expect_no_difference()
-    allowed = {"aten::_scaled_dot_product_flash_attention_for_cpu", "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
-               "aten::_local_scalar_dense", "aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward", "aten::is_pinned",
-               "aten::resize_", "aten::_nested_tensor_from_mask_left_aligned", "aten::_transformer_encoder_layer_fwd",
-               "aten::equal", "aten::set_.source_Storage"}
+    allowed = {
+        "aten::_scaled_dot_product_flash_attention_for_cpu",
+        "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
+        "aten::_local_scalar_dense",
+        "aten::mkldnn_rnn_layer",
+        "aten::mkldnn_rnn_layer_backward",
+        "aten::is_pinned",
+        "aten::resize_",
+        "aten::_nested_tensor_from_mask_left_aligned",
+        "aten::_transformer_encoder_layer_fwd",
+        "aten::equal",
+        "aten::set_.source_Storage",
+    }
     assert unruled <= allowed, unruled - allowed

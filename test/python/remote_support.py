@@ -40,7 +40,11 @@ def assert_same(remote, eager, what="", rtol=1e-6, atol=1e-9):
     for position, (a, b) in enumerate(zip(flat_remote, flat_eager)):
         if isinstance(b, torch.Tensor):
             b = b.detach()
-            assert a.dtype == b.dtype and a.shape == b.shape, f"{what}[{position}]: {a.dtype}{a.shape}, eager {b.dtype}{b.shape}"
-            torch.testing.assert_close(a, b, rtol=rtol, atol=atol, equal_nan=True, msg=lambda m: f"{what}[{position}]: {m}")
+            assert a.dtype == b.dtype and a.shape == b.shape, (
+                f"{what}[{position}]: {a.dtype}{a.shape}, eager {b.dtype}{b.shape}"
+            )
+            torch.testing.assert_close(
+                a, b, rtol=rtol, atol=atol, equal_nan=True, msg=lambda m: f"{what}[{position}]: {m}"
+            )
         else:
             assert a == b, what

@@ -9,9 +9,9 @@ import random
 
 import pytest
 import torch
+from remote_support import assert_same, fresh_seed, shared_owner
 
 import sojourn
-from remote_support import assert_same, fresh_seed, shared_owner
 
 F64 = torch.float64
 CASES = {}
@@ -65,7 +65,7 @@ def write_to_a_view_seen_through_a_sibling(r):
     a.add_(b.unsqueeze(1))
     r.cut()
     b.mul_(3)
-    return base, a, b, r.gradients((a.pow(2).sum() + (b * base[:, 0]).sum()))
+    return base, a, b, r.gradients(a.pow(2).sum() + (b * base[:, 0]).sum())
 
 
 @case
@@ -227,7 +227,7 @@ def as_strided_then_in_place(r):
     window.mul_(r.randn(2, 3))
     skewed = y.as_strided((3, 2), (6, 2), 1)
     skewed.sub_(0.5)
-    return y, window, skewed, r.gradients((y.pow(2).sum() + window.sum() * skewed.sum()))
+    return y, window, skewed, r.gradients(y.pow(2).sum() + window.sum() * skewed.sum())
 
 
 @case
@@ -405,7 +405,11 @@ class Program:
         elif kind == 8:
             add(x.detach())
         elif kind == 9 and x.numel():
-            add(x.as_strided((1 + pick(d[4], 2),), (1,), x.storage_offset()) if x.numel() > 1 and x.is_contiguous() else x.view_as(x))
+            add(
+                x.as_strided((1 + pick(d[4], 2),), (1,), x.storage_offset())
+                if x.numel() > 1 and x.is_contiguous()
+                else x.view_as(x)
+            )
         elif kind == 10 and x.dim():
             add(x.contiguous().view(x.shape[::1]))
         elif kind == 11:
@@ -429,7 +433,11 @@ class Program:
         elif kind == 19:
             x.add_(other.sum().detach().clone(), alpha=0.1)
         elif kind == 20:
-            x.copy_((other.reshape(-1)[:1].clone() if other.numel() else torch.ones(1, dtype=F64, device=device)).reshape((1,) * x.dim()).expand(x.shape))
+            x.copy_(
+                (other.reshape(-1)[:1].clone() if other.numel() else torch.ones(1, dtype=F64, device=device))
+                .reshape((1,) * x.dim())
+                .expand(x.shape)
+            )
         elif kind == 21 and x.dim() and x.size(dim):
             x[(slice(None),) * dim + (pick(d[4], x.size(dim)),)] = d[5]
         else:
@@ -455,7 +463,9 @@ def test_random_programs(runtime, count):
         # The shortest prefix that differs.
         for length in range(1, 31):
             if failure := matches(program, device, length):
-                pytest.fail(f"program {seed + i} differs after {length} steps: {program.decisions[length - 1]}: {failure}")
+                pytest.fail(
+                    f"program {seed + i} differs after {length} steps: {program.decisions[length - 1]}: {failure}"
+                )
 
 
 def matches(program, device, upto=None):

@@ -8,9 +8,9 @@ import itertools
 
 import pytest
 import torch
+from remote_support import fresh_seed, shared_owner
 
 import sojourn
-from remote_support import fresh_seed, shared_owner
 
 DTYPES = [
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
@@ -59,7 +59,9 @@ class Grid:
                 if str(failure).splitlines()[0] not in str(same):
                     self.faults.append(f"{name}: eager says {str(failure)[:150]!r}, ours {str(same)[:150]!r}")
             except Exception as other:
-                self.faults.append(f"{name}: eager raises {type(failure).__name__} {failure}, ours {type(other).__name__} {other}")
+                self.faults.append(
+                    f"{name}: eager raises {type(failure).__name__} {failure}, ours {type(other).__name__} {other}"
+                )
             return
         try:
             got = function(*moved)
@@ -67,7 +69,9 @@ class Grid:
             self.faults.append(f"{name}: {type(failure).__name__}: {str(failure)[:200]}")
             return
         if got.dtype != expected.dtype or got.shape != expected.shape:
-            self.faults.append(f"{name}: {got.dtype} {tuple(got.shape)}, eager {expected.dtype} {tuple(expected.shape)}")
+            self.faults.append(
+                f"{name}: {got.dtype} {tuple(got.shape)}, eager {expected.dtype} {tuple(expected.shape)}"
+            )
             return
         self.names.append(name)
         self.remote.append(got)

@@ -6,9 +6,9 @@ import collections
 import numpy as np
 import pytest
 import torch
+from remote_support import assert_same, here, shared_owner
 
 import sojourn
-from remote_support import assert_same, here, shared_owner
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -35,7 +35,10 @@ DTYPES = [
 
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 4), (2, 3, 4)], ids=str)
 def test_every_dtype_bit_for_bit(device, shape):
-    tensors = [(torch.randn(shape) * 5).to(dtype) if dtype != torch.uint8 else torch.randint(0, 256, shape).to(dtype) for dtype in DTYPES]
+    tensors = [
+        (torch.randn(shape) * 5).to(dtype) if dtype != torch.uint8 else torch.randint(0, 256, shape).to(dtype)
+        for dtype in DTYPES
+    ]
     for sent, back in zip(tensors, sojourn.publish([t.to(device) for t in tensors])):
         assert back.dtype == sent.dtype and back.shape == sent.shape and torch.equal(back, sent)
         assert back.device.type == "cpu" and back.is_contiguous()
@@ -50,14 +53,26 @@ def test_special_values_survive(device):
 
 
 def test_memory_formats(device):
-    for x in (torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last), torch.randn(3, 4).t(), torch.randn(6)[::2], torch.randn(1, 3).expand(4, 3)):
+    for x in (
+        torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
+        torch.randn(3, 4).t(),
+        torch.randn(6)[::2],
+        torch.randn(1, 3).expand(4, 3),
+    ):
         assert torch.equal(sojourn.publish(x.to(device)), x)
 
 
 def test_trees(device):
     x = torch.arange(4.0)
     r = x.to(device)
-    tree = lambda t: {"list": [t, (t + 1, t * 2)], "point": Point(t.sum(), "kept"), "ordered": collections.OrderedDict(a=t[1:]), "number": 3, "none": None, "text": "t"}
+    tree = lambda t: {
+        "list": [t, (t + 1, t * 2)],
+        "point": Point(t.sum(), "kept"),
+        "ordered": collections.OrderedDict(a=t[1:]),
+        "number": 3,
+        "none": None,
+        "text": "t",
+    }
     expected = tree(x)
     assert_same(tree(r), expected)
     with sojourn.step():

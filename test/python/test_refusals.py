@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from remote_support import here, shared_owner
 
 import sojourn
-from remote_support import here, shared_owner
 
 
 @pytest.fixture
@@ -131,7 +131,9 @@ def test_storage_is_refused(x, name):
 
 UNSUPPORTED = {
     "sparse": lambda x: x.to_sparse(),
-    "sparse embedding": lambda x: F.embedding(x.long(), torch.ones(9, 2, device=x.device).requires_grad_(), sparse=True).sum().backward(),
+    "sparse embedding": lambda x: (
+        F.embedding(x.long(), torch.ones(9, 2, device=x.device).requires_grad_(), sparse=True).sum().backward()
+    ),
     "quantize": lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8),
     "set_": lambda x: x.set_(),
     "set_ to another": lambda x: x.set_(x.clone()),
@@ -209,7 +211,10 @@ def test_gradients_that_read_values(device, name):
     text = str(caught.value)
     assert f"at {backward} (backward of the op at {__file__}:" in text, text
     line = int(text.split(f"backward of the op at {__file__}:")[1].split(")")[0])
-    assert f'"{name}"' in open(__file__).read().splitlines()[line - 1] or "_ONLY[name](leaf).sum()" in open(__file__).read().splitlines()[line - 1]
+    assert (
+        f'"{name}"' in open(__file__).read().splitlines()[line - 1]
+        or "_ONLY[name](leaf).sum()" in open(__file__).read().splitlines()[line - 1]
+    )
 
 
 def test_custom_backward_errors_name_both_lines(device):
@@ -237,7 +242,14 @@ def test_backward_errors_inside_a_step_and_on_a_thread(device):
 
 def test_mixed_tensors(x, device):
     cpu = torch.ones(2, 3)
-    for call in (lambda: x + cpu, lambda: cpu + x, lambda: torch.where(x > 0, x, cpu), lambda: torch.cat([x, cpu]), lambda: x @ cpu.t(), lambda: F.linear(x, cpu)):
+    for call in (
+        lambda: x + cpu,
+        lambda: cpu + x,
+        lambda: torch.where(x > 0, x, cpu),
+        lambda: torch.cat([x, cpu]),
+        lambda: x @ cpu.t(),
+        lambda: F.linear(x, cpu),
+    ):
         with pytest.raises(sojourn.Error, match=r"move it first: tensor.to\(owner.device\)") as caught:
             call()
         assert here(-2).rsplit(":", 1)[0] in str(caught.value)
@@ -305,7 +317,13 @@ def test_bad_arguments_fail_as_in_eager(device, name):
 
 
 def first_line(failure):
-    return str(failure).splitlines()[0].replace("owner:0", "cpu").replace("ownerFloatType", "torch.FloatTensor").replace("owner", "CPU")
+    return (
+        str(failure)
+        .splitlines()[0]
+        .replace("owner:0", "cpu")
+        .replace("ownerFloatType", "torch.FloatTensor")
+        .replace("owner", "CPU")
+    )
 
 
 def test_binary_operators_never_say_unsupported_operand(x):

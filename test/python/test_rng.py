@@ -10,9 +10,9 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from remote_support import fresh_seed, shared_owner
 
 import sojourn
-from remote_support import fresh_seed, shared_owner
 
 SIGMAS = 6.5
 
@@ -164,7 +164,11 @@ def mean_within(values, mean, deviation, what):
 def test_uniform(device):
     torch.manual_seed(fresh_seed("uniform"))
     n = 40000
-    draws = [torch.rand(n, device=device), torch.rand(n, dtype=torch.float64, device=device), torch.empty(n, device=device).uniform_(-2, 3)]
+    draws = [
+        torch.rand(n, device=device),
+        torch.rand(n, dtype=torch.float64, device=device),
+        torch.empty(n, device=device).uniform_(-2, 3),
+    ]
     for name, x, low, high in zip(("float", "double", "uniform_"), sojourn.publish(draws), (0, 0, -2), (1, 1, 3)):
         assert float(x.min()) >= low and float(x.max()) < high + (1e-6 if name == "uniform_" else 0)
         unit = (x.double() - low) / (high - low)
@@ -188,8 +192,14 @@ def kolmogorov(values, cdf, what):
 def test_normal(device):
     torch.manual_seed(fresh_seed("normal"))
     n = 40000
-    draws = [torch.randn(n, device=device), torch.randn(n, dtype=torch.float64, device=device), torch.empty(n, device=device).normal_(1.5, 2.5)]
-    for name, x, mean, deviation in zip(("float", "double", "normal_"), sojourn.publish(draws), (0, 0, 1.5), (1, 1, 2.5)):
+    draws = [
+        torch.randn(n, device=device),
+        torch.randn(n, dtype=torch.float64, device=device),
+        torch.empty(n, device=device).normal_(1.5, 2.5),
+    ]
+    for name, x, mean, deviation in zip(
+        ("float", "double", "normal_"), sojourn.publish(draws), (0, 0, 1.5), (1, 1, 2.5)
+    ):
         z = (x.double() - mean) / deviation
         mean_within(z, 0, 1, name)
         mean_within(z**2, 1, math.sqrt(2), name + " squared")
