@@ -444,15 +444,16 @@ Fn pickCopy(unsigned splats) {
 
 } // namespace
 
-// clang-format off: version 14 runs these three definitions together
+// clang-format 14 would run these three definitions together.
+// clang-format off
 #define SOJOURN_COMPARES(T)                                                                                            \
   case 20: return pickBinary<Eq, T, uint8_t>(splats);                                                                  \
   case 21: return pickBinary<Ne, T, uint8_t>(splats);                                                                  \
   case 22: return pickBinary<Lt, T, uint8_t>(splats);                                                                  \
   case 23: return pickBinary<Le, T, uint8_t>(splats);                                                                  \
   case 24: return pickBinary<Gt, T, uint8_t>(splats);                                                                  \
-  case 25: return pickBinary<Ge, T, uint8_t>(splats);                                                                  \
-      #define SOJOURN_NUMBERS(T)                                                                                       \
+  case 25: return pickBinary<Ge, T, uint8_t>(splats);
+#define SOJOURN_NUMBERS(T)                                                                                             \
   case 0: return unary<Neg, T>;                                                                                        \
   case 1: return unary<Abs, T>;                                                                                        \
   case 2: return unary<Sign, T>;                                                                                       \
@@ -462,9 +463,8 @@ Fn pickCopy(unsigned splats) {
   case 11: return pickBinary<Div, T>(splats);                                                                          \
   case 12: return pickBinary<Rem, T>(splats);                                                                          \
   case 13: return pickBinary<Max, T>(splats);                                                                          \
-  case 14:                                                                                                             \
-    return pickBinary<Min, T>(splats);                                                                                 \
-    SOJOURN_COMPARES(T)
+  case 14: return pickBinary<Min, T>(splats);                                                                          \
+  SOJOURN_COMPARES(T)
 #define SOJOURN_REALS(T)                                                                                               \
   case 3: return unary<Floor, T>;                                                                                      \
   case 4: return unary<Ceil, T>;                                                                                       \
