@@ -100,6 +100,8 @@ void runRows(Kernel &kernel, SlotTable slots, unsigned workers) {
   }
   // One piece per thread; a piece's number is its worker.
   at::parallel_for(0, threads, 1, [&](int64_t first, int64_t last) {
+    // The mode is a thread's own, and the kernel's tensors were made in it.
+    c10::InferenceMode guard;
     for (int64_t piece = first; piece < last; ++piece) {
       kernel.run(slots, rows * piece / threads, rows * (piece + 1) / threads, static_cast<unsigned>(piece));
     }
