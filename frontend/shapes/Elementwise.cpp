@@ -245,17 +245,6 @@ void bitwiseNot(const FunctionSchema &, Arguments args, Outputs &out) {
   appendIterated(out, {&self}, self.scalar_type());
 }
 
-void maskedFill(const FunctionSchema &, Arguments args, Outputs &out) {
-  const Tensor &self = tensorAt(args, 0), &mask = tensorAt(args, 1);
-  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
-              mask.dtype());
-  if (const Tensor &value = tensorAt(args, 2); value.defined()) {
-    TORCH_CHECK(value.dim() == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
-                value.dim(), " dimension(s).");
-  }
-  append(out, at::infer_size_dimvector(mask.sizes(), self.sizes()), self.scalar_type());
-}
-
 void gelu(const FunctionSchema &schema, Arguments args, Outputs &out) {
   if (args.size() > 1 && args[1].isString()) {
     std::string_view kind = args[1].toStringView();
@@ -364,9 +353,6 @@ const RuleEntry kRules[] = {
     {"relu", relu},
     {"hardtanh", hardtanh},
     {"threshold", promote<1>},
-    {"positive", promote<1>},
-    {"conj_physical", promote<1>},
-    {"_conj_physical", promote<1>},
     // Unary, integers to the default dtype.
     {"acos", floating<1>},
     {"acosh", floating<1>},
@@ -497,7 +483,6 @@ const RuleEntry kRules[] = {
     {"clamp_min", promote<kNumberIsParameter>},
     {"clamp_max", promote<kNumberIsParameter>},
     {"where", where},
-    {"masked_fill", maskedFill},
     // Dropout.
     {"native_dropout", nativeDropout},
     {"native_dropout_backward", floating<3>},

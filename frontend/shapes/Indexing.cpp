@@ -220,6 +220,17 @@ void put(const FunctionSchema &, Arguments args, Outputs &out) {
   appendLike(out, self, self.scalar_type());
 }
 
+void maskedFill(const FunctionSchema &, Arguments args, Outputs &out) {
+  const Tensor &self = tensorAt(args, 0), &mask = tensorAt(args, 1);
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
+              mask.dtype());
+  if (const Tensor &value = tensorAt(args, 2); value.defined()) {
+    TORCH_CHECK(value.dim() == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+                value.dim(), " dimension(s).");
+  }
+  append(out, at::infer_size_dimvector(mask.sizes(), self.sizes()), self.scalar_type());
+}
+
 void maskedScatter(const FunctionSchema &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &mask = tensorAt(args, 1);
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_scatter_ only supports boolean masks, ",
@@ -312,6 +323,7 @@ const RuleEntry kRules[] = {
     {"isin.Scalar_Tensor", structured<at::meta::structured_isin_Scalar_Tensor>},
     {"take", take},
     {"put", put},
+    {"masked_fill", maskedFill},
     {"masked_scatter", maskedScatter},
     {"embedding", embedding},
     {"embedding_dense_backward", embeddingBackward},
