@@ -57,7 +57,7 @@ def odd(rng: random.Random, most: int) -> int:
 
 def draw(rng: random.Random, most: int) -> int:
     """A size: 1, an odd number, or any number up to `most`."""
-    return rng.choice([1, odd(rng, most), rng.randint(2, most)])
+    return rng.choice([1, odd(rng, most), rng.randint(1, most)])
 
 
 class Convolutional(nn.Module):
