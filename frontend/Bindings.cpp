@@ -245,6 +245,8 @@ PYBIND11_MODULE(_sojourn, m) {
   m.def("same_storage", [](const at::Tensor &a, const at::Tensor &b) {
     return remoteImpl(a)->remoteStorage() == remoteImpl(b)->remoteStorage();
   });
+  m.def("has_value", [](const at::Tensor &tensor) { return !remoteImpl(tensor)->remoteStorage()->lost; },
+        "False for a tensor of a dropped step.");
   m.def("force_hash_collisions", &forceHashCollisions);
   m.def("device_count", [] { return Session::all().size(); });
   m.def("all_counters", [] {

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -53,6 +54,14 @@ def _before_optimizer_step(optimizer, args, kwargs):
 
 
 register_optimizer_step_pre_hook(_before_optimizer_step)
+
+
+def _drop_lost_gradients() -> None:
+    """A gradient that a dropped step made has no value; its leaf had none, and has none again."""
+    for value in gc.get_objects():
+        if issubclass(type(value), torch.Tensor) and value.device.type == "owner" and value.is_leaf:
+            if value.grad is not None and not _sojourn.has_value(value.grad):
+                value.grad = None
 
 
 class step:
@@ -119,9 +128,15 @@ class step:
         if self._outermost:
             for snapshot in _snapshots.values():
                 snapshot.restore()
+            _drop_lost_gradients()
 
 
 def flush() -> None:
-    """Ends the implicit step: sends what every owner's trace holds, one round trip each."""
+    """Ends the implicit step: sends what every owner's trace holds, one round trip each.
+
+    Inside a step it does nothing: the end of the step sends.
+    """
+    if _sojourn.step_active():
+        return
     with naming_lines():
         _sojourn.flush()
