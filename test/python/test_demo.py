@@ -30,3 +30,7 @@ def test_demo(tmp_path):
     phases = {path.name.split("-", 1)[1] for path in (tmp_path / "ir-served").glob("*/*.mlir")}
     assert phases == {"captured.mlir", "functional.mlir", "promoted.mlir", "decomposed.mlir", "core.mlir"}
     assert (tmp_path / "owner-programs.txt").read_text().strip()
+
+    dump = sorted((tmp_path / "ir-embedded").iterdir())[1]
+    replay = subprocess.run([ROOT / "build/bin/sojourn-translate", "--replay", dump], capture_output=True, text=True)
+    assert replay.returncode == 0, replay.stdout + replay.stderr
