@@ -93,8 +93,9 @@ class Recurrent(nn.Module):
 class Transformer(nn.Module):
     def __init__(self, rng, activation, dropout=0.0, layers=1):
         super().__init__()
-        self.words, heads = rng.randint(3, 12), rng.choice([1, 2, 3])
-        width, self.length = heads * rng.choice([2, 3, 4]), draw(rng, 7)
+        self.words, self.length = rng.randint(3, 12), draw(rng, 7)
+        # A norm over two or three elements is nearly a sign: eager runs an ulp apart differ by 1e-8 in float64.
+        heads, width = rng.choice([(1, 5), (1, 6), (2, 6), (3, 6), (5, 5), (3, 9), (2, 10)])
         self.embedding = nn.Embedding(self.words, width)
         self.position = nn.Parameter(torch.randn(self.length, width) * 0.1)
         self.layers = nn.ModuleList(
