@@ -7,10 +7,10 @@ import gc
 import pytest
 import torch
 import torch.nn.functional as F
+from remote_support import assert_same, fresh_seed, shared_owner
 
 import _sojourn
 import sojourn
-from remote_support import assert_same, fresh_seed, shared_owner
 
 F64 = torch.float64
 
@@ -136,7 +136,7 @@ def make(kind, seed):
 
 def states(optimizer):
     return {
-        i: {k: v for k, v in optimizer.state[p].items()}
+        i: dict(optimizer.state[p])
         for i, p in enumerate(p for g in optimizer.param_groups for p in g["params"])
     }
 
