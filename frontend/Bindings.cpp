@@ -35,6 +35,16 @@ void raisePython(ErrorKind kind, const std::string &message) {
   throw error;
 }
 
+/// A Python callable that C++ keeps. Dropped only while there is an interpreter.
+std::shared_ptr<py::object> keepCallable(const py::object &callable) {
+  return {new py::object(callable), [](py::object *kept) {
+            if (Py_IsInitialized()) {
+              py::gil_scoped_acquire lock;
+              delete kept;
+            }
+          }};
+}
+
 /// The embedded owner: in this process, reached through the same bytes as any other.
 struct EmbeddedOwner {
   explicit EmbeddedOwner(const std::string &store) : owner(owner::Environment::system(store)) {
@@ -121,7 +131,7 @@ std::shared_ptr<Session> openSession(const py::object &transport, const std::str
     auto embedded = transport.cast<std::shared_ptr<EmbeddedOwner>>();
     return connect(name, [embedded](std::string_view request) { return embedded->owner.handle(request); }).session();
   }
-  auto function = std::make_shared<py::object>(transport);
+  auto function = keepCallable(transport);
   auto call = [function](std::string_view request) {
     py::gil_scoped_acquire lock;
     py::object reply = (*function)(py::bytes(request.data(), request.size()));
@@ -178,52 +188,66 @@ PYBIND11_MODULE(_sojourn, m) {
       .def("register", &EmbeddedOwner::registerDataset, py::arg("name"), py::arg("source"), py::arg("policy"),
            py::arg("bounds") = std::map<std::string, std::pair<double, double>>(),
            py::arg("fills") = std::map<std::string, double>())
-      .def("handle", [](EmbeddedOwner &self, const py::bytes &request) {
-        std::string reply;
-        std::string_view view = request;
-        {
-          py::gil_scoped_release unlock;
-          reply = self.owner.handle(view);
-        }
-        return py::bytes(reply);
-      })
+      .def("handle",
+           [](EmbeddedOwner &self, const py::bytes &request) {
+             std::string reply;
+             std::string_view view = request;
+             {
+               py::gil_scoped_release unlock;
+               reply = self.owner.handle(view);
+             }
+             return py::bytes(reply);
+           })
       .def_property_readonly("requests", [](EmbeddedOwner &self) { return self.owner.requests(); });
 
   py::class_<Session, std::shared_ptr<Session>>(m, "Session")
       .def(py::init(&openSession), py::arg("transport"), py::arg("name"), py::arg("timeout_ms") = 60000)
-      .def_static("offline", [] {
-        py::module_::import("torch").attr("autograd").attr("set_multithreading_enabled")(false);
-        return Session::openOffline();
-      })
+      .def_static("offline",
+                  [] {
+                    py::module_::import("torch").attr("autograd").attr("set_multithreading_enabled")(false);
+                    return Session::openOffline();
+                  })
       .def_property_readonly("index", [](Session &self) { return static_cast<int>(self.index()); })
-      .def("datasets", [](Session &self) {
-        py::list all;
-        for (const DatasetInfo &info : self.datasets()) {
-          all.append(describeDataset(info));
-        }
-        return all;
-      })
-      .def("programs", [](Session &self, bool withText) {
-        py::list all;
-        for (const ProgramSummary &program : self.programs(withText)) {
-          all.append(py::dict(py::arg("hash") = py::bytes(program.hash).attr("hex")(), py::arg("client") = program.client,
-                              py::arg("runs") = program.runs, py::arg("ops") = program.ops, py::arg("text") = program.text));
-        }
-        return all;
-      }, py::arg("with_text") = false)
+      .def("datasets",
+           [](Session &self) {
+             py::list all;
+             for (const DatasetInfo &info : self.datasets()) {
+               all.append(describeDataset(info));
+             }
+             return all;
+           })
+      .def(
+          "programs",
+          [](Session &self, bool withText) {
+            py::list all;
+            for (const ProgramSummary &program : self.programs(withText)) {
+              all.append(py::dict(py::arg("hash") = py::bytes(program.hash).attr("hex")(),
+                                  py::arg("client") = program.client, py::arg("runs") = program.runs,
+                                  py::arg("ops") = program.ops, py::arg("text") = program.text));
+            }
+            return all;
+          },
+          py::arg("with_text") = false)
       .def("counters", [](const std::shared_ptr<Session> &self) { return Owner(self).counters(); })
       .def("close", &Session::close)
       .def("flush", &Session::flush)
-      .def("sample", [](const std::shared_ptr<Session> &self, int64_t rows, int64_t size, int64_t seed, int64_t epoch,
-                        int64_t start) { return Owner(self).sample(rows, size, seed, epoch, start); },
-           py::arg("rows"), py::arg("size"), py::arg("seed"), py::arg("epoch"), py::arg("start"))
-      .def("range", [](const std::shared_ptr<Session> &self, int64_t size, int64_t start) {
-        return Owner(self).range(size, start);
-      }, py::arg("size"), py::arg("start"))
-      .def("rows", [](const std::shared_ptr<Session> &self, const std::string &dataset,
-                      const std::vector<std::string> &columns, const py::object &dtype, const at::Tensor &indices) {
-        return Owner(self).rows(dataset, columns, dtypeOf(dtype), indices);
-      }, py::arg("dataset"), py::arg("columns"), py::arg("dtype"), py::arg("indices"));
+      .def(
+          "sample",
+          [](const std::shared_ptr<Session> &self, int64_t rows, int64_t size, int64_t seed, int64_t epoch,
+             int64_t start) { return Owner(self).sample(rows, size, seed, epoch, start); },
+          py::arg("rows"), py::arg("size"), py::arg("seed"), py::arg("epoch"), py::arg("start"))
+      .def(
+          "range",
+          [](const std::shared_ptr<Session> &self, int64_t size, int64_t start) {
+            return Owner(self).range(size, start);
+          },
+          py::arg("size"), py::arg("start"))
+      .def(
+          "rows",
+          [](const std::shared_ptr<Session> &self, const std::string &dataset, const std::vector<std::string> &columns,
+             const py::object &dtype,
+             const at::Tensor &indices) { return Owner(self).rows(dataset, columns, dtypeOf(dtype), indices); },
+          py::arg("dataset"), py::arg("columns"), py::arg("dtype"), py::arg("indices"));
 
   py::class_<PublishedState, std::shared_ptr<PublishedState>>(m, "Published")
       .def_property_readonly("ready", [](PublishedState &self) { return self.value.defined(); })
@@ -238,15 +262,18 @@ PYBIND11_MODULE(_sojourn, m) {
     return states;
   });
   m.def("step_begin", [] { Steps::begin(); });
-  m.def("step_end", [] { Steps::end(); }, py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "step_end", [] { Steps::end(); }, py::call_guard<py::gil_scoped_release>());
   m.def("step_abort", [] { Steps::abort(); });
   m.def("step_active", [] { return Steps::active(); });
-  m.def("flush", [] { flushAll(); }, py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "flush", [] { flushAll(); }, py::call_guard<py::gil_scoped_release>());
   m.def("same_storage", [](const at::Tensor &a, const at::Tensor &b) {
     return remoteImpl(a)->remoteStorage() == remoteImpl(b)->remoteStorage();
   });
-  m.def("has_value", [](const at::Tensor &tensor) { return !remoteImpl(tensor)->remoteStorage()->lost; },
-        "False for a tensor of a dropped step.");
+  m.def(
+      "has_value", [](const at::Tensor &tensor) { return !remoteImpl(tensor)->remoteStorage()->lost; },
+      "False for a tensor of a dropped step.");
   m.def("force_hash_collisions", &forceHashCollisions);
   m.def("device_count", [] { return Session::all().size(); });
   m.def("all_counters", [] {
@@ -256,15 +283,18 @@ PYBIND11_MODULE(_sojourn, m) {
     }
     return all;
   });
-  m.def("set_phase_listener", [](const py::object &listener) {
-    if (listener.is_none()) {
-      return setPhaseListener({});
-    }
-    auto function = std::make_shared<py::object>(listener);
-    setPhaseListener([function](const std::string &phase, const std::string &text) {
-      py::gil_scoped_acquire lock;
-      (*function)(phase, text);
-    });
-  }, py::arg("listener"), "Calls listener(phase, text) after every phase of every compilation; None removes it.");
+  m.def(
+      "set_phase_listener",
+      [](const py::object &listener) {
+        if (listener.is_none()) {
+          return setPhaseListener({});
+        }
+        auto function = keepCallable(listener);
+        setPhaseListener([function](const std::string &phase, const std::string &text) {
+          py::gil_scoped_acquire lock;
+          (*function)(phase, text);
+        });
+      },
+      py::arg("listener"), "Calls listener(phase, text) after every phase of every compilation; None removes it.");
   bindArtifact(m);
 }

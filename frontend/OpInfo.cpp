@@ -128,8 +128,10 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
   shape = view ? nullptr : findShapeRule(name);
   random = op.hasTag(at::Tag::nondeterministic_seeded);
   inplaceView = op.hasTag(at::Tag::inplace_view);
-  realsAreShapes = startsWith(name, "aten::arange") || startsWith(name, "aten::linspace") ||
-                   startsWith(name, "aten::logspace") || startsWith(name, "aten::range");
+  realsAreLiterals = startsWith(name, "aten::norm.") || startsWith(name, "aten::linalg_vector_norm") ||
+                     startsWith(name, "aten::_foreach_norm") || startsWith(name, "aten::arange") ||
+                     startsWith(name, "aten::linspace") || startsWith(name, "aten::logspace") ||
+                     startsWith(name, "aten::range");
   shapePreserving = shapePreservingOps().count(name) > 0;
 
   const auto &arguments = schema->arguments();

@@ -181,7 +181,7 @@ private:
     } else if (scalar.isIntegral(/*includeBool=*/false)) {
       write_.integer(scalar.toLong());
     } else if (scalar.isFloatingPoint()) {
-      info_.realsAreShapes ? write_.real(scalar.toDouble()) : write_.slot(scalar.toDouble());
+      info_.realsAreLiterals ? write_.real(scalar.toDouble()) : write_.slot(scalar.toDouble());
     } else {
       fail(ErrorKind::Unsupported, info_, "complex scalars are not supported on device owner");
     }

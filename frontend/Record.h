@@ -48,8 +48,8 @@ struct OpInfo {
   std::vector<int> returnAlias;  ///< per return: argument it is, or -1 for fresh
   bool random = false;
   bool inplaceView = false;
-  bool realsAreShapes = false;  ///< arange and kin: floats decide shapes
-  bool shapePreserving = false; ///< in-place ops that keep self's shape whatever the arguments
+  bool realsAreLiterals = false; ///< floats decide shapes (arange) or the algorithm (order of a norm)
+  bool shapePreserving = false;  ///< in-place ops that keep self's shape whatever the arguments
   Word entry = -1, entryMutating = -1;
 
   Word entryFor(bool batchNormTraining);

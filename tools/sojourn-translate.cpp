@@ -156,8 +156,10 @@ int replay(const std::string &directory) {
     }
   }
   if (folders.empty()) {
-    throw Failure{directory + " holds no dump; expected 00-captured.mlir in it or in its folders "
-                              "(run a program with SOJOURN_DUMP=" + directory + ")"};
+    throw Failure{directory +
+                  " holds no dump; expected 00-captured.mlir in it or in its folders "
+                  "(run a program with SOJOURN_DUMP=" +
+                  directory + ")"};
   }
   std::sort(folders.begin(), folders.end());
   bool same = true;

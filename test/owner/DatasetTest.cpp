@@ -3,9 +3,13 @@
 #include "owner/Import.h"
 #include "test/owner/Support.h"
 
+#include <arrow/api.h>
+#include <arrow/io/api.h>
+#include <arrow/ipc/api.h>
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <parquet/arrow/writer.h>
 
 namespace sojourn::owner::test {
 
@@ -41,8 +45,9 @@ struct Registration : testing::Test {
   }
 };
 
-template <class T> std::vector<T> read(const ImportedTable &table, size_t column) {
-  auto *data = static_cast<const T *>(table.columns[column].data);
+template <class T>
+std::vector<T> column(const ImportedTable &table, size_t index) {
+  auto *data = static_cast<const T *>(table.columns[index].data);
   return {data, data + table.rows};
 }
 
@@ -58,17 +63,17 @@ TEST_F(Registration, CsvTypesAreInferred) {
   EXPECT_EQ(table.columns[0].element, Element::f64);
   EXPECT_EQ(table.columns[1].element, Element::i64);
   EXPECT_EQ(table.columns[2].element, Element::i1);
-  EXPECT_EQ(read<double>(table, 0), (std::vector<double>{1.5, -2}));
-  EXPECT_EQ(read<int64_t>(table, 1), (std::vector<int64_t>{7, 8}));
-  EXPECT_EQ(read<uint8_t>(table, 2), (std::vector<uint8_t>{1, 0}));
+  EXPECT_EQ(column<double>(table, 0), (std::vector<double>{1.5, -2}));
+  EXPECT_EQ(column<int64_t>(table, 1), (std::vector<int64_t>{7, 8}));
+  EXPECT_EQ(column<uint8_t>(table, 2), (std::vector<uint8_t>{1, 0}));
 }
 
 TEST_F(Registration, ValuesAreClampedToBounds) {
   auto with = options();
   with.bounds = {{"x", {0, 1}}, {"n", {2.5, 1e300}}};
   auto table = imported("x,n\n-3,1\n0.5,5\n9,9\n", with);
-  EXPECT_EQ(read<double>(table, 0), (std::vector<double>{0, 0.5, 1}));
-  EXPECT_EQ(read<int64_t>(table, 1), (std::vector<int64_t>{3, 5, 9}));
+  EXPECT_EQ(column<double>(table, 0), (std::vector<double>{0, 0.5, 1}));
+  EXPECT_EQ(column<int64_t>(table, 1), (std::vector<int64_t>{3, 5, 9}));
 }
 
 TEST_F(Registration, Float32BoundsRoundInwards) {
@@ -77,8 +82,8 @@ TEST_F(Registration, Float32BoundsRoundInwards) {
   with.bounds = {{"a", {-0.1, 0.1}}};
   auto table = importTable({"", {{"a", Element::f32, 2, data}}}, with);
   ASSERT_TRUE(bool(table));
-  EXPECT_LE(static_cast<double>(read<float>(*table, 0)[1]), 0.1);
-  EXPECT_GE(static_cast<double>(read<float>(*table, 0)[0]), -0.1);
+  EXPECT_LE(static_cast<double>(column<float>(*table, 0)[1]), 0.1);
+  EXPECT_GE(static_cast<double>(column<float>(*table, 0)[0]), -0.1);
 }
 
 TEST_F(Registration, MissingAndNonFiniteValuesAreRefusedByColumnAndRow) {
@@ -94,7 +99,7 @@ TEST_F(Registration, FillReplacesThem) {
   auto with = options();
   with.fills = {{"a", 7}};
   auto table = imported("a\n1\nnan\n\"\"\n4\n", with);
-  EXPECT_EQ(read<int64_t>(table, 0), (std::vector<int64_t>{1, 7, 7, 4}));
+  EXPECT_EQ(column<int64_t>(table, 0), (std::vector<int64_t>{1, 7, 7, 4}));
   with.bounds = {{"a", {0, 5}}};
   expectHas(addCsv("a\n1\n\"\"\n", with), "fill value 7");
 }
@@ -156,7 +161,37 @@ TEST_F(Registration, HalfFloatsWiden) {
   auto table = importTable({"", {{"a", Element::f16, 2, half}}}, options());
   ASSERT_TRUE(bool(table));
   EXPECT_EQ(table->columns[0].element, Element::f32);
-  EXPECT_EQ(read<float>(*table, 0), (std::vector<float>{1, -2}));
+  EXPECT_EQ(column<float>(*table, 0), (std::vector<float>{1, -2}));
+}
+
+TEST_F(Registration, ParquetArrowAndCsvFilesAreOneTable) {
+  arrow::DoubleBuilder doubles;
+  arrow::Int32Builder integers;
+  ASSERT_TRUE(doubles.AppendValues({0.1, -2.5e300, 3}).ok());
+  ASSERT_TRUE(integers.AppendValues({1, 2, -7}).ok());
+  auto table =
+      arrow::Table::Make(arrow::schema({arrow::field("x", arrow::float64()), arrow::field("n", arrow::int32())}),
+                         {*doubles.Finish(), *integers.Finish()});
+  {
+    auto output = *arrow::io::FileOutputStream::Open(folder.file("t.parquet"));
+    ASSERT_TRUE(parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), output, 2).ok());
+    ASSERT_TRUE(output->Close().ok());
+    output = *arrow::io::FileOutputStream::Open(folder.file("t.arrow"));
+    auto writer = *arrow::ipc::MakeFileWriter(output, table->schema());
+    ASSERT_TRUE(writer->WriteTable(*table, 2).ok() && writer->Close().ok() && output->Close().ok());
+  }
+  folder.write("t.csv", "x,n\n0.1,1\n-2.5e300,2\n3,-7\n");
+  for (const char *name : {"t.parquet", "t.arrow", "t.csv"}) {
+    auto read = importTable({folder.file(name), {}}, options());
+    ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
+    ASSERT_EQ(read->columns.size(), 2u);
+    EXPECT_EQ(column<double>(*read, 0), (std::vector<double>{0.1, -2.5e300, 3}));
+    bool csv = std::string(name) == "t.csv"; // whole numbers of a text are i64
+    EXPECT_EQ(read->columns[1].element, csv ? Element::i64 : Element::i32);
+    EXPECT_EQ(csv ? static_cast<const int64_t *>(read->columns[1].data)[2]
+                  : static_cast<const int32_t *>(read->columns[1].data)[2],
+              -7);
+  }
 }
 
 TEST_F(Registration, BoundsFile) {
@@ -211,13 +246,13 @@ TEST_F(Registration, SurvivesInTheStore) {
   EXPECT_EQ((*records)[0].policy, Policy::open);
   EXPECT_EQ((*records)[0].columns[0].bounds->upper, 2);
   EXPECT_EQ((*records)[0].columns[1].element, Element::i1);
-  auto program = encode(moduleText(
-      "(%t: !sojourn.table<2, \"a\" : f64, \"f\" : i1> {sojourn.kind = \"table\"}) -> "
-      "(tensor<2x2xf64> {sojourn.result = \"publish\"})",
-      "    %i = sojourn.iota dim = 0 : tensor<2xi64>\n"
-      "    %x = sojourn.read_rows %t, %i, columns = [\"a\", \"f\"] : !sojourn.table<2, \"a\" : f64, "
-      "\"f\" : i1>, tensor<2xi64> -> tensor<2x2xf64>\n"
-      "    return %x : tensor<2x2xf64>"));
+  auto program =
+      encode(moduleText("(%t: !sojourn.table<2, \"a\" : f64, \"f\" : i1> {sojourn.kind = \"table\"}) -> "
+                        "(tensor<2x2xf64> {sojourn.result = \"publish\"})",
+                        "    %i = sojourn.iota dim = 0 : tensor<2xi64>\n"
+                        "    %x = sojourn.read_rows %t, %i, columns = [\"a\", \"f\"] : !sojourn.table<2, \"a\" : f64, "
+                        "\"f\" : i1>, tensor<2xi64> -> tensor<2x2xf64>\n"
+                        "    return %x : tensor<2x2xf64>"));
   Client client(second);
   StepRequest step;
   step.tables = {"kept"};
@@ -243,7 +278,10 @@ TEST_F(Registration, ARunningOwnerSeesALaterImport) {
 
 TEST_F(Registration, ADamagedStoreIsAnErrorNotACrash) {
   world.store = folder.file("store");
-  { Owner first(world.environment()); registerNumbers(first, "n", Policy::open); }
+  {
+    Owner first(world.environment());
+    registerNumbers(first, "n", Policy::open);
+  }
   for (const auto &entry : std::filesystem::directory_iterator(world.store + "/datasets")) {
     std::filesystem::resize_file(entry.path(), 20);
   }

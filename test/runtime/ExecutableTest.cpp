@@ -20,7 +20,7 @@ std::atomic<bool> counting{false};
 } // namespace
 
 // Counts what our code (and the C++ parts of the library's kernels) takes from the heap.
-void *operator new(std::size_t size) {
+__attribute__((noinline)) void *operator new(std::size_t size) {
   if (counting) {
     ++allocations;
   }
@@ -29,8 +29,8 @@ void *operator new(std::size_t size) {
   }
   throw std::bad_alloc();
 }
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void *memory) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
 
 using namespace sojourn;
 using namespace sojourn::runtime;
@@ -47,7 +47,7 @@ std::unique_ptr<Executable> compile(Context &context, const std::string &text) {
 }
 
 /// Random values of every argument: floats in [0.1, 1), integers in {0, 1}.
-std::vector<Binding> bind(const Executable &executable, std::mt19937 &random) {
+std::vector<Binding> bindRandom(const Executable &executable, std::mt19937 &random) {
   std::vector<Binding> bindings;
   for (const ArgSpec &spec : executable.args()) {
     Binding binding;
@@ -56,17 +56,10 @@ std::vector<Binding> bind(const Executable &executable, std::mt19937 &random) {
       double value = 0.1 + 0.9 * (random() / 4294967296.0);
       void *data = binding.tensor.buffer->data();
       switch (spec.type.element) {
-      case Element::f32:
-        static_cast<float *>(data)[i] = static_cast<float>(value);
-        break;
-      case Element::f64:
-        static_cast<double *>(data)[i] = value;
-        break;
-      case Element::i64:
-        static_cast<int64_t *>(data)[i] = random() % 2;
-        break;
-      default:
-        ADD_FAILURE() << "element not used here";
+      case Element::f32: static_cast<float *>(data)[i] = static_cast<float>(value); break;
+      case Element::f64: static_cast<double *>(data)[i] = value; break;
+      case Element::i64: static_cast<int64_t *>(data)[i] = random() % 2; break;
+      default: ADD_FAILURE() << "element not used here";
       }
     }
     bindings.push_back(std::move(binding));
@@ -92,8 +85,8 @@ std::string ownOps(int count) {
   std::string value = "%x";
   for (int i = 0; i < count; ++i) {
     std::string n = std::to_string(i);
-    body += "%a" + n + " = sojourn.add " + value + ", %y : tensor<16x16xf32>\n";
-    body += "%m" + n + " = sojourn.mul %a" + n + ", %x : tensor<16x16xf32>\n";
+    body += "%a" + n + " = sojourn.add " + value + ", %y : tensor<16x16xf32>, tensor<16x16xf32>\n";
+    body += "%m" + n + " = sojourn.mul %a" + n + ", %x : tensor<16x16xf32>, tensor<16x16xf32>\n";
     body += "%t" + n + " = sojourn.transpose %m" + n + ", perm = [1, 0] : tensor<16x16xf32>\n";
     value = "%t" + n;
   }
@@ -115,7 +108,7 @@ TEST(Executable, NothingIsAllocatedPerWarmInstruction) {
   Context context;
   std::mt19937 random(std::random_device{}());
   auto few = compile(context, ownOps(4)), many = compile(context, ownOps(40));
-  auto inputs = bind(*few, random);
+  auto inputs = bindRandom(*few, random);
   EXPECT_GT(many->instructionCount(), few->instructionCount());
   EXPECT_EQ(warmAllocations(*few, inputs), warmAllocations(*many, inputs));
 }
@@ -124,7 +117,7 @@ TEST(Executable, WarmRunsTakeNoMemoryFromTheSystem) {
   Context context;
   std::mt19937 random(std::random_device{}());
   auto executable = compile(context, readFile(std::string(SOJOURN_GOLDEN) + "/v1.mlir"));
-  auto inputs = bind(*executable, random);
+  auto inputs = bindRandom(*executable, random);
   for (int i = 0; i < 3; ++i) {
     llvm::cantFail(executable->run(inputs));
   }
@@ -139,7 +132,7 @@ TEST(Executable, InputsAreNeverWrittenAndRunsRepeat) {
   Context context;
   std::mt19937 random(std::random_device{}());
   auto executable = compile(context, readFile(std::string(SOJOURN_GOLDEN) + "/v1.mlir"));
-  auto inputs = bind(*executable, random);
+  auto inputs = bindRandom(*executable, random);
   std::vector<std::string> before;
   auto bytes = [](const HostTensor &tensor) {
     return std::string(static_cast<const char *>(tensor.buffer->data()), tensor.type.bytes());
@@ -163,7 +156,7 @@ TEST(Executable, ResultsKnowWhatTheyAreComputedFrom) {
     func.func @step(%a: tensor<2xf32> {sojourn.kind = "state"}, %b: tensor<2xf32> {sojourn.kind = "upload"},
                     %c: tensor<2xf32> {sojourn.kind = "upload"})
         -> (tensor<2xf32> {sojourn.result = "keep"}, tensor<2xf32> {sojourn.result = "publish"}) {
-      %0 = sojourn.add %a, %b : tensor<2xf32>
+      %0 = sojourn.add %a, %b : tensor<2xf32>, tensor<2xf32>
       %1 = sojourn.neg %c : tensor<2xf32>
       return %0, %1 : tensor<2xf32>, tensor<2xf32>
     }

@@ -97,12 +97,8 @@ TEST(Program, DamagedBytesNeverCrash) {
   for (int round = 0; round < 1500; ++round) {
     std::string damaged = bytes;
     switch (random() % 3) {
-    case 0:
-      damaged[random() % damaged.size()] ^= static_cast<char>(1 << (random() % 8));
-      break;
-    case 1:
-      damaged.resize(random() % damaged.size());
-      break;
+    case 0: damaged[random() % damaged.size()] ^= static_cast<char>(1 << (random() % 8)); break;
+    case 1: damaged.resize(random() % damaged.size()); break;
     default: {
       size_t at = random() % (damaged.size() / 4) * 4;
       uint32_t word = random() % 2 ? random() : random() % 64;
