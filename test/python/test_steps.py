@@ -52,7 +52,10 @@ def test_pending_ops_join_the_step(owner, device):
         # Everything is committed: nothing is left to send.
         sojourn.flush()
     assert count.round_trips == 1
-    assert_same([x, y, z], [torch.arange(4.0, dtype=F64), torch.arange(4.0, dtype=F64) * 2, torch.arange(4.0, dtype=F64) * 2 + 1])
+    assert_same(
+        [x, y, z],
+        [torch.arange(4.0, dtype=F64), torch.arange(4.0, dtype=F64) * 2, torch.arange(4.0, dtype=F64) * 2 + 1],
+    )
 
 
 def test_nested_steps_join_the_outer(owner, device):
@@ -123,7 +126,9 @@ def test_an_empty_step_makes_no_round_trip(owner, device):
 
 def make(kind, seed):
     torch.manual_seed(seed)
-    model = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.BatchNorm1d(5), torch.nn.Linear(5, 2)).to(F64)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.BatchNorm1d(5), torch.nn.Linear(5, 2)
+    ).to(F64)
     kinds = {
         "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
         "adam": lambda p: torch.optim.Adam(p, lr=0.05),
@@ -135,10 +140,7 @@ def make(kind, seed):
 
 
 def states(optimizer):
-    return {
-        i: dict(optimizer.state[p])
-        for i, p in enumerate(p for g in optimizer.param_groups for p in g["params"])
-    }
+    return {i: dict(optimizer.state[p]) for i, p in enumerate(p for g in optimizer.param_groups for p in g["params"])}
 
 
 FAILING = [("native", kind, "first") for kind in ("sgd", "adam", "adam-plain", "adagrad")]
@@ -216,14 +218,22 @@ def test_tensors_of_a_dropped_step(owner, device):
             pending.zero_()
             seen = sojourn.publish(new)
             raise KeyError("mine")
-    for use in (lambda: new + 1, lambda: sojourn.publish(new), lambda: new[0] + 1, lambda: new.add_(1), lambda: torch.cat([before, new])):
+    for use in (
+        lambda: new + 1,
+        lambda: sojourn.publish(new),
+        lambda: new[0] + 1,
+        lambda: new.add_(1),
+        lambda: torch.cat([before, new]),
+    ):
         with pytest.raises(sojourn.Error, match="no value.*dropped.*recompute"):
             use()
             sojourn.flush()
     with pytest.raises(sojourn.Error, match="dropped"):
         seen.value
     assert "shape=(3,)" in repr(new) and new.shape == (3,)
-    assert_same([before, view, pending], [torch.ones(3, dtype=F64), torch.ones(2, dtype=F64), torch.full((3,), 3.0, dtype=F64)])
+    assert_same(
+        [before, view, pending], [torch.ones(3, dtype=F64), torch.ones(2, dtype=F64), torch.full((3,), 3.0, dtype=F64)]
+    )
     # An upload holds its own value.
     assert_same(uploaded, torch.full((2,), 5.0, dtype=F64))
     assert count.round_trips == 0
@@ -288,7 +298,9 @@ def test_published_values(owner, device):
     with Count(owner) as count:
         with sojourn.step():
             early = sojourn.publish(x)
-            tree = sojourn.publish({"sum": x.sum(), "pair": (x * 2, [x > 1]), "cpu": torch.ones(1), "text": "kept", "none": None})
+            tree = sojourn.publish(
+                {"sum": x.sum(), "pair": (x * 2, [x > 1]), "cpu": torch.ones(1), "text": "kept", "none": None}
+            )
             x.add_(10)
             assert not early.ready and "filled when the step ends" in repr(early)
             for read in (lambda: early.value, lambda: float(tree), lambda: early.item(), lambda: f"{early:.2f}"):
@@ -296,7 +308,16 @@ def test_published_values(owner, device):
                     read()
     assert count.round_trips == 1
     assert early.ready and early.value.tolist() == [0, 1, 2]
-    assert_same(tree.value, {"sum": torch.tensor(3.0), "pair": (torch.tensor([0.0, 2.0, 4.0]), [torch.tensor([False, False, True])]), "cpu": torch.ones(1), "text": "kept", "none": None})
+    assert_same(
+        tree.value,
+        {
+            "sum": torch.tensor(3.0),
+            "pair": (torch.tensor([0.0, 2.0, 4.0]), [torch.tensor([False, False, True])]),
+            "cpu": torch.ones(1),
+            "text": "kept",
+            "none": None,
+        },
+    )
     assert sojourn.publish(x).tolist() == [10, 11, 12]
 
 
@@ -384,7 +405,14 @@ def test_forced_hash_collisions(device):
     _sojourn.force_hash_collisions(True)
     try:
         for i in range(3):
-            for function in (lambda t: t + 1, lambda t: t * 2, lambda t: t.sum(0), lambda t: t.t(), lambda t: t[:, 1:] - t[:, :1], torch.sin):
+            for function in (
+                lambda t: t + 1,
+                lambda t: t * 2,
+                lambda t: t.sum(0),
+                lambda t: t.t(),
+                lambda t: t[:, 1:] - t[:, :1],
+                torch.sin,
+            ):
                 x = torch.randn(2, 3, dtype=F64)
                 assert_same(function(x.to(device)), function(x))
     finally:
