@@ -43,6 +43,8 @@ int main(int argc, char **argv) {
   app.add_option("--hidden", hidden, "hidden units")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--classes", classes, "classes")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--rate", rate, "learning rate")->capture_default_str();
+  bool scheduled = false;
+  app.add_flag("--scheduled", scheduled, "take the learning rate as a third input, one number per step");
   app.add_option("--momentum", momentum, "momentum")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   try {
@@ -55,6 +57,11 @@ int main(int argc, char **argv) {
           std::make_unique<torch::optim::SGD>(net->parameters(), torch::optim::SGDOptions(rate).momentum(momentum));
     };
     auto step = [&](const std::vector<at::Tensor> &inputs) {
+      if (scheduled) {
+        for (auto &group : optimizer->param_groups()) {
+          static_cast<torch::optim::SGDOptions &>(group.options()).lr(inputs[2].item<double>());
+        }
+      }
       optimizer->zero_grad();
       torch::Tensor loss = torch::cross_entropy_loss(net->forward(inputs[0]), inputs[1]);
       loss.backward();
@@ -65,8 +72,11 @@ int main(int argc, char **argv) {
       }
       sojourn::publishLater(out);
     };
-    sojourn::Artifact artifact =
-        sojourn::compile(offline, init, step, {{{batch, features}, at::kFloat}, {{batch}, at::kLong}});
+    std::vector<sojourn::Spec> inputs{{{batch, features}, at::kFloat}, {{batch}, at::kLong}};
+    if (scheduled) {
+      inputs.push_back({{}, at::kDouble, /*number=*/true});
+    }
+    sojourn::Artifact artifact = sojourn::compile(offline, init, step, inputs);
     artifact.save(path);
     std::cout << path << ": init " << artifact.calls[0].program.size() << " bytes, first step "
               << artifact.calls[1].program.size() << " bytes, steady step " << artifact.calls[2].program.size()

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cmath>
 #include <fstream>
 #include <iomanip>
 #include <iostream>
@@ -16,10 +17,13 @@ int main(int argc, char **argv) {
   std::string path, url, save;
   int64_t steps = 20;
   uint64_t seed = 0;
+  double rate = 0.1, decay = 0.9;
   app.add_option("file", path, "what compile-step wrote")->required();
   app.add_option("owner", url, "address, as ipc:///path or tcp://host:port")->required();
   app.add_option("--steps", steps, "training steps")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--seed", seed, "seed of data and initial weights")->capture_default_str();
+  app.add_option("--rate", rate, "learning rate of the first step, where the step takes one")->capture_default_str();
+  app.add_option("--decay", decay, "factor on the rate after each step")->capture_default_str();
   app.add_option("--save", save, "write inputs and published values of every step to this file (torch.load reads it)");
   CLI11_PARSE(app, argc, argv);
   try {
@@ -33,7 +37,11 @@ int main(int argc, char **argv) {
       const auto &specs = artifact.inputs;
       at::Tensor x = torch::randn(specs.at(0).sizes, specs[0].dtype);
       at::Tensor y = torch::randint(0, 2, specs.at(1).sizes, at::kLong);
-      std::vector<at::Tensor> published = run.step({x, y});
+      std::vector<at::Tensor> inputs{x, y};
+      if (specs.size() > 2) {
+        inputs.push_back(at::scalar_tensor(rate * std::pow(decay, i), at::kDouble));
+      }
+      std::vector<at::Tensor> published = run.step(inputs);
       std::cout << "step " << std::setw(3) << i + 1 << "  loss " << published.at(0).item<double>() << "\n";
       c10::List<at::Tensor> values({x, y});
       for (const at::Tensor &value : published) {

@@ -266,9 +266,10 @@ def run(*command):
     return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=120)
 
 
-def test_cpp_compiles_and_runs_without_python(served, tmp_path, fresh):
+@pytest.mark.parametrize("options", [[], ["--scheduled"]], ids=["momentum", "schedule"])
+def test_cpp_compiles_and_runs_without_python(served, tmp_path, fresh, options):
     path, values = tmp_path / "step.sojourn", tmp_path / "values.pt"
-    done = run(BIN / "compile-step", path, "--batch", 5, "--features", 3, "--hidden", 4)
+    done = run(BIN / "compile-step", path, "--batch", 5, "--features", 3, "--hidden", 4, *options)
     assert done.returncode == 0, done.stderr
     done = run(BIN / "run-step", path, served, "--steps", STEPS, "--seed", 7, "--save", values)
     assert done.returncode == 0, done.stderr
@@ -280,14 +281,15 @@ def test_cpp_compiles_and_runs_without_python(served, tmp_path, fresh):
     # Eager training from the weights after step 1 must give every later step.
     model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
     momentum = None
-    for previous, current in zip(record, record[1:]):
+    for index, (previous, current) in enumerate(zip(record, record[1:]), start=1):
+        rate = 0.1 * 0.9**index if options else 0.1
         with torch.no_grad():
             for parameter, value in zip(model.parameters(), previous[3:]):
                 parameter.copy_(value)
         loss = F.cross_entropy(model(current[0]), current[1])
         torch.testing.assert_close(current[2], loss.detach(), rtol=1e-5, atol=1e-6)
         gradients = torch.autograd.grad(loss, list(model.parameters()))
-        steps = [(before - after) / 0.1 for before, after in zip(previous[3:], current[3:])]
+        steps = [(before - after) / rate for before, after in zip(previous[3:], current[3:])]
         if momentum is not None:
             for buffer, gradient, step in zip(momentum, gradients, steps):
                 torch.testing.assert_close(step, 0.9 * buffer + gradient, rtol=1e-3, atol=1e-4)
