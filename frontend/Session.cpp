@@ -8,7 +8,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
 namespace sojourn::frontend {
@@ -18,24 +17,10 @@ namespace {
 std::mutex registryMutex;
 std::vector<std::weak_ptr<Session>> registry;
 
-std::atomic<int> stepDepth{0};
-std::atomic<void (*)(std::recursive_mutex &)> lockWaiter{nullptr};
-
 constexpr const char *kClosed = "its session was closed";
-constexpr const char *kDropped = "the step that computed it was dropped";
 constexpr const char *kFailed = "the owner did not run the step that computed it";
 
 } // namespace
-
-void setLockWaiter(void (*waiter)(std::recursive_mutex &)) { lockWaiter = waiter; }
-
-SessionLock::SessionLock(std::recursive_mutex &mutex) : mutex_(mutex) {
-  if (mutex_.try_lock()) {
-    return;
-  }
-  auto waiter = lockWaiter.load();
-  waiter ? waiter(mutex_) : mutex_.lock();
-}
 
 Session::Session() = default;
 
@@ -525,38 +510,6 @@ std::vector<std::shared_ptr<PublishedState>> Session::publish(const std::vector<
     publishes_.emplace_back(std::move(storage), states.back());
   }
   return states;
-}
-
-void Steps::begin() {
-  if (stepDepth++ == 0) {
-    for (auto &session : Session::all()) {
-      session->mark();
-    }
-  }
-}
-
-void Steps::end() {
-  if (--stepDepth == 0) {
-    flushAll();
-  }
-}
-
-void Steps::abort() {
-  if (--stepDepth == 0) {
-    for (auto &session : Session::all()) {
-      session->rollback(kDropped);
-    }
-  }
-}
-
-bool Steps::active() { return stepDepth > 0; }
-
-void flushAll() {
-  for (auto &session : Session::all()) {
-    if (!session->offline()) {
-      session->flush();
-    }
-  }
 }
 
 } // namespace sojourn::frontend

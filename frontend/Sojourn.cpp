@@ -218,6 +218,10 @@ at::Tensor publish(const at::Tensor &tensor) {
   return published.value();
 }
 
-void flush() { flushAll(); }
+void flush() {
+  if (!Steps::active()) {
+    flushAll();
+  }
+}
 
 } // namespace sojourn

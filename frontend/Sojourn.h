@@ -105,6 +105,7 @@ private:
 std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors);
 /// Ends the implicit step and returns the value as a CPU tensor.
 at::Tensor publish(const at::Tensor &tensor);
+/// Ends the implicit step; inside an explicit one it does nothing.
 void flush();
 
 } // namespace sojourn
