@@ -217,8 +217,8 @@ private:
       refs[0] = block;
       splats &= ~1u;
     }
-    // The type it computes in.
-    Element hub = hubOf(step.in);
+    // The type it computes in; a conversion computes nothing.
+    Element hub = step.op == EOp::convert ? step.in : hubOf(step.in);
     if (hub != step.in) {
       lowerThroughHub(step, hub, count, splats, out, refs);
     } else {

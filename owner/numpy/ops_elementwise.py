@@ -146,9 +146,16 @@ def convert(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
         return np.not_equal(computed(x), 0)
     if kind == "Z" and not _is_integer(x) and x.dtype != np.bool_:
         return _saturated(x.astype(np.float64), dtype)
-    if kind == "F" and dtype.itemsize == 2 and x.dtype != np.float64:
-        return computed(x).astype(np.float32).astype(dtype)
+    if kind == "F" and dtype.itemsize == 2:
+        return (_to_odd(x) if x.dtype == np.float64 else computed(x).astype(np.float32)).astype(dtype)
     return x.astype(dtype)
+
+
+def _to_odd(x: np.ndarray) -> np.ndarray:
+    """f64 to f32 so that a second rounding gives what one rounding gives: toward zero, and odd if inexact."""
+    y = np.asarray(x.astype(np.float32))
+    y = np.asarray(np.where(np.abs(y.astype(np.float64)) > np.abs(x), np.nextafter(y, np.float32(0)), y))
+    return (y.view(np.uint32) | (y.astype(np.float64) != x)).view(np.float32)
 
 
 def _saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -5,6 +5,8 @@ The two share no code but the schema, so each is the other's oracle: same progra
 values (exact where arithmetic is exact, a stated tolerance elsewhere).
 """
 
+import fractions
+import math
 import random
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 
 pytest.importorskip("torch", reason="the native runtime needs torch")
 import torch  # noqa: F401  (loads libtorch before the extension)
-from numpy_builder import Client, published
+from numpy_builder import Client, ProgramBuilder, published, t
 from numpy_oracle import values
 from test_numpy_total import FORMS, TABLE, build, change
 
@@ -70,11 +72,16 @@ def canonical(p):
     return p
 
 
-def agree(name, element, ours, theirs):
+def exact(name, p):
+    """Whether both owe the same bits; `put` adds and multiplies in any order."""
+    return name not in INEXACT and not (name in ("put", "put_along") and {"add", "mul"} & set(p.strings))
+
+
+def agree(exact, element, ours, theirs):
     if ours.dtype.kind in "iub":
         return np.array_equal(ours, theirs)
     ours, theirs = ours.astype(np.complex128), theirs.astype(np.complex128)
-    if name not in INEXACT and not element.startswith("c"):
+    if exact and not element.startswith("c"):
         return np.array_equal(ours, theirs, equal_nan=True)
     finite = np.isfinite(theirs) & np.isfinite(ours)
     scale = max(1.0, float(np.max(np.abs(theirs[finite]), initial=0)))
@@ -119,6 +126,48 @@ def test_both_runtimes_agree(owners, rng, name):
         assert replies[0].kind == "Done", (replies[0].message, p.ops, p.types, p.dims, p.ints)
         for ours, theirs, type_ in zip(published(replies[0]), published(replies[1]), program.types[-len(p.results) :]):
             element = NAMES[type_.element]
-            assert agree(name, element, ours, theirs), (element, uploads, p.dims, p.ints, ours, theirs)
+            assert agree(exact(name, p), element, ours, theirs), (element, uploads, p.dims, p.ints, ours, theirs)
         compared += 1
     assert compared >= 1
+
+
+ELEMENTS = "i1 i8 i16 i32 i64 u8 f16 bf16 f32 f64 c64 c128".split()
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_every_conversion_agrees(owners, rng, element):
+    """Every element type to every other, of a scalar, an empty tensor and more than one block."""
+    clients = [Client(owner) for owner in owners]
+    for to in ELEMENTS:
+        for shape in [(), (0, 2), (3, 4), (129, 67)]:
+            p = ProgramBuilder()
+            p.result("publish", p.op("convert", [p.arg("upload", t(element, *shape))], t(to, *shape)))
+            uploads = [values(rng, element, shape, edges=True)]
+            replies = [client.step(canonical(p).encode(), uploads=uploads) for client in clients]
+            if element.startswith("c") and not to.startswith("c"):
+                assert all(reply.kind == "Error" and "real" in reply.message for reply in replies)
+                continue
+            assert [reply.kind for reply in replies] == ["Done", "Done"], [reply.message for reply in replies]
+            ours, theirs = (published(reply)[0] for reply in replies)
+            assert ours.dtype == theirs.dtype and np.array_equal(ours, theirs, equal_nan=ours.dtype.kind not in "iub"), (
+                to,
+                uploads,
+                ours,
+                theirs,
+            )
+
+
+@pytest.mark.parametrize("element, digits", [("f16", 11), ("bf16", 8)])
+def test_halves_are_rounded_once(owners, rng, element, digits):
+    """f64 values beside ties, further from them than f32 tells, against exact fractions."""
+    ties = 1 + (2 * rng.integers(0, 2 ** (digits - 1), 50) + 1) * 2.0**-digits
+    numbers = np.concatenate([ties, ties + 2.0**-45, ties - 2.0**-45]) * rng.choice([-1.0, 1.0, 4.0], 150)
+    p = ProgramBuilder()
+    p.result("publish", p.op("convert", [p.arg("upload", t("f64", 150))], t(element, 150)))
+    wanted = []
+    for number in numbers.tolist():
+        unit = fractions.Fraction(2) ** (math.frexp(number)[1] - digits)
+        wanted.append(float(round(fractions.Fraction(number) / unit) * unit))
+    for owner in owners:
+        reply = Client(owner).step(canonical(p).encode(), uploads=[numbers])
+        assert published(reply)[0].astype(np.float64).tolist() == wanted
