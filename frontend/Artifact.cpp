@@ -110,7 +110,7 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
       std::vector<at::Tensor> tensors;
       for (size_t i = 0; i < inputs.size(); ++i) {
         if (inputs[i].number) {
-          given[i] = at::rand({}, generator, at::dtype(at::kDouble));
+          given[i] = at::rand({}, generator, at::device(at::kCPU).dtype(at::kDouble));
           tensors.push_back(given[i]);
         } else {
           tensors.push_back(makeTensor(session.makeInput(inputs[i].sizes, inputs[i].dtype, static_cast<int>(i))));
@@ -286,17 +286,10 @@ Artifact Artifact::load(const std::string &path) {
         std::string data = text(upload->data());
         std::vector<int64_t> dims = sizes(upload->dims());
         at::ScalarType dtype = element(upload->element());
-        size_t count = 1;
-        for (int64_t dim : dims) {
-          if (__builtin_mul_overflow(count, static_cast<size_t>(dim), &count)) {
-            bad("a tensor has impossible sizes");
-          }
-        }
-        if (data.size() / c10::elementSize(dtype) != count || data.size() % c10::elementSize(dtype)) {
+        entry.value = hostTensor(dtype, dims, data);
+        if (!entry.value.defined()) {
           bad("a constant has " + std::to_string(data.size()) + " bytes, not what its shape says");
         }
-        entry.value = at::empty(dims, dtype);
-        std::memcpy(entry.value.mutable_data_ptr(), data.data(), data.size());
       }
       call.uploads.push_back(std::move(entry));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Python's view of artifacts.
-#include "frontend/BindArtifact.h"
+#include "frontend/Bind.h"
 
 #include "frontend/Artifact.h"
 #include "frontend/Session.h"
@@ -13,8 +13,6 @@ namespace py = pybind11;
 namespace sojourn::frontend {
 
 namespace {
-
-at::ScalarType dtypeOf(const py::handle &dtype) { return reinterpret_cast<THPDtype *>(dtype.ptr())->scalar_type; }
 
 using PythonSpec = std::tuple<std::vector<int64_t>, py::object, bool>;
 

@@ -87,7 +87,7 @@ struct OwnerGenerator final : c10::GeneratorImpl {
     offset_ = words[1];
   }
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
-    at::Tensor state = at::empty({2 * static_cast<int64_t>(sizeof(uint64_t))}, at::kByte);
+    at::Tensor state = at::empty({2 * static_cast<int64_t>(sizeof(uint64_t))}, at::device(at::kCPU).dtype(at::kByte));
     auto *words = static_cast<uint64_t *>(state.mutable_data_ptr());
     words[0] = seed_;
     words[1] = offset_;
@@ -228,6 +228,16 @@ const bool initialized = (initialize(), true);
 } // namespace
 
 } // namespace sojourn
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  // Asked by forward-mode differentiation; ATen's own kernel looks at the memory.
+  library.impl("_has_same_storage_numel", [](const at::Tensor &a, const at::Tensor &b) {
+    using namespace sojourn::frontend;
+    return isRemote(a) && isRemote(b) &&
+           c10::multiply_integers(remoteImpl(a)->remoteStorage()->sizes) ==
+               c10::multiply_integers(remoteImpl(b)->remoteStorage()->sizes);
+  });
+}
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&sojourn::frontend::refuseForeign>());

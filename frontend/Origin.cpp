@@ -63,6 +63,10 @@ Origin captureOrigin() {
     }
     origin.frame = backwardFrame;
     origin.forward = forwardFrames().find(node->sequence_nr());
+    // A gradient that is itself differentiated belongs to the same forward line.
+    if (uint64_t next = at::sequence_number::peek(); at::GradMode::is_enabled() && next > 0) {
+      forwardFrames().note(next - 1, origin.forward.code ? origin.forward : origin.frame);
+    }
     return origin;
   }
   origin.frame = frameSource.capture(/*haveLock=*/true, /*backward=*/false);

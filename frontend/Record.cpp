@@ -261,7 +261,7 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
       // `x.to(owner)` arrives as empty + copy_: the new storage is the upload itself.
       at::Tensor dense = at::empty_strided(self.sizes(), self.strides(), host.options());
       dense.copy_(host);
-      impl->setRemoteStorage(session->makeUpload(dense));
+      impl->adoptUpload(session->makeUpload(dense));
       session->idInTrace(*impl->remoteStorage());
       stack->resize(stack->size() - count);
       stack->emplace_back(std::move(self));
@@ -319,8 +319,7 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
       OutputMeta meta;
       meta.sizes.assign(sizes.begin(), sizes.end());
       at::Tensor fresh = at::empty(sizes, self.options());
-      impl->setRemoteStorage(remoteImpl(fresh)->remoteStorage());
-      impl->setLayout(fresh.sizes(), fresh.strides(), 0);
+      impl->changeStorage(remoteImpl(fresh)->remoteStorage());
     }
     stack->resize(stack->size() - count);
     stack->emplace_back(std::move(self));
@@ -356,7 +355,7 @@ void Recorder::recordView(Stack *stack, Args args) {
   checkInside(info, *remoteImpl(self)->remoteStorage(), metas);
   c10::IValue output;
   if (info.inplaceView && !info.returnAlias.empty() && info.returnAlias[0] == 0) {
-    remoteImpl(self)->setLayout(metas[0].sizes, metas[0].strides, metas[0].offset);
+    remoteImpl(self)->changeLayout(metas[0].sizes, metas[0].strides, metas[0].offset);
     output = std::move(self);
   } else if (info.schema->returns()[0].type()->kind() == c10::TypeKind::ListType) {
     c10::List<at::Tensor> views;
@@ -420,8 +419,7 @@ void Recorder::record(Session &session, Stack *stack) {
              "out= of another shape; pass an empty tensor or one of shape " + c10::str(c10::IntArrayRef(meta.sizes)));
       }
       at::Tensor fresh = at::empty_strided(meta.sizes, meta.strides, target.options());
-      remoteImpl(target)->setRemoteStorage(remoteImpl(fresh)->remoteStorage());
-      remoteImpl(target)->setLayout(meta.sizes, meta.strides, 0);
+      remoteImpl(target)->changeStorage(remoteImpl(fresh)->remoteStorage());
     }
   }
   if (!info.mutated.empty() && freshReturns.empty()) {

@@ -94,31 +94,14 @@ void Session::close() {
 
 std::vector<DatasetInfo> Session::datasets() {
   SessionLock lock(mutex_);
-  datasets_ = client_ ? client_->datasets() : std::vector<DatasetInfo>();
-  return datasets_;
+  return client_ ? client_->datasets() : std::vector<DatasetInfo>();
 }
+
+std::string Session::address() const { return client_ ? client_->transport().name() : "an offline device"; }
 
 std::vector<ProgramSummary> Session::programs(bool withText) {
   SessionLock lock(mutex_);
   return client_ ? client_->programs(withText) : std::vector<ProgramSummary>();
-}
-
-const DatasetInfo &Session::dataset(const std::string &name) {
-  SessionLock lock(mutex_);
-  auto find = [&] { return std::find_if(datasets_.begin(), datasets_.end(), [&](auto &d) { return d.name == name; }); };
-  auto it = find();
-  if (it == datasets_.end()) {
-    datasets();
-    it = find();
-  }
-  if (it == datasets_.end()) {
-    std::string known;
-    for (const DatasetInfo &dataset : datasets_) {
-      known += (known.empty() ? "" : ", ") + dataset.name;
-    }
-    raise(ErrorKind::Error, "the owner has no dataset '" + name + "'; it has: " + (known.empty() ? "none" : known));
-  }
-  return *it;
 }
 
 Counters Session::counters() {
@@ -185,7 +168,7 @@ c10::intrusive_ptr<Storage> Session::makeUpload(const at::Tensor &hostTensor) {
 
 c10::intrusive_ptr<Storage> Session::makeInput(c10::IntArrayRef sizes, at::ScalarType dtype, int position) {
   // Its contents are never read: whoever runs the artifact sends them.
-  auto storage = makeUpload(at::empty(sizes, dtype));
+  auto storage = makeUpload(at::empty(sizes, at::device(at::kCPU).dtype(dtype)));
   storage->input = position;
   SessionLock lock(mutex_);
   idInTrace(*storage);
@@ -210,24 +193,14 @@ std::vector<at::Tensor> Session::runProgram(StepCall call) {
     raise(ErrorKind::Error, "an offline device runs nothing; connect to an owner");
   }
   counters_.live_handles -= call.releases.size();
-  call.releases.insert(call.releases.end(), releases_.begin(), releases_.end());
-  bool known = !knownHashes_.insert(call.hash).second;
-  std::vector<OwnedTensor> values;
-  try {
-    values = exchange(call, known);
-  } catch (...) {
-    knownHashes_.erase(call.hash);
-    throw;
-  }
-  releases_.clear();
+  std::vector<OwnedTensor> values = exchange(call);
   ++counters_.steps;
   std::vector<at::Tensor> tensors;
   for (OwnedTensor &value : values) {
-    at::Tensor tensor = at::empty(value.dims, scalarTypeOf(value.element));
-    if (tensor.nbytes() != value.data.size()) {
+    at::Tensor tensor = hostTensor(scalarTypeOf(value.element), value.dims, value.data);
+    if (!tensor.defined()) {
       raise(ErrorKind::OwnerError, "a published value came back with " + std::to_string(value.data.size()) + " bytes");
     }
-    std::memcpy(tensor.mutable_data_ptr(), value.data.data(), value.data.size());
     tensors.push_back(std::move(tensor));
   }
   return tensors;
@@ -268,7 +241,35 @@ void Session::storageDied(Storage &storage) {
 void Session::mark() {
   SessionLock lock(mutex_);
   mark_ = {trace_.inputs.size(),  trace_.words.size(), trace_.tables.size(), trace_.slots.size(), trace_.seeds.size(),
-           trace_.origins.size(), publishes_.size(),   trace_.storageCount,  trace_.tableCount};
+           trace_.origins.size(), publishes_.size(),   changes_.size(),      trace_.storageCount, trace_.tableCount};
+}
+
+void Session::willChange(RemoteTensorImpl &tensor, bool storageToo) {
+  SessionLock lock(mutex_);
+  auto self = c10::intrusive_ptr<RemoteTensorImpl>::unsafe_reclaim_from_nonowning(&tensor);
+  changes_.push_back({c10::weak_intrusive_ptr<RemoteTensorImpl>(self), tensor.snapshot(storageToo)});
+}
+
+void Session::undoChanges(size_t from) {
+  for (size_t i = changes_.size(); i-- > from;) {
+    if (auto tensor = changes_[i].tensor.lock()) {
+      tensor->restore(*changes_[i].before);
+    }
+  }
+  changes_.erase(changes_.begin() + static_cast<std::ptrdiff_t>(from), changes_.end());
+}
+
+/// A storage that only an undo would bring back is no result of the step.
+void Session::forgetReplaced() {
+  for (Change &change : changes_) {
+    const auto &storage = change.before->remoteStorage();
+    if (storage && storage.use_count() == 1 && !storage->handle && !storage->upload.defined() &&
+        storage->traceId >= 0) {
+      storages_[storage->traceId] = nullptr;
+      storage->traceId = -1;
+      storage->lost = kFailed;
+    }
+  }
 }
 
 void Session::rollback(const char *reason) {
@@ -285,6 +286,7 @@ void Session::rollback(const char *reason) {
       }
     }
   }
+  undoChanges(mark_.changes);
   storages_.resize(mark_.storages);
   while (!inputIds_.empty() && inputIds_.back() >= mark_.storages) {
     inputIds_.pop_back();
@@ -315,6 +317,7 @@ void Session::rollback(const char *reason) {
 }
 
 void Session::reset() {
+  changes_.clear();
   storages_.clear();
   stateHandles_.clear();
   uploads_.clear();
@@ -333,21 +336,21 @@ void Session::reset() {
 }
 
 TraceCall Session::finish() {
+  forgetReplaced();
   TraceCall call;
-  std::vector<Word> keep;
   for (size_t id = 0; id < storages_.size(); ++id) {
     Storage *storage = storages_[id];
     // A published clone lives for its publish alone.
     bool published =
         std::any_of(publishes_.begin(), publishes_.end(), [&](auto &entry) { return entry.first.get() == storage; });
     if (storage && !storage->handle && !published) {
-      keep.push_back(static_cast<Word>(id));
+      call.kept.push_back(static_cast<Word>(id));
       call.results.push_back(nextHandle_++);
     }
   }
   trace_.push(Record::Outputs);
-  trace_.push(static_cast<Word>(keep.size()));
-  trace_.words.insert(trace_.words.end(), keep.begin(), keep.end());
+  trace_.push(static_cast<Word>(call.kept.size()));
+  trace_.words.insert(trace_.words.end(), call.kept.begin(), call.kept.end());
   trace_.push(static_cast<Word>(publishes_.size()));
   for (auto &[storage, state] : publishes_) {
     trace_.push(storage->traceId);
@@ -374,79 +377,78 @@ void Session::send(const TraceCall &call) {
   step.slots = call.slots;
   step.seeds = call.seeds;
   step.results = call.results;
-  step.releases = releases_;
   step.tables = call.tables;
   for (const at::Tensor &tensor : call.uploads) {
     step.uploads.push_back({elementOf(tensor.scalar_type()),
                             {tensor.sizes().begin(), tensor.sizes().end()},
                             {static_cast<const uint8_t *>(tensor.const_data_ptr()), tensor.nbytes()}});
   }
-  bool known = !knownHashes_.insert(step.hash).second;
-  std::vector<OwnedTensor> published;
-  try {
-    published = exchange(step, known);
-  } catch (...) {
-    knownHashes_.erase(step.hash);
-    throw;
-  }
+  std::vector<OwnedTensor> published = exchange(step);
   if (published.size() != publishes_.size()) {
     raise(ErrorKind::OwnerError, "the owner's reply does not hold the " + std::to_string(publishes_.size()) +
                                      " published values of this step");
   }
-  releases_.clear();
   fillPublished(std::move(published));
 }
 
-std::vector<OwnedTensor> Session::exchange(StepCall &step, bool known) {
-  step.withProgram = !known;
-  auto published = client_->step(step);
-  if (!published && known) {
-    // The owner evicted its plan; the bytes go again.
-    step.withProgram = true;
-    published = client_->step(step);
+/// One request, two if the owner lacks the program. Releases that wait ride along.
+std::vector<OwnedTensor> Session::exchange(StepCall &step) {
+  // Taken now: tensors may die while the owner works.
+  std::vector<uint64_t> waiting = std::exchange(releases_, {});
+  step.releases.insert(step.releases.end(), waiting.begin(), waiting.end());
+  bool known = !knownHashes_.insert(step.hash).second;
+  try {
+    step.withProgram = !known;
+    auto published = client_->step(step);
+    if (!published && known) {
+      // The owner evicted its plan; the bytes go again.
+      step.withProgram = true;
+      published = client_->step(step);
+    }
+    if (!published) {
+      raise(ErrorKind::OwnerError, "the owner asks for a program that came with the request");
+    }
+    return std::move(*published);
+  } catch (...) {
+    knownHashes_.erase(step.hash);
+    releases_.insert(releases_.end(), waiting.begin(), waiting.end());
+    throw;
   }
-  if (!published) {
-    raise(ErrorKind::OwnerError, "the owner asks for a program that came with the request");
-  }
-  return std::move(*published);
 }
 
 void Session::fillPublished(std::vector<OwnedTensor> values) {
   for (size_t i = 0; i < values.size(); ++i) {
     Storage &storage = *publishes_[i].first;
     OwnedTensor &value = values[i];
-    auto result = at::empty(value.dims, scalarTypeOf(value.element));
-    if (at::IntArrayRef(value.dims) != at::IntArrayRef(storage.sizes) || result.scalar_type() != storage.dtype ||
-        result.nbytes() != value.data.size()) {
+    auto result = hostTensor(scalarTypeOf(value.element), value.dims, value.data);
+    if (!result.defined() || result.sizes() != storage.sizes || result.scalar_type() != storage.dtype) {
       raise(ErrorKind::OwnerError, "a published value came back as " +
-                                       std::string(c10::toString(result.scalar_type())) + " of " +
+                                       std::string(c10::toString(scalarTypeOf(value.element))) + " of " +
                                        std::to_string(value.data.size()) + " bytes, not as recorded");
     }
-    std::memcpy(result.mutable_data_ptr(), value.data.data(), value.data.size());
     publishes_[i].second->value = std::move(result);
   }
 }
 
 void Session::commit(const TraceCall &call) {
-  size_t next = 0;
   for (auto &[storage, state] : publishes_) {
     storages_[storage->traceId] = nullptr;
     storage->traceId = -1;
   }
-  for (Storage *storage : storages_) {
-    if (!storage) {
-      continue;
-    }
-    if (!storage->handle && next < call.results.size()) {
-      storage->handle = call.results[next++];
-      ++counters_.live_handles;
+  for (size_t i = 0; i < call.kept.size(); ++i) {
+    if (Storage *storage = storages_[call.kept[i]]) {
+      storage->handle = call.results[i];
       storage->upload = at::Tensor();
+      ++counters_.live_handles;
+    } else {
+      // It died while the reply was on its way.
+      releases_.push_back(call.results[i]);
     }
-    storage->traceId = -1;
   }
-  // A tensor that died while the reply was on its way has a handle that nobody will name again.
-  for (; next < call.results.size(); ++next) {
-    releases_.push_back(call.results[next]);
+  for (Storage *storage : storages_) {
+    if (storage) {
+      storage->traceId = -1;
+    }
   }
   publishes_.clear();
   reset();
@@ -455,6 +457,7 @@ void Session::commit(const TraceCall &call) {
 void Session::flush() {
   SessionLock lock(mutex_);
   if (!pending()) {
+    changes_.clear();
     return;
   }
   if (!client_) {

@@ -38,6 +38,7 @@ struct PublishedState {
 struct TraceCall {
   std::shared_ptr<const CompiledTrace> compiled;
   std::vector<uint64_t> states, results, slots, seeds;
+  std::vector<Word> kept; ///< storages that live on, by trace id; each has one of `results`
   std::vector<at::Tensor> uploads;
   std::vector<std::string> tables;
   std::vector<uint64_t> releases;
@@ -75,6 +76,8 @@ public:
   c10::DeviceIndex index() const { return index_; }
   c10::Device device() const { return {c10::DeviceType::PrivateUse1, index_}; }
   bool offline() const { return !client_; }
+  /// As the user wrote it to `connect`.
+  std::string address() const;
   std::recursive_mutex &mutex() { return mutex_; }
   void close();
 
@@ -95,6 +98,8 @@ public:
   c10::intrusive_ptr<Storage> makeInput(c10::IntArrayRef sizes, at::ScalarType dtype, int position);
   int64_t tableInTrace(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns);
   void storageDied(Storage &storage);
+  /// Called before a tensor object changes its layout, or its storage too: a rollback undoes it.
+  void willChange(RemoteTensorImpl &tensor, bool storageToo);
 
   // --- steps ---
   /// Marks the trace, so that `rollback` can return to it.
@@ -115,9 +120,6 @@ public:
   /// Sends a program that was compiled elsewhere; releases waiting here ride along.
   std::vector<at::Tensor> runProgram(StepCall call);
 
-  /// Where `to(device)`, `session.rows` etc. meet the dispatcher.
-  const DatasetInfo &dataset(const std::string &name);
-
 private:
   Session();
   TraceCall finish();
@@ -125,10 +127,17 @@ private:
   void reset();
   void send(const TraceCall &call);
   void fillPublished(std::vector<OwnedTensor> values);
-  std::vector<OwnedTensor> exchange(StepCall &step, bool known);
+  std::vector<OwnedTensor> exchange(StepCall &step);
+
+  struct Change {
+    c10::weak_intrusive_ptr<RemoteTensorImpl> tensor;
+    c10::intrusive_ptr<RemoteTensorImpl> before;
+  };
+  void undoChanges(size_t from);
+  void forgetReplaced();
 
   struct Mark {
-    size_t inputs, words, tables, slots, seeds, origins, publishes;
+    size_t inputs, words, tables, slots, seeds, origins, publishes, changes;
     int64_t storages, tableCount;
   };
 
@@ -144,12 +153,12 @@ private:
   std::vector<std::string> tables_;
   std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>> publishes_;
   std::vector<uint64_t> releases_;
+  std::vector<Change> changes_; ///< of tensor objects since the trace began, oldest first
   Mark mark_{};
   uint64_t nextHandle_ = 1;
   Counters counters_;
   TraceCache cache_;
   std::set<std::array<uint8_t, 32>> knownHashes_; ///< programs the owner has been sent
-  std::vector<DatasetInfo> datasets_;
   bool closed_ = false;
 };
 
@@ -161,6 +170,8 @@ public:
   static void end();
   static void abort();
   static bool active();
+  /// Number of the open step, counted from 1; 0 if none is open.
+  static uint64_t current();
 };
 
 /// Ends implicit steps: sends what every session has open.

@@ -3,14 +3,17 @@
 // each step with one round trip. Link `sojourn_frontend`; no Python is needed.
 //
 //   sojourn::Owner owner = sojourn::connect("ipc:///run/o.sock");
-//   auto x = host.to(owner.device());
-//   { sojourn::Step step; loss = train(x); step.end(); }
+//   torch::nn::Sequential model(sojourn::toOwner(*onCpu, owner));
+//   for (auto [x, y] : owner.dataset("patients").batches({.features = {"age"}, .label = "y"})) {
+//     at::Tensor loss = sojourn::step([&] { return train(x, y); });   // one round trip
+//   }
 //   at::Tensor value = sojourn::publish(loss);
 //
 // Errors: sojourn::Error (a c10::Error) with a kind; shapes and arguments fail with torch's own.
 #pragma once
 
 #include "frontend/Error.h"
+#include "frontend/Table.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
@@ -18,48 +21,64 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace sojourn {
 
+struct Source;
+struct RegisterOptions;
+
 namespace frontend {
 class Session;
 struct PublishedState;
+
+/// How tables get into an owner of this process.
+class Registrar {
+public:
+  virtual ~Registrar() = default;
+  virtual void add(const std::string &name, const Source &source, const RegisterOptions &options) = 0;
+};
 } // namespace frontend
 
 /// Registers device "owner" with torch. Linking the library does it; calling again does nothing.
 void initialize();
 
-struct Column {
-  std::string name;
-  at::ScalarType dtype;
-  bool bounded = false;
-  double lower = 0, upper = 0;
+/// Where a registered or plain table comes from: a .csv, .parquet, .arrow, .feather or .npz file, or
+/// one-dimensional CPU tensors of one length (bool, uint8, int8..int64, float16, float32, float64).
+struct Source {
+  Source(std::string file) : path(std::move(file)) {}
+  Source(const char *file) : path(file) {}
+  Source(std::vector<std::pair<std::string, at::Tensor>> arrays) : columns(std::move(arrays)) {}
+  std::string path;
+  std::vector<std::pair<std::string, at::Tensor>> columns;
 };
 
-/// A dataset as the owner describes it; never a value.
-struct Dataset {
-  std::string name, policy, version;
-  int64_t rows = 0;
-  std::vector<Column> columns;
+struct RegisterOptions {
+  /// "open" (values may be published) or "private" (nothing computed from it leaves).
+  std::string policy = "private";
+  /// Column -> closed range that its values are clamped to.
+  std::map<std::string, std::pair<double, double>> bounds;
+  /// Column -> what replaces missing and non-finite entries, which are refused otherwise.
+  std::map<std::string, double> fills;
 };
 
 /// A connection to one owner. Copies share it.
 class Owner {
 public:
-  explicit Owner(std::shared_ptr<frontend::Session> session) : session_(std::move(session)) {}
+  explicit Owner(std::shared_ptr<frontend::Session> session, std::shared_ptr<frontend::Registrar> registrar = nullptr)
+      : session_(std::move(session)), registrar_(std::move(registrar)) {}
   /// Device "owner:N": `tensor.to(owner.device())` uploads a tensor of the caller's own.
   c10::Device device() const;
-  std::vector<Dataset> datasets() const;
-  /// Rows of a dataset as a remote tensor [indices.size(0), columns.size()]; indices: int64 [B],
-  /// remote. An index outside the table gives a row of zeros.
-  at::Tensor rows(const std::string &dataset, const std::vector<std::string> &columns, at::ScalarType dtype,
-                  const at::Tensor &indices) const;
-  /// int64 [size]: positions start..start+size of the epoch's random order of `rows` rows.
-  at::Tensor sample(int64_t rows, int64_t size, int64_t seed, int64_t epoch, int64_t start) const;
-  /// int64 [size]: start, start + 1, ...
-  at::Tensor range(int64_t size, int64_t start) const;
+  /// Every table of this owner.
+  std::vector<Table> datasets() const;
+  /// A table by name. Throws Error with the names there are.
+  Table dataset(const std::string &name) const;
+  /// Registers a table with an embedded owner (there you are the owner). Throws Error at any other.
+  Table registerDataset(const std::string &name, const Source &source, const RegisterOptions &options = {}) const;
   /// Sends what is recorded and not yet sent.
   void flush() const;
   void close() const;
@@ -68,11 +87,27 @@ public:
 
 private:
   std::shared_ptr<frontend::Session> session_;
+  std::shared_ptr<frontend::Registrar> registrar_;
 };
+
+/// An owner in this process; `store`: folder that keeps its tables (empty: in memory). Link
+/// `sojourn_local`, which holds an owner; a client of remote owners does without.
+Owner local(const std::string &store = "");
+
+struct PlainOptions {
+  std::string name = ""; ///< of the table; default: the file's
+  std::map<std::string, std::pair<double, double>> bounds = {};
+  std::map<std::string, double> fills = {};
+  std::vector<std::string> columns = {}; ///< keep only these, in this order
+};
+
+/// The Table interface over CPU tensors in this process, with the same batches and the checks of
+/// registration. Link `sojourn_local`.
+Table plain(const Source &source, const PlainOptions &options = {});
 
 /// Connects to `sojourn-owner serve`. Throws ConnectionLost if nobody answers within `timeoutMs`.
 Owner connect(const std::string &url, int timeoutMs = 60000);
-/// Any function from request bytes to reply bytes, such as an embedded owner's `handle`.
+/// Any function from request bytes to reply bytes.
 Owner connect(const std::string &name, std::function<std::string(std::string_view)> handle);
 
 /// One round trip for everything recorded between construction and end(); destruction without
@@ -89,16 +124,54 @@ private:
   bool open_ = true;
 };
 
-/// A published value: filled by the reply of the step it was published in.
+/// While it lives, factories that name no device, such as those in torch::nn's constructors, make
+/// their tensors on this one. Per thread.
+class DeviceScope {
+public:
+  explicit DeviceScope(c10::Device device);
+  ~DeviceScope();
+  DeviceScope(const DeviceScope &) = delete;
+  DeviceScope &operator=(const DeviceScope &) = delete;
+
+private:
+  std::optional<c10::Device> before_;
+  bool wasOn_;
+};
+
+/// A copy of a torch::nn module (as `*model`) at an owner. `Module::to` cannot move one there: it
+/// exchanges data within a tensor, which tensors of different kinds do not allow.
+template <class Module>
+std::shared_ptr<Module> toOwner(const Module &module, const Owner &owner) {
+  DeviceScope scope(owner.device());
+  return std::dynamic_pointer_cast<Module>(module.clone(owner.device()));
+}
+
+/// Calls `body` within a step and returns what it returns.
+template <class Body>
+auto step(Body &&body) {
+  Step step;
+  if constexpr (std::is_void_v<decltype(body())>) {
+    body();
+    step.end();
+  } else {
+    auto result = body();
+    step.end();
+    return result;
+  }
+}
+
+/// A published value: filled by the reply of the step it was published in. CPU tensors give the
+/// same, so that one program serves both.
 class Published {
 public:
-  explicit Published(std::shared_ptr<frontend::PublishedState> state) : state_(std::move(state)) {}
+  explicit Published(std::shared_ptr<frontend::PublishedState> state);
   bool ready() const;
   /// CPU tensor. Throws ValueNeeded before the step has ended.
   at::Tensor value() const;
 
 private:
   std::shared_ptr<frontend::PublishedState> state_;
+  uint64_t step_; ///< it was published in; 0: none
 };
 
 /// Inside a step: the value arrives with the step's reply.
@@ -107,5 +180,8 @@ std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors);
 at::Tensor publish(const at::Tensor &tensor);
 /// Ends the implicit step; inside an explicit one it does nothing.
 void flush();
+/// Counters since start, summed over open connections: round_trips, bytes_up, bytes_down,
+/// ops_recorded, programs_compiled, cache_hits, live_handles and others.
+std::map<std::string, uint64_t> counters();
 
 } // namespace sojourn

@@ -9,6 +9,7 @@ namespace sojourn::frontend {
 namespace {
 
 std::atomic<int> stepDepth{0};
+std::atomic<uint64_t> stepCount{0};
 std::atomic<void (*)(std::recursive_mutex &)> lockWaiter{nullptr};
 
 constexpr const char *kDropped = "the step that computed it was dropped";
@@ -27,6 +28,7 @@ SessionLock::SessionLock(std::recursive_mutex &mutex) : mutex_(mutex) {
 
 void Steps::begin() {
   if (stepDepth++ == 0) {
+    ++stepCount;
     for (auto &session : Session::all()) {
       session->mark();
     }
@@ -48,6 +50,8 @@ void Steps::abort() {
 }
 
 bool Steps::active() { return stepDepth > 0; }
+
+uint64_t Steps::current() { return active() ? stepCount.load() : 0; }
 
 void flushAll() {
   for (auto &session : Session::all()) {

@@ -49,6 +49,21 @@ void checkElement(at::ScalarType type) {
   }
 }
 
+at::Tensor hostTensor(at::ScalarType dtype, c10::IntArrayRef sizes, std::string_view bytes) {
+  size_t expected = c10::elementSize(dtype);
+  for (int64_t size : sizes) {
+    if (size < 0 || __builtin_mul_overflow(expected, static_cast<size_t>(size), &expected)) {
+      return {};
+    }
+  }
+  if (expected != bytes.size()) {
+    return {};
+  }
+  at::Tensor tensor = at::empty(sizes, at::device(at::kCPU).dtype(dtype));
+  std::memcpy(tensor.mutable_data_ptr(), bytes.data(), bytes.size());
+  return tensor;
+}
+
 Storage::Storage(std::shared_ptr<Session> session, Dims sizes, Dims strides, at::ScalarType dtype)
     : session(std::move(session)), sizes(std::move(sizes)), strides(std::move(strides)), dtype(dtype) {}
 
@@ -63,8 +78,24 @@ RemoteTensorImpl::RemoteTensorImpl(c10::intrusive_ptr<Storage> storage, c10::Int
   set_sizes_and_strides(sizes, strides, offset);
 }
 
-void RemoteTensorImpl::setLayout(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+void RemoteTensorImpl::changeLayout(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+  storage_->session->willChange(*this, /*storageToo=*/false);
   set_sizes_and_strides(sizes, strides, offset);
+}
+
+void RemoteTensorImpl::changeStorage(c10::intrusive_ptr<Storage> storage) {
+  storage_->session->willChange(*this, /*storageToo=*/true);
+  storage_ = std::move(storage);
+  set_sizes_and_strides(storage_->sizes, storage_->strides, 0);
+}
+
+void RemoteTensorImpl::restore(const RemoteTensorImpl &from) {
+  copy_tensor_metadata(&from, this, version_counter(), allow_tensor_metadata_change());
+  if (from.storage_) {
+    storage_ = from.storage_;
+  }
+  refresh_numel();
+  refresh_contiguous();
 }
 
 void RemoteTensorImpl::adoptKeySet(const c10::TensorImpl &base) {
@@ -76,12 +107,20 @@ void RemoteTensorImpl::adoptKeySet(const c10::TensorImpl &base) {
 }
 
 template <class Version>
-c10::intrusive_ptr<c10::TensorImpl> RemoteTensorImpl::copyAndDetach(Version &&version, bool allowChange) const {
+c10::intrusive_ptr<RemoteTensorImpl> RemoteTensorImpl::copyAndDetach(Version &&version, bool allowChange) const {
   auto copy = c10::make_intrusive<RemoteTensorImpl>(storage_, sizes(), strides(), storage_offset(),
                                                     c10::typeMetaToScalarType(dtype()));
   copy_tensor_metadata(/*src_impl=*/this, /*dest_impl=*/copy.get(), std::forward<Version>(version), allowChange);
   copy->refresh_numel();
   copy->refresh_contiguous();
+  return copy;
+}
+
+c10::intrusive_ptr<RemoteTensorImpl> RemoteTensorImpl::snapshot(bool withStorage) const {
+  auto copy = copyAndDetach(version_counter(), allow_tensor_metadata_change());
+  if (!withStorage) {
+    copy->storage_.reset();
+  }
   return copy;
 }
 
@@ -98,11 +137,8 @@ c10::intrusive_ptr<c10::TensorImpl> RemoteTensorImpl::shallow_copy_and_detach(c1
 void RemoteTensorImpl::shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl> &impl) {
   auto *source = dynamic_cast<RemoteTensorImpl *>(impl.get());
   TORCH_CHECK(source, "set_data: a tensor on device owner can only take the data of another one");
-  copy_tensor_metadata(/*src_impl=*/source, /*dest_impl=*/this, /*version_counter=*/version_counter(),
-                       allow_tensor_metadata_change());
-  storage_ = source->storage_;
-  refresh_numel();
-  refresh_contiguous();
+  storage_->session->willChange(*this, /*storageToo=*/true);
+  restore(*source);
 }
 
 void RemoteTensorImpl::release_resources() {

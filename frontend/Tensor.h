@@ -10,6 +10,7 @@
 #include <c10/core/TensorImpl.h>
 
 #include <memory>
+#include <string_view>
 
 namespace sojourn::frontend {
 
@@ -19,6 +20,9 @@ Element elementOf(at::ScalarType type);
 at::ScalarType scalarTypeOf(Element element);
 /// Throws Unsupported for a dtype that no program can hold.
 void checkElement(at::ScalarType type);
+
+/// A CPU tensor of these bytes; undefined if a tensor of this shape has another number of them.
+at::Tensor hostTensor(at::ScalarType dtype, c10::IntArrayRef sizes, std::string_view bytes);
 
 /// Identity of a value at the owner. All views of a tensor share one Storage; its base layout is
 /// dense. Owned by tensors; the trace and the session know it by raw pointer and are told when it
@@ -44,9 +48,16 @@ public:
                    int64_t offset, at::ScalarType dtype);
 
   const c10::intrusive_ptr<Storage> &remoteStorage() const { return storage_; }
-  void setRemoteStorage(c10::intrusive_ptr<Storage> storage) { storage_ = std::move(storage); }
-  /// For inplace_view ops and out= resizing: same object, new layout.
-  void setLayout(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
+  /// A fresh tensor becomes the upload that it was made for.
+  void adoptUpload(c10::intrusive_ptr<Storage> storage) { storage_ = std::move(storage); }
+  /// Same object, another window on its storage (inplace_view ops).
+  void changeLayout(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
+  /// Same object, another storage, whole (out= and resize_ of an empty tensor).
+  void changeStorage(c10::intrusive_ptr<Storage> storage);
+  /// Takes over layout, dtype and, if it has one, storage.
+  void restore(const RemoteTensorImpl &from);
+  /// A copy that only `restore` reads; without a storage unless that changes too.
+  c10::intrusive_ptr<RemoteTensorImpl> snapshot(bool withStorage) const;
 
   /// In inference mode a view of a normal tensor is a normal tensor.
   void adoptKeySet(const c10::TensorImpl &base);
@@ -61,7 +72,7 @@ public:
 
 private:
   template <class Version>
-  c10::intrusive_ptr<c10::TensorImpl> copyAndDetach(Version &&version, bool allowChange) const;
+  c10::intrusive_ptr<RemoteTensorImpl> copyAndDetach(Version &&version, bool allowChange) const;
 
   c10::intrusive_ptr<Storage> storage_;
 };

@@ -2,28 +2,13 @@
 // Random draws (Philox4x32-10), index ramps, and the epoch's order of rows.
 #include "runtime/Elements.h"
 #include "runtime/Limits.h"
+#include "runtime/Philox.h"
 #include <algorithm>
 #include <cmath>
 
 namespace sojourn::runtime {
 
 namespace {
-
-struct Words {
-  uint32_t word[4];
-};
-
-/// Philox4x32 with 10 rounds (Salmon et al., 2011).
-inline Words philox(Words counter, uint32_t key0, uint32_t key1) {
-  for (int round = 0; round < 10; ++round) {
-    uint64_t p0 = uint64_t{0xD2511F53u} * counter.word[0], p1 = uint64_t{0xCD9E8D57u} * counter.word[2];
-    counter = {{static_cast<uint32_t>(p1 >> 32) ^ counter.word[1] ^ key0, static_cast<uint32_t>(p1),
-                static_cast<uint32_t>(p0 >> 32) ^ counter.word[3] ^ key1, static_cast<uint32_t>(p0)}};
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
-  return counter;
-}
 
 /// The stream of words of one draw; remembers the block of four it last made.
 class WordStream {
@@ -159,7 +144,10 @@ public:
   void run(SlotTable slots, int64_t, int64_t, unsigned) override {
     uint64_t seed = *seed_.in<uint64_t>(slots), epoch = *epoch_.in<uint64_t>(slots);
     if (!valid_ || seed != lastSeed_ || epoch != lastEpoch_) {
-      shuffle(seed, epoch);
+      orderRows(order_.data(), order_.size(), seed, epoch);
+      valid_ = true;
+      lastSeed_ = seed;
+      lastEpoch_ = epoch;
     }
     int64_t start = *start_.in<int64_t>(slots), rows = static_cast<int64_t>(order_.size());
     int64_t *out = out_.in<int64_t>(slots);
@@ -171,28 +159,9 @@ public:
   }
 
 private:
-  struct Entry {
-    uint64_t key;
-    uint64_t row;
-  };
-
-  void shuffle(uint64_t seed, uint64_t epoch) {
-    for (uint64_t row = 0; row < order_.size(); ++row) {
-      Words words = philox({{static_cast<uint32_t>(row), static_cast<uint32_t>(row >> 32), static_cast<uint32_t>(epoch),
-                             static_cast<uint32_t>(epoch >> 32) ^ 0x534A524Fu}},
-                           static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
-      order_[row] = {words.word[0] | uint64_t{words.word[1]} << 32, row};
-    }
-    std::sort(order_.begin(), order_.end(),
-              [](const Entry &a, const Entry &b) { return a.key != b.key ? a.key < b.key : a.row < b.row; });
-    valid_ = true;
-    lastSeed_ = seed;
-    lastEpoch_ = epoch;
-  }
-
   Place seed_, epoch_, start_, out_;
   int64_t count_;
-  std::vector<Entry> order_;
+  std::vector<RowEntry> order_;
   bool valid_ = false;
   uint64_t lastSeed_ = 0, lastEpoch_ = 0;
 };

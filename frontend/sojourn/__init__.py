@@ -31,17 +31,29 @@ from .ahead import Program, compile, load, number, offline, spec
 from .errors import ConnectionLost, Error, OwnerError, Refused, Unsupported, ValueNeeded, VersionMismatch
 from .module import to_owner
 from .owner import Owner, connect, local
-from .philox import batch_indices
-from .plain import plain
 from .publish import Published, publish
 from .step import flush, step
-from .table import Table
+from .table import Table, plain
 
 _sojourn.install(_errors, _os.path.dirname(_torch.__file__) + _os.sep, _os.path.dirname(__file__) + _os.sep)
 _device.install()
 _tensor.install()
 
 __version__ = "0.1.0"
+
+
+def batch_indices(rows: int, size: int, seed: int, epoch: int, drop_last: bool = False) -> list[_torch.Tensor]:
+    """The row numbers of each batch of one epoch, in the order that `Table.batches` uses.
+
+    The last batch is short when `size` does not divide `rows`, unless `drop_last` leaves it out.
+    The order sorts rows by the 64 bits that Philox4x32-10 draws for each; runtime/Philox.h has it.
+    """
+    return _sojourn.batch_indices(rows, size, seed, epoch, drop_last)
+
+
+def split_indices(rows: int, fraction: float, seed: int) -> tuple[_torch.Tensor, _torch.Tensor]:
+    """The row numbers behind the two tables of `Table.split(fraction, seed)`, in their order."""
+    return _sojourn.split_indices(rows, fraction, seed)
 
 
 def counters() -> dict[str, int]:
@@ -51,10 +63,7 @@ def counters() -> dict[str, int]:
     (metas of Python, never used by these rules); programs_compiled, cache_hits; steps,
     steps_dropped; uploads; live_handles (values kept at owners for this process).
     """
-    total: dict[str, int] = {}
-    for counts in _sojourn.all_counters():
-        for name, value in counts.items():
-            total[name] = total.get(name, 0) + value
+    total: dict = _sojourn.counters()
     total["shape_sources"] = {
         "rules": total.pop("shapes_from_rules", 0),
         "python": total.pop("shapes_from_python", 0),
@@ -86,6 +95,7 @@ __all__ = [
     "plain",
     "publish",
     "spec",
+    "split_indices",
     "step",
     "to_owner",
 ]

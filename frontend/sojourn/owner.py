@@ -8,7 +8,7 @@ import torch
 import _sojourn
 
 from .errors import Error
-from .table import Table
+from .table import Table, source_of
 
 
 class Owner:
@@ -39,25 +39,16 @@ class Owner:
                 f"{self.address} is not an embedded owner; its tables are registered there: "
                 "sojourn-owner import FILE --name NAME"
             )
-        if isinstance(source, dict):
-            source = {key: _array(value) for key, value in source.items()}
-        else:
-            source = str(source)
-        self._embedded.register(name, source, policy, dict(bounds or {}), dict(fills or {}))
+        self._embedded.register(name, source_of(source), policy, dict(bounds or {}), dict(fills or {}))
         return self.dataset(name)
 
     def datasets(self) -> list[Table]:
         """Every table of this owner."""
-        return [Table(self._session, info) for info in self._session.datasets()]
+        return [Table(table) for table in self._session.datasets()]
 
     def dataset(self, name: str) -> Table:
         """A table by name. Raises `Error` with the names there are."""
-        known = self._session.datasets()
-        for info in known:
-            if info["name"] == name:
-                return Table(self._session, info)
-        names = ", ".join(repr(info["name"]) for info in known) or "none"
-        raise Error(f"{self.address} has no dataset {name!r}; it has: {names}")
+        return Table(self._session.dataset(name))
 
     def programs(self, with_text: bool = False) -> list[dict]:
         """What ran at this owner, newest last: hash, client, runs, ops and, if asked for, the IR."""
@@ -80,10 +71,6 @@ class Owner:
 
     def __repr__(self) -> str:
         return f"Owner({self.address!r}, device='{self.device}')"
-
-
-def _array(value):
-    return value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value
 
 
 def local(store: str | None = None, runtime: str = "native") -> Owner:
@@ -115,6 +102,8 @@ class _NumpyRegistrar:
         return self._owner.requests
 
     def register(self, name, source, policy, bounds, fills):
+        if not isinstance(source, str):
+            source = {column: tensor.numpy() for column, tensor in source.items()}
         try:
             self._owner.register(name, source, policy=policy, bounds=bounds or None, fills=fills or None)
         except (ValueError, OSError) as failure:

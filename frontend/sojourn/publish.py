@@ -50,23 +50,25 @@ class Published:
     def __init__(self, leaves: list, spec):
         self._leaves = leaves
         self._spec = spec
-        self._step_open = _sojourn.step_active()
+        self._step = _sojourn.current_step()
 
     @property
     def ready(self) -> bool:
         """Whether `value` can be read."""
-        return not _sojourn.step_active() and all(
+        return not self._waits() and all(
             not isinstance(leaf, _sojourn.Published) or leaf.ready for leaf in self._leaves
         )
+
+    def _waits(self) -> bool:
+        return self._step != 0 and self._step == _sojourn.current_step()
 
     @property
     def value(self):
         """The tree of CPU tensors."""
-        if _sojourn.step_active() and self._step_open:
+        if self._waits():
             raise ValueNeeded(
                 "a value published inside a step is filled by the step's reply; read it after the step has ended"
             )
-        self._step_open = False
         self._leaves = [leaf.value() if isinstance(leaf, _sojourn.Published) else leaf for leaf in self._leaves]
         return pytree.tree_unflatten(self._leaves, self._spec)
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import sys
 
 import torch
 
@@ -41,9 +43,28 @@ def _patch(name: str, replacement) -> None:
 
 def _refuse(name: str, kind: type, text: str):
     def method(self, *args, **kwargs):
-        raise kind(f"Tensor.{name}: {_describe(self)}: {text}")
+        raise kind(f"Tensor.{name}: {_describe(self)}: {text}{_compiling()}")
 
     return method
+
+
+def _compiling() -> str:
+    """A hint for `torch.compile`, which asks for memory as its first step."""
+    frame = sys._getframe(2)
+    while frame is not None and f"torch{os.sep}_dynamo{os.sep}" not in frame.f_code.co_filename:
+        frame = frame.f_back
+    return "; leave out torch.compile: each sojourn.step is compiled as it is" if frame else ""
+
+
+def _guard_dlpack() -> None:
+    original = torch._C._to_dlpack
+
+    @functools.wraps(original)
+    def to_dlpack(tensor, *args, **kwargs):
+        # The protocol's method refuses remote tensors; the C function would only say that it has no pointer.
+        return tensor.__dlpack__() if is_remote(tensor) else original(tensor, *args, **kwargs)
+
+    torch.to_dlpack = torch.utils.dlpack.to_dlpack = to_dlpack
 
 
 def install() -> None:
@@ -69,6 +90,7 @@ def install() -> None:
     ):
         _patch(name, _refuse(name, Unsupported, storage))
     _patch("__deepcopy__", _deepcopy)
+    _guard_dlpack()
 
 
 def _deepcopy(self: torch.Tensor, memo: dict) -> torch.Tensor:

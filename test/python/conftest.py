@@ -45,9 +45,9 @@ class OwnerProcess:
     """`sojourn-owner serve` over ipc, and what its own log says of the requests that reached it."""
 
     def __init__(self, folder: pathlib.Path):
-        self.address = f"ipc://{folder}/o.sock"
+        self.address, self.store = f"ipc://{folder}/o.sock", folder / "store"
         self._log = folder / "log"
-        command = [ROOT / "build/bin/sojourn-owner", "serve", "--store", folder / "store", "--listen", self.address]
+        command = [ROOT / "build/bin/sojourn-owner", "serve", "--store", self.store, "--listen", self.address]
         with self._log.open("w") as log:
             self._process = subprocess.Popen([*command, "--verbose"], stdout=log, stderr=log)
         self._wait(lambda: (folder / "o.sock").exists())

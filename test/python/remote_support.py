@@ -48,3 +48,20 @@ def assert_same(remote, eager, what="", rtol=1e-6, atol=1e-9):
             )
         else:
             assert a == b, what
+
+
+class Count:
+    """Differences of an owner's counters over a block."""
+
+    def __init__(self, owner):
+        self.owner = owner
+
+    def __enter__(self):
+        sojourn.flush()
+        self.before = self.owner.counters()
+        return self
+
+    def __exit__(self, *exception):
+        after = self.owner.counters()
+        self.of = {name: after[name] - self.before[name] for name in after}
+        self.round_trips = self.of["round_trips"]

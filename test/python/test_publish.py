@@ -62,6 +62,20 @@ def test_memory_formats(device):
         assert torch.equal(sojourn.publish(x.to(device)), x)
 
 
+@pytest.mark.parametrize("where", ["cpu", "owner"])
+def test_a_value_can_be_read_within_a_later_step(device, where):
+    x = torch.arange(3.0).to(device if where == "owner" else "cpu")
+    with sojourn.step():
+        first = sojourn.publish(x + 1)
+        with pytest.raises(sojourn.ValueNeeded):
+            first.value
+    with sojourn.step():
+        second = sojourn.publish(x + 2)
+        assert first.ready and not second.ready
+        assert first.value.tolist() == [1, 2, 3]
+    assert second.value.tolist() == [2, 3, 4]
+
+
 def test_trees(device):
     x = torch.arange(4.0)
     r = x.to(device)

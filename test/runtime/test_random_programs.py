@@ -19,7 +19,6 @@ from test_runtimes_agree import canonical
 
 import _sojourn
 from sojourn_numpy import NumpyOwner
-from sojourn_numpy.types import NAMES
 
 PROGRAMS = 150
 OPS = 120
@@ -63,10 +62,16 @@ class Writer:
         )
         if kind == "binary":
             other = self.mate(x)
-            names = ["add", "sub", "mul", "max", "min"] + ([] if isfloat else ["and", "or", "xor", "div", "rem", "shl", "shr"])
-            self.op(dice.choice(names), [x, other] if dice.random() < 0.5 or other[2] == () else [other, x], element, shape)
+            names = ["add", "sub", "mul", "max", "min"] + (
+                [] if isfloat else ["and", "or", "xor", "div", "rem", "shl", "shr"]
+            )
+            self.op(
+                dice.choice(names), [x, other] if dice.random() < 0.5 or other[2] == () else [other, x], element, shape
+            )
         elif kind == "unary":
-            self.op(dice.choice(["neg", "abs", "sign"] + (["floor", "round"] if isfloat else ["not"])), [x], element, shape)
+            self.op(
+                dice.choice(["neg", "abs", "sign"] + (["floor", "round"] if isfloat else ["not"])), [x], element, shape
+            )
         elif kind == "convert":
             to = dice.choice(ELEMENTS)
             self.op("convert", [x], to, shape)
@@ -111,7 +116,11 @@ class Writer:
             self.op("update_slice", [x, u], element, shape, start=start, stride=[1] * rank)
         elif kind == "concat" and rank:
             dim = dice.randrange(rank)
-            others = self.pick(lambda e, s: e == element and len(s) == rank and s[:dim] + s[dim + 1 :] == shape[:dim] + shape[dim + 1 :])
+            others = self.pick(
+                lambda e, s: (
+                    e == element and len(s) == rank and s[:dim] + s[dim + 1 :] == shape[:dim] + shape[dim + 1 :]
+                )
+            )
             new = list(shape)
             new[dim] += others[2][dim]
             self.op("concat", [x, others], element, new, dim=dim)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="the native runtime needs torch")
-import torch  # noqa: F401  (loads libtorch before the extension)
+import torch
 from numpy_builder import Client, ProgramBuilder, published, t
 from numpy_oracle import values
 from test_numpy_total import FORMS, TABLE, build, change
@@ -38,7 +38,7 @@ TAME = INEXACT - {"sqrt", "exp", "tanh", "div"} | {"pool_max", "put", "put_along
 def owners():
     columns = {"a": np.arange(5.0), "b": np.arange(5)}
     native, numpy = _sojourn.EmbeddedOwner(), NumpyOwner()
-    native.register("d", columns, "open")
+    native.register("d", {name: torch.from_numpy(column) for name, column in columns.items()}, "open")
     numpy.register("d", columns, policy="open")
     return native, numpy
 
@@ -149,7 +149,9 @@ def test_every_conversion_agrees(owners, rng, element):
                 continue
             assert [reply.kind for reply in replies] == ["Done", "Done"], [reply.message for reply in replies]
             ours, theirs = (published(reply)[0] for reply in replies)
-            assert ours.dtype == theirs.dtype and np.array_equal(ours, theirs, equal_nan=ours.dtype.kind not in "iub"), (
+            assert ours.dtype == theirs.dtype and np.array_equal(
+                ours, theirs, equal_nan=ours.dtype.kind not in "iub"
+            ), (
                 to,
                 uploads,
                 ours,

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// What to say of a name that is not there.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace sojourn::frontend {
+
+/// "; did you mean 'a' or 'b'?" (if any is near) and " (its <what>: 'a', ...)".
+std::string nearestNames(const std::string &wanted, const std::vector<std::string> &known, const char *what);
+
+} // namespace sojourn::frontend

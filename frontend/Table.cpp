@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables over any row reader: selections, batches, text.
+#include "frontend/Table.h"
+
+#include "frontend/Names.h"
+#include "frontend/Raise.h"
+#include "runtime/Philox.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/index_select.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <ostream>
+
+namespace sojourn {
+
+namespace {
+
+constexpr size_t kShownColumns = 60;
+/// A split orders its rows as this epoch does: no training run counts that far, so a split and the
+/// batches drawn with the same seed are independent.
+constexpr int64_t kSplitEpoch = 0xFFFFFFFF;
+
+void require(bool condition, const std::string &message) {
+  if (!condition) {
+    raise(ErrorKind::Error, message);
+  }
+}
+
+/// All rows in an epoch's order.
+at::Tensor permutation(int64_t rows, int64_t seed, int64_t epoch) {
+  std::vector<runtime::RowEntry> entries(static_cast<size_t>(rows));
+  runtime::orderRows(entries.data(), entries.size(), static_cast<uint64_t>(seed), static_cast<uint64_t>(epoch));
+  at::Tensor order = at::empty({rows}, at::device(at::kCPU).dtype(at::kLong));
+  std::transform(entries.begin(), entries.end(), order.mutable_data_ptr<int64_t>(),
+                 [](const runtime::RowEntry &entry) { return static_cast<int64_t>(entry.row); });
+  return order;
+}
+
+/// Rows of the first part of a split; half rounds up.
+int64_t splitRows(int64_t rows, double fraction) {
+  require(fraction > 0 && fraction < 1, "fraction must lie between 0 and 1, got " + std::to_string(fraction));
+  return static_cast<int64_t>(fraction * static_cast<double>(rows) + 0.5);
+}
+
+std::string shortNumber(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g", value);
+  return text;
+}
+
+} // namespace
+
+/// A split: entries [start, start + size) of a row order over the parent's rows.
+struct Table::Selection {
+  std::shared_ptr<const Selection> parent;
+  int64_t parentRows, size, seed, start;
+};
+
+Table::Table(std::shared_ptr<frontend::RowReader> reader, Dataset dataset)
+    : reader_(std::move(reader)), count_(dataset.rows) {
+  dataset_ = std::make_shared<const Dataset>(std::move(dataset));
+}
+
+const Column &Table::find(const std::string &column) const {
+  for (const Column &candidate : columns()) {
+    if (candidate.name == column) {
+      return candidate;
+    }
+  }
+  std::vector<std::string> known;
+  for (const Column &candidate : columns()) {
+    known.push_back(candidate.name);
+  }
+  raise(ErrorKind::Error,
+        "table '" + name() + "' has no column '" + column + "'" + frontend::nearestNames(column, known, "its columns"));
+}
+
+// Computed anew in each program and not kept as a handle: it then needs no state, survives a dropped
+// step, and every batch runs the same program.
+at::Tensor Table::base(const Selection &selection) const {
+  at::Tensor order =
+      reader_->sample(selection.parentRows, selection.size, selection.seed, kSplitEpoch, selection.start);
+  return selection.parent ? at::index_select(base(*selection.parent), 0, order) : order;
+}
+
+at::Tensor Table::whole() const { return selection_ ? base(*selection_) : reader_->range(count_, 0); }
+
+at::Tensor Table::numbers(const BatchOptions &options, int64_t size, int64_t epoch, int64_t start) const {
+  at::Tensor positions =
+      options.shuffle ? reader_->sample(count_, size, options.seed, epoch, start) : reader_->range(size, start);
+  return selection_ ? at::index_select(base(*selection_), 0, positions) : positions;
+}
+
+at::Tensor Table::operator[](const std::string &column) const {
+  const Column &found = find(column);
+  return reader_->rows({found.name}, found.dtype, whole()).squeeze(1);
+}
+
+at::Tensor Table::rows(const std::vector<std::string> &features, at::ScalarType dtype) const {
+  std::vector<std::string> names;
+  for (const std::string &feature : features) {
+    names.push_back(find(feature).name);
+  }
+  if (features.empty()) {
+    for (const Column &column : columns()) {
+      names.push_back(column.name);
+    }
+  }
+  return reader_->rows(names, dtype, whole());
+}
+
+std::pair<Table, Table> Table::split(double fraction, int64_t seed) const {
+  int64_t first = splitRows(count_, fraction);
+  require(first > 0 && first < count_,
+          "a split of " + std::to_string(count_) + " rows at " + shortNumber(fraction) + " leaves one side empty");
+  auto part = [&](int64_t size, int64_t start) {
+    Table table = *this;
+    table.selection_ = std::make_shared<const Selection>(Selection{selection_, count_, size, seed, start});
+    table.count_ = size;
+    table.part_ += start == 0 ? "[first" : "[other";
+    table.part_ += " part of split " + shortNumber(fraction) + ", seed " + std::to_string(seed) + "]";
+    return table;
+  };
+  return {part(first, 0), part(count_ - first, first)};
+}
+
+Batches Table::batches(BatchOptions options) const { return {*this, std::move(options)}; }
+
+std::string Table::title() const {
+  return name() + part_ + ": " + std::to_string(count_) + " rows, " + std::to_string(columns().size()) +
+         " columns, policy " + policy();
+}
+
+std::vector<std::array<std::string, 3>> Table::cells() const {
+  std::vector<std::array<std::string, 3>> all{{"column", "dtype", "bounds"}};
+  for (const Column &column : columns()) {
+    std::string bounds = "none";
+    if (column.bounds) {
+      bounds = "[" + shortNumber(column.bounds->first) + ", " + shortNumber(column.bounds->second) + "]";
+    }
+    all.push_back({column.name, std::string(c10::getDtypeNames(column.dtype).first), bounds});
+  }
+  return all;
+}
+
+std::string Table::str() const {
+  auto rows = cells();
+  size_t shown = std::min(rows.size(), kShownColumns + 1), width[2] = {};
+  for (size_t i = 0; i < shown; ++i) {
+    for (size_t k = 0; k < 2; ++k) {
+      width[k] = std::max(width[k], rows[i][k].size());
+    }
+  }
+  std::string text = title();
+  for (size_t i = 0; i < shown; ++i) {
+    text += "\n  ";
+    for (size_t k = 0; k < 2; ++k) {
+      text += rows[i][k] + std::string(width[k] + 2 - rows[i][k].size(), ' ');
+    }
+    text += rows[i][2];
+  }
+  if (shown < rows.size()) {
+    text += "\n  ... and " + std::to_string(rows.size() - shown) + " more columns";
+  }
+  return text;
+}
+
+std::ostream &operator<<(std::ostream &stream, const Table &table) { return stream << table.str(); }
+
+Batches::Batches(Table table, BatchOptions options) : table_(std::move(table)), options_(std::move(options)) {
+  require(!options_.features.empty(), "features must name at least one column");
+  require(options_.size >= 1, "size must be an integer of at least 1, got " + std::to_string(options_.size));
+  require(options_.epochs >= 0, "epochs must be an integer of at least 0, got " + std::to_string(options_.epochs));
+  for (const std::string &feature : options_.features) {
+    table_.find(feature);
+  }
+  if (options_.label) {
+    table_.find(*options_.label);
+  }
+  int64_t rows = table_.rows();
+  end_ = options_.dropLast ? rows - rows % options_.size : rows;
+  require(end_ > 0, "table '" + table_.name() + "' has " + std::to_string(rows) +
+                        " rows: dropLast leaves no batch of " + std::to_string(options_.size));
+}
+
+int64_t Batches::perEpoch() const { return (end_ - 1) / options_.size + 1; }
+
+Batch Batches::at(int64_t index) const {
+  require(index >= 0 && index < size(),
+          "batch " + std::to_string(index) + " is not one of the " + std::to_string(size()) + " batches");
+  int64_t start = index % perEpoch() * options_.size;
+  at::Tensor numbers = table_.numbers(options_, std::min(options_.size, end_ - start), index / perEpoch(), start);
+  Batch batch{table_.reader_->rows(options_.features, options_.dtype, numbers), {}};
+  if (options_.label) {
+    batch.y = table_.reader_->rows({*options_.label}, options_.labelDtype, numbers).squeeze(1);
+  }
+  return batch;
+}
+
+std::vector<at::Tensor> batchIndices(int64_t rows, int64_t size, int64_t seed, int64_t epoch, bool dropLast) {
+  require(rows >= 0, "rows must be 0 or more, got " + std::to_string(rows));
+  require(size >= 1, "size must be an integer of at least 1, got " + std::to_string(size));
+  at::Tensor order = permutation(rows, seed, epoch);
+  std::vector<at::Tensor> batches;
+  int64_t end = dropLast ? rows - rows % size : rows;
+  for (int64_t start = 0; start < end; start += size) {
+    batches.push_back(order.slice(0, start, std::min(start + size, end)).clone());
+  }
+  return batches;
+}
+
+std::pair<at::Tensor, at::Tensor> splitIndices(int64_t rows, double fraction, int64_t seed) {
+  require(rows >= 0, "rows must be 0 or more, got " + std::to_string(rows));
+  at::Tensor order = permutation(rows, seed, kSplitEpoch);
+  int64_t first = splitRows(rows, fraction);
+  return {order.slice(0, 0, first).clone(), order.slice(0, first).clone()};
+}
+
+} // namespace sojourn

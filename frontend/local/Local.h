@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// An owner inside the client's process, reached through the same bytes as any other.
+#pragma once
+
+#include "frontend/Sojourn.h"
+#include "owner/Owner.h"
+
+namespace sojourn::frontend {
+
+class EmbeddedOwner final : public Registrar {
+public:
+  /// `store`: folder of its tables; empty keeps them in memory. Throws Error if it cannot be opened.
+  explicit EmbeddedOwner(const std::string &store);
+
+  void add(const std::string &name, const Source &source, const RegisterOptions &options) override;
+  std::string handle(std::string_view request) { return owner_.handle(request); }
+  uint64_t requests() const { return owner_.requests(); }
+
+private:
+  owner::Owner owner_;
+};
+
+} // namespace sojourn::frontend

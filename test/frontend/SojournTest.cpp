@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C++ surface as a user meets it: an embedded owner beside plain CPU tensors, which are the oracle.
+#include "frontend/Sojourn.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+namespace {
+
+using namespace sojourn;
+
+constexpr int64_t kRows = 37;
+
+std::vector<std::pair<std::string, at::Tensor>> people() {
+  return {{"age", torch::randint(0, 100, {kRows}, at::kLong)},
+          {"weight", torch::randn({kRows}, at::kDouble) * 12 + 70},
+          {"smoker", torch::rand({kRows}) < 0.3},
+          {"y", torch::randint(0, 3, {kRows}, at::kInt)}};
+}
+
+class Surface : public testing::Test {
+protected:
+  void SetUp() override {
+    seed = std::random_device{}();
+    std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+    torch::manual_seed(seed);
+    data = people();
+    owner.emplace(local());
+    here.emplace(plain(data, {.name = "people"}));
+    there.emplace(owner->registerDataset("people", data, {.policy = "open", .bounds = {}, .fills = {}}));
+  }
+  void TearDown() override { owner->close(); }
+
+  /// Kind and text of what `call` throws.
+  template <class Call>
+  static std::pair<ErrorKind, std::string> thrown(Call &&call) {
+    try {
+      call();
+    } catch (const Error &error) {
+      return {error.kind(), error.what_without_backtrace()};
+    }
+    return {ErrorKind::Error, "nothing was thrown"};
+  }
+
+  uint64_t seed = 0;
+  std::vector<std::pair<std::string, at::Tensor>> data;
+  std::optional<Owner> owner;
+  std::optional<Table> here, there;
+};
+
+bool same(const at::Tensor &a, const at::Tensor &b) { return a.dtype() == b.dtype() && torch::equal(a, b); }
+
+TEST_F(Surface, ColumnsAndWholeRows) {
+  EXPECT_EQ(there->title(), "people: 37 rows, 4 columns, policy open");
+  EXPECT_EQ(there->str(), here->str());
+  for (const auto &[name, values] : data) {
+    EXPECT_TRUE(same((*here)[name], values)) << name;
+    EXPECT_TRUE(same(publish((*there)[name]), values)) << name;
+  }
+  at::Tensor wide = at::stack({data[1].second, data[0].second.to(at::kDouble)}, 1);
+  EXPECT_TRUE(same(here->rows({"weight", "age"}, at::kDouble), wide));
+  EXPECT_TRUE(same(publish(there->rows({"weight", "age"}, at::kDouble)), wide));
+}
+
+TEST_F(Surface, BatchesFollowTheDocumentedOrder) {
+  std::mt19937_64 dice(seed);
+  for (bool dropLast : {false, true}) {
+    auto size = static_cast<int64_t>(1 + dice() % 20);
+    auto order = static_cast<int64_t>(dice());
+    BatchOptions options{
+        .features = {"weight", "age"}, .label = "y", .size = size, .epochs = 2, .seed = order, .dropLast = dropLast};
+    Batches ours = there->batches(options), theirs = here->batches(options);
+    EXPECT_EQ(ours.size(), 2 * (dropLast ? kRows / size : (kRows + size - 1) / size));
+    int64_t index = 0;
+    for (auto [x, y] : ours) {
+      at::Tensor rows = batchIndices(kRows, size, order, index / ours.perEpoch(), dropLast)
+                            .at(static_cast<size_t>(index % ours.perEpoch()));
+      auto [localX, localY] = theirs.at(index++);
+      EXPECT_TRUE(same(publish(x), localX) && same(publish(y), localY));
+      EXPECT_TRUE(same(localX, at::stack({data[1].second, data[0].second}, 1).index_select(0, rows).to(at::kFloat)));
+      EXPECT_TRUE(same(localY, data[3].second.index_select(0, rows).to(at::kLong)));
+    }
+    EXPECT_EQ(index, ours.size());
+  }
+}
+
+TEST_F(Surface, SplitsNestAndCoverEveryRow) {
+  auto [train, test] = there->split(0.7, 5);
+  auto [fit, valid] = train.split(0.5, 6);
+  EXPECT_EQ(train.rows() + test.rows(), kRows);
+  auto [first, other] = splitIndices(kRows, 0.7, 5);
+  EXPECT_TRUE(same(publish(test["weight"]), data[1].second.index_select(0, other)));
+  at::Tensor inner = first.index_select(0, splitIndices(train.rows(), 0.5, 6).second);
+  EXPECT_TRUE(same(publish(valid["age"]), data[0].second.index_select(0, inner)));
+  EXPECT_TRUE(same(here->split(0.7, 5).first.split(0.5, 6).second["age"], data[0].second.index_select(0, inner)));
+  EXPECT_EQ(fit.rows() + valid.rows(), train.rows());
+}
+
+TEST_F(Surface, TrainingMatchesTheCpu) {
+  torch::nn::Sequential onCpu(torch::nn::Linear(3, 9), torch::nn::Tanh(), torch::nn::Linear(9, 3));
+  onCpu->to(at::kDouble);
+  auto atOwner = toOwner(*onCpu, *owner);
+  BatchOptions options{
+      .features = {"age", "weight", "smoker"}, .label = "y", .size = 8, .epochs = 3, .dtype = at::kDouble};
+  auto run = [&](torch::nn::SequentialImpl &model, const Table &table) {
+    torch::optim::Adam optimizer(model.parameters(), torch::optim::AdamOptions(0.01));
+    std::vector<Published> losses;
+    for (auto [x, y] : table.batches(options)) {
+      losses.push_back(step([&, x = x, y = y] {
+        optimizer.zero_grad();
+        at::Tensor loss = torch::nn::functional::cross_entropy(model.forward(x / 50), y);
+        loss.backward();
+        optimizer.step();
+        Published published = publishLater({loss.detach()}).front();
+        EXPECT_FALSE(published.ready());
+        return published;
+      }));
+    }
+    return losses;
+  };
+  auto expected = run(*onCpu, *here);
+  auto before = owner->counters();
+  auto losses = run(*atOwner, *there);
+  EXPECT_EQ(owner->counters()["round_trips"] - before["round_trips"], losses.size());
+  EXPECT_EQ(counters()["steps"], owner->counters()["steps"]);
+  ASSERT_EQ(losses.size(), expected.size());
+  for (size_t i = 0; i < losses.size(); ++i) {
+    EXPECT_TRUE(torch::allclose(losses[i].value(), expected[i].value(), 1e-12, 1e-12)) << "step " << i;
+  }
+  auto parameters = atOwner->named_parameters();
+  for (const auto &item : onCpu->named_parameters()) {
+    EXPECT_TRUE(torch::allclose(publish(parameters[item.key()]), item.value().detach(), 1e-10, 1e-12)) << item.key();
+  }
+}
+
+TEST_F(Surface, StockModulesAreMadeWhereTheScopeSays) {
+  auto make = [] {
+    return torch::nn::Sequential(torch::nn::Conv2d(1, 3, 2), torch::nn::BatchNorm2d(3), torch::nn::Flatten(),
+                                 torch::nn::Dropout(0.3), torch::nn::Linear(12, 4),
+                                 torch::nn::LayerNorm(std::vector<int64_t>{4}));
+  };
+  torch::nn::Sequential onCpu = make();
+  torch::nn::Sequential copied(toOwner(*onCpu, *owner));
+  at::Tensor x = torch::randn({5, 1, 3, 3});
+  for (bool training : {true, false}) {
+    onCpu->train(training);
+    copied->train(training);
+    std::dynamic_pointer_cast<torch::nn::DropoutImpl>(onCpu->ptr(3))->eval();
+    std::dynamic_pointer_cast<torch::nn::DropoutImpl>(copied->ptr(3))->eval();
+    at::Tensor expected = onCpu->forward(x), found = publish(copied->forward(x.to(owner->device())));
+    EXPECT_TRUE(torch::allclose(found, expected, 1e-4, 1e-5)) << found << expected;
+  }
+  {
+    DeviceScope scope(owner->device());
+    torch::nn::Sequential made = make();
+    for (const auto &parameter : made->parameters()) {
+      EXPECT_EQ(parameter.device(), owner->device());
+    }
+    at::Tensor weight = publish(made->parameters().front());
+    EXPECT_LE(weight.abs().max().item<float>(), 0.5f); // 1 / sqrt(fan in)
+    EXPECT_GT(weight.std().item<float>(), 0);
+    EXPECT_EQ(torch::zeros({2}, at::kCPU).device(), at::kCPU);
+    DeviceScope inner(at::kCPU);
+    EXPECT_EQ(torch::zeros({2}).device(), at::kCPU);
+  }
+  EXPECT_EQ(torch::zeros({2}).device(), at::kCPU);
+}
+
+TEST_F(Surface, AStepThatThrowsIsDropped) {
+  at::Tensor x = torch::ones({3}, owner->device());
+  flush();
+  auto before = owner->counters()["round_trips"];
+  EXPECT_THROW(step([&] {
+                 x.add_(5);
+                 throw std::runtime_error("stop");
+               }),
+               std::runtime_error);
+  EXPECT_EQ(owner->counters()["round_trips"], before);
+  EXPECT_TRUE(same(publish(x), torch::ones({3})));
+}
+
+TEST_F(Surface, PublishedValuesAreReadAfterTheirStep) {
+  for (c10::Device device : {c10::Device(at::kCPU), owner->device()}) {
+    at::Tensor x = torch::full({2}, 3.0, device);
+    std::optional<Published> published;
+    step([&] {
+      published = publishLater({x * 2}).front();
+      auto [kind, text] = thrown([&] { published->value(); });
+      EXPECT_EQ(kind, ErrorKind::ValueNeeded) << text;
+    });
+    step([&] { EXPECT_TRUE(same(published->value(), torch::full({2}, 6.0))); });
+  }
+}
+
+TEST_F(Surface, MistakesAreTold) {
+  auto says = [&](ErrorKind kind, const std::string &part, const std::function<void()> &call) {
+    auto [found, text] = thrown(call);
+    EXPECT_EQ(found, kind);
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  auto [name, values] = data[0];
+  says(ErrorKind::Error, "registered already", [&] { owner->registerDataset("people", data); });
+  says(ErrorKind::Error, "policy 'public' is unknown; expected 'open' or 'private'",
+       [&] { owner->registerDataset("t", data, {.policy = "public", .bounds = {}, .fills = {}}); });
+  says(ErrorKind::Error, "has no dataset 'peopel'; did you mean 'people'?", [&] { owner->dataset("peopel"); });
+  says(ErrorKind::Error, "no column 'wieght'; did you mean 'weight'?", [&] { (*there)["wieght"]; });
+  says(ErrorKind::Error, "at least one column", [&] { there->batches({}); });
+  says(ErrorKind::Error, "size must be an integer of at least 1, got 0",
+       [&] { there->batches({.features = {"age"}, .label = {}, .size = 0}); });
+  says(ErrorKind::Error, "batch 99 is not one of the",
+       [&] { there->batches({.features = {"age"}, .label = {}}).at(99); });
+  says(ErrorKind::Error, "one side empty", [&] { there->split(0.001); });
+  says(ErrorKind::Error, "fraction must lie between 0 and 1", [&] { there->split(std::nan("")); });
+  says(ErrorKind::Error, "no such file", [&] { plain("nowhere.csv"); });
+  says(ErrorKind::Error, "one-dimensional", [&] { plain({{{"a", torch::zeros({2, 2})}}}); });
+  says(ErrorKind::Error, "has type complex64", [&] { plain({{{"a", torch::zeros({2}, at::kComplexFloat)}}}); });
+  says(ErrorKind::ConnectionLost, "no owner answers at", [&] { connect("ipc:///nowhere/at/all.sock", 200); });
+  Table kept = owner->registerDataset("kept", data);
+  says(ErrorKind::Refused, "kept", [&] { publish(kept["age"].sum()); });
+}
+
+TEST(Store, KeepsTablesBetweenOwners) {
+  auto folder = std::filesystem::temp_directory_path() / ("sojourn-" + std::to_string(std::random_device{}()));
+  auto data = people();
+  {
+    Owner owner = local(folder.string());
+    owner.registerDataset("people", data, {.policy = "open", .bounds = {{"age", {0, 50}}}, .fills = {}});
+    owner.close();
+  }
+  Owner owner = local(folder.string());
+  Table table = owner.dataset("people");
+  EXPECT_EQ(table.columns().at(0).bounds, (std::pair{0.0, 50.0}));
+  EXPECT_TRUE(same(publish(table["age"]), data[0].second.clamp(0, 50)));
+  owner.close();
+  std::filesystem::remove_all(folder);
+}
+
+} // namespace
