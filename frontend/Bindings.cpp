@@ -13,6 +13,9 @@ using namespace sojourn::frontend;
 
 namespace {
 
+/// Other Python threads run while the owner answers; an owner may be one of them.
+using WhileOwnerWorks = py::call_guard<py::gil_scoped_release>;
+
 /// The module that holds the exception classes, set by the package.
 py::object *errorModule = nullptr;
 
@@ -114,14 +117,22 @@ PYBIND11_MODULE(_sojourn, m) {
                     return Session::openOffline();
                   })
       .def_property_readonly("index", [](Session &self) { return static_cast<int>(self.index()); })
-      .def("datasets", [](const std::shared_ptr<Session> &self) { return Owner(self).datasets(); })
-      .def("dataset",
-           [](const std::shared_ptr<Session> &self, const std::string &name) { return Owner(self).dataset(name); })
+      .def(
+          "datasets", [](const std::shared_ptr<Session> &self) { return Owner(self).datasets(); }, WhileOwnerWorks())
+      .def(
+          "dataset",
+          [](const std::shared_ptr<Session> &self, const std::string &name) { return Owner(self).dataset(name); },
+          WhileOwnerWorks())
       .def(
           "programs",
           [](Session &self, bool withText) {
+            std::vector<ProgramSummary> programs;
+            {
+              py::gil_scoped_release unlock;
+              programs = self.programs(withText);
+            }
             py::list all;
-            for (const ProgramSummary &program : self.programs(withText)) {
+            for (const ProgramSummary &program : programs) {
               all.append(py::dict(py::arg("hash") = py::bytes(program.hash).attr("hex")(),
                                   py::arg("client") = program.client, py::arg("runs") = program.runs,
                                   py::arg("ops") = program.ops, py::arg("text") = program.text));
@@ -130,8 +141,8 @@ PYBIND11_MODULE(_sojourn, m) {
           },
           py::arg("with_text") = false)
       .def("counters", [](const std::shared_ptr<Session> &self) { return Owner(self).counters(); })
-      .def("close", &Session::close)
-      .def("flush", &Session::flush);
+      .def("close", &Session::close, WhileOwnerWorks())
+      .def("flush", &Session::flush, WhileOwnerWorks());
 
   py::class_<Published>(m, "Published")
       .def_property_readonly("ready", &Published::ready)
@@ -139,13 +150,13 @@ PYBIND11_MODULE(_sojourn, m) {
   m.def("publish", &publishLater);
   m.def("step_begin", [] { Steps::begin(); });
   m.def(
-      "step_end", [] { Steps::end(); }, py::call_guard<py::gil_scoped_release>());
+      "step_end", [] { Steps::end(); }, WhileOwnerWorks());
   m.def("step_abort", [] { Steps::abort(); });
   m.def("step_active", [] { return Steps::active(); });
   m.def(
       "current_step", [] { return Steps::current(); }, "Number of the open step, 0 if none is open.");
   m.def(
-      "flush", [] { flushAll(); }, py::call_guard<py::gil_scoped_release>());
+      "flush", [] { flushAll(); }, WhileOwnerWorks());
   m.def("same_storage", [](const at::Tensor &a, const at::Tensor &b) {
     return remoteImpl(a)->remoteStorage() == remoteImpl(b)->remoteStorage();
   });
@@ -153,6 +164,8 @@ PYBIND11_MODULE(_sojourn, m) {
       "has_value", [](const at::Tensor &tensor) { return !remoteImpl(tensor)->remoteStorage()->lost; },
       "False for a tensor of a dropped step.");
   m.def("force_hash_collisions", &forceHashCollisions);
+  m.def("set_upload_bounds", &setUploadBounds, py::arg("in_message"), py::arg("part"),
+        "For tests: bytes of uploads in one step's message, and of a part of those that go ahead.");
   m.def("device_count", [] { return Session::all().size(); });
   m.def("counters", [] { return counters(); });
   m.def(

@@ -7,6 +7,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 namespace sojourn::frontend {
 
 namespace wire = sojourn_wire;
@@ -16,11 +21,18 @@ namespace {
 constexpr uint32_t kProtocolVersion = 1;
 constexpr uint32_t kProgramFormatVersion = 1;
 
+std::atomic<size_t> uploadBytesInMessage{size_t{64} << 20}, uploadPartBytes{size_t{8} << 20};
+constexpr int kAttempts = 4;
+constexpr auto kPause = std::chrono::milliseconds(250);
+
 class FunctionTransport final : public Transport {
 public:
   FunctionTransport(std::string name, std::function<std::string(std::string_view)> handle)
       : name_(std::move(name)), handle_(std::move(handle)) {}
-  std::string call(std::string_view request) override { return handle_(request); }
+  bool tryCall(std::string_view request, std::string &reply, std::string &) override {
+    reply = handle_(request);
+    return true;
+  }
   std::string name() const override { return name_; }
 
 private:
@@ -78,6 +90,14 @@ std::string textOf(const flatbuffers::String *text) { return text ? text->str() 
 
 } // namespace
 
+std::string Transport::call(std::string_view request) {
+  std::string reply, failure;
+  if (!tryCall(request, reply, failure)) {
+    raise(ErrorKind::ConnectionLost, failure);
+  }
+  return reply;
+}
+
 std::unique_ptr<Transport> makeFunctionTransport(std::string name,
                                                  std::function<std::string(std::string_view)> handle) {
   return std::make_unique<FunctionTransport>(std::move(name), std::move(handle));
@@ -130,6 +150,64 @@ std::vector<DatasetInfo> Client::datasets() {
   return all;
 }
 
+bool Client::trySendPart(uint64_t number, const TensorBytes &tensor, uint64_t offset, size_t length, std::string &reply,
+                         std::string &failure) {
+  flatbuffers::FlatBufferBuilder builder(length + 256);
+  auto data = builder.CreateVector(tensor.data.data() + offset, length);
+  std::string request =
+      finish(builder, wire::CreateUpload(builder, session_, number, tensor.data.size(), offset, data));
+  ++uploadParts;
+  bytesUp += request.size();
+  bool answered = transport_->tryCall(request, reply, failure);
+  bytesDown += reply.size();
+  return answered;
+}
+
+void Client::sendAhead(StepCall &call) {
+  call.sentAhead.assign(call.uploads.size(), 0);
+  size_t room = uploadBytesInMessage;
+  for (size_t i = 0; i < call.uploads.size(); ++i) {
+    const TensorBytes &tensor = call.uploads[i];
+    size_t size = tensor.data.size();
+    if (size <= room) {
+      room -= size;
+      continue;
+    }
+    uint64_t number = call.sentAhead[i] = ++lastUpload_, stands = 0;
+    int failures = 0;
+    while (stands < size) {
+      // After a failure it asks first: a part may have arrived though its answer did not.
+      size_t length = failures > 0 ? 0 : std::min<size_t>(uploadPartBytes, size - stands);
+      std::string reply, failure;
+      if (!trySendPart(number, tensor, stands, length, reply, failure)) {
+        if (++failures == kAttempts) {
+          raise(ErrorKind::ConnectionLost, failure);
+        }
+        std::this_thread::sleep_for(kPause);
+        continue;
+      }
+      uint64_t received = expect<wire::Received>(parseReply(reply)).bytes();
+      if (received > size || received < stands + length) {
+        raise(ErrorKind::OwnerError, "the owner says that it has " + std::to_string(received) + " of " +
+                                         std::to_string(size) + " bytes of an upload, " +
+                                         std::to_string(stands + length) + " were sent");
+      }
+      stands = received;
+      failures = 0;
+    }
+  }
+}
+
+void Client::dropSentAhead(const StepCall &call) {
+  for (uint64_t number : call.sentAhead) {
+    std::string reply, failure;
+    // Where nobody answers, the session's end drops them.
+    if (number && !trySendPart(number, {}, 0, 0, reply, failure)) {
+      return;
+    }
+  }
+}
+
 std::optional<std::vector<OwnedTensor>> Client::step(const StepCall &call) {
   flatbuffers::FlatBufferBuilder builder(1024);
   auto bytes = [&](std::string_view view) {
@@ -148,11 +226,14 @@ std::optional<std::vector<OwnedTensor>> Client::step(const StepCall &call) {
     debug = bytes(call.debug);
   }
   std::vector<flatbuffers::Offset<wire::Tensor>> uploads;
-  for (const TensorBytes &tensor : call.uploads) {
-    builder.ForceVectorAlignment(tensor.data.size(), 1, 16);
-    auto data = builder.CreateVector(tensor.data.data(), tensor.data.size());
+  for (size_t i = 0; i < call.uploads.size(); ++i) {
+    const TensorBytes &tensor = call.uploads[i];
+    uint64_t ahead = call.sentAhead.empty() ? 0 : call.sentAhead[i];
+    size_t inMessage = ahead ? 0 : tensor.data.size();
+    builder.ForceVectorAlignment(inMessage, 1, 16);
+    auto data = builder.CreateVector(tensor.data.data(), inMessage);
     auto dims = builder.CreateVector(tensor.dims);
-    uploads.push_back(wire::CreateTensor(builder, static_cast<uint8_t>(tensor.element), dims, data));
+    uploads.push_back(wire::CreateTensor(builder, static_cast<uint8_t>(tensor.element), dims, data, ahead));
   }
   auto uploadVector = uploads.empty() ? flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<wire::Tensor>>>()
                                       : builder.CreateVector(uploads);
@@ -177,6 +258,9 @@ std::optional<std::vector<OwnedTensor>> Client::step(const StepCall &call) {
   std::vector<OwnedTensor> published;
   if (done.published()) {
     for (const wire::Tensor *tensor : *done.published()) {
+      if (tensor->element() > static_cast<uint8_t>(Element::c128)) {
+        raise(ErrorKind::OwnerError, "a published value came back with an unknown element type");
+      }
       OwnedTensor owned{static_cast<Element>(tensor->element()), {}, {}};
       if (tensor->dims()) {
         owned.dims.assign(tensor->dims()->begin(), tensor->dims()->end());
@@ -205,6 +289,11 @@ std::vector<ProgramSummary> Client::programs(bool withText) {
     }
   }
   return all;
+}
+
+void setUploadBounds(size_t inMessage, size_t part) {
+  uploadBytesInMessage = inMessage;
+  uploadPartBytes = std::max<size_t>(part, 1);
 }
 
 void Client::bye() {

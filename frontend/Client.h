@@ -16,11 +16,14 @@
 
 namespace sojourn::frontend {
 
-/// One request, one reply. Throws ConnectionLost.
+/// One request, one reply.
 class Transport {
 public:
   virtual ~Transport() = default;
-  virtual std::string call(std::string_view request) = 0;
+  /// False, with the reason in `failure`, if no reply came.
+  virtual bool tryCall(std::string_view request, std::string &reply, std::string &failure) = 0;
+  /// Throws ConnectionLost if no reply came.
+  std::string call(std::string_view request);
   virtual std::string name() const = 0;
 };
 
@@ -62,6 +65,7 @@ struct StepCall {
   bool withProgram = false;
   std::vector<uint64_t> states, slots, seeds, results, releases;
   std::vector<TensorBytes> uploads;
+  std::vector<uint64_t> sentAhead; ///< per upload its number if `sendAhead` has sent it, else 0
   std::vector<std::string> tables;
 };
 
@@ -78,19 +82,30 @@ public:
 
   void hello();
   std::vector<DatasetInfo> datasets();
+  /// Sends uploads that are too large for the step's message ahead of it, in parts; a connection
+  /// that breaks is tried again from where the owner stands.
+  void sendAhead(StepCall &call);
+  /// Drops what a failed step left behind, if the owner still answers.
+  void dropSentAhead(const StepCall &call);
   /// Published values in order; nothing if the owner needs the program's bytes.
   std::optional<std::vector<OwnedTensor>> step(const StepCall &call);
   std::vector<ProgramSummary> programs(bool withText);
   void bye();
 
-  uint64_t roundTrips = 0, bytesUp = 0, bytesDown = 0;
+  /// Requests but for the parts of uploads, which `uploadParts` counts; bytes of both.
+  uint64_t roundTrips = 0, uploadParts = 0, bytesUp = 0, bytesDown = 0;
   const Transport &transport() const { return *transport_; }
 
 private:
   std::string exchange(std::string_view request);
+  bool trySendPart(uint64_t number, const TensorBytes &tensor, uint64_t offset, size_t length, std::string &reply,
+                   std::string &failure);
 
   std::unique_ptr<Transport> transport_;
-  uint64_t session_ = 0;
+  uint64_t session_ = 0, lastUpload_ = 0;
 };
+
+/// For tests: how large the uploads within one step's message are in all, and a part of those ahead.
+void setUploadBounds(size_t inMessage, size_t part);
 
 } // namespace sojourn::frontend

@@ -15,7 +15,9 @@ constexpr size_t kReplyBytesMax = size_t{1} << 30;
 class NngTransport final : public Transport {
 public:
   NngTransport(std::string url, int timeoutMs) : url_(std::move(url)) {
-    check(nng_req0_open(&socket_), "open a socket for");
+    if (int status = nng_req0_open(&socket_)) {
+      raise(ErrorKind::ConnectionLost, describe(status, "open a socket for"));
+    }
     nng_socket_set_size(socket_, NNG_OPT_RECVMAXSZ, kReplyBytesMax);
     nng_socket_set_ms(socket_, NNG_OPT_RECVTIMEO, timeoutMs);
     nng_socket_set_ms(socket_, NNG_OPT_SENDTIMEO, timeoutMs);
@@ -30,32 +32,34 @@ public:
   }
   ~NngTransport() override { nng_close(socket_); }
 
-  std::string call(std::string_view request) override {
+  bool tryCall(std::string_view request, std::string &reply, std::string &failure) override {
+    auto failed = [&](int status, const char *action) {
+      failure = status ? describe(status, action) : "";
+      return status != 0;
+    };
     nng_msg *message = nullptr;
-    check(nng_msg_alloc(&message, 0), "allocate a message for");
-    if (int failure = nng_msg_append(message, request.data(), request.size())) {
-      nng_msg_free(message);
-      check(failure, "build a message for");
+    if (failed(nng_msg_alloc(&message, 0), "allocate a message for")) {
+      return false;
     }
-    if (int failure = nng_sendmsg(socket_, message, 0)) {
+    if (failed(nng_msg_append(message, request.data(), request.size()), "build a message for") ||
+        failed(nng_sendmsg(socket_, message, 0), "send to")) {
       nng_msg_free(message);
-      check(failure, "send to");
+      return false;
     }
-    nng_msg *reply = nullptr;
-    check(nng_recvmsg(socket_, &reply, 0), "receive from");
-    std::string bytes(static_cast<const char *>(nng_msg_body(reply)), nng_msg_len(reply));
-    nng_msg_free(reply);
-    return bytes;
+    nng_msg *answer = nullptr;
+    if (failed(nng_recvmsg(socket_, &answer, 0), "receive from")) {
+      return false;
+    }
+    reply.assign(static_cast<const char *>(nng_msg_body(answer)), nng_msg_len(answer));
+    nng_msg_free(answer);
+    return true;
   }
   std::string name() const override { return url_; }
 
 private:
-  void check(int failure, const char *action) {
-    if (failure) {
-      raise(ErrorKind::ConnectionLost, std::string("could not ") + action + " the owner at " + url_ + ": " +
-                                           nng_strerror(failure) +
-                                           "; values of this step are unknown: check the owner, then connect again");
-    }
+  std::string describe(int status, const char *action) const {
+    return std::string("could not ") + action + " the owner at " + url_ + ": " + nng_strerror(status) +
+           "; values of this step are unknown: check the owner, then connect again";
   }
 
   std::string url_;

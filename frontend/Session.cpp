@@ -109,6 +109,7 @@ Counters Session::counters() {
   Counters result = counters_;
   if (client_) {
     result.round_trips = client_->roundTrips;
+    result.upload_parts = client_->uploadParts;
     result.bytes_up = client_->bytesUp;
     result.bytes_down = client_->bytesDown;
   }
@@ -398,6 +399,7 @@ std::vector<OwnedTensor> Session::exchange(StepCall &step) {
   step.releases.insert(step.releases.end(), waiting.begin(), waiting.end());
   bool known = !knownHashes_.insert(step.hash).second;
   try {
+    client_->sendAhead(step);
     step.withProgram = !known;
     auto published = client_->step(step);
     if (!published && known) {
@@ -412,6 +414,7 @@ std::vector<OwnedTensor> Session::exchange(StepCall &step) {
   } catch (...) {
     knownHashes_.erase(step.hash);
     releases_.insert(releases_.end(), waiting.begin(), waiting.end());
+    client_->dropSentAhead(step);
     throw;
   }
 }

@@ -25,7 +25,7 @@ inline constexpr int kDeviceCountMax = 16;
 struct Counters {
   uint64_t ops_recorded = 0, programs_compiled = 0, cache_hits = 0, steps = 0, steps_dropped = 0;
   uint64_t shapes_from_rules = 0, shapes_from_python = 0, live_handles = 0, uploads = 0;
-  uint64_t round_trips = 0, bytes_up = 0, bytes_down = 0;
+  uint64_t round_trips = 0, upload_parts = 0, bytes_up = 0, bytes_down = 0;
 };
 
 /// A value on its way out; filled by the reply of the step that holds it.

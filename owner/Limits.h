@@ -15,6 +15,7 @@ struct Limits {
   int64_t leaseMs = runtime::limits::kLeaseMs;
   size_t handlesPerSession = runtime::limits::kHandlesPerSession;
   size_t handleBytes = runtime::limits::kHandleBytes;
+  size_t uploadsPerSession = runtime::limits::kUploadsPerSession;
   size_t programsPerSession = runtime::limits::kProgramsPerSession;
   size_t cachedPlans = runtime::limits::kCachedPlans;
 };

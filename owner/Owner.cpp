@@ -109,7 +109,7 @@ llvm::Expected<std::string> Owner::State::answer(std::string_view bytes, Peer pe
   if (bytes.size() > limits.requestBytes) {
     return requestError(wire::ErrorCode_Limit, "the request has " + Twine(bytes.size()) +
                                                    " bytes, this owner takes up to " + Twine(limits.requestBytes) +
-                                                   "; upload in several steps");
+                                                   "; send large uploads ahead, in parts");
   }
   // Transports may hand over bytes at any address; readers of 64-bit fields need them aligned.
   std::vector<uint64_t> aligned;
@@ -163,6 +163,18 @@ llvm::Expected<std::string> Owner::State::answer(std::string_view bytes, Peer pe
       return error;
     }
     return doneReply({});
+  }
+  case wire::RequestBody_Upload: {
+    const auto *part = request->body_as_Upload();
+    auto session = sessions.find(part->session());
+    if (!session) {
+      return session.takeError();
+    }
+    auto received = sessions.receive(**session, *part);
+    if (!received) {
+      return received.takeError();
+    }
+    return receivedReply(*received);
   }
   case wire::RequestBody_Bye: sessions.end(request->body_as_Bye()->session()); return doneReply({});
   case wire::RequestBody_ListPrograms: return listPrograms(*request->body_as_ListPrograms(), peer);

@@ -80,6 +80,11 @@ std::string needProgramReply() {
   return finish(builder, wire::ReplyBody_NeedProgram, wire::CreateNeedProgram(builder).Union());
 }
 
+std::string receivedReply(size_t bytes) {
+  FlatBufferBuilder builder;
+  return finish(builder, wire::ReplyBody_Received, wire::CreateReceived(builder, bytes).Union());
+}
+
 std::string doneReply(llvm::ArrayRef<const runtime::HostTensor *> published) {
   FlatBufferBuilder builder;
   std::vector<Offset<wire::Tensor>> tensors;

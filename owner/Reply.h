@@ -17,6 +17,7 @@ std::string welcomeReply(uint64_t session, const std::string &limitsText);
 std::string datasetsReply(const std::vector<DatasetRecord> &records);
 std::string programsReply(const std::vector<ProgramRecord> &records, bool withText);
 std::string needProgramReply();
+std::string receivedReply(size_t bytes);
 std::string doneReply(llvm::ArrayRef<const runtime::HostTensor *> published);
 
 } // namespace sojourn::owner

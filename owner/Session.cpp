@@ -4,6 +4,7 @@
 
 #include "owner/RequestError.h"
 
+#include <cstring>
 #include <set>
 
 namespace sojourn::owner {
@@ -66,6 +67,49 @@ llvm::Error Sessions::release(Session &session, llvm::ArrayRef<uint64_t> handles
   return llvm::Error::success();
 }
 
+llvm::Expected<size_t> Sessions::receive(Session &session, const wire::Upload &part) {
+  uint64_t number = part.upload(), size = part.size();
+  if (size == 0) {
+    dropUpload(session, number);
+    return 0;
+  }
+  auto found = session.uploads.find(number);
+  if (found == session.uploads.end()) {
+    if (number == 0 || session.uploads.size() >= limits.uploadsPerSession) {
+      return requestError(number == 0 ? wire::ErrorCode_Malformed : wire::ErrorCode_Limit,
+                          "upload " + Twine(number) + " cannot begin: numbers start at 1, and a session has up to " +
+                              Twine(limits.uploadsPerSession) + " under way");
+    }
+    if (size > limits.handleBytes || handleBytes > limits.handleBytes - size) {
+      return requestError(wire::ErrorCode_Limit,
+                          "an upload of " + Twine(size) + " bytes does not fit beside the " + Twine(handleBytes) +
+                              " bytes that this owner holds; its limit is " + Twine(limits.handleBytes));
+    }
+    found = session.uploads.try_emplace(number, PartialUpload{runtime::BufferPool::global().allocate(size)}).first;
+    handleBytes += size;
+  }
+  PartialUpload &upload = found->second;
+  size_t length = part.data() ? part.data()->size() : 0;
+  if (size != upload.buffer->size() || part.offset() > size || length > size - part.offset()) {
+    return requestError(wire::ErrorCode_Malformed, "upload " + Twine(number) + " has " + Twine(upload.buffer->size()) +
+                                                       " bytes; a part of " + Twine(length) + " bytes at " +
+                                                       Twine(part.offset()) + " of " + Twine(size) +
+                                                       " does not lie in it");
+  }
+  if (part.offset() == upload.received && length > 0) {
+    std::memcpy(static_cast<char *>(upload.buffer->data()) + upload.received, part.data()->data(), length);
+    upload.received += length;
+  }
+  return upload.received;
+}
+
+void Sessions::dropUpload(Session &session, uint64_t upload) {
+  if (auto found = session.uploads.find(upload); found != session.uploads.end()) {
+    handleBytes -= found->second.buffer->size();
+    session.uploads.erase(found);
+  }
+}
+
 size_t Sessions::handleCount() const {
   size_t count = 0;
   for (const auto &[id, session] : sessions) {
@@ -91,6 +135,9 @@ void Sessions::expire() {
 void Sessions::drop(std::unordered_map<uint64_t, Session>::iterator session) {
   for (const auto &[id, handle] : session->second.handles) {
     handleBytes -= handle.tensor.type.bytes();
+  }
+  for (const auto &[number, upload] : session->second.uploads) {
+    handleBytes -= upload.buffer->size();
   }
   sessions.erase(session);
 }

@@ -6,6 +6,7 @@
 #include "owner/Environment.h"
 #include "owner/Label.h"
 #include "owner/Limits.h"
+#include "owner/Messages_generated.h"
 #include "owner/PlanCache.h"
 #include "runtime/Execute.h"
 
@@ -24,11 +25,18 @@ struct Handle {
   std::shared_ptr<const Label> label;
 };
 
+/// An upload that arrives in parts, ahead of the step that binds it.
+struct PartialUpload {
+  std::shared_ptr<runtime::Buffer> buffer;
+  size_t received = 0; ///< from the start
+};
+
 struct Session {
   std::string client;
   int64_t lastUsedMs = 0;
-  std::unordered_map<uint64_t, Handle> handles;     ///< by the client's own ids
-  std::map<runtime::ProgramHash, PlanKey> programs; ///< what it may refer to by hash
+  std::unordered_map<uint64_t, Handle> handles;        ///< by the client's own ids
+  std::unordered_map<uint64_t, PartialUpload> uploads; ///< by the client's own numbers
+  std::map<runtime::ProgramHash, PlanKey> programs;    ///< what it may refer to by hash
 };
 
 /// Sessions by id. Ids are random: who does not know one cannot use it.
@@ -44,9 +52,14 @@ public:
   /// Drops handles; all of them must exist.
   llvm::Error release(Session &session, llvm::ArrayRef<uint64_t> handles);
 
+  /// Takes in a part of an upload; returns how many bytes of it stand.
+  llvm::Expected<size_t> receive(Session &session, const sojourn_wire::Upload &part);
+  /// Drops an upload, if there is one of this number.
+  void dropUpload(Session &session, uint64_t upload);
+
   size_t count() const { return sessions.size(); }
   size_t handleCount() const;
-  /// Bytes behind the handles of all sessions. A step changes it when it commits.
+  /// Bytes behind the handles and uploads of all sessions. A step changes it when it commits.
   size_t handleBytes = 0;
 
 private:

@@ -66,7 +66,7 @@ private:
   std::vector<std::shared_ptr<const LoadedDataset>> tables; ///< keeps them loaded while they run
   std::vector<std::shared_ptr<const Label>> labels;         ///< per argument, null = the client's own
   const std::vector<std::shared_ptr<const Label>> *resultLabels = nullptr;
-  std::vector<uint64_t> releases;
+  std::vector<uint64_t> releases, sentAhead;
 };
 
 /// False: the owner does not hold this program.
@@ -172,6 +172,19 @@ llvm::Error Step::bindUpload(size_t index, size_t position) {
   auto *tensor = request.uploads()->Get(static_cast<flatbuffers::uoffset_t>(position));
   const TensorType &expected = plan->executable->args()[index].type;
   llvm::StringRef data = bytesOf(tensor->data());
+  std::shared_ptr<runtime::Buffer> buffer;
+  if (uint64_t number = tensor->sent_ahead()) {
+    auto found = session->uploads.find(number);
+    if (found == session->uploads.end() || found->second.received != found->second.buffer->size() ||
+        llvm::is_contained(sentAhead, number)) {
+      return requestError(wire::ErrorCode_Handle,
+                          "upload " + Twine(position) + ": number " + Twine(number) +
+                              " was not sent ahead to its end, or is bound twice; send what is missing first");
+    }
+    buffer = found->second.buffer;
+    data = llvm::StringRef(static_cast<const char *>(buffer->data()), buffer->size());
+    sentAhead.push_back(number);
+  }
   bool fits = tensor->element() == static_cast<uint8_t>(expected.element) &&
               length(tensor->dims()) == expected.dims.size() && data.size() == expected.bytes();
   for (size_t dim = 0; fits && dim < expected.dims.size(); ++dim) {
@@ -192,9 +205,11 @@ llvm::Error Step::bindUpload(size_t index, size_t position) {
   if (expected.element == Element::i1 && !llvm::all_of(data, [](char byte) { return byte == 0 || byte == 1; })) {
     return requestError(wire::ErrorCode_Malformed, "upload " + Twine(position) + " has booleans other than 0 and 1");
   }
-  auto buffer = runtime::BufferPool::global().allocate(data.size());
-  if (!data.empty()) {
-    std::memcpy(buffer->data(), data.data(), data.size());
+  if (!buffer) {
+    buffer = runtime::BufferPool::global().allocate(data.size());
+    if (!data.empty()) {
+      std::memcpy(buffer->data(), data.data(), data.size());
+    }
   }
   bindings[index].tensor = HostTensor{expected, std::move(buffer)};
   return llvm::Error::success();
@@ -336,6 +351,9 @@ void Step::commit(std::vector<HostTensor> &values) {
       state.tensor.buffer = std::move(values[index].buffer); // the type is the same
       state.label = (*resultLabels)[index];
     }
+  }
+  for (uint64_t number : sentAhead) {
+    context.sessions.dropUpload(*session, number);
   }
   for (uint64_t id : releases) {
     auto found = session->handles.find(id);

@@ -55,7 +55,9 @@ inline constexpr size_t kSessions = 1'024;
 /// Idle time after which a session ends and its handles are dropped.
 inline constexpr int64_t kLeaseMs = int64_t{24} * 3600 * 1000;
 inline constexpr size_t kHandlesPerSession = 1u << 17;
-/// Bytes behind all handles of all sessions.
+/// Uploads that one session may have under way ahead of its steps.
+inline constexpr size_t kUploadsPerSession = 1'024;
+/// Bytes behind all handles and uploads of all sessions.
 inline constexpr size_t kHandleBytes = size_t{1} << 36;
 /// Programs that one session may refer to by hash; plans kept for all (least recently used go).
 inline constexpr size_t kProgramsPerSession = 4'096;

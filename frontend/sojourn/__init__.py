@@ -59,7 +59,8 @@ def split_indices(rows: int, fraction: float, seed: int) -> tuple[_torch.Tensor,
 def counters() -> dict[str, int]:
     """Counters since start, summed over open connections.
 
-    round_trips, bytes_up, bytes_down; ops_recorded; shapes_from_rules and shapes_from_python
+    round_trips (of steps and questions); upload_parts (requests that carry large uploads ahead of a
+    step); bytes_up, bytes_down; ops_recorded; shapes_from_rules and shapes_from_python
     (metas of Python, never used by these rules); programs_compiled, cache_hits; steps,
     steps_dropped; uploads; live_handles (values kept at owners for this process).
     """

@@ -34,6 +34,7 @@ SESSIONS_MAX = 1 << 10
 SESSION_LEASE_SECONDS = 24 * 3600
 HANDLES_MAX = 1 << 18  # per session
 HANDLE_BYTES_MAX = 1 << 33  # per session
+UPLOADS_MAX = 1 << 10  # under way, per session
 PLANS_MAX = 1 << 10
 PLAN_BYTES_MAX = 1 << 28  # encoded bytes of the cached programs
 PUBLISHED_BYTES_MAX = 1 << 30

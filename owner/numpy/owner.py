@@ -22,11 +22,20 @@ from .types import TensorType
 
 
 @dataclass
+class PartialUpload:
+    """An upload that arrives in parts, ahead of the step that binds it."""
+
+    data: np.ndarray  # u8
+    received: int = 0  # from the start
+
+
+@dataclass
 class Session:
     client: str
     seen: float
     handles: dict[int, np.ndarray] = field(default_factory=dict)
     bytes: int = 0
+    uploads: dict[int, PartialUpload] = field(default_factory=dict)
 
     def drop(self, handle: int) -> None:
         self.bytes -= self.handles.pop(handle).nbytes
@@ -139,6 +148,30 @@ class NumpyOwner:
             session.drop(handle)
         return replies.done([])
 
+    def _upload(self, part: wire.Record) -> bytes:
+        session, number, size = self._session(part.session), part.upload, part.size
+        if size == 0:
+            self._drop_upload(session, number)
+            return replies.received(0)
+        if number not in session.uploads:
+            need(number > 0, "uploads are numbered from 1")
+            need(len(session.uploads) < limits.UPLOADS_MAX, "session has too many uploads under way", LIMIT)
+            need(session.bytes + size <= limits.HANDLE_BYTES_MAX, f"no room for an upload of {size} bytes", LIMIT)
+            session.uploads[number] = PartialUpload(np.empty(size, np.uint8))
+            session.bytes += size
+        upload, end = session.uploads[number], part.offset + len(part.data)
+        need(size == len(upload.data) and end <= size, f"a part of {len(part.data)} bytes at {part.offset} of {size} "
+             f"does not lie in upload {number} of {len(upload.data)} bytes")  # fmt: skip
+        if part.offset == upload.received:
+            upload.data[part.offset : end] = part.data
+            upload.received = end
+        return replies.received(upload.received)
+
+    @staticmethod
+    def _drop_upload(session: Session, number: int) -> None:
+        if number in session.uploads:
+            session.bytes -= len(session.uploads.pop(number).data)
+
     def _bye(self, message: wire.Record) -> bytes:
         self._sessions.pop(message.session, None)
         return replies.done([])
@@ -170,6 +203,8 @@ class NumpyOwner:
         for index, (value, result) in enumerate(zip(stored, program.results)):
             if result.kind != "publish":
                 self._store(session, states[result.target] if result.kind == "commit" else fresh[index], value)
+        for tensor in step.uploads:
+            self._drop_upload(session, tensor.sent_ahead)
         for handle in step.releases.tolist():
             session.drop(handle)
         plan.runs, self.steps = plan.runs + 1, self.steps + 1
@@ -202,13 +237,15 @@ class NumpyOwner:
             wanted = sum(arg.kind == kind for arg in program.args)
             need(len(values) == wanted, f"step gives {len(values)} {kind} arguments, the program takes {wanted}")
             given[kind] = iter(values)
+        ahead = [tensor.sent_ahead for tensor in step.uploads if tensor.sent_ahead]
+        need(len(set(ahead)) == len(ahead), "an upload is bound twice")
         args = []
         for index, arg in enumerate(program.args):
             value = next(given[arg.kind])
             if arg.kind == "state":
                 args.append(self._state(session, value, arg.type))
             elif arg.kind == "upload":
-                args.append(replies.upload(value, arg.type, f"argument {index}"))
+                args.append(replies.upload(value, self._bytes_of(session, value), arg.type, f"argument {index}"))
             elif arg.kind == "table":
                 dataset = self._datasets.get(value)
                 need(dataset is not None, f"unknown dataset '{value}'", DATASET)
@@ -217,6 +254,15 @@ class NumpyOwner:
             else:
                 args.append(replies.number(value, arg.type))
         return args
+
+    @staticmethod
+    def _bytes_of(session: Session, tensor: wire.Record) -> np.ndarray:
+        if not tensor.sent_ahead:
+            return tensor.data
+        upload = session.uploads.get(tensor.sent_ahead)
+        whole = upload is not None and upload.received == len(upload.data)
+        need(whole, f"upload {tensor.sent_ahead} was not sent ahead to its end", HANDLE)
+        return upload.data
 
     def _state(self, session: Session, handle: int, expected: TensorType) -> np.ndarray:
         value = session.handles.get(handle)
@@ -262,4 +308,5 @@ _HANDLERS = {
     "Release": NumpyOwner._release,
     "Bye": NumpyOwner._bye,
     "ListPrograms": NumpyOwner._list_programs,
+    "Upload": NumpyOwner._upload,
 }

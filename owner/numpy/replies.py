@@ -14,6 +14,7 @@ import sojourn_wire.Error as error_wire
 import sojourn_wire.NeedProgram as need_wire
 import sojourn_wire.ProgramInfo as info_wire
 import sojourn_wire.Programs as programs_wire
+import sojourn_wire.Received as received_wire
 import sojourn_wire.Reply as reply_wire
 import sojourn_wire.Tensor as tensor_wire
 import sojourn_wire.Welcome as welcome_wire
@@ -67,6 +68,13 @@ def need_program() -> bytes:
     builder = flatbuffers.Builder(64)
     need_wire.NeedProgramStart(builder)
     return _finish(builder, ReplyBody.NeedProgram, need_wire.NeedProgramEnd(builder))
+
+
+def received(count: int) -> bytes:
+    builder = flatbuffers.Builder(64)
+    received_wire.ReceivedStart(builder)
+    received_wire.ReceivedAddBytes(builder, count)
+    return _finish(builder, ReplyBody.Received, received_wire.ReceivedEnd(builder))
 
 
 def datasets(listed: list) -> bytes:
@@ -136,18 +144,16 @@ def programs(ran: list[tuple[bytes, int, int, str, str]]) -> bytes:
     return _finish(builder, ReplyBody.Programs, programs_wire.ProgramsEnd(builder))
 
 
-def upload(tensor: wire.Record, expected: TensorType, what: str) -> np.ndarray:
-    """The array of an uploaded tensor, which must have exactly the type the program declares."""
+def upload(tensor: wire.Record, data: np.ndarray, expected: TensorType, what: str) -> np.ndarray:
+    """The array of an uploaded tensor (bytes `data`), which must have exactly the type the program declares."""
     shape = tuple(tensor.dims.tolist())
     need(tensor.element == expected.element and shape == expected.shape, f"{what} has element "
          f"{tensor.element} and shape {shape}, the program expects {expected}")  # fmt: skip
-    need(
-        len(tensor.data) == expected.nbytes, f"{what} holds {len(tensor.data)} bytes, {expected} has {expected.nbytes}"
-    )
+    need(len(data) == expected.nbytes, f"{what} holds {len(data)} bytes, {expected} has {expected.nbytes}")
     if expected.element == types.I1:
-        need(bool((tensor.data <= 1).all()), f"{what} has booleans other than 0 and 1")
-        return tensor.data.astype(np.bool_).reshape(shape)
-    return np.frombuffer(tensor.data.tobytes(), expected.dtype).reshape(shape)
+        need(bool((data <= 1).all()), f"{what} has booleans other than 0 and 1")
+        return data.astype(np.bool_).reshape(shape)
+    return np.frombuffer(data.tobytes(), expected.dtype).reshape(shape)
 
 
 def number(bits: int, expected: TensorType) -> np.ndarray:

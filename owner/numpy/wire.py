@@ -88,7 +88,7 @@ LAYOUTS: dict[str, tuple[tuple[str, object], ...]] = {
     "Debug": (("files", Texts()), ("locations", _LOCATION), ("op_locations", U32S), ("op_hints", U32S),
               ("hints", Texts())),
     # owner/Messages.fbs
-    "Tensor": (("element", U8), ("dims", I64S), ("data", U8S)),
+    "Tensor": (("element", U8), ("dims", I64S), ("data", U8S), ("sent_ahead", U64)),
     "Hello": (("protocol_version", U32), ("format_version", U32), ("dialect_version", U32), ("client", Text())),
     "ListDatasets": (),
     "Step": (
@@ -96,10 +96,12 @@ LAYOUTS: dict[str, tuple[tuple[str, object], ...]] = {
         ("uploads", Tables("Tensor")), ("slots", U64S), ("seeds", U64S), ("tables", Texts()),
         ("results", U64S), ("releases", U64S),
     ),
+    "Upload": (("session", U64), ("upload", U64), ("size", U64), ("offset", U64), ("data", U8S)),
+    "Received": (("bytes", U64),),
     "Release": (("session", U64), ("handles", U64S)),
     "Bye": (("session", U64),),
     "ListPrograms": (("with_text", U8),),
-    "Request": (("body", Union(("Hello", "ListDatasets", "Step", "Release", "Bye", "ListPrograms"))),),
+    "Request": (("body", Union(("Hello", "ListDatasets", "Step", "Release", "Bye", "ListPrograms", "Upload"))),),
     "Column": (("name", Text()), ("element", U8), ("bounded", U8), ("lower", F64), ("upper", F64)),
     "Dataset": (("name", Text()), ("rows", I64), ("columns", Tables("Column")), ("policy", Text()), ("version", Text())),
     "Welcome": (("session", U64), ("owner", Text()), ("limits_text", Text())),
@@ -109,7 +111,7 @@ LAYOUTS: dict[str, tuple[tuple[str, object], ...]] = {
     "ProgramInfo": (("hash", U8S), ("runs", U64), ("ops", U64), ("text", Text()), ("client", Text())),
     "Programs": (("programs", Tables("ProgramInfo")),),
     "Error": (("code", U8), ("message", Text()), ("location", Text()), ("op", Text())),
-    "Reply": (("body", Union(("Welcome", "Datasets", "Done", "NeedProgram", "Programs", "Error"))),),
+    "Reply": (("body", Union(("Welcome", "Datasets", "Done", "NeedProgram", "Programs", "Error", "Received"))),),
 }  # fmt: skip
 
 

@@ -122,7 +122,7 @@ std::string stepBytes(const StepRequest &step) {
   for (const Upload &upload : step.uploads) {
     auto dims = builder.CreateVector(upload.dims);
     auto data = vector(builder, upload.data);
-    uploads.push_back(wire::CreateTensor(builder, upload.element, dims, data));
+    uploads.push_back(wire::CreateTensor(builder, upload.element, dims, data, upload.sentAhead));
   }
   auto hash = vector(builder, step.hash), program = vector(builder, step.program), debug = vector(builder, step.debug);
   auto states = builder.CreateVector(step.states);
@@ -133,6 +133,13 @@ std::string stepBytes(const StepRequest &step) {
   auto body = wire::CreateStep(builder, step.session, hash, program, debug, states, uploadsVector, slots, seeds, tables,
                                results, releases);
   return finish(builder, wire::RequestBody_Step, body.Union());
+}
+
+std::string uploadBytes(uint64_t session, uint64_t upload, uint64_t size, uint64_t offset, const std::string &data) {
+  flatbuffers::FlatBufferBuilder builder;
+  auto part = vector(builder, data);
+  auto body = wire::CreateUpload(builder, session, upload, size, offset, part);
+  return finish(builder, wire::RequestBody_Upload, body.Union());
 }
 
 std::string releaseBytes(uint64_t session, const std::vector<uint64_t> &handles) {

@@ -56,6 +56,7 @@ struct Upload {
   uint8_t element;
   std::vector<int64_t> dims;
   std::string data;
+  uint64_t sentAhead = 0;
 };
 Upload f32(std::vector<int64_t> dims, std::vector<float> data);
 
@@ -88,6 +89,7 @@ private:
 
 std::string helloBytes(const std::string &client, uint32_t protocol = 1, uint32_t format = 1, uint32_t dialect = 1);
 std::string stepBytes(const StepRequest &step);
+std::string uploadBytes(uint64_t session, uint64_t upload, uint64_t size, uint64_t offset, const std::string &data);
 std::string releaseBytes(uint64_t session, const std::vector<uint64_t> &handles);
 std::string byeBytes(uint64_t session);
 std::string listDatasetsBytes();

@@ -186,7 +186,7 @@ def run_op(name: str, operands, result_types, **attrs):
 
 
 def request(kind: str, **fields) -> bytes:
-    """Any request; vectors are given as lists, uploads as arrays (or (element, dims, bytes))."""
+    """Any request; vectors are given as lists, uploads as arrays or (element, dims, bytes[, number sent ahead])."""
     b, module = flatbuffers.Builder(1024), _wire(kind)
     prepared = []
     for key, value in fields.items():
@@ -221,13 +221,15 @@ def _field(b: flatbuffers.Builder, key: str, value):
 def _tensor(b: flatbuffers.Builder, x) -> int:
     if isinstance(x, np.ndarray):
         x = (ELEMENT_OF[x.dtype], x.shape, x.tobytes())
-    element, shape, raw = x
+    element, shape, raw, *ahead = x
     module = _wire("Tensor")
     dims, data = b.CreateNumpyVector(np.array(shape, np.int64)), b.CreateByteVector(raw)
     module.TensorStart(b)
     module.TensorAddElement(b, element)
     module.TensorAddDims(b, dims)
     module.TensorAddData(b, data)
+    if ahead:
+        module.TensorAddSentAhead(b, ahead[0])
     return module.TensorEnd(b)
 
 

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Uploads that go ahead of a step in parts: order, repetition, bounds, and what a step makes of them.
+#include "test/owner/Support.h"
+
+namespace sojourn::owner::test {
+
+namespace {
+
+struct Uploads : testing::Test {
+  World world;
+  Limits limits;
+  std::unique_ptr<Owner> owner;
+  std::unique_ptr<Client> client;
+  std::string data = bytes<float>({1, 2, 3});
+
+  void SetUp() override {
+    limits.handleBytes = 100;
+    limits.uploadsPerSession = 2;
+    owner = std::make_unique<Owner>(world.environment(), limits);
+    client = std::make_unique<Client>(*owner);
+  }
+  Reply part(uint64_t upload, uint64_t size, uint64_t offset, const std::string &piece) {
+    return client->send(uploadBytes(client->session, upload, size, offset, piece));
+  }
+  /// How much stands after a part; the owner's error fails the test.
+  uint64_t received(uint64_t upload, uint64_t offset, const std::string &piece) {
+    Reply reply = part(upload, data.size(), offset, piece);
+    EXPECT_EQ(reply.error(), "");
+    const auto *answer = reply.root->body_as_Received();
+    return answer ? answer->bytes() : ~uint64_t{0};
+  }
+  /// Keeps f32 [3] as handle 9 from an upload that was sent ahead.
+  std::string keepFrom(uint64_t upload) {
+    StepRequest step;
+    step.uploads = {f32({3}, {})};
+    step.uploads[0].sentAhead = upload;
+    step.results = {9};
+    return client->run(keepProgram(), step).error();
+  }
+};
+
+} // namespace
+
+TEST_F(Uploads, PartsJoinInOrder) {
+  EXPECT_EQ(received(1, 0, data.substr(0, 5)), 5u);
+  EXPECT_EQ(received(1, 0, data.substr(0, 5)), 5u); // once more: no harm
+  EXPECT_EQ(received(1, 9, data.substr(9)), 5u);    // too early
+  EXPECT_EQ(received(1, 5, ""), 5u);                // only asks
+  EXPECT_NE(keepFrom(1).find("was not sent ahead to its end"), std::string::npos);
+  EXPECT_EQ(received(1, 5, data.substr(5)), 12u);
+  EXPECT_EQ(keepFrom(1), "");
+  StepRequest fetch;
+  fetch.states = {9};
+  EXPECT_EQ(client->run(publishProgram(), fetch).published(0), data);
+  // A step that committed has consumed it.
+  EXPECT_NE(keepFrom(1).find("Handle: "), std::string::npos);
+}
+
+TEST_F(Uploads, AStepThatFailsConsumesNothing) {
+  EXPECT_EQ(received(1, 0, data), 12u);
+  StepRequest step;
+  step.uploads = {f32({2}, {})}; // another shape than the program's
+  step.uploads[0].sentAhead = 1;
+  step.results = {9};
+  EXPECT_NE(client->run(keepProgram(), step).error().find("the program expects 3xf32"), std::string::npos);
+  EXPECT_EQ(keepFrom(1), "");
+}
+
+TEST_F(Uploads, BoundsHold) {
+  auto says = [](const Reply &reply, const std::string &text) {
+    EXPECT_NE(reply.error().find(text), std::string::npos) << reply.error();
+  };
+  says(part(1, 101, 0, ""), "Limit: an upload of 101 bytes does not fit beside the 0 bytes");
+  says(part(1, ~uint64_t{0}, 0, ""), "Limit: ");
+  says(part(0, 12, 0, ""), "Malformed: upload 0 cannot begin");
+  EXPECT_EQ(received(1, 0, data), 12u);
+  says(part(1, 12, 12, "x"), "Malformed: upload 1 has 12 bytes");
+  says(part(1, 13, 12, "x"), "Malformed: ");
+  says(part(1, 12, ~uint64_t{0}, "x"), "Malformed: ");
+  says(part(2, 89, 0, ""), "Limit: an upload of 89 bytes does not fit beside the 12 bytes");
+  EXPECT_EQ(part(2, 88, 0, "").error(), "");
+  says(part(3, 1, 0, ""), "Limit: upload 3 cannot begin");
+  EXPECT_EQ(part(2, 0, 0, "").error(), ""); // dropped
+  EXPECT_EQ(part(3, 88, 0, "").error(), "");
+  // A session's end gives the room back.
+  client->send(byeBytes(client->session));
+  Client next(*owner);
+  EXPECT_EQ(Reply(owner->handle(uploadBytes(next.session, 1, 100, 0, ""))).error(), "");
+}
+
+TEST_F(Uploads, ANumberIsBoundOnceAndOnlyInItsSession) {
+  EXPECT_EQ(received(1, 0, data), 12u);
+  auto program = encode(moduleText("(%x: tensor<3xf32> {sojourn.kind = \"upload\"}, %y: tensor<3xf32> {sojourn.kind = "
+                                   "\"upload\"}) -> (tensor<3xf32> {sojourn.result = \"keep\"})",
+                                   "    %z = sojourn.add %x, %y : tensor<3xf32>, tensor<3xf32>\n"
+                                   "    return %z : tensor<3xf32>"));
+  StepRequest step;
+  step.uploads = {f32({3}, {}), f32({3}, {})};
+  step.uploads[0].sentAhead = step.uploads[1].sentAhead = 1;
+  step.results = {9};
+  EXPECT_NE(client->run(program, step).error().find("bound twice"), std::string::npos);
+  Client other(*owner, "bob");
+  step.uploads = {f32({3}, {})};
+  step.uploads[0].sentAhead = 1;
+  EXPECT_NE(other.run(keepProgram(), step).error().find("Handle: "), std::string::npos);
+}
+
+} // namespace sojourn::owner::test
