@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients whose formulas in ATen read a value or a mask's size, written without either.
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/functorch/DynamicLayer.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -10,6 +11,11 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
+
+/// Forward-mode differentiation and torch.func take no C++ Function: they need formulas of ops.
+bool needsOps(const at::Tensor &tensor) {
+  return at::functorch::maybeCurrentDynamicLayer().has_value() || tensor._fw_grad(/*level=*/0).defined();
+}
 
 /// max, min, median, nanmedian of all elements: those equal to the result share its gradient.
 class Selected : public torch::autograd::Function<Selected> {
@@ -29,9 +35,14 @@ public:
   }
 };
 
-template <at::Tensor (*op)(const at::Tensor &)>
+at::Tensor amax(const at::Tensor &self) { return at::amax(self); }
+at::Tensor amin(const at::Tensor &self) { return at::amin(self); }
+at::Tensor medianOfFlat(const at::Tensor &self) { return std::get<0>(at::median(self.reshape(-1), 0)); }
+at::Tensor nanmedianOfFlat(const at::Tensor &self) { return std::get<0>(at::nanmedian(self.reshape(-1), 0)); }
+
+template <Selected::Op op, Selected::Op ofOps>
 at::Tensor select(const at::Tensor &self) {
-  return Selected::apply(self, op);
+  return needsOps(self) && self.numel() > 0 ? ofOps(self) : Selected::apply(self, op);
 }
 
 /// The gradient of a product along `dim` (which `result` keeps): ATen's quotient where no factor is
@@ -44,8 +55,8 @@ at::Tensor productGradient(const at::Tensor &grad, const at::Tensor &x, const at
   at::Tensor one = at::ones_like(x.narrow(dim, 0, 1));
   at::Tensor before = at::cat({one, x.narrow(dim, 0, size - 1)}, dim).cumprod(dim);
   at::Tensor after = at::cat({one, x.flip({dim}).narrow(dim, 0, size - 1)}, dim).cumprod(dim).flip({dim});
-  at::Tensor anyZero = x.eq(0).any(dim, /*keepdim=*/true);
-  return at::where(anyZero, grad * (before * after), grad * result / x);
+  at::Tensor zero = x.eq(0);
+  return grad * at::where(zero.any(dim, /*keepdim=*/true), before * after, result / at::where(zero, 1, x));
 }
 
 /// prod over all elements, or along a dim.
@@ -62,19 +73,17 @@ public:
   }
   static variable_list backward(AutogradContext *context, variable_list grads) {
     variable_list saved = context->get_saved_variables();
-    at::Tensor self = saved[0], result = saved[1].to(self.scalar_type()), grad = grads[0].to(self.scalar_type());
-    if (self.dim() == 0) {
-      return {grad, {}, {}, {}};
+    // In the result's type: `dtype` may be wider than the input's.
+    at::Tensor grad = grads[0], result = saved[1], x = saved[0].to(grad.scalar_type());
+    at::Tensor ofSelf = grad;
+    if (x.dim() > 0 && context->saved_data["dim"].isNone()) {
+      ofSelf = productGradient(grad, x.reshape(-1), result, 0).view(x.sizes());
+    } else if (x.dim() > 0) {
+      int64_t dim = context->saved_data["dim"].toInt();
+      bool keepdim = context->saved_data["keepdim"].toBool();
+      ofSelf = productGradient(keepdim ? grad : grad.unsqueeze(dim), x, keepdim ? result : result.unsqueeze(dim), dim);
     }
-    if (context->saved_data["dim"].isNone()) {
-      return {productGradient(grad, self.reshape(-1), result, 0).view(self.sizes()), {}, {}, {}};
-    }
-    int64_t dim = context->saved_data["dim"].toInt();
-    if (!context->saved_data["keepdim"].toBool()) {
-      grad = grad.unsqueeze(dim);
-      result = result.unsqueeze(dim);
-    }
-    return {productGradient(grad, self, result, dim), {}, {}, {}};
+    return {ofSelf.to(saved[0].scalar_type()), {}, {}, {}};
   }
 };
 
@@ -86,31 +95,17 @@ at::Tensor prodDim(const at::Tensor &self, int64_t dim, bool keepdim, std::optio
   return Product::apply(self, dim, keepdim, dtype);
 }
 
-/// masked_fill with a value that is itself a tensor.
-class MaskedFill : public torch::autograd::Function<MaskedFill> {
-public:
-  static at::Tensor forward(AutogradContext *context, const at::Tensor &self, const at::Tensor &mask,
-                            const at::Tensor &value) {
-    at::AutoDispatchBelowADInplaceOrView below;
-    context->save_for_backward({mask});
-    context->saved_data["shape"] = self.sizes();
-    context->saved_data["dtype"] = value.scalar_type();
-    return self.masked_fill(mask, value);
-  }
-  static variable_list backward(AutogradContext *context, variable_list grads) {
-    at::Tensor mask = context->get_saved_variables()[0];
-    const at::Tensor &grad = grads[0];
-    at::Tensor ofSelf = grad.masked_fill(mask, 0).sum_to_size(context->saved_data["shape"].toIntVector());
-    at::Tensor ofValue;
-    if (context->needs_input_grad(2)) {
-      ofValue = at::where(mask, grad, 0).sum().to(context->saved_data["dtype"].toScalarType());
-    }
-    return {ofSelf, {}, ofValue};
-  }
-};
-
+/// masked_fill with a value that is itself a tensor: what it is made of differentiates in every mode.
 at::Tensor maskedFill(const at::Tensor &self, const at::Tensor &mask, const at::Tensor &value) {
-  return MaskedFill::apply(self, mask, value);
+  TORCH_CHECK(value.dim() == 0, "masked_fill only supports a 0-dimensional value tensor, but got tensor with ",
+              value.dim(), " dimension(s).");
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill only supports boolean masks, but got mask with dtype ",
+              mask.scalar_type());
+  return at::where(mask, value.to(self.scalar_type()), self);
+}
+
+at::Tensor &maskedFillInPlace(at::Tensor &self, const at::Tensor &mask, const at::Tensor &value) {
+  return self.copy_(maskedFill(self, mask, value));
 }
 
 } // namespace
@@ -119,11 +114,12 @@ at::Tensor maskedFill(const at::Tensor &self, const at::Tensor &mask, const at::
 
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
   using namespace sojourn::frontend;
-  library.impl("max", select<at::max>);
-  library.impl("min", select<at::min>);
-  library.impl("median", select<at::median>);
-  library.impl("nanmedian", select<at::nanmedian>);
+  library.impl("max", select<at::max, amax>);
+  library.impl("min", select<at::min, amin>);
+  library.impl("median", select<at::median, medianOfFlat>);
+  library.impl("nanmedian", select<at::nanmedian, nanmedianOfFlat>);
   library.impl("prod", prod);
   library.impl("prod.dim_int", prodDim);
   library.impl("masked_fill.Tensor", maskedFill);
+  library.impl("masked_fill_.Tensor", maskedFillInPlace);
 }

@@ -34,7 +34,15 @@ void bindTable(py::module_ &m) {
                                return py::reinterpret_borrow<py::object>(
                                    reinterpret_cast<PyObject *>(torch::getTHPDtype(self.dtype)));
                              })
-      .def_readonly("bounds", &Column::bounds);
+      .def_readonly("bounds", &Column::bounds)
+      .def("__repr__", [](const Column &self) {
+        std::string bounds = "None";
+        if (self.bounds) {
+          bounds = py::repr(py::cast(*self.bounds));
+        }
+        return "Column(name=" + std::string(py::repr(py::cast(self.name))) + ", dtype=torch." +
+               std::string(c10::getDtypeNames(self.dtype).first) + ", bounds=" + bounds + ")";
+      });
 
   py::class_<Batches>(m, "Batches")
       .def("__len__", &Batches::size)

@@ -29,9 +29,9 @@ class FunctionTransport final : public Transport {
 public:
   FunctionTransport(std::string name, std::function<std::string(std::string_view)> handle)
       : name_(std::move(name)), handle_(std::move(handle)) {}
-  bool tryCall(std::string_view request, std::string &reply, std::string &) override {
+  CallStatus tryCall(std::string_view request, std::string &reply, std::string &) override {
     reply = handle_(request);
-    return true;
+    return CallStatus::Answered;
   }
   std::string name() const override { return name_; }
 
@@ -90,14 +90,6 @@ std::string textOf(const flatbuffers::String *text) { return text ? text->str() 
 
 } // namespace
 
-std::string Transport::call(std::string_view request) {
-  std::string reply, failure;
-  if (!tryCall(request, reply, failure)) {
-    raise(ErrorKind::ConnectionLost, failure);
-  }
-  return reply;
-}
-
 std::unique_ptr<Transport> makeFunctionTransport(std::string name,
                                                  std::function<std::string(std::string_view)> handle) {
   return std::make_unique<FunctionTransport>(std::move(name), std::move(handle));
@@ -106,10 +98,14 @@ std::unique_ptr<Transport> makeFunctionTransport(std::string name,
 Client::Client(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
 Client::~Client() = default;
 
-std::string Client::exchange(std::string_view request) {
+std::string Client::exchange(std::string_view request, const char *consequence) {
   ++roundTrips;
   bytesUp += request.size();
-  std::string reply = transport_->call(request);
+  std::string reply, failure;
+  answers_ = transport_->tryCall(request, reply, failure) == CallStatus::Answered;
+  if (!answers_) {
+    raise(ErrorKind::ConnectionLost, failure + consequence + ": check the owner, then connect again");
+  }
   bytesDown += reply.size();
   return reply;
 }
@@ -150,51 +146,63 @@ std::vector<DatasetInfo> Client::datasets() {
   return all;
 }
 
-bool Client::trySendPart(uint64_t number, const TensorBytes &tensor, uint64_t offset, size_t length, std::string &reply,
-                         std::string &failure) {
+CallStatus Client::trySendPart(uint64_t number, const TensorBytes &tensor, uint64_t offset, size_t length,
+                               std::string &reply, std::string &failure) {
   flatbuffers::FlatBufferBuilder builder(length + 256);
   auto data = builder.CreateVector(tensor.data.data() + offset, length);
   std::string request =
       finish(builder, wire::CreateUpload(builder, session_, number, tensor.data.size(), offset, data));
   ++uploadParts;
   bytesUp += request.size();
-  bool answered = transport_->tryCall(request, reply, failure);
+  CallStatus status = transport_->tryCall(request, reply, failure);
+  answers_ = status == CallStatus::Answered;
   bytesDown += reply.size();
-  return answered;
+  return status;
 }
 
 void Client::sendAhead(StepCall &call) {
   call.sentAhead.assign(call.uploads.size(), 0);
-  size_t room = uploadBytesInMessage;
-  for (size_t i = 0; i < call.uploads.size(); ++i) {
-    const TensorBytes &tensor = call.uploads[i];
-    size_t size = tensor.data.size();
-    if (size <= room) {
-      room -= size;
+  // The largest go ahead until the others fit: few requests, and small ones ride along.
+  size_t total = 0;
+  std::vector<size_t> order(call.uploads.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    order[i] = i;
+    total += call.uploads[i].data.size();
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return call.uploads[a].data.size() > call.uploads[b].data.size(); });
+  for (size_t k = 0; k < order.size() && total > uploadBytesInMessage; ++k) {
+    const TensorBytes &tensor = call.uploads[order[k]];
+    total -= tensor.data.size();
+    call.sentAhead[order[k]] = ++lastUpload_;
+    sendWhole(lastUpload_, tensor);
+  }
+}
+
+void Client::sendWhole(uint64_t number, const TensorBytes &tensor) {
+  uint64_t size = tensor.data.size(), stands = 0;
+  int failures = 0;
+  while (stands < size) {
+    // After a failure it asks first: a part may have arrived though its answer did not.
+    size_t length = failures > 0 ? 0 : std::min<size_t>(uploadPartBytes, size - stands);
+    std::string reply, failure;
+    CallStatus status = trySendPart(number, tensor, stands, length, reply, failure);
+    if (status != CallStatus::Answered) {
+      // Who does not answer in time will not do so sooner when asked again.
+      if (status == CallStatus::TimedOut || ++failures == kAttempts) {
+        raise(ErrorKind::ConnectionLost, failure + "; an upload was under way: check the owner, then connect again");
+      }
+      std::this_thread::sleep_for(kPause);
       continue;
     }
-    uint64_t number = call.sentAhead[i] = ++lastUpload_, stands = 0;
-    int failures = 0;
-    while (stands < size) {
-      // After a failure it asks first: a part may have arrived though its answer did not.
-      size_t length = failures > 0 ? 0 : std::min<size_t>(uploadPartBytes, size - stands);
-      std::string reply, failure;
-      if (!trySendPart(number, tensor, stands, length, reply, failure)) {
-        if (++failures == kAttempts) {
-          raise(ErrorKind::ConnectionLost, failure);
-        }
-        std::this_thread::sleep_for(kPause);
-        continue;
-      }
-      uint64_t received = expect<wire::Received>(parseReply(reply)).bytes();
-      if (received > size || received < stands + length) {
-        raise(ErrorKind::OwnerError, "the owner says that it has " + std::to_string(received) + " of " +
-                                         std::to_string(size) + " bytes of an upload, " +
-                                         std::to_string(stands + length) + " were sent");
-      }
-      stands = received;
-      failures = 0;
+    uint64_t received = expect<wire::Received>(parseReply(reply)).bytes();
+    if (received > size || received < stands + length) {
+      raise(ErrorKind::OwnerError, "the owner says that it has " + std::to_string(received) + " of " +
+                                       std::to_string(size) + " bytes of an upload, " +
+                                       std::to_string(stands + length) + " were sent");
     }
+    stands = received;
+    failures = 0;
   }
 }
 
@@ -202,8 +210,11 @@ void Client::dropSentAhead(const StepCall &call) {
   for (uint64_t number : call.sentAhead) {
     std::string reply, failure;
     // Where nobody answers, the session's end drops them.
-    if (number && !trySendPart(number, {}, 0, 0, reply, failure)) {
+    if (!answers_) {
       return;
+    }
+    if (number) {
+      trySendPart(number, {}, 0, 0, reply, failure);
     }
   }
 }
@@ -249,7 +260,8 @@ std::optional<std::vector<OwnedTensor>> Client::step(const StepCall &call) {
   auto results = optional(call.results), releases = optional(call.releases);
   std::string reply =
       exchange(finish(builder, wire::CreateStep(builder, session_, hash, program, debug, states, uploadVector, slots,
-                                                seeds, tableVector, results, releases)));
+                                                seeds, tableVector, results, releases)),
+               "; values of this step are unknown");
   const wire::Reply &parsed = parseReply(reply);
   if (parsed.body_type() == wire::ReplyBody_NeedProgram) {
     return std::nullopt;

@@ -16,14 +16,14 @@
 
 namespace sojourn::frontend {
 
+enum class CallStatus { Answered, TimedOut, Broken };
+
 /// One request, one reply.
 class Transport {
 public:
   virtual ~Transport() = default;
-  /// False, with the reason in `failure`, if no reply came.
-  virtual bool tryCall(std::string_view request, std::string &reply, std::string &failure) = 0;
-  /// Throws ConnectionLost if no reply came.
-  std::string call(std::string_view request);
+  /// `failure` says why no reply came.
+  virtual CallStatus tryCall(std::string_view request, std::string &reply, std::string &failure) = 0;
   virtual std::string name() const = 0;
 };
 
@@ -97,12 +97,14 @@ public:
   const Transport &transport() const { return *transport_; }
 
 private:
-  std::string exchange(std::string_view request);
-  bool trySendPart(uint64_t number, const TensorBytes &tensor, uint64_t offset, size_t length, std::string &reply,
-                   std::string &failure);
+  std::string exchange(std::string_view request, const char *consequence = "");
+  void sendWhole(uint64_t number, const TensorBytes &tensor);
+  CallStatus trySendPart(uint64_t number, const TensorBytes &tensor, uint64_t offset, size_t length, std::string &reply,
+                         std::string &failure);
 
   std::unique_ptr<Transport> transport_;
   uint64_t session_ = 0, lastUpload_ = 0;
+  bool answers_ = true; ///< whether the last request was answered
 };
 
 /// For tests: how large the uploads within one step's message are in all, and a part of those ahead.

@@ -164,7 +164,8 @@ void registerRecorder() {
     }
     auto op = dispatcher.findSchema(name);
     if (!op || op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) ||
-        name.name == "aten::is_pinned" || name.name == "aten::_has_compatible_shallow_copy_type") {
+        name.name == "aten::is_pinned" || name.name == "aten::_efficientzerotensor" ||
+        name.name == "aten::_has_compatible_shallow_copy_type") {
       continue;
     }
     auto info = std::make_shared<OpInfo>(*op);
@@ -230,7 +231,12 @@ const bool initialized = (initialize(), true);
 } // namespace sojourn
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
-  // Asked by forward-mode differentiation; ATen's own kernel looks at the memory.
+  // Forward-mode differentiation: a zero that is never computed is one that is never read here.
+  library.impl("_efficientzerotensor",
+               [](at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                  std::optional<at::Device> device,
+                  std::optional<bool> pinned) { return at::zeros(size, dtype, layout, device, pinned); });
+  // Asked by it too; ATen's own kernel looks at the memory.
   library.impl("_has_same_storage_numel", [](const at::Tensor &a, const at::Tensor &b) {
     using namespace sojourn::frontend;
     return isRemote(a) && isRemote(b) &&

@@ -32,34 +32,36 @@ public:
   }
   ~NngTransport() override { nng_close(socket_); }
 
-  bool tryCall(std::string_view request, std::string &reply, std::string &failure) override {
+  CallStatus tryCall(std::string_view request, std::string &reply, std::string &failure) override {
     auto failed = [&](int status, const char *action) {
-      failure = status ? describe(status, action) : "";
-      return status != 0;
+      failure = describe(status, action);
+      return status == NNG_ETIMEDOUT ? CallStatus::TimedOut : CallStatus::Broken;
     };
     nng_msg *message = nullptr;
-    if (failed(nng_msg_alloc(&message, 0), "allocate a message for")) {
-      return false;
+    if (int status = nng_msg_alloc(&message, 0)) {
+      return failed(status, "allocate a message for");
     }
-    if (failed(nng_msg_append(message, request.data(), request.size()), "build a message for") ||
-        failed(nng_sendmsg(socket_, message, 0), "send to")) {
+    if (int status = nng_msg_append(message, request.data(), request.size())) {
       nng_msg_free(message);
-      return false;
+      return failed(status, "build a message for");
+    }
+    if (int status = nng_sendmsg(socket_, message, 0)) {
+      nng_msg_free(message);
+      return failed(status, "send to");
     }
     nng_msg *answer = nullptr;
-    if (failed(nng_recvmsg(socket_, &answer, 0), "receive from")) {
-      return false;
+    if (int status = nng_recvmsg(socket_, &answer, 0)) {
+      return failed(status, "receive from");
     }
     reply.assign(static_cast<const char *>(nng_msg_body(answer)), nng_msg_len(answer));
     nng_msg_free(answer);
-    return true;
+    return CallStatus::Answered;
   }
   std::string name() const override { return url_; }
 
 private:
   std::string describe(int status, const char *action) const {
-    return std::string("could not ") + action + " the owner at " + url_ + ": " + nng_strerror(status) +
-           "; values of this step are unknown: check the owner, then connect again";
+    return std::string("could not ") + action + " the owner at " + url_ + ": " + nng_strerror(status);
   }
 
   std::string url_;

@@ -316,8 +316,6 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
         fail(ErrorKind::Unsupported, info,
              "resize_ of a tensor with contents is not supported; use reshape or torch.empty");
       }
-      OutputMeta meta;
-      meta.sizes.assign(sizes.begin(), sizes.end());
       at::Tensor fresh = at::empty(sizes, self.options());
       impl->changeStorage(remoteImpl(fresh)->remoteStorage());
     }

@@ -18,7 +18,6 @@ std::mutex registryMutex;
 std::vector<std::weak_ptr<Session>> registry;
 
 constexpr const char *kClosed = "its session was closed";
-constexpr const char *kFailed = "the owner did not run the step that computed it";
 
 } // namespace
 
@@ -57,7 +56,8 @@ std::shared_ptr<Session> Session::at(int index) {
     }
   }
   raise(ErrorKind::Error, "no owner is connected as device owner:" + std::to_string(index) +
-                              "; call sojourn.local() or sojourn.connect(url) first");
+                              "; call sojourn.local() or sojourn.connect(url), and keep the owner that it returns: its "
+                              "device ends with it");
 }
 
 std::vector<std::shared_ptr<Session>> Session::all() {
@@ -85,6 +85,7 @@ void Session::close() {
     return;
   }
   closed_ = true;
+  mark_ = {}; // of a step that may still be open: nothing of the trace survives
   rollback(kClosed);
   reset();
   if (client_) {
@@ -124,9 +125,7 @@ int64_t Session::idInTrace(Storage &storage) {
     raise(ErrorKind::Error, std::string("this tensor has no value: ") + storage.lost +
                                 "; recompute it (tensors made before the step keep their committed values)");
   }
-  if (closed_) {
-    raise(ErrorKind::Error, "this tensor belongs to a closed session; connect again and upload or recompute it");
-  }
+  requireOpen();
   InputKind kind = storage.handle ? InputKind::State : InputKind::Upload;
   int64_t id = trace_.storageCount++;
   auto &inputs = trace_.inputs;
@@ -144,6 +143,12 @@ int64_t Session::idInTrace(Storage &storage) {
   storages_.push_back(&storage);
   storage.traceId = id;
   return id;
+}
+
+void Session::requireOpen() const {
+  if (closed_) {
+    raise(ErrorKind::Error, "its session at " + address() + " is closed; connect again and upload or recompute it");
+  }
 }
 
 c10::intrusive_ptr<Storage> Session::makeResult(const OutputMeta &meta) {
@@ -236,84 +241,6 @@ void Session::storageDied(Storage &storage) {
   if (storage.handle) {
     releases_.push_back(storage.handle);
     --counters_.live_handles;
-  }
-}
-
-void Session::mark() {
-  SessionLock lock(mutex_);
-  mark_ = {trace_.inputs.size(),  trace_.words.size(), trace_.tables.size(), trace_.slots.size(), trace_.seeds.size(),
-           trace_.origins.size(), publishes_.size(),   changes_.size(),      trace_.storageCount, trace_.tableCount};
-}
-
-void Session::willChange(RemoteTensorImpl &tensor, bool storageToo) {
-  SessionLock lock(mutex_);
-  auto self = c10::intrusive_ptr<RemoteTensorImpl>::unsafe_reclaim_from_nonowning(&tensor);
-  changes_.push_back({c10::weak_intrusive_ptr<RemoteTensorImpl>(self), tensor.snapshot(storageToo)});
-}
-
-void Session::undoChanges(size_t from) {
-  for (size_t i = changes_.size(); i-- > from;) {
-    if (auto tensor = changes_[i].tensor.lock()) {
-      tensor->restore(*changes_[i].before);
-    }
-  }
-  changes_.erase(changes_.begin() + static_cast<std::ptrdiff_t>(from), changes_.end());
-}
-
-/// A storage that only an undo would bring back is no result of the step.
-void Session::forgetReplaced() {
-  for (Change &change : changes_) {
-    const auto &storage = change.before->remoteStorage();
-    if (storage && storage.use_count() == 1 && !storage->handle && !storage->upload.defined() &&
-        storage->traceId >= 0) {
-      storages_[storage->traceId] = nullptr;
-      storage->traceId = -1;
-      storage->lost = kFailed;
-    }
-  }
-}
-
-void Session::rollback(const char *reason) {
-  SessionLock lock(mutex_);
-  if (trace_.storageCount > mark_.storages || trace_.words.size() > mark_.words) {
-    ++counters_.steps_dropped;
-  }
-  for (size_t id = mark_.storages; id < storages_.size(); ++id) {
-    if (Storage *storage = storages_[id]) {
-      storage->traceId = -1;
-      // Handles return to their committed version, uploads to what was uploaded.
-      if (!storage->handle && !storage->upload.defined()) {
-        storage->lost = reason;
-      }
-    }
-  }
-  undoChanges(mark_.changes);
-  storages_.resize(mark_.storages);
-  while (!inputIds_.empty() && inputIds_.back() >= mark_.storages) {
-    inputIds_.pop_back();
-  }
-  trace_.inputs.resize(mark_.inputs);
-  size_t states = 0, uploads = 0;
-  for (size_t at = 0; at < trace_.inputs.size(); at += 4 + 2 * trace_.inputs[at + 3]) {
-    ++(trace_.inputs[at + 1] == static_cast<Word>(InputKind::State) ? states : uploads);
-  }
-  stateHandles_.resize(states);
-  uploads_.resize(uploads);
-  uploadInputs_.resize(uploads);
-  trace_.words.resize(mark_.words);
-  trace_.tables.resize(mark_.tables);
-  tables_.resize(mark_.tableCount);
-  trace_.tableCount = mark_.tableCount;
-  trace_.slots.resize(mark_.slots);
-  trace_.slotOps.resize(mark_.slots);
-  trace_.seeds.resize(mark_.seeds);
-  trace_.origins.resize(mark_.origins);
-  trace_.storageCount = mark_.storages;
-  auto dropped = std::vector(std::make_move_iterator(publishes_.begin() + mark_.publishes),
-                             std::make_move_iterator(publishes_.end()));
-  publishes_.resize(mark_.publishes);
-  for (auto &[storage, state] : dropped) {
-    state->failure = reason;
   }
 }
 
@@ -459,7 +386,7 @@ void Session::commit(const TraceCall &call) {
 
 void Session::flush() {
   SessionLock lock(mutex_);
-  if (!pending()) {
+  if (closed_ || !pending()) {
     changes_.clear();
     return;
   }
@@ -504,18 +431,13 @@ bool Session::pending() {
          std::any_of(storages_.begin(), storages_.end(), [](Storage *s) { return s && !s->handle; });
 }
 
-std::vector<std::shared_ptr<PublishedState>> Session::publish(const std::vector<at::Tensor> &tensors) {
-  std::vector<std::shared_ptr<PublishedState>> states;
-  for (const at::Tensor &tensor : tensors) {
-    // A copy, so that what is written to the tensor later in the step does not show.
-    at::Tensor copy = at::clone(tensor.detach(), at::MemoryFormat::Contiguous);
-    SessionLock lock(mutex_);
-    auto storage = remoteImpl(copy)->remoteStorage();
-    idInTrace(*storage);
-    states.push_back(std::make_shared<PublishedState>());
-    publishes_.emplace_back(std::move(storage), states.back());
-  }
-  return states;
+std::shared_ptr<PublishedState> Session::publish(const at::Tensor &copy) {
+  SessionLock lock(mutex_);
+  const auto &storage = remoteImpl(copy)->remoteStorage();
+  idInTrace(*storage);
+  auto state = std::make_shared<PublishedState>();
+  publishes_.emplace_back(storage, state);
+  return state;
 }
 
 } // namespace sojourn::frontend

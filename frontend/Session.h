@@ -22,6 +22,9 @@ namespace sojourn::frontend {
 /// Highest number of owners a process can talk to: the autograd engine sizes its queues once.
 inline constexpr int kDeviceCountMax = 16;
 
+/// Why a value is lost whose step failed at the owner.
+inline constexpr const char *kFailed = "the owner did not run the step that computed it";
+
 struct Counters {
   uint64_t ops_recorded = 0, programs_compiled = 0, cache_hits = 0, steps = 0, steps_dropped = 0;
   uint64_t shapes_from_rules = 0, shapes_from_python = 0, live_handles = 0, uploads = 0;
@@ -88,6 +91,8 @@ public:
   // --- recording (Record.cpp drives these with the lock held) ---
   Trace &trace() { return trace_; }
   Counters &mutableCounters() { return counters_; }
+  /// Throws Error if the session is closed.
+  void requireOpen() const;
   /// Id of a storage in the open trace; the first use makes it an input. Throws if its value is lost.
   int64_t idInTrace(Storage &storage);
   /// A storage that the op just recorded computes.
@@ -107,8 +112,8 @@ public:
   void rollback(const char *reason);
   /// Sends the open trace (nothing to do: no round trip).
   void flush();
-  /// Values to be sent back by the next flush, in order.
-  std::vector<std::shared_ptr<PublishedState>> publish(const std::vector<at::Tensor> &tensors);
+  /// Has the next flush send back a tensor that nothing else refers to.
+  std::shared_ptr<PublishedState> publish(const at::Tensor &copy);
   bool pending();
 
   /// Offline: finishes the trace without an owner.

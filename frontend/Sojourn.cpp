@@ -101,13 +101,19 @@ at::Tensor Published::value() const {
 }
 
 std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors) {
-  std::vector<Published> all;
+  // Copies, so that what is written to a tensor later in the step does not show; and all of them
+  // first, so that a tensor without a value publishes none.
+  std::vector<at::Tensor> copies;
   for (const at::Tensor &tensor : tensors) {
-    if (isRemote(tensor)) {
-      all.emplace_back(remoteImpl(tensor)->remoteStorage()->session->publish({tensor}).front());
+    copies.push_back(tensor.detach().clone(at::MemoryFormat::Contiguous));
+  }
+  std::vector<Published> all;
+  for (const at::Tensor &copy : copies) {
+    if (isRemote(copy)) {
+      all.emplace_back(remoteImpl(copy)->remoteStorage()->session->publish(copy));
     } else {
       auto state = std::make_shared<PublishedState>();
-      state->value = tensor.detach().clone();
+      state->value = copy;
       all.emplace_back(std::move(state));
     }
   }

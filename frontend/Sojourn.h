@@ -111,7 +111,9 @@ Owner connect(const std::string &url, int timeoutMs = 60000);
 Owner connect(const std::string &name, std::function<std::string(std::string_view)> handle);
 
 /// One round trip for everything recorded between construction and end(); destruction without
-/// end() (an exception) drops what was recorded and returns to the committed values.
+/// end() (an exception) drops what was recorded and returns tensors to their committed values. What
+/// an optimizer keeps on the host (step counts, state it made in this step) is not taken back: make
+/// the optimizer anew, or restore it from a copy.
 class Step {
 public:
   Step();
@@ -124,8 +126,8 @@ private:
   bool open_ = true;
 };
 
-/// While it lives, factories that name no device, such as those in torch::nn's constructors, make
-/// their tensors on this one. Per thread.
+/// While it lives, factory ops that are given no device, such as those in torch::nn's constructors,
+/// make their tensors on this one. Per thread. (`torch::tensor({...})` names the CPU itself.)
 class DeviceScope {
 public:
   explicit DeviceScope(c10::Device device);
@@ -139,11 +141,17 @@ private:
 };
 
 /// A copy of a torch::nn module (as `*model`) at an owner. `Module::to` cannot move one there: it
-/// exchanges data within a tensor, which tensors of different kinds do not allow.
+/// exchanges data within a tensor, which tensors of different kinds do not allow. As with any
+/// `clone`, parameters that two modules share are shared no more.
 template <class Module>
 std::shared_ptr<Module> toOwner(const Module &module, const Owner &owner) {
   DeviceScope scope(owner.device());
-  return std::dynamic_pointer_cast<Module>(module.clone(owner.device()));
+  auto copy = std::dynamic_pointer_cast<Module>(module.clone(owner.device()));
+  auto copied = copy->named_parameters();
+  for (const auto &parameter : module.named_parameters()) {
+    copied[parameter.key()].set_requires_grad(parameter.value().requires_grad());
+  }
+  return copy;
 }
 
 /// Calls `body` within a step and returns what it returns.

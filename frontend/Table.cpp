@@ -183,7 +183,10 @@ Batches::Batches(Table table, BatchOptions options) : table_(std::move(table)), 
   int64_t rows = table_.rows();
   end_ = options_.dropLast ? rows - rows % options_.size : rows;
   require(end_ > 0, "table '" + table_.name() + "' has " + std::to_string(rows) +
-                        " rows: dropLast leaves no batch of " + std::to_string(options_.size));
+                        " rows: without the last, short one there is no batch of " + std::to_string(options_.size));
+  int64_t batches;
+  require(!__builtin_mul_overflow(options_.epochs, perEpoch(), &batches),
+          std::to_string(options_.epochs) + " epochs have more batches than can be counted");
 }
 
 int64_t Batches::perEpoch() const { return (end_ - 1) / options_.size + 1; }

@@ -7,6 +7,7 @@
 namespace sojourn::frontend {
 
 void TraceWriter::beginOp(Word entry, size_t argumentCount, const Origin &origin) {
+  session_.requireOpen();
   trace_.push(Record::Op);
   trace_.push(entry);
   trace_.push(static_cast<Word>(argumentCount));

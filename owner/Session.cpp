@@ -75,10 +75,12 @@ llvm::Expected<size_t> Sessions::receive(Session &session, const wire::Upload &p
   }
   auto found = session.uploads.find(number);
   if (found == session.uploads.end()) {
-    if (number == 0 || session.uploads.size() >= limits.uploadsPerSession) {
-      return requestError(number == 0 ? wire::ErrorCode_Malformed : wire::ErrorCode_Limit,
-                          "upload " + Twine(number) + " cannot begin: numbers start at 1, and a session has up to " +
-                              Twine(limits.uploadsPerSession) + " under way");
+    if (number == 0) {
+      return requestError(wire::ErrorCode_Malformed, "an upload has number 0, expected 1 or more");
+    }
+    if (session.uploads.size() >= limits.uploadsPerSession) {
+      return requestError(wire::ErrorCode_Limit, "the session has " + Twine(session.uploads.size()) +
+                                                     " uploads under way, its limit; end a step that takes them");
     }
     if (size > limits.handleBytes || handleBytes > limits.handleBytes - size) {
       return requestError(wire::ErrorCode_Limit,

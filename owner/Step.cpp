@@ -268,8 +268,12 @@ llvm::Error Step::checkResults() {
     }
   }
   const Limits &limits = context.limits;
-  if (session->handles.size() + plan->keeps > limits.handlesPerSession ||
-      context.sessions.handleBytes + plan->keepBytes > limits.handleBytes) {
+  // What was sent ahead is counted already, and gone when the step has committed.
+  size_t held = context.sessions.handleBytes;
+  for (uint64_t number : sentAhead) {
+    held -= session->uploads.at(number).buffer->size();
+  }
+  if (session->handles.size() + plan->keeps > limits.handlesPerSession || held + plan->keepBytes > limits.handleBytes) {
     return requestError(wire::ErrorCode_Limit, "the step would keep " + Twine(plan->keeps) + " more values of " +
                                                    Twine(plan->keepBytes) + " bytes; this owner holds up to " +
                                                    Twine(limits.handlesPerSession) + " handles per session and " +

@@ -56,7 +56,7 @@ inline constexpr size_t kSessions = 1'024;
 inline constexpr int64_t kLeaseMs = int64_t{24} * 3600 * 1000;
 inline constexpr size_t kHandlesPerSession = 1u << 17;
 /// Uploads that one session may have under way ahead of its steps.
-inline constexpr size_t kUploadsPerSession = 1'024;
+inline constexpr size_t kUploadsPerSession = kHandlesPerSession;
 /// Bytes behind all handles and uploads of all sessions.
 inline constexpr size_t kHandleBytes = size_t{1} << 36;
 /// Programs that one session may refer to by hash; plans kept for all (least recently used go).

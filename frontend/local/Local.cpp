@@ -10,6 +10,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <mutex>
 
@@ -26,9 +27,11 @@ static_assert(static_cast<int>(Element::i1) == static_cast<int>(runtime::Element
 runtime::Element wireElement(at::ScalarType dtype) { return static_cast<runtime::Element>(elementOf(dtype)); }
 
 runtime::Element columnElement(const std::string &column, at::ScalarType dtype) {
-  if (!at::isIntegralType(dtype, /*includeBool=*/true) && !at::isFloatingType(dtype)) {
+  constexpr at::ScalarType kept[] = {at::kBool, at::kByte, at::kChar,  at::kShort, at::kInt,
+                                     at::kLong, at::kHalf, at::kFloat, at::kDouble};
+  if (std::find(std::begin(kept), std::end(kept), dtype) == std::end(kept)) {
     raise(ErrorKind::Error, "column '" + column + "' has type " + std::string(c10::getDtypeNames(dtype).first) +
-                                "; a table holds booleans, integers and floats");
+                                "; a table holds bool, uint8, int8 to int64, float16, float32 and float64");
   }
   return wireElement(dtype);
 }

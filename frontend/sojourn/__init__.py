@@ -34,6 +34,7 @@ from .owner import Owner, connect, local
 from .publish import Published, publish
 from .step import flush, step
 from .table import Table, plain
+from .table import integer as _integer
 
 _sojourn.install(_errors, _os.path.dirname(_torch.__file__) + _os.sep, _os.path.dirname(__file__) + _os.sep)
 _device.install()
@@ -48,12 +49,13 @@ def batch_indices(rows: int, size: int, seed: int, epoch: int, drop_last: bool =
     The last batch is short when `size` does not divide `rows`, unless `drop_last` leaves it out.
     The order sorts rows by the 64 bits that Philox4x32-10 draws for each; runtime/Philox.h has it.
     """
-    return _sojourn.batch_indices(rows, size, seed, epoch, drop_last)
+    numbers = {"rows": rows, "size": size, "seed": seed, "epoch": epoch}
+    return _sojourn.batch_indices(*(_integer(name, value) for name, value in numbers.items()), bool(drop_last))
 
 
 def split_indices(rows: int, fraction: float, seed: int) -> tuple[_torch.Tensor, _torch.Tensor]:
     """The row numbers behind the two tables of `Table.split(fraction, seed)`, in their order."""
-    return _sojourn.split_indices(rows, fraction, seed)
+    return _sojourn.split_indices(_integer("rows", rows), float(fraction), _integer("seed", seed))
 
 
 def counters() -> dict[str, int]:

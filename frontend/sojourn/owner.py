@@ -103,11 +103,18 @@ class _NumpyRegistrar:
 
     def register(self, name, source, policy, bounds, fills):
         if not isinstance(source, str):
-            source = {column: tensor.numpy() for column, tensor in source.items()}
+            source = {column: _array(column, tensor) for column, tensor in source.items()}
         try:
             self._owner.register(name, source, policy=policy, bounds=bounds or None, fills=fills or None)
         except (ValueError, OSError) as failure:
             raise Error(str(failure)) from failure
+
+
+def _array(column: str, tensor: torch.Tensor):
+    try:
+        return tensor.numpy()
+    except TypeError as failure:
+        raise Error(f"column {column!r} has type {tensor.dtype}, which NumPy does not hold") from failure
 
 
 def connect(address: str, timeout: float = 60.0) -> Owner:

@@ -27,6 +27,11 @@ def _callers_line() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
+def forget_lines() -> None:
+    """What a dropped step published will not be refused."""
+    _lines.clear()
+
+
 @contextlib.contextmanager
 def naming_lines():
     """Around whatever ends a step: adds the lines that published in it to a refusal."""

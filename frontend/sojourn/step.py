@@ -12,7 +12,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import _sojourn
 
-from .publish import naming_lines
+from .publish import forget_lines, naming_lines
 
 # Optimizers stepped in the open step, with the CPU state that an exception restores.
 _snapshots: dict[int, _OptimizerSnapshot] = {}
@@ -119,6 +119,8 @@ class step:
             else:
                 _sojourn.step_abort()
                 self._restore()
+                if self._outermost:
+                    forget_lines()
         finally:
             if self._outermost:
                 _snapshots.clear()

@@ -61,7 +61,7 @@ class Table:
         The last batch of an epoch may be short. Each batch is read within the step that uses it.
         """
         numbers = {"size": size, "epochs": epochs, "seed": seed}
-        size, epochs, seed = (_integer(name, value) for name, value in numbers.items())
+        size, epochs, seed = (integer(name, value) for name, value in numbers.items())
         label = None if label is None else _name(label)
         return Batches(
             self._table.batches(
@@ -77,7 +77,7 @@ class Table:
         """
         if isinstance(fraction, bool) or not isinstance(fraction, (int, float)):
             raise Error(f"fraction must be a number between 0 and 1, got {fraction!r}")
-        first, other = self._table.split(fraction, _integer("seed", seed))
+        first, other = self._table.split(fraction, integer("seed", seed))
         return Table(first), Table(other)
 
     def __getitem__(self, column: str) -> torch.Tensor:
@@ -172,7 +172,9 @@ def _tensor(name: str, values) -> torch.Tensor:
     native = array.dtype.newbyteorder("=")
     stored = _WIDENED.get(native, native)
     if stored not in _KEPT:
-        raise Error(f"column {name!r} has type {array.dtype}; a table holds booleans, integers and floats")
+        raise Error(
+            f"column {name!r} has type {array.dtype}; a table holds bool, uint8, int8 to int64, float16, float32 and float64"
+        )
     return torch.from_numpy(np.array(array, dtype=stored))
 
 
@@ -191,7 +193,8 @@ def _names(features: Sequence[str]) -> list[str]:
         raise Error(f"features must be a list of column names, got {features!r}") from None
 
 
-def _integer(name: str, value: int) -> int:
+def integer(name: str, value: int) -> int:
+    """A number that C++ holds in 64 bits."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise Error(f"{name} must be an integer, got {value!r}")
     if not -(2**63) <= int(value) < 2**63:

@@ -283,6 +283,9 @@ class NumpyOwner:
         need(len(set(written)) == len(written), "one handle is bound to two states that are both committed")
         self._check_releases(session, step.releases.tolist())
         kept = sum(program.types[program.results[index].value].nbytes for index in keeps)
+        # What was sent ahead is counted already, and gone when the step has committed.
+        ahead = [session.uploads[tensor.sent_ahead] for tensor in step.uploads if tensor.sent_ahead]
+        kept -= sum(len(upload.data) for upload in ahead)
         need(session.bytes + kept <= limits.HANDLE_BYTES_MAX, "session holds too many bytes", LIMIT)
         out = sum(program.types[r.value].nbytes for r in program.results if r.kind == "publish")
         need(out <= limits.PUBLISHED_BYTES_MAX, f"step publishes {out} bytes", LIMIT)

@@ -145,7 +145,10 @@ TEST_F(Surface, StockModulesAreMadeWhereTheScopeSays) {
                                  torch::nn::LayerNorm(std::vector<int64_t>{4}));
   };
   torch::nn::Sequential onCpu = make();
+  onCpu->parameters()[0].set_requires_grad(false);
   torch::nn::Sequential copied(toOwner(*onCpu, *owner));
+  EXPECT_FALSE(copied->parameters()[0].requires_grad());
+  EXPECT_TRUE(copied->parameters()[1].requires_grad());
   at::Tensor x = torch::randn({5, 1, 3, 3});
   for (bool training : {true, false}) {
     onCpu->train(training);

@@ -61,14 +61,51 @@ def test_second_gradients(seed, name):
     torch.testing.assert_close(sojourn.publish(results[1]), results[0], rtol=1e-10, atol=1e-12)
 
 
-def test_forward_mode(seed):
-    x, tangent = torch.randn(3, dtype=torch.float64), torch.randn(3, dtype=torch.float64)
+MODES = [name for name in CALLS if "prod" not in name]  # its formula of ops is none that torch.func takes
+
+
+@pytest.mark.parametrize("name", [*MODES, "sin"])
+def test_forward_mode_and_torch_func(seed, name):
+    x, tangent = torch.randn(3, 4, dtype=torch.float64), torch.randn(3, 4, dtype=torch.float64)
     device = shared_owner().device
+    call = {"sin": torch.sin, **CALLS}[name]
 
     def function(t):
-        return (t.sin() * t).sum()
+        return (call(t) * 2).sum()
 
-    expected = torch.func.jvp(function, (x,), (tangent,))
-    found = torch.func.jvp(function, (x.to(device),), (tangent.to(device),))
+    expected = [*torch.func.jvp(function, (x,), (tangent,)), torch.func.grad(function)(x)]
+    there = x.to(device)
+    found = [*torch.func.jvp(function, (there,), (tangent.to(device),)), torch.func.grad(function)(there)]
     for ours, theirs in zip(sojourn.publish(found), expected):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_products_beyond_their_inputs_type(seed):
+    """A wider result type, and intermediate products that leave the type's range."""
+    device = shared_owner().device
+    for data, call in [
+        (torch.tensor([300.0] * 3).half(), lambda t: t.prod(dtype=torch.float32) * 1e-6),
+        (torch.tensor([[300.0] * 3]).half(), lambda t: t.prod(1, dtype=torch.float32) * 1e-6),
+        (torch.tensor([1e30, 2.0]), lambda t: t.prod() * 1e10),
+    ]:
+        here = data.clone().requires_grad_()
+        there = data.to(device).requires_grad_()
+        call(here).sum().backward()
+        call(there).sum().backward()
+        torch.testing.assert_close(sojourn.publish(there.grad), here.grad)
+
+
+def test_masked_fill_in_place(seed):
+    device = shared_owner().device
+    results = []
+    for where in ("cpu", device):
+        torch.manual_seed(seed)
+        leaf, value = torch.randn(3, 4).to(where).requires_grad_(), torch.randn(()).to(where).requires_grad_()
+        t = leaf * 2
+        assert t.masked_fill_(t > 0, value) is t
+        (t * t).sum().backward()
+        results.append([t.detach(), leaf.grad, value.grad])
+        with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+            leaf.masked_fill_(leaf > 0, value)
+    for ours, theirs in zip(sojourn.publish(results[1]), results[0]):
         torch.testing.assert_close(ours, theirs)

@@ -62,6 +62,17 @@ def test_memory_formats(device):
         assert torch.equal(sojourn.publish(x.to(device)), x)
 
 
+def test_a_tree_without_one_value_publishes_none(hospital):
+    table, kept = hospital.dataset("private"), torch.ones(2).to(hospital.device)
+    with pytest.raises(ZeroDivisionError):
+        with sojourn.step():
+            lost = kept * 2
+            raise ZeroDivisionError
+    with pytest.raises(sojourn.Error, match="has no value"):
+        sojourn.publish([table["a"], lost])
+    assert sojourn.publish(kept).tolist() == [1, 1]
+
+
 @pytest.mark.parametrize("where", ["cpu", "owner"])
 def test_a_value_can_be_read_within_a_later_step(device, where):
     x = torch.arange(3.0).to(device if where == "owner" else "cpu")

@@ -274,6 +274,29 @@ def test_a_closed_owner():
     assert "owner" in repr(x)
 
 
+def test_an_owner_closed_in_or_after_a_step():
+    """What belonged to it says so; the other owners go on."""
+    for inside in (False, True):
+        owner, other = sojourn.local(), sojourn.local()
+        table = owner.register("t", {"a": [1.0, 2.0]}, policy="open")
+        x = torch.ones(3).to(owner.device)
+        y = x * 2
+        with pytest.raises(ZeroDivisionError):
+            with sojourn.step():
+                z = y * 3
+                if inside:
+                    owner.close()
+                raise ZeroDivisionError
+        owner.close()
+        uses = [torch.neg, torch.neg, lambda _: table["a"], lambda _: torch.ones(2, device=owner.device)]
+        for use, tensor in zip(uses, [y, z, None, None]):
+            with pytest.raises(sojourn.Error, match="closed|has no value"):
+                use(tensor)
+        del x, y, z
+        assert sojourn.publish(torch.ones(2).to(other.device) + 1).tolist() == [2, 2]
+        other.close()
+
+
 def test_uploads_are_copies(device):
     host = torch.ones(3)
     x = host.to(device)

@@ -227,6 +227,9 @@ def test_tqdm_sees_the_length(make, data):
         (lambda t: t.batches(["age"], "y", epochs=-1), "epochs must be"),
         (lambda t: t.batches(["age"], "y", seed=0.5), "seed must be an integer"),
         (lambda t: t.batches(["age"], "y", size=102, drop_last=True), "no batch of 102"),
+        (lambda t: t.batches(["age"], "y", epochs=2**62), "epochs have more batches"),
+        (lambda t: t.batches(["age"], "y", seed=2**63), "seed must be an integer of 64 bits"),
+        (lambda t: sojourn.batch_indices(len(t), 3, 2**63, 0), "seed must be an integer of 64 bits"),
         (lambda t: t.split(1.0), "between 0 and 1"),
         (lambda t: t.split(0.001), "one side empty"),
         (lambda t: t.rows(features=["nothing"]), "no column 'nothing'"),
@@ -285,7 +288,7 @@ def test_files(tmp_path, data, ending):
     [
         ({"a": np.array([1.0, np.nan])}, "column 'a', row 1 .*NaN found, expected a finite number"),
         ({"a": np.array([-np.inf])}, "column 'a', row 0 .*infinite value found"),
-        ({"a": np.array(["x"])}, "column 'a' has type <U1; a table holds booleans, integers and floats"),
+        ({"a": np.array(["x"])}, "column 'a' has type <U1; a table holds bool, uint8, int8"),
         ({"a": np.zeros(1, dtype=complex)}, "column 'a' has type complex128"),
         ({"a": np.zeros((2, 2))}, "one-dimensional CPU tensor, got shape"),
         ({"a": np.zeros(2), "b": np.zeros(3)}, "column 'b' has 3 rows, but column 'a' has 2"),

@@ -5,6 +5,7 @@ import pathlib
 import socket
 import tempfile
 import threading
+import time
 
 import pytest
 import torch
@@ -38,8 +39,11 @@ def test_values_arrive_and_a_step_is_one_round_trip(kind, seed, request):
         assert back.dtype == tensor.dtype and torch.equal(back, tensor)
     after = owner.counters()
     assert after["round_trips"] - before["round_trips"] == 1
-    # 8 + 960 bytes fit the message, and the empty one; the others do not.
-    ahead = [1000, 1008, 8 * sizes[4], 1500]
+    # The largest go ahead, until the others fit the message.
+    rest, ahead = sorted(8 * size for size in sizes) + [1500], []
+    while sum(rest) > 1000:
+        ahead.append(max(rest))
+        rest.remove(ahead[-1])
     assert after["upload_parts"] - before["upload_parts"] == sum(map(parts, ahead))
     if kind == "ipc":
         owner.close()
@@ -63,7 +67,7 @@ class BreakingProxy:
 
     def __init__(self, folder: pathlib.Path, target: str, limits: list[int]):
         self.address = f"ipc://{folder}/proxy.sock"
-        self.connections = 0
+        self.connections, self.hangs = 0, False
         self._target, self._limits = target.removeprefix("ipc://"), limits
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(f"{folder}/proxy.sock")
@@ -83,10 +87,11 @@ class BreakingProxy:
             threading.Thread(target=self._pump, args=(near, far, limit), daemon=True).start()
             threading.Thread(target=self._pump, args=(far, near, 1 << 40), daemon=True).start()
 
-    @staticmethod
-    def _pump(source, target, limit):
+    def _pump(self, source, target, limit):
         try:
             while limit > 0 and (data := source.recv(min(limit, 65536))):
+                while self.hangs:
+                    time.sleep(0.05)
                 target.sendall(data)
                 limit -= len(data)
         except OSError:
@@ -98,6 +103,7 @@ class BreakingProxy:
                 pass
 
     def close(self):
+        self.hangs = False
         self._listener.close()
 
 
@@ -114,6 +120,28 @@ def test_an_upload_goes_on_where_a_broken_connection_left_it(owner_process, seed
         # Nothing that had arrived was sent again: a break costs the part under way and a question.
         assert parts(20000) < counters["upload_parts"] <= parts(20000) + 2 * 5
         owner.close()
+        proxy.close()
+
+
+def test_many_uploads_of_one_step():
+    with sojourn.local() as owner:
+        tensors = [torch.full((1 + k % 3,), float(k)) for k in range(1500)]
+        back = sojourn.publish([tensor.to(owner.device) for tensor in tensors])
+        assert all(torch.equal(a, b) for a, b in zip(back, tensors))
+        assert owner.counters()["round_trips"] == 2  # hello and the step
+
+
+def test_an_owner_that_hangs_is_waited_for_once(owner_process):
+    with tempfile.TemporaryDirectory(prefix="sojourn-") as folder:
+        proxy = BreakingProxy(pathlib.Path(folder), owner_process.address, [])
+        owner = sojourn.connect(proxy.address, timeout=0.5)
+        remote = torch.randn(5000).to(owner.device)
+        proxy.hangs = True
+        begin = time.monotonic()
+        with pytest.raises(sojourn.ConnectionLost, match="an upload was under way"):
+            sojourn.flush()
+        assert time.monotonic() - begin < 5
+        assert remote.shape == (5000,)
         proxy.close()
 
 
