@@ -16,6 +16,7 @@ import zlib
 
 import pytest
 import torch
+from remote_support import shared_owner
 
 import sojourn
 
@@ -39,6 +40,19 @@ def seed(request):
 def rng(seed):
     """Python's generator, from the seed."""
     return random.Random(seed)
+
+
+@pytest.fixture(params=["native", "numpy"])
+def owner(request):
+    """The embedded owner of the whole run, on each runtime."""
+    return shared_owner(request.param)
+
+
+@pytest.fixture
+def device(owner):
+    """Its device, with nothing pending."""
+    sojourn.flush()
+    return owner.device
 
 
 class OwnerProcess:

@@ -6,22 +6,11 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
-from remote_support import Count, assert_same, fresh_seed, shared_owner
+from remote_support import Count, assert_same, fresh_seed
 
 import sojourn
 
 F64 = torch.float64
-
-
-@pytest.fixture(params=["native", "numpy"])
-def owner(request):
-    return shared_owner(request.param)
-
-
-@pytest.fixture
-def device(owner):
-    sojourn.flush()
-    return owner.device
 
 
 def make(kind, seed):

@@ -5,23 +5,12 @@ import gc
 
 import pytest
 import torch
-from remote_support import Count, assert_same, fresh_seed, shared_owner
+from remote_support import Count, assert_same, fresh_seed
 
 import _sojourn
 import sojourn
 
 F64 = torch.float64
-
-
-@pytest.fixture(params=["native", "numpy"])
-def owner(request):
-    return shared_owner(request.param)
-
-
-@pytest.fixture
-def device(owner):
-    sojourn.flush()
-    return owner.device
 
 
 def test_pending_ops_join_the_step(owner, device):
