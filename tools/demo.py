@@ -146,6 +146,7 @@ def draw(reports, path):
     for (name, report), style in zip(reports.items(), ("-", "--", ":")):
         epochs = range(1, len(report["losses"]) + 1)
         axes.plot(epochs, report["losses"], style, linewidth=2 if style == "-" else 3, label=name)
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set(xlabel="epoch", ylabel="mean training loss", title="Breast-cancer table: one script, three places")
     axes.set_yscale("log")
     axes.grid(alpha=0.3, which="both")
