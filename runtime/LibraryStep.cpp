@@ -47,18 +47,27 @@ public:
     at::Tensor out, a, b;
   };
 
-  LibraryStep(StepFn fn, Element in, Element out, unsigned splats, int64_t block, int64_t numel, unsigned workers)
+  /// `parts`: a complex number is computed as its two real ones.
+  LibraryStep(StepFn fn, Element in, Element out, unsigned splats, int64_t block, int64_t numel, unsigned workers,
+              bool parts)
       : fn_(fn) {
+    if (parts) {
+      in = out = in == Element::c64 ? Element::f32 : Element::f64;
+    }
     int64_t tail = numel % block;
     for (unsigned worker = 0; worker < workers; ++worker) {
       for (int64_t count : {block, tail}) {
-        llvm::SmallVector<int64_t, 1> line = {count};
+        llvm::SmallVector<int64_t, 2> line = {count}, splat;
+        if (parts) {
+          line.push_back(2);
+          splat.push_back(2);
+        }
         Prepared prepared;
         prepared.count = count;
         prepared.out = looseTensor(out, line);
         // A splat is rank 0 beside a line; operands are never all splats (runtime/Chain.cpp).
-        prepared.a = (splats & 1) != 0 ? looseTensor(in, {}) : looseTensor(in, line);
-        prepared.b = (splats & 2) != 0 ? looseTensor(in, {}) : looseTensor(in, line);
+        prepared.a = (splats & 1) != 0 ? looseTensor(in, splat) : looseTensor(in, line);
+        prepared.b = (splats & 2) != 0 ? looseTensor(in, splat) : looseTensor(in, line);
         prepared_.push_back(std::move(prepared));
       }
     }
@@ -85,7 +94,9 @@ std::shared_ptr<BlockStep> makeLibraryStep(EOp op, Element in, Element out, unsi
   if (fn == nullptr) {
     return nullptr;
   }
-  return std::make_shared<LibraryStep>(fn, in, out, splats, block, numel, workers);
+  // ATen multiplies the second operand by 1 first, and 1 times an infinite complex number is NaN.
+  bool parts = isComplex(in) && (op == EOp::add || op == EOp::sub);
+  return std::make_shared<LibraryStep>(fn, in, out, splats, block, numel, workers, parts);
 }
 
 } // namespace sojourn::runtime
