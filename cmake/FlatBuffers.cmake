@@ -11,7 +11,7 @@ function(sojourn_schema target)
       OUTPUT ${header}
       COMMAND ${FLATC_EXECUTABLE} --cpp -o ${CMAKE_BINARY_DIR}/${folder} ${CMAKE_CURRENT_SOURCE_DIR}/${schema}
       COMMAND ${FLATC_EXECUTABLE} --python -o ${CMAKE_BINARY_DIR}/python ${CMAKE_CURRENT_SOURCE_DIR}/${schema}
-      DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${schema}
+      DEPENDS ${ARGN} # a schema may include the others of its folder
       COMMENT "flatc ${folder}/${schema}")
     list(APPEND outputs ${header})
   endforeach()

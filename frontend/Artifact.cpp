@@ -2,7 +2,7 @@
 // Compiling, storing and running artifacts.
 #include "frontend/Artifact.h"
 
-#include "frontend/Artifact_generated.h"
+#include "runtime/wire/Artifact_generated.h"
 #include "frontend/Generator.h"
 #include "frontend/Origin.h"
 #include "frontend/Session.h"

@@ -26,7 +26,7 @@ struct Spec {
   bool number = false;
 };
 
-/// One step message without its values; see frontend/Artifact.fbs.
+/// One step message without its values; see runtime/wire/Artifact.fbs.
 struct ArtifactCall {
   struct Upload {
     int input = -1; ///< position among the caller's inputs, or -1: `value` travels

@@ -3,7 +3,7 @@
 #include "frontend/Client.h"
 
 #include "dialect/Version.h"
-#include "owner/Messages_generated.h"
+#include "runtime/wire/Messages_generated.h"
 
 #include <unistd.h>
 
@@ -248,18 +248,18 @@ std::optional<std::vector<OwnedTensor>> Client::step(const StepCall &call) {
   }
   auto uploadVector = uploads.empty() ? flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<wire::Tensor>>>()
                                       : builder.CreateVector(uploads);
-  std::vector<flatbuffers::Offset<flatbuffers::String>> tables;
-  for (const std::string &name : call.tables) {
-    tables.push_back(builder.CreateString(name));
+  std::vector<flatbuffers::Offset<wire::TableBinding>> tables;
+  for (const TableBinding &table : call.tables) {
+    tables.push_back(wire::CreateTableBindingDirect(builder, table.name.c_str(), table.version.c_str()));
   }
   auto tableVector = tables.empty()
-                         ? flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>>()
+                         ? flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<wire::TableBinding>>>()
                          : builder.CreateVector(tables);
   auto hash = builder.CreateVector(call.hash.data(), call.hash.size());
   auto states = optional(call.states), slots = optional(call.slots), seeds = optional(call.seeds);
   auto results = optional(call.results), releases = optional(call.releases);
   std::string reply =
-      exchange(finish(builder, wire::CreateStep(builder, session_, hash, program, debug, states, uploadVector, slots,
+      exchange(finish(builder, wire::CreateStep(builder, session_, /*sequence=*/0, hash, program, debug, states, uploadVector, slots,
                                                 seeds, tableVector, results, releases)),
                "; values of this step are unknown");
   const wire::Reply &parsed = parseReply(reply);

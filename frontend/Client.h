@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The client side of owner/Messages.fbs: transports and typed calls. Knows no torch.
+// The client side of runtime/wire/Messages.fbs: transports and typed calls. Knows no torch.
 #pragma once
 
 #include "frontend/Raise.h"
@@ -59,6 +59,11 @@ struct OwnedTensor {
   std::string data;
 };
 
+/// The dataset behind a table argument.
+struct TableBinding {
+  std::string name, version;
+};
+
 struct StepCall {
   std::array<uint8_t, 32> hash;
   std::string_view program, debug; ///< sent if `withProgram`
@@ -66,7 +71,7 @@ struct StepCall {
   std::vector<uint64_t> states, slots, seeds, results, releases;
   std::vector<TensorBytes> uploads;
   std::vector<uint64_t> sentAhead; ///< per upload its number if `sendAhead` has sent it, else 0
-  std::vector<std::string> tables;
+  std::vector<TableBinding> tables;
 };
 
 struct ProgramSummary {

@@ -229,7 +229,7 @@ int64_t Session::tableInTrace(const DatasetInfo &dataset, const std::vector<Colu
     at += length;
   }
   trace_.tables.insert(trace_.tables.end(), record.begin(), record.end());
-  tables_.push_back(dataset.name);
+  tables_.push_back({dataset.name, dataset.version});
   return trace_.tableCount++;
 }
 

@@ -43,7 +43,7 @@ struct TraceCall {
   std::vector<uint64_t> states, results, slots, seeds;
   std::vector<Word> kept; ///< storages that live on, by trace id; each has one of `results`
   std::vector<at::Tensor> uploads;
-  std::vector<std::string> tables;
+  std::vector<TableBinding> tables;
   std::vector<uint64_t> releases;
   std::vector<int> uploadInputs;   ///< per upload: position among an artifact's inputs, or -1
   std::vector<Origin> slotOrigins; ///< per slot, offline only
@@ -155,7 +155,7 @@ private:
   std::vector<at::Tensor> uploads_;    ///< by order of upload inputs
   std::vector<int> uploadInputs_;      ///< likewise: artifact input, or -1
   std::vector<int64_t> inputIds_;      ///< storage ids of inputs, in order
-  std::vector<std::string> tables_;
+  std::vector<TableBinding> tables_;
   std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>> publishes_;
   std::vector<uint64_t> releases_;
   std::vector<Change> changes_; ///< of tensor objects since the trace began, oldest first

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Version numbers of the owner's protocol (owner/Messages.fbs), for both sides of the wire.
+// Version numbers of the owner's protocol (runtime/wire/Messages.fbs), for both sides of the wire.
 #ifndef SOJOURN_OWNER_PROTOCOL_H
 #define SOJOURN_OWNER_PROTOCOL_H
 

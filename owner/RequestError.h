@@ -3,7 +3,7 @@
 #ifndef SOJOURN_OWNER_REQUESTERROR_H
 #define SOJOURN_OWNER_REQUESTERROR_H
 
-#include "owner/Messages_generated.h"
+#include "runtime/wire/Messages_generated.h"
 
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Error.h"

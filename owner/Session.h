@@ -6,7 +6,7 @@
 #include "owner/Environment.h"
 #include "owner/Label.h"
 #include "owner/Limits.h"
-#include "owner/Messages_generated.h"
+#include "runtime/wire/Messages_generated.h"
 #include "owner/PlanCache.h"
 #include "runtime/Execute.h"
 

@@ -227,8 +227,9 @@ llvm::Error Step::bindWord(size_t index, uint64_t bits) {
 }
 
 llvm::Error Step::bindTable(size_t index, size_t position) {
-  auto *text = request.tables()->Get(static_cast<flatbuffers::uoffset_t>(position));
-  std::string name = text ? text->str() : "";
+  const auto *table = request.tables()->Get(static_cast<flatbuffers::uoffset_t>(position));
+  std::string name = table->name() ? table->name()->str() : "";
+  llvm::StringRef version = table->version() ? table->version()->c_str() : "";
   auto found = context.store.find(name);
   if (!found) {
     return found.takeError();
@@ -237,6 +238,11 @@ llvm::Error Step::bindTable(size_t index, size_t position) {
     return requestError(wire::ErrorCode_Dataset, "no dataset is named '" + name + "'");
   }
   const Dataset &dataset = *(*found)->dataset;
+  if (version != dataset.version()) {
+    return requestError(wire::ErrorCode_Dataset, "dataset '" + name + "' has version " + dataset.version() +
+                                                     ", the step was made for version " + version +
+                                                     "; get the table again and record the step with it");
+  }
   const runtime::ArgSpec &expected = plan->executable->args()[index];
   if (dataset.rows() != expected.rows) {
     return requestError(wire::ErrorCode_Dataset, "dataset '" + name + "' has " + Twine(dataset.rows()) +

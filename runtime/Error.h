@@ -7,7 +7,7 @@
 
 namespace sojourn::runtime {
 
-/// The numbers are those of ErrorCode in owner/Messages.fbs.
+/// The numbers are those of ErrorCode in runtime/wire/Messages.fbs.
 enum class ErrorCode : uint8_t { Malformed = 0, Version = 1, Limit = 2, Unsupported = 7, Execution = 8, Internal = 9 };
 
 /// Failure of decoding (Malformed, Version, Limit, Unsupported), of planning (Unsupported, Limit)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-# ErrorCode of owner/Messages.fbs.
+# ErrorCode of runtime/wire/Messages.fbs.
 MALFORMED, VERSION, LIMIT, SESSION, HANDLE, DATASET, REFUSED, UNSUPPORTED, EXECUTION, INTERNAL = range(10)
 
 

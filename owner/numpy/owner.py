@@ -247,8 +247,10 @@ class NumpyOwner:
             elif arg.kind == "upload":
                 args.append(replies.upload(value, self._bytes_of(session, value), arg.type, f"argument {index}"))
             elif arg.kind == "table":
-                dataset = self._datasets.get(value)
-                need(dataset is not None, f"unknown dataset '{value}'", DATASET)
+                dataset = self._datasets.get(value.name)
+                need(dataset is not None, f"unknown dataset '{value.name}'", DATASET)
+                need(value.version == dataset.version, f"dataset '{value.name}' has version {dataset.version}, the "
+                     f"step was made for version {value.version}", DATASET)  # fmt: skip
                 dataset.serves(arg.type)
                 args.append(dataset)
             else:

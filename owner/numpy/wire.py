@@ -2,7 +2,7 @@
 """Reads FlatBuffers from strangers: every offset is checked before it is followed.
 
 Python's flatbuffers package has no verifier, so nothing here uses its readers. A buffer is decoded
-once, from the layouts below (they repeat runtime/*.fbs and owner/Messages.fbs; the tests hold them
+once, from the layouts below (they repeat runtime/*.fbs and runtime/wire/*.fbs; the tests hold them
 against flatc's own), into plain Python values: strings, NumPy arrays over the bytes, `Record`s.
 """
 
@@ -87,31 +87,36 @@ LAYOUTS: dict[str, tuple[tuple[str, object], ...]] = {
     # runtime/Debug.fbs
     "Debug": (("files", Texts()), ("locations", _LOCATION), ("op_locations", U32S), ("op_hints", U32S),
               ("hints", Texts())),
-    # owner/Messages.fbs
+    # runtime/wire/Step.fbs
     "Tensor": (("element", U8), ("dims", I64S), ("data", U8S), ("sent_ahead", U64)),
-    "Hello": (("protocol_version", U32), ("format_version", U32), ("dialect_version", U32), ("client", Text())),
-    "ListDatasets": (),
+    "TableBinding": (("name", Text()), ("version", Text())),
     "Step": (
-        ("session", U64), ("program_hash", U8S), ("program", U8S), ("debug", U8S), ("states", U64S),
-        ("uploads", Tables("Tensor")), ("slots", U64S), ("seeds", U64S), ("tables", Texts()),
+        ("session", U64), ("sequence", U64), ("program_hash", U8S), ("program", U8S), ("debug", U8S), ("states", U64S),
+        ("uploads", Tables("Tensor")), ("slots", U64S), ("seeds", U64S), ("tables", Tables("TableBinding")),
         ("results", U64S), ("releases", U64S),
     ),
+    # runtime/wire/Messages.fbs
+    "Hello": (("protocol_version", U32), ("format_version", U32), ("dialect_version", U32), ("client", Text())),
+    "ListDatasets": (),
     "Upload": (("session", U64), ("upload", U64), ("size", U64), ("offset", U64), ("data", U8S)),
     "Received": (("bytes", U64),),
     "Release": (("session", U64), ("handles", U64S)),
     "Bye": (("session", U64),),
     "ListPrograms": (("with_text", U8),),
     "Request": (("body", Union(("Hello", "ListDatasets", "Step", "Release", "Bye", "ListPrograms", "Upload"))),),
-    "Column": (("name", Text()), ("element", U8), ("bounded", U8), ("lower", F64), ("upper", F64)),
+    "Column": (("name", Text()), ("element", U8), ("bounded", U8), ("lower", F64), ("upper", F64),
+               ("dims", I64S)),
     "Dataset": (("name", Text()), ("rows", I64), ("columns", Tables("Column")), ("policy", Text()), ("version", Text())),
     "Welcome": (("session", U64), ("owner", Text()), ("limits_text", Text())),
     "Datasets": (("datasets", Tables("Dataset")),),
     "Done": (("published", Tables("Tensor")),),
     "NeedProgram": (),
+    "Committed": (),
     "ProgramInfo": (("hash", U8S), ("runs", U64), ("ops", U64), ("text", Text()), ("client", Text())),
     "Programs": (("programs", Tables("ProgramInfo")),),
     "Error": (("code", U8), ("message", Text()), ("location", Text()), ("op", Text())),
-    "Reply": (("body", Union(("Welcome", "Datasets", "Done", "NeedProgram", "Programs", "Error", "Received"))),),
+    "Reply": (("body", Union(("Welcome", "Datasets", "Done", "NeedProgram", "Programs", "Error", "Received",
+                               "Committed"))),),
 }  # fmt: skip
 
 

@@ -128,9 +128,13 @@ std::string stepBytes(const StepRequest &step) {
   auto states = builder.CreateVector(step.states);
   auto uploadsVector = builder.CreateVector(uploads);
   auto slots = builder.CreateVector(step.slots), seeds = builder.CreateVector(step.seeds);
-  auto tables = builder.CreateVectorOfStrings(step.tables);
+  std::vector<flatbuffers::Offset<wire::TableBinding>> bindings;
+  for (const TableName &table : step.tables) {
+    bindings.push_back(wire::CreateTableBindingDirect(builder, table.name.c_str(), table.version.c_str()));
+  }
+  auto tables = builder.CreateVector(bindings);
   auto results = builder.CreateVector(step.results), releases = builder.CreateVector(step.releases);
-  auto body = wire::CreateStep(builder, step.session, hash, program, debug, states, uploadsVector, slots, seeds, tables,
+  auto body = wire::CreateStep(builder, step.session, /*sequence=*/0, hash, program, debug, states, uploadsVector, slots, seeds, tables,
                                results, releases);
   return finish(builder, wire::RequestBody_Step, body.Union());
 }
@@ -174,6 +178,14 @@ Reply Client::run(const runtime::EncodedProgram &program, StepRequest step) {
   step.hash.assign(program.hash.begin(), program.hash.end());
   step.program = program.program;
   step.debug = program.debug;
+  for (TableName &table : step.tables) {
+    if (table.version.empty()) {
+      Reply listed = send(listDatasetsBytes());
+      for (const wire::Dataset *dataset : *listed.root->body_as_Datasets()->datasets()) {
+        table.version = dataset->name()->str() == table.name ? dataset->version()->str() : table.version;
+      }
+    }
+  }
   return send(stepBytes(step));
 }
 

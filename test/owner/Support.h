@@ -3,7 +3,7 @@
 #ifndef SOJOURN_TEST_OWNER_SUPPORT_H
 #define SOJOURN_TEST_OWNER_SUPPORT_H
 
-#include "owner/Messages_generated.h"
+#include "runtime/wire/Messages_generated.h"
 #include "owner/Owner.h"
 #include "runtime/Program.h"
 
@@ -60,13 +60,20 @@ struct Upload {
 };
 Upload f32(std::vector<int64_t> dims, std::vector<float> data);
 
+/// A table by name; `Client::run` fills in the version that the owner has.
+struct TableName {
+  TableName(const char *name, std::string version = "") : name(name), version(std::move(version)) {}
+  TableName(std::string name) : name(std::move(name)) {}
+  std::string name, version;
+};
+
 struct StepRequest {
   uint64_t session = 0;
   std::string hash, program, debug;
   std::vector<uint64_t> states;
   std::vector<Upload> uploads;
   std::vector<uint64_t> slots, seeds;
-  std::vector<std::string> tables;
+  std::vector<TableName> tables;
   std::vector<uint64_t> results, releases;
 };
 

@@ -21,7 +21,7 @@ def _python_path() -> str:
     if all((built / name).exists() for name in wanted):
         return str(built)
     folder = tempfile.mkdtemp(prefix="sojourn-numpy-")
-    for schema in ("runtime/Program.fbs", "runtime/Debug.fbs", "owner/Messages.fbs"):
+    for schema in ("runtime/Program.fbs", "runtime/Debug.fbs", "runtime/wire/Step.fbs", "runtime/wire/Messages.fbs"):
         subprocess.run(["flatc", "--python", "-o", folder, str(ROOT / schema)], check=True)
     os.symlink(ROOT / "owner" / "numpy", os.path.join(folder, "sojourn_numpy"))
     return folder

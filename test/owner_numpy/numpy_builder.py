@@ -212,10 +212,19 @@ def _field(b: flatbuffers.Builder, key: str, value):
     if key == "uploads":
         return _offset_vector(b, [_tensor(b, x) for x in value])
     if key == "tables":
-        return _offset_vector(b, [b.CreateString(name) for name in value])
+        return _offset_vector(b, [_table_binding(b, *table) for table in value])
     if isinstance(value, (list, tuple)):
         return b.CreateNumpyVector(np.array(value, np.uint64))
     return value
+
+
+def _table_binding(b: flatbuffers.Builder, name: str, version: str) -> int:
+    module = _wire("TableBinding")
+    name, version = b.CreateString(name), b.CreateString(version)
+    module.TableBindingStart(b)
+    module.TableBindingAddName(b, name)
+    module.TableBindingAddVersion(b, version)
+    return module.TableBindingEnd(b)
 
 
 def _tensor(b: flatbuffers.Builder, x) -> int:
@@ -252,6 +261,11 @@ class Client:
 
     def step(self, program: bytes, send_program: bool = True, **fields):
         fields = {"session": self.session, "program_hash": program_hash(program), **fields}
+        if "tables" in fields:
+            # A name alone means the version that the owner has.
+            known = {dataset.name: dataset.version for dataset in self.send("ListDatasets").datasets}
+            named = fields["tables"]
+            fields["tables"] = [(t, known.get(t, "none")) if isinstance(t, str) else t for t in named]
         if send_program:
             fields["program"] = program
         return self.send("Step", **fields)

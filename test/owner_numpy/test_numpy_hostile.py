@@ -10,6 +10,7 @@ from numpy_builder import Client, ProgramBuilder, request, t
 from test_numpy_owner import X, add_program, failed
 
 from sojourn_numpy import NumpyOwner, OwnerError, decode, errors, limits, wire
+from sojourn_numpy.datasets import make_dataset
 from sojourn_numpy.program import program_hash
 from sojourn_numpy.types import F64, TableType
 
@@ -35,17 +36,22 @@ def rich_program() -> ProgramBuilder:
     return p
 
 
+# A version is a hash of the contents, so every owner that registers these rows has this one.
+ROWS = {"age": np.arange(4.0)}
+TABLE = make_dataset("d", ROWS, "open", None, None, None)
+
+
 def rich_request(session: int, program: bytes, debug: bytes, results=(5,)) -> bytes:
     return request(
         "Step", session=session, program_hash=program_hash(program), program=program, debug=debug, states=[4],
-        uploads=[np.ones((3, 2), np.float32)], slots=[0], seeds=[1], tables=["d"], results=list(results), releases=[],
+        uploads=[np.ones((3, 2), np.float32)], slots=[0], seeds=[1], tables=[("d", TABLE.version)], results=list(results), releases=[],
     )  # fmt: skip
 
 
 @pytest.fixture
 def client():
     client = Client(NumpyOwner())
-    client.owner.register("d", {"age": np.arange(4.0)})
+    client.owner.register("d", ROWS)
     p = ProgramBuilder()
     p.result("keep", p.arg("upload", t("f32", 3, 2)))
     client.step(p.encode(), uploads=[np.ones((3, 2), np.float32)], results=[4])
@@ -313,13 +319,16 @@ def test_overlapping_tables_cost_nothing(client):
     """A vector of many offsets to one large string does not make the reader copy it many times."""
     from flatbuffers import Builder
 
-    from sojourn_wire import Request, RequestBody, Step
+    from sojourn_wire import Request, RequestBody, Step, TableBinding
 
     b = Builder(1 << 20)
     name = b.CreateString("x" * 60_000)
+    TableBinding.TableBindingStart(b)
+    TableBinding.TableBindingAddName(b, name)
+    table = TableBinding.TableBindingEnd(b)
     b.StartVector(4, 50_000, 4)
     for _ in range(50_000):
-        b.PrependUOffsetTRelative(name)
+        b.PrependUOffsetTRelative(table)
     tables = b.EndVector()
     Step.StepStart(b)
     Step.StepAddTables(b, tables)

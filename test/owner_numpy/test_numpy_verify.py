@@ -29,7 +29,7 @@ def test_every_core_op_is_here():
 def schema_tables() -> dict[str, list[str]]:
     """Field names of each table, in id order, from the schema files themselves."""
     tables = {}
-    for path in ("runtime/Program.fbs", "runtime/Debug.fbs", "owner/Messages.fbs"):
+    for path in ("runtime/Program.fbs", "runtime/Debug.fbs", "runtime/wire/Step.fbs", "runtime/wire/Messages.fbs"):
         text = re.sub(r"//[^\n]*", "", (ROOT / path).read_text())
         for name, body in re.findall(r"table (\w+) \{(.*?)\}", text, re.S):
             fields = re.findall(r"(\w+):\s*[\w\[\]]+\s*\(id: (\d+)\)", body)
