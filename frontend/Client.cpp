@@ -134,9 +134,12 @@ std::vector<DatasetInfo> Client::datasets() {
         if (column->element() > static_cast<uint8_t>(Element::c128)) {
           raise(ErrorKind::OwnerError, "the owner describes a column of unknown element type");
         }
-        ColumnInfo entry{textOf(column->name()), static_cast<Element>(column->element()), std::nullopt};
+        ColumnInfo entry{textOf(column->name()), static_cast<Element>(column->element()), std::nullopt, {}};
         if (column->bounded()) {
           entry.bounds = {column->lower(), column->upper()};
+        }
+        if (column->dims()) {
+          entry.dims.assign(column->dims()->begin(), column->dims()->end());
         }
         info.columns.push_back(std::move(entry));
       }

@@ -37,6 +37,7 @@ struct ColumnInfo {
   std::string name;
   Element element;
   std::optional<std::pair<double, double>> bounds;
+  std::vector<int64_t> dims; ///< of one row's entry; none for a number
 };
 
 struct DatasetInfo {

@@ -22,12 +22,14 @@ struct Bounds {
   double upper = 0;
 };
 
-/// One column: `rows` elements one after another. The memory belongs to the Dataset's storage.
+/// One column: `rows` entries one after another, each a row-major array of sizes `dims` (none: a
+/// plain number). The memory belongs to the Dataset's storage.
 struct Column {
   std::string name;
   runtime::Element element;
   std::optional<Bounds> bounds;
   const void *data = nullptr;
+  std::vector<int64_t> dims = {};
 };
 
 /// A loaded table; immutable, so that any number of steps may read it.

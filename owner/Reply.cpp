@@ -46,8 +46,9 @@ std::string datasetsReply(const std::vector<DatasetRecord> &records) {
     for (const Column &column : record.columns) {
       auto name = text(builder, column.name);
       Bounds bounds = column.bounds.value_or(Bounds{});
+      auto dims = column.dims.empty() ? Offset<flatbuffers::Vector<int64_t>>() : builder.CreateVector(column.dims);
       columns.push_back(wire::CreateColumn(builder, name, static_cast<uint8_t>(column.element),
-                                           column.bounds.has_value(), bounds.lower, bounds.upper));
+                                           column.bounds.has_value(), bounds.lower, bounds.upper, dims));
     }
     auto name = text(builder, record.name), policy = text(builder, policyName(record.policy)),
          version = text(builder, record.version);

@@ -248,14 +248,17 @@ llvm::Error Step::bindTable(size_t index, size_t position) {
     return requestError(wire::ErrorCode_Dataset, "dataset '" + name + "' has " + Twine(dataset.rows()) +
                                                      " rows, the program expects " + Twine(expected.rows));
   }
-  for (const auto &[columnName, element] : expected.columns) {
-    const Column *column = dataset.column(columnName);
-    if (!column || column->element != element) {
+  for (const runtime::TableColumn &wanted : expected.columns) {
+    const Column *column = dataset.column(wanted.name);
+    if (!column || column->element != wanted.element || llvm::ArrayRef<int64_t>(column->dims) != wanted.dims) {
+      auto entry = [](Element element, llvm::ArrayRef<int64_t> dims) {
+        return typeText({element, {dims.begin(), dims.end()}});
+      };
       return requestError(wire::ErrorCode_Dataset,
                           "dataset '" + name + "' has " +
-                              (column ? "column '" + columnName + "' of " + runtime::elementName(column->element)
-                                      : "no column '" + columnName + "'") +
-                              ", the program expects it of " + runtime::elementName(element));
+                              (column ? "column '" + wanted.name + "' of " + entry(column->element, column->dims)
+                                      : "no column '" + wanted.name + "'") +
+                              ", the program expects it of " + entry(wanted.element, wanted.dims));
     }
   }
   bindings[index].table = &dataset;

@@ -36,11 +36,18 @@ public:
 enum class ArgKind : uint8_t { state = 0, upload = 1, slot = 2, seed = 3, table = 4 };
 enum class ResultKind : uint8_t { commit = 0, keep = 1, publish = 2 };
 
+/// A column that a program may read; `dims` are the sizes of one row's entry, none for a number.
+struct TableColumn {
+  std::string name;
+  Element element = Element::f32;
+  llvm::SmallVector<int64_t, 4> dims;
+};
+
 struct ArgSpec {
   ArgKind kind = ArgKind::state;
   TensorType type;                                      ///< of every kind but table
   int64_t rows = 0;                                     ///< table: its row count
-  std::vector<std::pair<std::string, Element>> columns; ///< table: the columns it names
+  std::vector<TableColumn> columns;                     ///< table: the columns it names
 };
 
 struct ResultSpec {

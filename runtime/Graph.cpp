@@ -98,7 +98,7 @@ llvm::Expected<ArgSpec> argOf(mlir::func::FuncOp step, unsigned index) {
       if (!element) {
         return makeError(ErrorCode::Unsupported, "column '" + name.str() + "' has an unknown element type");
       }
-      spec.columns.emplace_back(name.str(), *element);
+      spec.columns.push_back({name.str(), *element, {}});
     }
     return spec;
   }
