@@ -18,7 +18,7 @@ namespace wire = sojourn_wire;
 
 namespace {
 
-constexpr uint32_t kProtocolVersion = 1;
+constexpr uint32_t kProtocolVersion = 2;
 constexpr uint32_t kProgramFormatVersion = 1;
 
 std::atomic<size_t> uploadBytesInMessage{size_t{64} << 20}, uploadPartBytes{size_t{8} << 20};
@@ -262,7 +262,7 @@ std::optional<std::vector<OwnedTensor>> Client::step(const StepCall &call) {
   auto states = optional(call.states), slots = optional(call.slots), seeds = optional(call.seeds);
   auto results = optional(call.results), releases = optional(call.releases);
   std::string reply =
-      exchange(finish(builder, wire::CreateStep(builder, session_, /*sequence=*/0, hash, program, debug, states, uploadVector, slots,
+      exchange(finish(builder, wire::CreateStep(builder, session_, steps_ + 1, hash, program, debug, states, uploadVector, slots,
                                                 seeds, tableVector, results, releases)),
                "; values of this step are unknown");
   const wire::Reply &parsed = parseReply(reply);
@@ -270,6 +270,7 @@ std::optional<std::vector<OwnedTensor>> Client::step(const StepCall &call) {
     return std::nullopt;
   }
   const auto &done = expect<wire::Done>(parsed);
+  ++steps_;
   std::vector<OwnedTensor> published;
   if (done.published()) {
     for (const wire::Tensor *tensor : *done.published()) {

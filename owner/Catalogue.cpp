@@ -58,6 +58,11 @@ public:
     sqlite3_bind_blob(statement, ++bound, hash.data(), static_cast<int>(hash.size()), SQLITE_TRANSIENT);
     return *this;
   }
+  /// Ready for other parameters; ends what it read.
+  void reset() {
+    sqlite3_reset(statement);
+    bound = 0;
+  }
   int step() { return statement ? sqlite3_step(statement) : SQLITE_ERROR; }
   std::string text(int column) {
     auto *data = sqlite3_column_text(statement, column);
@@ -131,7 +136,12 @@ llvm::Expected<std::unique_ptr<Catalogue>> Catalogue::open(const std::string &di
   return catalogue;
 }
 
-Catalogue::~Catalogue() { sqlite3_close(database); }
+Catalogue::Catalogue(sqlite3 *database) : database(database) {}
+
+Catalogue::~Catalogue() {
+  readPolicy.reset();
+  sqlite3_close(database);
+}
 
 llvm::Error Catalogue::addDataset(const DatasetRecord &record) {
   if (llvm::Error error = execute("BEGIN IMMEDIATE")) {
@@ -200,6 +210,30 @@ llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
     return lastError("reading datasets");
   }
   return records;
+}
+
+llvm::Expected<Policy> Catalogue::policy(const Source &source) {
+  if (!readPolicy) {
+    readPolicy = std::make_unique<Statement>(*this, "SELECT policy FROM datasets WHERE name = ? AND version = ?");
+  }
+  int state = readPolicy->bind(source.name).bind(source.version).step();
+  std::string text = state == SQLITE_ROW ? readPolicy->text(0) : "";
+  readPolicy->reset();
+  if (state != SQLITE_ROW && state != SQLITE_DONE) {
+    return lastError("reading a policy");
+  }
+  return parsePolicy(text).value_or(Policy::privateOnly);
+}
+
+llvm::Error Catalogue::setPolicy(const std::string &name, Policy policy) {
+  Statement update(*this, "UPDATE datasets SET policy = ? WHERE name = ?");
+  if (update.bind(std::string(policyName(policy))).bind(name).step() != SQLITE_DONE) {
+    return lastError("changing a policy");
+  }
+  if (sqlite3_changes(database) == 0) {
+    return failure("no dataset is named '" + name + "'; 'sojourn-owner datasets' lists them");
+  }
+  return llvm::Error::success();
 }
 
 llvm::Error Catalogue::addRuns(const ProgramRecord &record) {

@@ -45,6 +45,11 @@ public:
   /// Fails if the name is taken.
   llvm::Error addDataset(const DatasetRecord &record);
   llvm::Expected<std::vector<DatasetRecord>> datasets();
+  /// The policy that stands in the books now, whoever entered it; private for a version that is not
+  /// (or no longer) there.
+  llvm::Expected<Policy> policy(const Source &source);
+  /// Fails if no dataset has this name.
+  llvm::Error setPolicy(const std::string &name, Policy policy);
 
   /// Enters a program, or adds to its run count; the text is kept from the first time.
   llvm::Error addRuns(const ProgramRecord &record);
@@ -56,12 +61,13 @@ public:
   llvm::Expected<std::vector<ProgramRecord>> programs(bool withText);
 
 private:
-  explicit Catalogue(sqlite3 *database) : database(database) {}
+  explicit Catalogue(sqlite3 *database);
   class Statement;
   llvm::Error execute(const char *sql);
   llvm::Error lastError(const char *doing);
 
   sqlite3 *database;
+  std::unique_ptr<Statement> readPolicy; ///< prepared once: steps that publish ask often
 };
 
 } // namespace sojourn::owner

@@ -7,10 +7,10 @@
 
 namespace sojourn::owner {
 
-Dataset::Dataset(std::string name, std::string version, Policy policy, int64_t rows, std::vector<Column> columns,
+Dataset::Dataset(std::string name, std::string version, int64_t rows, std::vector<Column> columns,
                  std::shared_ptr<void> storage)
-    : tableName(std::move(name)), tableVersion(std::move(version)), releasePolicy(policy), rowCount(rows),
-      tableColumns(std::move(columns)), storage(std::move(storage)) {
+    : tableName(std::move(name)), tableVersion(std::move(version)), rowCount(rows), tableColumns(std::move(columns)),
+      storage(std::move(storage)) {
   for (size_t index = 0; index < tableColumns.size(); ++index) {
     columnIndex.emplace(tableColumns[index].name, index);
   }

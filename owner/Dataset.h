@@ -35,17 +35,15 @@ struct Column {
 /// A loaded table; immutable, so that any number of steps may read it.
 class Dataset final : public runtime::RowSource {
 public:
-  Dataset(std::string name, std::string version, Policy policy, int64_t rows, std::vector<Column> columns,
+  Dataset(std::string name, std::string version, int64_t rows, std::vector<Column> columns,
           std::shared_ptr<void> storage);
 
   const std::string &name() const { return tableName; }
   /// A random text, new with every registration. Never derived from the contents: it is shown to
   /// clients, and a hash of private data confirms guesses.
   const std::string &version() const { return tableVersion; }
-  Policy policy() const { return releasePolicy; }
   const std::vector<Column> &columns() const { return tableColumns; }
   const Column *column(const std::string &columnName) const;
-  Label label() const { return Label{{Source{tableName, tableVersion, releasePolicy}}}; }
 
   int64_t rows() const override { return rowCount; }
   void readRows(llvm::ArrayRef<std::string> columnNames, llvm::ArrayRef<int64_t> indices, runtime::Element element,
@@ -53,7 +51,6 @@ public:
 
 private:
   std::string tableName, tableVersion;
-  Policy releasePolicy;
   int64_t rowCount;
   std::vector<Column> tableColumns;
   std::unordered_map<std::string, size_t> columnIndex;

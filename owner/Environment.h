@@ -11,6 +11,10 @@
 
 namespace sojourn::owner {
 
+/// What a step is about to do outside of every lock.
+enum class Phase { planning, running };
+
+/// The owner calls all but `entering` one at a time.
 struct Environment {
   /// Milliseconds since the epoch; leases and the programs log read it.
   std::function<int64_t()> clockMs;
@@ -20,6 +24,9 @@ struct Environment {
   std::string storeDirectory;
   /// Told of sessions, new programs and refusals; never of a value. May be empty.
   std::function<void(std::string_view)> log;
+  /// Told of each phase of each step, on the thread that enters it; a test can hold a step here.
+  /// May be empty.
+  std::function<void(Phase)> entering;
 
   /// The machine's own clock and libsodium's random generator.
   static Environment system(std::string storeDirectory);

@@ -3,9 +3,17 @@
 #ifndef SOJOURN_OWNER_LABEL_H
 #define SOJOURN_OWNER_LABEL_H
 
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SmallBitVector.h"
+
+#include <compare>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
+#include <vector>
 
 namespace sojourn::owner {
 
@@ -18,29 +26,64 @@ enum class Policy {
 const char *policyName(Policy policy);
 std::optional<Policy> parsePolicy(const std::string &text);
 
-/// One version of one dataset that a value was computed from.
+/// One version of one dataset that a value was computed from. It carries no policy: that is looked
+/// up when something is published, so that a change reaches values computed before it.
 struct Source {
   std::string name;
   std::string version;
-  Policy policy = Policy::privateOnly;
 
   friend auto operator<=>(const Source &, const Source &) = default;
 };
 
-/// An extensible record, kept per handle and joined over everything a value depends on. A value
-/// without sources was computed from the client's own uploads, slots and seeds.
-/// Later releases append what they prove (population, row dimension, sensitivity); a field that
-/// is absent must always mean the most careful reading.
-struct Label {
-  std::set<Source> sources;
+/// An extensible record, kept per handle and joined over everything a value depends on.
+/// Join, covering and order go over `members()`, which does not compile while a field is missing
+/// from it, and each field's type needs a rule in Label.cpp: what is added later cannot be dropped
+/// silently. A label that is not there (null) is the most careful one: it is never releasable and
+/// covers nothing, and what is computed from it has no label either.
+class Label {
+public:
+  /// Of values that the client itself brought: uploads, slots, seeds.
+  static std::shared_ptr<const Label> client();
+  /// Of rows of a dataset.
+  static std::shared_ptr<const Label> of(Source source);
 
-  /// True if every source is open: the value may leave.
-  bool releasable() const;
-  /// The sources that keep the value here, for messages: `'a', 'b'`.
-  std::string blockers() const;
+  const std::set<Source> &sources() const { return sources_; }
+
   /// The label of a value computed from this one and `other`.
-  void join(const Label &other) { sources.insert(other.sources.begin(), other.sources.end()); }
+  void join(const Label &other);
+  /// Whether joining `part` changes nothing.
+  bool covers(const Label &part) const;
+
+private:
+  Label() = default;
+  auto members() const {
+    const auto &[sources] = *this; // fails to compile unless every field is named
+    return std::tie(sources);
+  }
+  auto members() {
+    auto &[sources] = *this;
+    return std::tie(sources);
+  }
+
+  std::set<Source> sources_;
+
+public:
+  friend bool operator==(const Label &a, const Label &b) { return a.members() == b.members(); }
+  friend auto operator<=>(const Label &a, const Label &b) { return a.members() <=> b.members(); }
 };
+
+using LabelPtr = std::shared_ptr<const Label>;
+
+/// The label of what is computed from both; one of the two where it covers the other.
+LabelPtr joinLabels(const LabelPtr &a, const LabelPtr &b);
+
+/// Per result the join over the arguments it depends on; `Label::client()` where it depends on none.
+std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments,
+                                 llvm::ArrayRef<const llvm::SmallBitVector *> dependsOn);
+
+/// What keeps a value here, for messages (`private dataset 'a', 'b'`); empty if it may leave.
+/// `policyOf` tells the present policy of a source.
+std::string blockers(const LabelPtr &label, llvm::function_ref<Policy(const Source &)> policyOf);
 
 } // namespace sojourn::owner
 

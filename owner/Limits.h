@@ -18,6 +18,14 @@ struct Limits {
   size_t uploadsPerSession = runtime::limits::kUploadsPerSession;
   size_t programsPerSession = runtime::limits::kProgramsPerSession;
   size_t cachedPlans = runtime::limits::kCachedPlans;
+  size_t cachedPlanBytes = runtime::limits::kCachedPlanBytes;
+  size_t requestsPerSession = runtime::limits::kRequestsPerSession;
+  size_t rememberedReplyBytes = runtime::limits::kRememberedReplyBytes;
+  /// Bytes of intermediate values of all running steps; 0: three quarters of the machine's memory.
+  size_t runningArenaBytes = 0;
+  int64_t arenaWaitMs = runtime::limits::kArenaWaitMs;
+  /// Threads that running steps share; 0: as many as the machine has.
+  unsigned threads = 0;
 };
 
 } // namespace sojourn::owner

@@ -22,7 +22,8 @@ class Owner::State {
 public:
   State(Environment given, Limits limits)
       : environment(std::move(given)), limits(limits), sessions(this->environment, this->limits),
-        plans(limits.cachedPlans) {
+        plans(limits.cachedPlans, limits.cachedPlanBytes), threads(limits.threads),
+        memory(limits.runningArenaBytes, limits.arenaWaitMs) {
     auto opened = Store::open(environment);
     if (!opened) {
       problem = llvm::toString(opened.takeError());
@@ -39,9 +40,16 @@ public:
 
   llvm::Expected<std::string> answer(std::string_view bytes, Peer peer);
   llvm::Expected<std::string> hello(const wire::Hello &request);
+  llvm::Expected<std::string> listDatasets();
   llvm::Expected<std::string> listPrograms(const wire::ListPrograms &request, Peer peer);
+  llvm::Expected<std::string> step(const wire::Step &request, std::string_view bytes);
+  llvm::Expected<std::string> upload(const wire::Upload &part);
+  llvm::Expected<std::string> release(const wire::Release &request);
+  llvm::Expected<std::string> bye(const wire::Bye &request);
+  llvm::Expected<std::vector<ProgramRecord>> programs(bool withText);
   llvm::Error checkOpen() const { return problem.empty() ? llvm::Error::success() : failure(problem); }
   void tell(const Twine &text) const {
+    std::lock_guard lock(mutex);
     if (environment.log) {
       environment.log(text.str());
     }
@@ -49,12 +57,14 @@ public:
 
   const Environment environment;
   const Limits limits;
+  std::string problem; ///< set by the constructor only
   mutable std::mutex mutex;
-  std::string problem;
   std::unique_ptr<Store> store;
   std::unique_ptr<ProgramLog> log;
   Sessions sessions;
   PlanCache plans;
+  ThreadBudget threads;
+  MemoryBudget memory;
   std::atomic<uint64_t> requests = 0, steps = 0;
 };
 
@@ -76,7 +86,10 @@ llvm::Expected<std::string> Owner::State::hello(const wire::Hello &request) {
     return error;
   }
   std::string client = printableName(request.client() ? request.client()->str() : "");
-  auto session = sessions.begin(client);
+  auto session = [&] {
+    std::lock_guard lock(mutex);
+    return sessions.begin(client);
+  }();
   if (!session) {
     return session.takeError();
   }
@@ -95,14 +108,93 @@ llvm::Expected<std::string> Owner::State::listPrograms(const wire::ListPrograms 
                         "the log of programs holds other people's source lines; the data owner "
                         "reads it with 'sojourn-owner programs'");
   }
-  if (llvm::Error error = log->flush()) {
-    return error;
-  }
-  auto records = store->catalogue().programs(request.with_text());
+  auto records = programs(request.with_text());
   if (!records) {
     return records.takeError();
   }
   return programsReply(*records, request.with_text());
+}
+
+llvm::Expected<std::vector<ProgramRecord>> Owner::State::programs(bool withText) {
+  std::lock_guard lock(mutex);
+  if (llvm::Error error = log->flush()) {
+    return error;
+  }
+  return store->catalogue().programs(withText);
+}
+
+llvm::Expected<std::string> Owner::State::listDatasets() {
+  auto records = [&] {
+    std::lock_guard lock(mutex);
+    return store->list();
+  }();
+  if (!records) {
+    return records.takeError();
+  }
+  return datasetsReply(*records);
+}
+
+llvm::Expected<std::string> Owner::State::step(const wire::Step &request, std::string_view bytes) {
+  auto reply =
+      runStep({mutex, *store, sessions, plans, *log, threads, memory, environment, limits}, request, bytes);
+  if (!reply) {
+    return reply.takeError();
+  }
+  steps += reply->ran;
+  return std::move(reply->bytes);
+}
+
+llvm::Expected<std::string> Owner::State::upload(const wire::Upload &part) {
+  auto session = SessionTurn::take(mutex, sessions, part.session());
+  if (!session) {
+    return session.takeError();
+  }
+  auto place = [&] {
+    std::lock_guard lock(mutex);
+    return sessions.place(**session->get(), part);
+  }();
+  if (!place) {
+    return place.takeError();
+  }
+  if (!*place) {
+    return receivedReply(0);
+  }
+  auto received = receive(**place, part);
+  if (!received) {
+    return received.takeError();
+  }
+  return receivedReply(*received);
+}
+
+llvm::Expected<std::string> Owner::State::release(const wire::Release &request) {
+  auto session = SessionTurn::take(mutex, sessions, request.session());
+  if (!session) {
+    return session.takeError();
+  }
+  std::vector<uint64_t> handles;
+  if (request.handles()) {
+    handles.assign(request.handles()->begin(), request.handles()->end());
+  }
+  std::lock_guard lock(mutex);
+  if (llvm::Error error = sessions.release(**session->get(), handles)) {
+    return error;
+  }
+  return doneReply({});
+}
+
+/// Waits for a step that runs; what it keeps goes with the session.
+llvm::Expected<std::string> Owner::State::bye(const wire::Bye &request) {
+  auto session = SessionTurn::take(mutex, sessions, request.session());
+  if (!session) {
+    RequestError error = takeRequestError(session.takeError());
+    if (error.code == wire::ErrorCode_Session) {
+      return doneReply({}); // ended already
+    }
+    return llvm::make_error<RequestError>(std::move(error));
+  }
+  std::lock_guard lock(mutex);
+  sessions.end(request.session());
+  return doneReply({});
 }
 
 llvm::Expected<std::string> Owner::State::answer(std::string_view bytes, Peer peer) {
@@ -134,49 +226,11 @@ llvm::Expected<std::string> Owner::State::answer(std::string_view bytes, Peer pe
   }
   switch (request->body_type()) {
   case wire::RequestBody_Hello: return hello(*request->body_as_Hello());
-  case wire::RequestBody_ListDatasets: {
-    auto records = store->list();
-    if (!records) {
-      return records.takeError();
-    }
-    return datasetsReply(*records);
-  }
-  case wire::RequestBody_Step: {
-    auto reply = runStep({*store, sessions, plans, *log, environment, limits}, *request->body_as_Step());
-    if (!reply) {
-      return reply.takeError();
-    }
-    steps += reply->ran;
-    return std::move(reply->bytes);
-  }
-  case wire::RequestBody_Release: {
-    const auto *body = request->body_as_Release();
-    auto session = sessions.find(body->session());
-    if (!session) {
-      return session.takeError();
-    }
-    std::vector<uint64_t> handles;
-    if (body->handles()) {
-      handles.assign(body->handles()->begin(), body->handles()->end());
-    }
-    if (llvm::Error error = sessions.release(**session, handles)) {
-      return error;
-    }
-    return doneReply({});
-  }
-  case wire::RequestBody_Upload: {
-    const auto *part = request->body_as_Upload();
-    auto session = sessions.find(part->session());
-    if (!session) {
-      return session.takeError();
-    }
-    auto received = sessions.receive(**session, *part);
-    if (!received) {
-      return received.takeError();
-    }
-    return receivedReply(*received);
-  }
-  case wire::RequestBody_Bye: sessions.end(request->body_as_Bye()->session()); return doneReply({});
+  case wire::RequestBody_ListDatasets: return listDatasets();
+  case wire::RequestBody_Step: return step(*request->body_as_Step(), bytes);
+  case wire::RequestBody_Release: return release(*request->body_as_Release());
+  case wire::RequestBody_Upload: return upload(*request->body_as_Upload());
+  case wire::RequestBody_Bye: return bye(*request->body_as_Bye());
   case wire::RequestBody_ListPrograms: return listPrograms(*request->body_as_ListPrograms(), peer);
   case wire::RequestBody_NONE: break;
   }
@@ -192,7 +246,6 @@ std::string Owner::handle(std::string_view request, Peer peer) noexcept {
   ++state->requests;
   std::string trouble;
   try {
-    std::lock_guard lock(state->mutex);
     auto reply = state->answer(request, peer);
     if (reply) {
       return std::move(*reply);
@@ -214,30 +267,46 @@ std::string Owner::handle(std::string_view request, Peer peer) noexcept {
 }
 
 llvm::Error Owner::registerDataset(const DatasetSource &source, const RegisterOptions &options) {
-  std::lock_guard lock(state->mutex);
   if (llvm::Error error = state->checkOpen()) {
     return error;
   }
-  return state->store->add(source, options);
+  auto record = [&] {
+    std::lock_guard lock(state->mutex);
+    return state->store->begin(options);
+  }();
+  if (!record) {
+    return record.takeError();
+  }
+  // Steps go on while a table is read.
+  auto table = state->store->import(*record, source, options);
+  if (!table) {
+    return table.takeError();
+  }
+  std::lock_guard lock(state->mutex);
+  return state->store->enter(std::move(*record), std::move(*table));
+}
+
+llvm::Error Owner::setPolicy(const std::string &name, Policy policy) {
+  if (llvm::Error error = state->checkOpen()) {
+    return error;
+  }
+  std::lock_guard lock(state->mutex);
+  return state->store->setPolicy(name, policy);
 }
 
 llvm::Expected<std::vector<DatasetRecord>> Owner::datasets() {
-  std::lock_guard lock(state->mutex);
   if (llvm::Error error = state->checkOpen()) {
     return error;
   }
+  std::lock_guard lock(state->mutex);
   return state->store->list();
 }
 
 llvm::Expected<std::vector<ProgramRecord>> Owner::programs(bool withText) {
-  std::lock_guard lock(state->mutex);
   if (llvm::Error error = state->checkOpen()) {
     return error;
   }
-  if (llvm::Error error = state->log->flush()) {
-    return error;
-  }
-  return state->store->catalogue().programs(withText);
+  return state->programs(withText);
 }
 
 uint64_t Owner::requests() const { return state->requests; }

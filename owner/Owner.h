@@ -21,6 +21,14 @@ namespace sojourn::owner {
 /// Who sent a request: the data owner's own process, or somebody behind a transport.
 enum class Peer { owner, client };
 
+/// Requests of different sessions are served at once, those of one session one after another.
+///
+/// Lock order; who holds one takes only later ones, and none is held while a program is decoded,
+/// planned or run but the first:
+/// 1. a session's turn (Session::turn), for the whole of a request that names the session;
+/// 2. the owner's mutex (State::mutex), for moments: lookup, booking, commit. It guards sessions,
+///    store, catalogue, plan cache and log, and the environment's clock, randomness and log;
+/// 3. what guards itself: ThreadBudget, MemoryBudget (never waited for under 2), pools of memory.
 class Owner {
 public:
   /// A store that cannot be opened does not throw: `status` tells, and every request is answered
@@ -39,6 +47,9 @@ public:
 
   /// Imports a table and enters it in the catalogue.
   llvm::Error registerDataset(const DatasetSource &source, const RegisterOptions &options);
+  /// Changes what may be done with values computed from a dataset, at once and for values computed
+  /// before: permission is looked up when something is published. Fails if no dataset has this name.
+  llvm::Error setPolicy(const std::string &name, Policy policy);
   /// Every registered dataset, in order of registration.
   llvm::Expected<std::vector<DatasetRecord>> datasets();
   /// Every program that ran, oldest first, run counts up to date.

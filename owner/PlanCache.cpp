@@ -90,39 +90,23 @@ std::string moduleText(mlir::ModuleOp module) {
   return printable(text, runtime::limits::kProgramTextBytes);
 }
 
-bool covers(const std::shared_ptr<const Label> &label, const Label &part) {
-  return std::includes(label->sources.begin(), label->sources.end(), part.sources.begin(), part.sources.end());
-}
-
 } // namespace
 
-const std::vector<std::shared_ptr<const Label>> &
-Plan::joinLabels(const std::vector<std::shared_ptr<const Label>> &labels) {
-  if (labels == argLabels && resultLabels.size() == executable->results().size()) {
-    return resultLabels;
-  }
-  static const auto own = std::make_shared<const Label>();
-  std::vector<std::shared_ptr<const Label>> joined;
+size_t Plan::bytes() const {
+  return sizeof(Plan) + program.size() + debug.size() + text.size() + executable->arenaBytes();
+}
+
+llvm::Expected<std::vector<runtime::HostTensor>> Plan::run(llvm::ArrayRef<runtime::Binding> bindings, unsigned) {
+  std::lock_guard lock(running);
+  return executable->run(bindings);
+}
+
+std::vector<LabelPtr> Plan::resultLabels(llvm::ArrayRef<LabelPtr> arguments) const {
+  std::vector<const llvm::SmallBitVector *> dependsOn;
   for (const runtime::ResultSpec &spec : executable->results()) {
-    std::shared_ptr<const Label> label = own;
-    for (int argument : spec.dependsOn.set_bits()) {
-      const auto &other = labels[static_cast<size_t>(argument)];
-      if (!other || other == label || covers(label, *other)) {
-        continue;
-      }
-      if (covers(other, *label)) {
-        label = other;
-      } else {
-        auto both = std::make_shared<Label>(*label);
-        both->join(*other);
-        label = std::move(both);
-      }
-    }
-    joined.push_back(std::move(label));
+    dependsOn.push_back(&spec.dependsOn);
   }
-  argLabels = labels;
-  resultLabels = std::move(joined);
-  return resultLabels;
+  return joinLabels(arguments, dependsOn);
 }
 
 llvm::Expected<std::shared_ptr<Plan>> makePlan(llvm::StringRef program, llvm::StringRef debug) {
@@ -133,6 +117,8 @@ llvm::Expected<std::shared_ptr<Plan>> makePlan(llvm::StringRef program, llvm::St
     return module.takeError();
   }
   auto plan = std::make_shared<Plan>();
+  plan->program = program.str();
+  plan->debug = debug.str();
   plan->text = moduleText(**module);
   (*module)->walk(
       [&](mlir::Operation *op) { plan->ops += op->getDialect() && op->getDialect()->getNamespace() == "sojourn"; });
@@ -156,13 +142,23 @@ std::shared_ptr<Plan> PlanCache::find(const PlanKey &key) {
   return found->second->second;
 }
 
-void PlanCache::insert(const PlanKey &key, std::shared_ptr<Plan> plan) {
-  recent.emplace_front(key, std::move(plan));
+std::vector<std::shared_ptr<Plan>> PlanCache::insert(const PlanKey &key, std::shared_ptr<Plan> &plan) {
+  if (auto present = find(key)) {
+    std::vector<std::shared_ptr<Plan>> second{std::move(plan)};
+    plan = std::move(present);
+    return second;
+  }
+  recent.emplace_front(key, plan);
   index[key] = recent.begin();
-  while (recent.size() > capacity) {
+  total += plan->bytes();
+  std::vector<std::shared_ptr<Plan>> gone;
+  while (recent.size() > 1 && (recent.size() > plansMost || total > bytesMost)) {
+    total -= recent.back().second->bytes();
+    gone.push_back(std::move(recent.back().second));
     index.erase(recent.back().first);
     recent.pop_back();
   }
+  return gone;
 }
 
 } // namespace sojourn::owner

@@ -8,7 +8,7 @@
 namespace sojourn::owner {
 
 /// Grows when a request or a reply changes its meaning; fields that are only appended keep it.
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 
 /// The FlatBuffers file identifier of requests and replies alike.
 inline constexpr const char *kMessageIdentifier = "SJM1";

@@ -86,6 +86,11 @@ std::string receivedReply(size_t bytes) {
   return finish(builder, wire::ReplyBody_Received, wire::CreateReceived(builder, bytes).Union());
 }
 
+std::string committedReply() {
+  FlatBufferBuilder builder;
+  return finish(builder, wire::ReplyBody_Committed, wire::CreateCommitted(builder).Union());
+}
+
 std::string doneReply(llvm::ArrayRef<const runtime::HostTensor *> published) {
   FlatBufferBuilder builder;
   std::vector<Offset<wire::Tensor>> tensors;

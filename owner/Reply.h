@@ -18,6 +18,7 @@ std::string datasetsReply(const std::vector<DatasetRecord> &records);
 std::string programsReply(const std::vector<ProgramRecord> &records, bool withText);
 std::string needProgramReply();
 std::string receivedReply(size_t bytes);
+std::string committedReply();
 std::string doneReply(llvm::ArrayRef<const runtime::HostTensor *> published);
 
 } // namespace sojourn::owner

@@ -25,21 +25,26 @@ llvm::Expected<uint64_t> Sessions::begin(std::string client) {
   if (id == 0 || sessions.count(id)) {
     return requestError(wire::ErrorCode_Internal, "the owner's source of randomness repeats itself");
   }
-  Session &session = sessions[id];
-  session.client = std::move(client);
-  session.lastUsedMs = environment.clockMs();
+  auto session = std::make_shared<Session>();
+  session->client = std::move(client);
+  session->lastUsedMs = environment.clockMs();
+  sessions[id] = std::move(session);
   return id;
 }
 
-llvm::Expected<Session *> Sessions::find(uint64_t id) {
+static llvm::Error unknownSession() {
+  return requestError(wire::ErrorCode_Session, "unknown session: it was closed, its lease ran out, or the owner was "
+                                               "restarted; connect again (handles of an old session are gone)");
+}
+
+llvm::Expected<std::shared_ptr<Session>> Sessions::find(uint64_t id) {
   expire();
   auto found = sessions.find(id);
   if (found == sessions.end()) {
-    return requestError(wire::ErrorCode_Session, "unknown session: it was closed, its lease ran out, or the owner was "
-                                                 "restarted; connect again (handles of an old session are gone)");
+    return unknownSession();
   }
-  found->second.lastUsedMs = environment.clockMs();
-  return &found->second;
+  found->second->lastUsedMs = environment.clockMs();
+  return found->second;
 }
 
 void Sessions::end(uint64_t id) {
@@ -67,11 +72,11 @@ llvm::Error Sessions::release(Session &session, llvm::ArrayRef<uint64_t> handles
   return llvm::Error::success();
 }
 
-llvm::Expected<size_t> Sessions::receive(Session &session, const wire::Upload &part) {
+llvm::Expected<PartialUpload *> Sessions::place(Session &session, const wire::Upload &part) {
   uint64_t number = part.upload(), size = part.size();
   if (size == 0) {
     dropUpload(session, number);
-    return 0;
+    return nullptr;
   }
   auto found = session.uploads.find(number);
   if (found == session.uploads.end()) {
@@ -90,13 +95,16 @@ llvm::Expected<size_t> Sessions::receive(Session &session, const wire::Upload &p
     found = session.uploads.try_emplace(number, PartialUpload{runtime::BufferPool::global().allocate(size)}).first;
     handleBytes += size;
   }
-  PartialUpload &upload = found->second;
-  size_t length = part.data() ? part.data()->size() : 0;
+  return &found->second;
+}
+
+llvm::Expected<size_t> receive(PartialUpload &upload, const wire::Upload &part) {
+  size_t size = part.size(), length = part.data() ? part.data()->size() : 0;
   if (size != upload.buffer->size() || part.offset() > size || length > size - part.offset()) {
-    return requestError(wire::ErrorCode_Malformed, "upload " + Twine(number) + " has " + Twine(upload.buffer->size()) +
-                                                       " bytes; a part of " + Twine(length) + " bytes at " +
-                                                       Twine(part.offset()) + " of " + Twine(size) +
-                                                       " does not lie in it");
+    return requestError(wire::ErrorCode_Malformed, "upload " + Twine(part.upload()) + " has " +
+                                                       Twine(upload.buffer->size()) + " bytes; a part of " +
+                                                       Twine(length) + " bytes at " + Twine(part.offset()) + " of " +
+                                                       Twine(size) + " does not lie in it");
   }
   if (part.offset() == upload.received && length > 0) {
     std::memcpy(static_cast<char *>(upload.buffer->data()) + upload.received, part.data()->data(), length);
@@ -115,7 +123,7 @@ void Sessions::dropUpload(Session &session, uint64_t upload) {
 size_t Sessions::handleCount() const {
   size_t count = 0;
   for (const auto &[id, session] : sessions) {
-    count += session.handles.size();
+    count += session->handles.size();
   }
   return count;
 }
@@ -124,9 +132,10 @@ void Sessions::expire() {
   int64_t oldest = environment.clockMs() - limits.leaseMs;
   for (auto at = sessions.begin(); at != sessions.end();) {
     auto next = std::next(at);
-    if (at->second.lastUsedMs < oldest) {
+    // A session in which a request runs or waits is in use, however long that takes.
+    if (at->second->lastUsedMs < oldest && at->second->users == 0) {
       if (environment.log) {
-        environment.log("session of '" + at->second.client + "' ended: its lease ran out");
+        environment.log("session of '" + at->second->client + "' ended: its lease ran out");
       }
       drop(at);
     }
@@ -134,14 +143,56 @@ void Sessions::expire() {
   }
 }
 
-void Sessions::drop(std::unordered_map<uint64_t, Session>::iterator session) {
-  for (const auto &[id, handle] : session->second.handles) {
+void Sessions::drop(Map::iterator session) {
+  for (const auto &[id, handle] : session->second->handles) {
     handleBytes -= handle.tensor.type.bytes();
   }
-  for (const auto &[number, upload] : session->second.uploads) {
+  for (const auto &[number, upload] : session->second->uploads) {
     handleBytes -= upload.buffer->size();
   }
+  session->second->ended = true;
   sessions.erase(session);
+}
+
+SessionTurn::SessionTurn(std::mutex &mutex, Sessions &sessions, std::shared_ptr<Session> session)
+    : mutex(mutex), sessions(sessions), session(std::move(session)), turn(this->session->turn, std::defer_lock) {}
+
+llvm::Expected<std::unique_ptr<SessionTurn>> SessionTurn::take(std::mutex &mutex, Sessions &sessions, uint64_t id) {
+  std::unique_ptr<SessionTurn> taken;
+  {
+    std::lock_guard lock(mutex);
+    auto found = sessions.find(id);
+    if (!found) {
+      return found.takeError();
+    }
+    // Each request that waits holds a thread of the server.
+    size_t most = sessions.limits.requestsPerSession;
+    if ((*found)->users >= most) {
+      return requestError(wire::ErrorCode_Limit, "the session has " + Twine(most) +
+                                                     " requests under way, its limit; wait for their replies");
+    }
+    taken.reset(new SessionTurn(mutex, sessions, std::move(*found)));
+    ++taken->session->users;
+  }
+  taken->turn.lock();
+  bool ended;
+  {
+    std::lock_guard lock(mutex);
+    ended = taken->session->ended;
+  }
+  if (ended) {
+    return unknownSession();
+  }
+  return taken;
+}
+
+SessionTurn::~SessionTurn() {
+  if (turn.owns_lock()) {
+    turn.unlock();
+  }
+  std::lock_guard lock(mutex);
+  --session->users;
+  session->lastUsedMs = sessions.environment.clockMs();
 }
 
 } // namespace sojourn::owner

@@ -6,14 +6,16 @@
 #include "owner/Environment.h"
 #include "owner/Label.h"
 #include "owner/Limits.h"
-#include "runtime/wire/Messages_generated.h"
 #include "owner/PlanCache.h"
 #include "runtime/Execute.h"
+#include "runtime/wire/Messages_generated.h"
 
 #include "llvm/Support/Error.h"
 
+#include <array>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 
@@ -22,7 +24,7 @@ namespace sojourn::owner {
 /// A value kept at the owner and what is known of where it comes from.
 struct Handle {
   runtime::HostTensor tensor;
-  std::shared_ptr<const Label> label;
+  LabelPtr label;
 };
 
 /// An upload that arrives in parts, ahead of the step that binds it.
@@ -31,44 +33,88 @@ struct PartialUpload {
   size_t received = 0; ///< from the start
 };
 
+/// Tells two requests apart. Not a secret: who forges one deceives only the own session.
+using RequestHash = std::array<uint64_t, 2>;
+
+/// The last step of a session that committed, for its repetition.
+struct LastStep {
+  uint64_t sequence = 0; ///< 0: none yet
+  RequestHash request{};
+  std::string reply; ///< empty: it was too large to be remembered
+};
+
+/// Written by who has the turn and the owner's mutex, so either is enough for reading.
 struct Session {
   std::string client;
   int64_t lastUsedMs = 0;
   std::unordered_map<uint64_t, Handle> handles;        ///< by the client's own ids
   std::unordered_map<uint64_t, PartialUpload> uploads; ///< by the client's own numbers
   std::map<runtime::ProgramHash, PlanKey> programs;    ///< what it may refer to by hash
+  LastStep last;
+
+  /// Requests of one session take turns.
+  std::mutex turn;
+  size_t users = 0;   ///< requests that have the turn or wait for it; under the owner's mutex
+  bool ended = false; ///< by Bye; under the owner's mutex
 };
 
-/// Sessions by id. Ids are random: who does not know one cannot use it.
+/// Sessions by id. Ids are random: who does not know one cannot use it. All under the owner's mutex.
 class Sessions {
 public:
   Sessions(const Environment &environment, const Limits &limits) : environment(environment), limits(limits) {}
 
   llvm::Expected<uint64_t> begin(std::string client);
   /// Finds a session and renews its lease.
-  llvm::Expected<Session *> find(uint64_t id);
+  llvm::Expected<std::shared_ptr<Session>> find(uint64_t id);
+  /// Whether the session is there.
+  bool has(uint64_t id) const { return sessions.count(id) != 0; }
   /// Ends a session; unknown ones are ended already.
   void end(uint64_t id);
   /// Drops handles; all of them must exist.
   llvm::Error release(Session &session, llvm::ArrayRef<uint64_t> handles);
 
-  /// Takes in a part of an upload; returns how many bytes of it stand.
-  llvm::Expected<size_t> receive(Session &session, const sojourn_wire::Upload &part);
+  /// Makes room for an upload of which a part arrives; returns it, or null if the part drops it.
+  llvm::Expected<PartialUpload *> place(Session &session, const sojourn_wire::Upload &part);
   /// Drops an upload, if there is one of this number.
   void dropUpload(Session &session, uint64_t upload);
 
   size_t count() const { return sessions.size(); }
   size_t handleCount() const;
-  /// Bytes behind the handles and uploads of all sessions. A step changes it when it commits.
+  /// Bytes behind the handles and uploads of all sessions, and those that running steps will keep.
   size_t handleBytes = 0;
 
 private:
+  friend class SessionTurn;
+  using Map = std::unordered_map<uint64_t, std::shared_ptr<Session>>;
   void expire();
-  void drop(std::unordered_map<uint64_t, Session>::iterator session);
+  void drop(Map::iterator session);
 
   const Environment &environment;
   const Limits &limits;
-  std::unordered_map<uint64_t, Session> sessions;
+  Map sessions;
+};
+
+/// Takes in a part of an upload, in the session's turn; returns how many bytes of it stand.
+llvm::Expected<size_t> receive(PartialUpload &upload, const sojourn_wire::Upload &part);
+
+/// A request's turn in its session: until it ends, no other request of the session changes it, and
+/// its lease does not run out.
+class SessionTurn {
+public:
+  /// Waits for the turn. Takes `mutex`, the owner's, for moments; the caller must not hold it.
+  static llvm::Expected<std::unique_ptr<SessionTurn>> take(std::mutex &mutex, Sessions &sessions, uint64_t id);
+  ~SessionTurn();
+  SessionTurn(const SessionTurn &) = delete;
+  SessionTurn &operator=(const SessionTurn &) = delete;
+  Session *operator->() const { return session.get(); }
+  Session &operator*() const { return *session; }
+
+private:
+  SessionTurn(std::mutex &mutex, Sessions &sessions, std::shared_ptr<Session> session);
+  std::mutex &mutex;
+  Sessions &sessions;
+  std::shared_ptr<Session> session;
+  std::unique_lock<std::mutex> turn;
 };
 
 } // namespace sojourn::owner

@@ -1,35 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-// One step: check everything, run, then commit all or nothing.
+// One step: check everything, run, then commit all or nothing, once.
 #ifndef SOJOURN_OWNER_STEP_H
 #define SOJOURN_OWNER_STEP_H
 
+#include "owner/Budget.h"
 #include "owner/Limits.h"
 #include "owner/ProgramLog.h"
 #include "owner/RequestError.h"
 #include "owner/Session.h"
 #include "owner/Store.h"
 
+#include <mutex>
 #include <string>
+#include <string_view>
 
 namespace sojourn::owner {
 
-/// What a step works with; all of it is locked by the caller.
+/// What a step works with. `mutex` guards store, sessions, plans and log; the budgets lock
+/// themselves.
 struct StepContext {
+  std::mutex &mutex;
   Store &store;
   Sessions &sessions;
   PlanCache &plans;
   ProgramLog &log;
+  ThreadBudget &threads;
+  MemoryBudget &memory;
   const Environment &environment;
   const Limits &limits;
 };
 
 struct StepReply {
-  std::string bytes; ///< Done or NeedProgram
-  bool ran = false;
+  std::string bytes; ///< Done, Committed or NeedProgram
+  bool ran = false;  ///< and committed, now: not when it is answered from memory
 };
 
-/// On any error nothing has changed.
-llvm::Expected<StepReply> runStep(StepContext context, const wire::Step &request);
+/// Waits for the session's turn; holds the mutex for moments only, and neither while it plans nor
+/// while it runs. `message` is the whole of the request's bytes, which tell a repetition from
+/// another step. On any error nothing has changed.
+llvm::Expected<StepReply> runStep(const StepContext &context, const wire::Step &request, std::string_view message);
 
 } // namespace sojourn::owner
 

@@ -36,9 +36,9 @@ std::string Store::filePath(const std::string &file) const { return environment.
 
 std::shared_ptr<const LoadedDataset> Store::keep(const DatasetRecord &record, ImportedTable table) {
   auto entry = std::make_shared<LoadedDataset>();
-  entry->dataset = std::make_unique<Dataset>(record.name, record.version, record.policy, table.rows,
-                                             std::move(table.columns), std::move(table.storage));
-  entry->label = std::make_shared<Label>(entry->dataset->label());
+  entry->dataset = std::make_unique<Dataset>(record.name, record.version, table.rows, std::move(table.columns),
+                                             std::move(table.storage));
+  entry->label = Label::of({record.name, record.version});
   loaded[record.name] = entry;
   return entry;
 }
@@ -53,7 +53,11 @@ static llvm::Error checkName(const std::string &name) {
   return llvm::Error::success();
 }
 
-llvm::Error Store::add(const DatasetSource &source, const RegisterOptions &options) {
+static llvm::Error nameTaken(const std::string &name) {
+  return failure("a dataset named '" + name + "' is registered already; choose another name");
+}
+
+llvm::Expected<DatasetRecord> Store::begin(const RegisterOptions &options) {
   if (llvm::Error error = checkName(options.name)) {
     return error;
   }
@@ -62,22 +66,26 @@ llvm::Error Store::add(const DatasetSource &source, const RegisterOptions &optio
     return present.takeError();
   }
   if (*present) {
-    return failure("a dataset named '" + options.name + "' is registered already; choose another name");
+    return nameTaken(options.name);
   }
+  DatasetRecord record;
+  record.name = options.name;
+  record.policy = options.policy;
+  unsigned char version[8];
+  environment.randomBytes(version, sizeof(version));
+  record.version = llvm::toHex(llvm::ArrayRef(version), /*LowerCase=*/true);
+  return record;
+}
+
+llvm::Expected<ImportedTable> Store::import(DatasetRecord &record, const DatasetSource &source,
+                                            const RegisterOptions &options) const {
   auto table = importTable(source, options);
   if (!table) {
     return table.takeError();
   }
-  DatasetRecord record;
-  record.name = options.name;
-  unsigned char version[8];
-  environment.randomBytes(version, sizeof(version));
-  record.version = llvm::toHex(llvm::ArrayRef(version), /*LowerCase=*/true);
   record.contentHash = contentHash(*table);
   record.source = source.path.empty() ? "memory" : fs::absolute(source.path).string();
-  record.policy = options.policy;
   record.rows = table->rows;
-  record.registeredMs = environment.clockMs();
   record.columns = table->columns;
   if (!environment.storeDirectory.empty()) {
     if (options.progress) {
@@ -90,17 +98,27 @@ llvm::Error Store::add(const DatasetSource &source, const RegisterOptions &optio
     // From here on it is used from where it rests, as after a restart.
     table = mapTable(filePath(record.file), record.rows, record.columns);
     if (!table) {
-      return table.takeError();
+      removeFile(record);
     }
   }
-  if (llvm::Error error = books->addDataset(record)) {
-    std::error_code ignored;
-    if (!record.file.empty()) {
-      fs::remove(filePath(record.file), ignored);
-    }
+  return table;
+}
+
+void Store::removeFile(const DatasetRecord &record) const {
+  std::error_code ignored;
+  if (!record.file.empty()) {
+    fs::remove(filePath(record.file), ignored);
+  }
+}
+
+llvm::Error Store::enter(DatasetRecord record, ImportedTable table) {
+  record.registeredMs = environment.clockMs();
+  llvm::Error error = loaded.count(record.name) ? nameTaken(record.name) : books->addDataset(record);
+  if (error) {
+    removeFile(record);
     return error;
   }
-  keep(record, std::move(*table));
+  keep(record, std::move(table));
   return llvm::Error::success();
 }
 

@@ -14,23 +14,35 @@ namespace sojourn::owner {
 /// A dataset with its label made once, so that equal labels are the same object.
 struct LoadedDataset {
   std::unique_ptr<const Dataset> dataset;
-  std::shared_ptr<const Label> label;
+  LabelPtr label;
 };
 
+/// Not thread-safe: the owner's mutex guards everything but `import`.
 class Store {
 public:
   static llvm::Expected<std::unique_ptr<Store>> open(const Environment &environment);
 
-  llvm::Error add(const DatasetSource &source, const RegisterOptions &options);
+  /// Registration goes in three parts, because the middle one takes long and touches nothing that is
+  /// shared: a record with a name that is free, the table itself, the entry in the books.
+  llvm::Expected<DatasetRecord> begin(const RegisterOptions &options);
+  llvm::Expected<ImportedTable> import(DatasetRecord &record, const DatasetSource &source,
+                                       const RegisterOptions &options) const;
+  /// Fails if another registration took the name meanwhile.
+  llvm::Error enter(DatasetRecord record, ImportedTable table);
+
   llvm::Expected<std::vector<DatasetRecord>> list() { return books->datasets(); }
   /// Loads the dataset if need be; null if no dataset has this name.
   llvm::Expected<std::shared_ptr<const LoadedDataset>> find(const std::string &name);
+  /// The policy of the present; see Catalogue.
+  llvm::Expected<Policy> policy(const Source &source) { return books->policy(source); }
+  llvm::Error setPolicy(const std::string &name, Policy policy) { return books->setPolicy(name, policy); }
   Catalogue &catalogue() { return *books; }
 
 private:
   Store(const Environment &environment, std::unique_ptr<Catalogue> books)
       : environment(environment), books(std::move(books)) {}
   std::shared_ptr<const LoadedDataset> keep(const DatasetRecord &record, ImportedTable table);
+  void removeFile(const DatasetRecord &record) const;
   std::string filePath(const std::string &file) const;
 
   const Environment &environment;

@@ -65,6 +65,14 @@ inline constexpr size_t kHandleBytes = size_t{1} << 36;
 /// Programs that one session may refer to by hash; plans kept for all (least recently used go).
 inline constexpr size_t kProgramsPerSession = 4'096;
 inline constexpr size_t kCachedPlans = 256;
+/// Bytes of these plans, their programs' bytes and texts among them. The last used one stays.
+inline constexpr size_t kCachedPlanBytes = size_t{1} << 30;
+/// Requests of one session that run or wait for their turn; each holds a thread of the server.
+inline constexpr size_t kRequestsPerSession = 4;
+/// The largest reply to a step that is remembered for a repetition of it.
+inline constexpr size_t kRememberedReplyBytes = size_t{1} << 20;
+/// How long a step waits for the memory of other steps.
+inline constexpr int64_t kArenaWaitMs = 60'000;
 
 // --- Books (owner/) -------------------------------------------------------------------------------
 /// Text kept per program in the log of what ran, and programs in one ListPrograms reply.

@@ -70,6 +70,15 @@ llvm::Error programs(Owner &owner, const Arguments &arguments) {
   return llvm::Error::success();
 }
 
+llvm::Error changePolicy(Owner &owner, const Arguments &arguments) {
+  Policy policy = parsePolicy(arguments.policy).value_or(Policy::privateOnly);
+  if (llvm::Error error = owner.setPolicy(arguments.name, policy)) {
+    return error;
+  }
+  llvm::outs() << arguments.name << ": policy " << policyName(policy) << '\n';
+  return llvm::Error::success();
+}
+
 llvm::Error datasets(Owner &owner) {
   auto records = owner.datasets();
   if (!records) {
@@ -112,6 +121,15 @@ int main(int argc, char **argv) {
 
   auto *datasetsCommand = addStore(app.add_subcommand("datasets", "list registered tables"));
 
+  auto *policyCommand = addStore(
+      app.add_subcommand("policy", "change what may leave of a table; holds at once, for older values and a running server"));
+  policyCommand->add_option("name", arguments.name, "a registered table")->required();
+  policyCommand
+      ->add_option("policy", arguments.policy,
+                   "open: values may be published; private: nothing computed from them leaves")
+      ->required()
+      ->check(CLI::IsMember({"open", "private"}));
+
   auto *serveCommand = addStore(app.add_subcommand("serve", "answer clients until interrupted"));
   serveCommand->add_option("--listen", arguments.listen, "ipc:///path/to.sock or tcp://host:port")->required();
   serveCommand->add_option("--workers", arguments.workers, "requests received at once")
@@ -138,6 +156,9 @@ int main(int argc, char **argv) {
     }
     if (datasetsCommand->parsed()) {
       return datasets(owner);
+    }
+    if (policyCommand->parsed()) {
+      return changePolicy(owner, arguments);
     }
     if (programsCommand->parsed()) {
       return programs(owner, arguments);

@@ -168,7 +168,7 @@ Table plain(const Source &source, const PlainOptions &options) {
     }
     dataset.columns.push_back(std::move(described));
   }
-  owner::Dataset rows(name, "", owner::Policy::open, table->rows, std::move(table->columns), table->storage);
+  owner::Dataset rows(name, "", table->rows, std::move(table->columns), table->storage);
   return {std::make_shared<PlainRows>(std::move(rows)), std::move(dataset)};
 }
 

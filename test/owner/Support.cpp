@@ -134,7 +134,7 @@ std::string stepBytes(const StepRequest &step) {
   }
   auto tables = builder.CreateVector(bindings);
   auto results = builder.CreateVector(step.results), releases = builder.CreateVector(step.releases);
-  auto body = wire::CreateStep(builder, step.session, /*sequence=*/0, hash, program, debug, states, uploadsVector, slots, seeds, tables,
+  auto body = wire::CreateStep(builder, step.session, step.sequence, hash, program, debug, states, uploadsVector, slots, seeds, tables,
                                results, releases);
   return finish(builder, wire::RequestBody_Step, body.Union());
 }
@@ -174,7 +174,14 @@ Client::Client(Owner &owner, const std::string &name) : owner(owner) {
 }
 
 Reply Client::run(const runtime::EncodedProgram &program, StepRequest step) {
+  Reply reply = send(request(program, std::move(step)));
+  steps += reply.kind() == wire::ReplyBody_Done;
+  return reply;
+}
+
+std::string Client::request(const runtime::EncodedProgram &program, StepRequest step) {
   step.session = session;
+  step.sequence = steps + 1;
   step.hash.assign(program.hash.begin(), program.hash.end());
   step.program = program.program;
   step.debug = program.debug;
@@ -186,7 +193,7 @@ Reply Client::run(const runtime::EncodedProgram &program, StepRequest step) {
       }
     }
   }
-  return send(stepBytes(step));
+  return stepBytes(step);
 }
 
 std::string errorText(llvm::Error error) { return error ? llvm::toString(std::move(error)) : ""; }

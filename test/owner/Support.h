@@ -68,7 +68,7 @@ struct TableName {
 };
 
 struct StepRequest {
-  uint64_t session = 0;
+  uint64_t session = 0, sequence = 1;
   std::string hash, program, debug;
   std::vector<uint64_t> states;
   std::vector<Upload> uploads;
@@ -94,7 +94,7 @@ private:
   std::string memory;
 };
 
-std::string helloBytes(const std::string &client, uint32_t protocol = 1, uint32_t format = 1, uint32_t dialect = 1);
+std::string helloBytes(const std::string &client, uint32_t protocol = 2, uint32_t format = 1, uint32_t dialect = 1);
 std::string stepBytes(const StepRequest &step);
 std::string uploadBytes(uint64_t session, uint64_t upload, uint64_t size, uint64_t offset, const std::string &data);
 std::string releaseBytes(uint64_t session, const std::vector<uint64_t> &handles);
@@ -105,11 +105,13 @@ std::string listProgramsBytes(bool withText);
 /// A session of a client that sends every program with its bytes.
 struct Client {
   Client(Owner &owner, const std::string &name = "alice");
-  /// Fills in session, hash and bytes and sends.
+  /// Fills in session, sequence, hash and bytes and sends; a Done counts as a step.
   Reply run(const runtime::EncodedProgram &program, StepRequest step = {});
+  /// What `run` would send.
+  std::string request(const runtime::EncodedProgram &program, StepRequest step = {});
   Reply send(const std::string &request) { return Reply(owner.handle(request)); }
   Owner &owner;
-  uint64_t session = 0;
+  uint64_t session = 0, steps = 0;
 };
 
 std::string errorText(llvm::Error error);

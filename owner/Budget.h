@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What runs share: the machine's threads and the memory of running programs. Both are thread-safe.
+#ifndef SOJOURN_OWNER_BUDGET_H
+#define SOJOURN_OWNER_BUDGET_H
+
+#include "llvm/Support/Error.h"
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+namespace sojourn::owner {
+
+/// Deals the machine's threads out to runs: all of them to a run that is alone, a fair share (at
+/// least one) to a run that begins beside others. Nobody waits, and a run keeps what it got.
+class ThreadBudget {
+public:
+  /// `total` 0: as many as the machine has for kernels.
+  explicit ThreadBudget(unsigned total);
+
+  /// A run's threads, given back when it ends.
+  class Lease {
+  public:
+    explicit Lease(ThreadBudget &budget);
+    ~Lease();
+    Lease(const Lease &) = delete;
+    Lease &operator=(const Lease &) = delete;
+    const unsigned threads;
+
+  private:
+    ThreadBudget &budget;
+  };
+
+private:
+  unsigned enter();
+  void leave();
+
+  const unsigned total;
+  std::mutex mutex;
+  unsigned running = 0;
+};
+
+/// Bounds the bytes that running programs hold for intermediate values. A run that does not fit
+/// beside the others waits for them, but not for ever.
+class MemoryBudget {
+public:
+  /// `limit` in bytes; 0: three quarters of the machine's memory.
+  MemoryBudget(size_t limit, int64_t waitMs);
+
+  /// A run's bytes, given back when it ends.
+  class Lease {
+  public:
+    Lease(Lease &&other) noexcept : budget(other.budget), bytes(other.bytes) { other.bytes = 0; }
+    Lease &operator=(Lease &&) = delete;
+    ~Lease();
+
+  private:
+    friend class MemoryBudget;
+    Lease(MemoryBudget &budget, size_t bytes) : budget(budget), bytes(bytes) {}
+    MemoryBudget &budget;
+    size_t bytes;
+  };
+
+  /// Waits until `bytes` fit. RequestError of code Limit if they never will, or did not in time.
+  llvm::Expected<Lease> lease(size_t bytes);
+
+private:
+  const size_t limit;
+  const int64_t waitMs;
+  std::mutex mutex;
+  std::condition_variable freed;
+  size_t leased = 0;
+};
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_BUDGET_H

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Binding states, uploads, slots, seeds and tables to a program's arguments.
+#include "owner/StepBindings.h"
+
+#include <cstring>
+
+namespace sojourn::owner {
+
+using llvm::Twine;
+using runtime::ArgKind;
+using runtime::Element;
+using runtime::HostTensor;
+using runtime::TensorType;
+
+static std::string typeText(const TensorType &type) {
+  std::string text;
+  for (int64_t dim : type.dims) {
+    text += std::to_string(dim) + "x";
+  }
+  return text + runtime::elementName(type.element).str();
+}
+
+llvm::Error StepBindings::checkCounts() const {
+  auto check = [](const char *what, size_t found, size_t expected) {
+    return found == expected
+               ? llvm::Error::success()
+               : requestError(wire::ErrorCode_Malformed, "the request binds " + Twine(found) + " " + what +
+                                                             ", the program has " + Twine(expected));
+  };
+  llvm::Error error = check("states", length(request.states()), plan.states);
+  error = error ? std::move(error) : check("uploads", length(request.uploads()), plan.uploads);
+  error = error ? std::move(error) : check("slots", length(request.slots()), plan.slots);
+  error = error ? std::move(error) : check("seeds", length(request.seeds()), plan.seeds);
+  error = error ? std::move(error) : check("tables", length(request.tables()), plan.tables);
+  return error ? std::move(error) : check("kept results", length(request.results()), plan.keeps);
+}
+
+llvm::Error StepBindings::bindOwn() {
+  auto args = plan.executable->args();
+  bindings.resize(args.size());
+  states.resize(args.size());
+  labels.assign(args.size(), Label::client());
+  size_t next[5] = {};
+  for (size_t index = 0; index < args.size(); ++index) {
+    size_t position = next[static_cast<size_t>(args[index].kind)]++;
+    auto at = static_cast<flatbuffers::uoffset_t>(position);
+    llvm::Error error = llvm::Error::success();
+    switch (args[index].kind) {
+    case ArgKind::state: error = bindState(index, position); break;
+    case ArgKind::upload: error = bindUpload(index, position); break;
+    case ArgKind::slot: error = bindWord(index, request.slots()->Get(at)); break;
+    case ArgKind::seed: error = bindWord(index, request.seeds()->Get(at)); break;
+    case ArgKind::table: labels[index] = nullptr; break; // until its table is bound
+    }
+    if (error) {
+      return error;
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error StepBindings::bindTables(Store &store) {
+  auto args = plan.executable->args();
+  for (size_t index = 0, position = 0; index < args.size(); ++index) {
+    if (args[index].kind == ArgKind::table) {
+      if (llvm::Error error = bindTable(store, index, position++)) {
+        return error;
+      }
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error StepBindings::bindState(size_t index, size_t position) {
+  uint64_t id = request.states()->Get(static_cast<flatbuffers::uoffset_t>(position));
+  auto found = session.handles.find(id);
+  if (found == session.handles.end()) {
+    return requestError(wire::ErrorCode_Handle,
+                        "state " + Twine(position) + ": this session has no handle " + Twine(id));
+  }
+  const TensorType &expected = plan.executable->args()[index].type;
+  if (!(found->second.tensor.type == expected)) {
+    return requestError(wire::ErrorCode_Malformed, "state " + Twine(position) + ": handle " + Twine(id) + " is " +
+                                                       typeText(found->second.tensor.type) + ", the program expects " +
+                                                       typeText(expected));
+  }
+  states[index] = &found->second;
+  bindings[index].tensor = found->second.tensor;
+  labels[index] = found->second.label;
+  return llvm::Error::success();
+}
+
+llvm::Error StepBindings::bindUpload(size_t index, size_t position) {
+  auto *tensor = request.uploads()->Get(static_cast<flatbuffers::uoffset_t>(position));
+  const TensorType &expected = plan.executable->args()[index].type;
+  llvm::StringRef data = bytesOf(tensor->data());
+  std::shared_ptr<runtime::Buffer> buffer;
+  if (uint64_t number = tensor->sent_ahead()) {
+    auto found = session.uploads.find(number);
+    if (found == session.uploads.end() || found->second.received != found->second.buffer->size() ||
+        llvm::is_contained(sentAhead, number)) {
+      return requestError(wire::ErrorCode_Handle,
+                          "upload " + Twine(position) + ": number " + Twine(number) +
+                              " was not sent ahead to its end, or is bound twice; send what is missing first");
+    }
+    buffer = found->second.buffer;
+    data = llvm::StringRef(static_cast<const char *>(buffer->data()), buffer->size());
+    sentAhead.push_back(number);
+  }
+  bool fits = tensor->element() == static_cast<uint8_t>(expected.element) &&
+              length(tensor->dims()) == expected.dims.size() && data.size() == expected.bytes();
+  for (size_t dim = 0; fits && dim < expected.dims.size(); ++dim) {
+    fits = tensor->dims()->Get(static_cast<flatbuffers::uoffset_t>(dim)) == expected.dims[dim];
+  }
+  if (!fits) {
+    TensorType found{tensor->element() < runtime::kElementCount ? static_cast<Element>(tensor->element()) : Element::u8,
+                     {}};
+    for (size_t dim = 0; dim < std::min<size_t>(length(tensor->dims()), 16); ++dim) {
+      found.dims.push_back(tensor->dims()->Get(static_cast<flatbuffers::uoffset_t>(dim)));
+    }
+    return requestError(wire::ErrorCode_Malformed, "upload " + Twine(position) + " is " + typeText(found) +
+                                                       " (element " + Twine(unsigned(tensor->element())) + ") in " +
+                                                       Twine(data.size()) + " bytes, the program expects " +
+                                                       typeText(expected) + " in " + Twine(expected.bytes()) +
+                                                       " bytes");
+  }
+  if (expected.element == Element::i1 && !llvm::all_of(data, [](char byte) { return byte == 0 || byte == 1; })) {
+    return requestError(wire::ErrorCode_Malformed, "upload " + Twine(position) + " has booleans other than 0 and 1");
+  }
+  if (!buffer) {
+    buffer = runtime::BufferPool::global().allocate(data.size());
+    if (!data.empty()) {
+      std::memcpy(buffer->data(), data.data(), data.size());
+    }
+  }
+  bindings[index].tensor = HostTensor{expected, std::move(buffer)};
+  return llvm::Error::success();
+}
+
+llvm::Error StepBindings::bindWord(size_t index, uint64_t bits) {
+  if (plan.executable->args()[index].type.element == Element::i1 && bits > 1) {
+    return requestError(wire::ErrorCode_Malformed, "argument " + Twine(index) + " is a boolean slot, its bits are " +
+                                                       Twine(bits) + ", expected 0 or 1");
+  }
+  auto buffer = runtime::BufferPool::global().allocate(sizeof(bits));
+  std::memcpy(buffer->data(), &bits, sizeof(bits));
+  bindings[index].tensor = HostTensor{plan.executable->args()[index].type, std::move(buffer)};
+  return llvm::Error::success();
+}
+
+llvm::Error StepBindings::bindTable(Store &store, size_t index, size_t position) {
+  const auto *table = request.tables()->Get(static_cast<flatbuffers::uoffset_t>(position));
+  std::string name = table->name() ? table->name()->str() : "";
+  llvm::StringRef version = table->version() ? table->version()->c_str() : "";
+  auto found = store.find(name);
+  if (!found) {
+    return found.takeError();
+  }
+  if (!*found) {
+    return requestError(wire::ErrorCode_Dataset, "no dataset is named '" + name + "'");
+  }
+  const Dataset &dataset = *(*found)->dataset;
+  if (version != dataset.version()) {
+    return requestError(wire::ErrorCode_Dataset, "dataset '" + name + "' has version " + dataset.version() +
+                                                     ", the step was made for version " + version +
+                                                     "; get the table again and record the step with it");
+  }
+  const runtime::ArgSpec &expected = plan.executable->args()[index];
+  if (dataset.rows() != expected.rows) {
+    return requestError(wire::ErrorCode_Dataset, "dataset '" + name + "' has " + Twine(dataset.rows()) +
+                                                     " rows, the program expects " + Twine(expected.rows));
+  }
+  for (const runtime::TableColumn &wanted : expected.columns) {
+    const Column *column = dataset.column(wanted.name);
+    if (!column || column->element != wanted.element || llvm::ArrayRef<int64_t>(column->dims) != wanted.dims) {
+      auto entry = [](Element element, llvm::ArrayRef<int64_t> dims) {
+        return typeText({element, {dims.begin(), dims.end()}});
+      };
+      return requestError(wire::ErrorCode_Dataset,
+                          "dataset '" + name + "' has " +
+                              (column ? "column '" + wanted.name + "' of " + entry(column->element, column->dims)
+                                      : "no column '" + wanted.name + "'") +
+                              ", the program expects it of " + entry(wanted.element, wanted.dims));
+    }
+  }
+  bindings[index].table = &dataset;
+  labels[index] = (*found)->label;
+  tables.push_back(std::move(*found));
+  return llvm::Error::success();
+}
+
+} // namespace sojourn::owner

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a step's request binds to the arguments of its program, each checked against what it declares.
+#ifndef SOJOURN_OWNER_STEPBINDINGS_H
+#define SOJOURN_OWNER_STEPBINDINGS_H
+
+#include "owner/RequestError.h"
+#include "owner/Session.h"
+#include "owner/Store.h"
+
+#include "llvm/ADT/StringRef.h"
+
+#include <vector>
+
+namespace sojourn::owner {
+
+template <class T>
+size_t length(const flatbuffers::Vector<T> *vector) {
+  return vector ? vector->size() : 0;
+}
+
+inline llvm::StringRef bytesOf(const flatbuffers::Vector<uint8_t> *vector) {
+  return vector ? llvm::StringRef(reinterpret_cast<const char *>(vector->data()), vector->size()) : llvm::StringRef();
+}
+
+/// Nothing is changed by binding. Everything here but tables is the session's own and needs its
+/// turn only.
+class StepBindings {
+public:
+  StepBindings(const wire::Step &request, const Plan &plan, Session &session)
+      : request(request), plan(plan), session(session) {}
+
+  /// As many of each kind as the program has.
+  llvm::Error checkCounts() const;
+  /// States, uploads (copied), slots and seeds.
+  llvm::Error bindOwn();
+  /// Tables; under the owner's mutex.
+  llvm::Error bindTables(Store &store);
+
+  std::vector<runtime::Binding> bindings; ///< what the program runs on
+  std::vector<Handle *> states;           ///< per argument, null for the others
+  std::vector<LabelPtr> labels;           ///< per argument
+  std::vector<uint64_t> sentAhead;        ///< numbers of the uploads that the step consumes
+
+private:
+  llvm::Error bindState(size_t index, size_t position);
+  llvm::Error bindUpload(size_t index, size_t position);
+  llvm::Error bindWord(size_t index, uint64_t bits);
+  llvm::Error bindTable(Store &store, size_t index, size_t position);
+
+  const wire::Step &request;
+  const Plan &plan;
+  Session &session;
+  std::vector<std::shared_ptr<const LoadedDataset>> tables; ///< keeps them loaded while they run
+};
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_STEPBINDINGS_H
