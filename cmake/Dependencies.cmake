@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Every outside package, found once. Versions are pinned in tools/requirements.txt (PyPI) and
-# tools/packages.txt (Debian); tools/setup installs them.
+# Every outside package, found once. Versions are pinned in tools/requirements.txt (PyPI),
+# tools/packages.txt (Debian) and tools/sources.txt (built from source); tools/setup installs them.
 find_package(Python3 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
 
 # MLIR and LLVM: shared libraries only; static MLIR archives beside libMLIR would double type ids.
@@ -44,6 +44,27 @@ target_include_directories(sojourn_arrow SYSTEM INTERFACE ${arrow_root}/include)
 target_link_libraries(sojourn_arrow INTERFACE ${arrow_library} ${parquet_library})
 target_link_options(sojourn_arrow INTERFACE -Wl,-rpath,${arrow_root})
 
+# nng with TLS: static, from the environment that tools/setup made, never the system's (an older one
+# stops listening after a client that only connects). The frontend's library and what links the owner
+# each hold a copy of their own, so its names must not leave the file they are linked into: two copies
+# that shared half of their state would fail in ways that nobody could read.
+execute_process(COMMAND ${Python3_EXECUTABLE} -c "import sys; print(sys.prefix)"
+                OUTPUT_VARIABLE environment_root OUTPUT_STRIP_TRAILING_WHITESPACE)
+set(nng_root ${environment_root}/nng)
+set(nng_archives libnng.a libmbedtls.a libmbedx509.a libmbedcrypto.a)
+add_library(sojourn_nng INTERFACE)
+foreach(archive ${nng_archives})
+  if(NOT EXISTS ${nng_root}/lib/${archive})
+    message(FATAL_ERROR "no ${archive} in ${nng_root}/lib; run tools/setup")
+  endif()
+  target_link_libraries(sojourn_nng INTERFACE ${nng_root}/lib/${archive})
+endforeach()
+list(JOIN nng_archives ":" hidden_archives)
+target_link_options(sojourn_nng INTERFACE -Wl,--exclude-libs,${hidden_archives})
+# Apart: three files see the headers, and many more are linked.
+add_library(sojourn_nng_headers INTERFACE)
+target_include_directories(sojourn_nng_headers SYSTEM INTERFACE ${nng_root}/include)
+
 find_program(FLATC_EXECUTABLE flatc REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
@@ -51,7 +72,6 @@ find_package(ZLIB REQUIRED)
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
-find_library(NNG_LIBRARY nng REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)

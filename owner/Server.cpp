@@ -162,7 +162,7 @@ void Server::stop() {
     return;
   }
   state->open = false;
-  // Operations first and the socket last: nng 1.5 does not bear a send that meets a close.
+  // Operations first and the socket last, so that a reply under way is sent whole.
   for (auto &worker : state->workers) {
     nng_aio_stop(worker->receive);
   }
