@@ -22,7 +22,7 @@ struct HostTensor {
   std::shared_ptr<Buffer> buffer;
 };
 
-/// Rows of a dataset, as `read_rows` reads them. Calls for different runs may be concurrent.
+/// Rows of a dataset, as `read_rows` reads them. Calls may be concurrent, within one run too.
 class RowSource {
 public:
   virtual ~RowSource();
@@ -46,9 +46,9 @@ struct TableColumn {
 
 struct ArgSpec {
   ArgKind kind = ArgKind::state;
-  TensorType type;                                      ///< of every kind but table
-  int64_t rows = 0;                                     ///< table: its row count
-  std::vector<TableColumn> columns;                     ///< table: the columns it names
+  TensorType type;                  ///< of every kind but table
+  int64_t rows = 0;                 ///< table: its row count
+  std::vector<TableColumn> columns; ///< table: the columns it names
 };
 
 struct ResultSpec {
