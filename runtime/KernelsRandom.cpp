@@ -46,7 +46,7 @@ template <Draw draw, typename T>
 class Generator final : public BlockStep {
 public:
   explicit Generator(int64_t stream) : stream_(stream) {}
-  void run(void *out, const void *seed, const void *, int64_t lo, int64_t n, unsigned) override {
+  void run(void *out, const void *seed, const void *, int64_t lo, int64_t n, unsigned) const override {
     WordStream words(seed, stream_);
     T *target = static_cast<T *>(out);
     for (int64_t k = 0; k < n; ++k) {
@@ -98,7 +98,7 @@ public:
       convert_ = conversion(Element::i64, element).first;
     }
   }
-  void run(void *out, const void *, const void *, int64_t lo, int64_t n, unsigned) override {
+  void run(void *out, const void *, const void *, int64_t lo, int64_t n, unsigned) const override {
     constexpr int64_t kPiece = 256;
     int64_t piece[kPiece];
     char *target = static_cast<char *>(out);
