@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C++ surface as a user meets it: an embedded owner beside plain CPU tensors, which are the oracle.
+#include "frontend/Rows.h"
+#include "frontend/Session.h"
 #include "frontend/Sojourn.h"
 
 #include <gtest/gtest.h>
@@ -89,6 +91,40 @@ TEST_F(Surface, BatchesFollowTheDocumentedOrder) {
   }
 }
 
+TEST_F(Surface, ColumnsAloneAndLabelsKeepTheirKind) {
+  for (Table *table : {&*here, &*there}) {
+    auto value = [&](const at::Tensor &tensor) { return table == &*there ? publish(tensor) : tensor; };
+    EXPECT_TRUE(same(value(table->rows("age")), data[0].second));
+    EXPECT_TRUE(same(value(table->rows("weight")), data[1].second.to(at::kFloat)));
+    EXPECT_TRUE(same(value(table->rows(std::string("smoker"))), data[2].second.to(at::kLong)));
+    EXPECT_TRUE(same(value(table->rows("age", at::kDouble)), data[0].second.to(at::kDouble)));
+    BatchOptions options{.features = "age", .label = "weight", .size = kRows, .shuffle = false};
+    auto [x, y] = table->batches(options).at(0);
+    EXPECT_TRUE(same(value(x), data[0].second));
+    EXPECT_TRUE(same(value(y), data[1].second.to(at::kFloat)));
+    options.labelDtype = at::kLong;
+    EXPECT_TRUE(same(value(table->batches(options).at(0).y), data[1].second.to(at::kLong)));
+  }
+}
+
+/// A table that was got before the owner's changed is another one: the step says which versions.
+TEST_F(Surface, AnotherVersionOfATableIsRefused) {
+  std::vector<frontend::DatasetInfo> known = owner->session()->datasets();
+  ASSERT_EQ(known.size(), 1u);
+  std::string current = known[0].version;
+  known[0].version = "stale";
+  Table old = frontend::remoteTable(owner->session(), known[0]);
+  auto [kind, text] = thrown([&] { publish(old["age"]); });
+  EXPECT_EQ(kind, ErrorKind::OwnerError);
+  EXPECT_NE(text.find("dataset 'people' has version " + current + ", the step was made for version stale"),
+            std::string::npos)
+      << text;
+  // Both in one step: two arguments, of which one is refused; nothing ran.
+  EXPECT_NE(thrown([&] { publish(old["age"] + (*there)["age"]); }).second.find("made for version stale"),
+            std::string::npos);
+  EXPECT_TRUE(same(publish((*there)["age"]), data[0].second));
+}
+
 TEST_F(Surface, SplitsNestAndCoverEveryRow) {
   auto [train, test] = there->split(0.7, 5);
   auto [fit, valid] = train.split(0.5, 6);
@@ -97,6 +133,10 @@ TEST_F(Surface, SplitsNestAndCoverEveryRow) {
   EXPECT_TRUE(same(publish(test["weight"]), data[1].second.index_select(0, other)));
   at::Tensor inner = first.index_select(0, splitIndices(train.rows(), 0.5, 6).second);
   EXPECT_TRUE(same(publish(valid["age"]), data[0].second.index_select(0, inner)));
+  at::Tensor rows = inner.index_select(0, batchIndices(valid.rows(), 5, 3, 1)[1]);
+  Batches batches = valid.batches({.features = "weight", .label = {}, .size = 5, .epochs = 2, .seed = 3});
+  at::Tensor x = publish(batches.at(batches.perEpoch() + 1).x);
+  EXPECT_TRUE(same(x, data[1].second.index_select(0, rows).to(at::kFloat)));
   EXPECT_TRUE(same(here->split(0.7, 5).first.split(0.5, 6).second["age"], data[0].second.index_select(0, inner)));
   EXPECT_EQ(fit.rows() + valid.rows(), train.rows());
 }
