@@ -203,8 +203,8 @@ static LogicalResult verifyColumn(function_ref<InFlightDiagnostic()> emitError, 
     }
     std::optional<int64_t> numel = checkedNumel(entry.getShape());
     if (!numel || *numel > kMaxEntryElements) {
-      return emitError() << "!sojourn.table column " << name << " has type " << type << ", expected an entry of at most "
-                         << kMaxEntryElements << " elements";
+      return emitError() << "!sojourn.table column " << name << " has type " << type
+                         << ", expected an entry of at most " << kMaxEntryElements << " elements";
     }
   }
   if (!name || !element || !isCoreElement(element) || isa<ComplexType>(element)) {

@@ -137,8 +137,7 @@ private:
       if (rank > limits::kEntryRank) {
         return exceeded("entry sizes in " + column, rank, limits::kEntryRank);
       }
-      if (table.column_dims_begin()->Get(c) != (rank == 0 ? 0 : dimCursor_) ||
-          rank > countOf(p_.dims()) - dimCursor_) {
+      if (table.column_dims_begin()->Get(c) != (rank == 0 ? 0 : dimCursor_) || rank > countOf(p_.dims()) - dimCursor_) {
         return malformed(column + " has the sizes of its entries out of place");
       }
       int64_t numel = 1;

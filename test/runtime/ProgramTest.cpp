@@ -120,8 +120,10 @@ TEST(Program, WrongEntriesAreRefused) {
       {[](Wire &, const Record &t) { put<uint8_t>(t.column_ranks(), 0, 3); }, "sizes of its entries out of place"},
       {[](Wire &, const Record &t) { put<uint8_t>(t.column_ranks(), 0, 9); },
        "9 entry sizes in argument 0, column 0, the limit is 8"},
-      {[](Wire &, const Record &t) { put<uint32_t>(t.column_dims_begin(), 0, 1); }, "sizes of its entries out of place"},
-      {[](Wire &, const Record &t) { put<uint32_t>(t.column_dims_begin(), 1, 2); }, "sizes of its entries out of place"},
+      {[](Wire &, const Record &t) { put<uint32_t>(t.column_dims_begin(), 0, 1); },
+       "sizes of its entries out of place"},
+      {[](Wire &, const Record &t) { put<uint32_t>(t.column_dims_begin(), 1, 2); },
+       "sizes of its entries out of place"},
       {[](Wire &, const Record &t) { shorten(t.column_ranks(), 1); }, "not one begin and one rank"},
       {[](Wire &, const Record &t) { shorten(t.column_dims_begin(), 0); }, "not one begin and one rank"},
       {[](Wire &p, const Record &) { put<int64_t>(p.dims(), 0, 0); }, "entries with a size of 0"},
@@ -134,8 +136,10 @@ TEST(Program, WrongEntriesAreRefused) {
          put<uint32_t>(t.column_dims_begin(), 0, 0);
        },
        "spells out that no column has a shape"},
-      {[](Wire &p, const Record &) { setVersion(p, Wire::VT_DIALECT_VERSION, 1); }, "dialect version 1, this side reads 2"},
-      {[](Wire &p, const Record &) { setVersion(p, Wire::VT_FORMAT_VERSION, 3); }, "format version 3, this side reads 2"},
+      {[](Wire &p, const Record &) { setVersion(p, Wire::VT_DIALECT_VERSION, 1); },
+       "dialect version 1, this side reads 2"},
+      {[](Wire &p, const Record &) { setVersion(p, Wire::VT_FORMAT_VERSION, 3); },
+       "format version 3, this side reads 2"},
   };
   for (const auto &[change, expected] : changes) {
     std::string bytes = encoded->program;
