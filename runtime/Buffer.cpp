@@ -7,10 +7,12 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <new>
 #include <sys/mman.h>
+#include <utility>
 #include <vector>
 
 namespace sojourn::runtime {
@@ -20,6 +22,7 @@ namespace {
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kHeaderBytes = 256;
 constexpr size_t kMapThreshold = size_t{1} << 20;
+constexpr size_t kArenaBytesMin = size_t{64} << 10;
 
 struct ChunkHeader {
   size_t bytes; // of the whole chunk
@@ -157,6 +160,108 @@ Arena::~Arena() {
   if (data_ != nullptr) {
     munmap(data_, size_);
   }
+}
+
+// --- Arenas for runs ------------------------------------------------------------------------------
+
+struct ArenaPool::State {
+  mutable std::mutex mutex;
+  std::deque<std::unique_ptr<Arena>> idle; ///< the longest unused first
+  size_t idleBytesMax = 0, idleBytes = 0, leasedBytes = 0, peakBytes = 0;
+
+  /// An idle arena that fits and is not far too large, so that small runs leave large arenas alone.
+  std::unique_ptr<Arena> takeIdle(size_t bytes) {
+    auto best = idle.end();
+    for (auto arena = idle.begin(); arena != idle.end(); ++arena) {
+      size_t size = (*arena)->size();
+      if (size >= bytes && size / 2 <= bytes && (best == idle.end() || size < (*best)->size())) {
+        best = arena;
+      }
+    }
+    if (best == idle.end()) {
+      return nullptr;
+    }
+    std::unique_ptr<Arena> arena = std::move(*best);
+    idle.erase(best);
+    idleBytes -= arena->size();
+    return arena;
+  }
+};
+
+ArenaPool::ArenaPool(size_t idleBytesMax) : state_(std::make_unique<State>()) { state_->idleBytesMax = idleBytesMax; }
+ArenaPool::~ArenaPool() = default;
+
+ArenaPool::Lease::Lease(Lease &&other) noexcept
+    : pool_(std::exchange(other.pool_, nullptr)), arena_(std::move(other.arena_)) {}
+
+ArenaPool::Lease &ArenaPool::Lease::operator=(Lease &&other) noexcept {
+  std::swap(pool_, other.pool_);
+  std::swap(arena_, other.arena_);
+  return *this;
+}
+
+ArenaPool::Lease::~Lease() {
+  if (arena_) {
+    pool_->give(std::move(arena_));
+  }
+}
+
+ArenaPool::Lease ArenaPool::acquire(size_t bytes) {
+  Lease lease;
+  if (bytes == 0) {
+    return lease;
+  }
+  // Whole size classes, so that plans of similar sizes share arenas.
+  bytes = std::max(sizeClass(bytes), kArenaBytesMin);
+  {
+    std::lock_guard lock(state_->mutex);
+    lease.arena_ = state_->takeIdle(bytes);
+  }
+  if (!lease.arena_) {
+    lease.arena_ = std::make_unique<Arena>(bytes); // touched outside the lock
+  }
+  lease.pool_ = this;
+  std::lock_guard lock(state_->mutex);
+  state_->leasedBytes += lease.arena_->size();
+  state_->peakBytes = std::max(state_->peakBytes, state_->leasedBytes + state_->idleBytes);
+  return lease;
+}
+
+void ArenaPool::give(std::unique_ptr<Arena> arena) {
+  std::deque<std::unique_ptr<Arena>> dropped; // unmapped outside the lock
+  std::lock_guard lock(state_->mutex);
+  state_->leasedBytes -= arena->size();
+  if (arena->size() > state_->idleBytesMax) {
+    dropped.push_back(std::move(arena));
+    return;
+  }
+  while (state_->idleBytes + arena->size() > state_->idleBytesMax) {
+    state_->idleBytes -= state_->idle.front()->size();
+    dropped.push_back(std::move(state_->idle.front()));
+    state_->idle.pop_front();
+  }
+  state_->idleBytes += arena->size();
+  state_->idle.push_back(std::move(arena));
+}
+
+size_t ArenaPool::leasedBytes() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->leasedBytes;
+}
+
+size_t ArenaPool::idleBytes() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->idleBytes;
+}
+
+size_t ArenaPool::peakBytes() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->peakBytes;
+}
+
+ArenaPool &ArenaPool::global() {
+  static ArenaPool *pool = new ArenaPool; // never destroyed: runs may end late
+  return *pool;
 }
 
 } // namespace sojourn::runtime

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of tensors: aligned, counted buffers from a pool that recycles, and one mapped arena.
+// Memory of tensors: aligned, counted buffers from a pool that recycles, and arenas that runs lease.
 #pragma once
+#include "runtime/Limits.h"
 #include <cstddef>
 #include <memory>
 
@@ -55,6 +56,48 @@ public:
 private:
   std::byte *data_ = nullptr;
   size_t size_ = 0;
+};
+
+/// Arenas for runs: recycled, counted, bounded. A warm run gets one that was touched before. Thread-safe;
+/// the pool outlives its leases.
+class ArenaPool {
+public:
+  struct State;
+  /// Exclusive use of one arena, which goes back to the pool with the lease. Contents are undefined.
+  class Lease {
+  public:
+    Lease() = default;
+    Lease(Lease &&other) noexcept;
+    Lease &operator=(Lease &&other) noexcept;
+    ~Lease();
+    /// null where nothing was asked for.
+    std::byte *data() const { return arena_ ? arena_->data() : nullptr; }
+    /// At least the bytes asked for.
+    size_t size() const { return arena_ ? arena_->size() : 0; }
+
+  private:
+    friend class ArenaPool;
+    ArenaPool *pool_ = nullptr;
+    std::unique_ptr<Arena> arena_;
+  };
+
+  /// Keeps at most `idleBytesMax` bytes that no run uses; what was given back longest ago goes first.
+  explicit ArenaPool(size_t idleBytesMax = limits::kIdleArenaBytes);
+  ~ArenaPool();
+  /// Throws std::bad_alloc.
+  Lease acquire(size_t bytes);
+  /// Bytes of the arenas that runs hold now.
+  size_t leasedBytes() const;
+  /// Bytes kept for the next run.
+  size_t idleBytes() const;
+  /// The most that leased and idle arenas took together so far.
+  size_t peakBytes() const;
+  /// The pool that is used where none is given.
+  static ArenaPool &global();
+
+private:
+  void give(std::unique_ptr<Arena> arena);
+  std::unique_ptr<State> state_;
 };
 
 } // namespace sojourn::runtime

@@ -30,7 +30,7 @@ struct Ref {
 
 struct MicroOp {
   VectorFn fn = nullptr;
-  BlockStep *block = nullptr;
+  const BlockStep *block = nullptr;
   Ref out, operands[3];
 };
 
@@ -39,11 +39,9 @@ public:
   std::vector<MicroOp> ops;
   std::vector<std::shared_ptr<BlockStep>> owned;
   int64_t numel = 0, block = kBlock;
-  SlotId scratch = kNoSlot;
-  size_t scratchBytes = 0;
 
-  void run(SlotTable slots, int64_t lo, int64_t hi, unsigned worker) override {
-    char *local = static_cast<char *>(slots[scratch]) + worker * scratchBytes;
+  void run(SlotTable slots, int64_t lo, int64_t hi, unsigned worker) const override {
+    char *local = slots.scratch(worker);
     for (int64_t row = lo; row < hi; ++row) {
       int64_t begin = row * block, count = std::min(block, numel - begin);
       auto at = [&](const Ref &ref) {
@@ -57,6 +55,10 @@ public:
         }
       }
     }
+  }
+  size_t bytes() const override {
+    constexpr size_t kStepBytes = 256; // of a load or a generator, about
+    return sizeof(*this) + ops.capacity() * sizeof(MicroOp) + owned.size() * kStepBytes;
   }
 };
 
@@ -73,10 +75,9 @@ bool isLibraryOp(EOp op) { return op >= EOp::exp; }
 
 class Compiler {
 public:
-  Compiler(const Chain &chain, const ChainPlaces &places, SlotId scratch, unsigned workers)
-      : chain_(chain), places_(places), workers_(workers), kernel_(std::make_unique<ChainKernel>()) {
+  Compiler(const Chain &chain, const ChainPlaces &places)
+      : chain_(chain), places_(places), kernel_(std::make_unique<ChainKernel>()) {
     kernel_->numel = chain.numel;
-    kernel_->scratch = scratch;
   }
 
   CompiledChain compile() {
@@ -112,7 +113,6 @@ public:
     }
     CompiledChain result;
     result.scratchBytes = registers_ * registerBytes_;
-    kernel_->scratchBytes = result.scratchBytes;
     result.kernel = std::move(kernel_);
     return result;
   }
@@ -238,8 +238,7 @@ private:
       push(fn, out, refs[0], refs[1], refs[2]);
       return;
     }
-    std::shared_ptr<BlockStep> block =
-        makeLibraryStep(step.op, in, outElement, splats, kernel_->block, chain_.numel, workers_);
+    std::shared_ptr<BlockStep> block = makeLibraryStep(step.op, in, outElement, splats);
     if (!block) {
       fail(step, "no kernel for element type " + elementName(step.in).str());
     }
@@ -300,7 +299,6 @@ private:
 
   const Chain &chain_;
   const ChainPlaces &places_;
-  unsigned workers_;
   std::unique_ptr<ChainKernel> kernel_;
   size_t registerBytes_ = 0;
   unsigned registers_ = 0;
@@ -311,8 +309,6 @@ private:
 
 } // namespace
 
-CompiledChain compileChain(const Chain &chain, const ChainPlaces &places, SlotId scratch, unsigned workers) {
-  return Compiler(chain, places, scratch, workers).compile();
-}
+CompiledChain compileChain(const Chain &chain, const ChainPlaces &places) { return Compiler(chain, places).compile(); }
 
 } // namespace sojourn::runtime

@@ -46,16 +46,15 @@ public:
 
 struct CompiledChain {
   std::unique_ptr<Kernel> kernel;
-  size_t scratchBytes = 0; ///< per worker, at slots[scratch]
+  size_t scratchBytes = 0; ///< per worker
 };
 
 /// Chooses loops, conversions and block memory for each step. Throws PlanFailure where an element
 /// type has no kernel.
-CompiledChain compileChain(const Chain &chain, const ChainPlaces &places, SlotId scratch, unsigned workers);
+CompiledChain compileChain(const Chain &chain, const ChainPlaces &places);
 
-/// A step on library kernels for f32, f64 and complex; `sizes` are the block lengths that may come.
-std::shared_ptr<BlockStep> makeLibraryStep(EOp op, Element in, Element out, unsigned splats, int64_t block,
-                                           int64_t numel, unsigned workers);
+/// A step on library kernels for f32, f64 and complex; null where the library has none.
+std::shared_ptr<BlockStep> makeLibraryStep(EOp op, Element in, Element out, unsigned splats);
 
 /// Fills out[0, n) with elements [lo, lo + n) of the strided window at `a`.
 std::shared_ptr<BlockStep> makeStridedLoad(const StridedView &view);

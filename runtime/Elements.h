@@ -10,60 +10,34 @@ namespace sojourn::runtime {
 /// i1 and integers -> i64; f16, bf16 -> f32; others themselves.
 inline Element wideOf(Element element) { return element == Element::i1 ? Element::i64 : hubOf(element); }
 
-/// An operand in its wide type; converted into scratch memory where that differs.
+/// An operand in its wide type; a chain before the op converts it where that differs.
 class WideInput {
 public:
   WideInput(Lowering &lowering, ValueId value)
-      : element(wideOf(lowering.type(value).element)), numel_(lowering.type(value).numel()),
-        source_(lowering.dense(value)) {
-    if (element != lowering.type(value).element) {
-      convert_ = conversion(lowering.type(value).element, element).first;
-      wide_ = lowering.scratch(static_cast<size_t>(numel_) * byteWidth(element));
-    }
-  }
-  const void *read(SlotTable slots) const {
-    if (convert_ == nullptr) {
-      return source_.in(slots);
-    }
-    convert_(wide_.in(slots), source_.in(slots), nullptr, nullptr, numel_);
-    return wide_.in(slots);
-  }
-  /// Whether `read` gives the operand's own memory.
-  bool isDirect() const { return convert_ == nullptr; }
-  Place place() const { return source_; }
+      : element(wideOf(lowering.type(value).element)), isDirect_(element == lowering.type(value).element),
+        place_(lowering.denseAs(value, element)) {}
+  const void *read(SlotTable slots) const { return place_.in(slots); }
+  /// Whether this is the operand's own memory.
+  bool isDirect() const { return isDirect_; }
+  Place place() const { return place_; }
   Element element;
 
 private:
-  int64_t numel_;
-  VectorFn convert_ = nullptr;
-  Place source_, wide_;
+  bool isDirect_;
+  Place place_;
 };
 
-/// A result computed in its wide type and narrowed at the end.
+/// A result computed in its wide type; a chain after the op narrows it.
 class WideOutput {
 public:
   WideOutput(Lowering &lowering, ValueId value)
-      : element(wideOf(lowering.type(value).element)), numel_(lowering.type(value).numel()),
-        target_(lowering.result(value)) {
-    if (element != lowering.type(value).element) {
-      convert_ = conversion(element, lowering.type(value).element).first;
-      wide_ = lowering.scratch(static_cast<size_t>(numel_) * byteWidth(element));
-    }
-  }
-  void *begin(SlotTable slots) const { return (convert_ == nullptr ? target_ : wide_).in(slots); }
-  void finish(SlotTable slots) const {
-    if (convert_ != nullptr) {
-      convert_(target_.in(slots), wide_.in(slots), nullptr, nullptr, numel_);
-    }
-  }
-  bool isDirect() const { return convert_ == nullptr; }
-  Place place() const { return target_; }
+      : element(wideOf(lowering.type(value).element)), place_(lowering.resultAs(value, element)) {}
+  void *begin(SlotTable slots) const { return place_.in(slots); }
+  Place place() const { return place_; }
   Element element;
 
 private:
-  int64_t numel_;
-  VectorFn convert_ = nullptr;
-  Place target_, wide_;
+  Place place_;
 };
 
 /// Calls fn<T>() for a wide element; throws PlanFailure for another one.
@@ -121,6 +95,44 @@ struct Split {
       (static_cast<int64_t>(i) < dim ? outer : static_cast<int64_t>(i) == dim ? size : inner) *= dims[i];
     }
   }
+};
+
+/// Dense contents at a place as a view.
+inline StridedView denseView(Place place, Element element, llvm::ArrayRef<int64_t> dims) {
+  StridedView view;
+  view.slot = place.slot;
+  view.element = element;
+  view.offset = place.bytes / static_cast<int64_t>(byteWidth(element));
+  view.dims.assign(dims.begin(), dims.end());
+  view.strides = denseStrides(dims);
+  return view;
+}
+
+/// The op's result is zero.
+void emitZeros(Lowering &lowering, const GraphOp &op);
+
+/// Runs body(lo, hi) for the items of rows [lo, hi), row by row.
+template <typename Body>
+void eachRow(const Partition &partition, int64_t lo, int64_t hi, Body body) {
+  for (int64_t row = lo; row < hi; ++row) {
+    body(partition.begin(row), partition.begin(row + 1));
+  }
+}
+
+/// A window cut along its outermost dim of more than one element, so that workers copy parts of it.
+class WindowCopy {
+public:
+  WindowCopy() = default;
+  WindowCopy(llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> targetStrides, llvm::ArrayRef<int64_t> sourceStrides,
+             int64_t width);
+  /// Copies what rows [lo, hi) of the partition hold.
+  void run(char *target, const char *source, int64_t lo, int64_t hi) const;
+  Partition partition;
+
+private:
+  llvm::SmallVector<int64_t, 4> dims_, to_, from_;
+  size_t cut_ = 0;
+  int64_t width_ = 1;
 };
 
 /// Copies a strided window onto another of the same sizes; strides in elements of `width` bytes.

@@ -1,43 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executable: binds arguments, runs the instructions in order, hands out results.
+// The executable: an immutable plan; a run binds arguments, runs the instructions in order, hands out results.
 #include "runtime/Execute.h"
 #include "runtime/Library.h"
 #include "runtime/Limits.h"
 #include "runtime/Lower.h"
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <mutex>
 
 namespace sojourn::runtime {
 
 RowSource::~RowSource() = default;
 
+namespace {
+
+/// More threads than this are not asked for.
+constexpr unsigned kThreadsMax = 64;
+
+/// What a run changes, beside its arena and scratch memory. Kept by the plan between runs.
+struct RunContext {
+  std::vector<void *> slots;
+  std::vector<std::shared_ptr<Buffer>> outputs;
+  size_t current = 0; ///< the running instruction, for errors
+};
+
+struct Instruction {
+  std::unique_ptr<Kernel> kernel;
+  std::string name, op, location;
+  size_t bytes = 0;
+};
+
+} // namespace
+
 struct Executable::Impl {
-  BufferPool *pool = nullptr;
   std::vector<ArgSpec> args;
   std::vector<ResultSpec> results;
-  size_t sumOfValueBytes = 0;
-  size_t arenaBytes = 0;
-
-  struct Instruction {
-    std::unique_ptr<Kernel> kernel;
-    std::string name, op, location;
-  };
-  LibraryTensors library;
+  size_t sumOfValueBytes = 0, arenaBytes = 0, scratchBytes = 0, planBytes = 0;
   std::vector<Instruction> instructions;
-  std::vector<void *> slots;
-  /// Slots whose memory differs from run to run.
-  std::vector<std::pair<SlotId, uint32_t>> argumentSlots, outputSlots;
+  size_t slotCount = 0;
+  /// Where slots get their pointers from: number of the argument or output, offset in the arena or
+  /// in the constants.
+  std::vector<std::pair<SlotId, uint32_t>> argumentSlots, outputSlots, constantSlots;
+  std::vector<std::pair<SlotId, size_t>> arenaSlots;
   std::vector<size_t> outputBytes;
   std::vector<Lowering::ResultPlace> places;
   std::vector<uint32_t> outputOf; ///< per result: output number, where it is not an argument
   std::vector<char> constants;
-  std::unique_ptr<Arena> arena;
-  std::shared_ptr<Buffer> scratch;
-  unsigned workers = 1;
-  std::vector<std::shared_ptr<Buffer>> outputs;
-  size_t current = 0; ///< the running instruction, for errors
+  uint64_t number = 0; ///< of the plan in this process
 
-  llvm::Error bind(llvm::ArrayRef<Binding> bindings);
+  mutable std::mutex mutex;
+  mutable std::vector<std::unique_ptr<RunContext>> idle;
+
+  void take(Lowering &lowering, const Graph &graph);
+  size_t measure() const;
+  llvm::Error check(llvm::ArrayRef<Binding> bindings) const;
+  std::unique_ptr<RunContext> takeContext() const;
+  void giveContext(std::unique_ptr<RunContext> context) const;
+  void place(RunContext &context, llvm::ArrayRef<Binding> bindings, std::byte *arena, BufferPool &buffers) const;
 };
 
 Executable::Executable(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -46,13 +66,16 @@ Executable::~Executable() = default;
 llvm::ArrayRef<ArgSpec> Executable::args() const { return impl_->args; }
 llvm::ArrayRef<ResultSpec> Executable::results() const { return impl_->results; }
 size_t Executable::arenaBytes() const { return impl_->arenaBytes; }
+size_t Executable::scratchBytes() const { return impl_->scratchBytes; }
+size_t Executable::planBytes() const { return impl_->planBytes; }
 size_t Executable::sumOfValueBytes() const { return impl_->sumOfValueBytes; }
 size_t Executable::instructionCount() const { return impl_->instructions.size(); }
 
 std::string Executable::describePlan() const {
   std::string text;
   for (auto [index, instruction] : llvm::enumerate(impl_->instructions)) {
-    text += std::to_string(index) + " " + instruction.name;
+    text += std::to_string(index) + " " + instruction.name + " in " + std::to_string(instruction.kernel->rows) +
+            (instruction.kernel->rows == 1 ? " row" : " rows");
     if (!instruction.location.empty()) {
       text += " at " + instruction.location;
     }
@@ -61,77 +84,95 @@ std::string Executable::describePlan() const {
   return text;
 }
 
-llvm::Expected<std::unique_ptr<Executable>> Executable::create(mlir::ModuleOp coreModule, ExecutableOptions options) {
+// --- Planning -------------------------------------------------------------------------------------
+
+llvm::Expected<std::unique_ptr<Executable>> Executable::create(mlir::ModuleOp coreModule) {
+  static std::atomic<uint64_t> plans{0};
   llvm::Expected<Graph> graph = buildGraph(coreModule);
   if (!graph) {
     return graph.takeError();
   }
   auto impl = std::make_unique<Impl>();
-  impl->pool = options.pool != nullptr ? options.pool : &BufferPool::global();
-  impl->workers = libraryThreads();
   try {
-    withoutAutograd([&] {
-      Lowering lowering(*graph, impl->library, impl->workers);
-      lowering.run();
-
-      impl->arenaBytes = lowering.arenaBytes;
-      impl->arena = std::make_unique<Arena>(lowering.arenaBytes);
-      impl->constants = std::move(lowering.constants);
-      impl->scratch = impl->pool->allocate(lowering.chainScratchBytes * impl->workers);
-      impl->slots.assign(lowering.slots.size(), nullptr);
-      size_t outputs = 0;
-      for (auto [index, slot] : llvm::enumerate(lowering.slots)) {
-        SlotId id = static_cast<SlotId>(index);
-        switch (slot.kind) {
-        case SlotKind::argument: impl->argumentSlots.emplace_back(id, slot.index); continue;
-        case SlotKind::output:
-          impl->outputSlots.emplace_back(id, slot.index);
-          outputs = std::max<size_t>(outputs, slot.index + 1);
-          continue;
-        case SlotKind::arena:
-          impl->slots[index] = slot.first == UINT32_MAX ? nullptr : impl->arena->data() + slot.offset;
-          break;
-        case SlotKind::constant:
-          impl->slots[index] =
-              id == lowering.chainScratch ? impl->scratch->data() : impl->constants.data() + slot.index;
-          break;
-        }
-        impl->library.bind(id, impl->slots[index]);
-      }
-      impl->outputs.resize(outputs);
-      impl->outputBytes.assign(outputs, 0);
-      for (auto [id, number] : impl->outputSlots) {
-        impl->outputBytes[number] = lowering.slots[id].bytes;
-      }
-      impl->places = lowering.results;
-      for (const Lowering::ResultPlace &place : impl->places) {
-        impl->outputOf.push_back(place.isArgument ? 0 : lowering.slots[place.index].index);
-      }
-      for (Node &node : lowering.nodes) {
-        Impl::Instruction instruction;
-        instruction.kernel = std::move(node.kernel);
-        instruction.name = node.name;
-        instruction.op = graph->ops[node.origin].name;
-        instruction.location = graph->ops[node.origin].location;
-        impl->instructions.push_back(std::move(instruction));
-      }
-    });
+    Lowering lowering(*graph);
+    lowering.run();
+    impl->take(lowering, *graph);
   } catch (const PlanFailure &failure) {
     bool known = failure.op < graph->ops.size();
     return makeError(failure.code, failure.message, known ? graph->ops[failure.op].name : "",
                      known ? graph->ops[failure.op].location : "");
   } catch (const std::bad_alloc &) {
-    return makeError(ErrorCode::Limit, "not enough memory for the program's arena");
+    return makeError(ErrorCode::Limit, "not enough memory to plan the program");
   } catch (const std::exception &exception) {
     return makeError(ErrorCode::Internal, exception.what());
   }
+  impl->number = ++plans;
   impl->sumOfValueBytes = graph->sumOfValueBytes;
   impl->args = std::move(graph->args);
   impl->results = std::move(graph->results);
+  impl->planBytes = impl->measure();
   return std::unique_ptr<Executable>(new Executable(std::move(impl)));
 }
 
-llvm::Error Executable::Impl::bind(llvm::ArrayRef<Binding> bindings) {
+void Executable::Impl::take(Lowering &lowering, const Graph &graph) {
+  arenaBytes = lowering.arenaBytes;
+  scratchBytes = lowering.scratchBytes;
+  constants = std::move(lowering.constants);
+  slotCount = lowering.slots.size();
+  for (auto [index, slot] : llvm::enumerate(lowering.slots)) {
+    SlotId id = static_cast<SlotId>(index);
+    switch (slot.kind) {
+    case SlotKind::argument: argumentSlots.emplace_back(id, slot.index); break;
+    case SlotKind::output:
+      outputSlots.emplace_back(id, slot.index);
+      outputBytes.resize(std::max<size_t>(outputBytes.size(), slot.index + 1), 0);
+      outputBytes[slot.index] = slot.bytes;
+      break;
+    case SlotKind::arena:
+      if (slot.first != UINT32_MAX) {
+        arenaSlots.emplace_back(id, slot.offset);
+      }
+      break;
+    case SlotKind::constant: constantSlots.emplace_back(id, slot.index); break;
+    }
+  }
+  places = std::move(lowering.results);
+  for (const Lowering::ResultPlace &place : places) {
+    outputOf.push_back(place.isArgument ? 0 : lowering.slots[place.index].index);
+  }
+  for (Node &node : lowering.nodes) {
+    Instruction instruction;
+    instruction.kernel = std::move(node.kernel);
+    instruction.name = std::move(node.name);
+    instruction.op = graph.ops[node.origin].name;
+    instruction.location = graph.ops[node.origin].location;
+    instruction.bytes = node.bytes;
+    instructions.push_back(std::move(instruction));
+  }
+}
+
+size_t Executable::Impl::measure() const {
+  size_t context =
+      sizeof(RunContext) + slotCount * sizeof(void *) + outputBytes.size() * sizeof(std::shared_ptr<Buffer>);
+  size_t bytes = sizeof(Impl) + constants.capacity() + limits::kIdleContexts * context;
+  bytes += slotCount * sizeof(std::pair<SlotId, size_t>);
+  for (const Instruction &instruction : instructions) {
+    bytes += sizeof(Instruction) + instruction.kernel->bytes() + instruction.name.capacity() +
+             instruction.op.capacity() + instruction.location.capacity();
+  }
+  for (const ArgSpec &arg : args) {
+    bytes += sizeof(ArgSpec) + arg.columns.size() * (sizeof(TableColumn) + limits::kNameBytes);
+  }
+  for (const ResultSpec &result : results) {
+    bytes += sizeof(ResultSpec) + result.dependsOn.size() / 8 + result.op.capacity() + result.location.capacity() +
+             sizeof(Lowering::ResultPlace) + sizeof(uint32_t) + sizeof(size_t);
+  }
+  return bytes;
+}
+
+// --- Running --------------------------------------------------------------------------------------
+
+llvm::Error Executable::Impl::check(llvm::ArrayRef<Binding> bindings) const {
   if (bindings.size() != args.size()) {
     return makeError(ErrorCode::Malformed, "found " + std::to_string(bindings.size()) + " arguments, expected " +
                                                std::to_string(args.size()));
@@ -150,57 +191,117 @@ llvm::Error Executable::Impl::bind(llvm::ArrayRef<Binding> bindings) {
       return makeError(ErrorCode::Malformed, name + " does not have the type that the program declares");
     }
   }
-  for (auto [id, index] : argumentSlots) {
-    const Binding &binding = bindings[index];
-    slots[id] =
-        args[index].kind == ArgKind::table ? const_cast<RowSource *>(binding.table) : binding.tensor.buffer->data();
-    library.bind(id, slots[id]);
-  }
   return llvm::Error::success();
 }
 
-llvm::Expected<std::vector<HostTensor>> Executable::run(llvm::ArrayRef<Binding> bindings) {
-  Impl &impl = *impl_;
-  if (llvm::Error error = impl.bind(bindings)) {
+std::unique_ptr<RunContext> Executable::Impl::takeContext() const {
+  {
+    std::lock_guard lock(mutex);
+    if (!idle.empty()) {
+      std::unique_ptr<RunContext> context = std::move(idle.back());
+      idle.pop_back();
+      return context;
+    }
+  }
+  auto context = std::make_unique<RunContext>();
+  context->slots.assign(slotCount, nullptr);
+  for (auto [id, offset] : constantSlots) {
+    context->slots[id] = const_cast<char *>(constants.data()) + offset;
+  }
+  context->outputs.resize(outputBytes.size());
+  return context;
+}
+
+void Executable::Impl::giveContext(std::unique_ptr<RunContext> context) const {
+  context->outputs.assign(context->outputs.size(), nullptr);
+  std::lock_guard lock(mutex);
+  if (idle.size() < limits::kIdleContexts) {
+    idle.push_back(std::move(context));
+  }
+}
+
+void Executable::Impl::place(RunContext &context, llvm::ArrayRef<Binding> bindings, std::byte *arena,
+                             BufferPool &buffers) const {
+  for (auto [id, index] : argumentSlots) {
+    const Binding &binding = bindings[index];
+    context.slots[id] =
+        args[index].kind == ArgKind::table ? const_cast<RowSource *>(binding.table) : binding.tensor.buffer->data();
+  }
+  for (auto [id, offset] : arenaSlots) {
+    context.slots[id] = arena + offset;
+  }
+  for (size_t number = 0; number < outputBytes.size(); ++number) {
+    context.outputs[number] = buffers.allocate(outputBytes[number]);
+  }
+  for (auto [id, number] : outputSlots) {
+    context.slots[id] = context.outputs[number]->data();
+  }
+}
+
+namespace {
+
+void runInstruction(const Kernel &kernel, SlotTable slots, unsigned threads) {
+  if (kernel.wholeTeam) {
+    runWithTeam(kernel, slots);
+  } else if (kernel.rows > 1) {
+    runRows(kernel, slots, threads);
+  } else if (kernel.rows == 1) {
+    kernel.run(slots, 0, 1, 0);
+  }
+}
+
+} // namespace
+
+llvm::Expected<std::vector<HostTensor>> Executable::run(llvm::ArrayRef<Binding> bindings,
+                                                        const RunOptions &options) const {
+  const Impl &impl = *impl_;
+  if (llvm::Error error = impl.check(bindings)) {
     return error;
   }
-  impl.current = impl.instructions.size();
+  struct Run {
+    const Impl &impl;
+    llvm::ArrayRef<Binding> bindings;
+    const RunOptions &options;
+    unsigned threads;
+    std::unique_ptr<RunContext> context;
+    ArenaPool::Lease arena;
+  };
+  unsigned threads = options.threads == 0 ? libraryThreads() : std::min(options.threads, kThreadsMax);
+  Run run{impl, bindings, options, threads, impl.takeContext(), {}};
+  RunContext &context = *run.context;
+  context.current = impl.instructions.size();
   std::string message;
   bool done = guarded(
       message,
-      [](void *context) {
-        Impl &impl = *static_cast<Impl *>(context);
-        for (size_t number = 0; number < impl.outputs.size(); ++number) {
-          impl.outputs[number] = impl.pool->allocate(impl.outputBytes[number]);
-        }
-        for (auto [id, number] : impl.outputSlots) {
-          impl.slots[id] = impl.outputs[number]->data();
-          impl.library.bind(id, impl.slots[id]);
-        }
-        SlotTable slots = impl.slots.data();
-        for (impl.current = 0; impl.current < impl.instructions.size(); ++impl.current) {
-          Kernel &kernel = *impl.instructions[impl.current].kernel;
-          if (kernel.rows > 1) {
-            runRows(kernel, slots, impl.workers);
-          } else if (kernel.rows == 1) {
-            kernel.run(slots, 0, 1, 0);
-          }
+      [](void *pointer) {
+        Run &run = *static_cast<Run *>(pointer);
+        const Impl &impl = run.impl;
+        RunContext &context = *run.context;
+        ArenaPool &arenas = run.options.arenas != nullptr ? *run.options.arenas : ArenaPool::global();
+        BufferPool &buffers = run.options.buffers != nullptr ? *run.options.buffers : BufferPool::global();
+        size_t scratchAt = (impl.arenaBytes + kAlignment - 1) / kAlignment * kAlignment;
+        run.arena = arenas.acquire(scratchAt + impl.scratchBytes * run.threads);
+        std::byte *memory = run.arena.data();
+        impl.place(context, run.bindings, memory, buffers);
+        SlotTable slots(context.slots.data(), reinterpret_cast<char *>(memory + scratchAt), impl.scratchBytes);
+        for (context.current = 0; context.current < impl.instructions.size(); ++context.current) {
+          runInstruction(*impl.instructions[context.current].kernel, slots, run.threads);
         }
       },
-      &impl);
+      &run);
   if (!done) {
-    impl.outputs.assign(impl.outputs.size(), nullptr);
-    bool known = impl.current < impl.instructions.size();
-    return makeError(ErrorCode::Execution, message, known ? impl.instructions[impl.current].op : "",
-                     known ? impl.instructions[impl.current].location : "");
+    bool known = context.current < impl.instructions.size();
+    const Instruction *failed = known ? &impl.instructions[context.current] : nullptr;
+    impl.giveContext(std::move(run.context));
+    return makeError(ErrorCode::Execution, message, failed ? failed->op : "", failed ? failed->location : "");
   }
   std::vector<HostTensor> results(impl.results.size());
   for (size_t index = 0; index < results.size(); ++index) {
     results[index].type = impl.results[index].type;
     results[index].buffer = impl.places[index].isArgument ? bindings[impl.places[index].index].tensor.buffer
-                                                          : impl.outputs[impl.outputOf[index]];
+                                                          : context.outputs[impl.outputOf[index]];
   }
-  impl.outputs.assign(impl.outputs.size(), nullptr);
+  impl.giveContext(std::move(run.context));
   return results;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executor: a core-form module becomes a plan, a plan runs on host tensors. Torch-free header.
+// The executor: a core-form module becomes an immutable plan, which runs on host tensors, on several
+// threads at once. Torch-free header.
 #pragma once
 #include "runtime/Buffer.h"
 #include "runtime/Error.h"
@@ -21,7 +22,7 @@ struct HostTensor {
   std::shared_ptr<Buffer> buffer;
 };
 
-/// Rows of a dataset, as `read_rows` reads them. Calls for different runs may be concurrent.
+/// Rows of a dataset, as `read_rows` reads them. Calls may be concurrent, within one run too.
 class RowSource {
 public:
   virtual ~RowSource();
@@ -45,9 +46,9 @@ struct TableColumn {
 
 struct ArgSpec {
   ArgKind kind = ArgKind::state;
-  TensorType type;                                      ///< of every kind but table
-  int64_t rows = 0;                                     ///< table: its row count
-  std::vector<TableColumn> columns;                     ///< table: the columns it names
+  TensorType type;                  ///< of every kind but table
+  int64_t rows = 0;                 ///< table: its row count
+  std::vector<TableColumn> columns; ///< table: the columns it names
 };
 
 struct ResultSpec {
@@ -64,31 +65,41 @@ struct Binding {
   const RowSource *table = nullptr;
 };
 
-struct ExecutableOptions {
-  BufferPool *pool = nullptr; ///< where results come from; null = BufferPool::global()
+class Profile; // runtime/Profile.h
+
+/// What one run may use. A result's bits do not depend on any of it.
+struct RunOptions {
+  unsigned threads = 0;          ///< at most this many; 0 = as many as the process has
+  BufferPool *buffers = nullptr; ///< where results come from; null = BufferPool::global()
+  ArenaPool *arenas = nullptr;   ///< where intermediate values live; null = ArenaPool::global()
+  Profile *profile = nullptr;    ///< gets times of instructions; null = the environment's, if any
 };
 
-/// A program planned for repeated runs.
+/// A program planned for repeated runs. Immutable: what a run changes belongs to the run.
 class Executable {
 public:
   /// The module must be in core form and verified. Failures are ProgramError.
-  static llvm::Expected<std::unique_ptr<Executable>> create(mlir::ModuleOp coreModule, ExecutableOptions options = {});
+  static llvm::Expected<std::unique_ptr<Executable>> create(mlir::ModuleOp coreModule);
   ~Executable();
 
   llvm::ArrayRef<ArgSpec> args() const;
   llvm::ArrayRef<ResultSpec> results() const;
-  /// Memory held between runs for intermediate values.
+  /// Memory that one run takes from the arena pool for intermediate values.
   size_t arenaBytes() const;
+  /// What it takes besides, per thread.
+  size_t scratchBytes() const;
+  /// An upper estimate of what the plan itself holds: instructions, constants, idle run contexts.
+  size_t planBytes() const;
   /// What all values of the program would take, had each its own memory.
   size_t sumOfValueBytes() const;
   /// Instructions of the plan; a chain of elementwise ops is one.
   size_t instructionCount() const;
-  /// One line per instruction, for people.
+  /// One line per instruction, for people: number, name, rows it may be split into, location.
   std::string describePlan() const;
 
   /// All or nothing: inputs are never written, results are new (or shared, unwritten) buffers.
-  /// Not reentrant: the caller locks. Never throws; failures are ProgramError.
-  llvm::Expected<std::vector<HostTensor>> run(llvm::ArrayRef<Binding> args);
+  /// Thread-safe and reentrant. Never throws; failures are ProgramError.
+  llvm::Expected<std::vector<HostTensor>> run(llvm::ArrayRef<Binding> args, const RunOptions &options = {}) const;
 
 private:
   struct Impl;

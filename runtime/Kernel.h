@@ -1,15 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an instruction is: code over slot pointers and a range of rows, with state prepared at planning.
+// What an instruction is: code over slot pointers and a range of rows. Kernels belong to the plan and
+// are never written after planning, so that several runs may be in one at once.
 #pragma once
 #include "runtime/Plan.h"
+#include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 namespace sojourn::runtime {
 
-/// Pointers of all slots during a run.
-using SlotTable = void *const *;
+/// What a kernel sees of a run: pointers of all slots, and scratch memory of each worker.
+class SlotTable {
+public:
+  SlotTable(void *const *pointers, char *scratch, size_t scratchBytes)
+      : pointers_(pointers), scratch_(scratch), scratchBytes_(scratchBytes) {}
+  void *operator[](SlotId slot) const { return pointers_[slot]; }
+  /// Memory that no other worker uses, of the size that Lowering::workerScratch was asked for.
+  char *scratch(unsigned worker) const { return scratch_ + worker * scratchBytes_; }
+
+private:
+  void *const *pointers_;
+  char *scratch_;
+  size_t scratchBytes_;
+};
 
 /// Dense contents at a place.
 struct Place {
@@ -22,26 +37,39 @@ struct Place {
   }
 };
 
-/// An instruction's code and state. `rows` are independent work items, a number that depends on
-/// shapes alone; `worker` < workers tells scratch memory apart. run allocates nothing of its own.
+/// An instruction's code. `rows` are independent work items, a number that depends on shapes alone.
+/// A row's result is the same whatever range it is run in and by whom, so neither the number of
+/// threads nor who gets which row changes a bit. run allocates nothing of its own.
 class Kernel {
 public:
   virtual ~Kernel();
-  virtual void run(SlotTable slots, int64_t lo, int64_t hi, unsigned worker) = 0;
+  virtual void run(SlotTable slots, int64_t lo, int64_t hi, unsigned worker) const = 0;
+  /// Memory of the kernel itself, about.
+  virtual size_t bytes() const = 0;
   int64_t rows = 1;
+  /// A library call that cannot be split, and whose bits depend on the library's threads: it always
+  /// gets the same team, whatever the run's budget.
+  bool wholeTeam = false;
 };
 
 template <typename Fn>
 class LambdaKernel final : public Kernel {
 public:
   explicit LambdaKernel(Fn fn) : fn_(std::move(fn)) {}
-  void run(SlotTable slots, int64_t lo, int64_t hi, unsigned) override { fn_(slots, lo, hi); }
+  void run(SlotTable slots, int64_t lo, int64_t hi, unsigned worker) const override {
+    if constexpr (std::is_invocable_v<const Fn &, SlotTable, int64_t, int64_t, unsigned>) {
+      fn_(slots, lo, hi, worker);
+    } else {
+      fn_(slots, lo, hi);
+    }
+  }
+  size_t bytes() const override { return sizeof(*this); }
 
 private:
   Fn fn_;
 };
 
-/// A kernel from a callable (SlotTable, int64_t lo, int64_t hi).
+/// A kernel from a callable (SlotTable, int64_t lo, int64_t hi) or (..., unsigned worker).
 template <typename Fn>
 std::unique_ptr<Kernel> makeKernel(Fn fn, int64_t rows = 1) {
   auto kernel = std::make_unique<LambdaKernel<Fn>>(std::move(fn));
@@ -49,14 +77,30 @@ std::unique_ptr<Kernel> makeKernel(Fn fn, int64_t rows = 1) {
   return kernel;
 }
 
+/// Items [0, items) cut into rows of equal size, by shape alone: each is worth waking a thread for,
+/// and there are no more of them than threads can need.
+struct Partition {
+  int64_t items = 0, rows = 1;
+
+  Partition() = default;
+  /// `work`: elements that one item moves, or as much work as that.
+  Partition(int64_t items, int64_t work, int64_t rowsMax = 64) : items(items) {
+    double all = static_cast<double>(items) * static_cast<double>(std::max<int64_t>(work, 1));
+    rows = std::clamp<int64_t>(static_cast<int64_t>(std::min(all / kRowWork, 1e6)), 1,
+                               std::clamp<int64_t>(items, 1, rowsMax));
+  }
+  /// The first item of a row; begin(rows) is `items`.
+  int64_t begin(int64_t row) const { return items / rows * row + items % rows * row / rows; }
+
+private:
+  static constexpr double kRowWork = 16384;
+};
+
 /// One step of an elementwise chain that is more than a loop: elements [lo, lo + n) of `out`.
 class BlockStep {
 public:
   virtual ~BlockStep();
-  virtual void run(void *out, const void *a, const void *b, int64_t lo, int64_t n, unsigned worker) = 0;
+  virtual void run(void *out, const void *a, const void *b, int64_t lo, int64_t n, unsigned worker) const = 0;
 };
-
-/// Runs `body(lo, hi, worker)` over [0, rows) on torch's threads; in order and whole where there is one.
-using RowsBody = void (*)(void *context, int64_t lo, int64_t hi, unsigned worker);
 
 } // namespace sojourn::runtime

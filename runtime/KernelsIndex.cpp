@@ -33,29 +33,36 @@ void lowerTake(Lowering &lowering, const GraphOp &op) {
   Place x = lowering.dense(op.operands[0]), i = lowering.dense(op.operands[1]);
   Place out = lowering.result(op.results[0]);
   IndexFn index = indexReader(lowering, lowering.type(op.operands[1]).element);
-  size_t line = static_cast<size_t>(split.inner) * byteWidth(type.element);
-  lowering.emit(op, makeKernel([=](SlotTable slots, int64_t, int64_t) {
-                  char *target = out.in(slots);
-                  for (int64_t outer = 0; outer < split.outer; ++outer) {
-                    const char *source = x.in(slots) + static_cast<size_t>(outer * split.size) * line;
-                    for (int64_t k = 0; k < count; ++k, target += line) {
-                      int64_t at = index(i.in(slots), k);
-                      if (at >= 0 && at < split.size) {
-                        std::memcpy(target, source + static_cast<size_t>(at) * line, line);
-                      } else {
-                        std::memset(target, 0, line);
-                      }
-                    }
-                  }
-                }));
+  int64_t line = split.inner * static_cast<int64_t>(byteWidth(type.element));
+  Partition partition(split.outer * count, split.inner);
+  lowering.emit(op, makeKernel(
+                        [=](SlotTable slots, int64_t lo, int64_t hi) {
+                          const char *positions = i.in(slots);
+                          for (int64_t item = partition.begin(lo), past = partition.begin(hi); item < past; ++item) {
+                            int64_t outer = item / count, at = index(positions, item % count);
+                            char *target = out.in(slots) + item * line;
+                            if (at >= 0 && at < split.size) {
+                              std::memcpy(target, x.in(slots) + (outer * split.size + at) * line,
+                                          static_cast<size_t>(line));
+                            } else {
+                              std::memset(target, 0, static_cast<size_t>(line));
+                            }
+                          }
+                        },
+                        partition.rows));
 }
 
-/// Walks all positions of `i` in row-major order; `visit(k, base, index)` gets the offset in x of
-/// the position with `dim` set to 0.
+/// Walks positions [lo, hi) of dims in row-major order; `visit(k, base)` gets the offset, in elements
+/// of strides, of position k with `dim` set to 0.
 template <typename Visit>
-void walkAlong(llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> strides, size_t dim, int64_t numel, Visit visit) {
-  int64_t at[32] = {}, base = 0;
-  for (int64_t k = 0; k < numel; ++k) {
+void walkAlong(llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> strides, size_t dim, int64_t lo, int64_t hi,
+               Visit visit) {
+  int64_t at[32] = {}, base = 0, rest = lo;
+  for (size_t d = dims.size(); d-- > 0 && lo < hi; rest /= dims[d]) {
+    at[d] = rest % dims[d];
+    base += d == dim ? 0 : at[d] * strides[d];
+  }
+  for (int64_t k = lo; k < hi; ++k) {
     visit(k, base);
     for (size_t d = dims.size(); d-- > 0;) {
       int64_t step = d == dim ? 0 : strides[d];
@@ -77,22 +84,25 @@ void lowerTakeAlong(Lowering &lowering, const GraphOp &op) {
   IndexFn index = indexReader(lowering, indices.element);
   auto strides = denseStrides(type.dims);
   int64_t size = type.rank() == 0 ? 1 : type.dims[dim], step = type.rank() == 0 ? 0 : strides[dim];
-  int64_t numel = indices.numel();
   size_t width = byteWidth(type.element);
   auto dims = indices.dims;
-  lowering.emit(op, makeKernel([=](SlotTable slots, int64_t, int64_t) {
-                  const char *source = x.in(slots);
-                  char *target = out.in(slots);
-                  walkAlong(dims, strides, dim, numel, [&](int64_t k, int64_t base) {
-                    int64_t at = index(i.in(slots), k);
-                    if (at >= 0 && at < size) {
-                      std::memcpy(target + static_cast<size_t>(k) * width,
-                                  source + static_cast<size_t>(base + at * step) * width, width);
-                    } else {
-                      std::memset(target + static_cast<size_t>(k) * width, 0, width);
-                    }
-                  });
-                }));
+  Partition partition(indices.numel(), /*work=*/2);
+  lowering.emit(op, makeKernel(
+                        [=](SlotTable slots, int64_t lo, int64_t hi) {
+                          const char *source = x.in(slots), *positions = i.in(slots);
+                          char *target = out.in(slots);
+                          walkAlong(dims, strides, dim, partition.begin(lo), partition.begin(hi),
+                                    [&](int64_t k, int64_t base) {
+                                      int64_t at = index(positions, k);
+                                      if (at >= 0 && at < size) {
+                                        std::memcpy(target + static_cast<size_t>(k) * width,
+                                                    source + static_cast<size_t>(base + at * step) * width, width);
+                                      } else {
+                                        std::memset(target + static_cast<size_t>(k) * width, 0, width);
+                                      }
+                                    });
+                        },
+                        partition.rows));
 }
 
 // --- Writes ---------------------------------------------------------------------------------------
@@ -176,14 +186,12 @@ struct Target {
   std::optional<WideOutput> wideOut;
   Place x, u, out;
   bool wide;
-  size_t bytes;
   int64_t width;
 
   Target(Lowering &lowering, const GraphOp &op) : wide(op.string("kind") != "set") {
     const TensorType &type = lowering.type(op.operands[0]);
     Element element = wide ? wideOf(type.element) : type.element;
     width = static_cast<int64_t>(byteWidth(element));
-    bytes = static_cast<size_t>(type.numel() * width);
     if (wide) {
       wideX.emplace(lowering, op.operands[0]);
       wideU.emplace(lowering, op.operands[2]);
@@ -198,24 +206,44 @@ struct Target {
       lowering.mayReuse(out, x);
     }
   }
-  char *begin(SlotTable slots) const {
-    const void *source = wide ? wideX->read(slots) : x.in(slots);
-    char *target = wide ? static_cast<char *>(wideOut->begin(slots)) : out.in(slots);
-    if (target != source) {
-      std::memcpy(target, source, bytes);
-    }
-    return target;
+  const char *source(SlotTable slots) const {
+    return wide ? static_cast<const char *>(wideX->read(slots)) : x.in(slots);
   }
+  char *target(SlotTable slots) const { return wide ? static_cast<char *>(wideOut->begin(slots)) : out.in(slots); }
   const char *update(SlotTable slots) const {
     return wide ? static_cast<const char *>(wideU->read(slots)) : u.in(slots);
   }
-  void finish(SlotTable slots) const {
-    if (wide) {
-      wideOut->finish(slots);
-    }
-  }
 };
 
+/// Ranges of targets along the indexed dim, whose workers each look at all indices: only as many as
+/// the lines are long enough to pay for that.
+int64_t rangesOf(int64_t size, int64_t inner, int64_t wanted) {
+  return std::clamp<int64_t>(std::min({size, wanted, std::max<int64_t>(inner, 2)}), 1, 64);
+}
+
+/// Walks `count` positions of dims in row-major order; visit(base, k) gets the offset under strides
+/// with `dim` at 0, and the offset under all of otherStrides.
+template <typename Visit>
+void walkBoth(llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> strides, llvm::ArrayRef<int64_t> otherStrides,
+              size_t dim, int64_t count, Visit visit) {
+  int64_t at[32] = {}, base = 0, other = 0;
+  for (int64_t k = 0; k < count; ++k) {
+    visit(base, other);
+    for (size_t d = dims.size(); d-- > 0;) {
+      int64_t step = d == dim ? 0 : strides[d];
+      base += step;
+      other += otherStrides[d];
+      if (++at[d] < dims[d]) {
+        break;
+      }
+      base -= at[d] * step;
+      other -= at[d] * otherStrides[d];
+      at[d] = 0;
+    }
+  }
+}
+
+/// Workers share the targets, never the indices: the order in which updates meet one target stays.
 void lowerPut(Lowering &lowering, const GraphOp &op) {
   const TensorType &type = lowering.type(op.operands[0]);
   Split split(type.dims, op.integer("dim"));
@@ -224,20 +252,47 @@ void lowerPut(Lowering &lowering, const GraphOp &op) {
   Target target(lowering, op);
   IndexFn index = indexReader(lowering, lowering.type(op.operands[1]).element);
   CombineFn fn = combiner(lowering, op.string("kind"), target.wide ? wideOf(type.element) : type.element);
-  lowering.emit(op, makeKernel([=](SlotTable slots, int64_t, int64_t) {
-                  char *x = target.begin(slots);
-                  const char *u = target.update(slots);
-                  int64_t line = split.inner * target.width;
-                  for (int64_t outer = 0; outer < split.outer; ++outer, x += split.size * line) {
-                    for (int64_t k = 0; k < count; ++k, u += line) {
-                      int64_t at = index(i.in(slots), k);
-                      if (at >= 0 && at < split.size) {
-                        fn(x + at * line, u, split.inner);
-                      }
-                    }
-                  }
-                  target.finish(slots);
-                }));
+  int64_t work = (split.size + count) * split.inner;
+  int64_t wanted =
+      Partition(split.outer * std::max<int64_t>(split.size, 1), work / std::max<int64_t>(split.size, 1)).rows;
+  int64_t ranges =
+      split.outer >= wanted ? 1 : rangesOf(split.size, split.inner, wanted / std::max<int64_t>(split.outer, 1));
+  Partition partition(split.outer * ranges, work / ranges);
+  lowering.emit(op, makeKernel(
+                        [=](SlotTable slots, int64_t lo, int64_t hi) {
+                          const char *positions = i.in(slots);
+                          int64_t line = split.inner * target.width;
+                          for (int64_t item = partition.begin(lo), past = partition.begin(hi); item < past; ++item) {
+                            int64_t outer = item / ranges, range = item % ranges;
+                            int64_t first = split.size * range / ranges, end = split.size * (range + 1) / ranges;
+                            char *x = target.target(slots) + outer * split.size * line;
+                            const char *from = target.source(slots) + outer * split.size * line;
+                            if (x != from) {
+                              std::memcpy(x + first * line, from + first * line,
+                                          static_cast<size_t>((end - first) * line));
+                            }
+                            const char *u = target.update(slots) + outer * count * line;
+                            for (int64_t k = 0; k < count; ++k, u += line) {
+                              int64_t at = index(positions, k);
+                              if (at >= first && at < end) {
+                                fn(x + at * line, u, split.inner);
+                              }
+                            }
+                          }
+                        },
+                        partition.rows));
+}
+
+/// The dim along which workers share the targets of a put_along: the largest of the others, or the
+/// indexed one, whose ranges each look at all indices.
+size_t cutOf(const TensorType &type, size_t dim) {
+  size_t cut = dim;
+  for (size_t d = 0; d < type.rank(); ++d) {
+    if (d != dim && type.dims[d] > 1 && (cut == dim || type.dims[d] > type.dims[cut])) {
+      cut = d;
+    }
+  }
+  return cut;
 }
 
 void lowerPutAlong(Lowering &lowering, const GraphOp &op) {
@@ -247,21 +302,49 @@ void lowerPutAlong(Lowering &lowering, const GraphOp &op) {
   Target target(lowering, op);
   IndexFn index = indexReader(lowering, indices.element);
   CombineFn fn = combiner(lowering, op.string("kind"), target.wide ? wideOf(type.element) : type.element);
-  auto strides = denseStrides(type.dims);
-  int64_t size = type.rank() == 0 ? 1 : type.dims[dim], step = type.rank() == 0 ? 0 : strides[dim];
-  int64_t numel = indices.numel();
-  auto dims = indices.dims;
-  lowering.emit(op, makeKernel([=](SlotTable slots, int64_t, int64_t) {
-                  char *x = target.begin(slots);
-                  const char *u = target.update(slots);
-                  walkAlong(dims, strides, dim, numel, [&](int64_t k, int64_t base) {
-                    int64_t at = index(i.in(slots), k);
-                    if (at >= 0 && at < size) {
-                      fn(x + (base + at * step) * target.width, u + k * target.width, 1);
-                    }
-                  });
-                  target.finish(slots);
-                }));
+  // A number is a line of one.
+  llvm::SmallVector<int64_t, 4> dims = indices.dims, whole = type.dims;
+  if (type.rank() == 0) {
+    dims = whole = {1};
+    dim = 0;
+  }
+  auto strides = denseStrides(whole), indexStrides = denseStrides(dims);
+  TensorType line{type.element, whole};
+  size_t cut = cutOf(line, dim);
+  int64_t numel = type.numel() + indices.numel(), size = whole[cut];
+  Partition partition(size, size == 0 ? 0 : numel / size, cut == dim ? rangesOf(size, 1, 64) : 64);
+  lowering.emit(op, makeKernel(
+                        [=](SlotTable slots, int64_t lo, int64_t hi) {
+                          const char *positions = i.in(slots), *u = target.update(slots), *from = target.source(slots);
+                          char *x = target.target(slots);
+                          int64_t first = partition.begin(lo), past = partition.begin(hi);
+                          if (x != from) {
+                            llvm::SmallVector<int64_t, 4> slab = whole;
+                            slab[cut] = past - first;
+                            int64_t offset = first * strides[cut] * target.width;
+                            copyWindow(slab, x + offset, strides, from + offset, strides, target.width);
+                          }
+                          // Positions of the indices whose targets may lie in the slab.
+                          llvm::SmallVector<int64_t, 4> part = dims;
+                          int64_t skipped = 0;
+                          if (cut != dim) {
+                            part[cut] = std::max<int64_t>(0, std::min(past, dims[cut]) - first);
+                            skipped = first;
+                          }
+                          int64_t low = cut == dim ? first : 0, high = cut == dim ? past : whole[dim], count = 1;
+                          for (int64_t each : part) {
+                            count *= each;
+                          }
+                          walkBoth(part, strides, indexStrides, dim, count, [&](int64_t base, int64_t k) {
+                            k += skipped * indexStrides[cut];
+                            int64_t at = index(positions, k);
+                            if (at >= low && at < high) {
+                              int64_t to = base + skipped * (cut == dim ? 0 : strides[cut]) + at * strides[dim];
+                              fn(x + to * target.width, u + k * target.width, 1);
+                            }
+                          });
+                        },
+                        partition.rows));
 }
 
 void lowerReadRows(Lowering &lowering, const GraphOp &op) {
@@ -269,12 +352,21 @@ void lowerReadRows(Lowering &lowering, const GraphOp &op) {
   Place indices = lowering.dense(op.operands[1]);
   Place out = lowering.result(op.results[0]);
   std::vector<std::string> columns = op.strings("columns");
-  size_t count = static_cast<size_t>(lowering.type(op.operands[1]).numel());
-  Element element = lowering.type(op.results[0]).element;
-  lowering.emit(op, makeKernel([=, columns = std::move(columns)](SlotTable slots, int64_t, int64_t) {
-                  static_cast<const RowSource *>(slots[table])
-                      ->readRows(columns, {indices.in<int64_t>(slots), count}, element, out.in(slots));
-                }));
+  int64_t count = lowering.type(op.operands[1]).numel();
+  const TensorType &type = lowering.type(op.results[0]);
+  Element element = type.element;
+  int64_t row = count == 0 ? 0 : type.numel() / count;
+  int64_t rowBytes = row * static_cast<int64_t>(byteWidth(element));
+  Partition partition(count, row);
+  lowering.emit(op, makeKernel(
+                        [=, columns = std::move(columns)](SlotTable slots, int64_t lo, int64_t hi) {
+                          int64_t first = partition.begin(lo);
+                          auto rows = static_cast<size_t>(partition.begin(hi) - first);
+                          static_cast<const RowSource *>(slots[table])
+                              ->readRows(columns, {indices.in<int64_t>(slots) + first, rows}, element,
+                                         out.in(slots) + first * rowBytes);
+                        },
+                        partition.rows));
 }
 
 } // namespace

@@ -66,6 +66,38 @@ void copyWindow(llvm::ArrayRef<int64_t> dims, char *target, llvm::ArrayRef<int64
   }
 }
 
+WindowCopy::WindowCopy(llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> targetStrides,
+                       llvm::ArrayRef<int64_t> sourceStrides, int64_t width)
+    : dims_(dims.begin(), dims.end()), to_(targetStrides.begin(), targetStrides.end()),
+      from_(sourceStrides.begin(), sourceStrides.end()), width_(width) {
+  int64_t numel = 1;
+  for (int64_t dim : dims_) {
+    numel *= dim;
+  }
+  while (cut_ + 1 < dims_.size() && dims_[cut_] == 1) {
+    ++cut_;
+  }
+  int64_t items = dims_.empty() ? 1 : dims_[cut_];
+  partition = Partition(items, items == 0 ? 0 : numel / items);
+}
+
+void WindowCopy::run(char *target, const char *source, int64_t lo, int64_t hi) const {
+  if (dims_.empty()) {
+    std::memcpy(target, source, static_cast<size_t>(width_));
+    return;
+  }
+  int64_t first = partition.begin(lo);
+  llvm::SmallVector<int64_t, 4> dims = dims_;
+  dims[cut_] = partition.begin(hi) - first;
+  copyWindow(dims, target + first * to_[cut_] * width_, to_, source + first * from_[cut_] * width_, from_, width_);
+}
+
+void emitZeros(Lowering &lowering, const GraphOp &op) {
+  Place out = lowering.result(op.results[0]);
+  size_t bytes = lowering.type(op.results[0]).bytes();
+  lowering.emit(op, makeKernel([=](SlotTable slots, int64_t, int64_t) { std::memset(out.in(slots), 0, bytes); }));
+}
+
 namespace {
 
 using Dims = llvm::SmallVector<int64_t, 4>;
@@ -119,7 +151,7 @@ void lowerReverse(Lowering &lowering, const GraphOp &op) {
 }
 
 void lowerUpdateSlice(Lowering &lowering, const GraphOp &op) {
-  const TensorType &type = lowering.type(op.operands[0]), &update = lowering.type(op.operands[1]);
+  const TensorType &type = lowering.type(op.operands[0]);
   Place x = lowering.dense(op.operands[0]);
   StridedView u = lowering.window(op.operands[1]);
   Place out = lowering.result(op.results[0]);
@@ -133,38 +165,78 @@ void lowerUpdateSlice(Lowering &lowering, const GraphOp &op) {
     offset += start[i] * strides[i];
     strides[i] *= stride[i];
   }
-  size_t bytes = type.bytes();
-  bool empty = update.numel() == 0;
-  lowering.emit(op, makeKernel([=](SlotTable slots, int64_t, int64_t) {
-                  char *target = out.in(slots);
-                  if (target != x.in(slots)) {
-                    std::memcpy(target, x.in(slots), bytes);
-                  }
-                  if (!empty) {
-                    const char *source = static_cast<const char *>(slots[u.slot]) + u.offset * width;
-                    copyWindow(u.dims, target + offset * width, strides, source, u.strides, width);
-                  }
-                }));
+  // Workers share the result along its first dim of more than one element: theirs is one piece of memory.
+  size_t cut = 0;
+  while (cut + 1 < type.dims.size() && type.dims[cut] == 1) {
+    ++cut;
+  }
+  int64_t size = type.rank() == 0 ? 1 : type.dims[cut], line = size == 0 ? 0 : type.numel() / size * width;
+  int64_t first = type.rank() == 0 ? 0 : start[cut], step = type.rank() == 0 ? 1 : stride[cut];
+  Partition partition(size, line / width);
+  lowering.emit(
+      op, makeKernel(
+              [=](SlotTable slots, int64_t lo, int64_t hi) {
+                int64_t from = partition.begin(lo), to = partition.begin(hi);
+                char *target = out.in(slots);
+                if (target != x.in(slots)) {
+                  std::memcpy(target + from * line, x.in(slots) + from * line, static_cast<size_t>((to - from) * line));
+                }
+                // Entries of the update that land at [from, to).
+                int64_t begin = std::max<int64_t>(0, (from - first + step - 1) / step), end = begin;
+                Dims dims = u.dims;
+                if (dims.empty()) {
+                  end = 1;
+                } else {
+                  end = std::min(dims[cut], to <= first ? 0 : (to - first + step - 1) / step);
+                  dims[cut] = std::max<int64_t>(0, end - begin);
+                }
+                if (end > begin) {
+                  int64_t skipped = dims.empty() ? 0 : begin;
+                  const char *source = static_cast<const char *>(slots[u.slot]) + u.offset * width;
+                  copyWindow(dims, target + (offset + (dims.empty() ? 0 : skipped * strides[cut])) * width, strides,
+                             source + (dims.empty() ? 0 : skipped * u.strides[cut]) * width, u.strides, width);
+                }
+              },
+              partition.rows));
 }
 
 void lowerConcat(Lowering &lowering, const GraphOp &op) {
   const TensorType &type = lowering.type(op.results[0]);
   size_t dim = static_cast<size_t>(op.integer("dim"));
-  std::vector<StridedView> parts;
-  for (ValueId operand : op.operands) {
-    parts.push_back(lowering.window(operand));
-  }
-  Place out = lowering.result(op.results[0]);
   Dims strides = denseStrides(type.dims);
   int64_t width = static_cast<int64_t>(byteWidth(type.element));
-  lowering.emit(op, makeKernel([=, parts = std::move(parts)](SlotTable slots, int64_t, int64_t) {
-                  int64_t at = 0;
-                  for (const StridedView &part : parts) {
-                    copyWindow(part.dims, out.in(slots) + at * strides[dim] * width, strides,
-                               static_cast<const char *>(slots[part.slot]) + part.offset * width, part.strides, width);
-                    at += part.dims[dim];
-                  }
-                }));
+  struct Part {
+    WindowCopy copy;
+    SlotId slot;
+    int64_t from, to; ///< bytes into the operand's slot and into the result
+    int64_t row;      ///< the first one of this part
+  };
+  std::vector<Part> parts;
+  int64_t at = 0, rows = 0;
+  for (ValueId operand : op.operands) {
+    StridedView view = lowering.window(operand);
+    Part part{WindowCopy(view.dims, strides, view.strides, width), view.slot, view.offset * width,
+              at * strides[dim] * width, rows};
+    at += view.dims[dim];
+    rows += part.copy.partition.rows;
+    parts.push_back(std::move(part));
+  }
+  // Many small parts are not worth threads.
+  bool whole = Partition(type.numel(), 1).rows == 1;
+  Place out = lowering.result(op.results[0]);
+  lowering.emit(op, makeKernel(
+                        [=, parts = std::move(parts)](SlotTable slots, int64_t lo, int64_t hi) {
+                          int64_t past = whole ? rows : hi;
+                          for (const Part &part : parts) {
+                            int64_t first = std::max(lo, part.row),
+                                    end = std::min(past, part.row + part.copy.partition.rows);
+                            if (first < end) {
+                              part.copy.run(out.in(slots) + part.to, static_cast<char *>(slots[part.slot]) + part.from,
+                                            first - part.row, end - part.row);
+                            }
+                          }
+                        },
+                        whole ? 1 : rows));
 }
 
 void lowerPad(Lowering &lowering, const GraphOp &op) {
@@ -191,13 +263,22 @@ void lowerPad(Lowering &lowering, const GraphOp &op) {
   int64_t width = static_cast<int64_t>(byteWidth(type.element)), numel = type.numel();
   VectorFn fill = vectorKernel(EOp::copy, type.element, 1);
   SlotId slot = x.slot;
-  lowering.emit(op, makeKernel([=](SlotTable slots, int64_t, int64_t) {
-                  fill(out.in(slots), value.in(slots), nullptr, nullptr, numel);
-                  if (!empty) {
-                    copyWindow(dims, out.in(slots) + target * width, to,
-                               static_cast<const char *>(slots[slot]) + source * width, from, width);
-                  }
-                }));
+  Partition all(numel, 1);
+  auto fillRows = [=](SlotTable slots, int64_t lo, int64_t hi) {
+    fill(out.in(slots) + all.begin(lo) * width, value.in(slots), nullptr, nullptr, all.begin(hi) - all.begin(lo));
+  };
+  if (empty) {
+    lowering.emit(op, makeKernel(fillRows, all.rows));
+    return;
+  }
+  lowering.emitPart(op, makeKernel(fillRows, all.rows));
+  WindowCopy copy(dims, to, from, width);
+  lowering.emit(op, makeKernel(
+                        [=](SlotTable slots, int64_t lo, int64_t hi) {
+                          copy.run(out.in(slots) + target * width,
+                                   static_cast<const char *>(slots[slot]) + source * width, lo, hi);
+                        },
+                        copy.partition.rows));
 }
 
 } // namespace

@@ -54,10 +54,15 @@ struct Windows {
     }
   }
 
+  /// Planes are shared out among workers.
+  Partition partition() const {
+    return Partition(planes, out[0] * out[1] * out[2] * std::min(size[0] * size[1] * size[2], in[0] * in[1] * in[2]));
+  }
+
   template <typename Body>
-  void outputs(Body body) const {
-    int64_t inPlane = in[0] * in[1] * in[2], at = 0;
-    for (int64_t plane = 0; plane < planes; ++plane) {
+  void outputs(int64_t firstPlane, int64_t pastPlane, Body body) const {
+    int64_t inPlane = in[0] * in[1] * in[2], at = firstPlane * out[0] * out[1] * out[2];
+    for (int64_t plane = firstPlane; plane < pastPlane; ++plane) {
       for (int64_t o0 = 0; o0 < out[0]; ++o0) {
         for (int64_t o1 = 0; o1 < out[1]; ++o1) {
           for (int64_t o2 = 0; o2 < out[2]; ++o2, ++at) {
@@ -73,17 +78,21 @@ void lowerPoolSum(Lowering &lowering, const GraphOp &op) {
   Windows windows(lowering, op);
   WideInput x(lowering, op.operands[0]);
   WideOutput out(lowering, op.results[0]);
+  Partition partition = windows.partition();
   lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
-                  return makeKernel([=](SlotTable slots, int64_t, int64_t) {
-                    const T *source = static_cast<const T *>(x.read(slots));
-                    T *target = static_cast<T *>(out.begin(slots));
-                    windows.outputs([&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
-                      T sum = 0;
-                      windows.each(o0, o1, o2, [&](int64_t i) { sum = wrapAdd(sum, source[plane + i]); });
-                      target[at] = sum;
-                    });
-                    out.finish(slots);
-                  });
+                  return makeKernel(
+                      [=](SlotTable slots, int64_t lo, int64_t hi) {
+                        const T *source = static_cast<const T *>(x.read(slots));
+                        T *target = static_cast<T *>(out.begin(slots));
+                        windows.outputs(partition.begin(lo), partition.begin(hi),
+                                        [&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
+                                          T sum = 0;
+                                          windows.each(o0, o1, o2,
+                                                       [&](int64_t i) { sum = wrapAdd(sum, source[plane + i]); });
+                                          target[at] = sum;
+                                        });
+                      },
+                      partition.rows);
                 }));
 }
 
@@ -92,27 +101,31 @@ void lowerPoolMax(Lowering &lowering, const GraphOp &op) {
   WideInput x(lowering, op.operands[0]);
   WideOutput out(lowering, op.results[0]);
   Place indices = lowering.result(op.results[1]);
+  Partition partition = windows.partition();
   lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
-                  return makeKernel([=](SlotTable slots, int64_t, int64_t) {
-                    const T *source = static_cast<const T *>(x.read(slots));
-                    T *target = static_cast<T *>(out.begin(slots));
-                    int64_t *where = indices.in<int64_t>(slots);
-                    windows.outputs([&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
-                      // 2 padding <= window (verified), so a window holds an element unless dilation skips all.
-                      T best = 0;
-                      int64_t index = -1;
-                      windows.each(o0, o1, o2, [&](int64_t i) {
-                        T value = source[plane + i];
-                        if (index < 0 || value > best || (value != value && best == best)) {
-                          best = value;
-                          index = i;
-                        }
-                      });
-                      target[at] = best;
-                      where[at] = index;
-                    });
-                    out.finish(slots);
-                  });
+                  return makeKernel(
+                      [=](SlotTable slots, int64_t lo, int64_t hi) {
+                        const T *source = static_cast<const T *>(x.read(slots));
+                        T *target = static_cast<T *>(out.begin(slots));
+                        int64_t *where = indices.in<int64_t>(slots);
+                        windows.outputs(partition.begin(lo), partition.begin(hi),
+                                        [&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
+                                          // 2 padding <= window (verified), so a window holds an element unless
+                                          // dilation skips all.
+                                          T best = 0;
+                                          int64_t index = -1;
+                                          windows.each(o0, o1, o2, [&](int64_t i) {
+                                            T value = source[plane + i];
+                                            if (index < 0 || value > best || (value != value && best == best)) {
+                                              best = value;
+                                              index = i;
+                                            }
+                                          });
+                                          target[at] = best;
+                                          where[at] = index;
+                                        });
+                      },
+                      partition.rows);
                 }));
 }
 

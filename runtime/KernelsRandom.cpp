@@ -47,7 +47,7 @@ template <Draw draw, typename T>
 class Generator final : public BlockStep {
 public:
   explicit Generator(int64_t stream) : stream_(stream) {}
-  void run(void *out, const void *seed, const void *, int64_t lo, int64_t n, unsigned) override {
+  void run(void *out, const void *seed, const void *, int64_t lo, int64_t n, unsigned) const override {
     WordStream words(seed, stream_);
     T *target = static_cast<T *>(out);
     for (int64_t k = 0; k < n; ++k) {
@@ -99,7 +99,7 @@ public:
       convert_ = conversion(Element::i64, element).first;
     }
   }
-  void run(void *out, const void *, const void *, int64_t lo, int64_t n, unsigned) override {
+  void run(void *out, const void *, const void *, int64_t lo, int64_t n, unsigned) const override {
     constexpr int64_t kPiece = 256;
     int64_t piece[kPiece];
     char *target = static_cast<char *>(out);
@@ -135,37 +135,6 @@ void lowerIota(Lowering &lowering, const GraphOp &op) {
   lowering.generate(op, std::make_shared<Ramp>(split, type.element), Lowering::kNoValue, /*cheap=*/true);
 }
 
-/// The order of one epoch, kept until seed or epoch change: a batch then costs its own rows alone.
-class SampleRows final : public Kernel {
-public:
-  SampleRows(Place seed, Place epoch, Place start, Place out, int64_t tableRows, int64_t count)
-      : seed_(seed), epoch_(epoch), start_(start), out_(out), count_(count), order_(static_cast<size_t>(tableRows)) {}
-
-  void run(SlotTable slots, int64_t, int64_t, unsigned) override {
-    uint64_t seed = *seed_.in<uint64_t>(slots), epoch = *epoch_.in<uint64_t>(slots);
-    if (!valid_ || seed != lastSeed_ || epoch != lastEpoch_) {
-      orderRows(order_.data(), order_.size(), seed, epoch);
-      valid_ = true;
-      lastSeed_ = seed;
-      lastEpoch_ = epoch;
-    }
-    int64_t start = *start_.in<int64_t>(slots), rows = static_cast<int64_t>(order_.size());
-    int64_t *out = out_.in<int64_t>(slots);
-    for (int64_t b = 0; b < count_; ++b) {
-      int64_t at;
-      bool inside = !__builtin_add_overflow(start, b, &at) && at >= 0 && at < rows;
-      out[b] = inside ? static_cast<int64_t>(order_[static_cast<size_t>(at)].row) : -1;
-    }
-  }
-
-private:
-  Place seed_, epoch_, start_, out_;
-  int64_t count_;
-  std::vector<RowEntry> order_;
-  bool valid_ = false;
-  uint64_t lastSeed_ = 0, lastEpoch_ = 0;
-};
-
 void lowerSampleRows(Lowering &lowering, const GraphOp &op) {
   int64_t rows = op.integer("rows");
   if (rows < 0 || rows > limits::kTableRows) {
@@ -174,7 +143,18 @@ void lowerSampleRows(Lowering &lowering, const GraphOp &op) {
   Place seed = lowering.dense(op.operands[0]), epoch = lowering.dense(op.operands[1]),
         start = lowering.dense(op.operands[2]);
   Place out = lowering.result(op.results[0]);
-  lowering.emit(op, std::make_unique<SampleRows>(seed, epoch, start, out, rows, lowering.type(op.results[0]).numel()));
+  Place order = lowering.scratch(static_cast<size_t>(rows) * sizeof(RowEntry));
+  int64_t count = lowering.type(op.results[0]).numel();
+  lowering.emit(op, makeKernel([=](SlotTable slots, int64_t, int64_t) {
+                  RowEntry *entries = order.in<RowEntry>(slots);
+                  orderRows(entries, static_cast<size_t>(rows), *seed.in<uint64_t>(slots), *epoch.in<uint64_t>(slots));
+                  int64_t first = *start.in<int64_t>(slots);
+                  for (int64_t b = 0; b < count; ++b) {
+                    int64_t at;
+                    bool inside = !__builtin_add_overflow(first, b, &at) && at >= 0 && at < rows;
+                    out.in<int64_t>(slots)[b] = inside ? static_cast<int64_t>(entries[at].row) : -1;
+                  }
+                }));
 }
 
 } // namespace

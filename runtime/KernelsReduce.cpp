@@ -1,75 +1,116 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions: float sums and extremes on ATen, everything else in one plain loop.
+// Reductions: float sums and extremes on the library, everything else in plain loops. Results are
+// shared out among workers; where there are too few of them, the operand is, and its parts are
+// combined in order.
 #include "runtime/Elements.h"
-#include "runtime/LibraryTensor.h"
-#include <ATen/ops/amax.h>
-#include <ATen/ops/amax_cpu_dispatch.h>
-#include <ATen/ops/amin.h>
-#include <ATen/ops/amin_cpu_dispatch.h>
-#include <ATen/ops/sum.h>
-#include <ATen/ops/sum_cpu_dispatch.h>
+#include "runtime/Library.h"
+#include <bit>
 
 namespace sojourn::runtime {
 
 namespace {
 
-enum class Reduction { sum, product, largest, smallest };
+bool isReduced(const std::vector<int64_t> &dims, size_t d) { return llvm::is_contained(dims, static_cast<int64_t>(d)); }
 
-/// acc(result) = op(acc, x) over all elements in row-major order; result strides are 0 in reduced dims.
+// --- Plain loops ----------------------------------------------------------------------------------
+
 template <Reduction kind, typename T>
-void reduceAll(T *out, int64_t outCount, const T *x, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> outStrides,
-               int64_t numel) {
-  constexpr bool ordered = kind == Reduction::largest || kind == Reduction::smallest;
-  if constexpr (!ordered) {
-    std::fill(out, out + outCount, kind == Reduction::sum ? T(0) : T(1));
+T step(T acc, T x) {
+  if constexpr (kind == Reduction::sum) {
+    return wrapAdd(acc, x);
+  } else if constexpr (kind == Reduction::product) {
+    return wrapMul(acc, x);
+  } else if constexpr (kind == Reduction::largest) {
+    return nanMax(acc, x);
+  } else {
+    return nanMin(acc, x);
   }
-  int64_t at[32] = {}, to = 0, reducedBefore = 0;
-  for (int64_t k = 0; k < numel; ++k) {
-    if constexpr (kind == Reduction::sum) {
-      out[to] = wrapAdd(out[to], x[k]);
-    } else if constexpr (kind == Reduction::product) {
-      out[to] = wrapMul(out[to], x[k]);
-    } else {
-      // The first element of a result: every reduced dim is at 0.
-      out[to] = reducedBefore == 0 ? x[k] : kind == Reduction::largest ? nanMax(out[to], x[k]) : nanMin(out[to], x[k]);
+}
+
+/// Sizes and strides of the operand's kept and reduced dims, in order.
+struct Reduced {
+  llvm::SmallVector<int64_t, 4> kept, keptStrides, reduced, reducedStrides;
+  int64_t line = 1, lineStride = 0; ///< the last kept dim
+  int64_t outer = 1;                ///< results before it
+  int64_t count = 1;                ///< elements that go into one result
+
+  Reduced(const TensorType &type, const std::vector<int64_t> &dims) {
+    auto strides = denseStrides(type.dims);
+    for (size_t d = 0; d < type.rank(); ++d) {
+      if (isReduced(dims, d)) {
+        reduced.push_back(type.dims[d]);
+        reducedStrides.push_back(strides[d]);
+        count *= type.dims[d];
+      } else {
+        kept.push_back(type.dims[d]);
+        keptStrides.push_back(strides[d]);
+      }
     }
-    for (size_t d = dims.size(); d-- > 0;) {
-      bool reduced = outStrides[d] == 0 && dims[d] != 1;
-      to += outStrides[d];
-      reducedBefore += reduced ? 1 : 0;
-      if (++at[d] < dims[d]) {
+    if (!kept.empty()) {
+      line = kept.pop_back_val();
+      lineStride = keptStrides.pop_back_val();
+    }
+    for (int64_t size : kept) {
+      outer *= size;
+    }
+  }
+};
+
+/// Results are made in tiles along their last dim, each element in row-major order of what it reduces.
+constexpr int64_t kTile = 64;
+
+template <Reduction kind, typename T>
+void reduceTile(T *out, const T *x, const Reduced &shape, int64_t width) {
+  constexpr bool ordered = kind == Reduction::largest || kind == Reduction::smallest;
+  T acc[kTile];
+  std::fill(acc, acc + width, kind == Reduction::product ? T(1) : T(0));
+  int64_t at[32] = {}, offset = 0;
+  for (int64_t k = 0; k < shape.count; ++k) {
+    const T *line = x + offset;
+    if (ordered && k == 0) {
+      for (int64_t j = 0; j < width; ++j) {
+        acc[j] = line[j * shape.lineStride];
+      }
+    } else {
+      for (int64_t j = 0; j < width; ++j) {
+        acc[j] = step<kind>(acc[j], line[j * shape.lineStride]);
+      }
+    }
+    for (size_t d = shape.reduced.size(); d-- > 0;) {
+      offset += shape.reducedStrides[d];
+      if (++at[d] < shape.reduced[d]) {
         break;
       }
-      to -= at[d] * outStrides[d];
-      reducedBefore -= reduced ? at[d] : 0;
+      offset -= at[d] * shape.reducedStrides[d];
       at[d] = 0;
     }
   }
+  std::copy(acc, acc + width, out);
 }
 
 template <Reduction kind>
 void lowerPlain(Lowering &lowering, const GraphOp &op) {
-  const TensorType type = lowering.type(op.operands[0]);
   WideInput x(lowering, op.operands[0]);
   WideOutput out(lowering, op.results[0]);
-  llvm::SmallVector<int64_t, 4> outStrides(type.rank(), 0), kept = denseStrides(lowering.type(op.results[0]).dims);
-  const std::vector<int64_t> &reduced = op.ints("dims");
-  size_t next = 0;
-  for (size_t d = 0; d < type.rank(); ++d) {
-    if (!llvm::is_contained(reduced, static_cast<int64_t>(d))) {
-      // A kept dim of size 1 has nowhere to go; its stride would only confuse.
-      outStrides[d] = type.dims[d] == 1 ? 0 : kept[next];
-      ++next;
-    }
-  }
-  int64_t numel = type.numel(), outCount = lowering.type(op.results[0]).numel();
-  auto dims = type.dims;
+  Reduced shape(lowering.type(op.operands[0]), op.ints("dims"));
+  int64_t tiles = (shape.line + kTile - 1) / kTile;
+  Partition partition(shape.outer * tiles, std::min(shape.line, kTile) * std::max<int64_t>(shape.count, 1));
   auto build = [&]<typename T>() -> std::unique_ptr<Kernel> {
-    return makeKernel([=](SlotTable slots, int64_t, int64_t) {
-      reduceAll<kind>(static_cast<T *>(out.begin(slots)), outCount, static_cast<const T *>(x.read(slots)), dims,
-                      outStrides, numel);
-      out.finish(slots);
-    });
+    return makeKernel(
+        [=](SlotTable slots, int64_t lo, int64_t hi) {
+          const T *source = static_cast<const T *>(x.read(slots));
+          T *target = static_cast<T *>(out.begin(slots));
+          for (int64_t item = partition.begin(lo); item < partition.begin(hi); ++item) {
+            int64_t outer = item / tiles, first = item % tiles * kTile, offset = first * shape.lineStride;
+            int64_t rest = outer;
+            for (size_t d = shape.kept.size(); d-- > 0; rest /= shape.kept[d]) {
+              offset += rest % shape.kept[d] * shape.keptStrides[d];
+            }
+            reduceTile<kind>(target + outer * shape.line + first, source + offset, shape,
+                             std::min(kTile, shape.line - first));
+          }
+        },
+        partition.rows);
   };
   if constexpr (kind == Reduction::sum || kind == Reduction::product) {
     lowering.emit(op, dispatchNumber(lowering, x.element, build));
@@ -78,12 +119,108 @@ void lowerPlain(Lowering &lowering, const GraphOp &op) {
   }
 }
 
+// --- On the library -------------------------------------------------------------------------------
+
+/// Elements of the operand that are worth a thread, and the fewest neighbours that one call gets.
+constexpr int64_t kPieceElements = 32768, kNeighbours = 128;
+
+/// The dim along which the operand is cut, and into how many pieces.
+struct Cut {
+  size_t dim = 0;
+  int64_t pieces = 1;
+};
+
+/// The best cut along a kept dim (`reduced` false) or a reduced one; the outermost of equals.
+Cut cutOf(const StridedView &view, const std::vector<int64_t> &dims, bool reduced, int64_t wanted) {
+  Cut best;
+  for (size_t d = 0; d < view.dims.size(); ++d) {
+    int64_t unit = view.strides[d] == 1 ? kNeighbours : 1;
+    int64_t pieces = std::min(view.dims[d] / unit, wanted);
+    if (isReduced(dims, d) == reduced && pieces > best.pieces) {
+      best = {d, pieces};
+    }
+  }
+  best.pieces = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(best.pieces)));
+  return best;
+}
+
+struct LibraryReduction {
+  Reduction kind;
+  StridedView x, out;
+  std::vector<int64_t> dims;
+
+  /// Each piece is a part of the result.
+  std::unique_ptr<Kernel> byResults(const Cut &cut) const {
+    size_t outDim = cut.dim;
+    for (int64_t dim : dims) {
+      outDim -= static_cast<size_t>(dim) < cut.dim ? 1 : 0;
+    }
+    Partition pieces(x.dims.empty() ? 1 : x.dims[cut.dim], int64_t{1} << 40, cut.pieces);
+    return makeKernel(
+        [*this, pieces, cut, outDim](SlotTable slots, int64_t lo, int64_t hi) {
+          if (pieces.rows == 1) {
+            libraryReduce(kind, libraryView(out, slots), libraryView(x, slots), dims);
+            return;
+          }
+          eachRow(pieces, lo, hi, [&](int64_t first, int64_t past) {
+            libraryReduce(kind, narrowed(libraryView(out, slots), outDim, first, past),
+                          narrowed(libraryView(x, slots), cut.dim, first, past), dims);
+          });
+        },
+        pieces.rows);
+  }
+
+  /// Each piece is reduced to a line of `parts`, [pieces, result...].
+  std::unique_ptr<Kernel> toParts(const Cut &cut, const StridedView &parts) const {
+    Partition pieces(x.dims[cut.dim], int64_t{1} << 40, cut.pieces);
+    return makeKernel(
+        [*this, pieces, cut, parts](SlotTable slots, int64_t lo, int64_t hi) {
+          for (int64_t row = lo; row < hi; ++row) {
+            LibraryView line = narrowed(libraryView(parts, slots), 0, row, row + 1);
+            line.dims.erase(line.dims.begin());
+            line.strides.erase(line.strides.begin());
+            libraryReduce(kind, line,
+                          narrowed(libraryView(x, slots), cut.dim, pieces.begin(row), pieces.begin(row + 1)), dims);
+          }
+        },
+        pieces.rows);
+  }
+};
+
+void lowerOnLibrary(Lowering &lowering, const GraphOp &op, Reduction kind) {
+  const TensorType &type = lowering.type(op.operands[0]), &result = lowering.type(op.results[0]);
+  Element element = wideOf(type.element);
+  LibraryReduction reduction{kind, {}, {}, op.ints("dims")};
+  bool inPlace = element == type.element &&
+                 llvm::none_of(lowering.stridesOf(op.operands[0]), [](int64_t stride) { return stride < 0; });
+  reduction.x = inPlace ? lowering.window(op.operands[0])
+                        : denseView(lowering.denseAs(op.operands[0], element), element, type.dims);
+  reduction.out = denseView(lowering.resultAs(op.results[0], element), element, result.dims);
+
+  int64_t wanted = std::min<int64_t>(type.numel() / kPieceElements, 64);
+  Cut byResults = cutOf(reduction.x, reduction.dims, /*reduced=*/false, wanted);
+  Cut toParts = cutOf(reduction.x, reduction.dims, /*reduced=*/true, wanted);
+  bool partsAreSmall = toParts.pieces * result.numel() * 4 <= type.numel();
+  if (byResults.pieces >= 4 || toParts.pieces <= byResults.pieces || !partsAreSmall) {
+    lowering.emit(op, reduction.byResults(byResults));
+    return;
+  }
+  llvm::SmallVector<int64_t, 4> dims = {toParts.pieces};
+  dims.append(result.dims.begin(), result.dims.end());
+  size_t bytes = static_cast<size_t>(toParts.pieces * result.numel()) * byteWidth(element);
+  StridedView parts = denseView(lowering.scratch(bytes), element, dims);
+  lowering.emitPart(op, reduction.toParts(toParts, parts));
+  lowering.emit(op, makeKernel([kind, parts, out = reduction.out](SlotTable slots, int64_t, int64_t) {
+                  constexpr int64_t kPieces = 0; // the dim of the parts
+                  libraryReduce(kind, libraryView(out, slots), libraryView(parts, slots), kPieces);
+                }));
+}
+
 template <Reduction kind>
 void lowerReduce(Lowering &lowering, const GraphOp &op) {
-  const std::vector<int64_t> &dims = op.ints("dims");
   const TensorType &type = lowering.type(op.operands[0]);
-  if (dims.empty()) {
-    // Nothing is reduced; ATen would take an empty list as all dims.
+  if (op.ints("dims").empty()) {
+    // Nothing is reduced; the library would take an empty list as all dims.
     lowering.alias(op.results[0], op.operands[0], lowering.offsetOf(op.operands[0]),
                    lowering.stridesOf(op.operands[0]));
     return;
@@ -92,47 +229,9 @@ void lowerReduce(Lowering &lowering, const GraphOp &op) {
   bool library = kind != Reduction::product && (isFloat(element) || (isComplex(element) && kind == Reduction::sum));
   if (!library || (kind != Reduction::sum && lowering.type(op.results[0]).numel() == 0)) {
     lowerPlain<kind>(lowering, op);
-    return;
-  }
-  LibraryTensors &tensors = lowering.library();
-  VectorFn widen = nullptr, narrow = nullptr;
-  Place source, wide, target, wideTarget;
-  at::Tensor x, y;
-  if (element == type.element) {
-    StridedView view = lowering.window(op.operands[0]);
-    if (llvm::any_of(view.strides, [](int64_t stride) { return stride < 0; })) {
-      x = libraryTensor(tensors, lowering.dense(op.operands[0]), element, type.dims);
-    } else {
-      x = libraryTensor(tensors, view);
-    }
-    target = lowering.result(op.results[0]);
-    y = libraryTensor(tensors, target, element, lowering.type(op.results[0]).dims);
   } else {
-    source = lowering.dense(op.operands[0]);
-    wide = lowering.scratch(static_cast<size_t>(type.numel()) * byteWidth(element));
-    target = lowering.result(op.results[0]);
-    wideTarget = lowering.scratch(static_cast<size_t>(lowering.type(op.results[0]).numel()) * byteWidth(element));
-    widen = conversion(type.element, element).first;
-    narrow = conversion(element, type.element).first;
-    x = libraryTensor(tensors, wide, element, type.dims);
-    y = libraryTensor(tensors, wideTarget, element, lowering.type(op.results[0]).dims);
+    lowerOnLibrary(lowering, op, kind);
   }
-  int64_t numel = type.numel(), outCount = lowering.type(op.results[0]).numel();
-  lowering.emit(op, makeKernel([=, dims = std::vector<int64_t>(dims)](SlotTable slots, int64_t, int64_t) mutable {
-                  if (widen != nullptr) {
-                    widen(wide.in(slots), source.in(slots), nullptr, nullptr, numel);
-                  }
-                  if constexpr (kind == Reduction::sum) {
-                    at::cpu::sum_out(y, x, dims, /*keepdim=*/false, y.scalar_type());
-                  } else if constexpr (kind == Reduction::largest) {
-                    at::cpu::amax_out(y, x, dims, /*keepdim=*/false);
-                  } else if constexpr (kind == Reduction::smallest) {
-                    at::cpu::amin_out(y, x, dims, /*keepdim=*/false);
-                  }
-                  if (narrow != nullptr) {
-                    narrow(target.in(slots), wideTarget.in(slots), nullptr, nullptr, outCount);
-                  }
-                }));
 }
 
 } // namespace

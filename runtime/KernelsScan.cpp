@@ -58,23 +58,38 @@ struct LogSumExp {
   }
 };
 
-template <typename Op, typename T, typename A>
-void scanLines(T *out, const T *x, const Split &split) {
-  for (int64_t outer = 0; outer < split.outer; ++outer) {
-    for (int64_t inner = 0; inner < split.inner; ++inner) {
-      int64_t at = outer * split.size * split.inner + inner;
-      A sum{};
-      for (int64_t k = 0; k < split.size; ++k, at += split.inner) {
-        sum = k == 0 ? static_cast<A>(x[at]) : Op::step(sum, static_cast<A>(x[at]));
-        out[at] = static_cast<T>(sum);
-      }
+/// Lines along a dim: they are shared out among workers. Line k starts at element `start(k)`.
+struct Lines {
+  Split split;
+  Partition partition;
+  Lines(const TensorType &type, int64_t dim, int64_t workPerElement)
+      : split(type.dims, dim), partition(split.outer * split.inner, split.size * workPerElement) {}
+  /// In a tensor that has `size` elements along the dim.
+  int64_t start(int64_t line, int64_t size) const {
+    return line / split.inner * size * split.inner + line % split.inner;
+  }
+  /// body(line) for the lines of rows [lo, hi).
+  template <typename Body>
+  void each(int64_t lo, int64_t hi, Body body) const {
+    for (int64_t line = partition.begin(lo), past = partition.begin(hi); line < past; ++line) {
+      body(line);
     }
+  }
+};
+
+template <typename Op, typename T, typename A>
+void scanLine(T *out, const T *x, int64_t size, int64_t step) {
+  A sum{};
+  for (int64_t k = 0; k < size; ++k, out += step, x += step) {
+    sum = k == 0 ? static_cast<A>(*x) : Op::step(sum, static_cast<A>(*x));
+    *out = static_cast<T>(sum);
   }
 }
 
 template <typename Op>
 void lowerScan(Lowering &lowering, const GraphOp &op) {
-  Split split(lowering.type(op.operands[0]).dims, op.integer("dim"));
+  constexpr int64_t kWorkPerElement = 4;
+  Lines lines(lowering.type(op.operands[0]), op.integer("dim"), kWorkPerElement);
   WideInput x(lowering, op.operands[0]);
   WideOutput out(lowering, op.results[0]);
   constexpr bool ordered = std::is_same_v<Op, Largest> || std::is_same_v<Op, Smallest>;
@@ -83,11 +98,16 @@ void lowerScan(Lowering &lowering, const GraphOp &op) {
     if constexpr (logarithmic && std::is_same_v<T, int64_t>) {
       lowering.fail("cumlogsumexp of integers");
     } else {
-      return makeKernel([=](SlotTable slots, int64_t, int64_t) {
-        T *target = static_cast<T *>(out.begin(slots));
-        scanLines<Op, T, typename Wider<T>::type>(target, static_cast<const T *>(x.read(slots)), split);
-        out.finish(slots);
-      });
+      return makeKernel(
+          [=](SlotTable slots, int64_t lo, int64_t hi) {
+            T *target = static_cast<T *>(out.begin(slots));
+            const T *source = static_cast<const T *>(x.read(slots));
+            lines.each(lo, hi, [&](int64_t line) {
+              int64_t at = lines.start(line, lines.split.size);
+              scanLine<Op, T, typename Wider<T>::type>(target + at, source + at, lines.split.size, lines.split.inner);
+            });
+          },
+          lines.partition.rows);
     }
   };
   if constexpr (ordered || logarithmic) {
@@ -105,78 +125,94 @@ bool before(T a, T b) {
 
 template <bool largest>
 void lowerArg(Lowering &lowering, const GraphOp &op) {
-  Split split(lowering.type(op.operands[0]).dims, op.integer("dim"));
+  Lines lines(lowering.type(op.operands[0]), op.integer("dim"), /*workPerElement=*/1);
   WideInput x(lowering, op.operands[0]);
   Place out = lowering.result(op.results[0]);
   lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
-                  return makeKernel([=](SlotTable slots, int64_t, int64_t) {
-                    const T *source = static_cast<const T *>(x.read(slots));
-                    int64_t *target = out.in<int64_t>(slots);
-                    for (int64_t outer = 0; outer < split.outer; ++outer) {
-                      for (int64_t inner = 0; inner < split.inner; ++inner) {
-                        const T *line = source + outer * split.size * split.inner + inner;
-                        T best = line[0];
-                        int64_t where = 0;
-                        for (int64_t k = 1; k < split.size && best == best; ++k) {
-                          T value = line[k * split.inner];
-                          if (value != value || (largest ? value > best : value < best)) {
-                            best = value;
-                            where = k;
+                  return makeKernel(
+                      [=](SlotTable slots, int64_t lo, int64_t hi) {
+                        const T *source = static_cast<const T *>(x.read(slots));
+                        int64_t *target = out.in<int64_t>(slots);
+                        lines.each(lo, hi, [&](int64_t number) {
+                          const T *line = source + lines.start(number, lines.split.size);
+                          T best = line[0];
+                          int64_t where = 0;
+                          for (int64_t k = 1; k < lines.split.size && best == best; ++k) {
+                            T value = line[k * lines.split.inner];
+                            if (value != value || (largest ? value > best : value < best)) {
+                              best = value;
+                              where = k;
+                            }
                           }
-                        }
-                        target[outer * split.inner + inner] = where;
-                      }
-                    }
-                  });
+                          target[number] = where;
+                        });
+                      },
+                      lines.partition.rows);
                 }));
 }
 
-/// Sorts each line and keeps its first `keep` elements. Ties keep their order: the former index
-/// decides, so an unstable in-place sort does it.
+template <typename T>
+struct Entry {
+  T value;
+  int64_t index;
+};
+constexpr size_t kEntryBytes = 16;
+
+/// Sorts one line in `entries` and hands out its first `keep` elements. Ties keep their order: the
+/// former index decides, so an unstable in-place sort does it.
+template <typename T>
+void sortLine(const T *source, T *target, int64_t *where, Entry<T> *entries, int64_t size, int64_t keep, int64_t step,
+              bool descending) {
+  for (int64_t k = 0; k < size; ++k) {
+    entries[k] = {source[k * step], k};
+  }
+  auto less = [&](const Entry<T> &a, const Entry<T> &b) {
+    bool ab = descending ? before(b.value, a.value) : before(a.value, b.value);
+    bool ba = descending ? before(a.value, b.value) : before(b.value, a.value);
+    return ab != ba ? ab : a.index < b.index;
+  };
+  if (keep < size) {
+    std::partial_sort(entries, entries + keep, entries + size, less);
+  } else {
+    std::sort(entries, entries + size, less);
+  }
+  for (int64_t k = 0; k < keep; ++k) {
+    target[k * step] = entries[k].value;
+    where[k * step] = entries[k].index;
+  }
+}
+
 void lowerSorted(Lowering &lowering, const GraphOp &op, bool descending, int64_t keep) {
-  Split split(lowering.type(op.operands[0]).dims, op.integer("dim"));
-  keep = keep < 0 ? split.size : keep;
+  constexpr int64_t kWorkPerElement = 32;
+  /// Longer lines are sorted one by one: a line's memory for every worker would be too much.
+  constexpr size_t kWorkerBytesMax = size_t{32} << 20;
+  Lines lines(lowering.type(op.operands[0]), op.integer("dim"), kWorkPerElement);
+  keep = keep < 0 ? lines.split.size : keep;
   WideInput x(lowering, op.operands[0]);
   WideOutput values(lowering, op.results[0]);
-  Place indices = lowering.result(op.results[1]);
-  size_t lineBytes = static_cast<size_t>(split.size) * 16;
-  Place scratch = lowering.scratch(lineBytes);
+  Place indices = lowering.result(op.results[1]), own;
+  size_t lineBytes = static_cast<size_t>(lines.split.size) * kEntryBytes;
+  if (lines.partition.rows == 1 || lineBytes > kWorkerBytesMax) {
+    lines.partition = Partition(lines.partition.items, 0, 1);
+    own = lowering.scratch(lineBytes);
+  } else {
+    lowering.workerScratch(lineBytes);
+  }
   lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
-                  return makeKernel([=](SlotTable slots, int64_t, int64_t) {
-                    struct Entry {
-                      T value;
-                      int64_t index;
-                    };
-                    static_assert(sizeof(Entry) <= 16);
-                    const T *source = static_cast<const T *>(x.read(slots));
-                    T *target = static_cast<T *>(values.begin(slots));
-                    int64_t *where = indices.in<int64_t>(slots);
-                    Entry *line = scratch.in<Entry>(slots);
-                    for (int64_t outer = 0; outer < split.outer; ++outer) {
-                      for (int64_t inner = 0; inner < split.inner; ++inner) {
-                        int64_t base = outer * split.size * split.inner + inner;
-                        for (int64_t k = 0; k < split.size; ++k) {
-                          line[k] = {source[base + k * split.inner], k};
-                        }
-                        auto less = [&](const Entry &a, const Entry &b) {
-                          bool ab = descending ? before(b.value, a.value) : before(a.value, b.value);
-                          bool ba = descending ? before(a.value, b.value) : before(b.value, a.value);
-                          return ab != ba ? ab : a.index < b.index;
-                        };
-                        if (keep < split.size) {
-                          std::partial_sort(line, line + keep, line + split.size, less);
-                        } else {
-                          std::sort(line, line + split.size, less);
-                        }
-                        int64_t to = outer * keep * split.inner + inner;
-                        for (int64_t k = 0; k < keep; ++k) {
-                          target[to + k * split.inner] = line[k].value;
-                          where[to + k * split.inner] = line[k].index;
-                        }
-                      }
-                    }
-                    values.finish(slots);
-                  });
+                  static_assert(sizeof(Entry<T>) <= kEntryBytes);
+                  return makeKernel(
+                      [=](SlotTable slots, int64_t lo, int64_t hi, unsigned worker) {
+                        const T *source = static_cast<const T *>(x.read(slots));
+                        T *target = static_cast<T *>(values.begin(slots));
+                        int64_t *where = indices.in<int64_t>(slots);
+                        void *entries = own.slot != kNoSlot ? own.in(slots) : slots.scratch(worker);
+                        lines.each(lo, hi, [&](int64_t line) {
+                          int64_t from = lines.start(line, lines.split.size), to = lines.start(line, keep);
+                          sortLine(source + from, target + to, where + to, static_cast<Entry<T> *>(entries),
+                                   lines.split.size, keep, lines.split.inner, descending);
+                        });
+                      },
+                      lines.partition.rows);
                 }));
 }
 

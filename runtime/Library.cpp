@@ -1,27 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors over slots, the library's threads, and the one place where its exceptions end.
+// The library's threads, tensors over bare memory, and the one place where its exceptions end.
 #include "runtime/LibraryTensor.h"
 #include <ATen/Parallel.h>
 #include <algorithm>
+#include <array>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
-#include <unordered_map>
+#include <exception>
+#include <mutex>
+#include <omp.h>
+
+// Present where the library was built with MKL, which keeps a number of threads of its own.
+extern "C" __attribute__((weak)) int mkl_set_num_threads_local(int threads);
 
 namespace sojourn::runtime {
 
-struct LibraryTensors::Impl {
-  std::unordered_map<SlotId, c10::Storage> storages;
-};
+// --- Tensors --------------------------------------------------------------------------------------
 
-LibraryTensors::LibraryTensors() : impl_(std::make_unique<Impl>()) {}
-LibraryTensors::~LibraryTensors() = default;
-
-void LibraryTensors::bind(SlotId slot, void *data) {
-  auto storage = impl_->storages.find(slot);
-  if (storage != impl_->storages.end() && storage->second.data() != data) {
-    storage->second.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(data, at::Device(at::kCPU)));
-  }
-}
+namespace {
 
 at::ScalarType scalarTypeOf(Element element) {
   static constexpr at::ScalarType types[kElementCount] = {
@@ -30,102 +26,134 @@ at::ScalarType scalarTypeOf(Element element) {
   return types[static_cast<unsigned>(element)];
 }
 
-namespace {
-
-c10::Storage emptyStorage(size_t bytes) {
-  return c10::Storage(c10::Storage::use_byte_size_t(), bytes, at::DataPtr(nullptr, at::Device(at::kCPU)),
-                      /*allocator=*/nullptr, /*resizable=*/false);
-}
-
-at::Tensor tensorOver(c10::Storage storage, Element element, llvm::ArrayRef<int64_t> dims,
-                      llvm::ArrayRef<int64_t> strides, int64_t offset) {
-  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(scalarTypeOf(element)));
-  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(at::IntArrayRef(dims.data(), dims.size()),
-                                                      at::IntArrayRef(strides.data(), strides.size()), offset);
-  return tensor;
-}
-
-size_t extentBytes(const StridedView &view) {
-  int64_t last = view.offset;
-  for (auto [dim, stride] : llvm::zip(view.dims, view.strides)) {
+size_t extentBytes(Element element, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> strides) {
+  int64_t last = 0;
+  for (auto [dim, stride] : llvm::zip(dims, strides)) {
     if (dim == 0) {
       return 0;
     }
     last += (dim - 1) * stride;
   }
-  return static_cast<size_t>(last + 1) * byteWidth(view.element);
+  return static_cast<size_t>(last + 1) * byteWidth(element);
+}
+
+at::Tensor emptyTensor(Element element) {
+  c10::Storage storage(c10::Storage::use_byte_size_t(), 0, at::DataPtr(nullptr, at::Device(at::kCPU)),
+                       /*allocator=*/nullptr, /*resizable=*/false);
+  return at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                  c10::scalarTypeToTypeMeta(scalarTypeOf(element)));
 }
 
 } // namespace
 
-at::Tensor libraryTensor(LibraryTensors &library, const StridedView &view) {
-  size_t bytes = extentBytes(view);
-  auto [entry, isNew] = library.impl().storages.try_emplace(view.slot);
-  if (isNew) {
-    entry->second = emptyStorage(bytes);
-  } else if (entry->second.nbytes() < bytes) {
-    entry->second.set_nbytes(bytes);
+at::Tensor &tensorOver(Role role, Element element, const void *data, llvm::ArrayRef<int64_t> dims,
+                       llvm::ArrayRef<int64_t> strides) {
+  thread_local std::array<std::array<at::Tensor, kElementCount>, 3> tensors;
+  at::Tensor &tensor = tensors[static_cast<unsigned>(role)][static_cast<unsigned>(element)];
+  if (!tensor.defined()) {
+    tensor = emptyTensor(element);
   }
-  return tensorOver(entry->second, view.element, view.dims, view.strides, view.offset);
-}
-
-at::Tensor libraryTensor(LibraryTensors &library, Place place, Element element, llvm::ArrayRef<int64_t> dims) {
-  StridedView view;
-  view.slot = place.slot;
-  view.element = element;
-  view.offset = place.bytes / static_cast<int64_t>(byteWidth(element));
-  view.dims.assign(dims.begin(), dims.end());
-  view.strides = denseStrides(dims);
-  return libraryTensor(library, view);
-}
-
-at::Tensor looseTensor(Element element, llvm::ArrayRef<int64_t> dims) {
-  int64_t count = 1;
-  for (int64_t dim : dims) {
-    count *= dim;
+  c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
+  c10::StorageImpl *storage = impl->unsafe_storage().unsafeGetStorageImpl();
+  storage->set_data_ptr_noswap(at::DataPtr(const_cast<void *>(data), at::Device(at::kCPU)));
+  at::IntArrayRef sizes(dims.data(), dims.size()), steps(strides.data(), strides.size());
+  if (impl->sizes() != sizes || impl->strides() != steps) {
+    impl->set_sizes_and_strides(sizes, steps, 0);
+    storage->set_nbytes(extentBytes(element, dims, strides));
   }
-  return tensorOver(emptyStorage(static_cast<size_t>(count) * byteWidth(element)), element, dims, denseStrides(dims),
-                    0);
+  return tensor;
 }
 
-unsigned libraryThreads() { return static_cast<unsigned>(std::clamp(at::get_num_threads(), 1, 64)); }
+at::Tensor &tensorOver(Role role, const LibraryView &view) {
+  return tensorOver(role, view.element, view.data, view.dims, view.strides);
+}
 
-void runRows(Kernel &kernel, SlotTable slots, unsigned workers) {
-  int64_t rows = kernel.rows;
-  int64_t threads = std::min<int64_t>({static_cast<int64_t>(workers), at::get_num_threads(), rows});
-  if (threads <= 1 || at::in_parallel_region()) {
+// --- Threads --------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr int kThreadsMax = 64;
+
+/// Tells OpenMP and MKL how many threads calls of this thread may use, and back.
+class LibraryThreads {
+public:
+  explicit LibraryThreads(int threads) {
+    at::get_num_threads(); // a thread's first use of the library sets both: let it be over
+    openmp_ = omp_get_max_threads();
+    omp_set_num_threads(threads);
+    if (mkl_set_num_threads_local != nullptr) {
+      mkl_ = mkl_set_num_threads_local(threads);
+    }
+  }
+  ~LibraryThreads() {
+    omp_set_num_threads(openmp_);
+    if (mkl_set_num_threads_local != nullptr) {
+      mkl_set_num_threads_local(mkl_);
+    }
+  }
+  LibraryThreads(const LibraryThreads &) = delete;
+  LibraryThreads &operator=(const LibraryThreads &) = delete;
+
+private:
+  int openmp_ = 1, mkl_ = 0;
+};
+
+/// Fixed when the process loads this library: what cannot be split gives the same bits in every run.
+const int teamThreads = std::clamp(omp_get_max_threads(), 1, kThreadsMax);
+
+} // namespace
+
+unsigned libraryThreads() { return static_cast<unsigned>(std::clamp(at::get_num_threads(), 1, kThreadsMax)); }
+
+void runRows(const Kernel &kernel, SlotTable slots, unsigned threads) {
+  const int64_t rows = kernel.rows, pieces = std::min<int64_t>(threads, rows);
+  if (pieces <= 1 || omp_in_parallel()) {
     kernel.run(slots, 0, rows, 0);
     return;
   }
-  // One piece per thread; a piece's number is its worker.
-  at::parallel_for(0, threads, 1, [&](int64_t first, int64_t last) {
-    // The mode is a thread's own, and the kernel's tensors were made in it.
-    c10::InferenceMode guard;
-    for (int64_t piece = first; piece < last; ++piece) {
-      kernel.run(slots, rows * piece / threads, rows * (piece + 1) / threads, static_cast<unsigned>(piece));
+  std::mutex mutex;
+  std::exception_ptr failure;
+  // Always the whole team, so that its threads stay; a piece's number is its worker.
+#pragma omp parallel num_threads(static_cast <int>(threads))
+  {
+    // Mode and threads are a thread's own.
+    c10::InferenceMode mode;
+    LibraryThreads alone(1);
+    for (int64_t piece = omp_get_thread_num(); piece < pieces; piece += omp_get_num_threads()) {
+      try {
+        kernel.run(slots, rows * piece / pieces, rows * (piece + 1) / pieces, static_cast<unsigned>(piece));
+      } catch (...) {
+        std::lock_guard lock(mutex);
+        failure = std::current_exception();
+      }
     }
-  });
+  }
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
+}
+
+void runWithTeam(const Kernel &kernel, SlotTable slots) {
+  LibraryThreads team(teamThreads);
+  kernel.run(slots, 0, kernel.rows, 0);
 }
 
 bool guarded(std::string &error, void (*body)(void *), void *context) {
   try {
-    c10::InferenceMode guard;
+    c10::InferenceMode mode;
+    LibraryThreads alone(1);
     body(context);
     return true;
   } catch (const c10::Error &exception) {
     error = exception.what_without_backtrace();
+  } catch (const std::bad_alloc &) {
+    error = "not enough memory for the run";
   } catch (const std::exception &exception) {
     error = exception.what();
   } catch (...) {
     error = "unknown exception";
   }
   return false;
-}
-
-void withoutAutograd(const std::function<void()> &body) {
-  c10::InferenceMode guard;
-  body();
 }
 
 } // namespace sojourn::runtime

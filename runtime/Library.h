@@ -1,39 +1,75 @@
 // SPDX-License-Identifier: Apache-2.0
-// The border to the kernel library (ATen): tensors over slots, threads, the guard around a run. This
-// header is torch-free; runtime/LibraryTensor.h is its other side.
+// The border to the kernel library (ATen): its threads, the guard around a run, and the calls that
+// kernels make. This header is torch-free; Library*.cpp are its other side.
 #pragma once
 #include "runtime/Kernel.h"
-#include <functional>
-#include <memory>
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
 #include <string>
+#include <vector>
 
 namespace sojourn::runtime {
 
-/// Library tensors made at planning, whose memory is told when slots get their pointers.
-class LibraryTensors {
-public:
-  LibraryTensors();
-  ~LibraryTensors();
-  /// Every library tensor on this slot now lies at `data`.
-  void bind(SlotId slot, void *data);
+// --- Threads --------------------------------------------------------------------------------------
 
-  struct Impl;
-  Impl &impl() { return *impl_; }
-
-private:
-  std::unique_ptr<Impl> impl_;
-};
-
-/// Threads that kernels may use.
+/// Threads that a run takes where it is not told.
 unsigned libraryThreads();
 
-/// Runs all rows of a kernel on the library's threads, at most `workers` of them.
-void runRows(Kernel &kernel, SlotTable slots, unsigned workers);
+/// Runs all rows of a kernel on at most `threads` threads, the caller among them. Inside, library
+/// calls run on the thread that makes them.
+void runRows(const Kernel &kernel, SlotTable slots, unsigned threads);
 
-/// Calls `body` below autograd; false with the library's message in `error` where it throws.
+/// Runs a kernel of one row with the process's fixed team behind its library call.
+void runWithTeam(const Kernel &kernel, SlotTable slots);
+
+/// Calls `body` below autograd, with library calls on this thread alone; false with the library's
+/// message in `error` where it throws.
 bool guarded(std::string &error, void (*body)(void *), void *context);
 
-/// Calls `body` so that library tensors made in it carry no autograd state.
-void withoutAutograd(const std::function<void()> &body);
+// --- Calls ----------------------------------------------------------------------------------------
+
+/// Memory as the library sees it; strides count in elements and are not negative.
+struct LibraryView {
+  Element element = Element::f32;
+  void *data = nullptr;
+  llvm::SmallVector<int64_t, 6> dims, strides;
+};
+
+/// A window of a slot during a run.
+inline LibraryView libraryView(const StridedView &view, SlotTable slots) {
+  LibraryView result;
+  result.element = view.element;
+  result.data = static_cast<char *>(slots[view.slot]) + view.offset * static_cast<int64_t>(byteWidth(view.element));
+  result.dims.assign(view.dims.begin(), view.dims.end());
+  result.strides.assign(view.strides.begin(), view.strides.end());
+  return result;
+}
+
+/// Elements [lo, hi) of one dim.
+inline LibraryView narrowed(LibraryView view, size_t dim, int64_t lo, int64_t hi) {
+  view.data = static_cast<char *>(view.data) + lo * view.strides[dim] * static_cast<int64_t>(byteWidth(view.element));
+  view.dims[dim] = hi - lo;
+  return view;
+}
+
+/// out = a b, of rank 2, or of rank 3 batch by batch.
+void libraryProduct(const LibraryView &out, const LibraryView &a, const LibraryView &b);
+
+enum class Reduction { sum, product, largest, smallest };
+
+/// Reduces `dims` of x (not product; largest and smallest of floats alone). out lacks those dims.
+void libraryReduce(Reduction kind, const LibraryView &out, const LibraryView &x, llvm::ArrayRef<int64_t> dims);
+
+struct ConvOptions {
+  std::vector<int64_t> stride, padding, dilation;
+  int64_t groups = 1;
+};
+
+/// Convolution of x with w, and its gradients by x and by w from the gradient of its result.
+void libraryConvolve(const LibraryView &out, const LibraryView &x, const LibraryView &w, const ConvOptions &options);
+void libraryConvolveGradInput(const LibraryView &out, const LibraryView &gradient, const LibraryView &w,
+                              const ConvOptions &options);
+void libraryConvolveGradWeight(const LibraryView &out, const LibraryView &x, const LibraryView &gradient,
+                               const ConvOptions &options);
 
 } // namespace sojourn::runtime

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise steps on ATen: tensors prepared per worker and per block length, pointed at each block.
+// Elementwise steps on ATen: a call per block, on the thread's own tensors.
 #include "runtime/Chain.h"
 #include "runtime/LibraryTensor.h"
 #include <ATen/Functions.h>
@@ -42,61 +42,54 @@ StepFn stepOf(EOp op) {
 
 class LibraryStep final : public BlockStep {
 public:
-  struct Prepared {
-    int64_t count;
-    at::Tensor out, a, b;
-  };
-
   /// `parts`: a complex number is computed as its two real ones.
-  LibraryStep(StepFn fn, Element in, Element out, unsigned splats, int64_t block, int64_t numel, unsigned workers,
-              bool parts)
-      : fn_(fn) {
+  LibraryStep(StepFn fn, Element in, Element out, unsigned splats, bool parts)
+      : fn_(fn), in_(in), out_(out), splats_(splats), parts_(parts) {
     if (parts) {
-      in = out = in == Element::c64 ? Element::f32 : Element::f64;
-    }
-    int64_t tail = numel % block;
-    for (unsigned worker = 0; worker < workers; ++worker) {
-      for (int64_t count : {block, tail}) {
-        llvm::SmallVector<int64_t, 2> line = {count}, splat;
-        if (parts) {
-          line.push_back(2);
-          splat.push_back(2);
-        }
-        Prepared prepared;
-        prepared.count = count;
-        prepared.out = looseTensor(out, line);
-        // A splat is rank 0 beside a line; operands are never all splats (runtime/Chain.cpp).
-        prepared.a = (splats & 1) != 0 ? looseTensor(in, splat) : looseTensor(in, line);
-        prepared.b = (splats & 2) != 0 ? looseTensor(in, splat) : looseTensor(in, line);
-        prepared_.push_back(std::move(prepared));
-      }
+      in_ = out_ = in == Element::c64 ? Element::f32 : Element::f64;
     }
   }
 
-  void run(void *out, const void *a, const void *b, int64_t, int64_t n, unsigned worker) override {
-    Prepared &prepared = prepared_[2 * worker + (prepared_[2 * worker].count == n ? 0 : 1)];
-    point(prepared.out, out);
-    point(prepared.a, const_cast<void *>(a));
-    point(prepared.b, const_cast<void *>(b));
-    fn_(prepared.out, prepared.a, prepared.b);
+  void run(void *out, const void *a, const void *b, int64_t, int64_t n, unsigned) const override {
+    const at::Tensor &first = operand(Role::first, a, n, (splats_ & 1) != 0);
+    const at::Tensor &second = operand(Role::second, b, n, (splats_ & 2) != 0);
+    at::Tensor &result = tensorOver(Role::out, out_, out, line(n), lineStrides());
+    fn_(result, first, second);
   }
 
 private:
+  llvm::SmallVector<int64_t, 2> line(int64_t n) const {
+    return parts_ ? llvm::SmallVector<int64_t, 2>{n, 2} : llvm::SmallVector<int64_t, 2>{n};
+  }
+  llvm::ArrayRef<int64_t> lineStrides() const {
+    static constexpr int64_t strides[2] = {2, 1};
+    return parts_ ? llvm::ArrayRef<int64_t>(strides) : llvm::ArrayRef<int64_t>(strides + 1, 1);
+  }
+  /// A splat is rank 0 beside a line; operands are never all splats (runtime/Chain.cpp).
+  const at::Tensor &operand(Role role, const void *data, int64_t n, bool splat) const {
+    static constexpr int64_t two = 2, one = 1;
+    if (splat) {
+      return parts_ ? tensorOver(role, in_, data, two, one) : tensorOver(role, in_, data, {}, {});
+    }
+    return tensorOver(role, in_, data, line(n), lineStrides());
+  }
+
   StepFn fn_;
-  std::vector<Prepared> prepared_;
+  Element in_, out_;
+  unsigned splats_;
+  bool parts_;
 };
 
 } // namespace
 
-std::shared_ptr<BlockStep> makeLibraryStep(EOp op, Element in, Element out, unsigned splats, int64_t block,
-                                           int64_t numel, unsigned workers) {
+std::shared_ptr<BlockStep> makeLibraryStep(EOp op, Element in, Element out, unsigned splats) {
   StepFn fn = stepOf(op);
   if (fn == nullptr) {
     return nullptr;
   }
   // ATen multiplies the second operand by 1 first, and 1 times an infinite complex number is NaN.
   bool parts = isComplex(in) && (op == EOp::add || op == EOp::sub);
-  return std::make_shared<LibraryStep>(fn, in, out, splats, block, numel, workers, parts);
+  return std::make_shared<LibraryStep>(fn, in, out, splats, parts);
 }
 
 } // namespace sojourn::runtime

@@ -1,26 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// at::Tensor over slots and over bare memory. Only kernels on ATen include this.
+// at::Tensor over bare memory. Only files of the adapter include this.
 #pragma once
 #include "runtime/Library.h"
 #include <ATen/core/Tensor.h>
-#include <c10/core/Storage.h>
 
 namespace sojourn::runtime {
 
-at::ScalarType scalarTypeOf(Element element);
+/// Which operand of a call a tensor is; a thread keeps one tensor of each role and element type.
+enum class Role : unsigned { out, first, second };
 
-/// A tensor over a window of a slot; its memory is bound before each run where it changes.
-at::Tensor libraryTensor(LibraryTensors &library, const StridedView &view);
-
-/// A dense tensor over dense contents of a slot.
-at::Tensor libraryTensor(LibraryTensors &library, Place place, Element element, llvm::ArrayRef<int64_t> dims);
-
-/// A tensor with a storage of its own, to be pointed at memory by `point`.
-at::Tensor looseTensor(Element element, llvm::ArrayRef<int64_t> dims);
-
-/// Lets a loose tensor lie at `data`.
-inline void point(const at::Tensor &tensor, void *data) {
-  tensor.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(data, at::Device(at::kCPU)));
-}
+/// This thread's tensor of the role, lying over the view: valid until its next use. Making one costs
+/// no allocation once the thread is warm.
+at::Tensor &tensorOver(Role role, const LibraryView &view);
+at::Tensor &tensorOver(Role role, Element element, const void *data, llvm::ArrayRef<int64_t> dims,
+                       llvm::ArrayRef<int64_t> strides);
 
 } // namespace sojourn::runtime

@@ -84,5 +84,8 @@ inline constexpr int64_t kCountFlushMs = 1'000;
 
 // --- Memory kept for reuse ------------------------------------------------------------------------
 inline constexpr size_t kIdlePoolBytes = size_t{1} << 30;
+/// Arenas that no run uses, and run contexts (never arenas) that one plan keeps.
+inline constexpr size_t kIdleArenaBytes = size_t{512} << 20;
+inline constexpr size_t kIdleContexts = 4;
 
 } // namespace sojourn::runtime::limits

@@ -1,24 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The schedule: where each op runs, and which memory it reads in place.
+// The schedule: instructions in order, memory of operands and results, the plan as a whole.
 #include "runtime/Lower.h"
 #include "runtime/Buffer.h"
 #include "runtime/Limits.h"
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 namespace sojourn::runtime {
 
-namespace {
-constexpr size_t kStepsPerChain = 128;
-/// How many chains of one size are looked at for a place.
-constexpr size_t kChainsTried = 4;
-} // namespace
-
-Lowering::Lowering(const Graph &graph, LibraryTensors &library, unsigned workers)
-    : graph_(graph), library_(library), workers_(workers), values_(graph.types.size()) {
-  chainScratch = 0;
-  slots.emplace_back(); // scratch of chains: its own memory, sized at the end
-  slots[0].kind = SlotKind::constant;
+Lowering::Lowering(const Graph &graph)
+    : graph_(graph), types_(graph.types.begin(), graph.types.end()), values_(graph.types.size()) {
   for (auto [index, arg] : llvm::enumerate(graph.args)) {
     ValueId value = static_cast<ValueId>(index);
     BaseId base = newBase(arg.type, -1);
@@ -65,145 +56,6 @@ SlotId Lowering::forceSlot(BaseId id) {
   return base.slot;
 }
 
-// --- How a value is read --------------------------------------------------------------------------
-
-bool Lowering::isSplat(ValueId value) const {
-  const ValueInfo &info = values_[value];
-  const TensorType &valueType = type(value);
-  for (auto [dim, stride] : llvm::zip(valueType.dims, info.strides)) {
-    if (dim != 1 && stride != 0) {
-      return false;
-    }
-  }
-  return true;
-}
-
-bool Lowering::isWhole(ValueId value) const {
-  const ValueInfo &info = values_[value];
-  return info.offset == 0 && bases_[info.base].numel == type(value).numel() && isDense(type(value).dims, info.strides);
-}
-
-bool Lowering::isLoad(ValueId value, int64_t numel) const {
-  return !isSplat(value) && !isDense(type(value).dims, values_[value].strides);
-}
-
-int32_t Lowering::earliest(ValueId value, int64_t numel) const {
-  const Base &base = bases_[values_[value].base];
-  if (base.cheap || base.node < 0) {
-    return 0;
-  }
-  // Over the same elements a chain may read what it has just computed; any other access needs all
-  // of it, so the producer comes strictly before.
-  bool sameElements = isWhole(value) && base.numel == numel;
-  return sameElements ? base.node : base.node + 1;
-}
-
-unsigned Lowering::chainFor(int64_t numel, int32_t earliest) {
-  std::vector<uint32_t> &candidates = chainsBySize_[numel];
-  size_t tried = 0;
-  for (auto node = candidates.rbegin(); node != candidates.rend() && tried < kChainsTried; ++node, ++tried) {
-    if (static_cast<int32_t>(*node) < earliest) {
-      break;
-    }
-    if (nodes[*node].chain->steps.size() < kStepsPerChain) {
-      return *node;
-    }
-  }
-  Node node;
-  node.chain = std::make_unique<Chain>();
-  node.chain->numel = numel;
-  node.origin = current_;
-  node.name = "chain";
-  nodes.push_back(std::move(node));
-  candidates.push_back(static_cast<uint32_t>(nodes.size() - 1));
-  return candidates.back();
-}
-
-ChainOperand Lowering::chainOperand(unsigned node, ValueId value) {
-  const ValueInfo info = values_[value];
-  Chain &chain = *nodes[node].chain;
-  int64_t width = static_cast<int64_t>(byteWidth(type(value).element));
-  ChainOperand operand;
-  operand.base = info.base;
-  if (bases_[info.base].cheap) {
-    auto [entry, isNew] = chain.loads.try_emplace(value, kNoBase);
-    if (isNew) {
-      ChainStep step;
-      step.in = step.out = type(value).element;
-      step.block = bases_[info.base].cheap;
-      step.origin = current_;
-      step.result = newBase(type(value), static_cast<int32_t>(node));
-      entry->second = step.result;
-      chain.steps.push_back(std::move(step));
-    }
-    operand.kind = ChainOperand::Kind::value;
-    operand.base = entry->second;
-    return operand;
-  }
-  if (isWhole(value) && bases_[info.base].numel == chain.numel) {
-    operand.kind = ChainOperand::Kind::value;
-    if (bases_[info.base].node != static_cast<int32_t>(node)) {
-      slots[forceSlot(info.base)].touch(node);
-    }
-    return operand;
-  }
-  slots[forceSlot(info.base)].touch(node);
-  operand.bytes = info.offset * width;
-  if (isSplat(value)) {
-    operand.kind = ChainOperand::Kind::splat;
-    return operand;
-  }
-  operand.kind = ChainOperand::Kind::memory;
-  if (isDense(type(value).dims, info.strides)) {
-    return operand;
-  }
-  // A window that is not one line is copied block by block into the chain, once per chain.
-  auto [entry, isNew] = chain.loads.try_emplace(value, kNoBase);
-  if (isNew) {
-    StridedView view;
-    view.element = type(value).element;
-    view.dims = type(value).dims;
-    view.strides = info.strides;
-    ChainStep step;
-    step.in = step.out = view.element;
-    step.operands[0] = operand;
-    step.operands[0].kind = ChainOperand::Kind::splat; // the window's start, whatever the block
-    step.block = makeStridedLoad(view);
-    step.origin = current_;
-    step.result = newBase(type(value), static_cast<int32_t>(node));
-    entry->second = step.result;
-    chain.steps.push_back(std::move(step));
-  }
-  operand = ChainOperand();
-  operand.kind = ChainOperand::Kind::value;
-  operand.base = entry->second;
-  return operand;
-}
-
-BaseId Lowering::materialize(ValueId value) {
-  auto known = materialized_.find(value);
-  if (known != materialized_.end()) {
-    return known->second;
-  }
-  int64_t numel = type(value).numel();
-  unsigned node = chainFor(numel, earliest(value, numel));
-  ChainOperand operand = chainOperand(node, value);
-  BaseId base;
-  if (operand.kind == ChainOperand::Kind::value && operand.base != values_[value].base) {
-    base = operand.base; // the load itself
-  } else {
-    ChainStep step;
-    step.op = EOp::copy;
-    step.in = step.out = type(value).element;
-    step.operands[0] = operand;
-    step.origin = current_;
-    base = step.result = newBase(type(value), static_cast<int32_t>(node));
-    nodes[node].chain->steps.push_back(std::move(step));
-  }
-  materialized_[value] = base;
-  return base;
-}
-
 // --- For kernels ----------------------------------------------------------------------------------
 
 Place Lowering::dense(ValueId value) {
@@ -217,6 +69,32 @@ Place Lowering::dense(ValueId value) {
   Place place{forceSlot(base), bytes};
   pendingTouches_.push_back(place.slot);
   return place;
+}
+
+Place Lowering::denseAs(ValueId value, Element element) {
+  if (element == type(value).element) {
+    return dense(value);
+  }
+  Place place{forceSlot(converted(value, element)), 0};
+  pendingTouches_.push_back(place.slot);
+  return place;
+}
+
+ValueId Lowering::permuted(ValueId value, llvm::ArrayRef<int64_t> perm) {
+  ValueId result = static_cast<ValueId>(values_.size());
+  TensorType &to = types_.emplace_back();
+  to.element = type(value).element;
+  ValueInfo &info = values_.emplace_back();
+  // Elements that are made from their index have no memory to look at; once made, they are dense.
+  bool cheap = bases_[values_[value].base].cheap != nullptr;
+  info.base = cheap ? materialize(value) : values_[value].base;
+  info.offset = cheap ? 0 : values_[value].offset;
+  auto from = cheap ? denseStrides(type(value).dims) : values_[value].strides;
+  for (int64_t dim : perm) {
+    to.dims.push_back(type(value).dims[static_cast<size_t>(dim)]);
+    info.strides.push_back(from[static_cast<size_t>(dim)]);
+  }
+  return result;
 }
 
 StridedView Lowering::window(ValueId value) {
@@ -235,9 +113,7 @@ StridedView Lowering::window(ValueId value) {
   return view;
 }
 
-Place Lowering::result(ValueId value) {
-  BaseId base = newBase(type(value), 0); // the position is known at emit
-  define(value, base);
+Place Lowering::fresh(BaseId base) {
   Slot slot;
   slot.bytes = bases_[base].bytes;
   bases_[base].slot = static_cast<SlotId>(slots.size());
@@ -246,6 +122,25 @@ Place Lowering::result(ValueId value) {
   pendingResults_.push_back(base);
   return {bases_[base].slot, 0};
 }
+
+Place Lowering::result(ValueId value) {
+  BaseId base = newBase(type(value), 0); // the position is known at emit
+  define(value, base);
+  return fresh(base);
+}
+
+Place Lowering::resultAs(ValueId value, Element element) {
+  if (element == type(value).element) {
+    return result(value);
+  }
+  TensorType wide = type(value);
+  wide.element = element;
+  BaseId base = newBase(wide, 0);
+  pendingNarrowed_.push_back({value, base});
+  return fresh(base);
+}
+
+void Lowering::workerScratch(size_t bytes) { scratchBytes = std::max(scratchBytes, (bytes + 63) / 64 * 64); }
 
 Place Lowering::scratch(size_t bytes) {
   Slot slot;
@@ -262,75 +157,57 @@ void Lowering::mayReuse(Place result, Place operand) {
   }
 }
 
-void Lowering::emit(const GraphOp &op, std::unique_ptr<Kernel> kernel) {
+void Lowering::push(const GraphOp &op, std::unique_ptr<Kernel> kernel, size_t bytes) {
   uint32_t position = static_cast<uint32_t>(nodes.size());
   Node node;
   node.kernel = std::move(kernel);
   node.name = op.name;
   node.origin = current_;
+  node.bytes = bytes;
   nodes.push_back(std::move(node));
   for (SlotId slot : pendingTouches_) {
     slots[slot].touch(position);
   }
+}
+
+void Lowering::emitPart(const GraphOp &op, std::unique_ptr<Kernel> kernel) {
+  size_t bytes = 0;
+  for (ValueId operand : op.operands) {
+    bytes += type(operand).bytes();
+  }
+  push(op, std::move(kernel), bytes);
+  pendingParts_ = true;
+}
+
+void Lowering::emit(const GraphOp &op, std::unique_ptr<Kernel> kernel) {
+  size_t bytes = 0;
+  for (ValueId operand : op.operands) {
+    bytes += pendingParts_ ? 0 : type(operand).bytes();
+  }
+  for (ValueId result : op.results) {
+    bytes += type(result).bytes();
+  }
+  push(op, std::move(kernel), bytes);
+  uint32_t position = static_cast<uint32_t>(nodes.size() - 1);
   for (BaseId base : pendingResults_) {
     bases_[base].node = static_cast<int32_t>(position);
   }
   for (const Reuse &reuse : pendingReuses_) {
     reuses_.push_back({reuse, position});
   }
+  auto narrowed = std::exchange(pendingNarrowed_, {});
   pendingTouches_.clear();
   pendingResults_.clear();
   pendingReuses_.clear();
+  pendingParts_ = false;
+  for (auto [value, wide] : narrowed) {
+    unsigned node = chainFor(type(value).numel(), static_cast<int32_t>(position) + 1);
+    slots[bases_[wide].slot].touch(node);
+    define(value, convertInChain(node, {ChainOperand::Kind::value, wide, 0}, bases_[wide].element, type(value)));
+  }
 }
 
 SlotId Lowering::tableSlot(ValueId value) { return forceSlot(values_[value].base); }
-
-void Lowering::elementwise(const GraphOp &op, EOp kind) {
-  ValueId result = op.results[0];
-  int64_t numel = type(result).numel();
-  int32_t position = 0;
-  for (ValueId operand : op.operands) {
-    position = std::max(position, earliest(operand, numel));
-  }
-  unsigned node = chainFor(numel, position);
-  ChainStep step;
-  step.op = kind;
-  step.in = type(op.operands[kind == EOp::select ? 1 : 0]).element;
-  step.out = type(result).element;
-  step.origin = current_;
-  for (auto [k, operand] : llvm::enumerate(op.operands)) {
-    step.operands[k] = chainOperand(node, operand);
-  }
-  BaseId base = step.result = newBase(type(result), static_cast<int32_t>(node));
-  nodes[node].chain->steps.push_back(std::move(step));
-  define(result, base);
-}
-
-void Lowering::generate(const GraphOp &op, std::shared_ptr<BlockStep> block, ValueId seed, bool cheap) {
-  ValueId result = op.results[0];
-  if (cheap) {
-    BaseId base = newBase(type(result), -1);
-    bases_[base].cheap = std::move(block);
-    define(result, base);
-    return;
-  }
-  int64_t numel = type(result).numel();
-  // A seed is read as a splat: everything it depends on comes before.
-  int32_t position = seed == kNoValue ? 0 : std::max(0, bases_[values_[seed].base].node + 1);
-  unsigned node = chainFor(numel, position);
-  ChainStep step;
-  step.in = step.out = type(result).element;
-  step.block = std::move(block);
-  step.origin = current_;
-  if (seed != kNoValue) {
-    const ValueInfo &info = values_[seed];
-    slots[forceSlot(info.base)].touch(node);
-    step.operands[0] = {ChainOperand::Kind::splat, info.base, info.offset * 8};
-  }
-  BaseId base = step.result = newBase(type(result), static_cast<int32_t>(node));
-  nodes[node].chain->steps.push_back(std::move(step));
-  define(result, base);
-}
 
 void Lowering::constant(const GraphOp &op) {
   ValueId result = op.results[0];
@@ -345,24 +222,6 @@ void Lowering::constant(const GraphOp &op) {
   bases_[base].isConstant = true;
   slots.push_back(slot);
   define(result, base);
-}
-
-void Lowering::alias(ValueId result, ValueId operand, int64_t offset, llvm::ArrayRef<int64_t> strides) {
-  // Elements that are made from their index have no memory to look at; once made, they are dense.
-  BaseId base = bases_[values_[operand].base].cheap ? materialize(operand) : values_[operand].base;
-  values_[result].base = base;
-  values_[result].offset = offset;
-  values_[result].strides.assign(strides.begin(), strides.end());
-}
-
-void Lowering::reshape(const GraphOp &op) {
-  ValueId operand = op.operands[0], result = op.results[0];
-  llvm::SmallVector<int64_t, 4> strides;
-  if (reshapeStrides(type(operand).dims, values_[operand].strides, type(result).dims, strides)) {
-    alias(result, operand, values_[operand].offset, strides);
-    return;
-  }
-  define(result, materialize(operand));
 }
 
 // --- The whole ------------------------------------------------------------------------------------
@@ -415,44 +274,7 @@ void Lowering::placeResults() {
 }
 
 void Lowering::finish() {
-  // A slot that dies in a chain may become the slot of a step's result, if the chain reads it
-  // element by element and no later than that step.
-  for (auto [position, node] : llvm::enumerate(nodes)) {
-    if (!node.chain) {
-      continue;
-    }
-    struct Use {
-      size_t lastStep = 0;
-      bool direct = true;
-    };
-    llvm::DenseMap<SlotId, Use> uses;
-    for (auto [index, step] : llvm::enumerate(node.chain->steps)) {
-      for (const ChainOperand &operand : step.operands) {
-        if (operand.kind == ChainOperand::Kind::none || bases_[operand.base].slot == kNoSlot) {
-          continue;
-        }
-        Use &use = uses[bases_[operand.base].slot];
-        use.lastStep = index;
-        use.direct &= operand.kind == ChainOperand::Kind::value;
-      }
-    }
-    for (auto [index, step] : llvm::enumerate(node.chain->steps)) {
-      SlotId result = bases_[step.result].slot;
-      if (result == kNoSlot) {
-        continue;
-      }
-      for (const ChainOperand &operand : step.operands) {
-        if (operand.kind != ChainOperand::Kind::value || bases_[operand.base].slot == kNoSlot) {
-          continue;
-        }
-        SlotId source = bases_[operand.base].slot;
-        const Use &use = uses[source];
-        if (use.direct && use.lastStep == index && slots[source].last == position) {
-          reuses_.push_back({{result, source}, static_cast<uint32_t>(position)});
-        }
-      }
-    }
-  }
+  reuseInChains();
   std::vector<Reuse> reuses;
   for (const DatedReuse &dated : reuses_) {
     if (slots[dated.reuse.operand].last == dated.node) {
@@ -462,10 +284,11 @@ void Lowering::finish() {
   arenaBytes = planArena(slots, reuses);
   for (Node &node : nodes) {
     if (node.chain) {
-      CompiledChain compiled = compileChain(*node.chain, *this, chainScratch, workers_);
+      CompiledChain compiled = compileChain(*node.chain, *this);
       node.kernel = std::move(compiled.kernel);
+      node.bytes = chainBytes(*node.chain);
       node.name = "chain of " + std::to_string(node.chain->steps.size()) + " over " + std::to_string(node.chain->numel);
-      chainScratchBytes = std::max(chainScratchBytes, compiled.scratchBytes);
+      workerScratch(compiled.scratchBytes);
       node.chain.reset();
     }
   }
@@ -498,6 +321,7 @@ const llvm::StringMap<LowerFn> &kernelTable() {
     addPoolKernels(entries);
     addReduceKernels(entries);
     addContractKernels(entries);
+    addConvolutionKernels(entries);
     return entries;
   }();
   return table;

@@ -13,19 +13,18 @@
 
 namespace sojourn::runtime {
 
-class LibraryTensors; // runtime/Library.h
-
 /// One scheduled instruction: a chain until all ops are seen, then a kernel.
 struct Node {
   std::unique_ptr<Chain> chain;
   std::unique_ptr<Kernel> kernel;
   std::string name;
   uint32_t origin = 0; ///< index of the (first) graph op
+  size_t bytes = 0;    ///< read and written, by shapes: operands and results; a chain's memory
 };
 
 class Lowering final : public ChainPlaces {
 public:
-  Lowering(const Graph &graph, LibraryTensors &library, unsigned workers);
+  explicit Lowering(const Graph &graph);
   ~Lowering() override;
 
   /// Lowers every op, then compiles chains and plans memory. Throws PlanFailure.
@@ -33,22 +32,30 @@ public:
 
   // --- For kernels (Kernels*.cpp) -----------------------------------------------------------------
   const Graph &graph() const { return graph_; }
-  const TensorType &type(ValueId value) const { return graph_.types[value]; }
-  LibraryTensors &library() { return library_; }
-  unsigned workers() const { return workers_; }
+  const TensorType &type(ValueId value) const { return types_[value]; }
 
   /// Dense contents of an operand of the op being lowered (copied before it where it is a window).
   Place dense(ValueId value);
+  /// The same, converted to `element` by a chain before the op where that is not its own.
+  Place denseAs(ValueId value, Element element);
   /// An operand as it lies in memory, without a copy.
   StridedView window(ValueId value);
-  /// An operand whose window has a given shape; `strides` count in elements of the value's own memory.
+  /// The operand with its dims in another order: a value of its own, without a copy.
+  ValueId permuted(ValueId value, llvm::ArrayRef<int64_t> perm);
+  /// Dense memory for a result of the op being lowered.
   Place result(ValueId value);
+  /// Memory for the result as `element`; a chain after the op converts it to its own type.
+  Place resultAs(ValueId value, Element element);
   /// Memory that lives during this op alone.
   Place scratch(size_t bytes);
+  /// Each worker gets at least this much memory at SlotTable::scratch during every op.
+  void workerScratch(size_t bytes);
   /// The operand's memory may become the result's, if the operand dies here: the kernel must cope
   /// with both being one.
   void mayReuse(Place result, Place operand);
   void emit(const GraphOp &op, std::unique_ptr<Kernel> kernel);
+  /// An instruction of the op before its last one, which `emit` adds: all see the same memory.
+  void emitPart(const GraphOp &op, std::unique_ptr<Kernel> kernel);
   /// The table argument's RowSource is at slots[slot].
   SlotId tableSlot(ValueId value);
 
@@ -69,8 +76,8 @@ public:
   std::vector<Slot> slots;
   std::deque<Node> nodes;
   std::vector<char> constants; ///< the constant block
-  size_t arenaBytes = 0, chainScratchBytes = 0;
-  SlotId chainScratch = kNoSlot;
+  size_t arenaBytes = 0;
+  size_t scratchBytes = 0; ///< per worker
   /// Per result: its slot (output), or the argument it passes on.
   struct ResultPlace {
     bool isArgument = false;
@@ -97,39 +104,42 @@ private:
     Element element = Element::f32;
   };
 
-  struct Access {
-    ChainOperand operand;
-    int32_t earliest; ///< first position at which a chain may use it
-  };
-
   BaseId newBase(const TensorType &type, int32_t node);
   void define(ValueId value, BaseId base);
   SlotId forceSlot(BaseId base);
+  Place fresh(BaseId base);
   bool isSplat(ValueId value) const;
   bool isWhole(ValueId value) const;
-  /// How a chain over `numel` elements would read the value; may say "load".
-  bool isLoad(ValueId value, int64_t numel) const;
   int32_t earliest(ValueId value, int64_t numel) const;
   unsigned chainFor(int64_t numel, int32_t earliest);
   ChainOperand chainOperand(unsigned node, ValueId value);
   BaseId materialize(ValueId value);
+  /// The value's elements as another type, made by a chain once.
+  BaseId converted(ValueId value, Element element);
+  BaseId convertInChain(unsigned node, ChainOperand operand, Element from, const TensorType &to);
+  void push(const GraphOp &op, std::unique_ptr<Kernel> kernel, size_t bytes);
+  void reuseInChains();
+  size_t chainBytes(const Chain &chain) const;
   void lowerOp(const GraphOp &op);
   void placeResults();
   void finish();
   void markLive();
 
   const Graph &graph_;
-  LibraryTensors &library_;
-  unsigned workers_;
   uint32_t current_ = 0;
   std::vector<bool> live_;
-  std::vector<ValueInfo> values_;
+  // The graph's values, then permuted ones. References to them stay good while values are added.
+  std::deque<TensorType> types_;
+  std::deque<ValueInfo> values_;
   std::vector<Base> bases_;
   llvm::DenseMap<ValueId, BaseId> materialized_;
+  llvm::DenseMap<std::pair<ValueId, unsigned>, BaseId> converted_;
   llvm::DenseMap<int64_t, std::vector<uint32_t>> chainsBySize_;
   std::vector<SlotId> pendingTouches_;
   std::vector<BaseId> pendingResults_;
   std::vector<Reuse> pendingReuses_;
+  std::vector<std::pair<ValueId, BaseId>> pendingNarrowed_; ///< results and their wide memory
+  bool pendingParts_ = false;
   struct DatedReuse {
     Reuse reuse;
     uint32_t node;
@@ -150,5 +160,6 @@ void addScanKernels(llvm::StringMap<LowerFn> &table);
 void addPoolKernels(llvm::StringMap<LowerFn> &table);
 void addReduceKernels(llvm::StringMap<LowerFn> &table);
 void addContractKernels(llvm::StringMap<LowerFn> &table);
+void addConvolutionKernels(llvm::StringMap<LowerFn> &table);
 
 } // namespace sojourn::runtime

@@ -55,7 +55,7 @@ public:
                         : gather<Wide>;
   }
 
-  void run(void *out, const void *a, const void *, int64_t lo, int64_t n, unsigned) override {
+  void run(void *out, const void *a, const void *, int64_t lo, int64_t n, unsigned) const override {
     const size_t rank = dims_.size();
     int64_t at[kMaxRank];
     int64_t rest = lo, offset = 0;

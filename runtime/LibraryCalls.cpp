@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products, reductions and convolutions of the library, over views of bare memory.
+#include "runtime/LibraryTensor.h"
+#include <ATen/ops/amax_cpu_dispatch.h>
+#include <ATen/ops/amin_cpu_dispatch.h>
+#include <ATen/ops/bmm_cpu_dispatch.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/mm_cpu_dispatch.h>
+#include <ATen/ops/sum_cpu_dispatch.h>
+
+namespace sojourn::runtime {
+
+void libraryProduct(const LibraryView &out, const LibraryView &a, const LibraryView &b) {
+  at::Tensor &result = tensorOver(Role::out, out);
+  const at::Tensor &left = tensorOver(Role::first, a), &right = tensorOver(Role::second, b);
+  if (out.dims.size() == 2) {
+    at::cpu::mm_out(result, left, right);
+  } else {
+    at::cpu::bmm_out(result, left, right);
+  }
+}
+
+void libraryReduce(Reduction kind, const LibraryView &out, const LibraryView &x, llvm::ArrayRef<int64_t> dims) {
+  at::Tensor &result = tensorOver(Role::out, out);
+  const at::Tensor &operand = tensorOver(Role::first, x);
+  at::IntArrayRef reduced(dims.data(), dims.size());
+  switch (kind) {
+  case Reduction::sum: at::cpu::sum_out(result, operand, reduced, /*keepdim=*/false, result.scalar_type()); return;
+  case Reduction::largest: at::cpu::amax_out(result, operand, reduced, /*keepdim=*/false); return;
+  case Reduction::smallest: at::cpu::amin_out(result, operand, reduced, /*keepdim=*/false); return;
+  case Reduction::product: return; // own loops
+  }
+}
+
+// --- Convolutions ---------------------------------------------------------------------------------
+
+namespace {
+
+/// No convolution has more spatial dims.
+constexpr int64_t kNoOutputPadding[3] = {0, 0, 0};
+
+at::IntArrayRef noOutputPadding(const ConvOptions &options) { return {kNoOutputPadding, options.stride.size()}; }
+
+} // namespace
+
+void libraryConvolve(const LibraryView &out, const LibraryView &x, const LibraryView &w, const ConvOptions &options) {
+  tensorOver(Role::out, out)
+      .copy_(at::convolution(tensorOver(Role::first, x), tensorOver(Role::second, w), std::nullopt, options.stride,
+                             options.padding, options.dilation, /*transposed=*/false, noOutputPadding(options),
+                             options.groups));
+}
+
+// The backward kernels take the tensor whose gradient is asked for as well, for its shape alone: the
+// result's own memory serves, unwritten.
+
+void libraryConvolveGradInput(const LibraryView &out, const LibraryView &gradient, const LibraryView &w,
+                              const ConvOptions &options) {
+  at::Tensor &result = tensorOver(Role::out, out);
+  result.copy_(std::get<0>(
+      at::convolution_backward(tensorOver(Role::first, gradient), result, tensorOver(Role::second, w),
+                               at::OptionalIntArrayRef(), options.stride, options.padding, options.dilation,
+                               /*transposed=*/false, noOutputPadding(options), options.groups, {true, false, false})));
+}
+
+void libraryConvolveGradWeight(const LibraryView &out, const LibraryView &x, const LibraryView &gradient,
+                               const ConvOptions &options) {
+  at::Tensor &result = tensorOver(Role::out, out);
+  result.copy_(std::get<1>(at::convolution_backward(tensorOver(Role::second, gradient), tensorOver(Role::first, x),
+                                                    result, at::OptionalIntArrayRef(), options.stride, options.padding,
+                                                    options.dilation, /*transposed=*/false, noOutputPadding(options),
+                                                    options.groups, {false, true, false})));
+}
+
+} // namespace sojourn::runtime
