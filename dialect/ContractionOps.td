@@ -22,6 +22,8 @@ def DotOp : CoreOp<"dot"> {
   let arguments = (ins NumberTensor:$a, NumberTensor:$b, DenseI64ArrayAttr:$lhs_batch, DenseI64ArrayAttr:$rhs_batch,
                        DenseI64ArrayAttr:$lhs_contract, DenseI64ArrayAttr:$rhs_contract);
   let results = (outs NumberTensor:$result);
+  let operations = "cost::times({2, cost::elements(getResult()), cost::sizes(getA(), getLhsContract())})";
+  let scratch = "cost::times({3, cost::sum({cost::bytes(getA()), cost::bytes(getB()), cost::bytes(getResult())})})";
   let assemblyFormat = [{
     $a `,` $b `,` `lhs_batch` `=` $lhs_batch `,` `rhs_batch` `=` $rhs_batch `,` `lhs_contract` `=` $lhs_contract `,`
     `rhs_contract` `=` $rhs_contract attr-dict `:` type($a) `,` type($b) `->` type($result)
@@ -51,6 +53,8 @@ def ConvOp : InferredCoreOp<"conv"> {
   let arguments = (ins FloatTensor:$x, FloatTensor:$w, DenseI64ArrayAttr:$stride, DenseI64ArrayAttr:$padding,
                        DenseI64ArrayAttr:$dilation, IntAttr:$groups);
   let results = (outs FloatTensor:$result);
+  let operations = "cost::times({2, cost::elements(getResult()), cost::size(getW(), 1), cost::spatial(getW())})";
+  let scratch = "cost::times({3, cost::sum({cost::bytes(getX()), cost::bytes(getW()), cost::bytes(getResult())})})";
   let assemblyFormat = [{
     $x `,` $w `,` `stride` `=` $stride `,` `padding` `=` $padding `,` `dilation` `=` $dilation `,` `groups` `=` $groups
     attr-dict `:` type($x) `,` type($w)
@@ -73,6 +77,8 @@ def ConvGradInputOp : CoreOp<"conv_grad_input"> {
   let arguments = (ins FloatTensor:$g, FloatTensor:$w, DenseI64ArrayAttr:$stride, DenseI64ArrayAttr:$padding,
                        DenseI64ArrayAttr:$dilation, IntAttr:$groups);
   let results = (outs FloatTensor:$result);
+  let operations = "cost::times({2, cost::elements(getG()), cost::size(getW(), 1), cost::spatial(getW())})";
+  let scratch = "cost::times({3, cost::sum({cost::bytes(getG()), cost::bytes(getW()), cost::bytes(getResult())})})";
   let assemblyFormat = [{
     $g `,` $w `,` `stride` `=` $stride `,` `padding` `=` $padding `,` `dilation` `=` $dilation `,` `groups` `=` $groups
     attr-dict `:` type($g) `,` type($w) `->` type($result)
@@ -95,6 +101,8 @@ def ConvGradWeightOp : CoreOp<"conv_grad_weight"> {
   let arguments = (ins FloatTensor:$g, FloatTensor:$x, DenseI64ArrayAttr:$stride, DenseI64ArrayAttr:$padding,
                        DenseI64ArrayAttr:$dilation, IntAttr:$groups);
   let results = (outs FloatTensor:$result);
+  let operations = "cost::times({2, cost::elements(getG()), cost::size(getResult(), 1), cost::spatial(getResult())})";
+  let scratch = "cost::times({3, cost::sum({cost::bytes(getG()), cost::bytes(getX()), cost::bytes(getResult())})})";
   let assemblyFormat = [{
     $g `,` $x `,` `stride` `=` $stride `,` `padding` `=` $padding `,` `dilation` `=` $dilation `,` `groups` `=` $groups
     attr-dict `:` type($g) `,` type($x) `->` type($result)

@@ -7,6 +7,8 @@ using namespace sojourn;
 
 #include "dialect/Dialect.cpp.inc"
 
+#include "dialect/Interfaces.cpp.inc"
+
 #define GET_OP_CLASSES
 #include "dialect/Ops.cpp.inc"
 
@@ -25,7 +27,7 @@ Operation *SojournDialect::materializeConstant(OpBuilder &builder, Attribute val
   if (!tensor || !typed || tensor.getRank() != 0 || typed.getType() != tensor.getElementType()) {
     return nullptr;
   }
-  return ConstantOp::create(builder, loc, typed);
+  return ConstantOp::create(builder, loc, tensor, typed);
 }
 
 StringRef sojourn::stringify(StepArg kind) {

@@ -3,6 +3,7 @@
 #ifndef SOJOURN_DIALECT_DIALECT_H
 #define SOJOURN_DIALECT_DIALECT_H
 
+#include "dialect/Cost.h"
 #include "dialect/Support.h"
 #include "dialect/Version.h"
 
@@ -85,6 +86,8 @@ llvm::LogicalResult inferElementwise(mlir::MLIRContext *context, std::optional<m
 }
 
 } // namespace sojourn
+
+#include "dialect/Interfaces.h.inc"
 
 #define GET_OP_CLASSES
 #include "dialect/Ops.h.inc"

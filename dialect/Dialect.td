@@ -3,6 +3,8 @@
 #ifndef SOJOURN_DIALECT_TD
 #define SOJOURN_DIALECT_TD
 
+include "dialect/Interfaces.td"
+
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/OpBase.td"
@@ -83,9 +85,17 @@ def ElementwiseTrait : NativeOpTrait<"Elementwise"> {
 
 class SojournOp<string mnemonic, list<Trait> traits = []> : Op<SojournDialect, mnemonic, traits>;
 
-/// A core op: pure and total.
+/// A core op: pure, total, and with its price in its record.
 class CoreOp<string mnemonic, list<Trait> traits = []>
-    : SojournOp<mnemonic, !listconcat([CoreOpTrait, Pure], traits)>;
+    : SojournOp<mnemonic, !listconcat([CoreOpTrait, Pure, PricedOp], traits)> {
+  /// Elementary operations of one run, an expression over the op's accessors and dialect/Cost.h. No default: an op
+  /// without a formula does not build.
+  string operations = ?;
+  /// Bytes that live during the op alone.
+  string scratch = "0";
+  let extraClassDeclaration = "uint64_t getOperations() { return " # operations #
+                              "; }\nuint64_t getScratchBytes() { return " # scratch # "; }\n";
+}
 
 /// A core op whose result types follow from its operands and attributes (dialect/*.cpp: inferReturnTypes).
 class InferredCoreOp<string mnemonic, list<Trait> traits = []>

@@ -16,6 +16,7 @@ class SplatOp<string mnemonic, list<Trait> traits = []>
       return ::sojourn::inferElementwise<$cppClass>(context, location, operands, inferredReturnTypes);
     }
   }];
+  let operations = "cost::elements(getResult())";
 }
 
 class BinaryOp<string mnemonic, Type type, list<Trait> traits = []> : SplatOp<mnemonic, traits> {

@@ -13,13 +13,13 @@ static SmallVector<int64_t> takeShape(RankedTensorType x, RankedTensorType i, in
   return shape;
 }
 
-/// Along-form indices: the rank of x and, outside dim, no larger sizes.
+/// Along-form indices: the rank of x and, outside dim, its sizes. A row of the result then comes from that row of x.
 static bool fitsAlong(RankedTensorType x, RankedTensorType i, int64_t dim) {
   if (x.getRank() != i.getRank()) {
     return false;
   }
   for (int64_t d = 0; d < x.getRank(); ++d) {
-    if (d != dim && i.getDimSize(static_cast<unsigned>(d)) > x.getDimSize(static_cast<unsigned>(d))) {
+    if (d != dim && i.getDimSize(static_cast<unsigned>(d)) != x.getDimSize(static_cast<unsigned>(d))) {
       return false;
     }
   }
@@ -62,7 +62,7 @@ LogicalResult TakeAlongOp::inferReturnTypes(MLIRContext *context, std::optional<
   }
   if (!fitsAlong(x, i, adaptor.getDim())) {
     return emitOptionalError(location, "i has type ", i, ", expected the rank of ", x,
-                             " and no larger sizes outside dim ", adaptor.getDim());
+                             " and its sizes outside dim ", adaptor.getDim());
   }
   results.push_back(RankedTensorType::get(i.getShape(), x.getElementType()));
   return success();
@@ -113,7 +113,7 @@ LogicalResult PutAlongOp::verify() {
   }
   if (!fitsAlong(getX().getType(), getI().getType(), getDim())) {
     return emitOpError() << "i has type " << getI().getType() << ", expected the rank of " << getX().getType()
-                         << " and no larger sizes outside dim " << getDim();
+                         << " and its sizes outside dim " << getDim();
   }
   return success();
 }

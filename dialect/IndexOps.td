@@ -19,13 +19,15 @@ def TakeOp : InferredCoreOp<"take"> {
   }];
   let arguments = (ins CoreTensor:$x, IntTensor:$i, IntAttr:$dim);
   let results = (outs CoreTensor:$result);
+  let operations = "cost::elements(getResult())";
   let assemblyFormat = "$x `,` $i `,` `dim` `=` $dim attr-dict `:` type($x) `,` type($i)";
 }
 
 def TakeAlongOp : InferredCoreOp<"take_along"> {
   let summary = "one element per index along dim (torch.gather)";
   let description = [{
-    i has the rank of x and, outside `dim`, no larger sizes. The result has the shape of i. Out of range gives 0.
+    i has the rank of x and, outside `dim`, its sizes: an index that covers less takes from a slice of x. The result has
+    the shape of i. Out of range gives 0.
 
     Example:
 
@@ -35,6 +37,7 @@ def TakeAlongOp : InferredCoreOp<"take_along"> {
   }];
   let arguments = (ins CoreTensor:$x, IntTensor:$i, IntAttr:$dim);
   let results = (outs CoreTensor:$result);
+  let operations = "cost::elements(getResult())";
   let assemblyFormat = "$x `,` $i `,` `dim` `=` $dim attr-dict `:` type($x) `,` type($i)";
 }
 
@@ -52,6 +55,8 @@ def PutOp : CoreOp<"put", [AllTypesMatch<["x", "result"]>]> {
   }];
   let arguments = (ins CoreTensor:$x, IntTensor:$i, CoreTensor:$u, IntAttr:$dim, StrAttr:$kind);
   let results = (outs CoreTensor:$result);
+  let operations = "cost::sum({cost::elements(getX()), cost::elements(getU())})";
+  let scratch = "cost::times({8, cost::sum({cost::elements(getX()), cost::elements(getU())})})";
   let assemblyFormat = "$kind $x `,` $i `,` $u `,` `dim` `=` $dim attr-dict `:` type($x) `,` type($i) `,` type($u)";
   let hasVerifier = 1;
 }
@@ -59,7 +64,8 @@ def PutOp : CoreOp<"put", [AllTypesMatch<["x", "result"]>]> {
 def PutAlongOp : CoreOp<"put_along", [AllTypesMatch<["x", "result"]>]> {
   let summary = "x with one element per index combined in along dim (torch.scatter)";
   let description = [{
-    i and u have one shape: the rank of x and, outside `dim`, no larger sizes. `kind` and edges as in `put`.
+    i and u have one shape: the rank of x and, outside `dim`, its sizes; an index that covers less writes into a slice
+    of x, which `update_slice` brings back. `kind` and edges as in `put`.
 
     Example:
 
@@ -69,6 +75,8 @@ def PutAlongOp : CoreOp<"put_along", [AllTypesMatch<["x", "result"]>]> {
   }];
   let arguments = (ins CoreTensor:$x, IntTensor:$i, CoreTensor:$u, IntAttr:$dim, StrAttr:$kind);
   let results = (outs CoreTensor:$result);
+  let operations = "cost::sum({cost::elements(getX()), cost::elements(getU())})";
+  let scratch = "cost::times({8, cost::sum({cost::elements(getX()), cost::elements(getU())})})";
   let assemblyFormat = "$kind $x `,` $i `,` $u `,` `dim` `=` $dim attr-dict `:` type($x) `,` type($i) `,` type($u)";
   let hasVerifier = 1;
 }

@@ -19,6 +19,7 @@ def BroadcastOp : CoreOp<"broadcast"> {
   }];
   let arguments = (ins CoreTensor:$x, DenseI64ArrayAttr:$dims);
   let results = (outs CoreTensor:$result);
+  let operations = "cost::elements(getResult())";
   let assemblyFormat = "$x `,` `dims` `=` $dims attr-dict `:` type($x) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
@@ -35,6 +36,7 @@ def ReshapeOp : CoreOp<"reshape"> {
   }];
   let arguments = (ins CoreTensor:$x);
   let results = (outs CoreTensor:$result);
+  let operations = "cost::elements(getResult())";
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
@@ -53,6 +55,7 @@ def TransposeOp : InferredCoreOp<"transpose"> {
   }];
   let arguments = (ins CoreTensor:$x, DenseI64ArrayAttr:$perm);
   let results = (outs CoreTensor:$result);
+  let operations = "cost::elements(getResult())";
   let assemblyFormat = "$x `,` `perm` `=` $perm attr-dict `:` type($x)";
   let hasFolder = 1;
 }
@@ -71,6 +74,7 @@ def SliceOp : InferredCoreOp<"slice"> {
   let arguments = (ins CoreTensor:$x, DenseI64ArrayAttr:$start, DenseI64ArrayAttr:$limit,
                        DenseI64ArrayAttr:$stride);
   let results = (outs CoreTensor:$result);
+  let operations = "cost::elements(getResult())";
   let assemblyFormat = [{
     $x `,` `start` `=` $start `,` `limit` `=` $limit `,` `stride` `=` $stride attr-dict `:` type($x)
   }];
@@ -88,6 +92,7 @@ def ReverseOp : CoreOp<"reverse", [SameOperandsAndResultType]> {
   }];
   let arguments = (ins CoreTensor:$x, DenseI64ArrayAttr:$dims);
   let results = (outs CoreTensor:$result);
+  let operations = "cost::elements(getResult())";
   let assemblyFormat = "$x `,` `dims` `=` $dims attr-dict `:` type($x)";
   let hasVerifier = 1;
   let hasFolder = 1;
@@ -106,6 +111,7 @@ def UpdateSliceOp : CoreOp<"update_slice", [AllTypesMatch<["x", "result"]>]> {
   }];
   let arguments = (ins CoreTensor:$x, CoreTensor:$u, DenseI64ArrayAttr:$start, DenseI64ArrayAttr:$stride);
   let results = (outs CoreTensor:$result);
+  let operations = "cost::sum({cost::elements(getX()), cost::elements(getU())})";
   let assemblyFormat = [{
     $x `,` $u `,` `start` `=` $start `,` `stride` `=` $stride attr-dict `:` type($x) `,` type($u)
   }];
@@ -126,6 +132,7 @@ def ConcatOp : InferredCoreOp<"concat"> {
   }];
   let arguments = (ins Variadic<CoreTensor>:$inputs, IntAttr:$dim);
   let results = (outs CoreTensor:$result);
+  let operations = "cost::elements(getResult())";
   let assemblyFormat = "$inputs `dim` `=` $dim attr-dict `:` type($inputs)";
   let hasFolder = 1;
 }
@@ -145,6 +152,7 @@ def PadOp : InferredCoreOp<"pad"> {
   let arguments = (ins CoreTensor:$x, CoreTensor:$value, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
                        DenseI64ArrayAttr:$interior);
   let results = (outs CoreTensor:$result);
+  let operations = "cost::elements(getResult())";
   let assemblyFormat = [{
     $x `,` $value `,` `low` `=` $low `,` `high` `=` $high `,` `interior` `=` $interior attr-dict `:`
     type($x) `,` type($value)

@@ -9,6 +9,8 @@ include "dialect/Types.td"
 class ReduceOp<string mnemonic, Type type> : InferredCoreOp<mnemonic> {
   let arguments = (ins type:$x, DenseI64ArrayAttr:$dims);
   let results = (outs type:$result);
+  let operations = "cost::sum({cost::elements(getX()), cost::elements(getResult())})";
+  let scratch = "cost::times({8, cost::sum({cost::elements(getX()), cost::elements(getResult())})})";
   let assemblyFormat = "$x `,` `dims` `=` $dims attr-dict `:` type($x)";
   let hasFolder = 1;
 }
@@ -17,6 +19,8 @@ class ReduceOp<string mnemonic, Type type> : InferredCoreOp<mnemonic> {
 class ArgOp<string mnemonic> : InferredCoreOp<mnemonic> {
   let arguments = (ins OrderedTensor:$x, IntAttr:$dim);
   let results = (outs PositionTensor:$result);
+  let operations = "cost::sum({cost::elements(getX()), cost::elements(getResult())})";
+  let scratch = "cost::times({8, cost::sum({cost::elements(getX()), cost::elements(getResult())})})";
   let assemblyFormat = "$x `,` `dim` `=` $dim attr-dict `:` type($x)";
 }
 
@@ -24,6 +28,8 @@ class ArgOp<string mnemonic> : InferredCoreOp<mnemonic> {
 class ScanOp<string mnemonic, Type type> : CoreOp<mnemonic, [SameOperandsAndResultType]> {
   let arguments = (ins type:$x, IntAttr:$dim);
   let results = (outs type:$result);
+  let operations = "cost::sum({cost::elements(getX()), cost::elements(getResult())})";
+  let scratch = "cost::times({8, cost::sum({cost::elements(getX()), cost::elements(getResult())})})";
   let assemblyFormat = "$x `,` `dim` `=` $dim attr-dict `:` type($x)";
   let hasVerifier = 1;
 }
@@ -185,6 +191,8 @@ def SortOp : InferredCoreOp<"sort"> {
   }];
   let arguments = (ins OrderedTensor:$x, IntAttr:$dim, BoolAttr:$descending);
   let results = (outs OrderedTensor:$values, PositionTensor:$indices);
+  let operations = "cost::times({cost::elements(getX()), cost::passes(cost::size(getX(), getDim()))})";
+  let scratch = "cost::sum({cost::times({16, cost::size(getX(), getDim())}), cost::times({8, cost::elements(getX())})})";
   let assemblyFormat = "$x `,` `dim` `=` $dim `,` `descending` `=` $descending attr-dict `:` type($x)";
 }
 
@@ -201,6 +209,8 @@ def TopKOp : InferredCoreOp<"topk"> {
   }];
   let arguments = (ins OrderedTensor:$x, IntAttr:$dim, IntAttr:$k, BoolAttr:$largest);
   let results = (outs OrderedTensor:$values, PositionTensor:$indices);
+  let operations = "cost::times({cost::elements(getX()), cost::passes(cost::size(getX(), getDim()))})";
+  let scratch = "cost::sum({cost::times({16, cost::size(getX(), getDim())}), cost::times({8, cost::elements(getX())})})";
   let assemblyFormat = "$x `,` `dim` `=` $dim `,` `k` `=` $k `,` `largest` `=` $largest attr-dict `:` type($x)";
 }
 

@@ -23,6 +23,7 @@ def SampleRowsOp : CoreOp<"sample_rows"> {
   }];
   let arguments = (ins I64Number:$seed, I64Number:$epoch, I64Number:$start, IntAttr:$rows);
   let results = (outs PositionTensor:$result);
+  let operations = "cost::times({64, cost::elements(getResult())})";
   let assemblyFormat = [{
     $seed `,` $epoch `,` $start `,` `rows` `=` $rows attr-dict `:`
     functional-type(operands, $result)
@@ -45,6 +46,7 @@ def ReadRowsOp : CoreOp<"read_rows"> {
   }];
   let arguments = (ins Sojourn_Table:$table, PositionTensor:$indices, StrArrayAttr:$columns);
   let results = (outs OrderedTensor:$result);
+  let operations = "cost::sum({cost::elements(getIndices()), cost::elements(getResult())})";
   let assemblyFormat = [{
     $table `,` $indices `,` `columns` `=` $columns attr-dict `:` qualified(type($table)) `,` type($indices) `->`
     type($result)

@@ -8,6 +8,7 @@ include "dialect/Types.td"
 class UnaryOp<string mnemonic, Type type> : CoreOp<mnemonic, [ElementwiseTrait, SameOperandsAndResultType]> {
   let arguments = (ins type:$x);
   let results = (outs type:$result);
+  let operations = "cost::elements(getResult())";
   let assemblyFormat = "$x attr-dict `:` type($x)";
 }
 
@@ -26,6 +27,7 @@ def ConvertOp : CoreOp<"convert", [ElementwiseTrait, SameOperandsAndResultShape]
   }];
   let arguments = (ins CoreTensor:$x);
   let results = (outs CoreTensor:$result);
+  let operations = "cost::elements(getResult())";
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
@@ -44,6 +46,7 @@ def BitcastOp : CoreOp<"bitcast", [ElementwiseTrait, SameOperandsAndResultShape]
   }];
   let arguments = (ins RealTensor:$x);
   let results = (outs RealTensor:$result);
+  let operations = "cost::elements(getResult())";
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;

@@ -21,6 +21,8 @@ def PoolSumOp : InferredCoreOp<"pool_sum"> {
   let arguments = (ins RealTensor:$x, DenseI64ArrayAttr:$window, DenseI64ArrayAttr:$stride,
                        DenseI64ArrayAttr:$padding, DenseI64ArrayAttr:$dilation);
   let results = (outs RealTensor:$result);
+  let operations = "cost::times({cost::elements(getResult()), cost::sum({1, cost::windowElements(getX(), getWindow())})})";
+  let scratch = "cost::times({8, cost::sum({cost::elements(getX()), cost::elements(getResult())})})";
   let assemblyFormat = [{
     $x `,` `window` `=` $window `,` `stride` `=` $stride `,` `padding` `=` $padding `,` `dilation` `=` $dilation
     attr-dict `:` type($x)
@@ -44,6 +46,8 @@ def PoolMaxOp : InferredCoreOp<"pool_max"> {
   let arguments = (ins RealTensor:$x, DenseI64ArrayAttr:$window, DenseI64ArrayAttr:$stride,
                        DenseI64ArrayAttr:$padding, DenseI64ArrayAttr:$dilation);
   let results = (outs RealTensor:$values, PositionTensor:$indices);
+  let operations = "cost::times({cost::elements(getValues()), cost::sum({1, cost::windowElements(getX(), getWindow())})})";
+  let scratch = "cost::times({8, cost::sum({cost::elements(getX()), cost::elements(getValues())})})";
   let assemblyFormat = [{
     $x `,` `window` `=` $window `,` `stride` `=` $stride `,` `padding` `=` $padding `,` `dilation` `=` $dilation
     attr-dict `:` type($x)

@@ -29,15 +29,6 @@ static const Table &decompositions() {
   return table;
 }
 
-/// The term in the recorded type of the result: halves round here, splats expand here. Absent when it cannot be.
-static Term recorded(Term term, RankedTensorType type) {
-  term = convert(term, type.getElementType());
-  if (term.shape() == type.getShape()) {
-    return term;
-  }
-  return term.rank() == 0 ? broadcastTo(term, type.getShape()) : Term();
-}
-
 /// Replaces one call; the error, if any, is reported at the call.
 static LogicalResult rewrite(AtenOp op) {
   std::string base = functionalBase(op.getBaseName());
@@ -48,29 +39,14 @@ static LogicalResult rewrite(AtenOp op) {
   OpBuilder builder(op);
   Emitter emitter{builder, op.getLoc()};
   Call call(op, emitter, base);
-  Results results = decomposition(call);
+  Results results = call.decompose(decomposition);
   if (!results) {
     return op.emitOpError() << "'" << op.getName() << "' " << call.reason;
   }
-  if (results.terms.size() != op->getNumResults()) {
-    return op.emitOpError() << "'" << op.getName() << "' decomposes to " << results.terms.size()
-                            << " results, recorded were " << op->getNumResults();
-  }
   for (auto [result, term] : llvm::zip(op->getResults(), results.terms)) {
-    auto type = dyn_cast<RankedTensorType>(result.getType());
-    if (!type || result.use_empty()) {
-      if (!result.use_empty()) {
-        return op.emitOpError() << "'" << op.getName() << "' has an undefined result in use";
-      }
-      continue;
+    if (term) {
+      result.replaceAllUsesWith(term.value);
     }
-    Term value = term ? recorded(term, type) : Term();
-    if (!value) {
-      return op.emitOpError() << "'" << op.getName() << "' decomposes to "
-                              << (term ? Type(term.type()) : Type(NoneType::get(op.getContext()))) << ", recorded was "
-                              << type;
-    }
-    result.replaceAllUsesWith(value.value);
   }
   op.erase();
   return success();

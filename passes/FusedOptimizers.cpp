@@ -35,7 +35,11 @@ public:
         .arg("other", b)
         .value(a.getType());
   }
-  Value one() { return ConstantOp::create(builder, loc, builder.getF64FloatAttr(1.0)); }
+  Value literalNumber(double value) {
+    return ConstantOp::create(builder, loc, RankedTensorType::get({}, builder.getF64Type()),
+                              builder.getF64FloatAttr(value));
+  }
+  Value one() { return literalNumber(1.0); }
   Value oneMinus(Value x) { return sub(one(), x); }
   Value power(Value base, Value exponent) {
     return AtenBuilder(builder, loc, "pow").arg("self", base).arg("exponent", exponent).value(exponent.getType());
@@ -60,7 +64,7 @@ public:
   Value number(StringRef name) {
     Value value = op.getArgOperand(name);
     if (!value) {
-      return ConstantOp::create(builder, loc, builder.getF64FloatAttr(literal(name)));
+      return literalNumber(literal(name));
     }
     return isa<RankedTensorType>(value.getType()) ? convert(scalarized(value), builder.getF64Type())
                                                   : mul(one(), value);

@@ -139,4 +139,35 @@ def VerifyCore : Pass<"sojourn-verify-core", "::mlir::ModuleOp"> {
   let dependentDialects = ["::sojourn::SojournDialect"];
 }
 
+def Price : Pass<"sojourn-price", "::mlir::ModuleOp"> {
+  let summary = "Prints what a run of a program costs at most, as remarks";
+  let description = [{
+    The formula of each op (its record in dialect/) gives a remark at the op, the whole program's price one at @step.
+    Changes nothing.
+
+    ```mlir
+    %y = sojourn.add %x, %x : tensor<2x3xf32>, tensor<2x3xf32>
+    ```
+    =>
+    ```
+    remark: 6 operations, 0 bytes of scratch
+    ```
+  }];
+}
+
+def PrintDependence : Pass<"sojourn-print-dependence", "::mlir::ModuleOp"> {
+  let summary = "Prints which arguments each result is computed from, as remarks";
+  let description = [{
+    The summary that labels rest on (passes/Dependence.h), one remark per result at the return. Changes nothing.
+
+    ```mlir
+    return %y : tensor<2x3xf32>
+    ```
+    =>
+    ```
+    remark: result #0 depends on #0, #2
+    ```
+  }];
+}
+
 #endif // SOJOURN_PASSES_TD

@@ -56,7 +56,10 @@ static Type elementOf(Type type) {
 
 void Promoter::collect(AtenOp op, Attribute arg, SmallVectorImpl<PromotionOperand> &operands) {
   if (Value value = operandOf(op, arg)) {
-    auto tensor = cast<RankedTensorType>(value.getType());
+    auto tensor = dyn_cast<RankedTensorType>(value.getType());
+    if (!tensor) {
+      return; // A seed or a table promotes nothing; the decomposition says what it expected.
+    }
     auto kind = numbers.contains(value) ? PromotionOperand::Number
                 : tensor.getRank() == 0 ? PromotionOperand::ZeroDim
                                         : PromotionOperand::Tensor;
@@ -188,7 +191,8 @@ void Promoter::rewrite(AtenOp op, const PromotionRow &row, const Decision &decis
     // A whole number in a tensor's place (`3 // x`) is one; decompositions read `self` as a tensor.
     if (name == "self" && isa<IntegerAttr>(arg) && row.operands.contains("self")) {
       auto literal = cast<IntegerAttr>(arg);
-      Value number = ConstantOp::create(builder, op.getLoc(), literal);
+      Value number =
+          ConstantOp::create(builder, op.getLoc(), RankedTensorType::get({}, literal.getType()), literal);
       call.arg(name, convertTo(number, decision.compute));
       continue;
     }

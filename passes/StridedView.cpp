@@ -190,7 +190,9 @@ Value sojourn::transposeBy(OpBuilder &builder, Location loc, Value x, ArrayRef<i
   if (identity) {
     return x;
   }
-  return TransposeOp::create(builder, loc, x, perm);
+  RankedTensorType type = tensorType(x);
+  SmallVector<int64_t> shape = llvm::map_to_vector(perm, [&](int64_t from) { return type.getDimSize(from); });
+  return TransposeOp::create(builder, loc, type.clone(shape), x, perm);
 }
 
 /// Dims of a root in the order of its storage, outermost first.
@@ -213,6 +215,14 @@ static SmallVector<int64_t> gather(ArrayRef<int64_t> values, ArrayRef<int64_t> i
   return llvm::map_to_vector(indices, [&](int64_t i) { return values[i]; });
 }
 
+SmallVector<int64_t> WindowPlan::Stage::sliced() const {
+  SmallVector<int64_t> sizes;
+  for (auto [from, to, step] : llvm::zip(start, limit, stride)) {
+    sizes.push_back((to - from + step - 1) / step);
+  }
+  return sizes;
+}
+
 static bool isWhole(const WindowPlan::Stage &stage) {
   for (auto [size, start, limit, stride] : llvm::zip(stage.shape, stage.start, stage.limit, stage.stride)) {
     if (start != 0 || limit != size || stride != 1) {
@@ -226,7 +236,8 @@ static bool isWhole(const WindowPlan::Stage &stage) {
 static Value storagePositions(OpBuilder &builder, Location loc, RefType window) {
   auto type = RankedTensorType::get(window.getShape(), builder.getI64Type());
   auto constant = [&](int64_t value) -> Value {
-    return ConstantOp::create(builder, loc, builder.getI64IntegerAttr(value));
+    return ConstantOp::create(builder, loc, RankedTensorType::get({}, builder.getI64Type()),
+                              builder.getI64IntegerAttr(value));
   };
   Value sum;
   for (auto [dim, stride] : llvm::enumerate(window.getStrides())) {
@@ -235,18 +246,21 @@ static Value storagePositions(OpBuilder &builder, Location loc, RefType window) 
     }
     Value part = IotaOp::create(builder, loc, type, static_cast<int64_t>(dim));
     if (stride != 1) {
-      part = MulOp::create(builder, loc, part, constant(stride));
+      part = MulOp::create(builder, loc, type, part, constant(stride));
     }
-    sum = sum ? Value(AddOp::create(builder, loc, sum, part)) : part;
+    sum = sum ? Value(AddOp::create(builder, loc, type, sum, part)) : part;
   }
   if (!sum) {
     return BroadcastOp::create(builder, loc, type, constant(window.getOffset()), ArrayRef<int64_t>());
   }
-  return window.getOffset() == 0 ? sum : Value(AddOp::create(builder, loc, sum, constant(window.getOffset())));
+  return window.getOffset() == 0 ? sum : Value(AddOp::create(builder, loc, type, sum, constant(window.getOffset())));
 }
 
 static Value sliceStage(OpBuilder &builder, Location loc, Value x, const WindowPlan::Stage &stage) {
-  return isWhole(stage) ? x : SliceOp::create(builder, loc, x, stage.start, stage.limit, stage.stride).getResult();
+  return isWhole(stage) ? x
+                        : SliceOp::create(builder, loc, tensorType(x).clone(stage.sliced()), x, stage.start,
+                                          stage.limit, stage.stride)
+                              .getResult();
 }
 
 /// What each stage slices, on the way from the storage to the window.
@@ -270,7 +284,8 @@ Value sojourn::readWindow(OpBuilder &builder, Location loc, Value storage, RefTy
   if (window.getNumElements() == 0) {
     // Nothing to read: an empty slice of the storage is the plainest empty tensor.
     Value flat = reshapeTo(builder, loc, storage, {root.getNumElements()});
-    Value none = SliceOp::create(builder, loc, flat, ArrayRef<int64_t>{0}, ArrayRef<int64_t>{0}, ArrayRef<int64_t>{1});
+    Value none = SliceOp::create(builder, loc, tensorType(flat).clone(ArrayRef<int64_t>{0}), flat, ArrayRef<int64_t>{0},
+                                 ArrayRef<int64_t>{0}, ArrayRef<int64_t>{1});
     return reshapeTo(builder, loc, none, window.getShape());
   }
   SmallVector<int64_t> order = storageOrder(root);
@@ -278,7 +293,7 @@ Value sojourn::readWindow(OpBuilder &builder, Location loc, Value storage, RefTy
   std::optional<WindowPlan> plan = planWindow(gather(root.getShape(), order), window);
   if (!plan) {
     Value flat = reshapeTo(builder, loc, storage, {root.getNumElements()});
-    return TakeOp::create(builder, loc, flat, storagePositions(builder, loc, window), /*dim=*/int64_t(0));
+    return TakeOp::create(builder, loc, type, flat, storagePositions(builder, loc, window), /*dim=*/int64_t(0));
   }
   Value x = sliceStage(builder, loc, runStages(builder, loc, storage, *plan).back(), plan->stages.back());
   x = reshapeTo(builder, loc, x, plan->dense);
@@ -307,11 +322,7 @@ Value sojourn::writeWindow(OpBuilder &builder, Location loc, Value storage, RefT
     SmallVector<Value> before = runStages(builder, loc, storage, *plan);
     for (size_t i = plan->stages.size(); i-- > 0;) {
       const WindowPlan::Stage &stage = plan->stages[i];
-      SmallVector<int64_t> shape;
-      for (auto [start, limit, stride] : llvm::zip(stage.start, stage.limit, stage.stride)) {
-        shape.push_back((limit - start + stride - 1) / stride);
-      }
-      x = reshapeTo(builder, loc, x, shape);
+      x = reshapeTo(builder, loc, x, stage.sliced());
       if (!isWhole(stage)) {
         x = UpdateSliceOp::create(builder, loc, before[i].getType(), before[i], x, stage.start, stage.stride);
       }

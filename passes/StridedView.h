@@ -13,6 +13,8 @@ namespace sojourn {
 struct WindowPlan {
   struct Stage {
     llvm::SmallVector<int64_t> shape, start, limit, stride;
+    /// The shape after the slice.
+    llvm::SmallVector<int64_t> sliced() const;
   };
   llvm::SmallVector<Stage, 2> stages;
   llvm::SmallVector<int64_t> dense;

@@ -10,6 +10,13 @@ using namespace mlir;
 
 namespace sojourn::decompose {
 
+/// The type as an error shows it.
+static std::string text(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << "'" << type << "'";
+  return text;
+}
+
 Attribute Call::find(StringRef name) const {
   // Reading an op does not change it; ODS accessors are not const.
   Attribute attribute = const_cast<Call *>(this)->op.getArg(name);
@@ -143,6 +150,9 @@ Shape Call::spatial(StringRef name, int64_t rank, Dims otherwise) const {
   if (values.size() == 1) {
     values.assign(rank, values.front());
   }
+  if (static_cast<int64_t>(values.size()) != rank) {
+    refuse("has " + Twine(values.size()) + " entries in " + name + ", expected 1 or " + Twine(rank));
+  }
   return values;
 }
 
@@ -155,6 +165,7 @@ Shape Call::dims(StringRef name, Term x) const {
     return {};
   }
   for (int64_t &dim : dims) {
+    x.dim(dim); // there is one
     dim = wrapDim(dim, x.rank());
   }
   llvm::sort(dims);
@@ -177,7 +188,47 @@ bool Call::wants(size_t i) const {
 
 RankedTensorType Call::result(size_t i) const {
   AtenOp aten = op;
-  return cast<RankedTensorType>(aten->getResult(i).getType());
+  auto type = i < aten->getNumResults() ? dyn_cast<RankedTensorType>(aten->getResult(i).getType()) : RankedTensorType();
+  if (!type) {
+    refuse("has no tensor as result #" + Twine(i));
+  }
+  return type;
+}
+
+LogicalResult Call::record(Results &results) {
+  if (results.terms.size() != op->getNumResults()) {
+    return fail("decomposes to " + Twine(results.terms.size()) + " results, recorded were " +
+                Twine(op->getNumResults()));
+  }
+  for (auto [result, term] : llvm::zip(op->getResults(), results.terms)) {
+    auto type = dyn_cast<RankedTensorType>(result.getType());
+    if (result.use_empty()) {
+      term = {};
+    } else if (!type) {
+      return fail("has an undefined result in use");
+    } else if (!term) {
+      return fail("decomposes to nothing where " + text(type) + " was recorded");
+    } else {
+      Term given = convert(term, type.getElementType());
+      term = given.shape() != type.getShape() && given.rank() == 0 ? broadcastTo(given, type.getShape()) : given;
+      if (term.type() != type) {
+        return fail("decomposes to " + text(given.type()) + ", recorded was " + text(type));
+      }
+    }
+  }
+  return success();
+}
+
+Results Call::decompose(Decomposition decomposition) {
+  try {
+    Results results = decomposition(*this);
+    if (!results || failed(record(results))) {
+      return failure();
+    }
+    return results;
+  } catch (const Refusal &refusal) {
+    return fail(refusal.reason);
+  }
 }
 
 void Table::add(std::initializer_list<StringRef> names, Decomposition d) {

@@ -31,6 +31,9 @@ private:
   bool good = true;
 };
 
+class Call;
+using Decomposition = Results (*)(Call &);
+
 class Call {
 public:
   Call(AtenOp op, Emitter &emitter, llvm::StringRef base) : op(op), emitter(emitter), base(base) {}
@@ -85,15 +88,17 @@ public:
   mlir::Type element(size_t i = 0) const { return result(i).getElementType(); }
   /// Seed of a random op.
   Term seed() { return in("seed"); }
+  /// Runs the decomposition and brings each term into the recorded type of its result: halves round here, splats expand
+  /// here. Failure leaves the reason in the call; no Refusal passes.
+  Results decompose(Decomposition decomposition);
   mlir::Type i64() const { return emitter.builder.getI64Type(); }
   mlir::Type f64() const { return emitter.builder.getF64Type(); }
 
 private:
   mlir::Attribute find(llvm::StringRef name) const;
   Term operand(mlir::Attribute attribute);
+  llvm::LogicalResult record(Results &results);
 };
-
-using Decomposition = Results (*)(Call &);
 
 /// Base name to decomposition. Overloads share one: arguments are found by
 /// name, so that an added overload costs nothing.

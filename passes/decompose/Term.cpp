@@ -2,7 +2,7 @@
 // Terms: sources, casts, elementwise ops and layout.
 #include "passes/decompose/Term.h"
 
-#include "dialect/Dialect.h"
+#include "dialect/Build.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
@@ -15,14 +15,26 @@ using namespace mlir;
 namespace sojourn::decompose {
 namespace {
 
+/// An op whose result type is among the arguments.
+template <typename OpType, typename... Args>
+Term typed(Emitter *e, Type type, Args &&...args) {
+  return {OpType::create(e->builder, e->location, type, std::forward<Args>(args)...)->getResult(0), e};
+}
+
+/// An op whose result type follows from its operands.
 template <typename OpType, typename... Args>
 Term make(Emitter *e, Args &&...args) {
-  auto op = OpType::create(e->builder, e->location, std::forward<Args>(args)...);
+  std::string reason;
+  auto op = tryCreate<OpType>(e->builder, e->location, reason, std::forward<Args>(args)...);
+  if (!op) {
+    refuse("cannot be '" + Twine(OpType::getOperationName()) + "': " + reason);
+  }
   return {op->getResult(0), e};
 }
 
 template <typename OpType>
 Term unary(Term x) {
+  x.type(); // there is one
   return make<OpType>(x.emitter, x.value);
 }
 
@@ -43,6 +55,24 @@ Term binary(Term a, Term b) {
 }
 
 } // namespace
+
+void refuse(const Twine &reason) { throw Refusal{reason.str()}; }
+
+RankedTensorType Term::type() const {
+  auto tensor = value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
+  if (!tensor || !tensor.hasStaticShape()) {
+    refuse(value ? "takes a value that is no tensor of static shape" : "lacks a tensor argument that its formula needs");
+  }
+  return tensor;
+}
+
+int64_t Term::dim(int64_t i) const {
+  int64_t at = i < 0 ? i + rank() : i;
+  if (at < 0 || at >= rank()) {
+    refuse("names dimension " + Twine(i) + " of a tensor of rank " + Twine(rank()));
+  }
+  return shape()[static_cast<size_t>(at)];
+}
 
 Type wideElement(Type element) {
   return element.isF16() || element.isBF16() ? Float32Type::get(element.getContext()) : element;
@@ -97,7 +127,7 @@ Term full(Emitter &e, Dims shape, double value, Type element) {
 }
 
 Term iota(Emitter &e, Dims shape, int64_t dim, Type element) {
-  return make<IotaOp>(&e, RankedTensorType::get(shape, element), dim);
+  return typed<IotaOp>(&e, RankedTensorType::get(shape, element), dim);
 }
 
 Term positions(Term x, int64_t dim) { return iota(*x.emitter, x.shape(), dim, x.emitter->builder.getI64Type()); }
@@ -110,10 +140,10 @@ Term convert(Term x, Type element) {
   if (x.element() == element) {
     return x;
   }
-  return make<ConvertOp>(x.emitter, x.type().clone(element), x.value);
+  return typed<ConvertOp>(x.emitter, x.type().clone(element), x.value);
 }
 
-Term bitcast(Term x, Type element) { return make<BitcastOp>(x.emitter, x.type().clone(element), x.value); }
+Term bitcast(Term x, Type element) { return typed<BitcastOp>(x.emitter, x.type().clone(element), x.value); }
 
 Term widen(Term x) { return convert(x, wideElement(x.element())); }
 Term toBool(Term x) { return convert(x, x.emitter->builder.getI1Type()); }
@@ -207,14 +237,14 @@ Term broadcastDims(Term x, Dims shape, Dims dims) {
   if (x.shape() == shape) {
     return x;
   }
-  return make<BroadcastOp>(x.emitter, x.type().clone(shape), x.value, dims);
+  return typed<BroadcastOp>(x.emitter, x.type().clone(shape), x.value, dims);
 }
 
 Term reshape(Term x, Dims shape) {
   if (x.shape() == shape) {
     return x;
   }
-  return make<ReshapeOp>(x.emitter, x.type().clone(shape), x.value);
+  return typed<ReshapeOp>(x.emitter, x.type().clone(shape), x.value);
 }
 
 Term transpose(Term x, Dims perm) {
@@ -225,6 +255,8 @@ Term transpose(Term x, Dims perm) {
 }
 
 Term moveDim(Term x, int64_t from, int64_t to) {
+  x.dim(from); // both are there
+  x.dim(to);
   Shape perm;
   for (int64_t i = 0; i < x.rank(); ++i) {
     if (i != from) {
@@ -243,6 +275,8 @@ Term slice(Term x, Dims start, Dims limit, Dims stride) {
 
 Term sliceDim(Term x, int64_t dim, int64_t start, int64_t limit, int64_t stride) {
   Shape starts(x.rank(), 0), limits(x.shape()), strides(x.rank(), 1);
+  x.dim(dim); // there is one
+  dim = wrapDim(dim, x.rank());
   starts[dim] = start;
   limits[dim] = limit;
   strides[dim] = stride;
@@ -256,6 +290,9 @@ Term updateSlice(Term x, Term update, Dims start, Dims stride) {
 }
 
 Term concat(ArrayRef<Term> xs, int64_t dim) {
+  if (xs.empty()) {
+    refuse("joins no tensors");
+  }
   if (xs.size() == 1) {
     return xs.front();
   }
@@ -276,18 +313,26 @@ Term pad(Term x, Term value, Dims low, Dims high, Dims interior) {
 
 Term unsqueeze(Term x, int64_t dim) {
   Shape shape(x.shape());
-  shape.insert(shape.begin() + wrapDim(dim, x.rank() + 1), 1);
+  int64_t at = wrapDim(dim, x.rank() + 1);
+  if (at < 0 || at > x.rank()) {
+    refuse("adds dimension " + Twine(dim) + " to a tensor of rank " + Twine(x.rank()));
+  }
+  shape.insert(shape.begin() + at, 1);
   return reshape(x, shape);
 }
 
 Term squeeze(Term x, int64_t dim) {
   Shape shape(x.shape());
+  x.dim(dim); // there is one
   shape.erase(shape.begin() + wrapDim(dim, x.rank()));
   return reshape(x, shape);
 }
 
 SmallVector<Term, 4> chunk(Term x, int64_t count, int64_t dim) {
   SmallVector<Term, 4> parts;
+  if (count < 1) {
+    refuse("cuts a tensor into " + Twine(count) + " parts");
+  }
   int64_t size = x.dim(dim) / count;
   for (int64_t i = 0; i < count; ++i) {
     parts.push_back(sliceDim(x, dim, i * size, (i + 1) * size));
@@ -296,6 +341,9 @@ SmallVector<Term, 4> chunk(Term x, int64_t count, int64_t dim) {
 }
 
 Term alongDim(Term x, int64_t dim, int64_t rank) {
+  if (dim < 0 || dim >= rank) {
+    refuse("lays a vector along dimension " + Twine(dim) + " of " + Twine(rank));
+  }
   Shape shape(rank, 1);
   shape[dim] = x.numel();
   return reshape(x, shape);

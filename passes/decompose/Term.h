@@ -9,6 +9,7 @@
 #include "mlir/IR/BuiltinTypes.h"
 
 #include <limits>
+#include <string>
 
 namespace sojourn::decompose {
 
@@ -22,6 +23,14 @@ struct Emitter {
   mlir::Location location;
 };
 
+/// Thrown where a decomposition meets what the formula has no meaning for: an op whose result type does not follow, an
+/// argument that is absent, a dimension that is not there. Never leaves this folder: Call::decompose catches it and
+/// the pass reports it at the call, whose line is the scientist's.
+struct Refusal {
+  std::string reason;
+};
+[[noreturn]] void refuse(const llvm::Twine &reason);
+
 /// A tensor value of the program under construction; false when absent.
 /// Rank-0 terms are splats wherever an elementwise op takes them.
 struct Term {
@@ -29,11 +38,11 @@ struct Term {
   Emitter *emitter = nullptr;
 
   explicit operator bool() const { return static_cast<bool>(value); }
-  mlir::RankedTensorType type() const { return llvm::cast<mlir::RankedTensorType>(value.getType()); }
+  mlir::RankedTensorType type() const;
   Dims shape() const { return type().getShape(); }
   mlir::Type element() const { return type().getElementType(); }
   int64_t rank() const { return type().getRank(); }
-  int64_t dim(int64_t i) const { return shape()[i < 0 ? i + rank() : i]; }
+  int64_t dim(int64_t i) const;
   int64_t numel() const { return type().getNumElements(); }
   bool isFloat() const { return llvm::isa<mlir::FloatType>(element()); }
   bool isInteger() const { return llvm::isa<mlir::IntegerType>(element()); }

@@ -3,7 +3,7 @@
 // numbers.
 #include "passes/decompose/Term.h"
 
-#include "dialect/Dialect.h"
+#include "dialect/Build.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -14,9 +14,21 @@ using namespace mlir;
 namespace sojourn::decompose {
 namespace {
 
+/// An op whose result type is among the arguments.
+template <typename OpType, typename... Args>
+OpType typedOp(Emitter *e, Type type, Args &&...args) {
+  return OpType::create(e->builder, e->location, type, std::forward<Args>(args)...);
+}
+
+/// An op whose result types follow from its operands.
 template <typename OpType, typename... Args>
 OpType makeOp(Emitter *e, Args &&...args) {
-  return OpType::create(e->builder, e->location, std::forward<Args>(args)...);
+  std::string reason;
+  auto op = tryCreate<OpType>(e->builder, e->location, reason, std::forward<Args>(args)...);
+  if (!op) {
+    refuse("cannot be '" + Twine(OpType::getOperationName()) + "': " + reason);
+  }
+  return op;
 }
 
 template <typename OpType>
@@ -26,7 +38,8 @@ Term reduce(Term x, Dims dims, bool keep) {
   }
   Shape kept(x.shape());
   for (int64_t dim : dims) {
-    kept[dim] = 1;
+    x.dim(dim); // there is one
+    kept[wrapDim(dim, x.rank())] = 1;
   }
   Term y = {makeOp<OpType>(x.emitter, x.value, dims)->getResult(0), x.emitter};
   return keep ? reshape(y, kept) : y;
@@ -102,7 +115,7 @@ Term dot(Term a, Term b, const DotDims &dims, Type element) {
   addFree(a, dims.lhsBatch, dims.lhsContract);
   addFree(b, dims.rhsBatch, dims.rhsContract);
   auto type = RankedTensorType::get(shape, element);
-  return {makeOp<DotOp>(a.emitter, type, a.value, b.value, ArrayRef<int64_t>(dims.lhsBatch),
+  return {typedOp<DotOp>(a.emitter, type, a.value, b.value, ArrayRef<int64_t>(dims.lhsBatch),
                         ArrayRef<int64_t>(dims.rhsBatch), ArrayRef<int64_t>(dims.lhsContract),
                         ArrayRef<int64_t>(dims.rhsContract))
               ->getResult(0),
@@ -149,14 +162,14 @@ Term conv(Term x, Term w, const Window &window) {
 }
 
 Term convGradInput(Term g, Term w, const Window &window, Dims shape) {
-  return {makeOp<ConvGradInputOp>(g.emitter, g.type().clone(shape), g.value, w.value, ArrayRef<int64_t>(window.stride),
+  return {typedOp<ConvGradInputOp>(g.emitter, g.type().clone(shape), g.value, w.value, ArrayRef<int64_t>(window.stride),
                                   ArrayRef<int64_t>(window.padding), ArrayRef<int64_t>(window.dilation), window.groups)
               ->getResult(0),
           g.emitter};
 }
 
 Term convGradWeight(Term g, Term x, const Window &window, Dims shape) {
-  return {makeOp<ConvGradWeightOp>(g.emitter, g.type().clone(shape), g.value, x.value, ArrayRef<int64_t>(window.stride),
+  return {typedOp<ConvGradWeightOp>(g.emitter, g.type().clone(shape), g.value, x.value, ArrayRef<int64_t>(window.stride),
                                    ArrayRef<int64_t>(window.padding), ArrayRef<int64_t>(window.dilation), window.groups)
               ->getResult(0),
           g.emitter};
@@ -178,9 +191,9 @@ Term draw(Draw kind, Term seed, Dims shape, Type element, int64_t stream) {
   auto type = RankedTensorType::get(shape, element);
   Emitter *e = seed.emitter;
   switch (kind) {
-  case Draw::bits: return {makeOp<RngBitsOp>(e, type, seed.value, stream)->getResult(0), e};
-  case Draw::uniform: return {makeOp<RngUniformOp>(e, type, seed.value, stream)->getResult(0), e};
-  case Draw::normal: return {makeOp<RngNormalOp>(e, type, seed.value, stream)->getResult(0), e};
+  case Draw::bits: return {typedOp<RngBitsOp>(e, type, seed.value, stream)->getResult(0), e};
+  case Draw::uniform: return {typedOp<RngUniformOp>(e, type, seed.value, stream)->getResult(0), e};
+  case Draw::normal: return {typedOp<RngNormalOp>(e, type, seed.value, stream)->getResult(0), e};
   }
   llvm_unreachable("every kind of draw is handled");
 }

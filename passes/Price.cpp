@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// The price of a program (see Price.h), and sojourn-price, which prints it.
+#include "passes/Price.h"
+
+#include "passes/Passes.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+namespace sojourn {
+#define GEN_PASS_DEF_PRICE
+#include "passes/Passes.h.inc"
+} // namespace sojourn
+
+using namespace mlir;
+using namespace sojourn;
+
+namespace {
+
+/// What a plan keeps per op, result and operand beside the attributes: its instruction, slots and names.
+constexpr uint64_t kBytesPerOp = 2048, kBytesPerValue = 256, kBytesPerOperand = 32;
+/// Values start at multiples of this many bytes.
+constexpr uint64_t kAlignment = 64;
+
+uint64_t aligned(uint64_t bytes) {
+  uint64_t rounded = cost::sum({bytes, kAlignment - 1});
+  return rounded == UINT64_MAX ? rounded : rounded / kAlignment * kAlignment;
+}
+
+uint64_t attributeBytes(Attribute attribute) {
+  if (auto list = dyn_cast<DenseI64ArrayAttr>(attribute)) {
+    return cost::times({8, static_cast<uint64_t>(list.size())});
+  }
+  if (auto text = dyn_cast<StringAttr>(attribute)) {
+    return cost::sum({32, text.size()});
+  }
+  uint64_t total = 16;
+  if (auto array = dyn_cast<ArrayAttr>(attribute)) {
+    for (Attribute element : array) {
+      auto text = dyn_cast<StringAttr>(element);
+      total = cost::sum({total, 32, text ? text.size() : 0});
+    }
+  }
+  return total;
+}
+
+/// Ops whose result is a window on their operand or cheap to make anew: a runtime may keep the operand instead of, or
+/// as well as, the result.
+bool isWindow(Operation *op) { return isa<SliceOp, ReshapeOp, TransposeOp, BroadcastOp, ReverseOp>(op); }
+
+/// Walks the ops in order with the bytes of the values that live at each.
+class Walk {
+public:
+  explicit Walk(func::FuncOp step) : step(step) { findLastUses(); }
+
+  /// Adds the op's price; `visit` sees the totals after each op and ends the walk by returning true.
+  template <typename Visit>
+  void run(Visit visit) {
+    price.planBytes = cost::times({kBytesPerValue, cost::sum({step.getNumArguments(), step.getNumResults()})});
+    for (Operation &op : step.getBody().front()) {
+      if (op.hasTrait<OpTrait::IsTerminator>()) {
+        break;
+      }
+      add(op);
+      if (visit(op, price)) {
+        return;
+      }
+    }
+  }
+
+  Price price;
+
+private:
+  /// The op after which a value is of no use; windows prolong what they look at.
+  void findLastUses() {
+    for (Operation &op : llvm::reverse(step.getBody().front())) {
+      for (Value operand : op.getOperands()) {
+        Operation *last = &op;
+        if (isWindow(&op)) {
+          for (Value result : op.getResults()) {
+            if (Operation *later = lastUse.lookup(result); later && last->isBeforeInBlock(later)) {
+              last = later;
+            }
+          }
+        }
+        Operation *&known = lastUse[operand];
+        if (!known || known->isBeforeInBlock(last)) {
+          known = last;
+        }
+      }
+    }
+    for (auto [value, op] : lastUse) {
+      if (value.getDefiningOp() && !op->hasTrait<OpTrait::IsTerminator>()) {
+        dying[op].push_back(value);
+      }
+    }
+  }
+
+  void add(Operation &op) {
+    uint64_t scratch = 0;
+    if (auto priced = dyn_cast<PricedOp>(&op)) {
+      price.operations = cost::sum({price.operations, priced.getOperations()});
+      scratch = priced.getScratchBytes();
+    }
+    price.planBytes = cost::sum({price.planBytes, kBytesPerOp, cost::times({kBytesPerValue, op.getNumResults()}),
+                                 cost::times({kBytesPerOperand, op.getNumOperands()})});
+    for (NamedAttribute attribute : op.getAttrDictionary()) {
+      price.planBytes = cost::sum({price.planBytes, attributeBytes(attribute.getValue())});
+    }
+    for (Value result : op.getResults()) {
+      live = cost::sum({live, aligned(cost::bytes(result))});
+    }
+    // A window operand may have to be copied into a dense one for this op alone.
+    for (Value operand : op.getOperands()) {
+      if (Operation *source = operand.getDefiningOp(); source && isWindow(source) && !isWindow(&op)) {
+        scratch = cost::sum({scratch, aligned(cost::bytes(operand))});
+      }
+    }
+    price.scratchBytes = std::max(price.scratchBytes, scratch);
+    price.arenaBytes = std::max(price.arenaBytes, cost::sum({live, scratch}));
+    // Nothing is given back from a sum that has saturated: it would look small again.
+    if (live == UINT64_MAX) {
+      return;
+    }
+    for (Value value : dying.lookup(&op)) {
+      live -= aligned(cost::bytes(value));
+    }
+    for (Value result : op.getResults()) {
+      live -= result.use_empty() ? aligned(cost::bytes(result)) : 0;
+    }
+  }
+
+  func::FuncOp step;
+  uint64_t live = 0;
+  DenseMap<Value, Operation *> lastUse;
+  DenseMap<Operation *, SmallVector<Value, 2>> dying;
+};
+
+func::FuncOp stepOf(ModuleOp module) {
+  auto step = module.lookupSymbol<func::FuncOp>(kStepName);
+  return step && !step.isExternal() ? step : func::FuncOp();
+}
+
+} // namespace
+
+Price sojourn::priceOf(ModuleOp core) {
+  func::FuncOp step = stepOf(core);
+  if (!step) {
+    return {};
+  }
+  Walk walk(step);
+  walk.run([](Operation &, const Price &) { return false; });
+  return walk.price;
+}
+
+std::optional<PriceExcess> sojourn::findExcess(ModuleOp core, const PriceLimits &limits) {
+  func::FuncOp step = stepOf(core);
+  if (!step) {
+    return std::nullopt;
+  }
+  std::optional<PriceExcess> excess;
+  Walk(step).run([&](Operation &op, const Price &price) {
+    auto exceeds = [&](const char *what, uint64_t found, uint64_t allowed) {
+      if (found > allowed && !excess) {
+        bool most = found == UINT64_MAX;
+        excess = PriceExcess{&op, ("brings the program to " + Twine(most ? "2^64 or more" : Twine(found)) + " " + what +
+                                   ", expected at most " + Twine(allowed) + "; make the step or its tensors smaller")
+                                      .str()};
+      }
+    };
+    exceeds("operations", price.operations, limits.operations);
+    exceeds("bytes of arena", price.arenaBytes, limits.arenaBytes);
+    exceeds("bytes of scratch in one op", price.scratchBytes, limits.scratchBytes);
+    exceeds("bytes of plan", price.planBytes, limits.planBytes);
+    return excess.has_value();
+  });
+  return excess;
+}
+
+namespace {
+struct PricePass : sojourn::impl::PriceBase<PricePass> {
+  void runOnOperation() override {
+    func::FuncOp step = stepOf(getOperation());
+    if (!step) {
+      getOperation().emitError() << "has no function @" << kStepName << " with a body";
+      return signalPassFailure();
+    }
+    for (Operation &op : step.getBody().front()) {
+      if (auto priced = dyn_cast<PricedOp>(&op)) {
+        op.emitRemark() << priced.getOperations() << " operations, " << priced.getScratchBytes() << " bytes of scratch";
+      }
+    }
+    Price price = priceOf(getOperation());
+    step.emitRemark() << "price: " << price.operations << " operations, " << price.arenaBytes << " bytes of arena, "
+                      << price.scratchBytes << " bytes of scratch, " << price.planBytes << " bytes of plan";
+  }
+};
+} // namespace

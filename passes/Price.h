@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one run of a program costs at most, from its shapes alone: known before anything is built or allocated, so that
+// limits can stand on it. The formula of each op is in its record (dialect/*.td).
+#ifndef SOJOURN_PASSES_PRICE_H
+#define SOJOURN_PASSES_PRICE_H
+
+#include "dialect/Dialect.h"
+
+#include <optional>
+#include <string>
+
+namespace sojourn {
+
+/// Every number saturates at 2^64 - 1.
+struct Price {
+  /// Elements computed, combined or moved, over all ops.
+  uint64_t operations = 0;
+  /// Memory for values between ops, scratch included: an upper bound for a straight run of the ops in their order.
+  uint64_t arenaBytes = 0;
+  /// The largest part of it that one op needs for itself alone.
+  uint64_t scratchBytes = 0;
+  /// Memory that the plan of the program takes for as long as it is cached.
+  uint64_t planBytes = 0;
+};
+
+/// The most that a price may be; the defaults are those of an owner.
+struct PriceLimits {
+  uint64_t operations = 1'000'000'000'000'000;
+  uint64_t arenaBytes = uint64_t{64} << 30;
+  uint64_t scratchBytes = uint64_t{64} << 30;
+  uint64_t planBytes = uint64_t{1} << 30;
+};
+
+/// The first op at which a price exceeds a limit; `message` says what it comes to there and what is allowed.
+struct PriceExcess {
+  mlir::Operation *op;
+  std::string message;
+};
+
+/// The price of a module in core form.
+Price priceOf(mlir::ModuleOp core);
+
+/// Nothing, or where and by how much the module exceeds the limits. Cost is linear in the size of the module and in
+/// nothing else: the first excess ends the walk.
+std::optional<PriceExcess> findExcess(mlir::ModuleOp core, const PriceLimits &limits);
+
+} // namespace sojourn
+
+#endif // SOJOURN_PASSES_PRICE_H
