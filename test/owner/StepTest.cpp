@@ -85,10 +85,12 @@ TEST_F(Steps, ProgramsAreSentOncePerSession) {
   EXPECT_EQ(owner.liveHandles(), 0u);
   EXPECT_EQ(client.run(program, step).error(), "");
   step.results = {2};
+  step.sequence = 2;
   EXPECT_EQ(client.send(stepBytes(step)).kind(), wire::ReplyBody_Done);
   // What another session sent tells nothing to this one.
   Client other(owner, "bob");
   step.session = other.session;
+  step.sequence = 1;
   EXPECT_EQ(other.send(stepBytes(step)).kind(), wire::ReplyBody_NeedProgram);
 }
 
@@ -109,6 +111,7 @@ TEST(Plans, LeastRecentlyUsedIsForgottenAndAskedForAgain) {
   step.session = client.session;
   step.hash.assign(keeping.hash.begin(), keeping.hash.end());
   step.results = {2};
+  step.sequence = 3;
   EXPECT_EQ(client.send(stepBytes(step)).kind(), wire::ReplyBody_NeedProgram);
   EXPECT_EQ(client.run(keeping, step).error(), "");
 }
