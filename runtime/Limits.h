@@ -26,6 +26,9 @@ inline constexpr size_t kTypes = 400'000;
 inline constexpr size_t kRank = 16;
 inline constexpr size_t kTables = 64;
 inline constexpr size_t kColumns = 65'536;
+/// Sizes and elements of one entry of a shaped column.
+inline constexpr size_t kEntryRank = 8;
+inline constexpr int64_t kEntryElements = int64_t{1} << 24;
 inline constexpr size_t kIntegers = 4'000'000;
 inline constexpr size_t kLocations = 1'000'000;
 inline constexpr size_t kLocationDepth = 64;
