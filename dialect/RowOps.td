@@ -5,26 +5,39 @@
 
 include "dialect/Types.td"
 
-def SampleRowsOp : CoreOp<"sample_rows"> {
-  let summary = "a batch of row numbers out of an epoch's random order";
+def SampleRowsOp : InferredCoreOp<"sample_rows"> {
+  let summary = "row numbers at positions of an epoch's random order";
   let description = [{
-    Row i of [0, rows) gets the 64-bit key word 0 + 2^32 word 1 of Philox4x32-10 with key = seed and counter =
-    (i low, i high, epoch low, epoch high xor 0x534A524F). The epoch's order is the stable ascending sort of the rows
-    by key; element b of the result is order[start + b], or -1 where that is outside [0, rows).
+    Position by position: an element p of `positions` outside [0, rows) gives -1, so that -1 stays -1 and absence
+    survives composition; any other gives order(p). The order of an epoch is a bijection of [0, rows): **the rows of an
+    epoch are distinct**, and positions 0 .. rows - 1 give each row once. Each element costs its own few draws; nothing
+    is kept, whatever the number of rows.
 
-    Before promotion seed, epoch and start may be `!sojourn.scalar<i64>`.
+    order(p) is a Feistel network over Philox4x32-10 with cycle walking:
+
+    * bits = max(8, number of bits of rows - 1), where 0 has 0 bits; left = floor(bits / 2), right = bits - left.
+    * One pass over x in [0, 2^bits): L = x >> right, R = x mod 2^right. In round r = 0 .. 5, w is word 0 of
+      Philox4x32-10 with key = (seed low, seed high) and counter = (R + r * 2^20 + (rows >> 32) * 2^23, rows mod 2^32,
+      epoch low, epoch high xor 0x534A524F), each a word of 32 bits; then (L, R) becomes (R, L xor (w mod 2^l)), where l
+      is the width of L: `left` in even rounds, `right` in odd ones. After the six rounds x = L * 2^right + R.
+    * Start with x = p and repeat the pass until x < rows: that x is order(p).
+
+    A batch of a part of a split is one op after another: the inner one draws positions within the part, the outer one
+    finds the part's rows in the table.
+
+    Before promotion seed and epoch may be `!sojourn.scalar<i64>`.
 
     Example:
 
     ```mlir
-    %i = sojourn.sample_rows %seed, %epoch, %start, rows = 569
-      : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<64xi64>
+    %i = sojourn.sample_rows %positions, %seed, %epoch, rows = 569
+      : (tensor<64xi64>, tensor<i64>, tensor<i64>) -> tensor<64xi64>
     ```
   }];
-  let arguments = (ins I64Number:$seed, I64Number:$epoch, I64Number:$start, IntAttr:$rows);
+  let arguments = (ins PositionTensor:$positions, I64Number:$seed, I64Number:$epoch, IntAttr:$rows);
   let results = (outs PositionTensor:$result);
   let assemblyFormat = [{
-    $seed `,` $epoch `,` $start `,` `rows` `=` $rows attr-dict `:`
+    $positions `,` $seed `,` $epoch `,` `rows` `=` $rows attr-dict `:`
     functional-type(operands, $result)
   }];
   let hasVerifier = 1;
@@ -33,14 +46,22 @@ def SampleRowsOp : CoreOp<"sample_rows"> {
 def ReadRowsOp : CoreOp<"read_rows"> {
   let summary = "columns of a table at row numbers";
   let description = [{
-    Element [b, f] is column `columns[f]` at row `indices[b]`, converted to the result's element type as `convert`
-    does. A row number outside [0, rows) gives a row of zeros.
+    Row b of the result is row `indices[b]` of the table, converted to the result's element type as `convert` does. A
+    row number outside [0, rows) gives zeros. Columns of one shape are read:
+
+    * plain numbers: the result is [B, F], element [b, f] being column `columns[f]`; for exactly one name it may also be
+      [B];
+    * one shaped column with entries of sizes S: the result is [B, *S].
+
+    A list that holds a shaped column beside another one is refused.
 
     Example:
 
     ```mlir
     %x = sojourn.read_rows %table, %i, columns = ["age"]
-      : !sojourn.table<569, "age" : f64, "y" : i64>, tensor<64xi64> -> tensor<64x1xf32>
+      : !sojourn.table<569, "age" : f64, "image" : 28x28xui8>, tensor<64xi64> -> tensor<64x1xf32>
+    %y = sojourn.read_rows %table, %i, columns = ["image"]
+      : !sojourn.table<569, "age" : f64, "image" : 28x28xui8>, tensor<64xi64> -> tensor<64x28x28xui8>
     ```
   }];
   let arguments = (ins Sojourn_Table:$table, PositionTensor:$indices, StrArrayAttr:$columns);

@@ -5,13 +5,20 @@
 using namespace mlir;
 using namespace sojourn;
 
+LogicalResult SampleRowsOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, Adaptor adaptor,
+                                             SmallVectorImpl<Type> &results) {
+  auto positions = dyn_cast<RankedTensorType>(adaptor.getPositions().getType());
+  if (!positions || !positions.getElementType().isSignlessInteger(64)) {
+    return emitOptionalError(location, "positions have type ", adaptor.getPositions().getType(),
+                             ", expected an i64 tensor of static shape");
+  }
+  results.push_back(positions);
+  return success();
+}
+
 LogicalResult SampleRowsOp::verify() {
   if (getRows() < 0 || getRows() > kMaxElements) {
     return emitOpError() << "rows is " << getRows() << ", expected a number in [0, 2^40]";
-  }
-  RankedTensorType type = getResult().getType();
-  if (type.getRank() != 1) {
-    return emitOpError() << "result has type " << type << ", expected rank 1";
   }
   return success();
 }
@@ -23,15 +30,39 @@ LogicalResult ReadRowsOp::verify() {
   if (indices.getRank() != 1) {
     return emitOpError() << "indices have type " << indices << ", expected rank 1";
   }
-  SmallVector<int64_t> expected = {indices.getDimSize(0), static_cast<int64_t>(getColumns().size())};
-  if (result.getShape() != ArrayRef<int64_t>(expected)) {
-    return emitOpError() << "result has type " << result << ", expected shape [" << expected[0] << ", " << expected[1]
-                         << "]: one row per index, one column per name";
-  }
+  int64_t count = static_cast<int64_t>(getColumns().size());
+  RankedTensorType shaped;
   for (Attribute column : getColumns()) {
-    if (!table.getColumnType(cast<StringAttr>(column).getValue())) {
+    Type type = table.getColumnType(cast<StringAttr>(column).getValue());
+    if (!type) {
       return emitOpError() << "reads column " << column << ", which " << table << " does not have";
     }
+    if (auto entry = dyn_cast<RankedTensorType>(type)) {
+      if (count != 1) {
+        return emitOpError() << "reads " << count << " columns and among them " << column
+                             << ", whose entries have shape [" << entry.getShape()
+                             << "], expected a shaped column to be named alone";
+      }
+      shaped = entry;
+    }
+  }
+  SmallVector<int64_t> expected = {indices.getDimSize(0)};
+  if (shaped) {
+    llvm::append_range(expected, shaped.getShape());
+    if (result.getShape() != ArrayRef<int64_t>(expected)) {
+      return emitOpError() << "result has type " << result << ", expected shape [" << ArrayRef<int64_t>(expected)
+                           << "]: one entry of column " << getColumns()[0] << " per index";
+    }
+    return success();
+  }
+  if (count == 1 && result.getShape() == ArrayRef<int64_t>(expected)) {
+    return success();
+  }
+  expected.push_back(count);
+  if (result.getShape() != ArrayRef<int64_t>(expected)) {
+    return emitOpError() << "result has type " << result << ", expected shape [" << expected[0] << ", " << expected[1]
+                         << "]" << (count == 1 ? " or [" + std::to_string(expected[0]) + "]" : std::string())
+                         << ": one row per index, one column per name";
   }
   return success();
 }

@@ -18,6 +18,9 @@ inline constexpr int64_t kMaxRank = 32;
 inline constexpr int64_t kMaxElements = int64_t(1) << 40;
 /// No table has more columns.
 inline constexpr int64_t kMaxColumns = 1 << 16;
+/// No entry of a shaped column has more dims, or more elements.
+inline constexpr int64_t kMaxEntryRank = 8;
+inline constexpr int64_t kMaxEntryElements = int64_t(1) << 24;
 
 /// Product of the sizes; nullopt for a negative size or a product above kMaxElements.
 std::optional<int64_t> checkedNumel(llvm::ArrayRef<int64_t> shape);

@@ -191,6 +191,28 @@ Type TableType::getColumnType(StringRef name) const {
   return {};
 }
 
+/// An element, or a static shape of one that fits the bounds of an entry.
+static LogicalResult verifyColumn(function_ref<InFlightDiagnostic()> emitError, StringAttr name, Type type) {
+  Type element = type;
+  if (auto entry = dyn_cast_if_present<RankedTensorType>(type)) {
+    element = entry.getElementType();
+    if (entry.getEncoding() || entry.getRank() < 1 || entry.getRank() > kMaxEntryRank ||
+        llvm::any_of(entry.getShape(), [](int64_t size) { return size < 1; })) {
+      return emitError() << "!sojourn.table column " << name << " has type " << type << ", expected an entry of 1 to "
+                         << kMaxEntryRank << " sizes of at least 1";
+    }
+    std::optional<int64_t> numel = checkedNumel(entry.getShape());
+    if (!numel || *numel > kMaxEntryElements) {
+      return emitError() << "!sojourn.table column " << name << " has type " << type
+                         << ", expected an entry of at most " << kMaxEntryElements << " elements";
+    }
+  }
+  if (!name || !element || !isCoreElement(element) || isa<ComplexType>(element)) {
+    return emitError() << "!sojourn.table column " << name << " has type " << type << ", expected a real element";
+  }
+  return success();
+}
+
 LogicalResult TableType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t rows, ArrayRef<StringAttr> names,
                                 ArrayRef<Type> types) {
   if (rows < 0 || rows > kMaxElements) {
@@ -204,8 +226,8 @@ LogicalResult TableType::verify(function_ref<InFlightDiagnostic()> emitError, in
   }
   llvm::StringSet<> seen;
   for (auto [name, type] : llvm::zip_equal(names, types)) {
-    if (!name || !type || !isCoreElement(type) || isa<ComplexType>(type)) {
-      return emitError() << "!sojourn.table column " << name << " has type " << type << ", expected a real element";
+    if (failed(verifyColumn(emitError, name, type))) {
+      return failure();
     }
     if (!seen.insert(name.getValue()).second) {
       return emitError() << "!sojourn.table names column " << name << " twice";
@@ -224,8 +246,19 @@ Type TableType::parse(AsmParser &parser) {
   }
   while (succeeded(parser.parseOptionalComma())) {
     std::string name;
-    if (parser.parseString(&name) || parser.parseColon() || parser.parseType(types.emplace_back())) {
+    SmallVector<int64_t> sizes;
+    Type &type = types.emplace_back();
+    if (parser.parseString(&name) || parser.parseColon() || parser.parseDimensionList(sizes, /*allowDynamic=*/false) ||
+        parser.parseType(type)) {
       return {};
+    }
+    if (!sizes.empty()) {
+      if (!isCoreElement(type)) {
+        parser.emitError(loc) << "!sojourn.table column \"" << name << "\" has entries of " << type
+                              << ", expected a real element";
+        return {};
+      }
+      type = RankedTensorType::get(sizes, type);
     }
     names.push_back(StringAttr::get(parser.getContext(), name));
   }
@@ -241,7 +274,13 @@ void TableType::print(AsmPrinter &printer) const {
   for (auto [name, type] : llvm::zip_equal(getNames(), getTypes())) {
     printer << ", ";
     printer.printAttributeWithoutType(name);
-    printer << " : " << type;
+    printer << " : ";
+    if (auto entry = dyn_cast<RankedTensorType>(type)) {
+      printer.printDimensionList(entry.getShape());
+      printer << "x" << entry.getElementType();
+    } else {
+      printer << type;
+    }
   }
   printer << ">";
 }

@@ -71,10 +71,12 @@ def ScalarType : SojournType<"Scalar", "scalar"> {
 def TableType : SojournType<"Table", "table"> {
   let summary = "a dataset: a number of rows and named, typed columns";
   let description = [{
-    Only `sojourn.read_rows` reads one. Nothing says where the rows are; they need not be resident.
+    Only `sojourn.read_rows` reads one. Nothing says where the rows are; they need not be resident. A column's type is
+    an element type, for plain numbers, or a ranked tensor type without encoding, for entries of that shape: at most 8
+    sizes of at least 1 each, at most 2^24 elements.
 
     ```mlir
-    !sojourn.table<569, "age" : f64, "y" : i64>
+    !sojourn.table<569, "age" : f64, "image" : 28x28xui8>
     ```
   }];
   let parameters = (ins "int64_t":$rows, ArrayRefParameter<"::mlir::StringAttr">:$names,
@@ -82,7 +84,7 @@ def TableType : SojournType<"Table", "table"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Type of the column of that name; null when there is none.
+    /// Type of the column of that name, a RankedTensorType for a shaped one; null when there is none.
     ::mlir::Type getColumnType(::llvm::StringRef name) const;
   }];
 }

@@ -15,6 +15,23 @@ at::ScalarType dtypeOf(const py::handle &dtype) {
   return reinterpret_cast<THPDtype *>(dtype.ptr())->scalar_type;
 }
 
+namespace {
+
+/// None leaves the choice to the table.
+std::optional<at::ScalarType> chosen(const py::object &dtype) {
+  return dtype.is_none() ? std::nullopt : std::optional(dtypeOf(dtype));
+}
+
+/// A str names one column alone, a list columns side by side.
+Features featuresOf(const py::object &features) {
+  if (py::isinstance<py::str>(features)) {
+    return features.cast<std::string>();
+  }
+  return features.cast<std::vector<std::string>>();
+}
+
+} // namespace
+
 Source sourceOf(const py::object &source) {
   if (py::isinstance<py::str>(source)) {
     return source.cast<std::string>();
@@ -35,13 +52,15 @@ void bindTable(py::module_ &m) {
                                    reinterpret_cast<PyObject *>(torch::getTHPDtype(self.dtype)));
                              })
       .def_readonly("bounds", &Column::bounds)
+      .def_property_readonly("shape", [](const Column &self) { return py::tuple(py::cast(self.shape)); })
       .def("__repr__", [](const Column &self) {
         std::string bounds = "None";
         if (self.bounds) {
           bounds = py::repr(py::cast(*self.bounds));
         }
         return "Column(name=" + std::string(py::repr(py::cast(self.name))) + ", dtype=torch." +
-               std::string(c10::getDtypeNames(self.dtype).first) + ", bounds=" + bounds + ")";
+               std::string(c10::getDtypeNames(self.dtype).first) +
+               ", shape=" + std::string(py::repr(py::tuple(py::cast(self.shape)))) + ", bounds=" + bounds + ")";
       });
 
   py::class_<Batches>(m, "Batches")
@@ -58,22 +77,22 @@ void bindTable(py::module_ &m) {
       .def_property_readonly("columns", &Table::columns)
       .def_property_readonly("count", [](const Table &self) { return self.rows(); })
       .def("column", [](const Table &self, const std::string &name) { return self[name]; })
-      .def("rows", [](const Table &self, const std::vector<std::string> &features,
-                      const py::object &dtype) { return self.rows(features, dtypeOf(dtype)); })
+      .def("rows", [](const Table &self, const py::object &features,
+                      const py::object &dtype) { return self.rows(featuresOf(features), chosen(dtype)); })
       .def("split", &Table::split)
       .def("batches",
-           [](const Table &self, const std::vector<std::string> &features, const std::optional<std::string> &label,
-              int64_t size, int64_t epochs, bool shuffle, int64_t seed, bool dropLast, const py::object &dtype,
+           [](const Table &self, const py::object &features, const std::optional<std::string> &label, int64_t size,
+              int64_t epochs, bool shuffle, int64_t seed, bool dropLast, const py::object &dtype,
               const py::object &labelDtype) {
-             return self.batches({.features = features,
+             return self.batches({.features = featuresOf(features),
                                   .label = label,
                                   .size = size,
                                   .epochs = epochs,
                                   .shuffle = shuffle,
                                   .seed = seed,
                                   .dropLast = dropLast,
-                                  .dtype = dtypeOf(dtype),
-                                  .labelDtype = dtypeOf(labelDtype)});
+                                  .dtype = chosen(dtype),
+                                  .labelDtype = chosen(labelDtype)});
            })
       .def("title", &Table::title)
       .def("cells", &Table::cells)

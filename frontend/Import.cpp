@@ -40,7 +40,12 @@ struct Node {
 struct Table {
   Word name = 0;
   int64_t rows = 0;
-  std::vector<std::pair<Word, Element>> columns;
+  struct Column {
+    Word name;
+    Element element;
+    std::vector<Word> sizes; ///< of an entry, none for a plain number
+  };
+  std::vector<Column> columns;
 };
 
 struct Input {
@@ -72,7 +77,8 @@ public:
       Table table{next(), next(), {}};
       for (Word count = next(); count > 0; --count) {
         Word name = next();
-        table.columns.emplace_back(name, static_cast<Element>(next()));
+        auto element = static_cast<Element>(next());
+        table.columns.push_back({name, element, parseList()});
       }
       tables.push_back(std::move(table));
     }
@@ -208,9 +214,10 @@ public:
     for (const Table &table : parser.tables) {
       SmallVector<StringAttr> names;
       SmallVector<Type> types;
-      for (auto [name, element] : table.columns) {
-        names.push_back(builder_.getStringAttr(StringTable::get().at(name)));
-        types.push_back(elementType(element));
+      for (const Table::Column &column : table.columns) {
+        names.push_back(builder_.getStringAttr(StringTable::get().at(column.name)));
+        Type element = elementType(column.element);
+        types.push_back(column.sizes.empty() ? element : RankedTensorType::get(column.sizes, element));
       }
       tables_.push_back(addArgument(TableType::get(&context_, table.rows, names, types), "table"));
     }
@@ -361,16 +368,16 @@ private:
       names.push_back(builder_.getStringAttr(entry.argumentNames[i]));
     }
     if (entry.name == "sojourn.sample_rows") {
-      auto rows = cast<IntegerAttr>(args[3]).getInt();
-      Type type = RankedTensorType::get(node.results[0]->sizes, builder_.getI64Type());
-      return bindResult(SampleRowsOp::create(builder_, location, type, operands[0], operands[1], operands[2], rows),
-                        node, location);
+      Value positions = shifted(load(operands[0], location), cast<IntegerAttr>(args[1]).getInt(), location);
+      auto rows = cast<IntegerAttr>(args[4]).getInt();
+      return bindResult(
+          SampleRowsOp::create(builder_, location, positions.getType(), positions, operands[1], operands[2], rows),
+          node, location);
     }
     if (entry.name == "sojourn.read_rows") {
       Type type = RankedTensorType::get(node.results[0]->sizes, elementType(node.results[0]->element));
-      auto refs = cast<RefType>(operands[1].getType());
-      Value indices = LoadOp::create(builder_, location, refs.getTensorType(), operands[1]);
-      return bindResult(ReadRowsOp::create(builder_, location, type, operands[0], indices, cast<ArrayAttr>(args[2])),
+      return bindResult(ReadRowsOp::create(builder_, location, type, operands[0], load(operands[1], location),
+                                           cast<ArrayAttr>(args[2])),
                         node, location);
     }
     SmallVector<Type> types;
@@ -384,6 +391,26 @@ private:
         roots_[nextStorage()] = op->getResult(i);
       }
     }
+  }
+
+  Value load(Value ref, Location location) {
+    return LoadOp::create(builder_, location, cast<RefType>(ref.getType()).getTensorType(), ref);
+  }
+
+  /// Positions counted from `offset` on; an absent one stays absent.
+  Value shifted(Value positions, int64_t offset, Location location) {
+    if (offset == 0) {
+      return positions;
+    }
+    auto type = cast<RankedTensorType>(positions.getType());
+    Type number = RankedTensorType::get({}, builder_.getI64Type());
+    auto constant = [&](int64_t value) -> Value {
+      return ConstantOp::create(builder_, location, number, builder_.getI64IntegerAttr(value));
+    };
+    Value absent =
+        CompareOp::create(builder_, location, type.clone(builder_.getI1Type()), positions, constant(0), "lt");
+    Value moved = AddOp::create(builder_, location, type, positions, constant(offset));
+    return SelectOp::create(builder_, location, type, absent, positions, moved);
   }
 
   void bindResult(Value value, const Node &node, Location location) {

@@ -73,6 +73,8 @@ public:
   explicit TraceWriter(Session &session) : session_(session), trace_(session.trace()) {}
   void beginOp(Word entry, size_t argumentCount, const Origin &origin);
   void tensor(const at::Tensor &tensor);
+  /// A value of this trace, by its id.
+  void whole(int64_t id);
   void none() { trace_.push(Tag::None); }
   void integer(int64_t value);
   void boolean(bool value);
@@ -89,8 +91,11 @@ public:
   void beginResults(size_t count) { trace_.push(static_cast<Word>(count)); }
   /// A fresh storage, or an undefined result.
   c10::intrusive_ptr<Storage> result(const OutputMeta &meta);
+  /// The id of a value that ops of this trace alone refer to.
+  int64_t hiddenResult(const OutputMeta &meta);
 
 private:
+  void layout(const OutputMeta &meta);
   Session &session_;
   Trace &trace_;
 };

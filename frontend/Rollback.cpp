@@ -6,8 +6,8 @@ namespace sojourn::frontend {
 
 void Session::mark() {
   SessionLock lock(mutex_);
-  mark_ = {trace_.inputs.size(),  trace_.words.size(), trace_.tables.size(), trace_.slots.size(), trace_.seeds.size(),
-           trace_.origins.size(), publishes_.size(),   changes_.size(),      trace_.storageCount, trace_.tableCount};
+  mark_ = {trace_.inputs.size(), trace_.words.size(), trace_.slots.size(), trace_.seeds.size(), trace_.origins.size(),
+           publishes_.size(),    changes_.size(),     trace_.storageCount, tables_.mark()};
 }
 
 void Session::willChange(RemoteTensorImpl &tensor, bool storageToo) {
@@ -66,9 +66,7 @@ void Session::rollback(const char *reason) {
   uploads_.resize(uploads);
   uploadInputs_.resize(uploads);
   trace_.words.resize(mark_.words);
-  trace_.tables.resize(mark_.tables);
-  tables_.resize(mark_.tableCount);
-  trace_.tableCount = mark_.tableCount;
+  tables_.cut(mark_.tables, mark_.storages, trace_.tables);
   trace_.slots.resize(mark_.slots);
   trace_.slotOps.resize(mark_.slots);
   trace_.seeds.resize(mark_.seeds);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows at an owner: drawing and reading them are ops of the step that uses them.
+// Rows at an owner: drawing and reading them are ops of the step that uses them. Equal requests of
+// one trace are recorded once.
 #include "frontend/Rows.h"
 
 #include "frontend/Names.h"
 #include "frontend/Record.h"
-
-#include <ATen/ops/clone.h>
 
 #include <algorithm>
 
@@ -19,7 +18,7 @@ Word rowOp(const char *name, std::vector<std::string> arguments) {
   return OpTable::get().intern({name, std::move(arguments), std::move(mutated)});
 }
 
-OutputMeta contiguous(std::initializer_list<int64_t> sizes, at::ScalarType dtype) {
+OutputMeta contiguous(const std::vector<int64_t> &sizes, at::ScalarType dtype) {
   OutputMeta meta;
   meta.dtype = dtype;
   meta.sizes.assign(sizes.begin(), sizes.end());
@@ -37,80 +36,124 @@ public:
   SessionRows(std::shared_ptr<Session> session, DatasetInfo dataset)
       : session_(std::move(session)), dataset_(std::move(dataset)) {}
 
-  at::Tensor rows(const std::vector<std::string> &columns, at::ScalarType dtype, const at::Tensor &indices) override;
-  at::Tensor sample(int64_t rows, int64_t size, int64_t seed, int64_t epoch, int64_t start) override;
-  at::Tensor range(int64_t size, int64_t start) override;
+  at::Tensor rows(const std::vector<std::string> &columns, bool alone, at::ScalarType dtype,
+                  const RowNumbers &numbers) override;
 
 private:
+  /// Ids of the values; lock held by the caller.
+  int64_t positions(const RowNumbers &numbers, const Origin &origin);
+  int64_t sample(int64_t positions, int64_t count, const RowDraw &draw, const Origin &origin);
+
   std::shared_ptr<Session> session_;
   DatasetInfo dataset_;
 };
 
-at::Tensor SessionRows::rows(const std::vector<std::string> &columns, at::ScalarType dtype, const at::Tensor &indices) {
+/// What a request asks for, as the first word of its record.
+enum Asked : Word { Positions, Sample, Read };
+
+at::Tensor SessionRows::rows(const std::vector<std::string> &columns, bool alone, at::ScalarType dtype,
+                             const RowNumbers &numbers) {
   checkElement(dtype);
   std::vector<ColumnInfo> read;
+  std::vector<Word> request{Read, static_cast<Word>(elementOf(dtype)), static_cast<Word>(alone)};
   for (const std::string &column : columns) {
     auto named = [&](const ColumnInfo &candidate) { return candidate.name == column; };
-    if (std::none_of(read.begin(), read.end(), named)) {
-      read.push_back(*std::find_if(dataset_.columns.begin(), dataset_.columns.end(), named));
-    }
+    read.push_back(*std::find_if(dataset_.columns.begin(), dataset_.columns.end(), named));
+    request.push_back(StringTable::get().intern(column));
   }
-  // Whole rows are indexed as they lie: a view must become a value first.
-  at::Tensor dense = remoteImpl(indices)->remoteStorage()->sizes == indices.sizes() ? indices : indices.clone();
+  std::vector<int64_t> sizes{numbers.size};
+  if (alone) {
+    sizes.insert(sizes.end(), read[0].dims.begin(), read[0].dims.end());
+  } else {
+    sizes.push_back(static_cast<int64_t>(columns.size()));
+  }
   static const Word entry = rowOp("sojourn.read_rows", {"table", "indices", "columns"});
+  static const Word clone = rowOp("aten.clone", {"self", "memory_format"});
+  OutputMeta meta = contiguous(sizes, dtype);
   Origin origin = captureOrigin();
   SessionLock lock(session_->mutex());
+  session_->requireOpen();
+  TraceWriter write(*session_);
+  TableRecords &records = session_->tableRecords();
+  int64_t indices = positions(numbers, origin);
+  for (const RowDraw &draw : numbers.draws) {
+    indices = sample(indices, numbers.size, draw, origin);
+  }
   int64_t table = session_->tableInTrace(dataset_, read);
-  TraceWriter write(*session_);
-  write.beginOp(entry, 3, origin);
-  write.table(table);
-  write.tensor(dense);
-  write.texts(columns);
+  request.insert(request.end(), {table, indices});
+  std::optional<int64_t> value = records.find(request);
+  if (!value) {
+    write.beginOp(entry, 3, origin);
+    write.table(table);
+    write.whole(indices);
+    write.texts(columns);
+    write.beginResults(1);
+    value = write.hiddenResult(meta);
+    records.remember(std::move(request), *value);
+  }
+  // What was read stays as it is for the next equal request; the caller may change its own.
+  write.beginOp(clone, 2, origin);
+  write.whole(*value);
+  write.none();
   write.beginResults(1);
-  return makeTensor(write.result(contiguous({dense.size(0), static_cast<int64_t>(columns.size())}, dtype)));
+  return makeTensor(write.result(meta));
 }
 
-at::Tensor SessionRows::sample(int64_t rows, int64_t size, int64_t seed, int64_t epoch, int64_t start) {
-  static const Word entry = rowOp("sojourn.sample_rows", {"seed", "epoch", "start", "rows"});
-  Origin origin = captureOrigin();
-  SessionLock lock(session_->mutex());
+int64_t SessionRows::sample(int64_t positions, int64_t count, const RowDraw &draw, const Origin &origin) {
+  static const Word entry = rowOp("sojourn.sample_rows", {"positions", "offset", "seed", "epoch", "rows"});
+  std::vector<Word> request{Sample, positions, draw.offset, draw.seed, draw.epoch, draw.rows};
+  if (std::optional<int64_t> known = session_->tableRecords().find(request)) {
+    return *known;
+  }
   TraceWriter write(*session_);
-  write.beginOp(entry, 4, origin);
-  write.intSlot(seed);
-  write.intSlot(epoch);
-  write.intSlot(start);
-  write.integer(rows);
+  write.beginOp(entry, 5, origin);
+  write.whole(positions);
+  write.integer(draw.offset);
+  write.intSlot(draw.seed);
+  write.intSlot(draw.epoch);
+  write.integer(draw.rows);
   write.beginResults(1);
-  return makeTensor(write.result(contiguous({size}, at::kLong)));
+  int64_t value = write.hiddenResult(contiguous({count}, at::kLong));
+  session_->tableRecords().remember(std::move(request), value);
+  return value;
 }
 
-at::Tensor SessionRows::range(int64_t size, int64_t start) {
+int64_t SessionRows::positions(const RowNumbers &numbers, const Origin &origin) {
   static const Word arange = rowOp("aten.arange", {"end", "dtype", "layout", "device", "pin_memory"});
   static const Word add = rowOp("aten.add.Tensor", {"self", "other", "alpha"});
-  Origin origin = captureOrigin();
-  SessionLock lock(session_->mutex());
+  std::vector<Word> request{Positions, numbers.size};
+  if (numbers.start) {
+    request.push_back(*numbers.start);
+  }
+  if (std::optional<int64_t> known = session_->tableRecords().find(request)) {
+    return *known;
+  }
   TraceWriter write(*session_);
-  OutputMeta meta = contiguous({size}, at::kLong);
+  OutputMeta meta = contiguous({numbers.size}, at::kLong);
   write.beginOp(arange, 5, origin);
-  write.integer(size);
+  write.integer(numbers.size);
   write.dtype(at::kLong);
   write.none();
   write.none();
   write.none();
   write.beginResults(1);
-  at::Tensor positions = makeTensor(write.result(meta));
-  write.beginOp(add, 3, origin);
-  write.tensor(positions);
-  write.intSlot(start);
-  write.integer(1);
-  write.beginResults(1);
-  return makeTensor(write.result(meta));
+  int64_t value = write.hiddenResult(meta);
+  if (numbers.start) {
+    write.beginOp(add, 3, origin);
+    write.whole(value);
+    write.intSlot(*numbers.start);
+    write.integer(1);
+    write.beginResults(1);
+    value = write.hiddenResult(meta);
+  }
+  session_->tableRecords().remember(std::move(request), value);
+  return value;
 }
 
 Dataset describe(const DatasetInfo &info) {
   Dataset dataset{info.name, info.policy, info.version, info.rows, {}};
   for (const ColumnInfo &column : info.columns) {
-    dataset.columns.push_back({column.name, scalarTypeOf(column.element), column.bounds});
+    dataset.columns.push_back({column.name, scalarTypeOf(column.element), column.bounds, column.dims});
   }
   return dataset;
 }

@@ -212,25 +212,13 @@ std::vector<at::Tensor> Session::runProgram(StepCall call) {
   return tensors;
 }
 
+int64_t Session::makeHidden() {
+  storages_.push_back(nullptr);
+  return trace_.storageCount++;
+}
+
 int64_t Session::tableInTrace(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns) {
-  Word name = StringTable::get().intern(dataset.name);
-  std::vector<Word> record{name, dataset.rows, static_cast<Word>(columns.size())};
-  for (const ColumnInfo &column : columns) {
-    record.push_back(StringTable::get().intern(column.name));
-    record.push_back(static_cast<Word>(column.element));
-  }
-  // One argument per distinct record, so that two reads of the same columns share it.
-  int64_t id = 0;
-  for (size_t at = 0; at < trace_.tables.size(); ++id) {
-    size_t length = 3 + 2 * trace_.tables[at + 2];
-    if (length == record.size() && std::equal(record.begin(), record.end(), trace_.tables.begin() + at)) {
-      return id;
-    }
-    at += length;
-  }
-  trace_.tables.insert(trace_.tables.end(), record.begin(), record.end());
-  tables_.push_back({dataset.name, dataset.version});
-  return trace_.tableCount++;
+  return tables_.argument(dataset, columns, trace_.tables);
 }
 
 void Session::storageDied(Storage &storage) {
@@ -259,7 +247,7 @@ void Session::reset() {
   trace_.slotOps.clear();
   trace_.seeds.clear();
   trace_.origins.clear();
-  trace_.storageCount = trace_.tableCount = 0;
+  trace_.storageCount = 0;
   mark_ = {};
 }
 
@@ -292,7 +280,7 @@ TraceCall Session::finish() {
   call.uploads = uploads_;
   call.uploadInputs = uploadInputs_;
   call.published = publishes_.size();
-  call.tables = tables_;
+  call.tables = tables_.bindings();
   return call;
 }
 

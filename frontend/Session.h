@@ -6,6 +6,7 @@
 #include "frontend/Client.h"
 #include "frontend/Compile.h"
 #include "frontend/Origin.h"
+#include "frontend/TableRecords.h"
 #include "frontend/Tensor.h"
 #include "frontend/Trace.h"
 
@@ -101,7 +102,10 @@ public:
   c10::intrusive_ptr<Storage> makeUpload(const at::Tensor &hostTensor);
   /// Input of an artifact (offline): whoever runs it sends its contents.
   c10::intrusive_ptr<Storage> makeInput(c10::IntArrayRef sizes, at::ScalarType dtype, int position);
+  /// Id of a value that the op just recorded computes and no tensor names.
+  int64_t makeHidden();
   int64_t tableInTrace(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns);
+  TableRecords &tableRecords() { return tables_; }
   void storageDied(Storage &storage);
   /// Called before a tensor object changes its layout, or its storage too: a rollback undoes it.
   void willChange(RemoteTensorImpl &tensor, bool storageToo);
@@ -142,8 +146,9 @@ private:
   void forgetReplaced();
 
   struct Mark {
-    size_t inputs, words, tables, slots, seeds, origins, publishes, changes;
-    int64_t storages, tableCount;
+    size_t inputs, words, slots, seeds, origins, publishes, changes;
+    int64_t storages;
+    TableRecords::Mark tables;
   };
 
   std::recursive_mutex mutex_;
@@ -155,7 +160,7 @@ private:
   std::vector<at::Tensor> uploads_;    ///< by order of upload inputs
   std::vector<int> uploadInputs_;      ///< likewise: artifact input, or -1
   std::vector<int64_t> inputIds_;      ///< storage ids of inputs, in order
-  std::vector<TableBinding> tables_;
+  TableRecords tables_;
   std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>> publishes_;
   std::vector<uint64_t> releases_;
   std::vector<Change> changes_; ///< of tensor objects since the trace began, oldest first

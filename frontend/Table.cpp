@@ -6,9 +6,7 @@
 #include "frontend/Raise.h"
 #include "runtime/Philox.h"
 
-#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/index_select.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -31,18 +29,24 @@ void require(bool condition, const std::string &message) {
 
 /// All rows in an epoch's order.
 at::Tensor permutation(int64_t rows, int64_t seed, int64_t epoch) {
-  std::vector<runtime::RowEntry> entries(static_cast<size_t>(rows));
-  runtime::orderRows(entries.data(), entries.size(), static_cast<uint64_t>(seed), static_cast<uint64_t>(epoch));
-  at::Tensor order = at::empty({rows}, at::device(at::kCPU).dtype(at::kLong));
-  std::transform(entries.begin(), entries.end(), order.mutable_data_ptr<int64_t>(),
-                 [](const runtime::RowEntry &entry) { return static_cast<int64_t>(entry.row); });
-  return order;
+  require(rows >= 0 && rows <= runtime::kOrderedRows,
+          "rows must be a number in [0, 2^40], got " + std::to_string(rows));
+  return frontend::evaluate({rows, std::nullopt, {{0, rows, seed, epoch}}});
 }
 
 /// Rows of the first part of a split; half rounds up.
 int64_t splitRows(int64_t rows, double fraction) {
   require(fraction > 0 && fraction < 1, "fraction must lie between 0 and 1, got " + std::to_string(fraction));
   return static_cast<int64_t>(fraction * static_cast<double>(rows) + 0.5);
+}
+
+/// "[28, 28]"
+std::string shapeText(const std::vector<int64_t> &shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  }
+  return text + "]";
 }
 
 std::string shortNumber(double value) {
@@ -53,7 +57,23 @@ std::string shortNumber(double value) {
 
 } // namespace
 
-/// A split: entries [start, start + size) of a row order over the parent's rows.
+at::Tensor frontend::evaluate(const RowNumbers &numbers) {
+  at::Tensor result = at::empty({numbers.size}, at::device(at::kCPU).dtype(at::kLong));
+  int64_t *out = result.mutable_data_ptr<int64_t>();
+  for (int64_t i = 0; i < numbers.size; ++i) {
+    out[i] = numbers.start.value_or(0) + i;
+  }
+  for (const RowDraw &draw : numbers.draws) {
+    for (int64_t i = 0; i < numbers.size; ++i) {
+      out[i] = out[i] < 0 ? -1
+                          : runtime::rowAt(draw.offset + out[i], draw.rows, static_cast<uint64_t>(draw.seed),
+                                           static_cast<uint64_t>(draw.epoch));
+    }
+  }
+  return result;
+}
+
+/// A split: the rows at positions [start, start + size) of an order of the parent's rows.
 struct Table::Selection {
   std::shared_ptr<const Selection> parent;
   int64_t parentRows, size, seed, start;
@@ -78,38 +98,67 @@ const Column &Table::find(const std::string &column) const {
         "table '" + name() + "' has no column '" + column + "'" + frontend::nearestNames(column, known, "its columns"));
 }
 
-// Computed anew in each program and not kept as a handle: it then needs no state, survives a dropped
-// step, and every batch runs the same program.
-at::Tensor Table::base(const Selection &selection) const {
-  at::Tensor order =
-      reader_->sample(selection.parentRows, selection.size, selection.seed, kSplitEpoch, selection.start);
-  return selection.parent ? at::index_select(base(*selection.parent), 0, order) : order;
+/// From positions within this part to rows of the dataset: one draw per split above it. Computed anew
+/// in each program and not kept as a handle: it then needs no state, survives a dropped step, and every
+/// batch runs the same program.
+frontend::RowNumbers Table::inDataset(frontend::RowNumbers numbers) const {
+  for (const Selection *part = selection_.get(); part != nullptr; part = part->parent.get()) {
+    numbers.draws.push_back({part->start, part->parentRows, part->seed, kSplitEpoch});
+  }
+  return numbers;
 }
 
-at::Tensor Table::whole() const { return selection_ ? base(*selection_) : reader_->range(count_, 0); }
+frontend::RowNumbers Table::whole() const { return inDataset({count_, std::nullopt, {}}); }
 
-at::Tensor Table::numbers(const BatchOptions &options, int64_t size, int64_t epoch, int64_t start) const {
-  at::Tensor positions =
-      options.shuffle ? reader_->sample(count_, size, options.seed, epoch, start) : reader_->range(size, start);
-  return selection_ ? at::index_select(base(*selection_), 0, positions) : positions;
+frontend::RowNumbers Table::numbers(const BatchOptions &options, int64_t size, int64_t epoch, int64_t start) const {
+  frontend::RowNumbers numbers{size, start, {}};
+  if (options.shuffle) {
+    numbers.draws.push_back({0, count_, options.seed, epoch});
+  }
+  return inDataset(std::move(numbers));
 }
 
-at::Tensor Table::operator[](const std::string &column) const {
-  const Column &found = find(column);
-  return reader_->rows({found.name}, found.dtype, whole()).squeeze(1);
-}
-
-at::Tensor Table::rows(const std::vector<std::string> &features, at::ScalarType dtype) const {
+std::vector<std::string> Table::namesOf(const Features &features) const {
   std::vector<std::string> names;
-  for (const std::string &feature : features) {
+  for (const std::string &feature : features.names) {
     names.push_back(find(feature).name);
   }
-  if (features.empty()) {
+  if (names.empty()) {
     for (const Column &column : columns()) {
       names.push_back(column.name);
     }
   }
-  return reader_->rows(names, dtype, whole());
+  for (const std::string &name : names) {
+    if (const Column &column = find(name); !features.alone && !column.shape.empty()) {
+      raise(ErrorKind::Error, "column '" + name + "' of table '" + this->name() + "' has entries of shape " +
+                                  shapeText(column.shape) +
+                                  " and cannot stand in a list of columns; read it alone, by its name: \"" + name +
+                                  "\" instead of [\"" + name + "\"]");
+    }
+  }
+  return names;
+}
+
+at::ScalarType Table::defaultDtype(const Features &features) const {
+  if (!features.alone) {
+    return at::kFloat;
+  }
+  const Column &column = find(features.names[0]);
+  if (column.dtype == at::kByte && !column.shape.empty()) {
+    return at::kByte;
+  }
+  return at::isFloatingType(column.dtype) ? at::kFloat : at::kLong;
+}
+
+at::Tensor Table::read(const Features &features, std::optional<at::ScalarType> dtype,
+                       const frontend::RowNumbers &numbers) const {
+  return reader_->rows(namesOf(features), features.alone, dtype ? *dtype : defaultDtype(features), numbers);
+}
+
+at::Tensor Table::operator[](const std::string &column) const { return read(column, find(column).dtype, whole()); }
+
+at::Tensor Table::rows(const Features &features, std::optional<at::ScalarType> dtype) const {
+  return read(features, dtype, whole());
 }
 
 std::pair<Table, Table> Table::split(double fraction, int64_t seed) const {
@@ -141,7 +190,8 @@ std::vector<std::array<std::string, 3>> Table::cells() const {
     if (column.bounds) {
       bounds = "[" + shortNumber(column.bounds->first) + ", " + shortNumber(column.bounds->second) + "]";
     }
-    all.push_back({column.name, std::string(c10::getDtypeNames(column.dtype).first), bounds});
+    std::string dtype(c10::getDtypeNames(column.dtype).first);
+    all.push_back({column.name, column.shape.empty() ? dtype : dtype + " " + shapeText(column.shape), bounds});
   }
   return all;
 }
@@ -171,12 +221,10 @@ std::string Table::str() const {
 std::ostream &operator<<(std::ostream &stream, const Table &table) { return stream << table.str(); }
 
 Batches::Batches(Table table, BatchOptions options) : table_(std::move(table)), options_(std::move(options)) {
-  require(!options_.features.empty(), "features must name at least one column");
+  require(!options_.features.names.empty(), "features must name at least one column");
   require(options_.size >= 1, "size must be an integer of at least 1, got " + std::to_string(options_.size));
   require(options_.epochs >= 0, "epochs must be an integer of at least 0, got " + std::to_string(options_.epochs));
-  for (const std::string &feature : options_.features) {
-    table_.find(feature);
-  }
+  table_.namesOf(options_.features);
   if (options_.label) {
     table_.find(*options_.label);
   }
@@ -195,16 +243,15 @@ Batch Batches::at(int64_t index) const {
   require(index >= 0 && index < size(),
           "batch " + std::to_string(index) + " is not one of the " + std::to_string(size()) + " batches");
   int64_t start = index % perEpoch() * options_.size;
-  at::Tensor numbers = table_.numbers(options_, std::min(options_.size, end_ - start), index / perEpoch(), start);
-  Batch batch{table_.reader_->rows(options_.features, options_.dtype, numbers), {}};
+  auto numbers = table_.numbers(options_, std::min(options_.size, end_ - start), index / perEpoch(), start);
+  Batch batch{table_.read(options_.features, options_.dtype, numbers), {}};
   if (options_.label) {
-    batch.y = table_.reader_->rows({*options_.label}, options_.labelDtype, numbers).squeeze(1);
+    batch.y = table_.read(*options_.label, options_.labelDtype, numbers);
   }
   return batch;
 }
 
 std::vector<at::Tensor> batchIndices(int64_t rows, int64_t size, int64_t seed, int64_t epoch, bool dropLast) {
-  require(rows >= 0, "rows must be 0 or more, got " + std::to_string(rows));
   require(size >= 1, "size must be an integer of at least 1, got " + std::to_string(size));
   at::Tensor order = permutation(rows, seed, epoch);
   std::vector<at::Tensor> batches;
@@ -216,9 +263,8 @@ std::vector<at::Tensor> batchIndices(int64_t rows, int64_t size, int64_t seed, i
 }
 
 std::pair<at::Tensor, at::Tensor> splitIndices(int64_t rows, double fraction, int64_t seed) {
-  require(rows >= 0, "rows must be 0 or more, got " + std::to_string(rows));
-  at::Tensor order = permutation(rows, seed, kSplitEpoch);
   int64_t first = splitRows(rows, fraction);
+  at::Tensor order = permutation(rows, seed, kSplitEpoch);
   return {order.slice(0, 0, first).clone(), order.slice(0, first).clone()};
 }
 

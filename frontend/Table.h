@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <iosfwd>
 #include <iterator>
 #include <memory>
@@ -23,6 +24,8 @@ struct Column {
   at::ScalarType dtype;
   /// Declared by the owner, not measured.
   std::optional<std::pair<double, double>> bounds;
+  /// Sizes of one row's entry: none for a plain number, [28, 28] for a small image.
+  std::vector<int64_t> shape;
 };
 
 /// A dataset as the owner describes it.
@@ -34,32 +37,63 @@ struct Dataset {
 
 namespace frontend {
 
+/// One look-up in an epoch's order of `rows` rows: position p becomes the row at `offset` + p. A
+/// negative p, and one that is then outside [0, rows), become -1.
+struct RowDraw {
+  int64_t offset, rows, seed, epoch;
+};
+
+/// Row numbers as a request: start, start + 1, ... (`size` of them; from 0 if there is no start),
+/// then each draw in turn.
+struct RowNumbers {
+  int64_t size = 0;
+  std::optional<int64_t> start;
+  std::vector<RowDraw> draws;
+};
+
+/// The numbers themselves: int64 [size] on the CPU.
+at::Tensor evaluate(const RowNumbers &numbers);
+
 /// Where the rows of one dataset come from: an owner, or this process's memory.
 class RowReader {
 public:
   virtual ~RowReader() = default;
-  /// [indices.size(0), columns.size()] of `dtype`; indices: int64 [B]. An index outside the table
-  /// gives a row of zeros.
-  virtual at::Tensor rows(const std::vector<std::string> &columns, at::ScalarType dtype, const at::Tensor &indices) = 0;
-  /// int64 [size]: positions start..start+size of the epoch's order of `rows` rows; -1 outside.
-  virtual at::Tensor sample(int64_t rows, int64_t size, int64_t seed, int64_t epoch, int64_t start) = 0;
-  /// int64 [size]: start, start + 1, ...
-  virtual at::Tensor range(int64_t size, int64_t start) = 0;
+  /// [size, columns.size()] of `dtype` for columns of plain numbers, or, if one column is `alone`,
+  /// [size, its shape...]. A number outside the table gives zeros.
+  virtual at::Tensor rows(const std::vector<std::string> &columns, bool alone, at::ScalarType dtype,
+                          const RowNumbers &numbers) = 0;
 };
 
 } // namespace frontend
 
+/// Which columns to read. One name, "image", reads that column alone: [B, its shape...], [B] for a
+/// plain number. A list, {"age", "weight"}, reads columns of plain numbers side by side: [B, F].
+struct Features {
+  Features() = default;
+  Features(const char *name) : names{name}, alone(true) {}
+  Features(std::string name) : names{std::move(name)}, alone(true) {}
+  Features(std::vector<std::string> names) : names(std::move(names)) {}
+  Features(std::initializer_list<std::string> names) : names(names) {}
+
+  std::vector<std::string> names;
+  bool alone = false;
+};
+
+/// Types: a list of features is float32. A column alone, and a label, keep the kind of their column:
+/// floats are float32, integers and booleans int64, and a uint8 column that has a shape stays uint8.
+/// `dtype` and `labelDtype` override.
 struct BatchOptions {
-  std::vector<std::string> features;
+  Features features;
   std::optional<std::string> label;
   int64_t size = 64, epochs = 1;
   bool shuffle = true;
   int64_t seed = 0;
   bool dropLast = false;
-  at::ScalarType dtype = at::kFloat, labelDtype = at::kLong;
+  std::optional<at::ScalarType> dtype, labelDtype;
 };
 
-/// x: [B, F]; y: [B], undefined if no label was asked for.
+/// x: [B, F], or [B, shape...] for one feature by its name; y: [B, shape of the label's column...],
+/// undefined if no label was asked for.
 struct Batch {
   at::Tensor x, y;
 };
@@ -76,12 +110,13 @@ public:
   const std::vector<Column> &columns() const { return dataset_->columns; }
   int64_t rows() const { return count_; }
 
-  /// One whole column [rows] in its own dtype.
+  /// One whole column [rows, shape...] in its own dtype.
   at::Tensor operator[](const std::string &column) const;
-  /// Whole columns side by side [rows, F]; all columns if none are named.
-  at::Tensor rows(const std::vector<std::string> &features, at::ScalarType dtype = at::kFloat) const;
-  /// Pairs (x, y). Epoch e takes the rows in the order of `batchIndices(rows(), size, seed, e)`; the
-  /// last batch of an epoch may be short. Each batch is read within the step that uses it.
+  /// Whole columns, as `Features` says; all columns if none are named. Types as in BatchOptions.
+  at::Tensor rows(const Features &features, std::optional<at::ScalarType> dtype = std::nullopt) const;
+  /// Pairs (x, y). Epoch e takes the rows in the order of `batchIndices(rows(), size, seed, e)`: each
+  /// row once, so that the rows of an epoch are distinct. The last batch of an epoch may be short.
+  /// Each batch is read within the step that uses it.
   Batches batches(BatchOptions options) const;
   /// Two tables without a common row; the first has `fraction` of the rows. Which rows:
   /// `splitIndices`, the same at every owner and on the CPU.
@@ -99,9 +134,14 @@ private:
   friend class Batches;
   struct Selection;
 
-  at::Tensor base(const Selection &selection) const;
-  at::Tensor numbers(const BatchOptions &options, int64_t size, int64_t epoch, int64_t start) const;
-  at::Tensor whole() const;
+  /// The columns of a request; throws for what cannot be read side by side.
+  std::vector<std::string> namesOf(const Features &features) const;
+  at::ScalarType defaultDtype(const Features &features) const;
+  at::Tensor read(const Features &features, std::optional<at::ScalarType> dtype,
+                  const frontend::RowNumbers &numbers) const;
+  frontend::RowNumbers inDataset(frontend::RowNumbers numbers) const;
+  frontend::RowNumbers numbers(const BatchOptions &options, int64_t size, int64_t epoch, int64_t start) const;
+  frontend::RowNumbers whole() const;
 
   std::shared_ptr<frontend::RowReader> reader_;
   std::shared_ptr<const Dataset> dataset_;
@@ -155,8 +195,8 @@ private:
   int64_t end_;
 };
 
-/// The row numbers (int64) of each batch of one epoch, in the order that `Table::batches` uses. The
-/// last is short when `size` does not divide `rows`, unless `dropLast` leaves it out.
+/// The row numbers (int64) of each batch of one epoch, in the order that `Table::batches` uses; each
+/// row once. The last is short when `size` does not divide `rows`, unless `dropLast` leaves it out.
 std::vector<at::Tensor> batchIndices(int64_t rows, int64_t size, int64_t seed, int64_t epoch, bool dropLast = false);
 /// The row numbers behind the two tables of `Table::split(fraction, seed)`, in their order.
 std::pair<at::Tensor, at::Tensor> splitIndices(int64_t rows, double fraction, int64_t seed);

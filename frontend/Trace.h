@@ -54,7 +54,7 @@ private:
 /// Op:      entry, argument count, arguments..., result count, results...
 ///          result: element, rank, sizes..., strides... (next storage id each), or -1 (undefined)
 /// Outputs: keep count, storage ids..., publish count, storage ids...
-/// Tables are a third, small stream: name, rows, column count, (name, element)...
+/// Tables are a third, small stream: name, rows, column count, (name, element, rank, entry sizes...)...
 enum class Record : Word { Op = 1, Outputs = 2 };
 
 enum class InputKind : Word { State = 0, Upload = 1 };
@@ -107,7 +107,6 @@ struct Trace {
   std::vector<uint64_t> seeds;
   std::vector<Origin> origins; ///< one per op record
   int64_t storageCount = 0;
-  int64_t tableCount = 0;
 
   void push(Word word) { words.push_back(word); }
   void push(Tag tag) { words.push_back(static_cast<Word>(tag)); }

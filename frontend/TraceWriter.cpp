@@ -40,6 +40,11 @@ void TraceWriter::tensor(const at::Tensor &tensor) {
   trace_.push(impl->storage_offset());
 }
 
+void TraceWriter::whole(int64_t id) {
+  trace_.push(Tag::Whole);
+  trace_.push(id);
+}
+
 void TraceWriter::integer(int64_t value) {
   trace_.push(Tag::Int);
   trace_.push(value);
@@ -100,11 +105,20 @@ c10::intrusive_ptr<Storage> TraceWriter::result(const OutputMeta &meta) {
     trace_.push(Word{-1});
     return {};
   }
+  layout(meta);
+  return session_.makeResult(meta);
+}
+
+int64_t TraceWriter::hiddenResult(const OutputMeta &meta) {
+  layout(meta);
+  return session_.makeHidden();
+}
+
+void TraceWriter::layout(const OutputMeta &meta) {
   trace_.push(static_cast<Word>(elementOf(meta.dtype)));
   trace_.push(static_cast<Word>(meta.sizes.size()));
   trace_.words.insert(trace_.words.end(), meta.sizes.begin(), meta.sizes.end());
   trace_.words.insert(trace_.words.end(), meta.strides.begin(), meta.strides.end());
-  return session_.makeResult(meta);
 }
 
 } // namespace sojourn::frontend

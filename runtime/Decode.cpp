@@ -19,14 +19,15 @@ std::string textOf(const flatbuffers::String *text) { return text == nullptr ? s
 llvm::Error checkEnvelope(const Program &program) {
   auto range = [](const char *what, uint32_t found, uint32_t oldest, uint32_t newest) {
     return makeError(ErrorCode::Version, std::string("the program uses ") + what + " version " + std::to_string(found) +
-                                             ", this side reads " + std::to_string(oldest) + " to " +
-                                             std::to_string(newest) + "; encode it again with a matching release");
+                                             ", this side reads " + std::to_string(oldest) +
+                                             (oldest == newest ? "" : " to " + std::to_string(newest)) +
+                                             "; encode it again with a matching release");
   };
   if (program.format_version() < kOldestFormatVersion || program.format_version() > kFormatVersion) {
     return range("format", program.format_version(), kOldestFormatVersion, kFormatVersion);
   }
-  if (program.dialect_version() < 1 || program.dialect_version() > kDialectVersion) {
-    return range("dialect", program.dialect_version(), 1, kDialectVersion);
+  if (program.dialect_version() < kOldestDialectVersion || program.dialect_version() > kDialectVersion) {
+    return range("dialect", program.dialect_version(), kOldestDialectVersion, kDialectVersion);
   }
   if (program.features() != 0) {
     return makeError(ErrorCode::Version, "the program needs features that this side does not know");
@@ -101,7 +102,7 @@ private:
       llvm::SmallVector<mlir::Type> columns;
       for (uint32_t c = 0; c < countOf(table.column_names()); ++c) {
         names.push_back(builder_.getStringAttr(textOf(p_.strings()->Get(table.column_names()->Get(c)))));
-        columns.push_back(typeOf(&context_, static_cast<Element>(table.column_elements()->Get(c))));
+        columns.push_back(columnType(table, c));
       }
       auto type =
           TableType::getChecked([&] { return mlir::emitError(builder_.getUnknownLoc()); }, &context_, table.rows(),
@@ -112,6 +113,20 @@ private:
       tables_.push_back(type);
     }
     return true;
+  }
+
+  /// An element, or the shape of the column's entries.
+  mlir::Type columnType(const TableRecord &table, uint32_t column) {
+    mlir::Type element = typeOf(&context_, static_cast<Element>(table.column_elements()->Get(column)));
+    uint32_t rank = table.column_ranks() == nullptr ? 0 : table.column_ranks()->Get(column);
+    if (rank == 0) {
+      return element;
+    }
+    llvm::SmallVector<int64_t> sizes;
+    for (uint32_t d = 0; d < rank; ++d) {
+      sizes.push_back(p_.dims()->Get(table.column_dims_begin()->Get(column) + d));
+    }
+    return mlir::RankedTensorType::get(sizes, element);
   }
 
   mlir::func::FuncOp decodeSignature(mlir::ModuleOp module) {

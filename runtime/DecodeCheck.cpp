@@ -85,7 +85,7 @@ private:
   }
 
   llvm::Error types() {
-    uint64_t cursor = 0;
+    uint64_t &cursor = dimCursor_;
     for (uint32_t i = 0; i < countOf(p_.types()); ++i) {
       const TypeRecord &type = *p_.types()->Get(i);
       std::string name = "type " + std::to_string(i);
@@ -119,10 +119,43 @@ private:
       }
       bytes_.push_back(numel * width);
     }
-    if (cursor != countOf(p_.dims())) {
-      return malformed("dims that no type uses");
-    }
     return llvm::Error::success();
+  }
+
+  /// Sizes of entries follow those of the types, column by column; absent where no column has any.
+  llvm::Error entries(const std::string &name, const TableRecord &table, uint32_t columns) {
+    if (table.column_ranks() == nullptr && table.column_dims_begin() == nullptr) {
+      return llvm::Error::success();
+    }
+    if (countOf(table.column_ranks()) != columns || countOf(table.column_dims_begin()) != columns) {
+      return malformed(name + " has not one begin and one rank of an entry per column");
+    }
+    bool shaped = false;
+    for (uint32_t c = 0; c < columns; ++c) {
+      uint32_t rank = table.column_ranks()->Get(c);
+      std::string column = name + ", column " + std::to_string(c);
+      if (rank > limits::kEntryRank) {
+        return exceeded("entry sizes in " + column, rank, limits::kEntryRank);
+      }
+      if (table.column_dims_begin()->Get(c) != (rank == 0 ? 0 : dimCursor_) || rank > countOf(p_.dims()) - dimCursor_) {
+        return malformed(column + " has the sizes of its entries out of place");
+      }
+      int64_t numel = 1;
+      for (uint32_t d = 0; d < rank; ++d) {
+        int64_t size = p_.dims()->Get(static_cast<uint32_t>(dimCursor_) + d);
+        if (size < 1) {
+          return malformed(column + " has entries with a size of " + std::to_string(size));
+        }
+        if (size > limits::kEntryElements / numel) {
+          return makeError(ErrorCode::Limit, column + " has entries of more than " +
+                                                 std::to_string(limits::kEntryElements) + " elements");
+        }
+        numel *= size;
+      }
+      dimCursor_ += rank;
+      shaped |= rank != 0;
+    }
+    return shaped ? llvm::Error::success() : malformed(name + " spells out that no column has a shape");
   }
 
   llvm::Error arguments() {
@@ -159,9 +192,15 @@ private:
           return malformed(name + " has a column whose name or element type does not exist");
         }
       }
+      if (llvm::Error error = entries(name, *table, columns)) {
+        return error;
+      }
     }
     if (tables != countOf(p_.tables())) {
       return malformed("tables that no argument uses");
+    }
+    if (dimCursor_ != countOf(p_.dims())) {
+      return malformed("dims that no type and no column uses");
     }
     return llvm::Error::success();
   }
@@ -308,7 +347,7 @@ private:
   }
 
   const Program &p_;
-  uint64_t nextString_ = 0, values_ = 0;
+  uint64_t nextString_ = 0, values_ = 0, dimCursor_ = 0;
   std::vector<int64_t> bytes_;
 };
 

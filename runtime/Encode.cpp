@@ -95,17 +95,17 @@ private:
       uint32_t id = 0;
       if (auto table = llvm::dyn_cast<TableType>(type)) {
         id = static_cast<uint32_t>(tables_.size());
-        std::vector<uint32_t> names;
-        std::vector<uint8_t> elements;
+        Table record{table.getRows(), {}, {}, {}};
         for (auto [name, column] : llvm::zip(table.getNames(), table.getTypes())) {
-          std::optional<Element> element = elementOf(column);
-          if (!element) {
+          std::optional<TensorType> entry = entryTypeOf(column);
+          if (!entry) {
             return makeError(ErrorCode::Unsupported, "column '" + name.str() + "' has an unknown element type");
           }
-          names.push_back(stringId(name.getValue()));
-          elements.push_back(static_cast<uint8_t>(*element));
+          record.names.push_back(stringId(name.getValue()));
+          record.elements.push_back(static_cast<uint8_t>(entry->element));
+          record.entries.push_back(std::move(entry->dims));
         }
-        tables_.push_back({table.getRows(), std::move(names), std::move(elements)});
+        tables_.push_back(std::move(record));
       } else if (std::optional<uint32_t> tensor = typeId(type)) {
         id = *tensor;
       } else {
@@ -223,13 +223,11 @@ private:
     auto rules = builder.CreateString(promotion.data(), promotion.size());
     auto strings = builder.CreateVectorOfStrings(strings_);
     auto types = builder.CreateVectorOfStructs(types_);
-    auto dims = builder.CreateVector(dims_);
     std::vector<flatbuffers::Offset<TableRecord>> tableOffsets;
     for (const Table &table : tables_) {
-      auto names = builder.CreateVector(table.names);
-      auto elements = builder.CreateVector(table.elements);
-      tableOffsets.push_back(CreateTableRecord(builder, table.rows, names, elements));
+      tableOffsets.push_back(finishTable(builder, table));
     }
+    auto dims = builder.CreateVector(dims_);
     auto tables = builder.CreateVector(tableOffsets);
     auto args = builder.CreateVectorOfStructs(args_);
     auto ops = builder.CreateVectorOfStructs(ops_);
@@ -248,7 +246,25 @@ private:
     int64_t rows;
     std::vector<uint32_t> names;
     std::vector<uint8_t> elements;
+    std::vector<llvm::SmallVector<int64_t, 4>> entries; ///< sizes, none for a plain number
   };
+
+  /// Appends the sizes of entries to `dims_`, after those of all types.
+  flatbuffers::Offset<TableRecord> finishTable(flatbuffers::FlatBufferBuilder &builder, const Table &table) {
+    std::vector<uint32_t> begins;
+    std::vector<uint8_t> ranks;
+    for (const auto &entry : table.entries) {
+      begins.push_back(entry.empty() ? 0 : static_cast<uint32_t>(dims_.size()));
+      ranks.push_back(static_cast<uint8_t>(entry.size()));
+      dims_.insert(dims_.end(), entry.begin(), entry.end());
+    }
+    bool shaped = llvm::any_of(ranks, [](uint8_t rank) { return rank != 0; });
+    auto names = builder.CreateVector(table.names);
+    auto elements = builder.CreateVector(table.elements);
+    auto beginsVector = shaped ? builder.CreateVector(begins) : 0;
+    auto ranksVector = shaped ? builder.CreateVector(ranks) : 0;
+    return CreateTableRecord(builder, table.rows, names, elements, beginsVector, ranksVector);
+  }
 
   mlir::ModuleOp module_;
   llvm::StringMap<uint32_t> stringIds_;

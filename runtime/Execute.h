@@ -26,8 +26,9 @@ class RowSource {
 public:
   virtual ~RowSource();
   virtual int64_t rows() const = 0;
-  /// Writes indices.size() x columns.size() elements, row-major, converted to `element` as
-  /// `convert` does; an index outside [0, rows()) gives zeros.
+  /// Writes [indices.size(), columns.size()] elements for columns of plain numbers, or [indices.size(),
+  /// entry sizes...] for one shaped column, row-major, converted to `element` as `convert` does; an index
+  /// outside [0, rows()) gives zeros.
   virtual void readRows(llvm::ArrayRef<std::string> columns, llvm::ArrayRef<int64_t> indices, Element element,
                         void *out) const = 0;
 };

@@ -94,11 +94,11 @@ llvm::Expected<ArgSpec> argOf(mlir::func::FuncOp step, unsigned index) {
   if (auto table = llvm::dyn_cast<sojourn::TableType>(type)) {
     spec.rows = table.getRows();
     for (auto [name, columnType] : llvm::zip(table.getNames(), table.getTypes())) {
-      std::optional<Element> element = elementOf(columnType);
-      if (!element) {
+      std::optional<TensorType> entry = entryTypeOf(columnType);
+      if (!entry) {
         return makeError(ErrorCode::Unsupported, "column '" + name.str() + "' has an unknown element type");
       }
-      spec.columns.push_back({name.str(), *element, {}});
+      spec.columns.push_back({name.str(), entry->element, std::move(entry->dims)});
     }
     return spec;
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random draws (Philox4x32-10), index ramps, and the epoch's order of rows.
+// Random draws (Philox4x32-10), index ramps, and the rows at positions of an epoch's order.
 #include "runtime/Elements.h"
-#include "runtime/Limits.h"
 #include "runtime/Philox.h"
 #include <algorithm>
 #include <cmath>
@@ -135,46 +134,26 @@ void lowerIota(Lowering &lowering, const GraphOp &op) {
   lowering.generate(op, std::make_shared<Ramp>(split, type.element), Lowering::kNoValue, /*cheap=*/true);
 }
 
-/// The order of one epoch, kept until seed or epoch change: a batch then costs its own rows alone.
-class SampleRows final : public Kernel {
-public:
-  SampleRows(Place seed, Place epoch, Place start, Place out, int64_t tableRows, int64_t count)
-      : seed_(seed), epoch_(epoch), start_(start), out_(out), count_(count), order_(static_cast<size_t>(tableRows)) {}
-
-  void run(SlotTable slots, int64_t, int64_t, unsigned) override {
-    uint64_t seed = *seed_.in<uint64_t>(slots), epoch = *epoch_.in<uint64_t>(slots);
-    if (!valid_ || seed != lastSeed_ || epoch != lastEpoch_) {
-      orderRows(order_.data(), order_.size(), seed, epoch);
-      valid_ = true;
-      lastSeed_ = seed;
-      lastEpoch_ = epoch;
-    }
-    int64_t start = *start_.in<int64_t>(slots), rows = static_cast<int64_t>(order_.size());
-    int64_t *out = out_.in<int64_t>(slots);
-    for (int64_t b = 0; b < count_; ++b) {
-      int64_t at;
-      bool inside = !__builtin_add_overflow(start, b, &at) && at >= 0 && at < rows;
-      out[b] = inside ? static_cast<int64_t>(order_[static_cast<size_t>(at)].row) : -1;
-    }
-  }
-
-private:
-  Place seed_, epoch_, start_, out_;
-  int64_t count_;
-  std::vector<RowEntry> order_;
-  bool valid_ = false;
-  uint64_t lastSeed_ = 0, lastEpoch_ = 0;
-};
-
+/// Each position costs its own draws alone: nothing is kept and nothing is as long as the table.
 void lowerSampleRows(Lowering &lowering, const GraphOp &op) {
   int64_t rows = op.integer("rows");
-  if (rows < 0 || rows > limits::kTableRows) {
+  if (rows < 0 || rows > kOrderedRows) {
     lowering.fail("'rows' is out of range");
   }
-  Place seed = lowering.dense(op.operands[0]), epoch = lowering.dense(op.operands[1]),
-        start = lowering.dense(op.operands[2]);
+  constexpr int64_t kPiece = 256;
+  int64_t count = lowering.type(op.results[0]).numel();
+  Place positions = lowering.dense(op.operands[0]), seed = lowering.dense(op.operands[1]),
+        epoch = lowering.dense(op.operands[2]);
   Place out = lowering.result(op.results[0]);
-  lowering.emit(op, std::make_unique<SampleRows>(seed, epoch, start, out, rows, lowering.type(op.results[0]).numel()));
+  auto body = [=](SlotTable slots, int64_t lo, int64_t hi) {
+    const int64_t *from = positions.in<int64_t>(slots);
+    int64_t *to = out.in<int64_t>(slots);
+    uint64_t key = *seed.in<uint64_t>(slots), stream = *epoch.in<uint64_t>(slots);
+    for (int64_t i = lo * kPiece, end = std::min(hi * kPiece, count); i < end; ++i) {
+      to[i] = rowAt(from[i], rows, key, stream);
+    }
+  };
+  lowering.emit(op, makeKernel(body, (count + kPiece - 1) / kPiece));
 }
 
 } // namespace

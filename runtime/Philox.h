@@ -4,8 +4,6 @@
 #ifndef SOJOURN_RUNTIME_PHILOX_H
 #define SOJOURN_RUNTIME_PHILOX_H
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 namespace sojourn::runtime {
@@ -26,23 +24,41 @@ inline Words philox(Words counter, uint32_t key0, uint32_t key1) {
   return counter;
 }
 
-struct RowEntry {
-  uint64_t key;
-  uint64_t row;
-};
+/// Number of rows up to which `rowAt` is defined: the counters' fields then do not overlap.
+inline constexpr int64_t kOrderedRows = int64_t{1} << 40;
 
-/// Fills `entries` with all rows in the order of an epoch: sorted by the 64 bits that Philox draws
-/// for the row under key `seed`, equal ones by number. The fourth counter word holds "SJRO", so
-/// that no other stream shares its counters.
-inline void orderRows(RowEntry *entries, size_t rows, uint64_t seed, uint64_t epoch) {
-  for (uint64_t row = 0; row < rows; ++row) {
-    Words words = philox({{static_cast<uint32_t>(row), static_cast<uint32_t>(row >> 32), static_cast<uint32_t>(epoch),
-                           static_cast<uint32_t>(epoch >> 32) ^ 0x534A524Fu}},
-                         static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
-    entries[row] = {words.word[0] | uint64_t{words.word[1]} << 32, row};
+/// The row at a position of an epoch's order, or -1 for a position outside [0, rows): a keyed
+/// bijection of [0, rows), so that the rows of an epoch are distinct. A Feistel network over Philox
+/// (Luby and Rackoff, 1988) walks cycles until it is back inside (Black and Rogaway, 2002). The
+/// fourth counter word holds "SJRO", so that no other stream shares its counters. Any seed and
+/// epoch; rows in [0, 2^40].
+inline int64_t rowAt(int64_t position, int64_t rows, uint64_t seed, uint64_t epoch) {
+  if (position < 0 || position >= rows) {
+    return -1;
   }
-  std::sort(entries, entries + rows,
-            [](const RowEntry &a, const RowEntry &b) { return a.key != b.key ? a.key < b.key : a.row < b.row; });
+  uint64_t count = static_cast<uint64_t>(rows);
+  unsigned bits = 8;
+  while (bits < 40 && (count - 1) >> bits != 0) {
+    ++bits;
+  }
+  unsigned left = bits / 2, right = bits - left;
+  uint32_t key0 = static_cast<uint32_t>(seed), key1 = static_cast<uint32_t>(seed >> 32);
+  uint32_t high = static_cast<uint32_t>(count >> 32) << 23;
+  Words counter{{0, static_cast<uint32_t>(count), static_cast<uint32_t>(epoch),
+                 static_cast<uint32_t>(epoch >> 32) ^ 0x534A524Fu}};
+  uint64_t x = static_cast<uint64_t>(position);
+  do {
+    uint32_t l = static_cast<uint32_t>(x >> right), r = static_cast<uint32_t>(x & ((uint64_t{1} << right) - 1));
+    for (uint32_t round = 0; round < 6; ++round) {
+      counter.word[0] = r + (round << 20) + high;
+      uint32_t mask = (uint32_t{1} << (round % 2 == 0 ? left : right)) - 1;
+      uint32_t mixed = l ^ (philox(counter, key0, key1).word[0] & mask);
+      l = r;
+      r = mixed;
+    }
+    x = static_cast<uint64_t>(l) << right | r;
+  } while (x >= count);
+  return static_cast<int64_t>(x);
 }
 
 } // namespace sojourn::runtime

@@ -13,9 +13,9 @@
 namespace sojourn::runtime {
 
 /// Version of the envelope and of the generic op record. See runtime/README.md for the promise.
-inline constexpr uint32_t kFormatVersion = 1;
+inline constexpr uint32_t kFormatVersion = 2;
 /// Oldest format that decodeProgram reads.
-inline constexpr uint32_t kOldestFormatVersion = 1;
+inline constexpr uint32_t kOldestFormatVersion = 2;
 
 /// BLAKE2b-256 of the program bytes.
 using ProgramHash = std::array<uint8_t, 32>;

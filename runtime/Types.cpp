@@ -77,6 +77,14 @@ std::optional<TensorType> tensorTypeOf(mlir::Type type) {
   return result;
 }
 
+std::optional<TensorType> entryTypeOf(mlir::Type column) {
+  if (std::optional<TensorType> entry = tensorTypeOf(column)) {
+    return entry;
+  }
+  std::optional<Element> element = elementOf(column);
+  return element ? std::optional(TensorType{*element, {}}) : std::nullopt;
+}
+
 uint64_t bitsOfReal(const llvm::APFloat &value) {
   llvm::APFloat wide = value;
   bool lossy = false;

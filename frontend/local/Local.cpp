@@ -4,15 +4,11 @@
 
 #include "frontend/Tensor.h"
 #include "owner/Import.h"
-#include "runtime/Philox.h"
 
-#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <mutex>
 
 namespace sojourn {
 
@@ -70,52 +66,23 @@ class PlainRows final : public RowReader {
 public:
   explicit PlainRows(owner::Dataset dataset) : dataset_(std::move(dataset)) {}
 
-  at::Tensor rows(const std::vector<std::string> &columns, at::ScalarType dtype, const at::Tensor &indices) override {
-    auto width = static_cast<int64_t>(columns.size());
-    at::Tensor out = at::empty({indices.size(0), width}, at::device(at::kCPU).dtype(dtype)),
-               dense = indices.contiguous();
-    dataset_.readRows(columns, {dense.const_data_ptr<int64_t>(), static_cast<size_t>(dense.numel())},
+  at::Tensor rows(const std::vector<std::string> &columns, bool alone, at::ScalarType dtype,
+                  const RowNumbers &numbers) override {
+    std::vector<int64_t> sizes{numbers.size};
+    if (alone) {
+      const std::vector<int64_t> &entry = dataset_.column(columns[0])->dims;
+      sizes.insert(sizes.end(), entry.begin(), entry.end());
+    } else {
+      sizes.push_back(static_cast<int64_t>(columns.size()));
+    }
+    at::Tensor out = at::empty(sizes, at::device(at::kCPU).dtype(dtype)), indices = evaluate(numbers);
+    dataset_.readRows(columns, {indices.const_data_ptr<int64_t>(), static_cast<size_t>(numbers.size)},
                       wireElement(dtype), out.mutable_data_ptr());
     return out;
   }
 
-  at::Tensor sample(int64_t rows, int64_t size, int64_t seed, int64_t epoch, int64_t start) override {
-    at::Tensor out = at::full({size}, -1, at::device(at::kCPU).dtype(at::kLong));
-    std::lock_guard lock(mutex_);
-    const std::vector<runtime::RowEntry> &order = epochOrder(rows, seed, epoch);
-    for (int64_t i = 0; i < size; ++i) {
-      if (int64_t at = start + i; at >= 0 && at < rows) {
-        out.mutable_data_ptr<int64_t>()[i] = static_cast<int64_t>(order[static_cast<size_t>(at)].row);
-      }
-    }
-    return out;
-  }
-
-  at::Tensor range(int64_t size, int64_t start) override {
-    return at::arange(start, start + size, at::device(at::kCPU).dtype(at::kLong));
-  }
-
 private:
-  /// The last few orders: one per epoch that is being read and one per split above it.
-  const std::vector<runtime::RowEntry> &epochOrder(int64_t rows, int64_t seed, int64_t epoch) {
-    constexpr size_t kKept = 8;
-    std::array<int64_t, 3> key{rows, seed, epoch};
-    auto known = std::find_if(orders_.begin(), orders_.end(), [&](auto &entry) { return entry.first == key; });
-    if (known == orders_.end()) {
-      if (orders_.size() == kKept) {
-        orders_.pop_back();
-      }
-      std::vector<runtime::RowEntry> order(static_cast<size_t>(rows));
-      runtime::orderRows(order.data(), order.size(), static_cast<uint64_t>(seed), static_cast<uint64_t>(epoch));
-      known = orders_.emplace(orders_.begin(), key, std::move(order));
-    }
-    std::rotate(orders_.begin(), known, known + 1);
-    return orders_.front().second;
-  }
-
   owner::Dataset dataset_;
-  std::mutex mutex_;
-  std::vector<std::pair<std::array<int64_t, 3>, std::vector<runtime::RowEntry>>> orders_; ///< newest first
 };
 
 } // namespace
@@ -163,7 +130,7 @@ Table plain(const Source &source, const PlainOptions &options) {
   }
   Dataset dataset{name, "open", "", table->rows, {}};
   for (const owner::Column &column : table->columns) {
-    Column described{column.name, scalarTypeOf(static_cast<Element>(column.element)), std::nullopt};
+    Column described{column.name, scalarTypeOf(static_cast<Element>(column.element)), std::nullopt, column.dims};
     if (column.bounds) {
       described.bounds = {column.bounds->lower, column.bounds->upper};
     }

@@ -47,7 +47,8 @@ def batch_indices(rows: int, size: int, seed: int, epoch: int, drop_last: bool =
     """The row numbers of each batch of one epoch, in the order that `Table.batches` uses.
 
     The last batch is short when `size` does not divide `rows`, unless `drop_last` leaves it out.
-    The order sorts rows by the 64 bits that Philox4x32-10 draws for each; runtime/Philox.h has it.
+    The order is a keyed bijection, a Feistel network over Philox4x32-10 (runtime/Philox.h has it):
+    each row stands in exactly one batch, so the rows of an epoch are distinct.
     """
     numbers = {"rows": rows, "size": size, "seed": seed, "epoch": epoch}
     return _sojourn.batch_indices(*(_integer(name, value) for name, value in numbers.items()), bool(drop_last))

@@ -28,8 +28,9 @@ _SHOWN_COLUMNS = 60
 class Table:
     """A dataset at an owner, or a part of one; `sojourn.plain` makes one of local CPU tensors.
 
-    `name`; `policy`, "open" or "private"; `columns`, each with `name`, `dtype` and the `bounds`
-    that the owner declares (they are not measured), or None.
+    `name`; `policy`, "open" or "private"; `columns`, each with `name`, `dtype`, `shape` (of one row's
+    entry: `()` for a plain number, `(28, 28)` for a small image) and the `bounds` that the owner
+    declares (they are not measured), or None.
     """
 
     def __init__(self, table: _sojourn.Table):
@@ -40,32 +41,38 @@ class Table:
 
     @property
     def rows(self) -> _Rows:
-        """The number of rows; called, `table.rows(features=[...])`, it reads whole columns."""
+        """The number of rows; called, `table.rows(features=...)`, it reads whole columns."""
         return _Rows(self._table)
 
     def batches(
         self,
-        features: Sequence[str],
+        features: str | Sequence[str],
         label: str | None = None,
         size: int = 64,
         epochs: int = 1,
         shuffle: bool = True,
         seed: int = 0,
         drop_last: bool = False,
-        dtype: torch.dtype = torch.float32,
-        label_dtype: torch.dtype = torch.int64,
+        dtype: torch.dtype | None = None,
+        label_dtype: torch.dtype | None = None,
     ) -> Batches:
-        """Pairs `(x, y)` of shapes `[B, F]` and `[B]`; `x` alone if there is no label.
+        """Pairs `(x, y)`; `x` alone if there is no label.
 
-        Epoch `e` takes the rows in the order of `sojourn.batch_indices(len(table), size, seed, e)`.
-        The last batch of an epoch may be short. Each batch is read within the step that uses it.
+        A list of features gives `[B, F]`: columns of plain numbers side by side, as float32. One
+        name, `features="image"`, gives that column alone, `[B, *shape]` (`[B]` for a plain number);
+        so does the label. Alone, floats are float32, integers and booleans int64, and a uint8
+        column that has a shape stays uint8; `dtype` and `label_dtype` override.
+
+        Epoch `e` takes the rows in the order of `sojourn.batch_indices(len(table), size, seed, e)`:
+        each row once, so the rows of an epoch are distinct. The last batch of an epoch may be
+        short. Each batch is read within the step that uses it.
         """
         numbers = {"size": size, "epochs": epochs, "seed": seed}
         size, epochs, seed = (integer(name, value) for name, value in numbers.items())
         label = None if label is None else _name(label)
         return Batches(
             self._table.batches(
-                _names(features), label, size, epochs, bool(shuffle), seed, bool(drop_last), dtype, label_dtype
+                _features(features), label, size, epochs, bool(shuffle), seed, bool(drop_last), dtype, label_dtype
             ),
             label is not None,
         )
@@ -81,7 +88,7 @@ class Table:
         return Table(first), Table(other)
 
     def __getitem__(self, column: str) -> torch.Tensor:
-        """One whole column in its own dtype."""
+        """One whole column, `[rows, *shape]`, in its own dtype."""
         return self._table.column(_name(column))
 
     def __contains__(self, column: object) -> bool:
@@ -105,16 +112,19 @@ class Table:
 
 
 class _Rows(int):
-    """`table.rows` is the number of rows, and `table.rows(features=[...])` reads whole columns."""
+    """`table.rows` is the number of rows, and `table.rows(features=...)` reads whole columns."""
 
     def __new__(cls, table: _sojourn.Table):
         self = super().__new__(cls, table.count)
         self._table = table
         return self
 
-    def __call__(self, features: Sequence[str] | None = None, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """Whole columns side by side, `[rows, F]`; all columns if none are named."""
-        names = [] if features is None else _names(features)
+    def __call__(self, features: str | Sequence[str] | None = None, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """Whole columns: a list side by side, `[rows, F]`, one name alone, `[rows, *shape]`; all if none are named.
+
+        Types are those of `Table.batches`.
+        """
+        names = [] if features is None else _features(features)
         if features is not None and not names:
             raise Error("features must name at least one column")
         return self._table.rows(names, dtype)
@@ -190,13 +200,14 @@ def _name(column: str) -> str:
     return column
 
 
-def _names(features: Sequence[str]) -> list[str]:
+def _features(features: str | Sequence[str]) -> str | list[str]:
+    """One column by its name, or a list of columns."""
     if isinstance(features, str):
-        raise Error(f"features must be a list of column names, got {features!r}; write [{features!r}]")
+        return features
     try:
         return [_name(feature) for feature in features]
     except TypeError:
-        raise Error(f"features must be a list of column names, got {features!r}") from None
+        raise Error(f"features must be the name of a column or a list of names, got {features!r}") from None
 
 
 def integer(name: str, value: int) -> int:

@@ -202,6 +202,48 @@ func.func @table_rows(%x: !sojourn.table<-5, "a" : f64>) {
 
 // -----
 
+// expected-error@+1 {{!sojourn.table column "a" has type 'tensor<3x0xf32>', expected an entry of 1 to 8 sizes of at least 1}}
+func.func @table_empty_entry(%x: !sojourn.table<5, "a" : 3x0xf32>) {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{!sojourn.table column "a" has type 'tensor<1x1x1x1x1x1x1x1x2xi1>', expected an entry of 1 to 8 sizes of at least 1}}
+func.func @table_entry_rank(%x: !sojourn.table<5, "a" : 1x1x1x1x1x1x1x1x2xi1>) {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{!sojourn.table column "a" has type 'tensor<4097x4096xui8>', expected an entry of at most 16777216 elements}}
+func.func @table_entry_elements(%x: !sojourn.table<5, "a" : 4097x4096xui8>) {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{!sojourn.table column "a" has type 'tensor<3xcomplex<f32>>', expected a real element}}
+func.func @table_complex_entry(%x: !sojourn.table<5, "a" : 3xcomplex<f32>>) {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{!sojourn.table column "a" has entries of 'index', expected a real element}}
+func.func @table_entry_element(%x: !sojourn.table<5, "a" : 3xindex>) {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{!sojourn.table column "a" has type 'tensor<f32>', expected an entry of 1 to 8 sizes of at least 1}}
+func.func @table_rank_zero_entry(%x: !sojourn.table<5, "a" : tensor<f32>>) {
+  return
+}
+
+// -----
+
 // expected-error@+1 {{!sojourn.table column "a" has type 'complex<f32>', expected a real element}}
 func.func @table_complex(%x: !sojourn.table<5, "a" : complex<f32>>) {
   return

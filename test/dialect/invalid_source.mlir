@@ -109,25 +109,42 @@ func.func @rng_normal_seed(%s: tensor<2xi64>) {
 
 // -----
 
-func.func @sample_rows_negative(%s: tensor<i64>) {
+func.func @sample_rows_negative(%p: tensor<2xi64>, %s: tensor<i64>) {
   // expected-error@+1 {{'sojourn.sample_rows' op rows is -1, expected a number in [0, 2^40]}}
-  %y = sojourn.sample_rows %s, %s, %s, rows = -1 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<2xi64>
+  %y = sojourn.sample_rows %p, %s, %s, rows = -1 : (tensor<2xi64>, tensor<i64>, tensor<i64>) -> tensor<2xi64>
   return
 }
 
 // -----
 
-func.func @sample_rows_rank(%s: tensor<i64>) {
-  // expected-error@+1 {{'sojourn.sample_rows' op result has type 'tensor<2x1xi64>', expected rank 1}}
-  %y = sojourn.sample_rows %s, %s, %s, rows = 5 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<2x1xi64>
+func.func @sample_rows_many(%p: tensor<2xi64>, %s: tensor<i64>) {
+  // expected-error@+1 {{'sojourn.sample_rows' op rows is 1099511627777, expected a number in [0, 2^40]}}
+  %y = sojourn.sample_rows %p, %s, %s, rows = 1099511627777 : (tensor<2xi64>, tensor<i64>, tensor<i64>) -> tensor<2xi64>
   return
 }
 
 // -----
 
-func.func @sample_rows_seed(%s: tensor<i32>) {
-  // expected-error@+1 {{'sojourn.sample_rows' op operand #0 must be tensor<i64>, but got 'tensor<i32>'}}
-  %y = sojourn.sample_rows %s, %s, %s, rows = 5 : (tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<2xi64>
+func.func @sample_rows_result(%p: tensor<2xi64>, %s: tensor<i64>) {
+  // expected-error@+2 {{'sojourn.sample_rows' op failed to infer returned types}}
+  // expected-error@+1 {{inferred type(s) 'tensor<2xi64>' are incompatible with return type(s) of operation 'tensor<3xi64>'}}
+  %y = sojourn.sample_rows %p, %s, %s, rows = 5 : (tensor<2xi64>, tensor<i64>, tensor<i64>) -> tensor<3xi64>
+  return
+}
+
+// -----
+
+func.func @sample_rows_positions(%p: tensor<2xi32>, %s: tensor<i64>) {
+  // expected-error@+1 {{'sojourn.sample_rows' op operand #0 must be an i64 tensor of static shape, but got 'tensor<2xi32>'}}
+  %y = sojourn.sample_rows %p, %s, %s, rows = 5 : (tensor<2xi32>, tensor<i64>, tensor<i64>) -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @sample_rows_seed(%p: tensor<2xi64>, %s: tensor<i32>) {
+  // expected-error@+1 {{'sojourn.sample_rows' op operand #1 must be tensor<i64>, but got 'tensor<i32>'}}
+  %y = sojourn.sample_rows %p, %s, %s, rows = 5 : (tensor<2xi64>, tensor<i32>, tensor<i32>) -> tensor<2xi64>
   return
 }
 
@@ -142,8 +159,32 @@ func.func @read_rows_column(%t: !sojourn.table<5, "age" : f64>, %i: tensor<2xi64
 // -----
 
 func.func @read_rows_shape(%t: !sojourn.table<5, "age" : f64>, %i: tensor<2xi64>) {
-  // expected-error@+1 {{'sojourn.read_rows' op result has type 'tensor<2xf32>', expected shape [2, 1]: one row per index, one column per name}}
-  %y = sojourn.read_rows %t, %i, columns = ["age"] : !sojourn.table<5, "age" : f64>, tensor<2xi64> -> tensor<2xf32>
+  // expected-error@+1 {{'sojourn.read_rows' op result has type 'tensor<2x2xf32>', expected shape [2, 1] or [2]: one row per index, one column per name}}
+  %y = sojourn.read_rows %t, %i, columns = ["age"] : !sojourn.table<5, "age" : f64>, tensor<2xi64> -> tensor<2x2xf32>
+  return
+}
+
+// -----
+
+func.func @read_rows_two_names(%t: !sojourn.table<5, "a" : f64, "b" : i1>, %i: tensor<2xi64>) {
+  // expected-error@+1 {{'sojourn.read_rows' op result has type 'tensor<2xf32>', expected shape [2, 2]: one row per index, one column per name}}
+  %y = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<5, "a" : f64, "b" : i1>, tensor<2xi64> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @read_rows_shaped_result(%t: !sojourn.table<5, "a" : 3x4xf64>, %i: tensor<2xi64>) {
+  // expected-error@+1 {{'sojourn.read_rows' op result has type 'tensor<2x12xf32>', expected shape [2, 3, 4]: one entry of column "a" per index}}
+  %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<5, "a" : 3x4xf64>, tensor<2xi64> -> tensor<2x12xf32>
+  return
+}
+
+// -----
+
+func.func @read_rows_mixed(%t: !sojourn.table<5, "a" : 3x4xf64, "b" : i1>, %i: tensor<2xi64>) {
+  // expected-error@+1 {{'sojourn.read_rows' op reads 2 columns and among them "a", whose entries have shape [3, 4], expected a shaped column to be named alone}}
+  %y = sojourn.read_rows %t, %i, columns = ["b", "a"] : !sojourn.table<5, "a" : 3x4xf64, "b" : i1>, tensor<2xi64> -> tensor<2x13xf32>
   return
 }
 

@@ -40,17 +40,54 @@ func.func @rng_normal(%seed: tensor<i64>) {
 
 // CHECK-LABEL: func @sample_rows(
 // CHECK: sojourn.sample_rows{{[ "]}}
-func.func @sample_rows(%seed: tensor<i64>, %epoch: tensor<i64>, %start: tensor<i64>) {
-  %i = sojourn.sample_rows %seed, %epoch, %start, rows = 569
-    : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<64xi64>
+func.func @sample_rows(%positions: tensor<64xi64>, %seed: tensor<i64>, %epoch: tensor<i64>) {
+  %i = sojourn.sample_rows %positions, %seed, %epoch, rows = 569
+    : (tensor<64xi64>, tensor<i64>, tensor<i64>) -> tensor<64xi64>
+  return
+}
+
+// CHECK-LABEL: func @sample_rows_of_scalars(
+// CHECK: sojourn.sample_rows %{{.*}} : (tensor<64xi64>, !sojourn.scalar<i64>, !sojourn.scalar<i64>) -> tensor<64xi64>
+func.func @sample_rows_of_scalars(%positions: tensor<64xi64>, %seed: !sojourn.scalar<i64>,
+                                  %epoch: !sojourn.scalar<i64>) {
+  %i = sojourn.sample_rows %positions, %seed, %epoch, rows = 569
+    : (tensor<64xi64>, !sojourn.scalar<i64>, !sojourn.scalar<i64>) -> tensor<64xi64>
+  return
+}
+
+// CHECK-LABEL: func @sample_rows_any_rank(
+// CHECK: sojourn.sample_rows %{{.*}} : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<i64>
+// CHECK: sojourn.sample_rows %{{.*}}, rows = 1099511627776 : (tensor<2x0x3xi64>, tensor<i64>, tensor<i64>) -> tensor<2x0x3xi64>
+func.func @sample_rows_any_rank(%p: tensor<i64>, %q: tensor<2x0x3xi64>, %s: tensor<i64>) {
+  %i = sojourn.sample_rows %p, %s, %s, rows = 0 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<i64>
+  %j = sojourn.sample_rows %q, %s, %s, rows = 1099511627776
+    : (tensor<2x0x3xi64>, tensor<i64>, tensor<i64>) -> tensor<2x0x3xi64>
   return
 }
 
 // CHECK-LABEL: func @read_rows(
 // CHECK: sojourn.read_rows{{[ "]}}
-func.func @read_rows(%table: !sojourn.table<569, "age" : f64, "y" : i64>, %i: tensor<64xi64>) {
+func.func @read_rows(%table: !sojourn.table<569, "age" : f64, "image" : 28x28xui8>, %i: tensor<64xi64>) {
   %x = sojourn.read_rows %table, %i, columns = ["age"]
-    : !sojourn.table<569, "age" : f64, "y" : i64>, tensor<64xi64> -> tensor<64x1xf32>
+    : !sojourn.table<569, "age" : f64, "image" : 28x28xui8>, tensor<64xi64> -> tensor<64x1xf32>
+  %y = sojourn.read_rows %table, %i, columns = ["image"]
+    : !sojourn.table<569, "age" : f64, "image" : 28x28xui8>, tensor<64xi64> -> tensor<64x28x28xui8>
+  return
+}
+
+// CHECK-LABEL: func @read_rows_shaped(
+// CHECK-SAME: !sojourn.table<569, "age" : f64, "image" : 28x28xui8, "word" : 64xi64>
+// CHECK: sojourn.read_rows %{{.*}} -> tensor<5x28x28xf32>
+// CHECK: sojourn.read_rows %{{.*}} -> tensor<5x64xi64>
+// CHECK: sojourn.read_rows %{{.*}} -> tensor<5xf64>
+func.func @read_rows_shaped(%t: !sojourn.table<569, "age" : f64, "image" : 28x28xui8, "word" : 64xi64>,
+                            %i: tensor<5xi64>) {
+  %x = sojourn.read_rows %t, %i, columns = ["image"]
+    : !sojourn.table<569, "age" : f64, "image" : 28x28xui8, "word" : 64xi64>, tensor<5xi64> -> tensor<5x28x28xf32>
+  %y = sojourn.read_rows %t, %i, columns = ["word"]
+    : !sojourn.table<569, "age" : f64, "image" : 28x28xui8, "word" : 64xi64>, tensor<5xi64> -> tensor<5x64xi64>
+  %z = sojourn.read_rows %t, %i, columns = ["age"]
+    : !sojourn.table<569, "age" : f64, "image" : 28x28xui8, "word" : 64xi64>, tensor<5xi64> -> tensor<5xf64>
   return
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C++ surface as a user meets it: an embedded owner beside plain CPU tensors, which are the oracle.
+#include "frontend/Rows.h"
+#include "frontend/Session.h"
 #include "frontend/Sojourn.h"
 
 #include <gtest/gtest.h>
@@ -89,6 +91,132 @@ TEST_F(Surface, BatchesFollowTheDocumentedOrder) {
   }
 }
 
+TEST_F(Surface, ColumnsAloneAndLabelsKeepTheirKind) {
+  for (Table *table : {&*here, &*there}) {
+    auto value = [&](const at::Tensor &tensor) { return table == &*there ? publish(tensor) : tensor; };
+    EXPECT_TRUE(same(value(table->rows("age")), data[0].second));
+    EXPECT_TRUE(same(value(table->rows("weight")), data[1].second.to(at::kFloat)));
+    EXPECT_TRUE(same(value(table->rows(std::string("smoker"))), data[2].second.to(at::kLong)));
+    EXPECT_TRUE(same(value(table->rows("age", at::kDouble)), data[0].second.to(at::kDouble)));
+    BatchOptions options{.features = "age", .label = "weight", .size = kRows, .shuffle = false};
+    auto [x, y] = table->batches(options).at(0);
+    EXPECT_TRUE(same(value(x), data[0].second));
+    EXPECT_TRUE(same(value(y), data[1].second.to(at::kFloat)));
+    options.labelDtype = at::kLong;
+    EXPECT_TRUE(same(value(table->batches(options).at(0).y), data[1].second.to(at::kLong)));
+  }
+}
+
+/// A table of columns of every kind, and what is asked of its rows.
+class AskedRows final : public frontend::RowReader {
+public:
+  at::Tensor rows(const std::vector<std::string> &columns, bool alone, at::ScalarType dtype,
+                  const frontend::RowNumbers &numbers) override {
+    asked.push_back({columns, alone, dtype, frontend::evaluate(numbers)});
+    return torch::zeros({1});
+  }
+  struct Request {
+    std::vector<std::string> columns;
+    bool alone;
+    at::ScalarType dtype;
+    at::Tensor numbers;
+  };
+  std::vector<Request> asked;
+};
+
+TEST(Table, ShapedColumnsAreReadAlone) {
+  auto reader = std::make_shared<AskedRows>();
+  Table table(reader, {"digits",
+                       "open",
+                       "",
+                       11,
+                       {{"image", at::kByte, std::nullopt, {28, 28}},
+                        {"sound", at::kDouble, std::nullopt, {64}},
+                        {"mask", at::kBool, std::nullopt, {2, 3, 4}},
+                        {"digit", at::kByte, std::nullopt, {}},
+                        {"mean", at::kHalf, std::nullopt, {}}}});
+  EXPECT_NE(table.str().find("image  uint8 [28, 28]  none"), std::string::npos) << table.str();
+  auto type = [&](const Features &features, std::optional<at::ScalarType> dtype = std::nullopt) {
+    table.rows(features, dtype);
+    EXPECT_EQ(reader->asked.back().columns, features.names);
+    EXPECT_EQ(reader->asked.back().alone, features.alone);
+    return reader->asked.back().dtype;
+  };
+  EXPECT_EQ(type("image"), at::kByte);
+  EXPECT_EQ(type("sound"), at::kFloat);
+  EXPECT_EQ(type("mask"), at::kLong);
+  EXPECT_EQ(type("digit"), at::kLong);
+  EXPECT_EQ(type("mean"), at::kFloat);
+  EXPECT_EQ(type("image", at::kHalf), at::kHalf);
+  EXPECT_EQ(type({"digit", "mean"}), at::kFloat);
+  EXPECT_EQ(type({"digit"}), at::kFloat);
+  table["image"];
+  EXPECT_TRUE(reader->asked.back().alone && reader->asked.back().dtype == at::kByte);
+  table["sound"];
+  EXPECT_EQ(reader->asked.back().dtype, at::kDouble);
+
+  BatchOptions options{.features = "image", .label = "mask", .size = 4, .seed = 6};
+  table.split(0.5, 2).second.batches(options).at(1);
+  const auto &label = reader->asked.back(), &image = reader->asked[reader->asked.size() - 2];
+  EXPECT_TRUE(image.alone && image.dtype == at::kByte && label.alone && label.dtype == at::kLong);
+  at::Tensor expected = splitIndices(11, 0.5, 2).second.index_select(0, batchIndices(5, 4, 6, 0).at(1));
+  EXPECT_TRUE(same(image.numbers, expected) && same(label.numbers, expected));
+
+  for (const Features &list : {Features{"image"}, Features{"digit", "sound"}, Features(std::vector<std::string>())}) {
+    try {
+      table.rows(list);
+      ADD_FAILURE() << "a shaped column was read in a list";
+    } catch (const Error &error) {
+      std::string text = error.what_without_backtrace();
+      EXPECT_NE(text.find("has entries of shape ["), std::string::npos) << text;
+      EXPECT_NE(text.find("read it alone, by its name: \""), std::string::npos) << text;
+    }
+  }
+  EXPECT_THROW(table.batches({.features = {"digit", "image"}, .label = {}}), Error);
+}
+
+/// What an owner is sent: entries of a shape in the table's type, and one draw for image and label.
+TEST(Table, ShapedColumnsAreRecordedWithTheirShape) {
+  auto session = frontend::Session::openOffline();
+  frontend::DatasetInfo info{"digits", 569, {}, "open", "one"};
+  info.columns.push_back({"digit", frontend::Element::u8, std::nullopt, {}});
+  info.columns.push_back({"image", frontend::Element::u8, std::nullopt, {28, 28}});
+  info.columns.push_back({"word", frontend::Element::i64, std::nullopt, {64}});
+  auto [x, y] = frontend::remoteTable(session, info).batches({.features = "image", .label = "digit", .size = 16}).at(0);
+  EXPECT_EQ(x.sizes(), (std::vector<int64_t>{16, 28, 28}));
+  EXPECT_EQ(y.sizes(), (std::vector<int64_t>{16}));
+  EXPECT_TRUE(x.scalar_type() == at::kByte && y.scalar_type() == at::kLong);
+  auto call = session->finishOffline();
+  std::string text = frontend::decodeToText(call.compiled->program, call.compiled->debug);
+  EXPECT_NE(text.find("!sojourn.table<569, \"image\" : 28x28xui8, \"digit\" : ui8>"), std::string::npos) << text;
+  EXPECT_NE(text.find("-> tensor<16x28x28xui8>"), std::string::npos) << text;
+  EXPECT_NE(text.find("-> tensor<16xi64>"), std::string::npos) << text;
+  size_t draws = 0;
+  for (size_t at = text.find("sojourn.sample_rows "); at != std::string::npos;
+       at = text.find("sojourn.sample_rows ", at + 1)) {
+    ++draws;
+  }
+  EXPECT_EQ(draws, 1u) << text;
+}
+
+/// A table that was got before the owner's changed is another one: the step says which versions.
+TEST_F(Surface, AnotherVersionOfATableIsRefused) {
+  std::vector<frontend::DatasetInfo> known = owner->session()->datasets();
+  ASSERT_EQ(known.size(), 1u);
+  std::string current = known[0].version;
+  known[0].version = "stale";
+  Table old = frontend::remoteTable(owner->session(), known[0]);
+  auto [kind, text] = thrown([&] { publish(old["age"]); });
+  EXPECT_EQ(kind, ErrorKind::OwnerError);
+  EXPECT_NE(text.find("dataset 'people' has version " + current + ", the step was made for version stale"),
+            std::string::npos)
+      << text;
+  // Both in one step: two arguments, of which one is refused; nothing ran.
+  EXPECT_NE(thrown([&] { publish(old["age"] + (*there)["age"]); }).second.find("made for version stale"),
+            std::string::npos);
+  EXPECT_TRUE(same(publish((*there)["age"]), data[0].second));
+}
+
 TEST_F(Surface, SplitsNestAndCoverEveryRow) {
   auto [train, test] = there->split(0.7, 5);
   auto [fit, valid] = train.split(0.5, 6);
@@ -97,6 +225,10 @@ TEST_F(Surface, SplitsNestAndCoverEveryRow) {
   EXPECT_TRUE(same(publish(test["weight"]), data[1].second.index_select(0, other)));
   at::Tensor inner = first.index_select(0, splitIndices(train.rows(), 0.5, 6).second);
   EXPECT_TRUE(same(publish(valid["age"]), data[0].second.index_select(0, inner)));
+  at::Tensor rows = inner.index_select(0, batchIndices(valid.rows(), 5, 3, 1)[1]);
+  Batches batches = valid.batches({.features = "weight", .label = {}, .size = 5, .epochs = 2, .seed = 3});
+  at::Tensor x = publish(batches.at(batches.perEpoch() + 1).x);
+  EXPECT_TRUE(same(x, data[1].second.index_select(0, rows).to(at::kFloat)));
   EXPECT_TRUE(same(here->split(0.7, 5).first.split(0.5, 6).second["age"], data[0].second.index_select(0, inner)));
   EXPECT_EQ(fit.rows() + valid.rows(), train.rows());
 }

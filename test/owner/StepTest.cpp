@@ -264,6 +264,19 @@ TEST_F(Laundering, DirectPublishIsRefusedWithOpAndLine) {
   EXPECT_EQ(values<float>(client.run(program, step).published(0)), std::vector<float>{10});
 }
 
+TEST_F(Laundering, AnotherVersionIsRefusedBeforeAnythingIsRead) {
+  StepRequest step;
+  step.tables = {{"open", "yesterday's"}};
+  step.results = {1};
+  Reply reply = client.run(readProgram(), step);
+  ASSERT_NE(reply.root->body_as_Error(), nullptr);
+  EXPECT_EQ(reply.asError().code(), wire::ErrorCode_Dataset);
+  EXPECT_NE(reply.error().find("the step was made for version yesterday's; get the table again"), std::string::npos)
+      << reply.error();
+  step.tables = {"open"};
+  EXPECT_EQ(client.run(readProgram(), step).error(), "");
+}
+
 TEST_F(Laundering, ThroughStateAndASecondProgramAndViews) {
   read("secret", 1);
   // Into the client's own handle, by commit.

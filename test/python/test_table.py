@@ -1,38 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables: the documented row order, batches and columns, on the CPU and at an owner.
 
-The order is checked against a second, scalar Philox written here from its paper, and against the
-paper's known answers; batches against plain indexing with that order.
+The order is checked against a second implementation, written from the op's text, and that one
+against Philox's known answers; batches against plain indexing with that order.
 """
 
 import random
+import re
 
 import numpy as np
 import pytest
 import torch
+from oracle import row_order
 
 import sojourn
 from sojourn import plain
-
-
-def scalar_philox(counter, key):
-    """Philox4x32-10 on Python integers."""
-    c, k = list(counter), list(key)
-    for _ in range(10):
-        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
-        c = [(b >> 32) ^ c[1] ^ k[0], b & 0xFFFFFFFF, (a >> 32) ^ c[3] ^ k[1], a & 0xFFFFFFFF]
-        k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
-    return c
-
-
-def scalar_order(rows, seed, epoch):
-    seed, epoch = seed % 2**64, epoch % 2**64
-    keys = []
-    for i in range(rows):
-        counter = (i % 2**32, i >> 32, epoch % 2**32, (epoch >> 32) ^ 0x534A524F)
-        word = scalar_philox(counter, (seed % 2**32, seed >> 32))
-        keys.append(word[0] | word[1] << 32)
-    return sorted(range(rows), key=keys.__getitem__)
 
 
 @pytest.fixture(scope="module")
@@ -95,13 +77,21 @@ def values(tensor):
     ],
 )
 def test_philox_known_answers(counter, key, expected):
-    """The oracle below is Philox."""
-    assert " ".join(f"{word:08x}" for word in scalar_philox(counter, key)) == expected
+    """The oracle of the order is built on Philox; it uses the first word."""
+    assert f"{row_order.philox_word(counter, key):08x}" == expected.split()[0]
 
 
 def test_order_is_the_documented_function():
-    for rows, seed, epoch in [(1, 0, 0), (7, 3, 1), (64, -5, 2), (129, 2**40 + 9, 2**33 + 1)]:
-        assert sojourn.batch_indices(rows, rows, seed, epoch)[0].tolist() == scalar_order(rows, seed, epoch)
+    for rows, seed, epoch in [(1, 0, 0), (7, 3, 1), (64, -5, 2), (129, 2**40 + 9, 2**33 + 1), (1000, 5, -1)]:
+        assert sojourn.batch_indices(rows, rows, seed, epoch)[0].tolist() == row_order.order(rows, seed, epoch).tolist()
+
+
+def test_splits_are_the_documented_function(rng):
+    for rows in (2, 11, 300):
+        seed = rng.getrandbits(63)
+        first, other = sojourn.split_indices(rows, 0.7, seed)
+        expected = row_order.order(rows, seed, 2**32 - 1).tolist()
+        assert first.tolist() + other.tolist() == expected and len(first) == round(0.7 * rows)
 
 
 def test_batch_indices_cover_every_row_once():
@@ -124,6 +114,8 @@ def test_facts_and_repr(make, data):
         torch.int32,
     ]
     assert table.columns[0].bounds == (0, 120) and table.columns[1].bounds is None
+    assert all(column.shape == () for column in table.columns)
+    assert repr(table.columns[0]) == "Column(name='age', dtype=torch.int64, shape=(), bounds=(0.0, 120.0))"
     text = repr(table)
     assert text.splitlines()[0] == "people: 101 rows, 5 columns, policy open"
     assert "[0, 120]" in text and "height" in text
@@ -184,11 +176,123 @@ def test_whole_columns(make, data):
     assert "age" in table and "Age" not in table
 
 
-def test_bounds_clamp_and_labels_truncate(make):
-    table = make({"a": np.array([-3.0, 0.5, 99.0]), "b": np.array([-1.7, 1.7, 2.5])}, bounds={"a": (0, 10)})
+def test_bounds_clamp(make):
+    table = make({"a": np.array([-3.0, 0.5, 99.0])}, bounds={"a": (0, 10)})
     assert values(table["a"]).tolist() == [0.0, 0.5, 10.0]
-    _, y = values(next(iter(table.batches(["a"], "b", size=3, shuffle=False))))
+
+
+def test_a_float_label_keeps_its_fraction(make):
+    table = make({"a": np.arange(3), "b": np.array([-1.7, 1.7, 2.5]), "c": np.array([1.25, 0, 3], np.float16)})
+    for label in ("b", "c"):
+        _, y = values(next(iter(table.batches(["a"], label, size=3, shuffle=False))))
+        assert y.dtype == torch.float32 and y.shape == (3,)
+        assert torch.equal(y, values(table[label]).float())
+    _, y = values(next(iter(table.batches(["a"], "b", size=3, shuffle=False, label_dtype=torch.int64))))
     assert y.tolist() == [-1, 1, 2]
+    _, y = values(next(iter(table.batches(["a"], "b", size=3, shuffle=False, label_dtype=torch.float64))))
+    assert y.dtype == torch.float64 and y.tolist() == [-1.7, 1.7, 2.5]
+
+
+@pytest.mark.parametrize(
+    "column, dtype",
+    [("age", torch.int64), ("weight", torch.float32), ("height", torch.float32), ("smoker", torch.int64)],
+)
+def test_one_name_reads_one_column(make, data, column, dtype):
+    """Features by one name are that column alone, as a label is: [B], in the kind of its type."""
+    table = make(data)
+    x, y = values(next(iter(table.batches(column, column, size=7, seed=3))))
+    rows = sojourn.batch_indices(101, 7, 3, 0)[0].numpy()
+    assert (x.dtype, x.shape, y.dtype, y.shape) == (dtype, (7,), dtype, (7,))
+    assert torch.equal(x, y) and torch.equal(x, torch.from_numpy(data[column][rows]).to(dtype))
+    assert next(iter(table.batches([column], size=7))).shape == (7, 1)
+    assert next(iter(table.batches([column], size=7))).dtype == torch.float32
+    whole = table.rows(column)
+    assert (whole.dtype, whole.shape) == (dtype, (101,))
+    assert torch.equal(values(whole), torch.from_numpy(data[column]).to(dtype))
+    assert table.rows(column, dtype=torch.float64).dtype == torch.float64
+    assert next(iter(table.batches(column, size=7, dtype=torch.float64))).dtype == torch.float64
+
+
+def test_what_is_read_is_the_reader_s_own(make, data):
+    """Changing what was read changes no later read of the same rows."""
+    table = make(data)
+    first = table["weight"]
+    first.mul_(0)
+    second = table["weight"]
+    first.add_(1)
+    assert np.array_equal(values(second).numpy(), data["weight"])
+    assert values(first).tolist() == [1.0] * 101
+
+
+class Programs:
+    """The ops of the programs that one owner ran meanwhile, in core form."""
+
+    def __init__(self):
+        self.owner = OPEN[-1]
+        self.before = {program["hash"] for program in self.owner.programs()}
+
+    def new(self):
+        return [p["text"] for p in self.owner.programs(with_text=True) if p["hash"] not in self.before]
+
+
+def test_equal_requests_are_recorded_once(data):
+    """One table argument with the union of the columns, and one draw for what is drawn twice."""
+    table = remote_table(data)
+    _, valid = table.split(0.75, seed=2)
+    programs = Programs()
+    with sojourn.step():
+        x, y = next(iter(valid.batches(["age", "weight"], "y", size=9, seed=1)))
+        again, label = next(iter(valid.batches(["age", "weight"], "y", size=9, seed=1)))
+        whole, column, twice = valid.rows(["height"]), valid["weight"], valid["weight"]
+        result = sojourn.publish([x, y, again, label, whole, column, twice])
+    (text,) = programs.new()
+    names = re.findall(r'"(\w+)" : \w+', re.search(r"!sojourn\.table<101, ([^>]*)>", text).group(1))
+    assert sorted(names) == ["age", "height", "weight", "y"]
+    assert len(re.findall(r'sojourn\.kind = "table"', text)) == 1
+    # Batch and split of the batch, split of the whole part.
+    assert text.count("sojourn.sample_rows ") == 3
+    assert text.count("sojourn.read_rows ") == 4
+    x, y, again, label, whole, column, twice = (value.value for value in result)
+    _, other = sojourn.split_indices(101, 0.75, 2)
+    rows = other[sojourn.batch_indices(len(valid), 9, 1, 0)[0]].numpy()
+    assert np.array_equal(x.numpy(), np.stack([data["age"], data["weight"]], 1)[rows].astype(np.float32))
+    assert np.array_equal(y.numpy(), data["y"][rows])
+    assert torch.equal(x, again) and torch.equal(y, label) and torch.equal(column, twice)
+    assert np.array_equal(column.numpy(), data["weight"][other.numpy()])
+    assert np.array_equal(whole[:, 0].numpy(), data["height"][other.numpy()])
+
+
+def test_a_failed_step_takes_its_columns_back(data):
+    table = remote_table(data)
+    programs = Programs()
+    kept = table["age"] + 1
+    with pytest.raises(ZeroDivisionError):
+        with sojourn.step():
+            lost = table["weight"] + table["age"]
+            raise ZeroDivisionError
+    after = values([kept + table["age"], table["smoker"]])
+    assert np.array_equal(after[0].numpy(), 2 * data["age"] + 1) and np.array_equal(after[1].numpy(), data["smoker"])
+    assert not any('"weight"' in text for text in programs.new())
+    with pytest.raises(sojourn.Error, match="has no value"):
+        values(lost)
+
+
+def test_batches_of_all_epochs_run_one_program(data):
+    table = remote_table(data)
+    train, _ = table.split(0.8, seed=9)
+    programs = Programs()
+    seen = []
+    for x, y in train.batches(["age"], "weight", size=27, epochs=3, seed=4):
+        seen.append(values([x, y]))
+    assert len(programs.new()) == 1
+    first, _ = sojourn.split_indices(101, 0.8, 9)
+    wanted = [first[rows].numpy() for epoch in range(3) for rows in sojourn.batch_indices(81, 27, 4, epoch)]
+    for (x, y), rows in zip(seen, wanted, strict=True):
+        assert np.array_equal(x[:, 0].numpy(), data["age"][rows].astype(np.float32))
+        assert np.array_equal(y.numpy(), data["weight"][rows].astype(np.float32))
+    for epoch in range(3):
+        rows = np.concatenate(wanted[3 * epoch : 3 * epoch + 3])
+        assert sorted(rows.tolist()) == sorted(first.tolist())
 
 
 def test_bounds_are_rounded_inwards():
@@ -220,7 +324,11 @@ def test_tqdm_sees_the_length(make, data):
         (lambda t: t["agee"], "no column 'agee'; did you mean 'age'"),
         (lambda t: t.batches(["wight"], "y"), "did you mean 'weight'"),
         (lambda t: t.batches(["age"], "label"), "no column 'label'"),
-        (lambda t: t.batches("age", "y"), r"write \['age'\]"),
+        (lambda t: t.batches("wight", "y"), "did you mean 'weight'"),
+        (lambda t: t.batches("", "y"), "no column ''"),
+        (lambda t: t.batches(3, "y"), "must be the name of a column or a list of names, got 3"),
+        (lambda t: t.batches(["age", 3], "y"), "named by a str, got int"),
+        (lambda t: t.batches(["age"], "y", label_dtype="int"), "expected a torch.dtype"),
         (lambda t: t.batches([], "y"), "at least one column"),
         (lambda t: t.batches(["age"], "y", size=0), "size must be an integer of at least 1"),
         (lambda t: t.batches(["age"], "y", size=2.5), "size must be an integer"),
@@ -233,6 +341,9 @@ def test_tqdm_sees_the_length(make, data):
         (lambda t: t.split(1.0), "between 0 and 1"),
         (lambda t: t.split(0.001), "one side empty"),
         (lambda t: t.rows(features=["nothing"]), "no column 'nothing'"),
+        (lambda t: t.rows("nothing"), "no column 'nothing'"),
+        (lambda t: sojourn.batch_indices(-1, 3, 0, 0), r"rows must be a number in \[0, 2\^40\], got -1"),
+        (lambda t: sojourn.split_indices(2**41, 0.5, 0), r"rows must be a number in \[0, 2\^40\]"),
     ],
 )
 def test_mistakes_are_told_at_the_call(make, data, use, text):

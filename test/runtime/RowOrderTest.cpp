@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of rows: literal vectors, a bijection, even to chance, and free of cost for a table of
+// any length. SOJOURN_TEST_SEED repeats a run.
+#include "runtime/Buffer.h"
+#include "runtime/Execute.h"
+#include "runtime/Philox.h"
+#include "test/runtime/Support.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <random>
+#include <set>
+
+using namespace sojourn;
+using namespace sojourn::runtime;
+using namespace sojourn::test;
+
+namespace {
+
+std::mt19937_64 freshRandom() {
+  const char *given = std::getenv("SOJOURN_TEST_SEED");
+  uint64_t seed = given ? std::strtoull(given, nullptr, 10) : std::random_device()();
+  std::printf("SOJOURN_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  return std::mt19937_64(seed);
+}
+
+/// Computed by another program from the op's text.
+TEST(RowOrder, LiteralVectors) {
+  struct Vector {
+    int64_t rows;
+    uint64_t seed, epoch;
+    std::vector<int64_t> order;
+  };
+  const Vector vectors[] = {
+      {1, 0, 0, {0}},
+      {2, 1, 0, {1, 0}},
+      {3, 7, 2, {1, 2, 0}},
+      {10, 0, 0, {3, 7, 5, 1, 0, 6, 8, 4, 2, 9}},
+      {10, 0, 1, {5, 0, 9, 1, 7, 8, 4, 2, 6, 3}},
+      {569, 42, 3, {57, 432, 110, 94, 22, 87, 495, 299, 141, 372}},
+      {1000, UINT64_MAX, 5, {838, 698, 497, 979, 891, 916, 612, 581, 427, 969}},
+      {1048583,
+       123456789012345,
+       4294967295,
+       {348454, 955737, 987095, 242304, 921811, 440978, 375513, 224659, 60650, 848659}},
+      {4294967296,
+       9,
+       1,
+       {370058575, 4218705112, 4060099028, 3838052784, 1310379029, 3274113433, 2826108521, 1766265392, 2484536418,
+        3328275903}},
+      {1099511627773,
+       5,
+       4294967297,
+       {284898317415, 344360557445, 524940690953, 1005149496901, 194181136607, 288014776981, 817146251552, 254279823197,
+        231757725237, 832248992718}},
+      {1099511627776,
+       5,
+       0,
+       {713953332599, 633616600717, 186103134128, 95173509646, 731840867477, 486336047883, 118971145603, 907488574867,
+        265099694719, 950934787642}},
+  };
+  for (const Vector &vector : vectors) {
+    for (size_t p = 0; p < vector.order.size(); ++p) {
+      EXPECT_EQ(rowAt(static_cast<int64_t>(p), vector.rows, vector.seed, vector.epoch), vector.order[p])
+          << "rows " << vector.rows << ", position " << p;
+    }
+  }
+}
+
+TEST(RowOrder, EveryRowStandsOnceAndNothingStandsOutside) {
+  std::mt19937_64 random = freshRandom();
+  for (int64_t rows : {0, 1, 2, 3, 255, 256, 257, 1000}) {
+    for (int round = 0; round < 4; ++round) {
+      uint64_t seed = random(), epoch = random();
+      std::vector<bool> seen(static_cast<size_t>(rows));
+      for (int64_t p = 0; p < rows; ++p) {
+        int64_t row = rowAt(p, rows, seed, epoch);
+        ASSERT_TRUE(row >= 0 && row < rows) << "rows " << rows << ", position " << p << " gave " << row;
+        ASSERT_FALSE(seen[static_cast<size_t>(row)]) << "rows " << rows << ": row " << row << " twice";
+        seen[static_cast<size_t>(row)] = true;
+      }
+      for (int64_t p : {INT64_MIN, int64_t{-2}, int64_t{-1}, rows, rows + 1, INT64_MAX}) {
+        EXPECT_EQ(rowAt(p, rows, seed, epoch), -1) << "rows " << rows << ", position " << p;
+      }
+    }
+  }
+}
+
+TEST(RowOrder, TablesOfUpToTwoToTheFortyRows) {
+  std::mt19937_64 random = freshRandom();
+  for (int64_t rows : {(int64_t{1} << 33) + 5, (int64_t{1} << 40) - 3, int64_t{1} << 40}) {
+    uint64_t seed = random(), epoch = random();
+    std::set<int64_t> positions, found;
+    for (int64_t p : {int64_t{0}, int64_t{1}, rows / 2, rows - 2, rows - 1}) {
+      positions.insert(p);
+    }
+    while (positions.size() < 50'000) {
+      positions.insert(static_cast<int64_t>(random() % static_cast<uint64_t>(rows)));
+    }
+    for (int64_t p : positions) {
+      int64_t row = rowAt(p, rows, seed, epoch);
+      ASSERT_TRUE(row >= 0 && row < rows) << "rows " << rows << ", position " << p << " gave " << row;
+      found.insert(row);
+    }
+    EXPECT_EQ(found.size(), positions.size()) << "rows " << rows;
+  }
+}
+
+/// Chi-square against expected probabilities, refused at one chance in a million (Wilson and
+/// Hilferty's approximation of the quantile).
+void expectFits(const std::vector<int64_t> &counts, const std::vector<double> &probabilities, const std::string &what) {
+  double total = 0, statistic = 0;
+  for (int64_t count : counts) {
+    total += static_cast<double>(count);
+  }
+  for (size_t k = 0; k < counts.size(); ++k) {
+    double expected = total * probabilities[k], off = static_cast<double>(counts[k]) - expected;
+    ASSERT_GT(expected, 5) << what << ": too few draws for a chi-square";
+    statistic += off * off / expected;
+  }
+  double freedom = static_cast<double>(counts.size()) - 1, step = 2 / (9 * freedom);
+  double quantile = freedom * std::pow(1 - step + 4.7534 * std::sqrt(step), 3);
+  EXPECT_LT(statistic, quantile) << what << ": chi-square of " << freedom << " degrees of freedom";
+}
+
+/// Shares of [0, size) that fall into each of `buckets` of almost equal width: value * buckets / size.
+std::vector<double> shares(int64_t size, int64_t buckets) {
+  std::vector<double> result(static_cast<size_t>(buckets));
+  for (int64_t k = 0; k < buckets; ++k) {
+    int64_t first = (k * size + buckets - 1) / buckets, last = ((k + 1) * size + buckets - 1) / buckets;
+    result[static_cast<size_t>(k)] = static_cast<double>(last - first) / static_cast<double>(size);
+  }
+  return result;
+}
+
+/// Over fresh seeds and epochs, the row at a position is any row, and its neighbour any other.
+TEST(RowOrder, PositionsAndNeighboursAreEven) {
+  std::mt19937_64 random = freshRandom();
+  constexpr int kDraws = 40'000;
+  for (int64_t rows : {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{1000}, (int64_t{1} << 20) + 7}) {
+    int64_t buckets = std::min<int64_t>(rows, 100), steps = std::min<int64_t>(rows - 1, 100);
+    for (const char *changes : {"seed", "epoch", "seed and position"}) {
+      std::string what = std::to_string(rows) + " rows, fresh " + changes;
+      uint64_t seed = random(), epoch = random() % 1000;
+      int64_t p = rows > 1 ? static_cast<int64_t>(random() % static_cast<uint64_t>(rows - 1)) : 0;
+      std::vector<int64_t> places(static_cast<size_t>(buckets)), distances(static_cast<size_t>(steps));
+      std::map<std::pair<int64_t, int64_t>, int64_t> pairs;
+      // One row leaves nothing to chance, and its cycles are the longest.
+      for (int draw = 0; draw < (rows == 1 ? 200 : kDraws); ++draw) {
+        (changes[0] == 'e' ? epoch : seed) += changes[0] == 'e' ? 1 : random();
+        if (changes[4] != '\0' && changes[0] == 's' && rows > 1) {
+          p = static_cast<int64_t>(random() % static_cast<uint64_t>(rows - 1));
+        }
+        int64_t row = rowAt(p, rows, seed, epoch);
+        ++places[static_cast<size_t>(row * buckets / rows)];
+        if (rows > 1) {
+          int64_t next = rowAt(p + 1, rows, seed, epoch), distance = (next - row + rows) % rows;
+          ++distances[static_cast<size_t>((distance - 1) * steps / (rows - 1))];
+          ++pairs[{row, next}];
+        }
+      }
+      if (buckets > 1) {
+        expectFits(places, shares(rows, buckets), what + ", positions");
+      }
+      if (steps > 1) {
+        expectFits(distances, shares(rows - 1, steps), what + ", neighbours");
+      }
+      if (rows == 3) {
+        std::vector<int64_t> counts;
+        for (const auto &[pair, count] : pairs) {
+          counts.push_back(count);
+        }
+        ASSERT_EQ(counts.size(), 6u) << what;
+        expectFits(counts, std::vector<double>(6, 1.0 / 6), what + ", ordered pairs");
+      }
+    }
+  }
+}
+
+/// Along one order of many rows, neither places nor steps drift.
+TEST(RowOrder, OneOrderIsEven) {
+  std::mt19937_64 random = freshRandom();
+  const int64_t rows = (int64_t{1} << 20) + 7, buckets = 256;
+  uint64_t seed = random(), epoch = random() % 100;
+  std::vector<int64_t> early(buckets), distances(buckets);
+  int64_t previous = rowAt(0, rows, seed, epoch);
+  for (int64_t p = 1; p < rows / 2; ++p) {
+    int64_t row = rowAt(p, rows, seed, epoch);
+    ++early[static_cast<size_t>(row * buckets / rows)];
+    ++distances[static_cast<size_t>(((row - previous + rows) % rows - 1) * buckets / (rows - 1))];
+    previous = row;
+  }
+  expectFits(early, shares(rows, buckets), "the first half");
+  expectFits(distances, shares(rows - 1, buckets), "steps of the first half");
+}
+
+/// Says of each row its number, in as many elements as an entry has.
+class NumberedRows final : public RowSource {
+public:
+  explicit NumberedRows(int64_t rows) : count(rows) {}
+  int64_t rows() const override { return count; }
+  void readRows(llvm::ArrayRef<std::string> columns, llvm::ArrayRef<int64_t> indices, Element element,
+                void *out) const override {
+    ASSERT_EQ(element, Element::i64);
+    int64_t entry = columns[0] == "image" ? 6 : static_cast<int64_t>(columns.size());
+    auto *to = static_cast<int64_t *>(out);
+    for (int64_t row : indices) {
+      for (int64_t k = 0; k < entry; ++k) {
+        *to++ = row < 0 || row >= count ? 0 : row * 10 + k;
+      }
+    }
+  }
+  int64_t count;
+};
+
+Binding bind(const TensorType &type, const void *data) {
+  Binding binding;
+  binding.tensor = {type, BufferPool::global().allocate(type.bytes())};
+  std::memcpy(binding.tensor.buffer->data(), data, type.bytes());
+  return binding;
+}
+
+/// A batch of a split and what is read at it; `rows` stands for the length of the table.
+std::string splitProgram(int64_t rows) {
+  std::string n = std::to_string(rows), part = std::to_string(rows / 2), rest = std::to_string(rows - rows / 2);
+  std::string table = "!sojourn.table<" + n + ", \"a\" : i64, \"image\" : 2x3xi64>";
+  return "module attributes {sojourn.phase = \"core\", sojourn.promotion = \"torch\"} {\n"
+         "func.func @step(%p: tensor<8x8xi64> {sojourn.kind = \"upload\"}, %s: tensor<i64> {sojourn.kind = \"slot\"}, "
+         "%e: tensor<i64> {sojourn.kind = \"slot\"}, %t: " +
+         table +
+         " {sojourn.kind = \"table\"}) -> (tensor<64xi64> {sojourn.result = \"publish\"}, "
+         "tensor<64xi64> {sojourn.result = \"publish\"}, tensor<64x2x3xi64> {sojourn.result = \"publish\"}) {\n"
+         "%zero = sojourn.constant 0 : i64\n%first = sojourn.constant " +
+         part + " : i64\n%i = sojourn.sample_rows %p, %s, %e, rows = " + rest +
+         " : (tensor<8x8xi64>, tensor<i64>, tensor<i64>) -> tensor<8x8xi64>\n"
+         "%c = sojourn.compare \"lt\" %i, %zero : tensor<8x8xi64>, tensor<i64>\n"
+         "%m = sojourn.add %i, %first : tensor<8x8xi64>, tensor<i64>\n"
+         "%w = sojourn.select %c, %i, %m : tensor<8x8xi1>, tensor<8x8xi64>, tensor<8x8xi64>\n"
+         "%k = sojourn.sample_rows %w, %s, %e, rows = " +
+         n +
+         " : (tensor<8x8xi64>, tensor<i64>, tensor<i64>) -> tensor<8x8xi64>\n"
+         "%r = sojourn.reshape %k : tensor<8x8xi64> -> tensor<64xi64>\n"
+         "%a = sojourn.read_rows %t, %r, columns = [\"a\"] : " +
+         table +
+         ", tensor<64xi64> -> tensor<64xi64>\n"
+         "%x = sojourn.read_rows %t, %r, columns = [\"image\"] : " +
+         table +
+         ", tensor<64xi64> -> tensor<64x2x3xi64>\n"
+         "return %r, %a, %x : tensor<64xi64>, tensor<64xi64>, tensor<64x2x3xi64>\n}\n}";
+}
+
+/// Tables of three rows and of a billion take the same plan; an absent position stays absent.
+TEST(RowOrder, AProgramOverABillionRows) {
+  std::mt19937_64 random = freshRandom();
+  size_t arena = 0;
+  for (int64_t rows : {int64_t{3}, int64_t{1} << 30, int64_t{1} << 32}) {
+    Context context;
+    auto module = context.parse(splitProgram(rows));
+    ASSERT_TRUE(module);
+    auto executable = Executable::create(*module);
+    ASSERT_TRUE(static_cast<bool>(executable)) << llvm::toString(executable.takeError());
+    EXPECT_LT((*executable)->arenaBytes(), 16'384u);
+    arena = arena == 0 ? (*executable)->arenaBytes() : arena;
+    EXPECT_EQ((*executable)->arenaBytes(), arena);
+    ASSERT_EQ((*executable)->args()[3].columns.size(), 2u);
+    EXPECT_EQ((*executable)->args()[3].columns[1].dims, (llvm::SmallVector<int64_t, 4>{2, 3}));
+
+    int64_t half = rows / 2, seed = static_cast<int64_t>(random()), epoch = static_cast<int64_t>(random());
+    std::vector<int64_t> positions(64);
+    for (int64_t &position : positions) {
+      position = static_cast<int64_t>(random() % static_cast<uint64_t>(rows)) - half / 2;
+    }
+    positions[0] = -1;
+    positions[1] = INT64_MAX;
+    NumberedRows source(rows);
+    TensorType number{Element::i64, {}};
+    std::vector<Binding> bindings{bind({Element::i64, {8, 8}}, positions.data()), bind(number, &seed),
+                                  bind(number, &epoch), Binding{{}, &source}};
+    auto results = (*executable)->run(bindings);
+    ASSERT_TRUE(static_cast<bool>(results)) << llvm::toString(results.takeError());
+    const auto *found = reinterpret_cast<const int64_t *>((*results)[0].buffer->data());
+    const auto *single = reinterpret_cast<const int64_t *>((*results)[1].buffer->data());
+    const auto *images = reinterpret_cast<const int64_t *>((*results)[2].buffer->data());
+    uint64_t key = static_cast<uint64_t>(seed), stream = static_cast<uint64_t>(epoch);
+    for (int i = 0; i < 64; ++i) {
+      int64_t inner = rowAt(positions[i], rows - half, key, stream);
+      int64_t expected = inner < 0 ? -1 : rowAt(inner + half, rows, key, stream);
+      EXPECT_EQ(found[i], expected) << "rows " << rows << ", position " << positions[i];
+      EXPECT_EQ(single[i], expected < 0 ? 0 : expected * 10);
+      for (int k = 0; k < 6; ++k) {
+        EXPECT_EQ(images[i * 6 + k], expected < 0 ? 0 : expected * 10 + k);
+      }
+    }
+    EXPECT_EQ(found[0], -1);
+    EXPECT_EQ(found[1], -1);
+  }
+}
+
+/// Enough positions for many pieces of the row range: their number does not show.
+TEST(RowOrder, ManyPositionsAreDrawnAsFew) {
+  std::mt19937_64 random = freshRandom();
+  constexpr int64_t kCount = 5003, kRows = 4000;
+  Context context;
+  auto module = context.parse(
+      "module attributes {sojourn.phase = \"core\", sojourn.promotion = \"torch\"} {\n"
+      "func.func @step(%p: tensor<5003xi64> {sojourn.kind = \"upload\"}, %s: tensor<i64> {sojourn.kind = \"slot\"}) -> "
+      "(tensor<5003xi64> {sojourn.result = \"publish\"}) {\n%i = sojourn.sample_rows %p, %s, %s, rows = 4000 : "
+      "(tensor<5003xi64>, tensor<i64>, tensor<i64>) -> tensor<5003xi64>\nreturn %i : tensor<5003xi64>\n}\n}");
+  ASSERT_TRUE(module);
+  auto executable = llvm::cantFail(Executable::create(*module));
+  std::vector<int64_t> positions(kCount);
+  for (int64_t &position : positions) {
+    position = static_cast<int64_t>(random() % 4400) - 200;
+  }
+  int64_t seed = static_cast<int64_t>(random());
+  std::vector<Binding> bindings{bind({Element::i64, {kCount}}, positions.data()), bind({Element::i64, {}}, &seed)};
+  auto results = llvm::cantFail(executable->run(bindings));
+  const auto *found = reinterpret_cast<const int64_t *>(results[0].buffer->data());
+  for (int64_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(found[i], rowAt(positions[static_cast<size_t>(i)], kRows, static_cast<uint64_t>(seed),
+                              static_cast<uint64_t>(seed)));
+  }
+}
+
+} // namespace
