@@ -2,6 +2,7 @@
 // Terminal output of sojourn-owner, and its life as a server.
 #include "owner/Administration.h"
 
+#include "owner/Entry.h"
 #include "owner/Error.h"
 #include "owner/Text.h"
 
@@ -68,7 +69,7 @@ void printDatasets(llvm::ArrayRef<DatasetRecord> records, llvm::raw_ostream &out
         << timeText(record.registeredMs) << "\n  content " << record.contentHash << "\n\n";
     std::vector<std::vector<std::string>> rows{{"  column", "type", "lower", "upper"}};
     for (const Column &column : record.columns) {
-      rows.push_back({"  " + column.name, runtime::elementName(column.element).str(),
+      rows.push_back({"  " + column.name, entryText(column.element, column.dims),
                       column.bounds ? numberText(column.bounds->lower) : "-",
                       column.bounds ? numberText(column.bounds->upper) : "-"});
     }

@@ -5,6 +5,8 @@
 #include "owner/Error.h"
 #include "runtime/Limits.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <algorithm>
 #include <cstring>
 #include <sqlite3.h>
@@ -14,20 +16,39 @@ namespace sojourn::owner {
 using llvm::Twine;
 
 /// The version of the tables below, in SQLite's user_version.
-static constexpr int kSchemaVersion = 1;
+static constexpr int kSchemaVersion = 2;
 static constexpr const char *kSchema = R"sql(
   CREATE TABLE datasets(
     name TEXT PRIMARY KEY, version TEXT NOT NULL, content_hash TEXT NOT NULL, source TEXT NOT NULL,
     file TEXT NOT NULL, policy TEXT NOT NULL, rows INTEGER NOT NULL, registered_ms INTEGER NOT NULL);
   CREATE TABLE columns(
     dataset TEXT NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL, element TEXT NOT NULL,
-    lower REAL, upper REAL, PRIMARY KEY(dataset, position));
+    lower REAL, upper REAL, dims TEXT, PRIMARY KEY(dataset, position));
   CREATE TABLE programs(
     hash BLOB NOT NULL, client TEXT NOT NULL, runs INTEGER NOT NULL, ops INTEGER NOT NULL,
     text TEXT NOT NULL, first_ms INTEGER NOT NULL, last_ms INTEGER NOT NULL,
     PRIMARY KEY(hash, client));
-  PRAGMA user_version = 1;
+  PRAGMA user_version = 2;
 )sql";
+/// From version 1, whose columns were all plain numbers.
+static constexpr const char *kUpgrade = "ALTER TABLE columns ADD COLUMN dims TEXT; PRAGMA user_version = 2;";
+
+/// Sizes of an entry as "28,28"; the empty text for a number.
+static std::string dimsText(llvm::ArrayRef<int64_t> dims) {
+  return llvm::join(llvm::map_range(dims, [](int64_t dim) { return std::to_string(dim); }), ",");
+}
+
+static llvm::Expected<std::vector<int64_t>> parseDims(llvm::StringRef text) {
+  std::vector<int64_t> dims;
+  llvm::SmallVector<llvm::StringRef> parts;
+  text.split(parts, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/!text.empty());
+  for (llvm::StringRef part : parts) {
+    if (part.getAsInteger(10, dims.emplace_back())) {
+      return failure("the catalogue is damaged: '" + text + "' is not the shape of a column");
+    }
+  }
+  return dims;
+}
 
 /// A prepared statement; parameters count from 1, columns from 0.
 class Catalogue::Statement {
@@ -123,11 +144,11 @@ llvm::Expected<std::unique_ptr<Catalogue>> Catalogue::open(const std::string &di
       version = read.integer(0);
     }
   }
-  if (version != 0 && version != kSchemaVersion) {
-    return failure("'" + path + "' has catalogue version " + Twine(version) + ", this owner reads version " +
+  if (version < 0 || version > kSchemaVersion) {
+    return failure("'" + path + "' has catalogue version " + Twine(version) + ", this owner reads versions up to " +
                    Twine(kSchemaVersion));
   }
-  if (llvm::Error error = catalogue->execute(version == 0 ? kSchema : "")) {
+  if (llvm::Error error = catalogue->execute(version == 0 ? kSchema : version == 1 ? kUpgrade : "")) {
     return error;
   }
   if (llvm::Error error = catalogue->execute("COMMIT")) {
@@ -153,11 +174,13 @@ llvm::Error Catalogue::addDataset(const DatasetRecord &record) {
   int state = insert.bind(record.rows).bind(record.registeredMs).step();
   for (size_t index = 0; state == SQLITE_DONE && index < record.columns.size(); ++index) {
     const Column &column = record.columns[index];
-    Statement add(*this, "INSERT INTO columns VALUES(?, ?, ?, ?, ?, ?)");
+    Statement add(
+        *this, "INSERT INTO columns(dataset, position, name, element, lower, upper, dims) VALUES(?, ?, ?, ?, ?, ?, ?)");
     add.bind(record.name).bind(static_cast<int64_t>(index)).bind(column.name);
     add.bind(runtime::elementName(column.element).str());
     add.bind(column.bounds ? std::optional(column.bounds->lower) : std::nullopt);
-    state = add.bind(column.bounds ? std::optional(column.bounds->upper) : std::nullopt).step();
+    add.bind(column.bounds ? std::optional(column.bounds->upper) : std::nullopt);
+    state = add.bind(dimsText(column.dims)).step();
   }
   if (state == SQLITE_DONE) {
     return execute("COMMIT");
@@ -185,7 +208,7 @@ llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
     record.policy = parsePolicy(read.text(5)).value_or(Policy::privateOnly);
     record.rows = read.integer(6);
     record.registeredMs = read.integer(7);
-    Statement columns(*this, "SELECT name, element, lower, upper FROM columns WHERE dataset = ? "
+    Statement columns(*this, "SELECT name, element, lower, upper, dims FROM columns WHERE dataset = ? "
                              "ORDER BY position");
     columns.bind(record.name);
     while ((state = columns.step()) == SQLITE_ROW) {
@@ -199,6 +222,11 @@ llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
       if (auto lower = columns.real(2), upper = columns.real(3); lower && upper) {
         column.bounds = Bounds{*lower, *upper};
       }
+      auto dims = parseDims(columns.text(4));
+      if (!dims) {
+        return dims.takeError();
+      }
+      column.dims = std::move(*dims);
       record.columns.push_back(std::move(column));
     }
     if (state != SQLITE_DONE) {

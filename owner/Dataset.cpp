@@ -2,6 +2,8 @@
 // Reading rows of a loaded table.
 #include "owner/Dataset.h"
 
+#include "owner/Entry.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -71,20 +73,45 @@ void scatter(const void *values, size_t count, size_t width, void *out, size_t s
   }
 }
 
+/// Entries of a shaped column, one after another, converted as they are copied.
+void readEntries(const Column &column, int64_t rows, llvm::ArrayRef<int64_t> indices, runtime::Element element,
+                 void *out) {
+  int64_t count = entryElements(column.dims);
+  size_t from = static_cast<size_t>(count) * runtime::byteWidth(column.element);
+  size_t to = static_cast<size_t>(count) * runtime::byteWidth(element);
+  auto *target = static_cast<uint8_t *>(out);
+  for (int64_t row : indices) {
+    if (row < 0 || row >= rows || runtime::isComplex(element)) {
+      std::memset(target, 0, to);
+    } else {
+      const uint8_t *source = static_cast<const uint8_t *>(column.data) + static_cast<size_t>(row) * from;
+      if (column.element == element) {
+        std::memcpy(target, source, to);
+      } else {
+        runtime::convertElements(column.element, source, element, target, count);
+      }
+    }
+    target += to;
+  }
+}
+
 } // namespace
 
 void Dataset::readRows(llvm::ArrayRef<std::string> columnNames, llvm::ArrayRef<int64_t> indices,
                        runtime::Element element, void *out) const {
   alignas(64) uint8_t stored[kBlock * kWidest], converted[kBlock * kWidest];
   size_t width = runtime::byteWidth(element), stride = columnNames.size();
+  if (const Column *single = stride == 1 ? column(columnNames[0]) : nullptr; single && !single->dims.empty()) {
+    return readEntries(*single, rowCount, indices, element, out);
+  }
   for (size_t position = 0; position < stride; ++position) {
     const Column *found = column(columnNames[position]);
     for (size_t begin = 0; begin < indices.size(); begin += kBlock) {
       auto block = indices.slice(begin, std::min(kBlock, indices.size() - begin));
       const uint8_t *values = stored;
-      // The owner checks the columns of every step, and no column converts to complex numbers:
-      // zeros keep the read total all the same.
-      if (!found || runtime::isComplex(element)) {
+      // The owner checks the columns of every step, no column converts to complex numbers, and shaped
+      // columns are read alone: zeros keep the read total all the same.
+      if (!found || !found->dims.empty() || runtime::isComplex(element)) {
         std::memset(stored, 0, sizeof(stored));
       } else {
         gather(*found, rowCount, block, stored);

@@ -46,6 +46,8 @@ public:
   const Column *column(const std::string &columnName) const;
 
   int64_t rows() const override { return rowCount; }
+  /// Plain columns: out is [indices, names]. One shaped column: out is [indices, dims...]; it has to
+  /// be asked for alone.
   void readRows(llvm::ArrayRef<std::string> columnNames, llvm::ArrayRef<int64_t> indices, runtime::Element element,
                 void *out) const override;
 
@@ -57,12 +59,14 @@ private:
   std::shared_ptr<void> storage;
 };
 
-/// A one-dimensional array in the caller's memory; read during registration only.
+/// An array in the caller's memory, read during registration only: `length` rows one after another,
+/// each a row-major array of sizes `dims` (none: a plain number).
 struct NamedArray {
   std::string name;
   runtime::Element element;
   int64_t length = 0;
   const void *data = nullptr;
+  std::vector<int64_t> dims = {};
 };
 
 /// Where a table comes from: a .csv, .parquet, .arrow/.feather or .npz file, or arrays.

@@ -2,11 +2,14 @@
 // Checked columns from files and arrays: types, finite values, fills, bounds.
 #include "owner/Import.h"
 
+#include "owner/Entry.h"
 #include "owner/Error.h"
+#include "owner/Limits.h"
 #include "owner/Npz.h"
 #include "owner/ReadFile.h"
 #include "owner/Text.h"
-#include "runtime/Limits.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <arrow/api.h>
 #include <cmath>
@@ -33,7 +36,8 @@ struct ColumnTarget {
   std::optional<Bounds> bounds;
   std::optional<double> fill;
   void *data = nullptr;
-  int64_t row = 0; ///< the next one
+  int64_t perRow = 1; ///< elements of an entry
+  int64_t next = 0;   ///< element, counted over all rows
 };
 
 std::string rangeText(const Bounds &bounds) {
@@ -99,7 +103,7 @@ llvm::Error addValues(ColumnTarget &target, bool isBoolean, int64_t count, Valid
   if (!rules) {
     return rules.takeError();
   }
-  auto *out = static_cast<T *>(target.data) + target.row;
+  auto *out = static_cast<T *>(target.data) + target.next;
   for (int64_t index = 0; index < count; ++index) {
     const char *wrong = nullptr;
     T value = rules->fill;
@@ -115,66 +119,47 @@ llvm::Error addValues(ColumnTarget &target, bool isBoolean, int64_t count, Valid
       }
     }
     if (wrong && !target.fill) {
-      return failure("column '" + target.name + "', row " + Twine(target.row + index) + " (counting from 0): " + wrong +
+      return failure("column '" + target.name + "', row " + Twine((target.next + index) / target.perRow) +
+                     " (counting from 0): " + wrong +
                      " found, expected a finite number; clean the data or declare what stands in "
                      "for it (fill, --fill " +
                      target.name + "=VALUE)");
     }
     out[index] = value < rules->lower ? rules->lower : value > rules->upper ? rules->upper : value;
   }
-  target.row += count;
+  target.next += count;
   return llvm::Error::success();
 }
 
-/// The element that a column of this Arrow type is kept in. Narrow floats and unsigned integers
-/// widen; nothing that would lose a value is accepted.
-llvm::Expected<Element> storedElement(const std::string &name, const arrow::DataType &type) {
-  switch (type.id()) {
-  case arrow::Type::BOOL: return Element::i1;
-  case arrow::Type::UINT8: return Element::u8;
-  case arrow::Type::INT8: return Element::i8;
-  case arrow::Type::INT16: return Element::i16;
-  case arrow::Type::UINT16:
-  case arrow::Type::INT32: return Element::i32;
-  case arrow::Type::UINT32:
-  case arrow::Type::INT64: return Element::i64;
-  case arrow::Type::HALF_FLOAT:
-  case arrow::Type::FLOAT: return Element::f32;
-  case arrow::Type::NA: // a column without any value: its fill decides
-  case arrow::Type::DOUBLE: return Element::f64;
-  default:
-    return failure("column '" + name + "' has type " + type.ToString() +
-                   ", expected booleans, integers up to int64 or floats; encode it as numbers, or "
-                   "name the columns to keep (columns, --columns)");
-  }
-}
-
 template <class T, class ArrowArray>
-llvm::Error addArray(ColumnTarget &target, const arrow::Array &array, bool isBoolean = false) {
-  auto &typed = static_cast<const ArrowArray &>(array);
+llvm::Error addArray(ColumnTarget &target, const Elements &elements, bool isBoolean = false) {
+  auto &typed = static_cast<const ArrowArray &>(*elements.values);
   return addValues<T>(
-      target, isBoolean, array.length(), [&](int64_t index) { return typed.IsValid(index); },
+      target, isBoolean, typed.length(),
+      [&](int64_t index) { return typed.IsValid(index) && (elements.gaps.empty() || elements.covers(index)); },
       [&](int64_t index) { return typed.Value(index); });
 }
 
-llvm::Error addChunk(ColumnTarget &target, const arrow::Array &array) {
+llvm::Error addChunk(ColumnTarget &target, const std::shared_ptr<arrow::Array> &chunk) {
+  Elements elements = elementsOf(chunk);
+  const arrow::Array &array = *elements.values;
   switch (array.type_id()) {
-  case arrow::Type::BOOL: return addArray<uint8_t, arrow::BooleanArray>(target, array, true);
-  case arrow::Type::UINT8: return addArray<uint8_t, arrow::UInt8Array>(target, array);
-  case arrow::Type::INT8: return addArray<int8_t, arrow::Int8Array>(target, array);
-  case arrow::Type::INT16: return addArray<int16_t, arrow::Int16Array>(target, array);
-  case arrow::Type::UINT16: return addArray<int32_t, arrow::UInt16Array>(target, array);
-  case arrow::Type::INT32: return addArray<int32_t, arrow::Int32Array>(target, array);
-  case arrow::Type::UINT32: return addArray<int64_t, arrow::UInt32Array>(target, array);
-  case arrow::Type::INT64: return addArray<int64_t, arrow::Int64Array>(target, array);
-  case arrow::Type::FLOAT: return addArray<float, arrow::FloatArray>(target, array);
-  case arrow::Type::DOUBLE: return addArray<double, arrow::DoubleArray>(target, array);
+  case arrow::Type::BOOL: return addArray<uint8_t, arrow::BooleanArray>(target, elements, true);
+  case arrow::Type::UINT8: return addArray<uint8_t, arrow::UInt8Array>(target, elements);
+  case arrow::Type::INT8: return addArray<int8_t, arrow::Int8Array>(target, elements);
+  case arrow::Type::INT16: return addArray<int16_t, arrow::Int16Array>(target, elements);
+  case arrow::Type::UINT16: return addArray<int32_t, arrow::UInt16Array>(target, elements);
+  case arrow::Type::INT32: return addArray<int32_t, arrow::Int32Array>(target, elements);
+  case arrow::Type::UINT32: return addArray<int64_t, arrow::UInt32Array>(target, elements);
+  case arrow::Type::INT64: return addArray<int64_t, arrow::Int64Array>(target, elements);
+  case arrow::Type::FLOAT: return addArray<float, arrow::FloatArray>(target, elements);
+  case arrow::Type::DOUBLE: return addArray<double, arrow::DoubleArray>(target, elements);
   case arrow::Type::HALF_FLOAT: {
     auto &typed = static_cast<const arrow::HalfFloatArray &>(array);
     std::vector<float> wide(static_cast<size_t>(array.length()));
     runtime::convertElements(Element::f16, typed.raw_values(), Element::f32, wide.data(), array.length());
     return addValues<float>(
-        target, false, array.length(), [&](int64_t index) { return typed.IsValid(index); },
+        target, false, array.length(), [&](int64_t index) { return typed.IsValid(index) && elements.covers(index); },
         [&](int64_t index) { return wide[static_cast<size_t>(index)]; });
   }
   default: // a column without any value
@@ -185,23 +170,32 @@ llvm::Error addChunk(ColumnTarget &target, const arrow::Array &array) {
 
 /// A caller's array under Arrow's roof, without a copy where Arrow has the type.
 llvm::Expected<std::shared_ptr<arrow::Array>> wrapArray(const NamedArray &array) {
+  if (llvm::Error error = checkEntry(array.name, array.dims)) {
+    return error;
+  }
+  if (array.length > runtime::limits::kTableRows) { // also keeps the product below in range
+    return failure("column '" + array.name + "' has " + Twine(array.length) + " rows; a table holds up to " +
+                   Twine(runtime::limits::kTableRows));
+  }
+  int64_t elements = array.length * entryElements(array.dims);
   auto wrap = [&](std::shared_ptr<arrow::DataType> type, const void *data) {
-    auto bytes = array.length * static_cast<int64_t>(runtime::byteWidth(array.element));
+    auto bytes = elements * static_cast<int64_t>(runtime::byteWidth(array.element));
     auto buffer = std::make_shared<arrow::Buffer>(static_cast<const uint8_t *>(data), bytes);
-    return arrow::MakeArray(arrow::ArrayData::Make(std::move(type), array.length, {nullptr, buffer}, 0));
+    auto values = arrow::MakeArray(arrow::ArrayData::Make(std::move(type), elements, {nullptr, buffer}, 0));
+    return nestedArray(std::move(values), array.dims);
   };
   switch (array.element) {
   case Element::i1: {
     arrow::BooleanBuilder builder;
     std::shared_ptr<arrow::Array> result;
-    auto status = builder.AppendValues(static_cast<const uint8_t *>(array.data), array.length);
+    auto status = builder.AppendValues(static_cast<const uint8_t *>(array.data), elements);
     if (status.ok()) {
       status = builder.Finish(&result);
     }
     if (!status.ok()) {
       return failure("column '" + array.name + "': " + status.message());
     }
-    return result;
+    return nestedArray(std::move(result), array.dims);
   }
   case Element::u8: return wrap(arrow::uint8(), array.data);
   case Element::i8: return wrap(arrow::int8(), array.data);
@@ -336,26 +330,39 @@ llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const Reg
                    " columns; a table holds up to " + Twine(runtime::limits::kTableRows) + " and " +
                    Twine(runtime::limits::kColumns));
   }
+  std::vector<Entry> entries;
+  int64_t bytes = 0;
+  for (int index : *selection) {
+    auto entry = storedEntry(*(*table)->schema()->field(index));
+    if (!entry) {
+      return entry.takeError();
+    }
+    // Rows and an entry's elements are bounded, so that no product or sum leaves 64 bits.
+    bytes += rows * entryElements(entry->dims) * static_cast<int64_t>(runtime::byteWidth(entry->element));
+    if (bytes > kTableBytes) {
+      return failure("column '" + (*table)->schema()->field(index)->name() + "' (" + Twine(rows) + " rows of " +
+                     entryText(entry->element, entry->dims) + ") makes the table larger than " + Twine(kTableBytes) +
+                     " bytes, the most that one holds; split it into several tables");
+    }
+    entries.push_back(std::move(*entry));
+  }
   ImportedTable result;
   result.rows = rows;
   auto memory = std::make_shared<ColumnMemory>();
-  for (int index : *selection) {
+  for (auto [index, entry] : llvm::zip_equal(*selection, entries)) {
     const std::string &name = (*table)->schema()->field(index)->name();
     tell("column " + name, static_cast<int64_t>(result.columns.size()), static_cast<int64_t>(selection->size()));
-    auto element = storedElement(name, *(*table)->schema()->field(index)->type());
-    if (!element) {
-      return element.takeError();
-    }
+    int64_t perRow = entryElements(entry.dims);
     memory->buffers.push_back(
-        runtime::BufferPool::global().allocate(static_cast<size_t>(rows) * runtime::byteWidth(*element)));
-    ColumnTarget target{name, lookup(options.bounds, name), lookup(options.fills, name),
-                        memory->buffers.back()->data()};
+        runtime::BufferPool::global().allocate(static_cast<size_t>(rows * perRow) * runtime::byteWidth(entry.element)));
+    ColumnTarget target{name, lookup(options.bounds, name), lookup(options.fills, name), memory->buffers.back()->data(),
+                        perRow};
     for (const auto &chunk : (*table)->column(index)->chunks()) {
-      if (llvm::Error error = addChunk(target, *chunk)) {
+      if (llvm::Error error = addChunk(target, chunk)) {
         return error;
       }
     }
-    result.columns.push_back({name, *element, target.bounds, target.data});
+    result.columns.push_back({name, entry.element, target.bounds, target.data, std::move(entry.dims)});
   }
   tell("columns", static_cast<int64_t>(selection->size()), static_cast<int64_t>(selection->size()));
   result.storage = std::move(memory);
@@ -374,7 +381,10 @@ std::string contentHash(const ImportedTable &table) {
     add(&nameBytes, sizeof(nameBytes));
     add(column.name.data(), nameBytes);
     add(&column.element, sizeof(column.element));
-    add(column.data, static_cast<size_t>(table.rows) * runtime::byteWidth(column.element));
+    uint64_t rank = column.dims.size();
+    add(&rank, sizeof(rank));
+    add(column.dims.data(), rank * sizeof(int64_t));
+    add(column.data, static_cast<size_t>(table.rows * entryElements(column.dims)) * runtime::byteWidth(column.element));
   }
   unsigned char hash[32];
   crypto_generichash_final(&state, hash, sizeof(hash));

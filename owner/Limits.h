@@ -8,6 +8,9 @@
 
 namespace sojourn::owner {
 
+/// All columns of one table in memory. The sizes of an entry: runtime/Limits.h.
+inline constexpr int64_t kTableBytes = int64_t{1} << 40;
+
 struct Limits {
   size_t requestBytes = runtime::limits::kRequestBytes;
   size_t replyBytes = runtime::limits::kReplyBytes;

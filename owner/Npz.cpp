@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Zip members (stored or deflated, zip64 sizes) and the .npy header inside each.
+// Zip members (stored or deflated, zip64 sizes) and the .npy array inside each.
 #include "owner/Npz.h"
 
 #include "owner/Error.h"
@@ -9,6 +9,8 @@
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <cstring>
+#include <limits>
+#include <optional>
 #include <zlib.h>
 
 namespace sojourn::owner {
@@ -155,6 +157,49 @@ std::vector<uint64_t> widen(const void *data, uint64_t count) {
   return memory;
 }
 
+/// The sizes in `(569, 28, 28`; nothing if it is not such a list.
+std::optional<std::vector<uint64_t>> readShape(StringRef text) {
+  std::vector<uint64_t> sizes;
+  if (!text.consume_front("(")) {
+    return std::nullopt;
+  }
+  for (text = text.trim(); !text.empty(); text = text.ltrim()) {
+    uint64_t size = 0;
+    if (text.consumeInteger(10, size) || size > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+      return std::nullopt;
+    }
+    sizes.push_back(size);
+    text = text.ltrim();
+    if (!text.empty() && !text.consume_front(",")) {
+      return std::nullopt;
+    }
+  }
+  return sizes;
+}
+
+/// An array that lies with its first index fastest (Fortran order), with its last one fastest.
+std::vector<uint64_t> rowMajor(const void *data, llvm::ArrayRef<uint64_t> sizes, uint64_t count, size_t width) {
+  std::vector<uint64_t> memory((count * width + 7) / 8), strides(sizes.size(), 1), index(sizes.size(), 0);
+  for (size_t dim = 1; dim < sizes.size(); ++dim) {
+    strides[dim] = strides[dim - 1] * sizes[dim - 1];
+  }
+  auto *source = static_cast<const char *>(data);
+  auto *target = reinterpret_cast<char *>(memory.data());
+  uint64_t at = 0; // of the element under `index`, in the source
+  for (uint64_t element = 0; element < count; ++element) {
+    std::memcpy(target + element * width, source + at * width, width);
+    for (size_t dim = sizes.size(); dim-- > 0;) {
+      at += strides[dim];
+      if (++index[dim] < sizes[dim]) {
+        break;
+      }
+      at -= strides[dim] * sizes[dim];
+      index[dim] = 0;
+    }
+  }
+  return memory;
+}
+
 struct Format {
   const char *text;
   Element element;
@@ -195,15 +240,18 @@ llvm::Error readArray(const std::string &path, const Member &member, std::vector
                  "little-endian order; encode texts and dates as numbers first");
   }
   StringRef shape = headerField(header, "shape").take_until([](char c) { return c == ')'; });
-  uint64_t count = 0;
-  StringRef inside = shape.ltrim("( ");
-  auto [first, rest] = inside.split(',');
-  if (!shape.starts_with("(") || first.trim().getAsInteger(10, count) || !rest.trim().empty()) {
+  auto sizes = readShape(shape);
+  if (!sizes || sizes->empty()) {
     return wrong("shape " + shape +
-                 "), expected one dimension: save every column as an array "
-                 "of its own");
+                 "), expected rows first and then the sizes of an entry, as (569,) or (569, 28, 28)");
   }
   StringRef payload = bytes.substr(begin + length);
+  uint64_t count = 1;
+  for (uint64_t size : *sizes) {
+    if (__builtin_mul_overflow(count, size, &count)) {
+      return wrong("shape " + shape + ") does not fit 64 bits");
+    }
+  }
   if (payload.size() / format->width < count) {
     return wrong("has fewer values than its shape says");
   }
@@ -221,7 +269,12 @@ llvm::Error readArray(const std::string &path, const Member &member, std::vector
     memory = std::move(aligned);
     data = memory.data();
   }
-  result.arrays.push_back({name, format->element, static_cast<int64_t>(count), data});
+  if (count > 0 && sizes->size() > 1 && headerField(header, "fortran_order").starts_with("True")) {
+    memory = rowMajor(data, *sizes, count, runtime::byteWidth(format->element));
+    data = memory.data();
+  }
+  std::vector<int64_t> entry(sizes->begin() + 1, sizes->end());
+  result.arrays.push_back({name, format->element, static_cast<int64_t>(sizes->front()), data, std::move(entry)});
   result.memory.push_back(std::move(memory));
   return llvm::Error::success();
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A reader of NumPy's .npz archives: one-dimensional numeric arrays, stored or deflated.
+// A reader of NumPy's .npz archives: numeric arrays, stored or deflated. The first dimension
+// counts rows.
 #ifndef SOJOURN_OWNER_NPZ_H
 #define SOJOURN_OWNER_NPZ_H
 

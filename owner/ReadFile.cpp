@@ -2,6 +2,7 @@
 // Reading and writing table files through Apache Arrow.
 #include "owner/ReadFile.h"
 
+#include "owner/Entry.h"
 #include "owner/Error.h"
 #include "owner/Import.h"
 
@@ -66,10 +67,12 @@ arrow::Status writeFile(const ImportedTable &table, const std::string &path) {
   std::vector<std::shared_ptr<arrow::Array>> arrays;
   for (const Column &column : table.columns) {
     auto type = restingType(column.element);
-    auto bytes = table.rows * static_cast<int64_t>(runtime::byteWidth(column.element));
+    int64_t elements = table.rows * entryElements(column.dims);
+    auto bytes = elements * static_cast<int64_t>(runtime::byteWidth(column.element));
     auto buffer = std::make_shared<arrow::Buffer>(static_cast<const uint8_t *>(column.data), bytes);
-    fields.push_back(arrow::field(column.name, type, /*nullable=*/false));
-    arrays.push_back(arrow::MakeArray(arrow::ArrayData::Make(type, table.rows, {nullptr, buffer}, 0)));
+    fields.push_back(arrow::field(column.name, nestedType(type, column.dims), /*nullable=*/false));
+    auto values = arrow::MakeArray(arrow::ArrayData::Make(type, elements, {nullptr, buffer}, 0));
+    arrays.push_back(nestedArray(std::move(values), column.dims));
   }
   auto schema = arrow::schema(fields);
   auto options = arrow::ipc::IpcWriteOptions::Defaults();
@@ -103,6 +106,10 @@ llvm::Expected<std::shared_ptr<arrow::Table>> readFile(const std::string &path) 
   }
   if (!table.ok()) {
     return unreadable(path, table.status());
+  }
+  // Lengths of buffers and of the values inside lists: nothing is read past an end.
+  if (arrow::Status status = (*table)->Validate(); !status.ok()) {
+    return unreadable(path, status);
   }
   return std::move(*table);
 }
@@ -139,11 +146,15 @@ llvm::Expected<ImportedTable> mapTable(const std::string &path, int64_t rows, st
     Column &column = expected[index];
     auto field = table->schema()->field(static_cast<int>(index));
     auto chunks = table->column(static_cast<int>(index))->chunks();
-    if (field->name() != column.name || !field->type()->Equals(restingType(column.element)) || chunks.size() != 1 ||
-        chunks[0]->null_count() != 0) {
+    if (field->name() != column.name || !field->type()->Equals(nestedType(restingType(column.element), column.dims)) ||
+        chunks.size() != 1 || chunks[0]->null_count() != 0) {
       return wrong("column '" + column.name + "' differs");
     }
-    const arrow::ArrayData &data = *chunks[0]->data();
+    Elements elements = elementsOf(chunks[0]);
+    if (!elements.gaps.empty() || elements.values->null_count() != 0) {
+      return wrong("column '" + column.name + "' lacks values");
+    }
+    const arrow::ArrayData &data = *elements.values->data();
     column.data = data.buffers[1]->data() + data.offset * static_cast<int64_t>(runtime::byteWidth(column.element));
   }
   return ImportedTable{rows, std::move(expected), table};

@@ -37,13 +37,14 @@ owner::DatasetSource toDatasetSource(const Source &source, std::vector<at::Tenso
   owner::DatasetSource result;
   result.path = source.path;
   for (const auto &[name, tensor] : source.columns) {
-    if (tensor.dim() != 1 || !tensor.device().is_cpu()) {
-      raise(ErrorKind::Error, "column '" + name + "' must be a one-dimensional CPU tensor, got shape " +
+    if (tensor.dim() < 1 || !tensor.device().is_cpu()) {
+      raise(ErrorKind::Error, "column '" + name +
+                                  "' must be a CPU tensor whose first dimension counts rows, got shape " +
                                   c10::str(tensor.sizes()) + " on " + tensor.device().str());
     }
     keep.push_back(tensor.detach().contiguous());
-    result.arrays.push_back(
-        {name, columnElement(name, tensor.scalar_type()), tensor.size(0), keep.back().const_data_ptr()});
+    result.arrays.push_back({name, columnElement(name, tensor.scalar_type()), tensor.size(0),
+                             keep.back().const_data_ptr(), tensor.sizes().slice(1).vec()});
   }
   return result;
 }

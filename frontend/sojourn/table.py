@@ -160,7 +160,8 @@ def plain(
 ) -> Table:
     """The Table interface over CPU tensors in this process, with the same batches.
 
-    `source`: a .csv, .parquet, .arrow, .feather or .npz file, or a dict of 1-D arrays. What
+    `source`: a .csv, .parquet, .arrow, .feather or .npz file, or a dict of arrays. The first
+    dimension of an array counts rows, the others are the shape of one row's entry. What
     registration does at an owner is done here too: `bounds` clamp a column's values; `fills` replace
     its missing and non-finite ones, which are refused otherwise; `columns` keeps only these.
     """
@@ -178,7 +179,12 @@ def source_of(source: str | os.PathLike | Mapping) -> str | dict[str, torch.Tens
 def _tensor(name: str, values) -> torch.Tensor:
     if isinstance(values, torch.Tensor):
         return values.detach().cpu()
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+        if array.dtype == object and array.ndim == 1 and len(array) and isinstance(array[0], (list, tuple, np.ndarray)):
+            array = np.asarray([np.asarray(row) for row in array])  # a DataFrame's column of arrays
+    except ValueError:
+        raise Error(f"the rows of column {name!r} differ in shape; a table holds entries of one shape") from None
     native = array.dtype.newbyteorder("=")
     stored = _WIDENED.get(native, native)
     if stored not in _KEPT:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,8 @@ import numpy as np
 from . import limits
 from .errors import DATASET, LIMIT, REFUSED, OwnerError, need
 from .ops_elementwise import convert
-from .types import ELEMENT_OF, NAMES, TableType
+from .table_files import arrow_values, read_file
+from .types import ELEMENT_OF, NAMES, TableType, TensorType, entry_text
 
 # The types that a column is kept in: what it holds is never narrowed, little-used types widen.
 _KEPT = [np.dtype(code) for code in ("?", "u1", "i1", "i2", "i4", "i8", "f4", "f8")]
@@ -23,12 +23,21 @@ _WIDENED = {np.dtype("u2"): np.dtype("i4"), np.dtype("u4"): np.dtype("i8"), np.d
 @dataclass(frozen=True)
 class Column:
     name: str
-    values: np.ndarray
+    values: np.ndarray  # [rows, *dims]
     bounds: tuple[float, float] | None
 
     @property
     def element(self) -> int:
         return ELEMENT_OF[self.values.dtype]
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Sizes of one row's entry; () for a plain number."""
+        return self.values.shape[1:]
+
+    @property
+    def entry(self) -> TensorType:
+        return TensorType(self.element, self.dims)
 
 
 class Dataset:
@@ -40,7 +49,7 @@ class Dataset:
         self.by_name = {column.name: column for column in columns}
         digest = hashlib.blake2b(digest_size=16)
         for column in columns:
-            digest.update(f"{column.name}\0{NAMES[column.element]}\0".encode())
+            digest.update(f"{column.name}\0{entry_text(column.entry)}\0".encode())
             digest.update(column.values.tobytes())
         self.version = digest.hexdigest()
 
@@ -48,17 +57,21 @@ class Dataset:
         """A program was made for rows and columns; they must be these."""
         text = f"dataset '{self.name}' has {self.rows} rows, the program expects {table.rows}"
         need(table.rows == self.rows, text, DATASET)
-        for name, element in table.columns:
+        for name, wanted in table.entries:
             column = self.by_name.get(name)
             need(column is not None, f"dataset '{self.name}' has no column '{name}'", DATASET)
-            text = f"column '{name}' of '{self.name}' is {NAMES[column.element]}, the program expects {NAMES[element]}"
-            need(column.element == element, text, DATASET)
+            text = f"column '{name}' of '{self.name}' is {entry_text(column.entry)}, the program expects "
+            need(column.entry == wanted, text + entry_text(wanted), DATASET)
 
-    def read_rows(self, columns: tuple[str, ...], indices: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    def read_rows(self, columns: tuple[str, ...], indices: np.ndarray, result: TensorType) -> np.ndarray:
+        """[B, F], or [B, *entry] of one column, as `result` says; zeros for rows outside the table."""
         inside = (indices >= 0) & (indices < self.rows)
-        rows = np.zeros((len(indices), len(columns)), dtype)
-        for f, name in enumerate(columns):
-            rows[inside, f] = convert(self.by_name[name].values[indices[inside]], dtype)
+        rows = np.zeros(result.shape, result.dtype)
+        if result.rank == 2 and all(not self.by_name[name].dims for name in columns):
+            for f, name in enumerate(columns):
+                rows[inside, f] = convert(self.by_name[name].values[indices[inside]], result.dtype)
+        else:
+            rows[inside] = convert(self.by_name[columns[0]].values[indices[inside]], result.dtype)
         return rows
 
 
@@ -69,7 +82,7 @@ def make_dataset(name: str, source, policy="open", bounds=None, fills=None, colu
     text = f"dataset '{name}': the NumPy owner holds open tables only; register private data with the main owner"
     need(policy != "private", text, REFUSED)
     need(policy == "open", f"dataset '{name}': unknown policy {policy!r}, expected 'open'", REFUSED)
-    arrays = dict(source) if isinstance(source, dict) else _read_file(name, source)
+    arrays = dict(source) if isinstance(source, dict) else read_file(name, source)
     need(len(arrays) > 0, f"dataset '{name}' has no columns", DATASET)
     need(len(arrays) <= limits.DATASET_COLUMNS_MAX, f"dataset '{name}' has {len(arrays)} columns", LIMIT)
     bounds, fills = dict(bounds or {}), dict(fills or {})
@@ -82,19 +95,27 @@ def make_dataset(name: str, source, policy="open", bounds=None, fills=None, colu
     lengths = {column.name: len(column.values) for column in made}
     need(len(set(lengths.values())) == 1, f"dataset '{name}': columns differ in length: {lengths}", DATASET)
     need(min(lengths.values()) > 0, f"dataset '{name}' has no rows", DATASET)
+    size = sum(column.values.nbytes for column in made)
+    need(size <= limits.DATASET_BYTES_MAX, f"dataset '{name}' has {size} bytes, at most {limits.DATASET_BYTES_MAX}",
+         LIMIT)  # fmt: skip
     return Dataset(name, made)
 
 
 def _column(dataset: str, name, values, bounds, fill) -> Column:
     where = f"dataset '{dataset}', column '{name}'"
     need(isinstance(name, str) and name != "", f"dataset '{dataset}': a column needs a name", DATASET)
+    missing = None
     if hasattr(values, "null_count"):  # a column of an Arrow file
-        missing = values.null_count
-        need(not missing or fill is not None, f"{where}: has {missing} missing values; drop such rows or give a fill",
+        values, missing = arrow_values(where, values)
+        count = int(missing.sum())
+        need(count == 0 or fill is not None, f"{where}: has {count} missing values; drop such rows or give a fill",
              DATASET)  # fmt: skip
-        values = (values.fill_null(fill) if missing else values).to_numpy()
-    values = np.asarray(values)
-    need(values.ndim == 1, f"{where}: has {values.ndim} dimensions, expected one", DATASET)
+    try:
+        values = np.asarray(values)
+    except ValueError as error:
+        text = f"{where}: is no array, its rows differ in shape; expected entries of one shape ({error})"
+        raise OwnerError(DATASET, text) from None
+    _check_shape(where, values)
     dtype = values.dtype.newbyteorder("=") if values.dtype.kind != "V" else values.dtype
     dtype = _WIDENED.get(dtype, dtype)
     need(dtype in _KEPT, f"{where}: has type {values.dtype}, expected numbers or booleans "
@@ -104,17 +125,31 @@ def _column(dataset: str, name, values, bounds, fill) -> Column:
     if fill is not None:
         whole = dtype.kind == "f" or float(fill).is_integer()
         need(whole and low <= fill <= high, f"{where}: the fill {fill} is not a value of it", DATASET)
+    if missing is not None and missing.any():
+        values[missing] = fill
     if dtype.kind == "f":
         broken = ~np.isfinite(values)
         if broken.any() and fill is None:
-            row = int(np.argmax(broken))
-            raise OwnerError(DATASET, f"{where}: row {row} is {values[row]}; drop such rows or give a fill")
+            at = np.unravel_index(int(np.argmax(broken)), values.shape)
+            inside = f", element {list(map(int, at[1:]))}" if len(at) > 1 else ""
+            raise OwnerError(DATASET, f"{where}: row {at[0]}{inside} is {values[at]}; drop such rows or give a fill")
         values[broken] = 0 if fill is None else fill
     if bounds is not None:
         values = values.view(np.uint8).clip(low, high).view(np.bool_) if dtype.kind == "b" else values.clip(low, high)
         bounds = (float(bounds[0]), float(bounds[1]))
     values.setflags(write=False)
     return Column(name, values, bounds)
+
+
+def _check_shape(where: str, values: np.ndarray) -> None:
+    """Rows first, then the sizes of one row's entry."""
+    need(values.ndim > 0, f"{where}: is a single number, expected one entry per row", DATASET)
+    entry = values.shape[1:]
+    text = f"{where}: has entries of {len(entry)} dimensions, at most {limits.ENTRY_RANK_MAX}"
+    need(len(entry) <= limits.ENTRY_RANK_MAX, text, LIMIT)
+    need(0 not in entry, f"{where}: has entries of shape {entry}, which hold nothing", DATASET)
+    text = f"{where}: has entries of shape {entry}, at most {limits.ENTRY_ELEMENTS_MAX} elements"
+    need(math.prod(entry) <= limits.ENTRY_ELEMENTS_MAX, text, LIMIT)
 
 
 def _limits(where: str, dtype: np.dtype, bounds):
@@ -137,42 +172,3 @@ def _limits(where: str, dtype: np.dtype, bounds):
         low, high = max(least, math.ceil(lower)), min(most, math.floor(upper))
     need(low <= high, f"{where}: no {dtype} lies in [{lower}, {upper}]", DATASET)
     return low, high
-
-
-def _read_file(name: str, source) -> dict:
-    known = isinstance(source, (str, os.PathLike))
-    text = f"dataset '{name}': source is a {type(source).__name__}, expected a dict of arrays or a path"
-    need(known, text, DATASET)
-    path = os.fspath(source)
-    suffix = os.path.splitext(path)[1].lower()
-    known = suffix in (".npz", ".csv", ".parquet", ".arrow", ".feather")
-    need(known, f"dataset '{name}': cannot read '{path}', expected .npz, .csv, .parquet, .arrow or .feather", DATASET)
-    need(os.path.isfile(path), f"dataset '{name}': there is no file '{path}'", DATASET)
-    try:
-        return _read_columns(name, path, suffix)
-    except OwnerError:
-        raise
-    except Exception as error:  # each format has errors of its own
-        raise OwnerError(DATASET, f"dataset '{name}': cannot read '{path}': {error}") from error
-
-
-def _read_columns(name: str, path: str, suffix: str) -> dict:
-    if suffix == ".npz":
-        with np.load(path, allow_pickle=False) as file:
-            return {key: file[key] for key in file.files}
-    # Imported here, so that tables given as arrays need no pyarrow.
-    if suffix == ".csv":
-        from pyarrow import csv
-
-        table = csv.read_csv(path)
-    elif suffix == ".parquet":
-        from pyarrow import parquet
-
-        table = parquet.read_table(path)
-    else:
-        from pyarrow import feather
-
-        table = feather.read_table(path)
-    need(len(set(table.column_names)) == len(table.column_names), f"dataset '{name}': '{path}' names a column twice",
-         DATASET)  # fmt: skip
-    return dict(zip(table.column_names, table.columns))

@@ -2,8 +2,8 @@
 """Every bound of this owner, in one place. What exceeds one is answered with ErrorCode.Limit."""
 
 PROTOCOL_VERSION = 2
-FORMAT_VERSION = 1
-DIALECT_VERSION = 1
+FORMAT_VERSION = 2
+DIALECT_VERSION = 2
 
 # One message.
 REQUEST_BYTES_MAX = 1 << 30
@@ -26,6 +26,10 @@ VALUE_BYTES_MAX = 1 << 30
 LIVE_BYTES_MAX = 1 << 32  # arguments and values alive at one op
 WORK_MAX = 1 << 41  # scalar multiply-adds and moves in one step, as verify.py counts them
 CALL_WORK = 10_000  # what one NumPy call costs, in those units
+SAMPLE_ROWS_MAX = 1 << 40  # an epoch's order is defined up to here
+TABLE_ROWS_MAX = 1 << 32
+ENTRY_RANK_MAX = 8  # of one row in a column
+ENTRY_ELEMENTS_MAX = 1 << 24
 WINDOW_TAPS_MAX = 1 << 16  # positions of a convolution's or pool's window
 LOCATION_DEPTH_MAX = 16
 
@@ -43,5 +47,6 @@ PROGRAM_TEXT_MAX = 1 << 22  # characters of one program as text
 REPLY_TEXT_MAX = 1 << 26  # and of all in one reply
 DATASET_NAME_MAX = 256
 DATASET_COLUMNS_MAX = 1 << 14
+DATASET_BYTES_MAX = 1 << 40
 
 TEXT = f"at most {OPS_MAX} ops, {VALUE_BYTES_MAX} bytes per value, {REQUEST_BYTES_MAX} bytes per request"

@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 
 from . import philox
 from .kernels import kernel, rounded
-
-_CACHED_ROWS_MAX = 1 << 20
 
 
 @kernel("constant")
@@ -65,23 +61,11 @@ def _rng_normal(op, seed):
     return _drawn(op, seed, 4, lambda a, b, c, d: _box_muller(u53(a, b), u53(c, d)))
 
 
-@functools.lru_cache(maxsize=2)
-def _cached_order(seed: int, epoch: int, rows: int) -> np.ndarray:
-    return philox.epoch_order(seed, epoch, rows)
-
-
 @kernel("sample_rows")
-def _sample_rows(op, seed, epoch, start):
-    rows, count = op.attr("rows"), op.result_types[0].numel
-    order = _cached_order if rows <= _CACHED_ROWS_MAX else philox.epoch_order
-    permutation, first = order(int(seed), int(epoch), rows), int(start)
-    result = np.full(count, -1, np.int64)
-    low, high = max(0, first), min(rows, first + count)  # Python integers: start + b cannot overflow
-    if low < high:
-        result[low - first : high - first] = permutation[low:high]
-    return result
+def _sample_rows(op, positions, seed, epoch):
+    return philox.epoch_rows(positions, int(seed), int(epoch), op.attr("rows"))
 
 
 @kernel("read_rows")
 def _read_rows(op, table, indices):
-    return table.read_rows(op.attr("columns"), indices, op.result_types[0].dtype)
+    return table.read_rows(op.attr("columns"), indices, op.result_types[0])

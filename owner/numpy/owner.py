@@ -96,7 +96,9 @@ class NumpyOwner:
         fills: dict | None = None,
         columns: list | None = None,
     ) -> None:
-        """Adds a table: `source` is a dict of 1-D arrays, or a path to .npz, .csv, .parquet, .arrow.
+        """Adds a table: `source` is a dict of arrays, or a path to .npz, .csv, .parquet, .arrow.
+
+        The first dimension of an array counts rows; the others are the shape of a row's entry.
 
         `bounds` clamp a column's values, `fills` stand in for missing and non-finite ones, which are
         refused otherwise, `columns` keeps only these, in this order.

@@ -46,11 +46,43 @@ def uniform24(bits: np.ndarray) -> np.ndarray:
     return (bits >> np.uint64(8)).astype(np.float64) * 2.0**-24
 
 
-def epoch_order(seed: int, epoch: int, rows: int) -> np.ndarray:
-    """The epoch's order of all rows: rows sorted by their own random 64-bit key, ties by number."""
-    keys, (low, high) = np.empty(rows, np.uint64), split(epoch)
-    for begin in range(0, rows, CHUNK):
-        index = np.arange(begin, min(begin + CHUNK, rows), dtype=np.uint64)
-        w0, w1, _, _ = philox(index & _LOW, index >> _SHIFT, low, high ^ 0x534A524F, split(seed))
-        keys[begin : begin + CHUNK] = w1 << _SHIFT | w0
-    return np.argsort(keys, kind="stable").astype(np.int64, copy=False)
+def epoch_rows(positions: np.ndarray, seed: int, epoch: int, rows: int) -> np.ndarray:
+    """The row at each position of an epoch, -1 at positions outside [0, rows).
+
+    A keyed bijection of [0, rows): six rounds of a Feistel network over Philox, on just as many bits
+    as a row number takes (at least 8), repeated until the result is a row. Memory is a chunk's.
+    """
+    flat = positions.reshape(-1)
+    found = np.full(flat.shape, -1, np.int64)
+    if 0 < rows < flat.size:  # each row's position is walked once
+        table = epoch_rows(np.arange(rows, dtype=np.int64), seed, epoch, rows)
+        inside = (flat >= 0) & (flat < rows)
+        found[inside] = table[flat[inside]]
+        return found.reshape(positions.shape)
+    few = None  # among few rows a walk is long, and one pass over all numbers of 8 bits is cheap
+    if flat.size and rows <= 256:
+        few = _feistel(np.arange(256, dtype=np.uint64), split(seed), split(epoch), rows)
+    for begin in range(0, flat.size, CHUNK):
+        part = flat[begin : begin + CHUNK]
+        places = np.flatnonzero((part >= 0) & (part < rows))
+        x = part[places].astype(np.uint64)
+        while places.size:
+            x = _feistel(x, split(seed), split(epoch), rows) if few is None else few[x]
+            arrived = x < np.uint64(rows)
+            found[begin + places[arrived]] = x[arrived].astype(np.int64)
+            places, x = places[~arrived], x[~arrived]
+    return found.reshape(positions.shape)
+
+
+def _feistel(x: np.ndarray, key: tuple[int, int], epoch: tuple[int, int], rows: int) -> np.ndarray:
+    """One pass over numbers of `bits` bits; the halves swap places, and widths, in every round."""
+    bits = max(8, (rows - 1).bit_length())
+    left, right = bits // 2, bits - bits // 2
+    low, high = split(rows)
+    a, b = x >> np.uint64(right), x & np.uint64((1 << right) - 1)
+    for number in range(6):
+        width = right if number % 2 else left
+        counter = b + np.uint64((number << 20) + (high << 23))
+        drawn = philox(counter, low, epoch[0], epoch[1] ^ 0x534A524F, key)[0]
+        a, b = b, a ^ (drawn & np.uint64((1 << width) - 1))
+    return a << np.uint64(right) | b

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -133,17 +134,39 @@ def _read_types(raw: wire.Record) -> list[TensorType]:
 
 
 def _read_tables(raw: wire.Record) -> list[TableType]:
-    tables = []
+    tables, dims = [], raw.dims.tolist()
     for record in raw.tables:
         need(record.rows >= 0, f"a table has {record.rows} rows")
-        need(record.rows <= limits.VALUE_BYTES_MAX, f"a table of {record.rows} rows is too long", LIMIT)
+        need(record.rows <= limits.TABLE_ROWS_MAX, f"a table of {record.rows} rows is too long", LIMIT)
         names, elements = record.column_names.tolist(), record.column_elements.tolist()
         need(len(names) == len(elements), "a table's column names and elements differ in number")
         need(all(n < len(raw.strings) for n in names), "a column name lies outside the string table")
         need(all(e <= types.F64 for e in elements), "a column has an unknown element type")
         need(len(set(names)) == len(names), "a table names a column twice")
-        tables.append(TableType(record.rows, tuple((raw.strings[n], e) for n, e in zip(names, elements))))
+        columns = tuple((raw.strings[n], e) for n, e in zip(names, elements))
+        tables.append(TableType(record.rows, columns, _read_entries(record, dims)))
     return tables
+
+
+def _read_entries(record: wire.Record, dims: list[int]) -> tuple[tuple[int, ...], ...]:
+    """The sizes of an entry per column; () where no column has a shape, which the bytes then do not mention."""
+    begins, ranks = record.column_dims_begin.tolist(), record.column_ranks.tolist()
+    count = len(record.column_names)
+    if not begins and not ranks:
+        return ()
+    text = f"a table of {count} columns has {len(begins)} starts and {len(ranks)} ranks of entries"
+    need(len(begins) == count and len(ranks) == count, text)
+    need(any(ranks), "a table of plain numbers states ranks of entries; one encoding leaves them out")
+    entries = []
+    for begin, rank in zip(begins, ranks):
+        need(rank > 0 or begin == 0, f"a plain column's entry starts at {begin}, expected 0")
+        need(rank <= limits.ENTRY_RANK_MAX, f"an entry of rank {rank} exceeds {limits.ENTRY_RANK_MAX}", LIMIT)
+        entry = tuple(dims[_inside(begin, rank, len(dims), "dims")])
+        need(min(entry, default=1) >= 1, f"an entry has the shape {entry}, expected sizes of at least 1")
+        text = f"an entry of shape {entry} is too large, at most {limits.ENTRY_ELEMENTS_MAX} elements"
+        need(math.prod(entry) <= limits.ENTRY_ELEMENTS_MAX, text, LIMIT)
+        entries.append(entry)
+    return tuple(entries)
 
 
 def _read_args(raw: wire.Record, tensors: list[TensorType], tables: list[TableType]) -> list[Arg]:

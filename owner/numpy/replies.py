@@ -91,6 +91,7 @@ def datasets(listed: list) -> bytes:
         columns = []
         for column in dataset.columns:
             name = builder.CreateString(column.name)
+            dims = builder.CreateNumpyVector(np.array(column.dims, np.int64)) if column.dims else None
             column_wire.ColumnStart(builder)
             column_wire.ColumnAddName(builder, name)
             column_wire.ColumnAddElement(builder, column.element)
@@ -98,6 +99,8 @@ def datasets(listed: list) -> bytes:
                 column_wire.ColumnAddBounded(builder, True)
                 column_wire.ColumnAddLower(builder, column.bounds[0])
                 column_wire.ColumnAddUpper(builder, column.bounds[1])
+            if dims is not None:
+                column_wire.ColumnAddDims(builder, dims)
             columns.append(column_wire.ColumnEnd(builder))
         columns = _offsets(builder, columns)
         name, policy, version = map(builder.CreateString, (dataset.name, dataset.policy, dataset.version))

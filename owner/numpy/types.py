@@ -61,11 +61,26 @@ class TensorType(NamedTuple):
 
 
 class TableType(NamedTuple):
-    """A dataset argument: row count and the columns that the program reads."""
+    """A dataset argument: row count and the columns that the program reads.
+
+    `dims` has the sizes of an entry per column, () for a plain number; it is () itself where all are.
+    """
 
     rows: int
     columns: tuple[tuple[str, int], ...]
+    dims: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def entries(self) -> tuple[tuple[str, TensorType], ...]:
+        """Name of each column, and the type of one row of it."""
+        dims = self.dims or ((),) * len(self.columns)
+        return tuple((name, TensorType(element, sizes)) for (name, element), sizes in zip(self.columns, dims))
 
     def __str__(self) -> str:
-        columns = "".join(f', "{name}" : {NAMES[element]}' for name, element in self.columns)
+        columns = "".join(f', "{name}" : {entry_text(entry)}' for name, entry in self.entries)
         return f"!sojourn.table<{self.rows}{columns}>"
+
+
+def entry_text(entry: TensorType) -> str:
+    """The type of a column, as a table's type spells it: f64, 28x28xu8."""
+    return "".join(f"{size}x" for size in entry.shape) + NAMES[entry.element]

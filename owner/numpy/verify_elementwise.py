@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from . import limits, types
-from .errors import need
+from .errors import LIMIT, need
 from .types import DTYPES, TensorType
 from .verify import classes, dim_of, result_is, rule, same_element, splat_shape
 
@@ -37,24 +37,34 @@ def _random(op):
 
 @rule("sample_rows", 3, rows="integer")
 def _sample_rows(op):
-    for operand in op.operand_types:
-        need(operand == SEED, f"operand is {operand}, expected {SEED}")
-    result, rows = op.result_types[0], op.attr("rows")
-    need(result.element == types.I64 and result.rank == 1, f"result is {result}, expected indices of rank 1")
-    # The permutation is computed whole, so its size is bounded like any value's.
-    need(0 <= rows <= 1 << 28, f"rows = {rows} is negative or too large")
-    return 64 * rows
+    positions, rows = op.operand_types[0], op.attr("rows")
+    for name, operand in zip(("seed", "epoch"), op.operand_types[1:]):
+        need(operand == SEED, f"{name} is {operand}, expected {SEED}")
+    need(positions.element == types.I64, f"positions are {positions}, expected elements of i64")
+    result_is(op, types.I64, positions.shape)
+    need(rows >= 0, f"rows = {rows} is negative")
+    need(rows <= limits.SAMPLE_ROWS_MAX, f"rows = {rows} is too large, at most {limits.SAMPLE_ROWS_MAX}", LIMIT)
+    # Two passes of six Philox words on average; where there are few rows, each walks its cycle once.
+    return 240 * min(positions.numel, rows) + 240 * 256
 
 
 @rule("read_rows", 2, table_operand=0, columns="strings")
 def _read_rows(op):
     table, indices = op.operand_types
-    known, columns = dict(table.columns), op.attr("columns")
+    known, columns, result = dict(table.entries), op.attr("columns"), op.result_types[0]
     for column in columns:
         need(column in known, f"column '{column}' is not among the table's declared columns")
     need(indices.element == types.I64 and indices.rank == 1, f"indices are {indices}, expected i64 of rank 1")
-    classes("result", op.result_types[0], "BZF")
-    result_is(op, op.result_types[0].element, (indices.shape[0], len(columns)))
+    classes("result", result, "BZF")
+    count, shaped = indices.shape[0], [column for column in columns if known[column].rank]
+    if shaped:
+        need(len(columns) == 1, f"column '{shaped[0]}' has entries of shape {known[shaped[0]].shape}, so it is read "
+             f"alone, not beside {len(columns) - 1} others")  # fmt: skip
+        result_is(op, result.element, (count, *known[shaped[0]].shape))
+    elif len(columns) != 1 or result.rank != 1:  # one plain column gives [B, 1] or [B]
+        result_is(op, result.element, (count, len(columns)))
+    else:
+        result_is(op, result.element, (count,))
     return limits.CALL_WORK * len(columns)
 
 

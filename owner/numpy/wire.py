@@ -77,7 +77,8 @@ _LOCATION = _structs(("file", "<u4"), ("line", "<u4"), ("column", "<u4"), ("pare
 # Fields in id order.
 LAYOUTS: dict[str, tuple[tuple[str, object], ...]] = {
     # runtime/Program.fbs
-    "TableRecord": (("rows", I64), ("column_names", U32S), ("column_elements", U8S)),
+    "TableRecord": (("rows", I64), ("column_names", U32S), ("column_elements", U8S), ("column_dims_begin", U32S),
+                    ("column_ranks", U8S)),
     "Program": (
         ("format_version", U32), ("dialect_version", U32), ("features", U64), ("producer", Text()),
         ("promotion", Text()), ("strings", Texts()), ("types", _TYPE), ("dims", I64S),

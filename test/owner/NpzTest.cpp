@@ -14,8 +14,9 @@ void put(std::string &out, T value) {
   out.append(reinterpret_cast<const char *>(&value), sizeof(value));
 }
 
-std::string npy(const std::string &descr, const std::string &shape, const std::string &data) {
-  std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }";
+std::string npy(const std::string &descr, const std::string &shape, const std::string &data, bool fortran = false) {
+  std::string header =
+      "{'descr': '" + descr + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': " + shape + ", }";
   header.resize((header.size() + 11 + 63) / 64 * 64 - 11, ' ');
   header += '\n';
   std::string out("\x93NUMPY\x01\x00", 8);
@@ -92,6 +93,44 @@ TEST(Npz, StoredAndDeflatedArrays) {
   }
 }
 
+TEST(Npz, ShapedArraysInBothOrders) {
+  TemporaryFolder folder;
+  // Element [i, j, k] of a [3, 2, 2] array is 100 i + 10 j + k.
+  std::vector<int16_t> rowMajor, columnMajor;
+  std::vector<uint32_t> wide;
+  for (int16_t i = 0; i < 3; ++i) {
+    for (int16_t j = 0; j < 2; ++j) {
+      for (int16_t k = 0; k < 2; ++k) {
+        rowMajor.push_back(static_cast<int16_t>(100 * i + 10 * j + k));
+      }
+    }
+  }
+  for (int16_t k = 0; k < 2; ++k) {
+    for (int16_t j = 0; j < 2; ++j) {
+      for (int16_t i = 0; i < 3; ++i) {
+        columnMajor.push_back(static_cast<int16_t>(100 * i + 10 * j + k));
+        wide.push_back(static_cast<uint32_t>(columnMajor.back()));
+      }
+    }
+  }
+  auto read = readNpz(folder.write("a.npz", zip({{"c.npy", npy("<i2", "(3, 2, 2)", bytes(rowMajor))},
+                                                 {"f.npy", npy("<i2", "(3, 2, 2)", bytes(columnMajor), true)},
+                                                 {"w.npy", npy("<u4", "(3, 2, 2)", bytes(wide), true)}},
+                                                true)));
+  ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
+  ASSERT_EQ(read->arrays.size(), 3u);
+  for (const NamedArray &array : read->arrays) {
+    EXPECT_EQ(array.length, 3);
+    EXPECT_EQ(array.dims, (std::vector<int64_t>{2, 2}));
+    for (size_t at = 0; at < rowMajor.size(); ++at) {
+      bool widened = array.element == runtime::Element::i64;
+      EXPECT_EQ(widened ? static_cast<const int64_t *>(array.data)[at] : static_cast<const int16_t *>(array.data)[at],
+                rowMajor[at])
+          << array.name << " at " << at;
+    }
+  }
+}
+
 TEST(Npz, UnsupportedArraysAreNamed) {
   TemporaryFolder folder;
   auto error = [&](const std::string &array) {
@@ -100,7 +139,11 @@ TEST(Npz, UnsupportedArraysAreNamed) {
   };
   EXPECT_NE(error(npy("<U4", "(1,)", "abcd")).find("unsupported dtype '<U4'"), std::string::npos);
   EXPECT_NE(error(npy(">f8", "(1,)", "abcdefgh")).find("unsupported dtype"), std::string::npos);
-  EXPECT_NE(error(npy("<f8", "(1, 1)", "abcdefgh")).find("one dimension"), std::string::npos);
+  EXPECT_NE(error(npy("<f8", "()", "abcdefgh")).find("expected rows first"), std::string::npos);
+  EXPECT_NE(error(npy("<f8", "(1, x)", "abcdefgh")).find("expected rows first"), std::string::npos);
+  EXPECT_NE(error(npy("<f8", "(-1,)", "abcdefgh")).find("expected rows first"), std::string::npos);
+  EXPECT_NE(error(npy("<f8", "(4294967296, 4294967296, 4)", "abcdefgh")).find("64 bits"), std::string::npos);
+  EXPECT_NE(error(npy("<f8", "(1, 2)", "abcdefgh")).find("fewer values"), std::string::npos);
   EXPECT_NE(error(npy("<f8", "(2,)", "abcdefgh")).find("fewer values"), std::string::npos);
   EXPECT_NE(error("text").find("not an array"), std::string::npos);
 }

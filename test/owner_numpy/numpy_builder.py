@@ -32,7 +32,7 @@ class ProgramBuilder:
     def __init__(self):
         self.strings, self.types, self.dims, self.tables, self.args = [], [], [], [], []
         self.ops, self.operands, self.result_types, self.attrs, self.ints, self.results = [], [], [], [], [], []
-        self.format_version, self.dialect_version, self.features = 1, 1, 0
+        self.format_version, self.dialect_version, self.features = 2, 2, 0
         self.producer, self.promotion = "test", "torch"
         self.identifier = b"SJP1"
         self.values = 0
@@ -51,7 +51,7 @@ class ProgramBuilder:
     def arg(self, kind: str, type_: TensorType | TableType) -> int:
         if isinstance(type_, TableType):
             names = [self.string(name) for name, _ in type_.columns]
-            self.tables.append((type_.rows, names, [element for _, element in type_.columns]))
+            self.tables.append((type_.rows, names, [element for _, element in type_.columns], type_.dims))
             index = len(self.tables) - 1
         else:
             index = self.type(type_)
@@ -99,14 +99,23 @@ class ProgramBuilder:
     def encode(self) -> bytes:
         b, program = flatbuffers.Builder(1024), _wire("Program")
         strings = _offset_vector(b, [b.CreateString(s) for s in self.strings])
-        tables = []
-        for rows, names, elements in self.tables:
+        tables, all_dims = [], list(self.dims)
+        for rows, names, elements, dims in self.tables:
             table = _wire("TableRecord")
+            begins = []
+            for entry in dims:
+                begins.append(len(all_dims) if entry else 0)
+                all_dims.extend(entry)
+            begins = b.CreateNumpyVector(np.array(begins, np.uint32)) if dims else None
+            ranks = b.CreateByteVector(bytes(map(len, dims))) if dims else None
             names, elements = b.CreateNumpyVector(np.array(names, np.uint32)), b.CreateByteVector(bytes(elements))
             table.TableRecordStart(b)
             table.TableRecordAddRows(b, rows)
             table.TableRecordAddColumnNames(b, names)
             table.TableRecordAddColumnElements(b, elements)
+            if dims:
+                table.TableRecordAddColumnDimsBegin(b, begins)
+                table.TableRecordAddColumnRanks(b, ranks)
             tables.append(table.TableRecordEnd(b))
         tables = _offset_vector(b, tables)
         producer, promotion = b.CreateString(self.producer), b.CreateString(self.promotion)
@@ -118,7 +127,7 @@ class ProgramBuilder:
             "Ops": _structs(b, 24, _wire("OpRecord").CreateOpRecord, self.ops),
             "Attrs": _structs(b, 16, _wire("AttrRecord").CreateAttrRecord, self.attrs),
             "Results": _structs(b, 12, _wire("ResultRecord").CreateResultRecord, self.results),
-            "Dims": b.CreateNumpyVector(np.array(self.dims, np.int64)),
+            "Dims": b.CreateNumpyVector(np.array(all_dims, np.int64)),
             "Operands": b.CreateNumpyVector(np.array(self.operands, np.uint32)),
             "ResultTypes": b.CreateNumpyVector(np.array(self.result_types, np.uint32)),
             "Ints": b.CreateNumpyVector(np.array(self.ints, np.int64)),
@@ -248,7 +257,7 @@ class Client:
     def __init__(self, owner, hello: bool = True):
         self.owner, self.session, self.steps = owner, 0, 0
         if hello:
-            reply = self.send("Hello", protocol_version=2, format_version=1, dialect_version=1, client="test")
+            reply = self.send("Hello", protocol_version=2, format_version=2, dialect_version=2, client="test")
             self.session = reply.session
 
     def raw(self, data: bytes):
@@ -261,7 +270,7 @@ class Client:
 
     def step(self, program: bytes, send_program: bool = True, **fields):
         fields = {"session": self.session, "sequence": self.steps + 1, "program_hash": program_hash(program), **fields}
-        if "tables" in fields:
+        if any(isinstance(table, str) for table in fields.get("tables", ())):
             # A name alone means the version that the owner has.
             known = {dataset.name: dataset.version for dataset in self.send("ListDatasets").datasets}
             named = fields["tables"]

@@ -12,7 +12,7 @@ from test_numpy_owner import X, add_program, failed
 from sojourn_numpy import NumpyOwner, OwnerError, decode, errors, limits, wire
 from sojourn_numpy.datasets import make_dataset
 from sojourn_numpy.program import program_hash
-from sojourn_numpy.types import F64, TableType
+from sojourn_numpy.types import F64, U8, TableType
 
 
 def rich_program() -> ProgramBuilder:
@@ -22,9 +22,10 @@ def rich_program() -> ProgramBuilder:
     u = p.arg("upload", t("f32", 3, 2))
     k = p.arg("slot", t("f64"))
     seed = p.arg("seed", t("i64"))
-    table = p.arg("table", TableType(4, (("age", F64),)))
-    i = p.op("sample_rows", [seed, seed, seed], t("i64", 3), rows=4)
+    table = p.arg("table", TableType(4, (("age", F64), ("scan", U8)), ((), (2, 1))))
+    i = p.op("sample_rows", [p.op("iota", [], t("i64", 3), dim=0), seed, seed], t("i64", 3), rows=4)
     r = p.op("read_rows", [table, i], t("f32", 3, 1), columns=["age"])
+    scan = p.op("read_rows", [table, i], t("f32", 3, 2, 1), columns=["scan"])
     y = p.op("dot", [u, s], t("f32", 3, 3), lhs_batch=(), rhs_batch=(), lhs_contract=(1,), rhs_contract=(1,))
     c = p.op("compare", [y, p.op("convert", [k], t("f32"))], t("i1", 3, 3), predicate="lt")
     z = p.op("select", [c, y, p.op("constant", [], t("f32"), value=2.0)], t("f32", 3, 3), location=[("m.py", 3)])
@@ -33,11 +34,12 @@ def rich_program() -> ProgramBuilder:
     p.result("commit", p.op("slice", [v], t("f32", 3, 2), start=(0, 0), limit=(3, 2), stride=(1, 1)), 0)
     p.result("keep", v)
     p.result("publish", v)
+    p.result("publish", scan)
     return p
 
 
 # A version is a hash of the contents, so every owner that registers these rows has this one.
-ROWS = {"age": np.arange(4.0)}
+ROWS = {"age": np.arange(4.0), "scan": np.arange(8, dtype=np.uint8).reshape(4, 2, 1)}
 TABLE = make_dataset("d", ROWS, "open", None, None, None)
 
 
@@ -138,9 +140,9 @@ def broken(message: str, code: int = errors.MALFORMED):
     return mark
 
 
-@broken("version 2", errors.VERSION)
+@broken("version 1, this owner reads version 2", errors.VERSION)
 def format_version(p):
-    p.format_version = 2
+    p.format_version = 1
 
 
 @broken("version 7", errors.VERSION)
@@ -280,7 +282,7 @@ def negative_rows(p):
 
 @broken("differ in number")
 def column_elements(p):
-    p.tables[0] = (4, p.tables[0][1], [])
+    p.tables[0] = (4, p.tables[0][1], [], ())
 
 
 DAMAGES = [f for f in list(globals().values()) if hasattr(f, "expected")]
@@ -352,13 +354,19 @@ def test_overlapping_tables_cost_nothing(client):
                                                         "groups": 1}),
         ("pool_sum", ["image"], t("f32", 1, 1, 1), {"window": (1 << 30,), "stride": (1,), "padding": (1 << 29,),
                                                     "dilation": (1,)}),
-        ("sample_rows", ["seed"] * 3, t("i64", 4), {"rows": 1 << 60}),
+        ("sample_rows", ["positions", "seed", "seed"], t("i64", 4), {"rows": 1 << 60}),
         ("concat", ["big"] * 10, t("f32", 10 << 26), {"dim": 0}),
     ],
 )  # fmt: skip
 def test_giant_values_are_refused_before_they_are_made(client, name, operands, result, attrs):
     p = ProgramBuilder()
-    kinds = {"scalar": t("f32"), "vector": t("f32", 3), "image": t("f32", 1, 1, 3), "big": t("f32", 1 << 26)}
+    kinds = {
+        "scalar": t("f32"),
+        "vector": t("f32", 3),
+        "image": t("f32", 1, 1, 3),
+        "big": t("f32", 1 << 26),
+        "positions": t("i64", 4),
+    }
     ids = {kind: p.arg("upload", type_) for kind, type_ in kinds.items()}
     ids["seed"] = p.arg("seed", t("i64"))
     p.result("publish", p.op(name, [ids[kind] for kind in operands], result, **attrs))

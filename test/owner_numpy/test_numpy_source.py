@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants, ramps, Philox and the row ops, against a plain Philox in Python integers."""
+"""Constants, ramps and Philox, against a plain Philox in Python integers."""
 
 import math
 
@@ -8,8 +8,7 @@ import pytest
 from numpy_builder import ProgramBuilder, run_op, t
 from numpy_oracle import dtype, dtypes, same
 
-from sojourn_numpy import OwnerError, decode, philox, run
-from sojourn_numpy.types import F64, TableType
+from sojourn_numpy import decode, philox, run
 
 
 def plain_philox(counter, key):
@@ -83,28 +82,6 @@ def test_moments(rng):
     assert abs(z.mean()) < 1.2e-2 and abs(z.var() - 1) < 2e-2 and np.isfinite(z).all()
 
 
-def sample(seed, epoch, start, rows, count):
-    operands = [np.array(v, np.int64) for v in (seed, epoch, start)]
-    return run_op("sample_rows", operands, t("i64", count), rows=rows)
-
-
-@pytest.mark.parametrize("seed, epoch", [(0, 0), (7, 3), (-5, -1), (2**62, 2**40)])
-def test_sample_rows(seed, epoch):
-    rows = 23
-    s, e = seed & (1 << 64) - 1, epoch & (1 << 64) - 1
-    keys = []
-    for i in range(rows):
-        w = plain_philox((i, 0, e & 0xFFFFFFFF, e >> 32 ^ 0x534A524F), (s & 0xFFFFFFFF, s >> 32))
-        keys.append((w[0] | w[1] << 32, i))
-    order = [i for _, i in sorted(keys)]
-    assert sample(seed, epoch, 0, rows, rows).tolist() == order
-    assert sample(seed, epoch, 20, rows, 5).tolist() == [*order[20:], -1, -1]
-    assert sample(seed, epoch, -2, rows, 4).tolist() == [-1, -1, *order[:2]]
-    for start in (23, 2**63 - 1, -(2**63)):
-        assert sample(seed, epoch, start, rows, 3).tolist() == [-1] * 3
-    assert sample(seed, epoch, 0, 0, 2).tolist() == [-1, -1]
-
-
 @pytest.mark.parametrize("name", dtypes("BZF"))
 def test_constants(name):
     numbers = {
@@ -149,9 +126,3 @@ def test_intermediates_are_watched_and_freed():
 
     run(decode(p.encode()), [np.zeros(4, np.float32).view(Watched)], watch)
     assert seen == [(k, "exp") for k in range(5)]
-    with pytest.raises(OwnerError, match="declared columns"):
-        p = ProgramBuilder()
-        i = p.arg("upload", t("i64", 1))
-        table = p.arg("table", TableType(1, (("a", F64),)))
-        p.op("read_rows", [table, i], t("f32", 1, 1), columns=["b"])
-        decode(p.encode())

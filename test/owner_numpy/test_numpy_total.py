@@ -30,7 +30,7 @@ FORMS = {
     "rng_bits": ([N], [t("i64", 5)], {"stream": 3}),
     "rng_uniform": ([N], [t("f32", 5)], {"stream": 3}),
     "rng_normal": ([N], [t("f64", 5)], {"stream": 3}),
-    "sample_rows": ([N, N, N], [t("i64", 4)], {"rows": 7}),
+    "sample_rows": ([t("i64", 4, 2), N, N], [t("i64", 4, 2)], {"rows": 7}),
     "read_rows": ([TABLE, t("i64", 4)], [t("f32", 4, 2)], {"columns": ["a", "b"]}),
     "convert": ([F], [Z], {}),
     "bitcast": ([F], [Z], {}),

@@ -32,9 +32,10 @@ def training_step() -> ProgramBuilder:
         return f32("broadcast", [x], *shape, dims=(dim,))
 
     zero = f32("constant", [], value=0.0)
-    rows = p.op("sample_rows", [seed, epoch, start], t("i64", BATCH), rows=ROWS)
+    positions = p.op("add", [p.op("iota", [], t("i64", BATCH), dim=0), start], t("i64", BATCH))
+    rows = p.op("sample_rows", [positions, seed, epoch], t("i64", BATCH), rows=ROWS)
     x = f32("read_rows", [table, rows], BATCH, FEATURES, columns=COLUMNS)
-    y = p.op("reshape", [p.op("read_rows", [table, rows], t("i64", BATCH, 1), columns=["y"])], t("i64", BATCH))
+    y = p.op("read_rows", [table, rows], t("i64", BATCH), columns=["y"])
     h = f32("add", [dot(x, w1, 1, 1, BATCH, HIDDEN), spread(b1, 1, BATCH, HIDDEN)], BATCH, HIDDEN)
     a = f32("max", [h, zero], BATCH, HIDDEN)
     z = f32("add", [dot(a, w2, 1, 1, BATCH, CLASSES), spread(b2, 1, BATCH, CLASSES)], BATCH, CLASSES)
@@ -90,14 +91,16 @@ def test_training_matches_torch(rng):
     client.step(upload_and_keep(shapes), uploads=weights, results=[1, 2, 3, 4])
     parameters = [torch.from_numpy(w.copy()).requires_grad_() for w in weights]
     optimizer = torch.optim.SGD(parameters, lr=0.1)
+    (dataset,) = client.send("ListDatasets").datasets
+    table = ("d", dataset.version)
     program, seed, steps = training_step().encode(), int(rng.integers(1 << 62)), ROWS // BATCH
     for step in range(20):
         epoch, start = step // steps, step % steps * BATCH
         slots = [int(np.float64(0.1).view(np.uint64)), epoch, start]
         before = client.owner.requests
-        reply = client.step(program, step == 0, states=[1, 2, 3, 4], slots=slots, seeds=[seed], tables=["d"])
+        reply = client.step(program, step == 0, states=[1, 2, 3, 4], slots=slots, seeds=[seed], tables=[table])
         assert client.owner.requests == before + 1
-        rows = philox.epoch_order(seed, epoch, ROWS)[start : start + BATCH]
+        rows = philox.epoch_rows(np.arange(start, start + BATCH), seed, epoch, ROWS)
         w1, b1, w2, b2 = parameters
         z = torch.relu(torch.from_numpy(features[rows].astype(np.float32)) @ w1.T + b1) @ w2.T + b2
         loss = torch.nn.functional.cross_entropy(z, torch.from_numpy(labels[rows]))

@@ -74,8 +74,11 @@ REFUSALS = [
     ("rng_uniform", [SEED], t("f16", 2), {"stream": 0}, "result is"),
     ("rng_normal", [t("i64", 1)], t("f32", 2), {"stream": 0}, "seed is"),
     ("rng_normal", [SEED], t("f32", 2), {"stream": -1}, "32 bits"),
-    ("sample_rows", [SEED, SEED, SEED], t("i64", 2, 2), {"rows": 3}, "rank 1"),
-    ("sample_rows", [SEED, SEED, SEED], t("i64", 2), {"rows": -3}, "negative"),
+    ("sample_rows", [t("i64", 2), SEED, SEED], t("i64", 2, 2), {"rows": 3}, "expected tensor<2xi64>"),
+    ("sample_rows", [t("i32", 2), SEED, SEED], t("i32", 2), {"rows": 3}, "positions are tensor<2xi32>"),
+    ("sample_rows", [t("i64", 2), SEED, t("i64", 1)], t("i64", 2), {"rows": 3}, "epoch is tensor<1xi64>"),
+    ("sample_rows", [t("i64", 2), SEED, SEED], t("i64", 2), {"rows": -3}, "negative"),
+    ("sample_rows", [t("i64", 2), SEED, SEED], t("i64", 2), {"rows": 1 << 41}, "too large"),
     ("convert", [t("c64", 2)], t("f32", 2), {}, "complex"),
     ("convert", [t("f32", 2)], t("f32", 3), {}, "the operand"),
     ("bitcast", [t("f32", 2)], t("f64", 2), {}, "width"),
@@ -169,7 +172,7 @@ def test_refused(name, operands, results, attrs, text):
         decode(p.encode(), p.encode_debug())
     assert text in caught.value.message, caught.value.message
     assert (caught.value.op, caught.value.location) == (name, "model.py:17:1")
-    assert caught.value.code in (errors.MALFORMED, errors.UNSUPPORTED)
+    assert caught.value.code in (errors.MALFORMED, errors.UNSUPPORTED, errors.LIMIT)
 
 
 def test_the_refused_forms_are_near_valid_ones():
