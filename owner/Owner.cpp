@@ -56,6 +56,7 @@ public:
   Sessions sessions;
   PlanCache plans;
   std::atomic<uint64_t> requests = 0, steps = 0;
+  std::atomic<runtime::Profile *> profile = nullptr;
 };
 
 llvm::Expected<std::string> Owner::State::hello(const wire::Hello &request) {
@@ -142,7 +143,7 @@ llvm::Expected<std::string> Owner::State::answer(std::string_view bytes, Peer pe
     return datasetsReply(*records);
   }
   case wire::RequestBody_Step: {
-    auto reply = runStep({*store, sessions, plans, *log, environment, limits}, *request->body_as_Step());
+    auto reply = runStep({*store, sessions, plans, *log, environment, limits, profile}, *request->body_as_Step());
     if (!reply) {
       return reply.takeError();
     }
@@ -242,6 +243,8 @@ llvm::Expected<std::vector<ProgramRecord>> Owner::programs(bool withText) {
 
 uint64_t Owner::requests() const { return state->requests; }
 uint64_t Owner::stepsHandled() const { return state->steps; }
+
+void Owner::setProfile(runtime::Profile *profile) { state->profile = profile; }
 
 size_t Owner::liveSessions() const {
   std::lock_guard lock(state->mutex);

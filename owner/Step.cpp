@@ -398,7 +398,9 @@ llvm::Expected<StepReply> Step::run() {
   if (llvm::Error error = context.log.add(hash, session->client, *plan)) {
     return error;
   }
-  auto values = plan->executable->run(bindings);
+  runtime::RunOptions options;
+  options.profile = context.profile;
+  auto values = plan->executable->run(bindings, options);
   if (!values) {
     return values.takeError();
   }

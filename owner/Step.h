@@ -21,6 +21,7 @@ struct StepContext {
   ProgramLog &log;
   const Environment &environment;
   const Limits &limits;
+  runtime::Profile *profile = nullptr; ///< gets the times of instructions
 };
 
 struct StepReply {
