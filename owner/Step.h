@@ -28,6 +28,7 @@ struct StepContext {
   MemoryBudget &memory;
   const Environment &environment;
   const Limits &limits;
+  runtime::Profile *profile = nullptr; ///< gets the times of instructions
 };
 
 struct StepReply {
