@@ -18,6 +18,8 @@ class ThreadBudget {
 public:
   /// `total` 0: as many as the machine has for kernels.
   explicit ThreadBudget(unsigned total);
+  /// The most that one run gets.
+  unsigned most() const { return total; }
 
   /// A run's threads, given back when it ends.
   class Lease {

@@ -82,9 +82,8 @@ LabelPtr joinLabels(const LabelPtr &a, const LabelPtr &b) {
   return both;
 }
 
-std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments,
-                                 llvm::ArrayRef<const llvm::SmallBitVector *> dependsOn) {
-  // Arguments have few distinct labels: each is joined once per result, however many bear it.
+std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments, llvm::ArrayRef<llvm::SmallBitVector> sets) {
+  // Arguments have few distinct labels: each is joined once per set, however many bear it.
   struct Group {
     LabelPtr label;
     llvm::SmallBitVector arguments;
@@ -107,11 +106,11 @@ std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments,
     groups[at->second].arguments.set(static_cast<unsigned>(index));
   }
   std::vector<LabelPtr> results;
-  results.reserve(dependsOn.size());
-  for (const llvm::SmallBitVector *bits : dependsOn) {
+  results.reserve(sets.size());
+  for (const llvm::SmallBitVector &set : sets) {
     LabelPtr label = Label::client();
     for (const Group &group : groups) {
-      if (bits->anyCommon(group.arguments)) {
+      if (set.anyCommon(group.arguments)) {
         label = joinLabels(label, group.label);
       }
     }

@@ -77,9 +77,8 @@ using LabelPtr = std::shared_ptr<const Label>;
 /// The label of what is computed from both; one of the two where it covers the other.
 LabelPtr joinLabels(const LabelPtr &a, const LabelPtr &b);
 
-/// Per result the join over the arguments it depends on; `Label::client()` where it depends on none.
-std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments,
-                                 llvm::ArrayRef<const llvm::SmallBitVector *> dependsOn);
+/// Per set of arguments the join over those in it; `Label::client()` of an empty one.
+std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments, llvm::ArrayRef<llvm::SmallBitVector> sets);
 
 /// What keeps a value here, for messages (`private dataset 'a', 'b'`); empty if it may leave.
 /// `policyOf` tells the present policy of a source.

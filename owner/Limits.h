@@ -4,6 +4,7 @@
 #ifndef SOJOURN_OWNER_LIMITS_H
 #define SOJOURN_OWNER_LIMITS_H
 
+#include "passes/Price.h"
 #include "runtime/Limits.h"
 
 namespace sojourn::owner {
@@ -24,6 +25,8 @@ struct Limits {
   size_t cachedPlanBytes = runtime::limits::kCachedPlanBytes;
   size_t requestsPerSession = runtime::limits::kRequestsPerSession;
   size_t rememberedReplyBytes = runtime::limits::kRememberedReplyBytes;
+  /// What one run of a program may cost, from its shapes alone.
+  PriceLimits price;
   /// Bytes of intermediate values of all running steps; 0: three quarters of the machine's memory.
   size_t runningArenaBytes = 0;
   int64_t arenaWaitMs = runtime::limits::kArenaWaitMs;

@@ -65,6 +65,7 @@ public:
   PlanCache plans;
   ThreadBudget threads;
   MemoryBudget memory;
+  runtime::ArenaPool arenas;
   std::atomic<uint64_t> requests = 0, steps = 0;
   std::atomic<runtime::Profile *> profile = nullptr;
 };
@@ -136,8 +137,8 @@ llvm::Expected<std::string> Owner::State::listDatasets() {
 }
 
 llvm::Expected<std::string> Owner::State::step(const wire::Step &request, std::string_view bytes) {
-  auto reply =
-      runStep({mutex, *store, sessions, plans, *log, threads, memory, environment, limits, profile}, request, bytes);
+  auto reply = runStep(
+      {mutex, *store, sessions, plans, *log, threads, memory, arenas, environment, limits, profile}, request, bytes);
   if (!reply) {
     return reply.takeError();
   }

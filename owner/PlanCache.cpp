@@ -4,12 +4,12 @@
 
 #include "owner/RequestError.h"
 #include "owner/Text.h"
+#include "passes/Dependence.h"
 #include "runtime/Limits.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OperationSupport.h"
 
-#include <algorithm>
 
 namespace sojourn::owner {
 
@@ -58,12 +58,12 @@ llvm::Error checkSignature(Plan &plan) {
       return error;
     }
   }
+  if (plan.dependenceOf.size() != results.size()) {
+    return requestError(wire::ErrorCode_Internal, "the program has no complete record of what its results depend on");
+  }
   std::vector<bool> committed(args.size());
   for (size_t index = 0; index < results.size(); ++index) {
     const runtime::ResultSpec &spec = results[index];
-    if (spec.dependsOn.size() != args.size()) {
-      return requestError(wire::ErrorCode_Internal, "result " + Twine(index) + " has no complete dependency record");
-    }
     if (spec.kind == ResultKind::keep) {
       ++plan.keeps;
       plan.keepBytes += spec.type.bytes();
@@ -93,28 +93,59 @@ std::string moduleText(mlir::ModuleOp module) {
 } // namespace
 
 size_t Plan::bytes() const {
-  return sizeof(Plan) + program.size() + debug.size() + text.size() + executable->arenaBytes();
+  size_t sets = dependenceOf.size() * sizeof(size_t);
+  for (const llvm::SmallBitVector &set : dependence) {
+    sets += sizeof(set) + set.size() / 8;
+  }
+  return sizeof(Plan) + program.size() + debug.size() + text.size() + sets + executable->planBytes();
 }
 
-llvm::Expected<std::vector<runtime::HostTensor>> Plan::run(llvm::ArrayRef<runtime::Binding> bindings, unsigned) {
-  std::lock_guard lock(running);
-  return executable->run(bindings);
+size_t Plan::runBytes(unsigned threads) const {
+  return executable->arenaBytes() + threads * executable->scratchBytes();
 }
 
 std::vector<LabelPtr> Plan::resultLabels(llvm::ArrayRef<LabelPtr> arguments) const {
-  std::vector<const llvm::SmallBitVector *> dependsOn;
-  for (const runtime::ResultSpec &spec : executable->results()) {
-    dependsOn.push_back(&spec.dependsOn);
+  std::vector<LabelPtr> ofSets = joinLabels(arguments, dependence), labels;
+  labels.reserve(dependenceOf.size());
+  for (size_t set : dependenceOf) {
+    labels.push_back(ofSets[set]);
   }
-  return joinLabels(arguments, dependsOn);
+  return labels;
 }
 
-llvm::Expected<std::shared_ptr<Plan>> makePlan(llvm::StringRef program, llvm::StringRef debug) {
+static llvm::Error setDependence(Plan &plan, mlir::ModuleOp module) {
+  std::string reason;
+  std::optional<DependenceSummary> summary = DependenceSummary::compute(module, reason);
+  if (!summary) {
+    return requestError(wire::ErrorCode_Limit, reason);
+  }
+  std::map<std::vector<size_t>, size_t> known;
+  for (size_t result = 0; result < summary->resultCount(); ++result) {
+    auto [at, fresh] = known.try_emplace(summary->argumentsOf(result), known.size());
+    if (fresh) {
+      llvm::SmallBitVector set(static_cast<unsigned>(summary->argumentCount()));
+      for (size_t argument : at->first) {
+        set.set(static_cast<unsigned>(argument));
+      }
+      plan.dependence.push_back(std::move(set));
+    }
+    plan.dependenceOf.push_back(at->second);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, llvm::StringRef debug,
+                                                     const PriceLimits &limits) {
   // A context of its own: what a program brings into it goes when the plan is made.
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   auto module = runtime::decodeProgram(context, program, debug);
   if (!module) {
     return module.takeError();
+  }
+  // Nothing is built for a program that costs too much.
+  if (std::optional<PriceExcess> excess = findExcess(**module, limits)) {
+    return requestError(wire::ErrorCode_Limit, excess->message, excess->op->getName().stripDialect().str(),
+                        runtime::describeLocation(excess->op->getLoc()));
   }
   auto plan = std::make_shared<Plan>();
   plan->program = program.str();
@@ -122,6 +153,9 @@ llvm::Expected<std::shared_ptr<Plan>> makePlan(llvm::StringRef program, llvm::St
   plan->text = moduleText(**module);
   (*module)->walk(
       [&](mlir::Operation *op) { plan->ops += op->getDialect() && op->getDialect()->getNamespace() == "sojourn"; });
+  if (llvm::Error error = setDependence(*plan, **module)) {
+    return error;
+  }
   auto executable = runtime::Executable::create(**module);
   if (!executable) {
     return executable.takeError();
@@ -133,7 +167,7 @@ llvm::Expected<std::shared_ptr<Plan>> makePlan(llvm::StringRef program, llvm::St
   return plan;
 }
 
-std::shared_ptr<Plan> PlanCache::find(const PlanKey &key) {
+std::shared_ptr<const Plan> PlanCache::find(const PlanKey &key) {
   auto found = index.find(key);
   if (found == index.end()) {
     return nullptr;
@@ -142,16 +176,16 @@ std::shared_ptr<Plan> PlanCache::find(const PlanKey &key) {
   return found->second->second;
 }
 
-std::vector<std::shared_ptr<Plan>> PlanCache::insert(const PlanKey &key, std::shared_ptr<Plan> &plan) {
+std::vector<std::shared_ptr<const Plan>> PlanCache::insert(const PlanKey &key, std::shared_ptr<const Plan> &plan) {
   if (auto present = find(key)) {
-    std::vector<std::shared_ptr<Plan>> second{std::move(plan)};
+    std::vector<std::shared_ptr<const Plan>> second{std::move(plan)};
     plan = std::move(present);
     return second;
   }
   recent.emplace_front(key, plan);
   index[key] = recent.begin();
   total += plan->bytes();
-  std::vector<std::shared_ptr<Plan>> gone;
+  std::vector<std::shared_ptr<const Plan>> gone;
   while (recent.size() > 1 && (recent.size() > plansMost || total > bytesMost)) {
     total -= recent.back().second->bytes();
     gone.push_back(std::move(recent.back().second));

@@ -4,6 +4,7 @@
 #define SOJOURN_OWNER_PLANCACHE_H
 
 #include "owner/Label.h"
+#include "passes/Price.h"
 #include "runtime/Execute.h"
 #include "runtime/Program.h"
 
@@ -12,7 +13,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -36,34 +36,36 @@ struct Plan {
   /// Bindings that a request must bring, and results that it must name.
   size_t states = 0, uploads = 0, slots = 0, seeds = 0, tables = 0, keeps = 0;
   size_t keepBytes = 0, publishBytes = 0;
+  /// The arguments that results depend on: the distinct sets, and which of them each result has.
+  std::vector<llvm::SmallBitVector> dependence;
+  std::vector<size_t> dependenceOf;
 
   /// What it takes in the cache.
   size_t bytes() const;
-  /// Runs it on up to `threads` threads.
-  llvm::Expected<std::vector<runtime::HostTensor>> run(llvm::ArrayRef<runtime::Binding> bindings, unsigned threads);
+  /// What a run on `threads` threads takes for intermediate values.
+  size_t runBytes(unsigned threads) const;
   /// The label of each result, from those of the arguments.
   std::vector<LabelPtr> resultLabels(llvm::ArrayRef<LabelPtr> arguments) const;
-
-private:
-  std::mutex running; ///< the executor runs a program once at a time
 };
 
-/// Decodes, verifies and plans a program; checks that its signature is one the owner can serve.
-llvm::Expected<std::shared_ptr<Plan>> makePlan(llvm::StringRef program, llvm::StringRef debug);
+/// Decodes and verifies a program, holds its price against the limits, plans it, and checks that its
+/// signature is one the owner can serve.
+llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, llvm::StringRef debug,
+                                                     const PriceLimits &limits = {});
 
 /// Bounded by number and by bytes; the last used plan always stays. Under the owner's mutex.
 class PlanCache {
 public:
   PlanCache(size_t plansMost, size_t bytesMost) : plansMost(plansMost), bytesMost(bytesMost) {}
-  std::shared_ptr<Plan> find(const PlanKey &key);
+  std::shared_ptr<const Plan> find(const PlanKey &key);
   /// Returns what had to go, for the caller to destroy without the lock. If another step put the
   /// same program there meanwhile, that plan stays and `plan` becomes it.
-  std::vector<std::shared_ptr<Plan>> insert(const PlanKey &key, std::shared_ptr<Plan> &plan);
+  std::vector<std::shared_ptr<const Plan>> insert(const PlanKey &key, std::shared_ptr<const Plan> &plan);
   size_t count() const { return recent.size(); }
   size_t bytes() const { return total; }
 
 private:
-  using Entry = std::pair<PlanKey, std::shared_ptr<Plan>>;
+  using Entry = std::pair<PlanKey, std::shared_ptr<const Plan>>;
   const size_t plansMost, bytesMost;
   size_t total = 0;
   std::list<Entry> recent; ///< last used first

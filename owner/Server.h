@@ -11,8 +11,8 @@
 namespace sojourn::owner {
 
 struct ServerOptions {
-  std::string listen;   ///< ipc:///path, tcp://host:port, inproc://name
-  unsigned workers = 4; ///< requests that may be received and answered at once
+  std::string listen;    ///< ipc:///path, tcp://host:port, inproc://name
+  unsigned workers = 16; ///< requests served at once, each by a thread that waits while its step runs
 };
 
 class Server {

@@ -52,7 +52,7 @@ private:
   const RequestHash requestHash;
   std::unique_ptr<SessionTurn> session; ///< outlives what points into the session
   runtime::ProgramHash hash{};
-  std::shared_ptr<Plan> plan;
+  std::shared_ptr<const Plan> plan;
   std::optional<StepBindings> bound;
   std::vector<LabelPtr> resultLabels;
   std::vector<uint64_t> releases;
@@ -122,13 +122,13 @@ llvm::Error Step::makePlan() {
     std::lock_guard lock(context.mutex);
     plan = context.plans.find(key);
   }
-  std::vector<std::shared_ptr<Plan>> gone; // destroyed when the mutex is free again
+  std::vector<std::shared_ptr<const Plan>> gone; // destroyed when the mutex is free again
   bool fresh = !plan;
   if (fresh) {
     if (context.environment.entering) {
       context.environment.entering(Phase::planning);
     }
-    auto made = owner::makePlan(program, debug);
+    auto made = owner::makePlan(program, debug, context.limits.price);
     if (!made) {
       return made.takeError();
     }
@@ -338,7 +338,7 @@ llvm::Expected<StepReply> Step::run() {
     return error;
   }
   resultLabels = plan->resultLabels(bound->labels);
-  auto memory = context.memory.lease(plan->executable->arenaBytes());
+  auto memory = context.memory.lease(plan->runBytes(context.threads.most()));
   if (!memory) {
     return memory.takeError();
   }
@@ -353,7 +353,11 @@ llvm::Expected<StepReply> Step::run() {
     context.environment.entering(Phase::running);
   }
   ThreadBudget::Lease threads(context.threads);
-  auto values = plan->run(bound->bindings, threads.threads);
+  runtime::RunOptions options;
+  options.threads = threads.threads;
+  options.arenas = &context.arenas;
+  options.profile = context.profile;
+  auto values = plan->executable->run(bound->bindings, options);
   if (!values) {
     return values.takeError();
   }

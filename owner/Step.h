@@ -16,8 +16,8 @@
 
 namespace sojourn::owner {
 
-/// What a step works with. `mutex` guards store, sessions, plans and log; the budgets lock
-/// themselves.
+/// What a step works with. `mutex` guards store, sessions, plans and log; budgets and pool
+/// lock themselves.
 struct StepContext {
   std::mutex &mutex;
   Store &store;
@@ -26,6 +26,7 @@ struct StepContext {
   ProgramLog &log;
   ThreadBudget &threads;
   MemoryBudget &memory;
+  runtime::ArenaPool &arenas;
   const Environment &environment;
   const Limits &limits;
   runtime::Profile *profile = nullptr; ///< gets the times of instructions

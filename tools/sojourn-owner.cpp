@@ -14,7 +14,7 @@ struct Arguments {
   std::string store = defaultStoreDirectory();
   std::string file, name, policy = "private", boundsFile, listen, text;
   std::vector<std::string> bounds, fills, columns;
-  unsigned workers = 4;
+  unsigned workers = ServerOptions().workers;
   bool verbose = false;
 };
 
@@ -132,7 +132,7 @@ int main(int argc, char **argv) {
 
   auto *serveCommand = addStore(app.add_subcommand("serve", "answer clients until interrupted"));
   serveCommand->add_option("--listen", arguments.listen, "ipc:///path/to.sock or tcp://host:port")->required();
-  serveCommand->add_option("--workers", arguments.workers, "requests received at once")
+  serveCommand->add_option("--workers", arguments.workers, "requests served at once; a step holds one while it runs")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   serveCommand->add_flag("--verbose", arguments.verbose, "log every request (sizes, never values)");

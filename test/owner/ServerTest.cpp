@@ -137,6 +137,18 @@ TEST(Tool, ImportListServeAndPrograms) {
   auto [list, listCode] = tool("datasets" + store);
   EXPECT_EQ(listCode, 0);
   expectHas(list, "120");
+  auto [policy, policyCode] = tool("policy t private" + store);
+  EXPECT_EQ(policyCode, 0) << policy;
+  expectHas(policy, "t: policy private");
+  expectHas(tool("datasets" + store).first, "policy private");
+  EXPECT_EQ(tool("policy t open" + store).second, 0);
+  expectHas(tool("datasets" + store).first, "policy open");
+  EXPECT_EQ(tool("policy t secret" + store).second, 2);
+  EXPECT_EQ(tool("policy t" + store).second, 2);
+  auto [nowhere, nowhereCode] = tool("policy nowhere open" + store);
+  EXPECT_EQ(nowhereCode, 1);
+  expectHas(nowhere, "no dataset is named 'nowhere'");
+  expectHas(help, "policy");
 
   // A server in a process of its own, ended by a signal.
   std::string url = "ipc://" + folder.file("o.sock"), path = folder.file("store");

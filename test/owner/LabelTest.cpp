@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Labels as values, and policies that change under values computed before.
+#include "test/owner/Support.h"
+
+#include <sqlite3.h>
+
+namespace sojourn::owner::test {
+
+namespace {
+
+Policy allOpen(const Source &) { return Policy::open; }
+
+llvm::SmallBitVector bits(unsigned size, std::initializer_list<unsigned> set) {
+  llvm::SmallBitVector result(size);
+  for (unsigned bit : set) {
+    result.set(bit);
+  }
+  return result;
+}
+
+/// Handle 1 holds all rows of column a of "t".
+struct Policies : testing::Test {
+  World world;
+  TemporaryFolder folder;
+  std::unique_ptr<Owner> owner;
+  std::unique_ptr<Client> client;
+
+  void open(Policy policy) {
+    world.store = folder.file("store");
+    owner = std::make_unique<Owner>(world.environment());
+    client = std::make_unique<Client>(*owner);
+    registerNumbers(*owner, "t", policy);
+    StepRequest step;
+    step.tables = {"t"};
+    step.results = {1};
+    ASSERT_EQ(client->run(readProgram(), step).error(), "");
+  }
+  Reply fetch(uint64_t id = 1) {
+    StepRequest step;
+    step.states = {id};
+    return client->run(encode(moduleText("(%x: tensor<4x1xf32> {sojourn.kind = \"state\"}) -> (tensor<4x1xf32> "
+                                         "{sojourn.result = \"publish\"})",
+                                         "    return %x : tensor<4x1xf32>")),
+                       step);
+  }
+  void expectRefused(const Reply &reply) {
+    ASSERT_NE(reply.root->body_as_Error(), nullptr);
+    EXPECT_EQ(reply.asError().code(), wire::ErrorCode_Refused) << reply.error();
+    EXPECT_NE(reply.error().find("private dataset 't'"), std::string::npos) << reply.error();
+  }
+  void sql(const char *statement) {
+    sqlite3 *books = nullptr;
+    ASSERT_EQ(sqlite3_open(folder.file("store/catalogue.db").c_str(), &books), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(books, statement, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(books);
+    sqlite3_close(books);
+  }
+};
+
+} // namespace
+
+TEST(Labels, JoinAndCoverAndEquality) {
+  LabelPtr own = Label::client(), a = Label::of({"a", "1"}), b = Label::of({"b", "1"}), newer = Label::of({"a", "2"});
+  EXPECT_EQ(joinLabels(own, own), own);
+  EXPECT_EQ(joinLabels(own, a), a) << "no new object where one covers the other";
+  EXPECT_EQ(joinLabels(a, own), a);
+  LabelPtr both = joinLabels(a, b);
+  EXPECT_TRUE(both->covers(*a) && both->covers(*b) && both->covers(*own));
+  EXPECT_FALSE(a->covers(*both));
+  EXPECT_FALSE(a->covers(*newer)) << "a version is a source of its own";
+  EXPECT_EQ(joinLabels(both, a), both);
+  EXPECT_EQ(*joinLabels(b, a), *both);
+  EXPECT_FALSE(*a == *newer);
+  EXPECT_EQ(*Label::of({"a", "1"}), *a);
+  EXPECT_EQ(both->sources(), (std::set<Source>{{"a", "1"}, {"b", "1"}}));
+}
+
+TEST(Labels, NoLabelIsTheMostCarefulOne) {
+  LabelPtr own = Label::client();
+  EXPECT_EQ(joinLabels(own, nullptr), nullptr);
+  EXPECT_EQ(joinLabels(nullptr, own), nullptr);
+  EXPECT_EQ(joinLabels(nullptr, nullptr), nullptr);
+  EXPECT_EQ(blockers(nullptr, allOpen), "data of unknown origin");
+  EXPECT_EQ(blockers(own, allOpen), "");
+}
+
+TEST(Labels, OfResultsAreJoinedOverWhatTheyDependOn) {
+  LabelPtr own = Label::client(), a = Label::of({"a", "1"}), again = Label::of({"a", "1"}), b = Label::of({"b", "1"});
+  std::vector<LabelPtr> arguments{own, a, again, b, nullptr};
+  std::vector<llvm::SmallBitVector> sets{bits(5, {}),     bits(5, {0}),       bits(5, {0, 1}), bits(5, {2}),
+                                         bits(5, {1, 3}), bits(5, {0, 1, 4}), bits(5, {4})};
+  auto labels = joinLabels(arguments, sets);
+  ASSERT_EQ(labels.size(), sets.size());
+  EXPECT_EQ(labels[0], own);
+  EXPECT_EQ(labels[1], own);
+  EXPECT_EQ(*labels[2], *a);
+  EXPECT_EQ(*labels[3], *a);
+  EXPECT_EQ(*labels[4], *joinLabels(a, b));
+  EXPECT_EQ(labels[5], nullptr);
+  EXPECT_EQ(labels[6], nullptr);
+}
+
+TEST(Labels, BlockersAskForThePresentPolicy) {
+  LabelPtr both = joinLabels(Label::of({"a", "1"}), Label::of({"b", "1"}));
+  auto open = [](std::string name) {
+    return [name](const Source &source) { return source.name == name ? Policy::open : Policy::privateOnly; };
+  };
+  EXPECT_EQ(blockers(both, allOpen), "");
+  EXPECT_EQ(blockers(both, open("a")), "private dataset 'b'");
+  EXPECT_EQ(blockers(both, open("")), "private dataset 'a', 'b'");
+}
+
+TEST_F(Policies, AChangeReachesOldHandles) {
+  open(Policy::open);
+  EXPECT_EQ(values<float>(fetch().published(0)), (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_EQ(errorText(owner->setPolicy("t", Policy::privateOnly)), "");
+  expectRefused(fetch());
+  EXPECT_EQ(client->send(listDatasetsBytes()).root->body_as_Datasets()->datasets()->Get(0)->policy()->str(), "private");
+  EXPECT_EQ(errorText(owner->setPolicy("t", Policy::open)), "");
+  EXPECT_EQ(values<float>(fetch().published(0)), (std::vector<float>{1, 2, 3, 4}));
+}
+
+TEST_F(Policies, APrivateTableCanBeOpened) {
+  open(Policy::privateOnly);
+  expectRefused(fetch());
+  EXPECT_EQ(errorText(owner->setPolicy("t", Policy::open)), "");
+  EXPECT_EQ(values<float>(fetch().published(0)), (std::vector<float>{1, 2, 3, 4}));
+}
+
+TEST_F(Policies, AnotherProcessMayChangeThem) {
+  open(Policy::open);
+  {
+    Owner tool(world.environment());
+    EXPECT_EQ(errorText(tool.setPolicy("t", Policy::privateOnly)), "");
+  }
+  expectRefused(fetch());
+}
+
+TEST_F(Policies, WhatIsNotThereOrNotKnownIsPrivate) {
+  open(Policy::open);
+  sql("UPDATE datasets SET policy = 'by appointment'");
+  expectRefused(fetch());
+  sql("UPDATE datasets SET policy = 'open', version = 'other'");
+  expectRefused(fetch());
+  sql("DELETE FROM datasets");
+  expectRefused(fetch());
+}
+
+TEST_F(Policies, OfNoDataset) {
+  open(Policy::open);
+  EXPECT_NE(errorText(owner->setPolicy("nowhere", Policy::open)).find("no dataset is named 'nowhere'"),
+            std::string::npos);
+}
+
+} // namespace sojourn::owner::test

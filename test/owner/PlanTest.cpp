@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans: the bytes they were made from, the bounds of their cache, prices, and the shares of runs.
+#include "owner/Budget.h"
+#include "owner/PlanCache.h"
+#include "test/owner/Support.h"
+
+#include "mlir/IR/MLIRContext.h"
+
+#include <thread>
+
+namespace sojourn::owner::test {
+
+namespace {
+
+std::shared_ptr<const Plan> plan(const runtime::EncodedProgram &program) {
+  auto made = makePlan(program.program, program.debug);
+  EXPECT_TRUE(bool(made)) << llvm::toString(made.takeError());
+  return made ? *made : nullptr;
+}
+
+PlanKey key(uint8_t number) {
+  PlanKey key;
+  key.program[0] = number;
+  return key;
+}
+
+/// Adds `ops` numbers to an upload, one by one.
+runtime::EncodedProgram longProgram(int ops) {
+  std::string body, last = "%x";
+  for (int index = 0; index < ops; ++index) {
+    std::string n = std::to_string(index);
+    body += "    %c" + n + " = sojourn.constant " + n + ".5 : f32\n    %v" + n + " = sojourn.mul " + last + ", %c" + n +
+            " : tensor<3xf32>, tensor<f32>\n";
+    last = "%v" + n;
+  }
+  return encode(moduleText("(%x: tensor<3xf32> {sojourn.kind = \"upload\"}) -> (tensor<3xf32> {sojourn.result = "
+                           "\"keep\"})",
+                           body + "    return " + last + " : tensor<3xf32>"));
+}
+
+} // namespace
+
+TEST(PlanCaches, TheVerifiedModuleCanBeHadAgain) {
+  auto made = plan(readProgram());
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  auto module = runtime::decodeProgram(context, made->program, made->debug);
+  ASSERT_TRUE(bool(module)) << llvm::toString(module.takeError());
+  EXPECT_EQ(runtime::hashProgram(made->program), readProgram().hash);
+}
+
+TEST(PlanCaches, HoldAsManyAsTheirBytesAllow) {
+  auto small = plan(keepProgram()), large = plan(longProgram(200));
+  EXPECT_GT(large->bytes(), 2 * small->bytes());
+  EXPECT_GT(large->bytes(), large->program.size() + large->debug.size() + large->text.size());
+  PlanCache cache(100, 3 * small->bytes() + 10);
+  for (uint8_t number = 0; number < 3; ++number) {
+    auto entry = small;
+    EXPECT_TRUE(cache.insert(key(number), entry).empty());
+  }
+  EXPECT_EQ(cache.bytes(), 3 * small->bytes());
+  EXPECT_NE(cache.find(key(0)), nullptr); // used last
+  auto entry = small;
+  EXPECT_EQ(cache.insert(key(3), entry).size(), 1u);
+  EXPECT_EQ(cache.find(key(1)), nullptr);
+  EXPECT_NE(cache.find(key(0)), nullptr);
+  // One that is too large for the cache stays while it is the last used.
+  entry = large;
+  EXPECT_EQ(cache.insert(key(4), entry).size(), 3u);
+  EXPECT_EQ(cache.bytes(), large->bytes());
+  EXPECT_EQ(cache.find(key(4)), large);
+  entry = small;
+  EXPECT_EQ(cache.insert(key(5), entry).size(), 1u);
+  EXPECT_EQ(cache.bytes(), small->bytes());
+  EXPECT_EQ(cache.count(), 1u);
+}
+
+TEST(PlanCaches, TheFirstOfTwoEqualPlansStays) {
+  PlanCache cache(10, SIZE_MAX);
+  auto first = plan(keepProgram()), second = plan(keepProgram());
+  auto entry = first;
+  EXPECT_TRUE(cache.insert(key(1), entry).empty());
+  entry = second;
+  auto gone = cache.insert(key(1), entry);
+  EXPECT_EQ(entry, first);
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_EQ(gone[0], second);
+  EXPECT_EQ(cache.bytes(), first->bytes());
+}
+
+TEST(PlanCaches, AnOwnersCacheForgetsByBytes) {
+  World world;
+  Limits limits;
+  limits.cachedPlanBytes = 1; // the last used one alone
+  Owner owner(world.environment(), limits);
+  Client client(owner);
+  StepRequest step;
+  step.uploads = {f32({3}, {1, 2, 3})};
+  step.results = {1};
+  EXPECT_EQ(client.run(keepProgram(), step).error(), "");
+  auto program = keepProgram();
+  step.session = client.session;
+  step.hash.assign(program.hash.begin(), program.hash.end());
+  step.results = {2};
+  step.sequence = 2;
+  EXPECT_EQ(client.send(stepBytes(step)).kind(), wire::ReplyBody_Done);
+  ++client.steps;
+  StepRequest fetch;
+  fetch.states = {1};
+  EXPECT_EQ(client.run(publishProgram(), fetch).error(), "");
+  step.sequence = 4;
+  step.results = {3};
+  EXPECT_EQ(client.send(stepBytes(step)).kind(), wire::ReplyBody_NeedProgram);
+}
+
+TEST(Prices, AreHeldAgainstTheLimitsBeforeAnythingIsBuilt) {
+  World world;
+  Limits limits;
+  limits.price.operations = 1000;
+  Owner owner(world.environment(), limits);
+  Client client(owner);
+  StepRequest step;
+  step.uploads = {f32({3}, {1, 2, 3})};
+  step.results = {1};
+  EXPECT_EQ(client.run(longProgram(10), step).error(), "");
+  step.results = {2};
+  Reply reply = client.run(longProgram(2000), step);
+  ASSERT_NE(reply.root->body_as_Error(), nullptr);
+  EXPECT_EQ(reply.asError().code(), wire::ErrorCode_Limit) << reply.error();
+  EXPECT_NE(reply.error().find("1000"), std::string::npos) << reply.error();
+  EXPECT_EQ(reply.asError().op()->str(), "mul");
+  EXPECT_NE(reply.asError().location()->str().find("train.py:"), std::string::npos);
+}
+
+TEST(Budgets, ThreadsAreSharedFairly) {
+  ThreadBudget budget(8);
+  ThreadBudget::Lease first(budget);
+  EXPECT_EQ(first.threads, 8u);
+  {
+    ThreadBudget::Lease second(budget), third(budget);
+    EXPECT_EQ(second.threads, 4u);
+    EXPECT_EQ(third.threads, 2u);
+  }
+  ThreadBudget::Lease next(budget);
+  EXPECT_EQ(next.threads, 4u);
+  ThreadBudget one(1);
+  ThreadBudget::Lease a(one), b(one), c(one);
+  EXPECT_EQ(a.threads + b.threads + c.threads, 3u) << "never none";
+  EXPECT_GE(ThreadBudget(0).most(), 1u);
+}
+
+TEST(Budgets, MemoryIsWaitedFor) {
+  MemoryBudget budget(100, 60'000);
+  auto first = budget.lease(80);
+  ASSERT_TRUE(bool(first));
+  auto small = budget.lease(20);
+  ASSERT_TRUE(bool(small));
+  std::thread waiting([&] {
+    auto second = budget.lease(90); // fits when both others have ended
+    EXPECT_TRUE(bool(second)) << llvm::toString(second.takeError());
+  });
+  { auto ended = std::move(*first); }
+  { auto ended = std::move(*small); }
+  waiting.join();
+  EXPECT_NE(errorText(budget.lease(101).takeError()).find("up to 100"), std::string::npos);
+}
+
+} // namespace sojourn::owner::test
