@@ -4,6 +4,7 @@
 
 #include "owner/RequestError.h"
 #include "owner/Text.h"
+#include "passes/Price.h"
 #include "runtime/Limits.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -59,11 +60,11 @@ llvm::Error checkSignature(Plan &plan) {
     }
   }
   std::vector<bool> committed(args.size());
+  if (plan.dependence.argumentCount() != args.size() || plan.dependence.resultCount() != results.size()) {
+    return requestError(wire::ErrorCode_Internal, "the program has no complete record of what its results depend on");
+  }
   for (size_t index = 0; index < results.size(); ++index) {
     const runtime::ResultSpec &spec = results[index];
-    if (spec.dependsOn.size() != args.size()) {
-      return requestError(wire::ErrorCode_Internal, "result " + Twine(index) + " has no complete dependency record");
-    }
     if (spec.kind == ResultKind::keep) {
       ++plan.keeps;
       plan.keepBytes += spec.type.bytes();
@@ -103,10 +104,10 @@ Plan::joinLabels(const std::vector<std::shared_ptr<const Label>> &labels) {
   }
   static const auto own = std::make_shared<const Label>();
   std::vector<std::shared_ptr<const Label>> joined;
-  for (const runtime::ResultSpec &spec : executable->results()) {
+  for (size_t result = 0; result < dependence.resultCount(); ++result) {
     std::shared_ptr<const Label> label = own;
-    for (int argument : spec.dependsOn.set_bits()) {
-      const auto &other = labels[static_cast<size_t>(argument)];
+    for (size_t argument : dependence.argumentsOf(result)) {
+      const auto &other = labels[argument];
       if (!other || other == label || covers(label, *other)) {
         continue;
       }
@@ -132,7 +133,19 @@ llvm::Expected<std::shared_ptr<Plan>> makePlan(llvm::StringRef program, llvm::St
   if (!module) {
     return module.takeError();
   }
+  // Before anything is built: what the program would cost.
+  if (std::optional<PriceExcess> excess = findExcess(**module, PriceLimits())) {
+    return runtime::makeError(runtime::ErrorCode::Limit, std::move(excess->message),
+                              excess->op->getName().stripDialect().str(),
+                              runtime::describeLocation(excess->op->getLoc()));
+  }
   auto plan = std::make_shared<Plan>();
+  std::string reason;
+  std::optional<DependenceSummary> dependence = DependenceSummary::compute(**module, reason);
+  if (!dependence) {
+    return runtime::makeError(runtime::ErrorCode::Limit, std::move(reason));
+  }
+  plan->dependence = std::move(*dependence);
   plan->text = moduleText(**module);
   (*module)->walk(
       [&](mlir::Operation *op) { plan->ops += op->getDialect() && op->getDialect()->getNamespace() == "sojourn"; });

@@ -4,6 +4,7 @@
 #define SOJOURN_OWNER_PLANCACHE_H
 
 #include "owner/Label.h"
+#include "passes/Dependence.h"
 #include "runtime/Execute.h"
 #include "runtime/Program.h"
 
@@ -27,6 +28,8 @@ struct PlanKey {
 /// A program that passed every check that does not depend on a request.
 struct Plan {
   std::unique_ptr<runtime::Executable> executable;
+  /// Which arguments each result is computed from.
+  DependenceSummary dependence;
   std::string text; ///< core form with the scientist's locations, for the log
   uint64_t ops = 0;
   /// Bindings that a request must bring, and results that it must name.
