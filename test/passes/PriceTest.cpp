@@ -6,6 +6,10 @@
 #include "Support.h"
 #include "runtime/Execute.h"
 
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <cstdlib>
+#include <filesystem>
 #include <gtest/gtest.h>
 
 using namespace sojourn;
@@ -40,6 +44,32 @@ TEST(Price, IsNoLessThanThePlanOfRandomPrograms) {
     EXPECT_LE((*executable)->arenaBytes(), price.arenaBytes) << "seed " << seed << "\n" << program.text;
     EXPECT_FALSE(findExcess(*module, PriceLimits()));
   }
+}
+
+/// Whole training steps: test/python/test_price.py records them and names the folder.
+TEST(Price, IsNoLessThanThePlanOfRecordedPrograms) {
+  const char *folder = std::getenv("SOJOURN_PRICE_MODULES");
+  if (folder == nullptr) {
+    GTEST_SKIP() << "SOJOURN_PRICE_MODULES names no folder of core modules";
+  }
+  size_t seen = 0;
+  for (const auto &entry : std::filesystem::directory_iterator(folder)) {
+    Context context;
+    auto buffer = llvm::MemoryBuffer::getFile(entry.path().string());
+    ASSERT_TRUE(static_cast<bool>(buffer));
+    auto module = context.parse((*buffer)->getBuffer().str());
+    ASSERT_TRUE(module) << entry.path();
+    auto executable = runtime::Executable::create(*module);
+    ASSERT_TRUE(static_cast<bool>(executable)) << llvm::toString(executable.takeError());
+    Price price = priceOf(*module);
+    EXPECT_LE((*executable)->arenaBytes(), price.arenaBytes) << entry.path();
+    // A bound that says nothing is no bound.
+    EXPECT_LE(price.arenaBytes, (*executable)->sumOfValueBytes() * 4 + 65536) << entry.path();
+    EXPECT_GT(price.operations, 0u);
+    EXPECT_FALSE(findExcess(*module, PriceLimits()));
+    ++seen;
+  }
+  EXPECT_GT(seen, 0u);
 }
 
 /// A program of one op on broadcast constants: few bytes, any price.
