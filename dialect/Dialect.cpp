@@ -22,12 +22,12 @@ void SojournDialect::initialize() {
 }
 
 Operation *SojournDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location loc) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
+  auto tensorType = dyn_cast<RankedTensorType>(type);
   auto typed = dyn_cast<TypedAttr>(value);
-  if (!tensor || !typed || tensor.getRank() != 0 || typed.getType() != tensor.getElementType()) {
+  if (!tensorType || !typed || tensorType.getRank() != 0 || typed.getType() != tensorType.getElementType()) {
     return nullptr;
   }
-  return ConstantOp::create(builder, loc, tensor, typed);
+  return ConstantOp::create(builder, loc, tensorType, typed);
 }
 
 StringRef sojourn::stringify(StepArg kind) {

@@ -273,7 +273,7 @@ private:
     case Element::c64: return ComplexType::get(builder_.getF32Type());
     case Element::c128: return ComplexType::get(builder_.getF64Type());
     }
-    llvm_unreachable("element of a recorded tensor");
+    llvm_unreachable("every element of a recorded tensor has a type");
   }
 
   RefType refType(const Layout &layout) {
@@ -355,7 +355,7 @@ private:
     }
     case Tag::TableRef: return refer(tables_[argument.value]);
     }
-    llvm_unreachable("tag of a recorded argument");
+    llvm_unreachable("every tag of a recorded argument is read");
   }
 
   void importNode(const Node &node, Location location) {

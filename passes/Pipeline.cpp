@@ -91,13 +91,20 @@ struct PhaseOptions : PassPipelineOptions<PhaseOptions> {
 
 void sojourn::registerPasses() {
   registerSojournPasses();
-  PassPipelineRegistration<PhaseOptions>(
+  // Not a PassPipelineRegistration: its builder cannot fail, and wrong names are the caller's, not a crash.
+  registerPassPipeline(
       "sojourn-to-core",
       "From captured form to core form; options from= and to= name phases to start at and stop after",
-      [](OpPassManager &manager, const PhaseOptions &options) {
-        if (failed(buildPhases(manager, options.from, options.to))) {
-          llvm::report_fatal_error(llvm::Twine("no way from phase ") + options.from + " to phase " + options.to,
-                                   /*gen_crash_diag=*/false);
+      [](OpPassManager &manager, StringRef text, function_ref<LogicalResult(const Twine &)> report) -> LogicalResult {
+        PhaseOptions options;
+        if (failed(options.parseFromString(text))) {
+          return failure();
         }
-      });
+        if (failed(buildPhases(manager, options.from, options.to))) {
+          return report("no way from phase " + Twine(options.from) + " to phase " + options.to +
+                        ", expected two of " + llvm::join(phaseNames(), ", ") + " in this order");
+        }
+        return success();
+      },
+      [](function_ref<void(const mlir::detail::PassOptions &)> visit) { visit(PhaseOptions()); });
 }

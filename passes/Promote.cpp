@@ -116,6 +116,11 @@ Decision Promoter::decide(AtenOp op, const PromotionRow &row, ArrayRef<Promotion
     Type type = self ? elementOf(self.getType()) : Type();
     return {type, type};
   }
+  case Computes::IntoSelf:
+  case Computes::IntoTarget: {
+    Value place = op.getArgOperand(row.computes == Computes::IntoSelf ? "self" : "target");
+    return {resultType(rules, operands, defaultFloat), place ? elementOf(place.getType()) : Type()};
+  }
   case Computes::Common:
   case Computes::CommonFloat:
   case Computes::Predicate: break;
@@ -147,7 +152,8 @@ LogicalResult Promoter::choose(AtenOp op, const PromotionRow &row, bool stored, 
     return success();
   }
   decision = decide(op, row, operands, builder.getF32Type());
-  if (!decision.compute || !isCoreElement(decision.compute) || !isCoreElement(decision.result)) {
+  if (!decision.compute || !decision.result || !isCoreElement(decision.compute) ||
+      !isCoreElement(decision.result)) {
     return op.emitError() << "computes in " << decision.compute << ", which is not an element of core form";
   }
   if (stored || decision.result == recorded) {
@@ -167,8 +173,8 @@ LogicalResult Promoter::choose(AtenOp op, const PromotionRow &row, bool stored, 
 }
 
 Value Promoter::convertTo(Value value, Type element) {
-  auto tensor = dyn_cast<RankedTensorType>(value.getType());
-  if (!tensor || tensor.getElementType() == element) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!type || type.getElementType() == element) {
     return value;
   }
   Value &known = converted[{value, element}];
@@ -177,7 +183,7 @@ Value Promoter::convertTo(Value value, Type element) {
     OpBuilder::InsertionGuard guard(builder);
     Location loc = builder.getInsertionPoint()->getLoc();
     builder.setInsertionPointAfterValue(value);
-    known = ConvertOp::create(builder, loc, tensor.clone(element), value);
+    known = ConvertOp::create(builder, loc, type.clone(element), value);
   }
   return known;
 }
@@ -201,14 +207,14 @@ void Promoter::rewrite(AtenOp op, const PromotionRow &row, const Decision &decis
       return takes || numbers.contains(value) ? convertTo(value, decision.compute) : value;
     });
   }
-  auto recorded = cast<RankedTensorType>(op->getResult(0).getType());
+  auto recordedType = cast<RankedTensorType>(op->getResult(0).getType());
   SmallVector<Type> types(op->getResultTypes());
   bool truth = row.computes == Computes::Truth || row.computes == Computes::Predicate;
-  types[0] = recorded.clone(truth ? builder.getI1Type() : decision.result);
+  types[0] = recordedType.clone(truth ? builder.getI1Type() : decision.result);
   AtenOp fresh = call.build(types);
   SmallVector<Value> results(fresh->getResults());
-  if (types[0] != recorded) {
-    results[0] = ConvertOp::create(builder, op.getLoc(), recorded, results[0]);
+  if (types[0] != recordedType) {
+    results[0] = ConvertOp::create(builder, op.getLoc(), recordedType, results[0]);
   }
   op->replaceAllUsesWith(results);
   op->erase();

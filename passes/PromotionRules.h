@@ -39,6 +39,8 @@ enum class Computes : uint8_t {
   Sum,         ///< `dtype` if given, else sumResult of the operand
   Dtype,       ///< `dtype` if given, else the operand's own type
   Self,        ///< the type of `self`, to which `operands` are converted
+  IntoSelf,    ///< the common type of `operands`; the result has the type of `self`
+  IntoTarget,  ///< the common type of `operands`; the result has the type of `target`
 };
 
 /// One row of the table: the base name and the schema arguments that take part, separated by commas.

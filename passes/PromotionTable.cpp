@@ -57,8 +57,10 @@ static constexpr PromotionRow rows[] = {
     // Losses and gradients that broadcast as arithmetic does.
     {"mse_loss", Computes::Common, "self,target"},
     {"smooth_l1_loss", Computes::Common, "self,target"},
-    {"huber_loss", Computes::Common, "self,target"},
-    {"binary_cross_entropy_with_logits", Computes::Common, "self,target,weight,pos_weight"},
+    {"mse_loss_backward", Computes::IntoSelf, "grad_output,self,target"},
+    {"smooth_l1_loss_backward", Computes::IntoSelf, "grad_output,self,target"},
+    {"huber_loss", Computes::IntoSelf, "self,target"},
+    {"binary_cross_entropy_with_logits", Computes::IntoTarget, "self,target,weight,pos_weight"},
     {"sigmoid_backward", Computes::Common, "grad_output,output"},
     {"tanh_backward", Computes::Common, "grad_output,output"},
     // Unary operators with a float result.

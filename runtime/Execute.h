@@ -7,7 +7,6 @@
 #include "runtime/Tensor.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/ArrayRef.h"
-#include "llvm/ADT/SmallBitVector.h"
 #include "llvm/Support/Error.h"
 #include <memory>
 #include <string>
@@ -55,9 +54,8 @@ struct ArgSpec {
 struct ResultSpec {
   ResultKind kind = ResultKind::keep;
   TensorType type;
-  uint32_t target = 0;            ///< commit: the state argument that gets this value
-  llvm::SmallBitVector dependsOn; ///< per argument: is the value computed from it
-  std::string op, location;       ///< the defining op, for errors
+  uint32_t target = 0;      ///< commit: the state argument that gets this value
+  std::string op, location; ///< the defining op, for errors
 };
 
 /// One argument of a run: a tensor, or the rows of a table.

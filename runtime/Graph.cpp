@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a core-form module into a Graph: types, attributes, bindings and what each result depends on.
+// Reads a core-form module into a Graph: types, attributes and bindings.
 #include "runtime/Graph.h"
 #include "dialect/Dialect.h"
 #include "runtime/Limits.h"
@@ -119,7 +119,6 @@ llvm::Expected<Graph> buildGraph(mlir::ModuleOp coreModule) {
   }
   Graph graph;
   llvm::DenseMap<mlir::Value, ValueId> ids;
-  std::vector<llvm::SmallBitVector> depends;
   unsigned argCount = step.getNumArguments();
   for (unsigned index = 0; index < argCount; ++index) {
     llvm::Expected<ArgSpec> spec = argOf(step, index);
@@ -130,7 +129,6 @@ llvm::Expected<Graph> buildGraph(mlir::ModuleOp coreModule) {
     graph.types.push_back(spec->type);
     graph.sumOfValueBytes += spec->kind == ArgKind::table ? 0 : spec->type.bytes();
     graph.args.push_back(std::move(*spec));
-    depends.emplace_back(argCount).set(index);
   }
 
   llvm::DenseMap<mlir::Location, std::string> places;
@@ -141,15 +139,6 @@ llvm::Expected<Graph> buildGraph(mlir::ModuleOp coreModule) {
     }
     return entry->second;
   };
-
-  // Bits of all dependence sets together; a program within every other limit may still ask for much.
-  size_t valueCount = argCount;
-  for (mlir::Operation &op : step.getBody().front()) {
-    valueCount += op.getNumResults();
-  }
-  if (valueCount > (size_t{1} << 33) / (size_t{argCount} + 1)) {
-    return makeError(ErrorCode::Limit, "values times arguments exceed 2^33");
-  }
 
   std::vector<size_t> definingOp(argCount, SIZE_MAX);
   for (mlir::Operation &op : step.getBody().front()) {
@@ -173,7 +162,6 @@ llvm::Expected<Graph> buildGraph(mlir::ModuleOp coreModule) {
         }
         ValueId id = ids.lookup(value);
         spec.type = graph.types[id];
-        spec.dependsOn = depends[id];
         if (id >= argCount) {
           spec.op = graph.ops[definingOp[id]].name;
           spec.location = graph.ops[definingOp[id]].location;
@@ -190,11 +178,9 @@ llvm::Expected<Graph> buildGraph(mlir::ModuleOp coreModule) {
       return makeError(ErrorCode::Unsupported, "op '" + op.getName().getStringRef().str() + "' is not of core form",
                        op.getName().getStringRef().str(), record.location);
     }
-    llvm::SmallBitVector from(argCount);
     for (mlir::Value operand : op.getOperands()) {
       ValueId id = ids.lookup(operand);
       record.operands.push_back(id);
-      from |= depends[id];
     }
     for (mlir::NamedAttribute attribute : op.getAttrDictionary()) {
       std::optional<AttrValue> value = attrOf(record.name, attribute.getValue());
@@ -214,7 +200,6 @@ llvm::Expected<Graph> buildGraph(mlir::ModuleOp coreModule) {
       record.results.push_back(id);
       graph.sumOfValueBytes += type->bytes();
       graph.types.push_back(std::move(*type));
-      depends.push_back(from);
       definingOp.push_back(graph.ops.size());
     }
     graph.ops.push_back(std::move(record));

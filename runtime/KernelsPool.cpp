@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Windowed sums and maxima over 1 to 3 spatial dims.
 #include "runtime/Elements.h"
+#include "runtime/SlidingWindows.h"
 #include <algorithm>
 
 namespace sojourn::runtime {
@@ -33,6 +34,27 @@ struct Windows {
     int64_t start = o * stride[d] - padding[d];
     first = start < 0 ? (-start + dilation[d] - 1) / dilation[d] : 0;
     past = in[d] - start <= 0 ? 0 : std::min(size[d], (in[d] - start + dilation[d] - 1) / dilation[d]);
+    past = std::max(past, first); // a window beside the input is an empty range
+  }
+
+  /// The first cell of window o along dim d that lies inside, and how many there are.
+  void cells(int d, int64_t o, int64_t &at, int64_t &count) const {
+    int64_t first, past;
+    range(d, o, first, past);
+    count = past - first;
+    at = count > 0 ? o * stride[d] - padding[d] + first * dilation[d] : 0;
+  }
+
+  /// Whether visiting every window's elements costs more than a fixed number of walks over input and result: then the
+  /// windows share their work (SlidingWindows.h). Depends on shapes alone.
+  bool overlapMuch() const {
+    double inputs = 1, outputs = 1, taps = 1;
+    for (int d = 0; d < 3; ++d) {
+      inputs *= static_cast<double>(in[d]);
+      outputs *= static_cast<double>(out[d]);
+      taps *= static_cast<double>(std::min(size[d], in[d]));
+    }
+    return outputs * taps > 128 * (inputs + outputs);
   }
 
   /// visit(flat input position) for every input of the window at (o0, o1, o2), in row-major order.
@@ -42,6 +64,9 @@ struct Windows {
     range(0, o0, first[0], past[0]);
     range(1, o1, first[1], past[1]);
     range(2, o2, first[2], past[2]);
+    if (first[0] == past[0] || first[1] == past[1] || first[2] == past[2]) {
+      return; // wholly in the padding: no walk over the dims that are not
+    }
     for (int64_t a = first[0]; a < past[0]; ++a) {
       int64_t i0 = o0 * stride[0] - padding[0] + a * dilation[0];
       for (int64_t b = first[1]; b < past[1]; ++b) {
@@ -74,16 +99,71 @@ struct Windows {
   }
 };
 
+template <typename T>
+void sharedSums(const Windows &windows, const T *source, T *target, int64_t firstPlane, int64_t pastPlane) {
+  int64_t inPlane = windows.in[0] * windows.in[1] * windows.in[2];
+  source += firstPlane * inPlane;
+  target += firstPlane * windows.out[0] * windows.out[1] * windows.out[2];
+  for (int64_t plane = firstPlane; plane < pastPlane; ++plane, source += inPlane) {
+    std::vector<T> cells(source, source + inPlane);
+    combineWindows(windows, cells, T(0), [](T a, T b) { return wrapAdd(a, b); });
+    target = std::copy(cells.begin(), cells.end(), target);
+  }
+}
+
+/// The largest element so far and its position; -1 for none.
+template <typename T>
+struct Largest {
+  T value;
+  int64_t index;
+};
+
+template <typename T>
+void sharedMaxima(const Windows &windows, const T *source, T *target, int64_t *where, int64_t firstPlane,
+                  int64_t pastPlane) {
+  int64_t inPlane = windows.in[0] * windows.in[1] * windows.in[2];
+  int64_t outPlane = windows.out[0] * windows.out[1] * windows.out[2];
+  source += firstPlane * inPlane;
+  target += firstPlane * outPlane;
+  where += firstPlane * outPlane;
+  // NaN wins over numbers; of equals the first, in whatever order they meet.
+  auto larger = [](const Largest<T> &a, const Largest<T> &b) {
+    if (a.index < 0 || b.index < 0) {
+      return a.index < 0 ? b : a;
+    }
+    bool noA = a.value != a.value, noB = b.value != b.value;
+    bool equal = a.value == b.value || (noA && noB);
+    return (equal ? b.index < a.index : b.value > a.value || noB) ? b : a;
+  };
+  for (int64_t plane = firstPlane; plane < pastPlane; ++plane, source += inPlane) {
+    std::vector<Largest<T>> cells;
+    cells.reserve(static_cast<size_t>(inPlane));
+    for (int64_t i = 0; i < inPlane; ++i) {
+      cells.push_back({source[i], i});
+    }
+    combineWindows(windows, cells, Largest<T>{T(0), -1}, larger);
+    for (const Largest<T> &cell : cells) {
+      *target++ = cell.value;
+      *where++ = cell.index;
+    }
+  }
+}
+
 void lowerPoolSum(Lowering &lowering, const GraphOp &op) {
   Windows windows(lowering, op);
   WideInput x(lowering, op.operands[0]);
   WideOutput out(lowering, op.results[0]);
+  bool shared = windows.overlapMuch();
   Partition partition = windows.partition();
   lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
                   return makeKernel(
                       [=](SlotTable slots, int64_t lo, int64_t hi) {
                         const T *source = static_cast<const T *>(x.read(slots));
                         T *target = static_cast<T *>(out.begin(slots));
+                        if (shared) {
+                          sharedSums(windows, source, target, partition.begin(lo), partition.begin(hi));
+                          return;
+                        }
                         windows.outputs(partition.begin(lo), partition.begin(hi),
                                         [&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
                                           T sum = 0;
@@ -101,6 +181,7 @@ void lowerPoolMax(Lowering &lowering, const GraphOp &op) {
   WideInput x(lowering, op.operands[0]);
   WideOutput out(lowering, op.results[0]);
   Place indices = lowering.result(op.results[1]);
+  bool shared = windows.overlapMuch();
   Partition partition = windows.partition();
   lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
                   return makeKernel(
@@ -108,6 +189,10 @@ void lowerPoolMax(Lowering &lowering, const GraphOp &op) {
                         const T *source = static_cast<const T *>(x.read(slots));
                         T *target = static_cast<T *>(out.begin(slots));
                         int64_t *where = indices.in<int64_t>(slots);
+                        if (shared) {
+                          sharedMaxima(windows, source, target, where, partition.begin(lo), partition.begin(hi));
+                          return;
+                        }
                         windows.outputs(partition.begin(lo), partition.begin(hi),
                                         [&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
                                           // 2 padding <= window (verified), so a window holds an element unless

@@ -91,33 +91,44 @@ def _conv_grad_weight(op, g, x):
     return rounded(gw, g.dtype)
 
 
+def _inside(op, sizes, out):
+    """Per tap that lies on the input for some window: those windows, and the elements that it lies on there."""
+    per_dim = []
+    for size, count, taps, step, pad, spread in zip(
+        sizes, out, op.attr("window"), op.attr("stride"), op.attr("padding"), op.attr("dilation")
+    ):
+        found = []
+        for tap in range(taps):
+            start = tap * spread - pad
+            first = max(0, -(start // step)) if start < 0 else 0
+            past = min(count, (size - 1 - start) // step + 1)
+            if first < past:
+                at = first * step + start
+                found.append((slice(first, past), slice(at, at + (past - first - 1) * step + 1, step)))
+        per_dim.append(found)
+    for places in itertools.product(*per_dim):
+        windows, elements = zip(*places)
+        yield (slice(None), slice(None), *windows), (slice(None), slice(None), *elements)
+
+
 @kernel("pool_sum")
 def _pool_sum(op, x):
-    result = op.result_types[0]
-    xp, y = _padded(widened(x), op.attr("padding")), np.zeros(result.shape, widened(x).dtype)
-    for tap in _taps(op.attr("window")) if result.numel else ():
-        y += xp[_at_tap(tap, result.shape[2:], op.attr("stride"), op.attr("dilation"))]
+    result, wide = op.result_types[0], widened(x)
+    y = np.zeros(result.shape, wide.dtype)
+    for windows, elements in _inside(op, x.shape[2:], result.shape[2:]):
+        y[windows] += wide[elements]
     return rounded(y, x.dtype)
 
 
 @kernel("pool_max")
 def _pool_max(op, x):
-    result, key, padding = op.result_types[0], computed(x), op.attr("padding")
-    lowest = -np.inf if key.dtype.kind == "f" else np.iinfo(key.dtype).min
-    best, where = np.full(result.shape, lowest, key.dtype), np.zeros(result.shape, np.int64)
-    if result.numel == 0:
-        return rounded(best, x.dtype), where
-    spatial, out = x.shape[2:], result.shape[2:]
-    xp = _padded(key, padding, lowest)
-    # Flat position in the unpadded input of every padded position, -1 in the padding.
-    position = np.arange(int(np.prod(spatial, dtype=np.int64)), dtype=np.int64).reshape(1, 1, *spatial)
-    position = _padded(position, padding, -1)
-    seen = np.zeros(result.shape, bool)
-    for tap in _taps(op.attr("window")):
-        at = _at_tap(tap, out, op.attr("stride"), op.attr("dilation"))
-        value, place = xp[at], np.broadcast_to(position[at], result.shape)
-        # The first real element of a window is taken whatever it is: padding never wins.
-        better = (value > best) | ~seen | (np.isnan(value) & ~np.isnan(best))
-        better &= place >= 0
-        best, where, seen = np.where(better, value, best), np.where(better, place, where), seen | better
+    result, key = op.result_types[0], computed(x)
+    best, where = np.zeros(result.shape, key.dtype), np.full(result.shape, -1, np.int64)
+    position = np.arange(int(np.prod(x.shape[2:], dtype=np.int64)), dtype=np.int64).reshape(1, 1, *x.shape[2:])
+    for windows, elements in _inside(op, x.shape[2:], result.shape[2:]):
+        value, known, place = key[elements], best[windows], where[windows]
+        # The first element of a window is taken whatever it is; NaN wins over all but an earlier one.
+        better = (value > known) | (place < 0) | (np.isnan(value) & ~np.isnan(known))
+        best[windows] = np.where(better, value, known)
+        where[windows] = np.where(better, position[elements], place)
     return rounded(best, x.dtype), where

@@ -32,9 +32,7 @@ def _take_along(op, x, i):
         return np.zeros(i.shape, x.dtype)
     i = i.astype(np.int64)
     inside = _inside(i, x.shape[dim])
-    # Other dims of i may be shorter than x's.
-    corner = x[tuple(slice(None) if d == dim else slice(0, n) for d, n in enumerate(i.shape))]
-    y = np.take_along_axis(corner, np.where(inside, i, 0), dim)
+    y = np.take_along_axis(x, np.where(inside, i, 0), dim)
     return np.where(inside, y, np.zeros((), x.dtype))
 
 

@@ -102,9 +102,9 @@ def _taken(op, x, i):
 
 
 def _along(op, x, i):
-    """Only the indexed dimension may be longer than the operand's."""
+    """Only along the indexed dimension may sizes differ from the operand's."""
     dim = dim_of(op, x.rank)
-    fits = i.rank == x.rank and all(d == dim or n <= m for d, (n, m) in enumerate(zip(i.shape, x.shape)))
+    fits = i.rank == x.rank and all(d == dim or n == m for d, (n, m) in enumerate(zip(i.shape, x.shape)))
     need(fits, f"index {i} does not lie along {x}")
 
 

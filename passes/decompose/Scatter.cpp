@@ -13,6 +13,24 @@ namespace {
 /// A rank-0 tensor scatters as a vector of one.
 Term atLeastVector(Term x) { return x && x.rank() == 0 ? reshape(x, {1}) : x; }
 
+/// The part of x that an index reaches: along `dim` all of it, elsewhere the first positions, as many as the index has.
+Term reached(Term x, Term index, int64_t dim) {
+  Shape start(x.rank(), 0), limit(index.shape()), stride(x.rank(), 1);
+  if (index.rank() != x.rank()) {
+    refuse("has an index of rank " + Twine(index.rank()) + " for a tensor of rank " + Twine(x.rank()));
+  }
+  limit[wrapDim(dim, x.rank())] = x.dim(dim);
+  return slice(x, start, limit, stride);
+}
+
+/// x with the part that the index reaches written to.
+Term putWithin(Term x, Term index, Term source, int64_t dim, StringRef kind) {
+  Term part = reached(x, index, dim);
+  Term written = putAlong(part, index, source, dim, kind);
+  Shape start(x.rank(), 0), stride(x.rank(), 1);
+  return part.shape() == x.shape() ? written : updateSlice(x, written, start, stride);
+}
+
 Results gather(Call &c) {
   Term x = atLeastVector(c.in("self"));
   Term index = atLeastVector(toIndex(c.in("index")));
@@ -20,7 +38,7 @@ Results gather(Call &c) {
   if (index.numel() == 0) {
     return full(c.emitter, c.shape(), 0, x.element());
   }
-  return reshape(takeAlong(x, index, dim), c.shape());
+  return reshape(takeAlong(reached(x, index, dim), index, dim), c.shape());
 }
 
 struct Scattered {
@@ -45,7 +63,7 @@ Scattered scattered(Call &c) {
   return s;
 }
 
-Term apply(const Scattered &s, Term x, StringRef kind) { return putAlong(x, s.index, s.source, s.dim, kind); }
+Term apply(const Scattered &s, Term x, StringRef kind) { return putWithin(x, s.index, s.source, s.dim, kind); }
 
 /// An empty index may have any rank: nothing is written.
 bool nothing(Call &c) { return c.in("index").numel() == 0; }
@@ -77,12 +95,12 @@ Results scatterReduce(Call &c) {
   Term x = s.x;
   auto writes = [&](double value) { return broadcastTo(constantLike(x, value), s.index.shape()); };
   Term zeros = full(c.emitter, x.shape(), 0, x.element());
-  Term counts = putAlong(zeros, s.index, writes(1), s.dim, "add");
+  Term counts = putWithin(zeros, s.index, writes(1), s.dim, "add");
   if (!includeSelf) {
     // Where something arrives, start from what arrives alone: the last write
     // is idempotent for the extremes, the neutral element serves the others.
-    Term start = reduce == "prod" ? putAlong(x, s.index, writes(1), s.dim, "set")
-                 : kind == "add"  ? putAlong(x, s.index, writes(0), s.dim, "set")
+    Term start = reduce == "prod" ? putWithin(x, s.index, writes(1), s.dim, "set")
+                 : kind == "add"  ? putWithin(x, s.index, writes(0), s.dim, "set")
                                   : apply(s, x, "set");
     x = start;
   }

@@ -35,7 +35,7 @@ func.func @take_too_large(%x: tensor<1x1048576xf32>, %i: tensor<1048577xi64>) {
 // -----
 
 func.func @take_along_rank(%x: tensor<5x3xf32>, %i: tensor<2xi64>, %u: tensor<2x3xf32>) {
-  // expected-error@+1 {{i has type 'tensor<2xi64>', expected the rank of 'tensor<5x3xf32>' and no larger sizes outside dim 0}}
+  // expected-error@+1 {{i has type 'tensor<2xi64>', expected the rank of 'tensor<5x3xf32>' and its sizes outside dim 0}}
   %y = sojourn.take_along %x, %i, dim = 0 : tensor<5x3xf32>, tensor<2xi64>
   return
 }
@@ -43,8 +43,24 @@ func.func @take_along_rank(%x: tensor<5x3xf32>, %i: tensor<2xi64>, %u: tensor<2x
 // -----
 
 func.func @take_along_sizes(%x: tensor<5x3xf32>, %i: tensor<6x3xi64>) {
-  // expected-error@+1 {{i has type 'tensor<6x3xi64>', expected the rank of 'tensor<5x3xf32>' and no larger sizes outside dim 1}}
+  // expected-error@+1 {{i has type 'tensor<6x3xi64>', expected the rank of 'tensor<5x3xf32>' and its sizes outside dim 1}}
   %y = sojourn.take_along %x, %i, dim = 1 : tensor<5x3xf32>, tensor<6x3xi64>
+  return
+}
+
+// -----
+
+func.func @take_along_smaller(%x: tensor<5x3xf32>, %i: tensor<4x3xi64>) {
+  // expected-error@+1 {{i has type 'tensor<4x3xi64>', expected the rank of 'tensor<5x3xf32>' and its sizes outside dim 1}}
+  %y = sojourn.take_along %x, %i, dim = 1 : tensor<5x3xf32>, tensor<4x3xi64>
+  return
+}
+
+// -----
+
+func.func @put_along_smaller(%x: tensor<5x3xf32>, %i: tensor<4x1xi64>, %u: tensor<4x1xf32>) {
+  // expected-error@+1 {{'sojourn.put_along' op i has type 'tensor<4x1xi64>', expected the rank of 'tensor<5x3xf32>' and its sizes outside dim 1}}
+  %y = sojourn.put_along "set" %x, %i, %u, dim = 1 : tensor<5x3xf32>, tensor<4x1xi64>, tensor<4x1xf32>
   return
 }
 
@@ -115,7 +131,7 @@ func.func @put_along_shapes(%x: tensor<5x3xf32>, %i: tensor<5x1xi64>, %u: tensor
 // -----
 
 func.func @put_along_sizes(%x: tensor<5x3xf32>, %i: tensor<6x1xi64>, %u: tensor<6x1xf32>) {
-  // expected-error@+1 {{'sojourn.put_along' op i has type 'tensor<6x1xi64>', expected the rank of 'tensor<5x3xf32>' and no larger sizes outside dim 1}}
+  // expected-error@+1 {{'sojourn.put_along' op i has type 'tensor<6x1xi64>', expected the rank of 'tensor<5x3xf32>' and its sizes outside dim 1}}
   %y = sojourn.put_along "set" %x, %i, %u, dim = 1 : tensor<5x3xf32>, tensor<6x1xi64>, tensor<6x1xf32>
   return
 }

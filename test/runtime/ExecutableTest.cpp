@@ -150,21 +150,4 @@ TEST(Executable, InputsAreNeverWrittenAndRunsRepeat) {
   }
 }
 
-TEST(Executable, ResultsKnowWhatTheyAreComputedFrom) {
-  Context context;
-  auto executable = compile(context, R"(module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
-    func.func @step(%a: tensor<2xf32> {sojourn.kind = "state"}, %b: tensor<2xf32> {sojourn.kind = "upload"},
-                    %c: tensor<2xf32> {sojourn.kind = "upload"})
-        -> (tensor<2xf32> {sojourn.result = "keep"}, tensor<2xf32> {sojourn.result = "publish"}) {
-      %0 = sojourn.add %a, %b : tensor<2xf32>, tensor<2xf32>
-      %1 = sojourn.neg %c : tensor<2xf32>
-      return %0, %1 : tensor<2xf32>, tensor<2xf32>
-    }
-  })");
-  ASSERT_EQ(executable->results().size(), 2u);
-  auto depends = [&](int result, int argument) { return executable->results()[result].dependsOn.test(argument); };
-  EXPECT_TRUE(depends(0, 0) && depends(0, 1) && !depends(0, 2));
-  EXPECT_TRUE(!depends(1, 0) && !depends(1, 1) && depends(1, 2));
-}
-
 } // namespace

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The formula of each family by hand, and shapes as large as there are.
+// RUN: sojourn-opt %s --split-input-file --sojourn-price --verify-diagnostics
+
+module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
+  // expected-remark @+1 {{price: 564 operations}}
+  func.func @step(%x: tensor<4x6xf32>, %i: tensor<2xi64>, %seed: tensor<i64>) -> tensor<4x5xf32> {
+    // expected-remark @+1 {{24 operations, 0 bytes of scratch}}
+    %e = sojourn.exp %x : tensor<4x6xf32>
+    // 24 read, 6 written.
+    // expected-remark @+1 {{30 operations}}
+    %s = sojourn.reduce_sum %e, dims = [0] : tensor<4x6xf32>
+    // 24 elements through 1 + log2 of 8 passes over lines of 6.
+    // expected-remark @+1 {{96 operations}}
+    %v, %p = sojourn.sort %e, dim = 1, descending = false : tensor<4x6xf32>
+    // expected-remark @+1 {{12 operations}}
+    %t = sojourn.take %v, %i, dim = 0 : tensor<4x6xf32>, tensor<2xi64>
+    // 24 of x, 12 of u.
+    // expected-remark @+1 {{36 operations}}
+    %q = sojourn.put "add" %v, %i, %t, dim = 0 : tensor<4x6xf32>, tensor<2xi64>, tensor<2x6xf32>
+    // 6 elements of Philox, 16 each.
+    // expected-remark @+1 {{96 operations}}
+    %r = sojourn.rng_uniform %seed, stream = 0 : tensor<6xf32>
+    // 2 * 4 * 5 * 6, of a broadcast of 30.
+    // expected-remark @+1 {{30 operations}}
+    %w = sojourn.broadcast %r, dims = [0] : tensor<6xf32> -> tensor<6x5xf32>
+    // expected-remark @+1 {{240 operations}}
+    %y = sojourn.dot %q, %w, lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0]
+      : tensor<4x6xf32>, tensor<6x5xf32> -> tensor<4x5xf32>
+    return %y : tensor<4x5xf32>
+  }
+}
+
+// -----
+
+module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
+  // expected-remark @+1 {{price: 4611709108171571200 operations}}
+  func.func @step(%x: tensor<1048576x1048576xf32>) -> tensor<1048576x1048576xf32> {
+    // expected-remark @+1 {{2305843009213693952 operations}}
+    %y = sojourn.dot %x, %x, lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0]
+      : tensor<1048576x1048576xf32>, tensor<1048576x1048576xf32> -> tensor<1048576x1048576xf32>
+    // expected-remark @+1 {{23089744183296 operations}}
+    %z, %i = sojourn.sort %y, dim = 1, descending = false : tensor<1048576x1048576xf32>
+    // expected-remark @+1 {{2305843009213693952 operations}}
+    %a = sojourn.dot %y, %z, lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0]
+      : tensor<1048576x1048576xf32>, tensor<1048576x1048576xf32> -> tensor<1048576x1048576xf32>
+    return %a : tensor<1048576x1048576xf32>
+  }
+}

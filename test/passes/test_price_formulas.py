@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Goal: the operations in an op's record are those that its definition asks for.
+
+Method: ops of random sizes through `sojourn-opt --sojourn-price`, compared with formulas written here."""
+
+from __future__ import annotations
+
+import math
+import pathlib
+import random
+import re
+import subprocess
+
+OPT = pathlib.Path(__file__).resolve().parents[2] / "build/bin/sojourn-opt"
+SEED = random.SystemRandom().randrange(1 << 31)
+
+
+def tensor(shape, element="f32"):
+    return f"tensor<{''.join(f'{size}x' for size in shape)}{element}>"
+
+
+def windows(dice):
+    """Sizes, kernel and attributes of a sliding window that fits, one spatial dim each."""
+    size, kernel, stride, dilation = dice.randint(1, 9), dice.randint(1, 4), dice.randint(1, 3), dice.randint(1, 2)
+    padding = max(0, -(-(dilation * (kernel - 1) + 1 - size) // 2)) + dice.randint(0, 2)
+    return size, kernel, stride, padding, dilation, (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def cases(dice):
+    """(arguments, op, expected operations)"""
+    a, b, c, d = (dice.randint(1, 9) for _ in range(4))
+    n = a * b
+    x = f"%x: {tensor([a, b])}"
+    yield x, f"sojourn.tanh %x : {tensor([a, b])}", n
+    yield x, f"sojourn.mul %x, %x : {tensor([a, b])}, {tensor([a, b])}", n
+    yield x, f"sojourn.convert %x : {tensor([a, b])} -> {tensor([a, b], 'f64')}", n
+    yield x, f"sojourn.transpose %x, perm = [1, 0] : {tensor([a, b])}", n
+    yield x, f"sojourn.broadcast %x, dims = [1, 2] : {tensor([a, b])} -> {tensor([c, a, b])}", c * n
+    yield x, f"sojourn.concat %x, %x, dim = 1 : {tensor([a, b])}, {tensor([a, b])}", 2 * n
+    yield x, f"sojourn.reduce_sum %x, dims = [1] : {tensor([a, b])}", n + a
+    yield x, f"sojourn.argmax %x, dim = 0 : {tensor([a, b])}", n + b
+    yield x, f"sojourn.cumsum %x, dim = 0 : {tensor([a, b])}", 2 * n
+    yield x, f"sojourn.sort %x, dim = 1, descending = true : {tensor([a, b])}", n * (1 + math.ceil(math.log2(b)))
+    i = f"{x}, %i: {tensor([c], 'i64')}"
+    yield i, f"sojourn.take %x, %i, dim = 0 : {tensor([a, b])}, {tensor([c], 'i64')}", c * b
+    i = f"{x}, %i: {tensor([a, c], 'i64')}, %u: {tensor([a, c])}"
+    yield i, f"sojourn.take_along %x, %i, dim = 1 : {tensor([a, b])}, {tensor([a, c], 'i64')}", a * c
+    types = f"{tensor([a, b])}, {tensor([a, c], 'i64')}, {tensor([a, c])}"
+    yield i, f'sojourn.put_along "add" %x, %i, %u, dim = 1 : {types}', n + a * c
+    ab = f"%a: {tensor([d, a, b])}, %b: {tensor([d, b, c])}"
+    dims = "lhs_batch = [0], rhs_batch = [0], lhs_contract = [2], rhs_contract = [1]"
+    yield (
+        ab,
+        f"sojourn.dot %a, %b, {dims} : {tensor([d, a, b])}, {tensor([d, b, c])} -> {tensor([d, a, c])}",
+        (2 * d * a * b * c),
+    )
+    size, kernel, stride, padding, dilation, out = windows(dice)
+    groups = dice.choice([1, 2])
+    image, weight, result = [a, 2 * b, size], [2 * c, 2 * b // groups, kernel], [a, 2 * c, out]
+    attributes = f"stride = [{stride}], padding = [{padding}], dilation = [{dilation}]"
+    work = 2 * math.prod(result) * weight[1] * kernel
+    every = f"%x: {tensor(image)}, %w: {tensor(weight)}, %g: {tensor(result)}"
+    yield every, f"sojourn.conv %x, %w, {attributes}, groups = {groups} : {tensor(image)}, {tensor(weight)}", work
+    types = f"{tensor(result)}, {tensor(weight)} -> {tensor(image)}"
+    yield every, f"sojourn.conv_grad_input %g, %w, {attributes}, groups = {groups} : {types}", work
+    types = f"{tensor(result)}, {tensor(image)} -> {tensor(weight)}"
+    yield every, f"sojourn.conv_grad_weight %g, %x, {attributes}, groups = {groups} : {types}", work
+    pool = f"sojourn.pool_sum %x, window = [{kernel}], {attributes} : {tensor(image)}"
+    yield every, pool, a * 2 * b * out * (1 + min(kernel, size))
+    yield "%s: tensor<i64>", f"sojourn.rng_normal %s, stream = 1 : {tensor([a, b])}", 16 * n
+
+
+def test_operations():
+    print("seed", SEED)
+    dice = random.Random(SEED)
+    every = [case for _ in range(8) for case in cases(dice)]
+    # One function is the step of its module; the remarks come in the order of the modules.
+    modules = [
+        f"func.func @step({arguments}) {{\n  {'%y:2' if 'sort' in op else '%y'} = {op}\n  return\n}}\n"
+        for arguments, op, _ in every
+    ]
+    done = subprocess.run(
+        [OPT, "--split-input-file", "--sojourn-price"],
+        input="\n// -----\n".join(modules), capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = [int(number) for number in re.findall(r"remark: (\d+) operations, \d+ bytes of scratch\n", done.stderr)]
+    assert len(found) == len(every), done.stderr[-2000:]
+    wrong = [(op, number, expected) for (_, op, expected), number in zip(every, found) if number != expected]
+    assert not wrong, wrong[:5]

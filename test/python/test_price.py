@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The price of recorded training steps is no less than what the executor plans for them."""
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+import torch
+from test_phases import MODELS, PAIRS, texts_of
+
+import sojourn
+
+TESTS = pathlib.Path(__file__).resolve().parents[2] / "build/bin/passes-tests"
+
+HUGE = {
+    "operations": ("operations", lambda x: (x.expand(1 << 18, 1 << 18) @ x.expand(1 << 18, 1 << 18)).sum()),
+    "arena": ("bytes of arena", lambda x: x.expand(1 << 12, 1 << 24).exp().cumsum(1).sum()),
+}
+
+
+def test_recorded_steps(seed, tmp_path):
+    if not TESTS.exists():
+        pytest.skip("passes-tests is not built")
+    for name, optimizer in PAIRS:
+        make, data = MODELS[name]
+        x = data(7)
+        texts = texts_of(make().double(), optimizer, x, torch.randint(0, 3, (7,)))
+        (tmp_path / f"{name}_{optimizer}.mlir").write_text(texts["core"])
+    done = subprocess.run(
+        [TESTS, "--gtest_filter=*RecordedPrograms"],
+        env={**os.environ, "SOJOURN_PRICE_MODULES": str(tmp_path)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0 and "1 test" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_what_costs_too_much_is_refused_before_it_is_built(name):
+    what, function = HUGE[name]
+    device = sojourn.local().device
+    x = torch.ones(1, 1).to(device)
+    with pytest.raises(sojourn.Error, match=f"(?s)({what}|exceeds|at most)"):
+        sojourn.publish(function(x))
+    assert sojourn.publish(x + 1).item() == 2
