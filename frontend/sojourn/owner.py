@@ -29,7 +29,8 @@ class Owner:
     ):
         """Registers a table with an embedded owner (there you are the owner); returns its `Table`.
 
-        `source`: path of a CSV, Parquet, Arrow or NPZ file, or a dict of one-dimensional arrays.
+        `source`: path of a CSV, Parquet, Arrow or NPZ file, or a dict of arrays, whose
+        first dimension counts rows and whose others are the shape of one row's entry.
         `policy`: "open" (values may be published) or "private" (nothing computed from it leaves).
         `bounds`: column -> (lower, upper); values are clamped to it. `fills`: column -> number that
         replaces missing and non-finite entries, which are refused otherwise.
