@@ -122,7 +122,7 @@ void lowerPlain(Lowering &lowering, const GraphOp &op) {
 // --- On the library -------------------------------------------------------------------------------
 
 /// Elements of the operand that are worth a thread, and the fewest neighbours that one call gets.
-constexpr int64_t kPieceElements = 32768, kNeighbours = 128;
+constexpr int64_t kPieceElements = 16384, kNeighbours = 128;
 
 /// The dim along which the operand is cut, and into how many pieces.
 struct Cut {
