@@ -21,7 +21,7 @@ for _ in range(3):
     with sojourn.step():
         image = torch.randn(16, 64).to(owner.device)
         result = torch.tanh(image @ weight).sum()
-    float(result.item())
+    assert torch.isfinite(sojourn.publish(result))
 """
 
 
@@ -45,7 +45,8 @@ def test_a_process_leaves_tables_and_a_trace(tmp_path, by_option):
         rows = [line.split(None, 5) for line in lines[2:]]
         assert len(rows) == instructions
         assert all(int(row[3]) == runs for row in rows)
-        assert sum(float(row[0]) for row in rows) == pytest.approx(100, abs=0.01 * len(rows))
+        # A plan that only passes an upload on has no instruction.
+        assert sum(float(row[0]) for row in rows) == pytest.approx(100 if rows else 0, abs=0.01 * len(rows))
         times = [float(row[1]) for row in rows]
         assert times == sorted(times, reverse=True)
         counts += runs * instructions

@@ -218,7 +218,7 @@ TEST(Run, ProfilesCountEveryInstructionOfEveryRun) {
   int tables = 0;
   for (llvm::sys::fs::directory_iterator entry(folder, code), end; entry != end && !code; entry.increment(code)) {
     llvm::StringRef name(entry->path());
-    if (name.endswith(".txt")) {
+    if (name.ends_with(".txt")) {
       ++tables;
       EXPECT_EQ(readFile(name.str()), table);
     }
