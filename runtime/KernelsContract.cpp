@@ -99,11 +99,11 @@ struct Tiling {
 private:
   // Work that is worth a thread; below this side a tile pays too much for packing the other operand.
   static constexpr double kTileWork = 2e6;
-  static constexpr int64_t kTileSide = 128;
+  static constexpr int64_t kTileSide = 256;
 
   /// A power of two, so that tiles fall evenly on two, four or eight threads.
   static int64_t tilesOf(int64_t size, int64_t wanted) {
-    int64_t most = size >= 4 * kTileSide ? size / kTileSide / 2 : size >= 64 ? 2 : 1;
+    int64_t most = size >= 4 * kTileSide ? size / (2 * kTileSide) : size >= 64 ? 2 : 1;
     int64_t tiles = std::clamp<int64_t>(std::min(most, wanted), 1, 16);
     return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(tiles)));
   }
