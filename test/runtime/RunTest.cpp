@@ -218,7 +218,7 @@ TEST(Run, ProfilesCountEveryInstructionOfEveryRun) {
   int tables = 0;
   for (llvm::sys::fs::directory_iterator entry(folder, code), end; entry != end && !code; entry.increment(code)) {
     llvm::StringRef name(entry->path());
-    if (name.endswith(".txt")) {
+    if (name.ends_with(".txt")) {
       ++tables;
       EXPECT_EQ(readFile(name.str()), table);
     }
@@ -342,6 +342,28 @@ TEST(Run, BitsDoNotDependOnTheNumberOfThreads) {
         EXPECT_TRUE(found[i] == expected[i]) << "result " << i << " on " << threads << " threads:\n" << text;
       }
     }
+  }
+}
+
+TEST(Run, OneLargeImageGivesTheSameBitsOnAnyBudget) {
+  unsigned seed = testSeed();
+  SCOPED_TRACE("SOJOURN_TEST_SEED=" + std::to_string(seed));
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  Context context;
+  std::string x = dims({1, 64, 33, 31}), w = dims({60, 64, 3, 3}), y = dims({1, 60, 33, 31});
+  std::string options = ", stride = [1, 1], padding = [1, 1], dilation = [1, 1], groups = 1 : ";
+  auto plan = compileText(context, programText({x, w},
+                                               "%y = sojourn.conv %0, %1" + options + x + ", " + w +
+                                                   "\n%dx = sojourn.conv_grad_input %y, %1" + options + y + ", " + w +
+                                                   " -> " + x + "\n%dw = sojourn.conv_grad_weight %y, %0" + options +
+                                                   y + ", " + x + " -> " + w,
+                                               {{"%y", y}, {"%dx", x}, {"%dw", w}}));
+  ASSERT_TRUE(plan);
+  auto inputs = bindWith(*plan, [&](Element) { return normal(random); });
+  auto expected = bytesOf(llvm::cantFail(plan->run(inputs, {.threads = 1})));
+  for (unsigned threads : {2u, 3u, 4u, 1u}) {
+    EXPECT_TRUE(bytesOf(llvm::cantFail(plan->run(inputs, {.threads = threads}))) == expected) << threads;
   }
 }
 
