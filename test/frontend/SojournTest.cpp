@@ -135,7 +135,7 @@ TEST(Table, ShapedColumnsAreReadAlone) {
                         {"mask", at::kBool, std::nullopt, {2, 3, 4}},
                         {"digit", at::kByte, std::nullopt, {}},
                         {"mean", at::kHalf, std::nullopt, {}}}});
-  EXPECT_NE(table.str().find("image  uint8 [28, 28]  none"), std::string::npos) << table.str();
+  EXPECT_NE(table.str().find("image   uint8 [28, 28]  none"), std::string::npos) << table.str();
   auto type = [&](const Features &features, std::optional<at::ScalarType> dtype = std::nullopt) {
     table.rows(features, dtype);
     EXPECT_EQ(reader->asked.back().columns, features.names);

@@ -252,7 +252,7 @@ def test_equal_requests_are_recorded_once(data):
     # Batch and split of the batch, split of the whole part.
     assert text.count("sojourn.sample_rows ") == 3
     assert text.count("sojourn.read_rows ") == 4
-    x, y, again, label, whole, column, twice = (value.value for value in result)
+    x, y, again, label, whole, column, twice = result.value
     _, other = sojourn.split_indices(101, 0.75, 2)
     rows = other[sojourn.batch_indices(len(valid), 9, 1, 0)[0]].numpy()
     assert np.array_equal(x.numpy(), np.stack([data["age"], data["weight"]], 1)[rows].astype(np.float32))
