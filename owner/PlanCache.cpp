@@ -7,7 +7,6 @@
 #include "runtime/Limits.h"
 
 #include "mlir/IR/MLIRContext.h"
-#include "mlir/IR/OperationSupport.h"
 
 #include <algorithm>
 
@@ -81,15 +80,6 @@ llvm::Error checkSignature(Plan &plan) {
   return llvm::Error::success();
 }
 
-std::string moduleText(mlir::ModuleOp module) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  mlir::OpPrintingFlags flags;
-  flags.enableDebugInfo(/*enable=*/true, /*prettyForm=*/true).useLocalScope();
-  module->print(stream, flags);
-  return printable(text, runtime::limits::kProgramTextBytes);
-}
-
 bool covers(const std::shared_ptr<const Label> &label, const Label &part) {
   return std::includes(label->sources.begin(), label->sources.end(), part.sources.begin(), part.sources.end());
 }
@@ -133,7 +123,8 @@ llvm::Expected<std::shared_ptr<Plan>> makePlan(llvm::StringRef program, llvm::St
     return module.takeError();
   }
   auto plan = std::make_shared<Plan>();
-  plan->text = moduleText(**module);
+  plan->text = printable(runtime::printProgram(**module, runtime::limits::kProgramTextBytes),
+                         runtime::limits::kProgramTextBytes);
   (*module)->walk(
       [&](mlir::Operation *op) { plan->ops += op->getDialect() && op->getDialect()->getNamespace() == "sojourn"; });
   auto executable = runtime::Executable::create(**module);
