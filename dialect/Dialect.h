@@ -27,6 +27,9 @@
 #define GET_ATTRDEF_CLASSES
 #include "dialect/Attrs.h.inc"
 
+namespace sojourn::detail {
+struct TableTypeStorage;
+}
 #define GET_TYPEDEF_CLASSES
 #include "dialect/Types.h.inc"
 

@@ -9,6 +9,29 @@
 using namespace mlir;
 using namespace sojourn;
 
+/// Names and types of a table, and an index: a program may read each of thousands of columns.
+struct sojourn::detail::TableTypeStorage : TypeStorage {
+  using KeyTy = std::tuple<int64_t, ArrayRef<StringAttr>, ArrayRef<Type>>;
+  TableTypeStorage(int64_t rows, ArrayRef<StringAttr> names, ArrayRef<Type> types)
+      : rows(rows), names(names), types(types) {
+    index.reserve(names.size());
+    for (auto [name, type] : llvm::zip_equal(names, types)) {
+      index.try_emplace(name.getValue(), type);
+    }
+  }
+  bool operator==(const KeyTy &key) const { return key == KeyTy(rows, names, types); }
+  static TableTypeStorage *construct(TypeStorageAllocator &allocator, const KeyTy &key) {
+    auto [rows, names, types] = key;
+    return new (allocator.allocate<TableTypeStorage>())
+        TableTypeStorage(rows, allocator.copyInto(names), allocator.copyInto(types));
+  }
+
+  int64_t rows;
+  ArrayRef<StringAttr> names;
+  ArrayRef<Type> types;
+  llvm::DenseMap<StringRef, Type> index;
+};
+
 #define GET_ATTRDEF_CLASSES
 #include "dialect/Attrs.cpp.inc"
 #define GET_TYPEDEF_CLASSES
@@ -182,14 +205,10 @@ void RefType::print(AsmPrinter &printer) const {
 
 // -- !sojourn.table --------------------------------------------------------------------------------------------------
 
-Type TableType::getColumnType(StringRef name) const {
-  for (auto [column, type] : llvm::zip_equal(getNames(), getTypes())) {
-    if (column.getValue() == name) {
-      return type;
-    }
-  }
-  return {};
-}
+int64_t TableType::getRows() const { return getImpl()->rows; }
+ArrayRef<StringAttr> TableType::getNames() const { return getImpl()->names; }
+ArrayRef<Type> TableType::getTypes() const { return getImpl()->types; }
+Type TableType::getColumnType(StringRef name) const { return getImpl()->index.lookup(name); }
 
 /// An element, or a static shape of one that fits the bounds of an entry.
 static LogicalResult verifyColumn(function_ref<InFlightDiagnostic()> emitError, StringAttr name, Type type) {

@@ -81,6 +81,7 @@ def TableType : SojournType<"Table", "table"> {
   }];
   let parameters = (ins "int64_t":$rows, ArrayRefParameter<"::mlir::StringAttr">:$names,
                         ArrayRefParameter<"::mlir::Type">:$types);
+  let genStorageClass = 0; // holds an index of the names, too
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

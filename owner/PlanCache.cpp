@@ -8,8 +8,6 @@
 #include "runtime/Limits.h"
 
 #include "mlir/IR/MLIRContext.h"
-#include "mlir/IR/OperationSupport.h"
-
 
 namespace sojourn::owner {
 
@@ -81,15 +79,6 @@ llvm::Error checkSignature(Plan &plan) {
   return llvm::Error::success();
 }
 
-std::string moduleText(mlir::ModuleOp module) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  mlir::OpPrintingFlags flags;
-  flags.enableDebugInfo(/*enable=*/true, /*prettyForm=*/true).useLocalScope();
-  module->print(stream, flags);
-  return printable(text, runtime::limits::kProgramTextBytes);
-}
-
 } // namespace
 
 size_t Plan::bytes() const {
@@ -150,7 +139,8 @@ llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, ll
   auto plan = std::make_shared<Plan>();
   plan->program = program.str();
   plan->debug = debug.str();
-  plan->text = moduleText(**module);
+  plan->text = printable(runtime::printProgram(**module, runtime::limits::kProgramTextBytes),
+                         runtime::limits::kProgramTextBytes);
   (*module)->walk(
       [&](mlir::Operation *op) { plan->ops += op->getDialect() && op->getDialect()->getNamespace() == "sojourn"; });
   if (llvm::Error error = setDependence(*plan, **module)) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes to module. Trust is earned in the order that Program.h states; nothing here asserts.
+#include "runtime/CutText.h"
 #include "runtime/Limits.h"
 #include "runtime/Types.h"
 #include "runtime/Wire.h"
@@ -7,14 +8,13 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
+#include "llvm/ADT/ScopeExit.h"
 
 namespace sojourn::runtime {
 
 namespace {
 
 using namespace sojourn_wire;
-
-std::string textOf(const flatbuffers::String *text) { return text == nullptr ? std::string() : text->str(); }
 
 llvm::Error checkEnvelope(const Program &program) {
   auto range = [](const char *what, uint32_t found, uint32_t oldest, uint32_t newest) {
@@ -42,10 +42,16 @@ public:
 
   llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> decode() {
     // The first diagnostic of a check is the reason; it must not reach a terminal.
-    std::string reason, place, blamed;
+    std::string reason, place;
+    // No note with the whole op, which may be long and which nobody reads.
+    bool printsOps = context_.shouldPrintOpOnDiagnostic();
+    context_.printOpOnDiagnostic(false);
+    llvm::scope_exit restore([&] { context_.printOpOnDiagnostic(printsOps); });
     mlir::ScopedDiagnosticHandler handler(&context_, [&](mlir::Diagnostic &diagnostic) {
       if (reason.empty() && diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error) {
-        reason = diagnostic.str();
+        CutStream text(limits::kErrorTextBytes);
+        text << diagnostic;
+        reason = text.take();
         place = describeLocation(diagnostic.getLocation());
       }
       return mlir::success();
@@ -56,8 +62,11 @@ public:
 
     mlir::Location unknown = builder_.getUnknownLoc();
     mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(unknown);
-    (*module)->setAttr(kPromotionAttr, builder_.getStringAttr(textOf(p_.promotion())));
+    (*module)->setAttr(kPromotionAttr, builder_.getStringAttr(p_.promotion()->string_view()));
     (*module)->setAttr(kPhaseAttr, builder_.getStringAttr("core"));
+    for (uint32_t i = 0; i < countOf(p_.strings()); ++i) {
+      texts_.push_back(builder_.getStringAttr(p_.strings()->Get(i)->string_view()));
+    }
     if (!decodeTypes()) {
       return refuse("a table argument has a wrong type");
     }
@@ -101,7 +110,7 @@ private:
       llvm::SmallVector<mlir::StringAttr> names;
       llvm::SmallVector<mlir::Type> columns;
       for (uint32_t c = 0; c < countOf(table.column_names()); ++c) {
-        names.push_back(builder_.getStringAttr(textOf(p_.strings()->Get(table.column_names()->Get(c)))));
+        names.push_back(texts_[table.column_names()->Get(c)]);
         columns.push_back(columnType(table, c));
       }
       auto type =
@@ -139,21 +148,29 @@ private:
     auto step =
         mlir::func::FuncOp::create(builder_, builder_.getUnknownLoc(), kStepName, builder_.getFunctionType(types, {}));
     step.addEntryBlock();
+    // All at once: setting one copies those of every argument.
+    llvm::SmallVector<mlir::DictionaryAttr> attributes;
     for (uint32_t i = 0; i < countOf(p_.args()); ++i) {
       auto kind = static_cast<StepArg>(p_.args()->Get(i)->kind());
-      step.setArgAttr(i, kKindAttr, builder_.getStringAttr(stringify(kind)));
+      attributes.push_back(
+          builder_.getDictionaryAttr(builder_.getNamedAttr(kKindAttr, builder_.getStringAttr(stringify(kind)))));
     }
+    step.setAllArgAttrs(attributes);
     return step;
   }
 
   void setResultAttributes(mlir::func::FuncOp step) {
+    llvm::SmallVector<mlir::DictionaryAttr> attributes;
     for (uint32_t i = 0; i < countOf(p_.results()); ++i) {
       const ResultRecord &result = *p_.results()->Get(i);
-      step.setResultAttr(i, kResultAttr, builder_.getStringAttr(stringify(static_cast<StepResult>(result.kind()))));
+      auto kind = builder_.getStringAttr(stringify(static_cast<StepResult>(result.kind())));
+      llvm::SmallVector<mlir::NamedAttribute> named = {builder_.getNamedAttr(kResultAttr, kind)};
       if (result.kind() == ResultKind_commit) {
-        step.setResultAttr(i, kTargetAttr, builder_.getI64IntegerAttr(result.target()));
+        named.push_back(builder_.getNamedAttr(kTargetAttr, builder_.getI64IntegerAttr(result.target())));
       }
+      attributes.push_back(builder_.getDictionaryAttr(named));
     }
+    step.setAllResultAttrs(attributes);
   }
 
   /// null where the number has no exact value of that type.
@@ -170,9 +187,7 @@ private:
 
   mlir::Attribute decodeAttribute(const AttrRecord &attr) {
     auto integer = [&](uint32_t k) { return p_.ints()->Get(attr.begin() + k); };
-    auto text = [&](uint32_t k) {
-      return builder_.getStringAttr(textOf(p_.strings()->Get(static_cast<uint32_t>(integer(k)))));
-    };
+    auto text = [&](uint32_t k) { return texts_[static_cast<size_t>(integer(k))]; };
     Element element = static_cast<Element>(attr.element());
     switch (static_cast<AttrKind>(attr.kind())) {
     case AttrKind_integer: {
@@ -203,7 +218,7 @@ private:
 
   llvm::Error decodeOp(uint32_t index) {
     const OpRecord &record = *p_.ops()->Get(index);
-    std::string shortName = textOf(p_.strings()->Get(record.name()));
+    std::string shortName = texts_[record.name()].str();
     mlir::Location location = locations_[index];
     auto refuse = [&](ErrorCode code, const std::string &what) {
       return makeError(code, what, shortName, describeLocation(location));
@@ -223,17 +238,16 @@ private:
     llvm::SmallVector<mlir::NamedAttribute> attributes;
     for (uint32_t k = 0; k < record.attr_count(); ++k) {
       const AttrRecord &attr = *p_.attrs()->Get(record.attr_begin() + k);
-      std::string attrName = textOf(p_.strings()->Get(attr.name()));
-      bool inherent =
-          llvm::any_of(name->getAttributeNames(), [&](mlir::StringAttr known) { return known.getValue() == attrName; });
-      if (!inherent) {
-        return refuse(ErrorCode::Unsupported, "'" + shortName + "' has an unknown attribute '" + attrName + "'");
+      mlir::StringAttr attrName = texts_[attr.name()];
+      if (!llvm::is_contained(name->getAttributeNames(), attrName)) {
+        return refuse(ErrorCode::Unsupported, "'" + shortName + "' has an unknown attribute '" + attrName.str() + "'");
       }
       mlir::Attribute value = decodeAttribute(attr);
       if (!value) {
-        return refuse(ErrorCode::Malformed, "attribute '" + attrName + "' has a number that its type cannot hold");
+        return refuse(ErrorCode::Malformed,
+                      "attribute '" + attrName.str() + "' has a number that its type cannot hold");
       }
-      attributes.push_back(builder_.getNamedAttr(attrName, value));
+      attributes.emplace_back(attrName, value);
     }
     // Sets properties attribute by attribute: one of a wrong kind stays unset, and the verifier asks
     // for it.
@@ -249,6 +263,7 @@ private:
   const Program &p_;
   std::vector<mlir::Location> locations_;
   mlir::OpBuilder builder_;
+  std::vector<mlir::StringAttr> texts_; ///< per string of the program, so that none is read twice
   std::vector<mlir::Type> types_, tables_;
   llvm::SmallVector<mlir::Value> values_;
   uint32_t resultCursor_ = 0;

@@ -58,6 +58,7 @@ private:
 
   llvm::Error strings() {
     llvm::StringSet<> seen;
+    size_t total = 0;
     for (uint32_t i = 0; i < countOf(p_.strings()); ++i) {
       const flatbuffers::String *text = p_.strings()->Get(i);
       if (text == nullptr || text->size() > limits::kStringBytes) {
@@ -68,6 +69,11 @@ private:
       if (!llvm::isLegalUTF8String(&begin, begin + text->size())) {
         return malformed("string " + std::to_string(i) + " is not UTF-8");
       }
+      // Strings of a hostile program may share memory.
+      total += text->size();
+      if (total > limits::kTextBytes) {
+        return exceeded("bytes in strings", total, limits::kTextBytes);
+      }
       if (!seen.insert(llvm::StringRef(text->data(), text->size())).second) {
         return malformed("string " + std::to_string(i) + " appears twice");
       }
@@ -75,13 +81,29 @@ private:
     return llvm::Error::success();
   }
 
-  /// Strings stand in the order of their first use.
+  /// Strings stand in the order of their first use. Every use is counted: readers copy and print each.
   bool useString(uint64_t id) {
     if (id >= countOf(p_.strings()) || id > nextString_) {
       return false;
     }
     nextString_ += id == nextString_ ? 1 : 0;
+    textBytes_ += p_.strings()->Get(static_cast<uint32_t>(id))->size();
     return true;
+  }
+
+  llvm::Error checkTexts() const {
+    return textBytes_ <= limits::kTextBytes
+               ? llvm::Error::success()
+               : exceeded("bytes in all uses of its strings", textBytes_, limits::kTextBytes);
+  }
+
+  /// The name of an op or attribute; empty where it is none.
+  llvm::StringRef useName(uint32_t id) {
+    if (!useString(id)) {
+      return {};
+    }
+    const flatbuffers::String *text = p_.strings()->Get(id);
+    return text->size() > limits::kOpNameBytes ? llvm::StringRef() : llvm::StringRef(text->data(), text->size());
   }
 
   llvm::Error types() {
@@ -160,6 +182,7 @@ private:
 
   llvm::Error arguments() {
     uint32_t tables = 0;
+    uint64_t totalColumns = 0;
     for (uint32_t i = 0; i < countOf(p_.args()); ++i) {
       const ArgRecord &arg = *p_.args()->Get(i);
       std::string name = "argument " + std::to_string(i);
@@ -181,8 +204,9 @@ private:
                                                std::to_string(limits::kTableRows));
       }
       uint32_t columns = countOf(table->column_names());
-      if (columns > limits::kColumns) {
-        return exceeded("columns in " + name, columns, limits::kColumns);
+      totalColumns += columns;
+      if (totalColumns > limits::kColumns) {
+        return exceeded("columns up to " + name, totalColumns, limits::kColumns);
       }
       if (columns != countOf(table->column_elements())) {
         return malformed(name + " has not one element type per column");
@@ -202,15 +226,18 @@ private:
     if (dimCursor_ != countOf(p_.dims())) {
       return malformed("dims that no type and no column uses");
     }
+    if (llvm::Error error = checkTexts()) {
+      return error;
+    }
     return llvm::Error::success();
   }
 
   llvm::Error attribute(const std::string &op, const AttrRecord &attr, llvm::StringRef &previous, uint64_t &cursor) {
-    if (!useString(attr.name())) {
-      return malformed(op + " has an attribute without a name");
+    llvm::StringRef name = useName(attr.name());
+    if (name.empty()) {
+      return malformed(op + " has an attribute without a name of 1 to " + std::to_string(limits::kOpNameBytes) +
+                       " bytes");
     }
-    const flatbuffers::String *text = p_.strings()->Get(attr.name());
-    llvm::StringRef name(text->data(), text->size());
     std::string where = op + ", attribute '" + name.str() + "'";
     if (name <= previous) {
       return malformed(where + ": names are not unique and in ascending order");
@@ -223,6 +250,9 @@ private:
       return malformed(where + " has its integers out of place");
     }
     cursor += attr.count();
+    if (attr.kind() == AttrKind_integers && attr.count() > limits::kIntegersPerAttribute) {
+      return exceeded("integers in " + where, attr.count(), limits::kIntegersPerAttribute);
+    }
     bool isList = attr.kind() == AttrKind_integers || attr.kind() == AttrKind_strings;
     if (!isList && attr.count() != 1) {
       return malformed(where + " has " + std::to_string(attr.count()) + " integers, expected 1");
@@ -248,7 +278,7 @@ private:
         return malformed(where + " has " + std::to_string(value) + ", which its kind does not allow");
       }
     }
-    return llvm::Error::success();
+    return checkTexts();
   }
 
   static bool fitsInteger(Element element, int64_t value) {
@@ -268,10 +298,11 @@ private:
     for (uint32_t i = 0; i < countOf(p_.ops()); ++i) {
       const OpRecord &op = *p_.ops()->Get(i);
       std::string name = "op " + std::to_string(i);
-      if (!useString(op.name())) {
-        return malformed(name + " has no name");
+      llvm::StringRef opName = useName(op.name());
+      if (opName.empty()) {
+        return malformed(name + " has no name of 1 to " + std::to_string(limits::kOpNameBytes) + " bytes");
       }
-      name += " '" + p_.strings()->Get(op.name())->str() + "'";
+      name += " '" + opName.str() + "'";
       if (op.operand_count() > limits::kOperandsPerOp) {
         return exceeded("operands in " + name, op.operand_count(), limits::kOperandsPerOp);
       }
@@ -318,7 +349,7 @@ private:
       return malformed("operands, attributes, types or strings that no op uses");
     }
     values_ = values;
-    return llvm::Error::success();
+    return checkTexts();
   }
 
   llvm::Error results() {
@@ -347,7 +378,7 @@ private:
   }
 
   const Program &p_;
-  uint64_t nextString_ = 0, values_ = 0, dimCursor_ = 0;
+  uint64_t nextString_ = 0, textBytes_ = 0, values_ = 0, dimCursor_ = 0;
   std::vector<int64_t> bytes_;
 };
 

@@ -10,12 +10,26 @@ namespace {
 
 llvm::Error malformed(const std::string &what) { return makeError(ErrorCode::Malformed, "debug table: " + what); }
 
-bool goodText(const flatbuffers::String *text) {
-  if (text == nullptr || text->size() > limits::kStringBytes) {
-    return false;
+using Texts = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
+
+/// Every text once, as an attribute. `total` counts bytes: texts that share memory count each.
+llvm::Error readTexts(mlir::MLIRContext &context, const char *what, const Texts *texts, size_t &total,
+                      std::vector<mlir::StringAttr> &read) {
+  for (uint32_t i = 0; i < countOf(texts); ++i) {
+    const flatbuffers::String *text = texts->Get(i);
+    total += text->size();
+    if (text->size() > limits::kFileNameBytes || total > limits::kTextBytes) {
+      return makeError(ErrorCode::Limit, "the debug table has more than " + std::to_string(limits::kFileNameBytes) +
+                                             " bytes in " + what + " " + std::to_string(i) + ", or more than " +
+                                             std::to_string(limits::kTextBytes) + " in all texts");
+    }
+    const auto *begin = reinterpret_cast<const llvm::UTF8 *>(text->data());
+    if (!llvm::isLegalUTF8String(&begin, begin + text->size())) {
+      return malformed(std::string(what) + " " + std::to_string(i) + " is no text");
+    }
+    read.push_back(mlir::StringAttr::get(&context, text->string_view()));
   }
-  const auto *begin = reinterpret_cast<const llvm::UTF8 *>(text->data());
-  return llvm::isLegalUTF8String(&begin, begin + text->size());
+  return llvm::Error::success();
 }
 
 } // namespace
@@ -49,12 +63,12 @@ llvm::Expected<std::vector<mlir::Location>> decodeDebug(mlir::MLIRContext &conte
       (countOf(table.op_hints()) != 0 && countOf(table.op_hints()) != opCount)) {
     return malformed("found entries for another number of ops, expected " + std::to_string(opCount));
   }
-  std::vector<mlir::StringAttr> names;
-  for (uint32_t i = 0; i < countOf(files); ++i) {
-    if (!goodText(files->Get(i))) {
-      return malformed("file name " + std::to_string(i) + " is no text");
+  std::vector<mlir::StringAttr> names, hintTexts;
+  size_t textBytes = 0;
+  for (auto [what, texts, read] : {std::tuple("file name", files, &names), std::tuple("hint", hints, &hintTexts)}) {
+    if (llvm::Error error = readTexts(context, what, texts, textBytes, *read)) {
+      return error;
     }
-    names.push_back(mlir::StringAttr::get(&context, files->Get(i)->string_view()));
   }
   std::vector<mlir::LocationAttr> built;
   std::vector<uint32_t> depth;
@@ -82,12 +96,11 @@ llvm::Expected<std::vector<mlir::Location>> decodeDebug(mlir::MLIRContext &conte
     }
     if (countOf(table.op_hints()) != 0) {
       uint32_t id = table.op_hints()->Get(static_cast<uint32_t>(op));
-      if (id > countOf(hints) || (id != 0 && !goodText(hints->Get(id - 1)))) {
+      if (id > hintTexts.size()) {
         return malformed("op " + std::to_string(op) + " names a hint that does not exist");
       }
       if (id != 0) {
-        auto hint = mlir::StringAttr::get(&context, hints->Get(id - 1)->string_view());
-        locations[op] = mlir::NameLoc::get(hint, locations[op]);
+        locations[op] = mlir::NameLoc::get(hintTexts[id - 1], locations[op]);
       }
     }
   }

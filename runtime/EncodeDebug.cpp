@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Source locations to the debug side table, and to text.
+#include "runtime/CutText.h"
 #include "runtime/Wire.h"
 #include "runtime/Limits.h"
 #include "llvm/ADT/DenseMap.h"
@@ -12,7 +13,7 @@ namespace {
 /// What the format keeps of a location: positions from callee to caller, and a grouping hint.
 struct Flat {
   llvm::SmallVector<mlir::FileLineColLoc, 4> chain;
-  std::string hint;
+  mlir::StringAttr hint;
 };
 
 Flat flatten(mlir::Location location) {
@@ -29,8 +30,8 @@ Flat flatten(mlir::Location location) {
       rest.push_back(call.getCaller());
       rest.push_back(call.getCallee());
     } else if (auto named = llvm::dyn_cast<mlir::NameLoc>(next)) {
-      if (flat.hint.empty()) {
-        flat.hint = named.getName().str();
+      if (!flat.hint || flat.hint.empty()) {
+        flat.hint = named.getName();
       }
       rest.push_back(named.getChildLoc());
     } else if (auto fused = llvm::dyn_cast<mlir::FusedLoc>(next)) {
@@ -49,16 +50,26 @@ Flat flatten(mlir::Location location) {
 } // namespace
 
 std::string describeLocation(mlir::Location location) {
-  std::string text;
+  CutStream out(limits::kLocationTextBytes);
   Flat flat = flatten(location);
   for (auto [index, file] : llvm::enumerate(flat.chain)) {
-    text += index == 0 ? "" : index == 1 ? " (called from " : ", ";
-    text += file.getFilename().str() + ":" + std::to_string(file.getLine());
+    out << (index == 0   ? ""
+            : index == 1 ? " (called from "
+                         : ", ")
+        << file.getFilename().getValue() << ":" << file.getLine();
     if (file.getColumn() != 0) {
-      text += ":" + std::to_string(file.getColumn());
+      out << ":" << file.getColumn();
+    }
+    if (out.full()) {
+      break;
     }
   }
-  return flat.chain.size() > 1 ? text + ")" : text;
+  out << (flat.chain.size() > 1 ? ")" : "");
+  std::string text = out.take();
+  // One line, whatever the names hold.
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  return text;
 }
 
 std::string encodeDebug(llvm::ArrayRef<mlir::Location> opLocations) {
@@ -80,17 +91,17 @@ std::string encodeDebug(llvm::ArrayRef<mlir::Location> opLocations) {
           auto [name, newName] =
               fileIds.try_emplace(file.getFilename().getValue(), static_cast<uint32_t>(files.size()));
           if (newName) {
-            files.push_back(file.getFilename().str());
+            files.push_back(prefix(file.getFilename().getValue(), limits::kFileNameBytes).str());
           }
           records.emplace_back(name->second, file.getLine(), file.getColumn(), parent);
         }
         parent = record->second;
       }
       uint32_t hint = 0;
-      if (!flat.hint.empty()) {
-        auto [name, newName] = hintIds.try_emplace(flat.hint, static_cast<uint32_t>(hints.size() + 1));
+      if (flat.hint && !flat.hint.empty()) {
+        auto [name, newName] = hintIds.try_emplace(flat.hint.getValue(), static_cast<uint32_t>(hints.size() + 1));
         if (newName) {
-          hints.push_back(flat.hint);
+          hints.push_back(prefix(flat.hint.getValue(), limits::kFileNameBytes).str());
         }
         hint = name->second;
       }

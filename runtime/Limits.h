@@ -32,6 +32,15 @@ inline constexpr int64_t kEntryElements = int64_t{1} << 24;
 inline constexpr size_t kIntegers = 4'000'000;
 inline constexpr size_t kLocations = 1'000'000;
 inline constexpr size_t kLocationDepth = 64;
+/// Texts of one program, counted at every use; texts of one debug table.
+inline constexpr size_t kTextBytes = 64u << 20;
+/// Names of ops and attributes.
+inline constexpr size_t kOpNameBytes = 256;
+/// A list of integers has one per dim.
+inline constexpr size_t kIntegersPerAttribute = 64;
+/// One file name or hint of a debug table (encoders cut longer ones), and one place as text.
+inline constexpr size_t kFileNameBytes = 4'096;
+inline constexpr size_t kLocationTextBytes = 1'000;
 
 // --- Values --------------------------------------------------------------------------------------
 inline constexpr int64_t kDimension = int64_t{1} << 40;

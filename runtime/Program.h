@@ -44,7 +44,12 @@ llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> decodeProgram(mlir::MLIRContex
 /// Arguments, results, bytes and a histogram of ops, for people.
 std::string describeProgram(mlir::ModuleOp module);
 
-/// "train.py:12:3 (called from train.py:30:5)", or "" where nothing is known.
+/// The module as text, one line per op with its place in the source. Work and text are bounded: what
+/// exceeds `limit` bytes is cut, and "..." stands at the end.
+std::string printProgram(mlir::ModuleOp module, size_t limit);
+
+/// "train.py:12:3 (called from train.py:30:5)", or "" where nothing is known. One line of at most
+/// limits::kLocationTextBytes; a longer one ends in "...".
 std::string describeLocation(mlir::Location location);
 
 } // namespace sojourn::runtime

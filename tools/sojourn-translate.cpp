@@ -92,15 +92,10 @@ public:
     return std::move(*encoded);
   }
 
-  static std::string print(mlir::ModuleOp module, bool locations) {
+  static std::string print(mlir::ModuleOp module) {
     std::string text;
     llvm::raw_string_ostream stream(text);
-    mlir::OpPrintingFlags flags;
-    if (locations) {
-      flags.enableDebugInfo();
-    }
-    module.print(stream, flags);
-    stream << "\n";
+    module.print(stream);
     return text;
   }
 
@@ -131,7 +126,7 @@ bool replayProgram(const fs::path &folder) {
     }
     // Compared as the parser reads it, so that the names of locations do not matter.
     auto dumped = session.parse((folder / file).string());
-    report(file, Session::print(*dumped, /*locations=*/false) == Session::print(current, /*locations=*/false));
+    report(file, Session::print(*dumped) == Session::print(current));
   };
   if (mlir::failed(runPhases(*module, "captured", "core", afterPhase))) {
     if (fs::exists(folder / "refusal.txt")) {
@@ -203,7 +198,19 @@ int main(int argc, char **argv) {
       }
     } else if (decode->parsed()) {
       auto module = session.decode(input, debug.empty() ? debugBeside(input) : debug);
-      writeFile(output, Session::print(*module, locations));
+      // Straight to the file: the text of a hostile program is much longer than its bytes.
+      std::error_code failure;
+      llvm::raw_fd_ostream file(output, failure);
+      if (!failure) {
+        module->print(file, mlir::OpPrintingFlags().enableDebugInfo(locations));
+        file << "\n";
+        file.flush();
+        failure = file.error();
+        file.clear_error();
+      }
+      if (failure) {
+        throw Failure{"cannot write " + output + ": " + failure.message()};
+      }
     } else if (describe->parsed()) {
       bool isText = fs::path(input).extension() == ".mlir";
       auto module = isText ? session.parse(input) : session.decode(input, debugBeside(input));

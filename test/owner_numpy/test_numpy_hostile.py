@@ -166,6 +166,11 @@ def identifier(p):
 
 
 @broken("not defined before")
+def operand_that_is_its_own_result(p):
+    p.operands[0] = len(p.args)
+
+
+@broken("not defined before")
 def operand_from_the_future(p):
     p.operands[0] = 99
 

@@ -180,6 +180,48 @@ TEST(Program, LocationsStayOutOfTheBytes) {
   EXPECT_NE(location.find("a.py:7"), std::string::npos) << location;
 }
 
+TEST(Program, TextForPeopleParsesAndIsCut) {
+  Context context;
+  auto module = context.parse(readFile(golden + "/v1.mlir"));
+  ASSERT_TRUE(module);
+  std::string text = runtime::printProgram(*module, 1 << 20);
+  auto again = context.parse(text);
+  ASSERT_TRUE(again) << text;
+  (*again)->setDiscardableAttrs((*module)->getDiscardableAttrDictionary());
+  EXPECT_EQ(print(*again), print(*module));
+  EXPECT_NE(text.find("  // -:"), std::string::npos) << text; // a place per op; the parser reads text, not a file
+  for (size_t limit : {size_t{0}, size_t{2}, size_t{3}, size_t{100}, text.size() - 1}) {
+    std::string cut = runtime::printProgram(*module, limit);
+    EXPECT_LE(cut.size(), limit + 3);
+    EXPECT_EQ(cut.substr(0, cut.size() - 3), text.substr(0, cut.size() - 3));
+    EXPECT_TRUE(llvm::StringRef(cut).ends_with("...")) << cut;
+  }
+  EXPECT_EQ(runtime::printProgram(*module, text.size()), text);
+}
+
+TEST(Program, PlacesAreOneLineAndCut) {
+  Context context;
+  auto place = [&](const std::string &file, unsigned depth) {
+    mlir::LocationAttr location = mlir::FileLineColLoc::get(&context.context, file, 7, 0);
+    for (unsigned i = 0; i < depth; ++i) {
+      location = mlir::CallSiteLoc::get(location, mlir::FileLineColLoc::get(&context.context, file, i, 0));
+    }
+    return runtime::describeLocation(location);
+  };
+  EXPECT_EQ(place("a.py", 1), "a.py:7 (called from a.py:0)");
+  EXPECT_EQ(place("a\nforged line\x1b", 0), "a?forged line?:7");
+  std::string cut = place(std::string(400, 'f'), 60);
+  EXPECT_LE(cut.size(), 1'000u);
+  EXPECT_TRUE(llvm::StringRef(cut).ends_with("..."));
+  // No character is split.
+  std::string wide;
+  for (int i = 0; i < 1'000; ++i) {
+    wide += "\u00e9";
+  }
+  cut = place(wide, 0);
+  EXPECT_EQ(cut.size() % 2, 1u) << cut; // whole pairs and three points
+}
+
 TEST(Program, CapturedFormIsNoProgram) {
   Context context;
   auto module = context.parse(R"(module attributes {sojourn.promotion = "torch", sojourn.phase = "captured"} {

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// A module of core form as text for people, op by op: a printer that is given the whole module cannot
+// be stopped, and repeats every table's columns at every op that reads them.
+#include "runtime/CutText.h"
+#include "runtime/Program.h"
+#include "dialect/Dialect.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/AsmState.h"
+
+namespace sojourn::runtime {
+
+namespace {
+
+void printPlace(CutStream &out, mlir::Location location) {
+  if (std::string place = describeLocation(location); !place.empty()) {
+    out << "  // " << place;
+  }
+  out << "\n";
+}
+
+} // namespace
+
+std::string printProgram(mlir::ModuleOp module, size_t limit) {
+  CutStream out(limit);
+  auto step = module.lookupSymbol<mlir::func::FuncOp>(kStepName);
+  if (!step || !llvm::hasSingleElement(step.getBody())) {
+    return prefix("no straight-line function @step\n", limit).str();
+  }
+  mlir::AsmState names(step, mlir::OpPrintingFlags().useLocalScope());
+  out << "module attributes " << module->getDiscardableAttrDictionary() << " {\n  func.func @" << kStepName << "(";
+  for (mlir::BlockArgument argument : step.getArguments()) {
+    out << (argument.getArgNumber() == 0 ? "" : ", ");
+    argument.printAsOperand(out, names);
+    out << ": " << argument.getType();
+    if (mlir::DictionaryAttr attributes = step.getArgAttrDict(argument.getArgNumber())) {
+      out << " " << attributes;
+    }
+    if (out.full()) {
+      return out.take();
+    }
+  }
+  out << ")";
+  for (auto [index, type] : llvm::enumerate(step.getResultTypes())) {
+    out << (index == 0 ? " -> (" : ", ") << type;
+    if (mlir::DictionaryAttr attributes = step.getResultAttrDict(static_cast<unsigned>(index))) {
+      out << " " << attributes;
+    }
+    if (out.full()) {
+      return out.take();
+    }
+  }
+  out << (step.getNumResults() == 0 ? " {" : ") {");
+  printPlace(out, step.getLoc());
+  for (mlir::Operation &op : step.getBody().front()) {
+    out << "    ";
+    op.print(out, names);
+    printPlace(out, op.getLoc());
+    if (out.full()) {
+      return out.take();
+    }
+  }
+  out << "  }\n}\n";
+  return out.take();
+}
+
+} // namespace sojourn::runtime
