@@ -44,9 +44,9 @@ struct TableColumn {
 
 struct ArgSpec {
   ArgKind kind = ArgKind::state;
-  TensorType type;                                      ///< of every kind but table
-  int64_t rows = 0;                                     ///< table: its row count
-  std::vector<TableColumn> columns;                     ///< table: the columns it names
+  TensorType type;                  ///< of every kind but table
+  int64_t rows = 0;                 ///< table: its row count
+  std::vector<TableColumn> columns; ///< table: the columns it names
 };
 
 struct ResultSpec {

@@ -146,7 +146,7 @@ Shape Call::spatial(StringRef name, int64_t rank, Dims otherwise) const {
     values.assign(otherwise.begin(), otherwise.end());
   }
   if (values.size() == 1) {
-    values.assign(rank, values.front());
+    values = Shape(rank, values.front());
   }
   if (static_cast<int64_t>(values.size()) != rank) {
     refuse("has " + Twine(values.size()) + " entries in " + name + ", expected 1 or " + Twine(rank));

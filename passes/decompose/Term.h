@@ -10,6 +10,7 @@
 
 #include <limits>
 #include <string>
+#include <type_traits>
 
 namespace sojourn::decompose {
 
@@ -60,6 +61,9 @@ class Shape : public llvm::SmallVector<int64_t, 6> {
 public:
   using Base::Base;
   Shape() = default;
+  /// `count` equal entries; a count below 0 (the spatial dims of a vector, say) is a refusal.
+  template <typename Count, std::enable_if_t<std::is_integral_v<Count>, int> = 0>
+  Shape(Count count, int64_t value) : Base(checkedCount(static_cast<int64_t>(count)), value) {}
 
   int64_t &operator[](size_t i) {
     checkEntry(i, size());
@@ -73,6 +77,13 @@ public:
   const int64_t &back() const { return (*this)[size() - 1]; }
   int64_t &front() { return (*this)[0]; }
   int64_t &back() { return (*this)[size() - 1]; }
+
+private:
+  static size_t checkedCount(int64_t count) {
+    checkEntry(static_cast<size_t>(count), kMaxCount);
+    return static_cast<size_t>(count);
+  }
+  static constexpr size_t kMaxCount = 4096;
 };
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
