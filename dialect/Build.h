@@ -33,8 +33,7 @@ OpType tryCreate(mlir::OpBuilder &builder, mlir::Location location, std::string 
   llvm::SmallVector<mlir::Type, 2> none(OpType::template hasTrait<mlir::OpTrait::OneResult>() ? 1 : 2,
                                         mlir::NoneType::get(builder.getContext()));
   OpType::build(builder, state, mlir::TypeRange(none), std::forward<Args>(args)...);
-  return mlir::dyn_cast_or_null<OpType>(
-      detail::createInferred(builder, state, &OpType::inferReturnTypes, reason));
+  return mlir::dyn_cast_or_null<OpType>(detail::createInferred(builder, state, &OpType::inferReturnTypes, reason));
 }
 
 } // namespace sojourn

@@ -61,8 +61,8 @@ LogicalResult TakeAlongOp::inferReturnTypes(MLIRContext *context, std::optional<
     return failure();
   }
   if (!fitsAlong(x, i, adaptor.getDim())) {
-    return emitOptionalError(location, "i has type ", i, ", expected the rank of ", x,
-                             " and its sizes outside dim ", adaptor.getDim());
+    return emitOptionalError(location, "i has type ", i, ", expected the rank of ", x, " and its sizes outside dim ",
+                             adaptor.getDim());
   }
   results.push_back(RankedTensorType::get(i.getShape(), x.getElementType()));
   return success();

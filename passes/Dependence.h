@@ -18,8 +18,9 @@ namespace sojourn {
 /// attributes are no way: they are the program's, not the data's.
 class DependenceSummary {
 public:
-  /// Analyses a module in core form. Memory is linear in the values of the program plus one bit per result and argument;
-  /// time is one walk over the operands per 64 arguments. Nothing, with the reason, where these exceed a bound.
+  /// Analyses a module in core form. Memory is linear in the values of the program plus one bit per result and
+  /// argument; time is one walk over the operands per 64 arguments. Nothing, with the reason, where these exceed a
+  /// bound.
   static std::optional<DependenceSummary> compute(mlir::ModuleOp core, std::string &reason);
 
   size_t argumentCount() const { return arguments; }

@@ -42,7 +42,8 @@ static StringRef elementArgument(StringRef base, StringRef name) {
 /// Element i of a vector, as rank 0.
 static Value elementOfVector(OpBuilder &builder, Location loc, Value vector, int64_t i) {
   auto type = cast<RankedTensorType>(vector.getType());
-  Value part = SliceOp::create(builder, loc, type.clone(ArrayRef<int64_t>{1}), vector, ArrayRef<int64_t>{i}, ArrayRef<int64_t>{i + 1}, ArrayRef<int64_t>{1});
+  Value part = SliceOp::create(builder, loc, type.clone(ArrayRef<int64_t>{1}), vector, ArrayRef<int64_t>{i},
+                               ArrayRef<int64_t>{i + 1}, ArrayRef<int64_t>{1});
   return ReshapeOp::create(builder, loc, RankedTensorType::get({}, type.getElementType()), part);
 }
 

@@ -115,7 +115,8 @@ struct SliceOfUpdate : OpRewritePattern<SliceOp> {
     for (int64_t i = 0; i < written.getRank(); ++i) {
       if (areDisjoint(op.getStart()[i], op.getType().getDimSize(i), op.getStride()[i], update.getStart()[i],
                       written.getDimSize(i), update.getStride()[i])) {
-        rewriter.replaceOpWithNewOp<SliceOp>(op, op.getType(), update.getX(), op.getStart(), op.getLimit(), op.getStride());
+        rewriter.replaceOpWithNewOp<SliceOp>(op, op.getType(), update.getX(), op.getStart(), op.getLimit(),
+                                             op.getStride());
         return success();
       }
     }

@@ -101,8 +101,8 @@ void sojourn::registerPasses() {
           return failure();
         }
         if (failed(buildPhases(manager, options.from, options.to))) {
-          return report("no way from phase " + Twine(options.from) + " to phase " + options.to +
-                        ", expected two of " + llvm::join(phaseNames(), ", ") + " in this order");
+          return report("no way from phase " + Twine(options.from) + " to phase " + options.to + ", expected two of " +
+                        llvm::join(phaseNames(), ", ") + " in this order");
         }
         return success();
       },

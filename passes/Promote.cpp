@@ -152,8 +152,7 @@ LogicalResult Promoter::choose(AtenOp op, const PromotionRow &row, bool stored, 
     return success();
   }
   decision = decide(op, row, operands, builder.getF32Type());
-  if (!decision.compute || !decision.result || !isCoreElement(decision.compute) ||
-      !isCoreElement(decision.result)) {
+  if (!decision.compute || !decision.result || !isCoreElement(decision.compute) || !isCoreElement(decision.result)) {
     return op.emitError() << "computes in " << decision.compute << ", which is not an element of core form";
   }
   if (stored || decision.result == recorded) {
@@ -197,8 +196,7 @@ void Promoter::rewrite(AtenOp op, const PromotionRow &row, const Decision &decis
     // A whole number in a tensor's place (`3 // x`) is one; decompositions read `self` as a tensor.
     if (name == "self" && isa<IntegerAttr>(arg) && row.operands.contains("self")) {
       auto literal = cast<IntegerAttr>(arg);
-      Value number =
-          ConstantOp::create(builder, op.getLoc(), RankedTensorType::get({}, literal.getType()), literal);
+      Value number = ConstantOp::create(builder, op.getLoc(), RankedTensorType::get({}, literal.getType()), literal);
       call.arg(name, convertTo(number, decision.compute));
       continue;
     }

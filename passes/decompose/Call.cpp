@@ -36,11 +36,9 @@ StringRef Call::anyOf(std::initializer_list<StringRef> names) const {
 
 Term Call::operand(Attribute attribute) {
   auto reference = dyn_cast_or_null<OperandAttr>(attribute);
-  if (!reference) {
-    return {};
-  }
-  Value value = op.getInputs()[reference.getIndex()];
-  return isa<RankedTensorType>(value.getType()) ? Term{value, &emitter} : Term{};
+  // An absent term still knows where ops go, so that a formula without it is refused by its first op.
+  Value value = reference ? op.getInputs()[reference.getIndex()] : Value();
+  return {value && isa<RankedTensorType>(value.getType()) ? value : Value(), &emitter};
 }
 
 Term Call::in(StringRef name) { return operand(find(name)); }
@@ -63,7 +61,7 @@ Term Call::number(StringRef name, Type element) {
   if (auto real = dyn_cast_or_null<FloatAttr>(attribute)) {
     return constant(emitter, real.getValueAsDouble(), element);
   }
-  return {};
+  return {Value(), &emitter};
 }
 
 Term Call::number(StringRef name, Type element, double otherwise) {
@@ -148,7 +146,7 @@ Shape Call::spatial(StringRef name, int64_t rank, Dims otherwise) const {
     values.assign(otherwise.begin(), otherwise.end());
   }
   if (values.size() == 1) {
-    values.assign(rank, values.front());
+    values = Shape(rank, values.front());
   }
   if (static_cast<int64_t>(values.size()) != rank) {
     refuse("has " + Twine(values.size()) + " entries in " + name + ", expected 1 or " + Twine(rank));

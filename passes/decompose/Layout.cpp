@@ -133,7 +133,7 @@ Results pixelShuffle(Call &c) {
   int64_t r = c.integer("upscale_factor");
   Dims lead = x.shape().drop_back(3);
   int64_t h = x.dim(-2), w = x.dim(-1);
-  Term split = reshape(x, shapeAfter(lead, {x.dim(-3) / (r * r), r, r, h, w}));
+  Term split = reshape(x, shapeAfter(lead, {quotient(x.dim(-3), r * r), r, r, h, w}));
   return reshape(permuteTail(split, lead.size(), {0, 3, 1, 4, 2}), c.shape());
 }
 
@@ -141,7 +141,7 @@ Results pixelUnshuffle(Call &c) {
   Term x = c.in("self");
   int64_t r = c.integer("downscale_factor");
   Dims lead = x.shape().drop_back(3);
-  int64_t h = x.dim(-2) / r, w = x.dim(-1) / r;
+  int64_t h = quotient(x.dim(-2), r), w = quotient(x.dim(-1), r);
   Term split = reshape(x, shapeAfter(lead, {x.dim(-3), h, r, w, r}));
   return reshape(permuteTail(split, lead.size(), {0, 2, 4, 1, 3}), c.shape());
 }
@@ -149,7 +149,7 @@ Results pixelUnshuffle(Call &c) {
 Results channelShuffle(Call &c) {
   Term x = c.in("self");
   int64_t groups = c.integer("groups");
-  Term split = reshape(x, {x.dim(0), groups, x.dim(1) / groups, x.numel() / (x.dim(0) * x.dim(1))});
+  Term split = reshape(x, {x.dim(0), groups, quotient(x.dim(1), groups), quotient(x.numel(), x.dim(0) * x.dim(1))});
   return reshape(transpose(split, {0, 2, 1, 3}), c.shape());
 }
 
@@ -199,7 +199,7 @@ Term windowPositions(Call &c, int64_t i, int64_t windows) {
 int64_t windowCount(Call &c, int64_t i, int64_t size) {
   Shape kernel = c.spatial("kernel_size", 2, {1}), dilation = c.spatial("dilation", 2, {1});
   Shape padding = c.spatial("padding", 2, {0}), stride = c.spatial("stride", 2, {1});
-  return (size + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) / stride[i] + 1;
+  return quotient(size + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1, stride[i]) + 1;
 }
 
 /// Every window as a column.

@@ -185,13 +185,13 @@ Results layerNormGradient(Call &c) {
 Term grouped(Call &c, Term x) {
   int64_t n = c.integer("N"), channelCount = c.integer("C");
   int64_t groups = c.integer("group");
-  return reshape(x, {n, groups, channelCount / groups, c.integer("HxW")});
+  return reshape(x, {n, groups, quotient(channelCount, groups), c.integer("HxW")});
 }
 
 /// A per-channel vector as [1, groups, channels of the group, 1].
 Term groupedChannels(Call &c, Term v) {
   int64_t groups = c.integer("group");
-  return reshape(v, {1, groups, c.integer("C") / groups, 1});
+  return reshape(v, {1, groups, quotient(c.integer("C"), groups), 1});
 }
 
 Results groupNorm(Call &c) {

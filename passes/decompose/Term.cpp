@@ -58,10 +58,17 @@ Term binary(Term a, Term b) {
 
 void refuse(const Twine &reason) { throw Refusal{reason.str()}; }
 
+void checkEntry(size_t index, size_t size) {
+  if (index >= size) {
+    refuse("asks for entry " + Twine(static_cast<int64_t>(index)) + " of " + Twine(size) + " sizes or dimensions");
+  }
+}
+
 RankedTensorType Term::type() const {
   auto tensor = value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
   if (!tensor || !tensor.hasStaticShape()) {
-    refuse(value ? "takes a value that is no tensor of static shape" : "lacks a tensor argument that its formula needs");
+    refuse(value ? "takes a value that is no tensor of static shape"
+                 : "lacks a tensor argument that its formula needs");
   }
   return tensor;
 }
@@ -79,6 +86,13 @@ Type wideElement(Type element) {
 }
 
 int64_t product(Dims dims) { return std::accumulate(dims.begin(), dims.end(), int64_t(1), std::multiplies<>()); }
+
+int64_t quotient(int64_t a, int64_t b) {
+  if (b == 0) {
+    refuse("divides a size by 0");
+  }
+  return a / b;
+}
 
 int64_t wrapDim(int64_t dim, int64_t rank) { return dim < 0 ? dim + std::max<int64_t>(rank, 1) : dim; }
 

@@ -10,18 +10,9 @@
 
 #include <limits>
 #include <string>
+#include <type_traits>
 
 namespace sojourn::decompose {
-
-using Shape = llvm::SmallVector<int64_t, 6>;
-using Dims = llvm::ArrayRef<int64_t>;
-inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-/// Where new ops go: shared by all terms of one decomposition.
-struct Emitter {
-  mlir::OpBuilder &builder;
-  mlir::Location location;
-};
 
 /// Thrown where a decomposition meets what the formula has no meaning for: an op whose result type does not follow, an
 /// argument that is absent, a dimension that is not there. Never leaves this folder: Call::decompose catches it and
@@ -30,6 +21,78 @@ struct Refusal {
   std::string reason;
 };
 [[noreturn]] void refuse(const llvm::Twine &reason);
+/// Refuses an entry `index` of a list of `size` sizes or dimensions that is not there.
+void checkEntry(size_t index, size_t size);
+
+/// Sizes or dimensions; lists come from calls, so an entry that is not there is a refusal.
+class Dims : public llvm::ArrayRef<int64_t> {
+  using Base = llvm::ArrayRef<int64_t>;
+
+public:
+  using Base::Base;
+  Dims(Base dims) : Base(dims) {}
+
+  const int64_t &operator[](size_t i) const {
+    checkEntry(i, size());
+    return Base::operator[](i);
+  }
+  const int64_t &front() const { return (*this)[0]; }
+  const int64_t &back() const { return (*this)[size() - 1]; }
+  Dims slice(size_t from, size_t count) const {
+    checkEntry(from, size() + 1);
+    checkEntry(count, size() - from + 1);
+    return Base::slice(from, count);
+  }
+  Dims take_front(size_t count = 1) const { return slice(0, count); }
+  Dims drop_front(size_t count = 1) const {
+    checkEntry(count, size() + 1);
+    return Base::drop_front(count);
+  }
+  Dims drop_back(size_t count = 1) const {
+    checkEntry(count, size() + 1);
+    return Base::drop_back(count);
+  }
+};
+
+/// The same, owned.
+class Shape : public llvm::SmallVector<int64_t, 6> {
+  using Base = llvm::SmallVector<int64_t, 6>;
+
+public:
+  using Base::Base;
+  Shape() = default;
+  /// `count` equal entries; a count below 0 (the spatial dims of a vector, say) is a refusal.
+  template <typename Count, std::enable_if_t<std::is_integral_v<Count>, int> = 0>
+  Shape(Count count, int64_t value) : Base(checkedCount(static_cast<int64_t>(count)), value) {}
+
+  int64_t &operator[](size_t i) {
+    checkEntry(i, size());
+    return Base::operator[](i);
+  }
+  const int64_t &operator[](size_t i) const {
+    checkEntry(i, size());
+    return Base::operator[](i);
+  }
+  const int64_t &front() const { return (*this)[0]; }
+  const int64_t &back() const { return (*this)[size() - 1]; }
+  int64_t &front() { return (*this)[0]; }
+  int64_t &back() { return (*this)[size() - 1]; }
+
+private:
+  static size_t checkedCount(int64_t count) {
+    checkEntry(static_cast<size_t>(count), kMaxCount);
+    return static_cast<size_t>(count);
+  }
+  static constexpr size_t kMaxCount = 4096;
+};
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// Where new ops go: shared by all terms of one decomposition.
+struct Emitter {
+  mlir::OpBuilder &builder;
+  mlir::Location location;
+};
 
 /// A tensor value of the program under construction; false when absent.
 /// Rank-0 terms are splats wherever an elementwise op takes them.
@@ -53,6 +116,8 @@ struct Term {
 /// in, so that it rounds once, as ATen does.
 mlir::Type wideElement(mlir::Type element);
 int64_t product(Dims dims);
+/// a / b of sizes; a divisor of 0 is a refusal.
+int64_t quotient(int64_t a, int64_t b);
 /// Non-negative form of a dimension that may count from the end.
 int64_t wrapDim(int64_t dim, int64_t rank);
 Shape broadcastShapes(Dims a, Dims b);

@@ -116,8 +116,8 @@ Term dot(Term a, Term b, const DotDims &dims, Type element) {
   addFree(b, dims.rhsBatch, dims.rhsContract);
   auto type = RankedTensorType::get(shape, element);
   return {typedOp<DotOp>(a.emitter, type, a.value, b.value, ArrayRef<int64_t>(dims.lhsBatch),
-                        ArrayRef<int64_t>(dims.rhsBatch), ArrayRef<int64_t>(dims.lhsContract),
-                        ArrayRef<int64_t>(dims.rhsContract))
+                         ArrayRef<int64_t>(dims.rhsBatch), ArrayRef<int64_t>(dims.lhsContract),
+                         ArrayRef<int64_t>(dims.rhsContract))
               ->getResult(0),
           a.emitter};
 }
@@ -163,14 +163,15 @@ Term conv(Term x, Term w, const Window &window) {
 
 Term convGradInput(Term g, Term w, const Window &window, Dims shape) {
   return {typedOp<ConvGradInputOp>(g.emitter, g.type().clone(shape), g.value, w.value, ArrayRef<int64_t>(window.stride),
-                                  ArrayRef<int64_t>(window.padding), ArrayRef<int64_t>(window.dilation), window.groups)
+                                   ArrayRef<int64_t>(window.padding), ArrayRef<int64_t>(window.dilation), window.groups)
               ->getResult(0),
           g.emitter};
 }
 
 Term convGradWeight(Term g, Term x, const Window &window, Dims shape) {
-  return {typedOp<ConvGradWeightOp>(g.emitter, g.type().clone(shape), g.value, x.value, ArrayRef<int64_t>(window.stride),
-                                   ArrayRef<int64_t>(window.padding), ArrayRef<int64_t>(window.dilation), window.groups)
+  return {typedOp<ConvGradWeightOp>(g.emitter, g.type().clone(shape), g.value, x.value,
+                                    ArrayRef<int64_t>(window.stride), ArrayRef<int64_t>(window.padding),
+                                    ArrayRef<int64_t>(window.dilation), window.groups)
               ->getResult(0),
           g.emitter};
 }

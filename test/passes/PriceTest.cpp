@@ -75,17 +75,18 @@ TEST(Price, IsNoLessThanThePlanOfRecordedPrograms) {
 /// A program of one op on broadcast constants: few bytes, any price.
 std::string fromConstant(const std::string &type, const std::string &body, const std::string &result) {
   return "module attributes {sojourn.phase = \"core\", sojourn.promotion = \"torch\"} {\n  func.func @step() -> (" +
-         result + " {sojourn.result = \"keep\"}) {\n    %c = sojourn.constant 1.0 : f32\n    %x = sojourn.broadcast %c, " +
+         result +
+         " {sojourn.result = \"keep\"}) {\n    %c = sojourn.constant 1.0 : f32\n    %x = sojourn.broadcast %c, " +
          "dims = [] : tensor<f32> -> " + type + "\n    " + body + "\n    return %y : " + result + "\n  }\n}\n";
 }
 
 TEST(Price, NamesTheOpThatCrossesALimit) {
   Context context;
-  auto module = context.parse(fromConstant(
-      "tensor<1048576x1048576xf32>",
-      "%y = sojourn.dot %x, %x, lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0]"
-      " : tensor<1048576x1048576xf32>, tensor<1048576x1048576xf32> -> tensor<1048576x1048576xf32>",
-      "tensor<1048576x1048576xf32>"));
+  auto module = context.parse(
+      fromConstant("tensor<1048576x1048576xf32>",
+                   "%y = sojourn.dot %x, %x, lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0]"
+                   " : tensor<1048576x1048576xf32>, tensor<1048576x1048576xf32> -> tensor<1048576x1048576xf32>",
+                   "tensor<1048576x1048576xf32>"));
   ASSERT_TRUE(module);
   PriceLimits limits;
   limits.arenaBytes = limits.scratchBytes = UINT64_MAX;

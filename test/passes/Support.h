@@ -71,8 +71,8 @@ inline RandomProgram randomProgram(std::mt19937_64 &dice, size_t arguments, size
     types += i > 0 ? ", tensor<6xf32>" : "tensor<6xf32>";
     kinds += std::string(i > 0 ? ", " : "") + "tensor<6xf32> {sojourn.result = \"keep\"}";
   }
-  program.text = "module attributes {sojourn.phase = \"core\", sojourn.promotion = \"torch\"} {\n  func.func @step(" + head +
-                 ") -> (" + kinds + ") {\n" + body + "    return " + returned + " : " + types + "\n  }\n}\n";
+  program.text = "module attributes {sojourn.phase = \"core\", sojourn.promotion = \"torch\"} {\n  func.func @step(" +
+                 head + ") -> (" + kinds + ") {\n" + body + "    return " + returned + " : " + types + "\n  }\n}\n";
   return program;
 }
 
