@@ -76,9 +76,9 @@ std::shared_ptr<arrow::Array> lists(std::shared_ptr<arrow::Array> values, std::v
 }
 
 template <class Builder, class T>
-std::shared_ptr<arrow::Array> array(const std::vector<T> &values, const std::vector<bool> &valid = {}) {
+std::shared_ptr<arrow::Array> array(const std::vector<T> &values) {
   Builder builder;
-  EXPECT_TRUE((valid.empty() ? builder.AppendValues(values) : builder.AppendValues(values, valid)).ok());
+  EXPECT_TRUE(builder.AppendValues(values).ok());
   return *builder.Finish();
 }
 
