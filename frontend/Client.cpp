@@ -19,7 +19,7 @@ namespace wire = sojourn_wire;
 namespace {
 
 constexpr uint32_t kProtocolVersion = 1;
-constexpr uint32_t kProgramFormatVersion = 1;
+constexpr uint32_t kProgramFormatVersion = 2;
 
 std::atomic<size_t> uploadBytesInMessage{size_t{64} << 20}, uploadPartBytes{size_t{8} << 20};
 constexpr int kAttempts = 4;

@@ -89,7 +89,7 @@ struct BatchOptions {
   bool shuffle = true;
   int64_t seed = 0;
   bool dropLast = false;
-  std::optional<at::ScalarType> dtype, labelDtype;
+  std::optional<at::ScalarType> dtype = std::nullopt, labelDtype = std::nullopt;
 };
 
 /// x: [B, F], or [B, shape...] for one feature by its name; y: [B, shape of the label's column...],
