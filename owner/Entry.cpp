@@ -71,9 +71,11 @@ static std::optional<Element> storedElement(const arrow::DataType &type) {
 llvm::Expected<Entry> storedEntry(const arrow::Field &field) {
   const std::string &name = field.name();
   const arrow::DataType *type = field.type().get();
-  if (field.HasMetadata() && field.metadata()->Contains("ARROW:extension:name")) {
-    return failure("column '" + name + "' has the extension type " + *field.metadata()->Get("ARROW:extension:name") +
-                   "; save it as plain numbers or as nested fixed-size lists");
+  if (type->id() == arrow::Type::EXTENSION ||
+      (field.HasMetadata() && field.metadata()->Contains("ARROW:extension:name"))) {
+    return failure("column '" + name + "' has type " + type->ToString() +
+                   ", an extension that this owner does not read; save it as plain numbers or as nested fixed-size "
+                   "lists");
   }
   Entry entry{};
   // One level more than is allowed, for the error to count.

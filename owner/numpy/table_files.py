@@ -63,8 +63,10 @@ def arrow_values(where: str, column) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _part_values(where: str, part) -> tuple[np.ndarray, np.ndarray]:
-    from pyarrow import types
+    from pyarrow import BaseExtensionType, types
 
+    need(not isinstance(part.type, BaseExtensionType), f"{where}: has type {part.type}, an extension that this owner "
+         "does not read; save it as plain numbers or as nested fixed-size lists", DATASET)  # fmt: skip
     shape, present = [len(part)], _present(part)
     while types.is_fixed_size_list(part.type):
         size = part.type.list_size

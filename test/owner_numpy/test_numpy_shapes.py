@@ -94,6 +94,7 @@ def test_gaps_in_lists(rng, tmp_path):
         (np.array([["a", "b"]]), "expected numbers", errors.DATASET),
         (pyarrow.array([[1, 2], [3]]), "lists that may differ in length", errors.DATASET),
         (pyarrow.array([[], []], pyarrow.list_(pyarrow.int64(), 0)), "without elements", errors.DATASET),
+        (pyarrow.FixedShapeTensorArray.from_numpy_ndarray(np.zeros((2, 3))), "an extension", errors.DATASET),
         (pyarrow.array([["a"]], pyarrow.list_(pyarrow.string(), 1)), "expected numbers", errors.DATASET),
     ],
 )
