@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every bound of this owner, in one place. What exceeds one is answered with ErrorCode.Limit."""
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 FORMAT_VERSION = 1
 DIALECT_VERSION = 1
 
@@ -35,6 +35,7 @@ SESSION_LEASE_SECONDS = 24 * 3600
 HANDLES_MAX = 1 << 18  # per session
 HANDLE_BYTES_MAX = 1 << 33  # per session
 UPLOADS_MAX = HANDLES_MAX  # under way, per session
+REMEMBERED_REPLY_BYTES_MAX = 1 << 20  # of the last step, for its repetition
 PLANS_MAX = 1 << 10
 PLAN_BYTES_MAX = 1 << 28  # encoded bytes of the cached programs
 PUBLISHED_BYTES_MAX = 1 << 30

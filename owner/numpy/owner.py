@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 import time
@@ -30,12 +31,22 @@ class PartialUpload:
 
 
 @dataclass
+class LastStep:
+    """The last step of a session that committed, for its repetition."""
+
+    sequence: int = 0  # 0: none yet
+    request: str = ""  # hash of its bytes
+    reply: bytes = b""  # empty: it was too large to be remembered
+
+
+@dataclass
 class Session:
     client: str
     seen: float
     handles: dict[int, np.ndarray] = field(default_factory=dict)
     bytes: int = 0
     uploads: dict[int, PartialUpload] = field(default_factory=dict)
+    last: LastStep = field(default_factory=LastStep)
 
     def drop(self, handle: int) -> None:
         self.bytes -= self.handles.pop(handle).nbytes
@@ -104,6 +115,8 @@ class NumpyOwner:
                 if body.body_type == "ListPrograms" and peer != "owner":
                     text = "the log of programs holds other people's source lines; only the data owner reads it"
                     raise OwnerError(REFUSED, text)
+                if body.body_type == "Step":
+                    return self._step(body.body, request)
                 return _HANDLERS[body.body_type](self, body.body)
             except OwnerError as fault:
                 return replies.error(fault)
@@ -184,8 +197,16 @@ class NumpyOwner:
             listed.append((plan.program.hash, plan.runs, len(plan.program.ops), text, plan.client))
         return replies.programs(listed[::-1])
 
-    def _step(self, step: wire.Record) -> bytes:
-        session = self._session(step.session)
+    def _step(self, step: wire.Record, message: bytes) -> bytes:
+        try:
+            session = self._session(step.session)
+        except OwnerError as fault:
+            # The same bytes may have been sent before, to a session that lived then.
+            raise OwnerError(fault.code, fault.message + "; whether this step ran is unknown") from None
+        request = hashlib.blake2b(message, digest_size=16).hexdigest()
+        repeated = self._from_memory(step.sequence, request, session.last)
+        if repeated:
+            return repeated
         plan = self._plan(step, session)
         if plan is None:
             return replies.need_program()
@@ -207,8 +228,22 @@ class NumpyOwner:
             self._drop_upload(session, tensor.sent_ahead)
         for handle in step.releases.tolist():
             session.drop(handle)
+        remembered = reply if len(reply) <= limits.REMEMBERED_REPLY_BYTES_MAX else b""
+        session.last = LastStep(step.sequence, request, remembered)
         plan.runs, self.steps = plan.runs + 1, self.steps + 1
         return reply
+
+    @staticmethod
+    def _from_memory(sequence: int, request: str, last: LastStep) -> bytes:
+        """The reply to a repetition of the session's last step; empty if this is its next one."""
+        if sequence == last.sequence + 1:
+            return b""
+        repeat = f", or {last.sequence} to repeat the last one" if last.sequence else ""
+        need(0 < sequence == last.sequence, f"step has sequence number {sequence}, expected {last.sequence + 1}{repeat}: "
+             "steps of a session are numbered from 1")  # fmt: skip
+        need(request == last.request, f"step {sequence} has committed with other content: its request had hash "
+             f"{last.request}, this one has {request}")  # fmt: skip
+        return last.reply or replies.committed()
 
     def _plan(self, step: wire.Record, session: Session) -> Plan | None:
         digest = step.program_hash.tobytes()
@@ -309,7 +344,6 @@ class NumpyOwner:
 _HANDLERS = {
     "Hello": NumpyOwner._hello,
     "ListDatasets": NumpyOwner._list_datasets,
-    "Step": NumpyOwner._step,
     "Release": NumpyOwner._release,
     "Bye": NumpyOwner._bye,
     "ListPrograms": NumpyOwner._list_programs,

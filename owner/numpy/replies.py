@@ -7,6 +7,7 @@ import flatbuffers
 
 import numpy as np
 import sojourn_wire.Column as column_wire
+import sojourn_wire.Committed as committed_wire
 import sojourn_wire.Dataset as dataset_wire
 import sojourn_wire.Datasets as datasets_wire
 import sojourn_wire.Done as done_wire
@@ -68,6 +69,12 @@ def need_program() -> bytes:
     builder = flatbuffers.Builder(64)
     need_wire.NeedProgramStart(builder)
     return _finish(builder, ReplyBody.NeedProgram, need_wire.NeedProgramEnd(builder))
+
+
+def committed() -> bytes:
+    builder = flatbuffers.Builder(64)
+    committed_wire.CommittedStart(builder)
+    return _finish(builder, ReplyBody.Committed, committed_wire.CommittedEnd(builder))
 
 
 def received(count: int) -> bytes:

@@ -246,9 +246,9 @@ class Client:
     """Speaks to an owner; replies come back as records of the wire's layouts."""
 
     def __init__(self, owner, hello: bool = True):
-        self.owner, self.session = owner, 0
+        self.owner, self.session, self.steps = owner, 0, 0
         if hello:
-            reply = self.send("Hello", protocol_version=1, format_version=1, dialect_version=1, client="test")
+            reply = self.send("Hello", protocol_version=2, format_version=1, dialect_version=1, client="test")
             self.session = reply.session
 
     def raw(self, data: bytes):
@@ -260,7 +260,7 @@ class Client:
         return self.raw(request(kind, **fields))
 
     def step(self, program: bytes, send_program: bool = True, **fields):
-        fields = {"session": self.session, "program_hash": program_hash(program), **fields}
+        fields = {"session": self.session, "sequence": self.steps + 1, "program_hash": program_hash(program), **fields}
         if "tables" in fields:
             # A name alone means the version that the owner has.
             known = {dataset.name: dataset.version for dataset in self.send("ListDatasets").datasets}
@@ -268,7 +268,14 @@ class Client:
             fields["tables"] = [(t, known.get(t, "none")) if isinstance(t, str) else t for t in named]
         if send_program:
             fields["program"] = program
-        return self.send("Step", **fields)
+        return self.raw_step(request("Step", **fields))
+
+    def raw_step(self, data: bytes):
+        """Sends what may be a step; a Done that made the owner commit one is counted."""
+        before = self.owner.steps
+        reply = self.raw(data)
+        self.steps += self.owner.steps - before
+        return reply
 
 
 def published(reply) -> list[np.ndarray]:

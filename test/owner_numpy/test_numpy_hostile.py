@@ -41,9 +41,10 @@ ROWS = {"age": np.arange(4.0)}
 TABLE = make_dataset("d", ROWS, "open", None, None, None)
 
 
-def rich_request(session: int, program: bytes, debug: bytes, results=(5,)) -> bytes:
+def rich_request(client: Client, program: bytes, debug: bytes, results=(5,)) -> bytes:
     return request(
-        "Step", session=session, program_hash=program_hash(program), program=program, debug=debug, states=[4],
+        "Step", session=client.session, sequence=client.steps + 1, program_hash=program_hash(program), program=program,
+        debug=debug, states=[4],
         uploads=[np.ones((3, 2), np.float32)], slots=[0], seeds=[1], tables=[("d", TABLE.version)], results=list(results), releases=[],
     )  # fmt: skip
 
@@ -60,12 +61,12 @@ def client():
 
 def test_the_rich_program_runs(client):
     p = rich_program()
-    assert client.raw(rich_request(client.session, p.encode(), p.encode_debug())).kind == "Done"
+    assert client.raw(rich_request(client, p.encode(), p.encode_debug())).kind == "Done"
 
 
 def test_truncations(client):
     p = rich_program()
-    data = rich_request(client.session, p.encode(), p.encode_debug())
+    data = rich_request(client, p.encode(), p.encode_debug())
     for length in range(0, len(data), 7):
         assert client.raw(data[:length]).kind == "Error", length
 
@@ -90,10 +91,10 @@ def _mutated(rng, data: bytes) -> bytes:
 def test_mutated_requests(client, rng):
     """Bit flips anywhere: a reply each time, never an internal error, never long."""
     p = rich_program()
-    data = rich_request(client.session, p.encode(), p.encode_debug())
     for _ in range(600):
+        data = rich_request(client, p.encode(), p.encode_debug())
         started = time.monotonic()
-        reply = client.raw(_mutated(rng, data))
+        reply = client.raw_step(_mutated(rng, data))
         assert reply.kind in ("Done", "Error", "NeedProgram", "Welcome", "Datasets", "Programs")
         assert reply.kind != "Error" or reply.code != errors.INTERNAL, reply.message
         assert time.monotonic() - started < 5
@@ -105,8 +106,8 @@ def test_mutated_programs(client, rng):
     codes = set()
     for n in range(1200):
         damaged = _mutated(rng, program)
-        reply = client.raw(
-            rich_request(client.session, damaged, _mutated(rng, debug) if n % 3 == 0 else debug, [100 + n])
+        reply = client.raw_step(
+            rich_request(client, damaged, _mutated(rng, debug) if n % 3 == 0 else debug, [100 + n])
         )
         assert reply.kind in ("Done", "Error")
         if reply.kind == "Error":

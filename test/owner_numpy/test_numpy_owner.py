@@ -81,7 +81,7 @@ def test_hash_must_match(client):
 
 @pytest.mark.parametrize("field", ["protocol_version", "format_version", "dialect_version"])
 def test_versions(client, field):
-    versions = {"protocol_version": 1, "format_version": 1, "dialect_version": 1, field: 9}
+    versions = {"protocol_version": limits.PROTOCOL_VERSION, "format_version": 1, "dialect_version": 1, field: 9}
     failed(client.send("Hello", **versions), errors.VERSION, "version 9")
 
 
@@ -203,7 +203,7 @@ def test_replies_read_with_generated_accessors():
 
     program = add_program()
     data = client.owner.handle(
-        request("Step", session=client.session, program=program, program_hash=program_hash(program), uploads=[X, X],
+        request("Step", session=client.session, sequence=1, program=program, program_hash=program_hash(program), uploads=[X, X],
                 results=[1])
     )  # fmt: skip
     assert Reply.ReplyBufferHasIdentifier(data, 0, size_prefixed=False) or data[4:8] == b"SJM1"
