@@ -426,11 +426,14 @@ void Recorder::record(Session &session, Stack *stack) {
 
   bool batchNormTraining =
       info.special == Special::BatchNorm && args[5].toBool() && args[3].isTensor() && args[3].toTensor().defined();
-  eachTensor(info, args, [&](const at::Tensor &tensor, size_t position) {
-    if (isRemote(tensor) && (isMutated(info, position) || (batchNormTraining && (position == 3 || position == 4)))) {
-      session.willWrite(*remoteImpl(tensor)->remoteStorage());
-    }
-  });
+  if (!info.mutated.empty() || batchNormTraining) {
+    eachTensor(info, args, [&](const at::Tensor &tensor, size_t position) {
+      bool statistics = batchNormTraining && (position == 3 || position == 4);
+      if (isRemote(tensor) && (statistics || isMutated(info, position))) {
+        session.willWrite(*remoteImpl(tensor)->remoteStorage());
+      }
+    });
+  }
   Trace &trace = session.trace();
   size_t wordsBefore = trace.words.size(), originsBefore = trace.origins.size();
   size_t slotsBefore = trace.slots.size();

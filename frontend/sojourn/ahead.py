@@ -135,6 +135,7 @@ def compile(step_fn, init=None, inputs: collections.abc.Sequence[spec] = ()) -> 
     trees = []
 
     thread = threading.get_ident()
+
     def listen(phase, text):
         if threading.get_ident() != thread:
             return  # another thread's program

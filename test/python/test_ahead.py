@@ -9,10 +9,10 @@ import time
 import pytest
 import torch
 import torch.nn.functional as F
-from sojourn_wire import Artifact
 from torch import nn
 
 import sojourn
+from sojourn_wire import Artifact
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = ROOT / "build/bin"

@@ -2,11 +2,11 @@
 """A reply that does not come: the client asks once more, no step runs twice, and what is unknown is said."""
 
 import pytest
-import sojourn_numpy
 import torch
 
 import _sojourn
 import sojourn
+import sojourn_numpy
 
 
 def _fail(*arguments):
@@ -108,7 +108,9 @@ def test_a_committed_step_whose_reply_is_forgotten(wire, x, monkeypatch):
         x.add_(1)
         y = x * 5
         published = sojourn.publish(x)
-    with pytest.raises(sojourn.Error, match="committed the step, but the reply with this value was lost; publish it again"):
+    with pytest.raises(
+        sojourn.Error, match="committed the step, but the reply with this value was lost; publish it again"
+    ):
         published.value
     assert sojourn.publish([x, y])[1].tolist() == [5, 5, 5]
     assert sojourn.publish(x).tolist() == [1, 1, 1]

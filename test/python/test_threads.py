@@ -187,7 +187,7 @@ def test_a_thread_that_ends_with_an_open_trace(owner, device):
 
     left = in_threads(inside)[0]
     assert "ended before it was sent" in told_as_ended(lambda: left + 1)
-    del x, kept, left
+    x = kept = left = None
     gc.collect()
     sojourn.flush()
     assert owner.counters()["live_handles"] <= before
