@@ -78,9 +78,9 @@ int main(int argc, char **argv) {
     }
     sojourn::Artifact artifact = sojourn::compile(offline, init, step, inputs);
     artifact.save(path);
-    std::cout << path << ": init " << artifact.calls[0].program.size() << " bytes, first step "
-              << artifact.calls[1].program.size() << " bytes, steady step " << artifact.calls[2].program.size()
-              << " bytes\n";
+    std::cout << path << ": init " << artifact.calls[0].step.program.size() << " bytes, first step "
+              << artifact.calls[1].step.program.size() << " bytes, steady step "
+              << artifact.calls[2].step.program.size() << " bytes\n";
   } catch (const c10::Error &error) {
     std::cerr << "compile-step: " << error.what_without_backtrace() << "\n";
     return 1;

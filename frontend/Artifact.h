@@ -9,6 +9,7 @@
 #pragma once
 
 #include "frontend/Sojourn.h"
+#include "runtime/wire/Step.h"
 
 #include <array>
 #include <functional>
@@ -26,18 +27,16 @@ struct Spec {
   bool number = false;
 };
 
-/// One step message without its values; see runtime/wire/Artifact.fbs.
+/// One call of an artifact: a step message that lacks what each run supplies.
 struct ArtifactCall {
-  struct Upload {
-    int input = -1; ///< position among the caller's inputs, or -1: `value` travels
-    at::Tensor value;
-  };
-  std::string program, debug;
-  std::array<uint8_t, 32> hash{};
-  std::vector<uint64_t> states, results, releases, slots;
-  std::vector<int> slotInputs; ///< per slot: 0, or +-(position + 1) of a number input
-  size_t seeds = 0, published = 0;
-  std::vector<Upload> uploads;
+  /// Handles are names within the artifact; constants are among its uploads. Without a program it
+  /// does nothing.
+  wire::Step step;
+  std::shared_ptr<const void> bytes; ///< what `step` borrows from
+  std::vector<int> uploadInputs;     ///< per upload: 0 for a constant, or position + 1 of an input
+  std::vector<int> slotInputs;       ///< per slot: 0, or +-(position + 1) of a number input
+  size_t seeds = 0;                  ///< drawn anew at every run
+  size_t published = 0;
 };
 
 class Artifact {

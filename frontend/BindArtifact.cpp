@@ -47,15 +47,18 @@ void bindArtifact(py::module_ &m) {
             }
             return inputs;
           })
-      .def("program", [](Artifact &self, size_t call) { return py::bytes(self.calls.at(call).program); })
+      .def("program",
+           [](Artifact &self, size_t call) { return py::bytes(std::string(self.calls.at(call).step.program)); })
       .def("hash",
            [](Artifact &self, size_t call) {
-             const auto &hash = self.calls.at(call).hash;
+             const auto &hash = self.calls.at(call).step.hash;
              return py::bytes(reinterpret_cast<const char *>(hash.data()), hash.size());
            })
       .def("text", [](Artifact &self, size_t call) {
-        const ArtifactCall &entry = self.calls.at(call);
-        return decodeToText(entry.program, entry.debug);
+        const wire::Step &step = self.calls.at(call).step;
+        std::string program(step.program), debug(step.debug);
+        py::gil_scoped_release unlock; // another thread may be compiling
+        return decodeToText(program, debug);
       });
 
   m.def("compile_artifact", [](const Offline &offline, const std::function<void()> &init, const py::function &step,

@@ -58,9 +58,20 @@ std::shared_ptr<Session> openSession(const py::object &transport, const std::str
   }
   auto function = keepCallable(transport);
   auto call = [function](std::string_view request) {
+    if (!Py_IsInitialized()) {
+      throw Error(ErrorKind::ConnectionLost, "the interpreter of this transport has ended");
+    }
     py::gil_scoped_acquire lock;
-    py::object reply = (*function)(py::bytes(request.data(), request.size()));
-    return reply.cast<std::string>();
+    try {
+      py::object reply = (*function)(py::bytes(request.data(), request.size()));
+      return reply.cast<std::string>();
+    } catch (py::error_already_set &error) {
+      if (errorModule && error.matches(errorModule->attr("ConnectionLost"))) {
+        // What a transport says of itself: the client decides what that means.
+        throw Error(ErrorKind::ConnectionLost, py::str(error.value()));
+      }
+      throw;
+    }
   };
   return connect(name, call).session();
 }
@@ -148,6 +159,7 @@ PYBIND11_MODULE(_sojourn, m) {
       .def_property_readonly("ready", &Published::ready)
       .def("value", &Published::value);
   m.def("publish", &publishLater);
+  // Waiting for a session politely needs no release here: nobody waits with the interpreter held.
   m.def("step_begin", [] { Steps::begin(); });
   m.def(
       "step_end", [] { Steps::end(); }, WhileOwnerWorks());
@@ -163,6 +175,7 @@ PYBIND11_MODULE(_sojourn, m) {
   m.def(
       "has_value", [](const at::Tensor &tensor) { return !remoteImpl(tensor)->remoteStorage()->lost; },
       "False for a tensor of a dropped step.");
+  m.def("copied_bytes", &wire::copiedBytes, "Bytes of tensors copied into or out of messages so far.");
   m.def("force_hash_collisions", &forceHashCollisions);
   m.def("set_upload_bounds", &setUploadBounds, py::arg("in_message"), py::arg("part"),
         "For tests: bytes of uploads in one step's message, and of a part of those that go ahead.");

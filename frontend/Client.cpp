@@ -3,7 +3,9 @@
 #include "frontend/Client.h"
 
 #include "dialect/Version.h"
+#include "frontend/Error.h"
 #include "runtime/wire/Messages_generated.h"
+#include "runtime/wire/Protocol.h"
 
 #include <unistd.h>
 
@@ -11,36 +13,53 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 namespace sojourn::frontend {
 
-namespace wire = sojourn_wire;
+namespace schema = sojourn_wire;
 
 namespace {
 
-constexpr uint32_t kProtocolVersion = 2;
 constexpr uint32_t kProgramFormatVersion = 2;
 
 std::atomic<size_t> uploadBytesInMessage{size_t{64} << 20}, uploadPartBytes{size_t{8} << 20};
 constexpr int kAttempts = 4;
 constexpr auto kPause = std::chrono::milliseconds(250);
 
+/// What to do about a step whose answer never came.
+constexpr const char *kUnknown =
+    ". It is unknown whether the owner ran the step: values kept there are as before it or as after it, and what it "
+    "would have returned is lost. Publish what tells (a parameter, a step counter) before you repeat it, or connect "
+    "again and start from a checkpoint";
+
 class FunctionTransport final : public Transport {
 public:
   FunctionTransport(std::string name, std::function<std::string(std::string_view)> handle)
       : name_(std::move(name)), handle_(std::move(handle)) {}
-  CallStatus tryCall(std::string_view request, std::string &reply, std::string &) override {
-    reply = handle_(request);
-    return CallStatus::Answered;
+  flatbuffers::Allocator &allocator() override { return allocator_; }
+  CallStatus tryCall(std::string_view request, Answer &answer, std::string &failure) override {
+    try {
+      auto reply = std::make_shared<const std::string>(handle_(request));
+      answer = {*reply, reply};
+      return CallStatus::Answered;
+    } catch (const Error &error) {
+      if (error.kind() != ErrorKind::ConnectionLost) {
+        throw;
+      }
+      failure = error.text();
+      return CallStatus::Broken;
+    }
   }
   std::string name() const override { return name_; }
 
 private:
   std::string name_;
   std::function<std::string(std::string_view)> handle_;
+  RequestAllocator allocator_;
 };
 
-[[noreturn]] void raiseReply(const wire::Error &error) {
+[[noreturn]] void raiseReply(const schema::Error &error) {
   std::string message = error.message() ? error.message()->str() : "the owner gave no reason";
   if (error.op() && error.op()->size()) {
     message += " [op " + error.op()->str() + "]";
@@ -49,39 +68,49 @@ private:
     message += " [" + error.location()->str() + "]";
   }
   switch (error.code()) {
-  case wire::ErrorCode_Version: raise(ErrorKind::VersionMismatch, message);
-  case wire::ErrorCode_Refused: raise(ErrorKind::Refused, message);
-  case wire::ErrorCode_Unsupported: raise(ErrorKind::Unsupported, message);
-  default: raise(ErrorKind::OwnerError, std::string(wire::EnumNameErrorCode(error.code())) + ": " + message);
+  case schema::ErrorCode_Version: throw Error(ErrorKind::VersionMismatch, message);
+  case schema::ErrorCode_Refused: throw Error(ErrorKind::Refused, message);
+  case schema::ErrorCode_Unsupported: throw Error(ErrorKind::Unsupported, message);
+  default: throw Error(ErrorKind::OwnerError, std::string(schema::EnumNameErrorCode(error.code())) + ": " + message);
   }
 }
 
-template <class Body>
-std::string finish(flatbuffers::FlatBufferBuilder &builder, flatbuffers::Offset<Body> body) {
-  auto request = wire::CreateRequest(builder, wire::RequestBodyTraits<Body>::enum_value, body.Union());
-  builder.Finish(request, wire::RequestIdentifier());
-  return {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
+/// A request in the transport's own memory, made large enough to never grow.
+class Request : public flatbuffers::FlatBufferBuilder {
+public:
+  explicit Request(Transport &transport, size_t size = 1024)
+      : FlatBufferBuilder(size, &transport.allocator(), /*own_allocator=*/false, /*buffer_minalign=*/16) {}
+  template <class Body>
+  Request &finish(flatbuffers::Offset<Body> body) {
+    Finish(schema::CreateRequest(*this, schema::RequestBodyTraits<Body>::enum_value, body.Union()),
+           schema::RequestIdentifier());
+    return *this;
+  }
+};
+
+std::string_view bytesOf(const flatbuffers::FlatBufferBuilder &request) {
+  return {reinterpret_cast<const char *>(request.GetBufferPointer()), request.GetSize()};
 }
 
-const wire::Reply &parseReply(std::string_view bytes) {
+const schema::Reply &parseReply(std::string_view bytes) {
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size(),
                                  /*max_depth=*/16, /*max_tables=*/1 << 20);
-  if (!verifier.VerifyBuffer<wire::Reply>(wire::RequestIdentifier())) {
-    raise(ErrorKind::OwnerError, "the owner's reply of " + std::to_string(bytes.size()) +
-                                     " bytes is not a Sojourn message; is the address an owner's?");
+  if (!verifier.VerifyBuffer<schema::Reply>(schema::RequestIdentifier())) {
+    throw Error(ErrorKind::OwnerError, "the owner's reply of " + std::to_string(bytes.size()) +
+                                           " bytes is not a Sojourn message; is the address an owner's?");
   }
-  return *flatbuffers::GetRoot<wire::Reply>(bytes.data());
+  return *flatbuffers::GetRoot<schema::Reply>(bytes.data());
 }
 
 template <class Body>
-const Body &expect(const wire::Reply &reply) {
-  if (const wire::Error *error = reply.body_as_Error()) {
+const Body &expect(const schema::Reply &reply) {
+  if (const schema::Error *error = reply.body_as_Error()) {
     raiseReply(*error);
   }
   const Body *body = reply.body_as<Body>();
   if (!body) {
-    raise(ErrorKind::OwnerError, std::string("the owner answered with ") + wire::EnumNameReplyBody(reply.body_type()) +
-                                     ", expected another reply");
+    throw Error(ErrorKind::OwnerError, std::string("the owner answered with ") +
+                                           schema::EnumNameReplyBody(reply.body_type()) + ", expected another reply");
   }
   return *body;
 }
@@ -98,41 +127,52 @@ std::unique_ptr<Transport> makeFunctionTransport(std::string name,
 Client::Client(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
 Client::~Client() = default;
 
-std::string Client::exchange(std::string_view request, const char *consequence) {
+uint8_t *RequestAllocator::allocate(size_t size) { return static_cast<uint8_t *>(::operator new(size)); }
+
+void RequestAllocator::deallocate(uint8_t *bytes, size_t) { ::operator delete(bytes); }
+
+uint8_t *RequestAllocator::reallocate_downward(uint8_t *old, size_t oldSize, size_t newSize, size_t usedBack,
+                                               size_t usedFront) {
+  wire::countCopied(usedBack);
+  return Allocator::reallocate_downward(old, oldSize, newSize, usedBack, usedFront);
+}
+
+Answer Client::exchange(flatbuffers::FlatBufferBuilder &request) {
   ++roundTrips;
-  bytesUp += request.size();
-  std::string reply, failure;
-  answers_ = transport_->tryCall(request, reply, failure) == CallStatus::Answered;
+  bytesUp += request.GetSize();
+  Answer answer;
+  std::string failure;
+  answers_ = transport_->tryCall(bytesOf(request), answer, failure) == CallStatus::Answered;
   if (!answers_) {
-    raise(ErrorKind::ConnectionLost, failure + consequence + ": check the owner, then connect again");
+    throw Error(ErrorKind::ConnectionLost, failure + ": check the owner, then connect again");
   }
-  bytesDown += reply.size();
-  return reply;
+  bytesDown += answer.bytes.size();
+  return answer;
 }
 
 void Client::hello() {
-  flatbuffers::FlatBufferBuilder builder;
+  Request request(*transport_);
   std::string name = "pid " + std::to_string(getpid());
-  std::string reply = exchange(finish(builder, wire::CreateHelloDirect(builder, kProtocolVersion, kProgramFormatVersion,
-                                                                       kDialectVersion, name.c_str())));
-  session_ = expect<wire::Welcome>(parseReply(reply)).session();
+  Answer answer = exchange(request.finish(schema::CreateHelloDirect(
+      request, wire::kProtocolVersion, kProgramFormatVersion, kDialectVersion, name.c_str())));
+  session_ = expect<schema::Welcome>(parseReply(answer.bytes)).session();
 }
 
 std::vector<DatasetInfo> Client::datasets() {
-  flatbuffers::FlatBufferBuilder builder;
-  std::string reply = exchange(finish(builder, wire::CreateListDatasets(builder)));
-  const auto &body = expect<wire::Datasets>(parseReply(reply));
+  Request request(*transport_);
+  Answer answer = exchange(request.finish(schema::CreateListDatasets(request)));
+  const auto &body = expect<schema::Datasets>(parseReply(answer.bytes));
   std::vector<DatasetInfo> all;
   if (!body.datasets()) {
     return all;
   }
-  for (const wire::Dataset *dataset : *body.datasets()) {
+  for (const schema::Dataset *dataset : *body.datasets()) {
     DatasetInfo info{
         textOf(dataset->name()), dataset->rows(), {}, textOf(dataset->policy()), textOf(dataset->version())};
     if (dataset->columns()) {
-      for (const wire::Column *column : *dataset->columns()) {
+      for (const schema::Column *column : *dataset->columns()) {
         if (column->element() > static_cast<uint8_t>(Element::c128)) {
-          raise(ErrorKind::OwnerError, "the owner describes a column of unknown element type");
+          throw Error(ErrorKind::OwnerError, "the owner describes a column of unknown element type");
         }
         ColumnInfo entry{textOf(column->name()), static_cast<Element>(column->element()), std::nullopt, {}};
         if (column->bounded()) {
@@ -149,154 +189,162 @@ std::vector<DatasetInfo> Client::datasets() {
   return all;
 }
 
-CallStatus Client::trySendPart(uint64_t number, const TensorBytes &tensor, uint64_t offset, size_t length,
-                               std::string &reply, std::string &failure) {
-  flatbuffers::FlatBufferBuilder builder(length + 256);
-  auto data = builder.CreateVector(tensor.data.data() + offset, length);
-  std::string request =
-      finish(builder, wire::CreateUpload(builder, session_, number, tensor.data.size(), offset, data));
+CallStatus Client::trySendPart(uint64_t number, std::span<const uint8_t> data, uint64_t offset, size_t length,
+                               Answer &answer, std::string &failure) {
+  Request request(*transport_, length + 256);
+  auto part = request.CreateVector(data.data() + offset, length);
+  wire::countCopied(length);
+  request.finish(schema::CreateUpload(request, session_, number, data.size(), offset, part));
   ++uploadParts;
-  bytesUp += request.size();
-  CallStatus status = transport_->tryCall(request, reply, failure);
+  bytesUp += request.GetSize();
+  CallStatus status = transport_->tryCall(bytesOf(request), answer, failure);
   answers_ = status == CallStatus::Answered;
-  bytesDown += reply.size();
+  bytesDown += answer.bytes.size();
   return status;
 }
 
-void Client::sendAhead(StepCall &call) {
-  call.sentAhead.assign(call.uploads.size(), 0);
+void Client::sendAhead(wire::Step &step) {
   // The largest go ahead until the others fit: few requests, and small ones ride along.
   size_t total = 0;
-  std::vector<size_t> order(call.uploads.size());
-  for (size_t i = 0; i < order.size(); ++i) {
-    order[i] = i;
-    total += call.uploads[i].data.size();
+  std::vector<wire::TensorView *> order;
+  for (wire::TensorView &tensor : step.uploads) {
+    total += tensor.data.size();
+    order.push_back(&tensor);
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return call.uploads[a].data.size() > call.uploads[b].data.size(); });
+  std::stable_sort(order.begin(), order.end(), [](auto *a, auto *b) { return a->data.size() > b->data.size(); });
   for (size_t k = 0; k < order.size() && total > uploadBytesInMessage; ++k) {
-    const TensorBytes &tensor = call.uploads[order[k]];
-    total -= tensor.data.size();
-    call.sentAhead[order[k]] = ++lastUpload_;
-    sendWhole(lastUpload_, tensor);
+    total -= order[k]->data.size();
+    order[k]->sentAhead = ++lastUpload_;
+    sendWhole(lastUpload_, order[k]->data);
   }
 }
 
-void Client::sendWhole(uint64_t number, const TensorBytes &tensor) {
-  uint64_t size = tensor.data.size(), stands = 0;
+void Client::sendWhole(uint64_t number, std::span<const uint8_t> data) {
+  uint64_t size = data.size(), stands = 0;
   int failures = 0;
   while (stands < size) {
     // After a failure it asks first: a part may have arrived though its answer did not.
     size_t length = failures > 0 ? 0 : std::min<size_t>(uploadPartBytes, size - stands);
-    std::string reply, failure;
-    CallStatus status = trySendPart(number, tensor, stands, length, reply, failure);
+    Answer answer;
+    std::string failure;
+    CallStatus status = trySendPart(number, data, stands, length, answer, failure);
     if (status != CallStatus::Answered) {
       // Who does not answer in time will not do so sooner when asked again.
-      if (status == CallStatus::TimedOut || ++failures == kAttempts) {
-        raise(ErrorKind::ConnectionLost, failure + "; an upload was under way: check the owner, then connect again");
+      if (status != CallStatus::Broken || ++failures == kAttempts) {
+        throw Error(ErrorKind::ConnectionLost, failure + "; an upload was under way, the step that needs it was not "
+                                                         "sent: check the owner, then connect again");
       }
       std::this_thread::sleep_for(kPause);
       continue;
     }
-    uint64_t received = expect<wire::Received>(parseReply(reply)).bytes();
+    uint64_t received = expect<schema::Received>(parseReply(answer.bytes)).bytes();
     if (received > size || received < stands + length) {
-      raise(ErrorKind::OwnerError, "the owner says that it has " + std::to_string(received) + " of " +
-                                       std::to_string(size) + " bytes of an upload, " +
-                                       std::to_string(stands + length) + " were sent");
+      throw Error(ErrorKind::OwnerError, "the owner says that it has " + std::to_string(received) + " of " +
+                                             std::to_string(size) + " bytes of an upload, " +
+                                             std::to_string(stands + length) + " were sent");
     }
     stands = received;
     failures = 0;
   }
 }
 
-void Client::dropSentAhead(const StepCall &call) {
-  for (uint64_t number : call.sentAhead) {
-    std::string reply, failure;
+void Client::dropSentAhead(const wire::Step &step) {
+  for (const wire::TensorView &upload : step.uploads) {
+    Answer answer;
+    std::string failure;
     // Where nobody answers, the session's end drops them.
     if (!answers_) {
       return;
     }
-    if (number) {
-      trySendPart(number, {}, 0, 0, reply, failure);
+    if (upload.sentAhead) {
+      trySendPart(upload.sentAhead, {}, 0, 0, answer, failure);
     }
   }
 }
 
-std::optional<std::vector<OwnedTensor>> Client::step(const StepCall &call) {
-  flatbuffers::FlatBufferBuilder builder(1024);
-  auto bytes = [&](std::string_view view) {
-    return builder.CreateVector(reinterpret_cast<const uint8_t *>(view.data()), view.size());
-  };
-  // Absent vectors cost nothing on the wire.
-  auto optional = [&](const std::vector<uint64_t> &values) {
-    return values.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint64_t>>() : builder.CreateVector(values);
-  };
-  flatbuffers::Offset<flatbuffers::Vector<uint8_t>> program, debug;
-  if (call.withProgram) {
-    // Nested buffers are read in place: keep their own alignment.
-    builder.ForceVectorAlignment(call.program.size(), 1, 8);
-    program = bytes(call.program);
-    builder.ForceVectorAlignment(call.debug.size(), 1, 8);
-    debug = bytes(call.debug);
+CallStatus Client::tryStep(const wire::Step &step, Answer &answer, std::string &failure) {
+  Request request(*transport_, wire::encodedBound(step));
+  request.finish(wire::encode(request, step));
+  ++roundTrips;
+  bytesUp += request.GetSize();
+  CallStatus status = transport_->tryCall(bytesOf(request), answer, failure);
+  answers_ = status == CallStatus::Answered;
+  bytesDown += answer.bytes.size();
+  return status;
+}
+
+const schema::Reply &Client::askForStep(const wire::Step &step, Answer &answer) {
+  std::string failure;
+  CallStatus status = tryStep(step, answer, failure);
+  bool sent = status != CallStatus::NotSent, repeated = false;
+  if (status == CallStatus::TimedOut || status == CallStatus::Broken) {
+    std::this_thread::sleep_for(kPause);
+    repeated = true;
+    status = tryStep(step, answer, failure);
   }
-  std::vector<flatbuffers::Offset<wire::Tensor>> uploads;
-  for (size_t i = 0; i < call.uploads.size(); ++i) {
-    const TensorBytes &tensor = call.uploads[i];
-    uint64_t ahead = call.sentAhead.empty() ? 0 : call.sentAhead[i];
-    size_t inMessage = ahead ? 0 : tensor.data.size();
-    builder.ForceVectorAlignment(inMessage, 1, 16);
-    auto data = builder.CreateVector(tensor.data.data(), inMessage);
-    auto dims = builder.CreateVector(tensor.dims);
-    uploads.push_back(wire::CreateTensor(builder, static_cast<uint8_t>(tensor.element), dims, data, ahead));
+  if (status != CallStatus::Answered) {
+    unknown_ = sent;
+    tried_ = sent ? std::max(tried_, step.sequence) : tried_;
+    throw Error(ErrorKind::ConnectionLost,
+                failure + (sent ? kUnknown : "; the step was not sent: check the owner, then connect again"));
   }
-  auto uploadVector = uploads.empty() ? flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<wire::Tensor>>>()
-                                      : builder.CreateVector(uploads);
-  std::vector<flatbuffers::Offset<wire::TableBinding>> tables;
-  for (const TableBinding &table : call.tables) {
-    tables.push_back(wire::CreateTableBindingDirect(builder, table.name.c_str(), table.version.c_str()));
+  const schema::Reply &reply = parseReply(answer.bytes);
+  const schema::Error *error = reply.body_as_Error();
+  if (repeated && error && error->code() == schema::ErrorCode_Session) {
+    // An owner that has started anew remembers no step of this session.
+    unknown_ = true;
+    tried_ = std::max(tried_, step.sequence);
+    throw Error(ErrorKind::ConnectionLost,
+                "the owner knows this session no more (" + textOf(error->message()) + ")" + kUnknown);
   }
-  auto tableVector = tables.empty()
-                         ? flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<wire::TableBinding>>>()
-                         : builder.CreateVector(tables);
-  auto hash = builder.CreateVector(call.hash.data(), call.hash.size());
-  auto states = optional(call.states), slots = optional(call.slots), seeds = optional(call.seeds);
-  auto results = optional(call.results), releases = optional(call.releases);
-  std::string reply =
-      exchange(finish(builder, wire::CreateStep(builder, session_, steps_ + 1, hash, program, debug, states, uploadVector, slots,
-                                                seeds, tableVector, results, releases)),
-               "; values of this step are unknown");
-  const wire::Reply &parsed = parseReply(reply);
-  if (parsed.body_type() == wire::ReplyBody_NeedProgram) {
-    return std::nullopt;
-  }
-  const auto &done = expect<wire::Done>(parsed);
-  ++steps_;
-  std::vector<OwnedTensor> published;
-  if (done.published()) {
-    for (const wire::Tensor *tensor : *done.published()) {
-      if (tensor->element() > static_cast<uint8_t>(Element::c128)) {
-        raise(ErrorKind::OwnerError, "a published value came back with an unknown element type");
-      }
-      OwnedTensor owned{static_cast<Element>(tensor->element()), {}, {}};
-      if (tensor->dims()) {
-        owned.dims.assign(tensor->dims()->begin(), tensor->dims()->end());
-      }
-      if (tensor->data()) {
-        owned.data.assign(reinterpret_cast<const char *>(tensor->data()->data()), tensor->data()->size());
-      }
-      published.push_back(std::move(owned));
+  return reply;
+}
+
+StepReply Client::step(wire::Step &step) {
+  step.session = session_;
+  unknown_ = false;
+  StepReply reply;
+  const schema::Reply *answered = nullptr;
+  // After a step without an answer the owner may stand at any of the numbers tried since. From the
+  // highest down: only the one that it expects can run, and none repeats a step that has run.
+  for (step.sequence = std::max(tried_, sequence_) + 1;; --step.sequence) {
+    answered = &askForStep(step, reply.answer);
+    const schema::Error *error = answered->body_as_Error();
+    bool otherNumber = error && error->code() == schema::ErrorCode_Malformed &&
+                       textOf(error->message()).find("sequence number") != std::string::npos;
+    if (!otherNumber || step.sequence == sequence_ + 1) {
+      break;
     }
   }
-  return published;
+  const schema::Reply &parsed = *answered;
+  bool committed = parsed.body_type() == schema::ReplyBody_Done || parsed.body_type() == schema::ReplyBody_Committed;
+  sequence_ = tried_ = committed ? step.sequence : step.sequence - 1;
+  if (parsed.body_type() == schema::ReplyBody_NeedProgram) {
+    reply.kind = StepReply::Kind::NeedProgram;
+    return reply;
+  }
+  if (parsed.body_type() == schema::ReplyBody_Committed) {
+    reply.kind = StepReply::Kind::Committed;
+    return reply;
+  }
+  const auto &done = expect<schema::Done>(parsed);
+  if (done.published()) {
+    for (const schema::Tensor *tensor : *done.published()) {
+      if (std::string problem = wire::decode(*tensor, reply.published.emplace_back()); !problem.empty()) {
+        throw Error(ErrorKind::OwnerError, "a published value came back wrong: " + problem);
+      }
+    }
+  }
+  return reply;
 }
 
 std::vector<ProgramSummary> Client::programs(bool withText) {
-  flatbuffers::FlatBufferBuilder builder;
-  std::string reply = exchange(finish(builder, wire::CreateListPrograms(builder, withText)));
-  const auto &body = expect<wire::Programs>(parseReply(reply));
+  Request request(*transport_);
+  Answer answer = exchange(request.finish(schema::CreateListPrograms(request, withText)));
+  const auto &body = expect<schema::Programs>(parseReply(answer.bytes));
   std::vector<ProgramSummary> all;
   if (body.programs()) {
-    for (const wire::ProgramInfo *info : *body.programs()) {
+    for (const schema::ProgramInfo *info : *body.programs()) {
       ProgramSummary summary{{}, textOf(info->client()), textOf(info->text()), info->runs(), info->ops()};
       if (info->hash()) {
         summary.hash.assign(reinterpret_cast<const char *>(info->hash()->data()), info->hash()->size());
@@ -313,8 +361,8 @@ void setUploadBounds(size_t inMessage, size_t part) {
 }
 
 void Client::bye() {
-  flatbuffers::FlatBufferBuilder builder;
-  exchange(finish(builder, wire::CreateBye(builder, session_)));
+  Request request(*transport_);
+  exchange(request.finish(schema::CreateBye(request, session_)));
 }
 
 } // namespace sojourn::frontend

@@ -4,8 +4,9 @@
 
 #include "frontend/Raise.h"
 #include "frontend/Trace.h"
+#include "runtime/wire/Step.h"
 
-#include <array>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,17 +15,39 @@
 #include <string_view>
 #include <vector>
 
+namespace sojourn_wire {
+struct Reply;
+}
+
 namespace sojourn::frontend {
 
-enum class CallStatus { Answered, TimedOut, Broken };
+/// NotSent: nothing has left this process. TimedOut, Broken: the request may have arrived.
+enum class CallStatus { Answered, NotSent, TimedOut, Broken };
+
+/// A reply, read where it lies.
+struct Answer {
+  std::string_view bytes;
+  std::shared_ptr<const void> keep; ///< holds `bytes`
+};
 
 /// One request, one reply.
 class Transport {
 public:
   virtual ~Transport() = default;
-  /// `failure` says why no reply came.
-  virtual CallStatus tryCall(std::string_view request, std::string &reply, std::string &failure) = 0;
+  /// Where requests are built: what lies there is sent without another copy.
+  virtual flatbuffers::Allocator &allocator() = 0;
+  /// `failure` says why no reply came. A request from `allocator` is used up by a call.
+  virtual CallStatus tryCall(std::string_view request, Answer &answer, std::string &failure) = 0;
   virtual std::string name() const = 0;
+};
+
+/// An allocator for requests that counts what growing copies.
+class RequestAllocator : public flatbuffers::Allocator {
+public:
+  uint8_t *allocate(size_t size) override;
+  void deallocate(uint8_t *bytes, size_t size) override;
+  uint8_t *reallocate_downward(uint8_t *old, size_t oldSize, size_t newSize, size_t usedBack,
+                               size_t usedFront) override;
 };
 
 /// The embedded owner: a function from bytes to bytes.
@@ -47,32 +70,16 @@ struct DatasetInfo {
   std::string policy, version;
 };
 
-/// Host bytes of a dense row-major tensor, borrowed.
-struct TensorBytes {
-  Element element;
-  std::vector<int64_t> dims;
-  std::span<const uint8_t> data;
-};
-
-struct OwnedTensor {
-  Element element;
-  std::vector<int64_t> dims;
-  std::string data;
-};
-
-/// The dataset behind a table argument.
-struct TableBinding {
-  std::string name, version;
-};
-
-struct StepCall {
-  std::array<uint8_t, 32> hash;
-  std::string_view program, debug; ///< sent if `withProgram`
-  bool withProgram = false;
-  std::vector<uint64_t> states, slots, seeds, results, releases;
-  std::vector<TensorBytes> uploads;
-  std::vector<uint64_t> sentAhead; ///< per upload its number if `sendAhead` has sent it, else 0
-  std::vector<TableBinding> tables;
+/// What the owner answered to a step. `published` is read where the reply lies.
+struct StepReply {
+  enum class Kind {
+    Done,
+    NeedProgram, ///< send it again with the program's bytes
+    Committed    ///< it ran, but what it published is remembered no more
+  };
+  Kind kind = Kind::Done;
+  std::vector<wire::TensorView> published;
+  Answer answer;
 };
 
 struct ProgramSummary {
@@ -80,7 +87,8 @@ struct ProgramSummary {
   uint64_t runs = 0, ops = 0;
 };
 
-/// Speaks for one session. Not thread-safe: the session's lock guards it.
+/// Speaks for one session, one request at a time: the session's turn guards it. Its errors are
+/// always sojourn::Error, whatever raiser is set.
 class Client {
 public:
   explicit Client(std::unique_ptr<Transport> transport);
@@ -90,28 +98,35 @@ public:
   std::vector<DatasetInfo> datasets();
   /// Sends uploads that are too large for the step's message ahead of it, in parts; a connection
   /// that breaks is tried again from where the owner stands.
-  void sendAhead(StepCall &call);
+  void sendAhead(wire::Step &step);
   /// Drops what a failed step left behind, if the owner still answers.
-  void dropSentAhead(const StepCall &call);
-  /// Published values in order; nothing if the owner needs the program's bytes.
-  std::optional<std::vector<OwnedTensor>> step(const StepCall &call);
+  void dropSentAhead(const wire::Step &step);
+  /// Numbers the step and sends it. Where no reply comes it sends the same bytes once more: the
+  /// owner runs a number once. Throws Error if it stays without one; then `outcomeUnknown()`.
+  StepReply step(wire::Step &step);
+  /// Whether the last step failed in a way that leaves open whether the owner ran it.
+  bool outcomeUnknown() const { return unknown_; }
   std::vector<ProgramSummary> programs(bool withText);
   void bye();
 
   /// Requests but for the parts of uploads, which `uploadParts` counts; bytes of both.
-  uint64_t roundTrips = 0, uploadParts = 0, bytesUp = 0, bytesDown = 0;
+  std::atomic<uint64_t> roundTrips{0}, uploadParts{0}, bytesUp{0}, bytesDown{0};
   const Transport &transport() const { return *transport_; }
 
 private:
-  std::string exchange(std::string_view request, const char *consequence = "");
-  void sendWhole(uint64_t number, const TensorBytes &tensor);
-  CallStatus trySendPart(uint64_t number, const TensorBytes &tensor, uint64_t offset, size_t length, std::string &reply,
+  Answer exchange(flatbuffers::FlatBufferBuilder &request);
+  CallStatus tryStep(const wire::Step &step, Answer &answer, std::string &failure);
+  const sojourn_wire::Reply &askForStep(const wire::Step &step, Answer &answer);
+  void sendWhole(uint64_t number, std::span<const uint8_t> data);
+  CallStatus trySendPart(uint64_t number, std::span<const uint8_t> data, uint64_t offset, size_t length, Answer &answer,
                          std::string &failure);
 
   std::unique_ptr<Transport> transport_;
   uint64_t session_ = 0, lastUpload_ = 0;
-  uint64_t steps_ = 0; ///< that the owner has committed
-  bool answers_ = true; ///< whether the last request was answered
+  uint64_t sequence_ = 0; ///< number of the last step that is known to have committed
+  bool answers_ = true;   ///< whether the last request was answered
+  uint64_t tried_ = 0;    ///< highest number that a step without an answer had since
+  bool unknown_ = false;  ///< whether it is the last step's outcome that is open
 };
 
 /// For tests: how large the uploads within one step's message are in all, and a part of those ahead.

@@ -20,6 +20,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <utility>
 
 namespace sojourn::frontend {
 
@@ -61,9 +62,12 @@ std::string print(mlir::ModuleOp module) {
   return text;
 }
 
-PhaseListener &phaseListener() {
-  static PhaseListener listener;
-  return listener;
+std::mutex listenerMutex;
+std::shared_ptr<const PhaseListener> phaseListener;
+
+std::shared_ptr<const PhaseListener> currentListener() {
+  std::lock_guard lock(listenerMutex);
+  return phaseListener;
 }
 
 /// SOJOURN_DUMP=dir: one folder per compiled program. Programs and shapes, never a value.
@@ -81,9 +85,11 @@ public:
     std::error_code failure;
     std::filesystem::create_directories(folder_, failure);
     if (failure) {
-      raise(ErrorKind::Error, "SOJOURN_DUMP: cannot make " + folder_.string() + ": " + failure.message());
+      problem = "SOJOURN_DUMP: cannot make " + folder_.string() + ": " + failure.message();
+      folder_.clear();
     }
   }
+  std::string problem; ///< why there is no folder although one was asked for
   bool active() const { return !folder_.empty(); }
   void phase(const std::string &name, const std::string &text) {
     if (active()) {
@@ -117,71 +123,128 @@ std::string decodeToText(const std::string &program, const std::string &debug) {
   raise(ErrorKind::Error, "the program does not decode: " + failure);
 }
 
-void setPhaseListener(PhaseListener listener) { phaseListener() = std::move(listener); }
-
-std::shared_ptr<const CompiledTrace> compileTrace(const Trace &trace) {
-  const PhaseListener &listener = phaseListener();
-  auto start = std::chrono::steady_clock::now();
-  Compiler &compiler = Compiler::get();
-  std::string failure;
-  auto compiled = std::make_shared<CompiledTrace>();
+void setPhaseListener(PhaseListener listener) {
+  auto next = listener ? std::make_shared<const PhaseListener>(std::move(listener)) : nullptr;
   {
+    std::lock_guard lock(listenerMutex);
+    next.swap(phaseListener);
+  }
+  // The one before dies here, with the interpreter if it needs it.
+}
+
+namespace {
+
+using AfterPhase = std::function<void(llvm::StringRef, mlir::ModuleOp)>;
+using OnError = std::function<void(mlir::Diagnostic &)>;
+
+/// Runs all phases on a trace; the compiler's lock is held. No module if a pass refuses.
+mlir::OwningOpRef<mlir::ModuleOp> lower(Compiler &compiler, const Trace &trace, const std::vector<OpLines> *lines,
+                                        const AfterPhase &afterPhase, const OnError &onError) {
+  mlir::ScopedDiagnosticHandler handler(&compiler.context, [&](mlir::Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error) {
+      onError(diagnostic);
+    }
+    return mlir::success();
+  });
+  mlir::OwningOpRef<mlir::ModuleOp> module = importTrace(compiler.context, trace, lines);
+  if (mlir::failed(runPhases(*module, "captured", "core", afterPhase))) {
+    return {};
+  }
+  return module;
+}
+
+/// The record that a pass refuses: once more, with ops located by their records.
+std::optional<size_t> findRefused(Compiler &compiler, const Trace &trace) {
+  std::optional<size_t> record;
+  bool first = true;
+  lower(
+      compiler, trace, /*lines=*/nullptr, [](llvm::StringRef, mlir::ModuleOp) {},
+      [&](mlir::Diagnostic &diagnostic) {
+        if (std::exchange(first, false)) {
+          record = recordAt(diagnostic.getLocation());
+        }
+      });
+  return record;
+}
+
+} // namespace
+
+Compilation compileTrace(const Trace &trace) {
+  auto listener = currentListener();
+  auto start = std::chrono::steady_clock::now();
+  Compilation result;
+  auto compiled = std::make_shared<CompiledTrace>();
+  // Lines before the lock and listeners after it: both need the interpreter, and whoever has that
+  // may be waiting to compile.
+  std::vector<OpLines> lines = resolveLines(trace);
+  std::vector<std::pair<std::string, std::string>> texts;
+  Dump dump;
+  if (!dump.problem.empty()) {
+    return {nullptr, dump.problem, ErrorKind::Error, std::nullopt};
+  }
+  {
+    Compiler &compiler = Compiler::get();
     std::lock_guard lock(compiler.mutex);
-    mlir::ScopedDiagnosticHandler handler(&compiler.context, [&](mlir::Diagnostic &diagnostic) {
-      if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error && failure.empty()) {
-        failure = diagnostic.str() + " (" + describeLocation(diagnostic.getLocation()) + ")";
-      }
-      return mlir::success();
-    });
-    mlir::OwningOpRef<mlir::ModuleOp> module = importTrace(compiler.context, trace);
-    Dump dump;
     auto afterPhase = [&](llvm::StringRef phase, mlir::ModuleOp current) {
       if (!dump.active() && !listener) {
         return;
       }
       std::string text = print(current);
       dump.phase(phase.str(), text);
-      if (listener) {
-        listener(phase.str(), text);
+      texts.emplace_back(phase.str(), std::move(text));
+    };
+    auto onError = [&](mlir::Diagnostic &diagnostic) {
+      if (result.failure.empty()) {
+        result.failure = diagnostic.str() + " (" + describeLocation(diagnostic.getLocation()) + ")";
       }
     };
-    mlir::LogicalResult lowered = runPhases(*module, "captured", "core", afterPhase);
-    if (mlir::failed(lowered)) {
-      dump.write("refusal.txt", failure);
-    } else {
-      if (auto encoded = runtime::encodeProgram(*module)) {
-        compiled->program = std::move(encoded->program);
-        compiled->debug = std::move(encoded->debug);
-        compiled->hash = encoded->hash;
-        dump.write("program.bin", compiled->program);
-        dump.write("debug.bin", compiled->debug);
-        if (dump.active()) {
-          dump.write("program.txt", runtime::describeProgram(*module));
-        }
-      } else {
-        failure = llvm::toString(encoded.takeError());
+    mlir::OwningOpRef<mlir::ModuleOp> module = lower(compiler, trace, &lines, afterPhase, onError);
+    if (!module) {
+      dump.write("refusal.txt", result.failure);
+      result.refusedOp = findRefused(compiler, trace);
+    } else if (auto encoded = runtime::encodeProgram(*module)) {
+      compiled->program = std::move(encoded->program);
+      compiled->debug = std::move(encoded->debug);
+      compiled->hash = encoded->hash;
+      dump.write("program.bin", compiled->program);
+      dump.write("debug.bin", compiled->debug);
+      if (dump.active()) {
+        dump.write("program.txt", runtime::describeProgram(*module));
       }
+    } else {
+      result.failure = llvm::toString(encoded.takeError());
+    }
+  }
+  if (listener) {
+    for (const auto &[phase, text] : texts) {
+      (*listener)(phase, text);
     }
   }
   if (compiled->program.empty()) {
-    raise(ErrorKind::Unsupported, "this step cannot be compiled: " + (failure.empty() ? "no reason given" : failure));
+    result.failure =
+        "this step cannot be compiled: " + (result.failure.empty() ? std::string("no reason given") : result.failure);
+    return result;
   }
   compiled->compileSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return compiled;
+  result.compiled = std::move(compiled);
+  return result;
 }
 
-std::shared_ptr<const CompiledTrace> TraceCache::find(const Trace &trace, bool &hit) {
+Compilation TraceCache::find(const Trace &trace, bool &hit) {
   std::list<Entry> &bucket = entries_[hashTrace(trace)];
   for (Entry &entry : bucket) {
     if (entry.words == trace.words && entry.inputs == trace.inputs && entry.tables == trace.tables) {
       hit = true;
-      return entry.compiled;
+      return {entry.compiled, {}, {}, {}};
     }
   }
   hit = false;
-  bucket.push_back({trace.inputs, trace.words, trace.tables, compileTrace(trace)});
-  ++count_;
-  return bucket.back().compiled;
+  Compilation compilation = compileTrace(trace);
+  if (compilation.compiled) {
+    bucket.push_back({trace.inputs, trace.words, trace.tables, compilation.compiled});
+    ++count_;
+  }
+  return compilation;
 }
 
 } // namespace sojourn::frontend

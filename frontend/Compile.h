@@ -2,12 +2,14 @@
 // Traces to programs: import, phases, encoding; and the cache that makes it happen once.
 #pragma once
 
+#include "frontend/Raise.h"
 #include "frontend/Trace.h"
 
 #include <array>
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -21,12 +23,19 @@ struct CompiledTrace {
   double compileSeconds = 0;
 };
 
+/// What came of a trace.
+struct Compilation {
+  std::shared_ptr<const CompiledTrace> compiled; ///< nothing if it was refused
+  std::string failure;                           ///< then the reason, with the op and its line
+  ErrorKind kind = ErrorKind::Unsupported;
+  std::optional<size_t> refusedOp; ///< position of the op record to blame, if it is known
+};
+
 /// Streams of a trace and what they compiled to, found by hash and compared in full.
 class TraceCache {
 public:
-  /// `traceFinished`: the trace with its Outputs record. Compiles on a miss. Throws Unsupported
-  /// with op and source line if a pass refuses.
-  std::shared_ptr<const CompiledTrace> find(const Trace &traceFinished, bool &hit);
+  /// `traceFinished`: the trace with its Outputs record. Compiles on a miss; a refusal is not kept.
+  Compilation find(const Trace &traceFinished, bool &hit);
 
 private:
   struct Entry {
@@ -49,7 +58,8 @@ std::string decodeToText(const std::string &program, const std::string &debug);
 /// Process-wide; empty removes it.
 void setPhaseListener(PhaseListener listener);
 
-/// Imports, lowers and encodes; throws Unsupported. Independent of torch's state.
-std::shared_ptr<const CompiledTrace> compileTrace(const Trace &trace);
+/// Imports, lowers and encodes. Independent of torch's state. Needs the interpreter (for lines, for
+/// a listener) only while it holds no lock.
+Compilation compileTrace(const Trace &trace);
 
 } // namespace sojourn::frontend

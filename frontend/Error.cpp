@@ -11,7 +11,8 @@ std::atomic<Raiser> activeRaiser{nullptr};
 }
 
 Error::Error(ErrorKind kind, const std::string &message)
-    : c10::Error(std::string("sojourn::") + errorKindName(kind) + ": " + message, /*backtrace=*/nullptr), kind_(kind) {}
+    : c10::Error(std::string("sojourn::") + errorKindName(kind) + ": " + message, /*backtrace=*/nullptr), kind_(kind),
+      text_(message) {}
 
 const char *errorKindName(ErrorKind kind) {
   switch (kind) {

@@ -14,9 +14,12 @@ class Error : public c10::Error {
 public:
   Error(ErrorKind kind, const std::string &message);
   ErrorKind kind() const { return kind_; }
+  /// As it was raised.
+  const std::string &text() const { return text_; }
 
 private:
   ErrorKind kind_;
+  std::string text_;
 };
 
 } // namespace sojourn

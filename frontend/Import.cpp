@@ -18,6 +18,9 @@ using namespace mlir;
 
 namespace {
 
+/// File name of locations that stand for positions of op records.
+constexpr StringLiteral kRecordFile = "<record>";
+
 /// One argument of an op record, parsed.
 struct Argument {
   Tag tag = Tag::None;
@@ -164,7 +167,8 @@ private:
 
 class Importer {
 public:
-  Importer(MLIRContext &context, const Trace &trace) : context_(context), builder_(&context), trace_(trace) {}
+  Importer(MLIRContext &context, const Trace &trace, const std::vector<OpLines> *lines)
+      : context_(context), builder_(&context), trace_(trace), lines_(lines) {}
 
   OwningOpRef<ModuleOp> run() {
     Parser parser(trace_);
@@ -224,7 +228,7 @@ public:
 
     size_t index = 0;
     for (const Node &node : parser.nodes) {
-      importNode(node, locate(trace_.origins[index++]));
+      importNode(node, locate(index++));
     }
 
     SmallVector<Value> returned;
@@ -280,15 +284,15 @@ private:
     return RefType::get(layout.sizes, elementType(layout.element), layout.strides, 0);
   }
 
-  Location locate(const Origin &origin) {
-    auto position = [&](const Frame &frame) -> LocationAttr {
-      SourceLine line = resolveFrame(frame);
-      if (line.file.empty()) {
-        return {};
-      }
-      return FileLineColLoc::get(&context_, line.file, line.line, 0);
+  Location locate(size_t record) {
+    if (!lines_) {
+      return FileLineColLoc::get(&context_, kRecordFile, static_cast<unsigned>(record), 0);
+    }
+    auto position = [&](const SourceLine &line) -> LocationAttr {
+      return line.file.empty() ? LocationAttr() : FileLineColLoc::get(&context_, line.file, line.line, 0);
     };
-    LocationAttr here = position(origin.frame), forward = position(origin.forward);
+    const OpLines &lines = (*lines_)[record];
+    LocationAttr here = position(lines.here), forward = position(lines.forward);
     if (here && forward) {
       return CallSiteLoc::get(Location(forward), Location(here));
     }
@@ -428,6 +432,7 @@ private:
   MLIRContext &context_;
   OpBuilder builder_;
   const Trace &trace_;
+  const std::vector<OpLines> *lines_;
   std::vector<Value> roots_; ///< by storage id
   std::map<std::pair<Word, std::vector<Word>>, Value> views_;
   std::vector<Value> slots_, seeds_, tables_;
@@ -437,6 +442,24 @@ private:
 
 } // namespace
 
-OwningOpRef<ModuleOp> importTrace(MLIRContext &context, const Trace &trace) { return Importer(context, trace).run(); }
+std::vector<OpLines> resolveLines(const Trace &trace) {
+  std::vector<OpLines> lines;
+  for (const Origin &origin : trace.origins) {
+    lines.push_back({resolveFrame(origin.frame), resolveFrame(origin.forward)});
+  }
+  return lines;
+}
+
+OwningOpRef<ModuleOp> importTrace(MLIRContext &context, const Trace &trace, const std::vector<OpLines> *lines) {
+  return Importer(context, trace, lines).run();
+}
+
+std::optional<size_t> recordAt(Location location) {
+  auto line = dyn_cast<FileLineColLoc>(location);
+  if (!line || line.getFilename() != kRecordFile) {
+    return std::nullopt;
+  }
+  return line.getLine();
+}
 
 } // namespace sojourn::frontend

@@ -8,9 +8,23 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <optional>
+#include <vector>
+
 namespace sojourn::frontend {
 
-/// `trace` must be finished (last record: Outputs). Never fails on what the recorder writes.
-mlir::OwningOpRef<mlir::ModuleOp> importTrace(mlir::MLIRContext &context, const Trace &trace);
+/// Source lines of one op record.
+struct OpLines {
+  SourceLine here, forward; ///< empty files where unknown
+};
+
+/// The lines of every op record. Asks the interpreter: no lock may be held.
+std::vector<OpLines> resolveLines(const Trace &trace);
+
+/// `trace` must be finished (last record: Outputs). Never fails on what the recorder writes. Without
+/// `lines`, ops are located by the position of their record (`recordAt` reads it back).
+mlir::OwningOpRef<mlir::ModuleOp> importTrace(mlir::MLIRContext &context, const Trace &trace,
+                                              const std::vector<OpLines> *lines);
+std::optional<size_t> recordAt(mlir::Location location);
 
 } // namespace sojourn::frontend

@@ -261,7 +261,7 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
       // `x.to(owner)` arrives as empty + copy_: the new storage is the upload itself.
       at::Tensor dense = at::empty_strided(self.sizes(), self.strides(), host.options());
       dense.copy_(host);
-      impl->adoptUpload(session->makeUpload(dense));
+      impl->adoptUpload(session->makeUpload(dense, /*fresh=*/true));
       session->idInTrace(*impl->remoteStorage());
       stack->resize(stack->size() - count);
       stack->emplace_back(std::move(self));
@@ -282,7 +282,7 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
           self, self.options().dtype(args[1].isNone() ? self.scalar_type() : args[1].toScalarType()), format);
       host.copy_(self);
       SessionLock lock(session->mutex());
-      auto storage = session->makeUpload(host);
+      auto storage = session->makeUpload(host, /*fresh=*/true);
       session->idInTrace(*storage);
       stack->resize(stack->size() - count);
       stack->emplace_back(makeTensor(std::move(storage)));
@@ -426,6 +426,14 @@ void Recorder::record(Session &session, Stack *stack) {
 
   bool batchNormTraining =
       info.special == Special::BatchNorm && args[5].toBool() && args[3].isTensor() && args[3].toTensor().defined();
+  if (!info.mutated.empty() || batchNormTraining) {
+    eachTensor(info, args, [&](const at::Tensor &tensor, size_t position) {
+      bool statistics = batchNormTraining && (position == 3 || position == 4);
+      if (isRemote(tensor) && (statistics || isMutated(info, position))) {
+        session.willWrite(*remoteImpl(tensor)->remoteStorage());
+      }
+    });
+  }
   Trace &trace = session.trace();
   size_t wordsBefore = trace.words.size(), originsBefore = trace.origins.size();
   size_t slotsBefore = trace.slots.size();

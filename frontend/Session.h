@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session with one owner: the open trace, steps, handles and the cache of compiled traces.
-// Usable from any thread (the autograd thread records too): every method takes the lock.
+// A session with one owner: what its threads share. Handles, the cache of compiled traces and the
+// connection are here; what a thread has recorded and not sent is a Recording of its own.
+//
+// Lock order (frontend/README.md says why): a session's turn, then its lock, then nothing; the
+// compiler's lock alone, under a turn. Nobody waits for one of them while holding the interpreter.
 #pragma once
 
 #include "frontend/Client.h"
 #include "frontend/Compile.h"
+#include "frontend/Error.h"
 #include "frontend/Origin.h"
-#include "frontend/TableRecords.h"
-#include "frontend/Tensor.h"
-#include "frontend/Trace.h"
+#include "frontend/Recording.h"
+#include "frontend/Steps.h"
 
 #include <ATen/core/Tensor.h>
 
+#include <exception>
 #include <memory>
 #include <mutex>
-#include <string>
+#include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace sojourn::frontend {
-
-/// Highest number of owners a process can talk to: the autograd engine sizes its queues once.
-inline constexpr int kDeviceCountMax = 16;
-
-/// Why a value is lost whose step failed at the owner.
-inline constexpr const char *kFailed = "the owner did not run the step that computed it";
 
 struct Counters {
   uint64_t ops_recorded = 0, programs_compiled = 0, cache_hits = 0, steps = 0, steps_dropped = 0;
@@ -32,27 +31,19 @@ struct Counters {
   uint64_t round_trips = 0, upload_parts = 0, bytes_up = 0, bytes_down = 0;
 };
 
-/// A value on its way out; filled by the reply of the step that holds it.
-struct PublishedState {
-  at::Tensor value;    ///< CPU tensor once filled
-  std::string failure; ///< why it never will be
-};
-
-/// One finished trace with everything that a call needs beside the program.
+/// One finished trace: the step message, and what it borrows from or means to the recording.
 struct TraceCall {
-  std::shared_ptr<const CompiledTrace> compiled;
-  std::vector<uint64_t> states, results, slots, seeds;
-  std::vector<Word> kept; ///< storages that live on, by trace id; each has one of `results`
-  std::vector<at::Tensor> uploads;
-  std::vector<TableBinding> tables;
-  std::vector<uint64_t> releases;
+  std::shared_ptr<const CompiledTrace> compiled; ///< holds `step.program` and `step.debug`
+  std::vector<at::Tensor> uploads;               ///< hold the bytes of `step.uploads`
+  wire::Step step;
+  std::vector<Word> kept;          ///< storages that live on, by trace id; each has one of `step.results`
   std::vector<int> uploadInputs;   ///< per upload: position among an artifact's inputs, or -1
   std::vector<Origin> slotOrigins; ///< per slot, offline only
   size_t published = 0;
 };
 
-/// How to wait for the lock without holding the interpreter's (set by the bindings): whoever holds
-/// a session may need the interpreter to answer.
+/// How to wait for a lock without holding the interpreter's (set by the bindings): whoever holds
+/// a session's turn may need the interpreter to answer.
 void setLockWaiter(void (*waiter)(std::recursive_mutex &));
 
 /// std::lock_guard that waits politely.
@@ -65,6 +56,20 @@ public:
 
 private:
   std::recursive_mutex &mutex_;
+};
+
+/// One trace on its way to its owner.
+struct Flight {
+  std::shared_ptr<Session> session;
+  std::shared_ptr<Recording> recording; ///< taken out of its thread
+  TraceCall call;
+  size_t words = 0;    ///< length of its trace before the Outputs record
+  std::string refusal; ///< why it does not compile, or empty
+  ErrorKind refusalKind = ErrorKind::Unsupported;
+  std::optional<size_t> refusedOp; ///< the op record to blame, if it is known
+  StepReply reply;
+  std::exception_ptr failure; ///< of the exchange
+  bool unknown = false;       ///< whether the failure leaves open that the owner ran it
 };
 
 class Session : public std::enable_shared_from_this<Session> {
@@ -89,102 +94,92 @@ public:
   std::vector<ProgramSummary> programs(bool withText);
   Counters counters();
 
-  // --- recording (Record.cpp drives these with the lock held) ---
-  Trace &trace() { return trace_; }
+  // --- recording, in the calling thread's trace (Record.cpp drives these with the lock held) ---
+  Recording &recording() { return ThreadState::current().at(*this); }
+  Trace &trace() { return recording().trace; }
   Counters &mutableCounters() { return counters_; }
   /// Throws Error if the session is closed.
   void requireOpen() const;
-  /// Id of a storage in the open trace; the first use makes it an input. Throws if its value is lost.
+  /// Id of a storage in the open trace; the first use makes it an input. Throws if its value is
+  /// lost, or not sent yet by the thread that records it.
   int64_t idInTrace(Storage &storage);
+  /// Before an op that writes to a storage. Throws if another thread's open trace uses it.
+  void willWrite(Storage &storage);
   /// A storage that the op just recorded computes.
   c10::intrusive_ptr<Storage> makeResult(const OutputMeta &meta);
-  /// A storage holding a copy of a CPU tensor; travels with the next step.
-  c10::intrusive_ptr<Storage> makeUpload(const at::Tensor &hostTensor);
+  /// A storage holding a copy of a CPU tensor; travels with the next step. `fresh`: nobody else
+  /// writes to `hostTensor`, so that it need not be copied.
+  c10::intrusive_ptr<Storage> makeUpload(const at::Tensor &hostTensor, bool fresh = false);
   /// Input of an artifact (offline): whoever runs it sends its contents.
   c10::intrusive_ptr<Storage> makeInput(c10::IntArrayRef sizes, at::ScalarType dtype, int position);
   /// Id of a value that the op just recorded computes and no tensor names.
   int64_t makeHidden();
   int64_t tableInTrace(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns);
-  TableRecords &tableRecords() { return tables_; }
+  TableRecords &tableRecords() { return recording().tables; }
   void storageDied(Storage &storage);
   /// Called before a tensor object changes its layout, or its storage too: a rollback undoes it.
   void willChange(RemoteTensorImpl &tensor, bool storageToo);
-
-  // --- steps ---
-  /// Marks the trace, so that `rollback` can return to it.
-  void mark();
-  void rollback(const char *reason);
-  /// Sends the open trace (nothing to do: no round trip).
-  void flush();
   /// Has the next flush send back a tensor that nothing else refers to.
   std::shared_ptr<PublishedState> publish(const at::Tensor &copy);
-  bool pending();
 
-  /// Offline: finishes the trace without an owner.
+  // --- threads' traces ---
+  void adopt(Recording &recording);
+  /// Drops a trace whose thread has ended.
+  void abandon(Recording &recording);
+  /// Cuts the calling thread's trace back to its mark.
+  void rollback(const char *reason);
+
+  // --- sending ---
+  /// Sends the calling thread's trace (nothing to do: no round trip). Throws what went wrong; what
+  /// does not depend on a refused op stays pending.
+  void flush();
+  /// Offline: finishes the calling thread's trace without an owner.
   TraceCall finishOffline();
 
   // --- artifacts ---
   uint64_t newHandle();
   void releaseHandle(uint64_t handle);
-  /// Sends a program that was compiled elsewhere; releases waiting here ride along.
-  std::vector<at::Tensor> runProgram(StepCall call);
+  /// Sends a program that was compiled elsewhere; releases waiting here ride along. Returns the
+  /// published values as CPU tensors. Where it throws, `unknown` tells whether the step may have run.
+  std::vector<at::Tensor> runProgram(wire::Step step, bool &unknown);
 
 private:
+  friend class Flights;
   Session();
-  TraceCall finish();
-  void commit(const TraceCall &call);
-  void reset();
-  void send(const TraceCall &call);
-  void fillPublished(std::vector<OwnedTensor> values);
-  std::vector<OwnedTensor> exchange(StepCall &step);
+  std::optional<Flight> take();
+  void prepare(Flight &flight);
+  void exchange(Flight &flight);
+  void land(Flight &flight);
+  void refuse(Flight &flight, bool explicitStep, const std::string &refusal);
+  void drop(Flight &flight, const char *reason);
+  StepReply exchange(wire::Step &step, const Recording *own, bool &unknown);
+  std::string fillPublished(Recording &recording, const StepReply &reply);
+  void commit(Recording &recording, const TraceCall &call);
+  void putBack(Flight &flight);
+  std::vector<uint64_t> releasable(const Recording *own);
+  [[noreturn]] void raiseUnsent(bool written) const;
 
-  struct Change {
-    c10::weak_intrusive_ptr<RemoteTensorImpl> tensor;
-    c10::intrusive_ptr<RemoteTensorImpl> before;
-  };
-  void undoChanges(size_t from);
-  void forgetReplaced();
-
-  struct Mark {
-    size_t inputs, words, slots, seeds, origins, publishes, changes;
-    int64_t storages;
-    TableRecords::Mark tables;
-  };
-
-  std::recursive_mutex mutex_;
-  std::unique_ptr<Client> client_;
+  std::recursive_mutex turn_;                     ///< whoever sends has it, from taking its trace to its commit
+  std::recursive_mutex mutex_;                    ///< the fields below; never held while an owner is waited for
+  std::unique_ptr<Client> client_;                ///< the turn's
+  TraceCache cache_;                              ///< the turn's
+  std::set<std::array<uint8_t, 32>> knownHashes_; ///< programs the owner has been sent; the turn's
   c10::DeviceIndex index_ = -1;
-  Trace trace_;
-  std::vector<Storage *> storages_;    ///< by trace id; nullptr once dead
-  std::vector<uint64_t> stateHandles_; ///< by order of state inputs
-  std::vector<at::Tensor> uploads_;    ///< by order of upload inputs
-  std::vector<int> uploadInputs_;      ///< likewise: artifact input, or -1
-  std::vector<int64_t> inputIds_;      ///< storage ids of inputs, in order
-  TableRecords tables_;
-  std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>> publishes_;
+  std::vector<Recording *> recordings_; ///< of all threads
   std::vector<uint64_t> releases_;
-  std::vector<Change> changes_; ///< of tensor objects since the trace began, oldest first
-  Mark mark_{};
   uint64_t nextHandle_ = 1;
   Counters counters_;
-  TraceCache cache_;
-  std::set<std::array<uint8_t, 32>> knownHashes_; ///< programs the owner has been sent
   bool closed_ = false;
 };
 
-/// Explicit steps, over all sessions. Nested steps join the outer one.
-class Steps {
-public:
-  static void begin();
-  /// Ends the outermost step: one round trip per session that recorded something.
-  static void end();
-  static void abort();
-  static bool active();
-  /// Number of the open step, counted from 1; 0 if none is open.
-  static uint64_t current();
-};
-
-/// Ends implicit steps: sends what every session has open.
-void flushAll();
+/// What `body` throws of our own becomes what the process's raiser makes of it.
+template <class Body>
+auto translated(Body &&body) {
+  try {
+    return body();
+  } catch (const Error &error) {
+    raise(error.kind(), error.text());
+  }
+}
 
 } // namespace sojourn::frontend

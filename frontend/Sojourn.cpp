@@ -87,13 +87,15 @@ void Step::end() {
 
 Published::Published(std::shared_ptr<PublishedState> state) : state_(std::move(state)), step_(Steps::current()) {}
 
-bool Published::ready() const { return state_->value.defined() && (step_ == 0 || step_ != Steps::current()); }
+bool Published::ready() const {
+  return state_->settled && state_->value.defined() && (step_ == 0 || step_ != Steps::current());
+}
 
 at::Tensor Published::value() const {
   if (ready()) {
     return state_->value;
   }
-  if (!state_->failure.empty()) {
+  if (state_->settled && !state_->value.defined()) {
     raise(ErrorKind::Error, "this published value never arrived: " + state_->failure);
   }
   raise(ErrorKind::ValueNeeded,
@@ -113,7 +115,7 @@ std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors) {
       all.emplace_back(remoteImpl(copy)->remoteStorage()->session->publish(copy));
     } else {
       auto state = std::make_shared<PublishedState>();
-      state->value = copy;
+      state->fill(copy);
       all.emplace_back(std::move(state));
     }
   }

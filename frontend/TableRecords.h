@@ -5,6 +5,7 @@
 
 #include "frontend/Client.h"
 #include "frontend/Trace.h"
+#include "runtime/wire/Step.h"
 
 #include <cstdint>
 #include <map>
@@ -24,7 +25,7 @@ public:
   /// were asked for in this trace.
   int64_t argument(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns, std::vector<Word> &stream);
   /// Name and version of each table argument, in order.
-  const std::vector<TableBinding> &bindings() const { return bindings_; }
+  const std::vector<wire::TableBinding> &bindings() const { return bindings_; }
 
   /// The value that an equal request got in this trace, by its id.
   std::optional<int64_t> find(const std::vector<Word> &request) const;
@@ -34,6 +35,8 @@ public:
   /// Takes back columns and tables since the mark, and requests whose values are among the taken back
   /// ones: those from id `storages` on.
   void cut(const Mark &mark, int64_t storages, std::vector<Word> &stream);
+  /// Forgets the requests: ids of values are about to change. Tables and columns stay.
+  void forgetValues() { values_.clear(); }
   void clear();
 
 private:
@@ -43,7 +46,7 @@ private:
   };
   void write(std::vector<Word> &stream) const;
 
-  std::vector<TableBinding> bindings_;
+  std::vector<wire::TableBinding> bindings_;
   std::vector<Record> records_; ///< beside `bindings_`
   std::map<std::vector<Word>, int64_t> values_;
 };

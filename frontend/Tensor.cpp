@@ -49,7 +49,7 @@ void checkElement(at::ScalarType type) {
   }
 }
 
-at::Tensor hostTensor(at::ScalarType dtype, c10::IntArrayRef sizes, std::string_view bytes) {
+at::Tensor hostTensor(at::ScalarType dtype, c10::IntArrayRef sizes, std::span<const uint8_t> bytes) {
   size_t expected = c10::elementSize(dtype);
   for (int64_t size : sizes) {
     if (size < 0 || __builtin_mul_overflow(expected, static_cast<size_t>(size), &expected)) {
@@ -61,13 +61,30 @@ at::Tensor hostTensor(at::ScalarType dtype, c10::IntArrayRef sizes, std::string_
   }
   at::Tensor tensor = at::empty(sizes, at::device(at::kCPU).dtype(dtype));
   std::memcpy(tensor.mutable_data_ptr(), bytes.data(), bytes.size());
+  wire::countCopied(bytes.size());
   return tensor;
+}
+
+wire::TensorView viewOf(const at::Tensor &tensor) {
+  return {static_cast<uint8_t>(elementOf(tensor.scalar_type())),
+          {tensor.sizes().begin(), tensor.sizes().end()},
+          {static_cast<const uint8_t *>(tensor.const_data_ptr()), tensor.nbytes()},
+          /*sentAhead=*/0};
 }
 
 Storage::Storage(std::shared_ptr<Session> session, Dims sizes, Dims strides, at::ScalarType dtype)
     : session(std::move(session)), sizes(std::move(sizes)), strides(std::move(strides)), dtype(dtype) {}
 
 Storage::~Storage() { session->storageDied(*this); }
+
+Storage::Place *Storage::placeIn(const Recording &recording) {
+  for (Place &place : places) {
+    if (place.recording == &recording) {
+      return &place;
+    }
+  }
+  return nullptr;
+}
 
 RemoteTensorImpl::RemoteTensorImpl(c10::intrusive_ptr<Storage> storage, c10::IntArrayRef sizes,
                                    c10::IntArrayRef strides, int64_t offset, at::ScalarType dtype)

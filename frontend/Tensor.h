@@ -5,15 +5,18 @@
 
 #include "frontend/Shapes.h"
 #include "frontend/Trace.h"
+#include "runtime/wire/Step.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/TensorImpl.h>
+#include <c10/util/SmallVector.h>
 
 #include <memory>
-#include <string_view>
+#include <span>
 
 namespace sojourn::frontend {
 
+class Recording;
 class Session;
 
 Element elementOf(at::ScalarType type);
@@ -22,7 +25,10 @@ at::ScalarType scalarTypeOf(Element element);
 void checkElement(at::ScalarType type);
 
 /// A CPU tensor of these bytes; undefined if a tensor of this shape has another number of them.
-at::Tensor hostTensor(at::ScalarType dtype, c10::IntArrayRef sizes, std::string_view bytes);
+at::Tensor hostTensor(at::ScalarType dtype, c10::IntArrayRef sizes, std::span<const uint8_t> bytes);
+
+/// The bytes of a dense row-major CPU tensor; valid while it is.
+wire::TensorView viewOf(const at::Tensor &tensor);
 
 /// Identity of a value at the owner. All views of a tensor share one Storage; its base layout is
 /// dense. Owned by tensors; the trace and the session know it by raw pointer and are told when it
@@ -36,10 +42,19 @@ struct Storage : c10::intrusive_ptr_target {
   at::ScalarType dtype;
 
   uint64_t handle = 0;        ///< at the owner; 0 while it exists in the trace only
-  int64_t traceId = -1;       ///< id in the current trace, -1 if not in it
   at::Tensor upload;          ///< host copy until the owner has it
   int input = -1;             ///< position among an artifact's inputs
   const char *lost = nullptr; ///< why the value is gone (a dropped step), else nullptr
+
+  /// An open trace that uses it. A value at the owner may be in the traces of several threads as
+  /// long as none writes it; any other is in one at most.
+  struct Place {
+    Recording *recording;
+    int64_t id;   ///< in that trace
+    bool written; ///< by an op of that trace
+  };
+  c10::SmallVector<Place, 1> places;
+  Place *placeIn(const Recording &recording);
 };
 
 class RemoteTensorImpl final : public c10::TensorImpl {

@@ -19,17 +19,17 @@ void record(benchmark::State &state, Op op) {
   auto session = offline.session();
   c10::InferenceMode noAutograd;
   int recorded = 0;
-  session->mark();
+  session->recording().mark();
   for (auto _ : state) {
     benchmark::DoNotOptimize(op(x, y));
     if (++recorded == kOpsPerTrace) {
       state.PauseTiming();
-      session->rollback("the benchmark starts over");
+      session->recording().rollback("the benchmark starts over");
       recorded = 0;
       state.ResumeTiming();
     }
   }
-  session->rollback("the benchmark ended");
+  session->recording().rollback("the benchmark ended");
 }
 
 void add(benchmark::State &state) {

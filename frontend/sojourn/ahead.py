@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections.abc
 import contextlib
 import dataclasses
+import threading
 
 import torch
 from torch.utils import _pytree as pytree
@@ -17,7 +18,17 @@ from .publish import Published
 
 _CALLS = ("init", "first", "steady")
 _PHASES = ("captured", "functional", "promoted", "decomposed", "core")
-_offline: list = []
+
+
+class _Offline(threading.local):
+    """The calling thread's recording devices, innermost last."""
+
+    def __init__(self):
+        self.recorders: list = []
+
+
+_offline = _Offline()
+_compiling = threading.RLock()  # there is one listener for the whole process
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,11 +54,11 @@ def offline():
     """A device that only records: `with sojourn.offline() as device: program = sojourn.compile(...)`."""
     torch.autograd.set_multithreading_enabled(False)
     recorder = _sojourn.Offline()
-    _offline.append(recorder)
+    _offline.recorders.append(recorder)
     try:
         yield torch.device("owner", recorder.index)
     finally:
-        _offline.remove(recorder)
+        _offline.recorders.remove(recorder)
 
 
 class Program:
@@ -117,13 +128,17 @@ def compile(step_fn, init=None, inputs: collections.abc.Sequence[spec] = ()) -> 
     What `step_fn` returns is published by each step of a run. Raises `Unsupported` if a number
     changes from step to step: pass it as an input (`sojourn.number()`), or use `capturable=True`.
     """
-    if not _offline:
+    if not _offline.recorders:
         raise Error("sojourn.compile records without an owner: call it inside `with sojourn.offline() as device:`")
     texts: dict[tuple[str, str], str] = {}
     compiled: list[dict[str, str]] = []
     trees = []
 
+    thread = threading.get_ident()
+
     def listen(phase, text):
+        if threading.get_ident() != thread:
+            return  # another thread's program
         if phase == "captured":
             compiled.append({})
         compiled[-1][phase] = text
@@ -140,18 +155,19 @@ def compile(step_fn, init=None, inputs: collections.abc.Sequence[spec] = ()) -> 
             _sojourn.publish(remote)
         trees.append(tree_spec)
 
-    _sojourn.set_phase_listener(listen)
-    _sojourn.step_begin()
-    try:
-        artifact = _sojourn.compile_artifact(
-            _offline[-1],
-            init or (lambda: None),
-            one_step,
-            [(list(entry.shape), entry.dtype, entry.is_number) for entry in inputs],
-        )
-    finally:
-        _sojourn.set_phase_listener(None)
-        _sojourn.step_abort()
+    with _compiling:
+        _sojourn.set_phase_listener(listen)
+        _sojourn.step_begin()
+        try:
+            artifact = _sojourn.compile_artifact(
+                _offline.recorders[-1],
+                init or (lambda: None),
+                one_step,
+                [(list(entry.shape), entry.dtype, entry.is_number) for entry in inputs],
+            )
+        finally:
+            _sojourn.set_phase_listener(None)
+            _sojourn.step_abort()
     try:
         artifact.output_tree = pytree.treespec_dumps(trees[-1])
     except NotImplementedError:

@@ -23,7 +23,7 @@ class OwnerError(Error):
 
 
 class ConnectionLost(Error):
-    """Nobody answered. What the step would have computed is unknown."""
+    """Nobody answered. The text says whether the step may have run."""
 
 
 class VersionMismatch(Error):

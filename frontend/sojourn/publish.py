@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 
 import torch
 from torch.utils import _pytree as pytree
@@ -16,8 +17,15 @@ from .errors import Refused, ValueNeeded
 
 _LIBRARIES = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
 
-# Where the open step publishes: a refusal that comes with its reply names these lines.
-_lines: list[str] = []
+
+class _OpenStep(threading.local):
+    """Where the thread's open step publishes: a refusal that comes with its reply names these lines."""
+
+    def __init__(self):
+        self.lines: list[str] = []
+
+
+_open = _OpenStep()
 
 
 def _callers_line() -> str:
@@ -29,7 +37,7 @@ def _callers_line() -> str:
 
 def forget_lines() -> None:
     """What a dropped step published will not be refused."""
-    _lines.clear()
+    _open.lines.clear()
 
 
 @contextlib.contextmanager
@@ -38,11 +46,11 @@ def naming_lines():
     try:
         yield
     except Refused as refusal:
-        if _lines:
-            raise Refused(f"{refusal} [published at {', '.join(dict.fromkeys(_lines))}]") from None
+        if _open.lines:
+            raise Refused(f"{refusal} [published at {', '.join(dict.fromkeys(_open.lines))}]") from None
         raise
     finally:
-        _lines.clear()
+        _open.lines.clear()
 
 
 class Published:
@@ -106,7 +114,7 @@ def publish(tree):
     states = iter(())
     if remote:
         states = iter(_sojourn.publish(remote))
-        _lines.append(_callers_line())
+        _open.lines.append(_callers_line())
     values = []
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor):

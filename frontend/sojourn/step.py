@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import threading
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -14,8 +15,15 @@ import _sojourn
 
 from .publish import forget_lines, naming_lines
 
-# Optimizers stepped in the open step, with the CPU state that an exception restores.
-_snapshots: dict[int, _OptimizerSnapshot] = {}
+
+class _OpenStep(threading.local):
+    """Of the calling thread: optimizers stepped in its step, with the CPU state that an exception restores."""
+
+    def __init__(self):
+        self.snapshots: dict[int, _OptimizerSnapshot] = {}
+
+
+_open = _OpenStep()
 
 
 class _OptimizerSnapshot:
@@ -49,8 +57,8 @@ class _OptimizerSnapshot:
 
 
 def _before_optimizer_step(optimizer, args, kwargs):
-    if _sojourn.step_active() and id(optimizer) not in _snapshots:
-        _snapshots[id(optimizer)] = _OptimizerSnapshot(optimizer)
+    if _sojourn.step_active() and id(optimizer) not in _open.snapshots:
+        _open.snapshots[id(optimizer)] = _OptimizerSnapshot(optimizer)
 
 
 register_optimizer_step_pre_hook(_before_optimizer_step)
@@ -75,8 +83,9 @@ class step:
         with sojourn.step():
             ...
 
-    Ops recorded before and not yet sent join the step; a nested step joins the outer one. The call
-    returns when the owner's reply is in. If Python raises inside, what was recorded is dropped:
+    A step is its thread's: ops that the thread recorded before and has not sent join it, a nested
+    step joins the outer one, other threads run steps of their own. With several owners each is sent
+    to before any is waited for; if one fails, the error says which committed. The call returns when the owner's reply is in. If Python raises inside, what was recorded is dropped:
     mutated tensors and the state of optimizers stepped inside are back at their committed values,
     tensors made inside raise when used, and no round trip is made. On CPU tensors it does nothing.
     """
@@ -100,10 +109,10 @@ class step:
 
     def __enter__(self):
         self._outermost = not _sojourn.step_active()
-        # Backward runs on this thread: no hop, and errors know the line.
+        # Switches the engine's threads off for this thread, for good: backward runs where it is called.
+        _sojourn.step_begin()
         self._multithreading = torch.autograd.set_multithreading_enabled(False)
         self._multithreading.__enter__()
-        _sojourn.step_begin()
         return self
 
     def __exit__(self, kind, value, traceback):
@@ -123,20 +132,21 @@ class step:
                     forget_lines()
         finally:
             if self._outermost:
-                _snapshots.clear()
+                _open.snapshots.clear()
         return False
 
     def _restore(self):
         if self._outermost:
-            for snapshot in _snapshots.values():
+            for snapshot in _open.snapshots.values():
                 snapshot.restore()
             _drop_lost_gradients()
 
 
 def flush() -> None:
-    """Ends the implicit step: sends what every owner's trace holds, one round trip each.
+    """Ends the thread's implicit step: sends what it has recorded, one round trip per owner.
 
-    Inside a step it does nothing: the end of the step sends.
+    If an op cannot be compiled it raises, and loses that op and what depends on it; the rest is sent
+    by the next flush. Inside a step it does nothing: the end of the step sends.
     """
     if _sojourn.step_active():
         return

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <thread>
 
 namespace {
 
@@ -317,6 +318,73 @@ TEST_F(Surface, AStepThatThrowsIsDropped) {
                std::runtime_error);
   EXPECT_EQ(owner->counters()["round_trips"], before);
   EXPECT_TRUE(same(publish(x), torch::ones({3})));
+}
+
+/// Some steps of SGD on a linear model, on the device of `weight`; the weight afterwards.
+at::Tensor descend(at::Tensor weight, const std::vector<at::Tensor> &data) {
+  weight.requires_grad_();
+  torch::optim::SGD optimizer({weight}, torch::optim::SGDOptions(0.05));
+  for (const at::Tensor &x : data) {
+    step([&] {
+      optimizer.zero_grad();
+      (x.to(weight.device()).matmul(weight) - 1).square().mean().backward();
+      optimizer.step();
+    });
+  }
+  return publish(weight.detach());
+}
+
+TEST_F(Surface, ThreadsStepForThemselves) {
+  std::vector<at::Tensor> weights, found(3);
+  std::vector<std::vector<at::Tensor>> data(3);
+  for (auto &batches : data) {
+    weights.push_back(torch::randn({4}, at::kDouble));
+    for (int i = 0; i < 6; ++i) {
+      batches.push_back(torch::randn({5, 4}, at::kDouble));
+    }
+  }
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] { found[i] = descend(weights[i].to(owner->device()), data[i]); });
+  }
+  for (std::thread &thread : threads) {
+    thread.join();
+  }
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(torch::allclose(found[i], descend(weights[i].clone(), data[i]), 1e-12, 1e-12)) << i;
+  }
+}
+
+TEST_F(Surface, AnotherThreadsUnsentResultIsTold) {
+  at::Tensor x = torch::ones({3}, owner->device()) * 2;
+  auto used = [&] {
+    std::pair<ErrorKind, std::string> told;
+    std::thread([&] { told = thrown([&] { x.add(1); }); }).join();
+    return told.second;
+  };
+  EXPECT_NE(used().find("another thread has recorded this tensor"), std::string::npos) << used();
+  flush();
+  std::thread([&] { EXPECT_TRUE(same(publish(x + 1), torch::full({3}, 3.0))); }).join();
+  at::Tensor left;
+  std::thread([&] { left = x + 1; }).join();
+  EXPECT_NE(thrown([&] { left.add(1); }).second.find("ended before it was sent"), std::string::npos);
+}
+
+TEST_F(Surface, AStepAtTwoOwners) {
+  Owner other = local();
+  at::Tensor a = torch::ones({2}, owner->device()), b = torch::ones({2}, other.device());
+  flush();
+  auto trips = [&] { return owner->counters()["round_trips"] + other.counters()["round_trips"]; };
+  uint64_t before = trips();
+  std::vector<Published> values;
+  step([&] {
+    a.add_(1);
+    b.add_(2);
+    values = publishLater({a, b});
+  });
+  EXPECT_EQ(trips() - before, 2u);
+  EXPECT_TRUE(same(values[0].value(), torch::full({2}, 2.0)) && same(values[1].value(), torch::full({2}, 3.0)));
+  other.close();
 }
 
 TEST_F(Surface, PublishedValuesAreReadAfterTheirStep) {

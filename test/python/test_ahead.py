@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import sojourn
+from sojourn_wire import Artifact
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = ROOT / "build/bin"
@@ -195,6 +196,20 @@ def test_damaged_files_are_refused(shape, tmp_path, fresh):
                 sojourn.load(path).run(owner, [])
             except sojourn.Error:
                 pass
+
+
+def test_other_versions_are_refused(shape, tmp_path):
+    path = tmp_path / "step.sojourn"
+    compiled("sgd-momentum", shape, None).save(path)
+    whole = bytearray(path.read_bytes())
+    artifact = Artifact.Artifact.GetRootAs(whole, 0)
+    assert artifact.Version() == 2
+    place = artifact._tab.Pos + artifact._tab.Offset(4)
+    for version in (1, 3):
+        whole[place : place + 4] = version.to_bytes(4, "little")
+        path.write_bytes(whole)
+        with pytest.raises(sojourn.VersionMismatch, match=f"artifact version {version}, this build reads 2"):
+            sojourn.load(path)
 
 
 def test_wrong_inputs_are_named(shape):

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Artifacts as files (runtime/wire/Artifact.fbs). What is read is checked before it is used.
+#include "frontend/Artifact.h"
+
+#include "frontend/Tensor.h"
+#include "runtime/wire/Artifact_generated.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+namespace sojourn {
+
+using namespace frontend;
+namespace schema = sojourn_wire;
+
+namespace {
+
+constexpr uint32_t kArtifactVersion = 2;
+/// A file beyond this is no artifact of ours: weights are uploads of `init`, still bounded.
+constexpr std::streamoff kArtifactBytesMax = std::streamoff{1} << 31;
+
+/// The version alone: other versions lay the rest out otherwise.
+struct VersionOnly : private flatbuffers::Table {
+  bool Verify(flatbuffers::Verifier &verifier) const {
+    return VerifyTableStart(verifier) &&
+           VerifyField<uint32_t>(verifier, schema::Artifact::VT_VERSION, sizeof(uint32_t)) && verifier.EndTable();
+  }
+  uint32_t version() const { return GetField<uint32_t>(schema::Artifact::VT_VERSION, 0); }
+};
+
+/// Whether a tensor's bytes are as many as its sizes say.
+bool fits(const wire::TensorView &tensor) {
+  size_t expected = c10::elementSize(scalarTypeOf(static_cast<Element>(tensor.element)));
+  for (int64_t dim : tensor.dims) {
+    if (__builtin_mul_overflow(expected, static_cast<size_t>(dim), &expected)) {
+      return false;
+    }
+  }
+  return expected == tensor.data.size();
+}
+
+/// What of a call no later check would find. Empty if nothing is wrong.
+std::string checkCall(ArtifactCall &call, const std::vector<Spec> &inputs) {
+  call.uploadInputs.resize(call.step.uploads.size());
+  call.slotInputs.resize(call.step.slots.size());
+  for (size_t i = 0; i < call.uploadInputs.size(); ++i) {
+    int input = call.uploadInputs[i];
+    if (input < 0 || input > static_cast<int>(inputs.size()) || (input > 0 && inputs[input - 1].number)) {
+      return "it uses input " + std::to_string(static_cast<int64_t>(input) - 1) + " of " +
+             std::to_string(inputs.size());
+    }
+    if (input == 0 && !fits(call.step.uploads[i])) {
+      return "a constant has " + std::to_string(call.step.uploads[i].data.size()) + " bytes, not what its shape says";
+    }
+    if (call.step.uploads[i].sentAhead) {
+      return "a constant lies outside of the file";
+    }
+  }
+  for (int input : call.slotInputs) {
+    int64_t position = std::abs(static_cast<int64_t>(input));
+    if (position > static_cast<int64_t>(inputs.size()) || (position > 0 && !inputs[position - 1].number)) {
+      return "a slot takes an input that is no number";
+    }
+  }
+  return {};
+}
+
+std::vector<int> intsOf(const flatbuffers::Vector<int32_t> *vector) {
+  return vector ? std::vector<int>(vector->begin(), vector->end()) : std::vector<int>();
+}
+
+std::vector<uint64_t> numbersOf(const flatbuffers::Vector<uint64_t> *vector) {
+  return vector ? std::vector<uint64_t>(vector->begin(), vector->end()) : std::vector<uint64_t>();
+}
+
+} // namespace
+
+void Artifact::save(const std::string &path) const {
+  flatbuffers::FlatBufferBuilder builder(1 << 16);
+  std::vector<flatbuffers::Offset<schema::ArtifactCall>> callOffsets;
+  for (const ArtifactCall &call : calls) {
+    auto step = wire::encode(builder, call.step);
+    auto uploadInputs = builder.CreateVector(call.uploadInputs), slotInputs = builder.CreateVector(call.slotInputs);
+    callOffsets.push_back(schema::CreateArtifactCall(builder, step, static_cast<uint32_t>(call.seeds),
+                                                     static_cast<uint32_t>(call.published), uploadInputs, slotInputs));
+  }
+  std::vector<flatbuffers::Offset<schema::ArtifactInput>> inputOffsets;
+  for (const Spec &spec : inputs) {
+    inputOffsets.push_back(schema::CreateArtifactInput(builder, static_cast<uint8_t>(elementOf(spec.dtype)),
+                                                       builder.CreateVector(spec.sizes), spec.number));
+  }
+  auto callVector = builder.CreateVector(callOffsets);
+  auto inputVector = builder.CreateVector(inputOffsets);
+  auto from = builder.CreateVector(loopFrom), to = builder.CreateVector(loopTo);
+  auto tree = builder.CreateString(outputTree), producer = builder.CreateString("sojourn");
+  builder.Finish(schema::CreateArtifact(builder, kArtifactVersion, callVector, inputVector, from, to, tree, producer),
+                 schema::ArtifactIdentifier());
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
+  file.close();
+  if (!file) {
+    raise(ErrorKind::Error, "cannot write " + path + ": " + std::strerror(errno));
+  }
+}
+
+Artifact Artifact::load(const std::string &path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) {
+    raise(ErrorKind::Error, "cannot read " + path + ": " + std::strerror(errno));
+  }
+  std::streamoff size = file.tellg();
+  auto bad = [&](const std::string &what) {
+    raise(ErrorKind::Error,
+          path + " is not a compiled step: " + what + "; make one with sojourn.compile(...).save(path)");
+  };
+  if (size > kArtifactBytesMax) {
+    bad(std::to_string(size) + " bytes is more than an artifact may have");
+  }
+  auto bytes = std::make_shared<std::string>(static_cast<size_t>(size), '\0');
+  file.seekg(0);
+  file.read(bytes->data(), size);
+  auto verified = [&](auto *root) {
+    flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t *>(bytes->data()), bytes->size());
+    return verifier.VerifyBuffer<std::remove_pointer_t<decltype(root)>>(schema::ArtifactIdentifier());
+  };
+  if (VersionOnly *only = nullptr; file && verified(only)) {
+    uint32_t version = flatbuffers::GetRoot<VersionOnly>(bytes->data())->version();
+    if (version != kArtifactVersion) {
+      raise(ErrorKind::VersionMismatch, path + " has artifact version " + std::to_string(version) +
+                                            ", this build reads " + std::to_string(kArtifactVersion) +
+                                            "; compile it again");
+    }
+  }
+  if (schema::Artifact *whole = nullptr; !file || !verified(whole)) {
+    bad("its " + std::to_string(size) + " bytes have another format or are damaged");
+  }
+  const schema::Artifact &stored = *schema::GetArtifact(bytes->data());
+  Artifact artifact;
+  if (!stored.calls() || stored.calls()->size() != artifact.calls.size()) {
+    bad("it must hold the three programs init, first and steady");
+  }
+  if (stored.inputs()) {
+    for (const schema::ArtifactInput *input : *stored.inputs()) {
+      std::vector<int64_t> sizes;
+      if (input->dims()) {
+        sizes.assign(input->dims()->begin(), input->dims()->end());
+      }
+      if (input->element() >= wire::kElementCount || sizes.size() > 64 ||
+          std::any_of(sizes.begin(), sizes.end(), [](int64_t dim) { return dim < 0; })) {
+        bad("an input has an unknown element type or impossible sizes");
+      }
+      artifact.inputs.push_back({sizes, scalarTypeOf(static_cast<Element>(input->element())), input->number()});
+    }
+  }
+  for (size_t i = 0; i < artifact.calls.size(); ++i) {
+    const schema::ArtifactCall &from = *stored.calls()->Get(static_cast<flatbuffers::uoffset_t>(i));
+    ArtifactCall &call = artifact.calls[i];
+    call.bytes = bytes;
+    call.seeds = from.seeds();
+    call.published = from.published();
+    call.uploadInputs = intsOf(from.upload_inputs());
+    call.slotInputs = intsOf(from.slot_inputs());
+    std::string problem = from.step() ? wire::decode(*from.step(), call.step) : "a call holds no step";
+    problem = problem.empty() ? checkCall(call, artifact.inputs) : problem;
+    if (!problem.empty()) {
+      bad(problem);
+    }
+  }
+  artifact.loopFrom = numbersOf(stored.loop_from());
+  artifact.loopTo = numbersOf(stored.loop_to());
+  if (artifact.loopFrom.size() != artifact.loopTo.size()) {
+    bad("its loop lists differ in length");
+  }
+  artifact.outputTree = stored.output_tree() ? stored.output_tree()->str() : "";
+  return artifact;
+}
+
+} // namespace sojourn

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Traces on their way: compiled, sent to all owners at once, committed or taken back.
+#pragma once
+
+#include "frontend/Session.h"
+
+#include <memory>
+#include <vector>
+
+namespace sojourn::frontend {
+
+/// Sends what the calling thread has open at these sessions (in order of their index). Every owner
+/// is sent to before any is waited for.
+///
+/// A trace that does not compile is not sent. In an explicit step nothing is then: all of the step
+/// is dropped. Else the op that was refused goes with all that depends on it, the rest stays for
+/// the next flush, and the other sessions' traces travel. What an owner committed stays committed
+/// whatever another one does. Throws the first failure, at the end.
+void sendAll(const std::vector<std::shared_ptr<Session>> &sessions, bool explicitStep);
+
+} // namespace sojourn::frontend

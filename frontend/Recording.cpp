@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is open, and what a failing step takes back: the trace to its mark, tensor objects to their
+// form, or one op with all that depends on it.
+#include "frontend/Recording.h"
+
+#include "frontend/Prune.h"
+
+#include <algorithm>
+
+namespace sojourn::frontend {
+
+const char *keptText(const std::string &text) {
+  StringTable &table = StringTable::get();
+  return table.at(table.intern(text)).c_str();
+}
+
+bool Recording::empty() const {
+  return trace.words.empty() && publishes.empty() &&
+         std::none_of(storages.begin(), storages.end(), [](Storage *s) { return s && !s->handle; });
+}
+
+int64_t Recording::enter(Storage &storage) {
+  int64_t id = trace.storageCount++;
+  storages.push_back(&storage);
+  storage.places.push_back({this, id, /*written=*/false});
+  return id;
+}
+
+void Recording::willChange(RemoteTensorImpl &tensor, bool storageToo) {
+  auto self = c10::intrusive_ptr<RemoteTensorImpl>::unsafe_reclaim_from_nonowning(&tensor);
+  changes_.push_back({c10::weak_intrusive_ptr<RemoteTensorImpl>(self), tensor.snapshot(storageToo)});
+}
+
+void Recording::undoChanges(size_t from) {
+  for (size_t i = changes_.size(); i-- > from;) {
+    if (auto tensor = changes_[i].tensor.lock()) {
+      tensor->restore(*changes_[i].before);
+    }
+  }
+  changes_.erase(changes_.begin() + static_cast<std::ptrdiff_t>(from), changes_.end());
+}
+
+namespace {
+
+/// Takes a storage out of a trace.
+void leave(Storage &storage, const Recording &recording) {
+  auto here = [&](const Storage::Place &place) { return place.recording == &recording; };
+  storage.places.erase(std::remove_if(storage.places.begin(), storage.places.end(), here), storage.places.end());
+}
+
+} // namespace
+
+void Recording::lose(Storage &storage, const char *reason) {
+  leave(storage, *this);
+  storage.lost = reason;
+}
+
+void Recording::forgetReplaced(const char *reason) {
+  for (Change &change : changes_) {
+    const auto &storage = change.before->remoteStorage();
+    if (storage && storage.use_count() == 1 && !storage->handle && !storage->upload.defined()) {
+      if (Storage::Place *place = storage->placeIn(*this)) {
+        storages[place->id] = nullptr;
+        lose(*storage, reason);
+      }
+    }
+  }
+}
+
+void Recording::mark() {
+  mark_ = {trace.inputs.size(), trace.words.size(), trace.slots.size(),  trace.seeds.size(), trace.origins.size(),
+           publishes.size(),    changes_.size(),    trace.storageCount, tables.mark()};
+}
+
+bool Recording::rollback(const char *reason) {
+  bool dropped = trace.storageCount > mark_.storages || trace.words.size() > mark_.words;
+  for (size_t id = mark_.storages; id < storages.size(); ++id) {
+    if (Storage *storage = storages[id]) {
+      leave(*storage, *this);
+      // Handles return to their committed version, uploads to what was uploaded.
+      if (!storage->handle && !storage->upload.defined()) {
+        storage->lost = reason;
+      }
+    }
+  }
+  undoChanges(mark_.changes);
+  storages.resize(mark_.storages);
+  trace.inputs.resize(mark_.inputs);
+  size_t states = 0, uploadCount = 0;
+  for (size_t at = 0; at < trace.inputs.size(); at += 4 + 2 * trace.inputs[at + 3]) {
+    ++(trace.inputs[at + 1] == static_cast<Word>(InputKind::State) ? states : uploadCount);
+  }
+  stateHandles.resize(states);
+  uploads.resize(uploadCount);
+  uploadInputs.resize(uploadCount);
+  trace.words.resize(mark_.words);
+  tables.cut(mark_.tables, mark_.storages, trace.tables);
+  trace.slots.resize(mark_.slots);
+  trace.slotOps.resize(mark_.slots);
+  trace.seeds.resize(mark_.seeds);
+  trace.origins.resize(mark_.origins);
+  trace.storageCount = mark_.storages;
+  auto lost = std::vector(std::make_move_iterator(publishes.begin() + static_cast<std::ptrdiff_t>(mark_.publishes)),
+                          std::make_move_iterator(publishes.end()));
+  publishes.resize(mark_.publishes);
+  for (auto &[storage, state] : lost) {
+    state->fail(reason);
+  }
+  return dropped;
+}
+
+void Recording::dropOp(size_t op, const char *reason) {
+  mark_ = {};
+  PrunedTrace pruned = pruneTrace(trace, op);
+  trace = std::move(pruned.trace);
+  tables.forgetValues();
+  std::erase_if(publishes, [&](auto &entry) {
+    Storage::Place *place = entry.first->placeIn(*this);
+    bool lost = place && pruned.lost[place->id];
+    if (lost) {
+      entry.second->fail(reason);
+    }
+    return lost;
+  });
+  std::vector<Storage *> before = std::move(storages);
+  storages.assign(trace.storageCount, nullptr);
+  for (size_t id = 0; id < before.size(); ++id) {
+    Storage *storage = before[id];
+    if (!storage) {
+      continue;
+    }
+    if (pruned.lost[id]) {
+      lose(*storage, reason);
+    } else {
+      storage->placeIn(*this)->id = pruned.newId[id];
+      storages[pruned.newId[id]] = storage;
+    }
+  }
+}
+
+void Recording::clear() {
+  for (Storage *storage : storages) {
+    if (storage) {
+      leave(*storage, *this);
+    }
+  }
+  changes_.clear();
+  storages.clear();
+  stateHandles.clear();
+  uploads.clear();
+  uploadInputs.clear();
+  tables.clear();
+  publishes.clear();
+  trace = {};
+  mark_ = {};
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The open trace of one thread at one session: what was recorded and not yet sent, and what a step
+// that fails takes back. The session's lock guards every field.
+#pragma once
+
+#include "frontend/TableRecords.h"
+#include "frontend/Tensor.h"
+#include "frontend/Trace.h"
+#include "runtime/wire/Step.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sojourn::frontend {
+
+/// A value on its way out; filled by the reply of the step that holds it. Written by the thread
+/// that sends, before `settled`; read by any.
+struct PublishedState {
+  at::Tensor value;    ///< CPU tensor once filled
+  std::string failure; ///< why it never will be
+  std::atomic<bool> settled{false};
+  void fill(at::Tensor tensor) {
+    value = std::move(tensor);
+    settled = true;
+  }
+  void fail(std::string reason) {
+    failure = std::move(reason);
+    settled = true;
+  }
+};
+
+/// A text that lives as long as the process (reasons name source lines, so there are few).
+const char *keptText(const std::string &text);
+
+class Recording {
+public:
+  Recording() = default;
+  ~Recording() { clear(); }
+  Recording(const Recording &) = delete;
+  Recording &operator=(const Recording &) = delete;
+
+  Trace trace;
+  std::vector<Storage *> storages;        ///< by trace id; nullptr once dead
+  std::vector<uint64_t> stateHandles;     ///< by order of state inputs
+  std::vector<at::Tensor> uploads;        ///< by order of upload inputs
+  std::vector<int> uploadInputs;          ///< likewise: artifact input, or -1
+  TableRecords tables;
+  std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>> publishes;
+
+  /// Nothing that an owner would have to do.
+  bool empty() const;
+  /// Enters a storage under the next id.
+  int64_t enter(Storage &storage);
+  /// Notes that `tensor` is about to change its layout, or its storage too.
+  void willChange(RemoteTensorImpl &tensor, bool storageToo);
+  /// A storage that only an undo would bring back is no result of the step.
+  void forgetReplaced(const char *reason);
+  /// Tensor objects keep the form they have.
+  void forgetChanges() { changes_.clear(); }
+
+  /// Marks the trace, so that `rollback` can return to it.
+  void mark();
+  void unmark() { mark_ = {}; }
+  /// Cuts back to the mark. Returns whether anything was dropped.
+  bool rollback(const char *reason);
+  /// Drops op record `op` and whatever depends on it; the rest stays.
+  void dropOp(size_t op, const char *reason);
+  /// Forgets everything; storages are told that they are in no trace here.
+  void clear();
+
+private:
+  struct Change {
+    c10::weak_intrusive_ptr<RemoteTensorImpl> tensor;
+    c10::intrusive_ptr<RemoteTensorImpl> before;
+  };
+  struct Mark {
+    size_t inputs = 0, words = 0, slots = 0, seeds = 0, origins = 0, publishes = 0, changes = 0;
+    int64_t storages = 0;
+    TableRecords::Mark tables;
+  };
+  void undoChanges(size_t from);
+  void lose(Storage &storage, const char *reason);
+
+  std::vector<Change> changes_; ///< of tensor objects since the trace began, oldest first
+  Mark mark_{};
+};
+
+} // namespace sojourn::frontend

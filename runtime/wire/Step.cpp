@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// The step message to bytes and back.
+#include "runtime/wire/Step.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+namespace sojourn::wire {
+
+namespace {
+
+namespace schema = sojourn_wire;
+
+/// A rank that no tensor reaches; more is garbage.
+constexpr size_t kRankMax = 64;
+
+std::atomic<uint64_t> copied{0};
+
+flatbuffers::Offset<flatbuffers::Vector<uint8_t>> bytes(flatbuffers::FlatBufferBuilder &builder,
+                                                        std::span<const uint8_t> data, size_t alignment) {
+  // Nested buffers and tensors are read in place: they keep an alignment of their own.
+  builder.ForceVectorAlignment(data.size(), 1, alignment);
+  uint8_t *target = nullptr;
+  auto vector = builder.CreateUninitializedVector<uint8_t>(data.size(), &target);
+  if (!data.empty()) {
+    std::memcpy(target, data.data(), data.size());
+  }
+  return vector;
+}
+
+std::span<const uint8_t> bytesOf(std::string_view text) {
+  return {reinterpret_cast<const uint8_t *>(text.data()), text.size()};
+}
+
+std::string_view textOf(const flatbuffers::Vector<uint8_t> *vector) {
+  return vector ? std::string_view(reinterpret_cast<const char *>(vector->data()), vector->size()) : std::string_view();
+}
+
+std::vector<uint64_t> numbersOf(const flatbuffers::Vector<uint64_t> *vector) {
+  return vector ? std::vector<uint64_t>(vector->begin(), vector->end()) : std::vector<uint64_t>();
+}
+
+std::string nameOf(const flatbuffers::String *text) { return text ? text->str() : std::string(); }
+
+} // namespace
+
+flatbuffers::Offset<schema::Step> encode(flatbuffers::FlatBufferBuilder &builder, const Step &step) {
+  // Absent vectors cost nothing on the wire.
+  auto numbers = [&](const std::vector<uint64_t> &values) {
+    return values.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint64_t>>() : builder.CreateVector(values);
+  };
+  auto optional = [&](std::string_view text) {
+    return text.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint8_t>>() : bytes(builder, bytesOf(text), 8);
+  };
+  auto program = optional(step.program), debug = optional(step.debug);
+  std::vector<flatbuffers::Offset<schema::Tensor>> uploads;
+  for (const TensorView &tensor : step.uploads) {
+    auto data = bytes(builder, tensor.sentAhead ? std::span<const uint8_t>() : tensor.data, 16);
+    countCopied(tensor.sentAhead ? 0 : tensor.data.size());
+    uploads.push_back(
+        schema::CreateTensor(builder, tensor.element, builder.CreateVector(tensor.dims), data, tensor.sentAhead));
+  }
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<schema::Tensor>>> uploadVector;
+  if (!uploads.empty()) {
+    uploadVector = builder.CreateVector(uploads);
+  }
+  std::vector<flatbuffers::Offset<schema::TableBinding>> tables;
+  for (const TableBinding &table : step.tables) {
+    tables.push_back(schema::CreateTableBindingDirect(builder, table.name.c_str(), table.version.c_str()));
+  }
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<schema::TableBinding>>> tableVector;
+  if (!tables.empty()) {
+    tableVector = builder.CreateVector(tables);
+  }
+  auto hash = builder.CreateVector(step.hash.data(), step.hash.size());
+  auto states = numbers(step.states), slots = numbers(step.slots), seeds = numbers(step.seeds);
+  auto results = numbers(step.results), releases = numbers(step.releases);
+  return schema::CreateStep(builder, step.session, step.sequence, hash, program, debug, states, uploadVector, slots,
+                            seeds, tableVector, results, releases);
+}
+
+size_t encodedBound(const Step &step) {
+  size_t total = 512 + step.program.size() + step.debug.size();
+  total +=
+      8 * (step.states.size() + step.slots.size() + step.seeds.size() + step.results.size() + step.releases.size());
+  for (const TensorView &tensor : step.uploads) {
+    total += 96 + 8 * tensor.dims.size() + (tensor.sentAhead ? 0 : tensor.data.size());
+  }
+  for (const TableBinding &table : step.tables) {
+    total += 64 + table.name.size() + table.version.size();
+  }
+  return total;
+}
+
+std::string decode(const schema::Tensor &message, TensorView &tensor) {
+  tensor = {};
+  if (message.element() >= kElementCount) {
+    return "element type " + std::to_string(message.element()) + " is unknown";
+  }
+  tensor.element = message.element();
+  if (message.dims()) {
+    tensor.dims.assign(message.dims()->begin(), message.dims()->end());
+  }
+  if (tensor.dims.size() > kRankMax ||
+      std::any_of(tensor.dims.begin(), tensor.dims.end(), [](int64_t dim) { return dim < 0; })) {
+    return "a tensor has impossible sizes";
+  }
+  tensor.data = bytesOf(textOf(message.data()));
+  tensor.sentAhead = message.sent_ahead();
+  return {};
+}
+
+std::string decode(const schema::Step &message, Step &step) {
+  step = {};
+  step.session = message.session();
+  step.sequence = message.sequence();
+  std::string_view hash = textOf(message.program_hash());
+  if (hash.size() != step.hash.size()) {
+    return "a program hash has " + std::to_string(hash.size()) + " bytes, expected " + std::to_string(step.hash.size());
+  }
+  std::copy(hash.begin(), hash.end(), step.hash.begin());
+  step.program = textOf(message.program());
+  step.debug = textOf(message.debug());
+  step.states = numbersOf(message.states());
+  step.slots = numbersOf(message.slots());
+  step.seeds = numbersOf(message.seeds());
+  step.results = numbersOf(message.results());
+  step.releases = numbersOf(message.releases());
+  if (message.uploads()) {
+    for (const schema::Tensor *upload : *message.uploads()) {
+      if (std::string problem = decode(*upload, step.uploads.emplace_back()); !problem.empty()) {
+        return problem;
+      }
+    }
+  }
+  if (message.tables()) {
+    for (const schema::TableBinding *table : *message.tables()) {
+      step.tables.push_back({nameOf(table->name()), nameOf(table->version())});
+    }
+  }
+  return {};
+}
+
+uint64_t copiedBytes() { return copied; }
+
+void countCopied(size_t bytes) { copied += bytes; }
+
+} // namespace sojourn::wire

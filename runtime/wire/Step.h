@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one step message as a C++ type, and its way to and from the bytes of Step.fbs. Tracing fills
+// one, an artifact stores one, a request carries one. Knows neither torch nor MLIR.
+#ifndef SOJOURN_RUNTIME_WIRE_STEP_H
+#define SOJOURN_RUNTIME_WIRE_STEP_H
+
+#include "runtime/wire/Step_generated.h"
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sojourn::wire {
+
+/// Number of element types of Program.fbs.
+inline constexpr uint8_t kElementCount = 12;
+/// Bytes of a program's hash.
+inline constexpr size_t kHashBytes = 32;
+
+/// A dense row-major tensor; its bytes are borrowed.
+struct TensorView {
+  uint8_t element = 0;
+  std::vector<int64_t> dims;
+  std::span<const uint8_t> data;
+  uint64_t sentAhead = 0; ///< number of an Upload that holds the bytes instead of `data`, or 0
+};
+
+/// The dataset behind a table argument.
+struct TableBinding {
+  std::string name, version;
+};
+
+/// What Step.fbs says, field by field. Bytes are borrowed: whoever fills it keeps them.
+struct Step {
+  uint64_t session = 0, sequence = 0;
+  std::array<uint8_t, kHashBytes> hash{};
+  std::string_view program, debug;
+  std::vector<uint64_t> states, slots, seeds, results, releases;
+  std::vector<TensorView> uploads;
+  std::vector<TableBinding> tables;
+};
+
+/// Appends `step`; every byte of a tensor is copied once. Large steps: give the builder
+/// `encodedBound` bytes to start with, so that it never grows.
+flatbuffers::Offset<sojourn_wire::Step> encode(flatbuffers::FlatBufferBuilder &builder, const Step &step);
+
+/// No fewer bytes than `encode` appends, names and all.
+size_t encodedBound(const Step &step);
+
+/// Reads a verified message without copying bytes: the result is valid while `message` is. Returns
+/// what is wrong with it, or an empty text.
+std::string decode(const sojourn_wire::Step &message, Step &step);
+/// Likewise for one tensor: its element type and its sizes are possible; its bytes are not counted.
+std::string decode(const sojourn_wire::Tensor &message, TensorView &tensor);
+
+/// Bytes of tensors that this process has copied into or out of messages. Tests compare the growth
+/// with the size of what travelled.
+uint64_t copiedBytes();
+void countCopied(size_t bytes);
+
+} // namespace sojourn::wire
+
+#endif // SOJOURN_RUNTIME_WIRE_STEP_H

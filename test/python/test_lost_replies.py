@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A reply that does not come: the client asks once more, no step runs twice, and what is unknown is said."""
+
+import pytest
+import torch
+
+import _sojourn
+import sojourn
+import sojourn_numpy
+
+
+def _fail(*arguments):
+    raise ValueError("as a kernel would")
+
+
+class Wire:
+    """Between a client and a NumPy owner, which counts what ran. `fates`: one per request to come.
+
+    "lost": the owner handles it, the reply does not come. "dropped": it never arrives.
+    """
+
+    def __init__(self):
+        self.owner = sojourn_numpy.NumpyOwner()
+        self.fates, self.requests = [], []
+        self.session = _sojourn.Session(self.handle, "far")
+        self.device = torch.device("owner", self.session.index)
+
+    def handle(self, request):
+        self.requests.append(request)
+        fate = self.fates.pop(0) if self.fates else "fine"
+        if fate == "dropped":
+            raise sojourn.ConnectionLost("the cable is out")
+        if fate == "failing":
+            self.owner.watch, watch = _fail, self.owner.watch
+            try:
+                return self.owner.handle(request)
+            finally:
+                self.owner.watch = watch
+        reply = self.owner.handle(request)
+        if fate == "lost":
+            raise sojourn.ConnectionLost("the cable is out")
+        return reply
+
+
+@pytest.fixture
+def wire():
+    made = Wire()
+    yield made
+    made.fates.clear()
+    made.session.close()
+
+
+@pytest.fixture
+def x(wire):
+    x = torch.zeros(3).to(wire.device)
+    sojourn.flush()
+    return x
+
+
+@pytest.mark.parametrize("fate", ["lost", "dropped"])
+def test_one_lost_reply_is_asked_for_again(wire, x, fate, seed):
+    for k in range(1, 4):
+        wire.requests.clear()
+        wire.fates[:] = [fate]
+        with sojourn.step():
+            x.add_(1)
+            published = sojourn.publish(x * 2)
+        assert published.value.tolist() == [2 * k] * 3
+        # With its program the first time; the repetition is the same bytes.
+        assert len(wire.requests) == 2 and wire.requests[0] == wire.requests[1]
+    assert sojourn.publish(x).tolist() == [3, 3, 3]
+
+
+@pytest.mark.parametrize("fates,ran", [(["lost", "lost"], True), (["dropped", "lost"], True), (["dropped"] * 2, False)])
+def test_two_lost_replies_leave_it_unknown(wire, x, fates, ran):
+    for round_ in range(2):
+        wire.fates[:] = list(fates)
+        with pytest.raises(sojourn.ConnectionLost, match="cable is out.*unknown whether the owner ran the step"):
+            with sojourn.step():
+                x.add_(1)
+                y = x * 2
+                published = sojourn.publish(x)
+        for use in (lambda: y + 1, lambda: published.value):
+            with pytest.raises(sojourn.Error, match="unknown whether the step ran"):
+                use()
+        # The next step finds the states as they are, and runs under the right number.
+        assert sojourn.publish(x).tolist() == [(round_ + 1 if ran else 0)] * 3
+        assert sojourn.publish(x + 1).tolist() == [(round_ + 2 if ran else 1)] * 3
+
+
+def test_lost_replies_one_after_the_other(wire, x):
+    """Several equal steps in doubt, of which the owner ran some."""
+    ran = 0
+    for fates, counts in ((["lost"] * 2, 1), (["dropped"] * 2, 0), (["fine"] + ["lost"] * 2, 1), (["lost"] * 2, 1)):
+        # "fine": the owner says that it does not expect the number that is tried first.
+        wire.fates[:] = list(fates)
+        with pytest.raises(sojourn.ConnectionLost, match="unknown"):
+            with sojourn.step():
+                x.add_(1)
+        ran += counts
+    assert sojourn.publish(x).tolist() == [ran] * 3
+
+
+def test_a_committed_step_whose_reply_is_forgotten(wire, x, monkeypatch):
+    monkeypatch.setattr("sojourn_numpy.limits.REMEMBERED_REPLY_BYTES_MAX", 16)
+    wire.fates[:] = ["lost"]
+    with sojourn.step():
+        x.add_(1)
+        y = x * 5
+        published = sojourn.publish(x)
+    with pytest.raises(
+        sojourn.Error, match="committed the step, but the reply with this value was lost; publish it again"
+    ):
+        published.value
+    assert sojourn.publish([x, y])[1].tolist() == [5, 5, 5]
+    assert sojourn.publish(x).tolist() == [1, 1, 1]
+
+
+def test_an_owner_that_started_anew_knows_nothing(wire, x):
+    wire.fates[:] = ["lost"]
+    handled = wire.owner.handle
+
+    def handle(request):
+        reply = handled(request)
+        wire.owner = sojourn_numpy.NumpyOwner()
+        return reply
+
+    wire.owner.handle = handle
+    with pytest.raises(sojourn.ConnectionLost, match="knows this session no more.*unknown whether"):
+        with sojourn.step():
+            x.add_(1)
+
+
+def test_a_failing_step_uses_no_number(wire, x):
+    for _ in range(2):
+        with pytest.raises(sojourn.OwnerError):
+            with sojourn.step():
+                x.add_(1)
+                sojourn.publish(x)
+                wire.fates[:] = ["failing"]
+    assert sojourn.publish(x + 1).tolist() == [1, 1, 1]
+
+
+def test_an_artifact_whose_reply_is_lost(wire):
+    with sojourn.offline() as device:
+        kept = {}
+
+        def init():
+            kept["w"] = torch.zeros(2, device=device)
+
+        def step(x):
+            kept["w"].add_(x)
+            return kept["w"] * 1
+
+        program = sojourn.compile(step, init=init, inputs=[sojourn.spec((2,))])
+    run = _sojourn.ArtifactRun(program._artifact, wire.session)
+    ones = torch.ones(2)
+    assert run.step([ones])[0].tolist() == [1, 1]
+    wire.fates[:] = ["lost"]
+    assert run.step([ones])[0].tolist() == [2, 2]
+    wire.fates[:] = ["lost", "lost"]
+    with pytest.raises(sojourn.ConnectionLost, match="unknown"):
+        run.step([ones])
+    assert sojourn.publish(torch.ones(1).to(wire.device)).tolist() == [1]
