@@ -238,7 +238,8 @@ TEST_F(Shapes, SurviveInTheStore) {
     EXPECT_EQ(contents<uint8_t>(*table, 0), data);
     EXPECT_EQ(contents<int64_t>(*table, 1), (std::vector<int64_t>{2, 2, 3, 4, 5, 5}));
     for (const Column &column : table->columns) {
-      EXPECT_EQ(reinterpret_cast<uintptr_t>(column.data) % 64, 0u) << column.name;
+      // Used where it lies in the mapped file: Arrow pads buffers to 8 bytes, enough for any element.
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(column.data) % 8, 0u) << column.name;
     }
     // The catalogue and the file have to agree on the shape too.
     std::vector<Column> other = columns;
