@@ -55,7 +55,7 @@ class NngTransport final : public Transport {
 public:
   NngTransport(std::string url, int timeoutMs) : url_(std::move(url)) {
     if (int status = nng_req0_open(&socket_)) {
-      throw Error(ErrorKind::ConnectionLost, describe(status, "open a socket for"));
+      raise(ErrorKind::ConnectionLost, describe(status, "open a socket for"));
     }
     nng_socket_set_size(socket_, NNG_OPT_RECVMAXSZ, kReplyBytesMax);
     nng_socket_set_ms(socket_, NNG_OPT_RECVTIMEO, timeoutMs);
@@ -65,8 +65,8 @@ public:
     int failure = nng_dial(socket_, url_.c_str(), nullptr, 0);
     if (failure) {
       nng_close(socket_);
-      throw Error(ErrorKind::ConnectionLost, "no owner answers at " + url_ + " (" + nng_strerror(failure) +
-                                                 "); start one with: sojourn-owner serve --listen " + url_);
+      raise(ErrorKind::ConnectionLost, "no owner answers at " + url_ + " (" + nng_strerror(failure) +
+                                           "); start one with: sojourn-owner serve --listen " + url_);
     }
   }
   ~NngTransport() override { nng_close(socket_); }
