@@ -106,8 +106,8 @@ TEST_F(Hostile, FlippedProgramsNeverCrash) {
 
 TEST_F(Hostile, VersionsAreNamed) {
   expectError(client.send(helloBytes("x", 2)), wire::ErrorCode_Version, "protocol version 2");
-  expectError(client.send(helloBytes("x", 1, 9)), wire::ErrorCode_Version, "this owner reads 1");
-  expectError(client.send(helloBytes("x", 1, 1, 7)), wire::ErrorCode_Version, "dialect version 7");
+  expectError(client.send(helloBytes("x", 1, 9)), wire::ErrorCode_Version, "this owner reads 2");
+  expectError(client.send(helloBytes("x", 1, 2, 7)), wire::ErrorCode_Version, "dialect version 7");
 }
 
 TEST_F(Hostile, UnknownSessions) {

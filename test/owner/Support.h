@@ -94,7 +94,7 @@ private:
   std::string memory;
 };
 
-std::string helloBytes(const std::string &client, uint32_t protocol = 1, uint32_t format = 1, uint32_t dialect = 1);
+std::string helloBytes(const std::string &client, uint32_t protocol = 1, uint32_t format = 2, uint32_t dialect = 2);
 std::string stepBytes(const StepRequest &step);
 std::string uploadBytes(uint64_t session, uint64_t upload, uint64_t size, uint64_t offset, const std::string &data);
 std::string releaseBytes(uint64_t session, const std::vector<uint64_t> &handles);
