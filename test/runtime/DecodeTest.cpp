@@ -424,6 +424,11 @@ TEST(Decode, DebugTables) {
     std::string text = refusal(program, debug.bytes());
     EXPECT_NE(text.find(expected), std::string::npos) << "expected '" << expected << "', got '" << text << "'";
   }
+  EXPECT_NE(refusal(program, std::string(limits::kDebugBytes + 1, '\0')).find("limit: the debug table has 67108865"),
+            std::string::npos);
+  RawDebug many = wholeDebug();
+  grow(many.locations, limits::kLocations + 1);
+  EXPECT_NE(refusal(program, many.bytes()).find("limit: the debug table has more than 1000000"), std::string::npos);
   EXPECT_NE(refusal(program, "no table").find("malformed: debug table: not a FlatBuffers table"), std::string::npos);
 }
 
