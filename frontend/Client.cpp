@@ -262,8 +262,8 @@ std::optional<std::vector<OwnedTensor>> Client::step(const StepCall &call) {
   auto states = optional(call.states), slots = optional(call.slots), seeds = optional(call.seeds);
   auto results = optional(call.results), releases = optional(call.releases);
   std::string reply =
-      exchange(finish(builder, wire::CreateStep(builder, session_, steps_ + 1, hash, program, debug, states, uploadVector, slots,
-                                                seeds, tableVector, results, releases)),
+      exchange(finish(builder, wire::CreateStep(builder, session_, steps_ + 1, hash, program, debug, states,
+                                                uploadVector, slots, seeds, tableVector, results, releases)),
                "; values of this step are unknown");
   const wire::Reply &parsed = parseReply(reply);
   if (parsed.body_type() == wire::ReplyBody_NeedProgram) {

@@ -110,7 +110,7 @@ private:
 
   std::unique_ptr<Transport> transport_;
   uint64_t session_ = 0, lastUpload_ = 0;
-  uint64_t steps_ = 0; ///< that the owner has committed
+  uint64_t steps_ = 0;  ///< that the owner has committed
   bool answers_ = true; ///< whether the last request was answered
 };
 

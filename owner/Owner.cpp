@@ -136,8 +136,8 @@ llvm::Expected<std::string> Owner::State::listDatasets() {
 }
 
 llvm::Expected<std::string> Owner::State::step(const wire::Step &request, std::string_view bytes) {
-  auto reply = runStep({mutex, *store, sessions, plans, *log, threads, memory, arenas, environment, limits}, request,
-                       bytes);
+  auto reply =
+      runStep({mutex, *store, sessions, plans, *log, threads, memory, arenas, environment, limits}, request, bytes);
   if (!reply) {
     return reply.takeError();
   }

@@ -10,7 +10,6 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OperationSupport.h"
 
-
 namespace sojourn::owner {
 
 using llvm::Twine;
