@@ -86,7 +86,7 @@ PYBIND11_MODULE(_sojourn, m) {
   });
 
   py::class_<EmbeddedOwner, std::shared_ptr<EmbeddedOwner>>(m, "EmbeddedOwner")
-      .def(py::init<const std::string &>(), py::arg("store") = "")
+      .def(py::init<const std::string &, const std::string &>(), py::arg("store") = "", py::arg("profile") = "")
       .def(
           "register",
           [](EmbeddedOwner &self, const std::string &name, const py::object &source, const std::string &policy,

@@ -90,9 +90,10 @@ private:
   std::shared_ptr<frontend::Registrar> registrar_;
 };
 
-/// An owner in this process; `store`: folder that keeps its tables (empty: in memory). Link
-/// `sojourn_local`, which holds an owner; a client of remote owners does without.
-Owner local(const std::string &store = "");
+/// An owner in this process; `store`: folder that keeps its tables (empty: in memory); `profile`:
+/// folder for the times of its programs' instructions (empty: none are taken). Link `sojourn_local`,
+/// which holds an owner; a client of remote owners does without.
+Owner local(const std::string &store = "", const std::string &profile = "");
 
 struct PlainOptions {
   std::string name = ""; ///< of the table; default: the file's

@@ -67,6 +67,7 @@ public:
   MemoryBudget memory;
   runtime::ArenaPool arenas;
   std::atomic<uint64_t> requests = 0, steps = 0;
+  std::atomic<runtime::Profile *> profile = nullptr;
 };
 
 llvm::Expected<std::string> Owner::State::hello(const wire::Hello &request) {
@@ -136,8 +137,8 @@ llvm::Expected<std::string> Owner::State::listDatasets() {
 }
 
 llvm::Expected<std::string> Owner::State::step(const wire::Step &request, std::string_view bytes) {
-  auto reply =
-      runStep({mutex, *store, sessions, plans, *log, threads, memory, arenas, environment, limits}, request, bytes);
+  auto rauto reply = runStep(
+      {mutex, *store, sessions, plans, *log, threads, memory, arenas, environment, limits, profile}, request, bytes);
   if (!reply) {
     return reply.takeError();
   }
@@ -312,6 +313,8 @@ llvm::Expected<std::vector<ProgramRecord>> Owner::programs(bool withText) {
 
 uint64_t Owner::requests() const { return state->requests; }
 uint64_t Owner::stepsHandled() const { return state->steps; }
+
+void Owner::setProfile(runtime::Profile *profile) { state->profile = profile; }
 
 size_t Owner::liveSessions() const {
   std::lock_guard lock(state->mutex);

@@ -16,6 +16,10 @@
 #include <string_view>
 #include <vector>
 
+namespace sojourn::runtime {
+class Profile;
+} // namespace sojourn::runtime
+
 namespace sojourn::owner {
 
 /// Who sent a request: the data owner's own process, or somebody behind a transport.
@@ -54,6 +58,10 @@ public:
   llvm::Expected<std::vector<DatasetRecord>> datasets();
   /// Every program that ran, oldest first, run counts up to date.
   llvm::Expected<std::vector<ProgramRecord>> programs(bool withText);
+
+  /// Steps from now on add the times of their instructions to the profile, which outlives the owner;
+  /// null for none.
+  void setProfile(runtime::Profile *profile);
 
   /// Requests answered and steps committed since this object was made.
   uint64_t requests() const;

@@ -356,6 +356,7 @@ llvm::Expected<StepReply> Step::run() {
   runtime::RunOptions options;
   options.threads = threads.threads;
   options.arenas = &context.arenas;
+  options.profile = context.profile;
   auto values = plan->executable->run(bound->bindings, options);
   if (!values) {
     return values.takeError();

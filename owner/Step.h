@@ -29,6 +29,7 @@ struct StepContext {
   runtime::ArenaPool &arenas;
   const Environment &environment;
   const Limits &limits;
+  runtime::Profile *profile = nullptr; ///< gets the times of instructions
 };
 
 struct StepReply {

@@ -4,6 +4,7 @@
 #include "runtime/Library.h"
 #include "runtime/Limits.h"
 #include "runtime/Lower.h"
+#include "runtime/Profile.h"
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -54,6 +55,7 @@ struct Executable::Impl {
 
   void take(Lowering &lowering, const Graph &graph);
   size_t measure() const;
+  std::vector<ProfiledInstruction> profiled() const;
   llvm::Error check(llvm::ArrayRef<Binding> bindings) const;
   std::unique_ptr<RunContext> takeContext() const;
   void giveContext(std::unique_ptr<RunContext> context) const;
@@ -170,6 +172,14 @@ size_t Executable::Impl::measure() const {
   return bytes;
 }
 
+std::vector<ProfiledInstruction> Executable::Impl::profiled() const {
+  std::vector<ProfiledInstruction> result;
+  for (const Instruction &instruction : instructions) {
+    result.push_back({instruction.name, instruction.op, instruction.location, instruction.bytes});
+  }
+  return result;
+}
+
 // --- Running --------------------------------------------------------------------------------------
 
 llvm::Error Executable::Impl::check(llvm::ArrayRef<Binding> bindings) const {
@@ -264,10 +274,13 @@ llvm::Expected<std::vector<HostTensor>> Executable::run(llvm::ArrayRef<Binding> 
     const RunOptions &options;
     unsigned threads;
     std::unique_ptr<RunContext> context;
+    Profile *profile;
     ArenaPool::Lease arena;
+    std::vector<int64_t> times; ///< for the profile: before the first instruction and after each
   };
   unsigned threads = options.threads == 0 ? libraryThreads() : std::min(options.threads, kThreadsMax);
-  Run run{impl, bindings, options, threads, impl.takeContext(), {}};
+  Profile *profile = options.profile != nullptr ? options.profile : Profile::fromEnvironment();
+  Run run{impl, bindings, options, threads, impl.takeContext(), profile, {}, {}};
   RunContext &context = *run.context;
   context.current = impl.instructions.size();
   std::string message;
@@ -284,11 +297,23 @@ llvm::Expected<std::vector<HostTensor>> Executable::run(llvm::ArrayRef<Binding> 
         std::byte *memory = run.arena.data();
         impl.place(context, run.bindings, memory, buffers);
         SlotTable slots(context.slots.data(), reinterpret_cast<char *>(memory + scratchAt), impl.scratchBytes);
+        if (run.profile == nullptr) {
+          for (context.current = 0; context.current < impl.instructions.size(); ++context.current) {
+            runInstruction(*impl.instructions[context.current].kernel, slots, run.threads);
+          }
+          return;
+        }
+        run.times.reserve(impl.instructions.size() + 1);
+        run.times.push_back(Profile::now());
         for (context.current = 0; context.current < impl.instructions.size(); ++context.current) {
           runInstruction(*impl.instructions[context.current].kernel, slots, run.threads);
+          run.times.push_back(Profile::now());
         }
       },
       &run);
+  if (run.profile != nullptr) {
+    run.profile->add(impl.number, run.times, [&] { return impl.profiled(); });
+  }
   if (!done) {
     bool known = context.current < impl.instructions.size();
     const Instruction *failed = known ? &impl.instructions[context.current] : nullptr;

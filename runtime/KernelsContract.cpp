@@ -46,17 +46,20 @@ std::vector<int64_t> freeDims(unsigned rank, llvm::ArrayRef<int64_t> batch, llvm
 StridedView sideOf(Lowering &lowering, ValueId value, llvm::ArrayRef<int64_t> batch, llvm::ArrayRef<int64_t> rows,
                    llvm::ArrayRef<int64_t> columns, Element element) {
   if (lowering.type(value).element == element) {
-    StridedView view = lowering.window(value);
+    StridedView view;
+    view.dims = lowering.type(value).dims;
+    view.strides = lowering.stridesOf(value);
     Group b = groupOf(view, batch), r = groupOf(view, rows), c = groupOf(view, columns);
     bool unitColumn = (c.stride == 1 || c.size == 1) && (r.size == 1 || r.stride >= std::max<int64_t>(1, c.size));
     bool unitRow = (r.stride == 1 || r.size == 1) && (c.size == 1 || c.stride >= std::max<int64_t>(1, r.size));
     if (b.isLine && r.isLine && c.isLine && (unitColumn || unitRow)) {
-      view.dims = {b.size, r.size, c.size};
       // A dim of one element has no stride of its own; give it the one that BLAS expects.
       int64_t columnStride = c.size != 1 ? c.stride : unitRow && r.size != 1 ? r.size : 1;
       int64_t rowStride = r.size != 1              ? r.stride
                           : unitRow && !unitColumn ? 1
                                                    : std::max<int64_t>(c.size, 1) * columnStride;
+      view = lowering.window(value);
+      view.dims = {b.size, r.size, c.size};
       view.strides = {b.stride, rowStride, columnStride};
       return view;
     }

@@ -56,7 +56,8 @@ struct Reduced {
   }
 };
 
-/// Results are made in tiles along their last dim, each element in row-major order of what it reduces.
+/// Results are made in tiles along their last dim, of at most so many, each element in row-major order
+/// of what it reduces.
 constexpr int64_t kTile = 64;
 
 template <Reduction kind, typename T>
@@ -93,21 +94,25 @@ void lowerPlain(Lowering &lowering, const GraphOp &op) {
   WideInput x(lowering, op.operands[0]);
   WideOutput out(lowering, op.results[0]);
   Reduced shape(lowering.type(op.operands[0]), op.ints("dims"));
-  int64_t tiles = (shape.line + kTile - 1) / kTile;
-  Partition partition(shape.outer * tiles, std::min(shape.line, kTile) * std::max<int64_t>(shape.count, 1));
+  // Narrow ones where a short line is all that can be shared out.
+  int64_t wanted =
+      (Partition(lowering.type(op.operands[0]).numel(), 1).rows + shape.outer - 1) / std::max<int64_t>(shape.outer, 1);
+  int64_t tile = std::clamp<int64_t>(shape.line / std::max<int64_t>(wanted, 1), 8, kTile);
+  int64_t tiles = (shape.line + tile - 1) / tile;
+  Partition partition(shape.outer * tiles, std::min(shape.line, tile) * std::max<int64_t>(shape.count, 1));
   auto build = [&]<typename T>() -> std::unique_ptr<Kernel> {
     return makeKernel(
         [=](SlotTable slots, int64_t lo, int64_t hi) {
           const T *source = static_cast<const T *>(x.read(slots));
           T *target = static_cast<T *>(out.begin(slots));
           for (int64_t item = partition.begin(lo); item < partition.begin(hi); ++item) {
-            int64_t outer = item / tiles, first = item % tiles * kTile, offset = first * shape.lineStride;
+            int64_t outer = item / tiles, first = item % tiles * tile, offset = first * shape.lineStride;
             int64_t rest = outer;
             for (size_t d = shape.kept.size(); d-- > 0; rest /= shape.kept[d]) {
               offset += rest % shape.kept[d] * shape.keptStrides[d];
             }
             reduceTile<kind>(target + outer * shape.line + first, source + offset, shape,
-                             std::min(kTile, shape.line - first));
+                             std::min(tile, shape.line - first));
           }
         },
         partition.rows);
@@ -122,7 +127,7 @@ void lowerPlain(Lowering &lowering, const GraphOp &op) {
 // --- On the library -------------------------------------------------------------------------------
 
 /// Elements of the operand that are worth a thread, and the fewest neighbours that one call gets.
-constexpr int64_t kPieceElements = 32768, kNeighbours = 128;
+constexpr int64_t kPieceElements = 16384, kNeighbours = 128;
 
 /// The dim along which the operand is cut, and into how many pieces.
 struct Cut {

@@ -11,7 +11,7 @@
 #include <omp.h>
 
 // Present where the library was built with MKL, which keeps a number of threads of its own.
-extern "C" __attribute__((weak)) int mkl_set_num_threads_local(int threads);
+extern "C" __attribute__((weak)) int MKL_Set_Num_Threads_Local(int threads);
 
 namespace sojourn::runtime {
 
@@ -81,14 +81,14 @@ public:
     at::get_num_threads(); // a thread's first use of the library sets both: let it be over
     openmp_ = omp_get_max_threads();
     omp_set_num_threads(threads);
-    if (mkl_set_num_threads_local != nullptr) {
-      mkl_ = mkl_set_num_threads_local(threads);
+    if (MKL_Set_Num_Threads_Local != nullptr) {
+      mkl_ = MKL_Set_Num_Threads_Local(threads);
     }
   }
   ~LibraryThreads() {
     omp_set_num_threads(openmp_);
-    if (mkl_set_num_threads_local != nullptr) {
-      mkl_set_num_threads_local(mkl_);
+    if (MKL_Set_Num_Threads_Local != nullptr) {
+      MKL_Set_Num_Threads_Local(mkl_);
     }
   }
   LibraryThreads(const LibraryThreads &) = delete;

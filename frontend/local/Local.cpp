@@ -119,7 +119,10 @@ private:
 
 } // namespace
 
-EmbeddedOwner::EmbeddedOwner(const std::string &store) : owner_(owner::Environment::system(store)) {
+EmbeddedOwner::EmbeddedOwner(const std::string &store, const std::string &profile)
+    : profile_(profile.empty() ? nullptr : std::make_unique<runtime::Profile>(profile)),
+      owner_(owner::Environment::system(store)) {
+  owner_.setProfile(profile_.get());
   if (std::string status = owner_.status(); !status.empty()) {
     raise(ErrorKind::Error, status);
   }
@@ -142,8 +145,8 @@ void EmbeddedOwner::add(const std::string &name, const Source &source, const Reg
 
 using namespace frontend;
 
-Owner local(const std::string &store) {
-  auto owner = std::make_shared<EmbeddedOwner>(store);
+Owner local(const std::string &store, const std::string &profile) {
+  auto owner = std::make_shared<EmbeddedOwner>(store, profile);
   Owner connected = connect("local", [owner](std::string_view request) { return owner->handle(request); });
   return Owner(connected.session(), owner);
 }

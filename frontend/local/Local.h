@@ -4,19 +4,24 @@
 
 #include "frontend/Sojourn.h"
 #include "owner/Owner.h"
+#include "runtime/Profile.h"
+
+#include <memory>
 
 namespace sojourn::frontend {
 
 class EmbeddedOwner final : public Registrar {
 public:
   /// `store`: folder of its tables; empty keeps them in memory. Throws Error if it cannot be opened.
-  explicit EmbeddedOwner(const std::string &store);
+  /// `profile`: folder for the times of its programs' instructions (runtime/Profile.h); empty for none.
+  explicit EmbeddedOwner(const std::string &store, const std::string &profile = "");
 
   void add(const std::string &name, const Source &source, const RegisterOptions &options) override;
   std::string handle(std::string_view request) { return owner_.handle(request); }
   uint64_t requests() const { return owner_.requests(); }
 
 private:
+  std::unique_ptr<runtime::Profile> profile_;
   owner::Owner owner_;
 };
 

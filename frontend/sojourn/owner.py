@@ -73,17 +73,21 @@ class Owner:
         return f"Owner({self.address!r}, device='{self.device}')"
 
 
-def local(store: str | None = None, runtime: str = "native") -> Owner:
+def local(store: str | None = None, runtime: str = "native", profile: str | None = None) -> Owner:
     """An owner in this process. `store`: folder that keeps its tables (default: memory only).
 
     `runtime`: "native", or "numpy" for the plain second implementation (open tables only, slow).
+    `profile`: folder that gets, when the process ends at the latest, the times of every program's
+    instructions as tables (`plan-1.txt`, ...) and as `trace.json` for chrome://tracing.
     """
     if runtime == "native":
-        embedded = _sojourn.EmbeddedOwner(str(store or ""))
+        embedded = _sojourn.EmbeddedOwner(str(store or ""), str(profile or ""))
         return Owner(_sojourn.Session(embedded, "local"), "local", embedded)
     if runtime == "numpy":
         if store:
             raise Error("the numpy runtime keeps its tables in memory; leave out `store`")
+        if profile:
+            raise Error("the numpy runtime has no instructions to time; leave out `profile`")
         import sojourn_numpy
 
         embedded = sojourn_numpy.NumpyOwner()

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs of one plan: several at once, with equal bits whatever the number of threads; arenas that come
+// from a pool and go back; times of instructions.
+#include "runtime/Buffer.h"
+#include "runtime/Profile.h"
+#include "test/runtime/Programs.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <set>
+#include <thread>
+
+using namespace sojourn;
+using namespace sojourn::runtime;
+using namespace sojourn::test;
+
+namespace {
+
+/// A step with all kinds of instructions: products, a softmax, a sort, scans, reductions, updates.
+const char *kStepBody = R"(
+  %w = sojourn.dot %0, %1, lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0]
+    : tensor<96x128xf32>, tensor<128x160xf32> -> tensor<96x160xf32>
+  %m = sojourn.reduce_max %w, dims = [1] : tensor<96x160xf32>
+  %mb = sojourn.broadcast %m, dims = [0] : tensor<96xf32> -> tensor<96x160xf32>
+  %d = sojourn.sub %w, %mb : tensor<96x160xf32>, tensor<96x160xf32>
+  %e = sojourn.exp %d : tensor<96x160xf32>
+  %s = sojourn.reduce_sum %e, dims = [1] : tensor<96x160xf32>
+  %sb = sojourn.broadcast %s, dims = [0] : tensor<96xf32> -> tensor<96x160xf32>
+  %p = sojourn.div %e, %sb : tensor<96x160xf32>, tensor<96x160xf32>
+  %v, %i = sojourn.sort %p, dim = 1, descending = true : tensor<96x160xf32>
+  %c = sojourn.cumsum %v, dim = 1 : tensor<96x160xf32>
+  %t = sojourn.tanh %c : tensor<96x160xf32>
+  %all = sojourn.reduce_sum %t, dims = [0, 1] : tensor<96x160xf32>)";
+
+std::string stepText() {
+  return programText({"tensor<96x128xf32>", "tensor<128x160xf32>"}, kStepBody,
+                     {{"%t", "tensor<96x160xf32>"}, {"%i", "tensor<96x160xi64>"}, {"%all", "tensor<f32>"}});
+}
+
+TEST(Run, OnePlanRunsOnSeveralThreadsAtOnce) {
+  unsigned seed = testSeed();
+  SCOPED_TRACE("SOJOURN_TEST_SEED=" + std::to_string(seed));
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  Context context;
+  auto plan = compileText(context, stepText());
+  ASSERT_TRUE(plan);
+  constexpr int kThreads = 4, kRuns = 25;
+  ArenaPool arenas;
+  std::vector<std::vector<Binding>> inputs;
+  std::vector<std::vector<std::string>> expected;
+  for (int t = 0; t < kThreads; ++t) {
+    inputs.push_back(bindWith(*plan, [&](Element) { return normal(random); }));
+    expected.push_back(bytesOf(llvm::cantFail(plan->run(inputs.back(), {.threads = 1}))));
+  }
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int k = 0; k < kRuns; ++k) {
+        RunOptions options;
+        options.threads = 1 + static_cast<unsigned>(k) % 2;
+        options.arenas = &arenas;
+        wrong += bytesOf(llvm::cantFail(plan->run(inputs[static_cast<size_t>(t)], options))) !=
+                 expected[static_cast<size_t>(t)];
+      }
+    });
+  }
+  for (std::thread &thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(arenas.leasedBytes(), 0u);
+  EXPECT_GT(arenas.idleBytes(), 0u);
+  EXPECT_GE(arenas.peakBytes(), plan->arenaBytes());
+}
+
+/// Rows of a table that cannot be read.
+class BrokenRows final : public RowSource {
+public:
+  int64_t rows() const override { return 100; }
+  void readRows(llvm::ArrayRef<std::string>, llvm::ArrayRef<int64_t>, Element, void *) const override {
+    throw std::runtime_error("the disk is gone");
+  }
+};
+
+TEST(Run, FailedRunsReturnTheirArenaAndTheNextOneWorks) {
+  Context context;
+  auto plan = compileText(context, programText({"!sojourn.table<100, \"age\" : f64>", "tensor<8xi64>"},
+                                               R"(%n = sojourn.neg %1 : tensor<8xi64>
+    %r = sojourn.read_rows %0, %n, columns = ["age"] : !sojourn.table<100, "age" : f64>, tensor<8xi64> -> tensor<8x1xf32>
+    %v, %i = sojourn.sort %r, dim = 0, descending = false : tensor<8x1xf32>)",
+                                               {{"%v", "tensor<8x1xf32>"}}));
+  ASSERT_TRUE(plan);
+  ArenaPool arenas;
+  BrokenRows table;
+  auto inputs = bindWith(*plan, [](Element) { return 1; });
+  inputs[0].table = &table;
+  for (int k = 0; k < 10; ++k) {
+    RunOptions options;
+    options.arenas = &arenas;
+    auto result = plan->run(inputs, options);
+    ASSERT_FALSE(static_cast<bool>(result));
+    std::string text = llvm::toString(result.takeError());
+    EXPECT_NE(text.find("the disk is gone"), std::string::npos) << text;
+    EXPECT_EQ(arenas.leasedBytes(), 0u);
+  }
+}
+
+TEST(Run, AHundredPlansShareTheirArenas) {
+  Context context;
+  constexpr size_t kArena = size_t{64} << 20;
+  // Two intermediate values of 32 MB each that live at the same time.
+  std::string text = programText({"tensor<8388608xf32>"},
+                                 R"(%r = sojourn.reverse %0, dims = [0] : tensor<8388608xf32>
+    %c = sojourn.cumsum %r, dim = 0 : tensor<8388608xf32>
+    %d = sojourn.cummax %c, dim = 0 : tensor<8388608xf32>
+    %s = sojourn.slice %d, start = [8388607], limit = [8388608], stride = [1] : tensor<8388608xf32>)",
+                                 {{"%s", "tensor<1xf32>"}});
+  ArenaPool arenas(2 * kArena);
+  std::vector<std::unique_ptr<Executable>> plans;
+  size_t planBytes = 0;
+  for (int k = 0; k < 100; ++k) {
+    plans.push_back(compileText(context, text));
+    ASSERT_TRUE(plans.back());
+    planBytes += plans.back()->planBytes();
+  }
+  ASSERT_GE(plans[0]->arenaBytes(), kArena);
+  EXPECT_LT(planBytes, size_t{100} * (64u << 10));
+  auto inputs = bindWith(*plans[0], [](Element) { return 1; });
+  for (size_t k = 0; k < plans.size(); k += 20) {
+    RunOptions options;
+    options.arenas = &arenas;
+    auto values = llvm::cantFail(plans[k]->run(inputs, options));
+    EXPECT_EQ(numbersOf(values[0])[0], 8388608.0);
+  }
+  EXPECT_EQ(arenas.leasedBytes(), 0u);
+  EXPECT_LE(arenas.peakBytes(), 2 * kArena);
+}
+
+TEST(ArenaPool, KeepsNoMoreThanItMay) {
+  ArenaPool arenas(1 << 20);
+  {
+    auto a = arenas.acquire(700 << 10), b = arenas.acquire(700 << 10);
+    EXPECT_NE(a.data(), b.data());
+    EXPECT_GE(arenas.leasedBytes(), size_t{1400} << 10);
+    std::memset(a.data(), 1, a.size());
+  }
+  EXPECT_EQ(arenas.leasedBytes(), 0u);
+  EXPECT_LE(arenas.idleBytes(), size_t{1} << 20);
+  EXPECT_GT(arenas.idleBytes(), 0u);
+  // A small one leaves the large one alone; a far larger one is not kept.
+  { auto small = arenas.acquire(100); }
+  { auto large = arenas.acquire(8 << 20); }
+  EXPECT_LE(arenas.idleBytes(), size_t{1} << 20);
+  EXPECT_EQ(arenas.acquire(0).data(), nullptr);
+}
+
+TEST(Run, ProfilesCountEveryInstructionOfEveryRun) {
+  unsigned seed = testSeed();
+  SCOPED_TRACE("SOJOURN_TEST_SEED=" + std::to_string(seed));
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  Context context;
+  auto plan = compileText(context, stepText());
+  ASSERT_TRUE(plan);
+  llvm::SmallString<128> folder;
+  ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("sojourn-profile", folder));
+  constexpr int kThreads = 2, kRuns = 3;
+  auto inputs = bindWith(*plan, [&](Element) { return normal(random); });
+  std::string table;
+  {
+    Profile profile(folder.str().str());
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&] {
+        for (int k = 0; k < kRuns; ++k) {
+          RunOptions options;
+          options.profile = &profile;
+          llvm::cantFail(plan->run(inputs, options));
+        }
+      });
+    }
+    for (std::thread &thread : threads) {
+      thread.join();
+    }
+    table = profile.table();
+  }
+  EXPECT_NE(table.find(std::to_string(kThreads * kRuns) + " runs"), std::string::npos) << table;
+  EXPECT_NE(table.find("dot"), std::string::npos) << table;
+
+  auto text = llvm::MemoryBuffer::getFile(folder + "/trace.json");
+  ASSERT_TRUE(static_cast<bool>(text));
+  auto json = llvm::json::parse((*text)->getBuffer());
+  ASSERT_TRUE(static_cast<bool>(json)) << llvm::toString(json.takeError());
+  const llvm::json::Array *events = json->getAsObject()->getArray("traceEvents");
+  ASSERT_NE(events, nullptr);
+  EXPECT_EQ(events->size(), plan->instructionCount() * kThreads * kRuns);
+  std::string described = plan->describePlan();
+  std::set<int64_t> threads;
+  for (const llvm::json::Value &value : *events) {
+    const llvm::json::Object &event = *value.getAsObject();
+    std::string line = std::to_string(*event.getObject("args")->getInteger("instruction")) + " " +
+                       event.getString("name")->str() + " in ";
+    EXPECT_NE(described.find(line), std::string::npos) << line << "\n" << described;
+    EXPECT_GT(*event.getNumber("dur"), 0);
+    EXPECT_GE(*event.getNumber("ts"), 0);
+    EXPECT_GT(*event.getObject("args")->getInteger("bytes"), 0) << line;
+    EXPECT_EQ(event.getString("ph")->str(), "X");
+    threads.insert(*event.getInteger("tid"));
+  }
+  EXPECT_EQ(threads.size(), size_t{kThreads});
+
+  // The same table, in a file per plan.
+  std::error_code code;
+  int tables = 0;
+  for (llvm::sys::fs::directory_iterator entry(folder, code), end; entry != end && !code; entry.increment(code)) {
+    llvm::StringRef name(entry->path());
+    if (name.ends_with(".txt")) {
+      ++tables;
+      EXPECT_EQ(readFile(name.str()), table);
+    }
+  }
+  EXPECT_EQ(tables, 1);
+  llvm::sys::fs::remove_directories(folder);
+}
+
+TEST(Run, ProfilesThatCannotBeWrittenSaySo) {
+  Profile profile;
+  llvm::Error error = profile.writeChromeTrace("/proc/no such folder/trace.json");
+  std::string text = llvm::toString(std::move(error));
+  EXPECT_NE(text.find("cannot write the profile to '/proc/no such folder/trace.json'"), std::string::npos) << text;
+}
+
+// --- Bits and threads -----------------------------------------------------------------------------
+
+std::string dims(std::initializer_list<int64_t> sizes, const char *element = "f32") {
+  std::string text = "tensor<";
+  for (int64_t size : sizes) {
+    text += std::to_string(size) + "x";
+  }
+  return text + element + ">";
+}
+
+/// A random program of one family, with small, odd or large sizes.
+std::string randomProgram(std::mt19937 &random) {
+  auto pick = [&](std::initializer_list<int64_t> sizes) { return *(sizes.begin() + random() % sizes.size()); };
+  auto n = [](int64_t number) { return std::to_string(number); };
+  switch (random() % 7) {
+  case 0: {
+    int64_t m = pick({1, 3, 64, 127, 256, 517}), k = pick({1, 5, 96, 300, 1024}), c = pick({1, 7, 64, 129, 384, 600});
+    bool left = random() % 2, right = random() % 2;
+    std::string a = left ? dims({k, m}) : dims({m, k}), b = right ? dims({c, k}) : dims({k, c});
+    return programText({a, b},
+                       "%y = sojourn.dot %0, %1, lhs_batch = [], rhs_batch = [], lhs_contract = [" + n(left ? 0 : 1) +
+                           "], rhs_contract = [" + n(right ? 1 : 0) + "] : " + a + ", " + b + " -> " + dims({m, c}),
+                       {{"%y", dims({m, c})}});
+  }
+  case 1: {
+    int64_t batch = pick({2, 5, 48}), m = pick({1, 17, 64, 200}), k = pick({8, 33, 128}), c = pick({1, 31, 96});
+    std::string a = dims({batch, m, k}), b = dims({batch, k, c}), y = dims({batch, m, c});
+    return programText({a, b},
+                       "%y = sojourn.dot %0, %1, lhs_batch = [0], rhs_batch = [0], lhs_contract = [2], rhs_contract "
+                       "= [1] : " +
+                           a + ", " + b + " -> " + y,
+                       {{"%y", y}});
+  }
+  case 2: {
+    int64_t images = pick({1, 3, 16, 33}), in = pick({1, 4, 16}), out = pick({1, 8, 20}), side = pick({5, 12, 28});
+    std::string x = dims({images, in, side, side}), w = dims({out, in, 3, 3}), y = dims({images, out, side, side});
+    std::string options = ", stride = [1, 1], padding = [1, 1], dilation = [1, 1], groups = 1 : ";
+    return programText({x, w},
+                       "%y = sojourn.conv %0, %1" + options + x + ", " + w + "\n%dx = sojourn.conv_grad_input %y, %1" +
+                           options + y + ", " + w + " -> " + x + "\n%dw = sojourn.conv_grad_weight %y, %0" + options +
+                           y + ", " + x + " -> " + w,
+                       {{"%y", y}, {"%dx", x}, {"%dw", w}});
+  }
+  case 3: {
+    int64_t sizes[3] = {pick({1, 3, 70, 256}), pick({1, 9, 128}), pick({1, 11, 64, 200})};
+    unsigned mask = 1 + random() % 7;
+    std::string reduced, kept = "tensor<";
+    for (unsigned d = 0; d < 3; ++d) {
+      if (mask >> d & 1) {
+        reduced += (reduced.empty() ? "" : ", ") + n(d);
+      } else {
+        kept += n(sizes[d]) + "x";
+      }
+    }
+    kept += "f32>";
+    std::string x = dims({sizes[0], sizes[1], sizes[2]}), t = dims({sizes[2], sizes[0], sizes[1]});
+    std::string text = "%t = sojourn.transpose %0, perm = [1, 2, 0] : " + dims({sizes[2], sizes[0], sizes[1]}) + "\n";
+    std::vector<std::pair<std::string, std::string>> results;
+    for (const char *kind : {"sum", "prod", "max", "min"}) {
+      std::string name = "%" + std::string(kind);
+      text += name + " = sojourn.reduce_" + kind + " %t, dims = [" + reduced + "] : " + x + "\n";
+      results.emplace_back(name, kept);
+    }
+    return programText({t}, text, results);
+  }
+  case 4: return stepText();
+  case 5: {
+    int64_t a = pick({1, 6, 300}), b = pick({2, 65, 1000}), dim = static_cast<int64_t>(random() % 2);
+    std::string x = dims({a, b}), i = dims({a, b}, "i64");
+    std::string line = ", dim = " + n(dim);
+    return programText({x},
+                       "%c = sojourn.cumsum %0" + line + " : " + x + "\n%l = sojourn.cumlogsumexp %0" + line + " : " +
+                           x + "\n%v, %i = sojourn.sort %0" + line + ", descending = false : " + x,
+                       {{"%c", x}, {"%l", x}, {"%v", x}, {"%i", i}});
+  }
+  default: {
+    int64_t rows = pick({1, 100, 5000}), width = pick({1, 16, 33}), count = pick({1, 50, 3000});
+    std::string x = dims({rows, width}), i = dims({count}, "i64"), u = dims({count, width});
+    return programText({x, i, u},
+                       "%p = sojourn.put \"add\" %0, %1, %2, dim = 0 : " + x + ", " + i + ", " + u +
+                           "\n%t = sojourn.take %p, %1, dim = 0 : " + x + ", " + i +
+                           "\n%e = sojourn.logistic %t : " + u,
+                       {{"%p", x}, {"%e", u}});
+  }
+  }
+}
+
+TEST(Run, BitsDoNotDependOnTheNumberOfThreads) {
+  unsigned seed = testSeed();
+  SCOPED_TRACE("SOJOURN_TEST_SEED=" + std::to_string(seed));
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  Context context;
+  for (int k = 0; k < 60; ++k) {
+    std::string text = randomProgram(random);
+    auto plan = compileText(context, text);
+    ASSERT_TRUE(plan);
+    auto inputs = bindWith(*plan, [&](Element element) {
+      return element == Element::i64 ? static_cast<double>(random() % 120) - 10 : normal(random);
+    });
+    auto expected = bytesOf(llvm::cantFail(plan->run(inputs, {.threads = 1})));
+    for (unsigned threads : {2u, 3u, 4u, 1u}) {
+      auto found = bytesOf(llvm::cantFail(plan->run(inputs, {.threads = threads})));
+      ASSERT_EQ(found.size(), expected.size());
+      for (size_t i = 0; i < found.size(); ++i) {
+        EXPECT_TRUE(found[i] == expected[i]) << "result " << i << " on " << threads << " threads:\n" << text;
+      }
+    }
+  }
+}
+
+} // namespace
