@@ -33,7 +33,8 @@ static size_t machineBytes() {
   return pages > 0 && size > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(size) : SIZE_MAX;
 }
 
-MemoryBudget::MemoryBudget(size_t limit, int64_t waitMs) : limit(limit ? limit : machineBytes() / 4 * 3), waitMs(waitMs) {}
+MemoryBudget::MemoryBudget(size_t limit, int64_t waitMs)
+    : limit(limit ? limit : machineBytes() / 4 * 3), waitMs(waitMs) {}
 
 llvm::Expected<MemoryBudget::Lease> MemoryBudget::lease(size_t bytes) {
   if (bytes > limit) {
@@ -43,8 +44,8 @@ llvm::Expected<MemoryBudget::Lease> MemoryBudget::lease(size_t bytes) {
                                                    Twine(limit) + "; use a smaller batch, or several steps");
   }
   std::unique_lock lock(mutex);
-  bool fits =
-      freed.wait_for(lock, std::chrono::milliseconds(waitMs), [&] { return leased <= limit && bytes <= limit - leased; });
+  bool fits = freed.wait_for(lock, std::chrono::milliseconds(waitMs),
+                             [&] { return leased <= limit && bytes <= limit - leased; });
   if (!fits) {
     return requestError(wire::ErrorCode_Limit, "the program needs " + Twine(bytes) +
                                                    " bytes for intermediate values; running programs hold " +

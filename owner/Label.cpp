@@ -59,9 +59,7 @@ LabelPtr Label::of(Source source) {
   return label;
 }
 
-void Label::join(const Label &other) {
-  joinFields(members(), other.members(), Indices<decltype(other.members())>());
-}
+void Label::join(const Label &other) { joinFields(members(), other.members(), Indices<decltype(other.members())>()); }
 
 bool Label::covers(const Label &part) const {
   return fieldsCover(members(), part.members(), Indices<decltype(part.members())>());

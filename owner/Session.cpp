@@ -168,8 +168,8 @@ llvm::Expected<std::unique_ptr<SessionTurn>> SessionTurn::take(std::mutex &mutex
     // Each request that waits holds a thread of the server.
     size_t most = sessions.limits.requestsPerSession;
     if ((*found)->users >= most) {
-      return requestError(wire::ErrorCode_Limit, "the session has " + Twine(most) +
-                                                     " requests under way, its limit; wait for their replies");
+      return requestError(wire::ErrorCode_Limit,
+                          "the session has " + Twine(most) + " requests under way, its limit; wait for their replies");
     }
     taken.reset(new SessionTurn(mutex, sessions, std::move(*found)));
     ++taken->session->users;

@@ -201,7 +201,9 @@ def main():
     for case in arguments.cases:
         if case != "plans":
             for name, found in measure_case(roots, case, arguments).items():
-                print(f"{case + ', ' + name:24}{found['one']:12.1f}{found['two']:12.1f}{found['ratio']:8.2f}", flush=True)
+                print(
+                    f"{case + ', ' + name:24}{found['one']:12.1f}{found['two']:12.1f}{found['ratio']:8.2f}", flush=True
+                )
     if "plans" in arguments.cases:
         print(f"\n{'owner, MiB resident':24}{'at start':>12}{'100 plans':>12}{'peak':>8}")
         for name, found in measure_plans(roots).items():

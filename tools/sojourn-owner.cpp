@@ -121,8 +121,8 @@ int main(int argc, char **argv) {
 
   auto *datasetsCommand = addStore(app.add_subcommand("datasets", "list registered tables"));
 
-  auto *policyCommand = addStore(
-      app.add_subcommand("policy", "change what may leave of a table; holds at once, for older values and a running server"));
+  auto *policyCommand = addStore(app.add_subcommand(
+      "policy", "change what may leave of a table; holds at once, for older values and a running server"));
   policyCommand->add_option("name", arguments.name, "a registered table")->required();
   policyCommand
       ->add_option("policy", arguments.policy,

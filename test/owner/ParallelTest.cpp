@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several sessions at once. A step is held where it plans or runs, by the phase that the owner tells;
 // what goes on meanwhile shows by the order of events, never by a clock.
+#include "owner/PlanCache.h"
 #include "test/owner/Support.h"
 
 #include <algorithm>
@@ -245,12 +246,6 @@ TEST(Parallel, MemoryOfRunningStepsIsBounded) {
   Gate gate(Phase::running);
   Environment environment = world.environment();
   environment.entering = gate.hook();
-  Limits limits;
-  limits.runningArenaBytes = 5 << 20;
-  limits.arenaWaitMs = 20;
-  Owner owner(environment, limits);
-  Client first(owner), second(owner, "bob"), third(owner, "carol");
-  // A sorted vector of 4 MiB lies in the arena: two do not fit at once, twice as many never.
   auto program = [](int64_t elements) {
     std::string type = "tensor<" + std::to_string(elements) + "xf32>";
     return encode(moduleText("(%k: tensor<f64> {sojourn.kind = \"slot\"}) -> (tensor<f32> {sojourn.result = "
@@ -262,6 +257,15 @@ TEST(Parallel, MemoryOfRunningStepsIsBounded) {
                                  "\n    %s = sojourn.reduce_max %y, dims = [0] : " + type +
                                  "\n    return %s : tensor<f32>"));
   };
+  // Two of these do not fit at once, one of four times the size never does.
+  auto made = makePlan(program(1 << 20).program, program(1 << 20).debug);
+  ASSERT_TRUE(bool(made)) << llvm::toString(made.takeError());
+  Limits limits;
+  limits.threads = 1;
+  limits.runningArenaBytes = (*made)->runBytes(1) * 3 / 2;
+  limits.arenaWaitMs = 20;
+  Owner owner(environment, limits);
+  Client first(owner), second(owner, "bob"), third(owner, "carol");
   StepRequest step;
   step.slots = {0};
   auto held = std::async(std::launch::async, [&] { return first.run(program(1 << 20), step).error(); });
@@ -269,7 +273,9 @@ TEST(Parallel, MemoryOfRunningStepsIsBounded) {
   std::string waited = second.run(program(1 << 20), step).error();
   EXPECT_NE(waited.find("did not end within 20 ms"), std::string::npos) << waited;
   std::string never = third.run(program(1 << 22), step).error();
-  EXPECT_NE(never.find("this owner gives running programs up to 5242880"), std::string::npos) << never;
+  EXPECT_NE(never.find("this owner gives running programs up to " + std::to_string(limits.runningArenaBytes)),
+            std::string::npos)
+      << never;
   gate.open();
   EXPECT_EQ(held.get(), "");
   EXPECT_EQ(second.run(program(1 << 20), step).error(), "");

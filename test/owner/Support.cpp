@@ -134,8 +134,8 @@ std::string stepBytes(const StepRequest &step) {
   }
   auto tables = builder.CreateVector(bindings);
   auto results = builder.CreateVector(step.results), releases = builder.CreateVector(step.releases);
-  auto body = wire::CreateStep(builder, step.session, step.sequence, hash, program, debug, states, uploadsVector, slots, seeds, tables,
-                               results, releases);
+  auto body = wire::CreateStep(builder, step.session, step.sequence, hash, program, debug, states, uploadsVector, slots,
+                               seeds, tables, results, releases);
   return finish(builder, wire::RequestBody_Step, body.Union());
 }
 

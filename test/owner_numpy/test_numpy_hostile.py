@@ -108,9 +108,7 @@ def test_mutated_programs(client, rng):
     codes = set()
     for n in range(1200):
         damaged = _mutated(rng, program)
-        reply = client.raw_step(
-            rich_request(client, damaged, _mutated(rng, debug) if n % 3 == 0 else debug, [100 + n])
-        )
+        reply = client.raw_step(rich_request(client, damaged, _mutated(rng, debug) if n % 3 == 0 else debug, [100 + n]))
         assert reply.kind in ("Done", "Error")
         if reply.kind == "Error":
             codes.add(reply.code)

@@ -6,6 +6,7 @@ import threading
 import numpy as np
 import pytest
 from numpy_builder import Client, ProgramBuilder, published, request, t
+
 from sojourn_numpy import NumpyOwner, errors, limits
 from sojourn_numpy.program import program_hash
 
@@ -54,7 +55,12 @@ def test_a_repetition_is_answered_and_not_run(client):
 
 def test_the_same_number_with_other_content_names_both(client):
     assert client.raw(step(client, 2)).kind == "Done"
-    failed(client.raw(step(client, 2, releases=[1])), errors.MALFORMED, "step 2 has committed with other content", "this one has")
+    failed(
+        client.raw(step(client, 2, releases=[1])),
+        errors.MALFORMED,
+        "step 2 has committed with other content",
+        "this one has",
+    )
     assert published(client.raw(step(client, 3)))[0].tolist() == [2, 2, 2]
 
 
