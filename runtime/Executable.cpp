@@ -166,8 +166,8 @@ size_t Executable::Impl::measure() const {
     bytes += sizeof(ArgSpec) + arg.columns.size() * (sizeof(TableColumn) + limits::kNameBytes);
   }
   for (const ResultSpec &result : results) {
-    bytes += sizeof(ResultSpec) + result.dependsOn.size() / 8 + result.op.capacity() + result.location.capacity() +
-             sizeof(Lowering::ResultPlace) + sizeof(uint32_t) + sizeof(size_t);
+    bytes += sizeof(ResultSpec) + result.op.capacity() + result.location.capacity() + sizeof(Lowering::ResultPlace) +
+             sizeof(uint32_t) + sizeof(size_t);
   }
   return bytes;
 }
