@@ -13,14 +13,19 @@ def _fail(*arguments):
     raise ValueError("as a kernel would")
 
 
-class Wire:
-    """Between a client and a NumPy owner, which counts what ran. `fates`: one per request to come.
+OWNERS = {"native": _sojourn.EmbeddedOwner, "numpy": sojourn_numpy.NumpyOwner}
 
-    "lost": the owner handles it, the reply does not come. "dropped": it never arrives.
+
+class Wire:
+    """Between a client and an owner, which counts what ran. `fates`: one per request to come.
+
+    "lost": the owner handles it, the reply does not come. "dropped": it never arrives. "restarted":
+    the reply does not come, and another owner's process stands there then. "failing" (NumPy alone): a
+    kernel fails.
     """
 
-    def __init__(self):
-        self.owner = sojourn_numpy.NumpyOwner()
+    def __init__(self, kind):
+        self.kind, self.owner = kind, OWNERS[kind]()
         self.fates, self.requests = [], []
         self.session = _sojourn.Session(self.handle, "far")
         self.device = torch.device("owner", self.session.index)
@@ -37,14 +42,16 @@ class Wire:
             finally:
                 self.owner.watch = watch
         reply = self.owner.handle(request)
-        if fate == "lost":
+        if fate == "restarted":
+            self.owner = OWNERS[self.kind]()
+        if fate in ("lost", "restarted"):
             raise sojourn.ConnectionLost("the cable is out")
         return reply
 
 
-@pytest.fixture
-def wire():
-    made = Wire()
+@pytest.fixture(params=OWNERS)
+def wire(request):
+    made = Wire(request.param)
     yield made
     made.fates.clear()
     made.session.close()
@@ -101,13 +108,12 @@ def test_lost_replies_one_after_the_other(wire, x):
     assert sojourn.publish(x).tolist() == [ran] * 3
 
 
-def test_a_committed_step_whose_reply_is_forgotten(wire, x, monkeypatch):
-    monkeypatch.setattr("sojourn_numpy.limits.REMEMBERED_REPLY_BYTES_MAX", 16)
+def test_a_committed_step_whose_reply_is_forgotten(wire, x):
     wire.fates[:] = ["lost"]
     with sojourn.step():
         x.add_(1)
         y = x * 5
-        published = sojourn.publish(x)
+        published = sojourn.publish(x.expand(1 << 18, 3) + 0)  # 3 MiB; owners remember replies up to 1 MiB
     with pytest.raises(
         sojourn.Error, match="committed the step, but the reply with this value was lost; publish it again"
     ):
@@ -117,20 +123,13 @@ def test_a_committed_step_whose_reply_is_forgotten(wire, x, monkeypatch):
 
 
 def test_an_owner_that_started_anew_knows_nothing(wire, x):
-    wire.fates[:] = ["lost"]
-    handled = wire.owner.handle
-
-    def handle(request):
-        reply = handled(request)
-        wire.owner = sojourn_numpy.NumpyOwner()
-        return reply
-
-    wire.owner.handle = handle
+    wire.fates[:] = ["restarted"]
     with pytest.raises(sojourn.ConnectionLost, match="knows this session no more.*unknown whether"):
         with sojourn.step():
             x.add_(1)
 
 
+@pytest.mark.parametrize("wire", ["numpy"], indirect=True)  # no value makes a native kernel fail
 def test_a_failing_step_uses_no_number(wire, x):
     for _ in range(2):
         with pytest.raises(sojourn.OwnerError):
