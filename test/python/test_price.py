@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 import torch
+from remote_support import shared_owner
 from test_phases import MODELS, PAIRS, texts_of
 
 import sojourn
@@ -25,7 +26,7 @@ def test_recorded_steps(seed, tmp_path):
     for name, optimizer in PAIRS:
         make, data = MODELS[name]
         x = data(7)
-        texts = texts_of(make().double(), optimizer, x, torch.randint(0, 3, (7,)))
+        texts = texts_of(make().double(), optimizer, x, torch.randint(0, 3, (len(x),)))
         (tmp_path / f"{name}_{optimizer}.mlir").write_text(texts["core"])
     done = subprocess.run(
         [TESTS, "--gtest_filter=*RecordedPrograms"],
@@ -37,8 +38,7 @@ def test_recorded_steps(seed, tmp_path):
 @pytest.mark.parametrize("name", HUGE)
 def test_what_costs_too_much_is_refused_before_it_is_built(name):
     what, function = HUGE[name]
-    device = sojourn.local().device
-    x = torch.ones(1, 1).to(device)
-    with pytest.raises(sojourn.Error, match=f"(?s)({what}|exceeds|at most)"):
+    x = torch.ones(1, 1).to(shared_owner().device)
+    with pytest.raises(sojourn.Error, match=f"{what}, expected at most"):
         sojourn.publish(function(x))
     assert sojourn.publish(x + 1).item() == 2
