@@ -59,6 +59,8 @@ static constexpr PromotionRow rows[] = {
     {"smooth_l1_loss", Computes::Common, "self,target"},
     {"mse_loss_backward", Computes::IntoSelf, "grad_output,self,target"},
     {"smooth_l1_loss_backward", Computes::IntoSelf, "grad_output,self,target"},
+    {"soft_margin_loss", Computes::IntoSelf, "self,target"},
+    {"soft_margin_loss_backward", Computes::IntoSelf, "grad_output,self,target"},
     {"huber_loss", Computes::IntoSelf, "self,target"},
     {"binary_cross_entropy_with_logits", Computes::IntoTarget, "self,target,weight,pos_weight"},
     {"sigmoid_backward", Computes::Common, "grad_output,output"},

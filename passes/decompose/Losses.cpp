@@ -26,6 +26,13 @@ Term spread(Call &c, Term x) {
   return g;
 }
 
+/// Losses that eager refuses for operands of two dtypes; a wide f32 would hide the difference.
+void demandOneType(Call &c) {
+  if (c.in("self").element() != c.in("target").element()) {
+    refuse("takes an input and a target of two dtypes, expected one as in eager; convert one of them");
+  }
+}
+
 Term difference(Call &c) { return c.wide("self") - c.wide("target"); }
 
 /// The parts of a negative log likelihood: class dimension, index with the
@@ -94,6 +101,7 @@ Results huber(Call &c) {
 }
 
 Results huberGradient(Call &c) {
+  demandOneType(c);
   Term x = difference(c);
   Term delta = c.number("delta", x.element(), 1);
   return spread(c, x) * min(max(x, -delta), delta);
@@ -105,6 +113,7 @@ Term weighted(Call &c, Term loss) {
 }
 
 Results crossEntropy(Call &c) {
+  demandOneType(c);
   Term x = c.wide("self");
   Term t = c.wide("target");
   // ATen's bound keeps log(0) finite.
@@ -114,6 +123,7 @@ Results crossEntropy(Call &c) {
 }
 
 Results crossEntropyGradient(Call &c) {
+  demandOneType(c);
   Term x = c.wide("self");
   Term slope = (x - c.wide("target")) / max((1.0 - x) * x, 1e-12);
   return weighted(c, spread(c, x) * slope);
