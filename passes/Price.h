@@ -25,7 +25,7 @@ struct Price {
 
 /// The most that a price may be; the defaults are those of an owner.
 struct PriceLimits {
-  uint64_t operations = 1'000'000'000'000'000;
+  uint64_t operations = 10'000'000'000'000;
   uint64_t arenaBytes = uint64_t{64} << 30;
   uint64_t scratchBytes = uint64_t{64} << 30;
   uint64_t planBytes = uint64_t{1} << 30;

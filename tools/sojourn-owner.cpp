@@ -15,6 +15,7 @@ struct Arguments {
   std::string file, name, policy = "private", boundsFile, listen, text;
   std::vector<std::string> bounds, fills, columns;
   unsigned workers = ServerOptions().workers;
+  Limits limits;
   bool verbose = false;
 };
 
@@ -135,6 +136,13 @@ int main(int argc, char **argv) {
   serveCommand->add_option("--workers", arguments.workers, "requests served at once; a step holds one while it runs")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
+  serveCommand
+      ->add_option("--max-operations", arguments.limits.price.operations,
+                   "elements computed or moved that one step may ask for; dearer programs are refused unbuilt")
+      ->capture_default_str();
+  serveCommand
+      ->add_option("--max-arena", arguments.limits.price.arenaBytes, "intermediate values of one step, in bytes")
+      ->capture_default_str();
   serveCommand->add_flag("--verbose", arguments.verbose, "log every request (sizes, never values)");
 
   auto *programsCommand = addStore(app.add_subcommand("programs", "list programs that ran"));
@@ -149,7 +157,7 @@ int main(int argc, char **argv) {
 
   Environment environment = Environment::system(arguments.store);
   environment.log = logToStandardError(arguments.verbose);
-  Owner owner(std::move(environment));
+  Owner owner(std::move(environment), arguments.limits);
   llvm::Error result = [&]() -> llvm::Error {
     if (importCommand->parsed()) {
       return import(owner, arguments);
