@@ -407,12 +407,12 @@ private:
       return positions;
     }
     auto type = cast<RankedTensorType>(positions.getType());
-    Type number = RankedTensorType::get({}, builder_.getI64Type());
+    Type numberType = RankedTensorType::get({}, builder_.getI64Type());
     auto constant = [&](int64_t value) -> Value {
-      return ConstantOp::create(builder_, location, number, builder_.getI64IntegerAttr(value));
+      return ConstantOp::create(builder_, location, numberType, builder_.getI64IntegerAttr(value));
     };
-    Value absent =
-        CompareOp::create(builder_, location, type.clone(builder_.getI1Type()), positions, constant(0), "lt");
+    Type flagType = type.clone(builder_.getI1Type());
+    Value absent = CompareOp::create(builder_, location, flagType, positions, constant(0), "lt");
     Value moved = AddOp::create(builder_, location, type, positions, constant(offset));
     return SelectOp::create(builder_, location, type, absent, positions, moved);
   }

@@ -68,7 +68,7 @@ void Recording::forgetReplaced(const char *reason) {
 }
 
 void Recording::mark() {
-  mark_ = {trace.inputs.size(), trace.words.size(), trace.slots.size(),  trace.seeds.size(), trace.origins.size(),
+  mark_ = {trace.inputs.size(), trace.words.size(), trace.slots.size(), trace.seeds.size(), trace.origins.size(),
            publishes.size(),    changes_.size(),    trace.storageCount, tables.mark()};
 }
 

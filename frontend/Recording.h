@@ -45,10 +45,10 @@ public:
   Recording &operator=(const Recording &) = delete;
 
   Trace trace;
-  std::vector<Storage *> storages;        ///< by trace id; nullptr once dead
-  std::vector<uint64_t> stateHandles;     ///< by order of state inputs
-  std::vector<at::Tensor> uploads;        ///< by order of upload inputs
-  std::vector<int> uploadInputs;          ///< likewise: artifact input, or -1
+  std::vector<Storage *> storages;    ///< by trace id; nullptr once dead
+  std::vector<uint64_t> stateHandles; ///< by order of state inputs
+  std::vector<at::Tensor> uploads;    ///< by order of upload inputs
+  std::vector<int> uploadInputs;      ///< likewise: artifact input, or -1
   TableRecords tables;
   std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>> publishes;
 

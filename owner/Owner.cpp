@@ -137,8 +137,8 @@ llvm::Expected<std::string> Owner::State::listDatasets() {
 }
 
 llvm::Expected<std::string> Owner::State::step(const wire::Step &request, std::string_view bytes) {
-  auto reply = runStep(
-      {mutex, *store, sessions, plans, *log, threads, memory, arenas, environment, limits, profile}, request, bytes);
+  auto reply = runStep({mutex, *store, sessions, plans, *log, threads, memory, arenas, environment, limits, profile},
+                       request, bytes);
   if (!reply) {
     return reply.takeError();
   }

@@ -93,8 +93,7 @@ TEST(Price, NamesTheOpThatCrossesALimit) {
   auto excess = findExcess(*module, limits);
   ASSERT_TRUE(excess);
   EXPECT_TRUE(llvm::isa<DotOp>(excess->op));
-  EXPECT_NE(excess->message.find("2305844108725321729 operations, expected at most 10000000000000"),
-            std::string::npos)
+  EXPECT_NE(excess->message.find("2305844108725321729 operations, expected at most 10000000000000"), std::string::npos)
       << excess->message;
   // With the arena limited as well, the broadcast before it is the first to cross: 4 TiB.
   excess = findExcess(*module, PriceLimits());
