@@ -420,7 +420,8 @@ TEST_F(Surface, MistakesAreTold) {
   says(ErrorKind::Error, "one side empty", [&] { there->split(0.001); });
   says(ErrorKind::Error, "fraction must lie between 0 and 1", [&] { there->split(std::nan("")); });
   says(ErrorKind::Error, "no such file", [&] { plain("nowhere.csv"); });
-  says(ErrorKind::Error, "one-dimensional", [&] { plain({{{"a", torch::zeros({2, 2})}}}); });
+  says(ErrorKind::Error, "first dimension counts rows", [&] { plain({{{"a", torch::zeros({})}}}); });
+  says(ErrorKind::Error, "a dimension of size 0", [&] { plain({{{"a", torch::zeros({2, 0})}}}); });
   says(ErrorKind::Error, "has type complex64", [&] { plain({{{"a", torch::zeros({2}, at::kComplexFloat)}}}); });
   says(ErrorKind::ConnectionLost, "no owner answers at", [&] { connect("ipc:///nowhere/at/all.sock", 200); });
   Table kept = owner->registerDataset("kept", data);

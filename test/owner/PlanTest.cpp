@@ -115,7 +115,7 @@ TEST(PlanCaches, AnOwnersCacheForgetsByBytes) {
 TEST(Prices, AreHeldAgainstTheLimitsBeforeAnythingIsBuilt) {
   World world;
   Limits limits;
-  limits.price.operations = 1000;
+  limits.price.operations = 1002; // a constant and a product of three elements cost 4
   Owner owner(world.environment(), limits);
   Client client(owner);
   StepRequest step;
@@ -126,7 +126,7 @@ TEST(Prices, AreHeldAgainstTheLimitsBeforeAnythingIsBuilt) {
   Reply reply = client.run(longProgram(2000), step);
   ASSERT_NE(reply.root->body_as_Error(), nullptr);
   EXPECT_EQ(reply.asError().code(), wire::ErrorCode_Limit) << reply.error();
-  EXPECT_NE(reply.error().find("1000"), std::string::npos) << reply.error();
+  EXPECT_NE(reply.error().find("1002"), std::string::npos) << reply.error();
   EXPECT_EQ(reply.asError().op()->str(), "mul");
   EXPECT_NE(reply.asError().location()->str().find("train.py:"), std::string::npos);
 }
