@@ -212,7 +212,34 @@ void Session::prepare(Flight &flight) {
 }
 
 void Session::refuse(Flight &flight, bool explicitStep, const std::string &refusal) {
+  Recording &recording = *flight.recording;
+  {
+    SessionLock lock(mutex_);
+    dropRefused(flight, explicitStep, refusal);
+  }
+  // What is left may hold another op that cannot be compiled: a later flush must not fail for this one.
+  Flight rest;
+  rest.session = flight.session;
+  rest.recording = flight.recording;
+  while (!flight.refusal.empty() && !recording.trace.words.empty()) {
+    rest.call = {};
+    rest.refusal.clear();
+    rest.refusedOp.reset();
+    prepare(rest);
+    SessionLock lock(mutex_);
+    size_t before = rest.words;
+    dropRefused(rest, /*explicitStep=*/false, rest.refusal);
+    if (rest.refusal.empty() || recording.trace.words.size() == before) {
+      break;
+    }
+  }
   SessionLock lock(mutex_);
+  recording.unmark();
+  putBack(rest);
+}
+
+/// Takes the outputs off a trace that is not sent, and what was refused in it.
+void Session::dropRefused(Flight &flight, bool explicitStep, const std::string &refusal) {
   Recording &recording = *flight.recording;
   recording.trace.words.resize(flight.words);
   const char *reason = keptText("it depends on what cannot be compiled: " + refusal);
@@ -226,8 +253,6 @@ void Session::refuse(Flight &flight, bool explicitStep, const std::string &refus
   } else if (!flight.refusal.empty() && !explicitStep) {
     counters_.steps_dropped += recording.rollback(reason);
   }
-  recording.unmark();
-  putBack(flight);
 }
 
 void Session::exchange(Flight &flight) {

@@ -151,6 +151,7 @@ private:
   void exchange(Flight &flight);
   void land(Flight &flight);
   void refuse(Flight &flight, bool explicitStep, const std::string &refusal);
+  void dropRefused(Flight &flight, bool explicitStep, const std::string &refusal);
   void drop(Flight &flight, const char *reason);
   StepReply exchange(wire::Step &step, const Recording *own, bool &unknown);
   std::string fillPublished(Recording &recording, const StepReply &reply);

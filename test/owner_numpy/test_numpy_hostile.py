@@ -165,7 +165,12 @@ def identifier(p):
 
 @broken("not defined before")
 def operand_that_is_its_own_result(p):
-    p.operands[0] = len(p.args)
+    result = len(p.args)
+    for _, begin, count, results, *_ in p.ops:
+        if count:
+            p.operands[begin] = result
+            return
+        result += results
 
 
 @broken("not defined before")

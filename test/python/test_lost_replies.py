@@ -55,6 +55,7 @@ def wire(request):
     yield made
     made.fates.clear()
     made.session.close()
+    made.session = None  # it holds our `handle`: no garbage collector sees that circle
 
 
 @pytest.fixture

@@ -71,9 +71,8 @@ def test_random_ops_and_numbers_keep_theirs(owner, device, seed):
 
     expected = sojourn.publish(program(device, refused=False))
     found = program(device, refused=True)
-    for _ in range(2):  # one op at a time
-        with pytest.raises(sojourn.Unsupported, match="gcd"):
-            sojourn.flush()
+    with pytest.raises(sojourn.Unsupported, match="gcd"):
+        sojourn.flush()
     assert_same(found, expected, rtol=0, atol=0)
 
 
@@ -123,3 +122,17 @@ def test_a_refused_op_before_the_step(owner, device):
     with pytest.raises(sojourn.Error, match="(?s)no value.*gcd"):
         bad + 1
     assert_same([x, pending], [torch.ones(2), torch.full((2,), 3.0)])
+
+
+def test_several_refused_ops_fail_one_flush(owner, device, seed):
+    a, b, x = (torch.randint(1, 50, (4,)) for _ in range(3))
+    ra, rb, rx = a.to(device), b.to(device), x.to(device)
+    lost = [refuse(ra, rb), refuse(rb, rx), refuse(rx, ra) + 1]
+    kept = rx * 3
+    with pytest.raises(sojourn.Unsupported, match="gcd"):
+        sojourn.flush()
+    sojourn.flush()
+    assert_same([kept], [x * 3])
+    for value in lost:
+        with pytest.raises(sojourn.Error, match="(?s)no value.*gcd"):
+            value + 1
