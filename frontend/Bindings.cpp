@@ -64,7 +64,7 @@ std::shared_ptr<Session> openSession(const py::object &transport, const std::str
     py::gil_scoped_acquire lock;
     try {
       py::object reply = (*function)(py::bytes(request.data(), request.size()));
-      return reply.cast<std::string>();
+      return wire::Message::of(reply.cast<std::string>());
     } catch (py::error_already_set &error) {
       if (errorModule && error.matches(errorModule->attr("ConnectionLost"))) {
         // What a transport says of itself: the client decides what that means.
@@ -110,13 +110,13 @@ PYBIND11_MODULE(_sojourn, m) {
           py::arg("fills") = std::map<std::string, double>())
       .def("handle",
            [](EmbeddedOwner &self, const py::bytes &request) {
-             std::string reply;
+             wire::Message reply;
              std::string_view view = request;
              {
                py::gil_scoped_release unlock;
                reply = self.handle(view);
              }
-             return py::bytes(reply);
+             return py::bytes(reply.bytes.data(), reply.bytes.size());
            })
       .def_property_readonly("requests", [](EmbeddedOwner &self) { return self.requests(); });
 

@@ -35,13 +35,12 @@ constexpr const char *kUnknown =
 
 class FunctionTransport final : public Transport {
 public:
-  FunctionTransport(std::string name, std::function<std::string(std::string_view)> handle)
+  FunctionTransport(std::string name, std::function<Answer(std::string_view)> handle)
       : name_(std::move(name)), handle_(std::move(handle)) {}
   flatbuffers::Allocator &allocator() override { return allocator_; }
   CallStatus tryCall(std::string_view request, Answer &answer, std::string &failure) override {
     try {
-      auto reply = std::make_shared<const std::string>(handle_(request));
-      answer = {*reply, reply};
+      answer = handle_(request);
       return CallStatus::Answered;
     } catch (const Error &error) {
       if (error.kind() != ErrorKind::ConnectionLost) {
@@ -55,7 +54,7 @@ public:
 
 private:
   std::string name_;
-  std::function<std::string(std::string_view)> handle_;
+  std::function<Answer(std::string_view)> handle_;
   RequestAllocator allocator_;
 };
 
@@ -120,7 +119,7 @@ std::string textOf(const flatbuffers::String *text) { return text ? text->str() 
 } // namespace
 
 std::unique_ptr<Transport> makeFunctionTransport(std::string name,
-                                                 std::function<std::string(std::string_view)> handle) {
+                                                 std::function<Answer(std::string_view)> handle) {
   return std::make_unique<FunctionTransport>(std::move(name), std::move(handle));
 }
 

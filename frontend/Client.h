@@ -4,6 +4,7 @@
 
 #include "frontend/Raise.h"
 #include "frontend/Trace.h"
+#include "runtime/wire/Message.h"
 #include "runtime/wire/Step.h"
 
 #include <atomic>
@@ -25,10 +26,7 @@ namespace sojourn::frontend {
 enum class CallStatus { Answered, NotSent, TimedOut, Broken };
 
 /// A reply, read where it lies.
-struct Answer {
-  std::string_view bytes;
-  std::shared_ptr<const void> keep; ///< holds `bytes`
-};
+using Answer = wire::Message;
 
 /// One request, one reply.
 class Transport {
@@ -51,7 +49,7 @@ public:
 };
 
 /// The embedded owner: a function from bytes to bytes.
-std::unique_ptr<Transport> makeFunctionTransport(std::string name, std::function<std::string(std::string_view)> handle);
+std::unique_ptr<Transport> makeFunctionTransport(std::string name, std::function<Answer(std::string_view)> handle);
 /// nng req socket; url as "ipc:///run/o.sock" or "tcp://host:port". Throws ConnectionLost if
 /// nobody listens.
 std::unique_ptr<Transport> dialTransport(const std::string &url, int timeoutMs);

@@ -65,7 +65,7 @@ Owner connect(const std::string &url, int timeoutMs) {
   return Owner(Session::open(dialTransport(url, timeoutMs)));
 }
 
-Owner connect(const std::string &name, std::function<std::string(std::string_view)> handle) {
+Owner connect(const std::string &name, std::function<wire::Message(std::string_view)> handle) {
   initialize();
   return Owner(Session::open(makeFunctionTransport(name, std::move(handle))));
 }

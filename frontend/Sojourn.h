@@ -109,7 +109,7 @@ Table plain(const Source &source, const PlainOptions &options = {});
 /// Connects to `sojourn-owner serve`. Throws ConnectionLost if nobody answers within `timeoutMs`.
 Owner connect(const std::string &url, int timeoutMs = 60000);
 /// Any function from request bytes to reply bytes.
-Owner connect(const std::string &name, std::function<std::string(std::string_view)> handle);
+Owner connect(const std::string &name, std::function<wire::Message(std::string_view)> handle);
 
 /// One round trip for everything recorded between construction and end(); destruction without
 /// end() (an exception) drops what was recorded and returns tensors to their committed values. What

@@ -8,6 +8,7 @@
 #include "owner/Reply.h"
 #include "owner/Step.h"
 #include "owner/Text.h"
+#include "runtime/wire/Step.h"
 
 #include <atomic>
 #include <cstring>
@@ -38,14 +39,14 @@ public:
     }
   }
 
-  llvm::Expected<std::string> answer(std::string_view bytes, Peer peer);
-  llvm::Expected<std::string> hello(const wire::Hello &request);
-  llvm::Expected<std::string> listDatasets();
-  llvm::Expected<std::string> listPrograms(const wire::ListPrograms &request, Peer peer);
-  llvm::Expected<std::string> step(const wire::Step &request, std::string_view bytes);
-  llvm::Expected<std::string> upload(const wire::Upload &part);
-  llvm::Expected<std::string> release(const wire::Release &request);
-  llvm::Expected<std::string> bye(const wire::Bye &request);
+  llvm::Expected<sojourn::wire::Message> answer(std::string_view bytes, Peer peer);
+  llvm::Expected<sojourn::wire::Message> hello(const wire::Hello &request);
+  llvm::Expected<sojourn::wire::Message> listDatasets();
+  llvm::Expected<sojourn::wire::Message> listPrograms(const wire::ListPrograms &request, Peer peer);
+  llvm::Expected<sojourn::wire::Message> step(const wire::Step &request, std::string_view bytes);
+  llvm::Expected<sojourn::wire::Message> upload(const wire::Upload &part);
+  llvm::Expected<sojourn::wire::Message> release(const wire::Release &request);
+  llvm::Expected<sojourn::wire::Message> bye(const wire::Bye &request);
   llvm::Expected<std::vector<ProgramRecord>> programs(bool withText);
   llvm::Error checkOpen() const { return problem.empty() ? llvm::Error::success() : failure(problem); }
   void tell(const Twine &text) const {
@@ -70,7 +71,7 @@ public:
   std::atomic<runtime::Profile *> profile = nullptr;
 };
 
-llvm::Expected<std::string> Owner::State::hello(const wire::Hello &request) {
+llvm::Expected<sojourn::wire::Message> Owner::State::hello(const wire::Hello &request) {
   auto check = [](const char *what, uint32_t found, uint32_t oldest, uint32_t newest) {
     std::string range = std::to_string(oldest);
     range += oldest == newest ? "" : " to " + std::to_string(newest);
@@ -104,7 +105,7 @@ llvm::Expected<std::string> Owner::State::hello(const wire::Hello &request) {
   return welcomeReply(*session, text);
 }
 
-llvm::Expected<std::string> Owner::State::listPrograms(const wire::ListPrograms &request, Peer peer) {
+llvm::Expected<sojourn::wire::Message> Owner::State::listPrograms(const wire::ListPrograms &request, Peer peer) {
   if (peer == Peer::client) {
     return requestError(wire::ErrorCode_Refused,
                         "the log of programs holds other people's source lines; the data owner "
@@ -125,7 +126,7 @@ llvm::Expected<std::vector<ProgramRecord>> Owner::State::programs(bool withText)
   return store->catalogue().programs(withText);
 }
 
-llvm::Expected<std::string> Owner::State::listDatasets() {
+llvm::Expected<sojourn::wire::Message> Owner::State::listDatasets() {
   auto records = [&] {
     std::lock_guard lock(mutex);
     return store->list();
@@ -136,7 +137,7 @@ llvm::Expected<std::string> Owner::State::listDatasets() {
   return datasetsReply(*records);
 }
 
-llvm::Expected<std::string> Owner::State::step(const wire::Step &request, std::string_view bytes) {
+llvm::Expected<sojourn::wire::Message> Owner::State::step(const wire::Step &request, std::string_view bytes) {
   auto reply = runStep({mutex, *store, sessions, plans, *log, threads, memory, arenas, environment, limits, profile},
                        request, bytes);
   if (!reply) {
@@ -146,7 +147,7 @@ llvm::Expected<std::string> Owner::State::step(const wire::Step &request, std::s
   return std::move(reply->bytes);
 }
 
-llvm::Expected<std::string> Owner::State::upload(const wire::Upload &part) {
+llvm::Expected<sojourn::wire::Message> Owner::State::upload(const wire::Upload &part) {
   auto session = SessionTurn::take(mutex, sessions, part.session());
   if (!session) {
     return session.takeError();
@@ -168,7 +169,7 @@ llvm::Expected<std::string> Owner::State::upload(const wire::Upload &part) {
   return receivedReply(*received);
 }
 
-llvm::Expected<std::string> Owner::State::release(const wire::Release &request) {
+llvm::Expected<sojourn::wire::Message> Owner::State::release(const wire::Release &request) {
   auto session = SessionTurn::take(mutex, sessions, request.session());
   if (!session) {
     return session.takeError();
@@ -185,7 +186,7 @@ llvm::Expected<std::string> Owner::State::release(const wire::Release &request) 
 }
 
 /// Waits for a step that runs; what it keeps goes with the session.
-llvm::Expected<std::string> Owner::State::bye(const wire::Bye &request) {
+llvm::Expected<sojourn::wire::Message> Owner::State::bye(const wire::Bye &request) {
   auto session = SessionTurn::take(mutex, sessions, request.session());
   if (!session) {
     RequestError error = takeRequestError(session.takeError());
@@ -199,7 +200,7 @@ llvm::Expected<std::string> Owner::State::bye(const wire::Bye &request) {
   return doneReply({});
 }
 
-llvm::Expected<std::string> Owner::State::answer(std::string_view bytes, Peer peer) {
+llvm::Expected<sojourn::wire::Message> Owner::State::answer(std::string_view bytes, Peer peer) {
   if (bytes.size() > limits.requestBytes) {
     return requestError(wire::ErrorCode_Limit, "the request has " + Twine(bytes.size()) +
                                                    " bytes, this owner takes up to " + Twine(limits.requestBytes) +
@@ -211,6 +212,7 @@ llvm::Expected<std::string> Owner::State::answer(std::string_view bytes, Peer pe
   if (reinterpret_cast<uintptr_t>(data) % alignof(uint64_t) != 0) {
     aligned.resize((bytes.size() + 7) / 8);
     std::memcpy(aligned.data(), bytes.data(), bytes.size());
+    sojourn::wire::countCopied(bytes.size());
     data = reinterpret_cast<const uint8_t *>(aligned.data());
   }
   flatbuffers::Verifier verifier(data, bytes.size(), runtime::limits::kMessageDepth, runtime::limits::kMessageTables);
@@ -244,7 +246,7 @@ Owner::~Owner() = default;
 
 std::string Owner::status() const { return state->problem; }
 
-std::string Owner::handle(std::string_view request, Peer peer) noexcept {
+sojourn::wire::Message Owner::answer(std::string_view request, Peer peer) noexcept {
   ++state->requests;
   std::string trouble;
   try {
@@ -264,7 +266,7 @@ std::string Owner::handle(std::string_view request, Peer peer) noexcept {
   try {
     return errorReply(RequestError(wire::ErrorCode_Internal, "the owner failed: " + trouble));
   } catch (...) {
-    return std::string(); // not even memory for an error: the transport drops the request
+    return {}; // not even memory for an error: the transport drops the request
   }
 }
 

@@ -7,6 +7,7 @@
 #include "owner/Dataset.h"
 #include "owner/Environment.h"
 #include "owner/Limits.h"
+#include "runtime/wire/Message.h"
 
 #include "llvm/Support/Error.h"
 
@@ -47,7 +48,11 @@ public:
 
   /// One Reply for every input, garbage included. Thread-safe. A client may do everything but
   /// read the log of programs, which holds other people's source lines.
-  std::string handle(std::string_view request, Peer peer = Peer::owner) noexcept;
+  sojourn::wire::Message answer(std::string_view request, Peer peer = Peer::owner) noexcept;
+  /// Likewise, with the reply in a string of its own.
+  std::string handle(std::string_view request, Peer peer = Peer::owner) {
+    return std::string(answer(request, peer).bytes);
+  }
 
   /// Imports a table and enters it in the catalogue.
   llvm::Error registerDataset(const DatasetSource &source, const RegisterOptions &options);

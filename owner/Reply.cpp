@@ -5,6 +5,7 @@
 #include "owner/Protocol.h"
 #include "owner/Text.h"
 #include "runtime/Limits.h"
+#include "runtime/wire/Step.h"
 
 namespace sojourn::owner {
 
@@ -13,9 +14,10 @@ using flatbuffers::Offset;
 
 namespace {
 
-std::string finish(FlatBufferBuilder &builder, wire::ReplyBody kind, Offset<void> body) {
+Message finish(FlatBufferBuilder &builder, wire::ReplyBody kind, Offset<void> body) {
   builder.Finish(wire::CreateReply(builder, kind, body), kMessageIdentifier);
-  return {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
+  auto kept = std::make_shared<const flatbuffers::DetachedBuffer>(builder.Release());
+  return {{reinterpret_cast<const char *>(kept->data()), kept->size()}, kept};
 }
 
 Offset<flatbuffers::String> text(FlatBufferBuilder &builder, const std::string &value) {
@@ -24,21 +26,21 @@ Offset<flatbuffers::String> text(FlatBufferBuilder &builder, const std::string &
 
 } // namespace
 
-std::string errorReply(const RequestError &error) {
+Message errorReply(const RequestError &error) {
   FlatBufferBuilder builder;
   auto message = text(builder, error.message), location = text(builder, error.location), op = text(builder, error.op);
   auto body = wire::CreateError(builder, error.code, message, location, op);
   return finish(builder, wire::ReplyBody_Error, body.Union());
 }
 
-std::string welcomeReply(uint64_t session, const std::string &limitsText) {
+Message welcomeReply(uint64_t session, const std::string &limitsText) {
   FlatBufferBuilder builder;
   auto name = builder.CreateString("sojourn"), limits = builder.CreateString(limitsText);
   auto body = wire::CreateWelcome(builder, session, name, limits);
   return finish(builder, wire::ReplyBody_Welcome, body.Union());
 }
 
-std::string datasetsReply(const std::vector<DatasetRecord> &records) {
+Message datasetsReply(const std::vector<DatasetRecord> &records) {
   FlatBufferBuilder builder;
   std::vector<Offset<wire::Dataset>> datasets;
   for (const DatasetRecord &record : records) {
@@ -59,7 +61,7 @@ std::string datasetsReply(const std::vector<DatasetRecord> &records) {
   return finish(builder, wire::ReplyBody_Datasets, body.Union());
 }
 
-std::string programsReply(const std::vector<ProgramRecord> &records, bool withText) {
+Message programsReply(const std::vector<ProgramRecord> &records, bool withText) {
   FlatBufferBuilder builder;
   std::vector<Offset<wire::ProgramInfo>> programs;
   size_t count = std::min(records.size(), runtime::limits::kListedPrograms);
@@ -76,26 +78,32 @@ std::string programsReply(const std::vector<ProgramRecord> &records, bool withTe
   return finish(builder, wire::ReplyBody_Programs, body.Union());
 }
 
-std::string needProgramReply() {
+Message needProgramReply() {
   FlatBufferBuilder builder;
   return finish(builder, wire::ReplyBody_NeedProgram, wire::CreateNeedProgram(builder).Union());
 }
 
-std::string receivedReply(size_t bytes) {
+Message receivedReply(size_t bytes) {
   FlatBufferBuilder builder;
   return finish(builder, wire::ReplyBody_Received, wire::CreateReceived(builder, bytes).Union());
 }
 
-std::string committedReply() {
+Message committedReply() {
   FlatBufferBuilder builder;
   return finish(builder, wire::ReplyBody_Committed, wire::CreateCommitted(builder).Union());
 }
 
-std::string doneReply(llvm::ArrayRef<const runtime::HostTensor *> published) {
-  FlatBufferBuilder builder;
+Message doneReply(llvm::ArrayRef<const runtime::HostTensor *> published) {
+  // Room for everything at once: a builder that grows copies what it holds.
+  size_t bound = 1024;
+  for (const runtime::HostTensor *tensor : published) {
+    bound += tensor->type.bytes() + tensor->type.dims.size() * sizeof(int64_t) + 128;
+  }
+  FlatBufferBuilder builder(bound);
   std::vector<Offset<wire::Tensor>> tensors;
   for (const runtime::HostTensor *tensor : published) {
     auto data = builder.CreateVector(static_cast<const uint8_t *>(tensor->buffer->data()), tensor->type.bytes());
+    sojourn::wire::countCopied(tensor->type.bytes());
     auto dims = builder.CreateVector(tensor->type.dims.data(), tensor->type.dims.size());
     tensors.push_back(wire::CreateTensor(builder, static_cast<uint8_t>(tensor->type.element), dims, data));
   }

@@ -6,20 +6,23 @@
 #include "owner/Catalogue.h"
 #include "owner/RequestError.h"
 #include "runtime/Execute.h"
+#include "runtime/wire/Message.h"
 
 #include <string>
 #include <vector>
 
 namespace sojourn::owner {
 
-std::string errorReply(const RequestError &error);
-std::string welcomeReply(uint64_t session, const std::string &limitsText);
-std::string datasetsReply(const std::vector<DatasetRecord> &records);
-std::string programsReply(const std::vector<ProgramRecord> &records, bool withText);
-std::string needProgramReply();
-std::string receivedReply(size_t bytes);
-std::string committedReply();
-std::string doneReply(llvm::ArrayRef<const runtime::HostTensor *> published);
+using sojourn::wire::Message;
+
+Message errorReply(const RequestError &error);
+Message welcomeReply(uint64_t session, const std::string &limitsText);
+Message datasetsReply(const std::vector<DatasetRecord> &records);
+Message programsReply(const std::vector<ProgramRecord> &records, bool withText);
+Message needProgramReply();
+Message receivedReply(size_t bytes);
+Message committedReply();
+Message doneReply(llvm::ArrayRef<const runtime::HostTensor *> published);
 
 } // namespace sojourn::owner
 

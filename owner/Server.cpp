@@ -4,6 +4,7 @@
 
 #include "owner/Error.h"
 #include "runtime/Limits.h"
+#include "runtime/wire/Step.h"
 
 #include <atomic>
 #include <chrono>
@@ -74,24 +75,25 @@ void Server::State::answer(Worker &worker, nng_msg *request) {
   auto begin = std::chrono::steady_clock::now();
   std::string_view bytes(static_cast<const char *>(nng_msg_body(request)), nng_msg_len(request));
   size_t size = bytes.size();
-  std::string reply = owner.handle(bytes, Peer::client);
+  sojourn::wire::Message reply = owner.answer(bytes, Peer::client);
   nng_msg_free(request);
   nng_msg *message = nullptr;
-  if (reply.empty() || nng_msg_alloc(&message, reply.size()) != 0) {
+  if (reply.bytes.empty() || nng_msg_alloc(&message, reply.bytes.size()) != 0) {
     spdlog::error("no memory for a reply to a request of {} bytes", size);
     return; // the next receive of this context drops the request
   }
-  std::memcpy(nng_msg_body(message), reply.data(), reply.size());
+  std::memcpy(nng_msg_body(message), reply.bytes.data(), reply.bytes.size());
+  sojourn::wire::countCopied(reply.bytes.size());
   nng_aio_set_msg(worker.send, message);
   nng_ctx_send(worker.context, worker.send);
   nng_aio_wait(worker.send);
   if (int result = nng_aio_result(worker.send); result != 0) {
     nng_msg_free(nng_aio_get_msg(worker.send)); // not sent: still ours
-    spdlog::warn("a reply of {} bytes was not sent: {}", reply.size(), nng_strerror(result));
+    spdlog::warn("a reply of {} bytes was not sent: {}", reply.bytes.size(), nng_strerror(result));
   }
   nng_aio_set_msg(worker.send, nullptr);
   auto spent = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin);
-  spdlog::debug("request of {} bytes, reply of {} bytes, {:.2f} ms", size, reply.size(), spent.count());
+  spdlog::debug("request of {} bytes, reply of {} bytes, {:.2f} ms", size, reply.bytes.size(), spent.count());
 }
 
 void Server::State::work(Worker &worker) {

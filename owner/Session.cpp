@@ -3,6 +3,7 @@
 #include "owner/Session.h"
 
 #include "owner/RequestError.h"
+#include "runtime/wire/Step.h"
 
 #include <cstring>
 #include <set>
@@ -108,6 +109,7 @@ llvm::Expected<size_t> receive(PartialUpload &upload, const wire::Upload &part) 
   }
   if (part.offset() == upload.received && length > 0) {
     std::memcpy(static_cast<char *>(upload.buffer->data()) + upload.received, part.data()->data(), length);
+    sojourn::wire::countCopied(length);
     upload.received += length;
   }
   return upload.received;

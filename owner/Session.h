@@ -8,6 +8,7 @@
 #include "owner/Limits.h"
 #include "owner/PlanCache.h"
 #include "runtime/Execute.h"
+#include "runtime/wire/Message.h"
 #include "runtime/wire/Messages_generated.h"
 
 #include "llvm/Support/Error.h"
@@ -40,7 +41,7 @@ using RequestHash = std::array<uint64_t, 2>;
 struct LastStep {
   uint64_t sequence = 0; ///< 0: none yet
   RequestHash request{};
-  std::string reply; ///< empty: it was too large to be remembered
+  sojourn::wire::Message reply; ///< empty: it was too large to be remembered
 };
 
 /// Written by who has the turn and the owner's mutex, so either is enough for reading.

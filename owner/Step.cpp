@@ -37,15 +37,15 @@ public:
   llvm::Expected<StepReply> run();
 
 private:
-  llvm::Expected<std::string> fromMemory() const;
+  llvm::Expected<Message> fromMemory() const;
   llvm::Error findPlan();
   llvm::Error makePlan();
   llvm::Error book();
   llvm::Error checkResults();
   llvm::Error checkReleases();
   llvm::Error checkPublishes();
-  llvm::Expected<std::string> reply(llvm::ArrayRef<HostTensor> values) const;
-  void commit(std::vector<HostTensor> &values, const std::string &reply);
+  llvm::Expected<Message> reply(llvm::ArrayRef<HostTensor> values) const;
+  void commit(std::vector<HostTensor> &values, const Message &reply);
 
   const StepContext &context;
   const wire::Step &request;
@@ -67,11 +67,11 @@ Step::~Step() {
 }
 
 /// The reply to a repetition of the session's last step; empty if the request is its next one.
-llvm::Expected<std::string> Step::fromMemory() const {
+llvm::Expected<Message> Step::fromMemory() const {
   const LastStep &last = (*session)->last;
   uint64_t found = request.sequence();
   if (found == last.sequence + 1) {
-    return std::string();
+    return Message();
   }
   if (found == 0 || found != last.sequence) {
     std::string expected = std::to_string(last.sequence + 1);
@@ -85,7 +85,7 @@ llvm::Expected<std::string> Step::fromMemory() const {
                             hashText(last.request) + ", this one has " + hashText(requestHash) +
                             "; repeat a step with the same bytes, or give the next one number " + Twine(found + 1));
   }
-  return last.reply.empty() ? committedReply() : last.reply;
+  return last.reply.bytes.empty() ? committedReply() : last.reply;
 }
 
 /// Leaves `plan` empty if the owner does not hold it.
@@ -251,7 +251,7 @@ llvm::Error Step::checkReleases() {
   return llvm::Error::success();
 }
 
-llvm::Expected<std::string> Step::reply(llvm::ArrayRef<HostTensor> values) const {
+llvm::Expected<Message> Step::reply(llvm::ArrayRef<HostTensor> values) const {
   auto results = plan->executable->results();
   std::vector<const HostTensor *> published;
   for (size_t index = 0; index < results.size(); ++index) {
@@ -266,10 +266,10 @@ llvm::Expected<std::string> Step::reply(llvm::ArrayRef<HostTensor> values) const
 }
 
 /// All allocation comes first; after it nothing can fail.
-void Step::commit(std::vector<HostTensor> &values, const std::string &reply) {
+void Step::commit(std::vector<HostTensor> &values, const Message &reply) {
   Session &target = **session;
   auto results = plan->executable->results();
-  std::string remembered = reply.size() <= context.limits.rememberedReplyBytes ? reply : std::string();
+  Message remembered = reply.bytes.size() <= context.limits.rememberedReplyBytes ? reply : Message();
   std::vector<uint64_t> inserted;
   inserted.reserve(plan->keeps);
   try {
@@ -318,7 +318,7 @@ llvm::Expected<StepReply> Step::run() {
   }
   session = std::move(*turn);
   auto repeated = fromMemory();
-  if (!repeated || !repeated->empty()) {
+  if (!repeated || !repeated->bytes.empty()) {
     return repeated ? llvm::Expected<StepReply>(StepReply{std::move(*repeated), false}) : repeated.takeError();
   }
   if (llvm::Error error = findPlan()) {

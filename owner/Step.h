@@ -33,7 +33,7 @@ struct StepContext {
 };
 
 struct StepReply {
-  std::string bytes; ///< Done, Committed or NeedProgram
+  sojourn::wire::Message bytes; ///< Done, Committed or NeedProgram
   bool ran = false;  ///< and committed, now: not when it is answered from memory
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binding states, uploads, slots, seeds and tables to a program's arguments.
 #include "owner/StepBindings.h"
+#include "runtime/wire/Step.h"
 
 #include <cstring>
 
@@ -131,6 +132,7 @@ llvm::Error StepBindings::bindUpload(size_t index, size_t position) {
     buffer = runtime::BufferPool::global().allocate(data.size());
     if (!data.empty()) {
       std::memcpy(buffer->data(), data.data(), data.size());
+      sojourn::wire::countCopied(data.size());
     }
   }
   bindings[index].tensor = HostTensor{expected, std::move(buffer)};

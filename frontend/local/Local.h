@@ -17,7 +17,7 @@ public:
   explicit EmbeddedOwner(const std::string &store, const std::string &profile = "");
 
   void add(const std::string &name, const Source &source, const RegisterOptions &options) override;
-  std::string handle(std::string_view request) { return owner_.handle(request); }
+  wire::Message handle(std::string_view request) { return owner_.answer(request); }
   uint64_t requests() const { return owner_.requests(); }
 
 private:

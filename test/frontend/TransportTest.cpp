@@ -3,6 +3,7 @@
 // the frontend's library and into what serves, and the two copies must not meet.
 #include "frontend/Sojourn.h"
 #include "owner/Server.h"
+#include "runtime/wire/Step.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -37,6 +38,32 @@ TEST(Transport, LocalServedAndConnectedInOneProcess) {
   }
   (*server)->stop();
   EXPECT_THROW(connect(url, 200), Error);
+  std::filesystem::remove_all(folder);
+}
+
+/// Client: into the message and out of the reply. Owner: at most twice each way, for nng's messages
+/// lie where nng wants them.
+TEST(Transport, CopiesOfAServedOwner) {
+  auto folder = std::filesystem::temp_directory_path() / ("sojourn-" + std::to_string(std::random_device{}()));
+  std::filesystem::create_directories(folder);
+  owner::Owner served(owner::Environment::system(""));
+  std::string url = "ipc://" + (folder / "o.sock").string();
+  auto server = owner::Server::start(served, {url, 2});
+  ASSERT_TRUE(bool(server)) << llvm::toString(server.takeError());
+  Owner far = connect(url);
+  at::Tensor values = torch::randn({1'000'000}), there = values.to(far.device());
+  uint64_t bytes = values.nbytes(), messages = 4096, before = wire::copiedBytes();
+  flush();
+  uint64_t up = wire::copiedBytes() - before;
+  EXPECT_GE(up, 2 * bytes);
+  EXPECT_LE(up, 3 * bytes + messages);
+  before = wire::copiedBytes();
+  EXPECT_TRUE(torch::equal(publish(there), values));
+  uint64_t down = wire::copiedBytes() - before;
+  EXPECT_GE(down, 2 * bytes);
+  EXPECT_LE(down, 3 * bytes + messages);
+  far.close();
+  (*server)->stop();
   std::filesystem::remove_all(folder);
 }
 
