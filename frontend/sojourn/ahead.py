@@ -197,9 +197,14 @@ class Program:
         return published
 
     def _nest(self, leaves: list):
-        if not self._artifact.output_tree:
-            return leaves
-        return pytree.tree_unflatten(leaves, pytree.treespec_loads(self._artifact.output_tree))
+        try:
+            tree = self._artifact.output_tree
+            return pytree.tree_unflatten(leaves, pytree.treespec_loads(tree)) if tree else leaves
+        except Exception as failure:  # whatever torch says of a damaged description
+            raise Error(
+                f"the compiled step does not say how its {len(leaves)} results nest ({failure!r}): the file is damaged, "
+                "compile it again"
+            ) from failure
 
 
 def compile(
