@@ -39,14 +39,40 @@ std::vector<int> matchNumbers(const TraceCall &call, const std::vector<at::Tenso
   return matches;
 }
 
-ArtifactCall fromTrace(const TraceCall &call, std::vector<int> slotInputs) {
+/// What a repetition put in the places of a batch's numbers.
+struct BatchMark {
+  int64_t start, epoch;
+};
+
+/// Which batches' numbers the slots of a call hold, likewise by value.
+std::vector<int> matchBatches(const TraceCall &call, const std::vector<BatchMark> &marks) {
+  const std::vector<uint64_t> &slots = call.step.slots;
+  std::vector<int> matches(slots.size(), 0);
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
+    for (size_t i = 0; i < marks.size(); ++i) {
+      int position = static_cast<int>(i) + 1;
+      matches[slot] = slots[slot] == static_cast<uint64_t>(marks[i].start)   ? position
+                      : slots[slot] == static_cast<uint64_t>(marks[i].epoch) ? -position
+                                                                             : matches[slot];
+    }
+  }
+  return matches;
+}
+
+/// Where the slots of a call come from: 0 for what stays.
+struct SlotSources {
+  std::vector<int> numbers, batches;
+};
+
+ArtifactCall fromTrace(const TraceCall &call, SlotSources sources) {
   ArtifactCall result;
   result.step = call.step;
   result.step.seeds.clear();
   result.bytes = std::make_shared<const std::pair<std::shared_ptr<const CompiledTrace>, std::vector<at::Tensor>>>(
       call.compiled, call.uploads);
   result.seeds = call.step.seeds.size();
-  result.slotInputs = std::move(slotInputs);
+  result.slotInputs = std::move(sources.numbers);
+  result.slotBatches = std::move(sources.batches);
   result.published = call.published;
   for (size_t i = 0; i < call.uploads.size(); ++i) {
     result.uploadInputs.push_back(call.uploadInputs[i] + 1);
@@ -58,15 +84,19 @@ ArtifactCall fromTrace(const TraceCall &call, std::vector<int> slotInputs) {
 }
 
 /// Refuses what a repetition of the second step would get wrong.
-void checkRepeats(const TraceCall &second, const TraceCall &third, const std::vector<int> &numbersSecond,
-                  const std::vector<int> &numbersThird) {
+void checkRepeats(const TraceCall &second, const TraceCall &third, const SlotSources &sourcesSecond,
+                  const SlotSources &sourcesThird) {
   if (second.compiled->hash != third.compiled->hash) {
     raise(ErrorKind::Unsupported,
           "the step does other work the third time than the second, so it cannot be compiled ahead of time; "
           "make it record the same ops in every call");
   }
   for (size_t i = 0; i < second.step.slots.size(); ++i) {
-    if (second.step.slots[i] != third.step.slots[i] && (numbersSecond[i] == 0 || numbersSecond[i] != numbersThird[i])) {
+    auto follows = [&](const std::vector<int> SlotSources::*source) {
+      return (sourcesSecond.*source)[i] != 0 && (sourcesSecond.*source)[i] == (sourcesThird.*source)[i];
+    };
+    if (second.step.slots[i] != third.step.slots[i] && !follows(&SlotSources::numbers) &&
+        !follows(&SlotSources::batches)) {
       raise(ErrorKind::Unsupported,
             "a number changes from step to step (" + std::to_string(numberOf(second.step.slots[i])) + ", then " +
                 std::to_string(numberOf(third.step.slots[i])) + ")" + describeOrigin(third.slotOrigins.at(i)) +
@@ -82,25 +112,94 @@ void checkRepeats(const TraceCall &second, const TraceCall &third, const std::ve
   }
 }
 
+/// A compiled step has one shape.
+void checkFull(const Batches &batches) {
+  int64_t rows = batches.table().rows(), size = batches.options().size;
+  if (!batches.options().dropLast && rows % size != 0) {
+    raise(ErrorKind::Error, "the last batch of each epoch has " + std::to_string(rows % size) + " of " +
+                                std::to_string(size) + " rows (table '" + batches.table().name() + "' has " +
+                                std::to_string(rows) +
+                                "), and a compiled step has one shape: leave the short batch out with drop_last=True "
+                                "(dropLast in C++), or choose a size that divides the rows");
+  }
+}
+
+/// The tables that the calls read, each with the columns that were read.
+std::vector<Dataset> usedTables(const Offline &offline, std::array<ArtifactCall, 3> &calls) {
+  std::vector<Dataset> used;
+  for (ArtifactCall &call : calls) {
+    for (wire::TableBinding &binding : call.step.tables) {
+      auto is = [&](const Dataset &table) { return table.name == binding.name; };
+      auto known = std::find_if(used.begin(), used.end(), is);
+      if (known == used.end()) {
+        const SpecifiedTable &table = offline.tables().at(std::stoul(binding.version) - 1);
+        used.push_back(table.spec);
+        std::erase_if(used.back().columns, [&](const Column &column) { return !table.read.contains(column.name); });
+      } else if (known->version != binding.version) {
+        raise(ErrorKind::Error, "the step reads two tables that are both named '" + binding.name +
+                                    "'; give each table of a step a name of its own");
+      }
+    }
+  }
+  for (ArtifactCall &call : calls) {
+    for (wire::TableBinding &binding : call.step.tables) {
+      binding.version.clear();
+    }
+  }
+  for (Dataset &table : used) {
+    table.policy.clear();
+    table.version.clear();
+  }
+  return used;
+}
+
 } // namespace
+
+std::optional<int64_t> Artifact::steps() const {
+  std::optional<int64_t> fewest;
+  for (const ArtifactBatches &entry : batches) {
+    int64_t count = entry.perEpoch * entry.epochs;
+    fewest = fewest ? std::min(*fewest, count) : count;
+  }
+  return fewest;
+}
 
 Offline::Offline() : session_((initialize(), Session::openOffline())) {}
 
 c10::Device Offline::device() const { return session_->device(); }
 
 Artifact compile(const Offline &offline, const std::function<void()> &init,
-                 const std::function<void(const std::vector<at::Tensor> &)> &step, const std::vector<Spec> &inputs) {
+                 const std::function<void(const std::vector<at::Tensor> &)> &step, const std::vector<Spec> &inputs,
+                 const std::vector<Batches> &batches) {
   Session &session = *offline.session();
+  std::for_each(batches.begin(), batches.end(), checkFull);
   init();
   std::vector<TraceCall> calls;
   calls.push_back(session.finishOffline());
-  std::vector<std::vector<int>> numbers{std::vector<int>(calls[0].step.slots.size(), 0)};
+  std::vector<int> constant(calls[0].step.slots.size(), 0);
+  std::vector<SlotSources> sources{{constant, constant}};
   // A generator of its own: compiling must not move the caller's random numbers.
   at::Generator generator = at::detail::createCPUGenerator(c10::detail::getNonDeterministicRandom());
   for (int repetition = 0; repetition < 3; ++repetition) {
     std::vector<at::Tensor> given(inputs.size());
+    std::vector<BatchMark> marks;
     {
       std::vector<at::Tensor> tensors;
+      for (const Batches &each : batches) {
+        at::Tensor drawn = at::randint(int64_t{1} << 61, int64_t{1} << 62, {2}, generator, at::kLong);
+        marks.push_back({drawn[0].item<int64_t>(), drawn[1].item<int64_t>()});
+        Batch batch = each.record(marks.back().epoch, marks.back().start);
+        if (batch.x.device() != offline.device()) {
+          raise(ErrorKind::Error, "the batches of table '" + each.table().name() + "' are on " +
+                                      batch.x.device().str() + ", the step is compiled on " + offline.device().str() +
+                                      ": describe the table there (specTable in C++, "
+                                      "compile(tables=...) in Python)");
+        }
+        tensors.push_back(std::move(batch.x));
+        if (batch.y.defined()) {
+          tensors.push_back(std::move(batch.y));
+        }
+      }
       for (size_t i = 0; i < inputs.size(); ++i) {
         if (inputs[i].number) {
           given[i] = at::rand({}, generator, at::device(at::kCPU).dtype(at::kDouble));
@@ -112,15 +211,22 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
       step(tensors);
     }
     calls.push_back(session.finishOffline());
-    numbers.push_back(matchNumbers(calls.back(), given, inputs));
+    sources.push_back({matchNumbers(calls.back(), given, inputs), matchBatches(calls.back(), marks)});
   }
-  checkRepeats(calls[2], calls[3], numbers[2], numbers[3]);
+  checkRepeats(calls[2], calls[3], sources[2], sources[3]);
 
   Artifact artifact;
   for (size_t i = 0; i < 3; ++i) {
-    artifact.calls[i] = fromTrace(calls[i], numbers[i]);
+    artifact.calls[i] = fromTrace(calls[i], sources[i]);
   }
   artifact.inputs = inputs;
+  artifact.tables = usedTables(offline, artifact.calls);
+  for (SpecifiedTable &table : offline.tables()) {
+    table.read.clear(); // what the next compilation reads is its own
+  }
+  for (const Batches &each : batches) {
+    artifact.batches.push_back({each.options().size, each.perEpoch(), each.options().epochs});
+  }
   // What the third step takes where the second took something else, and what it releases.
   for (size_t i = 0; i < calls[2].step.states.size(); ++i) {
     if (calls[2].step.states[i] != calls[3].step.states[i]) {
@@ -138,7 +244,8 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
   return artifact;
 }
 
-ArtifactRun::ArtifactRun(Artifact artifact, const Owner &owner) : artifact_(std::move(artifact)), owner_(owner) {
+ArtifactRun::ArtifactRun(Artifact artifact, const Owner &owner, const std::map<std::string, std::string> &tables)
+    : artifact_(std::move(artifact)), owner_(owner), bindings_(bindTables(artifact_, owner_, tables)) {
   const ArtifactCall &init = artifact_.calls[0];
   if (!init.step.program.empty()) {
     run(init, {});
@@ -175,6 +282,11 @@ std::vector<at::Tensor> ArtifactRun::step(const std::vector<at::Tensor> &inputs)
                                   c10::str(c10::IntArrayRef(spec.sizes)) + " on cpu");
     }
   }
+  if (std::optional<int64_t> steps = artifact_.steps(); steps && steps_ >= *steps) {
+    raise(ErrorKind::Error, "all " + std::to_string(*steps) +
+                                " batches of the compiled step have been served; start another run, or compile the "
+                                "step for more epochs");
+  }
   if (steps_ > 1) {
     // The values that the last repetition left take the places of those it took.
     std::vector<uint64_t> left;
@@ -200,6 +312,17 @@ std::vector<at::Tensor> ArtifactRun::run(const ArtifactCall &call, const std::ve
       double value = inputs.at(std::abs(input) - 1).item<double>();
       step.slots[i] = c10::bit_cast<uint64_t>(input < 0 ? -value : value);
     }
+  }
+  for (size_t i = 0; i < call.slotBatches.size(); ++i) {
+    if (int position = call.slotBatches[i]) {
+      const ArtifactBatches &from = artifact_.batches.at(std::abs(position) - 1);
+      step.slots[i] = position > 0 ? steps_ % from.perEpoch * from.size : steps_ / from.perEpoch;
+    }
+  }
+  for (wire::TableBinding &binding : step.tables) {
+    auto is = [&](const Dataset &table) { return table.name == binding.name; };
+    auto table = std::find_if(artifact_.tables.begin(), artifact_.tables.end(), is);
+    binding = bindings_.at(static_cast<size_t>(table - artifact_.tables.begin()));
   }
   for (uint64_t &state : step.states) {
     state = real(state);

@@ -42,9 +42,11 @@ bool fits(const wire::TensorView &tensor) {
 }
 
 /// What of a call no later check would find. Empty if nothing is wrong.
-std::string checkCall(ArtifactCall &call, const std::vector<Spec> &inputs) {
+std::string checkCall(ArtifactCall &call, const Artifact &artifact) {
+  const std::vector<Spec> &inputs = artifact.inputs;
   call.uploadInputs.resize(call.step.uploads.size());
   call.slotInputs.resize(call.step.slots.size());
+  call.slotBatches.resize(call.step.slots.size());
   for (size_t i = 0; i < call.uploadInputs.size(); ++i) {
     int input = call.uploadInputs[i];
     if (input < 0 || input > static_cast<int>(inputs.size()) || (input > 0 && inputs[input - 1].number)) {
@@ -63,6 +65,61 @@ std::string checkCall(ArtifactCall &call, const std::vector<Spec> &inputs) {
     if (position > static_cast<int64_t>(inputs.size()) || (position > 0 && !inputs[position - 1].number)) {
       return "a slot takes an input that is no number";
     }
+  }
+  for (size_t i = 0; i < call.slotBatches.size(); ++i) {
+    int64_t position = std::abs(static_cast<int64_t>(call.slotBatches[i]));
+    if (position > static_cast<int64_t>(artifact.batches.size()) || (position > 0 && call.slotInputs[i] != 0)) {
+      return "a slot takes batches that are not there";
+    }
+  }
+  for (const wire::TableBinding &binding : call.step.tables) {
+    if (std::none_of(artifact.tables.begin(), artifact.tables.end(),
+                     [&](const Dataset &table) { return table.name == binding.name; })) {
+      return "it reads table '" + binding.name + "', which it does not describe";
+    }
+  }
+  return {};
+}
+
+/// Reads the tables and batches of a file. Returns what is wrong with them, or an empty text.
+std::string readTables(const schema::Artifact &stored, Artifact &artifact) {
+  for (uint32_t i = 0; i < (stored.tables() ? stored.tables()->size() : 0); ++i) {
+    const schema::ArtifactTable &from = *stored.tables()->Get(i);
+    Dataset table{from.name() ? from.name()->str() : "", "", "", from.rows(), {}};
+    for (uint32_t k = 0; k < (from.columns() ? from.columns()->size() : 0); ++k) {
+      const schema::ArtifactColumn &entry = *from.columns()->Get(k);
+      if (entry.element() >= wire::kElementCount || (entry.bounds() && entry.bounds()->size() != 2)) {
+        return "a column of table '" + table.name + "' has an unknown type or half a range";
+      }
+      Column column{
+          entry.name() ? entry.name()->str() : "", scalarTypeOf(static_cast<Element>(entry.element())), {}, {}};
+      if (entry.dims()) {
+        column.shape.assign(entry.dims()->begin(), entry.dims()->end());
+      }
+      if (entry.bounds()) {
+        column.bounds = {entry.bounds()->Get(0), entry.bounds()->Get(1)};
+      }
+      table.columns.push_back(std::move(column));
+    }
+    if (std::string problem = checkTableSpec(table); !problem.empty()) {
+      return "table '" + table.name + "' cannot be: " + problem;
+    }
+    if (std::any_of(artifact.tables.begin(), artifact.tables.end(),
+                    [&](const Dataset &other) { return other.name == table.name; })) {
+      return "it describes table '" + table.name + "' twice";
+    }
+    artifact.tables.push_back(std::move(table));
+  }
+  for (uint32_t i = 0; i < (stored.batches() ? stored.batches()->size() : 0); ++i) {
+    const schema::ArtifactBatches &from = *stored.batches()->Get(i);
+    ArtifactBatches batches{from.size(), from.per_epoch(), from.epochs()};
+    int64_t product;
+    if (batches.size < 1 || batches.perEpoch < 1 || batches.epochs < 0 ||
+        __builtin_mul_overflow(batches.size, batches.perEpoch, &product) ||
+        __builtin_mul_overflow(batches.perEpoch, batches.epochs, &product)) {
+      return "its batches have impossible sizes";
+    }
+    artifact.batches.push_back(batches);
   }
   return {};
 }
@@ -84,18 +141,40 @@ void Artifact::save(const std::string &path) const {
     auto step = wire::encode(builder, call.step);
     auto uploadInputs = builder.CreateVector(call.uploadInputs), slotInputs = builder.CreateVector(call.slotInputs);
     callOffsets.push_back(schema::CreateArtifactCall(builder, step, static_cast<uint32_t>(call.seeds),
-                                                     static_cast<uint32_t>(call.published), uploadInputs, slotInputs));
+                                                     static_cast<uint32_t>(call.published), uploadInputs, slotInputs,
+                                                     builder.CreateVector(call.slotBatches)));
   }
   std::vector<flatbuffers::Offset<schema::ArtifactInput>> inputOffsets;
   for (const Spec &spec : inputs) {
     inputOffsets.push_back(schema::CreateArtifactInput(builder, static_cast<uint8_t>(elementOf(spec.dtype)),
                                                        builder.CreateVector(spec.sizes), spec.number));
   }
+  std::vector<flatbuffers::Offset<schema::ArtifactTable>> tableOffsets;
+  for (const Dataset &table : tables) {
+    std::vector<flatbuffers::Offset<schema::ArtifactColumn>> columns;
+    for (const Column &column : table.columns) {
+      std::vector<double> bounds;
+      if (column.bounds) {
+        bounds = {column.bounds->first, column.bounds->second};
+      }
+      columns.push_back(schema::CreateArtifactColumnDirect(builder, column.name.c_str(),
+                                                           static_cast<uint8_t>(elementOf(column.dtype)), &column.shape,
+                                                           bounds.empty() ? nullptr : &bounds));
+    }
+    tableOffsets.push_back(schema::CreateArtifactTableDirect(builder, table.name.c_str(), table.rows, &columns));
+  }
+  std::vector<flatbuffers::Offset<schema::ArtifactBatches>> batchOffsets;
+  for (const ArtifactBatches &each : batches) {
+    batchOffsets.push_back(schema::CreateArtifactBatches(builder, each.size, each.perEpoch, each.epochs));
+  }
   auto callVector = builder.CreateVector(callOffsets);
   auto inputVector = builder.CreateVector(inputOffsets);
   auto from = builder.CreateVector(loopFrom), to = builder.CreateVector(loopTo);
   auto tree = builder.CreateString(outputTree), producer = builder.CreateString("sojourn");
-  builder.Finish(schema::CreateArtifact(builder, kArtifactVersion, callVector, inputVector, from, to, tree, producer),
+  auto tableVector = builder.CreateVector(tableOffsets);
+  auto batchVector = builder.CreateVector(batchOffsets);
+  builder.Finish(schema::CreateArtifact(builder, kArtifactVersion, callVector, inputVector, from, to, tree, producer,
+                                        tableVector, batchVector),
                  schema::ArtifactIdentifier());
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
@@ -154,6 +233,9 @@ Artifact Artifact::load(const std::string &path) {
       artifact.inputs.push_back({sizes, scalarTypeOf(static_cast<Element>(input->element())), input->number()});
     }
   }
+  if (std::string problem = readTables(stored, artifact); !problem.empty()) {
+    bad(problem);
+  }
   for (size_t i = 0; i < artifact.calls.size(); ++i) {
     const schema::ArtifactCall &from = *stored.calls()->Get(static_cast<flatbuffers::uoffset_t>(i));
     ArtifactCall &call = artifact.calls[i];
@@ -162,8 +244,9 @@ Artifact Artifact::load(const std::string &path) {
     call.published = from.published();
     call.uploadInputs = intsOf(from.upload_inputs());
     call.slotInputs = intsOf(from.slot_inputs());
+    call.slotBatches = intsOf(from.slot_batches());
     std::string problem = from.step() ? wire::decode(*from.step(), call.step) : "a call holds no step";
-    problem = problem.empty() ? checkCall(call, artifact.inputs) : problem;
+    problem = problem.empty() ? checkCall(call, artifact) : problem;
     if (!problem.empty()) {
       bad(problem);
     }

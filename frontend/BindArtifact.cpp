@@ -24,6 +24,21 @@ std::vector<Spec> specsOf(const std::vector<PythonSpec> &tuples) {
   return specs;
 }
 
+py::object dtypeObject(at::ScalarType dtype) {
+  return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject *>(torch::getTHPDtype(dtype)));
+}
+
+using PythonColumn =
+    std::tuple<std::string, py::object, std::vector<int64_t>, std::optional<std::pair<double, double>>>;
+
+Dataset datasetOf(const std::string &name, int64_t rows, const std::vector<PythonColumn> &columns) {
+  Dataset dataset{name, "", "", rows, {}};
+  for (const auto &[column, dtype, shape, bounds] : columns) {
+    dataset.columns.push_back({column, dtypeOf(dtype), bounds, shape});
+  }
+  return dataset;
+}
+
 } // namespace
 
 void bindArtifact(py::module_ &m) {
@@ -40,13 +55,13 @@ void bindArtifact(py::module_ &m) {
           [](Artifact &self) {
             py::list inputs;
             for (const Spec &spec : self.inputs) {
-              inputs.append(py::make_tuple(
-                  py::tuple(py::cast(spec.sizes)),
-                  py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject *>(torch::getTHPDtype(spec.dtype))),
-                  spec.number));
+              inputs.append(py::make_tuple(py::tuple(py::cast(spec.sizes)), dtypeObject(spec.dtype), spec.number));
             }
             return inputs;
           })
+      .def_property_readonly("steps", &Artifact::steps)
+      .def_property_readonly(
+          "tables", [](Artifact &self) { return self.tables; }, "What it reads of each of the owner's tables.")
       .def("program",
            [](Artifact &self, size_t call) { return py::bytes(std::string(self.calls.at(call).step.program)); })
       .def("hash",
@@ -61,16 +76,37 @@ void bindArtifact(py::module_ &m) {
         return decodeToText(program, debug);
       });
 
+  py::class_<Dataset>(m, "Dataset")
+      .def_readonly("name", &Dataset::name)
+      .def_readonly("rows", &Dataset::rows)
+      .def_readonly("columns", &Dataset::columns);
+
+  m.def(
+      "check_table_spec",
+      [](int64_t rows, const std::vector<PythonColumn> &columns) {
+        return checkTableSpec(datasetOf("", rows, columns));
+      },
+      py::arg("rows"), py::arg("columns"), "What is wrong with the description of a table, or an empty text.");
+  m.def(
+      "spec_table",
+      [](const Offline &offline, const std::string &name, int64_t rows, const std::vector<PythonColumn> &columns) {
+        return specTable(offline, datasetOf(name, rows, columns));
+      },
+      py::arg("offline"), py::arg("name"), py::arg("rows"), py::arg("columns"));
+
   m.def("compile_artifact", [](const Offline &offline, const std::function<void()> &init, const py::function &step,
-                               const std::vector<PythonSpec> &inputs) {
+                               const std::vector<PythonSpec> &inputs, const std::vector<Batches> &batches) {
     return compile(
-        offline, init, [&](const std::vector<at::Tensor> &tensors) { step(py::cast(tensors)); }, specsOf(inputs));
+        offline, init, [&](const std::vector<at::Tensor> &tensors) { step(py::cast(tensors)); }, specsOf(inputs),
+        batches);
   });
 
   py::class_<ArtifactRun>(m, "ArtifactRun")
-      .def(py::init([](const Artifact &artifact, const std::shared_ptr<Session> &session) {
-             return std::make_unique<ArtifactRun>(artifact, Owner(session));
+      .def(py::init([](const Artifact &artifact, const std::shared_ptr<Session> &session,
+                       const std::map<std::string, std::string> &tables) {
+             return std::make_unique<ArtifactRun>(artifact, Owner(session), tables);
            }),
+           py::arg("artifact"), py::arg("session"), py::arg("tables") = std::map<std::string, std::string>(),
            py::call_guard<py::gil_scoped_release>())
       .def("step", &ArtifactRun::step, py::call_guard<py::gil_scoped_release>());
 }

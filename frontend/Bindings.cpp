@@ -26,7 +26,10 @@ void raisePython(ErrorKind kind, const std::string &message) {
     return;
   }
   py::object cls = errorModule->attr(errorKindName(kind));
-  PyErr_SetString(cls.ptr(), message.c_str());
+  // A name out of a damaged file need not be UTF-8.
+  auto text = py::reinterpret_steal<py::object>(
+      PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
+  PyErr_SetObject(cls.ptr(), text.ptr());
   // torch turns python_error back into the Python exception on every path, backward's included.
   python_error error;
   error.persist();

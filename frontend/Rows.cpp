@@ -160,8 +160,12 @@ Dataset describe(const DatasetInfo &info) {
 
 } // namespace
 
+std::shared_ptr<RowReader> remoteRows(const std::shared_ptr<Session> &session, const DatasetInfo &info) {
+  return std::make_shared<SessionRows>(session, info);
+}
+
 Table remoteTable(const std::shared_ptr<Session> &session, const DatasetInfo &info) {
-  return {std::make_shared<SessionRows>(session, info), describe(info)};
+  return {remoteRows(session, info), describe(info)};
 }
 
 Table remoteTable(const std::shared_ptr<Session> &session, const std::string &name) {

@@ -8,6 +8,9 @@
 
 namespace sojourn::frontend {
 
+/// Records what is asked of the dataset's rows in the session's open trace.
+std::shared_ptr<RowReader> remoteRows(const std::shared_ptr<Session> &session, const DatasetInfo &info);
+
 Table remoteTable(const std::shared_ptr<Session> &session, const DatasetInfo &info);
 /// Asks the owner for its datasets. Throws Error with the names there are.
 Table remoteTable(const std::shared_ptr<Session> &session, const std::string &name);

@@ -243,7 +243,13 @@ Batch Batches::at(int64_t index) const {
   require(index >= 0 && index < size(),
           "batch " + std::to_string(index) + " is not one of the " + std::to_string(size()) + " batches");
   int64_t start = index % perEpoch() * options_.size;
-  auto numbers = table_.numbers(options_, std::min(options_.size, end_ - start), index / perEpoch(), start);
+  return read(std::min(options_.size, end_ - start), index / perEpoch(), start);
+}
+
+Batch Batches::record(int64_t epoch, int64_t start) const { return read(options_.size, epoch, start); }
+
+Batch Batches::read(int64_t size, int64_t epoch, int64_t start) const {
+  auto numbers = table_.numbers(options_, size, epoch, start);
   Batch batch{table_.read(options_.features, options_.dtype, numbers), {}};
   if (options_.label) {
     batch.y = table_.read(*options_.label, options_.labelDtype, numbers);

@@ -23,16 +23,16 @@ struct Column {
   std::string name;
   at::ScalarType dtype;
   /// Declared by the owner, not measured.
-  std::optional<std::pair<double, double>> bounds;
+  std::optional<std::pair<double, double>> bounds = std::nullopt;
   /// Sizes of one row's entry: none for a plain number, [28, 28] for a small image.
-  std::vector<int64_t> shape;
+  std::vector<int64_t> shape = {};
 };
 
 /// A dataset as the owner describes it.
 struct Dataset {
-  std::string name, policy, version;
+  std::string name = "", policy = "", version = "";
   int64_t rows = 0;
-  std::vector<Column> columns;
+  std::vector<Column> columns = {};
 };
 
 namespace frontend {
@@ -161,6 +161,11 @@ public:
   int64_t perEpoch() const;
   /// Batch `index` of all epochs' batches. Throws Error if there is no such batch.
   Batch at(int64_t index) const;
+  /// The full batch at positions [start, start + options().size) of an epoch's order, unchecked: a
+  /// compiled step records one, and each run says which it is.
+  Batch record(int64_t epoch, int64_t start) const;
+  const Table &table() const { return table_; }
+  const BatchOptions &options() const { return options_; }
 
   class iterator {
   public:
@@ -190,6 +195,8 @@ public:
   iterator end() const { return {this, size()}; }
 
 private:
+  Batch read(int64_t size, int64_t epoch, int64_t start) const;
+
   Table table_;
   BatchOptions options_;
   int64_t end_;

@@ -27,7 +27,7 @@ import _sojourn
 from . import device as _device
 from . import errors as _errors
 from . import tensor as _tensor
-from .ahead import Program, compile, load, number, offline, spec
+from .ahead import Program, compile, load, number, offline, spec, table_spec
 from .errors import ConnectionLost, Error, OwnerError, Refused, Unsupported, ValueNeeded, VersionMismatch
 from .module import to_owner
 from .owner import Owner, connect, local
@@ -101,5 +101,6 @@ __all__ = [
     "spec",
     "split_indices",
     "step",
+    "table_spec",
     "to_owner",
 ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections.abc
 import contextlib
 import dataclasses
+import itertools
 import threading
 
 import torch
@@ -15,6 +16,8 @@ import _sojourn
 
 from .errors import Error
 from .publish import Published
+from .step import _open
+from .table import Batches, Table, integer
 
 _CALLS = ("init", "first", "steady")
 _PHASES = ("captured", "functional", "promoted", "decomposed", "core")
@@ -47,6 +50,48 @@ def number() -> spec:
     cannot be followed and is refused.
     """
     return spec((), torch.float64, True)
+
+
+@dataclasses.dataclass(frozen=True)
+class table_spec:
+    """What an owner's table is like, without its data: `sojourn.compile(..., tables={"train": sojourn.table_spec(...)})`.
+
+    `rows`: as many as the table has. `columns`: name -> dtype, or (dtype, shape of one row's entry);
+    those that the step reads are enough. `bounds`: column -> (lower, upper), if the step counts on
+    the owner's declaring just these. Raises `Error` for what no table can be.
+    """
+
+    rows: int
+    columns: collections.abc.Mapping[str, torch.dtype | tuple[torch.dtype, collections.abc.Sequence[int]]]
+    bounds: collections.abc.Mapping[str, tuple[float, float]] | None = None
+
+    def __post_init__(self):
+        if problem := _sojourn.check_table_spec(*self._described()):
+            raise Error(f"no table is like this table_spec: {problem}")
+
+    def _described(self) -> tuple[int, list]:
+        if not isinstance(self.columns, collections.abc.Mapping):
+            raise Error(f"columns must map names to dtypes or (dtype, shape), got {self.columns!r}")
+        bounds = dict(self.bounds or {})
+        described = []
+        for name, kind in self.columns.items():
+            if not isinstance(name, str):
+                raise Error(f"a column is named by a str, got {name!r}")
+            dtype, shape = kind if isinstance(kind, tuple) and len(kind) == 2 else (kind, ())
+            if not isinstance(dtype, torch.dtype) or not isinstance(shape, collections.abc.Sequence):
+                raise Error(f"column {name!r} must be a torch.dtype or (dtype, shape), got {kind!r}")
+            limits = bounds.pop(name, None)
+            try:
+                limits = None if limits is None else tuple(map(float, limits))
+                if limits is not None and len(limits) != 2:
+                    raise ValueError
+            except (TypeError, ValueError):
+                raise Error(f"bounds of column {name!r} must be (lower, upper), got {self.bounds[name]!r}") from None
+            sizes = [integer(f"a size of column {name!r}", size) for size in shape]
+            described.append((name, dtype, sizes, limits))
+        if bounds:
+            raise Error(f"bounds name {', '.join(map(repr, bounds))}, which columns does not have")
+        return integer("rows", self.rows), described
 
 
 @contextlib.contextmanager
@@ -98,16 +143,52 @@ class Program:
         """What each step takes."""
         return [spec(tuple(shape), dtype, is_number) for shape, dtype, is_number in self._artifact.inputs]
 
-    def run(self, owner, batches: collections.abc.Iterable, progress: bool = False) -> list:
-        """Runs `init`, then one step (one round trip) per element of `batches`.
+    @property
+    def tables(self) -> dict[str, table_spec]:
+        """What the owner's tables must be like, with the columns that the steps read."""
+        return {
+            table.name: table_spec(
+                table.rows,
+                {c.name: (c.dtype, c.shape) if c.shape else c.dtype for c in table.columns},
+                {c.name: c.bounds for c in table.columns if c.bounds is not None} or None,
+            )
+            for table in self._artifact.tables
+        }
 
-        An element is a tuple of CPU tensors (floats for numbers) as `inputs` says. Returns what each step published.
+    @property
+    def steps(self) -> int | None:
+        """Steps that the tables' batches last for; None if the steps take no batches of a table."""
+        return self._artifact.steps
+
+    def run(
+        self,
+        owner,
+        batches: collections.abc.Iterable | None = None,
+        progress: bool = False,
+        tables: collections.abc.Mapping[str, str] | None = None,
+    ) -> list:
+        """Runs `init`, then the steps (one round trip each). Returns what each step published.
+
+        `batches`: what the caller supplies, an element per step: a tuple of CPU tensors (floats for
+        numbers) as `inputs` says. A program without inputs, over batches of the owner's tables, needs
+        none: all `steps` run, and no data is sent. `tables`: table of the program -> the owner's
+        dataset; one that is not named is the dataset of its own name. Raises `Error` if a dataset is
+        not there or is not as the program's `tables` say.
         """
-        run = _sojourn.ArtifactRun(self._artifact, owner._session)
+        tables, total = dict(tables or {}), None
+        if not all(isinstance(text, str) for pair in tables.items() for text in pair):
+            raise Error(f"tables must map the program's tables to names of datasets, got {tables!r}")
+        if batches is None:
+            if self.inputs or self.steps is None:
+                raise Error(
+                    f"each step takes {len(self.inputs)} inputs: pass an iterable with a tuple of them for every step"
+                )
+            batches, total = itertools.repeat((), self.steps), self.steps
+        run = _sojourn.ArtifactRun(self._artifact, owner._session, tables)
         if progress:
             import tqdm
 
-            batches = tqdm.tqdm(batches, unit="step")
+            batches = tqdm.tqdm(batches, unit="step", total=total)
         published = []
         for batch in batches:
             batch = (batch,) if isinstance(batch, torch.Tensor) else tuple(batch)
@@ -116,20 +197,46 @@ class Program:
         return published
 
     def _nest(self, leaves: list):
-        if not self._artifact.output_tree:
-            return leaves
-        return pytree.tree_unflatten(leaves, pytree.treespec_loads(self._artifact.output_tree))
+        try:
+            tree = self._artifact.output_tree
+            return pytree.tree_unflatten(leaves, pytree.treespec_loads(tree)) if tree else leaves
+        except Exception as failure:  # whatever torch says of a damaged description
+            raise Error(
+                f"the compiled step does not say how its {len(leaves)} results nest ({failure!r}): the file is damaged, "
+                "compile it again"
+            ) from failure
 
 
-def compile(step_fn, init=None, inputs: collections.abc.Sequence[spec] = ()) -> Program:
-    """Compiles `step_fn(*inputs)` for later; call it inside `with sojourn.offline() as device`.
+def compile(
+    step_fn,
+    init=None,
+    inputs: collections.abc.Sequence[spec] = (),
+    tables: collections.abc.Mapping[str, table_spec] | None = None,
+    batches: collections.abc.Callable[..., Batches | collections.abc.Sequence[Batches]] | None = None,
+) -> Program:
+    """Compiles `step_fn(*batch, *inputs)` for later; call it inside `with sojourn.offline() as device`.
 
     `init()` builds models and optimizers on `device`; its random numbers are drawn at each run.
     What `step_fn` returns is published by each step of a run. Raises `Unsupported` if a number
     changes from step to step: pass it as an input (`sojourn.number()`), or use `capturable=True`.
+
+    `tables`: the owner's tables by names of your choice, as `table_spec` describes them. `batches` is
+    called once, before `init`, with a `Table` for each by keyword, and returns what the training
+    loop would iterate over, batches of a table or of one of its splits::
+
+        sojourn.compile(
+            train, init=init,
+            tables={"patients": sojourn.table_spec(569, {"age": torch.float64, "y": torch.int64})},
+            batches=lambda patients: patients.batches(["age"], label="y", size=64, epochs=3, drop_last=True),
+        ).run(owner)
+
+    is `for x, y in table.batches(...): train(x, y)`. Each step takes the next batch; of a list of
+    batches, the next of each. A compiled step has one shape: batches whose last one is short raise
+    `Error`, and `drop_last=True` leaves it out.
     """
     if not _offline.recorders:
         raise Error("sojourn.compile records without an owner: call it inside `with sojourn.offline() as device:`")
+    loops = _loops(_offline.recorders[-1], dict(tables or {}), batches)
     texts: dict[tuple[str, str], str] = {}
     compiled: list[dict[str, str]] = []
     trees = []
@@ -144,7 +251,9 @@ def compile(step_fn, init=None, inputs: collections.abc.Sequence[spec] = ()) -> 
         compiled[-1][phase] = text
 
     def one_step(tensors):
-        tree = step_fn(*(t.item() if entry.is_number else t for t, entry in zip(tensors, inputs)))
+        served = len(tensors) - len(inputs)
+        given = (t.item() if entry.is_number else t for t, entry in zip(tensors[served:], inputs))
+        tree = step_fn(*tensors[:served], *given)
         if isinstance(tree, Published):
             leaves, tree_spec = tree._leaves, tree._spec
         else:
@@ -155,6 +264,7 @@ def compile(step_fn, init=None, inputs: collections.abc.Sequence[spec] = ()) -> 
             _sojourn.publish(remote)
         trees.append(tree_spec)
 
+    snapshots = dict(_open.snapshots)
     with _compiling:
         _sojourn.set_phase_listener(listen)
         _sojourn.step_begin()
@@ -164,10 +274,14 @@ def compile(step_fn, init=None, inputs: collections.abc.Sequence[spec] = ()) -> 
                 init or (lambda: None),
                 one_step,
                 [(list(entry.shape), entry.dtype, entry.is_number) for entry in inputs],
+                loops,
             )
         finally:
             _sojourn.set_phase_listener(None)
             _sojourn.step_abort()
+            # Optimizers of the compiled step, and with them its device, live no longer than their owner.
+            _open.snapshots.clear()
+            _open.snapshots.update(snapshots)
     try:
         artifact.output_tree = pytree.treespec_dumps(trees[-1])
     except NotImplementedError:
@@ -178,6 +292,26 @@ def compile(step_fn, init=None, inputs: collections.abc.Sequence[spec] = ()) -> 
         for phase, text in phases.items():
             texts[name, phase] = text
     return Program(artifact, texts)
+
+
+def _loops(recorder, tables: dict, batches) -> list:
+    """What each step takes the next of."""
+    if not tables and batches is None:
+        return []
+    if not tables or not callable(batches):
+        raise Error(
+            "tables and batches go together: tables={'train': sojourn.table_spec(...)} describes the owner's tables, "
+            "batches=lambda train: train.batches(...) says what the steps iterate over"
+        )
+    for name, described in tables.items():
+        if not isinstance(name, str) or not isinstance(described, table_spec):
+            raise Error(f"tables must map names to sojourn.table_spec(...), got {name!r}: {described!r}")
+    made = {name: Table(_sojourn.spec_table(recorder, name, *entry._described())) for name, entry in tables.items()}
+    loops = batches(**made)
+    loops = [loops] if isinstance(loops, Batches) else loops
+    if not isinstance(loops, (list, tuple)) or not all(isinstance(loop, Batches) for loop in loops):
+        raise Error(f"batches must return what table.batches(...) returns, or a list of such, got {loops!r}")
+    return [loop._batches for loop in loops]
 
 
 def load(path) -> Program:

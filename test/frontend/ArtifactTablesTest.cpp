@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps compiled over descriptions of an owner's tables, from C++: the oracle is the traced loop.
+#include "frontend/Artifact.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <random>
+
+namespace {
+
+using namespace sojourn;
+
+constexpr int64_t kRows = 45;
+
+/// Weights of one linear layer, trained by hand.
+struct Model {
+  explicit Model(c10::Device device)
+      : weight(torch::zeros({2, 3}, device).requires_grad_()), bias(torch::zeros({3}, device).requires_grad_()) {}
+  at::Tensor train(const at::Tensor &x, const at::Tensor &y) {
+    at::Tensor loss = torch::cross_entropy_loss(torch::matmul(x, weight) + bias, y);
+    std::vector<at::Tensor> gradients = torch::autograd::grad({loss}, {weight, bias});
+    torch::NoGradGuard guard;
+    weight.sub_(gradients[0] * 0.1);
+    bias.sub_(gradients[1] * 0.1);
+    return loss.detach();
+  }
+  at::Tensor weight, bias;
+};
+
+class ArtifactTables : public testing::Test {
+protected:
+  void SetUp() override {
+    auto seed = std::random_device{}();
+    std::printf("seed %u\n", seed);
+    torch::manual_seed(seed);
+    options.seed = static_cast<int64_t>(seed);
+    owner.emplace(local());
+    data = {{"age", torch::randint(0, 9, {kRows}, at::kLong)},
+            {"weight", torch::randn({kRows}, at::kDouble)},
+            {"y", torch::randint(0, 3, {kRows}, at::kInt)}};
+    table.emplace(owner->registerDataset("people", data, {.policy = "open", .bounds = {}, .fills = {}}));
+  }
+  void TearDown() override { owner->close(); }
+
+  static Dataset described() {
+    return {
+        "train", "", "", kRows, {{"age", at::kLong, {}, {}}, {"weight", at::kDouble, {}, {}}, {"y", at::kInt, {}, {}}}};
+  }
+
+  Artifact compiled(const Dataset &spec) const {
+    Offline offline;
+    Table train = specTable(offline, spec).split(0.7, 3).first;
+    std::optional<Model> model;
+    return compile(
+        offline, [&] { model.emplace(offline.device()); },
+        [&](const std::vector<at::Tensor> &given) {
+          publishLater({model->train(given.at(0), given.at(1)), given[1]});
+        },
+        {}, {train.batches(options)});
+  }
+
+  static std::string thrown(const std::function<void()> &call) {
+    try {
+      call();
+    } catch (const Error &error) {
+      return error.what_without_backtrace();
+    }
+    return "nothing was thrown";
+  }
+
+  BatchOptions options{
+      .features = {"age", "weight"}, .label = "y", .size = 7, .epochs = 3, .seed = 0, .dropLast = true};
+  std::vector<std::pair<std::string, at::Tensor>> data;
+  std::optional<Owner> owner;
+  std::optional<Table> table;
+};
+
+TEST_F(ArtifactTables, RunsAreTheTracedLoop) {
+  auto path = std::filesystem::temp_directory_path() / ("tables-" + std::to_string(std::random_device{}()));
+  compiled(described()).save(path.string());
+  Artifact artifact = Artifact::load(path.string());
+  std::filesystem::remove(path);
+  Batches batches = table->split(0.7, 3).first.batches(options);
+  ASSERT_EQ(artifact.steps(), batches.size());
+  EXPECT_EQ(artifact.steps(), 3 * 4);
+
+  auto before = owner->counters();
+  ArtifactRun run(artifact, *owner, {{"train", "people"}});
+  std::vector<std::vector<at::Tensor>> published;
+  for (int64_t i = 0; i < artifact.steps(); ++i) {
+    published.push_back(run.step({}));
+  }
+  auto after = owner->counters();
+  EXPECT_EQ(after["uploads"], before["uploads"]);
+  EXPECT_EQ(after["round_trips"] - before["round_trips"], 2 + published.size());
+  EXPECT_NE(thrown([&] { run.step({}); }).find("all 12 batches of the compiled step have been served"),
+            std::string::npos);
+
+  Model model(owner->device());
+  int64_t index = 0;
+  for (auto [x, y] : batches) {
+    std::vector<Published> traced = step([&] { return publishLater({model.train(x, y), y}); });
+    EXPECT_TRUE(torch::equal(published[index][0], traced[0].value())) << "loss of step " << index;
+    EXPECT_TRUE(torch::equal(published[index][1], traced[1].value())) << "labels of step " << index;
+    ++index;
+  }
+}
+
+TEST_F(ArtifactTables, OtherDatasetsAreRefused) {
+  Artifact artifact = compiled(described());
+  auto start = [&](const Artifact &what, const std::string &name) {
+    return thrown([&] { ArtifactRun(what, *owner, {{"train", name}}); });
+  };
+  EXPECT_EQ(start(artifact, "people"), "nothing was thrown");
+  EXPECT_NE(start(artifact, "peopel")
+                .find("has no dataset 'peopel' for table 'train' of the compiled step; did you "
+                      "mean 'people'?"),
+            std::string::npos);
+  EXPECT_NE(thrown([&] {
+              ArtifactRun(artifact, *owner, {{"test", "people"}});
+            }).find("reads no table 'test'"),
+            std::string::npos);
+  Dataset spec = described();
+  spec.rows = 44;
+  EXPECT_NE(start(compiled(spec), "people").find("it has 45 rows, the step was compiled for 44; name another dataset"),
+            std::string::npos);
+  spec = described();
+  spec.columns[1].dtype = at::kFloat;
+  EXPECT_NE(start(compiled(spec), "people").find("'weight' is float64, the step was compiled for float32"),
+            std::string::npos);
+  spec = described();
+  spec.columns[1].bounds = {-1, 1};
+  EXPECT_NE(start(compiled(spec), "people").find("'weight' has no bounds, the step was compiled for bounds [-1, 1]"),
+            std::string::npos);
+  // A column that the step does not read may differ.
+  spec = described();
+  spec.columns.push_back({"height", at::kHalf, {}, {2}});
+  EXPECT_EQ(start(compiled(spec), "people"), "nothing was thrown");
+}
+
+TEST_F(ArtifactTables, ImpossibleDescriptionsAreRefused) {
+  Offline offline;
+  auto told = [&](const Dataset &spec) { return thrown([&] { specTable(offline, spec); }); };
+  Dataset spec = described();
+  spec.name = "";
+  EXPECT_NE(told(spec).find("the name of a table has 0 bytes"), std::string::npos);
+  spec = described();
+  spec.rows = -1;
+  EXPECT_NE(told(spec).find("table 'train' cannot be: it has -1 rows"), std::string::npos);
+  spec = described();
+  spec.columns.push_back(spec.columns[0]);
+  EXPECT_NE(told(spec).find("two columns are named 'age'"), std::string::npos);
+
+  // Two of one name in one step, and a batch that is short.
+  Table first = specTable(offline, described()), second = specTable(offline, described());
+  auto sum = [&](const std::vector<at::Tensor> &given) { publishLater({given.at(0).sum() + given.at(2).sum()}); };
+  EXPECT_NE(thrown([&] {
+              compile(offline, [] {}, sum, {}, {first.batches(options), second.batches(options)});
+            }).find("two tables that are both named 'train'"),
+            std::string::npos);
+  options.dropLast = false;
+  EXPECT_NE(thrown([&] {
+              compile(offline, [] {}, sum, {}, {first.batches(options)});
+            }).find("the last batch of each epoch has 3 of 7 rows"),
+            std::string::npos);
+}
+
+} // namespace
