@@ -248,7 +248,8 @@ ArtifactRun::ArtifactRun(Artifact artifact, const Owner &owner, const std::map<s
     : artifact_(std::move(artifact)), owner_(owner), bindings_(bindTables(artifact_, owner_, tables)) {
   const ArtifactCall &init = artifact_.calls[0];
   if (!init.step.program.empty()) {
-    run(init, {});
+    std::exception_ptr lost;
+    run(init, {}, lost); // publishes nothing, so a reply that is lost costs nothing
   }
 }
 
@@ -299,12 +300,17 @@ std::vector<at::Tensor> ArtifactRun::step(const std::vector<at::Tensor> &inputs)
     }
   }
   const ArtifactCall &call = artifact_.calls[steps_ == 0 ? 1 : 2];
-  std::vector<at::Tensor> published = run(call, inputs);
-  ++steps_;
+  std::exception_ptr lost;
+  std::vector<at::Tensor> published = run(call, inputs, lost);
+  ++steps_; // it has committed, whatever became of its reply
+  if (lost) {
+    std::rethrow_exception(lost);
+  }
   return published;
 }
 
-std::vector<at::Tensor> ArtifactRun::run(const ArtifactCall &call, const std::vector<at::Tensor> &inputs) {
+std::vector<at::Tensor> ArtifactRun::run(const ArtifactCall &call, const std::vector<at::Tensor> &inputs,
+                                         std::exception_ptr &lost) {
   Session &session = *owner_.session();
   wire::Step step = call.step;
   for (size_t i = 0; i < call.slotInputs.size(); ++i) {
@@ -351,19 +357,18 @@ std::vector<at::Tensor> ArtifactRun::run(const ArtifactCall &call, const std::ve
     }
   }
   step.releases = released;
-  bool unknown = false;
+  StepOutcome outcome = StepOutcome::NotRun;
   std::vector<at::Tensor> published;
-  std::exception_ptr lost;
   std::vector<uint64_t> results = step.results;
   try {
-    published = session.runProgram(std::move(step), unknown);
+    published = session.runProgram(std::move(step), outcome);
   } catch (...) {
     lost = std::current_exception();
   }
-  if (!lost || unknown) {
+  if (outcome != StepOutcome::NotRun) {
     std::erase_if(handles_, isReleased);
   }
-  if (lost) {
+  if (outcome != StepOutcome::Committed) {
     std::rethrow_exception(lost);
   }
   for (size_t i = 0; i < results.size(); ++i) {

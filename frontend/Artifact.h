@@ -24,6 +24,7 @@
 #include "runtime/wire/Step.h"
 
 #include <array>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -142,7 +143,9 @@ public:
   std::vector<at::Tensor> step(const std::vector<at::Tensor> &inputs);
 
 private:
-  std::vector<at::Tensor> run(const ArtifactCall &call, const std::vector<at::Tensor> &inputs);
+  /// `lost`: why there are no published values although the step committed.
+  std::vector<at::Tensor> run(const ArtifactCall &call, const std::vector<at::Tensor> &inputs,
+                              std::exception_ptr &lost);
   uint64_t real(uint64_t name) const;
 
   Artifact artifact_;

@@ -121,7 +121,8 @@ PYBIND11_MODULE(_sojourn, m) {
              }
              return py::bytes(reply.bytes.data(), reply.bytes.size());
            })
-      .def_property_readonly("requests", [](EmbeddedOwner &self) { return self.requests(); });
+      .def_property_readonly("requests", [](EmbeddedOwner &self) { return self.requests(); })
+      .def_property_readonly("steps", [](EmbeddedOwner &self) { return self.steps(); });
 
   py::class_<Session, std::shared_ptr<Session>>(m, "Session")
       .def(py::init(&openSession), py::arg("transport"), py::arg("name"), py::arg("timeout_ms") = 60000)

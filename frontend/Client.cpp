@@ -118,8 +118,7 @@ std::string textOf(const flatbuffers::String *text) { return text ? text->str() 
 
 } // namespace
 
-std::unique_ptr<Transport> makeFunctionTransport(std::string name,
-                                                 std::function<Answer(std::string_view)> handle) {
+std::unique_ptr<Transport> makeFunctionTransport(std::string name, std::function<Answer(std::string_view)> handle) {
   return std::make_unique<FunctionTransport>(std::move(name), std::move(handle));
 }
 

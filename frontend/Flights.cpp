@@ -427,7 +427,8 @@ TraceCall Session::finishOffline() {
   return std::move(flight.call);
 }
 
-std::vector<at::Tensor> Session::runProgram(wire::Step step, bool &unknown) {
+std::vector<at::Tensor> Session::runProgram(wire::Step step, StepOutcome &outcome) {
+  outcome = StepOutcome::NotRun;
   if (!client_) {
     raise(ErrorKind::Error, "an offline device runs nothing; connect to an owner");
   }
@@ -435,7 +436,16 @@ std::vector<at::Tensor> Session::runProgram(wire::Step step, bool &unknown) {
   StepReply reply;
   {
     SessionLock turn(turn_);
-    reply = translated([&] { return exchange(step, nullptr, unknown); });
+    reply = translated([&] {
+      bool unknown = false;
+      try {
+        return exchange(step, nullptr, unknown);
+      } catch (...) {
+        outcome = unknown ? StepOutcome::Unknown : StepOutcome::NotRun;
+        throw;
+      }
+    });
+    outcome = StepOutcome::Committed;
     SessionLock lock(mutex_);
     counters_.live_handles -= released;
     ++counters_.steps;

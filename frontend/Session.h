@@ -72,6 +72,9 @@ struct Flight {
   bool unknown = false;       ///< whether the failure leaves open that the owner ran it
 };
 
+/// What became of a step that was to be run.
+enum class StepOutcome { NotRun, Unknown, Committed };
+
 class Session : public std::enable_shared_from_this<Session> {
 public:
   /// Opens a session; says hello. `client == nullptr`: an offline session that only records.
@@ -140,8 +143,8 @@ public:
   uint64_t newHandle();
   void releaseHandle(uint64_t handle);
   /// Sends a program that was compiled elsewhere; releases waiting here ride along. Returns the
-  /// published values as CPU tensors. Where it throws, `unknown` tells whether the step may have run.
-  std::vector<at::Tensor> runProgram(wire::Step step, bool &unknown);
+  /// published values as CPU tensors. Where it throws, `outcome` tells what became of the step.
+  std::vector<at::Tensor> runProgram(wire::Step step, StepOutcome &outcome);
 
 private:
   friend class Flights;

@@ -14,6 +14,7 @@
 
 #include "frontend/Error.h"
 #include "frontend/Table.h"
+#include "runtime/wire/Message.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>

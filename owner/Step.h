@@ -34,7 +34,7 @@ struct StepContext {
 
 struct StepReply {
   sojourn::wire::Message bytes; ///< Done, Committed or NeedProgram
-  bool ran = false;  ///< and committed, now: not when it is answered from memory
+  bool ran = false;             ///< and committed, now: not when it is answered from memory
 };
 
 /// Waits for the session's turn; holds the mutex for moments only, and neither while it plans nor

@@ -19,6 +19,8 @@ public:
   void add(const std::string &name, const Source &source, const RegisterOptions &options) override;
   wire::Message handle(std::string_view request) { return owner_.answer(request); }
   uint64_t requests() const { return owner_.requests(); }
+  /// Steps that it has committed.
+  uint64_t steps() const { return owner_.stepsHandled(); }
 
 private:
   std::unique_ptr<runtime::Profile> profile_;

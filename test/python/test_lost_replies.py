@@ -162,3 +162,26 @@ def test_an_artifact_whose_reply_is_lost(wire):
     with pytest.raises(sojourn.ConnectionLost, match="unknown"):
         run.step([ones])
     assert sojourn.publish(torch.ones(1).to(wire.device)).tolist() == [1]
+
+
+def test_an_artifact_goes_on_after_a_committed_step_whose_reply_is_forgotten(wire):
+    with sojourn.offline() as device:
+        kept = {}
+
+        def init():
+            kept["w"] = torch.zeros(1 << 19, device=device)
+
+        def step(x):
+            kept["w"] = kept["w"] + x  # a new value each time: its handle must not be the old one
+            return kept["w"] * 1
+
+        program = sojourn.compile(step, init=init, inputs=[sojourn.spec((1,))])
+    run = _sojourn.ArtifactRun(program._artifact, wire.session)
+    ones = torch.ones(1)
+    for fates, expected in (([], 1), (["lost"], None), ([], 3), (["lost"], None), ([], 5)):
+        wire.fates[:] = fates
+        if expected is None:
+            with pytest.raises(sojourn.ConnectionLost, match="committed this step, but its reply was lost"):
+                run.step([ones])
+        else:
+            assert run.step([ones])[0].unique().tolist() == [expected]

@@ -54,7 +54,7 @@ def canonical(p):
             strings.append(text)
         return strings.index(text)
 
-    p.tables[:] = [(rows, [intern(name) for name in names], elements) for rows, names, elements in p.tables]
+    p.tables[:] = [(rows, [intern(name) for name in names], *rest) for rows, names, *rest in p.tables]
     attrs = list(p.attrs)
     ints = list(p.ints)
     for at, (name, *operands, attr_begin, attr_count) in enumerate(p.ops):
