@@ -13,7 +13,7 @@ namespace sojourn::frontend {
 /// is sent to before any is waited for.
 ///
 /// A trace that does not compile is not sent. In an explicit step nothing is then: all of the step
-/// is dropped. Else the op that was refused goes with all that depends on it, the rest stays for
+/// is dropped. Else every op that is refused goes with all that depends on it, the rest stays for
 /// the next flush, and the other sessions' traces travel. What an owner committed stays committed
 /// whatever another one does. Throws the first failure, at the end.
 void sendAll(const std::vector<std::shared_ptr<Session>> &sessions, bool explicitStep);

@@ -76,7 +76,7 @@ arrow::Status writeFile(const ImportedTable &table, const std::string &path) {
   }
   auto schema = arrow::schema(fields);
   auto options = arrow::ipc::IpcWriteOptions::Defaults();
-  options.alignment = 64; // columns are used where they lie in the mapped file
+  options.alignment = 64; // asked for; what Arrow writes is aligned to 8, enough for any element in the mapped file
   ARROW_ASSIGN_OR_RAISE(auto output, arrow::io::FileOutputStream::Open(path));
   ARROW_ASSIGN_OR_RAISE(auto writer, arrow::ipc::MakeFileWriter(output, schema, options));
   ARROW_RETURN_NOT_OK(writer->WriteRecordBatch(*arrow::RecordBatch::Make(schema, table.rows, arrays)));
