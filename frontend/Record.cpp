@@ -30,13 +30,7 @@ void eachTensor(const OpInfo &info, Args args, Visit visit) {
         visit(value.toTensor(), i);
       }
     } else if (info.args[i] == ArgKind::TensorList) {
-      if (value.isTensorList()) {
-        for (const at::Tensor &tensor : value.toTensorVector()) {
-          if (tensor.defined()) {
-            visit(tensor, i);
-          }
-        }
-      } else if (value.isList()) {
+      if (value.isList()) {
         for (const c10::IValue &element : value.toListRef()) {
           if (element.isTensor() && element.toTensor().defined()) {
             visit(element.toTensor(), i);
@@ -75,7 +69,9 @@ std::shared_ptr<Session> sessionOf(const OpInfo &info, Args args) {
              "operands live at two owners (" + session->device().str() + " and " + owner->device().str() +
                  "); a step runs at one owner: publish one of them and upload it to the other");
       }
-      session = owner;
+      if (!session) {
+        session = owner;
+      }
       return;
     }
     if (isMutated(info, position)) {
@@ -102,7 +98,7 @@ std::shared_ptr<Session> sessionOf(const OpInfo &info, Args args) {
 
 class ArgumentWriter {
 public:
-  ArgumentWriter(const OpInfo &info, Session &session) : info_(info), write_(session) {}
+  ArgumentWriter(const OpInfo &info, Session &session, Recording &open) : info_(info), write_(session, open) {}
 
   void value(ArgKind kind, const c10::IValue &value) {
     if (value.isNone()) {
@@ -424,20 +420,21 @@ void Recorder::record(Session &session, Stack *stack) {
     metas.clear();
   }
 
+  Recording &open = session.recording();
   bool batchNormTraining =
       info.special == Special::BatchNorm && args[5].toBool() && args[3].isTensor() && args[3].toTensor().defined();
   if (!info.mutated.empty() || batchNormTraining) {
     eachTensor(info, args, [&](const at::Tensor &tensor, size_t position) {
       bool statistics = batchNormTraining && (position == 3 || position == 4);
       if (isRemote(tensor) && (statistics || isMutated(info, position))) {
-        session.willWrite(*remoteImpl(tensor)->remoteStorage());
+        session.willWrite(open, *remoteImpl(tensor)->remoteStorage());
       }
     });
   }
-  Trace &trace = session.trace();
+  Trace &trace = open.trace;
   size_t wordsBefore = trace.words.size(), originsBefore = trace.origins.size();
   size_t slotsBefore = trace.slots.size();
-  ArgumentWriter writer(info, session);
+  ArgumentWriter writer(info, session, open);
   TraceWriter &write = writer.writer();
   try {
     write.beginOp(info.entryFor(batchNormTraining), count + info.random, origin);

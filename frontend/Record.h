@@ -70,7 +70,7 @@ private:
 /// Appends op records that have no ATen op (rows, samples). Lock held by the caller.
 class TraceWriter {
 public:
-  explicit TraceWriter(Session &session) : session_(session), trace_(session.trace()) {}
+  TraceWriter(Session &session, Recording &open) : session_(session), open_(open), trace_(open.trace) {}
   void beginOp(Word entry, size_t argumentCount, const Origin &origin);
   void tensor(const at::Tensor &tensor);
   /// A value of this trace, by its id.
@@ -97,6 +97,7 @@ public:
 private:
   void layout(const OutputMeta &meta);
   Session &session_;
+  Recording &open_;
   Trace &trace_;
 };
 

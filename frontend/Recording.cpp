@@ -151,7 +151,7 @@ void Recording::clear() {
   uploadInputs.clear();
   tables.clear();
   publishes.clear();
-  trace = {};
+  trace.clear();
   mark_ = {};
 }
 

@@ -73,7 +73,7 @@ at::Tensor SessionRows::rows(const std::vector<std::string> &columns, bool alone
   Origin origin = captureOrigin();
   SessionLock lock(session_->mutex());
   session_->requireOpen();
-  TraceWriter write(*session_);
+  TraceWriter write(*session_, session_->recording());
   TableRecords &records = session_->tableRecords();
   int64_t indices = positions(numbers, origin);
   for (const RowDraw &draw : numbers.draws) {
@@ -105,7 +105,7 @@ int64_t SessionRows::sample(int64_t positions, int64_t count, const RowDraw &dra
   if (std::optional<int64_t> known = session_->tableRecords().find(request)) {
     return *known;
   }
-  TraceWriter write(*session_);
+  TraceWriter write(*session_, session_->recording());
   write.beginOp(entry, 5, origin);
   write.whole(positions);
   write.integer(draw.offset);
@@ -128,7 +128,7 @@ int64_t SessionRows::positions(const RowNumbers &numbers, const Origin &origin) 
   if (std::optional<int64_t> known = session_->tableRecords().find(request)) {
     return *known;
   }
-  TraceWriter write(*session_);
+  TraceWriter write(*session_, session_->recording());
   OutputMeta meta = contiguous({numbers.size}, at::kLong);
   write.beginOp(arange, 5, origin);
   write.integer(numbers.size);

@@ -131,8 +131,7 @@ void Session::raiseUnsent(bool written) const {
             "it");
 }
 
-int64_t Session::idInTrace(Storage &storage) {
-  Recording &open = recording();
+int64_t Session::idInTrace(Recording &open, Storage &storage) {
   if (Storage::Place *place = storage.placeIn(open)) {
     return place->id;
   }
@@ -162,9 +161,8 @@ int64_t Session::idInTrace(Storage &storage) {
   return id;
 }
 
-void Session::willWrite(Storage &storage) {
-  idInTrace(storage);
-  Recording &open = recording();
+void Session::willWrite(Recording &open, Storage &storage) {
+  idInTrace(open, storage);
   for (Storage::Place &place : storage.places) {
     if (place.recording != &open) {
       raise(ErrorKind::Error, "this thread would write to a tensor at " + address() +
@@ -181,9 +179,9 @@ void Session::requireOpen() const {
   }
 }
 
-c10::intrusive_ptr<Storage> Session::makeResult(const OutputMeta &meta) {
+c10::intrusive_ptr<Storage> Session::makeResult(Recording &open, const OutputMeta &meta) {
   auto storage = c10::make_intrusive<Storage>(shared_from_this(), meta.sizes, meta.strides, meta.dtype);
-  recording().enter(*storage);
+  open.enter(*storage);
   return storage;
 }
 
@@ -223,8 +221,7 @@ void Session::releaseHandle(uint64_t handle) {
   releases_.push_back(handle);
 }
 
-int64_t Session::makeHidden() {
-  Recording &open = recording();
+int64_t Session::makeHidden(Recording &open) {
   open.storages.push_back(nullptr);
   return open.trace.storageCount++;
 }

@@ -99,24 +99,25 @@ public:
 
   // --- recording, in the calling thread's trace (Record.cpp drives these with the lock held) ---
   Recording &recording() { return ThreadState::current().at(*this); }
-  Trace &trace() { return recording().trace; }
   Counters &mutableCounters() { return counters_; }
   /// Throws Error if the session is closed.
   void requireOpen() const;
   /// Id of a storage in the open trace; the first use makes it an input. Throws if its value is
   /// lost, or not sent yet by the thread that records it.
-  int64_t idInTrace(Storage &storage);
+  int64_t idInTrace(Storage &storage) { return idInTrace(recording(), storage); }
+  /// Likewise, where the caller has `recording()` at hand (several uses in one op).
+  int64_t idInTrace(Recording &open, Storage &storage);
   /// Before an op that writes to a storage. Throws if another thread's open trace uses it.
-  void willWrite(Storage &storage);
+  void willWrite(Recording &open, Storage &storage);
   /// A storage that the op just recorded computes.
-  c10::intrusive_ptr<Storage> makeResult(const OutputMeta &meta);
+  c10::intrusive_ptr<Storage> makeResult(Recording &open, const OutputMeta &meta);
   /// A storage holding a copy of a CPU tensor; travels with the next step. `fresh`: nobody else
   /// writes to `hostTensor`, so that it need not be copied.
   c10::intrusive_ptr<Storage> makeUpload(const at::Tensor &hostTensor, bool fresh = false);
   /// Input of an artifact (offline): whoever runs it sends its contents.
   c10::intrusive_ptr<Storage> makeInput(c10::IntArrayRef sizes, at::ScalarType dtype, int position);
   /// Id of a value that the op just recorded computes and no tensor names.
-  int64_t makeHidden();
+  int64_t makeHidden(Recording &open);
   int64_t tableInTrace(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns);
   TableRecords &tableRecords() { return recording().tables; }
   void storageDied(Storage &storage);

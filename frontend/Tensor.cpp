@@ -163,10 +163,6 @@ void RemoteTensorImpl::release_resources() {
   storage_.reset();
 }
 
-bool isRemote(const at::TensorBase &tensor) {
-  return tensor.defined() && tensor.device().type() == c10::DeviceType::PrivateUse1;
-}
-
 RemoteTensorImpl *remoteImpl(const at::TensorBase &tensor) {
   return static_cast<RemoteTensorImpl *>(tensor.unsafeGetTensorImpl());
 }

@@ -92,7 +92,9 @@ private:
   c10::intrusive_ptr<Storage> storage_;
 };
 
-bool isRemote(const at::TensorBase &tensor);
+inline bool isRemote(const at::TensorBase &tensor) {
+  return tensor.defined() && tensor.device().type() == c10::DeviceType::PrivateUse1;
+}
 /// The impl of a remote tensor; the tensor must be remote.
 RemoteTensorImpl *remoteImpl(const at::TensorBase &tensor);
 

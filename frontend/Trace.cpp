@@ -50,6 +50,22 @@ const std::string &StringTable::at(Word id) const {
   return entries_.at(id);
 }
 
+void Trace::clear() {
+  constexpr size_t kUsualWords = size_t{1} << 20;
+  if (words.capacity() > kUsualWords) {
+    *this = {};
+    return;
+  }
+  inputs.clear();
+  words.clear();
+  tables.clear();
+  slots.clear();
+  slotOps.clear();
+  seeds.clear();
+  origins.clear();
+  storageCount = 0;
+}
+
 std::vector<Origin> originsOfSlots(const Trace &trace) {
   std::vector<Origin> origins;
   for (uint32_t op : trace.slotOps) {

@@ -108,6 +108,8 @@ struct Trace {
   std::vector<Origin> origins; ///< one per op record
   int64_t storageCount = 0;
 
+  /// Forgets all, and keeps the memory of a trace of usual length for the next one.
+  void clear();
   void push(Word word) { words.push_back(word); }
   void push(Tag tag) { words.push_back(static_cast<Word>(tag)); }
   void push(Record record) { words.push_back(static_cast<Word>(record)); }

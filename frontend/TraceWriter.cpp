@@ -19,12 +19,12 @@ void TraceWriter::tensor(const at::Tensor &tensor) {
     // A 0-dim CPU tensor: an input with its own dtype.
     auto storage = session_.makeUpload(tensor);
     trace_.push(Tag::Whole);
-    trace_.push(session_.idInTrace(*storage));
+    trace_.push(session_.idInTrace(open_, *storage));
     return;
   }
   RemoteTensorImpl *impl = remoteImpl(tensor);
   Storage &storage = *impl->remoteStorage();
-  int64_t id = session_.idInTrace(storage);
+  int64_t id = session_.idInTrace(open_, storage);
   if (impl->storage_offset() == 0 && impl->sizes() == c10::IntArrayRef(storage.sizes) &&
       impl->strides() == c10::IntArrayRef(storage.strides)) {
     trace_.push(Tag::Whole);
@@ -106,12 +106,12 @@ c10::intrusive_ptr<Storage> TraceWriter::result(const OutputMeta &meta) {
     return {};
   }
   layout(meta);
-  return session_.makeResult(meta);
+  return session_.makeResult(open_, meta);
 }
 
 int64_t TraceWriter::hiddenResult(const OutputMeta &meta) {
   layout(meta);
-  return session_.makeHidden();
+  return session_.makeHidden(open_);
 }
 
 void TraceWriter::layout(const OutputMeta &meta) {

@@ -92,8 +92,13 @@ std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments, llvm::Array
   std::vector<Group> groups;
   std::map<const Label *, size_t> known;
   std::map<LabelPtr, size_t, ByValue> equal;
+  size_t last = 0;
   for (size_t index = 0; index < arguments.size(); ++index) {
     const LabelPtr &label = arguments[index];
+    if (index > 0 && label == arguments[index - 1]) {
+      groups[last].arguments.set(static_cast<unsigned>(index)); // as nearly always
+      continue;
+    }
     auto [at, fresh] = known.try_emplace(label.get(), groups.size());
     if (fresh) {
       at->second = equal.try_emplace(label, groups.size()).first->second;
@@ -101,7 +106,8 @@ std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments, llvm::Array
     if (at->second == groups.size()) {
       groups.push_back({label, llvm::SmallBitVector(static_cast<unsigned>(arguments.size()))});
     }
-    groups[at->second].arguments.set(static_cast<unsigned>(index));
+    last = at->second;
+    groups[last].arguments.set(static_cast<unsigned>(index));
   }
   std::vector<LabelPtr> results;
   results.reserve(sets.size());

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// nng 1.x request-reply: a socket, and one thread with a context of its own per worker.
+// nng 1.x request-reply: a socket, and one thread with a context of its own per worker. nng hands
+// requests out in turn, so only as many workers receive as can run at once; the others rest until
+// none receives. Steps then meet a warm thread, with its kernels' helpers and caches.
 #include "owner/Server.h"
 
 #include "owner/Error.h"
@@ -8,8 +10,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>
 #include <spdlog/spdlog.h>
@@ -37,11 +41,57 @@ struct Worker {
   nng_ctx context = NNG_CTX_INITIALIZER;
   bool open = false;
   nng_aio *receive = nullptr, *send = nullptr;
+  std::condition_variable called; ///< back from rest
+  bool resting = false;           ///< under the roster's mutex
   std::thread thread;
 };
 
+/// Who receives and who rests.
+class Roster {
+public:
+  explicit Roster(unsigned receiversMost) : receiversMost(receiversMost) {}
+
+  /// Rests until the worker is needed; false when the server stops.
+  bool enter(Worker &worker) {
+    std::unique_lock lock(mutex);
+    if (receiving < receiversMost) {
+      ++receiving;
+      return !stopped;
+    }
+    worker.resting = true;
+    rested.push_back(&worker);
+    worker.called.wait(lock, [&] { return !worker.resting || stopped; });
+    return !stopped;
+  }
+  /// The worker has a request. Somebody must be there for the next one.
+  void leave() {
+    std::lock_guard lock(mutex);
+    if (--receiving == 0 && !rested.empty()) {
+      ++receiving;
+      Worker &next = *rested.back(); // the last to rest is the warmest
+      rested.pop_back();
+      next.resting = false;
+      next.called.notify_one();
+    }
+  }
+  void stop() {
+    std::lock_guard lock(mutex);
+    stopped = true;
+    for (Worker *worker : rested) {
+      worker->called.notify_one();
+    }
+  }
+
+private:
+  const unsigned receiversMost;
+  std::mutex mutex;
+  std::vector<Worker *> rested;
+  unsigned receiving = 0;
+  bool stopped = false;
+};
+
 struct Server::State {
-  explicit State(Owner &owner) : owner(owner) {}
+  explicit State(Owner &owner) : owner(owner), roster(std::max(2u, std::thread::hardware_concurrency())) {}
 
   int addWorker();
   void work(Worker &worker);
@@ -51,6 +101,7 @@ struct Server::State {
   nng_socket socket = NNG_SOCKET_INITIALIZER;
   bool open = false;
   std::atomic<uint64_t> received = 0;
+  Roster roster;
   std::vector<std::unique_ptr<Worker>> workers;
 };
 
@@ -97,9 +148,10 @@ void Server::State::answer(Worker &worker, nng_msg *request) {
 }
 
 void Server::State::work(Worker &worker) {
-  while (true) {
+  while (roster.enter(worker)) {
     nng_ctx_recv(worker.context, worker.receive);
     nng_aio_wait(worker.receive);
+    roster.leave();
     int result = nng_aio_result(worker.receive);
     if (result == NNG_ECLOSED || result == NNG_ECANCELED) {
       return;
@@ -165,6 +217,7 @@ void Server::stop() {
   }
   state->open = false;
   // Operations first and the socket last, so that a reply under way is sent whole.
+  state->roster.stop();
   for (auto &worker : state->workers) {
     nng_aio_stop(worker->receive);
   }

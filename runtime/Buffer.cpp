@@ -7,7 +7,6 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <mutex>
 #include <new>
@@ -166,7 +165,7 @@ Arena::~Arena() {
 
 struct ArenaPool::State {
   mutable std::mutex mutex;
-  std::deque<std::unique_ptr<Arena>> idle; ///< the longest unused first
+  std::vector<std::unique_ptr<Arena>> idle; ///< the longest unused first
   size_t idleBytesMax = 0, idleBytes = 0, leasedBytes = 0, peakBytes = 0;
 
   /// An idle arena that fits and is not far too large, so that small runs leave large arenas alone.
@@ -228,7 +227,7 @@ ArenaPool::Lease ArenaPool::acquire(size_t bytes) {
 }
 
 void ArenaPool::give(std::unique_ptr<Arena> arena) {
-  std::deque<std::unique_ptr<Arena>> dropped; // unmapped outside the lock
+  std::vector<std::unique_ptr<Arena>> dropped; // unmapped outside the lock
   std::lock_guard lock(state_->mutex);
   state_->leasedBytes -= arena->size();
   if (arena->size() > state_->idleBytesMax) {
@@ -238,7 +237,7 @@ void ArenaPool::give(std::unique_ptr<Arena> arena) {
   while (state_->idleBytes + arena->size() > state_->idleBytesMax) {
     state_->idleBytes -= state_->idle.front()->size();
     dropped.push_back(std::move(state_->idle.front()));
-    state_->idle.pop_front();
+    state_->idle.erase(state_->idle.begin());
   }
   state_->idleBytes += arena->size();
   state_->idle.push_back(std::move(arena));

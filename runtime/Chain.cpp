@@ -18,6 +18,8 @@ namespace {
 // Elements per block: own loops want operands in the first cache; library calls cost more each.
 constexpr int64_t kBlock = 2048;
 constexpr int64_t kLibraryBlock = 8192;
+/// What is worth waking a thread for, in elements of steps; one of a library step counts for several.
+constexpr int64_t kRowWork = 65536, kLibraryWork = 8;
 /// Up to this many elements libm in a plain loop beats a library call.
 constexpr int64_t kScalarElements = 8;
 
@@ -38,12 +40,12 @@ class ChainKernel final : public Kernel {
 public:
   std::vector<MicroOp> ops;
   std::vector<std::shared_ptr<BlockStep>> owned;
-  int64_t numel = 0, block = kBlock;
+  int64_t numel = 0, block = kBlock, blocks = 1;
 
   void run(SlotTable slots, int64_t lo, int64_t hi, unsigned worker) const override {
     char *local = slots.scratch(worker);
-    for (int64_t row = lo; row < hi; ++row) {
-      int64_t begin = row * block, count = std::min(block, numel - begin);
+    for (int64_t number = blocks * lo / rows, past = blocks * hi / rows; number < past; ++number) {
+      int64_t begin = number * block, count = std::min(block, numel - begin);
       auto at = [&](const Ref &ref) {
         return (ref.slot == kNoSlot ? local : static_cast<char *>(slots[ref.slot])) + ref.offset + begin * ref.step;
       };
@@ -82,15 +84,21 @@ public:
 
   CompiledChain compile() {
     bool library = false;
+    int64_t work = 0; // per element
     size_t width = 1;
     for (const ChainStep &step : chain_.steps) {
       bool complex = isComplex(step.in) || isComplex(step.out);
       bool small = chain_.numel <= kScalarElements && !complex;
-      library |= !step.block && ((isLibraryOp(step.op) && !small) || complex);
+      bool called = !step.block && ((isLibraryOp(step.op) && !small) || complex);
+      library |= called;
+      work += called ? kLibraryWork : step.block ? step.block->work() : 1;
       width = std::max({width, byteWidth(step.in), byteWidth(step.out), size_t{8}});
     }
     kernel_->block = std::min(library ? kLibraryBlock : kBlock, std::max<int64_t>(chain_.numel, 1));
-    kernel_->rows = (chain_.numel + kernel_->block - 1) / kernel_->block;
+    kernel_->blocks = (chain_.numel + kernel_->block - 1) / kernel_->block;
+    int64_t paying = static_cast<int64_t>(std::min(
+        static_cast<double>(chain_.numel) * static_cast<double>(work) / static_cast<double>(kRowWork), 1e12));
+    kernel_->rows = std::min(kernel_->blocks, std::max<int64_t>(paying, 1));
     registerBytes_ = (static_cast<size_t>(kernel_->block) * width + 63) / 64 * 64;
 
     for (auto [index, step] : llvm::enumerate(chain_.steps)) {

@@ -92,8 +92,7 @@ struct Partition {
   /// The first item of a row; begin(rows) is `items`.
   int64_t begin(int64_t row) const { return items / rows * row + items % rows * row / rows; }
 
-private:
-  static constexpr double kRowWork = 16384;
+  static constexpr double kRowWork = 32768;
 };
 
 /// One step of an elementwise chain that is more than a loop: elements [lo, lo + n) of `out`.
@@ -101,6 +100,8 @@ class BlockStep {
 public:
   virtual ~BlockStep();
   virtual void run(void *out, const void *a, const void *b, int64_t lo, int64_t n, unsigned worker) const = 0;
+  /// Work per element, in that of a plain loop's step, about.
+  virtual int64_t work() const { return 1; }
 };
 
 } // namespace sojourn::runtime

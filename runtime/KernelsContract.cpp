@@ -85,7 +85,7 @@ struct Tiling {
       : batchCount(batchCount), rows(rows), columns(columns) {
     double work = 2.0 * static_cast<double>(rows) * static_cast<double>(inner) * static_cast<double>(columns);
     if (batchCount > 1 && work < kTileWork * 8) {
-      batches = Partition(batchCount, static_cast<int64_t>(work / kTileWork * 16384.0));
+      batches = Partition(batchCount, static_cast<int64_t>(work / kTileWork * Partition::kRowWork));
       return;
     }
     batches = Partition(batchCount, int64_t{1} << 40, batchCount);
@@ -132,36 +132,24 @@ void lowerDot(Lowering &lowering, const GraphOp &op) {
   StridedView b = sideOf(lowering, op.operands[1], rhsBatch, rhsContract, rhsFree, element);
   StridedView c = denseView(lowering.resultAs(op.results[0], element), element, {batches, rows, columns});
   Tiling tiling(batches, rows, inner, columns);
-  lowering.emit(op, makeKernel(
-                        [=](SlotTable slots, int64_t lo, int64_t hi) {
-                          for (int64_t tile = lo; tile < hi; ++tile) {
-                            LibraryView left = libraryView(a, slots), right = libraryView(b, slots),
-                                        out = libraryView(c, slots);
-                            int64_t group = tile / (tiling.rowTiles * tiling.columnTiles);
-                            int64_t first = tiling.batches.begin(group), past = tiling.batches.begin(group + 1);
-                            int64_t row = tile / tiling.columnTiles % tiling.rowTiles;
-                            int64_t column = tile % tiling.columnTiles;
-                            auto cut = [&](LibraryView &x, size_t dim, int64_t at, int64_t of) {
-                              int64_t whole = x.dims[dim];
-                              x = narrowed(std::move(x), dim, whole * at / of, whole * (at + 1) / of);
-                            };
-                            for (LibraryView *view : {&left, &right, &out}) {
-                              *view = narrowed(std::move(*view), 0, first, past);
-                            }
-                            cut(left, 1, row, tiling.rowTiles);
-                            cut(out, 1, row, tiling.rowTiles);
-                            cut(right, 2, column, tiling.columnTiles);
-                            cut(out, 2, column, tiling.columnTiles);
-                            if (past - first == 1) {
-                              for (LibraryView *view : {&left, &right, &out}) {
-                                view->dims.erase(view->dims.begin());
-                                view->strides.erase(view->strides.begin());
-                              }
-                            }
-                            libraryProduct(out, left, right);
-                          }
-                        },
-                        tiling.count()));
+  auto kernel = [=](SlotTable slots, int64_t lo, int64_t hi) {
+    for (int64_t tile = lo; tile < hi; ++tile) {
+      MatrixView left(a, slots), right(b, slots), out(c, slots);
+      int64_t group = tile / (tiling.rowTiles * tiling.columnTiles);
+      int64_t row = tile / tiling.columnTiles % tiling.rowTiles, column = tile % tiling.columnTiles;
+      for (MatrixView *view : {&left, &right, &out}) {
+        view->narrow(0, tiling.batches.begin(group), tiling.batches.begin(group + 1));
+      }
+      for (MatrixView *view : {&left, &out}) {
+        view->narrow(1, rows * row / tiling.rowTiles, rows * (row + 1) / tiling.rowTiles);
+      }
+      for (MatrixView *view : {&right, &out}) {
+        view->narrow(2, columns * column / tiling.columnTiles, columns * (column + 1) / tiling.columnTiles);
+      }
+      libraryProduct(out, left, right);
+    }
+  };
+  lowering.emit(op, makeKernel(kernel, tiling.count()));
 }
 
 } // namespace

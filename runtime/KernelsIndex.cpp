@@ -326,21 +326,23 @@ void lowerPutAlong(Lowering &lowering, const GraphOp &op) {
                           }
                           // Positions of the indices whose targets may lie in the slab.
                           llvm::SmallVector<int64_t, 4> part = dims;
-                          int64_t skipped = 0;
+                          int64_t skippedIndices = 0;
+                          const int64_t width = target.width, step = strides[dim];
                           if (cut != dim) {
                             part[cut] = std::max<int64_t>(0, std::min(past, dims[cut]) - first);
-                            skipped = first;
+                            skippedIndices = first * indexStrides[cut];
+                            x += first * strides[cut] * width;
                           }
-                          int64_t low = cut == dim ? first : 0, high = cut == dim ? past : whole[dim], count = 1;
+                          const int64_t low = cut == dim ? first : 0, high = cut == dim ? past : whole[dim];
+                          int64_t count = 1;
                           for (int64_t each : part) {
                             count *= each;
                           }
-                          walkBoth(part, strides, indexStrides, dim, count, [&](int64_t base, int64_t k) {
-                            k += skipped * indexStrides[cut];
+                          walkBoth(part, strides, indexStrides, dim, count, [=](int64_t base, int64_t k) {
+                            k += skippedIndices;
                             int64_t at = index(positions, k);
                             if (at >= low && at < high) {
-                              int64_t to = base + skipped * (cut == dim ? 0 : strides[cut]) + at * strides[dim];
-                              fn(x + to * target.width, u + k * target.width, 1);
+                              fn(x + (base + at * step) * width, u + k * width, 1);
                             }
                           });
                         },

@@ -46,6 +46,7 @@ template <Draw draw, typename T>
 class Generator final : public BlockStep {
 public:
   explicit Generator(int64_t stream) : stream_(stream) {}
+  int64_t work() const override { return 8; }
   void run(void *out, const void *seed, const void *, int64_t lo, int64_t n, unsigned) const override {
     WordStream words(seed, stream_);
     T *target = static_cast<T *>(out);

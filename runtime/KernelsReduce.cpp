@@ -127,7 +127,10 @@ void lowerPlain(Lowering &lowering, const GraphOp &op) {
 // --- On the library -------------------------------------------------------------------------------
 
 /// Elements of the operand that are worth a thread, and the fewest neighbours that one call gets.
-constexpr int64_t kPieceElements = 16384, kNeighbours = 128;
+constexpr int64_t kPieceElements = 32768, kNeighbours = 128;
+
+/// Elements of an operand for which preparing a library call costs more than the plain loop.
+constexpr int64_t kPlainElements = 2048;
 
 /// The dim along which the operand is cut, and into how many pieces.
 struct Cut {
@@ -232,6 +235,8 @@ void lowerReduce(Lowering &lowering, const GraphOp &op) {
   }
   Element element = wideOf(type.element);
   bool library = kind != Reduction::product && (isFloat(element) || (isComplex(element) && kind == Reduction::sum));
+  // Which loop adds up changes a sum's bits; an extreme's it does not.
+  library = library && (kind == Reduction::sum || type.numel() > kPlainElements);
   if (!library || (kind != Reduction::sum && lowering.type(op.results[0]).numel() == 0)) {
     lowerPlain<kind>(lowering, op);
   } else {

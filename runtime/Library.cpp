@@ -37,6 +37,16 @@ size_t extentBytes(Element element, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef
   return static_cast<size_t>(last + 1) * byteWidth(element);
 }
 
+size_t layoutHash(Element element, at::IntArrayRef sizes, at::IntArrayRef strides) {
+  uint64_t hash = static_cast<uint64_t>(element) + 1;
+  for (at::IntArrayRef numbers : {sizes, strides}) {
+    for (int64_t number : numbers) {
+      hash = (hash ^ static_cast<uint64_t>(number)) * 0x9E3779B97F4A7C15ull;
+    }
+  }
+  return hash >> 32;
+}
+
 at::Tensor emptyTensor(Element element) {
   c10::Storage storage(c10::Storage::use_byte_size_t(), 0, at::DataPtr(nullptr, at::Device(at::kCPU)),
                        /*allocator=*/nullptr, /*resizable=*/false);
@@ -48,15 +58,17 @@ at::Tensor emptyTensor(Element element) {
 
 at::Tensor &tensorOver(Role role, Element element, const void *data, llvm::ArrayRef<int64_t> dims,
                        llvm::ArrayRef<int64_t> strides) {
-  thread_local std::array<std::array<at::Tensor, kElementCount>, 3> tensors;
-  at::Tensor &tensor = tensors[static_cast<unsigned>(role)][static_cast<unsigned>(element)];
-  if (!tensor.defined()) {
+  // A step makes the same calls each time, and telling a tensor its layout costs more than finding one.
+  constexpr size_t kLayouts = 32;
+  thread_local std::array<std::array<at::Tensor, kLayouts>, 3> tensors;
+  at::IntArrayRef sizes(dims.data(), dims.size()), steps(strides.data(), strides.size());
+  at::Tensor &tensor = tensors[static_cast<unsigned>(role)][layoutHash(element, sizes, steps) % kLayouts];
+  if (!tensor.defined() || tensor.scalar_type() != scalarTypeOf(element)) {
     tensor = emptyTensor(element);
   }
   c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
   c10::StorageImpl *storage = impl->unsafe_storage().unsafeGetStorageImpl();
   storage->set_data_ptr_noswap(at::DataPtr(const_cast<void *>(data), at::Device(at::kCPU)));
-  at::IntArrayRef sizes(dims.data(), dims.size()), steps(strides.data(), strides.size());
   if (impl->sizes() != sizes || impl->strides() != steps) {
     impl->set_sizes_and_strides(sizes, steps, 0);
     storage->set_nbytes(extentBytes(element, dims, strides));

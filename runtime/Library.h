@@ -5,6 +5,7 @@
 #include "runtime/Kernel.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
+#include <array>
 #include <string>
 #include <vector>
 
@@ -52,8 +53,27 @@ inline LibraryView narrowed(LibraryView view, size_t dim, int64_t lo, int64_t hi
   return view;
 }
 
-/// out = a b, of rank 2, or of rank 3 batch by batch.
-void libraryProduct(const LibraryView &out, const LibraryView &a, const LibraryView &b);
+/// Matrices [batches, rows, columns], likewise.
+struct MatrixView {
+  Element element = Element::f32;
+  char *data = nullptr;
+  std::array<int64_t, 3> dims{}, strides{};
+
+  MatrixView(const StridedView &view, SlotTable slots)
+      : element(view.element),
+        data(static_cast<char *>(slots[view.slot]) + view.offset * static_cast<int64_t>(byteWidth(view.element))) {
+    std::copy_n(view.dims.begin(), 3, dims.begin());
+    std::copy_n(view.strides.begin(), 3, strides.begin());
+  }
+  /// Keeps [lo, hi) of one dim.
+  void narrow(size_t dim, int64_t lo, int64_t hi) {
+    data += lo * strides[dim] * static_cast<int64_t>(byteWidth(element));
+    dims[dim] = hi - lo;
+  }
+};
+
+/// out = a b, batch by batch.
+void libraryProduct(const MatrixView &out, const MatrixView &a, const MatrixView &b);
 
 enum class Reduction { sum, product, largest, smallest };
 

@@ -11,10 +11,15 @@
 
 namespace sojourn::runtime {
 
-void libraryProduct(const LibraryView &out, const LibraryView &a, const LibraryView &b) {
-  at::Tensor &result = tensorOver(Role::out, out);
-  const at::Tensor &left = tensorOver(Role::first, a), &right = tensorOver(Role::second, b);
-  if (out.dims.size() == 2) {
+void libraryProduct(const MatrixView &out, const MatrixView &a, const MatrixView &b) {
+  const size_t batched = out.dims[0] == 1 ? 0 : 1;
+  auto tensorOf = [&](Role role, const MatrixView &view) -> at::Tensor & {
+    llvm::ArrayRef<int64_t> dims(view.dims), strides(view.strides);
+    return tensorOver(role, view.element, view.data, dims.take_back(2 + batched), strides.take_back(2 + batched));
+  };
+  at::Tensor &result = tensorOf(Role::out, out);
+  const at::Tensor &left = tensorOf(Role::first, a), &right = tensorOf(Role::second, b);
+  if (!batched) {
     at::cpu::mm_out(result, left, right);
   } else {
     at::cpu::bmm_out(result, left, right);

@@ -6,11 +6,11 @@
 
 namespace sojourn::runtime {
 
-/// Which operand of a call a tensor is; a thread keeps one tensor of each role and element type.
+/// Which operand of a call a tensor is; a thread keeps a few tensors of each role, by layout.
 enum class Role : unsigned { out, first, second };
 
-/// This thread's tensor of the role, lying over the view: valid until its next use. Making one costs
-/// no allocation once the thread is warm.
+/// A tensor of this thread lying over the view: valid until the next one of the same role. Making
+/// one costs no allocation once the thread is warm.
 at::Tensor &tensorOver(Role role, const LibraryView &view);
 at::Tensor &tensorOver(Role role, Element element, const void *data, llvm::ArrayRef<int64_t> dims,
                        llvm::ArrayRef<int64_t> strides);

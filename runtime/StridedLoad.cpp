@@ -8,29 +8,71 @@ namespace sojourn::runtime {
 
 namespace {
 
-template <typename T>
-void gather(char *out, const char *source, int64_t stride, int64_t count) {
-  T *target = reinterpret_cast<T *>(out);
-  const T *x = reinterpret_cast<const T *>(source);
-  if (stride == 0) {
-    const T value = x[0];
-    for (int64_t i = 0; i < count; ++i) {
-      target[i] = value;
-    }
-    return;
-  }
-  for (int64_t i = 0; i < count; ++i) {
-    target[i] = x[i * stride];
-  }
-}
+constexpr size_t kMaxRank = 32;
 
 struct Wide {
   uint64_t words[2];
 };
 
+/// Elements [lo, lo + n) in row-major order.
+template <typename T>
+void load(T *target, const T *source, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> strides, int64_t lo,
+          int64_t n) {
+  constexpr int64_t kCopy = 64; // bytes from which a call of memcpy pays
+  const size_t last = dims.size() - 1;
+  const int64_t line = dims[last], inner = strides[last];
+  int64_t at[kMaxRank];
+  // The start of a line, and where in it the elements begin.
+  int64_t rest = lo / line, skip = lo % line, base = 0;
+  for (size_t i = last; i-- > 0;) {
+    at[i] = rest % dims[i];
+    rest /= dims[i];
+    base += at[i] * strides[i];
+  }
+  const int64_t outer = last > 0 ? strides[last - 1] : 0, lines = last > 0 ? dims[last - 1] : 1;
+  int64_t row = last > 0 ? at[last - 1] : 0;
+  while (n > 0) {
+    const int64_t count = std::min(n, line - skip);
+    const T *from = source + base + skip * inner;
+    if (inner == 1 && count * static_cast<int64_t>(sizeof(T)) >= kCopy) {
+      std::memcpy(target, from, static_cast<size_t>(count) * sizeof(T));
+    } else if (inner == 0) {
+      std::fill_n(target, count, *from);
+    } else {
+      for (int64_t i = 0; i < count; ++i) {
+        target[i] = from[i * inner];
+      }
+    }
+    target += count;
+    n -= count;
+    skip = 0;
+    base += outer;
+    if (++row < lines || last == 0) {
+      continue;
+    }
+    // One step in the dims outside of that one, with carries.
+    base -= lines * outer;
+    row = 0;
+    for (size_t i = last - 1; i-- > 0;) {
+      base += strides[i];
+      if (++at[i] < dims[i]) {
+        break;
+      }
+      base -= at[i] * strides[i];
+      at[i] = 0;
+    }
+  }
+}
+
+template <typename T>
+void loadBytes(void *target, const void *source, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> strides,
+               int64_t lo, int64_t n) {
+  load(static_cast<T *>(target), static_cast<const T *>(source), dims, strides, lo, n);
+}
+
 class StridedLoad final : public BlockStep {
 public:
-  explicit StridedLoad(const StridedView &view) : width_(static_cast<int64_t>(byteWidth(view.element))) {
+  explicit StridedLoad(const StridedView &view) {
     // Neighbouring dims that form one strided line become one dim.
     for (size_t i = 0; i < view.dims.size(); ++i) {
       if (view.dims[i] == 1) {
@@ -48,53 +90,23 @@ public:
       dims_.push_back(1);
       strides_.push_back(0);
     }
-    fn_ = width_ == 1   ? gather<uint8_t>
-          : width_ == 2 ? gather<uint16_t>
-          : width_ == 4 ? gather<uint32_t>
-          : width_ == 8 ? gather<uint64_t>
-                        : gather<Wide>;
+    switch (byteWidth(view.element)) {
+    case 1: load_ = loadBytes<uint8_t>; break;
+    case 2: load_ = loadBytes<uint16_t>; break;
+    case 4: load_ = loadBytes<uint32_t>; break;
+    case 8: load_ = loadBytes<uint64_t>; break;
+    default: load_ = loadBytes<Wide>; break;
+    }
   }
 
   void run(void *out, const void *a, const void *, int64_t lo, int64_t n, unsigned) const override {
-    const size_t rank = dims_.size();
-    int64_t at[kMaxRank];
-    int64_t rest = lo, offset = 0;
-    for (size_t i = rank; i-- > 0;) {
-      at[i] = rest % dims_[i];
-      rest /= dims_[i];
-      offset += at[i] * strides_[i];
-    }
-    char *target = static_cast<char *>(out);
-    const char *source = static_cast<const char *>(a);
-    const int64_t inner = strides_[rank - 1];
-    while (n > 0) {
-      int64_t count = std::min(n, dims_[rank - 1] - at[rank - 1]);
-      if (inner == 1) {
-        std::memcpy(target, source + offset * width_, static_cast<size_t>(count * width_));
-      } else {
-        fn_(target, source + offset * width_, inner, count);
-      }
-      target += count * width_;
-      n -= count;
-      // Back to the start of the line, then one step in the next outer dim, with carries.
-      offset -= at[rank - 1] * inner;
-      at[rank - 1] = 0;
-      for (size_t i = rank - 1; i-- > 0;) {
-        offset += strides_[i];
-        if (++at[i] < dims_[i]) {
-          break;
-        }
-        offset -= at[i] * strides_[i];
-        at[i] = 0;
-      }
-    }
+    load_(out, a, dims_, strides_, lo, n);
   }
+  int64_t work() const override { return 2; }
 
 private:
-  static constexpr size_t kMaxRank = 32;
-  int64_t width_;
   llvm::SmallVector<int64_t, 4> dims_, strides_;
-  void (*fn_)(char *, const char *, int64_t, int64_t);
+  void (*load_)(void *, const void *, llvm::ArrayRef<int64_t>, llvm::ArrayRef<int64_t>, int64_t, int64_t);
 };
 
 } // namespace

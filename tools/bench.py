@@ -35,6 +35,7 @@ def measure(threads, arguments):
     environment = dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
     environment.pop("SOJOURN_DUMP", None)
     options = ["--threads", threads, "--rounds", arguments.rounds] + (["--no-compile"] if arguments.no_compile else [])
+    options += ["--beside", arguments.beside.resolve()] if arguments.beside else []
     command = [sys.executable, WORKER, *options]
     with subprocess.Popen(
         [str(part) for part in command], env=environment, stdout=subprocess.PIPE, text=True
@@ -65,7 +66,10 @@ def print_steps(runs):
     table = Table(title="warm training step, Adam in its default form (medians, microseconds)", title_justify="left")
     for title in ("network", "batch", "threads", "eager", "compile", "embedded", "ipc"):
         table.add_column(title, justify="left" if title == "network" else "right")
-    for title in ("embedded/eager", "embedded/compile", "ipc/embedded"):
+    ratios = ["embedded/eager", "embedded/compile", "ipc/embedded"]
+    if any(case["ratios"]["embedded/beside"] for run in runs for case in run["cases"]):
+        ratios += ["embedded/beside", "ipc/beside"]
+    for title in ratios:
         table.add_column(title, justify="right")
     for run in runs:
         for case in run["cases"]:
@@ -75,7 +79,7 @@ def print_steps(runs):
                 str(case["batch"]),
                 str(run["threads"]),
                 *(number(step.get(name)) for name in ("eager", "compile", "embedded", "ipc")),
-                *(number(ratio.get(name), "{:.2f}") for name in ("embedded/eager", "embedded/compile", "ipc/embedded")),
+                *(number(ratio.get(name), "{:.2f}") for name in ratios),
             )
     console.print(table)
 
@@ -135,6 +139,7 @@ def main():
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="thread counts (1 2)")
     parser.add_argument("--rounds", type=int, default=30, help="interleaved rounds of each case (30)")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--beside", type=pathlib.Path, help="another built checkout, measured in turns")
     parser.add_argument("--json", type=pathlib.Path, default=pathlib.Path("sojourn-bench.json"), help="file to write")
     arguments = parser.parse_args()
     runs = [measure(threads, arguments) for threads in arguments.threads]

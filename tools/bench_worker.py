@@ -2,7 +2,9 @@
 """One process of tools/bench: all cases at one number of threads; prints its result as JSON.
 
 Per case the variants (eager, torch.compile, embedded owner, ipc owner) take turns within every
-round, so that a noisy moment hits all of them; ratios are medians of the rounds' own ratios.
+round, so that a noisy moment hits all of them; ratios are medians of the rounds' own ratios. With
+`--beside` the owners of another built checkout take their turns as well, in a second process of
+this file that runs what it is told to (`--follow`).
 """
 
 import argparse
@@ -23,7 +25,8 @@ from tqdm import tqdm
 
 import sojourn
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Another checkout's packages may be measured by this file: the tools are those of the packages.
+ROOT = pathlib.Path(sojourn.__file__).resolve().parent.parent.parent
 NETWORKS = {"784-256-256-10": (784, 256, 256, 10), "30-64-2": (30, 64, 2)}
 BATCHES = (64, 512)
 ROUND_SECONDS = 0.04  # each variant runs about this long in one round
@@ -74,6 +77,15 @@ class Variant:
         self.once()
         return time.perf_counter() - begin
 
+    def settle(self):
+        """Warms up; how many steps make a round's share."""
+        for _ in range(5):
+            self.once()
+        return max(1, round(ROUND_SECONDS / statistics.median(self.timed() for _ in range(5))))
+
+    def median(self, repeats):
+        return statistics.median(self.timed() for _ in range(repeats))
+
     def record_seconds(self):
         """Time of the step's Python and recording alone, without what the owner does."""
         with sojourn.step():
@@ -82,6 +94,61 @@ class Variant:
             seconds = time.perf_counter() - begin
             del loss
         return seconds
+
+
+class Beside:
+    """Variants of another checkout, in a process that waits while this one measures."""
+
+    def __init__(self, checkout, threads):
+        environment = dict(os.environ, PYTHONPATH=str(checkout / "build/python"))
+        command = [sys.executable, __file__, "--threads", str(threads), "--follow"]
+        self.process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, **question):
+        self.process.stdin.write(json.dumps(question) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"bench: the checkout beside failed with exit code {self.process.wait()}")
+        return json.loads(line)
+
+    def variants(self, name, batch):
+        self.ask(network=name, batch=batch)
+        return {f"{key} beside": BesideVariant(self, key) for key in ("embedded", "ipc")}
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class BesideVariant:
+    def __init__(self, beside, key):
+        self.beside, self.key = beside, key
+
+    def settle(self):
+        return self.beside.ask(settle=self.key)
+
+    def median(self, repeats):
+        return self.beside.ask(median=self.key, repeats=repeats)
+
+
+def follow():
+    """Does what Beside asks for, line by line."""
+    embedded, variants = sojourn.local(), {}
+    with served_owner() as served:
+        for line in sys.stdin:
+            question = json.loads(line)
+            answer = None
+            if "network" in question:
+                sizes, batch = NETWORKS[question["network"]], question["batch"]
+                variants = {"embedded": Variant(sizes, batch, embedded), "ipc": Variant(sizes, batch, served)}
+            elif "settle" in question:
+                answer = variants[question["settle"]].settle()
+            else:
+                answer = variants[question["median"]].median(question["repeats"])
+            print(json.dumps(answer), flush=True)
 
 
 def grown(before):
@@ -102,7 +169,7 @@ def make_compiled(sizes, batch):
         return None, None
 
 
-def measure_case(name, batch, embedded, served, arguments, bar):
+def measure_case(name, batch, embedded, served, beside, arguments, bar):
     sizes = NETWORKS[name]
     variants = {"eager": Variant(sizes, batch)}
     compile_cold = None
@@ -114,16 +181,14 @@ def measure_case(name, batch, embedded, served, arguments, bar):
     cold = [variants["embedded"].timed() for _ in range(2)]
     if served is not None:
         variants["ipc"] = Variant(sizes, batch, served)
-    repeats = {}
-    for key, variant in variants.items():
-        for _ in range(5):
-            variant.once()
-        repeats[key] = max(1, round(ROUND_SECONDS / statistics.median(variant.timed() for _ in range(5))))
+    if beside is not None:
+        variants |= beside.variants(name, batch)
+    repeats = {key: variant.settle() for key, variant in variants.items()}
 
     medians = {key: [] for key in variants}
     for _ in range(arguments.rounds):
         for key, variant in variants.items():
-            medians[key].append(statistics.median(variant.timed() for _ in range(repeats[key])))
+            medians[key].append(variant.median(repeats[key]))
         bar.update()
 
     owner_step = variants["embedded"]
@@ -149,6 +214,8 @@ def measure_case(name, batch, embedded, served, arguments, bar):
             "embedded/eager": ratio("embedded", "eager"),
             "embedded/compile": ratio("embedded", "compile"),
             "ipc/embedded": ratio("ipc", "embedded"),
+            "embedded/beside": ratio("embedded", "embedded beside"),
+            "ipc/beside": ratio("ipc", "ipc beside"),
         },
         "ops_per_step": ops,
         "python_us": statistics.median(recording) * 1e6,
@@ -237,14 +304,21 @@ def main():
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--beside", type=pathlib.Path)
+    parser.add_argument("--follow", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    if arguments.follow:
+        return follow()
+    beside = Beside(arguments.beside, arguments.threads) if arguments.beside else None
     embedded = sojourn.local()
     cases = [(name, batch) for name in NETWORKS for batch in BATCHES]
     bar = tqdm(total=len(cases) * arguments.rounds, desc=f"bench, {arguments.threads} thread(s)", unit="round")
     with served_owner() as served, bar:
-        results = [measure_case(name, batch, embedded, served, arguments, bar) for name, batch in cases]
+        results = [measure_case(name, batch, embedded, served, beside, arguments, bar) for name, batch in cases]
         record = record_single_ops(embedded)
+    if beside is not None:
+        beside.end()
     result = {
         "threads": arguments.threads,
         "settings": settings(arguments.threads),
