@@ -25,6 +25,7 @@ struct Limits {
   size_t cachedPlanBytes = runtime::limits::kCachedPlanBytes;
   size_t requestsPerSession = runtime::limits::kRequestsPerSession;
   size_t rememberedReplyBytes = runtime::limits::kRememberedReplyBytes;
+  size_t rememberedBytes = runtime::limits::kRememberedBytes;
   /// What one run of a program may cost, from its shapes alone.
   PriceLimits price;
   /// Bytes of intermediate values of all running steps; 0: three quarters of the machine's memory.

@@ -152,6 +152,7 @@ void Sessions::drop(Map::iterator session) {
   for (const auto &[number, upload] : session->second->uploads) {
     handleBytes -= upload.buffer->size();
   }
+  replyBytes -= session->second->last.reply.bytes.size();
   session->second->ended = true;
   sessions.erase(session);
 }

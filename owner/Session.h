@@ -41,7 +41,7 @@ using RequestHash = std::array<uint64_t, 2>;
 struct LastStep {
   uint64_t sequence = 0; ///< 0: none yet
   RequestHash request{};
-  sojourn::wire::Message reply; ///< empty: it was too large to be remembered
+  sojourn::wire::Message reply; ///< empty: too large to be remembered
 };
 
 /// Written by who has the turn and the owner's mutex, so either is enough for reading.
@@ -83,6 +83,8 @@ public:
   size_t handleCount() const;
   /// Bytes behind the handles and uploads of all sessions, and those that running steps will keep.
   size_t handleBytes = 0;
+  /// Bytes of the replies that sessions remember.
+  size_t replyBytes = 0;
 
 private:
   friend class SessionTurn;

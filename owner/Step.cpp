@@ -269,7 +269,10 @@ llvm::Expected<Message> Step::reply(llvm::ArrayRef<HostTensor> values) const {
 void Step::commit(std::vector<HostTensor> &values, const Message &reply) {
   Session &target = **session;
   auto results = plan->executable->results();
-  Message remembered = reply.bytes.size() <= context.limits.rememberedReplyBytes ? reply : Message();
+  size_t &replyBytes = context.sessions.replyBytes, others = replyBytes - target.last.reply.bytes.size();
+  bool remembers = reply.bytes.size() <= context.limits.rememberedReplyBytes &&
+                   others + reply.bytes.size() <= context.limits.rememberedBytes;
+  Message remembered = remembers ? reply : Message();
   std::vector<uint64_t> inserted;
   inserted.reserve(plan->keeps);
   try {
@@ -303,6 +306,7 @@ void Step::commit(std::vector<HostTensor> &values, const Message &reply) {
     context.sessions.handleBytes -= found->second.tensor.type.bytes();
     target.handles.erase(found);
   }
+  replyBytes = others + remembered.bytes.size();
   target.last.sequence = request.sequence();
   target.last.request = requestHash;
   target.last.reply = std::move(remembered);

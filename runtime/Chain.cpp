@@ -96,8 +96,8 @@ public:
     }
     kernel_->block = std::min(library ? kLibraryBlock : kBlock, std::max<int64_t>(chain_.numel, 1));
     kernel_->blocks = (chain_.numel + kernel_->block - 1) / kernel_->block;
-    int64_t paying = static_cast<int64_t>(std::min(
-        static_cast<double>(chain_.numel) * static_cast<double>(work) / static_cast<double>(kRowWork), 1e12));
+    int64_t paying = static_cast<int64_t>(
+        std::min(static_cast<double>(chain_.numel) * static_cast<double>(work) / static_cast<double>(kRowWork), 1e12));
     kernel_->rows = std::min(kernel_->blocks, std::max<int64_t>(paying, 1));
     registerBytes_ = (static_cast<size_t>(kernel_->block) * width + 63) / 64 * 64;
 

@@ -251,9 +251,7 @@ void Executable::Impl::place(RunContext &context, llvm::ArrayRef<Binding> bindin
 namespace {
 
 void runInstruction(const Kernel &kernel, SlotTable slots, unsigned threads) {
-  if (kernel.wholeTeam) {
-    runWithTeam(kernel, slots);
-  } else if (kernel.rows > 1) {
+  if (kernel.rows > 1) {
     runRows(kernel, slots, threads);
   } else if (kernel.rows == 1) {
     kernel.run(slots, 0, 1, 0);

@@ -47,9 +47,6 @@ public:
   /// Memory of the kernel itself, about.
   virtual size_t bytes() const = 0;
   int64_t rows = 1;
-  /// A library call that cannot be split, and whose bits depend on the library's threads: it always
-  /// gets the same team, whatever the run's budget.
-  bool wholeTeam = false;
 };
 
 template <typename Fn>
@@ -92,7 +89,7 @@ struct Partition {
   /// The first item of a row; begin(rows) is `items`.
   int64_t begin(int64_t row) const { return items / rows * row + items % rows * row / rows; }
 
-  static constexpr double kRowWork = 32768;
+  static constexpr double kRowWork = 16384;
 };
 
 /// One step of an elementwise chain that is more than a loop: elements [lo, lo + n) of `out`.

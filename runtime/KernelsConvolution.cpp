@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions and their gradients on the library, cut into groups of images by shape alone.
+// Convolutions and their gradients on the library, cut into groups of images, and of channels where
+// images are few, by shape alone.
 #include "runtime/Elements.h"
 #include "runtime/Library.h"
 #include <bit>
@@ -30,13 +31,61 @@ double workOf(const TensorType &image, const TensorType &weight) {
 /// Work that pays for a library call of its own, which prepares weights anew.
 constexpr double kPieceWork = 8e6;
 constexpr int64_t kPiecesMax = 16;
+/// With so many groups of images, channels are left whole.
+constexpr int64_t kImagesOnly = 4;
 
-/// Groups of images. A power of two of them, so that they fall evenly on threads.
-Partition piecesOf(int64_t images, double work) {
-  int64_t pieces = std::min({images, static_cast<int64_t>(std::min(work / kPieceWork, 1e6)), kPiecesMax});
-  pieces = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(pieces, 1))));
-  return Partition(images, int64_t{1} << 40, pieces);
+/// A power of two, so that pieces fall evenly on threads.
+int64_t evenly(int64_t most, double wanted) {
+  int64_t pieces = std::min(most, static_cast<int64_t>(std::min(wanted, 1e6)));
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(pieces, 1))));
 }
+
+/// Groups of images.
+Partition piecesOf(int64_t images, double work) {
+  return Partition(images, int64_t{1} << 40, evenly(std::min(images, kPiecesMax), work / kPieceWork));
+}
+
+/// What a piece takes of one operand: `unit` elements of dim `dim` for each channel (or group) of the
+/// piece; all of it where `unit` is 0.
+struct Share {
+  size_t dim = 0;
+  int64_t unit = 0;
+};
+
+/// A cut along the channels that a result has and is not summed over, or along whole groups where the
+/// convolution has any: for few images, whose groups do not give each thread a piece.
+struct ChannelCut {
+  int64_t units = 1, align = 1, pieces = 1;
+  bool groups = false;
+  Share out, a, b;
+
+  /// `channels` of the result, each worth one unit of the operand that has them as well.
+  ChannelCut(const ConvOptions &options, int64_t channels, Share out, Share a, Share b)
+      : units(channels), out(out), a(a), b(b) {
+    constexpr int64_t kBlock = 16; // channels that the library's vectorized loops take together
+    groups = options.groups > 1;
+    align = groups || channels < 2 * kBlock ? 1 : kBlock;
+  }
+  void choose(double work, int64_t imagePieces) {
+    if (imagePieces < kImagesOnly) {
+      pieces = evenly(std::min((units + align - 1) / align, kPiecesMax / imagePieces / 2),
+                      work / kPieceWork / static_cast<double>(imagePieces));
+    }
+  }
+  int64_t begin(int64_t piece) const {
+    int64_t blocks = (units + align - 1) / align;
+    return std::min(units, blocks * piece / pieces * align);
+  }
+  LibraryView of(LibraryView view, const Share &share, int64_t piece) const {
+    return share.unit == 0
+               ? std::move(view)
+               : narrowed(std::move(view), share.dim, begin(piece) * share.unit, begin(piece + 1) * share.unit);
+  }
+  ConvOptions optionsOf(ConvOptions options, int64_t piece) const {
+    options.groups = groups ? begin(piece + 1) - begin(piece) : options.groups;
+    return options;
+  }
+};
 
 LibraryView viewOf(Place place, Element element, const TensorType &type, SlotTable slots) {
   LibraryView view;
@@ -48,39 +97,48 @@ LibraryView viewOf(Place place, Element element, const TensorType &type, SlotTab
   return view;
 }
 
-/// One image has nothing to be cut into: if it is large, the call gets the fixed team.
-std::unique_ptr<Kernel> withTeam(std::unique_ptr<Kernel> kernel, double work) {
-  kernel->wholeTeam = kernel->rows == 1 && work >= 2 * kPieceWork;
-  return kernel;
-}
-
 /// A result per image of the first operand: a convolution, or its gradient by the images.
 template <ConvFn compute>
-void emitPerImage(Lowering &lowering, const GraphOp &op, double work) {
+void emitPerImage(Lowering &lowering, const GraphOp &op, double work, ChannelCut cut) {
   WideInput a(lowering, op.operands[0]), b(lowering, op.operands[1]);
   WideOutput out(lowering, op.results[0]);
   TensorType first = lowering.type(op.operands[0]), second = lowering.type(op.operands[1]),
              result = lowering.type(op.results[0]);
   Partition pieces = piecesOf(result.dims[0], work);
+  cut.choose(work, pieces.rows);
   ConvOptions options = optionsOf(op);
-  auto kernel = makeKernel(
-      [=](SlotTable slots, int64_t lo, int64_t hi) {
-        eachRow(pieces, lo, hi, [&](int64_t image, int64_t past) {
-          compute(narrowed(viewOf(out.place(), out.element, result, slots), 0, image, past),
-                  narrowed(viewOf(a.place(), a.element, first, slots), 0, image, past),
-                  viewOf(b.place(), b.element, second, slots), options);
-        });
-      },
-      pieces.rows);
-  lowering.emit(op, withTeam(std::move(kernel), work));
+  lowering.emit(
+      op, makeKernel(
+              [=](SlotTable slots, int64_t lo, int64_t hi) {
+                for (int64_t row = lo; row < hi; ++row) {
+                  int64_t channels = row % cut.pieces, images = row / cut.pieces;
+                  int64_t image = pieces.begin(images), past = pieces.begin(images + 1);
+                  LibraryView target = viewOf(out.place(), out.element, result, slots);
+                  compute(cut.of(narrowed(std::move(target), 0, image, past), cut.out, channels),
+                          cut.of(narrowed(viewOf(a.place(), a.element, first, slots), 0, image, past), cut.a, channels),
+                          cut.of(viewOf(b.place(), b.element, second, slots), cut.b, channels),
+                          cut.optionsOf(options, channels));
+                }
+              },
+              pieces.rows * cut.pieces));
 }
+
+/// Units of each operand for a cut by groups; an image has its channels in dim 1, a weight in dim 0.
+int64_t perGroup(int64_t size, const ConvOptions &options) { return size / options.groups; }
 
 void lowerConv(Lowering &lowering, const GraphOp &op) {
   if (isEmpty(lowering, op)) {
     emitZeros(lowering, op);
     return;
   }
-  emitPerImage<libraryConvolve>(lowering, op, workOf(lowering.type(op.results[0]), lowering.type(op.operands[1])));
+  const TensorType &x = lowering.type(op.operands[0]), &w = lowering.type(op.operands[1]),
+                   &y = lowering.type(op.results[0]);
+  ConvOptions options = optionsOf(op);
+  ChannelCut cut = options.groups == 1
+                       ? ChannelCut(options, y.dims[1], {1, 1}, {}, {0, 1})
+                       : ChannelCut(options, options.groups, {1, perGroup(y.dims[1], options)},
+                                    {1, perGroup(x.dims[1], options)}, {0, perGroup(w.dims[0], options)});
+  emitPerImage<libraryConvolve>(lowering, op, workOf(y, w), cut);
 }
 
 void lowerConvGradInput(Lowering &lowering, const GraphOp &op) {
@@ -88,8 +146,14 @@ void lowerConvGradInput(Lowering &lowering, const GraphOp &op) {
     emitZeros(lowering, op);
     return;
   }
-  emitPerImage<libraryConvolveGradInput>(lowering, op,
-                                         workOf(lowering.type(op.operands[0]), lowering.type(op.operands[1])));
+  const TensorType &y = lowering.type(op.operands[0]), &w = lowering.type(op.operands[1]),
+                   &x = lowering.type(op.results[0]);
+  ConvOptions options = optionsOf(op);
+  ChannelCut cut = options.groups == 1
+                       ? ChannelCut(options, x.dims[1], {1, 1}, {}, {1, 1})
+                       : ChannelCut(options, options.groups, {1, perGroup(x.dims[1], options)},
+                                    {1, perGroup(y.dims[1], options)}, {0, perGroup(w.dims[0], options)});
+  emitPerImage<libraryConvolveGradInput>(lowering, op, workOf(y, w), cut);
 }
 
 /// Groups of images for a gradient by weights: each gives a part of the sum, and the parts may not
@@ -101,7 +165,7 @@ Partition partsOf(const TensorType &images, const TensorType &gradients, const T
   return Partition(images.dims[0], int64_t{1} << 40, fewer);
 }
 
-/// The parts of the groups are added in order.
+/// The parts of the groups of images are added in order.
 void lowerConvGradWeight(Lowering &lowering, const GraphOp &op) {
   if (isEmpty(lowering, op)) {
     emitZeros(lowering, op);
@@ -114,22 +178,32 @@ void lowerConvGradWeight(Lowering &lowering, const GraphOp &op) {
   double work = workOf(gradients, result);
   Partition pieces = partsOf(images, gradients, result, work);
   ConvOptions options = optionsOf(op);
+  // The library's operands are the images and then the gradient.
+  ChannelCut cut = options.groups == 1
+                       ? ChannelCut(options, result.dims[0], {0, 1}, {}, {1, 1})
+                       : ChannelCut(options, options.groups, {0, perGroup(result.dims[0], options)},
+                                    {1, perGroup(images.dims[1], options)}, {1, perGroup(gradients.dims[1], options)});
+  cut.choose(work, pieces.rows);
   size_t bytes = static_cast<size_t>(result.numel()) * byteWidth(out.element);
   Place parts = pieces.rows == 1 ? out.place() : lowering.scratch(bytes * static_cast<size_t>(pieces.rows));
   auto kernel = makeKernel(
       [=](SlotTable slots, int64_t lo, int64_t hi) {
         for (int64_t row = lo; row < hi; ++row) {
-          int64_t image = pieces.begin(row), past = pieces.begin(row + 1);
+          int64_t channels = row % cut.pieces, number = row / cut.pieces;
+          int64_t image = pieces.begin(number), past = pieces.begin(number + 1);
           LibraryView part = viewOf(parts, out.element, result, slots);
-          part.data = parts.in(slots) + static_cast<size_t>(row) * bytes;
-          libraryConvolveGradWeight(
-              part, narrowed(viewOf(x.place(), x.element, images, slots), 0, image, past),
-              narrowed(viewOf(gradient.place(), gradient.element, gradients, slots), 0, image, past), options);
+          part.data = parts.in(slots) + static_cast<size_t>(number) * bytes;
+          LibraryView from = viewOf(x.place(), x.element, images, slots);
+          LibraryView by = viewOf(gradient.place(), gradient.element, gradients, slots);
+          libraryConvolveGradWeight(cut.of(std::move(part), cut.out, channels),
+                                    cut.of(narrowed(std::move(from), 0, image, past), cut.a, channels),
+                                    cut.of(narrowed(std::move(by), 0, image, past), cut.b, channels),
+                                    cut.optionsOf(options, channels));
         }
       },
-      pieces.rows);
+      pieces.rows * cut.pieces);
   if (pieces.rows == 1) {
-    lowering.emit(op, withTeam(std::move(kernel), work));
+    lowering.emit(op, std::move(kernel));
     return;
   }
   lowering.emitPart(op, std::move(kernel));

@@ -127,7 +127,7 @@ void lowerPlain(Lowering &lowering, const GraphOp &op) {
 // --- On the library -------------------------------------------------------------------------------
 
 /// Elements of the operand that are worth a thread, and the fewest neighbours that one call gets.
-constexpr int64_t kPieceElements = 32768, kNeighbours = 128;
+constexpr int64_t kPieceElements = 16384, kNeighbours = 128;
 
 /// Elements of an operand for which preparing a library call costs more than the plain loop.
 constexpr int64_t kPlainElements = 2048;

@@ -110,9 +110,6 @@ private:
   int openmp_ = 1, mkl_ = 0;
 };
 
-/// Fixed when the process loads this library: what cannot be split gives the same bits in every run.
-const int teamThreads = std::clamp(omp_get_max_threads(), 1, kThreadsMax);
-
 } // namespace
 
 unsigned libraryThreads() { return static_cast<unsigned>(std::clamp(at::get_num_threads(), 1, kThreadsMax)); }
@@ -143,11 +140,6 @@ void runRows(const Kernel &kernel, SlotTable slots, unsigned threads) {
   if (failure) {
     std::rethrow_exception(failure);
   }
-}
-
-void runWithTeam(const Kernel &kernel, SlotTable slots) {
-  LibraryThreads team(teamThreads);
-  kernel.run(slots, 0, kernel.rows, 0);
 }
 
 bool guarded(std::string &error, void (*body)(void *), void *context) {

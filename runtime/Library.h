@@ -20,9 +20,6 @@ unsigned libraryThreads();
 /// calls run on the thread that makes them.
 void runRows(const Kernel &kernel, SlotTable slots, unsigned threads);
 
-/// Runs a kernel of one row with the process's fixed team behind its library call.
-void runWithTeam(const Kernel &kernel, SlotTable slots);
-
 /// Calls `body` below autograd, with library calls on this thread alone; false with the library's
 /// message in `error` where it throws.
 bool guarded(std::string &error, void (*body)(void *), void *context);

@@ -80,6 +80,8 @@ inline constexpr size_t kCachedPlanBytes = size_t{1} << 30;
 inline constexpr size_t kRequestsPerSession = 4;
 /// The largest reply to a step that is remembered for a repetition of it.
 inline constexpr size_t kRememberedReplyBytes = size_t{1} << 20;
+/// All remembered replies together; beside them a step is remembered without its reply.
+inline constexpr size_t kRememberedBytes = size_t{256} << 20;
 /// How long a step waits for the memory of other steps.
 inline constexpr int64_t kArenaWaitMs = 60'000;
 

@@ -116,6 +116,29 @@ TEST_F(Sequence, OfALargeReplyItIsRememberedThatTheStepCommitted) {
   EXPECT_EQ(values<float>(client->send(numbered(3, count)).published(0)), (std::vector<float>{2, 2, 2}));
 }
 
+TEST_F(Sequence, AllRememberedRepliesTogetherAreBounded) {
+  // Room for one reply that publishes, not for two.
+  limits.rememberedBytes = 2 * owner->handle(numbered(2, count)).size() - 1;
+  SetUp();
+  std::string request = numbered(2, count);
+  EXPECT_EQ(client->send(request).kind(), wire::ReplyBody_Done);
+  Client other(*owner, "bob");
+  StepRequest keep;
+  keep.uploads = {f32({3}, {5, 5, 5})};
+  keep.results = {1};
+  EXPECT_EQ(other.run(keepProgram(), keep).error(), "");
+  std::string late = other.request(countProgram(), count);
+  EXPECT_EQ(values<float>(other.send(late).published(0)), (std::vector<float>{6, 6, 6}));
+  EXPECT_EQ(other.send(late).kind(), wire::ReplyBody_Committed);
+  EXPECT_EQ(client->send(request).kind(), wire::ReplyBody_Done);
+  // A session that ends gives its room back.
+  EXPECT_EQ(client->send(byeBytes(client->session)).error(), "");
+  ++other.steps;
+  std::string later = other.request(countProgram(), count);
+  EXPECT_EQ(values<float>(other.send(later).published(0)), (std::vector<float>{7, 7, 7}));
+  EXPECT_EQ(other.send(later).kind(), wire::ReplyBody_Done);
+}
+
 TEST_F(Sequence, AfterARestartTheAnswerIsUnknown) {
   std::string request = numbered(2, count);
   EXPECT_EQ(client->send(request).error(), "");

@@ -345,25 +345,73 @@ TEST(Run, BitsDoNotDependOnTheNumberOfThreads) {
   }
 }
 
-TEST(Run, OneLargeImageGivesTheSameBitsOnAnyBudget) {
+/// Adds to y, dx or dw (null: not wanted) what 3x3 kernels of `groups` groups do to one image with a border of 1.
+void convolveInDoubles(const float *x, const float *w, const float *gradient, int64_t in, int64_t out, int64_t groups,
+                       int64_t height, int64_t width, double *y, double *dx, double *dw) {
+  int64_t perIn = in / groups, perOut = out / groups;
+  for (int64_t o = 0; o < out; ++o) {
+    for (int64_t i = 0; i < perIn; ++i) {
+      for (int64_t p = 0; p < 9; ++p) {
+        int64_t k = (o * perIn + i) * 9 + p, c = o / perOut * perIn + i, dr = p / 3 - 1, ds = p % 3 - 1;
+        for (int64_t r = std::max<int64_t>(0, -dr); r < std::min(height, height - dr); ++r) {
+          for (int64_t s = std::max<int64_t>(0, -ds); s < std::min(width, width - ds); ++s) {
+            int64_t at = (c * height + r + dr) * width + s + ds, to = (o * height + r) * width + s;
+            if (y) {
+              y[to] += static_cast<double>(x[at]) * w[k];
+            } else {
+              dx[at] += static_cast<double>(gradient[to]) * w[k];
+              dw[k] += static_cast<double>(gradient[to]) * x[at];
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Run, OneLargeImageIsSharedOutByChannels) {
   unsigned seed = testSeed();
   SCOPED_TRACE("SOJOURN_TEST_SEED=" + std::to_string(seed));
   std::mt19937 random(seed);
   std::normal_distribution<double> normal;
-  Context context;
-  std::string x = dims({1, 64, 33, 31}), w = dims({60, 64, 3, 3}), y = dims({1, 60, 33, 31});
-  std::string options = ", stride = [1, 1], padding = [1, 1], dilation = [1, 1], groups = 1 : ";
-  auto plan = compileText(context, programText({x, w},
-                                               "%y = sojourn.conv %0, %1" + options + x + ", " + w +
-                                                   "\n%dx = sojourn.conv_grad_input %y, %1" + options + y + ", " + w +
-                                                   " -> " + x + "\n%dw = sojourn.conv_grad_weight %y, %0" + options +
-                                                   y + ", " + x + " -> " + w,
-                                               {{"%y", y}, {"%dx", x}, {"%dw", w}}));
-  ASSERT_TRUE(plan);
-  auto inputs = bindWith(*plan, [&](Element) { return normal(random); });
-  auto expected = bytesOf(llvm::cantFail(plan->run(inputs, {.threads = 1})));
-  for (unsigned threads : {2u, 3u, 4u, 1u}) {
-    EXPECT_TRUE(bytesOf(llvm::cantFail(plan->run(inputs, {.threads = threads}))) == expected) << threads;
+  constexpr int64_t height = 33, width = 31;
+  for (auto [in, out, groups] : {std::array<int64_t, 3>{64, 60, 1}, {3, 70, 1}, {64, 96, 4}, {40, 40, 40}}) {
+    SCOPED_TRACE("groups " + std::to_string(groups));
+    Context context;
+    std::string x = dims({1, in, height, width}), w = dims({out, in / groups, 3, 3}), y = dims({1, out, height, width});
+    std::string options =
+        ", stride = [1, 1], padding = [1, 1], dilation = [1, 1], groups = " + std::to_string(groups) + " : ";
+    auto plan = compileText(context, programText({x, w, y},
+                                                 "%y = sojourn.conv %0, %1" + options + x + ", " + w +
+                                                     "\n%dx = sojourn.conv_grad_input %2, %1" + options + y + ", " + w +
+                                                     " -> " + x + "\n%dw = sojourn.conv_grad_weight %2, %0" + options +
+                                                     y + ", " + x + " -> " + w,
+                                                 {{"%y", y}, {"%dx", x}, {"%dw", w}}));
+    ASSERT_TRUE(plan);
+    if (in * out / groups > 1000) {
+      EXPECT_EQ(plan->describePlan().find(" in 1 row"), std::string::npos) << plan->describePlan();
+    }
+    auto inputs = bindWith(*plan, [&](Element) { return normal(random); });
+    auto results = llvm::cantFail(plan->run(inputs, {.threads = 1}));
+    auto expected = bytesOf(results);
+    for (unsigned threads : {2u, 3u, 4u, 1u}) {
+      EXPECT_TRUE(bytesOf(llvm::cantFail(plan->run(inputs, {.threads = threads}))) == expected) << threads;
+    }
+    auto floats = [](const HostTensor &tensor) { return static_cast<const float *>(tensor.buffer->data()); };
+    const float *a = floats(inputs[0].tensor), *b = floats(inputs[1].tensor), *c = floats(inputs[2].tensor);
+    std::vector<double> wanted[3];
+    for (size_t i = 0; i < 3; ++i) {
+      wanted[i].assign(static_cast<size_t>(results[i].type.numel()), 0);
+    }
+    convolveInDoubles(a, b, c, in, out, groups, height, width, wanted[0].data(), nullptr, nullptr);
+    convolveInDoubles(a, b, c, in, out, groups, height, width, nullptr, wanted[1].data(), wanted[2].data());
+    for (size_t i = 0; i < 3; ++i) {
+      double worst = 0;
+      for (size_t k = 0; k < wanted[i].size(); ++k) {
+        worst = std::max(worst, std::abs(wanted[i][k] - floats(results[i])[k]));
+      }
+      EXPECT_LT(worst, 2e-3) << "result " << i;
+    }
   }
 }
 
