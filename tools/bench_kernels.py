@@ -117,8 +117,8 @@ class Worker:
 def main():
     parser = argparse.ArgumentParser(prog="tools/bench_kernels.py", description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=2, help="the second number of threads (2)")
-    parser.add_argument("--rounds", type=int, default=9, help="rounds of each case (9)")
-    parser.add_argument("--steps", type=int, default=10, help="steps per round (10)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of each case (5)")
+    parser.add_argument("--steps", type=int, default=60, help="steps per round (60)")
     parser.add_argument("--cases", nargs="*", help="these only")
     parser.add_argument("--follow", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
