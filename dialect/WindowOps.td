@@ -22,7 +22,7 @@ def PoolSumOp : InferredCoreOp<"pool_sum"> {
                        DenseI64ArrayAttr:$padding, DenseI64ArrayAttr:$dilation);
   let results = (outs RealTensor:$result);
   let operations = "cost::times({cost::elements(getResult()), cost::sum({1, cost::windowElements(getX(), getWindow())})})";
-  let scratch = "cost::times({8, cost::sum({cost::elements(getX()), cost::elements(getResult())})})";
+  let scratch = "cost::times({40, cost::sum({cost::elements(getX()), cost::elements(getResult())})})";
   let assemblyFormat = [{
     $x `,` `window` `=` $window `,` `stride` `=` $stride `,` `padding` `=` $padding `,` `dilation` `=` $dilation
     attr-dict `:` type($x)
@@ -47,7 +47,7 @@ def PoolMaxOp : InferredCoreOp<"pool_max"> {
                        DenseI64ArrayAttr:$padding, DenseI64ArrayAttr:$dilation);
   let results = (outs RealTensor:$values, PositionTensor:$indices);
   let operations = "cost::times({cost::elements(getValues()), cost::sum({1, cost::windowElements(getX(), getWindow())})})";
-  let scratch = "cost::times({8, cost::sum({cost::elements(getX()), cost::elements(getValues())})})";
+  let scratch = "cost::times({56, cost::sum({cost::elements(getX()), cost::elements(getValues())})})";
   let assemblyFormat = [{
     $x `,` `window` `=` $window `,` `stride` `=` $stride `,` `padding` `=` $padding `,` `dilation` `=` $dilation
     attr-dict `:` type($x)

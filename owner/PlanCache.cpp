@@ -90,7 +90,7 @@ size_t Plan::bytes() const {
 }
 
 size_t Plan::runBytes(unsigned threads) const {
-  return executable->arenaBytes() + threads * executable->scratchBytes();
+  return executable->arenaBytes() + threads * executable->scratchBytes() + executable->libraryBytes();
 }
 
 std::vector<LabelPtr> Plan::resultLabels(llvm::ArrayRef<LabelPtr> arguments) const {

@@ -54,13 +54,16 @@ public:
   /// Rests until the worker is needed; false when the server stops.
   bool enter(Worker &worker) {
     std::unique_lock lock(mutex);
+    if (stopped) {
+      return false;
+    }
     if (receiving < receiversMost) {
       ++receiving;
-      return !stopped;
+      return true;
     }
     worker.resting = true;
     rested.push_back(&worker);
-    worker.called.wait(lock, [&] { return !worker.resting || stopped; });
+    worker.called.wait(lock, [&] { return !worker.resting; });
     return !stopped;
   }
   /// The worker has a request. Somebody must be there for the next one.
@@ -68,21 +71,27 @@ public:
     std::lock_guard lock(mutex);
     if (--receiving == 0 && !rested.empty()) {
       ++receiving;
-      Worker &next = *rested.back(); // the last to rest is the warmest
-      rested.pop_back();
-      next.resting = false;
-      next.called.notify_one();
+      wakeLast();
     }
   }
+  /// Nobody rests any more: workers may go from now on.
   void stop() {
     std::lock_guard lock(mutex);
     stopped = true;
-    for (Worker *worker : rested) {
-      worker->called.notify_one();
+    while (!rested.empty()) {
+      wakeLast();
     }
   }
 
 private:
+  /// The last to rest is the warmest.
+  void wakeLast() {
+    Worker &worker = *rested.back();
+    rested.pop_back();
+    worker.resting = false;
+    worker.called.notify_one();
+  }
+
   const unsigned receiversMost;
   std::mutex mutex;
   std::vector<Worker *> rested;

@@ -145,6 +145,28 @@ void Sessions::expire() {
   }
 }
 
+void Sessions::remember(LastStep &last, sojourn::wire::Message reply) {
+  replyBytes -= last.reply.bytes.size();
+  last.reply = {};
+  if (reply.bytes.size() > std::min(limits.rememberedReplyBytes, limits.rememberedBytes)) {
+    return;
+  }
+  while (replyBytes + reply.bytes.size() > limits.rememberedBytes) {
+    LastStep *oldest = nullptr;
+    for (auto &[id, session] : sessions) {
+      LastStep &other = session->last;
+      if (!other.reply.bytes.empty() && (!oldest || other.age < oldest->age)) {
+        oldest = &other;
+      }
+    }
+    replyBytes -= oldest->reply.bytes.size();
+    oldest->reply = {};
+  }
+  replyBytes += reply.bytes.size();
+  last.reply = std::move(reply);
+  last.age = ++replies;
+}
+
 void Sessions::drop(Map::iterator session) {
   for (const auto &[id, handle] : session->second->handles) {
     handleBytes -= handle.tensor.type.bytes();

@@ -41,10 +41,13 @@ using RequestHash = std::array<uint64_t, 2>;
 struct LastStep {
   uint64_t sequence = 0; ///< 0: none yet
   RequestHash request{};
-  sojourn::wire::Message reply; ///< empty: too large to be remembered
+  /// Empty: too large to be remembered, or forgotten for younger ones.
+  sojourn::wire::Message reply;
+  uint64_t age = 0; ///< grows with each reply remembered anywhere
 };
 
-/// Written by who has the turn and the owner's mutex, so either is enough for reading.
+/// Written by who has the turn and the owner's mutex, so either is enough for reading; but for
+/// `last.reply`, which goes under the mutex alone when others need its room.
 struct Session {
   std::string client;
   int64_t lastUsedMs = 0;
@@ -83,8 +86,9 @@ public:
   size_t handleCount() const;
   /// Bytes behind the handles and uploads of all sessions, and those that running steps will keep.
   size_t handleBytes = 0;
-  /// Bytes of the replies that sessions remember.
-  size_t replyBytes = 0;
+
+  /// Notes the reply of a session's last step; the oldest replies of others make room for it.
+  void remember(LastStep &last, sojourn::wire::Message reply);
 
 private:
   friend class SessionTurn;
@@ -95,6 +99,8 @@ private:
   const Environment &environment;
   const Limits &limits;
   Map sessions;
+  size_t replyBytes = 0; ///< of the replies that sessions remember
+  uint64_t replies = 0;
 };
 
 /// Takes in a part of an upload, in the session's turn; returns how many bytes of it stand.

@@ -68,7 +68,10 @@ Step::~Step() {
 
 /// The reply to a repetition of the session's last step; empty if the request is its next one.
 llvm::Expected<Message> Step::fromMemory() const {
-  const LastStep &last = (*session)->last;
+  const LastStep last = [&] {
+    std::lock_guard lock(context.mutex);
+    return (*session)->last;
+  }();
   uint64_t found = request.sequence();
   if (found == last.sequence + 1) {
     return Message();
@@ -269,10 +272,6 @@ llvm::Expected<Message> Step::reply(llvm::ArrayRef<HostTensor> values) const {
 void Step::commit(std::vector<HostTensor> &values, const Message &reply) {
   Session &target = **session;
   auto results = plan->executable->results();
-  size_t &replyBytes = context.sessions.replyBytes, others = replyBytes - target.last.reply.bytes.size();
-  bool remembers = reply.bytes.size() <= context.limits.rememberedReplyBytes &&
-                   others + reply.bytes.size() <= context.limits.rememberedBytes;
-  Message remembered = remembers ? reply : Message();
   std::vector<uint64_t> inserted;
   inserted.reserve(plan->keeps);
   try {
@@ -306,10 +305,9 @@ void Step::commit(std::vector<HostTensor> &values, const Message &reply) {
     context.sessions.handleBytes -= found->second.tensor.type.bytes();
     target.handles.erase(found);
   }
-  replyBytes = others + remembered.bytes.size();
   target.last.sequence = request.sequence();
   target.last.request = requestHash;
-  target.last.reply = std::move(remembered);
+  context.sessions.remember(target.last, reply);
 }
 
 llvm::Expected<StepReply> Step::run() {

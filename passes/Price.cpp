@@ -17,8 +17,10 @@ using namespace sojourn;
 
 namespace {
 
-/// What a plan keeps per op, result and operand beside the attributes: its instruction, slots and names.
-constexpr uint64_t kBytesPerOp = 2048, kBytesPerValue = 256, kBytesPerOperand = 32;
+/// What a plan keeps whatever it holds, and per op, result, operand and column beside the attributes: instructions,
+/// slots and names.
+constexpr uint64_t kBytesPerPlan = 4096, kBytesPerOp = 2048, kBytesPerValue = 256, kBytesPerOperand = 32,
+                   kBytesPerColumn = 1024;
 /// Values start at multiples of this many bytes.
 constexpr uint64_t kAlignment = 64;
 
@@ -56,7 +58,13 @@ public:
   /// Adds the op's price; `visit` sees the totals after each op and ends the walk by returning true.
   template <typename Visit>
   void run(Visit visit) {
-    price.planBytes = cost::times({kBytesPerValue, cost::sum({step.getNumArguments(), step.getNumResults()})});
+    price.planBytes = cost::sum(
+        {kBytesPerPlan, cost::times({kBytesPerValue, cost::sum({step.getNumArguments(), step.getNumResults()})})});
+    for (Type type : step.getArgumentTypes()) {
+      if (auto table = dyn_cast<TableType>(type)) {
+        price.planBytes = cost::sum({price.planBytes, cost::times({kBytesPerColumn, table.getNames().size()})});
+      }
+    }
     for (Operation &op : step.getBody().front()) {
       if (op.hasTrait<OpTrait::IsTerminator>()) {
         break;

@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kBlock = 2048;
 constexpr int64_t kLibraryBlock = 8192;
 /// What is worth waking a thread for, in elements of steps; one of a library step counts for several.
-constexpr int64_t kRowWork = 65536, kLibraryWork = 8;
+constexpr int64_t kWakeWork = 65536, kLibraryWork = 8;
 /// Up to this many elements libm in a plain loop beats a library call.
 constexpr int64_t kScalarElements = 8;
 
@@ -97,7 +97,7 @@ public:
     kernel_->block = std::min(library ? kLibraryBlock : kBlock, std::max<int64_t>(chain_.numel, 1));
     kernel_->blocks = (chain_.numel + kernel_->block - 1) / kernel_->block;
     int64_t paying = static_cast<int64_t>(
-        std::min(static_cast<double>(chain_.numel) * static_cast<double>(work) / static_cast<double>(kRowWork), 1e12));
+        std::min(static_cast<double>(chain_.numel) * static_cast<double>(work) / static_cast<double>(kWakeWork), 1e12));
     kernel_->rows = std::min(kernel_->blocks, std::max<int64_t>(paying, 1));
     registerBytes_ = (static_cast<size_t>(kernel_->block) * width + 63) / 64 * 64;
 

@@ -37,7 +37,7 @@ struct Instruction {
 struct Executable::Impl {
   std::vector<ArgSpec> args;
   std::vector<ResultSpec> results;
-  size_t sumOfValueBytes = 0, arenaBytes = 0, scratchBytes = 0, planBytes = 0;
+  size_t sumOfValueBytes = 0, arenaBytes = 0, scratchBytes = 0, libraryBytes = 0, planBytes = 0;
   std::vector<Instruction> instructions;
   size_t slotCount = 0;
   /// Where slots get their pointers from: number of the argument or output, offset in the arena or
@@ -69,6 +69,7 @@ llvm::ArrayRef<ArgSpec> Executable::args() const { return impl_->args; }
 llvm::ArrayRef<ResultSpec> Executable::results() const { return impl_->results; }
 size_t Executable::arenaBytes() const { return impl_->arenaBytes; }
 size_t Executable::scratchBytes() const { return impl_->scratchBytes; }
+size_t Executable::libraryBytes() const { return impl_->libraryBytes; }
 size_t Executable::planBytes() const { return impl_->planBytes; }
 size_t Executable::sumOfValueBytes() const { return impl_->sumOfValueBytes; }
 size_t Executable::instructionCount() const { return impl_->instructions.size(); }
@@ -119,6 +120,7 @@ llvm::Expected<std::unique_ptr<Executable>> Executable::create(mlir::ModuleOp co
 void Executable::Impl::take(Lowering &lowering, const Graph &graph) {
   arenaBytes = lowering.arenaBytes;
   scratchBytes = lowering.scratchBytes;
+  libraryBytes = lowering.libraryBytes;
   constants = std::move(lowering.constants);
   slotCount = lowering.slots.size();
   for (auto [index, slot] : llvm::enumerate(lowering.slots)) {

@@ -87,6 +87,8 @@ public:
   size_t arenaBytes() const;
   /// What it takes besides, per thread.
   size_t scratchBytes() const;
+  /// What one of its library calls allocates for itself at most, about.
+  size_t libraryBytes() const;
   /// An upper estimate of what the plan itself holds: instructions, constants, idle run contexts.
   size_t planBytes() const;
   /// What all values of the program would take, had each its own memory.

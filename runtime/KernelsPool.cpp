@@ -79,35 +79,41 @@ struct Windows {
     }
   }
 
-  /// Planes are shared out among workers.
-  Partition partition() const {
-    return Partition(planes, out[0] * out[1] * out[2] * std::min(size[0] * size[1] * size[2], in[0] * in[1] * in[2]));
+  int64_t inPlane() const { return in[0] * in[1] * in[2]; }
+  int64_t outPlane() const { return out[0] * out[1] * out[2]; }
+  int64_t cellsMost() const { return std::max(inPlane(), outPlane()); }
+  int64_t windowsMost() const { return std::max({out[0], out[1], out[2]}); }
+
+  /// What is shared out among workers: lines of results, or planes whose windows share their work.
+  Partition partition(bool shared) const {
+    int64_t taps = std::min(size[0] * size[1] * size[2], inPlane());
+    return shared ? Partition(planes, outPlane() * taps) : Partition(planes * out[0] * out[1], out[2] * taps);
   }
 
+  /// Results of lines [first, past): body(position, the plane's first input, window).
   template <typename Body>
-  void outputs(int64_t firstPlane, int64_t pastPlane, Body body) const {
-    int64_t inPlane = in[0] * in[1] * in[2], at = firstPlane * out[0] * out[1] * out[2];
-    for (int64_t plane = firstPlane; plane < pastPlane; ++plane) {
-      for (int64_t o0 = 0; o0 < out[0]; ++o0) {
-        for (int64_t o1 = 0; o1 < out[1]; ++o1) {
-          for (int64_t o2 = 0; o2 < out[2]; ++o2, ++at) {
-            body(at, plane * inPlane, o0, o1, o2);
-          }
-        }
+  void outputs(int64_t first, int64_t past, Body body) const {
+    int64_t at = first * out[2];
+    for (int64_t line = first; line < past; ++line) {
+      int64_t plane = line / (out[0] * out[1]), o0 = line / out[1] % out[0], o1 = line % out[1];
+      for (int64_t o2 = 0; o2 < out[2]; ++o2, ++at) {
+        body(at, plane * inPlane(), o0, o1, o2);
       }
     }
   }
 };
 
 template <typename T>
-void sharedSums(const Windows &windows, const T *source, T *target, int64_t firstPlane, int64_t pastPlane) {
-  int64_t inPlane = windows.in[0] * windows.in[1] * windows.in[2];
+void sharedSums(const Windows &windows, char *scratch, const T *source, T *target, int64_t firstPlane,
+                int64_t pastPlane) {
+  int64_t inPlane = windows.inPlane(), outPlane = windows.outPlane();
   source += firstPlane * inPlane;
-  target += firstPlane * windows.out[0] * windows.out[1] * windows.out[2];
+  target += firstPlane * outPlane;
   for (int64_t plane = firstPlane; plane < pastPlane; ++plane, source += inPlane) {
-    std::vector<T> cells(source, source + inPlane);
-    combineWindows(windows, cells, T(0), [](T a, T b) { return wrapAdd(a, b); });
-    target = std::copy(cells.begin(), cells.end(), target);
+    WindowMemory<T> memory(scratch, windows.cellsMost(), windows.windowsMost());
+    std::copy_n(source, inPlane, memory.cells);
+    combineWindows(windows, memory, T(0), [](T a, T b) { return wrapAdd(a, b); });
+    target = std::copy_n(memory.cells, outPlane, target);
   }
 }
 
@@ -119,10 +125,9 @@ struct Largest {
 };
 
 template <typename T>
-void sharedMaxima(const Windows &windows, const T *source, T *target, int64_t *where, int64_t firstPlane,
+void sharedMaxima(const Windows &windows, char *scratch, const T *source, T *target, int64_t *where, int64_t firstPlane,
                   int64_t pastPlane) {
-  int64_t inPlane = windows.in[0] * windows.in[1] * windows.in[2];
-  int64_t outPlane = windows.out[0] * windows.out[1] * windows.out[2];
+  int64_t inPlane = windows.inPlane(), outPlane = windows.outPlane();
   source += firstPlane * inPlane;
   target += firstPlane * outPlane;
   where += firstPlane * outPlane;
@@ -136,15 +141,14 @@ void sharedMaxima(const Windows &windows, const T *source, T *target, int64_t *w
     return (equal ? b.index < a.index : b.value > a.value || noB) ? b : a;
   };
   for (int64_t plane = firstPlane; plane < pastPlane; ++plane, source += inPlane) {
-    std::vector<Largest<T>> cells;
-    cells.reserve(static_cast<size_t>(inPlane));
+    WindowMemory<Largest<T>> memory(scratch, windows.cellsMost(), windows.windowsMost());
     for (int64_t i = 0; i < inPlane; ++i) {
-      cells.push_back({source[i], i});
+      memory.cells[i] = {source[i], i};
     }
-    combineWindows(windows, cells, Largest<T>{T(0), -1}, larger);
-    for (const Largest<T> &cell : cells) {
-      *target++ = cell.value;
-      *where++ = cell.index;
+    combineWindows(windows, memory, Largest<T>{T(0), -1}, larger);
+    for (int64_t o = 0; o < outPlane; ++o) {
+      *target++ = memory.cells[o].value;
+      *where++ = memory.cells[o].index;
     }
   }
 }
@@ -154,26 +158,29 @@ void lowerPoolSum(Lowering &lowering, const GraphOp &op) {
   WideInput x(lowering, op.operands[0]);
   WideOutput out(lowering, op.results[0]);
   bool shared = windows.overlapMuch();
-  Partition partition = windows.partition();
-  lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
-                  return makeKernel(
-                      [=](SlotTable slots, int64_t lo, int64_t hi) {
-                        const T *source = static_cast<const T *>(x.read(slots));
-                        T *target = static_cast<T *>(out.begin(slots));
-                        if (shared) {
-                          sharedSums(windows, source, target, partition.begin(lo), partition.begin(hi));
-                          return;
-                        }
-                        windows.outputs(partition.begin(lo), partition.begin(hi),
-                                        [&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
-                                          T sum = 0;
-                                          windows.each(o0, o1, o2,
-                                                       [&](int64_t i) { sum = wrapAdd(sum, source[plane + i]); });
-                                          target[at] = sum;
-                                        });
-                      },
-                      partition.rows);
-                }));
+  Partition partition = windows.partition(shared);
+  lowering.emit(
+      op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
+        if (shared) {
+          lowering.workerScratch(WindowMemory<T>::bytes(windows.cellsMost(), windows.windowsMost()));
+        }
+        return makeKernel(
+            [=](SlotTable slots, int64_t lo, int64_t hi, unsigned worker) {
+              const T *source = static_cast<const T *>(x.read(slots));
+              T *target = static_cast<T *>(out.begin(slots));
+              if (shared) {
+                sharedSums(windows, slots.scratch(worker), source, target, partition.begin(lo), partition.begin(hi));
+                return;
+              }
+              windows.outputs(partition.begin(lo), partition.begin(hi),
+                              [&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
+                                T sum = 0;
+                                windows.each(o0, o1, o2, [&](int64_t i) { sum = wrapAdd(sum, source[plane + i]); });
+                                target[at] = sum;
+                              });
+            },
+            partition.rows);
+      }));
 }
 
 void lowerPoolMax(Lowering &lowering, const GraphOp &op) {
@@ -182,15 +189,19 @@ void lowerPoolMax(Lowering &lowering, const GraphOp &op) {
   WideOutput out(lowering, op.results[0]);
   Place indices = lowering.result(op.results[1]);
   bool shared = windows.overlapMuch();
-  Partition partition = windows.partition();
+  Partition partition = windows.partition(shared);
   lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
+                  if (shared) {
+                    lowering.workerScratch(WindowMemory<Largest<T>>::bytes(windows.cellsMost(), windows.windowsMost()));
+                  }
                   return makeKernel(
-                      [=](SlotTable slots, int64_t lo, int64_t hi) {
+                      [=](SlotTable slots, int64_t lo, int64_t hi, unsigned worker) {
                         const T *source = static_cast<const T *>(x.read(slots));
                         T *target = static_cast<T *>(out.begin(slots));
                         int64_t *where = indices.in<int64_t>(slots);
                         if (shared) {
-                          sharedMaxima(windows, source, target, where, partition.begin(lo), partition.begin(hi));
+                          sharedMaxima(windows, slots.scratch(worker), source, target, where, partition.begin(lo),
+                                       partition.begin(hi));
                           return;
                         }
                         windows.outputs(partition.begin(lo), partition.begin(hi),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions: float sums and extremes on the library, everything else in plain loops. Results are
+// Reductions: float sums and larger extremes on the library, everything else in plain loops. Results are
 // shared out among workers; where there are too few of them, the operand is, and its parts are
 // combined in order.
 #include "runtime/Elements.h"
@@ -89,11 +89,49 @@ void reduceTile(T *out, const T *x, const Reduced &shape, int64_t width) {
   std::copy(acc, acc + width, out);
 }
 
+template <Reduction kind, typename T>
+T reduceRange(const T *x, int64_t count) {
+  T acc = x[0];
+  for (int64_t k = 1; k < count; ++k) {
+    acc = step<kind>(acc, x[k]);
+  }
+  return acc;
+}
+
+/// To one number: each worker reduces a range, and the ranges' numbers are combined in order.
+template <Reduction kind, typename T>
+void emitToOne(Lowering &lowering, const GraphOp &op, WideInput x, WideOutput out, const Partition &ranges) {
+  Place parts = lowering.scratch(sizeof(T) * static_cast<size_t>(ranges.rows));
+  lowering.emitPart(op, makeKernel(
+                            [=](SlotTable slots, int64_t lo, int64_t hi) {
+                              const T *source = static_cast<const T *>(x.read(slots));
+                              for (int64_t row = lo; row < hi; ++row) {
+                                int64_t from = ranges.begin(row);
+                                parts.in<T>(slots)[row] =
+                                    reduceRange<kind>(source + from, ranges.begin(row + 1) - from);
+                              }
+                            },
+                            ranges.rows));
+  lowering.emit(op, makeKernel([=](SlotTable slots, int64_t, int64_t) {
+                  *static_cast<T *>(out.begin(slots)) = reduceRange<kind>(parts.in<T>(slots), ranges.rows);
+                }));
+}
+
 template <Reduction kind>
 void lowerPlain(Lowering &lowering, const GraphOp &op) {
   WideInput x(lowering, op.operands[0]);
   WideOutput out(lowering, op.results[0]);
   Reduced shape(lowering.type(op.operands[0]), op.ints("dims"));
+  Partition ranges(shape.count, 1);
+  if (lowering.type(op.results[0]).numel() == 1 && ranges.rows > 1) {
+    auto emit = [&]<typename T>() { emitToOne<kind, T>(lowering, op, x, out, ranges); };
+    if constexpr (kind == Reduction::sum || kind == Reduction::product) {
+      dispatchNumber(lowering, x.element, emit);
+    } else {
+      dispatchWide(lowering, x.element, emit);
+    }
+    return;
+  }
   // Narrow ones where a short line is all that can be shared out.
   int64_t wanted =
       (Partition(lowering.type(op.operands[0]).numel(), 1).rows + shape.outer - 1) / std::max<int64_t>(shape.outer, 1);
@@ -235,7 +273,7 @@ void lowerReduce(Lowering &lowering, const GraphOp &op) {
   }
   Element element = wideOf(type.element);
   bool library = kind != Reduction::product && (isFloat(element) || (isComplex(element) && kind == Reduction::sum));
-  // Which loop adds up changes a sum's bits; an extreme's it does not.
+  // Which loop adds up changes a sum's bits. Of an extreme it may only choose among equals: zeros, NaNs.
   library = library && (kind == Reduction::sum || type.numel() > kPlainElements);
   if (!library || (kind != Reduction::sum && lowering.type(op.results[0]).numel() == 0)) {
     lowerPlain<kind>(lowering, op);

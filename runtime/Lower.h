@@ -50,6 +50,8 @@ public:
   Place scratch(size_t bytes);
   /// Each worker gets at least this much memory at SlotTable::scratch during every op.
   void workerScratch(size_t bytes);
+  /// What the library allocates inside of a call, about: nothing is set aside, but it counts.
+  void libraryMemory(size_t bytes) { libraryBytes = std::max(libraryBytes, bytes); }
   /// The operand's memory may become the result's, if the operand dies here: the kernel must cope
   /// with both being one.
   void mayReuse(Place result, Place operand);
@@ -78,6 +80,7 @@ public:
   std::vector<char> constants; ///< the constant block
   size_t arenaBytes = 0;
   size_t scratchBytes = 0; ///< per worker
+  size_t libraryBytes = 0;
   /// Per result: its slot (output), or the argument it passes on.
   struct ResultPlace {
     bool isArgument = false;

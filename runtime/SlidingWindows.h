@@ -3,28 +3,46 @@
 // dim runs of 1, 2, 4 ... elements are combined by doubling, and a window is the few runs that its length is made of.
 #pragma once
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <utility>
 
 namespace sojourn::runtime {
+
+/// What the combination of one plane works on: two sets of cells, and per window of a dim two numbers.
+template <typename Cell>
+struct WindowMemory {
+  Cell *cells, *spare;
+  int64_t *at, *count;
+
+  /// `plane`: the most cells that a plane or its result has; `windows`: the most windows along one dim.
+  static size_t bytes(int64_t plane, int64_t windows) {
+    return 2 * static_cast<size_t>(plane) * sizeof(Cell) + 2 * static_cast<size_t>(windows) * sizeof(int64_t);
+  }
+  WindowMemory(void *memory, int64_t plane, int64_t windows)
+      : cells(static_cast<Cell *>(memory)), spare(cells + plane), at(reinterpret_cast<int64_t *>(spare + plane)),
+        count(at + windows) {
+    static_assert(sizeof(Cell) % sizeof(int64_t) == 0 || sizeof(Cell) * 2 == sizeof(int64_t));
+  }
+};
 
 /// Replaces the cells of one plane (row-major over `sizes`) by one cell per window along dim d; `sizes[d]` becomes the
 /// number of windows. `Ranges` knows them: out[d], and for window o along d its first cell and how many it has.
 /// Cost: cells before and after, times the logarithm of the longest window.
 template <typename Cell, typename Combine, typename Ranges>
-void combineAlong(const Ranges &ranges, int d, std::vector<Cell> &cells, int64_t (&sizes)[3], Cell none,
+void combineAlong(const Ranges &ranges, int d, WindowMemory<Cell> &memory, int64_t (&sizes)[3], Cell none,
                   Combine combine) {
   int64_t outer = 1, inner = 1, in = sizes[d], out = ranges.out[d];
   for (int k = 0; k < 3; ++k) {
     (k < d ? outer : inner) *= k == d ? 1 : sizes[k];
   }
-  std::vector<int64_t> at(static_cast<size_t>(out)), count(static_cast<size_t>(out));
   int64_t most = 0;
   for (int64_t o = 0; o < out; ++o) {
-    ranges.cells(d, o, at[static_cast<size_t>(o)], count[static_cast<size_t>(o)]);
-    most = std::max(most, count[static_cast<size_t>(o)]);
+    ranges.cells(d, o, memory.at[o], memory.count[o]);
+    most = std::max(most, memory.count[o]);
   }
-  std::vector<Cell> result(static_cast<size_t>(outer * out * inner), none);
+  Cell *cells = memory.cells, *result = memory.spare;
+  std::fill_n(result, outer * out * inner, none);
   auto into = [&](Cell *target, const Cell *source) {
     for (int64_t k = 0; k < inner; ++k) {
       target[k] = combine(target[k], source[k]);
@@ -34,14 +52,13 @@ void combineAlong(const Ranges &ranges, int d, std::vector<Cell> &cells, int64_t
     // Each cell now stands for `length` of them, from itself on.
     int64_t step = length * ranges.dilation[d];
     for (int64_t o = 0; o < out; ++o) {
-      if ((count[static_cast<size_t>(o)] & length) == 0) {
+      if ((memory.count[o] & length) == 0) {
         continue;
       }
       for (int64_t plane = 0; plane < outer; ++plane) {
-        into(&result[static_cast<size_t>((plane * out + o) * inner)],
-             &cells[static_cast<size_t>((plane * in + at[static_cast<size_t>(o)]) * inner)]);
+        into(result + (plane * out + o) * inner, cells + (plane * in + memory.at[o]) * inner);
       }
-      at[static_cast<size_t>(o)] += step;
+      memory.at[o] += step;
     }
     if (length > most / 2) {
       break;
@@ -49,23 +66,23 @@ void combineAlong(const Ranges &ranges, int d, std::vector<Cell> &cells, int64_t
     // Ascending: what is read has not been doubled yet. Cells near the end stand for less, and are not asked again.
     for (int64_t plane = 0; plane < outer; ++plane) {
       for (int64_t i = 0; i + step < in; ++i) {
-        into(&cells[static_cast<size_t>((plane * in + i) * inner)],
-             &cells[static_cast<size_t>((plane * in + i + step) * inner)]);
+        into(cells + (plane * in + i) * inner, cells + (plane * in + i + step) * inner);
       }
     }
   }
-  cells = std::move(result);
+  std::swap(memory.cells, memory.spare);
   sizes[d] = out;
 }
 
-/// All three dims, those that shrink first, so that no step holds more cells than the plane or its result.
+/// All three dims, those that shrink first, so that no step holds more cells than the plane or its result. What comes
+/// out lies in `memory.cells`.
 template <typename Cell, typename Combine, typename Ranges>
-void combineWindows(const Ranges &ranges, std::vector<Cell> &cells, Cell none, Combine combine) {
+void combineWindows(const Ranges &ranges, WindowMemory<Cell> &memory, Cell none, Combine combine) {
   int64_t sizes[3] = {ranges.in[0], ranges.in[1], ranges.in[2]};
   for (bool shrinking : {true, false}) {
     for (int d = 0; d < 3; ++d) {
       if ((ranges.out[d] <= ranges.in[d]) == shrinking) {
-        combineAlong(ranges, d, cells, sizes, none, combine);
+        combineAlong(ranges, d, memory, sizes, none, combine);
       }
     }
   }

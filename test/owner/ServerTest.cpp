@@ -4,12 +4,15 @@
 #include "test/owner/Support.h"
 
 #include <array>
+#include <condition_variable>
 #include <csignal>
 #include <cstdio>
+#include <mutex>
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
 #include <sys/wait.h>
 #include <thread>
+#include <tuple>
 #include <unistd.h>
 
 namespace sojourn::owner::test {
@@ -102,6 +105,67 @@ TEST(Server, ConcurrentClients) {
   EXPECT_EQ(owner.liveSessions(), 200u);
 }
 
+TEST(Server, SomebodyReceivesWhileWorkersAreBusyAndStoppingFreesAll) {
+  World world;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int busy = 0;
+  bool open = false;
+  Environment environment = world.environment();
+  environment.entering = [&](Phase phase) {
+    std::unique_lock lock(mutex);
+    if (phase == Phase::running) {
+      ++busy;
+      changed.notify_all();
+      changed.wait(lock, [&] { return open; });
+    }
+  };
+  Owner owner(environment);
+  // More workers than ever receive at once, and steps that hold as many.
+  unsigned held = std::max(2u, std::thread::hardware_concurrency()) + 1;
+  std::string url = "inproc://hand-over";
+  auto server = Server::start(owner, {url, held + 2});
+  ASSERT_TRUE(bool(server)) << llvm::toString(server.takeError());
+  auto program = keepProgram();
+  std::vector<std::thread> threads;
+  for (unsigned index = 0; index < held; ++index) {
+    threads.emplace_back([&] {
+      Requester requester(url);
+      StepRequest step;
+      step.session = requester.send(helloBytes("held")).root->body_as_Welcome()->session();
+      step.hash.assign(program.hash.begin(), program.hash.end());
+      step.program = program.program;
+      step.debug = program.debug;
+      step.uploads = {f32({3}, {1, 2, 3})};
+      step.results = {1};
+      EXPECT_EQ(requester.send(stepBytes(step)).error(), "");
+    });
+  }
+  {
+    std::unique_lock lock(mutex);
+    EXPECT_TRUE(changed.wait_for(lock, std::chrono::seconds(20), [&] { return busy == static_cast<int>(held); }))
+        << busy << " of " << held << " steps run at once";
+  }
+  EXPECT_EQ(Requester(url).send(helloBytes("late")).kind(), wire::ReplyBody_Welcome);
+  {
+    std::lock_guard lock(mutex);
+    open = true;
+  }
+  changed.notify_all();
+  for (std::thread &thread : threads) {
+    thread.join();
+  }
+  (*server)->stop();
+  // Resting, receiving and answering workers all end.
+  for (int round = 0; round < 30; ++round) {
+    auto again = Server::start(owner, {url, 16});
+    ASSERT_TRUE(bool(again)) << llvm::toString(again.takeError());
+    std::thread client([&] { Requester(url).send(helloBytes("brief")); });
+    client.join();
+    (*again)->stop();
+  }
+}
+
 TEST(Server, BadAddressesSayWhatIsExpected) {
   World world;
   Owner owner(world.environment());
@@ -150,7 +214,9 @@ TEST(Tool, ImportListServeAndPrograms) {
   expectHas(nowhere, "no dataset is named 'nowhere'");
   expectHas(help, "policy");
 
-  // A server in a process of its own, ended by a signal.
+  EXPECT_EQ(tool("serve --listen ipc://" + folder.file("x.sock") + " --max-operations many" + store).second, 2);
+
+  // A server in a process of its own, with limits, ended by a signal.
   std::string url = "ipc://" + folder.file("o.sock"), path = folder.file("store");
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
@@ -160,7 +226,7 @@ TEST(Tool, ImportListServeAndPrograms) {
     close(ready[0]);
     close(ready[1]);
     execl(SOJOURN_OWNER_TOOL, SOJOURN_OWNER_TOOL, "serve", "--listen", url.c_str(), "--store", path.c_str(),
-          static_cast<char *>(nullptr));
+          "--max-operations", "5000", "--max-arena", "4000", static_cast<char *>(nullptr));
     _exit(127);
   }
   close(ready[1]);
@@ -183,6 +249,29 @@ TEST(Tool, ImportListServeAndPrograms) {
     step.uploads = {f32({3}, {1, 2, 3})};
     step.results = {1};
     EXPECT_EQ(requester.send(stepBytes(step)).error(), "");
+    // Small values and many ops, then the reverse.
+    for (auto [elements, ops, text] : {std::tuple{100, 60, "operations, expected at most 5000"},
+                                       std::tuple{1200, 1, "bytes of arena, expected at most 4000"}}) {
+      std::string type = "tensor<" + std::to_string(elements) + "xf32>", last = "%i";
+      std::string body = "    %i = sojourn.iota dim = 0 : " + type + "\n";
+      for (int op = 0; op < ops; ++op) {
+        std::string name = "%v" + std::to_string(op);
+        body += "    " + name + " = sojourn.cumsum " + last + ", dim = 0 : " + type + "\n";
+        last = name;
+      }
+      auto dear = encode(
+          moduleText("() -> (" + type + " {sojourn.result = \"keep\"})", body + "    return " + last + " : " + type));
+      StepRequest refused;
+      refused.session = step.session;
+      refused.sequence = 2;
+      refused.hash.assign(dear.hash.begin(), dear.hash.end());
+      refused.program = dear.program;
+      refused.debug = dear.debug;
+      refused.results = {2};
+      std::string error = requester.send(stepBytes(refused)).error();
+      expectHas(error, "Limit: ");
+      expectHas(error, text);
+    }
   }
   kill(child, SIGTERM);
   int state = 0;
@@ -192,7 +281,7 @@ TEST(Tool, ImportListServeAndPrograms) {
     output.append(buffer.data(), static_cast<size_t>(size));
   }
   close(ready[0]);
-  expectHas(output, "closed after 2 requests and 1 steps");
+  expectHas(output, "closed after 4 requests and 1 steps");
 
   auto [programs, programsCode] = tool("programs" + store);
   EXPECT_EQ(programsCode, 0);

@@ -42,6 +42,7 @@ TEST(Price, IsNoLessThanThePlanOfRandomPrograms) {
     ASSERT_TRUE(static_cast<bool>(executable)) << llvm::toString(executable.takeError());
     Price price = priceOf(*module);
     EXPECT_LE((*executable)->arenaBytes(), price.arenaBytes) << "seed " << seed << "\n" << program.text;
+    EXPECT_LE((*executable)->planBytes(), price.planBytes) << "seed " << seed << "\n" << program.text;
     EXPECT_FALSE(findExcess(*module, PriceLimits()));
   }
 }
@@ -63,6 +64,7 @@ TEST(Price, IsNoLessThanThePlanOfRecordedPrograms) {
     ASSERT_TRUE(static_cast<bool>(executable)) << llvm::toString(executable.takeError());
     Price price = priceOf(*module);
     EXPECT_LE((*executable)->arenaBytes(), price.arenaBytes) << entry.path();
+    EXPECT_LE((*executable)->planBytes(), price.planBytes) << entry.path();
     // A bound that says nothing is no bound.
     EXPECT_LE(price.arenaBytes, (*executable)->sumOfValueBytes() * 4 + 65536) << entry.path();
     EXPECT_GT(price.operations, 0u);

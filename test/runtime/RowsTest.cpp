@@ -22,7 +22,7 @@ constexpr const char *kX = "tensor<48x40x30xf32>";
 int64_t at(int64_t a, int64_t b, int64_t c, int64_t size = B) { return (a * size + b) * C + c; }
 
 struct Case {
-  const char *name;
+  std::string name;
   std::vector<std::string> args;
   std::string body;
   std::vector<std::pair<std::string, std::string>> results;
@@ -235,46 +235,53 @@ std::vector<Case> cases() {
                      return std::vector<Numbers>{y, i};
                    }});
   }
-  for (bool sum : {true, false}) {
-    all.push_back({sum ? "pool_sum" : "pool_max",
-                   {"tensor<6x8x40x30xf32>"},
-                   std::string(sum ? "%y = sojourn.pool_sum" : "%y, %i = sojourn.pool_max") +
-                       " %0, window = [3, 2], stride = [2, 1], padding = [1, 0], dilation = [1, 1] : "
-                       "tensor<6x8x40x30xf32>",
-                   {{"%y", "tensor<6x8x20x29xf32>"}},
-                   [sum](const std::vector<Numbers> &in) {
-                     Numbers y(A * 20 * 29);
-                     for (int64_t k = 0; k < A * 20 * 29; ++k) {
-                       int64_t plane = k / 580, p = k / 29 % 20, q = k % 29;
-                       double value = sum ? 0 : -1e9;
-                       for (int64_t b = std::max<int64_t>(0, 2 * p - 1); b < std::min<int64_t>(40, 2 * p + 2); ++b) {
-                         for (int64_t c = q; c < q + 2; ++c) {
-                           double x = in[0][at(plane, b, c)];
-                           value = sum ? value + x : std::max(value, x);
+  // Many planes, and one large image.
+  for (auto [planes, height, width] : {std::array<int64_t, 3>{48, 40, 30}, {1, 400, 300}}) {
+    for (bool sum : {true, false}) {
+      int64_t rows = height / 2, columns = width - 1;
+      std::string leading = "tensor<1x" + std::to_string(planes) + "x";
+      std::string type = leading + std::to_string(height) + "x" + std::to_string(width) + "xf32>";
+      all.push_back({sum ? "pool_sum" : "pool_max",
+                     {type},
+                     std::string(sum ? "%y = sojourn.pool_sum" : "%y, %i = sojourn.pool_max") +
+                         " %0, window = [3, 2], stride = [2, 1], padding = [1, 0], dilation = [1, 1] : " + type,
+                     {{"%y", leading + std::to_string(rows) + "x" + std::to_string(columns) + "xf32>"}},
+                     [=](const std::vector<Numbers> &in) {
+                       Numbers y(static_cast<size_t>(planes * rows * columns));
+                       for (int64_t k = 0; k < planes * rows * columns; ++k) {
+                         int64_t plane = k / (rows * columns), p = k / columns % rows, q = k % columns;
+                         double value = sum ? 0 : -1e9;
+                         for (int64_t b = std::max<int64_t>(0, 2 * p - 1); b < std::min(height, 2 * p + 2); ++b) {
+                           for (int64_t c = q; c < q + 2; ++c) {
+                             double x = in[0][static_cast<size_t>((plane * height + b) * width + c)];
+                             value = sum ? value + x : std::max(value, x);
+                           }
                          }
+                         y[static_cast<size_t>(k)] = value;
                        }
-                       y[k] = value;
-                     }
-                     return std::vector<Numbers>{y};
-                   }});
+                       return std::vector<Numbers>{y};
+                     }});
+    }
   }
   for (const char *kind : {"sum", "max"}) {
     for (const char *element : {"f32", "i32"}) {
-      std::string x = "tensor<48x40x30x" + std::string(element) + ">", y = "tensor<40x" + std::string(element) + ">";
-      std::string all0 = "tensor<" + std::string(element) + ">", op = "sojourn.reduce_" + std::string(kind);
-      all.push_back({std::string(kind) == "sum" ? "reduce_sum" : "reduce_max",
-                     {x},
-                     "%y = " + op + " %0, dims = [0, 2] : " + x + "\n%a = " + op + " %0, dims = [0, 1, 2] : " + x,
-                     {{"%y", y}, {"%a", all0}},
-                     [sum = std::string(kind) == "sum"](const std::vector<Numbers> &in) {
-                       Numbers y(B, sum ? 0 : -1e9), whole(1, sum ? 0 : -1e9);
-                       each(B, [&](int64_t a, int64_t b, int64_t c) {
-                         double x = in[0][at(a, b, c)];
-                         y[b] = sum ? y[b] + x : std::max(y[b], x);
-                         whole[0] = sum ? whole[0] + x : std::max(whole[0], x);
-                       });
-                       return std::vector<Numbers>{y, whole};
-                     }});
+      for (bool whole : {true, false}) {
+        std::string x = "tensor<48x40x30x" + std::string(element) + ">";
+        std::string y = (whole ? "tensor<" : "tensor<40x") + std::string(element) + ">";
+        all.push_back(
+            {"reduce_" + std::string(kind),
+             {x},
+             "%y = sojourn.reduce_" + std::string(kind) + " %0, dims = " + (whole ? "[0, 1, 2]" : "[0, 2]") + " : " + x,
+             {{"%y", y}},
+             [whole, sum = std::string(kind) == "sum"](const std::vector<Numbers> &in) {
+               Numbers y(whole ? 1 : B, sum ? 0 : -1e9);
+               each(B, [&](int64_t a, int64_t b, int64_t c) {
+                 double x = in[0][at(a, b, c)], &result = y[whole ? 0 : b];
+                 result = sum ? result + x : std::max(result, x);
+               });
+               return std::vector<Numbers>{y};
+             }});
+      }
     }
   }
   all.push_back({"dot",
