@@ -21,16 +21,18 @@ bool isEmpty(Lowering &lowering, const GraphOp &op) {
          lowering.type(op.results[0]).numel() == 0;
 }
 
-/// Multiplications and additions: each element of `image` (a result or its gradient, [N, C, ...])
-/// takes part in one product with each weight of its channel.
-double workOf(const TensorType &image, const TensorType &weight) {
-  return 2.0 * static_cast<double>(image.numel()) * static_cast<double>(weight.numel()) /
-         static_cast<double>(std::max<int64_t>(weight.dims[0], 1));
+/// Multiplications and additions: each element of the result's images (or of their gradient) takes part in one
+/// product with each weight of its channel; and images go through memory, at so many operations per element.
+double workOf(const TensorType &results, const TensorType &images, const TensorType &weight) {
+  constexpr double kPerElement = 64;
+  double products = 2.0 * static_cast<double>(results.numel()) * static_cast<double>(weight.numel()) /
+                    static_cast<double>(std::max<int64_t>(weight.dims[0], 1));
+  return products + kPerElement * (static_cast<double>(results.numel()) + static_cast<double>(images.numel()));
 }
 
-/// Work that pays for a library call of its own, which prepares weights anew.
-constexpr double kPieceWork = 8e6;
-constexpr int64_t kPiecesMax = 16;
+/// Work that pays for a library call of its own, which prepares weights anew; past a few pieces more of it.
+constexpr double kPieceWork = 3.2e7, kFurtherWork = 2.5e8;
+constexpr int64_t kFewPieces = 8, kPiecesMax = 16;
 /// With so many groups of images, channels are left whole.
 constexpr int64_t kImagesOnly = 4;
 
@@ -40,9 +42,14 @@ int64_t evenly(int64_t most, double wanted) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(pieces, 1))));
 }
 
+/// How many pieces the work is worth.
+double piecesWorth(double work) {
+  return std::max(std::min(work / kPieceWork, static_cast<double>(kFewPieces)), work / kFurtherWork);
+}
+
 /// Groups of images.
 Partition piecesOf(int64_t images, double work) {
-  return Partition(images, int64_t{1} << 40, evenly(std::min(images, kPiecesMax), work / kPieceWork));
+  return Partition(images, int64_t{1} << 40, evenly(std::min(images, kPiecesMax), piecesWorth(work)));
 }
 
 /// What a piece takes of one operand: `unit` elements of dim `dim` for each channel (or group) of the
@@ -69,7 +76,7 @@ struct ChannelCut {
   void choose(double work, int64_t imagePieces) {
     if (imagePieces < kImagesOnly) {
       pieces = evenly(std::min((units + align - 1) / align, kPiecesMax / imagePieces / 2),
-                      work / kPieceWork / static_cast<double>(imagePieces));
+                      piecesWorth(work) / static_cast<double>(imagePieces));
     }
   }
   int64_t begin(int64_t piece) const {
@@ -148,7 +155,7 @@ void lowerConv(Lowering &lowering, const GraphOp &op) {
                        ? ChannelCut(options, y.dims[1], {1, 1}, {}, {0, 1})
                        : ChannelCut(options, options.groups, {1, perGroup(y.dims[1], options)},
                                     {1, perGroup(x.dims[1], options)}, {0, perGroup(w.dims[0], options)});
-  emitPerImage<libraryConvolve>(lowering, op, workOf(y, w), cut);
+  emitPerImage<libraryConvolve>(lowering, op, workOf(y, x, w), cut);
 }
 
 void lowerConvGradInput(Lowering &lowering, const GraphOp &op) {
@@ -163,7 +170,7 @@ void lowerConvGradInput(Lowering &lowering, const GraphOp &op) {
                        ? ChannelCut(options, x.dims[1], {1, 1}, {}, {1, 1})
                        : ChannelCut(options, options.groups, {1, perGroup(x.dims[1], options)},
                                     {1, perGroup(y.dims[1], options)}, {0, perGroup(w.dims[0], options)});
-  emitPerImage<libraryConvolveGradInput>(lowering, op, workOf(y, w), cut);
+  emitPerImage<libraryConvolveGradInput>(lowering, op, workOf(y, x, w), cut);
 }
 
 /// Groups of images for a gradient by weights: each gives a part of the sum, and the parts may not
@@ -185,7 +192,7 @@ void lowerConvGradWeight(Lowering &lowering, const GraphOp &op) {
   WideOutput out(lowering, op.results[0]);
   TensorType gradients = lowering.type(op.operands[0]), images = lowering.type(op.operands[1]),
              result = lowering.type(op.results[0]);
-  double work = workOf(gradients, result);
+  double work = workOf(gradients, images, result);
   Partition pieces = partsOf(images, gradients, result, work);
   ConvOptions options = optionsOf(op);
   // The library's operands are the images and then the gradient.

@@ -32,6 +32,11 @@ struct Windows {
   /// Window positions [first, past) along dim d whose input lies inside, for output position o.
   void range(int d, int64_t o, int64_t &first, int64_t &past) const {
     int64_t start = o * stride[d] - padding[d];
+    if (dilation[d] == 1) { // nearly always, and without divisions
+      first = std::max<int64_t>(0, -start);
+      past = std::max(std::min(size[d], in[d] - start), first);
+      return;
+    }
     first = start < 0 ? (-start + dilation[d] - 1) / dilation[d] : 0;
     past = in[d] - start <= 0 ? 0 : std::min(size[d], (in[d] - start + dilation[d] - 1) / dilation[d]);
     past = std::max(past, first); // a window beside the input is an empty range

@@ -301,13 +301,13 @@ std::vector<Case> cases() {
                    return std::vector<Numbers>{y};
                  }});
   all.push_back({"conv_grad_weight",
-                 {"tensor<128x8x12x12xf32>", "tensor<128x4x12x12xf32>"},
+                 {"tensor<512x8x12x12xf32>", "tensor<512x4x12x12xf32>"},
                  "%y = sojourn.conv_grad_weight %0, %1, stride = [1, 1], padding = [2, 2], dilation = [1, 1], groups "
-                 "= 1 : tensor<128x8x12x12xf32>, tensor<128x4x12x12xf32> -> tensor<8x4x5x5xf32>",
+                 "= 1 : tensor<512x8x12x12xf32>, tensor<512x4x12x12xf32> -> tensor<8x4x5x5xf32>",
                  {{"%y", "tensor<8x4x5x5xf32>"}},
                  [](const std::vector<Numbers> &in) {
                    Numbers y(8 * 4 * 25, 0);
-                   for (int64_t n = 0; n < 128; ++n) {
+                   for (int64_t n = 0; n < 512; ++n) {
                      for (int64_t k = 0; k < 8 * 4 * 25; ++k) {
                        int64_t o = k / 100, i = k / 25 % 4, p = k / 5 % 5, q = k % 5;
                        for (int64_t h = std::max<int64_t>(0, 2 - p); h < std::min<int64_t>(12, 14 - p); ++h) {

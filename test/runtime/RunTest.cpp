@@ -396,7 +396,7 @@ TEST(Run, FewLargeImagesAreSharedOutByChannels) {
   SCOPED_TRACE("SOJOURN_TEST_SEED=" + std::to_string(seed));
   std::mt19937 random(seed);
   std::normal_distribution<double> normal;
-  constexpr int64_t height = 33, width = 31;
+  constexpr int64_t height = 47, width = 45;
   for (auto [images, in, out, groups] : {std::array<int64_t, 4>{1, 64, 60, 1},
                                          {1, 3, 70, 1},
                                          {1, 64, 96, 4},
