@@ -90,9 +90,11 @@ struct Tiling {
     }
     batches = Partition(batchCount, int64_t{1} << 40, batchCount);
     auto tiles = static_cast<int64_t>(std::min(work / kTileWork, 64.0));
-    int64_t &large = rows >= columns ? rowTiles : columnTiles, &small = rows >= columns ? columnTiles : rowTiles;
-    large = tilesOf(std::max(rows, columns), tiles);
-    small = std::min(rows, columns) >= 4 * kTileSide ? tilesOf(std::min(rows, columns), tiles / large) : 1;
+    // Rows of the result lie together: a cut between them costs the library less than one through them.
+    bool byRows = rows >= columns || (rows >= kTileSide / 2 && tilesOf(rows, tiles) >= tilesOf(columns, tiles));
+    int64_t &first = byRows ? rowTiles : columnTiles, &second = byRows ? columnTiles : rowTiles;
+    first = tilesOf(byRows ? rows : columns, tiles);
+    second = std::min(rows, columns) >= 4 * kTileSide ? tilesOf(byRows ? columns : rows, tiles / first) : 1;
   }
   int64_t count() const { return batches.rows * rowTiles * columnTiles; }
 
