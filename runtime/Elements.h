@@ -111,6 +111,27 @@ inline StridedView denseView(Place place, Element element, llvm::ArrayRef<int64_
 /// The op's result is zero.
 void emitZeros(Lowering &lowering, const GraphOp &op);
 
+/// Memory that a row needs while it runs: each worker's own; or, where a row needs so much that every
+/// worker's would be too much, the op's own, and all items become one row.
+class RowScratch {
+public:
+  RowScratch(Lowering &lowering, Partition &partition, size_t bytes) {
+    constexpr size_t kWorkerBytesMax = size_t{32} << 20;
+    if (partition.rows == 1 || bytes > kWorkerBytesMax) {
+      partition = Partition(partition.items, 0, 1);
+      own_ = lowering.scratch(bytes);
+    } else {
+      lowering.workerScratch(bytes);
+    }
+  }
+  char *in(SlotTable slots, unsigned worker) const {
+    return own_.slot != kNoSlot ? own_.in(slots) : slots.scratch(worker);
+  }
+
+private:
+  Place own_;
+};
+
 /// Runs body(lo, hi) for the items of rows [lo, hi), row by row.
 template <typename Body>
 void eachRow(const Partition &partition, int64_t lo, int64_t hi, Body body) {

@@ -3,6 +3,7 @@
 #include "runtime/Elements.h"
 #include "runtime/SlidingWindows.h"
 #include <algorithm>
+#include <optional>
 
 namespace sojourn::runtime {
 
@@ -91,7 +92,7 @@ struct Windows {
 
   /// What is shared out among workers: lines of results, or planes whose windows share their work.
   Partition partition(bool shared) const {
-    int64_t taps = std::min(size[0] * size[1] * size[2], inPlane());
+    int64_t taps = std::min(size[0], in[0]) * std::min(size[1], in[1]) * std::min(size[2], in[2]);
     return shared ? Partition(planes, outPlane() * taps) : Partition(planes * out[0] * out[1], out[2] * taps);
   }
 
@@ -166,15 +167,17 @@ void lowerPoolSum(Lowering &lowering, const GraphOp &op) {
   Partition partition = windows.partition(shared);
   lowering.emit(
       op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
+        std::optional<RowScratch> scratch;
         if (shared) {
-          lowering.workerScratch(WindowMemory<T>::bytes(windows.cellsMost(), windows.windowsMost()));
+          scratch.emplace(lowering, partition, WindowMemory<T>::bytes(windows.cellsMost(), windows.windowsMost()));
         }
         return makeKernel(
             [=](SlotTable slots, int64_t lo, int64_t hi, unsigned worker) {
               const T *source = static_cast<const T *>(x.read(slots));
               T *target = static_cast<T *>(out.begin(slots));
-              if (shared) {
-                sharedSums(windows, slots.scratch(worker), source, target, partition.begin(lo), partition.begin(hi));
+              if (scratch) {
+                sharedSums(windows, scratch->in(slots, worker), source, target, partition.begin(lo),
+                           partition.begin(hi));
                 return;
               }
               windows.outputs(partition.begin(lo), partition.begin(hi),
@@ -196,16 +199,18 @@ void lowerPoolMax(Lowering &lowering, const GraphOp &op) {
   bool shared = windows.overlapMuch();
   Partition partition = windows.partition(shared);
   lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
+                  std::optional<RowScratch> scratch;
                   if (shared) {
-                    lowering.workerScratch(WindowMemory<Largest<T>>::bytes(windows.cellsMost(), windows.windowsMost()));
+                    scratch.emplace(lowering, partition,
+                                    WindowMemory<Largest<T>>::bytes(windows.cellsMost(), windows.windowsMost()));
                   }
                   return makeKernel(
                       [=](SlotTable slots, int64_t lo, int64_t hi, unsigned worker) {
                         const T *source = static_cast<const T *>(x.read(slots));
                         T *target = static_cast<T *>(out.begin(slots));
                         int64_t *where = indices.in<int64_t>(slots);
-                        if (shared) {
-                          sharedMaxima(windows, slots.scratch(worker), source, target, where, partition.begin(lo),
+                        if (scratch) {
+                          sharedMaxima(windows, scratch->in(slots, worker), source, target, where, partition.begin(lo),
                                        partition.begin(hi));
                           return;
                         }

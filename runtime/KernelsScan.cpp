@@ -184,20 +184,12 @@ void sortLine(const T *source, T *target, int64_t *where, Entry<T> *entries, int
 
 void lowerSorted(Lowering &lowering, const GraphOp &op, bool descending, int64_t keep) {
   constexpr int64_t kWorkPerElement = 32;
-  /// Longer lines are sorted one by one: a line's memory for every worker would be too much.
-  constexpr size_t kWorkerBytesMax = size_t{32} << 20;
   Lines lines(lowering.type(op.operands[0]), op.integer("dim"), kWorkPerElement);
   keep = keep < 0 ? lines.split.size : keep;
   WideInput x(lowering, op.operands[0]);
   WideOutput values(lowering, op.results[0]);
-  Place indices = lowering.result(op.results[1]), own;
-  size_t lineBytes = static_cast<size_t>(lines.split.size) * kEntryBytes;
-  if (lines.partition.rows == 1 || lineBytes > kWorkerBytesMax) {
-    lines.partition = Partition(lines.partition.items, 0, 1);
-    own = lowering.scratch(lineBytes);
-  } else {
-    lowering.workerScratch(lineBytes);
-  }
+  Place indices = lowering.result(op.results[1]);
+  RowScratch scratch(lowering, lines.partition, static_cast<size_t>(lines.split.size) * kEntryBytes);
   lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
                   static_assert(sizeof(Entry<T>) <= kEntryBytes);
                   return makeKernel(
@@ -205,7 +197,7 @@ void lowerSorted(Lowering &lowering, const GraphOp &op, bool descending, int64_t
                         const T *source = static_cast<const T *>(x.read(slots));
                         T *target = static_cast<T *>(values.begin(slots));
                         int64_t *where = indices.in<int64_t>(slots);
-                        void *entries = own.slot != kNoSlot ? own.in(slots) : slots.scratch(worker);
+                        void *entries = scratch.in(slots, worker);
                         lines.each(lo, hi, [&](int64_t line) {
                           int64_t from = lines.start(line, lines.split.size), to = lines.start(line, keep);
                           sortLine(source + from, target + to, where + to, static_cast<Entry<T> *>(entries),

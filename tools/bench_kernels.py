@@ -131,16 +131,19 @@ def main():
     print(f"{os.cpu_count()} cores, medians of {arguments.rounds} rounds of {arguments.steps} steps, microseconds\n")
     print(f"{'kernel':16}{'1 thread':>12}{f'{arguments.threads} threads':>12}{'speedup':>9}  bits")
     for case in arguments.cases or workers[0].cases:
-        times = []
+        times, same = [], True
         for _ in range(arguments.rounds):
             digests = [worker.ask(f"begin {case}") for worker in workers]
+            same = same and digests[0] == digests[1]
             for worker in workers:
                 worker.ask(f"run {arguments.steps}")
             times.append([worker.ask("end") for worker in workers])
         one, several = (statistics.median(column) for column in zip(*times))
         speedup = statistics.median(a / b for a, b in times)
-        same = "equal" if digests[0] == digests[1] else "DIFFERENT"
-        print(f"{case:16}{one:12.0f}{several:12.0f}{speedup:9.2f}  {'' if case == 'random' else same}", flush=True)
+        print(
+            f"{case:16}{one:12.0f}{several:12.0f}{speedup:9.2f}  {'' if case == 'random' else 'equal' if same else 'DIFFERENT'}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
