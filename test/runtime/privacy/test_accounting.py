@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prices of the product against oracles that share nothing with it.
+
+Divergences and tails: mpmath at 50 digits. Prices of random lists of events: dp-accounting's privacy
+loss distributions from below (no accountant can go under them) and its RDP accountant, with the same
+orders, from above. The driver `prices` answers in JSON; SOJOURN_PRICES names another build's.
+"""
+
+import json
+import math
+import os
+import pathlib
+import random
+import subprocess
+
+import dp_accounting
+import mpmath
+import pytest
+from dp_accounting import rdp
+from dp_accounting.pld import privacy_loss_distribution as pld
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+DRIVER = os.environ.get("SOJOURN_PRICES", ROOT / "build/bin/prices")
+ORDERS = [2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 1024]
+UNIT = 2.0**-40
+LISTS = 1000
+
+mp = mpmath.mp.clone()
+mp.dps = 50
+
+
+@pytest.fixture
+def fresh():
+    """Fresh numbers each run; pytest shows the seed when a test fails. SOJOURN_TEST_SEED repeats it."""
+    seed = int(os.environ.get("SOJOURN_TEST_SEED", random.SystemRandom().randrange(2**32)))
+    print(f"SOJOURN_TEST_SEED={seed}")
+    return random.Random(seed)
+
+
+def log_uniform(fresh, low, high):
+    return math.exp(fresh.uniform(math.log(low), math.log(high)))
+
+
+def ask(questions):
+    lines = "".join(json.dumps(question) + "\n" for question in questions)
+    run = subprocess.run([DRIVER], input=lines, capture_output=True, text=True, check=True)
+    answers = [json.loads(line) for line in run.stdout.splitlines()]
+    assert len(answers) == len(questions)
+    return answers
+
+
+# Divergences and tails.
+
+
+def exact_sampled(order, q, rho):
+    q, rho = mp.mpf(q), mp.mpf(rho)
+    terms = (
+        mp.binomial(order, k) * (1 - q) ** (order - k) * q**k * mp.exp(k * (k - 1) * rho) for k in range(order + 1)
+    )
+    return mp.log(mp.fsum(terms)) / (order - 1)
+
+
+def exact_pure(order, epsilon):
+    p = 1 / (1 + mp.exp(-mp.mpf(epsilon)))
+    return mp.log(p**order * (1 - p) ** (1 - order) + (1 - p) ** order * p ** (1 - order)) / (order - 1)
+
+
+def test_divergences(fresh):
+    """Never below the exact value, and close, over more magnitudes than any plan has."""
+    questions, exact = [], []
+    for order in ORDERS:
+        for _ in range(8 if order < 1000 else 3):
+            q, rho = log_uniform(fresh, 1e-12, 1), log_uniform(fresh, 1e-9, 1e3)
+            questions.append({"ask": "divergence", "kind": "sampled", "order": order, "q": q, "rho": rho})
+            exact.append(min(exact_sampled(order, q, rho), order * mp.mpf(rho)))
+            epsilon = log_uniform(fresh, 1e-9, 50)
+            questions.append({"ask": "divergence", "kind": "pure", "order": order, "epsilon": epsilon})
+            exact.append(exact_pure(order, epsilon))
+    for question, answer, value in zip(questions, ask(questions), exact):
+        assert value <= mp.mpf(answer["value"]) <= value * (1 + mp.mpf(1e-9)), (question, answer, value)
+
+
+def exact_tail(rows, rate, capacity):
+    n, q = mp.mpf(rows), mp.mpf(rate)
+    k = mp.mpf(capacity) + 1
+    if k > n:
+        return mp.mpf(0)
+    logarithm = (
+        mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1) + k * mp.log(q) + (n - k) * mp.log1p(-q)
+    )
+    term, total = mp.exp(logarithm), mp.mpf(0)
+    while k <= n and (term > total * mp.mpf(10) ** -15 or k < n * q):
+        total += term
+        term *= (n - k) / (k + 1) * q / (1 - q)
+        k += 1
+    return total
+
+
+def test_tails_and_capacities(fresh):
+    """Upper bounds, within 2 %, and the smallest capacity in exact arithmetic."""
+    sizes = [(60000, 256), (455, 64), (1437, 64), (50000, 512), (2**40, 1024), (10**6, 1), (300, 299), (12, 5)]
+    sizes += [
+        (rows := int(log_uniform(fresh, 20, 2**40)), int(log_uniform(fresh, 1, min(rows, 20000)))) for _ in range(40)
+    ]
+    capacities = [a["value"] for a in ask([{"ask": "capacity", "rows": n, "expected": e} for n, e in sizes])]
+    questions = [
+        {"ask": "overflow", "rows": n, "rate": e / n, "capacity": c + below}
+        for (n, e), c in zip(sizes, capacities)
+        for below in (0, -8)
+    ]
+    for question, answer in zip(questions, ask(questions)):
+        exact = exact_tail(question["rows"], question["rate"], question["capacity"])
+        assert exact <= mp.mpf(answer["value"]), (question, answer, exact)
+        assert exact > 1e-6 or answer["value"] <= exact * mp.mpf(1.02), (question, answer, exact)
+    for (rows, expected), capacity in zip(sizes, capacities):
+        assert capacity % 8 == 0 and 8 <= capacity < rows + 8
+        if capacity < rows:
+            assert exact_tail(rows, expected / rows, capacity) <= mp.mpf(2) ** -60
+        if capacity > 8:
+            # The bound is within 2 %, so only a tail that close to the limit may cost a step.
+            assert exact_tail(rows, expected / rows, capacity - 8) * mp.mpf(1.02) > mp.mpf(2) ** -60
+
+
+# Prices of lists of events.
+
+
+def random_events(fresh):
+    """Gaussian, sampled Gaussian and pure events whose total epsilon is of a practical size."""
+    events = []
+    for _ in range(fresh.choice([1, 1, 2, 2, 3])):
+        kind = fresh.choice(["gaussian", "sampled", "sampled", "laplace", "response"])
+        count = int(log_uniform(fresh, 1, 20))
+        if kind == "gaussian":
+            events.append((kind, {"sigma": log_uniform(fresh, 0.7, 30) * math.sqrt(count)}, count))
+        elif kind == "sampled":
+            q, count = log_uniform(fresh, 1e-3, 0.5), int(log_uniform(fresh, 1, 3000))
+            sigma = max(0.6, log_uniform(fresh, 0.3, 6) * q * math.sqrt(count))
+            events.append((kind, {"q": q, "sigma": sigma}, count))
+        else:
+            events.append((kind, {"epsilon": log_uniform(fresh, 0.02, 1.5) / count}, count))
+    return events
+
+
+def question(events, delta):
+    asked = []
+    for kind, given, count in events:
+        if kind == "gaussian":
+            asked.append({"kind": kind, "rho": 0.5 / given["sigma"] ** 2, "count": count})
+        elif kind == "sampled":
+            asked.append({"kind": kind, "q": given["q"], "rho": 0.5 / given["sigma"] ** 2, "count": count})
+        else:
+            asked.append({"kind": "pure", "epsilon": given["epsilon"], "count": count})
+    return {"ask": "price", "events": asked, "delta": delta}
+
+
+def loss_distribution(events, interval):
+    """Pessimistic: an upper bound on any grid."""
+    total, options = None, {"value_discretization_interval": interval}
+    for kind, given, count in events:
+        if kind == "gaussian":
+            one = pld.from_gaussian_mechanism(given["sigma"], **options)
+        elif kind == "sampled":
+            one = pld.from_gaussian_mechanism(given["sigma"], sampling_prob=given["q"], **options)
+        elif kind == "laplace":
+            one = pld.from_laplace_mechanism(1 / given["epsilon"], **options)
+        else:
+            one = pld.from_randomized_response(2 / (1 + math.exp(given["epsilon"])), 2, **options)
+        one = one.self_compose(count)
+        total = one if total is None else total.compose(one)
+    return total
+
+
+def below_distributions(events, delta, price):
+    """Whether the price is no less than the exact epsilon of the list, less 1e-6.
+
+    A pessimistic distribution errs upwards, so being above it proves it. A coarse grid may err by more
+    than the price has to spare; then a finer one decides.
+    """
+    for interval in (2e-2, 4e-3, 1e-3, 1e-4):
+        if price >= loss_distribution(events, interval).get_epsilon_for_delta(delta) - 1e-6:
+            return interval
+    return None
+
+
+def divergences(events):
+    """By dp-accounting; randomised response, which pure costs are, by mpmath."""
+    accountant = rdp.RdpAccountant(orders=ORDERS)
+    responses = [0.0] * len(ORDERS)
+    for kind, given, count in events:
+        if kind == "gaussian":
+            accountant.compose(dp_accounting.GaussianDpEvent(given["sigma"]), count)
+        elif kind == "sampled":
+            inner = dp_accounting.GaussianDpEvent(given["sigma"])
+            accountant.compose(dp_accounting.PoissonSampledDpEvent(given["q"], inner), count)
+        else:
+            responses = [r + count * float(exact_pure(a, given["epsilon"])) for a, r in zip(ORDERS, responses)]
+    return [float(a) + b for a, b in zip(accountant._rdp, responses)]
+
+
+def weights(epsilon, delta):
+    """The orders' shares of delta, as Filter.cpp states them."""
+    usual = math.log(1e6)
+    length = usual * (min(max(math.log(1 / delta), math.log(1e3)), math.log(1e12)) / usual) ** 0.25
+    peak = 1 + 0.62 * math.sqrt(length) * (math.sqrt(length + epsilon) + math.sqrt(length)) / epsilon
+    peak = min(max(peak, ORDERS[0]), ORDERS[-1])
+    near = [math.exp(-8 * math.log(a / peak) ** 2) for a in ORDERS]
+    return [0.6 * (0.96 * g / sum(near) + 0.04 / 13) for g in near]
+
+
+def test_prices_of_random_lists(fresh):
+    lists = [(random_events(fresh), log_uniform(fresh, 1e-8, 1e-4)) for _ in range(LISTS)]
+    answers = ask([question(events, delta) for events, delta in lists])
+    intervals, overheads = {}, []
+    for (events, delta), answer in zip(lists, answers):
+        price, shown = answer["epsilon"], (events, delta, answer["epsilon"], answer["best"])
+        # Never below what the mechanisms really lose.
+        interval = below_distributions(events, delta, price)
+        assert interval is not None, shown
+        intervals[interval] = intervals.get(interval, 0) + 1
+        # Costs are the divergences, rounded up.
+        exact, counts = divergences(events), sum(count for _, _, count in events)
+        for ours, theirs in zip(answer["rdp"], exact):
+            assert -1e-9 * theirs - 1e-12 <= ours * UNIT - theirs <= 1e-8 * theirs + (counts + 1) * UNIT, shown
+        # Not above RDP's best order but by the split of delta among the orders.
+        best, _ = rdp.compute_epsilon(ORDERS, exact, delta)
+        plain = [
+            r + math.log1p(-1 / a) - math.log(delta * a) / (a - 1) for a, r in zip(ORDERS, exact)
+        ]  # without dp-accounting's shortcut for tiny divergences
+        k = min(range(len(ORDERS)), key=plain.__getitem__)
+        assert best <= plain[k] + 1e-9
+        assert abs(answer["best"] - plain[k]) <= 1e-7 * plain[k] + counts * UNIT, shown
+        split = -math.log(weights(price, delta)[k]) / (ORDERS[k] - 1)
+        assert plain[k] <= price <= plain[k] * (1 + 1e-6) + split + (counts + 1) * UNIT + 2**-29, shown
+        assert price <= 1.1 * plain[k] + split
+        overheads.append(price / plain[k] - 1)
+    overheads.sort()
+    print(f"grids: {intervals}; split costs {overheads[LISTS // 2]:.3f} in the middle, {overheads[-1]:.3f} at most")
+
+
+def test_a_price_too_low_is_noticed():
+    """The check from below finds what it is for: half the noise that is charged."""
+    events = [("sampled", {"q": 0.05, "sigma": 1.0}, 500)]
+    cheap = [("sampled", {"q": 0.05, "sigma": 2.0}, 500)]
+    (answer,) = ask([question(cheap, 1e-5)])
+    assert below_distributions(cheap, 1e-5, answer["epsilon"])
+    assert below_distributions(events, 1e-5, answer["epsilon"]) is None
+
+
+def test_noise_multipliers(fresh):
+    """A run of the multiplier for an epsilon loses no more than that, by its loss distribution."""
+    for _ in range(20):
+        q, steps = log_uniform(fresh, 1e-3, 0.3), int(log_uniform(fresh, 10, 3000))
+        epsilon, delta = log_uniform(fresh, 0.3, 8), log_uniform(fresh, 1e-7, 1e-4)
+        (answer,) = ask([{"ask": "noise", "epsilon": epsilon, "delta": delta, "q": q, "steps": steps}])
+        events = [("sampled", {"q": q, "sigma": answer["value"]}, steps)]
+        assert below_distributions(events, delta, epsilon), (events, epsilon, delta)
+        (back,) = ask([{"ask": "epsilon", "noise": answer["value"], "delta": delta, "q": q, "steps": steps}])
+        assert epsilon * 0.999 <= back["value"] <= epsilon
+
+
+def test_lists_of_dp_accounting(fresh):
+    """The reference run of the notes, and failures that only add to delta."""
+    events = [{"kind": "sampled", "q": 256 / 60000, "rho": 0.5 / 1.1**2, "count": 14062}]
+    plain, failing, late = ask(
+        [
+            {"ask": "price", "events": events, "delta": 1e-5},
+            {"ask": "price", "events": [*events, {"kind": "failure", "mass": 3.9e-6}], "delta": 1e-5},
+            {"ask": "price", "events": [*events, {"kind": "failure", "mass": 4.1e-6}], "delta": 1e-5},
+        ]
+    )
+    assert plain["best"] == pytest.approx(2.596981179, rel=1e-8)
+    assert failing["epsilon"] == plain["epsilon"] and failing["delta"] == math.ceil(3.9e-6 * 2**64)
+    assert late["epsilon"] is None, "more failures than their share of delta"
