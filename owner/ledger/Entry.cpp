@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Canonical bytes of entries.
+#include "owner/ledger/Entry.h"
+
+#include <sodium.h>
+
+namespace sojourn::owner::ledger {
+
+/// Before every entry: what it is, and the version of its fields.
+static constexpr std::string_view kMagic("SJLE\1", 5);
+
+Hash hashOf(std::string_view bytes) {
+  Hash hash{};
+  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const unsigned char *>(bytes.data()), bytes.size(),
+                     nullptr, 0);
+  return hash;
+}
+
+std::string hex(std::string_view bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (char byte : bytes) {
+    text += kDigits[static_cast<uint8_t>(byte) >> 4];
+    text += kDigits[static_cast<uint8_t>(byte) & 15];
+  }
+  return text;
+}
+
+const char *relationName(Relation relation) { return relation == Relation::nullOne ? "null_one" : "replace_one"; }
+
+const char *kindName(const Body &body) {
+  static constexpr const char *kNames[] = {"client added", "dataset linked", "cap set",     "grant set", "reserved",
+                                           "started",      "sealed",         "delivered",   "void",      "burnt",
+                                           "run opened",   "block started",  "block ended", "run closed"};
+  static_assert(std::size(kNames) == std::variant_size_v<Body>);
+  return kNames[body.index()];
+}
+
+bool isOwners(const Body &body) {
+  return std::holds_alternative<ClientAdded>(body) || std::holds_alternative<DatasetLinked>(body) ||
+         std::holds_alternative<CapSet>(body) || std::holds_alternative<GrantSet>(body);
+}
+
+std::string encode(const Entry &entry) {
+  Writer writer;
+  writer.bytes = kMagic;
+  writer(entry.seq, entry.batch, entry.previous, entry.timeMs, static_cast<uint8_t>(entry.body.index()));
+  std::visit([&](const auto &body) { writer(body); }, entry.body);
+  return std::move(writer.bytes);
+}
+
+/// Makes the alternative of the given index, which is below their number.
+template <size_t index = 0>
+static Body makeBody(size_t kind) {
+  if constexpr (index + 1 < std::variant_size_v<Body>) {
+    if (kind != index) {
+      return makeBody<index + 1>(kind);
+    }
+  }
+  return Body(std::in_place_index<index>);
+}
+
+std::optional<Entry> decode(std::string_view bytes) {
+  if (bytes.substr(0, kMagic.size()) != kMagic) {
+    return std::nullopt;
+  }
+  Reader reader(bytes.substr(kMagic.size()));
+  Entry entry;
+  uint8_t kind = 0;
+  reader(entry.seq, entry.batch, entry.previous, entry.timeMs, kind);
+  if (!reader.good || kind >= std::variant_size_v<Body>) {
+    return std::nullopt;
+  }
+  entry.body = makeBody(kind);
+  std::visit([&](auto &body) { reader(body); }, entry.body);
+  return reader.done() ? std::optional(std::move(entry)) : std::nullopt;
+}
+
+} // namespace sojourn::owner::ledger

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Receipts: what was released at which price, signed by the owner, for anyone to check.
+#ifndef SOJOURN_OWNER_LEDGER_RECEIPT_H
+#define SOJOURN_OWNER_LEDGER_RECEIPT_H
+
+#include "owner/ledger/Entry.h"
+#include "owner/ledger/SigningKey.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sojourn::owner::ledger {
+
+/// The price for the people of one dataset.
+struct ReceiptItem {
+  std::string dataset, version;
+  /// Of the smallest grant that admits it alone, and by the best Renyi order; both at `delta`.
+  double epsilon = 0, epsilonOfBestOrder = 0, delta = 0;
+  static void fields(auto &archive, auto &item) {
+    archive(item.dataset, item.version, item.epsilon, item.epsilonOfBestOrder, item.delta);
+  }
+  friend bool operator==(const ReceiptItem &, const ReceiptItem &) = default;
+};
+
+struct Receipt {
+  std::string what, client;
+  std::vector<ReceiptItem> items;
+  Relation relation = Relation::nullOne;
+  Hash programHash{};
+  /// The ledger's entry that sealed the result, its place in the chain, and its time since the epoch.
+  uint64_t seq = 0;
+  Hash entryHash{};
+  int64_t timeMs = 0;
+  Hash resultDigest{};
+  std::vector<Site> sites;
+  /// For people: what the price does not cover.
+  std::vector<std::string> notes;
+  static void fields(auto &archive, auto &receipt) {
+    archive(receipt.what, receipt.client, receipt.items, receipt.relation, receipt.programHash, receipt.seq,
+            receipt.entryHash, receipt.timeMs, receipt.resultDigest, receipt.sites, receipt.notes);
+  }
+  friend bool operator==(const Receipt &, const Receipt &) = default;
+};
+
+/// Canonical bytes and, at their end, the signature. Equal receipts and keys give equal bytes. Texts
+/// are cut to what a reader accepts.
+std::string signReceipt(const Receipt &receipt, const SigningKey &key);
+/// The receipt that this owner signed; damaged if the bytes are not a receipt, or not signed by it.
+Result<Receipt> verifyReceipt(std::string_view bytes, const PublicKey &owner);
+/// For people. Holds the signed bytes too, as hexadecimal digits: they alone can be checked.
+std::string receiptJson(const Receipt &receipt, std::string_view signedBytes, const PublicKey &owner);
+
+} // namespace sojourn::owner::ledger
+
+#endif // SOJOURN_OWNER_LEDGER_RECEIPT_H
