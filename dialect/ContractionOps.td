@@ -23,6 +23,7 @@ def DotOp : CoreOp<"dot"> {
                        DenseI64ArrayAttr:$lhs_contract, DenseI64ArrayAttr:$rhs_contract);
   let results = (outs NumberTensor:$result);
   let operations = "cost::times({2, cost::elements(getResult()), cost::sizes(getA(), getLhsContract())})";
+  let rows = "dot";
   let scratch = "cost::times({3, cost::sum({cost::bytes(getA()), cost::bytes(getB()), cost::bytes(getResult())})})";
   let assemblyFormat = [{
     $a `,` $b `,` `lhs_batch` `=` $lhs_batch `,` `rhs_batch` `=` $rhs_batch `,` `lhs_contract` `=` $lhs_contract `,`
@@ -54,6 +55,7 @@ def ConvOp : InferredCoreOp<"conv"> {
                        DenseI64ArrayAttr:$dilation, IntAttr:$groups);
   let results = (outs FloatTensor:$result);
   let operations = "cost::times({2, cost::elements(getResult()), cost::size(getW(), 1), cost::spatial(getW())})";
+  let rows = "convolution";
   let scratch = "cost::times({3, cost::sum({cost::bytes(getX()), cost::bytes(getW()), cost::bytes(getResult())})})";
   let assemblyFormat = [{
     $x `,` $w `,` `stride` `=` $stride `,` `padding` `=` $padding `,` `dilation` `=` $dilation `,` `groups` `=` $groups
@@ -78,6 +80,7 @@ def ConvGradInputOp : CoreOp<"conv_grad_input"> {
                        DenseI64ArrayAttr:$dilation, IntAttr:$groups);
   let results = (outs FloatTensor:$result);
   let operations = "cost::times({2, cost::elements(getG()), cost::size(getW(), 1), cost::spatial(getW())})";
+  let rows = "convolution";
   let scratch = "cost::times({3, cost::sum({cost::bytes(getG()), cost::bytes(getW()), cost::bytes(getResult())})})";
   let assemblyFormat = [{
     $g `,` $w `,` `stride` `=` $stride `,` `padding` `=` $padding `,` `dilation` `=` $dilation `,` `groups` `=` $groups
@@ -102,6 +105,7 @@ def ConvGradWeightOp : CoreOp<"conv_grad_weight"> {
                        DenseI64ArrayAttr:$dilation, IntAttr:$groups);
   let results = (outs FloatTensor:$result);
   let operations = "cost::times({2, cost::elements(getG()), cost::size(getResult(), 1), cost::spatial(getResult())})";
+  let rows = "convolutionWeightGradient";
   let scratch = "cost::times({3, cost::sum({cost::bytes(getG()), cost::bytes(getX()), cost::bytes(getResult())})})";
   let assemblyFormat = [{
     $g `,` $x `,` `stride` `=` $stride `,` `padding` `=` $padding `,` `dilation` `=` $dilation `,` `groups` `=` $groups

@@ -14,7 +14,7 @@ static bool isCoreTensor(Type type) {
          checkedNumel(tensor.getShape());
 }
 
-static LogicalResult verifyArguments(func::FuncOp step) {
+static LogicalResult verifyArguments(func::FuncOp step, bool withCoins) {
   StepArg previous = StepArg::State;
   for (unsigned i = 0; i < step.getNumArguments(); ++i) {
     Type type = step.getArgument(i).getType();
@@ -29,6 +29,9 @@ static LogicalResult verifyArguments(func::FuncOp step) {
                                 << stringify(previous) << ", expected states, uploads, slots, seeds, tables";
     }
     previous = *kind;
+    if (*kind == StepArg::Coin && !withCoins) {
+      return step.emitOpError() << "argument #" << i << " is of kind coin, which an owner alone appends";
+    }
     bool fits = false;
     StringRef expected;
     switch (*kind) {
@@ -51,6 +54,10 @@ static LogicalResult verifyArguments(func::FuncOp step) {
     case StepArg::Table:
       fits = isa<TableType>(type);
       expected = "!sojourn.table";
+      break;
+    case StepArg::Coin:
+      fits = isCoreTensor(type) && cast<RankedTensorType>(type).getElementType().isSignlessInteger(64);
+      expected = "an i64 tensor of static shape";
       break;
     }
     if (!fits) {
@@ -126,7 +133,7 @@ static LogicalResult verifyBody(func::FuncOp step) {
   return success();
 }
 
-LogicalResult sojourn::verifyCoreForm(ModuleOp module) {
+static LogicalResult verify(ModuleOp module, bool withCoins) {
   auto promotion = module->getAttrOfType<StringAttr>(kPromotionAttr);
   if (!promotion || (promotion.getValue() != "torch" && promotion.getValue() != "numpy")) {
     return module.emitOpError() << "has no " << kPromotionAttr << ", expected \"torch\" or \"numpy\"";
@@ -145,8 +152,11 @@ LogicalResult sojourn::verifyCoreForm(ModuleOp module) {
   if (step.isExternal() || !step.getBody().hasOneBlock()) {
     return step.emitOpError() << "has " << step.getBody().getBlocks().size() << " blocks, expected one";
   }
-  if (failed(verifyArguments(step)) || failed(verifyResults(step))) {
+  if (failed(verifyArguments(step, withCoins)) || failed(verifyResults(step))) {
     return failure();
   }
   return verifyBody(step);
 }
+
+LogicalResult sojourn::verifyCoreForm(ModuleOp module) { return verify(module, /*withCoins=*/false); }
+LogicalResult sojourn::verifyCoreFormWithCoins(ModuleOp module) { return verify(module, /*withCoins=*/true); }

@@ -37,6 +37,7 @@ StringRef sojourn::stringify(StepArg kind) {
   case StepArg::Slot: return "slot";
   case StepArg::Seed: return "seed";
   case StepArg::Table: return "table";
+  case StepArg::Coin: return "coin";
   }
   llvm_unreachable("every StepArg has a name");
 }
@@ -51,7 +52,7 @@ StringRef sojourn::stringify(StepResult kind) {
 }
 
 std::optional<StepArg> sojourn::parseStepArg(StringRef text) {
-  for (StepArg kind : {StepArg::State, StepArg::Upload, StepArg::Slot, StepArg::Seed, StepArg::Table}) {
+  for (StepArg kind : {StepArg::State, StepArg::Upload, StepArg::Slot, StepArg::Seed, StepArg::Table, StepArg::Coin}) {
     if (stringify(kind) == text) {
       return kind;
     }
@@ -90,7 +91,7 @@ LogicalResult SojournDialect::verifyRegionArgAttribute(Operation *op, unsigned r
     auto text = dyn_cast<StringAttr>(attribute.getValue());
     if (!text || !parseStepArg(text.getValue())) {
       return op->emitOpError() << "argument #" << argIndex << " has " << kKindAttr << " = " << attribute.getValue()
-                               << ", expected \"state\", \"upload\", \"slot\", \"seed\" or \"table\"";
+                               << ", expected \"state\", \"upload\", \"slot\", \"seed\", \"table\" or \"coin\"";
     }
   }
   return success();

@@ -6,6 +6,7 @@
 #include "dialect/Cost.h"
 #include "dialect/Support.h"
 #include "dialect/Version.h"
+#include "dialect/rows/Rules.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
@@ -44,7 +45,8 @@ inline constexpr llvm::StringLiteral kTargetAttr = "sojourn.target";
 inline constexpr llvm::StringLiteral kStepName = "step";
 
 /// The kinds of argument in the order in which they must stand.
-enum class StepArg : uint8_t { State, Upload, Slot, Seed, Table };
+/// Only the owner appends coins: its noise and its draws. No program has them.
+enum class StepArg : uint8_t { State, Upload, Slot, Seed, Table, Coin };
 /// What becomes of a result.
 enum class StepResult : uint8_t { Commit, Keep, Publish };
 
@@ -57,6 +59,8 @@ std::optional<StepResult> parseStepResult(llvm::StringRef text);
 /// are states, uploads, slots, seeds and tables in this order, one block of core ops over static tensors, results that
 /// are committed to distinct states of their type, kept or published. Reports the first thing found wrong.
 llvm::LogicalResult verifyCoreForm(mlir::ModuleOp module);
+/// The same of a program that the owner has rewritten and lowered: coins follow the tables.
+llvm::LogicalResult verifyCoreFormWithCoins(mlir::ModuleOp module);
 
 namespace detail {
 /// Static shapes, bounded rank and number of elements, for every tensor of a core op.

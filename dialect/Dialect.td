@@ -85,16 +85,22 @@ def ElementwiseTrait : NativeOpTrait<"Elementwise"> {
 
 class SojournOp<string mnemonic, list<Trait> traits = []> : Op<SojournDialect, mnemonic, traits>;
 
-/// A core op: pure, total, and with its price in its record.
+/// A core op: pure, total, and with its price and its rule for rows in its record.
 class CoreOp<string mnemonic, list<Trait> traits = []>
-    : SojournOp<mnemonic, !listconcat([CoreOpTrait, Pure, PricedOp], traits)> {
+    : SojournOp<mnemonic, !listconcat([CoreOpTrait, Pure, PricedOp, RowRuleOp], traits)> {
   /// Elementary operations of one run, an expression over the op's accessors and dialect/Cost.h. No default: an op
   /// without a formula does not build.
   string operations = ?;
   /// Bytes that live during the op alone.
   string scratch = "0";
+  /// The rule of dialect/rows/Rules.h for what it does with rows. No default either.
+  string rows = ?;
   let extraClassDeclaration = "uint64_t getOperations() { return " # operations #
-                              "; }\nuint64_t getScratchBytes() { return " # scratch # "; }\n";
+                              "; }\nuint64_t getScratchBytes() { return " # scratch # "; }\n" #
+                              "void inferRows(::llvm::ArrayRef<::sojourn::rows::Fact> operands, " #
+                              "::sojourn::rows::Analysis &analysis, " #
+                              "::llvm::MutableArrayRef<::sojourn::rows::Fact> results) { " #
+                              "::sojourn::rows::" # rows # "(getOperation(), operands, analysis, results); }\n";
 }
 
 /// A core op whose result types follow from its operands and attributes (dialect/*.cpp: inferReturnTypes).

@@ -17,6 +17,7 @@ class SplatOp<string mnemonic, list<Trait> traits = []>
     }
   }];
   let operations = "cost::elements(getResult())";
+  let rows = "elementwise";
 }
 
 class BinaryOp<string mnemonic, Type type, list<Trait> traits = []> : SplatOp<mnemonic, traits> {

@@ -20,6 +20,7 @@ def TakeOp : InferredCoreOp<"take"> {
   let arguments = (ins CoreTensor:$x, IntTensor:$i, IntAttr:$dim);
   let results = (outs CoreTensor:$result);
   let operations = "cost::elements(getResult())";
+  let rows = "take";
   let assemblyFormat = "$x `,` $i `,` `dim` `=` $dim attr-dict `:` type($x) `,` type($i)";
 }
 
@@ -38,6 +39,7 @@ def TakeAlongOp : InferredCoreOp<"take_along"> {
   let arguments = (ins CoreTensor:$x, IntTensor:$i, IntAttr:$dim);
   let results = (outs CoreTensor:$result);
   let operations = "cost::elements(getResult())";
+  let rows = "takeAlong";
   let assemblyFormat = "$x `,` $i `,` `dim` `=` $dim attr-dict `:` type($x) `,` type($i)";
 }
 
@@ -56,6 +58,7 @@ def PutOp : CoreOp<"put", [AllTypesMatch<["x", "result"]>]> {
   let arguments = (ins CoreTensor:$x, IntTensor:$i, CoreTensor:$u, IntAttr:$dim, StrAttr:$kind);
   let results = (outs CoreTensor:$result);
   let operations = "cost::sum({cost::elements(getX()), cost::elements(getU())})";
+  let rows = "put";
   let scratch = "cost::times({8, cost::sum({cost::elements(getX()), cost::elements(getU())})})";
   let assemblyFormat = "$kind $x `,` $i `,` $u `,` `dim` `=` $dim attr-dict `:` type($x) `,` type($i) `,` type($u)";
   let hasVerifier = 1;
@@ -76,6 +79,7 @@ def PutAlongOp : CoreOp<"put_along", [AllTypesMatch<["x", "result"]>]> {
   let arguments = (ins CoreTensor:$x, IntTensor:$i, CoreTensor:$u, IntAttr:$dim, StrAttr:$kind);
   let results = (outs CoreTensor:$result);
   let operations = "cost::sum({cost::elements(getX()), cost::elements(getU())})";
+  let rows = "putAlong";
   let scratch = "cost::times({8, cost::sum({cost::elements(getX()), cost::elements(getU())})})";
   let assemblyFormat = "$kind $x `,` $i `,` $u `,` `dim` `=` $dim attr-dict `:` type($x) `,` type($i) `,` type($u)";
   let hasVerifier = 1;

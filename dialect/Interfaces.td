@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every core op can be asked: what one run of it costs at most, from types and attributes alone.
+// What every core op can be asked: what one run of it costs at most, from types and attributes alone, and what it does
+// with the rows of private tables.
 #ifndef SOJOURN_INTERFACES_TD
 #define SOJOURN_INTERFACES_TD
 
@@ -14,6 +15,19 @@ def PricedOp : OpInterface<"PricedOp"> {
   let methods = [
     InterfaceMethod<"Elementary operations: elements computed, combined or moved.", "uint64_t", "getOperations">,
     InterfaceMethod<"Bytes of memory that lives during the op alone.", "uint64_t", "getScratchBytes">
+  ];
+}
+
+def RowRuleOp : OpInterface<"RowRuleOp"> {
+  let cppNamespace = "::sojourn";
+  let description = [{
+    What the op does with the rows of private tables (dialect/rows/Rules.h): the rule that its record names in `rows`.
+    An op without this interface lets rows interact.
+  }];
+  let methods = [
+    InterfaceMethod<"Facts of the results from those of the operands.", "void", "inferRows",
+                    (ins "::llvm::ArrayRef<::sojourn::rows::Fact>":$operands, "::sojourn::rows::Analysis &":$analysis,
+                         "::llvm::MutableArrayRef<::sojourn::rows::Fact>":$results)>
   ];
 }
 

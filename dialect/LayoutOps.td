@@ -20,6 +20,7 @@ def BroadcastOp : CoreOp<"broadcast"> {
   let arguments = (ins CoreTensor:$x, DenseI64ArrayAttr:$dims);
   let results = (outs CoreTensor:$result);
   let operations = "cost::elements(getResult())";
+  let rows = "broadcast";
   let assemblyFormat = "$x `,` `dims` `=` $dims attr-dict `:` type($x) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
@@ -37,6 +38,7 @@ def ReshapeOp : CoreOp<"reshape"> {
   let arguments = (ins CoreTensor:$x);
   let results = (outs CoreTensor:$result);
   let operations = "cost::elements(getResult())";
+  let rows = "reshape";
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
@@ -56,6 +58,7 @@ def TransposeOp : InferredCoreOp<"transpose"> {
   let arguments = (ins CoreTensor:$x, DenseI64ArrayAttr:$perm);
   let results = (outs CoreTensor:$result);
   let operations = "cost::elements(getResult())";
+  let rows = "transpose";
   let assemblyFormat = "$x `,` `perm` `=` $perm attr-dict `:` type($x)";
   let hasFolder = 1;
 }
@@ -75,6 +78,7 @@ def SliceOp : InferredCoreOp<"slice"> {
                        DenseI64ArrayAttr:$stride);
   let results = (outs CoreTensor:$result);
   let operations = "cost::elements(getResult())";
+  let rows = "slice";
   let assemblyFormat = [{
     $x `,` `start` `=` $start `,` `limit` `=` $limit `,` `stride` `=` $stride attr-dict `:` type($x)
   }];
@@ -93,6 +97,7 @@ def ReverseOp : CoreOp<"reverse", [SameOperandsAndResultType]> {
   let arguments = (ins CoreTensor:$x, DenseI64ArrayAttr:$dims);
   let results = (outs CoreTensor:$result);
   let operations = "cost::elements(getResult())";
+  let rows = "reverse";
   let assemblyFormat = "$x `,` `dims` `=` $dims attr-dict `:` type($x)";
   let hasVerifier = 1;
   let hasFolder = 1;
@@ -112,6 +117,7 @@ def UpdateSliceOp : CoreOp<"update_slice", [AllTypesMatch<["x", "result"]>]> {
   let arguments = (ins CoreTensor:$x, CoreTensor:$u, DenseI64ArrayAttr:$start, DenseI64ArrayAttr:$stride);
   let results = (outs CoreTensor:$result);
   let operations = "cost::sum({cost::elements(getX()), cost::elements(getU())})";
+  let rows = "updateSlice";
   let assemblyFormat = [{
     $x `,` $u `,` `start` `=` $start `,` `stride` `=` $stride attr-dict `:` type($x) `,` type($u)
   }];
@@ -133,6 +139,7 @@ def ConcatOp : InferredCoreOp<"concat"> {
   let arguments = (ins Variadic<CoreTensor>:$inputs, IntAttr:$dim);
   let results = (outs CoreTensor:$result);
   let operations = "cost::elements(getResult())";
+  let rows = "concat";
   let assemblyFormat = "$inputs `dim` `=` $dim attr-dict `:` type($inputs)";
   let hasFolder = 1;
 }
@@ -153,6 +160,7 @@ def PadOp : InferredCoreOp<"pad"> {
                        DenseI64ArrayAttr:$interior);
   let results = (outs CoreTensor:$result);
   let operations = "cost::elements(getResult())";
+  let rows = "pad";
   let assemblyFormat = [{
     $x `,` $value `,` `low` `=` $low `,` `high` `=` $high `,` `interior` `=` $interior attr-dict `:`
     type($x) `,` type($value)

@@ -10,6 +10,7 @@ class ReduceOp<string mnemonic, Type type> : InferredCoreOp<mnemonic> {
   let arguments = (ins type:$x, DenseI64ArrayAttr:$dims);
   let results = (outs type:$result);
   let operations = "cost::sum({cost::elements(getX()), cost::elements(getResult())})";
+  let rows = "reduce";
   let scratch = "cost::times({8, cost::sum({cost::elements(getX()), cost::elements(getResult())})})";
   let assemblyFormat = "$x `,` `dims` `=` $dims attr-dict `:` type($x)";
   let hasFolder = 1;
@@ -20,6 +21,7 @@ class ArgOp<string mnemonic> : InferredCoreOp<mnemonic> {
   let arguments = (ins OrderedTensor:$x, IntAttr:$dim);
   let results = (outs PositionTensor:$result);
   let operations = "cost::sum({cost::elements(getX()), cost::elements(getResult())})";
+  let rows = "reduce";
   let scratch = "cost::times({8, cost::sum({cost::elements(getX()), cost::elements(getResult())})})";
   let assemblyFormat = "$x `,` `dim` `=` $dim attr-dict `:` type($x)";
 }
@@ -29,6 +31,7 @@ class ScanOp<string mnemonic, Type type> : CoreOp<mnemonic, [SameOperandsAndResu
   let arguments = (ins type:$x, IntAttr:$dim);
   let results = (outs type:$result);
   let operations = "cost::sum({cost::elements(getX()), cost::elements(getResult())})";
+  let rows = "along";
   let scratch = "cost::times({8, cost::sum({cost::elements(getX()), cost::elements(getResult())})})";
   let assemblyFormat = "$x `,` `dim` `=` $dim attr-dict `:` type($x)";
   let hasVerifier = 1;
@@ -36,6 +39,7 @@ class ScanOp<string mnemonic, Type type> : CoreOp<mnemonic, [SameOperandsAndResu
 
 def ReduceSumOp : ReduceOp<"reduce_sum", NumberTensor> {
   let summary = "sum over dims";
+  let rows = "reduceSum";
   let description = [{
     f16 and bf16 accumulate in f32, others in their own type, with the error bound of a pairwise sum. Integers wrap.
     Nothing to sum gives 0.
@@ -192,6 +196,7 @@ def SortOp : InferredCoreOp<"sort"> {
   let arguments = (ins OrderedTensor:$x, IntAttr:$dim, BoolAttr:$descending);
   let results = (outs OrderedTensor:$values, PositionTensor:$indices);
   let operations = "cost::times({cost::elements(getX()), cost::passes(cost::size(getX(), getDim()))})";
+  let rows = "along";
   let scratch = "cost::sum({cost::times({16, cost::size(getX(), getDim())}), cost::times({8, cost::elements(getX())})})";
   let assemblyFormat = "$x `,` `dim` `=` $dim `,` `descending` `=` $descending attr-dict `:` type($x)";
 }
@@ -210,6 +215,7 @@ def TopKOp : InferredCoreOp<"topk"> {
   let arguments = (ins OrderedTensor:$x, IntAttr:$dim, IntAttr:$k, BoolAttr:$largest);
   let results = (outs OrderedTensor:$values, PositionTensor:$indices);
   let operations = "cost::times({cost::elements(getX()), cost::passes(cost::size(getX(), getDim()))})";
+  let rows = "along";
   let scratch = "cost::sum({cost::times({16, cost::size(getX(), getDim())}), cost::times({8, cost::elements(getX())})})";
   let assemblyFormat = "$x `,` `dim` `=` $dim `,` `k` `=` $k `,` `largest` `=` $largest attr-dict `:` type($x)";
 }

@@ -25,6 +25,10 @@ def SampleRowsOp : InferredCoreOp<"sample_rows"> {
     A batch of a part of a split is one op after another: the inner one draws positions within the part, the outer one
     finds the part's rows in the table.
 
+    With `expected` the op stands for a draw of the table's owner: on a private table each of the `rows` rows is in with
+    probability expected / rows, independently and by secret coins, whatever positions and seed say; positions then
+    only give the number of slots. Elsewhere the attribute changes nothing.
+
     Before promotion seed and epoch may be `!sojourn.scalar<i64>`.
 
     Example:
@@ -34,12 +38,14 @@ def SampleRowsOp : InferredCoreOp<"sample_rows"> {
       : (tensor<64xi64>, tensor<i64>, tensor<i64>) -> tensor<64xi64>
     ```
   }];
-  let arguments = (ins PositionTensor:$positions, I64Number:$seed, I64Number:$epoch, IntAttr:$rows);
+  let arguments = (ins PositionTensor:$positions, I64Number:$seed, I64Number:$epoch, IntAttr:$rows,
+                       OptionalAttr<IntAttr>:$expected);
   let results = (outs PositionTensor:$result);
   let operations = "cost::times({64, cost::elements(getResult())})";
+  let rows = "sampleRows";
   let assemblyFormat = [{
-    $positions `,` $seed `,` $epoch `,` `rows` `=` $rows attr-dict `:`
-    functional-type(operands, $result)
+    $positions `,` $seed `,` $epoch `,` `rows` `=` $rows (`,` `expected` `=` $expected^)? attr-dict
+    `:` functional-type(operands, $result)
   }];
   let hasVerifier = 1;
 }
@@ -68,6 +74,7 @@ def ReadRowsOp : CoreOp<"read_rows"> {
   let arguments = (ins Sojourn_Table:$table, PositionTensor:$indices, StrArrayAttr:$columns);
   let results = (outs OrderedTensor:$result);
   let operations = "cost::sum({cost::elements(getIndices()), cost::elements(getResult())})";
+  let rows = "readRows";
   let assemblyFormat = [{
     $table `,` $indices `,` `columns` `=` $columns attr-dict `:` qualified(type($table)) `,` type($indices) `->`
     type($result)

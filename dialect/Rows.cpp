@@ -20,6 +20,9 @@ LogicalResult SampleRowsOp::verify() {
   if (getRows() < 0 || getRows() > kMaxElements) {
     return emitOpError() << "rows is " << getRows() << ", expected a number in [0, 2^40]";
   }
+  if (std::optional<int64_t> expected = getExpected(); expected && (*expected < 1 || *expected > getRows())) {
+    return emitOpError() << "expected is " << *expected << ", expected a number of rows in [1, " << getRows() << "]";
+  }
   return success();
 }
 

@@ -19,6 +19,7 @@ def ConstantOp : InferredCoreOp<"constant", [ConstantLike]> {
   let arguments = (ins TypedAttrInterface:$value);
   let results = (outs CoreTensor:$result);
   let operations = "1";
+  let rows = "source";
   let assemblyFormat = "$value attr-dict";
   let hasFolder = 1;
 }
@@ -37,6 +38,7 @@ def IotaOp : CoreOp<"iota"> {
   let arguments = (ins IntAttr:$dim);
   let results = (outs RealTensor:$result);
   let operations = "cost::elements(getResult())";
+  let rows = "source";
   let assemblyFormat = "`dim` `=` $dim attr-dict `:` type($result)";
   let hasVerifier = 1;
 }
@@ -45,6 +47,7 @@ class RngOp<string mnemonic, Type resultType> : CoreOp<mnemonic> {
   let arguments = (ins I64Scalar:$seed, IntAttr:$stream);
   let results = (outs resultType:$result);
   let operations = "cost::times({16, cost::elements(getResult())})";
+  let rows = "source";
   let assemblyFormat = "$seed `,` `stream` `=` $stream attr-dict `:` type($result)";
   let hasVerifier = 1;
 }

@@ -9,6 +9,7 @@ class UnaryOp<string mnemonic, Type type> : CoreOp<mnemonic, [ElementwiseTrait, 
   let arguments = (ins type:$x);
   let results = (outs type:$result);
   let operations = "cost::elements(getResult())";
+  let rows = "elementwise";
   let assemblyFormat = "$x attr-dict `:` type($x)";
 }
 
@@ -28,6 +29,7 @@ def ConvertOp : CoreOp<"convert", [ElementwiseTrait, SameOperandsAndResultShape]
   let arguments = (ins CoreTensor:$x);
   let results = (outs CoreTensor:$result);
   let operations = "cost::elements(getResult())";
+  let rows = "elementwise";
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
@@ -47,6 +49,7 @@ def BitcastOp : CoreOp<"bitcast", [ElementwiseTrait, SameOperandsAndResultShape]
   let arguments = (ins RealTensor:$x);
   let results = (outs RealTensor:$result);
   let operations = "cost::elements(getResult())";
+  let rows = "elementwise";
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;

@@ -22,6 +22,7 @@ def PoolSumOp : InferredCoreOp<"pool_sum"> {
                        DenseI64ArrayAttr:$padding, DenseI64ArrayAttr:$dilation);
   let results = (outs RealTensor:$result);
   let operations = "cost::times({cost::elements(getResult()), cost::sum({1, cost::windowElements(getX(), getWindow())})})";
+  let rows = "pool";
   let scratch = "cost::times({40, cost::sum({cost::elements(getX()), cost::elements(getResult())})})";
   let assemblyFormat = [{
     $x `,` `window` `=` $window `,` `stride` `=` $stride `,` `padding` `=` $padding `,` `dilation` `=` $dilation
@@ -47,6 +48,7 @@ def PoolMaxOp : InferredCoreOp<"pool_max"> {
                        DenseI64ArrayAttr:$padding, DenseI64ArrayAttr:$dilation);
   let results = (outs RealTensor:$values, PositionTensor:$indices);
   let operations = "cost::times({cost::elements(getValues()), cost::sum({1, cost::windowElements(getX(), getWindow())})})";
+  let rows = "pool";
   let scratch = "cost::times({56, cost::sum({cost::elements(getX()), cost::elements(getValues())})})";
   let assemblyFormat = [{
     $x `,` `window` `=` $window `,` `stride` `=` $stride `,` `padding` `=` $padding `,` `dilation` `=` $dilation

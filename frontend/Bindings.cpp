@@ -111,6 +111,7 @@ PYBIND11_MODULE(_sojourn, m) {
           },
           py::arg("name"), py::arg("source"), py::arg("policy"), py::arg("bounds") = Ranges(),
           py::arg("fills") = std::map<std::string, double>())
+      .def("grant", &EmbeddedOwner::grant, py::arg("dataset"), py::arg("epsilon"), py::arg("delta"))
       .def("handle",
            [](EmbeddedOwner &self, const py::bytes &request) {
              wire::Message reply;
@@ -161,8 +162,17 @@ PYBIND11_MODULE(_sojourn, m) {
 
   py::class_<Published>(m, "Published")
       .def_property_readonly("ready", &Published::ready)
-      .def("value", &Published::value);
-  m.def("publish", &publishLater);
+      .def("value", &Published::value)
+      .def_property_readonly("error", &Published::error)
+      .def_property_readonly("receipt", [](const Published &self) { return py::bytes(self.receipt()); })
+      .def_property_readonly("receipt_text", &Published::receiptText);
+  m.def(
+      "publish",
+      [](const std::vector<at::Tensor> &tensors, double bound, double epsilon, double delta) {
+        return publishLater(tensors, {bound, epsilon, delta});
+      },
+      py::arg("tensors"), py::arg("bound") = 0.0, py::arg("epsilon") = 0.0, py::arg("delta") = 0.0);
+  bindPrivacy(m);
   // Waiting for a session politely needs no release here: nobody waits with the interpreter held.
   m.def("step_begin", [] { Steps::begin(); });
   m.def(

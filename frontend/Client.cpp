@@ -69,6 +69,7 @@ private:
   switch (error.code()) {
   case schema::ErrorCode_Version: throw Error(ErrorKind::VersionMismatch, message);
   case schema::ErrorCode_Refused: throw Error(ErrorKind::Refused, message);
+  case schema::ErrorCode_Budget: throw Error(ErrorKind::BudgetExhausted, message);
   case schema::ErrorCode_Unsupported: throw Error(ErrorKind::Unsupported, message);
   default: throw Error(ErrorKind::OwnerError, std::string(schema::EnumNameErrorCode(error.code())) + ": " + message);
   }
@@ -333,7 +334,29 @@ StepReply Client::step(wire::Step &step) {
       }
     }
   }
+  if (done.releases()) {
+    for (const schema::ReleaseInfo *info : *done.releases()) {
+      StepReply::Release &release = reply.releases.emplace_back();
+      release.error = info->error();
+      release.text = textOf(info->text());
+      if (info->receipt()) {
+        release.receipt.assign(reinterpret_cast<const char *>(info->receipt()->data()), info->receipt()->size());
+      }
+    }
+  }
+  if (done.notes()) {
+    for (const flatbuffers::String *note : *done.notes()) {
+      reply.notes.push_back(note->str());
+    }
+  }
   return reply;
+}
+
+BudgetInfo Client::budget(const std::string &dataset) {
+  Request request(*transport_);
+  Answer answer = exchange(request.finish(schema::CreateGetBudget(request, session_, request.CreateString(dataset))));
+  const auto &body = expect<schema::Budget>(parseReply(answer.bytes));
+  return {body.granted(), body.epsilon(), body.delta(), body.epsilon_left()};
 }
 
 std::vector<ProgramSummary> Client::programs(bool withText) {

@@ -77,7 +77,20 @@ struct StepReply {
   };
   Kind kind = Kind::Done;
   std::vector<wire::TensorView> published;
+  /// Of published values of private tables, one per published value; else none.
+  struct Release {
+    double error; ///< standard deviation of the noise; NaN: the value is not linear in it
+    std::string receipt, text;
+  };
+  std::vector<Release> releases;
+  std::vector<std::string> notes; ///< what was changed in the program
   Answer answer;
+};
+
+/// What the owner lets this client learn of a dataset still.
+struct BudgetInfo {
+  bool granted = false;
+  double epsilon = 0, delta = 0, epsilonLeft = 0;
 };
 
 struct ProgramSummary {
@@ -105,6 +118,7 @@ public:
   /// Whether the last step failed in a way that leaves open whether the owner ran it.
   bool outcomeUnknown() const { return unknown_; }
   std::vector<ProgramSummary> programs(bool withText);
+  BudgetInfo budget(const std::string &dataset);
   void bye();
 
   /// Requests but for the parts of uploads, which `uploadParts` counts; bytes of both.

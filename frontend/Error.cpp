@@ -23,6 +23,7 @@ const char *errorKindName(ErrorKind kind) {
   case ErrorKind::OwnerError: return "OwnerError";
   case ErrorKind::ConnectionLost: return "ConnectionLost";
   case ErrorKind::VersionMismatch: return "VersionMismatch";
+  case ErrorKind::BudgetExhausted: return "BudgetExhausted";
   }
   return "Error";
 }

@@ -208,6 +208,10 @@ void Session::prepare(Flight &flight) {
   call.uploadInputs = recording.uploadInputs;
   call.published = recording.publishes.size();
   SessionLock lock(mutex_);
+  call.step.spending = spending_;
+  for (auto &[storage, state] : recording.publishes) {
+    call.step.spending.releases.push_back(state->terms);
+  }
   ++(hit ? counters_.cache_hits : counters_.programs_compiled);
 }
 
@@ -347,6 +351,11 @@ std::string Session::fillPublished(Recording &recording, const StepReply &reply)
       problem = "a published value came back as " + std::string(c10::toString(dtype)) + " of " +
                 std::to_string(value.data.size()) + " bytes, not as recorded";
     } else {
+      if (i < reply.releases.size()) {
+        publishes[i].second->error = reply.releases[i].error;
+        publishes[i].second->receipt = reply.releases[i].receipt;
+        publishes[i].second->receiptText = reply.releases[i].text;
+      }
       publishes[i].second->fill(std::move(result));
     }
   }
@@ -365,6 +374,7 @@ void Session::land(Flight &flight) {
         Error(ErrorKind::OwnerError, problem + "; the step is committed, what it published is lost"));
   }
   SessionLock lock(mutex_);
+  notes_.insert(notes_.end(), flight.reply.notes.begin(), flight.reply.notes.end());
   commit(recording, flight.call);
   ++counters_.steps;
   putBack(flight);

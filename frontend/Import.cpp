@@ -373,10 +373,11 @@ private:
     }
     if (entry.name == "sojourn.sample_rows") {
       Value positions = shifted(load(operands[0], location), cast<IntegerAttr>(args[1]).getInt(), location);
-      auto rows = cast<IntegerAttr>(args[4]).getInt();
-      return bindResult(
-          SampleRowsOp::create(builder_, location, positions.getType(), positions, operands[1], operands[2], rows),
-          node, location);
+      auto rows = cast<IntegerAttr>(args[4]).getInt(), expected = cast<IntegerAttr>(args[5]).getInt();
+      return bindResult(SampleRowsOp::create(builder_, location, positions.getType(), positions, operands[1],
+                                             operands[2], rows,
+                                             expected > 0 ? builder_.getI64IntegerAttr(expected) : IntegerAttr()),
+                        node, location);
     }
     if (entry.name == "sojourn.read_rows") {
       Type type = RankedTensorType::get(node.results[0]->sizes, elementType(node.results[0]->element));

@@ -7,13 +7,14 @@
 namespace sojourn {
 
 enum class ErrorKind {
-  Error,          ///< anything else
-  ValueNeeded,    ///< a Python value of a remote tensor was asked for
-  Refused,        ///< the owner's policy keeps the value
-  Unsupported,    ///< op, dtype or form that is not recorded
-  OwnerError,     ///< the owner answered with an error
-  ConnectionLost, ///< nobody answered
-  VersionMismatch ///< client and owner speak different versions
+  Error,           ///< anything else
+  ValueNeeded,     ///< a Python value of a remote tensor was asked for
+  Refused,         ///< the owner's policy keeps the value
+  Unsupported,     ///< op, dtype or form that is not recorded
+  OwnerError,      ///< the owner answered with an error
+  ConnectionLost,  ///< nobody answered
+  VersionMismatch, ///< client and owner speak different versions
+  BudgetExhausted  ///< the budget does not admit it, or there is none
 };
 
 const char *errorKindName(ErrorKind kind);

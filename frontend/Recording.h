@@ -24,6 +24,11 @@ struct PublishedState {
   at::Tensor value;    ///< CPU tensor once filled
   std::string failure; ///< why it never will be
   std::atomic<bool> settled{false};
+  /// Of a value of private tables: what it may cost, and once filled how far off it is, with what the
+  /// owner signed.
+  wire::ReleaseTerms terms;
+  double error = 0;
+  std::string receipt, receiptText;
   void fill(at::Tensor tensor) {
     value = std::move(tensor);
     settled = true;

@@ -100,18 +100,19 @@ at::Tensor SessionRows::rows(const std::vector<std::string> &columns, bool alone
 }
 
 int64_t SessionRows::sample(int64_t positions, int64_t count, const RowDraw &draw, const Origin &origin) {
-  static const Word entry = rowOp("sojourn.sample_rows", {"positions", "offset", "seed", "epoch", "rows"});
-  std::vector<Word> request{Sample, positions, draw.offset, draw.seed, draw.epoch, draw.rows};
+  static const Word entry = rowOp("sojourn.sample_rows", {"positions", "offset", "seed", "epoch", "rows", "expected"});
+  std::vector<Word> request{Sample, positions, draw.offset, draw.seed, draw.epoch, draw.rows, draw.expected};
   if (std::optional<int64_t> known = session_->tableRecords().find(request)) {
     return *known;
   }
   TraceWriter write(*session_, session_->recording());
-  write.beginOp(entry, 5, origin);
+  write.beginOp(entry, 6, origin);
   write.whole(positions);
   write.integer(draw.offset);
   write.intSlot(draw.seed);
   write.intSlot(draw.epoch);
   write.integer(draw.rows);
+  write.integer(draw.expected);
   write.beginResults(1);
   int64_t value = write.hiddenResult(contiguous({count}, at::kLong));
   session_->tableRecords().remember(std::move(request), value);

@@ -247,11 +247,28 @@ void Session::willChange(RemoteTensorImpl &tensor, bool storageToo) {
   recording().willChange(tensor, storageToo);
 }
 
-std::shared_ptr<PublishedState> Session::publish(const at::Tensor &copy) {
+void Session::setSpending(const wire::Spending &spending) {
+  SessionLock lock(mutex_);
+  spending_ = spending;
+}
+
+std::vector<std::string> Session::takeNotes() {
+  SessionLock lock(mutex_);
+  return std::exchange(notes_, {});
+}
+
+BudgetInfo Session::budget(const std::string &dataset) {
+  SessionLock turn(turn_);
+  requireOpen();
+  return translated([&] { return client_->budget(dataset); });
+}
+
+std::shared_ptr<PublishedState> Session::publish(const at::Tensor &copy, const wire::ReleaseTerms &terms) {
   SessionLock lock(mutex_);
   const auto &storage = remoteImpl(copy)->remoteStorage();
   idInTrace(*storage);
   auto state = std::make_shared<PublishedState>();
+  state->terms = terms;
   recording().publishes.emplace_back(storage, state);
   return state;
 }

@@ -124,7 +124,12 @@ public:
   /// Called before a tensor object changes its layout, or its storage too: a rollback undoes it.
   void willChange(RemoteTensorImpl &tensor, bool storageToo);
   /// Has the next flush send back a tensor that nothing else refers to.
-  std::shared_ptr<PublishedState> publish(const at::Tensor &copy);
+  std::shared_ptr<PublishedState> publish(const at::Tensor &copy, const wire::ReleaseTerms &terms = {});
+  /// How steps on private tables spend from now on; `releases` are those of the values published.
+  void setSpending(const wire::Spending &spending);
+  BudgetInfo budget(const std::string &dataset);
+  /// What the owner changed in programs since this was last asked.
+  std::vector<std::string> takeNotes();
 
   // --- threads' traces ---
   void adopt(Recording &recording);
@@ -174,6 +179,8 @@ private:
   std::vector<uint64_t> releases_;
   uint64_t nextHandle_ = 1;
   Counters counters_;
+  wire::Spending spending_;
+  std::vector<std::string> notes_;
   bool closed_ = false;
 };
 

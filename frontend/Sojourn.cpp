@@ -102,7 +102,11 @@ at::Tensor Published::value() const {
         "a value published inside a step is filled by the step's reply; read it after the step has ended");
 }
 
-std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors) {
+double Published::error() const { return state_->error; }
+std::string Published::receipt() const { return state_->receipt; }
+std::string Published::receiptText() const { return state_->receiptText; }
+
+std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors, const PublishOptions &options) {
   // Copies, so that what is written to a tensor later in the step does not show; and all of them
   // first, so that a tensor without a value publishes none.
   std::vector<at::Tensor> copies;
@@ -112,7 +116,8 @@ std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors) {
   std::vector<Published> all;
   for (const at::Tensor &copy : copies) {
     if (isRemote(copy)) {
-      all.emplace_back(remoteImpl(copy)->remoteStorage()->session->publish(copy));
+      all.emplace_back(
+          remoteImpl(copy)->remoteStorage()->session->publish(copy, {options.bound, options.epsilon, options.delta}));
     } else {
       auto state = std::make_shared<PublishedState>();
       state->fill(copy);
@@ -122,8 +127,8 @@ std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors) {
   return all;
 }
 
-at::Tensor publish(const at::Tensor &tensor) {
-  Published published = publishLater({tensor}).front();
+at::Tensor publish(const at::Tensor &tensor, const PublishOptions &options) {
+  Published published = publishLater({tensor}, options).front();
   if (!Steps::active()) {
     flush();
   }

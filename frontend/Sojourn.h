@@ -59,7 +59,7 @@ struct Source {
 };
 
 struct RegisterOptions {
-  /// "open" (values may be published) or "private" (nothing computed from it leaves).
+  /// "open" (values may be published) or "private" (values leave with noise only, paid from a budget).
   std::string policy = "private";
   /// Column -> closed range that its values are clamped to.
   std::map<std::string, std::pair<double, double>> bounds;
@@ -178,16 +178,28 @@ public:
   bool ready() const;
   /// CPU tensor. Throws ValueNeeded before the step has ended.
   at::Tensor value() const;
+  /// Standard deviation of the noise in each number, where tables are private and the value is linear
+  /// in its noise; else NaN. 0 of what has no noise.
+  double error() const;
+  /// What the owner signed for a release with a price of its own, and the same for people (JSON);
+  /// else empty.
+  std::string receipt() const;
+  std::string receiptText() const;
 
 private:
   std::shared_ptr<frontend::PublishedState> state_;
   uint64_t step_; ///< it was published in; 0: none
 };
 
+/// Of values of private tables: what one row adds is clamped to `bound` (0: the dataset's default);
+/// `epsilon` is a price of its own (0: a part of the step's), with `delta` of Gaussian noise (0: Laplace).
+struct PublishOptions {
+  double bound = 0, epsilon = 0, delta = 0;
+};
 /// Inside a step: the value arrives with the step's reply.
-std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors);
+std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors, const PublishOptions &options = {});
 /// Ends the implicit step and returns the value as a CPU tensor.
-at::Tensor publish(const at::Tensor &tensor);
+at::Tensor publish(const at::Tensor &tensor, const PublishOptions &options = {});
 /// Ends the implicit step; inside an explicit one it does nothing.
 void flush();
 /// Counters since start, summed over open connections: round_trips, bytes_up, bytes_down,

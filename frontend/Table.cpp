@@ -5,6 +5,7 @@
 #include "frontend/Names.h"
 #include "frontend/Raise.h"
 #include "runtime/Philox.h"
+#include "runtime/privacy/Tail.h"
 
 #include <ATen/ops/empty.h>
 
@@ -31,7 +32,7 @@ void require(bool condition, const std::string &message) {
 at::Tensor permutation(int64_t rows, int64_t seed, int64_t epoch) {
   require(rows >= 0 && rows <= runtime::kOrderedRows,
           "rows must be a number in [0, 2^40], got " + std::to_string(rows));
-  return frontend::evaluate({rows, std::nullopt, {{0, rows, seed, epoch}}});
+  return frontend::evaluate({rows, std::nullopt, {{0, rows, seed, epoch, 0}}});
 }
 
 /// Rows of the first part of a split; half rounds up.
@@ -103,17 +104,22 @@ const Column &Table::find(const std::string &column) const {
 /// batch runs the same program.
 frontend::RowNumbers Table::inDataset(frontend::RowNumbers numbers) const {
   for (const Selection *part = selection_.get(); part != nullptr; part = part->parent.get()) {
-    numbers.draws.push_back({part->start, part->parentRows, part->seed, kSplitEpoch});
+    numbers.draws.push_back({part->start, part->parentRows, part->seed, kSplitEpoch, 0});
   }
   return numbers;
 }
 
 frontend::RowNumbers Table::whole() const { return inDataset({count_, std::nullopt, {}}); }
 
-frontend::RowNumbers Table::numbers(const BatchOptions &options, int64_t size, int64_t epoch, int64_t start) const {
+frontend::RowNumbers Table::numbers(const BatchOptions &options, int64_t size, int64_t epoch, int64_t start,
+                                    int64_t capacity) const {
+  if (capacity > 0) {
+    // Which batch it is tells one draw from another in a step; the rows are the owner's secret.
+    return inDataset({capacity, std::nullopt, {{0, count_, start, epoch, options.size}}});
+  }
   frontend::RowNumbers numbers{size, start, {}};
   if (options.shuffle) {
-    numbers.draws.push_back({0, count_, options.seed, epoch});
+    numbers.draws.push_back({0, count_, options.seed, epoch, 0});
   }
   return inDataset(std::move(numbers));
 }
@@ -229,6 +235,15 @@ Batches::Batches(Table table, BatchOptions options) : table_(std::move(table)), 
     table_.find(*options_.label);
   }
   int64_t rows = table_.rows();
+  if (table_.isPrivate()) {
+    require(options_.shuffle, "table '" + table_.name() +
+                                  "' is private: its batches are drawn at the owner, at random; "
+                                  "leave out shuffle=False");
+    auto slots = privacy::capacityFor(rows, options_.size);
+    require(static_cast<bool>(slots), "table '" + table_.name() + "': " + slots.error());
+    capacity_ = *slots;
+    options_.dropLast = false;
+  }
   end_ = options_.dropLast ? rows - rows % options_.size : rows;
   require(end_ > 0, "table '" + table_.name() + "' has " + std::to_string(rows) +
                         " rows: without the last, short one there is no batch of " + std::to_string(options_.size));
@@ -249,7 +264,7 @@ Batch Batches::at(int64_t index) const {
 Batch Batches::record(int64_t epoch, int64_t start) const { return read(options_.size, epoch, start); }
 
 Batch Batches::read(int64_t size, int64_t epoch, int64_t start) const {
-  auto numbers = table_.numbers(options_, size, epoch, start);
+  auto numbers = table_.numbers(options_, size, epoch, start, capacity_);
   Batch batch{table_.read(options_.features, options_.dtype, numbers), {}};
   if (options_.label) {
     batch.y = table_.read(*options_.label, options_.labelDtype, numbers);

@@ -38,9 +38,11 @@ struct Dataset {
 namespace frontend {
 
 /// One look-up in an epoch's order of `rows` rows: position p becomes the row at `offset` + p. A
-/// negative p, and one that is then outside [0, rows), become -1.
+/// negative p, and one that is then outside [0, rows), become -1. With `expected` above 0 it is the
+/// owner's draw on a private table instead: each of the rows with probability expected / rows, by
+/// coins that nobody else sees; seed and epoch tell draws apart.
 struct RowDraw {
-  int64_t offset, rows, seed, epoch;
+  int64_t offset, rows, seed, epoch, expected;
 };
 
 /// Row numbers as a request: start, start + 1, ... (`size` of them; from 0 if there is no start),
@@ -117,7 +119,12 @@ public:
   /// Pairs (x, y). Epoch e takes the rows in the order of `batchIndices(rows(), size, seed, e)`: each
   /// row once, so that the rows of an epoch are distinct. The last batch of an epoch may be short.
   /// Each batch is read within the step that uses it.
+  ///
+  /// Of a private table each batch is the owner's own draw: every row is in it with probability
+  /// size / rows, so that it has `size` rows on average, in a fixed number of slots that is a little
+  /// larger; slots without a row count as nothing. Seed and drop_last have no meaning there.
   Batches batches(BatchOptions options) const;
+  bool isPrivate() const { return policy() == "private"; }
   /// Two tables without a common row; the first has `fraction` of the rows. Which rows:
   /// `splitIndices`, the same at every owner and on the CPU.
   std::pair<Table, Table> split(double fraction, int64_t seed = 0) const;
@@ -140,7 +147,9 @@ private:
   at::Tensor read(const Features &features, std::optional<at::ScalarType> dtype,
                   const frontend::RowNumbers &numbers) const;
   frontend::RowNumbers inDataset(frontend::RowNumbers numbers) const;
-  frontend::RowNumbers numbers(const BatchOptions &options, int64_t size, int64_t epoch, int64_t start) const;
+  /// `capacity` above 0: the slots of the owner's draw.
+  frontend::RowNumbers numbers(const BatchOptions &options, int64_t size, int64_t epoch, int64_t start,
+                               int64_t capacity) const;
   frontend::RowNumbers whole() const;
 
   std::shared_ptr<frontend::RowReader> reader_;
@@ -200,6 +209,7 @@ private:
   Table table_;
   BatchOptions options_;
   int64_t end_;
+  int64_t capacity_ = 0; ///< slots of a batch of a private table
 };
 
 /// The row numbers (int64) of each batch of one epoch, in the order that `Table::batches` uses; each

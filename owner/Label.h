@@ -20,7 +20,7 @@ namespace sojourn::owner {
 /// What may be done with values computed from a dataset.
 enum class Policy {
   open,       ///< values may be published
-  privateOnly ///< nothing computed from it leaves (proofs of privacy come later)
+  privateOnly ///< values leave with noise only, paid from a budget
 };
 
 const char *policyName(Policy policy);

@@ -32,6 +32,12 @@ public:
     }
     store = std::move(*opened);
     log = std::make_unique<ProgramLog>(store->catalogue(), environment);
+    auto ledger = Accounts::open(environment);
+    if (!ledger) {
+      problem = llvm::toString(ledger.takeError());
+      return;
+    }
+    accounts = std::move(*ledger);
   }
   ~State() {
     if (log) {
@@ -40,7 +46,8 @@ public:
   }
 
   llvm::Expected<sojourn::wire::Message> answer(std::string_view bytes, Peer peer);
-  llvm::Expected<sojourn::wire::Message> hello(const wire::Hello &request);
+  llvm::Expected<sojourn::wire::Message> hello(const wire::Hello &request, Peer peer);
+  llvm::Expected<sojourn::wire::Message> budget(const wire::GetBudget &request);
   llvm::Expected<sojourn::wire::Message> listDatasets();
   llvm::Expected<sojourn::wire::Message> listPrograms(const wire::ListPrograms &request, Peer peer);
   llvm::Expected<sojourn::wire::Message> step(const wire::Step &request, std::string_view bytes);
@@ -62,6 +69,7 @@ public:
   mutable std::mutex mutex;
   std::unique_ptr<Store> store;
   std::unique_ptr<ProgramLog> log;
+  std::unique_ptr<Accounts> accounts; ///< outlives the sessions, whose runs it keeps
   Sessions sessions;
   PlanCache plans;
   ThreadBudget threads;
@@ -71,7 +79,7 @@ public:
   std::atomic<runtime::Profile *> profile = nullptr;
 };
 
-llvm::Expected<sojourn::wire::Message> Owner::State::hello(const wire::Hello &request) {
+llvm::Expected<sojourn::wire::Message> Owner::State::hello(const wire::Hello &request, Peer peer) {
   auto check = [](const char *what, uint32_t found, uint32_t oldest, uint32_t newest) {
     std::string range = std::to_string(oldest);
     range += oldest == newest ? "" : " to " + std::to_string(newest);
@@ -91,7 +99,8 @@ llvm::Expected<sojourn::wire::Message> Owner::State::hello(const wire::Hello &re
   std::string client = printableName(request.client() ? request.client()->str() : "");
   auto session = [&] {
     std::lock_guard lock(mutex);
-    return sessions.begin(client);
+    // A name that a client gives itself is no identity.
+    return sessions.begin(client, peer == Peer::owner ? kLocalClient : "");
   }();
   if (!session) {
     return session.takeError();
@@ -137,9 +146,22 @@ llvm::Expected<sojourn::wire::Message> Owner::State::listDatasets() {
   return datasetsReply(*records);
 }
 
+llvm::Expected<sojourn::wire::Message> Owner::State::budget(const wire::GetBudget &request) {
+  auto session = SessionTurn::take(mutex, sessions, request.session());
+  if (!session) {
+    return session.takeError();
+  }
+  auto info = accounts->budget((**session)->account, request.dataset() ? request.dataset()->str() : "");
+  if (!info) {
+    return info.takeError();
+  }
+  return budgetReply(*info);
+}
+
 llvm::Expected<sojourn::wire::Message> Owner::State::step(const wire::Step &request, std::string_view bytes) {
-  auto reply = runStep({mutex, *store, sessions, plans, *log, threads, memory, arenas, environment, limits, profile},
-                       request, bytes);
+  auto reply =
+      runStep({mutex, *store, sessions, plans, *log, *accounts, threads, memory, arenas, environment, limits, profile},
+              request, bytes);
   if (!reply) {
     return reply.takeError();
   }
@@ -229,12 +251,13 @@ llvm::Expected<sojourn::wire::Message> Owner::State::answer(std::string_view byt
     return error;
   }
   switch (request->body_type()) {
-  case wire::RequestBody_Hello: return hello(*request->body_as_Hello());
+  case wire::RequestBody_Hello: return hello(*request->body_as_Hello(), peer);
   case wire::RequestBody_ListDatasets: return listDatasets();
   case wire::RequestBody_Step: return step(*request->body_as_Step(), bytes);
   case wire::RequestBody_Release: return release(*request->body_as_Release());
   case wire::RequestBody_Upload: return upload(*request->body_as_Upload());
   case wire::RequestBody_Bye: return bye(*request->body_as_Bye());
+  case wire::RequestBody_GetBudget: return budget(*request->body_as_GetBudget());
   case wire::RequestBody_ListPrograms: return listPrograms(*request->body_as_ListPrograms(), peer);
   case wire::RequestBody_NONE: break;
   }
@@ -296,6 +319,20 @@ llvm::Error Owner::setPolicy(const std::string &name, Policy policy) {
   }
   std::lock_guard lock(state->mutex);
   return state->store->setPolicy(name, policy);
+}
+
+llvm::Error Owner::grant(const std::string &client, const std::string &dataset, double epsilon, double delta) {
+  if (llvm::Error error = state->checkOpen()) {
+    return error;
+  }
+  return state->accounts->setGrant(client, dataset, {epsilon, delta});
+}
+
+llvm::Error Owner::cap(const std::string &dataset, double epsilon, double delta) {
+  if (llvm::Error error = state->checkOpen()) {
+    return error;
+  }
+  return state->accounts->setCap(dataset, {epsilon, delta});
 }
 
 llvm::Expected<std::vector<DatasetRecord>> Owner::datasets() {

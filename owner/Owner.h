@@ -23,6 +23,9 @@ class Profile;
 
 namespace sojourn::owner {
 
+/// The client of the data owner's own process, in the books of budgets.
+inline constexpr const char *kLocalClient = "local";
+
 /// Who sent a request: the data owner's own process, or somebody behind a transport.
 enum class Peer { owner, client };
 
@@ -59,6 +62,11 @@ public:
   /// Changes what may be done with values computed from a dataset, at once and for values computed
   /// before: permission is looked up when something is published. Fails if no dataset has this name.
   llvm::Error setPolicy(const std::string &name, Policy policy);
+  /// The budget of a client on a dataset: every release to it is within (epsilon, delta) differential privacy. The
+  /// client of this process is kLocalClient; others need a cap first.
+  llvm::Error grant(const std::string &client, const std::string &dataset, double epsilon, double delta);
+  /// The budget of all clients together on the people of a dataset.
+  llvm::Error cap(const std::string &dataset, double epsilon, double delta);
   /// Every registered dataset, in order of registration.
   llvm::Expected<std::vector<DatasetRecord>> datasets();
   /// Every program that ran, oldest first, run counts up to date.

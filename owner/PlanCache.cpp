@@ -2,6 +2,8 @@
 // From program bytes to a plan, and the cache of plans.
 #include "owner/PlanCache.h"
 
+#include "owner/PrivatePlan.h"
+
 #include "owner/RequestError.h"
 #include "owner/Text.h"
 #include "passes/Dependence.h"
@@ -42,6 +44,7 @@ llvm::Error checkArgument(size_t index, const ArgSpec &spec, Plan &plan) {
     }
     break;
   case ArgKind::table: ++plan.tables; break;
+  case ArgKind::coin: return wrong("coin", "none in a program");
   }
   return llvm::Error::success();
 }

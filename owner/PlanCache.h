@@ -13,6 +13,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,19 @@ struct PlanKey {
 
 /// A program that passed every check that does not depend on a request. Immutable once made: any
 /// number of steps run it at once.
+struct PrivatePlan;
+
+/// What was made of one program for private tables, by terms; guards itself.
+struct PrivatePlans {
+  static constexpr size_t kMost = 16;
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<const PrivatePlan>> known;
+};
+
 struct Plan {
   std::unique_ptr<runtime::Executable> executable;
+  /// Grows while the plan is used.
+  std::unique_ptr<PrivatePlans> privatePlans = std::make_unique<PrivatePlans>();
   /// The bytes it was made from: `decodeProgram` gives the verified module again, to analyse it anew.
   std::string program, debug;
   std::string text; ///< core form with the scientist's locations, for the log

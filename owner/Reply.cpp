@@ -93,7 +93,7 @@ Message committedReply() {
   return finish(builder, wire::ReplyBody_Committed, wire::CreateCommitted(builder).Union());
 }
 
-Message doneReply(llvm::ArrayRef<const runtime::HostTensor *> published) {
+Message doneReply(llvm::ArrayRef<const runtime::HostTensor *> published, const PrivacyReport &report) {
   // Room for everything at once: a builder that grows copies what it holds.
   size_t bound = 1024;
   for (const runtime::HostTensor *tensor : published) {
@@ -107,8 +107,37 @@ Message doneReply(llvm::ArrayRef<const runtime::HostTensor *> published) {
     auto dims = builder.CreateVector(tensor->type.dims.data(), tensor->type.dims.size());
     tensors.push_back(wire::CreateTensor(builder, static_cast<uint8_t>(tensor->type.element), dims, data));
   }
-  auto body = wire::CreateDone(builder, builder.CreateVector(tensors));
+  std::vector<Offset<wire::Spent>> spent;
+  for (const SpentInfo &info : report.spent) {
+    spent.push_back(
+        wire::CreateSpent(builder, text(builder, info.dataset), info.epsilon, info.epsilonLeft, info.delta));
+  }
+  std::vector<Offset<wire::ReleaseInfo>> releases;
+  for (const ReleaseNote &note : report.releases) {
+    auto receipt = builder.CreateVector(reinterpret_cast<const uint8_t *>(note.receipt.data()), note.receipt.size());
+    releases.push_back(wire::CreateReleaseInfo(builder, note.error, receipt, builder.CreateString(note.text)));
+  }
+  std::vector<Offset<flatbuffers::String>> notes;
+  for (const std::string &note : report.notes) {
+    notes.push_back(text(builder, note));
+  }
+  // Absent vectors cost nothing on the wire.
+  auto vector = [&](auto &list) {
+    return list.empty() ? decltype(builder.CreateVector(list))() : builder.CreateVector(list);
+  };
+  auto tensorVector = builder.CreateVector(tensors);
+  auto spentVector = vector(spent);
+  auto releaseVector = vector(releases);
+  auto noteVector = vector(notes);
+  auto body = wire::CreateDone(builder, tensorVector, spentVector, releaseVector, noteVector);
   return finish(builder, wire::ReplyBody_Done, body.Union());
+}
+
+Message budgetReply(const BudgetInfo &info) {
+  FlatBufferBuilder builder;
+  auto body = wire::CreateBudget(builder, text(builder, info.dataset), info.granted, info.epsilon, info.delta,
+                                 info.epsilonLeft);
+  return finish(builder, wire::ReplyBody_Budget, body.Union());
 }
 
 } // namespace sojourn::owner

@@ -3,6 +3,7 @@
 #ifndef SOJOURN_OWNER_REPLY_H
 #define SOJOURN_OWNER_REPLY_H
 
+#include "owner/Accounts.h"
 #include "owner/Catalogue.h"
 #include "owner/RequestError.h"
 #include "runtime/Execute.h"
@@ -22,7 +23,23 @@ Message programsReply(const std::vector<ProgramRecord> &records, bool withText);
 Message needProgramReply();
 Message receivedReply(size_t bytes);
 Message committedReply();
-Message doneReply(llvm::ArrayRef<const runtime::HostTensor *> published);
+/// What a step on private tables tells besides its values.
+struct SpentInfo {
+  std::string dataset;
+  double epsilon = 0, epsilonLeft = 0, delta = 0;
+};
+struct ReleaseNote {
+  double error = 0; ///< standard deviation of the noise; NaN: not linear in it
+  std::string receipt, text;
+};
+struct PrivacyReport {
+  std::vector<SpentInfo> spent;
+  std::vector<ReleaseNote> releases; ///< per published result
+  std::vector<std::string> notes;
+};
+
+Message doneReply(llvm::ArrayRef<const runtime::HostTensor *> published, const PrivacyReport &report = {});
+Message budgetReply(const BudgetInfo &info);
 
 } // namespace sojourn::owner
 

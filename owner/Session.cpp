@@ -2,6 +2,8 @@
 // Opening, leasing and ending of sessions.
 #include "owner/Session.h"
 
+#include "owner/Accounts.h"
+
 #include "owner/RequestError.h"
 #include "runtime/wire/Step.h"
 
@@ -12,7 +14,7 @@ namespace sojourn::owner {
 
 using llvm::Twine;
 
-llvm::Expected<uint64_t> Sessions::begin(std::string client) {
+llvm::Expected<uint64_t> Sessions::begin(std::string client, std::string account) {
   expire();
   if (sessions.size() >= limits.sessions) {
     return requestError(wire::ErrorCode_Limit, "the owner has " + Twine(sessions.size()) +
@@ -27,6 +29,7 @@ llvm::Expected<uint64_t> Sessions::begin(std::string client) {
     return requestError(wire::ErrorCode_Internal, "the owner's source of randomness repeats itself");
   }
   auto session = std::make_shared<Session>();
+  session->account = std::move(account);
   session->client = std::move(client);
   session->lastUsedMs = environment.clockMs();
   sessions[id] = std::move(session);

@@ -22,6 +22,8 @@
 
 namespace sojourn::owner {
 
+struct RunAccount;
+
 /// A value kept at the owner and what is known of where it comes from.
 struct Handle {
   runtime::HostTensor tensor;
@@ -54,6 +56,9 @@ struct Session {
   std::unordered_map<uint64_t, Handle> handles;        ///< by the client's own ids
   std::unordered_map<uint64_t, PartialUpload> uploads; ///< by the client's own numbers
   std::map<runtime::ProgramHash, PlanKey> programs;    ///< what it may refer to by hash
+  std::string account;                                 ///< of the ledger; empty: nobody's, no budget
+  /// Training runs by the client's number and the datasets that they read.
+  std::map<std::pair<uint64_t, std::string>, std::shared_ptr<RunAccount>> runs;
   LastStep last;
 
   /// Requests of one session take turns.
@@ -67,7 +72,7 @@ class Sessions {
 public:
   Sessions(const Environment &environment, const Limits &limits) : environment(environment), limits(limits) {}
 
-  llvm::Expected<uint64_t> begin(std::string client);
+  llvm::Expected<uint64_t> begin(std::string client, std::string account);
   /// Finds a session and renews its lease.
   llvm::Expected<std::shared_ptr<Session>> find(uint64_t id);
   /// Whether the session is there.

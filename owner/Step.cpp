@@ -2,6 +2,7 @@
 // The way of a step through the owner: turn, sequence, program, bindings, booking, run, reply, commit.
 #include "owner/Step.h"
 
+#include "owner/PrivateStep.h"
 #include "owner/Reply.h"
 #include "owner/StepBindings.h"
 #include "runtime/Limits.h"
@@ -55,6 +56,7 @@ private:
   std::shared_ptr<const Plan> plan;
   std::optional<StepBindings> bound;
   std::vector<LabelPtr> resultLabels;
+  std::optional<PrivateStep> privacy; ///< of a step on private tables
   std::vector<uint64_t> releases;
   size_t reserved = 0; ///< of Sessions::handleBytes, until the commit or the end
 };
@@ -219,7 +221,7 @@ llvm::Error Step::checkPublishes() {
   };
   auto results = plan->executable->results();
   for (size_t index = 0; index < results.size(); ++index) {
-    if (results[index].kind != ResultKind::publish) {
+    if (results[index].kind != ResultKind::publish || (privacy && privacy->isReleased(index))) {
       continue;
     }
     std::string text = blockers(resultLabels[index], policyOf);
@@ -265,7 +267,7 @@ llvm::Expected<Message> Step::reply(llvm::ArrayRef<HostTensor> values) const {
       published.push_back(&values[index]);
     }
   }
-  return doneReply(published);
+  return doneReply(published, privacy ? privacy->report() : PrivacyReport());
 }
 
 /// All allocation comes first; after it nothing can fail.
@@ -340,7 +342,17 @@ llvm::Expected<StepReply> Step::run() {
     return error;
   }
   resultLabels = plan->resultLabels(bound->labels);
-  auto memory = context.memory.lease(plan->runBytes(context.threads.most()));
+  auto made = PrivateStep::make(context, request, **session, plan, *bound);
+  if (!made) {
+    return made.takeError();
+  }
+  privacy = std::move(*made);
+  if (privacy) {
+    privacy->release(resultLabels);
+  }
+  size_t most = context.threads.most();
+  auto memory = context.memory.lease(privacy ? privacy->runBytes(static_cast<unsigned>(most))
+                                             : plan->runBytes(static_cast<unsigned>(most)));
   if (!memory) {
     return memory.takeError();
   }
@@ -359,13 +371,29 @@ llvm::Expected<StepReply> Step::run() {
   options.threads = threads.threads;
   options.arenas = &context.arenas;
   options.profile = context.profile;
-  auto values = plan->executable->run(bound->bindings, options);
+  if (privacy) {
+    // Paid before a coin is drawn or a row is read.
+    if (llvm::Error error = privacy->pay()) {
+      return error;
+    }
+    privacy->drawCoins(bound->bindings, threads.threads);
+  }
+  auto values = (privacy ? privacy->executable() : *plan->executable).run(bound->bindings, options);
   if (!values) {
     return values.takeError();
   }
   auto bytes = reply(*values);
   if (!bytes) {
     return bytes.takeError();
+  }
+  if (privacy && privacy->isTicketed()) {
+    if (llvm::Error error = privacy->seal(bytes->bytes)) {
+      return error;
+    }
+    bytes = reply(*values); // with the receipts
+    if (!bytes) {
+      return bytes.takeError();
+    }
   }
   {
     std::lock_guard lock(context.mutex);

@@ -3,6 +3,7 @@
 #ifndef SOJOURN_OWNER_STEP_H
 #define SOJOURN_OWNER_STEP_H
 
+#include "owner/Accounts.h"
 #include "owner/Budget.h"
 #include "owner/Limits.h"
 #include "owner/ProgramLog.h"
@@ -16,7 +17,7 @@
 
 namespace sojourn::owner {
 
-/// What a step works with. `mutex` guards store, sessions, plans and log; budgets and pool
+/// What a step works with. `mutex` guards store, sessions, plans and log; accounts, budgets and pool
 /// lock themselves.
 struct StepContext {
   std::mutex &mutex;
@@ -24,6 +25,7 @@ struct StepContext {
   Sessions &sessions;
   PlanCache &plans;
   ProgramLog &log;
+  Accounts &accounts;
   ThreadBudget &threads;
   MemoryBudget &memory;
   runtime::ArenaPool &arenas;

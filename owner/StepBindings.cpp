@@ -41,7 +41,7 @@ llvm::Error StepBindings::bindOwn() {
   bindings.resize(args.size());
   states.resize(args.size());
   labels.assign(args.size(), Label::client());
-  size_t next[5] = {};
+  size_t next[6] = {};
   for (size_t index = 0; index < args.size(); ++index) {
     size_t position = next[static_cast<size_t>(args[index].kind)]++;
     auto at = static_cast<flatbuffers::uoffset_t>(position);
@@ -52,6 +52,7 @@ llvm::Error StepBindings::bindOwn() {
     case ArgKind::slot: error = bindWord(index, request.slots()->Get(at)); break;
     case ArgKind::seed: error = bindWord(index, request.seeds()->Get(at)); break;
     case ArgKind::table: labels[index] = nullptr; break; // until its table is bound
+    case ArgKind::coin: break;                           // no program has them
     }
     if (error) {
       return error;

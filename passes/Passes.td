@@ -170,4 +170,58 @@ def PrintDependence : Pass<"sojourn-print-dependence", "::mlir::ModuleOp"> {
   }];
 }
 
+def PrintRows : Pass<"sojourn-rows", "::mlir::ModuleOp"> {
+  let summary = "Prints what is known of each value with respect to rows of private tables, as remarks";
+  let description = [{
+    The row analysis (passes/Rows.h, dialect/rows/): per result of an op whether it is public, per row, a sum over rows,
+    derived from such sums, or mixed, with the reason; where its elements lie; and the points at which an owner adds
+    noise. Changes nothing.
+
+    ```mlir
+    %y = sojourn.reduce_sum %x, dims = [0] : tensor<8x3xf32>
+    ```
+    =>
+    ```
+    remark: sum over rows: cuts 0, one row moves it by 1.73205
+    remark: noise point of cuts 0
+    ```
+  }];
+  let options = [
+    ListOption<"bounds", "bounds", "std::string", "Closed range of a column's entries, as NAME=LOW:HIGH (* for all)">,
+    ListOption<"openTables", "open-tables", "unsigned", "Numbers of the table arguments that are not private">
+  ];
+}
+
+def MakePrivate : Pass<"sojourn-make-private", "::mlir::ModuleOp"> {
+  let summary = "Makes a step differentially private: clips per row, adds noise from coins";
+  let description = [{
+    What an owner does with a program on private tables before it runs (passes/privacy/Privacy.h): divisors that depend
+    on rows become public, sums over rows that are committed or published become clipped sums with noise, the result is
+    analysed from scratch, and then lowered to core ops with coins as further arguments. Remarks tell the releases.
+
+    ```mlir
+    %g = sojourn.dot %d, %x, lhs_batch = [], rhs_batch = [], lhs_contract = [0], rhs_contract = [0]
+      : tensor<8x2xf32>, tensor<8x3xf32> -> tensor<2x3xf32>
+    ```
+    =>
+    ```mlir
+    %s = sojourn.clipped_sum "flat" rows %i, bounds = [0.125], norm = 2 (%d, %x)
+      : tensor<8xi64>, (tensor<8x2xf32>, tensor<8x3xf32>) -> tensor<2x3xf64> { ... }
+    %n = sojourn.noise "gaussian" (%s) coins (%c), exponent = -23, scale = 1048580
+      : (tensor<2x3xf64>), (tensor<2x3xi64>) -> (tensor<2x3xf64>)
+    ```
+  }];
+  let options = [
+    ListOption<"bounds", "bounds", "std::string", "Closed range of a column's entries, as NAME=LOW:HIGH (* for all)">,
+    Option<"noiseMultiplier", "noise-multiplier", "double", "1.0", "Noise over sensitivity of a step">,
+    Option<"clip", "clip", "double", "1.0", "Bound of a row's gradient">,
+    Option<"perLayer", "per-layer", "bool", "false", "Clip each tensor alone">,
+    Option<"lossIsSum", "loss-is-sum", "bool", "false", "The loss is a sum over the batch, not a mean">,
+    Option<"metricBound", "metric-bound", "double", "10.0", "Bound of a row's part of a metric without a range">,
+    Option<"stopAfter", "stop-after", "std::string", "\"lower\"", "rewrite: clipped_sum and noise stay">,
+    Option<"coinsAsUploads", "coins-as-uploads", "bool", "false", "Coins become the last uploads">
+  ];
+  let dependentDialects = ["::sojourn::SojournDialect"];
+}
+
 #endif // SOJOURN_PASSES_TD

@@ -7,7 +7,7 @@
 
 using namespace sojourn;
 
-static constexpr PromotionRow rows[] = {
+static constexpr PromotionRow kTable[] = {
     // Arithmetic.
     {"add", Computes::Common, "self,other"},
     {"sub", Computes::Common, "self,other"},
@@ -139,7 +139,7 @@ static constexpr PromotionRow rows[] = {
 const PromotionRow *sojourn::findPromotionRow(llvm::StringRef base) {
   static const llvm::StringMap<const PromotionRow *> index = [] {
     llvm::StringMap<const PromotionRow *> map;
-    for (const PromotionRow &row : rows) {
+    for (const PromotionRow &row : kTable) {
       map[row.base] = &row;
     }
     return map;

@@ -33,8 +33,8 @@ public:
                         void *out) const = 0;
 };
 
-/// The numbers are those of Program.fbs.
-enum class ArgKind : uint8_t { state = 0, upload = 1, slot = 2, seed = 3, table = 4 };
+/// The numbers are those of Program.fbs, which has no coins: an owner alone appends them.
+enum class ArgKind : uint8_t { state = 0, upload = 1, slot = 2, seed = 3, table = 4, coin = 5 };
 enum class ResultKind : uint8_t { commit = 0, keep = 1, publish = 2 };
 
 /// A column that a program may read; `dims` are the sizes of one row's entry, none for a number.

@@ -84,6 +84,7 @@ llvm::Expected<ArgSpec> argOf(mlir::func::FuncOp step, unsigned index) {
                           .Case("slot", 2)
                           .Case("seed", 3)
                           .Case("table", 4)
+                          .Case("coin", 5)
                           .Default(-1)
                     : -1;
   if (number < 0) {

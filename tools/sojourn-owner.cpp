@@ -107,7 +107,7 @@ int main(int argc, char **argv) {
   importCommand->add_option("--name", arguments.name, "name that clients use")->required();
   importCommand
       ->add_option("--policy", arguments.policy,
-                   "open: values may be published; private: nothing computed from them leaves")
+                   "open: values may be published; private: they leave with noise only, paid from a budget")
       ->check(CLI::IsMember({"open", "private"}))
       ->capture_default_str();
   importCommand->add_option("--bounds", arguments.boundsFile, "TOML file of column ranges: age = [0, 120]");
@@ -127,7 +127,7 @@ int main(int argc, char **argv) {
   policyCommand->add_option("name", arguments.name, "a registered table")->required();
   policyCommand
       ->add_option("policy", arguments.policy,
-                   "open: values may be published; private: nothing computed from them leaves")
+                   "open: values may be published; private: they leave with noise only, paid from a budget")
       ->required()
       ->check(CLI::IsMember({"open", "private"}));
 

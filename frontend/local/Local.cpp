@@ -109,6 +109,12 @@ void EmbeddedOwner::add(const std::string &name, const Source &source, const Reg
   }
 }
 
+void EmbeddedOwner::grant(const std::string &dataset, double epsilon, double delta) {
+  if (llvm::Error error = owner_.grant(owner::kLocalClient, dataset, epsilon, delta)) {
+    raise(ErrorKind::Error, llvm::toString(std::move(error)));
+  }
+}
+
 } // namespace frontend
 
 using namespace frontend;

@@ -17,6 +17,8 @@ public:
   explicit EmbeddedOwner(const std::string &store, const std::string &profile = "");
 
   void add(const std::string &name, const Source &source, const RegisterOptions &options) override;
+  /// The budget of this process on one of its tables.
+  void grant(const std::string &dataset, double epsilon, double delta);
   wire::Message handle(std::string_view request) { return owner_.answer(request); }
   uint64_t requests() const { return owner_.requests(); }
   /// Steps that it has committed.

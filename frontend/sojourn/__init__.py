@@ -28,9 +28,19 @@ from . import device as _device
 from . import errors as _errors
 from . import tensor as _tensor
 from .ahead import Program, compile, load, number, offline, spec, table_spec
-from .errors import ConnectionLost, Error, OwnerError, Refused, Unsupported, ValueNeeded, VersionMismatch
+from .errors import (
+    BudgetExhausted,
+    ConnectionLost,
+    Error,
+    OwnerError,
+    Refused,
+    Unsupported,
+    ValueNeeded,
+    VersionMismatch,
+)
 from .module import to_owner
-from .owner import Owner, connect, local
+from .owner import Budget, Owner, connect, local
+from .privacy import Quote, privacy
 from .publish import Published, publish
 from .step import flush, step
 from .table import Table, plain
@@ -76,12 +86,15 @@ def counters() -> dict[str, int]:
 
 
 __all__ = [
+    "Budget",
+    "BudgetExhausted",
     "ConnectionLost",
     "Error",
     "Owner",
     "OwnerError",
     "Program",
     "Published",
+    "Quote",
     "Refused",
     "Table",
     "Unsupported",
@@ -97,6 +110,7 @@ __all__ = [
     "number",
     "offline",
     "plain",
+    "privacy",
     "publish",
     "spec",
     "split_indices",

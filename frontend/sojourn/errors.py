@@ -14,6 +14,10 @@ class Refused(Error):
     """The value may not leave the owner this way, or the owner's policy keeps it."""
 
 
+class BudgetExhausted(Refused):
+    """The budget on a private table does not admit the release, or there is none. What was paid for is not lost."""
+
+
 class Unsupported(Error, NotImplementedError):
     """An op, dtype or form that cannot be recorded or compiled."""
 

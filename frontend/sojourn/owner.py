@@ -3,12 +3,42 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import torch
 
 import _sojourn
 
 from .errors import Error
 from .table import Table, source_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """A client's budget on a private table; all its releases together are (epsilon, delta)-DP.
+
+    `epsilon_left` is the grant less the smallest grant that would admit what was released so far.
+    It informs; the owner's filter decides, and often admits more than the difference says.
+    """
+
+    dataset: str
+    granted: bool
+    epsilon: float
+    delta: float
+    epsilon_left: float
+
+    def __repr__(self) -> str:
+        if not self.granted:
+            return f"no budget on '{self.dataset}'"
+        spent = self.epsilon - self.epsilon_left
+        return "\n".join(
+            [
+                f"budget on '{self.dataset}'   epsilon      delta",
+                f"  granted   {self.epsilon:18.4g} {self.delta:10.2g}",
+                f"  spent     {spent:18.4g}",
+                f"  left      {self.epsilon_left:18.4g}",
+            ]
+        )
 
 
 class Owner:
@@ -31,7 +61,9 @@ class Owner:
 
         `source`: path of a CSV, Parquet, Arrow or NPZ file, or a dict of arrays, whose
         first dimension counts rows and whose others are the shape of one row's entry.
-        `policy`: "open" (values may be published) or "private" (nothing computed from it leaves).
+        `policy`: "open" (values may be published) or "private" (they leave with noise only, paid from
+        a budget: `grant`). Give a private table `bounds` of every column: statistics and losses whose
+        rows have no bounds are clamped to a default.
         `bounds`: column -> (lower, upper); values are clamped to it. `fills`: column -> number that
         replaces missing and non-finite entries, which are refused otherwise.
         """
@@ -43,13 +75,35 @@ class Owner:
         self._embedded.register(name, source_of(source), policy, dict(bounds or {}), dict(fills or {}))
         return self.dataset(name)
 
+    def grant(self, name: str, epsilon: float, delta: float) -> Budget:
+        """Grants this process a budget on a private table of its embedded owner.
+
+        Everything released from the table is then (epsilon, delta)-differentially private for each
+        row. `delta`: well below one over the number of rows. A larger grant adds to the budget; what
+        was spent stays spent.
+        """
+        if self._embedded is None:
+            raise Error(
+                f"{self.address} is not an embedded owner; its budgets are granted there: "
+                f"sojourn-owner budget grant CLIENT {name} --epsilon {epsilon} --delta {delta}"
+            )
+        for label, value in (("epsilon", epsilon), ("delta", delta)):
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise Error(f"{label} must be a number, got {value!r}")
+        self._embedded.grant(name, float(epsilon), float(delta))
+        return self.budget(name)
+
+    def budget(self, name: str) -> Budget:
+        """What this client may still learn of a private table."""
+        return Budget(name, *_sojourn.budget(self._session, name))
+
     def datasets(self) -> list[Table]:
         """Every table of this owner."""
-        return [Table(table) for table in self._session.datasets()]
+        return [Table(table, self._session) for table in self._session.datasets()]
 
     def dataset(self, name: str) -> Table:
         """A table by name. Raises `Error` with the names there are."""
-        return Table(self._session.dataset(name))
+        return Table(self._session.dataset(name), self._session)
 
     def programs(self, with_text: bool = False) -> list[dict]:
         """What ran at this owner, newest last: hash, client, runs, ops and, if asked for, the IR."""

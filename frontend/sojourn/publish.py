@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import os
 import sys
 import threading
@@ -13,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 import _sojourn
 
-from .errors import Refused, ValueNeeded
+from .errors import Error, Refused, ValueNeeded
 
 _LIBRARIES = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
 
@@ -47,7 +49,7 @@ def naming_lines():
         yield
     except Refused as refusal:
         if _open.lines:
-            raise Refused(f"{refusal} [published at {', '.join(dict.fromkeys(_open.lines))}]") from None
+            raise type(refusal)(f"{refusal} [published at {', '.join(dict.fromkeys(_open.lines))}]") from None
         raise
     finally:
         _open.lines.clear()
@@ -62,6 +64,7 @@ class Published:
 
     def __init__(self, leaves: list, spec):
         self._leaves = leaves
+        self._states = list(leaves)
         self._spec = spec
         self._step = _sojourn.current_step()
 
@@ -85,6 +88,25 @@ class Published:
         self._leaves = [leaf.value() if isinstance(leaf, _sojourn.Published) else leaf for leaf in self._leaves]
         return pytree.tree_unflatten(self._leaves, self._spec)
 
+    @property
+    def stderr(self):
+        """Standard deviation of the noise in each number; 0 without noise, None if it is not known.
+
+        A tree like `value`; of one tensor a number.
+        """
+        self.value  # noqa: B018
+        errors = [None if error is None or math.isnan(error) else error for error in self._errors()]
+        return errors[0] if len(errors) == 1 else pytree.tree_unflatten(errors, self._spec)
+
+    def _errors(self):
+        return [state.error if isinstance(state, _sojourn.Published) else 0.0 for state in self._states]
+
+    @property
+    def receipt(self) -> dict | None:
+        """What the owner signed for a release with a price of its own, as a dict; else None."""
+        texts = [state.receipt_text for state in self._states if isinstance(state, _sojourn.Published)]
+        return next((json.loads(text) for text in texts if text), None)
+
     def item(self):
         """The number in a published tensor of one element."""
         return self.value.item()
@@ -102,18 +124,33 @@ class Published:
         return f"Published({self.value!r})" if self.ready else "Published(<filled when the step ends>)"
 
 
-def publish(tree):
+def publish(tree, epsilon: float | None = None, delta: float | None = None, bound: float | None = None):
     """Asks the owner for values. `tree`: a tensor or any nesting of lists, tuples and dicts of them.
 
     Outside a step: ends the implicit step (one round trip) and returns the tree with CPU tensors.
     Inside a step: returns a `Published`, filled by the step's own reply. CPU tensors pass through
     as copies. Raises `Refused` where the owner's policy keeps a value.
+
+    Of private tables a value leaves with noise. `epsilon` pays for it apart from the step: with
+    Laplace noise, or Gaussian where `delta` is given; the answer is a `Published` with `.stderr` and
+    `.receipt`. Without it, in a step on batches, it is a part of the step's price. `bound`: what one
+    row adds is clamped to it, in the unit of the value. What was released already is free and exact.
+    On open tables these are accepted and ignored.
     """
+    terms = {"epsilon": epsilon, "delta": delta, "bound": bound}
+    for name, number in terms.items():
+        most = 1 if name == "delta" else math.inf
+        good = isinstance(number, (int, float)) and not isinstance(number, bool) and 0 < number < most
+        if number is not None and not good:
+            raise Error(
+                f"{name} must be a number above 0" + (" and below 1" if most == 1 else "") + f", got {number!r}"
+            )
+    terms = {name: 0.0 if number is None else float(number) for name, number in terms.items()}
     leaves, spec = pytree.tree_flatten(tree)
     remote = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.device.type == "owner"]
     states = iter(())
     if remote:
-        states = iter(_sojourn.publish(remote))
+        states = iter(_sojourn.publish(remote, **terms))
         _open.lines.append(_callers_line())
     values = []
     for leaf in leaves:
@@ -127,4 +164,4 @@ def publish(tree):
     if remote:
         with naming_lines():
             _sojourn.flush()
-    return published.value
+    return published.value if epsilon is None else published

@@ -25,6 +25,13 @@ _WIDENED = {np.dtype("u2"): np.dtype("i4"), np.dtype("u4"): np.dtype("i8")}
 _SHOWN_COLUMNS = 60
 
 
+def privacy_run():
+    """The open `sojourn.privacy` context, if there is one."""
+    from .privacy import current
+
+    return current()
+
+
 class Table:
     """A dataset at an owner, or a part of one; `sojourn.plain` makes one of local CPU tensors.
 
@@ -33,8 +40,9 @@ class Table:
     declares (they are not measured), or None.
     """
 
-    def __init__(self, table: _sojourn.Table):
+    def __init__(self, table: _sojourn.Table, session=None):
         self._table = table
+        self._session = session
         self.name: str = table.name
         self.policy: str = table.policy
         self.columns: tuple[_sojourn.Column, ...] = tuple(table.columns)
@@ -70,12 +78,13 @@ class Table:
         numbers = {"size": size, "epochs": epochs, "seed": seed}
         size, epochs, seed = (integer(name, value) for name, value in numbers.items())
         label = None if label is None else _name(label)
-        return Batches(
-            self._table.batches(
-                _features(features), label, size, epochs, bool(shuffle), seed, bool(drop_last), dtype, label_dtype
-            ),
-            label is not None,
+        batches = self._table.batches(
+            _features(features), label, size, epochs, bool(shuffle), seed, bool(drop_last), dtype, label_dtype
         )
+        run = privacy_run()
+        if run is not None and run.is_private and self.policy == "private":
+            run._batches(size, epochs)
+        return Batches(batches, label is not None, run)
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Table, Table]:
         """Two tables without a common row; the first has `fraction` of the rows.
@@ -85,7 +94,7 @@ class Table:
         if isinstance(fraction, bool) or not isinstance(fraction, (int, float)):
             raise Error(f"fraction must be a number between 0 and 1, got {fraction!r}")
         first, other = self._table.split(fraction, integer("seed", seed))
-        return Table(first), Table(other)
+        return Table(first, self._session), Table(other, self._session)
 
     def __getitem__(self, column: str) -> torch.Tensor:
         """One whole column, `[rows, *shape]`, in its own dtype."""
@@ -133,9 +142,10 @@ class _Rows(int):
 class Batches:
     """An iterable over batches that knows its length, so that `tqdm(table.batches(...))` works."""
 
-    def __init__(self, batches: _sojourn.Batches, labelled: bool):
+    def __init__(self, batches: _sojourn.Batches, labelled: bool, run=None):
         self._batches = batches
         self._labelled = labelled
+        self._run = run
 
     def __len__(self) -> int:
         return len(self._batches)
@@ -149,6 +159,8 @@ class Batches:
         for index in range(len(self)):
             x, y = self._batches.at(index)
             yield (x, y) if self._labelled else x
+            if self._run is not None:
+                self._run._taken += 1
 
 
 def plain(

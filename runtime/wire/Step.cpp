@@ -43,7 +43,28 @@ std::vector<uint64_t> numbersOf(const flatbuffers::Vector<uint64_t> *vector) {
 
 std::string nameOf(const flatbuffers::String *text) { return text ? text->str() : std::string(); }
 
+/// Nothing where everything is default.
+flatbuffers::Offset<schema::Spending> encode(flatbuffers::FlatBufferBuilder &builder, const Spending &spending) {
+  if (spending.isDefault()) {
+    return 0;
+  }
+  std::vector<flatbuffers::Offset<schema::ReleaseTerms>> releases;
+  for (const ReleaseTerms &terms : spending.releases) {
+    releases.push_back(schema::CreateReleaseTerms(builder, terms.bound, terms.epsilon, terms.delta));
+  }
+  auto releaseVector = builder.CreateVector(releases);
+  return schema::CreateSpending(builder, spending.run, spending.steps, spending.noiseMultiplier, spending.clip,
+                                spending.perLayer, spending.lossIsSum, spending.metricShare, releaseVector);
+}
+
 } // namespace
+
+bool Spending::isDefault() const {
+  return run == 0 && steps == 0 && noiseMultiplier == 0 && clip == 0 && !perLayer && !lossIsSum && metricShare < 0 &&
+         std::all_of(releases.begin(), releases.end(), [](const ReleaseTerms &terms) {
+           return terms.bound == 0 && terms.epsilon == 0 && terms.delta == 0;
+         });
+}
 
 flatbuffers::Offset<schema::Step> encode(flatbuffers::FlatBufferBuilder &builder, const Step &step) {
   // Absent vectors cost nothing on the wire.
@@ -76,8 +97,9 @@ flatbuffers::Offset<schema::Step> encode(flatbuffers::FlatBufferBuilder &builder
   auto hash = builder.CreateVector(step.hash.data(), step.hash.size());
   auto states = numbers(step.states), slots = numbers(step.slots), seeds = numbers(step.seeds);
   auto results = numbers(step.results), releases = numbers(step.releases);
+  auto spending = encode(builder, step.spending);
   return schema::CreateStep(builder, step.session, step.sequence, hash, program, debug, states, uploadVector, slots,
-                            seeds, tableVector, results, releases);
+                            seeds, tableVector, results, releases, spending);
 }
 
 size_t encodedBound(const Step &step) {
@@ -90,6 +112,7 @@ size_t encodedBound(const Step &step) {
   for (const TableBinding &table : step.tables) {
     total += 64 + table.name.size() + table.version.size();
   }
+  total += 128 + 64 * step.spending.releases.size();
   return total;
 }
 
@@ -109,6 +132,23 @@ std::string decode(const schema::Tensor &message, TensorView &tensor) {
   tensor.data = bytesOf(textOf(message.data()));
   tensor.sentAhead = message.sent_ahead();
   return {};
+}
+
+Spending decode(const schema::Spending &message) {
+  Spending spending;
+  spending.run = message.run();
+  spending.steps = message.steps();
+  spending.noiseMultiplier = message.noise_multiplier();
+  spending.clip = message.clip();
+  spending.perLayer = message.per_layer();
+  spending.lossIsSum = message.loss_is_sum();
+  spending.metricShare = message.metric_share();
+  if (message.releases()) {
+    for (const schema::ReleaseTerms *terms : *message.releases()) {
+      spending.releases.push_back({terms->bound(), terms->epsilon(), terms->delta()});
+    }
+  }
+  return spending;
 }
 
 std::string decode(const schema::Step &message, Step &step) {
@@ -138,6 +178,9 @@ std::string decode(const schema::Step &message, Step &step) {
     for (const schema::TableBinding *table : *message.tables()) {
       step.tables.push_back({nameOf(table->name()), nameOf(table->version())});
     }
+  }
+  if (const schema::Spending *spending = message.spending()) {
+    step.spending = decode(*spending);
   }
   return {};
 }

@@ -33,6 +33,21 @@ struct TableBinding {
   std::string name, version;
 };
 
+/// Terms of a published result; 0 where the owner's defaults stand.
+struct ReleaseTerms {
+  double bound = 0, epsilon = 0, delta = 0;
+};
+
+/// How a step on private tables spends. Left out of the message where all of it is default.
+struct Spending {
+  uint64_t run = 0, steps = 0;
+  double noiseMultiplier = 0, clip = 0;
+  bool perLayer = false, lossIsSum = false;
+  double metricShare = -1;
+  std::vector<ReleaseTerms> releases; ///< one per published result, or none
+  bool isDefault() const;
+};
+
 /// What Step.fbs says, field by field. Bytes are borrowed: whoever fills it keeps them.
 struct Step {
   uint64_t session = 0, sequence = 0;
@@ -41,6 +56,7 @@ struct Step {
   std::vector<uint64_t> states, slots, seeds, results, releases;
   std::vector<TensorView> uploads;
   std::vector<TableBinding> tables;
+  Spending spending;
 };
 
 /// Appends `step`; every byte of a tensor is copied once. Large steps: give the builder
@@ -55,6 +71,7 @@ size_t encodedBound(const Step &step);
 std::string decode(const sojourn_wire::Step &message, Step &step);
 /// Likewise for one tensor: its element type and its sizes are possible; its bytes are not counted.
 std::string decode(const sojourn_wire::Tensor &message, TensorView &tensor);
+Spending decode(const sojourn_wire::Spending &message);
 
 /// Bytes of tensors that this process has copied into or out of messages. Tests compare the growth
 /// with the size of what travelled.

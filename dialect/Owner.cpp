@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Verifiers of the owner's own form.
+#include "dialect/Dialect.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace sojourn;
+
+LogicalResult ClippedSumOp::verify() {
+  Block &body = getBody().front();
+  if (body.getArgumentTypes() != getInputs().getTypes()) {
+    return emitOpError() << "has a region with arguments of other types than its inputs";
+  }
+  auto yield = dyn_cast<YieldOp>(body.getTerminator());
+  if (!yield || yield.getValues().size() != getNumResults()) {
+    return emitOpError() << "has " << getNumResults() << " results, expected as many as its region yields";
+  }
+  for (auto [value, result] : llvm::zip(yield.getValues(), getResults())) {
+    auto type = cast<RankedTensorType>(value.getType());
+    if (result.getType() != type.clone(Float64Type::get(getContext()))) {
+      return emitOpError() << "has a result of type " << result.getType() << " where its region yields " << type
+                           << ", expected f64 of that shape";
+    }
+  }
+  bool perLayer = getClip() == "per_layer";
+  if (!perLayer && getClip() != "flat" && getClip() != "none") {
+    return emitOpError() << "clip is \"" << getClip() << "\", expected \"flat\", \"per_layer\" or \"none\"";
+  }
+  size_t expected = perLayer ? getNumResults() : 1;
+  if (getBounds().size() != expected) {
+    return emitOpError() << "has " << getBounds().size() << " bounds, expected " << expected;
+  }
+  for (double bound : getBounds()) {
+    if (!std::isfinite(bound) || bound <= 0) {
+      return emitOpError() << "has the bound " << bound << ", expected a finite number above 0";
+    }
+  }
+  if (getNorm() != 2 && (getNorm() != 1 || getClip() != "none")) {
+    return emitOpError() << "norm is " << getNorm() << ", expected 2, or 1 where nothing is clipped";
+  }
+  if (getSlots().getType().getRank() != 1) {
+    return emitOpError() << "slots have type " << getSlots().getType() << ", expected rank 1";
+  }
+  return success();
+}
+
+LogicalResult NoiseOp::verify() {
+  if (getSums().empty() || getSums().size() != getNumResults()) {
+    return emitOpError() << "has " << getSums().size() << " sums and " << getNumResults()
+                         << " results, expected equal numbers of at least 1";
+  }
+  for (auto [sum, coin, result] : llvm::zip(getSums(), getCoins(), getResults())) {
+    auto type = cast<RankedTensorType>(sum.getType());
+    if (!type.getElementType().isF64() || cast<RankedTensorType>(coin.getType()).getShape() != type.getShape() ||
+        cast<RankedTensorType>(result.getType()).getShape() != type.getShape()) {
+      return emitOpError() << "has a sum of type " << type << ", coins of type " << coin.getType()
+                           << " and a result of type " << result.getType()
+                           << ", expected f64, i64 and a float of one shape";
+    }
+  }
+  if (getDistribution() != "gaussian" && getDistribution() != "laplace") {
+    return emitOpError() << "distribution is \"" << getDistribution() << "\", expected \"gaussian\" or \"laplace\"";
+  }
+  if (getExponent() < -900 || getExponent() > 900) {
+    return emitOpError() << "exponent is " << getExponent() << ", expected one in [-900, 900]";
+  }
+  if (getScale() < 1 || getScale() > (int64_t(1) << 52)) {
+    return emitOpError() << "scale is " << getScale() << ", expected one in [1, 2^52]";
+  }
+  return success();
+}

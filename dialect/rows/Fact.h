@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of a value of core form with respect to the rows of private tables: the lattice of the row analysis.
+// Two runs are compared, on tables that differ in one row, with equal arguments and coins otherwise.
+#ifndef SOJOURN_DIALECT_ROWS_FACT_H
+#define SOJOURN_DIALECT_ROWS_FACT_H
+
+#include "mlir/IR/Value.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sojourn::rows {
+
+/// Where the elements of a real tensor lie, in every admissible run: between the bounds, infinities included where a
+/// bound is one, or NaN where `nan` says so. Bounds are rounded outward; complex numbers have none.
+struct Range {
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  bool nan = true;
+  /// Whole numbers only.
+  bool whole = false;
+
+  /// Finite and never NaN.
+  bool isBounded() const;
+  bool isConstant() const { return isBounded() && low == high; }
+  /// The largest magnitude; infinite where it may be NaN.
+  double magnitude() const;
+  /// What lies in either.
+  Range hull(const Range &other) const;
+
+  static Range of(double low, double high, bool whole = false) { return {low, high, false, whole}; }
+  friend bool operator==(const Range &, const Range &) = default;
+};
+
+/// From the most to the least that may be done with a value.
+enum class Kind : uint8_t {
+  Public,  ///< bitwise equal in both runs
+  PerRow,  ///< each element depends on one slot's row and on public values only
+  Sum,     ///< linear, with public coefficients, in sums over rows of per-row values (the cuts)
+  Derived, ///< any function of public values and cuts: public as soon as these are noised
+  Mixed    ///< rows interact, or nothing is known
+};
+
+llvm::StringRef stringify(Kind kind);
+
+/// Why a value is Mixed: the first op on the way to it that no rule covers.
+struct Reason {
+  mlir::Operation *op;
+  std::string text;
+  /// The operand that met the rows; may be null.
+  mlir::Value operand;
+};
+
+/// Ascending numbers of cuts; interned, so that equal sets are one object.
+using CutSet = std::vector<unsigned>;
+
+/// A PerRow value with n slots: the element at position p of the row-major order belongs to slot
+/// first + step * ((p / stride) mod n) of its draw. Reshaping changes nothing of it.
+struct Alignment {
+  unsigned draw = 0;
+  int64_t slots = 0, stride = 0, first = 0, step = 1;
+
+  /// Slot s at position s.
+  static Alignment of(unsigned draw, int64_t slots) {
+    Alignment alignment;
+    alignment.draw = draw;
+    alignment.slots = slots;
+    alignment.stride = 1;
+    return alignment;
+  }
+  /// Same draw, same slots, wherever they lie.
+  bool sameSlots(const Alignment &other) const {
+    return draw == other.draw && slots == other.slots && first == other.first && step == other.step;
+  }
+  friend bool operator==(const Alignment &, const Alignment &) = default;
+};
+
+/// The slots of an alignment in a shape: dim `dim` is outer * slots * inner, in this order.
+struct Place {
+  int64_t dim, outer, inner;
+  friend bool operator==(const Place &, const Place &) = default;
+};
+
+/// Nothing where the slots straddle dims.
+std::optional<Place> placeOf(const Alignment &alignment, llvm::ArrayRef<int64_t> shape);
+
+/// How far one row can move a Sum: norms of what the row adds to it, all elements together, in exact arithmetic.
+struct Influence {
+  double l1 = std::numeric_limits<double>::infinity();
+  double l2 = std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+};
+
+struct Fact {
+  Kind kind = Kind::Mixed;
+  Range range;
+  /// Of PerRow: at most so many elements of one slot are not zero; nothing where all may be.
+  std::optional<int64_t> nonzeros;
+  /// Of Sum.
+  Influence influence;
+  /// Row numbers: no row stands at two places, and what is negative or past the end stands for no row.
+  bool distinct = false;
+  /// Of PerRow.
+  Alignment rows;
+  /// Of Sum and Derived.
+  const CutSet *cuts = nullptr;
+  /// Of Mixed.
+  const Reason *reason = nullptr;
+
+  static Fact of(Kind kind) {
+    Fact fact;
+    fact.kind = kind;
+    return fact;
+  }
+  static Fact publicValue() { return of(Kind::Public); }
+  bool isPublic() const { return kind == Kind::Public; }
+  bool isPerRow() const { return kind == Kind::PerRow; }
+  bool isMixed() const { return kind == Kind::Mixed; }
+  bool isSum() const { return kind == Kind::Sum; }
+  bool hasCuts() const { return kind == Kind::Sum || kind == Kind::Derived; }
+  /// Public, and the same number everywhere: 0.
+  bool isZero() const { return kind == Kind::Public && range.isConstant() && range.low == 0; }
+};
+
+} // namespace sojourn::rows
+
+#endif // SOJOURN_DIALECT_ROWS_FACT_H

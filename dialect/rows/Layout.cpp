@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows through ops that move elements.
+#include "dialect/Dialect.h"
+#include "dialect/rows/Support.h"
+
+using namespace mlir;
+using namespace sojourn;
+using namespace sojourn::rows;
+
+/// The one operand is no per-row value: it keeps what it is, since moving and leaving out elements is linear.
+static bool keeps(Operands operands, Results results) {
+  if (operands[0].isPerRow()) {
+    return false;
+  }
+  results[0] = operands[0];
+  results[0].range = {};
+  results[0].distinct = false;
+  return true;
+}
+
+void rows::reshape(Operation *op, Operands operands, Analysis &, Results results) {
+  if (keeps(operands, results)) {
+    results[0].distinct = operands[0].distinct && shapeOf(op->getResult(0)).size() == 1;
+    return;
+  }
+  // Positions of the row-major order stay.
+  results[0] = Fact::of(Kind::PerRow);
+  results[0].rows = operands[0].rows;
+  results[0].distinct = operands[0].distinct && shapeOf(op->getResult(0)).size() == 1;
+}
+
+/// The slots' dim goes to `dimOf(dim)` with its size unchanged.
+static void moved(Operation *op, Operands operands, Analysis &analysis, Results results,
+                  llvm::function_ref<int64_t(int64_t)> dimOf) {
+  if (keeps(operands, results)) {
+    return;
+  }
+  std::optional<Place> place = placeOf(operands[0].rows, shapeOf(op->getOperand(0)));
+  if (!place) {
+    results[0] = straddles(op, analysis, op->getOperand(0));
+    return;
+  }
+  place->dim = dimOf(place->dim);
+  results[0] = perRowAt(operands[0], shapeOf(op->getResult(0)), *place);
+}
+
+void rows::transpose(Operation *op, Operands operands, Analysis &analysis, Results results) {
+  ArrayRef<int64_t> perm = cast<TransposeOp>(op).getPerm();
+  moved(op, operands, analysis, results,
+        [&](int64_t dim) { return static_cast<int64_t>(llvm::find(perm, dim) - perm.begin()); });
+}
+
+void rows::broadcast(Operation *op, Operands operands, Analysis &analysis, Results results) {
+  ArrayRef<int64_t> dims = cast<BroadcastOp>(op).getDims();
+  // The slots' dim has at least two elements, so it does not grow.
+  moved(op, operands, analysis, results, [&](int64_t dim) { return dims[static_cast<size_t>(dim)]; });
+}
+
+void rows::slice(Operation *op, Operands operands, Analysis &analysis, Results results) {
+  auto cut = cast<SliceOp>(op);
+  if (keeps(operands, results)) {
+    results[0].distinct = operands[0].distinct;
+    return;
+  }
+  ArrayRef<int64_t> shape = shapeOf(cut.getX());
+  std::optional<Place> place = placeOf(operands[0].rows, shape);
+  if (!place) {
+    results[0] = straddles(op, analysis, cut.getX());
+    return;
+  }
+  auto dim = static_cast<size_t>(place->dim);
+  int64_t start = cut.getStart()[dim], step = cut.getStride()[dim];
+  int64_t size = shapeOf(cut.getResult())[dim];
+  if (start == 0 && size == shape[dim]) {
+    results[0] = perRowAt(operands[0], shapeOf(cut.getResult()), *place);
+    return;
+  }
+  if (place->outer != 1 || place->inner != 1) {
+    results[0] = analysis.mixed(op, "takes a part of the dim that holds rows and more", cut.getX());
+    return;
+  }
+  if (size < 2) {
+    results[0] = analysis.mixed(op, "takes a single row out of the batch", cut.getX());
+    return;
+  }
+  Fact part = operands[0];
+  part.rows.slots = size;
+  part.rows.first += part.rows.step * start;
+  part.rows.step *= step;
+  results[0] = perRowAt(part, shapeOf(cut.getResult()), *place);
+}
+
+void rows::reverse(Operation *op, Operands operands, Analysis &analysis, Results results) {
+  ArrayRef<int64_t> dims = cast<ReverseOp>(op).getDims();
+  if (keeps(operands, results)) {
+    return;
+  }
+  std::optional<Place> place = placeOf(operands[0].rows, shapeOf(op->getOperand(0)));
+  if (!place) {
+    results[0] = straddles(op, analysis, op->getOperand(0));
+  } else if (llvm::is_contained(dims, place->dim)) {
+    results[0] = analysis.mixed(op, "turns the order of rows round", op->getOperand(0));
+  } else {
+    results[0] = perRowAt(operands[0], shapeOf(op->getResult(0)), *place);
+  }
+}
+
+void rows::pad(Operation *op, Operands operands, Analysis &analysis, Results results) {
+  auto pad = cast<PadOp>(op);
+  if (const Fact *bad = firstMixed(operands)) {
+    results[0] = *bad;
+    return;
+  }
+  if (!anyPerRow(operands)) {
+    results[0] = analysis.derived(operands);
+    if (operands[0].isSum() && operands[1].isZero()) {
+      results[0].kind = Kind::Sum;
+    }
+    return;
+  }
+  if (!operands[1].isPublic()) {
+    results[0] = meetsSum(op, operands, analysis);
+    return;
+  }
+  std::optional<Place> place = placeOf(operands[0].rows, shapeOf(pad.getX()));
+  if (!place) {
+    results[0] = straddles(op, analysis, pad.getX());
+    return;
+  }
+  auto dim = static_cast<size_t>(place->dim);
+  if (pad.getLow()[dim] != 0 || pad.getHigh()[dim] != 0 || pad.getInterior()[dim] != 0) {
+    results[0] = analysis.mixed(op, "pads the dim that holds rows", pad.getX());
+    return;
+  }
+  results[0] = perRowAt(operands[0], shapeOf(pad.getResult()), *place);
+}
+
+void rows::concat(Operation *op, Operands operands, Analysis &analysis, Results results) {
+  auto concat = cast<ConcatOp>(op);
+  if (const Fact *bad = firstMixed(operands)) {
+    results[0] = *bad;
+    return;
+  }
+  if (!anyPerRow(operands)) {
+    results[0] = analysis.derived(operands);
+    if (anyCuts(operands) && llvm::all_of(operands, [](const Fact &fact) { return fact.isSum() || fact.isZero(); })) {
+      results[0].kind = Kind::Sum;
+    }
+    return;
+  }
+  if (anyCuts(operands)) {
+    results[0] = meetsSum(op, operands, analysis);
+    return;
+  }
+  std::optional<Place> place = commonPlace(op, operands, analysis, results[0]);
+  if (!place) {
+    return;
+  }
+  if (place->dim == concat.getDim()) {
+    results[0] = analysis.mixed(op, "puts batches of rows one after another");
+    return;
+  }
+  const Fact *rows = llvm::find_if(operands, [](const Fact &fact) { return fact.isPerRow(); });
+  results[0] = perRowAt(*rows, shapeOf(concat.getResult()), *place);
+}
+
+void rows::updateSlice(Operation *op, Operands operands, Analysis &analysis, Results results) {
+  auto update = cast<UpdateSliceOp>(op);
+  if (const Fact *bad = firstMixed(operands)) {
+    results[0] = *bad;
+    return;
+  }
+  if (!anyPerRow(operands)) {
+    results[0] = analysis.derived(operands);
+    if (anyCuts(operands) && llvm::all_of(operands, [](const Fact &fact) { return fact.isSum() || fact.isZero(); })) {
+      results[0].kind = Kind::Sum;
+    }
+    return;
+  }
+  if (anyCuts(operands)) {
+    results[0] = meetsSum(op, operands, analysis);
+    return;
+  }
+  std::optional<Place> place = commonPlace(op, operands, analysis, results[0]);
+  if (!place) {
+    return;
+  }
+  auto dim = static_cast<size_t>(place->dim);
+  if (shapeOf(update.getX())[dim] != shapeOf(update.getU())[dim]) {
+    results[0] = analysis.mixed(op, "writes a part of the dim that holds rows");
+    return;
+  }
+  const Fact *rows = llvm::find_if(operands, [](const Fact &fact) { return fact.isPerRow(); });
+  results[0] = perRowAt(*rows, shapeOf(update.getResult()), *place);
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// The proof of what the owner put into a program: clipped sums bound each row's share, noise releases them.
+#include "dialect/Dialect.h"
+#include "dialect/rows/Support.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace sojourn;
+using namespace sojourn::rows;
+
+void rows::clippedSum(Operation *op, Operands operands, Analysis &analysis, Results results) {
+  auto sum = cast<ClippedSumOp>(op);
+  auto fail = [&](const Fact &fact) { llvm::fill(results, fact); };
+  if (const Fact *bad = firstMixed(operands)) {
+    return fail(*bad);
+  }
+  const Fact &slots = operands[0];
+  if (!slots.distinct || shapeOf(sum.getSlots()).size() != 1) {
+    return fail(analysis.mixed(op, "its slots are no draw of rows", sum.getSlots()));
+  }
+  int64_t count = shapeOf(sum.getSlots())[0];
+  unsigned draw = slots.isPerRow() ? slots.rows.draw : analysis.drawOf(sum.getSlots(), count);
+  if (slots.isPerRow() && (slots.rows.first != 0 || slots.rows.step != 1 || slots.rows.slots != count)) {
+    return fail(analysis.mixed(op, "its slots are a part of a draw", sum.getSlots()));
+  }
+  if (anyCuts(operands)) {
+    return fail(analysis.mixed(op, "takes a value that was summed over rows"));
+  }
+  Block &body = sum.getBody().front();
+  for (auto [argument, fact] : llvm::zip(body.getArguments(), operands.drop_front())) {
+    analysis.facts[argument] = fact;
+  }
+  size_t firstCut = analysis.cuts().size();
+  analysis.walk(body);
+  for (size_t k = firstCut; k < analysis.cuts().size(); ++k) {
+    if (analysis.cuts()[k].draw != draw) {
+      return fail(analysis.mixed(analysis.cuts()[k].op, "sums over another draw of rows"));
+    }
+  }
+  double l1 = 0, l2 = 0;
+  for (Value value : body.getTerminator()->getOperands()) {
+    Fact fact = analysis.factOf(value);
+    if (fact.isMixed()) {
+      return fail(fact);
+    }
+    if (!fact.isSum() && !fact.isZero()) {
+      return fail(analysis.mixed(op, "yields a value that is not linear in sums over rows", value));
+    }
+    if (fact.isSum()) {
+      l1 += fact.influence.l1;
+      l2 = std::hypot(l2, fact.influence.l2);
+    }
+  }
+  double bound = 0;
+  for (double each : sum.getBounds()) {
+    bound = std::hypot(bound, each);
+  }
+  // Of one bound the square root of its square may differ from it.
+  bound = sum.getBounds().size() == 1 ? sum.getBounds()[0] : bound * (1 + 0x1p-50);
+  double proved = (sum.getNorm() == 1 ? l1 : l2) * (1 + 0x1p-40);
+  if (sum.getClip() == "none" && !(proved <= bound)) {
+    return fail(analysis.mixed(op, "is not clipped, and a row's norm is only proved to be at most " +
+                                       llvm::Twine(std::to_string(proved))));
+  }
+  analysis.bounded[op] = {draw, bound};
+  Fact fact = Fact::of(Kind::Sum);
+  fact.cuts = analysis.intern({});
+  llvm::fill(results, fact);
+}
+
+void rows::noise(Operation *op, Operands operands, Analysis &analysis, Results results) {
+  auto noise = cast<NoiseOp>(op);
+  auto fail = [&](const Fact &fact) { llvm::fill(results, fact); };
+  if (const Fact *bad = firstMixed(operands)) {
+    return fail(*bad);
+  }
+  auto sum = noise.getSums().empty() ? ClippedSumOp() : noise.getSums()[0].getDefiningOp<ClippedSumOp>();
+  auto known = sum ? analysis.bounded.find(sum) : analysis.bounded.end();
+  if (!sum || known == analysis.bounded.end()) {
+    return fail(analysis.mixed(op, "adds noise to what is no clipped sum"));
+  }
+  if (noise.getSums().size() != sum.getNumResults()) {
+    return fail(analysis.mixed(op, "adds noise to a part of a clipped sum"));
+  }
+  int64_t coordinates = 0;
+  for (auto [k, value] : llvm::enumerate(noise.getSums())) {
+    if (value != sum.getResult(static_cast<unsigned>(k)) || !value.hasOneUse()) {
+      return fail(analysis.mixed(op, "adds noise to a sum that is used without noise, too", value));
+    }
+    coordinates += *checkedNumel(shapeOf(value));
+  }
+  for (Value coin : noise.getCoins()) {
+    auto argument = dyn_cast<BlockArgument>(coin);
+    if (!argument || !coin.hasOneUse() || !analysis.coins.contains(coin)) {
+      return fail(analysis.mixed(op, "takes its noise from something else than fresh coins", coin));
+    }
+  }
+  bool isLaplace = noise.getDistribution() == "laplace";
+  if (isLaplace != (sum.getNorm() == 1)) {
+    return fail(analysis.mixed(op, "its distribution does not go with the norm that is bounded"));
+  }
+  // On the grid: the bound in units, and at most 1 more per coordinate, for both neighbours round by 1/2.
+  double grid = std::ldexp(1.0, static_cast<int>(noise.getExponent()));
+  double units = known->second.bound * (1 + arithmeticSlack(sum)) / grid;
+  double rounding = isLaplace ? static_cast<double>(coordinates) : std::sqrt(static_cast<double>(coordinates));
+  analysis.release({.noise = op,
+                    .sum = sum,
+                    .draw = known->second.draw,
+                    .sensitivity = (units + rounding) * (1 + 0x1p-40),
+                    .coordinates = coordinates});
+  llvm::fill(results, Fact::publicValue());
+}
+
+double rows::arithmeticSlack(Operation *op) {
+  // Any order of adding K terms in f64 errs by gamma_K times the sum of their magnitudes, at both neighbours. A row's
+  // magnitudes sum to at most bound / kCancellation (passes/privacy/Lower.cpp caps the clip factor), and each of the
+  // n rows has its own; 8 more units for the products and the factor itself.
+  auto sum = cast<ClippedSumOp>(op);
+  double slots = static_cast<double>(shapeOf(sum.getSlots())[0]);
+  double terms = slots;
+  for (Value input : sum.getInputs()) {
+    terms = std::max(terms, static_cast<double>(*checkedNumel(shapeOf(input))));
+  }
+  double unit = 0x1p-53, gamma = terms * unit / (1 - terms * unit);
+  return 2 * (gamma + 8 * unit) * slots / kCancellation + 16 * unit;
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where rows come from: row numbers, draws, reading.
+#include "dialect/Dialect.h"
+#include "dialect/rows/Support.h"
+
+using namespace mlir;
+using namespace sojourn;
+using namespace sojourn::rows;
+
+void rows::source(Operation *op, Operands operands, Analysis &analysis, Results results) {
+  results[0] = analysis.derived(operands);
+  if (anyPerRow(operands)) { // a seed of rank 0 cannot be
+    results[0] = analysis.mixed(op, "draws with a seed that depends on rows", op->getOperand(0));
+  }
+  if (auto iota = dyn_cast<IotaOp>(op)) {
+    auto type = iota.getResult().getType();
+    results[0].distinct = type.getRank() == 1 && type.getElementType().isSignlessInteger(64);
+  }
+}
+
+void rows::sampleRows(Operation *op, Operands operands, Analysis &analysis, Results results) {
+  auto sample = cast<SampleRowsOp>(op);
+  const Fact &positions = operands[0];
+  if (const Fact *bad = firstMixed(operands)) {
+    results[0] = *bad;
+    return;
+  }
+  if (!operands[1].isPublic() || !operands[2].isPublic()) {
+    results[0] = analysis.mixed(op, "an order of rows whose seed or epoch depends on rows", op->getOperand(1));
+    return;
+  }
+  if (std::optional<int64_t> expected = sample.getExpected()) {
+    ArrayRef<int64_t> shape = shapeOf(sample.getResult());
+    if (shape.size() != 1 || shape[0] < 2) {
+      results[0] = analysis.mixed(op, "draws into fewer than 2 slots");
+      return;
+    }
+    results[0] = Fact::of(Kind::PerRow);
+    results[0].rows =
+        Alignment::of(analysis.sampledDraw(sample.getResult(), shape[0], *expected, sample.getRows()), shape[0]);
+    results[0].distinct = true;
+    results[0].range = Range::of(-1, static_cast<double>(sample.getRows()) - 1, /*whole=*/true);
+    return;
+  }
+  // A bijection, position by position.
+  if (positions.isPerRow()) {
+    results[0] = Fact::of(Kind::PerRow);
+    results[0].rows = positions.rows;
+  } else {
+    results[0] = analysis.derived(operands);
+  }
+  results[0].distinct = positions.distinct;
+}
+
+/// What the columns can hold, and the zero of a row that is absent.
+static Range rangeOfColumns(ReadRowsOp op, const TableBounds &bounds) {
+  Range range = Range::of(0, 0, /*whole=*/true);
+  TableType table = op.getTable().getType();
+  for (Attribute name : op.getColumns()) {
+    const auto *found = llvm::find(table.getNames(), cast<StringAttr>(name));
+    size_t index = static_cast<size_t>(found - table.getNames().begin());
+    if (index >= bounds.columns.size()) {
+      return {};
+    }
+    range = range.hull(bounds.columns[index]);
+  }
+  return range;
+}
+
+void rows::readRows(Operation *op, Operands operands, Analysis &analysis, Results results) {
+  auto read = cast<ReadRowsOp>(op);
+  const Fact &index = operands[1];
+  if (index.isMixed()) {
+    results[0] = index;
+    return;
+  }
+  auto known = analysis.tables.find(read.getTable());
+  TableBounds unknown{.isPrivate = true, .columns = {}};
+  const TableBounds &bounds = known == analysis.tables.end() ? unknown : known->second;
+  ArrayRef<int64_t> shape = shapeOf(read.getResult());
+  // Bounds hold for the stored numbers; the conversion to the result's type comes after.
+  Range range = rangeOfColumns(read, bounds);
+  if (range.isBounded()) {
+    range = convertedRange(range, getElementTypeOrSelf(read.getResult().getType()));
+  }
+  if (!bounds.isPrivate) {
+    if (index.isPerRow()) {
+      results[0] = perRowAt(index, shape, {.dim = 0, .outer = 1, .inner = 1});
+    } else {
+      results[0] = analysis.derived(operands.drop_front());
+    }
+    results[0].range = range;
+    return;
+  }
+  if (index.hasCuts()) {
+    results[0] = analysis.mixed(op, "rows are chosen by a value that was computed from rows", read.getIndices());
+    return;
+  }
+  if (!index.distinct) {
+    results[0] = analysis.mixed(op, "row numbers that were not drawn at the owner: a row may be read more than once",
+                                read.getIndices());
+    return;
+  }
+  if (shape[0] < 2) {
+    results[0] = analysis.mixed(op, "reads fewer than 2 rows: a row cannot be told from its batch", read.getIndices());
+    return;
+  }
+  Fact rows = index;
+  if (index.isPublic()) {
+    rows = Fact::of(Kind::PerRow);
+    rows.rows = Alignment::of(analysis.drawOf(read.getIndices(), shape[0]), shape[0]);
+  }
+  Draw &draw = analysis.draw(rows.rows.draw);
+  if (draw.read && draw.read != read.getIndices()) {
+    results[0] = analysis.mixed(op, "reads other rows into the slots of a draw: a row would stand in several slots",
+                                read.getIndices());
+    return;
+  }
+  draw.read = read.getIndices();
+  unsigned table = cast<BlockArgument>(read.getTable()).getArgNumber();
+  if (!llvm::is_contained(draw.tables, table)) {
+    draw.tables.insert(llvm::upper_bound(draw.tables, table), table);
+  }
+  results[0] = perRowAt(rows, shape, {.dim = 0, .outer = 1, .inner = 1});
+  results[0].range = range;
+}

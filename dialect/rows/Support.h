@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shared by the rules of the row analysis.
+#ifndef SOJOURN_DIALECT_ROWS_SUPPORT_H
+#define SOJOURN_DIALECT_ROWS_SUPPORT_H
+
+#include "dialect/rows/Analysis.h"
+#include "dialect/rows/Rules.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace sojourn::rows {
+
+/// Where the elements of the op's results lie, from the ranges of its operands; unknown for ops without a rule.
+Range rangeOf(mlir::Operation *op, unsigned result, Operands operands);
+/// The range after `convert` to another element type.
+Range convertedRange(const Range &range, mlir::Type element);
+/// What one row adds to a new cut, from the ranges of its operands.
+Influence influenceOf(const Cut &cut);
+/// The same through an op whose result is a Sum again.
+Influence influenceOf(mlir::Operation *op, Operands operands);
+/// A clip factor counts a row's norm as at least this part of the sum of magnitudes that make it, so that rounding is
+/// bounded by the clip bound: a row that cancels more is clipped more.
+inline constexpr double kCancellation = 0x1p-10;
+/// By how much rounding can exceed the bound of a clipped sum, relative to it.
+double arithmeticSlack(mlir::Operation *clippedSum);
+
+/// For a per-row result how many elements of one slot may be other than zero.
+std::optional<int64_t> nonzerosOf(mlir::Operation *op, Operands operands, const Fact &result);
+/// What an element type can hold: of integers and i1 their least and greatest, of floats anything.
+Range rangeOfType(mlir::Type type);
+
+/// The fact of a per-row result whose slots lie at `place` of the result's shape.
+Fact perRowAt(const Fact &operand, llvm::ArrayRef<int64_t> shape, const Place &place);
+llvm::ArrayRef<int64_t> shapeOf(mlir::Value value);
+/// The first Mixed operand, or null.
+const Fact *firstMixed(Operands operands);
+bool anyPerRow(Operands operands);
+bool anyCuts(Operands operands);
+/// Mixed, for the reasons that several rules have.
+Fact straddles(mlir::Operation *op, Analysis &analysis, mlir::Value operand);
+Fact meetsSum(mlir::Operation *op, Operands operands, Analysis &analysis);
+/// The common slots of the per-row operands, each in the shape of its operand: nothing, with the reason in `reason`,
+/// where slots straddle dims, lie in different places, or belong to different draws.
+std::optional<Place> commonPlace(mlir::Operation *op, Operands operands, Analysis &analysis, Fact &reason);
+
+} // namespace sojourn::rows
+
+#endif // SOJOURN_DIALECT_ROWS_SUPPORT_H

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Python's view of private training: how steps spend, and what that costs.
+#include "frontend/Bind.h"
+
+#include "frontend/Session.h"
+#include "runtime/privacy/Filter.h"
+#include "runtime/privacy/Plan.h"
+#include "runtime/privacy/PoissonDraw.h"
+#include "runtime/privacy/Tail.h"
+
+#include <pybind11/stl.h>
+
+namespace py = pybind11;
+
+namespace sojourn::frontend {
+
+namespace {
+
+template <typename T>
+T checked(const privacy::Checked<T> &result) {
+  if (!result) {
+    raise(ErrorKind::Error, result.error());
+  }
+  return *result;
+}
+
+/// A training run as the owner will charge it.
+privacy::TrainingPlan planOf(int64_t rows, int64_t size, uint64_t steps) {
+  int64_t slots = checked(privacy::capacityFor(rows, size));
+  auto draw = privacy::PoissonDraw::plan(rows, size, slots);
+  if (auto *reason = std::get_if<std::string>(&draw)) {
+    raise(ErrorKind::Error, *reason);
+  }
+  const auto &sampled = std::get<privacy::PoissonDraw>(draw);
+  // What samplers are off by: owner/PrivatePlan.cpp charges the same.
+  return {sampled.probability(), steps, sampled.overflowMass(), 0x1p-70};
+}
+
+} // namespace
+
+void bindPrivacy(py::module_ &m) {
+  m.def("capacity_for", [](int64_t rows, int64_t size) { return checked(privacy::capacityFor(rows, size)); });
+  m.def("sampling_rate", [](int64_t rows, int64_t size) { return planOf(rows, size, 1).rate; });
+  m.def("noise_multiplier_for", [](double epsilon, double delta, int64_t rows, int64_t size, uint64_t steps) {
+    return checked(privacy::noiseMultiplierFor({epsilon, delta}, planOf(rows, size, steps)));
+  });
+  m.def("epsilon_of", [](double noiseMultiplier, double delta, int64_t rows, int64_t size, uint64_t steps) {
+    return steps == 0 ? 0.0 : checked(privacy::epsilonOf(planOf(rows, size, steps), noiseMultiplier, delta));
+  });
+  m.def(
+      "set_spending",
+      [](Session &session, uint64_t run, uint64_t steps, double noiseMultiplier, double clip, bool perLayer,
+         bool lossIsSum, double metricShare) {
+        session.setSpending({run, steps, noiseMultiplier, clip, perLayer, lossIsSum, metricShare, {}});
+      },
+      py::arg("session"), py::arg("run") = 0, py::arg("steps") = 0, py::arg("noise_multiplier") = 0.0,
+      py::arg("clip") = 0.0, py::arg("per_layer") = false, py::arg("loss_is_sum") = false,
+      py::arg("metric_share") = -1.0);
+  m.def("take_notes", [](Session &session) { return session.takeNotes(); });
+  m.def(
+      "budget",
+      [](Session &session, const std::string &dataset) {
+        BudgetInfo info = session.budget(dataset);
+        return std::make_tuple(info.granted, info.epsilon, info.delta, info.epsilonLeft);
+      },
+      py::arg("session"), py::arg("dataset"), py::call_guard<py::gil_scoped_release>());
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rewriting and planning programs on private tables; their coins (see PrivatePlan.h).
+#include "owner/PrivatePlan.h"
+
+#include "dialect/rows/Support.h"
+#include "owner/RequestError.h"
+#include "passes/privacy/Privacy.h"
+#include "runtime/privacy/DiscreteGaussian.h"
+#include "runtime/privacy/DiscreteLaplace.h"
+#include "runtime/privacy/PoissonDraw.h"
+#include "runtime/privacy/Rdp.h"
+#include "runtime/privacy/Tail.h"
+
+#include "mlir/IR/MLIRContext.h"
+
+#include <cmath>
+#include <thread>
+
+namespace sojourn::owner {
+
+using llvm::Twine;
+using runtime::Element;
+
+std::string PrivateTerms::key() const {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  auto number = [&](double value) { out << llvm::format("%a ", value); };
+  for (bool isPublic : publicArguments) {
+    out << isPublic;
+  }
+  for (const Table &table : tables) {
+    out << "|" << table.isPrivate;
+    for (const Column &column : table.columns) {
+      out << ";" << column.name.size() << ":" << column.name << static_cast<int>(column.element);
+      if (column.bounds) {
+        number(column.bounds->lower);
+        number(column.bounds->upper);
+      }
+    }
+  }
+  out << "|" << perLayer << lossIsSum << " ";
+  for (double value : {noiseMultiplier, clip, metricBound, metricShare}) {
+    number(value);
+  }
+  for (const Release &release : releases) {
+    number(release.bound);
+    number(release.rho);
+    number(release.laplaceEpsilon);
+  }
+  return text;
+}
+
+size_t PrivatePlan::runBytes(unsigned threads) const {
+  return executable->arenaBytes() + threads * executable->scratchBytes() + executable->libraryBytes();
+}
+
+namespace {
+
+RowInputs inputsOf(mlir::func::FuncOp step, const PrivateTerms &terms) {
+  RowInputs inputs;
+  for (unsigned index = 0; index < step.getNumArguments(); ++index) {
+    RowInputs::Argument argument;
+    argument.isPublic = index < terms.publicArguments.size() && terms.publicArguments[index];
+    if (auto type = mlir::dyn_cast<TableType>(step.getArgumentTypes()[index])) {
+      const PrivateTerms::Table &table = terms.tables[index];
+      argument.table.isPrivate = table.isPrivate;
+      for (mlir::StringAttr name : type.getNames()) {
+        rows::Range range;
+        auto column = llvm::find_if(table.columns, [&](const Column &c) { return c.name == name.getValue(); });
+        if (column != table.columns.end() && column->bounds) {
+          bool whole = column->element != Element::f32 && column->element != Element::f64;
+          range = rows::Range::of(column->bounds->lower, column->bounds->upper, whole);
+        } else if (column != table.columns.end()) {
+          range = rows::rangeOfType(type.getColumnType(name.getValue()));
+        }
+        argument.table.columns.push_back(range);
+      }
+    }
+    inputs.arguments.push_back(std::move(argument));
+  }
+  return inputs;
+}
+
+/// The first error that passes report, with the notes that belong to it.
+class Refusal {
+public:
+  explicit Refusal(mlir::MLIRContext &context)
+      : handler(&context, [this](mlir::Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() != mlir::DiagnosticSeverity::Error || !text.empty()) {
+            return;
+          }
+          text = diagnostic.str();
+          location = runtime::describeLocation(diagnostic.getLocation());
+          for (mlir::Diagnostic &note : diagnostic.getNotes()) {
+            std::string said = note.str();
+            if (llvm::StringRef(said).starts_with("see current operation")) {
+              continue;
+            }
+            std::string place = runtime::describeLocation(note.getLocation());
+            text += "; " + said + (place.empty() ? "" : " at " + place);
+          }
+        }) {}
+
+  llvm::Error error() const {
+    return requestError(wire::ErrorCode_Refused,
+                        text.empty() ? std::string("the program cannot be made private") : text, "", location);
+  }
+
+private:
+  std::string text, location;
+  mlir::ScopedDiagnosticHandler handler;
+};
+
+/// What the sites of one draw cost each of its tables.
+llvm::Error addCharges(const PrivacyPlan &from, const DrawUse &draw, const PrivateTerms &terms, PrivatePlan &plan) {
+  if (draw.sites.empty()) {
+    return llvm::Error::success();
+  }
+  double rate = 1, failures = 0x1p-70; // distances of the samplers: 2^-110 a value, 2^-109 a draw
+  if (draw.isSampled) {
+    auto sampled = privacy::PoissonDraw::plan(draw.rows, draw.expected, draw.slots);
+    if (auto *reason = std::get_if<std::string>(&sampled)) {
+      return requestError(wire::ErrorCode_Malformed, "a draw of rows: " + *reason);
+    }
+    const auto &plan = std::get<privacy::PoissonDraw>(sampled);
+    rate = plan.probability();
+    if (plan.overflowMass() > 2 * privacy::kOverflowMax) {
+      return requestError(wire::ErrorCode_Refused, "a batch of expected size " + Twine(draw.expected) + " of " +
+                                                       Twine(draw.rows) + " rows has only " + Twine(draw.slots) +
+                                                       " slots: too many draws would not fit");
+    }
+    failures += plan.overflowMass();
+  }
+  double stepRho = 0, besideRho = 0;
+  privacy::Charge beside;
+  for (size_t number : draw.sites) {
+    const ReleaseSite &site = from.sites[number];
+    if (site.isLaplace) {
+      beside = beside + privacy::pure(site.cost);
+    } else {
+      (site.isBeside ? besideRho : stepRho) += site.cost;
+    }
+  }
+  // Of a step the whole part is charged, whatever it published: its price is known before the program is.
+  if (stepRho > 0) {
+    stepRho = std::max(stepRho, 1 / (2 * terms.noiseMultiplier * terms.noiseMultiplier));
+  }
+  privacy::Charge step;
+  if (stepRho > 0) {
+    step = privacy::sampledGaussian(rate, stepRho) + privacy::failure(failures);
+  }
+  if (besideRho > 0) { // one batch, one charge: what the beside ones add to it
+    privacy::Charge both = privacy::sampledGaussian(rate, stepRho + besideRho);
+    for (size_t k = 0; k < both.rdp.size(); ++k) {
+      uint64_t extra = both.rdp[k] == UINT64_MAX ? UINT64_MAX : both.rdp[k] - std::min(both.rdp[k], step.rdp[k]);
+      beside.rdp[k] = privacy::saturatingAdd(beside.rdp[k], extra);
+    }
+  }
+  if (beside != privacy::Charge{}) {
+    beside = beside + privacy::failure(failures);
+  }
+  for (unsigned argument : draw.tables) {
+    auto known = llvm::find_if(plan.charges, [&](const TableCharge &charge) { return charge.argument == argument; });
+    if (known == plan.charges.end()) {
+      plan.charges.push_back({argument, step, beside});
+    } else {
+      known->step = known->step + step;
+      known->beside = known->beside + beside;
+    }
+  }
+  return llvm::Error::success();
+}
+
+PrivacyOptions optionsOf(const Plan &plan, const PrivateTerms &terms) {
+  PrivacyOptions options;
+  options.noiseMultiplier = terms.noiseMultiplier;
+  options.clip = terms.clip;
+  options.perLayer = terms.perLayer;
+  options.lossIsMean = !terms.lossIsSum;
+  options.metricShare = terms.metricShare;
+  options.metricBound = terms.metricBound;
+  size_t published = 0;
+  auto results = plan.executable->results();
+  for (unsigned index = 0; index < results.size(); ++index) {
+    if (results[index].kind != runtime::ResultKind::publish || published >= terms.releases.size()) {
+      continue;
+    }
+    const PrivateTerms::Release &release = terms.releases[published++];
+    PrivacyOptions::Publish &publish = options.publishes[index];
+    if (release.bound > 0) {
+      publish.bound = release.bound;
+    }
+    if (release.rho > 0) {
+      publish.rho = release.rho;
+    }
+    if (release.laplaceEpsilon > 0) {
+      publish.laplaceEpsilon = release.laplaceEpsilon;
+    }
+  }
+  return options;
+}
+
+} // namespace
+
+llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &plan, const PrivateTerms &terms,
+                                                                   const PriceLimits &limits) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  auto module = runtime::decodeProgram(context, plan.program, plan.debug);
+  if (!module) {
+    return module.takeError();
+  }
+  Refusal refusal(context);
+  auto step = (*module)->lookupSymbol<mlir::func::FuncOp>(kStepName);
+  auto made = std::make_shared<PrivatePlan>();
+  mlir::FailureOr<PrivacyPlan> rewritten = makePrivate(**module, inputsOf(step, terms), optionsOf(plan, terms));
+  if (mlir::failed(rewritten)) {
+    return refusal.error();
+  }
+  for (const DrawUse &draw : rewritten->draws) {
+    made->isSampled |= draw.isSampled && !draw.sites.empty();
+    if (llvm::Error error = addCharges(*rewritten, draw, terms, *made)) {
+      return error;
+    }
+  }
+  for (const ReleaseSite &site : rewritten->sites) {
+    made->spendsInStep |= !site.isBeside;
+    made->sites.push_back({.what = site.what,
+                           .op = site.op,
+                           .location = runtime::describeLocation(site.location),
+                           .isBeside = site.isBeside,
+                           .isLaplace = site.isLaplace,
+                           .bound = site.bound,
+                           .sensitivity = site.sensitivity,
+                           .cost = site.cost,
+                           .exponent = site.exponent,
+                           .scale = site.scale,
+                           .coordinates = site.coordinates,
+                           .result = site.result,
+                           .error = site.error});
+    // Samplers stop the process beyond their bounds.
+    bool isDrawable = site.scale >= 1 &&
+                      static_cast<uint64_t>(site.scale) <= (site.isLaplace ? privacy::kLaplaceMax : privacy::kSigmaMax);
+    if (!isDrawable) {
+      return requestError(
+          wire::ErrorCode_Refused,
+          "the noise of the " + site.what + " would be " + Twine(site.scale) +
+              " units of its grid, more than can be drawn; release fewer numbers at once, or with less noise",
+          "", runtime::describeLocation(site.location));
+    }
+  }
+  for (const CoinSpec &coin : rewritten->coins) {
+    auto kind = coin.kind == CoinSpec::Kind::Draw       ? CoinInfo::Kind::draw
+                : coin.kind == CoinSpec::Kind::Gaussian ? CoinInfo::Kind::gaussian
+                                                        : CoinInfo::Kind::laplace;
+    made->coins.push_back({.kind = kind,
+                           .type = {Element::i64, {coin.shape.begin(), coin.shape.end()}},
+                           .rows = coin.rows,
+                           .expected = coin.expected,
+                           .scale = coin.scale});
+  }
+  // Norms and blocks per row cost, too.
+  if (std::optional<PriceExcess> excess = findExcess(**module, limits)) {
+    return requestError(wire::ErrorCode_Limit, "made private, " + excess->message,
+                        excess->op->getName().stripDialect().str(), runtime::describeLocation(excess->op->getLoc()));
+  }
+  made->released = rewritten->released;
+  made->notes = rewritten->notes;
+  auto executable = runtime::Executable::create(**module);
+  if (!executable) {
+    return executable.takeError();
+  }
+  made->executable = std::move(*executable);
+  return made;
+}
+
+std::vector<runtime::Binding> drawCoins(const PrivatePlan &plan, unsigned threads) {
+  privacy::Coins coins = privacy::Coins::fromSystem();
+  std::vector<runtime::Binding> bindings;
+  uint32_t draws = 0, sites = 0;
+  for (const CoinInfo &coin : plan.coins) {
+    size_t count = coin.type.bytes() / sizeof(int64_t);
+    auto buffer = runtime::BufferPool::global().allocate(coin.type.bytes());
+    std::span<int64_t> values(static_cast<int64_t *>(buffer->data()), count);
+    if (coin.kind == CoinInfo::Kind::draw) {
+      auto draw = privacy::PoissonDraw::plan(coin.rows, coin.expected, static_cast<int64_t>(count));
+      std::get<privacy::PoissonDraw>(draw).draw(coins, draws++, values); // planned before, so it can be
+    } else if (coin.kind == CoinInfo::Kind::laplace) {
+      privacy::fillDiscreteLaplace(coins, sites++, {static_cast<uint64_t>(coin.scale)}, 0, values);
+    } else {
+      uint32_t site = sites++;
+      auto fill = [&](size_t begin, size_t end) {
+        privacy::fillDiscreteGaussian(coins, site, static_cast<uint64_t>(coin.scale), begin,
+                                      values.subspan(begin, end - begin));
+      };
+      // A value is the same whoever draws it; a thread is worth it from some thousand on.
+      size_t parts = std::min<size_t>(std::max(1u, threads), count / 4096 + 1);
+      std::vector<std::thread> helpers;
+      for (size_t part = 1; part < parts; ++part) {
+        helpers.emplace_back(fill, count * part / parts, count * (part + 1) / parts);
+      }
+      fill(0, count / parts);
+      for (std::thread &helper : helpers) {
+        helper.join();
+      }
+    }
+    bindings.push_back({{coin.type, std::move(buffer)}, nullptr});
+  }
+  return bindings;
+}
+
+} // namespace sojourn::owner

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// A received program as the owner runs it on private tables: clipped per row, with noise, proved, and planned anew.
+#ifndef SOJOURN_OWNER_PRIVATEPLAN_H
+#define SOJOURN_OWNER_PRIVATEPLAN_H
+
+#include "owner/Dataset.h"
+#include "owner/PlanCache.h"
+#include "runtime/privacy/Charge.h"
+#include "runtime/privacy/Coins.h"
+#include "runtime/wire/Step.h"
+
+#include "llvm/Support/Error.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sojourn::owner {
+
+/// What stands where a step says nothing; the data owner's choice.
+struct PrivacyDefaults {
+  double noiseMultiplier = 1, clip = 1, metricBound = 10, metricShare = 0.05;
+};
+
+/// All that decides how a program is rewritten, apart from its bytes. The text is the key of the cache.
+struct PrivateTerms {
+  struct Table {
+    bool isPrivate = false;
+    std::vector<Column> columns; ///< their bounds
+  };
+  std::vector<bool> publicArguments;
+  std::vector<Table> tables; ///< by argument; empty for the others
+  double noiseMultiplier = 1, clip = 1, metricBound = 10, metricShare = 0.05;
+  bool perLayer = false, lossIsSum = false;
+  struct Release {
+    double bound = 0;
+    double rho = 0, laplaceEpsilon = 0; ///< of a price of its own; 0: none
+  };
+  std::vector<Release> releases; ///< per published result
+  std::string key() const;
+};
+
+/// One release of the plan, for receipts and logs.
+struct SiteInfo {
+  std::string what, op, location;
+  bool isBeside = false, isLaplace = false;
+  double bound = 0, sensitivity = 0, cost = 0;
+  int64_t exponent = 0, scale = 0, coordinates = 0;
+  std::optional<unsigned> result;
+  std::optional<double> error; ///< standard deviation of the noise in the result
+};
+
+struct CoinInfo {
+  enum class Kind : uint8_t { draw, gaussian, laplace } kind;
+  runtime::TensorType type;
+  int64_t rows = 0, expected = 0, scale = 0;
+};
+
+/// What the step costs the people of one table: as a part of its run, and beside it.
+struct TableCharge {
+  size_t argument;
+  privacy::Charge step, beside;
+};
+
+/// Immutable.
+struct PrivatePlan {
+  std::unique_ptr<runtime::Executable> executable;
+  std::vector<CoinInfo> coins;
+  std::vector<SiteInfo> sites;
+  std::vector<bool> released; ///< per result
+  std::vector<TableCharge> charges;
+  std::vector<std::string> notes;
+  /// Whether a draw is sampled, and whether a site is paid for by the step (not beside it).
+  bool isSampled = false, spendsInStep = false;
+  size_t runBytes(unsigned threads) const;
+};
+
+/// Decodes the plan's program again, rewrites, proves and plans it. Refused with op, line and reasons where it cannot
+/// be proved, or costs more than the limits.
+llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &plan, const PrivateTerms &terms,
+                                                                   const PriceLimits &limits = {});
+
+/// Draws the coins of one run, in the order of the plan's coin arguments, on up to `threads` threads.
+std::vector<runtime::Binding> drawCoins(const PrivatePlan &plan, unsigned threads);
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_PRIVATEPLAN_H

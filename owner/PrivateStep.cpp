@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps on private tables (see PrivateStep.h).
+#include "owner/PrivateStep.h"
+
+#include "owner/ledger/Receipt.h"
+#include "runtime/privacy/Plan.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace sojourn::owner {
+
+using llvm::Twine;
+using runtime::ArgKind;
+using runtime::ResultKind;
+
+/// A number of the message that a step may not choose freely.
+static llvm::Error checkNumber(const char *what, double number, double most) {
+  if (std::isfinite(number) && number >= 0 && number <= most) {
+    return llvm::Error::success();
+  }
+  std::string found;
+  llvm::raw_string_ostream(found) << llvm::format("%g", number);
+  std::string limit;
+  llvm::raw_string_ostream(limit) << llvm::format("%g", most);
+  return requestError(wire::ErrorCode_Refused,
+                      Twine(what) + " is " + found + ", expected a number above 0 and at most " + limit);
+}
+
+static constexpr double kBoundMost = 0x1p100;
+
+llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(const StepContext &context, const wire::Step &request,
+                                                             Session &session, const std::shared_ptr<const Plan> &plan,
+                                                             const StepBindings &bound) {
+  PrivateStep step(context, request, session, plan);
+  if (llvm::Error error = step.setTerms(bound)) {
+    return error;
+  }
+  if (llvm::none_of(step.sources, [](const auto &source) { return source.has_value(); })) {
+    return std::nullopt;
+  }
+  for (auto set : {&PrivateStep::setReleases, &PrivateStep::setPlan}) {
+    if (llvm::Error error = (step.*set)()) {
+      return error;
+    }
+  }
+  return std::optional<PrivateStep>(std::move(step));
+}
+
+PrivateStep::~PrivateStep() {
+  if (ticket && !isSealed) {
+    context->accounts.burn(*ticket, "the step did not run to its end");
+  }
+}
+
+llvm::Error PrivateStep::setTerms(const StepBindings &bound) {
+  auto args = plan->executable->args();
+  argumentLabels = bound.labels;
+  sources.resize(args.size());
+  terms.tables.resize(args.size());
+  terms.publicArguments.resize(args.size());
+  std::map<Source, Policy> policies;
+  std::lock_guard lock(context->mutex);
+  llvm::Error failed = llvm::Error::success();
+  auto policyOf = [&](const Source &source) {
+    auto [at, fresh] = policies.try_emplace(source, Policy::privateOnly);
+    if (fresh) {
+      if (auto policy = context->store.policy(source)) {
+        at->second = *policy;
+      } else {
+        failed = llvm::joinErrors(std::move(failed), policy.takeError());
+      }
+    }
+    return at->second;
+  };
+  for (size_t index = 0; index < args.size(); ++index) {
+    bool isPublic = blockers(bound.labels[index], policyOf).empty();
+    if (args[index].kind != ArgKind::table) {
+      terms.publicArguments[index] = isPublic;
+      continue;
+    }
+    const auto *dataset = static_cast<const Dataset *>(bound.bindings[index].table);
+    terms.tables[index].isPrivate = !isPublic;
+    for (const Column &column : dataset->columns()) {
+      terms.tables[index].columns.push_back({column.name, column.element, column.bounds, nullptr, column.dims});
+    }
+    if (!isPublic) {
+      sources[index] = Source{dataset->name(), dataset->version()};
+    }
+  }
+  return failed;
+}
+
+llvm::Error PrivateStep::setReleases() {
+  if (request->spending()) {
+    spending = sojourn::wire::decode(*request->spending());
+  }
+  PrivacyDefaults defaults;
+  terms.noiseMultiplier = spending.noiseMultiplier != 0 ? spending.noiseMultiplier : defaults.noiseMultiplier;
+  terms.clip = spending.clip != 0 ? spending.clip : defaults.clip;
+  terms.metricShare = spending.metricShare >= 0 ? spending.metricShare : defaults.metricShare;
+  terms.metricBound = defaults.metricBound;
+  terms.perLayer = spending.perLayer;
+  terms.lossIsSum = spending.lossIsSum;
+  llvm::Error error = checkNumber("the noise multiplier", terms.noiseMultiplier, 0x1p20);
+  error = error ? std::move(error) : checkNumber("clip", terms.clip, kBoundMost);
+  error = error ? std::move(error) : checkNumber("metric_share", terms.metricShare, 0.95);
+  if (error) {
+    return error;
+  }
+  if (terms.noiseMultiplier < 0x1p-10) {
+    return checkNumber("the noise multiplier", -1, 0x1p20);
+  }
+  for (const sojourn::wire::ReleaseTerms &asked : spending.releases) {
+    PrivateTerms::Release release;
+    error = checkNumber("bound", asked.bound, kBoundMost);
+    error = error ? std::move(error) : checkNumber("epsilon", asked.epsilon, 0x1p20);
+    error = error ? std::move(error) : checkNumber("delta", asked.delta, 1);
+    if (error) {
+      return error;
+    }
+    release.bound = asked.bound;
+    if (asked.epsilon > 0) {
+      delta = 1;
+      for (const auto &source : sources) {
+        if (source) {
+          auto granted = context->accounts.deltaOf(session->account, source->name);
+          if (!granted) {
+            return granted.takeError();
+          }
+          delta = std::min(delta, *granted);
+        }
+      }
+      if (asked.delta > delta) {
+        return checkNumber("delta", asked.delta, delta);
+      }
+      // With a delta of its own the price is still that of the grant's: the smallest grant that admits it.
+      privacy::Grant grant{asked.epsilon, delta};
+      auto price = asked.delta > 0 ? privacy::gaussianRhoFor(grant) : privacy::pureEpsilonFor(grant);
+      if (!price) {
+        return requestError(wire::ErrorCode_Refused, price.error());
+      }
+      (asked.delta > 0 ? release.rho : release.laplaceEpsilon) = *price;
+    }
+    terms.releases.push_back(release);
+  }
+  return llvm::Error::success();
+}
+
+std::string PrivateStep::datasets() const {
+  std::set<std::string> names;
+  for (const auto &source : sources) {
+    if (source) {
+      names.insert(source->name);
+    }
+  }
+  return "private dataset '" + llvm::join(names, "', '") + "'";
+}
+
+llvm::Error PrivateStep::setPlan() {
+  std::string key = terms.key();
+  {
+    std::lock_guard lock(plan->privatePlans->mutex);
+    auto known = plan->privatePlans->known.find(key);
+    if (known != plan->privatePlans->known.end()) {
+      hidden = known->second;
+    }
+  }
+  if (!hidden) {
+    auto made = makePrivatePlan(*plan, terms, context->limits.price);
+    if (!made) {
+      RequestError error = takeRequestError(made.takeError());
+      if (error.code == wire::ErrorCode_Refused) {
+        error.message += " (" + datasets() + ")";
+      }
+      return llvm::make_error<RequestError>(std::move(error));
+    }
+    hidden = std::move(*made);
+    isNew = true;
+    std::lock_guard lock(plan->privatePlans->mutex);
+    auto &known = plan->privatePlans->known;
+    if (known.size() >= PrivatePlans::kMost) {
+      known.clear();
+    }
+    known[key] = hidden;
+  }
+  if (hidden->spendsInStep && !hidden->isSampled && spending.run == 0) {
+    for (const SiteInfo &site : hidden->sites) {
+      if (!site.isBeside && site.result) {
+        return requestError(wire::ErrorCode_Refused,
+                            "this value is computed from " + datasets() +
+                                " and has no price; publish it with publish(value, epsilon=...)",
+                            site.op, site.location);
+      }
+    }
+  }
+  return llvm::Error::success();
+}
+
+void PrivateStep::release(std::vector<LabelPtr> &labels) const {
+  std::vector<LabelPtr> open = argumentLabels;
+  for (size_t index = 0; index < open.size(); ++index) {
+    if (sources[index] || (!terms.publicArguments[index] && terms.tables[index].columns.empty())) {
+      open[index] = Label::client(); // its rows left only through the noise, or not at all
+    }
+  }
+  std::vector<LabelPtr> released = plan->resultLabels(open);
+  for (size_t result = 0; result < labels.size(); ++result) {
+    if (hidden->released[result]) {
+      labels[result] = released[result];
+    }
+  }
+}
+
+std::vector<ledger::Item> PrivateStep::items(bool beside) const {
+  std::vector<ledger::Item> list;
+  for (const TableCharge &charge : hidden->charges) {
+    const privacy::Charge &cost = beside ? charge.beside : charge.step;
+    if (cost != privacy::Charge{}) {
+      list.push_back({sources[charge.argument]->name, sources[charge.argument]->version, "", cost});
+    }
+  }
+  return list;
+}
+
+llvm::Error PrivateStep::pay() {
+  std::vector<ledger::Item> step = items(/*beside=*/false), beside = items(/*beside=*/true);
+  for (const auto *list : {&step, &beside}) {
+    for (const ledger::Item &item : *list) {
+      if (auto granted = context->accounts.deltaOf(session->account, item.dataset); !granted) {
+        return granted.takeError();
+      }
+    }
+  }
+  if (!step.empty()) {
+    std::string datasets;
+    for (const ledger::Item &item : step) {
+      datasets += item.dataset + '\n';
+    }
+    auto &run = session->runs[{spending.run, datasets}];
+    runtime::ProgramHash hash{};
+    std::memcpy(hash.data(), bytesOf(request->program_hash()).data(), hash.size());
+    if (llvm::Error error = context->accounts.payStep(session->account, run, spending.steps, hash, step)) {
+      return error;
+    }
+  }
+  if (!beside.empty()) {
+    ledger::ReserveRequest reserve;
+    reserve.client = session->account;
+    reserve.key = std::to_string(request->session()) + ":" + std::to_string(request->sequence()) + ":" +
+                  std::to_string(context->environment.clockMs());
+    std::memcpy(reserve.moduleHash.data(), bytesOf(request->program_hash()).data(), reserve.moduleHash.size());
+    for (const SiteInfo &site : hidden->sites) {
+      if (site.isBeside) {
+        reserve.what += (reserve.what.empty() ? "" : ", ") + site.what;
+        reserve.sites.push_back({static_cast<uint64_t>(site.scale), static_cast<uint64_t>(std::ceil(site.sensitivity)),
+                                 static_cast<int32_t>(site.exponent), site.what});
+      }
+    }
+    reserve.items = std::move(beside);
+    auto started = context->accounts.payReleases(reserve);
+    if (!started) {
+      return started.takeError();
+    }
+    ticket = *started;
+    paid = std::move(reserve);
+  }
+  return llvm::Error::success();
+}
+
+void PrivateStep::drawCoins(std::vector<runtime::Binding> &bindings, unsigned threads) const {
+  std::vector<runtime::Binding> coins = owner::drawCoins(*hidden, threads);
+  bindings.insert(bindings.end(), coins.begin(), coins.end());
+}
+
+llvm::Error PrivateStep::seal(std::string_view bytes) {
+  auto sealed = context->accounts.seal(*ticket, bytes);
+  if (!sealed) {
+    return sealed.takeError();
+  }
+  isSealed = true;
+  ledger::Receipt made;
+  made.what = paid.what;
+  made.client = session->account;
+  for (const ledger::Item &item : paid.items) {
+    made.items.push_back({item.dataset, item.version, privacy::smallestEpsilon(item.charge, delta),
+                          privacy::bestOrderEpsilon(item.charge, delta), delta});
+  }
+  made.programHash = paid.moduleHash;
+  made.seq = sealed->seq;
+  made.entryHash = sealed->hash;
+  made.timeMs = sealed->timeMs;
+  made.resultDigest = sealed->digest;
+  made.sites = paid.sites;
+  made.notes.push_back("the time of the reply is not part of what is proved: it may depend on the rows");
+  receipt = ledger::signReceipt(made, context->accounts.key());
+  receiptText = ledger::receiptJson(made, receipt, context->accounts.key().publicKey());
+  context->accounts.deliver(*ticket);
+  return llvm::Error::success();
+}
+
+PrivacyReport PrivateStep::report() const {
+  PrivacyReport report;
+  auto results = plan->executable->results();
+  bool anyRelease = false;
+  for (unsigned index = 0; index < results.size(); ++index) {
+    if (results[index].kind != ResultKind::publish) {
+      continue;
+    }
+    ReleaseNote note;
+    note.error = std::numeric_limits<double>::quiet_NaN();
+    for (const SiteInfo &site : hidden->sites) {
+      if (site.result == index) {
+        anyRelease = true;
+        note.error = site.error.value_or(note.error);
+        if (site.isBeside) {
+          note.receipt = receipt;
+          note.text = receiptText;
+        }
+      }
+    }
+    report.releases.push_back(std::move(note));
+  }
+  if (!anyRelease) {
+    report.releases.clear();
+  }
+  if (isNew) {
+    report.notes = hidden->notes;
+  }
+  return report;
+}
+
+} // namespace sojourn::owner

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a step on private tables needs besides: its plan with noise, its price, its receipts.
+#ifndef SOJOURN_OWNER_PRIVATESTEP_H
+#define SOJOURN_OWNER_PRIVATESTEP_H
+
+#include "owner/Reply.h"
+#include "owner/Step.h"
+#include "owner/StepBindings.h"
+
+#include <optional>
+
+namespace sojourn::owner {
+
+/// Of one step, in the session's turn.
+class PrivateStep {
+public:
+  /// Nothing where no private table is bound. Refused where the program cannot be made private, or where a price of
+  /// its own is missing. Takes the owner's mutex for moments.
+  static llvm::Expected<std::optional<PrivateStep>> make(const StepContext &context, const wire::Step &request,
+                                                         Session &session, const std::shared_ptr<const Plan> &plan,
+                                                         const StepBindings &bound);
+  PrivateStep(PrivateStep &&) = default;
+  PrivateStep &operator=(PrivateStep &&other) = default;
+  /// A price that was paid and brought nothing stands: its key is burnt.
+  ~PrivateStep();
+
+  const runtime::Executable &executable() const { return *hidden->executable; }
+  size_t runBytes(unsigned threads) const { return hidden->runBytes(threads); }
+  bool isReleased(size_t result) const { return hidden->released[result]; }
+  /// Labels of what the noise releases: those of the public arguments that it depends on.
+  void release(std::vector<LabelPtr> &labels) const;
+
+  /// Durable when it returns.
+  llvm::Error pay();
+  /// Appends the coin arguments.
+  void drawCoins(std::vector<runtime::Binding> &bindings, unsigned threads) const;
+  bool isTicketed() const { return ticket.has_value(); }
+  /// Keeps what leaves, and makes the receipts.
+  llvm::Error seal(std::string_view bytes);
+  PrivacyReport report() const;
+
+private:
+  PrivateStep(const StepContext &context, const wire::Step &request, Session &session, std::shared_ptr<const Plan> plan)
+      : context(&context), request(&request), session(&session), plan(std::move(plan)) {}
+  llvm::Error setTerms(const StepBindings &bound);
+  llvm::Error setReleases();
+  /// "private dataset 'a', 'b'", for errors.
+  std::string datasets() const;
+  llvm::Error setPlan();
+  std::vector<ledger::Item> items(bool beside) const;
+
+  const StepContext *context;
+  const wire::Step *request;
+  Session *session;
+  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const PrivatePlan> hidden;
+  PrivateTerms terms;
+  /// Per argument the dataset, where it is a private table.
+  std::vector<std::optional<Source>> sources;
+  std::vector<LabelPtr> argumentLabels;
+  sojourn::wire::Spending spending;
+  double delta = 0;
+  bool isNew = false; ///< the plan was made for this step: its notes are told once
+  std::optional<ledger::Ticket> ticket;
+  ledger::ReserveRequest paid; ///< what the ticket is for
+  bool isSealed = false;
+  std::string receipt, receiptText;
+};
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_PRIVATESTEP_H

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// The walk over a program (see Rows.h), and sojourn-rows, which prints what it finds.
+#include "passes/Rows.h"
+
+#include "dialect/rows/Support.h"
+#include "passes/Passes.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+
+#include <cmath>
+
+namespace sojourn {
+#define GEN_PASS_DEF_PRINTROWS
+#include "passes/Passes.h.inc"
+} // namespace sojourn
+
+using namespace mlir;
+using namespace sojourn;
+
+RowInputs RowInputs::ofStep(func::FuncOp step) {
+  RowInputs inputs;
+  for (Type type : step.getArgumentTypes()) {
+    Argument argument;
+    argument.isPublic = !isa<TableType>(type);
+    argument.table.isPrivate = isa<TableType>(type);
+    inputs.arguments.push_back(std::move(argument));
+  }
+  return inputs;
+}
+
+void sojourn::analyseRows(func::FuncOp step, const RowInputs &inputs, rows::Analysis &analysis) {
+  for (BlockArgument argument : step.getArguments()) {
+    RowInputs::Argument known;
+    if (argument.getArgNumber() < inputs.arguments.size()) {
+      known = inputs.arguments[argument.getArgNumber()];
+    }
+    auto kind = step.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kKindAttr);
+    if (kind && kind.getValue() == stringify(StepArg::Coin)) {
+      analysis.coins.insert(argument);
+      analysis.facts[argument] = rows::Fact::publicValue();
+    } else if (isa<TableType>(argument.getType())) {
+      analysis.facts[argument] = rows::Fact::publicValue(); // its shape; rows come through read_rows
+      analysis.tables[argument] = std::move(known.table);
+    } else if (known.isPublic) {
+      rows::Fact fact = rows::Fact::publicValue();
+      fact.range = known.range == rows::Range() ? rows::rangeOfType(argument.getType()) : known.range;
+      analysis.facts[argument] = fact;
+    } else {
+      analysis.facts[argument] = analysis.mixed(
+          step, "argument #" + Twine(argument.getArgNumber()) + " was computed from private rows and is not released",
+          argument);
+    }
+  }
+  analysis.walk(step.getBody().front());
+}
+
+static std::string shortly(double number) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.6g", number);
+  return text;
+}
+
+std::string sojourn::describe(const rows::Fact &fact) {
+  std::string text = rows::stringify(fact.kind).str();
+  auto list = [&] {
+    std::string cuts;
+    for (unsigned cut : *fact.cuts) {
+      cuts += (cuts.empty() ? "" : ", ") + std::to_string(cut);
+    }
+    return cuts;
+  };
+  switch (fact.kind) {
+  case rows::Kind::Public: break;
+  case rows::Kind::PerRow:
+    text += ": draw " + std::to_string(fact.rows.draw) + ", " + std::to_string(fact.rows.slots) + " slots, stride " +
+            std::to_string(fact.rows.stride);
+    if (fact.rows.first != 0 || fact.rows.step != 1) {
+      text += ", from slot " + std::to_string(fact.rows.first) + " by " + std::to_string(fact.rows.step);
+    }
+    break;
+  case rows::Kind::Sum: {
+    text += ": cuts " + list();
+    if (std::isfinite(fact.influence.l2)) {
+      text += ", one row moves it by " + shortly(fact.influence.l2);
+    }
+    break;
+  }
+  case rows::Kind::Derived: text += ": cuts " + list(); break;
+  case rows::Kind::Mixed: text += ": " + (fact.reason ? fact.reason->text : std::string("not visited")); break;
+  }
+  if (fact.range.isBounded()) {
+    text += ", in [" + shortly(fact.range.low) + ", " + shortly(fact.range.high) + "]";
+  }
+  return text;
+}
+
+/// Ops that only move, add or negate: the norm of what they make follows from what they take.
+static bool isStructural(Operation *op) {
+  return isa<AddOp, SubOp, NegOp, ConvertOp, ReshapeOp, TransposeOp, ConcatOp, SliceOp, PadOp, PutOp>(op);
+}
+
+std::vector<NoisePoint> sojourn::findNoisePoints(func::FuncOp step, const rows::Analysis &analysis) {
+  // Values that a result is computed from.
+  llvm::DenseSet<Value> needed;
+  SmallVector<Value> todo(step.getBody().front().getTerminator()->getOperands());
+  while (!todo.empty()) {
+    Value value = todo.pop_back_val();
+    if (needed.insert(value).second && value.getDefiningOp()) {
+      llvm::append_range(todo, value.getDefiningOp()->getOperands());
+    }
+  }
+  auto onlyUser = [&](Value value) -> Operation * {
+    Operation *user = nullptr;
+    for (OpOperand &use : value.getUses()) {
+      bool isNeeded = use.getOwner()->hasTrait<OpTrait::IsTerminator>() ||
+                      llvm::any_of(use.getOwner()->getResults(), [&](Value v) { return needed.contains(v); });
+      if (!isNeeded) {
+        continue;
+      }
+      if (user && user != use.getOwner()) {
+        return nullptr;
+      }
+      user = use.getOwner();
+    }
+    return user;
+  };
+
+  // Sums that are cuts, moved and added: what the lowering of a clipped sum takes apart.
+  llvm::DenseSet<Operation *> plain;
+  for (const rows::Cut &cut : analysis.cuts()) {
+    plain.insert(cut.op);
+  }
+  for (Operation &op : step.getBody().front()) {
+    if (isStructural(&op) && llvm::all_of(op.getOperands(), [&](Value operand) {
+          return !analysis.factOf(operand).isSum() || plain.contains(operand.getDefiningOp());
+        })) {
+      plain.insert(&op);
+    }
+  }
+
+  std::vector<NoisePoint> points;
+  llvm::DenseMap<Value, size_t> numbers;
+  for (auto [number, cut] : llvm::enumerate(analysis.cuts())) {
+    Value value = cut.op->getResult(0);
+    if (!needed.contains(value) || !analysis.factOf(value).isSum()) {
+      continue;
+    }
+    for (Operation *user = onlyUser(value); user && plain.contains(user); user = onlyUser(value)) {
+      rows::Fact fact = analysis.factOf(user->getResult(0));
+      if (!fact.isSum() || !llvm::all_of(*fact.cuts, [&](unsigned c) { return analysis.cuts()[c].draw == cut.draw; })) {
+        break; // noise of two draws is two releases
+      }
+      value = user->getResult(0);
+    }
+    auto [entry, isNew] = numbers.try_emplace(value, points.size());
+    if (isNew) {
+      points.push_back({value, {}});
+    }
+    points[entry->second].cuts.push_back(static_cast<unsigned>(number));
+  }
+  return points;
+}
+
+LogicalResult sojourn::parseBounds(func::FuncOp step, ArrayRef<std::string> bounds, RowInputs &inputs) {
+  for (StringRef text : bounds) {
+    auto [name, range] = text.split('=');
+    auto [low, high] = range.split(':');
+    double from, to;
+    if (low.getAsDouble(from) || high.getAsDouble(to) || !(from <= to)) {
+      return step.emitError() << "bounds are '" << text << "', expected COLUMN=LOW:HIGH";
+    }
+    for (BlockArgument argument : step.getArguments()) {
+      auto table = dyn_cast<TableType>(argument.getType());
+      if (!table) {
+        continue;
+      }
+      auto &columns = inputs.arguments[argument.getArgNumber()].table.columns;
+      columns.resize(table.getNames().size());
+      for (auto [k, column] : llvm::enumerate(table.getNames())) {
+        if (column.getValue() == name || name == "*") {
+          bool whole = isa<IntegerType>(getElementTypeOrSelf(table.getTypes()[k]));
+          columns[k] = rows::Range::of(from, to, whole);
+        }
+      }
+    }
+  }
+  return success();
+}
+
+namespace {
+struct PrintRows : sojourn::impl::PrintRowsBase<PrintRows> {
+  using PrintRowsBase::PrintRowsBase;
+
+  void runOnOperation() override {
+    auto step = getOperation().lookupSymbol<func::FuncOp>(kStepName);
+    if (!step || step.isExternal() || !step.getBody().hasOneBlock()) {
+      getOperation().emitError() << "the module has no straight-line function @" << kStepName;
+      return signalPassFailure();
+    }
+    RowInputs inputs = RowInputs::ofStep(step);
+    if (failed(parseBounds(step, bounds, inputs))) {
+      return signalPassFailure();
+    }
+    for (unsigned number : openTables) {
+      if (number >= inputs.arguments.size()) {
+        step.emitError() << "open-tables names argument #" << number << " of " << inputs.arguments.size();
+        return signalPassFailure();
+      }
+      inputs.arguments[number].table.isPrivate = false;
+    }
+    rows::Analysis analysis;
+    analyseRows(step, inputs, analysis);
+    for (Operation &op : step.getBody().front()) {
+      for (Value result : op.getResults()) {
+        op.emitRemark() << describe(analysis.factOf(result));
+      }
+    }
+    Operation *terminator = step.getBody().front().getTerminator();
+    for (auto [number, value] : llvm::enumerate(terminator->getOperands())) {
+      terminator->emitRemark() << "result #" << number << " is " << describe(analysis.factOf(value));
+    }
+    for (const NoisePoint &point : findNoisePoints(step, analysis)) {
+      std::string cuts =
+          llvm::join(llvm::map_range(point.cuts, [](unsigned cut) { return std::to_string(cut); }), ", ");
+      emitRemark(point.value.getLoc()) << "noise point of cuts " << cuts;
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Private scalars that divide per-row values become public constants (see Privacy.h): else every gradient depends on
+// every row through the number that the loss is divided by.
+#include "passes/privacy/Privacy.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace sojourn;
+
+/// The scalar that a value repeats: through reshapes, broadcasts and casts of one element.
+static Value scalarBehind(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<ReshapeOp, BroadcastOp>(op)) {
+      break;
+    }
+    value = op->getOperand(0);
+  }
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && checkedNumel(type.getShape()) == 1 ? value : Value();
+}
+
+/// The constant that stands for a divisor (or for a factor, which is one over a divisor); nothing where no bound is
+/// proved.
+static std::optional<double> constantFor(const rows::Range &range, bool isDivisor) {
+  if (!range.isBounded()) {
+    return std::nullopt;
+  }
+  double number = isDivisor ? range.high : range.low;
+  return number > 0 ? std::optional(number) : std::nullopt;
+}
+
+void sojourn::publicDivisors(func::FuncOp step, const RowInputs &inputs, std::vector<std::string> &notes) {
+  // One hides the next: a step has few.
+  for (int round = 0; round < 16; ++round) {
+    rows::Analysis analysis;
+    analyseRows(step, inputs, analysis);
+    Value found;
+    double number = 0;
+    for (Operation &op : step.getBody().front()) {
+      if (!isa<DivOp, MulOp>(op)) {
+        continue;
+      }
+      for (unsigned k = 0; k < 2 && !found; ++k) {
+        Value scalar = scalarBehind(op.getOperand(k));
+        bool meetsRows = analysis.factOf(op.getOperand(1 - k)).isPerRow();
+        if (!scalar || !meetsRows || (isa<DivOp>(op) && k == 0) || !analysis.factOf(scalar).hasCuts()) {
+          continue;
+        }
+        bool isDivisor = isa<DivOp>(op);
+        // A factor that is a public number over the divisor.
+        if (auto ratio = scalar.getDefiningOp<DivOp>(); ratio && !isDivisor) {
+          Value below = scalarBehind(ratio->getOperand(1));
+          if (below && analysis.factOf(ratio->getOperand(0)).isPublic() && analysis.factOf(below).hasCuts()) {
+            scalar = below;
+            isDivisor = true;
+          }
+        }
+        if (std::optional<double> constant = constantFor(analysis.factOf(scalar).range, isDivisor)) {
+          found = scalar;
+          number = *constant;
+        }
+      }
+    }
+    if (!found) {
+      return;
+    }
+    OpBuilder builder(found.getContext());
+    builder.setInsertionPointAfterValue(found);
+    auto type = cast<RankedTensorType>(found.getType());
+    Location location = found.getLoc();
+    TypedAttr attribute = isa<FloatType>(type.getElementType())
+                              ? TypedAttr(builder.getFloatAttr(type.getElementType(), number))
+                              : builder.getIntegerAttr(type.getElementType(), static_cast<int64_t>(number));
+    Value constant = ConstantOp::create(builder, location, RankedTensorType::get({}, type.getElementType()), attribute);
+    if (type.getRank() != 0) {
+      constant = ReshapeOp::create(builder, location, type, constant);
+    }
+    found.replaceAllUsesExcept(constant, constant.getDefiningOp());
+    notes.push_back(llvm::formatv("a private number that the loss is divided by was replaced by the most that it can "
+                                  "be, {0:f4}",
+                                  number));
+  }
+}

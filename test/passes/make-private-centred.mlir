@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Statistics of centred values are computed from sums of what each row holds: noise is added to these alone.
+// RUN: sojourn-opt %s -split-input-file --sojourn-make-private="bounds=a=-1:3,b=-1:3 stop-after=rewrite" | FileCheck %s
+// RUN: sojourn-opt %s -split-input-file --sojourn-make-private="bounds=a=-1:3,b=-1:3" | FileCheck %s --check-prefix=CORE
+
+// The variance: sums of x and of x * x are released as one vector, hypot(3, 9) = 9.4868; the sum of x is that of the mean,
+// released once. The sum of squares is never negative.
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[X:.*]] = sojourn.read_rows
+// CHECK:         %[[XX:.*]] = sojourn.mul %[[X]], %[[X]]
+// CHECK:         sojourn.clipped_sum "none" rows %{{.*}}, bounds = [9.486{{.*}}], norm = 2(%[[X]], %[[XX]])
+// CHECK:           sojourn.reduce_sum
+// CHECK:           sojourn.reduce_sum
+// CHECK:           sojourn.yield %{{.*}}, %{{.*}} : tensor<f64>, tensor<f64>
+// CHECK:         %[[N:.*]]:2 = sojourn.noise "gaussian"
+// CHECK-NOT:     sojourn.reduce_sum
+// CHECK:         sojourn.max
+// CORE-LABEL: func.func @step
+// CORE-SAME:    %{{.*}}: tensor<i64> {sojourn.kind = "coin"}, %{{.*}}: tensor<i64> {sojourn.kind = "coin"}
+// CORE-NOT:     sojourn.clipped_sum
+// CORE-NOT:     sojourn.noise
+module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
+func.func @step(%t: !sojourn.table<8, "a": f64> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
+  %n = sojourn.constant 8.0 : f64
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<8, "a": f64>, tensor<8xi64> -> tensor<8xf64>
+  %s = sojourn.reduce_sum %x, dims = [0] : tensor<8xf64>
+  %mean = sojourn.div %s, %n : tensor<f64>, tensor<f64>
+  %c = sojourn.sub %x, %mean : tensor<8xf64>, tensor<f64>
+  %square = sojourn.mul %c, %c : tensor<8xf64>, tensor<8xf64>
+  %total = sojourn.reduce_sum %square, dims = [0] : tensor<8xf64>
+  %variance = sojourn.div %total, %n : tensor<f64>, tensor<f64>
+  return %variance : tensor<f64>
+}
+}
+
+// -----
+
+// A covariance of matrices in f32: the product of the matrices in f64 and the sum of x, nothing else of the rows.
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[X:.*]] = sojourn.read_rows
+// CHECK:         %[[WIDE:.*]] = sojourn.convert %[[X]] : tensor<8x2xf32> -> tensor<8x2xf64>
+// CHECK:         sojourn.clipped_sum "none" rows %{{.*}}, norm = 2(%[[X]], %[[WIDE]]
+// CHECK:           sojourn.reduce_sum
+// CHECK:           sojourn.dot
+// CHECK:           sojourn.yield %{{.*}}, %{{.*}} : tensor<2xf32>, tensor<2x2xf64>
+// CHECK:         sojourn.noise
+// CHECK-NOT:     sojourn.dot
+// CORE-LABEL: func.func @step
+module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
+func.func @step(%t: !sojourn.table<8, "a": f64, "b": f64> {sojourn.kind = "table"}) -> (tensor<2x2xf32> {sojourn.result = "publish"}) {
+  %n = sojourn.constant 8.0 : f32
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<8, "a": f64, "b": f64>, tensor<8xi64> -> tensor<8x2xf32>
+  %s = sojourn.reduce_sum %x, dims = [0] : tensor<8x2xf32>
+  %row = sojourn.reshape %s : tensor<2xf32> -> tensor<1x2xf32>
+  %mean = sojourn.div %row, %n : tensor<1x2xf32>, tensor<f32>
+  %wide = sojourn.broadcast %mean, dims = [0, 1] : tensor<1x2xf32> -> tensor<8x2xf32>
+  %c = sojourn.sub %x, %wide : tensor<8x2xf32>, tensor<8x2xf32>
+  %total = sojourn.dot %c, %c, lhs_batch = [], rhs_batch = [], lhs_contract = [0], rhs_contract = [0]
+    : tensor<8x2xf32>, tensor<8x2xf32> -> tensor<2x2xf32>
+  return %total : tensor<2x2xf32>
+}
+}
+
+// -----
+
+// Skewness of standardised values: the deviation is made of sums too, and is taken out of the sum of cubes. Sums of x, of
+// its squares and of its cubes are released.
+// CHECK-LABEL: func.func @step
+// CHECK:         sojourn.clipped_sum "none"
+// CHECK-COUNT-3: sojourn.reduce_sum
+// CHECK-NEXT:    sojourn.yield
+// CHECK-NEXT:  }
+// CHECK-NEXT:    sojourn.noise
+// CORE-LABEL: func.func @step
+module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
+func.func @step(%t: !sojourn.table<8, "a": f64> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
+  %n = sojourn.constant 8.0 : f64
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<8, "a": f64>, tensor<8xi64> -> tensor<8xf64>
+  %s = sojourn.reduce_sum %x, dims = [0] : tensor<8xf64>
+  %mean = sojourn.div %s, %n : tensor<f64>, tensor<f64>
+  %c = sojourn.sub %x, %mean : tensor<8xf64>, tensor<f64>
+  %square = sojourn.mul %c, %c : tensor<8xf64>, tensor<8xf64>
+  %total = sojourn.reduce_sum %square, dims = [0] : tensor<8xf64>
+  %deviation = sojourn.sqrt %total : tensor<f64>
+  %z = sojourn.div %c, %deviation : tensor<8xf64>, tensor<f64>
+  %z2 = sojourn.mul %z, %z : tensor<8xf64>, tensor<8xf64>
+  %z3 = sojourn.mul %z2, %z : tensor<8xf64>, tensor<8xf64>
+  %skew = sojourn.reduce_sum %z3, dims = [0] : tensor<8xf64>
+  return %skew : tensor<f64>
+}
+}

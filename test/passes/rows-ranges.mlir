@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where elements lie, and how many of a row are not zero: what bounds a statistic that nobody clips.
+// RUN: sojourn-opt %s -split-input-file --sojourn-rows="bounds=a=-1:3,k=0:4,big=0:100" --verify-diagnostics=only-expected
+
+// Clamping makes a range where none was declared, as a scientist bounds a program; NaN passes through max and min, so a
+// column without bounds stays without them.
+func.func @step(%t: !sojourn.table<8, "a": f64, "other": f64>) {
+  %low = sojourn.constant 0.0 : f64
+  %high = sojourn.constant 2.0 : f64
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<8, "a": f64, "other": f64>, tensor<8xi64> -> tensor<8xf64>
+  %y = sojourn.read_rows %t, %i, columns = ["other"] : !sojourn.table<8, "a": f64, "other": f64>, tensor<8xi64> -> tensor<8xf64>
+  %xl = sojourn.max %x, %low : tensor<8xf64>, tensor<f64>
+  // expected-remark@below {{per row: draw 0, 8 slots, stride 1, in [0, 2]}}
+  %xc = sojourn.min %xl, %high : tensor<8xf64>, tensor<f64>
+  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 2, in [0, 16]}}
+  %s = sojourn.reduce_sum %xc, dims = [0] : tensor<8xf64>
+  %yl = sojourn.max %y, %low : tensor<8xf64>, tensor<f64>
+  // expected-remark-re@below {{per row: draw 0, 8 slots, stride 1{{$}}}}
+  %yc = sojourn.min %yl, %high : tensor<8xf64>, tensor<f64>
+  // expected-remark-re@below {{sum over rows: cuts 1{{$}}}}
+  %u = sojourn.reduce_sum %yc, dims = [0] : tensor<8xf64>
+  return
+}
+
+// -----
+
+// A square is not negative, a product of two different values may be.
+func.func @step(%t: !sojourn.table<8, "a": f64>) {
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<8, "a": f64>, tensor<8xi64> -> tensor<8xf64>
+  %y = sojourn.neg %x : tensor<8xf64>
+  // expected-remark@below {{per row: draw 0, 8 slots, stride 1, in [0, 9]}}
+  %square = sojourn.mul %x, %x : tensor<8xf64>, tensor<8xf64>
+  // expected-remark@below {{per row: draw 0, 8 slots, stride 1, in [-9, 3]}}
+  %product = sojourn.mul %x, %y : tensor<8xf64>, tensor<8xf64>
+  // A divisor that may be zero bounds nothing.
+  // expected-remark-re@below {{per row: draw 0, 8 slots, stride 1{{$}}}}
+  %ratio = sojourn.div %x, %x : tensor<8xf64>, tensor<8xf64>
+  // expected-remark-re@below {{per row: draw 0, 8 slots, stride 1{{$}}}}
+  %root = sojourn.sqrt %x : tensor<8xf64>
+  return
+}
+
+// -----
+
+// Integers that may wrap are anything their type holds: 100 * 100 does not fit 8 bits.
+func.func @step(%t: !sojourn.table<8, "big": i8>) {
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  // expected-remark@below {{per row: draw 0, 8 slots, stride 1, in [0, 100]}}
+  %x = sojourn.read_rows %t, %i, columns = ["big"] : !sojourn.table<8, "big": i8>, tensor<8xi64> -> tensor<8xi8>
+  // expected-remark@below {{per row: draw 0, 8 slots, stride 1, in [-128, 128]}}
+  %wraps = sojourn.mul %x, %x : tensor<8xi8>, tensor<8xi8>
+  %wide = sojourn.convert %x : tensor<8xi8> -> tensor<8xi32>
+  // expected-remark@below {{per row: draw 0, 8 slots, stride 1, in [0, 10000]}}
+  %fits = sojourn.mul %wide, %wide : tensor<8xi32>, tensor<8xi32>
+  return
+}
+
+// -----
+
+// One-hot rows by comparison: one of 5 is set, so a row moves a histogram by 1 and not by sqrt(5) = 2.23607; two columns
+// of products, a crosstab, by 1 too.
+func.func @step(%t: !sojourn.table<8, "k": i64>) {
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<8, "k": i64>, tensor<8xi64> -> tensor<8xi64>
+  %ramp = sojourn.iota dim = 1 : tensor<8x5xi64>
+  %wide = sojourn.broadcast %k, dims = [0] : tensor<8xi64> -> tensor<8x5xi64>
+  %hot = sojourn.compare "eq" %wide, %ramp : tensor<8x5xi64>, tensor<8x5xi64>
+  %one = sojourn.convert %hot : tensor<8x5xi1> -> tensor<8x5xf64>
+  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 1, in [0, 8]}}
+  %histogram = sojourn.reduce_sum %one, dims = [0] : tensor<8x5xf64>
+  // expected-remark@below {{sum over rows: cuts 1, one row moves it by 1, in [0, 8]}}
+  %crosstab = sojourn.dot %one, %one, lhs_batch = [], rhs_batch = [], lhs_contract = [0], rhs_contract = [0]
+    : tensor<8x5xf64>, tensor<8x5xf64> -> tensor<5x5xf64>
+  // Two of a kind in a row: not one-hot, all 5 may hold.
+  %less = sojourn.compare "le" %wide, %ramp : tensor<8x5xi64>, tensor<8x5xi64>
+  %some = sojourn.convert %less : tensor<8x5xi1> -> tensor<8x5xf64>
+  // expected-remark@below {{sum over rows: cuts 2, one row moves it by 2.23607, in [0, 8]}}
+  %cumulative = sojourn.reduce_sum %some, dims = [0] : tensor<8x5xf64>
+  return
+}
+
+// -----
+
+// What the comparison is with must not change along the classes: here every class may hold.
+func.func @step(%t: !sojourn.table<8, "ks": 5xi64>) {
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %k = sojourn.read_rows %t, %i, columns = ["ks"] : !sojourn.table<8, "ks": 5xi64>, tensor<8xi64> -> tensor<8x5xi64>
+  %ramp = sojourn.iota dim = 1 : tensor<8x5xi64>
+  %hot = sojourn.compare "eq" %k, %ramp : tensor<8x5xi64>, tensor<8x5xi64>
+  %one = sojourn.convert %hot : tensor<8x5xi1> -> tensor<8x5xf64>
+  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 2.23607, in [0, 8]}}
+  %histogram = sojourn.reduce_sum %one, dims = [0] : tensor<8x5xf64>
+  return
+}
+
+// -----
+
+// A ramp of 8 bits repeats itself after 256 classes, so more than one of them holds.
+func.func @step(%t: !sojourn.table<8, "k": i8>) {
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<8, "k": i8>, tensor<8xi64> -> tensor<8xi8>
+  %ramp = sojourn.iota dim = 1 : tensor<8x400xi8>
+  %wide = sojourn.broadcast %k, dims = [0] : tensor<8xi8> -> tensor<8x400xi8>
+  %hot = sojourn.compare "eq" %wide, %ramp : tensor<8x400xi8>, tensor<8x400xi8>
+  %one = sojourn.convert %hot : tensor<8x400xi1> -> tensor<8x400xf64>
+  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 20, in [0, 8]}}
+  %histogram = sojourn.reduce_sum %one, dims = [0] : tensor<8x400xf64>
+  return
+}
+
+// -----
+
+// A mean per class: the value counts once, where its class is. An infinite factor would make 0 times infinity of zeros.
+func.func @step(%w: tensor<8xf64>, %t: !sojourn.table<8, "k": i64, "a": f64>) {
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<8, "k": i64, "a": f64>, tensor<8xi64> -> tensor<8xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<8, "k": i64, "a": f64>, tensor<8xi64> -> tensor<8xf64>
+  %ramp = sojourn.iota dim = 0 : tensor<5xi64>
+  %classes = sojourn.broadcast %ramp, dims = [1] : tensor<5xi64> -> tensor<8x5xi64>
+  %wide = sojourn.broadcast %k, dims = [0] : tensor<8xi64> -> tensor<8x5xi64>
+  %hot = sojourn.compare "eq" %wide, %classes : tensor<8x5xi64>, tensor<8x5xi64>
+  %one = sojourn.convert %hot : tensor<8x5xi1> -> tensor<8x5xf64>
+  %values = sojourn.broadcast %x, dims = [0] : tensor<8xf64> -> tensor<8x5xf64>
+  %placed = sojourn.mul %one, %values : tensor<8x5xf64>, tensor<8x5xf64>
+  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 3, in}}
+  %totals = sojourn.reduce_sum %placed, dims = [0] : tensor<8x5xf64>
+  %zero = sojourn.constant 0.0 : f64
+  %chosen = sojourn.select %hot, %values, %zero : tensor<8x5xi1>, tensor<8x5xf64>, tensor<f64>
+  // expected-remark@below {{sum over rows: cuts 1, one row moves it by 3, in}}
+  %same = sojourn.reduce_sum %chosen, dims = [0] : tensor<8x5xf64>
+  %weights = sojourn.broadcast %w, dims = [0] : tensor<8xf64> -> tensor<8x5xf64>
+  %weighted = sojourn.mul %one, %weights : tensor<8x5xf64>, tensor<8x5xf64>
+  // expected-remark-re@below {{sum over rows: cuts 2{{$}}}}
+  %unknown = sojourn.reduce_sum %weighted, dims = [0] : tensor<8x5xf64>
+  return
+}
+
+// -----
+
+// Values without elements, and with none along the rows' dim: public, and no cut is counted for them.
+func.func @step(%t: !sojourn.table<8, "a": f64>) {
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<8, "a": f64>, tensor<8xi64> -> tensor<8x1xf64>
+  // expected-remark@below {{public}}
+  %none = sojourn.slice %x, start = [0, 0], limit = [8, 0], stride = [1, 1] : tensor<8x1xf64>
+  // expected-remark@below {{public}}
+  %sum = sojourn.reduce_sum %none, dims = [0] : tensor<8x0xf64>
+  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 3}}
+  %s = sojourn.reduce_sum %x, dims = [0] : tensor<8x1xf64>
+  return
+}
+
+// -----
+
+// A square of integers that wraps may be negative (12 * 12 is -112 in 8 bits), so its sign is no public matter.
+func.func @step(%t: !sojourn.table<8, "big": i8>) {
+  %zero = sojourn.constant 0 : i8
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["big"] : !sojourn.table<8, "big": i8>, tensor<8xi64> -> tensor<8xi8>
+  %square = sojourn.mul %x, %x : tensor<8xi8>, tensor<8xi8>
+  // expected-remark@below {{per row: draw 0, 8 slots, stride 1, in [0, 1]}}
+  %negative = sojourn.compare "lt" %square, %zero : tensor<8xi8>, tensor<i8>
+  return
+}
+
+// -----
+
+// One-hot rows by writing ones onto zeros, as torch makes them: one place per index. Onto other numbers, all may count.
+func.func @step(%w: tensor<8x5xf64>, %t: !sojourn.table<8, "k": i64>) {
+  %zero = sojourn.constant 0.0 : f64
+  %one = sojourn.constant 1.0 : f64
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<8, "k": i64>, tensor<8xi64> -> tensor<8xi64>
+  %places = sojourn.reshape %k : tensor<8xi64> -> tensor<8x1xi64>
+  %zeros = sojourn.broadcast %zero, dims = [] : tensor<f64> -> tensor<8x5xf64>
+  %ones = sojourn.broadcast %one, dims = [] : tensor<f64> -> tensor<8x1xf64>
+  // expected-remark@below {{per row: draw 0, 8 slots, stride 5, in [0, 1]}}
+  %hot = sojourn.put_along "set" %zeros, %places, %ones, dim = 1 : tensor<8x5xf64>, tensor<8x1xi64>, tensor<8x1xf64>
+  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 1, in [0, 8]}}
+  %histogram = sojourn.reduce_sum %hot, dims = [0] : tensor<8x5xf64>
+  %half = sojourn.constant 0.5 : f64
+  %all = sojourn.broadcast %half, dims = [] : tensor<f64> -> tensor<8x5xf64>
+  %cold = sojourn.put_along "set" %all, %places, %ones, dim = 1 : tensor<8x5xf64>, tensor<8x1xi64>, tensor<8x1xf64>
+  // expected-remark@below {{sum over rows: cuts 1, one row moves it by 2.23607, in [4, 8]}}
+  %others = sojourn.reduce_sum %cold, dims = [0] : tensor<8x5xf64>
+  return
+}

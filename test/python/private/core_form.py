@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sojourn-opt and sojourn-translate as functions, and their remarks by op and by result."""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import os
+import pathlib
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BIN = pathlib.Path(os.environ.get("SOJOURN_BIN", ROOT / "build/bin"))
+
+
+@dataclasses.dataclass
+class Done:
+    code: int
+    stdout: str
+    stderr: str
+
+
+def tool(name: str, *arguments, text: str | None = None, may_fail: bool = False) -> Done:
+    """Runs a tool of the build; `text` is its standard input."""
+    command = [BIN / name, *map(str, arguments)]
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    assert may_fail or done.returncode == 0, f"{name} {arguments}: {done.stderr[-3000:]}"
+    assert done.returncode in (0, 1), f"{name} {arguments} crashed with {done.returncode}: {done.stderr[-3000:]}"
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@dataclasses.dataclass
+class Fact:
+    """A remark of sojourn-rows: what is known of one value."""
+
+    kind: str  # public, per row, sum over rows, derived from sums over rows, mixed
+    text: str
+    draw: int = -1
+    slots: int = 0
+    stride: int = 0
+    first: int = 0
+    step: int = 1
+    cuts: tuple[int, ...] = ()
+    influence: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+_KIND = re.compile(r"(public|per row|sum over rows|derived from sums over rows|mixed)\b(.*)", re.S)
+_RANGE = re.compile(r", in \[([^,\]]+), ([^\]]+)\]$")
+_PER_ROW = re.compile(r": draw (\d+), (\d+) slots, stride (\d+)(?:, from slot (-?\d+) by (\d+))?")
+_CUTS = re.compile(r": cuts ([\d, ]*?)(?:, one row moves it by (\S+))?$")
+
+
+def parse_fact(text: str) -> Fact:
+    kind, rest = _KIND.fullmatch(text).groups()
+    fact = Fact(kind, text)
+    if kind == "mixed":
+        return fact
+    bounds = _RANGE.search(rest)
+    if bounds:
+        fact.low, fact.high = float(bounds[1]), float(bounds[2])
+        rest = rest[: bounds.start()]
+    if kind == "per row":
+        found = _PER_ROW.fullmatch(rest)
+        fact.draw, fact.slots, fact.stride = (int(found[k]) for k in (1, 2, 3))
+        if found[4]:
+            fact.first, fact.step = int(found[4]), int(found[5])
+    elif kind != "public":
+        found = _CUTS.fullmatch(rest)
+        fact.cuts = tuple(int(cut) for cut in found[1].split(", "))
+        fact.influence = float(found[2]) if found[2] else None
+    else:
+        assert rest == "", text
+    return fact
+
+
+@dataclasses.dataclass
+class Rows:
+    """What sojourn-rows says of one program."""
+
+    values: dict[int, list[Fact]]  # by line of the op, counted from the program's first line
+    results: list[Fact]
+    points: list[tuple[int, tuple[int, ...]]]  # line and cuts
+
+
+SPLIT = "// -----\n"
+_REMARK = re.compile(r"^<stdin>:(\d+):\d+: remark: (.*)$", re.M)
+
+
+def rows_of(texts: list[str], options: str = "") -> list[Rows]:
+    """sojourn-rows of several programs in one process."""
+    texts = [text if text.endswith("\n") else text + "\n" for text in texts]
+    done = tool("sojourn-opt", "-", "--split-input-file", f"--sojourn-rows={options}", text=SPLIT.join(texts))
+    starts = [1]
+    for text in texts:
+        starts.append(starts[-1] + text.count("\n") + 1)
+    found = [Rows({}, [], []) for _ in texts]
+    for at, remark in _REMARK.findall(done.stderr):
+        program = bisect.bisect_right(starts, int(at)) - 1
+        where = int(at) - starts[program] + 1
+        result, point = re.fullmatch(r"result #\d+ is (.*)", remark), re.fullmatch(r"noise point of cuts (.*)", remark)
+        if result:
+            found[program].results.append(parse_fact(result[1]))
+        elif point:
+            found[program].points.append((where, tuple(map(int, point[1].split(", ")))))
+        else:
+            found[program].values.setdefault(where, []).append(parse_fact(remark))
+    return found
+
+
+_OP = re.compile(r"\s*%\w+(?::\d+)?(?:, %\w+)* = \"?sojourn\.")
+
+
+def op_lines(text: str) -> list[int]:
+    """Numbers of the lines with the ops of @step, in order; the terminator is not among them."""
+    return [k + 1 for k, line in enumerate(text.split("\n")) if _OP.match(line)]
+
+
+def facts_by_value(program, text: str, found: Rows) -> dict[int, Fact]:
+    """Facts by the value numbers of the decoded program."""
+    lines, facts = op_lines(text), {}
+    assert len(lines) == len(program.ops), f"{len(lines)} lines of ops, {len(program.ops)} ops"
+    for op, line in zip(program.ops, lines):
+        assert len(found.values.get(line, [])) == len(op.result_types), (
+            f"remarks of line {line}: {found.values.get(line)}"
+        )
+        for k, fact in enumerate(found.values[line]):
+            facts[op.first_result + k] = fact
+    return facts

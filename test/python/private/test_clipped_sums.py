@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What sojourn-make-private releases, in float64 on the NumPy owner: clipped sums and noise, exactly.
+
+Two oracles that share nothing with the rewrite: per-sample gradients by torch.func, and the plain program with all but
+one slot of every cut left out. The clip bound is the median of the norms, so that about half of the rows are clipped.
+"""
+
+import functools
+import re
+
+import numpy as np
+import pytest
+import torch
+from corpus import ACCEPTED, CASES
+from paired import results_of, run, with_rows
+from private_step import Points, PrivateStep, absent, encode, reached, total_norm
+from programs import record
+
+from sojourn_numpy import decode
+from sojourn_numpy.datasets import make_dataset
+
+F64 = torch.float64
+TOLERANCE = 1e-10
+# A clip factor pays for the rounding of its row's norm beforehand. Where a row's norm is made of many numbers, that is
+# more than the tolerance: rows are clipped to this much less than the bound, never to more.
+PAID = dict.fromkeys(("cnn_avg", "cnn_flat", "cnn_grouped", "cnn_dilated", "cnn_strided", "cnn_instance", "tied_autoencoder", "deconv", "gpt", "gpt_deep", "gpt_tied", "gpt_manual", "encoder"), 2e-09)  # fmt: skip
+BY_PARTS = [name for name in ACCEPTED if not CASES[name].divided]
+BY_TORCH = [name for name in ACCEPTED if CASES[name].exact]
+
+
+def per_sample(r) -> dict[str, np.ndarray]:
+    """By torch, per parameter [slots, *shape]: the part of the loss's gradient that each row has."""
+    loss, (model, x, y) = r.case.single or r.case.loss, (r.model, r.x, r.y)
+    parameters = {name: p.detach() for name, p in model.named_parameters()}
+
+    class Called:
+        def __init__(self, values):
+            self.values = values
+
+        def __call__(self, *inputs):
+            return torch.func.functional_call(model, self.values, inputs)
+
+        def parameters(self):
+            return self.values.values()
+
+    def one(values, row, label):
+        return loss(Called(values), row[None], None if label is None else label[None])
+
+    gradient = torch.func.grad(one)
+    try:
+        found = torch.func.vmap(gradient, in_dims=(None, 0, None if y is None else 0))(parameters, x, y)
+    except (RuntimeError, NotImplementedError):  # nn.LSTM and others have no batching rule
+        rows = [gradient(parameters, x[k], None if y is None else y[k]) for k in range(len(x))]
+        found = {name: torch.stack([row[name] for row in rows]) for name in parameters}
+    scale = 1 / len(x) if r.case.mean else 1.0
+    return {name: g.numpy() * scale for name, g in found.items()}
+
+
+@functools.cache
+def points_of(name: str, dtype=F64, lr=0.1) -> tuple:
+    """Of a plain step: the recorded program, its noise points, its values and each slot's parts."""
+    r = record(name, dtype, lr)
+    points = Points(r, r.bounds)
+    values = _values(r)
+    parts = [points.parts(values, slot) for slot in range(len(r.rows))]
+    return r, points, values, parts
+
+
+def _values(r):
+    return run(r.program, r.args)
+
+
+def norms_of(parts, points) -> np.ndarray:
+    return np.array([total_norm([part[point] for point in points]) for part in parts])
+
+
+def options_of(r, bound: float, more: str = "") -> str:
+    """Options for a bound in units of the graph's gradients."""
+    clip = bound * len(r.rows) if r.case.mean else bound
+    return f"{r.bounds} clip={clip!r} {'' if r.case.mean else 'loss-is-sum'} {more}"
+
+
+def clipped(parts: list, factors) -> np.ndarray:
+    return sum(part * factor for part, factor in zip(parts, factors))
+
+
+def assert_close(found, expected, scale: float, what: str, tolerance: float = TOLERANCE):
+    worst = np.abs(found.reshape(-1) - expected.reshape(-1)).max(initial=0.0) / scale
+    assert worst <= tolerance, f"{what} differs by {worst:.3g} of {scale:.3g}"
+
+
+@pytest.mark.parametrize("way", ["flat", "per-layer"])
+@pytest.mark.parametrize("name", BY_PARTS)
+def test_sums_of_parts(name, way):
+    """Every gradient of every accepted step: the sum of its slots' parts, each clipped."""
+    r, points, _, parts = points_of(name)
+    chosen = points.gradients()
+    norms = norms_of(parts, chosen)
+    bound = float(np.median(norms))
+    step = PrivateStep(r.program, r.text, options_of(r, bound, "per-layer" if way == "per-layer" else ""))
+    sums = step.sums(step.run(step.args(r.args)))
+    coins = step.sites[0].coins
+    assert step.sites[0].what == f"gradient of {len(chosen)} tensors" and len(coins) == len(chosen)
+    for coin, point in zip(coins, chosen):
+        each = bound
+        if way == "per-layer":
+            norms, each = norms_of(parts, [point]), bound / np.sqrt(len(chosen))
+        with np.errstate(divide="ignore"):
+            factors = np.minimum(1, each / norms)
+        assert_close(
+            sums[coin],
+            clipped([part[point] for part in parts], factors),
+            bound,
+            f"{name} at value {point}",
+            PAID.get(name, TOLERANCE),
+        )
+
+
+@pytest.mark.parametrize("name", BY_TORCH)
+def test_sums_by_torch(name):
+    """The clipped sums are those of torch's per-sample gradients, parameter by parameter."""
+    r = record(name, F64, 0.1)
+    gradients = per_sample(r)
+    if name in PARTS_OF_A_BATCH:
+        keep, scale = PARTS_OF_A_BATCH[name]
+        for g in gradients.values():
+            g *= scale
+            g[[k for k in range(len(r.rows)) if k not in keep]] = 0
+    step = PrivateStep(r.program, r.text, options_of(r, 1.0))
+    owners = {name: coin_of(step, r.argument_of(name)) for name in gradients}
+    # Parameters whose gradients are one value are released once.
+    released = {coin: name for name, coin in owners.items()}
+    square = sum((gradients[name].reshape(len(r.rows), -1) ** 2).sum(1) for name in released.values())
+    norms = np.sqrt(square)
+    bound = float(np.median(norms[norms > 0]))
+    step = PrivateStep(r.program, r.text, options_of(r, bound))
+    sums = step.sums(step.run(step.args(r.args)))
+    factors = np.minimum(1, bound / np.maximum(norms, 1e-300))
+    assert (factors < 1).any() and (factors == 1).any()
+    assert set(released) == set(step.sites[0].coins)
+    for parameter, coin in owners.items():
+        assert_close(
+            sums[coin],
+            clipped(list(gradients[parameter]), factors),
+            bound,
+            f"{name}: {parameter}",
+            PAID.get(name, TOLERANCE),
+        )
+
+
+PARTS_OF_A_BATCH = {"half_batch": (range(4), 2.0), "every_second": (range(0, 8, 2), 2.0)}
+
+
+def coin_of(step: PrivateStep, state: int) -> int:
+    """The coin that reaches the commit of a state."""
+    commits = [k for k, result in enumerate(step.program.results) if result.kind == "commit" and result.target == state]
+    (coin,) = [coin for coin in step.coins if set(commits) & reached(step.program, coin)]
+    return coin
+
+
+@pytest.mark.parametrize("name", BY_PARTS)
+def test_unclipped(name):
+    """A bound that no row reaches leaves the gradient as it is."""
+    r, points, values, parts = points_of(name)
+    norms = norms_of(parts, points.gradients())
+    step = PrivateStep(r.program, r.text, options_of(r, 1.01 * float(norms.max())))
+    sums = step.sums(step.run(step.args(r.args)))
+    for coin, point in zip(step.sites[0].coins, points.gradients()):
+        assert_close(sums[coin], values[point], float(norms.max()), f"{name} at value {point}")
+
+
+@pytest.mark.parametrize("name", BY_PARTS)
+def test_removal(name, rng):
+    """A row that goes away moves all sums of a release together by at most the bound; one that is absent counts 0."""
+    r, points, _, parts = points_of(name)
+    chosen = points.gradients()
+    norms = norms_of(parts, chosen)
+    bound = float(np.median(norms))
+    step = PrivateStep(r.program, r.text, options_of(r, bound))
+    args = step.args(r.args)
+    whole = step.sums(step.run(args))
+    coins = step.sites[0].coins
+    factors = np.zeros(len(r.rows))
+    for slot in range(len(r.rows)):
+        rest = step.sums(step.run(args, absent([slot])))
+        moved = total_norm([whole[coin] - rest[coin] for coin in coins])
+        assert moved <= bound * (1 + 1e-9), f"slot {slot} moves by {moved / bound} of the bound"
+        least = min(bound, norms[slot])
+        assert least * (1 - PAID.get(name, TOLERANCE)) <= moved <= least * (1 + TOLERANCE)
+        factors[slot] = moved / norms[slot] if norms[slot] else 0.0
+    gone = rng.sample(range(len(r.rows)), 3)
+    rest = step.sums(step.run(args, absent(gone)))
+    factors[gone] = 0
+    for coin, point in zip(coins, chosen):
+        assert_close(rest[coin], clipped([part[point] for part in parts], factors), bound, f"{name} without {gone}")
+    nobody = step.sums(step.run(args, absent(range(len(r.rows)))))
+    assert all((nobody[coin] == 0).all() for coin in coins)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 1e30, -1e300])
+@pytest.mark.parametrize(
+    "name", ["mlp", "layer_norm", "cnn_avg", "cnn_flat", "lstm", "attention", "shared", "tied_autoencoder", "conv1d"]
+)
+def test_broken_rows(name, number, rng):
+    """A row of such numbers counts nothing, or at most the bound if its norm is finite; and changes nothing else."""
+    r = record(name, F64, 0.1)
+    slot, bound = rng.randrange(len(r.rows)), 0.01
+    step = PrivateStep(r.program, r.text, f"bounds=y=0:2 clip={bound * len(r.rows)!r}")
+
+    def spoil(column, values):
+        if values.dtype.kind == "f":
+            values[int(r.rows[slot])] = number
+
+    coins = step.sites[0].coins
+    spoiled = step.sums(step.run(step.args(with_rows(r.args, spoil))))
+    without = step.sums(step.run(step.args(r.args), absent([slot])))
+    moved = total_norm([spoiled[coin] - without[coin] for coin in coins])
+    assert moved <= bound * (1 + 1e-9)
+    if not np.isfinite(number):
+        assert all((spoiled[coin] == without[coin]).all() for coin in coins)
+
+
+@pytest.mark.parametrize("name", ["mlp", "momentum", "adam", "gpt_tied", "cnn_avg", "kept_gradients"])
+def test_noise(name, rng):
+    """Noise is the coins in units of the grid, exactly, and adds to what is kept as p.grad."""
+    r = record(name, F64, 0.1)
+    generator = np.random.default_rng(rng.getrandbits(64))
+    step = PrivateStep(r.program, r.text, options_of(r, 0.01))
+    (site,) = step.sites
+    coins = {
+        coin: generator.integers(-3 * site.noise, 3 * site.noise, step.program.args[coin].type.shape)
+        for coin in step.coins
+    }
+    one, two = (step.run(step.args(r.args, given)) for given in ({}, coins))
+    judged = set()
+    for k, result in enumerate(step.program.results):
+        reaching = [coin for coin in step.coins if k in reached(step.program, coin)]
+        size = step.program.types[result.value].numel
+        if result.kind != "keep" or len(reaching) != 1 or size != coins[reaching[0]].size:
+            continue
+        (coin,) = reaching
+        difference = two[result.value] - one[result.value]
+        assert (difference.reshape(-1) == coins[coin].reshape(-1) * 2.0**site.exponent).all()
+        judged.add(coin)
+    assert judged == set(step.coins), "every gradient is kept"
+
+
+def test_sampled_draw(rng):
+    """With the owner's draw the row numbers are a coin, and what is released is per expected row, not per slot."""
+    r, points, values, parts = points_of("mlp")
+    expected = 5
+    text, count = re.subn(r"(sample_rows .*, rows = 40)", rf"\1, expected = {expected}", r.text)
+    assert count == 1
+    bound = 0.02
+    step = PrivateStep(r.program, text, options_of(r, bound))
+    assert f"{expected} of 40 rows expected in 8 slots" in step.remarks and len(step.draws) == 1
+    rows = np.array(r.rows)
+    gone = rng.sample(range(8), 3)
+    rows[gone] = -1
+    coins = {coin: np.full(step.program.args[coin].type.shape, 1000) for coin in step.coins}
+    values = step.run(step.args(r.args, coins, draw=rows))
+    chosen = points.gradients()
+    factors = np.minimum(1, bound / norms_of(parts, chosen))
+    factors[gone] = 0
+    sums, (site,) = step.sums(values), step.sites
+    for coin, point in zip(step.coins, chosen):
+        assert_close(sums[coin], clipped([part[point] for part in parts], factors), bound, "a sampled step")
+    quiet = step.run(step.args(r.args, {}, draw=rows))
+    for k, result in enumerate(step.program.results):
+        reaching = [coin for coin in step.coins if k in reached(step.program, coin)]
+        if result.kind == "keep" and len(reaching) == 1:
+            difference = values[result.value] - quiet[result.value]
+            noise = 1000 * 2.0**site.exponent * 8 / expected
+            assert np.abs(difference - noise).max() <= 1e-12 * noise
+
+
+HISTOGRAM = """module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
+  func.func @step(%t: !sojourn.table<9, "k" : i64> {sojourn.kind = "table"})
+      -> (tensor<5xi64> {sojourn.result = "publish"}, tensor<2xi64> {sojourn.result = "publish"}) {
+    %i = sojourn.iota dim = 0 : tensor<8xi64>
+    %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<9, "k" : i64>, tensor<8xi64> -> tensor<8xi64>
+    %zero = sojourn.constant 0 : i64
+    %one = sojourn.constant 1 : i64
+    %z = sojourn.broadcast %zero, dims = [] : tensor<i64> -> tensor<5xi64>
+    %u = sojourn.broadcast %one, dims = [] : tensor<i64> -> tensor<8xi64>
+    %h = sojourn.put "add" %z, %k, %u, dim = 0 : tensor<5xi64>, tensor<8xi64>, tensor<8xi64>
+    %s = sojourn.reduce_sum %k, dims = [0] : tensor<8xi64>
+    %r = sojourn.reshape %s : tensor<i64> -> tensor<1xi64>
+    %p = sojourn.pad %r, %zero, low = [0], high = [1], interior = [0] : tensor<1xi64>, tensor<i64>
+    return %h, %p : tensor<5xi64>, tensor<2xi64>
+  }
+}
+"""
+
+
+def test_integers(rng):
+    """A histogram and a sum of integers: released as integers, exact but for the noise."""
+    plain = decode(encode(HISTOGRAM))
+    step = PrivateStep(plain, HISTOGRAM, "bounds=k=0:4")
+    column = np.array([rng.randrange(5) for _ in range(9)])
+    table = [make_dataset("t", {"k": column})]
+    histogram, total = results_of(step.program, step.run(step.args(table)))
+    assert (histogram == np.bincount(column[:8], minlength=5)).all() and (total == [column[:8].sum(), 0]).all()
+    assert [site.numbers for site in step.sites] == [5, 2]
+    shifts = {
+        coin: np.full(step.program.args[coin].type.shape, 3 * 2**-site.exponent)
+        for site in step.sites
+        for coin in site.coins
+    }
+    noised = results_of(step.program, step.run(step.args(table, shifts)))
+    assert (noised[0] == histogram + 3).all() and (noised[1] == total + 3).all()
+
+
+@pytest.mark.parametrize("name", ["published_loss", "published_accuracy"])
+def test_metrics(name):
+    """A published metric is a release of its own: each row's part clamped to its bound."""
+    r = record(name, F64, 0.1)
+    points = Points(r, r.bounds)
+    values = _values(r)
+    parts = [points.parts(values, slot) for slot in range(len(r.rows))]
+    bound = float(np.median([abs(part[points.metric(6)[0]]) for part in parts]))
+    step = PrivateStep(r.program, r.text, options_of(r, 0.01, f"metric-bound={bound!r}"))
+    sums = step.sums(step.run(step.args(r.args)))
+    for site in step.sites[1:]:
+        result = int(re.fullmatch(r"published result (\d+)", site.what)[1])
+        (point,), (coin,) = points.metric(result), site.coins
+        each = np.array([float(part[point]) for part in parts])
+        # What is proved to be small is not clipped: a row's part of an accuracy is at most 1.
+        most = 1.0 if set(np.unique(each)) <= {0.0, 1.0} else bound
+        assert_close(sums[coin], np.clip(each, -most, most).sum(), bound, site.what)

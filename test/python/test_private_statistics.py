@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statistics of a private table: recorded as a scientist writes them, made private, and compared with torch's values.
+
+The rewritten program runs on the NumPy owner with its coins as inputs. Without noise, and on a grid that is fine enough
+to see nothing of, it gives what torch gives in float64; noise moves it; and a changed row moves what noise is added to by
+no more than the sensitivity that is paid for.
+"""
+
+import itertools
+import os
+import pathlib
+import re
+import subprocess
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+import sojourn
+import sojourn_numpy.owner as numpy_owner
+from sojourn_numpy import decode
+from sojourn_numpy.run import run
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ.get("SOJOURN_BIN", ROOT / "build/bin"))
+BOUNDS = {"a": (-8, 8), "b": (-3, 5), "c": (0, 4), "k": (0, 3), "m": (0, 3)}
+# A noise of a millionth of the sensitivity, so that its grid is finer than the comparison.
+FINE = "noise-multiplier=1e-6"
+# A program that was compiled already is not dumped again: each table has a number of rows of its own.
+ROWS = itertools.count(40)
+
+
+def centred(x):
+    return x - x.mean(0)
+
+
+def covariance(x):
+    return centred(x).T @ centred(x) / (len(x) - 1)
+
+
+def correlation(x):
+    z = centred(x) / x.std(0)
+    return z.T @ z / (len(x) - 1)
+
+
+def correlation_from_covariance(x):
+    c = covariance(x)
+    deviation = c.diagonal().sqrt()
+    return c / deviation[:, None] / deviation[None, :]
+
+
+def hot(labels, classes=4):
+    return F.one_hot(labels, classes).double()
+
+
+def matches(t):
+    return hot(t["k"]) * (t["k"] == t["m"])[:, None]
+
+
+def columns(t):
+    return torch.stack([t["a"], t["b"], t["c"]], 1)
+
+
+def edges(t, *numbers):
+    return torch.tensor(numbers, dtype=torch.float64).to(t["a"].device)
+
+
+def slope(a, b):
+    return (centred(a) * centred(b)).sum() / centred(a).square().sum()
+
+
+# A function of the columns, and how many numbers it releases at least: one per sum of what rows hold.
+CASES = {
+    "count": (lambda t: (t["a"] > 0.5).sum(), 1),
+    "sum": (lambda t: t["a"].sum(), 1),
+    "sum_columns": (lambda t: columns(t).sum(0), 3),
+    "mean": (lambda t: t["b"].mean(), 1),
+    "var": (lambda t: t["a"].var(), 2),
+    "var_population": (lambda t: columns(t).var(0, unbiased=False), 6),
+    "std": (lambda t: t["b"].std(), 2),
+    "std_columns": (lambda t: columns(t).std(0), 6),
+    "var_by_hand": (lambda t: (t["a"] - t["a"].mean()).pow(2).mean(), 2),
+    "second_moment": (lambda t: t["a"].pow(2).mean() - t["a"].mean() ** 2, 2),
+    "skewness": (lambda t: (centred(t["a"]) ** 3).mean() / t["a"].std() ** 3, 3),
+    "kurtosis": (lambda t: ((centred(t["b"]) / t["b"].std()) ** 4).mean(), 4),
+    "histogram_of_classes": (lambda t: F.one_hot(t["k"], 4).sum(0), 4),
+    "histogram_of_buckets": (lambda t: F.one_hot(torch.bucketize(t["a"], edges(t, -4.0, 0.0, 2.0)), 4).sum(0), 4),
+    "histogram_of_edges": (
+        lambda t: (
+            (t["a"][:, None] >= edges(t, -8.0, -2.0, 3.0)) & (t["a"][:, None] < edges(t, -2.0, 3.0, 8.5))
+        ).sum(0),
+        3,
+    ),
+    "histogram_by_addition": (lambda t: torch.zeros_like(t["a"][:4]).index_add(0, t["k"], torch.ones_like(t["a"])), 4),
+    "crosstab": (lambda t: hot(t["k"]).T @ hot(t["m"]), 16),
+    "crosstab_of_one_number": (lambda t: F.one_hot(t["k"] * 4 + t["m"], 16).sum(0).reshape(4, 4), 16),
+    "gram": (lambda t: columns(t).T @ columns(t), 9),
+    "covariance": (lambda t: covariance(columns(t)), 12),
+    "covariance_of_two": (lambda t: (centred(t["a"]) * centred(t["b"])).mean(), 3),
+    "correlation": (lambda t: correlation_from_covariance(columns(t)), 12),
+    "correlation_of_two": (
+        lambda t: (centred(t["a"]) / t["a"].std() * (centred(t["b"]) / t["b"].std())).sum() / (len(t["a"]) - 1),
+        5,
+    ),
+    "slope": (lambda t: slope(t["a"], t["b"]), 4),
+    "confusion": (lambda t: hot(t["k"]).T @ hot((t["a"] > 0).long() + 2 * (t["b"] > 1).long()), 16),
+    "accuracy": (lambda t: (t["k"] == t["m"]).double().mean(), 1),
+    "accuracy_per_class": (lambda t: matches(t).sum(0) / hot(t["k"]).sum(0), 8),
+    "mean_per_class": (lambda t: (hot(t["k"]) * t["a"][:, None]).sum(0) / hot(t["k"]).sum(0), 8),
+    "weighted_mean": (lambda t: (t["c"] * t["a"]).sum() / t["c"].sum(), 2),
+    "several": (
+        lambda t: (t["a"].mean(), t["a"].std(), covariance(columns(t)), F.one_hot(t["k"], 4).sum(0), t["a"].mean() * 2),
+        18,
+    ),
+}  # fmt: skip
+# What neither ranges nor algebra bound.
+REFUSED = {
+    "median": (lambda t: t["a"].median(), "sort runs along rows"),
+    "quantile": (lambda t: t["a"].quantile(0.25), "sort runs along rows"),
+    "largest": (lambda t: t["a"].max(), "reduce_max is taken over rows"),
+    "deviation": (lambda t: centred(t["a"]).abs().mean(), "sub per-row values meet a value that was summed over rows"),
+    "standardised": (lambda t: (t["a"] - t["a"].mean()) / t["a"].std(), "sub per-row values meet"),
+    "pairs": (lambda t: (columns(t) @ columns(t).T).sum(), "dot each row meets other rows of the batch"),
+    "product": (lambda t: t["c"].prod(), "reduce_prod is taken over rows"),
+    "column": (lambda t: t["a"], "a value per row of private data is published"),
+}
+
+
+def draw_table(rng, rows, floats=np.float64):
+    table = {name: np.array([rng.uniform(*BOUNDS[name]) for _ in range(rows)], floats) for name in "abc"}
+    return table | {name: np.array([rng.randint(*BOUNDS[name]) for _ in range(rows)]) for name in "km"}
+
+
+def tensors(arrays):
+    return {name: torch.from_numpy(column) for name, column in arrays.items()}
+
+
+class Recorded:
+    """What a scientist's statistic is in core form, and the arguments that the NumPy owner ran it with."""
+
+    def __init__(self, statistic, arrays, monkeypatch, folder):
+        seen = []
+
+        def spy(program, args, watch=None):
+            seen.append(list(args))
+            return run(program, args, watch)
+
+        monkeypatch.setattr(numpy_owner, "run", spy)
+        monkeypatch.setenv("SOJOURN_DUMP", str(folder))
+        owner = sojourn.local(runtime="numpy")
+        owner.register("t", arrays, policy="open", bounds={name: BOUNDS[name] for name in arrays})
+        table = owner.dataset("t")
+        found = statistic({name: table[name] for name in arrays})
+        self.values = sojourn.publish(found if isinstance(found, tuple) else (found,))
+        self.args = seen[-1]
+        dumps = sorted(folder.glob("*/04-core.mlir"))
+        self.text = dumps[-1].read_text() if dumps else None
+
+
+def tool(name, *arguments, text):
+    return subprocess.run([BIN / name, *arguments], input=text, capture_output=True)
+
+
+def bounds_option():
+    return "bounds=" + ",".join(f"{name}={low}:{high}" for name, (low, high) in BOUNDS.items())
+
+
+class Private:
+    """The rewritten program, with coins as its last uploads."""
+
+    def __init__(self, text, folder, options=FINE):
+        done = tool(
+            "sojourn-opt",
+            "-",
+            f"--sojourn-make-private={bounds_option()} {options} coins-as-uploads",
+            text=text.encode(),
+        )
+        assert done.returncode == 0, done.stderr.decode()[:2000]
+        self.remarks = done.stderr.decode()
+        path = folder / "private.bin"
+        encoded = tool("sojourn-translate", "encode", "-", "-o", path, text=done.stdout)
+        assert encoded.returncode == 0, encoded.stderr.decode()
+        self.program = decode(path.read_bytes())
+        self.sites = [
+            (int(numbers), float(sensitivity))
+            for numbers, sensitivity in re.findall(r", (\d+) numbers, sensitivity (\S+) and noise", self.remarks)
+        ]
+
+    def run(self, args, coin=lambda shape: np.zeros(shape, np.int64)):
+        """Published values, and per coin the sum in units of its grid."""
+        first = sum(arg.kind in ("state", "upload") for arg in self.program.args)
+        count = len(self.program.args) - len(args)
+        coins = [coin(self.program.args[first - count + k].type.shape) for k in range(count)]
+        units = []
+
+        def watch(index, op, results):
+            if op.name == "round":
+                units.append(results[0])
+
+        values = run(self.program, args[: first - count] + coins + args[first - count :], watch)
+        published = [v for v, result in zip(values, self.program.results, strict=True) if result.kind == "publish"]
+        return published, units
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_sensitivity(name, rng, monkeypatch, tmp_path):
+    statistic, least = CASES[name]
+    rows = next(ROWS)
+    arrays = draw_table(rng, rows)
+    recorded = Recorded(statistic, arrays, monkeypatch, tmp_path)
+    private = Private(recorded.text, tmp_path)
+    expected = statistic(tensors(arrays))
+    expected = expected if isinstance(expected, tuple) else (expected,)
+
+    values, units = private.run(recorded.args)
+    assert len(values) == len(expected)
+    for value, want in zip(values, expected, strict=True):
+        np.testing.assert_allclose(value, want.numpy(), rtol=1e-9, atol=1e-9)
+
+    numbers = sum(count for count, _ in private.sites)
+    assert numbers == least, private.sites
+
+    # Noise reaches every result.
+    noised, _ = private.run(recorded.args, lambda shape: np.full(shape, 1 << 46))
+    for value, want in zip(noised, values, strict=True):
+        assert not np.array_equal(value, want)
+
+    # Another row in the place of one: two shares of a row at most.
+    changed = {key: column.copy() for key, column in arrays.items()}
+    row = rng.randrange(rows)
+    for key, column in changed.items():
+        column[row] = BOUNDS[key][rng.randrange(2)]  # the ends of the range move sums most
+    other = Recorded(statistic, changed, monkeypatch, tmp_path / "other")
+    _, moved = private.run(other.args)
+    distance = np.sqrt(sum(((u - v) ** 2).sum() for u, v in zip(units, moved, strict=True)))
+    paid = np.sqrt(sum(sensitivity**2 for _, sensitivity in private.sites))
+    assert distance <= 2 * paid
+
+
+@pytest.mark.parametrize("name", ["var", "std_columns", "covariance", "correlation"])
+def test_columns_of_f32(name, rng, monkeypatch, tmp_path):
+    """Sums of f32 values are made in f64; only the numbers that leave are rounded."""
+    statistic, _ = CASES[name]
+    arrays = draw_table(rng, next(ROWS), np.float32)
+    recorded = Recorded(statistic, arrays, monkeypatch, tmp_path)
+    expected = statistic({k: v.double() if v.is_floating_point() else v for k, v in tensors(arrays).items()})
+    (value,), _ = Private(recorded.text, tmp_path).run(recorded.args)
+    assert value.dtype == np.float32
+    np.testing.assert_allclose(value, expected.numpy(), rtol=2e-5, atol=2e-5)
+
+
+def test_noise_makes_no_variance_negative(rng, monkeypatch, tmp_path):
+    """A constant column under noise that lowers its sum of squares: a deviation of 0, not NaN."""
+    arrays = draw_table(rng, next(ROWS))
+    arrays["b"][:] = rng.uniform(-3, 5)
+    recorded = Recorded(CASES["std"][0], arrays, monkeypatch, tmp_path)
+    private = Private(recorded.text, tmp_path, "noise-multiplier=1")
+    for coin in (0, -(1 << 24), 1 << 24):
+        (value,), _ = private.run(recorded.args, lambda shape, coin=coin: np.full(shape, coin))
+        assert np.isfinite(value) and value >= 0
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name, rng, monkeypatch, tmp_path):
+    statistic, reason = REFUSED[name]
+    recorded = Recorded(statistic, draw_table(rng, next(ROWS)), monkeypatch, tmp_path)
+    done = tool("sojourn-opt", "-", f"--sojourn-make-private={bounds_option()}", text=recorded.text.encode())
+    assert done.returncode == 1
+    assert reason in done.stderr.decode()
