@@ -343,6 +343,10 @@ class NumpyOwner:
         session.bytes += value.nbytes
 
 
+def _no_budgets(owner, body):
+    raise OwnerError(REFUSED, "this owner serves open tables only and keeps no budgets; use the native runtime")
+
+
 _HANDLERS = {
     "Hello": NumpyOwner._hello,
     "ListDatasets": NumpyOwner._list_datasets,
@@ -350,4 +354,5 @@ _HANDLERS = {
     "Bye": NumpyOwner._bye,
     "ListPrograms": NumpyOwner._list_programs,
     "Upload": NumpyOwner._upload,
+    "GetBudget": _no_budgets,
 }

@@ -94,8 +94,13 @@ LAYOUTS: dict[str, tuple[tuple[str, object], ...]] = {
     "Step": (
         ("session", U64), ("sequence", U64), ("program_hash", U8S), ("program", U8S), ("debug", U8S), ("states", U64S),
         ("uploads", Tables("Tensor")), ("slots", U64S), ("seeds", U64S), ("tables", Tables("TableBinding")),
-        ("results", U64S), ("releases", U64S),
+        ("results", U64S), ("releases", U64S), ("spending", Table("Spending")),
     ),
+    "Spending": (
+        ("run", U64), ("steps", U64), ("noise_multiplier", F64), ("clip", F64), ("per_layer", U8),
+        ("loss_is_sum", U8), ("metric_share", F64), ("releases", Tables("ReleaseTerms")),
+    ),
+    "ReleaseTerms": (("bound", F64), ("epsilon", F64), ("delta", F64)),
     # runtime/wire/Messages.fbs
     "Hello": (("protocol_version", U32), ("format_version", U32), ("dialect_version", U32), ("client", Text())),
     "ListDatasets": (),
@@ -104,20 +109,27 @@ LAYOUTS: dict[str, tuple[tuple[str, object], ...]] = {
     "Release": (("session", U64), ("handles", U64S)),
     "Bye": (("session", U64),),
     "ListPrograms": (("with_text", U8),),
-    "Request": (("body", Union(("Hello", "ListDatasets", "Step", "Release", "Bye", "ListPrograms", "Upload"))),),
+    "Request": (("body", Union(("Hello", "ListDatasets", "Step", "Release", "Bye", "ListPrograms", "Upload",
+                                 "GetBudget"))),),
+    "GetBudget": (("session", U64), ("dataset", Text())),
     "Column": (("name", Text()), ("element", U8), ("bounded", U8), ("lower", F64), ("upper", F64),
                ("dims", I64S)),
-    "Dataset": (("name", Text()), ("rows", I64), ("columns", Tables("Column")), ("policy", Text()), ("version", Text())),
+    "Dataset": (("name", Text()), ("rows", I64), ("columns", Tables("Column")), ("policy", Text()), ("version", Text()),
+                ("noise_multiplier", F64), ("clip", F64), ("metric_bound", F64)),
     "Welcome": (("session", U64), ("owner", Text()), ("limits_text", Text())),
     "Datasets": (("datasets", Tables("Dataset")),),
-    "Done": (("published", Tables("Tensor")),),
+    "Done": (("published", Tables("Tensor")), ("spent", Tables("Spent")), ("releases", Tables("ReleaseInfo")),
+             ("notes", Texts())),
+    "Spent": (("dataset", Text()), ("epsilon", F64), ("epsilon_left", F64), ("delta", F64), ("steps", U64)),
+    "ReleaseInfo": (("error", F64), ("receipt", U8S), ("text", Text())),
+    "Budget": (("dataset", Text()), ("granted", U8), ("epsilon", F64), ("delta", F64), ("epsilon_left", F64)),
     "NeedProgram": (),
     "Committed": (),
     "ProgramInfo": (("hash", U8S), ("runs", U64), ("ops", U64), ("text", Text()), ("client", Text())),
     "Programs": (("programs", Tables("ProgramInfo")),),
     "Error": (("code", U8), ("message", Text()), ("location", Text()), ("op", Text())),
     "Reply": (("body", Union(("Welcome", "Datasets", "Done", "NeedProgram", "Programs", "Error", "Received",
-                               "Committed"))),),
+                               "Committed", "Budget"))),),
 }  # fmt: skip
 
 
@@ -206,6 +218,8 @@ class _Reader:
         """A string or vector; `position` 0 means it is absent, which reads as empty."""
         if isinstance(kind, Text):
             return self.text(position) if position else ""
+        if isinstance(kind, Table):
+            return self.table(kind.name, position) if position else None
         if isinstance(kind, Vector):
             if not position:
                 return np.zeros(0, kind.dtype)

@@ -32,7 +32,7 @@ def schema_tables() -> dict[str, list[str]]:
     for path in ("runtime/Program.fbs", "runtime/Debug.fbs", "runtime/wire/Step.fbs", "runtime/wire/Messages.fbs"):
         text = re.sub(r"//[^\n]*", "", (ROOT / path).read_text())
         for name, body in re.findall(r"table (\w+) \{(.*?)\}", text, re.S):
-            fields = re.findall(r"(\w+):\s*[\w\[\]]+\s*\(id: (\d+)\)", body)
+            fields = re.findall(r"(\w+):\s*[\w\[\]]+(?:\s*=\s*-?\d+)?\s*\(id: (\d+)\)", body)
             tables[name] = [field for field, _ in sorted(fields, key=lambda f: int(f[1]))]
     return tables
 

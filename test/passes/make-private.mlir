@@ -8,7 +8,7 @@ module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
 func.func @step(%t: !sojourn.table<100, "a": f64> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
   %i = sojourn.iota dim = 0 : tensor<8xi64>
   %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64>, tensor<8xi64> -> tensor<8xf64>
-  // expected-remark-re@below {{published result 0: bound 3.00, 1 numbers, {{.*}} rho 0.025}}
+  // expected-remark-re@below {{published result 0: bound 3.00000000, 1 numbers, {{.*}} rho 0.025}}
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<8xf64>
   return %s : tensor<f64>
 }
@@ -24,9 +24,9 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64> {sojourn.kind = "tab
   %i = sojourn.iota dim = 0 : tensor<8xi64>
   %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64>, tensor<8xi64> -> tensor<8xf64>
   %y = sojourn.read_rows %t, %i, columns = ["b"] : !sojourn.table<100, "a": f64, "b": f64>, tensor<8xi64> -> tensor<8xf64>
-  // expected-remark-re@below {{published result 0: bound 3.00, 1 numbers, {{.*}} rho 0.0125}}
+  // expected-remark-re@below {{published result 0: bound 3.00000000, 1 numbers, {{.*}} rho 0.0125}}
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<8xf64>
-  // expected-remark-re@below {{published result 1: bound 1.00, 1 numbers, {{.*}} rho 0.0125}}
+  // expected-remark-re@below {{published result 1: bound 1.00000000, 1 numbers, {{.*}} rho 0.0125}}
   %u = sojourn.reduce_sum %y, dims = [0] : tensor<8xf64>
   return %s, %u : tensor<f64>, tensor<f64>
 }
@@ -63,11 +63,11 @@ func.func @step(%w: tensor<2xf64> {sojourn.kind = "state"}, %t: !sojourn.table<1
   %o = sojourn.dot %x, %w, lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0]
     : tensor<8x2xf64>, tensor<2xf64> -> tensor<8xf64>
   %square = sojourn.mul %o, %o : tensor<8xf64>, tensor<8xf64>
-  // expected-remark-re@below {{published result 1: bound 10.00, 1 numbers, {{.*}} rho 0.025}}
+  // expected-remark-re@below {{published result 1: bound 10.00000000, 1 numbers, {{.*}} rho 0.025}}
   %total = sojourn.reduce_sum %square, dims = [0] : tensor<8xf64>
   %loss = sojourn.mul %total, %n : tensor<f64>, tensor<f64>
   %d = sojourn.mul %o, %n : tensor<8xf64>, tensor<f64>
-  // expected-remark-re@below {{gradient of 1 tensors: bound 0.12, 2 numbers, {{.*}} rho 0.475}}
+  // expected-remark-re@below {{gradient of 1 tensors: bound 0.12500000, 2 numbers, {{.*}} rho 0.475}}
   %g = sojourn.dot %d, %x, lhs_batch = [], rhs_batch = [], lhs_contract = [0], rhs_contract = [0]
     : tensor<8xf64>, tensor<8x2xf64> -> tensor<2xf64>
   %step = sojourn.mul %g, %rate : tensor<2xf64>, tensor<f64>
