@@ -147,7 +147,7 @@ def test_random_programs(rng):
 @pytest.mark.slow
 def test_many_random_programs(rng):
     total = collections.Counter()
-    for _ in range(20):
+    for _ in range(4):
         total += check_random_programs(rng.getrandbits(40), 300)
     print(dict(total))
     judging = {name for name in total if name.startswith("op ")}
