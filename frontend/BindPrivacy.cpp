@@ -59,11 +59,11 @@ void bindPrivacy(py::module_ &m) {
   m.def("take_notes", [](Session &session) { return session.takeNotes(); });
   m.def(
       "budget",
-      [](Session &session, const std::string &dataset) {
-        BudgetInfo info = session.budget(dataset);
+      [](Session &session, const std::string &dataset, uint64_t endRun) {
+        BudgetInfo info = session.budget(dataset, endRun);
         return std::make_tuple(info.granted, info.epsilon, info.delta, info.epsilonLeft);
       },
-      py::arg("session"), py::arg("dataset"), py::call_guard<py::gil_scoped_release>());
+      py::arg("session"), py::arg("dataset"), py::arg("end_run") = 0, py::call_guard<py::gil_scoped_release>());
 }
 
 } // namespace sojourn::frontend

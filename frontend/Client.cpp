@@ -352,9 +352,10 @@ StepReply Client::step(wire::Step &step) {
   return reply;
 }
 
-BudgetInfo Client::budget(const std::string &dataset) {
+BudgetInfo Client::budget(const std::string &dataset, uint64_t endRun) {
   Request request(*transport_);
-  Answer answer = exchange(request.finish(schema::CreateGetBudget(request, session_, request.CreateString(dataset))));
+  Answer answer =
+      exchange(request.finish(schema::CreateGetBudget(request, session_, request.CreateString(dataset), endRun)));
   const auto &body = expect<schema::Budget>(parseReply(answer.bytes));
   return {body.granted(), body.epsilon(), body.delta(), body.epsilon_left()};
 }

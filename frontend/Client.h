@@ -118,7 +118,8 @@ public:
   /// Whether the last step failed in a way that leaves open whether the owner ran it.
   bool outcomeUnknown() const { return unknown_; }
   std::vector<ProgramSummary> programs(bool withText);
-  BudgetInfo budget(const std::string &dataset);
+  /// `endRun`: number of a training run that is over, so that what it did not use is returned; 0: none.
+  BudgetInfo budget(const std::string &dataset, uint64_t endRun);
   void bye();
 
   /// Requests but for the parts of uploads, which `uploadParts` counts; bytes of both.

@@ -257,10 +257,10 @@ std::vector<std::string> Session::takeNotes() {
   return std::exchange(notes_, {});
 }
 
-BudgetInfo Session::budget(const std::string &dataset) {
+BudgetInfo Session::budget(const std::string &dataset, uint64_t endRun) {
   SessionLock turn(turn_);
   requireOpen();
-  return translated([&] { return client_->budget(dataset); });
+  return translated([&] { return client_->budget(dataset, endRun); });
 }
 
 std::shared_ptr<PublishedState> Session::publish(const at::Tensor &copy, const wire::ReleaseTerms &terms) {

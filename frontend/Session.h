@@ -127,7 +127,7 @@ public:
   std::shared_ptr<PublishedState> publish(const at::Tensor &copy, const wire::ReleaseTerms &terms = {});
   /// How steps on private tables spend from now on; `releases` are those of the values published.
   void setSpending(const wire::Spending &spending);
-  BudgetInfo budget(const std::string &dataset);
+  BudgetInfo budget(const std::string &dataset, uint64_t endRun = 0);
   /// What the owner changed in programs since this was last asked.
   std::vector<std::string> takeNotes();
 

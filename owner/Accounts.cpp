@@ -60,11 +60,8 @@ llvm::Expected<std::unique_ptr<Accounts>> Accounts::open(const Environment &envi
     return plain(books.problem());
   }
   accounts->books = std::move(*books);
+  environment.randomBytes(&accounts->opened, sizeof(accounts->opened));
   return accounts;
-}
-
-llvm::Error Accounts::linkDataset(const std::string &dataset, const std::string &population) {
-  return statusOf(books->linkDataset(dataset, population, ledger::Relation::nullOne));
 }
 
 llvm::Error Accounts::ensureLinked(const std::string &dataset) {
@@ -74,11 +71,8 @@ llvm::Error Accounts::ensureLinked(const std::string &dataset) {
   }
   bool isLinked = llvm::any_of(
       *populations, [&](const ledger::PopulationLine &line) { return llvm::is_contained(line.datasets, dataset); });
-  return isLinked ? llvm::Error::success() : linkDataset(dataset, "");
-}
-
-llvm::Error Accounts::addClient(const std::string &client, const std::string &publicKey) {
-  return statusOf(books->addClient(client, publicKey));
+  return isLinked ? llvm::Error::success()
+                  : statusOf(books->linkDataset(dataset, /*population=*/"", ledger::Relation::nullOne));
 }
 
 llvm::Error Accounts::setCap(const std::string &dataset, const privacy::Grant &cap) {
@@ -98,7 +92,7 @@ llvm::Error Accounts::setGrant(const std::string &client, const std::string &dat
   if (client == kLocalClient) {
     auto known = books->clients();
     if (known && !known->count(client)) {
-      if (llvm::Error error = addClient(client, "")) {
+      if (llvm::Error error = statusOf(books->addClient(client, /*publicKey=*/""))) {
         return error;
       }
     }
@@ -133,27 +127,35 @@ llvm::Expected<BudgetInfo> Accounts::budget(const std::string &client, const std
   return info;
 }
 
+static llvm::Error noBudget(const std::string &client, const std::string &dataset) {
+  return requestError(wire::ErrorCode_Budget,
+                      client.empty() ? "private dataset '" + dataset +
+                                           "' needs a budget, and clients of a served owner cannot have one yet: they "
+                                           "have no identity; use an embedded owner beside the data"
+                                     : "client '" + client + "' has no budget on private dataset '" + dataset +
+                                           "'; the data owner grants one: owner.grant(\"" + dataset +
+                                           "\", epsilon=..., delta=...)");
+}
+
 llvm::Expected<double> Accounts::deltaOf(const std::string &client, const std::string &dataset) {
   auto info = budget(client, dataset);
   if (!info) {
     return info.takeError();
   }
   if (!info->granted) {
-    return requestError(wire::ErrorCode_Budget,
-                        "client '" + client + "' has no budget on private dataset '" + dataset +
-                            "'; the data owner grants one: owner.grant(\"" + dataset +
-                            "\", epsilon=..., delta=...) for an embedded owner, 'sojourn-owner budget grant " + client +
-                            " " + dataset + " --epsilon E --delta D' for a served one");
+    return noBudget(client, dataset);
   }
   return info->delta;
 }
 
-llvm::Error Accounts::refused(const ledger::Problem &problem, const std::string &client,
+llvm::Error Accounts::refused(const ledger::Problem &problem, const std::string &client, const ledger::Item &first,
                               const RunAccount *account) const {
+  using ledger::Code;
+  if (llvm::is_contained({Code::noGrant, Code::noCap, Code::unknownClient, Code::unknownDataset}, problem.code)) {
+    return noBudget(client, first.dataset);
+  }
   if (problem.code != ledger::Code::budgetExhausted || !problem.exhausted) {
-    bool isBudget = problem.code == ledger::Code::noGrant || problem.code == ledger::Code::noCap ||
-                    problem.code == ledger::Code::unknownClient || problem.code == ledger::Code::planExceeded;
-    return isBudget ? requestError(wire::ErrorCode_Budget, problem.text) : plain(problem);
+    return problem.code == Code::planExceeded ? requestError(wire::ErrorCode_Budget, problem.text) : plain(problem);
   }
   const ledger::Exhausted &what = *problem.exhausted;
   double delta = what.budget.delta, spent = privacy::smallestEpsilon(what.spent, delta);
@@ -182,13 +184,11 @@ llvm::Error Accounts::payStep(const std::string &client, std::shared_ptr<RunAcco
     request.steps = planSteps;
     auto run = books->openRun(request);
     if (!run) {
-      return refused(run.problem(), client, nullptr);
+      return refused(run.problem(), client, items.front(), nullptr);
     }
     account = std::make_shared<RunAccount>();
     account->run = *run;
-    account->items = items;
     account->total.resize(items.size());
-    account->plan = planSteps;
   }
   std::vector<privacy::Charge> charges;
   for (const ledger::Item &item : items) {
@@ -196,7 +196,7 @@ llvm::Error Accounts::payStep(const std::string &client, std::shared_ptr<RunAcco
   }
   auto taken = account->run->takeStep(charges);
   if (!taken) {
-    return refused(taken.problem(), client, account.get());
+    return refused(taken.problem(), client, items.front(), account.get());
   }
   for (size_t k = 0; k < charges.size(); ++k) {
     account->total[k] = account->total[k] + charges[k];
@@ -210,11 +210,12 @@ RunAccount::~RunAccount() {
   }
 }
 
-llvm::Expected<ledger::Ticket> Accounts::payReleases(ledger::ReserveRequest request) {
-  std::string client = request.client;
+std::string Accounts::nextKey() { return std::to_string(opened) + ":" + std::to_string(++keys); }
+
+llvm::Expected<ledger::Ticket> Accounts::payReleases(const ledger::ReserveRequest &request) {
   ledger::ReserveAnswer answer = books->reserve(request);
   if (auto *problem = std::get_if<ledger::Problem>(&answer)) {
-    return refused(*problem, client, nullptr);
+    return refused(*problem, request.client, request.items.front(), nullptr);
   }
   if (std::holds_alternative<ledger::SealedBytes>(answer)) {
     return requestError(wire::ErrorCode_Malformed, "this step was released before");

@@ -11,9 +11,8 @@
 
 #include "llvm/Support/Error.h"
 
-#include <map>
+#include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -33,9 +32,7 @@ struct RunAccount {
   /// Returns what the run did not use; what cannot be returned now is returned by the next server.
   ~RunAccount();
   std::shared_ptr<ledger::Run> run;
-  std::vector<ledger::Item> items; ///< of one step, as opened
-  std::vector<privacy::Charge> total;
-  uint64_t plan = 0; ///< declared steps; 0: none
+  std::vector<privacy::Charge> total; ///< of the steps so far, by dataset
 };
 
 /// Thread-safe.
@@ -43,9 +40,6 @@ class Accounts {
 public:
   static llvm::Expected<std::unique_ptr<Accounts>> open(const Environment &environment);
 
-  llvm::Error linkDataset(const std::string &dataset, const std::string &population);
-  llvm::Error addClient(const std::string &client, const std::string &publicKey);
-  llvm::Error setCap(const std::string &dataset, const privacy::Grant &cap);
   /// The embedded owner's own client has its cap raised to the grant: its process is the data owner.
   llvm::Error setGrant(const std::string &client, const std::string &dataset, const privacy::Grant &grant);
   llvm::Expected<BudgetInfo> budget(const std::string &client, const std::string &dataset);
@@ -56,7 +50,10 @@ public:
   llvm::Error payStep(const std::string &client, std::shared_ptr<RunAccount> &account, uint64_t planSteps,
                       const runtime::ProgramHash &program, const std::vector<ledger::Item> &items);
   /// Reserves and starts releases with a price of their own.
-  llvm::Expected<ledger::Ticket> payReleases(ledger::ReserveRequest request);
+  llvm::Expected<ledger::Ticket> payReleases(const ledger::ReserveRequest &request);
+  /// A key for a request that no other had: a step that is sent again is answered from the session's memory, and one
+  /// that failed pays anew.
+  std::string nextKey();
   llvm::Expected<ledger::SealedBytes> seal(ledger::Ticket ticket, std::string_view bytes);
   void deliver(ledger::Ticket ticket);
   void burn(ledger::Ticket ticket, const std::string &why);
@@ -67,7 +64,13 @@ private:
   Accounts() = default;
   /// Puts a dataset that no population has under one of its own name.
   llvm::Error ensureLinked(const std::string &dataset);
-  llvm::Error refused(const ledger::Problem &problem, const std::string &client, const RunAccount *account) const;
+  llvm::Error setCap(const std::string &dataset, const privacy::Grant &cap);
+  /// `first`: of what was asked; `account`: of the run that it was asked for, or null.
+  llvm::Error refused(const ledger::Problem &problem, const std::string &client, const ledger::Item &first,
+                      const RunAccount *account) const;
+
+  uint64_t opened = 0; ///< tells the keys of processes apart
+  std::atomic<uint64_t> keys = 0;
 
   std::unique_ptr<ledger::SigningKey> signingKey;
   std::unique_ptr<ledger::Ledger> books;

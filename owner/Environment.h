@@ -14,9 +14,9 @@ namespace sojourn::owner {
 /// What a step is about to do outside of every lock.
 enum class Phase { planning, running };
 
-/// The owner calls all but `entering` one at a time.
+/// The owner calls all but `entering` and `clockMs` one at a time.
 struct Environment {
-  /// Milliseconds since the epoch; leases and the programs log read it.
+  /// Milliseconds since the epoch; leases, the programs log and the ledger read it, the ledger at any time.
   std::function<int64_t()> clockMs;
   /// Fills a buffer with unpredictable bytes: session ids, dataset versions.
   std::function<void(void *, size_t)> randomBytes;

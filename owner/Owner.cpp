@@ -151,6 +151,10 @@ llvm::Expected<sojourn::wire::Message> Owner::State::budget(const wire::GetBudge
   if (!session) {
     return session.takeError();
   }
+  if (uint64_t number = request.end_run()) {
+    // Runs go outside of the owner's mutex: what they did not use is returned on disk.
+    std::erase_if((**session)->runs, [&](const auto &run) { return run.first.first == number; });
+  }
   auto info = accounts->budget((**session)->account, request.dataset() ? request.dataset()->str() : "");
   if (!info) {
     return info.takeError();
@@ -326,13 +330,6 @@ llvm::Error Owner::grant(const std::string &client, const std::string &dataset, 
     return error;
   }
   return state->accounts->setGrant(client, dataset, {epsilon, delta});
-}
-
-llvm::Error Owner::cap(const std::string &dataset, double epsilon, double delta) {
-  if (llvm::Error error = state->checkOpen()) {
-    return error;
-  }
-  return state->accounts->setCap(dataset, {epsilon, delta});
 }
 
 llvm::Expected<std::vector<DatasetRecord>> Owner::datasets() {

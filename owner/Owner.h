@@ -63,10 +63,8 @@ public:
   /// before: permission is looked up when something is published. Fails if no dataset has this name.
   llvm::Error setPolicy(const std::string &name, Policy policy);
   /// The budget of a client on a dataset: every release to it is within (epsilon, delta) differential privacy. The
-  /// client of this process is kLocalClient; others need a cap first.
+  /// client of this process is kLocalClient; others have no identity yet.
   llvm::Error grant(const std::string &client, const std::string &dataset, double epsilon, double delta);
-  /// The budget of all clients together on the people of a dataset.
-  llvm::Error cap(const std::string &dataset, double epsilon, double delta);
   /// Every registered dataset, in order of registration.
   llvm::Expected<std::vector<DatasetRecord>> datasets();
   /// Every program that ran, oldest first, run counts up to date.

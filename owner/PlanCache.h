@@ -28,11 +28,19 @@ struct PlanKey {
 
 /// A program that passed every check that does not depend on a request. Immutable once made: any
 /// number of steps run it at once.
-struct PrivatePlan;
+struct PrivatePlan; // owner/PrivatePlan.h
 
-/// What was made of one program for private tables, by terms; guards itself.
-struct PrivatePlans {
-  static constexpr size_t kMost = 16;
+/// What was made of one program for private tables, by terms; guards itself. Bounded by number, and by bytes over all
+/// programs: beyond that a plan is made anew for each step.
+class PrivatePlans {
+public:
+  ~PrivatePlans();
+  /// Null if it is not known.
+  std::shared_ptr<const PrivatePlan> find(const std::string &terms);
+  void insert(const std::string &terms, std::shared_ptr<const PrivatePlan> plan);
+
+private:
+  void clear();
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<const PrivatePlan>> known;
 };

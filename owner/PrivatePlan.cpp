@@ -13,6 +13,7 @@
 
 #include "mlir/IR/MLIRContext.h"
 
+#include <atomic>
 #include <cmath>
 #include <thread>
 
@@ -51,7 +52,45 @@ std::string PrivateTerms::key() const {
 }
 
 size_t PrivatePlan::runBytes(unsigned threads) const {
-  return executable->arenaBytes() + threads * executable->scratchBytes() + executable->libraryBytes();
+  size_t coinBytes = 0;
+  for (const CoinInfo &coin : coins) {
+    coinBytes += coin.type.bytes();
+  }
+  return executable->arenaBytes() + threads * executable->scratchBytes() + executable->libraryBytes() + coinBytes;
+}
+
+size_t PrivatePlan::bytes() const {
+  return sizeof(*this) + executable->planBytes() + 256 * (sites.size() + coins.size());
+}
+
+/// Of the plans of one program, and of all.
+static constexpr size_t kPlansMost = 16, kBytesMost = size_t{1} << 30;
+static std::atomic<size_t> cachedBytes = 0;
+
+PrivatePlans::~PrivatePlans() { clear(); }
+
+void PrivatePlans::clear() {
+  for (const auto &[terms, plan] : known) {
+    cachedBytes -= plan->bytes();
+  }
+  known.clear();
+}
+
+std::shared_ptr<const PrivatePlan> PrivatePlans::find(const std::string &terms) {
+  std::lock_guard lock(mutex);
+  auto found = known.find(terms);
+  return found == known.end() ? nullptr : found->second;
+}
+
+void PrivatePlans::insert(const std::string &terms, std::shared_ptr<const PrivatePlan> plan) {
+  std::lock_guard lock(mutex);
+  if (known.size() >= kPlansMost) {
+    clear();
+  }
+  size_t bytes = plan->bytes();
+  if (cachedBytes + bytes <= kBytesMost && known.try_emplace(terms, std::move(plan)).second) {
+    cachedBytes += bytes;
+  }
 }
 
 namespace {
@@ -122,14 +161,14 @@ llvm::Error addCharges(const PrivacyPlan &from, const DrawUse &draw, const Priva
     if (auto *reason = std::get_if<std::string>(&sampled)) {
       return requestError(wire::ErrorCode_Malformed, "a draw of rows: " + *reason);
     }
-    const auto &plan = std::get<privacy::PoissonDraw>(sampled);
-    rate = plan.probability();
-    if (plan.overflowMass() > 2 * privacy::kOverflowMax) {
+    const auto &poisson = std::get<privacy::PoissonDraw>(sampled);
+    rate = poisson.probability();
+    if (poisson.overflowMass() > 2 * privacy::kOverflowMax) {
       return requestError(wire::ErrorCode_Refused, "a batch of expected size " + Twine(draw.expected) + " of " +
                                                        Twine(draw.rows) + " rows has only " + Twine(draw.slots) +
                                                        " slots: too many draws would not fit");
     }
-    failures += plan.overflowMass();
+    failures += poisson.overflowMass();
   }
   double stepRho = 0, besideRho = 0;
   privacy::Charge beside;
@@ -257,6 +296,13 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &p
                            .rows = coin.rows,
                            .expected = coin.expected,
                            .scale = coin.scale});
+    if (coin.kind != CoinSpec::Kind::Draw) {
+      continue;
+    }
+    auto draw = privacy::PoissonDraw::plan(coin.rows, coin.expected, coin.shape[0]);
+    if (auto *reason = std::get_if<std::string>(&draw)) {
+      return requestError(wire::ErrorCode_Malformed, "a draw of rows: " + *reason);
+    }
   }
   // Norms and blocks per row cost, too.
   if (std::optional<PriceExcess> excess = findExcess(**module, limits)) {
@@ -294,14 +340,11 @@ std::vector<runtime::Binding> drawCoins(const PrivatePlan &plan, unsigned thread
       };
       // A value is the same whoever draws it; a thread is worth it from some thousand on.
       size_t parts = std::min<size_t>(std::max(1u, threads), count / 4096 + 1);
-      std::vector<std::thread> helpers;
+      std::vector<std::jthread> helpers;
       for (size_t part = 1; part < parts; ++part) {
         helpers.emplace_back(fill, count * part / parts, count * (part + 1) / parts);
       }
       fill(0, count / parts);
-      for (std::thread &helper : helpers) {
-        helper.join();
-      }
     }
     bindings.push_back({{coin.type, std::move(buffer)}, nullptr});
   }

@@ -76,6 +76,8 @@ struct PrivatePlan {
   /// Whether a draw is sampled, and whether a site is paid for by the step (not beside it).
   bool isSampled = false, spendsInStep = false;
   size_t runBytes(unsigned threads) const;
+  /// What it takes in the cache.
+  size_t bytes() const;
 };
 
 /// Decodes the plan's program again, rewrites, proves and plans it. Refused with op, line and reasons where it cannot

@@ -3,6 +3,7 @@
 #include "owner/PrivateStep.h"
 
 #include "owner/ledger/Receipt.h"
+#include "runtime/Limits.h"
 #include "runtime/privacy/Plan.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -30,18 +31,23 @@ static llvm::Error checkNumber(const char *what, double number, double most) {
                       Twine(what) + " is " + found + ", expected a number above 0 and at most " + limit);
 }
 
-static constexpr double kBoundMost = 0x1p100;
+static constexpr double kBoundMost = 0x1p100, kNoiseLeast = 0x1p-10;
 
 llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(const StepContext &context, const wire::Step &request,
                                                              Session &session, const std::shared_ptr<const Plan> &plan,
                                                              const StepBindings &bound) {
+  // Steps without tables, and on open ones, are nearly all: they pay nothing but this.
+  if (plan->tables == 0) {
+    return std::nullopt;
+  }
   PrivateStep step(context, request, session, plan);
-  if (llvm::Error error = step.setTerms(bound)) {
+  if (llvm::Error error = step.setSources(bound)) {
     return error;
   }
   if (llvm::none_of(step.sources, [](const auto &source) { return source.has_value(); })) {
     return std::nullopt;
   }
+  step.setTerms(bound);
   for (auto set : {&PrivateStep::setReleases, &PrivateStep::setPlan}) {
     if (llvm::Error error = (step.*set)()) {
       return error;
@@ -56,14 +62,11 @@ PrivateStep::~PrivateStep() {
   }
 }
 
-llvm::Error PrivateStep::setTerms(const StepBindings &bound) {
+llvm::Error PrivateStep::setSources(const StepBindings &bound) {
   auto args = plan->executable->args();
-  argumentLabels = bound.labels;
   sources.resize(args.size());
-  terms.tables.resize(args.size());
   terms.publicArguments.resize(args.size());
   std::map<Source, Policy> policies;
-  std::lock_guard lock(context->mutex);
   llvm::Error failed = llvm::Error::success();
   auto policyOf = [&](const Source &source) {
     auto [at, fresh] = policies.try_emplace(source, Policy::privateOnly);
@@ -76,22 +79,33 @@ llvm::Error PrivateStep::setTerms(const StepBindings &bound) {
     }
     return at->second;
   };
+  std::lock_guard lock(context->mutex);
   for (size_t index = 0; index < args.size(); ++index) {
-    bool isPublic = blockers(bound.labels[index], policyOf).empty();
-    if (args[index].kind != ArgKind::table) {
-      terms.publicArguments[index] = isPublic;
-      continue;
-    }
-    const auto *dataset = static_cast<const Dataset *>(bound.bindings[index].table);
-    terms.tables[index].isPrivate = !isPublic;
-    for (const Column &column : dataset->columns()) {
-      terms.tables[index].columns.push_back({column.name, column.element, column.bounds, nullptr, column.dims});
-    }
-    if (!isPublic) {
+    // One label is often that of many states.
+    bool isSame = index > 0 && bound.labels[index] == bound.labels[index - 1];
+    terms.publicArguments[index] =
+        isSame ? bool(terms.publicArguments[index - 1]) : blockers(bound.labels[index], policyOf).empty();
+    if (args[index].kind == ArgKind::table && !terms.publicArguments[index]) {
+      const auto *dataset = static_cast<const Dataset *>(bound.bindings[index].table);
       sources[index] = Source{dataset->name(), dataset->version()};
     }
   }
   return failed;
+}
+
+void PrivateStep::setTerms(const StepBindings &bound) {
+  auto args = plan->executable->args();
+  argumentLabels = bound.labels;
+  terms.tables.resize(args.size());
+  for (size_t index = 0; index < args.size(); ++index) {
+    if (args[index].kind != ArgKind::table) {
+      continue;
+    }
+    terms.tables[index].isPrivate = sources[index].has_value();
+    for (const Column &column : static_cast<const Dataset *>(bound.bindings[index].table)->columns()) {
+      terms.tables[index].columns.push_back({column.name, column.element, column.bounds, nullptr, column.dims});
+    }
+  }
 }
 
 llvm::Error PrivateStep::setReleases() {
@@ -111,8 +125,18 @@ llvm::Error PrivateStep::setReleases() {
   if (error) {
     return error;
   }
-  if (terms.noiseMultiplier < 0x1p-10) {
-    return checkNumber("the noise multiplier", -1, 0x1p20);
+  if (terms.noiseMultiplier < kNoiseLeast) {
+    return requestError(wire::ErrorCode_Refused, "the noise multiplier is below 2^-10, which no budget pays for");
+  }
+  size_t published = static_cast<size_t>(llvm::count_if(
+      plan->executable->results(), [](const auto &result) { return result.kind == ResultKind::publish; }));
+  auto isPriced = [](const sojourn::wire::ReleaseTerms &asked) { return asked.epsilon != 0; };
+  size_t priced = static_cast<size_t>(llvm::count_if(spending.releases, isPriced));
+  if (spending.releases.size() > published || priced > runtime::limits::kPricedReleases) {
+    return requestError(wire::ErrorCode_Malformed,
+                        "the step gives terms of " + Twine(spending.releases.size()) + " releases, " + Twine(priced) +
+                            " of them with a price; it publishes " + Twine(published) + " values, and up to " +
+                            Twine(runtime::limits::kPricedReleases) + " may have a price");
   }
   for (const sojourn::wire::ReleaseTerms &asked : spending.releases) {
     PrivateTerms::Release release;
@@ -162,14 +186,8 @@ std::string PrivateStep::datasets() const {
 
 llvm::Error PrivateStep::setPlan() {
   std::string key = terms.key();
-  {
-    std::lock_guard lock(plan->privatePlans->mutex);
-    auto known = plan->privatePlans->known.find(key);
-    if (known != plan->privatePlans->known.end()) {
-      hidden = known->second;
-    }
-  }
-  if (!hidden) {
+  noised = plan->privatePlans->find(key);
+  if (!noised) {
     auto made = makePrivatePlan(*plan, terms, context->limits.price);
     if (!made) {
       RequestError error = takeRequestError(made.takeError());
@@ -178,17 +196,12 @@ llvm::Error PrivateStep::setPlan() {
       }
       return llvm::make_error<RequestError>(std::move(error));
     }
-    hidden = std::move(*made);
+    noised = std::move(*made);
     isNew = true;
-    std::lock_guard lock(plan->privatePlans->mutex);
-    auto &known = plan->privatePlans->known;
-    if (known.size() >= PrivatePlans::kMost) {
-      known.clear();
-    }
-    known[key] = hidden;
+    plan->privatePlans->insert(key, noised);
   }
-  if (hidden->spendsInStep && !hidden->isSampled && spending.run == 0) {
-    for (const SiteInfo &site : hidden->sites) {
+  if (noised->spendsInStep && !noised->isSampled && spending.run == 0) {
+    for (const SiteInfo &site : noised->sites) {
       if (!site.isBeside && site.result) {
         return requestError(wire::ErrorCode_Refused,
                             "this value is computed from " + datasets() +
@@ -203,13 +216,13 @@ llvm::Error PrivateStep::setPlan() {
 void PrivateStep::release(std::vector<LabelPtr> &labels) const {
   std::vector<LabelPtr> open = argumentLabels;
   for (size_t index = 0; index < open.size(); ++index) {
-    if (sources[index] || (!terms.publicArguments[index] && terms.tables[index].columns.empty())) {
+    if (!terms.publicArguments[index]) {
       open[index] = Label::client(); // its rows left only through the noise, or not at all
     }
   }
   std::vector<LabelPtr> released = plan->resultLabels(open);
   for (size_t result = 0; result < labels.size(); ++result) {
-    if (hidden->released[result]) {
+    if (noised->released[result]) {
       labels[result] = released[result];
     }
   }
@@ -217,7 +230,7 @@ void PrivateStep::release(std::vector<LabelPtr> &labels) const {
 
 std::vector<ledger::Item> PrivateStep::items(bool beside) const {
   std::vector<ledger::Item> list;
-  for (const TableCharge &charge : hidden->charges) {
+  for (const TableCharge &charge : noised->charges) {
     const privacy::Charge &cost = beside ? charge.beside : charge.step;
     if (cost != privacy::Charge{}) {
       list.push_back({sources[charge.argument]->name, sources[charge.argument]->version, "", cost});
@@ -228,19 +241,16 @@ std::vector<ledger::Item> PrivateStep::items(bool beside) const {
 
 llvm::Error PrivateStep::pay() {
   std::vector<ledger::Item> step = items(/*beside=*/false), beside = items(/*beside=*/true);
-  for (const auto *list : {&step, &beside}) {
-    for (const ledger::Item &item : *list) {
-      if (auto granted = context->accounts.deltaOf(session->account, item.dataset); !granted) {
-        return granted.takeError();
-      }
-    }
-  }
   if (!step.empty()) {
     std::string datasets;
     for (const ledger::Item &item : step) {
       datasets += item.dataset + '\n';
     }
-    auto &run = session->runs[{spending.run, datasets}];
+    if (session->runs.size() >= runtime::limits::kRunsPerSession && !session->runs.count({spending.run, datasets})) {
+      return requestError(wire::ErrorCode_Limit, "this session has " + Twine(session->runs.size()) +
+                                                     " training runs under way, its limit; end one first");
+    }
+    std::shared_ptr<RunAccount> &run = session->runs[{spending.run, datasets}];
     runtime::ProgramHash hash{};
     std::memcpy(hash.data(), bytesOf(request->program_hash()).data(), hash.size());
     if (llvm::Error error = context->accounts.payStep(session->account, run, spending.steps, hash, step)) {
@@ -250,10 +260,9 @@ llvm::Error PrivateStep::pay() {
   if (!beside.empty()) {
     ledger::ReserveRequest reserve;
     reserve.client = session->account;
-    reserve.key = std::to_string(request->session()) + ":" + std::to_string(request->sequence()) + ":" +
-                  std::to_string(context->environment.clockMs());
+    reserve.key = context->accounts.nextKey();
     std::memcpy(reserve.moduleHash.data(), bytesOf(request->program_hash()).data(), reserve.moduleHash.size());
-    for (const SiteInfo &site : hidden->sites) {
+    for (const SiteInfo &site : noised->sites) {
       if (site.isBeside) {
         reserve.what += (reserve.what.empty() ? "" : ", ") + site.what;
         reserve.sites.push_back({static_cast<uint64_t>(site.scale), static_cast<uint64_t>(std::ceil(site.sensitivity)),
@@ -272,7 +281,7 @@ llvm::Error PrivateStep::pay() {
 }
 
 void PrivateStep::drawCoins(std::vector<runtime::Binding> &bindings, unsigned threads) const {
-  std::vector<runtime::Binding> coins = owner::drawCoins(*hidden, threads);
+  std::vector<runtime::Binding> coins = owner::drawCoins(*noised, threads);
   bindings.insert(bindings.end(), coins.begin(), coins.end());
 }
 
@@ -312,7 +321,7 @@ PrivacyReport PrivateStep::report() const {
     }
     ReleaseNote note;
     note.error = std::numeric_limits<double>::quiet_NaN();
-    for (const SiteInfo &site : hidden->sites) {
+    for (const SiteInfo &site : noised->sites) {
       if (site.result == index) {
         anyRelease = true;
         note.error = site.error.value_or(note.error);
@@ -328,7 +337,7 @@ PrivacyReport PrivateStep::report() const {
     report.releases.clear();
   }
   if (isNew) {
-    report.notes = hidden->notes;
+    report.notes = noised->notes;
   }
   return report;
 }

@@ -24,9 +24,9 @@ public:
   /// A price that was paid and brought nothing stands: its key is burnt.
   ~PrivateStep();
 
-  const runtime::Executable &executable() const { return *hidden->executable; }
-  size_t runBytes(unsigned threads) const { return hidden->runBytes(threads); }
-  bool isReleased(size_t result) const { return hidden->released[result]; }
+  const runtime::Executable &executable() const { return *noised->executable; }
+  size_t runBytes(unsigned threads) const { return noised->runBytes(threads); }
+  bool isReleased(size_t result) const { return noised->released[result]; }
   /// Labels of what the noise releases: those of the public arguments that it depends on.
   void release(std::vector<LabelPtr> &labels) const;
 
@@ -42,7 +42,8 @@ public:
 private:
   PrivateStep(const StepContext &context, const wire::Step &request, Session &session, std::shared_ptr<const Plan> plan)
       : context(&context), request(&request), session(&session), plan(std::move(plan)) {}
-  llvm::Error setTerms(const StepBindings &bound);
+  llvm::Error setSources(const StepBindings &bound);
+  void setTerms(const StepBindings &bound);
   llvm::Error setReleases();
   /// "private dataset 'a', 'b'", for errors.
   std::string datasets() const;
@@ -53,7 +54,7 @@ private:
   const wire::Step *request;
   Session *session;
   std::shared_ptr<const Plan> plan;
-  std::shared_ptr<const PrivatePlan> hidden;
+  std::shared_ptr<const PrivatePlan> noised; ///< what runs instead of `plan`
   PrivateTerms terms;
   /// Per argument the dataset, where it is a private table.
   std::vector<std::optional<Source>> sources;

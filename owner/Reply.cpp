@@ -107,11 +107,6 @@ Message doneReply(llvm::ArrayRef<const runtime::HostTensor *> published, const P
     auto dims = builder.CreateVector(tensor->type.dims.data(), tensor->type.dims.size());
     tensors.push_back(wire::CreateTensor(builder, static_cast<uint8_t>(tensor->type.element), dims, data));
   }
-  std::vector<Offset<wire::Spent>> spent;
-  for (const SpentInfo &info : report.spent) {
-    spent.push_back(
-        wire::CreateSpent(builder, text(builder, info.dataset), info.epsilon, info.epsilonLeft, info.delta));
-  }
   std::vector<Offset<wire::ReleaseInfo>> releases;
   for (const ReleaseNote &note : report.releases) {
     auto receipt = builder.CreateVector(reinterpret_cast<const uint8_t *>(note.receipt.data()), note.receipt.size());
@@ -126,10 +121,9 @@ Message doneReply(llvm::ArrayRef<const runtime::HostTensor *> published, const P
     return list.empty() ? decltype(builder.CreateVector(list))() : builder.CreateVector(list);
   };
   auto tensorVector = builder.CreateVector(tensors);
-  auto spentVector = vector(spent);
   auto releaseVector = vector(releases);
   auto noteVector = vector(notes);
-  auto body = wire::CreateDone(builder, tensorVector, spentVector, releaseVector, noteVector);
+  auto body = wire::CreateDone(builder, tensorVector, releaseVector, noteVector);
   return finish(builder, wire::ReplyBody_Done, body.Union());
 }
 

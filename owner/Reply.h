@@ -23,17 +23,13 @@ Message programsReply(const std::vector<ProgramRecord> &records, bool withText);
 Message needProgramReply();
 Message receivedReply(size_t bytes);
 Message committedReply();
-/// What a step on private tables tells besides its values.
-struct SpentInfo {
-  std::string dataset;
-  double epsilon = 0, epsilonLeft = 0, delta = 0;
-};
+/// Of a published value of private tables.
 struct ReleaseNote {
   double error = 0; ///< standard deviation of the noise; NaN: not linear in it
   std::string receipt, text;
 };
+/// What a step on private tables tells besides its values.
 struct PrivacyReport {
-  std::vector<SpentInfo> spent;
   std::vector<ReleaseNote> releases; ///< per published result
   std::vector<std::string> notes;
 };

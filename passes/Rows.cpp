@@ -101,6 +101,9 @@ static bool isStructural(Operation *op) {
   return isa<AddOp, SubOp, NegOp, ConvertOp, ReshapeOp, TransposeOp, ConcatOp, SliceOp, PadOp, PutOp>(op);
 }
 
+/// Ops between a cut and its noise: long enough for the steps of a recurrent net, short enough to recurse over.
+static constexpr size_t kChainMost = 512;
+
 std::vector<NoisePoint> sojourn::findNoisePoints(func::FuncOp step, const rows::Analysis &analysis) {
   // Values that a result is computed from.
   llvm::DenseSet<Value> needed;
@@ -147,7 +150,9 @@ std::vector<NoisePoint> sojourn::findNoisePoints(func::FuncOp step, const rows::
     if (!needed.contains(value) || !analysis.factOf(value).isSum()) {
       continue;
     }
-    for (Operation *user = onlyUser(value); user && plain.contains(user); user = onlyUser(value)) {
+    size_t length = 0;
+    for (Operation *user = onlyUser(value); user && plain.contains(user) && length < kChainMost;
+         user = onlyUser(value), ++length) {
       rows::Fact fact = analysis.factOf(user->getResult(0));
       if (!fact.isSum() || !llvm::all_of(*fact.cuts, [&](unsigned c) { return analysis.cuts()[c].draw == cut.draw; })) {
         break; // noise of two draws is two releases

@@ -71,6 +71,10 @@ inline constexpr size_t kHandlesPerSession = 1u << 17;
 inline constexpr size_t kUploadsPerSession = kHandlesPerSession;
 /// Bytes behind all handles and uploads of all sessions.
 inline constexpr size_t kHandleBytes = size_t{1} << 36;
+/// Training runs on private tables that one session may have under way: each holds a part of its budget. And priced
+/// releases of one step: each price is searched for.
+inline constexpr size_t kRunsPerSession = 64;
+inline constexpr size_t kPricedReleases = 256;
 /// Programs that one session may refer to by hash; plans kept for all (least recently used go).
 inline constexpr size_t kProgramsPerSession = 4'096;
 inline constexpr size_t kCachedPlans = 256;

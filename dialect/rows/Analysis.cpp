@@ -44,6 +44,7 @@ Fact Analysis::cut(Cut cut) {
 
 const CutSet *Analysis::intern(CutSet set) {
   auto [entry, isNew] = sets_.insert(std::move(set));
+  setElements_ += isNew ? entry->size() : 0;
   return &*entry;
 }
 
@@ -55,6 +56,10 @@ const CutSet *Analysis::unite(const CutSet *a, const CutSet *b) {
     return b;
   }
   const CutSet *&known = unions_[{std::min(a, b), std::max(a, b)}];
+  if (!known && setElements_ > kSetElements) {
+    isFull_ = true; // `visit` gives up on what has cuts
+    return a;
+  }
   if (!known) {
     CutSet both;
     std::set_union(a->begin(), a->end(), b->begin(), b->end(), std::back_inserter(both));
@@ -102,6 +107,9 @@ void Analysis::visit(Operation &op) {
     auto type = dyn_cast<RankedTensorType>(result.getType());
     if (fact.range == Range()) { // else the rule knew better
       fact.range = rangeOf(&op, result.getResultNumber(), operands);
+    }
+    if (isFull_ && fact.hasCuts()) {
+      fact = mixed(&op, "there are more sums over rows than can be told apart; split the step");
     }
     bool isEmpty = type && llvm::is_contained(type.getShape(), 0);
     if (fact.kind != Kind::Public && (isEmpty || isSameNumber(fact.range, result.getType()))) {
@@ -172,6 +180,24 @@ Fact rows::meetsSum(Operation *op, Operands operands, Analysis &analysis) {
     }
   }
   return analysis.mixed(op, "per-row values meet a value that was summed over rows", sum);
+}
+
+bool rows::settled(Operation *op, Operands operands, Analysis &analysis, Results results, bool isLinear) {
+  if (const Fact *bad = firstMixed(operands)) {
+    llvm::fill(results, *bad);
+    return true;
+  }
+  if (!anyPerRow(operands)) {
+    Fact fact = analysis.derived(operands);
+    fact.kind = fact.hasCuts() && isLinear ? Kind::Sum : fact.kind;
+    llvm::fill(results, fact);
+    return true;
+  }
+  if (anyCuts(operands)) {
+    llvm::fill(results, meetsSum(op, operands, analysis));
+    return true;
+  }
+  return false;
 }
 
 std::optional<Place> rows::commonPlace(Operation *op, Operands operands, Analysis &analysis, Fact &reason) {

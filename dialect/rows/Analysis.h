@@ -116,7 +116,11 @@ private:
   std::deque<Draw> draws_;
   std::deque<Cut> cuts_;
   std::deque<Release> releases_;
+  /// Prefixes of a long sum are as many sets; a hostile program has no more memory than this.
+  static constexpr size_t kSetElements = size_t{1} << 23;
   std::set<CutSet> sets_;
+  size_t setElements_ = 0;
+  bool isFull_ = false;
   llvm::DenseMap<std::pair<const CutSet *, const CutSet *>, const CutSet *> unions_;
   llvm::DenseMap<mlir::Value, unsigned> drawNumbers_;
 };

@@ -36,22 +36,15 @@ static std::optional<Role> roleOf(const Fact &fact, ArrayRef<int64_t> shape, Arr
   return Role{Role::Free, before, place->outer, place->inner};
 }
 
+/// A product of a sum and a public value.
+static bool isBilinear(Operands operands) {
+  return (operands[0].isSum() && operands[1].isPublic()) || (operands[0].isPublic() && operands[1].isSum());
+}
+
 void rows::dot(Operation *op, Operands operands, Analysis &analysis, Results results) {
   auto dot = cast<DotOp>(op);
-  if (const Fact *bad = firstMixed(operands)) {
-    results[0] = *bad;
-    return;
-  }
   const Fact &a = operands[0], &b = operands[1];
-  if (!anyPerRow(operands)) {
-    results[0] = analysis.derived(operands);
-    if ((a.isSum() && b.isPublic()) || (a.isPublic() && b.isSum())) {
-      results[0].kind = Kind::Sum;
-    }
-    return;
-  }
-  if (anyCuts(operands)) {
-    results[0] = meetsSum(op, operands, analysis);
+  if (settled(op, operands, analysis, results, isBilinear(operands))) {
     return;
   }
   ArrayRef<int64_t> shapeA = shapeOf(dot.getA()), shapeB = shapeOf(dot.getB());
@@ -95,24 +88,12 @@ void rows::dot(Operation *op, Operands operands, Analysis &analysis, Results res
 }
 
 void rows::convolution(Operation *op, Operands operands, Analysis &analysis, Results results) {
-  if (const Fact *bad = firstMixed(operands)) {
-    results[0] = *bad;
-    return;
-  }
   const Fact &x = operands[0], &w = operands[1];
-  if (!anyPerRow(operands)) {
-    results[0] = analysis.derived(operands);
-    if (x.isSum() && w.isPublic()) {
-      results[0].kind = Kind::Sum;
-    }
+  if (settled(op, operands, analysis, results, x.isSum() && w.isPublic())) {
     return;
   }
   if (w.isPerRow()) {
     results[0] = analysis.mixed(op, "the weight of a convolution depends on rows", op->getOperand(1));
-    return;
-  }
-  if (!w.isPublic()) {
-    results[0] = meetsSum(op, operands, analysis);
     return;
   }
   std::optional<Place> place = placeOf(x.rows, shapeOf(op->getOperand(0)));
@@ -124,19 +105,7 @@ void rows::convolution(Operation *op, Operands operands, Analysis &analysis, Res
 }
 
 void rows::convolutionWeightGradient(Operation *op, Operands operands, Analysis &analysis, Results results) {
-  if (const Fact *bad = firstMixed(operands)) {
-    results[0] = *bad;
-    return;
-  }
-  if (!anyPerRow(operands)) {
-    results[0] = analysis.derived(operands);
-    if ((operands[0].isSum() && operands[1].isPublic()) || (operands[0].isPublic() && operands[1].isSum())) {
-      results[0].kind = Kind::Sum;
-    }
-    return;
-  }
-  if (anyCuts(operands)) {
-    results[0] = meetsSum(op, operands, analysis);
+  if (settled(op, operands, analysis, results, isBilinear(operands))) {
     return;
   }
   std::optional<Place> place = commonPlace(op, operands, analysis, results[0]);

@@ -9,20 +9,8 @@ using namespace sojourn::rows;
 
 void rows::take(Operation *op, Operands operands, Analysis &analysis, Results results) {
   auto take = cast<TakeOp>(op);
-  if (const Fact *bad = firstMixed(operands)) {
-    results[0] = *bad;
-    return;
-  }
   const Fact &x = operands[0], &index = operands[1];
-  if (!anyPerRow(operands)) {
-    results[0] = analysis.derived(operands);
-    if (x.isSum() && index.isPublic()) {
-      results[0].kind = Kind::Sum;
-    }
-    return;
-  }
-  if (anyCuts(operands)) {
-    results[0] = meetsSum(op, operands, analysis);
+  if (settled(op, operands, analysis, results, x.isSum() && index.isPublic())) {
     return;
   }
   if (x.isPerRow() && index.isPerRow()) {
@@ -49,16 +37,7 @@ void rows::take(Operation *op, Operands operands, Analysis &analysis, Results re
 
 /// take_along and put_along: the same row reads and writes itself, along another dim.
 static void withinRows(Operation *op, int64_t dim, Operands operands, Analysis &analysis, Results results) {
-  if (const Fact *bad = firstMixed(operands)) {
-    results[0] = *bad;
-    return;
-  }
-  if (!anyPerRow(operands)) {
-    results[0] = analysis.derived(operands);
-    return;
-  }
-  if (anyCuts(operands)) {
-    results[0] = meetsSum(op, operands, analysis);
+  if (settled(op, operands, analysis, results, false)) {
     return;
   }
   std::optional<Place> place = commonPlace(op, operands, analysis, results[0]);
@@ -87,22 +66,10 @@ void rows::putAlong(Operation *op, Operands operands, Analysis &analysis, Result
 
 void rows::put(Operation *op, Operands operands, Analysis &analysis, Results results) {
   auto put = cast<PutOp>(op);
-  if (const Fact *bad = firstMixed(operands)) {
-    results[0] = *bad;
-    return;
-  }
   const Fact &x = operands[0], &index = operands[1], &update = operands[2];
   bool isAdd = put.getKind() == "add";
-  if (!anyPerRow(operands)) {
-    results[0] = analysis.derived(operands);
-    bool isLinear = (x.isSum() || x.isZero()) && (update.isSum() || update.isZero());
-    if (results[0].hasCuts() && isAdd && index.isPublic() && isLinear) {
-      results[0].kind = Kind::Sum;
-    }
-    return;
-  }
-  if (anyCuts(operands)) {
-    results[0] = meetsSum(op, operands, analysis);
+  bool isLinear = (x.isSum() || x.isZero()) && (update.isSum() || update.isZero());
+  if (settled(op, operands, analysis, results, isAdd && index.isPublic() && isLinear)) {
     return;
   }
   int64_t dim = put.getDim();

@@ -107,19 +107,7 @@ void rows::reverse(Operation *op, Operands operands, Analysis &analysis, Results
 
 void rows::pad(Operation *op, Operands operands, Analysis &analysis, Results results) {
   auto pad = cast<PadOp>(op);
-  if (const Fact *bad = firstMixed(operands)) {
-    results[0] = *bad;
-    return;
-  }
-  if (!anyPerRow(operands)) {
-    results[0] = analysis.derived(operands);
-    if (operands[0].isSum() && operands[1].isZero()) {
-      results[0].kind = Kind::Sum;
-    }
-    return;
-  }
-  if (!operands[1].isPublic()) {
-    results[0] = meetsSum(op, operands, analysis);
+  if (settled(op, operands, analysis, results, operands[0].isSum() && operands[1].isZero())) {
     return;
   }
   std::optional<Place> place = placeOf(operands[0].rows, shapeOf(pad.getX()));
@@ -135,21 +123,13 @@ void rows::pad(Operation *op, Operands operands, Analysis &analysis, Results res
   results[0] = perRowAt(operands[0], shapeOf(pad.getResult()), *place);
 }
 
+static bool areSumsOrZero(Operands operands) {
+  return llvm::all_of(operands, [](const Fact &fact) { return fact.isSum() || fact.isZero(); });
+}
+
 void rows::concat(Operation *op, Operands operands, Analysis &analysis, Results results) {
   auto concat = cast<ConcatOp>(op);
-  if (const Fact *bad = firstMixed(operands)) {
-    results[0] = *bad;
-    return;
-  }
-  if (!anyPerRow(operands)) {
-    results[0] = analysis.derived(operands);
-    if (anyCuts(operands) && llvm::all_of(operands, [](const Fact &fact) { return fact.isSum() || fact.isZero(); })) {
-      results[0].kind = Kind::Sum;
-    }
-    return;
-  }
-  if (anyCuts(operands)) {
-    results[0] = meetsSum(op, operands, analysis);
+  if (settled(op, operands, analysis, results, areSumsOrZero(operands))) {
     return;
   }
   std::optional<Place> place = commonPlace(op, operands, analysis, results[0]);
@@ -166,19 +146,7 @@ void rows::concat(Operation *op, Operands operands, Analysis &analysis, Results 
 
 void rows::updateSlice(Operation *op, Operands operands, Analysis &analysis, Results results) {
   auto update = cast<UpdateSliceOp>(op);
-  if (const Fact *bad = firstMixed(operands)) {
-    results[0] = *bad;
-    return;
-  }
-  if (!anyPerRow(operands)) {
-    results[0] = analysis.derived(operands);
-    if (anyCuts(operands) && llvm::all_of(operands, [](const Fact &fact) { return fact.isSum() || fact.isZero(); })) {
-      results[0].kind = Kind::Sum;
-    }
-    return;
-  }
-  if (anyCuts(operands)) {
-    results[0] = meetsSum(op, operands, analysis);
+  if (settled(op, operands, analysis, results, areSumsOrZero(operands))) {
     return;
   }
   std::optional<Place> place = commonPlace(op, operands, analysis, results[0]);

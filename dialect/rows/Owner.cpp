@@ -118,9 +118,9 @@ double rows::arithmeticSlack(Operation *op) {
   // n rows has its own; 8 more units for the products and the factor itself.
   auto sum = cast<ClippedSumOp>(op);
   double slots = static_cast<double>(shapeOf(sum.getSlots())[0]);
-  double terms = slots;
+  double terms = slots + 1024; // the ops between cuts and noise
   for (Value input : sum.getInputs()) {
-    terms = std::max(terms, static_cast<double>(*checkedNumel(shapeOf(input))));
+    terms += static_cast<double>(*checkedNumel(shapeOf(input)));
   }
   double unit = 0x1p-53, gamma = terms * unit / (1 - terms * unit);
   return 2 * (gamma + 8 * unit) * slots / kCancellation + 16 * unit;

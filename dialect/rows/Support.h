@@ -41,6 +41,9 @@ bool anyCuts(Operands operands);
 /// Mixed, for the reasons that several rules have.
 Fact straddles(mlir::Operation *op, Analysis &analysis, mlir::Value operand);
 Fact meetsSum(mlir::Operation *op, Operands operands, Analysis &analysis);
+/// The end of a rule where no operand is per row, or no result can be: Mixed operands prevail; sums stay sums where
+/// `isLinear`, else they make derived values; and where rows meet sums, nothing is proved. True if `results` are set.
+bool settled(mlir::Operation *op, Operands operands, Analysis &analysis, Results results, bool isLinear);
 /// The common slots of the per-row operands, each in the shape of its operand: nothing, with the reason in `reason`,
 /// where slots straddle dims, lie in different places, or belong to different draws.
 std::optional<Place> commonPlace(mlir::Operation *op, Operands operands, Analysis &analysis, Fact &reason);

@@ -84,8 +84,8 @@ class Owner:
         """
         if self._embedded is None:
             raise Error(
-                f"{self.address} is not an embedded owner; its budgets are granted there: "
-                f"sojourn-owner budget grant CLIENT {name} --epsilon {epsilon} --delta {delta}"
+                f"{self.address} is not an embedded owner: its clients have no identity yet, so nobody can be granted "
+                "a budget there"
             )
         for label, value in (("epsilon", epsilon), ("delta", delta)):
             if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -11,10 +11,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import warnings
 
 import _sojourn
 
 from .errors import Error
+from .step import flush
 from .table import Table, integer
 
 _runs = itertools.count(1)
@@ -62,7 +64,9 @@ class privacy:
     together; `per_layer` clips each tensor alone. `loss`: "mean" if the loss is a mean over the
     batch, else "sum". `metric_share`: part of a step's budget for the values published in it.
 
-    On open tables all of it is accepted and ignored.
+    At the end of the context the run is over, and the owner returns what it did not use. What the
+    owner had to change in the program is told as a warning. On open tables all of it is accepted
+    and ignored.
     """
 
     def __init__(
@@ -194,9 +198,15 @@ class privacy:
         global _current
         _current = self._outer
         if self.is_private:
+            if not _sojourn.step_active() and exception[0] is None:
+                flush()  # what is pending belongs to this run
             _sojourn.set_spending(self._session())
-            if self._outer is not None:
+            if self._outer is not None and self._outer.is_private:
                 self._outer._send()
+            for note in _sojourn.take_notes(self._session()):
+                warnings.warn(note, stacklevel=2)
+            if self._taken:
+                _sojourn.budget(self._session(), self._table.name, end_run=self._number)
         return False
 
     def _send(self) -> None:

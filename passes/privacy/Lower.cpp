@@ -49,23 +49,16 @@ private:
   /// norm is no finite number counts as nothing.
   Factors factorsOf(ArrayRef<SquaredNorm> norms, double bound, Value drawn) {
     Value squares, mass;
-    double terms = 64, tokens = 0;
+    double terms = 64;
     for (const SquaredNorm &norm : norms) {
       squares = squares ? emit.add(squares, norm.squares) : norm.squares;
       if (norm.mass) {
         mass = mass ? emit.add(mass, norm.mass) : norm.mass;
       }
+      terms = std::max(terms, norm.terms);
     }
-    for (Value input : op.getInputs()) {
-      terms += static_cast<double>(Emit::numel(Emit::shape(input)));
-    }
-    for (Operation &each : op.getBody().front()) {
-      if (const rows::Cut *cut = per.cutOf(&each)) {
-        tokens += static_cast<double>(cut->tokens);
-      }
-    }
-    // Each number of a row is a sum of fewer terms than the operands have elements and pairs of tokens.
-    double kappa = 16 * (terms + tokens * tokens) * 0x1p-53;
+    // Products of sums of so many terms, added over the tensors; 16 covers the few roundings of each.
+    double kappa = 16 * (terms + static_cast<double>(norms.size())) * 0x1p-53;
     Value e = emit.mul(emit.max(squares, emit.constant(0)), emit.constant(1 + kappa));
     if (mass) {
       e = emit.add(e, emit.mul(mass, emit.constant(kappa)));

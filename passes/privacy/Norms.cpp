@@ -17,16 +17,21 @@ struct Term {
   const Cut *cut;
   bool isNegative;
   SmallVector<Operation *> moves;
+  /// How often it is counted at most, where the ops on the way may count it more than once.
+  double weight = 1;
 };
+
+/// A value that is added to itself again and again names a cut more often than can be listed.
+constexpr size_t kTermsMost = 1024;
 
 /// The value as a signed sum of cuts whose elements are only moved; false where it is more.
 bool collect(Value value, PerRow &per, bool isNegative, SmallVector<Operation *> moves, SmallVector<Term> &terms) {
   Operation *op = value.getDefiningOp();
-  if (!op) {
+  if (!op || terms.size() >= kTermsMost) {
     return false;
   }
   if (const Cut *cut = per.cutOf(op)) {
-    terms.push_back({cut, isNegative, std::move(moves)});
+    terms.push_back({cut, isNegative, std::move(moves), 1});
     return true;
   }
   if (isa<ConvertOp>(op)) {
@@ -68,6 +73,37 @@ bool isPlainDot(const Cut &cut, PerRow &per) {
   return dot && dot.getLhsBatch().empty() && per.rowsOf(cut).slots == per.slots();
 }
 
+/// The cuts below a value, through whatever a noise point may hold, with a bound of how often each element of theirs
+/// counts in one of the value's: the number of ways to it, times the copies that are made on the way.
+SmallVector<Term> weighted(Value yielded, PerRow &per) {
+  llvm::DenseMap<Value, double> weights;
+  weights[yielded] = 1;
+  SmallVector<Term> terms;
+  Operation *last = yielded.getDefiningOp();
+  for (Operation *op = last; op; op = op->getPrevNode()) { // users come before what they use
+    auto known = op->getNumResults() == 1 ? weights.find(op->getResult(0)) : weights.end();
+    if (known == weights.end()) {
+      continue;
+    }
+    double weight = known->second;
+    if (const Cut *cut = per.cutOf(op)) {
+      terms.push_back({cut, false, {}, weight});
+      continue;
+    }
+    for (Value operand : op->getOperands()) {
+      double copies = 1;
+      if (isa<AddOp, SubOp>(op)) { // a splat
+        copies = static_cast<double>(Emit::numel(rows::shapeOf(op->getResult(0)))) /
+                 static_cast<double>(std::max<int64_t>(1, Emit::numel(rows::shapeOf(operand))));
+      } else if (auto put = dyn_cast<PutOp>(op)) { // elements that meet
+        copies = static_cast<double>(std::max<int64_t>(1, Emit::numel(rows::shapeOf(put.getI()))));
+      }
+      weights[operand] += weight * copies;
+    }
+  }
+  return terms;
+}
+
 class Norms {
 public:
   Norms(PerRow &per, Emit &emit) : per(per), emit(emit) {}
@@ -83,19 +119,21 @@ public:
     int64_t count = Emit::shape(a)[1], p = Emit::shape(a)[2], q = Emit::shape(b)[2];
     Value mass = emit.mul(per.squares(a), per.squares(b));
     if (count == 1) {
-      return {mass, {}, "direct"};
+      return {mass, {}, static_cast<double>(p + q), "direct"};
     }
     // Products of matrices run best when large: the pairs of terms have to be much fewer.
     if (2 * count * (p + q + 1) < p * q) {
       Value pairs = emit.mul(gram(a), gram(b));
-      return {emit.sum(pairs, {1, 2}), mass, "ghost"};
+      return {emit.sum(pairs, {1, 2}), mass, static_cast<double>(p + q + count * count), "ghost"};
     }
-    return {per.squares(emit.dot(a, b, {0}, {0}, {1}, {1})), mass, "materialised"};
+    return {per.squares(emit.dot(a, b, {0}, {0}, {1}, {1})), mass, static_cast<double>(count + p * q), "materialised"};
   }
 
   SquaredNorm ofPut(const Term &term) {
     auto [index, update] = per.scatter(*term.cut);
-    return {emit.sum(coincidences(*term.cut, index, index, gram(update)), {1, 2}), per.squaredMass(*term.cut), "ghost"};
+    int64_t count = Emit::shape(index)[1], width = Emit::shape(update)[2];
+    return {emit.sum(coincidences(*term.cut, index, index, gram(update)), {1, 2}), per.squaredMass(*term.cut),
+            static_cast<double>(width + count * count), "ghost"};
   }
 
   /// One weight as embedding and as output projection: a [slots, s, places], b [slots, s, width] and the rows written.
@@ -113,19 +151,25 @@ public:
     Value squares = emit.add(emit.add(product.squares, rows.squares), emit.mul(cross, emit.constant(sign)));
     // The square of a sum is at most twice the sum of the squares.
     Value mass = emit.add(product.mass ? product.mass : product.squares, rows.mass);
-    return {squares, emit.mul(mass, emit.constant(2)), "ghost"};
+    double count = product.terms + rows.terms + static_cast<double>(s * t + Emit::shape(b)[2]);
+    return {squares, emit.mul(mass, emit.constant(2)), count, "ghost"};
   }
 
   SquaredNorm materialised(Value value, ArrayRef<Term> terms, bool isDirect) {
     Value mass;
+    double count = static_cast<double>(Emit::numel(rows::shapeOf(value)));
     for (const Term &term : terms) {
+      count += static_cast<double>(term.cut->tokens);
       Value each = per.squaredMass(*term.cut);
+      if (term.weight != 1) {
+        each = emit.mul(each, emit.constant(term.weight * term.weight));
+      }
       mass = mass ? emit.add(mass, each) : each;
     }
     if (mass && terms.size() > 1) {
       mass = emit.mul(mass, emit.constant(static_cast<double>(terms.size())));
     }
-    return {per.squares(per.blocks(value)), mass, isDirect ? "direct" : "materialised"};
+    return {per.squares(per.blocks(value)), mass, count, isDirect ? "direct" : "materialised"};
   }
 
 private:
@@ -160,26 +204,7 @@ SquaredNorm sojourn::squaredNorm(Value yielded, PerRow &per, Emit &emit) {
   SmallVector<Term> terms;
   bool isMoved = collect(yielded, per, false, {}, terms);
   if (!isMoved) {
-    // Cuts below other ops: their masses still bound the rounding, since no op there makes a norm larger than the sum.
-    terms.clear();
-    SmallVector<Value> todo = {yielded};
-    llvm::DenseSet<Value> seen;
-    while (!todo.empty()) {
-      Operation *op = todo.pop_back_val().getDefiningOp();
-      if (!op) {
-        continue;
-      }
-      if (const Cut *cut = per.cutOf(op)) {
-        terms.push_back({cut, false, {}});
-        continue;
-      }
-      for (Value operand : op->getOperands()) {
-        if (seen.insert(operand).second) {
-          todo.push_back(operand);
-        }
-      }
-    }
-    return norms.materialised(yielded, terms, false);
+    return norms.materialised(yielded, weighted(yielded, per), false);
   }
   bool isAligned = llvm::all_of(terms, [&](const Term &term) { return sameMoves(term, terms[0]); });
   auto all = [&](CutForm form) {

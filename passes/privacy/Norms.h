@@ -12,6 +12,8 @@ struct SquaredNorm {
   mlir::Value squares;
   /// [slots] f64: at least the squared sum of magnitudes that rounding is relative to; null where it is `squares`.
   mlir::Value mass;
+  /// Terms that a number of one row is a sum of, at most: what its rounding grows with.
+  double terms = 0;
   /// Which way was taken, for reports and tests: "direct", "ghost", "materialised".
   llvm::StringRef way;
 };

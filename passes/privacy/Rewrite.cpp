@@ -42,7 +42,12 @@ public:
     publicDivisors(step, inputs, plan.notes);
     analyseRows(step, inputs, analysis);
     points = findNoisePoints(step, analysis);
-    if (failed(refuseMixed()) || failed(group())) {
+    LogicalResult grouped = failed(refuseMixed()) ? failure() : group();
+    if (work > kWorkMost) {
+      return step.emitError() << "the step is too large to be made private: too many sums over rows reach too many "
+                                 "results; split it";
+    }
+    if (failed(grouped)) {
       return failure();
     }
     for (const rows::Draw &draw : analysis.draws()) {
@@ -114,11 +119,15 @@ private:
     return success();
   }
 
+  /// Who reaches whom is asked once per point and result, each over the whole program at worst: what a hostile program
+  /// can make of that is bounded, and then nothing that was found may be used.
+  bool spendWork() { return ++work <= kWorkMost; }
+
   Reach reachOf(Value value) {
     Reach reach;
     llvm::DenseSet<Value> seen;
     SmallVector<Value> todo = {value};
-    while (!todo.empty()) {
+    while (!todo.empty() && spendWork()) {
       for (OpOperand &use : todo.pop_back_val().getUses()) {
         if (use.getOwner() == terminator()) {
           std::optional<StepResult> kind = leavingKind(use.getOperandNumber());
@@ -150,7 +159,7 @@ private:
     bool found = false;
     llvm::DenseSet<Value> seen;
     SmallVector<Value> todo = {step.getArgument(argument)};
-    while (!todo.empty() && !found) {
+    while (!todo.empty() && !found && spendWork()) {
       for (Operation *user : todo.pop_back_val().getUsers()) {
         for (Value result : user->getResults()) {
           found |= analysis.factOf(result).isPerRow();
@@ -175,7 +184,7 @@ private:
     bool found = false;
     llvm::DenseSet<Value> seen;
     SmallVector<Value> todo = {value};
-    while (!todo.empty() && !found) {
+    while (!todo.empty() && !found && spendWork()) {
       Value at = todo.pop_back_val();
       if (auto argument = dyn_cast<BlockArgument>(at)) {
         found |= argument.getType() == type && meetsRows(argument.getArgNumber());
@@ -368,6 +377,8 @@ private:
     site.scale = static_cast<int64_t>(std::ceil((units + rounding) * (1 + 0x1p-30) * ratio));
   }
 
+  static Operation &point(const Group &group) { return *group.points.front().value.getDefiningOp(); }
+
   LogicalResult insert(Group &group) {
     Treatment treatment = treat(group);
     Location location = group.points.front().value.getLoc();
@@ -391,6 +402,14 @@ private:
       pointTypes.push_back(type);
       sumTypes.push_back(type.clone(builder.getF64Type()));
       coordinates += *checkedNumel(type.getShape());
+    }
+    bool isBounded = llvm::all_of(treatment.bounds, [](double bound) { return std::isnormal(bound) && bound > 0; });
+    bool hasPrice = treatment.laplaceEpsilon || std::isnormal(treatment.rho);
+    if (!isBounded || !hasPrice) {
+      return point(group).emitError() << (isBounded ? "a value is published that has no part of the step's price; "
+                                                      "give metric_share, or publish it with epsilon="
+                                                    : "no bound of what a row adds follows from the factors of this "
+                                                      "value; publish it without them");
     }
     builder.setInsertionPoint(terminator());
     auto sum = ClippedSumOp::create(builder, location, sumTypes, analysis.draws()[group.draw].index,
@@ -469,6 +488,8 @@ private:
     return succeeded(step.insertArgument(number, type, kind, location)) ? step.getArgument(number) : Value();
   }
 
+  static constexpr size_t kWorkMost = size_t{1} << 26;
+  size_t work = 0;
   func::FuncOp step;
   const RowInputs &inputs;
   const PrivacyOptions &options;

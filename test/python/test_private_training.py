@@ -6,6 +6,7 @@ own statistics within the stated error, and the budget's arithmetic.
 """
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -124,20 +125,54 @@ def test_a_run_fits_a_grant_of_its_size_and_not_one_step_more(owner, rng):
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_a_budget_that_runs_out_in_a_run_says_what_was_spent(owner, rng):
+def test_a_plan_that_the_budget_does_not_hold_is_refused_at_once(owner, rng):
     table = register(owner, columns(rng), epsilon=1.0)
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     sojourn.to_owner(model, owner, optimizer)
     train = stepper(model, optimizer)
-    taken = 0
     with sojourn.privacy(table, noise_multiplier=1.0, delta=DELTA):
+        x, y = next(iter(table.batches(FEATURES, label="y", size=8, epochs=1000)))
         with pytest.raises(sojourn.BudgetExhausted, match=r"dataset 'people'"):
-            for x, y in table.batches(FEATURES, label="y", size=8, epochs=1000):
-                train(x, y)
-                taken += 1
-    assert 0 <= taken < 100
-    assert torch.isfinite(sojourn.publish(model[0].weight)).all()
+            train(x, y)
+    assert owner.budget("people").epsilon_left == 1.0
+
+
+def test_a_budget_that_runs_out_in_the_middle_says_what_was_spent(owner, rng):
+    table = register(owner, columns(rng), epsilon=3)
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    sojourn.to_owner(model, owner, optimizer)
+    train = stepper(model, optimizer)
+    batches = iter(table.batches(FEATURES, label="y", size=8, epochs=1000))  # no plan: the owner's defaults
+    taken = 0
+    with pytest.raises(sojourn.BudgetExhausted) as refusal:
+        for x, y in batches:
+            train(x, y)
+            taken += 1
+            before = sojourn.publish(model.state_dict())
+    assert taken > 0
+    price = sojourn.privacy(table, noise_multiplier=1.0, delta=DELTA, size=8, epochs=1000).quote(taken).epsilon
+    said = re.search(rf"The run took {taken} steps, which cost epsilon ([0-9.]+)", str(refusal.value))
+    assert float(said[1]) == pytest.approx(price, rel=1e-3) and 2 < price < 3
+    after = sojourn.publish(model.state_dict())
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_run_that_ends_early_is_charged_for_its_steps(owner, rng):
+    table = register(owner, columns(rng), epsilon=3)
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    sojourn.to_owner(model, owner, optimizer)
+    train = stepper(model, optimizer)
+    with sojourn.privacy(table, epsilon=2.5, delta=DELTA) as run:
+        for step, (x, y) in enumerate(table.batches(FEATURES, label="y", size=8, epochs=4)):
+            train(x, y)
+            if step == 4:
+                break
+    left = owner.budget("people").epsilon_left
+    assert 3 - left == pytest.approx(run.quote(5).epsilon, rel=1e-6)
+    assert 3 - left < 1.5
 
 
 def test_statistics_are_as_close_as_their_errors_say(owner, rng):
@@ -176,21 +211,18 @@ def test_two_draws_in_a_step_are_two_charges(owner, rng):
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     sojourn.to_owner(model, owner, optimizer)
-    spent = []
-    for batches_per_step in (1, 2):
 
-        @sojourn.step
-        def train(*batches):
-            optimizer.zero_grad()
-            sum(F.cross_entropy(model(x), y) for x, y in batches).backward()
-            optimizer.step()
+    @sojourn.step
+    def train(batches):
+        optimizer.zero_grad()
+        sum(F.cross_entropy(model(x), y) for x, y in batches).backward()
+        optimizer.step()
 
-        before = owner.budget("people").epsilon_left
-        with sojourn.privacy(table, noise_multiplier=1.0, delta=DELTA):
-            batches = list(table.batches(FEATURES, label="y", size=16, epochs=1))
-            train(*batches[:batches_per_step])
-        spent.append(before - owner.budget("people").epsilon_left)
-    assert spent[1] > 0 and spent[0] > 0
+    with sojourn.privacy(table, noise_multiplier=1.0, delta=DELTA) as run:
+        train(list(table.batches(FEATURES, label="y", size=16, epochs=1))[:2])
+    spent = 50 - owner.budget("people").epsilon_left
+    assert spent == pytest.approx(run.quote(2).epsilon, rel=1e-6)
+    assert spent > 1.05 * run.quote(1).epsilon
 
 
 def test_prices_are_known_before_anything_runs(owner, rng):
@@ -280,6 +312,18 @@ def test_impossible_numbers_are_refused_by_name(owner, rng, value):
     with pytest.raises(sojourn.Error):
         owner.grant("people", epsilon=value, delta=DELTA)
     assert owner.budget("people").epsilon_left == 1
+
+
+def test_a_published_value_needs_a_part_of_the_price(owner, rng):
+    table = register(owner, columns(rng), epsilon=5)
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    sojourn.to_owner(model, owner, optimizer)
+    train = stepper(model, optimizer, publish=True)
+    with sojourn.privacy(table, noise_multiplier=1.0, delta=DELTA, metric_share=0.0):
+        x, y = next(iter(table.batches(FEATURES, label="y", size=16)))
+        with pytest.raises(sojourn.Refused, match="no part of the step's price"):
+            train(x, y)
 
 
 def test_a_kept_sum_without_noise_is_refused_and_named(owner, rng):

@@ -64,7 +64,8 @@ def test_both_runtimes_draw_the_same(name):
         torch.manual_seed(seed)
         drawn.append(sojourn.publish(DRAWS[name](shared_owner(runtime).device)))
     assert drawn[0].dtype == drawn[1].dtype
-    torch.testing.assert_close(drawn[0], drawn[1], rtol=2e-6, atol=1e-6)
+    # 3 z + 2 in f32: the angle of a normal draw is rounded at 2 pi, its error grows by 3 sqrt(-2 ln u).
+    torch.testing.assert_close(drawn[0], drawn[1], rtol=2e-6, atol=6e-6 if name == "normal_" else 1e-6)
 
 
 def test_draws_differ(device):

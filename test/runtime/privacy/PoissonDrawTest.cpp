@@ -229,7 +229,11 @@ TEST(PoissonDraw, IsAPlainShuffle) {
       EXPECT_GE(*distinct.begin(), -1);
       EXPECT_LT(*distinct.rbegin(), rows);
     }
-    EXPECT_NE(drawn(draw, coins, 1000), drawn(draw, coins, 1001));
+    std::set<std::vector<int64_t>> draws; // a few rows of many are often none
+    for (uint32_t index = 1000; index < 1040; ++index) {
+      draws.insert(drawn(draw, coins, index));
+    }
+    EXPECT_GT(draws.size(), 1u);
   }
 }
 

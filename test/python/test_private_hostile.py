@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs made to cost the owner's analysis and rewrite much: each ends soon, with an answer or a refusal.
+
+None of them needs a budget: an owner analyses a program before it asks who pays for it.
+"""
+
+import pathlib
+import subprocess
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TABLE = '!sojourn.table<64, "a" : f64>'
+SECONDS = 60
+
+
+def run(body, results):
+    """`body` on a batch %x (8 x f32) of a private table; `results`: values of tensor<f32> that are published."""
+    types = ", ".join('tensor<f32> {sojourn.result = "publish"}' for _ in results)
+    text = f"""module attributes {{sojourn.phase = "core", sojourn.promotion = "torch"}} {{
+  func.func @step(%seed: tensor<i64> {{sojourn.kind = "seed"}}, %t: {TABLE} {{sojourn.kind = "table"}}) -> ({types}) {{
+    %p = sojourn.iota dim = 0 : tensor<8xi64>
+    %i = sojourn.sample_rows %p, %seed, %seed, rows = 64, expected = 2
+      : (tensor<8xi64>, tensor<i64>, tensor<i64>) -> tensor<8xi64>
+    %x = sojourn.read_rows %t, %i, columns = ["a"] : {TABLE}, tensor<8xi64> -> tensor<8xf32>
+    {body}
+    return {", ".join(results)} : {", ".join("tensor<f32>" for _ in results)}
+  }}
+}}"""
+    begin = time.monotonic()
+    process = subprocess.run(
+        [ROOT / "build/bin/sojourn-opt", "-", "--sojourn-make-private=bounds=a=0:1"],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert process.returncode in (0, 1), process.stderr[-2000:]
+    return process, time.monotonic() - begin
+
+
+def add(name, a, b):
+    return f"{name} = sojourn.add {a}, {b} : tensor<f32>, tensor<f32>\n"
+
+
+SUM = "= sojourn.reduce_sum %x, dims = [0] : tensor<8xf32>\n"
+
+
+@pytest.mark.parametrize("times", [10, 60, 400, 3000])
+def test_a_sum_that_doubles_itself(times):
+    body = f"%s0 {SUM}" + "".join(add(f"%s{k + 1}", f"%s{k}", f"%s{k}") for k in range(times))
+    process, _ = run(body, [f"%s{times}"])
+    # 2^400 is no number that a step's price can buy noise for; what is refused says why.
+    assert process.returncode == 0 or "error:" in process.stderr
+
+
+def test_a_long_sum_of_many_sums():
+    count = 2000
+    makers = "".join(
+        f"%k{k} = sojourn.constant {k + 1}.0 : f32\n"
+        f"%y{k} = sojourn.mul %x, %k{k} : tensor<8xf32>, tensor<f32>\n"
+        f"%c{k} = sojourn.reduce_sum %y{k}, dims = [0] : tensor<8xf32>\n"
+        for k in range(count)
+    )
+    body = makers + add("%s1", "%c0", "%c1") + "".join(add(f"%s{k}", f"%s{k - 1}", f"%c{k}") for k in range(2, count))
+    process, _ = run(body, [f"%s{count - 1}"])
+    assert process.returncode == 0 or "error:" in process.stderr
+
+
+def test_more_sums_than_can_be_told_apart():
+    count = 6000
+    makers = "".join(
+        f"%k{k} = sojourn.constant {k + 1}.0 : f32\n"
+        f"%y{k} = sojourn.mul %x, %k{k} : tensor<8xf32>, tensor<f32>\n"
+        f"%c{k} = sojourn.reduce_sum %y{k}, dims = [0] : tensor<8xf32>\n"
+        f"%e{k} = sojourn.exp %c{k} : tensor<f32>\n"
+        for k in range(count)
+    )
+    body = makers + add("%s1", "%e0", "%e1") + "".join(add(f"%s{k}", f"%s{k - 1}", f"%e{k}") for k in range(2, count))
+    process, _ = run(body, [f"%s{count - 1}"])
+    assert process.returncode == 1
+    assert "more sums over rows than can be told apart" in process.stderr
+
+
+def test_factors_without_a_bound():
+    body = f"%s {SUM}" + "%h = sojourn.constant 3.0e38 : f32\n"
+    body += "%y0 = sojourn.mul %s, %h : tensor<f32>, tensor<f32>\n"
+    body += "".join(f"%y{k + 1} = sojourn.mul %y{k}, %h : tensor<f32>, tensor<f32>\n" for k in range(20))
+    process, _ = run(body, ["%y20"])
+    assert process.returncode == 0 or "error:" in process.stderr
