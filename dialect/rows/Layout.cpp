@@ -75,19 +75,26 @@ void rows::slice(Operation *op, Operands operands, Analysis &analysis, Results r
     results[0] = perRowAt(operands[0], shapeOf(cut.getResult()), *place);
     return;
   }
-  if (place->outer != 1 || place->inner != 1) {
+  Fact part = operands[0];
+  int64_t inner = place->inner;
+  if (step == inner && start < inner && size == place->outer * part.rows.slots) {
+    // The same place of every row, as in one moment of a sequence.
+    results[0] = perRowAt(part, shapeOf(cut.getResult()), {place->dim, place->outer, 1});
+    return;
+  }
+  bool isElements = step % inner == 0, isRows = step == 1 && start % inner == 0 && size % inner == 0;
+  if (place->outer != 1 || (!isElements && !isRows)) {
     results[0] = analysis.mixed(op, "takes a part of the dim that holds rows and more", cut.getX());
     return;
   }
-  if (size < 2) {
+  part.rows.slots = isElements ? size : size / inner;
+  if (part.rows.slots < 2) {
     results[0] = analysis.mixed(op, "takes a single row out of the batch", cut.getX());
     return;
   }
-  Fact part = operands[0];
-  part.rows.slots = size;
-  part.rows.first += part.rows.step * start;
-  part.rows.step *= step;
-  results[0] = perRowAt(part, shapeOf(cut.getResult()), *place);
+  part.rows.first += part.rows.step * (start / inner);
+  part.rows.step *= isElements ? step / inner : 1;
+  results[0] = perRowAt(part, shapeOf(cut.getResult()), {place->dim, 1, isElements ? 1 : inner});
 }
 
 void rows::reverse(Operation *op, Operands operands, Analysis &analysis, Results results) {
@@ -116,10 +123,13 @@ void rows::pad(Operation *op, Operands operands, Analysis &analysis, Results res
     return;
   }
   auto dim = static_cast<size_t>(place->dim);
-  if (pad.getLow()[dim] != 0 || pad.getHigh()[dim] != 0 || pad.getInterior()[dim] != 0) {
+  int64_t low = pad.getLow()[dim], high = pad.getHigh()[dim], apart = pad.getInterior()[dim] + 1;
+  if (low < 0 || high < 0 || low + high != apart - 1) {
     results[0] = analysis.mixed(op, "pads the dim that holds rows", pad.getX());
     return;
   }
+  // Every element becomes as many, of its own row.
+  place->inner *= apart;
   results[0] = perRowAt(operands[0], shapeOf(pad.getResult()), *place);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The proof of what the owner put into a program: clipped sums bound each row's share, noise releases them.
 #include "dialect/Dialect.h"
+#include "dialect/rows/Rounding.h"
 #include "dialect/rows/Support.h"
 
 #include <cmath>
@@ -102,7 +103,7 @@ void rows::noise(Operation *op, Operands operands, Analysis &analysis, Results r
   }
   // On the grid: the bound in units, and at most 1 more per coordinate, for both neighbours round by 1/2.
   double grid = std::ldexp(1.0, static_cast<int>(noise.getExponent()));
-  double units = known->second.bound * (1 + arithmeticSlack(sum)) / grid;
+  double units = known->second.bound * (1 + accumulationOf(sum).slack) / grid;
   double rounding = isLaplace ? static_cast<double>(coordinates) : std::sqrt(static_cast<double>(coordinates));
   analysis.release({.noise = op,
                     .sum = sum,
@@ -110,18 +111,4 @@ void rows::noise(Operation *op, Operands operands, Analysis &analysis, Results r
                     .sensitivity = (units + rounding) * (1 + 0x1p-40),
                     .coordinates = coordinates});
   llvm::fill(results, Fact::publicValue());
-}
-
-double rows::arithmeticSlack(Operation *op) {
-  // Any order of adding K terms in f64 errs by gamma_K times the sum of their magnitudes, at both neighbours. A row's
-  // magnitudes sum to at most bound / kCancellation (passes/privacy/Lower.cpp caps the clip factor), and each of the
-  // n rows has its own; 8 more units for the products and the factor itself.
-  auto sum = cast<ClippedSumOp>(op);
-  double slots = static_cast<double>(shapeOf(sum.getSlots())[0]);
-  double terms = slots + 1024; // the ops between cuts and noise
-  for (Value input : sum.getInputs()) {
-    terms += static_cast<double>(*checkedNumel(shapeOf(input)));
-  }
-  double unit = 0x1p-53, gamma = terms * unit / (1 - terms * unit);
-  return 2 * (gamma + 8 * unit) * slots / kCancellation + 16 * unit;
 }

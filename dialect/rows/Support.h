@@ -20,11 +20,6 @@ Range convertedRange(const Range &range, mlir::Type element);
 Influence influenceOf(const Cut &cut);
 /// The same through an op whose result is a Sum again.
 Influence influenceOf(mlir::Operation *op, Operands operands);
-/// A clip factor counts a row's norm as at least this part of the sum of magnitudes that make it, so that rounding is
-/// bounded by the clip bound: a row that cancels more is clipped more.
-inline constexpr double kCancellation = 0x1p-10;
-/// By how much rounding can exceed the bound of a clipped sum, relative to it.
-double arithmeticSlack(mlir::Operation *clippedSum);
 
 /// For a per-row result how many elements of one slot may be other than zero.
 std::optional<int64_t> nonzerosOf(mlir::Operation *op, Operands operands, const Fact &result);

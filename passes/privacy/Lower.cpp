@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clipped sums, noise and draws as core ops (see Privacy.h). The sums are made as the step makes them, from operands
-// that are scaled per row: no gradient per row is kept.
+// Clipped sums, noise and draws as core ops (see Privacy.h). A sum is made as the step makes it, from operands that are
+// scaled per row, or from what each row adds, where that was made for its norm and is kept.
 #include "passes/privacy/Norms.h"
 #include "passes/privacy/Privacy.h"
 
+#include "dialect/rows/Rounding.h"
 #include "dialect/rows/Support.h"
+
+#include "llvm/ADT/TypeSwitch.h"
 
 #include <cmath>
 
@@ -21,23 +24,27 @@ struct Factors {
 class LowerSum {
 public:
   LowerSum(ClippedSumOp op, const rows::Analysis &analysis)
-      : op(op), builder(op), emit(builder, op.getLoc()), per(op, analysis, emit) {}
+      : op(op), block(rows::accumulationOf(op).block), builder(op), emit(builder, op.getLoc()),
+        wide(op, analysis, emit, builder.getF64Type()), narrow(op, analysis, emit, builder.getF32Type()) {}
 
   void run() {
     Value drawn = emit.compare("ge", op.getSlots(), emit.constant(0, builder.getI64Type()));
-    Operation *yield = op.getBody().front().getTerminator();
+    OperandRange yielded = op.getBody().front().getTerminator()->getOperands();
     SmallVector<Value> sums;
     if (op.getClip() == "none") {
-      sums = scaledBody({{}, drawn}, yield->getOperands());
-    } else if (op.getClip() == "flat") {
-      SmallVector<SquaredNorm> norms;
-      for (Value value : yield->getOperands()) {
-        norms.push_back(squaredNorm(value, per, emit));
-      }
-      sums = scaledBody(factorsOf(norms, op.getBounds()[0], drawn), yield->getOperands());
+      sums = scaledBody({{}, drawn}, yielded);
     } else {
-      for (auto [k, value] : llvm::enumerate(yield->getOperands())) {
-        sums.append(scaledBody(factorsOf(squaredNorm(value, per, emit), op.getBounds()[k], drawn), value));
+      RowShares shares(wide, block ? &narrow : nullptr, emit);
+      SmallVector<RowShare> all;
+      for (Value value : yielded) {
+        all.push_back(shares.of(value));
+      }
+      if (op.getClip() == "flat") {
+        sums = sumsOf(all, factorsOf(all, op.getBounds()[0], drawn), yielded);
+      } else {
+        for (auto [k, value] : llvm::enumerate(yielded)) {
+          sums.append(sumsOf(all[k], factorsOf(all[k], op.getBounds()[k], drawn), value));
+        }
       }
     }
     op.replaceAllUsesWith(sums);
@@ -47,18 +54,18 @@ public:
 private:
   /// min(1, bound / e), rounded down, with e at least the norm and at least kCancellation of the mass. A row whose
   /// norm is no finite number counts as nothing.
-  Factors factorsOf(ArrayRef<SquaredNorm> norms, double bound, Value drawn) {
+  Factors factorsOf(ArrayRef<RowShare> shares, double bound, Value drawn) {
     Value squares, mass;
     double terms = 64;
-    for (const SquaredNorm &norm : norms) {
-      squares = squares ? emit.add(squares, norm.squares) : norm.squares;
-      if (norm.mass) {
-        mass = mass ? emit.add(mass, norm.mass) : norm.mass;
+    for (const RowShare &share : shares) {
+      squares = squares ? emit.add(squares, share.squares) : share.squares;
+      if (share.mass) {
+        mass = mass ? emit.add(mass, share.mass) : share.mass;
       }
-      terms = std::max(terms, norm.terms);
+      terms = std::max(terms, share.terms);
     }
     // Products of sums of so many terms, added over the tensors; 16 covers the few roundings of each.
-    double kappa = 16 * (terms + static_cast<double>(norms.size())) * 0x1p-53;
+    double kappa = 16 * (terms + static_cast<double>(shares.size())) * 0x1p-53;
     Value e = emit.mul(emit.max(squares, emit.constant(0)), emit.constant(1 + kappa));
     if (mass) {
       e = emit.add(e, emit.mul(mass, emit.constant(kappa)));
@@ -71,11 +78,82 @@ private:
     return {emit.select(keep, factor, emit.constant(0)), keep};
   }
 
+  /// Each result in the way that its norm was made.
+  SmallVector<Value> sumsOf(ArrayRef<RowShare> shares, const Factors &factors, ValueRange values) {
+    SmallVector<Value> sums, again;
+    for (auto [share, value] : llvm::zip(shares, values)) {
+      bool isRegion = share.way == RowShare::Way::Ghost || (share.way == RowShare::Way::Direct && !share.isNarrow);
+      if (isRegion) {
+        again.push_back(value);
+      }
+      sums.push_back(isRegion                           ? Value()
+                     : share.way == RowShare::Way::Kept ? keptSum(share, value, factors)
+                                                        : directSum(value, factors));
+    }
+    auto next = scaledBody(factors, again);
+    auto from = next.begin();
+    for (Value &sum : sums) {
+      sum = sum ? sum : *from++;
+    }
+    return sums;
+  }
+
+  /// [slots, ...] as [blocks, slots of one, all else].
+  Value inBlocks(Value x) {
+    int64_t slots = wide.slots();
+    return emit.reshape(x, {slots / block, block, Emit::numel(Emit::shape(x)) / slots});
+  }
+  /// f32 partial sums, added.
+  Value total(Value parts) { return emit.sum(parts, {0}); }
+
+  /// The sum over the slots of what was kept, scaled.
+  Value keptSum(const RowShare &share, Value value, const Factors &factors) {
+    PerRow &per = share.isNarrow ? narrow : wide;
+    int64_t slots = per.slots(), size = Emit::numel(Emit::shape(share.kept)) / slots;
+    Value kept = per.scaled(emit.reshape(share.kept, {slots, size}), {}, factors.keep);
+    Value sum;
+    if (share.isNarrow) {
+      Value factor = emit.reshape(emit.convert(factors.factor, per.element()), {slots / block, block});
+      sum = total(emit.dot(factor, inBlocks(kept), {0}, {0}, {1}, {1}));
+    } else {
+      sum = emit.dot(factors.factor, kept, {}, {}, {0}, {0});
+    }
+    return emit.reshape(emit.wide(sum), rows::shapeOf(value));
+  }
+
+  /// A product or a sum over rows, made again in f32 from scaled operands, block by block; and the ops that move it.
+  Value directSum(Value value, const Factors &factors) {
+    Operation *maker = value.getDefiningOp();
+    const rows::Cut *cut = narrow.cutOf(maker);
+    if (!cut) {
+      Value moved = directSum(maker->getOperand(0), factors);
+      return llvm::TypeSwitch<Operation *, Value>(maker)
+          .Case<ReshapeOp>([&](auto) { return emit.reshape(moved, rows::shapeOf(value)); })
+          .Case<TransposeOp>([&](TransposeOp transpose) { return emit.transpose(moved, transpose.getPerm()); })
+          .Case<NegOp>([&](auto) { return emit.mul(moved, emit.constant(-1)); })
+          .Default([&](auto) { return moved; }); // convert: it is f64 already
+    }
+    Value sum;
+    if (cut->form == rows::CutForm::ReduceSum) {
+      sum = emit.sum(inBlocks(narrow.scaled(narrow.blocks(*cut), factors.factor, factors.keep)), {1});
+    } else {
+      SmallVector<Value> sides;
+      for (unsigned k : {0u, 1u}) {
+        Value factor = k == scaledOperand(*cut) ? factors.factor : Value();
+        Value side = narrow.plainMatrices(*cut, k);
+        side = emit.reshape(side, {Emit::shape(side)[0], Emit::shape(side)[2]});
+        sides.push_back(inBlocks(narrow.scaled(side, factor, factors.keep)));
+      }
+      sum = emit.dot(sides[0], sides[1], {0}, {0}, {1}, {1});
+    }
+    return emit.reshape(emit.wide(total(sum)), rows::shapeOf(value));
+  }
+
   /// The region in f64, every cut made from the rows' operands with one of them scaled.
   SmallVector<Value> scaledBody(const Factors &factors, ValueRange wanted) {
     IRMapping mapping;
-    auto inside = [&](Value value) { return mapping.contains(value) ? mapping.lookup(value) : per.outside(value); };
-    auto wide = [&](Value value) {
+    auto inside = [&](Value value) { return mapping.contains(value) ? mapping.lookup(value) : wide.outside(value); };
+    auto wider = [&](Value value) {
       Value x = inside(value);
       return isa<FloatType>(Emit::element(x)) ? emit.wide(x) : x;
     };
@@ -83,7 +161,7 @@ private:
     SmallVector<Value> todo(wanted);
     while (!todo.empty()) {
       Operation *maker = todo.pop_back_val().getDefiningOp();
-      if (maker && maker->getParentOp() == op.getOperation() && needed.insert(maker).second && !per.cutOf(maker)) {
+      if (maker && maker->getParentOp() == op.getOperation() && needed.insert(maker).second && !wide.cutOf(maker)) {
         llvm::append_range(todo, maker->getOperands());
       }
     }
@@ -91,15 +169,15 @@ private:
       if (!needed.contains(&each)) {
         continue;
       }
-      if (isa<ConvertOp>(each) && !per.cutOf(&each)) {
-        mapping.map(each.getResult(0), wide(each.getOperand(0)));
+      if (isa<ConvertOp>(each) && !wide.cutOf(&each)) {
+        mapping.map(each.getResult(0), wider(each.getOperand(0)));
         continue;
       }
-      const rows::Cut *cut = per.cutOf(&each);
+      const rows::Cut *cut = wide.cutOf(&each);
       Operation *copy = builder.clone(each);
       for (auto [k, operand] : llvm::enumerate(each.getOperands())) {
         bool isIndex = isa<PutOp>(each) && k == 1;
-        Value x = cut       ? prepared(*cut, static_cast<unsigned>(k), wide(operand), factors)
+        Value x = cut       ? prepared(*cut, static_cast<unsigned>(k), wider(operand), factors)
                   : isIndex ? inside(operand)
                             : emit.wide(inside(operand));
         copy->setOperand(static_cast<unsigned>(k), x);
@@ -139,13 +217,14 @@ private:
     if (isIndex || (!isScaled && !cut.operands[k].isPerRow())) {
       return isIndex || !isa<IntegerType>(Emit::element(x)) ? x : emit.wide(x);
     }
-    return per.scaled(x, per.alignmentOf(cut, k), isScaled ? factors.factor : Value(), factors.keep);
+    return wide.scaled(x, wide.alignmentOf(cut, k), isScaled ? factors.factor : Value(), factors.keep);
   }
 
   ClippedSumOp op;
+  int64_t block; ///< see rows::Accumulation
   OpBuilder builder;
   Emit emit;
-  PerRow per;
+  PerRow wide, narrow;
 };
 
 /// (round(x / h) + coin) h; h is a power of two, so that only the conversion at the end rounds.

@@ -3,6 +3,7 @@
 // pairs of terms of (x_t . x_s)(y_t . y_s) (Goodfellow 2015; Li et al. 2022 for sequences).
 #include "passes/privacy/Norms.h"
 
+#include "dialect/rows/Rounding.h"
 #include "dialect/rows/Support.h"
 
 using namespace mlir;
@@ -17,8 +18,6 @@ struct Term {
   const Cut *cut;
   bool isNegative;
   SmallVector<Operation *> moves;
-  /// How often it is counted at most, where the ops on the way may count it more than once.
-  double weight = 1;
 };
 
 /// A value that is added to itself again and again names a cut more often than can be listed.
@@ -31,7 +30,7 @@ bool collect(Value value, PerRow &per, bool isNegative, SmallVector<Operation *>
     return false;
   }
   if (const Cut *cut = per.cutOf(op)) {
-    terms.push_back({cut, isNegative, std::move(moves), 1});
+    terms.push_back({cut, isNegative, std::move(moves)});
     return true;
   }
   if (isa<ConvertOp>(op)) {
@@ -68,79 +67,77 @@ bool sameMoves(const Term &a, const Term &b) {
 }
 
 /// A dot without batch dims over all slots, whose terms can be laid along time.
-bool isPlainDot(const Cut &cut, PerRow &per) {
-  auto dot = dyn_cast<DotOp>(cut.op);
-  return dot && dot.getLhsBatch().empty() && per.rowsOf(cut).slots == per.slots();
+bool isPlainDot(const Term &term, PerRow &per) {
+  auto dot = dyn_cast<DotOp>(term.cut->op);
+  return dot && dot.getLhsBatch().empty() && per.rowsOf(*term.cut).slots == per.slots();
 }
 
-/// The cuts below a value, through whatever a noise point may hold, with a bound of how often each element of theirs
-/// counts in one of the value's: the number of ways to it, times the copies that are made on the way.
-SmallVector<Term> weighted(Value yielded, PerRow &per) {
-  llvm::DenseMap<Value, double> weights;
-  weights[yielded] = 1;
-  SmallVector<Term> terms;
-  Operation *last = yielded.getDefiningOp();
-  for (Operation *op = last; op; op = op->getPrevNode()) { // users come before what they use
-    auto known = op->getNumResults() == 1 ? weights.find(op->getResult(0)) : weights.end();
-    if (known == weights.end()) {
-      continue;
-    }
-    double weight = known->second;
-    if (const Cut *cut = per.cutOf(op)) {
-      terms.push_back({cut, false, {}, weight});
-      continue;
-    }
-    for (Value operand : op->getOperands()) {
-      double copies = 1;
-      if (isa<AddOp, SubOp>(op)) { // a splat
-        copies = static_cast<double>(Emit::numel(rows::shapeOf(op->getResult(0)))) /
-                 static_cast<double>(std::max<int64_t>(1, Emit::numel(rows::shapeOf(operand))));
-      } else if (auto put = dyn_cast<PutOp>(op)) { // elements that meet
-        copies = static_cast<double>(std::max<int64_t>(1, Emit::numel(rows::shapeOf(put.getI()))));
-      }
-      weights[operand] += weight * copies;
-    }
-  }
-  return terms;
+double numelOf(Value x) { return static_cast<double>(Emit::numel(rows::shapeOf(x))); }
+
+// --- What a row costs, in nanoseconds of a core, from measurements of library calls
+// ------------------------------------
+
+/// Products in f64; values in f64 that are read and written once more.
+constexpr double kFlopNs = 0.055, kPassNs = 1;
+
+struct KeepCost {
+  double flopNs, passNs;
+};
+/// Products of one row's matrices; and the passes over what is kept: squares, their sum, zeros for rows that do not
+/// count, the sum over slots.
+constexpr KeepCost kKeepWide{0.06, 4}, kKeepNarrow{0.025, 1.7};
+/// What is kept of all results of a step together, beyond which the other way is taken where there is one.
+constexpr double kKeptBytesMost = 0x1p30;
+
+struct DotSizes {
+  double terms, left, right;
+};
+
+DotSizes sizesOf(const Term &term, const PerRow &per) {
+  double size = numelOf(term.cut->op->getResult(0)), slots = static_cast<double>(per.slots());
+  double a = numelOf(term.cut->op->getOperand(0)) / slots, b = numelOf(term.cut->op->getOperand(1)) / slots;
+  double count = std::max(1.0, std::round(std::sqrt(a * b / std::max(1.0, size))));
+  return {count, a / count, b / count};
 }
 
-class Norms {
+// --- Ways ----------------------------------------------------------------------------------------------------------
+
+class Ghost {
 public:
-  Norms(PerRow &per, Emit &emit) : per(per), emit(emit) {}
+  Ghost(PerRow &per, Emit &emit) : per(per), emit(emit) {}
 
-  SquaredNorm ofDots(ArrayRef<Term> terms) {
+  RowShare ofDots(ArrayRef<Term> terms) {
     SmallVector<Value> left, right;
     for (const Term &term : terms) {
-      Value a = drop(per.matrices(*term.cut, 0)), b = drop(per.matrices(*term.cut, 1));
+      Value a = per.plainMatrices(*term.cut, 0), b = per.plainMatrices(*term.cut, 1);
       left.push_back(term.isNegative ? emit.mul(a, emit.constant(-1)) : a);
       right.push_back(b);
     }
     Value a = emit.concat(left, 1), b = emit.concat(right, 1);
-    int64_t count = Emit::shape(a)[1], p = Emit::shape(a)[2], q = Emit::shape(b)[2];
-    Value mass = emit.mul(per.squares(a), per.squares(b));
-    if (count == 1) {
-      return {mass, {}, static_cast<double>(p + q), "direct"};
-    }
-    // Products of matrices run best when large: the pairs of terms have to be much fewer.
-    if (2 * count * (p + q + 1) < p * q) {
-      Value pairs = emit.mul(gram(a), gram(b));
-      return {emit.sum(pairs, {1, 2}), mass, static_cast<double>(p + q + count * count), "ghost"};
-    }
-    return {per.squares(emit.dot(a, b, {0}, {0}, {1}, {1})), mass, static_cast<double>(count + p * q), "materialised"};
+    double count = static_cast<double>(Emit::shape(a)[1]);
+    double width = static_cast<double>(Emit::shape(a)[2] + Emit::shape(b)[2]);
+    return {.way = RowShare::Way::Ghost,
+            .squares = emit.sum(emit.mul(gram(a), gram(b)), {1, 2}),
+            .mass = emit.mul(per.squares(a), per.squares(b)),
+            .terms = width + count * count,
+            .kept = {}};
   }
 
-  SquaredNorm ofPut(const Term &term) {
+  RowShare ofPut(const Term &term) {
     auto [index, update] = per.scatter(*term.cut);
-    int64_t count = Emit::shape(index)[1], width = Emit::shape(update)[2];
-    return {emit.sum(coincidences(*term.cut, index, index, gram(update)), {1, 2}), per.squaredMass(*term.cut),
-            static_cast<double>(width + count * count), "ghost"};
+    double count = static_cast<double>(Emit::shape(index)[1]), width = static_cast<double>(Emit::shape(update)[2]);
+    return {.way = RowShare::Way::Ghost,
+            .squares = emit.sum(coincidences(*term.cut, index, index, gram(update)), {1, 2}),
+            .mass = per.squaredMass(*term.cut),
+            .terms = width + count * count,
+            .kept = {}};
   }
 
   /// One weight as embedding and as output projection: a [slots, s, places], b [slots, s, width] and the rows written.
-  SquaredNorm ofTied(const Term &dot, const Term &put) {
-    SquaredNorm product = ofDots(dot), rows = ofPut(put);
+  RowShare ofTied(const Term &dot, const Term &put) {
+    RowShare product = ofDots(dot), rows = ofPut(put);
     auto [index, update] = per.scatter(*put.cut);
-    Value a = drop(per.matrices(*dot.cut, 0)), b = drop(per.matrices(*dot.cut, 1));
+    Value a = per.plainMatrices(*dot.cut, 0), b = per.plainMatrices(*dot.cut, 1);
     int64_t slots = per.slots(), s = Emit::shape(a)[1], t = Emit::shape(index)[1];
     // a[s, index_t], 0 where nothing is written.
     Value wide = emit.broadcast(emit.convert(index, emit.builder.getI64Type()), {slots, s, t}, {0, 2});
@@ -148,36 +145,15 @@ public:
                                        RankedTensorType::get({slots, s, t}, emit.builder.getF64Type()), a, wide, 2);
     Value cross = emit.sum(emit.mul(picked, emit.dot(b, update, {0}, {0}, {2}, {2})), {1, 2});
     double sign = dot.isNegative == put.isNegative ? 2 : -2;
-    Value squares = emit.add(emit.add(product.squares, rows.squares), emit.mul(cross, emit.constant(sign)));
     // The square of a sum is at most twice the sum of the squares.
-    Value mass = emit.add(product.mass ? product.mass : product.squares, rows.mass);
-    double count = product.terms + rows.terms + static_cast<double>(s * t + Emit::shape(b)[2]);
-    return {squares, emit.mul(mass, emit.constant(2)), count, "ghost"};
-  }
-
-  SquaredNorm materialised(Value value, ArrayRef<Term> terms, bool isDirect) {
-    Value mass;
-    double count = static_cast<double>(Emit::numel(rows::shapeOf(value)));
-    for (const Term &term : terms) {
-      count += static_cast<double>(term.cut->tokens);
-      Value each = per.squaredMass(*term.cut);
-      if (term.weight != 1) {
-        each = emit.mul(each, emit.constant(term.weight * term.weight));
-      }
-      mass = mass ? emit.add(mass, each) : each;
-    }
-    if (mass && terms.size() > 1) {
-      mass = emit.mul(mass, emit.constant(static_cast<double>(terms.size())));
-    }
-    return {per.squares(per.blocks(value)), mass, count, isDirect ? "direct" : "materialised"};
+    return {.way = RowShare::Way::Ghost,
+            .squares = emit.add(emit.add(product.squares, rows.squares), emit.mul(cross, emit.constant(sign))),
+            .mass = emit.mul(emit.add(product.mass, rows.mass), emit.constant(2)),
+            .terms = product.terms + rows.terms + static_cast<double>(s * t + Emit::shape(b)[2]),
+            .kept = {}};
   }
 
 private:
-  /// [slots, 1, terms, free] without the batch.
-  Value drop(Value x) {
-    ArrayRef<int64_t> sizes = Emit::shape(x);
-    return emit.reshape(x, {sizes[0], sizes[2], sizes[3]});
-  }
   Value gram(Value x) { return emit.dot(x, x, {0}, {0}, {2}, {2}); }
 
   /// `pairs` where two terms write at one place that exists, 0 elsewhere.
@@ -197,38 +173,119 @@ private:
   Emit &emit;
 };
 
-} // namespace
+/// The only term of a row: no more than one product, or one element of an operand.
+RowShare direct(const Term &term, PerRow &per, Emit &emit) {
+  RowShare share{.way = RowShare::Way::Direct, .squares = {}, .mass = {}, .kept = {}, .isNarrow = !per.isWide()};
+  if (term.cut->form == CutForm::ReduceSum) {
+    share.squares = per.squares(per.blocks(*term.cut));
+    share.terms = numelOf(term.cut->op->getResult(0));
+    return share;
+  }
+  Value a = per.squares(per.plainMatrices(*term.cut, 0)), b = per.squares(per.plainMatrices(*term.cut, 1));
+  share.squares = emit.mul(a, b);
+  DotSizes sizes = sizesOf(term, per);
+  share.terms = sizes.left + sizes.right;
+  if (share.isNarrow) {
+    Value most = emit.constant(rows::kNarrowSquaresMost);
+    Value inRange = emit.both(emit.compare("lt", a, most), emit.compare("lt", b, most));
+    share.squares = emit.select(inRange, share.squares, emit.constant(std::numeric_limits<double>::infinity()));
+  }
+  return share;
+}
 
-SquaredNorm sojourn::squaredNorm(Value yielded, PerRow &per, Emit &emit) {
-  Norms norms(per, emit);
-  SmallVector<Term> terms;
-  bool isMoved = collect(yielded, per, false, {}, terms);
-  if (!isMoved) {
-    return norms.materialised(yielded, weighted(yielded, per), false);
-  }
+/// The ghost way of a value and what it costs per row, its sum included.
+struct GhostPlan {
+  enum class Kind { None, Dots, Put, Tied } kind = Kind::None;
+  double ns = 0;
+};
+
+GhostPlan ghostPlan(ArrayRef<Term> terms, PerRow &per) {
   bool isAligned = llvm::all_of(terms, [&](const Term &term) { return sameMoves(term, terms[0]); });
-  auto all = [&](CutForm form) {
-    return llvm::all_of(terms, [&](const Term &term) { return term.cut->form == form; });
-  };
-  if ((terms.size() == 1 || isAligned) && all(CutForm::Dot) &&
-      llvm::all_of(terms, [&](const Term &term) { return isPlainDot(*term.cut, per); })) {
-    return norms.ofDots(terms);
-  }
   bool isWhole = llvm::all_of(terms, [&](const Term &t) { return per.rowsOf(*t.cut).slots == per.slots(); });
-  if (terms.size() == 1 && all(CutForm::Put) && isWhole) {
-    return norms.ofPut(terms[0]);
+  auto dotNs = [](double count, double product, double width) {
+    return 2 * kFlopNs * (count * count * width + count * product) + 2 * kPassNs * count * width;
+  };
+  auto putNs = [&](const Term &term) {
+    double count = static_cast<double>(term.cut->tokens);
+    double width = numelOf(term.cut->op->getOperand(2)) / static_cast<double>(per.slots());
+    return 2 * kFlopNs * count * width + 4 * kPassNs * (count * count + width);
+  };
+  if (isAligned && llvm::all_of(terms, [&](const Term &term) { return isPlainDot(term, per); })) {
+    DotSizes first = sizesOf(terms[0], per);
+    double count = 0;
+    for (const Term &term : terms) {
+      count += sizesOf(term, per).terms;
+    }
+    return {GhostPlan::Kind::Dots, dotNs(count, first.left * first.right, first.left + first.right)};
+  }
+  if (terms.size() == 1 && terms[0].cut->form == CutForm::Put && isWhole) {
+    return {GhostPlan::Kind::Put, putNs(terms[0])};
   }
   if (terms.size() == 2 && isAligned && isWhole) {
-    const Term *dot = &terms[0], *put = &terms[1];
-    if (dot->cut->form == CutForm::Put) {
-      std::swap(dot, put);
-    }
-    auto writes = dyn_cast<PutOp>(put->cut->op);
-    auto product = dyn_cast<DotOp>(dot->cut->op);
-    if (writes && product && isPlainDot(*dot->cut, per) && writes.getDim() == 0 &&
+    bool isPutFirst = terms[0].cut->form == CutForm::Put;
+    const Term &dot = terms[isPutFirst ? 1 : 0], &put = terms[isPutFirst ? 0 : 1];
+    auto writes = dyn_cast<PutOp>(put.cut->op);
+    auto product = dyn_cast<DotOp>(dot.cut->op);
+    if (writes && product && isPlainDot(dot, per) && writes.getDim() == 0 &&
         product.getA().getType().getRank() - static_cast<int64_t>(product.getLhsContract().size()) == 1) {
-      return norms.ofTied(*dot, *put);
+      DotSizes sizes = sizesOf(dot, per);
+      double pairs = sizes.terms * static_cast<double>(put.cut->tokens);
+      return {GhostPlan::Kind::Tied, dotNs(sizes.terms, sizes.left * sizes.right, sizes.left + sizes.right) +
+                                         putNs(put) + pairs * (2 * kFlopNs * sizes.right + 4 * kPassNs)};
     }
   }
-  return norms.materialised(yielded, terms, all(CutForm::ReduceSum));
+  return {};
+}
+
+double keepNs(Value value, ArrayRef<Term> terms, const KeepCost &cost, const PerRow &per) {
+  double ns = numelOf(value) * cost.passNs;
+  for (const Term &term : terms) {
+    if (term.cut->form == CutForm::Dot) {
+      ns += 2 * cost.flopNs * sizesOf(term, per).terms * numelOf(value);
+    } else if (term.cut->form == CutForm::Put) {
+      ns += 2 * numelOf(term.cut->op->getOperand(2)) / static_cast<double>(per.slots());
+    }
+  }
+  return ns;
+}
+
+} // namespace
+
+RowShare RowShares::of(Value yielded) {
+  bool isNarrow = narrow && narrow->isNarrow(yielded);
+  PerRow &per = isNarrow ? *narrow : wide;
+  SmallVector<Term> terms;
+  bool isMoved = collect(yielded, wide, false, {}, terms);
+  if (isMoved && terms.size() == 1) {
+    bool isProduct = isPlainDot(terms[0], wide) && sizesOf(terms[0], wide).terms == 1;
+    bool isElement = terms[0].cut->form == CutForm::ReduceSum && terms[0].cut->tokens == 1 &&
+                     wide.rowsOf(*terms[0].cut).slots == wide.slots();
+    if (isProduct || isElement) {
+      return direct(terms[0], per, emit);
+    }
+  }
+  GhostPlan plan = isMoved ? ghostPlan(terms, wide) : GhostPlan();
+  double bytes = numelOf(yielded) * static_cast<double>(wide.slots()) * (isNarrow ? 4 : 8);
+  bool isGhost = plan.kind != GhostPlan::Kind::None &&
+                 (keptBytes + bytes > kKeptBytesMost ||
+                  plan.ns < keepNs(yielded, terms, isNarrow ? kKeepNarrow : kKeepWide, wide));
+  if (!isGhost) {
+    keptBytes += bytes;
+    Value kept = per.blocks(yielded);
+    return {.way = RowShare::Way::Kept,
+            .squares = per.squares(kept),
+            .mass = {},
+            .terms = numelOf(yielded),
+            .kept = kept,
+            .isNarrow = isNarrow};
+  }
+  Ghost ghost(wide, emit);
+  switch (plan.kind) {
+  case GhostPlan::Kind::Dots: return ghost.ofDots(terms);
+  case GhostPlan::Kind::Put: return ghost.ofPut(terms[0]);
+  default: {
+    bool isPutFirst = terms[0].cut->form == CutForm::Put;
+    return ghost.ofTied(terms[isPutFirst ? 1 : 0], terms[isPutFirst ? 0 : 1]);
+  }
+  }
 }

@@ -12,8 +12,8 @@ using rows::Alignment;
 using rows::Cut;
 using rows::CutForm;
 
-PerRow::PerRow(ClippedSumOp op, const rows::Analysis &analysis, Emit &emit)
-    : op_(op), analysis_(analysis), emit_(emit), slots_(Emit::shape(op.getSlots())[0]) {
+PerRow::PerRow(ClippedSumOp op, const rows::Analysis &analysis, Emit &emit, Type element)
+    : op_(op), analysis_(analysis), emit_(emit), element_(element), slots_(Emit::shape(op.getSlots())[0]) {
   for (auto [argument, input] : llvm::zip(op.getBody().front().getArguments(), op.getInputs())) {
     outside_.map(argument, input);
   }
@@ -27,6 +27,27 @@ const Cut *PerRow::cutOf(Operation *op) const { return op ? cuts_.lookup(op) : n
 const Alignment &PerRow::rowsOf(const Cut &cut) const {
   auto found = llvm::find_if(cut.operands, [](const rows::Fact &fact) { return fact.isPerRow(); });
   return found->rows;
+}
+
+bool PerRow::isNarrow(Value value) {
+  llvm::DenseSet<Operation *> seen;
+  SmallVector<Value> todo = {value};
+  while (!todo.empty()) {
+    Value at = todo.pop_back_val();
+    if (!Emit::element(at).isF32()) {
+      return false;
+    }
+    Operation *op = at.getDefiningOp();
+    if (!op || op->getParentOp() != op_.getOperation() || !seen.insert(op).second) {
+      continue;
+    }
+    for (auto [k, operand] : llvm::enumerate(op->getOperands())) {
+      if (!isa<PutOp>(op) || k != 1) { // row numbers
+        todo.push_back(operand);
+      }
+    }
+  }
+  return true;
 }
 
 /// An alignment of those slots at a place of a shape.
@@ -83,13 +104,22 @@ static Value partOf(Emit &emit, Value vector, const Alignment &rows) {
 
 Value PerRow::scaled(Value x, const Alignment &rows, Value factor, Value keep) {
   SmallVector<int64_t> shape(Emit::shape(x));
-  auto [view, dim] = split(emit_.wide(x), rows);
+  auto [view, dim] = split(own(x), rows);
   SmallVector<int64_t> sizes(Emit::shape(view));
   if (factor) {
-    view = emit_.mul(view, emit_.broadcast(partOf(emit_, factor, rows), sizes, {dim}));
+    view = emit_.mul(view, emit_.broadcast(partOf(emit_, own(factor), rows), sizes, {dim}));
   }
   Value kept = emit_.broadcast(partOf(emit_, keep, rows), sizes, {dim});
-  return emit_.reshape(emit_.select(kept, view, emit_.constant(0)), shape);
+  return emit_.reshape(emit_.select(kept, view, zero()), shape);
+}
+
+Value PerRow::scaled(Value x, Value factor, Value keep) {
+  SmallVector<int64_t> sizes(Emit::shape(x));
+  Value view = own(x);
+  if (factor) {
+    view = emit_.mul(view, emit_.broadcast(own(factor), sizes, {0}));
+  }
+  return emit_.select(emit_.broadcast(keep, sizes, {0}), view, zero());
 }
 
 Value PerRow::spread(Value x, const Alignment &rows) {
@@ -118,7 +148,7 @@ static Value toFront(Emit &emit, Value x, int64_t dim) {
 
 Value PerRow::matrices(const Cut &cut, unsigned operand) {
   auto dot = cast<DotOp>(cut.op);
-  Value x = emit_.wide(outside(cut.op->getOperand(operand)));
+  Value x = own(outside(cut.op->getOperand(operand)));
   ArrayRef<int64_t> batch = operand == 0 ? dot.getLhsBatch() : dot.getRhsBatch();
   ArrayRef<int64_t> contract = operand == 0 ? dot.getLhsContract() : dot.getRhsContract();
   Alignment rows = alignmentOf(cut, operand);
@@ -152,9 +182,15 @@ Value PerRow::matrices(const Cut &cut, unsigned operand) {
   return emit_.reshape(emit_.transpose(view, perm), {rows.slots, batches, terms, free});
 }
 
+Value PerRow::plainMatrices(const Cut &cut, unsigned operand) {
+  Value x = matrices(cut, operand);
+  ArrayRef<int64_t> sizes = Emit::shape(x);
+  return emit_.reshape(x, {sizes[0], sizes[2], sizes[3]});
+}
+
 std::pair<Value, Value> PerRow::scatter(const Cut &cut) {
   auto put = cast<PutOp>(cut.op);
-  Value index = outside(put.getI()), update = emit_.wide(outside(put.getU()));
+  Value index = outside(put.getI()), update = own(outside(put.getU()));
   Alignment rows = alignmentOf(cut, 1);
   auto [indexView, indexDim] = split(index, rows);
   index = toFront(emit_, indexView, indexDim);
@@ -178,17 +214,36 @@ std::pair<Value, Value> PerRow::scatter(const Cut &cut) {
   return {index, emit_.reshape(update, {rows.slots, terms, Emit::numel(Emit::shape(update)) / rows.slots / terms})};
 }
 
-Value PerRow::squares(Value x) {
-  SmallVector<int64_t> dims;
-  for (int64_t dim = 1; dim < static_cast<int64_t>(Emit::shape(x).size()); ++dim) {
-    dims.push_back(dim);
+/// The largest divisor of a size that is no more than 1024.
+static int64_t lineOf(int64_t size) {
+  int64_t line = std::min<int64_t>(size, 1024);
+  while (size % line != 0) {
+    --line;
   }
-  return emit_.sum(emit_.mul(x, x), dims);
+  return line;
+}
+
+Value PerRow::squares(Value x) {
+  int64_t rows = Emit::shape(x)[0], size = std::max<int64_t>(1, Emit::numel(Emit::shape(x)) / rows),
+          line = lineOf(size);
+  if (!Emit::element(x).isF32() || (line < 16 && line < size)) {
+    SmallVector<int64_t> dims;
+    for (int64_t dim = 1; dim < static_cast<int64_t>(Emit::shape(x).size()); ++dim) {
+      dims.push_back(dim);
+    }
+    x = emit_.wide(x);
+    return emit_.sum(emit_.mul(x, x), dims);
+  }
+  // Short sums in f32; with what rounding and numbers too small for f32 may have taken.
+  x = emit_.reshape(x, {rows, size / line, line});
+  Value sums = emit_.sum(emit_.wide(emit_.sum(emit_.mul(x, x), {2})), {1});
+  double lost = 2 * static_cast<double>(line + 2) * 0x1p-24, flushed = static_cast<double>(size) * 0x1p-125;
+  return emit_.add(emit_.mul(sums, emit_.constant(1 + lost)), emit_.constant(flushed));
 }
 
 /// Slots first, everything else behind.
 static Value flat(Emit &emit, PerRow &per, Value x, const Alignment &rows) {
-  auto [view, dim] = per.split(emit.wide(x), rows);
+  auto [view, dim] = per.split(emit.convert(x, per.element()), rows);
   Value front = toFront(emit, view, dim);
   return emit.reshape(front, {rows.slots, Emit::numel(Emit::shape(front)) / rows.slots});
 }
@@ -222,7 +277,7 @@ Value PerRow::blocks(const Cut &cut) {
   switch (cut.form) {
   case CutForm::ReduceSum: {
     auto reduce = cast<ReduceSumOp>(cut.op);
-    Value x = emit_.wide(outside(reduce.getX()));
+    Value x = own(outside(reduce.getX()));
     rows::Place place = *rows::placeOf(rows, Emit::shape(x));
     bool isSplit = place.outer != 1 || place.inner != 1;
     auto [view, rowDim] = split(x, rows);
@@ -245,7 +300,7 @@ Value PerRow::blocks(const Cut &cut) {
     auto op = cast<ConvGradWeightOp>(cut.op);
     // Each image is a group of its own.
     auto grouped = [&](unsigned operand) {
-      Value x = emit_.wide(outside(cut.op->getOperand(operand)));
+      Value x = own(outside(cut.op->getOperand(operand)));
       SmallVector<int64_t> merged = {1, Emit::shape(x)[0] * Emit::shape(x)[1]};
       llvm::append_range(merged, Emit::shape(x).drop_front(2));
       return emit_.reshape(x, merged);
@@ -253,9 +308,9 @@ Value PerRow::blocks(const Cut &cut) {
     int64_t images = rows::shapeOf(op.getG())[0];
     SmallVector<int64_t> weights(shape);
     weights[0] *= images;
-    Value each = ConvGradWeightOp::create(
-        emit_.builder, emit_.location, RankedTensorType::get(weights, emit_.builder.getF64Type()), grouped(0),
-        grouped(1), op.getStride(), op.getPadding(), op.getDilation(), op.getGroups() * images);
+    Value each = ConvGradWeightOp::create(emit_.builder, emit_.location, RankedTensorType::get(weights, element_),
+                                          grouped(0), grouped(1), op.getStride(), op.getPadding(), op.getDilation(),
+                                          op.getGroups() * images);
     rows::Place place = *rows::placeOf(alignmentOf(cut, 0), rows::shapeOf(op.getG()));
     int64_t size = Emit::numel(shape);
     each = emit_.reshape(each, {place.outer, rows.slots, place.inner, size});
@@ -271,16 +326,16 @@ Value PerRow::blocks(const Cut &cut) {
     int64_t places = target[dim];
     // Row s writes at s * places + index where the index is in range, else nowhere.
     Value wideIndex = emit_.convert(index, emit_.builder.getI64Type());
-    Value zero = emit_.constant(0, emit_.builder.getI64Type());
+    Value first = emit_.constant(0, emit_.builder.getI64Type());
     Value inRange = emit_.both(
-        emit_.compare("ge", wideIndex, zero),
+        emit_.compare("ge", wideIndex, first),
         emit_.compare("lt", wideIndex, emit_.constant(static_cast<double>(places), emit_.builder.getI64Type())));
     Value slot = IotaOp::create(emit_.builder, emit_.location,
                                 RankedTensorType::get({rows.slots, terms}, emit_.builder.getI64Type()), 0);
     Value position =
         emit_.add(emit_.mul(slot, emit_.constant(static_cast<double>(places), emit_.builder.getI64Type())), wideIndex);
     position = emit_.select(inRange, position, emit_.constant(-1, emit_.builder.getI64Type()));
-    Value zeros = emit_.broadcast(emit_.constant(0), {rows.slots * places, width}, {});
+    Value zeros = emit_.broadcast(zero(), {rows.slots * places, width}, {});
     Value sums = PutOp::create(emit_.builder, emit_.location, zeros.getType(), zeros, position, update, 0, "add");
     // [slots, places, before, after] to [slots, before, places, after].
     int64_t before = Emit::numel(target.take_front(dim)), after = Emit::numel(target.drop_front(dim + 1));
@@ -306,15 +361,15 @@ Value PerRow::blocks(Value value) {
     result = blocks(*cut);
   } else if (!op || op->getParentOp() != op_.getOperation() || !analysis_.factOf(value).isSum()) {
     // A zero, the same for every row.
-    Value zero = emit_.wide(outside(value));
+    Value nothing = own(outside(value));
     SmallVector<int64_t> dims;
-    for (size_t k = 0; k < Emit::shape(zero).size(); ++k) {
+    for (size_t k = 0; k < Emit::shape(nothing).size(); ++k) {
       dims.push_back(static_cast<int64_t>(k) + 1);
     }
-    result = emit_.broadcast(zero, withSlots(Emit::shape(zero)), dims);
+    result = emit_.broadcast(nothing, withSlots(Emit::shape(nothing)), dims);
   } else {
     SmallVector<int64_t> sizes = withSlots(rows::shapeOf(value));
-    auto type = RankedTensorType::get(sizes, emit_.builder.getF64Type());
+    auto type = RankedTensorType::get(sizes, element_);
     auto plusOne = [](ArrayRef<int64_t> list, int64_t first) {
       SmallVector<int64_t> all = {first};
       llvm::append_range(all, list);
@@ -327,39 +382,38 @@ Value PerRow::blocks(Value value) {
     };
     OpBuilder &builder = emit_.builder;
     Location location = emit_.location;
-    result =
-        TypeSwitch<Operation *, Value>(op)
-            .Case<ConvertOp>([&](auto) { return blocks(op->getOperand(0)); })
-            .Case<NegOp>([&](auto) { return NegOp::create(builder, location, type, at(0)); })
-            .Case<AddOp>([&](auto) { return AddOp::create(builder, location, type, at(0), at(1)); })
-            .Case<SubOp>([&](auto) { return SubOp::create(builder, location, type, at(0), at(1)); })
-            .Case<ReshapeOp>([&](auto) { return emit_.reshape(blocks(op->getOperand(0)), sizes); })
-            .Case<TransposeOp>([&](TransposeOp transpose) {
-              SmallVector<int64_t> perm = {0};
-              for (int64_t dim : transpose.getPerm()) {
-                perm.push_back(dim + 1);
-              }
-              return emit_.transpose(blocks(op->getOperand(0)), perm);
-            })
-            .Case<ConcatOp>([&](ConcatOp concat) {
-              SmallVector<Value> parts;
-              for (Value part : concat.getInputs()) {
-                parts.push_back(blocks(part));
-              }
-              return emit_.concat(parts, concat.getDim() + 1);
-            })
-            .Case<SliceOp>([&](SliceOp slice) {
-              return SliceOp::create(builder, location, type, blocks(slice.getX()), plusOne(slice.getStart(), 0),
-                                     plusOne(slice.getLimit(), slots_), plusOne(slice.getStride(), 1));
-            })
-            .Case<PadOp>([&](PadOp pad) {
-              return PadOp::create(builder, location, type, blocks(pad.getX()), emit_.constant(0),
-                                   plusOne(pad.getLow(), 0), plusOne(pad.getHigh(), 0), plusOne(pad.getInterior(), 0));
-            })
-            .Case<PutOp>([&](PutOp put) {
-              return PutOp::create(builder, location, type, blocks(put.getX()), outside(put.getI()), blocks(put.getU()),
-                                   put.getDim() + 1, "add");
-            });
+    result = TypeSwitch<Operation *, Value>(op)
+                 .Case<ConvertOp>([&](auto) { return blocks(op->getOperand(0)); })
+                 .Case<NegOp>([&](auto) { return NegOp::create(builder, location, type, at(0)); })
+                 .Case<AddOp>([&](auto) { return AddOp::create(builder, location, type, at(0), at(1)); })
+                 .Case<SubOp>([&](auto) { return SubOp::create(builder, location, type, at(0), at(1)); })
+                 .Case<ReshapeOp>([&](auto) { return emit_.reshape(blocks(op->getOperand(0)), sizes); })
+                 .Case<TransposeOp>([&](TransposeOp transpose) {
+                   SmallVector<int64_t> perm = {0};
+                   for (int64_t dim : transpose.getPerm()) {
+                     perm.push_back(dim + 1);
+                   }
+                   return emit_.transpose(blocks(op->getOperand(0)), perm);
+                 })
+                 .Case<ConcatOp>([&](ConcatOp concat) {
+                   SmallVector<Value> parts;
+                   for (Value part : concat.getInputs()) {
+                     parts.push_back(blocks(part));
+                   }
+                   return emit_.concat(parts, concat.getDim() + 1);
+                 })
+                 .Case<SliceOp>([&](SliceOp slice) {
+                   return SliceOp::create(builder, location, type, blocks(slice.getX()), plusOne(slice.getStart(), 0),
+                                          plusOne(slice.getLimit(), slots_), plusOne(slice.getStride(), 1));
+                 })
+                 .Case<PadOp>([&](PadOp pad) {
+                   return PadOp::create(builder, location, type, blocks(pad.getX()), zero(), plusOne(pad.getLow(), 0),
+                                        plusOne(pad.getHigh(), 0), plusOne(pad.getInterior(), 0));
+                 })
+                 .Case<PutOp>([&](PutOp put) {
+                   return PutOp::create(builder, location, type, blocks(put.getX()), outside(put.getI()),
+                                        blocks(put.getU()), put.getDim() + 1, "add");
+                 });
   }
   blocksOf_[value] = result;
   return result;

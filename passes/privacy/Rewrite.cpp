@@ -3,6 +3,7 @@
 // noise (see Privacy.h).
 #include "passes/privacy/Privacy.h"
 
+#include "dialect/rows/Rounding.h"
 #include "dialect/rows/Support.h"
 #include "passes/privacy/Centred.h"
 
@@ -437,7 +438,7 @@ private:
                      .error = std::nullopt,
                      .location = location};
     site.coordinates = coordinates;
-    chooseNoise(treatment, rows::arithmeticSlack(sum), coordinates, site);
+    chooseNoise(treatment, rows::accumulationOf(sum).slack, coordinates, site);
     if (treatment.factor) {
       double deviation = site.isLaplace ? std::sqrt(2.0) : 1;
       site.error = *treatment.factor * treatment.scale * deviation * static_cast<double>(site.scale) *

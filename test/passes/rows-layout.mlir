@@ -73,8 +73,19 @@ func.func @step(%t: !sojourn.table<4, "image": 6x3xf64, "k": i64>) {
   // expected-remark@below {{mixed: takes a single row out of the batch}}
   %one = sojourn.slice %x, start = [1, 0, 0], limit = [2, 6, 3], stride = [1, 1, 1] : tensor<4x6x3xf64>
   %flat = sojourn.reshape %x : tensor<4x6x3xf64> -> tensor<24x3xf64>
+  // Of rows laid end to end: whole rows, one place of every row, of every second one.
+  // expected-remark@below {{per row: draw 0, 2 slots, stride 18, from slot 1 by 1, in [-1, 3]}}
+  %whole = sojourn.slice %flat, start = [6, 0], limit = [18, 3], stride = [1, 1] : tensor<24x3xf64>
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 3, in [-1, 3]}}
+  %moment = sojourn.slice %flat, start = [5, 0], limit = [24, 3], stride = [6, 1] : tensor<24x3xf64>
+  // expected-remark@below {{per row: draw 0, 2 slots, stride 3, from slot 1 by 2, in [-1, 3]}}
+  %odd = sojourn.slice %flat, start = [8, 0], limit = [24, 3], stride = [12, 1] : tensor<24x3xf64>
   // expected-remark@below {{mixed: takes a part of the dim that holds rows and more}}
-  %some = sojourn.slice %flat, start = [0, 0], limit = [12, 3], stride = [1, 1] : tensor<24x3xf64>
+  %some = sojourn.slice %flat, start = [0, 0], limit = [10, 3], stride = [1, 1] : tensor<24x3xf64>
+  // expected-remark@below {{mixed: takes a part of the dim that holds rows and more}}
+  %other = sojourn.slice %flat, start = [0, 0], limit = [24, 3], stride = [4, 1] : tensor<24x3xf64>
+  // expected-remark@below {{mixed: takes a single row out of the batch}}
+  %first = sojourn.slice %flat, start = [0, 0], limit = [6, 3], stride = [1, 1] : tensor<24x3xf64>
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<4x6x3xf64>
   // expected-remark@below {{sum over rows: cuts 0}}
   %u = sojourn.slice %s, start = [0, 0], limit = [1, 3], stride = [1, 1] : tensor<6x3xf64>
@@ -112,6 +123,11 @@ func.func @step(%t: !sojourn.table<4, "image": 6x3xf64, "k": i64>) {
   %z = sojourn.pad %x, %zero, low = [0, 0, 0], high = [1, 0, 0], interior = [0, 0, 0] : tensor<4x6x3xf64>, tensor<f64>
   // expected-remark@below {{mixed: pads the dim that holds rows}}
   %w = sojourn.pad %x, %zero, low = [0, 0, 0], high = [0, 0, 0], interior = [1, 0, 0] : tensor<4x6x3xf64>, tensor<f64>
+  // Elements become elements and padding of the same row.
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 54, in [-1, 3]}}
+  %apart = sojourn.pad %x, %zero, low = [1, 0, 0], high = [1, 0, 0], interior = [2, 0, 0] : tensor<4x6x3xf64>, tensor<f64>
+  // expected-remark@below {{mixed: pads the dim that holds rows}}
+  %off = sojourn.pad %x, %zero, low = [3, 0, 0], high = [-1, 0, 0], interior = [2, 0, 0] : tensor<4x6x3xf64>, tensor<f64>
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<4x6x3xf64>
   // expected-remark@below {{sum over rows: cuts 0}}
   %u = sojourn.pad %s, %zero, low = [0, 0], high = [1, 0], interior = [0, 0] : tensor<6x3xf64>, tensor<f64>

@@ -96,6 +96,18 @@ def next_word(model, x, y):
     return F.cross_entropy(model(x[:, :-1]).reshape(-1, WORDS), x[:, 1:].reshape(-1))
 
 
+class WordRecurrent(nn.Module):
+    """The next word at every moment: rows and moments lie in one dim before the last layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.cell = nn.Embedding(WORDS, 4), nn.LSTM(4, 5, batch_first=True)
+        self.head = nn.Linear(5, WORDS)
+
+    def forward(self, x):
+        return self.head(self.cell(self.words(x))[0])
+
+
 class Recurrent(nn.Module):
     def __init__(self, kind=nn.LSTM, batch_first=True, layers=1):
         super().__init__()

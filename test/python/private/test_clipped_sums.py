@@ -15,6 +15,7 @@ from corpus import ACCEPTED, CASES
 from paired import results_of, run, with_rows
 from private_step import Points, PrivateStep, absent, encode, reached, total_norm
 from programs import record
+from sums import assert_close, by_torch, clipped, options_of
 
 from sojourn_numpy import decode
 from sojourn_numpy.datasets import make_dataset
@@ -23,34 +24,6 @@ F64 = torch.float64
 TOLERANCE = 1e-10
 BY_PARTS = [name for name in ACCEPTED if not CASES[name].divided]
 BY_TORCH = [name for name in ACCEPTED if CASES[name].exact]
-
-
-def per_sample(r) -> dict[str, np.ndarray]:
-    """By torch, per parameter [slots, *shape]: the part of the loss's gradient that each row has."""
-    loss, (model, x, y) = r.case.single or r.case.loss, (r.model, r.x, r.y)
-    parameters = {name: p.detach() for name, p in model.named_parameters()}
-
-    class Called:
-        def __init__(self, values):
-            self.values = values
-
-        def __call__(self, *inputs):
-            return torch.func.functional_call(model, self.values, inputs)
-
-        def parameters(self):
-            return self.values.values()
-
-    def one(values, row, label):
-        return loss(Called(values), row[None], None if label is None else label[None])
-
-    gradient = torch.func.grad(one)
-    try:
-        found = torch.func.vmap(gradient, in_dims=(None, 0, None if y is None else 0))(parameters, x, y)
-    except (RuntimeError, NotImplementedError):  # nn.LSTM and others have no batching rule
-        rows = [gradient(parameters, x[k], None if y is None else y[k]) for k in range(len(x))]
-        found = {name: torch.stack([row[name] for row in rows]) for name in parameters}
-    scale = 1 / len(x) if r.case.mean else 1.0
-    return {name: g.numpy() * scale for name, g in found.items()}
 
 
 @functools.cache
@@ -69,21 +42,6 @@ def _values(r):
 
 def norms_of(parts, points) -> np.ndarray:
     return np.array([total_norm([part[point] for point in points]) for part in parts])
-
-
-def options_of(r, bound: float, more: str = "") -> str:
-    """Options for a bound in units of the graph's gradients."""
-    clip = bound * len(r.rows) if r.case.mean else bound
-    return f"{r.bounds} clip={clip!r} {'' if r.case.mean else 'loss-is-sum'} {more}"
-
-
-def clipped(parts: list, factors) -> np.ndarray:
-    return sum(part * factor for part, factor in zip(parts, factors))
-
-
-def assert_close(found, expected, scale: float, what: str, tolerance: float = TOLERANCE):
-    worst = np.abs(found.reshape(-1) - expected.reshape(-1)).max(initial=0.0) / scale
-    assert worst <= tolerance, f"{what} differs by {worst:.3g} of {scale:.3g}"
 
 
 @pytest.mark.parametrize("way", ["flat", "per-layer"])
@@ -116,43 +74,7 @@ def test_sums_of_parts(name, way):
 @pytest.mark.parametrize("name", BY_TORCH)
 def test_sums_by_torch(name):
     """The clipped sums are those of torch's per-sample gradients, parameter by parameter."""
-    r = record(name, F64, 0.1)
-    gradients = per_sample(r)
-    if name in PARTS_OF_A_BATCH:
-        keep, scale = PARTS_OF_A_BATCH[name]
-        for g in gradients.values():
-            g *= scale
-            g[[k for k in range(len(r.rows)) if k not in keep]] = 0
-    step = PrivateStep(r.program, r.text, options_of(r, 1.0))
-    owners = {name: coin_of(step, r.argument_of(name)) for name in gradients}
-    # Parameters whose gradients are one value are released once.
-    released = {coin: name for name, coin in owners.items()}
-    square = sum((gradients[name].reshape(len(r.rows), -1) ** 2).sum(1) for name in released.values())
-    norms = np.sqrt(square)
-    bound = float(np.median(norms[norms > 0]))
-    step = PrivateStep(r.program, r.text, options_of(r, bound))
-    sums = step.sums(step.run(step.args(r.args)))
-    factors = np.minimum(1, bound / np.maximum(norms, 1e-300))
-    assert (factors < 1).any() and (factors == 1).any()
-    assert set(released) == set(step.sites[0].coins)
-    for parameter, coin in owners.items():
-        assert_close(
-            sums[coin],
-            clipped(list(gradients[parameter]), factors),
-            bound,
-            f"{name}: {parameter}",
-            TOLERANCE,
-        )
-
-
-PARTS_OF_A_BATCH = {"half_batch": (range(4), 2.0), "every_second": (range(0, 8, 2), 2.0)}
-
-
-def coin_of(step: PrivateStep, state: int) -> int:
-    """The coin that reaches the commit of a state."""
-    commits = [k for k, result in enumerate(step.program.results) if result.kind == "commit" and result.target == state]
-    (coin,) = [coin for coin in step.coins if set(commits) & reached(step.program, coin)]
-    return coin
+    by_torch(record(name, F64, 0.1), TOLERANCE)
 
 
 @pytest.mark.parametrize("name", BY_PARTS)
@@ -163,7 +85,7 @@ def test_unclipped(name):
     step = PrivateStep(r.program, r.text, options_of(r, 1.01 * float(norms.max())))
     sums = step.sums(step.run(step.args(r.args)))
     for coin, point in zip(step.sites[0].coins, points.gradients()):
-        assert_close(sums[coin], values[point], float(norms.max()), f"{name} at value {point}")
+        assert_close(sums[coin], values[point], float(norms.max()), f"{name} at value {point}", TOLERANCE)
 
 
 @pytest.mark.parametrize("name", BY_PARTS)
@@ -189,7 +111,9 @@ def test_removal(name, rng):
     rest = step.sums(step.run(args, absent(gone)))
     factors[gone] = 0
     for coin, point in zip(coins, chosen):
-        assert_close(rest[coin], clipped([part[point] for part in parts], factors), bound, f"{name} without {gone}")
+        assert_close(
+            rest[coin], clipped([part[point] for part in parts], factors), bound, f"{name} without {gone}", TOLERANCE
+        )
     nobody = step.sums(step.run(args, absent(range(len(r.rows)))))
     assert all((nobody[coin] == 0).all() for coin in coins)
 
@@ -261,7 +185,7 @@ def test_sampled_draw(rng):
     factors[gone] = 0
     sums, (site,) = step.sums(values), step.sites
     for coin, point in zip(step.coins, chosen):
-        assert_close(sums[coin], clipped([part[point] for part in parts], factors), bound, "a sampled step")
+        assert_close(sums[coin], clipped([part[point] for part in parts], factors), bound, "a sampled step", TOLERANCE)
     quiet = step.run(step.args(r.args, {}, draw=rows))
     for k, result in enumerate(step.program.results):
         reaching = [coin for coin in step.coins if k in reached(step.program, coin)]
@@ -324,4 +248,4 @@ def test_metrics(name):
         each = np.array([float(part[point]) for part in parts])
         # What is proved to be small is not clipped: a row's part of an accuracy is at most 1.
         most = 1.0 if set(np.unique(each)) <= {0.0, 1.0} else bound
-        assert_close(sums[coin], np.clip(each, -most, most).sum(), bound, site.what)
+        assert_close(sums[coin], np.clip(each, -most, most).sum(), bound, site.what, TOLERANCE)

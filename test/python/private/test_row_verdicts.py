@@ -18,7 +18,7 @@ NOISED = {
     "shared": 6, "tied_autoencoder": 2, "frozen_batch_norm": 6, "cnn_avg": 8, "cnn_flat": 8, "cnn_grouped": 8,
     "cnn_dilated": 8, "cnn_strided": 8, "cnn_instance": 8, "conv1d": 4, "deconv": 4, "gpt": 17, "gpt_deep": 29,
     "gpt_manual": 17, "gpt_tied": 16, "gpt_padded": 17,
-    "lstm": 5, "lstm_time_first": 5, "lstm_deep": 8, "gru": 6, "rnn": 5,  # b_ih and b_hh have one gradient
+    "lstm": 5, "lstm_time_first": 5, "lstm_words": 6, "lstm_deep": 8, "gru": 6, "rnn": 5,  # b_ih and b_hh have one gradient
     "attention": 10, "encoder": 16, "embedding_bag": 3, "momentum": 4, "nesterov": 4, "weight_decay": 4, "adam": 4,
     "adam_fused": 4, "adam_amsgrad": 4, "adamw": 4, "adamw_capturable": 4, "rmsprop": 4, "adagrad": 4,
     "weighted_gradients": 8, "mixed_gradients": 8, "scaled_twice": 8,  # each loss's gradients
