@@ -2,6 +2,7 @@
 // Windowed sums and maxima over 1 to 3 spatial dims.
 #include "runtime/Elements.h"
 #include "runtime/SlidingWindows.h"
+#include "runtime/VectorKernels.h"
 #include <algorithm>
 #include <optional>
 
@@ -85,6 +86,31 @@ struct Windows {
     }
   }
 
+  /// The windows of a line that lie wholly inside along the last dim.
+  void inside(int64_t &first, int64_t &past) const {
+    int64_t reach = (size[2] - 1) * dilation[2] + 1, room = in[2] + padding[2] - reach;
+    first = std::min((padding[2] + stride[2] - 1) / stride[2], out[2]);
+    past = std::clamp(room < 0 ? 0 : room / stride[2] + 1, first, out[2]);
+  }
+
+  /// visit(at) for each input of the windows (o0, o1, .) that lie inside, in row-major order: window o's stands at flat
+  /// position at + o * stride[2].
+  template <typename Visit>
+  void eachInside(int64_t o0, int64_t o1, Visit visit) const {
+    int64_t first[2], past[2];
+    range(0, o0, first[0], past[0]);
+    range(1, o1, first[1], past[1]);
+    for (int64_t a = first[0]; a < past[0]; ++a) {
+      int64_t i0 = o0 * stride[0] - padding[0] + a * dilation[0];
+      for (int64_t b = first[1]; b < past[1]; ++b) {
+        int64_t i1 = o1 * stride[1] - padding[1] + b * dilation[1];
+        for (int64_t c = 0; c < size[2]; ++c) {
+          visit((i0 * in[1] + i1) * in[2] - padding[2] + c * dilation[2]);
+        }
+      }
+    }
+  }
+
   int64_t inPlane() const { return in[0] * in[1] * in[2]; }
   int64_t outPlane() const { return out[0] * out[1] * out[2]; }
   int64_t cellsMost() const { return std::max(inPlane(), outPlane()); }
@@ -96,14 +122,21 @@ struct Windows {
     return shared ? Partition(planes, outPlane() * taps) : Partition(planes * out[0] * out[1], out[2] * taps);
   }
 
-  /// Results of lines [first, past): body(position, the plane's first input, window).
-  template <typename Body>
-  void outputs(int64_t first, int64_t past, Body body) const {
-    int64_t at = first * out[2];
+  /// Results of lines [first, past): `whole(line's first result, plane, o0, o1, from, to)` for its windows [from, to)
+  /// that lie inside along the last dim, `one(result, plane, o0, o1, o2)` for each other; plane: its first input.
+  template <typename Whole, typename One>
+  void lines(int64_t first, int64_t past, Whole whole, One one) const {
+    int64_t from, to;
+    inside(from, to);
     for (int64_t line = first; line < past; ++line) {
-      int64_t plane = line / (out[0] * out[1]), o0 = line / out[1] % out[0], o1 = line % out[1];
-      for (int64_t o2 = 0; o2 < out[2]; ++o2, ++at) {
-        body(at, plane * inPlane(), o0, o1, o2);
+      int64_t plane = line / (out[0] * out[1]) * inPlane(), o0 = line / out[1] % out[0], o1 = line % out[1];
+      int64_t at = line * out[2];
+      whole(at, plane, o0, o1, from, to);
+      for (int64_t o2 = 0; o2 < from; ++o2) {
+        one(at + o2, plane, o0, o1, o2);
+      }
+      for (int64_t o2 = to; o2 < out[2]; ++o2) {
+        one(at + o2, plane, o0, o1, o2);
       }
     }
   }
@@ -159,6 +192,37 @@ void sharedMaxima(const Windows &windows, char *scratch, const T *source, T *tar
   }
 }
 
+/// Sums of the windows [from, to) of a line, one input of all windows after the other.
+template <typename T>
+void sumsInside(const Windows &windows, const T *source, T *target, int64_t o0, int64_t o1, int64_t from, int64_t to) {
+  const int64_t stride = windows.stride[2];
+  std::fill(target + from, target + to, T(0));
+  windows.eachInside(o0, o1, [&](int64_t at) {
+    for (int64_t o = from; o < to; ++o) {
+      target[o] = wrapAdd(target[o], source[at + o * stride]);
+    }
+  });
+}
+
+template <typename T>
+void maximaInside(const Windows &windows, MaximaFn maxima, const T *source, T *target, int64_t *where, int64_t o0,
+                  int64_t o1, int64_t from, int64_t to) {
+  const int64_t stride = windows.stride[2];
+  bool isFirst = true;
+  windows.eachInside(o0, o1, [&](int64_t at) {
+    at += from * stride;
+    if (!isFirst) {
+      maxima(target + from, where + from, source, at, stride, to - from);
+      return;
+    }
+    for (int64_t o = from; o < to; ++o, at += stride) {
+      target[o] = source[at];
+      where[o] = at;
+    }
+    isFirst = false;
+  });
+}
+
 void lowerPoolSum(Lowering &lowering, const GraphOp &op) {
   Windows windows(lowering, op);
   WideInput x(lowering, op.operands[0]);
@@ -180,12 +244,16 @@ void lowerPoolSum(Lowering &lowering, const GraphOp &op) {
                            partition.begin(hi));
                 return;
               }
-              windows.outputs(partition.begin(lo), partition.begin(hi),
-                              [&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
-                                T sum = 0;
-                                windows.each(o0, o1, o2, [&](int64_t i) { sum = wrapAdd(sum, source[plane + i]); });
-                                target[at] = sum;
-                              });
+              windows.lines(
+                  partition.begin(lo), partition.begin(hi),
+                  [&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t from, int64_t to) {
+                    sumsInside(windows, source + plane, target + at, o0, o1, from, to);
+                  },
+                  [&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
+                    T sum = 0;
+                    windows.each(o0, o1, o2, [&](int64_t i) { sum = wrapAdd(sum, source[plane + i]); });
+                    target[at] = sum;
+                  });
             },
             partition.rows);
       }));
@@ -198,6 +266,7 @@ void lowerPoolMax(Lowering &lowering, const GraphOp &op) {
   Place indices = lowering.result(op.results[1]);
   bool shared = windows.overlapMuch();
   Partition partition = windows.partition(shared);
+  MaximaFn maxima = maximaKernel(x.element);
   lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
                   std::optional<RowScratch> scratch;
                   if (shared) {
@@ -214,22 +283,26 @@ void lowerPoolMax(Lowering &lowering, const GraphOp &op) {
                                        partition.begin(hi));
                           return;
                         }
-                        windows.outputs(partition.begin(lo), partition.begin(hi),
-                                        [&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
-                                          // 2 padding <= window (verified), so a window holds an element unless
-                                          // dilation skips all.
-                                          T best = 0;
-                                          int64_t index = -1;
-                                          windows.each(o0, o1, o2, [&](int64_t i) {
-                                            T value = source[plane + i];
-                                            if (index < 0 || value > best || (value != value && best == best)) {
-                                              best = value;
-                                              index = i;
-                                            }
-                                          });
-                                          target[at] = best;
-                                          where[at] = index;
-                                        });
+                        windows.lines(
+                            partition.begin(lo), partition.begin(hi),
+                            [&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t from, int64_t to) {
+                              maximaInside(windows, maxima, source + plane, target + at, where + at, o0, o1, from, to);
+                            },
+                            [&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
+                              // 2 padding <= window (verified), so a window holds an element unless
+                              // dilation skips all.
+                              T best = 0;
+                              int64_t index = -1;
+                              windows.each(o0, o1, o2, [&](int64_t i) {
+                                T value = source[plane + i];
+                                if (index < 0 || value > best || (value != value && best == best)) {
+                                  best = value;
+                                  index = i;
+                                }
+                              });
+                              target[at] = best;
+                              where[at] = index;
+                            });
                       },
                       partition.rows);
                 }));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading a strided window in row-major order, a block at a time: broadcasts, slices, transposes.
 #include "runtime/Chain.h"
+#include "runtime/VectorKernels.h"
 #include <algorithm>
 #include <cstring>
 
@@ -14,11 +15,11 @@ struct Wide {
   uint64_t words[2];
 };
 
-/// Elements [lo, lo + n) in row-major order.
+/// Elements [lo, lo + n) in row-major order; `fill` repeats one element.
 template <typename T>
 void load(T *target, const T *source, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> strides, int64_t lo,
-          int64_t n) {
-  constexpr int64_t kCopy = 64; // bytes from which a call of memcpy pays
+          int64_t n, VectorFn fill) {
+  constexpr int64_t kCopy = 64; // bytes from which a call of memcpy, or of a vector loop, pays
   const size_t last = dims.size() - 1;
   const int64_t line = dims[last], inner = strides[last];
   int64_t at[kMaxRank];
@@ -36,6 +37,8 @@ void load(T *target, const T *source, llvm::ArrayRef<int64_t> dims, llvm::ArrayR
     const T *from = source + base + skip * inner;
     if (inner == 1 && count * static_cast<int64_t>(sizeof(T)) >= kCopy) {
       std::memcpy(target, from, static_cast<size_t>(count) * sizeof(T));
+    } else if (inner == 0 && fill && count * static_cast<int64_t>(sizeof(T)) >= kCopy) {
+      fill(target, from, nullptr, nullptr, count);
     } else if (inner == 0) {
       std::fill_n(target, count, *from);
     } else {
@@ -66,8 +69,8 @@ void load(T *target, const T *source, llvm::ArrayRef<int64_t> dims, llvm::ArrayR
 
 template <typename T>
 void loadBytes(void *target, const void *source, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> strides,
-               int64_t lo, int64_t n) {
-  load(static_cast<T *>(target), static_cast<const T *>(source), dims, strides, lo, n);
+               int64_t lo, int64_t n, VectorFn fill) {
+  load(static_cast<T *>(target), static_cast<const T *>(source), dims, strides, lo, n, fill);
 }
 
 class StridedLoad final : public BlockStep {
@@ -90,6 +93,7 @@ public:
       dims_.push_back(1);
       strides_.push_back(0);
     }
+    fill_ = vectorKernel(EOp::copy, view.element, 1);
     switch (byteWidth(view.element)) {
     case 1: load_ = loadBytes<uint8_t>; break;
     case 2: load_ = loadBytes<uint16_t>; break;
@@ -100,13 +104,14 @@ public:
   }
 
   void run(void *out, const void *a, const void *, int64_t lo, int64_t n, unsigned) const override {
-    load_(out, a, dims_, strides_, lo, n);
+    load_(out, a, dims_, strides_, lo, n, fill_);
   }
   int64_t work() const override { return 2; }
 
 private:
   llvm::SmallVector<int64_t, 4> dims_, strides_;
-  void (*load_)(void *, const void *, llvm::ArrayRef<int64_t>, llvm::ArrayRef<int64_t>, int64_t, int64_t);
+  VectorFn fill_;
+  void (*load_)(void *, const void *, llvm::ArrayRef<int64_t>, llvm::ArrayRef<int64_t>, int64_t, int64_t, VectorFn);
 };
 
 } // namespace

@@ -11,6 +11,7 @@ namespace sojourn::runtime {
   VectorFn selectOf(unsigned width, unsigned splats);                                                                  \
   VectorFn copyOf(unsigned width, unsigned splats);                                                                    \
   VectorFn conversionOf(int from, int to);                                                                             \
+  MaximaFn maximaOf(int kind);                                                                                         \
   }
 SOJOURN_DECLARE(plain)
 #if defined(__x86_64__)
@@ -27,19 +28,20 @@ struct Isa {
   VectorFn (*selectOf)(unsigned, unsigned);
   VectorFn (*copyOf)(unsigned, unsigned);
   VectorFn (*conversionOf)(int, int);
+  MaximaFn (*maximaOf)(int);
 };
 
 Isa choose() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl")) {
-    return {"avx512", avx512::arithmetic, avx512::selectOf, avx512::copyOf, avx512::conversionOf};
+    return {"avx512", avx512::arithmetic, avx512::selectOf, avx512::copyOf, avx512::conversionOf, avx512::maximaOf};
   }
   if (__builtin_cpu_supports("avx2")) {
-    return {"avx2", avx2::arithmetic, avx2::selectOf, avx2::copyOf, avx2::conversionOf};
+    return {"avx2", avx2::arithmetic, avx2::selectOf, avx2::copyOf, avx2::conversionOf, avx2::maximaOf};
   }
 #endif
-  return {"plain", plain::arithmetic, plain::selectOf, plain::copyOf, plain::conversionOf};
+  return {"plain", plain::arithmetic, plain::selectOf, plain::copyOf, plain::conversionOf, plain::maximaOf};
 }
 
 const Isa &isa() {
@@ -117,6 +119,17 @@ Element hubOf(Element element) {
   }
 }
 
+/// As `arithmetic` numbers them.
+static int kindOf(Element element) {
+  return element == Element::i1    ? 0
+         : element == Element::i64 ? 1
+         : element == Element::f32 ? 2
+         : element == Element::f64 ? 3
+                                   : -1;
+}
+
+MaximaFn maximaKernel(Element element) { return isa().maximaOf(kindOf(element)); }
+
 VectorFn vectorKernel(EOp op, Element element, unsigned splats) {
   if (op == EOp::select) {
     return isa().selectOf(static_cast<unsigned>(byteWidth(element)), splats);
@@ -124,12 +137,7 @@ VectorFn vectorKernel(EOp op, Element element, unsigned splats) {
   if (op == EOp::copy) {
     return isa().copyOf(static_cast<unsigned>(byteWidth(element)), splats);
   }
-  int kind = element == Element::i1    ? 0
-             : element == Element::i64 ? 1
-             : element == Element::f32 ? 2
-             : element == Element::f64 ? 3
-                                       : -1;
-  return isa().arithmetic(static_cast<int>(op), kind, splats);
+  return isa().arithmetic(static_cast<int>(op), kindOf(element), splats);
 }
 
 Conversion conversion(Element from, Element to) {

@@ -6,6 +6,7 @@
 namespace sojourn::runtime::SOJOURN_ISA {
 
 using Fn = void (*)(void *, const void *, const void *, const void *, int64_t);
+using MaximaFn = void (*)(void *, int64_t *, const void *, int64_t, int64_t, int64_t);
 
 namespace {
 
@@ -234,6 +235,30 @@ void copy(void *out, const void *a, const void *, const void *, int64_t n) {
   }
 }
 
+/// Larger elements and their positions so far, against source[at + i * stride]: the first of equals stays, NaN wins.
+/// `known`: the stride where it is not 0, so that its loads can be made together.
+template <typename T, int64_t known>
+void maxima(void *out, int64_t *positions, const void *source, int64_t at, int64_t stride, int64_t n) {
+  T *target = static_cast<T *>(out);
+  const T *x = static_cast<const T *>(source) + at;
+  const int64_t step = known != 0 ? known : stride;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const T value = x[i * step], best = target[i];
+    const int64_t position = at + i * step, was = positions[i];
+    const bool isBetter = !(value <= best) & (best == best);
+    target[i] = isBetter ? value : best;
+    positions[i] = isBetter ? position : was;
+  }
+}
+
+template <typename T>
+void pickMaxima(void *out, int64_t *positions, const void *source, int64_t at, int64_t stride, int64_t n) {
+  (stride == 1   ? maxima<T, 1>
+   : stride == 2 ? maxima<T, 2>
+                 : maxima<T, 0>)(out, positions, source, at, stride, n);
+}
+
 template <typename Op, typename T, typename R = T>
 Fn pickBinary(unsigned splats) {
   switch (splats & 3) {
@@ -321,6 +346,10 @@ Fn arithmetic(int op, int kind, unsigned splats) {
     }
   }
   return nullptr;
+}
+
+MaximaFn maximaOf(int kind) {
+  return kind == 1 ? pickMaxima<int64_t> : kind == 2 ? pickMaxima<float> : kind == 3 ? pickMaxima<double> : nullptr;
 }
 
 Fn selectOf(unsigned width, unsigned splats) {

@@ -67,6 +67,11 @@ Element hubOf(Element element);
 /// null where there is none. select moves bits, so any element will do; compare gives i1.
 VectorFn vectorKernel(EOp op, Element element, unsigned splats);
 
+/// For i in [0, n): out[i], positions[i] become source[at + i * stride] and its position where that is larger, or the
+/// first NaN. f32, f64 and i64; null for others.
+using MaximaFn = void (*)(void *out, int64_t *positions, const void *source, int64_t at, int64_t stride, int64_t n);
+MaximaFn maximaKernel(Element element);
+
 /// Steps of a conversion between real elements: first into `via`, then out of it. A step is null
 /// where it is not needed.
 struct Conversion {
