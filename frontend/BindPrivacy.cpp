@@ -3,6 +3,7 @@
 #include "frontend/Bind.h"
 
 #include "frontend/Session.h"
+#include "owner/PrivatePlan.h"
 #include "runtime/privacy/Filter.h"
 #include "runtime/privacy/Plan.h"
 #include "runtime/privacy/PoissonDraw.h"
@@ -56,6 +57,7 @@ void bindPrivacy(py::module_ &m) {
       py::arg("session"), py::arg("run") = 0, py::arg("steps") = 0, py::arg("noise_multiplier") = 0.0,
       py::arg("clip") = 0.0, py::arg("per_layer") = false, py::arg("loss_is_sum") = false,
       py::arg("metric_share") = -1.0);
+  m.def("coin_seconds", &owner::coinSeconds);
   m.def("take_notes", [](Session &session) { return session.takeNotes(); });
   m.def(
       "budget",

@@ -14,6 +14,7 @@
 #include "mlir/IR/MLIRContext.h"
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <thread>
 
@@ -319,7 +320,12 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &p
   return made;
 }
 
+static std::atomic<int64_t> coinNanoseconds = 0;
+
+double coinSeconds() { return 1e-9 * static_cast<double>(coinNanoseconds.load()); }
+
 std::vector<runtime::Binding> drawCoins(const PrivatePlan &plan, unsigned threads) {
+  auto begin = std::chrono::steady_clock::now();
   privacy::Coins coins = privacy::Coins::fromSystem();
   std::vector<runtime::Binding> bindings;
   uint32_t draws = 0, sites = 0;
@@ -348,6 +354,7 @@ std::vector<runtime::Binding> drawCoins(const PrivatePlan &plan, unsigned thread
     }
     bindings.push_back({{coin.type, std::move(buffer)}, nullptr});
   }
+  coinNanoseconds += std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
   return bindings;
 }
 

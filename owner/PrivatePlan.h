@@ -87,6 +87,8 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &p
 
 /// Draws the coins of one run, in the order of the plan's coin arguments, on up to `threads` threads.
 std::vector<runtime::Binding> drawCoins(const PrivatePlan &plan, unsigned threads);
+/// Seconds that drawing coins has taken in this process, for benchmarks.
+double coinSeconds();
 
 } // namespace sojourn::owner
 

@@ -229,34 +229,34 @@ void lowerPoolSum(Lowering &lowering, const GraphOp &op) {
   WideOutput out(lowering, op.results[0]);
   bool shared = windows.overlapMuch();
   Partition partition = windows.partition(shared);
-  lowering.emit(
-      op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
-        std::optional<RowScratch> scratch;
-        if (shared) {
-          scratch.emplace(lowering, partition, WindowMemory<T>::bytes(windows.cellsMost(), windows.windowsMost()));
-        }
-        return makeKernel(
-            [=](SlotTable slots, int64_t lo, int64_t hi, unsigned worker) {
-              const T *source = static_cast<const T *>(x.read(slots));
-              T *target = static_cast<T *>(out.begin(slots));
-              if (scratch) {
-                sharedSums(windows, scratch->in(slots, worker), source, target, partition.begin(lo),
-                           partition.begin(hi));
-                return;
-              }
-              windows.lines(
-                  partition.begin(lo), partition.begin(hi),
-                  [&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t from, int64_t to) {
-                    sumsInside(windows, source + plane, target + at, o0, o1, from, to);
-                  },
-                  [&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
-                    T sum = 0;
-                    windows.each(o0, o1, o2, [&](int64_t i) { sum = wrapAdd(sum, source[plane + i]); });
-                    target[at] = sum;
-                  });
-            },
-            partition.rows);
-      }));
+  lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
+                  std::optional<RowScratch> scratch;
+                  if (shared) {
+                    scratch.emplace(lowering, partition,
+                                    WindowMemory<T>::bytes(windows.cellsMost(), windows.windowsMost()));
+                  }
+                  return makeKernel(
+                      [=](SlotTable slots, int64_t lo, int64_t hi, unsigned worker) {
+                        const T *source = static_cast<const T *>(x.read(slots));
+                        T *target = static_cast<T *>(out.begin(slots));
+                        if (scratch) {
+                          sharedSums(windows, scratch->in(slots, worker), source, target, partition.begin(lo),
+                                     partition.begin(hi));
+                          return;
+                        }
+                        windows.lines(
+                            partition.begin(lo), partition.begin(hi),
+                            [&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t from, int64_t to) {
+                              sumsInside(windows, source + plane, target + at, o0, o1, from, to);
+                            },
+                            [&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
+                              T sum = 0;
+                              windows.each(o0, o1, o2, [&](int64_t i) { sum = wrapAdd(sum, source[plane + i]); });
+                              target[at] = sum;
+                            });
+                      },
+                      partition.rows);
+                }));
 }
 
 void lowerPoolMax(Lowering &lowering, const GraphOp &op) {

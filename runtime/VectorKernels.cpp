@@ -254,9 +254,7 @@ void maxima(void *out, int64_t *positions, const void *source, int64_t at, int64
 
 template <typename T>
 void pickMaxima(void *out, int64_t *positions, const void *source, int64_t at, int64_t stride, int64_t n) {
-  (stride == 1   ? maxima<T, 1>
-   : stride == 2 ? maxima<T, 2>
-                 : maxima<T, 0>)(out, positions, source, at, stride, n);
+  (stride == 1 ? maxima<T, 1> : stride == 2 ? maxima<T, 2> : maxima<T, 0>)(out, positions, source, at, stride, n);
 }
 
 template <typename Op, typename T, typename R = T>

@@ -6,6 +6,7 @@ with it. Prints tables and writes the same as JSON.
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import pathlib
@@ -13,8 +14,10 @@ import platform
 import subprocess
 import sys
 
+import bench_private
 from rich.console import Console
 from rich.table import Table
+from tqdm import tqdm
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORKER = ROOT / "tools/bench_worker.py"
@@ -134,14 +137,80 @@ def print_record(runs, cpp):
             console.print(f"from C++: {name}: {cost if isinstance(cost, str) else f'{cost:.2f} us'}", highlight=False)
 
 
+def private(arguments):
+    """Private steps beside plain ones and beside Opacus; see tools/bench_private.py."""
+    if importlib.util.find_spec("opacus") is None:
+        sys.exit("bench: --privacy compares with Opacus: pip install --no-deps -r tools/requirements-bench.txt")
+    results = []
+    table = Table(title="private training step, Adam (medians; ratios of paired rounds)", title_justify="left")
+    headings = (
+        "network",
+        "size",
+        "slots",
+        "threads",
+        "plain ms",
+        "private ms",
+        "coins ms",
+        "Opacus ms",
+        "with noise ms",
+    )
+    ratios = {
+        "private/plain*": "private without noise/plain",
+        "aim": None,
+        "private/Opacus*": "without noise/opacus",
+        "private/Opacus": "with noise/opacus",
+        "slots/size": "slots/expected",
+    }
+    for title in (*headings, *ratios, "peak MiB", "Opacus MiB"):
+        table.add_column(title, justify="left" if title == "network" else "right")
+    remarks = []
+    cases = [(threads, name) for threads in arguments.threads for name in bench_private.NETWORKS]
+    for threads, name in tqdm(cases, desc="private steps", unit="case"):
+        case = bench_private.child([name, "--rounds", arguments.rounds, "--threads", threads], threads)
+        peaks = {
+            variant: bench_private.child(
+                [name, "--peak", variant, "--size", case["expected"], "--threads", threads], threads
+            )["mib"]
+            for variant in ("private", case["opacus"])
+            if variant
+        }
+        case |= {"threads": threads, "peak_mib": peaks}
+        results.append(case)
+        ms, found = case["ms"], case["ratios"]
+        noisy = [time for title, time in ms.items() if title.startswith("opacus") and title.endswith("noise")]
+        table.add_row(
+            case["network"],
+            str(case["expected"]),
+            str(case["slots"]),
+            str(threads),
+            *(number(value, "{:.1f}") for value in (ms["plain"], ms["private"])),
+            number(ms["private"] - ms["private without noise"], "{:.1f}"),
+            number(ms.get(case["opacus"]), "{:.1f}"),
+            number(min(noisy, default=None), "{:.1f}"),
+            *(f"{case['aim']:.1f}" if key is None else number(found[key], "{:.2f}") for key in ratios.values()),
+            number(peaks["private"]),
+            number(peaks.get(case["opacus"])),
+        )
+        remarks += case["remarks"]
+    console.print(table)
+    console.print("* without drawing the noise. plain: batches of as many rows as slots. Opacus: exactly `size` rows.")
+    for line in sorted(set(remarks)):
+        console.print(f"remark: {line}", highlight=False)
+    arguments.json.write_text(json.dumps({"private": results}, indent=1) + "\n")
+    console.print(f"JSON: {arguments.json}", highlight=False)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="tools/bench", description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="thread counts (1 2)")
     parser.add_argument("--rounds", type=int, default=30, help="interleaved rounds of each case (30)")
+    parser.add_argument("--privacy", action="store_true", help="private steps, beside plain ones and Opacus")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--beside", type=pathlib.Path, help="another built checkout, measured in turns")
     parser.add_argument("--json", type=pathlib.Path, default=pathlib.Path("sojourn-bench.json"), help="file to write")
     arguments = parser.parse_args()
+    if arguments.privacy:
+        return private(arguments)
     runs = [measure(threads, arguments) for threads in arguments.threads]
     settings = {"processor": processor(), "cores": os.cpu_count(), **runs[0]["settings"]}
     console.print("\n[bold]settings, the same for every side[/bold]")
