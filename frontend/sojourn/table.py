@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import html
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -23,6 +24,8 @@ from .errors import Error
 _KEPT = [np.dtype(code) for code in ("?", "u1", "i1", "i2", "i4", "i8", "f2", "f4", "f8")]
 _WIDENED = {np.dtype("u2"): np.dtype("i4"), np.dtype("u4"): np.dtype("i8")}
 _SHOWN_COLUMNS = 60
+# Where a tensor read from a table keeps the names of its columns.
+_COLUMNS = "_sojourn_columns"
 
 
 def privacy_run():
@@ -43,6 +46,7 @@ class Table:
     def __init__(self, table: _sojourn.Table, session=None):
         self._table = table
         self._session = session
+        self._scalings = threading.local()
         self.name: str = table.name
         self.policy: str = table.policy
         self.columns: tuple[_sojourn.Column, ...] = tuple(table.columns)
@@ -50,7 +54,7 @@ class Table:
     @property
     def rows(self) -> _Rows:
         """The number of rows; called, `table.rows(features=...)`, it reads whole columns."""
-        return _Rows(self._table)
+        return _Rows(self)
 
     def batches(
         self,
@@ -77,14 +81,14 @@ class Table:
         """
         numbers = {"size": size, "epochs": epochs, "seed": seed}
         size, epochs, seed = (integer(name, value) for name, value in numbers.items())
-        label = None if label is None else _name(label)
+        features, label = _features(features), None if label is None else _name(label)
         batches = self._table.batches(
-            _features(features), label, size, epochs, bool(shuffle), seed, bool(drop_last), dtype, label_dtype
+            features, label, size, epochs, bool(shuffle), seed, bool(drop_last), dtype, label_dtype
         )
         run = privacy_run()
         if run is not None and run.is_private and self.policy == "private":
             run._batches(size, epochs)
-        return Batches(batches, label is not None, run)
+        return Batches(batches, features, label, run)
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Table, Table]:
         """Two tables without a common row; the first has `fraction` of the rows.
@@ -96,9 +100,67 @@ class Table:
         first, other = self._table.split(fraction, integer("seed", seed))
         return Table(first, self._session), Table(other, self._session)
 
+    def scaled(self, x: torch.Tensor, columns: str | Sequence[str] | None = None) -> torch.Tensor:
+        """`x`, with what the declared bounds allow brought to [-1, 1]; of integers and booleans as float32.
+
+        Bounds are public, so nothing is learned of the rows, and each is scaled for itself: steps on
+        private tables may use it where a measured mean and deviation would have to be paid for.
+        `columns`: what `x` holds, a list for `[..., F]` or one name, as given to `batches` or `rows`.
+        A tensor that comes from there knows; one that was computed from it does not. Recorded as one
+        difference and one product. Raises `Error` for columns without bounds.
+        """
+        if not isinstance(x, torch.Tensor):
+            raise Error(f"scaled takes a tensor of this table's columns, got {type(x).__name__}")
+        columns = getattr(x, _COLUMNS, None) if columns is None else _features(columns)
+        if columns is None:
+            raise Error(
+                f"it is not known which columns of table '{self.name}' this tensor of shape {tuple(x.shape)} holds: it was "
+                "computed, not drawn; scale what batches(...) or rows(...) gave, or name the columns: scaled(x, features)"
+            )
+        alone = isinstance(columns, str)
+        limits = self._limits([columns] if alone else columns)
+        if not alone and (x.dim() == 0 or x.shape[-1] != len(columns)):
+            raise Error(f"{len(columns)} columns need a tensor of shape [..., {len(columns)}], got {tuple(x.shape)}")
+        x = x.to(x.dtype if x.is_floating_point() else torch.float32)
+        centre, factor = self._scaling(limits, x)
+        return (x - centre) * factor
+
+    def _scaling(self, limits: list[tuple[float, float]], x: torch.Tensor):
+        """Centre and factor for each of the last dimension's columns, or as two numbers for all alike."""
+        centres = [(lower + upper) / 2 for lower, upper in limits]
+        # A column of one value has no width; it becomes 0.
+        factors = [2 / (upper - lower) if upper > lower else 1.0 for lower, upper in limits]
+        if len(set(limits)) == 1:
+            return centres[0], factors[0]
+        # An owner gets them once from each thread; a step that was dropped, or an owner's end, loses them.
+        key = (tuple(limits), x.dtype, x.device)
+        if (
+            x.device.type == "owner"
+            and (known := self._scalings.__dict__.get(key))
+            and all(map(_sojourn.has_value, known))
+        ):
+            return known
+        made = tuple(torch.tensor(values, dtype=x.dtype).to(x.device) for values in (centres, factors))
+        if x.device.type == "owner":
+            self._scalings.__dict__[key] = made
+        return made
+
+    def _limits(self, names: Sequence[str]) -> list[tuple[float, float]]:
+        """The bounds of columns."""
+        known = {column.name: column.bounds for column in self.columns}
+        for name in names:
+            if name not in known:
+                self._table.column(name)  # says which there are
+        if lacking := [name for name in names if known[name] is None]:
+            raise Error(
+                f"table '{self.name}' declares no bounds for {', '.join(map(repr, lacking))}, so there is nothing to scale "
+                "by; its owner gives them at registration: bounds={column: (lower, upper)}"
+            )
+        return [known[name] for name in names]
+
     def __getitem__(self, column: str) -> torch.Tensor:
         """One whole column, `[rows, *shape]`, in its own dtype."""
-        return self._table.column(_name(column))
+        return _knowing(self._table.column(_name(column)), column)
 
     def __contains__(self, column: object) -> bool:
         return any(known.name == column for known in self.columns)
@@ -123,8 +185,8 @@ class Table:
 class _Rows(int):
     """`table.rows` is the number of rows, and `table.rows(features=...)` reads whole columns."""
 
-    def __new__(cls, table: _sojourn.Table):
-        self = super().__new__(cls, table.count)
+    def __new__(cls, table: Table):
+        self = super().__new__(cls, len(table))
         self._table = table
         return self
 
@@ -136,15 +198,16 @@ class _Rows(int):
         names = [] if features is None else _features(features)
         if features is not None and not names:
             raise Error("features must name at least one column")
-        return self._table.rows(names, dtype)
+        return _knowing(self._table._table.rows(names, dtype), names or [column.name for column in self._table.columns])
 
 
 class Batches:
     """An iterable over batches that knows its length, so that `tqdm(table.batches(...))` works."""
 
-    def __init__(self, batches: _sojourn.Batches, labelled: bool, run=None):
+    def __init__(self, batches: _sojourn.Batches, features: str | list[str], label: str | None, run=None):
         self._batches = batches
-        self._labelled = labelled
+        self._features = features
+        self._label = label
         self._run = run
 
     def __len__(self) -> int:
@@ -158,7 +221,8 @@ class Batches:
     def __iter__(self) -> Iterator:
         for index in range(len(self)):
             x, y = self._batches.at(index)
-            yield (x, y) if self._labelled else x
+            x = _knowing(x, self._features)
+            yield x if self._label is None else (x, _knowing(y, self._label))
             if self._run is not None:
                 self._run._taken += 1
 
@@ -204,6 +268,12 @@ def _tensor(name: str, values) -> torch.Tensor:
             f"column {name!r} has type {array.dtype}; a table holds bool, uint8, int8 to int64, float16, float32 and float64"
         )
     return torch.from_numpy(np.array(array, dtype=stored))
+
+
+def _knowing(tensor: torch.Tensor, columns: str | list[str]) -> torch.Tensor:
+    """The tensor, which then knows what it holds."""
+    setattr(tensor, _COLUMNS, columns)
+    return tensor
 
 
 def _name(column: str) -> str:
