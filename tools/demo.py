@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs examples/breast_cancer.py on the CPU, at an embedded owner and at a served one, and compares.
+"""Runs examples/breast_cancer.py on the CPU, at an embedded owner, at a served one and on a private table, and compares.
 
-Each run is a process of its own, so that each is what a user would start.
+Each run is a process of its own, so that each is what a user would start; those of the last picture share one.
 """
 
 import argparse
@@ -17,11 +17,13 @@ import time
 
 from rich.console import Console
 from rich.table import Table
+from tqdm import tqdm
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "examples/breast_cancer.py"
 OWNER_TOOL = ROOT / "build/bin/sojourn-owner"
 START_LIMIT_S = 60
+PRICES = (0.5, 1, 2, 3, 5, 8)
 # A log has no width of its own.
 console = Console() if sys.stdout.isatty() else Console(width=120)
 
@@ -30,14 +32,22 @@ def say(text):
     console.print(f"\n[bold]{text}[/bold]")
 
 
-def train(where, name, arguments, out):
+def example():
+    """The script as a module."""
+    sys.path.insert(0, str(SCRIPT.parent))
+    import breast_cancer
+
+    return breast_cancer
+
+
+def train(where, name, arguments, out, *further):
     """One run of the script; its report as a dict."""
     report = out / f"{name}.json"
     environment = dict(os.environ)
     if where != "none":
         environment["SOJOURN_DUMP"] = str(out / f"ir-{name}")
     options = ["--owner", where, "--epochs", arguments.epochs, "--batch", arguments.batch, "--seed", arguments.seed]
-    command = [sys.executable, SCRIPT, *options, "--report", report]
+    command = [sys.executable, SCRIPT, *options, *further, "--report", report]
     done = subprocess.run([str(part) for part in command], env=environment, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         sys.exit(f"demo: the run '{name}' failed with exit code {done.returncode}")
@@ -56,14 +66,11 @@ def write_source(folder):
     import pyarrow
     import pyarrow.parquet
 
-    sys.path.insert(0, str(SCRIPT.parent))
-    import breast_cancer
-
-    arrays, bounds = breast_cancer.source()
+    script = example()
     table, rules = folder / "breast_cancer.parquet", folder / "bounds.toml"
-    pyarrow.parquet.write_table(pyarrow.table(arrays), table)
-    rules.write_text("".join(f'"{name}" = [{lower}, {upper}]\n' for name, (lower, upper) in bounds.items()))
-    return table, rules, breast_cancer.NAME
+    pyarrow.parquet.write_table(pyarrow.table(script.source()), table)
+    rules.write_text("".join(f'"{name}" = [{lower}, {upper}]\n' for name, (lower, upper) in script.BOUNDS.items()))
+    return table, rules, script.NAME
 
 
 @contextlib.contextmanager
@@ -103,6 +110,23 @@ def largest_difference(report, reference):
     )
 
 
+def sweep(arguments):
+    """Accuracy on plain test rows, per price (None: the open table), one for each seed."""
+    import torch
+
+    torch.set_num_threads(1)  # the steps are small
+    script = example()
+    jobs = [(epsilon, arguments.seed + seed) for epsilon in (None, *PRICES) for seed in range(arguments.seeds)]
+    found = {}
+    for epsilon, seed in tqdm(jobs, desc="training at each price", unit="run"):
+        table, owner = script.open_table("none" if epsilon is None else "local", epsilon)
+        report = script.train(table, owner, arguments.epochs, arguments.batch, seed, epsilon, quiet=True)
+        found.setdefault(epsilon, []).append(report["accuracy"])
+        if owner is not None:
+            owner.close()
+    return found
+
+
 def print_comparison(reports):
     plain = reports["plain CPU"]
     losses = Table(title="loss per epoch", title_justify="left")
@@ -124,8 +148,18 @@ def print_comparison(reports):
     def remote(text):
         return lambda report: "-" if report is plain else text(report)
 
+    def private(text):
+        return lambda report: text(report["privacy"]) if "privacy" in report else "-"
+
+    def same(report):
+        return "-" if "privacy" in report else f"{largest_difference(report, plain):.2e}"
+
     row("test accuracy", lambda r: f"{r['accuracy']:.4f}")
-    row("largest parameter difference from plain", remote(lambda r: f"{largest_difference(r, plain):.2e}"))
+    row("price: epsilon", private(lambda p: f"{p['epsilon']:.3g}"))
+    row("at delta", private(lambda p: f"{p['delta']:g}"))
+    row("noise multiplier", private(lambda p: f"{p['noise_multiplier']:.3g}"))
+    row("sampling rate", private(lambda p: f"{p['sampling_rate']:.3g}"))
+    row("largest parameter difference from plain", remote(same))
     row("training steps", lambda r: str(r["steps"]))
     row("round trips per step", remote(lambda r: f"{r['round_trips_per_step']:g}"))
     row("bytes sent per warm step", remote(lambda r: f"{r['bytes_up_per_warm_step']:.0f}"))
@@ -135,23 +169,53 @@ def print_comparison(reports):
     console.print(summary)
 
 
-def draw(reports, path):
-    """Both loss curves in one picture."""
+def plot(path, fill, **labels):
+    """A picture with one pair of axes, which `fill` draws on."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
-    for (name, report), style in zip(reports.items(), ("-", "--", ":")):
-        epochs = range(1, len(report["losses"]) + 1)
-        axes.plot(epochs, report["losses"], style, linewidth=2 if style == "-" else 3, label=name)
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.set(xlabel="epoch", ylabel="mean training loss", title="Breast-cancer table: one script, three places")
-    axes.set_yscale("log")
+    fill(axes)
+    axes.set(**labels)
     axes.grid(alpha=0.3, which="both")
     axes.legend()
     figure.savefig(path, dpi=140)
+    plt.close(figure)
+
+
+def draw_losses(reports, path):
+    """The loss curves of the open table in one picture; a private run's are mostly noise."""
+
+    def fill(axes):
+        curves = [(name, report) for name, report in reports.items() if "privacy" not in report]
+        for (name, report), style in zip(curves, ("-", "--", ":")):
+            epochs = range(1, len(report["losses"]) + 1)
+            axes.plot(epochs, report["losses"], style, linewidth=2 if style == "-" else 3, label=name)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set_yscale("log")
+
+    title = "Breast-cancer table: one script, three places"
+    plot(path, fill, xlabel="epoch", ylabel="mean training loss", title=title)
+
+
+def draw_accuracy(found, path):
+    """Accuracy against the price: each run a point, their mean a line."""
+
+    def mean(epsilon):
+        return sum(found[epsilon]) / len(found[epsilon])
+
+    def fill(axes):
+        axes.axhline(mean(None), linestyle="--", color="0.4", label="open table")
+        axes.plot(PRICES, [mean(epsilon) for epsilon in PRICES], linewidth=2, label="private table, mean")
+        points = [(epsilon, accuracy) for epsilon in PRICES for accuracy in found[epsilon]]
+        axes.scatter(*zip(*points), alpha=0.5, zorder=3, label="one run")
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(PRICES, [f"{epsilon:g}" for epsilon in PRICES])
+
+    title = "Breast-cancer table: what privacy costs"
+    plot(path, fill, xlabel="epsilon of the training run", ylabel="accuracy on plain test rows", title=title)
 
 
 def main():
@@ -159,10 +223,14 @@ def main():
     parser.add_argument("--epochs", type=int, default=20, help="passes over the training rows (20)")
     parser.add_argument("--batch", type=int, default=64, help="rows of a batch (64)")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights, split and batches (0)")
+    parser.add_argument("--epsilon", type=float, default=3.0, help="price of the run on the private table (3)")
+    parser.add_argument("--seeds", type=int, default=3, help="runs for each price of the second picture (3)")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("sojourn-demo"), help="folder to write")
     arguments = parser.parse_args()
     out = arguments.out.resolve()
-    for old in [out / "ir-embedded", out / "ir-served"]:
+    if arguments.seeds < 1 or not 0 < arguments.epsilon < float("inf"):
+        parser.error("--seeds must be at least 1, --epsilon above 0 and finite")
+    for old in [out / "ir-embedded", out / "ir-served", out / "ir-private"]:
         shutil.rmtree(old, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
 
@@ -174,11 +242,24 @@ def main():
     with served_owner(out / "owner.log") as address:
         reports["owner over ipc"] = train(address, "served", arguments, out)
 
+    say(f"4. The same script on a private table: what leaves is ({arguments.epsilon:g}, 1e-5)-differentially private")
+    name = f"private, ε = {arguments.epsilon:g}"
+    reports[name] = train("local", "private", arguments, out, "--epsilon", arguments.epsilon)
+    say("5. What other prices give")
+    found = sweep(arguments)
+
     console.print()
     print_comparison(reports)
-    draw(reports, out / "loss.png")
-    console.print(f"\nIR of every phase, programs, reports and loss.png are in {out}", highlight=False, soft_wrap=True)
-    wrong = [name for name, report in reports.items() if "owner" in name and report["round_trips_per_step"] != 1]
+    draw_losses(reports, out / "loss.png")
+    draw_accuracy(found, out / "accuracy.png")
+    (out / "accuracy.json").write_text(json.dumps({"open" if e is None else f"{e:g}": a for e, a in found.items()}))
+    console.print(
+        "\nThe private table's accuracy is that of its published weights, on plain test rows; its losses carry noise."
+    )
+    console.print(
+        f"IR of every phase, programs, reports, loss.png and accuracy.png are in {out}", highlight=False, soft_wrap=True
+    )
+    wrong = [name for name, report in reports.items() if name != "plain CPU" and report["round_trips_per_step"] != 1]
     if wrong:
         sys.exit(f"demo: not exactly one round trip per step: {', '.join(wrong)}")
 
