@@ -178,6 +178,11 @@ class privacy:
         if self._size is None or self._epochs is None:
             known = "the owner's defaults" if self._epsilon is None else f"epsilon {self._epsilon:g}"
             return f"privacy on '{self._table.name}': {known}; size and epochs follow from the batches"
+        if self._delta is None and not self._budget()[0]:
+            return (
+                f"privacy on '{self._table.name}': {self.steps} steps, sampling rate {self.sampling_rate:.4g}; there is no "
+                "budget yet whose delta would give the price: have one granted, or give delta="
+            )
         scale = "a mean over the batch" if self._loss == "mean" else "a sum over the batch"
         now = self.quote(self._taken).epsilon
         return (
@@ -203,7 +208,7 @@ class privacy:
             _sojourn.set_spending(self._session())
             if self._outer is not None and self._outer.is_private:
                 self._outer._send()
-            for note in _sojourn.take_notes(self._session()):
+            for note in dict.fromkeys(_sojourn.take_notes(self._session())):
                 warnings.warn(note, stacklevel=2)
             if self._taken:
                 _sojourn.budget(self._session(), self._table.name, end_run=self._number)
@@ -221,8 +226,15 @@ class privacy:
             metric_share=self._share,
         )
 
-    def _batches(self, size: int, epochs: int) -> None:
-        """Called when batches of the table are taken inside of the context."""
+    def _batches(self, table: Table, size: int, epochs: int) -> None:
+        """Called when batches of a private table are taken inside of the context."""
+        if table.name != self._table.name:
+            return  # another table's batches have a price of their own, under the same options
+        if len(table) != len(self._table):
+            raise Error(
+                f"the run was declared for {len(self._table)} rows of '{table.name}', the batches are drawn from "
+                f"{len(table)}: its price would be another; give privacy(...) the table or part that the batches are of"
+            )
         for name, value in (("size", size), ("epochs", epochs)):
             known = getattr(self, f"_{name}")
             if known is not None and known != value:

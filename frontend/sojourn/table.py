@@ -87,7 +87,7 @@ class Table:
         )
         run = privacy_run()
         if run is not None and run.is_private and self.policy == "private":
-            run._batches(size, epochs)
+            run._batches(self, size, epochs)
         return Batches(batches, features, label, run)
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Table, Table]:
@@ -222,9 +222,9 @@ class Batches:
         for index in range(len(self)):
             x, y = self._batches.at(index)
             x = _knowing(x, self._features)
-            yield x if self._label is None else (x, _knowing(y, self._label))
             if self._run is not None:
-                self._run._taken += 1
+                self._run._taken += 1  # before: a loop that is left does not come back here
+            yield x if self._label is None else (x, _knowing(y, self._label))
 
 
 def plain(

@@ -171,7 +171,7 @@ def test_a_run_that_ends_early_is_charged_for_its_steps(owner, rng):
             if step == 4:
                 break
     left = owner.budget("people").epsilon_left
-    assert 3 - left == pytest.approx(run.quote(5).epsilon, rel=1e-6)
+    assert 3 - left == pytest.approx(run.quote(5).epsilon, rel=1e-6) == run.epsilon
     assert 3 - left < 1.5
 
 
@@ -234,6 +234,36 @@ def test_prices_are_known_before_anything_runs(owner, rng):
     inverse = sojourn.privacy(table, noise_multiplier=run.noise_multiplier, delta=DELTA, size=16, epochs=10)
     assert inverse.quote().epsilon == pytest.approx(quote.epsilon, rel=1e-6)
     assert run.quote(10).epsilon < run.quote(20).epsilon < quote.epsilon
+
+
+def test_a_run_of_one_step_is_over_at_its_end(owner, rng):
+    table = register(owner, columns(rng), epsilon=3)
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    sojourn.to_owner(model, owner, optimizer)
+    train = stepper(model, optimizer)
+    with sojourn.privacy(table, epsilon=2.5, delta=DELTA) as run:
+        for x, y in table.batches(FEATURES, label="y", size=8, epochs=4):
+            train(x, y)
+            break
+    assert 3 - owner.budget("people").epsilon_left == pytest.approx(run.quote(1).epsilon, rel=1e-6)
+
+
+def test_a_run_is_of_the_part_that_its_batches_are_of(owner, rng):
+    table = register(owner, columns(rng), epsilon=3)
+    part, _ = table.split(0.5, seed=1)
+    with sojourn.privacy(part, epsilon=2, delta=DELTA) as run:
+        with pytest.raises(sojourn.Error, match="declared for 48 rows of 'people', the batches are drawn from 96"):
+            table.batches(FEATURES, size=8)
+        part.batches(FEATURES, size=8)
+        assert run.steps == 6
+
+
+def test_a_run_prints_what_is_known_without_a_budget(owner, rng):
+    table = register(owner, columns(rng))
+    with sojourn.privacy(table, noise_multiplier=2.0) as run:
+        table.batches(FEATURES, size=8)
+        assert "12 steps, sampling rate 0.08333; there is no budget yet" in repr(run)
 
 
 def test_open_tables_take_the_same_script(owner, rng):
