@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains a classifier on a table, wherever the table is; the C++ twin of breast_cancer.py, no Python.
+// Trains a classifier on an open table, wherever the table is; the C++ twin of breast_cancer.py, no Python. A CSV file
+// declares no bounds, so features are scaled by what is measured, which a private table would refuse.
 //   train patients.csv --label malignant                        # on plain CPU tensors
 //   train patients.csv --label malignant --owner local          # at an owner inside this process
 //   train patients --label malignant --owner ipc:///run/o.sock  # at a `sojourn-owner serve`
