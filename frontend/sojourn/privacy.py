@@ -227,9 +227,7 @@ class privacy:
         )
 
     def _batches(self, table: Table, size: int, epochs: int) -> None:
-        """Called when batches of a private table are taken inside of the context."""
-        if table.name != self._table.name:
-            return  # another table's batches have a price of their own, under the same options
+        """Called when batches of the run's table are taken inside of the context."""
         if len(table) != len(self._table):
             raise Error(
                 f"the run was declared for {len(self._table)} rows of '{table.name}', the batches are drawn from "

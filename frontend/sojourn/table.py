@@ -86,8 +86,10 @@ class Table:
             features, label, size, epochs, bool(shuffle), seed, bool(drop_last), dtype, label_dtype
         )
         run = privacy_run()
-        if run is not None and run.is_private and self.policy == "private":
+        if run is not None and run.is_private and (self.name, self._session) == (run._table.name, run._table._session):
             run._batches(self, size, epochs)
+        else:
+            run = None  # of another table, whose steps the run does not count
         return Batches(batches, features, label, run)
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Table, Table]:

@@ -259,6 +259,27 @@ def test_a_run_is_of_the_part_that_its_batches_are_of(owner, rng):
         assert run.steps == 6
 
 
+def test_a_run_counts_the_steps_of_its_own_table(owner, rng):
+    table = register(owner, columns(rng), epsilon=60)
+    other = owner.register("others", columns(rng), policy="open", bounds=BOUNDS)
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    sojourn.to_owner(model, owner, optimizer)
+
+    @sojourn.step
+    def train(*batches):
+        optimizer.zero_grad()
+        sum(F.cross_entropy(model(x), y) for x, y in batches).backward()
+        optimizer.step()
+
+    with sojourn.privacy(table, noise_multiplier=1.0, delta=DELTA) as run:
+        pairs = zip(*(t.batches(FEATURES, label="y", size=32) for t in (table, other)))
+        for own, open_one in pairs:
+            train(own, open_one)
+    assert run.epsilon == pytest.approx(run.quote(3).epsilon) == 60 - owner.budget("people").epsilon_left
+    assert torch.isfinite(sojourn.publish(model.state_dict())["0.weight"]).all()
+
+
 def test_a_run_prints_what_is_known_without_a_budget(owner, rng):
     table = register(owner, columns(rng))
     with sojourn.privacy(table, noise_multiplier=2.0) as run:
