@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace sojourn::owner::ledger {
 
@@ -25,27 +26,50 @@ std::string signReceipt(const Receipt &receipt, const SigningKey &key) {
   return writer.bytes.append(signature.begin(), signature.end());
 }
 
-Result<Receipt> verifyReceipt(std::string_view bytes, const PublicKey &owner) {
-  Signature signature;
+static Problem notAReceipt() { return problem(Code::damaged, "these bytes are not a receipt of this release"); }
+
+/// The bytes before the signature, and the signature; nothing if they are too few, or begin otherwise.
+static std::optional<std::string_view> split(std::string_view bytes, Signature &signature) {
   if (bytes.size() < kMagic.size() + signature.size() || bytes.substr(0, kMagic.size()) != kMagic) {
-    return problem(Code::damaged, "these bytes are not a receipt of this release");
+    return std::nullopt;
   }
   std::string_view body = bytes.substr(0, bytes.size() - signature.size());
   std::memcpy(signature.data(), bytes.data() + body.size(), signature.size());
-  if (!isSigned(owner, kSigned, body, signature)) {
-    return problem(Code::damaged, "the receipt is not signed by this owner, or was changed");
-  }
+  return body;
+}
+
+static std::optional<Receipt> receiptOf(std::string_view body) {
   Reader reader(body.substr(kMagic.size()));
   Receipt receipt;
   reader(receipt);
-  if (!reader.done()) {
-    return problem(Code::damaged, "the receipt is signed by this owner, but not one of this release");
-  }
-  return receipt;
+  return reader.done() ? std::optional(std::move(receipt)) : std::nullopt;
 }
 
-std::string receiptJson(const Receipt &receipt, std::string_view signedBytes, const PublicKey &owner) {
-  using Json = nlohmann::ordered_json;
+Result<Receipt> verifyReceipt(std::string_view bytes, const PublicKey &owner) {
+  Signature signature;
+  std::optional<std::string_view> body = split(bytes, signature);
+  if (!body) {
+    return notAReceipt();
+  }
+  if (!isSigned(owner, kSigned, *body, signature)) {
+    return problem(Code::damaged, "the receipt is not signed by this owner, or was changed");
+  }
+  if (std::optional<Receipt> receipt = receiptOf(*body)) {
+    return std::move(*receipt);
+  }
+  return problem(Code::damaged, "the receipt is signed by this owner, but not one of this release");
+}
+
+Result<Receipt> readReceipt(std::string_view bytes) {
+  Signature signature;
+  std::optional<std::string_view> body = split(bytes, signature);
+  std::optional<Receipt> receipt = body ? receiptOf(*body) : std::nullopt;
+  return receipt ? Result<Receipt>(std::move(*receipt)) : notAReceipt();
+}
+
+using Json = nlohmann::ordered_json;
+
+static Json jsonOf(const Receipt &receipt) {
   Json items = Json::array(), sites = Json::array();
   for (const ReceiptItem &item : receipt.items) {
     items.push_back({{"dataset", item.dataset},
@@ -60,21 +84,29 @@ std::string receiptJson(const Receipt &receipt, std::string_view signedBytes, co
                      {"sensitivity_int", site.sensitivityInt},
                      {"grid_exponent", site.gridExponent}});
   }
-  Json json = {{"what", receipt.what},
-               {"client", receipt.client},
-               {"price", items},
-               {"relation", relationName(receipt.relation)},
-               {"program", hex(receipt.programHash)},
-               {"entry", receipt.seq},
-               {"entry_hash", hex(receipt.entryHash)},
-               {"time_ms", receipt.timeMs},
-               {"result_digest", hex(receipt.resultDigest)},
-               {"noise", sites},
-               {"notes", receipt.notes},
-               {"owner_key", hex(std::string_view(reinterpret_cast<const char *>(owner.data()), owner.size()))},
-               {"signed", hex(signedBytes)}};
-  // Texts come from scientists: bytes that are not UTF-8 must not throw.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  return {{"what", receipt.what},
+          {"client", receipt.client},
+          {"price", items},
+          {"relation", relationName(receipt.relation)},
+          {"program", hex(receipt.programHash)},
+          {"entry", receipt.seq},
+          {"entry_hash", hex(receipt.entryHash)},
+          {"time_ms", receipt.timeMs},
+          {"result_digest", hex(receipt.resultDigest)},
+          {"noise", sites},
+          {"notes", receipt.notes}};
+}
+
+/// Texts come from scientists: bytes that are not UTF-8 must not throw.
+static std::string textOf(const Json &json) { return json.dump(2, ' ', false, Json::error_handler_t::replace); }
+
+std::string receiptJson(const Receipt &receipt) { return textOf(jsonOf(receipt)); }
+
+std::string receiptJson(const Receipt &receipt, std::string_view signedBytes, const PublicKey &owner) {
+  Json json = jsonOf(receipt);
+  json["owner_key"] = keyText(owner);
+  json["signed"] = hex(signedBytes);
+  return textOf(json);
 }
 
 } // namespace sojourn::owner::ledger

@@ -49,8 +49,12 @@ struct Receipt {
 std::string signReceipt(const Receipt &receipt, const SigningKey &key);
 /// The receipt that this owner signed; damaged if the bytes are not a receipt, or not signed by it.
 Result<Receipt> verifyReceipt(std::string_view bytes, const PublicKey &owner);
+/// Likewise without the signature's check: for showing what the bytes say, and for nothing else.
+Result<Receipt> readReceipt(std::string_view bytes);
 /// For people. Holds the signed bytes too, as hexadecimal digits: they alone can be checked.
 std::string receiptJson(const Receipt &receipt, std::string_view signedBytes, const PublicKey &owner);
+/// Likewise without naming a key: what a receipt's own bytes say.
+std::string receiptJson(const Receipt &receipt);
 
 } // namespace sojourn::owner::ledger
 

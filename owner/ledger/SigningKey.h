@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The owner's Ed25519 key: it signs receipts and the entries by which budgets grow.
+// Ed25519 keys in files. The owner's signs receipts and the entries by which budgets grow; a client's proves who it is.
 #ifndef SOJOURN_OWNER_LEDGER_SIGNINGKEY_H
 #define SOJOURN_OWNER_LEDGER_SIGNINGKEY_H
 
@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,8 +19,13 @@ using Signature = std::array<uint8_t, 64>;
 /// Immutable, so thread-safe. The secret half is wiped when the key goes.
 class SigningKey {
 public:
-  /// The key in a file of mode 0600, made at the first use. Refuses a file that others may read.
+  /// The owner's key in a file of mode 0600, made at the first use. Refuses a file that others may read.
   static Result<SigningKey> open(const std::string &path);
+  /// A client's key, likewise, but never made on the way.
+  static Result<SigningKey> openClient(const std::string &path);
+  /// Writes a new client's key to `path`, mode 0600, and its public half to `path`.pub. Refuses where one of the two is
+  /// there already.
+  static Result<SigningKey> makeClient(const std::string &path);
   /// A key that lives and dies with the process: the embedded owner's.
   static SigningKey generate();
   SigningKey(const SigningKey &) = default;
@@ -36,6 +42,13 @@ private:
   PublicKey half{};
   std::array<uint8_t, 64> secret{};
 };
+
+/// 64 hexadecimal digits.
+std::string keyText(const PublicKey &key);
+/// Nothing if the text is not 64 hexadecimal digits; blanks around them are fine.
+std::optional<PublicKey> parseKey(std::string_view text);
+/// The public key of a client, from the file that `makeClient` wrote beside its secret one.
+Result<PublicKey> readPublicKey(const std::string &path);
 
 bool isSigned(const PublicKey &key, std::string_view context, std::string_view bytes, const Signature &signature);
 

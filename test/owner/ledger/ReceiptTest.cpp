@@ -174,6 +174,73 @@ TEST(SigningKeys, AreMadeOnceAndKeptFromOthers) {
   EXPECT_EQ(nowhere.problem().code, Code::disk);
 }
 
+TEST(SigningKeys, OfClientsAreNeverOverwritten) {
+  Folder folder;
+  std::string path = folder.file("me.key");
+  auto missing = SigningKey::openClient(path);
+  ASSERT_FALSE(missing);
+  EXPECT_NE(missing.problem().text.find("make one with: sojourn keygen " + path), std::string::npos);
+  auto made = SigningKey::makeClient(path);
+  ASSERT_TRUE(made) << made.problem().text;
+  EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600));
+  EXPECT_EQ(std::filesystem::status(path + ".pub").permissions(), std::filesystem::perms(0644));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path), {}), 2) << "nothing is left beside them";
+  auto opened = SigningKey::openClient(path);
+  ASSERT_TRUE(opened);
+  EXPECT_EQ(opened->publicKey(), made->publicKey());
+  auto half = readPublicKey(path + ".pub");
+  ASSERT_TRUE(half) << half.problem().text;
+  EXPECT_EQ(*half, made->publicKey());
+  auto again = SigningKey::makeClient(path);
+  ASSERT_FALSE(again);
+  EXPECT_NE(again.problem().text.find("never overwritten"), std::string::npos);
+  // Either half alone keeps both from being made.
+  std::filesystem::remove(path);
+  EXPECT_FALSE(SigningKey::makeClient(path));
+  EXPECT_FALSE(std::filesystem::exists(path));
+  std::filesystem::remove(path + ".pub");
+  std::ofstream(path) << "mine";
+  EXPECT_FALSE(SigningKey::makeClient(path));
+  EXPECT_FALSE(std::filesystem::exists(path + ".pub"));
+}
+
+TEST(SigningKeys, AreNotTakenForOneAnother) {
+  Folder folder;
+  std::string owner = folder.file("owner.key"), client = folder.file("client.key");
+  ASSERT_TRUE(SigningKey::open(owner) && SigningKey::makeClient(client));
+  auto says = [](const auto &result, const std::string &part) {
+    ASSERT_FALSE(result);
+    EXPECT_NE(result.problem().text.find(part), std::string::npos) << result.problem().text;
+  };
+  says(SigningKey::openClient(owner), "is not a client's secret key");
+  says(SigningKey::open(client), "is not an owner's key");
+  says(readPublicKey(client), "is a secret key, which is its client's alone; ask for the public one");
+  says(readPublicKey(owner), "is not the public key of a client");
+  says(readPublicKey(folder.file("none")), "cannot open");
+  ASSERT_EQ(chmod(client.c_str(), 0604), 0);
+  says(SigningKey::openClient(client), "others may read the client's secret key");
+  // A point of small order would have signatures that anyone can make.
+  std::ofstream(folder.file("zero.pub")) << "sojourn client public key 1\n" << std::string(64, '0') << "\n";
+  says(readPublicKey(folder.file("zero.pub")), "is not the public key of a client");
+  EXPECT_FALSE(parseKey("12"));
+  EXPECT_FALSE(parseKey(std::string(64, 'g')));
+  PublicKey key = SigningKey::generate().publicKey();
+  EXPECT_EQ(parseKey("  " + keyText(key) + "\n"), std::optional(key));
+}
+
+TEST(Receipts, CanBeReadBeforeTheyAreChecked) {
+  SigningKey key = SigningKey::generate();
+  std::string bytes = signReceipt(sample(), key);
+  auto read = readReceipt(bytes);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(*read, sample());
+  EXPECT_FALSE(readReceipt(bytes.substr(1)));
+  EXPECT_FALSE(readReceipt(bytes.substr(0, 40)));
+  auto json = nlohmann::json::parse(receiptJson(*read));
+  EXPECT_EQ(json["client"], "ada");
+  EXPECT_FALSE(json.contains("owner_key")) << "what was not checked names no owner";
+}
+
 TEST(Receipts, NameTheEntryThatSealed) {
   World world;
   auto ledger = world.open(/*inMemory=*/true);
