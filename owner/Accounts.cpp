@@ -3,6 +3,9 @@
 #include "owner/Accounts.h"
 
 #include "owner/RequestError.h"
+#include "runtime/Limits.h"
+
+#include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
 #include <filesystem>
@@ -64,30 +67,76 @@ llvm::Expected<std::unique_ptr<Accounts>> Accounts::open(const Environment &envi
   return accounts;
 }
 
-llvm::Error Accounts::ensureLinked(const std::string &dataset) {
+llvm::Error Accounts::ensureLinked(const Charged &on) {
+  std::string wanted = on.population.empty() ? on.dataset : on.population;
   auto populations = books->populations();
   if (!populations) {
     return plain(populations.problem());
   }
-  bool isLinked = llvm::any_of(
-      *populations, [&](const ledger::PopulationLine &line) { return llvm::is_contained(line.datasets, dataset); });
-  return isLinked ? llvm::Error::success()
-                  : statusOf(books->linkDataset(dataset, /*population=*/"", ledger::Relation::nullOne));
+  for (const ledger::PopulationLine &line : *populations) {
+    if (llvm::is_contained(line.datasets, on.dataset)) {
+      return line.population == wanted ? llvm::Error::success()
+                                       : requestError(wire::ErrorCode_Refused,
+                                                      "the ledger has dataset '" + on.dataset + "' under population '" +
+                                                          line.population + "', the catalogue under '" + wanted +
+                                                          "'; put the copies back that belong together");
+    }
+  }
+  return statusOf(books->linkDataset(on.dataset, wanted, ledger::Relation::nullOne));
 }
 
-llvm::Error Accounts::setCap(const std::string &dataset, const privacy::Grant &cap) {
-  if (std::string problem = privacy::grantError(cap); !problem.empty()) {
-    return requestError(wire::ErrorCode_Refused, problem);
+static llvm::Error checkGrant(const privacy::Grant &grant) {
+  std::string problem = privacy::grantError(grant);
+  return problem.empty() ? llvm::Error::success() : requestError(wire::ErrorCode_Refused, problem);
+}
+
+llvm::Error Accounts::setCap(const Charged &on, const privacy::Grant &cap) {
+  llvm::Error error = checkGrant(cap);
+  error = error ? std::move(error) : ensureLinked(on);
+  return error ? std::move(error) : statusOf(books->setCap(on.dataset, {cap.epsilon, cap.delta}));
+}
+
+llvm::Error Accounts::addClient(const std::string &name, const ledger::PublicKey &key) {
+  auto isPlain = [](char c) { return llvm::isAlnum(c) || llvm::StringRef("-_.@").contains(c); };
+  if (name.empty() || name.size() > runtime::limits::kNameBytes || !llvm::all_of(name, isPlain)) {
+    return requestError(wire::ErrorCode_Refused, "'" + name + "' cannot name a client: expected 1 to " +
+                                                     Twine(runtime::limits::kNameBytes) +
+                                                     " letters, digits and - _ . @ characters");
   }
-  if (llvm::Error error = ensureLinked(dataset)) {
+  if (name == kLocalClient) {
+    return requestError(wire::ErrorCode_Refused, "'" + name +
+                                                     "' is the client of the data owner's own process; "
+                                                     "choose another name");
+  }
+  auto other = clientOf(key);
+  if (!other) {
+    return other.takeError();
+  }
+  if (*other) {
+    return requestError(wire::ErrorCode_Refused,
+                        "this key is that of client '" + **other + "' already; a key stands for one client");
+  }
+  return statusOf(books->addClient(name, std::string(key.begin(), key.end())));
+}
+
+llvm::Expected<std::optional<std::string>> Accounts::clientOf(const ledger::PublicKey &key) {
+  auto clients = books->clients();
+  if (!clients) {
+    return plain(clients.problem());
+  }
+  for (const auto &[name, known] : *clients) {
+    if (known == std::string_view(reinterpret_cast<const char *>(key.data()), key.size())) {
+      return std::optional(name);
+    }
+  }
+  return std::nullopt;
+}
+
+llvm::Error Accounts::setGrant(const std::string &client, const Charged &on, const privacy::Grant &grant) {
+  llvm::Error error = checkGrant(grant);
+  error = error ? std::move(error) : ensureLinked(on);
+  if (error) {
     return error;
-  }
-  return statusOf(books->setCap(dataset, {cap.epsilon, cap.delta}));
-}
-
-llvm::Error Accounts::setGrant(const std::string &client, const std::string &dataset, const privacy::Grant &grant) {
-  if (std::string problem = privacy::grantError(grant); !problem.empty()) {
-    return requestError(wire::ErrorCode_Refused, problem);
   }
   if (client == kLocalClient) {
     auto known = books->clients();
@@ -97,28 +146,45 @@ llvm::Error Accounts::setGrant(const std::string &client, const std::string &dat
       }
     }
     auto populations = books->populations();
-    bool isCapped = populations && llvm::any_of(*populations, [&](const ledger::PopulationLine &line) {
-                      return llvm::is_contained(line.datasets, dataset) && line.cap &&
-                             line.cap->epsilon >= grant.epsilon && line.cap->delta >= grant.delta;
-                    });
-    if (!isCapped) {
-      if (llvm::Error error = setCap(dataset, grant)) {
-        return error;
+    if (!populations) {
+      return plain(populations.problem());
+    }
+    for (const ledger::PopulationLine &line : *populations) {
+      ledger::Grant cap = line.cap.value_or(ledger::Grant());
+      if (llvm::is_contained(line.datasets, on.dataset) &&
+          !(cap.epsilon >= grant.epsilon && cap.delta >= grant.delta)) {
+        if (llvm::Error error = setCap(on, {std::max(cap.epsilon, grant.epsilon), std::max(cap.delta, grant.delta)})) {
+          return error;
+        }
       }
     }
   }
-  return statusOf(books->setGrant(client, dataset, {grant.epsilon, grant.delta}));
+  return statusOf(books->setGrant(client, on.dataset, {grant.epsilon, grant.delta}));
+}
+
+llvm::Error Accounts::revoke(const std::string &client, const std::string &dataset) {
+  auto lines = books->accounts(client, dataset);
+  if (!lines) {
+    return plain(lines.problem());
+  }
+  return lines->empty()
+             ? requestError(wire::ErrorCode_Refused, "client '" + client + "' has no grant on dataset '" + dataset +
+                                                         "'; 'sojourn-owner budget show' lists them")
+             : statusOf(books->setGrant(client, dataset, {0, 0}));
 }
 
 llvm::Expected<BudgetInfo> Accounts::budget(const std::string &client, const std::string &dataset) {
   BudgetInfo info;
   info.dataset = dataset;
+  if (client.empty() || dataset.empty()) {
+    return info; // to the ledger an empty name means all of them
+  }
   auto lines = books->accounts(client, dataset);
   if (!lines) {
     return plain(lines.problem());
   }
   for (const ledger::AccountLine &line : *lines) {
-    info.granted = true;
+    info.granted = line.grant.epsilon > 0; // zeros: taken away
     info.epsilon = line.grant.epsilon;
     info.delta = line.grant.delta;
     double spent = privacy::smallestEpsilon(line.spent, line.grant.delta);
@@ -128,13 +194,18 @@ llvm::Expected<BudgetInfo> Accounts::budget(const std::string &client, const std
 }
 
 static llvm::Error noBudget(const std::string &client, const std::string &dataset) {
-  return requestError(wire::ErrorCode_Budget,
-                      client.empty() ? "private dataset '" + dataset +
-                                           "' needs a budget, and clients of a served owner cannot have one yet: they "
-                                           "have no identity; use an embedded owner beside the data"
-                                     : "client '" + client + "' has no budget on private dataset '" + dataset +
-                                           "'; the data owner grants one: owner.grant(\"" + dataset +
-                                           "\", epsilon=..., delta=...)");
+  std::string text =
+      "client '" + client + "' has no budget on private dataset '" + dataset + "'; the data owner grants one: ";
+  if (client.empty()) {
+    text = "private dataset '" + dataset +
+           "' needs a budget, and this connection is nobody's: connect with an identity, sojourn.connect(address, "
+           "identity=FILE), that the data owner has added and granted a budget";
+  } else if (client == kLocalClient) {
+    text += "owner.grant(\"" + dataset + "\", epsilon=..., delta=...)";
+  } else {
+    text += "sojourn-owner budget grant " + client + " " + dataset + " --epsilon E --delta D";
+  }
+  return requestError(wire::ErrorCode_Budget, text);
 }
 
 llvm::Expected<double> Accounts::deltaOf(const std::string &client, const std::string &dataset) {

@@ -18,6 +18,12 @@
 
 namespace sojourn::owner {
 
+/// Whose tables are paid for: a dataset, and the people that it is about.
+struct Charged {
+  std::string dataset;
+  std::string population; ///< empty: of its own name
+};
+
 /// A client's budget on a dataset, for people: the filter decides, not these numbers.
 struct BudgetInfo {
   std::string dataset;
@@ -40,8 +46,16 @@ class Accounts {
 public:
   static llvm::Expected<std::unique_ptr<Accounts>> open(const Environment &environment);
 
+  /// A client is known by its key, and a key is one client's. Names are plain: letters, digits and - _ . @
+  llvm::Error addClient(const std::string &name, const ledger::PublicKey &key);
+  /// The client that has this key.
+  llvm::Expected<std::optional<std::string>> clientOf(const ledger::PublicKey &key);
+  /// Of all clients together, on the people behind a dataset.
+  llvm::Error setCap(const Charged &on, const privacy::Grant &cap);
   /// The embedded owner's own client has its cap raised to the grant: its process is the data owner.
-  llvm::Error setGrant(const std::string &client, const std::string &dataset, const privacy::Grant &grant);
+  llvm::Error setGrant(const std::string &client, const Charged &on, const privacy::Grant &grant);
+  /// Takes a client's grant away; what it spent stays spent.
+  llvm::Error revoke(const std::string &client, const std::string &dataset);
   llvm::Expected<BudgetInfo> budget(const std::string &client, const std::string &dataset);
   /// Delta of the client's grant on a dataset; an error that says how to get one where there is none.
   llvm::Expected<double> deltaOf(const std::string &client, const std::string &dataset);
@@ -59,12 +73,13 @@ public:
   void burn(ledger::Ticket ticket, const std::string &why);
 
   const ledger::SigningKey &key() const { return *signingKey; }
+  /// For people.
+  ledger::Ledger &ledger() { return *books; }
 
 private:
   Accounts() = default;
-  /// Puts a dataset that no population has under one of its own name.
-  llvm::Error ensureLinked(const std::string &dataset);
-  llvm::Error setCap(const std::string &dataset, const privacy::Grant &cap);
+  /// Puts a dataset under its population, where it is under none.
+  llvm::Error ensureLinked(const Charged &on);
   /// `first`: of what was asked; `account`: of the run that it was asked for, or null.
   llvm::Error refused(const ledger::Problem &problem, const std::string &client, const ledger::Item &first,
                       const RunAccount *account) const;

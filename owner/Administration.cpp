@@ -5,12 +5,12 @@
 #include "owner/Entry.h"
 #include "owner/Error.h"
 #include "owner/Text.h"
+#include "owner/TextTable.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <csignal>
-#include <ctime>
 #include <pthread.h>
 #include <set>
 #include <unistd.h>
@@ -21,40 +21,18 @@ using llvm::Twine;
 
 namespace {
 
-/// Rows of equal length, printed as columns as wide as their widest cell; the first row heads.
-void printTable(llvm::ArrayRef<std::vector<std::string>> rows, llvm::raw_ostream &out) {
-  std::vector<size_t> widths(rows.front().size());
-  for (const auto &row : rows) {
-    for (size_t index = 0; index < row.size(); ++index) {
-      widths[index] = std::max(widths[index], row[index].size());
-    }
-  }
-  for (const auto &row : rows) {
-    std::string line;
-    for (size_t index = 0; index < row.size(); ++index) {
-      line += row[index] + std::string(widths[index] + 2 - row[index].size(), ' ');
-    }
-    out << llvm::StringRef(line).rtrim() << '\n';
-    if (&row == &rows.front()) {
-      size_t total = 0;
-      for (size_t width : widths) {
-        total += width + 2;
-      }
-      out << std::string(total - 2, '-') << '\n';
-    }
-  }
-}
-
-std::string timeText(int64_t milliseconds) {
-  auto seconds = static_cast<std::time_t>(milliseconds / 1000);
-  std::tm local{};
-  localtime_r(&seconds, &local);
-  char text[32];
-  std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &local);
-  return text;
-}
-
 std::string hashText(const ProgramRecord &record) { return runtime::toHex(record.hash); }
+
+/// The first line as it is, the others behind `indent`.
+void printIndented(llvm::StringRef text, llvm::StringRef indent, llvm::raw_ostream &out) {
+  for (auto [first, rest] = text.trim('\n').split('\n');; std::tie(first, rest) = rest.split('\n')) {
+    out << first << '\n';
+    if (rest.empty()) {
+      return;
+    }
+    out << indent;
+  }
+}
 
 } // namespace
 
@@ -66,7 +44,16 @@ void printDatasets(llvm::ArrayRef<DatasetRecord> records, llvm::raw_ostream &out
   for (const DatasetRecord &record : records) {
     out << record.name << ": " << record.rows << " rows, " << record.columns.size() << " columns, policy "
         << policyName(record.policy) << ", version " << record.version << "\n  from " << record.source << " on "
-        << timeText(record.registeredMs) << "\n  content " << record.contentHash << "\n\n";
+        << timeText(record.registeredMs) << "\n  content " << record.contentHash << '\n';
+    if (record.subject) {
+      out << "  " << (record.subject->empty() ? "each row is a subject" : "subjects by '" + *record.subject + "'")
+          << ", people of '" << (record.population.empty() ? record.name : record.population) << "'\n";
+    }
+    if (record.policy == Policy::privateOnly) {
+      out << "  defaults: noise multiplier " << numberText(record.defaults.noiseMultiplier) << ", clip "
+          << numberText(record.defaults.clip) << ", metric bound " << numberText(record.defaults.metricBound) << '\n';
+    }
+    out << '\n';
     std::vector<std::vector<std::string>> rows{{"  column", "type", "lower", "upper"}};
     for (const Column &column : record.columns) {
       rows.push_back({"  " + column.name, entryText(column.element, column.dims),
@@ -89,6 +76,12 @@ void printPrograms(llvm::ArrayRef<ProgramRecord> records, llvm::raw_ostream &out
                     std::to_string(record.ops), timeText(record.firstMs), timeText(record.lastMs)});
   }
   printTable(rows, out);
+  for (const ProgramRecord &record : records) {
+    if (!record.privacy.empty()) {
+      out << "\nprogram " << hashText(record).substr(0, 16) << " of " << record.client << ", ";
+      printIndented(record.privacy, "  ", out);
+    }
+  }
   out << "\n'sojourn-owner programs --text HASH' shows one with the scientist's source lines\n";
 }
 
@@ -107,8 +100,12 @@ llvm::Error printProgramText(llvm::ArrayRef<ProgramRecord> records, llvm::String
   for (const ProgramRecord &record : records) {
     if (hashes.count(hashText(record))) {
       out << "// program " << hashText(record) << "\n// client " << record.client << ", " << record.runs << " runs, "
-          << timeText(record.firstMs) << " to " << timeText(record.lastMs) << '\n'
-          << record.text << '\n';
+          << timeText(record.firstMs) << " to " << timeText(record.lastMs) << '\n';
+      if (!record.privacy.empty()) {
+        out << "// ";
+        printIndented(record.privacy, "// ", out);
+      }
+      out << record.text << '\n';
     }
   }
   return llvm::Error::success();

@@ -16,7 +16,7 @@ namespace sojourn::owner {
 using llvm::Twine;
 
 /// The version of the tables below, in SQLite's user_version.
-static constexpr int kSchemaVersion = 2;
+static constexpr int kSchemaVersion = 3;
 static constexpr const char *kSchema = R"sql(
   CREATE TABLE datasets(
     name TEXT PRIMARY KEY, version TEXT NOT NULL, content_hash TEXT NOT NULL, source TEXT NOT NULL,
@@ -28,10 +28,21 @@ static constexpr const char *kSchema = R"sql(
     hash BLOB NOT NULL, client TEXT NOT NULL, runs INTEGER NOT NULL, ops INTEGER NOT NULL,
     text TEXT NOT NULL, first_ms INTEGER NOT NULL, last_ms INTEGER NOT NULL,
     PRIMARY KEY(hash, client));
-  PRAGMA user_version = 2;
 )sql";
 /// From version 1, whose columns were all plain numbers.
-static constexpr const char *kUpgrade = "ALTER TABLE columns ADD COLUMN dims TEXT; PRAGMA user_version = 2;";
+static constexpr const char *kAddShapes = "ALTER TABLE columns ADD COLUMN dims TEXT;";
+/// From version 2, which knew neither whom a policy protects nor what a step spends; also the last part of a new one.
+static constexpr const char *kAddPrivacy = R"sql(
+  ALTER TABLE datasets ADD COLUMN subject TEXT;
+  ALTER TABLE datasets ADD COLUMN population TEXT NOT NULL DEFAULT '';
+  ALTER TABLE datasets ADD COLUMN noise_multiplier REAL NOT NULL DEFAULT 1;
+  ALTER TABLE datasets ADD COLUMN clip REAL NOT NULL DEFAULT 1;
+  ALTER TABLE datasets ADD COLUMN metric_bound REAL NOT NULL DEFAULT 10;
+  CREATE TABLE reports(
+    hash BLOB NOT NULL, client TEXT NOT NULL, report TEXT NOT NULL, first_ms INTEGER NOT NULL,
+    PRIMARY KEY(hash, client, report));
+  PRAGMA user_version = 3;
+)sql";
 
 /// Sizes of an entry as "28,28"; the empty text for a number.
 static std::string dimsText(llvm::ArrayRef<int64_t> dims) {
@@ -68,6 +79,14 @@ public:
     sqlite3_bind_int64(statement, ++bound, value);
     return *this;
   }
+  Statement &bind(const std::optional<std::string> &text) {
+    if (text) {
+      return bind(*text);
+    }
+    ++bound; // NULL
+    return *this;
+  }
+  Statement &bind(double value) { return bind(std::optional<double>(value)); }
   Statement &bind(std::optional<double> value) {
     ++bound;
     if (value) {
@@ -91,6 +110,7 @@ public:
                               static_cast<size_t>(sqlite3_column_bytes(statement, column)))
                 : std::string();
   }
+  bool isNull(int column) { return sqlite3_column_type(statement, column) == SQLITE_NULL; }
   int64_t integer(int column) { return sqlite3_column_int64(statement, column); }
   std::optional<double> real(int column) {
     return sqlite3_column_type(statement, column) == SQLITE_NULL
@@ -148,11 +168,11 @@ llvm::Expected<std::unique_ptr<Catalogue>> Catalogue::open(const std::string &di
     return failure("'" + path + "' has catalogue version " + Twine(version) + ", this owner reads versions up to " +
                    Twine(kSchemaVersion));
   }
-  if (llvm::Error error = catalogue->execute(version == 0 ? kSchema : version == 1 ? kUpgrade : "")) {
-    return error;
-  }
-  if (llvm::Error error = catalogue->execute("COMMIT")) {
-    return error;
+  for (const char *part : {version == 0 ? kSchema : "", version == 1 ? kAddShapes : "",
+                           version < kSchemaVersion ? kAddPrivacy : "", "COMMIT"}) {
+    if (llvm::Error error = catalogue->execute(part)) {
+      return error;
+    }
   }
   return catalogue;
 }
@@ -161,6 +181,7 @@ Catalogue::Catalogue(sqlite3 *database) : database(database) {}
 
 Catalogue::~Catalogue() {
   readPolicy.reset();
+  readDefaults.reset();
   sqlite3_close(database);
 }
 
@@ -168,10 +189,15 @@ llvm::Error Catalogue::addDataset(const DatasetRecord &record) {
   if (llvm::Error error = execute("BEGIN IMMEDIATE")) {
     return error;
   }
-  Statement insert(*this, "INSERT INTO datasets VALUES(?, ?, ?, ?, ?, ?, ?, ?)");
+  Statement insert(*this,
+                   "INSERT INTO datasets(name, version, content_hash, source, file, policy, rows, registered_ms, "
+                   "subject, population, noise_multiplier, clip, metric_bound) "
+                   "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   insert.bind(record.name).bind(record.version).bind(record.contentHash).bind(record.source);
   insert.bind(record.file).bind(std::string(policyName(record.policy)));
-  int state = insert.bind(record.rows).bind(record.registeredMs).step();
+  insert.bind(record.rows).bind(record.registeredMs).bind(record.subject).bind(record.population);
+  int state =
+      insert.bind(record.defaults.noiseMultiplier).bind(record.defaults.clip).bind(record.defaults.metricBound).step();
   for (size_t index = 0; state == SQLITE_DONE && index < record.columns.size(); ++index) {
     const Column &column = record.columns[index];
     Statement add(
@@ -195,7 +221,8 @@ llvm::Error Catalogue::addDataset(const DatasetRecord &record) {
 llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
   std::vector<DatasetRecord> records;
   Statement read(*this, "SELECT name, version, content_hash, source, file, policy, rows, "
-                        "registered_ms FROM datasets ORDER BY registered_ms, name");
+                        "registered_ms, subject, population, noise_multiplier, clip, metric_bound "
+                        "FROM datasets ORDER BY registered_ms, name");
   int state;
   while ((state = read.step()) == SQLITE_ROW) {
     DatasetRecord record;
@@ -208,6 +235,9 @@ llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
     record.policy = parsePolicy(read.text(5)).value_or(Policy::privateOnly);
     record.rows = read.integer(6);
     record.registeredMs = read.integer(7);
+    record.subject = read.isNull(8) ? std::nullopt : std::optional(read.text(8));
+    record.population = read.text(9);
+    record.defaults = {read.real(10).value_or(1), read.real(11).value_or(1), read.real(12).value_or(10)};
     Statement columns(*this, "SELECT name, element, lower, upper, dims FROM columns WHERE dataset = ? "
                              "ORDER BY position");
     columns.bind(record.name);
@@ -255,13 +285,43 @@ llvm::Expected<Policy> Catalogue::policy(const Source &source) {
 
 llvm::Error Catalogue::setPolicy(const std::string &name, Policy policy) {
   Statement update(*this, "UPDATE datasets SET policy = ? WHERE name = ?");
-  if (update.bind(std::string(policyName(policy))).bind(name).step() != SQLITE_DONE) {
-    return lastError("changing a policy");
+  return checkChanged(update.bind(std::string(policyName(policy))).bind(name).step(), name, "changing a policy");
+}
+
+llvm::Error Catalogue::setSubject(const std::string &name, const std::string &subject) {
+  Statement update(*this, "UPDATE datasets SET subject = ? WHERE name = ?");
+  return checkChanged(update.bind(subject).bind(name).step(), name, "noting the subject");
+}
+
+llvm::Error Catalogue::setDefaults(const std::string &name, const PrivacyDefaults &defaults) {
+  Statement update(*this, "UPDATE datasets SET noise_multiplier = ?, clip = ?, metric_bound = ? WHERE name = ?");
+  update.bind(defaults.noiseMultiplier).bind(defaults.clip).bind(defaults.metricBound);
+  return checkChanged(update.bind(name).step(), name, "changing defaults");
+}
+
+llvm::Error Catalogue::checkChanged(int state, const std::string &name, const char *doing) {
+  if (state != SQLITE_DONE) {
+    return lastError(doing);
   }
-  if (sqlite3_changes(database) == 0) {
-    return failure("no dataset is named '" + name + "'; 'sojourn-owner datasets' lists them");
+  return sqlite3_changes(database) > 0
+             ? llvm::Error::success()
+             : failure("no dataset is named '" + name + "'; 'sojourn-owner datasets' lists them");
+}
+
+llvm::Expected<PrivacyDefaults> Catalogue::defaults(const Source &source) {
+  if (!readDefaults) {
+    readDefaults = std::make_unique<Statement>(
+        *this, "SELECT noise_multiplier, clip, metric_bound FROM datasets WHERE name = ? AND version = ?");
   }
-  return llvm::Error::success();
+  PrivacyDefaults defaults;
+  int state = readDefaults->bind(source.name).bind(source.version).step();
+  if (state == SQLITE_ROW) {
+    defaults = {readDefaults->real(0).value_or(1), readDefaults->real(1).value_or(1),
+                readDefaults->real(2).value_or(10)};
+  }
+  readDefaults->reset();
+  return state == SQLITE_ROW || state == SQLITE_DONE ? llvm::Expected<PrivacyDefaults>(defaults)
+                                                     : lastError("reading defaults");
 }
 
 llvm::Error Catalogue::addRuns(const ProgramRecord &record) {
@@ -275,8 +335,17 @@ llvm::Error Catalogue::addRuns(const ProgramRecord &record) {
   return llvm::Error::success();
 }
 
+llvm::Expected<bool> Catalogue::addReport(const ProgramRecord &record) {
+  Statement add(*this, "INSERT OR IGNORE INTO reports VALUES(?, ?, ?, ?)");
+  if (add.bind(record.hash).bind(record.client).bind(record.privacy).bind(record.lastMs).step() != SQLITE_DONE) {
+    return lastError("logging what a program releases");
+  }
+  return sqlite3_changes(database) > 0;
+}
+
 llvm::Expected<Catalogue::LogSize> Catalogue::logSize() {
-  Statement read(*this, "SELECT count(*), coalesce(sum(length(CAST(text AS BLOB))), 0) FROM programs");
+  Statement read(*this, "SELECT count(*), coalesce(sum(length(CAST(text AS BLOB))), 0) + "
+                        "(SELECT coalesce(sum(length(CAST(report AS BLOB))), 0) FROM reports) FROM programs");
   if (read.step() != SQLITE_ROW) {
     return lastError("measuring the log of programs");
   }
@@ -285,14 +354,15 @@ llvm::Expected<Catalogue::LogSize> Catalogue::logSize() {
 
 llvm::Expected<std::vector<ProgramRecord>> Catalogue::programs(bool withText) {
   std::vector<ProgramRecord> records;
-  Statement read(*this, withText ? "SELECT hash, client, runs, ops, first_ms, last_ms, text FROM "
-                                   "programs ORDER BY first_ms, rowid"
-                                 : "SELECT hash, client, runs, ops, first_ms, last_ms, '' FROM "
-                                   "programs ORDER BY first_ms, rowid");
+  std::string sql = std::string("SELECT hash, client, runs, ops, first_ms, last_ms, ") + (withText ? "text" : "''") +
+                    ", (SELECT group_concat(report, char(10)) FROM (SELECT report FROM reports WHERE "
+                    "reports.hash = programs.hash AND reports.client = programs.client ORDER BY first_ms)) "
+                    "FROM programs ORDER BY first_ms, rowid";
+  Statement read(*this, sql.c_str());
   int state;
   while ((state = read.step()) == SQLITE_ROW) {
     records.push_back({read.hash(0), read.text(1), read.text(6), static_cast<uint64_t>(read.integer(2)),
-                       static_cast<uint64_t>(read.integer(3)), read.integer(4), read.integer(5)});
+                       static_cast<uint64_t>(read.integer(3)), read.integer(4), read.integer(5), read.text(7)});
   }
   if (state != SQLITE_DONE) {
     return lastError("reading programs");

@@ -21,6 +21,10 @@ struct DatasetRecord {
   std::string name, version, contentHash, source, file;
   Policy policy = Policy::privateOnly;
   int64_t rows = 0, registeredMs = 0;
+  /// As in RegisterOptions; nothing: nobody has said.
+  std::optional<std::string> subject;
+  std::string population;
+  PrivacyDefaults defaults;
   std::vector<Column> columns;
 };
 
@@ -30,6 +34,8 @@ struct ProgramRecord {
   std::string client, text;
   uint64_t runs = 0, ops = 0;
   int64_t firstMs = 0, lastMs = 0;
+  /// Of its runs on private tables: what `ProgramLog::add` was told, one after another.
+  std::string privacy;
 };
 
 /// One connection to catalogue.db, or to a database in memory. Several processes may hold the
@@ -50,9 +56,16 @@ public:
   llvm::Expected<Policy> policy(const Source &source);
   /// Fails if no dataset has this name.
   llvm::Error setPolicy(const std::string &name, Policy policy);
+  llvm::Error setSubject(const std::string &name, const std::string &subject);
+  /// Likewise.
+  llvm::Error setDefaults(const std::string &name, const PrivacyDefaults &defaults);
+  /// What stands in the books now; of a version that is not there, those of a new one.
+  llvm::Expected<PrivacyDefaults> defaults(const Source &source);
 
   /// Enters a program, or adds to its run count; the text is kept from the first time.
   llvm::Error addRuns(const ProgramRecord &record);
+  /// Adds a report on a program's runs on private tables; true if it was not there yet.
+  llvm::Expected<bool> addReport(const ProgramRecord &record);
   struct LogSize {
     size_t programs = 0, textBytes = 0;
   };
@@ -65,9 +78,11 @@ private:
   class Statement;
   llvm::Error execute(const char *sql);
   llvm::Error lastError(const char *doing);
+  /// After an update of one dataset.
+  llvm::Error checkChanged(int state, const std::string &name, const char *doing);
 
   sqlite3 *database;
-  std::unique_ptr<Statement> readPolicy; ///< prepared once: steps that publish ask often
+  std::unique_ptr<Statement> readPolicy, readDefaults; ///< prepared once: steps ask often
 };
 
 } // namespace sojourn::owner

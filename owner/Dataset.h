@@ -75,9 +75,21 @@ struct DatasetSource {
   std::vector<NamedArray> arrays;
 };
 
+/// What stands for a private table where a step says nothing; the data owner's choice.
+struct PrivacyDefaults {
+  double noiseMultiplier = 1, clip = 1, metricBound = 10;
+};
+
 struct RegisterOptions {
   std::string name;
   Policy policy = Policy::privateOnly;
+  /// Whom the policy protects: the column that names the subject of each row, none of them twice; empty: each row is a
+  /// subject. The column is no part of the table. Private tables need an answer.
+  std::optional<std::string> subject;
+  /// The people that the table is about: tables of one population are paid for together. Empty: its own name.
+  std::string population;
+  /// Whether every column must have bounds; booleans have them by their type.
+  bool needsBounds = false;
   std::map<std::string, Bounds> bounds;
   /// Per column the value that replaces missing and non-finite entries; without one they are
   /// refused.

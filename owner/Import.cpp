@@ -7,9 +7,11 @@
 #include "owner/Limits.h"
 #include "owner/Npz.h"
 #include "owner/ReadFile.h"
+#include "owner/Subject.h"
 #include "owner/Text.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <arrow/api.h>
 #include <cmath>
@@ -252,7 +254,11 @@ llvm::Expected<std::vector<int>> selectColumns(const arrow::Table &table, const 
   known += names.size() > 20 ? ", ..." : "";
   std::vector<int> selection;
   std::set<std::string> kept;
+  std::string subject = options.subject.value_or("");
   for (const std::string &name : options.columns.empty() ? names : options.columns) {
+    if (!subject.empty() && name == subject) {
+      continue; // whose row it is belongs to the owner alone
+    }
     auto found = index.find(name);
     if (found == index.end()) {
       return failure("no column '" + name + "' to keep; the table has " + known);
@@ -263,7 +269,7 @@ llvm::Expected<std::vector<int>> selectColumns(const arrow::Table &table, const 
     selection.push_back(found->second);
   }
   auto checkName = [&](const std::string &name, const char *what) -> llvm::Error {
-    return kept.count(name)
+    return kept.count(name) || (!subject.empty() && name == subject && index.count(name))
                ? llvm::Error::success()
                : failure(Twine(what) + " for column '" + name + "', which the table does not have; it has " + known);
   };
@@ -330,7 +336,14 @@ llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const Reg
                    " columns; a table holds up to " + Twine(runtime::limits::kTableRows) + " and " +
                    Twine(runtime::limits::kColumns));
   }
+  if (options.subject && !options.subject->empty()) {
+    tell("subjects", 0, 1);
+    if (llvm::Error error = checkSubjects(**table, *options.subject)) {
+      return error;
+    }
+  }
   std::vector<Entry> entries;
+  std::vector<std::string> lacking;
   int64_t bytes = 0;
   for (int index : *selection) {
     auto entry = storedEntry(*(*table)->schema()->field(index));
@@ -344,7 +357,14 @@ llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const Reg
                      entryText(entry->element, entry->dims) + ") makes the table larger than " + Twine(kTableBytes) +
                      " bytes, the most that one holds; split it into several tables");
     }
+    const std::string &name = (*table)->schema()->field(index)->name();
+    if (options.needsBounds && entry->element != Element::i1 && !options.bounds.count(name)) {
+      lacking.push_back(name);
+    }
     entries.push_back(std::move(*entry));
+  }
+  if (!lacking.empty()) {
+    return failure(lackingBounds(lacking, entries.size()));
   }
   ImportedTable result;
   result.rows = rows;
@@ -355,8 +375,11 @@ llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const Reg
     int64_t perRow = entryElements(entry.dims);
     memory->buffers.push_back(
         runtime::BufferPool::global().allocate(static_cast<size_t>(rows * perRow) * runtime::byteWidth(entry.element)));
-    ColumnTarget target{name, lookup(options.bounds, name), lookup(options.fills, name), memory->buffers.back()->data(),
-                        perRow};
+    std::optional<Bounds> bounds = lookup(options.bounds, name);
+    if (options.needsBounds && !bounds) {
+      bounds = Bounds{0, 1}; // of a boolean
+    }
+    ColumnTarget target{name, bounds, lookup(options.fills, name), memory->buffers.back()->data(), perRow};
     for (const auto &chunk : (*table)->column(index)->chunks()) {
       if (llvm::Error error = addChunk(target, chunk)) {
         return error;
@@ -367,6 +390,15 @@ llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const Reg
   tell("columns", static_cast<int64_t>(selection->size()), static_cast<int64_t>(selection->size()));
   result.storage = std::move(memory);
   return result;
+}
+
+std::string lackingBounds(llvm::ArrayRef<std::string> names, size_t columns) {
+  constexpr size_t kNamed = 20;
+  std::string list = llvm::join(names.take_front(kNamed), "', '");
+  return "policy private needs bounds of every column, from public knowledge and not from the data; " +
+         std::to_string(names.size()) + " of " + std::to_string(columns) + " have none: '" + list + "'" +
+         (names.size() > kNamed ? ", ..." : "") +
+         ". Declare them (bounds, --bound COLUMN=LOWER:UPPER, or a file: --bounds), or leave the columns out";
 }
 
 std::string contentHash(const ImportedTable &table) {

@@ -13,6 +13,9 @@ namespace sojourn::owner {
 /// values (or a fill), bounds by clamping. Messages name column and row, never a value.
 llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const RegisterOptions &options);
 
+/// Of a private table: which of its `columns` columns have no bounds, and the way out.
+std::string lackingBounds(llvm::ArrayRef<std::string> names, size_t columns);
+
 /// Writes a table as one Arrow IPC file (atomically: beside it, then renamed).
 llvm::Error writeTable(const ImportedTable &table, const std::string &path);
 

@@ -4,6 +4,8 @@
 
 #include "dialect/Version.h"
 #include "owner/Error.h"
+#include "owner/Handshake.h"
+#include "owner/PrivateStep.h"
 #include "owner/Protocol.h"
 #include "owner/Reply.h"
 #include "owner/Step.h"
@@ -38,6 +40,7 @@ public:
       return;
     }
     accounts = std::move(*ledger);
+    handshake = std::make_unique<Handshake>(environment, accounts->key());
   }
   ~State() {
     if (log) {
@@ -47,6 +50,9 @@ public:
 
   llvm::Expected<sojourn::wire::Message> answer(std::string_view bytes, Peer peer);
   llvm::Expected<sojourn::wire::Message> hello(const wire::Hello &request, Peer peer);
+  llvm::Expected<sojourn::wire::Message> prove(const wire::Prove &request);
+  llvm::Expected<sojourn::wire::Message> begin(const std::string &name, const std::string &account);
+  llvm::Expected<Charged> charged(const std::string &dataset);
   llvm::Expected<sojourn::wire::Message> budget(const wire::GetBudget &request);
   llvm::Expected<sojourn::wire::Message> listDatasets();
   llvm::Expected<sojourn::wire::Message> listPrograms(const wire::ListPrograms &request, Peer peer);
@@ -70,6 +76,7 @@ public:
   std::unique_ptr<Store> store;
   std::unique_ptr<ProgramLog> log;
   std::unique_ptr<Accounts> accounts; ///< outlives the sessions, whose runs it keeps
+  std::unique_ptr<Handshake> handshake;
   Sessions sessions;
   PlanCache plans;
   ThreadBudget threads;
@@ -96,22 +103,57 @@ llvm::Expected<sojourn::wire::Message> Owner::State::hello(const wire::Hello &re
   if (error) {
     return error;
   }
+  if (request.identity() && request.identity()->size() > 0) {
+    Handshake::Random random;
+    {
+      std::lock_guard lock(mutex);
+      environment.randomBytes(random.data(), random.size());
+    }
+    auto challenge = handshake->challenge(request, random);
+    return challenge ? challengeReply(*challenge, accounts->key().publicKey())
+                     : llvm::Expected<sojourn::wire::Message>(challenge.takeError());
+  }
   std::string client = printableName(request.client() ? request.client()->str() : "");
+  // A name that a client gives itself is no identity; in quotes it is nobody else's.
+  return peer == Peer::owner ? begin(client, kLocalClient) : begin("'" + client + "'", "");
+}
+
+llvm::Expected<sojourn::wire::Message> Owner::State::prove(const wire::Prove &request) {
+  auto key = handshake->check(request);
+  if (!key) {
+    return key.takeError();
+  }
+  auto client = accounts->clientOf(*key);
+  if (!client) {
+    return client.takeError();
+  }
+  if (!*client) {
+    return requestError(wire::ErrorCode_Refused, "no client of this owner has the key " + ledger::keyText(*key) +
+                                                     "; the data owner adds it with: sojourn-owner client add NAME "
+                                                     "--key FILE.pub");
+  }
+  if (llvm::Error error = handshake->take(request, *key)) {
+    return error;
+  }
+  return begin(**client, **client);
+}
+
+/// `name`: for logs; `account`: of the ledger, for good.
+llvm::Expected<sojourn::wire::Message> Owner::State::begin(const std::string &name, const std::string &account) {
   auto session = [&] {
     std::lock_guard lock(mutex);
-    // A name that a client gives itself is no identity.
-    return sessions.begin(client, peer == Peer::owner ? kLocalClient : "");
+    return sessions.begin(name, account);
   }();
   if (!session) {
     return session.takeError();
   }
-  tell("session opened for '" + client + "'");
+  tell("session opened for " + name);
   std::string text =
       ("requests up to " + Twine(limits.requestBytes) + " bytes, replies up to " + Twine(limits.replyBytes) +
        ", programs up to " + Twine(runtime::limits::kProgramBytes) + "; " + Twine(limits.handlesPerSession) +
        " handles per session; sessions end after " + Twine(limits.leaseMs / 1000) + " idle seconds")
           .str();
-  return welcomeReply(*session, text);
+  return welcomeReply(*session, text, account);
 }
 
 llvm::Expected<sojourn::wire::Message> Owner::State::listPrograms(const wire::ListPrograms &request, Peer peer) {
@@ -256,6 +298,7 @@ llvm::Expected<sojourn::wire::Message> Owner::State::answer(std::string_view byt
   }
   switch (request->body_type()) {
   case wire::RequestBody_Hello: return hello(*request->body_as_Hello(), peer);
+  case wire::RequestBody_Prove: return prove(*request->body_as_Prove());
   case wire::RequestBody_ListDatasets: return listDatasets();
   case wire::RequestBody_Step: return step(*request->body_as_Step(), bytes);
   case wire::RequestBody_Release: return release(*request->body_as_Release());
@@ -317,19 +360,61 @@ llvm::Error Owner::registerDataset(const DatasetSource &source, const RegisterOp
   return state->store->enter(std::move(*record), std::move(*table));
 }
 
-llvm::Error Owner::setPolicy(const std::string &name, Policy policy) {
+llvm::Error Owner::setPolicy(const std::string &name, Policy policy, bool rowsAreSubjects) {
   if (llvm::Error error = state->checkOpen()) {
     return error;
   }
   std::lock_guard lock(state->mutex);
-  return state->store->setPolicy(name, policy);
+  if (policy != Policy::privateOnly) {
+    return state->store->setPolicy(name, policy);
+  }
+  auto record = state->store->record(name);
+  if (!record) {
+    return record.takeError();
+  }
+  bool isNew = rowsAreSubjects && !record->subject;
+  record->subject = isNew ? "" : record->subject;
+  llvm::Error error = Store::checkPrivate(*record);
+  error = error || !isNew ? std::move(error) : state->store->catalogue().setSubject(name, *record->subject);
+  return error ? std::move(error) : state->store->setPolicy(name, policy);
+}
+
+llvm::Error Owner::setDefaults(const std::string &name, const PrivacyDefaults &defaults) {
+  llvm::Error error = state->checkOpen();
+  error = error ? std::move(error) : checkDefaults(defaults);
+  if (error) {
+    return error;
+  }
+  std::lock_guard lock(state->mutex);
+  return state->store->catalogue().setDefaults(name, defaults);
+}
+
+llvm::Expected<Charged> Owner::State::charged(const std::string &dataset) {
+  if (llvm::Error error = checkOpen()) {
+    return error;
+  }
+  std::lock_guard lock(mutex);
+  auto record = store->record(dataset);
+  if (!record) {
+    return record.takeError();
+  }
+  return Charged{record->name, record->population};
+}
+
+llvm::Error Owner::setCap(const std::string &dataset, double epsilon, double delta) {
+  auto on = state->charged(dataset);
+  return on ? state->accounts->setCap(*on, {epsilon, delta}) : on.takeError();
+}
+
+Accounts &Owner::accounts() { return *state->accounts; }
+
+std::string Owner::key() const {
+  return state->accounts ? ledger::keyText(state->accounts->key().publicKey()) : std::string();
 }
 
 llvm::Error Owner::grant(const std::string &client, const std::string &dataset, double epsilon, double delta) {
-  if (llvm::Error error = state->checkOpen()) {
-    return error;
-  }
-  return state->accounts->setGrant(client, dataset, {epsilon, delta});
+  auto on = state->charged(dataset);
+  return on ? state->accounts->setGrant(client, *on, {epsilon, delta}) : on.takeError();
 }
 
 llvm::Expected<std::vector<DatasetRecord>> Owner::datasets() {
@@ -338,6 +423,14 @@ llvm::Expected<std::vector<DatasetRecord>> Owner::datasets() {
   }
   std::lock_guard lock(state->mutex);
   return state->store->list();
+}
+
+llvm::Expected<DatasetRecord> Owner::dataset(const std::string &name) {
+  if (llvm::Error error = state->checkOpen()) {
+    return error;
+  }
+  std::lock_guard lock(state->mutex);
+  return state->store->record(name);
 }
 
 llvm::Expected<std::vector<ProgramRecord>> Owner::programs(bool withText) {

@@ -23,6 +23,8 @@ class Profile;
 
 namespace sojourn::owner {
 
+class Accounts;
+
 /// The client of the data owner's own process, in the books of budgets.
 inline constexpr const char *kLocalClient = "local";
 
@@ -61,12 +63,24 @@ public:
   llvm::Error registerDataset(const DatasetSource &source, const RegisterOptions &options);
   /// Changes what may be done with values computed from a dataset, at once and for values computed
   /// before: permission is looked up when something is published. Fails if no dataset has this name.
-  llvm::Error setPolicy(const std::string &name, Policy policy);
+  ///
+  /// Private needs bounds of every column and subjects; `rowsAreSubjects` says so of a table of which nobody has.
+  llvm::Error setPolicy(const std::string &name, Policy policy, bool rowsAreSubjects = false);
+  /// What stands for a private table where a step says nothing; at once.
+  llvm::Error setDefaults(const std::string &name, const PrivacyDefaults &defaults);
+  /// What all clients together may learn about the people behind a dataset.
+  llvm::Error setCap(const std::string &dataset, double epsilon, double delta);
   /// The budget of a client on a dataset: every release to it is within (epsilon, delta) differential privacy. The
-  /// client of this process is kLocalClient; others have no identity yet.
+  /// client of this process is kLocalClient; others are added, and need a cap.
   llvm::Error grant(const std::string &client, const std::string &dataset, double epsilon, double delta);
+  /// Clients, budgets and the ledger. Only after `status` was empty.
+  Accounts &accounts();
+  /// Checks receipts; 64 hexadecimal digits.
+  std::string key() const;
   /// Every registered dataset, in order of registration.
   llvm::Expected<std::vector<DatasetRecord>> datasets();
+  /// One of them; fails if no dataset has this name.
+  llvm::Expected<DatasetRecord> dataset(const std::string &name);
   /// Every program that ran, oldest first, run counts up to date.
   llvm::Expected<std::vector<ProgramRecord>> programs(bool withText);
 

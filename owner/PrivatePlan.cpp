@@ -61,7 +61,7 @@ size_t PrivatePlan::runBytes(unsigned threads) const {
 }
 
 size_t PrivatePlan::bytes() const {
-  return sizeof(*this) + executable->planBytes() + 256 * (sites.size() + coins.size());
+  return sizeof(*this) + executable->planBytes() + report.size() + 256 * (sites.size() + coins.size());
 }
 
 /// Of the plans of one program, and of all.
@@ -312,6 +312,7 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &p
   }
   made->released = rewritten->released;
   made->notes = rewritten->notes;
+  made->report = describeSites(*made, terms);
   auto executable = runtime::Executable::create(**module);
   if (!executable) {
     return executable.takeError();

@@ -20,10 +20,8 @@
 
 namespace sojourn::owner {
 
-/// What stands where a step says nothing; the data owner's choice.
-struct PrivacyDefaults {
-  double noiseMultiplier = 1, clip = 1, metricBound = 10, metricShare = 0.05;
-};
+/// Part of a step's rho for published values, where the step says nothing.
+inline constexpr double kMetricShare = 0.05;
 
 /// All that decides how a program is rewritten, apart from its bytes. The text is the key of the cache.
 struct PrivateTerms {
@@ -73,6 +71,8 @@ struct PrivatePlan {
   std::vector<bool> released; ///< per result
   std::vector<TableCharge> charges;
   std::vector<std::string> notes;
+  /// For the data owner: where rows meet, sensitivity and noise, a line or two for each site.
+  std::string report;
   /// Whether a draw is sampled, and whether a site is paid for by the step (not beside it).
   bool isSampled = false, spendsInStep = false;
   size_t runBytes(unsigned threads) const;
@@ -84,6 +84,9 @@ struct PrivatePlan {
 /// be proved, or costs more than the limits.
 llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &plan, const PrivateTerms &terms,
                                                                    const PriceLimits &limits = {});
+
+/// The report of a plan whose sites are known.
+std::string describeSites(const PrivatePlan &plan, const PrivateTerms &terms);
 
 /// Draws the coins of one run, in the order of the plan's coin arguments, on up to `threads` threads.
 std::vector<runtime::Binding> drawCoins(const PrivatePlan &plan, unsigned threads);

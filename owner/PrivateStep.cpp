@@ -2,6 +2,8 @@
 // Steps on private tables (see PrivateStep.h).
 #include "owner/PrivateStep.h"
 
+#include "owner/Error.h"
+#include "owner/Text.h"
 #include "owner/ledger/Receipt.h"
 #include "runtime/Limits.h"
 #include "runtime/privacy/Plan.h"
@@ -31,7 +33,24 @@ static llvm::Error checkNumber(const char *what, double number, double most) {
                       Twine(what) + " is " + found + ", expected a number above 0 and at most " + limit);
 }
 
-static constexpr double kBoundMost = 0x1p100, kNoiseLeast = 0x1p-10;
+static constexpr double kBoundMost = 0x1p100, kNoiseLeast = 0x1p-10, kNoiseMost = 0x1p20;
+
+llvm::Error checkDefaults(const PrivacyDefaults &defaults) {
+  struct Number {
+    const char *what;
+    double number, least, most;
+  };
+  for (auto [what, number, least, most] :
+       {Number{"noise multiplier", defaults.noiseMultiplier, kNoiseLeast, kNoiseMost},
+        Number{"clip", defaults.clip, 1 / kBoundMost, kBoundMost},
+        Number{"metric bound", defaults.metricBound, 1 / kBoundMost, kBoundMost}}) {
+    if (!(number >= least && number <= most)) {
+      return failure("the " + Twine(what) + " is " + numberText(number) + ", expected a number from " +
+                     numberText(least) + " to " + numberText(most));
+    }
+  }
+  return llvm::Error::success();
+}
 
 llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(const StepContext &context, const wire::Step &request,
                                                              Session &session, const std::shared_ptr<const Plan> &plan,
@@ -87,7 +106,16 @@ llvm::Error PrivateStep::setSources(const StepBindings &bound) {
         isSame ? bool(terms.publicArguments[index - 1]) : blockers(bound.labels[index], policyOf).empty();
     if (args[index].kind == ArgKind::table && !terms.publicArguments[index]) {
       const auto *dataset = static_cast<const Dataset *>(bound.bindings[index].table);
+      bool isFirst = llvm::none_of(sources, [](const auto &source) { return source.has_value(); });
       sources[index] = Source{dataset->name(), dataset->version()};
+      auto own = context->store.defaults(*sources[index]);
+      if (!own) {
+        return llvm::joinErrors(std::move(failed), own.takeError());
+      }
+      defaults = isFirst ? *own
+                         : PrivacyDefaults{std::max(defaults.noiseMultiplier, own->noiseMultiplier),
+                                           std::min(defaults.clip, own->clip),
+                                           std::min(defaults.metricBound, own->metricBound)};
     }
   }
   return failed;
@@ -112,14 +140,13 @@ llvm::Error PrivateStep::setReleases() {
   if (request->spending()) {
     spending = sojourn::wire::decode(*request->spending());
   }
-  PrivacyDefaults defaults;
   terms.noiseMultiplier = spending.noiseMultiplier != 0 ? spending.noiseMultiplier : defaults.noiseMultiplier;
   terms.clip = spending.clip != 0 ? spending.clip : defaults.clip;
-  terms.metricShare = spending.metricShare >= 0 ? spending.metricShare : defaults.metricShare;
+  terms.metricShare = spending.metricShare >= 0 ? spending.metricShare : kMetricShare;
   terms.metricBound = defaults.metricBound;
   terms.perLayer = spending.perLayer;
   terms.lossIsSum = spending.lossIsSum;
-  llvm::Error error = checkNumber("the noise multiplier", terms.noiseMultiplier, 0x1p20);
+  llvm::Error error = checkNumber("the noise multiplier", terms.noiseMultiplier, kNoiseMost);
   error = error ? std::move(error) : checkNumber("clip", terms.clip, kBoundMost);
   error = error ? std::move(error) : checkNumber("metric_share", terms.metricShare, 0.95);
   if (error) {
@@ -279,6 +306,8 @@ llvm::Error PrivateStep::pay() {
   }
   return llvm::Error::success();
 }
+
+std::string PrivateStep::logText() const { return "on " + datasets() + ": " + noised->report; }
 
 void PrivateStep::drawCoins(std::vector<runtime::Binding> &bindings, unsigned threads) const {
   std::vector<runtime::Binding> coins = owner::drawCoins(*noised, threads);

@@ -11,6 +11,9 @@
 
 namespace sojourn::owner {
 
+/// What an owner may set, and a step ask for.
+llvm::Error checkDefaults(const PrivacyDefaults &defaults);
+
 /// Of one step, in the session's turn.
 class PrivateStep {
 public:
@@ -34,6 +37,8 @@ public:
   llvm::Error pay();
   /// Appends the coin arguments.
   void drawCoins(std::vector<runtime::Binding> &bindings, unsigned threads) const;
+  /// For the log of programs.
+  std::string logText() const;
   bool isTicketed() const { return ticket.has_value(); }
   /// Keeps what leaves, and makes the receipts.
   llvm::Error seal(std::string_view bytes);
@@ -56,6 +61,7 @@ private:
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const PrivatePlan> noised; ///< what runs instead of `plan`
   PrivateTerms terms;
+  PrivacyDefaults defaults; ///< of the private tables; of several the most careful
   /// Per argument the dataset, where it is a private table.
   std::vector<std::optional<Source>> sources;
   std::vector<LabelPtr> argumentLabels;

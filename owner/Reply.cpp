@@ -33,11 +33,21 @@ Message errorReply(const RequestError &error) {
   return finish(builder, wire::ReplyBody_Error, body.Union());
 }
 
-Message welcomeReply(uint64_t session, const std::string &limitsText) {
+Message welcomeReply(uint64_t session, const std::string &limitsText, const std::string &account) {
   FlatBufferBuilder builder;
   auto name = builder.CreateString("sojourn"), limits = builder.CreateString(limitsText);
-  auto body = wire::CreateWelcome(builder, session, name, limits);
+  auto who = account.empty() ? Offset<flatbuffers::String>() : text(builder, account);
+  auto body = wire::CreateWelcome(builder, session, name, limits, who);
   return finish(builder, wire::ReplyBody_Welcome, body.Union());
+}
+
+Message challengeReply(const Handshake::Challenge &challenge, const ledger::PublicKey &owner) {
+  FlatBufferBuilder builder;
+  auto bytes = builder.CreateVector(reinterpret_cast<const uint8_t *>(challenge.bytes.data()), challenge.bytes.size());
+  auto key = builder.CreateVector(owner.data(), owner.size());
+  auto signature = builder.CreateVector(challenge.signature.data(), challenge.signature.size());
+  auto body = wire::CreateChallenge(builder, bytes, key, signature);
+  return finish(builder, wire::ReplyBody_Challenge, body.Union());
 }
 
 Message datasetsReply(const std::vector<DatasetRecord> &records) {
@@ -55,7 +65,9 @@ Message datasetsReply(const std::vector<DatasetRecord> &records) {
     auto name = text(builder, record.name), policy = text(builder, policyName(record.policy)),
          version = text(builder, record.version);
     auto columnsVector = builder.CreateVector(columns);
-    datasets.push_back(wire::CreateDataset(builder, name, record.rows, columnsVector, policy, version));
+    datasets.push_back(wire::CreateDataset(builder, name, record.rows, columnsVector, policy, version,
+                                           record.defaults.noiseMultiplier, record.defaults.clip,
+                                           record.defaults.metricBound));
   }
   auto body = wire::CreateDatasets(builder, builder.CreateVector(datasets));
   return finish(builder, wire::ReplyBody_Datasets, body.Union());
@@ -72,7 +84,8 @@ Message programsReply(const std::vector<ProgramRecord> &records, bool withText) 
     auto hash = builder.CreateVector(at->hash.data(), at->hash.size());
     auto code = withText ? builder.CreateString(at->text) : Offset<flatbuffers::String>();
     auto client = text(builder, at->client);
-    programs.push_back(wire::CreateProgramInfo(builder, hash, at->runs, at->ops, code, client));
+    auto privacy = withText && !at->privacy.empty() ? builder.CreateString(at->privacy) : Offset<flatbuffers::String>();
+    programs.push_back(wire::CreateProgramInfo(builder, hash, at->runs, at->ops, code, client, privacy));
   }
   auto body = wire::CreatePrograms(builder, builder.CreateVector(programs));
   return finish(builder, wire::ReplyBody_Programs, body.Union());

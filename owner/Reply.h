@@ -5,6 +5,7 @@
 
 #include "owner/Accounts.h"
 #include "owner/Catalogue.h"
+#include "owner/Handshake.h"
 #include "owner/RequestError.h"
 #include "runtime/Execute.h"
 #include "runtime/wire/Message.h"
@@ -17,7 +18,9 @@ namespace sojourn::owner {
 using sojourn::wire::Message;
 
 Message errorReply(const RequestError &error);
-Message welcomeReply(uint64_t session, const std::string &limitsText);
+/// `account`: of the client that proved who it is; else empty.
+Message welcomeReply(uint64_t session, const std::string &limitsText, const std::string &account);
+Message challengeReply(const Handshake::Challenge &challenge, const ledger::PublicKey &owner);
 Message datasetsReply(const std::vector<DatasetRecord> &records);
 Message programsReply(const std::vector<ProgramRecord> &records, bool withText);
 Message needProgramReply();

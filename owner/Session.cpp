@@ -16,10 +16,14 @@ using llvm::Twine;
 
 llvm::Expected<uint64_t> Sessions::begin(std::string client, std::string account) {
   expire();
-  if (sessions.size() >= limits.sessions) {
-    return requestError(wire::ErrorCode_Limit, "the owner has " + Twine(sessions.size()) +
-                                                   " open sessions, its limit; close one or try "
-                                                   "again later");
+  // Per account: sessions of nobody, which anyone may open, lock out no client with an identity.
+  auto open = static_cast<size_t>(
+      llvm::count_if(sessions, [&](const auto &entry) { return entry.second->account == account; }));
+  if (open >= limits.sessions) {
+    return requestError(wire::ErrorCode_Limit,
+                        "the owner has " + Twine(open) + " open sessions of " +
+                            (account.empty() ? "clients without an identity" : "client '" + account + "'") +
+                            ", its limit; close one or try again later");
   }
   uint64_t id = 0;
   for (int attempt = 0; attempt < 16 && (id == 0 || sessions.count(id)); ++attempt) {

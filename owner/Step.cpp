@@ -158,7 +158,7 @@ llvm::Error Step::book() {
       return error;
     }
   }
-  if (llvm::Error error = context.log.add(hash, (*session)->client, *plan)) {
+  if (llvm::Error error = context.log.add(hash, (*session)->client, *plan, privacy ? privacy->logText() : "")) {
     return error;
   }
   reserved = plan->keepBytes;

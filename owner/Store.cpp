@@ -43,11 +43,11 @@ std::shared_ptr<const LoadedDataset> Store::keep(const DatasetRecord &record, Im
   return entry;
 }
 
-static llvm::Error checkName(const std::string &name) {
+static llvm::Error checkName(const std::string &name, const char *what) {
   bool plain =
       llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '-' || c == '_' || c == '.' || c == ' '; });
   if (name.empty() || name.size() > runtime::limits::kNameBytes || !plain) {
-    return failure("'" + name + "' cannot name a dataset: expected 1 to " + Twine(runtime::limits::kNameBytes) +
+    return failure("'" + name + "' cannot name " + what + ": expected 1 to " + Twine(runtime::limits::kNameBytes) +
                    " letters, digits, spaces and - _ . characters");
   }
   return llvm::Error::success();
@@ -58,7 +58,7 @@ static llvm::Error nameTaken(const std::string &name) {
 }
 
 llvm::Expected<DatasetRecord> Store::begin(const RegisterOptions &options) {
-  if (llvm::Error error = checkName(options.name)) {
+  if (llvm::Error error = checkName(options.name, "a dataset")) {
     return error;
   }
   auto present = find(options.name); // a damaged one also holds its name
@@ -68,9 +68,20 @@ llvm::Expected<DatasetRecord> Store::begin(const RegisterOptions &options) {
   if (*present) {
     return nameTaken(options.name);
   }
+  if (!options.population.empty()) {
+    if (llvm::Error error = checkName(options.population, "a population")) {
+      return error;
+    }
+  }
+  if (options.policy == Policy::privateOnly && !options.subject) {
+    return failure("policy private protects subjects, and nobody has said who they are: each row is one "
+                   "(--rows-are-subjects), or a column names them (--subject COLUMN)");
+  }
   DatasetRecord record;
   record.name = options.name;
   record.policy = options.policy;
+  record.subject = options.subject;
+  record.population = options.population;
   unsigned char version[8];
   environment.randomBytes(version, sizeof(version));
   record.version = llvm::toHex(llvm::ArrayRef(version), /*LowerCase=*/true);
@@ -78,7 +89,9 @@ llvm::Expected<DatasetRecord> Store::begin(const RegisterOptions &options) {
 }
 
 llvm::Expected<ImportedTable> Store::import(DatasetRecord &record, const DatasetSource &source,
-                                            const RegisterOptions &options) const {
+                                            const RegisterOptions &given) const {
+  RegisterOptions options = given;
+  options.needsBounds = options.policy == Policy::privateOnly;
   auto table = importTable(source, options);
   if (!table) {
     return table.takeError();
@@ -120,6 +133,37 @@ llvm::Error Store::enter(DatasetRecord record, ImportedTable table) {
   }
   keep(record, std::move(table));
   return llvm::Error::success();
+}
+
+llvm::Expected<DatasetRecord> Store::record(const std::string &name) {
+  auto records = books->datasets();
+  if (!records) {
+    return records.takeError();
+  }
+  for (DatasetRecord &record : *records) {
+    if (record.name == name) {
+      return std::move(record);
+    }
+  }
+  return failure("no dataset is named '" + name + "'; 'sojourn-owner datasets' lists them");
+}
+
+llvm::Error Store::checkPrivate(const DatasetRecord &record) {
+  std::vector<std::string> lacking;
+  for (const Column &column : record.columns) {
+    if (!column.bounds && column.element != runtime::Element::i1) {
+      lacking.push_back(column.name);
+    }
+  }
+  if (!lacking.empty()) {
+    return failure(lackingBounds(lacking, record.columns.size()) + "; import the table again");
+  }
+  return record.subject ? llvm::Error::success()
+                        : failure("policy private protects subjects, and nobody has said who they are: if each row of "
+                                  "'" +
+                                  record.name +
+                                  "' is one, add --rows-are-subjects; if a column names them, "
+                                  "import the table again with --subject COLUMN");
 }
 
 llvm::Expected<std::shared_ptr<const LoadedDataset>> Store::find(const std::string &name) {

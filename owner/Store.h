@@ -36,6 +36,12 @@ public:
   /// The policy of the present; see Catalogue.
   llvm::Expected<Policy> policy(const Source &source) { return books->policy(source); }
   llvm::Error setPolicy(const std::string &name, Policy policy) { return books->setPolicy(name, policy); }
+  /// Those of the present.
+  llvm::Expected<PrivacyDefaults> defaults(const Source &source) { return books->defaults(source); }
+  /// The record of this name; fails if there is none.
+  llvm::Expected<DatasetRecord> record(const std::string &name);
+  /// Whether a dataset can be private as it is; says what is missing.
+  static llvm::Error checkPrivate(const DatasetRecord &record);
   Catalogue &catalogue() { return *books; }
 
 private:

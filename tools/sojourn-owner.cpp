@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data owner's command line: import tables, serve them, read what ran.
+// The data owner's command line: import tables, say who may learn how much, serve, read what ran.
+#include "owner/Accounts.h"
 #include "owner/Administration.h"
 #include "owner/Import.h"
 #include "owner/Logging.h"
@@ -12,18 +13,26 @@ namespace {
 
 struct Arguments {
   std::string store = defaultStoreDirectory();
-  std::string file, name, policy = "private", boundsFile, listen, text;
+  std::string file, name, client, policy = "private", boundsFile, listen, text, subject, population, key;
   std::vector<std::string> bounds, fills, columns;
+  bool rowsAreSubjects = false, verbose = false;
+  std::optional<double> epsilon, delta, noiseMultiplier, clip, metricBound;
+  size_t last = 50;
   unsigned workers = ServerOptions().workers;
   Limits limits;
-  bool verbose = false;
 };
+
+using Action = llvm::Error (*)(Owner &owner, const Arguments &arguments);
 
 llvm::Error import(Owner &owner, const Arguments &arguments) {
   RegisterOptions options;
   options.name = arguments.name;
   options.policy = parsePolicy(arguments.policy).value_or(Policy::privateOnly);
   options.columns = arguments.columns;
+  options.population = arguments.population;
+  if (arguments.rowsAreSubjects || !arguments.subject.empty()) {
+    options.subject = arguments.subject;
+  }
   options.progress = progressLine();
   if (!arguments.boundsFile.empty()) {
     if (llvm::Error error = readBoundsFile(arguments.boundsFile, options)) {
@@ -47,15 +56,11 @@ llvm::Error import(Owner &owner, const Arguments &arguments) {
   if (error) {
     return error;
   }
-  auto records = owner.datasets();
-  if (!records) {
-    return records.takeError();
+  auto record = owner.dataset(arguments.name);
+  if (!record) {
+    return record.takeError();
   }
-  for (const DatasetRecord &record : *records) {
-    if (record.name == arguments.name) {
-      printDatasets(record, llvm::outs());
-    }
-  }
+  printDatasets(*record, llvm::outs());
   return llvm::Error::success();
 }
 
@@ -73,14 +78,31 @@ llvm::Error programs(Owner &owner, const Arguments &arguments) {
 
 llvm::Error changePolicy(Owner &owner, const Arguments &arguments) {
   Policy policy = parsePolicy(arguments.policy).value_or(Policy::privateOnly);
-  if (llvm::Error error = owner.setPolicy(arguments.name, policy)) {
+  if (llvm::Error error = owner.setPolicy(arguments.name, policy, arguments.rowsAreSubjects)) {
     return error;
   }
   llvm::outs() << arguments.name << ": policy " << policyName(policy) << '\n';
   return llvm::Error::success();
 }
 
-llvm::Error datasets(Owner &owner) {
+llvm::Error changeDefaults(Owner &owner, const Arguments &arguments) {
+  auto record = owner.dataset(arguments.name);
+  if (!record) {
+    return record.takeError();
+  }
+  PrivacyDefaults defaults = record->defaults;
+  defaults.noiseMultiplier = arguments.noiseMultiplier.value_or(defaults.noiseMultiplier);
+  defaults.clip = arguments.clip.value_or(defaults.clip);
+  defaults.metricBound = arguments.metricBound.value_or(defaults.metricBound);
+  if (llvm::Error error = owner.setDefaults(arguments.name, defaults)) {
+    return error;
+  }
+  llvm::outs() << arguments.name << ": noise multiplier " << defaults.noiseMultiplier << ", clip " << defaults.clip
+               << ", metric bound " << defaults.metricBound << '\n';
+  return llvm::Error::success();
+}
+
+llvm::Error datasets(Owner &owner, const Arguments &) {
   auto records = owner.datasets();
   if (!records) {
     return records.takeError();
@@ -89,66 +111,202 @@ llvm::Error datasets(Owner &owner) {
   return llvm::Error::success();
 }
 
+llvm::Error addClient(Owner &owner, const Arguments &arguments) {
+  auto key = ledger::readPublicKey(arguments.key);
+  if (!key) {
+    return llvm::createStringError(key.problem().text);
+  }
+  if (llvm::Error error = owner.accounts().addClient(arguments.client, *key)) {
+    return error;
+  }
+  llvm::outs() << "client " << arguments.client << " has key " << ledger::keyText(*key)
+               << "\nit connects with sojourn.connect(ADDRESS, identity=FILE, owner_key=\"" << owner.key() << "\")\n";
+  return llvm::Error::success();
+}
+
+llvm::Error cap(Owner &owner, const Arguments &arguments) {
+  if (llvm::Error error = owner.setCap(arguments.name, *arguments.epsilon, *arguments.delta)) {
+    return error;
+  }
+  return printBudgets(owner, arguments.name, llvm::outs());
+}
+
+llvm::Error grant(Owner &owner, const Arguments &arguments) {
+  if (llvm::Error error = owner.grant(arguments.client, arguments.name, *arguments.epsilon, *arguments.delta)) {
+    return error;
+  }
+  return printBudgets(owner, arguments.name, llvm::outs());
+}
+
+llvm::Error revoke(Owner &owner, const Arguments &arguments) {
+  if (llvm::Error error = owner.accounts().revoke(arguments.client, arguments.name)) {
+    return error;
+  }
+  return printBudgets(owner, arguments.name, llvm::outs());
+}
+
+llvm::Error key(Owner &owner, const Arguments &) {
+  llvm::outs() << owner.key() << '\n';
+  return llvm::Error::success();
+}
+
+llvm::Error serve(Owner &owner, const Arguments &arguments) {
+  return serveUntilSignal(owner, {arguments.listen, arguments.workers}, llvm::outs());
+}
+
+/// All commands; which one was given is known after parsing.
+class Commands {
+public:
+  Commands(CLI::App &app, Arguments &arguments) : arguments(arguments) {
+    addTables(app);
+    addService(app);
+    addBudgets(app);
+  }
+  Action chosen() const {
+    for (const auto &[command, action] : actions) {
+      if (command->parsed()) {
+        return action;
+      }
+    }
+    return nullptr;
+  }
+
+private:
+  CLI::App *add(CLI::App &parent, const char *name, const char *what, Action action) {
+    CLI::App *command = parent.add_subcommand(name, what);
+    command->add_option("--store", arguments.store, "folder of the owner's data ($SOJOURN_STORE)")
+        ->capture_default_str();
+    actions.emplace_back(command, action);
+    return command;
+  }
+  CLI::App &group(CLI::App &parent, const char *name, const char *what) {
+    CLI::App *command = parent.add_subcommand(name, what);
+    command->require_subcommand(1);
+    return *command;
+  }
+  void addName(CLI::App *command) { command->add_option("dataset", arguments.name, "a registered table")->required(); }
+  void addClientName(CLI::App *command, const char *what) {
+    command->add_option("client", arguments.client, what)->required();
+  }
+  void addPrice(CLI::App *command) {
+    command->add_option("--epsilon", arguments.epsilon, "of all releases together")->required();
+    command->add_option("--delta", arguments.delta, "well below one over the number of rows")->required();
+  }
+  CLI::Option *addPolicy(CLI::App *command, const char *name) {
+    return command
+        ->add_option(name, arguments.policy,
+                     "open: values may be published; private: they leave with noise only, paid from a budget")
+        ->check(CLI::IsMember({"open", "private"}));
+  }
+
+  void addTables(CLI::App &app) {
+    CLI::App *command = add(app, "import", "register a table from a file", import);
+    command->add_option("file", arguments.file, ".csv, .tsv, .parquet, .arrow, .feather or .npz")->required();
+    command->add_option("--name", arguments.name, "name that clients use")->required();
+    addPolicy(command, "--policy")->capture_default_str();
+    command->add_option("--bounds", arguments.boundsFile, "TOML file of column ranges: age = [0, 120]");
+    command
+        ->add_option("--bound", arguments.bounds,
+                     "one range, column=lower:upper (repeatable); policy private needs those of every column")
+        ->allow_extra_args(false);
+    command
+        ->add_option("--fill", arguments.fills, "value for missing and non-finite entries, column=value (repeatable)")
+        ->allow_extra_args(false);
+    command->add_option("--columns", arguments.columns, "columns to keep, separated by commas")
+        ->delimiter(',')
+        ->allow_extra_args(false);
+    CLI::Option *subject = command->add_option(
+        "--subject", arguments.subject,
+        "column that names whom a row is about, none of them twice; it does not become part of the table");
+    command->add_flag("--rows-are-subjects", arguments.rowsAreSubjects, "each row is about somebody else")
+        ->excludes(subject);
+    command->add_option("--population", arguments.population,
+                        "tables of the same people have one name here, and one cap (default: the table's name)");
+
+    add(app, "datasets", "list registered tables", datasets);
+
+    command =
+        add(app, "policy", "change what may leave of a table; holds at once, for older values and a running server",
+            changePolicy);
+    addName(command);
+    addPolicy(command, "policy")->required();
+    command->add_flag("--rows-are-subjects", arguments.rowsAreSubjects,
+                      "each row is about somebody else, where the import has not said");
+
+    command = add(app, "defaults", "change what stands for a private table where a step says nothing; holds at once",
+                  changeDefaults);
+    addName(command);
+    command->add_option("--noise-multiplier", arguments.noiseMultiplier, "noise over sensitivity of a step");
+    command->add_option("--clip", arguments.clip, "bound of a row's gradient");
+    command->add_option("--metric-bound", arguments.metricBound,
+                        "bound of what a row adds to a published value whose range is not known");
+  }
+
+  void addService(CLI::App &app) {
+    CLI::App *command = add(app, "serve", "answer clients until interrupted", serve);
+    command->add_option("--listen", arguments.listen, "ipc:///path/to.sock or tcp://host:port")->required();
+    command->add_option("--workers", arguments.workers, "requests served at once; a step holds one while it runs")
+        ->check(CLI::Range(1, 64))
+        ->capture_default_str();
+    command
+        ->add_option("--max-operations", arguments.limits.price.operations,
+                     "elements computed or moved that one step may ask for; dearer programs are refused unbuilt")
+        ->capture_default_str();
+    command->add_option("--max-arena", arguments.limits.price.arenaBytes, "intermediate values of one step, in bytes")
+        ->capture_default_str();
+    command->add_flag("--verbose", arguments.verbose, "log every request (sizes, never values)");
+
+    command = add(app, "programs", "list programs that ran; of those on private tables what leaves", programs);
+    command->add_option("--text", arguments.text, "show the program whose hash starts like this, with source lines");
+  }
+
+  void addBudgets(CLI::App &app) {
+    CLI::App &clients = group(app, "client", "who may have a budget; a running server knows at once");
+    CLI::App *command = add(clients, "add", "add a client by its public key", addClient);
+    addClientName(command, "what it is called here: letters, digits and - _ . @");
+    command->add_option("--key", arguments.key, "FILE.pub of the client's 'sojourn keygen FILE'")->required();
+    add(clients, "list", "list clients and their keys",
+        [](Owner &owner, const Arguments &) { return printClients(owner, llvm::outs()); });
+
+    CLI::App &budgets = group(app, "budget", "who may learn how much; holds at once, in a running server too");
+    command = add(budgets, "cap", "what all clients together may learn about a table's people", cap);
+    addName(command);
+    addPrice(command);
+    command = add(budgets, "grant", "what a client may learn of a table, in all; needs a cap", grant);
+    addClientName(command, "a client that was added");
+    addName(command);
+    addPrice(command);
+    command = add(budgets, "revoke", "take a grant away; what was spent stays spent", revoke);
+    addClientName(command, "a client with a grant");
+    addName(command);
+    command = add(budgets, "show", "list caps and grants, and what is left of them",
+                  [](Owner &owner, const Arguments &a) { return printBudgets(owner, a.name, llvm::outs()); });
+    command->add_option("dataset", arguments.name, "one table only");
+
+    CLI::App &ledgers = group(app, "ledger", "every charge, in order");
+    command = add(ledgers, "show", "list the newest entries",
+                  [](Owner &owner, const Arguments &a) { return printLedger(owner, a.last, a.client, llvm::outs()); });
+    command->add_option("--last", arguments.last, "how many")->check(CLI::Range(1, 100'000'000))->capture_default_str();
+    command->add_option("--client", arguments.client, "of one client only");
+    add(ledgers, "verify", "check chain, signatures, sums and sealed bytes of the whole ledger",
+        [](Owner &owner, const Arguments &) { return verifyLedger(owner, llvm::outs()); });
+
+    add(app, "key", "print the owner's public key, which checks receipts and tells clients whom they talk to", key);
+  }
+
+  Arguments &arguments;
+  std::vector<std::pair<CLI::App *, Action>> actions;
+};
+
 } // namespace
 
 int main(int argc, char **argv) {
   Arguments arguments;
-  CLI::App app("Keep tables, run scientists' programs on them, read what ran.", "sojourn-owner");
+  CLI::App app("Keep tables, run scientists' programs on them, say who may learn how much, read what ran.",
+               "sojourn-owner");
   app.require_subcommand(1);
   app.footer("Exit codes: 0 done, 1 failed, 2 wrong usage.");
-  auto addStore = [&](CLI::App *command) {
-    command->add_option("--store", arguments.store, "folder of the owner's data ($SOJOURN_STORE)")
-        ->capture_default_str();
-    return command;
-  };
-
-  auto *importCommand = addStore(app.add_subcommand("import", "register a table from a file"));
-  importCommand->add_option("file", arguments.file, ".csv, .tsv, .parquet, .arrow, .feather or .npz")->required();
-  importCommand->add_option("--name", arguments.name, "name that clients use")->required();
-  importCommand
-      ->add_option("--policy", arguments.policy,
-                   "open: values may be published; private: they leave with noise only, paid from a budget")
-      ->check(CLI::IsMember({"open", "private"}))
-      ->capture_default_str();
-  importCommand->add_option("--bounds", arguments.boundsFile, "TOML file of column ranges: age = [0, 120]");
-  importCommand->add_option("--bound", arguments.bounds, "one range, column=lower:upper (repeatable)")
-      ->allow_extra_args(false);
-  importCommand
-      ->add_option("--fill", arguments.fills, "value for missing and non-finite entries, column=value (repeatable)")
-      ->allow_extra_args(false);
-  importCommand->add_option("--columns", arguments.columns, "columns to keep, separated by commas")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-
-  auto *datasetsCommand = addStore(app.add_subcommand("datasets", "list registered tables"));
-
-  auto *policyCommand = addStore(app.add_subcommand(
-      "policy", "change what may leave of a table; holds at once, for older values and a running server"));
-  policyCommand->add_option("name", arguments.name, "a registered table")->required();
-  policyCommand
-      ->add_option("policy", arguments.policy,
-                   "open: values may be published; private: they leave with noise only, paid from a budget")
-      ->required()
-      ->check(CLI::IsMember({"open", "private"}));
-
-  auto *serveCommand = addStore(app.add_subcommand("serve", "answer clients until interrupted"));
-  serveCommand->add_option("--listen", arguments.listen, "ipc:///path/to.sock or tcp://host:port")->required();
-  serveCommand->add_option("--workers", arguments.workers, "requests served at once; a step holds one while it runs")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-  serveCommand
-      ->add_option("--max-operations", arguments.limits.price.operations,
-                   "elements computed or moved that one step may ask for; dearer programs are refused unbuilt")
-      ->capture_default_str();
-  serveCommand
-      ->add_option("--max-arena", arguments.limits.price.arenaBytes, "intermediate values of one step, in bytes")
-      ->capture_default_str();
-  serveCommand->add_flag("--verbose", arguments.verbose, "log every request (sizes, never values)");
-
-  auto *programsCommand = addStore(app.add_subcommand("programs", "list programs that ran"));
-  programsCommand->add_option("--text", arguments.text,
-                              "show the program whose hash starts like this, with source lines");
-
+  Commands commands(app, arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
@@ -158,21 +316,8 @@ int main(int argc, char **argv) {
   Environment environment = Environment::system(arguments.store);
   environment.log = logToStandardError(arguments.verbose);
   Owner owner(std::move(environment), arguments.limits);
-  llvm::Error result = [&]() -> llvm::Error {
-    if (importCommand->parsed()) {
-      return import(owner, arguments);
-    }
-    if (datasetsCommand->parsed()) {
-      return datasets(owner);
-    }
-    if (policyCommand->parsed()) {
-      return changePolicy(owner, arguments);
-    }
-    if (programsCommand->parsed()) {
-      return programs(owner, arguments);
-    }
-    return serveUntilSignal(owner, {arguments.listen, arguments.workers}, llvm::outs());
-  }();
+  std::string problem = owner.status();
+  llvm::Error result = problem.empty() ? commands.chosen()(owner, arguments) : llvm::createStringError(problem);
   if (result) {
     llvm::errs() << "sojourn-owner: " << llvm::toString(std::move(result)) << '\n';
     return 1;

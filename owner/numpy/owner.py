@@ -133,6 +133,8 @@ class NumpyOwner:
         need(hello.protocol_version == known, f"client speaks protocol version {hello.protocol_version}, this "
              f"owner speaks version {known}", VERSION)  # fmt: skip
         check_versions(hello.format_version, hello.dialect_version)
+        if len(hello.identity):
+            _no_identities(self, hello)
         now = self._clock()
         for number, session in list(self._sessions.items()):
             if now - session.seen > limits.SESSION_LEASE_SECONDS:
@@ -347,6 +349,10 @@ def _no_budgets(owner, body):
     raise OwnerError(REFUSED, "this owner serves open tables only and keeps no budgets; use the native runtime")
 
 
+def _no_identities(owner, body):
+    raise OwnerError(REFUSED, "this owner serves open tables only and knows no clients; connect without an identity")
+
+
 _HANDLERS = {
     "Hello": NumpyOwner._hello,
     "ListDatasets": NumpyOwner._list_datasets,
@@ -355,4 +361,5 @@ _HANDLERS = {
     "ListPrograms": NumpyOwner._list_programs,
     "Upload": NumpyOwner._upload,
     "GetBudget": _no_budgets,
+    "Prove": _no_identities,
 }

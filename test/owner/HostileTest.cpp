@@ -246,6 +246,7 @@ TEST_F(Hostile, Tables) {
   int64_t whole[] = {1, 2, 3, 4};
   RegisterOptions options;
   options.name = "short";
+  options.policy = Policy::open;
   DatasetSource two{"", {{"a", runtime::Element::f64, 2, data}}};
   EXPECT_EQ(errorText(owner.registerDataset(two, options)), "");
   step.tables = {"short"};

@@ -6,7 +6,6 @@
 #include <array>
 #include <condition_variable>
 #include <csignal>
-#include <cstdio>
 #include <mutex>
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
@@ -38,17 +37,6 @@ struct Requester {
   }
   nng_socket socket = NNG_SOCKET_INITIALIZER;
 };
-
-/// Runs the tool; its output and exit code.
-std::pair<std::string, int> tool(const std::string &arguments) {
-  std::string output;
-  FILE *pipe = popen((std::string(SOJOURN_OWNER_TOOL) + " " + arguments + " 2>&1").c_str(), "r");
-  std::array<char, 4096> buffer;
-  while (size_t size = fread(buffer.data(), 1, buffer.size(), pipe)) {
-    output.append(buffer.data(), size);
-  }
-  return {output, WEXITSTATUS(pclose(pipe))};
-}
 
 void expectHas(const std::string &text, const std::string &part) {
   EXPECT_NE(text.find(part), std::string::npos) << "'" << text << "' lacks '" << part << "'";
@@ -191,7 +179,7 @@ TEST(Tool, ImportListServeAndPrograms) {
   EXPECT_EQ(tool("frobnicate").second, 2);
   EXPECT_EQ(tool("import " + csv).second, 2);
   EXPECT_EQ(tool("import " + csv + " --name t --policy secret").second, 2);
-  auto [missing, missingCode] = tool("import none.csv --name t" + store);
+  auto [missing, missingCode] = tool("import none.csv --name t --policy open" + store);
   EXPECT_EQ(missingCode, 1);
   expectHas(missing, "there is no such file");
   auto [import, importCode] = tool("import " + csv + " --name t --policy open --bound age=0:120" + store);
@@ -201,12 +189,23 @@ TEST(Tool, ImportListServeAndPrograms) {
   auto [list, listCode] = tool("datasets" + store);
   EXPECT_EQ(listCode, 0);
   expectHas(list, "120");
-  auto [policy, policyCode] = tool("policy t private" + store);
+  // Values that nobody has declared bounds of cannot be private, and somebody must be protected.
+  auto [unbounded, unboundedCode] = tool("policy t private --rows-are-subjects" + store);
+  EXPECT_EQ(unboundedCode, 1);
+  expectHas(unbounded, "policy private needs bounds of every column, from public knowledge and not from the data; "
+                       "1 of 2 have none: 'n'");
+  EXPECT_EQ(tool("import " + csv + " --name u --policy open --bound age=0:120 --bound n=0:9" + store).second, 0);
+  auto [nobody, nobodyCode] = tool("policy u private" + store);
+  EXPECT_EQ(nobodyCode, 1);
+  expectHas(nobody, "add --rows-are-subjects");
+  expectHas(tool("datasets" + store).first, "u: 2 rows, 2 columns, policy open");
+  auto [policy, policyCode] = tool("policy u private --rows-are-subjects" + store);
   EXPECT_EQ(policyCode, 0) << policy;
-  expectHas(policy, "t: policy private");
-  expectHas(tool("datasets" + store).first, "policy private");
-  EXPECT_EQ(tool("policy t open" + store).second, 0);
-  expectHas(tool("datasets" + store).first, "policy open");
+  expectHas(policy, "u: policy private");
+  expectHas(tool("datasets" + store).first, "u: 2 rows, 2 columns, policy private");
+  EXPECT_EQ(tool("policy u open" + store).second, 0);
+  expectHas(tool("datasets" + store).first, "u: 2 rows, 2 columns, policy open");
+  EXPECT_EQ(tool("policy u private" + store).second, 0) << "who is protected was said before";
   EXPECT_EQ(tool("policy t secret" + store).second, 2);
   EXPECT_EQ(tool("policy t" + store).second, 2);
   auto [nowhere, nowhereCode] = tool("policy nowhere open" + store);

@@ -158,7 +158,9 @@ TEST_F(Steps, DatasetsAreListedWithoutValues) {
   EXPECT_EQ(list->datasets()->Get(1)->policy()->str(), "private");
   EXPECT_EQ(list->datasets()->Get(1)->rows(), 4);
   EXPECT_EQ(list->datasets()->Get(1)->columns()->Get(1)->name()->str(), "n");
-  EXPECT_FALSE(list->datasets()->Get(1)->columns()->Get(1)->bounded());
+  EXPECT_TRUE(list->datasets()->Get(1)->columns()->Get(1)->bounded());
+  EXPECT_EQ(list->datasets()->Get(1)->columns()->Get(1)->upper(), 100);
+  EXPECT_EQ(list->datasets()->Get(1)->metric_bound(), 10);
   // Equal contents, different versions: the version is no hash of the data.
   EXPECT_NE(list->datasets()->Get(0)->version()->str(), list->datasets()->Get(1)->version()->str());
 }

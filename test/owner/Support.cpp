@@ -8,9 +8,12 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 
+#include <array>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
+#include <sys/wait.h>
 
 namespace sojourn::owner::test {
 
@@ -198,12 +201,24 @@ std::string Client::request(const runtime::EncodedProgram &program, StepRequest 
 
 std::string errorText(llvm::Error error) { return error ? llvm::toString(std::move(error)) : ""; }
 
+std::pair<std::string, int> tool(const std::string &arguments) {
+  std::string output;
+  FILE *pipe = popen((std::string(SOJOURN_OWNER_TOOL) + " " + arguments + " 2>&1").c_str(), "r");
+  std::array<char, 4096> buffer;
+  while (size_t size = fread(buffer.data(), 1, buffer.size(), pipe)) {
+    output.append(buffer.data(), size);
+  }
+  return {output, WEXITSTATUS(pclose(pipe))};
+}
+
 void registerNumbers(Owner &owner, const std::string &name, Policy policy) {
   double a[] = {1, 2, 3, 4};
   int64_t n[] = {10, 20, 30, 40};
   RegisterOptions options;
   options.name = name;
   options.policy = policy;
+  options.bounds = {{"a", {0, 10}}, {"n", {0, 100}}};
+  options.subject = "";
   DatasetSource source{"", {{"a", runtime::Element::f64, 4, a}, {"n", runtime::Element::i64, 4, n}}};
   EXPECT_EQ(errorText(owner.registerDataset(source, options)), "");
 }

@@ -116,7 +116,11 @@ struct Client {
 
 std::string errorText(llvm::Error error);
 
-/// Registers columns "a" (f64: 1, 2, 3, 4) and "n" (i64: 10, 20, 30, 40).
+/// Runs sojourn-owner; what it printed, and its exit code.
+std::pair<std::string, int> tool(const std::string &arguments);
+
+/// Registers columns "a" (f64: 1, 2, 3, 4) and "n" (i64: 10, 20, 30, 40), within [0, 10] and [0, 100]; each row a
+/// subject.
 void registerNumbers(Owner &owner, const std::string &name, Policy policy);
 
 /// Keeps what it is given: `%x: upload f32 [3]`.

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who a session belongs to: proofs of identity, and what a hostile client can make of them. The other side of the
+// handshake is written down here once more, from the description in owner/ledger/Proof.h.
+#include "owner/Accounts.h"
+#include "owner/Handshake.h"
+#include "test/owner/Support.h"
+
+namespace sojourn::owner::test {
+
+namespace {
+
+using ledger::SigningKey;
+
+std::string finish(flatbuffers::FlatBufferBuilder &builder, wire::RequestBody kind, flatbuffers::Offset<void> body) {
+  wire::FinishRequestBuffer(builder, wire::CreateRequest(builder, kind, body));
+  return {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
+}
+
+flatbuffers::Offset<flatbuffers::Vector<uint8_t>> vector(flatbuffers::FlatBufferBuilder &builder,
+                                                         const std::string &data) {
+  return builder.CreateVector(reinterpret_cast<const uint8_t *>(data.data()), data.size());
+}
+
+std::string helloWith(const std::string &identity, const std::string &nonce) {
+  flatbuffers::FlatBufferBuilder builder;
+  auto name = builder.CreateString("pid 1");
+  auto key = vector(builder, identity), drawn = vector(builder, nonce);
+  return finish(builder, wire::RequestBody_Hello, wire::CreateHello(builder, 2, 2, 2, name, key, drawn).Union());
+}
+
+struct Proof {
+  std::string identity, nonce, challenge, signature;
+  std::string bytes() const {
+    flatbuffers::FlatBufferBuilder builder;
+    auto name = builder.CreateString("pid 1");
+    auto key = vector(builder, identity), drawn = vector(builder, nonce), given = vector(builder, challenge),
+         signed_ = vector(builder, signature);
+    return finish(builder, wire::RequestBody_Prove,
+                  wire::CreateProve(builder, name, key, drawn, given, signed_).Union());
+  }
+};
+
+std::string budgetBytes(uint64_t session, const std::string &dataset) {
+  flatbuffers::FlatBufferBuilder builder;
+  auto name = builder.CreateString(dataset);
+  return finish(builder, wire::RequestBody_GetBudget, wire::CreateGetBudget(builder, session, name).Union());
+}
+
+std::string textOf(const flatbuffers::Vector<uint8_t> *bytes) {
+  return {reinterpret_cast<const char *>(bytes->data()), bytes->size()};
+}
+
+template <class Bytes>
+std::string textOf(const Bytes &bytes) {
+  return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
+}
+
+struct Handshakes : testing::Test {
+  World world;
+  Limits limits;
+  std::unique_ptr<Owner> owner;
+  SigningKey ada = SigningKey::generate(), bob = SigningKey::generate();
+  std::string nonce = std::string(32, 'n');
+
+  void SetUp() override { restart(); }
+  void restart() {
+    owner = std::make_unique<Owner>(world.environment(), limits);
+    ASSERT_EQ(owner->status(), "");
+    ASSERT_EQ(errorText(owner->accounts().addClient("ada", ada.publicKey())), "");
+    ASSERT_EQ(errorText(owner->accounts().addClient("bob", bob.publicKey())), "");
+  }
+  Reply send(const std::string &bytes) { return Reply(owner->handle(bytes, Peer::client)); }
+
+  /// What `key` signs: the owner's and its own public key, nonce and challenge, each text after its length.
+  static std::string statement(const std::string &ownerKey, const SigningKey &key, const std::string &nonce,
+                               const std::string &challenge) {
+    auto length = [](size_t size) {
+      std::string bytes;
+      for (int shift : {0, 8, 16, 24}) {
+        bytes += static_cast<char>(size >> shift);
+      }
+      return bytes;
+    };
+    return ownerKey + textOf(key.publicKey()) + length(nonce.size()) + nonce + length(challenge.size()) + challenge;
+  }
+  /// A proof of the holder of `key`; `owner` is the key that it signs for, by default the one that the owner shows.
+  Proof prove(const SigningKey &key, std::string ownerKey = "") {
+    Reply reply = send(helloWith(textOf(key.publicKey()), nonce));
+    const auto *challenge = reply.root->body_as_Challenge();
+    if (!challenge) {
+      ADD_FAILURE() << reply.error();
+      return {};
+    }
+    std::string bytes = textOf(challenge->challenge()), shown = textOf(challenge->owner_key());
+    EXPECT_EQ(ledger::hex(shown), owner->key());
+    ledger::Signature ownerSignature;
+    std::copy_n(challenge->signature()->data(), ownerSignature.size(), ownerSignature.begin());
+    ledger::PublicKey ownerPublic;
+    std::copy_n(shown.begin(), ownerPublic.size(), ownerPublic.begin());
+    EXPECT_TRUE(
+        ledger::isSigned(ownerPublic, "sojourn owner proof 1", statement(shown, key, nonce, bytes), ownerSignature));
+    ownerKey = ownerKey.empty() ? shown : ownerKey;
+    return {textOf(key.publicKey()), nonce, bytes,
+            textOf(key.sign("sojourn client proof 1", statement(ownerKey, key, nonce, bytes)))};
+  }
+  uint64_t connect(const SigningKey &key, const std::string &account) {
+    Reply reply = send(prove(key).bytes());
+    const auto *welcome = reply.root->body_as_Welcome();
+    EXPECT_TRUE(welcome) << reply.error();
+    EXPECT_EQ(welcome && welcome->account() ? welcome->account()->str() : "", account);
+    return welcome ? welcome->session() : 0;
+  }
+  void expectRefused(const Proof &proof, const std::string &part, wire::ErrorCode code = wire::ErrorCode_Refused) {
+    size_t before = owner->liveSessions();
+    Reply reply = send(proof.bytes());
+    ASSERT_EQ(reply.kind(), wire::ReplyBody_Error);
+    EXPECT_EQ(reply.asError().code(), code) << reply.error();
+    EXPECT_NE(reply.error().find(part), std::string::npos) << reply.error();
+    EXPECT_EQ(owner->liveSessions(), before);
+  }
+};
+
+} // namespace
+
+TEST_F(Handshakes, EachSessionHasTheAccountOfItsKey) {
+  registerNumbers(*owner, "people", Policy::privateOnly);
+  ASSERT_EQ(errorText(owner->setCap("people", 8, 1e-5)), "");
+  ASSERT_EQ(errorText(owner->grant("ada", "people", 1, 1e-5)), "");
+  ASSERT_EQ(errorText(owner->grant("bob", "people", 2, 1e-6)), "");
+  Reply hello = send(helloBytes("ada")); // a name that it gives itself
+  uint64_t nobody = hello.root->body_as_Welcome()->session();
+  EXPECT_EQ(hello.root->body_as_Welcome()->account(), nullptr);
+  uint64_t first = connect(ada, "ada"), second = connect(bob, "bob"), third = connect(ada, "ada");
+  auto budget = [&](uint64_t session, const std::string &dataset = "people") {
+    Reply reply = send(budgetBytes(session, dataset));
+    const auto *body = reply.root->body_as_Budget();
+    return body && body->granted() ? body->epsilon() : 0;
+  };
+  EXPECT_EQ(budget(first), 1);
+  EXPECT_EQ(budget(second), 2);
+  EXPECT_EQ(budget(third), 1);
+  EXPECT_EQ(budget(nobody), 0) << "nobody's session sees nobody's budget";
+  EXPECT_EQ(budget(second, ""), 0);
+  ASSERT_EQ(errorText(owner->accounts().revoke("bob", "people")), "");
+  EXPECT_EQ(budget(second), 0);
+  EXPECT_NE(errorText(owner->accounts().revoke("bob", "nowhere")).find("has no grant"), std::string::npos);
+}
+
+TEST_F(Handshakes, AProofOpensOneSession) {
+  Proof proof = prove(ada);
+  EXPECT_EQ(send(proof.bytes()).error(), "");
+  expectRefused(proof, "this challenge was answered before");
+  // Another proof for the same challenge is none either: Ed25519 signatures are one per text, but others may not be.
+  connect(ada, "ada");
+  expectRefused(proof, "this challenge was answered before");
+}
+
+TEST_F(Handshakes, AWrongKeyProvesNothing) {
+  Proof proof = prove(ada), other = prove(bob);
+  Proof signedByOther = proof;
+  signedByOther.signature = textOf(bob.sign("sojourn client proof 1", "anything"));
+  expectRefused(signedByOther, "is not signed with the secret key of this identity");
+  Proof otherContext = proof;
+  otherContext.signature = textOf(ada.sign(
+      "sojourn owner proof 1", statement(textOf(*ledger::parseKey(owner->key())), ada, nonce, proof.challenge)));
+  expectRefused(otherContext, "is not signed with the secret key of this identity");
+  Proof swapped = proof;
+  swapped.identity = other.identity;
+  expectRefused(swapped, "gave no such challenge to this key");
+  swapped.challenge = other.challenge;
+  expectRefused(swapped, "is not signed with the secret key of this identity");
+  // None of this used anything up.
+  EXPECT_EQ(send(proof.bytes()).error(), "");
+  EXPECT_EQ(send(other.bytes()).error(), "");
+}
+
+TEST_F(Handshakes, AnUnknownKeyIsToldSoOnceItIsProved) {
+  SigningKey stranger = SigningKey::generate();
+  Proof proof = prove(stranger);
+  Proof unsigned_ = proof;
+  unsigned_.signature[0] ^= 1;
+  expectRefused(unsigned_, "is not signed");
+  expectRefused(proof, "no client of this owner has the key " + ledger::keyText(stranger.publicKey()));
+  expectRefused(proof, "sojourn-owner client add NAME --key FILE.pub");
+  // Added meanwhile, perhaps by another process.
+  ASSERT_EQ(errorText(owner->accounts().addClient("stranger", stranger.publicKey())), "");
+  EXPECT_EQ(send(proof.bytes()).root->body_as_Welcome()->account()->str(), "stranger");
+}
+
+TEST_F(Handshakes, AProofForAnotherOwnerIsRefused) {
+  // Who passes this owner's challenge on as its own gets a signature for its own key.
+  Proof relayed = prove(ada, textOf(SigningKey::generate().publicKey()));
+  expectRefused(relayed, "or was made for another owner or connection");
+}
+
+TEST_F(Handshakes, ChallengesGrowOldAndDieWithTheOwner) {
+  Proof late = prove(ada);
+  world.now += kChallengeMs;
+  Proof young = prove(ada);
+  EXPECT_EQ(send(late.bytes()).error(), "");
+  world.now += 1;
+  expectRefused(late, "older than 60 seconds");
+  EXPECT_EQ(send(young.bytes()).error(), "");
+  world.now -= 2 * kChallengeMs; // set back: what was answered stays answered, what was old stays old
+  expectRefused(young, "this challenge was answered before");
+  expectRefused(late, "older than 60 seconds");
+  connect(ada, "ada");
+  Proof before = prove(ada);
+  restart();
+  expectRefused(before, "since it was started");
+}
+
+TEST_F(Handshakes, AnyChangedByteAndLengthIsRefused) {
+  Proof good = prove(ada);
+  auto fields = {&Proof::identity, &Proof::nonce, &Proof::challenge, &Proof::signature};
+  for (auto field : fields) {
+    for (size_t byte = 0; byte < (good.*field).size(); ++byte) {
+      Proof changed = good;
+      (changed.*field)[byte] ^= static_cast<char>(1 << (byte % 8));
+      expectRefused(changed, "");
+    }
+    for (size_t size : {size_t{0}, size_t{1}, (good.*field).size() - 1, (good.*field).size() + 1, size_t{100'000}}) {
+      Proof changed = good;
+      (changed.*field).resize(size);
+      expectRefused(changed, " bytes, expected ", wire::ErrorCode_Malformed);
+    }
+  }
+  for (auto [identity, drawn] : {std::pair{31, 32}, std::pair{33, 32}, std::pair{32, 0}, std::pair{32, 1000}}) {
+    Reply reply =
+        send(helloWith(std::string(static_cast<size_t>(identity), 'k'), std::string(static_cast<size_t>(drawn), 'n')));
+    EXPECT_EQ(reply.asError().code(), wire::ErrorCode_Malformed);
+  }
+  EXPECT_EQ(send(good.bytes()).error(), "");
+}
+
+TEST_F(Handshakes, AskingForChallengesOpensNothing) {
+  for (int round = 0; round < 5000; ++round) {
+    prove(ada);
+  }
+  EXPECT_EQ(owner->liveSessions(), 0u);
+  connect(ada, "ada");
+}
+
+TEST_F(Handshakes, AFloodOfOneClientLeavesTheOthersAlone) {
+  for (size_t round = 0; round < kAnsweredChallenges; ++round) {
+    uint64_t session = connect(ada, "ada");
+    ASSERT_EQ(send(byeBytes(session)).error(), "");
+  }
+  expectRefused(prove(ada), "this client has connected 1024 times within 60 seconds", wire::ErrorCode_Limit);
+  connect(bob, "bob");
+  world.now += kChallengeMs + 1;
+  connect(ada, "ada");
+}
+
+TEST_F(Handshakes, SessionsOfNobodyLockOutNoClient) {
+  limits.sessions = 3;
+  restart();
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(send(helloBytes("anyone")).error(), "");
+    connect(ada, "ada");
+  }
+  EXPECT_NE(send(helloBytes("anyone")).error().find("3 open sessions of clients without an identity"),
+            std::string::npos);
+  EXPECT_NE(send(prove(ada).bytes()).error().find("3 open sessions of client 'ada'"), std::string::npos);
+  connect(bob, "bob");
+}
+
+TEST_F(Handshakes, NamesAreInTheLogAsTheyWereProved) {
+  uint64_t proved = connect(ada, "ada");
+  uint64_t claimed = send(helloBytes("ada")).root->body_as_Welcome()->session();
+  for (uint64_t session : {proved, claimed}) {
+    auto program = keepProgram();
+    StepRequest step;
+    step.session = session;
+    step.hash.assign(program.hash.begin(), program.hash.end());
+    step.program = program.program;
+    step.debug = program.debug;
+    step.uploads = {f32({3}, {1, 2, 3})};
+    step.results = {1};
+    EXPECT_EQ(send(stepBytes(step)).error(), "");
+  }
+  auto records = owner->programs(false);
+  ASSERT_TRUE(bool(records));
+  ASSERT_EQ(records->size(), 2u);
+  EXPECT_EQ((*records)[0].client, "ada");
+  EXPECT_EQ((*records)[1].client, "'ada'");
+}
+
+TEST_F(Handshakes, ClientsHaveOneNameAndOneKey) {
+  Accounts &accounts = owner->accounts();
+  auto fresh = [] { return SigningKey::generate().publicKey(); };
+  EXPECT_NE(errorText(accounts.addClient("eve", ada.publicKey())).find("this key is that of client 'ada' already"),
+            std::string::npos);
+  EXPECT_NE(errorText(accounts.addClient("ada", fresh())).find("a client named 'ada' is there already"),
+            std::string::npos);
+  EXPECT_NE(errorText(accounts.addClient("local", fresh())).find("data owner's own process"), std::string::npos);
+  for (const std::string &name : {std::string(), std::string("two words"), std::string("'x'"), std::string(300, 'x')}) {
+    EXPECT_NE(errorText(accounts.addClient(name, fresh())).find("cannot name a client"), std::string::npos) << name;
+  }
+}
+
+} // namespace sojourn::owner::test

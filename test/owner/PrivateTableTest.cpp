@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a table needs to be private: bounds, subjects, people; the data owner's defaults; books of older releases.
+#include "owner/Accounts.h"
+#include "owner/Import.h"
+#include "test/owner/Support.h"
+
+#include <arrow/api.h>
+#include <cmath>
+#include <filesystem>
+#include <sqlite3.h>
+
+namespace sojourn::owner::test {
+
+using runtime::Element;
+
+namespace {
+
+struct PrivateTables : testing::Test {
+  World world;
+  TemporaryFolder folder;
+  std::unique_ptr<Owner> owner;
+  void SetUp() override {
+    world.store = folder.file("store");
+    owner = std::make_unique<Owner>(world.environment());
+    ASSERT_EQ(owner->status(), "");
+  }
+
+  static RegisterOptions options(const std::string &name = "t") {
+    RegisterOptions with;
+    with.name = name;
+    with.bounds = {{"a", {0, 9}}};
+    with.subject = "";
+    return with;
+  }
+  std::string add(const std::string &csv, const RegisterOptions &with) {
+    return errorText(owner->registerDataset({folder.write("t.csv", csv), {}}, with));
+  }
+  DatasetRecord record(const std::string &name = "t") {
+    auto found = owner->dataset(name);
+    EXPECT_TRUE(bool(found)) << llvm::toString(found.takeError());
+    return found ? std::move(*found) : DatasetRecord{};
+  }
+};
+
+void expectHas(const std::string &text, const std::string &part) {
+  EXPECT_NE(text.find(part), std::string::npos) << "'" << text << "' lacks '" << part << "'";
+}
+
+} // namespace
+
+TEST_F(PrivateTables, NeedBoundsOfEveryColumn) {
+  std::string csv = "a,b,c,flag\n1,2,3,true\n4,5,6,false\n";
+  std::string text = add(csv, options());
+  expectHas(text, "2 of 4 have none: 'b', 'c'. Declare them (bounds, --bound COLUMN=LOWER:UPPER");
+  EXPECT_TRUE(owner->datasets()->empty());
+  EXPECT_TRUE(std::filesystem::is_empty(world.store + "/datasets"));
+  auto with = options();
+  with.bounds["b"] = with.bounds["c"] = {0, 5};
+  EXPECT_EQ(add(csv, with), "");
+  // A boolean has the bounds of its type.
+  ASSERT_TRUE(record().columns[3].bounds);
+  EXPECT_EQ(record().columns[3].bounds->upper, 1);
+  with = options("few");
+  with.columns = {"a"};
+  EXPECT_EQ(add(csv, with), "") << "columns that are left out need none";
+  with.name = "open";
+  with.columns.clear();
+  with.policy = Policy::open;
+  EXPECT_EQ(add(csv, with), "");
+  expectHas(errorText(owner->setPolicy("open", Policy::privateOnly)), "2 of 4 have none: 'b', 'c'");
+  EXPECT_EQ(record("open").policy, Policy::open);
+}
+
+TEST_F(PrivateTables, ManyColumnsWithoutBoundsAreCounted) {
+  std::string head, row;
+  for (int column = 0; column < 30; ++column) {
+    head += (column ? ",c" : "c") + std::to_string(column);
+    row += column ? ",1" : "1";
+  }
+  auto with = options();
+  with.bounds.clear();
+  std::string text = add(head + "\n" + row + "\n", with);
+  expectHas(text, "30 of 30 have none: 'c0', 'c1'");
+  expectHas(text, "'c19', ...");
+  EXPECT_EQ(text.find("'c20'"), std::string::npos);
+}
+
+TEST_F(PrivateTables, NeedSomebodyToProtect) {
+  auto with = options();
+  with.subject.reset();
+  expectHas(add("a\n1\n", with), "nobody has said who they are: each row is one (--rows-are-subjects), or a column "
+                                 "names them (--subject COLUMN)");
+  with.policy = Policy::open;
+  EXPECT_EQ(add("a\n1\n", with), "");
+  EXPECT_FALSE(record().subject);
+  expectHas(errorText(owner->setPolicy("t", Policy::privateOnly)), "add --rows-are-subjects");
+  EXPECT_EQ(errorText(owner->setPolicy("t", Policy::privateOnly, /*rowsAreSubjects=*/true)), "");
+  EXPECT_EQ(record().subject, std::optional<std::string>(""));
+  EXPECT_EQ(record().policy, Policy::privateOnly);
+}
+
+TEST_F(PrivateTables, ASubjectHasOneRow) {
+  auto with = options();
+  with.subject = "who";
+  for (std::string csv : {"who,a\n7,1\n8,2\n7,3\n", "who,a\nada,1\nbob,2\nada,3\n"}) {
+    std::string text = add(csv, with);
+    expectHas(text, "rows 0 and 2 (counting from 0) have the same subject in column 'who'");
+    EXPECT_EQ(text.find("ada"), std::string::npos) << "a value of the table";
+  }
+  expectHas(add("who,a\nada,1\n,2\n", with), "row 1 (counting from 0) has no subject in column 'who'");
+  expectHas(add("who,a\n1,1\n,2\n", with), "row 1 (counting from 0) has no subject in column 'who'");
+  expectHas(add("who,a\n1.5,1\n2.5,2\n", with), "expected whole numbers or texts to tell subjects by");
+  with.subject = "whom";
+  expectHas(add("who,a\n1,1\n2,2\n", with), "no column 'whom' names the subject of each row");
+  EXPECT_TRUE(owner->datasets()->empty());
+  with.subject = "who";
+  EXPECT_EQ(add("who,a\nada,1\nbob,2\n", with), "");
+  // Who it is stays with the data owner: no column, no bounds asked for.
+  ASSERT_EQ(record().columns.size(), 1u);
+  EXPECT_EQ(record().columns[0].name, "a");
+  EXPECT_EQ(record().subject, std::optional<std::string>("who"));
+  // Bounds of the column, as in one file for all, do no harm: subjects are told apart before anything is clamped.
+  with = options("clamped");
+  with.subject = "who";
+  with.bounds["who"] = {0, 1};
+  with.columns = {"who", "a"};
+  EXPECT_EQ(add("who,a\n5,1\n6,2\n", with), "");
+}
+
+TEST_F(PrivateTables, SubjectsOfEveryTypeAreCompared) {
+  std::mt19937_64 random = world.random;
+  for (Element element : {Element::u8, Element::i8, Element::i16, Element::i32, Element::i64}) {
+    std::vector<int64_t> numbers(100), memory(100);
+    std::iota(numbers.begin(), numbers.end(), 0);
+    std::shuffle(numbers.begin(), numbers.end(), random);
+    std::vector<double> a(100, 1.0);
+    for (bool isTwice : {false, true}) {
+      numbers[17] = isTwice ? numbers[83] : numbers[17];
+      runtime::convertElements(Element::i64, numbers.data(), element, memory.data(), 100);
+      DatasetSource source{"", {{"who", element, 100, memory.data()}, {"a", Element::f64, 100, a.data()}}};
+      auto with = options("t" + std::to_string(static_cast<int>(element)) + (isTwice ? "twice" : ""));
+      with.subject = "who";
+      std::string text = errorText(owner->registerDataset(source, with));
+      EXPECT_EQ(text.empty(), !isTwice) << text;
+      expectHas(text, isTwice ? "rows 17 and 83" : "");
+    }
+  }
+}
+
+TEST_F(PrivateTables, OfOnePopulationHaveOneCap) {
+  auto with = options("visits");
+  with.population = "patients";
+  EXPECT_EQ(add("a\n1\n2\n", with), "");
+  with.name = "labs";
+  EXPECT_EQ(add("a\n3\n4\n", with), "");
+  EXPECT_EQ(add("a\n5\n", options("others")), "");
+  EXPECT_EQ(errorText(owner->accounts().addClient("ada", ledger::SigningKey::generate().publicKey())), "");
+  expectHas(errorText(owner->grant("ada", "labs", 1, 1e-5)), "has no cap over all clients; set one first: "
+                                                             "sojourn-owner budget cap labs --epsilon E --delta D");
+  EXPECT_EQ(errorText(owner->setCap("visits", 2, 1e-5)), "");
+  EXPECT_EQ(errorText(owner->grant("ada", "labs", 1, 1e-5)), "") << "the cap is the people's";
+  expectHas(errorText(owner->grant("ada", "others", 1, 1e-5)), "has no cap");
+  expectHas(errorText(owner->grant("ada", "nowhere", 1, 1e-5)), "no dataset is named 'nowhere'");
+  expectHas(errorText(owner->setCap("nowhere", 1, 1e-5)), "no dataset is named 'nowhere'");
+  expectHas(errorText(owner->grant("eve", "labs", 1, 1e-5)), "no client is named 'eve'; add it with");
+  auto populations = owner->accounts().ledger().populations();
+  ASSERT_TRUE(populations);
+  ASSERT_EQ(populations->size(), 2u);
+  EXPECT_EQ((*populations)[1].population, "patients");
+  EXPECT_EQ((*populations)[1].datasets.size(), 2u);
+  with.name = "bad";
+  with.population = "../x";
+  expectHas(add("a\n1\n", with), "'../x' cannot name a population");
+}
+
+TEST_F(PrivateTables, BudgetsAreNumbersWithinTheirBounds) {
+  EXPECT_EQ(add("a\n1\n", options()), "");
+  EXPECT_EQ(errorText(owner->accounts().addClient("ada", ledger::SigningKey::generate().publicKey())), "");
+  EXPECT_EQ(errorText(owner->setCap("t", 4, 1e-5)), "");
+  double infinity = INFINITY, nan = std::nan("");
+  for (double epsilon : {0.0, -1.0, infinity, -infinity, nan, 0x1p21}) {
+    expectHas(errorText(owner->setCap("t", epsilon, 1e-5)), "epsilon is ");
+    expectHas(errorText(owner->grant("ada", "t", epsilon, 1e-5)), "expected a number above 0 and at most");
+  }
+  for (double delta : {0.0, -1e-9, 1.0, 2.0, infinity, nan}) {
+    expectHas(errorText(owner->setCap("t", 1, delta)), "delta is ");
+    expectHas(errorText(owner->grant("ada", "t", 1, delta)), "expected a number above 0 and below 1");
+  }
+}
+
+TEST_F(PrivateTables, DefaultsAreTheOwnersAndKept) {
+  EXPECT_EQ(add("a\n1\n", options()), "");
+  EXPECT_EQ(record().defaults.metricBound, 10);
+  EXPECT_EQ(errorText(owner->setDefaults("t", {2.5, 0.125, 3})), "");
+  for (int life = 0; life < 2; ++life) {
+    EXPECT_EQ(record().defaults.noiseMultiplier, 2.5);
+    EXPECT_EQ(record().defaults.clip, 0.125);
+    Reply listed(owner->handle(listDatasetsBytes()));
+    EXPECT_EQ(listed.root->body_as_Datasets()->datasets()->Get(0)->metric_bound(), 3);
+    owner = std::make_unique<Owner>(world.environment());
+  }
+  expectHas(errorText(owner->setDefaults("nowhere", {})), "no dataset is named 'nowhere'");
+  for (double bad : {0.0, -1.0, static_cast<double>(INFINITY), std::nan("")}) {
+    expectHas(errorText(owner->setDefaults("t", {bad, 1, 1})), "the noise multiplier is ");
+    expectHas(errorText(owner->setDefaults("t", {1, bad, 1})), "the clip is ");
+    expectHas(errorText(owner->setDefaults("t", {1, 1, bad})), "the metric bound is ");
+  }
+  EXPECT_EQ(record().defaults.clip, 0.125);
+}
+
+TEST_F(PrivateTables, BooksOfOlderReleasesAreBroughtUpToDate) {
+  EXPECT_EQ(add("a\n1\n2\n", options()), "");
+  owner.reset();
+  for (int version : {2, 1}) {
+    sqlite3 *books = nullptr;
+    ASSERT_EQ(sqlite3_open((world.store + "/catalogue.db").c_str(), &books), SQLITE_OK);
+    std::string sql = "ALTER TABLE datasets DROP COLUMN subject; ALTER TABLE datasets DROP COLUMN population;"
+                      "ALTER TABLE datasets DROP COLUMN noise_multiplier; ALTER TABLE datasets DROP COLUMN clip;"
+                      "ALTER TABLE datasets DROP COLUMN metric_bound; DROP TABLE reports;";
+    sql += version == 1 ? "ALTER TABLE columns DROP COLUMN dims; PRAGMA user_version = 1" : "PRAGMA user_version = 2";
+    char *wrong = nullptr;
+    ASSERT_EQ(sqlite3_exec(books, sql.c_str(), nullptr, nullptr, &wrong), SQLITE_OK) << wrong;
+    sqlite3_close(books);
+    owner = std::make_unique<Owner>(world.environment());
+    ASSERT_EQ(owner->status(), "");
+    EXPECT_EQ(record().rows, 2);
+    EXPECT_EQ(record().policy, Policy::privateOnly);
+    EXPECT_FALSE(record().subject);
+    EXPECT_EQ(record().defaults.clip, 1);
+    EXPECT_EQ(errorText(owner->setCap("t", 1, 1e-5)), "");
+    owner.reset();
+  }
+}
+
+} // namespace sojourn::owner::test
