@@ -4,6 +4,7 @@
 
 #include "frontend/Session.h"
 #include "owner/PrivatePlan.h"
+#include "owner/ledger/Receipt.h"
 #include "runtime/privacy/Filter.h"
 #include "runtime/privacy/Plan.h"
 #include "runtime/privacy/PoissonDraw.h"
@@ -47,6 +48,25 @@ void bindPrivacy(py::module_ &m) {
   });
   m.def("epsilon_of", [](double noiseMultiplier, double delta, int64_t rows, int64_t size, uint64_t steps) {
     return steps == 0 ? 0.0 : checked(privacy::epsilonOf(planOf(rows, size, steps), noiseMultiplier, delta));
+  });
+  // Receipts travel as what the owner signed; everything else is read from it.
+  m.def("receipt_text", [](const py::bytes &receipt) {
+    auto read = owner::ledger::readReceipt(std::string_view(receipt));
+    if (!read) {
+      raise(ErrorKind::Error, read.problem().text);
+    }
+    return owner::ledger::receiptJson(*read);
+  });
+  m.def("verify_receipt", [](const py::bytes &receipt, const std::string &ownerKey) {
+    auto key = owner::ledger::parseKey(ownerKey);
+    if (!key) {
+      raise(ErrorKind::Error, "the owner's key has " + std::to_string(ownerKey.size()) +
+                                  " characters, expected the 64 hexadecimal digits that 'sojourn-owner key' prints");
+    }
+    auto verified = owner::ledger::verifyReceipt(std::string_view(receipt), *key);
+    if (!verified) {
+      raise(ErrorKind::Error, verified.problem().text);
+    }
   });
   m.def(
       "set_spending",

@@ -95,6 +95,12 @@ void bindTable(py::module_ &m) {
                                   .labelDtype = chosen(labelDtype)});
            })
       .def("title", &Table::title)
+      .def("defaults_text", &Table::defaults)
+      .def_property_readonly("defaults",
+                             [](const Table &self) {
+                               const Dataset &dataset = self.dataset();
+                               return std::make_tuple(dataset.noiseMultiplier, dataset.clip, dataset.metricBound);
+                             })
       .def("cells", &Table::cells)
       .def("__str__", &Table::str);
 

@@ -46,18 +46,22 @@ std::shared_ptr<py::object> keepCallable(const py::object &callable) {
           }};
 }
 
-std::shared_ptr<Session> openSession(const py::object &transport, const std::string &name, int timeoutMs) {
+std::shared_ptr<Session> openSession(const py::object &transport, const std::string &name, int timeoutMs,
+                                     const std::string &identity, const std::string &ownerKey) {
+  Credentials credentials{identity, ownerKey};
   initialize();
   // The calling thread records backward too: no hop, and the caller's line is known.
   py::module_::import("torch").attr("autograd").attr("set_multithreading_enabled")(false);
   if (py::isinstance<py::str>(transport)) {
     auto url = transport.cast<std::string>();
     py::gil_scoped_release unlock;
-    return connect(url, timeoutMs).session();
+    return connect(url, timeoutMs, credentials).session();
   }
   if (py::isinstance<EmbeddedOwner>(transport)) {
     auto embedded = transport.cast<std::shared_ptr<EmbeddedOwner>>();
-    return connect(name, [embedded](std::string_view request) { return embedded->handle(request); }).session();
+    return connect(
+               name, [embedded](std::string_view request) { return embedded->handle(request); }, credentials)
+        .session();
   }
   auto function = keepCallable(transport);
   auto call = [function](std::string_view request) {
@@ -76,7 +80,7 @@ std::shared_ptr<Session> openSession(const py::object &transport, const std::str
       throw;
     }
   };
-  return connect(name, call).session();
+  return connect(name, call, credentials).session();
 }
 
 } // namespace
@@ -104,13 +108,17 @@ PYBIND11_MODULE(_sojourn, m) {
       .def(
           "register",
           [](EmbeddedOwner &self, const std::string &name, const py::object &source, const std::string &policy,
-             const Ranges &bounds, const std::map<std::string, double> &fills) {
+             const Ranges &bounds, const std::map<std::string, double> &fills, const std::string &subject,
+             const std::string &population) {
             Source columns = sourceOf(source);
             py::gil_scoped_release unlock;
-            self.add(name, columns, {policy, bounds, fills});
+            self.add(name, columns, {policy, bounds, fills, subject, population});
           },
           py::arg("name"), py::arg("source"), py::arg("policy"), py::arg("bounds") = Ranges(),
-          py::arg("fills") = std::map<std::string, double>())
+          py::arg("fills") = std::map<std::string, double>(), py::arg("subject") = "", py::arg("population") = "")
+      .def("set_defaults", &EmbeddedOwner::setDefaults, py::arg("dataset"), py::arg("noise_multiplier"),
+           py::arg("clip"), py::arg("metric_bound"))
+      .def_property_readonly("key", &EmbeddedOwner::key)
       .def("grant", &EmbeddedOwner::grant, py::arg("dataset"), py::arg("epsilon"), py::arg("delta"))
       .def("handle",
            [](EmbeddedOwner &self, const py::bytes &request) {
@@ -126,12 +134,15 @@ PYBIND11_MODULE(_sojourn, m) {
       .def_property_readonly("steps", [](EmbeddedOwner &self) { return self.steps(); });
 
   py::class_<Session, std::shared_ptr<Session>>(m, "Session")
-      .def(py::init(&openSession), py::arg("transport"), py::arg("name"), py::arg("timeout_ms") = 60000)
+      .def(py::init(&openSession), py::arg("transport"), py::arg("name"), py::arg("timeout_ms") = 60000,
+           py::arg("identity") = "", py::arg("owner_key") = "")
       .def_static("offline",
                   [] {
                     py::module_::import("torch").attr("autograd").attr("set_multithreading_enabled")(false);
                     return Session::openOffline();
                   })
+      .def_property_readonly("account", &Session::account)
+      .def_property_readonly("owner_key", &Session::ownerKey)
       .def_property_readonly("index", [](Session &self) { return static_cast<int>(self.index()); })
       .def(
           "datasets", [](const std::shared_ptr<Session> &self) { return Owner(self).datasets(); }, WhileOwnerWorks())
@@ -151,7 +162,8 @@ PYBIND11_MODULE(_sojourn, m) {
             for (const ProgramSummary &program : programs) {
               all.append(py::dict(py::arg("hash") = py::bytes(program.hash).attr("hex")(),
                                   py::arg("client") = program.client, py::arg("runs") = program.runs,
-                                  py::arg("ops") = program.ops, py::arg("text") = program.text));
+                                  py::arg("ops") = program.ops, py::arg("text") = program.text,
+                                  py::arg("privacy") = program.privacy));
             }
             return all;
           },

@@ -4,6 +4,7 @@
 
 #include "dialect/Version.h"
 #include "frontend/Error.h"
+#include "frontend/Identity.h"
 #include "runtime/wire/Messages_generated.h"
 #include "runtime/wire/Protocol.h"
 
@@ -149,12 +150,61 @@ Answer Client::exchange(flatbuffers::FlatBufferBuilder &request) {
   return answer;
 }
 
-void Client::hello() {
+void Client::hello(Identity *identity) {
   Request request(*transport_);
-  std::string name = "pid " + std::to_string(getpid());
-  Answer answer = exchange(request.finish(schema::CreateHelloDirect(
-      request, wire::kProtocolVersion, kProgramFormatVersion, kDialectVersion, name.c_str())));
-  session_ = expect<schema::Welcome>(parseReply(answer.bytes)).session();
+  std::string name = "pid " + std::to_string(getpid()), nonce = identity ? identity->draw() : "";
+  std::string_view key = identity ? identity->publicKey() : std::string_view();
+  auto bytes = [&](std::string_view text) {
+    return text.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint8_t>>()
+                        : request.CreateVector(reinterpret_cast<const uint8_t *>(text.data()), text.size());
+  };
+  auto client = request.CreateString(name);
+  auto keyBytes = bytes(key), nonceBytes = bytes(nonce);
+  Answer answer = exchange(request.finish(schema::CreateHello(request, wire::kProtocolVersion, kProgramFormatVersion,
+                                                              kDialectVersion, client, keyBytes, nonceBytes)));
+  if (identity) {
+    prove(*identity, name, nonce, answer);
+  } else {
+    welcome(parseReply(answer.bytes));
+  }
+}
+
+void Client::welcome(const schema::Reply &reply) {
+  const auto &body = expect<schema::Welcome>(reply);
+  session_ = body.session();
+  account_ = textOf(body.account());
+}
+
+void Client::prove(Identity &identity, const std::string &name, const std::string &nonce, const Answer &answer) {
+  const schema::Reply &reply = parseReply(answer.bytes);
+  if (reply.body_type() == schema::ReplyBody_Welcome) {
+    // A release before identities: it has opened a session of nobody.
+    session_ = reply.body_as_Welcome()->session();
+    bye();
+    throw Error(ErrorKind::Refused, "the owner at " + transport_->name() +
+                                        " knows no identities; connect without one, or have it use a newer release");
+  }
+  const auto &challenge = expect<schema::Challenge>(reply);
+  auto view = [](const flatbuffers::Vector<uint8_t> *bytes) {
+    return bytes ? std::string_view(reinterpret_cast<const char *>(bytes->data()), bytes->size()) : std::string_view();
+  };
+  std::string signature =
+      identity.answer(nonce, view(challenge.challenge()), view(challenge.owner_key()), view(challenge.signature()));
+  Request request(*transport_);
+  auto bytes = [&](std::string_view text) {
+    return request.CreateVector(reinterpret_cast<const uint8_t *>(text.data()), text.size());
+  };
+  auto client = request.CreateString(name);
+  auto key = bytes(identity.publicKey()), nonceBytes = bytes(nonce), given = bytes(view(challenge.challenge())),
+       signed_ = bytes(signature);
+  Answer opened = exchange(request.finish(schema::CreateProve(request, client, key, nonceBytes, given, signed_)));
+  welcome(parseReply(opened.bytes));
+  try {
+    identity.remember();
+  } catch (...) {
+    bye();
+    throw;
+  }
 }
 
 std::vector<DatasetInfo> Client::datasets() {
@@ -166,8 +216,14 @@ std::vector<DatasetInfo> Client::datasets() {
     return all;
   }
   for (const schema::Dataset *dataset : *body.datasets()) {
-    DatasetInfo info{
-        textOf(dataset->name()), dataset->rows(), {}, textOf(dataset->policy()), textOf(dataset->version())};
+    DatasetInfo info{textOf(dataset->name()),
+                     dataset->rows(),
+                     {},
+                     textOf(dataset->policy()),
+                     textOf(dataset->version()),
+                     dataset->noise_multiplier(),
+                     dataset->clip(),
+                     dataset->metric_bound()};
     if (dataset->columns()) {
       for (const schema::Column *column : *dataset->columns()) {
         if (column->element() > static_cast<uint8_t>(Element::c128)) {
@@ -367,7 +423,8 @@ std::vector<ProgramSummary> Client::programs(bool withText) {
   std::vector<ProgramSummary> all;
   if (body.programs()) {
     for (const schema::ProgramInfo *info : *body.programs()) {
-      ProgramSummary summary{{}, textOf(info->client()), textOf(info->text()), info->runs(), info->ops()};
+      ProgramSummary summary{
+          {}, textOf(info->client()), textOf(info->text()), textOf(info->privacy()), info->runs(), info->ops()};
       if (info->hash()) {
         summary.hash.assign(reinterpret_cast<const char *>(info->hash()->data()), info->hash()->size());
       }

@@ -22,6 +22,8 @@ struct Reply;
 
 namespace sojourn::frontend {
 
+class Identity;
+
 /// NotSent: nothing has left this process. TimedOut, Broken: the request may have arrived.
 enum class CallStatus { Answered, NotSent, TimedOut, Broken };
 
@@ -66,6 +68,8 @@ struct DatasetInfo {
   int64_t rows = 0;
   std::vector<ColumnInfo> columns;
   std::string policy, version;
+  /// Of a private table, where a step says nothing.
+  double noiseMultiplier = 1, clip = 1, metricBound = 10;
 };
 
 /// What the owner answered to a step. `published` is read where the reply lies.
@@ -94,7 +98,7 @@ struct BudgetInfo {
 };
 
 struct ProgramSummary {
-  std::string hash, client, text;
+  std::string hash, client, text, privacy;
   uint64_t runs = 0, ops = 0;
 };
 
@@ -105,7 +109,10 @@ public:
   explicit Client(std::unique_ptr<Transport> transport);
   ~Client();
 
-  void hello();
+  /// Opens the session; with an identity (Identity.h) as the client whose key it is, else as nobody.
+  void hello(Identity *identity = nullptr);
+  /// What the data owner calls this client; empty: nobody, without a budget.
+  const std::string &account() const { return account_; }
   std::vector<DatasetInfo> datasets();
   /// Sends uploads that are too large for the step's message ahead of it, in parts; a connection
   /// that breaks is tried again from where the owner stands.
@@ -134,7 +141,11 @@ private:
   CallStatus trySendPart(uint64_t number, std::span<const uint8_t> data, uint64_t offset, size_t length, Answer &answer,
                          std::string &failure);
 
+  void welcome(const sojourn_wire::Reply &reply);
+  void prove(Identity &identity, const std::string &name, const std::string &nonce, const Answer &challenge);
+
   std::unique_ptr<Transport> transport_;
+  std::string account_;
   uint64_t session_ = 0, lastUpload_ = 0;
   uint64_t sequence_ = 0; ///< number of the last step that is known to have committed
   bool answers_ = true;   ///< whether the last request was answered

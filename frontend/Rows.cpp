@@ -152,7 +152,8 @@ int64_t SessionRows::positions(const RowNumbers &numbers, const Origin &origin) 
 }
 
 Dataset describe(const DatasetInfo &info) {
-  Dataset dataset{info.name, info.policy, info.version, info.rows, {}};
+  Dataset dataset{info.name, info.policy,          info.version, info.rows,
+                  {},        info.noiseMultiplier, info.clip,    info.metricBound};
   for (const ColumnInfo &column : info.columns) {
     dataset.columns.push_back({column.name, scalarTypeOf(column.element), column.bounds, column.dims});
   }

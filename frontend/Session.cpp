@@ -3,6 +3,7 @@
 #include "frontend/Session.h"
 
 #include "frontend/Error.h"
+#include "frontend/Identity.h"
 #include "frontend/Origin.h"
 
 #include <ATen/ATen.h>
@@ -25,11 +26,12 @@ Session::Session() = default;
 
 std::shared_ptr<Session> Session::openOffline() { return open(nullptr); }
 
-std::shared_ptr<Session> Session::open(std::unique_ptr<Transport> transport) {
+std::shared_ptr<Session> Session::open(std::unique_ptr<Transport> transport, Identity *identity) {
   std::shared_ptr<Session> session(new Session());
   if (transport) {
     session->client_ = std::make_unique<Client>(std::move(transport));
-    translated([&] { session->client_->hello(); });
+    translated([&] { session->client_->hello(identity); });
+    session->ownerKey_ = identity ? identity->owner() : "";
   }
   std::lock_guard lock(registryMutex);
   for (size_t i = 0; i < static_cast<size_t>(kDeviceCountMax); ++i) {

@@ -78,7 +78,8 @@ enum class StepOutcome { NotRun, Unknown, Committed };
 class Session : public std::enable_shared_from_this<Session> {
 public:
   /// Opens a session; says hello. `client == nullptr`: an offline session that only records.
-  static std::shared_ptr<Session> open(std::unique_ptr<Transport> transport);
+  /// `identity`: who the client is, or null.
+  static std::shared_ptr<Session> open(std::unique_ptr<Transport> transport, Identity *identity = nullptr);
   static std::shared_ptr<Session> openOffline();
   /// Throws Error naming the open ones if `index` is not a session.
   static std::shared_ptr<Session> at(int index);
@@ -90,6 +91,9 @@ public:
   bool offline() const { return !client_; }
   /// As the user wrote it to `connect`.
   std::string address() const;
+  /// What the data owner calls this client, and the key that the owner has shown; empty without an identity.
+  std::string account() const { return client_ ? client_->account() : ""; }
+  const std::string &ownerKey() const { return ownerKey_; }
   std::recursive_mutex &mutex() { return mutex_; }
   void close();
 
@@ -181,6 +185,7 @@ private:
   Counters counters_;
   wire::Spending spending_;
   std::vector<std::string> notes_;
+  std::string ownerKey_;
   bool closed_ = false;
 };
 

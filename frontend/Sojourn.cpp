@@ -2,6 +2,7 @@
 // The public C++ surface over sessions.
 #include "frontend/Sojourn.h"
 
+#include "frontend/Identity.h"
 #include "frontend/Rows.h"
 #include "frontend/Session.h"
 
@@ -60,14 +61,26 @@ std::map<std::string, uint64_t> counters() {
   return total;
 }
 
-Owner connect(const std::string &url, int timeoutMs) {
+/// A session as whoever the credentials say, over a transport that is made once they can be read.
+template <class MakeTransport>
+static Owner open(const std::string &address, const Credentials &credentials, MakeTransport makeTransport) {
   initialize();
-  return Owner(Session::open(dialTransport(url, timeoutMs)));
+  std::optional<Identity> identity;
+  if (!credentials.identity.empty()) {
+    translated([&] { identity.emplace(credentials.identity, credentials.ownerKey, address); });
+  } else if (!credentials.ownerKey.empty()) {
+    raise(ErrorKind::Error, "owner_key is checked where a client has an identity; give identity=FILE too");
+  }
+  return Owner(Session::open(makeTransport(), identity ? &*identity : nullptr));
 }
 
-Owner connect(const std::string &name, std::function<wire::Message(std::string_view)> handle) {
-  initialize();
-  return Owner(Session::open(makeFunctionTransport(name, std::move(handle))));
+Owner connect(const std::string &url, int timeoutMs, const Credentials &credentials) {
+  return open(url, credentials, [&] { return dialTransport(url, timeoutMs); });
+}
+
+Owner connect(const std::string &name, std::function<wire::Message(std::string_view)> handle,
+              const Credentials &credentials) {
+  return open(name, credentials, [&] { return makeFunctionTransport(name, std::move(handle)); });
 }
 
 Step::Step() { Steps::begin(); }

@@ -65,6 +65,11 @@ struct RegisterOptions {
   std::map<std::string, std::pair<double, double>> bounds;
   /// Column -> what replaces missing and non-finite entries, which are refused otherwise.
   std::map<std::string, double> fills;
+  /// Whom policy private protects: the column that names each row's subject, none twice (it is no part of the table);
+  /// empty: each row is a subject of its own.
+  std::string subject = {};
+  /// Tables of the same people have one name here, and one cap; empty: the table's own.
+  std::string population = {};
 };
 
 /// A connection to one owner. Copies share it.
@@ -107,10 +112,21 @@ struct PlainOptions {
 /// registration. Link `sojourn_local`.
 Table plain(const Source &source, const PlainOptions &options = {});
 
-/// Connects to `sojourn-owner serve`. Throws ConnectionLost if nobody answers within `timeoutMs`.
-Owner connect(const std::string &url, int timeoutMs = 60000);
+/// Who a client is, to an owner that gives it a budget; without, it is nobody.
+struct Credentials {
+  /// The secret key that `sojourn keygen FILE` made; the data owner has added FILE.pub.
+  std::string identity = {};
+  /// The owner that is expected, as 64 hexadecimal digits (`sojourn-owner key`). Empty: the one that was met first at
+  /// this address, which is kept in FILE.owners.
+  std::string ownerKey = {};
+};
+
+/// Connects to `sojourn-owner serve`. Throws ConnectionLost if nobody answers within `timeoutMs`, Refused if the owner
+/// does not take the identity, or is not the one expected.
+Owner connect(const std::string &url, int timeoutMs = 60000, const Credentials &credentials = {});
 /// Any function from request bytes to reply bytes.
-Owner connect(const std::string &name, std::function<wire::Message(std::string_view)> handle);
+Owner connect(const std::string &name, std::function<wire::Message(std::string_view)> handle,
+              const Credentials &credentials = {});
 
 /// One round trip for everything recorded between construction and end(); destruction without
 /// end() (an exception) drops what was recorded and returns tensors to their committed values. What

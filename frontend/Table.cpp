@@ -189,6 +189,12 @@ std::string Table::title() const {
          " columns, policy " + policy();
 }
 
+std::string Table::defaults() const {
+  return isPrivate() ? "defaults: noise multiplier " + shortNumber(dataset_->noiseMultiplier) + ", clip " +
+                           shortNumber(dataset_->clip) + ", metric bound " + shortNumber(dataset_->metricBound)
+                     : "";
+}
+
 std::vector<std::array<std::string, 3>> Table::cells() const {
   std::vector<std::array<std::string, 3>> all{{"column", "dtype", "bounds"}};
   for (const Column &column : columns()) {
@@ -221,7 +227,7 @@ std::string Table::str() const {
   if (shown < rows.size()) {
     text += "\n  ... and " + std::to_string(rows.size() - shown) + " more columns";
   }
-  return text;
+  return isPrivate() ? text + "\n  " + defaults() : text;
 }
 
 std::ostream &operator<<(std::ostream &stream, const Table &table) { return stream << table.str(); }

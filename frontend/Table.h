@@ -33,6 +33,8 @@ struct Dataset {
   std::string name = "", policy = "", version = "";
   int64_t rows = 0;
   std::vector<Column> columns = {};
+  /// Of a private table: what stands where a step says nothing; the data owner's choice.
+  double noiseMultiplier = 1, clip = 1, metricBound = 10;
 };
 
 namespace frontend {
@@ -110,6 +112,7 @@ public:
   const std::string &name() const { return dataset_->name; }
   const std::string &policy() const { return dataset_->policy; }
   const std::vector<Column> &columns() const { return dataset_->columns; }
+  const Dataset &dataset() const { return *dataset_; }
   int64_t rows() const { return count_; }
 
   /// One whole column [rows, shape...] in its own dtype.
@@ -129,9 +132,11 @@ public:
   /// `splitIndices`, the same at every owner and on the CPU.
   std::pair<Table, Table> split(double fraction, int64_t seed = 0) const;
 
-  /// "name: N rows, M columns, policy P", then a line per column.
+  /// "name: N rows, M columns, policy P", then a line per column, and the defaults of a private table.
   std::string str() const;
   std::string title() const;
+  /// "defaults: noise multiplier N, clip C, metric bound B"; empty on an open table.
+  std::string defaults() const;
   /// Head and columns of that listing: name, dtype, bounds.
   std::vector<std::array<std::string, 3>> cells() const;
   /// The column of this name; throws with the nearest names.

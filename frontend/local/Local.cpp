@@ -103,8 +103,16 @@ void EmbeddedOwner::add(const std::string &name, const Source &source, const Reg
     raise(ErrorKind::Error, "policy '" + options.policy + "' is unknown; expected 'open' or 'private'");
   }
   given.policy = *policy;
+  given.subject = options.subject;
+  given.population = options.population;
   std::vector<at::Tensor> keep;
   if (llvm::Error error = owner_.registerDataset(toDatasetSource(source, keep), given)) {
+    raise(ErrorKind::Error, llvm::toString(std::move(error)));
+  }
+}
+
+void EmbeddedOwner::setDefaults(const std::string &dataset, double noiseMultiplier, double clip, double metricBound) {
+  if (llvm::Error error = owner_.setDefaults(dataset, {noiseMultiplier, clip, metricBound})) {
     raise(ErrorKind::Error, llvm::toString(std::move(error)));
   }
 }

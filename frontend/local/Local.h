@@ -19,6 +19,10 @@ public:
   void add(const std::string &name, const Source &source, const RegisterOptions &options) override;
   /// The budget of this process on one of its tables.
   void grant(const std::string &dataset, double epsilon, double delta);
+  /// What stands for one of its private tables where a step says nothing.
+  void setDefaults(const std::string &dataset, double noiseMultiplier, double clip, double metricBound);
+  /// Checks receipts: 64 hexadecimal digits.
+  std::string key() const { return owner_.key(); }
   wire::Message handle(std::string_view request) { return owner_.answer(request); }
   uint64_t requests() const { return owner_.requests(); }
   /// Steps that it has committed.

@@ -42,6 +42,7 @@ from .module import to_owner
 from .owner import Budget, Owner, connect, local
 from .privacy import Quote, privacy
 from .publish import Published, publish
+from .receipt import Receipt
 from .step import flush, step
 from .table import Table, plain
 from .table import integer as _integer
@@ -95,6 +96,7 @@ __all__ = [
     "Program",
     "Published",
     "Quote",
+    "Receipt",
     "Refused",
     "Table",
     "Unsupported",

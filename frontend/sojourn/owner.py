@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 
 import torch
 
 import _sojourn
 
 from .errors import Error
-from .table import Table, source_of
+from .table import Table, source_of, text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,25 +55,66 @@ class Owner:
         """`torch.device("owner:N")`: `tensor.to(owner.device)` uploads a tensor of yours."""
         return torch.device("owner", self._session.index)
 
+    @property
+    def account(self) -> str:
+        """What the data owner calls this client: "local" in its own process; "" without an identity."""
+        return self._session.account
+
+    @property
+    def key(self) -> str | None:
+        """The owner's public key, which checks receipts; of a served owner, None without an identity."""
+        return getattr(self._embedded, "key", None) or self._session.owner_key or None
+
     def register(
-        self, name: str, source, policy: str = "private", bounds: dict | None = None, fills: dict | None = None
+        self,
+        name: str,
+        source,
+        policy: str = "private",
+        bounds: dict | None = None,
+        fills: dict | None = None,
+        subject: str | None = None,
+        population: str | None = None,
     ):
         """Registers a table with an embedded owner (there you are the owner); returns its `Table`.
 
         `source`: path of a CSV, Parquet, Arrow or NPZ file, or a dict of arrays, whose
         first dimension counts rows and whose others are the shape of one row's entry.
         `policy`: "open" (values may be published) or "private" (they leave with noise only, paid from
-        a budget: `grant`). Give a private table `bounds` of every column: statistics and losses whose
-        rows have no bounds are clamped to a default.
+        a budget: `grant`). A private table needs `bounds` of every column, from public knowledge and
+        not from the data; a boolean has them by its type.
         `bounds`: column -> (lower, upper); values are clamped to it. `fills`: column -> number that
         replaces missing and non-finite entries, which are refused otherwise.
+        `subject`: the column that names whom a row is about; a subject with two rows is refused, and
+        the column is no part of the table. None: each row is a subject of its own. `population`:
+        tables of the same people have one name here, and are paid for together.
         """
         if self._embedded is None:
             raise Error(
                 f"{self.address} is not an embedded owner; its tables are registered there: "
                 "sojourn-owner import FILE --name NAME"
             )
-        self._embedded.register(name, source_of(source), policy, dict(bounds or {}), dict(fills or {}))
+        people = {key: text(key, value) for key, value in (("subject", subject), ("population", population)) if value}
+        self._embedded.register(name, source_of(source), policy, dict(bounds or {}), dict(fills or {}), **people)
+        return self.dataset(name)
+
+    def set_defaults(
+        self,
+        name: str,
+        noise_multiplier: float | None = None,
+        clip: float | None = None,
+        metric_bound: float | None = None,
+    ) -> Table:
+        """Changes what stands for a private table of an embedded owner where a step says nothing.
+
+        `noise_multiplier`: noise over sensitivity of a step; `clip`: bound of a row's gradient;
+        `metric_bound`: of what a row adds to a published value whose range is not known. What is left
+        out stays. Returns the table.
+        """
+        if not hasattr(self._embedded, "set_defaults"):
+            raise Error(f"{self.address} is not an embedded owner; there: sojourn-owner defaults {name} ...")
+        old = self.dataset(name).defaults
+        given = (noise_multiplier, clip, metric_bound)
+        self._embedded.set_defaults(name, *(new if new is not None else kept for new, kept in zip(given, old)))
         return self.dataset(name)
 
     def grant(self, name: str, epsilon: float, delta: float) -> Budget:
@@ -84,9 +126,11 @@ class Owner:
         """
         if self._embedded is None:
             raise Error(
-                f"{self.address} is not an embedded owner: its clients have no identity yet, so nobody can be granted "
-                "a budget there"
+                f"{self.address} is not an embedded owner; budgets are granted there: "
+                f"sojourn-owner budget grant CLIENT {name} --epsilon E --delta D"
             )
+        if not hasattr(self._embedded, "grant"):
+            raise Error(f"{self.address} serves open tables only and keeps no budgets; use the native runtime")
         for label, value in (("epsilon", epsilon), ("delta", delta)):
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise Error(f"{label} must be a number, got {value!r}")
@@ -160,7 +204,9 @@ class _NumpyRegistrar:
     def requests(self) -> int:
         return self._owner.requests
 
-    def register(self, name, source, policy, bounds, fills):
+    def register(self, name, source, policy, bounds, fills, **people):
+        if people:
+            raise Error(f"{' and '.join(people)}: the numpy runtime keeps no budgets; use the native one")
         if not isinstance(source, str):
             source = {column: _array(column, tensor) for column, tensor in source.items()}
         try:
@@ -176,9 +222,16 @@ def _array(column: str, tensor: torch.Tensor):
         raise Error(f"column {column!r} has type {tensor.dtype}, which NumPy does not hold") from failure
 
 
-def connect(address: str, timeout: float = 60.0) -> Owner:
+def connect(address: str, timeout: float = 60.0, identity=None, owner_key: str | None = None) -> Owner:
     """Connects to `sojourn-owner serve` at "ipc:///path/to/socket" or "tcp://host:port".
 
-    `timeout`: seconds to wait for any reply. Raises `ConnectionLost` if nobody answers.
+    `timeout`: seconds to wait for any reply. `identity`: path of the secret key that `sojourn keygen`
+    made, for an owner that has added its public half; without it the connection is nobody's and has no
+    budget on private tables. `owner_key`: the owner that is expected, as `sojourn-owner key` prints it;
+    without it the one that was met first at this address, which is noted in `IDENTITY.owners`.
+    Raises `ConnectionLost` if nobody answers, `Refused` where the owner does not take the identity, or
+    is not the one expected.
     """
-    return Owner(_sojourn.Session(address, address, int(timeout * 1000)), address)
+    file = "" if identity is None else os.fspath(identity)
+    session = _sojourn.Session(address, address, int(timeout * 1000), file, owner_key or "")
+    return Owner(session, address)

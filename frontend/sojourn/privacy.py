@@ -137,7 +137,7 @@ class privacy:
         """Noise over sensitivity of one step."""
         if self._noise is None:
             self._noise = (
-                1.0
+                self._table.defaults.noise_multiplier
                 if self._epsilon is None
                 else _sojourn.noise_multiplier_for(
                     self._epsilon, self.delta, len(self._table), self._known("size"), self.steps
@@ -187,7 +187,7 @@ class privacy:
         now = self.quote(self._taken).epsilon
         return (
             f"privacy on '{self._table.name}': {self.quote()}; spent so far epsilon {now:.4g} in {self._taken} steps; "
-            f"each row's gradient is clipped to {self._clip or 1:g}, the loss is taken for {scale}"
+            f"each row's gradient is clipped to {self._clip or self._table.defaults.clip:g}, the loss is taken for {scale}"
         )
 
     # Around the steps.

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 import sys
@@ -16,6 +15,7 @@ from torch.utils import _pytree as pytree
 import _sojourn
 
 from .errors import Error, Refused, ValueNeeded
+from .receipt import Receipt
 
 _LIBRARIES = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
 
@@ -102,10 +102,10 @@ class Published:
         return [state.error if isinstance(state, _sojourn.Published) else 0.0 for state in self._states]
 
     @property
-    def receipt(self) -> dict | None:
-        """What the owner signed for a release with a price of its own, as a dict; else None."""
-        texts = [state.receipt_text for state in self._states if isinstance(state, _sojourn.Published)]
-        return next((json.loads(text) for text in texts if text), None)
+    def receipt(self) -> Receipt | None:
+        """What the owner signed for a release with a price of its own; else None."""
+        signed = [state.receipt for state in self._states if isinstance(state, _sojourn.Published)]
+        return next((Receipt(data) for data in signed if data), None)
 
     def item(self):
         """The number in a published tensor of one element."""

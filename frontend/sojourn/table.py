@@ -2,7 +2,8 @@
 """A table as a data scientist sees it: names, types, bounds, batches. Never a value.
 
 Rows are asked for by number, and at an owner that request is recorded: rows are drawn and read
-inside the step that uses them. So nothing here makes a round trip. frontend/Table.h does the work;
+inside the step that uses them. So nothing here makes a round trip, but showing a private table, which
+asks what is left of the budget. frontend/Table.h does the work;
 here stand Python's spellings of it, and the conversion of arrays.
 """
 
@@ -12,6 +13,7 @@ import html
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -33,6 +35,14 @@ def privacy_run():
     from .privacy import current
 
     return current()
+
+
+class Defaults(NamedTuple):
+    """Noise over sensitivity of a step; bound of a row's gradient; bound of what a row adds to a published value."""
+
+    noise_multiplier: float
+    clip: float
+    metric_bound: float
 
 
 class Table:
@@ -172,8 +182,24 @@ class Table:
     def __len__(self) -> int:
         return self._table.count
 
+    @property
+    def defaults(self) -> Defaults:
+        """What stands where a step on this private table says nothing; the data owner's choice."""
+        return Defaults(*self._table.defaults)
+
+    def _budget_line(self) -> str:
+        """What this client may still learn of a private table at an owner; asks the owner."""
+        if self.policy != "private" or self._session is None:
+            return ""
+        try:
+            granted, epsilon, delta, left = _sojourn.budget(self._session, self.name)
+        except Error:
+            return ""  # a table can be shown when its owner is gone
+        return f"budget left: epsilon {left:.4g} of {epsilon:.4g} at delta {delta:g}" if granted else "no budget"
+
     def __repr__(self) -> str:
-        return str(self._table)
+        line = self._budget_line()
+        return f"{self._table}\n  {line}" if line else str(self._table)
 
     def _repr_html_(self) -> str:
         head, *body = self._table.cells()
@@ -181,7 +207,8 @@ class Table:
         cells = ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in shown]
         top = "<tr>" + "".join(f"<th>{cell}</th>" for cell in head) + "</tr>"
         rest = f"<p>... and {len(body) - len(shown)} more columns</p>" if len(shown) < len(body) else ""
-        return f"<p><b>{html.escape(self._table.title())}</b></p><table>{top}{''.join(cells)}</table>{rest}"
+        lines = "".join(f"<p>{line}</p>" for line in (self._table.defaults_text(), self._budget_line()) if line)
+        return f"<p><b>{html.escape(self._table.title())}</b></p><table>{top}{''.join(cells)}</table>{rest}{lines}"
 
 
 class _Rows(int):
@@ -292,6 +319,13 @@ def _features(features: str | Sequence[str]) -> str | list[str]:
         return [_name(feature) for feature in features]
     except TypeError:
         raise Error(f"features must be the name of a column or a list of names, got {features!r}") from None
+
+
+def text(name: str, value: str) -> str:
+    """A text that names something."""
+    if not isinstance(value, str):
+        raise Error(f"{name} must be a str, got {value!r}")
+    return value
 
 
 def integer(name: str, value: int) -> int:

@@ -424,7 +424,12 @@ TEST_F(Surface, MistakesAreTold) {
   says(ErrorKind::Error, "a dimension of size 0", [&] { plain({{{"a", torch::zeros({2, 0})}}}); });
   says(ErrorKind::Error, "has type complex64", [&] { plain({{{"a", torch::zeros({2}, at::kComplexFloat)}}}); });
   says(ErrorKind::ConnectionLost, "no owner answers at", [&] { connect("ipc:///nowhere/at/all.sock", 200); });
-  Table kept = owner->registerDataset("kept", data);
+  std::map<std::string, std::pair<double, double>> bounds;
+  for (const auto &[name, column] : data) {
+    bounds[name] = {-1000, 1000};
+  }
+  says(ErrorKind::Error, "policy private needs bounds of every column", [&] { owner->registerDataset("kept", data); });
+  Table kept = owner->registerDataset("kept", data, {.policy = "private", .bounds = bounds, .fills = {}});
   says(ErrorKind::Refused, "kept", [&] { publish(kept["age"].sum()); });
 }
 

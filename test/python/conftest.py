@@ -8,14 +8,12 @@ import os
 import pathlib
 import random
 import re
-import signal
-import subprocess
 import tempfile
-import time
 import zlib
 
 import pytest
 import torch
+from owner_process import OwnerProcess
 from remote_support import shared_owner
 
 import sojourn
@@ -23,7 +21,6 @@ import sojourn
 # The models of the tests are small, and several runners share the machine.
 torch.set_num_threads(1)
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 RUN_SEED = int(os.environ.get("SOJOURN_TEST_SEED") or random.SystemRandom().randrange(2**31))
 
 
@@ -53,52 +50,6 @@ def device(owner):
     """Its device, with nothing pending."""
     sojourn.flush()
     return owner.device
-
-
-class OwnerProcess:
-    """`sojourn-owner serve` over ipc, and what its own log says of the requests that reached it."""
-
-    def __init__(self, folder: pathlib.Path):
-        self.address, self.store = f"ipc://{folder}/o.sock", folder / "store"
-        self._log = folder / "log"
-        command = [ROOT / "build/bin/sojourn-owner", "serve", "--store", self.store, "--listen", self.address]
-        with self._log.open("w") as log:
-            self._process = subprocess.Popen([*command, "--verbose"], stdout=log, stderr=log)
-        self._wait(lambda: (folder / "o.sock").exists())
-
-    def log(self) -> str:
-        return self._log.read_text()
-
-    def requests(self, at_least: int = 0) -> int:
-        """Requests answered so far. A line is written after its reply, so wait for those that are known of."""
-        self._wait(lambda: self._lines() >= at_least)
-        return self._lines()
-
-    def settled(self) -> int:
-        """Requests answered, once no further line comes."""
-        count = -1
-        while count != self._lines():
-            count = self._lines()
-            time.sleep(0.05)
-        return count
-
-    def _lines(self) -> int:
-        return len(re.findall(r"request of \d+ bytes, reply of", self.log()))
-
-    def _wait(self, condition, seconds=20):
-        end = time.monotonic() + seconds
-        while not condition() and time.monotonic() < end:
-            assert self._process.poll() is None, f"sojourn-owner ended with {self._process.returncode}:\n{self.log()}"
-            time.sleep(0.002)
-
-    def close(self) -> int:
-        """Interrupts the server; its exit status."""
-        self._process.send_signal(signal.SIGINT)
-        try:
-            return self._process.wait(20)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            raise
 
 
 @pytest.fixture(scope="session")

@@ -199,8 +199,9 @@ def test_a_price_is_what_it_costs_and_comes_with_a_receipt(owner, rng):
     table = register(owner, columns(rng), epsilon=2)
     answer = sojourn.publish(table["a"].mean(), epsilon=0.25)
     receipt = answer.receipt
-    assert receipt["client"] == "local" and receipt["price"][0]["dataset"] == "people"
-    assert receipt["price"][0]["epsilon"] == pytest.approx(0.25, rel=1e-3)
+    assert receipt.client == "local" and receipt.price[0]["dataset"] == "people"
+    assert receipt.price[0]["epsilon"] == pytest.approx(0.25, rel=1e-3)
+    assert receipt.verify(owner.key)
     assert owner.budget("people").epsilon_left == pytest.approx(1.75, rel=1e-2)
     with pytest.raises(sojourn.BudgetExhausted, match=r"epsilon 2 at delta 1e-05"):
         sojourn.publish(table["a"].mean(), epsilon=1.99)

@@ -22,7 +22,8 @@ def device(request):
 def hospital():
     """An owner with a private and an open table."""
     with sojourn.local() as owner:
-        owner.register("private", {"a": np.arange(6.0), "y": np.arange(6)}, policy="private", bounds={"a": (0, 10)})
+        bounds = {"a": (0, 10), "y": (0, 5)}
+        owner.register("private", {"a": np.arange(6.0), "y": np.arange(6)}, policy="private", bounds=bounds)
         owner.register("open", {"b": np.arange(6.0) + 1, "z": np.arange(6)}, policy="open")
         yield owner
 

@@ -437,7 +437,8 @@ def test_an_owner_that_is_not_there(tmp_path):
 
 def test_private_values_stay(device):
     with sojourn.local() as owner:
-        table = owner.register("p", {"a": np.arange(5.0), "y": np.arange(5)}, policy="private", bounds={"a": (0, 5)})
+        bounds = {"a": (0, 5), "y": (0, 4)}
+        table = owner.register("p", {"a": np.arange(5.0), "y": np.arange(5)}, policy="private", bounds=bounds)
         column = table["a"]
         place = here(1)
         total = column.sum()

@@ -171,7 +171,7 @@ def test_a_step_that_cannot_be_compiled(owner, device):
     optimizer = torch.optim.Adam([x.requires_grad_()])
     sojourn.flush()
     with sojourn.local() as private_owner:
-        column = private_owner.register("p", {"a": [1.0, 2.0]}, policy="private")["a"]
+        column = private_owner.register("p", {"a": [1.0, 2.0]}, policy="private", bounds={"a": (0, 2)})["a"]
         kept = torch.ones(2, dtype=column.dtype).to(private_owner.device)
         sojourn.flush()
         with pytest.raises(sojourn.Refused, match="private"):
@@ -185,7 +185,7 @@ def test_a_step_that_cannot_be_compiled(owner, device):
 def test_a_failing_step_gives_tensors_their_form_back():
     """Layouts in place, out= and resize_ of empty tensors, `.data =`; failing in Python and at the owner."""
     with sojourn.local() as owner:
-        column = owner.register("p", {"a": [1.0, 2.0]}, policy="private")["a"]
+        column = owner.register("p", {"a": [1.0, 2.0]}, policy="private", bounds={"a": (0, 2)})["a"]
         x = torch.arange(6.0, device=owner.device).reshape(2, 3)
         row, empty, other = x[:1], torch.empty(0, device=owner.device), torch.ones(4, device=owner.device)
         computed = torch.nn.Parameter(torch.zeros(2, device=owner.device))

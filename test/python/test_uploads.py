@@ -51,7 +51,7 @@ def test_values_arrive_and_a_step_is_one_round_trip(kind, seed, request):
 
 def test_a_failing_step_leaves_nothing_behind():
     with sojourn.local() as owner:
-        column = owner.register("p", {"a": [1.0, 2.0]}, policy="private")["a"]
+        column = owner.register("p", {"a": [1.0, 2.0]}, policy="private", bounds={"a": (0, 2)})["a"]
         x = torch.randn(1000)
         remote = x.to(owner.device)
         with pytest.raises(sojourn.Refused):

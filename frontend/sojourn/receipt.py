@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Receipts: what was released at which price, signed by the owner of the data."""
+
+from __future__ import annotations
+
+import datetime
+import json
+
+import _sojourn
+
+from .errors import Error
+
+
+class Receipt:
+    """What the owner signed for a release with a price of its own.
+
+    Everything shown is read from the signed bytes, `bytes(receipt)`; `Receipt(data)` reads them again, from a file
+    perhaps. `verify` says whether an owner signed them: until then a receipt is a claim.
+
+    `what`: the released value. `client`: who asked, as the owner calls it. `price`: per dataset a dict of dataset,
+    version, epsilon, delta (epsilon is that of the smallest grant that admits the release alone) and
+    epsilon_of_best_order (as other accountants quote it). `relation`: "null_one", where one row becomes the null row.
+    `program`: hash of the program, hexadecimal. `entry`, `entry_hash`: number and hash of the ledger's entry. `time`: of
+    the release. `result_digest`: hash of the released bytes. `noise`: per noise a dict of what, sigma_int and
+    sensitivity_int in units of 2^grid_exponent. `notes`: what the price does not cover.
+    """
+
+    def __init__(self, data: bytes):
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise Error(f"a receipt is made of the bytes that an owner signed, got {type(data).__name__}")
+        self._signed = bytes(data)
+        fields = json.loads(_sojourn.receipt_text(self._signed))
+        self.what: str = fields["what"]
+        self.client: str = fields["client"]
+        self.price: list[dict] = fields["price"]
+        self.relation: str = fields["relation"]
+        self.program: str = fields["program"]
+        self.entry: int = fields["entry"]
+        self.entry_hash: str = fields["entry_hash"]
+        self.result_digest: str = fields["result_digest"]
+        self.noise: list[dict] = fields["noise"]
+        self.notes: list[str] = fields["notes"]
+        numbers = [item[name] for item in self.price for name in ("epsilon", "epsilon_of_best_order", "delta")]
+        try:
+            self.time = datetime.datetime.fromtimestamp(fields["time_ms"] / 1000, datetime.UTC)
+            # JSON has null for what is no number; an owner writes none.
+            good = None not in numbers and all(abs(noise["grid_exponent"]) <= 1000 for noise in self.noise)
+        except (ValueError, OverflowError, OSError):
+            good = False
+        if not good:
+            raise Error("these bytes are not a receipt that an owner signs: a number in them is out of range")
+
+    def verify(self, owner_key: str) -> bool:
+        """True if the owner with this key signed the receipt; raises `Error` if it did not.
+
+        `owner_key`: the 64 hexadecimal digits that `sojourn-owner key` prints, had from the data owner and not from
+        the receipt; `owner.key` is that of the connection.
+        """
+        if not isinstance(owner_key, str):
+            raise Error(f"owner_key must be the owner's key as a str, got {owner_key!r}")
+        _sojourn.verify_receipt(self._signed, owner_key)
+        return True
+
+    def __bytes__(self) -> bytes:
+        return self._signed
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, Receipt) and self._signed == other._signed
+
+    def __hash__(self) -> int:
+        return hash(self._signed)
+
+    def __repr__(self) -> str:
+        lines = [f"receipt for {self.what}, released to '{self.client}' on {self.time:%Y-%m-%d %H:%M:%S} UTC"]
+        for item in self.price:
+            lines.append(
+                f"  paid     epsilon {item['epsilon']:.4g} at delta {item['delta']:g} ({self.relation}) from "
+                f"'{item['dataset']}', version {item['version']}"
+            )
+        for noise in self.noise:
+            scale, moved = (noise[name] * 2.0 ** noise["grid_exponent"] for name in ("sigma_int", "sensitivity_int"))
+            lines.append(f"  noise    of scale {scale:.4g}, where one row moves the value by at most {moved:.4g}")
+        lines.append(f"  program  {self.program}")
+        lines.append(f"  ledger   entry {self.entry}, {self.entry_hash}")
+        return "\n".join(lines + [f"  note     {note}" for note in self.notes])
