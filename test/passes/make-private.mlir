@@ -142,3 +142,48 @@ func.func @step(%t: !sojourn.table<100, "a": f64> {sojourn.kind = "table"})
   return %x, %s : tensor<8xf64>, tensor<f64>
 }
 }
+
+// -----
+
+// Both neighbours are rounded to the grid, which moves each of 4,096 numbers by one unit at most, and all of them by 64. A
+// row moves the sum by 3 * 64 = 192, that is 192 * 2^11 = 393,216 units.
+module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
+// expected-remark@below {{draw 0: 8 rows, 1 releases}}
+func.func @step(%t: !sojourn.table<100, "a": 4096xf64> {sojourn.kind = "table"}) -> (tensor<4096xf64> {sojourn.result = "publish"}) {
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": 4096xf64>, tensor<8xi64> -> tensor<8x4096xf64>
+  // expected-remark-re@below {{published result 0: bound 192.00000{{.*}}, 4096 numbers, sensitivity 393280.{{.*}} in units of 2^-11}}
+  %s = sojourn.reduce_sum %x, dims = [0] : tensor<8x4096xf64>
+  return %s : tensor<4096xf64>
+}
+}
+
+// -----
+
+// The number of labels that count is between 1 and 8, and private; 8 stands for it where the loss is divided by it.
+module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
+// expected-remark@below {{draw 0: 8 rows, 1 releases}}
+// expected-remark@below {{a private number that the loss is divided by was replaced by the most that it can be, 8.0000}}
+func.func @step(%w: tensor<2xf64> {sojourn.kind = "state"}, %t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.kind = "table"})
+    -> (tensor<2xf64> {sojourn.result = "commit", sojourn.target = 0}) {
+  %two = sojourn.constant 2 : i64
+  %one = sojourn.constant 1.0 : f64
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["a", "b"]
+    : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
+  %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
+  %valid = sojourn.compare "ne" %k, %two : tensor<8xi64>, tensor<i64>
+  %counts = sojourn.convert %valid : tensor<8xi1> -> tensor<8xf64>
+  %number = sojourn.reduce_sum %counts, dims = [0] : tensor<8xf64>
+  %divisor = sojourn.max %number, %one : tensor<f64>, tensor<f64>
+  %o = sojourn.dot %x, %w, lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0]
+    : tensor<8x2xf64>, tensor<2xf64> -> tensor<8xf64>
+  %masked = sojourn.mul %o, %counts : tensor<8xf64>, tensor<8xf64>
+  %d = sojourn.div %masked, %divisor : tensor<8xf64>, tensor<f64>
+  // expected-remark@below {{gradient of 1 tensors: bound 0.12500000}}
+  %g = sojourn.dot %d, %x, lhs_batch = [], rhs_batch = [], lhs_contract = [0], rhs_contract = [0]
+    : tensor<8xf64>, tensor<8x2xf64> -> tensor<2xf64>
+  %next = sojourn.sub %w, %g : tensor<2xf64>, tensor<2xf64>
+  return %next : tensor<2xf64>
+}
+}

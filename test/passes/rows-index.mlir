@@ -130,3 +130,20 @@ func.func @step(%w: tensor<4x6x3xf64>, %u: tensor<4x6x1xf64>, %t: !sojourn.table
   %z = sojourn.put_along "set" %six, %ids, %six, dim = 0 : tensor<4x6xf64>, tensor<4x6xi64>, tensor<4x6xf64>
   return
 }
+
+// -----
+
+// As many tokens as rows: places [row, token] for updates [token, row] would write a row's number where another row says.
+func.func @step(%t: !sojourn.table<4, "ids": 4xi64, "x": 4xf64>) {
+  %i = sojourn.iota dim = 0 : tensor<4xi64>
+  %ids = sojourn.read_rows %t, %i, columns = ["ids"] : !sojourn.table<4, "ids": 4xi64, "x": 4xf64>, tensor<4xi64> -> tensor<4x4xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["x"] : !sojourn.table<4, "ids": 4xi64, "x": 4xf64>, tensor<4xi64> -> tensor<4x4xf64>
+  %zero = sojourn.constant 0.0 : f64
+  %zeros = sojourn.broadcast %zero, dims = [] : tensor<f64> -> tensor<9xf64>
+  // expected-remark@below {{sum over rows: cuts 0}}
+  %own = sojourn.put "add" %zeros, %ids, %x, dim = 0 : tensor<9xf64>, tensor<4x4xi64>, tensor<4x4xf64>
+  %turned = sojourn.transpose %x, perm = [1, 0] : tensor<4x4xf64>
+  // expected-remark@below {{mixed: operands have their rows in different places}}
+  %others = sojourn.put "add" %zeros, %ids, %turned, dim = 0 : tensor<9xf64>, tensor<4x4xi64>, tensor<4x4xf64>
+  return
+}

@@ -187,3 +187,19 @@ func.func @step(%t: !sojourn.table<4, "image": 6x3xf64, "k": i64>) {
   %z = sojourn.concat %first, %last dim = 1 : tensor<2x6x3xf64>, tensor<2x6x3xf64>
   return
 }
+
+// -----
+
+// A part of a part counts in the slots of the draw: the last two of the rows 1, 3, 5, 7 are the rows 5 and 7, every second
+// one of them stands at 1 and 5.
+func.func @step(%t: !sojourn.table<8, "k": i64>) {
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<8, "k": i64>, tensor<8xi64> -> tensor<8xi64>
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 1, from slot 1 by 2, in [-1, 3]}}
+  %odd = sojourn.slice %k, start = [1], limit = [8], stride = [2] : tensor<8xi64>
+  // expected-remark@below {{per row: draw 0, 2 slots, stride 1, from slot 5 by 2, in [-1, 3]}}
+  %last = sojourn.slice %odd, start = [2], limit = [4], stride = [1] : tensor<4xi64>
+  // expected-remark@below {{per row: draw 0, 2 slots, stride 1, from slot 1 by 4, in [-1, 3]}}
+  %second = sojourn.slice %odd, start = [0], limit = [4], stride = [2] : tensor<4xi64>
+  return
+}

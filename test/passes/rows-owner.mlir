@@ -237,3 +237,25 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "k": i64>, %c: tensor<i64> {so
   }
   return
 }
+
+// -----
+
+// A row of two numbers of magnitude 3 has a Euclidean norm of 4.24, and a sum of magnitudes of 6: Laplace noise needs the
+// latter.
+func.func @step(%t: !sojourn.table<100, "a": f64, "k": i64>, %c: tensor<2xi64> {sojourn.kind = "coin"}) {
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["a", "a"] : !sojourn.table<100, "a": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
+  // expected-remark@below {{mixed: is not clipped, and a row's norm is only proved to be at most 6}}
+  %s = sojourn.clipped_sum "none" rows %i, bounds = [4.5], norm = 1 (%x) : tensor<8xi64>, (tensor<8x2xf64>) -> tensor<2xf64> {
+  ^bb0(%x0: tensor<8x2xf64>):
+    %a = sojourn.reduce_sum %x0, dims = [0] : tensor<8x2xf64>
+    sojourn.yield %a : tensor<2xf64>
+  }
+  // expected-remark@below {{sum over rows: cuts }}
+  %u = sojourn.clipped_sum "none" rows %i, bounds = [4.5], norm = 2 (%x) : tensor<8xi64>, (tensor<8x2xf64>) -> tensor<2xf64> {
+  ^bb0(%x0: tensor<8x2xf64>):
+    %a = sojourn.reduce_sum %x0, dims = [0] : tensor<8x2xf64>
+    sojourn.yield %a : tensor<2xf64>
+  }
+  return
+}

@@ -249,3 +249,43 @@ def test_metrics(name):
         # What is proved to be small is not clipped: a row's part of an accuracy is at most 1.
         most = 1.0 if set(np.unique(each)) <= {0.0, 1.0} else bound
         assert_close(sums[coin], np.clip(each, -most, most).sum(), bound, site.what, TOLERANCE)
+
+
+CANCELLING = """module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
+  func.func @step(%w: tensor<32x32xf64> {sojourn.kind = "state"},
+                  %t: !sojourn.table<8, "x": 2x32xf64, "y": 2x32xf64> {sojourn.kind = "table"})
+      -> (tensor<32x32xf64> {sojourn.result = "commit", sojourn.target = 0 : i64}) {
+    %i = sojourn.iota dim = 0 : tensor<8xi64>
+    %x = sojourn.read_rows %t, %i, columns = ["x"]
+      : !sojourn.table<8, "x": 2x32xf64, "y": 2x32xf64>, tensor<8xi64> -> tensor<8x2x32xf64>
+    %y = sojourn.read_rows %t, %i, columns = ["y"]
+      : !sojourn.table<8, "x": 2x32xf64, "y": 2x32xf64>, tensor<8xi64> -> tensor<8x2x32xf64>
+    %h = sojourn.dot %x, %w, lhs_batch = [], rhs_batch = [], lhs_contract = [2], rhs_contract = [0]
+      : tensor<8x2x32xf64>, tensor<32x32xf64> -> tensor<8x2x32xf64>
+    %d = sojourn.add %h, %y : tensor<8x2x32xf64>, tensor<8x2x32xf64>
+    %g = sojourn.dot %x, %d, lhs_batch = [], rhs_batch = [], lhs_contract = [0, 1], rhs_contract = [0, 1]
+      : tensor<8x2x32xf64>, tensor<8x2x32xf64> -> tensor<32x32xf64>
+    %n = sojourn.sub %w, %g : tensor<32x32xf64>, tensor<32x32xf64>
+    return %n : tensor<32x32xf64>
+  }
+}
+"""
+
+
+def test_norms_that_cancel(rng):
+    """Two terms of a row that all but cancel: of the ghost norm rounding alone is left, and the row still is clipped."""
+    generator = np.random.default_rng(rng.getrandbits(64))
+    plain = decode(encode(CANCELLING))
+    step = PrivateStep(plain, CANCELLING, "bounds=*=-1e9:1e9 loss-is-sum clip=1")
+    (coin,) = step.coins
+    for _ in range(5):
+        x, y = (1e8 * generator.normal(size=(8, 1, 32)) for _ in "xy")
+        other = -y * (1 + 1e-10 * generator.normal(size=y.shape))
+        columns = {"x": np.concatenate([x, x], 1), "y": np.concatenate([y, other], 1)}
+        args = step.args([np.zeros((32, 32)), make_dataset("t", columns)])
+        exact = np.einsum("rti,rtj->rij", columns["x"], columns["y"])
+        assert np.sqrt((exact**2).sum((1, 2))).min() > 1e4  # no row is small
+        whole = step.sums(step.run(args))[coin]
+        for slot in range(8):
+            moved = total_norm([whole - step.sums(step.run(args, absent([slot])))[coin]])
+            assert moved <= 1 + 1e-6, f"slot {slot} moves by {moved} of a bound of 1"

@@ -106,8 +106,9 @@ def test_many_rows(rows, rng):
     bound = float(np.median(norms))
     step = PrivateStep(plain, text, f"bounds=x=-1:1 loss-is-sum clip={bound!r}")
     (site,) = step.sites
-    slack = site.sensitivity * 2.0**site.exponent / bound - 1
-    assert (1e-9 < slack < SLACK) if rows != 997 else slack < 1e-5
+    # Beyond the grid, each row's f32 term is rounded once at least.
+    slack = (site.sensitivity - np.sqrt(site.numbers)) * 2.0**site.exponent / bound - 1
+    assert (rows * 2.0**-24 < slack < SLACK) if rows != 997 else slack < 1e-5
     args = step.args([w, b, make_dataset("t", {"x": x})])
     sums = step.sums(step.run(args))
     scaled = y * np.minimum(1, bound / norms)[:, None]

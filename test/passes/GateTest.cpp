@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Goal: the gate alone refuses what must not leave, whatever was made of the program before. Method: programs written
+// as a broken rewrite would leave them go to provePrivacy, which sees no rewrite.
+#include "Support.h"
+#include "passes/privacy/Privacy.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include <gtest/gtest.h>
+
+using namespace sojourn;
+
+namespace {
+
+const std::string kRead = R"(
+    %i = sojourn.iota dim = 0 : tensor<8xi64>
+    %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<9, "a": f64>, tensor<8xi64> -> tensor<8xf64>
+    %s = sojourn.reduce_sum %x, dims = [0] : tensor<8xf64>
+)";
+
+/// A clipped sum with noise; `site` is what its attribute says.
+std::string release(const std::string &name, const std::string &coin, const std::string &site) {
+  return "%c" + name + R"( = sojourn.clipped_sum "flat" rows %i, bounds = [1.0], norm = 2 (%x)
+        : tensor<8xi64>, (tensor<8xf64>) -> tensor<f64> {
+    ^bb0(%x0: tensor<8xf64>):
+      %a = sojourn.reduce_sum %x0, dims = [0] : tensor<8xf64>
+      sojourn.yield %a : tensor<f64>
+    }
+    %n)" +
+         name + " = sojourn.noise \"gaussian\" (%c" + name + ") coins (%" + coin +
+         "), exponent = -20, scale = 1048577" + site + " : (tensor<f64>), (tensor<i64>) -> (tensor<f64>)\n";
+}
+
+class Gate : public ::testing::Test {
+protected:
+  /// Whether the step passes; `sites` releases are planned, states are public or not.
+  bool passes(const std::string &arguments, const std::string &results, const std::string &body,
+              const std::string &returned, size_t sites = 0, bool isPublicState = true) {
+    mlir::ScopedDiagnosticHandler handler(&context.context, [this](mlir::Diagnostic &diagnostic) {
+      said += diagnostic.str() + "\n";
+      return mlir::success();
+    });
+    said.clear();
+    module = context.parse(
+        "module attributes {sojourn.phase = \"core\", sojourn.promotion = \"torch\"} {\n  func.func @step(" +
+        arguments + ") -> (" + results + ") {" + kRead + body + "    return " + returned + "\n  }\n}\n");
+    if (!module) {
+      ADD_FAILURE() << "the program does not parse: " << said;
+      return false;
+    }
+    auto step = module->lookupSymbol<mlir::func::FuncOp>(kStepName);
+    RowInputs inputs = RowInputs::ofStep(step);
+    inputs.arguments[0].isPublic = inputs.arguments[0].isPublic && isPublicState;
+    EXPECT_TRUE(mlir::succeeded(parseBounds(step, {"a=-1:3"}, inputs)));
+    plan = PrivacyPlan();
+    for (size_t k = 0; k < sites; ++k) {
+      plan.sites.push_back(ReleaseSite{.what = "a sum",
+                                       .op = "reduce_sum",
+                                       .result = std::nullopt,
+                                       .error = std::nullopt,
+                                       .location = step.getLoc()});
+    }
+    rows::Analysis analysis;
+    return mlir::succeeded(provePrivacy(step, inputs, analysis, plan));
+  }
+
+  test::Context context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  PrivacyPlan plan;
+  std::string said;
+};
+
+const std::string kTable = "%t: !sojourn.table<9, \"a\": f64> {sojourn.kind = \"table\"}";
+const std::string kState = "%w: tensor<f64> {sojourn.kind = \"state\"}, " + kTable;
+const std::string kCoins =
+    kTable + ", %d: tensor<i64> {sojourn.kind = \"coin\"}, %e: tensor<i64> {sojourn.kind = \"coin\"}";
+const std::string kPublish = "tensor<f64> {sojourn.result = \"publish\"}";
+const std::string kKeep = "tensor<f64> {sojourn.result = \"keep\"}";
+const std::string kCommit = "tensor<f64> {sojourn.result = \"commit\", sojourn.target = 0}";
+
+} // namespace
+
+TEST_F(Gate, WhatIsPublishedIsReleased) {
+  EXPECT_FALSE(passes(kTable, kPublish, "", "%s : tensor<f64>"));
+  EXPECT_NE(said.find("result #0 would leave without noise: it is sum over rows"), std::string::npos) << said;
+  EXPECT_FALSE(passes(kTable, kPublish, "    %e = sojourn.exp %s : tensor<f64>\n", "%e : tensor<f64>"));
+  EXPECT_NE(said.find("it is derived from sums over rows"), std::string::npos) << said;
+}
+
+TEST_F(Gate, WhatIsCommittedIsReleasedOrStaysPrivate) {
+  EXPECT_FALSE(passes(kState, kCommit, "", "%s : tensor<f64>"));
+  EXPECT_NE(said.find("result #0 would leave without noise"), std::string::npos) << said;
+  ASSERT_TRUE(passes(kState, kCommit, "", "%s : tensor<f64>", 0, /*isPublicState=*/false)) << said;
+  EXPECT_EQ(plan.released, std::vector<bool>{false});
+}
+
+TEST_F(Gate, WhatIsKeptIsReleasedOnlyWithNoise) {
+  std::string body = release("0", "d", " {sojourn.site = 0 : i64}");
+  ASSERT_TRUE(passes(kCoins, kKeep + ", " + kKeep + ", " + kKeep, body + "    %z = sojourn.exp %n0 : tensor<f64>\n",
+                     "%s, %n0, %z : tensor<f64>, tensor<f64>, tensor<f64>", 1))
+      << said;
+  EXPECT_EQ(plan.released, (std::vector<bool>{false, true, true}));
+  ASSERT_EQ(plan.draws.size(), 1u);
+  EXPECT_EQ(plan.draws[0].sites, std::vector<size_t>{0});
+}
+
+TEST_F(Gate, EveryReleaseIsPlannedOnce) {
+  std::string one = " {sojourn.site = 0 : i64}", two = " {sojourn.site = 1 : i64}", returned = "%n0, %n1";
+  std::string results = kPublish + ", " + kPublish;
+  returned += " : tensor<f64>, tensor<f64>";
+  EXPECT_TRUE(passes(kCoins, results, release("0", "d", one) + release("1", "e", two), returned, 2)) << said;
+  // Two that pass for one, of which one would be paid.
+  EXPECT_FALSE(passes(kCoins, results, release("0", "d", one) + release("1", "e", one), returned, 1));
+  EXPECT_NE(said.find("2 releases are proved, 1 were planned"), std::string::npos) << said;
+  EXPECT_FALSE(passes(kCoins, results, release("0", "d", one) + release("1", "e", two), returned, 3));
+  EXPECT_NE(said.find("2 releases are proved, 3 were planned"), std::string::npos) << said;
+  for (const std::string &site :
+       {std::string(), std::string(" {sojourn.site = 2 : i64}"), std::string(" {sojourn.site = -1 : i64}")}) {
+    EXPECT_FALSE(passes(kCoins, results, release("0", "d", one) + release("1", "e", site), returned, 2));
+    EXPECT_NE(said.find("is a release that nobody planned"), std::string::npos) << said;
+  }
+}
