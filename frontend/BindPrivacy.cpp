@@ -78,6 +78,13 @@ void bindPrivacy(py::module_ &m) {
       py::arg("clip") = 0.0, py::arg("per_layer") = false, py::arg("loss_is_sum") = false,
       py::arg("metric_share") = -1.0);
   m.def("coin_seconds", &owner::coinSeconds);
+  m.def(
+      "quote",
+      [](const at::Tensor &tensor, double bound, double epsilon, double delta) {
+        ReleaseQuote quoted = quote(tensor, {bound, epsilon, delta});
+        return std::make_tuple(quoted.isFree, quoted.error, quoted.numbers, quoted.isLaplace, quoted.notes);
+      },
+      py::arg("tensor"), py::arg("bound") = 0.0, py::arg("epsilon") = 0.0, py::arg("delta") = 0.0);
   m.def("take_notes", [](Session &session) { return session.takeNotes(); });
   m.def(
       "budget",

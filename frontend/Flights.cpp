@@ -207,12 +207,97 @@ void Session::prepare(Flight &flight) {
   }
   call.uploadInputs = recording.uploadInputs;
   call.published = recording.publishes.size();
-  SessionLock lock(mutex_);
-  call.step.spending = spending_;
-  for (auto &[storage, state] : recording.publishes) {
-    call.step.spending.releases.push_back(state->terms);
+  {
+    SessionLock lock(mutex_);
+    call.step.spending = spending_;
+    for (auto &[storage, state] : recording.publishes) {
+      call.step.spending.releases.push_back(state->terms);
+    }
+    ++(hit ? counters_.cache_hits : counters_.programs_compiled);
   }
-  ++(hit ? counters_.cache_hits : counters_.programs_compiled);
+  flight.refusal = refusalOf(call);
+  flight.refusalKind = ErrorKind::Refused;
+}
+
+/// What the owner said of a step's tables; asked `again`, what it says now. Nothing where it does not answer.
+std::vector<DatasetInfo> Session::tablesOf(const wire::Step &step, bool again) {
+  std::vector<DatasetInfo> tables;
+  for (const wire::TableBinding &binding : step.tables) {
+    auto known = [&](const DatasetInfo &info) { return info.name == binding.name && info.version == binding.version; };
+    auto found = std::find_if(knownTables_.begin(), knownTables_.end(), known);
+    if (again || found == knownTables_.end()) {
+      try {
+        knownTables_ = client_->datasets();
+      } catch (const Error &) {
+        return {}; // the step will meet the same
+      }
+      again = false;
+      found = std::find_if(knownTables_.begin(), knownTables_.end(), known);
+    }
+    if (found == knownTables_.end()) {
+      return {};
+    }
+    tables.push_back(*found);
+  }
+  return tables;
+}
+
+/// Why an owner would not run a new program on its private tables, or empty.
+std::string Session::refusalOf(const TraceCall &call) {
+  if (!client_ || call.step.tables.empty() || judged_.count(call.step.hash)) {
+    return {};
+  }
+  auto isPrivate = [](const DatasetInfo &table) { return table.policy != "open"; };
+  std::string refusal;
+  for (bool again : {false, true}) { // a policy may have changed since
+    std::vector<DatasetInfo> tables = tablesOf(call.step, again);
+    bool any = std::any_of(tables.begin(), tables.end(), isPrivate);
+    refusal = any ? judgePrivate(*call.compiled, tables, call.step.spending).refusal : std::string();
+    if (refusal.empty()) {
+      judged_.insert(call.step.hash);
+      break;
+    }
+  }
+  return refusal;
+}
+
+Judgement Session::quote(const at::Tensor &copy, const wire::ReleaseTerms &terms) {
+  SessionLock turn(turn_);
+  requireOpen();
+  publish(copy, terms);
+  auto flight = take();
+  if (!flight) {
+    return {};
+  }
+  prepare(*flight);
+  Judgement judgement;
+  unsigned number = static_cast<unsigned>(flight->call.step.spending.releases.size()) - 1;
+  if (flight->refusal.empty() && !flight->failure) {
+    std::vector<DatasetInfo> tables = tablesOf(flight->call.step, /*again=*/false);
+    std::erase_if(tables, [](const DatasetInfo &table) { return table.policy == "open"; });
+    double delta = 0;
+    for (const DatasetInfo &table : tables) {
+      BudgetInfo budget = translated([&] { return client_->budget(table.name, 0); });
+      delta = budget.granted ? (delta > 0 ? std::min(delta, budget.delta) : budget.delta) : delta;
+    }
+    if (!tables.empty()) {
+      judgement = judgePrivate(*flight->call.compiled, tablesOf(flight->call.step, false), flight->call.step.spending,
+                               delta);
+    }
+  }
+  SessionLock lock(mutex_);
+  flight->recording->trace.words.resize(flight->words);
+  flight->recording->publishes.pop_back();
+  putBack(*flight);
+  if (flight->failure) {
+    std::rethrow_exception(flight->failure);
+  }
+  if (!flight->refusal.empty() || !judgement.refusal.empty()) {
+    raise(flight->refusal.empty() ? ErrorKind::Refused : flight->refusalKind,
+          flight->refusal.empty() ? judgement.refusal : flight->refusal);
+  }
+  std::erase_if(judgement.releases, [&](const Judgement::Release &release) { return release.published != number; });
+  return judgement;
 }
 
 void Session::refuse(Flight &flight, bool explicitStep, const std::string &refusal) {

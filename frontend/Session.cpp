@@ -103,7 +103,7 @@ void Session::close() {
 
 std::vector<DatasetInfo> Session::datasets() {
   SessionLock turn(turn_);
-  return client_ ? translated([&] { return client_->datasets(); }) : std::vector<DatasetInfo>();
+  return client_ ? translated([&] { return knownTables_ = client_->datasets(); }) : std::vector<DatasetInfo>();
 }
 
 std::string Session::address() const { return client_ ? client_->transport().name() : "an offline device"; }

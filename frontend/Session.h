@@ -9,6 +9,7 @@
 #include "frontend/Client.h"
 #include "frontend/Compile.h"
 #include "frontend/Error.h"
+#include "frontend/Judge.h"
 #include "frontend/Origin.h"
 #include "frontend/Recording.h"
 #include "frontend/Steps.h"
@@ -98,6 +99,9 @@ public:
   void close();
 
   std::vector<DatasetInfo> datasets();
+  /// What publishing `copy` now would release, on what this session knows of its tables; nothing is sent but a question
+  /// for the tables' policies and budgets. Throws Refused where the owner would refuse.
+  Judgement quote(const at::Tensor &copy, const wire::ReleaseTerms &terms);
   std::vector<ProgramSummary> programs(bool withText);
   Counters counters();
 
@@ -166,6 +170,8 @@ private:
   void refuse(Flight &flight, bool explicitStep, const std::string &refusal);
   void dropRefused(Flight &flight, bool explicitStep, const std::string &refusal);
   void drop(Flight &flight, const char *reason);
+  std::vector<DatasetInfo> tablesOf(const wire::Step &step, bool again);
+  std::string refusalOf(const TraceCall &call);
   StepReply exchange(wire::Step &step, const Recording *own, bool &unknown);
   std::string fillPublished(Recording &recording, const StepReply &reply);
   void commit(Recording &recording, const TraceCall &call);
@@ -178,6 +184,8 @@ private:
   std::unique_ptr<Client> client_;                ///< the turn's
   TraceCache cache_;                              ///< the turn's
   std::set<std::array<uint8_t, 32>> knownHashes_; ///< programs the owner has been sent; the turn's
+  std::set<std::array<uint8_t, 32>> judged_;      ///< programs that an owner would not refuse; the turn's
+  std::vector<DatasetInfo> knownTables_;          ///< as the owner last listed them; the turn's
   c10::DeviceIndex index_ = -1;
   std::vector<Recording *> recordings_; ///< of all threads
   std::vector<uint64_t> releases_;

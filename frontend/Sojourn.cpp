@@ -140,6 +140,27 @@ std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors, cons
   return all;
 }
 
+ReleaseQuote quote(const at::Tensor &tensor, const PublishOptions &options) {
+  if (Steps::active()) {
+    frontend::raise(frontend::ErrorKind::Error, "quote inside of a step: end the step first");
+  }
+  if (!isRemote(tensor)) {
+    return {};
+  }
+  at::Tensor copy = tensor.detach().clone(at::MemoryFormat::Contiguous);
+  frontend::Judgement judged = remoteImpl(copy)->remoteStorage()->session->quote(
+      copy, {options.bound, options.epsilon, options.delta});
+  ReleaseQuote result;
+  result.notes = judged.notes;
+  for (const auto &release : judged.releases) {
+    result.isFree = false;
+    result.error = release.error;
+    result.numbers += release.numbers;
+    result.isLaplace = release.isLaplace;
+  }
+  return result;
+}
+
 at::Tensor publish(const at::Tensor &tensor, const PublishOptions &options) {
   Published published = publishLater({tensor}, options).front();
   if (!Steps::active()) {

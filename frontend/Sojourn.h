@@ -216,6 +216,16 @@ struct PublishOptions {
 std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors, const PublishOptions &options = {});
 /// Ends the implicit step and returns the value as a CPU tensor.
 at::Tensor publish(const at::Tensor &tensor, const PublishOptions &options = {});
+/// What publishing a tensor of private tables would release.
+struct ReleaseQuote {
+  bool isFree = true;         ///< exact and without a price: released already, or of open tables
+  double error = 0;           ///< standard deviation of the noise; NaN where the value is not linear in it
+  int64_t numbers = 0;        ///< released together
+  bool isLaplace = false;     ///< discrete Laplace noise, else Gaussian
+  std::vector<std::string> notes; ///< what the owner would change in the program
+};
+/// What `publish` would release now; nothing is spent, sent or run. Throws Refused where the owner would refuse.
+ReleaseQuote quote(const at::Tensor &tensor, const PublishOptions &options = {});
 /// Ends the implicit step; inside an explicit one it does nothing.
 void flush();
 /// Counters since start, summed over open connections: round_trips, bytes_up, bytes_down,

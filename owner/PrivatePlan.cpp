@@ -4,6 +4,7 @@
 
 #include "dialect/rows/Support.h"
 #include "owner/RequestError.h"
+#include "passes/privacy/Inputs.h"
 #include "passes/privacy/Privacy.h"
 #include "runtime/privacy/DiscreteGaussian.h"
 #include "runtime/privacy/DiscreteLaplace.h"
@@ -97,59 +98,20 @@ void PrivatePlans::insert(const std::string &terms, std::shared_ptr<const Privat
 namespace {
 
 RowInputs inputsOf(mlir::func::FuncOp step, const PrivateTerms &terms) {
-  RowInputs inputs;
-  for (unsigned index = 0; index < step.getNumArguments(); ++index) {
-    RowInputs::Argument argument;
-    argument.isPublic = index < terms.publicArguments.size() && terms.publicArguments[index];
-    if (auto type = mlir::dyn_cast<TableType>(step.getArgumentTypes()[index])) {
-      const PrivateTerms::Table &table = terms.tables[index];
-      argument.table.isPrivate = table.isPrivate;
-      for (mlir::StringAttr name : type.getNames()) {
-        rows::Range range;
-        auto column = llvm::find_if(table.columns, [&](const Column &c) { return c.name == name.getValue(); });
-        if (column != table.columns.end() && column->bounds) {
-          bool whole = column->element != Element::f32 && column->element != Element::f64;
-          range = rows::Range::of(column->bounds->lower, column->bounds->upper, whole);
-        } else if (column != table.columns.end()) {
-          range = rows::rangeOfType(type.getColumnType(name.getValue()));
-        }
-        argument.table.columns.push_back(range);
+  std::vector<TableFacts> tables(terms.tables.size());
+  for (size_t index = 0; index < tables.size(); ++index) {
+    tables[index].isPrivate = terms.tables[index].isPrivate;
+    for (const Column &column : terms.tables[index].columns) {
+      auto &bounds = tables[index].columns[column.name];
+      if (column.bounds) {
+        bounds = {column.bounds->lower, column.bounds->upper};
       }
     }
-    inputs.arguments.push_back(std::move(argument));
   }
-  return inputs;
+  return sojourn::inputsOf(
+      step, [&](unsigned index) { return index < terms.publicArguments.size() && terms.publicArguments[index]; },
+      [&](unsigned index) { return index < tables.size() ? &tables[index] : nullptr; });
 }
-
-/// The first error that passes report, with the notes that belong to it.
-class Refusal {
-public:
-  explicit Refusal(mlir::MLIRContext &context)
-      : handler(&context, [this](mlir::Diagnostic &diagnostic) {
-          if (diagnostic.getSeverity() != mlir::DiagnosticSeverity::Error || !text.empty()) {
-            return;
-          }
-          text = diagnostic.str();
-          location = runtime::describeLocation(diagnostic.getLocation());
-          for (mlir::Diagnostic &note : diagnostic.getNotes()) {
-            std::string said = note.str();
-            if (llvm::StringRef(said).starts_with("see current operation")) {
-              continue;
-            }
-            std::string place = runtime::describeLocation(note.getLocation());
-            text += "; " + said + (place.empty() ? "" : " at " + place);
-          }
-        }) {}
-
-  llvm::Error error() const {
-    return requestError(wire::ErrorCode_Refused,
-                        text.empty() ? std::string("the program cannot be made private") : text, "", location);
-  }
-
-private:
-  std::string text, location;
-  mlir::ScopedDiagnosticHandler handler;
-};
 
 /// What the sites of one draw cost each of its tables.
 llvm::Error addCharges(const PrivacyPlan &from, const DrawUse &draw, const PrivateTerms &terms, PrivatePlan &plan) {
@@ -249,12 +211,12 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &p
   if (!module) {
     return module.takeError();
   }
-  Refusal refusal(context);
+  FirstError refusal(context, &runtime::describeLocation);
   auto step = (*module)->lookupSymbol<mlir::func::FuncOp>(kStepName);
   auto made = std::make_shared<PrivatePlan>();
   mlir::FailureOr<PrivacyPlan> rewritten = makePrivate(**module, inputsOf(step, terms), optionsOf(plan, terms));
   if (mlir::failed(rewritten)) {
-    return refusal.error();
+    return requestError(wire::ErrorCode_Refused, refusal.text(), "", refusal.location());
   }
   for (const DrawUse &draw : rewritten->draws) {
     made->isSampled |= draw.isSampled && !draw.sites.empty();

@@ -232,8 +232,9 @@ llvm::Error Step::checkPublishes() {
       return requestError(wire::ErrorCode_Refused,
                           "this value may not leave the owner: it is computed from " + text +
                               ". Open data and your own uploads may be published, and what only they were computed "
-                              "into. Keep the value here, compute it from open data, or ask the data owner to open "
-                              "the dataset",
+                              "into. What is computed from private rows leaves with noise alone, which is added in "
+                              "the step that reads the rows: publish the value, or update the weights, inside of that "
+                              "step",
                           results[index].op, results[index].location);
     }
   }

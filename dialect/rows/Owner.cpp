@@ -98,12 +98,15 @@ void rows::noise(Operation *op, Operands operands, Analysis &analysis, Results r
     }
   }
   bool isLaplace = noise.getDistribution() == "laplace";
-  if (isLaplace != (sum.getNorm() == 1)) {
+  if (!isLaplace && sum.getNorm() == 1) {
     return fail(analysis.mixed(op, "its distribution does not go with the norm that is bounded"));
   }
-  // On the grid: the bound in units, and at most 1 more per coordinate, for both neighbours round by 1/2.
+  // On the grid: the bound in units, and at most 1 more per coordinate, for both neighbours round by 1/2. A sum of
+  // magnitudes is at most the root of their number times the Euclidean norm.
   double grid = std::ldexp(1.0, static_cast<int>(noise.getExponent()));
-  double units = known->second.bound * (1 + accumulationOf(sum).slack) / grid;
+  double bound = known->second.bound;
+  bound *= isLaplace && sum.getNorm() == 2 ? std::sqrt(static_cast<double>(coordinates)) : 1;
+  double units = bound * (1 + accumulationOf(sum).slack) / grid;
   double rounding = isLaplace ? static_cast<double>(coordinates) : std::sqrt(static_cast<double>(coordinates));
   analysis.release({.noise = op,
                     .sum = sum,

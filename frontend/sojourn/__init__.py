@@ -41,7 +41,7 @@ from .errors import (
 from .module import to_owner
 from .owner import Budget, Owner, connect, local
 from .privacy import Quote, privacy
-from .publish import Published, publish
+from .publish import Published, ReleaseQuote, publish, quote
 from .receipt import Receipt
 from .step import flush, step
 from .table import Table, plain
@@ -98,6 +98,7 @@ __all__ = [
     "Quote",
     "Receipt",
     "Refused",
+    "ReleaseQuote",
     "Table",
     "Unsupported",
     "ValueNeeded",
@@ -114,6 +115,7 @@ __all__ = [
     "plain",
     "privacy",
     "publish",
+    "quote",
     "spec",
     "split_indices",
     "step",

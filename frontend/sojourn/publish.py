@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import os
 import sys
@@ -124,6 +125,63 @@ class Published:
         return f"Published({self.value!r})" if self.ready else "Published(<filled when the step ends>)"
 
 
+def _terms(epsilon, delta, bound) -> dict[str, float]:
+    terms = {"epsilon": epsilon, "delta": delta, "bound": bound}
+    for name, number in terms.items():
+        most = 1 if name == "delta" else math.inf
+        good = isinstance(number, (int, float)) and not isinstance(number, bool) and 0 < number < most
+        if number is not None and not good:
+            raise Error(
+                f"{name} must be a number above 0" + (" and below 1" if most == 1 else "") + f", got {number!r}"
+            )
+    return {name: 0.0 if number is None else float(number) for name, number in terms.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class ReleaseQuote:
+    """What publishing a value would cost and release.
+
+    `epsilon` and `delta`: its price; 0 where it is free. `stderr`: standard deviation of the noise in
+    each number, in the value's unit; None where it is not linear in the noise. `numbers`: released
+    together. `notes`: what the owner would change in the program.
+    """
+
+    epsilon: float
+    delta: float
+    stderr: float | None
+    numbers: int
+    noise: str
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.noise == "none":
+            return "free and exact: released already, or of open tables"
+        off = "not known: it is not linear in the noise" if self.stderr is None else f"{self.stderr:.4g}"
+        price = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "")
+        count = f"{self.numbers} numbers" if self.numbers > 1 else "one number"
+        return f"{price} for {count} with {self.noise} noise, standard error {off}"
+
+
+def quote(value: torch.Tensor, epsilon: float, delta: float | None = None, bound: float | None = None) -> ReleaseQuote:
+    """What `publish(value, epsilon, delta, bound)` would release; nothing runs, and nothing is spent.
+
+    `value`: a tensor of private tables that was not sent yet. Raises `Refused`, with op, line and
+    reason, where the owner would refuse it. Errors depend on bounds and shapes alone, never on rows.
+    """
+    terms = _terms(epsilon, delta, bound)
+    if not isinstance(value, torch.Tensor):
+        raise Error(f"quote takes a tensor, got {type(value).__name__}")
+    if value.device.type != "owner":
+        return ReleaseQuote(0.0, 0.0, 0.0, value.numel(), "none")
+    is_free, error, numbers, is_laplace, notes = _sojourn.quote(value, **terms)
+    if is_free:
+        return ReleaseQuote(0.0, 0.0, 0.0, value.numel(), "none")
+    noise = "discrete Laplace" if is_laplace else "discrete Gaussian"
+    return ReleaseQuote(
+        terms["epsilon"], terms["delta"], None if math.isnan(error) else error, numbers, noise, tuple(notes)
+    )
+
+
 def publish(tree, epsilon: float | None = None, delta: float | None = None, bound: float | None = None):
     """Asks the owner for values. `tree`: a tensor or any nesting of lists, tuples and dicts of them.
 
@@ -137,15 +195,7 @@ def publish(tree, epsilon: float | None = None, delta: float | None = None, boun
     row adds is clamped to it, in the unit of the value. What was released already is free and exact.
     On open tables these are accepted and ignored.
     """
-    terms = {"epsilon": epsilon, "delta": delta, "bound": bound}
-    for name, number in terms.items():
-        most = 1 if name == "delta" else math.inf
-        good = isinstance(number, (int, float)) and not isinstance(number, bool) and 0 < number < most
-        if number is not None and not good:
-            raise Error(
-                f"{name} must be a number above 0" + (" and below 1" if most == 1 else "") + f", got {number!r}"
-            )
-    terms = {name: 0.0 if number is None else float(number) for name, number in terms.items()}
+    terms = _terms(epsilon, delta, bound)
     leaves, spec = pytree.tree_flatten(tree)
     remote = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.device.type == "owner"]
     states = iter(())

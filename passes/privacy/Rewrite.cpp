@@ -90,6 +90,22 @@ private:
     return static_cast<unsigned>(step.getResultAttrOfType<IntegerAttr>(result, kTargetAttr).getInt());
   }
 
+  /// The cheapest change of a model, loss or statistic that makes such an op provable, in most programs that have it.
+  static StringRef wayOut(StringRef reason) {
+    static constexpr std::pair<StringLiteral, StringLiteral> kWays[] = {
+        {"meet a value that was summed",
+         "; each row has to be computed without the others: GroupNorm, LayerNorm or frozen statistics (eval()) in place "
+         "of batch normalization, one update of the weights per step"},
+        {"each row meets other rows", "; a loss that compares rows with each other cannot be trained privately"},
+        {"is taken over rows", "; sums, means and histograms over rows have useful bounds, their extrema have none"},
+        {"runs along rows", "; sums, means and histograms over rows have useful bounds, their order has none"},
+        {"were not drawn at the owner", "; take batches of the table, or all of its rows"},
+        {"puts batches of rows one after another", "; use each batch in a step of its own"},
+    };
+    auto found = llvm::find_if(kWays, [&](const auto &way) { return reason.contains(way.first); });
+    return found == std::end(kWays) ? StringRef() : found->second;
+  }
+
   /// Results that no noise can make releasable.
   LogicalResult refuseMixed() {
     for (OpOperand &operand : terminator()->getOpOperands()) {
@@ -107,7 +123,8 @@ private:
       Operation *op = fact.reason ? fact.reason->op : step.getOperation();
       InFlightDiagnostic error = op->emitError();
       error << "no noise can make private what is " << verb << ": " << op->getName().stripDialect() << " "
-            << (fact.reason ? fact.reason->text : std::string("was not analysed"));
+            << (fact.reason ? fact.reason->text : std::string("was not analysed"))
+            << (fact.reason ? wayOut(fact.reason->text) : StringRef());
       if (fact.reason && fact.reason->operand) {
         error.attachNote(fact.reason->operand.getLoc())
             << "this value is " << describe(analysis.factOf(fact.reason->operand));
@@ -358,6 +375,7 @@ private:
       treatment.bounds = {proved};
     } else {
       treatment.bounds = {asked};
+      treatment.norm = 2;
     }
     treatment.rho = publish.rho.value_or(stepRho * options.metricShare / std::max(1, metricsOfDraw[group.draw]));
     return treatment;
@@ -370,6 +388,9 @@ private:
       bound = std::hypot(bound, each);
     }
     site.bound = bound;
+    if (treatment.laplaceEpsilon && treatment.norm == 2) { // as rows::noise proves it
+      bound *= std::sqrt(static_cast<double>(coordinates));
+    }
     double ratio = treatment.laplaceEpsilon ? 1 / *treatment.laplaceEpsilon : 1 / std::sqrt(2 * treatment.rho);
     site.exponent = static_cast<int64_t>(std::floor(std::log2(bound * ratio))) - 20;
     double units = bound * (1 + 0x1p-40) * (1 + slack) / std::ldexp(1.0, static_cast<int>(site.exponent));

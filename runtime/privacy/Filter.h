@@ -21,7 +21,7 @@ std::string grantError(const Grant &grant);
 
 /// How a grant's delta is divided: this share for charges' own delta, the rest among the orders by
 /// `orderWeights`.
-inline constexpr double kFailureShare = 0.4;
+inline constexpr double kFailureShare = 0x1p-4;
 
 /// The orders' shares of a valid grant's delta; they add up to 1 - kFailureShare. Most goes to the
 /// orders that are best for a training run of that epsilon.

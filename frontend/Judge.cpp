@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// The owner's passes at the client (see Judge.h).
+#include "frontend/Judge.h"
+
+#include "dialect/Dialect.h"
+#include "passes/privacy/Inputs.h"
+#include "passes/privacy/Privacy.h"
+#include "runtime/Program.h"
+#include "runtime/privacy/Plan.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/MLIRContext.h"
+
+#include <limits>
+
+namespace sojourn::frontend {
+
+namespace {
+
+TableFacts factsOf(const DatasetInfo &table) {
+  TableFacts facts;
+  facts.isPrivate = table.policy != "open";
+  for (const ColumnInfo &column : table.columns) {
+    facts.columns[column.name] = column.bounds;
+  }
+  return facts;
+}
+
+std::string namesOf(const std::vector<DatasetInfo> &tables) {
+  std::string names;
+  for (const DatasetInfo &table : tables) {
+    bool isNew = table.policy != "open" && names.find("'" + table.name + "'") == std::string::npos;
+    names += !isNew ? "" : (names.empty() ? "private dataset '" : ", '") + table.name + "'";
+  }
+  return names;
+}
+
+/// Number of a result among those that are published.
+std::vector<std::optional<unsigned>> publishedOf(mlir::func::FuncOp step) {
+  std::vector<std::optional<unsigned>> numbers;
+  unsigned next = 0;
+  for (unsigned result = 0; result < step.getNumResults(); ++result) {
+    auto kind = step.getResultAttrOfType<mlir::StringAttr>(result, kResultAttr);
+    bool isPublished = kind && kind.getValue() == stringify(StepResult::Publish);
+    numbers.push_back(isPublished ? std::optional(next++) : std::nullopt);
+  }
+  return numbers;
+}
+
+PrivacyOptions optionsOf(const std::vector<DatasetInfo> &tables, const wire::Spending &spending,
+                         const std::vector<std::optional<unsigned>> &published, double delta) {
+  PrivacyOptions options;
+  for (const DatasetInfo &table : tables) {
+    if (table.policy != "open") {
+      options.noiseMultiplier = table.noiseMultiplier;
+      options.clip = table.clip;
+      options.metricBound = table.metricBound;
+    }
+  }
+  options.noiseMultiplier = spending.noiseMultiplier != 0 ? spending.noiseMultiplier : options.noiseMultiplier;
+  options.clip = spending.clip != 0 ? spending.clip : options.clip;
+  options.metricShare = spending.metricShare >= 0 ? spending.metricShare : options.metricShare;
+  options.perLayer = spending.perLayer;
+  options.lossIsMean = !spending.lossIsSum;
+  for (unsigned result = 0; result < published.size(); ++result) {
+    if (!published[result] || *published[result] >= spending.releases.size()) {
+      continue;
+    }
+    const wire::ReleaseTerms &asked = spending.releases[*published[result]];
+    PrivacyOptions::Publish &publish = options.publishes[result];
+    if (asked.bound > 0) {
+      publish.bound = asked.bound;
+    }
+    if (asked.epsilon > 0) {
+      privacy::Grant grant{asked.epsilon, delta > 0 ? delta : asked.delta};
+      auto price = asked.delta > 0 ? privacy::gaussianRhoFor(grant) : privacy::pureEpsilonFor(grant);
+      if (price) { // else the owner says why
+        (asked.delta > 0 ? publish.rho : publish.laplaceEpsilon) = *price;
+      }
+    }
+  }
+  return options;
+}
+
+} // namespace
+
+Judgement judgePrivate(const CompiledTrace &compiled, const std::vector<DatasetInfo> &tables,
+                       const wire::Spending &spending, double delta) {
+  Judgement judgement;
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  auto module = runtime::decodeProgram(context, compiled.program, compiled.debug);
+  if (!module) {
+    llvm::consumeError(module.takeError()); // the owner says why
+    return judgement;
+  }
+  auto step = (*module)->lookupSymbol<mlir::func::FuncOp>(kStepName);
+  std::vector<TableFacts> facts;
+  for (const DatasetInfo &table : tables) {
+    facts.push_back(factsOf(table));
+  }
+  std::vector<const TableFacts *> byArgument;
+  size_t next = 0;
+  for (mlir::Type type : step.getArgumentTypes()) {
+    bool isTable = mlir::isa<TableType>(type) && next < facts.size();
+    byArgument.push_back(isTable ? &facts[next++] : nullptr);
+  }
+  FirstError refusal(context, &runtime::describeLocation);
+  RowInputs inputs = inputsOf(
+      step, [](unsigned) { return true; }, [&](unsigned index) { return byArgument[index]; });
+  auto published = publishedOf(step);
+  auto plan = rewriteForPrivacy(step, inputs, optionsOf(tables, spending, published, delta));
+  rows::Analysis analysis;
+  if (mlir::failed(plan) || mlir::failed(provePrivacy(step, inputs, analysis, *plan))) {
+    judgement.refusal = refusal.text() + " (" + namesOf(tables) + ")" +
+                        (refusal.location().empty() ? "" : " [" + refusal.location() + "]");
+    return judgement;
+  }
+  judgement.notes = plan->notes;
+  for (const ReleaseSite &site : plan->sites) {
+    if (site.result && published[*site.result]) {
+      judgement.releases.push_back({.published = *published[*site.result],
+                                    .error = site.error.value_or(std::numeric_limits<double>::quiet_NaN()),
+                                    .bound = site.bound,
+                                    .numbers = site.coordinates,
+                                    .isLaplace = site.isLaplace});
+    }
+  }
+  return judgement;
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Facts in, refusals out (see Inputs.h).
+#include "passes/privacy/Inputs.h"
+
+#include "dialect/rows/Support.h"
+
+using namespace mlir;
+using namespace sojourn;
+
+RowInputs sojourn::inputsOf(func::FuncOp step, llvm::function_ref<bool(unsigned)> isPublic,
+                            llvm::function_ref<const TableFacts *(unsigned)> table) {
+  RowInputs inputs;
+  for (unsigned index = 0; index < step.getNumArguments(); ++index) {
+    RowInputs::Argument argument;
+    auto type = dyn_cast<TableType>(step.getArgumentTypes()[index]);
+    if (!type) {
+      argument.isPublic = isPublic(index);
+      inputs.arguments.push_back(std::move(argument));
+      continue;
+    }
+    const TableFacts *facts = table(index);
+    argument.table.isPrivate = !facts || facts->isPrivate;
+    argument.isPublic = !argument.table.isPrivate;
+    for (StringAttr name : type.getNames()) {
+      rows::Range range;
+      Type element = type.getColumnType(name.getValue());
+      if (facts && facts->columns.contains(name.getValue())) {
+        auto bounds = facts->columns.lookup(name.getValue());
+        bool isWhole = isa<IntegerType>(getElementTypeOrSelf(element));
+        range = bounds ? rows::Range::of(bounds->first, bounds->second, isWhole) : rows::rangeOfType(element);
+      }
+      argument.table.columns.push_back(range);
+    }
+    inputs.arguments.push_back(std::move(argument));
+  }
+  return inputs;
+}
+
+FirstError::FirstError(MLIRContext &context, std::string (*place)(Location))
+    : handler_(&context, [this, place](Diagnostic &diagnostic) {
+        if (diagnostic.getSeverity() != DiagnosticSeverity::Error || !text_.empty()) {
+          return;
+        }
+        text_ = diagnostic.str();
+        location_ = place(diagnostic.getLocation());
+        for (Diagnostic &note : diagnostic.getNotes()) {
+          std::string said = note.str();
+          if (!llvm::StringRef(said).starts_with("see current operation")) {
+            std::string where = place(note.getLocation());
+            text_ += "; " + said + (where.empty() ? "" : " at " + where);
+          }
+        }
+      }) {}
+
+std::string FirstError::text() const { return text_.empty() ? "the program cannot be made private" : text_; }

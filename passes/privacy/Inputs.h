@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What owner and client share around the privacy passes: facts of tables as their inputs, and refusals as texts.
+#ifndef SOJOURN_PASSES_PRIVACY_INPUTS_H
+#define SOJOURN_PASSES_PRIVACY_INPUTS_H
+
+#include "passes/Rows.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <string>
+#include <utility>
+
+namespace sojourn {
+
+/// Of one table argument.
+struct TableFacts {
+  bool isPrivate = false;
+  /// By column: between what every entry lies. A column that is here without bounds holds what its type can hold; one
+  /// that is not here, anything.
+  llvm::StringMap<std::optional<std::pair<double, double>>> columns;
+};
+
+/// `isPublic` of an argument that is no table, `table` of one that is, by number; null: private, without bounds.
+RowInputs inputsOf(mlir::func::FuncOp step, llvm::function_ref<bool(unsigned)> isPublic,
+                   llvm::function_ref<const TableFacts *(unsigned)> table);
+
+/// Keeps the first error that passes report while it lives, with the notes that belong to it.
+class FirstError {
+public:
+  /// `place`: the text of a location.
+  FirstError(mlir::MLIRContext &context, std::string (*place)(mlir::Location));
+  /// "the program cannot be made private" where nothing was reported.
+  std::string text() const;
+  /// Where it is, or empty.
+  const std::string &location() const { return location_; }
+
+private:
+  std::string text_, location_;
+  mlir::ScopedDiagnosticHandler handler_;
+};
+
+} // namespace sojourn
+
+#endif // SOJOURN_PASSES_PRIVACY_INPUTS_H
