@@ -12,6 +12,9 @@ using namespace frontend;
 
 c10::Device Owner::device() const { return session_->device(); }
 
+std::string Owner::account() const { return session_->account(); }
+std::string Owner::key() const { return session_->ownerKey(); }
+
 std::vector<Table> Owner::datasets() const {
   std::vector<Table> all;
   for (const DatasetInfo &info : session_->datasets()) {

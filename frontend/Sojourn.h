@@ -79,6 +79,10 @@ public:
       : session_(std::move(session)), registrar_(std::move(registrar)) {}
   /// Device "owner:N": `tensor.to(owner.device())` uploads a tensor of the caller's own.
   c10::Device device() const;
+  /// What the data owner calls this client; empty without an identity. "local" in its own process.
+  std::string account() const;
+  /// The owner's public key, which checks receipts, as 64 hexadecimal digits; empty without an identity.
+  std::string key() const;
   /// Every table of this owner.
   std::vector<Table> datasets() const;
   /// A table by name. Throws Error with the names there are.

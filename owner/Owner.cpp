@@ -51,7 +51,8 @@ public:
   llvm::Expected<sojourn::wire::Message> answer(std::string_view bytes, Peer peer);
   llvm::Expected<sojourn::wire::Message> hello(const wire::Hello &request, Peer peer);
   llvm::Expected<sojourn::wire::Message> prove(const wire::Prove &request);
-  llvm::Expected<sojourn::wire::Message> begin(const std::string &name, const std::string &account);
+  llvm::Expected<sojourn::wire::Message> begin(const std::string &name, const std::string &account,
+                                               const std::string &said);
   llvm::Expected<Charged> charged(const std::string &dataset);
   llvm::Expected<sojourn::wire::Message> budget(const wire::GetBudget &request);
   llvm::Expected<sojourn::wire::Message> listDatasets();
@@ -113,9 +114,9 @@ llvm::Expected<sojourn::wire::Message> Owner::State::hello(const wire::Hello &re
     return challenge ? challengeReply(*challenge, accounts->key().publicKey())
                      : llvm::Expected<sojourn::wire::Message>(challenge.takeError());
   }
-  std::string client = printableName(request.client() ? request.client()->str() : "");
+  std::string said = request.client() ? request.client()->str() : "", client = printableName(said);
   // A name that a client gives itself is no identity; in quotes it is nobody else's.
-  return peer == Peer::owner ? begin(client, kLocalClient) : begin("'" + client + "'", "");
+  return peer == Peer::owner ? begin(client, kLocalClient, said) : begin("'" + client + "'", "", said);
 }
 
 llvm::Expected<sojourn::wire::Message> Owner::State::prove(const wire::Prove &request) {
@@ -135,11 +136,12 @@ llvm::Expected<sojourn::wire::Message> Owner::State::prove(const wire::Prove &re
   if (llvm::Error error = handshake->take(request, *key)) {
     return error;
   }
-  return begin(**client, **client);
+  return begin(**client, **client, request.client() ? request.client()->str() : "");
 }
 
-/// `name`: for logs; `account`: of the ledger, for good.
-llvm::Expected<sojourn::wire::Message> Owner::State::begin(const std::string &name, const std::string &account) {
+/// `name`: in the log of programs; `account`: of the ledger, for good; `said`: what the client calls itself.
+llvm::Expected<sojourn::wire::Message> Owner::State::begin(const std::string &name, const std::string &account,
+                                                           const std::string &said) {
   auto session = [&] {
     std::lock_guard lock(mutex);
     return sessions.begin(name, account);
@@ -147,7 +149,7 @@ llvm::Expected<sojourn::wire::Message> Owner::State::begin(const std::string &na
   if (!session) {
     return session.takeError();
   }
-  tell("session opened for " + name);
+  tell("session opened for " + (account.empty() ? "nobody" : account) + ", who says '" + printableName(said) + "'");
   std::string text =
       ("requests up to " + Twine(limits.requestBytes) + " bytes, replies up to " + Twine(limits.replyBytes) +
        ", programs up to " + Twine(runtime::limits::kProgramBytes) + "; " + Twine(limits.handlesPerSession) +

@@ -2,6 +2,7 @@
 // One process that is client, served owner and embedded owner at once: the transport is linked into
 // the frontend's library and into what serves, and the two copies must not meet.
 #include "frontend/Sojourn.h"
+#include "owner/Accounts.h"
 #include "owner/Server.h"
 #include "runtime/wire/Step.h"
 
@@ -38,6 +39,29 @@ TEST(Transport, LocalServedAndConnectedInOneProcess) {
   }
   (*server)->stop();
   EXPECT_THROW(connect(url, 200), Error);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Transport, CredentialsSayWhoConnects) {
+  auto folder = std::filesystem::temp_directory_path() / ("sojourn-" + std::to_string(std::random_device{}()));
+  std::filesystem::create_directories(folder);
+  owner::Owner served(owner::Environment::system(""));
+  std::string url = "ipc://" + (folder / "o.sock").string(), identity = folder / "me.key";
+  auto key = owner::ledger::SigningKey::makeClient(identity);
+  ASSERT_TRUE(key);
+  auto server = owner::Server::start(served, {url, 2});
+  ASSERT_TRUE(bool(server)) << llvm::toString(server.takeError());
+  EXPECT_THROW(connect(url, 5000, {.identity = identity}), Error) << "not added yet";
+  ASSERT_FALSE(bool(served.accounts().addClient("me", key->publicKey())));
+  Owner nobody = connect(url), me = connect(url, 5000, {.identity = identity, .ownerKey = served.key()});
+  EXPECT_EQ(nobody.account(), "");
+  EXPECT_EQ(nobody.key(), "");
+  EXPECT_EQ(me.account(), "me");
+  EXPECT_EQ(me.key(), served.key());
+  EXPECT_EQ(local().account(), "local");
+  nobody.close();
+  me.close();
+  (*server)->stop();
   std::filesystem::remove_all(folder);
 }
 

@@ -284,6 +284,9 @@ TEST_F(Handshakes, NamesAreInTheLogAsTheyWereProved) {
   ASSERT_EQ(records->size(), 2u);
   EXPECT_EQ((*records)[0].client, "ada");
   EXPECT_EQ((*records)[1].client, "'ada'");
+  ASSERT_EQ(world.logged.size(), 2u);
+  EXPECT_EQ(world.logged[0], "session opened for ada, who says 'pid 1'");
+  EXPECT_EQ(world.logged[1], "session opened for nobody, who says 'ada'");
 }
 
 TEST_F(Handshakes, ClientsHaveOneNameAndOneKey) {
