@@ -38,10 +38,8 @@ struct Commands : testing::Test {
 } // namespace
 
 TEST_F(Commands, TellWhatTheyDo) {
-  // Each start of the tool takes a while: the commands with options of their own.
-  for (const char *command : {"", "import", "datasets", "policy", "defaults", "serve", "programs", "client",
-                              "client add", "client list", "budget", "budget cap", "budget grant", "budget revoke",
-                              "budget show", "ledger", "ledger show", "ledger verify", "key"}) {
+  // A start of the tool takes half a second: one of each kind.
+  for (const char *command : {"", "import", "defaults", "client", "client add", "budget grant", "ledger show", "key"}) {
     auto [text, code] = tool(std::string(command) + " --help");
     EXPECT_EQ(code, 0) << command;
     EXPECT_NE(text.find("--help"), std::string::npos) << command;
