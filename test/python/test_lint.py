@@ -62,3 +62,50 @@ def test_torch_stays_in_the_library_adapter(lint, tmp_path, include):
     assert found.startswith("runtime/KernelsNew.cpp includes torch")
     assert problems(lint.check_library, tmp_path, "runtime/LibraryNew.cpp", text) == []
     assert problems(lint.check_library, tmp_path, "frontend/New.cpp", text) == []
+
+
+PATCH = """A bound is doubled.
+Tests: {tests}
+
+--- a/passes/Sum.cpp
++++ b/passes/Sum.cpp
+@@ -1,2 +1,2 @@
+ // A bound.
+-{old}
++int bound = 2;
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "tests", "found"),
+    [
+        ("int bound = 1;", "lit passes/sum.mlir", None),
+        ("int bound = 1;", "pytest test/python/test_sum.py::test_bound -k one", None),
+        ("int bound = 1;", "gtest sum-tests Bound.*", None),
+        ("int bound = 3;", "lit passes/sum.mlir", "does not apply"),
+        ("int bound = 1;", "lit passes/other.mlir", "names lit passes/other.mlir, which is not there"),
+        (
+            "int bound = 1;",
+            "pytest test/python/other.py -k one",
+            "names pytest test/python/other.py, which is not there",
+        ),
+        ("int bound = 1;", "gtest other-tests Bound.*", "names gtest other-tests, which is not there"),
+        ("int bound = 1;", "by hand", "names by hand, which is not there"),
+        ("int bound = 1;", "", "names no test"),
+    ],
+)
+def test_broken_rules_do_not_rot(lint, tmp_path, old, tests, found):
+    sources = {
+        "passes/Sum.cpp": "// A bound.\nint bound = 1;\n",
+        "test/passes/sum.mlir": "",
+        "test/python/test_sum.py": "",
+        "test/CMakeLists.txt": "add_executable(sum-tests SumTest.cpp)\n",
+    }
+    for name, text in sources.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    patch = PATCH.format(tests=tests, old=old)
+    said = problems(lint.check_mutants, tmp_path, "test/mutants/01-bound.patch", patch)
+    assert len(said) == (found is not None)
+    assert found is None or (said[0].startswith("test/mutants/01-bound.patch ") and found in said[0])
+    assert problems(lint.check_mutants, tmp_path, "test/other/01-bound.patch", patch) == []
