@@ -187,3 +187,18 @@ func.func @step(%w: tensor<8x5xf64>, %t: !sojourn.table<8, "k": i64>) {
   %others = sojourn.reduce_sum %cold, dims = [0] : tensor<8x5xf64>
   return
 }
+
+// -----
+
+// The least difference is that of the least and the greatest number.
+func.func @step(%t: !sojourn.table<8, "a": f64, "k": i64>) {
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<8, "a": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
+  %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<8, "a": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
+  %f = sojourn.convert %k : tensor<8xi64> -> tensor<8xf64>
+  // expected-remark@below {{per row: draw 0, 8 slots, stride 1, in [-5, 3]}}
+  %difference = sojourn.sub %x, %f : tensor<8xf64>, tensor<8xf64>
+  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 5, in [-40, 24]}}
+  %sum = sojourn.reduce_sum %difference, dims = [0] : tensor<8xf64>
+  return
+}

@@ -289,3 +289,48 @@ def test_norms_that_cancel(rng):
         for slot in range(8):
             moved = total_norm([whole - step.sums(step.run(args, absent([slot])))[coin]])
             assert moved <= 1 + 1e-6, f"slot {slot} moves by {moved} of a bound of 1"
+
+
+TABLE = '!sojourn.table<8, "x": 32xf64, "y": 32xf64, "z": 32xf64, "v": 32xf64>'
+
+
+def use(x: str, y: str) -> str:
+    """The gradient of |x w + y|^2 / 2."""
+    dot = f"    %{{}} = sojourn.dot %{x}, %{{}}, lhs_batch = [], rhs_batch = [], lhs_contract = [{{}}], rhs_contract = [0]\n"
+    reads = "".join(
+        f'    %{name} = sojourn.read_rows %t, %i, columns = ["{name}"] : {TABLE}, tensor<8xi64> -> tensor<8x32xf64>\n'
+        for name in (x, y)
+    )
+    return f"""{reads}{dot.format(f"h{x}", "w", 1)}      : tensor<8x32xf64>, tensor<32x32xf64> -> tensor<8x32xf64>
+    %d{x} = sojourn.add %h{x}, %{y} : tensor<8x32xf64>, tensor<8x32xf64>
+{dot.format(f"g{x}", f"d{x}", 0)}      : tensor<8x32xf64>, tensor<8x32xf64> -> tensor<32x32xf64>
+"""
+
+
+SUBTRACTED = f"""module attributes {{sojourn.phase = "core", sojourn.promotion = "torch"}} {{
+  func.func @step(%w: tensor<32x32xf64> {{sojourn.kind = "state"}}, %t: {TABLE} {{sojourn.kind = "table"}})
+      -> (tensor<32x32xf64> {{sojourn.result = "commit", sojourn.target = 0 : i64}}) {{
+    %i = sojourn.iota dim = 0 : tensor<8xi64>
+{use("x", "y")}{use("z", "v")}    %g = sojourn.sub %gx, %gz : tensor<32x32xf64>, tensor<32x32xf64>
+    %n = sojourn.sub %w, %g : tensor<32x32xf64>, tensor<32x32xf64>
+    return %n : tensor<32x32xf64>
+  }}
+}}
+"""
+
+
+def test_uses_that_are_subtracted(rng):
+    """A weight that is used twice, once subtracted, by rows whose two parts are alike: their difference is clipped."""
+    generator = np.random.default_rng(rng.getrandbits(64))
+    plain = decode(encode(SUBTRACTED))
+    columns = {name: generator.normal(size=(8, 32)) for name in "xy"}
+    columns["z"] = columns["x"] + 0.5 * generator.normal(size=(8, 32))
+    columns["v"] = np.array([1, -1] * 4)[:, None] * columns["y"] + 0.5 * generator.normal(size=(8, 32))
+    parts = np.einsum("ri,rj->rij", columns["x"], columns["y"]) - np.einsum("ri,rj->rij", columns["z"], columns["v"])
+    norms = np.sqrt((parts**2).sum((1, 2)))
+    bound = float(np.median(norms))
+    step = PrivateStep(plain, SUBTRACTED, f"bounds=*=-9:9 loss-is-sum clip={bound!r}")
+    (coin,) = step.coins
+    sums = step.sums(step.run(step.args([np.zeros((32, 32)), make_dataset("t", columns)])))[coin]
+    expected = (parts * np.minimum(1, bound / norms)[:, None, None]).sum(0)
+    assert_close(sums, expected, bound, "a difference of two uses", TOLERANCE)

@@ -195,6 +195,14 @@ HOSTILE = {
     %two = sojourn.constant 2 : i64
     %s = sojourn.reduce_sum %k, dims = [0] : tensor<4xi64>
     %u = sojourn.div %s, %two : tensor<i64>, tensor<i64>""",
+    # 1 + 0.7 units in the last place of f32 rounds up to 1 + 1 unit, beyond 1 + 0.8.
+    "rounded up": """
+    %c = sojourn.constant 8.3446502e-08 : f32
+    %e = sojourn.constant 1.0000000953674316 : f64
+    %x = sojourn.convert %a : tensor<4xf64> -> tensor<4xf32>
+    %y = sojourn.add %x, %c : tensor<4xf32>, tensor<f32>
+    %w = sojourn.convert %y : tensor<4xf32> -> tensor<4xf64>
+    %u = sojourn.compare "gt" %w, %e : tensor<4xf64>, tensor<f64>""",
     # An absent row reads zeros, which the bounds of the column do not have.
     "absent rows": """
     %c = sojourn.constant 0.5 : f64
