@@ -252,7 +252,7 @@ std::string Session::refusalOf(const TraceCall &call) {
   for (bool again : {false, true}) { // a policy may have changed since
     std::vector<DatasetInfo> tables = tablesOf(call.step, again);
     bool any = std::any_of(tables.begin(), tables.end(), isPrivate);
-    refusal = any ? judgePrivate(*call.compiled, tables, call.step.spending).refusal : std::string();
+    refusal = any ? judgePrivate(call.step, tables).refusal : std::string();
     if (refusal.empty()) {
       judged_.insert(call.step.hash);
       break;
@@ -281,8 +281,7 @@ Judgement Session::quote(const at::Tensor &copy, const wire::ReleaseTerms &terms
       delta = budget.granted ? (delta > 0 ? std::min(delta, budget.delta) : budget.delta) : delta;
     }
     if (!tables.empty()) {
-      judgement = judgePrivate(*flight->call.compiled, tablesOf(flight->call.step, false), flight->call.step.spending,
-                               delta);
+      judgement = judgePrivate(flight->call.step, tablesOf(flight->call.step, false), delta);
     }
   }
   SessionLock lock(mutex_);

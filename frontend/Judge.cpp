@@ -84,11 +84,10 @@ PrivacyOptions optionsOf(const std::vector<DatasetInfo> &tables, const wire::Spe
 
 } // namespace
 
-Judgement judgePrivate(const CompiledTrace &compiled, const std::vector<DatasetInfo> &tables,
-                       const wire::Spending &spending, double delta) {
+Judgement judgePrivate(const wire::Step &message, const std::vector<DatasetInfo> &tables, double delta) {
   Judgement judgement;
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  auto module = runtime::decodeProgram(context, compiled.program, compiled.debug);
+  auto module = runtime::decodeProgram(context, message.program, message.debug);
   if (!module) {
     llvm::consumeError(module.takeError()); // the owner says why
     return judgement;
@@ -107,8 +106,9 @@ Judgement judgePrivate(const CompiledTrace &compiled, const std::vector<DatasetI
   FirstError refusal(context, &runtime::describeLocation);
   RowInputs inputs = inputsOf(
       step, [](unsigned) { return true; }, [&](unsigned index) { return byArgument[index]; });
+  setSlots(step, message.slots, inputs);
   auto published = publishedOf(step);
-  auto plan = rewriteForPrivacy(step, inputs, optionsOf(tables, spending, published, delta));
+  auto plan = rewriteForPrivacy(step, inputs, optionsOf(tables, message.spending, published, delta));
   rows::Analysis analysis;
   if (mlir::failed(plan) || mlir::failed(provePrivacy(step, inputs, analysis, *plan))) {
     judgement.refusal = refusal.text() + " (" + namesOf(tables) + ")" +

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "frontend/Client.h"
-#include "frontend/Compile.h"
 
 #include <string>
 #include <vector>
@@ -30,7 +29,6 @@ struct Judgement {
 
 /// `tables`: in the order of the step's tables. Tensors that the owner holds are taken for released, so that nothing is
 /// refused here that the owner would run. `delta`: of the grant that prices are looked up with; 0: of each price itself.
-Judgement judgePrivate(const CompiledTrace &compiled, const std::vector<DatasetInfo> &tables,
-                       const wire::Spending &spending, double delta = 0);
+Judgement judgePrivate(const wire::Step &step, const std::vector<DatasetInfo> &tables, double delta = 0);
 
 } // namespace sojourn::frontend

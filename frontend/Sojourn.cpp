@@ -145,7 +145,7 @@ std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors, cons
 
 ReleaseQuote quote(const at::Tensor &tensor, const PublishOptions &options) {
   if (Steps::active()) {
-    frontend::raise(frontend::ErrorKind::Error, "quote inside of a step: end the step first");
+    raise(ErrorKind::Error, "quote inside of a step: end the step first");
   }
   if (!isRemote(tensor)) {
     return {};

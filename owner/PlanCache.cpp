@@ -7,6 +7,7 @@
 #include "owner/RequestError.h"
 #include "owner/Text.h"
 #include "passes/Dependence.h"
+#include "passes/privacy/Inputs.h"
 #include "runtime/Limits.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -146,6 +147,7 @@ llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, ll
                          runtime::limits::kProgramTextBytes);
   (*module)->walk(
       [&](mlir::Operation *op) { plan->ops += op->getDialect() && op->getDialect()->getNamespace() == "sojourn"; });
+  plan->samplesRows = samplesRows((*module)->lookupSymbol<mlir::func::FuncOp>(kStepName));
   if (llvm::Error error = setDependence(*plan, **module)) {
     return error;
   }

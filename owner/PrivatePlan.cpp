@@ -50,6 +50,9 @@ std::string PrivateTerms::key() const {
     number(release.rho);
     number(release.laplaceEpsilon);
   }
+  for (uint64_t word : slots) {
+    out << word << ' ';
+  }
   return text;
 }
 
@@ -108,9 +111,11 @@ RowInputs inputsOf(mlir::func::FuncOp step, const PrivateTerms &terms) {
       }
     }
   }
-  return sojourn::inputsOf(
+  RowInputs inputs = sojourn::inputsOf(
       step, [&](unsigned index) { return index < terms.publicArguments.size() && terms.publicArguments[index]; },
       [&](unsigned index) { return index < tables.size() ? &tables[index] : nullptr; });
+  setSlots(step, terms.slots, inputs);
+  return inputs;
 }
 
 /// What the sites of one draw cost each of its tables.

@@ -38,6 +38,8 @@ struct PrivateTerms {
     double rho = 0, laplaceEpsilon = 0; ///< of a price of its own; 0: none
   };
   std::vector<Release> releases; ///< per published result
+  /// Words of the slots, where no rows are drawn: bounds of statistics follow from them.
+  std::vector<uint64_t> slots;
   std::string key() const;
 };
 

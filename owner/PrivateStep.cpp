@@ -124,6 +124,9 @@ llvm::Error PrivateStep::setSources(const StepBindings &bound) {
 void PrivateStep::setTerms(const StepBindings &bound) {
   auto args = plan->executable->args();
   argumentLabels = bound.labels;
+  if (!plan->samplesRows && request->slots()) {
+    terms.slots.assign(request->slots()->begin(), request->slots()->end());
+  }
   terms.tables.resize(args.size());
   for (size_t index = 0; index < args.size(); ++index) {
     if (args[index].kind != ArgKind::table) {

@@ -4,6 +4,10 @@
 
 #include "dialect/rows/Support.h"
 
+#include "llvm/ADT/bit.h"
+
+#include <cmath>
+
 using namespace mlir;
 using namespace sojourn;
 
@@ -34,6 +38,27 @@ RowInputs sojourn::inputsOf(func::FuncOp step, llvm::function_ref<bool(unsigned)
     inputs.arguments.push_back(std::move(argument));
   }
   return inputs;
+}
+
+bool sojourn::samplesRows(func::FuncOp step) { return !step.getOps<SampleRowsOp>().empty(); }
+
+void sojourn::setSlots(func::FuncOp step, ArrayRef<uint64_t> words, RowInputs &inputs) {
+  if (samplesRows(step)) {
+    return;
+  }
+  size_t next = 0;
+  for (unsigned index = 0; index < step.getNumArguments() && next < words.size(); ++index) {
+    auto kind = step.getArgAttrOfType<StringAttr>(index, kKindAttr);
+    if (!kind || kind.getValue() != stringify(StepArg::Slot)) {
+      continue;
+    }
+    uint64_t word = words[next++];
+    bool isFloat = isa<FloatType>(getElementTypeOrSelf(step.getArgumentTypes()[index]));
+    double number = isFloat ? llvm::bit_cast<double>(word) : static_cast<double>(static_cast<int64_t>(word));
+    if (std::isfinite(number) && std::abs(number) <= 0x1p53) { // else an integer may have been rounded
+      inputs.arguments[index].range = rows::Range::of(number, number, !isFloat);
+    }
+  }
 }
 
 FirstError::FirstError(MLIRContext &context, std::string (*place)(Location))

@@ -103,7 +103,7 @@ private:
         {"puts batches of rows one after another", "; use each batch in a step of its own"},
     };
     auto found = llvm::find_if(kWays, [&](const auto &way) { return reason.contains(way.first); });
-    return found == std::end(kWays) ? StringRef() : found->second;
+    return found == std::end(kWays) ? StringRef() : StringRef(found->second);
   }
 
   /// Results that no noise can make releasable.
@@ -366,11 +366,13 @@ private:
     treatment.laplaceEpsilon = publish.laplaceEpsilon;
     treatment.norm = publish.laplaceEpsilon ? 1 : 2;
     double proved = (treatment.norm == 1 ? l1 : l2) * (1 + 0x1p-30);
-    // A single number has one norm, so clipping bounds both.
-    bool isScalar = group.points.size() == 1 &&
-                    checkedNumel(cast<RankedTensorType>(group.points[0].value.getType()).getShape()) == 1;
-    if (std::isfinite(proved) && proved > 0 &&
-        (!publish.bound || proved <= asked || (treatment.norm == 1 && !isScalar))) {
+    // Clipping bounds the Euclidean norm, which costs a sum of magnitudes the root of their number.
+    double numbers = 0;
+    for (const NoisePoint &point : group.points) {
+      numbers += static_cast<double>(*checkedNumel(cast<RankedTensorType>(point.value.getType()).getShape()));
+    }
+    double clipped = asked * (treatment.norm == 1 ? std::sqrt(numbers) : 1);
+    if (std::isfinite(proved) && proved > 0 && (!publish.bound || proved <= clipped)) {
       treatment.clip = "none";
       treatment.bounds = {proved};
     } else {

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a client says before anything runs: quotes, and refusals on what it knows of the tables.
+
+Oracles: the published value's own stderr, the budget, and the owner's count of requests.
+"""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import sojourn
+
+ROWS, DELTA = 120, 1e-5
+
+
+@pytest.fixture
+def rng(seed):
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def owner():
+    with sojourn.local() as owner:
+        yield owner
+
+
+@pytest.fixture
+def table(owner, rng):
+    columns = {"a": rng.uniform(0, 4, ROWS), "b": rng.uniform(-1, 1, ROWS), "y": rng.integers(0, 2, ROWS)}
+    table = owner.register("people", columns, policy="private", bounds={"a": (0, 4), "b": (-1, 1), "y": (0, 1)})
+    owner.grant("people", epsilon=50, delta=DELTA)
+    return table
+
+
+VALUES = {
+    "mean": lambda t: t["a"].mean(),
+    "sum": lambda t: t["b"].sum(),
+    "count": lambda t: (t["a"] > 2).sum(),
+    "histogram": lambda t: F.one_hot(t["y"], 2).sum(0),
+    "scaled before": lambda t: (t["a"] * 0.3).mean(),
+    "scaled after": lambda t: t["a"].mean() * 12,
+    "clamped": lambda t: (t["a"] * 0.3).clamp(-1, 1).mean(),
+    "chosen": lambda t: torch.where(t["y"] == 1, t["a"], torch.zeros((), dtype=torch.float64)).sum(),
+}
+
+
+@pytest.mark.parametrize("delta", [None, 1e-6])
+@pytest.mark.parametrize("name", VALUES)
+def test_a_quote_is_what_a_publish_then_does(owner, table, name, delta):
+    left = owner.budget("people").epsilon_left
+    quoted = sojourn.quote(VALUES[name](table), epsilon=0.5, delta=delta)
+    assert owner.budget("people").epsilon_left == left
+    published = sojourn.publish(VALUES[name](table), epsilon=0.5, delta=delta)
+    assert quoted.stderr == published.stderr and quoted.numbers == published.value.numel()
+    assert quoted.noise == ("discrete Laplace" if delta is None else "discrete Gaussian")
+    assert (quoted.epsilon, quoted.delta) == (0.5, delta or 0.0)
+    assert owner.budget("people").epsilon_left < left
+
+
+@pytest.mark.parametrize("factor, bound", [(0.3, None), (0.3, 2.0), (7.0, 2.0)])
+def test_laplace_noise_of_a_value_whose_range_is_a_slot(table, factor, bound):
+    """Proved from the number in the slot, or clamped to what was asked; right within the stated error."""
+    published = sojourn.publish((table["a"] * factor).sum(), epsilon=0.5, bound=bound)
+    moves = 4 * factor if bound is None else min(4 * factor, bound)
+    # Laplace noise of scale moves / epsilon has sqrt(2) times that for a standard deviation.
+    # A grant's highest order admits a little less than its epsilon.
+    assert math.sqrt(2) * moves / 0.5 <= published.stderr <= 1.03 * math.sqrt(2) * moves / 0.5
+
+
+def test_laplace_noise_of_a_vector_that_is_clipped(table):
+    """A vector's magnitudes sum to at most the root of its size times its norm: that is what the noise covers."""
+    x = torch.stack([table["a"], table["b"], table["a"] * table["b"]], 1)
+    quoted = sojourn.quote((x * torch.exp(x)).sum(0), epsilon=1.0, bound=5.0)
+    least = math.sqrt(2) * 5 * math.sqrt(3)
+    assert quoted.numbers == 3 and least <= quoted.stderr <= 1.03 * least
+
+
+def test_the_clip_of_a_laplace_sum_holds(table, rng):
+    published = sojourn.publish((table["a"] * 0.3).mean(), epsilon=40.0, bound=0.5)
+    assert published.stderr < 0.01
+    values = sojourn.publish((table["a"] * 0.3).clamp(max=0.5).mean(), epsilon=5.0)
+    assert abs(float(published) - float(values)) < 12 * math.hypot(published.stderr, values.stderr)
+
+
+def test_free_and_open_values_are_quoted_as_free(owner, table, rng):
+    open_table = owner.register("open", {"a": rng.uniform(0, 1, 9)}, policy="open")
+    assert sojourn.quote(open_table["a"].mean(), epsilon=0.1).noise == "none"
+    assert sojourn.quote(torch.ones(3), epsilon=0.1).epsilon == 0
+    assert "free" in str(sojourn.quote(open_table["a"].mean(), epsilon=0.1))
+
+
+def test_a_quote_takes_nothing_away_from_what_is_pending(owner, table):
+    mean = table["a"].mean()
+    other = table["b"].mean()
+    first = sojourn.quote(mean, epsilon=0.2)
+    assert sojourn.quote(mean, epsilon=0.2) == first
+    assert sojourn.quote(other, epsilon=0.2).stderr < first.stderr
+    assert sojourn.publish(mean, epsilon=0.2).stderr == first.stderr
+
+
+@pytest.mark.parametrize("value", [0, -1, math.nan, math.inf, True, "1"])
+def test_quotes_of_bad_numbers_are_refused(table, value):
+    with pytest.raises(sojourn.Error, match="epsilon must be a number above 0"):
+        sojourn.quote(table["a"].mean(), epsilon=value)
+
+
+def test_quotes_of_what_is_refused(table):
+    with pytest.raises(sojourn.Refused, match="median|sort|runs along rows|taken over rows"):
+        sojourn.quote(table["a"].median(), epsilon=1)
+    with pytest.raises(sojourn.Refused, match="per row of private data is published"):
+        sojourn.quote(table["a"], epsilon=1)
+    with pytest.raises(sojourn.Error, match="takes a tensor"):
+        sojourn.quote([table["a"]], epsilon=1)
+
+
+def train_with(owner, table, model, loss=F.cross_entropy):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    sojourn.to_owner(model, owner, optimizer)
+    sojourn.flush()
+
+    @sojourn.step
+    def train(x, y):
+        optimizer.zero_grad()
+        loss(model(x), y).backward()
+        optimizer.step()
+
+    for x, y in table.batches(["a", "b"], label="y", size=16):
+        train(x, y)
+        break
+
+
+def contrastive(z, y):
+    return F.cross_entropy(z @ z.t(), torch.arange(len(z), device=z.device))
+
+
+REFUSED = {
+    "batch norm": (lambda: nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)), F.cross_entropy, "GroupNorm"),
+    "contrastive": (lambda: nn.Linear(2, 4), contrastive, "compares rows"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_steps_are_refused_before_they_are_sent(owner, table, name):
+    """With the op, this file's line and the way out; the owner never sees the program."""
+    make, loss, way_out = REFUSED[name]
+    before = len(owner.programs())
+    with pytest.raises(sojourn.Refused, match=way_out) as refusal:
+        train_with(owner, table, make(), loss)
+    assert "test_private_quotes.py:" in str(refusal.value) and "private dataset 'people'" in str(refusal.value)
+    assert len(owner.programs()) <= before + 1  # the model's upload
+
