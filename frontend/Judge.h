@@ -28,7 +28,8 @@ struct Judgement {
 };
 
 /// `tables`: in the order of the step's tables. Tensors that the owner holds are taken for released, so that nothing is
-/// refused here that the owner would run. `delta`: of the grant that prices are looked up with; 0: of each price itself.
+/// refused here that the owner would run. `delta`: of the grant that prices are looked up with; 0: of each price
+/// itself.
 Judgement judgePrivate(const wire::Step &step, const std::vector<DatasetInfo> &tables, double delta = 0);
 
 } // namespace sojourn::frontend

@@ -151,8 +151,8 @@ ReleaseQuote quote(const at::Tensor &tensor, const PublishOptions &options) {
     return {};
   }
   at::Tensor copy = tensor.detach().clone(at::MemoryFormat::Contiguous);
-  frontend::Judgement judged = remoteImpl(copy)->remoteStorage()->session->quote(
-      copy, {options.bound, options.epsilon, options.delta});
+  frontend::Judgement judged =
+      remoteImpl(copy)->remoteStorage()->session->quote(copy, {options.bound, options.epsilon, options.delta});
   ReleaseQuote result;
   result.notes = judged.notes;
   for (const auto &release : judged.releases) {

@@ -222,10 +222,10 @@ std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors, cons
 at::Tensor publish(const at::Tensor &tensor, const PublishOptions &options = {});
 /// What publishing a tensor of private tables would release.
 struct ReleaseQuote {
-  bool isFree = true;         ///< exact and without a price: released already, or of open tables
-  double error = 0;           ///< standard deviation of the noise; NaN where the value is not linear in it
-  int64_t numbers = 0;        ///< released together
-  bool isLaplace = false;     ///< discrete Laplace noise, else Gaussian
+  bool isFree = true;             ///< exact and without a price: released already, or of open tables
+  double error = 0;               ///< standard deviation of the noise; NaN where the value is not linear in it
+  int64_t numbers = 0;            ///< released together
+  bool isLaplace = false;         ///< discrete Laplace noise, else Gaussian
   std::vector<std::string> notes; ///< what the owner would change in the program
 };
 /// What `publish` would release now; nothing is spent, sent or run. Throws Refused where the owner would refuse.

@@ -93,9 +93,9 @@ private:
   /// The cheapest change of a model, loss or statistic that makes such an op provable, in most programs that have it.
   static StringRef wayOut(StringRef reason) {
     static constexpr std::pair<StringLiteral, StringLiteral> kWays[] = {
-        {"meet a value that was summed",
-         "; each row has to be computed without the others: GroupNorm, LayerNorm or frozen statistics (eval()) in place "
-         "of batch normalization, one update of the weights per step"},
+        {"meet a value that was summed", "; each row has to be computed without the others: GroupNorm, LayerNorm or "
+                                         "frozen statistics (eval()) in place "
+                                         "of batch normalization, one update of the weights per step"},
         {"each row meets other rows", "; a loss that compares rows with each other cannot be trained privately"},
         {"is taken over rows", "; sums, means and histograms over rows have useful bounds, their extrema have none"},
         {"runs along rows", "; sums, means and histograms over rows have useful bounds, their order has none"},

@@ -60,7 +60,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "k": i64>, %c: tensor<i64> {so
 
 // -----
 
-// Laplace noise goes with the sum of magnitudes, Gaussian noise with the Euclidean norm.
+// Gaussian noise goes with the Euclidean norm; Laplace noise with the sum of magnitudes, or the most that it can be.
 func.func @step(%t: !sojourn.table<100, "a": f64, "k": i64>, %c: tensor<i64> {sojourn.kind = "coin"}, %d: tensor<i64> {sojourn.kind = "coin"}, %e: tensor<i64> {sojourn.kind = "coin"}) {
   %i = sojourn.iota dim = 0 : tensor<8xi64>
   %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
@@ -83,7 +83,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "k": i64>, %c: tensor<i64> {so
     %a = sojourn.reduce_sum %x0, dims = [0] : tensor<8xf64>
     sojourn.yield %a : tensor<f64>
   }
-  // expected-remark@below {{mixed: its distribution does not go with the norm that is bounded}}
+  // expected-remark@below {{public}}
   %o = sojourn.noise "laplace" (%v) coins (%e), exponent = -20, scale = 1048577 : (tensor<f64>), (tensor<i64>) -> (tensor<f64>)
   return
 }

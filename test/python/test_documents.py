@@ -12,6 +12,7 @@ import io
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import warnings
 
@@ -69,6 +70,9 @@ def test_a_tutorial_does_what_it_says(name, tmp_path, monkeypatch):
             compare(expected, printed, f"docs/{name}:{line}")
     finally:
         namespace["owner"].close()
+        if (tmp_path / "serve.pid").exists():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int((tmp_path / "serve.pid").read_text()), signal.SIGTERM)
 
 
 def example():
@@ -127,6 +131,6 @@ def test_the_readme_trains_on_a_private_table():
         assert "granted                    4" in printed
         assert set(namespace["weights"]) == set(namespace["model"].state_dict())
         mean = namespace["mean"]
-        assert abs(float(mean) - columns["age"].mean()) < 12 * mean.stderr and mean.receipt["client"] == "local"
+        assert abs(float(mean) - columns["age"].mean()) < 12 * mean.stderr and mean.receipt.client == "local"
     finally:
         owner.close()

@@ -138,7 +138,11 @@ def contrastive(z, y):
 
 
 REFUSED = {
-    "batch norm": (lambda: nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)), F.cross_entropy, "GroupNorm"),
+    "batch norm": (
+        lambda: nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)),
+        F.cross_entropy,
+        "GroupNorm",
+    ),
     "contrastive": (lambda: nn.Linear(2, 4), contrastive, "compares rows"),
 }
 
@@ -152,4 +156,3 @@ def test_steps_are_refused_before_they_are_sent(owner, table, name):
         train_with(owner, table, make(), loss)
     assert "test_private_quotes.py:" in str(refusal.value) and "private dataset 'people'" in str(refusal.value)
     assert len(owner.programs()) <= before + 1  # the model's upload
-

@@ -208,10 +208,9 @@ TEST(Plan, RefusesWhatCannotBePlanned) {
   EXPECT_FALSE(noiseMultiplierFor({least * 0.999, 1e-5}, plan));
   expectText(gaussianRhoFor({0.001, 1e-5}).error(), "epsilon is 0.001, expected at least ", "delta 1e-05");
   expectText(pureEpsilonFor({0.001, 1e-5}).error(), "epsilon is 0.001, expected at least ", "delta 1e-05");
-  EXPECT_EQ(
-      noiseError({1, 1e-5}, {0.01, 1000, 1e-7, 0}),
-      "the releases fail with probability 0.0001, expected at most 4e-06, which is 0.4 of delta 1e-05; plan fewer "
-      "steps or ask for a larger delta");
+  EXPECT_EQ(noiseError({1, 1e-5}, {0.01, 1000, 1e-7, 0}), "the releases fail with probability 0.0001, expected at most "
+                                                          "6.25e-07, which is 0.0625 of delta 1e-05; plan fewer "
+                                                          "steps or ask for a larger delta");
 }
 
 } // namespace
