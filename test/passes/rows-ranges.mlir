@@ -134,6 +134,11 @@ func.func @step(%w: tensor<8xf64>, %t: !sojourn.table<8, "k": i64, "a": f64>) {
   %weighted = sojourn.mul %one, %weights : tensor<8x5xf64>, tensor<8x5xf64>
   // expected-remark-re@below {{sum over rows: cuts 2{{$}}}}
   %unknown = sojourn.reduce_sum %weighted, dims = [0] : tensor<8x5xf64>
+  // What is not 0 counts, NaN too.
+  %flags = sojourn.convert %weighted : tensor<8x5xf64> -> tensor<8x5xi1>
+  %counts = sojourn.convert %flags : tensor<8x5xi1> -> tensor<8x5xf64>
+  // expected-remark@below {{sum over rows: cuts 3, one row moves it by 2.23607, in [0, 8]}}
+  %all = sojourn.reduce_sum %counts, dims = [0] : tensor<8x5xf64>
   return
 }
 
