@@ -310,7 +310,7 @@ def run(mutants, force):
                 progress.update(task, description=text)
 
             def ended(verdict, text):
-                console.print(f"{verdict:<15} {text}", highlight=False, markup=False)
+                console.print(f"{verdict:<15} {text}", highlight=False, markup=False, soft_wrap=True)
 
             bad = check_green(waiting, results, product, begun, ended)
             for mutant in waiting:

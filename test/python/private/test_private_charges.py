@@ -89,7 +89,7 @@ def test_releases_of_one_batch_are_one_charge(owner):
 
 
 def test_overflow_of_draws_is_charged(owner):
-    """More rows than slots are drawn with a chance below 2^-60, which delta pays for: one of a tenth of it does not."""
+    """More rows than slots are drawn with a chance below 2^-60, which delta pays for: one as small does not."""
     rows, size = 1500, 44
     table = owner.register("people", zeros(rows), policy="private", bounds=BOUNDS)
     model = nn.Linear(2, 1)
@@ -106,7 +106,7 @@ def test_overflow_of_draws_is_charged(owner):
     slots = next(batches).shape[0]
     mass = scipy.stats.binom.sf(slots, rows, size / rows)
     assert 2.0**-61 < mass < 2.0**-60, slots
-    owner.grant("people", epsilon=1e6, delta=mass / 10)
+    owner.grant("people", epsilon=1e6, delta=mass)
     with pytest.raises(sojourn.BudgetExhausted):
         train(next(batches))
     owner.grant("people", epsilon=1e6, delta=mass * 1000)
