@@ -340,3 +340,52 @@ def test_uses_that_are_subtracted(rng):
     sums = step.sums(step.run(step.args([np.zeros((32, 32)), make_dataset("t", columns)])))[coin]
     expected = (parts * np.minimum(1, bound / norms)[:, None, None]).sum(0)
     assert_close(sums, expected, bound, "a difference of two uses", TOLERANCE)
+
+
+def tied(way: str) -> str:
+    """One weight as embedding and as output: d' W[ids], and u at the rows that were looked up."""
+    table = '!sojourn.table<8, "ids": 2xi64, "d": 2x64xf64, "u": 2x64xf64>'
+    read = "sojourn.read_rows %t, %i, columns = "
+    return f"""module attributes {{sojourn.phase = "core", sojourn.promotion = "torch"}} {{
+  func.func @step(%w: tensor<64x64xf64> {{sojourn.kind = "state"}}, %t: {table} {{sojourn.kind = "table"}})
+      -> (tensor<64x64xf64> {{sojourn.result = "commit", sojourn.target = 0 : i64}}) {{
+    %i = sojourn.iota dim = 0 : tensor<8xi64>
+    %ids = {read}["ids"] : {table}, tensor<8xi64> -> tensor<8x2xi64>
+    %d = {read}["d"] : {table}, tensor<8xi64> -> tensor<8x2x64xf64>
+    %u = {read}["u"] : {table}, tensor<8xi64> -> tensor<8x2x64xf64>
+    %e = sojourn.take %w, %ids, dim = 0 : tensor<64x64xf64>, tensor<8x2xi64>
+    %out = sojourn.dot %d, %e, lhs_batch = [], rhs_batch = [], lhs_contract = [0, 1], rhs_contract = [0, 1]
+      : tensor<8x2x64xf64>, tensor<8x2x64xf64> -> tensor<64x64xf64>
+    %zero = sojourn.constant 0.0 : f64
+    %zeros = sojourn.broadcast %zero, dims = [] : tensor<f64> -> tensor<64x64xf64>
+    %in = sojourn.put "add" %zeros, %ids, %u, dim = 0 : tensor<64x64xf64>, tensor<8x2xi64>, tensor<8x2x64xf64>
+    %g = sojourn.{way} %out, %in : tensor<64x64xf64>, tensor<64x64xf64>
+    %n = sojourn.sub %w, %g : tensor<64x64xf64>, tensor<64x64xf64>
+    return %n : tensor<64x64xf64>
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("way", ["add", "sub"])
+def test_tied_weight(way, rng):
+    """The norm of a weight that rows look up and multiply with: rows whose two uses point one way, and the other."""
+    generator = np.random.default_rng(rng.getrandbits(64))
+    text = tied(way)
+    plain = decode(encode(text))
+    w = generator.normal(size=(64, 64))
+    ids = generator.integers(0, 64, (8, 2))
+    ids[:2] = ids[:2, :1]  # one word twice
+    d = 0.1 * generator.normal(size=(8, 2, 64))
+    np.put_along_axis(d, ids[:, :, None], 1.0, 2)  # where both uses meet
+    u = np.array([1, -1] * 4)[:, None, None] * w[ids] + 0.1 * generator.normal(size=(8, 2, 64))
+    hot = np.eye(64)[ids]
+    sign = 1 if way == "add" else -1
+    parts = np.einsum("rtv,rti->rvi", d, w[ids]) + sign * np.einsum("rtv,rti->rvi", hot, u)
+    norms = np.sqrt((parts**2).sum((1, 2)))
+    bound = float(norms.min() / 2)
+    step = PrivateStep(plain, text, f"bounds=ids=0:63 loss-is-sum clip={bound!r}")
+    assert step.text.count("sojourn.take_along") == 1, "the norm is made from both uses"
+    (coin,) = step.coins
+    sums = step.sums(step.run(step.args([w, make_dataset("t", {"ids": ids, "d": d, "u": u})])))[coin]
+    assert_close(sums, (parts * (bound / norms)[:, None, None]).sum(0), bound, f"{way} of two uses", TOLERANCE)

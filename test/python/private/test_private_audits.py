@@ -113,7 +113,7 @@ def check_training(owner, runs):
     less = strength_of_two(below(one, 1, 2), below(two, 0, 2), RATES, LEVEL)
     control = gaussian_epsilon(less, DELTA)
     print(f"at least {found:.3f} of {claim:.3f} (strength {strength:.3f} of 1), with half of the noise {control:.3f}")
-    assert abs(one.mean() - 1) < 30 / math.sqrt(runs)  # what is measured is the clipped row
+    assert max(abs(one.mean() - 1), abs(two.mean())) < 8 / math.sqrt(runs)  # what is measured is the clipped row
     assert strength <= 1 and found <= claim < control
 
 
@@ -123,7 +123,7 @@ def check_one_run(owner, canaries):
     The audit of one run knows no distribution and no other run, so that its bound is loose: it is an eighth of the noise
     that has to be flagged.
     """
-    delta = 1e-10
+    delta = 1e-11
     there = np.random.default_rng().random(canaries) < 0.5
     data = {"word": np.arange(canaries), "there": there.astype(np.float64)}
     bounds = {"word": (0, canaries - 1), "there": (0.0, 1.0)}
@@ -149,7 +149,7 @@ def check_one_run(owner, canaries):
     control = epsilon_of_one(below(scores, there, 8), there, parts, delta, LEVEL)
     print(f"{canaries} canaries: at least {found:.3f} of {claim:.3f}, with an eighth of the noise {control:.3f}")
     assert 0 < found <= claim < control
-    assert abs(scores[there].mean() - 1) < 30 * 2 / math.sqrt(canaries)
+    assert abs(scores[there].mean() - 1) < 20 / math.sqrt(canaries)
 
 
 def test_laplace_sums(owner):
