@@ -26,6 +26,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER, STATE = ROOT / "test/mutants", ROOT / "build/mutants"
 PRODUCT = ["CMakeLists.txt", "dialect", "passes", "runtime", "owner", "frontend"]
 TEST_LIMIT_S, BUILD_LIMIT_S = 900, 3600
+# The lock's file: what is started keeps it open, so that nothing is put back while a killed run's build goes on.
+HELD: list[int] = []
 RUNNERS, FIELDS = ("lit", "pytest", "gtest"), ("Tests", "Build")
 GOOD = {"killed"}
 
@@ -192,6 +194,7 @@ def call(command, limit, log):
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=HELD,
         )
         try:
             code = process.wait(limit)
@@ -283,10 +286,14 @@ def alone():
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Broken("another tools/mutants runs in this tree; wait for it") from None
-        if files := restore():
-            print(f"an earlier run was interrupted; put back: {', '.join(files)}", flush=True)
-        yield
+            raise Broken("another tools/mutants, or what one has started, runs in this tree; wait for it") from None
+        HELD[:] = [lock.fileno()]
+        try:
+            if files := restore():
+                print(f"an earlier run was interrupted; put back: {', '.join(files)}", flush=True)
+            yield
+        finally:
+            HELD.clear()
 
 
 def run(mutants, force):

@@ -7,9 +7,12 @@ The tool works on a small repository made here, whose build and tests are script
 import importlib.machinery
 import importlib.util
 import json
+import os
 import pathlib
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -167,8 +170,38 @@ def test_other_peoples_changes_are_left_alone(tool):
 
 def test_one_run_per_tree(tool):
     patch(tool, "1-killed")
-    with tool.alone(), pytest.raises(tool.Broken, match="another tools/mutants runs"), tool.alone():
+    with tool.alone(), pytest.raises(tool.Broken, match="another tools/mutants, or what one has started"), tool.alone():
         pass
+
+
+def test_what_a_killed_run_has_started_is_waited_for(tool):
+    """A build that goes on would finish after the files are back, and pass for one of them."""
+    patch(tool, "1-killed")
+    started = tool.ROOT / "started"
+    killed = os.fork()
+    if killed == 0:
+        with tool.alone():
+            tool.call(
+                ["sh", "-c", f"echo $$ > '{started}.new'; mv '{started}.new' '{started}'; exec sleep 60"],
+                60,
+                tool.STATE / "log",
+            )
+        os._exit(0)
+    while not started.exists():
+        time.sleep(0.01)
+    os.kill(killed, signal.SIGKILL)
+    os.waitpid(killed, 0)
+    with pytest.raises(tool.Broken, match="what one has started"), tool.alone():
+        pass
+    os.kill(int(started.read_text()), signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            with tool.alone():
+                return
+        except tool.Broken:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
 
 def test_names_that_fit_nothing(tool):
