@@ -41,6 +41,11 @@ llvm::Expected<PublicKey> clientOf(std::string_view identity, std::string_view n
   return client;
 }
 
+llvm::Error tooOld() {
+  return requestError(wire::ErrorCode_Refused,
+                      "the challenge is older than " + Twine(kChallengeMs / 1000) + " seconds; connect again");
+}
+
 } // namespace
 
 Handshake::Handshake(const Environment &environment, const ledger::SigningKey &key)
@@ -101,8 +106,7 @@ llvm::Expected<PublicKey> Handshake::check(const wire::Prove &request) {
   int64_t madeMs = 0;
   reader(madeMs);
   if (now() - madeMs > kChallengeMs) {
-    return requestError(wire::ErrorCode_Refused,
-                        "the challenge is older than " + Twine(kChallengeMs / 1000) + " seconds; connect again");
+    return tooOld();
   }
   std::memcpy(given.data(), signature.data(), given.size());
   if (!ledger::isSigned(*client, ledger::kClientProof, ledger::statement(key.publicKey(), *client, nonce, challenge),
@@ -116,6 +120,13 @@ llvm::Expected<PublicKey> Handshake::check(const wire::Prove &request) {
 llvm::Error Handshake::take(const wire::Prove &request, const PublicKey &client) {
   std::string challenge(viewOf(request.challenge()));
   std::lock_guard lock(mutex);
+  // What is forgotten below is too old here: time may have passed since the check.
+  ledger::Reader reader(std::string_view(challenge).substr(0, kBodyBytes));
+  int64_t madeMs = 0;
+  reader(madeMs);
+  if (latestMs - madeMs > kChallengeMs) {
+    return tooOld();
+  }
   std::map<std::string, int64_t> &own = answered[client];
   std::erase_if(own, [&](const auto &entry) { return entry.second < latestMs; });
   if (own.size() >= kAnsweredChallenges) {

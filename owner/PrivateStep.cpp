@@ -5,6 +5,7 @@
 #include "owner/Error.h"
 #include "owner/Text.h"
 #include "owner/ledger/Receipt.h"
+#include "runtime/Library.h"
 #include "runtime/Limits.h"
 #include "runtime/privacy/Plan.h"
 
@@ -65,6 +66,11 @@ llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(const StepContext &
   }
   if (llvm::none_of(step.sources, [](const auto &source) { return source.has_value(); })) {
     return std::nullopt;
+  }
+  if (!runtime::libraryKeepsFloat32()) {
+    return requestError(wire::ErrorCode_Refused,
+                        "this process multiplies float32 matrices with less precision than float32 has, so what noise "
+                        "must cover is not known; set torch.set_float32_matmul_precision(\"highest\") at the owner");
   }
   step.setTerms(bound);
   for (auto set : {&PrivateStep::setReleases, &PrivateStep::setPlan}) {

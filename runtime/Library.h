@@ -50,6 +50,10 @@ inline LibraryView narrowed(LibraryView view, size_t dim, int64_t lo, int64_t hi
   return view;
 }
 
+/// Whether products of f32 matrices are made in f32: a process can ask the library for less
+/// (torch.set_float32_matmul_precision), and no bound of rounding holds then.
+bool libraryKeepsFloat32();
+
 /// Matrices [batches, rows, columns], likewise.
 struct MatrixView {
   Element element = Element::f32;

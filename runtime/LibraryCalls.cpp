@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products, reductions and convolutions of the library, over views of bare memory.
 #include "runtime/LibraryTensor.h"
+#include <ATen/Context.h>
 #include <ATen/ops/amax_cpu_dispatch.h>
 #include <ATen/ops/amin_cpu_dispatch.h>
 #include <ATen/ops/bmm_cpu_dispatch.h>
@@ -24,6 +25,12 @@ void libraryProduct(const MatrixView &out, const MatrixView &a, const MatrixView
   } else {
     at::cpu::bmm_out(result, left, right);
   }
+}
+
+bool libraryKeepsFloat32() {
+  at::Float32Precision precision =
+      at::globalContext().float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL);
+  return precision != at::Float32Precision::BF16 && precision != at::Float32Precision::TF32;
 }
 
 void libraryReduce(Reduction kind, const LibraryView &out, const LibraryView &x, llvm::ArrayRef<int64_t> dims) {

@@ -178,7 +178,7 @@ class Opacus:
         if scores.dim() == 3 and isinstance(self.loss, nn.Module):
             loss = self.loss(scores.transpose(1, 2), self.y)
         elif scores.dim() == 3:
-            loss = self.loss(scores, self.y, shape=(scores.shape[0], scores.shape[1], scores.shape[2]))
+            loss = self.loss(scores.flatten(0, 1), self.y.flatten(), shape=scores.shape)
         else:
             loss = self.loss(scores, self.y)
         loss.backward()

@@ -108,10 +108,14 @@ void rows::noise(Operation *op, Operands operands, Analysis &analysis, Results r
   bound *= isLaplace && sum.getNorm() == 2 ? std::sqrt(static_cast<double>(coordinates)) : 1;
   double units = bound * (1 + accumulationOf(sum).slack) / grid;
   double rounding = isLaplace ? static_cast<double>(coordinates) : std::sqrt(static_cast<double>(coordinates));
+  double sensitivity = (units + rounding) * (1 + 0x1p-40);
+  if (!std::isfinite(sensitivity) || sensitivity < rounding) {
+    return fail(analysis.mixed(op, "adds noise to more terms than rounding can be bounded for"));
+  }
   analysis.release({.noise = op,
                     .sum = sum,
                     .draw = known->second.draw,
-                    .sensitivity = (units + rounding) * (1 + 0x1p-40),
+                    .sensitivity = sensitivity,
                     .coordinates = coordinates});
   llvm::fill(results, Fact::publicValue());
 }

@@ -7,11 +7,15 @@
 #include "dialect/rows/Support.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace sojourn;
 
-static double gammaOf(double terms, double unit) { return terms * unit / (1 - terms * unit); }
+/// Infinite where the bound says nothing.
+static double gammaOf(double terms, double unit) {
+  return terms * unit < 0.5 ? terms * unit / (1 - terms * unit) : std::numeric_limits<double>::infinity();
+}
 
 /// All in f64. A row's magnitudes sum to at most bound / kCancellation, and each of the n rows has its own; 8 more
 /// units for the products and the factor itself.
@@ -55,7 +59,7 @@ rows::Accumulation rows::accumulationOf(Operation *op) {
   for (int64_t parts = 1; parts <= 64 && parts <= slots; ++parts) {
     if (slots % parts == 0) {
       double slack = wide.slack + narrowSlack(sum, slots / parts);
-      if (slack <= kNarrowSlackMost) {
+      if (slack >= 0 && slack <= kNarrowSlackMost) {
         return {.block = slots / parts, .slack = slack};
       }
     }

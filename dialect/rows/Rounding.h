@@ -18,6 +18,9 @@ inline constexpr double kNarrowSlackMost = 0x1p-7;
 /// 0: they would magnify what rounding does to the smallest numbers.
 inline constexpr double kNarrowSquaresMost = 0x1p100;
 
+/// In f32 a row whose clip factor is smaller counts as 0: below 2^-126 its rounding would be no part of it.
+inline constexpr double kNarrowFactorLeast = 0x1p-100;
+
 struct Accumulation {
   /// Rows that are added in f32 one after the other before these sums are added, in f32, too; 0: all is added in f64.
   int64_t block = 0;

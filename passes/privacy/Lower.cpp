@@ -75,6 +75,9 @@ private:
     Value finite = emit.compare("lt", norm, emit.constant(std::numeric_limits<double>::infinity()));
     Value factor = emit.min(emit.div(emit.constant(bound * (1 - 0x1p-49)), norm), emit.constant(1));
     Value keep = emit.both(drawn, finite);
+    if (block) {
+      keep = emit.both(keep, emit.compare("ge", factor, emit.constant(rows::kNarrowFactorLeast)));
+    }
     return {emit.select(keep, factor, emit.constant(0)), keep};
   }
 

@@ -102,18 +102,47 @@ DotSizes sizesOf(const Term &term, const PerRow &per) {
 
 // --- Ways ----------------------------------------------------------------------------------------------------------
 
+/// The operands of plain dots with their terms laid along time: [slots, terms of all, free].
+std::pair<Value, Value> laidAlong(ArrayRef<Term> terms, PerRow &per, Emit &emit) {
+  SmallVector<Value> left, right;
+  for (const Term &term : terms) {
+    Value a = per.plainMatrices(*term.cut, 0), b = per.plainMatrices(*term.cut, 1);
+    left.push_back(term.isNegative ? emit.mul(a, emit.constant(-1, per.element())) : a);
+    right.push_back(b);
+  }
+  return {emit.concat(left, 1), emit.concat(right, 1)};
+}
+
+/// What each row adds to a sum of plain dots that are moved alike: one product per row, and not one per use.
+Value blocksOfDots(ArrayRef<Term> terms, PerRow &per, Emit &emit) {
+  auto [a, b] = laidAlong(terms, per, emit);
+  auto withSlots = [&](ArrayRef<int64_t> shape) {
+    SmallVector<int64_t> sizes = {per.slots()};
+    llvm::append_range(sizes, shape);
+    return sizes;
+  };
+  Value blocks = emit.dot(a, b, {0}, {0}, {1}, {1});
+  blocks = emit.reshape(blocks, withSlots(rows::shapeOf(terms[0].cut->op->getResult(0))));
+  for (Operation *move : llvm::reverse(terms[0].moves)) {
+    if (auto transpose = dyn_cast<TransposeOp>(move)) {
+      SmallVector<int64_t> perm = {0};
+      for (int64_t dim : transpose.getPerm()) {
+        perm.push_back(dim + 1);
+      }
+      blocks = emit.transpose(blocks, perm);
+    } else {
+      blocks = emit.reshape(blocks, withSlots(rows::shapeOf(move->getResult(0))));
+    }
+  }
+  return blocks;
+}
+
 class Ghost {
 public:
   Ghost(PerRow &per, Emit &emit) : per(per), emit(emit) {}
 
   RowShare ofDots(ArrayRef<Term> terms) {
-    SmallVector<Value> left, right;
-    for (const Term &term : terms) {
-      Value a = per.plainMatrices(*term.cut, 0), b = per.plainMatrices(*term.cut, 1);
-      left.push_back(term.isNegative ? emit.mul(a, emit.constant(-1)) : a);
-      right.push_back(b);
-    }
-    Value a = emit.concat(left, 1), b = emit.concat(right, 1);
+    auto [a, b] = laidAlong(terms, per, emit);
     double count = static_cast<double>(Emit::shape(a)[1]);
     double width = static_cast<double>(Emit::shape(a)[2] + Emit::shape(b)[2]);
     return {.way = RowShare::Way::Ghost,
@@ -240,6 +269,8 @@ GhostPlan ghostPlan(ArrayRef<Term> terms, PerRow &per) {
 double keepNs(Value value, ArrayRef<Term> terms, const KeepCost &cost, const PerRow &per) {
   double ns = numelOf(value) * cost.passNs;
   for (const Term &term : terms) {
+    // Operands of uses are laid along time; of one use they lie so.
+    ns += terms.size() == 1 ? 0 : kPassNs * (sizesOf(term, per).left + sizesOf(term, per).right);
     if (term.cut->form == CutForm::Dot) {
       ns += 2 * cost.flopNs * sizesOf(term, per).terms * numelOf(value);
     } else if (term.cut->form == CutForm::Put) {
@@ -271,7 +302,8 @@ RowShare RowShares::of(Value yielded) {
                   plan.ns < keepNs(yielded, terms, isNarrow ? kKeepNarrow : kKeepWide, wide));
   if (!isGhost) {
     keptBytes += bytes;
-    Value kept = per.blocks(yielded);
+    bool areDots = plan.kind == GhostPlan::Kind::Dots && terms.size() > 1;
+    Value kept = areDots ? blocksOfDots(terms, per, emit) : per.blocks(yielded);
     return {.way = RowShare::Way::Kept,
             .squares = per.squares(kept),
             .mass = {},

@@ -397,3 +397,16 @@ def test_batches_of_a_private_table_are_the_owners_draw(owner, rng):
     assert x.shape[0] % 8 == 0 and x.shape[0] > 8
     with pytest.raises(sojourn.Refused):
         sojourn.publish(x, epsilon=1.0)
+
+
+def test_less_precise_products_are_refused(owner, rng):
+    """Under bfloat16 products no bound of rounding holds, so the owner runs no private step."""
+    table = register(owner, columns(rng), epsilon=3)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with pytest.raises(sojourn.Refused, match="less precision than float32 has"):
+            sojourn.publish(table["a"].mean(), epsilon=0.1)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert sojourn.publish(table["a"].mean(), epsilon=0.1).stderr > 0
