@@ -112,10 +112,7 @@ void rows::noise(Operation *op, Operands operands, Analysis &analysis, Results r
   if (!std::isfinite(sensitivity) || sensitivity < rounding) {
     return fail(analysis.mixed(op, "adds noise to more terms than rounding can be bounded for"));
   }
-  analysis.release({.noise = op,
-                    .sum = sum,
-                    .draw = known->second.draw,
-                    .sensitivity = sensitivity,
-                    .coordinates = coordinates});
+  analysis.release(
+      {.noise = op, .sum = sum, .draw = known->second.draw, .sensitivity = sensitivity, .coordinates = coordinates});
   llvm::fill(results, Fact::publicValue());
 }
