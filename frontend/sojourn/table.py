@@ -95,12 +95,7 @@ class Table:
         batches = self._table.batches(
             features, label, size, epochs, bool(shuffle), seed, bool(drop_last), dtype, label_dtype
         )
-        run = privacy_run()
-        if run is not None and run.is_private and (self.name, self._session) == (run._table.name, run._table._session):
-            run._batches(self, size, epochs)
-        else:
-            run = None  # of another table, whose steps the run does not count
-        return Batches(batches, features, label, run)
+        return Batches(batches, features, label, self, size, epochs)
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Table, Table]:
         """Two tables without a common row; the first has `fraction` of the rows.
@@ -233,11 +228,28 @@ class _Rows(int):
 class Batches:
     """An iterable over batches that knows its length, so that `tqdm(table.batches(...))` works."""
 
-    def __init__(self, batches: _sojourn.Batches, features: str | list[str], label: str | None, run=None):
+    def __init__(
+        self,
+        batches: _sojourn.Batches,
+        features: str | list[str],
+        label: str | None,
+        table: Table,
+        size: int,
+        epochs: int,
+    ):
         self._batches = batches
         self._features = features
         self._label = label
-        self._run = run
+        self._table, self._size, self._epochs = table, size, epochs
+        self._find_run()  # sizes that do not fit it are refused here
+
+    def _find_run(self):
+        """The open `sojourn.privacy` that these steps belong to: not one of another table."""
+        run, table = privacy_run(), self._table
+        if run is None or not run.is_private or (table.name, table._session) != (run._table.name, run._table._session):
+            return None
+        run._batches(table, self._size, self._epochs)
+        return run
 
     def __len__(self) -> int:
         return len(self._batches)
@@ -248,11 +260,12 @@ class Batches:
         return self._batches.per_epoch
 
     def __iter__(self) -> Iterator:
+        run = self._find_run()  # it may be open since the batches were made, or be over
         for index in range(len(self)):
             x, y = self._batches.at(index)
             x = _knowing(x, self._features)
-            if self._run is not None:
-                self._run._taken += 1  # before: a loop that is left does not come back here
+            if run is not None:
+                run._taken += 1  # before: a loop that is left does not come back here
             yield x if self._label is None else (x, _knowing(y, self._label))
 
 

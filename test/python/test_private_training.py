@@ -410,3 +410,18 @@ def test_less_precise_products_are_refused(owner, rng):
     finally:
         torch.set_float32_matmul_precision(before)
     assert sojourn.publish(table["a"].mean(), epsilon=0.1).stderr > 0
+
+
+def test_batches_made_before_the_run_belong_to_it(owner, rng):
+    table = register(owner, columns(rng), epsilon=50)
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    sojourn.to_owner(model, owner, optimizer)
+    train = stepper(model, optimizer)
+    batches = table.batches(FEATURES, label="y", size=8, epochs=1)
+    with sojourn.privacy(table, noise_multiplier=0.5, delta=DELTA) as run:
+        for x, y in batches:
+            train(x, y)
+        assert run.steps == 12
+    spent = 50 - owner.budget("people").epsilon_left
+    assert spent == pytest.approx(run.epsilon, rel=1e-6) and spent > 5
