@@ -176,7 +176,7 @@ def below_distributions(events, delta, price):
     A pessimistic distribution errs upwards, so being above it proves it. A coarse grid may err by more
     than the price has to spare; then a finer one decides.
     """
-    for interval in (2e-2, 4e-3, 1e-3, 1e-4):
+    for interval in (2e-2, 4e-3, 1e-3, 1e-4, 1e-5):
         if price >= loss_distribution(events, interval).get_epsilon_for_delta(delta) - 1e-6:
             return interval
     return None
@@ -204,7 +204,7 @@ def weights(epsilon, delta):
     peak = 1 + 0.62 * math.sqrt(length) * (math.sqrt(length + epsilon) + math.sqrt(length)) / epsilon
     peak = min(max(peak, ORDERS[0]), ORDERS[-1])
     near = [math.exp(-8 * math.log(a / peak) ** 2) for a in ORDERS]
-    return [0.6 * (0.96 * g / sum(near) + 0.04 / 13) for g in near]
+    return [15 / 16 * (0.96 * g / sum(near) + 0.04 / 13) for g in near]
 
 
 def test_prices_of_random_lists(fresh):
@@ -264,10 +264,10 @@ def test_lists_of_dp_accounting(fresh):
     plain, failing, late = ask(
         [
             {"ask": "price", "events": events, "delta": 1e-5},
-            {"ask": "price", "events": [*events, {"kind": "failure", "mass": 3.9e-6}], "delta": 1e-5},
-            {"ask": "price", "events": [*events, {"kind": "failure", "mass": 4.1e-6}], "delta": 1e-5},
+            {"ask": "price", "events": [*events, {"kind": "failure", "mass": 6.2e-7}], "delta": 1e-5},
+            {"ask": "price", "events": [*events, {"kind": "failure", "mass": 6.3e-7}], "delta": 1e-5},
         ]
     )
     assert plain["best"] == pytest.approx(2.596981179, rel=1e-8)
-    assert failing["epsilon"] == plain["epsilon"] and failing["delta"] == math.ceil(3.9e-6 * 2**64)
+    assert failing["epsilon"] == plain["epsilon"] and failing["delta"] == math.ceil(6.2e-7 * 2**64)
     assert late["epsilon"] is None, "more failures than their share of delta"
