@@ -261,6 +261,21 @@ std::string Session::refusalOf(const TraceCall &call) {
   return refusal;
 }
 
+/// A prepared step as the owner would judge it, with the delta of the budgets that its prices are looked up with.
+Judgement Session::judge(const wire::Step &step) {
+  std::vector<DatasetInfo> tables = tablesOf(step, /*again=*/false);
+  double delta = 0;
+  bool any = false;
+  for (const DatasetInfo &table : tables) {
+    if (table.policy != "open") {
+      any = true;
+      BudgetInfo budget = client_->budget(table.name, 0);
+      delta = budget.granted ? (delta > 0 ? std::min(delta, budget.delta) : budget.delta) : delta;
+    }
+  }
+  return any ? judgePrivate(step, tables, delta) : Judgement();
+}
+
 Judgement Session::quote(const at::Tensor &copy, const wire::ReleaseTerms &terms) {
   SessionLock turn(turn_);
   requireOpen();
@@ -271,29 +286,28 @@ Judgement Session::quote(const at::Tensor &copy, const wire::ReleaseTerms &terms
   }
   prepare(*flight);
   Judgement judgement;
-  unsigned number = static_cast<unsigned>(flight->call.step.spending.releases.size()) - 1;
+  auto number = static_cast<unsigned>(flight->recording->publishes.size()) - 1;
   if (flight->refusal.empty() && !flight->failure) {
-    std::vector<DatasetInfo> tables = tablesOf(flight->call.step, /*again=*/false);
-    std::erase_if(tables, [](const DatasetInfo &table) { return table.policy == "open"; });
-    double delta = 0;
-    for (const DatasetInfo &table : tables) {
-      BudgetInfo budget = translated([&] { return client_->budget(table.name, 0); });
-      delta = budget.granted ? (delta > 0 ? std::min(delta, budget.delta) : budget.delta) : delta;
-    }
-    if (!tables.empty()) {
-      judgement = judgePrivate(flight->call.step, tablesOf(flight->call.step, false), delta);
+    try {
+      judgement = judge(flight->call.step);
+    } catch (...) {
+      flight->failure = std::current_exception(); // what is pending is put back all the same
     }
   }
-  SessionLock lock(mutex_);
-  flight->recording->trace.words.resize(flight->words);
-  flight->recording->publishes.pop_back();
-  putBack(*flight);
+  {
+    SessionLock lock(mutex_);
+    flight->recording->trace.words.resize(flight->words);
+    flight->recording->publishes.pop_back();
+    putBack(*flight);
+  }
   if (flight->failure) {
-    std::rethrow_exception(flight->failure);
+    translated([&] { std::rethrow_exception(flight->failure); });
   }
-  if (!flight->refusal.empty() || !judgement.refusal.empty()) {
-    raise(flight->refusal.empty() ? ErrorKind::Refused : flight->refusalKind,
-          flight->refusal.empty() ? judgement.refusal : flight->refusal);
+  if (!flight->refusal.empty()) {
+    raiseRefusal(*flight);
+  }
+  if (!judgement.refusal.empty()) {
+    raise(ErrorKind::Refused, judgement.refusal);
   }
   std::erase_if(judgement.releases, [&](const Judgement::Release &release) { return release.published != number; });
   return judgement;

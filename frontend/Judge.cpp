@@ -82,6 +82,18 @@ PrivacyOptions optionsOf(const std::vector<DatasetInfo> &tables, const wire::Spe
   return options;
 }
 
+/// Rows are written to a tensor at the owner: it may hold rows already, and then stays what it is.
+void keepBuffers(mlir::func::FuncOp step, RowInputs &inputs) {
+  rows::Analysis analysis;
+  analyseRows(step, inputs, analysis);
+  for (mlir::OpOperand &operand : step.getBody().front().getTerminator()->getOpOperands()) {
+    auto target = step.getResultAttrOfType<mlir::IntegerAttr>(operand.getOperandNumber(), kTargetAttr);
+    if (target && analysis.factOf(operand.get()).isPerRow()) {
+      inputs.arguments[static_cast<size_t>(target.getInt())].isPublic = false;
+    }
+  }
+}
+
 } // namespace
 
 Judgement judgePrivate(const wire::Step &message, const std::vector<DatasetInfo> &tables, double delta) {
@@ -103,11 +115,12 @@ Judgement judgePrivate(const wire::Step &message, const std::vector<DatasetInfo>
     bool isTable = mlir::isa<TableType>(type) && next < facts.size();
     byArgument.push_back(isTable ? &facts[next++] : nullptr);
   }
+  auto published = publishedOf(step);
   FirstError refusal(context, &runtime::describeLocation);
   RowInputs inputs = inputsOf(
       step, [](unsigned) { return true; }, [&](unsigned index) { return byArgument[index]; });
   setSlots(step, message.slots, inputs);
-  auto published = publishedOf(step);
+  keepBuffers(step, inputs);
   auto plan = rewriteForPrivacy(step, inputs, optionsOf(tables, message.spending, published, delta));
   rows::Analysis analysis;
   if (mlir::failed(plan) || mlir::failed(provePrivacy(step, inputs, analysis, *plan))) {

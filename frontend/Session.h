@@ -172,6 +172,7 @@ private:
   void drop(Flight &flight, const char *reason);
   std::vector<DatasetInfo> tablesOf(const wire::Step &step, bool again);
   std::string refusalOf(const TraceCall &call);
+  Judgement judge(const wire::Step &step);
   StepReply exchange(wire::Step &step, const Recording *own, bool &unknown);
   std::string fillPublished(Recording &recording, const StepReply &reply);
   void commit(Recording &recording, const TraceCall &call);

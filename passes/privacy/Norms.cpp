@@ -74,8 +74,7 @@ bool isPlainDot(const Term &term, PerRow &per) {
 
 double numelOf(Value x) { return static_cast<double>(Emit::numel(rows::shapeOf(x))); }
 
-// --- What a row costs, in nanoseconds of a core, from measurements of library calls
-// ------------------------------------
+// --- What a row costs, in nanoseconds of a core, as measured -------------------------------------------------------
 
 /// Products in f64; values in f64 that are read and written once more.
 constexpr double kFlopNs = 0.055, kPassNs = 1;
