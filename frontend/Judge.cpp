@@ -133,7 +133,6 @@ Judgement judgePrivate(const wire::Step &message, const std::vector<DatasetInfo>
     if (site.result && published[*site.result]) {
       judgement.releases.push_back({.published = *published[*site.result],
                                     .error = site.error.value_or(std::numeric_limits<double>::quiet_NaN()),
-                                    .bound = site.bound,
                                     .numbers = site.coordinates,
                                     .isLaplace = site.isLaplace});
     }

@@ -18,8 +18,7 @@ struct Judgement {
     unsigned published = 0;
     /// Standard deviation of its noise; NaN: the value is not linear in the noise.
     double error = 0;
-    /// What one row moves at most, in the value's own units before any scaling; numbers released together with it.
-    double bound = 0;
+    /// Released together with it.
     int64_t numbers = 0;
     bool isLaplace = false;
   };

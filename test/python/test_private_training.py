@@ -62,6 +62,14 @@ def stepper(model, optimizer, publish=False):
     return train
 
 
+def trainer(owner):
+    """A small network at the owner, and its step."""
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    sojourn.to_owner(model, owner, optimizer)
+    return model, stepper(model, optimizer)
+
+
 def test_every_row_and_hardly_any_noise_is_ordinary_training(owner, rng):
     data = columns(rng)
     table = register(owner, data, epsilon=2.0**19)
@@ -108,10 +116,7 @@ def test_what_was_released_is_free_and_stays_what_it_is(owner, rng):
 
 def test_a_run_fits_a_grant_of_its_size_and_not_one_step_more(owner, rng):
     table = register(owner, columns(rng), epsilon=1.5)
-    model = network()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    sojourn.to_owner(model, owner, optimizer)
-    train = stepper(model, optimizer)
+    model, train = trainer(owner)
     with sojourn.privacy(table, epsilon=1.5, delta=DELTA) as run:
         batches = table.batches(FEATURES, label="y", size=32, epochs=3)
         assert run.steps == 9 == len(batches)
@@ -127,10 +132,7 @@ def test_a_run_fits_a_grant_of_its_size_and_not_one_step_more(owner, rng):
 
 def test_a_plan_that_the_budget_does_not_hold_is_refused_at_once(owner, rng):
     table = register(owner, columns(rng), epsilon=1.0)
-    model = network()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    sojourn.to_owner(model, owner, optimizer)
-    train = stepper(model, optimizer)
+    _, train = trainer(owner)
     with sojourn.privacy(table, noise_multiplier=1.0, delta=DELTA):
         x, y = next(iter(table.batches(FEATURES, label="y", size=8, epochs=1000)))
         with pytest.raises(sojourn.BudgetExhausted, match=r"dataset 'people'"):
@@ -140,10 +142,7 @@ def test_a_plan_that_the_budget_does_not_hold_is_refused_at_once(owner, rng):
 
 def test_a_budget_that_runs_out_in_the_middle_says_what_was_spent(owner, rng):
     table = register(owner, columns(rng), epsilon=3)
-    model = network()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    sojourn.to_owner(model, owner, optimizer)
-    train = stepper(model, optimizer)
+    model, train = trainer(owner)
     batches = iter(table.batches(FEATURES, label="y", size=8, epochs=1000))  # no plan: the owner's defaults
     taken = 0
     with pytest.raises(sojourn.BudgetExhausted) as refusal:
@@ -161,10 +160,7 @@ def test_a_budget_that_runs_out_in_the_middle_says_what_was_spent(owner, rng):
 
 def test_a_run_that_ends_early_is_charged_for_its_steps(owner, rng):
     table = register(owner, columns(rng), epsilon=3)
-    model = network()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    sojourn.to_owner(model, owner, optimizer)
-    train = stepper(model, optimizer)
+    _, train = trainer(owner)
     with sojourn.privacy(table, epsilon=2.5, delta=DELTA) as run:
         for step, (x, y) in enumerate(table.batches(FEATURES, label="y", size=8, epochs=4)):
             train(x, y)
@@ -239,10 +235,7 @@ def test_prices_are_known_before_anything_runs(owner, rng):
 
 def test_a_run_of_one_step_is_over_at_its_end(owner, rng):
     table = register(owner, columns(rng), epsilon=3)
-    model = network()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    sojourn.to_owner(model, owner, optimizer)
-    train = stepper(model, optimizer)
+    _, train = trainer(owner)
     with sojourn.privacy(table, epsilon=2.5, delta=DELTA) as run:
         for x, y in table.batches(FEATURES, label="y", size=8, epochs=4):
             train(x, y)
@@ -414,10 +407,7 @@ def test_less_precise_products_are_refused(owner, rng):
 
 def test_batches_made_before_the_run_belong_to_it(owner, rng):
     table = register(owner, columns(rng), epsilon=50)
-    model = network()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    sojourn.to_owner(model, owner, optimizer)
-    train = stepper(model, optimizer)
+    _, train = trainer(owner)
     batches = table.batches(FEATURES, label="y", size=8, epochs=1)
     with sojourn.privacy(table, noise_multiplier=0.5, delta=DELTA) as run:
         for x, y in batches:
