@@ -6,6 +6,7 @@
 #include "owner/RequestError.h"
 #include "passes/privacy/Inputs.h"
 #include "passes/privacy/Privacy.h"
+#include "runtime/Library.h"
 #include "runtime/privacy/DiscreteGaussian.h"
 #include "runtime/privacy/DiscreteLaplace.h"
 #include "runtime/privacy/PoissonDraw.h"
@@ -17,7 +18,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <thread>
+#include <functional>
 
 namespace sojourn::owner {
 
@@ -293,9 +294,12 @@ static std::atomic<int64_t> coinNanoseconds = 0;
 double coinSeconds() { return 1e-9 * static_cast<double>(coinNanoseconds.load()); }
 
 std::vector<runtime::Binding> drawCoins(const PrivatePlan &plan, unsigned threads) {
+  /// Values that one thread draws at a time.
+  constexpr size_t kValuesPerTask = 8192;
   auto begin = std::chrono::steady_clock::now();
   privacy::Coins coins = privacy::Coins::fromSystem();
   std::vector<runtime::Binding> bindings;
+  std::vector<std::function<void()>> tasks;
   uint32_t draws = 0, sites = 0;
   for (const CoinInfo &coin : plan.coins) {
     size_t count = coin.type.bytes() / sizeof(int64_t);
@@ -307,21 +311,18 @@ std::vector<runtime::Binding> drawCoins(const PrivatePlan &plan, unsigned thread
     } else if (coin.kind == CoinInfo::Kind::laplace) {
       privacy::fillDiscreteLaplace(coins, sites++, {static_cast<uint64_t>(coin.scale)}, 0, values);
     } else {
-      uint32_t site = sites++;
-      auto fill = [&](size_t begin, size_t end) {
-        privacy::fillDiscreteGaussian(coins, site, static_cast<uint64_t>(coin.scale), begin,
-                                      values.subspan(begin, end - begin));
-      };
-      // A value is the same whoever draws it; a thread is worth it from some thousand on.
-      size_t parts = std::min<size_t>(std::max(1u, threads), count / 4096 + 1);
-      std::vector<std::jthread> helpers;
-      for (size_t part = 1; part < parts; ++part) {
-        helpers.emplace_back(fill, count * part / parts, count * (part + 1) / parts);
+      // A value is the same whoever draws it.
+      for (size_t first = 0; first < count; first += kValuesPerTask) {
+        tasks.emplace_back([&coins, site = sites, scale = static_cast<uint64_t>(coin.scale), first,
+                            part = values.subspan(first, std::min(kValuesPerTask, count - first))] {
+          privacy::fillDiscreteGaussian(coins, site, scale, first, part);
+        });
       }
-      fill(0, count / parts);
+      ++sites;
     }
     bindings.push_back({{coin.type, std::move(buffer)}, nullptr});
   }
+  runtime::runTasks(tasks.size(), threads, [&](size_t task) { tasks[task](); });
   coinNanoseconds += std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
   return bindings;
 }

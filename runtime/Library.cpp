@@ -114,23 +114,25 @@ private:
 
 unsigned libraryThreads() { return static_cast<unsigned>(std::clamp(at::get_num_threads(), 1, kThreadsMax)); }
 
-void runRows(const Kernel &kernel, SlotTable slots, unsigned threads) {
-  const int64_t rows = kernel.rows, pieces = std::min<int64_t>(threads, rows);
-  if (pieces <= 1 || omp_in_parallel()) {
-    kernel.run(slots, 0, rows, 0);
-    return;
-  }
+void runTasks(size_t tasks, unsigned threads, llvm::function_ref<void(size_t)> body) {
   std::mutex mutex;
   std::exception_ptr failure;
-  // Always the whole team, so that its threads stay; a piece's number is its worker.
+  if (threads <= 1 || tasks <= 1 || omp_in_parallel()) {
+    for (size_t task = 0; task < tasks; ++task) {
+      body(task);
+    }
+    return;
+  }
+  // Always the whole team, so that its threads stay.
 #pragma omp parallel num_threads(static_cast <int>(threads))
   {
     // Mode and threads are a thread's own.
     c10::InferenceMode mode;
     LibraryThreads alone(1);
-    for (int64_t piece = omp_get_thread_num(); piece < pieces; piece += omp_get_num_threads()) {
+    for (auto task = static_cast<size_t>(omp_get_thread_num()); task < tasks;
+         task += static_cast<size_t>(omp_get_num_threads())) {
       try {
-        kernel.run(slots, rows * piece / pieces, rows * (piece + 1) / pieces, static_cast<unsigned>(piece));
+        body(task);
       } catch (...) {
         std::lock_guard lock(mutex);
         failure = std::current_exception();
@@ -140,6 +142,19 @@ void runRows(const Kernel &kernel, SlotTable slots, unsigned threads) {
   if (failure) {
     std::rethrow_exception(failure);
   }
+}
+
+void runRows(const Kernel &kernel, SlotTable slots, unsigned threads) {
+  const int64_t rows = kernel.rows, pieces = std::min<int64_t>(threads, rows);
+  if (pieces <= 1 || omp_in_parallel()) {
+    kernel.run(slots, 0, rows, 0);
+    return;
+  }
+  // A piece's number is its worker.
+  runTasks(static_cast<size_t>(pieces), threads, [&](size_t task) {
+    const auto piece = static_cast<int64_t>(task);
+    kernel.run(slots, rows * piece / pieces, rows * (piece + 1) / pieces, static_cast<unsigned>(piece));
+  });
 }
 
 bool guarded(std::string &error, void (*body)(void *), void *context) {

@@ -4,6 +4,7 @@
 #pragma once
 #include "runtime/Kernel.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include <array>
 #include <string>
@@ -15,6 +16,10 @@ namespace sojourn::runtime {
 
 /// Threads that a run takes where it is not told.
 unsigned libraryThreads();
+
+/// Calls `body` with 0 .. tasks - 1 on at most `threads` threads, the caller among them: the team that
+/// kernels run on, so that its threads are awake. What a call throws is thrown on.
+void runTasks(size_t tasks, unsigned threads, llvm::function_ref<void(size_t)> body);
 
 /// Runs all rows of a kernel on at most `threads` threads, the caller among them. Inside, library
 /// calls run on the thread that makes them.

@@ -12,7 +12,7 @@
 namespace sojourn::privacy {
 
 /// What a stream of coins is spent on; part of the stream's nonce.
-enum class CoinUse : uint32_t { sampling = 0, noise = 1 };
+enum class CoinUse : uint32_t { sampling = 0, noise = 1, noiseSecond = 2 };
 
 /// One of 2^32 streams per use: the number of a draw of rows, or of a noise site.
 struct CoinStream {

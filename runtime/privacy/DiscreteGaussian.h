@@ -14,7 +14,7 @@ namespace sojourn::privacy {
 inline constexpr uint64_t kSigmaMax = uint64_t{1} << 22;
 
 /// Values first, first + 1, ... of a site's noise. Sigma in [1, kSigmaMax], else the process stops. A value
-/// depends on key, site, sigma and its position alone. Every value takes the same steps: one block of
+/// depends on key, site, sigma and its position alone. Every value takes the same steps: half a block of
 /// coins, four look-ups, no rejection (Micciancio and Walter 2017; the proof is in GaussianTable.cpp).
 /// Thread-safe. |x| < 2^35.
 void fillDiscreteGaussian(const Coins &coins, uint32_t site, uint64_t sigma, uint64_t first, std::span<int64_t> out);

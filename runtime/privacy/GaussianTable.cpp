@@ -119,6 +119,15 @@ AliasTable::AliasTable(const std::vector<Uint128> &weights) {
   }
 }
 
+FirstWords::FirstWords(const AliasTable &table) {
+  for (size_t column = 0; column < cells.size(); ++column) {
+    // A column that is full (2^117) keeps its own value, which is then its alias too: less is no harm.
+    const Uint128 threshold = std::min(table.threshold[column], (Uint128{1} << (128 - kColumnBits)) - 1);
+    cells[column] = static_cast<uint64_t>(threshold >> 64) << kColumnBits |
+                    static_cast<uint64_t>(int64_t{table.alias[column]} + kReach);
+  }
+}
+
 std::shared_ptr<const GaussianTable> gaussianTable(uint64_t sigma) {
   static BoundedCache<uint64_t, GaussianTable> cache(32);
   return cache.get(sigma, [sigma] {
@@ -128,8 +137,8 @@ std::shared_ptr<const GaussianTable> gaussianTable(uint64_t sigma) {
     }
     uint64_t a = 1 + uint64_t{widening->inner} * widening->inner;
     uint64_t b = 1 + uint64_t{widening->outer} * widening->outer;
-    return std::make_shared<const GaussianTable>(
-        GaussianTable{*widening, AliasTable(gaussianWeights(a * b, 2 * sigma * sigma))});
+    AliasTable base(gaussianWeights(a * b, 2 * sigma * sigma));
+    return std::make_shared<const GaussianTable>(GaussianTable{*widening, base, FirstWords(base)});
   });
 }
 

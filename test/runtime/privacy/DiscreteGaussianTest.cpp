@@ -99,8 +99,8 @@ std::vector<int64_t> drawnFrom(const AliasTable &base, Widening widening, size_t
   for (int64_t &x : out) {
     int64_t y[4];
     for (int64_t &one : y) {
-      uint64_t low = random(), high = random();
-      one = base.pick(low, high);
+      uint64_t first = random(), second = random();
+      one = base.pick(first, second);
     }
     x = int64_t{widening.outer} * (widening.inner * y[0] + y[1]) + widening.inner * y[2] + y[3];
   }
@@ -195,9 +195,65 @@ TEST(GaussianTable, PickIsTheAliasMethod) {
     Uint128 rest = base.threshold[column] - (k % 3 == 1 ? 1 : 0);
     rest = k % 3 == 2 ? (Uint128{random()} << 64 | random()) >> kColumnBits : rest;
     rest = rest >> (128 - kColumnBits) ? rest - 1 : rest;
-    Uint128 bits = rest << kColumnBits | column;
+    const auto first = static_cast<uint64_t>(rest >> 64) << kColumnBits | column, second = static_cast<uint64_t>(rest);
     int64_t expected = rest < base.threshold[column] ? static_cast<int64_t>(column) - kReach : base.alias[column];
-    EXPECT_EQ(base.pick(static_cast<uint64_t>(bits), static_cast<uint64_t>(bits >> 64)), expected);
+    EXPECT_EQ(base.pick(first, second), expected);
+  }
+}
+
+TEST(GaussianTable, FirstWordsTellOrTie) {
+  for (uint64_t sigma : someSigmas()) {
+    auto table = gaussianTable(sigma);
+    std::mt19937_64 random(freshSeed());
+    for (int k = 0; k < 100000; ++k) {
+      const uint64_t column = random() % kColumns, bound = static_cast<uint64_t>(table->base.threshold[column] >> 64);
+      // About the threshold, and anywhere.
+      const uint64_t upper = k % 2 ? random() >> kColumnBits : bound + random() % 3 - 1;
+      const uint64_t first = upper << kColumnBits | column;
+      uint64_t tied = 0;
+      const int64_t quick = table->first.pick(first, tied);
+      const bool full = table->base.alias[column] == static_cast<int64_t>(column) - kReach;
+      EXPECT_TRUE(full || tied == static_cast<uint64_t>(first >> kColumnBits == bound)) << sigma << ' ' << column;
+      for (uint64_t second : {uint64_t{0}, random(), ~uint64_t{0}}) {
+        EXPECT_TRUE(tied || quick == table->base.pick(first, second)) << sigma << ' ' << first;
+      }
+    }
+  }
+}
+
+TEST(GaussianTable, TiesAreResolvedBySecondWords) {
+  // Thresholds are moved under the words that this key draws, so that many tie.
+  const Coins coins = Coins::forTests(freshSeed());
+  for (size_t count : {size_t{1}, size_t{5}, size_t{255}, size_t{256}, size_t{257}, size_t{700}}) {
+    const uint64_t position = 1000 + count % 2;
+    AliasTable base = gaussianTable(kTypical)->base;
+    std::vector<uint64_t> first(4 * count), second(4 * count);
+    for (size_t k = 0; k < count; ++k) {
+      for (auto [use, to] : {std::pair(CoinUse::noise, &first), std::pair(CoinUse::noiseSecond, &second)}) {
+        uint64_t words[8];
+        coins.fill({use, 9}, (position + k) / 2, {reinterpret_cast<uint8_t *>(words), sizeof words});
+        std::copy_n(words + (position + k) % 2 * 4, 4, to->begin() + static_cast<ptrdiff_t>(4 * k));
+      }
+    }
+    for (size_t pick = 0; pick < first.size(); pick += 1 + pick % 3) {
+      base.threshold[first[pick] % kColumns] =
+          (Uint128{first[pick] >> kColumnBits} << 64 | second[pick]) + (pick % 2 ? 0 : 1);
+    }
+    const GaussianTable table{{50, 2000}, base, FirstWords(base)};
+    std::vector<int64_t> out(count);
+    fillFromTable(table, coins, 9, position, out);
+    size_t tieCount = 0;
+    for (size_t k = 0; k < count; ++k) {
+      int64_t x[4];
+      for (size_t draw = 0; draw < 4; ++draw) {
+        uint64_t tied = 0;
+        table.first.pick(first[4 * k + draw], tied);
+        tieCount += tied;
+        x[draw] = base.pick(first[4 * k + draw], second[4 * k + draw]);
+      }
+      EXPECT_EQ(out[k], 2000 * (50 * x[0] + x[1]) + 50 * x[2] + x[3]) << count << ' ' << k;
+    }
+    EXPECT_GE(tieCount, count / 2 + 1) << count;
   }
 }
 
@@ -365,17 +421,18 @@ TEST(DiscreteGaussian, LowBitsAreUniform) {
   EXPECT_LT(residueFit(values, 64), kAlarm) << "one residue moved";
 }
 
-TEST(DiscreteGaussian, AValueIsAFunctionOfItsBlock) {
+TEST(DiscreteGaussian, AValueIsAFunctionOfItsHalfBlocks) {
   const Coins coins = Coins::forTests(freshSeed());
   std::vector<int64_t> out(300);
   fillDiscreteGaussian(coins, 9, kTypical, 1000, out);
   auto table = gaussianTable(kTypical);
   for (size_t k = 0; k < out.size(); ++k) {
-    uint64_t words[8];
-    coins.fill({CoinUse::noise, 9}, 1000 + k, {reinterpret_cast<uint8_t *>(words), sizeof words});
-    int64_t x[4];
-    for (int draw = 0; draw < 4; ++draw) {
-      x[draw] = table->base.pick(words[2 * draw], words[2 * draw + 1]);
+    uint64_t first[8], second[8];
+    coins.fill({CoinUse::noise, 9}, 500 + k / 2, {reinterpret_cast<uint8_t *>(first), sizeof first});
+    coins.fill({CoinUse::noiseSecond, 9}, 500 + k / 2, {reinterpret_cast<uint8_t *>(second), sizeof second});
+    std::array<int64_t, 4> x;
+    for (size_t draw = 0; draw < 4; ++draw) {
+      x[draw] = table->base.pick(first[k % 2 * 4 + draw], second[k % 2 * 4 + draw]);
     }
     const int64_t inner = table->widening.inner, outer = table->widening.outer;
     EXPECT_EQ(out[k], outer * (inner * x[0] + x[1]) + inner * x[2] + x[3]) << k;
