@@ -180,19 +180,29 @@ CombineFn combiner(Lowering &lowering, const std::string &kind, Element element)
   lowering.fail("unknown kind '" + kind + "'");
 }
 
-/// x, u and the result for a write: bits for set, wide types else (halves accumulate in f32).
+/// x, u and the result for a write: bits for set, wide types else (halves accumulate in f32). x may be
+/// one element for all.
 struct Target {
   std::optional<WideInput> wideX, wideU;
   std::optional<WideOutput> wideOut;
   Place x, u, out;
-  bool wide;
+  bool wide, splat = false;
   int64_t width;
 
   Target(Lowering &lowering, const GraphOp &op) : wide(op.string("kind") != "set") {
     const TensorType &type = lowering.type(op.operands[0]);
     Element element = wide ? wideOf(type.element) : type.element;
     width = static_cast<int64_t>(byteWidth(element));
-    if (wide) {
+    if (element == type.element && type.numel() > 1 &&
+        llvm::all_of(lowering.stridesOf(op.operands[0]), [](int64_t stride) { return stride == 0; })) {
+      StridedView view = lowering.window(op.operands[0]);
+      splat = llvm::all_of(view.strides, [](int64_t stride) { return stride == 0; });
+      x = {view.slot, view.offset * width};
+    }
+    if (splat) {
+      u = lowering.denseAs(op.operands[2], element);
+      out = lowering.resultAs(op.results[0], element);
+    } else if (wide) {
       wideX.emplace(lowering, op.operands[0]);
       wideU.emplace(lowering, op.operands[2]);
       wideOut.emplace(lowering, op.results[0]);
@@ -207,11 +217,20 @@ struct Target {
     }
   }
   const char *source(SlotTable slots) const {
-    return wide ? static_cast<const char *>(wideX->read(slots)) : x.in(slots);
+    return wideX ? static_cast<const char *>(wideX->read(slots)) : x.in(slots);
   }
-  char *target(SlotTable slots) const { return wide ? static_cast<char *>(wideOut->begin(slots)) : out.in(slots); }
+  char *target(SlotTable slots) const { return wideOut ? static_cast<char *>(wideOut->begin(slots)) : out.in(slots); }
   const char *update(SlotTable slots) const {
-    return wide ? static_cast<const char *>(wideU->read(slots)) : u.in(slots);
+    return wideU ? static_cast<const char *>(wideU->read(slots)) : u.in(slots);
+  }
+  /// x into the result, over a part of it that starts at element `offset`.
+  void copy(char *to, const char *from, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> strides,
+            int64_t offset) const {
+    if (splat) {
+      copyWindow(dims, to + offset * width, strides, from, llvm::SmallVector<int64_t, 4>(dims.size(), 0), width);
+    } else if (to != from) {
+      copyWindow(dims, to + offset * width, strides, from + offset * width, strides, width);
+    }
   }
 };
 
@@ -266,11 +285,8 @@ void lowerPut(Lowering &lowering, const GraphOp &op) {
                             int64_t outer = item / ranges, range = item % ranges;
                             int64_t first = split.size * range / ranges, end = split.size * (range + 1) / ranges;
                             char *x = target.target(slots) + outer * split.size * line;
-                            const char *from = target.source(slots) + outer * split.size * line;
-                            if (x != from) {
-                              std::memcpy(x + first * line, from + first * line,
-                                          static_cast<size_t>((end - first) * line));
-                            }
+                            target.copy(target.target(slots), target.source(slots), {(end - first) * split.inner}, {1},
+                                        (outer * split.size + first) * split.inner);
                             const char *u = target.update(slots) + outer * count * line;
                             for (int64_t k = 0; k < count; ++k, u += line) {
                               int64_t at = index(positions, k);
@@ -281,6 +297,35 @@ void lowerPut(Lowering &lowering, const GraphOp &op) {
                           }
                         },
                         partition.rows));
+}
+
+/// u[k] combined into x[at[k]] along a line, where low <= at[k] < high.
+using AlongFn = void (*)(char *x, const char *u, const int64_t *at, int64_t count, int64_t low, int64_t high);
+
+template <typename Op, typename T>
+void combineAlong(char *x, const char *u, const int64_t *at, int64_t count, int64_t low, int64_t high) {
+  T *target = reinterpret_cast<T *>(x);
+  const T *source = reinterpret_cast<const T *>(u);
+  for (int64_t k = 0; k < count; ++k) {
+    if (at[k] >= low && at[k] < high) {
+      target[at[k]] = Op::run(target[at[k]], source[k]);
+    }
+  }
+}
+
+/// null: element by element.
+AlongFn alongLine(const std::string &kind, Element element) {
+  if (kind == "set") {
+    return byteWidth(element) == 4   ? combineAlong<Set, uint32_t>
+           : byteWidth(element) == 8 ? combineAlong<Set, uint64_t>
+                                     : AlongFn(nullptr);
+  }
+  if (kind == "add") {
+    return element == Element::f32   ? combineAlong<Add, float>
+           : element == Element::f64 ? combineAlong<Add, double>
+                                     : AlongFn(nullptr);
+  }
+  return nullptr;
 }
 
 /// The dim along which workers share the targets of a put_along: the largest of the others, or the
@@ -302,6 +347,9 @@ void lowerPutAlong(Lowering &lowering, const GraphOp &op) {
   Target target(lowering, op);
   IndexFn index = indexReader(lowering, indices.element);
   CombineFn fn = combiner(lowering, op.string("kind"), target.wide ? wideOf(type.element) : type.element);
+  AlongFn along = dim + 1 == type.rank() && indices.element == Element::i64
+                      ? alongLine(op.string("kind"), target.wide ? wideOf(type.element) : type.element)
+                      : nullptr;
   // A number is a line of one.
   llvm::SmallVector<int64_t, 4> dims = indices.dims, whole = type.dims;
   if (type.rank() == 0) {
@@ -318,12 +366,9 @@ void lowerPutAlong(Lowering &lowering, const GraphOp &op) {
                           const char *positions = i.in(slots), *u = target.update(slots), *from = target.source(slots);
                           char *x = target.target(slots);
                           int64_t first = partition.begin(lo), past = partition.begin(hi);
-                          if (x != from) {
-                            llvm::SmallVector<int64_t, 4> slab = whole;
-                            slab[cut] = past - first;
-                            int64_t offset = first * strides[cut] * target.width;
-                            copyWindow(slab, x + offset, strides, from + offset, strides, target.width);
-                          }
+                          llvm::SmallVector<int64_t, 4> slab = whole;
+                          slab[cut] = past - first;
+                          target.copy(x, from, slab, strides, first * strides[cut]);
                           // Positions of the indices whose targets may lie in the slab.
                           llvm::SmallVector<int64_t, 4> part = dims;
                           int64_t skippedIndices = 0;
@@ -337,6 +382,16 @@ void lowerPutAlong(Lowering &lowering, const GraphOp &op) {
                           int64_t count = 1;
                           for (int64_t each : part) {
                             count *= each;
+                          }
+                          if (along != nullptr) {
+                            const int64_t length = part.pop_back_val();
+                            walkBoth(part, strides, indexStrides, dim, length == 0 ? 0 : count / length,
+                                     [=](int64_t base, int64_t k) {
+                                       k += skippedIndices;
+                                       along(x + base * width, u + k * width,
+                                             reinterpret_cast<const int64_t *>(positions) + k, length, low, high);
+                                     });
+                            return;
                           }
                           walkBoth(part, strides, indexStrides, dim, count, [=](int64_t base, int64_t k) {
                             k += skippedIndices;

@@ -4,6 +4,17 @@
 
 namespace sojourn::runtime {
 
+/// One element, `count` times.
+static void fill(char *target, const char *source, int64_t width, int64_t count) {
+  constexpr int64_t kOnce = 4096; // bytes of a copy: they stay in the first cache
+  std::memcpy(target, source, static_cast<size_t>(width));
+  for (int64_t done = width, all = width * count; done < all;) {
+    int64_t part = std::min({done, all - done, kOnce});
+    std::memcpy(target + done, target, static_cast<size_t>(part));
+    done += part;
+  }
+}
+
 void copyWindow(llvm::ArrayRef<int64_t> dims, char *target, llvm::ArrayRef<int64_t> targetStrides, const char *source,
                 llvm::ArrayRef<int64_t> sourceStrides, int64_t width) {
   constexpr size_t kMaxRank = 32;
@@ -35,6 +46,8 @@ void copyWindow(llvm::ArrayRef<int64_t> dims, char *target, llvm::ArrayRef<int64
   for (;;) {
     if (toStep == width && fromStep == width) {
       std::memcpy(target, source, static_cast<size_t>(inner * width));
+    } else if (toStep == width && fromStep == 0) {
+      fill(target, source, width, inner);
     } else if (width == 4) {
       for (int64_t i = 0; i < inner; ++i) {
         std::memcpy(target + i * toStep, source + i * fromStep, 4);

@@ -111,6 +111,7 @@ struct Windows {
     }
   }
 
+  int64_t taps() const { return size[0] * size[1] * size[2]; }
   int64_t inPlane() const { return in[0] * in[1] * in[2]; }
   int64_t outPlane() const { return out[0] * out[1] * out[2]; }
   int64_t cellsMost() const { return std::max(inPlane(), outPlane()); }
@@ -128,8 +129,8 @@ struct Windows {
   void lines(int64_t first, int64_t past, Whole whole, One one) const {
     int64_t from, to;
     inside(from, to);
+    int64_t plane = first / (out[0] * out[1]) * inPlane(), o0 = first / out[1] % out[0], o1 = first % out[1];
     for (int64_t line = first; line < past; ++line) {
-      int64_t plane = line / (out[0] * out[1]) * inPlane(), o0 = line / out[1] % out[0], o1 = line % out[1];
       int64_t at = line * out[2];
       whole(at, plane, o0, o1, from, to);
       for (int64_t o2 = 0; o2 < from; ++o2) {
@@ -137,6 +138,11 @@ struct Windows {
       }
       for (int64_t o2 = to; o2 < out[2]; ++o2) {
         one(at + o2, plane, o0, o1, o2);
+      }
+      if (++o1 == out[1]) {
+        o1 = 0;
+        o0 = o0 + 1 == out[0] ? 0 : o0 + 1;
+        plane += o0 == 0 ? inPlane() : 0;
       }
     }
   }
@@ -204,24 +210,67 @@ void sumsInside(const Windows &windows, const T *source, T *target, int64_t o0, 
   });
 }
 
+/// Maxima of windows that lie inside along the last dim, some lines together: a line is often shorter than a vector.
 template <typename T>
-void maximaInside(const Windows &windows, MaximaFn maxima, const T *source, T *target, int64_t *where, int64_t o0,
-                  int64_t o1, int64_t from, int64_t to) {
-  const int64_t stride = windows.stride[2];
-  bool isFirst = true;
-  windows.eachInside(o0, o1, [&](int64_t at) {
-    at += from * stride;
-    if (!isFirst) {
-      maxima(target + from, where + from, source, at, stride, to - from);
-      return;
+class Maxima {
+public:
+  static size_t bytes(int64_t taps) {
+    return static_cast<size_t>(kTapPitch * taps) * sizeof(T) +
+           static_cast<size_t>(2 * kWindowsAtOnce + taps) * sizeof(int64_t);
+  }
+  Maxima(const Windows &windows, TakeFn take, MaximaFn kernel, char *scratch, const T *source)
+      : windows(windows), take(take), kernel(kernel), source(source), bases(reinterpret_cast<int64_t *>(scratch)),
+        offsets(bases + kWindowsAtOnce), taken(reinterpret_cast<T *>(offsets + windows.taps())) {}
+
+  /// The windows [from, to) of a line, whose results are at target and where.
+  void add(int64_t plane, int64_t o0, int64_t o1, int64_t from, int64_t to, T *target, int64_t *where) {
+    const int64_t stride = windows.stride[2];
+    for (int64_t first = from; first < to;) {
+      // Windows at the border have fewer elements: they are taken by themselves.
+      llvm::SmallVector<int64_t, 16> at;
+      windows.eachInside(o0, o1, [&](int64_t tap) { at.push_back(tap); });
+      if (at.empty()) {
+        std::fill(target + first, target + to, T(0));
+        std::fill(where + first, where + to, -1);
+        return;
+      }
+      bool continues = count > 0 && static_cast<int64_t>(at.size()) == taps && target + first == out + count;
+      for (size_t k = 0; continues && k < at.size(); ++k) {
+        continues = at[k] - at[0] == offsets[k];
+      }
+      if (!continues || count == kWindowsAtOnce) {
+        flush();
+        out = target + first;
+        positions = where + first;
+        taps = static_cast<int64_t>(at.size());
+        for (size_t k = 0; k < at.size(); ++k) {
+          offsets[k] = at[k] - at[0];
+        }
+      }
+      const int64_t n = std::min(to - first, kWindowsAtOnce - count), base = at[0] + first * stride;
+      take(taken + count, bases + count, source + plane + base, base, windows.planes * windows.inPlane() - plane - base,
+           offsets, taps, stride, n);
+      count += n;
+      first += n;
     }
-    for (int64_t o = from; o < to; ++o, at += stride) {
-      target[o] = source[at];
-      where[o] = at;
+  }
+  void flush() {
+    if (count > 0) {
+      kernel(out, positions, taken, bases, offsets, taps, count);
+      count = 0;
     }
-    isFirst = false;
-  });
-}
+  }
+
+private:
+  const Windows &windows;
+  TakeFn take;
+  MaximaFn kernel;
+  const T *source;
+  int64_t *bases, *offsets;
+  T *taken; ///< [taps, kTapPitch]
+  T *out = nullptr;
+  int64_t *positions = nullptr, taps = 0, count = 0;
+};
 
 void lowerPoolSum(Lowering &lowering, const GraphOp &op) {
   Windows windows(lowering, op);
@@ -266,43 +315,60 @@ void lowerPoolMax(Lowering &lowering, const GraphOp &op) {
   Place indices = lowering.result(op.results[1]);
   bool shared = windows.overlapMuch();
   Partition partition = windows.partition(shared);
+  /// Larger windows are walked one by one.
+  constexpr int64_t kTapsTogether = 64;
+  const int64_t taps = windows.taps();
+  TakeFn take = takeKernel(x.element);
   MaximaFn maxima = maximaKernel(x.element);
   lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
-                  std::optional<RowScratch> scratch;
-                  if (shared) {
-                    scratch.emplace(lowering, partition,
-                                    WindowMemory<Largest<T>>::bytes(windows.cellsMost(), windows.windowsMost()));
-                  }
+                  RowScratch scratch(lowering, partition,
+                                     shared
+                                         ? WindowMemory<Largest<T>>::bytes(windows.cellsMost(), windows.windowsMost())
+                                         : Maxima<T>::bytes(std::min(taps, kTapsTogether)));
                   return makeKernel(
                       [=](SlotTable slots, int64_t lo, int64_t hi, unsigned worker) {
                         const T *source = static_cast<const T *>(x.read(slots));
                         T *target = static_cast<T *>(out.begin(slots));
                         int64_t *where = indices.in<int64_t>(slots);
-                        if (scratch) {
-                          sharedMaxima(windows, scratch->in(slots, worker), source, target, where, partition.begin(lo),
+                        if (shared) {
+                          sharedMaxima(windows, scratch.in(slots, worker), source, target, where, partition.begin(lo),
                                        partition.begin(hi));
                           return;
                         }
+                        auto one = [&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
+                          // 2 padding <= window (verified), so a window holds an element unless
+                          // dilation skips all.
+                          T best = 0;
+                          int64_t index = -1;
+                          windows.each(o0, o1, o2, [&](int64_t i) {
+                            T value = source[plane + i];
+                            if (index < 0 || value > best || (value != value && best == best)) {
+                              best = value;
+                              index = i;
+                            }
+                          });
+                          target[at] = best;
+                          where[at] = index;
+                        };
+                        if (taps > kTapsTogether) {
+                          windows.lines(
+                              partition.begin(lo), partition.begin(hi),
+                              [&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t from, int64_t to) {
+                                for (int64_t o2 = from; o2 < to; ++o2) {
+                                  one(at + o2, plane, o0, o1, o2);
+                                }
+                              },
+                              one);
+                          return;
+                        }
+                        Maxima<T> inside(windows, take, maxima, scratch.in(slots, worker), source);
                         windows.lines(
                             partition.begin(lo), partition.begin(hi),
                             [&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t from, int64_t to) {
-                              maximaInside(windows, maxima, source + plane, target + at, where + at, o0, o1, from, to);
+                              inside.add(plane, o0, o1, from, to, target + at, where + at);
                             },
-                            [&](int64_t at, int64_t plane, int64_t o0, int64_t o1, int64_t o2) {
-                              // 2 padding <= window (verified), so a window holds an element unless
-                              // dilation skips all.
-                              T best = 0;
-                              int64_t index = -1;
-                              windows.each(o0, o1, o2, [&](int64_t i) {
-                                T value = source[plane + i];
-                                if (index < 0 || value > best || (value != value && best == best)) {
-                                  best = value;
-                                  index = i;
-                                }
-                              });
-                              target[at] = best;
-                              where[at] = index;
-                            });
+                            one);
+                        inside.flush();
                       },
                       partition.rows);
                 }));

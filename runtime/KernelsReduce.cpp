@@ -262,8 +262,29 @@ void lowerOnLibrary(Lowering &lowering, const GraphOp &op, Reduction kind) {
                 }));
 }
 
+/// The sum of x * x along the last dims, without the product in memory.
+void lowerSquares(Lowering &lowering, const GraphOp &op, ValueId root) {
+  Place x = lowering.dense(root), out = lowering.result(op.results[0]);
+  const TensorType &type = lowering.type(op.results[0]);
+  int64_t rows = type.numel(), length = lowering.type(root).numel() / std::max<int64_t>(rows, 1);
+  int64_t width = static_cast<int64_t>(byteWidth(type.element));
+  SquaresFn squares = squaresKernel(type.element);
+  Partition partition(rows, length);
+  lowering.emit(op, makeKernel(
+                        [=](SlotTable slots, int64_t lo, int64_t hi) {
+                          int64_t first = partition.begin(lo), past = partition.begin(hi);
+                          squares(out.in(slots) + first * width, x.in(slots) + first * length * width, past - first,
+                                  length);
+                        },
+                        partition.rows));
+}
+
 template <Reduction kind>
 void lowerReduce(Lowering &lowering, const GraphOp &op) {
+  if (ValueId root = lowering.rootOf(op.operands[0]); kind == Reduction::sum && root != Lowering::kNoValue) {
+    lowerSquares(lowering, op, root);
+    return;
+  }
   const TensorType &type = lowering.type(op.operands[0]);
   if (op.ints("dims").empty()) {
     // Nothing is reduced; the library would take an empty list as all dims.

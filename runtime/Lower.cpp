@@ -3,6 +3,7 @@
 #include "runtime/Lower.h"
 #include "runtime/Buffer.h"
 #include "runtime/Limits.h"
+#include "runtime/VectorKernels.h"
 #include <algorithm>
 #include <utility>
 
@@ -240,6 +241,44 @@ void Lowering::markLive() {
   }
 }
 
+void Lowering::findSquares() {
+  llvm::DenseMap<ValueId, const GraphOp *> squares;
+  llvm::DenseMap<ValueId, unsigned> uses;
+  for (ValueId value : graph_.resultValues) {
+    ++uses[value];
+  }
+  for (const GraphOp &op : graph_.ops) {
+    bool isLive = llvm::any_of(op.results, [&](ValueId value) { return live_[value]; });
+    for (ValueId operand : op.operands) {
+      uses[operand] += isLive ? 1 : 0;
+    }
+    if (op.name == "mul" && op.operands[0] == op.operands[1] && squaresKernel(type(op.results[0]).element) != nullptr) {
+      squares[op.results[0]] = &op;
+    }
+  }
+  for (const GraphOp &op : graph_.ops) {
+    if (op.name != "reduce_sum") {
+      continue;
+    }
+    auto square = squares.find(op.operands[0]);
+    if (square == squares.end() || uses[op.operands[0]] != 1) {
+      continue;
+    }
+    // Sums along the last dims, of enough elements; a few long ones are better cut.
+    constexpr int64_t kElements = 16, kRows = 16, kLong = 16384;
+    const std::vector<int64_t> &dims = op.ints("dims");
+    const TensorType &from = type(op.operands[0]);
+    int64_t kept = static_cast<int64_t>(from.rank() - dims.size()), count = 1;
+    for (int64_t dim : dims) {
+      count *= from.dims[static_cast<size_t>(dim)];
+    }
+    bool isFew = count > kLong && type(op.results[0]).numel() < kRows;
+    if (count >= kElements && !isFew && llvm::all_of(dims, [&](int64_t dim) { return dim >= kept; })) {
+      roots_[op.operands[0]] = square->second->operands[0];
+    }
+  }
+}
+
 void Lowering::lowerOp(const GraphOp &op) {
   auto entry = kernelTable().find(op.name);
   if (entry == kernelTable().end()) {
@@ -303,12 +342,22 @@ void Lowering::finish() {
 
 void Lowering::run() {
   markLive();
+  findSquares();
   for (auto [index, op] : llvm::enumerate(graph_.ops)) {
     current_ = static_cast<uint32_t>(index);
-    if (llvm::any_of(op.results, [&](ValueId value) { return live_[value]; })) {
-      lowerOp(op);
+    if (llvm::none_of(op.results, [&](ValueId value) { return live_[value]; }) || roots_.contains(op.results[0])) {
+      continue;
     }
+    // What is computed from arguments and single numbers joins the chain that first asks for it: they
+    // stay, and its result need not.
+    if (mayWait(op)) {
+      waiting_[op.results[0]] = current_;
+      continue;
+    }
+    bringInFor(op);
+    lowerOp(op);
   }
+  bringIn(graph_.resultValues, 0, 0);
   placeResults();
   finish();
   if (arenaBytes > static_cast<size_t>(limits::kArenaBytes)) {

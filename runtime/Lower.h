@@ -70,6 +70,11 @@ public:
   void reshape(const GraphOp &op);
   const llvm::SmallVector<int64_t, 4> &stridesOf(ValueId value) const { return values_[value].strides; }
   int64_t offsetOf(ValueId value) const { return values_[value].offset; }
+  /// x where the value is x * x, made for the op being lowered alone; kNoValue else. It was not made.
+  ValueId rootOf(ValueId value) const {
+    auto entry = roots_.find(value);
+    return entry == roots_.end() ? kNoValue : entry->second;
+  }
   [[noreturn]] void fail(const std::string &what);
 
   static constexpr ValueId kNoValue = UINT32_MAX;
@@ -124,9 +129,13 @@ private:
   void reuseInChains();
   size_t chainBytes(const Chain &chain) const;
   void lowerOp(const GraphOp &op);
+  bool mayWait(const GraphOp &op) const;
+  void bringInFor(const GraphOp &op);
+  void bringIn(llvm::ArrayRef<ValueId> values, int32_t floor, int64_t numel);
   void placeResults();
   void finish();
   void markLive();
+  void findSquares();
 
   const Graph &graph_;
   uint32_t current_ = 0;
@@ -138,6 +147,9 @@ private:
   llvm::DenseMap<ValueId, BaseId> materialized_;
   llvm::DenseMap<std::pair<ValueId, unsigned>, BaseId> converted_;
   llvm::DenseMap<int64_t, std::vector<uint32_t>> chainsBySize_;
+  llvm::DenseMap<ValueId, ValueId> roots_;    ///< of squares that are only summed
+  llvm::DenseMap<ValueId, uint32_t> waiting_; ///< results of ops that nobody has asked for yet, and these ops
+  int32_t chainFloor_ = 0;                    ///< the earliest node for the op being lowered
   std::vector<SlotId> pendingTouches_;
   std::vector<BaseId> pendingResults_;
   std::vector<Reuse> pendingReuses_;

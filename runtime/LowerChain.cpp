@@ -175,7 +175,7 @@ BaseId Lowering::converted(ValueId value, Element element) {
 void Lowering::elementwise(const GraphOp &op, EOp kind) {
   ValueId result = op.results[0];
   int64_t numel = type(result).numel();
-  int32_t position = 0;
+  int32_t position = chainFloor_;
   for (ValueId operand : op.operands) {
     position = std::max(position, earliest(operand, numel));
   }
@@ -191,6 +191,68 @@ void Lowering::elementwise(const GraphOp &op, EOp kind) {
   BaseId base = step.result = newBase(type(result), static_cast<int32_t>(node));
   nodes[node].chain->steps.push_back(std::move(step));
   define(result, base);
+}
+
+static bool isElementwise(const GraphOp &op) {
+  static const llvm::StringMap<LowerFn> table = [] {
+    llvm::StringMap<LowerFn> entries;
+    addElementwiseKernels(entries);
+    return entries;
+  }();
+  return table.contains(op.name) && !op.operands.empty();
+}
+
+bool Lowering::mayWait(const GraphOp &op) const {
+  /// Smaller ones cost too little to look at.
+  constexpr int64_t kElements = 4096;
+  return isElementwise(op) && type(op.results[0]).numel() >= kElements && llvm::all_of(op.operands, [&](ValueId value) {
+           return waiting_.contains(value) || type(value).numel() == 1 || bases_[values_[value].base].node < 0;
+         });
+}
+
+void Lowering::bringInFor(const GraphOp &op) {
+  if (waiting_.empty()) {
+    return;
+  }
+  // Where a chain asks, not before what else it needs: so they share one.
+  int32_t floor = 0;
+  int64_t numel = isElementwise(op) ? type(op.results[0]).numel() : 0;
+  for (ValueId operand : op.operands) {
+    if (numel != 0 && !waiting_.contains(operand)) {
+      floor = std::max(floor, earliest(operand, numel));
+    }
+  }
+  llvm::SmallVector<ValueId> values(op.operands.begin(), op.operands.end());
+  for (ValueId operand : op.operands) {
+    if (rootOf(operand) != kNoValue) {
+      values.push_back(rootOf(operand));
+    }
+  }
+  bringIn(values, floor, numel);
+}
+
+void Lowering::bringIn(llvm::ArrayRef<ValueId> values, int32_t floor, int64_t numel) {
+  std::vector<uint32_t> wanted;
+  std::vector<ValueId> todo(values.begin(), values.end());
+  while (!todo.empty()) {
+    auto entry = waiting_.find(todo.back());
+    todo.pop_back();
+    if (entry != waiting_.end()) {
+      wanted.push_back(entry->second);
+      const GraphOp &op = graph_.ops[entry->second];
+      waiting_.erase(entry);
+      todo.insert(todo.end(), op.operands.begin(), op.operands.end());
+    }
+  }
+  llvm::sort(wanted);
+  for (uint32_t index : wanted) {
+    const GraphOp &op = graph_.ops[index];
+    uint32_t current = std::exchange(current_, index);
+    chainFloor_ = type(op.results[0]).numel() == numel ? floor : 0;
+    lowerOp(op);
+    chainFloor_ = 0;
+    current_ = current;
+  }
 }
 
 void Lowering::generate(const GraphOp &op, std::shared_ptr<BlockStep> block, ValueId seed, bool cheap) {

@@ -12,6 +12,8 @@ namespace sojourn::runtime {
   VectorFn copyOf(unsigned width, unsigned splats);                                                                    \
   VectorFn conversionOf(int from, int to);                                                                             \
   MaximaFn maximaOf(int kind);                                                                                         \
+  TakeFn takeOf(int kind);                                                                                             \
+  SquaresFn squaresOf(int kind);                                                                                       \
   }
 SOJOURN_DECLARE(plain)
 #if defined(__x86_64__)
@@ -29,19 +31,24 @@ struct Isa {
   VectorFn (*copyOf)(unsigned, unsigned);
   VectorFn (*conversionOf)(int, int);
   MaximaFn (*maximaOf)(int);
+  TakeFn (*takeOf)(int);
+  SquaresFn (*squaresOf)(int);
 };
 
 Isa choose() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl")) {
-    return {"avx512", avx512::arithmetic, avx512::selectOf, avx512::copyOf, avx512::conversionOf, avx512::maximaOf};
+    return {"avx512",         avx512::arithmetic, avx512::selectOf, avx512::copyOf, avx512::conversionOf,
+            avx512::maximaOf, avx512::takeOf,     avx512::squaresOf};
   }
   if (__builtin_cpu_supports("avx2")) {
-    return {"avx2", avx2::arithmetic, avx2::selectOf, avx2::copyOf, avx2::conversionOf, avx2::maximaOf};
+    return {"avx2",         avx2::arithmetic, avx2::selectOf, avx2::copyOf, avx2::conversionOf,
+            avx2::maximaOf, avx2::takeOf,     avx2::squaresOf};
   }
 #endif
-  return {"plain", plain::arithmetic, plain::selectOf, plain::copyOf, plain::conversionOf, plain::maximaOf};
+  return {"plain",         plain::arithmetic, plain::selectOf, plain::copyOf, plain::conversionOf,
+          plain::maximaOf, plain::takeOf,     plain::squaresOf};
 }
 
 const Isa &isa() {
@@ -128,6 +135,8 @@ static int kindOf(Element element) {
                                    : -1;
 }
 
+TakeFn takeKernel(Element element) { return isa().takeOf(kindOf(element)); }
+SquaresFn squaresKernel(Element element) { return isa().squaresOf(kindOf(element)); }
 MaximaFn maximaKernel(Element element) { return isa().maximaOf(kindOf(element)); }
 
 VectorFn vectorKernel(EOp op, Element element, unsigned splats) {

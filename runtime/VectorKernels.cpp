@@ -6,7 +6,9 @@
 namespace sojourn::runtime::SOJOURN_ISA {
 
 using Fn = void (*)(void *, const void *, const void *, const void *, int64_t);
-using MaximaFn = void (*)(void *, int64_t *, const void *, int64_t, int64_t, int64_t);
+using MaximaFn = void (*)(void *, int64_t *, const void *, const int64_t *, const int64_t *, int64_t, int64_t);
+using TakeFn = void (*)(void *, int64_t *, const void *, int64_t, int64_t, const int64_t *, int64_t, int64_t, int64_t);
+using SquaresFn = void (*)(void *, const void *, int64_t, int64_t);
 
 namespace {
 
@@ -235,26 +237,120 @@ void copy(void *out, const void *a, const void *, const void *, int64_t n) {
   }
 }
 
-/// Larger elements and their positions so far, against source[at + i * stride]: the first of equals stays, NaN wins.
-/// `known`: the stride where it is not 0, so that its loads can be made together.
-template <typename T, int64_t known>
-void maxima(void *out, int64_t *positions, const void *source, int64_t at, int64_t stride, int64_t n) {
-  T *target = static_cast<T *>(out);
-  const T *x = static_cast<const T *>(source) + at;
-  const int64_t step = known != 0 ? known : stride;
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) {
-    const T value = x[i * step], best = target[i];
-    const int64_t position = at + i * step, was = positions[i];
-    const bool isBetter = !(value <= best) & (best == best);
-    target[i] = isBetter ? value : best;
-    positions[i] = isBetter ? position : was;
+/// An integer as wide as the elements that it is chosen with.
+template <typename T>
+struct Number {
+  using type = int64_t;
+};
+template <>
+struct Number<float> {
+  using type = int32_t;
+};
+
+constexpr int64_t kWindows = 256, kPitch = kWindows + 16, kVector = 16;
+
+/// Element i * stride of x for i < n, vector by vector: some more are read, and written, than asked for.
+template <typename T, int64_t stride>
+void takeLine(T *taken, const T *x, int64_t n) {
+  constexpr int64_t kLanes = 64 / sizeof(T);
+  typedef T Vector __attribute__((vector_size(64)));
+  for (int64_t begin = 0; begin < n; begin += kLanes) {
+    Vector low, high;
+    __builtin_memcpy(&low, x + begin * stride, sizeof low);
+    if constexpr (stride == 2) {
+      __builtin_memcpy(&high, x + begin * stride + kLanes, sizeof high);
+      if constexpr (kLanes == 16) {
+        low = __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+      } else {
+        low = __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14);
+      }
+    }
+    __builtin_memcpy(taken + begin, &low, sizeof low);
   }
 }
 
 template <typename T>
-void pickMaxima(void *out, int64_t *positions, const void *source, int64_t at, int64_t stride, int64_t n) {
-  (stride == 1 ? maxima<T, 1> : stride == 2 ? maxima<T, 2> : maxima<T, 0>)(out, positions, source, at, stride, n);
+void takeWindows(void *out, int64_t *bases, const void *source, int64_t base, int64_t room, const int64_t *offsets,
+                 int64_t taps, int64_t stride, int64_t n) {
+  const int64_t most = (n + kVector - 1) / kVector * kVector * stride;
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    T *taken = static_cast<T *>(out) + tap * kPitch;
+    const T *x = static_cast<const T *>(source) + offsets[tap];
+    if (stride == 1 && offsets[tap] + most <= room) {
+      takeLine<T, 1>(taken, x, n);
+    } else if (stride == 2 && offsets[tap] + most <= room) {
+      takeLine<T, 2>(taken, x, n);
+    } else {
+      for (int64_t i = 0; i < n; ++i) {
+        taken[i] = x[i * stride];
+      }
+    }
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    bases[i] = base + i * stride;
+  }
+}
+
+/// See runtime/VectorKernels.h. Whole vectors are computed, whatever n is.
+template <typename T>
+void maxima(void *out, int64_t *positions, const void *taken, const int64_t *bases, const int64_t *offsets,
+            int64_t taps, int64_t n) {
+  using Tap = typename Number<T>::type;
+  T best[kWindows];
+  Tap chosen[kWindows];
+  const T *x = static_cast<const T *>(taken);
+  const int64_t whole = (n + kVector - 1) / kVector * kVector;
+  for (int64_t i = 0; i < whole; ++i) {
+    best[i] = x[i];
+    chosen[i] = 0;
+  }
+  for (int64_t tap = 1; tap < taps; ++tap) {
+    x += kPitch;
+    for (int64_t i = 0; i < whole; ++i) {
+      const T value = x[i], was = best[i];
+      const bool isBetter = !(value <= was) & (was == was);
+      best[i] = isBetter ? value : was;
+      chosen[i] = isBetter ? Tap(tap) : chosen[i];
+    }
+  }
+  T *__restrict target = static_cast<T *>(out);
+  int64_t *__restrict places = positions;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    target[i] = best[i];
+    places[i] = bases[i] + offsets[chosen[i]];
+  }
+}
+
+/// The sum of the squares of each of `rows` lines of `n` elements: in lanes, whose number is the same on every machine,
+/// and f32 by blocks that are added in f64.
+template <typename T>
+void squares(void *out, const void *source, int64_t rows, int64_t n) {
+  constexpr int64_t kLanes = 128 / sizeof(T), kBlock = 1024;
+  const T *x = static_cast<const T *>(source);
+  for (int64_t row = 0; row < rows; ++row, x += n) {
+    double sum = 0;
+    for (int64_t begin = 0; begin < n; begin += kBlock) {
+      const T *block = x + begin;
+      const int64_t count = n - begin < kBlock ? n - begin : kBlock, even = count / kLanes * kLanes;
+      T lanes[kLanes] = {};
+      for (int64_t i = 0; i < even; i += kLanes) {
+        for (int64_t lane = 0; lane < kLanes; ++lane) {
+          lanes[lane] += block[i + lane] * block[i + lane];
+        }
+      }
+      for (int64_t i = even; i < count; ++i) {
+        lanes[i - even] += block[i] * block[i];
+      }
+      for (int64_t width = kLanes / 2; width > 0; width /= 2) {
+        for (int64_t lane = 0; lane < width; ++lane) {
+          lanes[lane] += lanes[lane + width];
+        }
+      }
+      sum += double(lanes[0]);
+    }
+    static_cast<T *>(out)[row] = T(sum);
+  }
 }
 
 template <typename Op, typename T, typename R = T>
@@ -347,8 +443,14 @@ Fn arithmetic(int op, int kind, unsigned splats) {
 }
 
 MaximaFn maximaOf(int kind) {
-  return kind == 1 ? pickMaxima<int64_t> : kind == 2 ? pickMaxima<float> : kind == 3 ? pickMaxima<double> : nullptr;
+  return kind == 1 ? maxima<int64_t> : kind == 2 ? maxima<float> : kind == 3 ? maxima<double> : nullptr;
 }
+
+TakeFn takeOf(int kind) {
+  return kind == 1 ? takeWindows<int64_t> : kind == 2 ? takeWindows<float> : kind == 3 ? takeWindows<double> : nullptr;
+}
+
+SquaresFn squaresOf(int kind) { return kind == 2 ? squares<float> : kind == 3 ? squares<double> : nullptr; }
 
 Fn selectOf(unsigned width, unsigned splats) {
   switch (width) {

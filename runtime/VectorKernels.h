@@ -67,10 +67,25 @@ Element hubOf(Element element);
 /// null where there is none. select moves bits, so any element will do; compare gives i1.
 VectorFn vectorKernel(EOp op, Element element, unsigned splats);
 
-/// For i in [0, n): out[i], positions[i] become source[at + i * stride] and its position where that is larger, or the
-/// first NaN. f32, f64 and i64; null for others.
-using MaximaFn = void (*)(void *out, int64_t *positions, const void *source, int64_t at, int64_t stride, int64_t n);
+/// Windows whose maxima are taken together, and the distance of two taps of one window in memory.
+inline constexpr int64_t kWindowsAtOnce = 256, kTapPitch = kWindowsAtOnce + 16;
+/// taken[k * kTapPitch + i] = source[offsets[k] + i * stride] and bases[i] = base + i * stride, for n <= kWindowsAtOnce
+/// windows i of `taps` elements k; up to 15 elements after those taken may be written. `room`: elements of source that
+/// may be read.
+using TakeFn = void (*)(void *taken, int64_t *bases, const void *source, int64_t base, int64_t room,
+                        const int64_t *offsets, int64_t taps, int64_t stride, int64_t n);
+TakeFn takeKernel(Element element);
+/// Maxima of n windows that were taken: element k of window i stands at bases[i] + offsets[k]. out[i] and positions[i]
+/// become the largest and where it stands; of equals the first, the first NaN before all. taps >= 1.
+using MaximaFn = void (*)(void *out, int64_t *positions, const void *taken, const int64_t *bases,
+                          const int64_t *offsets, int64_t taps, int64_t n);
+/// f32, f64 and i64; null for others.
 MaximaFn maximaKernel(Element element);
+
+/// out[row] = the sum of the squares of line `row` of x, [rows, n]. f32 (in blocks that are added in f64) and f64; null
+/// for others.
+using SquaresFn = void (*)(void *out, const void *x, int64_t rows, int64_t n);
+SquaresFn squaresKernel(Element element);
 
 /// Steps of a conversion between real elements: first into `via`, then out of it. A step is null
 /// where it is not needed.

@@ -62,6 +62,14 @@ Value Emit::broadcast(Value x, ArrayRef<int64_t> sizes, ArrayRef<int64_t> dims) 
   return BroadcastOp::create(builder, location, RankedTensorType::get(sizes, element(x)), x, dims);
 }
 
+Value Emit::slice(Value x, int64_t dim, int64_t first, int64_t limit) {
+  SmallVector<int64_t> sizes(shape(x)), low(sizes.size(), 0), high(sizes), step(sizes.size(), 1);
+  low[dim] = first;
+  high[dim] = limit;
+  sizes[dim] = limit - first;
+  return SliceOp::create(builder, location, RankedTensorType::get(sizes, element(x)), x, low, high, step);
+}
+
 Value Emit::concat(ArrayRef<Value> parts, int64_t dim) {
   if (parts.size() == 1) {
     return parts[0];

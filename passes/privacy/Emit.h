@@ -30,6 +30,8 @@ public:
   mlir::Value transpose(mlir::Value x, llvm::ArrayRef<int64_t> perm);
   /// Operand dim k becomes dim dims[k] of a tensor of that shape.
   mlir::Value broadcast(mlir::Value x, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> dims);
+  /// Elements [first, limit) of one dim.
+  mlir::Value slice(mlir::Value x, int64_t dim, int64_t first, int64_t limit);
   mlir::Value concat(llvm::ArrayRef<mlir::Value> parts, int64_t dim);
   mlir::Value sum(mlir::Value x, llvm::ArrayRef<int64_t> dims);
   mlir::Value dot(mlir::Value a, mlir::Value b, llvm::ArrayRef<int64_t> lhsBatch, llvm::ArrayRef<int64_t> rhsBatch,

@@ -106,8 +106,21 @@ private:
     int64_t slots = wide.slots();
     return emit.reshape(x, {slots / block, block, Emit::numel(Emit::shape(x)) / slots});
   }
-  /// f32 partial sums, added.
-  Value total(Value parts) { return emit.sum(parts, {0}); }
+  /// f32 partial sums, added: a few of them one after the other, so that the adding is part of what comes next.
+  Value total(Value parts) {
+    constexpr int64_t kFew = 8;
+    SmallVector<int64_t> shape(Emit::shape(parts));
+    if (shape[0] > kFew) {
+      return emit.sum(parts, {0});
+    }
+    SmallVector<int64_t> rest(shape.begin() + 1, shape.end());
+    Value sum;
+    for (int64_t part = 0; part < shape[0]; ++part) {
+      Value next = emit.reshape(emit.slice(parts, 0, part, part + 1), rest);
+      sum = sum ? emit.add(sum, next) : next;
+    }
+    return sum;
+  }
 
   /// The sum over the slots of what was kept, scaled.
   Value keptSum(const RowShare &share, Value value, const Factors &factors) {
