@@ -104,9 +104,13 @@ LibraryView viewOf(Place place, Element element, const TensorType &type, SlotTab
   return view;
 }
 
-/// The library copies each operand into a layout of its own, and its result back.
-void countLibraryMemory(Lowering &lowering, std::initializer_list<TensorType> operands) {
+/// The library copies each operand into a layout of its own, and its result back; or it lays out columns.
+void countLibraryMemory(Lowering &lowering, const TensorType &images, const TensorType &weight,
+                        std::initializer_list<TensorType> operands) {
   size_t bytes = 0;
+  if (weight.rank() == 4 && weight.dims[1] <= kColumnChannels) {
+    bytes += images.bytes() * static_cast<size_t>(weight.dims[2] * weight.dims[3]);
+  }
   for (const TensorType &type : operands) {
     bytes += type.bytes();
   }
@@ -122,7 +126,7 @@ void emitPerImage(Lowering &lowering, const GraphOp &op, double work, ChannelCut
              result = lowering.type(op.results[0]);
   Partition pieces = piecesOf(result.dims[0], work);
   cut.choose(work, pieces.rows);
-  countLibraryMemory(lowering, {first, second, result});
+  countLibraryMemory(lowering, compute == libraryConvolve ? first : result, second, {first, second, result});
   ConvOptions options = optionsOf(op);
   lowering.emit(
       op, makeKernel(
@@ -201,7 +205,7 @@ void lowerConvGradWeight(Lowering &lowering, const GraphOp &op) {
                        : ChannelCut(options, options.groups, {0, perGroup(result.dims[0], options)},
                                     {1, perGroup(images.dims[1], options)}, {1, perGroup(gradients.dims[1], options)});
   cut.choose(work, pieces.rows);
-  countLibraryMemory(lowering, {images, gradients, result});
+  countLibraryMemory(lowering, images, result, {images, gradients, result});
   size_t bytes = static_cast<size_t>(result.numel()) * byteWidth(out.element);
   Place parts = pieces.rows == 1 ? out.place() : lowering.scratch(bytes * static_cast<size_t>(pieces.rows));
   auto kernel = makeKernel(

@@ -6,9 +6,11 @@
 #include <ATen/ops/_slow_conv2d_forward_cpu_dispatch.h>
 #include <ATen/ops/amax_cpu_dispatch.h>
 #include <ATen/ops/amin_cpu_dispatch.h>
+#include <ATen/ops/bmm.h>
 #include <ATen/ops/bmm_cpu_dispatch.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/im2col.h>
 #include <ATen/ops/mm_cpu_dispatch.h>
 #include <ATen/ops/sum_cpu_dispatch.h>
 
@@ -56,11 +58,10 @@ constexpr int64_t kNoOutputPadding[3] = {0, 0, 0};
 
 at::IntArrayRef noOutputPadding(const ConvOptions &options) { return {kNoOutputPadding, options.stride.size()}; }
 
-/// Whether a product with the images' windows, laid out as columns, beats the library's blocked loops: those take
-/// channels 4 to 16 at a time (2 to 5 times slower with up to 3, where there are spare lanes). Weights [o, c, h, w].
+/// Whether a product with the images' windows, laid out as columns, beats the library's blocked loops: those take 4 to
+/// 16 channels at a time. Weights [o, c, h, w].
 bool prefersColumns(const LibraryView &weight, const ConvOptions &options) {
-  constexpr int64_t kChannels = 3;
-  return weight.dims.size() == 4 && weight.dims[1] <= kChannels && options.groups == 1 &&
+  return weight.dims.size() == 4 && weight.dims[1] <= kColumnChannels &&
          llvm::all_of(options.dilation, [](int64_t dilation) { return dilation == 1; }) &&
          (weight.element == Element::f32 || weight.element == Element::f64);
 }
@@ -72,7 +73,7 @@ std::array<int64_t, 2> windowOf(const LibraryView &weight) { return {weight.dims
 
 void libraryConvolve(const LibraryView &out, const LibraryView &x, const LibraryView &w, const ConvOptions &options) {
   // Columns are multiplied straight into the result, which has to be one piece for that.
-  if (prefersColumns(w, options) && isDense(out.dims, out.strides)) {
+  if (options.groups == 1 && prefersColumns(w, options) && isDense(out.dims, out.strides)) {
     at::cpu::_slow_conv2d_forward_out(tensorOver(Role::out, out), tensorOver(Role::first, x),
                                       tensorOver(Role::second, w), windowOf(w), std::nullopt, options.stride,
                                       options.padding);
@@ -90,7 +91,7 @@ void libraryConvolve(const LibraryView &out, const LibraryView &x, const Library
 void libraryConvolveGradInput(const LibraryView &out, const LibraryView &gradient, const LibraryView &w,
                               const ConvOptions &options) {
   at::Tensor &result = tensorOver(Role::out, out);
-  if (prefersColumns(w, options)) {
+  if (options.groups == 1 && prefersColumns(w, options)) {
     result.copy_(
         std::get<0>(at::_slow_conv2d_backward(tensorOver(Role::first, gradient), result, tensorOver(Role::second, w),
                                               windowOf(w), options.stride, options.padding, {true, false, false})));
@@ -105,6 +106,14 @@ void libraryConvolveGradInput(const LibraryView &out, const LibraryView &gradien
 void libraryConvolveGradWeight(const LibraryView &out, const LibraryView &x, const LibraryView &gradient,
                                const ConvOptions &options) {
   at::Tensor &result = tensorOver(Role::out, out);
+  if (const int64_t groups = options.groups; groups > 1 && x.dims[0] == 1 && prefersColumns(out, options)) {
+    // One small product per group.
+    auto images = tensorOver(Role::first, x).reshape({groups, out.dims[1], x.dims[2], x.dims[3]});
+    auto columns = at::im2col(images, windowOf(out), options.dilation, options.padding, options.stride);
+    auto by = tensorOver(Role::second, gradient).reshape({groups, out.dims[0] / groups, columns.size(2)});
+    result.copy_(at::bmm(by, columns.transpose(1, 2)).view(result.sizes()));
+    return;
+  }
   result.copy_(std::get<1>(at::convolution_backward(tensorOver(Role::second, gradient), tensorOver(Role::first, x),
                                                     result, at::OptionalIntArrayRef(), options.stride, options.padding,
                                                     options.dilation, /*transposed=*/false, noOutputPadding(options),

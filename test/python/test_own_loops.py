@@ -139,3 +139,19 @@ def test_what_arguments_alone_give_waits_for_its_use(rng, draw):
 
     remote = sojourn.step(step)(*there(moment, weight, x, factor))
     assert_same(remote, step(moment, weight, x, factor), f"{shape}", rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_gradients_of_each_image_by_weights(rng, draw):
+    """As one convolution whose groups are images."""
+    images, channels, filters = rng.randint(2, 30), rng.randint(1, 4), rng.randint(1, 9)
+    kernel, padding, stride = (rng.randint(1, 4), rng.randint(1, 4)), rng.randint(0, 2), rng.randint(1, 2)
+    x = torch.randn(1, images * channels, rng.randint(6, 20), rng.randint(6, 20), dtype=torch.float64)
+    w = torch.randn(images * filters, channels, *kernel, dtype=torch.float64)
+    gradients = []
+    for x_, w_ in ((x, w.clone()), there(x, w)):
+        w_.requires_grad_()
+        y = F.conv2d(x_, w_, None, stride, padding, groups=images)
+        (y * torch.linspace(-1, 1, y.numel(), dtype=y.dtype, device=y.device).view(y.shape)).sum().backward()
+        gradients.append(w_.grad)
+    assert_same(gradients[1], gradients[0], f"{tuple(x.shape)} {tuple(w.shape)}", rtol=1e-9, atol=1e-9)
