@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the noise goes: points are grouped by draw and by what they feed, and each group becomes a clipped sum with
-// noise (see Privacy.h).
+// Where the noise goes: points are grouped by draw and by what they feed; NoiseGroup.h makes each group releasable.
+#include "passes/privacy/Centred.h"
+#include "passes/privacy/NoiseGroup.h"
 #include "passes/privacy/Privacy.h"
 
-#include "dialect/rows/Rounding.h"
-#include "dialect/rows/Support.h"
-#include "passes/privacy/Centred.h"
-
 #include "mlir/Analysis/TopologicalSortUtils.h"
-#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
-
-#include <cmath>
 
 using namespace mlir;
 using namespace sojourn;
@@ -26,17 +20,10 @@ struct Reach {
   llvm::SmallSetVector<unsigned, 4> states, published, kept;
 };
 
-struct Group {
-  unsigned draw;
-  std::vector<NoisePoint> points;
-  /// Of metrics: the published result.
-  std::optional<unsigned> result;
-};
-
 class Rewrite {
 public:
   Rewrite(func::FuncOp step, const RowInputs &inputs, const PrivacyOptions &options)
-      : step(step), inputs(inputs), options(options), builder(step.getContext()) {}
+      : step(step), inputs(inputs), options(options) {}
 
   FailureOr<PrivacyPlan> run() {
     centredSums(step, inputs, plan.notes); // first: a divisor that can be taken out stays exact
@@ -60,12 +47,11 @@ public:
                             .tables = draw.tables,
                             .sites = {}});
     }
-    for (Group &group : groups) {
-      if (failed(insert(group))) {
+    for (const NoiseGroup &group : groups) {
+      if (failed(noise.insert(group))) {
         return failure();
       }
     }
-    plan.sites = std::move(sites);
     if (!sortTopologically(&step.getBody().front())) {
       return step.emitError() << "the step's noise feeds what it is made of";
     }
@@ -218,14 +204,14 @@ private:
   }
 
   LogicalResult group() {
-    llvm::MapVector<unsigned, Group> gradients;
-    llvm::MapVector<std::pair<unsigned, unsigned>, Group> metrics;
+    llvm::MapVector<unsigned, NoiseGroup> gradients;
+    llvm::MapVector<std::pair<unsigned, unsigned>, NoiseGroup> metrics;
     for (NoisePoint &point : points) {
       unsigned draw = analysis.cuts()[point.cuts.front()].draw;
       Reach reach = reachOf(point.value);
       if (llvm::any_of(reach.states, [&](unsigned state) { return meetsRows(state); }) ||
           llvm::any_of(reach.kept, [&](unsigned result) { return isUpdate(result); })) {
-        Group &group = gradients[draw];
+        NoiseGroup &group = gradients[draw];
         group.draw = draw;
         group.points.push_back(std::move(point));
       } else if (!reach.states.empty()) {
@@ -234,7 +220,7 @@ private:
                   "without noise; publish it inside of the step, and add up what was published";
       } else if (!reach.published.empty()) {
         // What feeds several results is released with the first.
-        Group &group = metrics[{draw, reach.published.front()}];
+        NoiseGroup &group = metrics[{draw, reach.published.front()}];
         group.draw = draw;
         group.result = reach.published.front();
         group.points.push_back(std::move(point));
@@ -243,273 +229,15 @@ private:
     for (auto &[draw, group] : gradients) {
       groups.push_back(std::move(group));
     }
+    llvm::DenseMap<unsigned, int> metricsOfDraw;
     for (auto &[key, group] : metrics) {
-      metricsOfDraw[group.draw] += !publishOf(group).rho && !publishOf(group).laplaceEpsilon;
+      metricsOfDraw[group.draw] += !noise.isBeside(group);
+    }
+    for (auto &[key, group] : metrics) {
+      group.sharers = std::max(1, metricsOfDraw[group.draw]);
       groups.push_back(std::move(group));
     }
     return success();
-  }
-
-  PrivacyOptions::Publish publishOf(const Group &group) const {
-    auto known = group.result ? options.publishes.find(*group.result) : options.publishes.end();
-    return known == options.publishes.end() ? PrivacyOptions::Publish() : known->second;
-  }
-
-  /// Ops between the cuts of a group and its points, in program order, cuts included.
-  llvm::SetVector<Operation *> chainOf(const Group &group) {
-    llvm::DenseSet<Operation *> inside;
-    SmallVector<Value> todo;
-    llvm::DenseSet<Operation *> cuts;
-    for (const NoisePoint &point : group.points) {
-      todo.push_back(point.value);
-      for (unsigned cut : point.cuts) {
-        cuts.insert(analysis.cuts()[cut].op);
-      }
-    }
-    while (!todo.empty()) {
-      Operation *op = todo.pop_back_val().getDefiningOp();
-      if (!op || !inside.insert(op).second || cuts.contains(op)) {
-        continue;
-      }
-      for (Value operand : op->getOperands()) {
-        if (analysis.factOf(operand).isSum()) {
-          todo.push_back(operand);
-        }
-      }
-    }
-    llvm::SetVector<Operation *> ordered;
-    for (Operation &op : body()) {
-      if (inside.contains(&op)) {
-        ordered.insert(&op);
-      }
-    }
-    return ordered;
-  }
-
-  /// By what a published result is the point's value times: through casts and products with constants.
-  std::optional<double> factorTo(Value point, unsigned result) {
-    double factor = 1;
-    Value value = terminator()->getOperand(result);
-    while (value != point) {
-      Operation *op = value.getDefiningOp();
-      if (!op) {
-        return std::nullopt;
-      }
-      unsigned next = 0;
-      if (isa<MulOp, DivOp>(op)) {
-        auto constantAt = [&](unsigned k) {
-          rows::Range range = analysis.factOf(op->getOperand(k)).range;
-          return range.isConstant() && range.low != 0 ? std::optional(range.low) : std::nullopt;
-        };
-        next = constantAt(1) ? 0 : 1;
-        std::optional<double> constant = constantAt(1 - next);
-        if (!constant || (isa<DivOp>(op) && next == 1)) {
-          return std::nullopt;
-        }
-        factor = isa<MulOp>(op) ? factor * *constant : factor / *constant;
-      } else if (!isa<ReshapeOp, ConvertOp>(op)) {
-        return std::nullopt;
-      }
-      value = op->getOperand(next);
-    }
-    return factor;
-  }
-
-  /// How a group is clipped and what becomes of it after the noise.
-  struct Treatment {
-    std::string clip = "flat";
-    std::vector<double> bounds;
-    int64_t norm = 2;
-    double scale = 1;
-    /// What the published result is times the noised value, where that is all it is.
-    std::optional<double> factor;
-    double rho = 0;
-    std::optional<double> laplaceEpsilon;
-  };
-
-  Treatment treat(const Group &group) {
-    const DrawUse &draw = plan.draws[group.draw];
-    double slots = static_cast<double>(draw.slots), expected = static_cast<double>(draw.expected);
-    double stepRho = 1 / (2 * options.noiseMultiplier * options.noiseMultiplier);
-    Treatment treatment;
-    if (!group.result) {
-      double bound = options.lossIsMean ? options.clip / slots : options.clip;
-      if (options.perLayer) {
-        treatment.clip = "per_layer";
-        double each = bound / std::sqrt(static_cast<double>(group.points.size()));
-        treatment.bounds.assign(group.points.size(), each);
-      } else {
-        treatment.bounds = {bound};
-      }
-      treatment.scale = options.lossIsMean ? slots / expected : 1;
-      treatment.rho = stepRho * (1 - options.metricShare);
-      return treatment;
-    }
-    PrivacyOptions::Publish publish = publishOf(group);
-    double factor = 1;
-    if (group.points.size() == 1) {
-      if (std::optional<double> found = factorTo(group.points[0].value, *group.result)) {
-        treatment.factor = factor = std::abs(*found);
-      }
-    }
-    // A mean over the slots stands for one over the rows that are expected.
-    bool isMean = factor * slots <= 1 + 1e-6;
-    treatment.scale = isMean ? slots / expected : 1;
-    double unit = isMean ? 1 / (factor * slots) : 1 / factor;
-    double asked = publish.bound.value_or(options.metricBound) * unit;
-    double l1 = 0, l2 = 0;
-    for (const NoisePoint &point : group.points) {
-      rows::Influence influence = analysis.factOf(point.value).influence;
-      l1 += influence.l1;
-      l2 = std::hypot(l2, influence.l2);
-    }
-    treatment.laplaceEpsilon = publish.laplaceEpsilon;
-    treatment.norm = publish.laplaceEpsilon ? 1 : 2;
-    double proved = (treatment.norm == 1 ? l1 : l2) * (1 + 0x1p-30);
-    // Clipping bounds the Euclidean norm, which costs a sum of magnitudes the root of their number.
-    double numbers = 0;
-    for (const NoisePoint &point : group.points) {
-      numbers += static_cast<double>(*checkedNumel(cast<RankedTensorType>(point.value.getType()).getShape()));
-    }
-    double clipped = asked * (treatment.norm == 1 ? std::sqrt(numbers) : 1);
-    if (std::isfinite(proved) && proved > 0 && (!publish.bound || proved <= clipped)) {
-      treatment.clip = "none";
-      treatment.bounds = {proved};
-    } else {
-      treatment.bounds = {asked};
-      treatment.norm = 2;
-    }
-    treatment.rho = publish.rho.value_or(stepRho * options.metricShare / std::max(1, metricsOfDraw[group.draw]));
-    return treatment;
-  }
-
-  /// The grid and the noise on it: sigma / 2^exponent is at least 2^20, and the noise pays for the rounding, too.
-  static void chooseNoise(const Treatment &treatment, double slack, int64_t coordinates, ReleaseSite &site) {
-    double bound = 0;
-    for (double each : treatment.bounds) {
-      bound = std::hypot(bound, each);
-    }
-    site.bound = bound;
-    if (treatment.laplaceEpsilon && treatment.norm == 2) { // as rows::noise proves it
-      bound *= std::sqrt(static_cast<double>(coordinates));
-    }
-    double ratio = treatment.laplaceEpsilon ? 1 / *treatment.laplaceEpsilon : 1 / std::sqrt(2 * treatment.rho);
-    site.exponent = static_cast<int64_t>(std::floor(std::log2(bound * ratio))) - 20;
-    double units = bound * (1 + 0x1p-40) * (1 + slack) / std::ldexp(1.0, static_cast<int>(site.exponent));
-    double rounding =
-        treatment.laplaceEpsilon ? static_cast<double>(coordinates) : std::sqrt(static_cast<double>(coordinates));
-    site.scale = static_cast<int64_t>(std::ceil((units + rounding) * (1 + 0x1p-30) * ratio));
-  }
-
-  static Operation &point(const Group &group) { return *group.points.front().value.getDefiningOp(); }
-
-  LogicalResult insert(Group &group) {
-    Treatment treatment = treat(group);
-    Location location = group.points.front().value.getLoc();
-    llvm::SetVector<Operation *> chain = chainOf(group);
-    llvm::SetVector<Value> operands;
-    for (Operation *op : chain) {
-      for (Value operand : op->getOperands()) {
-        if (!chain.contains(operand.getDefiningOp())) {
-          operands.insert(operand);
-        }
-      }
-    }
-    SmallVector<Type> sumTypes, pointTypes;
-    int64_t coordinates = 0;
-    for (const NoisePoint &point : group.points) {
-      auto type = cast<RankedTensorType>(point.value.getType());
-      if (!isa<FloatType, IntegerType>(type.getElementType())) {
-        return point.value.getDefiningOp()->emitError() << "a sum of complex numbers over private rows has no noise; "
-                                                           "publish its real and imaginary parts";
-      }
-      pointTypes.push_back(type);
-      sumTypes.push_back(type.clone(builder.getF64Type()));
-      coordinates += *checkedNumel(type.getShape());
-    }
-    bool isBounded = llvm::all_of(treatment.bounds, [](double bound) { return std::isnormal(bound) && bound > 0; });
-    bool hasPrice = treatment.laplaceEpsilon || std::isnormal(treatment.rho);
-    if (!isBounded || !hasPrice) {
-      return point(group).emitError() << (isBounded ? "a value is published that has no part of the step's price; "
-                                                      "give metric_share, or publish it with epsilon="
-                                                    : "no bound of what a row adds follows from the factors of this "
-                                                      "value; publish it without them");
-    }
-    builder.setInsertionPoint(terminator());
-    auto sum = ClippedSumOp::create(builder, location, sumTypes, analysis.draws()[group.draw].index,
-                                    operands.getArrayRef(), treatment.clip, treatment.bounds, treatment.norm);
-    Block *inner = builder.createBlock(&sum.getBody());
-    IRMapping mapping;
-    for (Value operand : operands) {
-      mapping.map(operand, inner->addArgument(operand.getType(), operand.getLoc()));
-    }
-    for (Operation *op : chain) {
-      builder.clone(*op, mapping);
-    }
-    SmallVector<Value> yields;
-    for (const NoisePoint &point : group.points) {
-      yields.push_back(mapping.lookup(point.value));
-    }
-    YieldOp::create(builder, location, yields);
-
-    ReleaseSite site{.what = group.result ? "published result " + std::to_string(*group.result)
-                                          : "gradient of " + std::to_string(group.points.size()) + " tensors",
-                     .op = group.points.front().value.getDefiningOp()->getName().stripDialect().str(),
-                     .isBeside = publishOf(group).rho || publishOf(group).laplaceEpsilon,
-                     .isLaplace = treatment.laplaceEpsilon.has_value(),
-                     .result = group.result,
-                     .error = std::nullopt,
-                     .location = location};
-    site.coordinates = coordinates;
-    chooseNoise(treatment, rows::accumulationOf(sum).slack, coordinates, site);
-    if (treatment.factor) {
-      double deviation = site.isLaplace ? std::sqrt(2.0) : 1;
-      site.error = *treatment.factor * treatment.scale * deviation * static_cast<double>(site.scale) *
-                   std::ldexp(1.0, static_cast<int>(site.exponent));
-    }
-
-    SmallVector<Value> coins;
-    SmallVector<Type> noisedTypes;
-    for (Type type : sumTypes) {
-      auto tensor = cast<RankedTensorType>(type);
-      coins.push_back(addCoin(tensor.clone(builder.getI64Type()), location));
-      if (!coins.back()) {
-        return step.emitError() << "cannot take an argument for noise";
-      }
-      plan.coins.push_back({.kind = site.isLaplace ? CoinSpec::Kind::Laplace : CoinSpec::Kind::Gaussian,
-                            .shape = tensor.getShape().vec(),
-                            .scale = site.scale});
-      noisedTypes.push_back(type);
-    }
-    builder.setInsertionPoint(terminator());
-    auto noise = NoiseOp::create(builder, location, noisedTypes, sum.getSums(), coins,
-                                 site.isLaplace ? "laplace" : "gaussian", site.exponent, site.scale);
-    for (auto [point, noised, type] : llvm::zip(group.points, noise.getResults(), pointTypes)) {
-      Value value = noised;
-      if (treatment.scale != 1) {
-        Value factor = ConstantOp::create(builder, location, RankedTensorType::get({}, builder.getF64Type()),
-                                          builder.getF64FloatAttr(treatment.scale));
-        value = MulOp::create(builder, location, value.getType(), value, factor);
-      }
-      if (isa<IntegerType>(cast<RankedTensorType>(type).getElementType())) {
-        value = RoundOp::create(builder, location, value.getType(), value);
-      }
-      if (value.getType() != type) {
-        value = ConvertOp::create(builder, location, type, value);
-      }
-      point.value.replaceAllUsesWith(value);
-    }
-    noise->setAttr(kSiteAttr, builder.getI64IntegerAttr(static_cast<int64_t>(sites.size())));
-    sites.push_back(std::move(site));
-    return success();
-  }
-
-  /// The new argument; null where the function takes none.
-  Value addCoin(Type type, Location location) {
-    unsigned number = step.getNumArguments();
-    auto kind =
-        builder.getDictionaryAttr(builder.getNamedAttr(kKindAttr, builder.getStringAttr(stringify(StepArg::Coin))));
-    return succeeded(step.insertArgument(number, type, kind, location)) ? step.getArgument(number) : Value();
   }
 
   static constexpr size_t kWorkMost = size_t{1} << 26;
@@ -517,14 +245,12 @@ private:
   func::FuncOp step;
   const RowInputs &inputs;
   const PrivacyOptions &options;
-  OpBuilder builder;
   rows::Analysis analysis;
   std::vector<NoisePoint> points;
-  std::vector<Group> groups;
-  std::vector<ReleaseSite> sites;
-  llvm::DenseMap<unsigned, int> metricsOfDraw;
+  std::vector<NoiseGroup> groups;
   llvm::DenseMap<unsigned, bool> meetsRows_, isUpdate_;
   PrivacyPlan plan;
+  GroupNoise noise{step, analysis, options, plan};
 };
 
 } // namespace

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// How one group of noise points becomes a clipped sum with noise (see NoiseGroup.h).
+#include "passes/privacy/NoiseGroup.h"
+
+#include "dialect/rows/Rounding.h"
+#include "dialect/rows/Support.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/DenseSet.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace sojourn;
+
+PrivacyOptions::Publish GroupNoise::publishOf(const NoiseGroup &group) const {
+  auto known = group.result ? options.publishes.find(*group.result) : options.publishes.end();
+  return known == options.publishes.end() ? PrivacyOptions::Publish() : known->second;
+}
+
+/// Ops between the cuts of a group and its points, in program order, cuts included.
+llvm::SetVector<Operation *> GroupNoise::chainOf(const NoiseGroup &group) {
+  llvm::DenseSet<Operation *> inside;
+  SmallVector<Value> todo;
+  llvm::DenseSet<Operation *> cuts;
+  for (const NoisePoint &point : group.points) {
+    todo.push_back(point.value);
+    for (unsigned cut : point.cuts) {
+      cuts.insert(analysis.cuts()[cut].op);
+    }
+  }
+  while (!todo.empty()) {
+    Operation *op = todo.pop_back_val().getDefiningOp();
+    if (!op || !inside.insert(op).second || cuts.contains(op)) {
+      continue;
+    }
+    for (Value operand : op->getOperands()) {
+      if (analysis.factOf(operand).isSum()) {
+        todo.push_back(operand);
+      }
+    }
+  }
+  llvm::SetVector<Operation *> ordered;
+  for (Operation &op : body()) {
+    if (inside.contains(&op)) {
+      ordered.insert(&op);
+    }
+  }
+  return ordered;
+}
+
+/// By what a published result is the point's value times: through casts and products with constants.
+std::optional<double> GroupNoise::factorTo(Value point, unsigned result) {
+  double factor = 1;
+  Value value = body().getTerminator()->getOperand(result);
+  while (value != point) {
+    Operation *op = value.getDefiningOp();
+    if (!op) {
+      return std::nullopt;
+    }
+    unsigned next = 0;
+    if (isa<MulOp, DivOp>(op)) {
+      auto constantAt = [&](unsigned k) {
+        rows::Range range = analysis.factOf(op->getOperand(k)).range;
+        return range.isConstant() && range.low != 0 ? std::optional(range.low) : std::nullopt;
+      };
+      next = constantAt(1) ? 0 : 1;
+      std::optional<double> constant = constantAt(1 - next);
+      if (!constant || (isa<DivOp>(op) && next == 1)) {
+        return std::nullopt;
+      }
+      factor = isa<MulOp>(op) ? factor * *constant : factor / *constant;
+    } else if (!isa<ReshapeOp, ConvertOp>(op)) {
+      return std::nullopt;
+    }
+    value = op->getOperand(next);
+  }
+  return factor;
+}
+
+/// Of a step that releases one thing.
+static double stepRho(const PrivacyOptions &options) {
+  return 1 / (2 * options.noiseMultiplier * options.noiseMultiplier);
+}
+
+GroupNoise::Treatment GroupNoise::treat(const NoiseGroup &group) {
+  return group.result ? treatMetric(group) : treatGradient(group);
+}
+
+GroupNoise::Treatment GroupNoise::treatGradient(const NoiseGroup &group) {
+  const DrawUse &draw = plan.draws[group.draw];
+  double slots = static_cast<double>(draw.slots), expected = static_cast<double>(draw.expected);
+  Treatment treatment;
+  double bound = options.lossIsMean ? options.clip / slots : options.clip;
+  if (options.perLayer) {
+    treatment.clip = "per_layer";
+    double each = bound / std::sqrt(static_cast<double>(group.points.size()));
+    treatment.bounds.assign(group.points.size(), each);
+  } else {
+    treatment.bounds = {bound};
+  }
+  treatment.scale = options.lossIsMean ? slots / expected : 1;
+  treatment.rho = stepRho(options) * (1 - options.metricShare);
+  return treatment;
+}
+
+GroupNoise::Treatment GroupNoise::treatMetric(const NoiseGroup &group) {
+  const DrawUse &draw = plan.draws[group.draw];
+  double slots = static_cast<double>(draw.slots), expected = static_cast<double>(draw.expected);
+  Treatment treatment;
+  PrivacyOptions::Publish publish = publishOf(group);
+  double factor = 1;
+  if (group.points.size() == 1) {
+    if (std::optional<double> found = factorTo(group.points[0].value, *group.result)) {
+      treatment.factor = factor = std::abs(*found);
+    }
+  }
+  // A mean over the slots stands for one over the rows that are expected.
+  bool isMean = factor * slots <= 1 + 1e-6;
+  treatment.scale = isMean ? slots / expected : 1;
+  double unit = isMean ? 1 / (factor * slots) : 1 / factor;
+  double asked = publish.bound.value_or(options.metricBound) * unit;
+  double l1 = 0, l2 = 0;
+  for (const NoisePoint &point : group.points) {
+    rows::Influence influence = analysis.factOf(point.value).influence;
+    l1 += influence.l1;
+    l2 = std::hypot(l2, influence.l2);
+  }
+  treatment.laplaceEpsilon = publish.laplaceEpsilon;
+  treatment.norm = publish.laplaceEpsilon ? 1 : 2;
+  double proved = (treatment.norm == 1 ? l1 : l2) * (1 + 0x1p-30);
+  // Clipping bounds the Euclidean norm, which costs a sum of magnitudes the root of their number.
+  double numbers = 0;
+  for (const NoisePoint &point : group.points) {
+    numbers += static_cast<double>(*checkedNumel(cast<RankedTensorType>(point.value.getType()).getShape()));
+  }
+  double clipped = asked * (treatment.norm == 1 ? std::sqrt(numbers) : 1);
+  if (std::isfinite(proved) && proved > 0 && (!publish.bound || proved <= clipped)) {
+    treatment.clip = "none";
+    treatment.bounds = {proved};
+  } else {
+    treatment.bounds = {asked};
+    treatment.norm = 2;
+  }
+  treatment.rho = publish.rho.value_or(stepRho(options) * options.metricShare / group.sharers);
+  return treatment;
+}
+
+/// The grid and the noise on it: sigma / 2^exponent is at least 2^20, and the noise pays for the rounding, too.
+void GroupNoise::chooseNoise(const Treatment &treatment, double slack, int64_t coordinates, ReleaseSite &site) {
+  double bound = 0;
+  for (double each : treatment.bounds) {
+    bound = std::hypot(bound, each);
+  }
+  site.bound = bound;
+  if (treatment.laplaceEpsilon && treatment.norm == 2) { // as rows::noise proves it
+    bound *= std::sqrt(static_cast<double>(coordinates));
+  }
+  double ratio = treatment.laplaceEpsilon ? 1 / *treatment.laplaceEpsilon : 1 / std::sqrt(2 * treatment.rho);
+  site.exponent = static_cast<int64_t>(std::floor(std::log2(bound * ratio))) - 20;
+  double units = bound * (1 + 0x1p-40) * (1 + slack) / std::ldexp(1.0, static_cast<int>(site.exponent));
+  double rounding =
+      treatment.laplaceEpsilon ? static_cast<double>(coordinates) : std::sqrt(static_cast<double>(coordinates));
+  site.scale = static_cast<int64_t>(std::ceil((units + rounding) * (1 + 0x1p-30) * ratio));
+}
+
+ClippedSumOp GroupNoise::insertSum(const NoiseGroup &group, const Treatment &treatment, ArrayRef<Type> types) {
+  Location location = group.points.front().value.getLoc();
+  llvm::SetVector<Operation *> chain = chainOf(group);
+  llvm::SetVector<Value> operands;
+  for (Operation *op : chain) {
+    for (Value operand : op->getOperands()) {
+      if (!chain.contains(operand.getDefiningOp())) {
+        operands.insert(operand);
+      }
+    }
+  }
+  builder.setInsertionPoint(body().getTerminator());
+  auto sum = ClippedSumOp::create(builder, location, types, analysis.draws()[group.draw].index, operands.getArrayRef(),
+                                  treatment.clip, treatment.bounds, treatment.norm);
+  Block *inner = builder.createBlock(&sum.getBody());
+  IRMapping mapping;
+  for (Value operand : operands) {
+    mapping.map(operand, inner->addArgument(operand.getType(), operand.getLoc()));
+  }
+  for (Operation *op : chain) {
+    builder.clone(*op, mapping);
+  }
+  SmallVector<Value> yields;
+  for (const NoisePoint &point : group.points) {
+    yields.push_back(mapping.lookup(point.value));
+  }
+  YieldOp::create(builder, location, yields);
+  builder.setInsertionPoint(body().getTerminator());
+  return sum;
+}
+
+LogicalResult GroupNoise::insert(const NoiseGroup &group) {
+  Treatment treatment = treat(group);
+  Location location = group.points.front().value.getLoc();
+  SmallVector<Type> sumTypes;
+  int64_t coordinates = 0;
+  for (const NoisePoint &point : group.points) {
+    auto type = cast<RankedTensorType>(point.value.getType());
+    if (!isa<FloatType, IntegerType>(type.getElementType())) {
+      return point.value.getDefiningOp()->emitError() << "a sum of complex numbers over private rows has no noise; "
+                                                         "publish its real and imaginary parts";
+    }
+    sumTypes.push_back(type.clone(builder.getF64Type()));
+    coordinates += *checkedNumel(type.getShape());
+  }
+  bool isBounded = llvm::all_of(treatment.bounds, [](double bound) { return std::isnormal(bound) && bound > 0; });
+  bool hasPrice = treatment.laplaceEpsilon || std::isnormal(treatment.rho);
+  if (!isBounded || !hasPrice) {
+    return group.firstOp().emitError() << (isBounded ? "a value is published that has no part of the step's price; "
+                                                       "give metric_share, or publish it with epsilon="
+                                                     : "no bound of what a row adds follows from the factors of this "
+                                                       "value; publish it without them");
+  }
+  ClippedSumOp sum = insertSum(group, treatment, sumTypes);
+
+  ReleaseSite site{.what = group.result ? "published result " + std::to_string(*group.result)
+                                        : "gradient of " + std::to_string(group.points.size()) + " tensors",
+                   .op = group.firstOp().getName().stripDialect().str(),
+                   .isBeside = isBeside(group),
+                   .isLaplace = treatment.laplaceEpsilon.has_value(),
+                   .result = group.result,
+                   .error = std::nullopt,
+                   .location = location};
+  site.coordinates = coordinates;
+  chooseNoise(treatment, rows::accumulationOf(sum).slack, coordinates, site);
+  if (treatment.factor) {
+    double deviation = site.isLaplace ? std::sqrt(2.0) : 1;
+    site.error = *treatment.factor * treatment.scale * deviation * static_cast<double>(site.scale) *
+                 std::ldexp(1.0, static_cast<int>(site.exponent));
+  }
+
+  SmallVector<Value> coins;
+  for (Type type : sumTypes) {
+    auto tensor = cast<RankedTensorType>(type);
+    coins.push_back(addCoin(tensor.clone(builder.getI64Type()), location));
+    if (!coins.back()) {
+      return step.emitError() << "cannot take an argument for noise";
+    }
+    plan.coins.push_back({.kind = site.isLaplace ? CoinSpec::Kind::Laplace : CoinSpec::Kind::Gaussian,
+                          .shape = tensor.getShape().vec(),
+                          .scale = site.scale});
+  }
+  auto noise = NoiseOp::create(builder, location, sumTypes, sum.getSums(), coins,
+                               site.isLaplace ? "laplace" : "gaussian", site.exponent, site.scale);
+  noise->setAttr(kSiteAttr, builder.getI64IntegerAttr(static_cast<int64_t>(plan.sites.size())));
+  plan.sites.push_back(std::move(site));
+  replacePoints(group, treatment, noise);
+  return success();
+}
+
+void GroupNoise::replacePoints(const NoiseGroup &group, const Treatment &treatment, NoiseOp noise) {
+  Location location = noise.getLoc();
+  for (auto [point, noised] : llvm::zip(group.points, noise.getResults())) {
+    auto type = cast<RankedTensorType>(point.value.getType());
+    Value value = noised;
+    if (treatment.scale != 1) {
+      Value factor = ConstantOp::create(builder, location, RankedTensorType::get({}, builder.getF64Type()),
+                                        builder.getF64FloatAttr(treatment.scale));
+      value = MulOp::create(builder, location, value.getType(), value, factor);
+    }
+    if (isa<IntegerType>(type.getElementType())) {
+      value = RoundOp::create(builder, location, value.getType(), value);
+    }
+    if (value.getType() != type) {
+      value = ConvertOp::create(builder, location, type, value);
+    }
+    Value(point.value).replaceAllUsesWith(value);
+  }
+}
+
+/// The new argument; null where the function takes none.
+Value GroupNoise::addCoin(Type type, Location location) {
+  unsigned number = step.getNumArguments();
+  auto kind =
+      builder.getDictionaryAttr(builder.getNamedAttr(kKindAttr, builder.getStringAttr(stringify(StepArg::Coin))));
+  return succeeded(step.insertArgument(number, type, kind, location)) ? step.getArgument(number) : Value();
+}
