@@ -38,6 +38,38 @@ privacy::TrainingPlan planOf(int64_t rows, int64_t size, uint64_t steps) {
   return {sampled.probability(), steps, sampled.overflowMass(), 0x1p-70};
 }
 
+/// How often a grant that nothing else uses admits a charge.
+uint64_t admitted(const privacy::Grant &grant, const privacy::Charge &charge) {
+  auto filter = privacy::Filter::of(grant);
+  uint64_t least = 0, most = filter && charge != privacy::Charge{} ? uint64_t{1} << 40 : 0;
+  while (least < most) {
+    uint64_t middle = most - (most - least) / 2;
+    if (filter->admits(middle * charge)) {
+      least = middle;
+    } else {
+      most = middle - 1;
+    }
+  }
+  return least;
+}
+
+/// First steps by a table's defaults at all sessions: dataset, noise multiplier, clip, sampling rate, epsilon of the
+/// step, delta and epsilon of the grant, and how many such steps it admits alone.
+using DefaultPrice = std::tuple<std::string, double, double, double, double, double, double, uint64_t>;
+std::vector<DefaultPrice> takeDefaultSteps() {
+  std::vector<DefaultPrice> prices;
+  for (const std::shared_ptr<Session> &session : Session::all()) {
+    for (const DefaultStep &step : session->takeDefaultSteps()) {
+      py::gil_scoped_release release;
+      BudgetInfo budget = session->budget(step.dataset);
+      prices.emplace_back(step.dataset, step.defaults.noiseMultiplier, step.defaults.clip, step.rate,
+                          privacy::smallestEpsilon(step.charge, budget.delta), budget.delta, budget.epsilon,
+                          admitted({budget.epsilon, budget.delta}, step.charge));
+    }
+  }
+  return prices;
+}
+
 } // namespace
 
 void bindPrivacy(py::module_ &m) {
@@ -85,6 +117,7 @@ void bindPrivacy(py::module_ &m) {
         return std::make_tuple(quoted.isFree, quoted.error, quoted.numbers, quoted.isLaplace, quoted.notes);
       },
       py::arg("tensor"), py::arg("bound") = 0.0, py::arg("epsilon") = 0.0, py::arg("delta") = 0.0);
+  m.def("take_default_steps", &takeDefaultSteps);
   m.def("take_notes", [](Session &session) { return session.takeNotes(); });
   m.def(
       "budget",

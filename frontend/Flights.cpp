@@ -377,6 +377,7 @@ void Session::land(Flight &flight) {
     flight.failure = std::make_exception_ptr(
         Error(ErrorKind::OwnerError, problem + "; the step is committed, what it published is lost"));
   }
+  noteDefaults(flight.call.step);
   SessionLock lock(mutex_);
   notes_.insert(notes_.end(), flight.reply.notes.begin(), flight.reply.notes.end());
   commit(recording, flight.call);

@@ -7,10 +7,13 @@
 #include "passes/privacy/Privacy.h"
 #include "runtime/Program.h"
 #include "runtime/privacy/Plan.h"
+#include "runtime/privacy/PoissonDraw.h"
+#include "runtime/privacy/Rdp.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace sojourn::frontend {
@@ -50,15 +53,10 @@ std::vector<std::optional<unsigned>> publishedOf(mlir::func::FuncOp step) {
 PrivacyOptions optionsOf(const std::vector<DatasetInfo> &tables, const wire::Spending &spending,
                          const std::vector<std::optional<unsigned>> &published, double delta) {
   PrivacyOptions options;
-  for (const DatasetInfo &table : tables) {
-    if (table.policy != "open") {
-      options.noiseMultiplier = table.noiseMultiplier;
-      options.clip = table.clip;
-      options.metricBound = table.metricBound;
-    }
-  }
-  options.noiseMultiplier = spending.noiseMultiplier != 0 ? spending.noiseMultiplier : options.noiseMultiplier;
-  options.clip = spending.clip != 0 ? spending.clip : options.clip;
+  StepDefaults defaults = defaultsOf(tables);
+  options.metricBound = defaults.metricBound;
+  options.noiseMultiplier = spending.noiseMultiplier != 0 ? spending.noiseMultiplier : defaults.noiseMultiplier;
+  options.clip = spending.clip != 0 ? spending.clip : defaults.clip;
   options.metricShare = spending.metricShare >= 0 ? spending.metricShare : options.metricShare;
   options.perLayer = spending.perLayer;
   options.lossIsMean = !spending.lossIsSum;
@@ -96,6 +94,34 @@ void keepBuffers(mlir::func::FuncOp step, RowInputs &inputs) {
 
 } // namespace
 
+StepDefaults defaultsOf(const std::vector<DatasetInfo> &tables) {
+  StepDefaults defaults;
+  bool isFirst = true;
+  for (const DatasetInfo &table : tables) {
+    if (table.policy == "open") {
+      continue;
+    }
+    defaults =
+        isFirst ? StepDefaults{table.noiseMultiplier, table.clip, table.metricBound}
+                : StepDefaults{std::max(defaults.noiseMultiplier, table.noiseMultiplier),
+                               std::min(defaults.clip, table.clip), std::min(defaults.metricBound, table.metricBound)};
+    isFirst = false;
+  }
+  return defaults;
+}
+
+privacy::Charge chargeOf(const Judgement::Draw &draw, double noiseMultiplier) {
+  double rate = 1, failures = 0x1p-70; // what samplers are off by: owner/PrivatePlan.cpp charges the same
+  if (draw.isSampled) {
+    auto sampled = privacy::PoissonDraw::plan(draw.rows, draw.expected, draw.slots);
+    if (const auto *poisson = std::get_if<privacy::PoissonDraw>(&sampled)) { // else the owner says why
+      rate = poisson->probability();
+      failures += poisson->overflowMass();
+    }
+  }
+  return privacy::sampledGaussian(rate, 1 / (2 * noiseMultiplier * noiseMultiplier)) + privacy::failure(failures);
+}
+
 Judgement judgePrivate(const wire::Step &message, const std::vector<DatasetInfo> &tables, double delta) {
   Judgement judgement;
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
@@ -129,6 +155,28 @@ Judgement judgePrivate(const wire::Step &message, const std::vector<DatasetInfo>
     return judgement;
   }
   judgement.notes = plan->notes;
+  std::vector<std::optional<unsigned>> numbers;
+  unsigned count = 0;
+  for (mlir::Type type : step.getArgumentTypes()) {
+    numbers.push_back(mlir::isa<TableType>(type) ? std::optional(count++) : std::nullopt);
+  }
+  for (const DrawUse &draw : plan->draws) {
+    // By what the message asks: without a grant a price may not have been found.
+    auto isBeside = [&](size_t number) {
+      const ReleaseSite &site = plan->sites[number];
+      std::optional<unsigned> which = site.result ? published[*site.result] : std::nullopt;
+      return which && *which < message.spending.releases.size() && message.spending.releases[*which].epsilon > 0;
+    };
+    if (llvm::all_of(draw.sites, isBeside)) {
+      continue;
+    }
+    judgement.draws.push_back({draw.isSampled, draw.rows, draw.expected, draw.slots, {}});
+    for (unsigned argument : draw.tables) {
+      if (argument < numbers.size() && numbers[argument]) {
+        judgement.draws.back().tables.push_back(*numbers[argument]);
+      }
+    }
+  }
   for (const ReleaseSite &site : plan->sites) {
     if (site.result && published[*site.result]) {
       judgement.releases.push_back({.published = *published[*site.result],

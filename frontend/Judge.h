@@ -4,6 +4,7 @@
 #pragma once
 
 #include "frontend/Client.h"
+#include "runtime/privacy/Charge.h"
 
 #include <string>
 #include <vector>
@@ -23,6 +24,14 @@ struct Judgement {
     bool isLaplace = false;
   };
   std::vector<Release> releases;
+  /// Of rows of private tables that the step itself pays for: not only values with prices of their own.
+  struct Draw {
+    bool isSampled = false;
+    int64_t rows = 0, expected = 0, slots = 0;
+    /// Numbers of the step's tables.
+    std::vector<unsigned> tables;
+  };
+  std::vector<Draw> draws;
   std::vector<std::string> notes;
 };
 
@@ -30,5 +39,15 @@ struct Judgement {
 /// refused here that the owner would run. `delta`: of the grant that prices are looked up with; 0: of each price
 /// itself.
 Judgement judgePrivate(const wire::Step &step, const std::vector<DatasetInfo> &tables, double delta = 0);
+
+/// Where a step says nothing: the defaults of its private tables, of several the most careful. Of `tables` without
+/// private ones those of a table that nobody has set.
+struct StepDefaults {
+  double noiseMultiplier = 1, clip = 1, metricBound = 10;
+};
+StepDefaults defaultsOf(const std::vector<DatasetInfo> &tables);
+
+/// What a draw costs the people of its tables at a noise multiplier, as the owner will charge it.
+privacy::Charge chargeOf(const Judgement::Draw &draw, double noiseMultiplier);
 
 } // namespace sojourn::frontend

@@ -39,13 +39,49 @@ std::string Session::refusalOf(const TraceCall &call) {
   for (bool again : {false, true}) { // a policy may have changed since
     std::vector<DatasetInfo> tables = tablesOf(call.step, again);
     bool any = std::any_of(tables.begin(), tables.end(), isPrivate);
-    refusal = any ? judgePrivate(call.step, tables).refusal : std::string();
+    Judgement judgement = any ? judgePrivate(call.step, tables) : Judgement();
+    refusal = judgement.refusal;
     if (refusal.empty()) {
-      judged_.insert(call.step.hash);
+      judged_.emplace(call.step.hash, std::move(judgement.draws));
       break;
     }
   }
   return refusal;
+}
+
+/// What the first step without terms of its own cost each private table, for who listens.
+void Session::noteDefaults(const wire::Step &step) {
+  auto known = step.spending.run == 0 ? judged_.find(step.hash) : judged_.end();
+  if (known == judged_.end() || known->second.empty()) {
+    return;
+  }
+  auto isTold = [&](const wire::TableBinding &table) { return defaultsTold_.count({table.name, table.version}) > 0; };
+  {
+    SessionLock lock(mutex_);
+    if (std::all_of(step.tables.begin(), step.tables.end(), isTold)) {
+      return;
+    }
+  }
+  std::vector<DatasetInfo> tables = tablesOf(step, /*again=*/false);
+  StepDefaults defaults = defaultsOf(tables);
+  for (size_t number = 0; number < tables.size(); ++number) {
+    DefaultStep spent{tables[number].name, defaults, 0, {}};
+    for (const Judgement::Draw &draw : known->second) {
+      if (std::find(draw.tables.begin(), draw.tables.end(), number) != draw.tables.end()) {
+        spent.rate = std::max(spent.rate, static_cast<double>(draw.expected) / static_cast<double>(draw.rows));
+        spent.charge = spent.charge + chargeOf(draw, defaults.noiseMultiplier);
+      }
+    }
+    SessionLock lock(mutex_);
+    if (spent.rate > 0 && defaultsTold_.insert({tables[number].name, tables[number].version}).second) {
+      defaultSteps_.push_back(std::move(spent));
+    }
+  }
+}
+
+std::vector<DefaultStep> Session::takeDefaultSteps() {
+  SessionLock lock(mutex_);
+  return std::exchange(defaultSteps_, {});
 }
 
 /// A prepared step as the owner would judge it, with the delta of the budgets that its prices are looked up with.

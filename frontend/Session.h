@@ -17,11 +17,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <exception>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sojourn::frontend {
@@ -41,6 +43,14 @@ struct TraceCall {
   std::vector<int> uploadInputs;   ///< per upload: position among an artifact's inputs, or -1
   std::vector<Origin> slotOrigins; ///< per slot, offline only
   size_t published = 0;
+};
+
+/// What a step without terms of its own spent on one private table.
+struct DefaultStep {
+  std::string dataset;
+  StepDefaults defaults;
+  double rate = 1; ///< probability of a row to be in the step's batch
+  privacy::Charge charge;
 };
 
 /// How to wait for a lock without holding the interpreter's (set by the bindings): whoever holds
@@ -138,6 +148,8 @@ public:
   BudgetInfo budget(const std::string &dataset, uint64_t endRun = 0);
   /// What the owner changed in programs since this was last asked.
   std::vector<std::string> takeNotes();
+  /// First steps that spent by their tables' defaults since this was last asked: one per table of a session.
+  std::vector<DefaultStep> takeDefaultSteps();
 
   // --- threads' traces ---
   void adopt(Recording &recording);
@@ -173,6 +185,7 @@ private:
   std::vector<DatasetInfo> tablesOf(const wire::Step &step, bool again);
   std::string refusalOf(const TraceCall &call);
   Judgement judge(const wire::Step &step);
+  void noteDefaults(const wire::Step &step);
   StepReply exchange(wire::Step &step, const Recording *own, bool &unknown);
   std::string fillPublished(Recording &recording, const StepReply &reply);
   void commit(Recording &recording, const TraceCall &call);
@@ -185,8 +198,9 @@ private:
   std::unique_ptr<Client> client_;                ///< the turn's
   TraceCache cache_;                              ///< the turn's
   std::set<std::array<uint8_t, 32>> knownHashes_; ///< programs the owner has been sent; the turn's
-  std::set<std::array<uint8_t, 32>> judged_;      ///< programs that an owner would not refuse; the turn's
-  std::vector<DatasetInfo> knownTables_;          ///< as the owner last listed them; the turn's
+  /// Programs that an owner would not refuse, with what they draw of private tables; the turn's.
+  std::map<std::array<uint8_t, 32>, std::vector<Judgement::Draw>> judged_;
+  std::vector<DatasetInfo> knownTables_; ///< as the owner last listed them; the turn's
   c10::DeviceIndex index_ = -1;
   std::vector<Recording *> recordings_; ///< of all threads
   std::vector<uint64_t> releases_;
@@ -194,6 +208,8 @@ private:
   Counters counters_;
   wire::Spending spending_;
   std::vector<std::string> notes_;
+  std::set<std::pair<std::string, std::string>> defaultsTold_; ///< name and version of tables
+  std::vector<DefaultStep> defaultSteps_;
   std::string ownerKey_;
   bool closed_ = false;
 };

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 
 import _sojourn
 
+from . import defaults
 from .errors import Error, Refused, ValueNeeded
 from .receipt import Receipt
 
@@ -214,4 +215,5 @@ def publish(tree, epsilon: float | None = None, delta: float | None = None, boun
     if remote:
         with naming_lines():
             _sojourn.flush()
+        defaults.tell()
     return published.value if epsilon is None else published

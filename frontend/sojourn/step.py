@@ -13,6 +13,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import _sojourn
 
+from . import defaults
 from .publish import forget_lines, naming_lines
 
 
@@ -125,6 +126,8 @@ class step:
                 except BaseException:
                     self._restore()
                     raise
+                if self._outermost:
+                    defaults.tell()
             else:
                 _sojourn.step_abort()
                 self._restore()
@@ -152,3 +155,4 @@ def flush() -> None:
         return
     with naming_lines():
         _sojourn.flush()
+    defaults.tell()
