@@ -119,6 +119,25 @@ RowInputs inputsOf(mlir::func::FuncOp step, const PrivateTerms &terms) {
   return inputs;
 }
 
+/// What a charge adds to a part of it, order by order.
+privacy::Charge less(privacy::Charge whole, const privacy::Charge &part) {
+  for (size_t k = 0; k < whole.rdp.size(); ++k) {
+    whole.rdp[k] = whole.rdp[k] == UINT64_MAX ? UINT64_MAX : whole.rdp[k] - std::min(whole.rdp[k], part.rdp[k]);
+  }
+  return whole;
+}
+
+/// Gaussian noise where a row may become any other: not sampled, its sensitivity doubles; sampled it costs no more than
+/// that, and no more than two steps by way of the null row.
+privacy::Charge replacedGaussian(double rate, double rho) {
+  privacy::Charge whole = privacy::gaussian(4 * rho);
+  privacy::Charge steps = privacy::replaceOne(privacy::sampledGaussian(rate, rho));
+  for (size_t k = 0; k < whole.rdp.size(); ++k) {
+    whole.rdp[k] = std::min(whole.rdp[k], steps.rdp[k]);
+  }
+  return whole;
+}
+
 /// What the sites of one draw cost each of its tables.
 llvm::Error addCharges(const PrivacyPlan &from, const DrawUse &draw, const PrivateTerms &terms, PrivatePlan &plan) {
   if (draw.sites.empty()) {
@@ -140,11 +159,12 @@ llvm::Error addCharges(const PrivacyPlan &from, const DrawUse &draw, const Priva
     failures += poisson.overflowMass();
   }
   double stepRho = 0, besideRho = 0;
-  privacy::Charge beside;
+  privacy::Charge beside, besideReplaced;
   for (size_t number : draw.sites) {
     const ReleaseSite &site = from.sites[number];
     if (site.isLaplace) {
       beside = beside + privacy::pure(site.cost);
+      besideReplaced = besideReplaced + privacy::pure(2 * site.cost);
     } else {
       (site.isBeside ? besideRho : stepRho) += site.cost;
     }
@@ -158,22 +178,22 @@ llvm::Error addCharges(const PrivacyPlan &from, const DrawUse &draw, const Priva
     step = privacy::sampledGaussian(rate, stepRho) + privacy::failure(failures);
   }
   if (besideRho > 0) { // one batch, one charge: what the beside ones add to it
-    privacy::Charge both = privacy::sampledGaussian(rate, stepRho + besideRho);
-    for (size_t k = 0; k < both.rdp.size(); ++k) {
-      uint64_t extra = both.rdp[k] == UINT64_MAX ? UINT64_MAX : both.rdp[k] - std::min(both.rdp[k], step.rdp[k]);
-      beside.rdp[k] = privacy::saturatingAdd(beside.rdp[k], extra);
-    }
+    auto added = [&](auto cost) { return less(cost(stepRho + besideRho), cost(stepRho)); };
+    beside = beside + added([&](double rho) { return privacy::sampledGaussian(rate, rho); });
+    besideReplaced = besideReplaced + added([&](double rho) { return replacedGaussian(rate, rho); });
   }
   if (beside != privacy::Charge{}) {
     beside = beside + privacy::failure(failures);
+    besideReplaced = besideReplaced + privacy::failure(failures);
   }
   for (unsigned argument : draw.tables) {
     auto known = llvm::find_if(plan.charges, [&](const TableCharge &charge) { return charge.argument == argument; });
     if (known == plan.charges.end()) {
-      plan.charges.push_back({argument, step, beside});
+      plan.charges.push_back({argument, step, beside, besideReplaced});
     } else {
       known->step = known->step + step;
       known->beside = known->beside + beside;
+      known->besideReplaced = known->besideReplaced + besideReplaced;
     }
   }
   return llvm::Error::success();

@@ -63,6 +63,8 @@ struct CoinInfo {
 struct TableCharge {
   size_t argument;
   privacy::Charge step, beside;
+  /// `beside` where a row may become any other row.
+  privacy::Charge besideReplaced;
 };
 
 /// Immutable.

@@ -332,9 +332,14 @@ llvm::Error PrivateStep::seal(std::string_view bytes) {
   ledger::Receipt made;
   made.what = paid.what;
   made.client = session->account;
-  for (const ledger::Item &item : paid.items) {
-    made.items.push_back({item.dataset, item.version, privacy::smallestEpsilon(item.charge, delta),
-                          privacy::bestOrderEpsilon(item.charge, delta), delta});
+  for (const TableCharge &charge : noised->charges) {
+    if (charge.beside != privacy::Charge{}) {
+      const Source &source = *sources[charge.argument];
+      made.items.push_back({source.name, source.version, privacy::smallestEpsilon(charge.beside, delta),
+                            privacy::bestOrderEpsilon(charge.beside, delta),
+                            privacy::smallestEpsilon(charge.besideReplaced, delta),
+                            privacy::bestOrderEpsilon(charge.besideReplaced, delta), delta});
+    }
   }
   made.programHash = paid.moduleHash;
   made.seq = sealed->seq;

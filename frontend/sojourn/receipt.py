@@ -19,7 +19,9 @@ class Receipt:
 
     `what`: the released value. `client`: who asked, as the owner calls it. `price`: per dataset a dict of dataset,
     version, epsilon, delta (epsilon is that of the smallest grant that admits the release alone) and
-    epsilon_of_best_order (as other accountants quote it). `relation`: "null_one", where one row becomes the null row.
+    epsilon_of_best_order (as other accountants quote it); both under `relation`: "null_one", where one row becomes the
+    null row. Where it may become any other row: epsilon_replace_one and epsilon_replace_one_of_best_order, upper bounds
+    and for information, or None where none is known; budgets are of the first.
     `program`: hash of the program, hexadecimal. `entry`, `entry_hash`: number and hash of the ledger's entry. `time`: of
     the release. `result_digest`: hash of the released bytes. `noise`: per noise a dict of what, sigma_int and
     sensitivity_int in units of 2^grid_exponent. `notes`: what the price does not cover.
@@ -76,6 +78,12 @@ class Receipt:
             lines.append(
                 f"  paid     epsilon {item['epsilon']:.4g} at delta {item['delta']:g} ({self.relation}) from "
                 f"'{item['dataset']}', version {item['version']}"
+            )
+            replaced = [item[f"epsilon_replace_one{which}"] for which in ("", "_of_best_order")]
+            known = [f"{number:.4g}" if number is not None else "not known" for number in replaced]
+            lines.append(
+                f"           by the best order epsilon {item['epsilon_of_best_order']:.4g}; where a row may become any "
+                f"other row (replace_one) {known[0]}, by the best order {known[1]}"
             )
         for noise in self.noise:
             scale, moved = (noise[name] * 2.0 ** noise["grid_exponent"] for name in ("sigma_int", "sensitivity_int"))

@@ -76,6 +76,8 @@ static Json jsonOf(const Receipt &receipt) {
                      {"version", item.version},
                      {"epsilon", item.epsilon},
                      {"epsilon_of_best_order", item.epsilonOfBestOrder},
+                     {"epsilon_replace_one", item.epsilonReplaceOne},
+                     {"epsilon_replace_one_of_best_order", item.epsilonReplaceOneOfBestOrder},
                      {"delta", item.delta}});
   }
   for (const Site &site : receipt.sites) {

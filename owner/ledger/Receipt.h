@@ -16,10 +16,12 @@ namespace sojourn::owner::ledger {
 /// The price for the people of one dataset.
 struct ReceiptItem {
   std::string dataset, version;
-  /// Of the smallest grant that admits it alone, and by the best Renyi order; both at `delta`.
-  double epsilon = 0, epsilonOfBestOrder = 0, delta = 0;
+  /// Of the smallest grant that admits it alone, and by the best Renyi order; under the receipt's relation, and where
+  /// a row may become any other row (an upper bound); all at `delta`. Infinite where no grant would admit it.
+  double epsilon = 0, epsilonOfBestOrder = 0, epsilonReplaceOne = 0, epsilonReplaceOneOfBestOrder = 0, delta = 0;
   static void fields(auto &archive, auto &item) {
-    archive(item.dataset, item.version, item.epsilon, item.epsilonOfBestOrder, item.delta);
+    archive(item.dataset, item.version, item.epsilon, item.epsilonOfBestOrder, item.epsilonReplaceOne,
+            item.epsilonReplaceOneOfBestOrder, item.delta);
   }
   friend bool operator==(const ReceiptItem &, const ReceiptItem &) = default;
 };

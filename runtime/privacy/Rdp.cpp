@@ -109,6 +109,26 @@ Charge pure(double epsilon) {
   return chargeOf([&](int order) { return pureDivergence(order, epsilon); });
 }
 
+Charge replaceOne(const Charge &nullOne) {
+  Charge charge;
+  for (size_t k = 0; k < kOrders.size(); ++k) {
+    auto order = static_cast<uint64_t>(kOrders[k]);
+    size_t next = k; // divergences grow with the order
+    while (next < kOrders.size() && static_cast<uint64_t>(kOrders[next]) < 2 * order) {
+      ++next;
+    }
+    if (next == kOrders.size()) {
+      charge.rdp[k] = UINT64_MAX;
+      continue;
+    }
+    // (2a - 1) / (2a - 2) = 1 + 1 / (2a - 2)
+    uint64_t part = nullOne.rdp[next], more = part / (2 * order - 2) + 1;
+    charge.rdp[k] = saturatingAdd(saturatingAdd(part, part), part == 0 ? 0 : more);
+  }
+  charge.delta = nullOne.delta; // coins that fail are no matter of the rows
+  return charge;
+}
+
 Charge failure(double mass) {
   Charge charge;
   charge.delta = mass <= 1 ? roundedUp(mass, 64) : UINT64_MAX;

@@ -29,6 +29,17 @@ Charge gaussian(double rho);
 Charge sampledGaussian(double q, double rho);
 Charge pure(double epsilon);
 
+/// The cost of the same release where a row may become any other row (replace_one), of what it costs where it becomes
+/// the null row and back (null_one): two such steps, by the weak triangle inequality of the Renyi divergence (Mironov
+/// 2017, proposition 11, with p = q = 2),
+///
+///     D_a(P || Q) <= (a - 1/2) / (a - 1) D_2a(P || R) + D_(2a-1)(R || Q)
+///
+/// at the next order of kOrders that is at least 2a for both; an order without such a one costs the maximum. Holds for
+/// whatever was charged, Poisson samples and sums of charges included, and adds up as charges do. Gaussian noise on all
+/// rows costs less, `gaussian(4 * rho)`, and a pure release `pure(2 * epsilon)`.
+Charge replaceOne(const Charge &nullOne);
+
 /// The probability `mass` in [0, 1] that a mechanism is not the one whose divergence is charged: a
 /// sample over its capacity, a sampler's distance in total variation.
 Charge failure(double mass);

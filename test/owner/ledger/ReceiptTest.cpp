@@ -4,6 +4,7 @@
 #include "test/owner/ledger/Support.h"
 
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
 
@@ -15,7 +16,8 @@ Receipt sample() {
   Receipt receipt;
   receipt.what = "mean of age";
   receipt.client = "ada";
-  receipt.items = {{"people", "v1", 0.1, 0.0875, 1e-5}, {"cars", "v2", 0.25, 0.2, 1e-6}};
+  receipt.items = {{"people", "v1", 0.1, 0.0875, 0.21, 0.18, 1e-5},
+                   {"cars", "v2", 0.25, 0.2, std::numeric_limits<double>::infinity(), 0.5, 1e-6}};
   receipt.relation = Relation::replaceOne;
   receipt.programHash = hashOf("program");
   receipt.seq = 17;
@@ -140,6 +142,9 @@ TEST(Receipts, HaveAFormForPeople) {
   ASSERT_TRUE(json.is_object());
   EXPECT_EQ(json["price"][0]["epsilon"].get<double>(), 0.1);
   EXPECT_EQ(json["price"][0]["epsilon_of_best_order"].get<double>(), 0.0875);
+  EXPECT_EQ(json["price"][0]["epsilon_replace_one"].get<double>(), 0.21);
+  EXPECT_EQ(json["price"][0]["epsilon_replace_one_of_best_order"].get<double>(), 0.18);
+  EXPECT_TRUE(json["price"][1]["epsilon_replace_one"].is_null()) << "JSON has no infinity";
   EXPECT_EQ(json["price"][1]["delta"].get<double>(), 1e-6);
   EXPECT_EQ(json["relation"], "replace_one");
   EXPECT_EQ(json["entry"], 17);

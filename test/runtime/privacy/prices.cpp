@@ -56,6 +56,10 @@ json answer(const json &ask) {
             {"rdp", total.rdp},
             {"delta", total.delta}};
   }
+  if (what == "replaced") {
+    Charge replaced = replaceOne(chargeOf(ask.at("event")));
+    return {{"rdp", replaced.rdp}, {"delta", replaced.delta}};
+  }
   if (what == "overflow") {
     return {{"value", overflowMass(ask.at("rows"), ask.at("rate"), ask.at("capacity"))}};
   }

@@ -65,6 +65,40 @@ def exact_pure(order, epsilon):
     return mp.log(p**order * (1 - p) ** (1 - order) + (1 - p) ** order * p ** (1 - order)) / (order - 1)
 
 
+def exact_replaced(order, q, sigma):
+    """D_a(P || Q) where a row in a Poisson sample moves the sum by 1 in both, in opposite directions, by quadrature."""
+
+    def density(x, shift):
+        return (1 - q) * mp.npdf(x, 0, sigma) + q * mp.npdf(x, shift, sigma)
+
+    # The integrand's weight lies between the modes of P^a and of Q^(1 - a).
+    places = sorted({-40 * sigma - order, -8 * sigma, -1, 0, 1, 8 * sigma, order, 2 * order, 40 * sigma + 2 * order})
+    moment = mp.quad(lambda x: density(x, 1) ** order * density(x, -1) ** (1 - order), places)
+    return mp.log(moment) / (order - 1)
+
+
+def test_any_other_row(fresh):
+    """What a release costs where a row may become any other: by way of the null row, never below the exact value."""
+    for order in ORDERS[:6]:
+        for _ in range(3):
+            q, sigma = fresh.choice([1.0, log_uniform(fresh, 1e-3, 0.5)]), log_uniform(fresh, 0.7, 8)
+            rho = 1 / (2 * sigma**2)
+            event = {"kind": "sampled", "q": q, "rho": rho, "count": 3}
+            (replaced,) = ask([{"ask": "replaced", "event": event}])
+            found = replaced["rdp"][ORDERS.index(order)] * UNIT / 3
+            twice = next(o for o in ORDERS if o >= 2 * order)
+            step = min(exact_sampled(twice, q, rho), twice * mp.mpf(rho))
+            bound = step * (1 + (mp.mpf(order) - mp.mpf("0.5")) / (order - 1))
+            assert bound <= found <= bound * (1 + mp.mpf(1e-8)) + 4 * UNIT
+            exact = exact_replaced(order, mp.mpf(q), mp.mpf(sigma))
+            assert exact <= found, (order, q, sigma)
+            if q == 1:
+                assert abs(exact - 4 * order * rho) <= 1e-9 * exact, "the oracle knows the plain case"
+    (replaced,) = ask([{"ask": "replaced", "event": {"kind": "failure", "mass": 1e-9}}])
+    assert replaced["rdp"][:-1] == [0] * 12 and replaced["delta"] == math.ceil(1e-9 * 2**64)
+    assert replaced["rdp"][-1] == 2**64 - 1, "no order is twice the last one"
+
+
 def test_divergences(fresh):
     """Never below the exact value, and close, over more magnitudes than any plan has."""
     questions, exact = [], []
