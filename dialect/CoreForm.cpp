@@ -80,6 +80,10 @@ static LogicalResult verifyResults(func::FuncOp step) {
     if (!kind) {
       return step.emitOpError() << "result #" << i << " has no " << kResultAttr << ", expected commit, keep or publish";
     }
+    if (*kind == StepResult::Publish && step.getResultAttr(i, kTrainedAttr)) {
+      return step.emitOpError() << "result #" << i << " of kind publish has " << kTrainedAttr
+                                << ", expected that on what is committed or kept";
+    }
     auto target = step.getResultAttrOfType<IntegerAttr>(i, kTargetAttr);
     if (*kind != StepResult::Commit) {
       if (target) {

@@ -111,6 +111,9 @@ LogicalResult SojournDialect::verifyRegionResultAttribute(Operation *op, unsigne
       return op->emitOpError() << "result #" << resultIndex << " has " << kTargetAttr << " = " << attribute.getValue()
                                << ", expected an argument index of type i64";
     }
+  } else if (attribute.getName() == kTrainedAttr && !isa<UnitAttr>(attribute.getValue())) {
+    return op->emitOpError() << "result #" << resultIndex << " has " << kTrainedAttr << " = " << attribute.getValue()
+                             << ", expected it without a value";
   }
   return success();
 }

@@ -42,6 +42,10 @@ inline constexpr llvm::StringLiteral kPhaseAttr = "sojourn.phase";
 inline constexpr llvm::StringLiteral kKindAttr = "sojourn.kind";
 inline constexpr llvm::StringLiteral kResultAttr = "sojourn.result";
 inline constexpr llvm::StringLiteral kTargetAttr = "sojourn.target";
+/// A unit attribute of results that are committed or kept: the value is what the scientist trains (a leaf that requires
+/// a gradient). A hint: a private owner takes a sum over rows in it for a gradient. Before functionalization also of
+/// the states behind such results.
+inline constexpr llvm::StringLiteral kTrainedAttr = "sojourn.trained";
 inline constexpr llvm::StringLiteral kStepName = "step";
 
 /// The kinds of argument in the order in which they must stand.

@@ -177,6 +177,15 @@ void Session::prepare(Flight &flight) {
     for (auto &[storage, state] : recording.publishes) {
       trace.push(storage->placeIn(recording)->id);
     }
+    // Of rows alone: that a value is trained tells a private owner what their sums are.
+    std::vector<Word> trained;
+    for (size_t id = 0; id < recording.storages.size() && !trace.tables.empty(); ++id) {
+      if (recording.storages[id] && recording.storages[id]->isTrained) {
+        trained.push_back(static_cast<Word>(id));
+      }
+    }
+    trace.push(static_cast<Word>(trained.size()));
+    trace.words.insert(trace.words.end(), trained.begin(), trained.end());
   }
   bool hit = false;
   Compilation compilation;

@@ -65,7 +65,7 @@ public:
   std::vector<Input> inputs;
   std::vector<Table> tables;
   std::vector<Node> nodes;
-  std::vector<Word> keep, publish;
+  std::vector<Word> keep, publish, trained;
 
   void run() {
     stream_ = &trace_.inputs;
@@ -92,6 +92,7 @@ public:
       } else {
         keep = parseList();
         publish = parseList();
+        trained = parseList();
       }
     }
   }
@@ -183,16 +184,26 @@ public:
     builder_.setInsertionPointToStart(block);
 
     SmallVector<DictionaryAttr> argumentAttrs;
-    auto addArgument = [&](Type type, StringRef kind) {
-      argumentAttrs.push_back(
-          builder_.getDictionaryAttr(builder_.getNamedAttr("sojourn.kind", builder_.getStringAttr(kind))));
+    auto attributesOf = [&](StringRef name, StringRef kind, bool trains = false) {
+      SmallVector<NamedAttribute> named = {builder_.getNamedAttr(name, builder_.getStringAttr(kind))};
+      if (trains) {
+        named.push_back(builder_.getNamedAttr("sojourn.trained", builder_.getUnitAttr()));
+      }
+      return builder_.getDictionaryAttr(named);
+    };
+    llvm::DenseSet<Word> trained(parser.trained.begin(), parser.trained.end());
+    auto isTrained = [&](Word storage) { return trained.contains(storage); };
+    auto addArgument = [&](Type type, StringRef kind, bool trains = false) {
+      argumentAttrs.push_back(attributesOf("sojourn.kind", kind, trains));
       return block->addArgument(type, unknown);
     };
     roots_.resize(trace_.storageCount);
     for (InputKind kind : {InputKind::State, InputKind::Upload}) {
       for (const Input &input : parser.inputs) {
         if (input.kind == kind) {
-          roots_[input.storage] = addArgument(refType(input.layout), kind == InputKind::State ? "state" : "upload");
+          bool isState = kind == InputKind::State;
+          roots_[input.storage] =
+              addArgument(refType(input.layout), isState ? "state" : "upload", isState && isTrained(input.storage));
         }
       }
     }
@@ -235,8 +246,7 @@ public:
     SmallVector<DictionaryAttr> resultAttrs;
     auto addResult = [&](Word storage, StringRef kind) {
       returned.push_back(roots_[storage]);
-      resultAttrs.push_back(
-          builder_.getDictionaryAttr(builder_.getNamedAttr("sojourn.result", builder_.getStringAttr(kind))));
+      resultAttrs.push_back(attributesOf("sojourn.result", kind, kind == "keep" && isTrained(storage)));
     };
     for (Word storage : parser.keep) {
       addResult(storage, "keep");

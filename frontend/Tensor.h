@@ -45,6 +45,7 @@ struct Storage : c10::intrusive_ptr_target {
   at::Tensor upload;          ///< host copy until the owner has it
   int input = -1;             ///< position among an artifact's inputs
   const char *lost = nullptr; ///< why the value is gone (a dropped step), else nullptr
+  bool isTrained = false;     ///< a leaf that requires a gradient was used in an op
 
   /// An open trace that uses it. A value at the owner may be in the traces of several threads as
   /// long as none writes it; any other is in one at most.

@@ -24,6 +24,7 @@ void TraceWriter::tensor(const at::Tensor &tensor) {
   }
   RemoteTensorImpl *impl = remoteImpl(tensor);
   Storage &storage = *impl->remoteStorage();
+  storage.isTrained = storage.isTrained || (tensor.requires_grad() && tensor.is_leaf());
   int64_t id = session_.idInTrace(open_, storage);
   if (impl->storage_offset() == 0 && impl->sizes() == c10::IntArrayRef(storage.sizes) &&
       impl->strides() == c10::IntArrayRef(storage.strides)) {

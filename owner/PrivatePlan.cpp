@@ -158,6 +158,13 @@ llvm::Error addCharges(const PrivacyPlan &from, const DrawUse &draw, const Priva
     }
     failures += poisson.overflowMass();
   }
+  // Of one draw what releases cost adds up before it is amplified, also where one was chosen by another, as the second
+  // of two updates is: given the sample they compose as Gaussian mechanisms do (Dong, Roth, Su 2022, corollary 3.3), so
+  // both outcomes are made of one Gaussian of the summed rho, with the row or without it (Blackwell), and so are their
+  // mixtures over the row's coin. Noise on the grid, in its turn, is made of continuous noise: rounded with discrete
+  // noise of variance 8 around it, that of variance s^2 - 8 gives the grid's of s^2 up to a factor of 1 + 4 exp(-16
+  // pi^2), less than 2^-220 (the sum of a Gaussian over a shifted grid hardly depends on the shift). Prove.cpp counts
+  // the 8; the factor is far below what samplers are off by, `failures`.
   double stepRho = 0, besideRho = 0;
   privacy::Charge beside, besideReplaced;
   for (size_t number : draw.sites) {

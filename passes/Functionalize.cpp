@@ -287,10 +287,23 @@ LogicalResult Functionalizer::visitReturn(func::ReturnOp op) {
       continue; // An upload that was written to is a local value.
     }
     results.push_back(storages[found->second.storage].value);
-    resultAttrs.push_back(builder.getDictionaryAttr(
-        {builder.getNamedAttr(kResultAttr, builder.getStringAttr(stringify(StepResult::Commit))),
-         builder.getNamedAttr(kTargetAttr, builder.getI64IntegerAttr(index))}));
+    SmallVector<NamedAttribute> named = {
+        builder.getNamedAttr(kResultAttr, builder.getStringAttr(stringify(StepResult::Commit))),
+        builder.getNamedAttr(kTargetAttr, builder.getI64IntegerAttr(index))};
+    if (function.getArgAttr(index, kTrainedAttr)) {
+      named.push_back(builder.getNamedAttr(kTrainedAttr, builder.getUnitAttr()));
+    }
+    resultAttrs.push_back(builder.getDictionaryAttr(named));
   }
+  SmallVector<DictionaryAttr> argAttrs; // what they say of a state is said of its result now
+  function.getAllArgAttrs(argAttrs);
+  for (DictionaryAttr &named : argAttrs) {
+    NamedAttrList list(named);
+    if (list.erase(kTrainedAttr)) {
+      named = list.getDictionary(builder.getContext());
+    }
+  }
+  function.setAllArgAttrs(argAttrs);
   op->setOperands(results);
   // Arguments were retyped one by one: take their types from the block.
   function.setFunctionType(

@@ -168,6 +168,9 @@ private:
       if (result.kind() == ResultKind_commit) {
         named.push_back(builder_.getNamedAttr(kTargetAttr, builder_.getI64IntegerAttr(result.target())));
       }
+      if (result.flags() != 0) {
+        named.push_back(builder_.getNamedAttr(kTrainedAttr, builder_.getUnitAttr()));
+      }
       attributes.push_back(builder_.getDictionaryAttr(named));
     }
     step.setAllResultAttrs(attributes);

@@ -357,7 +357,7 @@ private:
     for (uint32_t i = 0; i < countOf(p_.results()); ++i) {
       const ResultRecord &result = *p_.results()->Get(i);
       std::string name = "result " + std::to_string(i);
-      if (result.value() >= values_ || result.kind() > ResultKind_publish || result.reserved0() != 0 ||
+      if (result.value() >= values_ || result.kind() > ResultKind_publish || result.flags() > 1 ||
           result.reserved1() != 0) {
         return malformed(name + " has an unknown value or kind");
       }

@@ -49,6 +49,7 @@ std::string describeProgram(mlir::ModuleOp module) {
     if (auto target = step.getResultAttrOfType<mlir::IntegerAttr>(i, kTargetAttr)) {
       out << " -> argument " << target.getInt();
     }
+    out << (step.getResultAttr(i, kTrainedAttr) ? ", trained" : "");
     out << ", " << bytesOf(step.getResultTypes()[i]) << " bytes\n";
   }
 

@@ -212,7 +212,8 @@ private:
       }
       auto target = step.getResultAttrOfType<mlir::IntegerAttr>(number, kTargetAttr);
       results_.emplace_back(values_.lookup(value), target ? static_cast<uint32_t>(target.getInt()) : 0u,
-                            static_cast<uint8_t>(*kind), uint8_t{0}, uint16_t{0});
+                            static_cast<uint8_t>(*kind),
+                            static_cast<uint8_t>(step.getResultAttr(number, kTrainedAttr) != nullptr), uint16_t{0});
     }
     return llvm::Error::success();
   }

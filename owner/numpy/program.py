@@ -268,8 +268,10 @@ def _read_attrs(records: list[tuple], ints: list[int], strings: list[str], budge
 
 def _read_results(raw: wire.Record, args: list[Arg], values: list) -> list[Result]:
     results, committed = [], set()
-    for index, (value, target, kind, *_) in enumerate(raw.results.tolist()):
+    for index, (value, target, kind, flags, _) in enumerate(raw.results.tolist()):
         need(kind < len(RESULT_KINDS), f"result {index} has the unknown kind {kind}")
+        # 1: trained, which is no matter of an owner of open tables.
+        need(flags <= (RESULT_KINDS[kind] != "publish"), f"result {index} has the unknown flags {flags}")
         need(value < len(values), f"result {index} names a value that does not exist")
         need(isinstance(values[value], TensorType), f"result {index} is a table, rows leave only through read_rows")
         if RESULT_KINDS[kind] == "commit":

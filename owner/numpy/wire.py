@@ -71,7 +71,7 @@ _ATTR = _structs(("name", "<u4"), ("begin", "<u4"), ("count", "<u4"), ("kind", "
                  ("reserved", "<u2"))  # fmt: skip
 _OP = _structs(("name", "<u4"), ("operand_begin", "<u4"), ("operand_count", "<u4"), ("result_count", "<u4"),
                ("attr_begin", "<u4"), ("attr_count", "<u4"))  # fmt: skip
-_RESULT = _structs(("value", "<u4"), ("target", "<u4"), ("kind", "u1"), ("reserved0", "u1"), ("reserved1", "<u2"))
+_RESULT = _structs(("value", "<u4"), ("target", "<u4"), ("kind", "u1"), ("flags", "u1"), ("reserved1", "<u2"))
 _LOCATION = _structs(("file", "<u4"), ("line", "<u4"), ("column", "<u4"), ("parent", "<u4"))
 
 # Fields in id order.

@@ -9,6 +9,7 @@
 #include "llvm/ADT/DenseSet.h"
 
 #include <cmath>
+#include <utility>
 
 using namespace mlir;
 using namespace sojourn;
@@ -26,7 +27,7 @@ llvm::SetVector<Operation *> GroupNoise::chainOf(const NoiseGroup &group) {
   for (const NoisePoint &point : group.points) {
     todo.push_back(point.value);
     for (unsigned cut : point.cuts) {
-      cuts.insert(analysis.cuts()[cut].op);
+      cuts.insert(analysis->cuts()[cut].op);
     }
   }
   while (!todo.empty()) {
@@ -35,7 +36,7 @@ llvm::SetVector<Operation *> GroupNoise::chainOf(const NoiseGroup &group) {
       continue;
     }
     for (Value operand : op->getOperands()) {
-      if (analysis.factOf(operand).isSum()) {
+      if (analysis->factOf(operand).isSum()) {
         todo.push_back(operand);
       }
     }
@@ -61,7 +62,7 @@ std::optional<double> GroupNoise::factorTo(Value point, unsigned result) {
     unsigned next = 0;
     if (isa<MulOp, DivOp>(op)) {
       auto constantAt = [&](unsigned k) {
-        rows::Range range = analysis.factOf(op->getOperand(k)).range;
+        rows::Range range = analysis->factOf(op->getOperand(k)).range;
         return range.isConstant() && range.low != 0 ? std::optional(range.low) : std::nullopt;
       };
       next = constantAt(1) ? 0 : 1;
@@ -83,13 +84,18 @@ static double stepRho(const PrivacyOptions &options) {
   return 1 / (2 * options.noiseMultiplier * options.noiseMultiplier);
 }
 
+/// Slots of a draw, and the rows expected in them; all of a public list.
+static std::pair<double, double> sizesOf(const rows::Draw &draw) {
+  auto slots = static_cast<double>(draw.slots);
+  return {slots, draw.sampled ? static_cast<double>(draw.expected) : slots};
+}
+
 GroupNoise::Treatment GroupNoise::treat(const NoiseGroup &group) {
   return group.result ? treatMetric(group) : treatGradient(group);
 }
 
 GroupNoise::Treatment GroupNoise::treatGradient(const NoiseGroup &group) {
-  const DrawUse &draw = plan.draws[group.draw];
-  double slots = static_cast<double>(draw.slots), expected = static_cast<double>(draw.expected);
+  auto [slots, expected] = sizesOf(drawOf(group));
   Treatment treatment;
   double bound = options.lossIsMean ? options.clip / slots : options.clip;
   if (options.perLayer) {
@@ -105,8 +111,7 @@ GroupNoise::Treatment GroupNoise::treatGradient(const NoiseGroup &group) {
 }
 
 GroupNoise::Treatment GroupNoise::treatMetric(const NoiseGroup &group) {
-  const DrawUse &draw = plan.draws[group.draw];
-  double slots = static_cast<double>(draw.slots), expected = static_cast<double>(draw.expected);
+  auto [slots, expected] = sizesOf(drawOf(group));
   Treatment treatment;
   PrivacyOptions::Publish publish = publishOf(group);
   double factor = 1;
@@ -122,7 +127,7 @@ GroupNoise::Treatment GroupNoise::treatMetric(const NoiseGroup &group) {
   double asked = publish.bound.value_or(options.metricBound) * unit;
   double l1 = 0, l2 = 0;
   for (const NoisePoint &point : group.points) {
-    rows::Influence influence = analysis.factOf(point.value).influence;
+    rows::Influence influence = analysis->factOf(point.value).influence;
     l1 += influence.l1;
     l2 = std::hypot(l2, influence.l2);
   }
@@ -142,25 +147,25 @@ GroupNoise::Treatment GroupNoise::treatMetric(const NoiseGroup &group) {
     treatment.bounds = {asked};
     treatment.norm = 2;
   }
-  treatment.rho = publish.rho.value_or(stepRho(options) * options.metricShare / group.sharers);
+  treatment.rho = publish.rho.value_or(stepRho(options) * options.metricShare);
   return treatment;
 }
 
 /// The grid and the noise on it: sigma / 2^exponent is at least 2^20, and the noise pays for the rounding, too.
-void GroupNoise::chooseNoise(const Treatment &treatment, double slack, int64_t coordinates, ReleaseSite &site) {
+void GroupNoise::chooseNoise(const Treatment &treatment, double slack, ReleaseSite &site) {
+  auto coordinates = static_cast<double>(site.coordinates);
   double bound = 0;
   for (double each : treatment.bounds) {
     bound = std::hypot(bound, each);
   }
   site.bound = bound;
   if (treatment.laplaceEpsilon && treatment.norm == 2) { // as rows::noise proves it
-    bound *= std::sqrt(static_cast<double>(coordinates));
+    bound *= std::sqrt(coordinates);
   }
   double ratio = treatment.laplaceEpsilon ? 1 / *treatment.laplaceEpsilon : 1 / std::sqrt(2 * treatment.rho);
   site.exponent = static_cast<int64_t>(std::floor(std::log2(bound * ratio))) - 20;
   double units = bound * (1 + 0x1p-40) * (1 + slack) / std::ldexp(1.0, static_cast<int>(site.exponent));
-  double rounding =
-      treatment.laplaceEpsilon ? static_cast<double>(coordinates) : std::sqrt(static_cast<double>(coordinates));
+  double rounding = treatment.laplaceEpsilon ? coordinates : std::sqrt(coordinates);
   site.scale = static_cast<int64_t>(std::ceil((units + rounding) * (1 + 0x1p-30) * ratio));
 }
 
@@ -176,8 +181,8 @@ ClippedSumOp GroupNoise::insertSum(const NoiseGroup &group, const Treatment &tre
     }
   }
   builder.setInsertionPoint(body().getTerminator());
-  auto sum = ClippedSumOp::create(builder, location, types, analysis.draws()[group.draw].index, operands.getArrayRef(),
-                                  treatment.clip, treatment.bounds, treatment.norm);
+  auto sum = ClippedSumOp::create(builder, location, types, drawOf(group).index, operands.getArrayRef(), treatment.clip,
+                                  treatment.bounds, treatment.norm);
   Block *inner = builder.createBlock(&sum.getBody());
   IRMapping mapping;
   for (Value operand : operands) {
@@ -195,7 +200,8 @@ ClippedSumOp GroupNoise::insertSum(const NoiseGroup &group, const Treatment &tre
   return sum;
 }
 
-LogicalResult GroupNoise::insert(const NoiseGroup &group) {
+LogicalResult GroupNoise::insert(const NoiseGroup &group, const rows::Analysis &now) {
+  analysis = &now;
   Treatment treatment = treat(group);
   Location location = group.points.front().value.getLoc();
   SmallVector<Type> sumTypes;
@@ -222,19 +228,16 @@ LogicalResult GroupNoise::insert(const NoiseGroup &group) {
   ReleaseSite site{.what = group.result ? "published result " + std::to_string(*group.result)
                                         : "gradient of " + std::to_string(group.points.size()) + " tensors",
                    .op = group.firstOp().getName().stripDialect().str(),
-                   .isBeside = isBeside(group),
+                   .isBeside = publishOf(group).rho || publishOf(group).laplaceEpsilon,
                    .isLaplace = treatment.laplaceEpsilon.has_value(),
                    .result = group.result,
                    .error = std::nullopt,
                    .location = location};
   site.coordinates = coordinates;
-  chooseNoise(treatment, rows::accumulationOf(sum).slack, coordinates, site);
-  if (treatment.factor) {
-    double deviation = site.isLaplace ? std::sqrt(2.0) : 1;
-    site.error = *treatment.factor * treatment.scale * deviation * static_cast<double>(site.scale) *
-                 std::ldexp(1.0, static_cast<int>(site.exponent));
-  }
+  double slack = rows::accumulationOf(sum).slack;
+  chooseNoise(treatment, slack, site);
 
+  size_t firstCoin = plan.coins.size();
   SmallVector<Value> coins;
   for (Type type : sumTypes) {
     auto tensor = cast<RankedTensorType>(type);
@@ -249,9 +252,42 @@ LogicalResult GroupNoise::insert(const NoiseGroup &group) {
   auto noise = NoiseOp::create(builder, location, sumTypes, sum.getSums(), coins,
                                site.isLaplace ? "laplace" : "gaussian", site.exponent, site.scale);
   noise->setAttr(kSiteAttr, builder.getI64IntegerAttr(static_cast<int64_t>(plan.sites.size())));
-  plan.sites.push_back(std::move(site));
   replacePoints(group, treatment, noise);
+  all.push_back({.draw = drawOf(group).index,
+                 .isGradient = !group.result,
+                 .isBeside = site.isBeside,
+                 .treatment = std::move(treatment),
+                 .slack = slack,
+                 .noise = noise,
+                 .site = plan.sites.size(),
+                 .firstCoin = firstCoin});
+  plan.sites.push_back(std::move(site));
   return success();
+}
+
+void GroupNoise::settle() {
+  llvm::DenseMap<Value, int> gradients, metrics;
+  for (const Inserted &each : all) {
+    gradients[each.draw] += each.isGradient;
+    metrics[each.draw] += !each.isGradient && !each.isBeside;
+  }
+  for (Inserted &each : all) {
+    if (!each.isBeside) {
+      each.treatment.rho /= each.isGradient ? gradients[each.draw] : metrics[each.draw];
+    }
+    ReleaseSite &site = plan.sites[each.site];
+    chooseNoise(each.treatment, each.slack, site);
+    each.noise.setExponent(site.exponent);
+    each.noise.setScale(site.scale);
+    for (size_t k = 0; k < each.noise.getCoins().size(); ++k) {
+      plan.coins[each.firstCoin + k].scale = site.scale;
+    }
+    if (each.treatment.factor) {
+      double deviation = site.isLaplace ? std::sqrt(2.0) : 1;
+      site.error = *each.treatment.factor * each.treatment.scale * deviation * static_cast<double>(site.scale) *
+                   std::ldexp(1.0, static_cast<int>(site.exponent));
+    }
+  }
 }
 
 void GroupNoise::replacePoints(const NoiseGroup &group, const Treatment &treatment, NoiseOp noise) {

@@ -21,29 +21,24 @@ struct NoiseGroup {
   std::vector<NoisePoint> points;
   /// Of metrics: the published result.
   std::optional<unsigned> result;
-  /// Groups that share its part of the step's rho, this one included.
-  int sharers = 1;
 
   mlir::Operation &firstOp() const { return *points.front().value.getDefiningOp(); }
 };
 
-/// Puts a clipped sum and a noise in place of the points of a group.
+/// Puts a clipped sum and a noise in place of the points of each group of a step.
 class GroupNoise {
 public:
-  /// `plan` has the draws; its sites and coins grow with each group.
-  GroupNoise(mlir::func::FuncOp step, const rows::Analysis &analysis, const PrivacyOptions &options, PrivacyPlan &plan)
-      : step(step), analysis(analysis), options(options), plan(plan), builder(step.getContext()) {}
+  /// The plan's sites and coins grow with each group.
+  GroupNoise(mlir::func::FuncOp step, const PrivacyOptions &options, PrivacyPlan &plan)
+      : step(step), options(options), plan(plan), builder(step.getContext()) {}
 
-  /// Refused with op and line where no bound or no price follows. New ops stand at the end of the step: it has to be
-  /// sorted afterwards.
-  mlir::LogicalResult insert(const NoiseGroup &group);
+  /// `analysis`: of the step as it is now. Refused with op and line where no bound or no price follows. New ops stand
+  /// at the end of the step: it has to be sorted afterwards.
+  mlir::LogicalResult insert(const NoiseGroup &group, const rows::Analysis &analysis);
 
-  /// What the message says of a group's result.
-  PrivacyOptions::Publish publishOf(const NoiseGroup &group) const;
-  bool isBeside(const NoiseGroup &group) const {
-    PrivacyOptions::Publish publish = publishOf(group);
-    return publish.rho || publish.laplaceEpsilon;
-  }
+  /// Once all groups are in: gives each its noise. Of a draw the gradients share what metrics leave of the step's rho,
+  /// and the metrics share their part, so that the price of a step never depends on the program.
+  void settle();
 
 private:
   /// How a group is clipped and what becomes of it after the noise.
@@ -54,26 +49,39 @@ private:
     double scale = 1;
     /// What the published result is times the noised value, where that is all it is.
     std::optional<double> factor;
+    /// Without the others that share it.
     double rho = 0;
     std::optional<double> laplaceEpsilon;
   };
+  /// What `settle` needs of a group.
+  struct Inserted {
+    mlir::Value draw; ///< its row numbers
+    bool isGradient = false, isBeside = false;
+    Treatment treatment;
+    double slack = 0; ///< of adding up, see rows::Accumulation
+    NoiseOp noise;
+    size_t site = 0, firstCoin = 0;
+  };
+  PrivacyOptions::Publish publishOf(const NoiseGroup &group) const;
   Treatment treat(const NoiseGroup &group);
   Treatment treatGradient(const NoiseGroup &group);
   Treatment treatMetric(const NoiseGroup &group);
   std::optional<double> factorTo(mlir::Value point, unsigned result);
-  static void chooseNoise(const Treatment &treatment, double slack, int64_t coordinates, ReleaseSite &site);
+  static void chooseNoise(const Treatment &treatment, double slack, ReleaseSite &site);
 
   llvm::SetVector<mlir::Operation *> chainOf(const NoiseGroup &group);
   ClippedSumOp insertSum(const NoiseGroup &group, const Treatment &treatment, llvm::ArrayRef<mlir::Type> types);
   void replacePoints(const NoiseGroup &group, const Treatment &treatment, NoiseOp noise);
+  const rows::Draw &drawOf(const NoiseGroup &group) const { return analysis->draws()[group.draw]; }
   mlir::Value addCoin(mlir::Type type, mlir::Location location);
   mlir::Block &body() { return step.getBody().front(); }
 
   mlir::func::FuncOp step;
-  const rows::Analysis &analysis;
+  const rows::Analysis *analysis = nullptr;
   const PrivacyOptions &options;
   PrivacyPlan &plan;
   mlir::OpBuilder builder;
+  std::vector<Inserted> all;
 };
 
 } // namespace sojourn

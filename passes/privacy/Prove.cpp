@@ -9,6 +9,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
+#include <limits>
 
 namespace sojourn {
 #define GEN_PASS_DEF_MAKEPRIVATE
@@ -70,6 +71,12 @@ LogicalResult sojourn::provePrivacy(func::FuncOp step, const RowInputs &inputs, 
     site.isLaplace = noise.getDistribution() == "laplace";
     double ratio = release.sensitivity / static_cast<double>(site.scale);
     site.cost = (site.isLaplace ? ratio : ratio * ratio / 2) * (1 + 0x1p-40);
+    if (!site.isLaplace) {
+      // A later release of the draw may be chosen by this one. The noise is then taken for what is made of continuous
+      // noise of 8 units^2 less variance (owner/PrivatePlan.cpp).
+      double variance = static_cast<double>(site.scale) * static_cast<double>(site.scale);
+      site.cost *= variance > 16 ? 1 + 16 / variance : std::numeric_limits<double>::infinity();
+    }
     plan.draws[release.draw].sites.push_back(index);
   }
   if (analysis.releases().size() != plan.sites.size()) {

@@ -9,6 +9,8 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
+#include <optional>
+
 using namespace mlir;
 using namespace sojourn;
 
@@ -18,6 +20,8 @@ namespace {
 struct Reach {
   /// States that are committed, by argument number; results that are published, and that are kept.
   llvm::SmallSetVector<unsigned, 4> states, published, kept;
+  /// Whether the program says of any that it is trained.
+  bool trains = false;
 };
 
 class Rewrite {
@@ -26,35 +30,35 @@ public:
       : step(step), inputs(inputs), options(options) {}
 
   FailureOr<PrivacyPlan> run() {
-    centredSums(step, inputs, plan.notes); // first: a divisor that can be taken out stays exact
-    publicDivisors(step, inputs, plan.notes);
-    analyseRows(step, inputs, analysis);
-    points = findNoisePoints(step, analysis);
-    LogicalResult grouped = failed(refuseMixed()) ? failure() : group();
-    if (work > kWorkMost) {
-      return step.emitError() << "the step is too large to be made private: too many sums over rows reach too many "
-                                 "results; split it";
-    }
-    if (failed(grouped)) {
-      return failure();
-    }
-    for (const rows::Draw &draw : analysis.draws()) {
-      bool isPublicList = !draw.sampled;
-      plan.draws.push_back({.isSampled = draw.sampled,
-                            .slots = draw.slots,
-                            .expected = isPublicList ? draw.slots : draw.expected,
-                            .rows = isPublicList ? draw.slots : draw.population,
-                            .tables = draw.tables,
-                            .sites = {}});
-    }
-    for (const NoiseGroup &group : groups) {
-      if (failed(noise.insert(group))) {
+    for (size_t round = 0;; ++round) {
+      if (round == kRoundsMost) {
+        return step.emitError() << "the step updates its weights " << round
+                                << " times, one update after the other, "
+                                   "more often than is followed; split it";
+      }
+      analyse();
+      bool isLast = !groupFirst();
+      LogicalResult grouped = !isLast ? success() : failed(refuseMixed()) ? failure() : group();
+      if (work > kWorkMost) {
+        return step.emitError() << "the step is too large to be made private: too many sums over rows reach too many "
+                                   "results; split it";
+      }
+      if (failed(grouped)) {
         return failure();
       }
+      for (const NoiseGroup &group : groups) {
+        if (failed(noise.insert(group, *analysis))) {
+          return failure();
+        }
+      }
+      if (!sortTopologically(&body())) {
+        return step.emitError() << "the step's noise feeds what it is made of";
+      }
+      if (isLast) {
+        break;
+      }
     }
-    if (!sortTopologically(&step.getBody().front())) {
-      return step.emitError() << "the step's noise feeds what it is made of";
-    }
+    noise.settle();
     return std::move(plan);
   }
 
@@ -80,8 +84,8 @@ private:
   static StringRef wayOut(StringRef reason) {
     static constexpr std::pair<StringLiteral, StringLiteral> kWays[] = {
         {"meet a value that was summed", "; each row has to be computed without the others: GroupNorm, LayerNorm or "
-                                         "frozen statistics (eval()) in place "
-                                         "of batch normalization, one update of the weights per step"},
+                                         "frozen statistics (eval()) in place of batch normalization; a gradient "
+                                         "meets rows again through the parameters that it updates alone"},
         {"each row meets other rows", "; a loss that compares rows with each other cannot be trained privately"},
         {"is taken over rows", "; sums, means and histograms over rows have useful bounds, their extrema have none"},
         {"runs along rows", "; sums, means and histograms over rows have useful bounds, their order has none"},
@@ -96,8 +100,8 @@ private:
   LogicalResult refuseMixed() {
     for (OpOperand &operand : terminator()->getOpOperands()) {
       std::optional<StepResult> kind = leavingKind(operand.getOperandNumber());
-      const rows::Fact fact = analysis.factOf(operand.get());
-      bool isKept = kind == StepResult::Keep && !(fact.isMixed() && isUpdate(operand.getOperandNumber()));
+      const rows::Fact fact = analysis->factOf(operand.get());
+      bool isKept = kind == StepResult::Keep && !(fact.isMixed() && isTrained(operand.getOperandNumber()));
       if (isKept || fact.isPublic() || fact.hasCuts()) {
         continue;
       }
@@ -113,7 +117,7 @@ private:
             << (fact.reason ? wayOut(fact.reason->text) : StringRef());
       if (fact.reason && fact.reason->operand) {
         error.attachNote(fact.reason->operand.getLoc())
-            << "this value is " << describe(analysis.factOf(fact.reason->operand));
+            << "this value is " << describe(analysis->factOf(fact.reason->operand));
       }
       if (Operation *maker = operand.get().getDefiningOp()) {
         error.attachNote(maker->getLoc()) << verb << " here";
@@ -121,6 +125,19 @@ private:
       return error;
     }
     return success();
+  }
+
+  /// Of the step as it is now. A divisor that can be taken out stays exact, so that comes first.
+  void analyse() {
+    centredSums(step, inputs, plan.notes);
+    publicDivisors(step, inputs, plan.notes);
+    analysis.emplace();
+    analyseRows(step, inputs, *analysis);
+    points = findNoisePoints(step, *analysis);
+    groups.clear();
+    meetsRows_.clear();
+    isUpdate_.clear();
+    feedsRows_.clear();
   }
 
   /// Who reaches whom is asked once per point and result, each over the whole program at worst: what a hostile program
@@ -135,6 +152,7 @@ private:
       for (OpOperand &use : todo.pop_back_val().getUses()) {
         if (use.getOwner() == terminator()) {
           std::optional<StepResult> kind = leavingKind(use.getOperandNumber());
+          reach.trains |= step.getResultAttr(use.getOperandNumber(), kTrainedAttr) != nullptr;
           if (kind == StepResult::Commit) {
             reach.states.insert(targetOf(use.getOperandNumber()));
           } else if (kind == StepResult::Publish) {
@@ -166,8 +184,8 @@ private:
     while (!todo.empty() && !found && spendWork()) {
       for (Operation *user : todo.pop_back_val().getUsers()) {
         for (Value result : user->getResults()) {
-          found |= analysis.factOf(result).isPerRow();
-          if (analysis.factOf(result).isPublic() && seen.insert(result).second) {
+          found |= analysis->factOf(result).isPerRow();
+          if (analysis->factOf(result).isPublic() && seen.insert(result).second) {
             todo.push_back(result);
           }
         }
@@ -176,14 +194,13 @@ private:
     return meetsRows_[argument] = found;
   }
 
-  /// Whether a kept result is the next value of a parameter, as in a step that brings the parameters along: of the type
-  /// of an argument that meets rows, and computed from it other than through rows.
-  bool isUpdate(unsigned result) {
-    auto [entry, isNew] = isUpdate_.try_emplace(result, false);
+  /// Whether a value is the next one of a parameter: of the type of an argument that meets rows, and computed from it
+  /// other than through rows.
+  bool isUpdate(Value value) {
+    auto [entry, isNew] = isUpdate_.try_emplace(value, false);
     if (!isNew) {
       return entry->second;
     }
-    Value value = terminator()->getOperand(result);
     Type type = value.getType();
     bool found = false;
     llvm::DenseSet<Value> seen;
@@ -192,7 +209,7 @@ private:
       Value at = todo.pop_back_val();
       if (auto argument = dyn_cast<BlockArgument>(at)) {
         found |= argument.getType() == type && meetsRows(argument.getArgNumber());
-      } else if (!analysis.factOf(at).isPerRow()) {
+      } else if (!analysis->factOf(at).isPerRow()) {
         for (Value operand : at.getDefiningOp()->getOperands()) {
           if (seen.insert(operand).second) {
             todo.push_back(operand);
@@ -200,17 +217,111 @@ private:
         }
       }
     }
-    return isUpdate_[result] = found;
+    return isUpdate_[value] = found;
+  }
+  /// Likewise of a kept result, as in a step that brings its parameters along; or the program says so.
+  bool isTrained(unsigned result) {
+    return step.getResultAttr(result, kTrainedAttr) || isUpdate(terminator()->getOperand(result));
+  }
+
+  /// Whether a sum, or what was computed from it, meets rows as the next value of a parameter: later updates of the
+  /// step depend on it. It may have been moved or cast on the way (transposed, in half precision).
+  bool feedsRows(Value value) {
+    auto [entry, isNew] = feedsRows_.try_emplace(value, false);
+    if (!isNew) {
+      return entry->second;
+    }
+    bool found = false;
+    llvm::DenseSet<Value> seen;
+    SmallVector<Value> todo = {value};
+    while (!todo.empty() && !found && spendWork()) {
+      Value at = todo.pop_back_val();
+      for (Operation *user : at.getUsers()) {
+        for (Value result : user->getResults()) {
+          rows::Fact fact = analysis->factOf(result);
+          if (fact.hasCuts() && seen.insert(result).second) {
+            todo.push_back(result);
+          }
+          bool meets = fact.isMixed() && fact.reason->op == user && fact.reason->operand == at;
+          found |= meets && comesFromUpdate(at);
+        }
+      }
+    }
+    return feedsRows_[value] = found;
+  }
+  bool comesFromUpdate(Value value) {
+    llvm::DenseSet<Value> seen;
+    SmallVector<Value> todo = {value};
+    while (!todo.empty() && spendWork()) {
+      Value at = todo.pop_back_val();
+      if (isUpdate(at)) {
+        return true;
+      }
+      for (Value operand : at.getDefiningOp()->getOperands()) {
+        if (analysis->factOf(operand).hasCuts() && seen.insert(operand).second) {
+          todo.push_back(operand);
+        }
+      }
+    }
+    return false;
+  }
+
+  /// Whether a sum is part of the next value of a parameter without having met rows again.
+  bool updatesDirectly(Value value) {
+    llvm::DenseSet<Value> seen;
+    SmallVector<Value> todo = {value};
+    while (!todo.empty() && spendWork()) {
+      Value at = todo.pop_back_val();
+      if (isUpdate(at)) {
+        return true;
+      }
+      for (OpOperand &use : at.getUses()) {
+        unsigned number = use.getOperandNumber();
+        if (use.getOwner() == terminator()) {
+          bool isState = leavingKind(number) == StepResult::Commit && meetsRows(targetOf(number));
+          if (isState || (kindOf(number) != StepResult::Publish && isTrained(number))) {
+            return true;
+          }
+          continue;
+        }
+        for (Value result : use.getOwner()->getResults()) {
+          if (analysis->factOf(result).hasCuts() && seen.insert(result).second) {
+            todo.push_back(result);
+          }
+        }
+      }
+    }
+    return false;
+  }
+
+  /// A step may update its weights more than once, each time with gradients at what the last update gave. The first
+  /// gradients get their noise alone: what follows is then a function of released values, and is analysed anew.
+  bool groupFirst() {
+    if (llvm::none_of(points, [&](const NoisePoint &point) { return feedsRows(point.value); })) {
+      return false;
+    }
+    llvm::MapVector<unsigned, NoiseGroup> gradients;
+    for (NoisePoint &point : points) {
+      if (feedsRows(point.value) || updatesDirectly(point.value)) {
+        NoiseGroup &group = gradients[analysis->cuts()[point.cuts.front()].draw];
+        group.draw = analysis->cuts()[point.cuts.front()].draw;
+        group.points.push_back(std::move(point));
+      }
+    }
+    for (auto &[draw, group] : gradients) {
+      groups.push_back(std::move(group));
+    }
+    return true;
   }
 
   LogicalResult group() {
     llvm::MapVector<unsigned, NoiseGroup> gradients;
     llvm::MapVector<std::pair<unsigned, unsigned>, NoiseGroup> metrics;
     for (NoisePoint &point : points) {
-      unsigned draw = analysis.cuts()[point.cuts.front()].draw;
+      unsigned draw = analysis->cuts()[point.cuts.front()].draw;
       Reach reach = reachOf(point.value);
-      if (llvm::any_of(reach.states, [&](unsigned state) { return meetsRows(state); }) ||
-          llvm::any_of(reach.kept, [&](unsigned result) { return isUpdate(result); })) {
+      if (reach.trains || llvm::any_of(reach.states, [&](unsigned state) { return meetsRows(state); }) ||
+          llvm::any_of(reach.kept, [&](unsigned result) { return isTrained(result); })) {
         NoiseGroup &group = gradients[draw];
         group.draw = draw;
         group.points.push_back(std::move(point));
@@ -229,28 +340,24 @@ private:
     for (auto &[draw, group] : gradients) {
       groups.push_back(std::move(group));
     }
-    llvm::DenseMap<unsigned, int> metricsOfDraw;
     for (auto &[key, group] : metrics) {
-      metricsOfDraw[group.draw] += !noise.isBeside(group);
-    }
-    for (auto &[key, group] : metrics) {
-      group.sharers = std::max(1, metricsOfDraw[group.draw]);
       groups.push_back(std::move(group));
     }
     return success();
   }
 
-  static constexpr size_t kWorkMost = size_t{1} << 26;
+  static constexpr size_t kWorkMost = size_t{1} << 26, kRoundsMost = 64;
   size_t work = 0;
   func::FuncOp step;
   const RowInputs &inputs;
   const PrivacyOptions &options;
-  rows::Analysis analysis;
+  std::optional<rows::Analysis> analysis;
   std::vector<NoisePoint> points;
   std::vector<NoiseGroup> groups;
-  llvm::DenseMap<unsigned, bool> meetsRows_, isUpdate_;
+  llvm::DenseMap<unsigned, bool> meetsRows_;
+  llvm::DenseMap<Value, bool> isUpdate_, feedsRows_;
   PrivacyPlan plan;
-  GroupNoise noise{step, analysis, options, plan};
+  GroupNoise noise{step, options, plan};
 };
 
 } // namespace
