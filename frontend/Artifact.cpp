@@ -115,6 +115,9 @@ void checkRepeats(const TraceCall &second, const TraceCall &third, const SlotSou
 /// A compiled step has one shape.
 void checkFull(const Batches &batches) {
   int64_t rows = batches.table().rows(), size = batches.options().size;
+  if (batches.table().isPrivate()) {
+    return; // each is a draw of its own, and none is short
+  }
   if (!batches.options().dropLast && rows % size != 0) {
     raise(ErrorKind::Error, "the last batch of each epoch has " + std::to_string(rows % size) + " of " +
                                 std::to_string(size) + " rows (table '" + batches.table().name() + "' has " +
@@ -147,7 +150,6 @@ std::vector<Dataset> usedTables(const Offline &offline, std::array<ArtifactCall,
     }
   }
   for (Dataset &table : used) {
-    table.policy.clear();
     table.version.clear();
   }
   return used;
@@ -240,6 +242,9 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
       artifact.loopTo.push_back(to);
       artifact.loopFrom.push_back(from);
     }
+  }
+  for (const ArtifactCall &call : artifact.calls) {
+    judge(artifact, call); // what no owner of such tables would run is refused here
   }
   return artifact;
 }

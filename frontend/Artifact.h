@@ -20,6 +20,7 @@
 //   }
 #pragma once
 
+#include "frontend/Judge.h"
 #include "frontend/Sojourn.h"
 #include "runtime/wire/Step.h"
 
@@ -88,8 +89,12 @@ struct SpecifiedTable {
 };
 using SpecifiedTables = std::vector<SpecifiedTable>;
 
-/// What is wrong with the description of a table: rows, columns, bounds. Empty if nothing is.
+/// What is wrong with the description of a table: rows, columns, bounds, policy, defaults. Empty if nothing is.
 std::string checkTableSpec(const Dataset &spec);
+/// A description as an owner would tell it.
+DatasetInfo infoOf(const Dataset &spec);
+/// What an owner of such tables would make of a call; throws Refused where it would refuse it.
+Judgement judge(const Artifact &artifact, const ArtifactCall &call);
 /// The datasets behind an artifact's tables, in their order. Throws Error if one is not there, or is
 /// not as the artifact needs it.
 std::vector<wire::TableBinding> bindTables(const Artifact &artifact, const Owner &owner,
@@ -111,9 +116,13 @@ private:
 };
 
 /// A table of an owner that is not there yet: `name` (a run says which dataset that is), `rows`, and
-/// of its columns name, dtype, shape and, if the step counts on them, bounds. Policy and version are
-/// the owner's. Batches, splits and whole columns of it can be recorded. Throws Error for what no
-/// table can be.
+/// of its columns name, dtype, shape and, if the step counts on them, bounds. Batches, splits and
+/// whole columns of it can be recorded. Throws Error for what no table can be.
+///
+/// Of a private table say so (`policy` "private") with the bounds of every column but booleans: its
+/// batches are then the owner's draws, and what cannot be proved is refused when it is compiled. Of
+/// its defaults all three or none (0). All of it is compared with the owner's table when a run
+/// starts, and trusted by no owner.
 Table specTable(const Offline &offline, Dataset spec);
 
 /// Records `init` once and `step` three times (optimizers make their state in the first step, and
@@ -128,6 +137,22 @@ Table specTable(const Offline &offline, Dataset spec);
 Artifact compile(const Offline &offline, const std::function<void()> &init,
                  const std::function<void(const std::vector<at::Tensor> &)> &step, const std::vector<Spec> &inputs,
                  const std::vector<Batches> &batches = {});
+
+/// What a run costs the people of a private table.
+struct RunQuote {
+  double epsilon = 0, delta = 0;
+  int64_t steps = 0;
+  double noiseMultiplier = 0;
+  double samplingRate = 1; ///< of the steady step, the largest of its draws of the table
+};
+
+/// The price of the first `steps` steps of an artifact for one of its private tables, from what the
+/// artifact says alone; nothing runs. Of `epsilon` (the noise follows) and `noiseMultiplier` (the price
+/// follows) one is given, the other 0; with neither the defaults stand that the table was described
+/// with. What is published with a price of its own comes on top. Throws Error for numbers that no run
+/// can have, Refused for steps that an owner would refuse.
+RunQuote quoteRun(const Artifact &artifact, const std::string &table, double delta, double epsilon,
+                  double noiseMultiplier, std::optional<int64_t> steps = std::nullopt);
 
 /// Execution against an owner: `init` at construction, then one round trip per step.
 class ArtifactRun {

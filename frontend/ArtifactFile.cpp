@@ -85,7 +85,16 @@ std::string checkCall(ArtifactCall &call, const Artifact &artifact) {
 std::string readTables(const schema::Artifact &stored, Artifact &artifact) {
   for (uint32_t i = 0; i < (stored.tables() ? stored.tables()->size() : 0); ++i) {
     const schema::ArtifactTable &from = *stored.tables()->Get(i);
-    Dataset table{from.name() ? from.name()->str() : "", "", "", from.rows(), {}};
+    Dataset table{
+        from.name() ? from.name()->str() : "", from.policy() ? from.policy()->str() : "", "", from.rows(), {}, 0, 0, 0};
+    if (from.defaults() && from.defaults()->size() != 3) {
+      return "table '" + table.name + "' has " + std::to_string(from.defaults()->size()) + " defaults, expected 3";
+    }
+    if (from.defaults()) {
+      table.noiseMultiplier = from.defaults()->Get(0);
+      table.clip = from.defaults()->Get(1);
+      table.metricBound = from.defaults()->Get(2);
+    }
     for (uint32_t k = 0; k < (from.columns() ? from.columns()->size() : 0); ++k) {
       const schema::ArtifactColumn &entry = *from.columns()->Get(k);
       if (entry.element() >= wire::kElementCount || (entry.bounds() && entry.bounds()->size() != 2)) {
@@ -161,7 +170,13 @@ void Artifact::save(const std::string &path) const {
                                                            static_cast<uint8_t>(elementOf(column.dtype)), &column.shape,
                                                            bounds.empty() ? nullptr : &bounds));
     }
-    tableOffsets.push_back(schema::CreateArtifactTableDirect(builder, table.name.c_str(), table.rows, &columns));
+    std::vector<double> defaults;
+    if (table.policy == "private" && table.noiseMultiplier != 0) {
+      defaults = {table.noiseMultiplier, table.clip, table.metricBound};
+    }
+    tableOffsets.push_back(schema::CreateArtifactTableDirect(builder, table.name.c_str(), table.rows, &columns,
+                                                             table.policy.empty() ? nullptr : table.policy.c_str(),
+                                                             defaults.empty() ? nullptr : &defaults));
   }
   std::vector<flatbuffers::Offset<schema::ArtifactBatches>> batchOffsets;
   for (const ArtifactBatches &each : batches) {

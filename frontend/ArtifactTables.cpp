@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <tuple>
 
 namespace sojourn {
 
@@ -48,6 +49,35 @@ std::string boundsText(const Column &column) {
   char text[80];
   std::snprintf(text, sizeof(text), "bounds [%.17g, %.17g]", column.bounds->first, column.bounds->second);
   return text;
+}
+
+std::string defaultsText(const Dataset &table) {
+  char text[120];
+  std::snprintf(text, sizeof(text), "noise multiplier %g, clip %g and metric bound %g", table.noiseMultiplier,
+                table.clip, table.metricBound);
+  return text;
+}
+
+bool statesDefaults(const Dataset &table) { return table.policy == "private" && table.noiseMultiplier != 0; }
+
+/// What is wrong with the policy of a description: what is private has bounds, from which its noise follows.
+std::string checkPolicy(const Dataset &spec) {
+  bool isPrivate = spec.policy == "private";
+  if (!isPrivate && spec.policy != "open" && !spec.policy.empty()) {
+    return "its policy is '" + spec.policy + "', expected 'open', 'private' or none";
+  }
+  for (const Column &column : spec.columns) {
+    if (isPrivate && !column.bounds && column.dtype != at::kBool) {
+      return "it is private, and column '" + column.name + "' has no bounds; a private table declares them for each";
+    }
+  }
+  bool isPossible = true;
+  for (double number : {spec.noiseMultiplier, spec.clip, spec.metricBound}) {
+    isPossible = isPossible && std::isfinite(number) && (statesDefaults(spec) ? number > 0 : number == 0);
+  }
+  return isPossible || !isPrivate
+             ? ""
+             : "its defaults are " + defaultsText(spec) + ", expected three numbers above 0, or none";
 }
 
 /// What is wrong with one column of a description, or an empty text.
@@ -91,6 +121,12 @@ std::string difference(const Dataset &table, const Table &found) {
   if (found.rows() != table.rows) {
     return "it has " + std::to_string(found.rows()) + " rows, the step was compiled for " + std::to_string(table.rows);
   }
+  if (!table.policy.empty() && found.policy() != table.policy) {
+    return "its policy is " + found.policy() + ", the step was compiled for " + table.policy;
+  }
+  if (statesDefaults(table) && defaultsText(found.dataset()) != defaultsText(table)) {
+    return "its defaults are " + defaultsText(found.dataset()) + ", the step was compiled for " + defaultsText(table);
+  }
   std::vector<std::string> known;
   for (const Column &column : found.columns()) {
     known.push_back(column.name);
@@ -115,6 +151,18 @@ std::string difference(const Dataset &table, const Table &found) {
 
 } // namespace
 
+DatasetInfo infoOf(const Dataset &spec) {
+  DatasetInfo info{spec.name, spec.rows, {}, spec.policy.empty() ? "open" : spec.policy, spec.version};
+  for (const Column &column : spec.columns) {
+    info.columns.push_back({column.name, elementOf(column.dtype), column.bounds, column.shape});
+  }
+  if (statesDefaults(spec)) {
+    std::tie(info.noiseMultiplier, info.clip, info.metricBound) =
+        std::tie(spec.noiseMultiplier, spec.clip, spec.metricBound);
+  }
+  return info;
+}
+
 std::string checkTableSpec(const Dataset &spec) {
   if (spec.rows < 1 || spec.rows > limits::kTableRows) {
     return "it has " + std::to_string(spec.rows) + " rows; expected a number in [1, " +
@@ -137,7 +185,7 @@ std::string checkTableSpec(const Dataset &spec) {
       return problem;
     }
   }
-  return {};
+  return checkPolicy(spec);
 }
 
 std::vector<wire::TableBinding> bindTables(const Artifact &artifact, const Owner &owner,
@@ -171,7 +219,11 @@ std::vector<wire::TableBinding> bindTables(const Artifact &artifact, const Owner
                                   "' of the compiled step" + nearestNames(name, known, "its datasets") +
                                   "; name the dataset of each table when the run starts");
     }
-    if (std::string problem = difference(table, remoteTable(owner.session(), *info)); !problem.empty()) {
+    std::string problem = difference(table, remoteTable(owner.session(), *info));
+    if (problem.empty() && table.policy.empty() && info->policy == "private" && !artifact.batches.empty()) {
+      problem = "it is private, and the batches were compiled for an open table (describe it with policy \"private\")";
+    }
+    if (!problem.empty()) {
       raise(ErrorKind::Error, "dataset '" + name + "' at " + session.address() + " is not table '" + table.name +
                                   "' of the compiled step: " + problem +
                                   "; name another dataset for the table, or compile the step again for this one");
@@ -195,12 +247,13 @@ Table specTable(const Offline &offline, Dataset spec) {
   }
   // The version tells two specifications of one name apart within a trace.
   spec.version = std::to_string(offline.tables_->size() + 1);
-  spec.policy = "of its owner";
-  DatasetInfo info{spec.name, spec.rows, {}, spec.policy, spec.version};
-  for (const Column &column : spec.columns) {
-    info.columns.push_back({column.name, elementOf(column.dtype), column.bounds, column.shape});
-  }
   offline.tables_->push_back({spec, {}});
+  spec.policy = spec.policy.empty() ? "of its owner" : spec.policy;
+  DatasetInfo info = infoOf(spec);
+  if (!statesDefaults(spec)) {
+    std::tie(spec.noiseMultiplier, spec.clip, spec.metricBound) =
+        std::tie(info.noiseMultiplier, info.clip, info.metricBound);
+  }
   auto rows = std::make_shared<SpecifiedRows>(offline.tables_, offline.tables_->size() - 1,
                                               remoteRows(offline.session(), info));
   return {rows, std::move(spec)};

@@ -31,8 +31,13 @@ py::object dtypeObject(at::ScalarType dtype) {
 using PythonColumn =
     std::tuple<std::string, py::object, std::vector<int64_t>, std::optional<std::pair<double, double>>>;
 
-Dataset datasetOf(const std::string &name, int64_t rows, const std::vector<PythonColumn> &columns) {
-  Dataset dataset{name, "", "", rows, {}};
+/// Noise multiplier, clip, metric bound.
+using PythonDefaults = std::optional<std::array<double, 3>>;
+
+Dataset datasetOf(const std::string &name, int64_t rows, const std::vector<PythonColumn> &columns,
+                  const std::string &policy, const PythonDefaults &defaults) {
+  auto [noise, clip, bound] = defaults.value_or(std::array<double, 3>{0, 0, 0});
+  Dataset dataset{name, policy, "", rows, {}, noise, clip, bound};
   for (const auto &[column, dtype, shape, bounds] : columns) {
     dataset.columns.push_back({column, dtypeOf(dtype), bounds, shape});
   }
@@ -61,6 +66,37 @@ void bindArtifact(py::module_ &m) {
           })
       .def_property_readonly("steps", &Artifact::steps)
       .def_property_readonly(
+          "draws",
+          [](Artifact &self) {
+            std::vector<std::tuple<std::string, int64_t, int64_t>> draws;
+            const ArtifactCall &steady = self.calls[2];
+            for (const Judgement::Draw &draw : judge(self, steady).draws) {
+              for (unsigned table : draw.tables) {
+                if (draw.isSampled) {
+                  draws.emplace_back(steady.step.tables[table].name, draw.rows, draw.expected);
+                }
+              }
+            }
+            return draws;
+          },
+          "The owner's draws of private tables in each step: table, rows that it draws from, expected size.")
+      .def_property_readonly("epochs",
+                             [](Artifact &self) {
+                               int64_t most = 0;
+                               for (const ArtifactBatches &each : self.batches) {
+                                 most = std::max(most, each.epochs);
+                               }
+                               return most;
+                             })
+      .def(
+          "quote",
+          [](Artifact &self, const std::string &table, double delta, double epsilon, double noiseMultiplier,
+             std::optional<int64_t> steps) {
+            RunQuote quote = quoteRun(self, table, delta, epsilon, noiseMultiplier, steps);
+            return std::make_tuple(quote.epsilon, quote.delta, quote.steps, quote.noiseMultiplier, quote.samplingRate);
+          },
+          py::arg("table"), py::arg("delta"), py::arg("epsilon"), py::arg("noise_multiplier"), py::arg("steps"))
+      .def_property_readonly(
           "tables", [](Artifact &self) { return self.tables; }, "What it reads of each of the owner's tables.")
       .def("program",
            [](Artifact &self, size_t call) { return py::bytes(std::string(self.calls.at(call).step.program)); })
@@ -79,20 +115,27 @@ void bindArtifact(py::module_ &m) {
   py::class_<Dataset>(m, "Dataset")
       .def_readonly("name", &Dataset::name)
       .def_readonly("rows", &Dataset::rows)
-      .def_readonly("columns", &Dataset::columns);
+      .def_readonly("columns", &Dataset::columns)
+      .def_readonly("policy", &Dataset::policy)
+      .def_property_readonly("defaults", [](const Dataset &self) {
+        return self.noiseMultiplier != 0
+                   ? std::optional(std::array<double, 3>{self.noiseMultiplier, self.clip, self.metricBound})
+                   : std::nullopt;
+      });
 
   m.def(
       "check_table_spec",
-      [](int64_t rows, const std::vector<PythonColumn> &columns) {
-        return checkTableSpec(datasetOf("", rows, columns));
-      },
-      py::arg("rows"), py::arg("columns"), "What is wrong with the description of a table, or an empty text.");
+      [](int64_t rows, const std::vector<PythonColumn> &columns, const std::string &policy,
+         const PythonDefaults &defaults) { return checkTableSpec(datasetOf("", rows, columns, policy, defaults)); },
+      py::arg("rows"), py::arg("columns"), py::arg("policy"), py::arg("defaults"),
+      "What is wrong with the description of a table, or an empty text.");
   m.def(
       "spec_table",
-      [](const Offline &offline, const std::string &name, int64_t rows, const std::vector<PythonColumn> &columns) {
-        return specTable(offline, datasetOf(name, rows, columns));
+      [](const Offline &offline, const std::string &name, int64_t rows, const std::vector<PythonColumn> &columns,
+         const std::string &policy, const PythonDefaults &defaults) {
+        return specTable(offline, datasetOf(name, rows, columns, policy, defaults));
       },
-      py::arg("offline"), py::arg("name"), py::arg("rows"), py::arg("columns"));
+      py::arg("offline"), py::arg("name"), py::arg("rows"), py::arg("columns"), py::arg("policy"), py::arg("defaults"));
 
   m.def("compile_artifact", [](const Offline &offline, const std::function<void()> &init, const py::function &step,
                                const std::vector<PythonSpec> &inputs, const std::vector<Batches> &batches) {

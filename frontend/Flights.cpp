@@ -224,7 +224,7 @@ void Session::prepare(Flight &flight) {
     }
     ++(hit ? counters_.cache_hits : counters_.programs_compiled);
   }
-  flight.refusal = refusalOf(call);
+  flight.refusal = refusalOf(call.step);
   flight.refusalKind = ErrorKind::Refused;
 }
 
@@ -460,6 +460,15 @@ std::vector<at::Tensor> Session::runProgram(wire::Step step, StepOutcome &outcom
   StepReply reply;
   {
     SessionLock turn(turn_);
+    if (std::string refusal = refusalOf(step); !refusal.empty()) {
+      raise(ErrorKind::Refused, refusal);
+    }
+    {
+      SessionLock lock(mutex_);
+      std::vector<wire::ReleaseTerms> releases = std::move(step.spending.releases);
+      step.spending = spending_; // of the run that is open now
+      step.spending.releases = std::move(releases);
+    }
     reply = translated([&] {
       bool unknown = false;
       try {
@@ -470,7 +479,9 @@ std::vector<at::Tensor> Session::runProgram(wire::Step step, StepOutcome &outcom
       }
     });
     outcome = StepOutcome::Committed;
+    noteDefaults(step);
     SessionLock lock(mutex_);
+    notes_.insert(notes_.end(), reply.notes.begin(), reply.notes.end());
     counters_.live_handles -= released;
     ++counters_.steps;
   }

@@ -30,19 +30,19 @@ std::vector<DatasetInfo> Session::tablesOf(const wire::Step &step, bool again) {
 }
 
 /// Why an owner would not run a new program on its private tables, or empty.
-std::string Session::refusalOf(const TraceCall &call) {
-  if (!client_ || call.step.tables.empty() || judged_.count(call.step.hash)) {
+std::string Session::refusalOf(const wire::Step &step) {
+  if (!client_ || step.tables.empty() || judged_.count(step.hash)) {
     return {};
   }
   auto isPrivate = [](const DatasetInfo &table) { return table.policy != "open"; };
   std::string refusal;
   for (bool again : {false, true}) { // a policy may have changed since
-    std::vector<DatasetInfo> tables = tablesOf(call.step, again);
+    std::vector<DatasetInfo> tables = tablesOf(step, again);
     bool any = std::any_of(tables.begin(), tables.end(), isPrivate);
-    Judgement judgement = any ? judgePrivate(call.step, tables) : Judgement();
+    Judgement judgement = any ? judgePrivate(step, tables) : Judgement();
     refusal = judgement.refusal;
     if (refusal.empty()) {
-      judged_.emplace(call.step.hash, std::move(judgement.draws));
+      judged_.emplace(step.hash, std::move(judgement.draws));
       break;
     }
   }

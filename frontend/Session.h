@@ -183,7 +183,7 @@ private:
   void dropRefused(Flight &flight, bool explicitStep, const std::string &refusal);
   void drop(Flight &flight, const char *reason);
   std::vector<DatasetInfo> tablesOf(const wire::Step &step, bool again);
-  std::string refusalOf(const TraceCall &call);
+  std::string refusalOf(const wire::Step &step);
   Judgement judge(const wire::Step &step);
   void noteDefaults(const wire::Step &step);
   StepReply exchange(wire::Step &step, const Recording *own, bool &unknown);

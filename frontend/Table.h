@@ -33,7 +33,8 @@ struct Dataset {
   std::string name = "", policy = "", version = "";
   int64_t rows = 0;
   std::vector<Column> columns = {};
-  /// Of a private table: what stands where a step says nothing; the data owner's choice.
+  /// Of a private table: what stands where a step says nothing; the data owner's choice. In a description of a table
+  /// (`specTable`) 0 where it does not matter.
   double noiseMultiplier = 1, clip = 1, metricBound = 10;
 };
 

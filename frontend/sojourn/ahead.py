@@ -14,7 +14,9 @@ from torch.utils import _pytree as pytree
 
 import _sojourn
 
+from . import defaults as prices
 from .errors import Error
+from .privacy import Quote, current, positive
 from .publish import Published
 from .step import _open
 from .table import Batches, Table, integer
@@ -59,17 +61,37 @@ class table_spec:
     `rows`: as many as the table has. `columns`: name -> dtype, or (dtype, shape of one row's entry);
     those that the step reads are enough. `bounds`: column -> (lower, upper), if the step counts on
     the owner's declaring just these. Raises `Error` for what no table can be.
+
+    `policy="private"` compiles for a private table, with bounds of every column but booleans: its
+    batches are the owner's draws, what cannot be proved is refused by `compile`, and
+    `Program.quote` tells prices. `defaults`: its (noise multiplier, clip, metric bound), if the step
+    counts on them. All of it is compared with the owner's table when a run starts, and no owner
+    trusts it.
     """
 
     rows: int
     columns: collections.abc.Mapping[str, torch.dtype | tuple[torch.dtype, collections.abc.Sequence[int]]]
     bounds: collections.abc.Mapping[str, tuple[float, float]] | None = None
+    policy: str | None = None
+    defaults: collections.abc.Sequence[float] | None = None
 
     def __post_init__(self):
         if problem := _sojourn.check_table_spec(*self._described()):
             raise Error(f"no table is like this table_spec: {problem}")
 
-    def _described(self) -> tuple[int, list]:
+    def _described(self) -> tuple[int, list, str, list[float] | None]:
+        """Rows, columns, policy and defaults."""
+        if self.policy is not None and not isinstance(self.policy, str):
+            raise Error(f'policy must be "open", "private" or None, got {self.policy!r}')
+        try:
+            defaults = None if self.defaults is None else list(map(float, self.defaults))
+            if defaults is not None and len(defaults) != 3:
+                raise ValueError
+        except (TypeError, ValueError):
+            raise Error(f"defaults must be (noise multiplier, clip, metric bound), got {self.defaults!r}") from None
+        return *self._described_columns(), self.policy or "", defaults
+
+    def _described_columns(self) -> tuple[int, list]:
         if not isinstance(self.columns, collections.abc.Mapping):
             raise Error(f"columns must map names to dtypes or (dtype, shape), got {self.columns!r}")
         bounds = dict(self.bounds or {})
@@ -151,6 +173,8 @@ class Program:
                 table.rows,
                 {c.name: (c.dtype, c.shape) if c.shape else c.dtype for c in table.columns},
                 {c.name: c.bounds for c in table.columns if c.bounds is not None} or None,
+                table.policy or None,
+                table.defaults,
             )
             for table in self._artifact.tables
         }
@@ -174,6 +198,9 @@ class Program:
         none: all `steps` run, and no data is sent. `tables`: table of the program -> the owner's
         dataset; one that is not named is the dataset of its own name. Raises `Error` if a dataset is
         not there or is not as the program's `tables` say.
+
+        On private tables the steps spend as the open `sojourn.privacy(...)` of a bound table says, as
+        those of a loop do; else by the table's defaults.
         """
         tables, total = dict(tables or {}), None
         if not all(isinstance(text, str) for pair in tables.items() for text in pair):
@@ -185,6 +212,7 @@ class Program:
                 )
             batches, total = itertools.repeat((), self.steps), self.steps
         run = _sojourn.ArtifactRun(self._artifact, owner._session, tables)
+        spending, draws = self._spending(owner, tables)
         if progress:
             import tqdm
 
@@ -193,8 +221,55 @@ class Program:
         for batch in batches:
             batch = (batch,) if isinstance(batch, torch.Tensor) else tuple(batch)
             values = [torch.tensor(v, dtype=torch.float64) if isinstance(v, (int, float)) else v for v in batch]
+            if spending is not None:
+                spending._taken += draws
             published.append(self._nest(run.step(values)))
+            prices.tell()
         return published
+
+    def quote(
+        self,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        noise_multiplier: float | None = None,
+        steps: int | None = None,
+        table: str | None = None,
+    ) -> Quote:
+        """What a run on a private table will cost, or the noise that makes it cost `epsilon`; no owner is asked.
+
+        `delta`: of the budget that will pay, above 0 and below 1. `epsilon`: the price of the whole
+        run, the noise follows; or `noise_multiplier`: the price follows; with neither those defaults
+        stand that `table_spec` was given, or an owner's own, 1. `steps`: all of the batches. `table`: which
+        of the program's private tables, if there are several. What is published with a price of its
+        own comes on top.
+        """
+        known = [name for name, described in self.tables.items() if described.policy == "private"]
+        if table is None and len(known) != 1:
+            raise Error(
+                f"the program reads {len(known)} private tables ({', '.join(known) or 'none'}); "
+                + ("say which: quote(..., table=...)" if known else 'describe one: table_spec(..., policy="private")')
+            )
+        if delta is None:
+            raise Error("give delta: offline there is no budget to take it from")
+        if epsilon is not None and noise_multiplier is not None:
+            raise Error("give epsilon (the noise follows) or noise_multiplier (the price follows), not both")
+        terms = (
+            positive("delta", delta, 1.0),
+            0.0 if epsilon is None else positive("epsilon", epsilon),
+            0.0 if noise_multiplier is None else positive("noise_multiplier", noise_multiplier),
+        )
+        count = None if steps is None else integer("steps", steps)
+        return Quote(*self._artifact.quote(known[0] if table is None else table, *terms, count))
+
+    def _spending(self, owner, tables: dict[str, str]):
+        """The open `sojourn.privacy` that the steps belong to, and how many of its draws each takes."""
+        run = current()
+        if run is None or not run.is_private or run._table._session is not owner._session:
+            return None, 0
+        draws = [draw for draw in self._artifact.draws if tables.get(draw[0], draw[0]) == run._table.name]
+        for _, rows, size in draws:
+            run._declare(run._table.name, rows, size, self._artifact.epochs)
+        return (run, len(draws)) if draws else (None, 0)
 
     def _nest(self, leaves: list):
         try:

@@ -39,7 +39,7 @@ class Quote:
         )
 
 
-def _positive(name: str, value, most: float = math.inf) -> float:
+def positive(name: str, value, most: float = math.inf) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < float(value) < most:
         expected = "a number above 0" + (f" and below {most:g}" if math.isfinite(most) else "")
         raise Error(f"{name} must be {expected}, got {value!r}")
@@ -89,10 +89,10 @@ class privacy:
         if loss not in ("mean", "sum"):
             raise Error(f'loss must be "mean" or "sum", got {loss!r}')
         self._table = table
-        self._epsilon = None if epsilon is None else _positive("epsilon", epsilon)
-        self._delta = None if delta is None else _positive("delta", delta, 1.0)
-        self._noise = None if noise_multiplier is None else _positive("noise_multiplier", noise_multiplier)
-        self._clip = 0.0 if clip is None else _positive("clip", clip)
+        self._epsilon = None if epsilon is None else positive("epsilon", epsilon)
+        self._delta = None if delta is None else positive("delta", delta, 1.0)
+        self._noise = None if noise_multiplier is None else positive("noise_multiplier", noise_multiplier)
+        self._clip = 0.0 if clip is None else positive("clip", clip)
         self._share = -1.0
         if metric_share is not None:
             if not 0 <= metric_share <= 0.95:
@@ -228,16 +228,20 @@ class privacy:
 
     def _batches(self, table: Table, size: int, epochs: int) -> None:
         """Called when batches of the run's table are taken inside of the context."""
-        if len(table) != len(self._table):
+        self._declare(table.name, len(table), size, epochs)
+
+    def _declare(self, name: str, rows: int, size: int, epochs: int) -> None:
+        """What the run's batches are: rows that they are drawn from, expected size, epochs."""
+        if rows != len(self._table):
             raise Error(
-                f"the run was declared for {len(self._table)} rows of '{table.name}', the batches are drawn from "
-                f"{len(table)}: its price would be another; give privacy(...) the table or part that the batches are of"
+                f"the run was declared for {len(self._table)} rows of '{name}', the batches are drawn from "
+                f"{rows}: its price would be another; give privacy(...) the table or part that the batches are of"
             )
-        for name, value in (("size", size), ("epochs", epochs)):
-            known = getattr(self, f"_{name}")
+        for what, value in (("size", size), ("epochs", epochs)):
+            known = getattr(self, f"_{what}")
             if known is not None and known != value:
-                raise Error(f"the run was declared with {name}={known}, the batches have {name}={value}")
-            setattr(self, f"_{name}", value)
+                raise Error(f"the run was declared with {what}={known}, the batches have {what}={value}")
+            setattr(self, f"_{what}", value)
         if self.is_private:
             self._send()
 

@@ -141,6 +141,47 @@ TEST_F(ArtifactTables, OtherDatasetsAreRefused) {
   EXPECT_EQ(start(compiled(spec), "people"), "nothing was thrown");
 }
 
+/// Of a private table: what it would cost is known from the file, and the description has to be so.
+TEST_F(ArtifactTables, PrivateOnesAreQuotedWithoutAnOwner) {
+  Dataset spec = described();
+  spec.policy = "private";
+  EXPECT_NE(thrown([&] { compiled(spec); }).find("it is private, and column 'age' has no bounds"), std::string::npos);
+  for (Column &column : spec.columns) {
+    column.bounds = {0, 9};
+  }
+  spec.noiseMultiplier = 1.5;
+  spec.clip = spec.metricBound = 2;
+  options.size = 8; // Poisson draws: of 32 rows, 4 steps an epoch
+  Offline offline;
+  Table train = specTable(offline, spec).split(0.7, 3).first;
+  std::optional<Model> model;
+  auto path = std::filesystem::temp_directory_path() / ("private-" + std::to_string(std::random_device{}()));
+  compile(
+      offline, [&] { model.emplace(offline.device()); },
+      [&](const std::vector<at::Tensor> &given) { model->train(given.at(0), given.at(1)); }, {},
+      {train.batches(options)})
+      .save(path.string());
+  Artifact artifact = Artifact::load(path.string());
+  std::filesystem::remove(path);
+  EXPECT_EQ(artifact.tables[0].policy, "private");
+  EXPECT_EQ(artifact.steps(), 3 * 4);
+
+  RunQuote stated = quoteRun(artifact, "train", 1e-5, 0, 0);
+  EXPECT_EQ(stated.noiseMultiplier, 1.5) << "the default that was described";
+  EXPECT_EQ(stated.steps, 12);
+  EXPECT_DOUBLE_EQ(stated.samplingRate, 8.0 / 32);
+  RunQuote asked = quoteRun(artifact, "train", 1e-5, stated.epsilon, 0);
+  EXPECT_NEAR(asked.noiseMultiplier, 1.5, 1e-6);
+  EXPECT_LT(quoteRun(artifact, "train", 1e-5, 0, 1.5, 3).epsilon, stated.epsilon);
+  EXPECT_NE(thrown([&] { quoteRun(artifact, "cars", 1e-5, 1, 0); }).find("reads no table 'cars'"), std::string::npos);
+  EXPECT_NE(thrown([&] { quoteRun(artifact, "train", 1e-5, 1e-9, 0); }).find("no noise makes this run cost"),
+            std::string::npos);
+  EXPECT_NE(thrown([&] {
+              ArtifactRun(artifact, *owner, {{"train", "people"}});
+            }).find("its policy is open, the step was compiled for private"),
+            std::string::npos);
+}
+
 TEST_F(ArtifactTables, ImpossibleDescriptionsAreRefused) {
   Offline offline;
   auto told = [&](const Dataset &spec) { return thrown([&] { specTable(offline, spec); }); };
