@@ -70,8 +70,6 @@ const std::unordered_map<std::string, Refusal> &refusals() {
       {"aten::unique_dim", {ErrorKind::ValueNeeded, "its result's shape depends on values; use sort or a one-hot sum"}},
       {"aten::unique_consecutive", {ErrorKind::ValueNeeded, "its result's shape depends on values; use sort"}},
       {"aten::unique_dim_consecutive", {ErrorKind::ValueNeeded, "its result's shape depends on values; use sort"}},
-      {"aten::bincount",
-       {ErrorKind::ValueNeeded, "its result's shape depends on values; use scatter_add on zeros(classes)"}},
       {"aten::repeat_interleave.Tensor",
        {ErrorKind::ValueNeeded, "its result's shape depends on values; pass an integer or output_size"}},
       {"aten::_linalg_check_errors", {ErrorKind::ValueNeeded, "it reads a value; use the *_ex form"}},
@@ -168,6 +166,9 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
   } else if (name == "aten::index.Tensor" || startsWith(name, "aten::index_put") ||
              startsWith(name, "aten::_index_put")) {
     special = Special::Index;
+  } else if (startsWith(name, "aten::bincount") || startsWith(name, "aten::histc") ||
+             name == "aten::histogram.bin_ct" || name == "aten::histogram.bin_ct_out") {
+    special = Special::Histogram;
   } else if (name == "aten::record_stream") {
     special = Special::NoOp;
   } else if (auto it = refusals().find(name); it != refusals().end()) {

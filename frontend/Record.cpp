@@ -334,6 +334,11 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
     }
     break;
   }
+  case Special::Histogram:
+    if (const char *needed = histogramNeeds(*info.schema, args)) {
+      fail(ErrorKind::ValueNeeded, info, needed);
+    }
+    break;
   case Special::None:
   case Special::BatchNorm: break;
   }

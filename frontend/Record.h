@@ -29,7 +29,7 @@ enum class ArgKind : uint8_t {
 };
 
 /// Ops that need more than the general path.
-enum class Special : uint8_t { None, Copy, ToCopy, LocalScalar, Resize, Refused, BatchNorm, Index, NoOp };
+enum class Special : uint8_t { None, Copy, ToCopy, LocalScalar, Resize, Refused, BatchNorm, Index, Histogram, NoOp };
 
 /// Static knowledge of one overload, computed once at load.
 struct OpInfo {

@@ -21,7 +21,8 @@ static const Table &decompositions() {
                       addReductions,  addOrder,       addSoftmax,   addNormalization, addLosses,
                       addLinear,      addConvolution, addPooling,   addResampling,    addIndexing,
                       addScatter,     addLayout,      addPadding,   addFactories,     addRandom,
-                      addRecurrent,   addEmbedding,   addDistances, addGridSampling,  addCopies}) {
+                      addRecurrent,   addEmbedding,   addDistances, addGridSampling,  addHistograms,
+                      addCopies}) {
       add(t);
     }
     return t;

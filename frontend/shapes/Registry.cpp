@@ -84,9 +84,9 @@ private:
   Registry() {
     Resolver<ShapeRule> shapes;
     for (c10::ArrayRef<RuleEntry> table :
-         {arrangementRules(), convolutionRules(), elementwiseRules(), factoryRules(), foreachRules(), indexingRules(),
-          linearRules(), lossRules(), normalizationRules(), poolingRules(), recurrentRules(), reductionRules(),
-          viewCopyRules()}) {
+         {arrangementRules(), convolutionRules(), elementwiseRules(), factoryRules(), foreachRules(), histogramRules(),
+          indexingRules(), linearRules(), lossRules(), normalizationRules(), poolingRules(), recurrentRules(),
+          reductionRules(), viewCopyRules()}) {
       for (const RuleEntry &entry : table) {
         shapes.add(entry.name, entry.rule);
       }

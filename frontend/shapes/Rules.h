@@ -33,6 +33,7 @@ c10::ArrayRef<RuleEntry> convolutionRules();
 c10::ArrayRef<RuleEntry> elementwiseRules();
 c10::ArrayRef<RuleEntry> factoryRules();
 c10::ArrayRef<RuleEntry> foreachRules();
+c10::ArrayRef<RuleEntry> histogramRules();
 c10::ArrayRef<RuleEntry> indexingRules();
 c10::ArrayRef<RuleEntry> linearRules();
 c10::ArrayRef<RuleEntry> lossRules();

@@ -48,11 +48,17 @@ Term Call::wide(StringRef name) {
   return x ? widen(x) : x;
 }
 
-Term Call::number(StringRef name, Type element) {
-  if (Term x = in(name)) {
+Term Call::number(StringRef name, Type element) { return number(find(name), element); }
+
+Term Call::entry(StringRef name, size_t index, Type element) {
+  auto list = dyn_cast_or_null<ArrayAttr>(find(name));
+  return number(list && index < list.size() ? list[index] : Attribute(), element);
+}
+
+Term Call::number(Attribute attribute, Type element) {
+  if (Term x = operand(attribute)) {
     return convert(x, element);
   }
-  Attribute attribute = find(name);
   if (auto integer = dyn_cast_or_null<IntegerAttr>(attribute)) {
     return constantInt(
         emitter, integer.getType().isInteger(1) ? static_cast<int64_t>(!integer.getValue().isZero()) : integer.getInt(),

@@ -63,6 +63,8 @@ public:
   Term number(llvm::StringRef name, mlir::Type element);
   Term number(llvm::StringRef name, mlir::Type element, double otherwise);
   llvm::SmallVector<Term, 4> list(llvm::StringRef name);
+  /// A tensor or number of a list in the given element type; absent where the list has none there.
+  Term entry(llvm::StringRef name, size_t index, mlir::Type element);
   /// Elements of a list of optional tensors, absent ones included.
   llvm::SmallVector<Term, 4> optionalList(llvm::StringRef name);
 
@@ -97,6 +99,7 @@ public:
 private:
   mlir::Attribute find(llvm::StringRef name) const;
   Term operand(mlir::Attribute attribute);
+  Term number(mlir::Attribute attribute, mlir::Type element);
   llvm::LogicalResult record(Results &results);
 };
 
@@ -110,6 +113,9 @@ public:
 private:
   llvm::StringMap<Decomposition> entries;
 };
+
+/// `steps` numbers from `start` to `end`, both included, as linspace makes them.
+Term ramp(Term start, Term end, int64_t steps);
 
 /// Norm over `dims` (removed) of what is at least 0; its order is the argument of that name, 2 when it is not given.
 Term normOver(Call &c, Term magnitude, Dims dims, llvm::StringRef order);
@@ -128,6 +134,7 @@ void addLinear(Table &table);
 void addConvolution(Table &table);
 void addPooling(Table &table);
 void addResampling(Table &table);
+void addHistograms(Table &table);
 void addIndexing(Table &table);
 void addScatter(Table &table);
 void addLayout(Table &table);

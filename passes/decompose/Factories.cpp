@@ -40,31 +40,18 @@ Results arange(Call &c) {
   return at;
 }
 
-/// From both ends toward the middle, so that both are exact.
-Term ramp(Call &c, Type element) {
-  int64_t steps = c.integer("steps");
-  Term start = c.number("start", element);
-  Term end = c.number("end", element);
-  if (steps == 1) {
-    return broadcastTo(start, {1});
-  }
-  Term at = iota(c.emitter, c.shape(), 0, element);
-  auto last = static_cast<double>(steps - 1);
-  Term step = (end - start) / last;
-  Term front = at < static_cast<double>(steps / 2);
-  return select(front, start + step * at, end - step * (last - at));
-}
+Term rampOf(Call &c, Type element) { return ramp(c.number("start", element), c.number("end", element), c.shape()[0]); }
 
 Type rampElement(Call &c) {
   Type element = wideElement(c.element());
   return isa<FloatType>(element) ? element : c.f64();
 }
 
-Results linspace(Call &c) { return ramp(c, rampElement(c)); }
+Results linspace(Call &c) { return rampOf(c, rampElement(c)); }
 
 Results logspace(Call &c) {
   Type element = rampElement(c);
-  return pow(c.number("base", element, 10), ramp(c, element));
+  return pow(c.number("base", element, 10), rampOf(c, element));
 }
 
 Results eye(Call &c) {
@@ -91,6 +78,18 @@ Results triangleIndices(Call &c) {
 }
 
 } // namespace
+
+/// From both ends toward the middle, so that both are exact.
+Term ramp(Term start, Term end, int64_t steps) {
+  if (steps == 1) {
+    return broadcastTo(start, {1});
+  }
+  Term at = iota(*start.emitter, {steps}, 0, start.element());
+  auto last = static_cast<double>(steps - 1);
+  Term step = (end - start) / last;
+  Term front = at < static_cast<double>(steps / 2);
+  return select(front, start + step * at, end - step * (last - at));
+}
 
 void addFactories(Table &t) {
   t.add({"zeros", "zeros_like", "new_zeros", "zero", "empty", "empty_like", "empty_strided", "new_empty",

@@ -23,10 +23,30 @@ Term reached(Term x, Term index, int64_t dim) {
   return slice(x, start, limit, stride);
 }
 
+/// The index as a vector, if it says the same in all dimensions but `dim`: then whole slices are written, as by `put`,
+/// and rows that are added into places stay rows.
+Term vectorAlong(Term index, int64_t dim) {
+  if (index.rank() == 1) {
+    return index;
+  }
+  auto wide = index.value.getDefiningOp<BroadcastOp>();
+  if (!wide) {
+    return {};
+  }
+  Term narrow{wide.getX(), index.emitter};
+  for (auto [from, to] : llvm::enumerate(wide.getDims())) {
+    if (narrow.dim(static_cast<int64_t>(from)) != (to == dim ? index.dim(dim) : 1)) {
+      return {};
+    }
+  }
+  return narrow.numel() == index.dim(dim) ? reshape(narrow, {index.dim(dim)}) : Term();
+}
+
 /// x with the part that the index reaches written to.
 Term putWithin(Term x, Term index, Term source, int64_t dim, StringRef kind) {
   Term part = reached(x, index, dim);
-  Term written = putAlong(part, index, source, dim, kind);
+  Term places = kind == "add" ? vectorAlong(index, dim) : Term();
+  Term written = places ? put(part, places, source, dim, kind) : putAlong(part, index, source, dim, kind);
   Shape start(x.rank(), 0), stride(x.rank(), 1);
   return part.shape() == x.shape() ? written : updateSlice(x, written, start, stride);
 }
@@ -97,14 +117,14 @@ Results scatterReduce(Call &c) {
   Term zeros = full(c.emitter, x.shape(), 0, x.element());
   Term counts = putWithin(zeros, s.index, writes(1), s.dim, "add");
   if (!includeSelf) {
-    // Where something arrives, start from what arrives alone: the last write
-    // is idempotent for the extremes, the neutral element serves the others.
-    Term start = reduce == "prod" ? putWithin(x, s.index, writes(1), s.dim, "set")
-                 : kind == "add"  ? putWithin(x, s.index, writes(0), s.dim, "set")
-                                  : apply(s, x, "set");
-    x = start;
+    // Where something arrives, start from what arrives alone: the last write is idempotent for the extremes, one is
+    // neutral for products. Sums are made from zeros, and elsewhere are what was there.
+    x = reduce == "prod" ? putWithin(x, s.index, writes(1), s.dim, "set") : kind == "add" ? zeros : apply(s, x, "set");
   }
   Term y = apply(s, x, kind);
+  if (!includeSelf && kind == "add") {
+    y = select(counts > 0.0, y, s.x);
+  }
   if (reduce == "mean") {
     Term total = includeSelf ? counts + 1.0 : max(counts, 1.0);
     y = y.isFloat() ? y / total : select(ne(rem(y, total), 0.0) & (y < 0.0), y / total - 1.0, y / total);

@@ -280,6 +280,19 @@ TEST_F(Shapes, poolingAndResampling) {
   });
 }
 
+TEST_F(Shapes, histograms) {
+  check(100, [&] {
+    const int64_t bins = pick(1, 9), count = size();
+    Tensor x = make({count, 3}, real()), y = at::randint(bins, {count}, pick(0, 1) == 0 ? at::kLong : at::kByte);
+    at::histc(x, bins, -1, 4.5);
+    at::histogram(x, bins, at::ArrayRef<double>({0.5, 2}), make({count, 3}, x.scalar_type()), /*density=*/true);
+    at::histogram(x, at::linspace(0, 5, bins + 1, x.options()));
+    at::bincount(y, {}, bins);
+    at::bincount(y, make({count}, real()), bins);
+    at::bincount(y, make({count}, at::kInt), bins);
+  });
+}
+
 TEST_F(Shapes, indexing) {
   check(100, [&] {
     const int64_t rows = pick(1, 5), columns = pick(1, 5), depth = pick(1, 4);

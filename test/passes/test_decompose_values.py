@@ -209,6 +209,18 @@ def test_reductions():
     ))  # fmt: skip
 
 
+def test_histograms():
+    x, labels = torch.randn(6, 7, dtype=torch.float64), torch.randint(0, 5, (30,))
+    edges = torch.tensor([-1.0, 0.0, 0.25, 2.0], dtype=torch.float64)
+    check(record(
+        lambda: torch.histc(x, 7, -1.5, 2.0),
+        lambda: torch.histogram(x, 8, range=(-2.0, 2.0), weight=x.square(), density=True),
+        lambda: torch.histogram(x, edges),
+        lambda: torch.zeros(5).scatter_add(0, labels, torch.randn(30)),
+        lambda: torch.ones(6).scatter_reduce(0, labels, torch.randn(30), "mean", include_self=False),
+    ))  # fmt: skip
+
+
 def test_integers_divide_as_in_torch():
     a = torch.tensor([7, -7, 6, -6, 0, 5])
     b = torch.tensor([-3, 3, -3, 4, 5, 2])
