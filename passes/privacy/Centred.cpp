@@ -117,13 +117,13 @@ private:
     return entry->second;
   }
 
-  /// Where the rows of an operand lie: of whole batches that the owner did not draw.
+  /// Where the rows of an operand lie, of whole batches.
   std::optional<std::pair<Alignment, int64_t>> rowsOf(Value value) {
     if (auto found = known.find(value); found != known.end()) {
       return std::pair(found->second.rows, found->second.dim);
     }
     Fact fact = analysis.factOf(value);
-    if (!fact.isPerRow() || analysis.draws()[fact.rows.draw].sampled) {
+    if (!fact.isPerRow()) {
       return std::nullopt;
     }
     std::optional<rows::Place> place = rows::placeOf(fact.rows, Emit::shape(value));
@@ -332,6 +332,12 @@ private:
 
   // Sums.
 
+  /// How many rows there are: how many a draw of the owner has is not known, and the expected number stands for it.
+  double countOf(const Alignment &rows) {
+    const rows::Draw &draw = analysis.draws()[rows.draw];
+    return static_cast<double>(draw.sampled ? draw.expected : rows.slots);
+  }
+
   /// The value over `shape`, its dims being `dims` of it; of rank 0 left alone unless there are none.
   Value spread(Value x, ArrayRef<int64_t> shape, ArrayRef<int64_t> dims) {
     if (Emit::shape(x) == shape || (Emit::shape(x).empty() && !dims.empty())) {
@@ -394,10 +400,11 @@ private:
       bool isSplat = !term.factor || Emit::shape(term.factor).empty();
       Value each;
       if (isSplat) { // fewer numbers are released if all dims go at once
-        each = term.rows.empty() ? emit.constant(elements) : totalOf(term.rows, op.getDims());
+        double count = elements / static_cast<double>(x.rows.slots) * countOf(x.rows);
+        each = term.rows.empty() ? emit.constant(count) : totalOf(term.rows, op.getDims());
         each = times(each, term.factor);
       } else {
-        each = term.rows.empty() ? emit.constant(static_cast<double>(x.rows.slots)) : totalOf(term.rows, {x.dim});
+        each = term.rows.empty() ? emit.constant(countOf(x.rows)) : totalOf(term.rows, {x.dim});
         each = emit.sum(emit.mul(each, term.factor), others);
       }
       total = total ? emit.add(total, each) : each;
@@ -433,7 +440,7 @@ private:
       for (const Term &y : b->terms) {
         Value each;
         if (x.rows.empty() && y.rows.empty()) {
-          each = emit.constant(static_cast<double>(rows.slots));
+          each = emit.constant(countOf(rows));
         } else if (y.rows.empty()) {
           each = placed(totalOf(x.rows, {dimA}), dimsA);
         } else if (x.rows.empty()) {
@@ -467,7 +474,7 @@ private:
 void sojourn::centredSums(func::FuncOp step, const RowInputs &inputs, std::vector<std::string> &notes) {
   if (int expanded = CentredSums(step, inputs).run()) {
     notes.push_back("sums over rows of values that were centred or scaled by other sums are computed from sums of what "
-                    "each row holds: " +
+                    "each row holds, which for a batch is taken to hold the expected number of rows: " +
                     std::to_string(expanded));
   }
 }

@@ -18,8 +18,10 @@ namespace sojourn {
 /// per-row values (add, sub, neg, mul, division by what is the same for every row, whole powers, casts between floats)
 /// of degree 4 at most, in f64 since the terms cancel; a sum of squares is never made negative by noise.
 ///
+/// In batches that the owner draws n, which is secret there, is the expected number.
+///
 /// Leaves alone what reaches a state (committed, or taken and given back), where the scale of a gradient belongs to the
-/// clip, and owner-drawn batches, whose number of rows is secret. Goes before `publicDivisors`, which would replace a
+/// clip. Goes before `publicDivisors`, which would replace a
 /// divisor that can be taken out exactly. No proof rests on it: the result is analysed from scratch.
 void centredSums(mlir::func::FuncOp step, const RowInputs &inputs, std::vector<std::string> &notes);
 

@@ -6,6 +6,7 @@
 #include "passes/privacy/Privacy.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SetVector.h"
 
 #include <optional>
@@ -67,6 +68,8 @@ private:
   Treatment treatGradient(const NoiseGroup &group);
   Treatment treatMetric(const NoiseGroup &group);
   std::optional<double> factorTo(mlir::Value point, unsigned result);
+  llvm::SetVector<mlir::Operation *> meansOf(mlir::Value sum, int64_t slots);
+  void scaleMeans(const NoiseGroup &group);
   static void chooseNoise(const Treatment &treatment, double slack, ReleaseSite &site);
 
   llvm::SetVector<mlir::Operation *> chainOf(const NoiseGroup &group);
@@ -82,6 +85,8 @@ private:
   PrivacyPlan &plan;
   mlir::OpBuilder builder;
   std::vector<Inserted> all;
+  llvm::DenseSet<mlir::Operation *> scaledMeans;
+  size_t visits = 0; ///< of ops in search of means
 };
 
 } // namespace sojourn

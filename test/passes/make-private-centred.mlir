@@ -92,3 +92,34 @@ func.func @step(%t: !sojourn.table<8, "a": f64> {sojourn.kind = "table"}) -> (te
   return %skew : tensor<f64>
 }
 }
+
+// -----
+
+// The variance of a batch that the owner draws, 2 rows expected in 8 slots: n is 2, and what is divided by the slots is
+// made good by 8 / 2, once in the mean and once in the variance.
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[FIRST:.*]] = sojourn.constant 4.000000e+00 : f64
+// CHECK:         %[[TWO:.*]] = sojourn.constant 2.000000e+00 : f64
+// CHECK:         %[[SECOND:.*]] = sojourn.constant 4.000000e+00 : f64
+// CHECK:         %[[N:.*]]:2 = sojourn.noise "gaussian"
+// CHECK:         %[[RAW:.*]] = sojourn.div %[[N]]#0, %{{.*}} : tensor<f64>, tensor<f64>
+// CHECK:         sojourn.mul %[[RAW]], %[[FIRST]]
+// CHECK:         sojourn.mul %[[TWO]], %
+// CHECK:         %[[LARGE:.*]] = sojourn.div %
+// CHECK:         %[[VARIANCE:.*]] = sojourn.mul %[[LARGE]], %[[SECOND]]
+// CHECK:         return %[[VARIANCE]]
+module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
+func.func @step(%e: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<100, "a" : f64> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
+  %n = sojourn.constant 8.0 : f64
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %j = sojourn.sample_rows %i, %e, %e, rows = 100, expected = 2 : (tensor<8xi64>, tensor<i64>, tensor<i64>) -> tensor<8xi64>
+  %x = sojourn.read_rows %t, %j, columns = ["a"] : !sojourn.table<100, "a" : f64>, tensor<8xi64> -> tensor<8xf64>
+  %s = sojourn.reduce_sum %x, dims = [0] : tensor<8xf64>
+  %mean = sojourn.div %s, %n : tensor<f64>, tensor<f64>
+  %c = sojourn.sub %x, %mean : tensor<8xf64>, tensor<f64>
+  %square = sojourn.mul %c, %c : tensor<8xf64>, tensor<8xf64>
+  %total = sojourn.reduce_sum %square, dims = [0] : tensor<8xf64>
+  %variance = sojourn.div %total, %n : tensor<f64>, tensor<f64>
+  return %variance : tensor<f64>
+}
+}

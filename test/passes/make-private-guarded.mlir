@@ -221,28 +221,6 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
 
 // -----
 
-// The variance of an owner's draw: how many rows it holds is secret, and so no number stands for them.
-module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
-func.func @step(%e: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
-  %i = sojourn.iota dim = 0 : tensor<8xi64>
-  %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
-  %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
-  %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
-  %j = sojourn.sample_rows %i, %e, %e, rows = 100, expected = 2 : (tensor<8xi64>, tensor<i64>, tensor<i64>) -> tensor<8xi64>
-  %z = sojourn.read_rows %t, %j, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
-  %n = sojourn.constant 8.0 : f64
-  %sum = sojourn.reduce_sum %z, dims = [0] : tensor<8xf64>
-  %mean = sojourn.div %sum, %n : tensor<f64>, tensor<f64>
-  // expected-error@below {{no noise can make private what is published: sub per-row values meet a value that was summed over rows}}
-  %c = sojourn.sub %z, %mean : tensor<8xf64>, tensor<f64>
-  %q = sojourn.mul %c, %c : tensor<8xf64>, tensor<8xf64>
-  %s = sojourn.reduce_sum %q, dims = [0] : tensor<8xf64>
-  return %s : tensor<f64>
-}
-}
-
-// -----
-
 // A variance that is committed: sums on the way to a state are no statistics, but gradients with a clip of their own.
 module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
 func.func @step(%state: tensor<f64> {sojourn.kind = "state"}, %t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "commit", sojourn.target = 0}) {
