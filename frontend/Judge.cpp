@@ -5,6 +5,7 @@
 #include "dialect/Dialect.h"
 #include "passes/privacy/Inputs.h"
 #include "passes/privacy/Privacy.h"
+#include "runtime/Extent.h"
 #include "runtime/Program.h"
 #include "runtime/privacy/Plan.h"
 #include "runtime/privacy/PoissonDraw.h"
@@ -15,6 +16,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 namespace sojourn::frontend {
 
@@ -92,6 +94,108 @@ void keepBuffers(mlir::func::FuncOp step, RowInputs &inputs) {
   }
 }
 
+/// What the owner may know of the small tensors of a step: of those in the message their extents, of its own ones
+/// nothing here, and a guess stands for them. Whether there are such.
+bool setExtents(mlir::func::FuncOp step, const wire::Step &message, RowInputs &inputs) {
+  std::set<int64_t> written;
+  for (unsigned result = 0; result < step.getNumResults(); ++result) {
+    if (auto target = step.getResultAttrOfType<mlir::IntegerAttr>(result, kTargetAttr)) {
+      written.insert(target.getInt());
+    }
+  }
+  bool isGuess = false;
+  size_t upload = 0;
+  for (unsigned index = 0; index < step.getNumArguments(); ++index) {
+    auto kind = step.getArgAttrOfType<mlir::StringAttr>(index, kKindAttr);
+    if (!kind || !inputs.arguments[index].isPublic) {
+      continue;
+    }
+    if (kind.getValue() == stringify(StepArg::Upload) && upload < message.uploads.size()) {
+      const wire::TensorView &tensor = message.uploads[upload++];
+      auto extent = tensor.element < runtime::kElementCount
+                        ? runtime::extentOf(static_cast<runtime::Element>(tensor.element), tensor.data)
+                        : std::nullopt;
+      if (extent) {
+        extent = samplesRows(step) ? runtime::roundedOut(*extent) : *extent;
+        setExtent(step, index, extent->low, extent->high, inputs);
+      }
+    } else if (kind.getValue() == stringify(StepArg::State) && !written.contains(index)) {
+      isGuess = true;
+      setExtent(step, index, 1, 2, inputs);
+    }
+  }
+  return isGuess;
+}
+
+/// `looks`: at what small tensors hold.
+Judgement judge(const wire::Step &message, const std::vector<DatasetInfo> &tables, double delta, bool looks) {
+  Judgement judgement;
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  auto module = runtime::decodeProgram(context, message.program, message.debug);
+  if (!module) {
+    llvm::consumeError(module.takeError()); // the owner says why
+    return judgement;
+  }
+  auto step = (*module)->lookupSymbol<mlir::func::FuncOp>(kStepName);
+  std::vector<TableFacts> facts;
+  for (const DatasetInfo &table : tables) {
+    facts.push_back(factsOf(table));
+  }
+  std::vector<const TableFacts *> byArgument;
+  size_t next = 0;
+  for (mlir::Type type : step.getArgumentTypes()) {
+    bool isTable = mlir::isa<TableType>(type) && next < facts.size();
+    byArgument.push_back(isTable ? &facts[next++] : nullptr);
+  }
+  auto published = publishedOf(step);
+  FirstError refusal(context, &runtime::describeLocation);
+  RowInputs inputs = inputsOf(
+      step, [](unsigned) { return true; }, [&](unsigned index) { return byArgument[index]; });
+  setSlots(step, message.slots, inputs);
+  keepBuffers(step, inputs);
+  bool isGuess = looks && setExtents(step, message, inputs);
+  auto plan = rewriteForPrivacy(step, inputs, optionsOf(tables, message.spending, published, delta));
+  rows::Analysis analysis;
+  if (mlir::failed(plan) || mlir::failed(provePrivacy(step, inputs, analysis, *plan))) {
+    judgement.refusal = refusal.text() + " (" + namesOf(tables) + ")" +
+                        (refusal.location().empty() ? "" : " [" + refusal.location() + "]");
+    return judgement;
+  }
+  judgement.notes = plan->notes;
+  std::vector<std::optional<unsigned>> numbers;
+  unsigned count = 0;
+  for (mlir::Type type : step.getArgumentTypes()) {
+    numbers.push_back(mlir::isa<TableType>(type) ? std::optional(count++) : std::nullopt);
+  }
+  for (const DrawUse &draw : plan->draws) {
+    // By what the message asks: without a grant a price may not have been found.
+    auto isBeside = [&](size_t number) {
+      const ReleaseSite &site = plan->sites[number];
+      std::optional<unsigned> which = site.result ? published[*site.result] : std::nullopt;
+      return which && *which < message.spending.releases.size() && message.spending.releases[*which].epsilon > 0;
+    };
+    if (llvm::all_of(draw.sites, isBeside)) {
+      continue;
+    }
+    judgement.draws.push_back({draw.isSampled, draw.rows, draw.expected, draw.slots, {}});
+    for (unsigned argument : draw.tables) {
+      if (argument < numbers.size() && numbers[argument]) {
+        judgement.draws.back().tables.push_back(*numbers[argument]);
+      }
+    }
+  }
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  for (const ReleaseSite &site : plan->sites) {
+    if (site.result && published[*site.result]) {
+      judgement.releases.push_back({.published = *published[*site.result],
+                                    .error = isGuess ? kUnknown : site.error.value_or(kUnknown),
+                                    .numbers = site.coordinates,
+                                    .isLaplace = site.isLaplace});
+    }
+  }
+  return judgement;
+}
+
 } // namespace
 
 StepDefaults defaultsOf(const std::vector<DatasetInfo> &tables) {
@@ -123,69 +227,12 @@ privacy::Charge chargeOf(const Judgement::Draw &draw, double noiseMultiplier) {
 }
 
 Judgement judgePrivate(const wire::Step &message, const std::vector<DatasetInfo> &tables, double delta) {
-  Judgement judgement;
-  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  auto module = runtime::decodeProgram(context, message.program, message.debug);
-  if (!module) {
-    llvm::consumeError(module.takeError()); // the owner says why
+  Judgement judgement = judge(message, tables, delta, /*looks=*/false);
+  if (judgement.refusal.empty()) {
     return judgement;
   }
-  auto step = (*module)->lookupSymbol<mlir::func::FuncOp>(kStepName);
-  std::vector<TableFacts> facts;
-  for (const DatasetInfo &table : tables) {
-    facts.push_back(factsOf(table));
-  }
-  std::vector<const TableFacts *> byArgument;
-  size_t next = 0;
-  for (mlir::Type type : step.getArgumentTypes()) {
-    bool isTable = mlir::isa<TableType>(type) && next < facts.size();
-    byArgument.push_back(isTable ? &facts[next++] : nullptr);
-  }
-  auto published = publishedOf(step);
-  FirstError refusal(context, &runtime::describeLocation);
-  RowInputs inputs = inputsOf(
-      step, [](unsigned) { return true; }, [&](unsigned index) { return byArgument[index]; });
-  setSlots(step, message.slots, inputs);
-  keepBuffers(step, inputs);
-  auto plan = rewriteForPrivacy(step, inputs, optionsOf(tables, message.spending, published, delta));
-  rows::Analysis analysis;
-  if (mlir::failed(plan) || mlir::failed(provePrivacy(step, inputs, analysis, *plan))) {
-    judgement.refusal = refusal.text() + " (" + namesOf(tables) + ")" +
-                        (refusal.location().empty() ? "" : " [" + refusal.location() + "]");
-    return judgement;
-  }
-  judgement.notes = plan->notes;
-  std::vector<std::optional<unsigned>> numbers;
-  unsigned count = 0;
-  for (mlir::Type type : step.getArgumentTypes()) {
-    numbers.push_back(mlir::isa<TableType>(type) ? std::optional(count++) : std::nullopt);
-  }
-  for (const DrawUse &draw : plan->draws) {
-    // By what the message asks: without a grant a price may not have been found.
-    auto isBeside = [&](size_t number) {
-      const ReleaseSite &site = plan->sites[number];
-      std::optional<unsigned> which = site.result ? published[*site.result] : std::nullopt;
-      return which && *which < message.spending.releases.size() && message.spending.releases[*which].epsilon > 0;
-    };
-    if (llvm::all_of(draw.sites, isBeside)) {
-      continue;
-    }
-    judgement.draws.push_back({draw.isSampled, draw.rows, draw.expected, draw.slots, {}});
-    for (unsigned argument : draw.tables) {
-      if (argument < numbers.size() && numbers[argument]) {
-        judgement.draws.back().tables.push_back(*numbers[argument]);
-      }
-    }
-  }
-  for (const ReleaseSite &site : plan->sites) {
-    if (site.result && published[*site.result]) {
-      judgement.releases.push_back({.published = *published[*site.result],
-                                    .error = site.error.value_or(std::numeric_limits<double>::quiet_NaN()),
-                                    .numbers = site.coordinates,
-                                    .isLaplace = site.isLaplace});
-    }
-  }
-  return judgement;
+  Judgement again = judge(message, tables, delta, /*looks=*/true); // as the owner does then
+  return again.refusal.empty() ? again : judgement;
 }
 
 } // namespace sojourn::frontend

@@ -10,6 +10,7 @@
 
 #include "llvm/Support/Error.h"
 
+#include <atomic>
 #include <list>
 #include <map>
 #include <memory>
@@ -38,6 +39,8 @@ public:
   /// Null if it is not known.
   std::shared_ptr<const PrivatePlan> find(const std::string &terms);
   void insert(const std::string &terms, std::shared_ptr<const PrivatePlan> plan);
+  /// Whether the program is proved only with what is known of its small tensors.
+  std::atomic<bool> needsExtents = false;
 
 private:
   void clear();

@@ -54,6 +54,13 @@ std::string PrivateTerms::key() const {
   for (uint64_t word : slots) {
     out << word << ' ';
   }
+  for (size_t index = 0; index < extents.size(); ++index) {
+    if (extents[index]) {
+      out << '|' << index << ' ';
+      number(extents[index]->low);
+      number(extents[index]->high);
+    }
+  }
   return text;
 }
 
@@ -116,6 +123,11 @@ RowInputs inputsOf(mlir::func::FuncOp step, const PrivateTerms &terms) {
       step, [&](unsigned index) { return index < terms.publicArguments.size() && terms.publicArguments[index]; },
       [&](unsigned index) { return index < tables.size() ? &tables[index] : nullptr; });
   setSlots(step, terms.slots, inputs);
+  for (unsigned index = 0; index < terms.extents.size() && index < inputs.arguments.size(); ++index) {
+    if (terms.extents[index] && terms.publicArguments[index]) {
+      setExtent(step, index, terms.extents[index]->low, terms.extents[index]->high, inputs);
+    }
+  }
   return inputs;
 }
 

@@ -5,6 +5,7 @@
 
 #include "owner/Dataset.h"
 #include "owner/PlanCache.h"
+#include "runtime/Extent.h"
 #include "runtime/privacy/Charge.h"
 #include "runtime/privacy/Coins.h"
 #include "runtime/wire/Step.h"
@@ -40,6 +41,9 @@ struct PrivateTerms {
   std::vector<Release> releases; ///< per published result
   /// Words of the slots, where no rows are drawn: bounds of statistics follow from them.
   std::vector<uint64_t> slots;
+  /// Per argument where the elements of a small public tensor that the step does not write lie; empty where no bound
+  /// is asked of them.
+  std::vector<std::optional<runtime::Extent>> extents;
   std::string key() const;
 };
 

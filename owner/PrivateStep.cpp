@@ -73,10 +73,11 @@ llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(const StepContext &
                         "must cover is not known; set torch.set_float32_matmul_precision(\"highest\") at the owner");
   }
   step.setTerms(bound);
-  for (auto set : {&PrivateStep::setReleases, &PrivateStep::setPlan}) {
-    if (llvm::Error error = (step.*set)()) {
-      return error;
-    }
+  if (llvm::Error error = step.setReleases()) {
+    return error;
+  }
+  if (llvm::Error error = step.setPlan(bound)) {
+    return error;
   }
   return std::optional<PrivateStep>(std::move(step));
 }
@@ -220,21 +221,70 @@ std::string PrivateStep::datasets() const {
   return "private dataset '" + llvm::join(names, "', '") + "'";
 }
 
-llvm::Error PrivateStep::setPlan() {
+llvm::Error PrivateStep::findPlan() {
   std::string key = terms.key();
   noised = plan->privatePlans->find(key);
-  if (!noised) {
-    auto made = makePrivatePlan(*plan, terms, context->limits.price);
-    if (!made) {
-      RequestError error = takeRequestError(made.takeError());
-      if (error.code == wire::ErrorCode_Refused) {
-        error.message += " (" + datasets() + ")";
-      }
-      return llvm::make_error<RequestError>(std::move(error));
+  if (noised) {
+    return llvm::Error::success();
+  }
+  auto made = makePrivatePlan(*plan, terms, context->limits.price);
+  if (!made) {
+    return made.takeError();
+  }
+  noised = std::move(*made);
+  isNew = true;
+  plan->privatePlans->insert(key, noised);
+  return llvm::Error::success();
+}
+
+/// Of small public tensors that the step reads and does not write.
+std::vector<std::optional<runtime::Extent>> PrivateStep::extentsOf(const StepBindings &bound) const {
+  auto args = plan->executable->args();
+  std::vector<std::optional<runtime::Extent>> extents(args.size());
+  std::set<size_t> written;
+  for (const runtime::ResultSpec &result : plan->executable->results()) {
+    if (result.kind == ResultKind::commit) {
+      written.insert(result.target);
     }
-    noised = std::move(*made);
-    isNew = true;
-    plan->privatePlans->insert(key, noised);
+  }
+  for (size_t index = 0; index < args.size(); ++index) {
+    bool isTensor = args[index].kind == ArgKind::state || args[index].kind == ArgKind::upload;
+    if (!isTensor || !terms.publicArguments[index] || written.contains(index)) {
+      continue;
+    }
+    const auto &[type, buffer] = bound.bindings[index].tensor;
+    extents[index] = runtime::extentOf(type.element, {static_cast<const uint8_t *>(buffer->data()), type.bytes()});
+    if (extents[index] && plan->samplesRows) {
+      extents[index] = runtime::roundedOut(*extents[index]);
+    }
+  }
+  return extents;
+}
+
+llvm::Error PrivateStep::setPlan(const StepBindings &bound) {
+  // First without looking at tensors: else each new value of one would ask for a proof of its own.
+  std::atomic<bool> &needsExtents = plan->privatePlans->needsExtents;
+  bool looks = needsExtents;
+  if (looks) {
+    terms.extents = extentsOf(bound);
+  }
+  llvm::Error failed = findPlan();
+  if (failed && !looks) {
+    RequestError error = takeRequestError(std::move(failed));
+    terms.extents = extentsOf(bound);
+    bool canHelp = error.code == wire::ErrorCode_Refused &&
+                   llvm::any_of(terms.extents, [](const auto &extent) { return extent.has_value(); });
+    failed = canHelp ? findPlan() : llvm::make_error<RequestError>(std::move(error));
+    if (noised) {
+      needsExtents = true;
+    }
+  }
+  if (failed) {
+    RequestError error = takeRequestError(std::move(failed));
+    if (error.code == wire::ErrorCode_Refused) {
+      error.message += " (" + datasets() + ")";
+    }
+    return llvm::make_error<RequestError>(std::move(error));
   }
   if (noised->spendsInStep && !noised->isSampled && spending.run == 0) {
     for (const SiteInfo &site : noised->sites) {

@@ -3,6 +3,7 @@
 #ifndef SOJOURN_OWNER_PRIVATESTEP_H
 #define SOJOURN_OWNER_PRIVATESTEP_H
 
+#include "owner/PrivatePlan.h"
 #include "owner/Reply.h"
 #include "owner/Step.h"
 #include "owner/StepBindings.h"
@@ -52,7 +53,10 @@ private:
   llvm::Error setReleases();
   /// "private dataset 'a', 'b'", for errors.
   std::string datasets() const;
-  llvm::Error setPlan();
+  llvm::Error setPlan(const StepBindings &bound);
+  std::vector<std::optional<runtime::Extent>> extentsOf(const StepBindings &bound) const;
+  /// The plan for the terms as they are: a known one, or made.
+  llvm::Error findPlan();
   std::vector<ledger::Item> items(bool beside) const;
 
   const StepContext *context;

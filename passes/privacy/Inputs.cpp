@@ -61,6 +61,11 @@ void sojourn::setSlots(func::FuncOp step, ArrayRef<uint64_t> words, RowInputs &i
   }
 }
 
+void sojourn::setExtent(func::FuncOp step, unsigned argument, double low, double high, RowInputs &inputs) {
+  bool isWhole = isa<IntegerType>(getElementTypeOrSelf(step.getArgumentTypes()[argument]));
+  inputs.arguments[argument].range = rows::Range::of(low, high, isWhole);
+}
+
 FirstError::FirstError(MLIRContext &context, std::string (*place)(Location))
     : handler_(&context, [this, place](Diagnostic &diagnostic) {
         if (diagnostic.getSeverity() != DiagnosticSeverity::Error || !text_.empty()) {

@@ -30,6 +30,8 @@ RowInputs inputsOf(mlir::func::FuncOp step, llvm::function_ref<bool(unsigned)> i
 /// Ranges of the slots, from their words in order: for steps on whole tables, whose bounds follow from them. Where rows
 /// are drawn it changes nothing: learning rates would make a new proof of every step.
 void setSlots(mlir::func::FuncOp step, llvm::ArrayRef<uint64_t> words, RowInputs &inputs);
+/// Where the elements of a public argument lie, closed; for tensors that somebody looked at.
+void setExtent(mlir::func::FuncOp step, unsigned argument, double low, double high, RowInputs &inputs);
 /// Whether a step draws rows.
 bool samplesRows(mlir::func::FuncOp step);
 

@@ -111,7 +111,8 @@ llvm::SetVector<Operation *> GroupNoise::meansOf(Value sum, int64_t slots) {
           scaled = isa<MulOp>(op) ? factor * number : factor / number;
         }
         bool isFloat = isa<FloatType>(cast<RankedTensorType>(op->getResult(0).getType()).getElementType());
-        if (isFloat && scaled * static_cast<double>(slots - 1) <= 1 + 1e-6) {
+        bool isSlots = isa<DivOp>(op) && slotDivisors.contains(other);
+        if (isFloat && (isSlots || scaled * static_cast<double>(slots - 1) <= 1 + 1e-6)) {
           means.insert(op);
           continue;
         }

@@ -37,6 +37,11 @@ public:
   /// at the end of the step: it has to be sorted afterwards.
   mlir::LogicalResult insert(const NoiseGroup &group, const rows::Analysis &analysis);
 
+  /// Constants that stand for sums over the slots of a draw.
+  void addSlotDivisors(const llvm::DenseSet<mlir::Value> &divisors) {
+    slotDivisors.insert(divisors.begin(), divisors.end());
+  }
+
   /// Once all groups are in: gives each its noise. Of a draw the gradients share what metrics leave of the step's rho,
   /// and the metrics share their part, so that the price of a step never depends on the program.
   void settle();
@@ -86,6 +91,7 @@ private:
   mlir::OpBuilder builder;
   std::vector<Inserted> all;
   llvm::DenseSet<mlir::Operation *> scaledMeans;
+  llvm::DenseSet<mlir::Value> slotDivisors;
   size_t visits = 0; ///< of ops in search of means
 };
 

@@ -9,6 +9,8 @@
 
 #include "passes/Rows.h"
 
+#include "llvm/ADT/DenseSet.h"
+
 #include <map>
 #include <optional>
 #include <string>
@@ -94,8 +96,10 @@ struct PrivacyPlan {
 };
 
 /// Puts public constants in place of private scalars that divide per-row values (the number of valid labels, a sum of
-/// class weights): the largest that they can be. Says so in `notes`.
-void publicDivisors(mlir::func::FuncOp step, const RowInputs &inputs, std::vector<std::string> &notes);
+/// class weights): the largest that they can be over all slots, and returns these. In `notes` stands what is divided by
+/// in the end: where rows are drawn, means over slots become means over the rows expected (see rewriteForPrivacy).
+llvm::DenseSet<mlir::Value> publicDivisors(mlir::func::FuncOp step, const RowInputs &inputs,
+                                           std::vector<std::string> &notes);
 
 /// Makes what is committed and published releasable, or reports with op, reasons and way out. Afterwards the module
 /// holds clipped_sum and noise, with a coin argument per noise.

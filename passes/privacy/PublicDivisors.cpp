@@ -30,13 +30,21 @@ static std::optional<double> constantFor(const rows::Range &range, bool isDiviso
   return number > 0 ? std::optional(number) : std::nullopt;
 }
 
-void sojourn::publicDivisors(func::FuncOp step, const RowInputs &inputs, std::vector<std::string> &notes) {
+/// Of the cuts behind a value: by what their draws have fewer rows to expect than slots.
+static double expectedShare(const rows::Fact &fact, const rows::Analysis &analysis) {
+  const rows::Draw &draw = analysis.draws()[analysis.cuts()[fact.cuts->front()].draw];
+  return draw.sampled ? static_cast<double>(draw.expected) / static_cast<double>(draw.slots) : 1;
+}
+
+llvm::DenseSet<Value> sojourn::publicDivisors(func::FuncOp step, const RowInputs &inputs,
+                                              std::vector<std::string> &notes) {
+  llvm::DenseSet<Value> constants;
   // One hides the next: a step has few.
   for (int round = 0; round < 16; ++round) {
     rows::Analysis analysis;
     analyseRows(step, inputs, analysis);
     Value found;
-    double number = 0;
+    double number = 0, share = 1;
     for (Operation &op : step.getBody().front()) {
       if (!isa<DivOp, MulOp>(op)) {
         continue;
@@ -59,11 +67,12 @@ void sojourn::publicDivisors(func::FuncOp step, const RowInputs &inputs, std::ve
         if (std::optional<double> constant = constantFor(analysis.factOf(scalar).range, isDivisor)) {
           found = scalar;
           number = *constant;
+          share = expectedShare(analysis.factOf(scalar), analysis);
         }
       }
     }
     if (!found) {
-      return;
+      return constants;
     }
     OpBuilder builder(found.getContext());
     builder.setInsertionPointAfterValue(found);
@@ -77,8 +86,10 @@ void sojourn::publicDivisors(func::FuncOp step, const RowInputs &inputs, std::ve
       constant = ReshapeOp::create(builder, location, type, constant);
     }
     found.replaceAllUsesExcept(constant, constant.getDefiningOp());
+    constants.insert(constant);
     notes.push_back(llvm::formatv("a private number that the loss is divided by was replaced by the most that it can "
-                                  "be, {0:f4}",
-                                  number));
+                                  "be{0}, {1:f4}",
+                                  share == 1 ? "" : " in a batch of the expected size", number * share));
   }
+  return constants;
 }

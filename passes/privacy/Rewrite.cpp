@@ -130,7 +130,7 @@ private:
   /// Of the step as it is now. A divisor that can be taken out stays exact, so that comes first.
   void analyse() {
     centredSums(step, inputs, plan.notes);
-    publicDivisors(step, inputs, plan.notes);
+    noise.addSlotDivisors(publicDivisors(step, inputs, plan.notes));
     analysis.emplace();
     analyseRows(step, inputs, *analysis);
     points = findNoisePoints(step, *analysis);
