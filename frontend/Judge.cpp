@@ -107,11 +107,13 @@ bool setExtents(mlir::func::FuncOp step, const wire::Step &message, RowInputs &i
   size_t upload = 0;
   for (unsigned index = 0; index < step.getNumArguments(); ++index) {
     auto kind = step.getArgAttrOfType<mlir::StringAttr>(index, kKindAttr);
+    bool isUpload = kind && kind.getValue() == stringify(StepArg::Upload);
+    upload += isUpload ? 1 : 0;
     if (!kind || !inputs.arguments[index].isPublic) {
       continue;
     }
-    if (kind.getValue() == stringify(StepArg::Upload) && upload < message.uploads.size()) {
-      const wire::TensorView &tensor = message.uploads[upload++];
+    if (isUpload && upload <= message.uploads.size()) {
+      const wire::TensorView &tensor = message.uploads[upload - 1];
       auto extent = tensor.element < runtime::kElementCount
                         ? runtime::extentOf(static_cast<runtime::Element>(tensor.element), tensor.data)
                         : std::nullopt;
