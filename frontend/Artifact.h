@@ -20,7 +20,6 @@
 //   }
 #pragma once
 
-#include "frontend/Judge.h"
 #include "frontend/Sojourn.h"
 #include "runtime/wire/Step.h"
 
@@ -82,6 +81,9 @@ public:
 };
 
 namespace frontend {
+struct DatasetInfo;
+struct Judgement;
+
 /// A table that was specified without data, and what has been read of it.
 struct SpecifiedTable {
   Dataset spec;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What artifacts cost on private tables, known from their own programs and descriptions: no owner is asked.
 #include "frontend/Artifact.h"
+#include "frontend/Judge.h"
 #include "frontend/Names.h"
 #include "frontend/Raise.h"
 #include "runtime/privacy/Filter.h"
@@ -79,7 +80,7 @@ double noiseFor(const Run &run, const privacy::Grant &grant) {
   }
   while (high > low * (1 + 1e-7)) {
     double middle = std::sqrt(low * high);
-    (filter->admits(run.charge(middle)) ? high : low) = middle;
+    (filter->admits(run.charge(middle)) ? high : low) = middle; // more noise costs less
   }
   return high;
 }

@@ -60,6 +60,8 @@ std::string defaultsText(const Dataset &table) {
 
 bool statesDefaults(const Dataset &table) { return table.policy == "private" && table.noiseMultiplier != 0; }
 
+auto defaultsOf(const Dataset &table) { return std::tie(table.noiseMultiplier, table.clip, table.metricBound); }
+
 /// What is wrong with the policy of a description: what is private has bounds, from which its noise follows.
 std::string checkPolicy(const Dataset &spec) {
   bool isPrivate = spec.policy == "private";
@@ -124,7 +126,7 @@ std::string difference(const Dataset &table, const Table &found) {
   if (!table.policy.empty() && found.policy() != table.policy) {
     return "its policy is " + found.policy() + ", the step was compiled for " + table.policy;
   }
-  if (statesDefaults(table) && defaultsText(found.dataset()) != defaultsText(table)) {
+  if (statesDefaults(table) && defaultsOf(found.dataset()) != defaultsOf(table)) {
     return "its defaults are " + defaultsText(found.dataset()) + ", the step was compiled for " + defaultsText(table);
   }
   std::vector<std::string> known;

@@ -244,6 +244,14 @@ def words_twice(model, optimizer, x, y=None):
         optimizer.step()
 
 
+def masked_twice(model, optimizer, x, y):
+    """Each update divides by the number of rows with a label."""
+    for _ in range(2):
+        optimizer.zero_grad()
+        masked(model, x, y).backward()
+        optimizer.step()
+
+
 def updated_statistics(model, optimizer, x, y):
     """Two updates do not make batch normalization provable."""
     two_steps(model, optimizer, x, y)
@@ -398,6 +406,7 @@ CASES: dict[str, Case] = {
     "three_momentum": Case(relu, train=three_updates, optimizer=lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)),
     "three_adam": Case(relu, train=three_updates, optimizer=adam()),
     "two_optimizers": Case(Coded, train=two_optimizers),
+    "masked_twice": Case(relu, train=masked_twice, label="masked"),
     "words_twice": Case(Gpt, train=words_twice, **IDS),
     # What no clipping can make private, or not in this version.
     "uploaded_weights": Case(relu, uploaded_weights),  # an owner that looks at what is uploaded knows a bound
@@ -419,5 +428,5 @@ REFUSED = {
     "standardised", "sorted_rows", "neighbours", "batch_norm_twice", "published_rows", "running_loss", "batch_of_one",
 }  # fmt: skip
 # Steps with several releases of gradients: test_several_updates.py.
-SEVERAL = {"two_steps", "three_momentum", "three_adam", "two_optimizers", "words_twice"}
+SEVERAL = {"two_steps", "three_momentum", "three_adam", "two_optimizers", "masked_twice", "words_twice"}
 ACCEPTED = [name for name in CASES if name not in REFUSED | SEVERAL]

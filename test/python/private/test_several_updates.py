@@ -21,7 +21,7 @@ F64 = torch.float64
 # Per update the tensors that are released, of which every parameter counts once.
 TENSORS = {
     "two_steps": [4, 4], "three_momentum": [4, 4, 4], "three_adam": [4, 4, 4], "two_optimizers": [4, 4],
-    "words_twice": [17, 17],
+    "masked_twice": [4, 4], "words_twice": [17, 17],
 }  # fmt: skip
 
 
@@ -113,7 +113,7 @@ def test_neighbours(name, rng):
                     difference.append(moved[coin] - (released[coin] - coins[coin]))
             change = total_norm(difference)
             assert change <= site.sensitivity, f"slot {slot} moves a release by {change} of {site.sensitivity}"
-            assert change > 0
+            assert change > 0 or CASES[name].label == "masked", "a row without a label counts nothing"
         rest = step.run(step.args(r.args, other), absent([slot]))
         for result in step.program.results:
             if result.kind == "commit":
