@@ -153,7 +153,29 @@ struct Optimize : sojourn::impl::OptimizeBase<Optimize> {
     return success();
   }
 
+  static constexpr llvm::StringLiteral kDrawAttr = "sojourn.draw";
+
+  /// Two draws of an owner are two, however equal they are written: each has coins of its own. While equal ops are
+  /// merged, draws are numbered.
+  void numberDraws() {
+    int64_t number = 0;
+    getOperation().walk([&](SampleRowsOp draw) {
+      if (draw.getExpected()) {
+        draw->setAttr(kDrawAttr, IntegerAttr::get(IntegerType::get(&getContext(), 64), number++));
+      }
+    });
+  }
+  void forgetNumbers() {
+    getOperation().walk([&](SampleRowsOp draw) { draw->removeDiscardableAttr(kDrawAttr); });
+  }
+
   void runOnOperation() override {
+    numberDraws();
+    optimize();
+    forgetNumbers();
+  }
+
+  void optimize() {
     IRRewriter rewriter(&getContext());
     // Equal ops first: patterns that want a single use then see the real number of uses. Folding may make new ones.
     for (int round = 0; round < 2; ++round) {
@@ -165,7 +187,8 @@ struct Optimize : sojourn::impl::OptimizeBase<Optimize> {
       bool changed = false;
       if (failed(applyPatternsGreedily(getOperation(), patterns, config, &changed))) {
         getOperation().emitError() << "canonicalization did not come to an end";
-        return signalPassFailure();
+        signalPassFailure();
+        return;
       }
       if (round > 0 || (!merged && !changed)) {
         break;

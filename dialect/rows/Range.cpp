@@ -277,6 +277,18 @@ static Range rangeOfElementwise(Operation *op, Operands operands) {
       .Case<LogOp>([&](auto) {
         return at(0).isBounded() && at(0).low > 0 ? monotone(at(0), element, 8, real(std::log)) : Range();
       })
+      .Case<PowOp>([&](auto) {
+        // Of a base that is not negative it is monotone in each operand, so that its extremes are at corners.
+        bool isMonotone = at(0).low > 0 || (at(0).low == 0 && at(1).low > 0);
+        if (!bounded() || !isMonotone || !isa<FloatType>(element)) {
+          return rangeOfType(element);
+        }
+        Range exact = corners(at(0), at(1), [](double x, double y) { return std::pow(x, y); });
+        exact.whole = false;
+        Range result = rounded(exact, element, 16);
+        result.low = result.nan ? result.low : std::max(result.low, 0.0);
+        return result;
+      })
       .Default([&](auto) { return rangeOfType(element); });
 }
 

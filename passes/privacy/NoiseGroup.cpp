@@ -7,6 +7,7 @@
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
 #include <utility>
@@ -212,6 +213,11 @@ GroupNoise::Treatment GroupNoise::treatMetric(const NoiseGroup &group) {
   } else {
     treatment.bounds = {asked};
     treatment.norm = 2;
+    if (!publish.bound) {
+      plan.notes.push_back(llvm::formatv("what one row adds to a published value ({0}) is clamped to {1}, the default: "
+                                         "the bounds of the columns give it no range, and publish() got no bound=",
+                                         group.firstOp().getName().stripDialect(), options.metricBound));
+    }
   }
   treatment.rho = publish.rho.value_or(stepRho(options) * options.metricShare);
   return treatment;

@@ -96,7 +96,8 @@ struct PrivacyPlan {
 };
 
 /// Puts public constants in place of private scalars that divide per-row values (the number of valid labels, a sum of
-/// class weights): the largest that they can be over all slots, and returns these. In `notes` stands what is divided by
+/// class weights) where parameters are trained with the quotient: the largest that they can be over all slots, and
+/// returns these. In `notes` stands what is divided by
 /// in the end: where rows are drawn, means over slots become means over the rows expected (see rewriteForPrivacy).
 llvm::DenseSet<mlir::Value> publicDivisors(mlir::func::FuncOp step, const RowInputs &inputs,
                                            std::vector<std::string> &notes);

@@ -30,6 +30,28 @@ static std::optional<double> constantFor(const rows::Range &range, bool isDiviso
   return number > 0 ? std::optional(number) : std::nullopt;
 }
 
+/// Whether parameters are trained with what follows from a value. A statistic that is only published gets no other
+/// divisor than the one that was written.
+static bool trains(func::FuncOp step, Value value) {
+  llvm::DenseSet<Operation *> seen;
+  SmallVector<Value> todo = {value};
+  while (!todo.empty()) {
+    for (OpOperand &use : todo.pop_back_val().getUses()) {
+      Operation *user = use.getOwner();
+      if (user->hasTrait<OpTrait::IsTerminator>()) {
+        auto kind = step.getResultAttrOfType<StringAttr>(use.getOperandNumber(), kResultAttr);
+        bool isCommit = kind && parseStepResult(kind.getValue()) == StepResult::Commit;
+        if (isCommit || step.getResultAttr(use.getOperandNumber(), kTrainedAttr)) {
+          return true;
+        }
+      } else if (seen.insert(user).second) {
+        llvm::append_range(todo, user->getResults());
+      }
+    }
+  }
+  return false;
+}
+
 /// Of the cuts behind a value: by what their draws have fewer rows to expect than slots.
 static double expectedShare(const rows::Fact &fact, const rows::Analysis &analysis) {
   const rows::Draw &draw = analysis.draws()[analysis.cuts()[fact.cuts->front()].draw];
@@ -64,7 +86,8 @@ llvm::DenseSet<Value> sojourn::publicDivisors(func::FuncOp step, const RowInputs
             isDivisor = true;
           }
         }
-        if (std::optional<double> constant = constantFor(analysis.factOf(scalar).range, isDivisor)) {
+        std::optional<double> constant = constantFor(analysis.factOf(scalar).range, isDivisor);
+        if (constant && trains(step, op.getResult(0))) {
           found = scalar;
           number = *constant;
           share = expectedShare(analysis.factOf(scalar), analysis);

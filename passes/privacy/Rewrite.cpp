@@ -81,7 +81,11 @@ private:
   }
 
   /// The cheapest change of a model, loss or statistic that makes such an op provable, in most programs that have it.
-  static StringRef wayOut(StringRef reason) {
+  static StringRef wayOut(StringRef reason, bool trains) {
+    if (!trains && reason.contains("meet a value that was summed")) {
+      return "; publish that sum first and use its value, or sum before dividing (a.sum() / b.sum()); a model that "
+             "normalizes over its batch needs eval()";
+    }
     static constexpr std::pair<StringLiteral, StringLiteral> kWays[] = {
         {"meet a value that was summed", "; each row has to be computed without the others: GroupNorm, LayerNorm or "
                                          "frozen statistics (eval()) in place of batch normalization; a gradient "
@@ -94,6 +98,12 @@ private:
     };
     auto found = llvm::find_if(kWays, [&](const auto &way) { return reason.contains(way.first); });
     return found == std::end(kWays) ? StringRef() : StringRef(found->second);
+  }
+
+  bool stepTrains() {
+    return llvm::any_of(llvm::seq(0u, terminator()->getNumOperands()), [&](unsigned result) {
+      return kindOf(result) == StepResult::Commit || step.getResultAttr(result, kTrainedAttr);
+    });
   }
 
   /// Results that no noise can make releasable.
@@ -114,7 +124,7 @@ private:
       InFlightDiagnostic error = op->emitError();
       error << "no noise can make private what is " << verb << ": " << op->getName().stripDialect() << " "
             << (fact.reason ? fact.reason->text : std::string("was not analysed"))
-            << (fact.reason ? wayOut(fact.reason->text) : StringRef());
+            << (fact.reason ? wayOut(fact.reason->text, stepTrains()) : StringRef());
       if (fact.reason && fact.reason->operand) {
         error.attachNote(fact.reason->operand.getLoc())
             << "this value is " << describe(analysis->factOf(fact.reason->operand));
