@@ -3,6 +3,7 @@
 #include "owner/Environment.h"
 
 #include <chrono>
+#include <ctime>
 #include <cstdlib>
 #include <sodium.h>
 #include <stdexcept>
@@ -17,6 +18,11 @@ Environment Environment::system(std::string storeDirectory) {
   environment.clockMs = [] {
     auto now = std::chrono::system_clock::now().time_since_epoch();
     return static_cast<int64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+  };
+  environment.elapsedMs = [] {
+    timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
   };
   environment.randomBytes = [](void *out, size_t size) { randombytes_buf(out, size); };
   environment.storeDirectory = std::move(storeDirectory);

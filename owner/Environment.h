@@ -14,10 +14,12 @@ namespace sojourn::owner {
 /// What a step is about to do outside of every lock.
 enum class Phase { planning, running };
 
-/// The owner calls all but `entering` and `clockMs` one at a time.
+/// The owner calls all but `entering` and the clocks one at a time.
 struct Environment {
   /// Milliseconds since the epoch; leases, the programs log and the ledger read it, the ledger at any time.
   std::function<int64_t()> clockMs;
+  /// Milliseconds since a fixed moment in the past, asleep or awake: a clock that nobody sets. Ages of challenges.
+  std::function<int64_t()> elapsedMs;
   /// Fills a buffer with unpredictable bytes: session ids, dataset versions.
   std::function<void(void *, size_t)> randomBytes;
   /// Folder of the catalogue and of the tables; empty keeps both in memory.

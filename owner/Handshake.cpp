@@ -55,7 +55,7 @@ Handshake::Handshake(const Environment &environment, const ledger::SigningKey &k
 
 int64_t Handshake::now() {
   std::lock_guard lock(mutex);
-  return latestMs = std::max(latestMs, environment.clockMs());
+  return latestMs = std::max(latestMs, environment.elapsedMs());
 }
 
 std::string Handshake::tagOf(std::string_view body, const PublicKey &client, std::string_view nonce) const {

@@ -47,7 +47,7 @@ private:
   const ledger::SigningKey &key;
   std::array<uint8_t, 32> secret{};
   std::mutex mutex;
-  int64_t latestMs = 0; ///< a clock that is set back makes nothing young again
+  int64_t latestMs = 0; ///< the latest time that a thread has seen: what was forgotten stays too old
   /// By client the challenges, and when they become too old.
   std::map<ledger::PublicKey, std::map<std::string, int64_t>> answered;
 };

@@ -20,6 +20,7 @@ namespace sojourn::owner::test {
 Environment World::environment() {
   Environment environment;
   environment.clockMs = [this] { return now; };
+  environment.elapsedMs = [this] { return elapsed; };
   environment.randomBytes = [this](void *out, size_t size) {
     for (size_t index = 0; index < size; ++index) {
       static_cast<uint8_t *>(out)[index] = static_cast<uint8_t>(random());

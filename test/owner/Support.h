@@ -20,6 +20,7 @@ namespace wire = sojourn_wire;
 /// Time and randomness under the test's control; randomness is seeded.
 struct World {
   int64_t now = 1'000'000;
+  int64_t elapsed = 500'000;
   std::mt19937_64 random{20261121};
   std::string store;
   std::vector<std::string> logged;
