@@ -17,15 +17,17 @@ static double gammaOf(double terms, double unit) {
   return terms * unit < 0.5 ? terms * unit / (1 - terms * unit) : std::numeric_limits<double>::infinity();
 }
 
-/// All in f64. A row's magnitudes sum to at most bound / kCancellation, and each of the n rows has its own; 8 more
-/// units for the products and the factor itself.
+/// All in f64. Each of the n rows has magnitudes of its own; 8 more units for the products and the factor itself. Of a
+/// clipped row they sum to at most bound / kCancellation. Where ranges prove the bound, it is one of magnitudes:
+/// `influenceOf` adds up where terms could cancel, too.
 static double wideSlack(ClippedSumOp sum) {
   double slots = static_cast<double>(rows::shapeOf(sum.getSlots())[0]);
   double terms = slots + 1024; // the ops between cuts and noise
   for (Value input : sum.getInputs()) {
     terms += static_cast<double>(*checkedNumel(rows::shapeOf(input)));
   }
-  return 2 * (gammaOf(terms, 0x1p-53) + 8 * 0x1p-53) * slots / rows::kCancellation + 16 * 0x1p-53;
+  double magnitudes = sum.getClip() == "none" ? 1 : 1 / rows::kCancellation;
+  return 2 * (gammaOf(terms, 0x1p-53) + 8 * 0x1p-53) * slots * magnitudes + 16 * 0x1p-53;
 }
 
 /// What f32 adds to that: a row's magnitudes sum to at most the bound, for its terms do not cancel (one product) or
