@@ -13,9 +13,12 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/bit.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <map>
 #include <set>
 
 namespace sojourn::frontend {
@@ -62,12 +65,15 @@ PrivacyOptions optionsOf(const std::vector<DatasetInfo> &tables, const wire::Spe
   options.metricShare = spending.metricShare >= 0 ? spending.metricShare : options.metricShare;
   options.perLayer = spending.perLayer;
   options.lossIsMean = !spending.lossIsSum;
+  unsigned prices = 0;
   for (unsigned result = 0; result < published.size(); ++result) {
     if (!published[result] || *published[result] >= spending.releases.size()) {
       continue;
     }
     const wire::ReleaseTerms &asked = spending.releases[*published[result]];
     PrivacyOptions::Publish &publish = options.publishes[result];
+    prices += !asked.continues;
+    publish.price = prices;
     if (asked.bound > 0) {
       publish.bound = asked.bound;
     }
@@ -129,6 +135,33 @@ bool setExtents(mlir::func::FuncOp step, const wire::Step &message, RowInputs &i
   return isGuess;
 }
 
+/// The numbers that the message itself holds: slots and uploads.
+std::function<std::optional<std::vector<double>>(unsigned)> numbersOf(mlir::func::FuncOp step,
+                                                                      const wire::Step &message) {
+  std::map<unsigned, std::vector<double>> known;
+  size_t slot = 0, upload = 0;
+  for (unsigned index = 0; index < step.getNumArguments(); ++index) {
+    auto kind = step.getArgAttrOfType<mlir::StringAttr>(index, kKindAttr);
+    llvm::StringRef text = kind ? kind.getValue() : llvm::StringRef();
+    if (text == stringify(StepArg::Slot) && slot < message.slots.size()) {
+      uint64_t word = message.slots[slot++];
+      bool isFloat = mlir::isa<mlir::FloatType>(mlir::getElementTypeOrSelf(step.getArgumentTypes()[index]));
+      known[index] = {isFloat ? llvm::bit_cast<double>(word) : static_cast<double>(static_cast<int64_t>(word))};
+    } else if (text == stringify(StepArg::Upload) && upload < message.uploads.size()) {
+      const wire::TensorView &tensor = message.uploads[upload++];
+      if (tensor.element < runtime::kElementCount) {
+        if (auto numbers = runtime::numbersOf(static_cast<runtime::Element>(tensor.element), tensor.data)) {
+          known[index] = std::move(*numbers);
+        }
+      }
+    }
+  }
+  return [known = std::move(known)](unsigned index) {
+    auto found = known.find(index);
+    return found == known.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
 /// `looks`: at what small tensors hold.
 Judgement judge(const wire::Step &message, const std::vector<DatasetInfo> &tables, double delta, bool looks) {
   Judgement judgement;
@@ -187,10 +220,15 @@ Judgement judge(const wire::Step &message, const std::vector<DatasetInfo> &table
     }
   }
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  auto held = numbersOf(step, message);
+  auto errorOf = [&](unsigned result) {
+    auto found = plan->forms[result] && !isGuess ? plan->forms[result]->deviations(held) : std::nullopt;
+    return found ? *llvm::max_element(*found) : kUnknown;
+  };
   for (const ReleaseSite &site : plan->sites) {
     if (site.result && published[*site.result]) {
       judgement.releases.push_back({.published = *published[*site.result],
-                                    .error = isGuess ? kUnknown : site.error.value_or(kUnknown),
+                                    .error = errorOf(*site.result),
                                     .numbers = site.coordinates,
                                     .isLaplace = site.isLaplace});
     }

@@ -6,6 +6,8 @@
 #include "frontend/Rows.h"
 #include "frontend/Session.h"
 
+#include <set>
+
 namespace sojourn {
 
 using namespace frontend;
@@ -130,10 +132,12 @@ std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors, cons
     copies.push_back(tensor.detach().clone(at::MemoryFormat::Contiguous));
   }
   std::vector<Published> all;
+  std::set<Session *> begun; // of several values at an owner one price pays for all
   for (const at::Tensor &copy : copies) {
     if (isRemote(copy)) {
-      all.emplace_back(
-          remoteImpl(copy)->remoteStorage()->session->publish(copy, {options.bound, options.epsilon, options.delta}));
+      Session &session = *remoteImpl(copy)->remoteStorage()->session;
+      bool continues = options.epsilon > 0 && !begun.insert(&session).second;
+      all.emplace_back(session.publish(copy, {options.bound, options.epsilon, options.delta, continues}));
     } else {
       auto state = std::make_shared<PublishedState>();
       state->fill(copy);
@@ -152,7 +156,7 @@ ReleaseQuote quote(const at::Tensor &tensor, const PublishOptions &options) {
   }
   at::Tensor copy = tensor.detach().clone(at::MemoryFormat::Contiguous);
   frontend::Judgement judged =
-      remoteImpl(copy)->remoteStorage()->session->quote(copy, {options.bound, options.epsilon, options.delta});
+      remoteImpl(copy)->remoteStorage()->session->quote(copy, {options.bound, options.epsilon, options.delta, false});
   ReleaseQuote result;
   result.notes = judged.notes;
   for (const auto &release : judged.releases) {

@@ -212,7 +212,8 @@ private:
 };
 
 /// Of values of private tables: what one row adds is clamped to `bound` (0: the dataset's default);
-/// `epsilon` is a price of its own (0: a part of the step's), with `delta` of Gaussian noise (0: Laplace).
+/// `epsilon` is a price of its own, of all values of a call together (0: a part of the step's), with `delta` of
+/// Gaussian noise (0: Laplace).
 struct PublishOptions {
   double bound = 0, epsilon = 0, delta = 0;
 };

@@ -50,6 +50,7 @@ std::string PrivateTerms::key() const {
     number(release.bound);
     number(release.rho);
     number(release.laplaceEpsilon);
+    out << release.continues << ' ';
   }
   for (uint64_t word : slots) {
     out << word << ' ';
@@ -227,6 +228,7 @@ PrivacyOptions optionsOf(const Plan &plan, const PrivateTerms &terms) {
   options.metricShare = terms.metricShare;
   options.metricBound = terms.metricBound;
   size_t published = 0;
+  unsigned prices = 0;
   auto results = plan.executable->results();
   for (unsigned index = 0; index < results.size(); ++index) {
     if (results[index].kind != runtime::ResultKind::publish || published >= terms.releases.size()) {
@@ -234,6 +236,8 @@ PrivacyOptions optionsOf(const Plan &plan, const PrivateTerms &terms) {
     }
     const PrivateTerms::Release &release = terms.releases[published++];
     PrivacyOptions::Publish &publish = options.publishes[index];
+    prices += !release.continues;
+    publish.price = prices;
     if (release.bound > 0) {
       publish.bound = release.bound;
     }
@@ -282,8 +286,7 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &p
                            .exponent = site.exponent,
                            .scale = site.scale,
                            .coordinates = site.coordinates,
-                           .result = site.result,
-                           .error = site.error});
+                           .result = site.result});
     // Samplers stop the process beyond their bounds.
     bool isDrawable = site.scale >= 1 &&
                       static_cast<uint64_t>(site.scale) <= (site.isLaplace ? privacy::kLaplaceMax : privacy::kSigmaMax);
@@ -318,6 +321,7 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &p
                         excess->op->getName().stripDialect().str(), runtime::describeLocation(excess->op->getLoc()));
   }
   made->released = rewritten->released;
+  made->forms = std::move(rewritten->forms);
   made->notes = rewritten->notes;
   made->report = describeSites(*made, terms);
   auto executable = runtime::Executable::create(**module);

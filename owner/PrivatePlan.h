@@ -5,6 +5,7 @@
 
 #include "owner/Dataset.h"
 #include "owner/PlanCache.h"
+#include "passes/privacy/NoiseForm.h"
 #include "runtime/Extent.h"
 #include "runtime/privacy/Charge.h"
 #include "runtime/privacy/Coins.h"
@@ -37,6 +38,7 @@ struct PrivateTerms {
   struct Release {
     double bound = 0;
     double rho = 0, laplaceEpsilon = 0; ///< of a price of its own; 0: none
+    bool continues = false;             ///< it is that of the release before, too
   };
   std::vector<Release> releases; ///< per published result
   /// Words of the slots, where no rows are drawn: bounds of statistics follow from them.
@@ -54,7 +56,6 @@ struct SiteInfo {
   double bound = 0, sensitivity = 0, cost = 0;
   int64_t exponent = 0, scale = 0, coordinates = 0;
   std::optional<unsigned> result;
-  std::optional<double> error; ///< standard deviation of the noise in the result
 };
 
 struct CoinInfo {
@@ -76,7 +77,8 @@ struct PrivatePlan {
   std::unique_ptr<runtime::Executable> executable;
   std::vector<CoinInfo> coins;
   std::vector<SiteInfo> sites;
-  std::vector<bool> released; ///< per result
+  std::vector<bool> released;                  ///< per result
+  std::vector<std::optional<NoiseForm>> forms; ///< likewise: how noise arrives in it
   std::vector<TableCharge> charges;
   std::vector<std::string> notes;
   /// For the data owner: where rows meet, sensitivity and noise, a line or two for each site.

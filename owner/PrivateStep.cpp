@@ -79,6 +79,7 @@ llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(const StepContext &
   if (llvm::Error error = step.setPlan(bound)) {
     return error;
   }
+  step.setErrors(bound);
   return std::optional<PrivateStep>(std::move(step));
 }
 
@@ -184,6 +185,8 @@ llvm::Error PrivateStep::setReleases() {
       return error;
     }
     release.bound = asked.bound;
+    const sojourn::wire::ReleaseTerms *before = terms.releases.empty() ? nullptr : &asked - 1;
+    release.continues = asked.continues && before && before->epsilon == asked.epsilon && before->delta == asked.delta;
     if (asked.epsilon > 0) {
       delta = 1;
       for (const auto &source : sources) {
@@ -297,6 +300,26 @@ llvm::Error PrivateStep::setPlan(const StepBindings &bound) {
     }
   }
   return llvm::Error::success();
+}
+
+void PrivateStep::setErrors(const StepBindings &bound) {
+  errors.assign(noised->forms.size(), std::numeric_limits<double>::quiet_NaN());
+  auto numbers = [&](unsigned index) -> std::optional<std::vector<double>> {
+    const runtime::HostTensor &tensor = bound.bindings[index].tensor;
+    if (!terms.publicArguments[index] || !tensor.buffer) {
+      return std::nullopt;
+    }
+    return runtime::numbersOf(tensor.type.element,
+                              {static_cast<const uint8_t *>(tensor.buffer->data()), tensor.type.bytes()});
+  };
+  for (size_t result = 0; result < errors.size(); ++result) {
+    if (!noised->forms[result]) {
+      continue;
+    }
+    if (auto deviations = noised->forms[result]->deviations(numbers)) {
+      errors[result] = *llvm::max_element(*deviations);
+    }
+  }
 }
 
 void PrivateStep::release(std::vector<LabelPtr> &labels) const {
@@ -413,11 +436,10 @@ PrivacyReport PrivateStep::report() const {
       continue;
     }
     ReleaseNote note;
-    note.error = std::numeric_limits<double>::quiet_NaN();
+    note.error = errors[index];
     for (const SiteInfo &site : noised->sites) {
       if (site.result == index) {
         anyRelease = true;
-        note.error = site.error.value_or(note.error);
         if (site.isBeside) {
           note.receipt = receipt;
           note.text = receiptText;

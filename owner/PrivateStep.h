@@ -55,6 +55,7 @@ private:
   std::string datasets() const;
   llvm::Error setPlan(const StepBindings &bound);
   std::vector<std::optional<runtime::Extent>> extentsOf(const StepBindings &bound) const;
+  void setErrors(const StepBindings &bound);
   /// The plan for the terms as they are: a known one, or made.
   llvm::Error findPlan();
   std::vector<ledger::Item> items(bool beside) const;
@@ -69,6 +70,8 @@ private:
   /// Per argument the dataset, where it is a private table.
   std::vector<std::optional<Source>> sources;
   std::vector<LabelPtr> argumentLabels;
+  /// Per result the standard deviation of its noise, of the element that has most; NaN: not known.
+  std::vector<double> errors;
   sojourn::wire::Spending spending;
   double delta = 0;
   bool isNew = false; ///< the plan was made for this step: its notes are told once

@@ -44,6 +44,17 @@ static double elementAt(Element element, const uint8_t *bytes) {
   }
 }
 
+std::optional<std::vector<double>> numbersOf(Element element, std::span<const uint8_t> bytes) {
+  if (bytes.size() > kExtentBytes || isComplex(element)) {
+    return std::nullopt;
+  }
+  std::vector<double> numbers;
+  for (size_t at = 0, width = byteWidth(element); at + width <= bytes.size(); at += width) {
+    numbers.push_back(elementAt(element, bytes.data() + at));
+  }
+  return numbers;
+}
+
 std::optional<Extent> extentOf(Element element, std::span<const uint8_t> bytes) {
   size_t width = byteWidth(element);
   if (bytes.empty() || bytes.size() > kExtentBytes) {

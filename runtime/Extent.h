@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace sojourn::runtime {
 
@@ -20,6 +21,9 @@ struct Extent {
 
 /// Larger tensors are not looked at.
 inline constexpr size_t kExtentBytes = 8192;
+
+/// All elements of a real tensor of up to kExtentBytes, as numbers; whole ones beyond 2^53 are rounded.
+std::optional<std::vector<double>> numbersOf(Element element, std::span<const uint8_t> bytes);
 
 /// Nothing for empty, large and complex tensors, and where an element is NaN, infinite, or a whole number beyond 2^53,
 /// which f64 may round.

@@ -94,7 +94,9 @@ class Published:
     def stderr(self):
         """Standard deviation of the noise in each number; 0 without noise, None if it is not known.
 
-        A tree like `value`; of one tensor a number.
+        Known where the value is linear in the noise, with public coefficients: sums, multiples, parts, products
+        with matrices. A tree like `value`, with a number for each tensor: where its elements differ, that of the one
+        with most noise. Whole numbers are rounded after the noise, which is not counted.
         """
         self.value  # noqa: B018
         errors = [None if error is None or math.isnan(error) else error for error in self._errors()]
@@ -191,8 +193,8 @@ def publish(tree, epsilon: float | None = None, delta: float | None = None, boun
     as copies. Raises `Refused` where the owner's policy keeps a value.
 
     Of private tables a value leaves with noise. `epsilon` pays for it apart from the step: with
-    Laplace noise, or Gaussian where `delta` is given; the answer is a `Published` with `.stderr` and
-    `.receipt`. Without it, in a step on batches, it is a part of the step's price. `bound`: what one
+    Laplace noise, or Gaussian where `delta` is given, all values of the tree together; the answer is
+    a `Published` with `.stderr` and `.receipt`. Without it, in a step on batches, it is a part of the step's price. `bound`: what one
     row adds is clamped to it, in the unit of the value. What was released already is free and exact.
     On open tables these are accepted and ignored.
     """

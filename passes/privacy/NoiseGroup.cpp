@@ -188,7 +188,6 @@ GroupNoise::Treatment GroupNoise::treatMetric(const NoiseGroup &group) {
     if (std::optional<double> factor = factorTo(group.points[0].value, *group.result)) {
       bool isMean = !meansOf(group.points[0].value, drawOf(group).slots).empty();
       unit = 1 / (std::abs(*factor) * (isMean ? slots : 1));
-      treatment.factor = std::abs(*factor) * (isMean ? slots / expected : 1);
     }
   }
   double asked = publish.bound.value_or(options.metricBound) * unit;
@@ -309,7 +308,6 @@ LogicalResult GroupNoise::insert(const NoiseGroup &group, const rows::Analysis &
                    .isBeside = publishOf(group).rho || publishOf(group).laplaceEpsilon,
                    .isLaplace = treatment.laplaceEpsilon.has_value(),
                    .result = group.result,
-                   .error = std::nullopt,
                    .location = location};
   site.coordinates = coordinates;
   double slack = rows::accumulationOf(sum).slack;
@@ -334,6 +332,7 @@ LogicalResult GroupNoise::insert(const NoiseGroup &group, const rows::Analysis &
   all.push_back({.draw = drawOf(group).index,
                  .isGradient = !group.result,
                  .isBeside = site.isBeside,
+                 .price = publishOf(group).price,
                  .treatment = std::move(treatment),
                  .slack = slack,
                  .noise = noise,
@@ -345,13 +344,18 @@ LogicalResult GroupNoise::insert(const NoiseGroup &group, const rows::Analysis &
 
 void GroupNoise::settle() {
   llvm::DenseMap<Value, int> gradients, metrics;
+  llvm::DenseMap<std::pair<Value, unsigned>, int> priced; // how many releases of a draw one price pays for
   for (const Inserted &each : all) {
     gradients[each.draw] += each.isGradient;
     metrics[each.draw] += !each.isGradient && !each.isBeside;
+    priced[{each.draw, each.price}] += each.isBeside;
   }
   for (Inserted &each : all) {
-    if (!each.isBeside) {
-      each.treatment.rho /= each.isGradient ? gradients[each.draw] : metrics[each.draw];
+    each.treatment.rho /= each.isBeside     ? priced[{each.draw, each.price}]
+                          : each.isGradient ? gradients[each.draw]
+                                            : metrics[each.draw];
+    if (each.treatment.laplaceEpsilon) {
+      *each.treatment.laplaceEpsilon /= priced[{each.draw, each.price}];
     }
     ReleaseSite &site = plan.sites[each.site];
     chooseNoise(each.treatment, each.slack, site);
@@ -359,11 +363,6 @@ void GroupNoise::settle() {
     each.noise.setScale(site.scale);
     for (size_t k = 0; k < each.noise.getCoins().size(); ++k) {
       plan.coins[each.firstCoin + k].scale = site.scale;
-    }
-    if (each.treatment.factor) {
-      double deviation = site.isLaplace ? std::sqrt(2.0) : 1;
-      site.error = *each.treatment.factor * each.treatment.scale * deviation * static_cast<double>(site.scale) *
-                   std::ldexp(1.0, static_cast<int>(site.exponent));
     }
   }
 }

@@ -53,8 +53,6 @@ private:
     std::vector<double> bounds;
     int64_t norm = 2;
     double scale = 1;
-    /// What the published result is times the noised value, where that is all it is.
-    std::optional<double> factor;
     /// Without the others that share it.
     double rho = 0;
     std::optional<double> laplaceEpsilon;
@@ -63,6 +61,7 @@ private:
   struct Inserted {
     mlir::Value draw; ///< its row numbers
     bool isGradient = false, isBeside = false;
+    unsigned price = 0; ///< that it shares, if it is beside the step's
     Treatment treatment;
     double slack = 0; ///< of adding up, see rows::Accumulation
     NoiseOp noise;

@@ -8,6 +8,7 @@
 #define SOJOURN_PASSES_PRIVACY_PRIVACY_H
 
 #include "passes/Rows.h"
+#include "passes/privacy/NoiseForm.h"
 
 #include "llvm/ADT/DenseSet.h"
 
@@ -38,6 +39,8 @@ struct PrivacyOptions {
     std::optional<double> bound;
     /// A price of its own, beside the step's: a Gaussian of this rho, or Laplace noise of this epsilon.
     std::optional<double> rho, laplaceEpsilon;
+    /// Results of the same number share it.
+    unsigned price = 0;
   };
   /// By number of the result; what is not there shares the metrics' part.
   std::map<unsigned, Publish> publishes;
@@ -67,8 +70,6 @@ struct ReleaseSite {
   /// sensitivity^2 / (2 scale^2), or epsilon of Laplace noise; rounded up.
   double cost = 0;
   std::optional<unsigned> result;
-  /// Standard deviation of the noise in the published result, where that is linear in it.
-  std::optional<double> error;
   mlir::Location location;
 };
 
@@ -91,6 +92,8 @@ struct PrivacyPlan {
   std::vector<CoinSpec> coins;
   /// Per result whether it may leave: released or public.
   std::vector<bool> released;
+  /// Per result that is published how noise arrives in it, where that is linear.
+  std::vector<std::optional<NoiseForm>> forms;
   /// What was changed that a scientist should know: "the loss's divisor became 64".
   std::vector<std::string> notes;
 };

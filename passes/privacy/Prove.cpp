@@ -83,6 +83,8 @@ LogicalResult sojourn::provePrivacy(func::FuncOp step, const RowInputs &inputs, 
     return step.emitError() << analysis.releases().size() << " releases are proved, " << plan.sites.size()
                             << " were planned";
   }
+  Block &body = step.getBody().front();
+  plan.forms = NoiseForm::of(body, llvm::to_vector(body.getTerminator()->getOperands()), analysis);
   return success();
 }
 

@@ -50,7 +50,7 @@ flatbuffers::Offset<schema::Spending> encode(flatbuffers::FlatBufferBuilder &bui
   }
   std::vector<flatbuffers::Offset<schema::ReleaseTerms>> releases;
   for (const ReleaseTerms &terms : spending.releases) {
-    releases.push_back(schema::CreateReleaseTerms(builder, terms.bound, terms.epsilon, terms.delta));
+    releases.push_back(schema::CreateReleaseTerms(builder, terms.bound, terms.epsilon, terms.delta, terms.continues));
   }
   auto releaseVector = builder.CreateVector(releases);
   return schema::CreateSpending(builder, spending.run, spending.steps, spending.noiseMultiplier, spending.clip,
@@ -145,7 +145,7 @@ Spending decode(const schema::Spending &message) {
   spending.metricShare = message.metric_share();
   if (message.releases()) {
     for (const schema::ReleaseTerms *terms : *message.releases()) {
-      spending.releases.push_back({terms->bound(), terms->epsilon(), terms->delta()});
+      spending.releases.push_back({terms->bound(), terms->epsilon(), terms->delta(), terms->continues()});
     }
   }
   return spending;

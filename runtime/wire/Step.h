@@ -36,6 +36,7 @@ struct TableBinding {
 /// Terms of a published result; 0 where the owner's defaults stand.
 struct ReleaseTerms {
   double bound = 0, epsilon = 0, delta = 0;
+  bool continues = false; ///< shares the price of the published result before
 };
 
 /// How a step on private tables spends. Left out of the message where all of it is default.

@@ -53,11 +53,8 @@ protected:
     EXPECT_TRUE(mlir::succeeded(parseBounds(step, {"a=-1:3"}, inputs)));
     plan = PrivacyPlan();
     for (size_t k = 0; k < sites; ++k) {
-      plan.sites.push_back(ReleaseSite{.what = "a sum",
-                                       .op = "reduce_sum",
-                                       .result = std::nullopt,
-                                       .error = std::nullopt,
-                                       .location = step.getLoc()});
+      plan.sites.push_back(
+          ReleaseSite{.what = "a sum", .op = "reduce_sum", .result = std::nullopt, .location = step.getLoc()});
     }
     rows::Analysis analysis;
     return mlir::succeeded(provePrivacy(step, inputs, analysis, plan));

@@ -203,6 +203,28 @@ def test_a_price_is_what_it_costs_and_comes_with_a_receipt(owner, rng):
         sojourn.publish(table["a"].mean(), epsilon=1.99)
 
 
+@pytest.mark.parametrize("delta", [None, 1e-6])
+def test_statistics_that_are_published_together_share_a_price(owner, rng, delta):
+    table = register(owner, columns(rng), epsilon=3)
+    alone = sojourn.quote(table["a"].mean(), epsilon=0.5, delta=delta).stderr
+    answer = sojourn.publish(
+        {"a": table["a"].mean(), "b": table["b"].mean(), "c": table["c"].mean(), "y": (table["y"] == 1).sum()},
+        epsilon=0.5,
+        delta=delta,
+    )
+    # Gaussian noise on four numbers costs what it does on one; four Laplace releases cost no more than their sum.
+    price = answer.receipt.price[0]["epsilon"]
+    assert price <= 0.5 * (1 + 1e-3) and (delta is None or price == pytest.approx(0.5, rel=1e-2))
+    assert owner.budget("people").epsilon_left >= 2.5 * (1 - 1e-3)
+    assert answer.stderr["a"] == pytest.approx((4 if delta is None else 2) * alone, rel=1e-3)
+    # Another publish in the same step has a price of its own.
+    with sojourn.step():
+        one = sojourn.publish(table["a"].mean(), epsilon=0.5, delta=delta)
+        two = sojourn.publish([table["b"].mean(), table["c"].mean()], epsilon=0.5, delta=delta)
+    assert one.stderr == pytest.approx(alone, rel=1e-6)
+    assert two.stderr[0] == pytest.approx((2 if delta is None else math.sqrt(2)) * alone, rel=1e-3)
+
+
 def test_two_draws_in_a_step_are_two_charges(owner, rng):
     table = register(owner, columns(rng), epsilon=50)
     model = network()

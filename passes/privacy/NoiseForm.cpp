@@ -1,0 +1,553 @@
+// SPDX-License-Identifier: Apache-2.0
+// From IR to small linear functions, and their evaluation (see NoiseForm.h).
+#include "passes/privacy/NoiseForm.h"
+
+#include "dialect/Dialect.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <cmath>
+#include <numeric>
+
+using namespace mlir;
+
+namespace sojourn {
+
+/// A standard error is no reason to work long: ops of a form, elements of a tensor, and coefficients of a value.
+static constexpr size_t kNodesMost = 1024, kElementsMost = size_t{1} << 13, kEntriesMost = size_t{1} << 18;
+
+static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+
+static size_t numelOf(ArrayRef<int64_t> shape) {
+  size_t count = 1;
+  for (int64_t size : shape) {
+    count *= static_cast<size_t>(size);
+  }
+  return count;
+}
+
+static SmallVector<int64_t> stridesOf(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides(shape.size(), 1);
+  for (size_t dim = shape.size(); dim-- > 1;) {
+    strides[dim - 1] = strides[dim] * shape[dim];
+  }
+  return strides;
+}
+
+/// Calls visit(k, index) for each element of a shape in row-major order.
+template <typename Visit>
+static void eachIndex(ArrayRef<int64_t> shape, Visit visit) {
+  SmallVector<int64_t> index(shape.size());
+  for (size_t k = 0, count = numelOf(shape); k < count; ++k) {
+    visit(k, ArrayRef(index));
+    for (size_t dim = shape.size(); dim-- > 0;) {
+      if (++index[dim] < shape[dim]) {
+        break;
+      }
+      index[dim] = 0;
+    }
+  }
+}
+
+class NoiseForm::Builder {
+public:
+  Builder(Block &step, const rows::Analysis &analysis) : analysis(analysis) {
+    for (NoiseOp noise : step.getOps<NoiseOp>()) {
+      spread(noise);
+    }
+  }
+
+  bool isNoised(Value value) const { return noised.contains(value); }
+
+  /// Null where it is not linear.
+  std::optional<NoiseForm> run(Value root) {
+    numbers.clear();
+    form.nodes.clear();
+    SmallVector<Value> todo = {root};
+    while (!todo.empty()) {
+      Value value = todo.back();
+      if (numbers.contains(value)) {
+        todo.pop_back();
+        continue;
+      }
+      Operation *op = value.getDefiningOp();
+      bool isFollowed = op && !isa<NoiseOp>(op) && !isNumber(value) && canFollow(op);
+      size_t waiting = todo.size();
+      if (isFollowed) {
+        llvm::copy_if(op->getOperands(), std::back_inserter(todo), [&](Value each) { return !numbers.contains(each); });
+      }
+      if (todo.size() > waiting) {
+        continue;
+      }
+      todo.pop_back();
+      if ((isNoised(value) && !isFollowed && !isa<NoiseOp>(op)) || form.nodes.size() >= kNodesMost) {
+        return std::nullopt;
+      }
+      numbers[value] = static_cast<unsigned>(form.nodes.size());
+      form.nodes.push_back(nodeOf(value, isFollowed));
+    }
+    return std::move(form);
+  }
+
+private:
+  void spread(NoiseOp noise) {
+    SmallVector<Value> todo(noise.getResults());
+    while (!todo.empty()) {
+      Value value = todo.pop_back_val();
+      if (noised.insert(value).second) {
+        for (Operation *user : value.getUsers()) {
+          llvm::append_range(todo, user->getResults());
+        }
+      }
+    }
+  }
+
+  static bool isSmall(Value value) { return numelOf(shapeOf(value)) <= kElementsMost; }
+
+  bool isNumber(Value value) const {
+    rows::Fact fact = analysis.factOf(value);
+    return !isNoised(value) && fact.isPublic() && fact.range.isConstant() && isSmall(value);
+  }
+
+  bool canFollow(Operation *op) const {
+    bool isReal = llvm::all_of(op->getOperands(), [](Value value) {
+      return isa<IntegerType, FloatType>(getElementTypeOrSelf(value.getType()));
+    });
+    if (!isReal || op->getNumResults() != 1) {
+      return false;
+    }
+    Value result = op->getResult(0);
+    if (!isa<IntegerType, FloatType>(getElementTypeOrSelf(result.getType()))) {
+      return false;
+    }
+    bool isElementwise = isa<NegOp, ConvertOp, AddOp, SubOp, MulOp, DivOp, RoundOp, ReshapeOp>(op);
+    if (isa<RoundOp>(op) && isNoised(result)) { // a count: its noise is rounded with it
+      return llvm::all_of(result.getUsers(), [](Operation *user) {
+        return isa<ConvertOp>(user) && isa<IntegerType>(getElementTypeOrSelf(user->getResult(0).getType()));
+      });
+    }
+    if (isa<ConvertOp>(op) && isNoised(result)) {
+      bool truncates = isa<FloatType>(getElementTypeOrSelf(op->getOperand(0).getType())) &&
+                       isa<IntegerType>(getElementTypeOrSelf(result.getType()));
+      return !truncates || op->getOperand(0).getDefiningOp<RoundOp>();
+    }
+    if (isElementwise) {
+      return isNoised(result) || isSmall(result);
+    }
+    return isa<BroadcastOp, TransposeOp, SliceOp, ReverseOp, ConcatOp, ReduceSumOp, DotOp>(op) && isSmall(result) &&
+           llvm::all_of(op->getOperands(), [](Value operand) { return isSmall(operand); });
+  }
+
+  Node nodeOf(Value value, bool isFollowed) {
+    Node node;
+    node.numel = numelOf(shapeOf(value));
+    if (isNumber(value)) {
+      node.kind = Kind::Constant;
+      node.number = analysis.factOf(value).range.low;
+      return node;
+    }
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      node.kind = Kind::Argument;
+      node.argument = argument.getArgNumber();
+      return node;
+    }
+    Operation *op = value.getDefiningOp();
+    if (auto noise = dyn_cast<NoiseOp>(op)) {
+      node.kind = Kind::Noise;
+      node.number = std::ldexp(static_cast<double>(noise.getScale()), static_cast<int>(noise.getExponent())) *
+                    (noise.getDistribution() == "laplace" ? std::sqrt(2.0) : 1);
+      return node;
+    }
+    if (!isFollowed) {
+      return node;
+    }
+    for (Value operand : op->getOperands()) {
+      node.operands.push_back(numbers.at(operand));
+    }
+    TypeSwitch<Operation *>(op)
+        .Case<NegOp>([&](auto) { node.kind = Kind::Negate; })
+        .Case<AddOp>([&](auto) { node.kind = Kind::Add; })
+        .Case<SubOp>([&](auto) { node.kind = Kind::Subtract; })
+        .Case<MulOp>([&](auto) { node.kind = Kind::Multiply; })
+        .Case<DivOp>([&](auto) { node.kind = Kind::Divide; })
+        .Case<ReshapeOp>([&](auto) { node.kind = Kind::Same; })
+        .Case<RoundOp>([&](auto) { node.kind = isNoised(value) ? Kind::Same : Kind::Public; })
+        .Case<ConvertOp>([&](auto) {
+          bool truncates = isa<IntegerType>(getElementTypeOrSelf(value.getType())) && !isNoised(value);
+          node.kind = truncates ? Kind::Truncate : Kind::Same;
+        })
+        .Default([&](auto) { place(op, node); });
+    return node;
+  }
+
+  /// Ops that move elements.
+  static void place(Operation *op, Node &node) {
+    ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
+    auto number = [&](ArrayRef<int64_t> index, ArrayRef<int64_t> strides) {
+      return static_cast<uint32_t>(std::inner_product(index.begin(), index.end(), strides.begin(), int64_t{0}));
+    };
+    if (auto sum = dyn_cast<ReduceSumOp>(op)) {
+      node.kind = Kind::Sum;
+      ArrayRef<int64_t> from = shapeOf(sum.getX());
+      SmallVector<int64_t> strides(from.size(), 0), kept = stridesOf(shape);
+      size_t next = 0;
+      for (size_t dim = 0; dim < from.size(); ++dim) {
+        if (!llvm::is_contained(sum.getDims(), static_cast<int64_t>(dim))) {
+          strides[dim] = kept[next++];
+        }
+      }
+      eachIndex(from, [&](size_t, ArrayRef<int64_t> index) { node.source.push_back(number(index, strides)); });
+      return;
+    }
+    if (auto dot = dyn_cast<DotOp>(op)) {
+      return placeDot(dot, node);
+    }
+    if (auto concat = dyn_cast<ConcatOp>(op)) {
+      node.kind = Kind::Join;
+      auto dim = static_cast<size_t>(concat.getDim());
+      SmallVector<int64_t> strides = stridesOf(shape);
+      int64_t start = 0;
+      for (Value part : concat.getInputs()) {
+        eachIndex(shapeOf(part), [&](size_t, ArrayRef<int64_t> index) {
+          node.source.push_back(number(index, strides) + static_cast<uint32_t>(start * strides[dim]));
+        });
+        start += shapeOf(part)[dim];
+      }
+      return;
+    }
+    node.kind = Kind::Map;
+    ArrayRef<int64_t> from = shapeOf(op->getOperand(0));
+    SmallVector<int64_t> of = stridesOf(from), strides(shape.size(), 0);
+    int64_t first = 0;
+    if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
+      for (auto [dim, to] : llvm::enumerate(broadcast.getDims())) {
+        strides[static_cast<size_t>(to)] = from[dim] == 1 ? 0 : of[dim];
+      }
+    } else if (auto transpose = dyn_cast<TransposeOp>(op)) {
+      for (auto [to, dim] : llvm::enumerate(transpose.getPerm())) {
+        strides[to] = of[static_cast<size_t>(dim)];
+      }
+    } else if (auto slice = dyn_cast<SliceOp>(op)) {
+      for (size_t dim = 0; dim < from.size(); ++dim) {
+        strides[dim] = of[dim] * slice.getStride()[dim];
+        first += of[dim] * slice.getStart()[dim];
+      }
+    } else {
+      strides = of;
+      for (int64_t dim : cast<ReverseOp>(op).getDims()) {
+        auto at = static_cast<size_t>(dim);
+        first += of[at] * (from[at] - 1);
+        strides[at] = -of[at];
+      }
+    }
+    eachIndex(shape, [&](size_t, ArrayRef<int64_t> index) {
+      node.source.push_back(
+          static_cast<uint32_t>(first + std::inner_product(index.begin(), index.end(), strides.begin(), int64_t{0})));
+    });
+  }
+
+  /// One loop over batch, free and contracted dims of both.
+  static void placeDot(DotOp dot, Node &node) {
+    ArrayRef<int64_t> a = shapeOf(dot.getA()), b = shapeOf(dot.getB());
+    SmallVector<int64_t> ofA = stridesOf(a), ofB = stridesOf(b), ofResult = stridesOf(shapeOf(dot.getResult()));
+    SmallVector<int64_t> loop, inA, inB, inResult;
+    auto add = [&](int64_t size, int64_t strideA, int64_t strideB, int64_t strideResult) {
+      loop.push_back(size);
+      inA.push_back(strideA);
+      inB.push_back(strideB);
+      inResult.push_back(strideResult);
+    };
+    size_t next = 0;
+    for (auto [dimA, dimB] : llvm::zip(dot.getLhsBatch(), dot.getRhsBatch())) {
+      auto k = static_cast<size_t>(dimA), l = static_cast<size_t>(dimB);
+      add(a[k], ofA[k], ofB[l], ofResult[next++]);
+    }
+    auto isFree = [](size_t dim, ArrayRef<int64_t> batch, ArrayRef<int64_t> contract) {
+      auto at = static_cast<int64_t>(dim);
+      return !llvm::is_contained(batch, at) && !llvm::is_contained(contract, at);
+    };
+    for (size_t dim = 0; dim < a.size(); ++dim) {
+      if (isFree(dim, dot.getLhsBatch(), dot.getLhsContract())) {
+        add(a[dim], ofA[dim], 0, ofResult[next++]);
+      }
+    }
+    for (size_t dim = 0; dim < b.size(); ++dim) {
+      if (isFree(dim, dot.getRhsBatch(), dot.getRhsContract())) {
+        add(b[dim], 0, ofB[dim], ofResult[next++]);
+      }
+    }
+    for (auto [dimA, dimB] : llvm::zip(dot.getLhsContract(), dot.getRhsContract())) {
+      auto k = static_cast<size_t>(dimA), l = static_cast<size_t>(dimB);
+      add(a[k], ofA[k], ofB[l], 0);
+    }
+    if (numelOf(loop) > kEntriesMost) {
+      return; // too much for what it is: not known
+    }
+    node.kind = Kind::Dot;
+    eachIndex(loop, [&](size_t, ArrayRef<int64_t> index) {
+      for (ArrayRef<int64_t> strides : {ArrayRef(inResult), ArrayRef(inA), ArrayRef(inB)}) {
+        node.source.push_back(
+            static_cast<uint32_t>(std::inner_product(index.begin(), index.end(), strides.begin(), int64_t{0})));
+      }
+    });
+  }
+
+  const rows::Analysis &analysis;
+  llvm::DenseSet<Value> noised;
+  llvm::DenseMap<Value, unsigned> numbers;
+  NoiseForm form;
+};
+
+std::vector<std::optional<NoiseForm>> NoiseForm::of(Block &step, ArrayRef<Value> values,
+                                                    const rows::Analysis &analysis) {
+  Builder builder(step, analysis);
+  std::vector<std::optional<NoiseForm>> forms;
+  for (Value value : values) {
+    forms.push_back(builder.isNoised(value) ? builder.run(value) : std::nullopt);
+  }
+  return forms;
+}
+
+/// Per element the coins that it holds, and their coefficients.
+using Row = llvm::SmallVector<std::pair<uint64_t, double>, 1>;
+
+/// What is known of a node's value.
+struct NoiseForm::Known {
+  /// Its elements, if it is free of noise and known.
+  std::optional<std::vector<double>> numbers;
+  bool isNoised = false;
+  std::vector<Row> rows;
+  /// Of large ones: each element has a coin of its own, all with this coefficient times deviation.
+  std::optional<double> alike;
+};
+
+class NoiseForm::Evaluator {
+public:
+  Evaluator(const std::vector<Node> &nodes, ArgumentValues argument) : nodes(nodes), argument(argument) {}
+
+  std::optional<std::vector<double>> run() {
+    for (const Node &node : nodes) {
+      Known value;
+      value.isNoised =
+          node.kind == Kind::Noise || llvm::any_of(node.operands, [&](unsigned each) { return known[each].isNoised; });
+      bool isAlike = llvm::any_of(node.operands, [&](unsigned each) { return known[each].alike.has_value(); });
+      bool good = node.kind == Kind::Noise ? source(node, value)
+                  : !value.isNoised        ? evaluate(node, value)
+                  : isAlike                ? scale(node, value)
+                                           : combine(node, value);
+      if (!good || work > kEntriesMost) {
+        return std::nullopt;
+      }
+      known.push_back(std::move(value));
+    }
+    return deviations(known.back());
+  }
+
+private:
+  const Known &operand(const Node &node, size_t k) const { return known[node.operands[k]]; }
+  /// Of an operand that may be one number for all.
+  size_t at(const Node &node, size_t k, size_t element) const {
+    return nodes[node.operands[k]].numel == 1 ? 0 : element;
+  }
+  double numberAt(const Node &node, size_t k, size_t element) const {
+    return (*operand(node, k).numbers)[at(node, k, element)];
+  }
+
+  bool source(const Node &node, Known &value) {
+    if (node.numel > kElementsMost) {
+      value.alike = node.number;
+      return true;
+    }
+    sources.push_back({coins, node.number});
+    for (size_t k = 0; k < node.numel; ++k) {
+      value.rows.push_back({{coins++, 1}});
+    }
+    return true;
+  }
+
+  /// Free of noise: what cannot be told is not known.
+  bool evaluate(const Node &node, Known &value) const {
+    bool areKnown = llvm::all_of(node.operands, [&](unsigned each) { return known[each].numbers.has_value(); });
+    if (node.kind == Kind::Argument && node.numel <= kElementsMost) {
+      value.numbers = argument(node.argument);
+      if (value.numbers && value.numbers->size() != node.numel) {
+        value.numbers.reset();
+      }
+    } else if (node.kind == Kind::Constant) {
+      value.numbers.emplace(node.numel, node.number);
+    } else if (areKnown && !node.operands.empty() && node.kind != Kind::Public && node.kind != Kind::Join) {
+      value.numbers.emplace(node.numel, 0.0);
+      std::vector<double> &result = *value.numbers;
+      for (size_t k = 0; node.kind == Kind::Sum && k < node.source.size(); ++k) {
+        result[node.source[k]] += numberAt(node, 0, k);
+      }
+      for (size_t k = 0; node.kind == Kind::Dot && k < node.source.size(); k += 3) {
+        result[node.source[k]] += numberAt(node, 0, node.source[k + 1]) * numberAt(node, 1, node.source[k + 2]);
+      }
+      for (size_t k = 0; node.kind != Kind::Sum && node.kind != Kind::Dot && k < node.numel; ++k) {
+        result[k] = elementOf(node, k);
+      }
+    }
+    return true;
+  }
+
+  double elementOf(const Node &node, size_t k) const {
+    double x = numberAt(node, 0, node.kind == Kind::Map ? node.source[k] : k);
+    switch (node.kind) {
+    case Kind::Truncate: return std::trunc(x);
+    case Kind::Negate: return -x;
+    case Kind::Add: return x + numberAt(node, 1, k);
+    case Kind::Subtract: return x - numberAt(node, 1, k);
+    case Kind::Multiply: return x * numberAt(node, 1, k);
+    case Kind::Divide: return x / numberAt(node, 1, k);
+    default: return x;
+    }
+  }
+
+  /// Large ones: what keeps elements apart and scales all alike.
+  bool scale(const Node &node, Known &value) const {
+    bool isFirst = operand(node, 0).alike.has_value();
+    double alike = *operand(node, isFirst ? 0 : 1).alike;
+    const Known *other = node.operands.size() == 2 ? &operand(node, isFirst ? 1 : 0) : nullptr;
+    if (node.kind == Kind::Multiply || node.kind == Kind::Divide) {
+      if (!other->numbers || other->numbers->size() != 1 || (node.kind == Kind::Divide && !isFirst)) {
+        return false;
+      }
+      double factor = std::abs((*other->numbers)[0]);
+      value.alike = node.kind == Kind::Multiply ? alike * factor : alike / factor;
+      return true;
+    }
+    value.alike = alike;
+    bool isSum = node.kind == Kind::Add || node.kind == Kind::Subtract;
+    return isSum ? !other->isNoised : node.kind == Kind::Same || node.kind == Kind::Negate;
+  }
+
+  void add(Row &row, const Row &other, double factor) {
+    for (auto [coin, coefficient] : other) {
+      row.push_back({coin, factor * coefficient});
+    }
+    work += other.size();
+  }
+
+  const Row &rowAt(const Node &node, size_t k, size_t element) const {
+    static const Row none;
+    return operand(node, k).isNoised ? operand(node, k).rows[at(node, k, element)] : none;
+  }
+
+  bool combine(const Node &node, Known &value) {
+    value.rows.resize(node.numel);
+    std::vector<Row> &rows = value.rows;
+    switch (node.kind) {
+    case Kind::Multiply:
+    case Kind::Divide:
+    case Kind::Dot:
+      if (!multiply(node, rows)) {
+        return false;
+      }
+      break;
+    case Kind::Sum:
+      for (size_t k = 0; k < node.source.size() && work <= kEntriesMost; ++k) {
+        add(rows[node.source[k]], rowAt(node, 0, k), 1);
+      }
+      break;
+    case Kind::Join: {
+      size_t next = 0;
+      for (size_t k = 0; k < node.operands.size(); ++k) {
+        for (size_t element = 0; element < nodes[node.operands[k]].numel; ++element) {
+          add(rows[node.source[next++]], rowAt(node, k, element), 1);
+        }
+      }
+      break;
+    }
+    case Kind::Add:
+    case Kind::Subtract:
+      for (size_t k = 0; k < node.numel && work <= kEntriesMost; ++k) {
+        add(rows[k], rowAt(node, 0, k), 1);
+        add(rows[k], rowAt(node, 1, k), node.kind == Kind::Add ? 1 : -1);
+      }
+      break;
+    case Kind::Map:
+    case Kind::Same:
+    case Kind::Negate:
+      for (size_t k = 0; k < node.numel && work <= kEntriesMost; ++k) {
+        add(rows[k], rowAt(node, 0, node.kind == Kind::Map ? node.source[k] : k), node.kind == Kind::Negate ? -1 : 1);
+      }
+      break;
+    default: return false;
+    }
+    for (Row &row : rows) {
+      unite(row);
+    }
+    return true;
+  }
+
+  bool multiply(const Node &node, std::vector<Row> &rows) {
+    size_t noised = operand(node, 0).isNoised ? 0 : 1;
+    const Known &factor = operand(node, 1 - noised);
+    if (factor.isNoised || !factor.numbers || (node.kind == Kind::Divide && noised == 1)) {
+      return false;
+    }
+    for (size_t k = 0; node.kind == Kind::Dot && k < node.source.size() && work <= kEntriesMost; k += 3) {
+      add(rows[node.source[k]], rowAt(node, noised, node.source[k + 1 + noised]),
+          numberAt(node, 1 - noised, node.source[k + 2 - noised]));
+    }
+    for (size_t k = 0; node.kind != Kind::Dot && k < node.numel && work <= kEntriesMost; ++k) {
+      double by = numberAt(node, 1 - noised, k);
+      add(rows[k], rowAt(node, noised, k), node.kind == Kind::Divide ? 1 / by : by);
+    }
+    return true;
+  }
+
+  /// One coefficient for each coin.
+  static void unite(Row &row) {
+    if (row.size() < 2) {
+      return;
+    }
+    llvm::sort(row);
+    Row united;
+    for (auto [coin, coefficient] : row) {
+      if (united.empty() || united.back().first != coin) {
+        united.push_back({coin, 0});
+      }
+      united.back().second += coefficient;
+    }
+    row = std::move(united);
+  }
+
+  std::optional<std::vector<double>> deviations(const Known &value) const {
+    std::vector<double> found;
+    if (value.alike) {
+      found.push_back(*value.alike);
+    }
+    for (const Row &row : value.rows) {
+      double squares = 0;
+      for (auto [coin, factor] : row) {
+        auto after =
+            llvm::upper_bound(sources, coin, [](uint64_t each, const auto &source) { return each < source.first; });
+        squares += std::pow(factor * std::prev(after)->second, 2);
+      }
+      found.push_back(std::sqrt(squares));
+    }
+    if (found.empty() || !llvm::all_of(found, [](double each) { return std::isfinite(each); })) {
+      return std::nullopt;
+    }
+    bool isOne = llvm::all_of(found, [&](double each) { return each == found[0]; });
+    return isOne ? std::vector{found[0]} : found;
+  }
+
+  const std::vector<Node> &nodes;
+  ArgumentValues argument;
+  std::vector<Known> known;
+  /// The first coin of each noise, and its deviation.
+  std::vector<std::pair<uint64_t, double>> sources;
+  uint64_t coins = 0;
+  size_t work = 0;
+};
+
+std::optional<std::vector<double>> NoiseForm::deviations(ArgumentValues argument) const {
+  return Evaluator(nodes, argument).run();
+}
+
+} // namespace sojourn
