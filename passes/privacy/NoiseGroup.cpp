@@ -80,50 +80,6 @@ std::optional<double> GroupNoise::factorTo(Value point, unsigned result) {
   return factor;
 }
 
-/// So many visits are enough for any step that fits into memory.
-static constexpr size_t kVisitsMost = size_t{1} << 26;
-
-/// Where what follows from a sum becomes a mean over the slots: products with constants of at most 1 / slots, or with
-/// one over a row less as variances have it, along ops that keep a sum a sum.
-llvm::SetVector<Operation *> GroupNoise::meansOf(Value sum, int64_t slots) {
-  llvm::SetVector<Operation *> means;
-  llvm::DenseSet<Operation *> seen;
-  SmallVector<std::pair<Value, double>> todo = {{sum, 1}};
-  while (!todo.empty() && visits <= kVisitsMost) {
-    auto [value, factor] = todo.pop_back_val();
-    for (Operation *op : value.getUsers()) {
-      ++visits;
-      bool isProduct = isa<MulOp, DivOp>(op);
-      bool keeps = isProduct || isa<AddOp, SubOp, NegOp, MaxOp, ConvertOp, ReshapeOp, TransposeOp, BroadcastOp, SliceOp,
-                                    ConcatOp, ReduceSumOp>(op);
-      if (!keeps || !seen.insert(op).second) {
-        continue;
-      }
-      double scaled = factor;
-      if (isProduct) {
-        Value other = op->getOperand(op->getOperand(0) == value ? 1 : 0);
-        const rows::Fact fact = analysis->factOf(other);
-        bool isDividend = op->getOperand(0) == value;
-        if (other == value || (isa<DivOp>(op) && (!isDividend || !fact.isPublic()))) {
-          continue; // a ratio of sums, or their product
-        }
-        if (fact.range.isConstant() && fact.range.low != 0) {
-          double number = std::abs(fact.range.low);
-          scaled = isa<MulOp>(op) ? factor * number : factor / number;
-        }
-        bool isFloat = isa<FloatType>(cast<RankedTensorType>(op->getResult(0).getType()).getElementType());
-        bool isSlots = isa<DivOp>(op) && slotDivisors.contains(other);
-        if (isFloat && (isSlots || scaled * static_cast<double>(slots - 1) <= 1 + 1e-6)) {
-          means.insert(op);
-          continue;
-        }
-      }
-      todo.push_back({op->getResult(0), scaled});
-    }
-  }
-  return means;
-}
-
 /// Slots of a draw, and the rows expected in them; all of a public list.
 static std::pair<double, double> sizesOf(const rows::Draw &draw) {
   auto slots = static_cast<double>(draw.slots);
@@ -136,21 +92,10 @@ void GroupNoise::scaleMeans(const NoiseGroup &group) {
   if (slots == expected) {
     return;
   }
-  llvm::SetVector<Operation *> means;
   for (const NoisePoint &point : group.points) {
-    means.insert_range(meansOf(point.value, drawOf(group).slots));
-  }
-  for (Operation *op : means) {
-    if (!scaledMeans.insert(op).second) {
-      continue;
+    for (Operation *mean : slotMeans.of(point.value, drawOf(group).slots, *analysis)) {
+      slotMeans.scale(mean, slots / expected);
     }
-    builder.setInsertionPointAfter(op);
-    Value mean = op->getResult(0);
-    Type element = cast<RankedTensorType>(mean.getType()).getElementType();
-    Value factor = ConstantOp::create(builder, op->getLoc(), RankedTensorType::get({}, element),
-                                      builder.getFloatAttr(element, slots / expected));
-    Value scaled = MulOp::create(builder, op->getLoc(), mean.getType(), mean, factor);
-    mean.replaceAllUsesExcept(scaled, scaled.getDefiningOp());
   }
 }
 
@@ -186,8 +131,10 @@ GroupNoise::Treatment GroupNoise::treatMetric(const NoiseGroup &group) {
   double unit = 1; // of the sum in that of the result; of a mean in that of what it is a mean of
   if (group.points.size() == 1) {
     if (std::optional<double> factor = factorTo(group.points[0].value, *group.result)) {
-      bool isMean = !meansOf(group.points[0].value, drawOf(group).slots).empty();
-      unit = 1 / (std::abs(*factor) * (isMean ? slots : 1));
+      bool isMean = !slotMeans.of(group.points[0].value, drawOf(group).slots, *analysis).empty();
+      // What is divided by the expected rows in the script itself is a mean, too, and needs no correction.
+      bool isExpected = !isMean && std::abs(*factor) * expected <= 1 + 1e-6;
+      unit = 1 / (std::abs(*factor) * (isMean ? slots : isExpected ? expected : 1));
     }
   }
   double asked = publish.bound.value_or(options.metricBound) * unit;
@@ -276,9 +223,6 @@ LogicalResult GroupNoise::insert(const NoiseGroup &group, const rows::Analysis &
   Treatment treatment = treat(group);
   if (group.result) {
     scaleMeans(group);
-  }
-  if (visits > kVisitsMost) {
-    return step.emitError() << "the step is too large to be made private: too many ops follow its sums; split it";
   }
   Location location = group.points.front().value.getLoc();
   SmallVector<Type> sumTypes;

@@ -4,6 +4,7 @@
 #define SOJOURN_PASSES_PRIVACY_NOISEGROUP_H
 
 #include "passes/privacy/Privacy.h"
+#include "passes/privacy/SlotMeans.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseSet.h"
@@ -39,7 +40,7 @@ public:
 
   /// Constants that stand for sums over the slots of a draw.
   void addSlotDivisors(const llvm::DenseSet<mlir::Value> &divisors) {
-    slotDivisors.insert(divisors.begin(), divisors.end());
+    slotMeans.divisors.insert(divisors.begin(), divisors.end());
   }
 
   /// Once all groups are in: gives each its noise. Of a draw the gradients share what metrics leave of the step's rho,
@@ -72,7 +73,6 @@ private:
   Treatment treatGradient(const NoiseGroup &group);
   Treatment treatMetric(const NoiseGroup &group);
   std::optional<double> factorTo(mlir::Value point, unsigned result);
-  llvm::SetVector<mlir::Operation *> meansOf(mlir::Value sum, int64_t slots);
   void scaleMeans(const NoiseGroup &group);
   static void chooseNoise(const Treatment &treatment, double slack, ReleaseSite &site);
 
@@ -89,9 +89,7 @@ private:
   PrivacyPlan &plan;
   mlir::OpBuilder builder;
   std::vector<Inserted> all;
-  llvm::DenseSet<mlir::Operation *> scaledMeans;
-  llvm::DenseSet<mlir::Value> slotDivisors;
-  size_t visits = 0; ///< of ops in search of means
+  SlotMeans slotMeans;
 };
 
 } // namespace sojourn
