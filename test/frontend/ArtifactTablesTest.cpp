@@ -151,7 +151,7 @@ TEST_F(ArtifactTables, PrivateOnesAreQuotedWithoutAnOwner) {
   }
   spec.noiseMultiplier = 1.5;
   spec.clip = spec.metricBound = 2;
-  options.size = 8; // Poisson draws: of 32 rows, 4 steps an epoch
+  options.size = 8; // Poisson draws of 31 rows, 4 steps an epoch
   Offline offline;
   Table train = specTable(offline, spec).split(0.7, 3).first;
   std::optional<Model> model;
@@ -169,7 +169,7 @@ TEST_F(ArtifactTables, PrivateOnesAreQuotedWithoutAnOwner) {
   RunQuote stated = quoteRun(artifact, "train", 1e-5, 0, 0);
   EXPECT_EQ(stated.noiseMultiplier, 1.5) << "the default that was described";
   EXPECT_EQ(stated.steps, 12);
-  EXPECT_DOUBLE_EQ(stated.samplingRate, 8.0 / 32);
+  EXPECT_DOUBLE_EQ(stated.samplingRate, 8.0 / static_cast<double>(train.rows()));
   RunQuote asked = quoteRun(artifact, "train", 1e-5, stated.epsilon, 0);
   EXPECT_NEAR(asked.noiseMultiplier, 1.5, 1e-6);
   EXPECT_LT(quoteRun(artifact, "train", 1e-5, 0, 1.5, 3).epsilon, stated.epsilon);
