@@ -136,8 +136,10 @@ std::vector<NoisePoint> sojourn::findNoisePoints(func::FuncOp step, const rows::
     plain.insert(cut.op);
   }
   for (Operation &op : step.getBody().front()) {
+    // Whoever else uses one of these sums needs it with noise: then that is the point, and what is added to it another.
     if (isStructural(&op) && llvm::all_of(op.getOperands(), [&](Value operand) {
-          return !analysis.factOf(operand).isSum() || plain.contains(operand.getDefiningOp());
+          return !analysis.factOf(operand).isSum() ||
+                 (plain.contains(operand.getDefiningOp()) && onlyUser(operand) == &op);
         })) {
       plain.insert(&op);
     }

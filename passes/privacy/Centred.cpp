@@ -85,7 +85,12 @@ private:
       bool isState = kind && kind.getValue() == stringify(StepResult::Commit);
       if (kind && kind.getValue() == stringify(StepResult::Keep)) {
         isState = llvm::any_of(behind({operand.get()}), [&](Value value) {
-          return isa<BlockArgument>(value) && value.getType() == operand.get().getType();
+          auto argument = dyn_cast<BlockArgument>(value);
+          if (!argument || value.getType() != operand.get().getType()) {
+            return false;
+          }
+          auto from = step.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kKindAttr);
+          return from && (from.getValue() == stringify(StepArg::State) || from.getValue() == stringify(StepArg::Upload));
         });
       }
       if (isState) {

@@ -159,7 +159,7 @@ GroupNoise::Treatment GroupNoise::treatMetric(const NoiseGroup &group) {
   } else {
     treatment.bounds = {asked};
     treatment.norm = 2;
-    if (!publish.bound) {
+    if (!publish.bound && !drawOf(group).sampled) { // of a batch's loss the default is what is meant
       plan.notes.push_back(llvm::formatv("what one row adds to a published value ({0}) is clamped to {1}, the default: "
                                          "the bounds of the columns give it no range, and publish() got no bound=",
                                          group.firstOp().getName().stripDialect(), options.metricBound));
@@ -277,6 +277,7 @@ LogicalResult GroupNoise::insert(const NoiseGroup &group, const rows::Analysis &
                  .isGradient = !group.result,
                  .isBeside = site.isBeside,
                  .price = publishOf(group).price,
+                 .part = 1.0 / group.parts,
                  .treatment = std::move(treatment),
                  .slack = slack,
                  .noise = noise,
@@ -287,19 +288,21 @@ LogicalResult GroupNoise::insert(const NoiseGroup &group, const rows::Analysis &
 }
 
 void GroupNoise::settle() {
-  llvm::DenseMap<Value, int> gradients, metrics;
-  llvm::DenseMap<std::pair<Value, unsigned>, int> priced; // how many releases of a draw one price pays for
+  llvm::DenseMap<Value, int> gradients;
+  llvm::DenseMap<Value, double> metrics;
+  llvm::DenseMap<std::pair<Value, unsigned>, double> priced; // how many results of a draw one price pays for
   for (const Inserted &each : all) {
     gradients[each.draw] += each.isGradient;
-    metrics[each.draw] += !each.isGradient && !each.isBeside;
-    priced[{each.draw, each.price}] += each.isBeside;
+    metrics[each.draw] += !each.isGradient && !each.isBeside ? each.part : 0;
+    priced[{each.draw, each.price}] += each.isBeside ? each.part : 0;
   }
   for (Inserted &each : all) {
     each.treatment.rho /= each.isBeside     ? priced[{each.draw, each.price}]
                           : each.isGradient ? gradients[each.draw]
                                             : metrics[each.draw];
+    each.treatment.rho *= each.part;
     if (each.treatment.laplaceEpsilon) {
-      *each.treatment.laplaceEpsilon /= priced[{each.draw, each.price}];
+      *each.treatment.laplaceEpsilon *= each.part / priced[{each.draw, each.price}];
     }
     ReleaseSite &site = plan.sites[each.site];
     chooseNoise(each.treatment, each.slack, site);

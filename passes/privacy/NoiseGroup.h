@@ -23,6 +23,8 @@ struct NoiseGroup {
   std::vector<NoisePoint> points;
   /// Of metrics: the published result.
   std::optional<unsigned> result;
+  /// Into how many groups the sums behind that result were parted.
+  unsigned parts = 1;
 
   mlir::Operation &firstOp() const { return *points.front().value.getDefiningOp(); }
 };
@@ -63,6 +65,7 @@ private:
     mlir::Value draw; ///< its row numbers
     bool isGradient = false, isBeside = false;
     unsigned price = 0; ///< that it shares, if it is beside the step's
+    double part = 1;    ///< of the price of its result
     Treatment treatment;
     double slack = 0; ///< of adding up, see rows::Accumulation
     NoiseOp noise;

@@ -68,13 +68,16 @@ llvm::DenseSet<Value> sojourn::publicDivisors(func::FuncOp step, const RowInputs
     Value found;
     double number = 0, share = 1;
     for (Operation &op : step.getBody().front()) {
-      if (!isa<DivOp, MulOp>(op)) {
+      // A quotient, a product, or a choice between a number and nothing, row by row.
+      if (!isa<DivOp, MulOp, SelectOp>(op)) {
         continue;
       }
-      for (unsigned k = 0; k < 2 && !found; ++k) {
+      for (unsigned k = isa<MulOp>(op) ? 0 : 1; k < op.getNumOperands() && !found; ++k) {
         Value scalar = scalarBehind(op.getOperand(k));
-        bool meetsRows = analysis.factOf(op.getOperand(1 - k)).isPerRow();
-        if (!scalar || !meetsRows || (isa<DivOp>(op) && k == 0) || !analysis.factOf(scalar).hasCuts()) {
+        bool meetsRows = llvm::any_of(op.getOpOperands(), [&](OpOperand &other) {
+          return other.getOperandNumber() != k && analysis.factOf(other.get()).isPerRow();
+        });
+        if (!scalar || !meetsRows || !analysis.factOf(scalar).hasCuts()) {
           continue;
         }
         bool isDivisor = isa<DivOp>(op);

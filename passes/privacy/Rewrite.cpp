@@ -350,8 +350,14 @@ private:
     for (auto &[draw, group] : gradients) {
       groups.push_back(std::move(group));
     }
+    // Sums of one result are of any size beside each other (how many, and of what): each has noise of its own size.
     for (auto &[key, group] : metrics) {
-      groups.push_back(std::move(group));
+      for (NoisePoint &point : group.points) {
+        groups.push_back({.draw = group.draw,
+                          .points = {std::move(point)},
+                          .result = group.result,
+                          .parts = static_cast<unsigned>(group.points.size())});
+      }
     }
     return success();
   }
