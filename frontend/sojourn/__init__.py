@@ -28,6 +28,7 @@ from . import device as _device
 from . import errors as _errors
 from . import tensor as _tensor
 from .ahead import Program, compile, load, number, offline, spec, table_spec
+from .checks import integer as _integer
 from .errors import (
     BudgetExhausted,
     ConnectionLost,
@@ -45,7 +46,6 @@ from .publish import Published, ReleaseQuote, publish, quote
 from .receipt import Receipt
 from .step import flush, step
 from .table import Table, plain
-from .table import integer as _integer
 
 _sojourn.install(_errors, _os.path.dirname(_torch.__file__) + _os.sep, _os.path.dirname(__file__) + _os.sep)
 _device.install()

@@ -14,12 +14,13 @@ from torch.utils import _pytree as pytree
 
 import _sojourn
 
-from . import defaults as prices
+from . import checks, connections
+from .checks import integer, positive
 from .errors import Error
-from .privacy import Quote, current, positive
+from .privacy import Quote, current
 from .publish import Published
 from .step import _open
-from .table import Batches, Table, integer
+from .table import Batches, Table
 
 _CALLS = ("init", "first", "steady")
 _PHASES = ("captured", "functional", "promoted", "decomposed", "core")
@@ -221,10 +222,11 @@ class Program:
         for batch in batches:
             batch = (batch,) if isinstance(batch, torch.Tensor) else tuple(batch)
             values = [torch.tensor(v, dtype=torch.float64) if isinstance(v, (int, float)) else v for v in batch]
+            results = run.step(values)
             if spending is not None:
-                spending._taken += draws
-            published.append(self._nest(run.step(values)))
-            prices.tell()
+                spending._charge(draws, 0)
+            published.append(self._nest(results))
+            connections.tell()
         return published
 
     def quote(
@@ -255,10 +257,12 @@ class Program:
             raise Error("give epsilon (the noise follows) or noise_multiplier (the price follows), not both")
         terms = (
             positive("delta", delta, 1.0),
-            0.0 if epsilon is None else positive("epsilon", epsilon),
-            0.0 if noise_multiplier is None else positive("noise_multiplier", noise_multiplier),
+            0.0 if epsilon is None else positive("epsilon", epsilon, checks.EPSILON_MOST),
+            0.0
+            if noise_multiplier is None
+            else positive("noise_multiplier", noise_multiplier, within=checks.NOISE_MULTIPLIERS),
         )
-        count = None if steps is None else integer("steps", steps)
+        count = None if steps is None else integer("steps", steps, 0)
         return Quote(*self._artifact.quote(known[0] if table is None else table, *terms, count))
 
     def _spending(self, owner, tables: dict[str, str]):
@@ -268,7 +272,7 @@ class Program:
             return None, 0
         draws = [draw for draw in self._artifact.draws if tables.get(draw[0], draw[0]) == run._table.name]
         for _, rows, size in draws:
-            run._declare(run._table.name, rows, size, self._artifact.epochs)
+            run._declare(run._table.name, rows, size, self._artifact.epochs, self.steps)
         return (run, len(draws)) if draws else (None, 0)
 
     def _nest(self, leaves: list):

@@ -10,6 +10,8 @@ import torch
 
 import _sojourn
 
+from . import connections
+from .checks import is_number
 from .errors import Error
 from .table import Table, source_of, text
 
@@ -49,6 +51,7 @@ class Owner:
         self._session = session
         self._embedded = embedded
         self.address = address
+        connections.remember(session)
 
     @property
     def device(self) -> torch.device:
@@ -132,14 +135,17 @@ class Owner:
         if not hasattr(self._embedded, "grant"):
             raise Error(f"{self.address} serves open tables only and keeps no budgets; use the native runtime")
         for label, value in (("epsilon", epsilon), ("delta", delta)):
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
+            if not is_number(value):
                 raise Error(f"{label} must be a number, got {value!r}")
         self._embedded.grant(name, float(epsilon), float(delta))
         return self.budget(name)
 
     def budget(self, name: str) -> Budget:
-        """What this client may still learn of a private table."""
-        return Budget(name, *_sojourn.budget(self._session, name))
+        """What this client may still learn of a private table. Raises `Error` with the names there are."""
+        budget = Budget(text("name", name), *_sojourn.budget(self._session, name))
+        if not budget.granted:
+            self._session.dataset(name)  # says which there are
+        return budget
 
     def datasets(self) -> list[Table]:
         """Every table of this owner."""

@@ -10,21 +10,25 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
-import warnings
+import threading
 
 import _sojourn
 
+from . import checks
+from .checks import integer, positive
 from .errors import Error
 from .step import flush
-from .table import Table, integer
+from .table import Table
 
 _runs = itertools.count(1)
 
 
 @dataclasses.dataclass(frozen=True)
 class Quote:
-    """A price: `epsilon` at `delta` for `steps` steps at `noise_multiplier`, each row in a step with `sampling_rate`."""
+    """A price: `epsilon` at `delta` for `steps` steps at `noise_multiplier`, each row in a step with `sampling_rate`.
+
+    Of an open table epsilon and noise multiplier are 0: nothing is charged, and nothing is noised.
+    """
 
     epsilon: float
     delta: float
@@ -33,19 +37,13 @@ class Quote:
     sampling_rate: float
 
     def __str__(self) -> str:
+        count = f"{self.steps} step" + ("" if self.steps == 1 else "s")
+        if self.noise_multiplier == 0:
+            return f"nothing is charged on an open table: {count}, sampling rate {self.sampling_rate:.4g}"
         return (
-            f"epsilon {self.epsilon:.4g} at delta {self.delta:g}: {self.steps} steps, noise multiplier "
+            f"epsilon {self.epsilon:.4g} at delta {self.delta:g}: {count}, noise multiplier "
             f"{self.noise_multiplier:.4g}, sampling rate {self.sampling_rate:.4g}"
         )
-
-
-def positive(name: str, value, most: float = math.inf) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < float(value) < most:
-        expected = "a number above 0" + (f" and below {most:g}" if math.isfinite(most) else "")
-        raise Error(f"{name} must be {expected}, got {value!r}")
-    if not math.isfinite(value):
-        raise Error(f"{name} must be finite, got {value!r}")
-    return float(value)
 
 
 class privacy:
@@ -59,14 +57,14 @@ class privacy:
 
     `table`: the table or part of one that batches are drawn from. `epsilon` and `delta`: the price
     of the whole run; the noise follows. Or `noise_multiplier`: noise over sensitivity of a step;
-    the price follows. With neither the owner's defaults stand. `size`, `epochs`: as given to
-    `batches`; taken from there if left out. `clip`: bound of a row's gradient, all parameters
-    together; `per_layer` clips each tensor alone. `loss`: "mean" if the loss is a mean over the
-    batch, else "sum". `metric_share`: part of a step's budget for the values published in it.
+    the price follows. With neither the owner's defaults stand. `size`, `epochs`: of all batches of
+    the run together; taken from the first call of `batches` if left out. `clip`: bound of a row's
+    gradient, all parameters together; `per_layer` clips each tensor alone. `loss`: "mean" if the loss
+    is a mean over the batch, else "sum". `metric_share`: part of a step's budget for the values
+    published in it.
 
-    At the end of the context the run is over, and the owner returns what it did not use. What the
-    owner had to change in the program is told as a warning. On open tables all of it is accepted
-    and ignored.
+    A run is one `with` block. At its end it is over, and the owner returns what it did not use. On open
+    tables all of it is accepted and ignored.
     """
 
     def __init__(
@@ -89,20 +87,25 @@ class privacy:
         if loss not in ("mean", "sum"):
             raise Error(f'loss must be "mean" or "sum", got {loss!r}')
         self._table = table
-        self._epsilon = None if epsilon is None else positive("epsilon", epsilon)
+        self._epsilon = None if epsilon is None else positive("epsilon", epsilon, checks.EPSILON_MOST)
         self._delta = None if delta is None else positive("delta", delta, 1.0)
-        self._noise = None if noise_multiplier is None else positive("noise_multiplier", noise_multiplier)
-        self._clip = 0.0 if clip is None else positive("clip", clip)
+        self._noise, self._is_noise_given = noise_multiplier, noise_multiplier is not None
+        if noise_multiplier is not None:
+            self._noise = positive("noise_multiplier", noise_multiplier, within=checks.NOISE_MULTIPLIERS)
+        self._clip = 0.0 if clip is None else positive("clip", clip, within=checks.BOUNDS)
         self._share = -1.0
         if metric_share is not None:
-            if not 0 <= metric_share <= 0.95:
-                raise Error(f"metric_share must lie between 0 and 0.95, got {metric_share!r}")
+            if not checks.is_number(metric_share) or not 0 <= metric_share <= 0.95:
+                raise Error(f"metric_share must be a number from 0 to 0.95, got {metric_share!r}")
             self._share = float(metric_share)
         self._loss, self._per_layer = loss, bool(per_layer)
-        self._epochs = None if epochs is None else integer("epochs", epochs)
-        self._size = None if size is None else integer("size", size)
+        self._epochs = None if epochs is None else integer("epochs", epochs, 1)
+        self._size = None if size is None else integer("size", size, 1)
+        self._is_planned = epochs is not None
         self._number = next(_runs)
-        self._taken = 0
+        self._lock = threading.Lock()
+        self._taken = self._draws = self._reads = 0  # steps that were paid, draws and whole tables in them
+        self._was_entered = self._is_declared = False
         self._outer: privacy | None = None
 
     # What is known of the run.
@@ -120,21 +123,24 @@ class privacy:
 
     @property
     def sampling_rate(self) -> float:
-        """Probability of each row to be in a step's batch."""
-        return _sojourn.sampling_rate(len(self._table), self._known("size"))
+        """Probability of each row to be in a step's batch; on an open table the share of rows in a batch."""
+        rows, size = len(self._table), self._known("size")
+        return _sojourn.sampling_rate(rows, size) if self.is_private else min(1.0, size / max(rows, 1))
 
     @property
     def delta(self) -> float:
-        if self._delta is None:
+        if self._delta is None and self.is_private:
             granted, _, delta, _ = self._budget()
             if not granted:
                 raise Error(f"give delta: there is no budget on '{self._table.name}' to take it from")
             self._delta = delta
-        return self._delta
+        return self._delta or 0.0
 
     @property
     def noise_multiplier(self) -> float:
-        """Noise over sensitivity of one step."""
+        """Noise over sensitivity of one step; 0 on an open table."""
+        if not self.is_private:
+            return 0.0
         if self._noise is None:
             self._noise = (
                 self._table.defaults.noise_multiplier
@@ -146,15 +152,30 @@ class privacy:
         return self._noise
 
     @property
+    def taken(self) -> int:
+        """Steps that the owner accepted and this run paid for."""
+        return self._taken
+
+    @property
     def epsilon(self) -> float:
-        """Spent so far by the steps of this run."""
-        return self.quote(self._taken).epsilon if self.is_private else 0.0
+        """Spent so far by the steps of this run: what the owner accepted, draw by draw.
+
+        Of a run that reads both batches and the whole table the sum of the two prices, which is a
+        little more than was charged.
+        """
+        if not self.is_private or not self._taken:
+            return 0.0
+        rows, noise = len(self._table), self.noise_multiplier
+        drawn = _sojourn.epsilon_of(noise, self.delta, rows, self._known("size"), self._draws) if self._draws else 0.0
+        return drawn + (_sojourn.epsilon_of(noise, self.delta, rows, rows, self._reads) if self._reads else 0.0)
 
     def quote(self, steps: int | None = None) -> Quote:
         """The price of the run, or of its first `steps` steps; nothing is spent."""
-        count = self.steps if steps is None else integer("steps", steps)
+        count = self.steps if steps is None else integer("steps", steps, 0)
         size = self._known("size")
-        epsilon = _sojourn.epsilon_of(self.noise_multiplier, self.delta, len(self._table), size, count)
+        epsilon = 0.0
+        if self.is_private:
+            epsilon = _sojourn.epsilon_of(self.noise_multiplier, self.delta, len(self._table), size, count)
         return Quote(epsilon, self.delta, count, self.noise_multiplier, self.sampling_rate)
 
     def _known(self, name: str) -> int:
@@ -175,50 +196,91 @@ class privacy:
     def __repr__(self) -> str:
         if not self.is_private:
             return f"privacy: table '{self._table.name}' is open, nothing is spent"
-        if self._size is None or self._epochs is None:
-            known = "the owner's defaults" if self._epsilon is None else f"epsilon {self._epsilon:g}"
-            return f"privacy on '{self._table.name}': {known}; size and epochs follow from the batches"
-        if self._delta is None and not self._budget()[0]:
-            return (
-                f"privacy on '{self._table.name}': {self.steps} steps, sampling rate {self.sampling_rate:.4g}; there is no "
-                "budget yet whose delta would give the price: have one granted, or give delta="
-            )
+        has_delta = self._delta is not None or self._budget()[0]
         scale = "a mean over the batch" if self._loss == "mean" else "a sum over the batch"
-        now = self.quote(self._taken).epsilon
+        clip = f"{self._clip or self._table.defaults.clip:g}" + ("" if self._clip else ", the table's default")
+        terms = f"each row's gradient is clipped to {clip}{' for each tensor' if self._per_layer else ''}, the loss is "
+        terms += f"taken for {scale}"
+        if self._size is None or self._epochs is None or not has_delta:
+            return (
+                f"privacy on '{self._table.name}': {self._known_so_far(has_delta)}; {terms}{self._missing(has_delta)}"
+            )
         return (
-            f"privacy on '{self._table.name}': {self.quote()}; spent so far epsilon {now:.4g} in {self._taken} steps; "
-            f"each row's gradient is clipped to {self._clip or self._table.defaults.clip:g}, the loss is taken for {scale}"
+            f"privacy on '{self._table.name}': {self.quote()} of {len(self._table)} rows; spent so far epsilon "
+            f"{self.epsilon:.4g} in {self._taken} step{'' if self._taken == 1 else 's'}; {terms}"
         )
+
+    def _known_so_far(self, has_delta: bool) -> str:
+        if self._epsilon is not None:
+            known = f"epsilon {self._epsilon:g}"
+        elif self._is_noise_given:
+            known = f"noise multiplier {self._noise:.4g}"
+        else:
+            known = f"the table's default noise multiplier, {self.noise_multiplier:g},"
+        parts = [known + (f" at delta {self.delta:g}" if has_delta else ""), f"{len(self._table)} rows"]
+        if self._size is not None:
+            parts.append(f"batches of {self._size}, sampling rate {self.sampling_rate:.4g}")
+        if self._epochs is not None:
+            parts.append(f"{self._epochs} epoch" + ("" if self._epochs == 1 else "s"))
+        if self._size is not None and self._epochs is not None:
+            parts.append(f"{self.steps} steps")
+        return ", ".join(parts)
+
+    def _missing(self, has_delta: bool) -> str:
+        lacking = [name for name in ("size", "epochs") if getattr(self, f"_{name}") is None]
+        follows = "the price" if self._epsilon is None else "the noise multiplier"
+        text = ""
+        if lacking:
+            given = ", ".join(f"{name}=" for name in lacking)
+            comes = "which come" if len(lacking) > 1 else "which comes"
+            text = f"; {follows} follows from {' and '.join(lacking)}, {comes} with the batches or as privacy(..., {given})"
+        return text if has_delta else text + f"; {follows} needs delta, too: there is no budget yet to take it from"
 
     # Around the steps.
 
     def __enter__(self) -> privacy:
         global _current
+        if self._was_entered:
+            raise Error(
+                "this sojourn.privacy was entered before: a run is one `with` block, and its plan holds for that; make "
+                "another, sojourn.privacy(...), for more steps"
+            )
+        self._was_entered = True
         self._outer, _current = _current, self
-        if self.is_private and self._size is not None and self._epochs is not None:
+        # A price asks for the number of steps, so its noise is known with the batches.
+        if self.is_private and (self._epsilon is None or None not in (self._size, self._epochs)):
             self._send()
         return self
 
     def __exit__(self, *exception):
         global _current
-        _current = self._outer
-        if self.is_private:
-            if not _sojourn.step_active() and exception[0] is None:
+        try:
+            if self.is_private and not _sojourn.step_active() and exception[0] is None:
                 flush()  # what is pending belongs to this run
-            _sojourn.set_spending(self._session())
-            if self._outer is not None and self._outer.is_private:
-                self._outer._send()
-            for note in dict.fromkeys(_sojourn.take_notes(self._session())):
-                warnings.warn(note, stacklevel=2)
-            if self._taken:
-                _sojourn.budget(self._session(), self._table.name, end_run=self._number)
+        finally:
+            _current = self._outer
+            if self.is_private:
+                self._end(is_failing=exception[0] is not None)
         return False
 
+    def _end(self, is_failing: bool) -> None:
+        """The owner returns what the run did not use, whatever its steps read."""
+        _sojourn.set_spending(self._session())
+        if self._outer is not None and self._outer.is_private and self._outer._is_declared:
+            self._outer._send()
+        if self._is_declared:
+            try:
+                _sojourn.budget(self._session(), self._table.name, end_run=self._number)
+            except Error:
+                if not is_failing:  # an owner that is gone ends runs by itself; what happened before counts
+                    raise
+
     def _send(self) -> None:
+        self._is_declared = True
         _sojourn.set_spending(
             self._session(),
             run=self._number,
-            steps=self.steps,
+            steps=0 if None in (self._size, self._epochs) else self.steps,
             noise_multiplier=self.noise_multiplier,
             clip=self._clip,
             per_layer=self._per_layer,
@@ -226,24 +288,40 @@ class privacy:
             metric_share=self._share,
         )
 
-    def _batches(self, table: Table, size: int, epochs: int) -> None:
-        """Called when batches of the run's table are taken inside of the context."""
-        self._declare(table.name, len(table), size, epochs)
+    def _charge(self, draws: int, reads: int) -> None:
+        """The owner has accepted a step: it paid for that many draws, and reads of all rows."""
+        with self._lock:
+            self._taken += 1
+            self._draws += draws
+            self._reads += reads
 
-    def _declare(self, name: str, rows: int, size: int, epochs: int) -> None:
-        """What the run's batches are: rows that they are drawn from, expected size, epochs."""
+    def _declare(self, name: str, rows: int, size: int, epochs: int, steps: int) -> None:
+        """What batches of the run are: rows that they are drawn from, expected size, epochs, and steps of all of them."""
+        if not self.is_private:
+            self._size, self._epochs = size, max(self._epochs or 0, epochs)
+            return
         if rows != len(self._table):
             raise Error(
                 f"the run was declared for {len(self._table)} rows of '{name}', the batches are drawn from "
                 f"{rows}: its price would be another; give privacy(...) the table or part that the batches are of"
             )
-        for what, value in (("size", size), ("epochs", epochs)):
-            known = getattr(self, f"_{what}")
-            if known is not None and known != value:
-                raise Error(f"the run was declared with {what}={known}, the batches have {what}={value}")
-            setattr(self, f"_{what}", value)
-        if self.is_private:
-            self._send()
+        if self._size is not None and self._size != size:
+            raise Error(
+                f"the run was declared with size={self._size}, the batches have size={size}: its price would be "
+                "another; open a run of their own for them"
+            )
+        per_epoch = -(-rows // size)
+        planned = (self._epochs or epochs) * per_epoch
+        if self._taken + steps > planned:
+            whole = -(-(self._taken + steps) // per_epoch)
+            first = "" if self._is_planned else ", which the first batches of the run have fixed"
+            raise Error(
+                f"the run's plan is epochs={self._epochs}{first}: {planned} steps, of which {self._taken} are taken, and "
+                f"these batches have {steps} more; give privacy(..., epochs={whole}) the epochs of all its batches "
+                "together, or open another run for more"
+            )
+        self._size, self._epochs = size, self._epochs or epochs
+        self._send()
 
 
 _current: privacy | None = None

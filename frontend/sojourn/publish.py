@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-import os
 import sys
 import threading
 
@@ -15,11 +14,9 @@ from torch.utils import _pytree as pytree
 
 import _sojourn
 
-from . import defaults
+from . import checks, connections
 from .errors import Error, Refused, ValueNeeded
 from .receipt import Receipt
-
-_LIBRARIES = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
 
 
 class _OpenStep(threading.local):
@@ -34,7 +31,7 @@ _open = _OpenStep()
 
 def _callers_line() -> str:
     frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(connections.LIBRARIES):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
@@ -55,6 +52,13 @@ def naming_lines():
         raise
     finally:
         _open.lines.clear()
+
+
+@contextlib.contextmanager
+def sending():
+    """Around whatever sends what the thread has recorded."""
+    with naming_lines(), connections.sending():
+        yield
 
 
 class Published:
@@ -129,24 +133,22 @@ class Published:
 
 
 def _terms(epsilon, delta, bound) -> dict[str, float]:
-    terms = {"epsilon": epsilon, "delta": delta, "bound": bound}
-    for name, number in terms.items():
-        most = 1 if name == "delta" else math.inf
-        good = isinstance(number, (int, float)) and not isinstance(number, bool) and 0 < number < most
-        if number is not None and not good:
-            raise Error(
-                f"{name} must be a number above 0" + (" and below 1" if most == 1 else "") + f", got {number!r}"
-            )
-    return {name: 0.0 if number is None else float(number) for name, number in terms.items()}
+    """As an owner takes them; 0 stands for what is not given."""
+    return {
+        "epsilon": 0.0 if epsilon is None else checks.positive("epsilon", epsilon, checks.EPSILON_MOST),
+        "delta": 0.0 if delta is None else checks.positive("delta", delta, 1.0),
+        "bound": 0.0 if bound is None else checks.positive("bound", bound, within=checks.BOUNDS),
+    }
 
 
 @dataclasses.dataclass(frozen=True)
 class ReleaseQuote:
     """What publishing a value would cost and release.
 
-    `epsilon` and `delta`: its price; 0 where it is free. `stderr`: standard deviation of the noise in
-    each number, in the value's unit; None where it is not linear in the noise. `numbers`: released
-    together. `notes`: what the owner would change in the program.
+    `epsilon` and `delta`: the guarantee that is paid for; 0 where it is free. `delta` is that of the
+    budget, whatever was asked: a price is the smallest grant that admits the release. `stderr`: standard
+    deviation of the noise in each number, in the value's unit; None where it is not linear in the noise.
+    `numbers`: released together. `notes`: what the owner would change in the program.
     """
 
     epsilon: float
@@ -160,29 +162,53 @@ class ReleaseQuote:
         if self.noise == "none":
             return "free and exact: released already, or of open tables"
         off = "not known: it is not linear in the noise" if self.stderr is None else f"{self.stderr:.4g}"
-        price = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "")
         count = f"{self.numbers} numbers" if self.numbers > 1 else "one number"
-        return f"{price} for {count} with {self.noise} noise, standard error {off}"
+        text = f"epsilon {self.epsilon:g} at delta {self.delta:g} for {count} with {self.noise} noise, standard error {off}"
+        return "; ".join([text, *self.notes])
 
 
-def quote(value: torch.Tensor, epsilon: float, delta: float | None = None, bound: float | None = None) -> ReleaseQuote:
-    """What `publish(value, epsilon, delta, bound)` would release; nothing runs, and nothing is spent.
+def quote(tree, epsilon: float, delta: float | None = None, bound: float | None = None):
+    """What `publish(tree, epsilon, delta, bound)` would release; nothing runs, and nothing is spent.
 
-    `value`: a tensor of private tables that was not sent yet. Raises `Refused`, with op, line and
-    reason, where the owner would refuse it. Errors depend on bounds and shapes alone, never on rows.
+    `tree`: a tensor of private tables that was not sent yet, or any nesting of lists, tuples and dicts
+    of them. Returns a `ReleaseQuote`, or the tree with one in place of each tensor: each is paid for by
+    itself. Raises `Refused`, with op, line and reason, where the owner would refuse it, and `Error`
+    for numbers that no owner takes. Errors depend on bounds and shapes alone, never on rows.
     """
+    if epsilon is None:
+        raise Error("epsilon must be a number above 0, got None: a quote is for a price of its own")
     terms = _terms(epsilon, delta, bound)
-    if not isinstance(value, torch.Tensor):
-        raise Error(f"quote takes a tensor, got {type(value).__name__}")
+    leaves, spec = pytree.tree_flatten(tree)
+    if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
+        raise Error(f"quote takes a tensor or a tree of them, got {type(tree).__name__}")
+    quotes = [_quote_of(leaf, terms) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+    return pytree.tree_unflatten(quotes, spec)
+
+
+def _quote_of(value: torch.Tensor, terms: dict[str, float]) -> ReleaseQuote:
     if value.device.type != "owner":
         return ReleaseQuote(0.0, 0.0, 0.0, value.numel(), "none")
     is_free, error, numbers, is_laplace, notes = _sojourn.quote(value, **terms)
     if is_free:
         return ReleaseQuote(0.0, 0.0, 0.0, value.numel(), "none")
+    delta = _delta_of(value, terms["delta"])
+    # A price that no noise has is found here as the owner finds it: by a single release that all rows are in.
+    _sojourn.noise_multiplier_for(terms["epsilon"], delta, 1, 1, 1)
     noise = "discrete Laplace" if is_laplace else "discrete Gaussian"
-    return ReleaseQuote(
-        terms["epsilon"], terms["delta"], None if math.isnan(error) else error, numbers, noise, tuple(notes)
-    )
+    return ReleaseQuote(terms["epsilon"], delta, None if math.isnan(error) else error, numbers, noise, tuple(notes))
+
+
+def _delta_of(value: torch.Tensor, asked: float) -> float:
+    """Of the budget that would pay: of several the greatest, at which the price holds whichever it is."""
+    session = connections.session_of(value)
+    known = [table.name for table in session.datasets() if table.policy == "private"] if session else []
+    budgets = [_sojourn.budget(session, name) for name in known]
+    deltas = [delta for granted, _, delta, _ in budgets if granted]
+    if not deltas and not asked:
+        raise Error("there is no budget whose delta would give the price: have one granted, or give delta=")
+    if deltas and asked > max(deltas):
+        raise Error(f"delta must be a number above 0 and at most {max(deltas):g}, that of the grant, got {asked:g}")
+    return max(deltas, default=asked)
 
 
 def publish(tree, epsilon: float | None = None, delta: float | None = None, bound: float | None = None):
@@ -203,7 +229,8 @@ def publish(tree, epsilon: float | None = None, delta: float | None = None, boun
     remote = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.device.type == "owner"]
     states = iter(())
     if remote:
-        states = iter(_sojourn.publish(remote, **terms))
+        with connections.publishing(has_price=epsilon is not None):
+            states = iter(_sojourn.publish(remote, **terms))
         _open.lines.append(_callers_line())
     values = []
     for leaf in leaves:
@@ -215,7 +242,7 @@ def publish(tree, epsilon: float | None = None, delta: float | None = None, boun
     if _sojourn.step_active():
         return published
     if remote:
-        with naming_lines():
+        with sending():
             _sojourn.flush()
-        defaults.tell()
+        connections.tell()
     return published.value if epsilon is None else published

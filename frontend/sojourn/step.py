@@ -13,8 +13,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import _sojourn
 
-from . import defaults
-from .publish import forget_lines, naming_lines
+from . import connections
+from .publish import forget_lines, sending
 
 
 class _OpenStep(threading.local):
@@ -58,6 +58,7 @@ class _OptimizerSnapshot:
 
 
 def _before_optimizer_step(optimizer, args, kwargs):
+    connections.note_update()
     if _sojourn.step_active() and id(optimizer) not in _open.snapshots:
         _open.snapshots[id(optimizer)] = _OptimizerSnapshot(optimizer)
 
@@ -121,18 +122,19 @@ class step:
         try:
             if kind is None:
                 try:
-                    with naming_lines() if self._outermost else contextlib.nullcontext():
+                    with sending() if self._outermost else contextlib.nullcontext():
                         _sojourn.step_end()
                 except BaseException:
                     self._restore()
                     raise
                 if self._outermost:
-                    defaults.tell()
+                    connections.tell()
             else:
                 _sojourn.step_abort()
                 self._restore()
                 if self._outermost:
                     forget_lines()
+                    connections.forget()
         finally:
             if self._outermost:
                 _open.snapshots.clear()
@@ -153,6 +155,6 @@ def flush() -> None:
     """
     if _sojourn.step_active():
         return
-    with naming_lines():
+    with sending():
         _sojourn.flush()
-    defaults.tell()
+    connections.tell()

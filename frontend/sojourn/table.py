@@ -20,6 +20,8 @@ import torch
 
 import _sojourn
 
+from . import connections
+from .checks import integer, is_number
 from .errors import Error
 
 # Types that a table keeps, and the next wider ones that hold what it does not.
@@ -35,6 +37,13 @@ def privacy_run():
     from .privacy import current
 
     return current()
+
+
+def _run_of(table: Table):
+    """The open `sojourn.privacy` if it is one of this table or of a part of it, else None."""
+    run = privacy_run()
+    same = run is not None and (table.name, table._session) == (run._table.name, run._table._session)
+    return run if same else None
 
 
 class Defaults(NamedTuple):
@@ -102,9 +111,9 @@ class Table:
 
         Which rows: `sojourn.split_indices`, the same at every owner and on the CPU.
         """
-        if isinstance(fraction, bool) or not isinstance(fraction, (int, float)):
+        if not is_number(fraction):
             raise Error(f"fraction must be a number between 0 and 1, got {fraction!r}")
-        first, other = self._table.split(fraction, integer("seed", seed))
+        first, other = self._table.split(float(fraction), integer("seed", seed))
         return Table(first, self._session), Table(other, self._session)
 
     def scaled(self, x: torch.Tensor, columns: str | Sequence[str] | None = None) -> torch.Tensor:
@@ -167,7 +176,15 @@ class Table:
 
     def __getitem__(self, column: str) -> torch.Tensor:
         """One whole column, `[rows, *shape]`, in its own dtype."""
-        return _knowing(self._table.column(_name(column)), column)
+        values = self._table.column(_name(column))
+        self._note_whole()
+        return _knowing(values, column)
+
+    def _note_whole(self) -> None:
+        """All rows are read: in an open `sojourn.privacy` of this table a part of its price, if the step spends."""
+        run = _run_of(self)
+        if run is not None and run.is_private and run._is_declared:
+            connections.note_read(run, "whole", self._table.title())
 
     def __contains__(self, column: object) -> bool:
         return any(known.name == column for known in self.columns)
@@ -222,7 +239,9 @@ class _Rows(int):
         names = [] if features is None else _features(features)
         if features is not None and not names:
             raise Error("features must name at least one column")
-        return _knowing(self._table._table.rows(names, dtype), names or [column.name for column in self._table.columns])
+        values = self._table._table.rows(names, dtype)
+        self._table._note_whole()
+        return _knowing(values, names or [column.name for column in self._table.columns])
 
 
 class Batches:
@@ -241,14 +260,15 @@ class Batches:
         self._features = features
         self._label = label
         self._table, self._size, self._epochs = table, size, epochs
+        self._run = None
         self._find_run()  # sizes that do not fit it are refused here
 
     def _find_run(self):
         """The open `sojourn.privacy` that these steps belong to: not one of another table."""
-        run, table = privacy_run(), self._table
-        if run is None or not run.is_private or (table.name, table._session) != (run._table.name, run._table._session):
-            return None
-        run._batches(table, self._size, self._epochs)
+        run = _run_of(self._table)
+        if run is not None and run is not self._run:
+            run._declare(self._table.name, len(self._table), self._size, self._epochs, len(self))
+            self._run = run
         return run
 
     def __len__(self) -> int:
@@ -264,8 +284,8 @@ class Batches:
         for index in range(len(self)):
             x, y = self._batches.at(index)
             x = _knowing(x, self._features)
-            if run is not None:
-                run._taken += 1  # before: a loop that is left does not come back here
+            if run is not None and run.is_private:
+                connections.note_read(run, "draw", index)
             yield x if self._label is None else (x, _knowing(y, self._label))
 
 
@@ -339,12 +359,3 @@ def text(name: str, value: str) -> str:
     if not isinstance(value, str):
         raise Error(f"{name} must be a str, got {value!r}")
     return value
-
-
-def integer(name: str, value: int) -> int:
-    """A number that C++ holds in 64 bits."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise Error(f"{name} must be an integer, got {value!r}")
-    if not -(2**63) <= int(value) < 2**63:
-        raise Error(f"{name} must be an integer of 64 bits, got {value!r}")
-    return int(value)

@@ -57,7 +57,8 @@ def test_a_quote_is_what_a_publish_then_does(owner, table, name, delta):
     published = sojourn.publish(VALUES[name](table), epsilon=0.5, delta=delta)
     assert quoted.stderr == published.stderr and quoted.numbers == published.value.numel()
     assert quoted.noise == ("discrete Laplace" if delta is None else "discrete Gaussian")
-    assert (quoted.epsilon, quoted.delta) == (0.5, delta or 0.0)
+    assert (quoted.epsilon, quoted.delta) == (0.5, DELTA)  # a price is a grant's, at the delta that the grant has
+    assert str(quoted).startswith("epsilon 0.5 at delta 1e-05 for ")
     assert owner.budget("people").epsilon_left < left
 
 
@@ -113,8 +114,76 @@ def test_quotes_of_what_is_refused(table):
         sojourn.quote(table["a"].median(), epsilon=1)
     with pytest.raises(sojourn.Refused, match="per row of private data is published"):
         sojourn.quote(table["a"], epsilon=1)
-    with pytest.raises(sojourn.Error, match="takes a tensor"):
-        sojourn.quote([table["a"]], epsilon=1)
+    with pytest.raises(sojourn.Error, match="takes a tensor or a tree of them, got list"):
+        sojourn.quote([1.0, "a"], epsilon=1)
+    with pytest.raises(sojourn.Error, match="epsilon must be a number above 0, got None"):
+        sojourn.quote(table["a"].mean(), epsilon=None)
+
+
+UNQUOTABLE = {
+    "epsilon too large": {"epsilon": 1e300},
+    "epsilon too small to say": {"epsilon": 1e-300},
+    "epsilon that no order shows": {"epsilon": 1e-3, "delta": 1e-6},
+    "bound too large": {"epsilon": 0.1, "bound": 1e300},
+    "bound too small": {"epsilon": 0.1, "bound": 1e-300},
+    "delta above the grant's": {"epsilon": 0.1, "delta": 1e-4},
+}
+
+
+@pytest.mark.parametrize("name", UNQUOTABLE)
+def test_a_quote_refuses_what_a_publish_refuses(owner, table, name):
+    left = owner.budget("people").epsilon_left
+    said = []
+    for way in (sojourn.quote, sojourn.publish):
+        with pytest.raises(sojourn.Error, match=name.split()[0]) as refusal:
+            way(table["a"].mean(), **UNQUOTABLE[name])
+        said.append(str(refusal.value))
+    assert "expected" in said[0] or "must be a number" in said[0]
+    assert owner.budget("people").epsilon_left == left
+
+
+@pytest.mark.parametrize("bound", [1e-30, 1e30])
+def test_bounds_at_the_ends_of_their_range(table, bound):
+    quoted = sojourn.quote(table["b"].sum(), epsilon=1.0, bound=bound)
+    assert quoted.stderr == sojourn.publish(table["b"].sum(), epsilon=1.0, bound=bound).stderr
+    for beyond in (bound * 0.9, bound * 1.1):
+        if not 1e-30 <= beyond <= 1e30:
+            with pytest.raises(sojourn.Error, match=r"bound must be a number above 0, from 1e-30 to 1e\+30"):
+                sojourn.quote(table["b"].sum(), epsilon=1.0, bound=beyond)
+
+
+def test_a_delta_of_ones_own_changes_nothing_about_the_guarantee(table):
+    small, large = (sojourn.quote(table["a"].mean(), epsilon=0.1, delta=delta) for delta in (1e-30, DELTA))
+    assert small == large and small.delta == DELTA
+
+
+def test_trees_are_quoted_leaf_by_leaf(owner, table):
+    def values():
+        return {"mean": table["a"].mean(), "others": [(table["b"].sum(), 3), torch.ones(2)]}
+
+    quoted = sojourn.quote(values(), epsilon=0.5)
+    left = owner.budget("people").epsilon_left
+    published = sojourn.publish(values(), epsilon=0.5)
+    assert quoted["mean"].stderr == published.stderr["mean"]
+    (total, three), ones = quoted["others"]
+    assert total.stderr == published.stderr["others"][0][0] and three == 3 and ones.noise == "none"
+    # Each is paid for by itself: two of them cost about twice as much.
+    assert 0.9 < left - owner.budget("people").epsilon_left <= 1.0 + 1e-9
+
+
+def test_without_a_budget_a_quote_needs_a_delta(rng):
+    with sojourn.local() as owner:
+        table = owner.register("people", {"a": rng.uniform(0, 4, ROWS)}, policy="private", bounds={"a": (0, 4)})
+        with pytest.raises(sojourn.Error, match="no budget whose delta"):
+            sojourn.quote(table["a"].mean(), epsilon=0.5)
+        quoted = sojourn.quote(table["a"].mean(), epsilon=0.5, delta=1e-6)
+        assert quoted.delta == 1e-6 and quoted.stderr > 0
+
+
+@pytest.mark.parametrize("number", [np.float32(0.5), np.float64(0.5), np.int64(1), 1])
+def test_numbers_of_numpy_are_numbers(table, number):
+    assert sojourn.quote(table["a"].mean(), epsilon=number).epsilon == float(number)
+    assert sojourn.privacy(table, epsilon=number, delta=DELTA, size=12, epochs=1).quote().epsilon <= float(number)
 
 
 def refused_by(owner, table, model, loss=F.cross_entropy):
