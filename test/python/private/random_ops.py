@@ -401,8 +401,10 @@ KINDS = [binary] * 5 + [reduce] * 3 + [dot] * 3 + [reshape] * 2 + [transpose] * 
 
 
 def random_program(seed: int, ops: int = 60) -> Writer:
+    """About so many ops, with those that draw and read; fewer of these where it is to be short."""
     w = Writer(seed)
-    w.draw_rows()
+    w.wanted = ops
+    w.draw_rows(few=ops < 30)
     while len(w.ops) < ops:
         kind = w.pick.choice(KINDS)
         before = len(w.ops)

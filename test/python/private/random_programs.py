@@ -52,7 +52,7 @@ class Writer:
     """Collects ops, and their values on the base tables and on each neighbour."""
 
     def __init__(self, seed: int):
-        self.seed = seed
+        self.seed, self.wanted = seed, 0
         self.pick, self.rng = random.Random(seed), np.random.default_rng(seed)
         self.args, self.ops, self.types = [], [], []
         uploads = [self._upload(element, shape) for element, shape in UPLOADS]
@@ -125,21 +125,31 @@ class Writer:
             return None
         return self.pick.choice(chosen[-8:] if self.pick.random() < 0.5 else chosen)
 
-    def draw_rows(self) -> None:
-        """Two draws, reads of the private tables and of the open one, and the neighbours' values."""
+    def draw_rows(self, few: bool = False) -> None:
+        """Draws, reads of the private tables and of the open one, and the neighbours' values.
+
+        `few`: only the draws that are read, and four reads.
+        """
         i64 = _type("i64", (SLOTS,))
         seed, epoch = 10, 11
         ramp = self.op("iota", [], i64, choose=False, dim=0)
-        part = self.op("sample_rows", [ramp, seed, epoch], i64, choose=False, rows=ROWS)
-        nested = self.op("sample_rows", [self.op("sample_rows", [ramp, epoch, seed], i64, choose=False, rows=ROWS - 2), seed, seed],
-                         i64, choose=False, rows=ROWS)  # fmt: skip
-        shift = self.op("constant", [], _type("i64", ()), choose=False, value=int(self.pick.choice([0, 0, 5, 7])))
-        late = self.op(
-            "sample_rows", [self.op("add", [ramp, shift], i64, choose=False), seed, epoch], i64, choose=False, rows=ROWS
-        )
-        coins = self.op("sample_rows", [ramp, epoch, epoch], i64, choose=False, note="expected", rows=ROWS)
-        first = self.pick.choice([part, nested, late, coins])
-        other = self.pick.choice([part, nested, ramp, coins])
+
+        def draw(positions, a, b, note="", rows=ROWS):
+            return self.op("sample_rows", [positions, a, b], i64, choose=False, note=note, rows=rows)
+
+        def late():
+            shift = self.op("constant", [], _type("i64", ()), choose=False, value=int(self.pick.choice([0, 0, 5, 7])))
+            return draw(self.op("add", [ramp, shift], i64, choose=False), seed, epoch)
+
+        ways = {
+            "part": lambda: draw(ramp, seed, epoch),
+            "nested": lambda: draw(draw(ramp, epoch, seed, rows=ROWS - 2), seed, seed),
+            "late": late,
+            "coins": lambda: draw(ramp, epoch, epoch, note="expected"),
+        }
+        main, beside = self.pick.choice(list(ways)), self.pick.choice(["part", "nested", "coins", "ramp"])
+        drawn = {name: make() for name, make in ways.items() if not few or name in (main, beside)}
+        first, other = drawn[main], {**drawn, "ramp": ramp}[beside]
         index = np.asarray(self.values[first][0])
         neighbours = []
         for slot in range(SLOTS):
@@ -147,7 +157,9 @@ class Writer:
             neighbours.append(self.neighbour(row) if 0 <= row < ROWS else self.base[PRIVATE])
         self.values[PRIVATE] = (self.base[PRIVATE], *neighbours)
         self.main, self.other = first, other
-        for table, rows, count in ((PRIVATE, first, 6), (PRIVATE, other, 1), (OTHER, other, 1), (OPEN, first, 1)):
+        counts = (2, self.pick.choice([0, 1]), self.pick.choice([0, 1]), 1) if few else (6, 1, 1, 1)
+        reads = ((PRIVATE, first), (PRIVATE, other), (OTHER, other), (OPEN, first))
+        for (table, rows), count in zip(reads, counts):
             for _ in range(count):
                 self.read(table, rows)
 

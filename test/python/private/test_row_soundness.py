@@ -5,6 +5,7 @@ import collections
 
 import numpy as np
 import pytest
+import tqdm
 from core_form import facts_by_value, rows_of
 from corpus import CASES, COLUMNS
 from paired import Promises, draw_entry, run, with_rows
@@ -101,7 +102,7 @@ def test_ranges(name, corpus, rng):
 def check_random(writer, facts) -> Promises:
     """One random program against its runs on the neighbours that it was made with."""
     program = writer.program()
-    promises = Promises(program, facts, {PRIVATE, OTHER}, f"random program {writer.seed}")
+    promises = Promises(program, facts, {PRIVATE, OTHER}, f"random_program({writer.seed}, {writer.wanted})")
     at = lambda run: {k: value[run if len(value) > 1 else 0] for k, value in enumerate(writer.values)}
     one = at(0)
     for slot in range(SLOTS):
@@ -118,9 +119,9 @@ def check_random(writer, facts) -> Promises:
     return promises
 
 
-def check_random_programs(seed: int, count: int, options: str = OPTIONS) -> collections.Counter:
-    """Random programs in one process of sojourn-opt; what was judged."""
-    writers = [random_program(seed + k) for k in range(count)]
+def check_random_programs(seed: int, count: int, options: str = OPTIONS, ops: int = 60) -> collections.Counter:
+    """Random programs of about so many ops, in one process of sojourn-opt; what was judged."""
+    writers = [random_program(seed + k, ops) for k in range(count)]
     found = rows_of([writer.text(writer.program().results) for writer in writers], options)
     total = collections.Counter()
     for writer, rows in zip(writers, found):
@@ -146,12 +147,16 @@ def test_random_programs(rng):
 
 @pytest.mark.slow
 def test_many_random_programs(rng):
-    total = collections.Counter()
-    for _ in range(4):
-        total += check_random_programs(rng.getrandbits(40), 300)
+    """10,000: most of them small, where ops meet in many ways early, the others as long as those above."""
+    total, programs = collections.Counter(), 0
+    parts = [(100, 14)] * 94 + [(100, 60)] * 6
+    for count, ops in tqdm.tqdm(parts, desc="random programs", unit_scale=100, unit="program"):
+        total += check_random_programs(rng.getrandbits(40), count, ops=ops)
+        programs += count
     print(dict(total))
+    assert programs == 10_000 and total["values"] >= 150_000
     judging = {name for name in total if name.startswith("op ")}
-    assert len(judging) >= 55, sorted(judging)
+    assert len(judging) >= 60, sorted(judging)
 
 
 HOSTILE = {
