@@ -13,6 +13,7 @@ import pathlib
 import platform
 import subprocess
 import sys
+import tempfile
 
 import bench_private
 from rich.console import Console
@@ -137,6 +138,27 @@ def print_record(runs, cpp):
             console.print(f"from C++: {name}: {cost if isinstance(cost, str) else f'{cost:.2f} us'}", highlight=False)
 
 
+def analysed(arguments):
+    """What an owner does with a program before its first run; see tools/bench_private.py."""
+    results = []
+    table = Table(title="analysis, rewrite and proof of a private training step (medians)", title_justify="left")
+    for title in ("network", "ops", "ms", "ms per 1,000 ops", "aim"):
+        table.add_column(title, justify="left" if title == "network" else "right")
+    for name in tqdm(bench_private.NETWORKS, desc="analysis", unit="network"):
+        with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
+            case = bench_private.child([name, "--analysis", "--rounds", arguments.rounds], 1, dump=folder)
+        results.append(case)
+        costs = (number(case[key], "{:.1f}") for key in ("ms", "ms_per_1000_ops"))
+        table.add_row(case["network"], f"{case['ops']:,}", *costs, f"{bench_private.ANALYSIS_MS_MOST}")
+    console.print(table)
+    return results
+
+
+def analysis(arguments):
+    arguments.json.write_text(json.dumps({"analysis": analysed(arguments)}, indent=1) + "\n")
+    console.print(f"JSON: {arguments.json}", highlight=False)
+
+
 def private(arguments):
     """Private steps beside plain ones and beside Opacus; see tools/bench_private.py."""
     if importlib.util.find_spec("opacus") is None:
@@ -196,7 +218,8 @@ def private(arguments):
     console.print("* without drawing the noise. plain: batches of as many rows as slots. Opacus: exactly `size` rows.")
     for line in sorted(set(remarks)):
         console.print(f"remark: {line}", highlight=False)
-    arguments.json.write_text(json.dumps({"private": results}, indent=1) + "\n")
+    found = {"private": results, "analysis": analysed(arguments)}
+    arguments.json.write_text(json.dumps(found, indent=1) + "\n")
     console.print(f"JSON: {arguments.json}", highlight=False)
 
 
@@ -205,12 +228,13 @@ def main():
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="thread counts (1 2)")
     parser.add_argument("--rounds", type=int, default=30, help="interleaved rounds of each case (30)")
     parser.add_argument("--privacy", action="store_true", help="private steps, beside plain ones and Opacus")
+    parser.add_argument("--analysis", action="store_true", help="what an owner does before a private program runs")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--beside", type=pathlib.Path, help="another built checkout, measured in turns")
     parser.add_argument("--json", type=pathlib.Path, default=pathlib.Path("sojourn-bench.json"), help="file to write")
     arguments = parser.parse_args()
-    if arguments.privacy:
-        return private(arguments)
+    if arguments.privacy or arguments.analysis:
+        return private(arguments) if arguments.privacy else analysis(arguments)
     runs = [measure(threads, arguments) for threads in arguments.threads]
     settings = {"processor": processor(), "cores": os.cpu_count(), **runs[0]["settings"]}
     console.print("\n[bold]settings, the same for every side[/bold]")

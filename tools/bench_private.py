@@ -3,7 +3,8 @@
 
 One process per network and number of threads. In each round plain, private and Opacus steps take
 turns; ratios are medians of the rounds' own ratios. Peak memory is that of a process of its own
-that runs a few steps. Called by `tools/bench --privacy`.
+that runs a few steps. Called by `tools/bench --privacy`, and by `tools/bench --analysis` for what an
+owner does with a new program before it runs: analysis, rewrite, proof.
 
 plain: the same step on an open table, with as many rows as the private step has slots.
 Opacus: batches of exactly the expected size, which costs it nothing for hiding the batch's size; the
@@ -14,6 +15,8 @@ from torch's own generator instead of the slower secure one.
 import argparse
 import json
 import os
+import pathlib
+import re
 import resource
 import statistics
 import subprocess
@@ -26,6 +29,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+OPT = pathlib.Path(__file__).resolve().parent.parent / "build/bin/sojourn-opt"
+ANALYSIS_MS_MOST = 50  # of a program of 1,000 ops
 ROUND_SECONDS = 0.3  # each variant runs about this long in one round
 PLAIN_MOST = {"mlp": 1.3, "cnn": 1.3, "gpt": 2.0, "lstm": 2.0}
 VOCABULARY, LENGTH = 65, 64
@@ -283,10 +288,34 @@ def peak(name, variant, size):
     return {"mib": grown, "table_mib": own}
 
 
-def child(arguments, threads):
-    """A call of this file in a process of its own."""
+def analysis(name, rounds):
+    """Milliseconds of sojourn-make-private on the network's steady step: median of as many processes."""
+    _, bounds, size = data(name)
+    variant = Ours(name, size, is_private=True)
+    for _ in range(3):  # the first ones bring weights and states along
+        variant.once()
+    program = max(pathlib.Path(os.environ["SOJOURN_DUMP"]).glob("*/04-core.mlir"))
+    ops = sum(" = sojourn." in line or ' = "sojourn.' in line for line in program.read_text().splitlines())
+    listed = ",".join(f"{column}={low}:{high}" for column, (low, high) in bounds.items())
+    options = ["--mlir-timing", "--mlir-timing-display=list", "--mlir-disable-threading", "-o", os.devnull]
+    times = []
+    for _ in range(rounds):
+        command = [OPT, program, f"--sojourn-make-private=bounds={listed}", *options]
+        done = subprocess.run(command, capture_output=True, text=True)
+        found = re.search(r"^\s*(\d+\.\d+) .*MakePrivate$", done.stderr, re.M)
+        if done.returncode != 0 or found is None:
+            sys.exit(f"bench: sojourn-opt on the {TITLES[name]} failed: {done.stderr[-2000:]}")
+        times.append(1e3 * float(found[1]))
+    middle = statistics.median(times)
+    return {"network": TITLES[name], "ops": ops, "ms": middle, "ms_per_1000_ops": 1e3 * middle / ops}
+
+
+def child(arguments, threads, dump=None):
+    """A call of this file in a process of its own. `dump`: a folder for the texts of programs."""
     environment = dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
     environment.pop("SOJOURN_DUMP", None)
+    if dump is not None:
+        environment["SOJOURN_DUMP"] = str(dump)
     command = [sys.executable, __file__, *(str(argument) for argument in arguments)]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
@@ -300,15 +329,17 @@ def main():
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--peak", metavar="VARIANT", help="memory of one variant instead of times")
+    parser.add_argument("--analysis", action="store_true", help="what an owner does before a program runs")
     parser.add_argument("--size", type=int, default=0, help="rows of a batch, for --peak")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
     torch.set_num_threads(arguments.threads)
-    result = (
-        peak(arguments.network, arguments.peak, arguments.size)
-        if arguments.peak
-        else measure(arguments.network, arguments.rounds)
-    )
+    if arguments.peak:
+        result = peak(arguments.network, arguments.peak, arguments.size)
+    elif arguments.analysis:
+        result = analysis(arguments.network, arguments.rounds)
+    else:
+        result = measure(arguments.network, arguments.rounds)
     print(json.dumps(result))
 
 
