@@ -10,6 +10,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <ostream>
 
@@ -32,7 +33,7 @@ void require(bool condition, const std::string &message) {
 at::Tensor permutation(int64_t rows, int64_t seed, int64_t epoch) {
   require(rows >= 0 && rows <= runtime::kOrderedRows,
           "rows must be a number in [0, 2^40], got " + std::to_string(rows));
-  return frontend::evaluate({rows, std::nullopt, {{0, rows, seed, epoch, 0}}});
+  return frontend::evaluate({rows, std::nullopt, {{0, rows, seed, epoch, 0, 0}}});
 }
 
 /// Rows of the first part of a split; half rounds up.
@@ -104,7 +105,7 @@ const Column &Table::find(const std::string &column) const {
 /// batch runs the same program.
 frontend::RowNumbers Table::inDataset(frontend::RowNumbers numbers) const {
   for (const Selection *part = selection_.get(); part != nullptr; part = part->parent.get()) {
-    numbers.draws.push_back({part->start, part->parentRows, part->seed, kSplitEpoch, 0});
+    numbers.draws.push_back({part->start, part->parentRows, part->seed, kSplitEpoch, 0, 0});
   }
   return numbers;
 }
@@ -112,14 +113,14 @@ frontend::RowNumbers Table::inDataset(frontend::RowNumbers numbers) const {
 frontend::RowNumbers Table::whole() const { return inDataset({count_, std::nullopt, {}}); }
 
 frontend::RowNumbers Table::numbers(const BatchOptions &options, int64_t size, int64_t epoch, int64_t start,
-                                    int64_t capacity) const {
+                                    int64_t capacity, int64_t source) const {
   if (capacity > 0) {
     // Which batch it is tells one draw from another in a step; the rows are the owner's secret.
-    return inDataset({capacity, std::nullopt, {{0, count_, start, epoch, options.size}}});
+    return inDataset({capacity, std::nullopt, {{0, count_, start, epoch, options.size, source}}});
   }
   frontend::RowNumbers numbers{size, start, {}};
   if (options.shuffle) {
-    numbers.draws.push_back({0, count_, options.seed, epoch, 0});
+    numbers.draws.push_back({0, count_, options.seed, epoch, 0, 0});
   }
   return inDataset(std::move(numbers));
 }
@@ -248,6 +249,8 @@ Batches::Batches(Table table, BatchOptions options) : table_(std::move(table)), 
     auto slots = privacy::capacityFor(rows, options_.size);
     require(static_cast<bool>(slots), "table '" + table_.name() + "': " + slots.error());
     capacity_ = *slots;
+    static std::atomic<int64_t> sources = 0;
+    source_ = ++sources; // what another one draws in the same step is another batch
     options_.dropLast = false;
   }
   end_ = options_.dropLast ? rows - rows % options_.size : rows;
@@ -270,7 +273,7 @@ Batch Batches::at(int64_t index) const {
 Batch Batches::record(int64_t epoch, int64_t start) const { return read(options_.size, epoch, start); }
 
 Batch Batches::read(int64_t size, int64_t epoch, int64_t start) const {
-  auto numbers = table_.numbers(options_, size, epoch, start, capacity_);
+  auto numbers = table_.numbers(options_, size, epoch, start, capacity_, source_);
   Batch batch{table_.read(options_.features, options_.dtype, numbers), {}};
   if (options_.label) {
     batch.y = table_.read(*options_.label, options_.labelDtype, numbers);

@@ -43,9 +43,10 @@ namespace frontend {
 /// One look-up in an epoch's order of `rows` rows: position p becomes the row at `offset` + p. A
 /// negative p, and one that is then outside [0, rows), become -1. With `expected` above 0 it is the
 /// owner's draw on a private table instead: each of the rows with probability expected / rows, by
-/// coins that nobody else sees; seed and epoch tell draws apart.
+/// coins that nobody else sees; seed, epoch and source tell draws apart.
 struct RowDraw {
   int64_t offset, rows, seed, epoch, expected;
+  int64_t source; ///< the Batches that it belongs to
 };
 
 /// Row numbers as a request: start, start + 1, ... (`size` of them; from 0 if there is no start),
@@ -155,7 +156,7 @@ private:
   frontend::RowNumbers inDataset(frontend::RowNumbers numbers) const;
   /// `capacity` above 0: the slots of the owner's draw.
   frontend::RowNumbers numbers(const BatchOptions &options, int64_t size, int64_t epoch, int64_t start,
-                               int64_t capacity) const;
+                               int64_t capacity, int64_t source) const;
   frontend::RowNumbers whole() const;
 
   std::shared_ptr<frontend::RowReader> reader_;
@@ -216,6 +217,7 @@ private:
   BatchOptions options_;
   int64_t end_;
   int64_t capacity_ = 0; ///< slots of a batch of a private table
+  int64_t source_ = 0;   ///< of a private table: a number that no other one of this process has
 };
 
 /// The row numbers (int64) of each batch of one epoch, in the order that `Table::batches` uses; each

@@ -100,7 +100,7 @@ LAYOUTS: dict[str, tuple[tuple[str, object], ...]] = {
         ("run", U64), ("steps", U64), ("noise_multiplier", F64), ("clip", F64), ("per_layer", U8),
         ("loss_is_sum", U8), ("metric_share", F64), ("releases", Tables("ReleaseTerms")),
     ),
-    "ReleaseTerms": (("bound", F64), ("epsilon", F64), ("delta", F64)),
+    "ReleaseTerms": (("bound", F64), ("epsilon", F64), ("delta", F64), ("continues", U8)),
     # runtime/wire/Messages.fbs
     "Hello": (("protocol_version", U32), ("format_version", U32), ("dialect_version", U32), ("client", Text()),
               ("identity", U8S), ("nonce", U8S)),

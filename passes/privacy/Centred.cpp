@@ -60,6 +60,9 @@ public:
     return static_cast<int>(replaced.size());
   }
 
+  /// Whether the expected number of a draw stood for how many rows it has.
+  bool countsExpected = false;
+
 private:
   bool isMixed(Operation &op) {
     return llvm::any_of(op.getResults(), [&](Value value) { return analysis.factOf(value).isMixed(); });
@@ -90,7 +93,8 @@ private:
             return false;
           }
           auto from = step.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kKindAttr);
-          return from && (from.getValue() == stringify(StepArg::State) || from.getValue() == stringify(StepArg::Upload));
+          return from &&
+                 (from.getValue() == stringify(StepArg::State) || from.getValue() == stringify(StepArg::Upload));
         });
       }
       if (isState) {
@@ -340,6 +344,7 @@ private:
   /// How many rows there are: how many a draw of the owner has is not known, and the expected number stands for it.
   double countOf(const Alignment &rows) {
     const rows::Draw &draw = analysis.draws()[rows.draw];
+    countsExpected |= draw.sampled;
     return static_cast<double>(draw.sampled ? draw.expected : rows.slots);
   }
 
@@ -477,7 +482,9 @@ private:
 } // namespace
 
 void sojourn::centredSums(func::FuncOp step, const RowInputs &inputs, std::vector<std::string> &notes) {
-  if (int expanded = CentredSums(step, inputs).run()) {
+  CentredSums sums(step, inputs);
+  int expanded = sums.run();
+  if (expanded != 0 && sums.countsExpected) { // else they are what was written
     notes.push_back("sums over rows of values that were centred or scaled by other sums are computed from sums of what "
                     "each row holds, which for a batch is taken to hold the expected number of rows: " +
                     std::to_string(expanded));
