@@ -160,8 +160,10 @@ class privacy:
     def epsilon(self) -> float:
         """Spent so far by the steps of this run: what the owner accepted, draw by draw.
 
-        Of a run that reads both batches and the whole table the sum of the two prices, which is a
-        little more than was charged.
+        The owner's budget is exact; this may differ from it where batches outlive a step. Batches that
+        were collected in a list count with the step that they are sent with, whichever uses them; one
+        whose step was dropped counts no more, though it can be used again. Of a run that reads both
+        batches and the whole table it is the sum of the two prices, a little more than was charged.
         """
         if not self.is_private or not self._taken:
             return 0.0
