@@ -101,8 +101,8 @@ at::Tensor SessionRows::rows(const std::vector<std::string> &columns, bool alone
 
 int64_t SessionRows::sample(int64_t positions, int64_t count, const RowDraw &draw, const Origin &origin) {
   static const Word entry = rowOp("sojourn.sample_rows", {"positions", "offset", "seed", "epoch", "rows", "expected"});
-  std::vector<Word> request{Sample, positions, draw.offset, draw.seed, draw.epoch, draw.rows, draw.expected,
-                            draw.source};
+  std::vector<Word> request{Sample,     positions, draw.offset,   draw.seed,
+                            draw.epoch, draw.rows, draw.expected, draw.source};
   if (std::optional<int64_t> known = session_->tableRecords().find(request)) {
     return *known;
   }
