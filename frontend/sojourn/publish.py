@@ -171,8 +171,8 @@ def quote(tree, epsilon: float, delta: float | None = None, bound: float | None 
     """What `publish(tree, epsilon, delta, bound)` would release; nothing runs, and nothing is spent.
 
     `tree`: a tensor of private tables that was not sent yet, or any nesting of lists, tuples and dicts
-    of them. Returns a `ReleaseQuote`, or the tree with one in place of each tensor: each is paid for by
-    itself. Raises `Refused`, with op, line and reason, where the owner would refuse it, and `Error`
+    of them. Returns a `ReleaseQuote`, or the tree with one in place of each tensor: they share the price
+    in equal parts, as values of one table do. Raises `Refused`, with op, line and reason, where the owner would refuse it, and `Error`
     for numbers that no owner takes. Errors depend on bounds and shapes alone, never on rows.
     """
     if epsilon is None:
@@ -182,7 +182,17 @@ def quote(tree, epsilon: float, delta: float | None = None, bound: float | None 
     if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
         raise Error(f"quote takes a tensor or a tree of them, got {type(tree).__name__}")
     quotes = [_quote_of(leaf, terms) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+    paid = [k for k, quoted in enumerate(quotes) if isinstance(quoted, ReleaseQuote) and quoted.noise != "none"]
+    if len(paid) > 1:
+        for k in paid:
+            quotes[k] = _part_of(quotes[k], len(paid))
     return pytree.tree_unflatten(quotes, spec)
+
+
+def _part_of(quoted: ReleaseQuote, sharers: int) -> ReleaseQuote:
+    """A quote for one of so many that share a price: pure epsilons add up, and so do squares of Gaussian noise."""
+    growth = sharers if quoted.noise == "discrete Laplace" else math.sqrt(sharers)
+    return dataclasses.replace(quoted, stderr=None if quoted.stderr is None else quoted.stderr * growth)
 
 
 def _quote_of(value: torch.Tensor, terms: dict[str, float]) -> ReleaseQuote:

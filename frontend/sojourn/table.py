@@ -285,7 +285,7 @@ class Batches:
             x, y = self._batches.at(index)
             x = _knowing(x, self._features)
             if run is not None and run.is_private:
-                connections.note_read(run, "draw", index)
+                connections.note_read(run, "draw", (id(self), index))
             yield x if self._label is None else (x, _knowing(y, self._label))
 
 

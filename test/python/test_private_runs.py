@@ -105,12 +105,13 @@ def test_a_batch_that_no_step_uses_is_not_shown(owner, table, publishes):
     check(owner, run, taken=4)
 
 
-def test_equal_batches_in_a_step_are_one_draw(owner, table):
+def test_batches_of_two_iterators_are_two_draws(owner, table):
     train = stepper(owner)
-    with sojourn.privacy(table, epsilon=3, delta=DELTA) as run:
+    with sojourn.privacy(table, noise_multiplier=2.0, delta=DELTA) as run:
         for one, other in zip(batches(table), batches(table)):
             train(one, other)
     check(owner, run, taken=STEPS)
+    assert run.epsilon == pytest.approx(run.quote(2 * STEPS).epsilon, rel=1e-6)
 
 
 def test_different_batches_in_a_step_are_two_draws(owner, table):
