@@ -17,6 +17,9 @@ namespace sojourn {
 
 /// A standard error is no reason to work long: ops of a form, elements of a tensor, and coefficients of a value.
 static constexpr size_t kNodesMost = 1024, kElementsMost = size_t{1} << 13, kEntriesMost = size_t{1} << 18;
+/// Of all forms of a program together, whose values a stranger may have asked for: places of elements (4 bytes each),
+/// and ops looked at.
+static constexpr size_t kPlacesMost = size_t{1} << 21, kVisitsMost = size_t{1} << 20;
 
 static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
 
@@ -67,6 +70,9 @@ public:
     form.nodes.clear();
     SmallVector<Value> todo = {root};
     while (!todo.empty()) {
+      if (++visits > kVisitsMost || places > kPlacesMost) {
+        return std::nullopt;
+      }
       Value value = todo.back();
       if (numbers.contains(value)) {
         todo.pop_back();
@@ -87,6 +93,7 @@ public:
       }
       numbers[value] = static_cast<unsigned>(form.nodes.size());
       form.nodes.push_back(nodeOf(value, isFollowed));
+      places += form.nodes.back().source.size();
     }
     return std::move(form);
   }
@@ -298,6 +305,7 @@ private:
   llvm::DenseSet<Value> noised;
   llvm::DenseMap<Value, unsigned> numbers;
   NoiseForm form;
+  size_t visits = 0, places = 0; ///< of all forms
 };
 
 std::vector<std::optional<NoiseForm>> NoiseForm::of(Block &step, ArrayRef<Value> values,
@@ -332,6 +340,9 @@ public:
       Known value;
       value.isNoised =
           node.kind == Kind::Noise || llvm::any_of(node.operands, [&](unsigned each) { return known[each].isNoised; });
+      if (!value.isNoised) {
+        work += node.numel <= kElementsMost ? node.numel + node.source.size() : 0;
+      }
       bool isAlike = llvm::any_of(node.operands, [&](unsigned each) { return known[each].alike.has_value(); });
       bool good = node.kind == Kind::Noise ? source(node, value)
                   : !value.isNoised        ? evaluate(node, value)

@@ -31,7 +31,8 @@ public:
 
   FailureOr<PrivacyPlan> run() {
     for (size_t round = 0;; ++round) {
-      if (round == kRoundsMost) {
+      size_t analysed = round * body().getOperations().size();
+      if (round == kRoundsMost || analysed > kAnalysedMost) {
         return step.emitError() << "the step updates its weights " << round
                                 << " times, one update after the other, "
                                    "more often than is followed; split it";
@@ -362,7 +363,8 @@ private:
     return success();
   }
 
-  static constexpr size_t kWorkMost = size_t{1} << 26, kRoundsMost = 64;
+  /// Each round analyses the whole step.
+  static constexpr size_t kWorkMost = size_t{1} << 26, kRoundsMost = 64, kAnalysedMost = size_t{1} << 19;
   size_t work = 0;
   func::FuncOp step;
   const RowInputs &inputs;
