@@ -13,12 +13,12 @@
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <utility>
 
@@ -78,9 +78,8 @@ public:
     if (!root || !*root) {
       return;
     }
-    static std::atomic<int> counter{0};
     char name[32];
-    std::snprintf(name, sizeof name, "program-%03d", counter++);
+    std::snprintf(name, sizeof name, "program-%03d", number(root));
     folder_ = std::filesystem::path(root) / name;
     std::error_code failure;
     std::filesystem::create_directories(folder_, failure);
@@ -103,6 +102,14 @@ public:
   }
 
 private:
+  /// Each folder counts from 0.
+  static int number(const std::string &root) {
+    static std::mutex mutex;
+    static std::map<std::string, int> counters;
+    std::lock_guard lock(mutex);
+    return counters[root]++;
+  }
+
   std::filesystem::path folder_;
   int index_ = 0;
 };
