@@ -108,8 +108,9 @@ LibraryView viewOf(Place place, Element element, const TensorType &type, SlotTab
 void countLibraryMemory(Lowering &lowering, const TensorType &images, const TensorType &weight,
                         std::initializer_list<TensorType> operands) {
   size_t bytes = 0;
-  if (weight.rank() == 4 && weight.dims[1] <= kColumnChannels) {
-    bytes += images.bytes() * static_cast<size_t>(weight.dims[2] * weight.dims[3]);
+  int64_t taps = weight.rank() == 4 ? weight.dims[2] * weight.dims[3] : 0;
+  if (weight.rank() == 4 && weight.dims[1] <= kColumnChannels && taps <= kColumnTaps) {
+    bytes += images.bytes() * static_cast<size_t>(taps);
   }
   for (const TensorType &type : operands) {
     bytes += type.bytes();

@@ -86,9 +86,9 @@ enum class Reduction { sum, product, largest, smallest };
 /// Reduces `dims` of x (not product; largest and smallest of floats alone). out lacks those dims.
 void libraryReduce(Reduction kind, const LibraryView &out, const LibraryView &x, llvm::ArrayRef<int64_t> dims);
 
-/// Up to so many channels (of a group) 2-d convolutions may be products with columns: each window's elements, laid out
-/// one after the other.
-inline constexpr int64_t kColumnChannels = 3;
+/// Up to so many channels (of a group) and elements of a window 2-d convolutions may be products with columns: each
+/// window's elements, laid out one after the other. Larger windows would take memory that images do not suggest.
+inline constexpr int64_t kColumnChannels = 3, kColumnTaps = 49;
 
 struct ConvOptions {
   std::vector<int64_t> stride, padding, dilation;

@@ -58,13 +58,16 @@ constexpr int64_t kNoOutputPadding[3] = {0, 0, 0};
 
 at::IntArrayRef noOutputPadding(const ConvOptions &options) { return {kNoOutputPadding, options.stride.size()}; }
 
-/// Whether a product with the images' windows, laid out as columns, beats the library's blocked loops: those take 4 to
-/// 16 channels at a time. Weights [o, c, h, w].
-bool prefersColumns(const LibraryView &weight, const ConvOptions &options) {
-  return weight.dims.size() == 4 && weight.dims[1] <= kColumnChannels &&
+/// Whether a product with the images' windows, laid out as columns, beats the library's blocked loops, which take 4 to
+/// 16 channels at a time. Weights [o, c, h, w]; `taps`: the largest window, h * w, where it does.
+bool prefersColumns(const LibraryView &weight, const ConvOptions &options, int64_t taps) {
+  return weight.dims.size() == 4 && weight.dims[1] <= kColumnChannels && weight.dims[2] * weight.dims[3] <= taps &&
          llvm::all_of(options.dilation, [](int64_t dilation) { return dilation == 1; }) &&
          (weight.element == Element::f32 || weight.element == Element::f64);
 }
+
+/// Measured with up to 3 channels: 1 to 5 times faster with windows up to 3 x 3, slower with 5 x 5.
+constexpr int64_t kForwardTaps = 9;
 
 /// Height and width of the windows.
 std::array<int64_t, 2> windowOf(const LibraryView &weight) { return {weight.dims[2], weight.dims[3]}; }
@@ -73,7 +76,7 @@ std::array<int64_t, 2> windowOf(const LibraryView &weight) { return {weight.dims
 
 void libraryConvolve(const LibraryView &out, const LibraryView &x, const LibraryView &w, const ConvOptions &options) {
   // Columns are multiplied straight into the result, which has to be one piece for that.
-  if (options.groups == 1 && prefersColumns(w, options) && isDense(out.dims, out.strides)) {
+  if (options.groups == 1 && prefersColumns(w, options, kForwardTaps) && isDense(out.dims, out.strides)) {
     at::cpu::_slow_conv2d_forward_out(tensorOver(Role::out, out), tensorOver(Role::first, x),
                                       tensorOver(Role::second, w), windowOf(w), std::nullopt, options.stride,
                                       options.padding);
@@ -91,7 +94,7 @@ void libraryConvolve(const LibraryView &out, const LibraryView &x, const Library
 void libraryConvolveGradInput(const LibraryView &out, const LibraryView &gradient, const LibraryView &w,
                               const ConvOptions &options) {
   at::Tensor &result = tensorOver(Role::out, out);
-  if (options.groups == 1 && prefersColumns(w, options)) {
+  if (options.groups == 1 && prefersColumns(w, options, kColumnTaps)) {
     result.copy_(
         std::get<0>(at::_slow_conv2d_backward(tensorOver(Role::first, gradient), result, tensorOver(Role::second, w),
                                               windowOf(w), options.stride, options.padding, {true, false, false})));
@@ -106,7 +109,8 @@ void libraryConvolveGradInput(const LibraryView &out, const LibraryView &gradien
 void libraryConvolveGradWeight(const LibraryView &out, const LibraryView &x, const LibraryView &gradient,
                                const ConvOptions &options) {
   at::Tensor &result = tensorOver(Role::out, out);
-  if (const int64_t groups = options.groups; groups > 1 && x.dims[0] == 1 && prefersColumns(out, options)) {
+  if (const int64_t groups = options.groups;
+      groups > 1 && x.dims[0] == 1 && prefersColumns(out, options, kForwardTaps)) {
     // One small product per group.
     auto images = tensorOver(Role::first, x).reshape({groups, out.dims[1], x.dims[2], x.dims[3]});
     auto columns = at::im2col(images, windowOf(out), options.dilation, options.padding, options.stride);
