@@ -109,6 +109,16 @@ void bindPrivacy(py::module_ &m) {
       py::arg("session"), py::arg("run") = 0, py::arg("steps") = 0, py::arg("noise_multiplier") = 0.0,
       py::arg("clip") = 0.0, py::arg("per_layer") = false, py::arg("loss_is_sum") = false,
       py::arg("metric_share") = -1.0);
+  m.def("await_spending", [](Session &session) { session.awaitSpending(); });
+  // Steps that the owner charged to a run for a dataset, and their epsilon at delta (0: not asked).
+  m.def(
+      "run_spent",
+      [](Session &session, uint64_t run, const std::string &dataset, double delta, bool forget) {
+        RunSpent spent = session.spentBy(run, dataset, forget);
+        double epsilon = spent.steps && delta > 0 ? privacy::smallestEpsilon(spent.charge, delta) : 0;
+        return std::make_tuple(spent.steps, epsilon);
+      },
+      py::arg("session"), py::arg("run"), py::arg("dataset"), py::arg("delta") = 0.0, py::arg("forget") = false);
   m.def("coin_seconds", &owner::coinSeconds);
   m.def(
       "quote",

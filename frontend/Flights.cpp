@@ -9,7 +9,6 @@ namespace sojourn::frontend {
 
 namespace {
 
-constexpr const char *kNotRun = "the owner did not run the step that computed it";
 constexpr const char *kUnknown =
     "the owner did not answer the step that computed it, so it is unknown whether the step ran";
 constexpr const char *kReplyLost =
@@ -113,8 +112,11 @@ public:
     eachAtOnce(going, [](Flight &flight) { flight.session->exchange(flight); });
     bool failed = false;
     for (Flight *flight : going) {
-      flight->failure ? flight->session->drop(*flight, flight->unknown ? kUnknown : kNotRun)
-                      : flight->session->land(*flight);
+      if (!flight->failure) {
+        flight->session->land(*flight);
+      } else if (explicitStep || !flight->session->keepRest(*flight)) {
+        flight->session->drop(*flight, flight->unknown ? kUnknown : kNotRun);
+      }
       failed = failed || flight->failure;
     }
     if (failed) {
@@ -226,50 +228,6 @@ void Session::prepare(Flight &flight) {
   }
   flight.refusal = refusalOf(call.step);
   flight.refusalKind = ErrorKind::Refused;
-}
-
-void Session::refuse(Flight &flight, bool explicitStep, const std::string &refusal) {
-  Recording &recording = *flight.recording;
-  {
-    SessionLock lock(mutex_);
-    dropRefused(flight, explicitStep, refusal);
-  }
-  // What is left may hold another op that cannot be compiled: a later flush must not fail for this one.
-  Flight rest;
-  rest.session = flight.session;
-  rest.recording = flight.recording;
-  while (!flight.refusal.empty() && !recording.trace.words.empty()) {
-    rest.call = {};
-    rest.refusal.clear();
-    rest.refusedOp.reset();
-    prepare(rest);
-    SessionLock lock(mutex_);
-    size_t before = rest.words;
-    dropRefused(rest, /*explicitStep=*/false, rest.refusal);
-    if (rest.refusal.empty() || recording.trace.words.size() == before) {
-      break;
-    }
-  }
-  SessionLock lock(mutex_);
-  recording.unmark();
-  putBack(rest);
-}
-
-/// Takes the outputs off a trace that is not sent, and what was refused in it.
-void Session::dropRefused(Flight &flight, bool explicitStep, const std::string &refusal) {
-  Recording &recording = *flight.recording;
-  recording.trace.words.resize(flight.words);
-  const char *reason = keptText("it depends on what cannot be compiled: " + refusal);
-  if (explicitStep) {
-    counters_.steps_dropped += recording.rollback(reason);
-  }
-  if (!flight.refusal.empty() && flight.refusedOp) {
-    if (*flight.refusedOp < recording.trace.origins.size()) {
-      recording.dropOp(*flight.refusedOp, reason);
-    }
-  } else if (!flight.refusal.empty() && !explicitStep) {
-    counters_.steps_dropped += recording.rollback(reason);
-  }
 }
 
 void Session::exchange(Flight &flight) {
@@ -386,7 +344,7 @@ void Session::land(Flight &flight) {
     flight.failure = std::make_exception_ptr(
         Error(ErrorKind::OwnerError, problem + "; the step is committed, what it published is lost"));
   }
-  noteDefaults(flight.call.step);
+  noteSpent(flight.call.step);
   SessionLock lock(mutex_);
   notes_.insert(notes_.end(), flight.reply.notes.begin(), flight.reply.notes.end());
   commit(recording, flight.call);
@@ -406,26 +364,6 @@ void Session::commit(Recording &recording, const TraceCall &call) {
     }
   }
   recording.clear();
-}
-
-void Session::drop(Flight &flight, const char *reason) {
-  SessionLock lock(mutex_);
-  Recording &recording = *flight.recording;
-  recording.unmark();
-  counters_.steps_dropped += recording.rollback(reason);
-  recording.clear();
-  putBack(flight);
-}
-
-void Session::putBack(Flight &flight) {
-  if (ThreadState::current().putBack(*this, flight.recording)) {
-    return;
-  }
-  // The thread recorded anew meanwhile (a transport written in Python can do so).
-  flight.recording->unmark();
-  flight.recording->rollback(kNotRun);
-  flight.recording->clear();
-  std::erase(recordings_, flight.recording.get());
 }
 
 TraceCall Session::finishOffline() {
@@ -460,14 +398,14 @@ std::vector<at::Tensor> Session::runProgram(wire::Step step, StepOutcome &outcom
   StepReply reply;
   {
     SessionLock turn(turn_);
-    if (std::string refusal = refusalOf(step); !refusal.empty()) {
-      raise(ErrorKind::Refused, refusal);
-    }
     {
       SessionLock lock(mutex_);
       std::vector<wire::ReleaseTerms> releases = std::move(step.spending.releases);
       step.spending = spending_; // of the run that is open now
       step.spending.releases = std::move(releases);
+    }
+    if (std::string refusal = refusalOf(step); !refusal.empty()) {
+      raise(ErrorKind::Refused, refusal);
     }
     reply = translated([&] {
       bool unknown = false;
@@ -479,7 +417,7 @@ std::vector<at::Tensor> Session::runProgram(wire::Step step, StepOutcome &outcom
       }
     });
     outcome = StepOutcome::Committed;
-    noteDefaults(step);
+    noteSpent(step);
     SessionLock lock(mutex_);
     notes_.insert(notes_.end(), reply.notes.begin(), reply.notes.end());
     counters_.live_handles -= released;

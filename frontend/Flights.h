@@ -16,6 +16,12 @@ namespace sojourn::frontend {
 /// is dropped. Else every op that is refused goes with all that depends on it, the rest stays for
 /// the next flush, and the other sessions' traces travel. What an owner committed stays committed
 /// whatever another one does. Throws the first failure, at the end.
+///
+/// Where values may not leave, or their price is not paid, a flush loses its publishes; what else is pending, and costs
+/// nothing, stays for the next.
 void sendAll(const std::vector<std::shared_ptr<Session>> &sessions, bool explicitStep);
+
+/// Why a tensor has no value.
+inline constexpr const char *kNotRun = "the owner did not run the step that computed it";
 
 } // namespace sojourn::frontend

@@ -80,9 +80,8 @@ PrivacyOptions optionsOf(const std::vector<DatasetInfo> &tables, const wire::Spe
     if (asked.epsilon > 0) {
       privacy::Grant grant{asked.epsilon, delta > 0 ? delta : asked.delta};
       auto price = asked.delta > 0 ? privacy::gaussianRhoFor(grant) : privacy::pureEpsilonFor(grant);
-      if (price) { // else the owner says why
-        (asked.delta > 0 ? publish.rho : publish.laplaceEpsilon) = *price;
-      }
+      // Without a price the owner says why; until then any stands for it.
+      (asked.delta > 0 ? publish.rho : publish.laplaceEpsilon) = price ? *price : asked.epsilon;
     }
   }
   return options;
@@ -189,7 +188,8 @@ Judgement judge(const wire::Step &message, const std::vector<DatasetInfo> &table
   setSlots(step, message.slots, inputs);
   keepBuffers(step, inputs);
   bool isGuess = looks && setExtents(step, message, inputs);
-  auto plan = rewriteForPrivacy(step, inputs, optionsOf(tables, message.spending, published, delta));
+  PrivacyOptions options = optionsOf(tables, message.spending, published, delta);
+  auto plan = rewriteForPrivacy(step, inputs, options);
   rows::Analysis analysis;
   if (mlir::failed(plan) || mlir::failed(provePrivacy(step, inputs, analysis, *plan))) {
     judgement.refusal = refusal.text() + " (" + namesOf(tables) + ")" +
@@ -212,7 +212,12 @@ Judgement judge(const wire::Step &message, const std::vector<DatasetInfo> &table
     if (llvm::all_of(draw.sites, isBeside)) {
       continue;
     }
-    judgement.draws.push_back({draw.isSampled, draw.rows, draw.expected, draw.slots, {}});
+    double rho = 0;
+    for (size_t number : draw.sites) {
+      rho += isBeside(number) || plan->sites[number].isLaplace ? 0 : plan->sites[number].cost;
+    }
+    double parts = std::max(1.0, rho * 2 * options.noiseMultiplier * options.noiseMultiplier);
+    judgement.draws.push_back({draw.isSampled, draw.rows, draw.expected, draw.slots, parts, {}});
     for (unsigned argument : draw.tables) {
       if (argument < numbers.size() && numbers[argument]) {
         judgement.draws.back().tables.push_back(*numbers[argument]);
@@ -263,7 +268,8 @@ privacy::Charge chargeOf(const Judgement::Draw &draw, double noiseMultiplier) {
       failures += poisson->overflowMass();
     }
   }
-  return privacy::sampledGaussian(rate, 1 / (2 * noiseMultiplier * noiseMultiplier)) + privacy::failure(failures);
+  return privacy::sampledGaussian(rate, draw.parts / (2 * noiseMultiplier * noiseMultiplier)) +
+         privacy::failure(failures);
 }
 
 Judgement judgePrivate(const wire::Step &message, const std::vector<DatasetInfo> &tables, double delta) {

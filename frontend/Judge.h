@@ -7,6 +7,7 @@
 #include "runtime/privacy/Charge.h"
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace sojourn::frontend {
@@ -28,8 +29,12 @@ struct Judgement {
   struct Draw {
     bool isSampled = false;
     int64_t rows = 0, expected = 0, slots = 0;
+    /// How many steps' parts it costs: 1, more where its rows are used again after an update.
+    double parts = 1;
     /// Numbers of the step's tables.
     std::vector<unsigned> tables;
+    /// What it costs, whichever tables pay for it.
+    auto price() const { return std::tuple(isSampled, rows, expected, slots, parts); }
   };
   std::vector<Draw> draws;
   std::vector<std::string> notes;

@@ -3,6 +3,7 @@
 #include "frontend/Flights.h"
 
 #include <algorithm>
+#include <set>
 
 namespace sojourn::frontend {
 
@@ -29,32 +30,103 @@ std::vector<DatasetInfo> Session::tablesOf(const wire::Step &step, bool again) {
   return tables;
 }
 
-/// Why an owner would not run a new program on its private tables, or empty.
+Session::Judged Session::judgedAs(const wire::Step &step) {
+  std::string tables;
+  for (const wire::TableBinding &table : step.tables) {
+    tables += table.name + '\n' + table.version + '\n';
+  }
+  std::vector<bool> releases;
+  for (const wire::ReleaseTerms &terms : step.spending.releases) {
+    releases.push_back(terms.epsilon > 0);
+    releases.push_back(terms.continues);
+  }
+  return {step.hash, std::move(tables), step.spending.noiseMultiplier, step.spending.metricShare, std::move(releases)};
+}
+
+/// Why an owner would not run a program on its private tables, or empty.
 std::string Session::refusalOf(const wire::Step &step) {
-  if (!client_ || step.tables.empty() || judged_.count(step.hash)) {
+  if (!client_ || step.tables.empty()) {
     return {};
   }
+  Judged key = judgedAs(step);
+  auto known = judged_.find(key);
+  if (known == judged_.end()) {
+    if (std::string refusal = judgeAnew(step); !refusal.empty()) {
+      return refusal;
+    }
+    known = judged_.find(key);
+  }
+  SessionLock lock(mutex_);
+  if (awaitsSpending_ && known != judged_.end() && !known->second.empty()) {
+    return "this step spends of a private table inside of a sojourn.privacy whose noise is not known yet: it follows "
+           "from the number of steps; give privacy(..., size=, epochs=), or take the batches first";
+  }
+  return {};
+}
+
+std::string Session::judgeAnew(const wire::Step &step) {
   auto isPrivate = [](const DatasetInfo &table) { return table.policy != "open"; };
   std::string refusal;
   for (bool again : {false, true}) { // a policy may have changed since
     std::vector<DatasetInfo> tables = tablesOf(step, again);
+    if (tables.empty()) {
+      return {};
+    }
     bool any = std::any_of(tables.begin(), tables.end(), isPrivate);
     Judgement judgement = any ? judgePrivate(step, tables) : Judgement();
     refusal = judgement.refusal;
     if (refusal.empty()) {
-      judged_.emplace(step.hash, std::move(judgement.draws));
+      judged_.emplace(judgedAs(step), std::move(judgement.draws));
       break;
     }
   }
   return refusal;
 }
 
-/// What the first step without terms of its own cost each private table, for who listens.
-void Session::noteDefaults(const wire::Step &step) {
-  auto known = step.spending.run == 0 ? judged_.find(step.hash) : judged_.end();
+void Session::noteSpent(const wire::Step &step) {
+  auto known = judged_.find(judgedAs(step));
   if (known == judged_.end() || known->second.empty()) {
     return;
   }
+  if (step.spending.run == 0) {
+    noteDefaults(step, known->second);
+    return;
+  }
+  SessionLock lock(mutex_);
+  std::set<RunCount *> counted;
+  for (const Judgement::Draw &draw : known->second) {
+    for (unsigned number : draw.tables) {
+      if (number < step.tables.size()) {
+        RunCount &run = runs_[{step.spending.run, step.tables[number].name}];
+        run.steps += counted.insert(&run).second;
+        ++run.draws.try_emplace({draw.price(), step.spending.noiseMultiplier}, draw, 0).first->second.second;
+      }
+    }
+  }
+}
+
+RunSpent Session::spentBy(uint64_t run, const std::string &dataset, bool forget) {
+  RunCount count;
+  {
+    SessionLock lock(mutex_);
+    auto found = runs_.find({run, dataset});
+    if (found == runs_.end()) {
+      return {};
+    }
+    count = found->second;
+    if (forget) {
+      runs_.erase(found);
+    }
+  }
+  RunSpent spent{count.steps, {}};
+  for (const auto &[key, draw] : count.draws) {
+    spent.charge = spent.charge + draw.second * chargeOf(draw.first, key.second);
+  }
+  return spent;
+}
+
+/// What the first step without terms of its own cost each private table, for who listens.
+void Session::noteDefaults(const wire::Step &step, const std::vector<Judgement::Draw> &draws) {
   auto isTold = [&](const wire::TableBinding &table) { return defaultsTold_.count({table.name, table.version}) > 0; };
   {
     SessionLock lock(mutex_);
@@ -66,7 +138,7 @@ void Session::noteDefaults(const wire::Step &step) {
   StepDefaults defaults = defaultsOf(tables);
   for (size_t number = 0; number < tables.size(); ++number) {
     DefaultStep spent{tables[number].name, defaults, 0, {}};
-    for (const Judgement::Draw &draw : known->second) {
+    for (const Judgement::Draw &draw : draws) {
       if (std::find(draw.tables.begin(), draw.tables.end(), number) != draw.tables.end()) {
         spent.rate = std::max(spent.rate, static_cast<double>(draw.expected) / static_cast<double>(draw.rows));
         spent.charge = spent.charge + chargeOf(draw, defaults.noiseMultiplier);

@@ -6,6 +6,7 @@
 #include "frontend/Prune.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sojourn::frontend {
 
@@ -138,6 +139,12 @@ void Recording::dropOp(size_t op, const char *reason) {
   }
 }
 
+void Recording::failPublishes(const char *reason) {
+  for (auto &[storage, state] : std::exchange(publishes, {})) {
+    state->fail(reason);
+  }
+}
+
 void Recording::clear() {
   for (Storage *storage : storages) {
     if (storage) {
@@ -152,6 +159,7 @@ void Recording::clear() {
   tables.clear();
   publishes.clear();
   trace.clear();
+  wasRefused = false;
   mark_ = {};
 }
 

@@ -57,6 +57,9 @@ public:
   TableRecords tables;
   std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>> publishes;
 
+  /// What it published was refused by the owner, and the rest kept.
+  bool wasRefused = false;
+
   /// Nothing that an owner would have to do.
   bool empty() const;
   /// Enters a storage under the next id.
@@ -75,6 +78,8 @@ public:
   bool rollback(const char *reason);
   /// Drops op record `op` and whatever depends on it; the rest stays.
   void dropOp(size_t op, const char *reason);
+  /// None of them leaves.
+  void failPublishes(const char *reason);
   /// Forgets everything; storages are told that they are in no trace here.
   void clear();
 

@@ -252,6 +252,13 @@ void Session::willChange(RemoteTensorImpl &tensor, bool storageToo) {
 void Session::setSpending(const wire::Spending &spending) {
   SessionLock lock(mutex_);
   spending_ = spending;
+  awaitsSpending_ = false;
+}
+
+void Session::awaitSpending() {
+  SessionLock lock(mutex_);
+  spending_ = {};
+  awaitsSpending_ = true;
 }
 
 std::vector<std::string> Session::takeNotes() {

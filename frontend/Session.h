@@ -53,6 +53,12 @@ struct DefaultStep {
   privacy::Charge charge;
 };
 
+/// What the steps of a run have been charged for one dataset.
+struct RunSpent {
+  uint64_t steps = 0; ///< that paid for rows of it
+  privacy::Charge charge;
+};
+
 /// How to wait for a lock without holding the interpreter's (set by the bindings): whoever holds
 /// a session's turn may need the interpreter to answer.
 void setLockWaiter(void (*waiter)(std::recursive_mutex &));
@@ -145,6 +151,10 @@ public:
   std::shared_ptr<PublishedState> publish(const at::Tensor &copy, const wire::ReleaseTerms &terms = {});
   /// How steps on private tables spend from now on; `releases` are those of the values published.
   void setSpending(const wire::Spending &spending);
+  /// Until then steps that spend are refused: a run is open whose noise is not known yet.
+  void awaitSpending();
+  /// What the owner has charged to a run of setSpending. `forget`: nothing asks again.
+  RunSpent spentBy(uint64_t run, const std::string &dataset, bool forget = false);
   BudgetInfo budget(const std::string &dataset, uint64_t endRun = 0);
   /// What the owner changed in programs since this was last asked.
   std::vector<std::string> takeNotes();
@@ -181,11 +191,15 @@ private:
   void land(Flight &flight);
   void refuse(Flight &flight, bool explicitStep, const std::string &refusal);
   void dropRefused(Flight &flight, bool explicitStep, const std::string &refusal);
+  bool keepRest(Flight &flight);
   void drop(Flight &flight, const char *reason);
   std::vector<DatasetInfo> tablesOf(const wire::Step &step, bool again);
   std::string refusalOf(const wire::Step &step);
+  std::string judgeAnew(const wire::Step &step);
   Judgement judge(const wire::Step &step);
-  void noteDefaults(const wire::Step &step);
+  /// Of a step that the owner has accepted.
+  void noteSpent(const wire::Step &step);
+  void noteDefaults(const wire::Step &step, const std::vector<Judgement::Draw> &draws);
   StepReply exchange(wire::Step &step, const Recording *own, bool &unknown);
   std::string fillPublished(Recording &recording, const StepReply &reply);
   void commit(Recording &recording, const TraceCall &call);
@@ -198,8 +212,17 @@ private:
   std::unique_ptr<Client> client_;                ///< the turn's
   TraceCache cache_;                              ///< the turn's
   std::set<std::array<uint8_t, 32>> knownHashes_; ///< programs the owner has been sent; the turn's
-  /// Programs that an owner would not refuse, with what they draw of private tables; the turn's.
-  std::map<std::array<uint8_t, 32>, std::vector<Judgement::Draw>> judged_;
+  /// A program with what in its message decides who pays for what: tables, noise multiplier, share, prices.
+  using Judged = std::tuple<std::array<uint8_t, 32>, std::string, double, double, std::vector<bool>>;
+  static Judged judgedAs(const wire::Step &step);
+  /// Those that an owner would not refuse, with what they draw of private tables; the turn's.
+  std::map<Judged, std::vector<Judgement::Draw>> judged_;
+  /// Per run and dataset: steps, and how often each draw was paid for at which noise multiplier.
+  struct RunCount {
+    uint64_t steps = 0;
+    std::map<std::pair<decltype(Judgement::Draw().price()), double>, std::pair<Judgement::Draw, uint64_t>> draws;
+  };
+  std::map<std::pair<uint64_t, std::string>, RunCount> runs_;
   std::vector<DatasetInfo> knownTables_; ///< as the owner last listed them; the turn's
   c10::DeviceIndex index_ = -1;
   std::vector<Recording *> recordings_; ///< of all threads
@@ -207,6 +230,7 @@ private:
   uint64_t nextHandle_ = 1;
   Counters counters_;
   wire::Spending spending_;
+  bool awaitsSpending_ = false;
   std::vector<std::string> notes_;
   std::set<std::pair<std::string, std::string>> defaultsTold_; ///< name and version of tables
   std::vector<DefaultStep> defaultSteps_;

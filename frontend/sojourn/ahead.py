@@ -213,7 +213,7 @@ class Program:
                 )
             batches, total = itertools.repeat((), self.steps), self.steps
         run = _sojourn.ArtifactRun(self._artifact, owner._session, tables)
-        spending, draws = self._spending(owner, tables)
+        self._declare(owner, tables)
         if progress:
             import tqdm
 
@@ -223,8 +223,6 @@ class Program:
             batch = (batch,) if isinstance(batch, torch.Tensor) else tuple(batch)
             values = [torch.tensor(v, dtype=torch.float64) if isinstance(v, (int, float)) else v for v in batch]
             results = run.step(values)
-            if spending is not None:
-                spending._charge(draws, 0)
             published.append(self._nest(results))
             connections.tell()
         return published
@@ -265,15 +263,14 @@ class Program:
         count = None if steps is None else integer("steps", steps, 0)
         return Quote(*self._artifact.quote(known[0] if table is None else table, *terms, count))
 
-    def _spending(self, owner, tables: dict[str, str]):
-        """The open `sojourn.privacy` that the steps belong to, and how many of its draws each takes."""
+    def _declare(self, owner, tables: dict[str, str]) -> None:
+        """Tells the open `sojourn.privacy` that the steps belong to what they draw."""
         run = current()
         if run is None or not run.is_private or run._table._session is not owner._session:
-            return None, 0
-        draws = [draw for draw in self._artifact.draws if tables.get(draw[0], draw[0]) == run._table.name]
-        for _, rows, size in draws:
-            run._declare(run._table.name, rows, size, self._artifact.epochs, self.steps)
-        return (run, len(draws)) if draws else (None, 0)
+            return
+        for name, rows, size in self._artifact.draws:
+            if tables.get(name, name) == run._table.name:
+                run._declare(run._table.name, rows, size, self._artifact.epochs, self.steps)
 
     def _nest(self, leaves: list):
         try:

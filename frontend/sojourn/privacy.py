@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import threading
 
 import _sojourn
 
@@ -103,8 +102,7 @@ class privacy:
         self._size = None if size is None else integer("size", size, 1)
         self._is_planned = epochs is not None
         self._number = next(_runs)
-        self._lock = threading.Lock()
-        self._taken = self._draws = self._reads = 0  # steps that were paid, draws and whole tables in them
+        self._final: tuple[int, float] | None = None  # steps and epsilon of a run that is over
         self._was_entered = self._is_declared = False
         self._outer: privacy | None = None
 
@@ -153,23 +151,22 @@ class privacy:
 
     @property
     def taken(self) -> int:
-        """Steps that the owner accepted and this run paid for."""
-        return self._taken
+        """Steps that the owner accepted and charged to this run."""
+        return self._spent()[0]
 
     @property
     def epsilon(self) -> float:
-        """Spent so far by the steps of this run: what the owner accepted, draw by draw.
+        """Spent so far by the steps of this run: what the owner charged it, draw by draw, at `delta`.
 
-        The owner's budget is exact; this may differ from it where batches outlive a step. Batches that
-        were collected in a list count with the step that they are sent with, whichever uses them; one
-        whose step was dropped counts no more, though it can be used again. Of a run that reads both
-        batches and the whole table it is the sum of the two prices, a little more than was charged.
+        Values with prices of their own are beside it, and rows that no step released anything of are free.
         """
-        if not self.is_private or not self._taken:
-            return 0.0
-        rows, noise = len(self._table), self.noise_multiplier
-        drawn = _sojourn.epsilon_of(noise, self.delta, rows, self._known("size"), self._draws) if self._draws else 0.0
-        return drawn + (_sojourn.epsilon_of(noise, self.delta, rows, rows, self._reads) if self._reads else 0.0)
+        return self._spent()[1]
+
+    def _spent(self) -> tuple[int, float]:
+        if self._final is not None or not self._was_entered or not self.is_private:
+            return self._final or (0, 0.0)
+        steps, _ = _sojourn.run_spent(self._session(), self._number, self._table.name)
+        return _sojourn.run_spent(self._session(), self._number, self._table.name, self.delta) if steps else (0, 0.0)
 
     def quote(self, steps: int | None = None) -> Quote:
         """The price of the run, or of its first `steps` steps; nothing is spent."""
@@ -207,9 +204,10 @@ class privacy:
             return (
                 f"privacy on '{self._table.name}': {self._known_so_far(has_delta)}; {terms}{self._missing(has_delta)}"
             )
+        taken, spent = self._spent()
         return (
             f"privacy on '{self._table.name}': {self.quote()} of {len(self._table)} rows; spent so far epsilon "
-            f"{self.epsilon:.4g} in {self._taken} step{'' if self._taken == 1 else 's'}; {terms}"
+            f"{spent:.4g} in {taken} step{'' if taken == 1 else 's'}; {terms}"
         )
 
     def _known_so_far(self, has_delta: bool) -> str:
@@ -249,8 +247,7 @@ class privacy:
             )
         self._was_entered = True
         self._outer, _current = _current, self
-        # A price asks for the number of steps, so its noise is known with the batches.
-        if self.is_private and (self._epsilon is None or None not in (self._size, self._epochs)):
+        if self.is_private:
             self._send()
         return self
 
@@ -268,16 +265,21 @@ class privacy:
     def _end(self, is_failing: bool) -> None:
         """The owner returns what the run did not use, whatever its steps read."""
         _sojourn.set_spending(self._session())
-        if self._outer is not None and self._outer.is_private and self._outer._is_declared:
+        if self._outer is not None and self._outer.is_private:
             self._outer._send()
-        if self._is_declared:
-            try:
+        try:
+            self._final = self._spent()
+            _sojourn.run_spent(self._session(), self._number, self._table.name, forget=True)
+            if self._is_declared:
                 _sojourn.budget(self._session(), self._table.name, end_run=self._number)
-            except Error:
-                if not is_failing:  # an owner that is gone ends runs by itself; what happened before counts
-                    raise
+        except Error:
+            if not is_failing:  # an owner that is gone ends runs by itself; what happened before counts
+                raise
 
     def _send(self) -> None:
+        if self._epsilon is not None and None in (self._size, self._epochs):
+            _sojourn.await_spending(self._session())  # its noise follows from the steps, known with the batches
+            return
         self._is_declared = True
         _sojourn.set_spending(
             self._session(),
@@ -289,13 +291,6 @@ class privacy:
             loss_is_sum=self._loss == "sum",
             metric_share=self._share,
         )
-
-    def _charge(self, draws: int, reads: int) -> None:
-        """The owner has accepted a step: it paid for that many draws, and reads of all rows."""
-        with self._lock:
-            self._taken += 1
-            self._draws += draws
-            self._reads += reads
 
     def _declare(self, name: str, rows: int, size: int, epochs: int, steps: int) -> None:
         """What batches of the run are: rows that they are drawn from, expected size, epochs, and steps of all of them."""
@@ -314,11 +309,12 @@ class privacy:
             )
         per_epoch = -(-rows // size)
         planned = (self._epochs or epochs) * per_epoch
-        if self._taken + steps > planned:
-            whole = -(-(self._taken + steps) // per_epoch)
+        taken = self.taken
+        if taken + steps > planned:
+            whole = -(-(taken + steps) // per_epoch)
             first = "" if self._is_planned else ", which the first batches of the run have fixed"
             raise Error(
-                f"the run's plan is epochs={self._epochs}{first}: {planned} steps, of which {self._taken} are taken, and "
+                f"the run's plan is epochs={self._epochs}{first}: {planned} steps, of which {taken} are taken, and "
                 f"these batches have {steps} more; give privacy(..., epochs={whole}) the epochs of all its batches "
                 "together, or open another run for more"
             )

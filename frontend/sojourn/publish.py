@@ -54,13 +54,6 @@ def naming_lines():
         _open.lines.clear()
 
 
-@contextlib.contextmanager
-def sending():
-    """Around whatever sends what the thread has recorded."""
-    with naming_lines(), connections.sending():
-        yield
-
-
 class Published:
     """Values on their way out: the same tree as was published, with CPU tensors for leaves.
 
@@ -239,8 +232,7 @@ def publish(tree, epsilon: float | None = None, delta: float | None = None, boun
     remote = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.device.type == "owner"]
     states = iter(())
     if remote:
-        with connections.publishing(has_price=epsilon is not None):
-            states = iter(_sojourn.publish(remote, **terms))
+        states = iter(_sojourn.publish(remote, **terms))
         _open.lines.append(_callers_line())
     values = []
     for leaf in leaves:
@@ -252,7 +244,7 @@ def publish(tree, epsilon: float | None = None, delta: float | None = None, boun
     if _sojourn.step_active():
         return published
     if remote:
-        with sending():
+        with naming_lines():
             _sojourn.flush()
         connections.tell()
     return published.value if epsilon is None else published

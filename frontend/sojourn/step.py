@@ -14,7 +14,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 import _sojourn
 
 from . import connections
-from .publish import forget_lines, sending
+from .publish import forget_lines, naming_lines
 
 
 class _OpenStep(threading.local):
@@ -58,7 +58,6 @@ class _OptimizerSnapshot:
 
 
 def _before_optimizer_step(optimizer, args, kwargs):
-    connections.note_update()
     if _sojourn.step_active() and id(optimizer) not in _open.snapshots:
         _open.snapshots[id(optimizer)] = _OptimizerSnapshot(optimizer)
 
@@ -122,7 +121,7 @@ class step:
         try:
             if kind is None:
                 try:
-                    with sending() if self._outermost else contextlib.nullcontext():
+                    with naming_lines() if self._outermost else contextlib.nullcontext():
                         _sojourn.step_end()
                 except BaseException:
                     self._restore()
@@ -134,7 +133,6 @@ class step:
                 self._restore()
                 if self._outermost:
                     forget_lines()
-                    connections.forget()
         finally:
             if self._outermost:
                 _open.snapshots.clear()
@@ -155,6 +153,6 @@ def flush() -> None:
     """
     if _sojourn.step_active():
         return
-    with sending():
+    with naming_lines():
         _sojourn.flush()
     connections.tell()

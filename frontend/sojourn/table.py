@@ -20,7 +20,6 @@ import torch
 
 import _sojourn
 
-from . import connections
 from .checks import integer, is_number
 from .errors import Error
 
@@ -176,15 +175,7 @@ class Table:
 
     def __getitem__(self, column: str) -> torch.Tensor:
         """One whole column, `[rows, *shape]`, in its own dtype."""
-        values = self._table.column(_name(column))
-        self._note_whole()
-        return _knowing(values, column)
-
-    def _note_whole(self) -> None:
-        """All rows are read: in an open `sojourn.privacy` of this table a part of its price, if the step spends."""
-        run = _run_of(self)
-        if run is not None and run.is_private and run._is_declared:
-            connections.note_read(run, "whole", self._table.title())
+        return _knowing(self._table.column(_name(column)), column)
 
     def __contains__(self, column: object) -> bool:
         return any(known.name == column for known in self.columns)
@@ -240,7 +231,6 @@ class _Rows(int):
         if features is not None and not names:
             raise Error("features must name at least one column")
         values = self._table._table.rows(names, dtype)
-        self._table._note_whole()
         return _knowing(values, names or [column.name for column in self._table.columns])
 
 
@@ -269,7 +259,6 @@ class Batches:
         if run is not None and run is not self._run:
             run._declare(self._table.name, len(self._table), self._size, self._epochs, len(self))
             self._run = run
-        return run
 
     def __len__(self) -> int:
         return len(self._batches)
@@ -280,12 +269,10 @@ class Batches:
         return self._batches.per_epoch
 
     def __iter__(self) -> Iterator:
-        run = self._find_run()  # it may be open since the batches were made, or be over
+        self._find_run()  # it may be open since the batches were made, or be over
         for index in range(len(self)):
             x, y = self._batches.at(index)
             x = _knowing(x, self._features)
-            if run is not None and run.is_private:
-                connections.note_read(run, "draw", (id(self), index))
             yield x if self._label is None else (x, _knowing(y, self._label))
 
 

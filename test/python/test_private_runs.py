@@ -327,3 +327,92 @@ def test_budgets_of_tables_that_are_not_there(owner, table):
         owner.budget("typo")
     with pytest.raises(sojourn.Error, match="name must be a str"):
         owner.budget(3)
+
+
+def test_batches_that_outlive_their_step(owner, table):
+    """Drawn in the step that is sent first, whether another was dropped before. Kept for a later one they cost nothing
+    more, and what comes of them stays."""
+    train = stepper(owner)
+    with sojourn.privacy(table, noise_multiplier=2.0, delta=DELTA) as run:
+        collected = list(batches(table))[:3]
+        with pytest.raises(TypeError):
+            train(collected[0], None)
+        train(collected[0], collected[1])
+        sojourn.publish(train.model.state_dict())
+        train(collected[1], collected[2])
+    check(owner, run, taken=1)
+    assert run.epsilon == pytest.approx(run.quote(2).epsilon, rel=1e-6)
+    with pytest.raises(sojourn.Refused, match="may not leave the owner"):
+        sojourn.publish(train.model.state_dict())
+
+
+def test_two_updates_on_a_batch_are_paid_twice(owner, table):
+    models = [nn.Linear(2, 2) for _ in range(2)]
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
+    for model, optimizer in zip(models, optimizers):
+        sojourn.to_owner(model, owner, optimizer)
+    with sojourn.privacy(table, noise_multiplier=2.0, delta=DELTA) as run:
+        for x, y in batches(table):
+            with sojourn.step():
+                for model, optimizer in zip(models, optimizers):
+                    optimizer.zero_grad()
+                    F.cross_entropy(model(x), y).backward()
+                    optimizer.step()
+    check(owner, run, taken=STEPS)
+
+
+def test_batches_and_the_whole_table_in_one_run(owner, table):
+    train = stepper(owner)
+    with sojourn.privacy(table, noise_multiplier=3.0, delta=DELTA, epochs=2) as run:
+        for x, y in batches(table):
+            train((x, y), (table.rows(["a", "b"]), table["y"]))
+    check(owner, run, taken=STEPS)
+
+
+def test_metrics_with_and_without_prices_in_a_step(owner, table):
+    train = stepper(owner)
+    with sojourn.privacy(table, noise_multiplier=2.0, delta=DELTA) as run:
+        for number, (x, y) in enumerate(batches(table)):
+            with sojourn.step():
+                sojourn.publish(x.sum(), bound=2.0, epsilon=0.25 if number % 2 else None)
+            if number == 3:
+                break
+        with sojourn.step():
+            train.model(x)  # rows that nothing comes of
+    assert run.taken == 2
+    assert run.epsilon == pytest.approx(run.quote(2).epsilon, rel=1e-6)
+    assert GRANT - owner.budget("people").epsilon_left > run.epsilon + 0.1
+
+
+def test_an_inner_run_has_its_own_price(owner, table, rng):
+    other = owner.register("others", columns(rng), policy="private", bounds=BOUNDS)
+    owner.grant("others", epsilon=GRANT, delta=DELTA)
+    train = stepper(owner)
+    with sojourn.privacy(table, epsilon=2, delta=DELTA, epochs=2) as run:
+        for batch in batches(table):
+            train(batch)
+        with sojourn.privacy(other, epsilon=1, delta=DELTA) as inner:
+            with pytest.raises(sojourn.Refused, match="noise is not known yet.* size=, epochs="):
+                train((table.rows(["a", "b"]), table["y"]))
+            for batch in batches(other):
+                train(batch)
+        assert inner.epsilon == pytest.approx(1, abs=1e-3) and inner.taken == STEPS
+        for batch in batches(table):
+            train(batch)
+    check(owner, run, taken=2 * STEPS)
+    assert inner.epsilon == pytest.approx(GRANT - owner.budget("others").epsilon_left, rel=1e-6)
+
+
+def test_steps_before_the_noise_is_known_are_refused(owner, table):
+    """Terms of its own were asked for: the table's defaults do not stand in for them."""
+    train = stepper(owner)
+    whole = table.rows(["a", "b"]), table["y"]
+    with sojourn.privacy(table, epsilon=2, delta=DELTA) as run:
+        with pytest.raises(sojourn.Refused, match="noise is not known yet"):
+            train(whole)
+        sojourn.publish(table["a"].mean(), epsilon=0.5)  # has a price of its own
+        for batch in batches(table):
+            train(batch)
+    assert run.taken == STEPS and run.epsilon == pytest.approx(2, abs=1e-3)
+    # Charges compose to less than their sum.
+    assert run.epsilon < GRANT - owner.budget("people").epsilon_left <= run.epsilon + 0.5 + 1e-6
