@@ -45,6 +45,7 @@ private:
   llvm::Error checkResults();
   llvm::Error checkReleases();
   llvm::Error checkPublishes();
+  void noteKept(llvm::function_ref<Policy(const Source &)> policyOf);
   llvm::Expected<Message> reply(llvm::ArrayRef<HostTensor> values) const;
   void commit(std::vector<HostTensor> &values, const Message &reply);
 
@@ -56,6 +57,7 @@ private:
   std::shared_ptr<const Plan> plan;
   std::optional<StepBindings> bound;
   std::vector<LabelPtr> resultLabels;
+  std::vector<std::string> notes; ///< for the client
   std::optional<PrivateStep> privacy; ///< of a step on private tables
   std::vector<uint64_t> releases;
   size_t reserved = 0; ///< of Sessions::handleBytes, until the commit or the end
@@ -238,7 +240,29 @@ llvm::Error Step::checkPublishes() {
                           results[index].op, results[index].location);
     }
   }
+  noteKept(policyOf);
   return failed;
+}
+
+/// Who trains on rows that were read before learns it now, not at the end when weights do not come out.
+void Step::noteKept(llvm::function_ref<Policy(const Source &)> policyOf) {
+  auto results = plan->executable->results();
+  for (size_t index = 0; index < results.size(); ++index) {
+    if (results[index].kind != ResultKind::commit) {
+      continue;
+    }
+    const LabelPtr &before = bound->states[results[index].target]->label, &after = resultLabels[index];
+    if (before == after || (before && after && before->covers(*after))) {
+      continue;
+    }
+    if (std::string text = blockers(after, policyOf); !text.empty() && blockers(before, policyOf).empty()) {
+      notes.push_back("what this step writes to, as weights that it trains, may not leave the owner from now on: it "
+                      "is computed from " +
+                      text + ", read by an earlier step. Noise is added in the step that reads: take batches, or read "
+                             "the table, where they are used");
+      return;
+    }
+  }
 }
 
 llvm::Error Step::checkReleases() {
@@ -268,7 +292,9 @@ llvm::Expected<Message> Step::reply(llvm::ArrayRef<HostTensor> values) const {
       published.push_back(&values[index]);
     }
   }
-  return doneReply(published, privacy ? privacy->report() : PrivacyReport());
+  PrivacyReport report = privacy ? privacy->report() : PrivacyReport();
+  report.notes.insert(report.notes.end(), notes.begin(), notes.end());
+  return doneReply(published, report);
 }
 
 /// All allocation comes first; after it nothing can fail.

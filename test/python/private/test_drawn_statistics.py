@@ -44,7 +44,7 @@ def correlation(x, size):
     c = covariance(x, size)
     with np.errstate(invalid="ignore"):
         deviation = np.sqrt(np.diag(c))
-    return c / np.outer(deviation, deviation)
+    return np.clip(c / np.outer(deviation, deviation), -1, 1)  # as torch does
 
 
 CASES = {
