@@ -57,7 +57,7 @@ private:
   std::shared_ptr<const Plan> plan;
   std::optional<StepBindings> bound;
   std::vector<LabelPtr> resultLabels;
-  std::vector<std::string> notes; ///< for the client
+  std::vector<std::string> notes;     ///< for the client
   std::optional<PrivateStep> privacy; ///< of a step on private tables
   std::vector<uint64_t> releases;
   size_t reserved = 0; ///< of Sessions::handleBytes, until the commit or the end
@@ -258,8 +258,9 @@ void Step::noteKept(llvm::function_ref<Policy(const Source &)> policyOf) {
     if (std::string text = blockers(after, policyOf); !text.empty() && blockers(before, policyOf).empty()) {
       notes.push_back("what this step writes to, as weights that it trains, may not leave the owner from now on: it "
                       "is computed from " +
-                      text + ", read by an earlier step. Noise is added in the step that reads: take batches, or read "
-                             "the table, where they are used");
+                      text +
+                      ", read by an earlier step. Noise is added in the step that reads: take batches, or read "
+                      "the table, where they are used");
       return;
     }
   }
