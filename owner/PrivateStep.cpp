@@ -21,20 +21,22 @@ using llvm::Twine;
 using runtime::ArgKind;
 using runtime::ResultKind;
 
-/// A number of the message that a step may not choose freely.
-static llvm::Error checkNumber(const char *what, double number, double most) {
-  if (std::isfinite(number) && number >= 0 && number <= most) {
+static constexpr double kBoundMost = 0x1p100, kBoundLeast = 1 / kBoundMost, kNoiseLeast = 0x1p-10, kNoiseMost = 0x1p20;
+
+/// A number of the message that a step may not choose freely. Above 0 it is at least `least`.
+static llvm::Error checkNumber(const char *what, double number, double most, double least = 0) {
+  if (number == 0 || (number > 0 && number >= least && number <= most)) {
     return llvm::Error::success();
   }
-  std::string found;
-  llvm::raw_string_ostream(found) << llvm::format("%g", number);
-  std::string limit;
-  llvm::raw_string_ostream(limit) << llvm::format("%g", most);
+  auto text = [](double value) {
+    std::string text;
+    llvm::raw_string_ostream(text) << llvm::format("%g", value);
+    return text;
+  };
   return requestError(wire::ErrorCode_Refused,
-                      Twine(what) + " is " + found + ", expected a number above 0 and at most " + limit);
+                      Twine(what) + " is " + text(number) + ", expected a number " +
+                          (least > 0 ? "from " + text(least) + " to " : "above 0 and at most ") + text(most));
 }
-
-static constexpr double kBoundMost = 0x1p100, kNoiseLeast = 0x1p-10, kNoiseMost = 0x1p20;
 
 llvm::Error checkDefaults(const PrivacyDefaults &defaults) {
   struct Number {
@@ -43,8 +45,8 @@ llvm::Error checkDefaults(const PrivacyDefaults &defaults) {
   };
   for (auto [what, number, least, most] :
        {Number{"noise multiplier", defaults.noiseMultiplier, kNoiseLeast, kNoiseMost},
-        Number{"clip", defaults.clip, 1 / kBoundMost, kBoundMost},
-        Number{"metric bound", defaults.metricBound, 1 / kBoundMost, kBoundMost}}) {
+        Number{"clip", defaults.clip, kBoundLeast, kBoundMost},
+        Number{"metric bound", defaults.metricBound, kBoundLeast, kBoundMost}}) {
     if (!(number >= least && number <= most)) {
       return failure("the " + Twine(what) + " is " + numberText(number) + ", expected a number from " +
                      numberText(least) + " to " + numberText(most));
@@ -158,7 +160,7 @@ llvm::Error PrivateStep::setReleases() {
   terms.perLayer = spending.perLayer;
   terms.lossIsSum = spending.lossIsSum;
   llvm::Error error = checkNumber("the noise multiplier", terms.noiseMultiplier, kNoiseMost);
-  error = error ? std::move(error) : checkNumber("clip", terms.clip, kBoundMost);
+  error = error ? std::move(error) : checkNumber("clip", terms.clip, kBoundMost, kBoundLeast);
   error = error ? std::move(error) : checkNumber("metric_share", terms.metricShare, 0.95);
   if (error) {
     return error;
@@ -178,7 +180,7 @@ llvm::Error PrivateStep::setReleases() {
   }
   for (const sojourn::wire::ReleaseTerms &asked : spending.releases) {
     PrivateTerms::Release release;
-    error = checkNumber("bound", asked.bound, kBoundMost);
+    error = checkNumber("bound", asked.bound, kBoundMost, kBoundLeast);
     error = error ? std::move(error) : checkNumber("epsilon", asked.epsilon, 0x1p20);
     error = error ? std::move(error) : checkNumber("delta", asked.delta, 1);
     if (error) {

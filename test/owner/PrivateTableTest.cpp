@@ -208,6 +208,48 @@ TEST_F(PrivateTables, DefaultsAreTheOwnersAndKept) {
   EXPECT_EQ(record().defaults.clip, 0.125);
 }
 
+TEST_F(PrivateTables, StepsGiveNumbersWithinTheirBounds) {
+  registerNumbers(*owner, "numbers", Policy::privateOnly);
+  EXPECT_EQ(errorText(owner->grant(kLocalClient, "numbers", 100, 1e-5)), "");
+  Client client(*owner);
+  auto run = [&](const sojourn::wire::Spending &spending) {
+    StepRequest step;
+    step.tables = {"numbers"};
+    step.spending = spending;
+    return client.run(sumProgram(), step).error();
+  };
+  auto publish = [&](double bound, double epsilon, double delta) {
+    sojourn::wire::Spending spending;
+    spending.releases = {{bound, epsilon, delta, false}};
+    return run(spending);
+  };
+  auto clip = [&](double value) {
+    sojourn::wire::Spending spending;
+    spending.clip = value;
+    spending.releases = {{0, 0.5, 0, false}};
+    return run(spending);
+  };
+  double infinity = INFINITY, nan = std::nan("");
+  std::string range = "expected a number from 7.88861e-31 to 1.26765e+30";
+  for (double bad : {1e-31, 0x1p-101, 5e-324, -1.0, 0x1p101, infinity, -infinity, nan}) {
+    std::string text = publish(bad, 0.5, 0);
+    expectHas(text, "bound is ");
+    expectHas(text, range);
+    text = clip(bad);
+    expectHas(text, "clip is ");
+    expectHas(text, range);
+  }
+  for (double bad : {-1.0, 0x1p21, infinity, nan}) {
+    expectHas(publish(1, bad, 0), "epsilon is ");
+    expectHas(publish(1, 0.5, bad), "delta is ");
+  }
+  EXPECT_EQ(owner->accounts().budget(kLocalClient, "numbers")->epsilonLeft, 100) << "refusals are free";
+  for (double good : {0.0, 0x1p-100, 1e-30, 0.5, 1e30, 0x1p100}) { // 0: the owner's default
+    EXPECT_EQ(publish(good, 0.5, 0), "") << good;
+    EXPECT_EQ(clip(good), "") << good;
+  }
+}
+
 TEST_F(PrivateTables, BooksOfOlderReleasesAreBroughtUpToDate) {
   EXPECT_EQ(add("a\n1\n2\n", options()), "");
   owner.reset();

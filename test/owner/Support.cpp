@@ -138,8 +138,20 @@ std::string stepBytes(const StepRequest &step) {
   }
   auto tables = builder.CreateVector(bindings);
   auto results = builder.CreateVector(step.results), releases = builder.CreateVector(step.releases);
+  flatbuffers::Offset<wire::Spending> spending;
+  if (!step.spending.isDefault()) {
+    const sojourn::wire::Spending &asked = step.spending;
+    std::vector<flatbuffers::Offset<wire::ReleaseTerms>> terms;
+    for (const sojourn::wire::ReleaseTerms &release : asked.releases) {
+      terms.push_back(
+          wire::CreateReleaseTerms(builder, release.bound, release.epsilon, release.delta, release.continues));
+    }
+    auto termsVector = builder.CreateVector(terms);
+    spending = wire::CreateSpending(builder, asked.run, asked.steps, asked.noiseMultiplier, asked.clip, asked.perLayer,
+                                    asked.lossIsSum, asked.metricShare, termsVector);
+  }
   auto body = wire::CreateStep(builder, step.session, step.sequence, hash, program, debug, states, uploadsVector, slots,
-                               seeds, tables, results, releases);
+                               seeds, tables, results, releases, spending);
   return finish(builder, wire::RequestBody_Step, body.Union());
 }
 
@@ -243,6 +255,16 @@ runtime::EncodedProgram readProgram() {
                            "    %x = sojourn.read_rows %t, %i, columns = [\"a\"] : !sojourn.table<4, \"a\" : f64>, "
                            "tensor<4xi64> -> tensor<4x1xf32>\n"
                            "    return %x : tensor<4x1xf32>"));
+}
+
+runtime::EncodedProgram sumProgram() {
+  return encode(moduleText("(%t: !sojourn.table<4, \"a\" : f64> {sojourn.kind = \"table\"}) -> (tensor<f64> "
+                           "{sojourn.result = \"publish\"})",
+                           "    %i = sojourn.iota dim = 0 : tensor<4xi64>\n"
+                           "    %x = sojourn.read_rows %t, %i, columns = [\"a\"] : !sojourn.table<4, \"a\" : f64>, "
+                           "tensor<4xi64> -> tensor<4xf64>\n"
+                           "    %s = sojourn.reduce_sum %x, dims = [0] : tensor<4xf64>\n"
+                           "    return %s : tensor<f64>"));
 }
 
 } // namespace sojourn::owner::test

@@ -6,6 +6,7 @@
 #include "runtime/wire/Messages_generated.h"
 #include "owner/Owner.h"
 #include "runtime/Program.h"
+#include "runtime/wire/Step.h"
 
 #include <cstring>
 #include <gtest/gtest.h>
@@ -76,6 +77,7 @@ struct StepRequest {
   std::vector<uint64_t> slots, seeds;
   std::vector<TableName> tables;
   std::vector<uint64_t> results, releases;
+  sojourn::wire::Spending spending; ///< left out where all of it is default
 };
 
 /// A verified reply.
@@ -130,6 +132,8 @@ runtime::EncodedProgram keepProgram();
 runtime::EncodedProgram publishProgram();
 /// Keeps all four rows of "a" as f32 [4, 1].
 runtime::EncodedProgram readProgram();
+/// Publishes the sum of all four rows of "a".
+runtime::EncodedProgram sumProgram();
 
 } // namespace sojourn::owner::test
 
