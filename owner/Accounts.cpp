@@ -138,25 +138,38 @@ llvm::Error Accounts::setGrant(const std::string &client, const Charged &on, con
   if (error) {
     return error;
   }
-  if (client == kLocalClient) {
+  bool isLocal = client == kLocalClient;
+  if (isLocal) {
     auto known = books->clients();
     if (known && !known->count(client)) {
       if (llvm::Error error = statusOf(books->addClient(client, /*publicKey=*/""))) {
         return error;
       }
     }
-    auto populations = books->populations();
-    if (!populations) {
-      return plain(populations.problem());
+  }
+  auto populations = books->populations();
+  if (!populations) {
+    return plain(populations.problem());
+  }
+  for (const ledger::PopulationLine &line : *populations) {
+    ledger::Grant cap = line.cap.value_or(ledger::Grant());
+    bool isWithin = cap.epsilon >= grant.epsilon && cap.delta >= grant.delta;
+    if (!llvm::is_contained(line.datasets, on.dataset) || isWithin) {
+      continue;
     }
-    for (const ledger::PopulationLine &line : *populations) {
-      ledger::Grant cap = line.cap.value_or(ledger::Grant());
-      if (llvm::is_contained(line.datasets, on.dataset) &&
-          !(cap.epsilon >= grant.epsilon && cap.delta >= grant.delta)) {
-        if (llvm::Error error = setCap(on, {std::max(cap.epsilon, grant.epsilon), std::max(cap.delta, grant.delta)})) {
-          return error;
-        }
+    privacy::Grant enough{std::max(cap.epsilon, grant.epsilon), std::max(cap.delta, grant.delta)};
+    if (isLocal) {
+      if (llvm::Error error = setCap(on, enough)) {
+        return error;
       }
+    } else if (line.cap) { // without one the ledger refuses
+      return requestError(wire::ErrorCode_Refused,
+                          "the grant, epsilon " + shortly(grant.epsilon) + " at delta " + shortly(grant.delta) +
+                              ", is above the cap on the people of '" + line.population +
+                              "' over all clients, epsilon " + shortly(cap.epsilon) + " at delta " +
+                              shortly(cap.delta) + "; grant less, or raise the cap first: sojourn-owner budget cap " +
+                              on.dataset + " --epsilon " + shortly(enough.epsilon) + " --delta " +
+                              shortly(enough.delta));
     }
   }
   return statusOf(books->setGrant(client, on.dataset, {grant.epsilon, grant.delta}));

@@ -52,7 +52,8 @@ public:
   llvm::Expected<std::optional<std::string>> clientOf(const ledger::PublicKey &key);
   /// Of all clients together, on the people behind a dataset.
   llvm::Error setCap(const Charged &on, const privacy::Grant &cap);
-  /// The embedded owner's own client has its cap raised to the grant: its process is the data owner.
+  /// Refused above the cap. The embedded owner's own client has its cap raised to the grant: its process is the data
+  /// owner.
   llvm::Error setGrant(const std::string &client, const Charged &on, const privacy::Grant &grant);
   /// Takes a client's grant away; what it spent stays spent.
   llvm::Error revoke(const std::string &client, const std::string &dataset);

@@ -272,7 +272,8 @@ private:
     command = add(budgets, "cap", "what all clients together may learn about a table's people", cap);
     addName(command);
     addPrice(command);
-    command = add(budgets, "grant", "what a client may learn of a table, in all; needs a cap", grant);
+    command =
+        add(budgets, "grant", "what a client may learn of a table, in all; at most the cap, which comes first", grant);
     addClientName(command, "a client that was added");
     addName(command);
     addPrice(command);

@@ -80,6 +80,10 @@ TEST_F(Commands, FromImportToGrant) {
   std::string cap = run("budget cap visits --epsilon 4 --delta 1e-5");
   EXPECT_NE(cap.find("patients  visits"), std::string::npos) << cap;
   expect("budget grant ada labs --epsilon 1.5 --delta 1e-6", 0, "labs     1.5      1e-06  0      1.5");
+  expect(
+      "budget grant ada labs --epsilon 5 --delta 1e-6", 1,
+      "is above the cap on the people of 'patients' over all clients, epsilon 4 at delta 1e-05; grant less, or raise");
+  expect("budget show labs", 0, "labs     1.5      1e-06  0      1.5");
   expect("budget grant bob labs --epsilon 1 --delta 1e-6", 1,
          "no client is named 'bob'; add it with: sojourn-owner client add bob");
   expect("budget show labs", 0, "visits, labs");

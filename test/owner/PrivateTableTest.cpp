@@ -159,6 +159,15 @@ TEST_F(PrivateTables, OfOnePopulationHaveOneCap) {
                                                              "sojourn-owner budget cap labs --epsilon E --delta D");
   EXPECT_EQ(errorText(owner->setCap("visits", 2, 1e-5)), "");
   EXPECT_EQ(errorText(owner->grant("ada", "labs", 1, 1e-5)), "") << "the cap is the people's";
+  expectHas(errorText(owner->grant("ada", "labs", 2.5, 1e-6)),
+            "the grant, epsilon 2.5 at delta 1e-06, is above the cap on the people of 'patients' over all clients, "
+            "epsilon 2 at delta 1e-05; grant less, or raise the cap first: sojourn-owner budget cap labs --epsilon 2.5 "
+            "--delta 1e-05");
+  expectHas(errorText(owner->grant("ada", "labs", 1, 2e-5)), "budget cap labs --epsilon 2 --delta 2e-05");
+  EXPECT_EQ(owner->accounts().budget("ada", "labs")->epsilon, 1) << "the grant is what it was";
+  EXPECT_EQ(errorText(owner->grant("ada", "labs", 2, 1e-5)), "") << "all of the cap";
+  EXPECT_EQ(errorText(owner->setCap("labs", 1, 1e-5)), "") << "a cap may sink below grants, and stands";
+  expectHas(errorText(owner->grant("ada", "labs", 2, 1e-5)), "is above the cap");
   expectHas(errorText(owner->grant("ada", "others", 1, 1e-5)), "has no cap");
   expectHas(errorText(owner->grant("ada", "nowhere", 1, 1e-5)), "no dataset is named 'nowhere'");
   expectHas(errorText(owner->setCap("nowhere", 1, 1e-5)), "no dataset is named 'nowhere'");
