@@ -4,6 +4,7 @@
 #include "owner/Administration.h"
 #include "owner/Import.h"
 #include "owner/Logging.h"
+#include "owner/Text.h"
 
 #include <CLI/CLI.hpp>
 
@@ -97,8 +98,8 @@ llvm::Error changeDefaults(Owner &owner, const Arguments &arguments) {
   if (llvm::Error error = owner.setDefaults(arguments.name, defaults)) {
     return error;
   }
-  llvm::outs() << arguments.name << ": noise multiplier " << defaults.noiseMultiplier << ", clip " << defaults.clip
-               << ", metric bound " << defaults.metricBound << '\n';
+  llvm::outs() << arguments.name << ": noise multiplier " << numberText(defaults.noiseMultiplier) << ", clip "
+               << numberText(defaults.clip) << ", metric bound " << numberText(defaults.metricBound) << '\n';
   return llvm::Error::success();
 }
 

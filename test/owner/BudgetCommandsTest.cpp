@@ -116,8 +116,9 @@ TEST_F(Commands, RefusePricesThatAreNone) {
 
 TEST_F(Commands, DefaultsChangeWhatIsNamed) {
   import("t");
-  expect("defaults t --clip 0.5", 0, "noise multiplier 1");
-  expect("defaults t --noise-multiplier 1.25 --metric-bound 20", 0, "clip");
+  EXPECT_EQ(run("defaults t --clip 1e-05"), "t: noise multiplier 1, clip 1e-05, metric bound 10\n");
+  EXPECT_EQ(run("defaults t --clip 0.5"), "t: noise multiplier 1, clip 0.5, metric bound 10\n");
+  expect("defaults t --noise-multiplier 1.25 --metric-bound 20", 0, "multiplier 1.25, clip 0.5, metric bound 20\n");
   expect("datasets", 0, "defaults: noise multiplier 1.25, clip 0.5, metric bound 20");
   expect("defaults t --clip nan", 1, "the clip is nan, expected a number from");
   expect("defaults t --noise-multiplier 0", 1, "the noise multiplier is 0, expected a number from");
