@@ -116,7 +116,7 @@ llvm::Expected<sojourn::wire::Message> Owner::State::hello(const wire::Hello &re
   }
   std::string said = request.client() ? request.client()->str() : "", client = printableName(said);
   // A name that a client gives itself is no identity; in quotes it is nobody else's.
-  return peer == Peer::owner ? begin(client, kLocalClient, said) : begin("'" + client + "'", "", said);
+  return peer == Peer::owner ? begin(kLocalClient, kLocalClient, said) : begin("'" + client + "'", "", said);
 }
 
 llvm::Expected<sojourn::wire::Message> Owner::State::prove(const wire::Prove &request) {

@@ -119,6 +119,8 @@ class NumpyOwner:
                     raise OwnerError(REFUSED, text)
                 if body.body_type == "Step":
                     return self._step(body.body, request)
+                if body.body_type == "Hello":
+                    return self._hello(body.body, peer)
                 return _HANDLERS[body.body_type](self, body.body)
             except OwnerError as fault:
                 return replies.error(fault)
@@ -128,7 +130,7 @@ class NumpyOwner:
                 # A mistake of ours. Its text could quote data, so only its kind is told.
                 return replies.error(OwnerError(INTERNAL, f"internal error ({type(fault).__name__})"))
 
-    def _hello(self, hello: wire.Record) -> bytes:
+    def _hello(self, hello: wire.Record, peer: str) -> bytes:
         known = limits.PROTOCOL_VERSION
         need(hello.protocol_version == known, f"client speaks protocol version {hello.protocol_version}, this "
              f"owner speaks version {known}", VERSION)  # fmt: skip
@@ -143,7 +145,8 @@ class NumpyOwner:
         number = 0
         while number == 0 or number in self._sessions:
             number = int.from_bytes(self._random_bytes(8), "little")
-        self._sessions[number] = Session(hello.client, now)
+        # A name that a client gives itself is no identity; in quotes it is nobody else's.
+        self._sessions[number] = Session("local" if peer == "owner" else f"'{hello.client}'", now)
         return replies.welcome(number, limits.TEXT)
 
     def _session(self, number: int) -> Session:
@@ -354,7 +357,6 @@ def _no_identities(owner, body):
 
 
 _HANDLERS = {
-    "Hello": NumpyOwner._hello,
     "ListDatasets": NumpyOwner._list_datasets,
     "Release": NumpyOwner._release,
     "Bye": NumpyOwner._bye,

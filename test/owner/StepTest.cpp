@@ -180,7 +180,7 @@ TEST_F(Steps, WhatRanIsLoggedWithLinesAndCounts) {
   const auto *scale = list->programs()->Get(1);
   EXPECT_EQ(scale->runs(), 3u);
   EXPECT_EQ(scale->ops(), 2u);
-  EXPECT_EQ(scale->client()->str(), "alice");
+  EXPECT_EQ(scale->client()->str(), kLocalClient) << "as in receipts, whatever it calls itself";
   EXPECT_NE(scale->text()->str().find("sojourn.mul"), std::string::npos);
   EXPECT_NE(scale->text()->str().find("train.py:4"), std::string::npos) << scale->text()->str();
   // Somebody behind a transport does not read other people's programs.

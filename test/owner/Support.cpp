@@ -183,7 +183,7 @@ std::string listProgramsBytes(bool withText) {
   return finish(builder, wire::RequestBody_ListPrograms, wire::CreateListPrograms(builder, withText).Union());
 }
 
-Client::Client(Owner &owner, const std::string &name) : owner(owner) {
+Client::Client(Owner &owner, const std::string &name, Peer peer) : owner(owner), peer(peer) {
   Reply reply = send(helloBytes(name));
   EXPECT_EQ(reply.error(), "");
   session = reply.root->body_as_Welcome() ? reply.root->body_as_Welcome()->session() : 0;

@@ -107,13 +107,14 @@ std::string listProgramsBytes(bool withText);
 
 /// A session of a client that sends every program with its bytes.
 struct Client {
-  Client(Owner &owner, const std::string &name = "alice");
+  Client(Owner &owner, const std::string &name = "alice", Peer peer = Peer::owner);
   /// Fills in session, sequence, hash and bytes and sends; a Done counts as a step.
   Reply run(const runtime::EncodedProgram &program, StepRequest step = {});
   /// What `run` would send.
   std::string request(const runtime::EncodedProgram &program, StepRequest step = {});
-  Reply send(const std::string &request) { return Reply(owner.handle(request)); }
+  Reply send(const std::string &request) { return Reply(owner.handle(request, peer)); }
   Owner &owner;
+  Peer peer;
   uint64_t session = 0, steps = 0;
 };
 

@@ -176,7 +176,7 @@ def test_list_programs(client):
         return client.send("ListPrograms", **fields).programs
 
     (info,) = listed(with_text=True)
-    assert (info.runs, info.ops, info.client, len(info.hash)) == (2, 1, "test", 32)
+    assert (info.runs, info.ops, info.client, len(info.hash)) == (2, 1, "local", 32)
     assert "sojourn.neg" in info.text and "train.py:12" in info.text
     assert listed()[0].text == ""
 
