@@ -236,7 +236,7 @@ llvm::Error Step::checkPublishes() {
                               ". Open data and your own uploads may be published, and what only they were computed "
                               "into. What is computed from private rows leaves with noise alone, which is added in "
                               "the step that reads the rows: publish the value, or update the weights, inside of that "
-                              "step",
+                              "step, or read the column again, table[...], in the step that publishes",
                           results[index].op, results[index].location);
     }
   }
