@@ -167,7 +167,13 @@ Status Books::checkItems(const std::string &client, Relation relation, const std
                                               relationName(population.relation) + ", not under " +
                                               relationName(relation));
     }
-    if (auto [other, fresh] = seen.try_emplace(item.population, item.dataset); !fresh) {
+    auto [other, fresh] = seen.try_emplace(item.population, item.dataset);
+    if (!fresh && other->second == item.dataset) {
+      return problem(Code::sharedPeople, "one release reads dataset '" + item.dataset +
+                                             "' as two tables, whose rows are the same people; it has no price in this "
+                                             "version: let the program read it as one table");
+    }
+    if (!fresh) {
       return problem(Code::sharedPeople, "datasets '" + other->second + "' and '" + item.dataset +
                                              "' hold the same people (population '" + item.population +
                                              "'); one release from both has no price in this version");

@@ -13,7 +13,8 @@
 
 namespace sojourn::owner::ledger {
 
-/// The price for the people of one dataset.
+/// The price for the people of one dataset. A receipt has one of each: a release that reads a dataset as two tables
+/// has no price.
 struct ReceiptItem {
   std::string dataset, version;
   /// Of the smallest grant that admits it alone, and by the best Renyi order; under the receipt's relation, and where

@@ -82,7 +82,7 @@ TEST_F(Histories, OfNames) {
   expectRefused(other, "no private dataset is named 'people'");
   other = reserved("k", 1);
   other.items.push_back(other.items[0]);
-  expectRefused(other, "hold the same people");
+  expectRefused(other, "reads dataset 'people' as two tables");
   other = reserved("k", 1);
   other.relation = Relation::replaceOne;
   expectRefused(other, "accounted under null_one");

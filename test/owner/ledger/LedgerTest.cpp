@@ -183,6 +183,8 @@ TEST_F(Rules, OneReleaseFromTwoTables) {
   ReserveRequest request = requestOf("k", 100'000);
   request.items.push_back({"visits", "v1", "", chargeOf(1)});
   expectProblem(ledger->reserve(request), Code::sharedPeople, "'people' and 'visits' hold the same people");
+  request.items[1].dataset = "people";
+  expectProblem(ledger->reserve(request), Code::sharedPeople, "reads dataset 'people' as two tables");
   request.items[1] = {"cars", "v9", "", chargeOf(600'000)};
   expectProblem(ledger->reserve(request), Code::budgetExhausted, "'cars'");
   EXPECT_EQ(spentOn(*ledger), chargeOf(0)) << "all or nothing";
