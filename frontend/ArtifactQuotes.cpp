@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What artifacts cost on private tables, known from their own programs and descriptions: no owner is asked.
 #include "frontend/Artifact.h"
+#include "frontend/Checks.h"
 #include "frontend/Judge.h"
 #include "frontend/Names.h"
 #include "frontend/Raise.h"
@@ -102,6 +103,16 @@ Judgement frontend::judge(const Artifact &artifact, const ArtifactCall &call) {
 
 RunQuote quoteRun(const Artifact &artifact, const std::string &table, double delta, double epsilon,
                   double noiseMultiplier, std::optional<int64_t> steps) {
+  if (epsilon != 0 && noiseMultiplier != 0) {
+    raise(ErrorKind::Error, "give epsilon (the noise follows) or noise_multiplier (the price follows), not both");
+  }
+  requireDelta(delta);
+  if (epsilon != 0) {
+    requireEpsilon(epsilon);
+  }
+  if (noiseMultiplier != 0) {
+    requireWithin("noise_multiplier", noiseMultiplier, kNoiseMultipliers);
+  }
   std::vector<std::string> names;
   const Dataset *found = nullptr;
   for (const Dataset &each : artifact.tables) {

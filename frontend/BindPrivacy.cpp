@@ -124,7 +124,8 @@ void bindPrivacy(py::module_ &m) {
       "quote",
       [](const at::Tensor &tensor, double bound, double epsilon, double delta) {
         ReleaseQuote quoted = quote(tensor, {bound, epsilon, delta});
-        return std::make_tuple(quoted.isFree, quoted.error, quoted.numbers, quoted.isLaplace, quoted.notes);
+        return std::make_tuple(quoted.isFree, quoted.error, quoted.numbers, quoted.isLaplace, quoted.notes,
+                               quoted.delta);
       },
       py::arg("tensor"), py::arg("bound") = 0.0, py::arg("epsilon") = 0.0, py::arg("delta") = 0.0);
   m.def("take_default_steps", &takeDefaultSteps);

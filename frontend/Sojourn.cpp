@@ -2,10 +2,13 @@
 // The public C++ surface over sessions.
 #include "frontend/Sojourn.h"
 
+#include "frontend/Checks.h"
 #include "frontend/Identity.h"
 #include "frontend/Rows.h"
 #include "frontend/Session.h"
+#include "runtime/privacy/Plan.h"
 
+#include <algorithm>
 #include <set>
 
 namespace sojourn {
@@ -124,7 +127,21 @@ double Published::error() const { return state_->error; }
 std::string Published::receipt() const { return state_->receipt; }
 std::string Published::receiptText() const { return state_->receiptText; }
 
+/// Numbers that are given; 0 stands for none.
+static void requireGood(const PublishOptions &options) {
+  if (options.epsilon != 0) {
+    requireEpsilon(options.epsilon);
+  }
+  if (options.delta != 0) {
+    requireDelta(options.delta);
+  }
+  if (options.bound != 0) {
+    requireWithin("bound", options.bound, kBounds);
+  }
+}
+
 std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors, const PublishOptions &options) {
+  requireGood(options);
   // Copies, so that what is written to a tensor later in the step does not show; and all of them
   // first, so that a tensor without a value publishes none.
   std::vector<at::Tensor> copies;
@@ -147,7 +164,27 @@ std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors, cons
   return all;
 }
 
+/// Of the budget that would pay: of several the greatest, at which the price holds whichever it is.
+static double deltaOfBudgets(Session &session, double asked) {
+  double most = 0;
+  for (const DatasetInfo &table : session.datasets()) {
+    if (table.policy == "private") {
+      BudgetInfo budget = session.budget(table.name);
+      most = budget.granted ? std::max(most, budget.delta) : most;
+    }
+  }
+  if (most == 0 && asked == 0) {
+    raise(ErrorKind::Error, "there is no budget whose delta would give the price: have one granted, or give delta");
+  }
+  if (most > 0 && asked > 0) {
+    requireDelta(asked, most);
+  }
+  return most > 0 ? most : asked;
+}
+
 ReleaseQuote quote(const at::Tensor &tensor, const PublishOptions &options) {
+  requireEpsilon(options.epsilon);
+  requireGood(options);
   if (Steps::active()) {
     raise(ErrorKind::Error, "quote inside of a step: end the step first");
   }
@@ -155,8 +192,8 @@ ReleaseQuote quote(const at::Tensor &tensor, const PublishOptions &options) {
     return {};
   }
   at::Tensor copy = tensor.detach().clone(at::MemoryFormat::Contiguous);
-  frontend::Judgement judged =
-      remoteImpl(copy)->remoteStorage()->session->quote(copy, {options.bound, options.epsilon, options.delta, false});
+  Session &session = *remoteImpl(copy)->remoteStorage()->session;
+  frontend::Judgement judged = session.quote(copy, {options.bound, options.epsilon, options.delta, false});
   ReleaseQuote result;
   result.notes = judged.notes;
   for (const auto &release : judged.releases) {
@@ -164,6 +201,14 @@ ReleaseQuote quote(const at::Tensor &tensor, const PublishOptions &options) {
     result.error = release.error;
     result.numbers += release.numbers;
     result.isLaplace = release.isLaplace;
+  }
+  if (!result.isFree) {
+    result.delta = deltaOfBudgets(session, options.delta);
+    privacy::Grant grant{options.epsilon, result.delta};
+    auto price = options.delta > 0 ? privacy::gaussianRhoFor(grant) : privacy::pureEpsilonFor(grant);
+    if (!price) {
+      raise(ErrorKind::Error, price.error());
+    }
   }
   return result;
 }

@@ -217,7 +217,7 @@ private:
 struct PublishOptions {
   double bound = 0, epsilon = 0, delta = 0;
 };
-/// Inside a step: the value arrives with the step's reply.
+/// Inside a step: the value arrives with the step's reply. Throws Error for options that no owner takes.
 std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors, const PublishOptions &options = {});
 /// Ends the implicit step and returns the value as a CPU tensor.
 at::Tensor publish(const at::Tensor &tensor, const PublishOptions &options = {});
@@ -227,10 +227,12 @@ struct ReleaseQuote {
   double error = 0;               ///< standard deviation of the noise; NaN where the value is not linear in it
   int64_t numbers = 0;            ///< released together
   bool isLaplace = false;         ///< discrete Laplace noise, else Gaussian
+  double delta = 0;               ///< of the budget that would pay, whatever was asked; 0 of what is free
   std::vector<std::string> notes; ///< what the owner would change in the program
 };
-/// What `publish` would release now; nothing is spent, sent or run. Throws Refused where the owner would refuse.
-ReleaseQuote quote(const at::Tensor &tensor, const PublishOptions &options = {});
+/// What `publish` would release now for a price of its own; nothing is spent, sent or run. Without a budget it takes
+/// `options.delta`. Throws Error for options that no owner takes, Refused where the owner would refuse.
+ReleaseQuote quote(const at::Tensor &tensor, const PublishOptions &options);
 /// Ends the implicit step; inside an explicit one it does nothing.
 void flush();
 /// Counters since start, summed over open connections: round_trips, bytes_up, bytes_down,

@@ -191,27 +191,11 @@ def _part_of(quoted: ReleaseQuote, sharers: int) -> ReleaseQuote:
 def _quote_of(value: torch.Tensor, terms: dict[str, float]) -> ReleaseQuote:
     if value.device.type != "owner":
         return ReleaseQuote(0.0, 0.0, 0.0, value.numel(), "none")
-    is_free, error, numbers, is_laplace, notes = _sojourn.quote(value, **terms)
+    is_free, error, numbers, is_laplace, notes, delta = _sojourn.quote(value, **terms)
     if is_free:
         return ReleaseQuote(0.0, 0.0, 0.0, value.numel(), "none")
-    delta = _delta_of(value, terms["delta"])
-    # A price that no noise has is found here as the owner finds it: by a single release that all rows are in.
-    _sojourn.noise_multiplier_for(terms["epsilon"], delta, 1, 1, 1)
     noise = "discrete Laplace" if is_laplace else "discrete Gaussian"
     return ReleaseQuote(terms["epsilon"], delta, None if math.isnan(error) else error, numbers, noise, tuple(notes))
-
-
-def _delta_of(value: torch.Tensor, asked: float) -> float:
-    """Of the budget that would pay: of several the greatest, at which the price holds whichever it is."""
-    session = connections.session_of(value)
-    known = [table.name for table in session.datasets() if table.policy == "private"] if session else []
-    budgets = [_sojourn.budget(session, name) for name in known]
-    deltas = [delta for granted, _, delta, _ in budgets if granted]
-    if not deltas and not asked:
-        raise Error("there is no budget whose delta would give the price: have one granted, or give delta=")
-    if deltas and asked > max(deltas):
-        raise Error(f"delta must be a number above 0 and at most {max(deltas):g}, that of the grant, got {asked:g}")
-    return max(deltas, default=asked)
 
 
 def publish(tree, epsilon: float | None = None, delta: float | None = None, bound: float | None = None):

@@ -176,6 +176,32 @@ TEST_F(ArtifactTables, PrivateOnesAreQuotedWithoutAnOwner) {
   EXPECT_NE(thrown([&] { quoteRun(artifact, "cars", 1e-5, 1, 0); }).find("reads no table 'cars'"), std::string::npos);
   EXPECT_NE(thrown([&] { quoteRun(artifact, "train", 1e-5, 1e-9, 0); }).find("no noise makes this run cost"),
             std::string::npos);
+  double nan = std::nan(""), infinity = INFINITY;
+  struct Wrong {
+    double delta, epsilon, noiseMultiplier;
+    std::string text;
+  };
+  for (const auto &[delta, epsilon, noise, text] : {
+           Wrong{0, 1, 0, "delta must be a number above 0 and below 1, got 0"},
+           Wrong{1, 1, 0, "delta must be a number above 0 and below 1, got 1"},
+           Wrong{nan, 1, 0, "delta must be a number above 0 and below 1, got nan"},
+           Wrong{1e-5, -1, 0, "epsilon must be a number above 0 and at most 1.04858e+06, got -1"},
+           Wrong{1e-5, nan, 0, "epsilon must be a number above 0 and at most 1.04858e+06, got nan"},
+           Wrong{1e-5, infinity, 0, "epsilon must be a number above 0 and at most 1.04858e+06, got inf"},
+           Wrong{1e-5, 0, -1, "noise_multiplier must be a number above 0, from 0.000976562 to 1.04858e+06, got -1"},
+           Wrong{1e-5, 0, nan, "noise_multiplier must be a number above 0, from 0.000976562 to 1.04858e+06, got nan"},
+           Wrong{1e-5, 0, 0x1p21,
+                 "noise_multiplier must be a number above 0, from 0.000976562 to 1.04858e+06, got 2097152"},
+           Wrong{1e-5, 1, 1, "give epsilon (the noise follows) or noise_multiplier (the price follows), not both"},
+       }) {
+    EXPECT_EQ(thrown([&] { quoteRun(artifact, "train", delta, epsilon, noise); }), text);
+  }
+  for (int64_t steps : {0, -3}) {
+    EXPECT_NE(thrown([&] {
+                quoteRun(artifact, "train", 1e-5, 1, 0, steps);
+              }).find("the run has " + std::to_string(steps) + " steps, expected at least 1"),
+              std::string::npos);
+  }
   EXPECT_NE(thrown([&] {
               ArtifactRun(artifact, *owner, {{"train", "people"}});
             }).find("its policy is open, the step was compiled for private"),

@@ -433,6 +433,50 @@ TEST_F(Surface, MistakesAreTold) {
   says(ErrorKind::Refused, "kept", [&] { publish(kept["age"].sum()); });
 }
 
+/// Told before anything is recorded: by quotes and publishes alike, of every kind of tensor.
+TEST_F(Surface, PricesAreNumbersThatOwnersTake) {
+  double nan = std::nan(""), infinity = INFINITY;
+  std::vector<std::pair<PublishOptions, std::string>> wrong = {
+      {{.epsilon = -1}, "epsilon must be a number above 0 and at most 1.04858e+06, got -1"},
+      {{.epsilon = nan}, "epsilon must be a number above 0 and at most 1.04858e+06, got nan"},
+      {{.epsilon = 2e6}, "epsilon must be a number above 0 and at most 1.04858e+06, got 2e+06"},
+      {{.epsilon = 0.1, .delta = 1}, "delta must be a number above 0 and below 1, got 1"},
+      {{.epsilon = 0.1, .delta = nan}, "delta must be a number above 0 and below 1, got nan"},
+      {{.epsilon = 0.1, .delta = -1e-5}, "delta must be a number above 0 and below 1, got -1e-05"},
+      {{.bound = 1e-31, .epsilon = 0.1}, "bound must be a number above 0, from 1e-30 to 1e+30, got 1e-31"},
+      {{.bound = -0.5, .epsilon = 0.1}, "bound must be a number above 0, from 1e-30 to 1e+30, got -0.5"},
+      {{.bound = infinity, .epsilon = 0.1}, "bound must be a number above 0, from 1e-30 to 1e+30, got inf"},
+  };
+  std::map<std::string, std::pair<double, double>> bounds = {{"age", {0, 100}}};
+  Table kept = owner->registerDataset("kept", Source{{data[0]}}, {.policy = "private", .bounds = bounds, .fills = {}});
+  at::Tensor sum = kept["age"].sum();
+  for (const at::Tensor &value : {data[0].second, (*there)["age"], sum}) {
+    for (const auto &[options, text] : wrong) {
+      for (auto [kind, said] :
+           {thrown([&] { quote(value, options); }), thrown([&] { publishLater({value}, options); })}) {
+        EXPECT_EQ(kind, ErrorKind::Error);
+        EXPECT_TRUE(said.ends_with(text)) << said;
+      }
+    }
+    EXPECT_TRUE(thrown([&] { quote(value, {}); }).second.ends_with("at most 1.04858e+06, got 0"));
+  }
+  EXPECT_TRUE(quote((*there)["age"], {.epsilon = 0.5}).isFree);
+  // A price is that of a grant with some delta.
+  EXPECT_NE(thrown([&] { quote(sum, {.epsilon = 0.5}); }).second.find("no budget whose delta would give the price"),
+            std::string::npos);
+  EXPECT_NE(thrown([&] { quote(sum, {.epsilon = 1e-12, .delta = 1e-5}); }).second.find("epsilon"), std::string::npos);
+  // A row moves the sum by 100 at most. Gaussian noise of deviation s costs epsilon 1 / (2 s^2) + sqrt(2 log(1 /
+  // delta)) / s in those units, and by finer bounds a little less.
+  ReleaseQuote quoted = quote(sum, {.epsilon = 0.5, .delta = 1e-5});
+  EXPECT_FALSE(quoted.isFree || quoted.isLaplace);
+  EXPECT_EQ(quoted.delta, 1e-5);
+  EXPECT_EQ(quoted.numbers, 1);
+  double s = quoted.error / 100;
+  double epsilon = 1 / (2 * s * s) + std::sqrt(2 * std::log(1e5)) / s;
+  EXPECT_GT(epsilon, 0.5);
+  EXPECT_LT(epsilon, 0.7);
+}
+
 TEST(Store, KeepsTablesBetweenOwners) {
   auto folder = std::filesystem::temp_directory_path() / ("sojourn-" + std::to_string(std::random_device{}()));
   auto data = people();
