@@ -116,16 +116,16 @@ def served(root):
     """An owner of this checkout; gives its address and process."""
     tool = root / "build/bin/sojourn-owner"
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
-        socket = pathlib.Path(folder) / "owner.sock"
-        command = [tool, "serve", "--store", f"{folder}/store", "--listen", f"ipc://{socket}"]
-        with open(f"{folder}/log", "w") as log:
+        address, printed = f"ipc://{folder}/owner.sock", pathlib.Path(folder, "log")
+        command = [tool, "serve", "--store", f"{folder}/store", "--listen", address]
+        with printed.open("w") as log:
             server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
         try:
-            while not socket.exists():
+            while "listening on" not in printed.read_text():
                 if server.poll() is not None:
-                    sys.exit("bench_parallel: no owner: " + pathlib.Path(folder, "log").read_text())
+                    sys.exit("bench_parallel: no owner: " + printed.read_text())
                 time.sleep(0.05)
-            yield f"ipc://{socket}", server
+            yield address, server
         finally:
             server.terminate()
             server.wait()

@@ -265,21 +265,21 @@ def served_owner():
     """An owner in another process over ipc; it needs a table to have a store, so it gets a tiny one."""
     tool = ROOT / "build/bin/sojourn-owner"
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
-        store, socket = f"{folder}/store", pathlib.Path(folder) / "owner.sock"
+        store, address, printed = f"{folder}/store", f"ipc://{folder}/owner.sock", pathlib.Path(folder, "log")
         pathlib.Path(folder, "tiny.csv").write_text("a,b\n1,2\n3,4\n")
         imported = [tool, "import", f"{folder}/tiny.csv", "--name", "tiny", "--policy", "open", "--store", store]
         subprocess.run(imported, check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
-        command = [tool, "serve", "--store", store, "--listen", f"ipc://{socket}"]
-        with open(f"{folder}/log", "w") as log:
+        command = [tool, "serve", "--store", store, "--listen", address]
+        with printed.open("w") as log:
             server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
         try:
             for _ in range(600):
-                if socket.exists() or server.poll() is not None:
+                if "listening on" in printed.read_text() or server.poll() is not None:
                     break
                 time.sleep(0.05)
-            if not socket.exists():
-                raise RuntimeError("sojourn-owner serve did not start: " + pathlib.Path(folder, "log").read_text())
-            yield sojourn.connect(f"ipc://{socket}")
+            if "listening on" not in printed.read_text():
+                raise RuntimeError("sojourn-owner serve did not start: " + printed.read_text())
+            yield sojourn.connect(address)
         finally:
             server.terminate()
             server.wait()

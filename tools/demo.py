@@ -87,7 +87,7 @@ def served_owner(log):
             server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         try:
             deadline = time.monotonic() + START_LIMIT_S
-            while not (folder / "owner.sock").exists():
+            while "listening on" not in log.read_text():
                 if server.poll() is not None or time.monotonic() > deadline:
                     sys.exit(f"demo: sojourn-owner serve did not start:\n{log.read_text()}")
                 time.sleep(0.05)

@@ -4,11 +4,11 @@
 import pathlib
 import subprocess
 import sys
-import time
 
 import pytest
 import torch
 import torch.nn.functional as F
+from owner_process import OwnerProcess
 from torch import nn
 
 import sojourn
@@ -262,19 +262,9 @@ def test_traced_program_equals_compiled_one():
 
 @pytest.fixture
 def served(tmp_path):
-    address = f"ipc://{tmp_path}/owner.sock"
-    process = subprocess.Popen(
-        [BIN / "sojourn-owner", "serve", "--listen", address, "--store", tmp_path / "store"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    limit = time.monotonic() + 30
-    while not (tmp_path / "owner.sock").exists():
-        assert process.poll() is None and time.monotonic() < limit, process.stdout.read()
-        time.sleep(0.05)
-    yield address
-    process.terminate()
-    process.wait(30)
+    process = OwnerProcess(tmp_path)
+    yield process.address
+    assert process.close() == 0
 
 
 def run(*command):
