@@ -6,6 +6,7 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
+from alias_programs import Program
 from remote_support import Count, assert_same, fresh_seed
 
 import sojourn
@@ -220,8 +221,6 @@ def test_a_failing_step_gives_tensors_their_form_back():
 
 def test_random_steps_of_which_some_fail(device):
     """Random views and writes in steps; eager skips the failed ones. Every live tensor agrees after each."""
-    from test_alias import Program
-
     seed = fresh_seed("failing steps")
     for i in range(4):
         program = Program(seed + i, steps=40)
