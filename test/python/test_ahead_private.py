@@ -11,36 +11,22 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from private_support import DELTA, PLENTY, make_table, numpy_rng, own_owner  # noqa: F401
 from torch import nn
 
 import sojourn
 
-ROWS, FEATURES, DELTA = 96, ["a", "b", "c"], 1e-5
+ROWS, FEATURES = 96, ["a", "b", "c"]
 BOUNDS = {**dict.fromkeys(FEATURES, (-1.0, 1.0)), "y": (0, 1)}
 COLUMNS = {**dict.fromkeys(FEATURES, torch.float64), "y": torch.int64}
-
-
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
-@pytest.fixture
-def owner():
-    with sojourn.local() as owner:
-        yield owner
 
 
 def columns(rng):
     return {name: rng.uniform(-1, 1, ROWS) for name in FEATURES} | {"y": rng.integers(0, 2, ROWS)}
 
 
-def register(owner, data, epsilon=2.0**19, name="people", **terms):
-    terms = {"policy": "private", "bounds": BOUNDS} | terms
-    table = owner.register(name, data, **terms)
-    if terms["policy"] == "private":
-        owner.grant(name, epsilon=epsilon, delta=DELTA)
-    return table
+def register(owner, data, epsilon=PLENTY, name="people", policy="private", bounds=BOUNDS):
+    return make_table(owner, data, bounds, epsilon, name, policy)
 
 
 def spec(**terms):

@@ -9,14 +9,14 @@ import re
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 import torch
+from private_support import DELTA, make_table, numpy_rng, own_owner  # noqa: F401
 from torch import nn
 
 import sojourn
 
-ROWS, DELTA = 96, 1e-5
+ROWS = 96
 BOUNDS = {"a": (-1.0, 1.0), "y": (-1.0, 1.0)}
 LINE = (
     r"training on private table '(?P<table>\w+)' spends by the owner's defaults: noise multiplier (?P<noise>\S+), clip "
@@ -25,12 +25,12 @@ LINE = (
 )
 
 
+def columns(rng):
+    return {column: rng.uniform(-1, 1, ROWS) for column in BOUNDS}
+
+
 def register(owner, rng, name="people", epsilon=5.0, policy="private"):
-    columns = {column: rng.uniform(-1, 1, ROWS) for column in BOUNDS}
-    table = owner.register(name, columns, policy=policy, bounds=BOUNDS)
-    if policy == "private":
-        owner.grant(name, epsilon=epsilon, delta=DELTA)
-    return table
+    return make_table(owner, columns(rng), BOUNDS, epsilon, name, policy)
 
 
 def trainer(owner):
@@ -45,17 +45,6 @@ def trainer(owner):
         optimizer.step()
 
     return train
-
-
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
-@pytest.fixture
-def owner():
-    with sojourn.local() as owner:
-        yield owner
 
 
 def batches(table, size=16, epochs=1):

@@ -11,22 +11,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from private_support import DELTA, make_table, numpy_rng, own_owner  # noqa: F401
 
 import sojourn
 
-ROWS, DELTA, RELEASES = 64, 1e-5, 120
+ROWS, RELEASES = 64, 120
 WIDTH = 5 * math.sqrt(5 / (4 * RELEASES))  # of the deviation of Laplace noise, whose fourth moment is 6
-
-
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
-@pytest.fixture
-def owner():
-    with sojourn.local() as owner:
-        yield owner
 
 
 @pytest.fixture
@@ -34,9 +24,7 @@ def table(owner, rng):
     columns = {"a": rng.uniform(0, 8, ROWS), "b": rng.uniform(-1, 1, ROWS).astype(np.float32)}
     columns |= {"k": rng.integers(0, 4, ROWS), "m": rng.integers(0, 3, ROWS)}
     bounds = {"a": (0, 8), "b": (-1, 1), "k": (0, 3), "m": (0, 2)}
-    table = owner.register("people", columns, policy="private", bounds=bounds)
-    owner.grant("people", epsilon=2.0**19, delta=DELTA)
-    return table
+    return make_table(owner, columns, bounds)
 
 
 def counts(t):

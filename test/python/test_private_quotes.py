@@ -10,30 +10,18 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from private_support import DELTA, make_table, numpy_rng, own_owner  # noqa: F401
 from torch import nn
 
 import sojourn
 
-ROWS, DELTA = 120, 1e-5
-
-
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
-@pytest.fixture
-def owner():
-    with sojourn.local() as owner:
-        yield owner
+ROWS = 120
 
 
 @pytest.fixture
 def table(owner, rng):
     columns = {"a": rng.uniform(0, 4, ROWS), "b": rng.uniform(-1, 1, ROWS), "y": rng.integers(0, 2, ROWS)}
-    table = owner.register("people", columns, policy="private", bounds={"a": (0, 4), "b": (-1, 1), "y": (0, 1)})
-    owner.grant("people", epsilon=50, delta=DELTA)
-    return table
+    return make_table(owner, columns, {"a": (0, 4), "b": (-1, 1), "y": (0, 1)}, 50)
 
 
 VALUES = {

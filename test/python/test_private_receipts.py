@@ -7,34 +7,19 @@ Mironov, Talwar, Zhang 2019), and the epsilon of the best order (Canonne, Kamath
 
 import math
 
-import numpy as np
 import pytest
 import torch
+from private_support import DELTA, make_table, numpy_rng, own_owner  # noqa: F401
 
 import sojourn
 
-ROWS, DELTA, SIZE = 120, 1e-5, 24
+ROWS, SIZE = 120, 24
 ORDERS = [2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 1024]
 
 
 @pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
-@pytest.fixture
-def owner():
-    with sojourn.local() as owner:
-        yield owner
-
-
-@pytest.fixture
 def table(owner, rng):
-    table = owner.register(
-        "people", {"a": rng.uniform(-1, 1, ROWS)}, policy="private", bounds={"a": (-1.0, 1.0)}, subject=None
-    )
-    owner.grant("people", epsilon=50, delta=DELTA)
-    return table
+    return make_table(owner, {"a": rng.uniform(-1, 1, ROWS)}, {"a": (-1.0, 1.0)}, 50, subject=None)
 
 
 def pure(order, epsilon):

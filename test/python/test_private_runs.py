@@ -7,27 +7,16 @@ Oracle: the budget after the run is over, when the owner has returned what was n
 import re
 import warnings
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from private_support import DELTA, make_table, numpy_rng, own_owner  # noqa: F401
 from torch import nn
 
 import sojourn
 
-ROWS, SIZE, GRANT, DELTA = 96, 16, 50.0, 1e-5
+ROWS, SIZE, GRANT = 96, 16, 50.0
 STEPS = ROWS // SIZE
-
-
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
-@pytest.fixture
-def owner():
-    with sojourn.local() as owner:
-        yield owner
 
 
 def columns(rng):
@@ -39,9 +28,7 @@ BOUNDS = {"a": (0, 1), "b": (-1, 1), "y": (0, 1)}
 
 @pytest.fixture
 def table(owner, rng):
-    table = owner.register("people", columns(rng), policy="private", bounds=BOUNDS)
-    owner.grant("people", epsilon=GRANT, delta=DELTA)
-    return table
+    return make_table(owner, columns(rng), BOUNDS, GRANT)
 
 
 def stepper(owner):

@@ -1,23 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Private tables at an embedded owner: what registration asks for, populations, defaults, receipts."""
 
-import numpy as np
 import pytest
+from private_support import DELTA, numpy_rng, own_owner  # noqa: F401
 
 import sojourn
 
-ROWS, DELTA = 40, 1e-5
+ROWS = 40
 
 
 @pytest.fixture
-def owner():
-    with sojourn.local() as owner:
-        yield owner
-
-
-@pytest.fixture
-def data(seed):
-    rng = np.random.default_rng(seed)
+def data(rng):
     return {"age": rng.uniform(0, 100, ROWS), "who": rng.permutation(1000)[:ROWS], "ill": rng.integers(0, 2, ROWS) > 0}
 
 
@@ -94,7 +87,9 @@ def test_receipts_of_the_embedded_owner(owner, data, tmp_path):
     assert sojourn.Receipt((tmp_path / "receipt").read_bytes()).verify(owner.key)
     with sojourn.local() as other, pytest.raises(sojourn.Error, match="not signed by this owner"):
         receipt.verify(other.key)
-    report = owner.programs(with_text=True)[-1]["privacy"]
+    program = owner.programs(with_text=True)[-1]
+    assert program["client"] == receipt.client == owner.account
+    report = program["privacy"]
     assert report.startswith("on private dataset 'people': noise multiplier 1") and "Laplace noise of scale" in report
 
 

@@ -12,23 +12,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from private_support import DELTA, PLENTY, make_table, numpy_rng, own_owner  # noqa: F401
 from torch import nn
 
 import sojourn
 
 ROWS, FEATURES = 96, ["a", "b", "c"]
-DELTA = 1e-5
-
-
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
-@pytest.fixture
-def owner():
-    with sojourn.local() as owner:
-        yield owner
 
 
 def columns(rng):
@@ -40,10 +29,7 @@ BOUNDS = {**dict.fromkeys(FEATURES, (-1.0, 1.0)), "y": (0, 1)}
 
 
 def register(owner, data, epsilon=None, policy="private"):
-    table = owner.register("people", data, policy=policy, bounds=BOUNDS)
-    if epsilon is not None:
-        owner.grant("people", epsilon=epsilon, delta=DELTA)
-    return table
+    return make_table(owner, data, BOUNDS, epsilon, policy=policy)
 
 
 def network(dtype=torch.float32):
@@ -72,7 +58,7 @@ def trainer(owner):
 
 def test_every_row_and_hardly_any_noise_is_ordinary_training(owner, rng):
     data = columns(rng)
-    table = register(owner, data, epsilon=2.0**19)
+    table = register(owner, data, epsilon=PLENTY)
     model = network()
     eager = network()
     eager.load_state_dict(model.state_dict())

@@ -8,23 +8,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from private_support import DELTA, PLENTY, make_table, numpy_rng, own_owner  # noqa: F401
 from torch import nn
 
 import sojourn
 
-ROWS, FEATURES, DELTA, GRANT = 64, ["a", "b", "c"], 1e-5, 2.0**19
+ROWS, FEATURES = 64, ["a", "b", "c"]
 BOUNDS = {**dict.fromkeys(FEATURES, (-1.0, 1.0)), "y": (0, 1)}
-
-
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
-@pytest.fixture
-def owner():
-    with sojourn.local() as owner:
-        yield owner
 
 
 @pytest.fixture
@@ -34,9 +24,7 @@ def data(rng):
 
 @pytest.fixture
 def table(owner, data):
-    table = owner.register("people", data, policy="private", bounds=BOUNDS)
-    owner.grant("people", epsilon=GRANT, delta=DELTA)
-    return table
+    return make_table(owner, data, BOUNDS)
 
 
 def whole(data):
@@ -134,7 +122,7 @@ def test_a_step_costs_what_its_draws_cost(owner, table, step):
         for _ in range(2):
             with sojourn.step():
                 step(models, optimizers, [next(drawn) for _ in range(STEPS[step])])
-    assert GRANT - owner.budget("people").epsilon_left == pytest.approx(run.quote(2 * STEPS[step]).epsilon, rel=1e-6)
+    assert PLENTY - owner.budget("people").epsilon_left == pytest.approx(run.quote(2 * STEPS[step]).epsilon, rel=1e-6)
     released = sojourn.publish([model.state_dict() for model in models])
     assert all(torch.isfinite(value).all() for state in released for value in state.values())
 
@@ -159,7 +147,7 @@ def test_adversaries(owner, table):
                 optimizers[0].step()
     after = sojourn.publish([generator.state_dict(), critic.state_dict()])
     assert all(not torch.equal(a[name], b[name]) for a, b in zip(before, after) for name in a)
-    assert GRANT - owner.budget("people").epsilon_left == pytest.approx(run.epsilon, rel=1e-6)
+    assert PLENTY - owner.budget("people").epsilon_left == pytest.approx(run.epsilon, rel=1e-6)
 
 
 def test_the_noise_of_an_update_grows_with_their_number(owner, table):

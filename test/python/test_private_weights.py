@@ -13,23 +13,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from private_support import DELTA, make_table, numpy_rng, own_owner  # noqa: F401
 from torch import nn
 
 import sojourn
 
-ROWS, DELTA = 96, 1e-5
+ROWS = 96
 BOUNDS = {"a": (-1, 1), "b": (-1, 1), "y": (0, 2)}
-
-
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
-@pytest.fixture
-def owner():
-    with sojourn.local() as owner:
-        yield owner
 
 
 @pytest.fixture
@@ -39,9 +29,7 @@ def data(rng):
 
 @pytest.fixture
 def table(owner, data):
-    table = owner.register("people", data, policy="private", bounds=BOUNDS)
-    owner.grant("people", epsilon=2.0**19, delta=DELTA)
-    return table
+    return make_table(owner, data, BOUNDS)
 
 
 def loss_of(logits, y, weight):

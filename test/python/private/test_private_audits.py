@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 import torch
 from audit import epsilon_of_one, epsilon_of_two, gaussian_epsilon, rate_between, strength_of_two
+from private_support import DELTA, make_table, own_owner  # noqa: F401
 from torch import nn
 
 import sojourn
 
 LEVEL = 5e-8
-DELTA = 1e-5
 GRANT = 2.0**20
 RATES = np.linspace(-1, 2, 7)  # thresholds, in units of what one row moves
 
@@ -29,12 +29,6 @@ def below(values, exact, factor):
     return exact + (np.asarray(values) - exact) / factor
 
 
-@pytest.fixture
-def owner():
-    with sojourn.local() as owner:
-        yield owner
-
-
 def neighbours(owner, count=16):
     """Two tables that differ in one row: full in the first, zeros in the second."""
     columns = {"a": np.zeros(count), "b": np.zeros(count)}
@@ -42,8 +36,7 @@ def neighbours(owner, count=16):
     for name, first in (("one", 1.0), ("two", 0.0)):
         data = {key: np.array(values) for key, values in columns.items()}
         data["a"][0] = data["b"][0] = first
-        tables.append(owner.register(name, data, policy="private", bounds=dict.fromkeys(columns, (-1.0, 1.0))))
-        owner.grant(name, epsilon=GRANT, delta=DELTA)
+        tables.append(make_table(owner, data, dict.fromkeys(columns, (-1.0, 1.0)), GRANT, name))
     return tables
 
 

@@ -13,18 +13,12 @@ import pytest
 import scipy.special
 import scipy.stats
 import torch
+from private_support import DELTA, own_owner  # noqa: F401
 from torch import nn
 
 import sojourn
 
-DELTA = 1e-5
 BOUNDS = {"a": (-1.0, 1.0), "b": (-1.0, 1.0)}
-
-
-@pytest.fixture
-def owner():
-    with sojourn.local() as owner:
-        yield owner
 
 
 def zeros(rows):
