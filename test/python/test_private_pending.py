@@ -1,32 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a publish that is refused leaves behind: what was pending beside it is still there, and nothing was paid."""
 
-import numpy as np
 import pytest
 import torch
+from private_support import DELTA, make_table, numpy_rng, own_owner  # noqa: F401
 from torch import nn
 
 import sojourn
 
-ROWS, GRANT, DELTA = 200, 2.0, 1e-5
+ROWS, GRANT = 200, 2.0
 
 
 @pytest.fixture
-def arrays(seed):
-    rng = np.random.default_rng(seed)
+def arrays(rng):
     return {"age": rng.uniform(18, 100, ROWS), "dose": rng.uniform(0, 10, ROWS)}
 
 
 @pytest.fixture
-def owner(arrays):
-    with sojourn.local() as local:
-        local.register("people", arrays, policy="private", bounds={"age": (18, 100), "dose": (0, 10)})
-        local.grant("people", epsilon=GRANT, delta=DELTA)
-        yield local
+def table(owner, arrays):
+    return make_table(owner, arrays, {"age": (18, 100), "dose": (0, 10)}, GRANT)
 
 
-def test_after_a_refusal_a_value_is_published_in_another_way(owner, arrays):
-    doubled = owner.dataset("people")["age"] * 2
+def test_after_a_refusal_a_value_is_published_in_another_way(table, arrays):
+    doubled = table["age"] * 2
     with pytest.raises(sojourn.Refused, match="row"):
         sojourn.publish(doubled, epsilon=0.1)  # a value per row
     with pytest.raises(sojourn.Refused):
@@ -35,8 +31,7 @@ def test_after_a_refusal_a_value_is_published_in_another_way(owner, arrays):
     assert float(mean) == pytest.approx(2 * arrays["age"].mean(), abs=12 * mean.stderr)
 
 
-def test_after_the_budget_was_too_small(owner, arrays):
-    table = owner.dataset("people")
+def test_after_the_budget_was_too_small(owner, table, arrays):
     doubled, before = table["age"] * 2, owner.budget("people").epsilon_left
     with pytest.raises(sojourn.BudgetExhausted):
         sojourn.publish(doubled.mean(), epsilon=50)
@@ -45,14 +40,14 @@ def test_after_the_budget_was_too_small(owner, arrays):
     assert float(mean) == pytest.approx(2 * arrays["age"].mean(), abs=12 * mean.stderr)
 
 
-def test_what_was_pending_keeps_its_values(owner, seed):
+def test_what_was_pending_keeps_its_values(owner, table, rng):
     """Of open tensors and uploads; a write in place that was pending happens once."""
-    host = torch.from_numpy(np.random.default_rng(seed).normal(size=5))
+    host = torch.from_numpy(rng.normal(size=5))
     state = host.to(owner.device)
     sojourn.flush()
     state.add_(1)
     noise = torch.rand_like(state)
-    ages = owner.dataset("people")["age"]
+    ages = table["age"]
     for epsilon, error in ((50, sojourn.BudgetExhausted), (0.1, sojourn.Refused)):
         with pytest.raises(error):
             sojourn.publish(ages.mean() if epsilon == 50 else ages, epsilon=epsilon)
@@ -64,9 +59,8 @@ def test_what_was_pending_keeps_its_values(owner, seed):
     torch.testing.assert_close(sojourn.publish(noise), kept[1])
 
 
-def test_steps_that_cost_something_are_not_tried_again(owner):
+def test_steps_that_cost_something_are_not_tried_again(owner, table):
     """A training step that the budget does not pay is dropped with its publish: weights are what they were."""
-    table = owner.dataset("people")
     model = nn.Linear(1, 1, dtype=torch.float64)
     weights = {name: value.clone() for name, value in model.state_dict().items()}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -84,8 +78,7 @@ def test_steps_that_cost_something_are_not_tried_again(owner):
     assert owner.budget("people").epsilon_left == GRANT
 
 
-def test_an_explicit_step_is_dropped_whole(owner, arrays):
-    table = owner.dataset("people")
+def test_an_explicit_step_is_dropped_whole(owner, table):
     counter = torch.zeros(1).to(owner.device)
     sojourn.flush()
     with pytest.raises(sojourn.Refused):
