@@ -66,7 +66,7 @@ protected:
     try {
       call();
     } catch (const Error &error) {
-      return error.what_without_backtrace();
+      return error.text();
     }
     return "nothing was thrown";
   }
