@@ -59,6 +59,8 @@ private:
     double number = 0;     ///< of a constant; of noise its deviation
     unsigned argument = 0; ///< its number
   };
+  /// Elements of a tensor that is looked at one by one, and coefficients of a value.
+  static constexpr size_t kElementsMost = size_t{1} << 13, kEntriesMost = size_t{1} << 18;
   class Builder;
   struct Known;
   class Evaluator;
