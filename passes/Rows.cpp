@@ -90,6 +90,9 @@ std::string sojourn::describe(const rows::Fact &fact) {
   case rows::Kind::Derived: text += ": cuts " + list(); break;
   case rows::Kind::Mixed: text += ": " + (fact.reason ? fact.reason->text : std::string("not visited")); break;
   }
+  if (fact.present && fact.present->isBounded()) {
+    text += ", rows in [" + shortly(fact.present->low) + ", " + shortly(fact.present->high) + "]";
+  }
   if (fact.range.isBounded()) {
     text += ", in [" + shortly(fact.range.low) + ", " + shortly(fact.range.high) + "]";
   }
@@ -168,6 +171,29 @@ std::vector<NoisePoint> sojourn::findNoisePoints(func::FuncOp step, const rows::
     points[entry->second].cuts.push_back(static_cast<unsigned>(number));
   }
   return points;
+}
+
+llvm::SetVector<Operation *> sojourn::chainOf(ArrayRef<NoisePoint> points, const rows::Analysis &analysis) {
+  llvm::SetVector<Operation *> chain;
+  llvm::DenseSet<Operation *> cuts;
+  SmallVector<Value> todo;
+  for (const NoisePoint &point : points) {
+    todo.push_back(point.value);
+    for (unsigned cut : point.cuts) {
+      cuts.insert(analysis.cuts()[cut].op);
+    }
+  }
+  while (!todo.empty()) {
+    Operation *op = todo.pop_back_val().getDefiningOp();
+    if (!op || !chain.insert(op) || cuts.contains(op)) {
+      continue;
+    }
+    llvm::copy_if(op->getOperands(), std::back_inserter(todo),
+                  [&](Value operand) { return analysis.factOf(operand).isSum(); });
+  }
+  SmallVector<Operation *> ordered = chain.takeVector();
+  llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  return {ordered.begin(), ordered.end()};
 }
 
 LogicalResult sojourn::parseBounds(func::FuncOp step, ArrayRef<std::string> bounds, RowInputs &inputs) {

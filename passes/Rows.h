@@ -8,6 +8,7 @@
 #include "dialect/rows/Analysis.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <string>
 #include <vector>
@@ -52,6 +53,9 @@ struct NoisePoint {
 /// The points of all cuts that a result of @step depends on, in the order of the program. `live` says per cut whether
 /// it is needed.
 std::vector<NoisePoint> findNoisePoints(mlir::func::FuncOp step, const rows::Analysis &analysis);
+
+/// Ops between the cuts of these points and the points, in the order of the program, both included.
+llvm::SetVector<mlir::Operation *> chainOf(llvm::ArrayRef<NoisePoint> points, const rows::Analysis &analysis);
 
 } // namespace sojourn
 

@@ -126,6 +126,12 @@ void Analysis::visit(Operation &op) {
       fact.influence = influenceOf(&op, operands);
     }
     if (fact.isPerRow()) {
+      if (!fact.present) { // else the rule knew
+        fact.present = presentRangeOf(&op, result.getResultNumber(), operands);
+      }
+      if (fact.present == fact.range) {
+        fact.present.reset();
+      }
       fact.nonzeros = nonzerosOf(&op, operands, fact);
     }
     facts[result] = fact;

@@ -99,7 +99,10 @@ struct Influence {
 struct Fact {
   Kind kind = Kind::Mixed;
   Range range;
-  /// Of PerRow: at most so many elements of one slot are not zero; nothing where all may be.
+  /// Of PerRow: where the elements of slots lie that hold a row of the draw's tables, if that is closer than `range`. A
+  /// slot without a row reads zeros, and no sum that is released takes it up (`clipped_sum` selects it away).
+  std::optional<Range> present;
+  /// Of PerRow: at most so many elements of a slot that holds a row are not zero; nothing where all may be.
   std::optional<int64_t> nonzeros;
   /// Of Sum.
   Influence influence;
@@ -118,6 +121,7 @@ struct Fact {
     return fact;
   }
   static Fact publicValue() { return of(Kind::Public); }
+  const Range &presentRange() const { return present ? *present : range; }
   bool isPublic() const { return kind == Kind::Public; }
   bool isPerRow() const { return kind == Kind::PerRow; }
   bool isMixed() const { return kind == Kind::Mixed; }

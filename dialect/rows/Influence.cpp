@@ -42,7 +42,7 @@ static Influence tightened(Influence x, double elements) {
 Influence rows::influenceOf(const Cut &cut) {
   Value result = cut.op->getResult(0);
   double elements = numel(result), tokens = static_cast<double>(cut.tokens);
-  auto magnitude = [&](size_t k) { return cut.operands[k].range.magnitude(); };
+  auto magnitude = [&](size_t k) { return cut.operands[k].presentRange().magnitude(); };
   auto count = [&](size_t k) { return nonzeros(cut.operands[k], cut.op->getOperand(static_cast<unsigned>(k))); };
   Influence x;
   switch (cut.form) {
@@ -175,7 +175,7 @@ std::optional<int64_t> rows::nonzerosOf(Operation *op, Operands operands, const 
         // 0 times infinity is not 0: the other factor has to be finite.
         std::optional<int64_t> least;
         for (size_t k : {0, 1}) {
-          const Range &other = operands[1 - k].range;
+          const Range &other = operands[1 - k].presentRange();
           if (operands[k].nonzeros && (isa<AndOp>(op) || other.isBounded()) &&
               (!least || *operands[k].nonzeros < *least)) {
             least = operands[k].nonzeros;

@@ -25,6 +25,11 @@ void rows::clippedSum(Operation *op, Operands operands, Analysis &analysis, Resu
   if (slots.isPerRow() && (slots.rows.first != 0 || slots.rows.step != 1 || slots.rows.slots != count)) {
     return fail(analysis.mixed(op, "its slots are a part of a draw", sum.getSlots()));
   }
+  // What is selected are the slots in which these numbers name a row: those that the values were read at.
+  if (Value read = analysis.draws()[draw].read; read && read != sum.getSlots()) {
+    return fail(
+        analysis.mixed(op, "its slots are other numbers than those that its rows were read at", sum.getSlots()));
+  }
   if (anyCuts(operands)) {
     return fail(analysis.mixed(op, "takes a value that was summed over rows"));
   }

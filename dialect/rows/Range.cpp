@@ -317,6 +317,11 @@ Range rows::rangeOf(Operation *op, unsigned result, Operands operands) {
         double size = static_cast<double>(shapeOf(iota.getResult())[static_cast<size_t>(iota.getDim())]);
         return rounded(Range::of(0, std::max(0.0, size - 1), true), element);
       })
+      .Case<SampleRowsOp>([&](SampleRowsOp sample) {
+        double last = static_cast<double>(sample.getRows()) - 1;
+        bool isInside = at(0).isBounded() && at(0).low >= 0 && at(0).high <= last;
+        return Range::of(isInside ? 0 : -1, std::max(last, -1.0), true);
+      })
       .Case<RngBitsOp>([&](auto) { return Range::of(0, 0x1p32, true); })
       .Case<RngUniformOp>([&](auto) { return Range::of(0, 1); })
       .Case<ReshapeOp, TransposeOp, BroadcastOp, SliceOp, ReverseOp>([&](auto) { return at(0); })
@@ -359,4 +364,15 @@ Range rows::rangeOf(Operation *op, unsigned result, Operands operands) {
       })
       .Case<PoolMaxOp>([&](PoolMaxOp pool) { return result == 0 ? at(0) : rangeOfType(element); })
       .Default([&](auto) { return rangeOfType(element); });
+}
+
+std::optional<Range> rows::presentRangeOf(Operation *op, unsigned result, Operands operands) {
+  if (llvm::none_of(operands, [](const Fact &fact) { return fact.present.has_value(); })) {
+    return std::nullopt;
+  }
+  SmallVector<Fact, 4> present(operands);
+  for (Fact &fact : present) {
+    fact.range = fact.presentRange();
+  }
+  return rangeOf(op, result, present);
 }

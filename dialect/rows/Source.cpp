@@ -52,9 +52,9 @@ void rows::sampleRows(Operation *op, Operands operands, Analysis &analysis, Resu
   results[0].distinct = positions.distinct;
 }
 
-/// What the columns can hold, and the zero of a row that is absent.
+/// What the columns can hold.
 static Range rangeOfColumns(ReadRowsOp op, const TableBounds &bounds) {
-  Range range = Range::of(0, 0, /*whole=*/true);
+  std::optional<Range> range;
   TableType table = op.getTable().getType();
   for (Attribute name : op.getColumns()) {
     const auto *found = llvm::find(table.getNames(), cast<StringAttr>(name));
@@ -62,9 +62,9 @@ static Range rangeOfColumns(ReadRowsOp op, const TableBounds &bounds) {
     if (index >= bounds.columns.size()) {
       return {};
     }
-    range = range.hull(bounds.columns[index]);
+    range = range ? range->hull(bounds.columns[index]) : bounds.columns[index];
   }
-  return range;
+  return range.value_or(Range());
 }
 
 void rows::readRows(Operation *op, Operands operands, Analysis &analysis, Results results) {
@@ -79,9 +79,10 @@ void rows::readRows(Operation *op, Operands operands, Analysis &analysis, Result
   const TableBounds &bounds = known == analysis.tables.end() ? unknown : known->second;
   ArrayRef<int64_t> shape = shapeOf(read.getResult());
   // Bounds hold for the stored numbers; the conversion to the result's type comes after.
-  Range range = rangeOfColumns(read, bounds);
+  Range columns = rangeOfColumns(read, bounds), range = columns.hull(Range::of(0, 0, /*whole=*/true)); // absent: zeros
+  Type element = getElementTypeOrSelf(read.getResult().getType());
   if (range.isBounded()) {
-    range = convertedRange(range, getElementTypeOrSelf(read.getResult().getType()));
+    range = convertedRange(range, element);
   }
   if (!bounds.isPrivate) {
     if (index.isPerRow()) {
@@ -123,4 +124,8 @@ void rows::readRows(Operation *op, Operands operands, Analysis &analysis, Result
   }
   results[0] = perRowAt(rows, shape, {.dim = 0, .outer = 1, .inner = 1});
   results[0].range = range;
+  // A number past the end is no row, and yet its slot counts (it is not negative).
+  if (columns.isBounded() && index.range.high < static_cast<double>(read.getTable().getType().getRows())) {
+    results[0].present = convertedRange(columns, element);
+  }
 }

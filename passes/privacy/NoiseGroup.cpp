@@ -20,37 +20,6 @@ PrivacyOptions::Publish GroupNoise::publishOf(const NoiseGroup &group) const {
   return known == options.publishes.end() ? PrivacyOptions::Publish() : known->second;
 }
 
-/// Ops between the cuts of a group and its points, in program order, cuts included.
-llvm::SetVector<Operation *> GroupNoise::chainOf(const NoiseGroup &group) {
-  llvm::DenseSet<Operation *> inside;
-  SmallVector<Value> todo;
-  llvm::DenseSet<Operation *> cuts;
-  for (const NoisePoint &point : group.points) {
-    todo.push_back(point.value);
-    for (unsigned cut : point.cuts) {
-      cuts.insert(analysis->cuts()[cut].op);
-    }
-  }
-  while (!todo.empty()) {
-    Operation *op = todo.pop_back_val().getDefiningOp();
-    if (!op || !inside.insert(op).second || cuts.contains(op)) {
-      continue;
-    }
-    for (Value operand : op->getOperands()) {
-      if (analysis->factOf(operand).isSum()) {
-        todo.push_back(operand);
-      }
-    }
-  }
-  llvm::SetVector<Operation *> ordered;
-  for (Operation &op : body()) {
-    if (inside.contains(&op)) {
-      ordered.insert(&op);
-    }
-  }
-  return ordered;
-}
-
 /// By what a published result is the point's value times: through casts and products with constants.
 std::optional<double> GroupNoise::factorTo(Value point, unsigned result) {
   double factor = 1;
@@ -128,30 +97,21 @@ GroupNoise::Treatment GroupNoise::treatMetric(const NoiseGroup &group) {
   auto [slots, expected] = sizesOf(drawOf(group));
   Treatment treatment;
   PrivacyOptions::Publish publish = publishOf(group);
+  Value point = group.points.front().value; // of metrics there is one
   double unit = 1; // of the sum in that of the result; of a mean in that of what it is a mean of
-  if (group.points.size() == 1) {
-    if (std::optional<double> factor = factorTo(group.points[0].value, *group.result)) {
-      bool isMean = !slotMeans.of(group.points[0].value, drawOf(group).slots, *analysis).empty();
-      // What is divided by the expected rows in the script itself is a mean, too, and needs no correction.
-      bool isExpected = !isMean && std::abs(*factor) * expected <= 1 + 1e-6;
-      unit = 1 / (std::abs(*factor) * (isMean ? slots : isExpected ? expected : 1));
-    }
+  if (std::optional<double> factor = factorTo(point, *group.result)) {
+    bool isMean = !slotMeans.of(point, drawOf(group).slots, *analysis).empty();
+    // What is divided by the expected rows in the script itself is a mean, too, and needs no correction.
+    bool isExpected = !isMean && std::abs(*factor) * expected <= 1 + 1e-6;
+    unit = 1 / (std::abs(*factor) * (isMean ? slots : isExpected ? expected : 1));
   }
   double asked = publish.bound.value_or(options.metricBound) * unit;
-  double l1 = 0, l2 = 0;
-  for (const NoisePoint &point : group.points) {
-    rows::Influence influence = analysis->factOf(point.value).influence;
-    l1 += influence.l1;
-    l2 = std::hypot(l2, influence.l2);
-  }
   treatment.laplaceEpsilon = publish.laplaceEpsilon;
   treatment.norm = publish.laplaceEpsilon ? 1 : 2;
-  double proved = (treatment.norm == 1 ? l1 : l2) * (1 + 0x1p-30);
+  rows::Influence influence = analysis->factOf(point).influence;
+  double proved = (treatment.norm == 1 ? influence.l1 : influence.l2) * (1 + 0x1p-30);
   // Clipping bounds the Euclidean norm, which costs a sum of magnitudes the root of their number.
-  double numbers = 0;
-  for (const NoisePoint &point : group.points) {
-    numbers += static_cast<double>(*checkedNumel(cast<RankedTensorType>(point.value.getType()).getShape()));
-  }
+  auto numbers = static_cast<double>(*checkedNumel(rows::shapeOf(point)));
   double clipped = asked * (treatment.norm == 1 ? std::sqrt(numbers) : 1);
   if (std::isfinite(proved) && proved > 0 && (!publish.bound || proved <= clipped)) {
     treatment.clip = "none";
@@ -189,7 +149,7 @@ void GroupNoise::chooseNoise(const Treatment &treatment, double slack, ReleaseSi
 
 ClippedSumOp GroupNoise::insertSum(const NoiseGroup &group, const Treatment &treatment, ArrayRef<Type> types) {
   Location location = group.points.front().value.getLoc();
-  llvm::SetVector<Operation *> chain = chainOf(group);
+  llvm::SetVector<Operation *> chain = chainOf(group.points, *analysis);
   llvm::SetVector<Value> operands;
   for (Operation *op : chain) {
     for (Value operand : op->getOperands()) {
@@ -199,7 +159,9 @@ ClippedSumOp GroupNoise::insertSum(const NoiseGroup &group, const Treatment &tre
     }
   }
   builder.setInsertionPoint(body().getTerminator());
-  auto sum = ClippedSumOp::create(builder, location, types, drawOf(group).index, operands.getArrayRef(), treatment.clip,
+  const rows::Draw &draw = drawOf(group);
+  Value slots = draw.read ? draw.read : draw.index; // a row may have gone where another order was laid over the draw's
+  auto sum = ClippedSumOp::create(builder, location, types, slots, operands.getArrayRef(), treatment.clip,
                                   treatment.bounds, treatment.norm);
   Block *inner = builder.createBlock(&sum.getBody());
   IRMapping mapping;

@@ -20,6 +20,7 @@ namespace sojourn {
 struct NoiseGroup {
   /// Number of the analysis's draw.
   unsigned draw = 0;
+  /// One of a metric, all of a gradient.
   std::vector<NoisePoint> points;
   /// Of metrics: the published result.
   std::optional<unsigned> result;
@@ -79,7 +80,6 @@ private:
   void scaleMeans(const NoiseGroup &group);
   static void chooseNoise(const Treatment &treatment, double slack, ReleaseSite &site);
 
-  llvm::SetVector<mlir::Operation *> chainOf(const NoiseGroup &group);
   ClippedSumOp insertSum(const NoiseGroup &group, const Treatment &treatment, llvm::ArrayRef<mlir::Type> types);
   void replacePoints(const NoiseGroup &group, const Treatment &treatment, NoiseOp noise);
   const rows::Draw &drawOf(const NoiseGroup &group) const { return analysis->draws()[group.draw]; }

@@ -225,6 +225,30 @@ func.func @step(%upload: tensor<8xi64>, %t: !sojourn.table<100, "a": f64, "k": i
 
 // -----
 
+// Of a part of a table: rows are read at numbers that follow from those of the draw. A row that is gone is missing in what
+// was read, so these are the slots, and not the draw's own numbers.
+func.func @step(%e: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<100, "a": f64, "k": i64>) {
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %j = sojourn.sample_rows %i, %e, %e, rows = 80, expected = 2 : (tensor<8xi64>, tensor<i64>, tensor<i64>) -> tensor<8xi64>
+  %k = sojourn.sample_rows %j, %e, %e, rows = 100 : (tensor<8xi64>, tensor<i64>, tensor<i64>) -> tensor<8xi64>
+  %x = sojourn.read_rows %t, %k, columns = ["a"] : !sojourn.table<100, "a": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
+  // expected-remark@below {{sum over rows: cuts }}
+  %s = sojourn.clipped_sum "flat" rows %k, bounds = [1.0], norm = 2 (%x) : tensor<8xi64>, (tensor<8xf64>) -> tensor<f64> {
+  ^bb0(%x0: tensor<8xf64>):
+    %a = sojourn.reduce_sum %x0, dims = [0] : tensor<8xf64>
+    sojourn.yield %a : tensor<f64>
+  }
+  // expected-remark@below {{mixed: its slots are other numbers than those that its rows were read at}}
+  %u = sojourn.clipped_sum "flat" rows %j, bounds = [1.0], norm = 2 (%x) : tensor<8xi64>, (tensor<8xf64>) -> tensor<f64> {
+  ^bb0(%x0: tensor<8xf64>):
+    %a = sojourn.reduce_sum %x0, dims = [0] : tensor<8xf64>
+    sojourn.yield %a : tensor<f64>
+  }
+  return
+}
+
+// -----
+
 // A value that was summed already does not go in: its rows would not be seen.
 func.func @step(%t: !sojourn.table<100, "a": f64, "k": i64>, %c: tensor<i64> {sojourn.kind = "coin"}) {
   %i = sojourn.iota dim = 0 : tensor<8xi64>

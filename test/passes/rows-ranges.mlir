@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where elements lie, and how many of a row are not zero: what bounds a statistic that nobody clips.
-// RUN: sojourn-opt %s -split-input-file --sojourn-rows="bounds=a=-1:3,k=0:4,big=0:100" --verify-diagnostics=only-expected
+// RUN: sojourn-opt %s -split-input-file --sojourn-rows="bounds=a=-1:3,k=0:4,big=0:100,age=18:100" --verify-diagnostics=only-expected
 
 // Clamping makes a range where none was declared, as a scientist bounds a program; NaN passes through max and min, so a
 // column without bounds stays without them.
@@ -205,5 +205,73 @@ func.func @step(%t: !sojourn.table<8, "a": f64, "k": i64>) {
   %difference = sojourn.sub %x, %f : tensor<8xf64>, tensor<8xf64>
   // expected-remark@below {{sum over rows: cuts 0, one row moves it by 5, in [-40, 24]}}
   %sum = sojourn.reduce_sum %difference, dims = [0] : tensor<8xf64>
+  return
+}
+
+// -----
+
+// A slot without a row reads 0, which lies below the bounds; sums that are released leave it out, so how far a row moves
+// them follows from where the rows are: log(age) is at most 4.6, and 1 / age at most 1 / 18.
+func.func @step(%t: !sojourn.table<8, "age": f64, "big": f64>) {
+  %fifty = sojourn.constant 50.0 : f64
+  %zero = sojourn.constant 0.0 : f64
+  %one = sojourn.constant 1.0 : f64
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  // expected-remark@below {{per row: draw 0, 8 slots, stride 1, rows in [18, 100], in [0, 100]}}
+  %x = sojourn.read_rows %t, %i, columns = ["age"] : !sojourn.table<8, "age": f64, "big": f64>, tensor<8xi64> -> tensor<8xf64>
+  // expected-remark-re@below {{per row: draw 0, 8 slots, stride 1, rows in [2.89037, 4.60517]{{$}}}}
+  %log = sojourn.log %x : tensor<8xf64>
+  // expected-remark-re@below {{sum over rows: cuts 0, one row moves it by 4.60517{{$}}}}
+  %s = sojourn.reduce_sum %log, dims = [0] : tensor<8xf64>
+  // expected-remark-re@below {{per row: draw 0, 8 slots, stride 1, rows in [0.01, 0.0555556]{{$}}}}
+  %ratio = sojourn.div %one, %x : tensor<f64>, tensor<8xf64>
+  // expected-remark-re@below {{sum over rows: cuts 1, one row moves it by 0.0555556{{$}}}}
+  %u = sojourn.reduce_sum %ratio, dims = [0] : tensor<8xf64>
+  // Bounds that hold 0: the logarithm of a row may be infinite. A mask that it is multiplied by does not take it away, since
+  // 0 times infinity is NaN; one that selects does not help either while nothing is known of what it leaves.
+  %y = sojourn.read_rows %t, %i, columns = ["big"] : !sojourn.table<8, "age": f64, "big": f64>, tensor<8xi64> -> tensor<8xf64>
+  // expected-remark-re@below {{per row: draw 0, 8 slots, stride 1{{$}}}}
+  %wild = sojourn.log %y : tensor<8xf64>
+  %pred = sojourn.compare "gt" %y, %fifty : tensor<8xf64>, tensor<f64>
+  %mask = sojourn.convert %pred : tensor<8xi1> -> tensor<8xf64>
+  // expected-remark-re@below {{per row: draw 0, 8 slots, stride 1{{$}}}}
+  %masked = sojourn.mul %wild, %mask : tensor<8xf64>, tensor<8xf64>
+  // expected-remark-re@below {{sum over rows: cuts 2{{$}}}}
+  %v = sojourn.reduce_sum %masked, dims = [0] : tensor<8xf64>
+  // expected-remark-re@below {{per row: draw 0, 8 slots, stride 1{{$}}}}
+  %chosen = sojourn.select %pred, %wild, %zero : tensor<8xi1>, tensor<8xf64>, tensor<f64>
+  // expected-remark-re@below {{per row: draw 0, 8 slots, stride 1, rows in [0, 4.60517]{{$}}}}
+  %part = sojourn.select %pred, %log, %zero : tensor<8xi1>, tensor<8xf64>, tensor<f64>
+  return
+}
+
+// -----
+
+// A number past the end is no row, and its slot counts: zeros are summed, and what is made of zeros.
+func.func @step(%t: !sojourn.table<8, "age": f64, "big": f64>) {
+  %i = sojourn.iota dim = 0 : tensor<9xi64>
+  // expected-remark-re@below {{per row: draw 0, 9 slots, stride 1, in [0, 100]{{$}}}}
+  %x = sojourn.read_rows %t, %i, columns = ["age"] : !sojourn.table<8, "age": f64, "big": f64>, tensor<9xi64> -> tensor<9xf64>
+  // expected-remark-re@below {{per row: draw 0, 9 slots, stride 1{{$}}}}
+  %log = sojourn.log %x : tensor<9xf64>
+  return
+}
+
+// -----
+
+// Row numbers of an epoch: of positions that all are rows each is one; of others some are missing. Those of a draw are
+// found in the table, or missing.
+func.func @step(%e: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<8, "age": f64>) {
+  %i = sojourn.iota dim = 0 : tensor<6xi64>
+  // expected-remark@below {{public, in [0, 7]}}
+  %all = sojourn.sample_rows %i, %e, %e, rows = 8 : (tensor<6xi64>, tensor<i64>, tensor<i64>) -> tensor<6xi64>
+  // expected-remark@below {{public, in [-1, 4]}}
+  %some = sojourn.sample_rows %i, %e, %e, rows = 5 : (tensor<6xi64>, tensor<i64>, tensor<i64>) -> tensor<6xi64>
+  // expected-remark@below {{per row: draw 0, 6 slots, stride 1, in [-1, 4]}}
+  %drawn = sojourn.sample_rows %i, %e, %e, rows = 5, expected = 2 : (tensor<6xi64>, tensor<i64>, tensor<i64>) -> tensor<6xi64>
+  // expected-remark@below {{per row: draw 0, 6 slots, stride 1, in [-1, 7]}}
+  %found = sojourn.sample_rows %drawn, %e, %e, rows = 8 : (tensor<6xi64>, tensor<i64>, tensor<i64>) -> tensor<6xi64>
+  // expected-remark@below {{per row: draw 0, 6 slots, stride 1, rows in [18, 100], in [0, 100]}}
+  %x = sojourn.read_rows %t, %found, columns = ["age"] : !sojourn.table<8, "age": f64>, tensor<6xi64> -> tensor<6xf64>
   return
 }

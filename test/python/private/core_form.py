@@ -45,11 +45,13 @@ class Fact:
     influence: float | None = None
     low: float | None = None
     high: float | None = None
+    present: tuple[float, float] | None = None  # in slots that hold a row, where that is closer
 
 
 _KIND = re.compile(r"(public|per row|sum over rows|derived from sums over rows|mixed)\b(.*)", re.S)
 _RANGE = re.compile(r", in \[([^,\]]+), ([^\]]+)\]$")
 _PER_ROW = re.compile(r": draw (\d+), (\d+) slots, stride (\d+)(?:, from slot (-?\d+) by (\d+))?")
+_PRESENT = re.compile(r", rows in \[([^,\]]+), ([^\]]+)\]$")
 _CUTS = re.compile(r": cuts ([\d, ]*?)(?:, one row moves it by (\S+))?$")
 
 
@@ -62,6 +64,10 @@ def parse_fact(text: str) -> Fact:
     if bounds:
         fact.low, fact.high = float(bounds[1]), float(bounds[2])
         rest = rest[: bounds.start()]
+    present = _PRESENT.search(rest)
+    if present:
+        fact.present = float(present[1]), float(present[2])
+        rest = rest[: present.start()]
     if kind == "per row":
         found = _PER_ROW.fullmatch(rest)
         fact.draw, fact.slots, fact.stride = (int(found[k]) for k in (1, 2, 3))

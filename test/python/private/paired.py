@@ -7,7 +7,7 @@ Two runs are compared whose tables differ in one row. The promises:
 * sum over rows: the sum, over slots, of its value when all but one slot of every cut are left out, each of which is at
   most as large as the printed influence;
 * sum and derived: bitwise equal once the cuts that the fact names are;
-* every value lies in its printed range.
+* every value lies in its printed range, and that of rows where a slot holds a row; one without counts in no release.
 """
 
 from __future__ import annotations
@@ -100,6 +100,7 @@ class Promises:
             "sum over rows": 0,
             "derived from sums over rows": 0,
             "range": 0,
+            "range of rows": 0,
             "influence": 0,
         }
         self.cuts, self.reads, self.sums = {}, [], []
@@ -131,6 +132,15 @@ class Promises:
                 found.setdefault(self.facts[op.first_result].draw, set()).update(map(int, slots))
         return found
 
+    def missing(self, values) -> dict[int, set[int]]:
+        """Per draw the slots that hold no row."""
+        found = {}
+        for op in self.reads:
+            fact, index = self.facts[op.first_result], np.asarray(values[op.operands[1]])
+            slots = fact.first + fact.step * np.arange(index.size)
+            found.setdefault(fact.draw, set()).update(map(int, slots[index < 0]))
+        return found
+
     def check_pair(self, one, two, changed: dict[int, set[int]]) -> None:
         """`changed`: the slots per draw whose row differs."""
         for value, fact in self.facts.items():
@@ -157,14 +167,21 @@ class Promises:
             assert same_bits(one[value], two[value]).all(), f"depends on more than its cuts: {self.where(value)}"
 
     def check_ranges(self, values) -> None:
+        missing = self.missing(values)
         for value, fact in self.facts.items():
-            if fact.low is None or not values[value].size:
-                continue
-            x = values[value].astype(np.float64)
-            slack = PRINTED * max(abs(fact.low), abs(fact.high))
-            self.judged["range"] += 1
-            inside = (x >= fact.low - slack) & (x <= fact.high + slack)
-            assert inside.all(), f"{x[~inside][:3]} is out of range: {self.where(value)}"
+            x = values[value].astype(np.float64) if fact.low is not None or fact.present else None
+            if fact.low is not None and x.size:
+                self._check_range(x, fact.low, fact.high, "range", value)
+            if fact.present:
+                slots = slots_of(fact, x.size)
+                rows = x.reshape(-1)[~np.isin(slots, list(missing.get(fact.draw, ())))]
+                self._check_range(rows, *fact.present, "range of rows", value)
+
+    def _check_range(self, x, low: float, high: float, what: str, value: int) -> None:
+        slack = PRINTED * max(abs(low), abs(high))
+        self.judged[what] += 1
+        inside = (x >= low - slack) & (x <= high + slack)
+        assert inside.all(), f"{x[~inside][:3]} is out of {what}: {self.where(value)}"
 
     def parts(self, values, draw: int, slot: int) -> dict[int, np.ndarray]:
         """Every sum with only that slot of that draw."""
@@ -201,7 +218,7 @@ class Promises:
                 fact = self.facts.get(k)
                 if op.first_result in self.cuts and fact is not None and fact.kind == "per row":
                     slots.setdefault(fact.draw, set()).update(map(int, slots_of(fact, values[k].size)))
-        total, size = {}, {}
+        total, size, missing = {}, {}, self.missing(values)
         for draw, numbers in slots.items():
             for slot in sorted(numbers):
                 for value, part in self.parts(values, draw, slot).items():
@@ -211,7 +228,7 @@ class Promises:
                         size[value] = np.abs(wide.astype(np.float64)) + size.get(value, 0)
                     norm = norm_of(part)
                     fact = self.facts[value]
-                    if fact.influence is not None:
+                    if fact.influence is not None and slot not in missing.get(draw, ()):
                         self.judged["influence"] += 1
                         assert norm <= fact.influence * (1 + PRINTED) + 1e-30, f"moves by {norm}: {self.where(value)}"
         self._check_totals(values, total, size)
