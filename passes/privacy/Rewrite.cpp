@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the noise goes: points are grouped by draw and by what they feed; NoiseGroup.h makes each group releasable.
 #include "passes/privacy/Centred.h"
+#include "passes/privacy/Middle.h"
 #include "passes/privacy/NoiseGroup.h"
 #include "passes/privacy/Privacy.h"
 
@@ -40,6 +41,10 @@ public:
       analyse();
       bool isLast = !groupFirst();
       LogicalResult grouped = !isLast ? success() : failed(refuseMixed()) ? failure() : group();
+      if (isLast && succeeded(grouped) && work <= kWorkMost && centrePoints(unboundedMetrics(), *analysis)) {
+        analyse();
+        grouped = group();
+      }
       if (work > kWorkMost) {
         return step.emitError() << "the step is too large to be made private: too many sums over rows reach too many "
                                    "results; split it";
@@ -361,6 +366,18 @@ private:
       }
     }
     return success();
+  }
+
+  /// What ranges bound. With bound= a scientist says what of a row counts, and of what she wrote.
+  std::vector<NoisePoint> unboundedMetrics() const {
+    std::vector<NoisePoint> found;
+    for (const NoiseGroup &group : groups) {
+      auto known = group.result ? options.publishes.find(*group.result) : options.publishes.end();
+      if (group.result && (known == options.publishes.end() || !known->second.bound)) {
+        llvm::append_range(found, group.points);
+      }
+    }
+    return found;
   }
 
   /// Each round analyses the whole step.

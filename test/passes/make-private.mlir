@@ -2,13 +2,14 @@
 // What a step costs: releases of one batch are one charge whose parts add up; each part is a vector with one noise.
 // RUN: sojourn-opt %s -split-input-file --sojourn-make-private="bounds=a=-1:3,b=0:1,k=0:4 noise-multiplier=1" --verify-diagnostics=only-expected
 
-// One sum: it gets the part of the step that metrics share, 5 % of 1 / (2 sigma^2). A row moves it by 3.
+// One sum: it gets the part of the step that metrics share, 5 % of 1 / (2 sigma^2). A row moves it by 2:
+// the sum is taken around 1, the middle of [-1, 3], and eight times 1 is added to what is released.
 module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
 // expected-remark@below {{draw 0: 8 rows, 1 releases}}
 func.func @step(%t: !sojourn.table<100, "a": f64> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
   %i = sojourn.iota dim = 0 : tensor<8xi64>
   %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64>, tensor<8xi64> -> tensor<8xf64>
-  // expected-remark-re@below {{published result 0: bound 3.00000000, 1 numbers, {{.*}} rho 0.025}}
+  // expected-remark-re@below {{published result 0: bound 2.00000000, 1 numbers, {{.*}} rho 0.025}}
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<8xf64>
   return %s : tensor<f64>
 }
@@ -24,9 +25,9 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64> {sojourn.kind = "tab
   %i = sojourn.iota dim = 0 : tensor<8xi64>
   %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64>, tensor<8xi64> -> tensor<8xf64>
   %y = sojourn.read_rows %t, %i, columns = ["b"] : !sojourn.table<100, "a": f64, "b": f64>, tensor<8xi64> -> tensor<8xf64>
-  // expected-remark-re@below {{published result 0: bound 3.00000000, 1 numbers, {{.*}} rho 0.0125}}
+  // expected-remark-re@below {{published result 0: bound 2.00000000, 1 numbers, {{.*}} rho 0.0125}}
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<8xf64>
-  // expected-remark-re@below {{published result 1: bound 1.00000000, 1 numbers, {{.*}} rho 0.0125}}
+  // expected-remark-re@below {{published result 1: bound 0.50000000, 1 numbers, {{.*}} rho 0.0125}}
   %u = sojourn.reduce_sum %y, dims = [0] : tensor<8xf64>
   return %s, %u : tensor<f64>, tensor<f64>
 }
@@ -146,13 +147,13 @@ func.func @step(%t: !sojourn.table<100, "a": f64> {sojourn.kind = "table"})
 // -----
 
 // Both neighbours are rounded to the grid, which moves each of 4,096 numbers by one unit at most, and all of them by 64. A
-// row moves the sum by 3 * 64 = 192, that is 192 * 2^11 = 393,216 units.
+// row moves the sum by 2 * 64 = 128, that is 128 * 2^11 = 262,144 units.
 module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
 // expected-remark@below {{draw 0: 8 rows, 1 releases}}
 func.func @step(%t: !sojourn.table<100, "a": 4096xf64> {sojourn.kind = "table"}) -> (tensor<4096xf64> {sojourn.result = "publish"}) {
   %i = sojourn.iota dim = 0 : tensor<8xi64>
   %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": 4096xf64>, tensor<8xi64> -> tensor<8x4096xf64>
-  // expected-remark-re@below {{published result 0: bound 192.00000{{.*}}, 4096 numbers, sensitivity 393280.{{.*}} in units of 2^-11}}
+  // expected-remark-re@below {{published result 0: bound 128.00000{{.*}}, 4096 numbers, sensitivity 262208.{{.*}} in units of 2^-11}}
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<8x4096xf64>
   return %s : tensor<4096xf64>
 }

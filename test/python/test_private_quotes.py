@@ -54,7 +54,8 @@ def test_a_quote_is_what_a_publish_then_does(owner, table, name, delta):
 def test_laplace_noise_of_a_value_whose_range_is_a_slot(table, factor, bound):
     """Proved from the number in the slot, or clamped to what was asked; right within the stated error."""
     published = sojourn.publish((table["a"] * factor).sum(), epsilon=0.5, bound=bound)
-    moves = 4 * factor if bound is None else min(4 * factor, bound)
+    # In [0, 4] times the factor: around the middle, or as it is where a bound says what of it counts.
+    moves = 2 * factor if bound is None else min(4 * factor, bound)
     # Laplace noise of scale moves / epsilon has sqrt(2) times that for a standard deviation.
     # A grant's highest order admits a little less than its epsilon.
     assert math.sqrt(2) * moves / 0.5 <= published.stderr <= 1.03 * math.sqrt(2) * moves / 0.5

@@ -24,7 +24,8 @@ from sojourn_numpy.run import run
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("SOJOURN_BIN", ROOT / "build/bin"))
-BOUNDS = {"a": (-8, 8), "b": (-3, 5), "c": (0, 4), "k": (0, 3), "m": (0, 3)}
+BOUNDS = {"a": (-8, 8), "b": (-3, 5), "c": (0, 4), "d": (18, 100), "k": (0, 3), "m": (0, 3), "e": (20, 30)}
+FLOATS, INTEGERS = "abcd", "kme"
 # A noise of a millionth of the sensitivity, so that its grid is finer than the comparison.
 FINE = "noise-multiplier=1e-6"
 # A program that was compiled already is not dumped again: each table has a number of rows of its own.
@@ -60,6 +61,11 @@ def matches(t):
 
 def columns(t):
     return torch.stack([t["a"], t["b"], t["c"]], 1)
+
+
+def apart(t):
+    """Columns whose bounds have little in common."""
+    return torch.stack([t["a"], t["d"], t["c"]], 1)
 
 
 def edges(t, *numbers):
@@ -137,6 +143,25 @@ CASES = {
     "scaled_by_a_sum": (lambda t: (t["a"] * (t["c"] / t["c"].sum())).sum(), 2),
     "sum_and_total": (lambda t: (t["a"].sum(), t["a"].sum() + t["b"].sum()), 2),
     "sum_and_both_added": (lambda t: (t["c"].sum(), (t["a"].sum() + t["b"].sum()) - t["c"].sum()), 2),
+    "mean_far_from_zero": (lambda t: t["d"].mean(), 1),
+    "var_far_from_zero": (lambda t: t["d"].var(), 2),
+    "std_of_logarithms": (lambda t: t["d"].log().std(), 2),
+    "kurtosis_far_from_zero": (lambda t: ((centred(t["d"]) / t["d"].std()) ** 4).mean(), 4),
+    "slope_far_from_zero": (lambda t: slope(t["d"], t["b"]), 4),
+    "geometric_mean": (lambda t: t["d"].log().mean().exp(), 1),
+    "harmonic_mean": (lambda t: 1 / (1 / t["d"]).mean(), 1),
+    "sums_apart": (lambda t: apart(t).sum(0), 3),
+    "means_of_columns": (lambda t: apart(t).T.mean(1), 3),
+    "std_apart": (lambda t: apart(t).std(0), 6),
+    "cov_apart": (lambda t: torch.cov(apart(t).T), 12),
+    "covariance_apart": (lambda t: covariance(apart(t)), 12),
+    "corrcoef_apart": (lambda t: torch.corrcoef(apart(t).T), 12),
+    "sum_of_integers": (lambda t: t["e"].sum(), 1),
+    "mean_of_integers": (lambda t: t["e"].double().mean(), 1),
+    "sums_that_are_added": (lambda t: t["d"].sum() + t["c"].sum(), 1),
+    "sums_that_are_subtracted": (lambda t: t["d"].sum() - t["c"].sum(), 1),
+    "sum_of_a_part": (lambda t: t["d"][:20].sum(), 1),
+    "mean_of_each_second": (lambda t: t["d"][1::2].mean(), 1),
     "weighted_mean": (lambda t: (t["c"] * t["a"]).sum() / t["c"].sum(), 2),
     "several": (
         lambda t: (t["a"].mean(), t["a"].std(), covariance(columns(t)), F.one_hot(t["k"], 4).sum(0), t["a"].mean() * 2),
@@ -157,8 +182,8 @@ REFUSED = {
 
 
 def draw_table(rng, rows, floats=np.float64):
-    table = {name: np.array([rng.uniform(*BOUNDS[name]) for _ in range(rows)], floats) for name in "abc"}
-    return table | {name: np.array([rng.randint(*BOUNDS[name]) for _ in range(rows)]) for name in "km"}
+    table = {name: np.array([rng.uniform(*BOUNDS[name]) for _ in range(rows)], floats) for name in FLOATS}
+    return table | {name: np.array([rng.randint(*BOUNDS[name]) for _ in range(rows)]) for name in INTEGERS}
 
 
 def tensors(arrays):
@@ -216,8 +241,9 @@ class Private:
             for numbers, sensitivity in re.findall(r", (\d+) numbers, sensitivity (\S+) and noise", self.remarks)
         ]
 
-    def run(self, args, coin=lambda shape: np.zeros(shape, np.int64)):
-        """Published values, and per coin the sum in units of its grid."""
+    def run(self, args, coin=lambda shape: np.zeros(shape, np.int64), gone=None):
+        """Published values, and per coin the sum in units of its grid; of a table without row `gone`."""
+        reads = {op.operands[1] for op in self.program.ops if op.name == "read_rows"}
         first = sum(arg.kind in ("state", "upload") for arg in self.program.args)
         count = len(self.program.args) - len(args)
         coins = [coin(self.program.args[first - count + k].type.shape) for k in range(count)]
@@ -226,10 +252,16 @@ class Private:
         def watch(index, op, results):
             if op.name == "round":
                 units.append(results[0])
+            if op.first_result in reads:
+                results[0][results[0] == gone] = -1
 
         values = run(self.program, args[: first - count] + coins + args[first - count :], watch)
         published = [v for v, result in zip(values, self.program.results, strict=True) if result.kind == "publish"]
         return published, units
+
+
+def norm_of_difference(one, two):
+    return np.sqrt(sum(((u - v) ** 2).sum() for u, v in zip(one, two, strict=True)))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -255,16 +287,86 @@ def test_values_and_sensitivity(name, rng, monkeypatch, tmp_path):
     for value, want in zip(noised, values, strict=True):
         assert not np.array_equal(value, want)
 
-    # Another row in the place of one: two shares of a row at most.
+    # A row that is gone: one share at most. Another row in the place of one: two.
+    paid = np.sqrt(sum(sensitivity**2 for _, sensitivity in private.sites))
+    _, less = private.run(recorded.args, gone=rng.randrange(rows))
+    assert norm_of_difference(units, less) <= paid
     changed = {key: column.copy() for key, column in arrays.items()}
     row = rng.randrange(rows)
     for key, column in changed.items():
         column[row] = BOUNDS[key][rng.randrange(2)]  # the ends of the range move sums most
     other = Recorded(statistic, changed, monkeypatch, tmp_path / "other")
     _, moved = private.run(other.args)
-    distance = np.sqrt(sum(((u - v) ** 2).sum() for u, v in zip(units, moved, strict=True)))
-    paid = np.sqrt(sum(sensitivity**2 for _, sensitivity in private.sites))
-    assert distance <= 2 * paid
+    assert norm_of_difference(units, moved) <= 2 * paid
+
+
+def span(f, low, high):
+    """How far f of a row in the bounds is from the middle, at most, of an f that only rises or falls."""
+    return abs(f(high) - f(low)) / 2
+
+
+# What a row moves each sum by at most, from the bounds of its columns. A sum over rows is taken around the middle of what
+# a row may be; a row that is gone counts as that.
+MOVES = {
+    "mean": (lambda t: t["d"].mean(), [41]),
+    "sum_around_zero": (lambda t: t["a"].sum(), [8]),
+    "var": (lambda t: t["d"].var(), [41, 41**2 / 2]),
+    "several_of_one_column": (lambda t: (t["d"].mean(), t["d"].var(), t["d"].std()), [41, 41**2 / 2]),
+    "cov_of_one": (lambda t: torch.cov(t["d"]), [41, 41**2 / 2]),
+    "cov_of_two": (lambda t: (centred(t["d"]) * centred(t["c"])).mean(), [41, 2, 41 * 2]),
+    "second_moment": (lambda t: t["d"].square().mean(), [span(np.square, 18, 100)]),
+    "sums_apart": (lambda t: apart(t).sum(0), [41 * 3**0.5]),
+    "covariance_apart": (lambda t: covariance(apart(t)), [41 * 3**0.5, 41**2 * 3]),
+    "integers": (lambda t: t["e"].sum(), [5]),
+    "count": (lambda t: (t["d"] > 60).sum(), [0.5]),
+    "share": (lambda t: (t["d"] > 60).double().mean(), [0.5]),
+    "one_hot": (lambda t: F.one_hot(t["k"], 4).sum(0), [1]),
+    "sum_per_class": (lambda t: torch.bincount(t["k"], weights=t["d"], minlength=4), [100]),
+    "logarithm": (lambda t: t["d"].log().mean(), [span(np.log, 18, 100)]),
+    "reciprocal": (lambda t: (1 / t["d"]).mean(), [span(np.reciprocal, 18.0, 100.0)]),
+    "var_of_logarithms": (lambda t: t["d"].log().var(), [span(np.log, 18, 100), span(np.log, 18, 100) ** 2 / 2]),
+    "power": (lambda t: t["d"].pow(t["a"] / 8).mean(), [span(lambda p: 100.0**p, -1, 1)]),
+    "entropy": (lambda t: (t["d"] * t["d"].log()).mean(), [(100 * np.log(100) - 18 * np.log(18)) / 2]),
+    "added": (lambda t: t["d"].sum() + t["c"].sum(), [43]),
+    # Shares c_i / sum(c) need no sum of d, and so do not get one.
+    "weighted": (lambda t: (t["c"] / t["c"].sum() * t["d"]).sum(), [2, 200]),
+    # Columns that may be 0: a logarithm is infinite there, and a mask that it is multiplied by leaves NaN of it. The
+    # default bound clamps what a row adds.
+    "logarithm_of_zero": (lambda t: t["c"].log().sum(), [10]),
+    "logarithm_under_a_mask": (lambda t: (t["c"].log() * (t["c"] > 1)).sum(), [10]),
+    "reciprocal_under_a_mask": (lambda t: ((t["d"] > 50) / t["c"]).sum(), [10]),
+    "logarithm_around_zero": (lambda t: t["b"].log().sum(), [10]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_moves(name, rng, monkeypatch, tmp_path):
+    statistic, bounds = MOVES[name]
+    rows = next(ROWS)
+    arrays = draw_table(rng, rows)
+    private = Private(Recorded(statistic, arrays, monkeypatch, tmp_path).text, tmp_path)
+    found = [float(bound) for bound in re.findall(r": bound (\S+), ", private.remarks)]
+    np.testing.assert_allclose(sorted(found), sorted(bounds), rtol=1e-6)
+    assert ("is clamped to 10" in private.remarks) == (10 in bounds)
+
+
+TIGHT = ("mean", "sum_around_zero", "second_moment", "integers", "share", "logarithm", "reciprocal", "power", "added")
+
+
+@pytest.mark.parametrize("name", TIGHT)
+def test_moves_are_met(name, rng, monkeypatch, tmp_path):
+    """A row at an end of the bounds moves the sum by all that is paid for, and not by more."""
+    statistic, _ = MOVES[name]
+    arrays = draw_table(rng, next(ROWS))
+    for column in arrays:
+        arrays[column][0], arrays[column][1] = BOUNDS[column]
+    arrays["a"][:2] = 8  # d ** -1 is no end
+    recorded = Recorded(statistic, arrays, monkeypatch, tmp_path)
+    private = Private(recorded.text, tmp_path)
+    _, units = private.run(recorded.args)
+    moved = max(norm_of_difference(units, private.run(recorded.args, gone=row)[1]) for row in (0, 1))
+    ((_, paid),) = private.sites
+    assert 0.999 * paid <= moved <= paid
 
 
 @pytest.mark.parametrize("name", ["var", "std_columns", "covariance", "correlation"])

@@ -245,6 +245,7 @@ def pair(table):
 
 
 LAPLACE = math.sqrt(2) / 0.5  # deviation of a sum that a row moves by 1, at epsilon = 0.5
+COLUMN = LAPLACE / 2  # of a column in [0, 1], which is summed around 1/2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -296,19 +297,25 @@ CASES = {
     "a larger share for metrics": noise(
         metric_error(), metric_error(metric_share=0.2), metric_error_of(), metric_error_of(share=0.2)
     ),
-    "a wider column": noise(statistic_error(total), statistic_error(total, (0.0, 4.0)), LAPLACE, 4 * LAPLACE),
-    "a column around zero": noise(statistic_error(total), statistic_error(total, (-3.0, 1.0)), LAPLACE, 3 * LAPLACE),
+    "a wider column": noise(statistic_error(total), statistic_error(total, (0.0, 4.0)), COLUMN, 4 * COLUMN),
+    "a column around zero": noise(statistic_error(total), statistic_error(total, (-3.0, 3.0)), COLUMN, 6 * COLUMN),
+    "a histogram, whose classes have no middle": noise(
+        statistic_error(lambda t: (t["a"] > 0.5).sum()),
+        statistic_error(lambda t: nn.functional.one_hot((t["a"] > 0.5).long(), 5).sum(0)),
+        COLUMN,
+        LAPLACE,
+    ),
     "rows that are used twice": noise(
-        statistic_error(total), statistic_error(lambda t: torch.stack([t["a"], t["a"]], 1).sum()), LAPLACE, 2 * LAPLACE
+        statistic_error(total), statistic_error(lambda t: torch.stack([t["a"], t["a"]], 1).sum()), COLUMN, 2 * COLUMN
     ),
     "a mean of half of the table": noise(
         statistic_error(lambda t: t["a"].mean()),
         statistic_error(lambda t: t.split(0.5)[0]["a"].mean()),
-        LAPLACE / ROWS,
-        2 * LAPLACE / ROWS,
+        COLUMN / ROWS,
+        2 * COLUMN / ROWS,
     ),
-    "two numbers for one": noise(statistic_error(total), statistic_error(pair), LAPLACE, 2 * LAPLACE),
-    "half of the epsilon": noise(statistic_error(total), statistic_error(total, epsilon=0.25), LAPLACE, 2 * LAPLACE),
+    "two numbers for one": noise(statistic_error(total), statistic_error(pair), COLUMN, 2 * COLUMN),
+    "half of the epsilon": noise(statistic_error(total), statistic_error(total, epsilon=0.25), COLUMN, 2 * COLUMN),
 }
 
 

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// Middles of ranges, and the sums that are taken around them (see Middle.h).
+#include "passes/privacy/Middle.h"
+
+#include "dialect/rows/Support.h"
+#include "passes/privacy/Polynomial.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace sojourn;
+using rows::Fact;
+using rows::Range;
+
+/// A bound that is lower by less is not worth an op.
+static constexpr double kGain = 1 - 0x1p-10;
+/// Casts and transposes between a value and the columns that it is made of.
+static constexpr size_t kMovesMost = 8;
+
+namespace {
+
+/// Columns of one range: a part of a concatenation, or one column of a read.
+struct Part {
+  Value value; ///< null for a column that is yet to be read alone
+  StringAttr column;
+  Range range;
+};
+
+double middleOf(const Range &range) { return range.low / 2 + range.high / 2; }
+
+/// How far from its middle a value is.
+double reachOf(const Range &range) {
+  double middle = middleOf(range);
+  return std::max(range.high - middle, middle - range.low);
+}
+
+/// Where the rows are a dim of their own.
+std::optional<int64_t> rowDim(const Fact &fact, Value x) {
+  std::optional<rows::Place> place = fact.isPerRow() ? rows::placeOf(fact.rows, Emit::shape(x)) : std::nullopt;
+  return place && place->outer == 1 && place->inner == 1 ? std::optional(place->dim) : std::nullopt;
+}
+
+/// Whether each slot of the draw holds a row that everybody may count.
+bool isCounted(const rows::Draw &draw, const rows::Analysis &analysis) {
+  if (draw.sampled || !draw.read) {
+    return false;
+  }
+  Range index = analysis.factOf(draw.read).range;
+  return index.isBounded() && index.low >= 0;
+}
+
+/// The columns of a concatenation or of a read; nothing where an op is neither.
+SmallVector<Part> partsOf(Operation *source, const rows::Analysis &analysis) {
+  SmallVector<Part> parts;
+  if (auto concat = dyn_cast_or_null<ConcatOp>(source)) {
+    for (Value part : concat.getInputs()) {
+      parts.push_back({part, {}, analysis.factOf(part).presentRange()});
+    }
+  } else if (auto read = dyn_cast_or_null<ReadRowsOp>(source)) {
+    auto known = analysis.tables.find(read.getTable());
+    TableType table = read.getTable().getType();
+    for (Attribute name : read.getColumns()) {
+      const auto *found = llvm::find(table.getNames(), cast<StringAttr>(name));
+      auto index = static_cast<size_t>(found - table.getNames().begin());
+      bool isKnown = known != analysis.tables.end() && index < known->second.columns.size();
+      parts.push_back({{}, cast<StringAttr>(name), isKnown ? known->second.columns[index] : Range()});
+    }
+  }
+  return parts;
+}
+
+/// Parts of different ranges, each around its own middle.
+class PartsCentred {
+public:
+  PartsCentred(Value x, const rows::Analysis &analysis, Emit &emit) : analysis(analysis), emit(emit), source(x) {
+    while (moves.size() < kMovesMost) {
+      Operation *op = source.getDefiningOp();
+      bool isCast = isa_and_nonnull<ConvertOp>(op) && isa<FloatType>(Emit::element(source)) &&
+                    isa<FloatType>(Emit::element(op->getOperand(0)));
+      if (!isCast && !isa_and_nonnull<TransposeOp>(op)) {
+        break;
+      }
+      moves.push_back(op);
+      source = op->getOperand(0);
+    }
+    parts = partsOf(source.getDefiningOp(), analysis);
+  }
+
+  /// What is left to move a sum by; infinite where that is not known.
+  double reach() const {
+    double most = parts.size() < 2 ? std::numeric_limits<double>::infinity() : 0;
+    for (const Part &part : parts) {
+      most = part.range.isBounded() ? std::max(most, reachOf(part.range)) : std::numeric_limits<double>::infinity();
+    }
+    return most;
+  }
+
+  std::optional<Centred> run() {
+    std::optional<int64_t> dim = rowDim(analysis.factOf(source), source);
+    if (!dim) {
+      return std::nullopt;
+    }
+    auto concat = source.getDefiningOp<ConcatOp>();
+    int64_t along = concat ? static_cast<int64_t>(concat.getDim()) : 1;
+    SmallVector<Value> centred, middles;
+    for (const Part &part : parts) {
+      Value value = part.value ? part.value : readAlone(part.column);
+      for (Operation *move : llvm::reverse(moves)) { // as exact as the step's own casts
+        value = isa<ConvertOp>(move) ? emit.convert(value, Emit::element(move->getResult(0))) : value;
+      }
+      double middle = middleOf(part.range);
+      centred.push_back(emit.add(emit.wide(value), emit.constant(-middle)));
+      middles.push_back(emit.broadcast(emit.constant(middle), shapeWithout(Emit::shape(value), *dim), {}));
+    }
+    Centred result{emit.concat(centred, along), emit.concat(middles, along - (along > *dim ? 1 : 0))};
+    for (Operation *move : llvm::reverse(moves)) {
+      if (auto transpose = dyn_cast<TransposeOp>(move)) {
+        result = {emit.transpose(result.centred, transpose.getPerm()),
+                  emit.transpose(result.middle, without(transpose.getPerm(), *dim))};
+        dim = llvm::find(transpose.getPerm(), *dim) - transpose.getPerm().begin();
+      }
+    }
+    return result;
+  }
+
+private:
+  Value readAlone(StringAttr column) {
+    auto read = source.getDefiningOp<ReadRowsOp>();
+    SmallVector<int64_t> shape(Emit::shape(source));
+    shape[1] = 1;
+    auto type = RankedTensorType::get(shape, Emit::element(source));
+    return ReadRowsOp::create(emit.builder, emit.location, type, read.getTable(), read.getIndices(),
+                              emit.builder.getArrayAttr({column}));
+  }
+
+  const rows::Analysis &analysis;
+  Emit &emit;
+  Value source;
+  SmallVector<Operation *> moves; ///< from the value to its source
+  SmallVector<Part> parts;
+};
+
+} // namespace
+
+std::optional<Centred> sojourn::centredAt(Value x, const rows::Analysis &analysis, Emit &emit) {
+  const Fact fact = analysis.factOf(x);
+  Range range = fact.presentRange();
+  if (!range.isBounded() || !rowDim(fact, x) || !isCounted(analysis.draws()[fact.rows.draw], analysis)) {
+    return std::nullopt;
+  }
+  int64_t elements = Emit::numel(Emit::shape(x)) / fact.rows.slots;
+  if (fact.nonzeros && *fact.nonzeros < elements) { // a histogram: to move it by less where it is 0 is to move it more
+    return std::nullopt;
+  }
+  PartsCentred parts(x, analysis, emit);
+  double together = reachOf(range);
+  if (std::min(together, parts.reach()) > range.magnitude() * kGain) {
+    return std::nullopt;
+  }
+  if (parts.reach() < together * kGain) {
+    return parts.run();
+  }
+  Value middle = emit.constant(middleOf(range));
+  return Centred{emit.add(emit.wide(x), emit.constant(-middleOf(range))), middle};
+}
+
+namespace {
+
+/// The sums behind one noise point, made again in f64.
+class PointCentred {
+public:
+  PointCentred(const NoisePoint &point, const rows::Analysis &analysis)
+      : point(point), analysis(analysis), builder(point.value.getDefiningOp()), emit(builder, point.value.getLoc()) {}
+
+  /// Adds the ops that it takes the place of, first ones first; whether there are any.
+  bool run(SmallVectorImpl<Operation *> &replaced) {
+    SmallVector<std::pair<ReduceSumOp, std::optional<Centred>>> cuts;
+    for (unsigned cut : point.cuts) {
+      auto sum = dyn_cast<ReduceSumOp>(analysis.cuts()[cut].op);
+      if (!sum || !isa<FloatType, IntegerType>(Emit::element(sum.getX()))) {
+        return false;
+      }
+      cuts.push_back({sum, std::nullopt});
+    }
+    for (auto &[sum, x] : cuts) {
+      x = centredAt(sum.getX(), analysis, emit);
+    }
+    if (llvm::none_of(cuts, [](const auto &each) { return each.second.has_value(); })) {
+      return false;
+    }
+    for (const auto &[sum, x] : cuts) {
+      addCut(sum, x);
+    }
+    llvm::SetVector<Operation *> chain = chainOf(point, analysis);
+    for (Operation *op : chain) {
+      if (!sums.contains(op->getResult(0))) {
+        cloneInto(sums, op);
+        cloneInto(terms, op);
+      }
+    }
+    Value total = emit.add(sums.lookup(point.value), terms.lookup(point.value));
+    Type element = Emit::element(point.value);
+    total = emit.convert(isa<IntegerType>(element) ? emit.round(total) : total, element);
+    Value(point.value).replaceAllUsesWith(total);
+    llvm::append_range(replaced, chain);
+    return true;
+  }
+
+private:
+  void addCut(ReduceSumOp sum, const std::optional<Centred> &x) {
+    ArrayRef<int64_t> shape = Emit::shape(sum.getResult());
+    sums.map(sum.getResult(), emit.sum(x ? x->centred : emit.wide(sum.getX()), sum.getDims()));
+    const Fact fact = analysis.factOf(sum.getX());
+    Value middle = x ? x->middle : emit.constant(0);
+    auto count = static_cast<double>(fact.rows.slots);
+    if (Emit::shape(middle).empty()) {
+      count = static_cast<double>(Emit::numel(Emit::shape(sum.getX())) / Emit::numel(shape));
+    } else {
+      middle = emit.sum(middle, without(sum.getDims(), *rowDim(fact, sum.getX())));
+    }
+    Value term = emit.mul(middle, emit.constant(count));
+    terms.map(sum.getResult(), Emit::shape(term) == shape ? term : emit.broadcast(term, shape, {}));
+  }
+
+  /// An op between cuts and point, which moves, adds or negates, in f64.
+  void cloneInto(IRMapping &mapping, Operation *op) {
+    if (isa<ConvertOp>(op)) {
+      mapping.map(op->getResult(0), mapping.lookupOrDefault(op->getOperand(0)));
+      return;
+    }
+    Operation *copy = builder.clone(*op);
+    for (auto [k, operand] : llvm::enumerate(op->getOperands())) {
+      bool isIndex = isa<PutOp>(op) && k == 1;
+      Value x = mapping.lookupOrDefault(operand);
+      copy->setOperand(static_cast<unsigned>(k), isIndex ? x : emit.wide(x));
+    }
+    copy->moveBefore(&*builder.getInsertionPoint());
+    copy->getResult(0).setType(cast<RankedTensorType>(copy->getResult(0).getType()).clone(builder.getF64Type()));
+    mapping.map(op->getResult(0), copy->getResult(0));
+  }
+
+  const NoisePoint &point;
+  const rows::Analysis &analysis;
+  OpBuilder builder;
+  Emit emit;
+  /// Per value of the chain the sum of centred values, and the public term that it is less by.
+  IRMapping sums, terms;
+};
+
+} // namespace
+
+bool sojourn::centrePoints(ArrayRef<NoisePoint> points, const rows::Analysis &analysis) {
+  SmallVector<Operation *> replaced; // erased last: facts are found by address
+  for (const NoisePoint &point : points) {
+    PointCentred(point, analysis).run(replaced);
+  }
+  for (Operation *op : llvm::reverse(replaced)) {
+    if (op->use_empty()) {
+      op->erase();
+    }
+  }
+  return !replaced.empty();
+}
