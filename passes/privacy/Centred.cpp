@@ -156,7 +156,8 @@ private:
         term = emit.sum(term, without(dims, middle->dim));
         count = static_cast<double>(shape[static_cast<size_t>(middle->dim)]);
       }
-      return total = emit.add(sum, emit.mul(term, emit.constant(-count)));
+      total = emit.add(sum, emit.mul(term, emit.constant(-count)));
+      return total = middle->scale ? emit.div(total, middle->scale) : total; // over rows alone, see closest
     }
     if (numbers.size() == 1) {
       for (Operation *user : polynomials.value(numbers[0]).getUsers()) {
@@ -177,7 +178,8 @@ private:
     return dot ? contracted(dot) : Value();
   }
 
-  const Polynomial &closest(const Views &views) {
+  /// What a sum over those dims is computed from.
+  const Polynomial &closest(const Views &views, ArrayRef<int64_t> dims) {
     auto products = [](const Polynomial &x) {
       Polynomials::Products all = {{}}; // n
       for (const Term &term : x.terms) {
@@ -185,8 +187,17 @@ private:
       }
       return all;
     };
-    bool isCentred = views.centred && polynomials.needsNoOther(products(*views.centred), products(*views.plain));
-    return isCentred ? *views.centred : *views.plain;
+    if (!views.centred || !polynomials.needsNoOther(products(*views.centred), products(*views.plain))) {
+      return *views.plain;
+    }
+    // Middles that differ take a sum apart that was to be one number.
+    auto isOne = [](const Term &term) { return !term.factor || Emit::shape(term.factor).empty(); };
+    bool isApart = dims.size() > 1 && llvm::any_of(views.centred->terms, [&](const Term &term) {
+                     return !isOne(term) && llvm::any_of(views.plain->terms, [&](const Term &plain) {
+                       return isOne(plain) && plain.rows == polynomials.asPlain(term.rows);
+                     });
+                   });
+    return isApart ? *views.plain : *views.centred;
   }
 
   Value reduced(ReduceSumOp op) {
@@ -194,7 +205,7 @@ private:
     if (!found || !llvm::is_contained(op.getDims(), found->plain->dim)) {
       return {};
     }
-    const Polynomial &x = closest(*found);
+    const Polynomial &x = closest(*found, op.getDims());
     ArrayRef<int64_t> shape = Emit::shape(op.getX());
     SmallVector<int64_t> others = without(op.getDims(), x.dim);
     double elements = 1;

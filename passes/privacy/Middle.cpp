@@ -17,8 +17,11 @@ using rows::Range;
 
 /// A bound that is lower by less is not worth an op.
 static constexpr double kGain = 1 - 0x1p-10;
-/// Casts and transposes between a value and the columns that it is made of.
-static constexpr size_t kMovesMost = 8;
+/// Casts and transposes between a value and the columns that it is made of; and so many columns, of which each costs
+/// ops.
+static constexpr size_t kMovesMost = 8, kPartsMost = 256;
+/// A narrower column has the noise of one that is so wide: nobody will tell the difference.
+static constexpr double kScaleLeast = 0x1p-64;
 
 namespace {
 
@@ -87,6 +90,9 @@ public:
       source = op->getOperand(0);
     }
     parts = partsOf(source.getDefiningOp(), analysis);
+    if (parts.size() > kPartsMost) {
+      parts.clear();
+    }
   }
 
   /// What is left to move a sum by; infinite where that is not known.
@@ -97,29 +103,43 @@ public:
     }
     return most;
   }
+  /// Whether some part has less, and all are known.
+  bool isUneven() const {
+    double most = reach();
+    return std::isfinite(most) &&
+           llvm::any_of(parts, [&](const Part &part) { return reachOf(part.range) < most * kGain; });
+  }
 
-  std::optional<Centred> run() {
+  std::optional<Centred> run(bool isScaled) {
     std::optional<int64_t> dim = rowDim(analysis.factOf(source), source);
     if (!dim) {
       return std::nullopt;
     }
     auto concat = source.getDefiningOp<ConcatOp>();
     int64_t along = concat ? static_cast<int64_t>(concat.getDim()) : 1;
-    SmallVector<Value> centred, middles;
+    SmallVector<Value> centred, middles, scales;
+    double most = reach();
     for (const Part &part : parts) {
       Value value = part.value ? part.value : readAlone(part.column);
       for (Operation *move : llvm::reverse(moves)) { // as exact as the step's own casts
         value = isa<ConvertOp>(move) ? emit.convert(value, Emit::element(move->getResult(0))) : value;
       }
-      double middle = middleOf(part.range);
-      centred.push_back(emit.add(emit.wide(value), emit.constant(-middle)));
-      middles.push_back(emit.broadcast(emit.constant(middle), shapeWithout(Emit::shape(value), *dim), {}));
+      double middle = middleOf(part.range), scale = reachOf(part.range) / most;
+      scale = isScaled && scale >= kScaleLeast ? scale : 1;
+      Value around = emit.add(emit.wide(value), emit.constant(-middle));
+      centred.push_back(scale == 1 ? around : emit.mul(around, emit.constant(1 / scale)));
+      SmallVector<int64_t> shape = shapeWithout(Emit::shape(value), *dim);
+      middles.push_back(emit.broadcast(emit.constant(middle), shape, {}));
+      scales.push_back(emit.broadcast(emit.constant(scale), shape, {}));
     }
-    Centred result{emit.concat(centred, along), emit.concat(middles, along - (along > *dim ? 1 : 0))};
+    int64_t alongLeft = along - (along > *dim ? 1 : 0);
+    Centred result{emit.concat(centred, along), emit.concat(middles, alongLeft),
+                   isScaled ? emit.concat(scales, alongLeft) : Value()};
     for (Operation *move : llvm::reverse(moves)) {
       if (auto transpose = dyn_cast<TransposeOp>(move)) {
-        result = {emit.transpose(result.centred, transpose.getPerm()),
-                  emit.transpose(result.middle, without(transpose.getPerm(), *dim))};
+        SmallVector<int64_t> perm = without(transpose.getPerm(), *dim);
+        result = {emit.transpose(result.centred, transpose.getPerm()), emit.transpose(result.middle, perm),
+                  result.scale ? emit.transpose(result.scale, perm) : Value()};
         dim = llvm::find(transpose.getPerm(), *dim) - transpose.getPerm().begin();
       }
     }
@@ -145,7 +165,7 @@ private:
 
 } // namespace
 
-std::optional<Centred> sojourn::centredAt(Value x, const rows::Analysis &analysis, Emit &emit) {
+std::optional<Centred> sojourn::centredAt(Value x, bool mayScale, const rows::Analysis &analysis, Emit &emit) {
   const Fact fact = analysis.factOf(x);
   Range range = fact.presentRange();
   if (!range.isBounded() || !rowDim(fact, x) || !isCounted(analysis.draws()[fact.rows.draw], analysis)) {
@@ -157,14 +177,17 @@ std::optional<Centred> sojourn::centredAt(Value x, const rows::Analysis &analysi
   }
   PartsCentred parts(x, analysis, emit);
   double together = reachOf(range);
-  if (std::min(together, parts.reach()) > range.magnitude() * kGain) {
+  if (together == 0) { // the same in every row: no noise is as small as what one moves then
     return std::nullopt;
   }
-  if (parts.reach() < together * kGain) {
-    return parts.run();
+  bool isScaled = mayScale && parts.isUneven();
+  if (!isScaled && std::min(together, parts.reach()) > range.magnitude() * kGain) {
+    return std::nullopt;
   }
-  Value middle = emit.constant(middleOf(range));
-  return Centred{emit.add(emit.wide(x), emit.constant(-middleOf(range))), middle};
+  if (isScaled || parts.reach() < together * kGain) {
+    return parts.run(isScaled);
+  }
+  return Centred{emit.add(emit.wide(x), emit.constant(-middleOf(range))), emit.constant(middleOf(range)), {}};
 }
 
 namespace {
@@ -185,8 +208,10 @@ public:
       }
       cuts.push_back({sum, std::nullopt});
     }
+    // A scale is made good after the noise, which is that of the cut then.
+    bool isCut = cuts.size() == 1 && cuts[0].first.getResult() == point.value && cuts[0].first.getDims().size() == 1;
     for (auto &[sum, x] : cuts) {
-      x = centredAt(sum.getX(), analysis, emit);
+      x = centredAt(sum.getX(), /*mayScale=*/isCut, analysis, emit);
     }
     if (llvm::none_of(cuts, [](const auto &each) { return each.second.has_value(); })) {
       return false;
@@ -201,7 +226,8 @@ public:
         cloneInto(terms, op);
       }
     }
-    Value total = emit.add(sums.lookup(point.value), terms.lookup(point.value));
+    Value scale = isCut ? cuts[0].second->scale : Value(), sum = sums.lookup(point.value);
+    Value total = emit.add(scale ? emit.mul(sum, scale) : sum, terms.lookup(point.value));
     Type element = Emit::element(point.value);
     total = emit.convert(isa<IntegerType>(element) ? emit.round(total) : total, element);
     Value(point.value).replaceAllUsesWith(total);

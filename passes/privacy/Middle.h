@@ -11,12 +11,14 @@
 
 namespace sojourn {
 
-/// x = centred + middle, with public numbers for the middle of the range that is proved for the rows.
+/// x = centred * scale + middle, with public numbers for the middle of the range that is proved for the rows.
 struct Centred {
   /// f64, of x's shape.
   mlir::Value centred;
   /// f64, of rank 0 or of x's shape without the dim of rows.
   mlir::Value middle;
+  /// f64, of x's shape without the dim of rows; null is 1.
+  mlir::Value scale;
 };
 
 /// For statistics whose number of rows is public: whole tables and parts of them. A sum over n rows is
@@ -28,9 +30,10 @@ struct Centred {
 /// on those that there are. Not for an owner's draw, where n is secret.
 ///
 /// Nothing where the middle lowers no bound (a range around 0, or unknown, or values most of which are 0), and where n
-/// is no public number. Columns that stand beside each other have a middle each. Ops are made where `emit` stands; no
-/// proof rests on them.
-std::optional<Centred> centredAt(mlir::Value x, const rows::Analysis &analysis, Emit &emit);
+/// is no public number. Columns that stand beside each other have a middle each. With `mayScale` each is also brought
+/// to the width of the widest, since one noise serves them all: then it is the width of its own that a column pays for.
+/// Ops are made where `emit` stands; no proof rests on them.
+std::optional<Centred> centredAt(mlir::Value x, bool mayScale, const rows::Analysis &analysis, Emit &emit);
 
 /// Centres what is summed on the way to each of these points of a step: it becomes a sum of centred values, whose noise
 /// point comes before the public term is added. Returns whether any changed, and the analysis is stale then.

@@ -79,7 +79,7 @@ private:
       }
     } else if (node.kind == Kind::Constant) {
       value.numbers.emplace(node.numel, node.number);
-    } else if (areKnown && !node.operands.empty() && node.kind != Kind::Public && node.kind != Kind::Join) {
+    } else if (areKnown && !node.operands.empty() && node.kind != Kind::Public) {
       value.numbers.emplace(node.numel, 0.0);
       std::vector<double> &result = *value.numbers;
       for (size_t k = 0; node.kind == Kind::Sum && k < node.source.size(); ++k) {
@@ -88,7 +88,13 @@ private:
       for (size_t k = 0; node.kind == Kind::Dot && k < node.source.size(); k += 3) {
         result[node.source[k]] += numberAt(node, 0, node.source[k + 1]) * numberAt(node, 1, node.source[k + 2]);
       }
-      for (size_t k = 0; node.kind != Kind::Sum && node.kind != Kind::Dot && k < node.numel; ++k) {
+      for (size_t k = 0, next = 0; node.kind == Kind::Join && k < node.operands.size(); ++k) {
+        for (size_t element = 0; element < nodes[node.operands[k]].numel; ++element) {
+          result[node.source[next++]] = numberAt(node, k, element);
+        }
+      }
+      bool isElementwise = node.kind != Kind::Sum && node.kind != Kind::Dot && node.kind != Kind::Join;
+      for (size_t k = 0; isElementwise && k < node.numel; ++k) {
         result[k] = elementOf(node, k);
       }
     }

@@ -20,9 +20,9 @@ unsigned Polynomials::numberOf(Value value) {
 std::optional<unsigned> Polynomials::centredNumber(unsigned number) {
   auto [entry, isNew] = centredNumbers.try_emplace(number);
   if (isNew) {
-    if (std::optional<Centred> x = centredAt(values[number], analysis, emit)) {
+    if (std::optional<Centred> x = centredAt(values[number], /*mayScale=*/true, analysis, emit)) {
       unsigned centred = numberOf(x->centred);
-      middles[centred] = {number, x->middle, rowsOf(values[number])->second};
+      middles[centred] = {number, x->middle, x->scale, rowsOf(values[number])->second};
       centredNumbers[number] = centred;
     }
   }
@@ -36,15 +36,16 @@ bool Polynomials::hasCentred(Value value) {
   return analysis.factOf(value).isPerRow() && centredNumber(numberOf(value)).has_value();
 }
 
+Polynomials::Product Polynomials::asPlain(Product product) const {
+  for (unsigned &number : product) {
+    auto found = middles.find(number);
+    number = found == middles.end() ? number : found->second.base;
+  }
+  llvm::sort(product);
+  return product;
+}
+
 bool Polynomials::needsNoOther(const Products &centred, const Products &plain) const {
-  auto asPlain = [&](Product product) {
-    for (unsigned &number : product) {
-      auto found = middles.find(number);
-      number = found == middles.end() ? number : found->second.base;
-    }
-    llvm::sort(product);
-    return product;
-  };
   return llvm::all_of(centred, [&](const auto &term) {
     return llvm::is_contained(plain, std::pair(asPlain(term.first), asPlain(term.second)));
   });
@@ -101,7 +102,7 @@ std::optional<Polynomial> Polynomials::operandAt(Value value, const Alignment &r
       return std::nullopt;
     }
     if (std::optional<unsigned> number = isCentred ? centredNumber(numberOf(value)) : std::nullopt) {
-      return Polynomial{rows, dim, {{{*number}, {}}, {{}, middles[*number].value}}};
+      return Polynomial{rows, dim, {{{*number}, middles[*number].scale}, {{}, middles[*number].value}}};
     }
   } else if (Value factor = fact.isMixed() ? Value() : withoutRows(value, dim)) {
     return Polynomial{rows, dim, {{{}, factor}}};
@@ -270,7 +271,8 @@ std::optional<Polynomial> Polynomials::moved(Operation *op, bool isCentred) {
       if (auto middle = middles.find(number); middle != middles.end()) {
         Middle there = middle->second;
         bool isSplat = Emit::shape(there.value).empty();
-        middles[each.rows.back()] = {movedNumber(there.base), isSplat ? there.value : move(there.value, true), dim};
+        middles[each.rows.back()] = {movedNumber(there.base), isSplat ? there.value : move(there.value, true),
+                                     there.scale ? move(there.scale, true) : Value(), dim};
       }
     }
     llvm::sort(each.rows);

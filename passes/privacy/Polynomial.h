@@ -89,12 +89,14 @@ public:
   /// Centred values may stand for a polynomial where they need no other sums: of what is left of each term without one
   /// of its values there is a sum, too. That of nothing is n.
   bool needsNoOther(const Products &centred, const Products &plain) const;
+  /// A product of the values that centred ones stand for.
+  Product asPlain(Product product) const;
 
   mlir::Value value(unsigned number) const { return values[number]; }
-  /// Of a centred value what it is made of, by number, and the middle (see Middle.h) with the dim that it lacks.
+  /// Of a centred value what it is made of, by number, middle and scale (see Middle.h), and the dim that they lack.
   struct Middle {
     unsigned base;
-    mlir::Value value;
+    mlir::Value value, scale;
     int64_t dim;
   };
   const Middle *middleOf(unsigned number) const {

@@ -132,17 +132,19 @@ func.func @step(%e: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<100,
 
 // -----
 
-// Columns of bounds of their own stand each around its own middle: [-1, 3] around 1 and [10, 30] around 20, so that a row
-// moves their sums by at most 10 in each.
+// Columns of bounds of their own stand each around its own middle: [-1, 3] around 1 and [10, 30] around 20. One noise
+// serves both, so the narrow one is brought to the width of the other for it, and back.
 // CHECK-LABEL: func.func @step
 // CHECK:         sojourn.read_rows %{{.*}} columns = ["a"]
 // CHECK:         sojourn.read_rows %{{.*}} columns = ["c"]
 // CHECK:         %[[U:.*]] = sojourn.concat
 // CHECK:         %[[MIDDLES:.*]] = sojourn.concat
+// CHECK:         %[[SCALES:.*]] = sojourn.concat
 // CHECK:         %[[TERM:.*]] = sojourn.mul %[[MIDDLES]], %
 // CHECK:         sojourn.clipped_sum "none" rows %{{.*}}, bounds = [1.41421{{.*}}], norm = 2(%[[U]])
 // CHECK:         %[[NOISED:.*]] = sojourn.noise
-// CHECK:         %[[SUM:.*]] = sojourn.add %[[NOISED]], %[[TERM]]
+// CHECK:         %[[OWN:.*]] = sojourn.mul %[[NOISED]], %[[SCALES]]
+// CHECK:         %[[SUM:.*]] = sojourn.add %[[OWN]], %[[TERM]]
 // CHECK:         return %[[SUM]]
 // CORE-LABEL: func.func @step
 module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {

@@ -64,6 +64,12 @@ LINEAR = {
     "public weights": lambda t: (counts(t) / public(t, 1.0, 2.0, 4.0, 8.0)).sum(),
     "beside each other": lambda t: torch.stack([t["a"].mean(), t["a"].mean() * 4]),
     "one after another": lambda t: torch.cat([counts(t), t["a"].sum()[None] * 0.01]),
+    "whole numbers": lambda t: t["k"].sum(),
+    "share": lambda t: (t["a"] > 4).double().mean(),
+    "columns": lambda t: t.rows(["a", "b"]).double().mean(0),
+    "narrow column": lambda t: t.rows(["a", "b"]).double().mean(0)[1],
+    "columns of unlike widths": lambda t: torch.stack([t["a"], t["b"].double() * t["a"], t["k"].double()], 1).sum(0),
+    "columns in all": lambda t: t.rows(["a", "b"]).double().sum(),
     "spread": lambda t: t["a"].mean().expand(3) * public(t, 1.0, 2.0, 3.0),
 }  # fmt: skip
 

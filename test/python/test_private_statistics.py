@@ -156,6 +156,8 @@ CASES = {
     "cov_apart": (lambda t: torch.cov(apart(t).T), 12),
     "covariance_apart": (lambda t: covariance(apart(t)), 12),
     "corrcoef_apart": (lambda t: torch.corrcoef(apart(t).T), 12),
+    "variance_of_all": (lambda t: apart(t).var(), 2),
+    "sum_of_all": (lambda t: apart(t).sum(), 1),
     "sum_of_integers": (lambda t: t["e"].sum(), 1),
     "mean_of_integers": (lambda t: t["e"].double().mean(), 1),
     "sums_that_are_added": (lambda t: t["d"].sum() + t["c"].sum(), 1),
@@ -320,6 +322,7 @@ MOVES = {
     "integers": (lambda t: t["e"].sum(), [5]),
     "count": (lambda t: (t["d"] > 60).sum(), [0.5]),
     "share": (lambda t: (t["d"] > 60).double().mean(), [0.5]),
+    "all_of_them": (lambda t: (t["d"] > t["c"]).double().mean(), [1]),
     "one_hot": (lambda t: F.one_hot(t["k"], 4).sum(0), [1]),
     "sum_per_class": (lambda t: torch.bincount(t["k"], weights=t["d"], minlength=4), [100]),
     "logarithm": (lambda t: t["d"].log().mean(), [span(np.log, 18, 100)]),
@@ -390,6 +393,30 @@ def test_noise_makes_no_variance_negative(rng, monkeypatch, tmp_path):
     for coin in (0, -(1 << 24), 1 << 24):
         (value,), _ = private.run(recorded.args, lambda shape, coin=coin: np.full(shape, coin))
         assert np.isfinite(value) and value >= 0
+
+
+WIDTHS = np.array([8.0, 41.0, 2.0])  # half of those of apart()
+SHARED = {
+    "sums": (lambda t: apart(t).sum(0), WIDTHS),
+    "means": (lambda t: apart(t).T.mean(1), WIDTHS),
+    "squares": (lambda t: apart(t).square().sum(0), None),
+    "products": (lambda t: centred(apart(t)).T @ centred(apart(t)), np.outer(WIDTHS, WIDTHS)),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_noise_that_columns_share(name, rng, monkeypatch, tmp_path):
+    """Of columns that are released together each has noise of its own width; of what is no column all have the same."""
+    statistic, widths = SHARED[name]
+    recorded = Recorded(statistic, draw_table(rng, next(ROWS)), monkeypatch, tmp_path)
+    private = Private(recorded.text, tmp_path, "noise-multiplier=1")
+    coins = iter([0, 1 << 24])  # products: the sums first
+    coin = lambda shape: np.full(shape, next(coins, 1 << 24) if name == "products" else 1 << 24)
+    (plain,), _ = private.run(recorded.args)
+    (noised,), _ = private.run(recorded.args, coin)
+    noise = noised - plain
+    widths = np.ones(3) if widths is None else widths
+    np.testing.assert_allclose(noise / noise.flat[0], widths / widths.flat[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", REFUSED)
