@@ -143,6 +143,7 @@ def test_random_programs(rng):
     assert total["values"] >= 10_000
     for kind, least in (("per row", 2000), ("sum over rows", 300), ("derived from sums over rows", 100)):
         assert total[f"{kind} values"] >= least, total
+    assert total["range of rows"] >= 100, total
 
 
 @pytest.mark.slow
