@@ -129,6 +129,9 @@ void Analysis::visit(Operation &op) {
       if (!fact.present) { // else the rule knew
         fact.present = presentRangeOf(&op, result.getResultNumber(), operands);
       }
+      if (fact.present) { // the rule may know more of all slots
+        fact.present = fact.present->meet(fact.range);
+      }
       if (fact.present == fact.range) {
         fact.present.reset();
       }

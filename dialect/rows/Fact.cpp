@@ -20,6 +20,11 @@ Range Range::hull(const Range &other) const {
   return {std::min(low, other.low), std::max(high, other.high), nan || other.nan, whole && other.whole};
 }
 
+Range Range::meet(const Range &other) const {
+  Range both{std::max(low, other.low), std::min(high, other.high), nan && other.nan, whole || other.whole};
+  return both.low <= both.high ? both : *this;
+}
+
 llvm::StringRef rows::stringify(Kind kind) {
   switch (kind) {
   case Kind::Public: return "public";

@@ -32,6 +32,8 @@ struct Range {
   double magnitude() const;
   /// What lies in either.
   Range hull(const Range &other) const;
+  /// What lies in both; this range where nothing does.
+  Range meet(const Range &other) const;
 
   static Range of(double low, double high, bool whole = false) { return {low, high, false, whole}; }
   friend bool operator==(const Range &, const Range &) = default;

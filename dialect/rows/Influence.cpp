@@ -99,9 +99,11 @@ Influence rows::influenceOf(Operation *op, Operands operands) {
         }
       })
       .Case<AddOp, SubOp>([&](auto) {
-        if (shapeOf(op->getOperand(0)) == shapeOf(op->getOperand(1))) {
-          x = both(of(0), of(1));
-        }
+        auto spread = [&](unsigned k) -> Influence { // a splat goes to every element
+          double times = numel(op->getResult(0)) / std::max(1.0, numel(op->getOperand(k)));
+          return {up(of(k).l1 * times), up(of(k).l2 * std::sqrt(times)), of(k).max};
+        };
+        x = both(spread(0), spread(1));
       })
       .Case<MulOp>([&](auto) {
         size_t sum = operands[0].isSum() ? 0 : 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table that everyone may read: its rows are public, whoever names them; read at private row numbers they follow them.
-// RUN: sojourn-opt %s -split-input-file --sojourn-rows="bounds=a=0:1,p=0:1 open-tables=1" --verify-diagnostics=only-expected
+// RUN: sojourn-opt %s -split-input-file --sojourn-rows="bounds=a=0:1,p=0:1,k=20:30,v=1:3 open-tables=1" --verify-diagnostics=only-expected
 
 func.func @step(%i: tensor<4xi64>, %open: !sojourn.table<9, "a": f64>, %t: !sojourn.table<9, "p": i64>) {
   // expected-remark@below {{public, in [0, 1]}}
@@ -23,5 +23,20 @@ func.func @step(%i: tensor<4xi64>, %open: !sojourn.table<9, "a": f64>, %t: !sojo
 func.func @step(%i: tensor<1xi64>, %open: !sojourn.table<9, "a": f64>) {
   // expected-remark@below {{public}}
   %x = sojourn.read_rows %open, %i, columns = ["a"] : !sojourn.table<9, "a": f64>, tensor<1xi64> -> tensor<1xf64>
+  return
+}
+
+// -----
+
+// Numbers of a private column whose bounds leave 0 out, as postcodes: what the open table says of them lies within its own
+// bounds all the same, and so does what one row moves.
+func.func @step(%t: !sojourn.table<8, "k": i64>, %open: !sojourn.table<200, "v": f64>) {
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  // expected-remark@below {{per row: draw 0, 8 slots, stride 1, rows in [20, 30], in [0, 30]}}
+  %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<8, "k": i64>, tensor<8xi64> -> tensor<8xi64>
+  // expected-remark-re@below {{per row: draw 0, 8 slots, stride 1, in [0, 3]{{$}}}}
+  %v = sojourn.read_rows %open, %k, columns = ["v"] : !sojourn.table<200, "v": f64>, tensor<8xi64> -> tensor<8xf64>
+  // expected-remark-re@below {{sum over rows: cuts 0, one row moves it by 3, in [0, 24]{{$}}}}
+  %s = sojourn.reduce_sum %v, dims = [0] : tensor<8xf64>
   return
 }

@@ -275,3 +275,21 @@ func.func @step(%e: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<8, "
   %x = sojourn.read_rows %t, %found, columns = ["age"] : !sojourn.table<8, "age": f64>, tensor<6xi64> -> tensor<6xf64>
   return
 }
+
+// -----
+
+// One sum that is added to each of several: a row moves every one of them by what it adds to it.
+func.func @step(%t: !sojourn.table<8, "a": f64, "big": f64>) {
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["a", "a", "a", "a"] : !sojourn.table<8, "a": f64, "big": f64>, tensor<8xi64> -> tensor<8x4xf64>
+  %y = sojourn.read_rows %t, %i, columns = ["big"] : !sojourn.table<8, "a": f64, "big": f64>, tensor<8xi64> -> tensor<8xf64>
+  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 6, in [-8, 24]}}
+  %s = sojourn.reduce_sum %x, dims = [0] : tensor<8x4xf64>
+  // expected-remark@below {{sum over rows: cuts 1, one row moves it by 100, in [0, 800]}}
+  %u = sojourn.reduce_sum %y, dims = [0] : tensor<8xf64>
+  // expected-remark@below {{sum over rows: cuts 0, 1, one row moves it by 206, in [-8, 824]}}
+  %v = sojourn.add %s, %u : tensor<4xf64>, tensor<f64>
+  // expected-remark@below {{sum over rows: cuts 0, 1, one row moves it by 206, in [-24, 808]}}
+  %w = sojourn.sub %u, %s : tensor<f64>, tensor<4xf64>
+  return
+}
