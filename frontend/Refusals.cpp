@@ -21,9 +21,10 @@ void Session::refuse(Flight &flight, bool explicitStep, const std::string &refus
     rest.refusedOp.reset();
     prepare(rest);
     SessionLock lock(mutex_);
-    size_t before = rest.words;
+    size_t before = rest.words, publishes = recording.publishes.size();
     dropRefused(rest, /*explicitStep=*/false, rest.refusal);
-    if (rest.refusal.empty() || recording.trace.words.size() == before) {
+    bool isLess = recording.trace.words.size() != before || recording.publishes.size() != publishes;
+    if (rest.refusal.empty() || !isLess) {
       break;
     }
   }
@@ -55,10 +56,11 @@ void Session::dropRefused(Flight &flight, bool explicitStep, const std::string &
 }
 
 /// After a flush that the owner refused: what it published is lost, and the rest stays pending where it costs nothing.
-/// It is given this chance once, so that nothing is refused for ever. Whether it was kept.
+/// If it was kept before it is sent now, alone, so that nothing is refused for ever and nothing is lost for what others
+/// publish. Whether the rest was saved.
 bool Session::keepRest(Flight &flight) {
   Recording &recording = *flight.recording;
-  if (flight.unknown || recording.publishes.empty() || recording.wasRefused) {
+  if (flight.unknown || recording.publishes.empty()) {
     return false;
   }
   try {
@@ -81,6 +83,15 @@ bool Session::keepRest(Flight &flight) {
   prepare(rest);
   auto judged = judged_.find(judgedAs(rest.call.step));
   bool isFree = rest.refusal.empty() && !rest.failure && (judged == judged_.end() || judged->second.empty());
+  if (isFree && recording.wasRefused) {
+    exchange(rest);
+    if (!rest.failure) {
+      land(rest);
+      return true;
+    }
+    flight.unknown = rest.unknown;
+    isFree = false;
+  }
   SessionLock lock(mutex_);
   recording.trace.words.resize(rest.words);
   if (isFree) {

@@ -86,3 +86,33 @@ def test_an_explicit_step_is_dropped_whole(owner, table):
             counter.add_(1)
             sojourn.publish(table["age"], epsilon=0.1)
     assert sojourn.publish(counter).item() == 0
+
+
+def test_refused_again_and_again(owner, table, rng):
+    """However often the owner refuses what is published, what was pending beside it is lost for none of it."""
+    host = torch.from_numpy(rng.normal(size=5))
+    state, ages = host.to(owner.device), table["age"]
+    sojourn.flush()  # the owner alone knows now that ages are private
+    state.add_(1)
+    thrice = state * 3
+    for attempt in range(3):
+        with pytest.raises(sojourn.Refused):
+            sojourn.publish(ages.mean(), epsilon=0.1)
+        with pytest.raises(sojourn.BudgetExhausted):
+            sojourn.publish(table["age"].mean(), epsilon=50)
+        state.add_(1)
+    torch.testing.assert_close(sojourn.publish((state, thrice)), (host + 4, (host + 1) * 3))
+    assert owner.budget("people").epsilon_left == GRANT
+
+
+def test_beside_an_op_that_cannot_be_compiled(owner, table):
+    """What neither may be published nor stay is gone at once, and the next flush does not fail for it."""
+    counter, numbers = torch.zeros(1, dtype=torch.float64).to(owner.device), torch.arange(1, 5).to(owner.device)
+    sojourn.flush()
+    kept = counter + 5
+    counter.add_(table["age"].median())
+    torch.gcd(numbers, numbers)
+    with pytest.raises(sojourn.Unsupported, match="gcd"):
+        sojourn.publish(table["age"], epsilon=0.1)
+    assert sojourn.publish(numbers).tolist() == [1, 2, 3, 4]
+    del kept
