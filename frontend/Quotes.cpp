@@ -109,13 +109,11 @@ RunSpent Session::spentBy(uint64_t run, const std::string &dataset, bool forget)
   RunCount count;
   {
     SessionLock lock(mutex_);
-    auto found = runs_.find({run, dataset});
-    if (found == runs_.end()) {
-      return {};
+    if (auto found = runs_.find({run, dataset}); found != runs_.end()) {
+      count = found->second;
     }
-    count = found->second;
-    if (forget) {
-      runs_.erase(found);
+    if (forget) { // and what its steps spent of other tables
+      std::erase_if(runs_, [&](const auto &entry) { return entry.first.first == run; });
     }
   }
   RunSpent spent{count.steps, {}};
