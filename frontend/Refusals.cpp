@@ -56,17 +56,20 @@ void Session::dropRefused(Flight &flight, bool explicitStep, const std::string &
 }
 
 /// After a flush that the owner refused: what it published is lost, and the rest stays pending where it costs nothing.
-/// If it was kept before it is sent now, alone, so that nothing is refused for ever and nothing is lost for what others
-/// publish. Whether the rest was saved.
+/// What costs nothing is not why a budget was exhausted. After another refusal of those with a reason of their own the
+/// rest is sent, alone, so that nothing is refused for ever and nothing is lost for what others publish. Whether the
+/// rest was saved.
 bool Session::keepRest(Flight &flight) {
   Recording &recording = *flight.recording;
   if (flight.unknown || recording.publishes.empty()) {
     return false;
   }
+  bool isUnpaid = false;
   try {
     std::rethrow_exception(flight.failure);
   } catch (const Error &error) {
-    if (error.kind() != ErrorKind::Refused && error.kind() != ErrorKind::BudgetExhausted) {
+    isUnpaid = error.kind() == ErrorKind::BudgetExhausted;
+    if (!isUnpaid && error.kind() != ErrorKind::Refused) {
       return false;
     }
   } catch (...) {
@@ -83,7 +86,7 @@ bool Session::keepRest(Flight &flight) {
   prepare(rest);
   auto judged = judged_.find(judgedAs(rest.call.step));
   bool isFree = rest.refusal.empty() && !rest.failure && (judged == judged_.end() || judged->second.empty());
-  if (isFree && recording.wasRefused) {
+  if (isFree && !isUnpaid && recording.wasRefused) {
     exchange(rest);
     if (!rest.failure) {
       land(rest);
@@ -95,7 +98,7 @@ bool Session::keepRest(Flight &flight) {
   SessionLock lock(mutex_);
   recording.trace.words.resize(rest.words);
   if (isFree) {
-    recording.wasRefused = true;
+    recording.wasRefused |= !isUnpaid;
     recording.unmark();
     putBack(rest);
   }
