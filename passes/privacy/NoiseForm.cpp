@@ -313,7 +313,7 @@ std::vector<std::optional<NoiseForm>> NoiseForm::of(Block &step, ArrayRef<Value>
   Builder builder(step, analysis);
   std::vector<std::optional<NoiseForm>> forms;
   for (Value value : values) {
-    forms.push_back(builder.isNoised(value) ? builder.run(value) : std::nullopt);
+    forms.push_back(value && builder.isNoised(value) ? builder.run(value) : std::nullopt);
   }
   return forms;
 }

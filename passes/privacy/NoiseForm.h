@@ -21,9 +21,9 @@ namespace sojourn {
 /// with a plan and is evaluated for the numbers of each step.
 class NoiseForm {
 public:
-  /// Of values of a step that `rewriteForPrivacy` left; nothing where noise does not reach one, or otherwise than
-  /// linearly. Whole numbers: the noise is told before it is rounded to them.
-  /// `analysis` knows what is the same number whatever the rows are.
+  /// Of values of a step that `rewriteForPrivacy` left; nothing where one is null, and where noise does not reach one,
+  /// or otherwise than linearly. Whole numbers: the noise is told before it is rounded to them. `analysis` knows what
+  /// is the same number whatever the rows are.
   static std::vector<std::optional<NoiseForm>> of(mlir::Block &step, llvm::ArrayRef<mlir::Value> values,
                                                   const rows::Analysis &analysis);
 

@@ -84,7 +84,12 @@ LogicalResult sojourn::provePrivacy(func::FuncOp step, const RowInputs &inputs, 
                             << " were planned";
   }
   Block &body = step.getBody().front();
-  plan.forms = NoiseForm::of(body, llvm::to_vector(body.getTerminator()->getOperands()), analysis);
+  auto published = llvm::to_vector(body.getTerminator()->getOperands()); // of the others nobody asks for an error
+  for (auto [number, value] : llvm::enumerate(published)) {
+    auto kind = step.getResultAttrOfType<StringAttr>(static_cast<unsigned>(number), kResultAttr);
+    value = kind && kind.getValue() == stringify(StepResult::Publish) ? value : Value();
+  }
+  plan.forms = NoiseForm::of(body, published, analysis);
   return success();
 }
 
