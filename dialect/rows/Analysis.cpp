@@ -105,6 +105,11 @@ void Analysis::visit(Operation &op) {
   }
   for (auto [result, fact] : llvm::zip(op.getResults(), results)) {
     auto type = dyn_cast<RankedTensorType>(result.getType());
+    if (fact.isMixed()) { // rules hand on that of an operand, of which only the reason holds here
+      const Reason *reason = fact.reason;
+      fact = Fact();
+      fact.reason = reason;
+    }
     if (fact.range == Range()) { // else the rule knew better
       fact.range = rangeOf(&op, result.getResultNumber(), operands);
     }

@@ -209,6 +209,20 @@ HOSTILE = {
     %y = sojourn.add %x, %c : tensor<4xf32>, tensor<f32>
     %w = sojourn.convert %y : tensor<4xf32> -> tensor<4xf64>
     %u = sojourn.compare "gt" %w, %e : tensor<4xf64>, tensor<f64>""",
+    # What meets rows hands on why it does, and not where it lies: a zero has the sign of a row, and its inverse is not 0.
+    "sign of a mixed zero": """
+    %zero = sojourn.constant 0.0 : f64
+    %one = sojourn.constant 1.0 : f64
+    %z = sojourn.mul %a, %zero : tensor<4xf64>, tensor<f64>
+    %m = sojourn.reverse %z, dims = [0] : tensor<4xf64>
+    %w = sojourn.div %one, %m : tensor<f64>, tensor<4xf64>
+    %u = sojourn.compare "lt" %w, %zero : tensor<4xf64>, tensor<f64>""",
+    "bits of a mixed zero": """
+    %zero = sojourn.constant 0.0 : f64
+    %z = sojourn.mul %a, %zero : tensor<4xf64>, tensor<f64>
+    %m = sojourn.reverse %z, dims = [0] : tensor<4xf64>
+    %n0 = sojourn.neg %m : tensor<4xf64>
+    %u = sojourn.bitcast %n0 : tensor<4xf64> -> tensor<4xi64>""",
     # An absent row reads zeros, which the bounds of the column do not have.
     "absent rows": """
     %c = sojourn.constant 0.5 : f64
