@@ -78,7 +78,8 @@ SmallVector<Part> partsOf(Operation *source, const rows::Analysis &analysis) {
 /// Parts of different ranges, each around its own middle.
 class PartsCentred {
 public:
-  PartsCentred(Value x, const rows::Analysis &analysis, Emit &emit) : analysis(analysis), emit(emit), source(x) {
+  PartsCentred(Value x, const rows::Analysis &analysis, Emit &emit, ColumnBudget &budget)
+      : analysis(analysis), emit(emit), budget(budget), source(x) {
     while (moves.size() < kMovesMost) {
       Operation *op = source.getDefiningOp();
       bool isCast = isa_and_nonnull<ConvertOp>(op) && isa<FloatType>(Emit::element(source)) &&
@@ -90,7 +91,7 @@ public:
       source = op->getOperand(0);
     }
     parts = partsOf(source.getDefiningOp(), analysis);
-    if (parts.size() > kPartsMost) {
+    if (parts.size() > std::min(kPartsMost, budget.left)) {
       parts.clear();
     }
   }
@@ -117,6 +118,7 @@ public:
     }
     auto concat = source.getDefiningOp<ConcatOp>();
     int64_t along = concat ? static_cast<int64_t>(concat.getDim()) : 1;
+    budget.left -= parts.size();
     SmallVector<Value> centred, middles, scales;
     double most = reach();
     for (const Part &part : parts) {
@@ -158,6 +160,7 @@ private:
 
   const rows::Analysis &analysis;
   Emit &emit;
+  ColumnBudget &budget;
   Value source;
   SmallVector<Operation *> moves; ///< from the value to its source
   SmallVector<Part> parts;
@@ -165,7 +168,8 @@ private:
 
 } // namespace
 
-std::optional<Centred> sojourn::centredAt(Value x, bool mayScale, const rows::Analysis &analysis, Emit &emit) {
+std::optional<Centred> sojourn::centredAt(Value x, bool mayScale, const rows::Analysis &analysis, Emit &emit,
+                                          ColumnBudget &budget) {
   const Fact fact = analysis.factOf(x);
   Range range = fact.presentRange();
   if (!range.isBounded() || !rowDim(fact, x) || !isCounted(analysis.draws()[fact.rows.draw], analysis)) {
@@ -175,7 +179,7 @@ std::optional<Centred> sojourn::centredAt(Value x, bool mayScale, const rows::An
   if (fact.nonzeros && *fact.nonzeros < elements) { // a histogram: to move it by less where it is 0 is to move it more
     return std::nullopt;
   }
-  PartsCentred parts(x, analysis, emit);
+  PartsCentred parts(x, analysis, emit, budget);
   double together = reachOf(range);
   if (together == 0) { // the same in every row: no noise is as small as what one moves then
     return std::nullopt;
@@ -195,8 +199,9 @@ namespace {
 /// The sums behind one noise point, made again in f64.
 class PointCentred {
 public:
-  PointCentred(const NoisePoint &point, const rows::Analysis &analysis)
-      : point(point), analysis(analysis), builder(point.value.getDefiningOp()), emit(builder, point.value.getLoc()) {}
+  PointCentred(const NoisePoint &point, const rows::Analysis &analysis, ColumnBudget &budget)
+      : point(point), analysis(analysis), budget(budget), builder(point.value.getDefiningOp()),
+        emit(builder, point.value.getLoc()) {}
 
   /// Adds the ops that it takes the place of, first ones first; whether there are any.
   bool run(SmallVectorImpl<Operation *> &replaced) {
@@ -211,7 +216,7 @@ public:
     // A scale is made good after the noise, which is that of the cut then.
     bool isCut = cuts.size() == 1 && cuts[0].first.getResult() == point.value && cuts[0].first.getDims().size() == 1;
     for (auto &[sum, x] : cuts) {
-      x = centredAt(sum.getX(), /*mayScale=*/isCut, analysis, emit);
+      x = centredAt(sum.getX(), /*mayScale=*/isCut, analysis, emit, budget);
     }
     if (llvm::none_of(cuts, [](const auto &each) { return each.second.has_value(); })) {
       return false;
@@ -270,6 +275,7 @@ private:
 
   const NoisePoint &point;
   const rows::Analysis &analysis;
+  ColumnBudget &budget;
   OpBuilder builder;
   Emit emit;
   /// Per value of the chain the sum of centred values, and the public term that it is less by.
@@ -280,8 +286,9 @@ private:
 
 bool sojourn::centrePoints(ArrayRef<NoisePoint> points, const rows::Analysis &analysis) {
   SmallVector<Operation *> replaced; // erased last: facts are found by address
+  ColumnBudget budget;
   for (const NoisePoint &point : points) {
-    PointCentred(point, analysis).run(replaced);
+    PointCentred(point, analysis, budget).run(replaced);
   }
   for (Operation *op : llvm::reverse(replaced)) {
     if (op->use_empty()) {

@@ -21,6 +21,12 @@ struct Centred {
   mlir::Value scale;
 };
 
+/// How many columns of a step may still be taken one by one: each costs a few ops, and a stranger may sum many columns
+/// many times. Beyond that columns share the middle of all.
+struct ColumnBudget {
+  size_t left = size_t{1} << 14;
+};
+
 /// For statistics whose number of rows is public: whole tables and parts of them. A sum over n rows is
 ///
 ///     sum_i x_i = sum_i (x_i - c) + n c
@@ -33,7 +39,8 @@ struct Centred {
 /// is no public number. Columns that stand beside each other have a middle each. With `mayScale` each is also brought
 /// to the width of the widest, since one noise serves them all: then it is the width of its own that a column pays for.
 /// Ops are made where `emit` stands; no proof rests on them.
-std::optional<Centred> centredAt(mlir::Value x, bool mayScale, const rows::Analysis &analysis, Emit &emit);
+std::optional<Centred> centredAt(mlir::Value x, bool mayScale, const rows::Analysis &analysis, Emit &emit,
+                                 ColumnBudget &budget);
 
 /// Centres what is summed on the way to each of these points of a step: it becomes a sum of centred values, whose noise
 /// point comes before the public term is added. Returns whether any changed, and the analysis is stale then.

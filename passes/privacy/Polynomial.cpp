@@ -2,8 +2,6 @@
 // From ops to polynomials in what rows hold (see Polynomial.h).
 #include "passes/privacy/Polynomial.h"
 
-#include "passes/privacy/Middle.h"
-
 using namespace mlir;
 using namespace sojourn;
 using rows::Alignment;
@@ -20,7 +18,7 @@ unsigned Polynomials::numberOf(Value value) {
 std::optional<unsigned> Polynomials::centredNumber(unsigned number) {
   auto [entry, isNew] = centredNumbers.try_emplace(number);
   if (isNew) {
-    if (std::optional<Centred> x = centredAt(values[number], /*mayScale=*/true, analysis, emit)) {
+    if (std::optional<Centred> x = centredAt(values[number], /*mayScale=*/true, analysis, emit, budget)) {
       unsigned centred = numberOf(x->centred);
       middles[centred] = {number, x->middle, x->scale, rowsOf(values[number])->second};
       centredNumbers[number] = centred;
@@ -282,6 +280,7 @@ std::optional<Polynomial> Polynomials::moved(Operation *op, bool isCentred) {
   }
   return result;
 }
+
 Value Polynomials::spread(Value x, ArrayRef<int64_t> shape, ArrayRef<int64_t> dims) {
   if (Emit::shape(x) == shape || (Emit::shape(x).empty() && !dims.empty())) {
     return x;

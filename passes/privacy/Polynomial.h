@@ -5,6 +5,7 @@
 
 #include "dialect/rows/Support.h"
 #include "passes/privacy/Emit.h"
+#include "passes/privacy/Middle.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -125,6 +126,7 @@ private:
 
   const rows::Analysis &analysis;
   Emit &emit;
+  ColumnBudget budget;
   llvm::DenseMap<mlir::Value, Views> known; ///< each has a plain one
   /// Values that differ from row to row, by number.
   llvm::DenseMap<mlir::Value, unsigned> numbers;

@@ -2,6 +2,7 @@
 // Goal: what a stranger's program may make the owner's privacy passes work ends at their bounds, and not before.
 // Method: programs just within a bound and just beyond it, whose work is counted by hand.
 #include "Support.h"
+#include "passes/privacy/Middle.h"
 #include "passes/privacy/Privacy.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -114,6 +115,35 @@ protected:
   test::Context context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
+
+/// Sums of columns of many widths are made of parts, three concatenations for each sum, as long as the budget lasts.
+TEST_F(PrivacyBounds, ColumnsThatAreTakenOneByOne) {
+  constexpr size_t kColumns = 64, kSums = 300;
+  std::string body, sums;
+  std::vector<std::string> columns, types, values, valueTypes, results;
+  for (size_t k = 0; k < kColumns; ++k) {
+    std::string at = std::to_string(k);
+    body += "    %f" + at + " = sojourn.constant " + std::to_string(k + 1) + ".0 : f64\n";
+    body += "    %m" + at + " = sojourn.mul %x, %f" + at + " : tensor<8xf64>, tensor<f64>\n";
+    body += "    %c" + at + " = sojourn.reshape %m" + at + " : tensor<8xf64> -> tensor<8x1xf64>\n";
+    columns.push_back("%c" + at);
+    types.push_back("tensor<8x1xf64>");
+  }
+  body += "    %wide = sojourn.concat " + join(columns) + " dim = 1 : " + join(types) + "\n";
+  for (size_t k = 0; k < kSums; ++k) {
+    std::string sum = "%s" + std::to_string(k);
+    body += "    " + sum + " = sojourn.reduce_sum %wide, dims = [0] : tensor<8x64xf64>\n";
+    values.push_back(sum);
+    valueTypes.push_back("tensor<64xf64>");
+    results.push_back("tensor<64xf64> {sojourn.result = \"publish\"}");
+  }
+  auto step = parse(kTable, join(results), body + "    return " + join(values) + " : " + join(valueTypes) + "\n");
+  ASSERT_TRUE(step);
+  ASSERT_TRUE(mlir::succeeded(rewriteForPrivacy(step, inputsOf(step), PrivacyOptions())));
+  size_t found = 0;
+  step.walk([&](ConcatOp) { ++found; });
+  EXPECT_EQ(found, 1 + 3 * (ColumnBudget().left / kColumns));
+}
 
 } // namespace
 
