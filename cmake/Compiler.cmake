@@ -9,6 +9,10 @@ find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
 endif()
+# Clang writes the time into its precompiled headers unless told not to; ccache would never know one again.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
+endif()
 
 # Linked by every target of ours. Foreign headers are SYSTEM, so warnings are about our code.
 add_library(sojourn_options INTERFACE)

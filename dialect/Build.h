@@ -4,7 +4,7 @@
 #ifndef SOJOURN_DIALECT_BUILD_H
 #define SOJOURN_DIALECT_BUILD_H
 
-#include "dialect/Dialect.h"
+#include "dialect/Base.h"
 
 #include "mlir/IR/Diagnostics.h"
 

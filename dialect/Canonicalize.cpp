@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Canonical form beyond folds: splats stay rank 0 for as long as they can, and moving unit dims is a reshape.
-#include "dialect/Dialect.h"
+#include "dialect/ElementwiseOps.h"
+#include "dialect/LayoutOps.h"
+#include "dialect/SourceOps.h"
 
 using namespace mlir;
 using namespace sojourn;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Captured form: the schema-carrying call, its memory effects, views and allocation.
-#include "dialect/Dialect.h"
+#include "dialect/CapturedOps.h"
 
 #include "llvm/ADT/SmallBitVector.h"
 
@@ -173,3 +173,13 @@ LogicalResult AllocOp::verify() {
 }
 
 LogicalResult LoadOp::verify() { return verifySameTensor(*this, getSource().getType(), getResult().getType()); }
+
+#define GET_OP_CLASSES
+#include "dialect/CapturedOps.cpp.inc"
+
+void sojourn::detail::registerCapturedOps(SojournDialect &dialect) {
+  dialect.add<
+#define GET_OP_LIST
+#include "dialect/CapturedOps.cpp.inc"
+      >();
+}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // dot and the convolutions: result shapes and verifiers.
-#include "dialect/Dialect.h"
+#include "dialect/ContractionOps.h"
 
 #include "llvm/ADT/SmallBitVector.h"
 
@@ -177,4 +177,14 @@ LogicalResult ConvGradInputOp::verify() {
 
 LogicalResult ConvGradWeightOp::verify() {
   return verifyConvGrad(*this, getG().getType(), getX().getType(), getResult().getType());
+}
+
+#define GET_OP_CLASSES
+#include "dialect/ContractionOps.cpp.inc"
+
+void sojourn::detail::registerContractionOps(SojournDialect &dialect) {
+  dialect.add<
+#define GET_OP_LIST
+#include "dialect/ContractionOps.cpp.inc"
+      >();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Core form as a checkable predicate: what the passes promise and what the owner demands.
-#include "dialect/Dialect.h"
+#include "dialect/Base.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/SmallBitVector.h"
@@ -10,8 +10,8 @@ using namespace sojourn;
 
 static bool isCoreTensor(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor && !tensor.getEncoding() && tensor.getRank() <= kMaxRank && isCoreElement(tensor.getElementType()) &&
-         checkedNumel(tensor.getShape());
+  return tensor && !tensor.getEncoding() && tensor.hasStaticShape() && isCoreElement(tensor.getElementType()) &&
+         outOfBounds(tensor).empty();
 }
 
 static LogicalResult verifyArguments(func::FuncOp step, bool withCoins) {

@@ -2,7 +2,7 @@
 // Saturating arithmetic on shapes (see Cost.h).
 #include "dialect/Cost.h"
 
-#include "dialect/Dialect.h"
+#include "dialect/Base.h"
 
 #include "llvm/Support/MathExtras.h"
 

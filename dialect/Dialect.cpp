@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registration, the generated op classes, constant materialization, and the attributes that carry the signature.
-#include "dialect/Dialect.h"
+// Registration, constant materialization, and the attributes that carry the signature.
+#include "dialect/Base.h"
+#include "dialect/SourceOps.h"
 
 using namespace mlir;
 using namespace sojourn;
@@ -9,16 +10,20 @@ using namespace sojourn;
 
 #include "dialect/Interfaces.cpp.inc"
 
-#define GET_OP_CLASSES
-#include "dialect/Ops.cpp.inc"
-
 void SojournDialect::initialize() {
   registerTypes();
   registerAttributes();
-  addOperations<
-#define GET_OP_LIST
-#include "dialect/Ops.cpp.inc"
-      >();
+  detail::registerCapturedOps(*this);
+  detail::registerContractionOps(*this);
+  detail::registerElementwiseOps(*this);
+  detail::registerIndexOps(*this);
+  detail::registerLayoutOps(*this);
+  detail::registerOwnerOps(*this);
+  detail::registerReductionOps(*this);
+  detail::registerRowOps(*this);
+  detail::registerSourceOps(*this);
+  detail::registerUnaryOps(*this);
+  detail::registerWindowOps(*this);
 }
 
 Operation *SojournDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location loc) {
@@ -30,43 +35,14 @@ Operation *SojournDialect::materializeConstant(OpBuilder &builder, Attribute val
   return ConstantOp::create(builder, loc, tensorType, typed);
 }
 
-StringRef sojourn::stringify(StepArg kind) {
-  switch (kind) {
-  case StepArg::State: return "state";
-  case StepArg::Upload: return "upload";
-  case StepArg::Slot: return "slot";
-  case StepArg::Seed: return "seed";
-  case StepArg::Table: return "table";
-  case StepArg::Coin: return "coin";
+/// "state", "upload" or ...: the names of a list, quoted.
+template <size_t N, typename Kind>
+static std::string choices(const std::array<Kind, N> &kinds) {
+  std::string text;
+  for (size_t i = 0; i < N; ++i) {
+    text += (i == 0 ? "\"" : i + 1 == N ? "\" or \"" : "\", \"") + std::string(nameOf(kinds[i]));
   }
-  llvm_unreachable("every StepArg has a name");
-}
-
-StringRef sojourn::stringify(StepResult kind) {
-  switch (kind) {
-  case StepResult::Commit: return "commit";
-  case StepResult::Keep: return "keep";
-  case StepResult::Publish: return "publish";
-  }
-  llvm_unreachable("every StepResult has a name");
-}
-
-std::optional<StepArg> sojourn::parseStepArg(StringRef text) {
-  for (StepArg kind : {StepArg::State, StepArg::Upload, StepArg::Slot, StepArg::Seed, StepArg::Table, StepArg::Coin}) {
-    if (stringify(kind) == text) {
-      return kind;
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<StepResult> sojourn::parseStepResult(StringRef text) {
-  for (StepResult kind : {StepResult::Commit, StepResult::Keep, StepResult::Publish}) {
-    if (stringify(kind) == text) {
-      return kind;
-    }
-  }
-  return std::nullopt;
+  return text + "\"";
 }
 
 LogicalResult SojournDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
@@ -75,6 +51,12 @@ LogicalResult SojournDialect::verifyOperationAttribute(Operation *op, NamedAttri
     if (!text || (text.getValue() != "torch" && text.getValue() != "numpy")) {
       return op->emitOpError() << kPromotionAttr << " is " << attribute.getValue()
                                << ", expected \"torch\" or \"numpy\"";
+    }
+  } else if (attribute.getName() == kDefaultFloatAttr) {
+    auto type = dyn_cast<TypeAttr>(attribute.getValue());
+    if (!type || !isCoreElement(type.getValue()) || !isa<FloatType>(type.getValue())) {
+      return op->emitOpError() << kDefaultFloatAttr << " is " << attribute.getValue()
+                               << ", expected f16, bf16, f32 or f64";
     }
   } else if (attribute.getName() == kPhaseAttr) {
     if (!text || !llvm::is_contained({"captured", "functional", "promoted", "decomposed", "core"}, text.getValue())) {
@@ -91,7 +73,7 @@ LogicalResult SojournDialect::verifyRegionArgAttribute(Operation *op, unsigned r
     auto text = dyn_cast<StringAttr>(attribute.getValue());
     if (!text || !parseStepArg(text.getValue())) {
       return op->emitOpError() << "argument #" << argIndex << " has " << kKindAttr << " = " << attribute.getValue()
-                               << ", expected \"state\", \"upload\", \"slot\", \"seed\", \"table\" or \"coin\"";
+                               << ", expected " << choices(kStepArgs);
     }
   }
   return success();
@@ -103,7 +85,7 @@ LogicalResult SojournDialect::verifyRegionResultAttribute(Operation *op, unsigne
     auto text = dyn_cast<StringAttr>(attribute.getValue());
     if (!text || !parseStepResult(text.getValue())) {
       return op->emitOpError() << "result #" << resultIndex << " has " << kResultAttr << " = " << attribute.getValue()
-                               << ", expected \"commit\", \"keep\" or \"publish\"";
+                               << ", expected " << choices(kStepResults);
     }
   } else if (attribute.getName() == kTargetAttr) {
     auto target = dyn_cast<IntegerAttr>(attribute.getValue());

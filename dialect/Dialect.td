@@ -35,6 +35,9 @@ def SojournDialect : Dialect {
   let extraClassDeclaration = [{
     void registerTypes();
     void registerAttributes();
+    /// For the families of ops, each of which registers its own.
+    template <typename... Ops>
+    void add() { addOperations<Ops...>(); }
   }];
 }
 
@@ -53,7 +56,10 @@ defvar elementsAll = !listconcat(elementsB, elementsN);
 class ElementTensor<list<Type> elements, string text> : StaticShapeTensorOf<elements> {
   let summary = text;
 }
-def CoreTensor : ElementTensor<elementsAll, "a tensor of static shape and core element">;
+// Before promotion a result may be unresolved (Types.td); verifyCoreForm refuses it.
+def UnresolvedElement : Type<CPred<"::sojourn::isUnresolved($_self)">, "!sojourn.unresolved">;
+def CoreTensor : ElementTensor<!listconcat(elementsAll, [UnresolvedElement]),
+                               "a tensor of static shape and core element">;
 def BoolTensor : ElementTensor<elementsB, "an i1 tensor of static shape">;
 def IntTensor : ElementTensor<elementsZ, "an integer tensor of static shape">;
 def FloatTensor : ElementTensor<elementsF, "a float tensor of static shape">;

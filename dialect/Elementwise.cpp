@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementwise ops: splat inference and the verifiers of casts and comparisons.
-#include "dialect/Dialect.h"
+#include "dialect/ElementwiseOps.h"
+#include "dialect/UnaryOps.h"
 
 using namespace mlir;
 using namespace sojourn;
@@ -67,4 +68,14 @@ LogicalResult CompareOp::verify() {
     return emitOpError() << "predicate is \"" << predicate << "\", expected eq or ne for complex elements";
   }
   return success();
+}
+
+#define GET_OP_CLASSES
+#include "dialect/ElementwiseOps.cpp.inc"
+
+void sojourn::detail::registerElementwiseOps(SojournDialect &dialect) {
+  dialect.add<
+#define GET_OP_LIST
+#include "dialect/ElementwiseOps.cpp.inc"
+      >();
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Folds of elementwise ops: constants of rank 0, and identities that are exact for every value. A NaN result is never
 // folded, since its bits belong to the executor; x + 0.0 is not x, because -0.0 + 0.0 is 0.0.
-#include "dialect/Dialect.h"
+#include "dialect/ElementwiseOps.h"
+#include "dialect/SourceOps.h"
+#include "dialect/UnaryOps.h"
 
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/APSInt.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads and writes at computed positions: result shapes and verifiers.
-#include "dialect/Dialect.h"
+#include "dialect/IndexOps.h"
 
 using namespace mlir;
 using namespace sojourn;
@@ -116,4 +116,14 @@ LogicalResult PutAlongOp::verify() {
                          << " and its sizes outside dim " << getDim();
   }
   return success();
+}
+
+#define GET_OP_CLASSES
+#include "dialect/IndexOps.cpp.inc"
+
+void sojourn::detail::registerIndexOps(SojournDialect &dialect) {
+  dialect.add<
+#define GET_OP_LIST
+#include "dialect/IndexOps.cpp.inc"
+      >();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layout ops: result shapes and verifiers.
-#include "dialect/Dialect.h"
+#include "dialect/LayoutOps.h"
 
 #include "llvm/ADT/SmallBitVector.h"
 
@@ -12,7 +12,8 @@ static FailureOr<RankedTensorType> staticTensor(std::optional<Location> location
   auto tensor = dyn_cast<RankedTensorType>(value.getType());
   if (!tensor || !checkedNumel(tensor.getShape())) {
     return emitOptionalError(location, "operand has type ", value.getType(),
-                             ", expected a tensor of static shape and at most 2^40 elements");
+                             ", expected a tensor of static shape and at most ", boundText(bounds::kValueElements),
+                             " elements");
   }
   return tensor;
 }
@@ -171,8 +172,8 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *context, std::optional<Loc
       return emitOptionalError(location, "operand #", index, " has type ", *type, ", expected ", *first,
                                " but for dim ", dim);
     }
-    if (shape[dim] > kMaxElements) {
-      return emitOptionalError(location, "dim ", dim, " of the result exceeds 2^40");
+    if (shape[dim] > bounds::kDimension) {
+      return emitOptionalError(location, "dim ", dim, " of the result exceeds ", boundText(bounds::kDimension));
     }
     shape[dim] += type->getDimSize(static_cast<unsigned>(dim));
   }
@@ -199,17 +200,28 @@ LogicalResult PadOp::inferReturnTypes(MLIRContext *context, std::optional<Locati
   SmallVector<int64_t> shape;
   for (auto [dim, size, low, high, interior] :
        llvm::enumerate(x->getShape(), adaptor.getLow(), adaptor.getHigh(), adaptor.getInterior())) {
-    auto bounded = [](int64_t amount) { return amount >= -kMaxElements && amount <= kMaxElements; };
+    auto bounded = [](int64_t amount) { return amount >= -bounds::kDimension && amount <= bounds::kDimension; };
     int64_t between = 0;
     bool fits = bounded(low) && bounded(high) && interior >= 0 && bounded(interior) &&
-                !__builtin_mul_overflow(size > 0 ? size - 1 : 0, interior, &between) && between <= kMaxElements;
+                !__builtin_mul_overflow(size > 0 ? size - 1 : 0, interior, &between) && between <= bounds::kDimension;
     int64_t padded = fits ? size + between + low + high : -1;
     if (padded < 0) {
       return emitOptionalError(location, "dim ", dim, " of size ", size, " is padded with low ", low, ", high ", high,
-                               ", interior ", interior, ", expected interior >= 0 and a result size in [0, 2^40]");
+                               ", interior ", interior, ", expected interior >= 0 and a result size in [0, ",
+                               boundText(bounds::kDimension), "]");
     }
     shape.push_back(padded);
   }
   results.push_back(RankedTensorType::get(shape, x->getElementType()));
   return success();
+}
+
+#define GET_OP_CLASSES
+#include "dialect/LayoutOps.cpp.inc"
+
+void sojourn::detail::registerLayoutOps(SojournDialect &dialect) {
+  dialect.add<
+#define GET_OP_LIST
+#include "dialect/LayoutOps.cpp.inc"
+      >();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Folds of layout ops and of reductions over nothing: identities, and chains that are one op.
-#include "dialect/Dialect.h"
+#include "dialect/LayoutOps.h"
+#include "dialect/ReductionOps.h"
 
 using namespace mlir;
 using namespace sojourn;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Verifiers of the owner's own form.
-#include "dialect/Dialect.h"
+#include "dialect/OwnerOps.h"
 
 #include <cmath>
 
@@ -69,4 +69,14 @@ LogicalResult NoiseOp::verify() {
     return emitOpError() << "scale is " << getScale() << ", expected one in [1, 2^52]";
   }
   return success();
+}
+
+#define GET_OP_CLASSES
+#include "dialect/OwnerOps.cpp.inc"
+
+void sojourn::detail::registerOwnerOps(SojournDialect &dialect) {
+  dialect.add<
+#define GET_OP_LIST
+#include "dialect/OwnerOps.cpp.inc"
+      >();
 }

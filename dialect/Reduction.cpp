@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions, scans and sorting: result shapes and verifiers.
-#include "dialect/Dialect.h"
+#include "dialect/ReductionOps.h"
 
 using namespace mlir;
 using namespace sojourn;
@@ -9,7 +9,8 @@ static FailureOr<RankedTensorType> staticTensor(std::optional<Location> location
   auto tensor = dyn_cast<RankedTensorType>(value.getType());
   if (!tensor || !checkedNumel(tensor.getShape())) {
     return emitOptionalError(location, "operand has type ", value.getType(),
-                             ", expected a tensor of static shape and at most 2^40 elements");
+                             ", expected a tensor of static shape and at most ", boundText(bounds::kValueElements),
+                             " elements");
   }
   return tensor;
 }
@@ -120,4 +121,14 @@ LogicalResult SortOp::inferReturnTypes(MLIRContext *context, std::optional<Locat
 LogicalResult TopKOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location, Adaptor adaptor,
                                        SmallVectorImpl<Type> &results) {
   return inferSorted(context, location, adaptor.getX(), adaptor.getDim(), adaptor.getK(), results);
+}
+
+#define GET_OP_CLASSES
+#include "dialect/ReductionOps.cpp.inc"
+
+void sojourn::detail::registerReductionOps(SojournDialect &dialect) {
+  dialect.add<
+#define GET_OP_LIST
+#include "dialect/ReductionOps.cpp.inc"
+      >();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of datasets: sampling and reading.
-#include "dialect/Dialect.h"
+#include "dialect/RowOps.h"
 
 using namespace mlir;
 using namespace sojourn;
@@ -17,8 +17,9 @@ LogicalResult SampleRowsOp::inferReturnTypes(MLIRContext *, std::optional<Locati
 }
 
 LogicalResult SampleRowsOp::verify() {
-  if (getRows() < 0 || getRows() > kMaxElements) {
-    return emitOpError() << "rows is " << getRows() << ", expected a number in [0, 2^40]";
+  if (getRows() < 0 || getRows() > bounds::kDimension) {
+    return emitOpError() << "rows is " << getRows() << ", expected a number in [0, " << boundText(bounds::kDimension)
+                         << "]";
   }
   if (std::optional<int64_t> expected = getExpected(); expected && (*expected < 1 || *expected > getRows())) {
     return emitOpError() << "expected is " << *expected << ", expected a number of rows in [1, " << getRows() << "]";
@@ -68,4 +69,14 @@ LogicalResult ReadRowsOp::verify() {
                          << ": one row per index, one column per name";
   }
   return success();
+}
+
+#define GET_OP_CLASSES
+#include "dialect/RowOps.cpp.inc"
+
+void sojourn::detail::registerRowOps(SojournDialect &dialect) {
+  dialect.add<
+#define GET_OP_LIST
+#include "dialect/RowOps.cpp.inc"
+      >();
 }

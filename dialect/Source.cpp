@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constants, index ramps and random draws.
-#include "dialect/Dialect.h"
+#include "dialect/SourceOps.h"
 
 using namespace mlir;
 using namespace sojourn;
@@ -36,3 +36,13 @@ static LogicalResult verifyStream(OpType op) {
 LogicalResult RngBitsOp::verify() { return verifyStream(*this); }
 LogicalResult RngUniformOp::verify() { return verifyStream(*this); }
 LogicalResult RngNormalOp::verify() { return verifyStream(*this); }
+
+#define GET_OP_CLASSES
+#include "dialect/SourceOps.cpp.inc"
+
+void sojourn::detail::registerSourceOps(SojournDialect &dialect) {
+  dialect.add<
+#define GET_OP_LIST
+#include "dialect/SourceOps.cpp.inc"
+      >();
+}

@@ -1,38 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds and shape arithmetic (see Support.h), and the shape checks that traits share.
-#include "dialect/Dialect.h"
+// Shape arithmetic and bounds (see Support.h), and the shape checks that traits share.
+#include "dialect/Base.h"
+#include "dialect/ElementTypes.h"
+
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace sojourn;
 
-std::optional<int64_t> sojourn::checkedNumel(ArrayRef<int64_t> shape) {
-  int64_t numel = 1;
-  bool empty = false;
+/// The product with sizes of 0 as 1: kernels multiply the others even where a tensor is empty.
+static std::optional<int64_t> checkedSpan(ArrayRef<int64_t> shape, int64_t most) {
+  int64_t span = 1;
   for (int64_t size : shape) {
-    if (size < 0 || size > kMaxElements) {
+    int64_t factor = std::max<int64_t>(size, 1);
+    if (size < 0 || span > most / factor) {
       return std::nullopt;
     }
-    if (size == 0) {
-      empty = true;
-      continue;
-    }
-    // The other sizes must be bounded too, even when the tensor is empty: kernels multiply them.
-    if (numel > kMaxElements / size) {
-      return std::nullopt;
-    }
-    numel *= size;
+    span *= factor;
   }
-  return empty ? 0 : numel;
+  return span;
 }
 
-bool sojourn::isCoreElement(Type type) {
-  if (auto complex = dyn_cast<ComplexType>(type)) {
-    return complex.getElementType().isF32() || complex.getElementType().isF64();
-  }
-  return type.isSignlessInteger(1) || type.isUnsignedInteger(8) || type.isSignlessInteger(8) ||
-         type.isSignlessInteger(16) || type.isSignlessInteger(32) || type.isSignlessInteger(64) || type.isF16() ||
-         type.isBF16() || type.isF32() || type.isF64();
+std::optional<int64_t> sojourn::checkedNumel(ArrayRef<int64_t> shape, int64_t most) {
+  std::optional<int64_t> span = checkedSpan(shape, most);
+  return span && llvm::is_contained(shape, 0) ? 0 : span;
 }
+
+std::string sojourn::outOfBounds(RankedTensorType tensor) {
+  if (tensor.getRank() > static_cast<int64_t>(bounds::kRank)) {
+    return "expected at most " + std::to_string(bounds::kRank) + " dims";
+  }
+  std::optional<int64_t> span = checkedSpan(tensor.getShape(), bounds::kValueElements);
+  if (!span) {
+    return "expected at most " + boundText(bounds::kValueElements) + " elements";
+  }
+  std::optional<Element> element = elementOf(tensor.getElementType());
+  if (element && *span > bounds::kValueBytes / static_cast<int64_t>(byteWidth(*element))) {
+    return "expected at most " + boundText(bounds::kValueBytes) + " bytes";
+  }
+  return {};
+}
+
+std::string sojourn::boundText(int64_t bound) {
+  return llvm::isPowerOf2_64(static_cast<uint64_t>(bound)) ? "2^" + std::to_string(llvm::Log2_64(bound))
+                                                           : std::to_string(bound);
+}
+
+bool sojourn::isCoreElement(Type type) { return elementOf(type).has_value(); }
+
+bool sojourn::isUnresolved(Type type) { return isa<UnresolvedType>(type); }
 
 bool sojourn::isRankZero(Type type, unsigned integerWidth) {
   auto tensor = dyn_cast<RankedTensorType>(type);
@@ -47,9 +63,9 @@ bool sojourn::isScalarOf(Type type, unsigned integerWidth) {
 
 std::optional<int64_t> sojourn::windowOutput(int64_t size, int64_t window, int64_t stride, int64_t padding,
                                              int64_t dilation) {
-  auto bounded = [](int64_t value, int64_t low) { return value >= low && value <= kMaxElements; };
+  auto bounded = [](int64_t value, int64_t low) { return value >= low && value <= bounds::kDimension; };
   if (!bounded(size, 0) || !bounded(window, 1) || !bounded(stride, 1) || !bounded(padding, 0) ||
-      !bounded(dilation, 1) || (window - 1) > kMaxElements / dilation) {
+      !bounded(dilation, 1) || (window - 1) > bounds::kDimension / dilation) {
     return std::nullopt;
   }
   int64_t span = size + 2 * padding - dilation * (window - 1) - 1;
@@ -69,12 +85,8 @@ LogicalResult sojourn::detail::verifyCoreTensors(Operation *op) {
       return op->emitOpError() << what << " #" << index << " has type " << type
                                << ", expected a tensor without encoding";
     }
-    if (tensor.getRank() > kMaxRank) {
-      return op->emitOpError() << what << " #" << index << " has rank " << tensor.getRank() << ", expected at most "
-                               << kMaxRank;
-    }
-    if (!checkedNumel(tensor.getShape())) {
-      return op->emitOpError() << what << " #" << index << " has type " << type << ", expected at most 2^40 elements";
+    if (std::string problem = outOfBounds(tensor); !problem.empty()) {
+      return op->emitOpError() << what << " #" << index << " has type " << type << ", " << problem;
     }
     return success();
   };

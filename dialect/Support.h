@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds and shape arithmetic that cannot overflow: the owner runs these on hostile programs.
+// Shape arithmetic that cannot overflow: the owner runs these on hostile programs.
 #ifndef SOJOURN_DIALECT_SUPPORT_H
 #define SOJOURN_DIALECT_SUPPORT_H
+
+#include "dialect/Bounds.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -9,24 +11,23 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace sojourn {
 
-/// No tensor has more dims.
-inline constexpr int64_t kMaxRank = 32;
-/// No tensor has more elements; also bounds every size, stride and offset, so that sums of a few never overflow.
-inline constexpr int64_t kMaxElements = int64_t(1) << 40;
-/// No table has more columns.
-inline constexpr int64_t kMaxColumns = 1 << 16;
-/// No entry of a shaped column has more dims, or more elements.
-inline constexpr int64_t kMaxEntryRank = 8;
-inline constexpr int64_t kMaxEntryElements = int64_t(1) << 24;
+/// Product of the sizes; nullopt for a negative size or a product above `most`, in which sizes of 0 count as 1.
+std::optional<int64_t> checkedNumel(llvm::ArrayRef<int64_t> shape, int64_t most = bounds::kValueElements);
 
-/// Product of the sizes; nullopt for a negative size or a product above kMaxElements.
-std::optional<int64_t> checkedNumel(llvm::ArrayRef<int64_t> shape);
+/// What a tensor exceeds of what the program format holds, as "expected at most ..."; empty where it fits. Its element
+/// type is not looked at but for its width.
+std::string outOfBounds(mlir::RankedTensorType tensor);
+/// "2^32": a bound in a text; the exact number where it is no power of two.
+std::string boundText(int64_t bound);
 
 /// Whether the type is an element of core form.
 bool isCoreElement(mlir::Type type);
+/// Whether the type is !sojourn.unresolved.
+bool isUnresolved(mlir::Type type);
 /// Whether the type is a rank-0 tensor of signless integers of that width.
 bool isRankZero(mlir::Type type, unsigned integerWidth);
 /// Whether the type is !sojourn.scalar of a signless integer of that width.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types and attributes: text forms, verifiers, layout questions.
-#include "dialect/Dialect.h"
+#include "dialect/Base.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -78,7 +78,7 @@ SmallVector<int64_t> RefType::denseStrides(ArrayRef<int64_t> shape) {
   return strides;
 }
 
-int64_t RefType::getNumElements() const { return checkedNumel(getShape()).value_or(0); }
+int64_t RefType::getNumElements() const { return checkedNumel(getShape(), bounds::kViewElements).value_or(0); }
 
 bool RefType::isContiguous() const {
   if (getNumElements() == 0) {
@@ -139,23 +139,25 @@ RankedTensorType RefType::getTensorType() const { return RankedTensorType::get(g
 
 LogicalResult RefType::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape, Type elementType,
                               ArrayRef<int64_t> strides, int64_t offset) {
-  if (!elementType || !isCoreElement(elementType)) {
+  if (!elementType || !(isCoreElement(elementType) || isa<UnresolvedType>(elementType))) {
     return emitError() << "!sojourn.ref of " << elementType << ", expected an element type of core form";
   }
-  if (static_cast<int64_t>(shape.size()) > kMaxRank) {
-    return emitError() << "!sojourn.ref of rank " << shape.size() << ", expected at most " << kMaxRank;
+  if (shape.size() > bounds::kViewRank) {
+    return emitError() << "!sojourn.ref of rank " << shape.size() << ", expected at most " << bounds::kViewRank;
   }
-  if (!checkedNumel(shape)) {
-    return emitError() << "!sojourn.ref with a negative size or more than 2^40 elements";
+  if (!checkedNumel(shape, bounds::kViewElements)) {
+    return emitError() << "!sojourn.ref with a negative size or more than " << boundText(bounds::kViewElements)
+                       << " elements";
   }
   if (strides.size() != shape.size()) {
     return emitError() << "!sojourn.ref has " << strides.size() << " strides, expected " << shape.size();
   }
-  if (llvm::any_of(strides, [](int64_t stride) { return stride < 0 || stride > kMaxElements; })) {
-    return emitError() << "!sojourn.ref has a stride outside [0, 2^40]";
+  if (llvm::any_of(strides, [](int64_t stride) { return stride < 0 || stride > bounds::kDimension; })) {
+    return emitError() << "!sojourn.ref has a stride outside [0, " << boundText(bounds::kDimension) << "]";
   }
-  if (offset < 0 || offset > kMaxElements) {
-    return emitError() << "!sojourn.ref has offset " << offset << ", expected one in [0, 2^40]";
+  if (offset < 0 || offset > bounds::kDimension) {
+    return emitError() << "!sojourn.ref has offset " << offset << ", expected one in [0, "
+                       << boundText(bounds::kDimension) << "]";
   }
   return success();
 }
@@ -215,15 +217,15 @@ static LogicalResult verifyColumn(function_ref<InFlightDiagnostic()> emitError, 
   Type element = type;
   if (auto entry = dyn_cast_if_present<RankedTensorType>(type)) {
     element = entry.getElementType();
-    if (entry.getEncoding() || entry.getRank() < 1 || entry.getRank() > kMaxEntryRank ||
+    if (entry.getEncoding() || entry.getRank() < 1 || entry.getRank() > static_cast<int64_t>(bounds::kEntryRank) ||
         llvm::any_of(entry.getShape(), [](int64_t size) { return size < 1; })) {
       return emitError() << "!sojourn.table column " << name << " has type " << type << ", expected an entry of 1 to "
-                         << kMaxEntryRank << " sizes of at least 1";
+                         << bounds::kEntryRank << " sizes of at least 1";
     }
     std::optional<int64_t> numel = checkedNumel(entry.getShape());
-    if (!numel || *numel > kMaxEntryElements) {
+    if (!numel || *numel > bounds::kEntryElements) {
       return emitError() << "!sojourn.table column " << name << " has type " << type
-                         << ", expected an entry of at most " << kMaxEntryElements << " elements";
+                         << ", expected an entry of at most " << bounds::kEntryElements << " elements";
     }
   }
   if (!name || !element || !isCoreElement(element) || isa<ComplexType>(element)) {
@@ -234,14 +236,15 @@ static LogicalResult verifyColumn(function_ref<InFlightDiagnostic()> emitError, 
 
 LogicalResult TableType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t rows, ArrayRef<StringAttr> names,
                                 ArrayRef<Type> types) {
-  if (rows < 0 || rows > kMaxElements) {
-    return emitError() << "!sojourn.table of " << rows << " rows, expected a number in [0, 2^40]";
+  if (rows < 0 || rows > bounds::kTableRows) {
+    return emitError() << "!sojourn.table of " << rows << " rows, expected a number in [0, "
+                       << boundText(bounds::kTableRows) << "]";
   }
   if (names.size() != types.size()) {
     return emitError() << "!sojourn.table has " << names.size() << " names and " << types.size() << " types";
   }
-  if (static_cast<int64_t>(names.size()) > kMaxColumns) {
-    return emitError() << "!sojourn.table of " << names.size() << " columns, expected at most " << kMaxColumns;
+  if (names.size() > bounds::kColumns) {
+    return emitError() << "!sojourn.table of " << names.size() << " columns, expected at most " << bounds::kColumns;
   }
   llvm::StringSet<> seen;
   for (auto [name, type] : llvm::zip_equal(names, types)) {

@@ -50,6 +50,19 @@ def RefType : SojournType<"Ref", "ref"> {
   }];
 }
 
+def UnresolvedType : SojournType<"Unresolved", "unresolved"> {
+  let summary = "the element type of a result that promotion has yet to find";
+  let description = [{
+    Captured and functional form only. A front end that knows shapes and not types gives the results of its calls this
+    element; `sojourn-promote` replaces it by what the promotion rules of the module say.
+
+    ```mlir
+    tensor<4x!sojourn.unresolved>
+    !sojourn.ref<4x!sojourn.unresolved>
+    ```
+  }];
+}
+
 def ScalarType : SojournType<"Scalar", "scalar"> {
   let summary = "a Python number that is filled in at run time";
   let description = [{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pooling: result shapes; no window may lie wholly in the padding of pool_max.
-#include "dialect/Dialect.h"
+#include "dialect/WindowOps.h"
 
 using namespace mlir;
 using namespace sojourn;
@@ -62,4 +62,14 @@ LogicalResult PoolMaxOp::inferReturnTypes(MLIRContext *context, std::optional<Lo
   results.push_back(*type);
   results.push_back(type->clone(IntegerType::get(context, 64)));
   return success();
+}
+
+#define GET_OP_CLASSES
+#include "dialect/WindowOps.cpp.inc"
+
+void sojourn::detail::registerWindowOps(SojournDialect &dialect) {
+  dialect.add<
+#define GET_OP_LIST
+#include "dialect/WindowOps.cpp.inc"
+      >();
 }

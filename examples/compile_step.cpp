@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiles a training step of a torch::nn module to a file: no data, no owner, no Python.
 //   compile-step train.sojourn [--batch 64] [--features 30] [--classes 2]
-#include "frontend/Artifact.h"
+#include "frontend/ahead/Artifact.h"
 
 #include <torch/torch.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a compiled training step against an owner, one round trip per step; no Python.
 //   run-step train.sojourn ipc:///run/owner.sock --steps 20
-#include "frontend/Artifact.h"
+#include "frontend/ahead/Artifact.h"
 
 #include <torch/torch.h>
 

@@ -30,14 +30,14 @@ std::string shortly(double number) {
 // Written so that NaN is refused.
 
 void requireEpsilon(double epsilon) {
-  if (!(epsilon > 0 && epsilon <= kEpsilonMost)) {
-    refuse("epsilon", " and at most " + shortly(kEpsilonMost), epsilon);
+  if (!(epsilon > 0 && epsilon <= wire::kEpsilonMost)) {
+    refuse("epsilon", " and at most " + shortly(wire::kEpsilonMost), epsilon);
   }
 }
 
 void requireDelta(double delta) {
-  if (!(delta > 0 && delta < 1)) {
-    refuse("delta", " and below 1", delta);
+  if (!(delta > 0 && delta < wire::kDeltaMost)) {
+    refuse("delta", " and below " + shortly(wire::kDeltaMost), delta);
   }
 }
 
@@ -47,7 +47,7 @@ void requireDelta(double delta, double granted) {
   }
 }
 
-void requireWithin(const char *name, double number, Range range) {
+void requireWithin(const char *name, double number, wire::Range range) {
   if (!(number >= range.least && number <= range.most)) {
     refuse(name, ", from " + shortly(range.least) + " to " + shortly(range.most), number);
   }

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers that a program gives: what they may be, told before anything is recorded; as sojourn/checks.py has them.
+// Numbers that a program gives, told before anything is recorded; what they may be: runtime/wire/Terms.h.
 #ifndef SOJOURN_FRONTEND_CHECKS_H
 #define SOJOURN_FRONTEND_CHECKS_H
 
-namespace sojourn::frontend {
+#include "runtime/wire/Terms.h"
 
-/// Both ends belong to it.
-struct Range {
-  double least, most;
-};
-/// As owner/PrivateStep.cpp has them; a bound's are a little narrower, so that they can be said shortly.
-inline constexpr double kEpsilonMost = 0x1p20;
-inline constexpr Range kBounds{1e-30, 1e30}, kNoiseMultipliers{0x1p-10, 0x1p20};
+namespace sojourn::frontend {
 
 /// Each throws Error, with the name, what was expected and what was given.
 void requireEpsilon(double epsilon);
@@ -19,7 +13,7 @@ void requireEpsilon(double epsilon);
 void requireDelta(double delta);
 /// Above 0 and at most `granted`.
 void requireDelta(double delta, double granted);
-void requireWithin(const char *name, double number, Range range);
+void requireWithin(const char *name, double number, wire::Range range);
 
 } // namespace sojourn::frontend
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors of the frontend: one C++ class with a kind; the bindings replace the raiser so that
 // Python sees its own classes. Never TypeError: Tensor's operators swallow that.
-#pragma once
+#ifndef SOJOURN_FRONTEND_ERROR_H
+#define SOJOURN_FRONTEND_ERROR_H
 
 #include "frontend/Raise.h"
 
@@ -23,3 +24,5 @@ private:
 };
 
 } // namespace sojourn
+
+#endif // SOJOURN_FRONTEND_ERROR_H

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Raising errors from files that do not know torch; Error.h has the class.
-#pragma once
+#ifndef SOJOURN_FRONTEND_RAISE_H
+#define SOJOURN_FRONTEND_RAISE_H
 
 #include <string>
 
@@ -25,3 +26,5 @@ void setRaiser(Raiser raiser);
 [[noreturn]] void raise(ErrorKind kind, const std::string &message);
 
 } // namespace sojourn
+
+#endif // SOJOURN_FRONTEND_RAISE_H

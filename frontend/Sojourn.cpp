@@ -3,9 +3,9 @@
 #include "frontend/Sojourn.h"
 
 #include "frontend/Checks.h"
-#include "frontend/Identity.h"
-#include "frontend/Rows.h"
-#include "frontend/Session.h"
+#include "frontend/wire/Identity.h"
+#include "frontend/tables/Rows.h"
+#include "frontend/session/Session.h"
 #include "runtime/privacy/Plan.h"
 
 #include <algorithm>
@@ -49,8 +49,6 @@ std::map<std::string, uint64_t> Owner::counters() const {
           {"bytes_up", c.bytes_up},
           {"bytes_down", c.bytes_down},
           {"ops_recorded", c.ops_recorded},
-          {"shapes_from_rules", c.shapes_from_rules},
-          {"shapes_from_python", c.shapes_from_python},
           {"programs_compiled", c.programs_compiled},
           {"cache_hits", c.cache_hits},
           {"live_handles", c.live_handles},
@@ -136,7 +134,7 @@ static void requireGood(const PublishOptions &options) {
     requireDelta(options.delta);
   }
   if (options.bound != 0) {
-    requireWithin("bound", options.bound, kBounds);
+    requireWithin("bound", options.bound, wire::kSaidBounds);
   }
 }
 

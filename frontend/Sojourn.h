@@ -10,10 +10,11 @@
 //   at::Tensor value = sojourn::publish(loss);
 //
 // Errors: sojourn::Error (a c10::Error) with a kind; shapes and arguments fail with torch's own.
-#pragma once
+#ifndef SOJOURN_FRONTEND_SOJOURN_H
+#define SOJOURN_FRONTEND_SOJOURN_H
 
 #include "frontend/Error.h"
-#include "frontend/Table.h"
+#include "frontend/tables/Table.h"
 #include "runtime/wire/Message.h"
 
 #include <ATen/core/Tensor.h>
@@ -240,3 +241,5 @@ void flush();
 std::map<std::string, uint64_t> counters();
 
 } // namespace sojourn
+
+#endif // SOJOURN_FRONTEND_SOJOURN_H

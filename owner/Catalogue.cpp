@@ -203,7 +203,7 @@ llvm::Error Catalogue::addDataset(const DatasetRecord &record) {
     Statement add(
         *this, "INSERT INTO columns(dataset, position, name, element, lower, upper, dims) VALUES(?, ?, ?, ?, ?, ?, ?)");
     add.bind(record.name).bind(static_cast<int64_t>(index)).bind(column.name);
-    add.bind(runtime::elementName(column.element).str());
+    add.bind(std::string(runtime::elementName(column.element)));
     add.bind(column.bounds ? std::optional(column.bounds->lower) : std::nullopt);
     add.bind(column.bounds ? std::optional(column.bounds->upper) : std::nullopt);
     state = add.bind(dimsText(column.dims)).step();
@@ -244,9 +244,9 @@ llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
     while ((state = columns.step()) == SQLITE_ROW) {
       Column column{columns.text(0), runtime::Element::f64, std::nullopt};
       std::string element = columns.text(1);
-      for (unsigned id = 0; id < runtime::kElementCount; ++id) {
-        if (runtime::elementName(static_cast<runtime::Element>(id)) == element) {
-          column.element = static_cast<runtime::Element>(id);
+      for (runtime::Element each : kElements) {
+        if (runtime::elementName(each) == element) {
+          column.element = each;
         }
       }
       if (auto lower = columns.real(2), upper = columns.real(3); lower && upper) {

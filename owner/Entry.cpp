@@ -9,10 +9,10 @@
 
 namespace sojourn::owner {
 
+using bounds::kEntryElements;
+using bounds::kEntryRank;
 using llvm::Twine;
 using runtime::Element;
-using runtime::limits::kEntryElements;
-using runtime::limits::kEntryRank;
 
 int64_t entryElements(llvm::ArrayRef<int64_t> dims) {
   int64_t elements = 1;
@@ -27,7 +27,7 @@ std::string entryText(Element element, llvm::ArrayRef<int64_t> dims) {
   for (int64_t dim : dims) {
     text += std::to_string(dim) + "x";
   }
-  return text + runtime::elementName(element).str();
+  return text + std::string(runtime::elementName(element));
 }
 
 llvm::Error checkEntry(const std::string &column, llvm::ArrayRef<int64_t> dims) {

@@ -175,9 +175,9 @@ llvm::Expected<std::shared_ptr<arrow::Array>> wrapArray(const NamedArray &array)
   if (llvm::Error error = checkEntry(array.name, array.dims)) {
     return error;
   }
-  if (array.length > runtime::limits::kTableRows) { // also keeps the product below in range
+  if (array.length > bounds::kTableRows) { // also keeps the product below in range
     return failure("column '" + array.name + "' has " + Twine(array.length) + " rows; a table holds up to " +
-                   Twine(runtime::limits::kTableRows));
+                   Twine(bounds::kTableRows));
   }
   int64_t elements = array.length * entryElements(array.dims);
   auto wrap = [&](std::shared_ptr<arrow::DataType> type, const void *data) {
@@ -208,7 +208,7 @@ llvm::Expected<std::shared_ptr<arrow::Array>> wrapArray(const NamedArray &array)
   case Element::f32: return wrap(arrow::float32(), array.data);
   case Element::f64: return wrap(arrow::float64(), array.data);
   default:
-    return failure("column '" + array.name + "' has element " + runtime::elementName(array.element) +
+    return failure("column '" + array.name + "' has element " + std::string(runtime::elementName(array.element)) +
                    ", expected booleans, integers or floats up to f64");
   }
 }
@@ -331,10 +331,9 @@ llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const Reg
     return failure("the source has " + Twine(rows) + " rows and " + Twine(selection->size()) +
                    " columns, expected at least one of each");
   }
-  if (rows > runtime::limits::kTableRows || selection->size() > runtime::limits::kColumns) {
+  if (rows > bounds::kTableRows || selection->size() > runtime::limits::kColumns) {
     return failure("the source has " + Twine(rows) + " rows and " + Twine(selection->size()) +
-                   " columns; a table holds up to " + Twine(runtime::limits::kTableRows) + " and " +
-                   Twine(runtime::limits::kColumns));
+                   " columns; a table holds up to " + Twine(bounds::kTableRows) + " and " + Twine(bounds::kColumns));
   }
   if (options.subject && !options.subject->empty()) {
     tell("subjects", 0, 1);

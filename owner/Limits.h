@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The owner's bounds as a value, so that a test can make them small. The numbers, and why, are in
-// runtime/Limits.h.
+// Every bound on what clients may ask of an owner and on what it keeps. Those that a test makes small, or that
+// `sojourn-owner serve` sets, are values of Limits; the others are constants. What programs may hold: dialect/Bounds.h
+// and runtime/Limits.h.
 #ifndef SOJOURN_OWNER_LIMITS_H
 #define SOJOURN_OWNER_LIMITS_H
 
@@ -9,28 +10,63 @@
 
 namespace sojourn::owner {
 
-/// All columns of one table in memory. The sizes of an entry: runtime/Limits.h.
+// --- Messages -------------------------------------------------------------------------------------
+inline constexpr size_t kRequestBytes = size_t{1} << 30;
+inline constexpr size_t kReplyBytes = size_t{1} << 30;
+inline constexpr uint32_t kMessageDepth = 16;
+inline constexpr uint32_t kMessageTables = 1u << 17;
+
+// --- Sessions -------------------------------------------------------------------------------------
+/// Programs that one session may refer to by hash.
+inline constexpr size_t kProgramsPerSession = 4'096;
+/// Training runs on private tables that one session may have under way: each holds a part of its budget. And priced
+/// releases of one step: each price is searched for.
+inline constexpr size_t kRunsPerSession = 64;
+inline constexpr size_t kPricedReleases = 256;
+
+// --- Tables ---------------------------------------------------------------------------------------
+/// All columns of one table in memory. The sizes of an entry: dialect/Bounds.h.
 inline constexpr int64_t kTableBytes = int64_t{1} << 40;
 
+// --- Books ----------------------------------------------------------------------------------------
+/// Text kept per program in the log of what ran, and programs in one ListPrograms reply.
+inline constexpr size_t kProgramTextBytes = size_t{4} << 20;
+inline constexpr size_t kListedPrograms = 4'096;
+/// Programs in the log. When it is full, new programs are refused: an audit trail must not be
+/// flushable by whom it watches.
+inline constexpr size_t kLoggedPrograms = 100'000;
+inline constexpr size_t kLoggedProgramBytes = size_t{8} << 30;
+/// How often run counts reach the catalogue.
+inline constexpr int64_t kCountFlushMs = 1'000;
+
 struct Limits {
-  size_t requestBytes = runtime::limits::kRequestBytes;
-  size_t replyBytes = runtime::limits::kReplyBytes;
-  size_t sessions = runtime::limits::kSessions;
-  int64_t leaseMs = runtime::limits::kLeaseMs;
-  size_t handlesPerSession = runtime::limits::kHandlesPerSession;
-  size_t handleBytes = runtime::limits::kHandleBytes;
-  size_t uploadsPerSession = runtime::limits::kUploadsPerSession;
-  size_t programsPerSession = runtime::limits::kProgramsPerSession;
-  size_t cachedPlans = runtime::limits::kCachedPlans;
-  size_t cachedPlanBytes = runtime::limits::kCachedPlanBytes;
-  size_t requestsPerSession = runtime::limits::kRequestsPerSession;
-  size_t rememberedReplyBytes = runtime::limits::kRememberedReplyBytes;
-  size_t rememberedBytes = runtime::limits::kRememberedBytes;
+  size_t requestBytes = kRequestBytes;
+  size_t replyBytes = kReplyBytes;
+  size_t sessions = 1'024;
+  /// Idle time after which a session ends and its handles are dropped.
+  int64_t leaseMs = int64_t{24} * 3600 * 1000;
+  size_t handlesPerSession = 1u << 17;
+  /// Bytes behind all handles and uploads of all sessions.
+  size_t handleBytes = size_t{1} << 36;
+  /// Uploads that one session may have under way ahead of its steps.
+  size_t uploadsPerSession = 1u << 17;
+  size_t programsPerSession = kProgramsPerSession;
+  /// Plans kept for all sessions (least recently used go), and their bytes, those of their programs and texts among
+  /// them. The last used one stays.
+  size_t cachedPlans = 256;
+  size_t cachedPlanBytes = size_t{1} << 30;
+  /// Requests of one session that run or wait for their turn; each holds a thread of the server.
+  size_t requestsPerSession = 4;
+  /// The largest reply to a step that is remembered for a repetition of it, and all of them together; beside them a
+  /// step is remembered without its reply.
+  size_t rememberedReplyBytes = size_t{1} << 20;
+  size_t rememberedBytes = size_t{256} << 20;
   /// What one run of a program may cost, from its shapes alone.
   PriceLimits price;
   /// Bytes of intermediate values of all running steps; 0: three quarters of the machine's memory.
   size_t runningArenaBytes = 0;
-  int64_t arenaWaitMs = runtime::limits::kArenaWaitMs;
+  /// How long a step waits for the memory of other steps.
+  int64_t arenaWaitMs = 60'000;
   /// Threads that running steps share; 0: as many as the machine has.
   unsigned threads = 0;
 };

@@ -255,8 +255,10 @@ llvm::Error readArray(const std::string &path, const Member &member, std::vector
   if (payload.size() / format->width < count) {
     return wrong("has fewer values than its shape says");
   }
-  // The payload starts at a multiple of 16 in files NumPy wrote; copy if it does not.
+  // The payload starts at a multiple of 16 in files NumPy wrote; copy if it does not. The header goes with the bytes
+  // that it was read from.
   const void *data = payload.data();
+  const bool isColumnMajor = headerField(header, "fortran_order").starts_with("True");
   if (descr.drop_front() == "u2" || descr.drop_front() == "u4" ||
       reinterpret_cast<uintptr_t>(data) % format->width != 0) {
     std::vector<uint64_t> aligned((count * format->width + 7) / 8);
@@ -269,7 +271,7 @@ llvm::Error readArray(const std::string &path, const Member &member, std::vector
     memory = std::move(aligned);
     data = memory.data();
   }
-  if (count > 0 && sizes->size() > 1 && headerField(header, "fortran_order").starts_with("True")) {
+  if (count > 0 && sizes->size() > 1 && isColumnMajor) {
     memory = rowMajor(data, *sizes, count, runtime::byteWidth(format->element));
     data = memory.data();
   }

@@ -6,7 +6,7 @@
 #include "owner/Error.h"
 #include "owner/Handshake.h"
 #include "owner/PrivateStep.h"
-#include "owner/Protocol.h"
+#include "runtime/wire/Protocol.h"
 #include "owner/Reply.h"
 #include "owner/Step.h"
 #include "owner/Text.h"
@@ -96,11 +96,13 @@ llvm::Expected<sojourn::wire::Message> Owner::State::hello(const wire::Hello &re
                : requestError(wire::ErrorCode_Version, "the client speaks " + Twine(what) + " version " + Twine(found) +
                                                            ", this owner reads " + range + "; use a matching release");
   };
-  llvm::Error error = check("protocol", request.protocol_version(), kProtocolVersion, kProtocolVersion);
+  llvm::Error error =
+      check("protocol", request.protocol_version(), sojourn::wire::kProtocolVersion, sojourn::wire::kProtocolVersion);
   error =
       error ? std::move(error)
             : check("program format", request.format_version(), runtime::kOldestFormatVersion, runtime::kFormatVersion);
-  error = error ? std::move(error) : check("dialect", request.dialect_version(), kDialectVersion, kDialectVersion);
+  error =
+      error ? std::move(error) : check("dialect", request.dialect_version(), kOldestDialectVersion, kDialectVersion);
   if (error) {
     return error;
   }
@@ -244,10 +246,7 @@ llvm::Expected<sojourn::wire::Message> Owner::State::release(const wire::Release
   if (!session) {
     return session.takeError();
   }
-  std::vector<uint64_t> handles;
-  if (request.handles()) {
-    handles.assign(request.handles()->begin(), request.handles()->end());
-  }
+  std::vector<uint64_t> handles = sojourn::wire::numbersOf(request.handles());
   std::lock_guard lock(mutex);
   if (llvm::Error error = sessions.release(**session->get(), handles)) {
     return error;
@@ -285,11 +284,11 @@ llvm::Expected<sojourn::wire::Message> Owner::State::answer(std::string_view byt
     sojourn::wire::countCopied(bytes.size());
     data = reinterpret_cast<const uint8_t *>(aligned.data());
   }
-  flatbuffers::Verifier verifier(data, bytes.size(), runtime::limits::kMessageDepth, runtime::limits::kMessageTables);
-  if (bytes.size() < 12 || !verifier.VerifyBuffer<wire::Request>(kMessageIdentifier)) {
+  flatbuffers::Verifier verifier(data, bytes.size(), kMessageDepth, kMessageTables);
+  if (bytes.size() < 12 || !verifier.VerifyBuffer<wire::Request>(wire::RequestIdentifier())) {
     return requestError(wire::ErrorCode_Malformed, "these " + Twine(bytes.size()) +
                                                        " bytes are not a request of the Sojourn protocol (identifier " +
-                                                       kMessageIdentifier + ")");
+                                                       wire::RequestIdentifier() + ")");
   }
   const auto *request = flatbuffers::GetRoot<wire::Request>(data);
   if (!request->body()) {

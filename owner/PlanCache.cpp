@@ -8,17 +8,15 @@
 #include "owner/Text.h"
 #include "passes/Dependence.h"
 #include "passes/privacy/Inputs.h"
-#include "runtime/Limits.h"
+#include "owner/Limits.h"
 
 #include "mlir/IR/MLIRContext.h"
 
 namespace sojourn::owner {
 
 using llvm::Twine;
-using runtime::ArgKind;
 using runtime::ArgSpec;
 using runtime::Element;
-using runtime::ResultKind;
 
 namespace {
 
@@ -30,22 +28,22 @@ llvm::Error checkArgument(size_t index, const ArgSpec &spec, Plan &plan) {
   };
   Element element = spec.type.element;
   switch (spec.kind) {
-  case ArgKind::state: ++plan.states; break;
-  case ArgKind::upload: ++plan.uploads; break;
-  case ArgKind::slot:
+  case StepArg::State: ++plan.states; break;
+  case StepArg::Upload: ++plan.uploads; break;
+  case StepArg::Slot:
     ++plan.slots;
     if (spec.type.rank() || (element != Element::f64 && element != Element::i64 && element != Element::i1)) {
       return wrong("slot", "tensor<f64>, tensor<i64> or tensor<i1>");
     }
     break;
-  case ArgKind::seed:
+  case StepArg::Seed:
     ++plan.seeds;
     if (spec.type.rank() || element != Element::i64) {
       return wrong("seed", "tensor<i64>");
     }
     break;
-  case ArgKind::table: ++plan.tables; break;
-  case ArgKind::coin: return wrong("coin", "none in a program");
+  case StepArg::Table: ++plan.tables; break;
+  case StepArg::Coin: return wrong("coin", "none in a program");
   }
   return llvm::Error::success();
 }
@@ -66,12 +64,12 @@ llvm::Error checkSignature(Plan &plan) {
   std::vector<bool> committed(args.size());
   for (size_t index = 0; index < results.size(); ++index) {
     const runtime::ResultSpec &spec = results[index];
-    if (spec.kind == ResultKind::keep) {
+    if (spec.kind == StepResult::Keep) {
       ++plan.keeps;
       plan.keepBytes += spec.type.bytes();
-    } else if (spec.kind == ResultKind::publish) {
+    } else if (spec.kind == StepResult::Publish) {
       plan.publishBytes += spec.type.bytes();
-    } else if (spec.target >= args.size() || args[spec.target].kind != ArgKind::state ||
+    } else if (spec.target >= args.size() || args[spec.target].kind != StepArg::State ||
                !(args[spec.target].type == spec.type) || committed[spec.target]) {
       return requestError(wire::ErrorCode_Malformed,
                           "result " + Twine(index) + " commits to argument " + Twine(spec.target) +
@@ -143,8 +141,7 @@ llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, ll
   auto plan = std::make_shared<Plan>();
   plan->program = program.str();
   plan->debug = debug.str();
-  plan->text = printable(runtime::printProgram(**module, runtime::limits::kProgramTextBytes),
-                         runtime::limits::kProgramTextBytes);
+  plan->text = printable(runtime::printProgram(**module, kProgramTextBytes), kProgramTextBytes);
   (*module)->walk(
       [&](mlir::Operation *op) { plan->ops += op->getDialect() && op->getDialect()->getNamespace() == "sojourn"; });
   plan->samplesRows = samplesRows((*module)->lookupSymbol<mlir::func::FuncOp>(kStepName));

@@ -231,7 +231,7 @@ PrivacyOptions optionsOf(const Plan &plan, const PrivateTerms &terms) {
   unsigned prices = 0;
   auto results = plan.executable->results();
   for (unsigned index = 0; index < results.size(); ++index) {
-    if (results[index].kind != runtime::ResultKind::publish || published >= terms.releases.size()) {
+    if (results[index].kind != StepResult::Publish || published >= terms.releases.size()) {
       continue;
     }
     const PrivateTerms::Release &release = terms.releases[published++];

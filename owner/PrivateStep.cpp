@@ -6,8 +6,9 @@
 #include "owner/Text.h"
 #include "owner/ledger/Receipt.h"
 #include "runtime/Library.h"
-#include "runtime/Limits.h"
+#include "owner/Limits.h"
 #include "runtime/privacy/Plan.h"
+#include "runtime/wire/Terms.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -18,10 +19,10 @@
 namespace sojourn::owner {
 
 using llvm::Twine;
-using runtime::ArgKind;
-using runtime::ResultKind;
 
-static constexpr double kBoundMost = 0x1p100, kBoundLeast = 1 / kBoundMost, kNoiseLeast = 0x1p-10, kNoiseMost = 0x1p20;
+using sojourn::wire::kBounds;
+using sojourn::wire::kNoiseMultipliers;
+static_assert(sojourn::wire::kEpsilonMost == privacy::kEpsilonMax, "what a client may ask for is what can be charged");
 
 /// A number of the message that a step may not choose freely. Above 0 it is at least `least`.
 static llvm::Error checkNumber(const char *what, double number, double most, double least = 0) {
@@ -44,9 +45,9 @@ llvm::Error checkDefaults(const PrivacyDefaults &defaults) {
     double number, least, most;
   };
   for (auto [what, number, least, most] :
-       {Number{"noise multiplier", defaults.noiseMultiplier, kNoiseLeast, kNoiseMost},
-        Number{"clip", defaults.clip, kBoundLeast, kBoundMost},
-        Number{"metric bound", defaults.metricBound, kBoundLeast, kBoundMost}}) {
+       {Number{"noise multiplier", defaults.noiseMultiplier, kNoiseMultipliers.least, kNoiseMultipliers.most},
+        Number{"clip", defaults.clip, kBounds.least, kBounds.most},
+        Number{"metric bound", defaults.metricBound, kBounds.least, kBounds.most}}) {
     if (!(number >= least && number <= most)) {
       return failure("the " + Twine(what) + " is " + numberText(number) + ", expected a number from " +
                      numberText(least) + " to " + numberText(most));
@@ -114,7 +115,7 @@ llvm::Error PrivateStep::setSources(const StepBindings &bound) {
     bool isSame = index > 0 && bound.labels[index] == bound.labels[index - 1];
     terms.publicArguments[index] =
         isSame ? bool(terms.publicArguments[index - 1]) : blockers(bound.labels[index], policyOf).empty();
-    if (args[index].kind == ArgKind::table && !terms.publicArguments[index]) {
+    if (args[index].kind == StepArg::Table && !terms.publicArguments[index]) {
       const auto *dataset = static_cast<const Dataset *>(bound.bindings[index].table);
       bool isFirst = llvm::none_of(sources, [](const auto &source) { return source.has_value(); });
       sources[index] = Source{dataset->name(), dataset->version()};
@@ -139,7 +140,7 @@ void PrivateStep::setTerms(const StepBindings &bound) {
   }
   terms.tables.resize(args.size());
   for (size_t index = 0; index < args.size(); ++index) {
-    if (args[index].kind != ArgKind::table) {
+    if (args[index].kind != StepArg::Table) {
       continue;
     }
     terms.tables[index].isPrivate = sources[index].has_value();
@@ -159,30 +160,30 @@ llvm::Error PrivateStep::setReleases() {
   terms.metricBound = defaults.metricBound;
   terms.perLayer = spending.perLayer;
   terms.lossIsSum = spending.lossIsSum;
-  llvm::Error error = checkNumber("the noise multiplier", terms.noiseMultiplier, kNoiseMost);
-  error = error ? std::move(error) : checkNumber("clip", terms.clip, kBoundMost, kBoundLeast);
-  error = error ? std::move(error) : checkNumber("metric_share", terms.metricShare, 0.95);
+  llvm::Error error = checkNumber("the noise multiplier", terms.noiseMultiplier, kNoiseMultipliers.most);
+  error = error ? std::move(error) : checkNumber("clip", terms.clip, kBounds.most, kBounds.least);
+  error = error ? std::move(error) : checkNumber("metric_share", terms.metricShare, sojourn::wire::kMetricShareMost);
   if (error) {
     return error;
   }
-  if (terms.noiseMultiplier < kNoiseLeast) {
+  if (terms.noiseMultiplier < kNoiseMultipliers.least) {
     return requestError(wire::ErrorCode_Refused, "the noise multiplier is below 2^-10, which no budget pays for");
   }
   size_t published = static_cast<size_t>(llvm::count_if(
-      plan->executable->results(), [](const auto &result) { return result.kind == ResultKind::publish; }));
+      plan->executable->results(), [](const auto &result) { return result.kind == StepResult::Publish; }));
   auto isPriced = [](const sojourn::wire::ReleaseTerms &asked) { return asked.epsilon != 0; };
   size_t priced = static_cast<size_t>(llvm::count_if(spending.releases, isPriced));
-  if (spending.releases.size() > published || priced > runtime::limits::kPricedReleases) {
+  if (spending.releases.size() > published || priced > kPricedReleases) {
     return requestError(wire::ErrorCode_Malformed,
                         "the step gives terms of " + Twine(spending.releases.size()) + " releases, " + Twine(priced) +
                             " of them with a price; it publishes " + Twine(published) + " values, and up to " +
-                            Twine(runtime::limits::kPricedReleases) + " may have a price");
+                            Twine(kPricedReleases) + " may have a price");
   }
   for (const sojourn::wire::ReleaseTerms &asked : spending.releases) {
     PrivateTerms::Release release;
-    error = checkNumber("bound", asked.bound, kBoundMost, kBoundLeast);
-    error = error ? std::move(error) : checkNumber("epsilon", asked.epsilon, 0x1p20);
-    error = error ? std::move(error) : checkNumber("delta", asked.delta, 1);
+    error = checkNumber("bound", asked.bound, kBounds.most, kBounds.least);
+    error = error ? std::move(error) : checkNumber("epsilon", asked.epsilon, sojourn::wire::kEpsilonMost);
+    error = error ? std::move(error) : checkNumber("delta", asked.delta, sojourn::wire::kDeltaMost);
     if (error) {
       return error;
     }
@@ -248,12 +249,12 @@ std::vector<std::optional<runtime::Extent>> PrivateStep::extentsOf(const StepBin
   std::vector<std::optional<runtime::Extent>> extents(args.size());
   std::set<size_t> written;
   for (const runtime::ResultSpec &result : plan->executable->results()) {
-    if (result.kind == ResultKind::commit) {
+    if (result.kind == StepResult::Commit) {
       written.insert(result.target);
     }
   }
   for (size_t index = 0; index < args.size(); ++index) {
-    bool isTensor = args[index].kind == ArgKind::state || args[index].kind == ArgKind::upload;
+    bool isTensor = args[index].kind == StepArg::State || args[index].kind == StepArg::Upload;
     if (!isTensor || !terms.publicArguments[index] || written.contains(index)) {
       continue;
     }
@@ -357,7 +358,7 @@ llvm::Error PrivateStep::pay() {
     for (const ledger::Item &item : step) {
       datasets += item.dataset + '\n';
     }
-    if (session->runs.size() >= runtime::limits::kRunsPerSession && !session->runs.count({spending.run, datasets})) {
+    if (session->runs.size() >= kRunsPerSession && !session->runs.count({spending.run, datasets})) {
       return requestError(wire::ErrorCode_Limit, "this session has " + Twine(session->runs.size()) +
                                                      " training runs under way, its limit; end one first");
     }
@@ -434,7 +435,7 @@ PrivacyReport PrivateStep::report() const {
   auto results = plan->executable->results();
   bool anyRelease = false;
   for (unsigned index = 0; index < results.size(); ++index) {
-    if (results[index].kind != ResultKind::publish) {
+    if (results[index].kind != StepResult::Publish) {
       continue;
     }
     ReleaseNote note;

@@ -3,7 +3,7 @@
 #include "owner/ProgramLog.h"
 
 #include "owner/RequestError.h"
-#include "runtime/Limits.h"
+#include "owner/Limits.h"
 
 namespace sojourn::owner {
 
@@ -15,8 +15,7 @@ llvm::Error ProgramLog::makeRoom(size_t bytes) {
     }
     size = *measured;
   }
-  return size->programs < runtime::limits::kLoggedPrograms &&
-                 size->textBytes + bytes <= runtime::limits::kLoggedProgramBytes
+  return size->programs < kLoggedPrograms && size->textBytes + bytes <= kLoggedProgramBytes
              ? llvm::Error::success()
              : requestError(wire::ErrorCode_Limit, "the log of programs is full, and what cannot be logged does not "
                                                    "run; the data owner has to archive the catalogue");
@@ -36,7 +35,7 @@ llvm::Error ProgramLog::addReport(const runtime::ProgramHash &hash, const std::s
     return fresh.takeError();
   }
   size->textBytes += *fresh ? report.size() : 0;
-  if (reported.size() >= runtime::limits::kProgramsPerSession) {
+  if (reported.size() >= kProgramsPerSession) {
     reported.clear(); // the catalogue knows
   }
   reported.insert({{hash, client}, report});
@@ -65,7 +64,7 @@ llvm::Error ProgramLog::add(const runtime::ProgramHash &hash, const std::string 
   }
   ++found->second;
   pendingMs = now;
-  return now - flushedMs >= runtime::limits::kCountFlushMs ? flush() : llvm::Error::success();
+  return now - flushedMs >= kCountFlushMs ? flush() : llvm::Error::success();
 }
 
 llvm::Error ProgramLog::flush() {
@@ -79,7 +78,7 @@ llvm::Error ProgramLog::flush() {
     }
   }
   // Entries without runs only save a look at the catalogue.
-  if (pending.size() > runtime::limits::kProgramsPerSession) {
+  if (pending.size() > kProgramsPerSession) {
     pending.clear();
   }
   return llvm::Error::success();

@@ -2,9 +2,8 @@
 // Building replies with FlatBuffers.
 #include "owner/Reply.h"
 
-#include "owner/Protocol.h"
 #include "owner/Text.h"
-#include "runtime/Limits.h"
+#include "owner/Limits.h"
 #include "runtime/wire/Step.h"
 
 namespace sojourn::owner {
@@ -15,7 +14,7 @@ using flatbuffers::Offset;
 namespace {
 
 Message finish(FlatBufferBuilder &builder, wire::ReplyBody kind, Offset<void> body) {
-  builder.Finish(wire::CreateReply(builder, kind, body), kMessageIdentifier);
+  builder.Finish(wire::CreateReply(builder, kind, body), wire::RequestIdentifier());
   auto kept = std::make_shared<const flatbuffers::DetachedBuffer>(builder.Release());
   return {{reinterpret_cast<const char *>(kept->data()), kept->size()}, kept};
 }
@@ -76,9 +75,9 @@ Message datasetsReply(const std::vector<DatasetRecord> &records) {
 Message programsReply(const std::vector<ProgramRecord> &records, bool withText) {
   FlatBufferBuilder builder;
   std::vector<Offset<wire::ProgramInfo>> programs;
-  size_t count = std::min(records.size(), runtime::limits::kListedPrograms);
+  size_t count = std::min(records.size(), kListedPrograms);
   for (auto at = records.end() - static_cast<ptrdiff_t>(count); at != records.end(); ++at) {
-    if (builder.GetSize() > runtime::limits::kReplyBytes / 2) {
+    if (builder.GetSize() > kReplyBytes / 2) {
       break;
     }
     auto hash = builder.CreateVector(at->hash.data(), at->hash.size());

@@ -5,7 +5,7 @@
 #include "owner/Server.h"
 
 #include "owner/Error.h"
-#include "runtime/Limits.h"
+#include "owner/Limits.h"
 #include "runtime/wire/Step.h"
 
 #include <atomic>
@@ -196,7 +196,7 @@ llvm::Expected<std::unique_ptr<Server>> Server::start(Owner &owner, const Server
   }
   state.open = true;
   // nng's default is no limit at all.
-  if (int result = nng_socket_set_size(state.socket, NNG_OPT_RECVMAXSZ, runtime::limits::kRequestBytes)) {
+  if (int result = nng_socket_set_size(state.socket, NNG_OPT_RECVMAXSZ, kRequestBytes)) {
     return wrong(result);
   }
   if (llvm::StringRef path(options.listen); path.consume_front("ipc://")) {

@@ -17,7 +17,6 @@ namespace sojourn::owner {
 
 using llvm::Twine;
 using runtime::HostTensor;
-using runtime::ResultKind;
 
 namespace {
 
@@ -199,7 +198,7 @@ llvm::Error Step::checkResults() {
   // A handle bound twice and committed would have two new values.
   std::set<const Handle *> committed;
   for (const runtime::ResultSpec &spec : plan->executable->results()) {
-    if (spec.kind == ResultKind::commit && !committed.insert(bound->states[spec.target]).second) {
+    if (spec.kind == StepResult::Commit && !committed.insert(bound->states[spec.target]).second) {
       return requestError(wire::ErrorCode_Malformed, "one handle is bound to two states that are both committed");
     }
   }
@@ -223,7 +222,7 @@ llvm::Error Step::checkPublishes() {
   };
   auto results = plan->executable->results();
   for (size_t index = 0; index < results.size(); ++index) {
-    if (results[index].kind != ResultKind::publish || (privacy && privacy->isReleased(index))) {
+    if (results[index].kind != StepResult::Publish || (privacy && privacy->isReleased(index))) {
       continue;
     }
     std::string text = blockers(resultLabels[index], policyOf);
@@ -248,7 +247,7 @@ llvm::Error Step::checkPublishes() {
 void Step::noteKept(llvm::function_ref<Policy(const Source &)> policyOf) {
   auto results = plan->executable->results();
   for (size_t index = 0; index < results.size(); ++index) {
-    if (results[index].kind != ResultKind::commit) {
+    if (results[index].kind != StepResult::Commit) {
       continue;
     }
     const LabelPtr &before = bound->states[results[index].target]->label, &after = resultLabels[index];
@@ -289,7 +288,7 @@ llvm::Expected<Message> Step::reply(llvm::ArrayRef<HostTensor> values) const {
     if (values.size() != results.size() || !values[index].buffer || !(values[index].type == results[index].type)) {
       return requestError(wire::ErrorCode_Internal, "the plan returned other results than it said");
     }
-    if (results[index].kind == ResultKind::publish) {
+    if (results[index].kind == StepResult::Publish) {
       published.push_back(&values[index]);
     }
   }
@@ -306,7 +305,7 @@ void Step::commit(std::vector<HostTensor> &values, const Message &reply) {
   inserted.reserve(plan->keeps);
   try {
     for (size_t index = 0; index < results.size(); ++index) {
-      if (results[index].kind == ResultKind::keep) {
+      if (results[index].kind == StepResult::Keep) {
         uint64_t id = request.results()->Get(static_cast<flatbuffers::uoffset_t>(inserted.size()));
         target.handles.try_emplace(id, Handle{values[index], resultLabels[index]});
         inserted.push_back(id);
@@ -320,7 +319,7 @@ void Step::commit(std::vector<HostTensor> &values, const Message &reply) {
   }
   reserved = 0; // it belongs to the new handles now
   for (size_t index = 0; index < results.size(); ++index) {
-    if (results[index].kind == ResultKind::commit) {
+    if (results[index].kind == StepResult::Commit) {
       Handle &state = *bound->states[results[index].target];
       // The type is the same. The old value goes with `values`, when the mutex is free again.
       std::swap(state.tensor.buffer, values[index].buffer);

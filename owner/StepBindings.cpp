@@ -8,7 +8,6 @@
 namespace sojourn::owner {
 
 using llvm::Twine;
-using runtime::ArgKind;
 using runtime::Element;
 using runtime::HostTensor;
 using runtime::TensorType;
@@ -18,7 +17,7 @@ static std::string typeText(const TensorType &type) {
   for (int64_t dim : type.dims) {
     text += std::to_string(dim) + "x";
   }
-  return text + runtime::elementName(type.element).str();
+  return text + std::string(runtime::elementName(type.element));
 }
 
 llvm::Error StepBindings::checkCounts() const {
@@ -47,12 +46,12 @@ llvm::Error StepBindings::bindOwn() {
     auto at = static_cast<flatbuffers::uoffset_t>(position);
     llvm::Error error = llvm::Error::success();
     switch (args[index].kind) {
-    case ArgKind::state: error = bindState(index, position); break;
-    case ArgKind::upload: error = bindUpload(index, position); break;
-    case ArgKind::slot: error = bindWord(index, request.slots()->Get(at)); break;
-    case ArgKind::seed: error = bindWord(index, request.seeds()->Get(at)); break;
-    case ArgKind::table: labels[index] = nullptr; break; // until its table is bound
-    case ArgKind::coin: break;                           // no program has them
+    case StepArg::State: error = bindState(index, position); break;
+    case StepArg::Upload: error = bindUpload(index, position); break;
+    case StepArg::Slot: error = bindWord(index, request.slots()->Get(at)); break;
+    case StepArg::Seed: error = bindWord(index, request.seeds()->Get(at)); break;
+    case StepArg::Table: labels[index] = nullptr; break; // until its table is bound
+    case StepArg::Coin: break;                           // no program has them
     }
     if (error) {
       return error;
@@ -64,7 +63,7 @@ llvm::Error StepBindings::bindOwn() {
 llvm::Error StepBindings::bindTables(Store &store) {
   auto args = plan.executable->args();
   for (size_t index = 0, position = 0; index < args.size(); ++index) {
-    if (args[index].kind == ArgKind::table) {
+    if (args[index].kind == StepArg::Table) {
       if (llvm::Error error = bindTable(store, index, position++)) {
         return error;
       }
@@ -115,8 +114,7 @@ llvm::Error StepBindings::bindUpload(size_t index, size_t position) {
     fits = tensor->dims()->Get(static_cast<flatbuffers::uoffset_t>(dim)) == expected.dims[dim];
   }
   if (!fits) {
-    TensorType found{tensor->element() < runtime::kElementCount ? static_cast<Element>(tensor->element()) : Element::u8,
-                     {}};
+    TensorType found{elementOfNumber(tensor->element()).value_or(Element::u8), {}};
     for (size_t dim = 0; dim < std::min<size_t>(length(tensor->dims()), 16); ++dim) {
       found.dims.push_back(tensor->dims()->Get(static_cast<flatbuffers::uoffset_t>(dim)));
     }
@@ -175,7 +173,8 @@ llvm::Error StepBindings::bindTable(Store &store, size_t index, size_t position)
   }
   for (const runtime::TableColumn &wanted : expected.columns) {
     const Column *column = dataset.column(wanted.name);
-    if (!column || column->element != wanted.element || llvm::ArrayRef<int64_t>(column->dims) != wanted.dims) {
+    if (!column || column->element != wanted.element ||
+        llvm::ArrayRef<int64_t>(column->dims) != llvm::ArrayRef<int64_t>(wanted.dims)) {
       auto entry = [](Element element, llvm::ArrayRef<int64_t> dims) {
         return typeText({element, {dims.begin(), dims.end()}});
       };

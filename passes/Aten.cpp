@@ -1,28 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading and building `sojourn.aten`.
 #include "passes/Aten.h"
+#include "dialect/CapturedOps.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVectorExtras.h"
 
 using namespace mlir;
 using namespace sojourn;
-
-static bool isDunder(StringRef base) { return base.size() > 4 && base.starts_with("__") && base.ends_with("__"); }
-
-bool sojourn::isInPlaceName(StringRef base) {
-  if (isDunder(base)) {
-    return base.size() > 5 && base[2] == 'i' && base != "__invert__";
-  }
-  return base.ends_with("_");
-}
-
-std::string sojourn::functionalBase(StringRef base) {
-  if (!isInPlaceName(base)) {
-    return base.str();
-  }
-  return isDunder(base) ? ("__" + base.drop_front(3)).str() : base.drop_back().str();
-}
 
 Value sojourn::operandOf(AtenOp op, Attribute argument) {
   auto reference = dyn_cast_or_null<OperandAttr>(argument);

@@ -3,19 +3,14 @@
 #ifndef SOJOURN_PASSES_ATEN_H
 #define SOJOURN_PASSES_ATEN_H
 
-#include "dialect/Dialect.h"
+#include "dialect/CapturedOps.h"
+#include "dialect/elements/OperatorName.h"
 
 namespace sojourn {
 
 /// Discardable attribute of a functional call: indices of the results that replace the contents of an operand, and so
 /// have its type, whatever the operator would return. Promotion resolves and removes it.
 inline constexpr llvm::StringLiteral kMutatedAttr = "sojourn.mutated";
-
-/// "add" of "aten.add_.Tensor", "__or__" of "aten.__ior__.Scalar": the operator without overload and mutation.
-std::string functionalBase(llvm::StringRef base);
-
-/// Whether the base name says that the operator works in place ("add_", "__ior__").
-bool isInPlaceName(llvm::StringRef base);
 
 /// The value that one element of `args` refers to; null for literals and unit.
 mlir::Value operandOf(AtenOp op, mlir::Attribute argument);

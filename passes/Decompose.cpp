@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sojourn-decompose: every functional ATen call becomes core ops, by one table lookup per call and in one walk.
 #include "passes/Passes.h"
+#include "dialect/CapturedOps.h"
 
 #include "passes/Aten.h"
 #include "passes/decompose/Call.h"
@@ -32,6 +33,11 @@ static const Table &decompositions() {
 
 /// Replaces one call; the error, if any, is reported at the call.
 static LogicalResult rewrite(AtenOp op) {
+  auto isUntyped = [](Type type) { return isUnresolved(getElementTypeOrSelf(type)); };
+  if (llvm::any_of(op->getOperandTypes(), isUntyped) || llvm::any_of(op->getResultTypes(), isUntyped)) {
+    return op.emitOpError() << "has operands or results of unresolved type, expected promoted form; run "
+                               "sojourn-promote first";
+  }
   std::string base = functionalBase(op.getBaseName());
   Decomposition decomposition = decompositions().lookup(base);
   if (!decomposition) {

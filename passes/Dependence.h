@@ -4,7 +4,7 @@
 #ifndef SOJOURN_PASSES_DEPENDENCE_H
 #define SOJOURN_PASSES_DEPENDENCE_H
 
-#include "dialect/Dialect.h"
+#include "mlir/IR/BuiltinOps.h"
 
 #include "llvm/ADT/ArrayRef.h"
 

@@ -2,6 +2,8 @@
 // sojourn-expand-foreach: optimizers call `_foreach_*` on all parameters at once; one call per parameter is what the
 // rest of the compiler knows. Merging them again is the owner's business.
 #include "passes/ExpandForeach.h"
+#include "dialect/CapturedOps.h"
+#include "dialect/LayoutOps.h"
 #include "passes/Passes.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -85,6 +87,9 @@ FailureOr<SmallVector<AtenOp>> sojourn::expandForeach(OpBuilder &builder, AtenOp
       }
     }
     elements.push_back(call.build(inPlace ? TypeRange() : TypeRange(op->getResult(i).getType())));
+    if (Attribute defaultFloat = op->getAttr(kDefaultFloatAttr)) {
+      elements.back()->setAttr(kDefaultFloatAttr, defaultFloat);
+    }
     if (inPlace) {
       elements.back().setMutates({0}); // self comes first
     }

@@ -2,6 +2,8 @@
 // sojourn-functionalize: a trace has no control flow and its alias facts are exact, so one walk in program order that
 // keeps the current value of every storage is enough; nothing is searched.
 #include "passes/ExpandForeach.h"
+#include "dialect/CapturedOps.h"
+#include "dialect/UnaryOps.h"
 #include "passes/Passes.h"
 #include "passes/StridedView.h"
 
@@ -245,6 +247,9 @@ LogicalResult Functionalizer::visitAten(AtenOp op) {
   }
   auto call = AtenOp::create(builder, op.getLoc(), types, name, inputs, builder.getArrayAttr(args),
                              builder.getArrayAttr(names), builder.getDenseI64ArrayAttr({}));
+  if (Attribute defaultFloat = op->getAttr(kDefaultFloatAttr)) {
+    call->setAttr(kDefaultFloatAttr, defaultFloat);
+  }
   if (!mutatedResults.empty()) {
     call->setAttr(kMutatedAttr, builder.getDenseI64ArrayAttr(mutatedResults));
   }
@@ -364,11 +369,7 @@ namespace {
 struct Functionalize : sojourn::impl::FunctionalizeBase<Functionalize> {
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (function.isExternal() || !function.getBody().hasOneBlock()) {
-        function.emitError() << "has " << function.getBody().getBlocks().size() << " blocks, expected one";
-        return signalPassFailure();
-      }
-      if (failed(Functionalizer(function).run())) {
+      if (failed(expectOneBlock(function)) || failed(Functionalizer(function).run())) {
         return signalPassFailure();
       }
     }

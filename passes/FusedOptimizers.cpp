@@ -3,6 +3,10 @@
 // step sizes and bias corrections are f64 and halves compute in f32. The kernels skip a weight decay of 0; here it is
 // a run-time number, so it is always added.
 #include "passes/ExpandForeach.h"
+#include "dialect/CapturedOps.h"
+#include "dialect/LayoutOps.h"
+#include "dialect/SourceOps.h"
+#include "dialect/UnaryOps.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -2,6 +2,9 @@
 // sojourn-optimize: the dialect's own folds and canonicalization, plus what needs two ops of a program at once:
 // transposes that a dot product takes over, and slices that meet an update.
 #include "passes/Passes.h"
+#include "dialect/ContractionOps.h"
+#include "dialect/LayoutOps.h"
+#include "dialect/RowOps.h"
 
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/PatternMatch.h"

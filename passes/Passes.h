@@ -3,7 +3,7 @@
 #ifndef SOJOURN_PASSES_PASSES_H
 #define SOJOURN_PASSES_PASSES_H
 
-#include "dialect/Dialect.h"
+#include "dialect/Base.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -25,6 +25,9 @@ namespace sojourn {
 
 /// Names of the phases in order: captured, functional, promoted, decomposed, core.
 llvm::ArrayRef<llvm::StringLiteral> phaseNames();
+
+/// Fails, at the function, unless it has a body of one block: the form of a step.
+llvm::LogicalResult expectOneBlock(mlir::func::FuncOp function);
 
 /// Records in the module which phase it has reached.
 void setPhase(mlir::ModuleOp module, llvm::StringRef phase);

@@ -66,9 +66,10 @@ def Promote : Pass<"sojourn-promote", "::mlir::ModuleOp"> {
   let description = [{
     By the rules that `sojourn.promotion` of the module names. Afterwards all promoting operands of a call have the
     type that the call computes in, scalar slots are rank-0 tensors, and a result that is stored in another type than
-    the computed one (in-place and `out=` calls) is converted. Which arguments of which operator promote is one table,
-    passes/PromotionRules.cpp. The recorded type of a fresh result must be the one that the rules give; a difference
-    is an error, not a guess.
+    the computed one (in-place and `out=` calls) is converted. Which arguments of which operator promote, and what it
+    returns, is one table, dialect/elements/TypeTable.cpp, which the recorder asks, too. A fresh result that is
+    `!sojourn.unresolved` gets the type that the rules give; the recorded type of any other must be that one: a
+    difference is an error, not a guess. The default dtype is `sojourn.default_float` of the module, or of the call.
 
     ```mlir
     %0 = sojourn.aten "aten.mul.Tensor"(%i, %s) {args = [...], names = ["self", "other"]}
@@ -79,6 +80,25 @@ def Promote : Pass<"sojourn-promote", "::mlir::ModuleOp"> {
     %0 = sojourn.convert %i : tensor<4xi32> -> tensor<4xf32>
     %1 = sojourn.convert %s : tensor<f64> -> tensor<f32>
     %2 = sojourn.aten "aten.mul.Tensor"(%0, %1) {...} : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+    ```
+  }];
+  let dependentDialects = ["::sojourn::SojournDialect"];
+}
+
+def ForgetTypes : Pass<"sojourn-forget-types", "::mlir::ModuleOp"> {
+  let summary = "Takes the element types of all results off a trace, as a front end without types would send it";
+  let description = [{
+    The inverse of what promotion infers: results of calls, and the windows on them, become `!sojourn.unresolved`.
+    Captured form only. For tests and for looking at what the rules find.
+
+    ```mlir
+    %0 = sojourn.aten "aten.mul.Tensor"(%i, %x) {args = [...], names = ["self", "other"]}
+      : (!sojourn.ref<4xi32>, !sojourn.ref<4xf32>) -> !sojourn.ref<4xf32>
+    ```
+    =>
+    ```mlir
+    %0 = sojourn.aten "aten.mul.Tensor"(%i, %x) {args = [...], names = ["self", "other"]}
+      : (!sojourn.ref<4xi32>, !sojourn.ref<4xf32>) -> !sojourn.ref<4x!sojourn.unresolved>
     ```
   }];
   let dependentDialects = ["::sojourn::SojournDialect"];

@@ -15,6 +15,13 @@ ArrayRef<StringLiteral> sojourn::phaseNames() {
   return names;
 }
 
+LogicalResult sojourn::expectOneBlock(func::FuncOp function) {
+  if (function.isExternal() || !function.getBody().hasOneBlock()) {
+    return function.emitError() << "has " << function.getBody().getBlocks().size() << " blocks, expected one";
+  }
+  return success();
+}
+
 void sojourn::setPhase(ModuleOp module, StringRef phase) {
   module->setAttr(kPhaseAttr, StringAttr::get(module.getContext(), phase));
 }

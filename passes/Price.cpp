@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The price of a program (see Price.h), and sojourn-price, which prints it.
 #include "passes/Price.h"
+#include "dialect/LayoutOps.h"
 
 #include "passes/Passes.h"
 

@@ -4,7 +4,7 @@
 #ifndef SOJOURN_PASSES_PRICE_H
 #define SOJOURN_PASSES_PRICE_H
 
-#include "dialect/Dialect.h"
+#include "mlir/IR/BuiltinOps.h"
 
 #include <optional>
 #include <string>

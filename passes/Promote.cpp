@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// sojourn-promote: walks the calls once; the rules are in PromotionRules.cpp, what promotes where in
-// PromotionTable.cpp.
+// sojourn-promote: walks the calls once. What promotes where, and what is returned, are dialect/elements' to say.
+#include "dialect/ElementTypes.h"
+#include "dialect/CapturedOps.h"
+#include "dialect/SourceOps.h"
+#include "dialect/UnaryOps.h"
+#include "dialect/elements/TypeRule.h"
 #include "passes/Aten.h"
 #include "passes/Passes.h"
-#include "passes/PromotionRules.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -18,26 +21,100 @@ using namespace sojourn;
 
 namespace {
 
-/// Types that one call computes in and returns, under one default dtype.
-struct Decision {
-  Type compute, result;
+/// A call whose operands have known types, as its rule sees it.
+class ModuleCall final : public TypedCall {
+public:
+  ModuleCall(AtenOp op, const TypeRule &rule, const DenseSet<Value> &numbers) : op(op), rule(rule), numbers(numbers) {}
+
+  void collect(unsigned argument, CommonType &common) const override {
+    if (Attribute attribute = at(argument)) {
+      collect(attribute, common);
+    }
+  }
+  std::optional<Element> typeOf(unsigned argument) const override { return typeOf(at(argument)); }
+  bool isTrue(unsigned argument) const override {
+    Attribute attribute = at(argument);
+    auto flag = dyn_cast_or_null<BoolAttr>(attribute);
+    return flag ? flag.getValue() : attribute && !isa<UnitAttr>(attribute);
+  }
+  bool isEmpty(unsigned argument) const override {
+    Value value = operandOf(op, at(argument));
+    auto tensor = value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
+    return tensor && tensor.getNumElements() == 0;
+  }
+  std::optional<Element> first() const override {
+    for (Attribute argument : op.getArgs()) {
+      if (Value value = firstTensor(argument)) {
+        return elementOf(cast<RankedTensorType>(value.getType()).getElementType());
+      }
+    }
+    return std::nullopt;
+  }
+
+private:
+  Attribute at(unsigned argument) const { return op.getArg(rule.arguments()[argument]); }
+
+  /// Of an argument, or of a list; a number is none.
+  Value firstTensor(Attribute argument) const {
+    if (auto list = dyn_cast_or_null<ArrayAttr>(argument)) {
+      for (Attribute element : list) {
+        if (Value value = firstTensor(element)) {
+          return value;
+        }
+      }
+      return {};
+    }
+    Value value = operandOf(op, argument);
+    return value && isa<RankedTensorType>(value.getType()) && !numbers.contains(value) ? value : Value();
+  }
+
+  std::optional<Element> typeOf(Attribute argument) const {
+    if (auto dtype = dyn_cast_or_null<TypeAttr>(argument)) {
+      return elementOf(dtype.getValue());
+    }
+    Value value = firstTensor(argument);
+    return value ? elementOf(cast<RankedTensorType>(value.getType()).getElementType()) : std::nullopt;
+  }
+
+  void collect(Attribute argument, CommonType &common) const {
+    if (Value value = operandOf(op, argument)) {
+      auto tensor = dyn_cast<RankedTensorType>(value.getType());
+      std::optional<Element> element = tensor ? elementOf(tensor.getElementType()) : std::nullopt;
+      if (element) { // A seed or a table promotes nothing; the decomposition says what it expected.
+        common.add(*element, numbers.contains(value) ? OperandKind::Number
+                             : tensor.getRank() == 0 ? OperandKind::ZeroDim
+                                                     : OperandKind::Tensor);
+      }
+    } else if (auto list = dyn_cast<ArrayAttr>(argument)) {
+      for (Attribute element : list) {
+        collect(element, common);
+      }
+    } else if (auto literal = dyn_cast<TypedAttr>(argument); literal && isa<IntegerAttr, FloatAttr>(argument)) {
+      if (std::optional<Element> element = elementOf(literal.getType())) {
+        common.add(*element, OperandKind::Number);
+      }
+    }
+  }
+
+  mutable AtenOp op; // accessors of ops are not const
+  const TypeRule &rule;
+  const DenseSet<Value> &numbers;
 };
 
 class Promoter {
 public:
-  Promoter(ModuleOp module, PromotionRules rules) : rules(rules), builder(module.getContext()) {}
+  Promoter(ModuleOp module, const TypeContext &context) : context(context), builder(module.getContext()) {}
   LogicalResult run(func::FuncOp function);
 
 private:
-  LogicalResult visit(AtenOp op);
-  void collect(AtenOp op, Attribute arg, SmallVectorImpl<PromotionOperand> &operands);
-  SmallVector<PromotionOperand> promoting(AtenOp op, const PromotionRow &row);
-  Decision decide(AtenOp op, const PromotionRow &row, ArrayRef<PromotionOperand> operands, Type defaultFloat);
-  LogicalResult choose(AtenOp op, const PromotionRow &row, bool stored, Decision &decision);
+  LogicalResult visit(Operation &op);
+  LogicalResult visitCall(AtenOp op);
+  LogicalResult resolveStored(AtenOp op, ArrayRef<int64_t> stored);
+  LogicalResult checkResult(AtenOp op, unsigned index, std::optional<Element> given);
   Value convertTo(Value value, Type element);
-  void rewrite(AtenOp op, const PromotionRow &row, const Decision &decision);
+  void rewrite(AtenOp op, const TypeRule &rule, Element compute, Element result);
 
-  PromotionRules rules;
+  TypeContext context;
   OpBuilder builder;
   /// Values that were `!sojourn.scalar`.
   DenseSet<Value> numbers;
@@ -46,129 +123,66 @@ private:
 
 } // namespace
 
-static Type elementOf(Type type) {
-  if (auto scalar = dyn_cast<ScalarType>(type)) {
-    return scalar.getElementType();
-  }
+/// Whether one of the operands that are cast is complex.
+static bool takesComplex(AtenOp op, const TypeRule &rule) {
+  return llvm::any_of(rule.promoted(), [&](StringRef name) {
+    Value value = op.getArgOperand(name);
+    auto tensor = value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
+    return tensor && isa<ComplexType>(tensor.getElementType());
+  });
+}
+
+static bool isUnresolvedTensor(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor ? tensor.getElementType() : Type();
+  return tensor && isUnresolved(tensor.getElementType());
 }
 
-void Promoter::collect(AtenOp op, Attribute arg, SmallVectorImpl<PromotionOperand> &operands) {
-  if (Value value = operandOf(op, arg)) {
-    auto tensor = dyn_cast<RankedTensorType>(value.getType());
-    if (!tensor) {
-      return; // A seed or a table promotes nothing; the decomposition says what it expected.
-    }
-    auto kind = numbers.contains(value) ? PromotionOperand::Number
-                : tensor.getRank() == 0 ? PromotionOperand::ZeroDim
-                                        : PromotionOperand::Tensor;
-    operands.push_back({tensor.getElementType(), kind});
-  } else if (auto list = dyn_cast<ArrayAttr>(arg)) {
-    for (Attribute element : list) {
-      collect(op, element, operands);
-    }
-  } else if (auto literal = dyn_cast<TypedAttr>(arg); literal && isa<IntegerAttr, FloatAttr>(arg)) {
-    operands.push_back({literal.getType(), PromotionOperand::Number});
-  }
+static void resolve(Value value, Type element) {
+  value.setType(cast<RankedTensorType>(value.getType()).clone(element));
 }
 
-SmallVector<PromotionOperand> Promoter::promoting(AtenOp op, const PromotionRow &row) {
-  SmallVector<PromotionOperand> operands;
-  for (StringRef name : llvm::split(row.operands, ',')) {
-    if (Attribute arg = op.getArg(name)) {
-      collect(op, arg, operands);
+/// Results that replace the contents of an operand have its type.
+LogicalResult Promoter::resolveStored(AtenOp op, ArrayRef<int64_t> stored) {
+  SmallVector<Value> places; // in the order of the schema, as functionalization appended the results
+  for (StringRef name : {"self", "running_mean", "running_var", "noise"}) {
+    if (Value place = op.getArgOperand(name)) {
+      places.push_back(place);
     }
   }
-  return operands;
+  for (auto [i, index] : llvm::enumerate(stored)) {
+    Value result = op->getResult(static_cast<unsigned>(index));
+    if (!isUnresolvedTensor(result.getType())) {
+      continue;
+    }
+    if (i >= places.size()) {
+      return op.emitError() << "writes result #" << index
+                            << " to a tensor of unresolved type that it does not read; give that tensor its type";
+    }
+    resolve(result, cast<RankedTensorType>(places[i].getType()).getElementType());
+  }
+  return success();
 }
 
-/// The dtype that the call was given; null when it was not.
-static Type dtypeArgument(AtenOp op) {
-  auto dtype = dyn_cast_or_null<TypeAttr>(op.getArg("dtype"));
-  return dtype ? dtype.getValue() : Type();
-}
-
-Decision Promoter::decide(AtenOp op, const PromotionRow &row, ArrayRef<PromotionOperand> operands, Type defaultFloat) {
-  Type boolean = builder.getI1Type();
-  switch (row.computes) {
-  case Computes::Truth:
-    // any and all of bytes are bytes in torch.
-    if (operands.size() == 1 && operands.front().element.isUnsignedInteger(8) && !op.getBaseName().starts_with("l")) {
-      return {boolean, rules == PromotionRules::Torch ? operands.front().element : boolean};
-    }
-    return {boolean, boolean};
-  case Computes::Sum: {
-    Type type = dtypeArgument(op);
-    type = type ? type : sumResult(rules, operands.front().element);
-    return {type, type};
+/// The recorded type of a fresh result is what the rules give; one that is unresolved gets it.
+LogicalResult Promoter::checkResult(AtenOp op, unsigned index, std::optional<Element> given) {
+  Value result = op->getResult(index);
+  auto tensor = dyn_cast<RankedTensorType>(result.getType());
+  if (!tensor) {
+    return success(); // An undefined output.
   }
-  case Computes::Dtype: {
-    Type type = dtypeArgument(op);
-    type = type ? type : operands.front().element;
-    if (auto toFloat = dyn_cast_or_null<BoolAttr>(op.getArg("half_to_float")); toFloat && toFloat.getValue()) {
-      type = builder.getF32Type();
-    }
-    return {type, type};
+  StringRef rules = context.rules == PromotionRules::Torch ? "torch" : "numpy";
+  if (!given) {
+    return op.emitError() << "has a recorded result of " << tensor.getElementType() << ", expected by " << rules
+                          << "'s promotion rules one that is no element of core form";
   }
-  case Computes::Self: {
-    Value self = op.getArgOperand("self");
-    Type type = self ? elementOf(self.getType()) : Type();
-    return {type, type};
+  Type expected = typeOf(op.getContext(), *given);
+  if (isUnresolvedTensor(tensor)) {
+    resolve(result, expected);
+  } else if (tensor.getElementType() != expected) {
+    return op.emitError() << "has a recorded result of " << tensor.getElementType() << ", expected " << expected
+                          << " by " << rules << "'s promotion rules";
   }
-  case Computes::IntoSelf:
-  case Computes::IntoTarget: {
-    Value place = op.getArgOperand(row.computes == Computes::IntoSelf ? "self" : "target");
-    return {resultType(rules, operands, defaultFloat), place ? elementOf(place.getType()) : Type()};
-  }
-  case Computes::Common:
-  case Computes::CommonFloat:
-  case Computes::Predicate: break;
-  }
-  Type type = resultType(rules, operands, defaultFloat);
-  Attribute rounding = op.getArg("rounding_mode");
-  bool division = row.base == "div" || row.base == "true_divide";
-  if (row.computes == Computes::CommonFloat && !(rounding && !isa<UnitAttr>(rounding))) {
-    type = floatResult(rules, type, division, defaultFloat);
-  }
-  return {type, row.computes == Computes::Predicate ? boolean : type};
-}
-
-/// Picks the default dtype under which the recorded result is what the rules give: the recorder saw the process's
-/// default, the module does not repeat it. A stored result has its operand's type and so proves nothing.
-LogicalResult Promoter::choose(AtenOp op, const PromotionRow &row, bool stored, Decision &decision) {
-  SmallVector<PromotionOperand> operands = promoting(op, row);
-  if (operands.empty()) {
-    return op.emitError() << "has no argument among " << row.operands << " that could promote";
-  }
-  if (row.computes == Computes::Truth &&
-      llvm::any_of(operands, [](const PromotionOperand &operand) { return isa<ComplexType>(operand.element); })) {
-    return op.emitError() << "takes the truth of complex numbers, which is not supported yet; compare with 0 instead";
-  }
-  Type recorded = elementOf(op->getResult(0).getType());
-  // An `out` tensor gives a reduction its dtype, when the call does not.
-  if (stored && row.computes == Computes::Sum && op.getOverload().contains("out") && !dtypeArgument(op)) {
-    decision = {recorded, recorded};
-    return success();
-  }
-  decision = decide(op, row, operands, builder.getF32Type());
-  if (!decision.compute || !decision.result || !isCoreElement(decision.compute) || !isCoreElement(decision.result)) {
-    return op.emitError() << "computes in " << decision.compute << ", which is not an element of core form";
-  }
-  if (stored || decision.result == recorded) {
-    return success();
-  }
-  Type expected = decision.result;
-  if (rules == PromotionRules::Torch) {
-    for (Type other : {Type(builder.getF64Type()), Type(builder.getF16Type()), Type(builder.getBF16Type())}) {
-      decision = decide(op, row, operands, other);
-      if (decision.result == recorded) {
-        return success();
-      }
-    }
-  }
-  return op.emitError() << "has a recorded result of " << recorded << ", expected " << expected << " by "
-                        << (rules == PromotionRules::Torch ? "torch" : "numpy") << "'s promotion rules";
+  return success();
 }
 
 Value Promoter::convertTo(Value value, Type element) {
@@ -187,28 +201,29 @@ Value Promoter::convertTo(Value value, Type element) {
   return known;
 }
 
-void Promoter::rewrite(AtenOp op, const PromotionRow &row, const Decision &decision) {
-  SmallVector<StringRef> taking(llvm::split(row.operands, ','));
+void Promoter::rewrite(AtenOp op, const TypeRule &rule, Element compute, Element result) {
+  Type computeType = typeOf(op.getContext(), compute);
+  StringRef base = op.getBaseName();
   AtenBuilder call(builder, op.getLoc(), op.getName().drop_front(StringRef("aten.").size()));
   for (auto [nameAttr, arg] : llvm::zip(op.getNames(), op.getArgs())) {
     StringRef name = cast<StringAttr>(nameAttr).getValue();
-    bool takes = llvm::is_contained(taking, name) || name == "self" || (row.base == "lerp" && name == "weight");
+    bool isPromoted = llvm::any_of(rule.promoted(), [&](StringRef promoted) { return promoted == name; });
+    bool takes = isPromoted || name == "self" || (base == "lerp" && name == "weight");
     // A whole number in a tensor's place (`3 // x`) is one; decompositions read `self` as a tensor.
-    if (name == "self" && isa<IntegerAttr>(arg) && row.operands.contains("self")) {
+    if (name == "self" && isa<IntegerAttr>(arg) && isPromoted) {
       auto literal = cast<IntegerAttr>(arg);
-      Value number = ConstantOp::create(builder, op.getLoc(), RankedTensorType::get({}, literal.getType()), literal);
-      call.arg(name, convertTo(number, decision.compute));
+      auto type = RankedTensorType::get({}, literal.getType());
+      Value number = ConstantOp::create(builder, op.getLoc(), type, literal);
+      call.arg(name, convertTo(number, computeType));
       continue;
     }
     // Masks and positions keep their type; every number has the type that the call computes in.
-    call.arg(name, op, arg, [&](Value value) {
-      return takes || numbers.contains(value) ? convertTo(value, decision.compute) : value;
-    });
+    call.arg(name, op, arg,
+             [&](Value value) { return takes || numbers.contains(value) ? convertTo(value, computeType) : value; });
   }
   auto recordedType = cast<RankedTensorType>(op->getResult(0).getType());
   SmallVector<Type> types(op->getResultTypes());
-  bool truth = row.computes == Computes::Truth || row.computes == Computes::Predicate;
-  types[0] = recordedType.clone(truth ? builder.getI1Type() : decision.result);
+  types[0] = recordedType.clone(rule.takesTruth() ? computeType : typeOf(op.getContext(), result));
   AtenOp fresh = call.build(types);
   SmallVector<Value> results(fresh->getResults());
   if (types[0] != recordedType) {
@@ -218,20 +233,67 @@ void Promoter::rewrite(AtenOp op, const PromotionRow &row, const Decision &decis
   op->erase();
 }
 
-LogicalResult Promoter::visit(AtenOp op) {
+LogicalResult Promoter::visitCall(AtenOp op) {
   builder.setInsertionPoint(op);
   auto mutated = op->getAttrOfType<DenseI64ArrayAttr>(kMutatedAttr);
   op->removeAttr(kMutatedAttr);
-  const PromotionRow *row = findPromotionRow(op.getBaseName());
-  if (!row || op->getNumResults() == 0 || !isa<RankedTensorType>(op->getResult(0).getType())) {
-    return success();
+  TypeContext here = context;
+  if (auto type = op->getAttrOfType<TypeAttr>(kDefaultFloatAttr)) {
+    here.defaultFloat = *elementOf(type.getValue());
+    op->removeAttr(kDefaultFloatAttr);
   }
-  bool stored = mutated && llvm::is_contained(mutated.asArrayRef(), 0);
-  Decision decision;
-  if (failed(choose(op, *row, stored, decision))) {
+  ArrayRef<int64_t> stored = mutated ? mutated.asArrayRef() : ArrayRef<int64_t>();
+  if (failed(resolveStored(op, stored))) {
     return failure();
   }
-  rewrite(op, *row, decision);
+  const TypeRule &rule = TypeRule::of(op.getBaseName());
+  ModuleCall call(op, rule, numbers);
+  std::optional<Element> computed = rule.computed(call, here);
+  for (unsigned i = 0; i < op->getNumResults(); ++i) {
+    if (!llvm::is_contained(stored, i) && failed(checkResult(op, i, rule.result(i, computed, call, here)))) {
+      return failure();
+    }
+  }
+  if (!rule.promotes() || op->getNumResults() == 0 || !isa<RankedTensorType>(op->getResult(0).getType())) {
+    return success();
+  }
+  if (llvm::none_of(rule.promoted(), [&](StringRef name) { return op.getArg(name) != nullptr; })) {
+    return op.emitError() << "has no argument among " << llvm::join(rule.promoted(), ",") << " that could promote";
+  }
+  bool isStored = llvm::is_contained(stored, 0);
+  // An `out` tensor gives a reduction its dtype, when the call does not.
+  if (isStored && rule.accumulates() && op.getOverload().contains("out") &&
+      !isa_and_nonnull<TypeAttr>(op.getArg("dtype"))) {
+    computed = elementOf(cast<RankedTensorType>(op->getResult(0).getType()).getElementType());
+    rewrite(op, rule, *computed, *computed);
+    return success();
+  }
+  if (rule.takesTruth() && takesComplex(op, rule)) {
+    return op.emitError() << "takes the truth of complex numbers, which is not supported yet; compare with 0 instead";
+  }
+  std::optional<Element> result = rule.result(0, computed, call, here);
+  if (!computed || !result) {
+    return op.emitError() << "computes in no element type of core form";
+  }
+  rewrite(op, rule, *computed, *result);
+  return success();
+}
+
+LogicalResult Promoter::visit(Operation &op) {
+  if (auto aten = dyn_cast<AtenOp>(op)) {
+    return visitCall(aten);
+  }
+  // Windows on values and writes into them hold what their first operand holds.
+  for (Value result : op.getResults()) {
+    if (!isUnresolvedTensor(result.getType())) {
+      continue;
+    }
+    auto from = op.getNumOperands() > 0 ? dyn_cast<RankedTensorType>(op.getOperand(0).getType()) : RankedTensorType();
+    if (!from) {
+      return op.emitError() << "has a result of unresolved type and no operand to tell; only calls are resolved";
+    }
+    resolve(result, from.getElementType());
+  }
   return success();
 }
 
@@ -240,14 +302,18 @@ LogicalResult Promoter::run(func::FuncOp function) {
     if (auto scalar = dyn_cast<ScalarType>(argument.getType())) {
       argument.setType(RankedTensorType::get({}, scalar.getElementType()));
       numbers.insert(argument);
+    } else if (isUnresolvedTensor(argument.getType())) {
+      return function.emitError() << "argument #" << argument.getArgNumber() << " has type " << argument.getType()
+                                  << ", expected an element type; only results of calls are resolved";
     }
   }
-  function.setFunctionType(builder.getFunctionType(function.getBody().getArgumentTypes(), function.getResultTypes()));
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
-    if (auto aten = dyn_cast<AtenOp>(op); aten && failed(visit(aten))) {
+    if (failed(visit(op))) {
       return failure();
     }
   }
+  Operation *end = function.getBody().front().getTerminator();
+  function.setFunctionType(builder.getFunctionType(function.getBody().getArgumentTypes(), end->getOperandTypes()));
   return success();
 }
 
@@ -255,19 +321,29 @@ namespace {
 struct Promote : sojourn::impl::PromoteBase<Promote> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    TypeContext context;
     auto text = module->getAttrOfType<StringAttr>(kPromotionAttr);
-    PromotionRules rules = text && text.getValue() == "numpy" ? PromotionRules::Numpy : PromotionRules::Torch;
+    if (text && text.getValue() == "numpy") {
+      context = {PromotionRules::Numpy, Element::f64};
+    }
+    if (auto type = module->getAttrOfType<TypeAttr>(kDefaultFloatAttr)) {
+      context.defaultFloat = *elementOf(type.getValue());
+    }
     for (auto function : module.getOps<func::FuncOp>()) {
+      if (failed(expectOneBlock(function))) {
+        return signalPassFailure();
+      }
       for (auto op : function.getOps<AtenOp>()) {
         if (!op.getMutates().empty() || llvm::any_of(op->getOperandTypes(), llvm::IsaPred<RefType>)) {
           op.emitError() << "works on storages, expected functional form; run sojourn-functionalize first";
           return signalPassFailure();
         }
       }
-      if (failed(Promoter(module, rules).run(function))) {
+      if (failed(Promoter(module, context).run(function))) {
         return signalPassFailure();
       }
     }
+    module->removeAttr(kDefaultFloatAttr);
     setPhase(module, "promoted");
   }
 };

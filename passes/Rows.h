@@ -4,7 +4,7 @@
 #ifndef SOJOURN_PASSES_ROWS_H
 #define SOJOURN_PASSES_ROWS_H
 
-#include "dialect/Dialect.h"
+#include "dialect/Base.h"
 #include "dialect/rows/Analysis.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

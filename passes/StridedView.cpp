@@ -3,6 +3,10 @@
 // of C. Walking from the outermost dim of the window to the innermost, the cuts of the storage's own dims are kept
 // where they can be (a dim that stands for rows stays a dim), and others are made where the window needs them.
 #include "passes/StridedView.h"
+#include "dialect/ElementwiseOps.h"
+#include "dialect/IndexOps.h"
+#include "dialect/LayoutOps.h"
+#include "dialect/SourceOps.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVectorExtras.h"

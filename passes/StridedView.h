@@ -3,7 +3,7 @@
 #ifndef SOJOURN_PASSES_STRIDEDVIEW_H
 #define SOJOURN_PASSES_STRIDEDVIEW_H
 
-#include "dialect/Dialect.h"
+#include "dialect/Base.h"
 
 namespace sojourn {
 

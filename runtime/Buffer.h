@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of tensors: aligned, counted buffers from a pool that recycles, and arenas that runs lease.
-#pragma once
+#ifndef SOJOURN_RUNTIME_BUFFER_H
+#define SOJOURN_RUNTIME_BUFFER_H
 #include "runtime/Limits.h"
 #include <cstddef>
 #include <memory>
@@ -101,3 +102,5 @@ private:
 };
 
 } // namespace sojourn::runtime
+
+#endif // SOJOURN_RUNTIME_BUFFER_H

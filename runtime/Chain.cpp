@@ -64,17 +64,6 @@ public:
   }
 };
 
-unsigned operandCount(EOp op) {
-  switch (op) {
-  case EOp::select: return 3;
-  case EOp::pow:
-  case EOp::atan2: return 2;
-  default: return op >= EOp::add && op <= EOp::ge ? 2 : 1;
-  }
-}
-
-bool isLibraryOp(EOp op) { return op >= EOp::exp; }
-
 class Compiler {
 public:
   Compiler(const Chain &chain, const ChainPlaces &places)
@@ -89,7 +78,7 @@ public:
     for (const ChainStep &step : chain_.steps) {
       bool complex = isComplex(step.in) || isComplex(step.out);
       bool small = chain_.numel <= kScalarElements && !complex;
-      bool called = !step.block && ((isLibraryOp(step.op) && !small) || complex);
+      bool called = !step.block && ((classOf(step.op) == EClass::Library && !small) || complex);
       library |= called;
       work += called ? kLibraryWork : step.block ? step.block->work() : 1;
       width = std::max({width, byteWidth(step.in), byteWidth(step.out), size_t{8}});
@@ -180,7 +169,7 @@ private:
   }
 
   void lower(const ChainStep &step) {
-    unsigned count = operandCount(step.op);
+    unsigned count = arityOf(step.op);
     unsigned splats = 0;
     Element types[3] = {step.in, step.in, step.in};
     if (step.op == EOp::select) {
@@ -248,7 +237,7 @@ private:
     }
     std::shared_ptr<BlockStep> block = makeLibraryStep(step.op, in, outElement, splats);
     if (!block) {
-      fail(step, "no kernel for element type " + elementName(step.in).str());
+      fail(step, "no kernel for element type " + std::string(elementName(step.in)));
     }
     kernel_->ops.push_back({nullptr, block.get(), out, {refs[0], refs[1], refs[2]}});
     kernel_->owned.push_back(std::move(block));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chains: consecutive elementwise steps over one number of elements, run block by block through the
 // cache, so that what lives inside a chain alone never reaches memory.
-#pragma once
+#ifndef SOJOURN_RUNTIME_CHAIN_H
+#define SOJOURN_RUNTIME_CHAIN_H
 #include "runtime/Kernel.h"
 #include "runtime/VectorKernels.h"
 #include "llvm/ADT/DenseMap.h"
@@ -60,3 +61,5 @@ std::shared_ptr<BlockStep> makeLibraryStep(EOp op, Element in, Element out, unsi
 std::shared_ptr<BlockStep> makeStridedLoad(const StridedView &view);
 
 } // namespace sojourn::runtime
+
+#endif // SOJOURN_RUNTIME_CHAIN_H

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts about what came from outside are cut while they are made, so that a long one is never held.
-#pragma once
+#ifndef SOJOURN_RUNTIME_CUTTEXT_H
+#define SOJOURN_RUNTIME_CUTTEXT_H
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/raw_ostream.h"
 #include <string>
@@ -49,3 +50,5 @@ private:
 };
 
 } // namespace sojourn::runtime
+
+#endif // SOJOURN_RUNTIME_CUTTEXT_H

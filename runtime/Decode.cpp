@@ -4,7 +4,7 @@
 #include "runtime/Limits.h"
 #include "runtime/Types.h"
 #include "runtime/Wire.h"
-#include "dialect/Dialect.h"
+#include "dialect/Base.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"

@@ -50,6 +50,12 @@ private:
         return exceeded(what, pair.first, pair.second);
       }
     }
+    // The verifier does not ask where elements of 64 bits stand, and they are read in place.
+    for (auto [what, vector] : {std::pair("dims", p_.dims()), std::pair("attribute integers", p_.ints())}) {
+      if (countOf(vector) > 0 && reinterpret_cast<uintptr_t>(vector->Data()) % alignof(int64_t) != 0) {
+        return malformed("the " + std::string(what) + " do not stand at a multiple of 8 bytes");
+      }
+    }
     if (p_.promotion() == nullptr) {
       return malformed("promotion is missing");
     }

@@ -2,7 +2,7 @@
 // A module of core form in words: what it takes, what it gives, how large it is.
 #include "runtime/Program.h"
 #include "runtime/Types.h"
-#include "dialect/Dialect.h"
+#include "dialect/Base.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Helpers of own kernels: operands widened to the few types that kernels are written for.
-#pragma once
+#ifndef SOJOURN_RUNTIME_ELEMENTS_H
+#define SOJOURN_RUNTIME_ELEMENTS_H
 #include "runtime/Lower.h"
 #include <complex>
 #include <cstring>
@@ -47,7 +48,7 @@ auto dispatchWide(Lowering &lowering, Element element, Fn fn) {
   case Element::i64: return fn.template operator()<int64_t>();
   case Element::f32: return fn.template operator()<float>();
   case Element::f64: return fn.template operator()<double>();
-  default: lowering.fail("no kernel for element type " + elementName(element).str());
+  default: lowering.fail("no kernel for element type " + std::string(elementName(element)));
   }
 }
 
@@ -161,3 +162,5 @@ void copyWindow(llvm::ArrayRef<int64_t> dims, char *target, llvm::ArrayRef<int64
                 llvm::ArrayRef<int64_t> sourceStrides, int64_t width);
 
 } // namespace sojourn::runtime
+
+#endif // SOJOURN_RUNTIME_ELEMENTS_H

@@ -2,7 +2,7 @@
 // Module to bytes. One walk; strings and types in first-use order, so equal modules give equal bytes.
 #include "runtime/Types.h"
 #include "runtime/Wire.h"
-#include "dialect/Dialect.h"
+#include "dialect/Base.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"

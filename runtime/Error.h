@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one error type of runtime/: a code the owner can put on the wire, a text, and where it arose.
-#pragma once
+#ifndef SOJOURN_RUNTIME_ERROR_H
+#define SOJOURN_RUNTIME_ERROR_H
 #include "llvm/Support/Error.h"
 #include <string>
 #include <system_error>
@@ -36,3 +37,5 @@ inline llvm::Error makeError(ErrorCode code, std::string message, std::string op
 }
 
 } // namespace sojourn::runtime
+
+#endif // SOJOURN_RUNTIME_ERROR_H

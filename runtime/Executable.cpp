@@ -192,7 +192,7 @@ llvm::Error Executable::Impl::check(llvm::ArrayRef<Binding> bindings) const {
   for (auto [index, spec] : llvm::enumerate(args)) {
     const Binding &binding = bindings[index];
     std::string name = "argument " + std::to_string(index);
-    if (spec.kind == ArgKind::table) {
+    if (spec.kind == StepArg::Table) {
       if (binding.table == nullptr || binding.table->rows() != spec.rows) {
         return makeError(ErrorCode::Malformed, name + " is not a table of " + std::to_string(spec.rows) + " rows");
       }
@@ -237,7 +237,7 @@ void Executable::Impl::place(RunContext &context, llvm::ArrayRef<Binding> bindin
   for (auto [id, index] : argumentSlots) {
     const Binding &binding = bindings[index];
     context.slots[id] =
-        args[index].kind == ArgKind::table ? const_cast<RowSource *>(binding.table) : binding.tensor.buffer->data();
+        args[index].kind == StepArg::Table ? const_cast<RowSource *>(binding.table) : binding.tensor.buffer->data();
   }
   for (auto [id, offset] : arenaSlots) {
     context.slots[id] = arena + offset;

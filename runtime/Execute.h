@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The executor: a core-form module becomes an immutable plan, which runs on host tensors, on several
 // threads at once. Torch-free header.
-#pragma once
+#ifndef SOJOURN_RUNTIME_EXECUTE_H
+#define SOJOURN_RUNTIME_EXECUTE_H
 #include "runtime/Buffer.h"
 #include "runtime/Error.h"
+#include "dialect/Signature.h"
 #include "runtime/Tensor.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -33,10 +35,6 @@ public:
                         void *out) const = 0;
 };
 
-/// The numbers are those of Program.fbs, which has no coins: an owner alone appends them.
-enum class ArgKind : uint8_t { state = 0, upload = 1, slot = 2, seed = 3, table = 4, coin = 5 };
-enum class ResultKind : uint8_t { commit = 0, keep = 1, publish = 2 };
-
 /// A column that a program may read; `dims` are the sizes of one row's entry, none for a number.
 struct TableColumn {
   std::string name;
@@ -45,14 +43,14 @@ struct TableColumn {
 };
 
 struct ArgSpec {
-  ArgKind kind = ArgKind::state;
+  StepArg kind = StepArg::State;
   TensorType type;                  ///< of every kind but table
   int64_t rows = 0;                 ///< table: its row count
   std::vector<TableColumn> columns; ///< table: the columns it names
 };
 
 struct ResultSpec {
-  ResultKind kind = ResultKind::keep;
+  StepResult kind = StepResult::Keep;
   TensorType type;
   uint32_t target = 0;      ///< commit: the state argument that gets this value
   std::string op, location; ///< the defining op, for errors
@@ -116,3 +114,5 @@ void convertElements(Element from, const void *source, Element to, void *target,
 std::vector<std::string> executableOps();
 
 } // namespace sojourn::runtime
+
+#endif // SOJOURN_RUNTIME_EXECUTE_H

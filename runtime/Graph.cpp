@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a core-form module into a Graph: types, attributes and bindings.
 #include "runtime/Graph.h"
-#include "dialect/Dialect.h"
+#include "dialect/Base.h"
 #include "runtime/Limits.h"
 #include "runtime/Program.h"
 #include "runtime/Types.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/StringSwitch.h"
 #include <cstring>
 
 namespace sojourn::runtime {
@@ -78,19 +77,11 @@ std::optional<AttrValue> attrOf(llvm::StringRef opName, mlir::Attribute attribut
 llvm::Expected<ArgSpec> argOf(mlir::func::FuncOp step, unsigned index) {
   ArgSpec spec;
   auto kind = step.getArgAttrOfType<mlir::StringAttr>(index, "sojourn.kind");
-  int number = kind ? llvm::StringSwitch<int>(kind.getValue())
-                          .Case("state", 0)
-                          .Case("upload", 1)
-                          .Case("slot", 2)
-                          .Case("seed", 3)
-                          .Case("table", 4)
-                          .Case("coin", 5)
-                          .Default(-1)
-                    : -1;
-  if (number < 0) {
+  std::optional<StepArg> known = kind ? parseStepArg(kind.getValue()) : std::nullopt;
+  if (!known) {
     return makeError(ErrorCode::Unsupported, "argument " + std::to_string(index) + " has no known 'sojourn.kind'");
   }
-  spec.kind = static_cast<ArgKind>(number);
+  spec.kind = *known;
   mlir::Type type = step.getArgumentTypes()[index];
   if (auto table = llvm::dyn_cast<sojourn::TableType>(type)) {
     spec.rows = table.getRows();
@@ -128,7 +119,7 @@ llvm::Expected<Graph> buildGraph(mlir::ModuleOp coreModule) {
     }
     ids[step.getArgument(index)] = static_cast<ValueId>(graph.types.size());
     graph.types.push_back(spec->type);
-    graph.sumOfValueBytes += spec->kind == ArgKind::table ? 0 : spec->type.bytes();
+    graph.sumOfValueBytes += spec->kind == StepArg::Table ? 0 : spec->type.bytes();
     graph.args.push_back(std::move(*spec));
   }
 
@@ -147,17 +138,12 @@ llvm::Expected<Graph> buildGraph(mlir::ModuleOp coreModule) {
       for (auto [index, value] : llvm::enumerate(exit.getOperands())) {
         ResultSpec spec;
         auto kind = step.getResultAttrOfType<mlir::StringAttr>(index, "sojourn.result");
-        int number = kind ? llvm::StringSwitch<int>(kind.getValue())
-                                .Case("commit", 0)
-                                .Case("keep", 1)
-                                .Case("publish", 2)
-                                .Default(-1)
-                          : -1;
-        if (number < 0) {
+        std::optional<StepResult> known = kind ? parseStepResult(kind.getValue()) : std::nullopt;
+        if (!known) {
           return makeError(ErrorCode::Unsupported,
                            "result " + std::to_string(index) + " has no known 'sojourn.result'");
         }
-        spec.kind = static_cast<ResultKind>(number);
+        spec.kind = *known;
         if (auto target = step.getResultAttrOfType<mlir::IntegerAttr>(index, "sojourn.target")) {
           spec.target = static_cast<uint32_t>(target.getInt());
         }

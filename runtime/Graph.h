@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A core-form module as plain data, so that planning and kernels include neither MLIR nor torch.
-#pragma once
+#ifndef SOJOURN_RUNTIME_GRAPH_H
+#define SOJOURN_RUNTIME_GRAPH_H
 #include "runtime/Execute.h"
 #include "llvm/ADT/StringRef.h"
 #include <array>
@@ -56,3 +57,5 @@ struct PlanFailure {
 llvm::Expected<Graph> buildGraph(mlir::ModuleOp coreModule);
 
 } // namespace sojourn::runtime
+
+#endif // SOJOURN_RUNTIME_GRAPH_H

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an instruction is: code over slot pointers and a range of rows. Kernels belong to the plan and
 // are never written after planning, so that several runs may be in one at once.
-#pragma once
+#ifndef SOJOURN_RUNTIME_KERNEL_H
+#define SOJOURN_RUNTIME_KERNEL_H
 #include "runtime/Plan.h"
 #include <algorithm>
 #include <cstddef>
@@ -102,3 +103,5 @@ public:
 };
 
 } // namespace sojourn::runtime
+
+#endif // SOJOURN_RUNTIME_KERNEL_H

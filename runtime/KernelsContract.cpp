@@ -156,6 +156,6 @@ void lowerDot(Lowering &lowering, const GraphOp &op) {
 
 } // namespace
 
-void addContractKernels(llvm::StringMap<LowerFn> &table) { table["dot"] = lowerDot; }
+const LowerFn kernels::lower_dot = lowerDot;
 
 } // namespace sojourn::runtime

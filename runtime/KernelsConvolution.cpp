@@ -249,10 +249,8 @@ void lowerConvGradWeight(Lowering &lowering, const GraphOp &op) {
 
 } // namespace
 
-void addConvolutionKernels(llvm::StringMap<LowerFn> &table) {
-  table["conv"] = lowerConv;
-  table["conv_grad_input"] = lowerConvGradInput;
-  table["conv_grad_weight"] = lowerConvGradWeight;
-}
+const LowerFn kernels::lower_conv = lowerConv;
+const LowerFn kernels::lower_conv_grad_input = lowerConvGradInput;
+const LowerFn kernels::lower_conv_grad_weight = lowerConvGradWeight;
 
 } // namespace sojourn::runtime

@@ -14,7 +14,11 @@ void lowerElementwise(Lowering &lowering, const GraphOp &op) {
 void lowerCompare(Lowering &lowering, const GraphOp &op) {
   const std::string &predicate = op.string("predicate");
   static constexpr std::pair<llvm::StringLiteral, EOp> predicates[] = {
-      {"eq", EOp::eq}, {"ne", EOp::ne}, {"lt", EOp::lt}, {"le", EOp::le}, {"gt", EOp::gt}, {"ge", EOp::ge}};
+#define SOJOURN_ELEMENTWISE(name, op, arity, kernel, library, libm)
+#define SOJOURN_PREDICATE(name, library) {#name, EOp::name},
+#define SOJOURN_MOVE(name, arity, library)
+#include "runtime/Elementwise.def"
+  };
   for (const auto &[name, kind] : predicates) {
     if (name == predicate) {
       lowering.elementwise(op, kind);
@@ -46,47 +50,15 @@ void lowerConstant(Lowering &lowering, const GraphOp &op) { lowering.constant(op
 
 } // namespace
 
-void addElementwiseKernels(llvm::StringMap<LowerFn> &table) {
-  table["constant"] = lowerConstant;
-  table["convert"] = lowerConvert;
-  table["bitcast"] = lowerBitcast;
-  table["compare"] = lowerCompare;
-  table["select"] = lowerElementwise<EOp::select>;
-  table["neg"] = lowerElementwise<EOp::neg>;
-  table["abs"] = lowerElementwise<EOp::abs>;
-  table["sign"] = lowerElementwise<EOp::sign>;
-  table["floor"] = lowerElementwise<EOp::floor>;
-  table["ceil"] = lowerElementwise<EOp::ceil>;
-  table["round"] = lowerElementwise<EOp::round>;
-  table["not"] = lowerElementwise<EOp::bitNot>;
-  table["sqrt"] = lowerElementwise<EOp::sqrt>;
-  table["exp"] = lowerElementwise<EOp::exp>;
-  table["expm1"] = lowerElementwise<EOp::expm1>;
-  table["log"] = lowerElementwise<EOp::log>;
-  table["log1p"] = lowerElementwise<EOp::log1p>;
-  table["sin"] = lowerElementwise<EOp::sin>;
-  table["cos"] = lowerElementwise<EOp::cos>;
-  table["tanh"] = lowerElementwise<EOp::tanh>;
-  table["logistic"] = lowerElementwise<EOp::logistic>;
-  table["erf"] = lowerElementwise<EOp::erf>;
-  table["erfc"] = lowerElementwise<EOp::erfc>;
-  table["erfinv"] = lowerElementwise<EOp::erfinv>;
-  table["lgamma"] = lowerElementwise<EOp::lgamma>;
-  table["digamma"] = lowerElementwise<EOp::digamma>;
-  table["add"] = lowerElementwise<EOp::add>;
-  table["sub"] = lowerElementwise<EOp::sub>;
-  table["mul"] = lowerElementwise<EOp::mul>;
-  table["div"] = lowerElementwise<EOp::div>;
-  table["rem"] = lowerElementwise<EOp::rem>;
-  table["pow"] = lowerElementwise<EOp::pow>;
-  table["atan2"] = lowerElementwise<EOp::atan2>;
-  table["max"] = lowerElementwise<EOp::max>;
-  table["min"] = lowerElementwise<EOp::min>;
-  table["and"] = lowerElementwise<EOp::bitAnd>;
-  table["or"] = lowerElementwise<EOp::bitOr>;
-  table["xor"] = lowerElementwise<EOp::bitXor>;
-  table["shl"] = lowerElementwise<EOp::shl>;
-  table["shr"] = lowerElementwise<EOp::shr>;
-}
+const LowerFn kernels::lower_constant = lowerConstant;
+const LowerFn kernels::lower_convert = lowerConvert;
+const LowerFn kernels::lower_bitcast = lowerBitcast;
+const LowerFn kernels::lower_compare = lowerCompare;
+const LowerFn kernels::lower_select = lowerElementwise<EOp::select>;
+#define SOJOURN_ELEMENTWISE(name, op, arity, kernel, library, libm)                                                    \
+  const LowerFn kernels::lower_##op = lowerElementwise<EOp::name>;
+#define SOJOURN_PREDICATE(name, library)
+#define SOJOURN_MOVE(name, arity, library)
+#include "runtime/Elementwise.def"
 
 } // namespace sojourn::runtime

@@ -428,12 +428,10 @@ void lowerReadRows(Lowering &lowering, const GraphOp &op) {
 
 } // namespace
 
-void addIndexKernels(llvm::StringMap<LowerFn> &table) {
-  table["take"] = lowerTake;
-  table["take_along"] = lowerTakeAlong;
-  table["put"] = lowerPut;
-  table["put_along"] = lowerPutAlong;
-  table["read_rows"] = lowerReadRows;
-}
+const LowerFn kernels::lower_take = lowerTake;
+const LowerFn kernels::lower_take_along = lowerTakeAlong;
+const LowerFn kernels::lower_put = lowerPut;
+const LowerFn kernels::lower_put_along = lowerPutAlong;
+const LowerFn kernels::lower_read_rows = lowerReadRows;
 
 } // namespace sojourn::runtime

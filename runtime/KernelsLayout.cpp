@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layout ops: windows where possible, strided copies where values must move.
+#include "dialect/Bounds.h"
 #include "runtime/Elements.h"
 
 namespace sojourn::runtime {
@@ -17,7 +18,7 @@ static void fill(char *target, const char *source, int64_t width, int64_t count)
 
 void copyWindow(llvm::ArrayRef<int64_t> dims, char *target, llvm::ArrayRef<int64_t> targetStrides, const char *source,
                 llvm::ArrayRef<int64_t> sourceStrides, int64_t width) {
-  constexpr size_t kMaxRank = 32;
+  constexpr size_t kMaxRank = 2 * bounds::kRank; // a sliding window has dims of its own
   int64_t sizes[kMaxRank + 1], to[kMaxRank + 1], from[kMaxRank + 1], at[kMaxRank + 1] = {};
   size_t rank = 0;
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -296,15 +297,13 @@ void lowerPad(Lowering &lowering, const GraphOp &op) {
 
 } // namespace
 
-void addLayoutKernels(llvm::StringMap<LowerFn> &table) {
-  table["reshape"] = lowerReshape;
-  table["broadcast"] = lowerBroadcast;
-  table["transpose"] = lowerTranspose;
-  table["slice"] = lowerSlice;
-  table["reverse"] = lowerReverse;
-  table["update_slice"] = lowerUpdateSlice;
-  table["concat"] = lowerConcat;
-  table["pad"] = lowerPad;
-}
+const LowerFn kernels::lower_reshape = lowerReshape;
+const LowerFn kernels::lower_broadcast = lowerBroadcast;
+const LowerFn kernels::lower_transpose = lowerTranspose;
+const LowerFn kernels::lower_slice = lowerSlice;
+const LowerFn kernels::lower_reverse = lowerReverse;
+const LowerFn kernels::lower_update_slice = lowerUpdateSlice;
+const LowerFn kernels::lower_concat = lowerConcat;
+const LowerFn kernels::lower_pad = lowerPad;
 
 } // namespace sojourn::runtime

@@ -376,9 +376,7 @@ void lowerPoolMax(Lowering &lowering, const GraphOp &op) {
 
 } // namespace
 
-void addPoolKernels(llvm::StringMap<LowerFn> &table) {
-  table["pool_sum"] = lowerPoolSum;
-  table["pool_max"] = lowerPoolMax;
-}
+const LowerFn kernels::lower_pool_sum = lowerPoolSum;
+const LowerFn kernels::lower_pool_max = lowerPoolMax;
 
 } // namespace sojourn::runtime

@@ -86,7 +86,8 @@ void lowerDraw(Lowering &lowering, const GraphOp &op) {
   case Element::f64:
     step = std::make_shared<Generator<draw == Draw::bits ? Draw::uniform : draw, double>>(stream);
     break;
-  default: lowering.fail("no kernel for element type " + elementName(lowering.type(op.results[0]).element).str());
+  default:
+    lowering.fail("no kernel for element type " + std::string(elementName(lowering.type(op.results[0]).element)));
   }
   lowering.generate(op, std::move(step), op.operands[0], /*cheap=*/false);
 }
@@ -159,12 +160,10 @@ void lowerSampleRows(Lowering &lowering, const GraphOp &op) {
 
 } // namespace
 
-void addRandomKernels(llvm::StringMap<LowerFn> &table) {
-  table["iota"] = lowerIota;
-  table["rng_bits"] = lowerDraw<Draw::bits>;
-  table["rng_uniform"] = lowerDraw<Draw::uniform>;
-  table["rng_normal"] = lowerDraw<Draw::normal>;
-  table["sample_rows"] = lowerSampleRows;
-}
+const LowerFn kernels::lower_iota = lowerIota;
+const LowerFn kernels::lower_rng_bits = lowerDraw<Draw::bits>;
+const LowerFn kernels::lower_rng_uniform = lowerDraw<Draw::uniform>;
+const LowerFn kernels::lower_rng_normal = lowerDraw<Draw::normal>;
+const LowerFn kernels::lower_sample_rows = lowerSampleRows;
 
 } // namespace sojourn::runtime

@@ -305,11 +305,9 @@ void lowerReduce(Lowering &lowering, const GraphOp &op) {
 
 } // namespace
 
-void addReduceKernels(llvm::StringMap<LowerFn> &table) {
-  table["reduce_sum"] = lowerReduce<Reduction::sum>;
-  table["reduce_prod"] = lowerReduce<Reduction::product>;
-  table["reduce_max"] = lowerReduce<Reduction::largest>;
-  table["reduce_min"] = lowerReduce<Reduction::smallest>;
-}
+const LowerFn kernels::lower_reduce_sum = lowerReduce<Reduction::sum>;
+const LowerFn kernels::lower_reduce_prod = lowerReduce<Reduction::product>;
+const LowerFn kernels::lower_reduce_max = lowerReduce<Reduction::largest>;
+const LowerFn kernels::lower_reduce_min = lowerReduce<Reduction::smallest>;
 
 } // namespace sojourn::runtime

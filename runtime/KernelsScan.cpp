@@ -216,16 +216,14 @@ void lowerTopK(Lowering &lowering, const GraphOp &op) {
 
 } // namespace
 
-void addScanKernels(llvm::StringMap<LowerFn> &table) {
-  table["cumsum"] = lowerScan<Sum>;
-  table["cumprod"] = lowerScan<Product>;
-  table["cummax"] = lowerScan<Largest>;
-  table["cummin"] = lowerScan<Smallest>;
-  table["cumlogsumexp"] = lowerScan<LogSumExp>;
-  table["argmax"] = lowerArg<true>;
-  table["argmin"] = lowerArg<false>;
-  table["sort"] = lowerSort;
-  table["topk"] = lowerTopK;
-}
+const LowerFn kernels::lower_cumsum = lowerScan<Sum>;
+const LowerFn kernels::lower_cumprod = lowerScan<Product>;
+const LowerFn kernels::lower_cummax = lowerScan<Largest>;
+const LowerFn kernels::lower_cummin = lowerScan<Smallest>;
+const LowerFn kernels::lower_cumlogsumexp = lowerScan<LogSumExp>;
+const LowerFn kernels::lower_argmax = lowerArg<true>;
+const LowerFn kernels::lower_argmin = lowerArg<false>;
+const LowerFn kernels::lower_sort = lowerSort;
+const LowerFn kernels::lower_topk = lowerTopK;
 
 } // namespace sojourn::runtime

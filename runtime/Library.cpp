@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The library's threads, tensors over bare memory, and the one place where its exceptions end.
+#include "runtime/LibraryElement.h"
 #include "runtime/LibraryTensor.h"
 #include <ATen/Parallel.h>
 #include <algorithm>
@@ -18,13 +19,6 @@ namespace sojourn::runtime {
 // --- Tensors --------------------------------------------------------------------------------------
 
 namespace {
-
-at::ScalarType scalarTypeOf(Element element) {
-  static constexpr at::ScalarType types[kElementCount] = {
-      at::kBool, at::kByte,     at::kChar,  at::kShort,  at::kInt,          at::kLong,
-      at::kHalf, at::kBFloat16, at::kFloat, at::kDouble, at::kComplexFloat, at::kComplexDouble};
-  return types[static_cast<unsigned>(element)];
-}
 
 size_t extentBytes(Element element, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> strides) {
   int64_t last = 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The border to the kernel library (ATen): its threads, the guard around a run, and the calls that
 // kernels make. This header is torch-free; Library*.cpp are its other side.
-#pragma once
+#ifndef SOJOURN_RUNTIME_LIBRARY_H
+#define SOJOURN_RUNTIME_LIBRARY_H
 #include "runtime/Kernel.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -103,3 +104,5 @@ void libraryConvolveGradWeight(const LibraryView &out, const LibraryView &x, con
                                const ConvOptions &options);
 
 } // namespace sojourn::runtime
+
+#endif // SOJOURN_RUNTIME_LIBRARY_H

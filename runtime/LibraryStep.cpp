@@ -3,6 +3,7 @@
 #include "runtime/Chain.h"
 #include "runtime/LibraryTensor.h"
 #include <ATen/Functions.h>
+#include <cstddef>
 
 namespace sojourn::runtime {
 
@@ -10,35 +11,34 @@ namespace {
 
 using StepFn = void (*)(at::Tensor &out, const at::Tensor &a, const at::Tensor &b);
 
-StepFn stepOf(EOp op) {
-  switch (op) {
-  case EOp::exp: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &) { at::exp_out(out, a); };
-  case EOp::expm1: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &) { at::expm1_out(out, a); };
-  case EOp::log: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &) { at::log_out(out, a); };
-  case EOp::log1p: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &) { at::log1p_out(out, a); };
-  case EOp::sin: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &) { at::sin_out(out, a); };
-  case EOp::cos: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &) { at::cos_out(out, a); };
-  case EOp::tanh: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &) { at::tanh_out(out, a); };
-  case EOp::logistic: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &) { at::sigmoid_out(out, a); };
-  case EOp::erf: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &) { at::erf_out(out, a); };
-  case EOp::erfc: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &) { at::erfc_out(out, a); };
-  case EOp::erfinv: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &) { at::erfinv_out(out, a); };
-  case EOp::lgamma: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &) { at::lgamma_out(out, a); };
-  case EOp::digamma: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &) { at::digamma_out(out, a); };
-  case EOp::sqrt: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &) { at::sqrt_out(out, a); };
-  case EOp::neg: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &) { at::neg_out(out, a); };
-  case EOp::convert: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &) { out.copy_(a); };
-  case EOp::pow: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &b) { at::pow_out(out, a, b); };
-  case EOp::atan2: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &b) { at::atan2_out(out, a, b); };
-  case EOp::add: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &b) { at::add_out(out, a, b); };
-  case EOp::sub: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &b) { at::sub_out(out, a, b); };
-  case EOp::mul: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &b) { at::mul_out(out, a, b); };
-  case EOp::div: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &b) { at::div_out(out, a, b); };
-  case EOp::eq: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &b) { at::eq_out(out, a, b); };
-  case EOp::ne: return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &b) { at::ne_out(out, a, b); };
-  default: return nullptr;
-  }
+template <unsigned arity, typename Call>
+StepFn stepOf(Call) {
+  return [](at::Tensor &out, const at::Tensor &a, const at::Tensor &b) {
+    if constexpr (arity == 1) {
+      Call()(out, a);
+    } else {
+      Call()(out, a, b);
+    }
+  };
 }
+template <unsigned arity>
+StepFn stepOf(std::nullptr_t) {
+  return nullptr;
+}
+
+#define SOJOURN_CALL(stem) [](at::Tensor &out, const auto &...operands) { at::stem##_out(out, operands...); }
+#define SOJOURN_COPY [](at::Tensor &out, const at::Tensor &a) { out.copy_(a); }
+
+StepFn stepOf(EOp op) {
+  static const StepFn steps[] = {
+#define SOJOURN_ELEMENTWISE(name, op, arity, kernel, library, libm) stepOf<arity>(library),
+#include "runtime/Elementwise.def"
+  };
+  return steps[static_cast<unsigned>(op)];
+}
+
+#undef SOJOURN_CALL
+#undef SOJOURN_COPY
 
 class LibraryStep final : public BlockStep {
 public:

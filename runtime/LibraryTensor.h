@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // at::Tensor over bare memory. Only files of the adapter include this.
-#pragma once
+#ifndef SOJOURN_RUNTIME_LIBRARYTENSOR_H
+#define SOJOURN_RUNTIME_LIBRARYTENSOR_H
 #include "runtime/Library.h"
 #include <ATen/core/Tensor.h>
 
@@ -16,3 +17,5 @@ at::Tensor &tensorOver(Role role, Element element, const void *data, llvm::Array
                        llvm::ArrayRef<int64_t> strides);
 
 } // namespace sojourn::runtime
+
+#endif // SOJOURN_RUNTIME_LIBRARYTENSOR_H

@@ -367,19 +367,12 @@ void Lowering::run() {
 }
 
 const llvm::StringMap<LowerFn> &kernelTable() {
-  static const llvm::StringMap<LowerFn> table = [] {
-    llvm::StringMap<LowerFn> entries;
-    addElementwiseKernels(entries);
-    addLayoutKernels(entries);
-    addIndexKernels(entries);
-    addRandomKernels(entries);
-    addScanKernels(entries);
-    addPoolKernels(entries);
-    addReduceKernels(entries);
-    addContractKernels(entries);
-    addConvolutionKernels(entries);
-    return entries;
-  }();
+  static const llvm::StringMap<LowerFn> table = {
+#define SOJOURN_KERNEL_implemented(name) {#name, kernels::lower_##name},
+#define SOJOURN_KERNEL_planned(name)
+#define SOJOURN_CORE_OP(name, tier, status, note) SOJOURN_KERNEL_##status(name)
+#include "dialect/CoreOps.def"
+  };
   return table;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a Graph to scheduled instructions: layout ops become windows, elementwise ops join chains,
 // every other op becomes one kernel.
-#pragma once
+#ifndef SOJOURN_RUNTIME_LOWER_H
+#define SOJOURN_RUNTIME_LOWER_H
 #include "runtime/Chain.h"
 #include "runtime/Graph.h"
 #include "runtime/Kernel.h"
@@ -162,19 +163,24 @@ private:
   std::vector<DatedReuse> reuses_;
 };
 
-/// Lowers one op. Registered per op name; see kernelTable.
+/// Lowers one op.
 using LowerFn = void (*)(Lowering &, const GraphOp &);
+
+/// The kernel of each implemented op of dialect/CoreOps.def, by its name: defined in the file of its family
+/// (`const LowerFn kernels::lower_dot = ...`). One that is missing is an undefined reference, one too many was not
+/// declared.
+namespace kernels {
+#define SOJOURN_KERNEL_implemented(name) extern const LowerFn lower_##name;
+#define SOJOURN_KERNEL_planned(name)
+#define SOJOURN_CORE_OP(name, tier, status, note) SOJOURN_KERNEL_##status(name)
+#include "dialect/CoreOps.def"
+#undef SOJOURN_KERNEL_implemented
+#undef SOJOURN_KERNEL_planned
+} // namespace kernels
+
+/// All of them, by op name.
 const llvm::StringMap<LowerFn> &kernelTable();
 
-// One per family, each in its own file.
-void addElementwiseKernels(llvm::StringMap<LowerFn> &table);
-void addLayoutKernels(llvm::StringMap<LowerFn> &table);
-void addIndexKernels(llvm::StringMap<LowerFn> &table);
-void addRandomKernels(llvm::StringMap<LowerFn> &table);
-void addScanKernels(llvm::StringMap<LowerFn> &table);
-void addPoolKernels(llvm::StringMap<LowerFn> &table);
-void addReduceKernels(llvm::StringMap<LowerFn> &table);
-void addContractKernels(llvm::StringMap<LowerFn> &table);
-void addConvolutionKernels(llvm::StringMap<LowerFn> &table);
-
 } // namespace sojourn::runtime
+
+#endif // SOJOURN_RUNTIME_LOWER_H

@@ -2,6 +2,7 @@
 // Where elementwise steps run: which chain an op joins, and how a chain reads its operands.
 #include "runtime/Lower.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringSet.h"
 #include <algorithm>
 
 namespace sojourn::runtime {
@@ -194,12 +195,11 @@ void Lowering::elementwise(const GraphOp &op, EOp kind) {
 }
 
 static bool isElementwise(const GraphOp &op) {
-  static const llvm::StringMap<LowerFn> table = [] {
-    llvm::StringMap<LowerFn> entries;
-    addElementwiseKernels(entries);
-    return entries;
-  }();
-  return table.contains(op.name) && !op.operands.empty();
+  static const llvm::StringSet<> ops = {
+#define SOJOURN_ELEMENTWISE(name, op, arity, kernel, library, libm) #op,
+#include "runtime/Elementwise.def"
+      "bitcast"};
+  return ops.contains(op.name);
 }
 
 bool Lowering::mayWait(const GraphOp &op) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slots (places of values), their lifetimes in instruction positions, and offsets in one arena.
-#pragma once
+#ifndef SOJOURN_RUNTIME_PLAN_H
+#define SOJOURN_RUNTIME_PLAN_H
 #include "runtime/Tensor.h"
 #include <cstdint>
 #include <vector>
@@ -52,3 +53,5 @@ bool reshapeStrides(llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> stride
                     llvm::SmallVector<int64_t, 4> &newStrides);
 
 } // namespace sojourn::runtime
+
+#endif // SOJOURN_RUNTIME_PLAN_H

@@ -3,7 +3,7 @@
 // be stopped, and repeats every table's columns at every op that reads them.
 #include "runtime/CutText.h"
 #include "runtime/Program.h"
-#include "dialect/Dialect.h"
+#include "dialect/Base.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AsmState.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the time of runs goes: count, time and bytes per instruction, as a table and as a Chrome trace.
-#pragma once
+#ifndef SOJOURN_RUNTIME_PROFILE_H
+#define SOJOURN_RUNTIME_PROFILE_H
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
@@ -52,3 +53,5 @@ private:
 };
 
 } // namespace sojourn::runtime
+
+#endif // SOJOURN_RUNTIME_PROFILE_H

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program format: a core-form module to bytes and back. Torch-free; the schema is Program.fbs.
-#pragma once
+#ifndef SOJOURN_RUNTIME_PROGRAM_H
+#define SOJOURN_RUNTIME_PROGRAM_H
 #include "runtime/Error.h"
+#include "runtime/Version.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/StringRef.h"
@@ -11,11 +13,6 @@
 #include <string>
 
 namespace sojourn::runtime {
-
-/// Version of the envelope and of the generic op record. See runtime/README.md for the promise.
-inline constexpr uint32_t kFormatVersion = 2;
-/// Oldest format that decodeProgram reads.
-inline constexpr uint32_t kOldestFormatVersion = 2;
 
 /// BLAKE2b-256 of the program bytes.
 using ProgramHash = std::array<uint8_t, 32>;
@@ -53,3 +50,5 @@ std::string printProgram(mlir::ModuleOp module, size_t limit);
 std::string describeLocation(mlir::Location location);
 
 } // namespace sojourn::runtime
+
+#endif // SOJOURN_RUNTIME_PROGRAM_H

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Combinations over windows that are large and overlap much, at a cost that does not grow with the window: along each
 // dim runs of 1, 2, 4 ... elements are combined by doubling, and a window is the few runs that its length is made of.
-#pragma once
+#ifndef SOJOURN_RUNTIME_SLIDINGWINDOWS_H
+#define SOJOURN_RUNTIME_SLIDINGWINDOWS_H
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -89,3 +90,5 @@ void combineWindows(const Ranges &ranges, WindowMemory<Cell> &memory, Cell none,
 }
 
 } // namespace sojourn::runtime
+
+#endif // SOJOURN_RUNTIME_SLIDINGWINDOWS_H

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading a strided window in row-major order, a block at a time: broadcasts, slices, transposes.
+#include "dialect/Bounds.h"
 #include "runtime/Chain.h"
 #include "runtime/VectorKernels.h"
 #include <algorithm>
@@ -9,7 +10,7 @@ namespace sojourn::runtime {
 
 namespace {
 
-constexpr size_t kMaxRank = 32;
+constexpr size_t kMaxRank = 2 * bounds::kRank; // a sliding window has dims of its own
 
 struct Wide {
   uint64_t words[2];

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// MLIR types to the program's element types and back.
-#pragma once
+// MLIR types to the program's types.
+#ifndef SOJOURN_RUNTIME_TYPES_H
+#define SOJOURN_RUNTIME_TYPES_H
+#include "dialect/ElementTypes.h"
 #include "runtime/Tensor.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include <optional>
 
 namespace sojourn::runtime {
 
-std::optional<Element> elementOf(mlir::Type type);
-mlir::Type typeOf(mlir::MLIRContext *context, Element element);
+using sojourn::elementOf;
+using sojourn::typeOf;
 /// nullopt unless `type` is a ranked tensor of static shape over a known element.
 std::optional<TensorType> tensorTypeOf(mlir::Type type);
 /// Element and sizes of one entry of a table's column (a plain number has none); nullopt unless known.
@@ -17,3 +19,5 @@ std::optional<TensorType> entryTypeOf(mlir::Type column);
 uint64_t bitsOfReal(const llvm::APFloat &value);
 
 } // namespace sojourn::runtime
+
+#endif // SOJOURN_RUNTIME_TYPES_H

@@ -2,6 +2,7 @@
 // Chooses the instruction set once per process, and plain libm loops for few elements.
 #include "runtime/VectorKernels.h"
 #include <cmath>
+#include <cstddef>
 
 namespace sojourn::runtime {
 
@@ -56,31 +57,34 @@ const Isa &isa() {
   return chosen;
 }
 
-// The numbers that VectorKernels.cpp switches on, which includes nothing of ours.
-static_assert(static_cast<int>(EOp::neg) == 0 && static_cast<int>(EOp::sqrt) == 7 && static_cast<int>(EOp::add) == 8 &&
-              static_cast<int>(EOp::bitAnd) == 15 && static_cast<int>(EOp::shr) == 19 &&
-              static_cast<int>(EOp::eq) == 20 && static_cast<int>(EOp::ge) == 25 && static_cast<int>(EOp::pow) == 42);
-
-template <typename T, T (*fn)(T)>
+template <typename T, typename Fn>
 void unaryLoop(void *out, const void *a, const void *, const void *, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
-    static_cast<T *>(out)[i] = fn(static_cast<const T *>(a)[i]);
+    static_cast<T *>(out)[i] = Fn()(static_cast<const T *>(a)[i]);
   }
 }
 
-template <typename T, T (*fn)(T, T), unsigned splats>
+template <typename T, typename Fn, unsigned splats>
 void binaryLoop(void *out, const void *a, const void *b, const void *, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
-    static_cast<T *>(out)[i] =
-        fn(static_cast<const T *>(a)[(splats & 1) != 0 ? 0 : i], static_cast<const T *>(b)[(splats & 2) != 0 ? 0 : i]);
+    static_cast<T *>(out)[i] = Fn()(static_cast<const T *>(a)[(splats & 1) != 0 ? 0 : i],
+                                    static_cast<const T *>(b)[(splats & 2) != 0 ? 0 : i]);
   }
 }
 
-template <typename T, T (*fn)(T, T)>
-VectorFn pickLoop(unsigned splats) {
-  static constexpr VectorFn table[4] = {binaryLoop<T, fn, 0>, binaryLoop<T, fn, 1>, binaryLoop<T, fn, 2>,
-                                        binaryLoop<T, fn, 3>};
-  return table[splats & 3];
+template <typename T, unsigned arity, typename Fn>
+VectorFn pickLoop(Fn, unsigned splats) {
+  if constexpr (arity == 1) {
+    return unaryLoop<T, Fn>;
+  } else {
+    static constexpr VectorFn table[4] = {binaryLoop<T, Fn, 0>, binaryLoop<T, Fn, 1>, binaryLoop<T, Fn, 2>,
+                                          binaryLoop<T, Fn, 3>};
+    return table[splats & 3];
+  }
+}
+template <typename T, unsigned arity>
+VectorFn pickLoop(std::nullptr_t, unsigned) {
+  return nullptr;
 }
 
 template <typename T>
@@ -93,24 +97,18 @@ T logistic(T x) {
   return T(1) / (T(1) + std::exp(-x));
 }
 
+#define SOJOURN_LIBM(function) [](auto... operands) { return function(operands...); }
+
 template <typename T>
 VectorFn scalarOf(EOp op, unsigned splats) {
-  switch (op) {
-  case EOp::exp: return unaryLoop<T, std::exp>;
-  case EOp::expm1: return unaryLoop<T, std::expm1>;
-  case EOp::log: return unaryLoop<T, std::log>;
-  case EOp::log1p: return unaryLoop<T, std::log1p>;
-  case EOp::sin: return unaryLoop<T, std::sin>;
-  case EOp::cos: return unaryLoop<T, std::cos>;
-  case EOp::tanh: return unaryLoop<T, std::tanh>;
-  case EOp::logistic: return unaryLoop<T, logistic<T>>;
-  case EOp::erf: return unaryLoop<T, std::erf>;
-  case EOp::erfc: return unaryLoop<T, std::erfc>;
-  case EOp::pow: return pickLoop<T, std::pow>(splats);
-  case EOp::atan2: return pickLoop<T, std::atan2>(splats);
-  default: return nullptr;
-  }
+  const VectorFn loops[] = {
+#define SOJOURN_ELEMENTWISE(name, op, arity, kernel, library, libm) pickLoop<T, arity>(libm, splats),
+#include "runtime/Elementwise.def"
+  };
+  return loops[static_cast<unsigned>(op)];
 }
+
+#undef SOJOURN_LIBM
 
 } // namespace
 

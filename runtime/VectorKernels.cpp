@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arithmetic behind runtime/VectorKernels.h. Compiled once per instruction set with SOJOURN_ISA as
-// namespace; nothing of std is instantiated here, so no code of one set leaks into another.
+// namespace; nothing of std is instantiated here, so no code of one set leaks into another. Elementwise.def includes
+// nothing either.
 #include <stdint.h>
 
 namespace sojourn::runtime::SOJOURN_ISA {
@@ -354,7 +355,7 @@ void squares(void *out, const void *source, int64_t rows, int64_t n) {
 }
 
 template <typename Op, typename T, typename R = T>
-Fn pickBinary(unsigned splats) {
+constexpr Fn pickBinary(unsigned splats) {
   switch (splats & 3) {
   case 0: return binary<Op, T, R, 0>;
   case 1: return binary<Op, T, R, 1>;
@@ -380,67 +381,90 @@ Fn pickCopy(unsigned splats) {
 // clang-format 14 would run these three definitions together.
 // clang-format off
 #define SOJOURN_COMPARES(T)                                                                                            \
-  case 20: return pickBinary<Eq, T, uint8_t>(splats);                                                                  \
-  case 21: return pickBinary<Ne, T, uint8_t>(splats);                                                                  \
-  case 22: return pickBinary<Lt, T, uint8_t>(splats);                                                                  \
-  case 23: return pickBinary<Le, T, uint8_t>(splats);                                                                  \
-  case 24: return pickBinary<Gt, T, uint8_t>(splats);                                                                  \
-  case 25: return pickBinary<Ge, T, uint8_t>(splats);
+  case EOp::eq: return pickBinary<Eq, T, uint8_t>(splats);                                                             \
+  case EOp::ne: return pickBinary<Ne, T, uint8_t>(splats);                                                             \
+  case EOp::lt: return pickBinary<Lt, T, uint8_t>(splats);                                                             \
+  case EOp::le: return pickBinary<Le, T, uint8_t>(splats);                                                             \
+  case EOp::gt: return pickBinary<Gt, T, uint8_t>(splats);                                                             \
+  case EOp::ge: return pickBinary<Ge, T, uint8_t>(splats);
 #define SOJOURN_NUMBERS(T)                                                                                             \
-  case 0: return unary<Neg, T>;                                                                                        \
-  case 1: return unary<Abs, T>;                                                                                        \
-  case 2: return unary<Sign, T>;                                                                                       \
-  case 8: return pickBinary<Add, T>(splats);                                                                           \
-  case 9: return pickBinary<Sub, T>(splats);                                                                           \
-  case 10: return pickBinary<Mul, T>(splats);                                                                          \
-  case 11: return pickBinary<Div, T>(splats);                                                                          \
-  case 12: return pickBinary<Rem, T>(splats);                                                                          \
-  case 13: return pickBinary<Max, T>(splats);                                                                          \
-  case 14: return pickBinary<Min, T>(splats);                                                                          \
+  case EOp::neg: return unary<Neg, T>;                                                                                 \
+  case EOp::abs: return unary<Abs, T>;                                                                                 \
+  case EOp::sign: return unary<Sign, T>;                                                                               \
+  case EOp::add: return pickBinary<Add, T>(splats);                                                                    \
+  case EOp::sub: return pickBinary<Sub, T>(splats);                                                                    \
+  case EOp::mul: return pickBinary<Mul, T>(splats);                                                                    \
+  case EOp::div: return pickBinary<Div, T>(splats);                                                                    \
+  case EOp::rem: return pickBinary<Rem, T>(splats);                                                                    \
+  case EOp::max: return pickBinary<Max, T>(splats);                                                                    \
+  case EOp::min: return pickBinary<Min, T>(splats);                                                                    \
   SOJOURN_COMPARES(T)
 #define SOJOURN_REALS(T)                                                                                               \
-  case 3: return unary<Floor, T>;                                                                                      \
-  case 4: return unary<Ceil, T>;                                                                                       \
-  case 5: return unary<Round, T>;                                                                                      \
-  case 7: return unary<Sqrt, T>;
+  case EOp::floor: return unary<Floor, T>;                                                                             \
+  case EOp::ceil: return unary<Ceil, T>;                                                                               \
+  case EOp::round: return unary<Round, T>;                                                                             \
+  case EOp::sqrt: return unary<Sqrt, T>;
 // clang-format on
 
-/// op: number of an EOp below `select`, or 42 for pow; kind: 0 i1, 1 i64, 2 f32, 3 f64.
-Fn arithmetic(int op, int kind, unsigned splats) {
+/// Elementwise steps, as runtime/VectorKernels.h numbers them.
+enum class EOp : int {
+#define SOJOURN_ELEMENTWISE(name, op, arity, kernel, library, libm) name,
+#include "runtime/Elementwise.def"
+};
+
+/// kind: 0 i1, 1 i64, 2 f32, 3 f64. Steps that move bits have loops of their own; null where there is none.
+constexpr Fn loopOf(EOp op, int kind, unsigned splats) {
   if (kind == 2) {
     switch (op) {
       SOJOURN_NUMBERS(float)
       SOJOURN_REALS(float)
+    default: break;
     }
   } else if (kind == 3) {
     switch (op) {
       SOJOURN_NUMBERS(double)
       SOJOURN_REALS(double)
+    default: break;
     }
   } else if (kind == 1) {
     switch (op) {
       SOJOURN_NUMBERS(int64_t)
-    case 6: return unary<NotInt, int64_t>;
-    case 15: return pickBinary<And, int64_t>(splats);
-    case 16: return pickBinary<Or, int64_t>(splats);
-    case 17: return pickBinary<Xor, int64_t>(splats);
-    case 18: return pickBinary<Shl, int64_t>(splats);
-    case 19: return pickBinary<Shr, int64_t>(splats);
-    case 42: return pickBinary<Pow, int64_t>(splats);
+    case EOp::bitNot: return unary<NotInt, int64_t>;
+    case EOp::bitAnd: return pickBinary<And, int64_t>(splats);
+    case EOp::bitOr: return pickBinary<Or, int64_t>(splats);
+    case EOp::bitXor: return pickBinary<Xor, int64_t>(splats);
+    case EOp::shl: return pickBinary<Shl, int64_t>(splats);
+    case EOp::shr: return pickBinary<Shr, int64_t>(splats);
+    case EOp::pow: return pickBinary<Pow, int64_t>(splats);
+    default: break;
     }
   } else if (kind == 0) {
     switch (op) {
       SOJOURN_COMPARES(uint8_t)
-    case 6: return unary<NotBool, uint8_t>;
-    case 13: return pickBinary<Or, uint8_t>(splats);
-    case 14: return pickBinary<And, uint8_t>(splats);
-    case 15: return pickBinary<And, uint8_t>(splats);
-    case 16: return pickBinary<Or, uint8_t>(splats);
-    case 17: return pickBinary<Xor, uint8_t>(splats);
+    case EOp::bitNot: return unary<NotBool, uint8_t>;
+    case EOp::max: return pickBinary<Or, uint8_t>(splats);
+    case EOp::min: return pickBinary<And, uint8_t>(splats);
+    case EOp::bitAnd: return pickBinary<And, uint8_t>(splats);
+    case EOp::bitOr: return pickBinary<Or, uint8_t>(splats);
+    case EOp::bitXor: return pickBinary<Xor, uint8_t>(splats);
+    default: break;
     }
   }
   return nullptr;
 }
+
+enum class EClass { Loop, Move, Library };
+constexpr bool hasLoop(EOp op) {
+  return loopOf(op, 0, 0) != nullptr || loopOf(op, 1, 0) != nullptr || loopOf(op, 2, 0) != nullptr ||
+         loopOf(op, 3, 0) != nullptr;
+}
+#define SOJOURN_ELEMENTWISE(name, op, arity, kernel, library, libm)                                                    \
+  static_assert(EClass::kernel != EClass::Loop || hasLoop(EOp::name),                                                  \
+                "runtime/Elementwise.def calls " #name                                                                 \
+                " a Loop, and no loop of runtime/VectorKernels.cpp computes it");
+#include "runtime/Elementwise.def"
+
+Fn arithmetic(int op, int kind, unsigned splats) { return loopOf(static_cast<EOp>(op), kind, splats); }
 
 MaximaFn maximaOf(int kind) {
   return kind == 1 ? maxima<int64_t> : kind == 2 ? maxima<float> : kind == 3 ? maxima<double> : nullptr;

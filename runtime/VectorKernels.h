@@ -1,60 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 // Own elementwise loops over contiguous elements, compiled once per instruction set.
-#pragma once
+#ifndef SOJOURN_RUNTIME_VECTORKERNELS_H
+#define SOJOURN_RUNTIME_VECTORKERNELS_H
 #include "runtime/Tensor.h"
 #include <cstdint>
 
 namespace sojourn::runtime {
 
-/// Elementwise operations as kernels know them.
+/// Elementwise operations as kernels know them (runtime/Elementwise.def).
 enum class EOp : uint8_t {
-  // own loops
-  neg,
-  abs,
-  sign,
-  floor,
-  ceil,
-  round,
-  bitNot,
-  sqrt,
-  add,
-  sub,
-  mul,
-  div,
-  rem,
-  max,
-  min,
-  bitAnd,
-  bitOr,
-  bitXor,
-  shl,
-  shr,
-  eq,
-  ne,
-  lt,
-  le,
-  gt,
-  ge,
-  select,
-  copy,
-  convert,
-  // library or libm
-  exp,
-  expm1,
-  log,
-  log1p,
-  sin,
-  cos,
-  tanh,
-  logistic,
-  erf,
-  erfc,
-  erfinv,
-  lgamma,
-  digamma,
-  pow,
-  atan2
+#define SOJOURN_ELEMENTWISE(name, op, arity, kernel, library, libm) name,
+#include "runtime/Elementwise.def"
 };
+
+/// Where lines of f32 and f64 are computed: own loops, those that move bits alone, or the library.
+enum class EClass : uint8_t { Loop, Move, Library };
+
+constexpr EClass classOf(EOp op) {
+  constexpr EClass classes[] = {
+#define SOJOURN_ELEMENTWISE(name, op, arity, kernel, library, libm) EClass::kernel,
+#include "runtime/Elementwise.def"
+  };
+  return classes[static_cast<unsigned>(op)];
+}
+
+/// Number of operands.
+constexpr unsigned arityOf(EOp op) {
+  constexpr unsigned arities[] = {
+#define SOJOURN_ELEMENTWISE(name, op, arity, kernel, library, libm) arity,
+#include "runtime/Elementwise.def"
+  };
+  return arities[static_cast<unsigned>(op)];
+}
 
 /// Computes n elements. Operands are contiguous or splats, as the kernel was chosen for; `out` may
 /// be the same memory as an operand of equal width.
@@ -102,3 +79,5 @@ VectorFn scalarKernel(EOp op, Element element, unsigned splats);
 const char *vectorIsa();
 
 } // namespace sojourn::runtime
+
+#endif // SOJOURN_RUNTIME_VECTORKERNELS_H

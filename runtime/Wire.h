@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared by encoder and decoder: a checked program, and the debug side table. Internal to sojourn_program.
-#pragma once
+#ifndef SOJOURN_RUNTIME_WIRE_H
+#define SOJOURN_RUNTIME_WIRE_H
 #include "runtime/Debug_generated.h"
 #include "runtime/Program.h"
 #include "runtime/Program_generated.h"
@@ -46,3 +47,5 @@ private:
 };
 
 } // namespace sojourn::runtime
+
+#endif // SOJOURN_RUNTIME_WIRE_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cost of recording one op from C++: google-benchmark program used by tools/bench.
-#include "frontend/Artifact.h"
-#include "frontend/Session.h"
+#include "frontend/ahead/Artifact.h"
+#include "frontend/session/Session.h"
 
 #include <benchmark/benchmark.h>
 #include <torch/torch.h>
@@ -24,12 +24,12 @@ void record(benchmark::State &state, Op op) {
     benchmark::DoNotOptimize(op(x, y));
     if (++recorded == kOpsPerTrace) {
       state.PauseTiming();
-      session->recording().rollback("the benchmark starts over");
+      session->recording().rollback(sojourn::frontend::reasonOf("the benchmark starts over"));
       recorded = 0;
       state.ResumeTiming();
     }
   }
-  session->recording().rollback("the benchmark ended");
+  session->recording().rollback(sojourn::frontend::reasonOf("the benchmark ended"));
 }
 
 void add(benchmark::State &state) {

@@ -2,7 +2,8 @@
 """Runs lit, the GoogleTest programs, pytest and tools/lint, and adds up what they count.
 
 Counts come from each runner's own report file; a runner that leaves none (a crash, a time-out)
-counts as one failure. Run by tools/check, after set-up.
+counts as one failure. --all adds the programs that check_sanitizers.py has built. Run by
+tools/check, after set-up.
 """
 
 import argparse
@@ -18,10 +19,13 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 
+import check_sanitizers
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 BIN = ROOT / ".venv/bin"
 RUNNER_LIMIT_S = 3600
+PLAIN = ["lit", "gtest", "pytest", "lint"]
 
 
 @dataclasses.dataclass
@@ -36,11 +40,11 @@ class Count:
     broken: str = ""
 
 
-def run(runner, command, report, parse):
+def run(runner, command, report, parse, variables=None):
     """Runs a command in sight of the user and parses the report it wrote."""
     print(f"\n[check] {runner}: {' '.join(str(part) for part in command)}", flush=True)
     begin = time.monotonic()
-    environment = dict(os.environ, PATH=f"{BIN}:{BUILD / 'bin'}:{os.environ['PATH']}")
+    environment = dict(os.environ, PATH=f"{BIN}:{BUILD / 'bin'}:{os.environ['PATH']}", **(variables or {}))
     process = subprocess.Popen([str(part) for part in command], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL)
     try:
         status = process.wait(timeout=RUNNER_LIMIT_S)
@@ -99,46 +103,65 @@ def parse_lint(text):
     return Count("", *map(int, found.groups()))
 
 
+def sanitized(sanitizer, folder):
+    """Builds what runs under one sanitizer and runs it: a count for each program, or for the broken build."""
+    begin = time.monotonic()
+    print(f"\n[check] {sanitizer.name}: building in {sanitizer.folder.relative_to(ROOT)}", flush=True)
+    if problem := check_sanitizers.build(sanitizer):
+        yield Count(f"{sanitizer.name} build", failed=1, seconds=time.monotonic() - begin, broken=problem)
+        return
+    for program, options in sanitizer.programs.items():
+        report = folder / f"{sanitizer.name}-{program}.json"
+        command = [sanitizer.folder / "bin" / program, "--gtest_brief=1", f"--gtest_output=json:{report}", *options]
+        yield run(f"{sanitizer.name} {program}", command, report, parse_gtest, sanitizer.variables)
+
+
 def all_runs(arguments, folder):
-    """The runners, each as a function that runs it."""
-    wanted = arguments.only or ["lit", "gtest", "pytest", "lint"]
+    """The runners, each as a function that runs it and gives its counts."""
+    wanted = arguments.only or PLAIN + (list(check_sanitizers.SANITIZERS) if arguments.all else [])
     if "lit" in wanted:
         for name, options in (("lit", []), ("lit-roundtrip", ["--param=roundtrip=1"])):
             report = folder / f"{name}.json"
             command = [BIN / "lit", "-sv", "--timeout=300", *options, "-o", report, ROOT / "test"]
-            yield lambda name=name, command=command, report=report: run(name, command, report, parse_lit)
+            yield lambda name=name, command=command, report=report: [run(name, command, report, parse_lit)]
     if "gtest" in wanted:
         for program in sorted((BUILD / "bin").glob("*-tests")):
             report = folder / f"{program.name}.json"
             options = ["--gtest_brief=1", f"--gtest_output=json:{report}"]
-            yield lambda program=program, report=report, options=options: run(
-                program.name, [program, *options], report, parse_gtest
-            )
+            yield lambda program=program, report=report, options=options: [
+                run(program.name, [program, *options], report, parse_gtest)
+            ]
     if "pytest" in wanted:
         report = folder / "pytest.xml"
         options = ["-q", "--durations=10", f"--junitxml={report}", "-o", "junit_family=xunit1"]
         if arguments.quick:
             options += ["-m", "not slow"]
-        yield lambda: run("pytest", [BIN / "python", "-m", "pytest", *options], report, parse_junit)
+        yield lambda: [run("pytest", [BIN / "python", "-m", "pytest", *options], report, parse_junit)]
     if "lint" in wanted:
         report = folder / "lint.txt"
         command = ["bash", "-c", f"set -o pipefail; '{BIN / 'python'}' tools/lint | tee '{report}'"]
-        yield lambda: run("lint", command, report, parse_lint)
+        yield lambda: [run("lint", command, report, parse_lint)]
+    for name, sanitizer in check_sanitizers.SANITIZERS.items():
+        if name in wanted:
+            yield lambda sanitizer=sanitizer: sanitized(sanitizer, folder)
 
 
-def main():
+def arguments_of(words=None):
     parser = argparse.ArgumentParser(prog="tools/check", description="Run every test and add up the counts.")
     speed = parser.add_mutually_exclusive_group()
     speed.add_argument("--quick", action="store_true", help="leave out the tests marked slow")
-    speed.add_argument("--all", action="store_true", help="every test (the default)")
-    parser.add_argument(
-        "--only", action="append", choices=["lit", "gtest", "pytest", "lint"], help="these runners only"
-    )
-    arguments = parser.parse_args()
+    speed.add_argument("--all", action="store_true", help="the runtime and the owner under sanitizers, too")
+    choices = PLAIN + list(check_sanitizers.SANITIZERS)
+    parser.add_argument("--only", action="append", choices=choices, help="these runners only")
+    return parser.parse_args(words)
+
+
+def main():
+    arguments = arguments_of()
     counts = []
     with tempfile.TemporaryDirectory(prefix="sojourn-check-") as folder:
         for start in all_runs(arguments, pathlib.Path(folder)):
-            counts.append(start())
+            counts.extend(start())
     print(f"\n{'runner':<24}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}")
     for count in counts:
         print(

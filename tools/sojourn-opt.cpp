@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sojourn-opt: runs passes over modules in text or bytecode. Links no torch.
-#include "dialect/Dialect.h"
-#ifdef SOJOURN_HAS_PASSES
+#include "dialect/Base.h"
 #include "passes/Passes.h"
-#endif
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -17,8 +15,6 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<sojourn::SojournDialect, mlir::func::FuncDialect>();
   mlir::registerTransformsPasses();
-#ifdef SOJOURN_HAS_PASSES
   sojourn::registerPasses();
-#endif
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Sojourn's module optimizer\n", registry));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sojourn-translate: MLIR text to program bytes and back, a description for people, and the replay
 // of a dump. Links no torch.
-#include "dialect/Dialect.h"
+#include "dialect/Base.h"
 #include "passes/Passes.h"
 #include "runtime/Program.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows through ops along dims: reductions, scans, sorts.
-#include "dialect/Dialect.h"
+#include "dialect/ReductionOps.h"
 #include "dialect/rows/Support.h"
 
 using namespace mlir;

@@ -2,7 +2,7 @@
 // The walk of the row analysis and what it collects (see Analysis.h).
 #include "dialect/rows/Analysis.h"
 
-#include "dialect/Dialect.h"
+#include "dialect/Base.h"
 #include "dialect/rows/Support.h"
 
 using namespace mlir;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows through contractions, convolutions and pools.
-#include "dialect/Dialect.h"
+#include "dialect/ContractionOps.h"
+#include "dialect/WindowOps.h"
 #include "dialect/rows/Support.h"
 
 using namespace mlir;

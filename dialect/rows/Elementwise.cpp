@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows through ops that work position by position.
-#include "dialect/Dialect.h"
+#include "dialect/ElementwiseOps.h"
+#include "dialect/SourceOps.h"
+#include "dialect/UnaryOps.h"
 #include "dialect/rows/Support.h"
 
 using namespace mlir;
@@ -53,7 +55,7 @@ static bool isShift(SelectOp op) {
   Value positions = op.getA();
   Value offset = addedTo(op.getB(), positions);
   return absent && absent.getPredicate() == "lt" && absent.getA() == positions &&
-         isConstantBetween(absent.getB(), 0, 0) && offset && isConstantBetween(offset, 0, kMaxElements);
+         isConstantBetween(absent.getB(), 0, 0) && offset && isConstantBetween(offset, 0, bounds::kDimension);
 }
 
 /// Whether different row numbers stay different, and absent ones absent.

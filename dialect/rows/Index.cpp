@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows through reads and writes at computed positions.
-#include "dialect/Dialect.h"
+#include "dialect/IndexOps.h"
 #include "dialect/rows/Support.h"
 
 using namespace mlir;

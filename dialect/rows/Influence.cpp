@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // How far one row moves a sum, from ranges: what bounds a statistic without clipping. In exact arithmetic; rounding is
 // paid where noise is added.
-#include "dialect/Dialect.h"
+#include "dialect/ElementwiseOps.h"
+#include "dialect/IndexOps.h"
+#include "dialect/LayoutOps.h"
+#include "dialect/ReductionOps.h"
+#include "dialect/SourceOps.h"
+#include "dialect/UnaryOps.h"
 #include "dialect/rows/Support.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -162,7 +167,7 @@ static std::optional<int64_t> oneHotDim(CompareOp compare) {
 std::optional<int64_t> rows::nonzerosOf(Operation *op, Operands operands, const Fact &result) {
   auto perSlot = [&] {
     std::optional<int64_t> all = checkedNumel(shapeOf(op->getResult(0)));
-    return all ? *all / result.rows.slots : kMaxElements;
+    return all ? *all / result.rows.slots : bounds::kDimension;
   };
   return TypeSwitch<Operation *, std::optional<int64_t>>(op)
       .Case<CompareOp>([&](CompareOp compare) -> std::optional<int64_t> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows through ops that move elements.
-#include "dialect/Dialect.h"
+#include "dialect/LayoutOps.h"
 #include "dialect/rows/Support.h"
 
 using namespace mlir;

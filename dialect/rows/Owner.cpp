@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The proof of what the owner put into a program: clipped sums bound each row's share, noise releases them.
-#include "dialect/Dialect.h"
+#include "dialect/OwnerOps.h"
 #include "dialect/rows/Rounding.h"
 #include "dialect/rows/Support.h"
 

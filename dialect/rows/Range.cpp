@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the elements of results lie. Bounds are computed in double and moved outward by more than the kernels'
 // rounding.
-#include "dialect/Dialect.h"
+#include "dialect/ContractionOps.h"
+#include "dialect/ElementwiseOps.h"
+#include "dialect/IndexOps.h"
+#include "dialect/LayoutOps.h"
+#include "dialect/ReductionOps.h"
+#include "dialect/RowOps.h"
+#include "dialect/SourceOps.h"
+#include "dialect/UnaryOps.h"
+#include "dialect/WindowOps.h"
 #include "dialect/rows/Support.h"
 
 #include "llvm/ADT/TypeSwitch.h"

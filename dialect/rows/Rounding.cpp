@@ -3,7 +3,7 @@
 // their magnitudes (Higham 2002, section 4.2).
 #include "dialect/rows/Rounding.h"
 
-#include "dialect/Dialect.h"
+#include "dialect/OwnerOps.h"
 #include "dialect/rows/Support.h"
 
 #include <cmath>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where rows come from: row numbers, draws, reading.
-#include "dialect/Dialect.h"
+#include "dialect/RowOps.h"
+#include "dialect/SourceOps.h"
 #include "dialect/rows/Support.h"
 
 using namespace mlir;

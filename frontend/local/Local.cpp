@@ -2,7 +2,7 @@
 // `local` and `plain`: what a client does that is its own owner.
 #include "frontend/local/Local.h"
 
-#include "frontend/Tensor.h"
+#include "frontend/recording/Tensor.h"
 #include "owner/Import.h"
 
 #include <ATen/ops/empty.h>
@@ -16,20 +16,14 @@ namespace frontend {
 
 namespace {
 
-// Both sides number element types as the wire does.
-static_assert(static_cast<int>(Element::i1) == static_cast<int>(runtime::Element::i1) &&
-              static_cast<int>(Element::c128) == static_cast<int>(runtime::Element::c128));
-
-runtime::Element wireElement(at::ScalarType dtype) { return static_cast<runtime::Element>(elementOf(dtype)); }
-
-runtime::Element columnElement(const std::string &column, at::ScalarType dtype) {
+Element columnElement(const std::string &column, at::ScalarType dtype) {
   constexpr at::ScalarType kept[] = {at::kBool, at::kByte, at::kChar,  at::kShort, at::kInt,
                                      at::kLong, at::kHalf, at::kFloat, at::kDouble};
   if (std::find(std::begin(kept), std::end(kept), dtype) == std::end(kept)) {
     raise(ErrorKind::Error, "column '" + column + "' has type " + std::string(c10::getDtypeNames(dtype).first) +
                                 "; a table holds bool, uint8, int8 to int64, float16, float32 and float64");
   }
-  return wireElement(dtype);
+  return elementOf(dtype);
 }
 
 /// The tensors behind a source's pointers live in `keep`.
@@ -76,8 +70,8 @@ public:
       sizes.push_back(static_cast<int64_t>(columns.size()));
     }
     at::Tensor out = at::empty(sizes, at::device(at::kCPU).dtype(dtype)), indices = evaluate(numbers);
-    dataset_.readRows(columns, {indices.const_data_ptr<int64_t>(), static_cast<size_t>(numbers.size)},
-                      wireElement(dtype), out.mutable_data_ptr());
+    dataset_.readRows(columns, {indices.const_data_ptr<int64_t>(), static_cast<size_t>(numbers.size)}, elementOf(dtype),
+                      out.mutable_data_ptr());
     return out;
   }
 
@@ -147,7 +141,7 @@ Table plain(const Source &source, const PlainOptions &options) {
   }
   Dataset dataset{name, "open", "", table->rows, {}};
   for (const owner::Column &column : table->columns) {
-    Column described{column.name, scalarTypeOf(static_cast<Element>(column.element)), std::nullopt, column.dims};
+    Column described{column.name, scalarTypeOf(column.element), std::nullopt, column.dims};
     if (column.bounds) {
       described.bounds = {column.bounds->lower, column.bounds->upper};
     }

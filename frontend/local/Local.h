@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An owner inside the client's process, reached through the same bytes as any other.
-#pragma once
+#ifndef SOJOURN_FRONTEND_LOCAL_LOCAL_H
+#define SOJOURN_FRONTEND_LOCAL_LOCAL_H
 
 #include "frontend/Sojourn.h"
 #include "owner/Owner.h"
@@ -34,3 +35,5 @@ private:
 };
 
 } // namespace sojourn::frontend
+
+#endif // SOJOURN_FRONTEND_LOCAL_LOCAL_H

@@ -56,25 +56,23 @@ Dims stackStrides(c10::ArrayRef<c10::IValue> tensors, int64_t dim, const Dims &s
   return split ? Dims(split->begin(), split->end()) : contiguousStrides(sizes);
 }
 
-void stack(const FunctionSchema &, Arguments args, Outputs &out) {
+void stack(const ShapeRule &, Arguments args, Outputs &out) {
   c10::ArrayRef<c10::IValue> tensors = listAt(args, 0);
   TORCH_CHECK(!tensors.empty(), "stack expects a non-empty TensorList");
   const Tensor &first = tensors[0].toTensor();
   int64_t dim = at::maybe_wrap_dim(args[1].toInt(), first.dim() + 1);
-  at::native::ResultTypeState state;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Tensor &tensor = tensors[i].toTensor();
     TORCH_CHECK(tensor.sizes() == first.sizes(), "stack expects each tensor to be equal size, but got ", first.sizes(),
                 " at entry 0 and ", tensor.sizes(), " at entry ", i);
-    state = at::native::update_result_type_state(tensor, state);
   }
   Dims sizes(first.sizes().begin(), first.sizes().end());
   sizes.insert(sizes.begin() + dim, static_cast<int64_t>(tensors.size()));
-  append(out, sizes, at::native::result_type(state));
+  append(out, sizes);
   out.back().strides = stackStrides(tensors, dim, sizes);
 }
 
-void repeat(const FunctionSchema &, Arguments args, Outputs &out) {
+void repeat(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   Dims sizes = dimsAt(args, 1);
   TORCH_CHECK(static_cast<int64_t>(sizes.size()) >= self.dim(),
@@ -86,10 +84,10 @@ void repeat(const FunctionSchema &, Arguments args, Outputs &out) {
       sizes[i] *= self.sizes()[i - lead];
     }
   }
-  append(out, sizes, self.scalar_type());
+  append(out, sizes);
 }
 
-void roll(const FunctionSchema &, Arguments args, Outputs &out) {
+void roll(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   Dims shifts = dimsAt(args, 1), dims = dimsAt(args, 2);
   TORCH_CHECK(!shifts.empty(), "`shifts` required");
@@ -103,21 +101,21 @@ void roll(const FunctionSchema &, Arguments args, Outputs &out) {
     at::maybe_wrap_dim(dim, self.dim(), /*wrap_scalar=*/false);
   }
   if (self.numel() == 0 && !dims.empty()) {
-    appendLike(out, self, self.scalar_type());
+    appendLike(out, self);
   } else {
-    append(out, self.sizes(), self.scalar_type());
+    append(out, self.sizes());
   }
 }
 
-void flip(const FunctionSchema &, Arguments args, Outputs &out) {
+void flip(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   Dims dims = dimsAt(args, 1);
   at::dim_list_to_bitset(IntArrayRef(dims), self.dim());
-  appendLike(out, self, self.scalar_type());
+  appendLike(out, self);
 }
 
 /// rot90(self, k, dims)
-void rotate(const FunctionSchema &, Arguments args, Outputs &out) {
+void rotate(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   Dims dims = dimsAt(args, 2);
   TORCH_CHECK(dims.size() == 2, "expected total rotation dims == 2, but got dims = ", dims.size());
@@ -125,14 +123,14 @@ void rotate(const FunctionSchema &, Arguments args, Outputs &out) {
   int64_t left = at::maybe_wrap_dim(dims[0], self.dim()), right = at::maybe_wrap_dim(dims[1], self.dim());
   TORCH_CHECK(left != right, "expected rotation dims to be different, but got dim0 = ", dims[0],
               " and dim1 = ", dims[1]);
-  OutputMeta &meta = appendLike(out, self, self.scalar_type());
+  OutputMeta &meta = appendLike(out, self);
   if (args[1].toInt() % 2 != 0) {
     std::swap(meta.sizes[left], meta.sizes[right]);
     std::swap(meta.strides[left], meta.strides[right]);
   }
 }
 
-void constantPad(const FunctionSchema &, Arguments args, Outputs &out) {
+void constantPad(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   Dims pad = dimsAt(args, 1);
   TORCH_CHECK(pad.size() % 2 == 0, "Length of pad must be even but instead it equals ", pad.size());
@@ -155,15 +153,15 @@ void constantPad(const FunctionSchema &, Arguments args, Outputs &out) {
   }
   if (shrinks) {
     // A clone of a narrowed view.
-    appendStrided(out, sizes, preservedStrides(sizes, self.strides()), self.scalar_type());
+    appendStrided(out, sizes, preservedStrides(sizes, self.strides()));
     return;
   }
-  append(out, sizes, self.scalar_type(), self.suggest_memory_format());
+  append(out, sizes, self.suggest_memory_format());
 }
 
 /// reflection and replication padding of the last `Rank` dims, where eager has no structured kernel.
 template <int64_t Rank>
-void mirrorPad(const FunctionSchema &, Arguments args, Outputs &out) {
+void mirrorPad(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   Dims pad = dimsAt(args, 1);
   TORCH_CHECK(static_cast<int64_t>(pad.size()) == 2 * Rank, "padding size is expected to be ", 2 * Rank);
@@ -178,18 +176,16 @@ void mirrorPad(const FunctionSchema &, Arguments args, Outputs &out) {
                 ", ", pad[2 * i + 1], ") at dimension ", dim, " of input ", self.sizes());
     sizes[dim] += pad[2 * i] + pad[2 * i + 1];
   }
-  append(out, sizes, self.scalar_type(),
-         self.dim() == Rank + 2 && Rank == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
+  append(out, sizes, self.dim() == Rank + 2 && Rank == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
 }
 
 /// (grad_output, self, padding): zeros_like(self)
-void padBackward(const FunctionSchema &, Arguments args, Outputs &out) {
+void padBackward(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 1);
-  append(out, self.sizes(), self.scalar_type(),
-         self.dim() == 4 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
+  append(out, self.sizes(), self.dim() == 4 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
 }
 
-void pixelShuffle(const FunctionSchema &, Arguments args, Outputs &out) {
+void pixelShuffle(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   int64_t factor = args[1].toInt();
   TORCH_CHECK(self.dim() >= 3, "pixel_shuffle expects input to have at least 3 dimensions, but got input with ",
@@ -205,10 +201,10 @@ void pixelShuffle(const FunctionSchema &, Arguments args, Outputs &out) {
   sizes[self.dim() - 3] /= square;
   sizes[self.dim() - 2] *= factor;
   sizes[self.dim() - 1] *= factor;
-  append(out, sizes, self.scalar_type(), self.suggest_memory_format());
+  append(out, sizes, self.suggest_memory_format());
 }
 
-void pixelUnshuffle(const FunctionSchema &, Arguments args, Outputs &out) {
+void pixelUnshuffle(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   int64_t factor = args[1].toInt();
   TORCH_CHECK(self.dim() >= 3, "pixel_unshuffle expects input to have at least 3 dimensions, but got input with ",
@@ -222,21 +218,21 @@ void pixelUnshuffle(const FunctionSchema &, Arguments args, Outputs &out) {
     sizes[dim] /= factor;
   }
   sizes[self.dim() - 3] *= factor * factor;
-  append(out, sizes, self.scalar_type(), self.suggest_memory_format());
+  append(out, sizes, self.suggest_memory_format());
 }
 
-void channelShuffle(const FunctionSchema &, Arguments args, Outputs &out) {
+void channelShuffle(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   int64_t groups = *intAt(args, 1);
   TORCH_CHECK(self.dim() > 2, "channel_shuffle expects input with > 2 dims, but got input with sizes ", self.sizes());
   TORCH_CHECK(groups > 0, "Number of groups to divide channels in must be positive.", " Value of groups:", groups);
   TORCH_CHECK(self.size(1) % groups == 0, "Number of channels must be divisible by groups. Got ", self.size(1),
               " channels and ", groups, " groups.");
-  append(out, self.sizes(), self.scalar_type(), self.suggest_memory_format());
+  append(out, self.sizes(), self.suggest_memory_format());
 }
 
 /// diag_embed(self, offset, dim1, dim2)
-void diagonalEmbed(const FunctionSchema &, Arguments args, Outputs &out) {
+void diagonalEmbed(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   int64_t offset = args[1].toInt(), rank = self.dim() + 1;
   int64_t first = at::maybe_wrap_dim(args[2].toInt(), rank), second = at::maybe_wrap_dim(args[3].toInt(), rank);
@@ -245,21 +241,19 @@ void diagonalEmbed(const FunctionSchema &, Arguments args, Outputs &out) {
   Dims sizes(self.sizes().begin(), self.sizes().end() - 1);
   sizes.insert(sizes.begin() + std::min(first, second), length);
   sizes.insert(sizes.begin() + std::max(first, second), length);
-  append(out, sizes, self.scalar_type());
+  append(out, sizes);
 }
 
-void blockDiagonal(const FunctionSchema &, Arguments args, Outputs &out) {
+void blockDiagonal(const ShapeRule &, Arguments args, Outputs &out) {
   Dims sizes{0, 0};
-  at::native::ResultTypeState state;
   for (const c10::IValue &value : listAt(args, 0)) {
     const Tensor &tensor = value.toTensor();
     TORCH_CHECK(tensor.dim() <= 2, "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input has ",
                 tensor.dim(), " dimensions");
     sizes[0] += tensor.dim() == 2 ? tensor.size(0) : 1;
     sizes[1] += tensor.dim() == 0 ? 1 : tensor.size(-1);
-    state = at::native::update_result_type_state(tensor, state);
   }
-  append(out, sizes, at::native::result_type(state));
+  append(out, sizes);
 }
 
 const RuleEntry kRules[] = {

@@ -84,7 +84,7 @@ void checkForward(const Tensor &input, const Tensor &weight, const Tensor &bias,
               joined(kernel), "). Kernel size can't be greater than actual input size");
 }
 
-void convolution(const FunctionSchema &, Arguments args, Outputs &out) {
+void convolution(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &input = tensorAt(args, 0), &weight = tensorAt(args, 1), &bias = tensorAt(args, 2);
   const size_t count = std::max<int64_t>(weight.dim() - 2, 0);
   TORCH_CHECK(count > 0, "weight should have at least three dimensions");
@@ -108,26 +108,26 @@ void convolution(const FunctionSchema &, Arguments args, Outputs &out) {
     sizes.push_back(p.transposed ? (size - 1) * p.stride[i] - 2 * p.padding[i] + kernel + p.outputPadding[i]
                                  : (size + 2 * p.padding[i] - kernel) / p.stride[i] + 1);
   }
-  append(out, sizes, input.scalar_type(), layoutOf(input, weight));
+  append(out, sizes, layoutOf(input, weight));
 }
 
 /// (grad_output, input, weight, bias_sizes?, ..., output_mask at 10)
-void convolutionBackward(const FunctionSchema &, Arguments args, Outputs &out) {
+void convolutionBackward(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &grad = tensorAt(args, 0), &input = tensorAt(args, 1), &weight = tensorAt(args, 2);
   const size_t mask = args.size() > 10 && args[10].isList() ? 10 : 9;
   at::MemoryFormat format = layoutOf(input, weight);
   if (maskAt(args, mask, 0)) {
-    append(out, input.sizes(), input.scalar_type(), format);
+    append(out, input.sizes(), format);
   } else {
     appendUndefined(out);
   }
   if (maskAt(args, mask, 1)) {
-    append(out, weight.sizes(), weight.scalar_type(), format);
+    append(out, weight.sizes(), format);
   } else {
     appendUndefined(out);
   }
   if (maskAt(args, mask, 2)) {
-    append(out, {grad.sizes()[1]}, grad.scalar_type());
+    append(out, {grad.sizes()[1]});
   } else {
     appendUndefined(out);
   }
@@ -138,7 +138,7 @@ int64_t slidingBlocks(int64_t size, int64_t kernel, int64_t dilation, int64_t pa
 }
 
 /// im2col(self, kernel, dilation, padding, stride): [N, C * prod(kernel), blocks]
-void im2col(const FunctionSchema &, Arguments args, Outputs &out) {
+void im2col(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   Dims kernel = dimsAt(args, 1), dilation = dimsAt(args, 2), padding = dimsAt(args, 3), stride = dimsAt(args, 4);
   TORCH_CHECK(
@@ -162,11 +162,11 @@ void im2col(const FunctionSchema &, Arguments args, Outputs &out) {
   if (lead) {
     sizes.insert(sizes.begin(), self.sizes()[0]);
   }
-  append(out, sizes, self.scalar_type());
+  append(out, sizes);
 }
 
 /// col2im(self, output_size, kernel, dilation, padding, stride)
-void col2im(const FunctionSchema &, Arguments args, Outputs &out) {
+void col2im(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   Dims target = dimsAt(args, 1), kernel = dimsAt(args, 2), dilation = dimsAt(args, 3), padding = dimsAt(args, 4),
        stride = dimsAt(args, 5);
@@ -194,7 +194,7 @@ void col2im(const FunctionSchema &, Arguments args, Outputs &out) {
   if (lead) {
     sizes.insert(sizes.begin(), self.sizes()[0]);
   }
-  append(out, sizes, self.scalar_type());
+  append(out, sizes);
 }
 
 const RuleEntry kRules[] = {

@@ -17,44 +17,44 @@ void checkSizes(IntArrayRef sizes) {
 
 /// zeros, ones, rand, ...: sizes at `Sizes`, dtype at `Dtype`.
 template <size_t Sizes, size_t Dtype>
-void factory(const FunctionSchema &, Arguments args, Outputs &out) {
+void factory(const ShapeRule &, Arguments args, Outputs &out) {
   Dims sizes = dimsAt(args, Sizes);
   checkSizes(sizes);
-  append(out, sizes, dtypeAt(args, Dtype).value_or(defaultDtype()));
+  append(out, sizes);
 }
 
 /// randint: dtype defaults to int64 in the schema; in its out overload too.
 template <size_t Sizes, size_t Dtype>
-void integerFactory(const FunctionSchema &, Arguments args, Outputs &out) {
+void integerFactory(const ShapeRule &, Arguments args, Outputs &out) {
   Dims sizes = dimsAt(args, Sizes);
   checkSizes(sizes);
-  append(out, sizes, dtypeAt(args, Dtype).value_or(at::kLong));
+  append(out, sizes);
 }
 
-void emptyFormat(const FunctionSchema &, Arguments args, Outputs &out) {
+void emptyFormat(const ShapeRule &, Arguments args, Outputs &out) {
   Dims sizes = dimsAt(args, 0);
   checkSizes(sizes);
-  append(out, sizes, dtypeAt(args, 1).value_or(defaultDtype()), memoryFormatAt(args, 5, at::MemoryFormat::Contiguous));
+  append(out, sizes, memoryFormatAt(args, 5, at::MemoryFormat::Contiguous));
 }
 
-void appendChecked(Outputs &out, const Dims &sizes, const Dims &strides, ScalarType dtype) {
+void appendChecked(Outputs &out, const Dims &sizes, const Dims &strides) {
   TORCH_CHECK(sizes.size() == strides.size(), "dimensionality of sizes (", sizes.size(),
               ") must match dimensionality of strides (", strides.size(), ")");
   checkSizes(sizes);
-  appendStrided(out, sizes, strides, dtype);
+  appendStrided(out, sizes, strides);
 }
 
-void emptyStrided(const FunctionSchema &, Arguments args, Outputs &out) {
-  appendChecked(out, dimsAt(args, 0), dimsAt(args, 1), dtypeAt(args, 2).value_or(defaultDtype()));
+void emptyStrided(const ShapeRule &, Arguments args, Outputs &out) {
+  appendChecked(out, dimsAt(args, 0), dimsAt(args, 1));
 }
 
-void emptyPermuted(const FunctionSchema &, Arguments args, Outputs &out) {
+void emptyPermuted(const ShapeRule &, Arguments args, Outputs &out) {
   Dims sizes = dimsAt(args, 0), layout = dimsAt(args, 1);
   TORCH_CHECK(sizes.size() == layout.size(),
               "Number of dimensions in size does not match the length of the "
               "physical_layout; i.e. len(size) = ",
               sizes.size(), " is not equal to len(physical_layout) = ", layout.size());
-  OutputMeta &meta = append(out, sizes, dtypeAt(args, 2).value_or(defaultDtype()));
+  OutputMeta &meta = append(out, sizes);
   int64_t step = 1;
   for (size_t i = layout.size(); i-- > 0;) {
     TORCH_CHECK(layout[i] >= 0 && layout[i] < static_cast<int64_t>(sizes.size()),
@@ -67,121 +67,102 @@ void emptyPermuted(const FunctionSchema &, Arguments args, Outputs &out) {
   }
 }
 
-ScalarType fillType(const at::Scalar &value) {
-  if (value.isBoolean()) {
-    return at::kBool;
-  }
-  if (value.isIntegral(/*includeBool=*/false)) {
-    return at::kLong;
-  }
-  return value.isComplex() ? c10::toComplexType(defaultDtype()) : defaultDtype();
-}
-
-void full(const FunctionSchema &, Arguments args, Outputs &out) {
+void full(const ShapeRule &, Arguments args, Outputs &out) {
   Dims sizes = dimsAt(args, 0);
   checkSizes(sizes);
-  append(out, sizes, dtypeAt(args, 2).value_or(fillType(args[1].toScalar())));
+  append(out, sizes);
 }
 
-void scalarTensor(const FunctionSchema &, Arguments args, Outputs &out) {
-  append(out, {}, dtypeAt(args, 1).value_or(defaultDtype()));
-}
+void scalarTensor(const ShapeRule &, Arguments args, Outputs &out) { append(out, {}); }
 
 /// *_like: dtype at `Dtype`, memory format four arguments later.
 template <size_t Dtype>
-void factoryLike(const FunctionSchema &, Arguments args, Outputs &out) {
+void factoryLike(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   // An out overload has no dtype, but a memory format right after its inputs.
   const bool isOut = args.size() < Dtype + 5;
-  ScalarType dtype = isOut ? self.scalar_type() : dtypeAt(args, Dtype).value_or(self.scalar_type());
   at::MemoryFormat format = memoryFormatAt(args, isOut ? Dtype : Dtype + 4, at::MemoryFormat::Preserve);
   if (format == at::MemoryFormat::Preserve) {
-    appendLike(out, self, dtype);
+    appendLike(out, self);
   } else {
-    append(out, self.sizes(), dtype, format);
+    append(out, self.sizes(), format);
   }
 }
 
 /// new_*: sizes at 1, dtype at `Dtype`.
 template <size_t Dtype>
-void factoryNew(const FunctionSchema &, Arguments args, Outputs &out) {
+void factoryNew(const ShapeRule &, Arguments args, Outputs &out) {
   Dims sizes = dimsAt(args, 1);
   checkSizes(sizes);
-  append(out, sizes, dtypeAt(args, Dtype).value_or(tensorAt(args, 0).scalar_type()));
+  append(out, sizes);
 }
 
-void newEmptyStrided(const FunctionSchema &, Arguments args, Outputs &out) {
-  appendChecked(out, dimsAt(args, 1), dimsAt(args, 2), dtypeAt(args, 3).value_or(tensorAt(args, 0).scalar_type()));
+void newEmptyStrided(const ShapeRule &, Arguments args, Outputs &out) {
+  appendChecked(out, dimsAt(args, 1), dimsAt(args, 2));
 }
 
 /// arange(end), arange(start, end), arange(start, end, step), with dtype at `Dtype`.
 template <size_t Dtype>
-void arange(const FunctionSchema &schema, Arguments args, Outputs &out) {
+void arange(const ShapeRule &op, Arguments args, Outputs &out) {
   // arange.out takes an end only; start_out all three.
   const bool onlyEnd = Dtype == 1;
   at::Scalar start = onlyEnd ? at::Scalar(0) : args[0].toScalar();
   at::Scalar end = args[onlyEnd ? 0 : 1].toScalar();
   at::Scalar step = Dtype == 3 ? args[2].toScalar() : at::Scalar(1);
-  ScalarType dtype = at::kLong;
-  std::optional<ScalarType> given = dtypeAt(args, Dtype);
-  if (given) {
-    dtype = *given;
-  } else if (!start.isIntegral(true) || !end.isIntegral(true) || !step.isIntegral(true)) {
-    dtype = defaultDtype();
-  }
+  ScalarType dtype = op.result(args);
   int64_t size = c10::isIntegralType(dtype, true) ? at::native::compute_arange_size<int64_t>(start, end, step)
                  : dtype == at::kDouble           ? at::native::compute_arange_size<double>(start, end, step)
                                                   : at::native::compute_arange_size<float>(start, end, step);
-  append(out, {size}, dtype);
+  append(out, {size});
 }
 
 template <size_t Dtype>
-void range(const FunctionSchema &, Arguments args, Outputs &out) {
+void range(const ShapeRule &, Arguments args, Outputs &out) {
   double start = args[0].toScalar().toDouble(), end = args[1].toScalar().toDouble();
   double step = Dtype == 3 ? args[2].toScalar().toDouble() : 1;
   TORCH_CHECK(step != 0, "step must be nonzero");
-  append(out, {static_cast<int64_t>((end - start) / step + 1)}, dtypeAt(args, Dtype).value_or(defaultDtype()));
+  append(out, {static_cast<int64_t>((end - start) / step + 1)});
 }
 
 /// linspace, logspace: steps at 2, dtype at `Dtype`.
 template <size_t Dtype>
-void linspace(const FunctionSchema &schema, Arguments args, Outputs &out) {
+void linspace(const ShapeRule &op, Arguments args, Outputs &out) {
   const Tensor &start = tensorAt(args, 0), &end = tensorAt(args, 1);
-  TORCH_CHECK((!start.defined() || start.dim() == 0) && (!end.defined() || end.dim() == 0), baseName(schema),
+  TORCH_CHECK((!start.defined() || start.dim() == 0) && (!end.defined() || end.dim() == 0), baseName(op),
               " only supports 0-dimensional start and end tensors, but got ",
               start.defined() ? c10::str("start with ", start.dim(), " dimension(s)") : "",
               start.defined() && end.defined() ? " and " : "",
               end.defined() ? c10::str("end with ", end.dim(), " dimension(s)") : "", ".");
   int64_t steps = args[2].toInt();
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
-  append(out, {steps}, dtypeAt(args, Dtype).value_or(defaultDtype()));
+  append(out, {steps});
 }
 
-void eye(const FunctionSchema &, Arguments args, Outputs &out) {
+void eye(const ShapeRule &, Arguments args, Outputs &out) {
   int64_t size = *intAt(args, 0);
   TORCH_CHECK(size >= 0, "n must be greater or equal to 0, got ", size);
-  append(out, {size, size}, dtypeAt(args, 1).value_or(defaultDtype()));
+  append(out, {size, size});
 }
-void eyeRectangular(const FunctionSchema &, Arguments args, Outputs &out) {
+void eyeRectangular(const ShapeRule &, Arguments args, Outputs &out) {
   int64_t rows = *intAt(args, 0), columns = *intAt(args, 1);
   TORCH_CHECK(rows >= 0, "n must be greater or equal to 0, got ", rows);
   TORCH_CHECK(columns >= 0, "m must be greater or equal to 0, got ", columns);
-  append(out, {rows, columns}, dtypeAt(args, 2).value_or(defaultDtype()));
+  append(out, {rows, columns});
 }
 
 template <size_t Dtype>
-void randomPermutation(const FunctionSchema &, Arguments args, Outputs &out) {
+void randomPermutation(const ShapeRule &, Arguments args, Outputs &out) {
   int64_t size = *intAt(args, 0);
   TORCH_CHECK(size >= 0, "n must be non-negative, got ", size);
-  append(out, {size}, dtypeAt(args, Dtype).value_or(at::kLong));
+  append(out, {size});
 }
 
 /// hann_window(n, ...), kaiser_window, ...
 template <size_t Dtype>
-void window(const FunctionSchema &, Arguments args, Outputs &out) {
+void window(const ShapeRule &, Arguments args, Outputs &out) {
   int64_t size = *intAt(args, 0);
   TORCH_CHECK(size >= 0, "window_length must be a non-negative integer");
-  append(out, {size}, dtypeAt(args, Dtype).value_or(defaultDtype()));
+  append(out, {size});
 }
 
 int64_t triangleSize(int64_t rows, int64_t columns, int64_t offset) {
@@ -192,59 +173,58 @@ int64_t triangleSize(int64_t rows, int64_t columns, int64_t offset) {
   return size;
 }
 template <bool Lower>
-void triangleIndices(const FunctionSchema &, Arguments args, Outputs &out) {
+void triangleIndices(const ShapeRule &, Arguments args, Outputs &out) {
   int64_t rows = args[0].toInt(), columns = args[1].toInt(), offset = args[2].toInt();
   TORCH_CHECK(rows >= 0, "row must be non-negative, got", rows);
   TORCH_CHECK(columns >= 0, "col must be non-negative, got", columns);
   int64_t size = Lower ? triangleSize(rows, columns, offset) : rows * columns - triangleSize(rows, columns, offset - 1);
-  append(out, {2, size}, dtypeAt(args, 3).value_or(at::kLong));
+  append(out, {2, size});
 }
 
 //===-- Copies ------------------------------------------------------------------------------------===//
 
-void appendCopy(const Tensor &self, ScalarType dtype, at::MemoryFormat format, Outputs &out) {
+void appendCopy(const Tensor &self, at::MemoryFormat format, Outputs &out) {
   if (format == at::MemoryFormat::Preserve) {
-    appendLike(out, self, dtype);
+    appendLike(out, self);
   } else {
-    append(out, self.sizes(), dtype, format);
+    append(out, self.sizes(), format);
   }
 }
 
-void clone(const FunctionSchema &, Arguments args, Outputs &out) {
+void clone(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
-  appendCopy(self, self.scalar_type(), memoryFormatAt(args, 1, at::MemoryFormat::Preserve), out);
+  appendCopy(self, memoryFormatAt(args, 1, at::MemoryFormat::Preserve), out);
 }
 
 /// _to_copy(self, dtype, layout, device, pin_memory, non_blocking, memory_format)
-void toCopy(const FunctionSchema &, Arguments args, Outputs &out) {
+void toCopy(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   const bool isOut = args.size() < 7;
-  appendCopy(self, isOut ? self.scalar_type() : dtypeAt(args, 1).value_or(self.scalar_type()),
-             memoryFormatAt(args, isOut ? 2 : 6, at::MemoryFormat::Preserve), out);
+  appendCopy(self, memoryFormatAt(args, isOut ? 2 : 6, at::MemoryFormat::Preserve), out);
 }
 
-void copy(const FunctionSchema &, Arguments args, Outputs &out) {
+void copy(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &source = tensorAt(args, 1);
   if (source.sizes() != self.sizes()) {
     at::DimVector merged = at::infer_size_dimvector(self.sizes(), source.sizes());
     TORCH_CHECK(IntArrayRef(merged) == self.sizes(), "output with shape ", self.sizes(),
                 " doesn't match the broadcast shape ", IntArrayRef(merged));
   }
-  appendStrided(out, self.sizes(), self.strides(), self.scalar_type());
+  appendStrided(out, self.sizes(), self.strides());
 }
 
-void fill(const FunctionSchema &schema, Arguments args, Outputs &out) {
+void fill(const ShapeRule &op, Arguments args, Outputs &out) {
   if (const Tensor &value = tensorAt(args, 1); value.defined()) {
     TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
                 " dimensions.");
   }
-  likeSelf(schema, args, out);
+  likeSelf(op, args, out);
 }
 
 //===-- Random ------------------------------------------------------------------------------------===//
 
 /// bernoulli(self), bernoulli(self, p): contiguous, p broadcasts to self.
-void bernoulli(const FunctionSchema &, Arguments args, Outputs &out) {
+void bernoulli(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   if (args.size() > 1 && args[1].isDouble()) {
     double p = args[1].toDouble();
@@ -253,7 +233,7 @@ void bernoulli(const FunctionSchema &, Arguments args, Outputs &out) {
   if (const Tensor &p = tensorAt(args, 1); p.defined()) {
     at::inferExpandGeometry_dimvector(p.sizes(), p.strides(), self.sizes());
   }
-  append(out, self.sizes(), self.scalar_type());
+  append(out, self.sizes());
 }
 
 void requirePositive(double deviation) {
@@ -261,42 +241,42 @@ void requirePositive(double deviation) {
 }
 
 /// normal_(self, mean, std) and its functional names.
-void normalFill(const FunctionSchema &schema, Arguments args, Outputs &out) {
+void normalFill(const ShapeRule &op, Arguments args, Outputs &out) {
   if (args.size() > 2 && args[2].isDouble()) {
     requirePositive(args[2].toDouble());
   }
-  likeSelf(schema, args, out);
+  likeSelf(op, args, out);
 }
 
-void normalTensorFloat(const FunctionSchema &, Arguments args, Outputs &out) {
+void normalTensorFloat(const ShapeRule &, Arguments args, Outputs &out) {
   requirePositive(args[1].toDouble());
   const Tensor &mean = tensorAt(args, 0);
-  append(out, mean.sizes(), mean.scalar_type());
+  append(out, mean.sizes());
 }
-void normalFloatTensor(const FunctionSchema &, Arguments args, Outputs &out) {
+void normalFloatTensor(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &deviation = tensorAt(args, 1);
-  append(out, deviation.sizes(), deviation.scalar_type());
+  append(out, deviation.sizes());
 }
-void normalTensors(const FunctionSchema &, Arguments args, Outputs &out) {
+void normalTensors(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &mean = tensorAt(args, 0), &deviation = tensorAt(args, 1);
-  append(out, at::infer_size_dimvector(mean.sizes(), deviation.sizes()), mean.scalar_type());
+  append(out, at::infer_size_dimvector(mean.sizes(), deviation.sizes()));
 }
 
-void uniformFill(const FunctionSchema &schema, Arguments args, Outputs &out) {
+void uniformFill(const ShapeRule &op, Arguments args, Outputs &out) {
   if (args.size() > 2 && args[1].isDouble() && args[2].isDouble()) {
     TORCH_CHECK(args[1].toDouble() <= args[2].toDouble(),
                 "uniform_ expects to return a [from, to) range, but found from=", args[1].toDouble(),
                 " > to=", args[2].toDouble());
   }
-  likeSelf(schema, args, out);
+  likeSelf(op, args, out);
 }
 
 /// exponential_, geometric_, cauchy_, log_normal_: the parameter at `Position` must satisfy its range.
 template <size_t Position>
-void positiveParameter(const FunctionSchema &schema, Arguments args, Outputs &out) {
+void positiveParameter(const ShapeRule &op, Arguments args, Outputs &out) {
   if (args[Position].isDouble()) {
     double value = args[Position].toDouble();
-    std::string_view name = baseName(schema);
+    std::string_view name = baseName(op);
     if (name.rfind("geometric", 0) == 0) {
       TORCH_CHECK(0 < value && value < 1, "geometric_ expects p to be in (0, 1), but got p=", value);
     } else {
@@ -307,11 +287,11 @@ void positiveParameter(const FunctionSchema &schema, Arguments args, Outputs &ou
       TORCH_CHECK(value > 0, inPlace, "_ expects ", parameter, " > 0.0, but found ", parameter, "=", value);
     }
   }
-  likeSelf(schema, args, out);
+  likeSelf(op, args, out);
 }
 
 /// multinomial(self, num_samples, replacement)
-void multinomial(const FunctionSchema &, Arguments args, Outputs &out) {
+void multinomial(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   int64_t count = *intAt(args, 1);
   TORCH_CHECK(self.dim() > 0 && self.dim() <= 2, "prob_dist must be 1 or 2 dim");
@@ -325,7 +305,7 @@ void multinomial(const FunctionSchema &, Arguments args, Outputs &out) {
     sizes.push_back(self.size(0));
   }
   sizes.push_back(count);
-  append(out, sizes, at::kLong);
+  append(out, sizes);
 }
 
 const RuleEntry kRules[] = {

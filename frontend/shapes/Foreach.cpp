@@ -50,9 +50,9 @@ bool plain(Arguments args, size_t index) {
 }
 
 /// Runs `rule` per element over the arguments of that element.
-void perElement(const FunctionSchema &schema, Arguments args, ShapeRule rule, Outputs &out) {
+void perElement(const ShapeRule &op, Arguments args, const ShapeRule *rule, Outputs &out) {
   const size_t length = listLength(args);
-  const bool inPlace = schema.returns().empty();
+  const bool inPlace = op.schema().returns().empty();
   c10::SmallVector<c10::IValue, 6> element(args.begin(), args.end());
   c10::SmallVector<OutputMeta, 1> scratch;
   for (size_t index = 0; index < length; ++index) {
@@ -65,11 +65,11 @@ void perElement(const FunctionSchema &schema, Arguments args, ShapeRule rule, Ou
       }
     }
     if (!inPlace) {
-      rule(schema, element, out);
+      (*rule)(element, out);
       continue;
     }
     scratch.clear();
-    rule(schema, element, scratch);
+    (*rule)(element, scratch);
     const Tensor &self = element[0].toTensor();
     TORCH_CHECK(IntArrayRef(scratch[0].sizes) == self.sizes(), "output with shape ", self.sizes(),
                 " doesn't match the broadcast shape ", IntArrayRef(scratch[0].sizes));
@@ -79,8 +79,8 @@ void perElement(const FunctionSchema &schema, Arguments args, ShapeRule rule, Ou
 }
 
 /// _foreach_add_ -> the rule of aten::add; the base op's rules accept list elements in its argument order.
-void foreach (const FunctionSchema &schema, Arguments args, Outputs & out) {
-  std::string name = "aten::" + std::string(baseName(schema).substr(std::string_view("_foreach_").size()));
+void foreach (const ShapeRule &op, Arguments args, Outputs & out) {
+  std::string name = "aten::" + std::string(baseName(op).substr(std::string_view("_foreach_").size()));
   if (name.back() == '_') {
     name.pop_back();
   }
@@ -89,19 +89,19 @@ void foreach (const FunctionSchema &schema, Arguments args, Outputs & out) {
       {"aten::div", ".Tensor"}, {"aten::pow", ".Tensor_Tensor"}, {"aten::lerp", ".Tensor"},
       {"aten::clamp_min", ""},  {"aten::clamp_max", ""},         {"aten::round", ""}};
   auto overload = overloads.find(name);
-  ShapeRule rule = findShapeRule(overload == overloads.end() ? name : name + overload->second);
+  const ShapeRule *rule = findShapeRule(overload == overloads.end() ? name : name + overload->second);
   TORCH_CHECK_NOT_IMPLEMENTED(rule, "no shape rule for ", name);
-  perElement(schema, args, rule, out);
+  perElement(op, args, rule, out);
 }
 
 /// `maximum` and `minimum` take numbers only in list form.
-void foreachExtreme(const FunctionSchema &schema, Arguments args, Outputs &out) {
-  perElement(schema, args, findShapeRule("aten::clamp_min"), out);
+void foreachExtreme(const ShapeRule &op, Arguments args, Outputs &out) {
+  perElement(op, args, findShapeRule("aten::clamp_min"), out);
 }
 
 /// .Tensor overloads of addcmul and addcdiv: the last argument is a 1-D tensor of one number per element.
 template <bool Divide>
-void foreachFused(const FunctionSchema &schema, Arguments args, Outputs &out) {
+void foreachFused(const ShapeRule &op, Arguments args, Outputs &out) {
   c10::SmallVector<c10::IValue, 4> inputs(args.begin(), args.begin() + 3);
   listLength(args.slice(0, 3));
   if (args[3].isTensor()) {
@@ -114,48 +114,48 @@ void foreachFused(const FunctionSchema &schema, Arguments args, Outputs &out) {
   } else {
     listLength({args[0], args[3]});
   }
-  perElement(schema, inputs, findShapeRule(Divide ? "aten::addcdiv" : "aten::addcmul"), out);
+  perElement(op, inputs, findShapeRule(Divide ? "aten::addcdiv" : "aten::addcmul"), out);
 }
 
 /// _foreach_norm(self, ord, dtype): rank 0 per element.
-void foreachNorm(const FunctionSchema &, Arguments args, Outputs &out) {
+void foreachNorm(const ShapeRule &op, Arguments args, Outputs &out) {
   listLength(args.slice(0, 1));
   for (const c10::IValue &value : listAt(args, 0)) {
-    const Tensor &self = value.toTensor();
-    TORCH_CHECK(c10::isFloatingType(self.scalar_type()) || c10::isComplexType(self.scalar_type()),
-                "linalg.vector_norm: Expected a floating point or complex tensor as input. Got ", self.scalar_type());
-    append(out, {}, dtypeAt(args, 2).value_or(c10::toRealValueType(self.scalar_type())));
+    ScalarType type = value.toTensor().scalar_type();
+    TORCH_CHECK(c10::isFloatingType(type) || c10::isComplexType(type),
+                "linalg.vector_norm: Expected a floating point or complex tensor as input. Got ", type);
   }
+  perElement(op, args, findShapeRule("aten::norm.ScalarOpt_dtype"), out);
 }
 
 /// _foreach_copy_(self, src): each source must broadcast to its target.
-void foreachCopy(const FunctionSchema &schema, Arguments args, Outputs &out) {
+void foreachCopy(const ShapeRule &op, Arguments args, Outputs &out) {
   listLength(args.slice(0, 2));
   for (size_t i = 0; i < listAt(args, 0).size(); ++i) {
     const Tensor &self = listAt(args, 0)[i].toTensor(), &source = listAt(args, 1)[i].toTensor();
     at::inferExpandGeometry_dimvector(source.sizes(), source.strides(), self.sizes());
-    if (!schema.returns().empty()) {
-      appendLike(out, self, self.scalar_type());
+    if (!op.schema().returns().empty()) {
+      appendLike(out, self).dtype = self.scalar_type();
     }
   }
 }
 
 /// Fused optimizers: (params, grads, states..., numbers...); every state looks like its parameter.
-void fusedOptimizer(const FunctionSchema &schema, Arguments args, Outputs &) {
+void fusedOptimizer(const ShapeRule &op, Arguments args, Outputs &) {
   c10::ArrayRef<c10::IValue> params = listAt(args, 0);
   for (size_t i = 1; i < args.size() && args[i].isTensorList(); ++i) {
     c10::ArrayRef<c10::IValue> list = listAt(args, i);
     if (list.empty()) {
       continue; // amsgrad or momentum is off
     }
-    const std::string &name = schema.arguments()[i].name();
-    TORCH_CHECK(list.size() == params.size(), schema.name(), ": expected ", params.size(), " tensors in ", name,
+    const std::string &name = op.schema().arguments()[i].name();
+    TORCH_CHECK(list.size() == params.size(), op.schema().name(), ": expected ", params.size(), " tensors in ", name,
                 ", got ", list.size());
     if (name == "state_steps") {
       continue;
     }
     for (size_t j = 0; j < list.size(); ++j) {
-      TORCH_CHECK(list[j].toTensor().sizes() == params[j].toTensor().sizes(), schema.name(), ": ", name, "[", j,
+      TORCH_CHECK(list[j].toTensor().sizes() == params[j].toTensor().sizes(), op.schema().name(), ": ", name, "[", j,
                   "] has size ", list[j].toTensor().sizes(), ", its parameter ", params[j].toTensor().sizes());
     }
   }

@@ -12,7 +12,7 @@ namespace {
 double realOf(const c10::IValue &value) { return value.toScalar().toDouble(); }
 
 /// bincount(self, weights, minlength): one number per class below `minlength`.
-void bincount(const FunctionSchema &, Arguments args, Outputs &out) {
+void bincount(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &weights = tensorAt(args, 1);
   int64_t classes = intAt(args, 2).value_or(0);
   TORCH_CHECK(classes >= 0, "minlength should be >= 0");
@@ -22,9 +22,7 @@ void bincount(const FunctionSchema &, Arguments args, Outputs &out) {
   if (!c10::isIntegralType(self.scalar_type(), /*includeBool=*/false)) {
     failDtype("bincount_cpu", self.scalar_type());
   }
-  bool isSum = weights.defined() && self.numel() > 0;
-  bool isFloat = isSum && weights.scalar_type() == at::kFloat;
-  append(out, {classes}, isFloat ? at::kFloat : isSum ? at::kDouble : at::kLong);
+  append(out, {classes});
 }
 
 void checkRange(const char *op, double low, double high) {
@@ -38,16 +36,16 @@ void checkBins(int64_t bins) {
 }
 
 /// histc(self, bins, min, max): bins of equal width.
-void histc(const FunctionSchema &, Arguments args, Outputs &out) {
+void histc(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   requireFloating("histogram_cpu", self.scalar_type());
   checkBins(*intAt(args, 1));
   checkRange("histc", realOf(args[2]), realOf(args[3]));
-  append(out, {*intAt(args, 1)}, self.scalar_type());
+  append(out, {*intAt(args, 1)});
 }
 
 /// histogram(self, bins, range, weight, density) and histogram(self, edges, weight, density).
-void histogram(const FunctionSchema &, Arguments args, Outputs &out) {
+void histogram(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &edges = tensorAt(args, 1);
   const Tensor &weight = tensorAt(args, edges.defined() ? 2 : 3);
   requireFloating("histogram_cpu", self.scalar_type());
@@ -76,8 +74,8 @@ void histogram(const FunctionSchema &, Arguments args, Outputs &out) {
                 range.size());
     checkRange("histogram", range[0], range[1]);
   }
-  append(out, {bins}, self.scalar_type());
-  append(out, {bins + 1}, self.scalar_type());
+  append(out, {bins});
+  append(out, {bins + 1});
 }
 
 const RuleEntry kRules[] = {{"bincount", bincount}, {"histc", histc}, {"histogram", histogram}};

@@ -95,7 +95,7 @@ AdvancedIndex advancedIndex(const Tensor &self, const c10::IValue &value) {
 }
 
 /// index.Tensor: an iteration over the restrided source and the index tensors.
-void index(const FunctionSchema &, Arguments args, Outputs &out) {
+void index(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   AdvancedIndex indexed = advancedIndex(self, args[1]);
   c10::SmallVector<Dims, 4> storage;
@@ -118,12 +118,12 @@ void index(const FunctionSchema &, Arguments args, Outputs &out) {
     storage.push_back(std::move(strides));
     operands.push_back({storage[storage.size() - 2], storage.back()});
   }
-  append(out, indexed.sizes, self.scalar_type());
+  append(out, indexed.sizes);
   out.back().strides = permutedStrides(operands, indexed.sizes);
 }
 
 /// index_put(self, indices, values, accumulate): a copy of self.
-void indexPut(const FunctionSchema &, Arguments args, Outputs &out) {
+void indexPut(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &values = tensorAt(args, 2);
   TORCH_CHECK_INDEX(self.scalar_type() == values.scalar_type(),
                     "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
@@ -136,10 +136,10 @@ void indexPut(const FunctionSchema &, Arguments args, Outputs &out) {
   }
   TORCH_CHECK(fits, "shape mismatch: value tensor of shape ", values.sizes(),
               " cannot be broadcast to indexing result of shape ", IntArrayRef(indexed.sizes));
-  appendLike(out, self, self.scalar_type());
+  appendLike(out, self);
 }
 
-void indexSelect(const FunctionSchema &, Arguments args, Outputs &out) {
+void indexSelect(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &index = tensorAt(args, 2);
   int64_t dim = at::maybe_wrap_dim(args[1].toInt(), self.dim());
   TORCH_CHECK_INDEX(index.dim() <= 1, "index_select(): Index is supposed to be a vector");
@@ -151,11 +151,11 @@ void indexSelect(const FunctionSchema &, Arguments args, Outputs &out) {
   if (!sizes.empty()) {
     sizes[dim] = index.numel();
   }
-  append(out, sizes, self.scalar_type());
+  append(out, sizes);
 }
 
 /// index_fill(self, dim, index, value)
-void indexFill(const FunctionSchema &, Arguments args, Outputs &out) {
+void indexFill(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &index = tensorAt(args, 2);
   at::maybe_wrap_dim(args[1].toInt(), self.dim());
   TORCH_CHECK_INDEX(index.scalar_type() == at::kLong, "index_fill_(): Expected dtype int64 for index.");
@@ -164,13 +164,13 @@ void indexFill(const FunctionSchema &, Arguments args, Outputs &out) {
     TORCH_CHECK(value.dim() == 0, "Only supports 0-dimensional value tensor, but got tensor with ", value.dim(),
                 " dimension(s).");
   }
-  appendLike(out, self, self.scalar_type());
+  appendLike(out, self);
 }
 
 /// index_add, index_reduce(self, dim, index, source, ...)
-void indexAccumulate(const FunctionSchema &schema, Arguments args, Outputs &out) {
+void indexAccumulate(const ShapeRule &op, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &index = tensorAt(args, 2), &source = tensorAt(args, 3);
-  std::string name(baseName(schema));
+  std::string name(baseName(op));
   if (name.back() != '_') {
     name += '_';
   }
@@ -195,19 +195,19 @@ void indexAccumulate(const FunctionSchema &schema, Arguments args, Outputs &out)
         same, "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = ",
         self.sizes(), " source.shape = ", source.sizes());
   }
-  append(out, self.sizes(), self.scalar_type());
+  append(out, self.sizes());
 }
 
-void take(const FunctionSchema &, Arguments args, Outputs &out) {
+void take(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &index = tensorAt(args, 1);
   TORCH_CHECK(index.scalar_type() == at::kLong, "take(): Expected a long tensor for index, but got ",
               index.scalar_type());
   TORCH_CHECK_INDEX(!(self.numel() == 0 && index.numel() != 0), "take(): tried to take from an empty tensor");
-  append(out, index.sizes(), self.scalar_type());
+  append(out, index.sizes());
 }
 
 /// put(self, index, source, accumulate)
-void put(const FunctionSchema &, Arguments args, Outputs &out) {
+void put(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &index = tensorAt(args, 1), &source = tensorAt(args, 2);
   TORCH_CHECK(index.scalar_type() == at::kLong, "put_(): Expected a long tensor for index, but got ",
               index.scalar_type());
@@ -217,10 +217,10 @@ void put(const FunctionSchema &, Arguments args, Outputs &out) {
   TORCH_CHECK_INDEX(source.numel() == index.numel(),
                     "put_(): Expected source and index to have the same number of elements, but got source.numel() = ",
                     source.numel(), ", index.numel() = ", index.numel());
-  appendLike(out, self, self.scalar_type());
+  appendLike(out, self);
 }
 
-void maskedFill(const FunctionSchema &, Arguments args, Outputs &out) {
+void maskedFill(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &mask = tensorAt(args, 1);
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
               mask.dtype());
@@ -228,14 +228,14 @@ void maskedFill(const FunctionSchema &, Arguments args, Outputs &out) {
     TORCH_CHECK(value.dim() == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
                 value.dim(), " dimension(s).");
   }
-  append(out, at::infer_size_dimvector(mask.sizes(), self.sizes()), self.scalar_type());
+  append(out, at::infer_size_dimvector(mask.sizes(), self.sizes()));
 }
 
-void maskedScatter(const FunctionSchema &, Arguments args, Outputs &out) {
+void maskedScatter(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &mask = tensorAt(args, 1);
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_scatter_ only supports boolean masks, ",
               "but got mask with dtype ", mask.scalar_type());
-  append(out, at::infer_size_dimvector(mask.sizes(), self.sizes()), self.scalar_type());
+  append(out, at::infer_size_dimvector(mask.sizes(), self.sizes()));
 }
 
 void checkEmbeddingIndex(const Tensor &indices) {
@@ -246,58 +246,54 @@ void checkEmbeddingIndex(const Tensor &indices) {
 }
 
 /// embedding(weight, indices, ...)
-void embedding(const FunctionSchema &, Arguments args, Outputs &out) {
+void embedding(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &weight = tensorAt(args, 0), &indices = tensorAt(args, 1);
   TORCH_CHECK(weight.dim() == 2, "'weight' must be 2-D");
   checkEmbeddingIndex(indices);
   Dims sizes(indices.sizes().begin(), indices.sizes().end());
   sizes.push_back(weight.sizes()[1]);
-  append(out, sizes, weight.scalar_type());
+  append(out, sizes);
 }
 
 /// (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)
-void embeddingBackward(const FunctionSchema &, Arguments args, Outputs &out) {
+void embeddingBackward(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &grad = tensorAt(args, 0);
   checkEmbeddingIndex(tensorAt(args, 1));
-  append(out, {*intAt(args, 2), grad.size(-1)}, grad.scalar_type());
+  append(out, {*intAt(args, 2), grad.size(-1)});
 }
 
 /// zeros of `input_sizes` (argument 1) with the gradient written somewhere in it.
-void zerosOfSizes(const FunctionSchema &, Arguments args, Outputs &out) {
-  append(out, dimsAt(args, 1), tensorAt(args, 0).scalar_type());
-}
+void zerosOfSizes(const ShapeRule &, Arguments args, Outputs &out) { append(out, dimsAt(args, 1)); }
 
 /// slice_scatter, select_scatter, ...: a copy of self that keeps its strides.
-void scatterIntoView(const FunctionSchema &, Arguments args, Outputs &out) {
+void scatterIntoView(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   bool overlaps = false;
   for (int64_t dim = 0; dim < self.dim(); ++dim) {
     overlaps = overlaps || (self.strides()[dim] == 0 && self.sizes()[dim] > 1);
   }
   if (overlaps) {
-    appendLike(out, self, self.scalar_type());
+    appendLike(out, self);
   } else {
-    appendStrided(out, self.sizes(), self.strides(), self.scalar_type());
+    appendStrided(out, self.sizes(), self.strides());
   }
 }
 
 /// bucketize(self, boundaries, out_int32): indices of self's shape.
-void bucketize(const FunctionSchema &, Arguments args, Outputs &out) {
+void bucketize(const ShapeRule &, Arguments args, Outputs &out) {
   TORCH_CHECK(tensorAt(args, 1).dim() == 1, "boundaries tensor must be 1 dimension, but got dim(",
               tensorAt(args, 1).dim(), ")");
-  ScalarType type = boolAt(args, 2) ? at::kInt : at::kLong;
-  append(out, tensorAt(args, 0).defined() ? tensorAt(args, 0).sizes() : IntArrayRef(), type);
+  append(out, tensorAt(args, 0).defined() ? tensorAt(args, 0).sizes() : IntArrayRef());
 }
 
 /// searchsorted(sorted_sequence, self, out_int32, ...)
-void searchSorted(const FunctionSchema &, Arguments args, Outputs &out) {
-  ScalarType type = boolAt(args, 2) ? at::kInt : at::kLong;
-  append(out, tensorAt(args, 1).defined() ? tensorAt(args, 1).sizes() : IntArrayRef(), type);
+void searchSorted(const ShapeRule &, Arguments args, Outputs &out) {
+  append(out, tensorAt(args, 1).defined() ? tensorAt(args, 1).sizes() : IntArrayRef());
 }
 
 /// nonzero_static(self, size, fill_value): [size, rank]
-void nonzeroStatic(const FunctionSchema &, Arguments args, Outputs &out) {
-  append(out, {*intAt(args, 1), tensorAt(args, 0).dim()}, at::kLong);
+void nonzeroStatic(const ShapeRule &, Arguments args, Outputs &out) {
+  append(out, {*intAt(args, 1), tensorAt(args, 0).dim()});
 }
 
 const RuleEntry kRules[] = {

@@ -253,23 +253,22 @@ void iteratePromoted(c10::ArrayRef<const Tensor *> tensors, ScalarType common, D
   }
 }
 
-OutputMeta &appendIterated(Outputs &out, c10::ArrayRef<const Tensor *> tensors, ScalarType dtype, bool withNumber) {
+OutputMeta &appendIterated(Outputs &out, c10::ArrayRef<const Tensor *> tensors, bool withNumber) {
   OutputMeta &meta = out.emplace_back();
   iterate(tensors, meta.sizes, meta.strides, withNumber);
-  meta.dtype = dtype;
   return meta;
 }
 
-void likeSelf(const FunctionSchema &, Arguments args, Outputs &out) {
+void likeSelf(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
-  appendLike(out, self, self.scalar_type());
+  appendLike(out, self);
 }
 
-void contiguousLikeSelf(const FunctionSchema &, Arguments args, Outputs &out) {
+void contiguousLikeSelf(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
-  append(out, self.sizes(), self.scalar_type());
+  append(out, self.sizes());
 }
 
-void returnsNothing(const FunctionSchema &, Arguments, Outputs &) {}
+void returnsNothing(const ShapeRule &, Arguments, Outputs &) {}
 
 } // namespace sojourn::frontend::shapes

@@ -14,7 +14,7 @@ namespace sojourn::frontend::shapes {
 
 namespace {
 
-void mm(const FunctionSchema &, Arguments args, Outputs &out) {
+void mm(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &other = tensorAt(args, 1);
   TORCH_CHECK(self.dim() == 2, "self must be a matrix");
   TORCH_CHECK(other.dim() == 2, "mat2 must be a matrix");
@@ -22,17 +22,17 @@ void mm(const FunctionSchema &, Arguments args, Outputs &out) {
               self.sizes()[1], " and ", other.sizes()[0], "x", other.sizes()[1], ")");
   TORCH_CHECK(self.scalar_type() == other.scalar_type(),
               "expected m1 and m2 to have the same dtype, but got: ", self.dtype(), " != ", other.dtype());
-  append(out, {self.sizes()[0], other.sizes()[1]}, self.scalar_type());
+  append(out, {self.sizes()[0], other.sizes()[1]});
 }
 
-void addmm(const FunctionSchema &schema, Arguments args, Outputs &out) {
+void addmm(const ShapeRule &op, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &left = tensorAt(args, 1), &right = tensorAt(args, 2);
   if (left.dim() != 2 || right.dim() != 2 || left.sizes()[1] != right.sizes()[0] ||
       left.scalar_type() != right.scalar_type()) {
-    structured<at::meta::structured_addmm>(schema, args, out); // knows the error texts
+    structured<at::meta::structured_addmm>(op, args, out); // knows the error texts
   }
   const int64_t rows = left.sizes()[0], columns = right.sizes()[1];
-  append(out, {rows, columns}, left.scalar_type());
+  append(out, {rows, columns});
   if (self.dim() != 1 || self.sizes()[0] != columns) {
     at::inferExpandGeometry_dimvector(self.sizes(), self.strides(), out.back().sizes);
   }
@@ -51,38 +51,38 @@ void checkBatches(const Tensor &left, const Tensor &right) {
               right.scalar_type());
 }
 
-void bmm(const FunctionSchema &, Arguments args, Outputs &out) {
+void bmm(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &left = tensorAt(args, 0), &right = tensorAt(args, 1);
   checkBatches(left, right);
-  append(out, {left.sizes()[0], left.sizes()[1], right.sizes()[2]}, left.scalar_type());
+  append(out, {left.sizes()[0], left.sizes()[1], right.sizes()[2]});
 }
 
-void baddbmm(const FunctionSchema &, Arguments args, Outputs &out) {
+void baddbmm(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &left = tensorAt(args, 1), &right = tensorAt(args, 2);
   TORCH_CHECK(self.scalar_type() == left.scalar_type(), "Input dtypes must be the same, got: input ",
               self.scalar_type(), ", batch1: ", left.scalar_type(), ", batch2: ", right.scalar_type());
   checkBatches(left, right);
-  OutputMeta &meta = append(out, {left.sizes()[0], left.sizes()[1], right.sizes()[2]}, left.scalar_type());
+  OutputMeta &meta = append(out, {left.sizes()[0], left.sizes()[1], right.sizes()[2]});
   at::inferExpandGeometry_dimvector(self.sizes(), self.strides(), meta.sizes);
 }
 
-void addbmm(const FunctionSchema &, Arguments args, Outputs &out) {
+void addbmm(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &left = tensorAt(args, 1), &right = tensorAt(args, 2);
   checkBatches(left, right);
-  OutputMeta &meta = append(out, {left.sizes()[1], right.sizes()[2]}, left.scalar_type());
+  OutputMeta &meta = append(out, {left.sizes()[1], right.sizes()[2]});
   at::inferExpandGeometry_dimvector(self.sizes(), self.strides(), meta.sizes);
 }
 
-void mv(const FunctionSchema &, Arguments args, Outputs &out) {
+void mv(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &vector = tensorAt(args, 1);
   TORCH_CHECK(self.dim() == 2 && vector.dim() == 1, "vector + matrix @ vector expected, got 1, ", self.dim(), ", ",
               vector.dim());
   TORCH_CHECK(self.sizes()[1] == vector.sizes()[0], "size mismatch, got input (", self.sizes()[0], "), mat (",
               self.sizes()[0], "x", self.sizes()[1], "), vec (", vector.sizes()[0], ")");
-  append(out, {self.sizes()[0]}, vector.scalar_type());
+  append(out, {self.sizes()[0]});
 }
 
-void dot(const FunctionSchema &, Arguments args, Outputs &out) {
+void dot(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &other = tensorAt(args, 1);
   TORCH_CHECK(self.dim() == 1 && other.dim() == 1, "1D tensors expected, but got ", self.dim(), "D and ", other.dim(),
               "D tensors");
@@ -91,20 +91,16 @@ void dot(const FunctionSchema &, Arguments args, Outputs &out) {
   TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor [", self.numel(), "] and src [",
               other.numel(), "] to have the same number of elements, but got ", self.numel(), " and ", other.numel(),
               " elements respectively");
-  append(out, {}, self.scalar_type());
+  append(out, {});
 }
 
-void addr(const FunctionSchema &, Arguments args, Outputs &out) {
+void addr(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &rows = tensorAt(args, 1), &columns = tensorAt(args, 2);
   TORCH_CHECK(rows.dim() == 1, "addr: Expected 1-D argument vec1, but got ", rows.dim(), "-D");
   TORCH_CHECK(columns.dim() == 1, "addr: Expected 1-D argument vec2, but got ", columns.dim(), "-D");
   Dims sizes{rows.sizes()[0], columns.sizes()[0]};
   auto expanded = at::inferExpandGeometry_dimvector(self.sizes(), self.strides(), sizes);
-  CommonType common;
-  common.add(self);
-  common.add(rows);
-  common.add(columns);
-  append(out, sizes, common.get());
+  append(out, sizes);
   const Dims rowSizes{sizes[0], 1}, rowStrides{rows.strides()[0], 1};
   const Operand operands[] = {
       {expanded.sizes, expanded.strides}, {rowSizes, rowStrides}, {columns.sizes(), columns.strides()}};
@@ -112,7 +108,7 @@ void addr(const FunctionSchema &, Arguments args, Outputs &out) {
 }
 
 /// sum over `sumdim` of the product of three tensors, each with its missing dims unsqueezed.
-void trilinear(const FunctionSchema &, Arguments args, Outputs &out) {
+void trilinear(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &first = tensorAt(args, 0);
   const int64_t rank = first.dim() + static_cast<int64_t>(dimsAt(args, 3).size());
   Dims sizes(rank, 1);
@@ -133,11 +129,11 @@ void trilinear(const FunctionSchema &, Arguments args, Outputs &out) {
       result.push_back(sizes[dim]);
     }
   }
-  append(out, result, first.scalar_type());
+  append(out, result);
 }
 
 /// _cdist_forward(x1 [..., P, M], x2 [..., R, M], ...): [..., P, R]
-void pairwiseDistance(const FunctionSchema &, Arguments args, Outputs &out) {
+void pairwiseDistance(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &first = tensorAt(args, 0), &second = tensorAt(args, 1);
   TORCH_CHECK(first.dim() >= 2, "cdist only supports at least 2D tensors, X1 got: ", first.dim(), "D");
   TORCH_CHECK(second.dim() >= 2, "cdist only supports at least 2D tensors, X2 got: ", second.dim(), "D");
@@ -147,21 +143,21 @@ void pairwiseDistance(const FunctionSchema &, Arguments args, Outputs &out) {
       at::infer_size_dimvector(first.sizes().slice(0, first.dim() - 2), second.sizes().slice(0, second.dim() - 2));
   sizes.push_back(first.size(-2));
   sizes.push_back(second.size(-2));
-  append(out, sizes, first.scalar_type());
+  append(out, sizes);
 }
 
 /// _cdist_backward(grad, x1, x2, p, cdist): the gradient of x1, batch dims broadcast.
-void pairwiseDistanceBackward(const FunctionSchema &, Arguments args, Outputs &out) {
+void pairwiseDistanceBackward(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &first = tensorAt(args, 1), &second = tensorAt(args, 2);
   if (first.numel() == 0 || second.numel() == 0) {
-    append(out, first.sizes(), first.scalar_type());
+    append(out, first.sizes());
     return;
   }
   at::DimVector sizes =
       at::infer_size_dimvector(first.sizes().slice(0, first.dim() - 2), second.sizes().slice(0, second.dim() - 2));
   sizes.push_back(first.size(-2));
   sizes.push_back(first.size(-1));
-  append(out, sizes, first.scalar_type());
+  append(out, sizes);
 }
 
 const RuleEntry kRules[] = {

@@ -14,21 +14,18 @@ namespace {
 
 /// loss(self, target, reduction at `Reduction`, ...)
 template <size_t Reduction>
-void pointwiseLoss(const FunctionSchema &, Arguments args, Outputs &out) {
+void pointwiseLoss(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &target = tensorAt(args, 1);
-  CommonType common;
-  common.add(self);
-  common.add(target);
-  OutputMeta &meta = appendIterated(out, {&self, &target}, common.get());
+  OutputMeta &meta = appendIterated(out, {&self, &target});
   if (args[Reduction].toInt() != at::Reduction::None) {
     meta.sizes.clear();
     meta.strides.clear();
   }
 }
 
-void huberLoss(const FunctionSchema &schema, Arguments args, Outputs &out) {
+void huberLoss(const ShapeRule &op, Arguments args, Outputs &out) {
   TORCH_CHECK(args[3].toDouble() > 0, "huber_loss does not support non-positive values for delta.");
-  pointwiseLoss<2>(schema, args, out);
+  pointwiseLoss<2>(op, args, out);
   // The loss is allocated like self.
   if (IntArrayRef(out.back().sizes) == tensorAt(args, 0).sizes()) {
     out.back().strides = preservedStrides(tensorAt(args, 0));
@@ -36,30 +33,30 @@ void huberLoss(const FunctionSchema &schema, Arguments args, Outputs &out) {
 }
 
 /// (grad_output, self, target, ...): zeros like self.
-void contiguousGradient(const FunctionSchema &, Arguments args, Outputs &out) {
+void contiguousGradient(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 1);
-  append(out, self.sizes(), self.scalar_type());
+  append(out, self.sizes());
 }
-void preservedGradient(const FunctionSchema &, Arguments args, Outputs &out) {
+void preservedGradient(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 1);
-  appendLike(out, self, self.scalar_type());
+  appendLike(out, self);
 }
 
 /// binary_cross_entropy(self, target, weight, reduction)
-void binaryCrossEntropy(const FunctionSchema &, Arguments args, Outputs &out) {
+void binaryCrossEntropy(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   if (args[3].toInt() == at::Reduction::None) {
-    appendLike(out, self, self.scalar_type());
+    appendLike(out, self);
   } else {
-    append(out, {}, self.scalar_type());
+    append(out, {});
   }
 }
 
 /// binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction)
-void binaryCrossEntropyWithLogits(const FunctionSchema &, Arguments args, Outputs &out) {
+void binaryCrossEntropyWithLogits(const ShapeRule &, Arguments args, Outputs &out) {
   // Computed in place of 1 - target.
   const Tensor &self = tensorAt(args, 0), &target = tensorAt(args, 1);
-  OutputMeta &meta = appendIterated(out, {&target}, integralToDefault(target.scalar_type()));
+  OutputMeta &meta = appendIterated(out, {&target});
   if (self.sizes() != target.sizes()) {
     at::DimVector merged = at::infer_size_dimvector(self.sizes(), target.sizes());
     TORCH_CHECK(IntArrayRef(merged) == target.sizes(), "output with shape ", target.sizes(),
@@ -76,8 +73,8 @@ void checkTarget(const Tensor &target) {
               "expected scalar type Long but found ", target.scalar_type());
 }
 
-void nllLoss(const FunctionSchema &schema, Arguments args, Outputs &out) {
-  structured<at::meta::structured_nll_loss_forward>(schema, args, out);
+void nllLoss(const ShapeRule &op, Arguments args, Outputs &out) {
+  structured<at::meta::structured_nll_loss_forward>(op, args, out);
   checkTarget(tensorAt(args, 1));
 }
 
@@ -94,42 +91,42 @@ void checkImageTarget(const Tensor &self, const Tensor &target, const Tensor &we
 }
 
 /// (self [N, C, H, W], target [N, H, W], weight, reduction, ignore_index) -> (loss, total_weight)
-void nllLoss2d(const FunctionSchema &, Arguments args, Outputs &out) {
+void nllLoss2d(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &target = tensorAt(args, 1);
   checkImageTarget(self, target, tensorAt(args, 2));
   if (args[3].toInt() == at::Reduction::None) {
-    append(out, {self.size(0), self.size(2), self.size(3)}, self.scalar_type());
+    append(out, {self.size(0), self.size(2), self.size(3)});
   } else {
-    append(out, {}, self.scalar_type());
+    append(out, {});
   }
-  append(out, {}, self.scalar_type());
+  append(out, {});
 }
 
-void nllLoss2dBackward(const FunctionSchema &, Arguments args, Outputs &out) {
+void nllLoss2dBackward(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 1);
   checkImageTarget(self, tensorAt(args, 2), tensorAt(args, 3));
-  appendLike(out, self, self.scalar_type());
+  appendLike(out, self);
 }
 
 /// multi_margin_loss(self, target, p, margin, weight, reduction)
-void multiMarginLoss(const FunctionSchema &, Arguments args, Outputs &out) {
+void multiMarginLoss(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &target = tensorAt(args, 1);
   if (args[5].toInt() == at::Reduction::None && target.dim() > 0) {
-    append(out, {self.dim() <= 1 ? 1 : self.size(0)}, self.scalar_type());
+    append(out, {self.dim() <= 1 ? 1 : self.size(0)});
   } else {
-    append(out, {}, self.scalar_type());
+    append(out, {});
   }
 }
 
 /// multilabel_margin_loss_forward(self, target, reduction) -> (loss, is_target)
-void multilabelMarginLoss(const FunctionSchema &, Arguments args, Outputs &out) {
+void multilabelMarginLoss(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &target = tensorAt(args, 1);
   if (args[2].toInt() == at::Reduction::None && target.dim() > 1) {
-    append(out, {self.size(0)}, self.scalar_type());
+    append(out, {self.size(0)});
   } else {
-    append(out, {}, self.scalar_type());
+    append(out, {});
   }
-  append(out, target.sizes(), self.scalar_type());
+  append(out, target.sizes());
 }
 
 const RuleEntry kRules[] = {

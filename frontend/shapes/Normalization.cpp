@@ -6,19 +6,6 @@ namespace sojourn::frontend::shapes {
 
 namespace {
 
-/// Statistics of half-precision input are float as soon as a float parameter is around.
-ScalarType statisticsType(const Tensor &input, std::initializer_list<const Tensor *> parameters) {
-  ScalarType type = input.scalar_type();
-  if (type == at::kHalf || type == at::kBFloat16) {
-    for (const Tensor *parameter : parameters) {
-      if (parameter->defined() && parameter->scalar_type() == at::kFloat) {
-        return at::kFloat;
-      }
-    }
-  }
-  return type;
-}
-
 void checkChannels(const Tensor &tensor, int64_t channels, const char *name) {
   TORCH_CHECK(!tensor.defined() || tensor.numel() == channels, name, " should contain ", channels, " elements not ",
               tensor.numel());
@@ -46,51 +33,49 @@ void appendBatchNorm(const Tensor &input, const Tensor &weight, const Tensor &bi
   checkChannels(bias, channels, "bias");
   TORCH_CHECK(training || (mean.defined() && variance.defined()), "running_mean and running_var must be defined in "
                                                                   "evaluation mode");
-  append(out, input.sizes(), input.scalar_type(), contiguousFormat(input));
-  ScalarType type = statisticsType(input, {&weight, &bias, &mean, &variance});
+  append(out, input.sizes(), contiguousFormat(input));
   for (int i = 0; i < 2; ++i) {
-    append(out, {training ? channels : 0}, type);
+    append(out, {training ? channels : 0});
   }
 }
 
-void batchNorm(const FunctionSchema &, Arguments args, Outputs &out) {
+void batchNorm(const ShapeRule &, Arguments args, Outputs &out) {
   appendBatchNorm(tensorAt(args, 0), tensorAt(args, 1), tensorAt(args, 2), tensorAt(args, 3), tensorAt(args, 4),
                   args[5].toBool(), out);
 }
 
-void batchNormNoStats(const FunctionSchema &, Arguments args, Outputs &out) {
+void batchNormNoStats(const ShapeRule &, Arguments args, Outputs &out) {
   appendBatchNorm(tensorAt(args, 0), tensorAt(args, 1), tensorAt(args, 2), undefinedTensor(), undefinedTensor(),
                   args[3].toBool(), out);
 }
 
-void batchNormNoTraining(const FunctionSchema &, Arguments args, Outputs &out) {
+void batchNormNoTraining(const ShapeRule &, Arguments args, Outputs &out) {
   appendBatchNorm(tensorAt(args, 0), tensorAt(args, 1), tensorAt(args, 2), tensorAt(args, 3), tensorAt(args, 4),
                   /*training=*/false, out);
 }
 
-void batchNormFunctional(const FunctionSchema &schema, Arguments args, Outputs &out) {
-  batchNorm(schema, args, out);
+void batchNormFunctional(const ShapeRule &op, Arguments args, Outputs &out) {
+  batchNorm(op, args, out);
   for (size_t i = 3; i < 5; ++i) {
-    appendLike(out, tensorAt(args, i), tensorAt(args, i).scalar_type());
+    appendLike(out, tensorAt(args, i));
   }
 }
 
 /// (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, mask)
-void batchNormBackward(const FunctionSchema &, Arguments args, Outputs &out) {
-  const Tensor &grad = tensorAt(args, 0), &input = tensorAt(args, 1), &weight = tensorAt(args, 2);
+void batchNormBackward(const ShapeRule &, Arguments args, Outputs &out) {
+  const Tensor &grad = tensorAt(args, 0), &input = tensorAt(args, 1);
   at::MemoryFormat format = contiguousFormat(input);
   if (!grad.is_contiguous(format)) {
     format = input.suggest_memory_format();
   }
-  ScalarType type = weight.defined() ? weight.scalar_type() : input.scalar_type();
   if (maskAt(args, 9, 0)) {
-    append(out, input.sizes(), input.scalar_type(), format);
+    append(out, input.sizes(), format);
   } else {
     appendUndefined(out);
   }
   for (size_t bit = 1; bit < 3; ++bit) {
     if (maskAt(args, 9, bit)) {
-      append(out, {input.sizes()[1]}, type);
+      append(out, {input.sizes()[1]});
     } else {
       appendUndefined(out);
     }
@@ -98,7 +83,7 @@ void batchNormBackward(const FunctionSchema &, Arguments args, Outputs &out) {
 }
 
 /// (input, normalized_shape, weight, bias, eps)
-void layerNorm(const FunctionSchema &, Arguments args, Outputs &out) {
+void layerNorm(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &input = tensorAt(args, 0), &weight = tensorAt(args, 2), &bias = tensorAt(args, 3);
   Dims normalized = dimsAt(args, 1);
   IntArrayRef shape(normalized);
@@ -120,19 +105,18 @@ void layerNorm(const FunctionSchema &, Arguments args, Outputs &out) {
     text << "], but got input of size" << input.sizes();
     TORCH_CHECK(false, text.str());
   }
-  append(out, input.sizes(), input.scalar_type());
+  append(out, input.sizes());
   Dims statistics(input.sizes().begin(), input.sizes().end());
   std::fill(statistics.end() - rank, statistics.end(), 1);
-  ScalarType type = statisticsType(input, {&weight, &bias});
-  append(out, statistics, type);
-  append(out, statistics, type);
+  append(out, statistics);
+  append(out, statistics);
 }
 
 /// (grad_out, input, normalized_shape, mean, rstd, weight, bias, mask)
-void layerNormBackward(const FunctionSchema &, Arguments args, Outputs &out) {
+void layerNormBackward(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &input = tensorAt(args, 1);
   if (maskAt(args, 7, 0)) {
-    append(out, input.sizes(), input.scalar_type());
+    append(out, input.sizes());
   } else {
     appendUndefined(out);
   }
@@ -141,9 +125,9 @@ void layerNormBackward(const FunctionSchema &, Arguments args, Outputs &out) {
     if (!maskAt(args, 7, bit)) {
       appendUndefined(out);
     } else if (parameter.defined()) {
-      append(out, parameter.sizes(), parameter.scalar_type());
+      append(out, parameter.sizes());
     } else {
-      append(out, dimsAt(args, 2), input.scalar_type());
+      append(out, dimsAt(args, 2));
     }
   }
 }
@@ -152,7 +136,7 @@ void layerNormBackward(const FunctionSchema &, Arguments args, Outputs &out) {
 at::MemoryFormat imageFormat(const Tensor &input) { return input.suggest_memory_format(); }
 
 /// (input, weight, bias, N, C, HxW, group, eps)
-void groupNorm(const FunctionSchema &, Arguments args, Outputs &out) {
+void groupNorm(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &input = tensorAt(args, 0), &weight = tensorAt(args, 1), &bias = tensorAt(args, 2);
   int64_t batch = *intAt(args, 3), channels = *intAt(args, 4), groups = *intAt(args, 6);
   TORCH_CHECK(groups > 0, "Expected num groups to be greater than 0, got ", groups);
@@ -164,23 +148,22 @@ void groupNorm(const FunctionSchema &, Arguments args, Outputs &out) {
   TORCH_CHECK(!bias.defined() || (bias.dim() == 1 && bias.numel() == channels),
               "Expected bias to be a vector of size equal to the number of ",
               "channels in input, but got bias of shape ", bias.sizes(), " and input of shape ", input.sizes());
-  append(out, input.sizes(), input.scalar_type(), imageFormat(input));
-  ScalarType type = statisticsType(input, {&weight, &bias});
-  append(out, {batch, groups}, type);
-  append(out, {batch, groups}, type);
+  append(out, input.sizes(), imageFormat(input));
+  append(out, {batch, groups});
+  append(out, {batch, groups});
 }
 
 /// (grad_out, input, mean, rstd, weight, N, C, HxW, group, mask)
-void groupNormBackward(const FunctionSchema &, Arguments args, Outputs &out) {
-  const Tensor &input = tensorAt(args, 1), &weight = tensorAt(args, 4);
+void groupNormBackward(const ShapeRule &, Arguments args, Outputs &out) {
+  const Tensor &input = tensorAt(args, 1);
   if (maskAt(args, 9, 0)) {
-    append(out, input.sizes(), input.scalar_type(), imageFormat(input));
+    append(out, input.sizes(), imageFormat(input));
   } else {
     appendUndefined(out);
   }
   for (size_t bit = 1; bit < 3; ++bit) {
     if (maskAt(args, 9, bit)) {
-      append(out, {*intAt(args, 6)}, weight.defined() ? weight.scalar_type() : input.scalar_type());
+      append(out, {*intAt(args, 6)});
     } else {
       appendUndefined(out);
     }
@@ -188,17 +171,17 @@ void groupNormBackward(const FunctionSchema &, Arguments args, Outputs &out) {
 }
 
 /// _weight_norm_interface(v, g, dim) -> (w, norms)
-void weightNorm(const FunctionSchema &, Arguments args, Outputs &out) {
+void weightNorm(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &v = tensorAt(args, 0), &g = tensorAt(args, 1);
-  append(out, v.sizes(), v.scalar_type());
-  append(out, g.sizes(), g.scalar_type() == at::kBFloat16 ? at::kFloat : g.scalar_type());
+  append(out, v.sizes());
+  append(out, g.sizes());
 }
 
 /// (grad_w, saved_v, saved_g, saved_norms, dim) -> (grad_v, grad_g)
-void weightNormBackward(const FunctionSchema &, Arguments args, Outputs &out) {
+void weightNormBackward(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &v = tensorAt(args, 1), &g = tensorAt(args, 2);
-  append(out, v.sizes(), v.scalar_type());
-  append(out, g.sizes(), g.scalar_type());
+  append(out, v.sizes());
+  append(out, g.sizes());
 }
 
 const RuleEntry kRules[] = {

@@ -40,7 +40,7 @@ namespace {
 
 /// _adaptive_avg_pool2d / 3d: the last `Rank` dims become output_size.
 template <int64_t Rank>
-void adaptiveAverage(const FunctionSchema &, Arguments args, Outputs &out) {
+void adaptiveAverage(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   Dims target = dimsAt(args, 1);
   TORCH_CHECK(target.size() == Rank, "adaptive_avg_pool", Rank, "d: output_size must be ", Rank);
@@ -53,21 +53,20 @@ void adaptiveAverage(const FunctionSchema &, Arguments args, Outputs &out) {
   }
   Dims sizes(self.sizes().begin(), self.sizes().end());
   std::copy(target.begin(), target.end(), sizes.end() - Rank);
-  append(out, sizes, self.scalar_type(), Rank == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
+  append(out, sizes, Rank == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
 }
 
 /// (grad_output, self): the gradient looks like self.
 template <int64_t Rank>
-void adaptiveAverageBackward(const FunctionSchema &, Arguments args, Outputs &out) {
+void adaptiveAverageBackward(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 1);
-  append(out, self.sizes(), self.scalar_type(),
-         Rank == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
+  append(out, self.sizes(), Rank == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
 }
 
 int64_t pick(const Dims &dims, size_t index) { return dims.size() == 1 ? dims[0] : dims[index]; }
 
 /// (self, kernel_size, stride, padding, dilation, ceil_mode) -> (values, indices)
-void maxPool3d(const FunctionSchema &, Arguments args, Outputs &out) {
+void maxPool3d(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   Dims kernel = dimsAt(args, 1), stride = dimsAt(args, 2), padding = dimsAt(args, 3), dilation = dimsAt(args, 4);
   TORCH_CHECK(kernel.size() == 1 || kernel.size() == 3,
@@ -91,35 +90,35 @@ void maxPool3d(const FunctionSchema &, Arguments args, Outputs &out) {
                                  input[1], input[2], sizes[lead], sizes[lead + 1], sizes[lead + 2],
                                  "max_pool3d_with_indices_out_cpu_template()");
   at::MemoryFormat format = self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
-  append(out, sizes, self.scalar_type(), format);
-  append(out, sizes, at::kLong, format);
+  append(out, sizes, format);
+  append(out, sizes, format);
 }
 
 /// The gradient of an image op: argument 1's sizes in its memory format.
-void likeImage(const FunctionSchema &, Arguments args, Outputs &out) {
+void likeImage(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 1);
-  append(out, self.sizes(), self.scalar_type(), self.suggest_memory_format());
+  append(out, self.sizes(), self.suggest_memory_format());
 }
 
 /// grid_sampler_2d / 3d(input [N, C, ...], grid [N, ..., rank], ...)
-void gridSample(const FunctionSchema &, Arguments args, Outputs &out) {
+void gridSample(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &input = tensorAt(args, 0), &grid = tensorAt(args, 1);
   Dims sizes{input.size(0), input.size(1)};
   for (int64_t dim = 1; dim + 1 < grid.dim(); ++dim) {
     sizes.push_back(grid.size(dim));
   }
-  append(out, sizes, input.scalar_type());
+  append(out, sizes);
 }
 
 /// (grad_output, input, grid, mode, padding, align, mask[2])
-void gridSampleBackward(const FunctionSchema &, Arguments args, Outputs &out) {
+void gridSampleBackward(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &input = tensorAt(args, 1), &grid = tensorAt(args, 2);
   if (maskAt(args, 6, 0)) {
-    append(out, input.sizes(), input.scalar_type());
+    append(out, input.sizes());
   } else {
     appendUndefined(out);
   }
-  append(out, grid.sizes(), grid.scalar_type());
+  append(out, grid.sizes());
 }
 
 const RuleEntry kRules[] = {

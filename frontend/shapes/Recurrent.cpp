@@ -25,44 +25,44 @@ void checkCell(Arguments args, int64_t factor) {
 }
 
 /// (input_gates, hidden_gates, cx, input_bias, hidden_bias) -> (hy, cy, workspace)
-void lstmCell(const FunctionSchema &, Arguments args, Outputs &out) {
+void lstmCell(const ShapeRule &, Arguments args, Outputs &out) {
   checkCell(args, kLstmGates);
   const Tensor &gates = tensorAt(args, 0), &state = tensorAt(args, 2);
-  append(out, state.sizes(), state.scalar_type());
-  append(out, state.sizes(), state.scalar_type());
-  append(out, gates.sizes(), gates.scalar_type());
+  append(out, state.sizes());
+  append(out, state.sizes());
+  append(out, gates.sizes());
 }
 
 /// (grad_hy, grad_cy, cx, cy, workspace, has_bias) -> (grad_gates, grad_cx, grad_bias)
-void lstmCellBackward(const FunctionSchema &, Arguments args, Outputs &out) {
+void lstmCellBackward(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &state = tensorAt(args, 2), &workspace = tensorAt(args, 4);
-  append(out, workspace.sizes(), workspace.scalar_type());
-  append(out, state.sizes(), state.scalar_type());
+  append(out, workspace.sizes());
+  append(out, state.sizes());
   if (args[5].toBool()) {
-    append(out, {workspace.size(1)}, workspace.scalar_type());
+    append(out, {workspace.size(1)});
   } else {
     appendUndefined(out);
   }
 }
 
 /// (input_gates, hidden_gates, hx, input_bias, hidden_bias) -> (hy, workspace)
-void gruCell(const FunctionSchema &, Arguments args, Outputs &out) {
+void gruCell(const ShapeRule &, Arguments args, Outputs &out) {
   checkCell(args, kGruGates);
   const Tensor &state = tensorAt(args, 2);
-  append(out, state.sizes(), state.scalar_type());
-  append(out, {state.size(0), state.size(1) * kGruWorkspace}, state.scalar_type());
+  append(out, state.sizes());
+  append(out, {state.size(0), state.size(1) * kGruWorkspace});
 }
 
 /// (grad_hy, workspace, has_bias) -> (grad_input_gates, grad_hidden_gates, grad_hx, two biases)
-void gruCellBackward(const FunctionSchema &, Arguments args, Outputs &out) {
+void gruCellBackward(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &grad = tensorAt(args, 0), &workspace = tensorAt(args, 1);
   int64_t gates = workspace.size(1) / kGruWorkspace * kGruGates;
-  append(out, {workspace.size(0), gates}, workspace.scalar_type());
-  append(out, {workspace.size(0), gates}, workspace.scalar_type());
-  append(out, grad.sizes(), grad.scalar_type());
+  append(out, {workspace.size(0), gates});
+  append(out, {workspace.size(0), gates});
+  append(out, grad.sizes());
   for (int i = 0; i < 2; ++i) {
     if (args[2].toBool()) {
-      append(out, {gates}, workspace.scalar_type());
+      append(out, {gates});
     } else {
       appendUndefined(out);
     }

@@ -71,133 +71,123 @@ void requireNonEmptyDim(const Tensor &self, int64_t dim, const char *name) {
 }
 
 /// sum(self, dtype)
-void sumAll(const FunctionSchema &, Arguments args, Outputs &out) {
-  append(out, {}, dtypeAt(args, 1).value_or(integralToLong(tensorAt(args, 0).scalar_type())));
-}
+void sumAll(const ShapeRule &, Arguments args, Outputs &out) { append(out, {}); }
 
-void meanAll(const FunctionSchema &, Arguments args, Outputs &out) {
+void meanAll(const ShapeRule &, Arguments args, Outputs &out) {
   ScalarType given = tensorAt(args, 0).scalar_type();
   ScalarType type = dtypeAt(args, 1).value_or(given);
   TORCH_CHECK(c10::isFloatingType(type) || c10::isComplexType(type), "mean(): could not infer output dtype. ",
               dtypeAt(args, 1) ? "Optional dtype" : "Input dtype",
               " must be either a floating point or complex dtype. ", "Got: ", type);
-  append(out, {}, type);
+  append(out, {});
 }
 
 /// max(self), min(self), median(self)
-void extremeAll(const FunctionSchema &schema, Arguments args, Outputs &out) {
+void extremeAll(const ShapeRule &op, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
-  TORCH_CHECK(self.numel() > 0, baseName(schema),
+  TORCH_CHECK(self.numel() > 0, baseName(op),
               "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
               "'dim' argument.");
-  append(out, {}, self.scalar_type());
+  append(out, {});
 }
 
-void medianAll(const FunctionSchema &, Arguments args, Outputs &out) {
-  append(out, {}, tensorAt(args, 0).scalar_type());
-}
+void medianAll(const ShapeRule &, Arguments args, Outputs &out) { append(out, {}); }
 
 /// median.dim, mode, kthvalue: (values, indices); `first` is the position of dim.
 template <size_t First>
-void valuesAndIndices(const FunctionSchema &schema, Arguments args, Outputs &out) {
+void valuesAndIndices(const ShapeRule &op, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   int64_t dim = at::maybe_wrap_dim(args[First].toInt(), self.dim());
-  requireNonEmptyDim(self, dim, (std::string(baseName(schema)) + "()").c_str());
+  requireNonEmptyDim(self, dim, (std::string(baseName(op)) + "()").c_str());
   Dims sizes = withoutDim(self, dim, boolAt(args, First + 1));
-  append(out, sizes, self.scalar_type());
-  append(out, sizes, at::kLong);
+  append(out, sizes);
+  append(out, sizes);
 }
 
-void kthValue(const FunctionSchema &schema, Arguments args, Outputs &out) {
+void kthValue(const ShapeRule &op, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   int64_t k = args[1].toInt();
   int64_t dim = at::maybe_wrap_dim(args[2].toInt(), self.dim());
   TORCH_CHECK(k >= 1 && k <= (self.dim() > 0 ? self.size(dim) : 1),
               "kthvalue(): selected number k out of range for dimension ", dim);
-  valuesAndIndices<2>(schema, args, out);
+  valuesAndIndices<2>(op, args, out);
 }
 
 /// var, std (correction): one output; var_mean, std_mean: two.
 template <size_t Count>
-void variance(const FunctionSchema &schema, Arguments args, Outputs &out) {
+void variance(const ShapeRule &op, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
-  std::string_view name = baseName(schema);
+  std::string_view name = baseName(op);
   TORCH_CHECK(c10::isFloatingType(self.scalar_type()) || c10::isComplexType(self.scalar_type()),
               Count == 2 ? name : std::string_view("std and var"), " only support floating point and complex dtypes");
   Dims sizes = reducedSizes(self, dimsAt(args, 1), boolAt(args, 3));
   for (size_t i = 0; i < Count; ++i) {
-    append(out, sizes, c10::toRealValueType(self.scalar_type()));
+    append(out, sizes);
   }
 }
 
-void logSumExp(const FunctionSchema &, Arguments args, Outputs &out) {
+void logSumExp(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
-  append(out, reducedSizes(self, dimsAt(args, 1), boolAt(args, 2)), integralToDefault(self.scalar_type()));
+  append(out, reducedSizes(self, dimsAt(args, 1), boolAt(args, 2)));
 }
 
-void countNonzero(const FunctionSchema &, Arguments args, Outputs &out) {
-  append(out, reducedSizes(tensorAt(args, 0), dimsAt(args, 1), false), at::kLong);
+void countNonzero(const ShapeRule &, Arguments args, Outputs &out) {
+  append(out, reducedSizes(tensorAt(args, 0), dimsAt(args, 1), false));
 }
 
-void nanSum(const FunctionSchema &, Arguments args, Outputs &out) {
+void nanSum(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
-  append(out, reducedSizes(self, dimsAt(args, 1), boolAt(args, 2)),
-         dtypeAt(args, 3).value_or(integralToLong(self.scalar_type())));
+  append(out, reducedSizes(self, dimsAt(args, 1), boolAt(args, 2)));
 }
 
 /// cummax, cummin: (values, indices)
-void cumulativeExtreme(const FunctionSchema &, Arguments args, Outputs &out) {
+void cumulativeExtreme(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   at::maybe_wrap_dim(args[1].toInt(), self.dim());
-  append(out, self.sizes(), self.scalar_type());
-  append(out, self.sizes(), at::kLong);
+  append(out, self.sizes());
+  append(out, self.sizes());
 }
 
-void logCumSumExp(const FunctionSchema &, Arguments args, Outputs &out) {
+void logCumSumExp(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   at::maybe_wrap_dim(args[1].toInt(), self.dim());
-  appendLike(out, self, self.scalar_type());
+  appendLike(out, self);
 }
 
 /// norm.Scalar(self, p)
-void normAll(const FunctionSchema &, Arguments args, Outputs &out) {
+void normAll(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   ScalarType type = self.scalar_type();
   TORCH_CHECK(c10::isFloatingType(type) || c10::isComplexType(type),
               "norm(): input dtype should be either floating point or complex. Got ", type, " instead.");
-  append(out, {}, c10::toRealValueType(type));
+  append(out, {});
 }
 
 /// norm.ScalarOpt_dtype(self, p, *, dtype)
-void normAllDtype(const FunctionSchema &, Arguments args, Outputs &out) {
-  append(out, {}, c10::toRealValueType(dtypeAt(args, 2).value_or(tensorAt(args, 0).scalar_type())));
-}
+void normAllDtype(const ShapeRule &, Arguments args, Outputs &out) { append(out, {}); }
 
-void sortPlain(const FunctionSchema &schema, Arguments args, Outputs &out) {
+void sortPlain(const ShapeRule &op, Arguments args, Outputs &out) {
   const c10::IValue reordered[] = {args[0], c10::IValue(false), args[1], args[2]};
-  structured<at::meta::structured_sort_stable>(schema, reordered, out);
+  structured<at::meta::structured_sort_stable>(op, reordered, out);
 }
 
-void safeSoftmax(const FunctionSchema &, Arguments args, Outputs &out) {
+void safeSoftmax(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   at::maybe_wrap_dim(args[1].toInt(), self.dim());
-  append(out, self.sizes(), dtypeAt(args, 2).value_or(self.scalar_type()));
+  append(out, self.sizes());
 }
 
-void trace(const FunctionSchema &, Arguments args, Outputs &out) {
+void trace(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
-  append(out, {}, integralToLong(self.scalar_type()));
+  append(out, {});
 }
 
 /// dist(self, other, p): a norm of a difference.
-void distance(const FunctionSchema &, Arguments args, Outputs &out) {
+void distance(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &other = tensorAt(args, 1);
   at::infer_size_dimvector(self.sizes(), other.sizes());
-  CommonType common;
-  common.add(self);
-  common.add(other);
-  append(out, {}, c10::toRealValueType(common.get()));
+  append(out, {});
 }
 
 const RuleEntry kRules[] = {

@@ -77,12 +77,18 @@ public:
     return registry;
   }
 
-  ShapeRule shape(std::string_view name) const { return find(shapes_, name); }
-  ViewRule view(std::string_view name) const { return find(views_, name); }
+  const ShapeRule *shape(std::string_view name) const {
+    auto found = shapes_.find(std::string(name));
+    return found == shapes_.end() ? nullptr : &found->second;
+  }
+  ViewRule view(std::string_view name) const {
+    auto found = views_.find(std::string(name));
+    return found == views_.end() ? nullptr : found->second;
+  }
 
 private:
   Registry() {
-    Resolver<ShapeRule> shapes;
+    Resolver<ShapeRule::Function> shapes;
     for (c10::ArrayRef<RuleEntry> table :
          {arrangementRules(), convolutionRules(), elementwiseRules(), factoryRules(), foreachRules(), histogramRules(),
           indexingRules(), linearRules(), lossRules(), normalizationRules(), poolingRules(), recurrentRules(),
@@ -113,8 +119,8 @@ private:
     for (const FunctionSchema *schema : schemas) {
       Parts name = parts(schema->operator_name());
       std::string key = qualified(schema->operator_name());
-      if (ShapeRule rule = resolve(shapes, *schema, name, functional)) {
-        shapes_.emplace(key, rule);
+      if (ShapeRule::Function function = resolve(shapes, *schema, name, functional)) {
+        shapes_.emplace(key, ShapeRule(*schema, function));
       }
       if (ViewRule rule = resolve(views, *schema, name, functional)) {
         views_.emplace(key, rule);
@@ -147,19 +153,13 @@ private:
     return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
   }
 
-  template <class Rule>
-  static Rule find(const std::unordered_map<std::string, Rule> &table, std::string_view name) {
-    auto found = table.find(std::string(name));
-    return found == table.end() ? nullptr : found->second;
-  }
-
   std::unordered_map<std::string, ShapeRule> shapes_;
   std::unordered_map<std::string, ViewRule> views_;
 };
 
 } // namespace
 
-ShapeRule findShapeRule(std::string_view qualifiedName) { return Registry::get().shape(qualifiedName); }
+const ShapeRule *findShapeRule(std::string_view qualifiedName) { return Registry::get().shape(qualifiedName); }
 ViewRule findViewRule(std::string_view qualifiedName) { return Registry::get().view(qualifiedName); }
 
 } // namespace sojourn::frontend

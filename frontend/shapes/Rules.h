@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the shape rule files share: access to schema arguments, and ways to append an output.
-#pragma once
+#ifndef SOJOURN_FRONTEND_SHAPES_RULES_H
+#define SOJOURN_FRONTEND_SHAPES_RULES_H
 
-#include "frontend/Shapes.h"
+#include "frontend/shapes/Shapes.h"
 
 #include <ATen/WrapDimUtils.h>
-#include <ATen/native/TypeProperties.h>
-#include <c10/core/DefaultDtype.h>
 #include <c10/util/strides.h>
 
 namespace sojourn::frontend::shapes {
@@ -21,7 +20,7 @@ using ViewOutputs = c10::SmallVectorImpl<ViewMeta>;
 /// "add" answers for every overload of add, "add.Tensor" for one; the exact one wins.
 struct RuleEntry {
   const char *name;
-  ShapeRule rule;
+  ShapeRule::Function rule;
 };
 struct ViewEntry {
   const char *name;
@@ -124,47 +123,23 @@ Dims formatStrides(IntArrayRef sizes, at::MemoryFormat format);
 Dims preservedStrides(const Tensor &self);
 Dims preservedStrides(IntArrayRef sizes, IntArrayRef strides);
 
-inline OutputMeta &append(Outputs &out, IntArrayRef sizes, ScalarType dtype) {
-  OutputMeta &meta = out.emplace_back();
-  meta.sizes.assign(sizes.begin(), sizes.end());
-  meta.strides = contiguousStrides(sizes);
-  meta.dtype = dtype;
-  return meta;
-}
-inline OutputMeta &append(Outputs &out, IntArrayRef sizes, ScalarType dtype, at::MemoryFormat format) {
-  OutputMeta &meta = append(out, sizes, dtype);
-  if (format != at::MemoryFormat::Contiguous) {
-    meta.strides = formatStrides(sizes, format);
-  }
-  return meta;
-}
-inline OutputMeta &appendStrided(Outputs &out, IntArrayRef sizes, IntArrayRef strides, ScalarType dtype) {
+inline OutputMeta &appendStrided(Outputs &out, IntArrayRef sizes, IntArrayRef strides) {
   OutputMeta &meta = out.emplace_back();
   meta.sizes.assign(sizes.begin(), sizes.end());
   meta.strides.assign(strides.begin(), strides.end());
-  meta.dtype = dtype;
   return meta;
 }
-/// empty_like(self, dtype, memory_format=preserve)
-inline OutputMeta &appendLike(Outputs &out, const Tensor &self, ScalarType dtype) {
-  OutputMeta &meta = out.emplace_back();
-  meta.sizes.assign(self.sizes().begin(), self.sizes().end());
-  meta.strides = preservedStrides(self);
-  meta.dtype = dtype;
-  return meta;
+inline OutputMeta &append(Outputs &out, IntArrayRef sizes, at::MemoryFormat format = at::MemoryFormat::Contiguous) {
+  return appendStrided(out, sizes, formatStrides(sizes, format));
+}
+/// empty_like(self, memory_format=preserve)
+inline OutputMeta &appendLike(Outputs &out, const Tensor &self) {
+  return appendStrided(out, self.sizes(), preservedStrides(self));
 }
 inline void appendUndefined(Outputs &out) { out.emplace_back().defined = false; }
 
 //===-- Dtypes ------------------------------------------------------------------------------------===//
 
-inline ScalarType defaultDtype() { return c10::get_default_dtype_as_scalartype(); }
-inline ScalarType integralToDefault(ScalarType type) {
-  return c10::isIntegralType(type, /*includeBool=*/true) ? defaultDtype() : type;
-}
-/// sum, prod, cumsum: integers and bool accumulate in int64.
-inline ScalarType integralToLong(ScalarType type) {
-  return c10::isIntegralType(type, /*includeBool=*/true) ? at::kLong : type;
-}
 /// Eager's dispatch error for a dtype that a kernel does not have.
 [[noreturn]] inline void failDtype(const char *kernel, ScalarType type) {
   C10_THROW_ERROR(NotImplementedError, c10::str("\"", kernel, "\" not implemented for '", c10::toString(type), "'"));
@@ -178,12 +153,15 @@ inline void requireFloating(const char *kernel, ScalarType type) {
 inline std::string_view baseName(const FunctionSchema &schema) {
   return std::string_view(schema.name()).substr(std::string_view("aten::").size());
 }
+inline std::string_view baseName(const ShapeRule &op) { return baseName(op.schema()); }
 
 /// A whole-argument rule: the output is empty_like(argument 0).
-void likeSelf(const FunctionSchema &, Arguments args, Outputs &out);
-/// Sizes and dtype of argument 0, contiguous.
-void contiguousLikeSelf(const FunctionSchema &, Arguments args, Outputs &out);
+void likeSelf(const ShapeRule &, Arguments args, Outputs &out);
+/// Sizes of argument 0, contiguous.
+void contiguousLikeSelf(const ShapeRule &, Arguments args, Outputs &out);
 /// An op that returns nothing (fused optimizers, void list ops).
-void returnsNothing(const FunctionSchema &, Arguments args, Outputs &out);
+void returnsNothing(const ShapeRule &, Arguments args, Outputs &out);
 
 } // namespace sojourn::frontend::shapes
+
+#endif // SOJOURN_FRONTEND_SHAPES_RULES_H

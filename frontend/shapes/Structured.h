@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a structured op's own meta function and records what it would allocate: eager's sizes, strides,
-// dtype and error text without a tensor. For metas that do not derive from TensorIterator (Iterator.h
+// Runs a structured op's own meta function and records what it would allocate: eager's sizes, strides
+// and error text without a tensor. For metas that do not derive from TensorIterator (Iterator.h
 // does those) and that never look at their output.
-#pragma once
+#ifndef SOJOURN_FRONTEND_SHAPES_STRUCTURED_H
+#define SOJOURN_FRONTEND_SHAPES_STRUCTURED_H
 
 #include "frontend/shapes/Rules.h"
 
@@ -36,7 +37,6 @@ public:
     } else {
       meta.strides.assign(strides.begin(), strides.end());
     }
-    meta.dtype = at::typeMetaToScalarType(options.dtype());
   }
   void set_output_raw_strided(int64_t index, IntArrayRef sizes, IntArrayRef strides,
                               at::TensorOptions options) override {
@@ -154,9 +154,11 @@ void callMeta(Recorded<Meta> &meta, Result (Meta::*function)(Params...), Argumen
 
 /// The rule of a structured op: `structured<at::meta::structured_mm>`.
 template <class Meta>
-void structured(const FunctionSchema &, Arguments args, Outputs &out) {
+void structured(const ShapeRule &, Arguments args, Outputs &out) {
   Recorded<Meta> meta(out);
   callMeta(meta, &Meta::meta, args);
 }
 
 } // namespace sojourn::frontend::shapes
+
+#endif // SOJOURN_FRONTEND_SHAPES_STRUCTURED_H

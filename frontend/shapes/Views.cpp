@@ -281,18 +281,18 @@ const ViewEntry kRules[] = {
 };
 
 /// transpose_copy.int, ...: contiguous copies of what the view op shows.
-void viewCopy(const FunctionSchema &schema, Arguments args, Outputs &out) {
-  std::string name = schema.name();
+void viewCopy(const ShapeRule &op, Arguments args, Outputs &out) {
+  std::string name = op.schema().name();
   name.erase(name.rfind("_copy"));
-  if (!schema.overload_name().empty() && schema.overload_name().find("out") == std::string::npos) {
-    name += "." + schema.overload_name();
+  if (!op.schema().overload_name().empty() && op.schema().overload_name().find("out") == std::string::npos) {
+    name += "." + op.schema().overload_name();
   }
   ViewRule rule = findViewRule(name);
   TORCH_CHECK_NOT_IMPLEMENTED(rule, "no view rule for ", name);
   c10::SmallVector<ViewMeta, 4> views;
-  rule(schema, args, views);
+  rule(op.schema(), args, views);
   for (const ViewMeta &view : views) {
-    append(out, view.sizes, tensorAt(args, 0).scalar_type());
+    append(out, view.sizes);
   }
 }
 

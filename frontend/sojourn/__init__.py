@@ -74,16 +74,10 @@ def counters() -> dict[str, int]:
     """Counters since start, summed over open connections.
 
     round_trips (of steps and questions); upload_parts (requests that carry large uploads ahead of a
-    step); bytes_up, bytes_down; ops_recorded; shapes_from_rules and shapes_from_python
-    (metas of Python, never used by these rules); programs_compiled, cache_hits; steps,
-    steps_dropped; uploads; live_handles (values kept at owners for this process).
+    step); bytes_up, bytes_down; ops_recorded; programs_compiled, cache_hits; steps, steps_dropped;
+    uploads; live_handles (values kept at owners for this process).
     """
-    total: dict = _sojourn.counters()
-    total["shape_sources"] = {
-        "rules": total.pop("shapes_from_rules", 0),
-        "python": total.pop("shapes_from_python", 0),
-    }
-    return total
+    return _sojourn.counters()
 
 
 __all__ = [

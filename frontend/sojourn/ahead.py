@@ -254,7 +254,7 @@ class Program:
         if epsilon is not None and noise_multiplier is not None:
             raise Error("give epsilon (the noise follows) or noise_multiplier (the price follows), not both")
         terms = (
-            positive("delta", delta, 1.0),
+            positive("delta", delta, checks.DELTA_MOST),
             0.0 if epsilon is None else positive("epsilon", epsilon, checks.EPSILON_MOST),
             0.0
             if noise_multiplier is None
@@ -391,5 +391,9 @@ def _loops(recorder, tables: dict, batches) -> list:
 
 
 def load(path) -> Program:
-    """Reads a program that `Program.save` wrote."""
+    """Reads a program that `Program.save` wrote.
+
+    Raises Error for a file that is none, or of which any byte is not as it was saved; VersionMismatch
+    for one that another version wrote.
+    """
     return Program(_sojourn.Artifact.load(str(path)))

@@ -6,12 +6,16 @@ from __future__ import annotations
 import math
 import numbers
 
+import _sojourn
+
 from .errors import Error
 
-# As owner/PrivateStep.cpp has them; a bound's are a little narrower, so that they can be said shortly.
-EPSILON_MOST = 2.0**20
-BOUNDS = (1e-30, 1e30)
-NOISE_MULTIPLIERS = (2.0**-10, 2.0**20)
+# runtime/wire/Terms.h says them, for owners and C++, too.
+EPSILON_MOST: float = _sojourn.EPSILON_MOST
+DELTA_MOST: float = _sojourn.DELTA_MOST
+BOUNDS: tuple[float, float] = _sojourn.BOUNDS
+NOISE_MULTIPLIERS: tuple[float, float] = _sojourn.NOISE_MULTIPLIERS
+METRIC_SHARE_MOST: float = _sojourn.METRIC_SHARE_MOST
 
 
 def is_number(value) -> bool:
@@ -20,15 +24,15 @@ def is_number(value) -> bool:
 
 
 def positive(name: str, value, most: float = math.inf, within: tuple[float, float] | None = None) -> float:
-    """A finite number above 0: at most `most` (a `delta` below 1), or from `within[0]` to `within[1]`."""
+    """A finite number above 0: at most `most` (a `delta` below it), or from `within[0]` to `within[1]`."""
     expected = "a number above 0"
     good = is_number(value) and 0 < float(value) < math.inf
     if within:
         expected += f", from {within[0]:g} to {within[1]:g}"
         good = good and within[0] <= float(value) <= within[1]
     elif math.isfinite(most):
-        expected += f" and {'below' if most == 1 else 'at most'} {most:g}"
-        good = good and (float(value) < most if most == 1 else float(value) <= most)
+        expected += f" and {'below' if most == DELTA_MOST else 'at most'} {most:g}"
+        good = good and (float(value) < most if most == DELTA_MOST else float(value) <= most)
     if not good:
         raise Error(f"{name} must be {expected}, got {value!r}")
     return float(value)

@@ -24,11 +24,6 @@ def remember(session) -> None:
     _sessions.add(session)
 
 
-def session_of(tensor: torch.Tensor):
-    """The session that a remote tensor is at, or None."""
-    return next((session for session in list(_sessions) if session.index == tensor.device.index), None)
-
-
 def tell() -> None:
     """After steps: what defaults cost, and what an owner changed in a new program."""
     defaults.tell()

@@ -87,15 +87,17 @@ class privacy:
             raise Error(f'loss must be "mean" or "sum", got {loss!r}')
         self._table = table
         self._epsilon = None if epsilon is None else positive("epsilon", epsilon, checks.EPSILON_MOST)
-        self._delta = None if delta is None else positive("delta", delta, 1.0)
+        self._delta = None if delta is None else positive("delta", delta, checks.DELTA_MOST)
         self._noise, self._is_noise_given = noise_multiplier, noise_multiplier is not None
         if noise_multiplier is not None:
             self._noise = positive("noise_multiplier", noise_multiplier, within=checks.NOISE_MULTIPLIERS)
         self._clip = 0.0 if clip is None else positive("clip", clip, within=checks.BOUNDS)
         self._share = -1.0
         if metric_share is not None:
-            if not checks.is_number(metric_share) or not 0 <= metric_share <= 0.95:
-                raise Error(f"metric_share must be a number from 0 to 0.95, got {metric_share!r}")
+            if not checks.is_number(metric_share) or not 0 <= metric_share <= checks.METRIC_SHARE_MOST:
+                raise Error(
+                    f"metric_share must be a number from 0 to {checks.METRIC_SHARE_MOST:g}, got {metric_share!r}"
+                )
             self._share = float(metric_share)
         self._loss, self._per_layer = loss, bool(per_layer)
         self._epochs = None if epochs is None else integer("epochs", epochs, 1)
@@ -268,10 +270,12 @@ class privacy:
         if self._outer is not None and self._outer.is_private:
             self._outer._send()
         try:
-            self._final = self._spent()
-            _sojourn.run_spent(self._session(), self._number, self._table.name, forget=True)
-            if self._is_declared:
-                _sojourn.budget(self._session(), self._table.name, end_run=self._number)
+            try:
+                self._final = self._spent()
+                _sojourn.run_spent(self._session(), self._number, self._table.name, forget=True)
+            finally:  # what is not used goes back, whether or not the price of the rest is known here
+                if self._is_declared:
+                    _sojourn.budget(self._session(), self._table.name, end_run=self._number)
         except Error:
             if not is_failing:  # an owner that is gone ends runs by itself; what happened before counts
                 raise

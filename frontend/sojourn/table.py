@@ -3,7 +3,7 @@
 
 Rows are asked for by number, and at an owner that request is recorded: rows are drawn and read
 inside the step that uses them. So nothing here makes a round trip, but showing a private table, which
-asks what is left of the budget. frontend/Table.h does the work;
+asks what is left of the budget. frontend/tables/Table.h does the work;
 here stand Python's spellings of it, and the conversion of arrays.
 """
 

@@ -7,7 +7,11 @@ namespace sojourn::owner::ledger {
 /// How often a server forgets sealed bytes whose time is over.
 static constexpr int64_t kPurgeMs = 60 * 60 * 1000;
 
-Status checkSizes(const std::string &what, const std::vector<Item> &items, const std::vector<Site> &sites) {
+Status checkCharge(const LedgerOptions &options, const std::string &what, const std::vector<Item> &items,
+                   const std::vector<Site> &sites) {
+  if (!options.serves) {
+    return problem(Code::badRequest, "the ledger was opened to administer it; only a serving owner charges");
+  }
   bool good = what.size() <= kTextBytesMost && items.size() <= kListMost && sites.size() <= kListMost;
   for (const Item &item : items) {
     good = good && item.version.size() <= kNameBytesMost;
@@ -19,10 +23,6 @@ Status checkSizes(const std::string &what, const std::vector<Item> &items, const
               : problem(Code::badRequest, "a charge has at most " + std::to_string(kListMost) +
                                               " datasets and noise sites, texts of " + std::to_string(kTextBytesMost) +
                                               " bytes and versions of " + std::to_string(kNameBytesMost));
-}
-
-Problem notServing() {
-  return problem(Code::badRequest, "the ledger was opened to administer it; only a serving owner charges");
 }
 
 Status Ledger::change(const Body &body) {
@@ -150,10 +150,7 @@ Result<SealedBytes> Ledger::sealedAnswer(uint64_t id) {
 }
 
 ReserveAnswer Ledger::reserve(const ReserveRequest &request) {
-  if (!options.serves) {
-    return notServing();
-  }
-  if (Status status = checkSizes(request.what, request.items, request.sites)) {
+  if (Status status = checkCharge(options, request.what, request.items, request.sites)) {
     return *status;
   }
   Transaction transaction(*this);
@@ -167,19 +164,12 @@ ReserveAnswer Ledger::reserve(const ReserveRequest &request) {
     }
     return earlier ? ReserveAnswer(std::move(**earlier)) : ReserveAnswer(earlier.problem());
   }
-  Reserved body{request.client,   request.key,   request.what,  request.moduleHash,
-                request.relation, request.items, request.sites, holder};
-  if (Status status = books.complete(body.client, body.relation, body.items)) {
-    return *status;
+  auto id = transaction.open(Reserved{request.client, request.key, request.what, request.moduleHash, request.relation,
+                                      request.items, request.sites, holder});
+  if (!id) {
+    return id.problem();
   }
-  if (Status status = transaction.append(std::move(body))) {
-    return *status;
-  }
-  uint64_t id = books.seq;
-  if (Status status = transaction.commit()) {
-    return *status;
-  }
-  return Ticket{id};
+  return Ticket{*id};
 }
 
 Result<std::optional<SealedBytes>> Ledger::retry(const std::string &client, const std::string &key,

@@ -7,30 +7,19 @@
 namespace sojourn::owner::ledger {
 
 Result<std::shared_ptr<Run>> Ledger::openRun(const RunRequest &request) {
-  if (!options.serves) {
-    return notServing();
-  }
-  if (Status status = checkSizes(request.what, request.items, request.sites)) {
+  if (Status status = checkCharge(options, request.what, request.items, request.sites)) {
     return *status;
   }
   Transaction transaction(*this);
   if (Status status = transaction.begin()) {
     return *status;
   }
-  RunOpened body{request.client,   request.what,  request.moduleHash,
-                 request.relation, request.items, request.sites,
-                 request.steps,    request.whole, holder};
-  if (Status status = books.complete(body.client, body.relation, body.items)) {
-    return *status;
+  auto id = transaction.open(RunOpened{request.client, request.what, request.moduleHash, request.relation,
+                                       request.items, request.sites, request.steps, request.whole, holder});
+  if (!id) {
+    return id.problem();
   }
-  if (Status status = transaction.append(std::move(body))) {
-    return *status;
-  }
-  uint64_t id = books.seq;
-  if (Status status = transaction.commit()) {
-    return *status;
-  }
-  return std::shared_ptr<Run>(new Run(*this, id, request));
+  return std::shared_ptr<Run>(new Run(*this, *id, request));
 }
 
 Run::Run(Ledger &ledger, uint64_t number, const RunRequest &request)

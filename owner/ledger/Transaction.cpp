@@ -59,6 +59,24 @@ Status Ledger::Transaction::append(Body body) {
   return ledger.database->insert(row);
 }
 
+template <typename Opened>
+Result<uint64_t> Ledger::Transaction::open(Opened body) {
+  if (Status status = ledger.books.complete(body.client, body.relation, body.items)) {
+    return *status;
+  }
+  if (Status status = append(std::move(body))) {
+    return *status;
+  }
+  uint64_t number = ledger.books.seq;
+  if (Status status = commit()) {
+    return *status;
+  }
+  return number;
+}
+
+template Result<uint64_t> Ledger::Transaction::open(Reserved body);
+template Result<uint64_t> Ledger::Transaction::open(RunOpened body);
+
 Status Ledger::Transaction::purge() {
   ledger.purgedMs = now;
   purged = true;

@@ -18,6 +18,9 @@ public:
   /// Enters into the books at once, so that the next one is judged with it. A refused entry leaves
   /// the transaction as it was.
   Status append(Body body);
+  /// A reservation or a run: completed by the books, appended and committed. Returns its number.
+  template <typename Opened>
+  Result<uint64_t> open(Opened body);
   /// Forgets sealed bytes whose time is over.
   Status purge();
   /// Does nothing where there is nothing to write.
@@ -34,10 +37,9 @@ private:
   int64_t now = 0;
 };
 
-/// What the reader of entries would refuse is refused before it is written.
-Status checkSizes(const std::string &what, const std::vector<Item> &items, const std::vector<Site> &sites);
-/// Of a call that only a serving ledger answers.
-Problem notServing();
+/// Only a serving ledger charges, and what the reader of entries would refuse is refused before it is written.
+Status checkCharge(const LedgerOptions &options, const std::string &what, const std::vector<Item> &items,
+                   const std::vector<Site> &sites);
 
 } // namespace sojourn::owner::ledger
 

@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from sojourn_wire import format as wire_format
 
 from . import limits
 from .errors import DATASET, LIMIT, REFUSED, OwnerError, need
@@ -145,11 +146,11 @@ def _check_shape(where: str, values: np.ndarray) -> None:
     """Rows first, then the sizes of one row's entry."""
     need(values.ndim > 0, f"{where}: is a single number, expected one entry per row", DATASET)
     entry = values.shape[1:]
-    text = f"{where}: has entries of {len(entry)} dimensions, at most {limits.ENTRY_RANK_MAX}"
-    need(len(entry) <= limits.ENTRY_RANK_MAX, text, LIMIT)
+    text = f"{where}: has entries of {len(entry)} dimensions, at most {wire_format.ENTRY_RANK_MAX}"
+    need(len(entry) <= wire_format.ENTRY_RANK_MAX, text, LIMIT)
     need(0 not in entry, f"{where}: has entries of shape {entry}, which hold nothing", DATASET)
-    text = f"{where}: has entries of shape {entry}, at most {limits.ENTRY_ELEMENTS_MAX} elements"
-    need(math.prod(entry) <= limits.ENTRY_ELEMENTS_MAX, text, LIMIT)
+    text = f"{where}: has entries of shape {entry}, at most {wire_format.ENTRY_ELEMENTS_MAX} elements"
+    need(math.prod(entry) <= wire_format.ENTRY_ELEMENTS_MAX, text, LIMIT)
 
 
 def _limits(where: str, dtype: np.dtype, bounds):

@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .types import DTYPES
+from .types import BF16, DTYPES, F16
 
 KERNELS: dict[str, Callable] = {}
 
-_HALVES = (DTYPES[6], DTYPES[7])
+_HALVES = (DTYPES[F16], DTYPES[BF16])
 
 
 def kernel(*names: str):

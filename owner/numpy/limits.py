@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every bound of this owner, in one place. What exceeds one is answered with ErrorCode.Limit."""
+"""Every bound of this owner, in one place. What exceeds one is answered with ErrorCode.Limit.
 
-PROTOCOL_VERSION = 2
-FORMAT_VERSION = 2
-DIALECT_VERSION = 2
+Versions and the bounds of types are the format's (dialect/Bounds.h): sojourn_wire.format has them.
+"""
+
+from sojourn_wire import format as wire_format
 
 # One message.
 REQUEST_BYTES_MAX = 1 << 30
@@ -19,17 +20,10 @@ TYPES_MAX = 1 << 18
 OPERANDS_MAX = 1 << 21  # with attribute values, over all ops
 ATTR_INTS_MAX = 1 << 21
 OPERANDS_PER_OP_MAX = 1 << 14
-RANK_MAX = 16
-DIM_MAX = 1 << 40
-SPAN_MAX = 1 << 50  # elements of a shape whose empty dimensions count as 1
-VALUE_BYTES_MAX = 1 << 30
+VALUE_BYTES_MAX = min(1 << 30, wire_format.VALUE_BYTES_MAX)
 LIVE_BYTES_MAX = 1 << 32  # arguments and values alive at one op
 WORK_MAX = 1 << 41  # scalar multiply-adds and moves in one step, as verify.py counts them
 CALL_WORK = 10_000  # what one NumPy call costs, in those units
-SAMPLE_ROWS_MAX = 1 << 40  # an epoch's order is defined up to here
-TABLE_ROWS_MAX = 1 << 32
-ENTRY_RANK_MAX = 8  # of one row in a column
-ENTRY_ELEMENTS_MAX = 1 << 24
 WINDOW_TAPS_MAX = 1 << 16  # positions of a convolution's or pool's window
 LOCATION_DEPTH_MAX = 16
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from sojourn_wire import format as wire_format
 
 from . import limits, replies, wire
 from .datasets import Dataset, make_dataset
@@ -131,7 +132,7 @@ class NumpyOwner:
                 return replies.error(OwnerError(INTERNAL, f"internal error ({type(fault).__name__})"))
 
     def _hello(self, hello: wire.Record, peer: str) -> bytes:
-        known = limits.PROTOCOL_VERSION
+        known = wire_format.PROTOCOL_VERSION
         need(hello.protocol_version == known, f"client speaks protocol version {hello.protocol_version}, this "
              f"owner speaks version {known}", VERSION)  # fmt: skip
         check_versions(hello.format_version, hello.dialect_version)

@@ -9,13 +9,19 @@ import struct
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import ml_dtypes
+
+import numpy as np
+from sojourn_wire import format as wire_format
+from sojourn_wire.ArgKind import ArgKind
+from sojourn_wire.AttrKind import AttrKind
+from sojourn_wire.ResultKind import ResultKind
+
 from . import limits, types, verify, wire
 from .errors import LIMIT, VERSION, OwnerError, need
-from .types import TableType, TensorType
+from .types import TableType, TensorType, names_of
 
-ARG_KINDS = ("state", "upload", "slot", "seed", "table")
-RESULT_KINDS = ("commit", "keep", "publish")
-ATTR_KINDS = ("integer", "boolean", "real", "integers", "type", "string", "strings")
+ARG_KINDS, RESULT_KINDS, ATTR_KINDS = names_of(ArgKind), names_of(ResultKind), names_of(AttrKind)
 
 
 class Attr(NamedTuple):
@@ -87,8 +93,8 @@ def decode(data: bytes, debug: bytes = b"") -> Program:
 
 def check_versions(format_version: int, dialect_version: int) -> None:
     for what, found, known in (
-        ("program format", format_version, limits.FORMAT_VERSION),
-        ("dialect", dialect_version, limits.DIALECT_VERSION),
+        ("program format", format_version, wire_format.FORMAT_VERSION),
+        ("dialect", dialect_version, wire_format.DIALECT_VERSION),
     ):
         need(found == known, f"client uses {what} version {found}, this owner reads version {known}", VERSION)
 
@@ -119,15 +125,15 @@ def _read_types(raw: wire.Record) -> list[TensorType]:
     dims, read = raw.dims.tolist(), []
     for element, rank, _, begin in raw.types.tolist():
         need(element < len(types.NAMES), f"unknown element type {element}")
-        need(rank <= limits.RANK_MAX, f"rank {rank} exceeds {limits.RANK_MAX}", LIMIT)
+        need(rank <= wire_format.RANK_MAX, f"rank {rank} exceeds {wire_format.RANK_MAX}", LIMIT)
         shape = tuple(dims[_inside(begin, rank, len(dims), "dims")])
         need(min(shape, default=0) >= 0, f"negative size in shape {shape}")
-        need(max(shape, default=0) <= limits.DIM_MAX, f"shape {shape} is too large", LIMIT)
+        need(max(shape, default=0) <= wire_format.DIM_MAX, f"shape {shape} is too large", LIMIT)
         tensor = TensorType(element, shape)
         if tensor.span <= limits.VALUE_BYTES_MAX >> 4:  # 16 bytes is the widest element
             read.append(tensor)
             continue
-        need(tensor.span <= limits.SPAN_MAX, f"{tensor} is too large", LIMIT)
+        need(tensor.span <= wire_format.VALUE_ELEMENTS_MAX, f"{tensor} is too large", LIMIT)
         need(tensor.nbytes <= limits.VALUE_BYTES_MAX, f"{tensor} is larger than {limits.VALUE_BYTES_MAX} bytes", LIMIT)
         read.append(tensor)
     return read
@@ -137,11 +143,14 @@ def _read_tables(raw: wire.Record) -> list[TableType]:
     tables, dims = [], raw.dims.tolist()
     for record in raw.tables:
         need(record.rows >= 0, f"a table has {record.rows} rows")
-        need(record.rows <= limits.TABLE_ROWS_MAX, f"a table of {record.rows} rows is too long", LIMIT)
+        need(record.rows <= wire_format.TABLE_ROWS_MAX, f"a table of {record.rows} rows is too long", LIMIT)
         names, elements = record.column_names.tolist(), record.column_elements.tolist()
         need(len(names) == len(elements), "a table's column names and elements differ in number")
         need(all(n < len(raw.strings) for n in names), "a column name lies outside the string table")
-        need(all(e <= types.F64 for e in elements), "a column has an unknown element type")
+        need(
+            all(e < len(types.NAMES) and types.CLASSES[e] != "X" for e in elements),
+            "a column has an unknown element type",
+        )
         need(len(set(names)) == len(names), "a table names a column twice")
         columns = tuple((raw.strings[n], e) for n, e in zip(names, elements))
         tables.append(TableType(record.rows, columns, _read_entries(record, dims)))
@@ -160,11 +169,11 @@ def _read_entries(record: wire.Record, dims: list[int]) -> tuple[tuple[int, ...]
     entries = []
     for begin, rank in zip(begins, ranks):
         need(rank > 0 or begin == 0, f"a plain column's entry starts at {begin}, expected 0")
-        need(rank <= limits.ENTRY_RANK_MAX, f"an entry of rank {rank} exceeds {limits.ENTRY_RANK_MAX}", LIMIT)
+        need(rank <= wire_format.ENTRY_RANK_MAX, f"an entry of rank {rank} exceeds {wire_format.ENTRY_RANK_MAX}", LIMIT)
         entry = tuple(dims[_inside(begin, rank, len(dims), "dims")])
         need(min(entry, default=1) >= 1, f"an entry has the shape {entry}, expected sizes of at least 1")
-        text = f"an entry of shape {entry} is too large, at most {limits.ENTRY_ELEMENTS_MAX} elements"
-        need(math.prod(entry) <= limits.ENTRY_ELEMENTS_MAX, text, LIMIT)
+        text = f"an entry of shape {entry} is too large, at most {wire_format.ENTRY_ELEMENTS_MAX} elements"
+        need(math.prod(entry) <= wire_format.ENTRY_ELEMENTS_MAX, text, LIMIT)
         entries.append(entry)
     return tuple(entries)
 
@@ -237,6 +246,31 @@ class _Budget:
         need(self.left >= 0, f"ops use more than {limits.OPERANDS_MAX} operands and attribute values", LIMIT)
 
 
+def _holds(kind: str, element: int, number: int) -> bool:
+    """Whether an integer of a payload is one that an attribute of the kind and element type may have.
+
+    Program.fbs: each value has one spelling, so that a program has one encoding.
+    """
+    if kind == "boolean":
+        return element == types.I1 and number in (0, 1)
+    if kind == "integer":
+        of_integers = types.CLASSES[element] == "Z"
+        return of_integers and np.iinfo(types.DTYPES[element]).min <= number <= np.iinfo(types.DTYPES[element]).max
+    if kind == "real":
+        return types.CLASSES[element] == "F" and _is_exact(element, number)
+    return element == types.I64 and (kind != "type" or 0 <= number < len(types.NAMES))
+
+
+def _is_exact(element: int, bits: int) -> bool:
+    """Whether the float64 of these bits is a number of the element type; a NaN is quiet and keeps its payload."""
+    real = np.array(bits, np.int64).view(np.float64)
+    if np.isnan(real):
+        dropped = 52 - ml_dtypes.finfo(types.DTYPES[element]).nmant
+        return bits >> 51 & 1 == 1 and bits & ((1 << dropped) - 1) == 0
+    with np.errstate(over="ignore"):
+        return bool(real.astype(types.DTYPES[element]).astype(np.float64).view(np.int64) == bits)
+
+
 def _read_attrs(records: list[tuple], ints: list[int], strings: list[str], budget: _Budget) -> dict[str, Attr]:
     attrs: dict[str, Attr] = {}
     for name_id, begin, count, kind_id, element, _ in records:
@@ -249,6 +283,9 @@ def _read_attrs(records: list[tuple], ints: list[int], strings: list[str], budge
         payload = ints[_inside(begin, count, len(ints), "ints")]
         if kind not in ("integers", "strings"):
             need(count == 1, f"attribute '{name}' has {count} values instead of one")
+        for number in payload:
+            typed = _holds(kind, element, number)
+            need(typed, f"attribute '{name}' of kind {kind} and type {types.NAMES[element]} has {number}")
         if kind in ("string", "strings"):
             need(all(0 <= i < len(strings) for i in payload), f"attribute '{name}' leaves the string table")
             texts = tuple(strings[i] for i in payload)
@@ -258,8 +295,7 @@ def _read_attrs(records: list[tuple], ints: list[int], strings: list[str], budge
         elif kind == "real":
             value = struct.unpack("<d", struct.pack("<q", payload[0]))[0]
         elif kind == "boolean":
-            need(payload[0] in (-1, 0, 1), f"attribute '{name}' is not a boolean")
-            value = payload[0] != 0
+            value = payload[0] == 1
         else:
             value = payload[0]
         attrs[name] = Attr(kind, value, element)

@@ -9,19 +9,42 @@ from typing import NamedTuple
 import ml_dtypes
 
 import numpy as np
+from sojourn_wire.ElementType import ElementType
 
-# Index = ElementType of runtime/Program.fbs. Class: B boolean, Z integer, F float, X complex.
-NAMES = ("i1", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "c64", "c128")
-CLASSES = "BZZZZZFFFFXX"
-DTYPES = tuple(
-    np.dtype(t)
-    for t in (
-        np.bool_, np.uint8, np.int8, np.int16, np.int32, np.int64,
-        np.float16, ml_dtypes.bfloat16, np.float32, np.float64, np.complex64, np.complex128,
-    )
-)  # fmt: skip
-I1, U8, I8, I16, I32, I64, F16, BF16, F32, F64, C64, C128 = range(12)
+# What NumPy stores each element type in, and its class: B boolean, Z integer, F float, X complex. Names and numbers are
+# those of runtime/Program.fbs; tools/lint compares this table with dialect/elements/Elements.def, too.
+_STORED = {
+    "i1": (np.bool_, "B"),
+    "u8": (np.uint8, "Z"),
+    "i8": (np.int8, "Z"),
+    "i16": (np.int16, "Z"),
+    "i32": (np.int32, "Z"),
+    "i64": (np.int64, "Z"),
+    "f16": (np.float16, "F"),
+    "bf16": (ml_dtypes.bfloat16, "F"),
+    "f32": (np.float32, "F"),
+    "f64": (np.float64, "F"),
+    "c64": (np.complex64, "X"),
+    "c128": (np.complex128, "X"),
+}
+
+
+def names_of(schema_enum: type) -> tuple[str, ...]:
+    """The names of an enum that flatc made; the index is the number."""
+    numbers = {name: number for name, number in vars(schema_enum).items() if not name.startswith("_")}
+    assert sorted(numbers.values()) == list(range(len(numbers))), schema_enum
+    return tuple(sorted(numbers, key=numbers.__getitem__))
+
+
+NAMES = names_of(ElementType)  # index: the element's number
+if unlike := sorted(set(NAMES) ^ _STORED.keys()):
+    raise ImportError(f"owner/numpy/types.py and ElementType of runtime/Program.fbs differ in {', '.join(unlike)}")
+CLASSES = "".join(_STORED[name][1] for name in NAMES)
+DTYPES = tuple(np.dtype(_STORED[name][0]) for name in NAMES)
 ELEMENT_OF = {dtype: element for element, dtype in enumerate(DTYPES)}
+# Those that rules name.
+I1, U8, I64 = ElementType.i1, ElementType.u8, ElementType.i64
+F16, BF16, F32, F64 = ElementType.f16, ElementType.bf16, ElementType.f32, ElementType.f64
 
 assert np.little_endian, "the wire is little-endian and is read in place"
 

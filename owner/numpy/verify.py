@@ -11,7 +11,9 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from . import limits
+from sojourn_wire import format as wire_format
+
+from . import limits, types
 from .errors import LIMIT, MALFORMED, UNSUPPORTED, OwnerError, need
 from .types import TableType, TensorType
 
@@ -50,6 +52,8 @@ def check(op) -> int:
         need(name in known.attrs, f"has the unknown attribute '{name}'", UNSUPPORTED)
         wanted = known.attrs[name]
         need(wanted in ("any", attr.kind), f"attribute '{name}' is of kind {attr.kind}, expected {wanted}")
+        is_plain = wanted == "any" or attr.kind != "integer" or attr.element == types.I64
+        need(is_plain, f"attribute '{name}' is of type {types.NAMES[attr.element]}, expected i64")
     for name in known.attrs:
         need(name in op.attrs, f"lacks the attribute '{name}'")
     for index, operand in enumerate(op.operand_types):
@@ -109,13 +113,13 @@ def dims_of(op, rank: int, name: str = "dims") -> tuple[int, ...]:
     return dims
 
 
-def per_dim(op, name: str, rank: int, least: int | None) -> tuple[int, ...]:
-    """A list attribute with one bounded entry per dimension."""
+def per_dim(op, name: str, rank: int, least: int | None, is_bounded: bool = True) -> tuple[int, ...]:
+    """A list attribute with one entry per dimension; a stride within a tensor needs no bound, it leads nowhere else."""
     values = op.attr(name)
     need(len(values) == rank, f"{name} has {len(values)} entries, expected {rank}")
     for value in values:
         need(least is None or value >= least, f"{name} = {values} holds a value below {least}")
-        need(abs(value) <= limits.DIM_MAX, f"{name} = {values} is too large", LIMIT)
+        need(not is_bounded or abs(value) <= wire_format.DIM_MAX, f"{name} = {values} is too large", LIMIT)
     return values
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from sojourn_wire import format as wire_format
+
 from . import limits, types
 from .errors import LIMIT, need
 from .types import DTYPES, TensorType
@@ -43,7 +45,7 @@ def _sample_rows(op):
     need(positions.element == types.I64, f"positions are {positions}, expected elements of i64")
     result_is(op, types.I64, positions.shape)
     need(rows >= 0, f"rows = {rows} is negative")
-    need(rows <= limits.SAMPLE_ROWS_MAX, f"rows = {rows} is too large, at most {limits.SAMPLE_ROWS_MAX}", LIMIT)
+    need(rows <= wire_format.DIM_MAX, f"rows = {rows} is too large, at most {wire_format.DIM_MAX}", LIMIT)
     # Two passes of six Philox words on average; where there are few rows, each walks its cycle once.
     return 240 * min(positions.numel, rows) + 240 * 256
 

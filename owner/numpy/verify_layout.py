@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from sojourn_wire.format import DIM_MAX
+
 from .errors import need
-from .limits import DIM_MAX, OPERANDS_PER_OP_MAX
+from .limits import OPERANDS_PER_OP_MAX
 from .verify import classes, dim_of, dims_of, per_dim, result_is, rule, same_element
 
 
@@ -36,7 +38,7 @@ def _transpose(op):
 @rule("slice", 1, start="integers", limit="integers", stride="integers")
 def _slice(op):
     x = op.operand_types[0]
-    start, stride = per_dim(op, "start", x.rank, 0), per_dim(op, "stride", x.rank, 1)
+    start, stride = per_dim(op, "start", x.rank, 0), per_dim(op, "stride", x.rank, 1, is_bounded=False)
     limit, shape = per_dim(op, "limit", x.rank, 0), []
     for size, low, high, step in zip(x.shape, start, limit, stride):
         need(low <= high <= size, f"[{low}, {high}) is not inside {x}")
@@ -56,7 +58,7 @@ def _reverse(op):
 def _update_slice(op):
     element, (x, u) = same_element(op), op.operand_types
     need(x.rank == u.rank, f"{u} has not the rank of {x}")
-    start, stride = per_dim(op, "start", x.rank, 0), per_dim(op, "stride", x.rank, 1)
+    start, stride = per_dim(op, "start", x.rank, 0), per_dim(op, "stride", x.rank, 1, is_bounded=False)
     for size, count, low, step in zip(x.shape, u.shape, start, stride):
         last = low + (count - 1) * step + 1 if count else low
         need(last <= size, f"{u} at {start} by {stride} leaves {x}")

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading the arguments of a recorded ATen call by schema name.
 #include "passes/decompose/Call.h"
+#include "dialect/CapturedOps.h"
+#include "dialect/SourceOps.h"
+#include "dialect/UnaryOps.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -4,7 +4,7 @@
 #ifndef SOJOURN_PASSES_DECOMPOSE_CALL_H
 #define SOJOURN_PASSES_DECOMPOSE_CALL_H
 
-#include "dialect/Dialect.h"
+#include "dialect/CapturedOps.h"
 #include "passes/decompose/Term.h"
 
 #include "llvm/ADT/StringMap.h"

@@ -2,6 +2,7 @@
 // gather and scatter, and writes into part of a tensor: the functional forms
 // of views and their gradients.
 #include "passes/decompose/Call.h"
+#include "dialect/LayoutOps.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Terms: sources, casts, elementwise ops and layout.
 #include "passes/decompose/Term.h"
+#include "dialect/ElementwiseOps.h"
+#include "dialect/LayoutOps.h"
+#include "dialect/SourceOps.h"
+#include "dialect/UnaryOps.h"
 
 #include "dialect/Build.h"
 

@@ -2,6 +2,11 @@
 // Terms: reductions, scans, sorting, contraction, indexing, windows, random
 // numbers.
 #include "passes/decompose/Term.h"
+#include "dialect/ContractionOps.h"
+#include "dialect/IndexOps.h"
+#include "dialect/ReductionOps.h"
+#include "dialect/SourceOps.h"
+#include "dialect/WindowOps.h"
 
 #include "dialect/Build.h"
 

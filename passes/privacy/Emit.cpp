@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Core ops in one call each (see Emit.h).
 #include "passes/privacy/Emit.h"
+#include "dialect/ContractionOps.h"
+#include "dialect/ElementwiseOps.h"
+#include "dialect/LayoutOps.h"
+#include "dialect/ReductionOps.h"
+#include "dialect/SourceOps.h"
+#include "dialect/UnaryOps.h"
 
 using namespace mlir;
 using namespace sojourn;

@@ -3,7 +3,8 @@
 #ifndef SOJOURN_PASSES_PRIVACY_EMIT_H
 #define SOJOURN_PASSES_PRIVACY_EMIT_H
 
-#include "dialect/Dialect.h"
+#include "dialect/ElementwiseOps.h"
+#include "dialect/UnaryOps.h"
 
 namespace sojourn {
 

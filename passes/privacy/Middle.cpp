@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Middles of ranges, and the sums that are taken around them (see Middle.h).
 #include "passes/privacy/Middle.h"
+#include "dialect/IndexOps.h"
+#include "dialect/LayoutOps.h"
+#include "dialect/ReductionOps.h"
+#include "dialect/RowOps.h"
+#include "dialect/UnaryOps.h"
 
 #include "dialect/rows/Support.h"
 #include "passes/privacy/Polynomial.h"

@@ -2,7 +2,12 @@
 // From IR to small linear functions (see NoiseForm.h).
 #include "passes/privacy/NoiseForm.h"
 
-#include "dialect/Dialect.h"
+#include "dialect/ContractionOps.h"
+#include "dialect/ElementwiseOps.h"
+#include "dialect/LayoutOps.h"
+#include "dialect/OwnerOps.h"
+#include "dialect/ReductionOps.h"
+#include "dialect/UnaryOps.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"

@@ -4,6 +4,7 @@
 #define SOJOURN_PASSES_PRIVACY_NOISEGROUP_H
 
 #include "passes/privacy/Privacy.h"
+#include "dialect/OwnerOps.h"
 #include "passes/privacy/SlotMeans.h"
 
 #include "mlir/IR/Builders.h"

@@ -2,6 +2,11 @@
 // Norms per row (see Norms.h). Ghost norms need no gradient per row: of sum_t x_t y_t' the squared norm is the sum over
 // pairs of terms of (x_t . x_s)(y_t . y_s) (Goodfellow 2015; Li et al. 2022 for sequences).
 #include "passes/privacy/Norms.h"
+#include "dialect/ContractionOps.h"
+#include "dialect/ElementwiseOps.h"
+#include "dialect/IndexOps.h"
+#include "dialect/LayoutOps.h"
+#include "dialect/UnaryOps.h"
 
 #include "dialect/rows/Rounding.h"
 #include "dialect/rows/Support.h"

@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Per-row forms of cuts and of what is linear in them (see PerRow.h).
 #include "passes/privacy/PerRow.h"
+#include "dialect/ContractionOps.h"
+#include "dialect/ElementwiseOps.h"
+#include "dialect/IndexOps.h"
+#include "dialect/LayoutOps.h"
+#include "dialect/OwnerOps.h"
+#include "dialect/ReductionOps.h"
+#include "dialect/SourceOps.h"
+#include "dialect/UnaryOps.h"
 
 #include "dialect/rows/Support.h"
 

@@ -4,6 +4,7 @@
 #define SOJOURN_PASSES_PRIVACY_PERROW_H
 
 #include "dialect/rows/Analysis.h"
+#include "dialect/OwnerOps.h"
 #include "passes/privacy/Emit.h"
 
 #include "mlir/IR/IRMapping.h"

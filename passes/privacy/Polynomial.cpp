@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // From ops to polynomials in what rows hold (see Polynomial.h).
 #include "passes/privacy/Polynomial.h"
+#include "dialect/ElementwiseOps.h"
+#include "dialect/LayoutOps.h"
+#include "dialect/UnaryOps.h"
 
 using namespace mlir;
 using namespace sojourn;

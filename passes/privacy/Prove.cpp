@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate: a rewritten step is analysed from scratch, and what it costs follows from this proof (see Privacy.h).
 #include "passes/Passes.h"
+#include "dialect/OwnerOps.h"
 #include "passes/privacy/Privacy.h"
 
 #include "mlir/IR/Verifier.h"

@@ -2,6 +2,9 @@
 // Private scalars that divide per-row values become public constants (see Privacy.h): else every gradient depends on
 // every row through the number that the loss is divided by.
 #include "passes/privacy/Privacy.h"
+#include "dialect/ElementwiseOps.h"
+#include "dialect/LayoutOps.h"
+#include "dialect/SourceOps.h"
 
 #include "llvm/Support/FormatVariadic.h"
 

@@ -2,7 +2,11 @@
 // From sums forward to where they are divided by the slots (see SlotMeans.h).
 #include "passes/privacy/SlotMeans.h"
 
-#include "dialect/Dialect.h"
+#include "dialect/ElementwiseOps.h"
+#include "dialect/LayoutOps.h"
+#include "dialect/ReductionOps.h"
+#include "dialect/SourceOps.h"
+#include "dialect/UnaryOps.h"
 
 #include <cmath>
 

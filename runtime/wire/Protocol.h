@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Version numbers of the protocol (Messages.fbs), for both sides of the wire.
+// The version of the protocol (Messages.fbs), for both sides of the wire.
 #ifndef SOJOURN_RUNTIME_WIRE_PROTOCOL_H
 #define SOJOURN_RUNTIME_WIRE_PROTOCOL_H
 
@@ -9,9 +9,6 @@ namespace sojourn::wire {
 
 /// Grows when a request or a reply changes its meaning; fields that are only appended keep it.
 inline constexpr uint32_t kProtocolVersion = 2;
-
-/// The FlatBuffers file identifier of requests and replies alike.
-inline constexpr const char *kMessageIdentifier = "SJM1";
 
 } // namespace sojourn::wire
 

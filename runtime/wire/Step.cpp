@@ -37,8 +37,14 @@ std::string_view textOf(const flatbuffers::Vector<uint8_t> *vector) {
   return vector ? std::string_view(reinterpret_cast<const char *>(vector->data()), vector->size()) : std::string_view();
 }
 
-std::vector<uint64_t> numbersOf(const flatbuffers::Vector<uint64_t> *vector) {
-  return vector ? std::vector<uint64_t>(vector->begin(), vector->end()) : std::vector<uint64_t>();
+/// The verifier does not ask where elements stand: these may be at any address.
+template <typename T>
+std::vector<T> copyOf(const flatbuffers::Vector<T> *vector) {
+  std::vector<T> numbers(vector ? vector->size() : 0);
+  if (!numbers.empty()) {
+    std::memcpy(numbers.data(), vector->Data(), numbers.size() * sizeof(T));
+  }
+  return numbers;
 }
 
 std::string nameOf(const flatbuffers::String *text) { return text ? text->str() : std::string(); }
@@ -122,9 +128,7 @@ std::string decode(const schema::Tensor &message, TensorView &tensor) {
     return "element type " + std::to_string(message.element()) + " is unknown";
   }
   tensor.element = message.element();
-  if (message.dims()) {
-    tensor.dims.assign(message.dims()->begin(), message.dims()->end());
-  }
+  tensor.dims = copyOf(message.dims());
   if (tensor.dims.size() > kRankMax ||
       std::any_of(tensor.dims.begin(), tensor.dims.end(), [](int64_t dim) { return dim < 0; })) {
     return "a tensor has impossible sizes";
@@ -184,6 +188,8 @@ std::string decode(const schema::Step &message, Step &step) {
   }
   return {};
 }
+
+std::vector<uint64_t> numbersOf(const flatbuffers::Vector<uint64_t> *vector) { return copyOf(vector); }
 
 uint64_t copiedBytes() { return copied; }
 

@@ -4,6 +4,7 @@
 #ifndef SOJOURN_RUNTIME_WIRE_STEP_H
 #define SOJOURN_RUNTIME_WIRE_STEP_H
 
+#include "dialect/elements/Elements.h"
 #include "runtime/wire/Step_generated.h"
 
 #include <array>
@@ -15,8 +16,6 @@
 
 namespace sojourn::wire {
 
-/// Number of element types of Program.fbs.
-inline constexpr uint8_t kElementCount = 12;
 /// Bytes of a program's hash.
 inline constexpr size_t kHashBytes = 32;
 
@@ -73,6 +72,8 @@ std::string decode(const sojourn_wire::Step &message, Step &step);
 /// Likewise for one tensor: its element type and its sizes are possible; its bytes are not counted.
 std::string decode(const sojourn_wire::Tensor &message, TensorView &tensor);
 Spending decode(const sojourn_wire::Spending &message);
+/// The numbers of a verified message, which need not be aligned there; none where the vector is absent.
+std::vector<uint64_t> numbersOf(const flatbuffers::Vector<uint64_t> *vector);
 
 /// Bytes of tensors that this process has copied into or out of messages. Tests compare the growth
 /// with the size of what travelled.

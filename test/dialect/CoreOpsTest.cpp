@@ -58,8 +58,10 @@ TEST(CoreOps, EveryCoreOpIsPure) {
 TEST(Support, NumelRefusesWhatDoesNotFit) {
   EXPECT_EQ(sojourn::checkedNumel({}), 1);
   EXPECT_EQ(sojourn::checkedNumel({3, 0, 5}), 0);
-  EXPECT_EQ(sojourn::checkedNumel({1 << 20, 1 << 20}), int64_t(1) << 40);
-  EXPECT_EQ(sojourn::checkedNumel({1 << 20, 1 << 20, 2}), std::nullopt);
+  EXPECT_EQ(sojourn::checkedNumel({1 << 16, 1 << 16}), int64_t(1) << 32);
+  EXPECT_EQ(sojourn::checkedNumel({1 << 16, 1 << 16, 2}), std::nullopt);
+  EXPECT_EQ(sojourn::checkedNumel({1 << 20, 1 << 20}, sojourn::bounds::kViewElements), int64_t(1) << 40);
+  EXPECT_EQ(sojourn::checkedNumel({1 << 20, 1 << 20, 2}, sojourn::bounds::kViewElements), std::nullopt);
   EXPECT_EQ(sojourn::checkedNumel({0, INT64_MAX}), std::nullopt);
   EXPECT_EQ(sojourn::checkedNumel({INT64_MAX, INT64_MAX}), std::nullopt);
   EXPECT_EQ(sojourn::checkedNumel({-1}), std::nullopt);

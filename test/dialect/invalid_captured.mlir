@@ -195,8 +195,15 @@ func.func @table_twice(%x: !sojourn.table<5, "a" : f64, "a" : f32>) {
 
 // -----
 
-// expected-error@+1 {{!sojourn.table of -5 rows, expected a number in [0, 2^40]}}
+// expected-error@+1 {{!sojourn.table of -5 rows, expected a number in [0, 2^32]}}
 func.func @table_rows(%x: !sojourn.table<-5, "a" : f64>) {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{!sojourn.table of 4294967297 rows, expected a number in [0, 2^32]}}
+func.func @table_of_too_many_rows(%x: !sojourn.table<4294967296, "a" : f64>, %y: !sojourn.table<4294967297, "a" : f64>) {
   return
 }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps compiled over descriptions of an owner's tables, from C++: the oracle is the traced loop.
-#include "frontend/Artifact.h"
+#include "frontend/ahead/Artifact.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <random>
 
 namespace {
@@ -139,6 +141,30 @@ TEST_F(ArtifactTables, OtherDatasetsAreRefused) {
   spec = described();
   spec.columns.push_back({"height", at::kHalf, {}, {2}});
   EXPECT_EQ(start(compiled(spec), "people"), "nothing was thrown");
+}
+
+/// A file is read as it was saved or not at all; the Python tests change each of its bytes.
+TEST_F(ArtifactTables, DamagedFilesAreRefused) {
+  auto path = std::filesystem::temp_directory_path() / ("damaged-" + std::to_string(std::random_device{}()));
+  compiled(described()).save(path.string());
+  auto read = [&] {
+    std::ifstream file(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  auto load = [&](const std::string &bytes) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+    return thrown([&] { Artifact::load(path.string()); });
+  };
+  std::string whole = read();
+  EXPECT_EQ(load(whole), "nothing was thrown");
+  std::string flipped = whole;
+  flipped[whole.size() / 2] ^= 1;
+  for (const std::string &damaged : {flipped, whole.substr(0, whole.size() - 1), whole + '\0'}) {
+    std::string text = load(damaged);
+    EXPECT_NE(text.find("is damaged: it ends with "), std::string::npos) << text;
+    EXPECT_NE(text.find("; copy it again, or compile it again"), std::string::npos) << text;
+  }
+  std::filesystem::remove(path);
 }
 
 /// Of a private table: what it would cost is known from the file, and the description has to be so.

@@ -3,7 +3,7 @@
 // backends, exactly the place of the recorder's kernels, so it sees the ops that the recorder would.
 #include "test/frontend/ShapesCheck.h"
 
-#include "frontend/Shapes.h"
+#include "frontend/shapes/Shapes.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -73,15 +73,15 @@ struct Answer {
   std::string error;
 };
 
-Answer ask(const c10::FunctionSchema &schema, const std::string &name, c10::ArrayRef<c10::IValue> args, ShapeRule rule,
-           ViewRule view) {
+Answer ask(const c10::FunctionSchema &schema, const std::string &name, c10::ArrayRef<c10::IValue> args,
+           const ShapeRule *rule, ViewRule view) {
   Answer answer;
   answer.isView = view != nullptr;
   try {
     if (view) {
       view(schema, args, answer.views);
     } else {
-      rule(schema, args, answer.outputs);
+      (*rule)(args, answer.outputs);
     }
   } catch (const c10::Error &error) {
     answer.threw = true;
@@ -158,7 +158,7 @@ void checkedCall(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch:
   std::vector<c10::IValue> args(stack->end() - count, stack->end());
   const std::string name =
       schema.overload_name().empty() ? schema.name() : schema.name() + "." + schema.overload_name();
-  ShapeRule rule = findShapeRule(name);
+  const ShapeRule *rule = findShapeRule(name);
   ViewRule view = findViewRule(name);
   Answer answer;
   std::string before;

@@ -2,7 +2,8 @@
 // An independent oracle for shape rules: while a CheckShapes lives, every ATen op that runs on CPU
 // tensors below autograd is also given to its rule, and the rule's answer is compared with the real
 // outputs (sizes, strides, dtype, offset) or, where eager throws, with its error text.
-#pragma once
+#ifndef SOJOURN_TEST_FRONTEND_SHAPESCHECK_H
+#define SOJOURN_TEST_FRONTEND_SHAPESCHECK_H
 
 #include <cstdint>
 #include <map>
@@ -35,3 +36,5 @@ public:
 };
 
 } // namespace sojourn::test
+
+#endif // SOJOURN_TEST_FRONTEND_SHAPESCHECK_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C++ surface as a user meets it: an embedded owner beside plain CPU tensors, which are the oracle.
-#include "frontend/Rows.h"
-#include "frontend/Session.h"
+#include "frontend/tables/Rows.h"
+#include "frontend/session/Session.h"
 #include "frontend/Sojourn.h"
 
 #include <gtest/gtest.h>
@@ -180,9 +180,9 @@ TEST(Table, ShapedColumnsAreReadAlone) {
 TEST(Table, ShapedColumnsAreRecordedWithTheirShape) {
   auto session = frontend::Session::openOffline();
   frontend::DatasetInfo info{"digits", 569, {}, "open", "one"};
-  info.columns.push_back({"digit", frontend::Element::u8, std::nullopt, {}});
-  info.columns.push_back({"image", frontend::Element::u8, std::nullopt, {28, 28}});
-  info.columns.push_back({"word", frontend::Element::i64, std::nullopt, {64}});
+  info.columns.push_back({"digit", sojourn::Element::u8, std::nullopt, {}});
+  info.columns.push_back({"image", sojourn::Element::u8, std::nullopt, {28, 28}});
+  info.columns.push_back({"word", sojourn::Element::i64, std::nullopt, {64}});
   auto [x, y] = frontend::remoteTable(session, info).batches({.features = "image", .label = "digit", .size = 16}).at(0);
   EXPECT_EQ(x.sizes(), (std::vector<int64_t>{16, 28, 28}));
   EXPECT_EQ(y.sizes(), (std::vector<int64_t>{16}));

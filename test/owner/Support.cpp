@@ -2,8 +2,7 @@
 // Requests as bytes, replies as values, programs from text.
 #include "test/owner/Support.h"
 
-#include "dialect/Dialect.h"
-#include "owner/Protocol.h"
+#include "dialect/Base.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
@@ -72,7 +71,7 @@ Upload f32(std::vector<int64_t> dims, std::vector<float> data) {
 
 Reply::Reply(std::string bytes) : root(nullptr), memory(std::move(bytes)) {
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t *>(memory.data()), memory.size());
-  if (verifier.VerifyBuffer<wire::Reply>(kMessageIdentifier)) {
+  if (verifier.VerifyBuffer<wire::Reply>(wire::RequestIdentifier())) {
     root = flatbuffers::GetRoot<wire::Reply>(memory.data());
   } else {
     ADD_FAILURE() << "the reply of " << memory.size() << " bytes is not a Reply";

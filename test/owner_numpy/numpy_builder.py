@@ -26,6 +26,10 @@ def type_of(x: np.ndarray) -> TensorType:
     return TensorType(ELEMENT_OF[x.dtype], x.shape)
 
 
+def typed(x, shape):
+    return TensorType(ELEMENT_OF[x.dtype], tuple(shape))
+
+
 class ProgramBuilder:
     """Collects the vectors of Program.fbs as lists, which a test may damage before `encode`."""
 

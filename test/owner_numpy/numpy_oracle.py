@@ -43,6 +43,12 @@ def values(rng, name: str, shape, edges: bool = True, scale: float = 3.0) -> np.
     return x.astype(d).reshape(shape)
 
 
+def random_shape(rng, least=1, most=4):
+    return tuple(
+        int(n) for n in rng.choice([0, 1, 2, 3, 5], rng.integers(least, most + 1), p=[0.06, 0.24, 0.3, 0.2, 0.2])
+    )
+
+
 def ulp(x: np.ndarray, name: str) -> np.ndarray:
     """The spacing of the type at |x| (its smallest normal near 0)."""
     info = ml_dtypes.finfo(dtype(name))

@@ -6,20 +6,10 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from numpy_builder import run_op, t, type_of
-from numpy_oracle import assert_close, dtype, dtypes, from_torch, same, to_torch, values
+from numpy_builder import run_op, t, type_of, typed
+from numpy_oracle import assert_close, dtype, dtypes, from_torch, random_shape, same, to_torch, values
 
-from sojourn_numpy.types import ELEMENT_OF, NAMES, TensorType
-
-
-def typed(x, shape):
-    return TensorType(ELEMENT_OF[x.dtype], tuple(shape))
-
-
-def random_shape(rng, least=1, most=4):
-    return tuple(
-        int(n) for n in rng.choice([0, 1, 2, 3, 5], rng.integers(least, most + 1), p=[0.06, 0.24, 0.3, 0.2, 0.2])
-    )
+from sojourn_numpy.types import NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)

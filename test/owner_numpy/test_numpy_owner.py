@@ -9,20 +9,12 @@ import textwrap
 import numpy as np
 import pytest
 from numpy_builder import Client, ProgramBuilder, published, request, t
+from numpy_steps import X, add_program, failed, rows_program
 
 from sojourn_numpy import NumpyOwner, OwnerError, errors, limits, wire
 from sojourn_numpy.datasets import make_dataset
-from sojourn_numpy.types import F64, I64, TableType
-
-
-def add_program(shape=(3,)) -> bytes:
-    """publish and keep a + b of two uploads."""
-    p = ProgramBuilder()
-    a, b = (p.arg("upload", t("f32", *shape)) for _ in range(2))
-    y = p.op("add", [a, b], t("f32", *shape))
-    p.result("keep", y)
-    p.result("publish", y)
-    return p.encode()
+from sojourn_numpy.types import F64, I64
+from sojourn_wire import format as wire_format
 
 
 def bump_program() -> bytes:
@@ -41,18 +33,9 @@ def slot(value: float) -> int:
     return int(np.array(value, np.float64).view(np.uint64))
 
 
-X = np.array([1, 2, 3], np.float32)
-
-
 @pytest.fixture
 def client():
     return Client(NumpyOwner())
-
-
-def failed(reply, code: int, text: str):
-    assert reply.kind == "Error", reply
-    assert text in reply.message, reply.message
-    assert reply.code == code, (reply.code, reply.message)
 
 
 def test_step_publishes_and_keeps(client):
@@ -82,9 +65,9 @@ def test_hash_must_match(client):
 @pytest.mark.parametrize("field", ["protocol_version", "format_version", "dialect_version"])
 def test_versions(client, field):
     versions = {
-        "protocol_version": limits.PROTOCOL_VERSION,
-        "format_version": limits.FORMAT_VERSION,
-        "dialect_version": limits.DIALECT_VERSION,
+        "protocol_version": wire_format.PROTOCOL_VERSION,
+        "format_version": wire_format.FORMAT_VERSION,
+        "dialect_version": wire_format.DIALECT_VERSION,
         field: 9,
     }
     failed(client.send("Hello", **versions), errors.VERSION, "version 9")
@@ -211,7 +194,7 @@ def test_replies_read_with_generated_accessors():
         request("Step", session=client.session, sequence=1, program=program, program_hash=program_hash(program), uploads=[X, X],
                 results=[1])
     )  # fmt: skip
-    assert Reply.ReplyBufferHasIdentifier(data, 0, size_prefixed=False) or data[4:8] == b"SJM1"
+    assert data[4:8] == b"SJM1"
     reply = Reply.GetRootAs(data, 0)
     assert reply.BodyType() == ReplyBody.Done
     done = Done()
@@ -224,14 +207,6 @@ def test_replies_read_with_generated_accessors():
 # Datasets.
 
 COLUMNS = {"age": np.array([1.0, 2, 3, 4]), "y": np.array([0, 1, 0, 1])}
-
-
-def rows_program(rows=4, columns=(("age", F64), ("y", I64))) -> bytes:
-    p = ProgramBuilder()
-    i = p.arg("upload", t("i64", 3))
-    table = p.arg("table", TableType(rows, columns))
-    p.result("publish", p.op("read_rows", [table, i], t("f32", 3, len(columns)), columns=[c for c, _ in columns]))
-    return p.encode()
 
 
 def test_rows_are_read(client):
@@ -373,7 +348,7 @@ def test_runs_without_torch(python_path, tmp_path):
         import numpy as np
         from numpy_builder import Client, published
         from sojourn_numpy import NumpyOwner
-        from test_numpy_owner import add_program, rows_program, X
+        from numpy_steps import X, add_program, rows_program
         client = Client(NumpyOwner())
         client.owner.register("d", {str(tmp_path / "t.parquet")!r})
         published(client.step(rows_program(), uploads=[np.arange(3)], tables=["d"]))

@@ -6,9 +6,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from numpy_builder import run_op, t, type_of
-from numpy_oracle import assert_close, dtype, dtypes, same, to_torch, values
-from test_numpy_layout import random_shape, typed
+from numpy_builder import run_op, t, type_of, typed
+from numpy_oracle import assert_close, dtype, dtypes, random_shape, same, to_torch, values
 
 from sojourn_numpy.types import ELEMENT_OF, TensorType
 

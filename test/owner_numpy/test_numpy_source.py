@@ -8,7 +8,7 @@ import pytest
 from numpy_builder import ProgramBuilder, run_op, t
 from numpy_oracle import dtype, dtypes, same
 
-from sojourn_numpy import decode, philox, run
+from sojourn_numpy import OwnerError, decode, philox, run
 
 
 def plain_philox(counter, key):
@@ -87,9 +87,15 @@ def test_constants(name):
     numbers = {
         "B": [True, False],
         "Z": [0, 1, 100, -1, 255],
-        "F": [0.0, -0.0, 1.5, math.inf, -math.inf, math.nan, 1e-40],
+        "F": [0.0, -0.0, 1.5, math.inf, -math.inf, math.nan, 2.0**-149, 1e-40],
     }
     for value in numbers["B" if name == "i1" else "F" if name in dtypes("F") else "Z"]:
+        with np.errstate(over="ignore"):
+            held = np.asarray(value).astype(dtype(name)).astype(np.asarray(value).dtype)
+        if held != value and not math.isnan(value):
+            with pytest.raises(OwnerError, match=f"attribute 'value' of kind .* and type {name} has"):
+                run_op("constant", [], t(name), value=value)
+            continue
         y = run_op("constant", [], t(name), value=value)
         same(y, np.asarray(np.int64(value) if name in dtypes("Z") else value).astype(dtype(name)))
         if name in dtypes("F"):

@@ -65,7 +65,7 @@ DOT = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (
 REFUSALS = [
     ("constant", [], t("f32", 2), {"value": 1.0}, "rank 0"),
     ("constant", [], t("f32"), {"value": 1}, "kind integer"),
-    ("constant", [], t("c64"), {"value": 1.0}, "cannot hold"),
+    ("constant", [], t("c64"), {"value": 1.0}, "of kind real and type c64"),
     ("constant", [], t("f32"), {}, "lacks the attribute 'value'"),
     ("iota", [], t("f32", 2), {"dim": 1}, "not a dimension"),
     ("iota", [], t("i1", 2), {"dim": 0}, "class Z/F"),

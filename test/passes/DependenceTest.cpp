@@ -3,7 +3,8 @@
 // compared with a set of arguments carried per value; then programs too large for such sets.
 #include "passes/Dependence.h"
 
-#include "Support.h"
+#include "test/dialect/Context.h"
+#include "test/passes/RandomProgram.h"
 
 #include <gtest/gtest.h>
 

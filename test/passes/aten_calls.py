@@ -36,6 +36,7 @@ class Call(NamedTuple):
     args: dict[str, object]  # by schema name
     outputs: list[torch.Tensor | None]  # fresh results, then new values of what was written
     mutated: list[int]  # positions of the latter
+    default_float: torch.dtype = torch.float32  # torch's default when it was called
 
 
 def base_name(func) -> str:
@@ -96,7 +97,7 @@ class Capture(TorchDispatchMode):
         key = f"{func} {pytree.tree_map_only(torch.Tensor, lambda t: (t.dtype, tuple(t.shape)), before)}"
         if key not in self.calls:
             self.counts[str(func)] = self.counts.get(str(func), 0) + 1
-            self.calls[key] = Call(func, before, flat, mutated)
+            self.calls[key] = Call(func, before, flat, mutated, torch.get_default_dtype())
 
 
 def bind(func, args, kwargs) -> dict[str, object]:
@@ -154,7 +155,8 @@ class Written:
         declared = ", ".join(f'{results[i]} {{sojourn.result = "keep"}}' for i in kept)
         self.outputs = [call.outputs[i] for i in kept]
         self.text = (
-            f'module @case{number} attributes {{sojourn.phase = "functional", sojourn.promotion = "torch"}} {{\n'
+            f"module @case{number} attributes {{sojourn.default_float = {ELEMENTS[call.default_float]}, "
+            f'sojourn.phase = "functional", sojourn.promotion = "torch"}} {{\n'
             f"  func.func @step({parameters}) -> ({declared}) {{\n"
             f'    {pack} = sojourn.aten "{name}"({operands}) {{args = [{text}], names = [{", ".join(names)}]{mutated}}}'
             f" : ({operand_types}) -> ({', '.join(results)})\n"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A call over lists becomes one call per element, with the names that the operator per element knows.
 // RUN: sojourn-opt %s -split-input-file -verify-diagnostics --sojourn-expand-foreach | FileCheck %s
 
 // One call per element; the scalar gets the name that the operator per element knows.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Captured form that means nothing is refused where it stands.
 // RUN: sojourn-opt %s -split-input-file -verify-diagnostics --sojourn-functionalize
 
 module attributes {sojourn.promotion = "torch"} {

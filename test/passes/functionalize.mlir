@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Views and writes become values: whoever reads later, through whatever view, reads what was written.
 // RUN: sojourn-opt %s -split-input-file --sojourn-functionalize | FileCheck %s
 
 // A write to a view is seen through the base and through a sibling view that was made before it.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Layout ops cancel, equal ops merge, and what nobody uses goes; no rounding changes.
 // RUN: sojourn-opt %s --sojourn-optimize | FileCheck %s
 
 // CHECK-LABEL: func.func @reshapes_cancel

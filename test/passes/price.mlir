@@ -54,16 +54,16 @@ module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
 // -----
 
 module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
-  // expected-remark @+1 {{price: 4611709108171571200 operations}}
-  func.func @step(%x: tensor<1048576x1048576xf32>) -> tensor<1048576x1048576xf32> {
-    // expected-remark @+1 {{2305843009213693952 operations}}
+  // expected-remark @+1 {{price: 140754668224512 operations}}
+  func.func @step(%x: tensor<32768x32768xf32>) -> tensor<32768x32768xf32> {
+    // expected-remark @+1 {{70368744177664 operations}}
     %y = sojourn.dot %x, %x, lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0]
-      : tensor<1048576x1048576xf32>, tensor<1048576x1048576xf32> -> tensor<1048576x1048576xf32>
-    // expected-remark @+1 {{23089744183296 operations}}
-    %z, %i = sojourn.sort %y, dim = 1, descending = false : tensor<1048576x1048576xf32>
-    // expected-remark @+1 {{2305843009213693952 operations}}
+      : tensor<32768x32768xf32>, tensor<32768x32768xf32> -> tensor<32768x32768xf32>
+    // expected-remark @+1 {{17179869184 operations}}
+    %z, %i = sojourn.sort %y, dim = 1, descending = false : tensor<32768x32768xf32>
+    // expected-remark @+1 {{70368744177664 operations}}
     %a = sojourn.dot %y, %z, lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0]
-      : tensor<1048576x1048576xf32>, tensor<1048576x1048576xf32> -> tensor<1048576x1048576xf32>
-    return %a : tensor<1048576x1048576xf32>
+      : tensor<32768x32768xf32>, tensor<32768x32768xf32> -> tensor<32768x32768xf32>
+    return %a : tensor<32768x32768xf32>
   }
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Operands are cast explicitly to the type that the module's rules give them.
 // RUN: sojourn-opt %s -split-input-file --sojourn-promote | FileCheck %s
 
 // A number is weak: an f32 tensor stays f32. The slot becomes a tensor and is cast once.
@@ -22,7 +23,7 @@ module attributes {sojourn.phase = "functional", sojourn.promotion = "torch"} {
 
 // -----
 
-// Integers with a float number: the default dtype, also when that is f64.
+// Integers with a float number: the default dtype, also where a call was recorded under another one.
 module attributes {sojourn.phase = "functional", sojourn.promotion = "torch"} {
   // CHECK-LABEL: func.func @step
   func.func @step(%x: tensor<4xi32> {sojourn.kind = "upload"}, %s: !sojourn.scalar<f64> {sojourn.kind = "slot"})
@@ -31,8 +32,8 @@ module attributes {sojourn.phase = "functional", sojourn.promotion = "torch"} {
     %a = sojourn.aten "aten.mul.Tensor"(%x, %s) {args = [#sojourn.operand<0>, #sojourn.operand<1>], names = ["self", "other"]}
       : (tensor<4xi32>, !sojourn.scalar<f64>) -> tensor<4xf32>
     // CHECK: sojourn.aten "aten.mul.Tensor"({{.*}}) {{.*}} : (tensor<4xf64>, tensor<f64>) -> tensor<4xf64>
-    %b = sojourn.aten "aten.mul.Tensor"(%x, %s) {args = [#sojourn.operand<0>, #sojourn.operand<1>], names = ["self", "other"]}
-      : (tensor<4xi32>, !sojourn.scalar<f64>) -> tensor<4xf64>
+    %b = sojourn.aten "aten.mul.Tensor"(%x, %s) {args = [#sojourn.operand<0>, #sojourn.operand<1>], names = ["self", "other"],
+      sojourn.default_float = f64} : (tensor<4xi32>, !sojourn.scalar<f64>) -> tensor<4xf64>
     return %a, %b : tensor<4xf32>, tensor<4xf64>
   }
 }
@@ -112,5 +113,28 @@ module attributes {sojourn.phase = "functional", sojourn.promotion = "numpy"} {
     %a = sojourn.aten "aten.add.Tensor"(%i, %x) {args = [#sojourn.operand<0>, #sojourn.operand<1>, 1], names = ["self", "other", "alpha"]}
       : (tensor<4xi32>, tensor<4xf32>) -> tensor<4xf64>
     return %a : tensor<4xf64>
+  }
+}
+
+// -----
+
+// Results without a type get the one that the rules give; what is a window on them follows. Nothing is left of the
+// default dtype.
+module attributes {sojourn.default_float = f16, sojourn.phase = "functional", sojourn.promotion = "torch"} {
+  // CHECK: module attributes {sojourn.phase = "promoted", sojourn.promotion = "torch"}
+  // CHECK-LABEL: func.func @step
+  // CHECK-SAME: -> (tensor<2xf16> {{.*}}, tensor<i64> {{.*}}, tensor<4xi1> {{.*}})
+  func.func @step(%i: tensor<4xi32> {sojourn.kind = "upload"}, %s: !sojourn.scalar<f64> {sojourn.kind = "slot"})
+      -> (tensor<2x!sojourn.unresolved> {sojourn.result = "keep"}, tensor<!sojourn.unresolved> {sojourn.result = "keep"},
+          tensor<4x!sojourn.unresolved> {sojourn.result = "keep"}) {
+    %a = sojourn.aten "aten.mul.Tensor"(%i, %s) {args = [#sojourn.operand<0>, #sojourn.operand<1>], names = ["self", "other"]}
+      : (tensor<4xi32>, !sojourn.scalar<f64>) -> tensor<4x!sojourn.unresolved>
+    // CHECK: sojourn.slice %{{.*}} : tensor<4xf16>
+    %w = sojourn.slice %a, start = [0], limit = [2], stride = [1] : tensor<4x!sojourn.unresolved>
+    %r:2 = sojourn.aten "aten.max.dim"(%a) {args = [#sojourn.operand<0>, 0, false], names = ["self", "dim", "keepdim"]}
+      : (tensor<4x!sojourn.unresolved>) -> (tensor<!sojourn.unresolved>, tensor<!sojourn.unresolved>)
+    %e = sojourn.aten "aten.lt.Tensor"(%a, %i) {args = [#sojourn.operand<0>, #sojourn.operand<1>], names = ["self", "other"]}
+      : (tensor<4x!sojourn.unresolved>, tensor<4xi32>) -> tensor<4x!sojourn.unresolved>
+    return %w, %r#1, %e : tensor<2x!sojourn.unresolved>, tensor<!sojourn.unresolved>, tensor<4x!sojourn.unresolved>
   }
 }

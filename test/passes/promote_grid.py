@@ -162,7 +162,7 @@ def differences():
     print(
         "Of the calls that both accept, over all element types. `2x` is a tensor, no prefix a 0-dim tensor, `number` a"
     )
-    print("Python number. `passes/PromotionRules.cpp` implements both columns; operands in either order.")
+    print("Python number. `dialect/elements/Promotion.cpp` implements both columns; operands in either order.")
     spelled = {"tensor": "2x{}", "zero_dim": "{}", "number": "number {}"}
     tables = {}
     for op in [*BINARY["numpy"], *UNARY["numpy"]]:

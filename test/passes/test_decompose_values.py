@@ -89,6 +89,34 @@ def test_softmax_of_masked_rows():
     check(record(lambda: torch.logsumexp(x, 1)))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_halves_are_rounded_once(dtype):
+    """What has a factor, a bias or a weight is computed in float32, as ATen does."""
+    check(record(
+        lambda: torch.sub(leaf(40), leaf(40), alpha=0.3),
+        lambda: torch.lerp(leaf(40), leaf(40), 0.3),
+        lambda: torch.lerp(leaf(40), leaf(40), 0.8),
+        lambda: torch.addmm(leaf(3), leaf(2, 4), leaf(4, 3)),
+        lambda: F.layer_norm(leaf(4, 8), (8,), leaf(8), leaf(8)),
+        lambda: torch.arange(0, 1, 0.01),
+        dtype=dtype,
+    ))  # fmt: skip
+
+
+def test_ignored_rows_may_hold_infinities():
+    target = torch.tensor([1, -100, 2, -100])
+    x = torch.randn(4, 5, dtype=torch.float64)
+    x[1], x[3] = -torch.inf, torch.inf
+    calls = record(*(lambda r=r: F.nll_loss(x.requires_grad_(), target, reduction=r) for r in ("none", "mean", "sum")))
+    assert any(call.outputs[0].isfinite().all() for call in calls)
+    check(calls)
+
+
+def test_lerp_gives_both_ends_exactly():
+    x, y = torch.randn(50, dtype=torch.float32) * 1e6, torch.randn(50, dtype=torch.float32)
+    check(record(*(lambda w=w: torch.lerp(x, y, w) for w in (0.0, 0.4999, 0.5, 0.75, 1.0))))
+
+
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 def test_losses(reduction):
     target = torch.randint(0, 5, (7,))

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Core form lets no other op and no other type through.
 // RUN: sojourn-opt %s -split-input-file -verify-diagnostics --sojourn-verify-core | FileCheck %s
 
 // CHECK: sojourn.phase = "core"

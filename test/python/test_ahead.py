@@ -8,15 +8,14 @@ import sys
 import pytest
 import torch
 import torch.nn.functional as F
+from ahead_support import OPTIMIZERS, STEPS, Device, batches, compiled, network, rates, train
 from owner_process import OwnerProcess
 from torch import nn
 
 import sojourn
-from sojourn_wire import Artifact
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = ROOT / "build/bin"
-STEPS = 20
 
 
 @pytest.fixture
@@ -32,66 +31,6 @@ def fresh():
 def shape(fresh):
     """Batch, features, hidden, classes; drawn per run."""
     return tuple(int(torch.randint(low, high, (), generator=fresh)) for low, high in ((1, 8), (1, 9), (1, 9), (2, 5)))
-
-
-class _Device:
-    def __init__(self, device):
-        self.device = device
-
-
-def network(sizes, state=None):
-    model = nn.Sequential(nn.Linear(sizes[1], sizes[2]), nn.ReLU(), nn.Linear(sizes[2], sizes[3])).double()
-    if state is not None:
-        model.load_state_dict(state)
-    return model
-
-
-OPTIMIZERS = {
-    "sgd-momentum": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
-    "adam": lambda parameters: torch.optim.Adam(parameters, lr=0.01, capturable=True),
-    "schedule": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9, foreach=False),
-}
-
-
-def train(model, optimizer, x, y, rate):
-    if rate is not None:
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-    optimizer.zero_grad()
-    loss = F.cross_entropy(model(x), y)
-    loss.backward()
-    optimizer.step()
-    return loss
-
-
-def rates(kind):
-    return [0.1 * 0.9**i for i in range(STEPS)] if kind == "schedule" else [None] * STEPS
-
-
-def compiled(kind, sizes, state):
-    kept = {}
-
-    def init():
-        model = network(sizes, state)
-        optimizer = OPTIMIZERS[kind](model.parameters())
-        kept.update(model=sojourn.to_owner(model, _Device(device), optimizer), optimizer=optimizer)
-
-    def step(x, y, rate=None):
-        loss = train(kept["model"], kept["optimizer"], x, y, rate)
-        return {"loss": loss, "parameters": list(kept["model"].parameters())}
-
-    inputs = [sojourn.spec((sizes[0], sizes[1]), torch.float64), sojourn.spec((sizes[0],), torch.int64)]
-    if kind == "schedule":
-        inputs.append(sojourn.number())
-    with sojourn.offline() as device:
-        return sojourn.compile(step, init=init, inputs=inputs)
-
-
-def batches(kind, sizes, generator):
-    for rate in rates(kind):
-        x = torch.randn(sizes[0], sizes[1], generator=generator, dtype=torch.float64)
-        y = torch.randint(sizes[3], (sizes[0],), generator=generator)
-        yield (x, y) if rate is None else (x, y, rate)
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
@@ -141,7 +80,7 @@ def refusal(optimizer_of):
     def init():
         model = network((4, 3, 5, 2))
         optimizer = optimizer_of(model.parameters())
-        kept.update(model=sojourn.to_owner(model, _Device(device), optimizer), optimizer=optimizer, rate=0.1)
+        kept.update(model=sojourn.to_owner(model, Device(device), optimizer), optimizer=optimizer, rate=0.1)
 
     def step(x, y):
         kept["rate"] *= 0.5
@@ -158,9 +97,9 @@ def refusal(optimizer_of):
 
 def test_numbers_that_change_are_refused_with_line_and_way_out():
     text = refusal(lambda parameters: torch.optim.Adam(parameters))
-    assert "changes from step to step" in text and "capturable" in text and "test_ahead.py:" in text
+    assert "changes from step to step" in text and "capturable" in text and "ahead_support.py:" in text
     text = refusal(lambda parameters: torch.optim.SGD(parameters, lr=0.1))
-    assert "sojourn.number()" in text and "test_ahead.py:" in text
+    assert "sojourn.number()" in text and "ahead_support.py:" in text
 
 
 def test_texts_of_every_phase(shape, tmp_path):
@@ -178,40 +117,6 @@ def test_texts_of_every_phase(shape, tmp_path):
         program.text("late")
 
 
-def test_damaged_files_are_refused(shape, tmp_path, fresh):
-    path = tmp_path / "step.sojourn"
-    with pytest.raises(sojourn.Error, match="cannot read"):
-        sojourn.load(path)
-    path.write_bytes(b"")
-    with pytest.raises(sojourn.Error, match="is not a compiled step"):
-        sojourn.load(path)
-    compiled("sgd-momentum", shape, None).save(path)
-    whole = path.read_bytes()
-    for _ in range(60):
-        position = int(torch.randint(len(whole), (), generator=fresh))
-        flipped = bytes([whole[position] ^ (1 << int(torch.randint(8, (), generator=fresh)))])
-        path.write_bytes(whole[:position] + flipped + whole[position + 1 :])
-        with sojourn.local() as owner:
-            try:
-                sojourn.load(path).run(owner, [])
-            except sojourn.Error:
-                pass
-
-
-def test_other_versions_are_refused(shape, tmp_path):
-    path = tmp_path / "step.sojourn"
-    compiled("sgd-momentum", shape, None).save(path)
-    whole = bytearray(path.read_bytes())
-    artifact = Artifact.Artifact.GetRootAs(whole, 0)
-    assert artifact.Version() == 2
-    place = artifact._tab.Pos + artifact._tab.Offset(4)
-    for version in (1, 3):
-        whole[place : place + 4] = version.to_bytes(4, "little")
-        path.write_bytes(whole)
-        with pytest.raises(sojourn.VersionMismatch, match=f"artifact version {version}, this build reads 2"):
-            sojourn.load(path)
-
-
 def test_wrong_inputs_are_named(shape):
     program = compiled("sgd-momentum", shape, None)
     with sojourn.local() as owner:
@@ -225,8 +130,8 @@ def test_wrong_inputs_are_named(shape):
 SAME_BYTES = """
 import sys, torch, sojourn
 sys.path.insert(0, {folder!r})
-import test_ahead
-program = test_ahead.compiled("sgd-momentum", (3, 4, 5, 2), None)
+import ahead_support
+program = ahead_support.compiled("sgd-momentum", (3, 4, 5, 2), None)
 print(*(program.program_hash(call) for call in ("init", "first", "steady")))
 """
 

@@ -15,6 +15,7 @@ import re
 import signal
 import subprocess
 import warnings
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -58,21 +59,39 @@ def compare(expected, printed, where):
         pytest.fail(f"{where}:\n{checker.output_difference(example, printed, FLAGS)}", pytrace=False)
 
 
-@pytest.mark.parametrize("name", ["tutorial-private.md"])
-def test_a_tutorial_does_what_it_says(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def run_document(name, text, folder):
+    """Runs the blocks of a document in a folder, and puts back whatever they changed of this process."""
     namespace = {"__name__": "__main__"}
-    found = list(blocks((ROOT / "docs" / name).read_text(), "python", "sh"))
-    assert len(found) > 10
-    try:
-        for language, code, line, expected in found:
-            printed = run_python(code, f"docs/{name}", line, namespace) if language == "python" else run_shell(code)
-            compare(expected, printed, f"docs/{name}:{line}")
-    finally:
-        namespace["owner"].close()
-        if (tmp_path / "serve.pid").exists():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int((tmp_path / "serve.pid").read_text()), signal.SIGTERM)
+    here = os.getcwd()
+    with mock.patch.dict(os.environ):
+        os.chdir(folder)
+        try:
+            for language, code, line, expected in blocks(text, "python", "sh"):
+                printed = run_python(code, name, line, namespace) if language == "python" else run_shell(code)
+                compare(expected, printed, f"{name}:{line}")
+        finally:
+            os.chdir(here)
+            if "owner" in namespace:
+                namespace["owner"].close()
+            if (folder / "serve.pid").exists():
+                with contextlib.suppress(ProcessLookupError):  # the last block stops the server, where it is reached
+                    os.kill(int((folder / "serve.pid").read_text()), signal.SIGTERM)
+
+
+@pytest.mark.parametrize("name", ["tutorial-private.md"])
+def test_a_tutorial_does_what_it_says(name, tmp_path):
+    text = (ROOT / "docs" / name).read_text()
+    assert len(list(blocks(text, "python", "sh"))) > 10
+    run_document(f"docs/{name}", text, tmp_path)
+
+
+def test_a_document_that_fails_leaves_nothing_behind(tmp_path):
+    here, before = os.getcwd(), dict(os.environ)
+    code = "import os\nos.environ['SOJOURN_DUMP'] = os.getcwd()\n"
+    for more, error in (("print(1)\n", pytest.fail.Exception), ("1 / 0\n", ZeroDivisionError)):
+        with pytest.raises(error):
+            run_document("a document", f"```python\n{code}{more}```\n", tmp_path)
+        assert os.getcwd() == here and dict(os.environ) == before
 
 
 def example():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients that Sojourn writes itself because ATen's formulas read values (frontend/Autograd.cpp)."""
+"""Gradients that Sojourn writes itself because ATen's formulas read values (frontend/recording/Autograd.cpp)."""
 
 import pytest
 import torch

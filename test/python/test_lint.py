@@ -4,6 +4,7 @@
 import importlib.machinery
 import importlib.util
 import pathlib
+import re
 
 import pytest
 
@@ -64,6 +65,80 @@ def test_torch_stays_in_the_library_adapter(lint, tmp_path, include):
     assert problems(lint.check_library, tmp_path, "frontend/New.cpp", text) == []
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from test_phases import MODELS",
+        "import test_phases",
+        "    from oracle.test_phases import MODELS",
+        'importlib.import_module("{name}")',
+        "SCRIPT = 'import sys\\nimport test_phases'",
+    ],
+)
+def test_tests_import_no_tests(lint, tmp_path, line):
+    text = f'"""A test."""\n\n{line}\n'.replace("\\n", "\n").replace("{name}", "test_phases")
+    (found,) = problems(lint.check_test_imports, tmp_path, "test/python/test_price.py", text)
+    assert re.match(r"test/python/test_price.py:[34] imports test_phases: move ", found)
+    assert (
+        problems(lint.check_test_imports, tmp_path, "test/python/test_price.py", "from phase_models import A\n") == []
+    )
+    assert problems(lint.check_test_imports, tmp_path, "tools/bench.py", text) == []
+
+
+@pytest.mark.parametrize(
+    ("head", "found"),
+    [
+        ("// Sums of nothing are 0.\n", 0),
+        ("// What is refused, each with\n// its reason.\n", 0),
+        ("", 1),
+        ("// sums\n", 1),
+        ("\n", 1),
+    ],
+)
+def test_lit_tests_say_what_they_show(lint, tmp_path, head, found):
+    text = f"// SPDX-License-Identifier: Apache-2.0\n{head}// RUN: sojourn-opt %s\n// A sentence below.\n"
+    assert len(problems(lint.check_lit_heads, tmp_path, "test/passes/sum.mlir", text)) == found
+    assert problems(lint.check_lit_heads, tmp_path, "docs/sum.mlir", text) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "is_there"),
+    [
+        ("Sum.cpp", True),
+        ("Sum.*", True),
+        ("deep/", True),
+        ("passes/deep/Norm.h", True),
+        ("python/test_sum.py", True),
+        ("test_sum.py", True),
+        ("sojourn.step()", True),
+        ("tensor<3xf32>", True),
+        ("Gone.cpp", False),
+        ("Gone.*", False),
+        ("gone/", False),
+        ("deep/Sum.cpp", False),
+        ("python/test_norm.py", False),
+    ],
+)
+def test_readmes_name_files_that_are_there(lint, tmp_path, name, is_there):
+    files = [tmp_path / each for each in ("passes/Sum.cpp", "passes/deep/Norm.h", "test/python/test_sum.py")]
+    for path in files:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    readme = tmp_path / "passes/README.md"
+    readme.write_text(f"| `{name}` | sums |\n```\n`Gone.cpp`\n```\n")
+    wanted = [] if is_there else [f"passes/README.md names {name}, which is not there"]
+    assert list(lint.check_named_files([*files, readme])) == wanted
+
+
+def test_headers_have_guards_of_their_path(lint, tmp_path):
+    text = "// A sum.\n#ifndef {0}\n#define {0}\n\nint sum();\n\n#endif // {0}\n"
+    right = text.format("SOJOURN_PASSES_DEEP_SUM_H")
+    assert problems(lint.check_guards, tmp_path, "passes/deep/Sum.h", right) == []
+    for wrong in (text.format("SOJOURN_PASSES_SUM_H"), "// A sum.\n#pragma once\n\nint sum();\n", right[:-1]):
+        (found,) = problems(lint.check_guards, tmp_path, "passes/deep/Sum.h", wrong)
+        assert found.startswith("passes/deep/Sum.h lacks the include guard SOJOURN_PASSES_DEEP_SUM_H")
+
+
 PATCH = """A bound is doubled.
 Tests: {tests}
 
@@ -109,3 +184,72 @@ def test_broken_rules_do_not_rot(lint, tmp_path, old, tests, found):
     assert len(said) == (found is not None)
     assert found is None or (said[0].startswith("test/mutants/01-bound.patch ") and found in said[0])
     assert problems(lint.check_mutants, tmp_path, "test/other/01-bound.patch", patch) == []
+
+
+LISTED = ["dialect/Dialect.td", "dialect/CoreOps.def", "dialect/Signature.def", "dialect/elements/Elements.def"]
+
+
+@pytest.fixture
+def lists(monkeypatch, tmp_path):
+    """tools/lists.py over a copy of what it reads; its `change` edits one file of the copy."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    module = importlib.import_module("lists")
+    numpy_files = [str(path.relative_to(ROOT)) for path in (ROOT / "owner/numpy").glob("*.py")]
+    for name in LISTED + numpy_files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text((ROOT / name).read_text())
+
+    def change(name, old, new):
+        text = (tmp_path / name).read_text()
+        assert text.count(old) == 1, (name, old)
+        (tmp_path / name).write_text(text.replace(old, new))
+
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "change", change, raising=False)
+    return module
+
+
+def all_lists(lists):
+    return [*lists.check_elements(), *lists.check_signature(), *lists.check_core_ops()]
+
+
+def test_the_lists_agree(lists):
+    assert all_lists(lists) == []
+
+
+@pytest.mark.parametrize(
+    "name, old, new, expected",
+    [
+        ("owner/numpy/ops_contract.py", '@kernel("dot")', '@kernel("dots")', "ops_*.py has no @kernel for dot,"),
+        ("owner/numpy/verify_reduce.py", '@rule("sort",', '@rule("sorts",', "verify_*.py has a @rule for sorts, which"),
+        ("owner/numpy/ops_elementwise.py", '("neg", np.negative), ', "", "ops_*.py has no @kernel for neg,"),
+        ("owner/numpy/ops_reduce.py", '_scan("cumsum", ', '_scan("sum", ', "ops_*.py has no @kernel for cumsum,"),
+        ("owner/numpy/verify_elementwise.py", '"shl shr"', '"shl"', "verify_*.py has no @rule for shr,"),
+        ("dialect/CoreOps.def", "(dot, 1, implemented", "(dot, 1, planned", "ops_*.py has a @kernel for dot, which"),
+        ("dialect/CoreOps.def", "(qr, 2, planned", "(qr, 2, implemented", "verify_*.py has no @rule for qr, which"),
+        ("dialect/Dialect.td", "[UI8, I8, I16,", "[UI8, I16,", "dialect/Dialect.td lacks I8 of"),
+        ("owner/numpy/types.py", 'np.int8, "Z"', 'np.int8, "F"', "types.py has i8 as F, dialect/elements/Elements.def"),
+        ("owner/numpy/types.py", '"bf16": (', '"bf17": (', "types.py lacks bf16 of"),
+        ("dialect/Signature.def", "ARG(Slot, slot,", "ARG(Socket, socket,", "do not know the kind of argument socket"),
+    ],
+)
+def test_a_list_that_differs_is_named(lists, name, old, new, expected):
+    lists.change(name, old, new)
+    problems = all_lists(lists)
+    assert any(expected in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("# What may be left.\n\n# The library keeps it.\nleak:library\n", []),
+        ("# What may be left.\n", []),
+        ("# What may be left.\nleak:library\n", [2]),
+        ("leak:library\n", [1]),
+        ("# What may be left.\n\n# The library keeps it.\nleak:library\nleak:ours\n", [5]),
+        ("# What may be left.\n\n#\nleak:library\n", [4]),
+    ],
+)
+def test_what_is_suppressed_has_a_reason(lint, tmp_path, text, lines):
+    said = problems(lint.check_suppressions, tmp_path, "test/sanitize/leaks.supp", text)
+    assert [line.split(" ")[0] for line in said] == [f"test/sanitize/leaks.supp:{number}" for number in lines]

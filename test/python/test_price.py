@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 import torch
+from phase_models import MODELS, PAIRS, texts_of
 from remote_support import shared_owner
-from test_phases import MODELS, PAIRS, texts_of
 
 import sojourn
 

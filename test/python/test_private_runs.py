@@ -126,6 +126,24 @@ def test_whole_tables_are_counted_and_what_is_left_comes_back(owner, table, term
     assert run.epsilon == pytest.approx(alone.quote().epsilon, rel=1e-6)
 
 
+def test_what_is_left_comes_back_where_the_price_cannot_be_told(owner, table, monkeypatch):
+    """The end of a run reaches the owner although the client fails to say what the run cost."""
+
+    def fails(run):
+        raise sojourn.Error("no price today")
+
+    train = stepper(owner)
+    with pytest.raises(sojourn.Error, match="no price today"):
+        with sojourn.privacy(table, noise_multiplier=4.0, delta=DELTA) as run:
+            for _ in range(3):
+                train((table.rows(["a", "b"]), table["y"]))
+            held = GRANT - owner.budget("people").epsilon_left
+            monkeypatch.setattr(sojourn.privacy, "_spent", fails)
+    monkeypatch.undo()
+    check(owner, run, taken=3)
+    assert run.epsilon < held, "a block of steps was held, and 3 were taken"
+
+
 def test_values_with_prices_of_their_own_are_beside_the_run(owner, table):
     with sojourn.privacy(table, noise_multiplier=2.0, delta=DELTA) as run:
         loop = batches(table)

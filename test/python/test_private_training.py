@@ -363,7 +363,7 @@ def test_impossible_numbers_are_refused_by_name(owner, rng, value):
     for name in ("epsilon", "clip", "noise_multiplier"):
         with pytest.raises(sojourn.Error, match=name):
             sojourn.privacy(table, **{name: value})
-    with pytest.raises(sojourn.Error):
+    with pytest.raises(sojourn.Error, match="epsilon"):
         owner.grant("people", epsilon=value, delta=DELTA)
     assert owner.budget("people").epsilon_left == 1
 

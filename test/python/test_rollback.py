@@ -239,7 +239,9 @@ def test_random_steps_of_which_some_fail(device):
                         raise KeyError
                     remote = mine
             except KeyError:
+                assert fails
                 continue
+            assert not fails
             for decision in kept[start : start + 5]:
                 program.step(cpu, decision, "cpu")
         assert_same(remote, cpu, f"program {seed + i}")

@@ -119,13 +119,18 @@ def test_bounds_and_fills_are_per_element(kind, register, numbers):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_table_without_rows_is_refused(kind, register):
+    with pytest.raises(sojourn.Error, match="has no rows|has 0 rows and 1 columns, expected at least one of each"):
+        register(kind, {"x": np.zeros((0, 3))})
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "x, text",
     [
         ([[1, 2], [3]], "differ in shape"),
         (np.zeros((3, 0)), "size 0|hold nothing"),
         (np.zeros((2,) + (1,) * 9), "9 dimensions"),
-        (np.zeros((0, 3)), "0 rows|no rows"),
         (np.zeros(()), "counts rows|single number"),
         (np.zeros((1, (1 << 24) + 1), np.uint8), "16777216 elements"),
         (np.zeros((3, 2), np.complex64), "complex64"),
@@ -134,7 +139,7 @@ def test_bounds_and_fills_are_per_element(kind, register, numbers):
 def test_wrong_shapes_name_the_column(kind, register, x, text):
     with pytest.raises(sojourn.Error, match=text) as caught:
         register(kind, {"x": x})
-    assert "'x'" in str(caught.value) or "rows" in text
+    assert "'x'" in str(caught.value), caught.value
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def check():
+    sys.path.insert(0, str(ROOT / "tools"))
     spec = importlib.util.spec_from_file_location("sojourn_check", ROOT / "tools/check.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -28,7 +30,7 @@ def check():
 def bare_clone(tmp_path):
     """A folder with set-up's own files, and a PATH of stand-ins that go before the real commands."""
     (tmp_path / "tools").mkdir()
-    for name in ("setup", "packages.txt", "requirements.txt", "sources.txt"):
+    for name in ("setup", "packages.txt", "packages-all.txt", "requirements.txt", "sources.txt"):
         shutil.copy(ROOT / "tools" / name, tmp_path / "tools" / name)
     commands = tmp_path / "commands"
     commands.mkdir()
@@ -55,6 +57,25 @@ def test_setup_names_missing_packages_without_root(bare_clone):
     assert "libmlir-22-dev" in text and "sudo apt-get install" in text
     assert "flatbuffers-compiler=2.0.8" in text  # there, but in another version
     assert "g++" not in text.split("apt-get install", 1)[1].split()
+
+
+def test_setup_asks_for_more_packages_only_for_all(environment_made, tmp_path):
+    setup, _, stand_in, _ = environment_made
+    listed = [line.partition("=") for line in (tmp_path / "tools/packages.txt").read_text().splitlines()[1:]]
+    installed = "".join(f"{name}={version or '1'}-1 installed\n" for name, _, version in listed)
+    (tmp_path / "installed").write_text(installed)
+    stand_in("dpkg-query", f"cat {tmp_path / 'installed'}")
+    stand_in("id", "echo 1000")
+    stand_in("sudo", "exit 1")
+    code, text = setup("--no-build")
+    assert code == 0, text
+    code, text = setup("--no-build", "--all")
+    assert code == 1
+    assert "clang-22=1:22.1.8" in text and "libmlir" not in text
+    (tmp_path / "installed").write_text(
+        installed + "".join(f"{name}=1:22.1.8-9 installed\n" for name in ("clang-22", "libclang-rt-22-dev", "llvm-22"))
+    )
+    assert setup("--all", "--no-build")[0] == 0
 
 
 def test_setup_says_that_it_needs_debian(bare_clone):
@@ -145,6 +166,52 @@ def test_check_counts_a_crash_as_failure(check, tmp_path, monkeypatch, script, f
     monkeypatch.setenv("REPORT", str(report))
     count = check.run("runner", ["bash", "-c", script], report, check.parse_lint)
     assert count.failed == failed and broken in count.broken
+
+
+def test_check_all_adds_the_sanitizers(check, tmp_path, monkeypatch):
+    """Programs run with the sanitizer's options after their build; a build that fails is one failure."""
+    sanitizers, ran = check.check_sanitizers, []
+    problems = {"asan": "", "tsan": "cmake --preset tsan failed"}
+    monkeypatch.setattr(sanitizers, "build", lambda sanitizer: problems[sanitizer.name])
+
+    def run(runner, command, report, parse, variables=None):
+        ran.append((runner, command, variables))
+        return check.Count(runner, passed=1)
+
+    monkeypatch.setattr(check, "run", run)
+
+    def all_counts(*options):
+        ran.clear()
+        return [count for start in check.all_runs(check.arguments_of(options), tmp_path) for count in start()]
+
+    assert not any(count.runner.startswith(("asan", "tsan")) for count in all_counts())
+    plain = len(ran)
+    found = all_counts("--all")
+    asan = sanitizers.SANITIZERS["asan"]
+    assert len(ran) == plain + len(asan.programs)
+    assert (found[-1].runner, found[-1].failed, found[-1].broken) == ("tsan build", 1, "cmake --preset tsan failed")
+    found = all_counts("--only=asan")
+    assert [count.runner for count in found] == [f"asan {program}" for program in asan.programs]
+    assert all("build/asan/bin/" in str(command[0]) and variables == asan.variables for _, command, variables in ran)
+
+
+def test_sanitizers_are_as_their_presets_say(check):
+    """Every finding ends a program or its exit code; suppressions are those of the repository."""
+    presets = {
+        preset["name"]: preset for preset in json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
+    }
+    for name, sanitizer in check.check_sanitizers.SANITIZERS.items():
+        assert presets[name]["inherits"] == "sanitized" and sanitizer.programs
+        for file in re.findall(r"suppressions=([^:]+)", " ".join(sanitizer.variables.values())):
+            if file != "0":
+                assert pathlib.Path(file).is_file()
+    assert "-fno-sanitize-recover=all" in presets["asan"]["cacheVariables"]["CMAKE_CXX_FLAGS"]
+
+
+def test_precompiled_headers_that_are_made_anew_are_found(check):
+    plan = "[1/9] Building CXX object a/CMakeFiles/b.dir/cmake_pch.hxx.gch\n[2/9] Building CXX object c/d.cpp.o\n"
+    plan += "[3/9] Building CXX object e/cmake_pch.hxx.pch\n"
+    assert check.check_sanitizers.stale_headers(plan) == ["a/CMakeFiles/b.dir/cmake_pch.hxx.gch", "e/cmake_pch.hxx.pch"]
 
 
 def counts(count):

@@ -235,6 +235,32 @@ TEST(Program, CapturedFormIsNoProgram) {
   llvm::consumeError(encoded.takeError());
 }
 
+/// A verifier of FlatBuffers takes a vector of 64-bit numbers at any multiple of 4 bytes.
+TEST(Program, NumbersStandWhereTheyCanBeRead) {
+  Context context;
+  const std::string bytes = readFile(golden + "/v2.program");
+  for (auto [field, what] : {std::pair(sojourn_wire::Program::VT_DIMS, "dims"),
+                             std::pair(sojourn_wire::Program::VT_INTS, "attribute integers")}) {
+    for (size_t offset : {0u, 4u}) { // of the length, which stands before the numbers
+      std::string moved = bytes;
+      moved.resize((moved.size() + 7) / 8 * 8 + offset);
+      const auto *program = flatbuffers::GetRoot<flatbuffers::Table>(moved.data());
+      const auto *vector = program->GetPointer<const flatbuffers::Vector<int64_t> *>(field);
+      ASSERT_NE(vector, nullptr);
+      ASSERT_GT(vector->size(), 0u);
+      size_t at = static_cast<size_t>(reinterpret_cast<const char *>(program->GetAddressOf(field)) - moved.data());
+      std::string copy(reinterpret_cast<const char *>(vector), 4 + 8 * vector->size());
+      flatbuffers::WriteScalar(moved.data() + at, static_cast<flatbuffers::uoffset_t>(moved.size() - at));
+      moved += copy;
+      auto module = runtime::decodeProgram(context.context, moved, "");
+      std::string problem = module ? "" : llvm::toString(module.takeError());
+      std::string expected = "the " + std::string(what) + " do not stand at a multiple of 8 bytes";
+      EXPECT_EQ(problem.find(expected) != std::string::npos, offset == 0) << problem;
+      EXPECT_EQ(problem.empty(), offset == 4) << problem;
+    }
+  }
+}
+
 /// Flipped bits, cut ends and changed words: refused or read, never a crash; what is read encodes.
 TEST(Program, DamagedBytesNeverCrash) {
   std::string bytes = readFile(golden + "/v2.program");

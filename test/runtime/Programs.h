@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small programs for tests of the executor: text, arguments with random contents, results as bytes.
-#pragma once
+#ifndef SOJOURN_TEST_RUNTIME_PROGRAMS_H
+#define SOJOURN_TEST_RUNTIME_PROGRAMS_H
 #include "runtime/Execute.h"
 #include "test/runtime/Support.h"
 
@@ -67,7 +68,7 @@ std::vector<runtime::Binding> bindWith(const runtime::Executable &executable, Dr
   std::vector<runtime::Binding> bindings;
   for (const runtime::ArgSpec &spec : executable.args()) {
     runtime::Binding binding;
-    if (spec.kind != runtime::ArgKind::table) {
+    if (spec.kind != StepArg::Table) {
       binding.tensor = {spec.type, runtime::BufferPool::global().allocate(spec.type.bytes())};
       void *data = binding.tensor.buffer->data();
       for (int64_t i = 0; i < spec.type.numel(); ++i) {
@@ -116,3 +117,5 @@ inline std::vector<double> numbersOf(const runtime::HostTensor &tensor) {
 }
 
 } // namespace sojourn::test
+
+#endif // SOJOURN_TEST_RUNTIME_PROGRAMS_H

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Program bytes written record by record, as a client that is not ours may write them: what no module
 // says, the encoder cannot write. A whole program by default; a test breaks one thing.
-#pragma once
+#ifndef SOJOURN_TEST_RUNTIME_RAWPROGRAM_H
+#define SOJOURN_TEST_RUNTIME_RAWPROGRAM_H
 
 #include "runtime/Debug_generated.h"
 #include "runtime/Program.h"
@@ -161,3 +162,5 @@ struct RawDebug {
 };
 
 } // namespace sojourn::test
+
+#endif // SOJOURN_TEST_RUNTIME_RAWPROGRAM_H

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading files and modules in the runtime's tests.
-#pragma once
+#ifndef SOJOURN_TEST_RUNTIME_SUPPORT_H
+#define SOJOURN_TEST_RUNTIME_SUPPORT_H
 
-#include "dialect/Dialect.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/MLIRContext.h"
-#include "mlir/Parser/Parser.h"
+#include "test/dialect/Context.h"
 
 #include <fstream>
 #include <iterator>
@@ -19,18 +16,6 @@ inline std::string readFile(const std::string &path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// A context that knows what a program may hold.
-struct Context {
-  Context() {
-    mlir::DialectRegistry registry;
-    registry.insert<SojournDialect, mlir::func::FuncDialect>();
-    context.appendDialectRegistry(registry);
-    context.loadAllAvailableDialects();
-  }
-  mlir::OwningOpRef<mlir::ModuleOp> parse(const std::string &text) {
-    return mlir::parseSourceString<mlir::ModuleOp>(text, &context);
-  }
-  mlir::MLIRContext context;
-};
-
 } // namespace sojourn::test
+
+#endif // SOJOURN_TEST_RUNTIME_SUPPORT_H

@@ -9,13 +9,10 @@ are equal, not close; a warm run on other inputs must agree as well.
 import random
 
 import numpy as np
-import pytest
-
-pytest.importorskip("torch", reason="the native runtime needs torch")
 import torch  # noqa: F401  (loads libtorch before the extension)
+from canonical_form import canonical
 from numpy_builder import Client, ProgramBuilder, published, t
 from numpy_oracle import values
-from test_runtimes_agree import canonical
 
 import _sojourn
 from sojourn_numpy import NumpyOwner

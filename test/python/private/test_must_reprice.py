@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from test_private_charges import rdp_of_sampled_gaussian
+from sampled_gaussian import rdp_of_sampled_gaussian
 from torch import nn
 
 import sojourn

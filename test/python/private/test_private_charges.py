@@ -14,6 +14,7 @@ import scipy.special
 import scipy.stats
 import torch
 from private_support import DELTA, own_owner  # noqa: F401
+from sampled_gaussian import rdp_of_sampled_gaussian
 from torch import nn
 
 import sojourn
@@ -33,14 +34,6 @@ def register(owner, data, epsilon=1e6, delta=DELTA):
 
 def spent(owner, epsilon=1e6):
     return epsilon - owner.budget("people").epsilon_left
-
-
-def rdp_of_sampled_gaussian(order, rate, rho):
-    """Of noise with rho = 1 / (2 sigma^2), at an integer order: the sum over how many of its samples hold the row."""
-    k = np.arange(order + 1)
-    ways = scipy.special.gammaln(order + 1) - scipy.special.gammaln(k + 1) - scipy.special.gammaln(order - k + 1)
-    terms = ways + k * math.log(rate) + (order - k) * math.log1p(-rate) + k * (k - 1) * rho
-    return scipy.special.logsumexp(terms) / (order - 1)
 
 
 def epsilon_of(rate, rho, delta=DELTA):

@@ -120,6 +120,26 @@ TEST(StepMessage, ComesBackAsItWas) {
   }
 }
 
+/// A verifier of FlatBuffers takes a vector of 64-bit numbers at any multiple of 4 bytes.
+TEST(StepMessage, NumbersAreReadWhereverTheyStand) {
+  Step step;
+  step.states = {1, uint64_t{1} << 40, 3};
+  flatbuffers::FlatBufferBuilder builder(encodedBound(step));
+  std::string bytes(encoded(builder, step));
+  bytes.resize((bytes.size() + 7) / 8 * 8); // the length goes here, the numbers 4 bytes later
+  const auto *message = flatbuffers::GetRoot<flatbuffers::Table>(bytes.data());
+  const char *field = reinterpret_cast<const char *>(message->GetAddressOf(sojourn_wire::Step::VT_STATES));
+  std::string copy(message->GetPointer<const char *>(sojourn_wire::Step::VT_STATES), 4 + 8 * step.states.size());
+  size_t at = static_cast<size_t>(field - bytes.data());
+  flatbuffers::WriteScalar(bytes.data() + at, static_cast<flatbuffers::uoffset_t>(bytes.size() - at));
+  bytes += copy;
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size());
+  ASSERT_TRUE(verifier.VerifyBuffer<sojourn_wire::Step>());
+  Step back;
+  ASSERT_EQ(decode(*flatbuffers::GetRoot<sojourn_wire::Step>(bytes.data()), back), "");
+  EXPECT_EQ(back.states, step.states);
+}
+
 TEST(StepMessage, RepeatsByteForByte) {
   Random random;
   for (int repetition = 0; repetition < 50; ++repetition) {

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiling and running artifacts; ArtifactFile.cpp stores them.
+#include "frontend/ahead/Artifact.h"
+
+#include "frontend/recording/Generator.h"
+#include "frontend/recording/Origin.h"
+#include "frontend/session/Session.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+
+namespace sojourn {
+
+using namespace frontend;
+namespace {
+
+double numberOf(uint64_t slot) { return c10::bit_cast<double>(slot); }
+
+/// Which number inputs the slots of a call hold, by value: each repetition draws new ones.
+std::vector<int> matchNumbers(const TraceCall &call, const std::vector<at::Tensor> &given,
+                              const std::vector<Spec> &specs) {
+  const std::vector<uint64_t> &slots = call.step.slots;
+  std::vector<int> matches(slots.size(), 0);
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
+    for (size_t i = 0; i < specs.size(); ++i) {
+      if (specs[i].number) {
+        double value = given[i].item<double>();
+        int position = static_cast<int>(i) + 1;
+        matches[slot] = numberOf(slots[slot]) == value    ? position
+                        : numberOf(slots[slot]) == -value ? -position
+                                                          : matches[slot];
+      }
+    }
+  }
+  return matches;
+}
+
+/// What a repetition put in the places of a batch's numbers.
+struct BatchMark {
+  int64_t start, epoch;
+};
+
+/// Which batches' numbers the slots of a call hold, likewise by value.
+std::vector<int> matchBatches(const TraceCall &call, const std::vector<BatchMark> &marks) {
+  const std::vector<uint64_t> &slots = call.step.slots;
+  std::vector<int> matches(slots.size(), 0);
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
+    for (size_t i = 0; i < marks.size(); ++i) {
+      int position = static_cast<int>(i) + 1;
+      matches[slot] = slots[slot] == static_cast<uint64_t>(marks[i].start)   ? position
+                      : slots[slot] == static_cast<uint64_t>(marks[i].epoch) ? -position
+                                                                             : matches[slot];
+    }
+  }
+  return matches;
+}
+
+/// Where the slots of a call come from: 0 for what stays.
+struct SlotSources {
+  std::vector<int> numbers, batches;
+};
+
+ArtifactCall fromTrace(const TraceCall &call, SlotSources sources) {
+  ArtifactCall result;
+  result.step = call.step;
+  result.step.seeds.clear();
+  result.bytes = std::make_shared<const std::pair<std::shared_ptr<const CompiledTrace>, std::vector<at::Tensor>>>(
+      call.compiled, call.uploads);
+  result.seeds = call.step.seeds.size();
+  result.slotInputs = std::move(sources.numbers);
+  result.slotBatches = std::move(sources.batches);
+  result.published = call.published;
+  for (size_t i = 0; i < call.uploads.size(); ++i) {
+    result.uploadInputs.push_back(call.uploadInputs[i] + 1);
+    if (call.uploadInputs[i] >= 0) {
+      result.step.uploads[i].data = {};
+    }
+  }
+  return result;
+}
+
+/// Refuses what a repetition of the second step would get wrong.
+void checkRepeats(const TraceCall &second, const TraceCall &third, const SlotSources &sourcesSecond,
+                  const SlotSources &sourcesThird) {
+  if (second.compiled->hash != third.compiled->hash) {
+    raise(ErrorKind::Unsupported,
+          "the step does other work the third time than the second, so it cannot be compiled ahead of time; "
+          "make it record the same ops in every call");
+  }
+  for (size_t i = 0; i < second.step.slots.size(); ++i) {
+    auto follows = [&](const std::vector<int> SlotSources::*source) {
+      return (sourcesSecond.*source)[i] != 0 && (sourcesSecond.*source)[i] == (sourcesThird.*source)[i];
+    };
+    if (second.step.slots[i] != third.step.slots[i] && !follows(&SlotSources::numbers) &&
+        !follows(&SlotSources::batches)) {
+      raise(ErrorKind::Unsupported,
+            "a number changes from step to step (" + std::to_string(numberOf(second.step.slots[i])) + ", then " +
+                std::to_string(numberOf(third.step.slots[i])) + ")" + describeOrigin(third.slotOrigins.at(i)) +
+                ": a compiled step repeats it. Pass it as an input (sojourn.number() for a learning rate), or build "
+                "Adam with capturable=True");
+    }
+  }
+  for (size_t i = 0; i < second.uploads.size(); ++i) {
+    if (second.uploadInputs[i] < 0 && third.uploadInputs[i] < 0 && !at::equal(second.uploads[i], third.uploads[i])) {
+      raise(ErrorKind::Unsupported,
+            "a CPU tensor that the step uploads changes from step to step; pass it as an input");
+    }
+  }
+}
+
+/// A compiled step has one shape.
+void checkFull(const Batches &batches) {
+  int64_t rows = batches.table().rows(), size = batches.options().size;
+  if (batches.table().isPrivate()) {
+    return; // each is a draw of its own, and none is short
+  }
+  if (!batches.options().dropLast && rows % size != 0) {
+    raise(ErrorKind::Error, "the last batch of each epoch has " + std::to_string(rows % size) + " of " +
+                                std::to_string(size) + " rows (table '" + batches.table().name() + "' has " +
+                                std::to_string(rows) +
+                                "), and a compiled step has one shape: leave the short batch out with drop_last=True "
+                                "(dropLast in C++), or choose a size that divides the rows");
+  }
+}
+
+/// The tables that the calls read, each with the columns that were read.
+std::vector<Dataset> usedTables(const Offline &offline, std::array<ArtifactCall, 3> &calls) {
+  std::vector<Dataset> used;
+  for (ArtifactCall &call : calls) {
+    for (wire::TableBinding &binding : call.step.tables) {
+      auto is = [&](const Dataset &table) { return table.name == binding.name; };
+      auto known = std::find_if(used.begin(), used.end(), is);
+      if (known == used.end()) {
+        const SpecifiedTable &table = offline.tables().at(std::stoul(binding.version) - 1);
+        used.push_back(table.spec);
+        std::erase_if(used.back().columns, [&](const Column &column) { return !table.read.contains(column.name); });
+      } else if (known->version != binding.version) {
+        raise(ErrorKind::Error, "the step reads two tables that are both named '" + binding.name +
+                                    "'; give each table of a step a name of its own");
+      }
+    }
+  }
+  for (ArtifactCall &call : calls) {
+    for (wire::TableBinding &binding : call.step.tables) {
+      binding.version.clear();
+    }
+  }
+  for (Dataset &table : used) {
+    table.version.clear();
+  }
+  return used;
+}
+
+} // namespace
+
+std::optional<int64_t> Artifact::steps() const {
+  std::optional<int64_t> fewest;
+  for (const ArtifactBatches &entry : batches) {
+    int64_t count = entry.perEpoch * entry.epochs;
+    fewest = fewest ? std::min(*fewest, count) : count;
+  }
+  return fewest;
+}
+
+Offline::Offline() : session_((initialize(), Session::openOffline())) {}
+
+c10::Device Offline::device() const { return session_->device(); }
+
+Artifact compile(const Offline &offline, const std::function<void()> &init,
+                 const std::function<void(const std::vector<at::Tensor> &)> &step, const std::vector<Spec> &inputs,
+                 const std::vector<Batches> &batches) {
+  Session &session = *offline.session();
+  std::for_each(batches.begin(), batches.end(), checkFull);
+  init();
+  std::vector<TraceCall> calls;
+  calls.push_back(session.finishOffline());
+  std::vector<int> constant(calls[0].step.slots.size(), 0);
+  std::vector<SlotSources> sources{{constant, constant}};
+  // A generator of its own: compiling must not move the caller's random numbers.
+  at::Generator generator = at::detail::createCPUGenerator(c10::detail::getNonDeterministicRandom());
+  for (int repetition = 0; repetition < 3; ++repetition) {
+    std::vector<at::Tensor> given(inputs.size());
+    std::vector<BatchMark> marks;
+    {
+      std::vector<at::Tensor> tensors;
+      for (const Batches &each : batches) {
+        at::Tensor drawn = at::randint(int64_t{1} << 61, int64_t{1} << 62, {2}, generator, at::kLong);
+        marks.push_back({drawn[0].item<int64_t>(), drawn[1].item<int64_t>()});
+        Batch batch = each.record(marks.back().epoch, marks.back().start);
+        if (batch.x.device() != offline.device()) {
+          raise(ErrorKind::Error, "the batches of table '" + each.table().name() + "' are on " +
+                                      batch.x.device().str() + ", the step is compiled on " + offline.device().str() +
+                                      ": describe the table there (specTable in C++, "
+                                      "compile(tables=...) in Python)");
+        }
+        tensors.push_back(std::move(batch.x));
+        if (batch.y.defined()) {
+          tensors.push_back(std::move(batch.y));
+        }
+      }
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (inputs[i].number) {
+          given[i] = at::rand({}, generator, at::device(at::kCPU).dtype(at::kDouble));
+          tensors.push_back(given[i]);
+        } else {
+          tensors.push_back(makeTensor(session.makeInput(inputs[i].sizes, inputs[i].dtype, static_cast<int>(i))));
+        }
+      }
+      step(tensors);
+    }
+    calls.push_back(session.finishOffline());
+    sources.push_back({matchNumbers(calls.back(), given, inputs), matchBatches(calls.back(), marks)});
+  }
+  checkRepeats(calls[2], calls[3], sources[2], sources[3]);
+
+  Artifact artifact;
+  for (size_t i = 0; i < 3; ++i) {
+    artifact.calls[i] = fromTrace(calls[i], sources[i]);
+  }
+  artifact.inputs = inputs;
+  artifact.tables = usedTables(offline, artifact.calls);
+  for (SpecifiedTable &table : offline.tables()) {
+    table.read.clear(); // what the next compilation reads is its own
+  }
+  for (const Batches &each : batches) {
+    artifact.batches.push_back({each.options().size, each.perEpoch(), each.options().epochs});
+  }
+  // What the third step takes where the second took something else, and what it releases.
+  for (size_t i = 0; i < calls[2].step.states.size(); ++i) {
+    if (calls[2].step.states[i] != calls[3].step.states[i]) {
+      artifact.loopTo.push_back(calls[2].step.states[i]);
+      artifact.loopFrom.push_back(calls[3].step.states[i]);
+    }
+  }
+  for (size_t i = 0; i < std::min(calls[2].step.releases.size(), calls[3].step.releases.size()); ++i) {
+    uint64_t to = calls[2].step.releases[i], from = calls[3].step.releases[i];
+    if (to != from && std::find(artifact.loopTo.begin(), artifact.loopTo.end(), to) == artifact.loopTo.end()) {
+      artifact.loopTo.push_back(to);
+      artifact.loopFrom.push_back(from);
+    }
+  }
+  for (const ArtifactCall &call : artifact.calls) {
+    judge(artifact, call); // what no owner of such tables would run is refused here
+  }
+  return artifact;
+}
+
+ArtifactRun::ArtifactRun(Artifact artifact, const Owner &owner, const std::map<std::string, std::string> &tables)
+    : artifact_(std::move(artifact)), owner_(owner), bindings_(bindTables(artifact_, owner_, tables)) {
+  const ArtifactCall &init = artifact_.calls[0];
+  if (!init.step.program.empty()) {
+    std::exception_ptr lost;
+    run(init, {}, lost); // publishes nothing, so a reply that is lost costs nothing
+  }
+}
+
+ArtifactRun::~ArtifactRun() {
+  for (auto [name, handle] : handles_) {
+    owner_.session()->releaseHandle(handle);
+  }
+}
+
+uint64_t ArtifactRun::real(uint64_t name) const {
+  for (auto [known, handle] : handles_) {
+    if (known == name) {
+      return handle;
+    }
+  }
+  raise(ErrorKind::Error, "the artifact uses a value that none of its programs made; compile it again");
+}
+
+std::vector<at::Tensor> ArtifactRun::step(const std::vector<at::Tensor> &inputs) {
+  if (inputs.size() != artifact_.inputs.size()) {
+    raise(ErrorKind::Error, "the compiled step takes " + std::to_string(artifact_.inputs.size()) + " inputs, got " +
+                                std::to_string(inputs.size()));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Spec &spec = artifact_.inputs[i];
+    if (!inputs[i].device().is_cpu() || inputs[i].sizes() != c10::IntArrayRef(spec.sizes) ||
+        inputs[i].scalar_type() != spec.dtype) {
+      raise(ErrorKind::Error, "input " + std::to_string(i) + " is " + c10::toString(inputs[i].scalar_type()) +
+                                  c10::str(inputs[i].sizes()) + " on " + inputs[i].device().str() +
+                                  ", the step was compiled for " + c10::toString(spec.dtype) +
+                                  c10::str(c10::IntArrayRef(spec.sizes)) + " on cpu");
+    }
+  }
+  if (std::optional<int64_t> steps = artifact_.steps(); steps && steps_ >= *steps) {
+    raise(ErrorKind::Error, "all " + std::to_string(*steps) +
+                                " batches of the compiled step have been served; start another run, or compile the "
+                                "step for more epochs");
+  }
+  if (steps_ > 1) {
+    // The values that the last repetition left take the places of those it took.
+    std::vector<uint64_t> left;
+    for (uint64_t from : artifact_.loopFrom) {
+      left.push_back(real(from));
+    }
+    for (size_t i = 0; i < left.size(); ++i) {
+      auto it = std::find_if(handles_.begin(), handles_.end(), [&](auto &entry) { return entry.second == left[i]; });
+      it->first = artifact_.loopTo[i];
+    }
+  }
+  const ArtifactCall &call = artifact_.calls[steps_ == 0 ? 1 : 2];
+  std::exception_ptr lost;
+  std::vector<at::Tensor> published = run(call, inputs, lost);
+  ++steps_; // it has committed, whatever became of its reply
+  if (lost) {
+    std::rethrow_exception(lost);
+  }
+  return published;
+}
+
+std::vector<at::Tensor> ArtifactRun::run(const ArtifactCall &call, const std::vector<at::Tensor> &inputs,
+                                         std::exception_ptr &lost) {
+  Session &session = *owner_.session();
+  wire::Step step = call.step;
+  for (size_t i = 0; i < call.slotInputs.size(); ++i) {
+    if (int input = call.slotInputs[i]) {
+      double value = inputs.at(std::abs(input) - 1).item<double>();
+      step.slots[i] = c10::bit_cast<uint64_t>(input < 0 ? -value : value);
+    }
+  }
+  for (size_t i = 0; i < call.slotBatches.size(); ++i) {
+    if (int position = call.slotBatches[i]) {
+      const ArtifactBatches &from = artifact_.batches.at(std::abs(position) - 1);
+      step.slots[i] = position > 0 ? steps_ % from.perEpoch * from.size : steps_ / from.perEpoch;
+    }
+  }
+  for (wire::TableBinding &binding : step.tables) {
+    auto is = [&](const Dataset &table) { return table.name == binding.name; };
+    auto table = std::find_if(artifact_.tables.begin(), artifact_.tables.end(), is);
+    binding = bindings_.at(static_cast<size_t>(table - artifact_.tables.begin()));
+  }
+  for (uint64_t &state : step.states) {
+    state = real(state);
+  }
+  std::vector<at::Tensor> keep;
+  for (size_t i = 0; i < step.uploads.size(); ++i) {
+    if (int input = call.uploadInputs[i]) {
+      keep.push_back(inputs.at(input - 1).contiguous());
+      step.uploads[i] = viewOf(keep.back());
+    }
+  }
+  for (size_t i = 0; i < call.seeds; ++i) {
+    step.seeds.push_back(drawDefaultSeed());
+  }
+  for (uint64_t &result : step.results) {
+    result = session.newHandle();
+  }
+  std::vector<uint64_t> released;
+  auto isReleased = [&](auto &entry) {
+    return std::find(released.begin(), released.end(), entry.second) != released.end();
+  };
+  for (uint64_t name : call.step.releases) {
+    auto it = std::find_if(handles_.begin(), handles_.end(), [&](auto &entry) { return entry.first == name; });
+    if (it != handles_.end()) {
+      released.push_back(it->second);
+    }
+  }
+  step.releases = released;
+  StepOutcome outcome = StepOutcome::NotRun;
+  std::vector<at::Tensor> published;
+  std::vector<uint64_t> results = step.results;
+  try {
+    published = session.runProgram(std::move(step), outcome);
+  } catch (...) {
+    lost = std::current_exception();
+  }
+  if (outcome != StepOutcome::NotRun) {
+    std::erase_if(handles_, isReleased);
+  }
+  if (outcome != StepOutcome::Committed) {
+    std::rethrow_exception(lost);
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    handles_.emplace_back(call.step.results[i], results[i]);
+  }
+  return published;
+}
+
+} // namespace sojourn

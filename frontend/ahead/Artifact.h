@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ahead of time: a training step compiled to a file without data and without an owner, and run
+// against an owner later. Neither needs Python.
+//
+//   sojourn::Offline offline;
+//   auto artifact = sojourn::compile(offline, init, step, {{{64, 30}, at::kFloat}, {{64}, at::kLong}});
+//   artifact.save("train.sojourn");
+//   sojourn::ArtifactRun run(sojourn::Artifact::load("train.sojourn"), owner);
+//   std::vector<at::Tensor> published = run.step({x, y});    // one round trip
+//
+// Over a table of the owner, of which only the description is needed; a run sends no data:
+//
+//   sojourn::Table train = sojourn::specTable(
+//       offline, {.name = "train", .rows = 569, .columns = {{"age", at::kDouble}, {"y", at::kLong}}});
+//   auto artifact = sojourn::compile(offline, init, step, {}, {train.batches({.features = {"age"}, .label = "y",
+//                                                                             .epochs = 3, .dropLast = true})});
+//   sojourn::ArtifactRun run(artifact, owner, {{"train", "patients"}});
+//   for (int64_t i = 0; i < artifact.steps(); ++i) {
+//     run.step({});                                          // the next batch, one round trip
+//   }
+#ifndef SOJOURN_FRONTEND_AHEAD_ARTIFACT_H
+#define SOJOURN_FRONTEND_AHEAD_ARTIFACT_H
+
+#include "frontend/Sojourn.h"
+#include "runtime/wire/Step.h"
+
+#include <array>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace sojourn {
+
+/// Shape and dtype of an input whose contents come at run time.
+struct Spec {
+  std::vector<int64_t> sizes;
+  at::ScalarType dtype = at::kFloat;
+  /// A number that optimizers take as such (a scheduled learning rate): 0-dim float64; the step
+  /// reads it with item<double>() and uses it or its negative.
+  bool number = false;
+};
+
+/// One call of an artifact: a step message that lacks what each run supplies.
+struct ArtifactCall {
+  /// Handles are names within the artifact; constants are among its uploads. Without a program it
+  /// does nothing.
+  wire::Step step;
+  std::shared_ptr<const void> bytes; ///< what `step` borrows from
+  std::vector<int> uploadInputs;     ///< per upload: 0 for a constant, or position + 1 of an input
+  std::vector<int> slotInputs;       ///< per slot: 0, or +-(position + 1) of a number input
+  std::vector<int> slotBatches;      ///< per slot: 0, or position + 1 of batches (their start), negated (their epoch)
+  size_t seeds = 0;                  ///< drawn anew at every run
+  size_t published = 0;
+};
+
+/// Full batches that the steps of a run take one after the other.
+struct ArtifactBatches {
+  int64_t size, perEpoch, epochs;
+};
+
+class Artifact {
+public:
+  /// Reads and checks a file. Throws Error naming what is wrong with it: any byte that is not as it was
+  /// saved, by the checksum at its end. Throws VersionMismatch for a file of another version.
+  static Artifact load(const std::string &path);
+  void save(const std::string &path) const;
+
+  /// init, first, steady.
+  std::array<ArtifactCall, 3> calls;
+  std::vector<Spec> inputs;
+  /// The owner's tables that it reads, by the names of their specifications, with the columns read.
+  std::vector<Dataset> tables;
+  std::vector<ArtifactBatches> batches;
+  /// Steps that all of its batches last for; none if it takes no batches.
+  std::optional<int64_t> steps() const;
+  std::vector<uint64_t> loopFrom, loopTo;
+  std::string outputTree;
+};
+
+namespace frontend {
+struct DatasetInfo;
+struct Judgement;
+
+/// A table that was specified without data, and what has been read of it.
+struct SpecifiedTable {
+  Dataset spec;
+  std::set<std::string> read;
+};
+using SpecifiedTables = std::vector<SpecifiedTable>;
+
+/// What is wrong with the description of a table: rows, columns, bounds, policy, defaults. Empty if nothing is.
+std::string checkTableSpec(const Dataset &spec);
+/// A description as an owner would tell it.
+DatasetInfo infoOf(const Dataset &spec);
+/// What an owner of such tables would make of a call; throws Refused where it would refuse it.
+Judgement judge(const Artifact &artifact, const ArtifactCall &call);
+/// The datasets behind an artifact's tables, in their order. Throws Error if one is not there, or is
+/// not as the artifact needs it.
+std::vector<wire::TableBinding> bindTables(const Artifact &artifact, const Owner &owner,
+                                           const std::map<std::string, std::string> &names);
+} // namespace frontend
+
+/// An offline device: records without an owner. Ends with the object.
+class Offline {
+public:
+  Offline();
+  c10::Device device() const;
+  const std::shared_ptr<frontend::Session> &session() const { return session_; }
+  frontend::SpecifiedTables &tables() const { return *tables_; }
+
+private:
+  friend Table specTable(const Offline &offline, Dataset spec);
+  std::shared_ptr<frontend::Session> session_;
+  std::shared_ptr<frontend::SpecifiedTables> tables_ = std::make_shared<frontend::SpecifiedTables>();
+};
+
+/// A table of an owner that is not there yet: `name` (a run says which dataset that is), `rows`, and
+/// of its columns name, dtype, shape and, if the step counts on them, bounds. Batches, splits and
+/// whole columns of it can be recorded. Throws Error for what no table can be.
+///
+/// Of a private table say so (`policy` "private") with the bounds of every column but booleans: its
+/// batches are then the owner's draws, and what cannot be proved is refused when it is compiled. Of
+/// its defaults all three or none (0). All of it is compared with the owner's table when a run
+/// starts, and trusted by no owner.
+Table specTable(const Offline &offline, Dataset spec);
+
+/// Records `init` once and `step` three times (optimizers make their state in the first step, and
+/// the third must repeat the second). What `step` publishes with `publishLater` is what a run
+/// returns. Throws Unsupported, with the op and its line, if a float differs between steps (a
+/// learning rate set from outside, Adam without `capturable`): make it a number input instead.
+///
+/// `batches`, of tables that `specTable` made on this device: each step takes the next batch of each,
+/// as a loop over them would. `step` gets their tensors (x, and y if there is a label) before the
+/// inputs. A compiled step has one shape: throws Error for batches whose last one is short
+/// (`dropLast` leaves it out).
+Artifact compile(const Offline &offline, const std::function<void()> &init,
+                 const std::function<void(const std::vector<at::Tensor> &)> &step, const std::vector<Spec> &inputs,
+                 const std::vector<Batches> &batches = {});
+
+/// What a run costs the people of a private table.
+struct RunQuote {
+  double epsilon = 0, delta = 0;
+  int64_t steps = 0;
+  double noiseMultiplier = 0;
+  double samplingRate = 1; ///< of the steady step, the largest of its draws of the table
+};
+
+/// The price of the first `steps` steps of an artifact for one of its private tables, from what the
+/// artifact says alone; nothing runs. Of `epsilon` (the noise follows) and `noiseMultiplier` (the price
+/// follows) one is given, the other 0; with neither the defaults stand that the table was described
+/// with. What is published with a price of its own comes on top. Throws Error for numbers that no run
+/// can have, Refused for steps that an owner would refuse.
+RunQuote quoteRun(const Artifact &artifact, const std::string &table, double delta, double epsilon,
+                  double noiseMultiplier, std::optional<int64_t> steps = std::nullopt);
+
+/// Execution against an owner: `init` at construction, then one round trip per step.
+class ArtifactRun {
+public:
+  /// `tables`: table of the artifact -> the owner's dataset; a table that is not named here is the
+  /// dataset of its own name. Throws Error if there is no such dataset, or if rows, dtype, shape or
+  /// specified bounds of a column are not what the step was compiled for.
+  ArtifactRun(Artifact artifact, const Owner &owner, const std::map<std::string, std::string> &tables = {});
+  ~ArtifactRun();
+  /// CPU inputs as the artifact's specs say; returns what the step published, as CPU tensors. Batches
+  /// are those of the number of steps that have run. Throws Error if an input does not fit its spec,
+  /// or if no batch is left.
+  std::vector<at::Tensor> step(const std::vector<at::Tensor> &inputs);
+
+private:
+  /// `lost`: why there are no published values although the step committed.
+  std::vector<at::Tensor> run(const ArtifactCall &call, const std::vector<at::Tensor> &inputs,
+                              std::exception_ptr &lost);
+  uint64_t real(uint64_t name) const;
+
+  Artifact artifact_;
+  Owner owner_;
+  int64_t steps_ = 0;
+  std::vector<wire::TableBinding> bindings_;           ///< by the artifact's tables
+  std::vector<std::pair<uint64_t, uint64_t>> handles_; ///< artifact's name -> owner's handle
+};
+
+} // namespace sojourn
+
+#endif // SOJOURN_FRONTEND_AHEAD_ARTIFACT_H

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// Artifacts as files: runtime/wire/Artifact.fbs, then a checksum of it. What is read is checked before it is used.
+#include "frontend/ahead/Artifact.h"
+
+#include "frontend/recording/Tensor.h"
+#include "runtime/wire/Artifact_generated.h"
+
+#include <sodium.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string_view>
+
+namespace sojourn {
+
+using namespace frontend;
+namespace schema = sojourn_wire;
+
+namespace {
+
+constexpr uint32_t kArtifactVersion = 3;
+/// From this version on a file ends with its checksum.
+constexpr uint32_t kChecksumSince = 3;
+/// A file beyond this is no artifact of ours: weights are uploads of `init`, still bounded.
+constexpr std::streamoff kArtifactBytesMax = std::streamoff{1} << 31;
+
+/// BLAKE2b of all bytes before it.
+std::string checksumOf(std::string_view content) {
+  std::string sum(crypto_generichash_BYTES, '\0');
+  crypto_generichash(reinterpret_cast<unsigned char *>(sum.data()), sum.size(),
+                     reinterpret_cast<const unsigned char *>(content.data()), content.size(), nullptr, 0);
+  return sum;
+}
+
+std::string textOf(std::string_view bytes) {
+  std::string text(2 * bytes.size() + 1, '\0');
+  sodium_bin2hex(text.data(), text.size(), reinterpret_cast<const unsigned char *>(bytes.data()), bytes.size());
+  text.pop_back();
+  return text;
+}
+
+/// The version alone: other versions lay the rest out otherwise.
+struct VersionOnly : private flatbuffers::Table {
+  bool Verify(flatbuffers::Verifier &verifier) const {
+    return VerifyTableStart(verifier) &&
+           VerifyField<uint32_t>(verifier, schema::Artifact::VT_VERSION, sizeof(uint32_t)) && verifier.EndTable();
+  }
+  uint32_t version() const { return GetField<uint32_t>(schema::Artifact::VT_VERSION, 0); }
+};
+
+/// Whether a tensor's bytes are as many as its sizes say.
+bool fits(const wire::TensorView &tensor) {
+  size_t expected = c10::elementSize(scalarTypeOf(static_cast<Element>(tensor.element)));
+  for (int64_t dim : tensor.dims) {
+    if (__builtin_mul_overflow(expected, static_cast<size_t>(dim), &expected)) {
+      return false;
+    }
+  }
+  return expected == tensor.data.size();
+}
+
+/// What of a call no later check would find. Empty if nothing is wrong.
+std::string checkCall(ArtifactCall &call, const Artifact &artifact) {
+  const std::vector<Spec> &inputs = artifact.inputs;
+  call.uploadInputs.resize(call.step.uploads.size());
+  call.slotInputs.resize(call.step.slots.size());
+  call.slotBatches.resize(call.step.slots.size());
+  for (size_t i = 0; i < call.uploadInputs.size(); ++i) {
+    int input = call.uploadInputs[i];
+    if (input < 0 || input > static_cast<int>(inputs.size()) || (input > 0 && inputs[input - 1].number)) {
+      return "it uses input " + std::to_string(static_cast<int64_t>(input) - 1) + " of " +
+             std::to_string(inputs.size());
+    }
+    if (input == 0 && !fits(call.step.uploads[i])) {
+      return "a constant has " + std::to_string(call.step.uploads[i].data.size()) + " bytes, not what its shape says";
+    }
+    if (call.step.uploads[i].sentAhead) {
+      return "a constant lies outside of the file";
+    }
+  }
+  for (int input : call.slotInputs) {
+    int64_t position = std::abs(static_cast<int64_t>(input));
+    if (position > static_cast<int64_t>(inputs.size()) || (position > 0 && !inputs[position - 1].number)) {
+      return "a slot takes an input that is no number";
+    }
+  }
+  for (size_t i = 0; i < call.slotBatches.size(); ++i) {
+    int64_t position = std::abs(static_cast<int64_t>(call.slotBatches[i]));
+    if (position > static_cast<int64_t>(artifact.batches.size()) || (position > 0 && call.slotInputs[i] != 0)) {
+      return "a slot takes batches that are not there";
+    }
+  }
+  for (const wire::TableBinding &binding : call.step.tables) {
+    if (std::none_of(artifact.tables.begin(), artifact.tables.end(),
+                     [&](const Dataset &table) { return table.name == binding.name; })) {
+      return "it reads table '" + binding.name + "', which it does not describe";
+    }
+  }
+  return {};
+}
+
+/// Reads the tables and batches of a file. Returns what is wrong with them, or an empty text.
+std::string readTables(const schema::Artifact &stored, Artifact &artifact) {
+  for (uint32_t i = 0; i < (stored.tables() ? stored.tables()->size() : 0); ++i) {
+    const schema::ArtifactTable &from = *stored.tables()->Get(i);
+    Dataset table{
+        from.name() ? from.name()->str() : "", from.policy() ? from.policy()->str() : "", "", from.rows(), {}, 0, 0, 0};
+    if (from.defaults() && from.defaults()->size() != 3) {
+      return "table '" + table.name + "' has " + std::to_string(from.defaults()->size()) + " defaults, expected 3";
+    }
+    if (from.defaults()) {
+      table.noiseMultiplier = from.defaults()->Get(0);
+      table.clip = from.defaults()->Get(1);
+      table.metricBound = from.defaults()->Get(2);
+    }
+    for (uint32_t k = 0; k < (from.columns() ? from.columns()->size() : 0); ++k) {
+      const schema::ArtifactColumn &entry = *from.columns()->Get(k);
+      if (entry.element() >= kElementCount || (entry.bounds() && entry.bounds()->size() != 2)) {
+        return "a column of table '" + table.name + "' has an unknown type or half a range";
+      }
+      Column column{
+          entry.name() ? entry.name()->str() : "", scalarTypeOf(static_cast<Element>(entry.element())), {}, {}};
+      if (entry.dims()) {
+        column.shape.assign(entry.dims()->begin(), entry.dims()->end());
+      }
+      if (entry.bounds()) {
+        column.bounds = {entry.bounds()->Get(0), entry.bounds()->Get(1)};
+      }
+      table.columns.push_back(std::move(column));
+    }
+    if (std::string problem = checkTableSpec(table); !problem.empty()) {
+      return "table '" + table.name + "' cannot be: " + problem;
+    }
+    if (std::any_of(artifact.tables.begin(), artifact.tables.end(),
+                    [&](const Dataset &other) { return other.name == table.name; })) {
+      return "it describes table '" + table.name + "' twice";
+    }
+    artifact.tables.push_back(std::move(table));
+  }
+  for (uint32_t i = 0; i < (stored.batches() ? stored.batches()->size() : 0); ++i) {
+    const schema::ArtifactBatches &from = *stored.batches()->Get(i);
+    ArtifactBatches batches{from.size(), from.per_epoch(), from.epochs()};
+    int64_t product;
+    if (batches.size < 1 || batches.perEpoch < 1 || batches.epochs < 0 ||
+        __builtin_mul_overflow(batches.size, batches.perEpoch, &product) ||
+        __builtin_mul_overflow(batches.perEpoch, batches.epochs, &product)) {
+      return "its batches have impossible sizes";
+    }
+    artifact.batches.push_back(batches);
+  }
+  return {};
+}
+
+std::vector<int> intsOf(const flatbuffers::Vector<int32_t> *vector) {
+  return vector ? std::vector<int>(vector->begin(), vector->end()) : std::vector<int>();
+}
+
+std::vector<uint64_t> numbersOf(const flatbuffers::Vector<uint64_t> *vector) {
+  return vector ? std::vector<uint64_t>(vector->begin(), vector->end()) : std::vector<uint64_t>();
+}
+
+/// Refuses a file of another version or with a byte that was not written so. Returns what its checksum is of.
+std::string_view checkWhole(const std::string &path, std::string_view file) {
+  std::string size = std::to_string(file.size());
+  auto identified = [&](const char *identifier) {
+    return file.size() >= sizeof(flatbuffers::uoffset_t) + flatbuffers::kFileIdentifierLength &&
+           flatbuffers::BufferHasIdentifier(file.data(), identifier);
+  };
+  std::string_view content = file.substr(0, file.size() - std::min<size_t>(file.size(), crypto_generichash_BYTES));
+  std::string_view found = file.substr(content.size());
+  std::string sum = checksumOf(content);
+  bool isWhole = found == sum;
+  if (!isWhole && !identified(schema::ArtifactIdentifier())) {
+    raise(ErrorKind::Error, path + " is not a compiled step: its " + size +
+                                " bytes do not begin as one, or their beginning is damaged; copy it again, or make one "
+                                "with sojourn.compile(...).save(path)");
+  }
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t *>(file.data()), file.size());
+  if (verifier.VerifyBuffer<VersionOnly>(schema::ArtifactIdentifier())) {
+    uint32_t version = flatbuffers::GetRoot<VersionOnly>(file.data())->version();
+    bool isOlder = version > 0 && version < kChecksumSince;
+    if (isOlder || (isWhole && version != kArtifactVersion)) {
+      raise(ErrorKind::VersionMismatch, path + " has artifact version " + std::to_string(version) +
+                                            ", this build reads " + std::to_string(kArtifactVersion) +
+                                            "; compile it again");
+    }
+  }
+  if (!isWhole) {
+    raise(ErrorKind::Error, path + " is damaged: it ends with " + textOf(found) + ", and the checksum of the " +
+                                std::to_string(content.size()) + " bytes before that is " + textOf(sum) +
+                                "; copy it again, or compile it again");
+  }
+  return content;
+}
+
+} // namespace
+
+void Artifact::save(const std::string &path) const {
+  flatbuffers::FlatBufferBuilder builder(1 << 16);
+  std::vector<flatbuffers::Offset<schema::ArtifactCall>> callOffsets;
+  for (const ArtifactCall &call : calls) {
+    auto step = wire::encode(builder, call.step);
+    auto uploadInputs = builder.CreateVector(call.uploadInputs), slotInputs = builder.CreateVector(call.slotInputs);
+    callOffsets.push_back(schema::CreateArtifactCall(builder, step, static_cast<uint32_t>(call.seeds),
+                                                     static_cast<uint32_t>(call.published), uploadInputs, slotInputs,
+                                                     builder.CreateVector(call.slotBatches)));
+  }
+  std::vector<flatbuffers::Offset<schema::ArtifactInput>> inputOffsets;
+  for (const Spec &spec : inputs) {
+    inputOffsets.push_back(schema::CreateArtifactInput(builder, static_cast<uint8_t>(elementOf(spec.dtype)),
+                                                       builder.CreateVector(spec.sizes), spec.number));
+  }
+  std::vector<flatbuffers::Offset<schema::ArtifactTable>> tableOffsets;
+  for (const Dataset &table : tables) {
+    std::vector<flatbuffers::Offset<schema::ArtifactColumn>> columns;
+    for (const Column &column : table.columns) {
+      std::vector<double> bounds;
+      if (column.bounds) {
+        bounds = {column.bounds->first, column.bounds->second};
+      }
+      columns.push_back(schema::CreateArtifactColumnDirect(builder, column.name.c_str(),
+                                                           static_cast<uint8_t>(elementOf(column.dtype)), &column.shape,
+                                                           bounds.empty() ? nullptr : &bounds));
+    }
+    std::vector<double> defaults;
+    if (table.policy == "private" && table.noiseMultiplier != 0) {
+      defaults = {table.noiseMultiplier, table.clip, table.metricBound};
+    }
+    tableOffsets.push_back(schema::CreateArtifactTableDirect(builder, table.name.c_str(), table.rows, &columns,
+                                                             table.policy.empty() ? nullptr : table.policy.c_str(),
+                                                             defaults.empty() ? nullptr : &defaults));
+  }
+  std::vector<flatbuffers::Offset<schema::ArtifactBatches>> batchOffsets;
+  for (const ArtifactBatches &each : batches) {
+    batchOffsets.push_back(schema::CreateArtifactBatches(builder, each.size, each.perEpoch, each.epochs));
+  }
+  auto callVector = builder.CreateVector(callOffsets);
+  auto inputVector = builder.CreateVector(inputOffsets);
+  auto from = builder.CreateVector(loopFrom), to = builder.CreateVector(loopTo);
+  auto tree = builder.CreateString(outputTree), producer = builder.CreateString("sojourn");
+  auto tableVector = builder.CreateVector(tableOffsets);
+  auto batchVector = builder.CreateVector(batchOffsets);
+  builder.Finish(schema::CreateArtifact(builder, kArtifactVersion, callVector, inputVector, from, to, tree, producer,
+                                        tableVector, batchVector),
+                 schema::ArtifactIdentifier());
+  std::string_view content(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
+  std::string sum = checksumOf(content);
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(content.data(), static_cast<std::streamsize>(content.size()));
+  file.write(sum.data(), static_cast<std::streamsize>(sum.size()));
+  file.close();
+  if (!file) {
+    raise(ErrorKind::Error, "cannot write " + path + ": " + std::strerror(errno));
+  }
+}
+
+Artifact Artifact::load(const std::string &path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  std::streamoff size = file ? std::streamoff{file.tellg()} : -1;
+  if (size < 0) {
+    raise(ErrorKind::Error, "cannot read " + path + ": " + std::strerror(errno));
+  }
+  auto bad = [&](const std::string &what) {
+    raise(ErrorKind::Error,
+          path + " is not a compiled step: " + what + "; make one with sojourn.compile(...).save(path)");
+  };
+  if (size > kArtifactBytesMax) {
+    bad(std::to_string(size) + " bytes is more than an artifact may have");
+  }
+  auto bytes = std::make_shared<std::string>(static_cast<size_t>(size), '\0');
+  file.seekg(0);
+  file.read(bytes->data(), size);
+  if (!file) {
+    raise(ErrorKind::Error, "cannot read " + path + ": it changed while it was read; load it again");
+  }
+  std::string_view content = checkWhole(path, *bytes);
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t *>(content.data()), content.size());
+  if (!verifier.VerifyBuffer<schema::Artifact>(schema::ArtifactIdentifier())) {
+    bad("its " + std::to_string(size) + " bytes have another format");
+  }
+  const schema::Artifact &stored = *schema::GetArtifact(bytes->data());
+  Artifact artifact;
+  if (!stored.calls() || stored.calls()->size() != artifact.calls.size()) {
+    bad("it must hold the three programs init, first and steady");
+  }
+  if (stored.inputs()) {
+    for (const schema::ArtifactInput *input : *stored.inputs()) {
+      std::vector<int64_t> sizes;
+      if (input->dims()) {
+        sizes.assign(input->dims()->begin(), input->dims()->end());
+      }
+      if (input->element() >= kElementCount || sizes.size() > 64 ||
+          std::any_of(sizes.begin(), sizes.end(), [](int64_t dim) { return dim < 0; })) {
+        bad("an input has an unknown element type or impossible sizes");
+      }
+      artifact.inputs.push_back({sizes, scalarTypeOf(static_cast<Element>(input->element())), input->number()});
+    }
+  }
+  if (std::string problem = readTables(stored, artifact); !problem.empty()) {
+    bad(problem);
+  }
+  for (size_t i = 0; i < artifact.calls.size(); ++i) {
+    const schema::ArtifactCall &from = *stored.calls()->Get(static_cast<flatbuffers::uoffset_t>(i));
+    ArtifactCall &call = artifact.calls[i];
+    call.bytes = bytes;
+    call.seeds = from.seeds();
+    call.published = from.published();
+    call.uploadInputs = intsOf(from.upload_inputs());
+    call.slotInputs = intsOf(from.slot_inputs());
+    call.slotBatches = intsOf(from.slot_batches());
+    std::string problem = from.step() ? wire::decode(*from.step(), call.step) : "a call holds no step";
+    problem = problem.empty() ? checkCall(call, artifact) : problem;
+    if (!problem.empty()) {
+      bad(problem);
+    }
+  }
+  artifact.loopFrom = numbersOf(stored.loop_from());
+  artifact.loopTo = numbersOf(stored.loop_to());
+  if (artifact.loopFrom.size() != artifact.loopTo.size()) {
+    bad("its loop lists differ in length");
+  }
+  artifact.outputTree = stored.output_tree() ? stored.output_tree()->str() : "";
+  return artifact;
+}
+
+} // namespace sojourn

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables of artifacts: specified without data, bound to an owner's datasets at the start of a run.
+#include "frontend/ahead/Artifact.h"
+#include "frontend/compile/Names.h"
+#include "frontend/tables/Rows.h"
+#include "frontend/session/Session.h"
+#include "runtime/Limits.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <tuple>
+
+namespace sojourn {
+
+namespace frontend {
+
+namespace {
+
+namespace limits = runtime::limits;
+
+/// Notes which columns are read: a run checks these.
+class SpecifiedRows final : public RowReader {
+public:
+  SpecifiedRows(std::shared_ptr<SpecifiedTables> tables, size_t position, std::shared_ptr<RowReader> recorded)
+      : tables_(std::move(tables)), position_(position), recorded_(std::move(recorded)) {}
+
+  at::Tensor rows(const std::vector<std::string> &columns, bool alone, at::ScalarType dtype,
+                  const RowNumbers &numbers) override {
+    (*tables_)[position_].read.insert(columns.begin(), columns.end());
+    return recorded_->rows(columns, alone, dtype, numbers);
+  }
+
+private:
+  std::shared_ptr<SpecifiedTables> tables_;
+  size_t position_;
+  std::shared_ptr<RowReader> recorded_;
+};
+
+std::string typeText(const Column &column) {
+  std::string text(c10::getDtypeNames(column.dtype).first);
+  return column.shape.empty() ? text : text + " " + c10::str(c10::IntArrayRef(column.shape));
+}
+
+std::string boundsText(const Column &column) {
+  if (!column.bounds) {
+    return "no bounds";
+  }
+  char text[80];
+  std::snprintf(text, sizeof(text), "bounds [%.17g, %.17g]", column.bounds->first, column.bounds->second);
+  return text;
+}
+
+std::string defaultsText(const Dataset &table) {
+  char text[120];
+  std::snprintf(text, sizeof(text), "noise multiplier %g, clip %g and metric bound %g", table.noiseMultiplier,
+                table.clip, table.metricBound);
+  return text;
+}
+
+bool statesDefaults(const Dataset &table) { return table.policy == "private" && table.noiseMultiplier != 0; }
+
+auto defaultsOf(const Dataset &table) { return std::tie(table.noiseMultiplier, table.clip, table.metricBound); }
+
+/// What is wrong with the policy of a description: what is private has bounds, from which its noise follows.
+std::string checkPolicy(const Dataset &spec) {
+  bool isPrivate = spec.policy == "private";
+  if (!isPrivate && spec.policy != "open" && !spec.policy.empty()) {
+    return "its policy is '" + spec.policy + "', expected 'open', 'private' or none";
+  }
+  for (const Column &column : spec.columns) {
+    if (isPrivate && !column.bounds && column.dtype != at::kBool) {
+      return "it is private, and column '" + column.name + "' has no bounds; a private table declares them for each";
+    }
+  }
+  bool isPossible = true;
+  for (double number : {spec.noiseMultiplier, spec.clip, spec.metricBound}) {
+    isPossible = isPossible && std::isfinite(number) && (statesDefaults(spec) ? number > 0 : number == 0);
+  }
+  return isPossible || !isPrivate
+             ? ""
+             : "its defaults are " + defaultsText(spec) + ", expected three numbers above 0, or none";
+}
+
+/// What is wrong with one column of a description, or an empty text.
+std::string checkColumn(const Column &column) {
+  std::string where = "column '" + column.name + "' has ";
+  switch (column.dtype) {
+  case at::kBool:
+  case at::kByte:
+  case at::kChar:
+  case at::kShort:
+  case at::kInt:
+  case at::kLong:
+  case at::kHalf:
+  case at::kFloat:
+  case at::kDouble: break;
+  default:
+    return where + "type " + std::string(c10::getDtypeNames(column.dtype).first) +
+           "; a table holds bool, uint8, int8 to int64, float16, float32 and float64";
+  }
+  int64_t elements = 1;
+  bool large = column.shape.size() > limits::kEntryRank;
+  for (int64_t size : column.shape) {
+    large = large || size < 1 || __builtin_mul_overflow(elements, size, &elements) || elements > limits::kEntryElements;
+  }
+  if (large) {
+    return where + "entries of shape " + c10::str(c10::IntArrayRef(column.shape)) + "; expected at most " +
+           std::to_string(limits::kEntryRank) + " sizes of at least 1, and at most " +
+           std::to_string(limits::kEntryElements) + " elements";
+  }
+  if (column.bounds) {
+    auto [lower, upper] = *column.bounds;
+    if (!std::isfinite(lower) || !std::isfinite(upper) || lower > upper) {
+      return where + boundsText(column) + "; expected two finite numbers, the lower one first";
+    }
+  }
+  return {};
+}
+
+/// What of a dataset differs from what a table was specified as, or an empty text.
+std::string difference(const Dataset &table, const Table &found) {
+  if (found.rows() != table.rows) {
+    return "it has " + std::to_string(found.rows()) + " rows, the step was compiled for " + std::to_string(table.rows);
+  }
+  if (!table.policy.empty() && found.policy() != table.policy) {
+    return "its policy is " + found.policy() + ", the step was compiled for " + table.policy;
+  }
+  if (statesDefaults(table) && defaultsOf(found.dataset()) != defaultsOf(table)) {
+    return "its defaults are " + defaultsText(found.dataset()) + ", the step was compiled for " + defaultsText(table);
+  }
+  std::vector<std::string> known;
+  for (const Column &column : found.columns()) {
+    known.push_back(column.name);
+  }
+  for (const Column &column : table.columns) {
+    auto named = [&](const Column &candidate) { return candidate.name == column.name; };
+    auto there = std::find_if(found.columns().begin(), found.columns().end(), named);
+    if (there == found.columns().end()) {
+      return "it has no column '" + column.name + "'" + nearestNames(column.name, known, "its columns");
+    }
+    if (there->dtype != column.dtype || there->shape != column.shape) {
+      return "its column '" + column.name + "' is " + typeText(*there) + ", the step was compiled for " +
+             typeText(column);
+    }
+    if (column.bounds && there->bounds != column.bounds) {
+      return "its column '" + column.name + "' has " + boundsText(*there) + ", the step was compiled for " +
+             boundsText(column);
+    }
+  }
+  return {};
+}
+
+} // namespace
+
+DatasetInfo infoOf(const Dataset &spec) {
+  DatasetInfo info{spec.name, spec.rows, {}, spec.policy.empty() ? "open" : spec.policy, spec.version};
+  for (const Column &column : spec.columns) {
+    info.columns.push_back({column.name, elementOf(column.dtype), column.bounds, column.shape});
+  }
+  if (statesDefaults(spec)) {
+    std::tie(info.noiseMultiplier, info.clip, info.metricBound) =
+        std::tie(spec.noiseMultiplier, spec.clip, spec.metricBound);
+  }
+  return info;
+}
+
+std::string checkTableSpec(const Dataset &spec) {
+  if (spec.rows < 1 || spec.rows > limits::kTableRows) {
+    return "it has " + std::to_string(spec.rows) + " rows; expected a number in [1, " +
+           std::to_string(limits::kTableRows) + "]";
+  }
+  if (spec.columns.empty() || spec.columns.size() > limits::kColumns) {
+    return "it has " + std::to_string(spec.columns.size()) + " columns; expected 1 to " +
+           std::to_string(limits::kColumns);
+  }
+  std::set<std::string> names;
+  for (const Column &column : spec.columns) {
+    if (column.name.empty() || column.name.size() > limits::kNameBytes) {
+      return "a column's name has " + std::to_string(column.name.size()) + " bytes; expected 1 to " +
+             std::to_string(limits::kNameBytes);
+    }
+    if (!names.insert(column.name).second) {
+      return "two columns are named '" + column.name + "'";
+    }
+    if (std::string problem = checkColumn(column); !problem.empty()) {
+      return problem;
+    }
+  }
+  return checkPolicy(spec);
+}
+
+std::vector<wire::TableBinding> bindTables(const Artifact &artifact, const Owner &owner,
+                                           const std::map<std::string, std::string> &names) {
+  std::vector<std::string> tables;
+  for (const Dataset &table : artifact.tables) {
+    tables.push_back(table.name);
+  }
+  for (const auto &[name, dataset] : names) {
+    if (std::find(tables.begin(), tables.end(), name) == tables.end()) {
+      raise(ErrorKind::Error,
+            "the compiled step reads no table '" + name + "'" + nearestNames(name, tables, "its tables"));
+    }
+  }
+  std::vector<wire::TableBinding> bindings;
+  if (tables.empty()) {
+    return bindings;
+  }
+  Session &session = *owner.session();
+  std::vector<DatasetInfo> datasets = session.datasets();
+  std::vector<std::string> known;
+  for (const DatasetInfo &info : datasets) {
+    known.push_back(info.name);
+  }
+  for (const Dataset &table : artifact.tables) {
+    auto renamed = names.find(table.name);
+    const std::string &name = renamed == names.end() ? table.name : renamed->second;
+    auto info = std::find_if(datasets.begin(), datasets.end(), [&](const DatasetInfo &i) { return i.name == name; });
+    if (info == datasets.end()) {
+      raise(ErrorKind::Error, session.address() + " has no dataset '" + name + "' for table '" + table.name +
+                                  "' of the compiled step" + nearestNames(name, known, "its datasets") +
+                                  "; name the dataset of each table when the run starts");
+    }
+    std::string problem = difference(table, remoteTable(owner.session(), *info));
+    if (problem.empty() && table.policy.empty() && info->policy == "private" && !artifact.batches.empty()) {
+      problem = "it is private, and the batches were compiled for an open table (describe it with policy \"private\")";
+    }
+    if (!problem.empty()) {
+      raise(ErrorKind::Error, "dataset '" + name + "' at " + session.address() + " is not table '" + table.name +
+                                  "' of the compiled step: " + problem +
+                                  "; name another dataset for the table, or compile the step again for this one");
+    }
+    bindings.push_back({info->name, info->version});
+  }
+  return bindings;
+}
+
+} // namespace frontend
+
+using namespace frontend;
+
+Table specTable(const Offline &offline, Dataset spec) {
+  if (spec.name.empty() || spec.name.size() > limits::kNameBytes) {
+    raise(ErrorKind::Error, "the name of a table has " + std::to_string(spec.name.size()) + " bytes; expected 1 to " +
+                                std::to_string(limits::kNameBytes));
+  }
+  if (std::string problem = checkTableSpec(spec); !problem.empty()) {
+    raise(ErrorKind::Error, "table '" + spec.name + "' cannot be: " + problem);
+  }
+  // The version tells two specifications of one name apart within a trace.
+  spec.version = std::to_string(offline.tables_->size() + 1);
+  offline.tables_->push_back({spec, {}});
+  spec.policy = spec.policy.empty() ? "of its owner" : spec.policy;
+  DatasetInfo info = infoOf(spec);
+  if (!statesDefaults(spec)) {
+    std::tie(spec.noiseMultiplier, spec.clip, spec.metricBound) =
+        std::tie(info.noiseMultiplier, info.clip, info.metricBound);
+  }
+  auto rows = std::make_shared<SpecifiedRows>(offline.tables_, offline.tables_->size() - 1,
+                                              remoteRows(offline.session(), info));
+  return {rows, std::move(spec)};
+}
+
+} // namespace sojourn

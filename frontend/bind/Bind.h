@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of the Python extension, and what they share.
+#ifndef SOJOURN_FRONTEND_BIND_BIND_H
+#define SOJOURN_FRONTEND_BIND_BIND_H
+
+#include "frontend/Sojourn.h"
+
+#include <torch/extension.h>
+
+namespace sojourn::frontend {
+
+using Ranges = std::map<std::string, std::pair<double, double>>;
+
+void bindArtifact(pybind11::module_ &m);
+void bindPrivacy(pybind11::module_ &m);
+void bindTable(pybind11::module_ &m);
+
+/// Throws Error for what is not a torch.dtype.
+at::ScalarType dtypeOf(const pybind11::handle &dtype);
+/// From a path (str) or a dict of CPU tensors.
+Source sourceOf(const pybind11::object &source);
+
+} // namespace sojourn::frontend
+
+#endif // SOJOURN_FRONTEND_BIND_BIND_H

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Python's view of artifacts.
+#include "frontend/bind/Bind.h"
+
+#include "frontend/ahead/Artifact.h"
+#include "frontend/session/Session.h"
+
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+namespace py = pybind11;
+
+namespace sojourn::frontend {
+
+namespace {
+
+using PythonSpec = std::tuple<std::vector<int64_t>, py::object, bool>;
+
+std::vector<Spec> specsOf(const std::vector<PythonSpec> &tuples) {
+  std::vector<Spec> specs;
+  for (const auto &[sizes, dtype, number] : tuples) {
+    specs.push_back({sizes, dtypeOf(dtype), number});
+  }
+  return specs;
+}
+
+py::object dtypeObject(at::ScalarType dtype) {
+  return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject *>(torch::getTHPDtype(dtype)));
+}
+
+using PythonColumn =
+    std::tuple<std::string, py::object, std::vector<int64_t>, std::optional<std::pair<double, double>>>;
+
+/// Noise multiplier, clip, metric bound.
+using PythonDefaults = std::optional<std::array<double, 3>>;
+
+Dataset datasetOf(const std::string &name, int64_t rows, const std::vector<PythonColumn> &columns,
+                  const std::string &policy, const PythonDefaults &defaults) {
+  auto [noise, clip, bound] = defaults.value_or(std::array<double, 3>{0, 0, 0});
+  Dataset dataset{name, policy, "", rows, {}, noise, clip, bound};
+  for (const auto &[column, dtype, shape, bounds] : columns) {
+    dataset.columns.push_back({column, dtypeOf(dtype), bounds, shape});
+  }
+  return dataset;
+}
+
+} // namespace
+
+void bindArtifact(py::module_ &m) {
+  py::class_<Offline, std::shared_ptr<Offline>>(m, "Offline")
+      .def(py::init<>())
+      .def_property_readonly("index", [](Offline &self) { return static_cast<int>(self.device().index()); });
+
+  py::class_<Artifact>(m, "Artifact")
+      .def("save", &Artifact::save)
+      .def_static("load", &Artifact::load)
+      .def_readwrite("output_tree", &Artifact::outputTree)
+      .def_property_readonly(
+          "inputs",
+          [](Artifact &self) {
+            py::list inputs;
+            for (const Spec &spec : self.inputs) {
+              inputs.append(py::make_tuple(py::tuple(py::cast(spec.sizes)), dtypeObject(spec.dtype), spec.number));
+            }
+            return inputs;
+          })
+      .def_property_readonly("steps", &Artifact::steps)
+      .def_property_readonly(
+          "draws",
+          [](Artifact &self) {
+            std::vector<std::tuple<std::string, int64_t, int64_t>> draws;
+            const ArtifactCall &steady = self.calls[2];
+            for (const Judgement::Draw &draw : judge(self, steady).draws) {
+              for (unsigned table : draw.tables) {
+                if (draw.isSampled) {
+                  draws.emplace_back(steady.step.tables[table].name, draw.rows, draw.expected);
+                }
+              }
+            }
+            return draws;
+          },
+          "The owner's draws of private tables in each step: table, rows that it draws from, expected size.")
+      .def_property_readonly("epochs",
+                             [](Artifact &self) {
+                               int64_t most = 0;
+                               for (const ArtifactBatches &each : self.batches) {
+                                 most = std::max(most, each.epochs);
+                               }
+                               return most;
+                             })
+      .def(
+          "quote",
+          [](Artifact &self, const std::string &table, double delta, double epsilon, double noiseMultiplier,
+             std::optional<int64_t> steps) {
+            RunQuote quote = quoteRun(self, table, delta, epsilon, noiseMultiplier, steps);
+            return std::make_tuple(quote.epsilon, quote.delta, quote.steps, quote.noiseMultiplier, quote.samplingRate);
+          },
+          py::arg("table"), py::arg("delta"), py::arg("epsilon"), py::arg("noise_multiplier"), py::arg("steps"))
+      .def_property_readonly(
+          "tables", [](Artifact &self) { return self.tables; }, "What it reads of each of the owner's tables.")
+      .def("program",
+           [](Artifact &self, size_t call) { return py::bytes(std::string(self.calls.at(call).step.program)); })
+      .def("hash",
+           [](Artifact &self, size_t call) {
+             const auto &hash = self.calls.at(call).step.hash;
+             return py::bytes(reinterpret_cast<const char *>(hash.data()), hash.size());
+           })
+      .def("text", [](Artifact &self, size_t call) {
+        const wire::Step &step = self.calls.at(call).step;
+        std::string program(step.program), debug(step.debug);
+        py::gil_scoped_release unlock; // another thread may be compiling
+        return decodeToText(program, debug);
+      });
+
+  py::class_<Dataset>(m, "Dataset")
+      .def_readonly("name", &Dataset::name)
+      .def_readonly("rows", &Dataset::rows)
+      .def_readonly("columns", &Dataset::columns)
+      .def_readonly("policy", &Dataset::policy)
+      .def_property_readonly("defaults", [](const Dataset &self) {
+        return self.noiseMultiplier != 0
+                   ? std::optional(std::array<double, 3>{self.noiseMultiplier, self.clip, self.metricBound})
+                   : std::nullopt;
+      });
+
+  m.def(
+      "check_table_spec",
+      [](int64_t rows, const std::vector<PythonColumn> &columns, const std::string &policy,
+         const PythonDefaults &defaults) { return checkTableSpec(datasetOf("", rows, columns, policy, defaults)); },
+      py::arg("rows"), py::arg("columns"), py::arg("policy"), py::arg("defaults"),
+      "What is wrong with the description of a table, or an empty text.");
+  m.def(
+      "spec_table",
+      [](const Offline &offline, const std::string &name, int64_t rows, const std::vector<PythonColumn> &columns,
+         const std::string &policy, const PythonDefaults &defaults) {
+        return specTable(offline, datasetOf(name, rows, columns, policy, defaults));
+      },
+      py::arg("offline"), py::arg("name"), py::arg("rows"), py::arg("columns"), py::arg("policy"), py::arg("defaults"));
+
+  m.def("compile_artifact", [](const Offline &offline, const std::function<void()> &init, const py::function &step,
+                               const std::vector<PythonSpec> &inputs, const std::vector<Batches> &batches) {
+    return compile(
+        offline, init, [&](const std::vector<at::Tensor> &tensors) { step(py::cast(tensors)); }, specsOf(inputs),
+        batches);
+  });
+
+  py::class_<ArtifactRun>(m, "ArtifactRun")
+      .def(py::init([](const Artifact &artifact, const std::shared_ptr<Session> &session,
+                       const std::map<std::string, std::string> &tables) {
+             return std::make_unique<ArtifactRun>(artifact, Owner(session), tables);
+           }),
+           py::arg("artifact"), py::arg("session"), py::arg("tables") = std::map<std::string, std::string>(),
+           py::call_guard<py::gil_scoped_release>())
+      .def("step", &ArtifactRun::step, py::call_guard<py::gil_scoped_release>());
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Python's view of tables.
+#include "frontend/bind/Bind.h"
+
+#include <pybind11/stl.h>
+
+namespace py = pybind11;
+
+namespace sojourn::frontend {
+
+at::ScalarType dtypeOf(const py::handle &dtype) {
+  if (!THPDtype_Check(dtype.ptr())) {
+    raise(ErrorKind::Error, "expected a torch.dtype, got " + std::string(py::str(dtype)));
+  }
+  return reinterpret_cast<THPDtype *>(dtype.ptr())->scalar_type;
+}
+
+namespace {
+
+/// None leaves the choice to the table.
+std::optional<at::ScalarType> chosen(const py::object &dtype) {
+  return dtype.is_none() ? std::nullopt : std::optional(dtypeOf(dtype));
+}
+
+/// A str names one column alone, a list columns side by side.
+Features featuresOf(const py::object &features) {
+  if (py::isinstance<py::str>(features)) {
+    return features.cast<std::string>();
+  }
+  return features.cast<std::vector<std::string>>();
+}
+
+} // namespace
+
+Source sourceOf(const py::object &source) {
+  if (py::isinstance<py::str>(source)) {
+    return source.cast<std::string>();
+  }
+  std::vector<std::pair<std::string, at::Tensor>> columns;
+  for (auto [name, tensor] : source.cast<py::dict>()) {
+    columns.emplace_back(py::str(name), tensor.cast<at::Tensor>());
+  }
+  return columns;
+}
+
+void bindTable(py::module_ &m) {
+  py::class_<Column>(m, "Column")
+      .def_readonly("name", &Column::name)
+      .def_property_readonly("dtype",
+                             [](const Column &self) {
+                               return py::reinterpret_borrow<py::object>(
+                                   reinterpret_cast<PyObject *>(torch::getTHPDtype(self.dtype)));
+                             })
+      .def_readonly("bounds", &Column::bounds)
+      .def_property_readonly("shape", [](const Column &self) { return py::tuple(py::cast(self.shape)); })
+      .def("__repr__", [](const Column &self) {
+        std::string bounds = "None";
+        if (self.bounds) {
+          bounds = py::repr(py::cast(*self.bounds));
+        }
+        return "Column(name=" + std::string(py::repr(py::cast(self.name))) + ", dtype=torch." +
+               std::string(c10::getDtypeNames(self.dtype).first) +
+               ", shape=" + std::string(py::repr(py::tuple(py::cast(self.shape)))) + ", bounds=" + bounds + ")";
+      });
+
+  py::class_<Batches>(m, "Batches")
+      .def("__len__", &Batches::size)
+      .def_property_readonly("per_epoch", &Batches::perEpoch)
+      .def("at", [](const Batches &self, int64_t index) {
+        Batch batch = self.at(index);
+        return std::make_pair(batch.x, batch.y.defined() ? std::optional(batch.y) : std::nullopt);
+      });
+
+  py::class_<Table>(m, "Table")
+      .def_property_readonly("name", &Table::name)
+      .def_property_readonly("policy", &Table::policy)
+      .def_property_readonly("columns", &Table::columns)
+      .def_property_readonly("count", [](const Table &self) { return self.rows(); })
+      .def("column", [](const Table &self, const std::string &name) { return self[name]; })
+      .def("rows", [](const Table &self, const py::object &features,
+                      const py::object &dtype) { return self.rows(featuresOf(features), chosen(dtype)); })
+      .def("split", &Table::split)
+      .def("batches",
+           [](const Table &self, const py::object &features, const std::optional<std::string> &label, int64_t size,
+              int64_t epochs, bool shuffle, int64_t seed, bool dropLast, const py::object &dtype,
+              const py::object &labelDtype) {
+             return self.batches({.features = featuresOf(features),
+                                  .label = label,
+                                  .size = size,
+                                  .epochs = epochs,
+                                  .shuffle = shuffle,
+                                  .seed = seed,
+                                  .dropLast = dropLast,
+                                  .dtype = chosen(dtype),
+                                  .labelDtype = chosen(labelDtype)});
+           })
+      .def("title", &Table::title)
+      .def("defaults_text", &Table::defaults)
+      .def_property_readonly("defaults",
+                             [](const Table &self) {
+                               const Dataset &dataset = self.dataset();
+                               return std::make_tuple(dataset.noiseMultiplier, dataset.clip, dataset.metricBound);
+                             })
+      .def("cells", &Table::cells)
+      .def("__str__", &Table::str);
+
+  m.def(
+      "plain",
+      [](const py::object &source, const std::string &name, const Ranges &bounds,
+         const std::map<std::string, double> &fills, const std::vector<std::string> &columns) {
+        Source given = sourceOf(source);
+        py::gil_scoped_release unlock;
+        return plain(given, {name, bounds, fills, columns});
+      },
+      py::arg("source"), py::arg("name"), py::arg("bounds"), py::arg("fills"), py::arg("columns"));
+  m.def("batch_indices", &batchIndices);
+  m.def("split_indices", &splitIndices);
+}
+
+} // namespace sojourn::frontend

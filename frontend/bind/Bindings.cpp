@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Python extension: converts and forwards. Everything here exists in C++ too.
+#include "frontend/bind/Bind.h"
+#include "frontend/bind/Frames.h"
+#include "frontend/session/Session.h"
+#include "frontend/local/Local.h"
+
+#include <pybind11/stl.h>
+
+namespace py = pybind11;
+using namespace sojourn;
+using namespace sojourn::frontend;
+
+namespace {
+
+/// Other Python threads run while the owner answers; an owner may be one of them.
+using WhileOwnerWorks = py::call_guard<py::gil_scoped_release>;
+
+/// The module that holds the exception classes, set by the package.
+py::object *errorModule = nullptr;
+
+/// Raises the Python class of a kind, from any thread.
+void raisePython(ErrorKind kind, const std::string &message) {
+  py::gil_scoped_acquire lock;
+  if (!errorModule) {
+    return;
+  }
+  py::object cls = errorModule->attr(errorKindName(kind));
+  // A name out of a damaged file need not be UTF-8.
+  auto text = py::reinterpret_steal<py::object>(
+      PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
+  PyErr_SetObject(cls.ptr(), text.ptr());
+  // torch turns python_error back into the Python exception on every path, backward's included.
+  python_error error;
+  error.persist();
+  throw error;
+}
+
+/// A Python callable that C++ keeps. Dropped only while there is an interpreter.
+std::shared_ptr<py::object> keepCallable(const py::object &callable) {
+  return {new py::object(callable), [](py::object *kept) {
+            if (Py_IsInitialized()) {
+              py::gil_scoped_acquire lock;
+              delete kept;
+            }
+          }};
+}
+
+std::shared_ptr<Session> openSession(const py::object &transport, const std::string &name, int timeoutMs,
+                                     const std::string &identity, const std::string &ownerKey) {
+  Credentials credentials{identity, ownerKey};
+  initialize();
+  // The calling thread records backward too: no hop, and the caller's line is known.
+  py::module_::import("torch").attr("autograd").attr("set_multithreading_enabled")(false);
+  if (py::isinstance<py::str>(transport)) {
+    auto url = transport.cast<std::string>();
+    py::gil_scoped_release unlock;
+    return connect(url, timeoutMs, credentials).session();
+  }
+  if (py::isinstance<EmbeddedOwner>(transport)) {
+    auto embedded = transport.cast<std::shared_ptr<EmbeddedOwner>>();
+    return connect(
+               name, [embedded](std::string_view request) { return embedded->handle(request); }, credentials)
+        .session();
+  }
+  auto function = keepCallable(transport);
+  auto call = [function](std::string_view request) {
+    if (!Py_IsInitialized()) {
+      throw Error(ErrorKind::ConnectionLost, "the interpreter of this transport has ended");
+    }
+    py::gil_scoped_acquire lock;
+    try {
+      py::object reply = (*function)(py::bytes(request.data(), request.size()));
+      return wire::Message::of(reply.cast<std::string>());
+    } catch (py::error_already_set &error) {
+      if (errorModule && error.matches(errorModule->attr("ConnectionLost"))) {
+        // What a transport says of itself: the client decides what that means.
+        throw Error(ErrorKind::ConnectionLost, py::str(error.value()));
+      }
+      throw;
+    }
+  };
+  return connect(name, call, credentials).session();
+}
+
+} // namespace
+
+PYBIND11_MODULE(_sojourn, m) {
+  m.doc() = "Sojourn's C++ core; use the package `sojourn`.";
+  initialize();
+
+  m.def("install", [](py::object module, const std::string &torchFolder, const std::string &sojournFolder) {
+    // Outlives the interpreter: exceptions may be raised until the very end.
+    errorModule = new py::object(std::move(module));
+    setRaiser(&raisePython);
+    setLockWaiter([](std::recursive_mutex &mutex) {
+      if (!PyGILState_Check()) {
+        return mutex.lock();
+      }
+      py::gil_scoped_release unlock;
+      mutex.lock();
+    });
+    installFrameSource(torchFolder, sojournFolder);
+  });
+
+  py::class_<EmbeddedOwner, std::shared_ptr<EmbeddedOwner>>(m, "EmbeddedOwner")
+      .def(py::init<const std::string &, const std::string &>(), py::arg("store") = "", py::arg("profile") = "")
+      .def(
+          "register",
+          [](EmbeddedOwner &self, const std::string &name, const py::object &source, const std::string &policy,
+             const Ranges &bounds, const std::map<std::string, double> &fills, const std::string &subject,
+             const std::string &population) {
+            Source columns = sourceOf(source);
+            py::gil_scoped_release unlock;
+            self.add(name, columns, {policy, bounds, fills, subject, population});
+          },
+          py::arg("name"), py::arg("source"), py::arg("policy"), py::arg("bounds") = Ranges(),
+          py::arg("fills") = std::map<std::string, double>(), py::arg("subject") = "", py::arg("population") = "")
+      .def("set_defaults", &EmbeddedOwner::setDefaults, py::arg("dataset"), py::arg("noise_multiplier"),
+           py::arg("clip"), py::arg("metric_bound"))
+      .def_property_readonly("key", &EmbeddedOwner::key)
+      .def("grant", &EmbeddedOwner::grant, py::arg("dataset"), py::arg("epsilon"), py::arg("delta"))
+      .def("handle",
+           [](EmbeddedOwner &self, const py::bytes &request) {
+             wire::Message reply;
+             std::string_view view = request;
+             {
+               py::gil_scoped_release unlock;
+               reply = self.handle(view);
+             }
+             return py::bytes(reply.bytes.data(), reply.bytes.size());
+           })
+      .def_property_readonly("requests", [](EmbeddedOwner &self) { return self.requests(); })
+      .def_property_readonly("steps", [](EmbeddedOwner &self) { return self.steps(); });
+
+  py::class_<Session, std::shared_ptr<Session>>(m, "Session")
+      .def(py::init(&openSession), py::arg("transport"), py::arg("name"), py::arg("timeout_ms") = 60000,
+           py::arg("identity") = "", py::arg("owner_key") = "")
+      .def_static("offline",
+                  [] {
+                    py::module_::import("torch").attr("autograd").attr("set_multithreading_enabled")(false);
+                    return Session::openOffline();
+                  })
+      .def_property_readonly("account", &Session::account)
+      .def_property_readonly("owner_key", &Session::ownerKey)
+      .def_property_readonly("index", [](Session &self) { return static_cast<int>(self.index()); })
+      .def(
+          "datasets", [](const std::shared_ptr<Session> &self) { return Owner(self).datasets(); }, WhileOwnerWorks())
+      .def(
+          "dataset",
+          [](const std::shared_ptr<Session> &self, const std::string &name) { return Owner(self).dataset(name); },
+          WhileOwnerWorks())
+      .def(
+          "programs",
+          [](Session &self, bool withText) {
+            std::vector<ProgramSummary> programs;
+            {
+              py::gil_scoped_release unlock;
+              programs = self.programs(withText);
+            }
+            py::list all;
+            for (const ProgramSummary &program : programs) {
+              all.append(py::dict(py::arg("hash") = py::bytes(program.hash).attr("hex")(),
+                                  py::arg("client") = program.client, py::arg("runs") = program.runs,
+                                  py::arg("ops") = program.ops, py::arg("text") = program.text,
+                                  py::arg("privacy") = program.privacy));
+            }
+            return all;
+          },
+          py::arg("with_text") = false)
+      .def("counters", [](const std::shared_ptr<Session> &self) { return Owner(self).counters(); })
+      .def("close", &Session::close, WhileOwnerWorks())
+      .def("flush", &Session::flush, WhileOwnerWorks());
+
+  py::class_<Published>(m, "Published")
+      .def_property_readonly("ready", &Published::ready)
+      .def("value", &Published::value)
+      .def_property_readonly("error", &Published::error)
+      .def_property_readonly("receipt", [](const Published &self) { return py::bytes(self.receipt()); })
+      .def_property_readonly("receipt_text", &Published::receiptText);
+  m.def(
+      "publish",
+      [](const std::vector<at::Tensor> &tensors, double bound, double epsilon, double delta) {
+        return publishLater(tensors, {bound, epsilon, delta});
+      },
+      py::arg("tensors"), py::arg("bound") = 0.0, py::arg("epsilon") = 0.0, py::arg("delta") = 0.0);
+  bindPrivacy(m);
+  // Waiting for a session politely needs no release here: nobody waits with the interpreter held.
+  m.def("step_begin", [] { Steps::begin(); });
+  m.def(
+      "step_end", [] { Steps::end(); }, WhileOwnerWorks());
+  m.def("step_abort", [] { Steps::abort(); });
+  m.def("step_active", [] { return Steps::active(); });
+  m.def(
+      "current_step", [] { return Steps::current(); }, "Number of the open step, 0 if none is open.");
+  m.def(
+      "flush", [] { flushAll(); }, WhileOwnerWorks());
+  m.def("same_storage", [](const at::Tensor &a, const at::Tensor &b) {
+    return remoteImpl(a)->remoteStorage() == remoteImpl(b)->remoteStorage();
+  });
+  m.def(
+      "has_value", [](const at::Tensor &tensor) { return !remoteImpl(tensor)->remoteStorage()->lost; },
+      "False for a tensor of a dropped step.");
+  m.def("copied_bytes", &wire::copiedBytes, "Bytes of tensors copied into or out of messages so far.");
+  m.def("force_hash_collisions", &forceHashCollisions);
+  m.def("set_upload_bounds", &setUploadBounds, py::arg("in_message"), py::arg("part"),
+        "For tests: bytes of uploads in one step's message, and of a part of those that go ahead.");
+  m.def("device_count", [] { return Session::all().size(); });
+  m.def("counters", [] { return counters(); });
+  m.def(
+      "set_phase_listener",
+      [](const py::object &listener) {
+        if (listener.is_none()) {
+          return setPhaseListener({});
+        }
+        auto function = keepCallable(listener);
+        setPhaseListener([function](const std::string &phase, const std::string &text) {
+          py::gil_scoped_acquire lock;
+          (*function)(phase, text);
+        });
+      },
+      py::arg("listener"), "Calls listener(phase, text) after every phase of every compilation; None removes it.");
+  bindTable(m);
+  bindArtifact(m);
+}

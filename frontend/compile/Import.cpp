@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds captured form from the word streams of a trace.
+#include "frontend/compile/Import.h"
+
+#include "dialect/CapturedOps.h"
+#include "dialect/ElementwiseOps.h"
+#include "dialect/RowOps.h"
+#include "dialect/SourceOps.h"
+#include "dialect/ElementTypes.h"
+#include "frontend/recording/Origin.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+#include <bit>
+#include <map>
+
+namespace sojourn::frontend {
+
+using namespace mlir;
+
+namespace {
+
+/// File name of locations that stand for positions of op records.
+constexpr StringLiteral kRecordFile = "<record>";
+
+/// One argument of an op record, parsed.
+struct Argument {
+  Tag tag = Tag::None;
+  Word value = 0;           ///< storage id, int, bits, element, string id, table id
+  std::vector<Word> values; ///< list values; for a view: sizes, strides, offset
+  std::vector<Argument> children;
+};
+
+struct Layout {
+  Element element = Element::f32;
+  std::vector<int64_t> sizes, strides;
+};
+
+struct Node {
+  Word entry = 0;
+  Element defaultFloat = Element::f32;
+  std::vector<Argument> arguments;
+  std::vector<std::optional<Layout>> results;
+};
+
+struct Table {
+  Word name = 0;
+  int64_t rows = 0;
+  struct Column {
+    Word name;
+    Element element;
+    std::vector<Word> sizes; ///< of an entry, none for a plain number
+  };
+  std::vector<Column> columns;
+};
+
+struct Input {
+  int64_t storage;
+  InputKind kind;
+  Layout layout;
+};
+
+/// The streams as structures. Cold path: clarity over speed.
+class Parser {
+public:
+  explicit Parser(const Trace &trace) : trace_(trace) {}
+
+  std::vector<Input> inputs;
+  std::vector<Table> tables;
+  std::vector<Node> nodes;
+  std::vector<Word> keep, publish, trained;
+
+  void run() {
+    stream_ = &trace_.inputs;
+    for (at_ = 0; at_ < stream_->size();) {
+      int64_t id = next();
+      auto kind = static_cast<InputKind>(next());
+      Layout layout = parseLayout(static_cast<Element>(next()));
+      inputs.push_back({id, kind, std::move(layout)});
+    }
+    stream_ = &trace_.tables;
+    for (at_ = 0; at_ < stream_->size();) {
+      Table table{next(), next(), {}};
+      for (Word count = next(); count > 0; --count) {
+        Word name = next();
+        auto element = static_cast<Element>(next());
+        table.columns.push_back({name, element, parseList()});
+      }
+      tables.push_back(std::move(table));
+    }
+    stream_ = &trace_.words;
+    for (at_ = 0; at_ < stream_->size();) {
+      switch (static_cast<Record>(next())) {
+      case Record::Op: parseOp(); break;
+      case Record::DefaultFloat: defaultFloat_ = static_cast<Element>(next()); break;
+      case Record::Outputs:
+        keep = parseList();
+        publish = parseList();
+        trained = parseList();
+      }
+    }
+  }
+
+private:
+  Word next() { return (*stream_)[at_++]; }
+  std::vector<Word> parseList() {
+    std::vector<Word> values(next());
+    for (Word &value : values) {
+      value = next();
+    }
+    return values;
+  }
+  Layout parseLayout(Element element) {
+    Layout layout{element, {}, {}};
+    Word rank = next();
+    for (Word i = 0; i < rank; ++i) {
+      layout.sizes.push_back(next());
+    }
+    for (Word i = 0; i < rank; ++i) {
+      layout.strides.push_back(next());
+    }
+    return layout;
+  }
+  void parseOp() {
+    Node node;
+    node.entry = next();
+    node.defaultFloat = defaultFloat_;
+    Word count = next();
+    for (Word i = 0; i < count; ++i) {
+      node.arguments.push_back(parseArgument());
+    }
+    Word results = next();
+    for (Word i = 0; i < results; ++i) {
+      Word element = next();
+      node.results.push_back(element < 0 ? std::nullopt : std::optional(parseLayout(static_cast<Element>(element))));
+    }
+    nodes.push_back(std::move(node));
+  }
+  Argument parseArgument() {
+    Argument argument;
+    argument.tag = static_cast<Tag>(next());
+    switch (argument.tag) {
+    case Tag::None:
+    case Tag::Slot:
+    case Tag::IntSlot:
+    case Tag::Seed: break;
+    case Tag::View: {
+      argument.value = next();
+      Word rank = next();
+      argument.values.push_back(rank);
+      for (Word i = 0; i < 2 * rank + 1; ++i) {
+        argument.values.push_back(next());
+      }
+      break;
+    }
+    case Tag::IntList:
+    case Tag::BoolList:
+    case Tag::StringList: argument.values = parseList(); break;
+    case Tag::List:
+      for (Word count = next(); count > 0; --count) {
+        argument.children.push_back(parseArgument());
+      }
+      break;
+    default: argument.value = next();
+    }
+    return argument;
+  }
+
+  const Trace &trace_;
+  const std::vector<Word> *stream_ = nullptr;
+  size_t at_ = 0;
+  Element defaultFloat_ = Element::f32;
+};
+
+class Importer {
+public:
+  Importer(MLIRContext &context, const Trace &trace, const std::vector<OpLines> *lines)
+      : context_(context), builder_(&context), trace_(trace), lines_(lines) {}
+
+  OwningOpRef<ModuleOp> run() {
+    Parser parser(trace_);
+    parser.run();
+    Location unknown = builder_.getUnknownLoc();
+    OwningOpRef<ModuleOp> module = ModuleOp::create(unknown);
+    (*module)->setAttr("sojourn.promotion", builder_.getStringAttr("torch"));
+    (*module)->setAttr("sojourn.phase", builder_.getStringAttr("captured"));
+    defaultFloat_ = parser.nodes.empty() ? Element::f32 : parser.nodes.front().defaultFloat;
+    (*module)->setAttr(kDefaultFloatAttr, TypeAttr::get(typeOf(&context_, defaultFloat_)));
+    builder_.setInsertionPointToEnd(module->getBody());
+    auto function = func::FuncOp::create(builder_, unknown, "step", builder_.getFunctionType({}, {}));
+    Block *block = function.addEntryBlock();
+    builder_.setInsertionPointToStart(block);
+
+    SmallVector<DictionaryAttr> argumentAttrs;
+    auto attributesOf = [&](StringRef name, StringRef kind, bool trains = false) {
+      SmallVector<NamedAttribute> named = {builder_.getNamedAttr(name, builder_.getStringAttr(kind))};
+      if (trains) {
+        named.push_back(builder_.getNamedAttr("sojourn.trained", builder_.getUnitAttr()));
+      }
+      return builder_.getDictionaryAttr(named);
+    };
+    llvm::DenseSet<Word> trained(parser.trained.begin(), parser.trained.end());
+    auto isTrained = [&](Word storage) { return trained.contains(storage); };
+    auto addArgument = [&](Type type, StringRef kind, bool trains = false) {
+      argumentAttrs.push_back(attributesOf("sojourn.kind", kind, trains));
+      return block->addArgument(type, unknown);
+    };
+    roots_.resize(trace_.storageCount);
+    for (InputKind kind : {InputKind::State, InputKind::Upload}) {
+      for (const Input &input : parser.inputs) {
+        if (input.kind == kind) {
+          bool isState = kind == InputKind::State;
+          roots_[input.storage] =
+              addArgument(refType(input.layout), isState ? "state" : "upload", isState && isTrained(input.storage));
+        }
+      }
+    }
+    for (const Node &node : parser.nodes) {
+      for (const Argument &argument : node.arguments) {
+        eachSlot(argument, [&](Tag tag) {
+          if (tag != Tag::Seed) {
+            Type type = tag == Tag::Slot ? Type(builder_.getF64Type()) : Type(builder_.getI64Type());
+            slots_.push_back(addArgument(ScalarType::get(type), "slot"));
+          }
+        });
+      }
+    }
+    for (const Node &node : parser.nodes) {
+      for (const Argument &argument : node.arguments) {
+        eachSlot(argument, [&](Tag tag) {
+          if (tag == Tag::Seed) {
+            seeds_.push_back(addArgument(RankedTensorType::get({}, builder_.getI64Type()), "seed"));
+          }
+        });
+      }
+    }
+    for (const Table &table : parser.tables) {
+      SmallVector<StringAttr> names;
+      SmallVector<Type> types;
+      for (const Table::Column &column : table.columns) {
+        names.push_back(builder_.getStringAttr(StringTable::get().at(column.name)));
+        Type element = typeOf(&context_, column.element);
+        types.push_back(column.sizes.empty() ? element : RankedTensorType::get(column.sizes, element));
+      }
+      tables_.push_back(addArgument(TableType::get(&context_, table.rows, names, types), "table"));
+    }
+
+    size_t index = 0;
+    for (const Node &node : parser.nodes) {
+      importNode(node, locate(index++));
+    }
+
+    SmallVector<Value> returned;
+    SmallVector<DictionaryAttr> resultAttrs;
+    auto addResult = [&](Word storage, StringRef kind) {
+      returned.push_back(roots_[storage]);
+      resultAttrs.push_back(attributesOf("sojourn.result", kind, kind == "keep" && isTrained(storage)));
+    };
+    for (Word storage : parser.keep) {
+      addResult(storage, "keep");
+    }
+    for (Word storage : parser.publish) {
+      addResult(storage, "publish");
+    }
+    func::ReturnOp::create(builder_, unknown, returned);
+    function.setType(builder_.getFunctionType(block->getArgumentTypes(), ValueRange(returned).getTypes()));
+    function.setAllArgAttrs(argumentAttrs);
+    function.setAllResultAttrs(resultAttrs);
+    return module;
+  }
+
+private:
+  template <class Visit>
+  static void eachSlot(const Argument &argument, Visit visit) {
+    if (argument.tag == Tag::Slot || argument.tag == Tag::IntSlot || argument.tag == Tag::Seed) {
+      visit(argument.tag);
+    }
+    for (const Argument &child : argument.children) {
+      eachSlot(child, visit);
+    }
+  }
+
+  RefType refType(const Layout &layout) {
+    return RefType::get(layout.sizes, typeOf(&context_, layout.element), layout.strides, 0);
+  }
+
+  Location locate(size_t record) {
+    if (!lines_) {
+      return FileLineColLoc::get(&context_, kRecordFile, static_cast<unsigned>(record), 0);
+    }
+    auto position = [&](const SourceLine &line) -> LocationAttr {
+      return line.file.empty() ? LocationAttr() : FileLineColLoc::get(&context_, line.file, line.line, 0);
+    };
+    const OpLines &lines = (*lines_)[record];
+    LocationAttr here = position(lines.here), forward = position(lines.forward);
+    if (here && forward) {
+      return CallSiteLoc::get(Location(forward), Location(here));
+    }
+    return here ? Location(here) : builder_.getUnknownLoc();
+  }
+
+  Value operandOf(const Argument &argument, Location location) {
+    Value root = roots_[argument.value];
+    if (argument.tag == Tag::Whole) {
+      return root;
+    }
+    Value &view = views_[{argument.value, argument.values}];
+    if (!view) {
+      Word rank = argument.values[0];
+      ArrayRef<Word> words = ArrayRef(argument.values).drop_front();
+      auto type = RefType::get(words.take_front(rank), cast<RefType>(root.getType()).getElementType(),
+                               words.slice(rank, rank), words.back());
+      view = ViewOp::create(builder_, location, type, root);
+    }
+    return view;
+  }
+
+  Attribute attributeOf(const Argument &argument, bool mutated, Location location, SmallVectorImpl<Value> &operands,
+                        SmallVectorImpl<int64_t> &mutates) {
+    auto refer = [&](Value value) -> Attribute {
+      operands.push_back(value);
+      return OperandAttr::get(&context_, static_cast<int64_t>(operands.size()) - 1);
+    };
+    auto integers = [&](auto make) {
+      SmallVector<Attribute> elements;
+      for (Word value : argument.values) {
+        elements.push_back(make(value));
+      }
+      return builder_.getArrayAttr(elements);
+    };
+    switch (argument.tag) {
+    case Tag::None: return builder_.getUnitAttr();
+    case Tag::Whole:
+    case Tag::View: {
+      Attribute reference = refer(operandOf(argument, location));
+      if (mutated) {
+        mutates.push_back(static_cast<int64_t>(operands.size()) - 1);
+      }
+      return reference;
+    }
+    case Tag::Int: return builder_.getI64IntegerAttr(argument.value);
+    case Tag::Bool: return builder_.getBoolAttr(argument.value != 0);
+    case Tag::Real: return builder_.getF64FloatAttr(std::bit_cast<double>(argument.value));
+    case Tag::Dtype: return TypeAttr::get(typeOf(&context_, static_cast<Element>(argument.value)));
+    case Tag::String: return builder_.getStringAttr(StringTable::get().at(argument.value));
+    case Tag::Slot:
+    case Tag::IntSlot: return refer(slots_[nextSlot_++]);
+    case Tag::Seed: return refer(seeds_[nextSeed_++]);
+    case Tag::IntList: return integers([&](Word value) { return builder_.getI64IntegerAttr(value); });
+    case Tag::BoolList: return integers([&](Word value) { return builder_.getBoolAttr(value != 0); });
+    case Tag::StringList:
+      return integers([&](Word value) { return builder_.getStringAttr(StringTable::get().at(value)); });
+    case Tag::List: {
+      SmallVector<Attribute> elements;
+      for (const Argument &child : argument.children) {
+        elements.push_back(attributeOf(child, mutated, location, operands, mutates));
+      }
+      return builder_.getArrayAttr(elements);
+    }
+    case Tag::TableRef: return refer(tables_[argument.value]);
+    }
+    llvm_unreachable("every tag of a recorded argument is read");
+  }
+
+  void importNode(const Node &node, Location location) {
+    const OpEntry &entry = OpTable::get().at(node.entry);
+    SmallVector<Value> operands;
+    SmallVector<int64_t> mutates;
+    SmallVector<Attribute> args, names;
+    for (auto [i, argument] : llvm::enumerate(node.arguments)) {
+      args.push_back(attributeOf(argument, entry.mutated[i], location, operands, mutates));
+      names.push_back(builder_.getStringAttr(entry.argumentNames[i]));
+    }
+    if (entry.name == "sojourn.sample_rows") {
+      Value positions = shifted(load(operands[0], location), cast<IntegerAttr>(args[1]).getInt(), location);
+      auto rows = cast<IntegerAttr>(args[4]).getInt(), expected = cast<IntegerAttr>(args[5]).getInt();
+      return bindResult(SampleRowsOp::create(builder_, location, positions.getType(), positions, operands[1],
+                                             operands[2], rows,
+                                             expected > 0 ? builder_.getI64IntegerAttr(expected) : IntegerAttr()),
+                        node, location);
+    }
+    if (entry.name == "sojourn.read_rows") {
+      Type type = RankedTensorType::get(node.results[0]->sizes, typeOf(&context_, node.results[0]->element));
+      return bindResult(ReadRowsOp::create(builder_, location, type, operands[0], load(operands[1], location),
+                                           cast<ArrayAttr>(args[2])),
+                        node, location);
+    }
+    SmallVector<Type> types;
+    for (const auto &result : node.results) {
+      types.push_back(result ? Type(refType(*result)) : Type(builder_.getNoneType()));
+    }
+    auto op = AtenOp::create(builder_, location, types, entry.name, operands, builder_.getArrayAttr(args),
+                             builder_.getArrayAttr(names), mutates);
+    if (node.defaultFloat != defaultFloat_) {
+      op->setAttr(kDefaultFloatAttr, TypeAttr::get(typeOf(&context_, node.defaultFloat)));
+    }
+    for (auto [i, result] : llvm::enumerate(node.results)) {
+      if (result) {
+        roots_[nextStorage()] = op->getResult(i);
+      }
+    }
+  }
+
+  Value load(Value ref, Location location) {
+    return LoadOp::create(builder_, location, cast<RefType>(ref.getType()).getTensorType(), ref);
+  }
+
+  /// Positions counted from `offset` on; an absent one stays absent.
+  Value shifted(Value positions, int64_t offset, Location location) {
+    if (offset == 0) {
+      return positions;
+    }
+    auto type = cast<RankedTensorType>(positions.getType());
+    Type numberType = RankedTensorType::get({}, builder_.getI64Type());
+    auto constant = [&](int64_t value) -> Value {
+      return ConstantOp::create(builder_, location, numberType, builder_.getI64IntegerAttr(value));
+    };
+    Type flagType = type.clone(builder_.getI1Type());
+    Value absent = CompareOp::create(builder_, location, flagType, positions, constant(0), "lt");
+    Value moved = AddOp::create(builder_, location, type, positions, constant(offset));
+    return SelectOp::create(builder_, location, type, absent, positions, moved);
+  }
+
+  void bindResult(Value value, const Node &node, Location location) {
+    roots_[nextStorage()] = AllocOp::create(builder_, location, refType(*node.results[0]), value);
+  }
+
+  /// Results take the ids that no input has, in order.
+  int64_t nextStorage() {
+    while (roots_[nextStorage_]) {
+      ++nextStorage_;
+    }
+    return nextStorage_++;
+  }
+
+  MLIRContext &context_;
+  OpBuilder builder_;
+  const Trace &trace_;
+  const std::vector<OpLines> *lines_;
+  std::vector<Value> roots_; ///< by storage id
+  std::map<std::pair<Word, std::vector<Word>>, Value> views_;
+  std::vector<Value> slots_, seeds_, tables_;
+  size_t nextSlot_ = 0, nextSeed_ = 0;
+  int64_t nextStorage_ = 0;
+  Element defaultFloat_ = Element::f32; ///< of the first op
+};
+
+} // namespace
+
+std::vector<OpLines> resolveLines(const Trace &trace) {
+  std::vector<OpLines> lines;
+  for (const Origin &origin : trace.origins) {
+    lines.push_back({resolveFrame(origin.frame), resolveFrame(origin.forward)});
+  }
+  return lines;
+}
+
+OwningOpRef<ModuleOp> importTrace(MLIRContext &context, const Trace &trace, const std::vector<OpLines> *lines) {
+  return Importer(context, trace, lines).run();
+}
+
+std::optional<size_t> recordAt(Location location) {
+  auto line = dyn_cast<FileLineColLoc>(location);
+  if (!line || line.getFilename() != kRecordFile) {
+    return std::nullopt;
+  }
+  return line.getLine();
+}
+
+} // namespace sojourn::frontend

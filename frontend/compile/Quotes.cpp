@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a session knows of private tables before it sends: refusals and quotes, by the owner's passes (Judge.h).
+#include "frontend/session/Flights.h"
+
+#include <algorithm>
+#include <set>
+
+namespace sojourn::frontend {
+
+/// What the owner said of a step's tables; asked `again`, what it says now. Nothing where it does not answer.
+std::vector<DatasetInfo> Session::tablesOf(const wire::Step &step, bool again) {
+  std::vector<DatasetInfo> tables;
+  for (const wire::TableBinding &binding : step.tables) {
+    auto known = [&](const DatasetInfo &info) { return info.name == binding.name && info.version == binding.version; };
+    auto found = std::find_if(knownTables_.begin(), knownTables_.end(), known);
+    if (again || found == knownTables_.end()) {
+      try {
+        knownTables_ = client_->datasets();
+      } catch (const Error &) {
+        return {}; // the step will meet the same
+      }
+      again = false;
+      found = std::find_if(knownTables_.begin(), knownTables_.end(), known);
+    }
+    if (found == knownTables_.end()) {
+      return {};
+    }
+    tables.push_back(*found);
+  }
+  return tables;
+}
+
+Session::Judged Session::judgedAs(const wire::Step &step) {
+  std::string tables;
+  for (const wire::TableBinding &table : step.tables) {
+    tables += table.name + '\n' + table.version + '\n';
+  }
+  std::vector<bool> releases;
+  for (const wire::ReleaseTerms &terms : step.spending.releases) {
+    releases.push_back(terms.epsilon > 0);
+    releases.push_back(terms.continues);
+  }
+  return {step.hash, std::move(tables), step.spending.noiseMultiplier, step.spending.metricShare, std::move(releases)};
+}
+
+/// Why an owner would not run a program on its private tables, or empty.
+std::string Session::refusalOf(const wire::Step &step) {
+  if (!client_ || step.tables.empty()) {
+    return {};
+  }
+  Judged key = judgedAs(step);
+  const std::vector<Judgement::Draw> *draws = judged_.find(key);
+  if (!draws) {
+    if (std::string refusal = judgeAnew(step); !refusal.empty()) {
+      return refusal;
+    }
+    draws = judged_.find(key);
+  }
+  SessionLock lock(mutex_);
+  if (awaitsSpending_ && draws && !draws->empty()) {
+    return "this step spends of a private table inside of a sojourn.privacy whose noise is not known yet: it follows "
+           "from the number of steps; give privacy(..., size=, epochs=), or take the batches first";
+  }
+  return {};
+}
+
+std::string Session::judgeAnew(const wire::Step &step) {
+  auto isPrivate = [](const DatasetInfo &table) { return table.policy != "open"; };
+  std::string refusal;
+  for (bool again : {false, true}) { // a policy may have changed since
+    std::vector<DatasetInfo> tables = tablesOf(step, again);
+    if (tables.empty()) {
+      return {};
+    }
+    bool any = std::any_of(tables.begin(), tables.end(), isPrivate);
+    Judgement judgement = any ? judgePrivate(step, tables) : Judgement();
+    refusal = judgement.refusal;
+    if (refusal.empty()) {
+      judged_.insert(judgedAs(step), std::move(judgement.draws));
+      break;
+    }
+  }
+  return refusal;
+}
+
+void Session::noteSpent(const wire::Step &step) {
+  // Here since refusalOf, in the same turn: the last one used is never forgotten.
+  const std::vector<Judgement::Draw> *draws = judged_.find(judgedAs(step));
+  if (!draws || draws->empty()) {
+    return;
+  }
+  if (step.spending.run == 0) {
+    noteDefaults(step, *draws);
+    return;
+  }
+  SessionLock lock(mutex_);
+  std::set<RunCount *> counted;
+  for (const Judgement::Draw &draw : *draws) {
+    for (unsigned number : draw.tables) {
+      if (number < step.tables.size()) {
+        RunCount &run = runs_[{step.spending.run, step.tables[number].name}];
+        run.steps += counted.insert(&run).second;
+        ++run.draws.try_emplace({draw.price(), step.spending.noiseMultiplier}, draw, 0).first->second.second;
+      }
+    }
+  }
+}
+
+RunSpent Session::spentBy(uint64_t run, const std::string &dataset, bool forget) {
+  RunCount count;
+  {
+    SessionLock lock(mutex_);
+    if (auto found = runs_.find({run, dataset}); found != runs_.end()) {
+      count = found->second;
+    }
+    if (forget) { // and what its steps spent of other tables
+      std::erase_if(runs_, [&](const auto &entry) { return entry.first.first == run; });
+    }
+  }
+  RunSpent spent{count.steps, {}};
+  for (const auto &[key, draw] : count.draws) {
+    spent.charge = spent.charge + draw.second * chargeOf(draw.first, key.second);
+  }
+  return spent;
+}
+
+/// What the first step without terms of its own cost each private table, for who listens.
+void Session::noteDefaults(const wire::Step &step, const std::vector<Judgement::Draw> &draws) {
+  auto isTold = [&](const wire::TableBinding &table) { return defaultsTold_.count({table.name, table.version}) > 0; };
+  {
+    SessionLock lock(mutex_);
+    if (std::all_of(step.tables.begin(), step.tables.end(), isTold)) {
+      return;
+    }
+  }
+  std::vector<DatasetInfo> tables = tablesOf(step, /*again=*/false);
+  StepDefaults defaults = defaultsOf(tables);
+  for (size_t number = 0; number < tables.size(); ++number) {
+    DefaultStep spent{tables[number].name, defaults, 0, {}};
+    for (const Judgement::Draw &draw : draws) {
+      if (std::find(draw.tables.begin(), draw.tables.end(), number) != draw.tables.end()) {
+        spent.rate = std::max(spent.rate, static_cast<double>(draw.expected) / static_cast<double>(draw.rows));
+        spent.charge = spent.charge + chargeOf(draw, defaults.noiseMultiplier);
+      }
+    }
+    SessionLock lock(mutex_);
+    if (spent.rate > 0 && defaultsTold_.insert({tables[number].name, tables[number].version}).second) {
+      defaultSteps_.push_back(std::move(spent));
+    }
+  }
+}
+
+std::vector<DefaultStep> Session::takeDefaultSteps() {
+  SessionLock lock(mutex_);
+  return std::exchange(defaultSteps_, {});
+}
+
+/// A prepared step as the owner would judge it, with the delta of the budgets that its prices are looked up with.
+Judgement Session::judge(const wire::Step &step) {
+  std::vector<DatasetInfo> tables = tablesOf(step, /*again=*/false);
+  double delta = 0;
+  bool any = false;
+  for (const DatasetInfo &table : tables) {
+    if (table.policy != "open") {
+      any = true;
+      BudgetInfo budget = client_->budget(table.name, 0);
+      delta = budget.granted ? (delta > 0 ? std::min(delta, budget.delta) : budget.delta) : delta;
+    }
+  }
+  return any ? judgePrivate(step, tables, delta) : Judgement();
+}
+
+Judgement Session::quote(const at::Tensor &copy, const wire::ReleaseTerms &terms) {
+  SessionLock turn(turn_);
+  requireOpen();
+  publish(copy, terms);
+  auto flight = take();
+  if (!flight) {
+    return {};
+  }
+  prepare(*flight);
+  Judgement judgement;
+  auto number = static_cast<unsigned>(flight->recording->publishes.size()) - 1;
+  if (flight->refusal.empty() && !flight->failure) {
+    try {
+      judgement = judge(flight->call.step);
+    } catch (...) {
+      flight->failure = std::current_exception(); // what is pending is put back all the same
+    }
+  }
+  {
+    SessionLock lock(mutex_);
+    flight->recording->trace.truncate(flight->end);
+    flight->recording->publishes.pop_back();
+    putBack(*flight);
+  }
+  if (flight->failure) {
+    translated([&] { std::rethrow_exception(flight->failure); });
+  }
+  if (!flight->refusal.empty()) {
+    raise(flight->refusalKind, flight->refusal);
+  }
+  if (!judgement.refusal.empty()) {
+    raise(ErrorKind::Refused, judgement.refusal);
+  }
+  std::erase_if(judgement.releases, [&](const Judgement::Release &release) { return release.published != number; });
+  return judgement;
+}
+
+} // namespace sojourn::frontend

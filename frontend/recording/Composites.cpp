@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that ATen composes of others and reads values for on the way, composed without: they are recorded as what they
+// consist of, and differentiate as that.
+#include "frontend/Error.h"
+#include "frontend/recording/Origin.h"
+
+#include <ATen/ATen.h>
+#include <ATen/ops/one_hot_native.h>
+#include <torch/library.h>
+
+namespace sojourn::frontend {
+
+namespace {
+
+void checkWeights(const at::Tensor &weights, const at::Tensor &x, const char *name) {
+  TORCH_CHECK(weights.dim() <= 1, "cov(): expected ", name, " to have one or fewer dimensions but got ", name, " with ",
+              weights.dim(), " dimensions");
+  TORCH_CHECK(weights.numel() == x.size(1), "cov(): expected ", name,
+              " to have the same numel as there are observations in the input but got ", weights.numel(),
+              " != ", x.size(1));
+}
+
+/// Frequencies times weights, or undefined. That none is negative would be a question about values.
+at::Tensor weightsOf(const at::Tensor &x, const at::Tensor &frequencies, const at::Tensor &weights) {
+  if (frequencies.defined()) {
+    checkWeights(frequencies, x, "fweights");
+    TORCH_CHECK(at::isIntegralType(frequencies.scalar_type(), /*includeBool=*/false),
+                "cov(): expected fweights to have integral dtype but got fweights with ", frequencies.scalar_type(),
+                " dtype");
+  }
+  if (weights.defined()) {
+    checkWeights(weights, x, "aweights");
+    TORCH_CHECK(at::isFloatingType(weights.scalar_type()),
+                "cov(): expected aweights to have floating point dtype but got aweights with ", weights.scalar_type(),
+                " dtype");
+  }
+  return frequencies.defined() && weights.defined() ? frequencies * weights
+         : frequencies.defined()                    ? frequencies
+                                                    : weights;
+}
+
+/// [variables, variables]; of one variable a number, and no matrix product: its sums are then those that the mean has.
+at::Tensor productsOfRows(const at::Tensor &a, const at::Tensor &b) {
+  return a.size(0) == 1 ? (a * b).sum() : at::mm(a, b.t());
+}
+
+/// x [variables, observations], or observations of one variable.
+at::Tensor cov(const at::Tensor &self, int64_t correction, const std::optional<at::Tensor> &fweights,
+               const std::optional<at::Tensor> &aweights) {
+  TORCH_CHECK(self.dim() <= 2, "cov(): expected input to have two or fewer dimensions but got an input with ",
+              self.dim(), " dimensions");
+  TORCH_CHECK(self.scalar_type() != at::kBool, "cov(): bool dtype is not supported for input");
+  at::Tensor x = self.dim() < 2 ? self.reshape({1, -1}) : self;
+  at::Tensor importance = aweights.value_or(at::Tensor());
+  at::Tensor weights = weightsOf(x, fweights.value_or(at::Tensor()), importance);
+  if (!weights.defined()) {
+    int64_t count = x.size(1);
+    if (count <= correction) {
+      TORCH_WARN("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of "
+                 "observations.");
+    }
+    at::Tensor centred = x - (x.sum(1) / count).unsqueeze(1);
+    return productsOfRows(centred, centred) / std::max<int64_t>(count - correction, 0);
+  }
+  at::Tensor total = weights.sum();
+  at::Tensor freedom = total - correction;
+  if (importance.defined() && correction != 0) {
+    freedom = total - correction * (weights * importance).sum() / total;
+  }
+  at::Tensor centred = x - ((x * weights).sum(1) / total).unsqueeze(1);
+  return productsOfRows(centred, centred * weights) / freedom.clamp_min(0);
+}
+
+/// Without a number of classes eager asks for the largest label.
+at::Tensor oneHot(const at::Tensor &self, int64_t classes) {
+  if (classes < 0) {
+    raise(ErrorKind::ValueNeeded, "aten::one_hot" + describeOrigin(captureOrigin()) +
+                                      ": how many classes there are depends on values; pass num_classes=");
+  }
+  return at::native::one_hot(self, classes);
+}
+
+} // namespace
+
+} // namespace sojourn::frontend
+
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
+  using namespace sojourn::frontend;
+  library.impl("cov", cov);
+  library.impl("one_hot", oneHot);
+}
+
+// Under inference_mode nothing arrives above.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  using namespace sojourn::frontend;
+  library.impl("cov", cov);
+  library.impl("one_hot", oneHot);
+}

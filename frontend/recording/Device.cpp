@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes "owner" a torch device: name, guard, hooks, generator, autocast, and the recorder on every
+// overload. Runs when the library loads; works without Python.
+#include "frontend/Error.h"
+#include "frontend/recording/Generator.h"
+#include "frontend/recording/Origin.h"
+#include "frontend/recording/Record.h"
+#include "frontend/Sojourn.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/library.h>
+
+#include <mutex>
+
+namespace sojourn::frontend {
+
+namespace {
+
+constexpr auto kDeviceType = c10::DeviceType::PrivateUse1;
+
+thread_local c10::DeviceIndex currentIndex = 0;
+
+/// No streams, no events: everything is recorded in program order.
+struct OwnerGuard final : c10::impl::DeviceGuardImplInterface {
+  c10::DeviceType type() const override { return kDeviceType; }
+  c10::Device exchangeDevice(c10::Device device) const override {
+    c10::Device old = getDevice();
+    setDevice(device);
+    return old;
+  }
+  c10::Device getDevice() const override { return {kDeviceType, currentIndex}; }
+  void setDevice(c10::Device device) const override {
+    TORCH_CHECK(device.type() == kDeviceType, "expected an owner device, got ", device);
+    uncheckedSetDevice(device);
+  }
+  void uncheckedSetDevice(c10::Device device) const noexcept override {
+    if (device.has_index()) {
+      currentIndex = device.index();
+    }
+  }
+  c10::Stream getStream(c10::Device device) const override { return c10::Stream(c10::Stream::DEFAULT, device); }
+  c10::Stream getDefaultStream(c10::Device device) const override { return c10::Stream(c10::Stream::DEFAULT, device); }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
+    return c10::Stream(c10::Stream::DEFAULT, device);
+  }
+  c10::Stream getNewStream(c10::Device device, int) const override { return c10::Stream(c10::Stream::DEFAULT, device); }
+  c10::Stream exchangeStream(c10::Stream stream) const override { return stream; }
+  c10::DeviceIndex deviceCount() const noexcept override { return kDeviceCountMax; }
+  void destroyEvent(void *, c10::DeviceIndex) const noexcept override {}
+  void record(void **, const c10::Stream &, c10::DeviceIndex, c10::EventFlag) const override {}
+  void block(void *, const c10::Stream &) const override {}
+  bool queryEvent(void *) const override { return true; }
+  bool queryStream(const c10::Stream &) const override { return true; }
+  void synchronizeStream(const c10::Stream &) const override {}
+  void synchronizeEvent(void *) const override {}
+  void synchronizeDevice(c10::DeviceIndex) const override {}
+  void recordDataPtrOnStream(const c10::DataPtr &, const c10::Stream &) const override {}
+};
+
+C10_REGISTER_GUARD_IMPL(PrivateUse1, OwnerGuard)
+
+/// (seed, offset): each draw mixes both, so equal states draw equal seeds.
+struct OwnerGenerator final : c10::GeneratorImpl {
+  explicit OwnerGenerator(c10::DeviceIndex index)
+      : GeneratorImpl(c10::Device(kDeviceType, index), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
+
+  void set_current_seed(uint64_t seed) override {
+    seed_ = seed;
+    offset_ = 0;
+  }
+  void set_offset(uint64_t offset) override { offset_ = offset; }
+  uint64_t get_offset() const override { return offset_; }
+  uint64_t current_seed() const override { return seed_; }
+  uint64_t seed() override {
+    set_current_seed(c10::detail::getNonDeterministicRandom());
+    return seed_;
+  }
+  void set_state(const c10::TensorImpl &state) override {
+    TORCH_CHECK(state.numel() == 2 * sizeof(uint64_t) && state.is_contiguous() &&
+                    state.dtype() == caffe2::TypeMeta::Make<uint8_t>(),
+                "an owner generator's state is a uint8 tensor of ", 2 * sizeof(uint64_t), " bytes");
+    const auto *words = static_cast<const uint64_t *>(state.data());
+    seed_ = words[0];
+    offset_ = words[1];
+  }
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    at::Tensor state = at::empty({2 * static_cast<int64_t>(sizeof(uint64_t))}, at::device(at::kCPU).dtype(at::kByte));
+    auto *words = static_cast<uint64_t *>(state.mutable_data_ptr());
+    words[0] = seed_;
+    words[1] = offset_;
+    return state.getIntrusivePtr();
+  }
+  uint64_t draw() {
+    // splitmix64 of (seed, offset).
+    uint64_t z = seed_ + 0x9E3779B97F4A7C15ULL * ++offset_;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+    return z ^ (z >> 31);
+  }
+
+private:
+  OwnerGenerator *clone_impl() const override {
+    auto *copy = new OwnerGenerator(device().index());
+    copy->seed_ = seed_;
+    copy->offset_ = offset_;
+    return copy;
+  }
+  uint64_t seed_ = c10::default_rng_seed_val, offset_ = 0;
+};
+
+struct OwnerHooks final : at::PrivateUse1HooksInterface {
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+  void init() const override {}
+  c10::DeviceIndex deviceCount() const override { return kDeviceCountMax; }
+  void setCurrentDevice(c10::DeviceIndex index) const override { currentIndex = index; }
+  c10::DeviceIndex getCurrentDevice() const override { return currentIndex; }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override { return std::exchange(currentIndex, index); }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override { return exchangeDevice(index); }
+  const at::Generator &getDefaultGenerator(c10::DeviceIndex index) const override {
+    static std::vector<at::Generator> generators = [] {
+      std::vector<at::Generator> all;
+      for (int i = 0; i < kDeviceCountMax; ++i) {
+        all.push_back(makeOwnerGenerator(static_cast<c10::DeviceIndex>(i)));
+      }
+      return all;
+    }();
+    return generators.at(index < 0 ? currentIndex : index);
+  }
+  at::Generator getNewGenerator(c10::DeviceIndex index) const override {
+    return makeOwnerGenerator(index < 0 ? currentIndex : index);
+  }
+  bool isPinnedPtr(const void *) const override { return false; }
+};
+
+/// Sparse and quantized results of ATen's own composites (a sparse embedding's gradient).
+void refuseForm(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *) {
+  raise(ErrorKind::Unsupported, c10::toString(op.operator_name()) + describeOrigin(captureOrigin()) +
+                                    ": sparse and quantized tensors are not supported on device owner; use dense ones "
+                                    "(sparse=False)");
+}
+
+/// A foreign library's op without a kernel for us.
+void refuseForeign(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *) {
+  raise(ErrorKind::Unsupported, c10::toString(op.operator_name()) + describeOrigin(captureOrigin()) +
+                                    ": this op is not supported on device owner; only ATen ops are recorded");
+}
+
+/// One registration per overload. Left alone: CompositeImplicit ops (they decompose above us), and
+/// ops without a rule that ATen composes of others (CompositeExplicit).
+void registerRecorder() {
+  static std::vector<std::unique_ptr<torch::Library>> libraries;
+  libraries.push_back(std::make_unique<torch::Library>(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1,
+                                                       __FILE__, __LINE__));
+  torch::Library &library = *libraries.back();
+  auto &dispatcher = c10::Dispatcher::singleton();
+  for (const c10::OperatorName &name : dispatcher.getAllOpNames()) {
+    if (name.name.rfind("aten::", 0) != 0) {
+      continue;
+    }
+    auto op = dispatcher.findSchema(name);
+    if (!op || op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) ||
+        name.name == "aten::is_pinned" || name.name == "aten::_efficientzerotensor" ||
+        name.name == "aten::_has_compatible_shallow_copy_type") {
+      continue;
+    }
+    auto info = std::make_shared<OpInfo>(*op);
+    bool known = info->shape || info->view || info->special != Special::None || info->shapePreserving;
+    if (!known && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd)) {
+      continue;
+    }
+    std::string local = name.name.substr(6) + (name.overload_name.empty() ? "" : "." + name.overload_name);
+    library.impl(local.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Recorder>(std::move(info))));
+  }
+}
+
+} // namespace
+
+c10::DeviceIndex currentDeviceIndex() { return currentIndex; }
+
+at::Generator makeOwnerGenerator(c10::DeviceIndex index) { return at::make_generator<OwnerGenerator>(index); }
+
+uint64_t drawSeed(const OpInfo &info, c10::ArrayRef<c10::IValue> args) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (info.args[i] == ArgKind::Generator && !args[i].isNone()) {
+      at::Generator generator = args[i].toGenerator();
+      if (generator.device().type() == kDeviceType) {
+        std::lock_guard lock(generator.mutex());
+        return generator.get<OwnerGenerator>()->draw();
+      }
+      std::lock_guard lock(generator.mutex());
+      return at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
+    }
+  }
+  return drawDefaultSeed();
+}
+
+uint64_t drawDefaultSeed() {
+  auto *generator = at::check_generator<at::CPUGeneratorImpl>(at::detail::getDefaultCPUGenerator());
+  std::lock_guard lock(generator->mutex_);
+  return generator->random64();
+}
+
+} // namespace sojourn::frontend
+
+namespace sojourn {
+
+void initialize() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (at::isPrivateUse1HooksRegistered()) {
+      raise(ErrorKind::Error, "another library has taken torch's PrivateUse1 device in this process; "
+                              "sojourn needs it for device 'owner': import only one of them");
+    }
+    c10::register_privateuse1_backend("owner");
+    static frontend::OwnerHooks hooks;
+    at::RegisterPrivateUse1HooksInterface(&hooks);
+    frontend::registerRecorder();
+  });
+}
+
+namespace {
+/// Static registration: linking the library is enough.
+const bool initialized = (initialize(), true);
+} // namespace
+
+} // namespace sojourn
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  // Forward-mode differentiation: a zero that is never computed is one that is never read here.
+  library.impl("_efficientzerotensor",
+               [](at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                  std::optional<at::Device> device,
+                  std::optional<bool> pinned) { return at::zeros(size, dtype, layout, device, pinned); });
+  // Asked by it too; ATen's own kernel looks at the memory.
+  library.impl("_has_same_storage_numel", [](const at::Tensor &a, const at::Tensor &b) {
+    using namespace sojourn::frontend;
+    return isRemote(a) && isRemote(b) &&
+           c10::multiply_integers(remoteImpl(a)->remoteStorage()->sizes) ==
+               c10::multiply_integers(remoteImpl(b)->remoteStorage()->sizes);
+  });
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&sojourn::frontend::refuseForeign>());
+}
+
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&sojourn::frontend::refuseForm>());
+}
+
+TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&sojourn::frontend::refuseForm>());
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the recorder knows of each overload, read off its schema and tags once.
+#include "frontend/recording/Record.h"
+
+#include <ATen/core/enum_tag.h>
+
+#include <unordered_map>
+#include <unordered_set>
+
+namespace sojourn::frontend {
+
+namespace {
+
+ArgKind kindOf(const c10::Argument &argument) {
+  const c10::TypePtr &type = argument.real_type();
+  auto is = [&](c10::TypeKind kind) { return type->kind() == kind; };
+  if (is(c10::TypeKind::OptionalType)) {
+    return kindOf(c10::Argument(argument.name(), argument.type()->cast<c10::OptionalType>()->getElementType(),
+                                type->cast<c10::OptionalType>()->getElementType()));
+  }
+  switch (type->kind()) {
+  case c10::TypeKind::TensorType: return ArgKind::Tensor;
+  case c10::TypeKind::NumberType: return ArgKind::Scalar;
+  case c10::TypeKind::IntType:
+  case c10::TypeKind::SymIntType: return ArgKind::Int;
+  case c10::TypeKind::FloatType:
+  case c10::TypeKind::SymFloatType: return ArgKind::Float;
+  case c10::TypeKind::BoolType:
+  case c10::TypeKind::SymBoolType:
+    return argument.name() == "pin_memory" || argument.name() == "non_blocking" ? ArgKind::Ignored : ArgKind::Bool;
+  case c10::TypeKind::StringType: return ArgKind::String;
+  case c10::TypeKind::DeviceObjType: return ArgKind::Device;
+  case c10::TypeKind::ScalarTypeType: return ArgKind::Dtype;
+  case c10::TypeKind::LayoutType:
+  case c10::TypeKind::MemoryFormatType: return ArgKind::Ignored;
+  case c10::TypeKind::GeneratorType: return ArgKind::Generator;
+  case c10::TypeKind::ListType: {
+    c10::TypePtr element = type->cast<c10::ListType>()->getElementType();
+    if (auto optional = element->cast<c10::OptionalType>()) {
+      element = optional->getElementType();
+    }
+    switch (element->kind()) {
+    case c10::TypeKind::TensorType: return ArgKind::TensorList;
+    case c10::TypeKind::NumberType: return ArgKind::ScalarList;
+    case c10::TypeKind::IntType:
+    case c10::TypeKind::SymIntType: return ArgKind::IntList;
+    case c10::TypeKind::FloatType: return ArgKind::FloatList;
+    case c10::TypeKind::BoolType: return ArgKind::BoolList;
+    default: return ArgKind::Other;
+    }
+  }
+  default: return ArgKind::Other;
+  }
+}
+
+struct Refusal {
+  ErrorKind kind;
+  const char *hint;
+};
+
+/// Values and value-dependent shapes that ops ask for, with the way out.
+const std::unordered_map<std::string, Refusal> &refusals() {
+  static const std::unordered_map<std::string, Refusal> table = {
+      {"aten::equal", {ErrorKind::ValueNeeded, "compare with torch.eq and publish the result"}},
+      {"aten::nonzero", {ErrorKind::ValueNeeded, "its result's shape depends on values; use a mask with torch.where"}},
+      {"aten::masked_select",
+       {ErrorKind::ValueNeeded, "its result's shape depends on values; use torch.where(mask, x, 0)"}},
+      {"aten::_unique", {ErrorKind::ValueNeeded, "its result's shape depends on values; use sort or a one-hot sum"}},
+      {"aten::_unique2", {ErrorKind::ValueNeeded, "its result's shape depends on values; use sort or a one-hot sum"}},
+      {"aten::unique_dim", {ErrorKind::ValueNeeded, "its result's shape depends on values; use sort or a one-hot sum"}},
+      {"aten::unique_consecutive", {ErrorKind::ValueNeeded, "its result's shape depends on values; use sort"}},
+      {"aten::unique_dim_consecutive", {ErrorKind::ValueNeeded, "its result's shape depends on values; use sort"}},
+      {"aten::repeat_interleave.Tensor",
+       {ErrorKind::ValueNeeded, "its result's shape depends on values; pass an integer or output_size"}},
+      {"aten::_linalg_check_errors", {ErrorKind::ValueNeeded, "it reads a value; use the *_ex form"}},
+      {"aten::_assert_async", {ErrorKind::ValueNeeded, "assertions read values; publish the condition"}},
+      {"aten::is_nonzero", {ErrorKind::ValueNeeded, "publish the condition, or use torch.where"}},
+      {"aten::set_.source_Storage", {ErrorKind::Unsupported, "remote tensors have no storage; assign x.data or copy_"}},
+      {"aten::set_.source_Storage_storage_offset",
+       {ErrorKind::Unsupported, "remote tensors have no storage; assign x.data or copy_"}},
+      {"aten::set_.source_Tensor", {ErrorKind::Unsupported, "it re-points storage; assign x.data or copy_"}},
+      {"aten::set_", {ErrorKind::Unsupported, "it re-points storage; make a new tensor"}},
+      {"aten::_pin_memory", {ErrorKind::Unsupported, "remote tensors have no host memory"}},
+      {"aten::to_sparse", {ErrorKind::Unsupported, "sparse tensors are not supported; use dense ones"}},
+      {"aten::_to_sparse", {ErrorKind::Unsupported, "sparse tensors are not supported; use dense ones"}},
+      {"aten::quantize_per_tensor", {ErrorKind::Unsupported, "quantized tensors are not supported"}},
+  };
+  return table;
+}
+
+bool startsWith(const std::string &text, const char *prefix) { return text.rfind(prefix, 0) == 0; }
+
+const std::unordered_set<std::string> &shapePreservingOps() {
+  static const std::unordered_set<std::string> names = {"aten::fill_.Scalar",
+                                                        "aten::fill_.Tensor",
+                                                        "aten::zero_",
+                                                        "aten::normal_",
+                                                        "aten::uniform_",
+                                                        "aten::bernoulli_.float",
+                                                        "aten::bernoulli_.Tensor",
+                                                        "aten::random_",
+                                                        "aten::random_.to",
+                                                        "aten::random_.from",
+                                                        "aten::exponential_",
+                                                        "aten::geometric_",
+                                                        "aten::log_normal_",
+                                                        "aten::cauchy_",
+                                                        "aten::copy_",
+                                                        "aten::tril_",
+                                                        "aten::triu_",
+                                                        "aten::index_fill_.int_Scalar",
+                                                        "aten::index_fill_.int_Tensor",
+                                                        "aten::_index_put_impl_",
+                                                        "aten::fill_diagonal_"};
+  return names;
+}
+
+} // namespace
+
+OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
+  const c10::OperatorName &operatorName = op.operator_name();
+  name = operatorName.name + (operatorName.overload_name.empty() ? "" : "." + operatorName.overload_name);
+  dotted = name;
+  dotted.replace(dotted.find("::"), 2, ".");
+  view = findViewRule(name);
+  shape = view ? nullptr : findShapeRule(name);
+  random = op.hasTag(at::Tag::nondeterministic_seeded);
+  inplaceView = op.hasTag(at::Tag::inplace_view);
+  realsAreLiterals = startsWith(name, "aten::norm.") || startsWith(name, "aten::linalg_vector_norm") ||
+                     startsWith(name, "aten::_foreach_norm") || startsWith(name, "aten::arange") ||
+                     startsWith(name, "aten::linspace") || startsWith(name, "aten::logspace") ||
+                     startsWith(name, "aten::range");
+  shapePreserving = shapePreservingOps().count(name) > 0;
+
+  const auto &arguments = schema->arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    args.push_back(kindOf(arguments[i]));
+    if (arguments[i].alias_info() && arguments[i].alias_info()->isWrite()) {
+      mutated.push_back(i);
+    }
+  }
+  for (const c10::Argument &result : schema->returns()) {
+    int alias = -1;
+    if (result.alias_info()) {
+      for (size_t i = 0; i < arguments.size() && alias < 0; ++i) {
+        const c10::AliasInfo *info = arguments[i].alias_info();
+        if (info && info->isWrite() && !info->beforeSets().empty() &&
+            info->beforeSets() == result.alias_info()->beforeSets()) {
+          alias = static_cast<int>(i);
+        }
+      }
+    }
+    returnAlias.push_back(alias);
+  }
+
+  if (name == "aten::copy_") {
+    special = Special::Copy;
+  } else if (name == "aten::_to_copy") {
+    special = Special::ToCopy;
+  } else if (name == "aten::_local_scalar_dense") {
+    special = Special::LocalScalar;
+  } else if (name == "aten::resize_") {
+    special = Special::Resize;
+  } else if (name == "aten::native_batch_norm") {
+    special = Special::BatchNorm;
+  } else if (name == "aten::index.Tensor" || startsWith(name, "aten::index_put") ||
+             startsWith(name, "aten::_index_put")) {
+    special = Special::Index;
+  } else if (startsWith(name, "aten::bincount") || startsWith(name, "aten::histc") ||
+             name == "aten::histogram.bin_ct" || name == "aten::histogram.bin_ct_out") {
+    special = Special::Histogram;
+  } else if (name == "aten::record_stream") {
+    special = Special::NoOp;
+  } else if (auto it = refusals().find(name); it != refusals().end()) {
+    special = Special::Refused;
+    refusalKind = it->second.kind;
+    refusalHint = it->second.hint;
+  } else if (!shape && !view &&
+             (op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape))) {
+    special = Special::Refused;
+    refusalKind = ErrorKind::ValueNeeded;
+    refusalHint = "its result depends on values; use a masked form, or publish first";
+  }
+}
+
+Word OpInfo::entryFor(bool batchNormTraining) {
+  Word &slot = batchNormTraining ? entryMutating : entry;
+  if (slot >= 0) {
+    return slot;
+  }
+  OpEntry record{dotted, {}, std::vector<bool>(args.size(), false)};
+  for (const c10::Argument &argument : schema->arguments()) {
+    record.argumentNames.push_back(argument.name());
+  }
+  for (uint32_t position : mutated) {
+    record.mutated[position] = true;
+  }
+  if (batchNormTraining) {
+    // The schema does not say that running statistics are written.
+    record.mutated[3] = record.mutated[4] = true;
+  }
+  if (random) {
+    record.argumentNames.push_back("seed");
+    record.mutated.push_back(false);
+  }
+  slot = OpTable::get().intern(record);
+  return slot;
+}
+
+} // namespace sojourn::frontend

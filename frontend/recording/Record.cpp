@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: Apache-2.0
+// The boxed kernel: checks devices, asks the shape rule, appends one record, hands out tensors.
+#include "frontend/recording/Record.h"
+
+#include "frontend/Error.h"
+#include "frontend/recording/Generator.h"
+#include "frontend/recording/Origin.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/List.h>
+
+namespace sojourn::frontend {
+
+namespace {
+
+using Stack = torch::jit::Stack;
+using Args = c10::ArrayRef<c10::IValue>;
+
+[[noreturn]] void fail(ErrorKind kind, const OpInfo &info, const std::string &what) {
+  raise(kind, info.name + describeOrigin(captureOrigin()) + ": " + what);
+}
+
+/// Calls `visit(tensor, position)` for every defined tensor among the arguments.
+template <class Visit>
+void eachTensor(const OpInfo &info, Args args, Visit visit) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    const c10::IValue &value = args[i];
+    if (info.args[i] == ArgKind::Tensor) {
+      if (value.isTensor() && value.toTensor().defined()) {
+        visit(value.toTensor(), i);
+      }
+    } else if (info.args[i] == ArgKind::TensorList) {
+      if (value.isList()) {
+        for (const c10::IValue &element : value.toListRef()) {
+          if (element.isTensor() && element.toTensor().defined()) {
+            visit(element.toTensor(), i);
+          }
+        }
+      }
+    }
+  }
+}
+
+bool isMutated(const OpInfo &info, size_t position) {
+  for (uint32_t mutated : info.mutated) {
+    if (mutated == position) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void checkWritable(const OpInfo &info, const at::Tensor &tensor) {
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    TORCH_CHECK(tensor.stride(dim) != 0 || tensor.size(dim) <= 1,
+                "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                "location. Please clone() the tensor before performing the operation.");
+  }
+}
+
+/// The one session of a call; throws where devices mix.
+std::shared_ptr<Session> sessionOf(const OpInfo &info, Args args) {
+  std::shared_ptr<Session> session;
+  eachTensor(info, args, [&](const at::Tensor &tensor, size_t position) {
+    if (isRemote(tensor)) {
+      const auto &owner = remoteImpl(tensor)->remoteStorage()->session;
+      if (session && session != owner) {
+        fail(ErrorKind::Error, info,
+             "operands live at two owners (" + session->device().str() + " and " + owner->device().str() +
+                 "); a step runs at one owner: publish one of them and upload it to the other");
+      }
+      if (!session) {
+        session = owner;
+      }
+      return;
+    }
+    if (isMutated(info, position)) {
+      fail(ErrorKind::Refused, info,
+           "it writes a remote value into a tensor on " + tensor.device().str() +
+               "; values leave the owner only by sojourn.publish");
+    }
+    if (tensor.dim() > 0) {
+      fail(ErrorKind::Error, info,
+           "a " + tensor.device().str() + " tensor of shape " + c10::str(tensor.sizes()) +
+               " meets remote ones; move it first: tensor.to(owner.device)");
+    }
+  });
+  for (size_t i = 0; !session && i < args.size(); ++i) {
+    if (info.args[i] == ArgKind::Device && args[i].isDevice()) {
+      c10::Device device = args[i].toDevice();
+      if (device.type() == c10::DeviceType::PrivateUse1) {
+        session = Session::at(device.has_index() ? device.index() : currentDeviceIndex());
+      }
+    }
+  }
+  return session ? session : Session::at(currentDeviceIndex());
+}
+
+class ArgumentWriter {
+public:
+  ArgumentWriter(const OpInfo &info, Session &session, Recording &open) : info_(info), write_(session, open) {}
+
+  void value(ArgKind kind, const c10::IValue &value) {
+    if (value.isNone()) {
+      return write_.none();
+    }
+    switch (kind) {
+    case ArgKind::Tensor: return tensor(value.toTensor());
+    case ArgKind::TensorList: {
+      auto elements = value.toListRef();
+      write_.list(elements.size());
+      for (const c10::IValue &element : elements) {
+        element.isTensor() ? tensor(element.toTensor()) : write_.none();
+      }
+      return;
+    }
+    case ArgKind::Scalar: return scalar(value.toScalar());
+    case ArgKind::ScalarList: {
+      auto elements = value.toListRef();
+      write_.list(elements.size());
+      for (const c10::IValue &element : elements) {
+        scalar(element.toScalar());
+      }
+      return;
+    }
+    case ArgKind::Int:
+      return write_.integer(value.isSymInt() ? value.toSymInt().guard_int(__FILE__, __LINE__) : value.toInt());
+    case ArgKind::IntList:
+      if (value.isInt()) {
+        return write_.integers({value.toInt()});
+      }
+      return write_.integers(value.toIntVector());
+    case ArgKind::Float: return scalar(value.toDouble());
+    case ArgKind::FloatList: {
+      auto elements = value.toDoubleVector();
+      write_.list(elements.size());
+      for (double element : elements) {
+        scalar(element);
+      }
+      return;
+    }
+    case ArgKind::Bool: return write_.boolean(value.toBool());
+    case ArgKind::BoolList: {
+      auto elements = value.toBoolList();
+      write_.list(elements.size());
+      for (bool element : elements) {
+        write_.boolean(element);
+      }
+      return;
+    }
+    case ArgKind::Dtype: return write_.dtype(value.toScalarType());
+    case ArgKind::String: return write_.text(value.toStringView());
+    case ArgKind::Device:
+    case ArgKind::Ignored:
+    case ArgKind::Generator: return write_.none();
+    case ArgKind::Other:
+      fail(ErrorKind::Unsupported, info_, "an argument of type " + value.tagKind() + " cannot be recorded");
+    }
+  }
+
+  TraceWriter &writer() { return write_; }
+
+private:
+  void tensor(const at::Tensor &tensor) {
+    if (!tensor.defined()) {
+      return write_.none();
+    }
+    if (!isRemote(tensor) && tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+      return scalar(tensor.item());
+    }
+    write_.tensor(tensor);
+  }
+
+  void scalar(const at::Scalar &scalar) {
+    if (scalar.isBoolean()) {
+      write_.boolean(scalar.toBool());
+    } else if (scalar.isIntegral(/*includeBool=*/false)) {
+      write_.integer(scalar.toLong());
+    } else if (scalar.isFloatingPoint()) {
+      info_.realsAreLiterals ? write_.real(scalar.toDouble()) : write_.slot(scalar.toDouble());
+    } else {
+      fail(ErrorKind::Unsupported, info_, "complex scalars are not supported on device owner");
+    }
+  }
+
+  const OpInfo &info_;
+  TraceWriter write_;
+};
+
+c10::ScalarType scalarTypeOfTensor(const at::Tensor &tensor) { return tensor.scalar_type(); }
+
+/// What eager checks before it writes a result into an existing tensor.
+void checkResultFits(const OutputMeta &meta, const at::Tensor &target) {
+  TORCH_CHECK(c10::canCast(meta.dtype, scalarTypeOfTensor(target)), "result type ", meta.dtype,
+              " can't be cast to the desired output type ", scalarTypeOfTensor(target));
+}
+
+/// as_strided may reach further than its storage does.
+void checkInside(const OpInfo &info, const Storage &storage, c10::ArrayRef<ViewMeta> views) {
+  int64_t count = c10::multiply_integers(storage.sizes);
+  for (const ViewMeta &view : views) {
+    int64_t last = view.offset;
+    bool empty = false;
+    for (size_t dim = 0; dim < view.sizes.size(); ++dim) {
+      empty = empty || view.sizes[dim] == 0;
+      last += (view.sizes[dim] - 1) * view.strides[dim];
+    }
+    if (!empty && last >= count) {
+      fail(ErrorKind::Unsupported, info,
+           "sizes " + c10::str(c10::IntArrayRef(view.sizes)) + ", strides " + c10::str(c10::IntArrayRef(view.strides)) +
+               " and offset " + std::to_string(view.offset) + " reach outside of a tensor of " + std::to_string(count) +
+               " elements; stay inside of the base, or pad it first");
+    }
+  }
+}
+
+const char *valueHint() {
+  return "its value stays at the owner; publish it (sojourn.publish), or keep it on the device (torch.where instead "
+         "of if, tensors instead of Python numbers)";
+}
+
+} // namespace
+
+void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, Stack *stack) {
+  const OpInfo &info = *info_;
+  size_t count = info.args.size();
+  Args args(stack->data() + stack->size() - count, count);
+  if (info.view) {
+    return recordView(stack, args);
+  }
+  switch (info.special) {
+  case Special::NoOp: stack->resize(stack->size() - count); return;
+  case Special::LocalScalar:
+    fail(ErrorKind::ValueNeeded, info, std::string("Python asked for the value of a remote tensor; ") + valueHint());
+  case Special::Refused: fail(info.refusalKind, info, info.refusalHint);
+  case Special::Copy: {
+    at::Tensor self = args[0].toTensor(), source = args[1].toTensor();
+    if (!isRemote(self)) {
+      fail(ErrorKind::Refused, info,
+           "a remote value would be copied to " + self.device().str() +
+               "; values leave the owner only by sojourn.publish");
+    }
+    if (isRemote(source)) {
+      break;
+    }
+    TORCH_CHECK(at::is_expandable_to(source.sizes(), self.sizes()), "The size of tensor a ", self.sizes(),
+                " must match the size of tensor b ", source.sizes());
+    checkWritable(info, self);
+    RemoteTensorImpl *impl = remoteImpl(self);
+    const auto &storage = impl->remoteStorage();
+    auto session = storage->session;
+    at::Tensor host = source.to(self.scalar_type()).expand(self.sizes());
+    SessionLock lock(session->mutex());
+    // Inside a step the old value stays, for a rollback returns to it.
+    if (!Steps::active() && !storage->handle && storage.use_count() == 1 && impl->storage_offset() == 0 &&
+        self.sizes() == c10::IntArrayRef(storage->sizes)) {
+      // `x.to(owner)` arrives as empty + copy_: the new storage is the upload itself.
+      at::Tensor dense = at::empty_strided(self.sizes(), self.strides(), host.options());
+      dense.copy_(host);
+      impl->adoptUpload(session->makeUpload(dense, /*fresh=*/true));
+      session->idInTrace(*impl->remoteStorage());
+      stack->resize(stack->size() - count);
+      stack->emplace_back(std::move(self));
+      return;
+    }
+    at::Tensor uploaded = makeTensor(session->makeUpload(host));
+    (*stack)[stack->size() - count + 1] = uploaded;
+    break;
+  }
+  case Special::ToCopy: {
+    auto device = args[3];
+    at::Tensor self = args[0].toTensor();
+    if (!isRemote(self)) {
+      c10::Device target = device.toDevice();
+      auto session = Session::at(target.has_index() ? target.index() : currentDeviceIndex());
+      auto format = args[6].isNone() ? at::MemoryFormat::Preserve : args[6].toMemoryFormat();
+      at::Tensor host = at::empty_like(
+          self, self.options().dtype(args[1].isNone() ? self.scalar_type() : args[1].toScalarType()), format);
+      host.copy_(self);
+      SessionLock lock(session->mutex());
+      auto storage = session->makeUpload(host, /*fresh=*/true);
+      session->idInTrace(*storage);
+      stack->resize(stack->size() - count);
+      stack->emplace_back(makeTensor(std::move(storage)));
+      return;
+    }
+    if (device.isDevice() && device.toDevice().type() != c10::DeviceType::PrivateUse1) {
+      if (device.toDevice().is_meta()) {
+        auto dtype = args[1].isNone() ? self.scalar_type() : args[1].toScalarType();
+        at::Tensor meta = at::empty_strided(self.sizes(), self.strides(), at::dtype(dtype).device(at::kMeta));
+        stack->resize(stack->size() - count);
+        stack->emplace_back(std::move(meta));
+        return;
+      }
+      fail(ErrorKind::Refused, info,
+           "a remote value would move to " + device.toDevice().str() +
+               "; values leave the owner only by sojourn.publish(tensor)");
+    }
+    if (device.isDevice() && device.toDevice().has_index() && device.toDevice() != self.device()) {
+      fail(ErrorKind::Refused, info,
+           "a value would move from " + self.device().str() + " to " + device.toDevice().str() +
+               "; publish it at the first owner, then upload it to the second");
+    }
+    break;
+  }
+  case Special::Resize: {
+    at::Tensor self = args[0].toTensor();
+    auto sizes = args[1].toIntVector();
+    RemoteTensorImpl *impl = remoteImpl(self);
+    if (self.sizes() != c10::IntArrayRef(sizes)) {
+      if (self.numel() != 0) {
+        fail(ErrorKind::Unsupported, info,
+             "resize_ of a tensor with contents is not supported; use reshape or torch.empty");
+      }
+      at::Tensor fresh = at::empty(sizes, self.options());
+      impl->changeStorage(remoteImpl(fresh)->remoteStorage());
+    }
+    stack->resize(stack->size() - count);
+    stack->emplace_back(std::move(self));
+    return;
+  }
+  case Special::Index: {
+    auto indices = args[1].toListRef();
+    for (const c10::IValue &index : indices) {
+      if (index.isTensor() && index.toTensor().defined() &&
+          (index.toTensor().scalar_type() == at::kBool || index.toTensor().scalar_type() == at::kByte)) {
+        if (info.mutated.empty()) {
+          fail(ErrorKind::ValueNeeded, info,
+               "the shape of a boolean-indexed result depends on values; use torch.where(mask, x, 0) or multiply by "
+               "the mask");
+        }
+        fail(ErrorKind::Unsupported, info, "assignment through a boolean index; use x = torch.where(mask, value, x)");
+      }
+    }
+    break;
+  }
+  case Special::Histogram:
+    if (const char *needed = histogramNeeds(*info.schema, args)) {
+      fail(ErrorKind::ValueNeeded, info, needed);
+    }
+    break;
+  case Special::None:
+  case Special::BatchNorm: break;
+  }
+  auto session = sessionOf(info, Args(stack->data() + stack->size() - count, count));
+  record(*session, stack);
+}
+
+void Recorder::recordView(Stack *stack, Args args) {
+  const OpInfo &info = *info_;
+  at::Tensor self = args[0].toTensor();
+  c10::SmallVector<ViewMeta, 2> metas;
+  info.view(*info.schema, args, metas);
+  checkInside(info, *remoteImpl(self)->remoteStorage(), metas);
+  c10::IValue output;
+  if (info.inplaceView && !info.returnAlias.empty() && info.returnAlias[0] == 0) {
+    remoteImpl(self)->changeLayout(metas[0].sizes, metas[0].strides, metas[0].offset);
+    output = std::move(self);
+  } else if (info.schema->returns()[0].type()->kind() == c10::TypeKind::ListType) {
+    c10::List<at::Tensor> views;
+    for (const ViewMeta &meta : metas) {
+      views.push_back(makeView(self, meta));
+    }
+    output = std::move(views);
+  } else {
+    output = makeView(self, metas[0]);
+  }
+  stack->resize(stack->size() - args.size());
+  stack->push_back(std::move(output));
+}
+
+void Recorder::record(Session &session, Stack *stack) {
+  OpInfo &info = *info_;
+  size_t count = info.args.size();
+  Args args(stack->data() + stack->size() - count, count);
+
+  c10::SmallVector<OutputMeta, 4> metas;
+  if (info.shape) {
+    (*info.shape)(args, metas);
+  } else if (!info.shapePreserving) {
+    fail(ErrorKind::Unsupported, info,
+         "this op is not supported on device owner yet; express it by supported ops (see dialect/STATUS.md) or compute "
+         "it on CPU before uploading");
+  }
+  for (uint32_t position : info.mutated) {
+    if (info.args[position] == ArgKind::Tensor && args[position].isTensor() && args[position].toTensor().defined()) {
+      checkWritable(info, args[position].toTensor());
+    }
+  }
+
+  Origin origin = captureOrigin();
+  uint64_t seed = info.random ? drawSeed(info, args) : 0;
+  SessionLock lock(session.mutex());
+  ++session.mutableCounters().ops_recorded;
+
+  // Results that go into existing tensors must fit them.
+  c10::SmallVector<int, 4> freshReturns;
+  size_t nextMeta = 0;
+  for (size_t r = 0; r < info.returnAlias.size(); ++r) {
+    int alias = info.returnAlias[r];
+    if (alias < 0) {
+      freshReturns.push_back(static_cast<int>(r));
+      continue;
+    }
+    if (info.shapePreserving || nextMeta >= metas.size()) {
+      continue;
+    }
+    const OutputMeta &meta = metas[nextMeta++];
+    const at::Tensor &target = args[alias].toTensor();
+    checkResultFits(meta, target);
+    if (target.sizes() != c10::IntArrayRef(meta.sizes)) {
+      bool isOut = info.schema->arguments()[alias].is_out();
+      TORCH_CHECK(isOut, "output with shape ", target.sizes(), " doesn't match the broadcast shape ",
+                  c10::IntArrayRef(meta.sizes));
+      if (target.numel() != 0) {
+        fail(ErrorKind::Unsupported, info,
+             "out= of another shape; pass an empty tensor or one of shape " + c10::str(c10::IntArrayRef(meta.sizes)));
+      }
+      at::Tensor fresh = at::empty_strided(meta.sizes, meta.strides, target.options());
+      remoteImpl(target)->changeStorage(remoteImpl(fresh)->remoteStorage());
+    }
+  }
+  if (!info.mutated.empty() && freshReturns.empty()) {
+    metas.clear();
+  }
+
+  Recording &open = session.recording();
+  bool batchNormTraining =
+      info.special == Special::BatchNorm && args[5].toBool() && args[3].isTensor() && args[3].toTensor().defined();
+  if (!info.mutated.empty() || batchNormTraining) {
+    eachTensor(info, args, [&](const at::Tensor &tensor, size_t position) {
+      bool statistics = batchNormTraining && (position == 3 || position == 4);
+      if (isRemote(tensor) && (statistics || isMutated(info, position))) {
+        session.willWrite(open, *remoteImpl(tensor)->remoteStorage());
+      }
+    });
+  }
+  Trace::Mark before = open.trace.mark();
+  ArgumentWriter writer(info, session, open);
+  TraceWriter &write = writer.writer();
+  try {
+    write.beginOp(info.entryFor(batchNormTraining), count + info.random, origin);
+    for (size_t i = 0; i < count; ++i) {
+      writer.value(info.args[i], args[i]);
+    }
+  } catch (...) {
+    open.truncate(before);
+    throw;
+  }
+  if (info.random) {
+    write.seed(seed);
+  }
+
+  c10::SmallVector<c10::IValue, 4> outputs;
+  write.beginResults(metas.size());
+  size_t meta = 0;
+  for (size_t r = 0; r < info.returnAlias.size(); ++r) {
+    if (info.returnAlias[r] >= 0) {
+      outputs.push_back(args[info.returnAlias[r]]);
+    } else if (info.schema->returns()[r].type()->kind() == c10::TypeKind::ListType) {
+      c10::List<at::Tensor> tensors;
+      for (; meta < metas.size(); ++meta) {
+        tensors.push_back(makeTensor(write.result(metas[meta])));
+      }
+      outputs.emplace_back(std::move(tensors));
+    } else {
+      auto storage = write.result(metas[meta++]);
+      outputs.emplace_back(storage ? makeTensor(std::move(storage)) : at::Tensor());
+    }
+  }
+  stack->resize(stack->size() - count);
+  for (c10::IValue &output : outputs) {
+    stack->push_back(std::move(output));
+  }
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The recorder: one boxed kernel below autograd that appends what arrives to the session's trace.
+#ifndef SOJOURN_FRONTEND_RECORDING_RECORD_H
+#define SOJOURN_FRONTEND_RECORDING_RECORD_H
+
+#include "frontend/session/Session.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+namespace sojourn::frontend {
+
+/// What an argument is in the stream.
+enum class ArgKind : uint8_t {
+  Tensor,
+  TensorList,
+  Scalar,
+  ScalarList,
+  Int,
+  IntList,
+  Float,
+  FloatList,
+  Bool,
+  BoolList,
+  Dtype,
+  String,
+  Device,  ///< chooses the session, never recorded
+  Ignored, ///< layout, memory format, pin_memory: the result's layout says it
+  Generator,
+  Other ///< unsupported unless None
+};
+
+/// Ops that need more than the general path.
+enum class Special : uint8_t { None, Copy, ToCopy, LocalScalar, Resize, Refused, BatchNorm, Index, Histogram, NoOp };
+
+/// Static knowledge of one overload, computed once at load.
+struct OpInfo {
+  explicit OpInfo(const c10::OperatorHandle &op);
+
+  std::string name;   ///< "aten::add.Tensor"
+  std::string dotted; ///< "aten.add.Tensor"
+  const c10::FunctionSchema *schema;
+  const ShapeRule *shape = nullptr;
+  ViewRule view = nullptr;
+  Special special = Special::None;
+  ErrorKind refusalKind = ErrorKind::Unsupported;
+  const char *refusalHint = nullptr;
+  std::vector<ArgKind> args;
+  std::vector<uint32_t> mutated; ///< argument positions
+  std::vector<int> returnAlias;  ///< per return: argument it is, or -1 for fresh
+  bool random = false;
+  bool inplaceView = false;
+  bool realsAreLiterals = false; ///< floats decide shapes (arange) or the algorithm (order of a norm)
+  bool shapePreserving = false;  ///< in-place ops that keep self's shape whatever the arguments
+  Word entry = -1, entryMutating = -1;
+
+  Word entryFor(bool batchNormTraining);
+};
+
+/// The boxed kernel of one overload.
+class Recorder final : public c10::OperatorKernel {
+public:
+  explicit Recorder(std::shared_ptr<OpInfo> info) : info_(std::move(info)) {}
+  void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack);
+
+private:
+  void recordView(torch::jit::Stack *stack, c10::ArrayRef<c10::IValue> args);
+  void record(Session &session, torch::jit::Stack *stack);
+  std::shared_ptr<OpInfo> info_;
+};
+
+/// Appends op records that have no ATen op (rows, samples). Lock held by the caller.
+class TraceWriter {
+public:
+  TraceWriter(Session &session, Recording &open) : session_(session), open_(open), trace_(open.trace) {}
+  void beginOp(Word entry, size_t argumentCount, const Origin &origin);
+  void tensor(const at::Tensor &tensor);
+  /// A value of this trace, by its id.
+  void whole(int64_t id);
+  void none() { trace_.push(Tag::None); }
+  void integer(int64_t value);
+  void boolean(bool value);
+  void real(double value);
+  void dtype(at::ScalarType type);
+  void text(std::string_view value);
+  void slot(double value);
+  void intSlot(int64_t value);
+  void seed(uint64_t value);
+  void integers(c10::ArrayRef<int64_t> values);
+  void list(size_t count);
+  void table(int64_t id);
+  void texts(const std::vector<std::string> &values);
+  void beginResults(size_t count) { trace_.push(static_cast<Word>(count)); }
+  /// A fresh storage, or an undefined result.
+  c10::intrusive_ptr<Storage> result(const OutputMeta &meta);
+  /// The id of a value that ops of this trace alone refer to.
+  int64_t hiddenResult(const OutputMeta &meta);
+
+private:
+  void layout(const OutputMeta &meta);
+  Session &session_;
+  Recording &open_;
+  Trace &trace_;
+};
+
+} // namespace sojourn::frontend
+
+#endif // SOJOURN_FRONTEND_RECORDING_RECORD_H

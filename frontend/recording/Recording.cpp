@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is open, and what a failing step takes back: the trace to its mark, tensor objects to their
+// form, or one op with all that depends on it.
+#include "frontend/recording/Recording.h"
+
+#include "frontend/recording/Prune.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sojourn::frontend {
+
+bool Recording::empty() const {
+  return trace.words.empty() && publishes.empty() &&
+         std::none_of(storages.begin(), storages.end(), [](Storage *s) { return s && !s->handle; });
+}
+
+int64_t Recording::enter(Storage &storage) {
+  int64_t id = trace.storageCount++;
+  storages.push_back(&storage);
+  storage.places.push_back({this, id, /*written=*/false});
+  return id;
+}
+
+void Recording::willChange(RemoteTensorImpl &tensor, bool storageToo) {
+  auto self = c10::intrusive_ptr<RemoteTensorImpl>::unsafe_reclaim_from_nonowning(&tensor);
+  changes_.push_back({c10::weak_intrusive_ptr<RemoteTensorImpl>(self), tensor.snapshot(storageToo)});
+}
+
+void Recording::undoChanges(size_t from) {
+  for (size_t i = changes_.size(); i-- > from;) {
+    if (auto tensor = changes_[i].tensor.lock()) {
+      tensor->restore(*changes_[i].before);
+    }
+  }
+  changes_.erase(changes_.begin() + static_cast<std::ptrdiff_t>(from), changes_.end());
+}
+
+namespace {
+
+/// Takes a storage out of a trace.
+void leave(Storage &storage, const Recording &recording) {
+  auto here = [&](const Storage::Place &place) { return place.recording == &recording; };
+  storage.places.erase(std::remove_if(storage.places.begin(), storage.places.end(), here), storage.places.end());
+}
+
+} // namespace
+
+void Recording::lose(Storage &storage, const Reason &reason) {
+  leave(storage, *this);
+  storage.lost = reason;
+}
+
+void Recording::forgetReplaced(const Reason &reason) {
+  for (Change &change : changes_) {
+    const auto &storage = change.before->remoteStorage();
+    if (storage && storage.use_count() == 1 && !storage->handle && !storage->upload.defined()) {
+      if (Storage::Place *place = storage->placeIn(*this)) {
+        storages[place->id] = nullptr;
+        lose(*storage, reason);
+      }
+    }
+  }
+}
+
+void Recording::mark() { mark_ = {trace.mark(), publishes.size(), changes_.size(), tables.mark()}; }
+
+void Recording::truncate(const Trace::Mark &mark) {
+  for (size_t id = mark.storages; id < storages.size(); ++id) {
+    if (storages[id]) {
+      leave(*storages[id], *this);
+    }
+  }
+  storages.resize(mark.storages);
+  trace.truncate(mark);
+  size_t states = 0, uploadCount = 0;
+  for (size_t at = 0; at < trace.inputs.size(); at += 4 + 2 * trace.inputs[at + 3]) {
+    ++(trace.inputs[at + 1] == static_cast<Word>(InputKind::State) ? states : uploadCount);
+  }
+  stateHandles.resize(states);
+  uploads.resize(uploadCount);
+  uploadInputs.resize(uploadCount);
+}
+
+bool Recording::rollback(const Reason &reason) {
+  bool dropped = trace.storageCount > mark_.trace.storages || trace.words.size() > mark_.trace.words;
+  for (size_t id = mark_.trace.storages; id < storages.size(); ++id) {
+    // Handles return to their committed version, uploads to what was uploaded.
+    if (Storage *storage = storages[id]; storage && !storage->handle && !storage->upload.defined()) {
+      storage->lost = reason;
+    }
+  }
+  undoChanges(mark_.changes);
+  truncate(mark_.trace);
+  tables.cut(mark_.tables, mark_.trace.storages, trace.tables);
+  auto lost = std::vector(std::make_move_iterator(publishes.begin() + static_cast<std::ptrdiff_t>(mark_.publishes)),
+                          std::make_move_iterator(publishes.end()));
+  publishes.resize(mark_.publishes);
+  for (auto &[storage, state] : lost) {
+    state->fail(*reason);
+  }
+  return dropped;
+}
+
+void Recording::dropOp(size_t op, const Reason &reason) {
+  mark_ = {};
+  PrunedTrace pruned = pruneTrace(trace, op);
+  trace = std::move(pruned.trace);
+  tables.forgetValues();
+  std::erase_if(publishes, [&](auto &entry) {
+    Storage::Place *place = entry.first->placeIn(*this);
+    bool lost = place && pruned.lost[place->id];
+    if (lost) {
+      entry.second->fail(*reason);
+    }
+    return lost;
+  });
+  std::vector<Storage *> before = std::move(storages);
+  storages.assign(trace.storageCount, nullptr);
+  for (size_t id = 0; id < before.size(); ++id) {
+    Storage *storage = before[id];
+    if (!storage) {
+      continue;
+    }
+    if (pruned.lost[id]) {
+      lose(*storage, reason);
+    } else {
+      storage->placeIn(*this)->id = pruned.newId[id];
+      storages[pruned.newId[id]] = storage;
+    }
+  }
+}
+
+void Recording::failPublishes(const Reason &reason) {
+  for (auto &[storage, state] : std::exchange(publishes, {})) {
+    state->fail(*reason);
+  }
+}
+
+void Recording::clear() {
+  for (Storage *storage : storages) {
+    if (storage) {
+      leave(*storage, *this);
+    }
+  }
+  changes_.clear();
+  storages.clear();
+  stateHandles.clear();
+  uploads.clear();
+  uploadInputs.clear();
+  tables.clear();
+  publishes.clear();
+  trace.clear();
+  wasRefused = false;
+  mark_ = {};
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// The open trace of one thread at one session: what was recorded and not yet sent, and what a step
+// that fails takes back. The session's lock guards every field.
+#ifndef SOJOURN_FRONTEND_RECORDING_RECORDING_H
+#define SOJOURN_FRONTEND_RECORDING_RECORDING_H
+
+#include "frontend/tables/TableRecords.h"
+#include "frontend/recording/Tensor.h"
+#include "frontend/recording/Trace.h"
+#include "runtime/wire/Step.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sojourn::frontend {
+
+/// A value on its way out; filled by the reply of the step that holds it. Written by the thread
+/// that sends, before `settled`; read by any.
+struct PublishedState {
+  at::Tensor value;    ///< CPU tensor once filled
+  std::string failure; ///< why it never will be
+  std::atomic<bool> settled{false};
+  /// Of a value of private tables: what it may cost, and once filled how far off it is, with what the
+  /// owner signed.
+  wire::ReleaseTerms terms;
+  double error = 0;
+  std::string receipt, receiptText;
+  void fill(at::Tensor tensor) {
+    value = std::move(tensor);
+    settled = true;
+  }
+  void fail(std::string reason) {
+    failure = std::move(reason);
+    settled = true;
+  }
+};
+
+class Recording {
+public:
+  Recording() = default;
+  ~Recording() { clear(); }
+  Recording(const Recording &) = delete;
+  Recording &operator=(const Recording &) = delete;
+
+  Trace trace;
+  std::vector<Storage *> storages;    ///< by trace id; nullptr once dead
+  std::vector<uint64_t> stateHandles; ///< by order of state inputs
+  std::vector<at::Tensor> uploads;    ///< by order of upload inputs
+  std::vector<int> uploadInputs;      ///< likewise: artifact input, or -1
+  TableRecords tables;
+  std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>> publishes;
+
+  /// What it published was refused by the owner, and the rest kept.
+  bool wasRefused = false;
+
+  /// Nothing that an owner would have to do.
+  bool empty() const;
+  /// Enters a storage under the next id.
+  int64_t enter(Storage &storage);
+  /// Notes that `tensor` is about to change its layout, or its storage too.
+  void willChange(RemoteTensorImpl &tensor, bool storageToo);
+  /// A storage that only an undo would bring back is no result of the step.
+  void forgetReplaced(const Reason &reason);
+  /// Tensor objects keep the form they have.
+  void forgetChanges() { changes_.clear(); }
+
+  /// Forgets what the trace recorded since; storages that entered it since are told that they are not in it.
+  void truncate(const Trace::Mark &mark);
+  /// Marks the trace, so that `rollback` can return to it.
+  void mark();
+  void unmark() { mark_ = {}; }
+  /// Cuts back to the mark. Returns whether anything was dropped.
+  bool rollback(const Reason &reason);
+  /// Drops op record `op` and whatever depends on it; the rest stays.
+  void dropOp(size_t op, const Reason &reason);
+  /// None of them leaves.
+  void failPublishes(const Reason &reason);
+  /// Forgets everything; storages are told that they are in no trace here.
+  void clear();
+
+private:
+  struct Change {
+    c10::weak_intrusive_ptr<RemoteTensorImpl> tensor;
+    c10::intrusive_ptr<RemoteTensorImpl> before;
+  };
+  struct Mark {
+    Trace::Mark trace;
+    size_t publishes = 0, changes = 0;
+    TableRecords::Mark tables;
+  };
+  void undoChanges(size_t from);
+  void lose(Storage &storage, const Reason &reason);
+
+  std::vector<Change> changes_; ///< of tensor objects since the trace began, oldest first
+  Mark mark_{};
+};
+
+} // namespace sojourn::frontend
+
+#endif // SOJOURN_FRONTEND_RECORDING_RECORDING_H

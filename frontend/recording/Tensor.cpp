@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// RemoteTensorImpl and the storage it names.
+#include "frontend/recording/Tensor.h"
+
+#include "frontend/Error.h"
+#include "frontend/session/Session.h"
+#include "runtime/LibraryElement.h"
+
+namespace sojourn::frontend {
+
+Element elementOf(at::ScalarType type) {
+  checkElement(type);
+  return *runtime::elementOf(type);
+}
+
+at::ScalarType scalarTypeOf(Element element) { return runtime::scalarTypeOf(element); }
+
+void checkElement(at::ScalarType type) {
+  std::optional<Element> element = runtime::elementOf(type);
+  if (!element || isComplex(*element)) {
+    raise(ErrorKind::Unsupported, std::string("dtype ") + c10::toString(type) +
+                                      " is not supported on device owner; use bool, uint8, int8..int64, "
+                                      "float16, bfloat16, float32 or float64");
+  }
+}
+
+at::Tensor hostTensor(at::ScalarType dtype, c10::IntArrayRef sizes, std::span<const uint8_t> bytes) {
+  size_t expected = c10::elementSize(dtype);
+  for (int64_t size : sizes) {
+    if (size < 0 || __builtin_mul_overflow(expected, static_cast<size_t>(size), &expected)) {
+      return {};
+    }
+  }
+  if (expected != bytes.size()) {
+    return {};
+  }
+  at::Tensor tensor = at::empty(sizes, at::device(at::kCPU).dtype(dtype));
+  std::memcpy(tensor.mutable_data_ptr(), bytes.data(), bytes.size());
+  wire::countCopied(bytes.size());
+  return tensor;
+}
+
+wire::TensorView viewOf(const at::Tensor &tensor) {
+  return {static_cast<uint8_t>(elementOf(tensor.scalar_type())),
+          {tensor.sizes().begin(), tensor.sizes().end()},
+          {static_cast<const uint8_t *>(tensor.const_data_ptr()), tensor.nbytes()},
+          /*sentAhead=*/0};
+}
+
+Storage::Storage(std::shared_ptr<Session> session, Dims sizes, Dims strides, at::ScalarType dtype)
+    : session(std::move(session)), sizes(std::move(sizes)), strides(std::move(strides)), dtype(dtype) {}
+
+Storage::~Storage() { session->storageDied(*this); }
+
+Storage::Place *Storage::placeIn(const Recording &recording) {
+  for (Place &place : places) {
+    if (place.recording == &recording) {
+      return &place;
+    }
+  }
+  return nullptr;
+}
+
+RemoteTensorImpl::RemoteTensorImpl(c10::intrusive_ptr<Storage> storage, c10::IntArrayRef sizes,
+                                   c10::IntArrayRef strides, int64_t offset, at::ScalarType dtype)
+    : TensorImpl(c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::scalarTypeToTypeMeta(dtype),
+                 c10::Device(c10::DeviceType::PrivateUse1, storage->session->index())),
+      storage_(std::move(storage)) {
+  set_storage_access_should_throw();
+  set_sizes_and_strides(sizes, strides, offset);
+}
+
+void RemoteTensorImpl::changeLayout(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+  storage_->session->willChange(*this, /*storageToo=*/false);
+  set_sizes_and_strides(sizes, strides, offset);
+}
+
+void RemoteTensorImpl::changeStorage(c10::intrusive_ptr<Storage> storage) {
+  storage_->session->willChange(*this, /*storageToo=*/true);
+  storage_ = std::move(storage);
+  set_sizes_and_strides(storage_->sizes, storage_->strides, 0);
+}
+
+void RemoteTensorImpl::restore(const RemoteTensorImpl &from) {
+  copy_tensor_metadata(&from, this, version_counter(), allow_tensor_metadata_change());
+  if (from.storage_) {
+    storage_ = from.storage_;
+  }
+  refresh_numel();
+  refresh_contiguous();
+}
+
+void RemoteTensorImpl::adoptKeySet(const c10::TensorImpl &base) {
+  bool wasInference = is_inference();
+  key_set_ = base.key_set();
+  if (wasInference && !is_inference()) {
+    set_version_counter(c10::VariableVersion(/*version=*/0));
+  }
+}
+
+template <class Version>
+c10::intrusive_ptr<RemoteTensorImpl> RemoteTensorImpl::copyAndDetach(Version &&version, bool allowChange) const {
+  auto copy = c10::make_intrusive<RemoteTensorImpl>(storage_, sizes(), strides(), storage_offset(),
+                                                    c10::typeMetaToScalarType(dtype()));
+  copy_tensor_metadata(/*src_impl=*/this, /*dest_impl=*/copy.get(), std::forward<Version>(version), allowChange);
+  copy->refresh_numel();
+  copy->refresh_contiguous();
+  return copy;
+}
+
+c10::intrusive_ptr<RemoteTensorImpl> RemoteTensorImpl::snapshot(bool withStorage) const {
+  auto copy = copyAndDetach(version_counter(), allow_tensor_metadata_change());
+  if (!withStorage) {
+    copy->storage_.reset();
+  }
+  return copy;
+}
+
+c10::intrusive_ptr<c10::TensorImpl> RemoteTensorImpl::shallow_copy_and_detach(const c10::VariableVersion &version,
+                                                                              bool allowChange) const {
+  return copyAndDetach(version, allowChange);
+}
+
+c10::intrusive_ptr<c10::TensorImpl> RemoteTensorImpl::shallow_copy_and_detach(c10::VariableVersion &&version,
+                                                                              bool allowChange) const {
+  return copyAndDetach(std::move(version), allowChange);
+}
+
+void RemoteTensorImpl::shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl> &impl) {
+  auto *source = dynamic_cast<RemoteTensorImpl *>(impl.get());
+  TORCH_CHECK(source, "set_data: a tensor on device owner can only take the data of another one");
+  storage_->session->willChange(*this, /*storageToo=*/true);
+  restore(*source);
+}
+
+void RemoteTensorImpl::release_resources() {
+  TensorImpl::release_resources();
+  storage_.reset();
+}
+
+RemoteTensorImpl *remoteImpl(const at::TensorBase &tensor) {
+  return static_cast<RemoteTensorImpl *>(tensor.unsafeGetTensorImpl());
+}
+
+at::Tensor makeTensor(c10::intrusive_ptr<Storage> storage) {
+  const Storage &base = *storage;
+  return at::detail::make_tensor<RemoteTensorImpl>(storage, base.sizes, base.strides, /*offset=*/0, base.dtype);
+}
+
+at::Tensor makeView(const at::Tensor &base, const ViewMeta &meta) {
+  RemoteTensorImpl *impl = remoteImpl(base);
+  at::Tensor view = at::detail::make_tensor<RemoteTensorImpl>(impl->remoteStorage(), meta.sizes, meta.strides,
+                                                              meta.offset, c10::typeMetaToScalarType(impl->dtype()));
+  remoteImpl(view)->adoptKeySet(*impl);
+  return view;
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// The wrapper subclass: a tensor on device "owner:N" with true sizes, strides and offset and no
+// data. It names a Storage; what that storage holds is known to the trace or to the owner.
+#ifndef SOJOURN_FRONTEND_RECORDING_TENSOR_H
+#define SOJOURN_FRONTEND_RECORDING_TENSOR_H
+
+#include "frontend/shapes/Shapes.h"
+#include "frontend/recording/Trace.h"
+#include "runtime/wire/Step.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/util/SmallVector.h>
+
+#include <memory>
+#include <span>
+
+namespace sojourn::frontend {
+
+class Recording;
+class Session;
+
+Element elementOf(at::ScalarType type);
+at::ScalarType scalarTypeOf(Element element);
+/// Throws Unsupported for a dtype that no program can hold.
+void checkElement(at::ScalarType type);
+
+/// A CPU tensor of these bytes; undefined if a tensor of this shape has another number of them.
+at::Tensor hostTensor(at::ScalarType dtype, c10::IntArrayRef sizes, std::span<const uint8_t> bytes);
+
+/// The bytes of a dense row-major CPU tensor; valid while it is.
+wire::TensorView viewOf(const at::Tensor &tensor);
+
+/// Why a value is gone; one text for all that went at once.
+using Reason = std::shared_ptr<const std::string>;
+inline Reason reasonOf(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
+
+/// One that outlives everything: sessions may close when the process ends.
+inline const Reason &constantReason(const char *text) { return *new Reason(reasonOf(text)); }
+
+/// Identity of a value at the owner. All views of a tensor share one Storage; its base layout is
+/// dense. Owned by tensors; the trace and the session know it by raw pointer and are told when it
+/// dies. Fields are guarded by the session's lock.
+struct Storage : c10::intrusive_ptr_target {
+  Storage(std::shared_ptr<Session> session, Dims sizes, Dims strides, at::ScalarType dtype);
+  ~Storage() override;
+
+  std::shared_ptr<Session> session;
+  Dims sizes, strides;
+  at::ScalarType dtype;
+
+  uint64_t handle = 0;    ///< at the owner; 0 while it exists in the trace only
+  at::Tensor upload;      ///< host copy until the owner has it
+  int input = -1;         ///< position among an artifact's inputs
+  Reason lost;            ///< why the value is gone (a dropped step), else nullptr
+  bool isTrained = false; ///< a leaf that requires a gradient was used in an op
+
+  /// An open trace that uses it. A value at the owner may be in the traces of several threads as
+  /// long as none writes it; any other is in one at most.
+  struct Place {
+    Recording *recording;
+    int64_t id;   ///< in that trace
+    bool written; ///< by an op of that trace
+  };
+  c10::SmallVector<Place, 1> places;
+  Place *placeIn(const Recording &recording);
+};
+
+class RemoteTensorImpl final : public c10::TensorImpl {
+public:
+  RemoteTensorImpl(c10::intrusive_ptr<Storage> storage, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                   int64_t offset, at::ScalarType dtype);
+
+  const c10::intrusive_ptr<Storage> &remoteStorage() const { return storage_; }
+  /// A fresh tensor becomes the upload that it was made for.
+  void adoptUpload(c10::intrusive_ptr<Storage> storage) { storage_ = std::move(storage); }
+  /// Same object, another window on its storage (inplace_view ops).
+  void changeLayout(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
+  /// Same object, another storage, whole (out= and resize_ of an empty tensor).
+  void changeStorage(c10::intrusive_ptr<Storage> storage);
+  /// Takes over layout, dtype and, if it has one, storage.
+  void restore(const RemoteTensorImpl &from);
+  /// A copy that only `restore` reads; without a storage unless that changes too.
+  c10::intrusive_ptr<RemoteTensorImpl> snapshot(bool withStorage) const;
+
+  /// In inference mode a view of a normal tensor is a normal tensor.
+  void adoptKeySet(const c10::TensorImpl &base);
+
+  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(const c10::VariableVersion &versionCounter,
+                                                              bool allowChange) const override;
+  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(c10::VariableVersion &&versionCounter,
+                                                              bool allowChange) const override;
+  void shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl> &impl) override;
+  void release_resources() override;
+  const char *tensorimpl_type_name() const override { return "RemoteTensorImpl"; }
+
+private:
+  template <class Version>
+  c10::intrusive_ptr<RemoteTensorImpl> copyAndDetach(Version &&version, bool allowChange) const;
+
+  c10::intrusive_ptr<Storage> storage_;
+};
+
+inline bool isRemote(const at::TensorBase &tensor) {
+  return tensor.defined() && tensor.device().type() == c10::DeviceType::PrivateUse1;
+}
+/// The impl of a remote tensor; the tensor must be remote.
+RemoteTensorImpl *remoteImpl(const at::TensorBase &tensor);
+
+/// A tensor over a whole new storage.
+at::Tensor makeTensor(c10::intrusive_ptr<Storage> storage);
+/// A view of `base`'s storage; key set follows the base (inference mode).
+at::Tensor makeView(const at::Tensor &base, const ViewMeta &meta);
+
+} // namespace sojourn::frontend
+
+#endif // SOJOURN_FRONTEND_RECORDING_TENSOR_H

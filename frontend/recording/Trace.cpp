@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Intern tables and the key of a trace.
+#include "frontend/recording/Trace.h"
+
+#include <xxhash.h>
+
+#include <atomic>
+#include <mutex>
+#include <stdexcept>
+
+namespace sojourn::frontend {
+
+namespace {
+std::mutex tableMutex;
+std::atomic<bool> collide{false};
+} // namespace
+
+OpTable &OpTable::get() {
+  static OpTable table;
+  return table;
+}
+
+Word OpTable::intern(const OpEntry &entry) {
+  std::lock_guard lock(tableMutex);
+  entries_.push_back(entry);
+  return static_cast<Word>(entries_.size()) - 1;
+}
+
+const OpEntry &OpTable::at(Word id) const {
+  std::lock_guard lock(tableMutex);
+  return entries_.at(id);
+}
+
+StringTable &StringTable::get() {
+  static StringTable table;
+  return table;
+}
+
+Word StringTable::intern(std::string_view text) {
+  std::lock_guard lock(tableMutex);
+  auto [it, inserted] = ids_.try_emplace(std::string(text), static_cast<Word>(entries_.size()));
+  if (inserted) {
+    entries_.emplace_back(text);
+  }
+  return it->second;
+}
+
+const std::string &StringTable::at(Word id) const {
+  std::lock_guard lock(tableMutex);
+  return entries_.at(id);
+}
+
+Trace::Mark Trace::mark() const {
+  return {inputs.size(), words.size(), slots.size(), seeds.size(), origins.size(), storageCount, defaultFloat};
+}
+
+void Trace::truncate(const Mark &mark) {
+  inputs.resize(mark.inputs);
+  words.resize(mark.words);
+  slots.resize(mark.slots);
+  slotOps.resize(mark.slots);
+  seeds.resize(mark.seeds);
+  origins.resize(mark.origins);
+  storageCount = mark.storages;
+  defaultFloat = mark.defaultFloat;
+}
+
+void Trace::clear() {
+  constexpr size_t kUsualWords = size_t{1} << 20;
+  if (words.capacity() > kUsualWords) {
+    *this = {};
+    return;
+  }
+  inputs.clear();
+  words.clear();
+  tables.clear();
+  slots.clear();
+  slotOps.clear();
+  seeds.clear();
+  origins.clear();
+  storageCount = 0;
+  defaultFloat = Element::f32;
+}
+
+std::vector<Origin> originsOfSlots(const Trace &trace) {
+  std::vector<Origin> origins;
+  for (uint32_t op : trace.slotOps) {
+    origins.push_back(trace.origins.at(op));
+  }
+  return origins;
+}
+
+TraceKey hashTrace(const Trace &trace) {
+  if (collide) {
+    return {1, 1};
+  }
+  XXH64_hash_t seed = XXH3_64bits(trace.inputs.data(), trace.inputs.size() * sizeof(Word)) ^
+                      XXH3_64bits(trace.tables.data(), trace.tables.size() * sizeof(Word)) * 31;
+  XXH128_hash_t hash = XXH3_128bits_withSeed(trace.words.data(), trace.words.size() * sizeof(Word), seed);
+  return {hash.low64, hash.high64};
+}
+
+void forceHashCollisions(bool enabled) { collide = enabled; }
+
+} // namespace sojourn::frontend

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+// From an open trace to the owner's answer: finish, compile, exchange, commit.
+#include "frontend/session/Flights.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace sojourn::frontend {
+
+namespace {
+
+const Reason &kUnknown =
+    constantReason("the owner did not answer the step that computed it, so it is unknown whether the step ran");
+constexpr const char *kReplyLost =
+    "the owner committed the step, but the reply with this value was lost; publish it again";
+
+/// Threads to send to all but the first owner.
+template <class Send>
+void eachAtOnce(std::vector<Flight *> &flights, Send send) {
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < flights.size(); ++i) {
+    threads.emplace_back([&send, flight = flights[i]] { send(*flight); });
+  }
+  if (!flights.empty()) {
+    send(*flights.front());
+  }
+  for (std::thread &thread : threads) {
+    thread.join();
+  }
+}
+
+std::string textOf(const std::exception_ptr &failure, ErrorKind &kind) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error &error) {
+    kind = error.kind();
+    return error.text();
+  } catch (const std::exception &error) {
+    return error.what();
+  } catch (...) {
+    return "an exception of unknown type";
+  }
+}
+
+std::string namesOf(const std::vector<Flight *> &flights, bool failed) {
+  std::string names;
+  for (const Flight *flight : flights) {
+    if (static_cast<bool>(flight->failure) == failed) {
+      names += (names.empty() ? "" : ", ") + flight->session->device().str() + " (" + flight->session->address() + ")";
+    }
+  }
+  return names.empty() ? "none" : names;
+}
+
+[[noreturn]] void raiseRefusal(const Flight &flight) {
+  if (flight.failure) {
+    std::rethrow_exception(flight.failure);
+  }
+  raise(flight.refusalKind, flight.refusal);
+}
+
+/// With several owners the error says which of them committed.
+[[noreturn]] void raiseFailure(const std::vector<Flight *> &flights) {
+  const Flight &first = **std::find_if(flights.begin(), flights.end(), [](Flight *f) { return f->failure != nullptr; });
+  if (flights.size() == 1) {
+    translated([&] { std::rethrow_exception(first.failure); });
+  }
+  ErrorKind kind = ErrorKind::Error;
+  std::string text = textOf(first.failure, kind);
+  raise(kind, text + " [the step went to " + std::to_string(flights.size()) + " owners; committed at: " +
+                  namesOf(flights, /*failed=*/false) + "; failed at: " + namesOf(flights, /*failed=*/true) + "]");
+}
+
+} // namespace
+
+/// The steps of one sending; what they do at a session is the session's.
+class Flights {
+public:
+  static void send(const std::vector<std::shared_ptr<Session>> &sessions, bool explicitStep) {
+    // Turns are taken in order of the sessions' index: two threads cannot wait for each other.
+    std::vector<std::unique_ptr<SessionLock>> turns;
+    for (const auto &session : sessions) {
+      turns.push_back(std::make_unique<SessionLock>(session->turn_));
+    }
+    std::vector<Flight> all;
+    for (const auto &session : sessions) {
+      if (auto flight = session->take()) {
+        all.push_back(std::move(*flight));
+      }
+    }
+    std::vector<Flight *> going;
+    Flight *refused = nullptr;
+    for (Flight &flight : all) {
+      flight.session->prepare(flight);
+      if (flight.refusal.empty()) {
+        going.push_back(&flight);
+      } else if (!refused) {
+        refused = &flight;
+      }
+    }
+    if (refused && explicitStep) {
+      for (Flight &flight : all) {
+        flight.session->refuse(flight, /*explicitStep=*/true, refused->refusal);
+      }
+      raiseRefusal(*refused);
+    }
+    for (Flight &flight : all) {
+      if (!flight.refusal.empty()) {
+        flight.session->refuse(flight, /*explicitStep=*/false, flight.refusal);
+      }
+    }
+    eachAtOnce(going, [](Flight &flight) { flight.session->exchange(flight); });
+    bool failed = false;
+    for (Flight *flight : going) {
+      if (!flight->failure) {
+        flight->session->land(*flight);
+      } else if (explicitStep || !flight->session->keepRest(*flight)) {
+        flight->session->drop(*flight, flight->unknown ? kUnknown : kNotRun);
+      }
+      failed = failed || flight->failure;
+    }
+    if (failed) {
+      raiseFailure(going);
+    }
+    if (refused) {
+      raiseRefusal(*refused);
+    }
+  }
+};
+
+void sendAll(const std::vector<std::shared_ptr<Session>> &sessions, bool explicitStep) {
+  Flights::send(sessions, explicitStep);
+}
+
+void Session::flush() { Flights::send({shared_from_this()}, /*explicitStep=*/false); }
+
+std::optional<Flight> Session::take() {
+  SessionLock lock(mutex_);
+  ThreadState &thread = ThreadState::current();
+  auto open = thread.peek(*this);
+  if (!open) {
+    return std::nullopt;
+  }
+  if (closed_ || open->empty()) {
+    open->clear();
+    return std::nullopt;
+  }
+  if (!client_) {
+    raise(ErrorKind::Error, "an offline device only records: use sojourn.compile, or connect to an owner");
+  }
+  Flight flight;
+  flight.session = shared_from_this();
+  flight.recording = thread.take(*this);
+  return flight;
+}
+
+void Session::prepare(Flight &flight) {
+  Recording &recording = *flight.recording;
+  Trace &trace = recording.trace;
+  TraceCall &call = flight.call;
+  {
+    SessionLock lock(mutex_);
+    recording.forgetReplaced(kNotRun);
+    for (size_t id = 0; id < recording.storages.size(); ++id) {
+      Storage *storage = recording.storages[id];
+      // A published clone lives for its publish alone.
+      auto published = [&](auto &entry) { return entry.first.get() == storage; };
+      if (storage && !storage->handle &&
+          std::none_of(recording.publishes.begin(), recording.publishes.end(), published)) {
+        call.kept.push_back(static_cast<Word>(id));
+        call.step.results.push_back(nextHandle_++);
+      }
+    }
+    flight.end = trace.mark();
+    trace.push(Record::Outputs);
+    trace.push(static_cast<Word>(call.kept.size()));
+    trace.words.insert(trace.words.end(), call.kept.begin(), call.kept.end());
+    trace.push(static_cast<Word>(recording.publishes.size()));
+    for (auto &[storage, state] : recording.publishes) {
+      trace.push(storage->placeIn(recording)->id);
+    }
+    // Of rows alone: that a value is trained tells a private owner what their sums are.
+    std::vector<Word> trained;
+    for (size_t id = 0; id < recording.storages.size() && !trace.tables.empty(); ++id) {
+      if (recording.storages[id] && recording.storages[id]->isTrained) {
+        trained.push_back(static_cast<Word>(id));
+      }
+    }
+    trace.push(static_cast<Word>(trained.size()));
+    trace.words.insert(trace.words.end(), trained.begin(), trained.end());
+  }
+  bool hit = false;
+  Compilation compilation;
+  try {
+    compilation = cache_.find(trace, hit);
+  } catch (...) {
+    // A phase listener that throws.
+    flight.failure = std::current_exception();
+    compilation.failure = "compiling it was interrupted";
+  }
+  if (!compilation.compiled) {
+    flight.refusal = compilation.failure;
+    flight.refusalKind = compilation.kind;
+    flight.refusedOp = compilation.refusedOp;
+    return;
+  }
+  call.compiled = compilation.compiled;
+  call.step.hash = call.compiled->hash;
+  call.step.program = call.compiled->program;
+  call.step.debug = call.compiled->debug;
+  call.step.states = recording.stateHandles;
+  call.step.slots = trace.slots;
+  call.step.seeds = trace.seeds;
+  call.step.tables = recording.tables.bindings();
+  call.uploads = recording.uploads;
+  for (const at::Tensor &tensor : call.uploads) {
+    call.step.uploads.push_back(viewOf(tensor));
+  }
+  call.uploadInputs = recording.uploadInputs;
+  call.published = recording.publishes.size();
+  {
+    SessionLock lock(mutex_);
+    call.step.spending = spending_;
+    for (auto &[storage, state] : recording.publishes) {
+      call.step.spending.releases.push_back(state->terms);
+    }
+    ++(hit ? counters_.cache_hits : counters_.programs_compiled);
+  }
+  flight.refusal = refusalOf(call.step);
+  flight.refusalKind = ErrorKind::Refused;
+}
+
+void Session::exchange(Flight &flight) {
+  try {
+    flight.reply = exchange(flight.call.step, flight.recording.get(), flight.unknown);
+  } catch (...) {
+    flight.failure = std::current_exception();
+  }
+}
+
+std::vector<uint64_t> Session::releasable(const Recording *own) {
+  SessionLock lock(mutex_);
+  std::vector<uint64_t> waiting = std::move(releases_);
+  releases_.clear();
+  // A handle that another open trace takes as a state is needed until that trace has been sent.
+  for (const Recording *recording : recordings_) {
+    if (recording == own || recording->stateHandles.empty() || waiting.empty()) {
+      continue;
+    }
+    const std::vector<uint64_t> &needed = recording->stateHandles;
+    auto kept = std::stable_partition(waiting.begin(), waiting.end(), [&](uint64_t handle) {
+      return std::find(needed.begin(), needed.end(), handle) == needed.end();
+    });
+    releases_.insert(releases_.end(), kept, waiting.end());
+    waiting.erase(kept, waiting.end());
+  }
+  return waiting;
+}
+
+/// One request, two if the owner lacks the program. Releases that wait ride along.
+StepReply Session::exchange(wire::Step &step, const Recording *own, bool &unknown) {
+  // Taken now: tensors may die while the owner works.
+  std::vector<uint64_t> waiting = releasable(own);
+  step.releases.insert(step.releases.end(), waiting.begin(), waiting.end());
+  std::string_view program = step.program, debug = step.debug;
+  bool known = knownHashes_.find(step.hash) != nullptr, sending = false;
+  knownHashes_.insert(step.hash, {});
+  try {
+    client_->sendAhead(step);
+    sending = true;
+    if (known) {
+      step.program = step.debug = {};
+    }
+    StepReply reply = client_->step(step);
+    if (reply.kind == StepReply::Kind::NeedProgram && known) {
+      // The owner evicted its plan; the bytes go again.
+      step.program = program;
+      step.debug = debug;
+      reply = client_->step(step);
+    }
+    if (reply.kind == StepReply::Kind::NeedProgram) {
+      throw Error(ErrorKind::OwnerError, "the owner asks for a program that came with the request");
+    }
+    return reply;
+  } catch (...) {
+    bool ours = false;
+    try {
+      throw;
+    } catch (const Error &) {
+      ours = true;
+    } catch (...) {
+    }
+    unknown = sending && (ours ? client_->outcomeUnknown() : true);
+    knownHashes_.erase(step.hash);
+    if (!unknown) {
+      SessionLock lock(mutex_);
+      releases_.insert(releases_.end(), waiting.begin(), waiting.end());
+    }
+    client_->dropSentAhead(step);
+    throw;
+  }
+}
+
+std::string Session::fillPublished(Recording &recording, const StepReply &reply) {
+  auto &publishes = recording.publishes;
+  if (reply.kind == StepReply::Kind::Committed) {
+    for (auto &[storage, state] : publishes) {
+      state->fail(kReplyLost);
+    }
+    return {};
+  }
+  std::string problem;
+  if (reply.published.size() != publishes.size()) {
+    problem = "the owner's reply holds " + std::to_string(reply.published.size()) +
+              " published values, this step has " + std::to_string(publishes.size());
+  }
+  for (size_t i = 0; i < publishes.size() && problem.empty(); ++i) {
+    const Storage &storage = *publishes[i].first;
+    const wire::TensorView &value = reply.published[i];
+    at::ScalarType dtype = scalarTypeOf(static_cast<Element>(value.element));
+    at::Tensor result = hostTensor(dtype, value.dims, value.data);
+    if (!result.defined() || result.sizes() != c10::IntArrayRef(storage.sizes) || dtype != storage.dtype) {
+      problem = "a published value came back as " + std::string(c10::toString(dtype)) + " of " +
+                std::to_string(value.data.size()) + " bytes, not as recorded";
+    } else {
+      if (i < reply.releases.size()) {
+        publishes[i].second->error = reply.releases[i].error;
+        publishes[i].second->receipt = reply.releases[i].receipt;
+        publishes[i].second->receiptText = reply.releases[i].text;
+      }
+      publishes[i].second->fill(std::move(result));
+    }
+  }
+  for (auto &[storage, state] : publishes) {
+    if (!state->settled) {
+      state->fail(problem);
+    }
+  }
+  return problem;
+}
+
+void Session::land(Flight &flight) {
+  Recording &recording = *flight.recording;
+  if (std::string problem = fillPublished(recording, flight.reply); !problem.empty()) {
+    flight.failure = std::make_exception_ptr(
+        Error(ErrorKind::OwnerError, problem + "; the step is committed, what it published is lost"));
+  }
+  noteSpent(flight.call.step);
+  SessionLock lock(mutex_);
+  notes_.insert(notes_.end(), flight.reply.notes.begin(), flight.reply.notes.end());
+  commit(recording, flight.call);
+  ++counters_.steps;
+  putBack(flight);
+}
+
+void Session::commit(Recording &recording, const TraceCall &call) {
+  for (size_t i = 0; i < call.kept.size(); ++i) {
+    if (Storage *storage = recording.storages[call.kept[i]]) {
+      storage->handle = call.step.results[i];
+      storage->upload = at::Tensor();
+      ++counters_.live_handles;
+    } else {
+      // It died while the reply was on its way.
+      releases_.push_back(call.step.results[i]);
+    }
+  }
+  recording.clear();
+}
+
+TraceCall Session::finishOffline() {
+  SessionLock turn(turn_);
+  Flight flight;
+  {
+    SessionLock lock(mutex_);
+    recording().unmark();
+    flight.session = shared_from_this();
+    flight.recording = ThreadState::current().take(*this);
+  }
+  std::vector<Origin> slotOrigins = originsOfSlots(flight.recording->trace);
+  prepare(flight);
+  if (!flight.refusal.empty()) {
+    drop(flight, reasonOf("it depends on what cannot be compiled: " + flight.refusal));
+    raiseRefusal(flight);
+  }
+  flight.call.slotOrigins = std::move(slotOrigins);
+  flight.call.step.releases = releasable(flight.recording.get());
+  SessionLock lock(mutex_);
+  commit(*flight.recording, flight.call);
+  putBack(flight);
+  return std::move(flight.call);
+}
+
+std::vector<at::Tensor> Session::runProgram(wire::Step step, StepOutcome &outcome) {
+  outcome = StepOutcome::NotRun;
+  if (!client_) {
+    raise(ErrorKind::Error, "an offline device runs nothing; connect to an owner");
+  }
+  size_t released = step.releases.size();
+  StepReply reply;
+  {
+    SessionLock turn(turn_);
+    {
+      SessionLock lock(mutex_);
+      std::vector<wire::ReleaseTerms> releases = std::move(step.spending.releases);
+      step.spending = spending_; // of the run that is open now
+      step.spending.releases = std::move(releases);
+    }
+    if (std::string refusal = refusalOf(step); !refusal.empty()) {
+      raise(ErrorKind::Refused, refusal);
+    }
+    reply = translated([&] {
+      bool unknown = false;
+      try {
+        return exchange(step, nullptr, unknown);
+      } catch (...) {
+        outcome = unknown ? StepOutcome::Unknown : StepOutcome::NotRun;
+        throw;
+      }
+    });
+    outcome = StepOutcome::Committed;
+    noteSpent(step);
+    SessionLock lock(mutex_);
+    notes_.insert(notes_.end(), reply.notes.begin(), reply.notes.end());
+    counters_.live_handles -= released;
+    ++counters_.steps;
+  }
+  if (reply.kind == StepReply::Kind::Committed) {
+    raise(ErrorKind::ConnectionLost, "the owner committed this step, but its reply was lost: what it published is not "
+                                     "known; the next step goes on from it");
+  }
+  std::vector<at::Tensor> tensors;
+  for (const wire::TensorView &value : reply.published) {
+    at::Tensor tensor = hostTensor(scalarTypeOf(static_cast<Element>(value.element)), value.dims, value.data);
+    if (!tensor.defined()) {
+      raise(ErrorKind::OwnerError, "a published value came back with " + std::to_string(value.data.size()) + " bytes");
+    }
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+} // namespace sojourn::frontend

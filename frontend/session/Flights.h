@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Traces on their way: compiled, sent to all owners at once, committed or taken back.
+#ifndef SOJOURN_FRONTEND_SESSION_FLIGHTS_H
+#define SOJOURN_FRONTEND_SESSION_FLIGHTS_H
+
+#include "frontend/session/Session.h"
+
+#include <memory>
+#include <vector>
+
+namespace sojourn::frontend {
+
+/// Sends what the calling thread has open at these sessions (in order of their index). Every owner
+/// is sent to before any is waited for.
+///
+/// A trace that does not compile is not sent. In an explicit step nothing is then: all of the step
+/// is dropped. Else every op that is refused goes with all that depends on it, the rest stays for
+/// the next flush, and the other sessions' traces travel. What an owner committed stays committed
+/// whatever another one does. Throws the first failure, at the end.
+///
+/// Where values may not leave, or their price is not paid, a flush loses its publishes; what else is pending, and costs
+/// nothing, stays for the next.
+void sendAll(const std::vector<std::shared_ptr<Session>> &sessions, bool explicitStep);
+
+/// Why a tensor has no value.
+inline const Reason &kNotRun = constantReason("the owner did not run the step that computed it");
+
+} // namespace sojourn::frontend
+
+#endif // SOJOURN_FRONTEND_SESSION_FLIGHTS_H

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// Session: opening and closing, recording into the calling thread's trace, handles.
+#include "frontend/session/Session.h"
+
+#include "frontend/Error.h"
+#include "frontend/wire/Identity.h"
+#include "frontend/recording/Origin.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace sojourn::frontend {
+
+namespace {
+
+std::mutex registryMutex;
+std::vector<std::weak_ptr<Session>> registry;
+
+const Reason &kClosed = constantReason("its session was closed");
+
+} // namespace
+
+Session::Session() = default;
+
+std::shared_ptr<Session> Session::openOffline() { return open(nullptr); }
+
+std::shared_ptr<Session> Session::open(std::unique_ptr<Transport> transport, Identity *identity) {
+  std::shared_ptr<Session> session(new Session());
+  if (transport) {
+    session->client_ = std::make_unique<Client>(std::move(transport));
+    translated([&] { session->client_->hello(identity); });
+    session->ownerKey_ = identity ? identity->owner() : "";
+  }
+  std::lock_guard lock(registryMutex);
+  for (size_t i = 0; i < static_cast<size_t>(kDeviceCountMax); ++i) {
+    if (i == registry.size()) {
+      registry.emplace_back();
+    }
+    if (registry[i].expired()) {
+      registry[i] = session;
+      session->index_ = static_cast<c10::DeviceIndex>(i);
+      return session;
+    }
+  }
+  raise(ErrorKind::Error, "more than " + std::to_string(kDeviceCountMax) + " owners in one process; close one first");
+}
+
+std::shared_ptr<Session> Session::at(int index) {
+  std::lock_guard lock(registryMutex);
+  if (index >= 0 && static_cast<size_t>(index) < registry.size()) {
+    if (auto session = registry[index].lock()) {
+      if (session->closed_) {
+        raise(ErrorKind::Error, "owner:" + std::to_string(index) + " is closed; connect again");
+      }
+      return session;
+    }
+  }
+  raise(ErrorKind::Error, "no owner is connected as device owner:" + std::to_string(index) +
+                              "; call sojourn.local() or sojourn.connect(url), and keep the owner that it returns: its "
+                              "device ends with it");
+}
+
+std::vector<std::shared_ptr<Session>> Session::all() {
+  std::lock_guard lock(registryMutex);
+  std::vector<std::shared_ptr<Session>> sessions;
+  for (auto &weak : registry) {
+    if (auto session = weak.lock()) {
+      sessions.push_back(std::move(session));
+    }
+  }
+  return sessions;
+}
+
+Session::~Session() {
+  try {
+    close();
+  } catch (...) {
+    // The owner drops a session's handles when its lease ends.
+  }
+}
+
+void Session::close() {
+  SessionLock turn(turn_);
+  {
+    SessionLock lock(mutex_);
+    if (closed_) {
+      return;
+    }
+    closed_ = true;
+    for (Recording *recording : recordings_) {
+      // Of a step that may still be open too: nothing of a trace survives.
+      recording->unmark();
+      counters_.steps_dropped += recording->rollback(kClosed);
+      recording->clear();
+    }
+  }
+  if (client_) {
+    translated([&] { client_->bye(); });
+  }
+}
+
+std::vector<DatasetInfo> Session::datasets() {
+  SessionLock turn(turn_);
+  return client_ ? translated([&] { return knownTables_ = client_->datasets(); }) : std::vector<DatasetInfo>();
+}
+
+std::string Session::address() const { return client_ ? client_->transport().name() : "an offline device"; }
+
+std::vector<ProgramSummary> Session::programs(bool withText) {
+  SessionLock turn(turn_);
+  return client_ ? translated([&] { return client_->programs(withText); }) : std::vector<ProgramSummary>();
+}
+
+Counters Session::counters() {
+  SessionLock lock(mutex_);
+  Counters result = counters_;
+  if (client_) {
+    result.round_trips = client_->roundTrips;
+    result.upload_parts = client_->uploadParts;
+    result.bytes_up = client_->bytesUp;
+    result.bytes_down = client_->bytesDown;
+  }
+  return result;
+}
+
+void Session::raiseUnsent(bool written) const {
+  raise(ErrorKind::Error,
+        std::string(written ? "another thread has written to this tensor" : "another thread has recorded this tensor") +
+            " at " + address() +
+            " and not sent it yet; end the step in that thread, or call sojourn.flush() there, before this thread uses "
+            "it");
+}
+
+int64_t Session::idInTrace(Recording &open, Storage &storage) {
+  if (Storage::Place *place = storage.placeIn(open)) {
+    return place->id;
+  }
+  if (storage.lost) {
+    raise(ErrorKind::Error, "this tensor has no value: " + *storage.lost +
+                                "; recompute it (tensors made before the step keep their committed values)");
+  }
+  requireOpen();
+  for (const Storage::Place &place : storage.places) {
+    if (!storage.handle || place.written) {
+      raiseUnsent(storage.handle != 0);
+    }
+  }
+  InputKind kind = storage.handle ? InputKind::State : InputKind::Upload;
+  int64_t id = open.enter(storage);
+  auto &inputs = open.trace.inputs;
+  inputs.insert(inputs.end(), {id, static_cast<Word>(kind), static_cast<Word>(elementOf(storage.dtype)),
+                               static_cast<Word>(storage.sizes.size())});
+  inputs.insert(inputs.end(), storage.sizes.begin(), storage.sizes.end());
+  inputs.insert(inputs.end(), storage.strides.begin(), storage.strides.end());
+  if (kind == InputKind::State) {
+    open.stateHandles.push_back(storage.handle);
+  } else {
+    open.uploads.push_back(storage.upload);
+    open.uploadInputs.push_back(storage.input);
+  }
+  return id;
+}
+
+void Session::willWrite(Recording &open, Storage &storage) {
+  idInTrace(open, storage);
+  for (Storage::Place &place : storage.places) {
+    if (place.recording != &open) {
+      raise(ErrorKind::Error, "this thread would write to a tensor at " + address() +
+                                  " that another thread has used and not sent yet; end the step in that thread, or "
+                                  "call sojourn.flush() there, before this thread writes");
+    }
+    place.written = true;
+  }
+}
+
+void Session::requireOpen() const {
+  if (closed_) {
+    raise(ErrorKind::Error, "its session at " + address() + " is closed; connect again and upload or recompute it");
+  }
+}
+
+c10::intrusive_ptr<Storage> Session::makeResult(Recording &open, const OutputMeta &meta) {
+  auto storage = c10::make_intrusive<Storage>(shared_from_this(), meta.sizes, meta.strides, meta.dtype);
+  open.enter(*storage);
+  return storage;
+}
+
+c10::intrusive_ptr<Storage> Session::makeUpload(const at::Tensor &hostTensor, bool fresh) {
+  checkElement(hostTensor.scalar_type());
+  // A dense layout is kept as it is (channels_last); the bytes travel row-major.
+  at::Tensor copy = fresh ? hostTensor.detach() : hostTensor.detach().clone(at::MemoryFormat::Preserve);
+  if (!copy.is_non_overlapping_and_dense()) {
+    copy = copy.contiguous();
+  }
+  auto storage = c10::make_intrusive<Storage>(shared_from_this(), Dims(copy.sizes().begin(), copy.sizes().end()),
+                                              Dims(copy.strides().begin(), copy.strides().end()), copy.scalar_type());
+  storage->upload = copy.contiguous();
+  SessionLock lock(mutex_);
+  ++counters_.uploads;
+  return storage;
+}
+
+c10::intrusive_ptr<Storage> Session::makeInput(c10::IntArrayRef sizes, at::ScalarType dtype, int position) {
+  // Its contents are never read: whoever runs the artifact sends them.
+  auto storage = makeUpload(at::empty(sizes, at::device(at::kCPU).dtype(dtype)), /*fresh=*/true);
+  storage->input = position;
+  SessionLock lock(mutex_);
+  idInTrace(*storage);
+  return storage;
+}
+
+uint64_t Session::newHandle() {
+  SessionLock lock(mutex_);
+  ++counters_.live_handles;
+  return nextHandle_++;
+}
+
+void Session::releaseHandle(uint64_t handle) {
+  SessionLock lock(mutex_);
+  --counters_.live_handles;
+  releases_.push_back(handle);
+}
+
+int64_t Session::makeHidden(Recording &open) {
+  open.storages.push_back(nullptr);
+  return open.trace.storageCount++;
+}
+
+int64_t Session::tableInTrace(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns) {
+  Recording &open = recording();
+  return open.tables.argument(dataset, columns, open.trace.tables);
+}
+
+void Session::storageDied(Storage &storage) {
+  SessionLock lock(mutex_);
+  for (const Storage::Place &place : storage.places) {
+    place.recording->storages[place.id] = nullptr;
+  }
+  if (storage.handle) {
+    releases_.push_back(storage.handle);
+    --counters_.live_handles;
+  }
+}
+
+void Session::willChange(RemoteTensorImpl &tensor, bool storageToo) {
+  SessionLock lock(mutex_);
+  recording().willChange(tensor, storageToo);
+}
+
+void Session::setSpending(const wire::Spending &spending) {
+  SessionLock lock(mutex_);
+  spending_ = spending;
+  awaitsSpending_ = false;
+}
+
+void Session::awaitSpending() {
+  SessionLock lock(mutex_);
+  spending_ = {};
+  awaitsSpending_ = true;
+}
+
+std::vector<std::string> Session::takeNotes() {
+  SessionLock lock(mutex_);
+  return std::exchange(notes_, {});
+}
+
+BudgetInfo Session::budget(const std::string &dataset, uint64_t endRun) {
+  SessionLock turn(turn_);
+  requireOpen();
+  return translated([&] { return client_->budget(dataset, endRun); });
+}
+
+std::shared_ptr<PublishedState> Session::publish(const at::Tensor &copy, const wire::ReleaseTerms &terms) {
+  SessionLock lock(mutex_);
+  const auto &storage = remoteImpl(copy)->remoteStorage();
+  idInTrace(*storage);
+  auto state = std::make_shared<PublishedState>();
+  state->terms = terms;
+  recording().publishes.emplace_back(storage, state);
+  return state;
+}
+
+void Session::adopt(Recording &recording) { recordings_.push_back(&recording); }
+
+void Session::abandon(Recording &recording) {
+  SessionLock lock(mutex_);
+  // Tensor objects keep the form they have: it needs no owner.
+  recording.forgetChanges();
+  recording.unmark();
+  counters_.steps_dropped += recording.rollback(reasonOf("the thread that recorded it ended before it was sent (call "
+                                                         "sojourn.flush() at the end of the thread)"));
+  recording.clear();
+  std::erase(recordings_, &recording);
+}
+
+void Session::rollback(const Reason &reason) {
+  SessionLock lock(mutex_);
+  if (auto open = ThreadState::current().peek(*this)) {
+    counters_.steps_dropped += open->rollback(reason);
+    open->unmark();
+  }
+}
+
+} // namespace sojourn::frontend

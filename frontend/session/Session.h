@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// A session with one owner: what its threads share. Handles, the cache of compiled traces and the
+// connection are here; what a thread has recorded and not sent is a Recording of its own.
+//
+// Lock order (frontend/README.md says why): a session's turn, then its lock, then nothing; the
+// compiler's lock alone, under a turn. Nobody waits for one of them while holding the interpreter.
+#ifndef SOJOURN_FRONTEND_SESSION_SESSION_H
+#define SOJOURN_FRONTEND_SESSION_SESSION_H
+
+#include "frontend/wire/Client.h"
+#include "frontend/compile/Compile.h"
+#include "frontend/Error.h"
+#include "frontend/compile/Judge.h"
+#include "frontend/recording/Origin.h"
+#include "frontend/recording/Recording.h"
+#include "frontend/session/RecentlyUsed.h"
+#include "frontend/session/Steps.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace sojourn::frontend {
+
+struct Counters {
+  uint64_t ops_recorded = 0, programs_compiled = 0, cache_hits = 0, steps = 0, steps_dropped = 0;
+  uint64_t live_handles = 0, uploads = 0, round_trips = 0, upload_parts = 0, bytes_up = 0, bytes_down = 0;
+};
+
+/// One finished trace: the step message, and what it borrows from or means to the recording.
+struct TraceCall {
+  std::shared_ptr<const CompiledTrace> compiled; ///< holds `step.program` and `step.debug`
+  std::vector<at::Tensor> uploads;               ///< hold the bytes of `step.uploads`
+  wire::Step step;
+  std::vector<Word> kept;          ///< storages that live on, by trace id; each has one of `step.results`
+  std::vector<int> uploadInputs;   ///< per upload: position among an artifact's inputs, or -1
+  std::vector<Origin> slotOrigins; ///< per slot, offline only
+  size_t published = 0;
+};
+
+/// What a step without terms of its own spent on one private table.
+struct DefaultStep {
+  std::string dataset;
+  StepDefaults defaults;
+  double rate = 1; ///< probability of a row to be in the step's batch
+  privacy::Charge charge;
+};
+
+/// What the steps of a run have been charged for one dataset.
+struct RunSpent {
+  uint64_t steps = 0; ///< that paid for rows of it
+  privacy::Charge charge;
+};
+
+/// How to wait for a lock without holding the interpreter's (set by the bindings): whoever holds
+/// a session's turn may need the interpreter to answer.
+void setLockWaiter(void (*waiter)(std::recursive_mutex &));
+
+/// std::lock_guard that waits politely.
+class SessionLock {
+public:
+  explicit SessionLock(std::recursive_mutex &mutex);
+  ~SessionLock() { mutex_.unlock(); }
+  SessionLock(const SessionLock &) = delete;
+  SessionLock &operator=(const SessionLock &) = delete;
+
+private:
+  std::recursive_mutex &mutex_;
+};
+
+/// One trace on its way to its owner.
+struct Flight {
+  std::shared_ptr<Session> session;
+  std::shared_ptr<Recording> recording; ///< taken out of its thread
+  TraceCall call;
+  Trace::Mark end;     ///< of its trace before the Outputs record
+  std::string refusal; ///< why it does not compile, or empty
+  ErrorKind refusalKind = ErrorKind::Unsupported;
+  std::optional<size_t> refusedOp; ///< the op record to blame, if it is known
+  StepReply reply;
+  std::exception_ptr failure; ///< of the exchange
+  bool unknown = false;       ///< whether the failure leaves open that the owner ran it
+};
+
+/// What became of a step that was to be run.
+enum class StepOutcome { NotRun, Unknown, Committed };
+
+class Session : public std::enable_shared_from_this<Session> {
+public:
+  /// Opens a session; says hello. `client == nullptr`: an offline session that only records.
+  /// `identity`: who the client is, or null.
+  static std::shared_ptr<Session> open(std::unique_ptr<Transport> transport, Identity *identity = nullptr);
+  static std::shared_ptr<Session> openOffline();
+  /// Throws Error naming the open ones if `index` is not a session.
+  static std::shared_ptr<Session> at(int index);
+  static std::vector<std::shared_ptr<Session>> all();
+  ~Session();
+
+  c10::DeviceIndex index() const { return index_; }
+  c10::Device device() const { return {c10::DeviceType::PrivateUse1, index_}; }
+  bool offline() const { return !client_; }
+  /// As the user wrote it to `connect`.
+  std::string address() const;
+  /// What the data owner calls this client, and the key that the owner has shown; empty without an identity.
+  std::string account() const { return client_ ? client_->account() : ""; }
+  const std::string &ownerKey() const { return ownerKey_; }
+  std::recursive_mutex &mutex() { return mutex_; }
+  void close();
+
+  std::vector<DatasetInfo> datasets();
+  /// What publishing `copy` now would release, on what this session knows of its tables; nothing is sent but a question
+  /// for the tables' policies and budgets. Throws Refused where the owner would refuse.
+  Judgement quote(const at::Tensor &copy, const wire::ReleaseTerms &terms);
+  std::vector<ProgramSummary> programs(bool withText);
+  Counters counters();
+
+  // --- recording, in the calling thread's trace (Record.cpp drives these with the lock held) ---
+  Recording &recording() { return ThreadState::current().at(*this); }
+  Counters &mutableCounters() { return counters_; }
+  /// Throws Error if the session is closed.
+  void requireOpen() const;
+  /// Id of a storage in the open trace; the first use makes it an input. Throws if its value is
+  /// lost, or not sent yet by the thread that records it.
+  int64_t idInTrace(Storage &storage) { return idInTrace(recording(), storage); }
+  /// Likewise, where the caller has `recording()` at hand (several uses in one op).
+  int64_t idInTrace(Recording &open, Storage &storage);
+  /// Before an op that writes to a storage. Throws if another thread's open trace uses it.
+  void willWrite(Recording &open, Storage &storage);
+  /// A storage that the op just recorded computes.
+  c10::intrusive_ptr<Storage> makeResult(Recording &open, const OutputMeta &meta);
+  /// A storage holding a copy of a CPU tensor; travels with the next step. `fresh`: nobody else
+  /// writes to `hostTensor`, so that it need not be copied.
+  c10::intrusive_ptr<Storage> makeUpload(const at::Tensor &hostTensor, bool fresh = false);
+  /// Input of an artifact (offline): whoever runs it sends its contents.
+  c10::intrusive_ptr<Storage> makeInput(c10::IntArrayRef sizes, at::ScalarType dtype, int position);
+  /// Id of a value that the op just recorded computes and no tensor names.
+  int64_t makeHidden(Recording &open);
+  int64_t tableInTrace(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns);
+  TableRecords &tableRecords() { return recording().tables; }
+  void storageDied(Storage &storage);
+  /// Called before a tensor object changes its layout, or its storage too: a rollback undoes it.
+  void willChange(RemoteTensorImpl &tensor, bool storageToo);
+  /// Has the next flush send back a tensor that nothing else refers to.
+  std::shared_ptr<PublishedState> publish(const at::Tensor &copy, const wire::ReleaseTerms &terms = {});
+  /// How steps on private tables spend from now on; `releases` are those of the values published.
+  void setSpending(const wire::Spending &spending);
+  /// Until then steps that spend are refused: a run is open whose noise is not known yet.
+  void awaitSpending();
+  /// What the owner has charged to a run of setSpending. `forget`: nothing asks again.
+  RunSpent spentBy(uint64_t run, const std::string &dataset, bool forget = false);
+  BudgetInfo budget(const std::string &dataset, uint64_t endRun = 0);
+  /// What the owner changed in programs since this was last asked.
+  std::vector<std::string> takeNotes();
+  /// First steps that spent by their tables' defaults since this was last asked: one per table of a session.
+  std::vector<DefaultStep> takeDefaultSteps();
+
+  // --- threads' traces ---
+  void adopt(Recording &recording);
+  /// Drops a trace whose thread has ended.
+  void abandon(Recording &recording);
+  /// Cuts the calling thread's trace back to its mark.
+  void rollback(const Reason &reason);
+
+  // --- sending ---
+  /// Sends the calling thread's trace (nothing to do: no round trip). Throws what went wrong; what
+  /// does not depend on a refused op stays pending.
+  void flush();
+  /// Offline: finishes the calling thread's trace without an owner.
+  TraceCall finishOffline();
+
+  // --- artifacts ---
+  uint64_t newHandle();
+  void releaseHandle(uint64_t handle);
+  /// Sends a program that was compiled elsewhere; releases waiting here ride along. Returns the
+  /// published values as CPU tensors. Where it throws, `outcome` tells what became of the step.
+  std::vector<at::Tensor> runProgram(wire::Step step, StepOutcome &outcome);
+
+private:
+  friend class Flights;
+  Session();
+  std::optional<Flight> take();
+  void prepare(Flight &flight);
+  void exchange(Flight &flight);
+  void land(Flight &flight);
+  void refuse(Flight &flight, bool explicitStep, const std::string &refusal);
+  void dropRefused(Flight &flight, bool explicitStep, const std::string &refusal);
+  bool keepRest(Flight &flight);
+  void drop(Flight &flight, const Reason &reason);
+  std::vector<DatasetInfo> tablesOf(const wire::Step &step, bool again);
+  std::string refusalOf(const wire::Step &step);
+  std::string judgeAnew(const wire::Step &step);
+  Judgement judge(const wire::Step &step);
+  /// Of a step that the owner has accepted.
+  void noteSpent(const wire::Step &step);
+  void noteDefaults(const wire::Step &step, const std::vector<Judgement::Draw> &draws);
+  StepReply exchange(wire::Step &step, const Recording *own, bool &unknown);
+  std::string fillPublished(Recording &recording, const StepReply &reply);
+  void commit(Recording &recording, const TraceCall &call);
+  void putBack(Flight &flight);
+  std::vector<uint64_t> releasable(const Recording *own);
+  [[noreturn]] void raiseUnsent(bool written) const;
+
+  /// Programs that a session remembers something of.
+  static constexpr size_t kPrograms = 4096;
+
+  std::recursive_mutex turn_;      ///< whoever sends has it, from taking its trace to its commit
+  std::recursive_mutex mutex_;     ///< the fields below; never held while an owner is waited for
+  std::unique_ptr<Client> client_; ///< the turn's
+  TraceCache cache_;               ///< the turn's
+  /// Programs the owner has been sent; the turn's. One that is forgotten is sent again.
+  RecentlyUsed<std::array<uint8_t, 32>, std::monostate> knownHashes_{kPrograms};
+  /// A program with what in its message decides who pays for what: tables, noise multiplier, share, prices.
+  using Judged = std::tuple<std::array<uint8_t, 32>, std::string, double, double, std::vector<bool>>;
+  static Judged judgedAs(const wire::Step &step);
+  /// Those that an owner would not refuse, with what they draw of private tables; the turn's.
+  RecentlyUsed<Judged, std::vector<Judgement::Draw>> judged_{kPrograms};
+  /// Per run and dataset: steps, and how often each draw was paid for at which noise multiplier.
+  struct RunCount {
+    uint64_t steps = 0;
+    std::map<std::pair<decltype(Judgement::Draw().price()), double>, std::pair<Judgement::Draw, uint64_t>> draws;
+  };
+  std::map<std::pair<uint64_t, std::string>, RunCount> runs_;
+  std::vector<DatasetInfo> knownTables_; ///< as the owner last listed them; the turn's
+  c10::DeviceIndex index_ = -1;
+  std::vector<Recording *> recordings_; ///< of all threads
+  std::vector<uint64_t> releases_;
+  uint64_t nextHandle_ = 1;
+  Counters counters_;
+  wire::Spending spending_;
+  bool awaitsSpending_ = false;
+  std::vector<std::string> notes_;
+  std::set<std::pair<std::string, std::string>> defaultsTold_; ///< name and version of tables
+  std::vector<DefaultStep> defaultSteps_;
+  std::string ownerKey_;
+  bool closed_ = false;
+};
+
+/// What `body` throws of our own becomes what the process's raiser makes of it.
+template <class Body>
+auto translated(Body &&body) {
+  try {
+    return body();
+  } catch (const Error &error) {
+    raise(error.kind(), error.text());
+  }
+}
+
+} // namespace sojourn::frontend
+
+#endif // SOJOURN_FRONTEND_SESSION_SESSION_H

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows at an owner: drawing and reading them are ops of the step that uses them. Equal requests of
+// one trace are recorded once.
+#include "frontend/tables/Rows.h"
+
+#include "frontend/compile/Names.h"
+#include "frontend/recording/Record.h"
+
+#include <algorithm>
+
+namespace sojourn::frontend {
+
+namespace {
+
+/// Ops of the row surface; interned once.
+Word rowOp(const char *name, std::vector<std::string> arguments) {
+  std::vector<bool> mutated(arguments.size(), false);
+  return OpTable::get().intern({name, std::move(arguments), std::move(mutated)});
+}
+
+OutputMeta contiguous(const std::vector<int64_t> &sizes, at::ScalarType dtype) {
+  OutputMeta meta;
+  meta.dtype = dtype;
+  meta.sizes.assign(sizes.begin(), sizes.end());
+  meta.strides.resize(sizes.size());
+  int64_t stride = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    meta.strides[i] = stride;
+    stride *= std::max<int64_t>(meta.sizes[i], 1);
+  }
+  return meta;
+}
+
+class SessionRows final : public RowReader {
+public:
+  SessionRows(std::shared_ptr<Session> session, DatasetInfo dataset)
+      : session_(std::move(session)), dataset_(std::move(dataset)) {}
+
+  at::Tensor rows(const std::vector<std::string> &columns, bool alone, at::ScalarType dtype,
+                  const RowNumbers &numbers) override;
+
+private:
+  /// Ids of the values; lock held by the caller.
+  int64_t positions(const RowNumbers &numbers, const Origin &origin);
+  int64_t sample(int64_t positions, int64_t count, const RowDraw &draw, const Origin &origin);
+
+  std::shared_ptr<Session> session_;
+  DatasetInfo dataset_;
+};
+
+/// What a request asks for, as the first word of its record.
+enum Asked : Word { Positions, Sample, Read };
+
+at::Tensor SessionRows::rows(const std::vector<std::string> &columns, bool alone, at::ScalarType dtype,
+                             const RowNumbers &numbers) {
+  checkElement(dtype);
+  std::vector<ColumnInfo> read;
+  std::vector<Word> request{Read, static_cast<Word>(elementOf(dtype)), static_cast<Word>(alone)};
+  for (const std::string &column : columns) {
+    auto named = [&](const ColumnInfo &candidate) { return candidate.name == column; };
+    read.push_back(*std::find_if(dataset_.columns.begin(), dataset_.columns.end(), named));
+    request.push_back(StringTable::get().intern(column));
+  }
+  std::vector<int64_t> sizes{numbers.size};
+  if (alone) {
+    sizes.insert(sizes.end(), read[0].dims.begin(), read[0].dims.end());
+  } else {
+    sizes.push_back(static_cast<int64_t>(columns.size()));
+  }
+  static const Word entry = rowOp("sojourn.read_rows", {"table", "indices", "columns"});
+  static const Word clone = rowOp("aten.clone", {"self", "memory_format"});
+  OutputMeta meta = contiguous(sizes, dtype);
+  Origin origin = captureOrigin();
+  SessionLock lock(session_->mutex());
+  session_->requireOpen();
+  TraceWriter write(*session_, session_->recording());
+  TableRecords &records = session_->tableRecords();
+  int64_t indices = positions(numbers, origin);
+  for (const RowDraw &draw : numbers.draws) {
+    indices = sample(indices, numbers.size, draw, origin);
+  }
+  int64_t table = session_->tableInTrace(dataset_, read);
+  request.insert(request.end(), {table, indices});
+  std::optional<int64_t> value = records.find(request);
+  if (!value) {
+    write.beginOp(entry, 3, origin);
+    write.table(table);
+    write.whole(indices);
+    write.texts(columns);
+    write.beginResults(1);
+    value = write.hiddenResult(meta);
+    records.remember(std::move(request), *value);
+  }
+  // What was read stays as it is for the next equal request; the caller may change its own.
+  write.beginOp(clone, 2, origin);
+  write.whole(*value);
+  write.none();
+  write.beginResults(1);
+  return makeTensor(write.result(meta));
+}
+
+int64_t SessionRows::sample(int64_t positions, int64_t count, const RowDraw &draw, const Origin &origin) {
+  static const Word entry = rowOp("sojourn.sample_rows", {"positions", "offset", "seed", "epoch", "rows", "expected"});
+  std::vector<Word> request{Sample,     positions, draw.offset,   draw.seed,
+                            draw.epoch, draw.rows, draw.expected, draw.source};
+  if (std::optional<int64_t> known = session_->tableRecords().find(request)) {
+    return *known;
+  }
+  TraceWriter write(*session_, session_->recording());
+  write.beginOp(entry, 6, origin);
+  write.whole(positions);
+  write.integer(draw.offset);
+  write.intSlot(draw.seed);
+  write.intSlot(draw.epoch);
+  write.integer(draw.rows);
+  write.integer(draw.expected);
+  write.beginResults(1);
+  int64_t value = write.hiddenResult(contiguous({count}, at::kLong));
+  session_->tableRecords().remember(std::move(request), value);
+  return value;
+}
+
+int64_t SessionRows::positions(const RowNumbers &numbers, const Origin &origin) {
+  static const Word arange = rowOp("aten.arange", {"end", "dtype", "layout", "device", "pin_memory"});
+  static const Word add = rowOp("aten.add.Tensor", {"self", "other", "alpha"});
+  std::vector<Word> request{Positions, numbers.size};
+  if (numbers.start) {
+    request.push_back(*numbers.start);
+  }
+  if (std::optional<int64_t> known = session_->tableRecords().find(request)) {
+    return *known;
+  }
+  TraceWriter write(*session_, session_->recording());
+  OutputMeta meta = contiguous({numbers.size}, at::kLong);
+  write.beginOp(arange, 5, origin);
+  write.integer(numbers.size);
+  write.dtype(at::kLong);
+  write.none();
+  write.none();
+  write.none();
+  write.beginResults(1);
+  int64_t value = write.hiddenResult(meta);
+  if (numbers.start) {
+    write.beginOp(add, 3, origin);
+    write.whole(value);
+    write.intSlot(*numbers.start);
+    write.integer(1);
+    write.beginResults(1);
+    value = write.hiddenResult(meta);
+  }
+  session_->tableRecords().remember(std::move(request), value);
+  return value;
+}
+
+Dataset describe(const DatasetInfo &info) {
+  Dataset dataset{info.name, info.policy,          info.version, info.rows,
+                  {},        info.noiseMultiplier, info.clip,    info.metricBound};
+  for (const ColumnInfo &column : info.columns) {
+    dataset.columns.push_back({column.name, scalarTypeOf(column.element), column.bounds, column.dims});
+  }
+  return dataset;
+}
+
+} // namespace
+
+std::shared_ptr<RowReader> remoteRows(const std::shared_ptr<Session> &session, const DatasetInfo &info) {
+  return std::make_shared<SessionRows>(session, info);
+}
+
+Table remoteTable(const std::shared_ptr<Session> &session, const DatasetInfo &info) {
+  return {remoteRows(session, info), describe(info)};
+}
+
+Table remoteTable(const std::shared_ptr<Session> &session, const std::string &name) {
+  std::vector<std::string> known;
+  for (const DatasetInfo &info : session->datasets()) {
+    if (info.name == name) {
+      return remoteTable(session, info);
+    }
+    known.push_back(info.name);
+  }
+  raise(ErrorKind::Error,
+        session->address() + " has no dataset '" + name + "'" + nearestNames(name, known, "its datasets"));
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables over any row reader: selections, batches, text.
+#include "frontend/tables/Table.h"
+
+#include "frontend/compile/Names.h"
+#include "frontend/Raise.h"
+#include "runtime/Philox.h"
+#include "runtime/privacy/Tail.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <ostream>
+
+namespace sojourn {
+
+namespace {
+
+constexpr size_t kShownColumns = 60;
+/// A split orders its rows as this epoch does: no training run counts that far, so a split and the
+/// batches drawn with the same seed are independent.
+constexpr int64_t kSplitEpoch = 0xFFFFFFFF;
+
+void require(bool condition, const std::string &message) {
+  if (!condition) {
+    raise(ErrorKind::Error, message);
+  }
+}
+
+/// All rows in an epoch's order.
+at::Tensor permutation(int64_t rows, int64_t seed, int64_t epoch) {
+  require(rows >= 0 && rows <= runtime::kOrderedRows,
+          "rows must be a number in [0, 2^40], got " + std::to_string(rows));
+  return frontend::evaluate({rows, std::nullopt, {{0, rows, seed, epoch, 0, 0}}});
+}
+
+/// Rows of the first part of a split; half rounds up.
+int64_t splitRows(int64_t rows, double fraction) {
+  require(fraction > 0 && fraction < 1, "fraction must lie between 0 and 1, got " + std::to_string(fraction));
+  return static_cast<int64_t>(fraction * static_cast<double>(rows) + 0.5);
+}
+
+/// "[28, 28]"
+std::string shapeText(const std::vector<int64_t> &shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+std::string shortNumber(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g", value);
+  return text;
+}
+
+} // namespace
+
+at::Tensor frontend::evaluate(const RowNumbers &numbers) {
+  at::Tensor result = at::empty({numbers.size}, at::device(at::kCPU).dtype(at::kLong));
+  int64_t *out = result.mutable_data_ptr<int64_t>();
+  for (int64_t i = 0; i < numbers.size; ++i) {
+    out[i] = numbers.start.value_or(0) + i;
+  }
+  for (const RowDraw &draw : numbers.draws) {
+    for (int64_t i = 0; i < numbers.size; ++i) {
+      out[i] = out[i] < 0 ? -1
+                          : runtime::rowAt(draw.offset + out[i], draw.rows, static_cast<uint64_t>(draw.seed),
+                                           static_cast<uint64_t>(draw.epoch));
+    }
+  }
+  return result;
+}
+
+/// A split: the rows at positions [start, start + size) of an order of the parent's rows.
+struct Table::Selection {
+  std::shared_ptr<const Selection> parent;
+  int64_t parentRows, size, seed, start;
+};
+
+Table::Table(std::shared_ptr<frontend::RowReader> reader, Dataset dataset)
+    : reader_(std::move(reader)), count_(dataset.rows) {
+  dataset_ = std::make_shared<const Dataset>(std::move(dataset));
+}
+
+const Column &Table::find(const std::string &column) const {
+  for (const Column &candidate : columns()) {
+    if (candidate.name == column) {
+      return candidate;
+    }
+  }
+  std::vector<std::string> known;
+  for (const Column &candidate : columns()) {
+    known.push_back(candidate.name);
+  }
+  raise(ErrorKind::Error,
+        "table '" + name() + "' has no column '" + column + "'" + frontend::nearestNames(column, known, "its columns"));
+}
+
+/// From positions within this part to rows of the dataset: one draw per split above it. Computed anew
+/// in each program and not kept as a handle: it then needs no state, survives a dropped step, and every
+/// batch runs the same program.
+frontend::RowNumbers Table::inDataset(frontend::RowNumbers numbers) const {
+  for (const Selection *part = selection_.get(); part != nullptr; part = part->parent.get()) {
+    numbers.draws.push_back({part->start, part->parentRows, part->seed, kSplitEpoch, 0, 0});
+  }
+  return numbers;
+}
+
+frontend::RowNumbers Table::whole() const { return inDataset({count_, std::nullopt, {}}); }
+
+frontend::RowNumbers Table::numbers(const BatchOptions &options, int64_t size, int64_t epoch, int64_t start,
+                                    int64_t capacity, int64_t source) const {
+  if (capacity > 0) {
+    // Which batch it is tells one draw from another in a step; the rows are the owner's secret.
+    return inDataset({capacity, std::nullopt, {{0, count_, start, epoch, options.size, source}}});
+  }
+  frontend::RowNumbers numbers{size, start, {}};
+  if (options.shuffle) {
+    numbers.draws.push_back({0, count_, options.seed, epoch, 0, 0});
+  }
+  return inDataset(std::move(numbers));
+}
+
+std::vector<std::string> Table::namesOf(const Features &features) const {
+  std::vector<std::string> names;
+  for (const std::string &feature : features.names) {
+    names.push_back(find(feature).name);
+  }
+  if (names.empty()) {
+    for (const Column &column : columns()) {
+      names.push_back(column.name);
+    }
+  }
+  for (const std::string &name : names) {
+    if (const Column &column = find(name); !features.alone && !column.shape.empty()) {
+      raise(ErrorKind::Error, "column '" + name + "' of table '" + this->name() + "' has entries of shape " +
+                                  shapeText(column.shape) +
+                                  " and cannot stand in a list of columns; read it alone, by its name: \"" + name +
+                                  "\" instead of [\"" + name + "\"]");
+    }
+  }
+  return names;
+}
+
+at::ScalarType Table::defaultDtype(const Features &features) const {
+  if (!features.alone) {
+    return at::kFloat;
+  }
+  const Column &column = find(features.names[0]);
+  if (column.dtype == at::kByte && !column.shape.empty()) {
+    return at::kByte;
+  }
+  return at::isFloatingType(column.dtype) ? at::kFloat : at::kLong;
+}
+
+at::Tensor Table::read(const Features &features, std::optional<at::ScalarType> dtype,
+                       const frontend::RowNumbers &numbers) const {
+  return reader_->rows(namesOf(features), features.alone, dtype ? *dtype : defaultDtype(features), numbers);
+}
+
+at::Tensor Table::operator[](const std::string &column) const { return read(column, find(column).dtype, whole()); }
+
+at::Tensor Table::rows(const Features &features, std::optional<at::ScalarType> dtype) const {
+  return read(features, dtype, whole());
+}
+
+std::pair<Table, Table> Table::split(double fraction, int64_t seed) const {
+  int64_t first = splitRows(count_, fraction);
+  require(first > 0 && first < count_,
+          "a split of " + std::to_string(count_) + " rows at " + shortNumber(fraction) + " leaves one side empty");
+  auto part = [&](int64_t size, int64_t start) {
+    Table table = *this;
+    table.selection_ = std::make_shared<const Selection>(Selection{selection_, count_, size, seed, start});
+    table.count_ = size;
+    table.part_ += start == 0 ? "[first" : "[other";
+    table.part_ += " part of split " + shortNumber(fraction) + ", seed " + std::to_string(seed) + "]";
+    return table;
+  };
+  return {part(first, 0), part(count_ - first, first)};
+}
+
+Batches Table::batches(BatchOptions options) const { return {*this, std::move(options)}; }
+
+std::string Table::title() const {
+  return name() + part_ + ": " + std::to_string(count_) + " rows, " + std::to_string(columns().size()) +
+         " columns, policy " + policy();
+}
+
+std::string Table::defaults() const {
+  return isPrivate() ? "defaults: noise multiplier " + shortNumber(dataset_->noiseMultiplier) + ", clip " +
+                           shortNumber(dataset_->clip) + ", metric bound " + shortNumber(dataset_->metricBound)
+                     : "";
+}
+
+std::vector<std::array<std::string, 3>> Table::cells() const {
+  std::vector<std::array<std::string, 3>> all{{"column", "dtype", "bounds"}};
+  for (const Column &column : columns()) {
+    std::string bounds = "none";
+    if (column.bounds) {
+      bounds = "[" + shortNumber(column.bounds->first) + ", " + shortNumber(column.bounds->second) + "]";
+    }
+    std::string dtype(c10::getDtypeNames(column.dtype).first);
+    all.push_back({column.name, column.shape.empty() ? dtype : dtype + " " + shapeText(column.shape), bounds});
+  }
+  return all;
+}
+
+std::string Table::str() const {
+  auto rows = cells();
+  size_t shown = std::min(rows.size(), kShownColumns + 1), width[2] = {};
+  for (size_t i = 0; i < shown; ++i) {
+    for (size_t k = 0; k < 2; ++k) {
+      width[k] = std::max(width[k], rows[i][k].size());
+    }
+  }
+  std::string text = title();
+  for (size_t i = 0; i < shown; ++i) {
+    text += "\n  ";
+    for (size_t k = 0; k < 2; ++k) {
+      text += rows[i][k] + std::string(width[k] + 2 - rows[i][k].size(), ' ');
+    }
+    text += rows[i][2];
+  }
+  if (shown < rows.size()) {
+    text += "\n  ... and " + std::to_string(rows.size() - shown) + " more columns";
+  }
+  return isPrivate() ? text + "\n  " + defaults() : text;
+}
+
+std::ostream &operator<<(std::ostream &stream, const Table &table) { return stream << table.str(); }
+
+Batches::Batches(Table table, BatchOptions options) : table_(std::move(table)), options_(std::move(options)) {
+  require(!options_.features.names.empty(), "features must name at least one column");
+  require(options_.size >= 1, "size must be an integer of at least 1, got " + std::to_string(options_.size));
+  require(options_.epochs >= 0, "epochs must be an integer of at least 0, got " + std::to_string(options_.epochs));
+  table_.namesOf(options_.features);
+  if (options_.label) {
+    table_.find(*options_.label);
+  }
+  int64_t rows = table_.rows();
+  if (table_.isPrivate()) {
+    require(options_.shuffle, "table '" + table_.name() +
+                                  "' is private: its batches are drawn at the owner, at random; "
+                                  "leave out shuffle=False");
+    auto slots = privacy::capacityFor(rows, options_.size);
+    require(static_cast<bool>(slots), "table '" + table_.name() + "': " + slots.error());
+    capacity_ = *slots;
+    static std::atomic<int64_t> sources = 0;
+    source_ = ++sources; // what another one draws in the same step is another batch
+    options_.dropLast = false;
+  }
+  end_ = options_.dropLast ? rows - rows % options_.size : rows;
+  require(end_ > 0, "table '" + table_.name() + "' has " + std::to_string(rows) +
+                        " rows: without the last, short one there is no batch of " + std::to_string(options_.size));
+  int64_t batches;
+  require(!__builtin_mul_overflow(options_.epochs, perEpoch(), &batches),
+          std::to_string(options_.epochs) + " epochs have more batches than can be counted");
+}
+
+int64_t Batches::perEpoch() const { return (end_ - 1) / options_.size + 1; }
+
+Batch Batches::at(int64_t index) const {
+  require(index >= 0 && index < size(),
+          "batch " + std::to_string(index) + " is not one of the " + std::to_string(size()) + " batches");
+  int64_t start = index % perEpoch() * options_.size;
+  return read(std::min(options_.size, end_ - start), index / perEpoch(), start);
+}
+
+Batch Batches::record(int64_t epoch, int64_t start) const { return read(options_.size, epoch, start); }
+
+Batch Batches::read(int64_t size, int64_t epoch, int64_t start) const {
+  auto numbers = table_.numbers(options_, size, epoch, start, capacity_, source_);
+  Batch batch{table_.read(options_.features, options_.dtype, numbers), {}};
+  if (options_.label) {
+    batch.y = table_.read(*options_.label, options_.labelDtype, numbers);
+  }
+  return batch;
+}
+
+std::vector<at::Tensor> batchIndices(int64_t rows, int64_t size, int64_t seed, int64_t epoch, bool dropLast) {
+  require(size >= 1, "size must be an integer of at least 1, got " + std::to_string(size));
+  at::Tensor order = permutation(rows, seed, epoch);
+  std::vector<at::Tensor> batches;
+  int64_t end = dropLast ? rows - rows % size : rows;
+  for (int64_t start = 0; start < end; start += size) {
+    batches.push_back(order.slice(0, start, std::min(start + size, end)).clone());
+  }
+  return batches;
+}
+
+std::pair<at::Tensor, at::Tensor> splitIndices(int64_t rows, double fraction, int64_t seed) {
+  int64_t first = splitRows(rows, fraction);
+  at::Tensor order = permutation(rows, seed, kSplitEpoch);
+  return {order.slice(0, 0, first).clone(), order.slice(0, first).clone()};
+}
+
+} // namespace sojourn

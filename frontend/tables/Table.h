@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// A table as a data scientist sees it: names, types, bounds, batches. Never a value. A table asks
+// for rows by number; at an owner that request is recorded and the rows are drawn and read inside
+// the step that uses them, so nothing here makes a round trip.
+#ifndef SOJOURN_FRONTEND_TABLES_TABLE_H
+#define SOJOURN_FRONTEND_TABLES_TABLE_H
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sojourn {
+
+struct Column {
+  std::string name;
+  at::ScalarType dtype;
+  /// Declared by the owner, not measured.
+  std::optional<std::pair<double, double>> bounds = std::nullopt;
+  /// Sizes of one row's entry: none for a plain number, [28, 28] for a small image.
+  std::vector<int64_t> shape = {};
+};
+
+/// A dataset as the owner describes it.
+struct Dataset {
+  std::string name = "", policy = "", version = "";
+  int64_t rows = 0;
+  std::vector<Column> columns = {};
+  /// Of a private table: what stands where a step says nothing; the data owner's choice. In a description of a table
+  /// (`specTable`) 0 where it does not matter.
+  double noiseMultiplier = 1, clip = 1, metricBound = 10;
+};
+
+namespace frontend {
+
+/// One look-up in an epoch's order of `rows` rows: position p becomes the row at `offset` + p. A
+/// negative p, and one that is then outside [0, rows), become -1. With `expected` above 0 it is the
+/// owner's draw on a private table instead: each of the rows with probability expected / rows, by
+/// coins that nobody else sees; seed, epoch and source tell draws apart.
+struct RowDraw {
+  int64_t offset, rows, seed, epoch, expected;
+  int64_t source; ///< the Batches that it belongs to
+};
+
+/// Row numbers as a request: start, start + 1, ... (`size` of them; from 0 if there is no start),
+/// then each draw in turn.
+struct RowNumbers {
+  int64_t size = 0;
+  std::optional<int64_t> start;
+  std::vector<RowDraw> draws;
+};
+
+/// The numbers themselves: int64 [size] on the CPU.
+at::Tensor evaluate(const RowNumbers &numbers);
+
+/// Where the rows of one dataset come from: an owner, or this process's memory.
+class RowReader {
+public:
+  virtual ~RowReader() = default;
+  /// [size, columns.size()] of `dtype` for columns of plain numbers, or, if one column is `alone`,
+  /// [size, its shape...]. A number outside the table gives zeros.
+  virtual at::Tensor rows(const std::vector<std::string> &columns, bool alone, at::ScalarType dtype,
+                          const RowNumbers &numbers) = 0;
+};
+
+} // namespace frontend
+
+/// Which columns to read. One name, "image", reads that column alone: [B, its shape...], [B] for a
+/// plain number. A list, {"age", "weight"}, reads columns of plain numbers side by side: [B, F].
+struct Features {
+  Features() = default;
+  Features(const char *name) : names{name}, alone(true) {}
+  Features(std::string name) : names{std::move(name)}, alone(true) {}
+  Features(std::vector<std::string> names) : names(std::move(names)) {}
+  Features(std::initializer_list<std::string> names) : names(names) {}
+
+  std::vector<std::string> names;
+  bool alone = false;
+};
+
+/// Types: a list of features is float32. A column alone, and a label, keep the kind of their column:
+/// floats are float32, integers and booleans int64, and a uint8 column that has a shape stays uint8.
+/// `dtype` and `labelDtype` override.
+struct BatchOptions {
+  Features features;
+  std::optional<std::string> label;
+  int64_t size = 64, epochs = 1;
+  bool shuffle = true;
+  int64_t seed = 0;
+  bool dropLast = false;
+  std::optional<at::ScalarType> dtype = std::nullopt, labelDtype = std::nullopt;
+};
+
+/// x: [B, F], or [B, shape...] for one feature by its name; y: [B, shape of the label's column...],
+/// undefined if no label was asked for.
+struct Batch {
+  at::Tensor x, y;
+};
+
+class Batches;
+
+/// A dataset, or a part of one. Copies share it. Errors: sojourn::Error naming what there is.
+class Table {
+public:
+  Table(std::shared_ptr<frontend::RowReader> reader, Dataset dataset);
+
+  const std::string &name() const { return dataset_->name; }
+  const std::string &policy() const { return dataset_->policy; }
+  const std::vector<Column> &columns() const { return dataset_->columns; }
+  const Dataset &dataset() const { return *dataset_; }
+  int64_t rows() const { return count_; }
+
+  /// One whole column [rows, shape...] in its own dtype.
+  at::Tensor operator[](const std::string &column) const;
+  /// Whole columns, as `Features` says; all columns if none are named. Types as in BatchOptions.
+  at::Tensor rows(const Features &features, std::optional<at::ScalarType> dtype = std::nullopt) const;
+  /// Pairs (x, y). Epoch e takes the rows in the order of `batchIndices(rows(), size, seed, e)`: each
+  /// row once, so that the rows of an epoch are distinct. The last batch of an epoch may be short.
+  /// Each batch is read within the step that uses it.
+  ///
+  /// Of a private table each batch is the owner's own draw: every row is in it with probability
+  /// size / rows, so that it has `size` rows on average, in a fixed number of slots that is a little
+  /// larger; slots without a row count as nothing. Seed and drop_last have no meaning there.
+  Batches batches(BatchOptions options) const;
+  bool isPrivate() const { return policy() == "private"; }
+  /// Two tables without a common row; the first has `fraction` of the rows. Which rows:
+  /// `splitIndices`, the same at every owner and on the CPU.
+  std::pair<Table, Table> split(double fraction, int64_t seed = 0) const;
+
+  /// "name: N rows, M columns, policy P", then a line per column, and the defaults of a private table.
+  std::string str() const;
+  std::string title() const;
+  /// "defaults: noise multiplier N, clip C, metric bound B"; empty on an open table.
+  std::string defaults() const;
+  /// Head and columns of that listing: name, dtype, bounds.
+  std::vector<std::array<std::string, 3>> cells() const;
+  /// The column of this name; throws with the nearest names.
+  const Column &find(const std::string &column) const;
+
+private:
+  friend class Batches;
+  struct Selection;
+
+  /// The columns of a request; throws for what cannot be read side by side.
+  std::vector<std::string> namesOf(const Features &features) const;
+  at::ScalarType defaultDtype(const Features &features) const;
+  at::Tensor read(const Features &features, std::optional<at::ScalarType> dtype,
+                  const frontend::RowNumbers &numbers) const;
+  frontend::RowNumbers inDataset(frontend::RowNumbers numbers) const;
+  /// `capacity` above 0: the slots of the owner's draw.
+  frontend::RowNumbers numbers(const BatchOptions &options, int64_t size, int64_t epoch, int64_t start,
+                               int64_t capacity, int64_t source) const;
+  frontend::RowNumbers whole() const;
+
+  std::shared_ptr<frontend::RowReader> reader_;
+  std::shared_ptr<const Dataset> dataset_;
+  std::shared_ptr<const Selection> selection_;
+  std::string part_;
+  int64_t count_;
+};
+
+std::ostream &operator<<(std::ostream &stream, const Table &table);
+
+/// The batches of all epochs: `for (auto [x, y] : table.batches({...}))`.
+class Batches {
+public:
+  Batches(Table table, BatchOptions options);
+
+  int64_t size() const { return options_.epochs * perEpoch(); }
+  int64_t perEpoch() const;
+  /// Batch `index` of all epochs' batches. Throws Error if there is no such batch.
+  Batch at(int64_t index) const;
+  /// The full batch at positions [start, start + options().size) of an epoch's order, unchecked: a
+  /// compiled step records one, and each run says which it is.
+  Batch record(int64_t epoch, int64_t start) const;
+  const Table &table() const { return table_; }
+  const BatchOptions &options() const { return options_; }
+
+  class iterator {
+  public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = Batch;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const Batch *;
+    using reference = Batch;
+    iterator(const Batches *batches, int64_t index) : batches_(batches), index_(index) {}
+    Batch operator*() const { return batches_->at(index_); }
+    iterator &operator++() {
+      ++index_;
+      return *this;
+    }
+    iterator operator++(int) {
+      iterator before = *this;
+      ++index_;
+      return before;
+    }
+    bool operator==(const iterator &other) const { return index_ == other.index_; }
+
+  private:
+    const Batches *batches_;
+    int64_t index_;
+  };
+  iterator begin() const { return {this, 0}; }
+  iterator end() const { return {this, size()}; }
+
+private:
+  Batch read(int64_t size, int64_t epoch, int64_t start) const;
+
+  Table table_;
+  BatchOptions options_;
+  int64_t end_;
+  int64_t capacity_ = 0; ///< slots of a batch of a private table
+  int64_t source_ = 0;   ///< of a private table: a number that no other one of this process has
+};
+
+/// The row numbers (int64) of each batch of one epoch, in the order that `Table::batches` uses; each
+/// row once. The last is short when `size` does not divide `rows`, unless `dropLast` leaves it out.
+std::vector<at::Tensor> batchIndices(int64_t rows, int64_t size, int64_t seed, int64_t epoch, bool dropLast = false);
+/// The row numbers behind the two tables of `Table::split(fraction, seed)`, in their order.
+std::pair<at::Tensor, at::Tensor> splitIndices(int64_t rows, double fraction, int64_t seed);
+
+} // namespace sojourn
+
+#endif // SOJOURN_FRONTEND_TABLES_TABLE_H

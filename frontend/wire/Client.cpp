@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests out, verified replies in; error replies become the matching exception.
+#include "frontend/wire/Client.h"
+
+#include "dialect/Version.h"
+#include "frontend/Error.h"
+#include "frontend/wire/Identity.h"
+#include "runtime/wire/Messages_generated.h"
+#include "runtime/Version.h"
+#include "runtime/wire/Protocol.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace sojourn::frontend {
+
+namespace schema = sojourn_wire;
+
+namespace {
+
+std::atomic<size_t> uploadBytesInMessage{size_t{64} << 20}, uploadPartBytes{size_t{8} << 20};
+constexpr int kAttempts = 4;
+constexpr auto kPause = std::chrono::milliseconds(250);
+
+/// What to do about a step whose answer never came.
+constexpr const char *kUnknown =
+    ". It is unknown whether the owner ran the step: values kept there are as before it or as after it, and what it "
+    "would have returned is lost. Publish what tells (a parameter, a step counter) before you repeat it, or connect "
+    "again and start from a checkpoint";
+
+class FunctionTransport final : public Transport {
+public:
+  FunctionTransport(std::string name, std::function<Answer(std::string_view)> handle)
+      : name_(std::move(name)), handle_(std::move(handle)) {}
+  flatbuffers::Allocator &allocator() override { return allocator_; }
+  CallStatus tryCall(std::string_view request, Answer &answer, std::string &failure) override {
+    try {
+      answer = handle_(request);
+      return CallStatus::Answered;
+    } catch (const Error &error) {
+      if (error.kind() != ErrorKind::ConnectionLost) {
+        throw;
+      }
+      failure = error.text();
+      return CallStatus::Broken;
+    }
+  }
+  std::string name() const override { return name_; }
+
+private:
+  std::string name_;
+  std::function<Answer(std::string_view)> handle_;
+  RequestAllocator allocator_;
+};
+
+[[noreturn]] void raiseReply(const schema::Error &error) {
+  std::string message = error.message() ? error.message()->str() : "the owner gave no reason";
+  if (error.op() && error.op()->size()) {
+    message += " [op " + error.op()->str() + "]";
+  }
+  if (error.location() && error.location()->size()) {
+    message += " [" + error.location()->str() + "]";
+  }
+  switch (error.code()) {
+  case schema::ErrorCode_Version: throw Error(ErrorKind::VersionMismatch, message);
+  case schema::ErrorCode_Refused: throw Error(ErrorKind::Refused, message);
+  case schema::ErrorCode_Budget: throw Error(ErrorKind::BudgetExhausted, message);
+  case schema::ErrorCode_Unsupported: throw Error(ErrorKind::Unsupported, message);
+  default: throw Error(ErrorKind::OwnerError, std::string(schema::EnumNameErrorCode(error.code())) + ": " + message);
+  }
+}
+
+/// A request in the transport's own memory, made large enough to never grow.
+class Request : public flatbuffers::FlatBufferBuilder {
+public:
+  explicit Request(Transport &transport, size_t size = 1024)
+      : FlatBufferBuilder(size, &transport.allocator(), /*own_allocator=*/false, /*buffer_minalign=*/16) {}
+  template <class Body>
+  Request &finish(flatbuffers::Offset<Body> body) {
+    Finish(schema::CreateRequest(*this, schema::RequestBodyTraits<Body>::enum_value, body.Union()),
+           schema::RequestIdentifier());
+    return *this;
+  }
+};
+
+std::string_view bytesOf(const flatbuffers::FlatBufferBuilder &request) {
+  return {reinterpret_cast<const char *>(request.GetBufferPointer()), request.GetSize()};
+}
+
+const schema::Reply &parseReply(std::string_view bytes) {
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size(),
+                                 /*max_depth=*/16, /*max_tables=*/1 << 20);
+  if (!verifier.VerifyBuffer<schema::Reply>(schema::RequestIdentifier())) {
+    throw Error(ErrorKind::OwnerError, "the owner's reply of " + std::to_string(bytes.size()) +
+                                           " bytes is not a Sojourn message; is the address an owner's?");
+  }
+  return *flatbuffers::GetRoot<schema::Reply>(bytes.data());
+}
+
+template <class Body>
+const Body &expect(const schema::Reply &reply) {
+  if (const schema::Error *error = reply.body_as_Error()) {
+    raiseReply(*error);
+  }
+  const Body *body = reply.body_as<Body>();
+  if (!body) {
+    throw Error(ErrorKind::OwnerError, std::string("the owner answered with ") +
+                                           schema::EnumNameReplyBody(reply.body_type()) + ", expected another reply");
+  }
+  return *body;
+}
+
+std::string textOf(const flatbuffers::String *text) { return text ? text->str() : std::string(); }
+
+} // namespace
+
+std::unique_ptr<Transport> makeFunctionTransport(std::string name, std::function<Answer(std::string_view)> handle) {
+  return std::make_unique<FunctionTransport>(std::move(name), std::move(handle));
+}
+
+Client::Client(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
+Client::~Client() = default;
+
+uint8_t *RequestAllocator::allocate(size_t size) { return static_cast<uint8_t *>(::operator new(size)); }
+
+void RequestAllocator::deallocate(uint8_t *bytes, size_t) { ::operator delete(bytes); }
+
+uint8_t *RequestAllocator::reallocate_downward(uint8_t *old, size_t oldSize, size_t newSize, size_t usedBack,
+                                               size_t usedFront) {
+  wire::countCopied(usedBack);
+  return Allocator::reallocate_downward(old, oldSize, newSize, usedBack, usedFront);
+}
+
+Answer Client::exchange(flatbuffers::FlatBufferBuilder &request) {
+  ++roundTrips;
+  bytesUp += request.GetSize();
+  Answer answer;
+  std::string failure;
+  answers_ = transport_->tryCall(bytesOf(request), answer, failure) == CallStatus::Answered;
+  if (!answers_) {
+    throw Error(ErrorKind::ConnectionLost, failure + ": check the owner, then connect again");
+  }
+  bytesDown += answer.bytes.size();
+  return answer;
+}
+
+void Client::hello(Identity *identity) {
+  Request request(*transport_);
+  std::string name = "pid " + std::to_string(getpid()), nonce = identity ? identity->draw() : "";
+  std::string_view key = identity ? identity->publicKey() : std::string_view();
+  auto bytes = [&](std::string_view text) {
+    return text.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint8_t>>()
+                        : request.CreateVector(reinterpret_cast<const uint8_t *>(text.data()), text.size());
+  };
+  auto client = request.CreateString(name);
+  auto keyBytes = bytes(key), nonceBytes = bytes(nonce);
+  Answer answer = exchange(request.finish(schema::CreateHello(request, wire::kProtocolVersion, runtime::kFormatVersion,
+                                                              kDialectVersion, client, keyBytes, nonceBytes)));
+  if (identity) {
+    prove(*identity, name, nonce, answer);
+  } else {
+    welcome(parseReply(answer.bytes));
+  }
+}
+
+void Client::welcome(const schema::Reply &reply) {
+  const auto &body = expect<schema::Welcome>(reply);
+  session_ = body.session();
+  account_ = textOf(body.account());
+}
+
+void Client::prove(Identity &identity, const std::string &name, const std::string &nonce, const Answer &answer) {
+  const schema::Reply &reply = parseReply(answer.bytes);
+  if (reply.body_type() == schema::ReplyBody_Welcome) {
+    // A release before identities: it has opened a session of nobody.
+    session_ = reply.body_as_Welcome()->session();
+    bye();
+    throw Error(ErrorKind::Refused, "the owner at " + transport_->name() +
+                                        " knows no identities; connect without one, or have it use a newer release");
+  }
+  const auto &challenge = expect<schema::Challenge>(reply);
+  auto view = [](const flatbuffers::Vector<uint8_t> *bytes) {
+    return bytes ? std::string_view(reinterpret_cast<const char *>(bytes->data()), bytes->size()) : std::string_view();
+  };
+  std::string signature =
+      identity.answer(nonce, view(challenge.challenge()), view(challenge.owner_key()), view(challenge.signature()));
+  Request request(*transport_);
+  auto bytes = [&](std::string_view text) {
+    return request.CreateVector(reinterpret_cast<const uint8_t *>(text.data()), text.size());
+  };
+  auto client = request.CreateString(name);
+  auto key = bytes(identity.publicKey()), nonceBytes = bytes(nonce), given = bytes(view(challenge.challenge())),
+       signed_ = bytes(signature);
+  Answer opened = exchange(request.finish(schema::CreateProve(request, client, key, nonceBytes, given, signed_)));
+  welcome(parseReply(opened.bytes));
+  try {
+    identity.remember();
+  } catch (...) {
+    bye();
+    throw;
+  }
+}
+
+std::vector<DatasetInfo> Client::datasets() {
+  Request request(*transport_);
+  Answer answer = exchange(request.finish(schema::CreateListDatasets(request)));
+  const auto &body = expect<schema::Datasets>(parseReply(answer.bytes));
+  std::vector<DatasetInfo> all;
+  if (!body.datasets()) {
+    return all;
+  }
+  for (const schema::Dataset *dataset : *body.datasets()) {
+    DatasetInfo info{textOf(dataset->name()),
+                     dataset->rows(),
+                     {},
+                     textOf(dataset->policy()),
+                     textOf(dataset->version()),
+                     dataset->noise_multiplier(),
+                     dataset->clip(),
+                     dataset->metric_bound()};
+    if (dataset->columns()) {
+      for (const schema::Column *column : *dataset->columns()) {
+        std::optional<Element> element = elementOfNumber(column->element());
+        if (!element) {
+          throw Error(ErrorKind::OwnerError, "the owner describes a column of unknown element type");
+        }
+        ColumnInfo entry{textOf(column->name()), *element, std::nullopt, {}};
+        if (column->bounded()) {
+          entry.bounds = {column->lower(), column->upper()};
+        }
+        if (column->dims()) {
+          entry.dims.assign(column->dims()->begin(), column->dims()->end());
+        }
+        info.columns.push_back(std::move(entry));
+      }
+    }
+    all.push_back(std::move(info));
+  }
+  return all;
+}
+
+CallStatus Client::trySendPart(uint64_t number, std::span<const uint8_t> data, uint64_t offset, size_t length,
+                               Answer &answer, std::string &failure) {
+  Request request(*transport_, length + 256);
+  auto part = request.CreateVector(data.data() + offset, length);
+  wire::countCopied(length);
+  request.finish(schema::CreateUpload(request, session_, number, data.size(), offset, part));
+  ++uploadParts;
+  bytesUp += request.GetSize();
+  CallStatus status = transport_->tryCall(bytesOf(request), answer, failure);
+  answers_ = status == CallStatus::Answered;
+  bytesDown += answer.bytes.size();
+  return status;
+}
+
+void Client::sendAhead(wire::Step &step) {
+  // The largest go ahead until the others fit: few requests, and small ones ride along.
+  size_t total = 0;
+  std::vector<wire::TensorView *> order;
+  for (wire::TensorView &tensor : step.uploads) {
+    total += tensor.data.size();
+    order.push_back(&tensor);
+  }
+  std::stable_sort(order.begin(), order.end(), [](auto *a, auto *b) { return a->data.size() > b->data.size(); });
+  for (size_t k = 0; k < order.size() && total > uploadBytesInMessage; ++k) {
+    total -= order[k]->data.size();
+    order[k]->sentAhead = ++lastUpload_;
+    sendWhole(lastUpload_, order[k]->data);
+  }
+}
+
+void Client::sendWhole(uint64_t number, std::span<const uint8_t> data) {
+  uint64_t size = data.size(), stands = 0;
+  int failures = 0;
+  while (stands < size) {
+    // After a failure it asks first: a part may have arrived though its answer did not.
+    size_t length = failures > 0 ? 0 : std::min<size_t>(uploadPartBytes, size - stands);
+    Answer answer;
+    std::string failure;
+    CallStatus status = trySendPart(number, data, stands, length, answer, failure);
+    if (status != CallStatus::Answered) {
+      // Who does not answer in time will not do so sooner when asked again.
+      if (status != CallStatus::Broken || ++failures == kAttempts) {
+        throw Error(ErrorKind::ConnectionLost, failure + "; an upload was under way, the step that needs it was not "
+                                                         "sent: check the owner, then connect again");
+      }
+      std::this_thread::sleep_for(kPause);
+      continue;
+    }
+    uint64_t received = expect<schema::Received>(parseReply(answer.bytes)).bytes();
+    if (received > size || received < stands + length) {
+      throw Error(ErrorKind::OwnerError, "the owner says that it has " + std::to_string(received) + " of " +
+                                             std::to_string(size) + " bytes of an upload, " +
+                                             std::to_string(stands + length) + " were sent");
+    }
+    stands = received;
+    failures = 0;
+  }
+}
+
+void Client::dropSentAhead(const wire::Step &step) {
+  for (const wire::TensorView &upload : step.uploads) {
+    Answer answer;
+    std::string failure;
+    // Where nobody answers, the session's end drops them.
+    if (!answers_) {
+      return;
+    }
+    if (upload.sentAhead) {
+      trySendPart(upload.sentAhead, {}, 0, 0, answer, failure);
+    }
+  }
+}
+
+CallStatus Client::tryStep(const wire::Step &step, Answer &answer, std::string &failure) {
+  Request request(*transport_, wire::encodedBound(step));
+  request.finish(wire::encode(request, step));
+  ++roundTrips;
+  bytesUp += request.GetSize();
+  CallStatus status = transport_->tryCall(bytesOf(request), answer, failure);
+  answers_ = status == CallStatus::Answered;
+  bytesDown += answer.bytes.size();
+  return status;
+}
+
+const schema::Reply &Client::askForStep(const wire::Step &step, Answer &answer) {
+  std::string failure;
+  CallStatus status = tryStep(step, answer, failure);
+  bool sent = status != CallStatus::NotSent, repeated = false;
+  if (status == CallStatus::TimedOut || status == CallStatus::Broken) {
+    std::this_thread::sleep_for(kPause);
+    repeated = true;
+    status = tryStep(step, answer, failure);
+  }
+  if (status != CallStatus::Answered) {
+    unknown_ = sent;
+    tried_ = sent ? std::max(tried_, step.sequence) : tried_;
+    throw Error(ErrorKind::ConnectionLost,
+                failure + (sent ? kUnknown : "; the step was not sent: check the owner, then connect again"));
+  }
+  const schema::Reply &reply = parseReply(answer.bytes);
+  const schema::Error *error = reply.body_as_Error();
+  if (repeated && error && error->code() == schema::ErrorCode_Session) {
+    // An owner that has started anew remembers no step of this session.
+    unknown_ = true;
+    tried_ = std::max(tried_, step.sequence);
+    throw Error(ErrorKind::ConnectionLost,
+                "the owner knows this session no more (" + textOf(error->message()) + ")" + kUnknown);
+  }
+  return reply;
+}
+
+StepReply Client::step(wire::Step &step) {
+  step.session = session_;
+  unknown_ = false;
+  StepReply reply;
+  const schema::Reply *answered = nullptr;
+  // After a step without an answer the owner may stand at any of the numbers tried since. From the
+  // highest down: only the one that it expects can run, and none repeats a step that has run.
+  for (step.sequence = std::max(tried_, sequence_) + 1;; --step.sequence) {
+    answered = &askForStep(step, reply.answer);
+    const schema::Error *error = answered->body_as_Error();
+    bool otherNumber = error && error->code() == schema::ErrorCode_Malformed &&
+                       textOf(error->message()).find("sequence number") != std::string::npos;
+    if (!otherNumber || step.sequence == sequence_ + 1) {
+      break;
+    }
+  }
+  const schema::Reply &parsed = *answered;
+  bool committed = parsed.body_type() == schema::ReplyBody_Done || parsed.body_type() == schema::ReplyBody_Committed;
+  sequence_ = tried_ = committed ? step.sequence : step.sequence - 1;
+  if (parsed.body_type() == schema::ReplyBody_NeedProgram) {
+    reply.kind = StepReply::Kind::NeedProgram;
+    return reply;
+  }
+  if (parsed.body_type() == schema::ReplyBody_Committed) {
+    reply.kind = StepReply::Kind::Committed;
+    return reply;
+  }
+  const auto &done = expect<schema::Done>(parsed);
+  if (done.published()) {
+    for (const schema::Tensor *tensor : *done.published()) {
+      if (std::string problem = wire::decode(*tensor, reply.published.emplace_back()); !problem.empty()) {
+        throw Error(ErrorKind::OwnerError, "a published value came back wrong: " + problem);
+      }
+    }
+  }
+  if (done.releases()) {
+    for (const schema::ReleaseInfo *info : *done.releases()) {
+      StepReply::Release &release = reply.releases.emplace_back();
+      release.error = info->error();
+      release.text = textOf(info->text());
+      if (info->receipt()) {
+        release.receipt.assign(reinterpret_cast<const char *>(info->receipt()->data()), info->receipt()->size());
+      }
+    }
+  }
+  if (done.notes()) {
+    for (const flatbuffers::String *note : *done.notes()) {
+      reply.notes.push_back(note->str());
+    }
+  }
+  return reply;
+}
+
+BudgetInfo Client::budget(const std::string &dataset, uint64_t endRun) {
+  Request request(*transport_);
+  Answer answer =
+      exchange(request.finish(schema::CreateGetBudget(request, session_, request.CreateString(dataset), endRun)));
+  const auto &body = expect<schema::Budget>(parseReply(answer.bytes));
+  return {body.granted(), body.epsilon(), body.delta(), body.epsilon_left()};
+}
+
+std::vector<ProgramSummary> Client::programs(bool withText) {
+  Request request(*transport_);
+  Answer answer = exchange(request.finish(schema::CreateListPrograms(request, withText)));
+  const auto &body = expect<schema::Programs>(parseReply(answer.bytes));
+  std::vector<ProgramSummary> all;
+  if (body.programs()) {
+    for (const schema::ProgramInfo *info : *body.programs()) {
+      ProgramSummary summary{
+          {}, textOf(info->client()), textOf(info->text()), textOf(info->privacy()), info->runs(), info->ops()};
+      if (info->hash()) {
+        summary.hash.assign(reinterpret_cast<const char *>(info->hash()->data()), info->hash()->size());
+      }
+      all.push_back(std::move(summary));
+    }
+  }
+  return all;
+}
+
+void setUploadBounds(size_t inMessage, size_t part) {
+  uploadBytesInMessage = inMessage;
+  uploadPartBytes = std::max<size_t>(part, 1);
+}
+
+void Client::bye() {
+  Request request(*transport_);
+  exchange(request.finish(schema::CreateBye(request, session_)));
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// The client side of runtime/wire/Messages.fbs: transports and typed calls. Knows no torch.
+#ifndef SOJOURN_FRONTEND_WIRE_CLIENT_H
+#define SOJOURN_FRONTEND_WIRE_CLIENT_H
+
+#include "frontend/Raise.h"
+#include "frontend/recording/Trace.h"
+#include "runtime/wire/Message.h"
+#include "runtime/wire/Step.h"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sojourn_wire {
+struct Reply;
+}
+
+namespace sojourn::frontend {
+
+class Identity;
+
+/// NotSent: nothing has left this process. TimedOut, Broken: the request may have arrived.
+enum class CallStatus { Answered, NotSent, TimedOut, Broken };
+
+/// A reply, read where it lies.
+using Answer = wire::Message;
+
+/// One request, one reply.
+class Transport {
+public:
+  virtual ~Transport() = default;
+  /// Where requests are built: what lies there is sent without another copy.
+  virtual flatbuffers::Allocator &allocator() = 0;
+  /// `failure` says why no reply came. A request from `allocator` is used up by a call.
+  virtual CallStatus tryCall(std::string_view request, Answer &answer, std::string &failure) = 0;
+  virtual std::string name() const = 0;
+};
+
+/// An allocator for requests that counts what growing copies.
+class RequestAllocator : public flatbuffers::Allocator {
+public:
+  uint8_t *allocate(size_t size) override;
+  void deallocate(uint8_t *bytes, size_t size) override;
+  uint8_t *reallocate_downward(uint8_t *old, size_t oldSize, size_t newSize, size_t usedBack,
+                               size_t usedFront) override;
+};
+
+/// The embedded owner: a function from bytes to bytes.
+std::unique_ptr<Transport> makeFunctionTransport(std::string name, std::function<Answer(std::string_view)> handle);
+/// nng req socket; url as "ipc:///run/o.sock" or "tcp://host:port". Throws ConnectionLost if
+/// nobody listens.
+std::unique_ptr<Transport> dialTransport(const std::string &url, int timeoutMs);
+
+struct ColumnInfo {
+  std::string name;
+  Element element;
+  std::optional<std::pair<double, double>> bounds;
+  std::vector<int64_t> dims; ///< of one row's entry; none for a number
+};
+
+struct DatasetInfo {
+  std::string name;
+  int64_t rows = 0;
+  std::vector<ColumnInfo> columns;
+  std::string policy, version;
+  /// Of a private table, where a step says nothing.
+  double noiseMultiplier = 1, clip = 1, metricBound = 10;
+};
+
+/// What the owner answered to a step. `published` is read where the reply lies.
+struct StepReply {
+  enum class Kind {
+    Done,
+    NeedProgram, ///< send it again with the program's bytes
+    Committed    ///< it ran, but what it published is remembered no more
+  };
+  Kind kind = Kind::Done;
+  std::vector<wire::TensorView> published;
+  /// Of published values of private tables, one per published value; else none.
+  struct Release {
+    double error; ///< standard deviation of the noise; NaN: the value is not linear in it
+    std::string receipt, text;
+  };
+  std::vector<Release> releases;
+  std::vector<std::string> notes; ///< what was changed in the program
+  Answer answer;
+};
+
+/// What the owner lets this client learn of a dataset still.
+struct BudgetInfo {
+  bool granted = false;
+  double epsilon = 0, delta = 0, epsilonLeft = 0;
+};
+
+struct ProgramSummary {
+  std::string hash, client, text, privacy;
+  uint64_t runs = 0, ops = 0;
+};
+
+/// Speaks for one session, one request at a time: the session's turn guards it. Its errors are
+/// always sojourn::Error, whatever raiser is set.
+class Client {
+public:
+  explicit Client(std::unique_ptr<Transport> transport);
+  ~Client();
+
+  /// Opens the session; with an identity (Identity.h) as the client whose key it is, else as nobody.
+  void hello(Identity *identity = nullptr);
+  /// What the data owner calls this client; empty: nobody, without a budget.
+  const std::string &account() const { return account_; }
+  std::vector<DatasetInfo> datasets();
+  /// Sends uploads that are too large for the step's message ahead of it, in parts; a connection
+  /// that breaks is tried again from where the owner stands.
+  void sendAhead(wire::Step &step);
+  /// Drops what a failed step left behind, if the owner still answers.
+  void dropSentAhead(const wire::Step &step);
+  /// Numbers the step and sends it. Where no reply comes it sends the same bytes once more: the
+  /// owner runs a number once. Throws Error if it stays without one; then `outcomeUnknown()`.
+  StepReply step(wire::Step &step);
+  /// Whether the last step failed in a way that leaves open whether the owner ran it.
+  bool outcomeUnknown() const { return unknown_; }
+  std::vector<ProgramSummary> programs(bool withText);
+  /// `endRun`: number of a training run that is over, so that what it did not use is returned; 0: none.
+  BudgetInfo budget(const std::string &dataset, uint64_t endRun);
+  void bye();
+
+  /// Requests but for the parts of uploads, which `uploadParts` counts; bytes of both.
+  std::atomic<uint64_t> roundTrips{0}, uploadParts{0}, bytesUp{0}, bytesDown{0};
+  const Transport &transport() const { return *transport_; }
+
+private:
+  Answer exchange(flatbuffers::FlatBufferBuilder &request);
+  CallStatus tryStep(const wire::Step &step, Answer &answer, std::string &failure);
+  const sojourn_wire::Reply &askForStep(const wire::Step &step, Answer &answer);
+  void sendWhole(uint64_t number, std::span<const uint8_t> data);
+  CallStatus trySendPart(uint64_t number, std::span<const uint8_t> data, uint64_t offset, size_t length, Answer &answer,
+                         std::string &failure);
+
+  void welcome(const sojourn_wire::Reply &reply);
+  void prove(Identity &identity, const std::string &name, const std::string &nonce, const Answer &challenge);
+
+  std::unique_ptr<Transport> transport_;
+  std::string account_;
+  uint64_t session_ = 0, lastUpload_ = 0;
+  uint64_t sequence_ = 0; ///< number of the last step that is known to have committed
+  bool answers_ = true;   ///< whether the last request was answered
+  uint64_t tried_ = 0;    ///< highest number that a step without an answer had since
+  bool unknown_ = false;  ///< whether it is the last step's outcome that is open
+};
+
+/// For tests: how large the uploads within one step's message are in all, and a part of those ahead.
+void setUploadBounds(size_t inMessage, size_t part);
+
+} // namespace sojourn::frontend
+
+#endif // SOJOURN_FRONTEND_WIRE_CLIENT_H

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The nng transport of the client: one req socket, one request at a time.
+#include "frontend/wire/Client.h"
+
+#include "frontend/Error.h"
+
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/req.h>
+
+#include <new>
+#include <utility>
+
+namespace sojourn::frontend {
+
+namespace {
+
+/// Replies carry published values; a client accepts no more than this.
+constexpr size_t kReplyBytesMax = size_t{1} << 30;
+
+/// Requests are built in the body of the message that will be sent: no copy between.
+class MessageAllocator final : public RequestAllocator {
+public:
+  ~MessageAllocator() override { nng_msg_free(message_); }
+
+  uint8_t *allocate(size_t size) override {
+    nng_msg *message = nullptr;
+    if (nng_msg_alloc(&message, size)) {
+      throw std::bad_alloc();
+    }
+    // While a request grows there are two; the newer is the one that will be sent.
+    older_ = std::exchange(message_, message);
+    return static_cast<uint8_t *>(nng_msg_body(message));
+  }
+
+  void deallocate(uint8_t *bytes, size_t) override {
+    for (nng_msg **message : {&older_, &message_}) {
+      if (*message && nng_msg_body(*message) == bytes) {
+        nng_msg_free(std::exchange(*message, nullptr));
+      }
+    }
+  }
+
+  /// The message whose body holds `request`, cut to it. A request is built from the end.
+  nng_msg *take(std::string_view request) {
+    nng_msg *message = std::exchange(message_, nullptr);
+    nng_msg_trim(message, nng_msg_len(message) - request.size());
+    return message;
+  }
+
+private:
+  nng_msg *message_ = nullptr, *older_ = nullptr;
+};
+
+class NngTransport final : public Transport {
+public:
+  NngTransport(std::string url, int timeoutMs) : url_(std::move(url)) {
+    if (int status = nng_req0_open(&socket_)) {
+      raise(ErrorKind::ConnectionLost, describe(status, "open a socket for"));
+    }
+    nng_socket_set_size(socket_, NNG_OPT_RECVMAXSZ, kReplyBytesMax);
+    nng_socket_set_ms(socket_, NNG_OPT_RECVTIMEO, timeoutMs);
+    nng_socket_set_ms(socket_, NNG_OPT_SENDTIMEO, timeoutMs);
+    // Whoever sends a request again decides so; nng's automatic resend is off.
+    nng_socket_set_ms(socket_, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE);
+    int failure = nng_dial(socket_, url_.c_str(), nullptr, 0);
+    if (failure) {
+      nng_close(socket_);
+      raise(ErrorKind::ConnectionLost, "no owner answers at " + url_ + " (" + nng_strerror(failure) +
+                                           "); start one with: sojourn-owner serve --listen " + url_);
+    }
+  }
+  ~NngTransport() override { nng_close(socket_); }
+
+  flatbuffers::Allocator &allocator() override { return allocator_; }
+
+  CallStatus tryCall(std::string_view request, Answer &answer, std::string &failure) override {
+    nng_msg *message = allocator_.take(request);
+    if (int status = nng_sendmsg(socket_, message, 0)) {
+      nng_msg_free(message);
+      failure = describe(status, "send to");
+      return CallStatus::NotSent;
+    }
+    nng_msg *reply = nullptr;
+    if (int status = nng_recvmsg(socket_, &reply, 0)) {
+      failure = describe(status, "receive from");
+      return status == NNG_ETIMEDOUT ? CallStatus::TimedOut : CallStatus::Broken;
+    }
+    answer.keep = std::shared_ptr<const void>(reply, [](nng_msg *kept) { nng_msg_free(kept); });
+    answer.bytes = {static_cast<const char *>(nng_msg_body(reply)), nng_msg_len(reply)};
+    return CallStatus::Answered;
+  }
+  std::string name() const override { return url_; }
+
+private:
+  std::string describe(int status, const char *action) const {
+    return std::string("could not ") + action + " the owner at " + url_ + ": " + nng_strerror(status);
+  }
+
+  std::string url_;
+  nng_socket socket_{};
+  MessageAllocator allocator_;
+};
+
+} // namespace
+
+std::unique_ptr<Transport> dialTransport(const std::string &url, int timeoutMs) {
+  if (url.find("://") == std::string::npos) {
+    raise(ErrorKind::ConnectionLost, "'" + url + "' is no address; expected ipc:///path/to/socket or tcp://host:port");
+  }
+  return std::make_unique<NngTransport>(url, timeoutMs);
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Proofs of a client's identity, and the owners that it knows (see Identity.h).
+#include "frontend/wire/Identity.h"
+
+#include "frontend/Error.h"
+#include "owner/ledger/Proof.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <sodium.h>
+#include <unistd.h>
+
+namespace sojourn::frontend {
+
+namespace ledger = owner::ledger;
+
+namespace {
+
+[[noreturn]] void refuse(const std::string &text) { throw Error(ErrorKind::Refused, text); }
+
+ledger::SigningKey openKey(const std::string &file) {
+  auto key = ledger::SigningKey::openClient(file);
+  if (!key) {
+    throw Error(ErrorKind::Error, key.problem().text);
+  }
+  return *key;
+}
+
+} // namespace
+
+Identity::Identity(std::string file, const std::string &ownerKey, std::string address)
+    : file_(std::move(file)), address_(std::move(address)), key_(openKey(file_)) {
+  if (!ownerKey.empty()) {
+    auto key = ledger::parseKey(ownerKey);
+    if (!key) {
+      throw Error(ErrorKind::Error, "owner_key has " + std::to_string(ownerKey.size()) +
+                                        " characters, expected the 64 hexadecimal digits that 'sojourn-owner key' "
+                                        "prints");
+    }
+    expected_ = ledger::keyText(*key);
+  }
+}
+
+std::string_view Identity::publicKey() const {
+  return {reinterpret_cast<const char *>(key_.publicKey().data()), key_.publicKey().size()};
+}
+
+std::string Identity::draw() const {
+  std::string nonce(ledger::kNonceBytes, '\0');
+  randombytes_buf(nonce.data(), nonce.size());
+  return nonce;
+}
+
+std::string Identity::answer(std::string_view nonce, std::string_view challenge, std::string_view ownerKey,
+                             std::string_view ownerSignature) {
+  ledger::PublicKey owner;
+  ledger::Signature signature;
+  if (ownerKey.size() != owner.size() || ownerSignature.size() != signature.size() || challenge.empty() ||
+      challenge.size() > ledger::kChallengeBytesMost) {
+    throw Error(ErrorKind::OwnerError, "the challenge of the owner at " + address_ + " is none of this protocol");
+  }
+  std::memcpy(owner.data(), ownerKey.data(), owner.size());
+  std::memcpy(signature.data(), ownerSignature.data(), signature.size());
+  std::string said = ledger::statement(owner, key_.publicKey(), nonce, challenge);
+  ownerText_ = ledger::keyText(owner);
+  if (!ledger::isSigned(owner, ledger::kOwnerProof, said, signature)) {
+    refuse("who answers at " + address_ + " does not hold the key " + ownerText_ +
+           " that it shows; ask the data owner");
+  }
+  checkKnown();
+  ledger::Signature own = key_.sign(ledger::kClientProof, said);
+  return {reinterpret_cast<const char *>(own.data()), own.size()};
+}
+
+/// One line for each owner: its key, a blank, the address.
+void Identity::checkKnown() {
+  if (!expected_.empty()) {
+    if (ownerText_ != expected_) {
+      refuse("the owner at " + address_ + " has the key " + ownerText_ + ", expected " + expected_ +
+             "; ask the data owner which is right");
+    }
+    return;
+  }
+  std::string known = file_ + ".owners", line, elsewhere;
+  std::ifstream in(known);
+  while (std::getline(in, line)) {
+    if (line.size() <= 65 || line[64] != ' ') {
+      continue;
+    }
+    std::string key = line.substr(0, 64), address = line.substr(65);
+    if (address == address_) {
+      if (key != ownerText_) {
+        refuse("the owner at " + address_ + " has the key " + ownerText_ + ", and had " + key +
+               " before; somebody else may answer there. Ask the data owner: if the key is right, connect with "
+               "owner_key=, or take the line out of '" +
+               known + "'");
+      }
+      return;
+    }
+    elsewhere = key == ownerText_ ? address : elsewhere;
+  }
+  if (!elsewhere.empty()) {
+    refuse("at " + address_ + " the owner answers that is known from " + elsewhere +
+           "; somebody between may pass messages on to it. If the address is right, connect with owner_key=\"" +
+           ownerText_ + "\"");
+  }
+  isNew_ = true;
+}
+
+void Identity::remember() const {
+  if (!isNew_) {
+    return;
+  }
+  // One write of a line at the end: several processes may do it at once.
+  std::string path = file_ + ".owners", line = ownerText_ + " " + address_ + "\n";
+  int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  bool wrote = file >= 0 && ::write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  int wrong = errno;
+  if (file >= 0) {
+    ::close(file);
+  }
+  if (!wrote) {
+    throw Error(ErrorKind::Error, "cannot note the owner's key in '" + path + "': " + std::strerror(wrong) +
+                                      "; connect with owner_key=\"" + ownerText_ + "\"");
+  }
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps on a private table from several sessions at once: one budget, plans with noise that are made and found
+// meanwhile, receipts. The oracle is an owner that is asked in order.
+#include "owner/Accounts.h"
+#include "owner/PrivatePlan.h"
+#include "owner/ledger/Ledger.h"
+#include "test/owner/Support.h"
+
+#include "mlir/IR/MLIRContext.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+namespace sojourn::owner::test {
+
+namespace {
+
+constexpr int kThreads = 4, kRounds = 12;
+constexpr double kGrant = 4, kPrice = 0.25;
+
+/// An owner with one private table and a budget that some of the steps exceed.
+struct PrivateOwner {
+  World world;
+  TemporaryFolder folder;
+  std::unique_ptr<Owner> owner;
+  PrivateOwner() {
+    world.store = folder.file("store");
+    owner = std::make_unique<Owner>(world.environment());
+    EXPECT_EQ(owner->status(), "");
+    registerNumbers(*owner, "numbers", Policy::privateOnly);
+    EXPECT_EQ(errorText(owner->grant(kLocalClient, "numbers", kGrant, 1e-5)), "");
+  }
+  double left() {
+    auto budget = owner->accounts().budget(kLocalClient, "numbers");
+    EXPECT_TRUE(bool(budget));
+    return budget ? budget->epsilonLeft : -1;
+  }
+};
+
+/// A release of the sum, at one price; the clip, which a sum does without, decides the plan that it needs.
+StepRequest priced(double clip) {
+  StepRequest step;
+  step.tables = {"numbers"};
+  step.spending.clip = clip;
+  step.spending.releases = {{1, kPrice, 0, false}};
+  return step;
+}
+
+/// Whether it was paid; anything but a spent budget fails the test.
+bool isPaid(const Reply &reply) {
+  if (reply.error().empty()) {
+    return true;
+  }
+  EXPECT_EQ(reply.asError().code(), wire::ErrorCode_Budget) << reply.error();
+  return false;
+}
+
+uint64_t testSeed() {
+  const char *given = std::getenv("SOJOURN_TEST_SEED");
+  return given ? std::strtoull(given, nullptr, 10) : std::random_device()();
+}
+
+} // namespace
+
+TEST(PrivateParallel, SessionsSpendOneBudgetAsIfInOrder) {
+  uint64_t seed = testSeed();
+  SCOPED_TRACE("SOJOURN_TEST_SEED=" + std::to_string(seed));
+  const runtime::EncodedProgram sum = sumProgram();
+
+  PrivateOwner ordered;
+  uint64_t expected = 0;
+  {
+    Client client(*ordered.owner);
+    for (int round = 0; round < kThreads * kRounds; ++round) {
+      expected += isPaid(client.run(sum, priced(1)));
+    }
+  }
+  ASSERT_GT(expected, 0u);
+  ASSERT_LT(expected, static_cast<uint64_t>(kThreads * kRounds)) << "nothing was refused";
+
+  PrivateOwner parallel;
+  std::atomic<uint64_t> paid = 0;
+  std::atomic<bool> done = false;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      std::mt19937_64 random(seed + static_cast<uint64_t>(thread));
+      Client client(*parallel.owner);
+      for (int round = 0; round < kRounds; ++round) {
+        paid += isPaid(client.run(sum, priced(static_cast<double>(1 << random() % 8))));
+      }
+    });
+  }
+  // The data owner looks on.
+  std::thread watcher([&] {
+    double before = parallel.left();
+    while (!done) {
+      double now = parallel.left();
+      EXPECT_LE(now, before) << "a budget grew";
+      before = now;
+      auto programs = parallel.owner->programs(true);
+      EXPECT_TRUE(bool(programs)) << llvm::toString(programs.takeError());
+    }
+  });
+  for (std::thread &thread : threads) {
+    thread.join();
+  }
+  done = true;
+  watcher.join();
+  EXPECT_EQ(paid, expected);
+  EXPECT_EQ(parallel.owner->stepsHandled(), expected);
+  EXPECT_EQ(parallel.left(), ordered.left()) << "charges are whole numbers: their order does not matter";
+  auto report = parallel.owner->accounts().ledger().verify();
+  EXPECT_TRUE(report) << report.problem().text;
+}
+
+TEST(PrivateParallel, PlansAreFoundWhileOthersArePut) {
+  uint64_t seed = testSeed();
+  SCOPED_TRACE("SOJOURN_TEST_SEED=" + std::to_string(seed));
+  const runtime::EncodedProgram sum = sumProgram();
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  auto module = runtime::decodeProgram(context, sum.program, sum.debug);
+  ASSERT_TRUE(bool(module)) << llvm::toString(module.takeError());
+  PrivatePlans plans;
+  std::vector<std::shared_ptr<const PrivatePlan>> made;
+  for (int number = 0; number < 40; ++number) { // more than are kept
+    auto executable = runtime::Executable::create(**module);
+    ASSERT_TRUE(bool(executable)) << llvm::toString(executable.takeError());
+    auto plan = std::make_shared<PrivatePlan>();
+    plan->executable = std::move(*executable);
+    made.push_back(std::move(plan));
+  }
+  std::atomic<int> wrong = 0, found = 0;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      std::mt19937_64 random(seed + static_cast<uint64_t>(thread));
+      for (int round = 0; round < 500; ++round) {
+        size_t number = random() % made.size();
+        std::string terms = "terms " + std::to_string(number);
+        if (auto known = plans.find(terms)) {
+          wrong += known != made[number];
+          ++found;
+        } else {
+          plans.insert(terms, made[number]);
+        }
+      }
+    });
+  }
+  for (std::thread &thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(found, 0);
+}
+
+} // namespace sojourn::owner::test

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an edit of a TableGen record costs: for each .td file of dialect/, how many units are compiled again, and for how
+much processor time.
+
+Counting needs no build: the units that include, directly or through a precompiled header, what TableGen makes of the
+file. With --build each file is edited for real (a line of an op's description), built without ccache, and put back.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import resource
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def dependencies(build):
+    """object -> headers it was compiled with, those of its precompiled header among them."""
+    text = subprocess.run(["ninja", "-C", build, "-t", "deps"], capture_output=True, text=True, check=True).stdout
+    direct, current = {}, None
+    for line in text.splitlines():
+        if line.startswith("    "):
+            path = line.strip()
+            direct[current].add(os.path.relpath(path, build) if os.path.isabs(path) else os.path.normpath(path))
+        elif line:
+            current = line.split(":")[0]
+            direct[current] = set()
+    headers = {name: found for name, found in direct.items() if name.endswith(".gch")}
+    for command in json.loads((build / "compile_commands.json").read_text()):
+        included = re.search(r"-include (\S*cmake_pch\.hxx)", command["command"])
+        written = re.search(r" -o (\S+)", command["command"])
+        output = written[1] if written else ""
+        if included and output in direct:
+            header = os.path.relpath(included[1] + ".gch", build)
+            direct[output] |= headers.get(header, set()) | {header}
+    return direct
+
+
+def generated_from(build, record, direct):
+    """Files that TableGen makes of a .td file, itself or included."""
+    name = os.path.relpath(record, build)
+    included = {output for output, used in direct.items() if output.endswith(".inc") and name in used}
+    text = subprocess.run(["ninja", "-C", build, "-t", "query", record], capture_output=True, text=True).stdout
+    return included | {name for name in re.findall(r"\S+\.inc\b", text) if not os.path.isabs(name)}
+
+
+def count(build, record, direct):
+    outputs = generated_from(build, record, direct)
+    return sorted(name for name, used in direct.items() if used & outputs and not name.endswith(".inc"))
+
+
+def build_cost(build, record):
+    """Units compiled, processor seconds and seconds of a real edit."""
+    before = record.read_text()
+    edited = re.sub(r"(let description = \[\{\n)", r"\1    Measured.\n", before, count=1)
+    if edited == before:
+        edited = before + "\n// Measured.\n"
+    environment = dict(os.environ, CCACHE_DISABLE="1")
+    try:
+        record.write_text(edited)
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        begin = time.monotonic()
+        done = subprocess.run(
+            ["ninja", "-C", build, "-v"], capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL
+        )
+        seconds = time.monotonic() - begin
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if done.returncode != 0:
+            raise SystemExit(done.stdout[-4000:])
+    finally:
+        record.write_text(before)
+    units = len(re.findall(r" -o \S+\.(?:o|gch)\b", done.stdout))
+    return units, after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime, seconds
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build-folder", type=pathlib.Path, default=ROOT / "build", help="(default: build)")
+    parser.add_argument("--build", action="store_true", help="edit and build for real; minutes per file")
+    parser.add_argument("files", nargs="*", help="names in dialect/ (default: all)")
+    arguments = parser.parse_args()
+    build = arguments.build_folder.resolve()
+    records = [ROOT / "dialect" / name for name in arguments.files] or sorted((ROOT / "dialect").glob("*.td"))
+    direct = dependencies(build)
+    print(f"{'file':<22}{'units':>7}" + (f"{'compiled':>10}{'CPU s':>8}{'s':>7}" if arguments.build else ""))
+    for record in records:
+        units = count(build, record, direct)
+        line = f"{record.name:<22}{len(units):>7}"
+        if arguments.build:
+            compiled, cpu, seconds = build_cost(build, record)
+            line += f"{compiled:>10}{cpu:>8.0f}{seconds:>7.0f}"
+        print(line, flush=True)
+    print(f"of {sum(not name.endswith('.inc') for name in direct)} units")
+    if arguments.build:
+        print("the files are as they were; the next build compiles the last one's units again")
+
+
+if __name__ == "__main__":
+    main()
