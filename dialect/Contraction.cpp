@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dot and the convolutions: result shapes and verifiers.
+// dot, the convolutions and factors of matrices: result shapes and verifiers.
 #include "dialect/ContractionOps.h"
 
 #include "llvm/ADT/SmallBitVector.h"
@@ -177,6 +177,19 @@ LogicalResult ConvGradInputOp::verify() {
 
 LogicalResult ConvGradWeightOp::verify() {
   return verifyConvGrad(*this, getG().getType(), getX().getType(), getResult().getType());
+}
+
+LogicalResult CholeskyOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location, Adaptor adaptor,
+                                           SmallVectorImpl<Type> &results) {
+  auto x = dyn_cast<RankedTensorType>(adaptor.getX().getType());
+  int64_t rank = x ? x.getRank() : 0;
+  if (rank < 2 || !checkedNumel(x.getShape()) || x.getShape()[rank - 1] != x.getShape()[rank - 2]) {
+    return emitOptionalError(location, "operand has type ", adaptor.getX().getType(),
+                             ", expected square matrices of static shape, [..., n, n]");
+  }
+  results.push_back(x);
+  results.push_back(RankedTensorType::get(x.getShape().drop_back(2), IntegerType::get(context, 64)));
+  return success();
 }
 
 #define GET_OP_CLASSES

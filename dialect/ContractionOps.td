@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Core ops that multiply and sum: dot and the three convolutions, closed under differentiation.
+// Core ops that multiply and sum: dot and the three convolutions, closed under differentiation; factors of matrices.
 #ifndef SOJOURN_CONTRACTION_OPS_TD
 #define SOJOURN_CONTRACTION_OPS_TD
 
@@ -112,6 +112,28 @@ def ConvGradWeightOp : CoreOp<"conv_grad_weight"> {
     attr-dict `:` type($g) `,` type($x) `->` type($result)
   }];
   let hasVerifier = 1;
+}
+
+def CholeskyOp : InferredCoreOp<"cholesky"> {
+  let summary = "the lower triangular factor of symmetric positive definite matrices, and where there is none";
+  let description = [{
+    x is [..., n, n]; of each matrix the lower triangle alone is read. The factor L has a positive diagonal, zeros above
+    it, and L L^T is the matrix. `order` [...] is 0; or, of a matrix that is not positive definite (a NaN on the way
+    counts as that), the order, from 1, of the first leading minor that is not, and then all of L is NaN. f16 and bf16
+    compute in f32.
+
+    Example:
+
+    ```mlir
+    %l, %order = sojourn.cholesky %x : tensor<4x3x3xf32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$x);
+  let results = (outs FloatTensor:$factor, PositionTensor:$order);
+  let operations = "cost::times({cost::elements(getX()), cost::size(getX(), getX().getType().getRank() - 1)})";
+  let rows = "matrices";
+  let scratch = "cost::times({24, cost::elements(getX())})";
+  let assemblyFormat = "$x attr-dict `:` type($x)";
 }
 
 #endif // SOJOURN_CONTRACTION_OPS_TD

@@ -82,6 +82,10 @@ struct MatrixView {
 /// out = a b, batch by batch.
 void libraryProduct(const MatrixView &out, const MatrixView &a, const MatrixView &b);
 
+/// Cholesky factors of the lower triangles of x [k, n, n], with zeros above the diagonal, and `orders` [k]: 0, or the
+/// order of the first leading minor that the library found not to be positive; what it leaves there is its own matter.
+void libraryCholesky(const MatrixView &out, const MatrixView &x, int64_t *orders);
+
 enum class Reduction { sum, product, largest, smallest };
 
 /// Reduces `dims` of x (not product; largest and smallest of floats alone). out lacks those dims.

@@ -187,6 +187,7 @@ static constexpr TypeRow kTable[] = {
     {"cummin", "", "", "self; i64"},
     {"sort", "", "", "self; i64"},
     {"topk", "", "", "self; i64"},
+    {"linalg_cholesky_ex", "", "", "self; i32"},
     {"var", "", "", "real(self)"},
     {"std", "", "", "real(self)"},
     {"var_mean", "", "", "real(self)"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows through contractions, convolutions and pools.
+// Rows through contractions, convolutions, pools and factors of matrices.
 #include "dialect/ContractionOps.h"
 #include "dialect/WindowOps.h"
 #include "dialect/rows/Support.h"
@@ -145,4 +145,25 @@ void rows::pool(Operation *op, Operands operands, Analysis &analysis, Results re
     return;
   }
   llvm::fill(results, perRowAt(x, shapeOf(op->getResult(0)), *place));
+}
+
+void rows::matrices(Operation *op, Operands operands, Analysis &analysis, Results results) {
+  const Fact &x = operands[0];
+  if (!x.isPerRow()) {
+    llvm::fill(results, analysis.derived(operands));
+    return;
+  }
+  ArrayRef<int64_t> shape = shapeOf(op->getOperand(0));
+  std::optional<Place> place = placeOf(x.rows, shape);
+  if (!place) {
+    llvm::fill(results, straddles(op, analysis, op->getOperand(0)));
+    return;
+  }
+  if (place->dim + 2 >= static_cast<int64_t>(shape.size())) {
+    llvm::fill(results, analysis.mixed(op, "takes rows for those of a matrix", op->getOperand(0)));
+    return;
+  }
+  for (auto [fact, value] : llvm::zip_equal(results, op->getResults())) {
+    fact = perRowAt(x, shapeOf(value), *place);
+  }
 }

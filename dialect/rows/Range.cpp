@@ -370,6 +370,10 @@ Range rows::rangeOf(Operation *op, unsigned result, Operands operands) {
         Range product = corners(at(0), at(1), [](double x, double y) { return x * y; });
         return sumOf(product, terms, element);
       })
+      .Case<CholeskyOp>([&](CholeskyOp cholesky) {
+        ArrayRef<int64_t> shape = shapeOf(cholesky.getX());
+        return result == 0 ? rangeOfType(element) : Range::of(0, static_cast<double>(shape.back()), true);
+      })
       .Case<PoolMaxOp>([&](PoolMaxOp pool) { return result == 0 ? at(0) : rangeOfType(element); })
       .Default([&](auto) { return rangeOfType(element); });
 }

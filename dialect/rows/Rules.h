@@ -42,6 +42,8 @@ void dot(mlir::Operation *op, Operands operands, Analysis &analysis, Results res
 void convolution(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
 void convolutionWeightGradient(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
 void pool(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
+/// Matrices in the last two dims, each on its own.
+void matrices(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
 
 // Along dims.
 void reduceSum(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);

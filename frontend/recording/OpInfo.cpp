@@ -169,6 +169,8 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
   } else if (startsWith(name, "aten::bincount") || startsWith(name, "aten::histc") ||
              name == "aten::histogram.bin_ct" || name == "aten::histogram.bin_ct_out") {
     special = Special::Histogram;
+  } else if (shape && schema->argumentIndexWithName("check_errors")) {
+    special = Special::CheckErrors;
   } else if (name == "aten::record_stream") {
     special = Special::NoOp;
   } else if (auto it = refusals().find(name); it != refusals().end()) {

@@ -339,6 +339,13 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
       fail(ErrorKind::ValueNeeded, info, needed);
     }
     break;
+  case Special::CheckErrors:
+    if (args[static_cast<size_t>(*info.schema->argumentIndexWithName("check_errors"))].toBool()) {
+      fail(ErrorKind::ValueNeeded, info,
+           "with check_errors it reads a value; pass check_errors=False: where it fails its result is NaN, and info is "
+           "not 0");
+    }
+    break;
   case Special::None:
   case Special::BatchNorm: break;
   }

@@ -30,7 +30,19 @@ enum class ArgKind : uint8_t {
 };
 
 /// Ops that need more than the general path.
-enum class Special : uint8_t { None, Copy, ToCopy, LocalScalar, Resize, Refused, BatchNorm, Index, Histogram, NoOp };
+enum class Special : uint8_t {
+  None,
+  Copy,
+  ToCopy,
+  LocalScalar,
+  Resize,
+  Refused,
+  BatchNorm,
+  Index,
+  Histogram,
+  CheckErrors, ///< has an argument check_errors
+  NoOp
+};
 
 /// Static knowledge of one overload, computed once at load.
 struct OpInfo {

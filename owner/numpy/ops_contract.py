@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dot, the three convolutions, pooling. Windows are walked tap by tap: plain, and small in memory."""
+"""dot, factors of matrices, the three convolutions, pooling. Windows are walked tap by tap: plain, and small in memory."""
 
 from __future__ import annotations
 
@@ -24,6 +24,21 @@ def _dot(op, a, b):
     left = widened(a).transpose(*lhs_batch, *lhs_free, *lhs).reshape(shape)
     right = widened(b).transpose(*rhs_batch, *rhs, *rhs_free).reshape(shape[0], shape[2], size(b, rhs_free))
     return rounded(np.matmul(left, right), op.result_types[0].dtype).reshape(op.result_types[0].shape)
+
+
+@kernel("cholesky")
+def _cholesky(op, x):
+    """Column by column; a pivot that is not positive, a NaN too, ends a matrix."""
+    x = computed(x)
+    factor, order = np.zeros(x.shape, x.dtype), np.zeros(x.shape[:-2], np.int64)
+    for j in range(x.shape[-1]):
+        done = factor[..., j:, :j]
+        column = x[..., j:, j] - (done @ done[..., 0, :, None])[..., 0]
+        pivot = np.sqrt(column[..., 0])
+        order = np.where((order == 0) & ~(pivot > 0), j + 1, order)
+        factor[..., j, j], factor[..., j + 1 :, j] = pivot, column[..., 1:] / pivot[..., None]
+    factor[order > 0] = np.nan
+    return rounded(factor, op.result_types[0].dtype), np.asarray(order, np.int64)
 
 
 def _taps(window):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of reductions, scans, sorting and dot."""
+"""Rules of reductions, scans, sorting, dot and factors of matrices."""
 
 from __future__ import annotations
 
@@ -86,3 +86,13 @@ def _dot(op):
     batch = tuple(a.shape[d] for d in op.attr("lhs_batch"))
     result_is(op, y.element, (*batch, *without(a.shape, lhs), *without(b.shape, rhs)))
     return y.numel * product(a.shape[d] for d in op.attr("lhs_contract"))
+
+
+@rule("cholesky", 1, results=2)
+def _cholesky(op):
+    x = op.operand_types[0]
+    classes("operand", x, "F")
+    need(x.rank >= 2 and x.shape[-1] == x.shape[-2], f"{x} holds no square matrices, [..., n, n]")
+    result_is(op, x.element, x.shape)
+    result_is(op, types.I64, x.shape[:-2], 1)
+    return x.numel * x.shape[-1]

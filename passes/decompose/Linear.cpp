@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix and vector products. A product of halves that is added to comes out
+// Matrix and vector products; factors of matrices. A product of halves that is added to comes out
 // in f32, so that the sum rounds once.
 #include "passes/decompose/Activations.h"
 
@@ -86,6 +86,14 @@ Results cross(Call &c) {
   return turned(a, 1) * turned(b, 2) - turned(a, 2) * turned(b, 1);
 }
 
+/// L of the lower triangle, or of the transposed upper one its transpose; info as i32.
+Results choleskyFactor(Call &c) {
+  const bool upper = c.boolean("upper");
+  auto turned = [&](Term x) { return upper ? transposeLast(x) : x; };
+  auto [factor, order] = cholesky(turned(c.in("self")));
+  return {turned(factor), order};
+}
+
 } // namespace
 
 void addLinear(Table &t) {
@@ -99,6 +107,7 @@ void addLinear(Table &t) {
   t.add({"addr"}, addR);
   t.add({"_addmm_activation"}, addMmActivation);
   t.add({"_trilinear"}, trilinear);
+  t.add({"linalg_cholesky_ex"}, choleskyFactor);
   t.add({"linalg_cross"}, cross);
 }
 

@@ -263,6 +263,10 @@ struct DotDims {
 Term dot(Term a, Term b, const DotDims &dims, mlir::Type element);
 /// The product of the last two dimensions; the others are batch dimensions.
 Term matmul(Term a, Term b, mlir::Type element);
+/// The last two dimensions swapped.
+Term transposeLast(Term x);
+/// Lower triangular factors of the matrices in the last two dimensions; their orders as i64 (sojourn.cholesky).
+std::pair<Term, Term> cholesky(Term x);
 /// Contracts dimension `dim` of x with the second dimension of m [out, in].
 Term contractDim(Term x, Term m, int64_t dim);
 Term take(Term x, Term index, int64_t dim);

@@ -99,6 +99,14 @@ std::pair<Term, Term> topk(Term x, int64_t dim, int64_t k, bool largest) {
   return both(makeOp<TopKOp>(x.emitter, x.value, dim, k, largest), x.emitter);
 }
 
+Term transposeLast(Term x) {
+  Shape perm = allDims(x);
+  std::swap(perm.back(), perm[perm.size() - 2]);
+  return transpose(x, perm);
+}
+
+std::pair<Term, Term> cholesky(Term x) { return both(makeOp<CholeskyOp>(x.emitter, x.value), x.emitter); }
+
 Shape allDims(Term x) {
   Shape dims(x.rank());
   std::iota(dims.begin(), dims.end(), 0);

@@ -231,3 +231,36 @@ func.func @pool_max_of_bool(%x: tensor<2x3x1xi1>) {
   %y, %i = "sojourn.pool_max"(%x) {window = array<i64: 1>, stride = array<i64: 1>, padding = array<i64: 0>, dilation = array<i64: 1>} : (tensor<2x3x1xi1>) -> (tensor<2x3x1xi1>, tensor<2x3x1xi64>)
   return
 }
+
+// -----
+
+func.func @cholesky_of_vector(%x: tensor<3xf32>) {
+  // expected-error@+1 {{operand has type 'tensor<3xf32>', expected square matrices of static shape, [..., n, n]}}
+  %l, %order = sojourn.cholesky %x : tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @cholesky_not_square(%x: tensor<2x3x4xf64>) {
+  // expected-error@+1 {{operand has type 'tensor<2x3x4xf64>', expected square matrices of static shape, [..., n, n]}}
+  %l, %order = sojourn.cholesky %x : tensor<2x3x4xf64>
+  return
+}
+
+// -----
+
+func.func @cholesky_of_integers(%x: tensor<3x3xi64>) {
+  // expected-error@+1 {{'sojourn.cholesky' op operand #0 must be a float tensor of static shape, but got 'tensor<3x3xi64>'}}
+  %l, %order = "sojourn.cholesky"(%x) : (tensor<3x3xi64>) -> (tensor<3x3xi64>, tensor<i64>)
+  return
+}
+
+// -----
+
+func.func @cholesky_order(%x: tensor<2x3x3xf64>) {
+  // expected-error@+2 {{'sojourn.cholesky' op failed to infer returned types}}
+  // expected-error@+1 {{'sojourn.cholesky' op inferred type(s) 'tensor<2x3x3xf64>', 'tensor<2xi64>' are incompatible with return type(s) of operation 'tensor<2x3x3xf64>', 'tensor<2x1xi64>'}}
+  %l, %order = "sojourn.cholesky"(%x) : (tensor<2x3x3xf64>) -> (tensor<2x3x3xf64>, tensor<2x1xi64>)
+  return
+}

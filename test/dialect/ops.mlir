@@ -256,6 +256,13 @@ func.func @cumlogsumexp(%x: tensor<2x3xf32>) {
   return
 }
 
+// CHECK-LABEL: func @cholesky(
+// CHECK: sojourn.cholesky{{[ "]}}
+func.func @cholesky(%x: tensor<4x3x3xf32>) {
+  %l, %order = sojourn.cholesky %x : tensor<4x3x3xf32>
+  return
+}
+
 // CHECK-LABEL: func @sort(
 // CHECK: sojourn.sort{{[ "]}}
 func.func @sort(%x: tensor<2x3xf32>) {

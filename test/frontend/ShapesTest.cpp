@@ -179,6 +179,15 @@ TEST_F(Shapes, reductionsScansAndSorts) {
   });
 }
 
+TEST_F(Shapes, factorsOfMatrices) {
+  check(20, [&] {
+    auto sizes = shape(1);
+    sizes.push_back(sizes.back());
+    Tensor x = make(sizes, pick(0, 1) ? at::kFloat : at::kDouble);
+    at::linalg_cholesky_ex(x, pick(0, 1));
+  });
+}
+
 TEST_F(Shapes, views) {
   check(125, [&] {
     Tensor x = make(shape(1));

@@ -36,6 +36,7 @@ FORMS = {
     "pad": ([F, S], [t("f32", 6, 3)], {"low": (1, 0), "high": (0, -1), "interior": (1, 0)}),
     "dot": ([t("f32", 2, 3, 4), t("f32", 2, 4, 5)], [t("f32", 2, 3, 5)],
             {"lhs_batch": (0,), "rhs_batch": (0,), "lhs_contract": (2,), "rhs_contract": (1,)}),
+    "cholesky": ([t("f32", 2, 3, 3)], [t("f32", 2, 3, 3), t("i64", 2)], {}),
     "conv": ([X, W], [G], CONV),
     "conv_grad_input": ([G, W], [X], CONV),
     "conv_grad_weight": ([G, X], [W], CONV),

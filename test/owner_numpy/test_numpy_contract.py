@@ -21,6 +21,51 @@ def bound(name, magnitude):
     return (20, magnitude * 1e-14) if name == "f64" else (0.51, magnitude * 1e-15)
 
 
+def definite(rng, shape, size):
+    """Symmetric matrices [*shape, size, size] in float64 with eigenvalues of at least 1."""
+    a = rng.standard_normal((*shape, size, size))
+    return a @ a.swapaxes(-1, -2) + np.eye(size)
+
+
+@pytest.mark.parametrize("name", dtypes("F"))
+def test_cholesky(rng, name):
+    for _ in range(20):
+        shape = tuple(int(n) for n in rng.choice([0, 1, 2, 3], int(rng.integers(0, 3)), p=[0.1, 0.3, 0.3, 0.3]))
+        size = int(rng.choice([0, 1, 2, 5, 9]))
+        x = definite(rng, shape, size).astype(dtype(name))
+        exact = np.linalg.cholesky(x.astype(np.float64))
+        # What lies above the diagonal is not read.
+        given = np.where(np.tri(size, dtype=bool), x, np.asarray(np.nan, x.dtype)).astype(x.dtype)
+        factor, order = run_op("cholesky", [given], [TensorType(ELEMENT_OF[x.dtype], x.shape), t("i64", *shape)])
+        same(order, np.zeros(shape, np.int64))
+        loose = {"f64": 1e-13, "f32": 1e-5, "f16": 1e-3, "bf16": 8e-3}[name]
+        loose *= 1 + np.abs(exact).max(initial=0)
+        np.testing.assert_allclose(factor.astype(np.float64), exact, rtol=0, atol=loose)
+
+
+def test_cholesky_says_where_there_is_no_factor(rng):
+    size, cases = 6, []
+    for order in range(1, size + 1):
+        place = (order - 1, order - 1)
+        lower = np.tril(rng.uniform(0.5, 1.5, (size, size)))
+        for pivot in (-2.0, np.nan, -np.inf):
+            x = lower @ lower.T
+            x[place] += pivot - lower[place] ** 2
+            cases.append((x, order))
+        x = np.eye(size)
+        x[place] = 0
+        cases.append((x, order))
+    x = np.stack([case for case, _ in cases])
+    factor, order = run_op("cholesky", [x], [TensorType(ELEMENT_OF[x.dtype], x.shape), t("i64", len(cases))])
+    same(order, np.array([order for _, order in cases], np.int64))
+    assert np.isnan(factor).all()
+    # A matrix that has one is not touched by its neighbours.
+    good = definite(rng, (), size)
+    factor, order = run_op("cholesky", [np.stack([x[0], good])], [t("f64", 2, size, size), t("i64", 2)])
+    same(order, np.array([1, 0], np.int64))
+    np.testing.assert_allclose(factor[1], np.linalg.cholesky(good), rtol=1e-13, atol=1e-13)
+
+
 @pytest.mark.parametrize("name", dtypes("F"))
 def test_dot(rng, name):
     for _ in range(25):

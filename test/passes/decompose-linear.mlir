@@ -50,3 +50,22 @@ module attributes {sojourn.phase = "promoted", sojourn.promotion = "torch"} {
     return %r#1, %r#2 : tensor<4x2x3x3xf32>, tensor<4xf32>
   }
 }
+
+// -----
+
+// The upper factor is that of the transposed matrix, transposed.
+module attributes {sojourn.phase = "promoted", sojourn.promotion = "torch"} {
+  // CHECK-LABEL: func.func @step
+  // CHECK-SAME: %[[X:arg[0-9]+]]: {{[^%]+}}
+  func.func @step(%x: tensor<2x3x3xf32> {sojourn.kind = "upload"}) -> (tensor<2x3x3xf32> {sojourn.result = "keep"}, tensor<2xi32> {sojourn.result = "keep"}) {
+    // CHECK: %[[T:.+]] = sojourn.transpose %[[X]], perm = [0, 2, 1]
+    // CHECK: %[[L:.+]], %[[ORDER:.+]] = sojourn.cholesky %[[T]]
+    // CHECK-DAG: %[[U:.+]] = sojourn.transpose %[[L]], perm = [0, 2, 1]
+    // CHECK-DAG: %[[INFO:.+]] = sojourn.convert %[[ORDER]] : tensor<2xi64> -> tensor<2xi32>
+    // CHECK: return %[[U]], %[[INFO]]
+    %r:2 = sojourn.aten "aten.linalg_cholesky_ex"(%x)
+      {args = [#sojourn.operand<0>, true, false], names = ["self", "upper", "check_errors"]}
+      : (tensor<2x3x3xf32>) -> (tensor<2x3x3xf32>, tensor<2xi32>)
+    return %r#0, %r#1 : tensor<2x3x3xf32>, tensor<2xi32>
+  }
+}

@@ -154,3 +154,23 @@ func.func @step(%t: !sojourn.table<4, "image": 2x8x8xf32>) {
   %mv, %mp = sojourn.pool_max %one, window = [2, 2], stride = [2, 2], padding = [0, 0], dilation = [1, 1] : tensor<1x2x8x8xf32>
   return
 }
+
+// -----
+
+// Factors of matrices: one per row, of products of a row's own features; over rows, nothing.
+func.func @step(%t: !sojourn.table<4, "image": 6x3xf64>) {
+  %i = sojourn.iota dim = 0 : tensor<4xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["image"] : !sojourn.table<4, "image": 6x3xf64>, tensor<4xi64> -> tensor<4x6x3xf64>
+  %gram = sojourn.dot %x, %x, lhs_batch = [0], rhs_batch = [0], lhs_contract = [2], rhs_contract = [2] : tensor<4x6x3xf64>, tensor<4x6x3xf64> -> tensor<4x6x6xf64>
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 36}}
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 1, in [0, 6]}}
+  %l, %o = sojourn.cholesky %gram : tensor<4x6x6xf64>
+  %turned = sojourn.transpose %gram, perm = [1, 2, 0] : tensor<4x6x6xf64>
+  %part = sojourn.slice %turned, start = [0, 0, 0], limit = [6, 4, 4], stride = [1, 1, 1] : tensor<6x6x4xf64>
+  // expected-remark@below {{mixed: takes rows for those of a matrix}}
+  %ml, %mo = sojourn.cholesky %part : tensor<6x4x4xf64>
+  %s = sojourn.reduce_sum %gram, dims = [0] : tensor<4x6x6xf64>
+  // expected-remark@below {{derived from sums over rows: cuts 0}}
+  %dl, %do = sojourn.cholesky %s : tensor<6x6xf64>
+  return
+}

@@ -226,6 +226,15 @@ def test_indexing():
     ))  # fmt: skip
 
 
+@pytest.mark.parametrize("upper", [False, True])
+def test_cholesky(upper):
+    a = torch.randn(2, 3, 5, 5, dtype=torch.float64)
+    definite = a @ a.mT + torch.eye(5, dtype=torch.float64)
+    calls = record(*(lambda x=x: torch.linalg.cholesky_ex(x, upper=upper) for x in (definite, definite[0, 0], a[:0])))
+    assert len(calls) == 3
+    check(calls)
+
+
 def test_reductions():
     x = leaf(4, 5)
     orders = [2.0, 1.0, 0.0, 3.0, torch.inf, -torch.inf, 0.5]

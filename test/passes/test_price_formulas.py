@@ -54,6 +54,8 @@ def cases(dice):
         f"sojourn.dot %a, %b, {dims} : {tensor([d, a, b])}, {tensor([d, b, c])} -> {tensor([d, a, c])}",
         (2 * d * a * b * c),
     )
+    square = tensor([d, b, b])
+    yield f"%x: {square}", f"sojourn.cholesky %x : {square}", d * b**3
     size, kernel, stride, padding, dilation, out = windows(dice)
     groups = dice.choice([1, 2])
     image, weight, result = [a, 2 * b, size], [2 * c, 2 * b // groups, kernel], [a, 2 * c, out]
@@ -76,7 +78,7 @@ def test_operations():
     every = [case for _ in range(8) for case in cases(dice)]
     # One function is the step of its module; the remarks come in the order of the modules.
     modules = [
-        f"func.func @step({arguments}) {{\n  {'%y:2' if 'sort' in op else '%y'} = {op}\n  return\n}}\n"
+        f"func.func @step({arguments}) {{\n  {'%y:2' if 'sort' in op or 'cholesky' in op else '%y'} = {op}\n  return\n}}\n"
         for arguments, op, _ in every
     ]
     done = subprocess.run(

@@ -53,6 +53,8 @@ VALUES = {
     "bincount": lambda x: x[0].long().bincount(),
     "repeat_interleave": lambda x: x.repeat_interleave(torch.tensor([1, 2], device=x.device), dim=0),
     "one_hot without classes": lambda x: F.one_hot(x.long()),
+    "linalg.cholesky": lambda x: torch.linalg.cholesky(x @ x.mT),
+    "check_errors": lambda x: torch.linalg.cholesky_ex(x @ x.mT, check_errors=True),
     "equal": lambda x: torch.equal(x, x + 1),
     "allclose": lambda x: torch.allclose(x, x + 1),
     "argwhere": lambda x: torch.argwhere(x),

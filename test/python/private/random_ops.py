@@ -217,6 +217,18 @@ def dot(w: Writer):
          rhs_batch=[b for _, b in batch], lhs_contract=[a for a, _ in contract], rhs_contract=[b for _, b in contract])  # fmt: skip
 
 
+def cholesky(w: Writer):
+    """Of products with itself, which are definite or nearly so, or of what is square."""
+    x = w.some(lambda t: t.rank > 1 and t.kind == "F")
+    t, batch = w.types[x], list(range(w.types[x].rank - 2))
+    square = TensorType(t.element, (*t.shape[:-2], t.shape[-2], t.shape[-2]))
+    if w.pick.random() < 0.7 or t.shape[-1] != t.shape[-2]:
+        x = w.op("dot", [x, x], square, lhs_batch=batch, rhs_batch=batch, lhs_contract=[t.rank - 1],
+                 rhs_contract=[t.rank - 1])  # fmt: skip
+    if x is not None:
+        w.op("cholesky", [x], [square, TensorType(I64, t.shape[:-2])])
+
+
 def _window(w: Writer, sizes):
     taps = [w.pick.choice([1, 2, 2]) if n > 1 else 1 for n in sizes]
     dilation = [w.pick.choice([1, 1, 2]) if n > 2 else 1 for n in sizes]
@@ -396,7 +408,7 @@ def mean(w: Writer):
 
 KINDS = [binary] * 5 + [reduce] * 3 + [dot] * 3 + [reshape] * 2 + [transpose] * 2 + [slice_] * 2 + [convert] * 2 + [conv] * 3 + [
     put, put, mean, mean, one_hot, scattered, unary, unary, constants, source, bitcast, compare, select, select, broadcast, broadcast, reverse,
-    update_slice, concat, pad, pool, arg, scan, sort, take, take_along, put_along, put_within,
+    update_slice, concat, pad, pool, arg, scan, sort, cholesky, take, take_along, put_along, put_within,
 ]  # fmt: skip
 
 
