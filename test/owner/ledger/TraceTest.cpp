@@ -288,6 +288,6 @@ void compare(bool inMemory, size_t traces, size_t operations) {
 } // namespace
 
 TEST(Traces, InMemoryLikeTheModel) { compare(/*inMemory=*/true, 30, 800); }
-TEST(Traces, OnDiskWithRestartsLikeTheModel) { compare(/*inMemory=*/false, 12, 800); }
+TEST(Traces, OnDiskWithRestartsLikeTheModel) { compare(/*inMemory=*/false, 24, 800); }
 
 } // namespace sojourn::owner::ledger::test
