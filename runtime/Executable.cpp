@@ -355,13 +355,4 @@ void convertElements(Element from, const void *source, Element to, void *target,
   }
 }
 
-std::vector<std::string> executableOps() {
-  std::vector<std::string> names;
-  for (const auto &entry : kernelTable()) {
-    names.push_back(entry.getKey().str());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 } // namespace sojourn::runtime

@@ -110,9 +110,6 @@ private:
 /// Row sources use it, so that a column means the same everywhere.
 void convertElements(Element from, const void *source, Element to, void *target, int64_t count);
 
-/// Names of the core ops that this runtime executes, sorted.
-std::vector<std::string> executableOps();
-
 } // namespace sojourn::runtime
 
 #endif // SOJOURN_RUNTIME_EXECUTE_H

@@ -26,7 +26,6 @@ SOJOURN_DECLARE(avx512)
 namespace {
 
 struct Isa {
-  const char *name;
   VectorFn (*arithmetic)(int, int, unsigned);
   VectorFn (*selectOf)(unsigned, unsigned);
   VectorFn (*copyOf)(unsigned, unsigned);
@@ -40,16 +39,16 @@ Isa choose() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl")) {
-    return {"avx512",         avx512::arithmetic, avx512::selectOf, avx512::copyOf, avx512::conversionOf,
-            avx512::maximaOf, avx512::takeOf,     avx512::squaresOf};
+    return {avx512::arithmetic, avx512::selectOf, avx512::copyOf,   avx512::conversionOf,
+            avx512::maximaOf,   avx512::takeOf,   avx512::squaresOf};
   }
   if (__builtin_cpu_supports("avx2")) {
-    return {"avx2",         avx2::arithmetic, avx2::selectOf, avx2::copyOf, avx2::conversionOf,
-            avx2::maximaOf, avx2::takeOf,     avx2::squaresOf};
+    return {avx2::arithmetic, avx2::selectOf, avx2::copyOf,   avx2::conversionOf,
+            avx2::maximaOf,   avx2::takeOf,   avx2::squaresOf};
   }
 #endif
-  return {"plain",         plain::arithmetic, plain::selectOf, plain::copyOf, plain::conversionOf,
-          plain::maximaOf, plain::takeOf,     plain::squaresOf};
+  return {plain::arithmetic, plain::selectOf, plain::copyOf,   plain::conversionOf,
+          plain::maximaOf,   plain::takeOf,   plain::squaresOf};
 }
 
 const Isa &isa() {
@@ -163,7 +162,5 @@ VectorFn scalarKernel(EOp op, Element element, unsigned splats) {
          : element == Element::f64 ? scalarOf<double>(op, splats)
                                    : nullptr;
 }
-
-const char *vectorIsa() { return isa().name; }
 
 } // namespace sojourn::runtime

@@ -75,9 +75,6 @@ Conversion conversion(Element from, Element to);
 /// Plain loops over libm for f32 and f64, for few elements. null where there is none.
 VectorFn scalarKernel(EOp op, Element element, unsigned splats);
 
-/// Name of the instruction set in use, for reports.
-const char *vectorIsa();
-
 } // namespace sojourn::runtime
 
 #endif // SOJOURN_RUNTIME_VECTORKERNELS_H

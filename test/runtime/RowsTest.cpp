@@ -235,6 +235,30 @@ std::vector<Case> cases() {
                      return std::vector<Numbers>{y, i};
                    }});
   }
+  all.push_back({"cholesky", // of products of factors of small whole numbers, which come back exactly
+                 {"tensor<96x16x16xf32>"},
+                 R"(%row = sojourn.iota dim = 1 : tensor<96x16x16xi64>
+  %column = sojourn.iota dim = 2 : tensor<96x16x16xi64>
+  %below = sojourn.compare "gt" %row, %column : tensor<96x16x16xi64>, tensor<96x16x16xi64>
+  %diagonal = sojourn.compare "eq" %row, %column : tensor<96x16x16xi64>, tensor<96x16x16xi64>
+  %zero = sojourn.constant 0.0 : f32
+  %one = sojourn.constant 1.0 : f32
+  %size = sojourn.abs %0 : tensor<96x16x16xf32>
+  %pivot = sojourn.add %size, %one : tensor<96x16x16xf32>, tensor<f32>
+  %rest = sojourn.select %below, %0, %zero : tensor<96x16x16xi1>, tensor<96x16x16xf32>, tensor<f32>
+  %l = sojourn.select %diagonal, %pivot, %rest : tensor<96x16x16xi1>, tensor<96x16x16xf32>, tensor<96x16x16xf32>
+  %x = sojourn.dot %l, %l, lhs_batch = [0], rhs_batch = [0], lhs_contract = [2], rhs_contract = [2]
+    : tensor<96x16x16xf32>, tensor<96x16x16xf32> -> tensor<96x16x16xf32>
+  %y, %order = sojourn.cholesky %x : tensor<96x16x16xf32>)",
+                 {{"%y", "tensor<96x16x16xf32>"}, {"%order", "tensor<96xi64>"}},
+                 [](const std::vector<Numbers> &in) {
+                   Numbers y = in[0];
+                   for (size_t k = 0; k < y.size(); ++k) {
+                     size_t row = k / 16 % 16, column = k % 16;
+                     y[k] = row > column ? y[k] : row == column ? std::abs(y[k]) + 1 : 0;
+                   }
+                   return std::vector<Numbers>{y, Numbers(96, 0)};
+                 }});
   // Many planes, and one large image.
   for (auto [planes, height, width] : {std::array<int64_t, 3>{48, 40, 30}, {1, 400, 300}}) {
     for (bool sum : {true, false}) {

@@ -116,7 +116,7 @@ void dispatch(Element element, Fn fn) {
   case Element::f64: fn.template operator()<double>(); return;
   case Element::c64: fn.template operator()<std::complex<float>>(); return;
   case Element::c128: fn.template operator()<std::complex<double>>(); return;
-  default: throw std::runtime_error("the fake library has no loop for " + elementName(element).str());
+  default: throw std::runtime_error("the fake library has no loop for " + std::string(elementName(element)));
   }
 }
 
