@@ -206,6 +206,7 @@ public:
   /// else empty.
   std::string receipt() const;
   std::string receiptText() const;
+  const std::shared_ptr<frontend::PublishedState> &state() const { return state_; }
 
 private:
   std::shared_ptr<frontend::PublishedState> state_;

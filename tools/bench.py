@@ -68,9 +68,9 @@ def number(value, form="{:.0f}"):
 
 def print_steps(runs):
     table = Table(title="warm training step, Adam in its default form (medians, microseconds)", title_justify="left")
-    for title in ("network", "batch", "threads", "eager", "compile", "embedded", "ipc"):
+    for title in ("network", "batch", "threads", "eager", "compile", "embedded", "replayed", "ipc"):
         table.add_column(title, justify="left" if title == "network" else "right")
-    ratios = ["embedded/eager", "embedded/compile", "ipc/embedded"]
+    ratios = ["embedded/eager", "embedded/compile", "replayed/eager", "ipc/embedded"]
     if any(case["ratios"]["embedded/beside"] for run in runs for case in run["cases"]):
         ratios += ["embedded/beside", "ipc/beside"]
     for title in ratios:
@@ -82,7 +82,7 @@ def print_steps(runs):
                 case["network"],
                 str(case["batch"]),
                 str(run["threads"]),
-                *(number(step.get(name)) for name in ("eager", "compile", "embedded", "ipc")),
+                *(number(step.get(name)) for name in ("eager", "compile", "embedded", "replayed", "ipc")),
                 *(number(ratio.get(name), "{:.2f}") for name in ratios),
             )
     console.print(table)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One process of tools/bench: all cases at one number of threads; prints its result as JSON.
 
-Per case the variants (eager, torch.compile, embedded owner, ipc owner) take turns within every
+Per case the variants (eager, torch.compile, embedded owner, replayed there, ipc owner) take turns within every
 round, so that a noisy moment hits all of them; ratios are medians of the rounds' own ratios. With
 `--beside` the owners of another built checkout take their turns as well, in a second process of
 this file that runs what it is told to (`--follow`).
@@ -55,7 +55,7 @@ def trainer(model, optimizer):
 class Variant:
     """One way to run the step: `once()` runs it, `after()` lets go of what it left."""
 
-    def __init__(self, sizes, batch, owner=None, compiled=False):
+    def __init__(self, sizes, batch, owner=None, compiled=False, replay=False):
         model = network(sizes)
         generator = torch.Generator().manual_seed(1)
         x = torch.randn(batch, sizes[0], generator=generator)
@@ -66,7 +66,9 @@ class Variant:
             x, y = x.to(owner.device), y.to(owner.device)
             sojourn.flush()
         self.body = trainer(torch.compile(model) if compiled else model, optimizer)
-        self.step = sojourn.step(self.body) if owner is not None else self.body
+        self.step = (
+            self.body if owner is None else sojourn.step(replay=True)(self.body) if replay else sojourn.step(self.body)
+        )
         self.inputs = (x, y)
 
     def once(self):
@@ -179,6 +181,7 @@ def measure_case(name, batch, embedded, served, beside, arguments, bar):
             variants["compile"] = variant
     variants["embedded"] = Variant(sizes, batch, embedded)
     cold = [variants["embedded"].timed() for _ in range(2)]
+    variants["replayed"] = Variant(sizes, batch, embedded, replay=True)
     if served is not None:
         variants["ipc"] = Variant(sizes, batch, served)
     if beside is not None:
@@ -213,6 +216,7 @@ def measure_case(name, batch, embedded, served, beside, arguments, bar):
         "ratios": {
             "embedded/eager": ratio("embedded", "eager"),
             "embedded/compile": ratio("embedded", "compile"),
+            "replayed/eager": ratio("replayed", "eager"),
             "ipc/embedded": ratio("ipc", "embedded"),
             "embedded/beside": ratio("embedded", "embedded beside"),
             "ipc/beside": ratio("ipc", "ipc beside"),

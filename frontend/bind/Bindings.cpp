@@ -220,6 +220,7 @@ PYBIND11_MODULE(_sojourn, m) {
         });
       },
       py::arg("listener"), "Calls listener(phase, text) after every phase of every compilation; None removes it.");
+  bindReplay(m);
   bindTable(m);
   bindArtifact(m);
 }

@@ -63,6 +63,11 @@ void Recording::forgetReplaced(const Reason &reason) {
   }
 }
 
+bool Recording::hasChanged() const {
+  return std::any_of(changes_.begin() + static_cast<std::ptrdiff_t>(mark_.changes), changes_.end(),
+                     [](const Change &change) { return !change.tensor.expired(); });
+}
+
 void Recording::mark() { mark_ = {trace.mark(), publishes.size(), changes_.size(), tables.mark()}; }
 
 void Recording::truncate(const Trace::Mark &mark) {

@@ -83,15 +83,20 @@ public:
   /// Forgets everything; storages are told that they are in no trace here.
   void clear();
 
-private:
-  struct Change {
-    c10::weak_intrusive_ptr<RemoteTensorImpl> tensor;
-    c10::intrusive_ptr<RemoteTensorImpl> before;
-  };
   struct Mark {
     Trace::Mark trace;
     size_t publishes = 0, changes = 0;
     TableRecords::Mark tables;
+  };
+  /// Where the open step began.
+  const Mark &marked() const { return mark_; }
+  /// Whether a tensor object that lives on has another form than at the mark.
+  bool hasChanged() const;
+
+private:
+  struct Change {
+    c10::weak_intrusive_ptr<RemoteTensorImpl> tensor;
+    c10::intrusive_ptr<RemoteTensorImpl> before;
   };
   void undoChanges(size_t from);
   void lose(Storage &storage, const Reason &reason);

@@ -6,6 +6,8 @@
 #include "frontend/session/Session.h"
 #include "runtime/LibraryElement.h"
 
+#include <atomic>
+
 namespace sojourn::frontend {
 
 Element elementOf(at::ScalarType type) {
@@ -47,8 +49,14 @@ wire::TensorView viewOf(const at::Tensor &tensor) {
           /*sentAhead=*/0};
 }
 
+static uint64_t nextSerial() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
 Storage::Storage(std::shared_ptr<Session> session, Dims sizes, Dims strides, at::ScalarType dtype)
-    : session(std::move(session)), sizes(std::move(sizes)), strides(std::move(strides)), dtype(dtype) {}
+    : session(std::move(session)), sizes(std::move(sizes)), strides(std::move(strides)), dtype(dtype),
+      serial(nextSerial()) {}
 
 Storage::~Storage() { session->storageDied(*this); }
 

@@ -48,6 +48,7 @@ struct Storage : c10::intrusive_ptr_target {
   std::shared_ptr<Session> session;
   Dims sizes, strides;
   at::ScalarType dtype;
+  const uint64_t serial; ///< no other storage of the process has it
 
   uint64_t handle = 0;    ///< at the owner; 0 while it exists in the trace only
   at::Tensor upload;      ///< host copy until the owner has it

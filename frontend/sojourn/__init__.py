@@ -44,6 +44,7 @@ from .owner import Budget, Owner, connect, local
 from .privacy import Quote, privacy
 from .publish import Published, ReleaseQuote, publish, quote
 from .receipt import Receipt
+from .replay import explain
 from .step import flush, step
 from .table import Table, plain
 
@@ -101,6 +102,7 @@ __all__ = [
     "compile",
     "connect",
     "counters",
+    "explain",
     "flush",
     "load",
     "local",

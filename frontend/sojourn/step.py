@@ -14,7 +14,9 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 import _sojourn
 
 from . import connections
+from .errors import Error
 from .publish import forget_lines, naming_lines
+from .replay import Replay
 
 
 class _OpenStep(threading.local):
@@ -89,14 +91,27 @@ class step:
     to before any is waited for; if one fails, the error says which committed. The call returns when the owner's reply is in. If Python raises inside, what was recorded is dropped:
     mutated tensors and the state of optimizers stepped inside are back at their committed values,
     tensors made inside raise when used, and no round trip is made. On CPU tensors it does nothing.
+
+    `@sojourn.step(replay=True)`: **after two equal calls the function no longer runs.** What it recorded goes out
+    again, with the call's own tensors and float arguments, new seeds, and the rates that `param_groups` hold; counts of
+    steps go on. Whatever else Python does in the function (prints, appends, counts) happens in traced calls alone.
+    A call whose tensors, other arguments, modules' modes or options differ is traced, and `sojourn.explain()` says
+    why; what cannot be replayed at all (it computes with CPU tensors, draws numbers from a generator of its own,
+    publishes at a price, steps an optimizer that is not known) is traced each time, after a warning. Globals and
+    closures that change later are not looked at, apart from modules. Returned tensors carry no autograd graph. Raises
+    `Unsupported`, with the line, for a number that changes and is no float argument, rate or count of a stock optimizer.
     """
 
-    def __new__(cls, function=None):
+    def __new__(cls, function=None, *, replay: bool = False):
         self = super().__new__(cls)
+        self._replay = bool(replay)
         if function is None:
             return self
         if not callable(function):
             raise TypeError(f"sojourn.step takes a function, got {type(function).__name__}")
+
+        if replay:
+            return Replay(function, step)
 
         @functools.wraps(function)
         def wrapper(*args, **kwargs):
@@ -106,9 +121,11 @@ class step:
         return wrapper
 
     def __call__(self, function):
-        return step(function)
+        return step(function, replay=self._replay)
 
     def __enter__(self):
+        if self._replay:
+            raise Error("replay=True is for functions: @sojourn.step(replay=True); a block has no calls to repeat")
         self._outermost = not _sojourn.step_active()
         # Switches the engine's threads off for this thread, for good: backward runs where it is called.
         _sojourn.step_begin()

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls over all owners that they touch.
+#include "frontend/replay/Call.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/equal.h>
+
+#include <algorithm>
+
+namespace sojourn::frontend {
+
+std::string Watched::places() const {
+  std::string text;
+  auto note = [&](int64_t word) { text.append(reinterpret_cast<const char *>(&word), sizeof word); };
+  auto layout = [&](const at::Tensor &tensor) {
+    note(tensor.storage_offset());
+    for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+      note(tensor.size(dim));
+      note(tensor.stride(dim));
+    }
+  };
+  auto place = [&](const at::Tensor &tensor) {
+    note(isRemote(tensor) ? static_cast<int64_t>(remoteImpl(tensor)->remoteStorage()->serial)
+                          : reinterpret_cast<int64_t>(tensor.unsafeGetTensorImpl()));
+    layout(tensor);
+  };
+  for (const at::Tensor &parameter : parameters_) {
+    place(parameter);
+    note(parameter.requires_grad() + 2 * parameter.grad().defined());
+    if (parameter.grad().defined()) {
+      layout(parameter.grad());
+    }
+  }
+  for (const at::Tensor &tensor : others_) {
+    place(tensor);
+  }
+  return text;
+}
+
+CallEntry::CallEntry(std::vector<at::Tensor> arguments, std::shared_ptr<const Watched> watched)
+    : watched_(std::move(watched)) {
+  tensors_.arguments = std::move(arguments);
+  tensors_.leaves = watched_->parameters();
+  for (const at::Tensor &argument : tensors_.arguments) {
+    if (argument.requires_grad() && argument.is_leaf()) {
+      tensors_.leaves.push_back(argument);
+    }
+  }
+  for (const at::Tensor &leaf : tensors_.leaves) {
+    tensors_.gradients.push_back(leaf.grad());
+  }
+}
+
+void CallEntry::watchGenerator() {
+  auto now = at::detail::getDefaultCPUGenerator();
+  std::lock_guard lock(now.mutex());
+  generator_ = now.clone();
+}
+
+bool CallEntry::drew(const std::vector<uint64_t> &seeds) const {
+  at::Generator copy = generator_.clone();
+  auto *ours = at::check_generator<at::CPUGeneratorImpl>(copy);
+  bool same = std::all_of(seeds.begin(), seeds.end(), [&](uint64_t seed) { return ours->random64() == seed; });
+  auto now = at::detail::getDefaultCPUGenerator();
+  std::lock_guard lock(now.mutex());
+  return same && at::equal(copy.get_state(), now.get_state());
+}
+
+void RepeatedCall::settle() const {
+  for (size_t i = 0; i < made_.size(); ++i) {
+    call_->segments_[i]->settle(entry_->tensors(), made_[i]);
+  }
+}
+
+std::shared_ptr<CapturedCall> CapturedCall::capture(const CallEntry &entry, const std::vector<at::Tensor> &outputs,
+                                                    const std::vector<Published> &published) {
+  auto call = std::make_shared<CapturedCall>();
+  const auto &step = ThreadState::current().step;
+  if (!step) {
+    raise(ErrorKind::Error, "a call is captured inside of its step");
+  }
+  call->outputs_.resize(outputs.size(), {SIZE_MAX, 0});
+  call->published_.resize(published.size(), {SIZE_MAX, 0});
+  std::vector<uint64_t> seeds;
+  size_t drawing = 0;
+  for (const auto &session : step->touched) {
+    if (!session) {
+      continue;
+    }
+    std::vector<at::Tensor> here;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (remoteImpl(outputs[i])->remoteStorage()->session == session) {
+        call->outputs_[i] = {call->segments_.size(), here.size()};
+        here.push_back(outputs[i]);
+      }
+    }
+    auto segment = Segment::capture(session, entry.tensors(), here);
+    for (size_t i = 0; i < published.size(); ++i) {
+      if (auto at = segment->placeOf(published[i].state().get())) {
+        call->published_[i] = {call->segments_.size(), *at};
+      }
+    }
+    seeds.insert(seeds.end(), segment->seeds().begin(), segment->seeds().end());
+    drawing += !segment->seeds().empty();
+    call->obstacle = call->obstacle.empty() ? segment->obstacle : call->obstacle;
+    call->segments_.push_back(std::move(segment));
+  }
+  auto unless = [&](bool good, const char *why) {
+    if (!good && call->obstacle.empty()) {
+      call->obstacle = why;
+    }
+  };
+  auto isPlaced = [](const Place &place) { return place.first != SIZE_MAX; };
+  unless(std::all_of(call->outputs_.begin(), call->outputs_.end(), isPlaced),
+         "it returns a tensor that it neither takes nor computes");
+  unless(std::all_of(call->published_.begin(), call->published_.end(), isPlaced),
+         "it returns what another step published");
+  unless(drawing <= 1, "it draws random numbers at several owners");
+  unless(entry.drew(seeds),
+         "it draws random numbers in another way than by its ops from torch's generator (a generator "
+         "of its own, manual_seed, fork_rng, checkpoint, a number on the CPU)");
+  auto isReturned = [&](size_t segment, size_t at) {
+    return std::find(call->published_.begin(), call->published_.end(), Place(segment, at)) != call->published_.end();
+  };
+  for (size_t segment = 0; segment < call->segments_.size(); ++segment) {
+    for (size_t at = 0; at < call->segments_[segment]->publishes(); ++at) {
+      unless(isReturned(segment, at), "it publishes what it does not return");
+    }
+  }
+  return call;
+}
+
+bool CapturedCall::empty() const {
+  return std::all_of(segments_.begin(), segments_.end(), [](const auto &segment) { return segment->empty(); });
+}
+
+std::string CapturedCall::differs(const CapturedCall &other) const {
+  auto sameSession = [](const auto &a, const auto &b) { return a->session() == b->session(); };
+  if (!std::equal(segments_.begin(), segments_.end(), other.segments_.begin(), other.segments_.end(), sameSession)) {
+    return "it recorded at other owners than the call before";
+  }
+  if (outputs_ != other.outputs_ || published_ != other.published_) {
+    return "it returned other values than the call before";
+  }
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    if (std::string why = segments_[i]->differs(*other.segments_[i]); !why.empty()) {
+      return why;
+    }
+  }
+  return {};
+}
+
+std::string CapturedCall::explain(const std::vector<double> &values, const CapturedCall *before) {
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    std::string why = segments_[i]->explain(values, before ? before->segments_[i].get() : nullptr);
+    if (!why.empty()) {
+      return why;
+    }
+  }
+  return {};
+}
+
+bool CapturedCall::determines(const std::vector<double> &values) const {
+  return std::all_of(segments_.begin(), segments_.end(),
+                     [&](const auto &segment) { return segment->determines(values); });
+}
+
+bool CapturedCall::fits(const CallEntry &entry) const {
+  return std::all_of(segments_.begin(), segments_.end(),
+                     [&](const auto &segment) { return segment->fits(entry.tensors()); });
+}
+
+std::shared_ptr<RepeatedCall> CapturedCall::repeat(const std::shared_ptr<const CallEntry> &entry,
+                                                   const std::vector<double> &values) const {
+  auto repeated = std::make_shared<RepeatedCall>();
+  repeated->call_ = shared_from_this();
+  repeated->entry_ = entry;
+  for (const auto &segment : segments_) {
+    repeated->made_.push_back(segment->replay(entry->tensors(), values));
+  }
+  for (auto [segment, position] : outputs_) {
+    repeated->outputs.push_back(repeated->made_[segment].outputs[position]);
+  }
+  for (auto [segment, position] : published_) {
+    repeated->published.emplace_back(repeated->made_[segment].published[position]);
+  }
+  return repeated;
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// One call of a step's function: what it starts from, what it recorded at each owner, and its repetition. Which calls
+// are alike, and where numbers come from, is the caller's business (sojourn/replay.py).
+#ifndef SOJOURN_FRONTEND_REPLAY_CALL_H
+#define SOJOURN_FRONTEND_REPLAY_CALL_H
+
+#include "frontend/Sojourn.h"
+#include "frontend/replay/Segment.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sojourn::frontend {
+
+/// Tensors that a function uses without taking them: parameters, whose gradients it may leave, and others.
+class Watched {
+public:
+  Watched(std::vector<at::Tensor> parameters, std::vector<at::Tensor> others)
+      : parameters_(std::move(parameters)), others_(std::move(others)) {}
+  const std::vector<at::Tensor> &parameters() const { return parameters_; }
+  /// Which storages they name now and how, which want gradients, which have them: equal texts, equal places.
+  std::string places() const;
+
+private:
+  std::vector<at::Tensor> parameters_, others_;
+};
+
+/// The moment before a call.
+class CallEntry {
+public:
+  CallEntry(std::vector<at::Tensor> arguments, std::shared_ptr<const Watched> watched);
+  const CallTensors &tensors() const { return tensors_; }
+  /// Whether torch's generator has given just these numbers since.
+  bool drew(const std::vector<uint64_t> &seeds) const;
+  /// Notes the state of torch's generator: for calls that will be captured.
+  void watchGenerator();
+
+private:
+  CallTensors tensors_;
+  std::shared_ptr<const Watched> watched_;
+  at::Generator generator_;
+};
+
+/// What a repetition returns, in the order of the captured call; gradients change when it settles.
+class RepeatedCall {
+public:
+  std::vector<at::Tensor> outputs;
+  std::vector<Published> published;
+  /// After the step has committed: gradients are those that it made.
+  void settle() const;
+
+private:
+  friend class CapturedCall;
+  std::shared_ptr<const class CapturedCall> call_;
+  std::shared_ptr<const CallEntry> entry_;
+  std::vector<Replayed> made_; ///< by segment
+};
+
+class CapturedCall : public std::enable_shared_from_this<CapturedCall> {
+public:
+  /// What the calling thread's step has recorded since `entry`. `outputs`: remote tensors that the call returns and was
+  /// not given; `published`: values on their way out that it returns.
+  static std::shared_ptr<CapturedCall> capture(const CallEntry &entry, const std::vector<at::Tensor> &outputs,
+                                               const std::vector<Published> &published);
+
+  /// Why it cannot be repeated without the function, or empty.
+  std::string obstacle;
+  /// Whether it recorded nothing at any owner.
+  bool empty() const;
+  /// As Segment's, over all owners.
+  std::string differs(const CapturedCall &other) const;
+  std::string explain(const std::vector<double> &values, const CapturedCall *before);
+  bool determines(const std::vector<double> &values) const;
+  bool fits(const CallEntry &entry) const;
+  /// Records it again in the calling thread's open step.
+  std::shared_ptr<RepeatedCall> repeat(const std::shared_ptr<const CallEntry> &entry,
+                                       const std::vector<double> &values) const;
+
+private:
+  friend class RepeatedCall;
+  /// A segment, and a position in what it returns.
+  using Place = std::pair<size_t, size_t>;
+
+  std::vector<std::shared_ptr<Segment>> segments_; ///< in order of the sessions' index
+  std::vector<Place> outputs_, published_;
+};
+
+} // namespace sojourn::frontend
+
+#endif // SOJOURN_FRONTEND_REPLAY_CALL_H

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// One walk over the words of a step: which values a call refers to, where they come from, what it leaves.
+#include "frontend/replay/Segment.h"
+
+#include <algorithm>
+#include <map>
+
+namespace sojourn::frontend {
+
+/// Reads the words of a segment: which values it refers to, makes and writes, in order.
+class Segment::Walk {
+public:
+  Walk(Segment &segment, const Recording &open, const Trace::Mark &mark)
+      : segment_(segment), open_(open), mark_(mark), numbers_(open.storages.size(), LeftTensor::kNone),
+        isInput_(open.storages.size(), false), uploads_(open.storages.size(), -1) {
+    int64_t upload = 0;
+    const std::vector<Word> &inputs = open.trace.inputs;
+    for (size_t at = 0; at < inputs.size(); at += 4 + 2 * static_cast<size_t>(inputs[at + 3])) {
+      const auto id = static_cast<size_t>(inputs[at]);
+      isInput_[id] = true;
+      uploads_[id] = static_cast<InputKind>(inputs[at + 1]) == InputKind::Upload ? upload++ : -1;
+    }
+    nextResult_ = mark.storages;
+  }
+
+  void run() {
+    const Trace &trace = open_.trace;
+    segment_.words_.assign(trace.words.begin() + static_cast<std::ptrdiff_t>(mark_.words), trace.words.end());
+    segment_.defaultFloat_ = trace.defaultFloat;
+    if (!segment_.words_.empty() && static_cast<Record>(segment_.words_[0]) == Record::DefaultFloat) {
+      segment_.words_.erase(segment_.words_.begin(), segment_.words_.begin() + 2);
+    }
+    while (at_ < segment_.words_.size() && segment_.obstacle.empty()) {
+      if (static_cast<Record>(segment_.words_[at_]) == Record::DefaultFloat) {
+        segment_.obstacle = "it changes torch's default dtype";
+        return;
+      }
+      walkOp();
+    }
+    numberThem();
+  }
+
+  const std::vector<int64_t> &numbers() const { return numbers_; }
+  /// Of an id whose value comes from outside: the host tensor that it was uploaded from, if it was.
+  at::Tensor uploadOf(int64_t id) const {
+    int64_t at = uploads_[static_cast<size_t>(id)];
+    return at < 0 ? at::Tensor() : open_.uploads[static_cast<size_t>(at)];
+  }
+  const std::vector<int64_t> &ids() const { return ids_; }
+  bool isResult(int64_t id) const { return id >= mark_.storages && !isInput_[static_cast<size_t>(id)]; }
+
+private:
+  Word word() { return segment_.words_[at_++]; }
+
+  void refer(bool isMutated) {
+    segment_.references_.push_back(at_);
+    Word id = word();
+    if (numbers_[static_cast<size_t>(id)] == LeftTensor::kNone) {
+      numbers_[static_cast<size_t>(id)] = 0;
+      found_.push_back(id);
+    }
+    if (isMutated) {
+      written_.push_back(id);
+    }
+  }
+
+  void walkArgument(bool isMutated) {
+    switch (static_cast<Tag>(word())) {
+    case Tag::None:
+    case Tag::Slot:
+    case Tag::Seed: break;
+    case Tag::IntSlot:
+    case Tag::TableRef: segment_.obstacle = "it reads a table; read its batches outside and pass them"; break;
+    case Tag::Whole: refer(isMutated); break;
+    case Tag::View: {
+      refer(isMutated);
+      Word rank = word();
+      at_ += static_cast<size_t>(2 * rank + 1);
+      break;
+    }
+    case Tag::IntList:
+    case Tag::BoolList:
+    case Tag::StringList: {
+      Word count = word();
+      at_ += static_cast<size_t>(count);
+      break;
+    }
+    case Tag::List:
+      for (Word count = word(); count > 0; --count) {
+        walkArgument(isMutated);
+      }
+      break;
+    case Tag::Int:
+    case Tag::Bool:
+    case Tag::Real:
+    case Tag::Dtype:
+    case Tag::String: ++at_; break;
+    }
+  }
+
+  void walkOp() {
+    ++at_; // Record::Op
+    const OpEntry &entry = OpTable::get().at(word());
+    const Word arguments = word();
+    for (Word i = 0; i < arguments; ++i) {
+      walkArgument(entry.mutated[static_cast<size_t>(i)]);
+    }
+    for (Word count = word(); count > 0; --count) {
+      const Word element = word();
+      if (element < 0) {
+        continue;
+      }
+      while (isInput_[static_cast<size_t>(nextResult_)]) {
+        ++nextResult_;
+      }
+      const auto rank = static_cast<size_t>(word());
+      const Word *layout = segment_.words_.data() + at_;
+      Value value;
+      value.element = static_cast<Element>(element);
+      value.sizes.assign(layout, layout + rank);
+      value.strides.assign(layout + rank, layout + 2 * rank);
+      at_ += 2 * rank;
+      numbers_[static_cast<size_t>(nextResult_)] = 0;
+      found_.push_back(nextResult_);
+      results_[nextResult_++] = std::move(value);
+    }
+  }
+
+  /// What was pending before comes first, the rest in the order in which it entered the trace.
+  void numberThem() {
+    std::stable_sort(found_.begin(), found_.end(), [&](int64_t a, int64_t b) {
+      return std::max(a, mark_.storages - 1) < std::max(b, mark_.storages - 1);
+    });
+    ids_ = found_;
+    for (size_t number = 0; number < ids_.size(); ++number) {
+      numbers_[static_cast<size_t>(ids_[number])] = static_cast<int64_t>(number);
+      auto result = results_.find(ids_[number]);
+      segment_.values_.push_back(result == results_.end() ? Value() : std::move(result->second));
+    }
+    for (size_t position : segment_.references_) {
+      Word &id = segment_.words_[position];
+      id = numbers_[static_cast<size_t>(id)];
+    }
+    for (int64_t id : written_) {
+      segment_.values_[static_cast<size_t>(numbers_[static_cast<size_t>(id)])].isWritten = true;
+    }
+  }
+
+  Segment &segment_;
+  const Recording &open_;
+  const Trace::Mark mark_;
+  size_t at_ = 0;
+  int64_t nextResult_ = 0;
+  std::vector<int64_t> numbers_; ///< by id
+  std::vector<bool> isInput_;
+  std::vector<int64_t> uploads_;
+  std::vector<int64_t> found_, written_, ids_;
+  std::map<int64_t, Value> results_;
+};
+
+LeftTensor Segment::left(const at::Tensor &tensor, const std::vector<int64_t> &numbers, const Recording &open) const {
+  Storage::Place *place = remoteImpl(tensor)->remoteStorage()->placeIn(open);
+  LeftTensor result;
+  result.value = place ? numbers[static_cast<size_t>(place->id)] : LeftTensor::kNone;
+  result.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+  result.strides.assign(tensor.strides().begin(), tensor.strides().end());
+  result.offset = tensor.storage_offset();
+  return result;
+}
+
+std::shared_ptr<Segment> Segment::capture(const std::shared_ptr<Session> &session, const CallTensors &call,
+                                          const std::vector<at::Tensor> &outputs) {
+  SessionLock lock(session->mutex());
+  auto segment = std::make_shared<Segment>();
+  Recording &open = session->recording();
+  const Recording::Mark &mark = open.marked();
+  const Trace &trace = open.trace;
+  segment->session_ = session;
+  if (mark.trace.storages > trace.storageCount || mark.trace.words > trace.words.size()) {
+    segment->obstacle = "what was pending was sent inside of it";
+    return segment;
+  }
+  if (open.hasChanged()) {
+    segment->obstacle = "it changes the layout of a tensor that lives on (t_(), out=, .data =)";
+  }
+  Walk walk(*segment, open, mark.trace);
+  walk.run();
+  if (!segment->obstacle.empty()) {
+    return segment;
+  }
+  for (size_t number = 0; number < segment->values_.size(); ++number) {
+    const int64_t id = walk.ids()[number];
+    Value &value = segment->values_[number];
+    Storage *storage = open.storages[static_cast<size_t>(id)];
+    if (walk.isResult(id)) {
+      value.isTrained = storage && storage->isTrained;
+      continue;
+    }
+    const at::Tensor upload = walk.uploadOf(id);
+    auto among = [](const std::vector<at::Tensor> &tensors, auto is) {
+      std::vector<size_t> found;
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        if (tensors[i].defined() && is(tensors[i])) {
+          found.push_back(i);
+        }
+      }
+      return found;
+    };
+    auto isHere = [&](const at::Tensor &tensor) { return storage && storageOf(tensor) == storage; };
+    value.seen = storage ? storage->serial : 0;
+    if (value.places = among(call.arguments, isHere); !value.places.empty()) {
+      value.from = From::Argument;
+    } else if (value.places = among(call.gradients, isHere); !value.places.empty()) {
+      value.from = From::Gradient;
+    } else if (upload.defined()) {
+      value.places = among(call.arguments, [&](const at::Tensor &tensor) { return sameContents(tensor, upload); });
+      value.from = value.places.empty() ? From::Constant : From::Copied;
+      value.contents = upload;
+    } else if (storage) {
+      value.from = From::Fixed;
+      value.fixed = c10::intrusive_ptr<Storage>::unsafe_reclaim_from_nonowning(storage);
+    } else {
+      segment->obstacle =
+          "it reads a tensor that it replaces and that is no argument (a hidden state, say): take it as "
+          "an argument and return it";
+      return segment;
+    }
+    if (storage) {
+      value.element = elementOf(storage->dtype);
+      value.sizes = storage->sizes;
+      value.strides = storage->strides;
+      value.isTrained = storage->isTrained;
+      if (value.isTrained && among(call.leaves, isHere).empty()) {
+        segment->obstacle = "it trains a tensor that is no parameter of a module or optimizer it uses, and no argument";
+      }
+    }
+  }
+  for (size_t at = mark.trace.slots; at < trace.slots.size(); ++at) {
+    segment->slots_.push_back({trace.slots[at], true, {}});
+    segment->slotOps_.push_back(trace.slotOps[at] - static_cast<uint32_t>(mark.trace.origins));
+  }
+  segment->origins_.assign(trace.origins.begin() + static_cast<std::ptrdiff_t>(mark.trace.origins),
+                           trace.origins.end());
+  segment->seeds_.assign(trace.seeds.begin() + static_cast<std::ptrdiff_t>(mark.trace.seeds), trace.seeds.end());
+  auto keep = [&](LeftTensor tensor) {
+    if (tensor.value >= 0) {
+      segment->values_[static_cast<size_t>(tensor.value)].isKept = true;
+    }
+    return tensor;
+  };
+  for (const at::Tensor &output : outputs) {
+    segment->outputs_.push_back(keep(segment->left(output, walk.numbers(), open)));
+    if (segment->outputs_.back().value < 0) {
+      segment->obstacle = "it returns a tensor that it neither takes nor computes";
+    }
+  }
+  for (size_t i = 0; i < call.leaves.size(); ++i) {
+    const at::Tensor &gradient = call.leaves[i].grad();
+    LeftTensor found;
+    found.value = LeftTensor::kUntouched;
+    if (!gradient.defined()) {
+      found.value = call.gradients[i].defined() ? LeftTensor::kNone : LeftTensor::kUntouched;
+    } else if (isRemote(gradient) && storageOf(gradient)->session == session &&
+               (!call.gradients[i].defined() || storageOf(gradient) != storageOf(call.gradients[i]))) {
+      found = keep(segment->left(gradient, walk.numbers(), open));
+      if (found.value < 0) {
+        segment->obstacle = "it gives a parameter a gradient that it does not compute";
+      }
+    }
+    segment->gradients_.push_back(std::move(found));
+  }
+  for (size_t at = mark.publishes; at < open.publishes.size(); ++at) {
+    const auto &[storage, state] = open.publishes[at];
+    const int64_t number = walk.numbers()[static_cast<size_t>(storage->placeIn(open)->id)];
+    if (number < 0) {
+      segment->obstacle = "it publishes what it does not compute";
+      return segment;
+    }
+    segment->values_[static_cast<size_t>(number)].isKept = true;
+    if (state->terms.epsilon != 0 || state->terms.delta != 0 || state->terms.bound != 0) {
+      segment->obstacle = "what it publishes has a price or a bound of its own, which is said anew in each call";
+    }
+    segment->publishes_.push_back({number, state->terms, state.get()});
+  }
+  return segment;
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// What two calls have in common, and the same call once more.
+#include "frontend/replay/Segment.h"
+
+#include "frontend/recording/Generator.h"
+#include "frontend/recording/Origin.h"
+
+#include <ATen/ops/equal.h>
+
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+
+namespace sojourn::frontend {
+
+namespace {
+
+uint64_t bitsOf(double value) { return c10::bit_cast<uint64_t>(value); }
+
+std::string textOf(uint64_t bits) {
+  std::ostringstream text;
+  text << std::setprecision(17) << c10::bit_cast<double>(bits);
+  return text.str();
+}
+
+/// Of two increasing lists.
+template <typename T>
+std::vector<T> common(const std::vector<T> &a, const std::vector<T> &b) {
+  std::vector<T> both;
+  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+  return both;
+}
+
+} // namespace
+
+Storage *Segment::storageOf(const at::Tensor &tensor) {
+  return isRemote(tensor) ? remoteImpl(tensor)->remoteStorage().get() : nullptr;
+}
+
+bool Segment::sameContents(const at::Tensor &a, const at::Tensor &b) {
+  return a.device().is_cpu() && b.device().is_cpu() && a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() &&
+         at::equal(a, b);
+}
+
+std::optional<size_t> Segment::placeOf(const PublishedState *state) const {
+  auto found = std::find_if(publishes_.begin(), publishes_.end(),
+                            [&](const Release &release) { return release.first == state; });
+  return found == publishes_.end() ? std::nullopt : std::optional(static_cast<size_t>(found - publishes_.begin()));
+}
+
+std::string Segment::differs(const Segment &other) const {
+  if (words_ != other.words_ || defaultFloat_ != other.defaultFloat_ || seeds_.size() != other.seeds_.size()) {
+    return "it recorded other ops than the call before";
+  }
+  auto same = [](const LeftTensor &a, const LeftTensor &b) {
+    return a.value == b.value && a.sizes == b.sizes && a.strides == b.strides && a.offset == b.offset;
+  };
+  if (!std::equal(outputs_.begin(), outputs_.end(), other.outputs_.begin(), other.outputs_.end(), same)) {
+    return "it returned other tensors than the call before";
+  }
+  if (!std::equal(gradients_.begin(), gradients_.end(), other.gradients_.begin(), other.gradients_.end(), same)) {
+    return "it left other gradients than the call before";
+  }
+  for (size_t i = 0; i < values_.size(); ++i) {
+    const Value &a = values_[i], &b = other.values_[i];
+    if (a.element != b.element || a.sizes != b.sizes || a.strides != b.strides) {
+      return "it read tensors of other shapes than the call before";
+    }
+    if (a.from != b.from || a.fixed != b.fixed ||
+        (a.from != From::Constant && a.from != From::Fixed && a.from != From::Result &&
+         common(a.places, b.places).empty())) {
+      return "it read another tensor than the call before, which is no argument of it: pass it as one";
+    }
+    if (a.from == From::Constant && !sameContents(a.contents, b.contents)) {
+      return "it uploaded a CPU tensor that is no argument and that changed: pass it as one";
+    }
+  }
+  return {};
+}
+
+std::string Segment::explain(const std::vector<double> &values, const Segment *before) {
+  for (size_t i = 0; before && i < values_.size(); ++i) {
+    Value &value = values_[i];
+    const Value &earlier = before->values_[i];
+    value.places = common(value.places, earlier.places);
+    value.isOne = earlier.isOne && (value.from == From::Copied ? sameContents(value.contents, earlier.contents)
+                                                               : value.seen == earlier.seen);
+  }
+  for (size_t at = 0; at < slots_.size(); ++at) {
+    Slot &slot = slots_[at];
+    slot.sources.clear();
+    for (uint32_t source = 0; source < values.size(); ++source) {
+      if (bitsOf(values[source]) == slot.bits) {
+        slot.sources.push_back(source);
+      }
+    }
+    if (!before) {
+      continue;
+    }
+    const Slot &earlier = before->slots_[at];
+    slot.sources = common(slot.sources, earlier.sources);
+    slot.isConstant = earlier.isConstant && earlier.bits == slot.bits;
+    if (!slot.isConstant && slot.sources.empty()) {
+      return "a number changed from call to call (" + textOf(earlier.bits) + ", then " + textOf(slot.bits) + ")" +
+             describeOrigin(origins_[slotOps_[at]]);
+    }
+  }
+  return {};
+}
+
+bool Segment::determines(const std::vector<double> &values) const {
+  return std::all_of(slots_.begin(), slots_.end(), [&](const Slot &slot) {
+    const uint64_t bits = slot.isConstant ? slot.bits : bitsOf(values[slot.sources.front()]);
+    return std::all_of(slot.sources.begin(), slot.sources.end(),
+                       [&](uint32_t source) { return bitsOf(values[source]) == bits; });
+  });
+}
+
+bool Segment::fits(const CallTensors &call) const {
+  const std::shared_ptr<Session> session = session_.lock();
+  if (!session) {
+    return false;
+  }
+  return std::all_of(values_.begin(), values_.end(), [&](const Value &value) {
+    if (value.from == From::Fixed) {
+      return !value.fixed->lost;
+    }
+    if (value.from == From::Constant || value.from == From::Result) {
+      return true;
+    }
+    const std::vector<at::Tensor> &tensors = value.from == From::Gradient ? call.gradients : call.arguments;
+    const at::Tensor &first = tensors[value.places.front()];
+    if (value.from == From::Copied) {
+      return (!value.isOne || sameContents(first, value.contents)) &&
+             std::all_of(value.places.begin() + 1, value.places.end(),
+                         [&](size_t place) { return sameContents(tensors[place], first); });
+    }
+    const Storage *storage = storageOf(first);
+    return storage && storage->session == session && elementOf(storage->dtype) == value.element &&
+           storage->sizes == value.sizes && storage->strides == value.strides &&
+           (!value.isOne || value.from == From::Gradient || storage->serial == value.seen) &&
+           std::all_of(value.places.begin() + 1, value.places.end(),
+                       [&](size_t place) { return storageOf(tensors[place]) == storage; });
+  });
+}
+
+Replayed Segment::replay(const CallTensors &call, const std::vector<double> &values) const {
+  const std::shared_ptr<Session> session = session_.lock();
+  if (!session) {
+    raise(ErrorKind::Error, "the session that this call was recorded at has ended");
+  }
+  SessionLock lock(session->mutex());
+  session->requireOpen();
+  Recording &open = session->recording();
+  Trace &trace = open.trace;
+  trace.setDefaultFloat(defaultFloat_);
+  std::vector<int64_t> ids;
+  ids.reserve(values_.size());
+  std::vector<c10::intrusive_ptr<Storage>> storages(values_.size());
+  for (size_t number = 0; number < values_.size(); ++number) {
+    const Value &value = values_[number];
+    c10::intrusive_ptr<Storage> &storage = storages[number];
+    switch (value.from) {
+    case From::Argument: storage = remoteImpl(call.arguments[value.places.front()])->remoteStorage(); break;
+    case From::Gradient: storage = remoteImpl(call.gradients[value.places.front()])->remoteStorage(); break;
+    case From::Copied: storage = session->makeUpload(call.arguments[value.places.front()]); break;
+    case From::Constant: storage = session->makeUpload(value.contents, /*fresh=*/true); break;
+    case From::Fixed: storage = value.fixed; break;
+    case From::Result:
+      if (value.isKept) {
+        OutputMeta meta{value.sizes, value.strides, scalarTypeOf(value.element), true};
+        storage = session->makeResult(open, meta);
+        storage->isTrained = value.isTrained;
+        ids.push_back(trace.storageCount - 1);
+      } else {
+        ids.push_back(session->makeHidden(open));
+      }
+      continue;
+    }
+    storage->isTrained = storage->isTrained || value.isTrained;
+    ids.push_back(session->idInTrace(open, *storage));
+    if (value.isWritten) {
+      session->willWrite(open, *storage);
+    }
+  }
+  const size_t begin = trace.words.size();
+  trace.words.insert(trace.words.end(), words_.begin(), words_.end());
+  for (size_t position : references_) {
+    Word &word = trace.words[begin + position];
+    word = ids[static_cast<size_t>(word)];
+  }
+  const auto firstOp = static_cast<uint32_t>(trace.origins.size());
+  trace.origins.insert(trace.origins.end(), origins_.begin(), origins_.end());
+  for (size_t at = 0; at < slots_.size(); ++at) {
+    const Slot &slot = slots_[at];
+    trace.slots.push_back(slot.isConstant ? slot.bits : bitsOf(values[slot.sources.front()]));
+    trace.slotOps.push_back(firstOp + slotOps_[at]);
+  }
+  for (size_t i = 0; i < seeds_.size(); ++i) {
+    trace.seeds.push_back(drawDefaultSeed());
+  }
+  session->mutableCounters().ops_recorded += origins_.size();
+  Replayed made;
+  for (const Release &release : publishes_) {
+    auto state = std::make_shared<PublishedState>();
+    state->terms = release.terms;
+    open.publishes.emplace_back(storages[static_cast<size_t>(release.value)], state);
+    made.published.push_back(std::move(state));
+  }
+  auto tensorOf = [&](const LeftTensor &left) {
+    if (left.value < 0) {
+      return at::Tensor();
+    }
+    const auto &storage = storages[static_cast<size_t>(left.value)];
+    at::Tensor whole = makeTensor(storage);
+    bool isWhole = left.offset == 0 && left.sizes == storage->sizes && left.strides == storage->strides;
+    return isWhole ? whole : makeView(whole, {left.sizes, left.strides, left.offset});
+  };
+  for (const LeftTensor &left : outputs_) {
+    made.outputs.push_back(tensorOf(left));
+  }
+  for (const LeftTensor &left : gradients_) {
+    made.gradients.push_back(tensorOf(left));
+  }
+  return made;
+}
+
+void Segment::settle(const CallTensors &call, const Replayed &made) const {
+  for (size_t i = 0; i < gradients_.size(); ++i) {
+    if (gradients_[i].value != LeftTensor::kUntouched) {
+      call.leaves[i].mutable_grad() = made.gradients[i];
+    }
+  }
+}
+
+} // namespace sojourn::frontend

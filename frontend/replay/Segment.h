@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one call of a function recorded in a step at one session, so that it can be recorded again without the
+// function: its words with places for the tensors, numbers and seeds of another call. What the words refer to is
+// numbered in order of first use, so that two calls that recorded the same have equal words.
+#ifndef SOJOURN_FRONTEND_REPLAY_SEGMENT_H
+#define SOJOURN_FRONTEND_REPLAY_SEGMENT_H
+
+#include "frontend/session/Session.h"
+
+#include <optional>
+
+namespace sojourn::frontend {
+
+/// Tensors that a call takes or leaves, in an order that is the caller's own.
+struct CallTensors {
+  std::vector<at::Tensor> arguments; ///< remote or CPU
+  std::vector<at::Tensor> leaves;    ///< parameters whose gradients may change
+  std::vector<at::Tensor> gradients; ///< theirs at entry, or undefined
+};
+
+/// Of a tensor that a call leaves: the value of this number in the segment, seen so.
+struct LeftTensor {
+  static constexpr int64_t kNone = -1;      ///< no value: a gradient that is None
+  static constexpr int64_t kUntouched = -2; ///< a gradient that is as it was
+  int64_t value = kNone;
+  Dims sizes, strides;
+  int64_t offset = 0;
+};
+
+/// What one replay makes.
+struct Replayed {
+  std::vector<at::Tensor> outputs;
+  std::vector<at::Tensor> gradients; ///< by leaf; undefined where it is None or not of this session
+  std::vector<std::shared_ptr<PublishedState>> published;
+};
+
+class Segment {
+public:
+  /// What the calling thread's open step has recorded at `session`. `outputs` are remote tensors of that session that
+  /// the call returns. Where it cannot be recorded again, `obstacle` says why.
+  static std::shared_ptr<Segment> capture(const std::shared_ptr<Session> &session, const CallTensors &call,
+                                          const std::vector<at::Tensor> &outputs);
+
+  std::string obstacle;
+  /// Null once it has ended.
+  std::shared_ptr<Session> session() const { return session_.lock(); }
+  /// Random numbers that it drew in the captured call.
+  const std::vector<uint64_t> &seeds() const { return seeds_; }
+  size_t publishes() const { return publishes_.size(); }
+  /// Whether it recorded nothing.
+  bool empty() const { return words_.empty() && publishes_.empty(); }
+  /// Which of its publishes this is.
+  std::optional<size_t> placeOf(const PublishedState *state) const;
+
+  /// Why the other call recorded something else, or empty. `values`: what numbers may come from, in a fixed order; a
+  /// slot that equals none of them and not its own value in the other call is named with its line.
+  std::string differs(const Segment &other) const;
+  /// Notes which of `values` each slot may come from, and which arguments each tensor; with `before`, an equal segment,
+  /// what both allow. Returns the first slot that nothing explains (its two values and its line), or empty.
+  std::string explain(const std::vector<double> &values, const Segment *before);
+  /// Whether `values` say one number for each slot.
+  bool determines(const std::vector<double> &values) const;
+  /// Whether the tensors that the call would take are of the kinds that were recorded, and say for each value which.
+  bool fits(const CallTensors &call) const;
+  /// Records it again in the calling thread's open step.
+  Replayed replay(const CallTensors &call, const std::vector<double> &values) const;
+  /// After the step: leaves the gradients that it made.
+  void settle(const CallTensors &call, const Replayed &made) const;
+
+private:
+  /// Where a value that was not computed here comes from.
+  enum class From { Argument, Gradient, Copied, Constant, Fixed, Result };
+  struct Value {
+    From from = From::Result;
+    std::vector<size_t> places; ///< arguments that it may be, or the leaf
+    uint64_t seen = 0;          ///< serial of its storage in the traced call
+    bool isOne = true;          ///< in all traced calls the same tensor, so that it may be no argument
+    Element element = Element::f32;
+    Dims sizes, strides;
+    bool isWritten = false, isTrained = false, isKept = false;
+    c10::intrusive_ptr<Storage> fixed;
+    at::Tensor contents; ///< of what was uploaded
+  };
+  struct Slot {
+    uint64_t bits = 0;
+    bool isConstant = true;
+    std::vector<uint32_t> sources;
+  };
+  class Walk;
+
+  /// Of a remote tensor, else null.
+  static Storage *storageOf(const at::Tensor &tensor);
+  /// Of CPU tensors: one dtype, shape and content.
+  static bool sameContents(const at::Tensor &a, const at::Tensor &b);
+  LeftTensor left(const at::Tensor &tensor, const std::vector<int64_t> &numbers, const Recording &open) const;
+
+  std::weak_ptr<Session> session_;
+  std::vector<Word> words_;        ///< with numbers of values for ids
+  std::vector<size_t> references_; ///< positions of these
+  std::vector<Value> values_;      ///< by number
+  std::vector<Slot> slots_;
+  std::vector<uint32_t> slotOps_;
+  std::vector<Origin> origins_;
+  std::vector<uint64_t> seeds_;
+  Element defaultFloat_ = Element::f32;
+  std::vector<LeftTensor> outputs_, gradients_;
+  struct Release {
+    int64_t value; ///< its number
+    wire::ReleaseTerms terms;
+    const PublishedState *first; ///< of the captured call; not followed
+  };
+  std::vector<Release> publishes_;
+};
+
+} // namespace sojourn::frontend
+
+#endif // SOJOURN_FRONTEND_REPLAY_SEGMENT_H

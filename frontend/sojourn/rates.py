@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the numbers that ops take come from: float arguments, rates of optimizers, and what torch computes from those."""
+
+from __future__ import annotations
+
+import torch
+
+import _sojourn
+
+KNOWN_OPTIMIZERS = (
+    torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adamax, torch.optim.Adagrad,
+    torch.optim.Adadelta, torch.optim.RMSprop,
+)  # fmt: skip
+"""Those whose ops follow from their options, and whose numbers `_computed` knows."""
+
+
+def _fields(group: dict):
+    """Names and float hyper-parameters of a group."""
+    for name, value in group.items():
+        if type(value) is float:
+            yield name, value
+        elif isinstance(value, tuple):
+            for position, entry in enumerate(value):
+                if type(entry) is float:
+                    yield f"{name}[{position}]", entry
+
+
+def _computed(rates: dict[str, float], count: float | None):
+    """What torch's optimizers compute from their rates and their count of steps before they hand it to an op.
+
+    Source: torch/optim of 2.13 (adam.py, adamax.py, adagrad.py, sgd.py and others), in its order of operations.
+    """
+    for value in rates.values():
+        yield from (value, -value, 1 - value)
+    rate = rates.get("lr", 0.0)
+    yield 1 - rate * rates.get("weight_decay", 0.0)
+    if count is None:
+        return
+    for beta in (rates.get("betas[0]"), rates.get("betas[1]")):
+        correction = 1.0 if beta is None or not count else 1 - beta**count
+        if correction:
+            yield from ((rate / correction), (rate / correction) * -1, correction, correction**0.5)
+        else:
+            yield from (0.0, 0.0, 0.0, 0.0)
+    divisor = 1 + (count - 1) * rates.get("lr_decay", 0.0)
+    yield from (rate / divisor, -(rate / divisor), -rate / divisor)
+
+
+def is_counter(name: str, value) -> bool:
+    """Whether an entry of an optimizer's state counts its steps on the host."""
+    return (
+        name == "step"
+        and isinstance(value, torch.Tensor)
+        and value.device.type == "cpu"
+        and value.dtype in (torch.float32, torch.float64)
+    )
+
+
+def host_state(optimizer) -> dict[tuple, tuple[float, object]]:
+    """Numbers that an optimizer keeps on the host, by parameter and name, and what holds them."""
+    return {
+        (parameter, name): (float(value), value)
+        for parameter, state in optimizer.state.items()
+        for name, value in state.items()
+        if isinstance(value, (int, float))
+        or (isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.numel() == 1)
+    }
+
+
+def rates_of(optimizer) -> list:
+    return [list(_fields(group)) for group in optimizer.param_groups]
+
+
+def changed_on_host(optimizers, rates, before) -> tuple[str, list[torch.Tensor]]:
+    """What the function changed on the host that a replay would not; counters that went on by one step."""
+    advanced = []
+    for optimizer, then, state in zip(optimizers, rates, before):
+        if rates_of(optimizer) != then:
+            return "it changes an optimizer's rates; call the scheduler after the step", []
+        for (parameter, name), (value, holder) in host_state(optimizer).items():
+            grown = value - state.get((parameter, name), (value, None))[0]
+            if grown == 1 and is_counter(name, holder):
+                advanced.append(holder)
+            elif grown:
+                return f"{type(optimizer).__name__} keeps '{name}' on the host, which is no count of steps", []
+    return "", advanced
+
+
+class Numbers:
+    """Where the numbers of a call may come from: base numbers (float arguments, rates), and all that follows from them."""
+
+    def __init__(self, optimizers, floats: list[float], advanced: list[torch.Tensor]):
+        moving = set(map(id, advanced))
+        self._groups = []
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                counts = [optimizer.state[p].get("step") for p in group["params"] if p in optimizer.state]
+                counts = [c for c in counts if is_counter("step", c)]
+                advancing = [c for c in counts if id(c) in moving]
+                self._groups.append((group, advancing or counts, bool(advancing)))
+        self.base, self.values = self.read(floats, after_call=True)
+
+    def read(self, floats: list[float], after_call: bool = False) -> tuple[list[float], list[float]]:
+        """`after_call`: the call has advanced its counters."""
+        base, values = list(floats), []
+        for value in floats:
+            values += (value, -value)
+        for group, counters, advances in self._groups:
+            rates = dict(_fields(group))
+            base += rates.values()
+            count = None
+            if counters:
+                count = _sojourn.common_count(counters) + (advances and not after_call)
+            values += _computed(rates, count)
+        return base, values
+
+
+class Looked(float):
+    """A float argument in a traced call; `at` tells once Python has decided something by its value."""
+
+    def __new__(cls, value, at, looked):
+        self = super().__new__(cls, value)
+        self._at, self._looked = at, looked
+        return self
+
+
+def _looking(name):
+    plain = getattr(float, name)
+
+    def method(self, *args):
+        self._looked.add(self._at)
+        return plain(self, *args)
+
+    return method
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge", "bool", "int", "trunc", "floor", "ceil", "round", "hash", "format",
+              "str", "repr", "floordiv", "rfloordiv", "mod", "rmod", "divmod", "rdivmod"):  # fmt: skip
+    setattr(Looked, f"__{_name}__", _looking(f"__{_name}__"))
+
+
+Looked.is_integer = _looking("is_integer")

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps whose function no longer runs: what it recorded goes out again with the call's own tensors, numbers and seeds.
+
+A call is *traced* (the function runs) until two traces of alike calls are equal; then it is *replayed*. Alike are calls
+with arguments of the same structure, shapes and dtypes, the same modules in the same modes, the same parameters in
+their places and the same optimizers. Each number that an op takes has to be explained: it is always the same, or it is
+a float argument, a hyper-parameter in an optimizer's `param_groups`, or what a stock optimizer computes from those and
+its count of steps.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import math
+import threading
+import warnings
+import weakref
+
+import torch
+from torch.utils import _pytree as pytree
+
+import _sojourn
+
+from .errors import Unsupported
+from .publish import Published
+from .rates import Looked, Numbers, changed_on_host, host_state, rates_of
+from .table import _COLUMNS
+from .uses import HostOps, Uses, before_module, reached_from, tracing, unfit
+
+_KINDS_MOST, _PLANS_MOST = 16, 8  # per function and thread, per kind of call; those not used for longest go
+_REASONS_MOST = 32
+_replays: weakref.WeakSet[Replay] = weakref.WeakSet()
+
+
+class _Plan:
+    """Alike calls: the last one that was traced, and what it takes to replay it."""
+
+    def __init__(self, uses: Uses):
+        self.uses = Uses(uses)
+        self.structure = uses.structure()
+        self.watched = _sojourn.Watched(uses.parameters(), uses.state())
+        self.places = self.watched.places()
+        self.call = None  # captured
+        self.numbers: Numbers | None = None
+        self.base: list[float] = []
+        self.varied: set[int] = set()
+        self.looked: set[int] = set()  # float arguments by whose value Python decided something
+        self.outputs: tuple = ()
+        self.counters: list[torch.Tensor] = []
+        self.is_armed = False
+
+    def matches(self) -> bool:
+        return self.structure == self.uses.structure() and self.places == self.watched.places()
+
+
+class _Kind:
+    """Calls with arguments of one structure: what they use, and a plan for each state of that."""
+
+    def __init__(self):
+        self.uses = Uses()
+        self.plans: list[_Plan] = []
+
+
+class Replay:
+    """A step's function and what is known of its calls. Made by `sojourn.step(replay=True)`."""
+
+    def __init__(self, function, step):
+        functools.update_wrapper(self, function)
+        self._function, self._step = function, step
+        self._local = threading.local()
+        self.traced = self.replayed = 0
+        self.reasons: collections.deque[str] = collections.deque(maxlen=_REASONS_MOST)
+        self._warned: set[str] = set()
+        _replays.add(self)
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args, **kwargs):
+        if _sojourn.step_active():
+            return self._function(*args, **kwargs)  # joins the outer step
+        leaves, spec = _flatten(args, kwargs)
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        floats = [float(leaf) for leaf in leaves if isinstance(leaf, float)]
+        kind = self._kind(_key(leaves, spec))
+        plan = next((plan for plan in kind.plans if plan.matches()), None)
+        if plan is not None and plan.is_armed:
+            entry = _sojourn.CallEntry(tensors, plan.watched)
+            reason = self._cannot(plan, entry, floats)
+            if not reason:
+                return self._replay(plan, entry, leaves)
+        else:
+            reason = "there is no earlier call that is alike" if plan is None else "one call alike was traced so far"
+        return self._trace(kind, plan, reason, leaves, spec, tensors, floats)
+
+    def _kind(self, key: tuple) -> _Kind:
+        if not hasattr(self._local, "kinds"):
+            self._local.kinds = collections.OrderedDict()
+        kinds = self._local.kinds
+        kind = kinds.setdefault(key, _Kind())
+        kinds.move_to_end(key)
+        while len(kinds) > _KINDS_MOST:
+            kinds.popitem(last=False)
+        return kind
+
+    def _cannot(self, plan: _Plan, entry, floats: list[float]) -> str:
+        """Why a call has to be traced, or nothing."""
+        base, values = self._local.base, self._local.values = plan.numbers.read(floats)
+        for position, (now, then) in enumerate(zip(base, plan.base, strict=True)):
+            if now != then and (position not in plan.varied or position in plan.looked):
+                why = "Python decides by it" if position in plan.looked else "it did so for the first time"
+                return f"a number changed from {then} to {now}, and {why}"
+        if any(map(math.isnan, values)):
+            return "an optimizer's counts of steps differ"
+        if not plan.call.fits(entry):
+            return "a tensor is another one, or laid out otherwise, for the first time"
+        if not plan.call.determines(values):
+            return "a number may come from several places that differ now"
+        return ""
+
+    def _replay(self, plan: _Plan, entry, leaves):
+        kinds, spec = plan.outputs
+        with self._step():
+            made = plan.call.repeat(entry, self._local.values)
+            published = [_published(kind, made) for kind in kinds if kind[0] == "published"]
+        made.settle()
+        _sojourn.advance(plan.counters, 1.0)
+        self.replayed += 1
+        outputs, waiting = iter(made.outputs), iter(published)
+        results = []
+        for kind in kinds:
+            if kind[0] == "computed":
+                results.append(next(outputs))
+            elif kind[0] == "argument":
+                results.append(leaves[kind[1]])
+            elif kind[0] == "published":
+                results.append(next(waiting))
+            else:
+                results.append(kind[1])
+        return pytree.tree_unflatten(results, spec)
+
+    def _trace(self, kind: _Kind, plan, reason, leaves, spec, tensors, floats):
+        kind.uses.prune()
+        for value in (*leaves, *reached_from(self._function)):
+            if isinstance(value, torch.nn.Module):
+                kind.uses.add_module(value)
+        if plan is None or plan.uses != kind.uses:
+            plan = _Plan(kind.uses)
+        uses = Uses(kind.uses)
+        optimizers = uses.optimizers
+        rates, before = [rates_of(o) for o in optimizers], [host_state(o) for o in optimizers]
+        entry = _sojourn.CallEntry(tensors, plan.watched)
+        entry.watch_generator()
+        looked: set[int] = set()
+        args, kwargs, given = _followed(leaves, spec, looked)
+        host = HostOps(optimizers)
+        with self._step():
+            with host:
+                result = self._run(uses, args, kwargs)
+            result = _detached(result, given)
+            found, tree = pytree.tree_flatten(result)
+            kinds, computed, published = _kinds(found, given)
+            call = _sojourn.CapturedCall(entry, computed, published)
+            changed, advanced = changed_on_host(optimizers, rates, before)
+            obstacle = call.obstacle or host.found or changed or unfit(leaves, uses)
+            # Without a word for any owner nothing was a step.
+            reason += (
+                "; it records nothing"
+                if call.empty
+                else self._compare(plan, call, obstacle, uses, (kinds, tree), floats, advanced, looked)
+            )
+        self.traced += 1
+        self.reasons.append(f"call {self.traced + self.replayed}: {reason}")
+        uses.prune()
+        if plan.uses == uses and plan not in kind.plans:
+            kind.plans.append(plan)
+            del kind.plans[:-_PLANS_MOST]
+        kind.uses = uses
+        return pytree.tree_unflatten([leaves[k[1]] if k[0] == "argument" else f for k, f in zip(kinds, found)], tree)
+
+    def _run(self, uses: Uses, args, kwargs):
+        outer, tracing.uses = tracing.uses, uses
+        hook = torch.nn.modules.module.register_module_forward_pre_hook(before_module)
+        try:
+            return self._function(*args, **kwargs)
+        finally:
+            hook.remove()
+            tracing.uses = outer
+
+    def _compare(self, plan: _Plan, call, obstacle: str, uses: Uses, outputs, floats, advanced, looked) -> str:
+        """Arms the plan if the call repeats the one before. Raises for a number that nothing explains."""
+        numbers = Numbers(uses.optimizers, floats, advanced)
+        if any(map(math.isnan, numbers.values)):
+            obstacle = obstacle or "an optimizer's counts of steps differ within a group"
+        if obstacle:
+            plan.call, plan.is_armed = None, False
+            if plan.uses == uses:  # else a first call, which may make what later ones only use
+                self._warn(obstacle)
+            return f"; {obstacle}"
+        before, difference = plan.call, ""
+        if before is not None:
+            difference = call.differs(before) or ("" if plan.outputs == outputs else "it returned another tree")
+        repeats = before is not None and not difference and len(numbers.base) == len(plan.base)
+        if why := call.explain(numbers.values, before if repeats else None):
+            raise Unsupported(
+                f"{self._name()} cannot be replayed: {why}: no argument, rate or counter explains it. Pass it as a float "
+                "argument of the function, or trace each call (without replay=True)"
+            )
+        if repeats:
+            plan.varied.update(at for at, pair in enumerate(zip(numbers.base, plan.base)) if pair[0] != pair[1])
+        plan.looked |= looked
+        plan.call, plan.numbers, plan.base, plan.outputs = call, numbers, numbers.base, outputs
+        plan.counters = advanced
+        plan.is_armed = repeats
+        return f"; {difference}" if difference else ""
+
+    def _warn(self, obstacle: str) -> None:
+        """Once per reason and function."""
+        if obstacle not in self._warned:
+            self._warned.add(obstacle)
+            warnings.warn(f"{self._name()} is traced, not replayed: {obstacle}", stacklevel=5)
+
+    def _name(self) -> str:
+        code = getattr(self._function, "__code__", None)
+        place = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
+        return f"{getattr(self._function, '__qualname__', repr(self._function))}{place}"
+
+    def explain(self) -> str:
+        lines = [f"{self._name()}: {self.replayed} calls replayed, {self.traced} traced"]
+        return "\n  traced ".join([*lines, *self.reasons])
+
+
+def _key(leaves, spec) -> tuple:
+    parts = [
+        spec, torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(), torch.is_autocast_enabled("owner") and torch.get_autocast_dtype("owner"),
+    ]  # fmt: skip
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor):
+            parts += (leaf.device, leaf.dtype, leaf.shape, leaf.stride(), leaf.storage_offset(), leaf.requires_grad)
+            parts.append(leaf.requires_grad and leaf.is_leaf and (None if leaf.grad is None else leaf.grad.stride()))
+            parts.append(getattr(leaf, _COLUMNS, None) and tuple(getattr(leaf, _COLUMNS)))
+        elif isinstance(leaf, float):
+            # Python often asks for these; what else it decides by a number is noticed.
+            parts += (float, leaf == 0, leaf == 1, leaf < 0, math.isfinite(leaf))
+        elif isinstance(leaf, (int, str, bytes, torch.dtype, torch.device, type(None))):
+            parts += (type(leaf), leaf)
+        else:
+            parts.append(_Same(leaf))
+    return tuple(parts)
+
+
+def _followed(leaves, spec, looked: set[int]):
+    """Arguments for a traced call, floats as such that tell when Python decides by them; and the leaves as passed."""
+    given, at = [], 0
+    for leaf in leaves:
+        if isinstance(leaf, float):
+            leaf, at = Looked(leaf, at, looked), at + 1
+        given.append(leaf)
+    if isinstance(spec, tuple):
+        count, *names = spec
+        return given[:count], dict(zip(names, given[count:])), given
+    args, kwargs = pytree.tree_unflatten(given, spec)
+    return args, kwargs, given
+
+
+def _detached(result, given):
+    """A replay has no graph to return, so a traced call returns none."""
+    own = set(map(id, given))
+
+    def detach(leaf):
+        is_ours = isinstance(leaf, torch.Tensor) and leaf.device.type == "owner" and id(leaf) not in own
+        return leaf.detach() if is_ours and leaf.requires_grad and not leaf.is_leaf else leaf
+
+    return pytree.tree_map(detach, result)
+
+
+_PLAIN = (torch.Tensor, float, int, str, bytes, type(None))
+
+
+def _flatten(args: tuple, kwargs: dict):
+    """Leaves of the arguments and their structure; flattening what is flat costs more than replaying a small step."""
+    if all(isinstance(value, _PLAIN) for value in (*args, *kwargs.values())):
+        return [*args, *kwargs.values()], (len(args), *kwargs)
+    return pytree.tree_flatten((args, kwargs))
+
+
+class _Same:
+    """An argument that is compared by identity."""
+
+    def __init__(self, value):
+        self._value = value
+
+    def __eq__(self, other):
+        return isinstance(other, _Same) and self._value is other._value
+
+    def __hash__(self):
+        return id(self._value)
+
+
+def _kinds(found, leaves):
+    """How each returned leaf is made again; the computed tensors, and what is on its way out."""
+    kinds, computed, published = [], [], []
+    for leaf in found:
+        place = next((at for at, given in enumerate(leaves) if given is leaf), None)
+        if isinstance(leaf, torch.Tensor) and place is not None:
+            kinds.append(("argument", place))
+        elif isinstance(leaf, torch.Tensor) and leaf.device.type == "owner":
+            kinds.append(("computed",))
+            computed.append(leaf)
+        elif isinstance(leaf, Published) and all(isinstance(state, _sojourn.Published) for state in leaf._states):
+            kinds.append(("published", len(published), len(leaf._states), leaf._spec))
+            published += leaf._states
+        elif isinstance(leaf, (bool, int, float, str, bytes, type(None))):
+            kinds.append(("constant", leaf))
+        else:
+            kinds.append(("other", _Same(leaf)))
+    return kinds, computed, published
+
+
+def _published(kind, made) -> Published:
+    _, first, count, spec = kind
+    return Published(made.published[first : first + count], spec)
+
+
+def explain() -> str:
+    """For each function under `sojourn.step(replay=True)`: calls replayed, calls traced, and why the last of these were."""
+    return "\n".join(replay.explain() for replay in _replays) or "no function is under sojourn.step(replay=True)"

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a traced call uses beside its arguments: modules, optimizers, tensors of the host."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import weakref
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .rates import KNOWN_OPTIMIZERS, is_counter
+
+
+class _Tracing(threading.local):
+    """What the thread's traced call uses: modules that run, optimizers that step."""
+
+    def __init__(self):
+        self.uses: Uses | None = None
+
+
+tracing = _Tracing()
+
+
+class Uses:
+    """Modules and optimizers of alike calls, in the order in which they were first used. Keeps none alive."""
+
+    def __init__(self, other: Uses | None = None):
+        self._modules: dict[int, weakref.ref] = dict(other._modules) if other else {}
+        self._optimizers: dict[int, weakref.ref] = dict(other._optimizers) if other else {}
+
+    def add_module(self, module) -> None:
+        for part in module.modules():
+            self._modules.setdefault(id(part), weakref.ref(part))
+
+    def add_optimizer(self, optimizer) -> None:
+        self._optimizers.setdefault(id(optimizer), weakref.ref(optimizer))
+
+    def prune(self) -> None:
+        """Forgets what lived for one call only."""
+        for known in (self._modules, self._optimizers):
+            for key in [key for key, reference in known.items() if reference() is None]:
+                del known[key]
+
+    @property
+    def modules(self) -> list:
+        return [module for reference in self._modules.values() if (module := reference()) is not None]
+
+    @property
+    def optimizers(self) -> list:
+        return [optimizer for reference in self._optimizers.values() if (optimizer := reference()) is not None]
+
+    def __eq__(self, other):
+        return self._modules == other._modules and self._optimizers == other._optimizers
+
+    def parameters(self) -> list[torch.Tensor]:
+        found = {}
+        for module in self.modules:
+            found.update((id(p), p) for p in module._parameters.values() if p is not None)
+        for optimizer in self.optimizers:
+            found.update((id(p), p) for group in optimizer.param_groups for p in group["params"])
+        return list(found.values())
+
+    def state(self) -> list[torch.Tensor]:
+        """Buffers, and what optimizers keep at the owner."""
+        found = [b for module in self.modules for b in module._buffers.values() if b is not None]
+        for optimizer in self.optimizers:
+            for state in optimizer.state.values():
+                found += [v for v in state.values() if isinstance(v, torch.Tensor) and v.device.type == "owner"]
+        return found
+
+    def structure(self) -> tuple:
+        """Modes, options and the objects in their places; numbers by whether they are 0 only."""
+        parts = []
+        for module in self.modules:
+            parts += (module.training, *map(id, module._parameters.values()), *map(id, module._buffers.values()))
+            parts += map(id, module._modules.values())
+            parts += (*module._forward_hooks, *module._forward_pre_hooks, *module._backward_hooks)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                parts += map(_option, group.values())
+                parts += map(id, group["params"])
+            for state in optimizer.state.values():
+                parts += (id(value) for value in state.values() if isinstance(value, torch.Tensor))
+        return tuple(parts)
+
+
+def _option(value):
+    if type(value) is float:
+        return (float, value != 0)
+    if isinstance(value, tuple):
+        return tuple(map(_option, value))
+    if isinstance(value, (list, torch.Tensor)):
+        return id(value)
+    return value
+
+
+def before_module(module, args):
+    if tracing.uses is not None:
+        tracing.uses.add_module(module)
+
+
+def _before_optimizer(optimizer, args, kwargs):
+    if tracing.uses is not None:
+        tracing.uses.add_optimizer(optimizer)
+
+
+register_optimizer_step_pre_hook(_before_optimizer)
+
+
+class HostOps(TorchDispatchMode):
+    """Notes the first op of a traced call that computes with a CPU tensor from before it: no replay would repeat that.
+
+    Sending such a tensor to an owner is none; nor are counts of optimizers, which replays advance, and tensors that the
+    call itself makes from constants.
+    """
+
+    def __init__(self, optimizers):
+        super().__init__()
+        self.found = ""
+        self._known = {
+            id(value)
+            for optimizer in optimizers
+            for state in optimizer.state.values()
+            for name, value in state.items()
+            if is_counter(name, value)
+        }
+        self._made: list[torch.Tensor] = []  # alive, so that no other tensor gets its id
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        given = [t for t in pytree.tree_leaves((args, kwargs or {})) if isinstance(t, torch.Tensor)]
+        host = [t for t in given if t.device.type == "cpu"]
+        made = [t for t in pytree.tree_leaves(result) if isinstance(t, torch.Tensor) and t.device.type == "cpu"]
+        # What torch.tensor(...) makes of Python's numbers comes through lift_fresh.
+        if func is not torch.ops.aten.lift_fresh.default and any(id(t) not in self._known for t in host):
+            is_sent = not made and any(t.device.type == "owner" for t in (*given, *_tensors(result)))
+            if not is_sent and not self.found:
+                self.found = f"it computes with a CPU tensor ({func}); do that outside, or at the owner"
+        else:
+            self._known.update(map(id, made))
+            self._made += made
+        return result
+
+
+def _tensors(tree) -> list[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def reached_from(function):
+    """What a function has at hand: closure, defaults, globals by its names, and its object."""
+    while isinstance(function, functools.partial):
+        yield from (*function.args, *function.keywords.values())
+        function = function.func
+    yield getattr(function, "__self__", None)
+    function = getattr(function, "__func__", function)
+    yield from getattr(function, "__defaults__", None) or ()
+    yield from (getattr(function, "__kwdefaults__", None) or {}).values()
+    for cell in getattr(function, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # not filled yet
+            yield cell.cell_contents
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        yield from (function.__globals__[name] for name in code.co_names if name in function.__globals__)
+
+
+def unfit(leaves, uses: Uses) -> str:
+    """Why calls with these arguments, modules and optimizers are no matter of records alone."""
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor) and leaf.requires_grad and not leaf.is_leaf:
+            return "an argument has a graph from outside of it"
+        if not isinstance(leaf, torch.Tensor) and hasattr(leaf, "__array__"):
+            return f"an argument is an array ({type(leaf).__name__}), whose numbers Python may read; pass a tensor"
+    for optimizer in uses.optimizers:
+        if type(optimizer) not in KNOWN_OPTIMIZERS:
+            return f"what {type(optimizer).__name__} computes from its count of steps is not known here"
+        if any(
+            isinstance(v, torch.Tensor) and v.device.type == "cpu" for g in optimizer.param_groups for v in g.values()
+        ):
+            return "an optimizer has a rate that is a CPU tensor; give a float"
+    if any(tensor.device.type != "owner" for tensor in (*uses.parameters(), *uses.state())):
+        return "it uses parameters or buffers that are not at an owner"
+    if torch.is_autocast_enabled("owner") and torch.is_autocast_cache_enabled():
+        return "autocast around it keeps casts of weights from call to call; open it inside"
+    return ""
