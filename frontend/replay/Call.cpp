@@ -95,6 +95,9 @@ std::shared_ptr<CapturedCall> CapturedCall::capture(const CallEntry &entry, cons
       }
     }
     auto segment = Segment::capture(session, entry.tensors(), here);
+    if (segment->empty() && here.empty()) {
+      continue; // a session that the thread has used before, closed perhaps
+    }
     for (size_t i = 0; i < published.size(); ++i) {
       if (auto at = segment->placeOf(published[i].state().get())) {
         call->published_[i] = {call->segments_.size(), *at};

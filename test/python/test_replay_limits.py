@@ -163,3 +163,17 @@ def test_owners_that_end_are_not_kept(seed):
         for _ in range(4):
             same(step(torch.ones(2).to(owner.device)), torch.full((2,), 2.0))
         owner.close()
+
+
+def test_an_owner_that_was_used_before_may_be_closed(seed):
+    other, device = sojourn.local(), shared_owner().device
+    pending = torch.ones(3).to(other.device) * 2
+    step = sojourn.step(lambda x: x * 2, replay=True)
+    for number in range(6):
+        if number == 1:
+            same(pending, torch.full((3,), 2.0))
+        if number == 3:
+            other.close()
+        x = torch.randn(3).to(device)
+        same(step(x), x * 2)
+    assert step.replayed == 4, sojourn.explain()
