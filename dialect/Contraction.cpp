@@ -185,7 +185,8 @@ LogicalResult CholeskyOp::inferReturnTypes(MLIRContext *context, std::optional<L
   int64_t rank = x ? x.getRank() : 0;
   if (rank < 2 || !checkedNumel(x.getShape()) || x.getShape()[rank - 1] != x.getShape()[rank - 2]) {
     return emitOptionalError(location, "operand has type ", adaptor.getX().getType(),
-                             ", expected square matrices of static shape, [..., n, n]");
+                             ", expected square matrices [..., n, n] of static shape and at most ",
+                             boundText(bounds::kValueElements), " elements");
   }
   results.push_back(x);
   results.push_back(RankedTensorType::get(x.getShape().drop_back(2), IntegerType::get(context, 64)));

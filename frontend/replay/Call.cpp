@@ -58,6 +58,9 @@ void CallEntry::watchGenerator() {
 }
 
 bool CallEntry::drew(const std::vector<uint64_t> &seeds) const {
+  if (!generator_.defined()) {
+    raise(ErrorKind::Error, "a call is captured whose generator was not watched");
+  }
   at::Generator copy = generator_.clone();
   auto *ours = at::check_generator<at::CPUGeneratorImpl>(copy);
   bool same = std::all_of(seeds.begin(), seeds.end(), [&](uint64_t seed) { return ours->random64() == seed; });

@@ -52,11 +52,11 @@ public:
   /// Which of its publishes this is.
   std::optional<size_t> placeOf(const PublishedState *state) const;
 
-  /// Why the other call recorded something else, or empty. `values`: what numbers may come from, in a fixed order; a
-  /// slot that equals none of them and not its own value in the other call is named with its line.
+  /// What the other call recorded otherwise, numbers apart; empty if nothing.
   std::string differs(const Segment &other) const;
-  /// Notes which of `values` each slot may come from, and which arguments each tensor; with `before`, an equal segment,
-  /// what both allow. Returns the first slot that nothing explains (its two values and its line), or empty.
+  /// Notes which of `values` (what numbers may come from, in an order that stays) each slot may come from, and which
+  /// arguments each tensor; with `before`, an equal segment, what both allow. Returns the first slot that nothing
+  /// explains (its two values and its line), or empty.
   std::string explain(const std::vector<double> &values, const Segment *before);
   /// Whether `values` say one number for each slot.
   bool determines(const std::vector<double> &values) const;

@@ -53,6 +53,7 @@ def is_counter(name: str, value) -> bool:
         and isinstance(value, torch.Tensor)
         and value.device.type == "cpu"
         and value.dtype in (torch.float32, torch.float64)
+        and value.numel() == 1
     )
 
 
@@ -68,6 +69,7 @@ def host_state(optimizer) -> dict[tuple, tuple[float, object]]:
 
 
 def rates_of(optimizer) -> list:
+    """Names and values of its float hyper-parameters, by group."""
     return [list(_fields(group)) for group in optimizer.param_groups]
 
 

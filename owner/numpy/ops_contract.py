@@ -31,7 +31,7 @@ def _cholesky(op, x):
     """Column by column; a pivot that is not positive, a NaN too, ends a matrix."""
     x = computed(x)
     factor, order = np.zeros(x.shape, x.dtype), np.zeros(x.shape[:-2], np.int64)
-    for j in range(x.shape[-1]):
+    for j in range(x.shape[-1] if x.size else 0):  # columns of no matrix are no work that was priced
         done = factor[..., j:, :j]
         column = x[..., j:, j] - (done @ done[..., 0, :, None])[..., 0]
         pivot = np.sqrt(column[..., 0])

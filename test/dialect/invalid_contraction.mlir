@@ -235,7 +235,7 @@ func.func @pool_max_of_bool(%x: tensor<2x3x1xi1>) {
 // -----
 
 func.func @cholesky_of_vector(%x: tensor<3xf32>) {
-  // expected-error@+1 {{operand has type 'tensor<3xf32>', expected square matrices of static shape, [..., n, n]}}
+  // expected-error@+1 {{operand has type 'tensor<3xf32>', expected square matrices [..., n, n] of static shape and at most 2^32 elements}}
   %l, %order = sojourn.cholesky %x : tensor<3xf32>
   return
 }
@@ -243,7 +243,7 @@ func.func @cholesky_of_vector(%x: tensor<3xf32>) {
 // -----
 
 func.func @cholesky_not_square(%x: tensor<2x3x4xf64>) {
-  // expected-error@+1 {{operand has type 'tensor<2x3x4xf64>', expected square matrices of static shape, [..., n, n]}}
+  // expected-error@+1 {{operand has type 'tensor<2x3x4xf64>', expected square matrices [..., n, n] of static shape and at most 2^32 elements}}
   %l, %order = sojourn.cholesky %x : tensor<2x3x4xf64>
   return
 }
@@ -262,5 +262,13 @@ func.func @cholesky_order(%x: tensor<2x3x3xf64>) {
   // expected-error@+2 {{'sojourn.cholesky' op failed to infer returned types}}
   // expected-error@+1 {{'sojourn.cholesky' op inferred type(s) 'tensor<2x3x3xf64>', 'tensor<2xi64>' are incompatible with return type(s) of operation 'tensor<2x3x3xf64>', 'tensor<2x1xi64>'}}
   %l, %order = "sojourn.cholesky"(%x) : (tensor<2x3x3xf64>) -> (tensor<2x3x3xf64>, tensor<2x1xi64>)
+  return
+}
+
+// -----
+
+func.func @cholesky_of_no_matrix_too_large(%x: tensor<0x1048576x1048576xf32>) {
+  // expected-error@+1 {{operand has type 'tensor<0x1048576x1048576xf32>', expected square matrices [..., n, n] of static shape and at most 2^32 elements}}
+  %l, %order = sojourn.cholesky %x : tensor<0x1048576x1048576xf32>
   return
 }

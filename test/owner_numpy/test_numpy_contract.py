@@ -38,6 +38,7 @@ def test_cholesky(rng, name):
         given = np.where(np.tri(size, dtype=bool), x, np.asarray(np.nan, x.dtype)).astype(x.dtype)
         factor, order = run_op("cholesky", [given], [TensorType(ELEMENT_OF[x.dtype], x.shape), t("i64", *shape)])
         same(order, np.zeros(shape, np.int64))
+        # Halves: one unit in the last place of the input and one of the result; others: sums of up to 9 terms.
         loose = {"f64": 1e-13, "f32": 1e-5, "f16": 1e-3, "bf16": 8e-3}[name]
         loose *= 1 + np.abs(exact).max(initial=0)
         np.testing.assert_allclose(factor.astype(np.float64), exact, rtol=0, atol=loose)

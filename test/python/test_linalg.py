@@ -5,6 +5,7 @@ import pytest
 import torch
 from remote_support import assert_same
 
+# The second runtime works column by column: another order of sums, relative to factors of size about sqrt(n).
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-11}
 
 
