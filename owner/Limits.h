@@ -16,6 +16,9 @@ inline constexpr size_t kReplyBytes = size_t{1} << 30;
 inline constexpr uint32_t kMessageDepth = 16;
 inline constexpr uint32_t kMessageTables = 1u << 17;
 
+/// Steps of one message.
+inline constexpr size_t kStepsPerMessage = 4'096;
+
 // --- Sessions -------------------------------------------------------------------------------------
 /// Programs that one session may refer to by hash.
 inline constexpr size_t kProgramsPerSession = 4'096;

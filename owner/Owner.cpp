@@ -60,6 +60,7 @@ public:
   llvm::Expected<sojourn::wire::Message> step(const wire::Step &request, std::string_view bytes);
   llvm::Expected<sojourn::wire::Message> upload(const wire::Upload &part);
   llvm::Expected<sojourn::wire::Message> release(const wire::Release &request);
+  llvm::Expected<sojourn::wire::Message> watch(const wire::Watch &request);
   llvm::Expected<sojourn::wire::Message> bye(const wire::Bye &request);
   llvm::Expected<std::vector<ProgramRecord>> programs(bool withText);
   llvm::Error checkOpen() const { return problem.empty() ? llvm::Error::success() : failure(problem); }
@@ -215,7 +216,7 @@ llvm::Expected<sojourn::wire::Message> Owner::State::step(const wire::Step &requ
   if (!reply) {
     return reply.takeError();
   }
-  steps += reply->ran;
+  steps += reply->steps;
   return std::move(reply->bytes);
 }
 
@@ -252,6 +253,21 @@ llvm::Expected<sojourn::wire::Message> Owner::State::release(const wire::Release
     return error;
   }
   return doneReply({});
+}
+
+/// Waits for no turn: it is about who has it.
+llvm::Expected<sojourn::wire::Message> Owner::State::watch(const wire::Watch &request) {
+  auto session = [&] {
+    std::lock_guard lock(mutex);
+    return sessions.find(request.session());
+  }();
+  if (!session) {
+    return session.takeError();
+  }
+  if (request.stop()) {
+    (*session)->stop = true;
+  }
+  return progressReply((*session)->progress);
 }
 
 /// Waits for a step that runs; what it keeps goes with the session.
@@ -307,6 +323,7 @@ llvm::Expected<sojourn::wire::Message> Owner::State::answer(std::string_view byt
   case wire::RequestBody_Bye: return bye(*request->body_as_Bye());
   case wire::RequestBody_GetBudget: return budget(*request->body_as_GetBudget());
   case wire::RequestBody_ListPrograms: return listPrograms(*request->body_as_ListPrograms(), peer);
+  case wire::RequestBody_Watch: return watch(*request->body_as_Watch());
   case wire::RequestBody_NONE: break;
   }
   return requestError(wire::ErrorCode_Malformed, "unknown kind of request " + Twine(unsigned(request->body_type())));

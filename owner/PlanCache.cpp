@@ -68,6 +68,7 @@ llvm::Error checkSignature(Plan &plan) {
       ++plan.keeps;
       plan.keepBytes += spec.type.bytes();
     } else if (spec.kind == StepResult::Publish) {
+      ++plan.publishes;
       plan.publishBytes += spec.type.bytes();
     } else if (spec.target >= args.size() || args[spec.target].kind != StepArg::State ||
                !(args[spec.target].type == spec.type) || committed[spec.target]) {

@@ -57,7 +57,7 @@ struct Plan {
   std::string text; ///< core form with the scientist's locations, for the log
   uint64_t ops = 0;
   /// Bindings that a request must bring, and results that it must name.
-  size_t states = 0, uploads = 0, slots = 0, seeds = 0, tables = 0, keeps = 0;
+  size_t states = 0, uploads = 0, slots = 0, seeds = 0, tables = 0, keeps = 0, publishes = 0;
   size_t keepBytes = 0, publishBytes = 0;
   bool samplesRows = false; ///< whether the program draws rows
   /// The arguments that results depend on: the distinct sets, and which of them each result has.

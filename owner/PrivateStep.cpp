@@ -57,7 +57,8 @@ llvm::Error checkDefaults(const PrivacyDefaults &defaults) {
 }
 
 llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(const StepContext &context, const wire::Step &request,
-                                                             Session &session, const std::shared_ptr<const Plan> &plan,
+                                                             const StepPart &part, Session &session,
+                                                             const std::shared_ptr<const Plan> &plan,
                                                              const StepBindings &bound) {
   // Steps without tables, and on open ones, are nearly all: they pay nothing but this.
   if (plan->tables == 0) {
@@ -75,7 +76,7 @@ llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(const StepContext &
                         "this process multiplies float32 matrices with less precision than float32 has, so what noise "
                         "must cover is not known; set torch.set_float32_matmul_precision(\"highest\") at the owner");
   }
-  step.setTerms(bound);
+  step.setTerms(part, bound);
   if (llvm::Error error = step.setReleases()) {
     return error;
   }
@@ -132,11 +133,11 @@ llvm::Error PrivateStep::setSources(const StepBindings &bound) {
   return failed;
 }
 
-void PrivateStep::setTerms(const StepBindings &bound) {
+void PrivateStep::setTerms(const StepPart &part, const StepBindings &bound) {
   auto args = plan->executable->args();
   argumentLabels = bound.labels;
-  if (!plan->samplesRows && request->slots()) {
-    terms.slots.assign(request->slots()->begin(), request->slots()->end());
+  if (!plan->samplesRows && part.slots) {
+    terms.slots.assign(part.slots->begin(), part.slots->end());
   }
   terms.tables.resize(args.size());
   for (size_t index = 0; index < args.size(); ++index) {

@@ -21,7 +21,8 @@ public:
   /// Nothing where no private table is bound. Refused where the program cannot be made private, or where a price of
   /// its own is missing. Takes the owner's mutex for moments.
   static llvm::Expected<std::optional<PrivateStep>> make(const StepContext &context, const wire::Step &request,
-                                                         Session &session, const std::shared_ptr<const Plan> &plan,
+                                                         const StepPart &part, Session &session,
+                                                         const std::shared_ptr<const Plan> &plan,
                                                          const StepBindings &bound);
   PrivateStep(PrivateStep &&) = default;
   PrivateStep &operator=(PrivateStep &&other) = default;
@@ -49,7 +50,7 @@ private:
   PrivateStep(const StepContext &context, const wire::Step &request, Session &session, std::shared_ptr<const Plan> plan)
       : context(&context), request(&request), session(&session), plan(std::move(plan)) {}
   llvm::Error setSources(const StepBindings &bound);
-  void setTerms(const StepBindings &bound);
+  void setTerms(const StepPart &part, const StepBindings &bound);
   llvm::Error setReleases();
   /// "private dataset 'a', 'b'", for errors.
   std::string datasets() const;

@@ -4,7 +4,10 @@
 
 #include "owner/Text.h"
 #include "owner/Limits.h"
+#include "dialect/Bounds.h"
 #include "runtime/wire/Step.h"
+
+#include <limits>
 
 namespace sojourn::owner {
 
@@ -23,13 +26,23 @@ Offset<flatbuffers::String> text(FlatBufferBuilder &builder, const std::string &
   return builder.CreateString(printable(value, runtime::limits::kErrorTextBytes));
 }
 
+Offset<wire::Error> errorBody(FlatBufferBuilder &builder, const RequestError &error) {
+  auto message = text(builder, error.message), location = text(builder, error.location), op = text(builder, error.op);
+  return wire::CreateError(builder, error.code, message, location, op);
+}
+
+Offset<wire::Error> errorBody(FlatBufferBuilder &builder, const std::optional<RequestError> &error) {
+  return error ? errorBody(builder, *error) : Offset<wire::Error>();
+}
+
+/// Room for a tensor of `bytes` and `rank`, its description included.
+constexpr size_t roomFor(size_t bytes, size_t rank) { return bytes + rank * sizeof(int64_t) + 128; }
+
 } // namespace
 
 Message errorReply(const RequestError &error) {
   FlatBufferBuilder builder;
-  auto message = text(builder, error.message), location = text(builder, error.location), op = text(builder, error.op);
-  auto body = wire::CreateError(builder, error.code, message, location, op);
-  return finish(builder, wire::ReplyBody_Error, body.Union());
+  return finish(builder, wire::ReplyBody_Error, errorBody(builder, error).Union());
 }
 
 Message welcomeReply(uint64_t session, const std::string &limitsText, const std::string &account) {
@@ -100,43 +113,71 @@ Message receivedReply(size_t bytes) {
   return finish(builder, wire::ReplyBody_Received, wire::CreateReceived(builder, bytes).Union());
 }
 
-Message committedReply() {
+Message committedReply(uint32_t steps, const std::optional<RequestError> &failure) {
   FlatBufferBuilder builder;
-  return finish(builder, wire::ReplyBody_Committed, wire::CreateCommitted(builder).Union());
+  auto error = errorBody(builder, failure);
+  return finish(builder, wire::ReplyBody_Committed, wire::CreateCommitted(builder, steps, error).Union());
+}
+
+Message progressReply(uint32_t steps) {
+  FlatBufferBuilder builder;
+  return finish(builder, wire::ReplyBody_Progress, wire::CreateProgress(builder, steps).Union());
 }
 
 Message doneReply(llvm::ArrayRef<const runtime::HostTensor *> published, const PrivacyReport &report) {
-  // Room for everything at once: a builder that grows copies what it holds.
-  size_t bound = 1024;
+  size_t bytes = 0;
   for (const runtime::HostTensor *tensor : published) {
-    bound += tensor->type.bytes() + tensor->type.dims.size() * sizeof(int64_t) + 128;
+    bytes += tensor->type.bytes();
   }
-  FlatBufferBuilder builder(bound);
-  std::vector<Offset<wire::Tensor>> tensors;
+  DoneReply reply(1, published.size(), bytes);
+  reply.add(published, report);
+  return reply.finish(std::nullopt);
+}
+
+// A builder that grows copies what it holds.
+DoneReply::DoneReply(size_t steps, size_t published, size_t bytes)
+    : builder(1024 + steps * (bytes + published * roomFor(0, bounds::kRank))) {
+  tensors.reserve(steps * published);
+  releases.reserve(steps * published);
+}
+
+void DoneReply::add(llvm::ArrayRef<const runtime::HostTensor *> published, const PrivacyReport &report) {
   for (const runtime::HostTensor *tensor : published) {
     auto data = builder.CreateVector(static_cast<const uint8_t *>(tensor->buffer->data()), tensor->type.bytes());
     sojourn::wire::countCopied(tensor->type.bytes());
     auto dims = builder.CreateVector(tensor->type.dims.data(), tensor->type.dims.size());
     tensors.push_back(wire::CreateTensor(builder, static_cast<uint8_t>(tensor->type.element), dims, data));
   }
-  std::vector<Offset<wire::ReleaseInfo>> releases;
-  for (const ReleaseNote &note : report.releases) {
-    auto receipt = builder.CreateVector(reinterpret_cast<const uint8_t *>(note.receipt.data()), note.receipt.size());
-    releases.push_back(wire::CreateReleaseInfo(builder, note.error, receipt, builder.CreateString(note.text)));
+  anyRelease = anyRelease || !report.releases.empty();
+  releases.insert(releases.end(), report.releases.begin(), report.releases.end());
+  releases.resize(tensors.size(), ReleaseNote{std::numeric_limits<double>::quiet_NaN(), "", ""});
+  notes.insert(notes.end(), report.notes.begin(), report.notes.end());
+  ++count;
+}
+
+Message DoneReply::finish(const std::optional<RequestError> &failure) {
+  std::vector<Offset<wire::ReleaseInfo>> releaseOffsets;
+  for (const ReleaseNote &note : releases) {
+    if (anyRelease) {
+      auto receipt = builder.CreateVector(reinterpret_cast<const uint8_t *>(note.receipt.data()), note.receipt.size());
+      releaseOffsets.push_back(
+          wire::CreateReleaseInfo(builder, note.error, receipt, builder.CreateString(note.text)));
+    }
   }
-  std::vector<Offset<flatbuffers::String>> notes;
-  for (const std::string &note : report.notes) {
-    notes.push_back(text(builder, note));
+  std::vector<Offset<flatbuffers::String>> noteOffsets;
+  for (const std::string &note : notes) {
+    noteOffsets.push_back(text(builder, note));
   }
   // Absent vectors cost nothing on the wire.
   auto vector = [&](auto &list) {
     return list.empty() ? decltype(builder.CreateVector(list))() : builder.CreateVector(list);
   };
+  auto error = errorBody(builder, failure);
   auto tensorVector = builder.CreateVector(tensors);
-  auto releaseVector = vector(releases);
-  auto noteVector = vector(notes);
-  auto body = wire::CreateDone(builder, tensorVector, releaseVector, noteVector);
-  return finish(builder, wire::ReplyBody_Done, body.Union());
+  auto releaseVector = vector(releaseOffsets);
+  auto noteVector = vector(noteOffsets);
+  auto body = wire::CreateDone(builder, tensorVector, releaseVector, noteVector, count, error);
+  return sojourn::owner::finish(builder, wire::ReplyBody_Done, body.Union());
 }
 
 Message budgetReply(const BudgetInfo &info) {

@@ -10,6 +10,7 @@
 #include "runtime/Execute.h"
 #include "runtime/wire/Message.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ Message datasetsReply(const std::vector<DatasetRecord> &records);
 Message programsReply(const std::vector<ProgramRecord> &records, bool withText);
 Message needProgramReply();
 Message receivedReply(size_t bytes);
-Message committedReply();
+Message committedReply(uint32_t steps, const std::optional<RequestError> &failure);
+Message progressReply(uint32_t steps);
 /// Of a published value of private tables.
 struct ReleaseNote {
   double error = 0; ///< standard deviation of the noise; NaN: not linear in it
@@ -38,6 +40,26 @@ struct PrivacyReport {
 };
 
 Message doneReply(llvm::ArrayRef<const runtime::HostTensor *> published, const PrivacyReport &report = {});
+
+/// The reply to a message with several steps, made as they go. All room for values is taken before the first.
+class DoneReply {
+public:
+  /// `steps` of `published` values each, of `bytes` bytes together.
+  DoneReply(size_t steps, size_t published, size_t bytes);
+  /// What one step publishes and tells.
+  void add(llvm::ArrayRef<const runtime::HostTensor *> published, const PrivacyReport &report);
+  Message finish(const std::optional<RequestError> &failure);
+  uint32_t steps() const { return count; }
+
+private:
+  flatbuffers::FlatBufferBuilder builder;
+  std::vector<flatbuffers::Offset<wire::Tensor>> tensors;
+  std::vector<ReleaseNote> releases;
+  std::vector<std::string> notes;
+  bool anyRelease = false;
+  uint32_t count = 0;
+};
+
 Message budgetReply(const BudgetInfo &info);
 
 } // namespace sojourn::owner

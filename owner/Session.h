@@ -7,6 +7,7 @@
 #include "owner/Label.h"
 #include "owner/Limits.h"
 #include "owner/PlanCache.h"
+#include "owner/RequestError.h"
 #include "runtime/Execute.h"
 #include "runtime/wire/Message.h"
 #include "runtime/wire/Messages_generated.h"
@@ -14,9 +15,11 @@
 #include "llvm/Support/Error.h"
 
 #include <array>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -39,13 +42,15 @@ struct PartialUpload {
 /// Tells two requests apart. Not a secret: who forges one deceives only the own session.
 using RequestHash = std::array<uint64_t, 2>;
 
-/// The last step of a session that committed, for its repetition.
+/// The last message of a session with a step that committed, should it come again.
 struct LastStep {
   uint64_t sequence = 0; ///< 0: none yet
   RequestHash request{};
   /// Empty: too large to be remembered, or forgotten for younger ones.
   sojourn::wire::Message reply;
-  uint64_t age = 0; ///< grows with each reply remembered anywhere
+  uint64_t age = 0;   ///< grows with each reply remembered anywhere
+  uint32_t steps = 0; ///< of the message, committed
+  std::optional<RequestError> failure; ///< of the step after these
 };
 
 /// Written by who has the turn and the owner's mutex, so either is enough for reading; but for
@@ -60,6 +65,11 @@ struct Session {
   /// Training runs by the client's number and the datasets that they read.
   std::map<std::pair<uint64_t, std::string>, std::shared_ptr<RunAccount>> runs;
   LastStep last;
+
+  /// Of the message that runs: steps that have committed, and whether no further one begins. Read and set by requests
+  /// that wait for no turn.
+  std::atomic<uint32_t> progress = 0;
+  std::atomic<bool> stop = false;
 
   /// Requests of one session take turns.
   std::mutex turn;

@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way of a step through the owner: turn, sequence, program, bindings, booking, run, reply, commit.
+// The way of a step's message through the owner: turn, sequence, program, then each of its steps (StepRun.h).
 #include "owner/Step.h"
 
-#include "owner/PrivateStep.h"
 #include "owner/Reply.h"
-#include "owner/StepBindings.h"
+#include "owner/StepRun.h"
 #include "runtime/Limits.h"
 
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/xxhash.h"
 
 #include <cstring>
-#include <set>
 
 namespace sojourn::owner {
 
 using llvm::Twine;
-using runtime::HostTensor;
 
 namespace {
 
@@ -33,20 +31,16 @@ class Step {
 public:
   Step(const StepContext &context, const wire::Step &request, std::string_view message)
       : context(context), request(request), requestHash(hashRequest(message)) {}
-  ~Step();
   llvm::Expected<StepReply> run();
 
 private:
   llvm::Expected<Message> fromMemory() const;
   llvm::Error findPlan();
   llvm::Error makePlan();
-  llvm::Error book();
-  llvm::Error checkResults();
-  llvm::Error checkReleases();
-  llvm::Error checkPublishes();
-  void noteKept(llvm::function_ref<Policy(const Source &)> policyOf);
-  llvm::Expected<Message> reply(llvm::ArrayRef<HostTensor> values) const;
-  void commit(std::vector<HostTensor> &values, const Message &reply);
+  llvm::Error checkSize() const;
+  llvm::Error runOne(const StepPart &part, DoneReply &reply);
+  llvm::Expected<StepReply> runAll();
+  bool isOver(int64_t begin) const;
 
   const StepContext &context;
   const wire::Step &request;
@@ -54,20 +48,7 @@ private:
   std::unique_ptr<SessionTurn> session; ///< outlives what points into the session
   runtime::ProgramHash hash{};
   std::shared_ptr<const Plan> plan;
-  std::optional<StepBindings> bound;
-  std::vector<LabelPtr> resultLabels;
-  std::vector<std::string> notes;     ///< for the client
-  std::optional<PrivateStep> privacy; ///< of a step on private tables
-  std::vector<uint64_t> releases;
-  size_t reserved = 0; ///< of Sessions::handleBytes, until the commit or the end
 };
-
-Step::~Step() {
-  if (reserved > 0) {
-    std::lock_guard lock(context.mutex);
-    context.sessions.handleBytes -= reserved;
-  }
-}
 
 /// The reply to a repetition of the session's last step; empty if the request is its next one.
 llvm::Expected<Message> Step::fromMemory() const {
@@ -91,7 +72,7 @@ llvm::Expected<Message> Step::fromMemory() const {
                             hashText(last.request) + ", this one has " + hashText(requestHash) +
                             "; repeat a step with the same bytes, or give the next one number " + Twine(found + 1));
   }
-  return last.reply.bytes.empty() ? committedReply() : last.reply;
+  return last.reply.bytes.empty() ? committedReply(last.steps, last.failure) : last.reply;
 }
 
 /// Leaves `plan` empty if the owner does not hold it.
@@ -152,191 +133,72 @@ llvm::Error Step::makePlan() {
   return llvm::Error::success();
 }
 
-/// Everything that could make the commit fail is settled here, or reserved.
-llvm::Error Step::book() {
-  for (auto check : {&Step::checkResults, &Step::checkReleases, &Step::checkPublishes}) {
-    if (llvm::Error error = (this->*check)()) {
-      return error;
-    }
-  }
-  if (llvm::Error error = context.log.add(hash, (*session)->client, *plan, privacy ? privacy->logText() : "")) {
-    return error;
-  }
-  reserved = plan->keepBytes;
-  context.sessions.handleBytes += reserved;
-  return llvm::Error::success();
-}
-
-llvm::Error Step::checkResults() {
-  const auto &handles = (*session)->handles;
-  std::set<uint64_t> fresh;
-  for (size_t index = 0; index < length(request.results()); ++index) {
-    uint64_t id = request.results()->Get(static_cast<flatbuffers::uoffset_t>(index));
-    if (handles.count(id) || !fresh.insert(id).second) {
-      return requestError(wire::ErrorCode_Malformed, "handle id " + Twine(id) + " for kept result " + Twine(index) +
-                                                         " is in use, expected one that this session does not have");
-    }
-  }
+/// What holds for the message as a whole.
+llvm::Error Step::checkSize() const {
   const Limits &limits = context.limits;
-  // What was sent ahead is counted already, and gone when the step has committed.
-  size_t held = context.sessions.handleBytes;
-  for (uint64_t number : bound->sentAhead) {
-    held -= (*session)->uploads.at(number).buffer->size();
+  const size_t steps = 1 + length(request.repetitions());
+  if (steps > kStepsPerMessage) {
+    return requestError(wire::ErrorCode_Limit, "the message has " + Twine(steps) + " steps, this owner takes up to " +
+                                                   Twine(kStepsPerMessage) + " at once; send them in several messages");
   }
-  if (handles.size() + plan->keeps > limits.handlesPerSession || held + plan->keepBytes > limits.handleBytes) {
-    return requestError(wire::ErrorCode_Limit, "the step would keep " + Twine(plan->keeps) + " more values of " +
-                                                   Twine(plan->keepBytes) + " bytes; this owner holds up to " +
-                                                   Twine(limits.handlesPerSession) + " handles per session and " +
-                                                   Twine(limits.handleBytes) +
-                                                   " bytes in all; let go of tensors that are no longer needed");
-  }
-  if (plan->publishBytes > limits.replyBytes) {
-    return requestError(wire::ErrorCode_Limit, "the step publishes " + Twine(plan->publishBytes) +
+  if (plan->publishBytes > limits.replyBytes / steps) {
+    return requestError(wire::ErrorCode_Limit, "the " + (steps > 1 ? Twine(steps) + " steps publish " : Twine("step publishes ")) +
+                                                   Twine(plan->publishBytes * steps) +
                                                    " bytes, this owner's replies hold up to " +
                                                    Twine(limits.replyBytes) + "; publish in several steps");
   }
-  // A handle bound twice and committed would have two new values.
-  std::set<const Handle *> committed;
-  for (const runtime::ResultSpec &spec : plan->executable->results()) {
-    if (spec.kind == StepResult::Commit && !committed.insert(bound->states[spec.target]).second) {
-      return requestError(wire::ErrorCode_Malformed, "one handle is bound to two states that are both committed");
-    }
-  }
   return llvm::Error::success();
 }
 
-llvm::Error Step::checkPublishes() {
-  // Each policy is read once, as it stands now.
-  std::map<Source, Policy> policies;
-  llvm::Error failed = llvm::Error::success();
-  auto policyOf = [&](const Source &source) {
-    auto [at, fresh] = policies.try_emplace(source, Policy::privateOnly);
-    if (fresh) {
-      if (auto policy = context.store.policy(source)) {
-        at->second = *policy;
-      } else {
-        failed = llvm::joinErrors(std::move(failed), policy.takeError());
+/// Once it has committed, the message's number is used.
+llvm::Error Step::runOne(const StepPart &part, DoneReply &reply) {
+  StepRun step(context, request, part, hash, **session, plan);
+  return step.run(reply, [&] {
+    Session &target = **session;
+    context.sessions.remember(target.last, {});
+    target.last.sequence = request.sequence();
+    target.last.request = requestHash;
+    target.last.steps = reply.steps();
+    target.last.failure.reset();
+    target.progress = reply.steps();
+  });
+}
+
+/// Whether no further step begins.
+bool Step::isOver(int64_t begin) const {
+  bool isLate = request.deadline_ms() != 0 &&
+                static_cast<uint64_t>(context.environment.elapsedMs() - begin) >= request.deadline_ms();
+  return isLate || (*session)->stop;
+}
+
+llvm::Expected<StepReply> Step::runAll() {
+  const size_t repetitions = length(request.repetitions());
+  const int64_t begin = context.environment.elapsedMs();
+  (*session)->progress = 0;
+  (*session)->stop = false;
+  DoneReply reply(1 + repetitions, plan->publishes, plan->publishBytes);
+  StepPart part = StepPart::first(request);
+  if (llvm::Error error = runOne(part, reply)) {
+    return error;
+  }
+  std::optional<RequestError> failure;
+  for (size_t at = 0; at < repetitions && !failure && !isOver(begin); ++at) {
+    part = part.next(*request.repetitions()->Get(static_cast<flatbuffers::uoffset_t>(at)));
+    try {
+      if (llvm::Error error = runOne(part, reply)) {
+        failure = takeRequestError(std::move(error));
       }
-    }
-    return at->second;
-  };
-  auto results = plan->executable->results();
-  for (size_t index = 0; index < results.size(); ++index) {
-    if (results[index].kind != StepResult::Publish || (privacy && privacy->isReleased(index))) {
-      continue;
-    }
-    std::string text = blockers(resultLabels[index], policyOf);
-    if (failed) {
-      return failed;
-    }
-    if (!text.empty()) {
-      return requestError(wire::ErrorCode_Refused,
-                          "this value may not leave the owner: it is computed from " + text +
-                              ". Open data and your own uploads may be published, and what only they were computed "
-                              "into. What is computed from private rows leaves with noise alone, which is added in "
-                              "the step that reads the rows: publish the value, or update the weights, inside of that "
-                              "step, or read the column again, table[...], in the step that publishes",
-                          results[index].op, results[index].location);
+    } catch (const std::exception &exception) {
+      // The steps before it stand.
+      failure = RequestError(wire::ErrorCode_Internal, "the owner failed: " + std::string(exception.what()));
     }
   }
-  noteKept(policyOf);
-  return failed;
-}
-
-/// Who trains on rows that were read before learns it now, not at the end when weights do not come out.
-void Step::noteKept(llvm::function_ref<Policy(const Source &)> policyOf) {
-  auto results = plan->executable->results();
-  for (size_t index = 0; index < results.size(); ++index) {
-    if (results[index].kind != StepResult::Commit) {
-      continue;
-    }
-    const LabelPtr &before = bound->states[results[index].target]->label, &after = resultLabels[index];
-    if (before == after || (before && after && before->covers(*after))) {
-      continue;
-    }
-    if (std::string text = blockers(after, policyOf); !text.empty() && blockers(before, policyOf).empty()) {
-      notes.push_back("what this step writes to, as weights that it trains, may not leave the owner from now on: it "
-                      "is computed from " +
-                      text +
-                      ", read by an earlier step. Noise is added in the step that reads: take batches, or read "
-                      "the table, where they are used");
-      return;
-    }
-  }
-}
-
-llvm::Error Step::checkReleases() {
-  std::set<uint64_t> distinct;
-  for (size_t index = 0; index < length(request.releases()); ++index) {
-    uint64_t id = request.releases()->Get(static_cast<flatbuffers::uoffset_t>(index));
-    if (!(*session)->handles.count(id)) {
-      return requestError(wire::ErrorCode_Handle,
-                          "cannot release handle " + Twine(id) + ": this session has no such handle");
-    }
-    if (!distinct.insert(id).second) {
-      return requestError(wire::ErrorCode_Malformed, "handle " + Twine(id) + " is released twice in one request");
-    }
-    releases.push_back(id);
-  }
-  return llvm::Error::success();
-}
-
-llvm::Expected<Message> Step::reply(llvm::ArrayRef<HostTensor> values) const {
-  auto results = plan->executable->results();
-  std::vector<const HostTensor *> published;
-  for (size_t index = 0; index < results.size(); ++index) {
-    if (values.size() != results.size() || !values[index].buffer || !(values[index].type == results[index].type)) {
-      return requestError(wire::ErrorCode_Internal, "the plan returned other results than it said");
-    }
-    if (results[index].kind == StepResult::Publish) {
-      published.push_back(&values[index]);
-    }
-  }
-  PrivacyReport report = privacy ? privacy->report() : PrivacyReport();
-  report.notes.insert(report.notes.end(), notes.begin(), notes.end());
-  return doneReply(published, report);
-}
-
-/// All allocation comes first; after it nothing can fail.
-void Step::commit(std::vector<HostTensor> &values, const Message &reply) {
-  Session &target = **session;
-  auto results = plan->executable->results();
-  std::vector<uint64_t> inserted;
-  inserted.reserve(plan->keeps);
-  try {
-    for (size_t index = 0; index < results.size(); ++index) {
-      if (results[index].kind == StepResult::Keep) {
-        uint64_t id = request.results()->Get(static_cast<flatbuffers::uoffset_t>(inserted.size()));
-        target.handles.try_emplace(id, Handle{values[index], resultLabels[index]});
-        inserted.push_back(id);
-      }
-    }
-  } catch (...) {
-    for (uint64_t id : inserted) {
-      target.handles.erase(id);
-    }
-    throw;
-  }
-  reserved = 0; // it belongs to the new handles now
-  for (size_t index = 0; index < results.size(); ++index) {
-    if (results[index].kind == StepResult::Commit) {
-      Handle &state = *bound->states[results[index].target];
-      // The type is the same. The old value goes with `values`, when the mutex is free again.
-      std::swap(state.tensor.buffer, values[index].buffer);
-      state.label = resultLabels[index];
-    }
-  }
-  for (uint64_t number : bound->sentAhead) {
-    context.sessions.dropUpload(target, number);
-  }
-  for (uint64_t id : releases) {
-    auto found = target.handles.find(id);
-    context.sessions.handleBytes -= found->second.tensor.type.bytes();
-    target.handles.erase(found);
-  }
-  target.last.sequence = request.sequence();
-  target.last.request = requestHash;
-  context.sessions.remember(target.last, reply);
+  const uint32_t steps = (*session)->last.steps;
+  Message bytes = reply.finish(failure);
+  std::lock_guard lock(context.mutex);
+  (*session)->last.failure = failure;
+  context.sessions.remember((*session)->last, bytes);
+  return StepReply{std::move(bytes), steps};
 }
 
 llvm::Expected<StepReply> Step::run() {
@@ -350,83 +212,18 @@ llvm::Expected<StepReply> Step::run() {
   session = std::move(*turn);
   auto repeated = fromMemory();
   if (!repeated || !repeated->bytes.empty()) {
-    return repeated ? llvm::Expected<StepReply>(StepReply{std::move(*repeated), false}) : repeated.takeError();
+    return repeated ? llvm::Expected<StepReply>(StepReply{std::move(*repeated), 0}) : repeated.takeError();
   }
   if (llvm::Error error = findPlan()) {
     return error;
   }
   if (!plan) {
-    return StepReply{needProgramReply(), false};
+    return StepReply{needProgramReply(), 0};
   }
-  bound.emplace(request, *plan, **session);
-  llvm::Error error = bound->checkCounts();
-  error = error ? std::move(error) : bound->bindOwn();
-  if (!error) {
-    std::lock_guard lock(context.mutex);
-    error = bound->bindTables(context.store);
-  }
-  if (error) {
+  if (llvm::Error error = checkSize()) {
     return error;
   }
-  resultLabels = plan->resultLabels(bound->labels);
-  auto made = PrivateStep::make(context, request, **session, plan, *bound);
-  if (!made) {
-    return made.takeError();
-  }
-  privacy = std::move(*made);
-  if (privacy) {
-    privacy->release(resultLabels);
-  }
-  size_t most = context.threads.most();
-  auto memory = context.memory.lease(privacy ? privacy->runBytes(static_cast<unsigned>(most))
-                                             : plan->runBytes(static_cast<unsigned>(most)));
-  if (!memory) {
-    return memory.takeError();
-  }
-  {
-    // Permission for every published value is settled before anything runs.
-    std::lock_guard lock(context.mutex);
-    if (llvm::Error refused = book()) {
-      return refused;
-    }
-  }
-  if (context.environment.entering) {
-    context.environment.entering(Phase::running);
-  }
-  ThreadBudget::Lease threads(context.threads);
-  runtime::RunOptions options;
-  options.threads = threads.threads;
-  options.arenas = &context.arenas;
-  options.profile = context.profile;
-  if (privacy) {
-    // Paid before a coin is drawn or a row is read.
-    if (llvm::Error error = privacy->pay()) {
-      return error;
-    }
-    privacy->drawCoins(bound->bindings, threads.threads);
-  }
-  auto values = (privacy ? privacy->executable() : *plan->executable).run(bound->bindings, options);
-  if (!values) {
-    return values.takeError();
-  }
-  auto bytes = reply(*values);
-  if (!bytes) {
-    return bytes.takeError();
-  }
-  if (privacy && privacy->isTicketed()) {
-    if (llvm::Error error = privacy->seal(bytes->bytes)) {
-      return error;
-    }
-    bytes = reply(*values); // with the receipts
-    if (!bytes) {
-      return bytes.takeError();
-    }
-  }
-  {
-    std::lock_guard lock(context.mutex);
-    commit(*values, *bytes);
-  }
-  return StepReply{std::move(*bytes), true};
+  return runAll();
 }
 
 } // namespace

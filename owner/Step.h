@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One step: check everything, run, then commit all or nothing, once.
+// A step's message: its program, then each of its steps once.
 #ifndef SOJOURN_OWNER_STEP_H
 #define SOJOURN_OWNER_STEP_H
 
@@ -36,12 +36,12 @@ struct StepContext {
 
 struct StepReply {
   sojourn::wire::Message bytes; ///< Done, Committed or NeedProgram
-  bool ran = false;             ///< and committed, now: not when it is answered from memory
+  uint32_t steps = 0;           ///< that ran and committed now: none when it is answered from memory
 };
 
 /// Waits for the session's turn; holds the mutex for moments only, and neither while it plans nor
-/// while it runs. `message` is the whole of the request's bytes, which tell a repetition from
-/// another step. On any error nothing has changed.
+/// while it runs. `message` is the whole of the request's bytes, which tell a message that was sent twice
+/// from another. On any error nothing has changed: steps that commit before one that fails are a reply.
 llvm::Expected<StepReply> runStep(const StepContext &context, const wire::Step &request, std::string_view message);
 
 } // namespace sojourn::owner

@@ -12,6 +12,21 @@ using runtime::Element;
 using runtime::HostTensor;
 using runtime::TensorType;
 
+StepPart StepPart::first(const wire::Step &request) {
+  return {request.states(),   request.slots(),   request.seeds(), request.results(),
+          request.releases(), request.uploads(), request.tables()};
+}
+
+StepPart StepPart::next(const wire::Repetition &repetition) const {
+  return {length(repetition.states()) ? repetition.states() : states,
+          length(repetition.slots()) ? repetition.slots() : slots,
+          repetition.seeds(),
+          repetition.results(),
+          repetition.releases(),
+          length(repetition.uploads()) ? repetition.uploads() : uploads,
+          tables};
+}
+
 static std::string typeText(const TensorType &type) {
   std::string text;
   for (int64_t dim : type.dims) {
@@ -27,12 +42,12 @@ llvm::Error StepBindings::checkCounts() const {
                : requestError(wire::ErrorCode_Malformed, "the request binds " + Twine(found) + " " + what +
                                                              ", the program has " + Twine(expected));
   };
-  llvm::Error error = check("states", length(request.states()), plan.states);
-  error = error ? std::move(error) : check("uploads", length(request.uploads()), plan.uploads);
-  error = error ? std::move(error) : check("slots", length(request.slots()), plan.slots);
-  error = error ? std::move(error) : check("seeds", length(request.seeds()), plan.seeds);
-  error = error ? std::move(error) : check("tables", length(request.tables()), plan.tables);
-  return error ? std::move(error) : check("kept results", length(request.results()), plan.keeps);
+  llvm::Error error = check("states", length(part.states), plan.states);
+  error = error ? std::move(error) : check("uploads", length(part.uploads), plan.uploads);
+  error = error ? std::move(error) : check("slots", length(part.slots), plan.slots);
+  error = error ? std::move(error) : check("seeds", length(part.seeds), plan.seeds);
+  error = error ? std::move(error) : check("tables", length(part.tables), plan.tables);
+  return error ? std::move(error) : check("kept results", length(part.results), plan.keeps);
 }
 
 llvm::Error StepBindings::bindOwn() {
@@ -48,8 +63,8 @@ llvm::Error StepBindings::bindOwn() {
     switch (args[index].kind) {
     case StepArg::State: error = bindState(index, position); break;
     case StepArg::Upload: error = bindUpload(index, position); break;
-    case StepArg::Slot: error = bindWord(index, request.slots()->Get(at)); break;
-    case StepArg::Seed: error = bindWord(index, request.seeds()->Get(at)); break;
+    case StepArg::Slot: error = bindWord(index, part.slots->Get(at)); break;
+    case StepArg::Seed: error = bindWord(index, part.seeds->Get(at)); break;
     case StepArg::Table: labels[index] = nullptr; break; // until its table is bound
     case StepArg::Coin: break;                           // no program has them
     }
@@ -73,7 +88,7 @@ llvm::Error StepBindings::bindTables(Store &store) {
 }
 
 llvm::Error StepBindings::bindState(size_t index, size_t position) {
-  uint64_t id = request.states()->Get(static_cast<flatbuffers::uoffset_t>(position));
+  uint64_t id = part.states->Get(static_cast<flatbuffers::uoffset_t>(position));
   auto found = session.handles.find(id);
   if (found == session.handles.end()) {
     return requestError(wire::ErrorCode_Handle,
@@ -92,7 +107,7 @@ llvm::Error StepBindings::bindState(size_t index, size_t position) {
 }
 
 llvm::Error StepBindings::bindUpload(size_t index, size_t position) {
-  auto *tensor = request.uploads()->Get(static_cast<flatbuffers::uoffset_t>(position));
+  auto *tensor = part.uploads->Get(static_cast<flatbuffers::uoffset_t>(position));
   const TensorType &expected = plan.executable->args()[index].type;
   llvm::StringRef data = bytesOf(tensor->data());
   std::shared_ptr<runtime::Buffer> buffer;
@@ -150,7 +165,7 @@ llvm::Error StepBindings::bindWord(size_t index, uint64_t bits) {
 }
 
 llvm::Error StepBindings::bindTable(Store &store, size_t index, size_t position) {
-  const auto *table = request.tables()->Get(static_cast<flatbuffers::uoffset_t>(position));
+  const auto *table = part.tables->Get(static_cast<flatbuffers::uoffset_t>(position));
   std::string name = table->name() ? table->name()->str() : "";
   llvm::StringRef version = table->version() ? table->version()->c_str() : "";
   auto found = store.find(name);

@@ -22,12 +22,24 @@ inline llvm::StringRef bytesOf(const flatbuffers::Vector<uint8_t> *vector) {
   return vector ? llvm::StringRef(reinterpret_cast<const char *>(vector->data()), vector->size()) : llvm::StringRef();
 }
 
+/// What one step of a message binds.
+struct StepPart {
+  using Numbers = flatbuffers::Vector<uint64_t>;
+  const Numbers *states, *slots, *seeds, *results, *releases;
+  const flatbuffers::Vector<flatbuffers::Offset<wire::Tensor>> *uploads;
+  const flatbuffers::Vector<flatbuffers::Offset<wire::TableBinding>> *tables;
+
+  static StepPart first(const wire::Step &request);
+  /// The step after this one.
+  StepPart next(const wire::Repetition &repetition) const;
+};
+
 /// Nothing is changed by binding. Everything here but tables is the session's own and needs its
 /// turn only.
 class StepBindings {
 public:
-  StepBindings(const wire::Step &request, const Plan &plan, Session &session)
-      : request(request), plan(plan), session(session) {}
+  StepBindings(const StepPart &part, const Plan &plan, Session &session)
+      : part(part), plan(plan), session(session) {}
 
   /// As many of each kind as the program has.
   llvm::Error checkCounts() const;
@@ -47,7 +59,7 @@ private:
   llvm::Error bindWord(size_t index, uint64_t bits);
   llvm::Error bindTable(Store &store, size_t index, size_t position);
 
-  const wire::Step &request;
+  const StepPart &part;
   const Plan &plan;
   Session &session;
   std::vector<std::shared_ptr<const LoadedDataset>> tables; ///< keeps them loaded while they run

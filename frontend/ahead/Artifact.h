@@ -158,7 +158,14 @@ struct RunQuote {
 RunQuote quoteRun(const Artifact &artifact, const std::string &table, double delta, double epsilon,
                   double noiseMultiplier, std::optional<int64_t> steps = std::nullopt);
 
-/// Execution against an owner: `init` at construction, then one round trip per step.
+/// What became of several steps.
+struct ArtifactSteps {
+  std::vector<std::vector<at::Tensor>> published; ///< by step that committed; none where the reply was lost
+  int64_t committed = 0;
+  std::exception_ptr failure; ///< of the step after these, or why their values are lost
+};
+
+/// Execution against an owner: `init` at construction, then a round trip per step, or per several.
 class ArtifactRun {
 public:
   /// `tables`: table of the artifact -> the owner's dataset; a table that is not named here is the
@@ -170,18 +177,37 @@ public:
   /// are those of the number of steps that have run. Throws Error if an input does not fit its spec,
   /// or if no batch is left.
   std::vector<at::Tensor> step(const std::vector<at::Tensor> &inputs);
+  /// One step for each element of `inputs`, in one round trip where they are not large; the first step of a run is
+  /// another program and takes a trip of its own. Each commits by itself. `follow` is called while they run with the steps that have
+  /// committed; where it returns false, no further step begins. Throws if none of them ran.
+  ArtifactSteps steps(const std::vector<std::vector<at::Tensor>> &inputs,
+                      const std::function<bool(uint64_t committed)> &follow = {});
 
 private:
-  /// `lost`: why there are no published values although the step committed.
-  std::vector<at::Tensor> run(const ArtifactCall &call, const std::vector<at::Tensor> &inputs,
-                              std::exception_ptr &lost);
-  uint64_t real(uint64_t name) const;
+  /// The owner's handles by the artifact's names; those that no name leads to any more.
+  struct Handles {
+    std::map<uint64_t, uint64_t> named;
+    std::vector<uint64_t> unnamed;
+    void set(uint64_t name, uint64_t handle);
+    uint64_t at(uint64_t name) const;
+  };
+
+  void checkInputs(const std::vector<at::Tensor> &inputs) const;
+  /// What step `at` of the run binds, releases apart. `keep` holds the bytes of its inputs.
+  wire::Repetition bind(const ArtifactCall &call, const std::vector<at::Tensor> &inputs, int64_t at,
+                        const Handles &handles, std::vector<at::Tensor> &keep) const;
+  /// `handles` as the next repetition of the steady step takes them.
+  void turn(Handles &handles) const;
+  /// `handles` after a call; returns what it releases.
+  static std::vector<uint64_t> commit(const ArtifactCall &call, const std::vector<uint64_t> &results, Handles &handles);
+  ArtifactSteps run(const ArtifactCall &call, const std::vector<std::vector<at::Tensor>> &inputs,
+                    const std::function<bool(uint64_t committed)> &follow);
 
   Artifact artifact_;
   Owner owner_;
   int64_t steps_ = 0;
-  std::vector<wire::TableBinding> bindings_;           ///< by the artifact's tables
-  std::vector<std::pair<uint64_t, uint64_t>> handles_; ///< artifact's name -> owner's handle
+  std::vector<wire::TableBinding> bindings_; ///< by the artifact's tables
+  Handles handles_;
 };
 
 } // namespace sojourn

@@ -15,6 +15,12 @@ void bindArtifact(pybind11::module_ &m);
 void bindPrivacy(pybind11::module_ &m);
 void bindReplay(pybind11::module_ &m);
 void bindTable(pybind11::module_ &m);
+void bindTrip(pybind11::module_ &m);
+
+/// Calls `follow(committed)`, if it is not None, and lets signals through: where either raises, steps stop.
+std::function<bool(uint64_t)> followerOf(const pybind11::object &follow);
+/// As a Python exception, or None.
+pybind11::object failureOf(const std::exception_ptr &failure);
 
 /// Throws Error for what is not a torch.dtype.
 at::ScalarType dtypeOf(const pybind11::handle &dtype);

@@ -151,7 +151,20 @@ void bindArtifact(py::module_ &m) {
            }),
            py::arg("artifact"), py::arg("session"), py::arg("tables") = std::map<std::string, std::string>(),
            py::call_guard<py::gil_scoped_release>())
-      .def("step", &ArtifactRun::step, py::call_guard<py::gil_scoped_release>());
+      .def("step", &ArtifactRun::step, py::call_guard<py::gil_scoped_release>())
+      .def(
+          "steps",
+          [](ArtifactRun &self, const std::vector<std::vector<at::Tensor>> &inputs, const py::object &follow) {
+            ArtifactSteps done;
+            auto follower = followerOf(follow);
+            {
+              py::gil_scoped_release unlock;
+              done = self.steps(inputs, follower);
+            }
+            return std::make_tuple(done.published, done.committed, failureOf(done.failure));
+          },
+          py::arg("inputs"), py::arg("follow"),
+          "What each step published, how many committed, and the exception of the one after these.");
 }
 
 } // namespace sojourn::frontend

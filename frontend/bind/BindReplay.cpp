@@ -3,10 +3,9 @@
 #include "frontend/bind/Bind.h"
 
 #include "frontend/replay/Call.h"
+#include "frontend/replay/Quiet.h"
 
 #include <pybind11/stl.h>
-
-#include <limits>
 
 namespace py = pybind11;
 
@@ -14,31 +13,15 @@ namespace sojourn::frontend {
 
 namespace {
 
-/// Adds to counters that torch keeps on the host: 0-dim CPU tensors of float32 or float64.
-void advance(const std::vector<at::Tensor> &counters, double by) {
-  for (const at::Tensor &counter : counters) {
-    if (counter.scalar_type() == at::kFloat) {
-      *counter.mutable_data_ptr<float>() += static_cast<float>(by);
-    } else {
-      *counter.mutable_data_ptr<double>() += by;
-    }
-    counter.unsafeGetTensorImpl()->bump_version();
-  }
-}
+/// Rates by name, counters, and whether a call advances them.
+using PythonGroup = std::tuple<std::vector<std::pair<std::string, double>>, std::vector<at::Tensor>, bool>;
 
-/// The number that all counters say, or NaN.
-double commonCount(const std::vector<at::Tensor> &counters) {
-  double common = std::numeric_limits<double>::quiet_NaN();
-  for (size_t i = 0; i < counters.size(); ++i) {
-    const at::Tensor &counter = counters[i];
-    double count = counter.scalar_type() == at::kFloat ? static_cast<double>(*counter.const_data_ptr<float>())
-                                                       : *counter.const_data_ptr<double>();
-    if (i > 0 && count != common) {
-      return std::numeric_limits<double>::quiet_NaN();
-    }
-    common = count;
+std::vector<RateGroup> groupsOf(const std::vector<PythonGroup> &tuples) {
+  std::vector<RateGroup> groups;
+  for (const auto &[rates, counters, advances] : tuples) {
+    groups.push_back({rates, counters, advances});
   }
-  return common;
+  return groups;
 }
 
 } // namespace
@@ -77,8 +60,30 @@ void bindReplay(py::module_ &m) {
       .def("repeat", [](const CapturedCall &self, std::shared_ptr<CallEntry> entry, const std::vector<double> &values) {
         return self.repeat(std::move(entry), values);
       });
-  m.def("common_count", &commonCount, py::arg("counters"));
-  m.def("advance", &advance, py::arg("counters"), py::arg("by"));
+  py::class_<QuietCall>(m, "QuietCall")
+      .def(py::init([](std::shared_ptr<CapturedCall> call, std::shared_ptr<Watched> watched,
+                       const std::vector<PythonGroup> &groups, const std::vector<at::Tensor> &arguments,
+                       std::vector<at::Tensor> advanced) {
+             return std::make_unique<QuietCall>(std::move(call), std::move(watched), groupsOf(groups), arguments,
+                                                std::move(advanced));
+           }),
+           py::arg("call"), py::arg("watched"), py::arg("groups"), py::arg("arguments"), py::arg("advanced"))
+      .def(
+          "repeat",
+          [](const QuietCall &self, const std::vector<at::Tensor> &arguments, const std::shared_ptr<Trip> &trip) {
+            return self.repeat(arguments, [&] {
+              py::gil_scoped_release unlock; // an owner may be Python
+              Steps::end(trip);
+            });
+          },
+          py::arg("arguments"), py::arg("trip"), "The call again, held for the trip; None where it has to be looked at.");
+  m.def(
+      "computed_numbers",
+      [](const std::vector<double> &floats, const std::vector<PythonGroup> &groups, bool afterCall) {
+        return computedNumbers(floats, groupsOf(groups), afterCall);
+      },
+      py::arg("floats"), py::arg("groups"), py::arg("after_call"));
+  m.def("advance", &advanceCounters, py::arg("counters"), py::arg("by"));
 }
 
 } // namespace sojourn::frontend

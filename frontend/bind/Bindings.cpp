@@ -188,7 +188,8 @@ PYBIND11_MODULE(_sojourn, m) {
   // Waiting for a session politely needs no release here: nobody waits with the interpreter held.
   m.def("step_begin", [] { Steps::begin(); });
   m.def(
-      "step_end", [] { Steps::end(); }, WhileOwnerWorks());
+      "step_end", [](const std::shared_ptr<Trip> &trip) { Steps::end(trip); }, py::arg("trip") = nullptr,
+      WhileOwnerWorks());
   m.def("step_abort", [] { Steps::abort(); });
   m.def("step_active", [] { return Steps::active(); });
   m.def(
@@ -222,5 +223,6 @@ PYBIND11_MODULE(_sojourn, m) {
       py::arg("listener"), "Calls listener(phase, text) after every phase of every compilation; None removes it.");
   bindReplay(m);
   bindTable(m);
+  bindTrip(m);
   bindArtifact(m);
 }

@@ -58,7 +58,13 @@ Storage::Storage(std::shared_ptr<Session> session, Dims sizes, Dims strides, at:
     : session(std::move(session)), sizes(std::move(sizes)), strides(std::move(strides)), dtype(dtype),
       serial(nextSerial()) {}
 
-Storage::~Storage() { session->storageDied(*this); }
+Storage::~Storage() { release_resources(); }
+
+void Storage::release_resources() {
+  if (auto told = std::exchange(session, nullptr)) {
+    told->storageDied(*this);
+  }
+}
 
 Storage::Place *Storage::placeIn(const Recording &recording) {
   for (Place &place : places) {

@@ -44,6 +44,8 @@ inline const Reason &constantReason(const char *text) { return *new Reason(reaso
 struct Storage : c10::intrusive_ptr_target {
   Storage(std::shared_ptr<Session> session, Dims sizes, Dims strides, at::ScalarType dtype);
   ~Storage() override;
+  /// While somebody still refers to it weakly: nobody can use it any more.
+  void release_resources() override;
 
   std::shared_ptr<Session> session;
   Dims sizes, strides;

@@ -9,8 +9,6 @@ namespace sojourn::frontend {
 
 namespace {
 
-const Reason &kUnknown =
-    constantReason("the owner did not answer the step that computed it, so it is unknown whether the step ran");
 constexpr const char *kReplyLost =
     "the owner committed the step, but the reply with this value was lost; publish it again";
 
@@ -76,7 +74,8 @@ std::string namesOf(const std::vector<Flight *> &flights, bool failed) {
 /// The steps of one sending; what they do at a session is the session's.
 class Flights {
 public:
-  static void send(const std::vector<std::shared_ptr<Session>> &sessions, bool explicitStep) {
+  static void send(const std::vector<std::shared_ptr<Session>> &sessions, bool explicitStep,
+                   const std::shared_ptr<Trip> &trip) {
     // Turns are taken in order of the sessions' index: two threads cannot wait for each other.
     std::vector<std::unique_ptr<SessionLock>> turns;
     for (const auto &session : sessions) {
@@ -84,6 +83,9 @@ public:
     }
     std::vector<Flight> all;
     for (const auto &session : sessions) {
+      if (session->held_ && session->held_->trip != trip) {
+        session->sendHeld(); // another loop's steps come first; it learns what became of them
+      }
       if (auto flight = session->take()) {
         all.push_back(std::move(*flight));
       }
@@ -109,13 +111,19 @@ public:
         flight.session->refuse(flight, /*explicitStep=*/false, flight.refusal);
       }
     }
+    if (trip && explicitStep && going.size() == 1) {
+      return hold(*going.front(), trip);
+    }
+    for (Flight *flight : going) {
+      flight->session->sendHeld();
+    }
     eachAtOnce(going, [](Flight &flight) { flight.session->exchange(flight); });
     bool failed = false;
     for (Flight *flight : going) {
       if (!flight->failure) {
         flight->session->land(*flight);
       } else if (explicitStep || !flight->session->keepRest(*flight)) {
-        flight->session->drop(*flight, flight->unknown ? kUnknown : kNotRun);
+        flight->session->drop(*flight, flight->unknown ? kUnknownOutcome : kNotRun);
       }
       failed = failed || flight->failure;
     }
@@ -126,13 +134,32 @@ public:
       raiseRefusal(*refused);
     }
   }
+
+private:
+  /// Until the trip is full, or the step does not fit it.
+  static void hold(Flight &flight, const std::shared_ptr<Trip> &trip) {
+    Session &session = *flight.session;
+    if (session.held_ && !session.held_->takes(flight.call)) {
+      session.sendHeld();
+    }
+    if (trip->isOver()) {
+      session.drop(flight, kNotRun);
+    } else {
+      session.hold(flight, trip);
+      if (session.held_->isFull()) {
+        session.sendHeld();
+      }
+    }
+    trip->raiseFailure();
+  }
 };
 
-void sendAll(const std::vector<std::shared_ptr<Session>> &sessions, bool explicitStep) {
-  Flights::send(sessions, explicitStep);
+void sendAll(const std::vector<std::shared_ptr<Session>> &sessions, bool explicitStep,
+             const std::shared_ptr<Trip> &trip) {
+  Flights::send(sessions, explicitStep, trip);
 }
 
-void Session::flush() { Flights::send({shared_from_this()}, /*explicitStep=*/false); }
+void Session::flush() { Flights::send({shared_from_this()}, /*explicitStep=*/false, nullptr); }
 
 std::optional<Flight> Session::take() {
   SessionLock lock(mutex_);
@@ -262,6 +289,22 @@ StepReply Session::exchange(wire::Step &step, const Recording *own, bool &unknow
   // Taken now: tensors may die while the owner works.
   std::vector<uint64_t> waiting = releasable(own);
   step.releases.insert(step.releases.end(), waiting.begin(), waiting.end());
+  try {
+    return sendStep(step, unknown);
+  } catch (...) {
+    returnReleases(waiting, unknown);
+    throw;
+  }
+}
+
+void Session::returnReleases(const std::vector<uint64_t> &releases, bool unknown) {
+  if (!unknown) {
+    SessionLock lock(mutex_);
+    releases_.insert(releases_.end(), releases.begin(), releases.end());
+  }
+}
+
+StepReply Session::sendStep(wire::Step &step, bool &unknown, const StepFollower *follow) {
   std::string_view program = step.program, debug = step.debug;
   bool known = knownHashes_.find(step.hash) != nullptr, sending = false;
   knownHashes_.insert(step.hash, {});
@@ -271,12 +314,12 @@ StepReply Session::exchange(wire::Step &step, const Recording *own, bool &unknow
     if (known) {
       step.program = step.debug = {};
     }
-    StepReply reply = client_->step(step);
+    StepReply reply = client_->step(step, follow);
     if (reply.kind == StepReply::Kind::NeedProgram && known) {
       // The owner evicted its plan; the bytes go again.
       step.program = program;
       step.debug = debug;
-      reply = client_->step(step);
+      reply = client_->step(step, follow);
     }
     if (reply.kind == StepReply::Kind::NeedProgram) {
       throw Error(ErrorKind::OwnerError, "the owner asks for a program that came with the request");
@@ -292,17 +335,12 @@ StepReply Session::exchange(wire::Step &step, const Recording *own, bool &unknow
     }
     unknown = sending && (ours ? client_->outcomeUnknown() : true);
     knownHashes_.erase(step.hash);
-    if (!unknown) {
-      SessionLock lock(mutex_);
-      releases_.insert(releases_.end(), waiting.begin(), waiting.end());
-    }
     client_->dropSentAhead(step);
     throw;
   }
 }
 
-std::string Session::fillPublished(Recording &recording, const StepReply &reply) {
-  auto &publishes = recording.publishes;
+std::string Session::fillPublished(const Publishes &publishes, const StepReply &reply, size_t first) {
   if (reply.kind == StepReply::Kind::Committed) {
     for (auto &[storage, state] : publishes) {
       state->fail(kReplyLost);
@@ -310,23 +348,24 @@ std::string Session::fillPublished(Recording &recording, const StepReply &reply)
     return {};
   }
   std::string problem;
-  if (reply.published.size() != publishes.size()) {
+  if (reply.published.size() != publishes.size() * reply.steps) {
     problem = "the owner's reply holds " + std::to_string(reply.published.size()) +
-              " published values, this step has " + std::to_string(publishes.size());
+              " published values, expected " + std::to_string(publishes.size() * reply.steps);
   }
   for (size_t i = 0; i < publishes.size() && problem.empty(); ++i) {
     const Storage &storage = *publishes[i].first;
-    const wire::TensorView &value = reply.published[i];
+    const wire::TensorView &value = reply.published[first + i];
     at::ScalarType dtype = scalarTypeOf(static_cast<Element>(value.element));
     at::Tensor result = hostTensor(dtype, value.dims, value.data);
     if (!result.defined() || result.sizes() != c10::IntArrayRef(storage.sizes) || dtype != storage.dtype) {
       problem = "a published value came back as " + std::string(c10::toString(dtype)) + " of " +
                 std::to_string(value.data.size()) + " bytes, not as recorded";
     } else {
-      if (i < reply.releases.size()) {
-        publishes[i].second->error = reply.releases[i].error;
-        publishes[i].second->receipt = reply.releases[i].receipt;
-        publishes[i].second->receiptText = reply.releases[i].text;
+      if (first + i < reply.releases.size()) {
+        const StepReply::Release &release = reply.releases[first + i];
+        publishes[i].second->error = release.error;
+        publishes[i].second->receipt = release.receipt;
+        publishes[i].second->receiptText = release.text;
       }
       publishes[i].second->fill(std::move(result));
     }
@@ -341,7 +380,7 @@ std::string Session::fillPublished(Recording &recording, const StepReply &reply)
 
 void Session::land(Flight &flight) {
   Recording &recording = *flight.recording;
-  if (std::string problem = fillPublished(recording, flight.reply); !problem.empty()) {
+  if (std::string problem = fillPublished(recording.publishes, flight.reply, 0); !problem.empty()) {
     flight.failure = std::make_exception_ptr(
         Error(ErrorKind::OwnerError, problem + "; the step is committed, what it published is lost"));
   }
@@ -390,53 +429,85 @@ TraceCall Session::finishOffline() {
   return std::move(flight.call);
 }
 
-std::vector<at::Tensor> Session::runProgram(wire::Step step, StepOutcome &outcome) {
-  outcome = StepOutcome::NotRun;
+ProgramRun Session::runProgram(wire::Step step, const StepFollower &follow) {
   if (!client_) {
     raise(ErrorKind::Error, "an offline device runs nothing; connect to an owner");
   }
-  size_t released = step.releases.size();
+  ProgramRun run;
   StepReply reply;
+  reply.steps = 0;
+  std::vector<std::pair<size_t, size_t>> sizes{{step.results.size(), step.releases.size()}}; // of results and releases
+  for (const wire::Repetition &each : step.repetitions) {
+    sizes.emplace_back(each.results.size(), each.releases.size());
+  }
+  SessionLock turn(turn_);
   {
-    SessionLock turn(turn_);
-    {
-      SessionLock lock(mutex_);
-      std::vector<wire::ReleaseTerms> releases = std::move(step.spending.releases);
-      step.spending = spending_; // of the run that is open now
-      step.spending.releases = std::move(releases);
+    SessionLock lock(mutex_);
+    std::vector<wire::ReleaseTerms> releases = std::move(step.spending.releases);
+    step.spending = spending_; // of the run that is open now
+    step.spending.releases = std::move(releases);
+  }
+  sendHeld();
+  std::exception_ptr interruption;
+  StepFollower look = [&](uint64_t steps) {
+    try {
+      return !interruption && (!follow || follow(steps));
+    } catch (...) {
+      interruption = std::current_exception();
+      return false;
     }
+  };
+  try {
     if (std::string refusal = refusalOf(step); !refusal.empty()) {
       raise(ErrorKind::Refused, refusal);
     }
-    reply = translated([&] {
-      bool unknown = false;
+    translated([&] {
+      std::vector<uint64_t> waiting = releasable(nullptr);
+      std::vector<uint64_t> &last = step.repetitions.empty() ? step.releases : step.repetitions.back().releases;
+      last.insert(last.end(), waiting.begin(), waiting.end());
       try {
-        return exchange(step, nullptr, unknown);
+        reply = sendStep(step, run.isUnknown, &look);
       } catch (...) {
-        outcome = unknown ? StepOutcome::Unknown : StepOutcome::NotRun;
+        reply.steps = 0;
+        returnReleases(waiting, run.isUnknown);
         throw;
       }
+      if (reply.steps < step.count()) {
+        returnReleases(waiting, /*unknown=*/false);
+      }
+      if (reply.failure) {
+        throw Error(reply.failure->kind, failedStep(reply.steps, step.count()) + reply.failure->text);
+      }
     });
-    outcome = StepOutcome::Committed;
-    noteSpent(step);
-    SessionLock lock(mutex_);
-    notes_.insert(notes_.end(), reply.notes.begin(), reply.notes.end());
-    counters_.live_handles -= released;
-    ++counters_.steps;
-  }
-  if (reply.kind == StepReply::Kind::Committed) {
-    raise(ErrorKind::ConnectionLost, "the owner committed this step, but its reply was lost: what it published is not "
-                                     "known; the next step goes on from it");
-  }
-  std::vector<at::Tensor> tensors;
-  for (const wire::TensorView &value : reply.published) {
-    at::Tensor tensor = hostTensor(scalarTypeOf(static_cast<Element>(value.element)), value.dims, value.data);
-    if (!tensor.defined()) {
-      raise(ErrorKind::OwnerError, "a published value came back with " + std::to_string(value.data.size()) + " bytes");
+    if (reply.kind == StepReply::Kind::Committed) {
+      run.isReplyLost = true;
+      raise(ErrorKind::ConnectionLost, "the owner committed this step, but its reply was lost: what it published is "
+                                       "not known; the next step goes on from it");
     }
-    tensors.push_back(std::move(tensor));
+    for (const wire::TensorView &value : reply.published) {
+      at::Tensor tensor = hostTensor(scalarTypeOf(static_cast<Element>(value.element)), value.dims, value.data);
+      if (!tensor.defined()) {
+        run.isReplyLost = true;
+        raise(ErrorKind::OwnerError,
+              "a published value came back with " + std::to_string(value.data.size()) + " bytes");
+      }
+      run.published.push_back(std::move(tensor));
+    }
+  } catch (...) {
+    run.failure = std::current_exception();
   }
-  return tensors;
+  run.failure = interruption ? interruption : run.failure;
+  run.steps = reply.steps;
+  for (size_t at = 0; at < run.steps; ++at) {
+    noteSpent(step);
+  }
+  SessionLock lock(mutex_);
+  notes_.insert(notes_.end(), reply.notes.begin(), reply.notes.end());
+  counters_.steps += run.steps;
+  for (size_t at = 0; at < sizes.size(); ++at) {
+    counters_.live_handles -= at < run.steps ? sizes[at].second : sizes[at].first;
+  }
+  return run;
 }
 
 } // namespace sojourn::frontend

@@ -20,10 +20,15 @@ namespace sojourn::frontend {
 ///
 /// Where values may not leave, or their price is not paid, a flush loses its publishes; what else is pending, and costs
 /// nothing, stays for the next.
-void sendAll(const std::vector<std::shared_ptr<Session>> &sessions, bool explicitStep);
+///
+/// `trip`: an explicit step at one owner is held back for it instead, and sent with the others once there are enough.
+void sendAll(const std::vector<std::shared_ptr<Session>> &sessions, bool explicitStep,
+             const std::shared_ptr<Trip> &trip = nullptr);
 
 /// Why a tensor has no value.
 inline const Reason &kNotRun = constantReason("the owner did not run the step that computed it");
+inline const Reason &kUnknownOutcome =
+    constantReason("the owner did not answer the step that computed it, so it is unknown whether the step ran");
 
 } // namespace sojourn::frontend
 

@@ -83,6 +83,7 @@ Session::~Session() {
 
 void Session::close() {
   SessionLock turn(turn_);
+  sendHeld();
   {
     SessionLock lock(mutex_);
     if (closed_) {
@@ -269,6 +270,7 @@ std::vector<std::string> Session::takeNotes() {
 BudgetInfo Session::budget(const std::string &dataset, uint64_t endRun) {
   SessionLock turn(turn_);
   requireOpen();
+  sendHeld(); // it may spend
   return translated([&] { return client_->budget(dataset, endRun); });
 }
 

@@ -15,6 +15,7 @@
 #include "frontend/recording/Recording.h"
 #include "frontend/session/RecentlyUsed.h"
 #include "frontend/session/Steps.h"
+#include "frontend/session/Trip.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -91,8 +92,14 @@ struct Flight {
   bool unknown = false;       ///< whether the failure leaves open that the owner ran it
 };
 
-/// What became of a step that was to be run.
-enum class StepOutcome { NotRun, Unknown, Committed };
+/// What became of a program's steps that were to be run.
+struct ProgramRun {
+  size_t steps = 0;                  ///< that committed
+  std::vector<at::Tensor> published; ///< by them, as CPU tensors
+  bool isUnknown = false;            ///< whether more may have
+  bool isReplyLost = false;          ///< what was published never came
+  std::exception_ptr failure;        ///< of the step after these, or why the reply is lost
+};
 
 class Session : public std::enable_shared_from_this<Session> {
 public:
@@ -180,9 +187,10 @@ public:
   // --- artifacts ---
   uint64_t newHandle();
   void releaseHandle(uint64_t handle);
-  /// Sends a program that was compiled elsewhere; releases waiting here ride along. Returns the
-  /// published values as CPU tensors. Where it throws, `outcome` tells what became of the step.
-  std::vector<at::Tensor> runProgram(wire::Step step, StepOutcome &outcome);
+  /// Sends a program that was compiled elsewhere; releases waiting here ride along.
+  ProgramRun runProgram(wire::Step step, const StepFollower &follow = {});
+  /// Sends what is held for `trip` here, if anything is.
+  void sendHeld(const Trip &trip);
 
 private:
   friend class Flights;
@@ -203,7 +211,15 @@ private:
   void noteSpent(const wire::Step &step);
   void noteDefaults(const wire::Step &step, const std::vector<Judgement::Draw> &draws);
   StepReply exchange(wire::Step &step, const Recording *own, bool &unknown);
-  std::string fillPublished(Recording &recording, const StepReply &reply);
+  StepReply sendStep(wire::Step &step, bool &unknown, const StepFollower *follow = nullptr);
+  using Publishes = std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>>;
+  /// From the reply's values from `first` on. Returns what is wrong with them, or an empty text.
+  std::string fillPublished(const Publishes &publishes, const StepReply &reply, size_t first);
+  /// Of a step, or steps, that were not run.
+  void returnReleases(const std::vector<uint64_t> &releases, bool unknown);
+  void hold(Flight &flight, const std::shared_ptr<Trip> &trip);
+  void sendHeld();
+  void takeBack(HeldSteps &held, size_t first, const Reason &reason, bool unknown);
   void commit(Recording &recording, const TraceCall &call);
   void putBack(Flight &flight);
   std::vector<uint64_t> releasable(const Recording *own);
@@ -216,6 +232,7 @@ private:
   std::recursive_mutex mutex_;     ///< the fields below; never held while an owner is waited for
   std::unique_ptr<Client> client_; ///< the turn's
   TraceCache cache_;               ///< the turn's
+  std::unique_ptr<HeldSteps> held_; ///< the turn's; before anything else is sent
   /// Programs the owner has been sent; the turn's. One that is forgotten is sent again.
   RecentlyUsed<std::array<uint8_t, 32>, std::monostate> knownHashes_{kPrograms};
   /// A program with what in its message decides who pays for what: tables, noise multiplier, share, prices.

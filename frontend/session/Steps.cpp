@@ -141,7 +141,7 @@ std::vector<std::shared_ptr<Session>> online(std::vector<std::shared_ptr<Session
 
 } // namespace
 
-void Steps::end() { sendAll(online(leaveStep()), /*explicitStep=*/true); }
+void Steps::end(const std::shared_ptr<Trip> &trip) { sendAll(online(leaveStep()), /*explicitStep=*/true, trip); }
 
 void Steps::abort() {
   for (const auto &session : leaveStep()) {

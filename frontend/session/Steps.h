@@ -14,6 +14,7 @@
 namespace sojourn::frontend {
 
 class Session;
+struct Trip;
 
 /// Highest number of owners a process can talk to: the autograd engine sizes its queues once.
 inline constexpr int kDeviceCountMax = 16;
@@ -70,7 +71,8 @@ public:
   static void begin();
   /// Ends the outermost step: sends to every session that it touched before it waits for any.
   /// Throws what the first failing owner says, and with several owners which of them committed.
-  static void end();
+  /// `trip`: a step at one owner joins it and travels with its next message.
+  static void end(const std::shared_ptr<Trip> &trip = nullptr);
   static void abort();
   static bool active();
   /// Number of the open step, counted from 1; 0 if none is open.

@@ -32,6 +32,7 @@ from .checks import integer as _integer
 from .errors import (
     BudgetExhausted,
     ConnectionLost,
+    DeadlineExceeded,
     Error,
     OwnerError,
     Refused,
@@ -39,6 +40,7 @@ from .errors import (
     ValueNeeded,
     VersionMismatch,
 )
+from .loop import loop
 from .module import to_owner
 from .owner import Budget, Owner, connect, local
 from .privacy import Quote, privacy
@@ -85,6 +87,7 @@ __all__ = [
     "Budget",
     "BudgetExhausted",
     "ConnectionLost",
+    "DeadlineExceeded",
     "Error",
     "Owner",
     "OwnerError",
@@ -106,6 +109,7 @@ __all__ = [
     "flush",
     "load",
     "local",
+    "loop",
     "number",
     "offline",
     "plain",

@@ -17,6 +17,7 @@ import _sojourn
 from . import checks, connections
 from .checks import integer, positive
 from .errors import Error
+from .loop import PER_TRIP_MOST, bar
 from .privacy import Quote, current
 from .publish import Published
 from .step import _open
@@ -191,14 +192,20 @@ class Program:
         batches: collections.abc.Iterable | None = None,
         progress: bool = False,
         tables: collections.abc.Mapping[str, str] | None = None,
+        per_trip: int = 1,
     ) -> list:
-        """Runs `init`, then the steps (one round trip each). Returns what each step published.
+        """Runs `init`, then the steps. Returns what each step published.
 
         `batches`: what the caller supplies, an element per step: a tuple of CPU tensors (floats for
         numbers) as `inputs` says. A program without inputs, over batches of the owner's tables, needs
         none: all `steps` run, and no data is sent. `tables`: table of the program -> the owner's
         dataset; one that is not named is the dataset of its own name. Raises `Error` if a dataset is
         not there or is not as the program's `tables` say.
+
+        `per_trip`: steps in each round trip; inputs beyond 32 MiB are shared out among several. Each
+        step commits by itself and is charged by itself. If one fails, or is interrupted, those before it stand;
+        the exception has the attributes `steps`, how many have committed, and `results`, what they
+        published.
 
         On private tables the steps spend as the open `sojourn.privacy(...)` of a bound table says, as
         those of a loop do; else by the table's defaults.
@@ -212,20 +219,30 @@ class Program:
                     f"each step takes {len(self.inputs)} inputs: pass an iterable with a tuple of them for every step"
                 )
             batches, total = itertools.repeat((), self.steps), self.steps
+        per_trip = integer("per_trip", per_trip, 1)
+        if per_trip > PER_TRIP_MOST:
+            raise Error(f"per_trip is {per_trip}, an owner takes up to {PER_TRIP_MOST} steps in one message")
         run = _sojourn.ArtifactRun(self._artifact, owner._session, tables)
         self._declare(owner, tables)
-        if progress:
-            import tqdm
+        results: list = []
+        with bar(progress, total if total is not None or not hasattr(batches, "__len__") else len(batches)) as shown:
+            try:
+                for trip in _trips(batches, per_trip):
+                    self._run_trip(run, trip, results, shown)
+            except BaseException as failure:
+                failure.steps, failure.results = len(results), results
+                raise
+        return results
 
-            batches = tqdm.tqdm(batches, unit="step", total=total)
-        published = []
-        for batch in batches:
-            batch = (batch,) if isinstance(batch, torch.Tensor) else tuple(batch)
-            values = [torch.tensor(v, dtype=torch.float64) if isinstance(v, (int, float)) else v for v in batch]
-            results = run.step(values)
-            published.append(self._nest(results))
-            connections.tell()
-        return published
+    def _run_trip(self, run, trip: list, results: list, shown) -> None:
+        before = len(results)
+        published, committed, failure = run.steps(trip, lambda steps: shown(before + steps))
+        results += map(self._nest, published)
+        results += [None] * (committed - len(published))  # their values are lost
+        shown(len(results))
+        connections.tell()
+        if failure is not None:
+            raise failure
 
     def quote(
         self,
@@ -281,6 +298,16 @@ class Program:
                 f"the compiled step does not say how its {len(leaves)} results nest ({failure!r}): the file is damaged, "
                 "compile it again"
             ) from failure
+
+
+def _trips(batches, per_trip: int):
+    """Inputs of the steps of each trip, as CPU tensors."""
+    steps = iter(batches)
+    while trip := list(itertools.islice(steps, per_trip)):
+        yield [
+            [torch.tensor(v, dtype=torch.float64) if isinstance(v, (int, float)) else v for v in step]
+            for step in ((batch,) if isinstance(batch, torch.Tensor) else tuple(batch) for batch in trip)
+        ]
 
 
 def compile(

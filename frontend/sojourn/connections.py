@@ -29,10 +29,10 @@ def tell() -> None:
     defaults.tell()
     for session in list(_sessions):
         for note in dict.fromkeys(_sojourn.take_notes(session)):
-            warnings.warn(note, stacklevel=_callers_depth())
+            warnings.warn(note, stacklevel=callers_depth())
 
 
-def _callers_depth() -> int:
+def callers_depth() -> int:
     """Frames from the caller of this function to the first that is the user's."""
     frame, depth = sys._getframe(1), 1
     while frame.f_back is not None and (

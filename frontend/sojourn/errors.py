@@ -32,3 +32,7 @@ class ConnectionLost(Error):
 
 class VersionMismatch(Error):
     """Client and owner speak different versions."""
+
+
+class DeadlineExceeded(Error, TimeoutError):
+    """The time for a loop was up before its last step; `steps` and `results` tell how far it came."""

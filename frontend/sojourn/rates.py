@@ -11,7 +11,7 @@ KNOWN_OPTIMIZERS = (
     torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adamax, torch.optim.Adagrad,
     torch.optim.Adadelta, torch.optim.RMSprop,
 )  # fmt: skip
-"""Those whose ops follow from their options, and whose numbers `_computed` knows."""
+"""Those whose ops follow from their options, and whose numbers frontend/replay/Rates.h knows."""
 
 
 def _fields(group: dict):
@@ -23,27 +23,6 @@ def _fields(group: dict):
             for position, entry in enumerate(value):
                 if type(entry) is float:
                     yield f"{name}[{position}]", entry
-
-
-def _computed(rates: dict[str, float], count: float | None):
-    """What torch's optimizers compute from their rates and their count of steps before they hand it to an op.
-
-    Source: torch/optim of 2.13 (adam.py, adamax.py, adagrad.py, sgd.py and others), in its order of operations.
-    """
-    for value in rates.values():
-        yield from (value, -value, 1 - value)
-    rate = rates.get("lr", 0.0)
-    yield 1 - rate * rates.get("weight_decay", 0.0)
-    if count is None:
-        return
-    for beta in (rates.get("betas[0]"), rates.get("betas[1]")):
-        correction = 1.0 if beta is None or not count else 1 - beta**count
-        if correction:
-            yield from ((rate / correction), (rate / correction) * -1, correction, correction**0.5)
-        else:
-            yield from (0.0, 0.0, 0.0, 0.0)
-    divisor = 1 + (count - 1) * rates.get("lr_decay", 0.0)
-    yield from (rate / divisor, -(rate / divisor), -rate / divisor)
 
 
 def is_counter(name: str, value) -> bool:
@@ -102,19 +81,15 @@ class Numbers:
                 self._groups.append((group, advancing or counts, bool(advancing)))
         self.base, self.values = self.read(floats, after_call=True)
 
+    def groups(self) -> list[tuple]:
+        """Rates as they are now, counters, and whether a call advances them; see frontend/replay/Rates.h."""
+        return [(list(_fields(group)), counters, advances) for group, counters, advances in self._groups]
+
     def read(self, floats: list[float], after_call: bool = False) -> tuple[list[float], list[float]]:
         """`after_call`: the call has advanced its counters."""
-        base, values = list(floats), []
-        for value in floats:
-            values += (value, -value)
-        for group, counters, advances in self._groups:
-            rates = dict(_fields(group))
-            base += rates.values()
-            count = None
-            if counters:
-                count = _sojourn.common_count(counters) + (advances and not after_call)
-            values += _computed(rates, count)
-        return base, values
+        groups = self.groups()
+        base = [*floats, *(value for rates, _, _ in groups for _, value in rates)]
+        return base, _sojourn.computed_numbers(floats, groups, after_call)
 
 
 class Looked(float):

@@ -22,6 +22,7 @@ from torch.utils import _pytree as pytree
 
 import _sojourn
 
+from . import connections
 from .errors import Unsupported
 from .publish import Published
 from .rates import Looked, Numbers, changed_on_host, host_state, rates_of
@@ -30,6 +31,7 @@ from .uses import HostOps, Uses, before_module, reached_from, tracing, unfit
 
 _KINDS_MOST, _PLANS_MOST = 16, 8  # per function and thread, per kind of call; those not used for longest go
 _REASONS_MOST = 32
+_ONE = pytree.tree_flatten(0)[1]
 _replays: weakref.WeakSet[Replay] = weakref.WeakSet()
 
 
@@ -80,6 +82,28 @@ class Replay:
     def __call__(self, *args, **kwargs):
         if _sojourn.step_active():
             return self._function(*args, **kwargs)  # joins the outer step
+        return self._call(args, kwargs, None, None)
+
+    def within(self, trip, held: list, args, is_quiet: bool):
+        """A call of a loop: where it is replayed, its step waits for the trip's message, and `held` gets its counters.
+
+        `is_quiet`: since the call before no code has run but the loop's.
+        """
+        last = self._local.__dict__.get("last") if is_quiet else None
+        if last is not None and all(type(leaf) is torch.Tensor for leaf in args):
+            plan, quiet, columns = last
+            if columns == [getattr(leaf, _COLUMNS, None) for leaf in args]:
+                held.append(None)
+                made = quiet.repeat(list(args), trip)
+                if made is not None:
+                    held[-1] = plan.counters
+                    self.replayed += 1
+                    return self._results(plan, made, args)
+                held.pop()
+        return self._call(args, {}, trip, held)
+
+    def _call(self, args, kwargs, trip, held):
+        self._local.last = None
         leaves, spec = _flatten(args, kwargs)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         floats = [float(leaf) for leaf in leaves if isinstance(leaf, float)]
@@ -89,9 +113,11 @@ class Replay:
             entry = _sojourn.CallEntry(tensors, plan.watched)
             reason = self._cannot(plan, entry, floats)
             if not reason:
-                return self._replay(plan, entry, leaves)
+                return self._replay(plan, entry, leaves, trip, held)
         else:
             reason = "there is no earlier call that is alike" if plan is None else "one call alike was traced so far"
+        if trip is not None:
+            trip.send()
         return self._trace(kind, plan, reason, leaves, spec, tensors, floats)
 
     def _kind(self, key: tuple) -> _Kind:
@@ -119,23 +145,34 @@ class Replay:
             return "a number may come from several places that differ now"
         return ""
 
-    def _replay(self, plan: _Plan, entry, leaves):
-        kinds, spec = plan.outputs
-        with self._step():
+    def _replay(self, plan: _Plan, entry, leaves, trip, held):
+        with self._step(trip=trip):
             made = plan.call.repeat(entry, self._local.values)
-            published = [_published(kind, made) for kind in kinds if kind[0] == "published"]
+            if held is not None:
+                held.append(None)
         made.settle()
         _sojourn.advance(plan.counters, 1.0)
+        if held is not None:
+            held[-1] = plan.counters
         self.replayed += 1
-        outputs, waiting = iter(made.outputs), iter(published)
-        results = []
+        if trip is not None and all(type(leaf) is torch.Tensor and not leaf.requires_grad for leaf in leaves):
+            quiet = _sojourn.QuietCall(plan.call, plan.watched, plan.numbers.groups(), leaves, plan.counters)
+            self._local.last = plan, quiet, [getattr(leaf, _COLUMNS, None) for leaf in leaves]
+        return self._results(plan, made, leaves)
+
+    @staticmethod
+    def _results(plan: _Plan, made, leaves):
+        kinds, spec = plan.outputs
+        if kinds == [("computed",)] and spec == _ONE:
+            return made.outputs[0]
+        outputs, results = iter(made.outputs), []
         for kind in kinds:
             if kind[0] == "computed":
                 results.append(next(outputs))
             elif kind[0] == "argument":
                 results.append(leaves[kind[1]])
             elif kind[0] == "published":
-                results.append(next(waiting))
+                results.append(_published(kind, made))
             else:
                 results.append(kind[1])
         return pytree.tree_unflatten(results, spec)
@@ -154,10 +191,10 @@ class Replay:
         entry.watch_generator()
         looked: set[int] = set()
         args, kwargs, given = _followed(leaves, spec, looked)
-        host = HostOps(optimizers)
+        host = HostOps()
         with self._step():
             with host:
-                result = self._run(uses, args, kwargs)
+                result = self._run(uses, host, args, kwargs)
             result = _detached(result, given)
             found, tree = pytree.tree_flatten(result)
             kinds, computed, published = _kinds(found, given)
@@ -179,14 +216,15 @@ class Replay:
         kind.uses = uses
         return pytree.tree_unflatten([leaves[k[1]] if k[0] == "argument" else f for k, f in zip(kinds, found)], tree)
 
-    def _run(self, uses: Uses, args, kwargs):
-        outer, tracing.uses = tracing.uses, uses
+    def _run(self, uses: Uses, host: HostOps, args, kwargs):
+        outer = tracing.uses, tracing.host
+        tracing.uses, tracing.host = uses, host
         hook = torch.nn.modules.module.register_module_forward_pre_hook(before_module)
         try:
             return self._function(*args, **kwargs)
         finally:
             hook.remove()
-            tracing.uses = outer
+            tracing.uses, tracing.host = outer
 
     def _compare(self, plan: _Plan, call, obstacle: str, uses: Uses, outputs, floats, advanced, looked) -> str:
         """Arms the plan if the call repeats the one before. Raises for a number that nothing explains."""
@@ -219,7 +257,7 @@ class Replay:
         """Once per reason and function."""
         if obstacle not in self._warned:
             self._warned.add(obstacle)
-            warnings.warn(f"{self._name()} is traced, not replayed: {obstacle}", stacklevel=5)
+            warnings.warn(f"{self._name()} is traced, not replayed: {obstacle}", stacklevel=connections.callers_depth())
 
     def _name(self) -> str:
         code = getattr(self._function, "__code__", None)

@@ -67,7 +67,7 @@ def _before_optimizer_step(optimizer, args, kwargs):
 register_optimizer_step_pre_hook(_before_optimizer_step)
 
 
-def _drop_lost_gradients() -> None:
+def drop_lost_gradients() -> None:
     """A gradient that a dropped step made has no value; its leaf had none, and has none again."""
     for value in gc.get_objects():
         if issubclass(type(value), torch.Tensor) and value.device.type == "owner" and value.is_leaf:
@@ -102,9 +102,9 @@ class step:
     `Unsupported`, with the line, for a number that changes and is no float argument, rate or count of a stock optimizer.
     """
 
-    def __new__(cls, function=None, *, replay: bool = False):
+    def __new__(cls, function=None, *, replay: bool = False, trip=None):
         self = super().__new__(cls)
-        self._replay = bool(replay)
+        self._replay, self._trip = bool(replay), trip
         if function is None:
             return self
         if not callable(function):
@@ -118,6 +118,7 @@ class step:
             with step():
                 return function(*args, **kwargs)
 
+        wrapper._sojourn_step_of = function
         return wrapper
 
     def __call__(self, function):
@@ -139,7 +140,7 @@ class step:
             if kind is None:
                 try:
                     with naming_lines() if self._outermost else contextlib.nullcontext():
-                        _sojourn.step_end()
+                        _sojourn.step_end(self._trip)
                 except BaseException:
                     self._restore()
                     raise
@@ -159,7 +160,12 @@ class step:
         if self._outermost:
             for snapshot in _open.snapshots.values():
                 snapshot.restore()
-            _drop_lost_gradients()
+            drop_lost_gradients()
+
+
+def unwrapped(function):
+    """What `step` made a step of, or the function itself."""
+    return getattr(function, "_sojourn_step_of", function)
 
 
 def flush() -> None:

@@ -17,10 +17,11 @@ from .rates import KNOWN_OPTIMIZERS, is_counter
 
 
 class _Tracing(threading.local):
-    """What the thread's traced call uses: modules that run, optimizers that step."""
+    """What the thread's traced call uses: modules that run, optimizers that step; and what it computes on the host."""
 
     def __init__(self):
         self.uses: Uses | None = None
+        self.host: HostOps | None = None
 
 
 tracing = _Tracing()
@@ -107,6 +108,7 @@ def before_module(module, args):
 def _before_optimizer(optimizer, args, kwargs):
     if tracing.uses is not None:
         tracing.uses.add_optimizer(optimizer)
+        tracing.host.add_counters(optimizer)
 
 
 register_optimizer_step_pre_hook(_before_optimizer)
@@ -119,17 +121,15 @@ class HostOps(TorchDispatchMode):
     call itself makes from constants.
     """
 
-    def __init__(self, optimizers):
+    def __init__(self):
         super().__init__()
         self.found = ""
-        self._known = {
-            id(value)
-            for optimizer in optimizers
-            for state in optimizer.state.values()
-            for name, value in state.items()
-            if is_counter(name, value)
-        }
+        self._known: set[int] = set()
         self._made: list[torch.Tensor] = []  # alive, so that no other tensor gets its id
+
+    def add_counters(self, optimizer) -> None:
+        for state in optimizer.state.values():
+            self._known.update(id(value) for name, value in state.items() if is_counter(name, value))
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <thread>
 #include <utility>
 
@@ -50,6 +51,24 @@ public:
       return CallStatus::Broken;
     }
   }
+  /// The call has a thread of its own; it cannot be left alone, so `look` does not end it.
+  CallStatus tryLongCall(std::string_view request, Answer &answer, std::string &failure,
+                         const std::function<bool()> &look) override {
+    std::promise<CallStatus> done;
+    auto status = done.get_future();
+    std::thread caller([&] {
+      try {
+        done.set_value(tryCall(request, answer, failure));
+      } catch (...) {
+        done.set_exception(std::current_exception());
+      }
+    });
+    while (status.wait_for(kLookEvery) == std::future_status::timeout) {
+      look();
+    }
+    caller.join();
+    return status.get();
+  }
   std::string name() const override { return name_; }
 
 private:
@@ -58,7 +77,7 @@ private:
   RequestAllocator allocator_;
 };
 
-[[noreturn]] void raiseReply(const schema::Error &error) {
+StepReply::Failure errorOf(const schema::Error &error) {
   std::string message = error.message() ? error.message()->str() : "the owner gave no reason";
   if (error.op() && error.op()->size()) {
     message += " [op " + error.op()->str() + "]";
@@ -67,11 +86,11 @@ private:
     message += " [" + error.location()->str() + "]";
   }
   switch (error.code()) {
-  case schema::ErrorCode_Version: throw Error(ErrorKind::VersionMismatch, message);
-  case schema::ErrorCode_Refused: throw Error(ErrorKind::Refused, message);
-  case schema::ErrorCode_Budget: throw Error(ErrorKind::BudgetExhausted, message);
-  case schema::ErrorCode_Unsupported: throw Error(ErrorKind::Unsupported, message);
-  default: throw Error(ErrorKind::OwnerError, std::string(schema::EnumNameErrorCode(error.code())) + ": " + message);
+  case schema::ErrorCode_Version: return {ErrorKind::VersionMismatch, message};
+  case schema::ErrorCode_Refused: return {ErrorKind::Refused, message};
+  case schema::ErrorCode_Budget: return {ErrorKind::BudgetExhausted, message};
+  case schema::ErrorCode_Unsupported: return {ErrorKind::Unsupported, message};
+  default: return {ErrorKind::OwnerError, std::string(schema::EnumNameErrorCode(error.code())) + ": " + message};
   }
 }
 
@@ -105,7 +124,8 @@ const schema::Reply &parseReply(std::string_view bytes) {
 template <class Body>
 const Body &expect(const schema::Reply &reply) {
   if (const schema::Error *error = reply.body_as_Error()) {
-    raiseReply(*error);
+    StepReply::Failure failure = errorOf(*error);
+    throw Error(failure.kind, failure.text);
   }
   const Body *body = reply.body_as<Body>();
   if (!body) {
@@ -317,25 +337,57 @@ void Client::dropSentAhead(const wire::Step &step) {
   }
 }
 
-CallStatus Client::tryStep(const wire::Step &step, Answer &answer, std::string &failure) {
+/// Steps of the message under way that have committed; nothing if the owner does not say.
+std::optional<uint64_t> Client::look(bool stop) {
+  Request request(*transport_);
+  request.finish(schema::CreateWatch(request, session_, stop));
+  Answer answer;
+  std::string failure;
+  if (transport_->tryCall(bytesOf(request), answer, failure) != CallStatus::Answered) {
+    return std::nullopt;
+  }
+  try {
+    return expect<schema::Progress>(parseReply(answer.bytes)).steps();
+  } catch (const Error &) {
+    return std::nullopt; // the step's own reply will say what is wrong
+  }
+}
+
+CallStatus Client::tryStep(const wire::Step &step, const StepFollower *follow, Answer &answer, std::string &failure) {
   Request request(*transport_, wire::encodedBound(step));
   request.finish(wire::encode(request, step));
   ++roundTrips;
   bytesUp += request.GetSize();
-  CallStatus status = transport_->tryCall(bytesOf(request), answer, failure);
+  CallStatus status;
+  if (step.repetitions.empty()) {
+    status = transport_->tryCall(bytesOf(request), answer, failure);
+  } else {
+    bool stop = false;
+    uint64_t steps = 0;
+    auto heard = std::chrono::steady_clock::now();
+    status = transport_->tryLongCall(bytesOf(request), answer, failure, [&] {
+      stop = stop || (follow && !(*follow)(steps));
+      auto now = std::chrono::steady_clock::now();
+      if (auto found = look(stop); found && *found != steps) {
+        steps = *found;
+        heard = now;
+      }
+      return transport_->timeoutMs() == 0 || now - heard < std::chrono::milliseconds(transport_->timeoutMs());
+    });
+  }
   answers_ = status == CallStatus::Answered;
   bytesDown += answer.bytes.size();
   return status;
 }
 
-const schema::Reply &Client::askForStep(const wire::Step &step, Answer &answer) {
+const schema::Reply &Client::askForStep(const wire::Step &step, const StepFollower *follow, Answer &answer) {
   std::string failure;
-  CallStatus status = tryStep(step, answer, failure);
+  CallStatus status = tryStep(step, follow, answer, failure);
   bool sent = status != CallStatus::NotSent, repeated = false;
   if (status == CallStatus::TimedOut || status == CallStatus::Broken) {
     std::this_thread::sleep_for(kPause);
     repeated = true;
-    status = tryStep(step, answer, failure);
+    status = tryStep(step, follow, answer, failure);
   }
   if (status != CallStatus::Answered) {
     unknown_ = sent;
@@ -355,7 +407,7 @@ const schema::Reply &Client::askForStep(const wire::Step &step, Answer &answer) 
   return reply;
 }
 
-StepReply Client::step(wire::Step &step) {
+StepReply Client::step(wire::Step &step, const StepFollower *follow) {
   step.session = session_;
   unknown_ = false;
   StepReply reply;
@@ -363,7 +415,7 @@ StepReply Client::step(wire::Step &step) {
   // After a step without an answer the owner may stand at any of the numbers tried since. From the
   // highest down: only the one that it expects can run, and none repeats a step that has run.
   for (step.sequence = std::max(tried_, sequence_) + 1;; --step.sequence) {
-    answered = &askForStep(step, reply.answer);
+    answered = &askForStep(step, follow, reply.answer);
     const schema::Error *error = answered->body_as_Error();
     bool otherNumber = error && error->code() == schema::ErrorCode_Malformed &&
                        textOf(error->message()).find("sequence number") != std::string::npos;
@@ -378,11 +430,23 @@ StepReply Client::step(wire::Step &step) {
     reply.kind = StepReply::Kind::NeedProgram;
     return reply;
   }
+  auto setSteps = [&](uint32_t steps, const schema::Error *failed) {
+    if (steps == 0 || steps > step.count()) {
+      throw Error(ErrorKind::OwnerError, "the owner says that " + std::to_string(steps) + " of " +
+                                             std::to_string(step.count()) + " steps have committed");
+    }
+    reply.steps = steps;
+    if (failed) {
+      reply.failure = errorOf(*failed);
+    }
+  };
   if (parsed.body_type() == schema::ReplyBody_Committed) {
     reply.kind = StepReply::Kind::Committed;
+    setSteps(parsed.body_as_Committed()->steps(), parsed.body_as_Committed()->failure());
     return reply;
   }
   const auto &done = expect<schema::Done>(parsed);
+  setSteps(done.steps(), done.failure());
   if (done.published()) {
     for (const schema::Tensor *tensor : *done.published()) {
       if (std::string problem = wire::decode(*tensor, reply.published.emplace_back()); !problem.empty()) {

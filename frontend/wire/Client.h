@@ -9,6 +9,7 @@
 #include "runtime/wire/Step.h"
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -39,7 +40,13 @@ public:
   virtual flatbuffers::Allocator &allocator() = 0;
   /// `failure` says why no reply came. A request from `allocator` is used up by a call.
   virtual CallStatus tryCall(std::string_view request, Answer &answer, std::string &failure) = 0;
+  /// Likewise, for what may take long: while it waits it calls `look` every tenth of a second, which may make calls of
+  /// its own and does not throw. Where that returns false, it need not wait any more (TimedOut).
+  virtual CallStatus tryLongCall(std::string_view request, Answer &answer, std::string &failure,
+                                 const std::function<bool()> &look) = 0;
   virtual std::string name() const = 0;
+  /// How long an owner may take for a step without a word; 0: for ever.
+  virtual int timeoutMs() const { return 0; }
 };
 
 /// An allocator for requests that counts what growing copies.
@@ -56,6 +63,8 @@ std::unique_ptr<Transport> makeFunctionTransport(std::string name, std::function
 /// nng req socket; url as "ipc:///run/o.sock" or "tcp://host:port". Throws ConnectionLost if
 /// nobody listens.
 std::unique_ptr<Transport> dialTransport(const std::string &url, int timeoutMs);
+/// How often a long call is looked after.
+inline constexpr std::chrono::milliseconds kLookEvery{100};
 
 struct ColumnInfo {
   std::string name;
@@ -73,6 +82,10 @@ struct DatasetInfo {
   double noiseMultiplier = 1, clip = 1, metricBound = 10;
 };
 
+/// Called with the steps of a message that have committed, while the others run. False: no further one begins.
+/// Does not throw.
+using StepFollower = std::function<bool(uint64_t steps)>;
+
 /// What the owner answered to a step. `published` is read where the reply lies.
 struct StepReply {
   enum class Kind {
@@ -81,7 +94,13 @@ struct StepReply {
     Committed    ///< it ran, but what it published is remembered no more
   };
   Kind kind = Kind::Done;
-  std::vector<wire::TensorView> published;
+  uint32_t steps = 1;           ///< of the message, committed
+  struct Failure {
+    ErrorKind kind;
+    std::string text;
+  };
+  std::optional<Failure> failure; ///< of the step after these
+  std::vector<wire::TensorView> published; ///< of all of them
   /// Of published values of private tables, one per published value; else none.
   struct Release {
     double error; ///< standard deviation of the noise; NaN: the value is not linear in it
@@ -122,7 +141,9 @@ public:
   void dropSentAhead(const wire::Step &step);
   /// Numbers the step and sends it. Where no reply comes it sends the same bytes once more: the
   /// owner runs a number once. Throws Error if it stays without one; then `outcomeUnknown()`.
-  StepReply step(wire::Step &step);
+  ///
+  /// A message of several steps may take `timeoutMs` for each; `follow` sees how far it is.
+  StepReply step(wire::Step &step, const StepFollower *follow = nullptr);
   /// Whether the last step failed in a way that leaves open whether the owner ran it.
   bool outcomeUnknown() const { return unknown_; }
   std::vector<ProgramSummary> programs(bool withText);
@@ -136,8 +157,9 @@ public:
 
 private:
   Answer exchange(flatbuffers::FlatBufferBuilder &request);
-  CallStatus tryStep(const wire::Step &step, Answer &answer, std::string &failure);
-  const sojourn_wire::Reply &askForStep(const wire::Step &step, Answer &answer);
+  CallStatus tryStep(const wire::Step &step, const StepFollower *follow, Answer &answer, std::string &failure);
+  const sojourn_wire::Reply &askForStep(const wire::Step &step, const StepFollower *follow, Answer &answer);
+  std::optional<uint64_t> look(bool stop);
   void sendWhole(uint64_t number, std::span<const uint8_t> data);
   CallStatus trySendPart(uint64_t number, std::span<const uint8_t> data, uint64_t offset, size_t length, Answer &answer,
                          std::string &failure);

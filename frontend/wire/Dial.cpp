@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The nng transport of the client: one req socket, one request at a time.
+// The nng transport of the client: one req socket, one request at a time, and one that takes long beside it.
 #include "frontend/wire/Client.h"
 
 #include "frontend/Error.h"
@@ -7,6 +7,8 @@
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
 
+#include <condition_variable>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -53,7 +55,7 @@ private:
 
 class NngTransport final : public Transport {
 public:
-  NngTransport(std::string url, int timeoutMs) : url_(std::move(url)) {
+  NngTransport(std::string url, int timeoutMs) : url_(std::move(url)), timeoutMs_(timeoutMs) {
     if (int status = nng_req0_open(&socket_)) {
       raise(ErrorKind::ConnectionLost, describe(status, "open a socket for"));
     }
@@ -85,18 +87,95 @@ public:
       failure = describe(status, "receive from");
       return status == NNG_ETIMEDOUT ? CallStatus::TimedOut : CallStatus::Broken;
     }
-    answer.keep = std::shared_ptr<const void>(reply, [](nng_msg *kept) { nng_msg_free(kept); });
-    answer.bytes = {static_cast<const char *>(nng_msg_body(reply)), nng_msg_len(reply)};
+    answer = answerOf(reply);
+    return CallStatus::Answered;
+  }
+  /// In a context of its own, so that the socket's stays free for what `look` asks.
+  CallStatus tryLongCall(std::string_view request, Answer &answer, std::string &failure,
+                         const std::function<bool()> &look) override {
+    nng_msg *message = allocator_.take(request);
+    Exchange exchange;
+    if (int status = exchange.open(socket_)) {
+      nng_msg_free(message);
+      failure = describe(status, "send to");
+      return CallStatus::NotSent;
+    }
+    nng_aio_set_timeout(exchange.aio, timeoutMs_);
+    nng_aio_set_msg(exchange.aio, message);
+    nng_ctx_send(exchange.context, exchange.aio);
+    if (int status = exchange.wait({})) {
+      nng_msg_free(nng_aio_get_msg(exchange.aio));
+      failure = describe(status, "send to");
+      return CallStatus::NotSent;
+    }
+    nng_aio_set_timeout(exchange.aio, NNG_DURATION_INFINITE);
+    nng_ctx_recv(exchange.context, exchange.aio);
+    if (int status = exchange.wait(look)) {
+      failure = describe(status, "receive from");
+      return status == NNG_ETIMEDOUT ? CallStatus::TimedOut : CallStatus::Broken;
+    }
+    answer = answerOf(nng_aio_get_msg(exchange.aio));
     return CallStatus::Answered;
   }
   std::string name() const override { return url_; }
+  int timeoutMs() const override { return timeoutMs_; }
 
 private:
+  /// A context, and its operation under way.
+  struct Exchange {
+    nng_ctx context = NNG_CTX_INITIALIZER;
+    nng_aio *aio = nullptr;
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool isDone = false;
+
+    int open(nng_socket socket) {
+      int status = nng_ctx_open(&context, socket);
+      return status ? status : nng_aio_alloc(&aio, &Exchange::finished, this);
+    }
+    static void finished(void *self) {
+      auto &exchange = *static_cast<Exchange *>(self);
+      std::lock_guard lock(exchange.mutex);
+      exchange.isDone = true;
+      exchange.changed.notify_one();
+    }
+    /// Returns nng's status. Where `look` returns false it is as if the time was up.
+    int wait(const std::function<bool()> &look) {
+      std::unique_lock lock(mutex);
+      bool givesUp = false;
+      while (!changed.wait_for(lock, kLookEvery, [&] { return isDone; })) {
+        lock.unlock();
+        if (look && !givesUp && !look()) {
+          givesUp = true;
+          nng_aio_abort(aio, NNG_ETIMEDOUT);
+        }
+        lock.lock();
+      }
+      isDone = false;
+      return nng_aio_result(aio);
+    }
+    ~Exchange() {
+      if (aio) {
+        nng_aio_stop(aio);
+        nng_aio_free(aio);
+      }
+      nng_ctx_close(context);
+    }
+  };
+
+  static Answer answerOf(nng_msg *reply) {
+    Answer answer;
+    answer.keep = std::shared_ptr<const void>(reply, [](nng_msg *kept) { nng_msg_free(kept); });
+    answer.bytes = {static_cast<const char *>(nng_msg_body(reply)), nng_msg_len(reply)};
+    return answer;
+  }
+
   std::string describe(int status, const char *action) const {
     return std::string("could not ") + action + " the owner at " + url_ + ": " + nng_strerror(status);
   }
 
   std::string url_;
+  int timeoutMs_;
   nng_socket socket_{};
   MessageAllocator allocator_;
 };

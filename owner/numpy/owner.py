@@ -33,11 +33,13 @@ class PartialUpload:
 
 @dataclass
 class LastStep:
-    """The last step of a session that committed, for its repetition."""
+    """The last message of a session with a step that committed, should it come again."""
 
     sequence: int = 0  # 0: none yet
     request: str = ""  # hash of its bytes
     reply: bytes = b""  # empty: it was too large to be remembered
+    steps: int = 0  # of its message, committed
+    failure: OwnerError | None = None  # of the step after these
 
 
 @dataclass
@@ -48,6 +50,8 @@ class Session:
     bytes: int = 0
     uploads: dict[int, PartialUpload] = field(default_factory=dict)
     last: LastStep = field(default_factory=LastStep)
+    progress: int = 0  # steps of the message that runs which have committed
+    stop: bool = False  # no further one begins
 
     def drop(self, handle: int) -> None:
         self.bytes -= self.handles.pop(handle).nbytes
@@ -58,6 +62,27 @@ class Plan:
     program: Program
     client: str
     runs: int = 0
+
+
+def _fault_of(fault: Exception) -> OwnerError:
+    if isinstance(fault, OwnerError):
+        return fault
+    if isinstance(fault, MemoryError):
+        return OwnerError(LIMIT, "out of memory")
+    # A mistake of ours. Its text could quote data, so only its kind is told.
+    return OwnerError(INTERNAL, f"internal error ({type(fault).__name__})")
+
+
+def _parts(step: wire.Record):
+    """The steps of a message: each names what it binds otherwise than the one before."""
+    yield step
+    before = step
+    for part in step.repetitions:
+        for name in ("states", "uploads", "slots"):
+            if not len(getattr(part, name)):
+                setattr(part, name, getattr(before, name))
+        part.tables, before = step.tables, part
+        yield part
 
 
 def _owned(value: np.ndarray) -> np.ndarray:
@@ -111,10 +136,12 @@ class NumpyOwner:
     def handle(self, request: bytes, peer: str = "owner") -> bytes:
         """Answers one request. Never raises, whatever the bytes are. `peer` is "client"
         for bytes from a transport that others can reach: what is the data owner's alone is then refused."""
-        with self._lock:
-            self.requests += 1
-            try:
-                body = wire.read(request, "Request", b"SJM1")
+        self.requests += 1
+        try:
+            body = wire.read(request, "Request", b"SJM1")
+            if body.body_type == "Watch":
+                return self._watch(body.body)  # while a step has its turn
+            with self._lock:
                 if body.body_type == "ListPrograms" and peer != "owner":
                     text = "the log of programs holds other people's source lines; only the data owner reads it"
                     raise OwnerError(REFUSED, text)
@@ -123,13 +150,8 @@ class NumpyOwner:
                 if body.body_type == "Hello":
                     return self._hello(body.body, peer)
                 return _HANDLERS[body.body_type](self, body.body)
-            except OwnerError as fault:
-                return replies.error(fault)
-            except MemoryError:
-                return replies.error(OwnerError(LIMIT, "out of memory"))
-            except Exception as fault:
-                # A mistake of ours. Its text could quote data, so only its kind is told.
-                return replies.error(OwnerError(INTERNAL, f"internal error ({type(fault).__name__})"))
+        except Exception as fault:
+            return replies.error(_fault_of(fault))
 
     def _hello(self, hello: wire.Record, peer: str) -> bytes:
         known = wire_format.PROTOCOL_VERSION
@@ -193,6 +215,11 @@ class NumpyOwner:
         if number in session.uploads:
             session.bytes -= len(session.uploads.pop(number).data)
 
+    def _watch(self, message: wire.Record) -> bytes:
+        session = self._session(message.session)
+        session.stop = session.stop or bool(message.stop)
+        return replies.progress(session.progress)
+
     def _bye(self, message: wire.Record) -> bytes:
         self._sessions.pop(message.session, None)
         return replies.done([])
@@ -219,14 +246,39 @@ class NumpyOwner:
         if plan is None:
             return replies.need_program()
         program = plan.program
+        steps = 1 + len(step.repetitions)
+        need(steps <= limits.STEPS_PER_MESSAGE_MAX, f"the message has {steps} steps", LIMIT)
+        out = steps * sum(program.types[r.value].nbytes for r in program.results if r.kind == "publish")
+        need(out <= limits.PUBLISHED_BYTES_MAX, f"{steps} steps publish {out} bytes", LIMIT)
+        session.progress, session.stop = 0, False
+        begin, last, published = self._clock(), LastStep(step.sequence, request), []
+        for part in _parts(step):
+            is_late = step.deadline_ms and (self._clock() - begin) * 1000 >= step.deadline_ms
+            if last.steps and (is_late or session.stop):
+                break
+            try:
+                published += self._run_one(part, session, program)
+            except Exception as fault:
+                if last.steps == 0:
+                    raise
+                last.failure = _fault_of(fault)  # the steps before it stand
+                break
+            last.steps += 1
+            session.progress, session.last = last.steps, last
+        reply = replies.done(published, last.steps, last.failure)
+        last.reply = reply if len(reply) <= limits.REMEMBERED_REPLY_BYTES_MAX else b""
+        plan.runs, self.steps = plan.runs + last.steps, self.steps + last.steps
+        return reply
+
+    def _run_one(self, step: wire.Record, session: Session, program: Program) -> list[np.ndarray]:
+        """One step of a message: it commits as a whole. Returns what it publishes."""
         args = self._bind(step, session, program)
         keeps = [index for index, result in enumerate(program.results) if result.kind == "keep"]
         self._check_results(step, session, program, keeps)
         values = run(program, args, self.watch)
-        published = [value for value, result in zip(values, program.results) if result.kind == "publish"]
-        reply = replies.done(published)
+        published = [_owned(value) for value, result in zip(values, program.results) if result.kind == "publish"]
         stored = [_owned(value) if r.kind != "publish" else None for value, r in zip(values, program.results)]
-        # Nothing below can fail: the step commits as a whole.
+        # Nothing below can fail.
         fresh = dict(zip(keeps, step.results.tolist()))
         states = step.states.tolist()
         for index, (value, result) in enumerate(zip(stored, program.results)):
@@ -236,10 +288,7 @@ class NumpyOwner:
             self._drop_upload(session, tensor.sent_ahead)
         for handle in step.releases.tolist():
             session.drop(handle)
-        remembered = reply if len(reply) <= limits.REMEMBERED_REPLY_BYTES_MAX else b""
-        session.last = LastStep(step.sequence, request, remembered)
-        plan.runs, self.steps = plan.runs + 1, self.steps + 1
-        return reply
+        return published
 
     @staticmethod
     def _from_memory(sequence: int, request: str, last: LastStep) -> bytes:
@@ -251,7 +300,7 @@ class NumpyOwner:
              "steps of a session are numbered from 1")  # fmt: skip
         need(request == last.request, f"step {sequence} has committed with other content: its request had hash "
              f"{last.request}, this one has {request}")  # fmt: skip
-        return last.reply or replies.committed()
+        return last.reply or replies.committed(last.steps, last.failure)
 
     def _plan(self, step: wire.Record, session: Session) -> Plan | None:
         digest = step.program_hash.tobytes()
@@ -332,8 +381,6 @@ class NumpyOwner:
         ahead = [session.uploads[tensor.sent_ahead] for tensor in step.uploads if tensor.sent_ahead]
         kept -= sum(len(upload.data) for upload in ahead)
         need(session.bytes + kept <= limits.HANDLE_BYTES_MAX, "session holds too many bytes", LIMIT)
-        out = sum(program.types[r.value].nbytes for r in program.results if r.kind == "publish")
-        need(out <= limits.PUBLISHED_BYTES_MAX, f"step publishes {out} bytes", LIMIT)
 
     @staticmethod
     def _check_releases(session: Session, handles: list[int]) -> None:

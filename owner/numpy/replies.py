@@ -15,6 +15,7 @@ import sojourn_wire.Error as error_wire
 import sojourn_wire.NeedProgram as need_wire
 import sojourn_wire.ProgramInfo as info_wire
 import sojourn_wire.Programs as programs_wire
+import sojourn_wire.Progress as progress_wire
 import sojourn_wire.Received as received_wire
 import sojourn_wire.Reply as reply_wire
 import sojourn_wire.Tensor as tensor_wire
@@ -41,8 +42,7 @@ def _offsets(builder: flatbuffers.Builder, offsets: list[int]) -> int:
     return builder.EndVector()
 
 
-def error(fault: OwnerError) -> bytes:
-    builder = flatbuffers.Builder(256)
+def _error(builder: flatbuffers.Builder, fault: OwnerError) -> int:
     # Texts can quote what came in; they stay short, and whole characters.
     message, location, op = (
         builder.CreateString(text[:2000]) for text in (fault.message, fault.location, fault.op)
@@ -52,7 +52,12 @@ def error(fault: OwnerError) -> bytes:
     error_wire.ErrorAddMessage(builder, message)
     error_wire.ErrorAddLocation(builder, location)
     error_wire.ErrorAddOp(builder, op)
-    return _finish(builder, ReplyBody.Error, error_wire.ErrorEnd(builder))
+    return error_wire.ErrorEnd(builder)
+
+
+def error(fault: OwnerError) -> bytes:
+    builder = flatbuffers.Builder(256)
+    return _finish(builder, ReplyBody.Error, _error(builder, fault))
 
 
 def welcome(session: int, limits_text: str) -> bytes:
@@ -71,10 +76,21 @@ def need_program() -> bytes:
     return _finish(builder, ReplyBody.NeedProgram, need_wire.NeedProgramEnd(builder))
 
 
-def committed() -> bytes:
+def committed(steps: int = 1, failure: OwnerError | None = None) -> bytes:
     builder = flatbuffers.Builder(64)
+    fault = None if failure is None else _error(builder, failure)
     committed_wire.CommittedStart(builder)
+    committed_wire.CommittedAddSteps(builder, steps)
+    if fault is not None:
+        committed_wire.CommittedAddFailure(builder, fault)
     return _finish(builder, ReplyBody.Committed, committed_wire.CommittedEnd(builder))
+
+
+def progress(steps: int) -> bytes:
+    builder = flatbuffers.Builder(64)
+    progress_wire.ProgressStart(builder)
+    progress_wire.ProgressAddSteps(builder, steps)
+    return _finish(builder, ReplyBody.Progress, progress_wire.ProgressEnd(builder))
 
 
 def received(count: int) -> bytes:
@@ -117,7 +133,8 @@ def datasets(listed: list) -> bytes:
     return _finish(builder, ReplyBody.Datasets, datasets_wire.DatasetsEnd(builder))
 
 
-def done(published: list[np.ndarray]) -> bytes:
+def done(published: list[np.ndarray], steps: int = 1, failure: OwnerError | None = None) -> bytes:
+    """`published`: of all steps, in order. `failure`: of the step after these."""
     builder = flatbuffers.Builder(256 + sum(value.nbytes + 128 for value in published))
     tensors = []
     for value in published:
@@ -129,8 +146,12 @@ def done(published: list[np.ndarray]) -> bytes:
         tensor_wire.TensorAddData(builder, data)
         tensors.append(tensor_wire.TensorEnd(builder))
     tensors = _offsets(builder, tensors)
+    fault = None if failure is None else _error(builder, failure)
     done_wire.DoneStart(builder)
     done_wire.DoneAddPublished(builder, tensors)
+    done_wire.DoneAddSteps(builder, steps)
+    if fault is not None:
+        done_wire.DoneAddFailure(builder, fault)
     return _finish(builder, ReplyBody.Done, done_wire.DoneEnd(builder))
 
 

@@ -8,7 +8,7 @@
 namespace sojourn::wire {
 
 /// Grows when a request or a reply changes its meaning; fields that are only appended keep it.
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 
 } // namespace sojourn::wire
 

@@ -63,6 +63,53 @@ flatbuffers::Offset<schema::Spending> encode(flatbuffers::FlatBufferBuilder &bui
                                 spending.perLayer, spending.lossIsSum, spending.metricShare, releaseVector);
 }
 
+using NumbersOffset = flatbuffers::Offset<flatbuffers::Vector<uint64_t>>;
+using TensorsOffset = flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<schema::Tensor>>>;
+
+/// Absent vectors cost nothing on the wire.
+NumbersOffset encode(flatbuffers::FlatBufferBuilder &builder, const std::vector<uint64_t> &numbers) {
+  return numbers.empty() ? NumbersOffset() : builder.CreateVector(numbers);
+}
+
+TensorsOffset encode(flatbuffers::FlatBufferBuilder &builder, const std::vector<TensorView> &tensors) {
+  std::vector<flatbuffers::Offset<schema::Tensor>> written;
+  for (const TensorView &tensor : tensors) {
+    auto data = bytes(builder, tensor.sentAhead ? std::span<const uint8_t>() : tensor.data, 16);
+    countCopied(tensor.sentAhead ? 0 : tensor.data.size());
+    written.push_back(
+        schema::CreateTensor(builder, tensor.element, builder.CreateVector(tensor.dims), data, tensor.sentAhead));
+  }
+  return written.empty() ? TensorsOffset() : builder.CreateVector(written);
+}
+
+flatbuffers::Offset<schema::Repetition> encode(flatbuffers::FlatBufferBuilder &builder, const Repetition &repetition) {
+  auto uploads = encode(builder, repetition.uploads);
+  auto states = encode(builder, repetition.states), slots = encode(builder, repetition.slots);
+  auto seeds = encode(builder, repetition.seeds), results = encode(builder, repetition.results);
+  auto releases = encode(builder, repetition.releases);
+  return schema::CreateRepetition(builder, states, uploads, slots, seeds, results, releases);
+}
+
+size_t boundOf(const std::vector<TensorView> &tensors) {
+  size_t total = 0;
+  for (const TensorView &tensor : tensors) {
+    total += 96 + 8 * tensor.dims.size() + (tensor.sentAhead ? 0 : tensor.data.size());
+  }
+  return total;
+}
+
+std::string decode(const flatbuffers::Vector<flatbuffers::Offset<schema::Tensor>> *message,
+                   std::vector<TensorView> &tensors) {
+  if (message) {
+    for (const schema::Tensor *tensor : *message) {
+      if (std::string problem = wire::decode(*tensor, tensors.emplace_back()); !problem.empty()) {
+        return problem;
+      }
+    }
+  }
+  return {};
+}
+
 } // namespace
 
 bool Spending::isDefault() const {
@@ -73,25 +120,11 @@ bool Spending::isDefault() const {
 }
 
 flatbuffers::Offset<schema::Step> encode(flatbuffers::FlatBufferBuilder &builder, const Step &step) {
-  // Absent vectors cost nothing on the wire.
-  auto numbers = [&](const std::vector<uint64_t> &values) {
-    return values.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint64_t>>() : builder.CreateVector(values);
-  };
   auto optional = [&](std::string_view text) {
     return text.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint8_t>>() : bytes(builder, bytesOf(text), 8);
   };
   auto program = optional(step.program), debug = optional(step.debug);
-  std::vector<flatbuffers::Offset<schema::Tensor>> uploads;
-  for (const TensorView &tensor : step.uploads) {
-    auto data = bytes(builder, tensor.sentAhead ? std::span<const uint8_t>() : tensor.data, 16);
-    countCopied(tensor.sentAhead ? 0 : tensor.data.size());
-    uploads.push_back(
-        schema::CreateTensor(builder, tensor.element, builder.CreateVector(tensor.dims), data, tensor.sentAhead));
-  }
-  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<schema::Tensor>>> uploadVector;
-  if (!uploads.empty()) {
-    uploadVector = builder.CreateVector(uploads);
-  }
+  auto uploads = encode(builder, step.uploads);
   std::vector<flatbuffers::Offset<schema::TableBinding>> tables;
   for (const TableBinding &table : step.tables) {
     tables.push_back(schema::CreateTableBindingDirect(builder, table.name.c_str(), table.version.c_str()));
@@ -101,19 +134,31 @@ flatbuffers::Offset<schema::Step> encode(flatbuffers::FlatBufferBuilder &builder
     tableVector = builder.CreateVector(tables);
   }
   auto hash = builder.CreateVector(step.hash.data(), step.hash.size());
-  auto states = numbers(step.states), slots = numbers(step.slots), seeds = numbers(step.seeds);
-  auto results = numbers(step.results), releases = numbers(step.releases);
+  auto states = encode(builder, step.states), slots = encode(builder, step.slots);
+  auto seeds = encode(builder, step.seeds), results = encode(builder, step.results);
+  auto releases = encode(builder, step.releases);
   auto spending = encode(builder, step.spending);
-  return schema::CreateStep(builder, step.session, step.sequence, hash, program, debug, states, uploadVector, slots,
-                            seeds, tableVector, results, releases, spending);
+  std::vector<flatbuffers::Offset<schema::Repetition>> repetitions;
+  for (const Repetition &repetition : step.repetitions) {
+    repetitions.push_back(encode(builder, repetition));
+  }
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<schema::Repetition>>> repetitionVector;
+  if (!repetitions.empty()) {
+    repetitionVector = builder.CreateVector(repetitions);
+  }
+  return schema::CreateStep(builder, step.session, step.sequence, hash, program, debug, states, uploads, slots, seeds,
+                            tableVector, results, releases, spending, repetitionVector, step.deadlineMs);
 }
 
 size_t encodedBound(const Step &step) {
   size_t total = 512 + step.program.size() + step.debug.size();
   total +=
       8 * (step.states.size() + step.slots.size() + step.seeds.size() + step.results.size() + step.releases.size());
-  for (const TensorView &tensor : step.uploads) {
-    total += 96 + 8 * tensor.dims.size() + (tensor.sentAhead ? 0 : tensor.data.size());
+  total += boundOf(step.uploads);
+  for (const Repetition &each : step.repetitions) {
+    total += 128 + boundOf(each.uploads);
+    total +=
+        8 * (each.states.size() + each.slots.size() + each.seeds.size() + each.results.size() + each.releases.size());
   }
   for (const TableBinding &table : step.tables) {
     total += 64 + table.name.size() + table.version.size();
@@ -171,12 +216,8 @@ std::string decode(const schema::Step &message, Step &step) {
   step.seeds = numbersOf(message.seeds());
   step.results = numbersOf(message.results());
   step.releases = numbersOf(message.releases());
-  if (message.uploads()) {
-    for (const schema::Tensor *upload : *message.uploads()) {
-      if (std::string problem = decode(*upload, step.uploads.emplace_back()); !problem.empty()) {
-        return problem;
-      }
-    }
+  if (std::string problem = decode(message.uploads(), step.uploads); !problem.empty()) {
+    return problem;
   }
   if (message.tables()) {
     for (const schema::TableBinding *table : *message.tables()) {
@@ -186,6 +227,20 @@ std::string decode(const schema::Step &message, Step &step) {
   if (const schema::Spending *spending = message.spending()) {
     step.spending = decode(*spending);
   }
+  if (message.repetitions()) {
+    for (const schema::Repetition *each : *message.repetitions()) {
+      Repetition &repetition = step.repetitions.emplace_back();
+      repetition.states = numbersOf(each->states());
+      repetition.slots = numbersOf(each->slots());
+      repetition.seeds = numbersOf(each->seeds());
+      repetition.results = numbersOf(each->results());
+      repetition.releases = numbersOf(each->releases());
+      if (std::string problem = decode(each->uploads(), repetition.uploads); !problem.empty()) {
+        return problem;
+      }
+    }
+  }
+  step.deadlineMs = message.deadline_ms();
   return {};
 }
 

@@ -48,6 +48,12 @@ struct Spending {
   bool isDefault() const;
 };
 
+/// One more step of a message; empty states, uploads and slots are those of the step before.
+struct Repetition {
+  std::vector<uint64_t> states, slots, seeds, results, releases;
+  std::vector<TensorView> uploads;
+};
+
 /// What Step.fbs says, field by field. Bytes are borrowed: whoever fills it keeps them.
 struct Step {
   uint64_t session = 0, sequence = 0;
@@ -57,6 +63,11 @@ struct Step {
   std::vector<TensorView> uploads;
   std::vector<TableBinding> tables;
   Spending spending;
+  std::vector<Repetition> repetitions;
+  uint64_t deadlineMs = 0;
+
+  /// Steps in the message.
+  size_t count() const { return 1 + repetitions.size(); }
 };
 
 /// Appends `step`; every byte of a tensor is copied once. Large steps: give the builder

@@ -119,17 +119,22 @@ static flatbuffers::Offset<flatbuffers::Vector<uint8_t>> vector(flatbuffers::Fla
   return data.empty() ? 0 : builder.CreateVector(reinterpret_cast<const uint8_t *>(data.data()), data.size());
 }
 
-std::string stepBytes(const StepRequest &step) {
-  flatbuffers::FlatBufferBuilder builder;
+static flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<wire::Tensor>>>
+uploadsOf(flatbuffers::FlatBufferBuilder &builder, const StepRequest &step) {
   std::vector<flatbuffers::Offset<wire::Tensor>> uploads;
   for (const Upload &upload : step.uploads) {
     auto dims = builder.CreateVector(upload.dims);
     auto data = vector(builder, upload.data);
     uploads.push_back(wire::CreateTensor(builder, upload.element, dims, data, upload.sentAhead));
   }
+  return builder.CreateVector(uploads);
+}
+
+std::string stepBytes(const StepRequest &step) {
+  flatbuffers::FlatBufferBuilder builder;
   auto hash = vector(builder, step.hash), program = vector(builder, step.program), debug = vector(builder, step.debug);
   auto states = builder.CreateVector(step.states);
-  auto uploadsVector = builder.CreateVector(uploads);
+  auto uploadsVector = uploadsOf(builder, step);
   auto slots = builder.CreateVector(step.slots), seeds = builder.CreateVector(step.seeds);
   std::vector<flatbuffers::Offset<wire::TableBinding>> bindings;
   for (const TableName &table : step.tables) {
@@ -149,9 +154,24 @@ std::string stepBytes(const StepRequest &step) {
     spending = wire::CreateSpending(builder, asked.run, asked.steps, asked.noiseMultiplier, asked.clip, asked.perLayer,
                                     asked.lossIsSum, asked.metricShare, termsVector);
   }
+  std::vector<flatbuffers::Offset<wire::Repetition>> further;
+  for (const StepRequest &each : step.repetitions) {
+    auto nextStates = builder.CreateVector(each.states), nextSlots = builder.CreateVector(each.slots);
+    auto nextSeeds = builder.CreateVector(each.seeds), nextResults = builder.CreateVector(each.results);
+    auto nextReleases = builder.CreateVector(each.releases);
+    auto nextUploads = uploadsOf(builder, each);
+    further.push_back(
+        wire::CreateRepetition(builder, nextStates, nextUploads, nextSlots, nextSeeds, nextResults, nextReleases));
+  }
+  auto repetitions = builder.CreateVector(further);
   auto body = wire::CreateStep(builder, step.session, step.sequence, hash, program, debug, states, uploadsVector, slots,
-                               seeds, tables, results, releases, spending);
+                               seeds, tables, results, releases, spending, repetitions, step.deadlineMs);
   return finish(builder, wire::RequestBody_Step, body.Union());
+}
+
+std::string watchBytes(uint64_t session, bool stop) {
+  flatbuffers::FlatBufferBuilder builder;
+  return finish(builder, wire::RequestBody_Watch, wire::CreateWatch(builder, session, stop).Union());
 }
 
 std::string uploadBytes(uint64_t session, uint64_t upload, uint64_t size, uint64_t offset, const std::string &data) {

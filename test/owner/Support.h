@@ -6,6 +6,7 @@
 #include "runtime/wire/Messages_generated.h"
 #include "owner/Owner.h"
 #include "runtime/Program.h"
+#include "runtime/wire/Protocol.h"
 #include "runtime/wire/Step.h"
 
 #include <cstring>
@@ -78,6 +79,9 @@ struct StepRequest {
   std::vector<TableName> tables;
   std::vector<uint64_t> results, releases;
   sojourn::wire::Spending spending; ///< left out where all of it is default
+  /// Further steps of the message; of these states, uploads, slots, seeds, results and releases count.
+  std::vector<StepRequest> repetitions;
+  uint64_t deadlineMs = 0;
 };
 
 /// A verified reply.
@@ -97,11 +101,13 @@ private:
   std::string memory;
 };
 
-std::string helloBytes(const std::string &client, uint32_t protocol = 2, uint32_t format = 2, uint32_t dialect = 2);
+std::string helloBytes(const std::string &client, uint32_t protocol = sojourn::wire::kProtocolVersion,
+                       uint32_t format = 2, uint32_t dialect = 2);
 std::string stepBytes(const StepRequest &step);
 std::string uploadBytes(uint64_t session, uint64_t upload, uint64_t size, uint64_t offset, const std::string &data);
 std::string releaseBytes(uint64_t session, const std::vector<uint64_t> &handles);
 std::string byeBytes(uint64_t session);
+std::string watchBytes(uint64_t session, bool stop);
 std::string listDatasetsBytes();
 std::string listProgramsBytes(bool withText);
 

@@ -12,6 +12,7 @@ import numpy as np
 from sojourn_numpy import decode, run, wire
 from sojourn_numpy.program import program_hash
 from sojourn_numpy.types import ELEMENT_OF, NAMES, TableType, TensorType
+from sojourn_wire import format as wire_format
 
 
 def _wire(name: str):
@@ -224,11 +225,22 @@ def _field(b: flatbuffers.Builder, key: str, value):
         return b.CreateByteVector(value)
     if key == "uploads":
         return _offset_vector(b, [_tensor(b, x) for x in value])
+    if key == "repetitions":
+        return _offset_vector(b, [_repetition(b, part) for part in value])
     if key == "tables":
         return _offset_vector(b, [_table_binding(b, *table) for table in value])
     if isinstance(value, (list, tuple)):
         return b.CreateNumpyVector(np.array(value, np.uint64))
     return value
+
+
+def _repetition(b: flatbuffers.Builder, fields: dict) -> int:
+    module = _wire("Repetition")
+    made = {key: _field(b, key, value) for key, value in fields.items()}
+    module.RepetitionStart(b)
+    for key, value in made.items():
+        getattr(module, "RepetitionAdd" + "".join(part.capitalize() for part in key.split("_")))(b, value)
+    return module.RepetitionEnd(b)
 
 
 def _table_binding(b: flatbuffers.Builder, name: str, version: str) -> int:
@@ -261,7 +273,7 @@ class Client:
     def __init__(self, owner, hello: bool = True):
         self.owner, self.session, self.steps = owner, 0, 0
         if hello:
-            reply = self.send("Hello", protocol_version=2, format_version=2, dialect_version=2, client="test")
+            reply = self.send("Hello", protocol_version=wire_format.PROTOCOL_VERSION, format_version=2, dialect_version=2, client="test")
             self.session = reply.session
 
     def raw(self, data: bytes):
@@ -287,7 +299,7 @@ class Client:
         """Sends what may be a step; a Done that made the owner commit one is counted."""
         before = self.owner.steps
         reply = self.raw(data)
-        self.steps += self.owner.steps - before
+        self.steps += self.owner.steps > before
         return reply
 
 

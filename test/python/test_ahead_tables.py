@@ -450,3 +450,42 @@ def test_impossible_tables_in_a_file_are_refused(data, tmp_path):
         path.write_bytes(stamped(damaged))
         with pytest.raises(sojourn.Error, match=f"is not a compiled step: .*{text}"):
             sojourn.load(path)
+
+
+@pytest.mark.parametrize("kind", ["embedded", "numpy"])
+@pytest.mark.parametrize("per_trip", [1, 3, 64])
+def test_several_steps_in_one_trip(make_owner, kind, seed, per_trip):
+    """Dropout, a schedule and Adam: as a step at a time, with the trips that were asked for."""
+    counted, rows, size = make_owner(kind), 200, 20
+    columns = {"a": torch.randn(rows), "b": torch.randn(rows), "y": torch.randint(0, 2, (rows,))}
+    counted.owner.register("t", columns, policy="open")
+    with sojourn.offline() as device:
+        model = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Dropout(0.3), torch.nn.Linear(8, 2))
+        model = model.to(device)
+        optimizer = torch.optim.Adam(model.parameters(), capturable=True)
+
+        def train(x, y, scale):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(x), y) * scale
+            loss.backward()
+            optimizer.step()
+            return {"loss": loss, "weight": model[0].weight}
+
+        program = sojourn.compile(
+            train, inputs=[sojourn.number()],
+            tables={"t": sojourn.table_spec(rows, {"a": torch.float32, "b": torch.float32, "y": torch.int64})},
+            batches=lambda t: t.batches(["a", "b"], label="y", size=size, epochs=3),
+        )  # fmt: skip
+    inputs = [(0.5 + k / 10,) for k in range(30)]
+    results = []
+    for trip in (1, per_trip):
+        torch.manual_seed(seed % 1000)
+        before = counted.round_trips()
+        results.append(program.run(counted.owner, inputs, per_trip=trip))
+    # The table is asked for; init and the first step go alone.
+    assert counted.round_trips() - before <= 3 + -(-29 // per_trip) + (per_trip > 1)
+    for one, other in zip(*results, strict=True):
+        assert torch.equal(one["loss"], other["loss"]) and torch.equal(one["weight"], other["weight"])
+    with pytest.raises(sojourn.Error, match="all 30 batches") as failure:
+        program.run(counted.owner, inputs + [(1.0,)], per_trip=per_trip)
+    assert failure.value.steps == len(failure.value.results) < 31

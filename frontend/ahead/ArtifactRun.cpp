@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running artifacts: their names brought to handles, one step or several in one message.
+#include "frontend/ahead/Artifact.h"
+
+#include "frontend/recording/Generator.h"
+#include "frontend/session/Session.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+namespace sojourn {
+
+using namespace frontend;
+
+/// Of inputs in one message.
+static constexpr size_t kUploadBytesMost = size_t{32} << 20;
+
+ArtifactRun::ArtifactRun(Artifact artifact, const Owner &owner, const std::map<std::string, std::string> &tables)
+    : artifact_(std::move(artifact)), owner_(owner), bindings_(bindTables(artifact_, owner_, tables)) {
+  const ArtifactCall &init = artifact_.calls[0];
+  if (!init.step.program.empty()) {
+    ArtifactSteps made = run(init, {{}}, {});
+    if (made.committed == 0) { // it publishes nothing, so a reply that is lost costs nothing
+      std::rethrow_exception(made.failure);
+    }
+  }
+}
+
+ArtifactRun::~ArtifactRun() {
+  for (auto [name, handle] : handles_.named) {
+    owner_.session()->releaseHandle(handle);
+  }
+  for (uint64_t handle : handles_.unnamed) {
+    owner_.session()->releaseHandle(handle);
+  }
+}
+
+void ArtifactRun::checkInputs(const std::vector<at::Tensor> &inputs) const {
+  if (inputs.size() != artifact_.inputs.size()) {
+    raise(ErrorKind::Error, "the compiled step takes " + std::to_string(artifact_.inputs.size()) + " inputs, got " +
+                                std::to_string(inputs.size()));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Spec &spec = artifact_.inputs[i];
+    if (!inputs[i].device().is_cpu() || inputs[i].sizes() != c10::IntArrayRef(spec.sizes) ||
+        inputs[i].scalar_type() != spec.dtype) {
+      raise(ErrorKind::Error, "input " + std::to_string(i) + " is " + c10::toString(inputs[i].scalar_type()) +
+                                  c10::str(inputs[i].sizes()) + " on " + inputs[i].device().str() +
+                                  ", the step was compiled for " + c10::toString(spec.dtype) +
+                                  c10::str(c10::IntArrayRef(spec.sizes)) + " on cpu");
+    }
+  }
+}
+
+std::vector<at::Tensor> ArtifactRun::step(const std::vector<at::Tensor> &inputs) {
+  ArtifactSteps done = steps({inputs});
+  if (done.failure) {
+    std::rethrow_exception(done.failure);
+  }
+  return std::move(done.published.front());
+}
+
+ArtifactSteps ArtifactRun::steps(const std::vector<std::vector<at::Tensor>> &inputs,
+                                 const std::function<bool(uint64_t committed)> &follow) {
+  for (const auto &each : inputs) {
+    checkInputs(each);
+  }
+  std::optional<int64_t> most = artifact_.steps();
+  if (most && steps_ + static_cast<int64_t>(inputs.size()) > *most) {
+    raise(ErrorKind::Error, "all " + std::to_string(*most) +
+                                " batches of the compiled step have been served; start another run, or compile the "
+                                "step for more epochs");
+  }
+  size_t bytes = 0;
+  for (size_t i = 0; i < artifact_.inputs.size(); ++i) {
+    bytes += inputs.empty() ? 0 : inputs[0][i].nbytes();
+  }
+  const size_t steady = std::max<size_t>(1, kUploadBytesMost / std::max<size_t>(bytes, 1));
+  ArtifactSteps done;
+  for (size_t begin = 0; begin < inputs.size() && !done.failure;) {
+    const bool isFirst = steps_ == 0;
+    const size_t end = std::min(inputs.size(), begin + (isFirst ? 1 : steady));
+    const auto from = inputs.begin() + static_cast<std::ptrdiff_t>(begin);
+    ArtifactSteps part;
+    try {
+      part = run(artifact_.calls[isFirst ? 1 : 2], {from, inputs.begin() + static_cast<std::ptrdiff_t>(end)},
+                 [&](uint64_t committed) { return !follow || follow(begin + committed); });
+    } catch (...) {
+      part.failure = std::current_exception();
+    }
+    steps_ += part.committed;
+    done.committed += part.committed;
+    std::move(part.published.begin(), part.published.end(), std::back_inserter(done.published));
+    done.failure = part.failure;
+    if (part.committed < static_cast<int64_t>(end - begin)) {
+      break; // it failed, or was stopped
+    }
+    begin = end;
+  }
+  if (done.failure && done.committed == 0) {
+    std::rethrow_exception(done.failure);
+  }
+  return done;
+}
+
+void ArtifactRun::Handles::set(uint64_t name, uint64_t handle) {
+  auto [at, isNew] = named.try_emplace(name, handle);
+  if (!isNew) {
+    unnamed.push_back(std::exchange(at->second, handle));
+  }
+}
+
+uint64_t ArtifactRun::Handles::at(uint64_t name) const {
+  auto found = named.find(name);
+  if (found == named.end()) {
+    raise(ErrorKind::Error, "the artifact uses a value that none of its programs made; compile it again");
+  }
+  return found->second;
+}
+
+/// The values that the last repetition left take the places of those it took.
+void ArtifactRun::turn(Handles &handles) const {
+  std::vector<uint64_t> left;
+  for (uint64_t from : artifact_.loopFrom) {
+    left.push_back(handles.at(from));
+    handles.named.erase(from);
+  }
+  for (size_t i = 0; i < left.size(); ++i) {
+    handles.set(artifact_.loopTo[i], left[i]);
+  }
+}
+
+std::vector<uint64_t> ArtifactRun::commit(const ArtifactCall &call, const std::vector<uint64_t> &results,
+                                          Handles &handles) {
+  std::vector<uint64_t> released;
+  for (uint64_t name : call.step.releases) {
+    if (auto found = handles.named.find(name); found != handles.named.end()) {
+      released.push_back(found->second);
+      handles.named.erase(found);
+    }
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    handles.set(call.step.results[i], results[i]);
+  }
+  return released;
+}
+
+wire::Repetition ArtifactRun::bind(const ArtifactCall &call, const std::vector<at::Tensor> &inputs, int64_t at,
+                                   const Handles &handles, std::vector<at::Tensor> &keep) const {
+  wire::Repetition step;
+  step.slots = call.step.slots;
+  for (size_t i = 0; i < call.slotInputs.size(); ++i) {
+    if (int input = call.slotInputs[i]) {
+      double value = inputs.at(static_cast<size_t>(std::abs(input) - 1)).item<double>();
+      step.slots[i] = c10::bit_cast<uint64_t>(input < 0 ? -value : value);
+    }
+  }
+  for (size_t i = 0; i < call.slotBatches.size(); ++i) {
+    if (int position = call.slotBatches[i]) {
+      const ArtifactBatches &from = artifact_.batches.at(static_cast<size_t>(std::abs(position) - 1));
+      step.slots[i] = static_cast<uint64_t>(position > 0 ? at % from.perEpoch * from.size : at / from.perEpoch);
+    }
+  }
+  for (uint64_t name : call.step.states) {
+    step.states.push_back(handles.at(name));
+  }
+  step.uploads = call.step.uploads;
+  for (size_t i = 0; i < step.uploads.size(); ++i) {
+    if (int input = call.uploadInputs[i]) {
+      keep.push_back(inputs.at(static_cast<size_t>(input - 1)).contiguous());
+      step.uploads[i] = viewOf(keep.back());
+    }
+  }
+  for (size_t i = 0; i < call.seeds; ++i) {
+    step.seeds.push_back(drawDefaultSeed());
+  }
+  for (size_t i = 0; i < call.step.results.size(); ++i) {
+    step.results.push_back(owner_.session()->newHandle());
+  }
+  return step;
+}
+
+ArtifactSteps ArtifactRun::run(const ArtifactCall &call, const std::vector<std::vector<at::Tensor>> &inputs,
+                               const std::function<bool(uint64_t committed)> &follow) {
+  wire::Step message = call.step;
+  for (wire::TableBinding &binding : message.tables) {
+    auto is = [&](const Dataset &table) { return table.name == binding.name; };
+    auto table = std::find_if(artifact_.tables.begin(), artifact_.tables.end(), is);
+    binding = bindings_.at(static_cast<size_t>(table - artifact_.tables.begin()));
+  }
+  const bool takesInputs = std::any_of(call.uploadInputs.begin(), call.uploadInputs.end(), [](int i) { return i; });
+  std::vector<at::Tensor> keep;
+  std::vector<std::vector<uint64_t>> results; // by step
+  Handles handles = handles_;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const int64_t at = steps_ + static_cast<int64_t>(i);
+    if (at > 1) {
+      turn(handles);
+    }
+    wire::Repetition next = bind(call, inputs[i], at, handles, keep);
+    results.push_back(next.results);
+    next.releases = commit(call, next.results, handles);
+    if (i > 0) {
+      if (!takesInputs) {
+        next.uploads.clear();
+      }
+      message.repetitions.push_back(std::move(next));
+      continue;
+    }
+    message.states = std::move(next.states);
+    message.slots = std::move(next.slots);
+    message.seeds = std::move(next.seeds);
+    message.uploads = std::move(next.uploads);
+    message.results = std::move(next.results);
+    message.releases = std::move(next.releases);
+  }
+  ProgramRun ran = owner_.session()->runProgram(std::move(message), follow);
+  // Where it is not known what ran, nothing is named that a step may have released.
+  const size_t known = ran.isUnknown ? inputs.size() : ran.steps;
+  for (size_t i = 0; i < known; ++i) {
+    if (steps_ + static_cast<int64_t>(i) > 1) {
+      turn(handles_);
+    }
+    commit(call, ran.isUnknown ? std::vector<uint64_t>() : results[i], handles_);
+  }
+  ArtifactSteps done;
+  done.committed = ran.steps;
+  done.failure = ran.failure;
+  for (size_t i = 0; !ran.isReplyLost && i < ran.steps; ++i) {
+    auto first = ran.published.begin() + static_cast<std::ptrdiff_t>(i * call.published);
+    done.published.emplace_back(first, first + static_cast<std::ptrdiff_t>(call.published));
+  }
+  return done;
+}
+
+} // namespace sojourn

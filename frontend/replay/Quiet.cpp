@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// See Quiet.h.
+#include "frontend/replay/Quiet.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sojourn::frontend {
+
+QuietCall::QuietCall(std::shared_ptr<CapturedCall> call, std::shared_ptr<const Watched> watched,
+                     std::vector<RateGroup> groups, const std::vector<at::Tensor> &arguments,
+                     std::vector<at::Tensor> advanced)
+    : call_(std::move(call)), watched_(std::move(watched)), groups_(std::move(groups)), forms_(formsOf(arguments)),
+      advanced_(std::move(advanced)) {}
+
+std::vector<QuietCall::Form> QuietCall::formsOf(const std::vector<at::Tensor> &tensors) {
+  std::vector<Form> forms;
+  for (const at::Tensor &tensor : tensors) {
+    forms.push_back({tensor.device(), tensor.scalar_type(), tensor.sizes().vec(), tensor.strides().vec(),
+                     tensor.storage_offset()});
+  }
+  return forms;
+}
+
+std::shared_ptr<RepeatedCall> QuietCall::repeat(const std::vector<at::Tensor> &arguments,
+                                                const std::function<void()> &end) const {
+  auto isSame = [](const at::Tensor &tensor, const Form &form) {
+    return !tensor.requires_grad() && tensor.device() == form.device && tensor.scalar_type() == form.dtype &&
+           tensor.sizes() == form.sizes && tensor.strides() == form.strides && tensor.storage_offset() == form.offset;
+  };
+  if (!std::equal(arguments.begin(), arguments.end(), forms_.begin(), forms_.end(), isSame)) {
+    return nullptr;
+  }
+  const std::vector<double> values = computedNumbers({}, groups_, /*afterCall=*/false);
+  auto entry = std::make_shared<CallEntry>(arguments, watched_);
+  if (std::any_of(values.begin(), values.end(), [](double value) { return std::isnan(value); }) ||
+      !call_->fits(*entry) || !call_->determines(values)) {
+    return nullptr;
+  }
+  Steps::begin();
+  std::shared_ptr<RepeatedCall> made;
+  try {
+    made = call_->repeat(entry, values);
+  } catch (...) {
+    Steps::abort();
+    throw;
+  }
+  end();
+  made->settle();
+  advanceCounters(advanced_, 1);
+  return made;
+}
+
+} // namespace sojourn::frontend

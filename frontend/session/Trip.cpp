@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// Holding steps back, and what becomes of them.
+#include "frontend/session/Trip.h"
+
+#include "frontend/session/Flights.h"
+#include "frontend/session/Session.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace sojourn::frontend {
+
+namespace {
+
+/// Bytes of uploads in one message; a step with more goes alone, its uploads ahead of it.
+constexpr size_t kUploadBytesMost = size_t{32} << 20;
+
+const Reason &kStopped = constantReason("the steps were stopped before the one that computes it ran");
+
+size_t bytesOf(const std::vector<wire::TensorView> &uploads) {
+  size_t bytes = 0;
+  for (const wire::TensorView &upload : uploads) {
+    bytes += upload.data.size();
+  }
+  return bytes;
+}
+
+bool sameTables(const std::vector<wire::TableBinding> &a, const std::vector<wire::TableBinding> &b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](auto &x, auto &y) { return x.name == y.name && x.version == y.version; });
+}
+
+bool sameTerms(const wire::Spending &a, const wire::Spending &b) {
+  auto numbers = [](const wire::Spending &s) {
+    return std::tuple(s.run, s.steps, s.noiseMultiplier, s.clip, s.perLayer, s.lossIsSum, s.metricShare);
+  };
+  auto isPlain = [](const wire::Spending &s) {
+    return std::all_of(s.releases.begin(), s.releases.end(), [](const wire::ReleaseTerms &terms) {
+      return terms.bound == 0 && terms.epsilon == 0 && terms.delta == 0;
+    });
+  };
+  return numbers(a) == numbers(b) && isPlain(a) && isPlain(b);
+}
+
+/// What is being handled, our own errors as the process's raiser makes them.
+std::exception_ptr translatedFailure() {
+  std::exception_ptr failure = std::current_exception();
+  try {
+    translated([&] { std::rethrow_exception(failure); });
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  return failure;
+}
+
+} // namespace
+
+std::string failedStep(size_t committed, size_t count) {
+  return count == 1 ? ""
+                    : "step " + std::to_string(committed + 1) + " of the " + std::to_string(count) +
+                          " sent together failed, the ones before it are committed: ";
+}
+
+void Trip::send() {
+  if (auto at = session.lock()) {
+    at->sendHeld(*this);
+  }
+  raiseFailure();
+}
+
+void Trip::raiseFailure() {
+  if (failure) {
+    isStopped = true;
+    std::rethrow_exception(std::exchange(failure, nullptr));
+  }
+}
+
+bool HeldSteps::takes(const TraceCall &call) const {
+  return message.hash == call.step.hash && sameTables(message.tables, call.step.tables) &&
+         sameTerms(message.spending, call.step.spending) &&
+         uploadBytes_ + bytesOf(call.step.uploads) <= kUploadBytesMost && !isFull();
+}
+
+void HeldSteps::add(TraceCall &call, Recording &recording) {
+  wire::Step &step = call.step;
+  Held &held = steps.emplace_back();
+  held.results = step.results;
+  held.releases = step.releases;
+  for (Word id : call.kept) {
+    // One that is dying has not left the recording yet, so its memory is there.
+    c10::raw::weak_intrusive_ptr::incref(recording.storages[static_cast<size_t>(id)]);
+    held.kept.push_back(c10::weak_intrusive_ptr<Storage>::reclaim(recording.storages[static_cast<size_t>(id)]));
+  }
+  held.publishes = std::move(recording.publishes);
+  uploadBytes_ += bytesOf(step.uploads);
+  uploads_.insert(uploads_.end(), call.uploads.begin(), call.uploads.end());
+  if (steps.size() == 1) {
+    compiled_ = call.compiled;
+    states_ = step.states;
+    slots_ = step.slots;
+    message = std::move(step);
+    return;
+  }
+  wire::Repetition &next = message.repetitions.emplace_back();
+  if (step.states != states_) {
+    next.states = states_ = std::move(step.states);
+  }
+  if (step.slots != slots_) {
+    next.slots = slots_ = std::move(step.slots);
+  }
+  next.uploads = std::move(step.uploads);
+  next.seeds = std::move(step.seeds);
+  next.results = std::move(step.results);
+  next.releases = std::move(step.releases);
+}
+
+/// The flight's step is as good as committed to whoever made it.
+void Session::hold(Flight &flight, const std::shared_ptr<Trip> &trip) {
+  Recording &recording = *flight.recording;
+  std::vector<uint64_t> waiting = releasable(&recording);
+  flight.call.step.releases.insert(flight.call.step.releases.end(), waiting.begin(), waiting.end());
+  if (!held_) {
+    held_ = std::make_unique<HeldSteps>(trip);
+    trip->session = weak_from_this();
+  }
+  SessionLock lock(mutex_);
+  std::vector<uint64_t> results = flight.call.step.results;
+  held_->add(flight.call, recording);
+  flight.call.step.results = std::move(results);
+  commit(recording, flight.call);
+  putBack(flight);
+}
+
+void Session::sendHeld(const Trip &trip) {
+  SessionLock turn(turn_);
+  if (held_ && held_->trip.get() == &trip) {
+    sendHeld();
+  }
+}
+
+void Session::sendHeld() {
+  if (!held_) {
+    return;
+  }
+  const std::unique_ptr<HeldSteps> held = std::move(held_);
+  Trip &trip = *held->trip;
+  wire::Step &message = held->message;
+  std::vector<uint64_t> &last =
+      message.repetitions.empty() ? message.releases : message.repetitions.back().releases;
+  std::vector<uint64_t> waiting = releasable(nullptr);
+  last.insert(last.end(), waiting.begin(), waiting.end());
+  held->steps.back().releases = last;
+  const uint64_t before = trip.committed;
+  StepReply reply;
+  reply.steps = 0;
+  bool unknown = false, isLate = false;
+  try {
+    if (trip.deadline) {
+      auto left = *trip.deadline - std::chrono::steady_clock::now();
+      isLate = left.count() <= 0;
+      message.deadlineMs = static_cast<uint64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count());
+    }
+    std::exception_ptr interruption;
+    StepFollower follow = [&](uint64_t steps) {
+      try {
+        return !interruption && (!trip.follow || trip.follow(before + steps));
+      } catch (...) {
+        interruption = std::current_exception();
+        return false;
+      }
+    };
+    if (!isLate) {
+      reply = sendStep(message, unknown, &follow);
+    }
+    if (interruption) {
+      std::rethrow_exception(interruption);
+    }
+    if (reply.failure) {
+      throw Error(reply.failure->kind, failedStep(reply.steps, message.count()) + reply.failure->text);
+    }
+  } catch (...) {
+    trip.failure = translatedFailure();
+  }
+  for (size_t at = 0; at < reply.steps; ++at) {
+    std::string problem = fillPublished(held->steps[at].publishes, reply, at * held->steps[at].publishes.size());
+    if (!problem.empty() && !trip.failure) {
+      try {
+        raise(ErrorKind::OwnerError, problem + "; the step is committed, what it published is lost");
+      } catch (...) {
+        trip.failure = std::current_exception();
+      }
+    }
+    noteSpent(message);
+  }
+  trip.committed += reply.steps;
+  trip.isStopped = trip.isStopped || reply.steps < held->steps.size();
+  SessionLock lock(mutex_);
+  counters_.steps += reply.steps;
+  notes_.insert(notes_.end(), reply.notes.begin(), reply.notes.end());
+  takeBack(*held, reply.steps, unknown ? kUnknownOutcome : trip.failure ? kNotRun : kStopped, unknown);
+}
+
+/// Steps from `first` on did not run.
+void Session::takeBack(HeldSteps &held, size_t first, const Reason &reason, bool unknown) {
+  std::set<uint64_t> never;
+  for (size_t at = first; at < held.steps.size(); ++at) {
+    HeldSteps::Held &step = held.steps[at];
+    ++counters_.steps_dropped;
+    never.insert(step.results.begin(), step.results.end());
+    for (auto &weak : step.kept) {
+      if (auto storage = weak.lock()) {
+        storage->handle = 0;
+        storage->lost = reason;
+        --counters_.live_handles;
+      }
+    }
+    for (auto &[storage, state] : step.publishes) {
+      state->fail(*reason);
+    }
+    returnReleases(step.releases, unknown);
+  }
+  std::erase_if(releases_, [&](uint64_t handle) { return never.contains(handle); });
+}
+
+} // namespace sojourn::frontend

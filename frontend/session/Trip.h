@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several steps of one program in one message. Steps of a trip are held back at their session, as if they had run, until
+// there are enough of them, or until anything else goes to that owner; what the owner did not run is taken back then.
+#ifndef SOJOURN_FRONTEND_SESSION_TRIP_H
+#define SOJOURN_FRONTEND_SESSION_TRIP_H
+
+#include "frontend/recording/Recording.h"
+#include "frontend/wire/Client.h"
+
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace sojourn::frontend {
+
+struct CompiledTrace;
+class Session;
+struct TraceCall;
+
+/// How steps of one loop travel. Used by the thread that makes the steps; where another thread sends them, it fills in
+/// what became of them under the session's turn.
+struct Trip {
+  size_t most = 1; ///< steps in a message
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  /// Called with `committed` while a message is under way, every tenth of a second, by the thread that waits. False, or
+  /// an exception: no further step begins.
+  std::function<bool(uint64_t committed)> follow;
+
+  uint64_t committed = 0;     ///< steps of all its messages
+  std::exception_ptr failure; ///< why it goes no further
+  bool isStopped = false;     ///< by `follow` or the deadline
+  std::weak_ptr<Session> session; ///< at which steps are held
+
+  /// Sends what is held. Throws what went wrong.
+  void send();
+  /// Throws `failure`, if there is one, and forgets it: an exception of Python's can be thrown once.
+  void raiseFailure();
+  bool isOver() const { return failure || isStopped; }
+};
+
+/// Which of several steps an error is about.
+std::string failedStep(size_t committed, size_t count);
+
+/// Steps that wait for their message; the session's turn guards them.
+class HeldSteps {
+public:
+  explicit HeldSteps(std::shared_ptr<Trip> trip) : trip(std::move(trip)) {}
+
+  /// Whether a step can join: it is of the same program, on the same tables, at the same terms, and small enough.
+  bool takes(const TraceCall &call) const;
+  /// `recording`: still holds what the step computed; its publishes move here.
+  void add(TraceCall &call, Recording &recording);
+  bool isFull() const { return message.count() >= trip->most; }
+
+  /// What one step leaves at the owner, or is to.
+  struct Held {
+    std::vector<uint64_t> results, releases;
+    std::vector<c10::weak_intrusive_ptr<Storage>> kept; ///< by result
+    std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>> publishes;
+  };
+
+  const std::shared_ptr<Trip> trip;
+  wire::Step message;
+  std::vector<Held> steps;
+
+private:
+  std::shared_ptr<const CompiledTrace> compiled_; ///< holds the message's program
+  std::vector<at::Tensor> uploads_;               ///< and the bytes of its uploads
+  std::vector<uint64_t> states_, slots_;          ///< of the last step
+  size_t uploadBytes_ = 0;
+};
+
+} // namespace sojourn::frontend
+
+#endif // SOJOURN_FRONTEND_SESSION_TRIP_H

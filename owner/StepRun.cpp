@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// One step of a message: bindings, booking, run, commit.
+#include "owner/StepRun.h"
+
+#include <set>
+
+namespace sojourn::owner {
+
+using llvm::Twine;
+using runtime::HostTensor;
+
+StepRun::~StepRun() {
+  if (reserved > 0) {
+    std::lock_guard lock(context.mutex);
+    context.sessions.handleBytes -= reserved;
+  }
+}
+
+/// Everything that could make the commit fail is settled here, or reserved.
+llvm::Error StepRun::book() {
+  for (auto check : {&StepRun::checkResults, &StepRun::checkReleases, &StepRun::checkPublishes}) {
+    if (llvm::Error error = (this->*check)()) {
+      return error;
+    }
+  }
+  if (llvm::Error error = context.log.add(hash, session.client, *plan, privacy ? privacy->logText() : "")) {
+    return error;
+  }
+  reserved = plan->keepBytes;
+  context.sessions.handleBytes += reserved;
+  return llvm::Error::success();
+}
+
+llvm::Error StepRun::checkResults() {
+  const auto &handles = session.handles;
+  std::set<uint64_t> fresh;
+  for (size_t index = 0; index < length(part.results); ++index) {
+    uint64_t id = part.results->Get(static_cast<flatbuffers::uoffset_t>(index));
+    if (handles.count(id) || !fresh.insert(id).second) {
+      return requestError(wire::ErrorCode_Malformed, "handle id " + Twine(id) + " for kept result " + Twine(index) +
+                                                         " is in use, expected one that this session does not have");
+    }
+  }
+  const Limits &limits = context.limits;
+  // What was sent ahead is counted already, and gone when the step has committed.
+  size_t held = context.sessions.handleBytes;
+  for (uint64_t number : bound->sentAhead) {
+    held -= session.uploads.at(number).buffer->size();
+  }
+  if (handles.size() + plan->keeps > limits.handlesPerSession || held + plan->keepBytes > limits.handleBytes) {
+    return requestError(wire::ErrorCode_Limit, "the step would keep " + Twine(plan->keeps) + " more values of " +
+                                                   Twine(plan->keepBytes) + " bytes; this owner holds up to " +
+                                                   Twine(limits.handlesPerSession) + " handles per session and " +
+                                                   Twine(limits.handleBytes) +
+                                                   " bytes in all; let go of tensors that are no longer needed");
+  }
+  // A handle bound twice and committed would have two new values.
+  std::set<const Handle *> committed;
+  for (const runtime::ResultSpec &spec : plan->executable->results()) {
+    if (spec.kind == StepResult::Commit && !committed.insert(bound->states[spec.target]).second) {
+      return requestError(wire::ErrorCode_Malformed, "one handle is bound to two states that are both committed");
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error StepRun::checkPublishes() {
+  // Each policy is read once, as it stands now.
+  std::map<Source, Policy> policies;
+  llvm::Error failed = llvm::Error::success();
+  auto policyOf = [&](const Source &source) {
+    auto [at, fresh] = policies.try_emplace(source, Policy::privateOnly);
+    if (fresh) {
+      if (auto policy = context.store.policy(source)) {
+        at->second = *policy;
+      } else {
+        failed = llvm::joinErrors(std::move(failed), policy.takeError());
+      }
+    }
+    return at->second;
+  };
+  auto results = plan->executable->results();
+  for (size_t index = 0; index < results.size(); ++index) {
+    if (results[index].kind != StepResult::Publish || (privacy && privacy->isReleased(index))) {
+      continue;
+    }
+    std::string text = blockers(resultLabels[index], policyOf);
+    if (failed) {
+      return failed;
+    }
+    if (!text.empty()) {
+      return requestError(wire::ErrorCode_Refused,
+                          "this value may not leave the owner: it is computed from " + text +
+                              ". Open data and your own uploads may be published, and what only they were computed "
+                              "into. What is computed from private rows leaves with noise alone, which is added in "
+                              "the step that reads the rows: publish the value, or update the weights, inside of that "
+                              "step, or read the column again, table[...], in the step that publishes",
+                          results[index].op, results[index].location);
+    }
+  }
+  noteKept(policyOf);
+  return failed;
+}
+
+/// Who trains on rows that were read before learns it now, not at the end when weights do not come out.
+void StepRun::noteKept(llvm::function_ref<Policy(const Source &)> policyOf) {
+  auto results = plan->executable->results();
+  for (size_t index = 0; index < results.size(); ++index) {
+    if (results[index].kind != StepResult::Commit) {
+      continue;
+    }
+    const LabelPtr &before = bound->states[results[index].target]->label, &after = resultLabels[index];
+    if (before == after || (before && after && before->covers(*after))) {
+      continue;
+    }
+    if (std::string text = blockers(after, policyOf); !text.empty() && blockers(before, policyOf).empty()) {
+      notes.push_back("what this step writes to, as weights that it trains, may not leave the owner from now on: it "
+                      "is computed from " +
+                      text +
+                      ", read by an earlier step. Noise is added in the step that reads: take batches, or read "
+                      "the table, where they are used");
+      return;
+    }
+  }
+}
+
+llvm::Error StepRun::checkReleases() {
+  std::set<uint64_t> distinct;
+  for (size_t index = 0; index < length(part.releases); ++index) {
+    uint64_t id = part.releases->Get(static_cast<flatbuffers::uoffset_t>(index));
+    if (!session.handles.count(id)) {
+      return requestError(wire::ErrorCode_Handle,
+                          "cannot release handle " + Twine(id) + ": this session has no such handle");
+    }
+    if (!distinct.insert(id).second) {
+      return requestError(wire::ErrorCode_Malformed, "handle " + Twine(id) + " is released twice in one request");
+    }
+    releases.push_back(id);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::vector<const HostTensor *>> StepRun::published(llvm::ArrayRef<HostTensor> values) const {
+  auto results = plan->executable->results();
+  std::vector<const HostTensor *> published;
+  for (size_t index = 0; index < results.size(); ++index) {
+    if (values.size() != results.size() || !values[index].buffer || !(values[index].type == results[index].type)) {
+      return requestError(wire::ErrorCode_Internal, "the plan returned other results than it said");
+    }
+    if (results[index].kind == StepResult::Publish) {
+      published.push_back(&values[index]);
+    }
+  }
+  return published;
+}
+
+PrivacyReport StepRun::report() const {
+  PrivacyReport report = privacy ? privacy->report() : PrivacyReport();
+  report.notes.insert(report.notes.end(), notes.begin(), notes.end());
+  return report;
+}
+
+/// All allocation comes first; after it nothing can fail.
+void StepRun::commit(std::vector<HostTensor> &values) {
+  auto results = plan->executable->results();
+  std::vector<uint64_t> inserted;
+  inserted.reserve(plan->keeps);
+  try {
+    for (size_t index = 0; index < results.size(); ++index) {
+      if (results[index].kind == StepResult::Keep) {
+        uint64_t id = part.results->Get(static_cast<flatbuffers::uoffset_t>(inserted.size()));
+        session.handles.try_emplace(id, Handle{values[index], resultLabels[index]});
+        inserted.push_back(id);
+      }
+    }
+  } catch (...) {
+    for (uint64_t id : inserted) {
+      session.handles.erase(id);
+    }
+    throw;
+  }
+  reserved = 0; // it belongs to the new handles now
+  for (size_t index = 0; index < results.size(); ++index) {
+    if (results[index].kind == StepResult::Commit) {
+      Handle &state = *bound->states[results[index].target];
+      // The type is the same. The old value goes with `values`, when the mutex is free again.
+      std::swap(state.tensor.buffer, values[index].buffer);
+      state.label = resultLabels[index];
+    }
+  }
+  for (uint64_t number : bound->sentAhead) {
+    context.sessions.dropUpload(session, number);
+  }
+  for (uint64_t id : releases) {
+    auto found = session.handles.find(id);
+    context.sessions.handleBytes -= found->second.tensor.type.bytes();
+    session.handles.erase(found);
+  }
+}
+
+llvm::Error StepRun::bind() {
+  bound.emplace(part, *plan, session);
+  llvm::Error error = bound->checkCounts();
+  error = error ? std::move(error) : bound->bindOwn();
+  if (!error) {
+    std::lock_guard lock(context.mutex);
+    error = bound->bindTables(context.store);
+  }
+  if (error) {
+    return error;
+  }
+  resultLabels = plan->resultLabels(bound->labels);
+  auto made = PrivateStep::make(context, request, part, session, plan, *bound);
+  if (!made) {
+    return made.takeError();
+  }
+  privacy = std::move(*made);
+  if (privacy) {
+    privacy->release(resultLabels);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed) {
+  if (llvm::Error error = bind()) {
+    return error;
+  }
+  size_t most = context.threads.most();
+  auto memory = context.memory.lease(privacy ? privacy->runBytes(static_cast<unsigned>(most))
+                                             : plan->runBytes(static_cast<unsigned>(most)));
+  if (!memory) {
+    return memory.takeError();
+  }
+  {
+    // Permission for every published value is settled before anything runs.
+    std::lock_guard lock(context.mutex);
+    if (llvm::Error refused = book()) {
+      return refused;
+    }
+  }
+  if (context.environment.entering) {
+    context.environment.entering(Phase::running);
+  }
+  ThreadBudget::Lease threads(context.threads);
+  runtime::RunOptions options;
+  options.threads = threads.threads;
+  options.arenas = &context.arenas;
+  options.profile = context.profile;
+  if (privacy) {
+    // Paid before a coin is drawn or a row is read.
+    if (llvm::Error error = privacy->pay()) {
+      return error;
+    }
+    privacy->drawCoins(bound->bindings, threads.threads);
+  }
+  auto values = (privacy ? privacy->executable() : *plan->executable).run(bound->bindings, options);
+  if (!values) {
+    return values.takeError();
+  }
+  auto leaving = published(*values);
+  if (!leaving) {
+    return leaving.takeError();
+  }
+  if (privacy && privacy->isTicketed()) {
+    if (llvm::Error error = privacy->seal(doneReply(*leaving, report()).bytes)) {
+      return error;
+    }
+  }
+  reply.add(*leaving, report());
+  std::lock_guard lock(context.mutex);
+  commit(*values);
+  committed();
+  return llvm::Error::success();
+}
+
+} // namespace sojourn::owner

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// One of the steps of a message, in the session's turn: it commits all or nothing.
+#ifndef SOJOURN_OWNER_STEPRUN_H
+#define SOJOURN_OWNER_STEPRUN_H
+
+#include "owner/PrivateStep.h"
+#include "owner/Reply.h"
+#include "owner/Step.h"
+#include "owner/StepBindings.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <optional>
+
+namespace sojourn::owner {
+
+class StepRun {
+public:
+  StepRun(const StepContext &context, const wire::Step &request, const StepPart &part, const runtime::ProgramHash &hash,
+          Session &session, const std::shared_ptr<const Plan> &plan)
+      : context(context), request(request), part(part), hash(hash), session(session), plan(plan) {}
+  ~StepRun();
+  /// Checks, runs, adds what leaves to the reply and commits; `committed` is called with the commit, under the owner's
+  /// mutex. On an error nothing has changed, the reply apart.
+  llvm::Error run(DoneReply &reply, llvm::function_ref<void()> committed);
+
+private:
+  llvm::Error bind();
+  llvm::Error book();
+  llvm::Error checkResults();
+  llvm::Error checkReleases();
+  llvm::Error checkPublishes();
+  void noteKept(llvm::function_ref<Policy(const Source &)> policyOf);
+  llvm::Expected<std::vector<const runtime::HostTensor *>> published(llvm::ArrayRef<runtime::HostTensor> values) const;
+  PrivacyReport report() const;
+  void commit(std::vector<runtime::HostTensor> &values);
+
+  const StepContext &context;
+  const wire::Step &request;
+  const StepPart &part;
+  const runtime::ProgramHash &hash;
+  Session &session;
+  const std::shared_ptr<const Plan> &plan;
+  std::optional<StepBindings> bound;
+  std::vector<LabelPtr> resultLabels;
+  std::vector<std::string> notes;     ///< for the client
+  std::optional<PrivateStep> privacy; ///< of a step on private tables
+  std::vector<uint64_t> releases;
+  size_t reserved = 0; ///< of Sessions::handleBytes, until the commit or the end
+};
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_STEPRUN_H
