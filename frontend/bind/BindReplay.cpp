@@ -3,7 +3,7 @@
 #include "frontend/bind/Bind.h"
 
 #include "frontend/replay/Call.h"
-#include "frontend/replay/Quiet.h"
+#include "frontend/replay/Rates.h"
 
 #include <pybind11/stl.h>
 
@@ -11,25 +11,11 @@ namespace py = pybind11;
 
 namespace sojourn::frontend {
 
-namespace {
-
-/// Rates by name, counters, and whether a call advances them.
-using PythonGroup = std::tuple<std::vector<std::pair<std::string, double>>, std::vector<at::Tensor>, bool>;
-
-std::vector<RateGroup> groupsOf(const std::vector<PythonGroup> &tuples) {
-  std::vector<RateGroup> groups;
-  for (const auto &[rates, counters, advances] : tuples) {
-    groups.push_back({rates, counters, advances});
-  }
-  return groups;
-}
-
-} // namespace
-
 void bindReplay(py::module_ &m) {
   py::class_<Watched, std::shared_ptr<Watched>>(m, "Watched")
       .def(py::init<std::vector<at::Tensor>, std::vector<at::Tensor>>(), py::arg("parameters"), py::arg("others"))
-      .def("places", [](const Watched &self) { return py::bytes(self.places()); });
+      .def("places", [](const Watched &self) { return py::bytes(self.places()); })
+      .def("is_at", [](const Watched &self, std::string_view places) { return self.places() == places; });
   py::class_<CallEntry, std::shared_ptr<CallEntry>>(m, "CallEntry")
       .def(py::init([](std::vector<at::Tensor> arguments, std::shared_ptr<Watched> watched) {
              return std::make_shared<CallEntry>(std::move(arguments), std::move(watched));
@@ -60,29 +46,6 @@ void bindReplay(py::module_ &m) {
       .def("repeat", [](const CapturedCall &self, std::shared_ptr<CallEntry> entry, const std::vector<double> &values) {
         return self.repeat(std::move(entry), values);
       });
-  py::class_<QuietCall>(m, "QuietCall")
-      .def(py::init([](std::shared_ptr<CapturedCall> call, std::shared_ptr<Watched> watched,
-                       const std::vector<PythonGroup> &groups, const std::vector<at::Tensor> &arguments,
-                       std::vector<at::Tensor> advanced) {
-             return std::make_unique<QuietCall>(std::move(call), std::move(watched), groupsOf(groups), arguments,
-                                                std::move(advanced));
-           }),
-           py::arg("call"), py::arg("watched"), py::arg("groups"), py::arg("arguments"), py::arg("advanced"))
-      .def(
-          "repeat",
-          [](const QuietCall &self, const std::vector<at::Tensor> &arguments, const std::shared_ptr<Trip> &trip) {
-            return self.repeat(arguments, [&] {
-              py::gil_scoped_release unlock; // an owner may be Python
-              Steps::end(trip);
-            });
-          },
-          py::arg("arguments"), py::arg("trip"), "The call again, held for the trip; None where it has to be looked at.");
-  m.def(
-      "computed_numbers",
-      [](const std::vector<double> &floats, const std::vector<PythonGroup> &groups, bool afterCall) {
-        return computedNumbers(floats, groupsOf(groups), afterCall);
-      },
-      py::arg("floats"), py::arg("groups"), py::arg("after_call"));
   m.def("advance", &advanceCounters, py::arg("counters"), py::arg("by"));
 }
 

@@ -196,6 +196,7 @@ PYBIND11_MODULE(_sojourn, m) {
       "current_step", [] { return Steps::current(); }, "Number of the open step, 0 if none is open.");
   m.def(
       "flush", [] { flushAll(); }, WhileOwnerWorks());
+  m.def("take_news", &takeNews, "Whether an owner has had something to say since this was last asked.");
   m.def("same_storage", [](const at::Tensor &a, const at::Tensor &b) {
     return remoteImpl(a)->remoteStorage() == remoteImpl(b)->remoteStorage();
   });
@@ -224,5 +225,6 @@ PYBIND11_MODULE(_sojourn, m) {
   bindReplay(m);
   bindTable(m);
   bindTrip(m);
+  bindUses(m);
   bindArtifact(m);
 }

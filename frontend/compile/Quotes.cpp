@@ -146,6 +146,7 @@ void Session::noteDefaults(const wire::Step &step, const std::vector<Judgement::
     SessionLock lock(mutex_);
     if (spent.rate > 0 && defaultsTold_.insert({tables[number].name, tables[number].version}).second) {
       defaultSteps_.push_back(std::move(spent));
+      noteNews();
     }
   }
 }

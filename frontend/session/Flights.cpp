@@ -386,7 +386,7 @@ void Session::land(Flight &flight) {
   }
   noteSpent(flight.call.step);
   SessionLock lock(mutex_);
-  notes_.insert(notes_.end(), flight.reply.notes.begin(), flight.reply.notes.end());
+  addNotes(flight.reply.notes);
   commit(recording, flight.call);
   ++counters_.steps;
   putBack(flight);
@@ -502,7 +502,7 @@ ProgramRun Session::runProgram(wire::Step step, const StepFollower &follow) {
     noteSpent(step);
   }
   SessionLock lock(mutex_);
-  notes_.insert(notes_.end(), reply.notes.begin(), reply.notes.end());
+  addNotes(reply.notes);
   counters_.steps += run.steps;
   for (size_t at = 0; at < sizes.size(); ++at) {
     counters_.live_handles -= at < run.steps ? sizes[at].second : sizes[at].first;

@@ -6,6 +6,7 @@
 #include "frontend/wire/Identity.h"
 #include "frontend/recording/Origin.h"
 
+#include <atomic>
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -19,6 +20,8 @@ std::mutex registryMutex;
 std::vector<std::weak_ptr<Session>> registry;
 
 const Reason &kClosed = constantReason("its session was closed");
+
+std::atomic<bool> news{false};
 
 } // namespace
 
@@ -260,6 +263,17 @@ void Session::awaitSpending() {
   SessionLock lock(mutex_);
   spending_ = {};
   awaitsSpending_ = true;
+}
+
+void noteNews() { news = true; }
+
+bool takeNews() { return news.load() && news.exchange(false); }
+
+void Session::addNotes(const std::vector<std::string> &notes) {
+  notes_.insert(notes_.end(), notes.begin(), notes.end());
+  if (!notes.empty()) {
+    noteNews();
+  }
 }
 
 std::vector<std::string> Session::takeNotes() {

@@ -62,6 +62,10 @@ struct RunSpent {
   privacy::Charge charge;
 };
 
+/// Whether a session has notes or default steps to take since this was last asked.
+bool takeNews();
+void noteNews();
+
 /// How to wait for a lock without holding the interpreter's (set by the bindings): whoever holds
 /// a session's turn may need the interpreter to answer.
 void setLockWaiter(void (*waiter)(std::recursive_mutex &));
@@ -209,6 +213,8 @@ private:
   Judgement judge(const wire::Step &step);
   /// Of a step that the owner has accepted.
   void noteSpent(const wire::Step &step);
+  /// `mutex_` is held.
+  void addNotes(const std::vector<std::string> &notes);
   void noteDefaults(const wire::Step &step, const std::vector<Judgement::Draw> &draws);
   StepReply exchange(wire::Step &step, const Recording *own, bool &unknown);
   StepReply sendStep(wire::Step &step, bool &unknown, const StepFollower *follow = nullptr);

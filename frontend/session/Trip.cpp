@@ -197,7 +197,7 @@ void Session::sendHeld() {
   trip.isStopped = trip.isStopped || reply.steps < held->steps.size();
   SessionLock lock(mutex_);
   counters_.steps += reply.steps;
-  notes_.insert(notes_.end(), reply.notes.begin(), reply.notes.end());
+  addNotes(reply.notes);
   takeBack(*held, reply.steps, unknown ? kUnknownOutcome : trip.failure ? kNotRun : kStopped, unknown);
 }
 

@@ -26,6 +26,8 @@ def remember(session) -> None:
 
 def tell() -> None:
     """After steps: what defaults cost, and what an owner changed in a new program."""
+    if not _sojourn.take_news():
+        return  # nearly always
     defaults.tell()
     for session in list(_sessions):
         for note in dict.fromkeys(_sojourn.take_notes(session)):

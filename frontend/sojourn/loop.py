@@ -16,8 +16,9 @@ import _sojourn
 from . import connections
 from .checks import integer, positive
 from .errors import DeadlineExceeded, Error
+from .gradients import drop_lost_gradients
 from .replay import Replay
-from .step import drop_lost_gradients, step, unwrapped
+from .step import step, unwrapped
 from .table import Batches
 
 PER_TRIP_MOST = 4096  # owner/Limits.h

@@ -14,17 +14,6 @@ KNOWN_OPTIMIZERS = (
 """Those whose ops follow from their options, and whose numbers frontend/replay/Rates.h knows."""
 
 
-def _fields(group: dict):
-    """Names and float hyper-parameters of a group."""
-    for name, value in group.items():
-        if type(value) is float:
-            yield name, value
-        elif isinstance(value, tuple):
-            for position, entry in enumerate(value):
-                if type(entry) is float:
-                    yield f"{name}[{position}]", entry
-
-
 def is_counter(name: str, value) -> bool:
     """Whether an entry of an optimizer's state counts its steps on the host."""
     return (
@@ -49,7 +38,7 @@ def host_state(optimizer) -> dict[tuple, tuple[float, object]]:
 
 def rates_of(optimizer) -> list:
     """Names and values of its float hyper-parameters, by group."""
-    return [list(_fields(group)) for group in optimizer.param_groups]
+    return [_sojourn.rates_of(group) for group in optimizer.param_groups]
 
 
 def changed_on_host(optimizers, rates, before) -> tuple[str, list[torch.Tensor]]:
@@ -72,24 +61,19 @@ class Numbers:
 
     def __init__(self, optimizers, floats: list[float], advanced: list[torch.Tensor]):
         moving = set(map(id, advanced))
-        self._groups = []
+        groups = []
         for optimizer in optimizers:
             for group in optimizer.param_groups:
                 counts = [optimizer.state[p].get("step") for p in group["params"] if p in optimizer.state]
                 counts = [c for c in counts if is_counter("step", c)]
                 advancing = [c for c in counts if id(c) in moving]
-                self._groups.append((group, advancing or counts, bool(advancing)))
+                groups.append((group, advancing or counts, bool(advancing)))
+        self.sources = _sojourn.NumberSources(groups)
         self.base, self.values = self.read(floats, after_call=True)
 
-    def groups(self) -> list[tuple]:
-        """Rates as they are now, counters, and whether a call advances them; see frontend/replay/Rates.h."""
-        return [(list(_fields(group)), counters, advances) for group, counters, advances in self._groups]
-
     def read(self, floats: list[float], after_call: bool = False) -> tuple[list[float], list[float]]:
-        """`after_call`: the call has advanced its counters."""
-        groups = self.groups()
-        base = [*floats, *(value for rates, _, _ in groups for _, value in rates)]
-        return base, _sojourn.computed_numbers(floats, groups, after_call)
+        """`after_call`: the call has advanced its counters. What is computed: frontend/replay/Rates.h."""
+        return self.sources.read(floats, after_call)
 
 
 class Looked(float):

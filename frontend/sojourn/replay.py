@@ -24,6 +24,7 @@ import _sojourn
 
 from . import connections
 from .errors import Unsupported
+from .gradients import drop_lost_gradients
 from .publish import Published
 from .rates import Looked, Numbers, changed_on_host, host_state, rates_of
 from .table import _COLUMNS
@@ -53,7 +54,7 @@ class _Plan:
         self.is_armed = False
 
     def matches(self) -> bool:
-        return self.structure == self.uses.structure() and self.places == self.watched.places()
+        return self.structure == self.uses.structure() and self.watched.is_at(self.places)
 
 
 class _Kind:
@@ -146,17 +147,27 @@ class Replay:
         return ""
 
     def _replay(self, plan: _Plan, entry, leaves, trip, held):
-        with self._step(trip=trip):
+        _sojourn.step_begin()
+        try:
             made = plan.call.repeat(entry, self._local.values)
-            if held is not None:
-                held.append(None)
+        except BaseException:
+            _sojourn.step_abort()
+            raise
+        if held is not None:
+            held.append(None)
+        try:
+            _sojourn.step_end(trip)
+        except BaseException:
+            drop_lost_gradients()
+            raise
+        connections.tell()
         made.settle()
         _sojourn.advance(plan.counters, 1.0)
         if held is not None:
             held[-1] = plan.counters
         self.replayed += 1
         if trip is not None and all(type(leaf) is torch.Tensor and not leaf.requires_grad for leaf in leaves):
-            quiet = _sojourn.QuietCall(plan.call, plan.watched, plan.numbers.groups(), leaves, plan.counters)
+            quiet = _sojourn.QuietCall(plan.call, plan.watched, plan.numbers.sources, leaves, plan.counters)
             self._local.last = plan, quiet, [getattr(leaf, _COLUMNS, None) for leaf in leaves]
         return self._results(plan, made, leaves)
 
@@ -271,7 +282,7 @@ class Replay:
 
 def _key(leaves, spec) -> tuple:
     parts = [
-        spec, torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled(),
+        spec, torch.get_default_dtype(), torch.utils._device.CURRENT_DEVICE, torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(), torch.is_autocast_enabled("owner") and torch.get_autocast_dtype("owner"),
     ]  # fmt: skip
     for leaf in leaves:

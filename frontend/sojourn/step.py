@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import threading
 
 import torch
@@ -16,6 +15,7 @@ import _sojourn
 from . import connections
 from .errors import Error
 from .publish import forget_lines, naming_lines
+from .gradients import drop_lost_gradients
 from .replay import Replay
 
 
@@ -23,56 +23,18 @@ class _OpenStep(threading.local):
     """Of the calling thread: optimizers stepped in its step, with the CPU state that an exception restores."""
 
     def __init__(self):
-        self.snapshots: dict[int, _OptimizerSnapshot] = {}
+        self.snapshots: dict[int, _sojourn.OptimizerSnapshot] = {}
 
 
 _open = _OpenStep()
 
 
-class _OptimizerSnapshot:
-    """State and hyper-parameters of an optimizer as they were before its first step in a step."""
-
-    def __init__(self, optimizer: torch.optim.Optimizer):
-        self._optimizer = optimizer
-        self._values: list[tuple[torch.Tensor, torch.Tensor]] = []
-        self._groups = [self._copy({k: v for k, v in g.items() if k != "params"}) for g in optimizer.param_groups]
-        self._state = {p: self._copy(state) for p, state in optimizer.state.items()}
-
-    def _copy(self, entries: dict) -> dict:
-        for value in entries.values():
-            if isinstance(value, torch.Tensor) and value.device.type == "cpu":
-                self._values.append((value, value.clone()))
-        return dict(entries)
-
-    def restore(self) -> None:
-        with torch.no_grad():
-            for tensor, value in self._values:
-                tensor.copy_(value)
-        for group, saved in zip(self._optimizer.param_groups, self._groups):
-            group.update(saved)
-        for parameter in list(self._optimizer.state):
-            if parameter not in self._state:
-                del self._optimizer.state[parameter]
-        for parameter, saved in self._state.items():
-            state = self._optimizer.state[parameter]
-            state.clear()
-            state.update(saved)
-
-
 def _before_optimizer_step(optimizer, args, kwargs):
     if _sojourn.step_active() and id(optimizer) not in _open.snapshots:
-        _open.snapshots[id(optimizer)] = _OptimizerSnapshot(optimizer)
+        _open.snapshots[id(optimizer)] = _sojourn.OptimizerSnapshot(optimizer)
 
 
 register_optimizer_step_pre_hook(_before_optimizer_step)
-
-
-def drop_lost_gradients() -> None:
-    """A gradient that a dropped step made has no value; its leaf had none, and has none again."""
-    for value in gc.get_objects():
-        if issubclass(type(value), torch.Tensor) and value.device.type == "owner" and value.is_leaf:
-            if value.grad is not None and not _sojourn.has_value(value.grad):
-                value.grad = None
 
 
 class step:
@@ -102,9 +64,9 @@ class step:
     `Unsupported`, with the line, for a number that changes and is no float argument, rate or count of a stock optimizer.
     """
 
-    def __new__(cls, function=None, *, replay: bool = False, trip=None):
+    def __new__(cls, function=None, *, replay: bool = False):
         self = super().__new__(cls)
-        self._replay, self._trip = bool(replay), trip
+        self._replay = bool(replay)
         if function is None:
             return self
         if not callable(function):
@@ -140,7 +102,7 @@ class step:
             if kind is None:
                 try:
                     with naming_lines() if self._outermost else contextlib.nullcontext():
-                        _sojourn.step_end(self._trip)
+                        _sojourn.step_end()
                 except BaseException:
                     self._restore()
                     raise

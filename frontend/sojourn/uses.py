@@ -13,6 +13,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import _sojourn
+
 from .rates import KNOWN_OPTIMIZERS, is_counter
 
 
@@ -74,30 +76,9 @@ class Uses:
                 found += [v for v in state.values() if isinstance(v, torch.Tensor) and v.device.type == "owner"]
         return found
 
-    def structure(self) -> tuple:
+    def structure(self):
         """Modes, options and the objects in their places; numbers by whether they are 0 only."""
-        parts = []
-        for module in self.modules:
-            parts += (module.training, *map(id, module._parameters.values()), *map(id, module._buffers.values()))
-            parts += map(id, module._modules.values())
-            parts += (*module._forward_hooks, *module._forward_pre_hooks, *module._backward_hooks)
-        for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                parts += map(_option, group.values())
-                parts += map(id, group["params"])
-            for state in optimizer.state.values():
-                parts += (id(value) for value in state.values() if isinstance(value, torch.Tensor))
-        return tuple(parts)
-
-
-def _option(value):
-    if type(value) is float:
-        return (float, value != 0)
-    if isinstance(value, tuple):
-        return tuple(map(_option, value))
-    if isinstance(value, (list, torch.Tensor)):
-        return id(value)
-    return value
+        return _sojourn.Structure(self.modules, self.optimizers)
 
 
 def before_module(module, args):

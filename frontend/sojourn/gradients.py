@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients of steps that did not run."""
+
+from __future__ import annotations
+
+import gc
+
+import torch
+
+import _sojourn
+
+
+def drop_lost_gradients() -> None:
+    """A gradient that a dropped step made has no value; its leaf had none, and has none again."""
+    for value in gc.get_objects():
+        if issubclass(type(value), torch.Tensor) and value.device.type == "owner" and value.is_leaf:
+            if value.grad is not None and not _sojourn.has_value(value.grad):
+                value.grad = None
