@@ -6,6 +6,7 @@
 
 #include <pybind11/stl.h>
 
+#include <array>
 #include <cstring>
 
 namespace py = pybind11;
@@ -14,23 +15,45 @@ namespace sojourn::frontend {
 
 namespace {
 
-py::object attribute(const py::handle &object, const char *name) { return object.attr(name); }
+/// Names that each call asks for; made once.
+struct Names {
+  PyObject *training = PyUnicode_InternFromString("training"), *state = PyUnicode_InternFromString("state"),
+           *groups = PyUnicode_InternFromString("param_groups");
+  std::array<PyObject *, 3> values{PyUnicode_InternFromString("_parameters"), PyUnicode_InternFromString("_buffers"),
+                                   PyUnicode_InternFromString("_modules")};
+  std::array<PyObject *, 3> hooks{PyUnicode_InternFromString("_forward_hooks"),
+                                  PyUnicode_InternFromString("_forward_pre_hooks"),
+                                  PyUnicode_InternFromString("_backward_hooks")};
+};
+
+const Names &names() {
+  static const Names &made = *new Names();
+  return made;
+}
+
+py::object attribute(const py::handle &object, PyObject *name) {
+  PyObject *value = PyObject_GetAttr(object.ptr(), name);
+  if (!value) {
+    throw py::error_already_set();
+  }
+  return py::reinterpret_steal<py::object>(value);
+}
 
 /// Modes, options and the objects in their places; numbers by whether they are 0 only.
 class Structure {
 public:
   Structure(const py::list &modules, const py::list &optimizers) {
     for (py::handle module : modules) {
-      note(attribute(module, "training").ptr());
-      for (const char *name : {"_parameters", "_buffers", "_modules"}) {
+      note(attribute(module, names().training).ptr());
+      for (PyObject *name : names().values) {
         noteValues(attribute(module, name));
       }
-      for (const char *name : {"_forward_hooks", "_forward_pre_hooks", "_backward_hooks"}) {
+      for (PyObject *name : names().hooks) {
         noteKeys(attribute(module, name));
       }
     }
     for (py::handle optimizer : optimizers) {
-      for (py::handle group : attribute(optimizer, "param_groups")) {
+      for (py::handle group : attribute(optimizer, names().groups)) {
         PyObject *key, *value;
         Py_ssize_t at = 0;
         while (PyDict_Next(group.ptr(), &at, &key, &value)) {
@@ -39,7 +62,7 @@ public:
       }
       PyObject *parameter, *state;
       Py_ssize_t at = 0;
-      py::object states = attribute(optimizer, "state");
+      py::object states = attribute(optimizer, names().state);
       while (PyDict_Next(states.ptr(), &at, &parameter, &state)) {
         noteTensors(state);
       }
@@ -121,13 +144,13 @@ private:
 class OptimizerSnapshot {
 public:
   explicit OptimizerSnapshot(py::object optimizer) : optimizer_(std::move(optimizer)) {
-    for (py::handle group : attribute(optimizer_, "param_groups")) {
+    for (py::handle group : attribute(optimizer_, names().groups)) {
       groups_.push_back(copyOf(group.ptr()));
       PyDict_DelItemString(groups_.back().ptr(), "params");
     }
     PyObject *parameter, *state;
     Py_ssize_t at = 0;
-    py::object states = attribute(optimizer_, "state");
+    py::object states = attribute(optimizer_, names().state);
     while (PyDict_Next(states.ptr(), &at, &parameter, &state)) {
       states_.emplace_back(py::reinterpret_borrow<py::object>(parameter), copyOf(state));
     }
@@ -142,15 +165,15 @@ public:
     for (const auto &[tensor, value] : tensors_) {
       tensor.copy_(value);
     }
-    py::list groups = attribute(optimizer_, "param_groups");
+    py::list groups = attribute(optimizer_, names().groups);
     for (size_t i = 0; i < groups_.size() && i < groups.size(); ++i) {
       check(PyDict_Update(groups[i].ptr(), groups_[i].ptr()));
     }
-    py::dict states = attribute(optimizer_, "state"), before;
+    py::dict states = attribute(optimizer_, names().state), before;
     for (const auto &[parameter, saved] : states_) {
       before[parameter] = saved;
     }
-    py::list known(attribute(states, "keys")());
+    py::list known(states.attr("keys")());
     for (py::handle parameter : known) {
       if (!before.contains(parameter)) {
         check(PyDict_DelItem(states.ptr(), parameter.ptr()));
