@@ -3,6 +3,7 @@
 #include "owner/Label.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 
 namespace sojourn::owner {
@@ -80,23 +81,20 @@ LabelPtr joinLabels(const LabelPtr &a, const LabelPtr &b) {
   return both;
 }
 
-std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments, llvm::ArrayRef<llvm::SmallBitVector> sets) {
-  // Arguments have few distinct labels: each is joined once per set, however many bear it.
-  struct Group {
-    LabelPtr label;
-    llvm::SmallBitVector arguments;
-  };
+std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments, size_t results, Gather gather) {
+  // Arguments have few distinct labels, and results few distinct sets of those: each set is joined once.
   struct ByValue {
     bool operator()(const LabelPtr &a, const LabelPtr &b) const { return a && b ? *a < *b : !a && b; }
   };
-  std::vector<Group> groups;
+  std::vector<LabelPtr> groups;
+  std::vector<size_t> groupOf;
   std::map<const Label *, size_t> known;
   std::map<LabelPtr, size_t, ByValue> equal;
-  size_t last = 0;
+  groupOf.reserve(arguments.size());
   for (size_t index = 0; index < arguments.size(); ++index) {
     const LabelPtr &label = arguments[index];
     if (index > 0 && label == arguments[index - 1]) {
-      groups[last].arguments.set(static_cast<unsigned>(index)); // as nearly always
+      groupOf.push_back(groupOf.back()); // as nearly always
       continue;
     }
     auto [at, fresh] = known.try_emplace(label.get(), groups.size());
@@ -104,23 +102,33 @@ std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments, llvm::Array
       at->second = equal.try_emplace(label, groups.size()).first->second;
     }
     if (at->second == groups.size()) {
-      groups.push_back({label, llvm::SmallBitVector(static_cast<unsigned>(arguments.size()))});
+      groups.push_back(label);
     }
-    last = at->second;
-    groups[last].arguments.set(static_cast<unsigned>(index));
+    groupOf.push_back(at->second);
   }
-  std::vector<LabelPtr> results;
-  results.reserve(sets.size());
-  for (const llvm::SmallBitVector &set : sets) {
-    LabelPtr label = Label::client();
-    for (const Group &group : groups) {
-      if (set.anyCommon(group.arguments)) {
-        label = joinLabels(label, group.label);
+  std::vector<LabelPtr> labels(results, Label::client());
+  if (groups.size() == 1 && groups.front() == Label::client()) {
+    return labels;
+  }
+  std::vector<uint64_t> words(arguments.size());
+  for (size_t first = 0; first < groups.size(); first += 64) {
+    for (size_t index = 0; index < words.size(); ++index) {
+      size_t bit = groupOf[index] - first;
+      words[index] = bit < 64 ? uint64_t{1} << bit : 0;
+    }
+    std::vector<uint64_t> sets = gather(words);
+    std::map<uint64_t, LabelPtr> ofSets;
+    for (size_t result = 0; result < results; ++result) {
+      auto [at, fresh] = ofSets.try_emplace(sets[result], Label::client());
+      if (fresh) {
+        for (uint64_t rest = sets[result]; rest != 0; rest &= rest - 1) {
+          at->second = joinLabels(at->second, groups[first + static_cast<size_t>(std::countr_zero(rest))]);
+        }
       }
+      labels[result] = joinLabels(labels[result], at->second);
     }
-    results.push_back(std::move(label));
   }
-  return results;
+  return labels;
 }
 
 std::string blockers(const LabelPtr &label, llvm::function_ref<Policy(const Source &)> policyOf) {

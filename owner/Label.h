@@ -5,9 +5,9 @@
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
-#include "llvm/ADT/SmallBitVector.h"
 
 #include <compare>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <set>
@@ -77,8 +77,11 @@ using LabelPtr = std::shared_ptr<const Label>;
 /// The label of what is computed from both; one of the two where it covers the other.
 LabelPtr joinLabels(const LabelPtr &a, const LabelPtr &b);
 
-/// Per set of arguments the join over those in it; `Label::client()` of an empty one.
-std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments, llvm::ArrayRef<llvm::SmallBitVector> sets);
+/// Per result the union of words that its arguments bring (`DependenceSummary::gather`).
+using Gather = llvm::function_ref<std::vector<uint64_t>(llvm::ArrayRef<uint64_t>)>;
+
+/// Per result the join over the arguments that it depends on; `Label::client()` where there are none.
+std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments, size_t results, Gather gather);
 
 /// What keeps a value here, for messages (`private dataset 'a', 'b'`); empty if it may leave.
 /// `policyOf` tells the present policy of a source.

@@ -6,7 +6,6 @@
 
 #include "owner/RequestError.h"
 #include "owner/Text.h"
-#include "passes/Dependence.h"
 #include "passes/privacy/Inputs.h"
 #include "owner/Limits.h"
 
@@ -58,7 +57,7 @@ llvm::Error checkSignature(Plan &plan) {
       return error;
     }
   }
-  if (plan.dependenceOf.size() != results.size()) {
+  if (plan.dependence.argumentCount() != args.size() || plan.dependence.resultCount() != results.size()) {
     return requestError(wire::ErrorCode_Internal, "the program has no complete record of what its results depend on");
   }
   std::vector<bool> committed(args.size());
@@ -85,11 +84,7 @@ llvm::Error checkSignature(Plan &plan) {
 } // namespace
 
 size_t Plan::bytes() const {
-  size_t sets = dependenceOf.size() * sizeof(size_t);
-  for (const llvm::SmallBitVector &set : dependence) {
-    sets += sizeof(set) + set.size() / 8;
-  }
-  return sizeof(Plan) + program.size() + debug.size() + text.size() + sets + executable->planBytes();
+  return sizeof(Plan) + program.size() + debug.size() + text.size() + dependence.bytes() + executable->planBytes();
 }
 
 size_t Plan::runBytes(unsigned threads) const {
@@ -97,33 +92,8 @@ size_t Plan::runBytes(unsigned threads) const {
 }
 
 std::vector<LabelPtr> Plan::resultLabels(llvm::ArrayRef<LabelPtr> arguments) const {
-  std::vector<LabelPtr> ofSets = joinLabels(arguments, dependence), labels;
-  labels.reserve(dependenceOf.size());
-  for (size_t set : dependenceOf) {
-    labels.push_back(ofSets[set]);
-  }
-  return labels;
-}
-
-static llvm::Error setDependence(Plan &plan, mlir::ModuleOp module) {
-  std::string reason;
-  std::optional<DependenceSummary> summary = DependenceSummary::compute(module, reason);
-  if (!summary) {
-    return requestError(wire::ErrorCode_Limit, reason);
-  }
-  std::map<std::vector<size_t>, size_t> known;
-  for (size_t result = 0; result < summary->resultCount(); ++result) {
-    auto [at, fresh] = known.try_emplace(summary->argumentsOf(result), known.size());
-    if (fresh) {
-      llvm::SmallBitVector set(static_cast<unsigned>(summary->argumentCount()));
-      for (size_t argument : at->first) {
-        set.set(static_cast<unsigned>(argument));
-      }
-      plan.dependence.push_back(std::move(set));
-    }
-    plan.dependenceOf.push_back(at->second);
-  }
-  return llvm::Error::success();
+  return joinLabels(arguments, dependence.resultCount(),
+                    [&](llvm::ArrayRef<uint64_t> words) { return dependence.gather(words); });
 }
 
 llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, llvm::StringRef debug,
@@ -146,9 +116,12 @@ llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, ll
   (*module)->walk(
       [&](mlir::Operation *op) { plan->ops += op->getDialect() && op->getDialect()->getNamespace() == "sojourn"; });
   plan->samplesRows = samplesRows((*module)->lookupSymbol<mlir::func::FuncOp>(kStepName));
-  if (llvm::Error error = setDependence(*plan, **module)) {
-    return error;
+  std::string reason;
+  std::optional<DependenceSummary> dependence = DependenceSummary::compute(**module, reason);
+  if (!dependence) {
+    return requestError(wire::ErrorCode_Limit, reason);
   }
+  plan->dependence = std::move(*dependence);
   auto executable = runtime::Executable::create(**module);
   if (!executable) {
     return executable.takeError();

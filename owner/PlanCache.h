@@ -4,6 +4,7 @@
 #define SOJOURN_OWNER_PLANCACHE_H
 
 #include "owner/Label.h"
+#include "passes/Dependence.h"
 #include "passes/Price.h"
 #include "runtime/Execute.h"
 #include "runtime/Program.h"
@@ -60,9 +61,8 @@ struct Plan {
   size_t states = 0, uploads = 0, slots = 0, seeds = 0, tables = 0, keeps = 0, publishes = 0;
   size_t keepBytes = 0, publishBytes = 0;
   bool samplesRows = false; ///< whether the program draws rows
-  /// The arguments that results depend on: the distinct sets, and which of them each result has.
-  std::vector<llvm::SmallBitVector> dependence;
-  std::vector<size_t> dependenceOf;
+  /// The arguments that results depend on.
+  DependenceSummary dependence;
 
   /// What it takes in the cache.
   size_t bytes() const;

@@ -15,30 +15,35 @@
 namespace sojourn {
 
 /// For every result of @step the set of arguments from which there is a way to it through operands. Shapes and
-/// attributes are no way: they are the program's, not the data's.
+/// attributes are no way: they are the program's, not the data's. Kept as a graph, because sets would take a bit per
+/// result and argument: a deep model has tens of thousands of both.
 class DependenceSummary {
 public:
-  /// Analyses a module in core form. Memory is linear in the values of the program plus one bit per result and
-  /// argument; time is one walk over the operands per 64 arguments. Nothing, with the reason, where these exceed a
-  /// bound.
+  /// Analyses a module in core form; time and memory are linear in its operands. Nothing, with the reason, where there
+  /// is no step.
   static std::optional<DependenceSummary> compute(mlir::ModuleOp core, std::string &reason);
 
   size_t argumentCount() const { return arguments; }
-  size_t resultCount() const { return setOf.size(); }
+  size_t resultCount() const { return returned.size(); }
+  /// Per result the union of what the arguments that it depends on bring, one word each. One walk over the graph.
+  std::vector<uint64_t> gather(llvm::ArrayRef<uint64_t> ofArguments) const;
   bool dependsOn(size_t result, size_t argument) const;
-  /// Arguments that the result depends on, ascending.
+  /// Arguments that the result depends on, ascending. Walks the graph: for people and tests.
   std::vector<size_t> argumentsOf(size_t result) const;
   /// Memory that the summary takes.
   size_t bytes() const;
 
 private:
-  llvm::ArrayRef<uint64_t> wordsOf(size_t result) const;
+  static constexpr uint32_t kNothing = UINT32_MAX;
 
-  size_t arguments = 0, words = 0;
-  /// Per result its set; results with equal sets share one.
-  std::vector<uint32_t> setOf;
-  /// The sets, `words` words each: bit a % 64 of word a / 64 is argument a.
-  std::vector<uint64_t> sets;
+  llvm::ArrayRef<uint32_t> sourcesOf(size_t node) const;
+
+  /// Arguments are the first nodes. Each further one is the union of earlier ones, two at least: a value that comes
+  /// from one alone is that one.
+  size_t arguments = 0;
+  std::vector<uint32_t> sources; ///< of the nodes after the arguments, one run after the other
+  std::vector<uint32_t> ends;    ///< where each run ends
+  std::vector<uint32_t> returned; ///< the node of each result, or kNothing
 };
 
 } // namespace sojourn

@@ -10,12 +10,18 @@ namespace {
 
 Policy allOpen(const Source &) { return Policy::open; }
 
-llvm::SmallBitVector bits(unsigned size, std::initializer_list<unsigned> set) {
-  llvm::SmallBitVector result(size);
-  for (unsigned bit : set) {
-    result.set(bit);
-  }
-  return result;
+/// What a program says whose results depend on these arguments.
+auto unionOf(std::vector<std::vector<size_t>> sets) {
+  return [sets = std::move(sets)](llvm::ArrayRef<uint64_t> ofArguments) {
+    std::vector<uint64_t> words;
+    for (const auto &set : sets) {
+      words.push_back(0);
+      for (size_t argument : set) {
+        words.back() |= ofArguments[argument];
+      }
+    }
+    return words;
+  };
 }
 
 /// Handle 1 holds all rows of column a of "t".
@@ -89,9 +95,8 @@ TEST(Labels, NoLabelIsTheMostCarefulOne) {
 TEST(Labels, OfResultsAreJoinedOverWhatTheyDependOn) {
   LabelPtr own = Label::client(), a = Label::of({"a", "1"}), again = Label::of({"a", "1"}), b = Label::of({"b", "1"});
   std::vector<LabelPtr> arguments{own, a, again, b, nullptr};
-  std::vector<llvm::SmallBitVector> sets{bits(5, {}),     bits(5, {0}),       bits(5, {0, 1}), bits(5, {2}),
-                                         bits(5, {1, 3}), bits(5, {0, 1, 4}), bits(5, {4})};
-  auto labels = joinLabels(arguments, sets);
+  std::vector<std::vector<size_t>> sets{{}, {0}, {0, 1}, {2}, {1, 3}, {0, 1, 4}, {4}};
+  auto labels = joinLabels(arguments, sets.size(), unionOf(sets));
   ASSERT_EQ(labels.size(), sets.size());
   EXPECT_EQ(labels[0], own);
   EXPECT_EQ(labels[1], own);
@@ -100,6 +105,22 @@ TEST(Labels, OfResultsAreJoinedOverWhatTheyDependOn) {
   EXPECT_EQ(*labels[4], *joinLabels(a, b));
   EXPECT_EQ(labels[5], nullptr);
   EXPECT_EQ(labels[6], nullptr);
+}
+
+TEST(Labels, OfResultsAreJoinedAcrossWords) {
+  // A word holds 64 distinct labels.
+  std::vector<LabelPtr> arguments;
+  for (int i = 0; i < 150; ++i) {
+    arguments.push_back(Label::of({"d" + std::to_string(i), "1"}));
+  }
+  arguments.push_back(nullptr);
+  std::vector<std::vector<size_t>> sets{{0, 64, 149}, {63}, {128}, {}, {3, 150}};
+  auto labels = joinLabels(arguments, sets.size(), unionOf(sets));
+  EXPECT_EQ(*labels[0], *joinLabels(joinLabels(arguments[0], arguments[64]), arguments[149]));
+  EXPECT_EQ(*labels[1], *arguments[63]);
+  EXPECT_EQ(*labels[2], *arguments[128]);
+  EXPECT_EQ(labels[3], Label::client());
+  EXPECT_EQ(labels[4], nullptr);
 }
 
 TEST(Labels, BlockersAskForThePresentPolicy) {
