@@ -6,14 +6,16 @@
 #include "dialect/LayoutOps.h"
 #include "dialect/RowOps.h"
 
-#include "mlir/IR/Dominance.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/OperationSupport.h"
 #include "mlir/IR/PatternMatch.h"
-#include "mlir/Transforms/CSE.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVectorExtras.h"
 
 #include <numeric>
+#include <vector>
 
 namespace sojourn {
 #define GEN_PASS_DEF_OPTIMIZE
@@ -142,6 +144,52 @@ struct UpdateOfUpdate : OpRewritePattern<UpdateSliceOp> {
   }
 };
 
+/// Replaces each op without effects by the first equal one of its block, and drops ops without use. MLIR's own pass
+/// says the same of any region; a straight line needs no scopes and no dominance, and hashes each op once.
+bool mergeEqualOps(RewriterBase &rewriter, Block &block) {
+  struct Entry {
+    llvm::hash_code hash = 0;
+    Operation *op = nullptr;
+  };
+  std::vector<Entry> table(llvm::PowerOf2Ceil(2 * block.getOperations().size() + 1));
+  size_t mask = table.size() - 1;
+  SmallVector<Operation *> gone;
+  for (Operation &op : block) {
+    if (op.hasTrait<OpTrait::IsTerminator>() || op.getNumRegions() > 0) {
+      continue;
+    }
+    if (isOpTriviallyDead(&op)) {
+      gone.push_back(&op);
+      continue;
+    }
+    if (!isMemoryEffectFree(&op)) {
+      continue;
+    }
+    llvm::hash_code hash = OperationEquivalence::computeHash(
+        &op, OperationEquivalence::directHashValue, OperationEquivalence::ignoreHashValue,
+        OperationEquivalence::IgnoreLocations);
+    size_t at = static_cast<size_t>(hash) & mask;
+    while (table[at].op && (table[at].hash != hash ||
+                            !OperationEquivalence::isEquivalentTo(&op, table[at].op,
+                                                                  OperationEquivalence::IgnoreLocations))) {
+      at = (at + 1) & mask;
+    }
+    if (Operation *first = table[at].op) {
+      if (isa<UnknownLoc>(first->getLoc())) {
+        first->setLoc(op.getLoc());
+      }
+      rewriter.replaceAllUsesWith(op.getResults(), first->getResults());
+      gone.push_back(&op);
+    } else {
+      table[at] = {hash, &op};
+    }
+  }
+  for (Operation *op : gone) {
+    rewriter.eraseOp(op);
+  }
+  return !gone.empty();
+}
+
 struct Optimize : sojourn::impl::OptimizeBase<Optimize> {
   LogicalResult initialize(MLIRContext *context) override {
     RewritePatternSet collected(context);
@@ -178,27 +226,39 @@ struct Optimize : sojourn::impl::OptimizeBase<Optimize> {
     forgetNumbers();
   }
 
-  void optimize() {
+  bool mergeEqualOps() {
     IRRewriter rewriter(&getContext());
+    bool changed = false;
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      for (Block &block : function.getBody()) {
+        changed |= ::mergeEqualOps(rewriter, block);
+      }
+    }
+    return changed;
+  }
+
+  void optimize() {
     // Equal ops first: patterns that want a single use then see the real number of uses. Folding may make new ones.
     for (int round = 0; round < 2; ++round) {
-      DominanceInfo dominance(getOperation());
-      bool merged = false;
-      eliminateCommonSubExpressions(rewriter, dominance, getOperation(), &merged);
+      bool merged = mergeEqualOps();
+      if (round > 0 && !merged) {
+        return; // The patterns have come to their end before, and nothing is new.
+      }
       GreedyRewriteConfig config;
       config.setUseTopDownTraversal(true);
+      // There is one block, and ops without use go while they are visited.
+      config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
       bool changed = false;
       if (failed(applyPatternsGreedily(getOperation(), patterns, config, &changed))) {
         getOperation().emitError() << "canonicalization did not come to an end";
         signalPassFailure();
         return;
       }
-      if (round > 0 || (!merged && !changed)) {
-        break;
+      if (!changed) {
+        return;
       }
     }
-    DominanceInfo dominance(getOperation());
-    eliminateCommonSubExpressions(rewriter, dominance, getOperation());
+    mergeEqualOps();
   }
 
   FrozenRewritePatternSet patterns;
