@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of core ops against the registered ops, both ways; bounds of shape arithmetic against plain formulas.
 #include "dialect/Dialect.h"
+#include "dialect/ElementTypes.h"
 
 #include <gtest/gtest.h>
 
@@ -27,6 +28,30 @@ std::set<std::string> registeredCoreOps(mlir::MLIRContext &context) {
     }
   }
   return names;
+}
+
+TEST(ElementTypes, ElementsComeBackAndOtherTypesAreNone) {
+  mlir::MLIRContext context;
+  for (sojourn::Element element : sojourn::kElements) {
+    EXPECT_EQ(sojourn::elementOf(sojourn::typeOf(&context, element)), element);
+  }
+  auto integer = [&](unsigned width, auto signedness) { return mlir::IntegerType::get(&context, width, signedness); };
+  mlir::Type others[] = {{},
+                         integer(8, mlir::IntegerType::Signed),
+                         integer(64, mlir::IntegerType::Signed),
+                         integer(1, mlir::IntegerType::Unsigned),
+                         integer(16, mlir::IntegerType::Unsigned),
+                         integer(2, mlir::IntegerType::Signless),
+                         integer(128, mlir::IntegerType::Signless),
+                         mlir::IndexType::get(&context),
+                         mlir::Float8E5M2Type::get(&context),
+                         mlir::Float128Type::get(&context),
+                         mlir::ComplexType::get(mlir::Float16Type::get(&context)),
+                         mlir::ComplexType::get(mlir::IntegerType::get(&context, 32)),
+                         mlir::RankedTensorType::get({}, mlir::Float32Type::get(&context))};
+  for (mlir::Type type : others) {
+    EXPECT_EQ(sojourn::elementOf(type), std::nullopt);
+  }
 }
 
 TEST(CoreOps, ListedAndRegisteredOpsAreTheSame) {
