@@ -2,6 +2,7 @@
 // The named phases: which passes lead to each, how to stop after one and resume from its text in a new process.
 #include "passes/Passes.h"
 
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -65,6 +66,17 @@ LogicalResult sojourn::buildPhases(OpPassManager &manager, StringRef from, Strin
   return success();
 }
 
+/// A verification costs as much as a pass. The passes rely on what they build themselves up to the decomposition; what
+/// folds rely on, and what is sent, is verified. sojourn-opt, and with it the tests of passes, verifies after each.
+#ifdef NDEBUG
+static constexpr bool kVerifiesEachPass = false;
+#else
+static constexpr bool kVerifiesEachPass = true;
+#endif
+static bool verifiesAfter(size_t phase) {
+  return !kVerifiesEachPass && (phaseNames()[phase] == "decomposed" || phaseNames()[phase] == "core");
+}
+
 LogicalResult sojourn::runPhases(ModuleOp module, StringRef from, StringRef to,
                                  function_ref<void(StringRef, ModuleOp)> afterPhase) {
   auto range = findPhases(from, to);
@@ -77,8 +89,9 @@ LogicalResult sojourn::runPhases(ModuleOp module, StringRef from, StringRef to,
   }
   for (size_t phase = range->first + 1; phase <= range->second; ++phase) {
     PassManager manager(module.getContext(), ModuleOp::getOperationName());
+    manager.enableVerifier(kVerifiesEachPass);
     appendPhase(manager, phase);
-    if (failed(manager.run(module))) {
+    if (failed(manager.run(module)) || (verifiesAfter(phase) && failed(verify(module)))) {
       return failure();
     }
     setPhase(module, phaseNames()[phase]);
