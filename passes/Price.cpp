@@ -6,7 +6,8 @@
 #include "passes/Passes.h"
 
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/SmallPtrSet.h"
+
+#include <vector>
 
 namespace sojourn {
 #define GEN_PASS_DEF_PRICE
@@ -71,6 +72,7 @@ public:
         break;
       }
       add(op);
+      ++position;
       if (visit(op, price)) {
         return;
       }
@@ -80,27 +82,27 @@ public:
   Price price;
 
 private:
-  /// The op after which a value is of no use; windows prolong what they look at.
+  /// Bytes that are of no use after each op, by its position; windows prolong what they look at.
   void findLastUses() {
-    for (Operation &op : llvm::reverse(step.getBody().front())) {
-      for (Value operand : op.getOperands()) {
-        Operation *last = &op;
-        if (isWindow(&op)) {
-          for (Value result : op.getResults()) {
-            if (Operation *later = lastUse.lookup(result); later && last->isBeforeInBlock(later)) {
-              last = later;
-            }
-          }
-        }
-        Operation *&known = lastUse[operand];
-        if (!known || known->isBeforeInBlock(last)) {
-          known = last;
+    Block &block = step.getBody().front();
+    uint32_t count = static_cast<uint32_t>(block.getOperations().size()), at = count;
+    DenseMap<Value, uint32_t> lastUse;
+    for (Operation &op : llvm::reverse(block)) {
+      uint32_t last = --at;
+      if (isWindow(&op)) {
+        for (Value result : op.getResults()) {
+          last = std::max(last, lastUse.lookup(result));
         }
       }
+      for (Value operand : op.getOperands()) {
+        uint32_t &known = lastUse[operand];
+        known = std::max(known, last);
+      }
     }
-    for (auto [value, op] : lastUse) {
-      if (value.getDefiningOp() && !op->hasTrait<OpTrait::IsTerminator>()) {
-        dying[op].push_back(value);
+    dying.resize(count);
+    for (auto [value, last] : lastUse) {
+      if (value.getDefiningOp()) {
+        dying[last] = cost::sum({dying[last], aligned(cost::bytes(value))});
       }
     }
   }
@@ -113,8 +115,15 @@ private:
     }
     price.planBytes = cost::sum({price.planBytes, kBytesPerOp, cost::times({kBytesPerValue, op.getNumResults()}),
                                  cost::times({kBytesPerOperand, op.getNumOperands()})});
-    for (NamedAttribute attribute : op.getAttrDictionary()) {
-      price.planBytes = cost::sum({price.planBytes, attributeBytes(attribute.getValue())});
+    // One by one: a dictionary of them all would be made and kept in the context.
+    auto addAttribute = [&](Attribute attribute) {
+      price.planBytes = cost::sum({price.planBytes, attribute ? attributeBytes(attribute) : 0});
+    };
+    for (StringAttr name : op.getName().getAttributeNames()) {
+      addAttribute(op.getInherentAttr(name).value_or(Attribute()));
+    }
+    for (NamedAttribute attribute : op.getDiscardableAttrs()) {
+      addAttribute(attribute.getValue());
     }
     for (Value result : op.getResults()) {
       live = cost::sum({live, aligned(cost::bytes(result))});
@@ -131,9 +140,7 @@ private:
     if (live == UINT64_MAX) {
       return;
     }
-    for (Value value : dying.lookup(&op)) {
-      live -= aligned(cost::bytes(value));
-    }
+    live -= dying[position];
     for (Value result : op.getResults()) {
       live -= result.use_empty() ? aligned(cost::bytes(result)) : 0;
     }
@@ -141,8 +148,8 @@ private:
 
   func::FuncOp step;
   uint64_t live = 0;
-  DenseMap<Value, Operation *> lastUse;
-  DenseMap<Operation *, SmallVector<Value, 2>> dying;
+  size_t position = 0;
+  std::vector<uint64_t> dying;
 };
 
 func::FuncOp stepOf(ModuleOp module) {

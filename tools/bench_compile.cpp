@@ -17,9 +17,11 @@
 #include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Pass/PassManager.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 
 using namespace sojourn;
 
@@ -49,6 +51,14 @@ public:
     auto result = work();
     add(name, millisecondsSince(start));
     return result;
+  }
+  /// Keeps the smaller time of each phase.
+  void keepFastest(const Times &other) {
+    for (auto &[name, total] : times) {
+      for (const auto &[known, milliseconds] : other.times) {
+        total = known == name ? std::min(total, milliseconds) : total;
+      }
+    }
   }
   void print() const {
     const char *separator = "{";
@@ -155,11 +165,16 @@ int main(int argc, char **argv) {
   if (argc != 2) {
     fail("expected one argument, the captured form of a step");
   }
-  Times times;
-  runtime::EncodedProgram encoded = compile(argv[1], times);
-  plan(encoded, times);
-  times.add("program bytes", static_cast<double>(encoded.program.size()));
-  times.print();
-  std::fprintf(stderr, "%s\n", runtime::toHex(encoded.hash).c_str());
+  // The first round pays for what a process makes once.
+  std::optional<Times> fastest;
+  for (int round = 0; round < 3; ++round) {
+    Times times;
+    runtime::EncodedProgram encoded = compile(argv[1], times);
+    plan(encoded, times);
+    times.add("program bytes", static_cast<double>(encoded.program.size()));
+    times.keepFastest(fastest.value_or(times));
+    fastest = std::move(times);
+  }
+  fastest->print();
   return 0;
 }
