@@ -27,13 +27,19 @@ std::string printProgram(mlir::ModuleOp module, size_t limit) {
     return prefix("no straight-line function @step\n", limit).str();
   }
   mlir::AsmState names(step, mlir::OpPrintingFlags().useLocalScope());
-  out << "module attributes " << module->getDiscardableAttrDictionary() << " {\n  func.func @" << kStepName << "(";
+  // With `names`: what is printed without makes a state of its own each time.
+  auto print = [&](const char *before, auto printed) {
+    out << before;
+    printed.print(out, names);
+  };
+  print("module attributes ", module->getDiscardableAttrDictionary());
+  out << " {\n  func.func @" << kStepName << "(";
   for (mlir::BlockArgument argument : step.getArguments()) {
     out << (argument.getArgNumber() == 0 ? "" : ", ");
     argument.printAsOperand(out, names);
-    out << ": " << argument.getType();
+    print(": ", argument.getType());
     if (mlir::DictionaryAttr attributes = step.getArgAttrDict(argument.getArgNumber())) {
-      out << " " << attributes;
+      print(" ", attributes);
     }
     if (out.full()) {
       return out.take();
@@ -41,9 +47,9 @@ std::string printProgram(mlir::ModuleOp module, size_t limit) {
   }
   out << ")";
   for (auto [index, type] : llvm::enumerate(step.getResultTypes())) {
-    out << (index == 0 ? " -> (" : ", ") << type;
+    print(index == 0 ? " -> (" : ", ", type);
     if (mlir::DictionaryAttr attributes = step.getResultAttrDict(static_cast<unsigned>(index))) {
-      out << " " << attributes;
+      print(" ", attributes);
     }
     if (out.full()) {
       return out.take();

@@ -80,3 +80,21 @@ func.func @update_of_update(%x: tensor<6xf32>, %u: tensor<2xf32>, %v: tensor<2xf
   %1 = sojourn.update_slice %0, %v, start = [1], stride = [1] : tensor<6xf32>, tensor<2xf32>
   return %1 : tensor<6xf32>
 }
+
+// Whole chains of equal ops are one, in either order of operands that commute; other attributes are other ops.
+// CHECK-LABEL: func.func @equal_chains_merge
+// CHECK-NEXT: %[[S:.*]] = sojourn.add %arg0, %arg1
+// CHECK-NEXT: %[[E:.*]] = sojourn.exp %[[S]]
+// CHECK-NEXT: %[[A:.*]] = sojourn.slice %[[E]], start = [0], limit = [2]
+// CHECK-NEXT: %[[B:.*]] = sojourn.slice %[[E]], start = [1], limit = [3]
+// CHECK-NEXT: return %[[E]], %[[E]], %[[A]], %[[B]]
+func.func @equal_chains_merge(%x: tensor<3xf32>, %y: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<2xf32>, tensor<2xf32>) {
+  %0 = sojourn.add %x, %y : tensor<3xf32>, tensor<3xf32>
+  %1 = sojourn.exp %0 : tensor<3xf32>
+  %2 = sojourn.add %y, %x : tensor<3xf32>, tensor<3xf32>
+  %3 = sojourn.exp %2 : tensor<3xf32>
+  %4 = sojourn.tanh %3 : tensor<3xf32>
+  %5 = sojourn.slice %1, start = [0], limit = [2], stride = [1] : tensor<3xf32>
+  %6 = sojourn.slice %3, start = [1], limit = [3], stride = [1] : tensor<3xf32>
+  return %1, %3, %5, %6 : tensor<3xf32>, tensor<3xf32>, tensor<2xf32>, tensor<2xf32>
+}
