@@ -41,8 +41,8 @@ private:
   /// Arguments are the first nodes. Each further one is the union of earlier ones, two at least: a value that comes
   /// from one alone is that one.
   size_t arguments = 0;
-  std::vector<uint32_t> sources; ///< of the nodes after the arguments, one run after the other
-  std::vector<uint32_t> ends;    ///< where each run ends
+  std::vector<uint32_t> sources;  ///< of the nodes after the arguments, one run after the other
+  std::vector<uint32_t> ends;     ///< where each run ends
   std::vector<uint32_t> returned; ///< the node of each result, or kNothing
 };
 

@@ -165,13 +165,12 @@ bool mergeEqualOps(RewriterBase &rewriter, Block &block) {
     if (!isMemoryEffectFree(&op)) {
       continue;
     }
-    llvm::hash_code hash = OperationEquivalence::computeHash(
-        &op, OperationEquivalence::directHashValue, OperationEquivalence::ignoreHashValue,
-        OperationEquivalence::IgnoreLocations);
+    llvm::hash_code hash =
+        OperationEquivalence::computeHash(&op, OperationEquivalence::directHashValue,
+                                          OperationEquivalence::ignoreHashValue, OperationEquivalence::IgnoreLocations);
     size_t at = static_cast<size_t>(hash) & mask;
-    while (table[at].op && (table[at].hash != hash ||
-                            !OperationEquivalence::isEquivalentTo(&op, table[at].op,
-                                                                  OperationEquivalence::IgnoreLocations))) {
+    while (table[at].op && (table[at].hash != hash || !OperationEquivalence::isEquivalentTo(
+                                                          &op, table[at].op, OperationEquivalence::IgnoreLocations))) {
       at = (at + 1) & mask;
     }
     if (Operation *first = table[at].op) {

@@ -142,8 +142,9 @@ std::vector<runtime::Binding> zeros(const runtime::Executable &executable) {
 void plan(const runtime::EncodedProgram &encoded, Times &times) {
   {
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-    auto module = check(
-        times.time("decode", [&] { return runtime::decodeProgram(context, encoded.program, encoded.debug); }), "decode");
+    auto module =
+        check(times.time("decode", [&] { return runtime::decodeProgram(context, encoded.program, encoded.debug); }),
+              "decode");
     times.time("price", [&] { return findExcess(*module, {}).has_value(); });
     std::string reason;
     times.time("dependence", [&] { return DependenceSummary::compute(*module, reason).has_value(); });

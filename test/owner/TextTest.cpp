@@ -33,7 +33,8 @@ std::string characterByCharacter(const std::string &text, size_t limit) {
 TEST(Text, IsCleanedRunByRunAsCharacterByCharacter) {
   uint64_t seed = std::random_device()();
   std::mt19937_64 dice(seed);
-  const std::string parts[] = {"plain ", "x", "\n", "\t", "\x01", "\x7f", "\xc3\xa4", "\xe2\x82\xac", "\xff", "\xc3", "\x80"};
+  const std::string parts[] = {"plain ",       "x",    "\n",   "\t",  "\x01", "\x7f", "\xc3\xa4",
+                               "\xe2\x82\xac", "\xff", "\xc3", "\x80"};
   for (int round = 0; round < 2000; ++round) {
     std::string text;
     for (size_t count = dice() % 12; count > 0; --count) {
