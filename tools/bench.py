@@ -16,6 +16,7 @@ import sys
 import tempfile
 
 import bench_private
+from bench_models import CASES
 from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
@@ -40,6 +41,7 @@ def measure(threads, arguments):
     environment.pop("SOJOURN_DUMP", None)
     options = ["--threads", threads, "--rounds", arguments.rounds] + (["--no-compile"] if arguments.no_compile else [])
     options += ["--beside", arguments.beside.resolve()] if arguments.beside else []
+    options += ["--cases", *arguments.cases] if arguments.cases else []
     command = [sys.executable, WORKER, *options]
     with subprocess.Popen(
         [str(part) for part in command], env=environment, stdout=subprocess.PIPE, text=True
@@ -68,7 +70,7 @@ def number(value, form="{:.0f}"):
 
 def print_steps(runs):
     table = Table(title="warm training step, Adam in its default form (medians, microseconds)", title_justify="left")
-    for title in ("network", "batch", "threads", "eager", "compile", "embedded", "replayed", "ipc"):
+    for title in ("network", "batch", "threads", "eager", "compile", "embedded", "replayed", "ipc", "roofline"):
         table.add_column(title, justify="left" if title == "network" else "right")
     ratios = ["embedded/eager", "embedded/compile", "replayed/eager", "ipc/embedded"]
     if any(case["ratios"]["embedded/beside"] for run in runs for case in run["cases"]):
@@ -83,6 +85,7 @@ def print_steps(runs):
                 str(case["batch"]),
                 str(run["threads"]),
                 *(number(step.get(name)) for name in ("eager", "compile", "embedded", "replayed", "ipc")),
+                number(case["roofline_us"]),
                 *(number(ratio.get(name), "{:.2f}") for name in ratios),
             )
     console.print(table)
@@ -229,6 +232,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=30, help="interleaved rounds of each case (30)")
     parser.add_argument("--privacy", action="store_true", help="private steps, beside plain ones and Opacus")
     parser.add_argument("--analysis", action="store_true", help="what an owner does before a private program runs")
+    parser.add_argument("--cases", nargs="+", choices=CASES, metavar="CASE", help=f"only these: {', '.join(CASES)}")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--beside", type=pathlib.Path, help="another built checkout, measured in turns")
     parser.add_argument("--json", type=pathlib.Path, default=pathlib.Path("sojourn-bench.json"), help="file to write")

@@ -20,25 +20,15 @@ import time
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from bench_models import CASES, needs, peaks, roofline_us
 from tqdm import tqdm
 
 import sojourn
 
 # Another checkout's packages may be measured by this file: the tools are those of the packages.
 ROOT = pathlib.Path(sojourn.__file__).resolve().parent.parent.parent
-NETWORKS = {"784-256-256-10": (784, 256, 256, 10), "30-64-2": (30, 64, 2)}
-BATCHES = (64, 512)
 ROUND_SECONDS = 0.04  # each variant runs about this long in one round
 REMARKS = set()
-
-
-def network(sizes):
-    torch.manual_seed(0)
-    layers = []
-    for inner, outer in zip(sizes, sizes[1:]):
-        layers += [nn.Linear(inner, outer), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
 
 
 def trainer(model, optimizer):
@@ -55,12 +45,10 @@ def trainer(model, optimizer):
 class Variant:
     """One way to run the step: `once()` runs it, `after()` lets go of what it left."""
 
-    def __init__(self, sizes, batch, owner=None, compiled=False, replay=False):
-        model = network(sizes)
-        generator = torch.Generator().manual_seed(1)
-        x = torch.randn(batch, sizes[0], generator=generator)
-        y = torch.randint(sizes[-1], (batch,), generator=generator)
-        optimizer = torch.optim.Adam(model.parameters())
+    def __init__(self, case, owner=None, compiled=False, replay=False):
+        model = case.model()
+        x, y = case.data()
+        optimizer = case.optimizer(model)
         if owner is not None:
             sojourn.to_owner(model, owner, optimizer)
             x, y = x.to(owner.device), y.to(owner.device)
@@ -116,8 +104,8 @@ class Beside:
             sys.exit(f"bench: the checkout beside failed with exit code {self.process.wait()}")
         return json.loads(line)
 
-    def variants(self, name, batch):
-        self.ask(network=name, batch=batch)
+    def variants(self, case):
+        self.ask(case=case.name)
         return {f"{key} beside": BesideVariant(self, key) for key in ("embedded", "ipc")}
 
     def end(self):
@@ -143,9 +131,9 @@ def follow():
         for line in sys.stdin:
             question = json.loads(line)
             answer = None
-            if "network" in question:
-                sizes, batch = NETWORKS[question["network"]], question["batch"]
-                variants = {"embedded": Variant(sizes, batch, embedded), "ipc": Variant(sizes, batch, served)}
+            if "case" in question:
+                case = CASES[question["case"]]
+                variants = {"embedded": Variant(case, embedded), "ipc": Variant(case, served)}
             elif "settle" in question:
                 answer = variants[question["settle"]].settle()
             else:
@@ -158,11 +146,11 @@ def grown(before):
     return {key: after[key] - before[key] for key in after if isinstance(after[key], (int, float)) and key in before}
 
 
-def make_compiled(sizes, batch):
+def make_compiled(case):
     """The torch.compile variant, warmed up, and how long that took; None where it cannot run."""
     torch._dynamo.reset()
     try:
-        variant = Variant(sizes, batch, compiled=True)
+        variant = Variant(case, compiled=True)
         begin = time.perf_counter()
         variant.once()
         return variant, time.perf_counter() - begin
@@ -171,21 +159,20 @@ def make_compiled(sizes, batch):
         return None, None
 
 
-def measure_case(name, batch, embedded, served, beside, arguments, bar):
-    sizes = NETWORKS[name]
-    variants = {"eager": Variant(sizes, batch)}
+def measure_case(case, embedded, served, beside, arguments, peak, bar):
+    variants = {"eager": Variant(case)}
     compile_cold = None
     if not arguments.no_compile:
-        variant, compile_cold = make_compiled(sizes, batch)
+        variant, compile_cold = make_compiled(case)
         if variant:
             variants["compile"] = variant
-    variants["embedded"] = Variant(sizes, batch, embedded)
+    variants["embedded"] = Variant(case, embedded)
     cold = [variants["embedded"].timed() for _ in range(2)]
-    variants["replayed"] = Variant(sizes, batch, embedded, replay=True)
+    variants["replayed"] = Variant(case, embedded, replay=True)
     if served is not None:
-        variants["ipc"] = Variant(sizes, batch, served)
+        variants["ipc"] = Variant(case, served)
     if beside is not None:
-        variants |= beside.variants(name, batch)
+        variants |= beside.variants(case)
     repeats = {key: variant.settle() for key, variant in variants.items()}
 
     medians = {key: [] for key in variants}
@@ -208,9 +195,12 @@ def measure_case(name, batch, embedded, served, beside, arguments, bar):
             return statistics.median(a / b for a, b in zip(medians[over], medians[under]))
         return None
 
+    need = needs(case)
     return {
-        "network": name,
-        "batch": batch,
+        "network": case.network,
+        "batch": case.batch,
+        "needs": need,
+        "roofline_us": roofline_us(need, peak),
         "step_us": {key: statistics.median(values) * 1e6 for key, values in medians.items()},
         "best_us": {key: min(values) * 1e6 for key, values in medians.items()},
         "ratios": {
@@ -307,6 +297,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--cases", nargs="*", choices=CASES)
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--beside", type=pathlib.Path)
     parser.add_argument("--follow", action="store_true")
@@ -316,15 +307,17 @@ def main():
         return follow()
     beside = Beside(arguments.beside, arguments.threads) if arguments.beside else None
     embedded = sojourn.local()
-    cases = [(name, batch) for name in NETWORKS for batch in BATCHES]
+    cases = [CASES[name] for name in arguments.cases or CASES]
+    peak = peaks()
     bar = tqdm(total=len(cases) * arguments.rounds, desc=f"bench, {arguments.threads} thread(s)", unit="round")
     with served_owner() as served, bar:
-        results = [measure_case(name, batch, embedded, served, beside, arguments, bar) for name, batch in cases]
+        results = [measure_case(case, embedded, served, beside, arguments, peak, bar) for case in cases]
         record = record_single_ops(embedded)
     if beside is not None:
         beside.end()
     result = {
         "threads": arguments.threads,
+        "peaks": peak,
         "settings": settings(arguments.threads),
         "cases": results,
         "record_us": record,
