@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The price of a program (see Price.h), and sojourn-price, which prints it.
 #include "passes/Price.h"
+#include "dialect/ContractionOps.h"
 #include "dialect/LayoutOps.h"
 
 #include "passes/Passes.h"
@@ -25,6 +26,9 @@ constexpr uint64_t kBytesPerPlan = 4096, kBytesPerOp = 2048, kBytesPerValue = 25
                    kBytesPerColumn = 1024;
 /// Values start at multiples of this many bytes.
 constexpr uint64_t kAlignment = 64;
+
+/// A right side laid out: as f32, with columns rounded up by two thirds at most.
+constexpr uint64_t kLayoutsPerByte = 4;
 
 uint64_t aligned(uint64_t bytes) {
   uint64_t rounded = cost::sum({bytes, kAlignment - 1});
@@ -55,7 +59,10 @@ bool isWindow(Operation *op) { return isa<SliceOp, ReshapeOp, TransposeOp, Broad
 /// Walks the ops in order with the bytes of the values that live at each.
 class Walk {
 public:
-  explicit Walk(func::FuncOp step) : step(step) { findLastUses(); }
+  explicit Walk(func::FuncOp step) : step(step) {
+    findLastUses();
+    findShared();
+  }
 
   /// Adds the op's price; `visit` sees the totals after each op and ends the walk by returning true.
   template <typename Visit>
@@ -86,7 +93,6 @@ private:
   void findLastUses() {
     Block &block = step.getBody().front();
     uint32_t count = static_cast<uint32_t>(block.getOperations().size()), at = count;
-    DenseMap<Value, uint32_t> lastUse;
     for (Operation &op : llvm::reverse(block)) {
       uint32_t last = --at;
       if (isWindow(&op)) {
@@ -107,7 +113,25 @@ private:
     }
   }
 
+  /// Right sides that several products take alike: a runtime may lay them out once and keep that for as long.
+  void findShared() {
+    DenseMap<std::pair<Value, std::pair<Attribute, Attribute>>, unsigned> products;
+    for (auto dot : step.getOps<DotOp>()) {
+      if (++products[{dot.getB(), {dot.getRhsBatchAttr(), dot.getRhsContractAttr()}}] == 2) {
+        shared[dot.getB()] += kLayoutsPerByte;
+      }
+    }
+  }
+
   void add(Operation &op) {
+    for (Value operand : op.getOperands()) {
+      if (auto entry = shared.find(operand); entry != shared.end() && isa<DotOp>(op)) {
+        const uint64_t kept = cost::times({entry->second, aligned(cost::bytes(operand))});
+        live = cost::sum({live, kept});
+        dying[lastUse[operand]] = cost::sum({dying[lastUse[operand]], kept});
+        shared.erase(entry);
+      }
+    }
     uint64_t scratch = 0;
     if (auto priced = dyn_cast<PricedOp>(&op)) {
       price.operations = cost::sum({price.operations, priced.getOperations()});
@@ -149,7 +173,9 @@ private:
   func::FuncOp step;
   uint64_t live = 0;
   size_t position = 0;
+  DenseMap<Value, uint32_t> lastUse; ///< by position
   std::vector<uint64_t> dying;
+  DenseMap<Value, uint64_t> shared; ///< times their bytes
 };
 
 func::FuncOp stepOf(ModuleOp module) {

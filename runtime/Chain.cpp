@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kBlock = 2048;
 constexpr int64_t kLibraryBlock = 8192;
 /// What is worth waking a thread for, in elements of steps; one of a library step counts for several.
-constexpr int64_t kWakeWork = 65536, kLibraryWork = 8;
+constexpr int64_t kWakeWork = 65536, kLibraryWork = 8, kMathWork = 4;
 /// Up to this many elements libm in a plain loop beats a library call.
 constexpr int64_t kScalarElements = 8;
 
@@ -78,9 +78,11 @@ public:
     for (const ChainStep &step : chain_.steps) {
       bool complex = isComplex(step.in) || isComplex(step.out);
       bool small = chain_.numel <= kScalarElements && !complex;
-      bool called = !step.block && ((classOf(step.op) == EClass::Library && !small) || complex);
+      bool function = !step.block && classOf(step.op) == EClass::Library;
+      bool own = !complex && vectorKernel(step.op, hubOf(step.in), 0) != nullptr;
+      bool called = !step.block && ((function && !own && !small) || complex);
       library |= called;
-      work += called ? kLibraryWork : step.block ? step.block->work() : 1;
+      work += called ? kLibraryWork : function ? kMathWork : step.block ? step.block->work() : 1;
       width = std::max({width, byteWidth(step.in), byteWidth(step.out), size_t{8}});
     }
     kernel_->block = std::min(library ? kLibraryBlock : kBlock, std::max<int64_t>(chain_.numel, 1));

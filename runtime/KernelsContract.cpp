@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products on the library. Operands are read as they lie where BLAS can; else a chain packs
-// them first. A product is cut into tiles, or groups of small products, by its shape alone.
+// Matrix products: own ones of f32, whose right side is laid out once for all products that take it, and the library's.
+// Operands are read as they lie where that is possible; else a chain copies them first. A product is cut into tiles, or
+// groups of small products, by its shape alone.
 #include "runtime/Elements.h"
 #include "runtime/Library.h"
 #include <bit>
@@ -111,6 +112,119 @@ private:
   }
 };
 
+// --- Own products ---------------------------------------------------------------------------------
+
+/// A side of an own product: matrices whose dims each have one stride, at offsets of their own.
+struct Side {
+  StridedView view; ///< of the batch dims
+  int64_t rowPitch = 0, columnPitch = 0;
+
+  const float *matrix(SlotTable slots, int64_t batch) const {
+    int64_t at = view.offset;
+    for (size_t d = view.dims.size(); d-- > 0; batch /= view.dims[d]) {
+      at += batch % view.dims[d] * view.strides[d];
+    }
+    return static_cast<const float *>(slots[view.slot]) + at;
+  }
+};
+
+Side ownSideOf(Lowering &lowering, ValueId value, llvm::ArrayRef<int64_t> batch, llvm::ArrayRef<int64_t> rows,
+               llvm::ArrayRef<int64_t> columns) {
+  Side side;
+  StridedView view;
+  view.dims = lowering.type(value).dims;
+  view.strides = lowering.stridesOf(value);
+  Group r = groupOf(view, rows), c = groupOf(view, columns);
+  bool isNear = r.stride == 1 || c.stride == 1 || r.size == 1 || c.size == 1;
+  if (lowering.type(value).element == Element::f32 && r.isLine && c.isLine && isNear) {
+    side.view = lowering.window(value);
+    view.dims.clear();
+    view.strides.clear();
+    for (int64_t d : batch) {
+      view.dims.push_back(side.view.dims[static_cast<size_t>(d)]);
+      view.strides.push_back(side.view.strides[static_cast<size_t>(d)]);
+    }
+    side.view.dims = view.dims;
+    side.view.strides = view.strides;
+    side.rowPitch = r.stride;
+    side.columnPitch = c.stride;
+    return side;
+  }
+  StridedView copy = sideOf(lowering, value, batch, rows, columns, Element::f32);
+  side.rowPitch = copy.strides[1];
+  side.columnPitch = copy.strides[2];
+  side.view = copy;
+  side.view.dims = {copy.dims[0]};
+  side.view.strides = {copy.strides[0]};
+  return side;
+}
+
+int64_t stripsOf(int64_t columns) { return (columns + kStrip - 1) / kStrip; }
+
+/// Where laying the right side out pays, and most columns of its strips are used.
+bool isOwn(Element element, int64_t rows, int64_t columns) {
+  constexpr int64_t kRowsLeast = 8;
+  return productKernels(element).product != nullptr && rows >= kRowsLeast &&
+         5 * columns >= 3 * stripsOf(columns) * kStrip;
+}
+
+struct ProductShape {
+  int64_t batches, rows, inner, columns;
+};
+
+/// The right side in strips, [batch, strip, inner, kStrip]: made for the first product that asks.
+Place packedSide(Lowering &lowering, const GraphOp &op, const ProductShape &shape, llvm::ArrayRef<int64_t> batch,
+                 llvm::ArrayRef<int64_t> contract, llvm::ArrayRef<int64_t> free) {
+  std::vector<int64_t> key = {op.operands[1], static_cast<int64_t>(batch.size())};
+  key.insert(key.end(), batch.begin(), batch.end());
+  key.insert(key.end(), contract.begin(), contract.end());
+  const int64_t strips = stripsOf(shape.columns), stripElements = shape.inner * kStrip;
+  bool isNew = false;
+  const size_t bytes = static_cast<size_t>(shape.batches * strips * stripElements) * sizeof(float);
+  Place place = lowering.shared(key, bytes, isNew);
+  if (!isNew) {
+    return place;
+  }
+  Side side = ownSideOf(lowering, op.operands[1], batch, contract, free);
+  Partition partition(shape.batches * strips, stripElements);
+  PackFn pack = productKernels(Element::f32).pack;
+  auto kernel = [=](SlotTable slots, int64_t lo, int64_t hi) {
+    for (int64_t item = partition.begin(lo); item < partition.begin(hi);) {
+      int64_t from = item % strips, past = std::min(strips, from + partition.begin(hi) - item);
+      pack(place.in<float>(slots) + item * stripElements,
+           side.matrix(slots, item / strips) + from * kStrip * side.columnPitch, side.rowPitch, side.columnPitch,
+           shape.inner, std::min(shape.columns, past * kStrip) - from * kStrip);
+      item += past - from;
+    }
+  };
+  lowering.emitFor(op, "right side", makeKernel(kernel, partition.rows), lowering.type(op.operands[1]).bytes() + bytes);
+  return place;
+}
+
+void emitOwn(Lowering &lowering, const GraphOp &op, const ProductShape &shape, const Side &a, Place packed, Place out) {
+  Tiling tiling(shape.batches, shape.rows, shape.inner, shape.columns);
+  const int64_t strips = stripsOf(shape.columns);
+  tiling.columnTiles = std::min(tiling.columnTiles, strips);
+  ProductFn product = productKernels(Element::f32).product;
+  auto kernel = [=](SlotTable slots, int64_t lo, int64_t hi) {
+    for (int64_t tile = lo; tile < hi; ++tile) {
+      int64_t group = tile / (tiling.rowTiles * tiling.columnTiles);
+      int64_t row = tile / tiling.columnTiles % tiling.rowTiles, column = tile % tiling.columnTiles;
+      int64_t first = shape.rows * row / tiling.rowTiles, past = shape.rows * (row + 1) / tiling.rowTiles;
+      int64_t strip = strips * column / tiling.columnTiles, pastStrip = strips * (column + 1) / tiling.columnTiles;
+      for (int64_t batch = tiling.batches.begin(group); batch < tiling.batches.begin(group + 1); ++batch) {
+        product(out.in<float>(slots) + (batch * shape.rows + first) * shape.columns + strip * kStrip, shape.columns,
+                a.matrix(slots, batch) + first * a.rowPitch, a.rowPitch, a.columnPitch,
+                packed.in<float>(slots) + (batch * strips + strip) * shape.inner * kStrip, shape.inner, past - first,
+                std::min(shape.columns, pastStrip * kStrip) - strip * kStrip);
+      }
+    }
+  };
+  lowering.emit(op, makeKernel(kernel, tiling.count()));
+}
+
+// --- Lowering -------------------------------------------------------------------------------------
+
 void lowerDot(Lowering &lowering, const GraphOp &op) {
   const std::vector<int64_t> &lhsBatch = op.ints("lhs_batch"), &rhsBatch = op.ints("rhs_batch"),
                              &lhsContract = op.ints("lhs_contract"), &rhsContract = op.ints("rhs_contract");
@@ -128,6 +242,13 @@ void lowerDot(Lowering &lowering, const GraphOp &op) {
           inner = size(op.operands[0], lhsContract), columns = size(op.operands[1], rhsFree);
   if (batches * rows * columns == 0 || inner == 0) {
     emitZeros(lowering, op);
+    return;
+  }
+  if (isOwn(element, rows, columns)) {
+    ProductShape shape{batches, rows, inner, columns};
+    Place packed = packedSide(lowering, op, shape, rhsBatch, rhsContract, rhsFree);
+    Side left = ownSideOf(lowering, op.operands[0], lhsBatch, lhsFree, lhsContract);
+    emitOwn(lowering, op, shape, left, packed, lowering.resultAs(op.results[0], element));
     return;
   }
   StridedView a = sideOf(lowering, op.operands[0], lhsBatch, lhsFree, lhsContract, element);

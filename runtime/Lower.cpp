@@ -151,6 +151,17 @@ Place Lowering::scratch(size_t bytes) {
   return {pendingTouches_.back(), 0};
 }
 
+Place Lowering::shared(const std::vector<int64_t> &key, size_t bytes, bool &isNew) {
+  auto [entry, isFirst] = shared_.try_emplace(key, kNoSlot);
+  isNew = isFirst;
+  if (isFirst) {
+    entry->second = scratch(bytes).slot;
+  } else {
+    pendingTouches_.push_back(entry->second);
+  }
+  return {entry->second, 0};
+}
+
 void Lowering::mayReuse(Place result, Place operand) {
   bool once = llvm::count(pendingTouches_, operand.slot) == 1;
   if (once && operand.bytes == 0) {
@@ -158,11 +169,11 @@ void Lowering::mayReuse(Place result, Place operand) {
   }
 }
 
-void Lowering::push(const GraphOp &op, std::unique_ptr<Kernel> kernel, size_t bytes) {
+void Lowering::push(std::string name, std::unique_ptr<Kernel> kernel, size_t bytes) {
   uint32_t position = static_cast<uint32_t>(nodes.size());
   Node node;
   node.kernel = std::move(kernel);
-  node.name = op.name;
+  node.name = std::move(name);
   node.origin = current_;
   node.bytes = bytes;
   nodes.push_back(std::move(node));
@@ -176,8 +187,12 @@ void Lowering::emitPart(const GraphOp &op, std::unique_ptr<Kernel> kernel) {
   for (ValueId operand : op.operands) {
     bytes += type(operand).bytes();
   }
-  push(op, std::move(kernel), bytes);
+  push(op.name, std::move(kernel), bytes);
   pendingParts_ = true;
+}
+
+void Lowering::emitFor(const GraphOp &op, std::string name, std::unique_ptr<Kernel> kernel, size_t bytes) {
+  push(op.name + ": " + name, std::move(kernel), bytes);
 }
 
 void Lowering::emit(const GraphOp &op, std::unique_ptr<Kernel> kernel) {
@@ -188,7 +203,7 @@ void Lowering::emit(const GraphOp &op, std::unique_ptr<Kernel> kernel) {
   for (ValueId result : op.results) {
     bytes += type(result).bytes();
   }
-  push(op, std::move(kernel), bytes);
+  push(op.name, std::move(kernel), bytes);
   uint32_t position = static_cast<uint32_t>(nodes.size() - 1);
   for (BaseId base : pendingResults_) {
     bases_[base].node = static_cast<int32_t>(position);

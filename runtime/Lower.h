@@ -9,6 +9,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -49,6 +50,9 @@ public:
   Place resultAs(ValueId value, Element element);
   /// Memory that lives during this op alone.
   Place scratch(size_t bytes);
+  /// Memory that ops with an equal key share, from the first one's instructions on: `isNew` for that one, which fills
+  /// it.
+  Place shared(const std::vector<int64_t> &key, size_t bytes, bool &isNew);
   /// Each worker gets at least this much memory at SlotTable::scratch during every op.
   void workerScratch(size_t bytes);
   /// What the library allocates inside of a call, about: nothing is set aside, but it counts.
@@ -59,6 +63,8 @@ public:
   void emit(const GraphOp &op, std::unique_ptr<Kernel> kernel);
   /// An instruction of the op before its last one, which `emit` adds: all see the same memory.
   void emitPart(const GraphOp &op, std::unique_ptr<Kernel> kernel);
+  /// One that is not of this op alone, by a name of its own: `bytes` are read and written.
+  void emitFor(const GraphOp &op, std::string name, std::unique_ptr<Kernel> kernel, size_t bytes);
   /// The table argument's RowSource is at slots[slot].
   SlotId tableSlot(ValueId value);
 
@@ -126,7 +132,7 @@ private:
   /// The value's elements as another type, made by a chain once.
   BaseId converted(ValueId value, Element element);
   BaseId convertInChain(unsigned node, ChainOperand operand, Element from, const TensorType &to);
-  void push(const GraphOp &op, std::unique_ptr<Kernel> kernel, size_t bytes);
+  void push(std::string name, std::unique_ptr<Kernel> kernel, size_t bytes);
   void reuseInChains();
   size_t chainBytes(const Chain &chain) const;
   void lowerOp(const GraphOp &op);
@@ -151,6 +157,7 @@ private:
   llvm::DenseMap<ValueId, ValueId> roots_;    ///< of squares that are only summed
   llvm::DenseMap<ValueId, uint32_t> waiting_; ///< results of ops that nobody has asked for yet, and these ops
   int32_t chainFloor_ = 0;                    ///< the earliest node for the op being lowered
+  std::map<std::vector<int64_t>, SlotId> shared_;
   std::vector<SlotId> pendingTouches_;
   std::vector<BaseId> pendingResults_;
   std::vector<Reuse> pendingReuses_;

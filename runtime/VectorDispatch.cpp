@@ -15,6 +15,9 @@ namespace sojourn::runtime {
   MaximaFn maximaOf(int kind);                                                                                         \
   TakeFn takeOf(int kind);                                                                                             \
   SquaresFn squaresOf(int kind);                                                                                       \
+  VectorFn mathOf(int op);                                                                                             \
+  PackFn packOf();                                                                                                     \
+  ProductFn productOf();                                                                                               \
   }
 SOJOURN_DECLARE(plain)
 #if defined(__x86_64__)
@@ -33,22 +36,25 @@ struct Isa {
   MaximaFn (*maximaOf)(int);
   TakeFn (*takeOf)(int);
   SquaresFn (*squaresOf)(int);
+  VectorFn (*mathOf)(int);
+  PackFn (*packOf)();
+  ProductFn (*productOf)();
 };
 
 Isa choose() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl")) {
-    return {avx512::arithmetic, avx512::selectOf, avx512::copyOf,   avx512::conversionOf,
-            avx512::maximaOf,   avx512::takeOf,   avx512::squaresOf};
+    return {avx512::arithmetic, avx512::selectOf,  avx512::copyOf, avx512::conversionOf, avx512::maximaOf,
+            avx512::takeOf,     avx512::squaresOf, avx512::mathOf, avx512::packOf,       avx512::productOf};
   }
   if (__builtin_cpu_supports("avx2")) {
-    return {avx2::arithmetic, avx2::selectOf, avx2::copyOf,   avx2::conversionOf,
-            avx2::maximaOf,   avx2::takeOf,   avx2::squaresOf};
+    return {avx2::arithmetic, avx2::selectOf,  avx2::copyOf, avx2::conversionOf, avx2::maximaOf,
+            avx2::takeOf,     avx2::squaresOf, avx2::mathOf, avx2::packOf,       avx2::productOf};
   }
 #endif
-  return {plain::arithmetic, plain::selectOf, plain::copyOf,   plain::conversionOf,
-          plain::maximaOf,   plain::takeOf,   plain::squaresOf};
+  return {plain::arithmetic, plain::selectOf,  plain::copyOf, plain::conversionOf, plain::maximaOf,
+          plain::takeOf,     plain::squaresOf, plain::mathOf, plain::packOf,       plain::productOf};
 }
 
 const Isa &isa() {
@@ -136,12 +142,19 @@ TakeFn takeKernel(Element element) { return isa().takeOf(kindOf(element)); }
 SquaresFn squaresKernel(Element element) { return isa().squaresOf(kindOf(element)); }
 MaximaFn maximaKernel(Element element) { return isa().maximaOf(kindOf(element)); }
 
+ProductKernels productKernels(Element element) {
+  return element == Element::f32 ? ProductKernels{isa().packOf(), isa().productOf()} : ProductKernels{nullptr, nullptr};
+}
+
 VectorFn vectorKernel(EOp op, Element element, unsigned splats) {
   if (op == EOp::select) {
     return isa().selectOf(static_cast<unsigned>(byteWidth(element)), splats);
   }
   if (op == EOp::copy) {
     return isa().copyOf(static_cast<unsigned>(byteWidth(element)), splats);
+  }
+  if (element == Element::f32 && classOf(op) == EClass::Library) {
+    return isa().mathOf(static_cast<int>(op));
   }
   return isa().arithmetic(static_cast<int>(op), kindOf(element), splats);
 }

@@ -13,7 +13,8 @@ enum class EOp : uint8_t {
 #include "runtime/Elementwise.def"
 };
 
-/// Where lines of f32 and f64 are computed: own loops, those that move bits alone, or the library.
+/// Where lines of f32 and f64 are computed: own loops, those that move bits alone, or the library (but for what
+/// VectorMath.cpp has of f32).
 enum class EClass : uint8_t { Loop, Move, Library };
 
 constexpr EClass classOf(EOp op) {
@@ -63,6 +64,23 @@ MaximaFn maximaKernel(Element element);
 /// for others.
 using SquaresFn = void (*)(void *out, const void *x, int64_t rows, int64_t n);
 SquaresFn squaresKernel(Element element);
+
+/// Columns of a strip: how the right side b of a product, [inner, columns], is laid out for it. Element (k, j) stands
+/// at (j / kStrip * inner + k) * kStrip + j % kStrip; columns past the last one are zeros.
+inline constexpr int64_t kStrip = 32;
+/// Lays `columns` columns out, from the first of a strip on; pitches count elements.
+using PackFn = void (*)(float *packed, const float *b, int64_t innerPitch, int64_t columnPitch, int64_t inner,
+                        int64_t columns);
+/// out[rows, columns] = a b, from the first column of a strip on. Each element's sum has an order that `inner` alone
+/// decides, so however rows and columns are cut, bits are equal.
+using ProductFn = void (*)(float *out, int64_t outPitch, const float *a, int64_t rowPitch, int64_t innerPitch,
+                           const float *packed, int64_t inner, int64_t rows, int64_t columns);
+/// Both for f32, where the instruction set multiplies and adds in one rounding; null else.
+struct ProductKernels {
+  PackFn pack;
+  ProductFn product;
+};
+ProductKernels productKernels(Element element);
 
 /// Steps of a conversion between real elements: first into `via`, then out of it. A step is null
 /// where it is not needed.

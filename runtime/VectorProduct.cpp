@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of f32 matrices whose right side was laid out in strips of columns. Compiled as VectorKernels.cpp is, but
+// with multiplication and addition contracted to one rounding; only where the set has that.
+//
+// An element of a result is one chain of such additions per kDepth of the inner dim, and these are added in order: its
+// bits depend neither on the tile it is made in nor on the width of vectors.
+#include <stdint.h>
+
+namespace sojourn::runtime::SOJOURN_ISA {
+
+using PackFn = void (*)(float *, const float *, int64_t, int64_t, int64_t, int64_t);
+using ProductFn = void (*)(float *, int64_t, const float *, int64_t, int64_t, const float *, int64_t, int64_t, int64_t);
+
+#if defined(__FMA__)
+
+namespace {
+
+constexpr int64_t kStrip = 32, kDepth = 512;
+#if defined(__AVX512F__)
+constexpr int kLanes = 16, kRows = 12;
+#else
+constexpr int kLanes = 8, kRows = 6;
+#endif
+constexpr int kWide = 2; ///< vectors of a tile's row
+
+typedef float Vector __attribute__((vector_size(kLanes * 4)));
+typedef int32_t Mask __attribute__((vector_size(kLanes * 4)));
+
+Vector load(const float *from) {
+  Vector vector;
+  __builtin_memcpy(&vector, from, sizeof vector);
+  return vector;
+}
+void store(float *to, Vector vector) { __builtin_memcpy(to, &vector, sizeof vector); }
+
+/// One step of a transpose: swaps the blocks of `size` lanes off the diagonal.
+template <int size>
+[[gnu::always_inline]] inline void swapBlocks(Vector *lines) {
+  Mask first, second;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    first[lane] = (lane & size) == 0 ? lane : kLanes + lane - size;
+    second[lane] = (lane & size) == 0 ? lane + size : kLanes + lane;
+  }
+#pragma GCC unroll 16
+  for (int line = 0; line < kLanes; ++line) {
+    if ((line & size) == 0) {
+      const Vector a = lines[line], b = lines[line + size];
+      lines[line] = __builtin_shuffle(a, b, first);
+      lines[line + size] = __builtin_shuffle(a, b, second);
+    }
+  }
+}
+
+/// Lines of kLanes elements at x + line * pitch become columns.
+[[gnu::always_inline]] inline void transpose(float *target, const float *x, int64_t pitch) {
+  Vector lines[kLanes];
+#pragma GCC unroll 16
+  for (int line = 0; line < kLanes; ++line) {
+    lines[line] = load(x + line * pitch);
+  }
+  if constexpr (kLanes == 16) {
+    swapBlocks<8>(lines);
+  }
+  swapBlocks<4>(lines);
+  swapBlocks<2>(lines);
+  swapBlocks<1>(lines);
+#pragma GCC unroll 16
+  for (int line = 0; line < kLanes; ++line) {
+    store(target + line * kStrip, lines[line]);
+  }
+}
+
+void pack(float *packed, const float *b, int64_t innerPitch, int64_t columnPitch, int64_t inner, int64_t columns) {
+  for (int64_t strip = 0; strip < columns; strip += kStrip, packed += inner * kStrip) {
+    const float *x = b + strip * columnPitch;
+    const int64_t width = columns - strip < kStrip ? columns - strip : kStrip;
+    int64_t done = 0;
+    if (width == kStrip && columnPitch == 1) {
+      for (; done < inner; ++done) {
+        __builtin_memcpy(packed + done * kStrip, x + done * innerPitch, kStrip * sizeof(float));
+      }
+    } else if (width == kStrip && innerPitch == 1) {
+      for (; done + kLanes <= inner; done += kLanes) {
+        for (int64_t column = 0; column < kStrip; column += kLanes) {
+          transpose(packed + done * kStrip + column, x + done + column * columnPitch, columnPitch);
+        }
+      }
+    }
+    for (; done < inner; ++done) {
+      for (int64_t column = 0; column < kStrip; ++column) {
+        packed[done * kStrip + column] = column < width ? x[done * innerPitch + column * columnPitch] : 0.0f;
+      }
+    }
+  }
+}
+
+/// `rows` lines of kWide vectors of the result; fewer `columns` may be kept of them.
+template <int rows>
+void tile(float *out, int64_t outPitch, const float *a, int64_t rowPitch, int64_t innerPitch, const float *packed,
+          int64_t inner, int64_t columns, bool add) {
+  Vector sums[rows][kWide] = {};
+  // Three bases and multiples of one pitch: addresses that one instruction makes.
+  const char *first = reinterpret_cast<const char *>(a);
+  const int64_t pitch = rowPitch * 4, step = innerPitch * 4, pitch3 = 3 * pitch;
+  const char *second = first + 5 * pitch, *third = first + 10 * pitch;
+  for (int64_t k = 0; k < inner; ++k) {
+    Vector b[kWide];
+#pragma GCC unroll 2
+    for (int j = 0; j < kWide; ++j) {
+      b[j] = load(packed + j * kLanes);
+    }
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; ++i) {
+      const char *base = i < 5 ? first : i < 10 ? second : third;
+      const int64_t offset = i % 5 == 3 ? pitch3 : i % 5 * pitch;
+      const float x = *reinterpret_cast<const float *>(base + offset);
+#pragma GCC unroll 2
+      for (int j = 0; j < kWide; ++j) {
+        sums[i][j] = x * b[j] + sums[i][j];
+      }
+    }
+    packed += kStrip;
+    first += step;
+    second += step;
+    third += step;
+  }
+#pragma GCC unroll 12
+  for (int i = 0; i < rows; ++i) {
+    float *target = out + i * outPitch;
+    if (columns >= kWide * kLanes) {
+#pragma GCC unroll 2
+      for (int j = 0; j < kWide; ++j) {
+        store(target + j * kLanes, add ? load(target + j * kLanes) + sums[i][j] : sums[i][j]);
+      }
+      continue;
+    }
+    float line[kWide * kLanes];
+    __builtin_memcpy(line, sums[i], sizeof line);
+    for (int64_t j = 0; j < columns; ++j) {
+      target[j] = add ? target[j] + line[j] : line[j];
+    }
+  }
+}
+
+using TileFn = void (*)(float *, int64_t, const float *, int64_t, int64_t, const float *, int64_t, int64_t, bool);
+
+template <int... counts>
+struct Tiles {
+  static constexpr TileFn table[] = {tile<counts>...};
+};
+
+TileFn tileOf(int64_t rows) {
+#if defined(__AVX512F__)
+  return Tiles<1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12>::table[rows - 1];
+#else
+  return Tiles<1, 2, 3, 4, 5, 6>::table[rows - 1];
+#endif
+}
+
+void product(float *out, int64_t outPitch, const float *a, int64_t rowPitch, int64_t innerPitch, const float *packed,
+             int64_t inner, int64_t rows, int64_t columns) {
+  // Strips that stay in the second cache while the rows go by.
+  constexpr int64_t kStripsElements = 131072;
+  const int64_t strips = kStripsElements / (inner < kDepth ? inner : kDepth) / kStrip;
+  const int64_t wide = (strips < 1 ? 1 : strips) * kStrip;
+  const int64_t tiles = (rows + kRows - 1) / kRows;
+  for (int64_t from = 0; from < columns; from += wide) {
+    const int64_t to = columns - from < wide ? columns : from + wide;
+    for (int64_t depth = 0; depth < inner; depth += kDepth) {
+      const int64_t deep = inner - depth < kDepth ? inner - depth : kDepth;
+      for (int64_t number = 0; number < tiles; ++number) {
+        // Rows fall evenly on tiles.
+        const int64_t row = rows * number / tiles, count = rows * (number + 1) / tiles - row;
+        const TileFn fn = tileOf(count);
+        const float *left = a + row * rowPitch + depth * innerPitch;
+        for (int64_t strip = from; strip < to; strip += kStrip) {
+          const float *right = packed + strip * inner + depth * kStrip;
+          for (int64_t part = strip; part < to && part < strip + kStrip; part += kWide * kLanes) {
+            fn(out + row * outPitch + part, outPitch, left, rowPitch, innerPitch, right + part - strip, deep, to - part,
+               depth > 0);
+          }
+        }
+      }
+    }
+  }
+}
+
+} // namespace
+
+PackFn packOf() { return pack; }
+ProductFn productOf() { return product; }
+
+#else
+
+PackFn packOf() { return nullptr; }
+ProductFn productOf() { return nullptr; }
+
+#endif
+
+} // namespace sojourn::runtime::SOJOURN_ISA
