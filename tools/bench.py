@@ -70,9 +70,9 @@ def number(value, form="{:.0f}"):
 
 def print_steps(runs):
     table = Table(title="warm training step, Adam in its default form (medians, microseconds)", title_justify="left")
-    for title in ("network", "batch", "threads", "eager", "compile", "embedded", "replayed", "ipc", "roofline"):
+    for title in ("network", "batch", "threads", "eager", "compile", "embedded", "replayed", "ipc", "looped", "roofline"):
         table.add_column(title, justify="left" if title == "network" else "right")
-    ratios = ["embedded/eager", "embedded/compile", "replayed/eager", "ipc/embedded"]
+    ratios = ["embedded/eager", "embedded/compile", "replayed/eager", "looped/eager", "ipc/embedded"]
     if any(case["ratios"]["embedded/beside"] for run in runs for case in run["cases"]):
         ratios += ["embedded/beside", "ipc/beside"]
     for title in ratios:
@@ -84,7 +84,7 @@ def print_steps(runs):
                 case["network"],
                 str(case["batch"]),
                 str(run["threads"]),
-                *(number(step.get(name)) for name in ("eager", "compile", "embedded", "replayed", "ipc")),
+                *(number(step.get(name)) for name in ("eager", "compile", "embedded", "replayed", "ipc", "looped")),
                 number(case["roofline_us"]),
                 *(number(ratio.get(name), "{:.2f}") for name in ratios),
             )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One process of tools/bench: all cases at one number of threads; prints its result as JSON.
 
-Per case the variants (eager, torch.compile, embedded owner, replayed there, ipc owner) take turns within every
-round, so that a noisy moment hits all of them; ratios are medians of the rounds' own ratios. With
+Per case the variants (eager, torch.compile, embedded owner, replayed there, ipc owner, 64 steps in one trip there) take
+turns within every round, so that a noisy moment hits all of them; ratios are medians of the rounds' own ratios. With
 `--beside` the owners of another built checkout take their turns as well, in a second process of
 this file that runs what it is told to (`--follow`).
 """
@@ -59,19 +59,21 @@ class Variant:
         )
         self.inputs = (x, y)
 
+    steps = 1  # in one call of `once`
+
     def once(self):
         self.step(*self.inputs)
 
     def timed(self):
         begin = time.perf_counter()
         self.once()
-        return time.perf_counter() - begin
+        return (time.perf_counter() - begin) / self.steps
 
     def settle(self):
         """Warms up; how many steps make a round's share."""
         for _ in range(5):
             self.once()
-        return max(1, round(ROUND_SECONDS / statistics.median(self.timed() for _ in range(5))))
+        return max(1, round(ROUND_SECONDS / self.steps / statistics.median(self.timed() for _ in range(5))))
 
     def median(self, repeats):
         return statistics.median(self.timed() for _ in range(repeats))
@@ -84,6 +86,15 @@ class Variant:
             seconds = time.perf_counter() - begin
             del loss
         return seconds
+
+
+class Looped(Variant):
+    """A loop whose steps travel together."""
+
+    steps = 64
+
+    def once(self):
+        sojourn.loop(self.body, [self.inputs] * self.steps, per_trip=self.steps)
 
 
 class Beside:
@@ -171,6 +182,7 @@ def measure_case(case, embedded, served, beside, arguments, peak, bar):
     variants["replayed"] = Variant(case, embedded, replay=True)
     if served is not None:
         variants["ipc"] = Variant(case, served)
+        variants["looped"] = Looped(case, served)
     if beside is not None:
         variants |= beside.variants(case)
     repeats = {key: variant.settle() for key, variant in variants.items()}
@@ -207,6 +219,8 @@ def measure_case(case, embedded, served, beside, arguments, peak, bar):
             "embedded/eager": ratio("embedded", "eager"),
             "embedded/compile": ratio("embedded", "compile"),
             "replayed/eager": ratio("replayed", "eager"),
+            "looped/eager": ratio("looped", "eager"),
+            "looped/compile": ratio("looped", "compile"),
             "ipc/embedded": ratio("ipc", "embedded"),
             "embedded/beside": ratio("embedded", "embedded beside"),
             "ipc/beside": ratio("ipc", "ipc beside"),
