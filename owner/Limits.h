@@ -58,6 +58,9 @@ struct Limits {
   /// them. The last used one stays.
   size_t cachedPlans = 256;
   size_t cachedPlanBytes = size_t{1} << 30;
+  /// No further step of a message begins so long after the first: others wait for the thread of the server. The client
+  /// sends the rest again.
+  int64_t messageMs = 5'000;
   /// Requests of one session that run or wait for their turn; each holds a thread of the server.
   size_t requestsPerSession = 4;
   /// The largest reply to a step that is remembered for a repetition of it, and all of them together; beside them a

@@ -35,9 +35,6 @@ Offset<wire::Error> errorBody(FlatBufferBuilder &builder, const std::optional<Re
   return error ? errorBody(builder, *error) : Offset<wire::Error>();
 }
 
-/// Room for a tensor of `bytes` and `rank`, its description included.
-constexpr size_t roomFor(size_t bytes, size_t rank) { return bytes + rank * sizeof(int64_t) + 128; }
-
 } // namespace
 
 Message errorReply(const RequestError &error) {
@@ -136,9 +133,12 @@ Message doneReply(llvm::ArrayRef<const runtime::HostTensor *> published, const P
 
 // A builder that grows copies what it holds.
 DoneReply::DoneReply(size_t steps, size_t published, size_t bytes)
-    : builder(1024 + steps * (bytes + published * roomFor(0, bounds::kRank))) {
+    : builder(1024 + steps * roomFor(published, bytes)) {
   tensors.reserve(steps * published);
-  releases.reserve(steps * published);
+}
+
+size_t DoneReply::roomFor(size_t published, size_t bytes) {
+  return bytes + published * (bounds::kRank * sizeof(int64_t) + 128);
 }
 
 void DoneReply::add(llvm::ArrayRef<const runtime::HostTensor *> published, const PrivacyReport &report) {
@@ -148,21 +148,23 @@ void DoneReply::add(llvm::ArrayRef<const runtime::HostTensor *> published, const
     auto dims = builder.CreateVector(tensor->type.dims.data(), tensor->type.dims.size());
     tensors.push_back(wire::CreateTensor(builder, static_cast<uint8_t>(tensor->type.element), dims, data));
   }
-  anyRelease = anyRelease || !report.releases.empty();
-  releases.insert(releases.end(), report.releases.begin(), report.releases.end());
-  releases.resize(tensors.size(), ReleaseNote{std::numeric_limits<double>::quiet_NaN(), "", ""});
+  const ReleaseNote unknown{std::numeric_limits<double>::quiet_NaN(), "", ""};
+  if (!report.releases.empty()) {
+    releases.resize(tensors.size() - published.size(), unknown);
+    releases.insert(releases.end(), report.releases.begin(), report.releases.end());
+  }
   notes.insert(notes.end(), report.notes.begin(), report.notes.end());
   ++count;
 }
 
 Message DoneReply::finish(const std::optional<RequestError> &failure) {
   std::vector<Offset<wire::ReleaseInfo>> releaseOffsets;
+  if (!releases.empty()) {
+    releases.resize(tensors.size(), ReleaseNote{std::numeric_limits<double>::quiet_NaN(), "", ""});
+  }
   for (const ReleaseNote &note : releases) {
-    if (anyRelease) {
-      auto receipt = builder.CreateVector(reinterpret_cast<const uint8_t *>(note.receipt.data()), note.receipt.size());
-      releaseOffsets.push_back(
-          wire::CreateReleaseInfo(builder, note.error, receipt, builder.CreateString(note.text)));
-    }
+    auto receipt = builder.CreateVector(reinterpret_cast<const uint8_t *>(note.receipt.data()), note.receipt.size());
+    releaseOffsets.push_back(wire::CreateReleaseInfo(builder, note.error, receipt, builder.CreateString(note.text)));
   }
   std::vector<Offset<flatbuffers::String>> noteOffsets;
   for (const std::string &note : notes) {

@@ -46,6 +46,8 @@ class DoneReply {
 public:
   /// `steps` of `published` values each, of `bytes` bytes together.
   DoneReply(size_t steps, size_t published, size_t bytes);
+  /// Bytes of a reply that values take, their descriptions included.
+  static size_t roomFor(size_t published, size_t bytes);
   /// What one step publishes and tells.
   void add(llvm::ArrayRef<const runtime::HostTensor *> published, const PrivacyReport &report);
   Message finish(const std::optional<RequestError> &failure);
@@ -56,7 +58,6 @@ private:
   std::vector<flatbuffers::Offset<wire::Tensor>> tensors;
   std::vector<ReleaseNote> releases;
   std::vector<std::string> notes;
-  bool anyRelease = false;
   uint32_t count = 0;
 };
 

@@ -141,11 +141,16 @@ llvm::Error Step::checkSize() const {
     return requestError(wire::ErrorCode_Limit, "the message has " + Twine(steps) + " steps, this owner takes up to " +
                                                    Twine(kStepsPerMessage) + " at once; send them in several messages");
   }
-  if (plan->publishBytes > limits.replyBytes / steps) {
-    return requestError(wire::ErrorCode_Limit, "the " + (steps > 1 ? Twine(steps) + " steps publish " : Twine("step publishes ")) +
-                                                   Twine(plan->publishBytes * steps) +
+  if (plan->publishBytes > limits.replyBytes) {
+    return requestError(wire::ErrorCode_Limit, "the step publishes " + Twine(plan->publishBytes) +
                                                    " bytes, this owner's replies hold up to " +
                                                    Twine(limits.replyBytes) + "; publish in several steps");
+  }
+  const size_t each = DoneReply::roomFor(plan->publishes, plan->publishBytes);
+  if (steps > 1 && each > limits.replyBytes / steps) {
+    return requestError(wire::ErrorCode_Limit, "a reply to " + Twine(steps) + " steps takes " + Twine(each * steps) +
+                                                   " bytes, this owner's hold up to " + Twine(limits.replyBytes) +
+                                                   "; send fewer steps in a message");
   }
   return llvm::Error::success();
 }
@@ -166,9 +171,9 @@ llvm::Error Step::runOne(const StepPart &part, DoneReply &reply) {
 
 /// Whether no further step begins.
 bool Step::isOver(int64_t begin) const {
-  bool isLate = request.deadline_ms() != 0 &&
-                static_cast<uint64_t>(context.environment.elapsedMs() - begin) >= request.deadline_ms();
-  return isLate || (*session)->stop;
+  const int64_t spent = context.environment.elapsedMs() - begin;
+  bool isLate = request.deadline_ms() != 0 && static_cast<uint64_t>(spent) >= request.deadline_ms();
+  return isLate || spent >= context.limits.messageMs || (*session)->stop;
 }
 
 llvm::Expected<StepReply> Step::runAll() {

@@ -163,6 +163,7 @@ struct ArtifactSteps {
   std::vector<std::vector<at::Tensor>> published; ///< by step that committed; none where the reply was lost
   int64_t committed = 0;
   std::exception_ptr failure; ///< of the step after these, or why their values are lost
+  bool isStopped = false;     ///< by the follower
 };
 
 /// Execution against an owner: `init` at construction, then a round trip per step, or per several.

@@ -95,10 +95,11 @@ ArtifactSteps ArtifactRun::steps(const std::vector<std::vector<at::Tensor>> &inp
     done.committed += part.committed;
     std::move(part.published.begin(), part.published.end(), std::back_inserter(done.published));
     done.failure = part.failure;
-    if (part.committed < static_cast<int64_t>(end - begin)) {
-      break; // it failed, or was stopped
+    // An owner that ran fewer of them took its time; the rest is sent anew.
+    if (part.isStopped || part.committed == 0) {
+      break;
     }
-    begin = end;
+    begin += static_cast<size_t>(part.committed);
   }
   if (done.failure && done.committed == 0) {
     std::rethrow_exception(done.failure);
@@ -229,7 +230,13 @@ ArtifactSteps ArtifactRun::run(const ArtifactCall &call, const std::vector<std::
   ArtifactSteps done;
   done.committed = ran.steps;
   done.failure = ran.failure;
-  for (size_t i = 0; !ran.isReplyLost && i < ran.steps; ++i) {
+  done.isStopped = ran.isStopped;
+  const bool isWhole = ran.published.size() == ran.steps * call.published;
+  if (!isWhole && !ran.failure) {
+    raise(ErrorKind::OwnerError, "the owner's reply holds " + std::to_string(ran.published.size()) +
+                                     " published values, expected " + std::to_string(ran.steps * call.published));
+  }
+  for (size_t i = 0; isWhole && !ran.isReplyLost && i < ran.steps; ++i) {
     auto first = ran.published.begin() + static_cast<std::ptrdiff_t>(i * call.published);
     done.published.emplace_back(first, first + static_cast<std::ptrdiff_t>(call.published));
   }

@@ -4,6 +4,8 @@
 
 #include "frontend/session/Session.h"
 
+#include <torch/csrc/Exceptions.h>
+
 #include <pybind11/stl.h>
 
 namespace py = pybind11;
@@ -35,6 +37,9 @@ py::object failureOf(const std::exception_ptr &failure) {
     std::rethrow_exception(failure);
   } catch (const py::error_already_set &error) {
     return error.value();
+  } catch (python_error &error) {
+    error.restore();
+    return py::error_already_set().value();
   } catch (const std::exception &error) {
     return py::module_::import("builtins").attr("RuntimeError")(error.what());
   }
@@ -57,7 +62,8 @@ void bindTrip(py::module_ &m) {
       .def_readonly("committed", &Trip::committed)
       .def_readonly("is_stopped", &Trip::isStopped)
       .def_property_readonly("is_over", &Trip::isOver)
-      .def("send", &Trip::send, py::call_guard<py::gil_scoped_release>());
+      .def("send", &Trip::send, py::call_guard<py::gil_scoped_release>(), "Raises what went wrong, once.")
+      .def("raise_failure", &Trip::raiseFailure);
 }
 
 } // namespace sojourn::frontend

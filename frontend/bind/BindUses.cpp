@@ -313,13 +313,22 @@ void bindUses(py::module_ &m) {
            py::arg("call"), py::arg("watched"), py::arg("sources"), py::arg("arguments"), py::arg("advanced"))
       .def(
           "repeat",
-          [](const QuietCall &self, const std::vector<at::Tensor> &arguments, const std::shared_ptr<Trip> &trip) {
-            return self.repeat(arguments, [&] {
-              py::gil_scoped_release unlock; // an owner may be Python
-              Steps::end(trip);
-            });
+          &QuietCall::repeat, py::arg("arguments"), py::arg("calls"), py::call_guard<py::gil_scoped_release>(),
+          "Whether the call joined the loop's; None where it has to be looked at.");
+  py::class_<LoopedCalls>(m, "LoopedCalls")
+      .def(py::init<std::shared_ptr<Trip>>(), py::arg("trip"))
+      .def(
+          "add",
+          [](LoopedCalls &self, const CapturedCall &call, const std::shared_ptr<CallEntry> &entry,
+             const std::vector<double> &values, const std::vector<at::Tensor> &counters) {
+            return self.add(call, entry, values, counters);
           },
-          py::arg("arguments"), py::arg("trip"), "The call again, held for the trip; None where it has to be looked at.");
+          py::arg("call"), py::arg("entry"), py::arg("values"), py::arg("counters"),
+          py::call_guard<py::gil_scoped_release>())
+      .def("__len__", &LoopedCalls::size)
+      .def("made", &LoopedCalls::made, py::arg("at"))
+      .def("take_back", &LoopedCalls::takeBack, py::arg("first"))
+      .def("clear", &LoopedCalls::clear);
 }
 
 } // namespace sojourn::frontend

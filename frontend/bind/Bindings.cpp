@@ -189,7 +189,7 @@ PYBIND11_MODULE(_sojourn, m) {
   m.def("step_begin", [] { Steps::begin(); });
   m.def(
       "step_end", [](const std::shared_ptr<Trip> &trip) { Steps::end(trip); }, py::arg("trip") = nullptr,
-      WhileOwnerWorks());
+      WhileOwnerWorks(), "A trip counts the step.");
   m.def("step_abort", [] { Steps::abort(); });
   m.def("step_active", [] { return Steps::active(); });
   m.def(

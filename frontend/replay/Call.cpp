@@ -69,10 +69,13 @@ bool CallEntry::drew(const std::vector<uint64_t> &seeds) const {
   return same && at::equal(copy.get_state(), now.get_state());
 }
 
-void RepeatedCall::settle() const {
+void RepeatedCall::settle() {
   for (size_t i = 0; i < made_.size(); ++i) {
     call_->segments_[i]->settle(entry_->tensors(), made_[i]);
   }
+  made_.clear();
+  entry_.reset();
+  call_.reset();
 }
 
 std::shared_ptr<CapturedCall> CapturedCall::capture(const CallEntry &entry, const std::vector<at::Tensor> &outputs,

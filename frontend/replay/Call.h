@@ -47,8 +47,8 @@ class RepeatedCall {
 public:
   std::vector<at::Tensor> outputs;
   std::vector<Published> published;
-  /// After the step has committed: gradients are those that it made.
-  void settle() const;
+  /// After the step has committed: gradients are those that it made. Keeps what it returns alone.
+  void settle();
 
 private:
   friend class CapturedCall;

@@ -22,33 +22,49 @@ std::vector<QuietCall::Form> QuietCall::formsOf(const std::vector<at::Tensor> &t
   return forms;
 }
 
-std::shared_ptr<RepeatedCall> QuietCall::repeat(const std::vector<at::Tensor> &arguments,
-                                                const std::function<void()> &end) const {
+bool LoopedCalls::add(const CapturedCall &call, const std::shared_ptr<const CallEntry> &entry,
+                      const std::vector<double> &values, const std::vector<at::Tensor> &counters) {
+  calls_.reserve(calls_.size() + 1);
+  Steps::begin();
+  std::shared_ptr<RepeatedCall> made;
+  try {
+    made = call.repeat(entry, values);
+  } catch (...) {
+    Steps::abort();
+    throw;
+  }
+  const uint64_t held = trip_->held, committed = trip_->committed;
+  Steps::end(trip_, /*holds=*/true);
+  if (trip_->held == held && trip_->committed == committed) {
+    return false;
+  }
+  made->settle();
+  advanceCounters(counters, 1);
+  calls_.push_back({std::move(made), counters});
+  return true;
+}
+
+void LoopedCalls::takeBack(size_t first) {
+  for (; calls_.size() > first; calls_.pop_back()) {
+    advanceCounters(calls_.back().counters, -1);
+  }
+}
+
+std::optional<bool> QuietCall::repeat(const std::vector<at::Tensor> &arguments, LoopedCalls &calls) const {
   auto isSame = [](const at::Tensor &tensor, const Form &form) {
     return !tensor.requires_grad() && tensor.device() == form.device && tensor.scalar_type() == form.dtype &&
            tensor.sizes() == form.sizes && tensor.strides() == form.strides && tensor.storage_offset() == form.offset;
   };
   if (!std::equal(arguments.begin(), arguments.end(), forms_.begin(), forms_.end(), isSame)) {
-    return nullptr;
+    return std::nullopt;
   }
   const std::vector<double> values = computedNumbers({}, groups_, /*afterCall=*/false);
   auto entry = std::make_shared<CallEntry>(arguments, watched_);
   if (std::any_of(values.begin(), values.end(), [](double value) { return std::isnan(value); }) ||
       !call_->fits(*entry) || !call_->determines(values)) {
-    return nullptr;
+    return std::nullopt;
   }
-  Steps::begin();
-  std::shared_ptr<RepeatedCall> made;
-  try {
-    made = call_->repeat(entry, values);
-  } catch (...) {
-    Steps::abort();
-    throw;
-  }
-  end();
-  made->settle();
-  advanceCounters(advanced_, 1);
-  return made;
+  return calls.add(*call_, entry, values, advanced_);
 }
 
 } // namespace sojourn::frontend

@@ -7,11 +7,34 @@
 #include "frontend/replay/Call.h"
 #include "frontend/replay/Rates.h"
 
-#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace sojourn::frontend {
+
+/// The calls of a loop that were replayed since all were known to have committed. What a call changes on the host is
+/// changed with it, in one piece that no signal parts.
+class LoopedCalls {
+public:
+  explicit LoopedCalls(std::shared_ptr<Trip> trip) : trip_(std::move(trip)) {}
+  /// Records a call in a step of the trip; its gradients and counters are those after it. False where the trip is over.
+  bool add(const CapturedCall &call, const std::shared_ptr<const CallEntry> &entry, const std::vector<double> &values,
+           const std::vector<at::Tensor> &counters);
+  size_t size() const { return calls_.size(); }
+  const std::shared_ptr<RepeatedCall> &made(size_t at) const { return calls_.at(at).made; }
+  /// Counters of those from `first` on go back.
+  void takeBack(size_t first);
+  void clear() { calls_.clear(); }
+
+private:
+  struct Call {
+    std::shared_ptr<RepeatedCall> made;
+    std::vector<at::Tensor> counters;
+  };
+  std::shared_ptr<Trip> trip_;
+  std::vector<Call> calls_;
+};
 
 class QuietCall {
 public:
@@ -19,10 +42,9 @@ public:
   QuietCall(std::shared_ptr<CapturedCall> call, std::shared_ptr<const Watched> watched, std::vector<RateGroup> groups,
             const std::vector<at::Tensor> &arguments, std::vector<at::Tensor> advanced);
 
-  /// Records it again in a step that `end` ends; nothing, and no step, where it has to be looked at: its arguments are
-  /// of other shapes, or want gradients, or do not say which tensors and numbers it takes.
-  std::shared_ptr<RepeatedCall> repeat(const std::vector<at::Tensor> &arguments, const std::function<void()> &end) const;
-  const std::vector<at::Tensor> &advanced() const { return advanced_; }
+  /// Adds it to a loop's calls; nothing, and no step, where it has to be looked at: its arguments are of other shapes, or
+  /// want gradients, or do not say which tensors and numbers it takes. Whether the trip is not over.
+  std::optional<bool> repeat(const std::vector<at::Tensor> &arguments, LoopedCalls &calls) const;
 
 private:
   struct Form {

@@ -75,7 +75,19 @@ std::string namesOf(const std::vector<Flight *> &flights, bool failed) {
 class Flights {
 public:
   static void send(const std::vector<std::shared_ptr<Session>> &sessions, bool explicitStep,
-                   const std::shared_ptr<Trip> &trip) {
+                   const std::shared_ptr<Trip> &trip, bool holds) {
+    // Steps of a trip are sent in the order of their calls: those that wait at another owner first.
+    auto isElsewhere = [&](const auto &session) { return session != trip->session.lock() && session->hasOpen(); };
+    if (auto at = trip ? trip->session.lock() : nullptr;
+        at && std::any_of(sessions.begin(), sessions.end(), isElsewhere)) {
+      at->sendHeld(*trip);
+      if (trip->isOver()) {
+        for (const auto &session : sessions) {
+          session->rollback(kNotRun);
+        }
+        return;
+      }
+    }
     // Turns are taken in order of the sessions' index: two threads cannot wait for each other.
     std::vector<std::unique_ptr<SessionLock>> turns;
     for (const auto &session : sessions) {
@@ -111,7 +123,7 @@ public:
         flight.session->refuse(flight, /*explicitStep=*/false, flight.refusal);
       }
     }
-    if (trip && explicitStep && going.size() == 1) {
+    if (trip && explicitStep && holds && going.size() == 1) {
       return hold(*going.front(), trip);
     }
     for (Flight *flight : going) {
@@ -136,7 +148,7 @@ public:
   }
 
 private:
-  /// Until the trip is full, or the step does not fit it.
+  /// Until the trip is full, or the step does not fit it. What goes wrong is the trip's to tell.
   static void hold(Flight &flight, const std::shared_ptr<Trip> &trip) {
     Session &session = *flight.session;
     if (session.held_ && !session.held_->takes(flight.call)) {
@@ -144,22 +156,27 @@ private:
     }
     if (trip->isOver()) {
       session.drop(flight, kNotRun);
-    } else {
-      session.hold(flight, trip);
-      if (session.held_->isFull()) {
-        session.sendHeld();
-      }
+      return;
     }
-    trip->raiseFailure();
+    session.hold(flight, trip);
+    if (session.held_->isFull()) {
+      session.sendHeld();
+    }
   }
 };
 
 void sendAll(const std::vector<std::shared_ptr<Session>> &sessions, bool explicitStep,
-             const std::shared_ptr<Trip> &trip) {
-  Flights::send(sessions, explicitStep, trip);
+             const std::shared_ptr<Trip> &trip, bool holds) {
+  Flights::send(sessions, explicitStep, trip, holds);
 }
 
-void Session::flush() { Flights::send({shared_from_this()}, /*explicitStep=*/false, nullptr); }
+void Session::flush() { Flights::send({shared_from_this()}, /*explicitStep=*/false, nullptr, /*holds=*/false); }
+
+bool Session::hasOpen() {
+  SessionLock lock(mutex_);
+  auto open = ThreadState::current().peek(*this);
+  return open && !open->empty();
+}
 
 std::optional<Flight> Session::take() {
   SessionLock lock(mutex_);
@@ -449,13 +466,15 @@ ProgramRun Session::runProgram(wire::Step step, const StepFollower &follow) {
   }
   sendHeld();
   std::exception_ptr interruption;
+  bool wantsStop = false;
   StepFollower look = [&](uint64_t steps) {
     try {
-      return !interruption && (!follow || follow(steps));
+      wantsStop = wantsStop || (follow && !follow(steps));
     } catch (...) {
       interruption = std::current_exception();
-      return false;
+      wantsStop = true;
     }
+    return !wantsStop;
   };
   try {
     if (std::string refusal = refusalOf(step); !refusal.empty()) {
@@ -475,9 +494,6 @@ ProgramRun Session::runProgram(wire::Step step, const StepFollower &follow) {
       if (reply.steps < step.count()) {
         returnReleases(waiting, /*unknown=*/false);
       }
-      if (reply.failure) {
-        throw Error(reply.failure->kind, failedStep(reply.steps, step.count()) + reply.failure->text);
-      }
     });
     if (reply.kind == StepReply::Kind::Committed) {
       run.isReplyLost = true;
@@ -493,9 +509,13 @@ ProgramRun Session::runProgram(wire::Step step, const StepFollower &follow) {
       }
       run.published.push_back(std::move(tensor));
     }
+    if (reply.failure) {
+      raise(reply.failure->kind, failedStep(reply.steps, step.count()) + reply.failure->text);
+    }
   } catch (...) {
     run.failure = std::current_exception();
   }
+  run.isStopped = wantsStop;
   run.failure = interruption ? interruption : run.failure;
   run.steps = reply.steps;
   for (size_t at = 0; at < run.steps; ++at) {

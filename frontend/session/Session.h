@@ -102,6 +102,7 @@ struct ProgramRun {
   std::vector<at::Tensor> published; ///< by them, as CPU tensors
   bool isUnknown = false;            ///< whether more may have
   bool isReplyLost = false;          ///< what was published never came
+  bool isStopped = false;            ///< by the follower
   std::exception_ptr failure;        ///< of the step after these, or why the reply is lost
 };
 
@@ -193,12 +194,15 @@ public:
   void releaseHandle(uint64_t handle);
   /// Sends a program that was compiled elsewhere; releases waiting here ride along.
   ProgramRun runProgram(wire::Step step, const StepFollower &follow = {});
+  using Publishes = std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>>;
   /// Sends what is held for `trip` here, if anything is.
   void sendHeld(const Trip &trip);
 
 private:
   friend class Flights;
   Session();
+  /// Whether the calling thread has anything to send here.
+  bool hasOpen();
   std::optional<Flight> take();
   void prepare(Flight &flight);
   void exchange(Flight &flight);
@@ -218,13 +222,13 @@ private:
   void noteDefaults(const wire::Step &step, const std::vector<Judgement::Draw> &draws);
   StepReply exchange(wire::Step &step, const Recording *own, bool &unknown);
   StepReply sendStep(wire::Step &step, bool &unknown, const StepFollower *follow = nullptr);
-  using Publishes = std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>>;
   /// From the reply's values from `first` on. Returns what is wrong with them, or an empty text.
   std::string fillPublished(const Publishes &publishes, const StepReply &reply, size_t first);
   /// Of a step, or steps, that were not run.
   void returnReleases(const std::vector<uint64_t> &releases, bool unknown);
   void hold(Flight &flight, const std::shared_ptr<Trip> &trip);
   void sendHeld();
+  size_t sendOnce(HeldSteps &held);
   void takeBack(HeldSteps &held, size_t first, const Reason &reason, bool unknown);
   void commit(Recording &recording, const TraceCall &call);
   void putBack(Flight &flight);

@@ -3,6 +3,7 @@
 #include "frontend/session/Steps.h"
 
 #include "frontend/session/Flights.h"
+#include "frontend/session/Trip.h"
 
 #include <c10/core/AutogradState.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -141,7 +142,13 @@ std::vector<std::shared_ptr<Session>> online(std::vector<std::shared_ptr<Session
 
 } // namespace
 
-void Steps::end(const std::shared_ptr<Trip> &trip) { sendAll(online(leaveStep()), /*explicitStep=*/true, trip); }
+void Steps::end(const std::shared_ptr<Trip> &trip, bool holds) {
+  const uint64_t held = trip ? trip->held : 0;
+  sendAll(online(leaveStep()), /*explicitStep=*/true, trip, holds);
+  if (trip && trip->held == held && !trip->isOver()) {
+    ++trip->committed;
+  }
+}
 
 void Steps::abort() {
   for (const auto &session : leaveStep()) {

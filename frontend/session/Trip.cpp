@@ -13,8 +13,9 @@ namespace sojourn::frontend {
 
 namespace {
 
-/// Bytes of uploads in one message; a step with more goes alone, its uploads ahead of it.
-constexpr size_t kUploadBytesMost = size_t{32} << 20;
+/// Bytes of uploads in one message; a step with more goes alone, its uploads ahead of it. And of what it publishes: a
+/// reply that is not much larger is remembered by the owner, should it be lost.
+constexpr size_t kUploadBytesMost = size_t{32} << 20, kPublishedBytesMost = size_t{1} << 19;
 
 const Reason &kStopped = constantReason("the steps were stopped before the one that computes it ran");
 
@@ -22,6 +23,14 @@ size_t bytesOf(const std::vector<wire::TensorView> &uploads) {
   size_t bytes = 0;
   for (const wire::TensorView &upload : uploads) {
     bytes += upload.data.size();
+  }
+  return bytes;
+}
+
+size_t bytesOf(const Session::Publishes &publishes) {
+  size_t bytes = 0;
+  for (const auto &[storage, state] : publishes) {
+    bytes += 256 + static_cast<size_t>(c10::multiply_integers(storage->sizes)) * c10::elementSize(storage->dtype);
   }
   return bytes;
 }
@@ -77,7 +86,9 @@ void Trip::raiseFailure() {
 }
 
 bool HeldSteps::takes(const TraceCall &call) const {
-  return message.hash == call.step.hash && sameTables(message.tables, call.step.tables) &&
+  // Steps of one program publish alike.
+  const size_t published = steps.empty() ? 0 : publishedBytes_ / steps.size();
+  return publishedBytes_ + published <= kPublishedBytesMost && message.hash == call.step.hash && sameTables(message.tables, call.step.tables) &&
          sameTerms(message.spending, call.step.spending) &&
          uploadBytes_ + bytesOf(call.step.uploads) <= kUploadBytesMost && !isFull();
 }
@@ -93,6 +104,7 @@ void HeldSteps::add(TraceCall &call, Recording &recording) {
     held.kept.push_back(c10::weak_intrusive_ptr<Storage>::reclaim(recording.storages[static_cast<size_t>(id)]));
   }
   held.publishes = std::move(recording.publishes);
+  publishedBytes_ += bytesOf(held.publishes);
   uploadBytes_ += bytesOf(step.uploads);
   uploads_.insert(uploads_.end(), call.uploads.begin(), call.uploads.end());
   if (steps.size() == 1) {
@@ -115,6 +127,28 @@ void HeldSteps::add(TraceCall &call, Recording &recording) {
   next.releases = std::move(step.releases);
 }
 
+void HeldSteps::cut(size_t done) {
+  std::vector<wire::Repetition> rest;
+  for (size_t at = 0; at < message.repetitions.size(); ++at) {
+    wire::Repetition &next = message.repetitions[at];
+    if (at + 1 > done) {
+      rest.push_back(std::move(next));
+      continue;
+    }
+    // What a step does not say is as in the one before.
+    message.states = next.states.empty() ? message.states : std::move(next.states);
+    message.slots = next.slots.empty() ? message.slots : std::move(next.slots);
+    message.uploads = next.uploads.empty() ? message.uploads : std::move(next.uploads);
+    message.seeds = std::move(next.seeds);
+    message.results = std::move(next.results);
+    message.releases = std::move(next.releases);
+  }
+  message.repetitions = std::move(rest);
+  message.program = compiled_->program;
+  message.debug = compiled_->debug;
+  steps.erase(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(done));
+}
+
 /// The flight's step is as good as committed to whoever made it.
 void Session::hold(Flight &flight, const std::shared_ptr<Trip> &trip) {
   Recording &recording = *flight.recording;
@@ -124,6 +158,7 @@ void Session::hold(Flight &flight, const std::shared_ptr<Trip> &trip) {
     held_ = std::make_unique<HeldSteps>(trip);
     trip->session = weak_from_this();
   }
+  ++trip->held;
   SessionLock lock(mutex_);
   std::vector<uint64_t> results = flight.call.step.results;
   held_->add(flight.call, recording);
@@ -146,35 +181,55 @@ void Session::sendHeld() {
   const std::unique_ptr<HeldSteps> held = std::move(held_);
   Trip &trip = *held->trip;
   wire::Step &message = held->message;
-  std::vector<uint64_t> &last =
-      message.repetitions.empty() ? message.releases : message.repetitions.back().releases;
-  std::vector<uint64_t> waiting = releasable(nullptr);
-  last.insert(last.end(), waiting.begin(), waiting.end());
-  held->steps.back().releases = last;
+  {
+    // What died since the last step, but what that makes: it is there only then.
+    SessionLock lock(mutex_);
+    std::vector<uint64_t> &last = message.repetitions.empty() ? message.releases : message.repetitions.back().releases;
+    const std::vector<uint64_t> &made = held->steps.back().results;
+    for (uint64_t handle : releasable(nullptr)) {
+      const bool isMade = std::find(made.begin(), made.end(), handle) != made.end();
+      (isMade ? releases_ : last).push_back(handle);
+    }
+    held->steps.back().releases = last;
+  }
+  // An owner that ran fewer took its time; the rest is sent anew.
+  while (!held->steps.empty() && !trip.isOver()) {
+    size_t done = sendOnce(*held);
+    if (done < held->steps.size() && (trip.isOver() || done == 0)) {
+      break;
+    }
+    held->cut(done);
+  }
+  trip.isStopped = trip.isStopped || !held->steps.empty();
+}
+
+/// Returns how many of them have committed; the trip says why no others will.
+size_t Session::sendOnce(HeldSteps &held) {
+  Trip &trip = *held.trip;
+  wire::Step &message = held.message;
   const uint64_t before = trip.committed;
   StepReply reply;
   reply.steps = 0;
-  bool unknown = false, isLate = false;
+  bool unknown = false, wantsStop = false;
+  std::exception_ptr interruption;
+  StepFollower follow = [&](uint64_t steps) {
+    try {
+      wantsStop = wantsStop || (trip.follow && !trip.follow(before + steps));
+    } catch (...) {
+      interruption = std::current_exception();
+      wantsStop = true;
+    }
+    return !wantsStop;
+  };
   try {
     if (trip.deadline) {
       auto left = *trip.deadline - std::chrono::steady_clock::now();
-      isLate = left.count() <= 0;
+      trip.isStopped = left.count() <= 0;
       message.deadlineMs = static_cast<uint64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count());
     }
-    std::exception_ptr interruption;
-    StepFollower follow = [&](uint64_t steps) {
-      try {
-        return !interruption && (!trip.follow || trip.follow(before + steps));
-      } catch (...) {
-        interruption = std::current_exception();
-        return false;
-      }
-    };
-    if (!isLate) {
+    if (!trip.isStopped) {
       reply = sendStep(message, unknown, &follow);
-    }
-    if (interruption) {
-      std::rethrow_exception(interruption);
+      trip.isStopped = wantsStop;
     }
     if (reply.failure) {
       throw Error(reply.failure->kind, failedStep(reply.steps, message.count()) + reply.failure->text);
@@ -183,7 +238,7 @@ void Session::sendHeld() {
     trip.failure = translatedFailure();
   }
   for (size_t at = 0; at < reply.steps; ++at) {
-    std::string problem = fillPublished(held->steps[at].publishes, reply, at * held->steps[at].publishes.size());
+    std::string problem = fillPublished(held.steps[at].publishes, reply, at * held.steps[at].publishes.size());
     if (!problem.empty() && !trip.failure) {
       try {
         raise(ErrorKind::OwnerError, problem + "; the step is committed, what it published is lost");
@@ -193,12 +248,15 @@ void Session::sendHeld() {
     }
     noteSpent(message);
   }
+  trip.failure = interruption ? interruption : trip.failure;
   trip.committed += reply.steps;
-  trip.isStopped = trip.isStopped || reply.steps < held->steps.size();
   SessionLock lock(mutex_);
   counters_.steps += reply.steps;
   addNotes(reply.notes);
-  takeBack(*held, reply.steps, unknown ? kUnknownOutcome : trip.failure ? kNotRun : kStopped, unknown);
+  if (trip.isOver()) {
+    takeBack(held, reply.steps, unknown ? kUnknownOutcome : trip.failure ? kNotRun : kStopped, unknown);
+  }
+  return reply.steps;
 }
 
 /// Steps from `first` on did not run.

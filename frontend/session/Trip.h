@@ -29,7 +29,8 @@ struct Trip {
   /// an exception: no further step begins.
   std::function<bool(uint64_t committed)> follow;
 
-  uint64_t committed = 0;     ///< steps of all its messages
+  uint64_t held = 0;          ///< steps that were taken to travel together
+  uint64_t committed = 0;     ///< steps of all its messages, and those that were sent alone
   std::exception_ptr failure; ///< why it goes no further
   bool isStopped = false;     ///< by `follow` or the deadline
   std::weak_ptr<Session> session; ///< at which steps are held
@@ -54,6 +55,8 @@ public:
   /// `recording`: still holds what the step computed; its publishes move here.
   void add(TraceCall &call, Recording &recording);
   bool isFull() const { return message.count() >= trip->most; }
+  /// Leaves the steps from the `done`th on, to be sent anew.
+  void cut(size_t done);
 
   /// What one step leaves at the owner, or is to.
   struct Held {
@@ -70,7 +73,7 @@ private:
   std::shared_ptr<const CompiledTrace> compiled_; ///< holds the message's program
   std::vector<at::Tensor> uploads_;               ///< and the bytes of its uploads
   std::vector<uint64_t> states_, slots_;          ///< of the last step
-  size_t uploadBytes_ = 0;
+  size_t uploadBytes_ = 0, publishedBytes_ = 0;
 };
 
 } // namespace sojourn::frontend

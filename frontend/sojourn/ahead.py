@@ -17,7 +17,7 @@ import _sojourn
 from . import checks, connections
 from .checks import integer, positive
 from .errors import Error
-from .loop import PER_TRIP_MOST, bar
+from .loop import PER_TRIP_MOST, bar, length
 from .privacy import Quote, current
 from .publish import Published
 from .step import _open
@@ -225,7 +225,7 @@ class Program:
         run = _sojourn.ArtifactRun(self._artifact, owner._session, tables)
         self._declare(owner, tables)
         results: list = []
-        with bar(progress, total if total is not None or not hasattr(batches, "__len__") else len(batches)) as shown:
+        with bar(progress, length(batches) if total is None else total) as shown:
             try:
                 for trip in _trips(batches, per_trip):
                     self._run_trip(run, trip, results, shown)

@@ -56,6 +56,23 @@ class _Plan:
     def matches(self) -> bool:
         return self.structure == self.uses.structure() and self.watched.is_at(self.places)
 
+    def results(self, made, leaves):
+        """What a call returns that was recorded again."""
+        kinds, spec = self.outputs
+        if kinds == [("computed",)] and spec == _ONE:
+            return made.outputs[0]
+        outputs, results = iter(made.outputs), []
+        for kind in kinds:
+            if kind[0] == "computed":
+                results.append(next(outputs))
+            elif kind[0] == "argument":
+                results.append(leaves[kind[1]])
+            elif kind[0] == "published":
+                results.append(_published(kind, made))
+            else:
+                results.append(kind[1])
+        return pytree.tree_unflatten(results, spec)
+
 
 class _Kind:
     """Calls with arguments of one structure: what they use, and a plan for each state of that."""
@@ -63,6 +80,29 @@ class _Kind:
     def __init__(self):
         self.uses = Uses()
         self.plans: list[_Plan] = []
+
+
+class Loop:
+    """The calls of a loop since all were known to have committed."""
+
+    def __init__(self, trip, send):
+        """`send`: has all that is held committed."""
+        self.trip, self.send = trip, send
+        self.calls = _sojourn.LoopedCalls(trip)
+        self._expected: list[tuple[_Plan, tuple | list]] = []
+
+    def expect(self, plan: _Plan, leaves) -> None:
+        """Of the call that is replayed next; said before, so that it is known of each that was."""
+        del self._expected[len(self.calls) :]
+        self._expected.append((plan, leaves))
+
+    def result(self, at: int):
+        plan, leaves = self._expected[at]
+        return plan.results(self.calls.made(at), leaves)
+
+    def clear(self) -> None:
+        self._expected.clear()
+        self.calls.clear()
 
 
 class Replay:
@@ -77,16 +117,19 @@ class Replay:
         self._warned: set[str] = set()
         _replays.add(self)
 
+    def is_of(self, function) -> bool:
+        return self._function is function
+
     def __get__(self, instance, owner=None):
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args, **kwargs):
         if _sojourn.step_active():
             return self._function(*args, **kwargs)  # joins the outer step
-        return self._call(args, kwargs, None, None)
+        return self._call(args, kwargs, None)
 
-    def within(self, trip, held: list, args, is_quiet: bool):
-        """A call of a loop: where it is replayed, its step waits for the trip's message, and `held` gets its counters.
+    def within(self, loop: Loop, args, is_quiet: bool):
+        """A call of a loop. Where it is replayed, its step waits for the trip's message, and the loop has what it returns.
 
         `is_quiet`: since the call before no code has run but the loop's.
         """
@@ -94,16 +137,13 @@ class Replay:
         if last is not None and all(type(leaf) is torch.Tensor for leaf in args):
             plan, quiet, columns = last
             if columns == [getattr(leaf, _COLUMNS, None) for leaf in args]:
-                held.append(None)
-                made = quiet.repeat(list(args), trip)
-                if made is not None:
-                    held[-1] = plan.counters
+                loop.expect(plan, args)
+                if quiet.repeat(list(args), loop.calls) is not None:
                     self.replayed += 1
-                    return self._results(plan, made, args)
-                held.pop()
-        return self._call(args, {}, trip, held)
+                    return None
+        return self._call(args, {}, loop)
 
-    def _call(self, args, kwargs, trip, held):
+    def _call(self, args, kwargs, loop: Loop | None):
         self._local.last = None
         leaves, spec = _flatten(args, kwargs)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
@@ -114,12 +154,12 @@ class Replay:
             entry = _sojourn.CallEntry(tensors, plan.watched)
             reason = self._cannot(plan, entry, floats)
             if not reason:
-                return self._replay(plan, entry, leaves, trip, held)
+                return self._replay(plan, entry, leaves, loop)
         else:
             reason = "there is no earlier call that is alike" if plan is None else "one call alike was traced so far"
-        if trip is not None:
-            trip.send()
-        return self._trace(kind, plan, reason, leaves, spec, tensors, floats)
+        if loop is not None:
+            loop.send()
+        return self._trace(kind, plan, reason, leaves, spec, tensors, floats, loop)
 
     def _kind(self, key: tuple) -> _Kind:
         if not hasattr(self._local, "kinds"):
@@ -146,49 +186,32 @@ class Replay:
             return "a number may come from several places that differ now"
         return ""
 
-    def _replay(self, plan: _Plan, entry, leaves, trip, held):
+    def _replay(self, plan: _Plan, entry, leaves, loop: Loop | None):
+        self.replayed += 1
+        if loop is not None:
+            loop.expect(plan, leaves)
+            loop.calls.add(plan.call, entry, self._local.values, plan.counters)
+            if all(type(leaf) is torch.Tensor and not leaf.requires_grad for leaf in leaves):
+                quiet = _sojourn.QuietCall(plan.call, plan.watched, plan.numbers.sources, leaves, plan.counters)
+                self._local.last = plan, quiet, [getattr(leaf, _COLUMNS, None) for leaf in leaves]
+            return None
         _sojourn.step_begin()
         try:
             made = plan.call.repeat(entry, self._local.values)
         except BaseException:
             _sojourn.step_abort()
             raise
-        if held is not None:
-            held.append(None)
         try:
-            _sojourn.step_end(trip)
+            _sojourn.step_end()
         except BaseException:
             drop_lost_gradients()
             raise
         connections.tell()
         made.settle()
         _sojourn.advance(plan.counters, 1.0)
-        if held is not None:
-            held[-1] = plan.counters
-        self.replayed += 1
-        if trip is not None and all(type(leaf) is torch.Tensor and not leaf.requires_grad for leaf in leaves):
-            quiet = _sojourn.QuietCall(plan.call, plan.watched, plan.numbers.sources, leaves, plan.counters)
-            self._local.last = plan, quiet, [getattr(leaf, _COLUMNS, None) for leaf in leaves]
-        return self._results(plan, made, leaves)
+        return plan.results(made, leaves)
 
-    @staticmethod
-    def _results(plan: _Plan, made, leaves):
-        kinds, spec = plan.outputs
-        if kinds == [("computed",)] and spec == _ONE:
-            return made.outputs[0]
-        outputs, results = iter(made.outputs), []
-        for kind in kinds:
-            if kind[0] == "computed":
-                results.append(next(outputs))
-            elif kind[0] == "argument":
-                results.append(leaves[kind[1]])
-            elif kind[0] == "published":
-                results.append(_published(kind, made))
-            else:
-                results.append(kind[1])
-        return pytree.tree_unflatten(results, spec)
-
-    def _trace(self, kind: _Kind, plan, reason, leaves, spec, tensors, floats):
+    def _trace(self, kind: _Kind, plan, reason, leaves, spec, tensors, floats, loop):
         kind.uses.prune()
         for value in (*leaves, *reached_from(self._function)):
             if isinstance(value, torch.nn.Module):
@@ -203,7 +226,7 @@ class Replay:
         looked: set[int] = set()
         args, kwargs, given = _followed(leaves, spec, looked)
         host = HostOps()
-        with self._step():
+        with self._step() if loop is None else self._step(_trip=loop.trip):
             with host:
                 result = self._run(uses, host, args, kwargs)
             result = _detached(result, given)

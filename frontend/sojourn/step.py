@@ -64,9 +64,9 @@ class step:
     `Unsupported`, with the line, for a number that changes and is no float argument, rate or count of a stock optimizer.
     """
 
-    def __new__(cls, function=None, *, replay: bool = False):
+    def __new__(cls, function=None, *, replay: bool = False, _trip=None):
         self = super().__new__(cls)
-        self._replay = bool(replay)
+        self._replay, self._trip = bool(replay), _trip
         if function is None:
             return self
         if not callable(function):
@@ -102,7 +102,7 @@ class step:
             if kind is None:
                 try:
                     with naming_lines() if self._outermost else contextlib.nullcontext():
-                        _sojourn.step_end()
+                        _sojourn.step_end(self._trip)
                 except BaseException:
                     self._restore()
                     raise

@@ -149,6 +149,13 @@ TEST_F(Repetitions, NoneBeginsAfterTheDeadline) {
   EXPECT_EQ(state(), 21);
 }
 
+TEST_F(Repetitions, NoneBeginsAfterTheOwnersOwnTime) {
+  limits.messageMs = 250;
+  SetUp();
+  entering = [&] { world.elapsed += 100; };
+  EXPECT_EQ(doneOf(client->run(addProgram(), counting(9))).steps(), 3u);
+}
+
 TEST_F(Repetitions, AreWatchedAndStoppedWhileTheyRun) {
   std::vector<uint32_t> seen;
   entering = [&] {
@@ -181,9 +188,10 @@ TEST_F(Repetitions, WatchingNobodyIsAnError) {
 TEST_F(Repetitions, AreLimitedInNumberAndInWhatTheyPublish) {
   StepRequest step = counting(kStepsPerMessage);
   EXPECT_NE(client->run(addProgram(), step).error().find("takes up to 4096 at once"), std::string::npos);
-  limits.replyBytes = 5 * 12;
+  limits.replyBytes = 5 * (12 + 256);
   SetUp();
-  EXPECT_NE(client->run(addProgram(), counting(5)).error().find("6 steps publish 72 bytes"), std::string::npos);
+  EXPECT_NE(client->run(addProgram(), counting(5)).error().find("a reply to 6 steps takes 1608 bytes"),
+            std::string::npos);
   EXPECT_EQ(client->run(addProgram(), counting(4)).error(), "");
 }
 

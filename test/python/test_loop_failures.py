@@ -287,3 +287,223 @@ def test_a_long_trip_over_ipc_outlasts_the_timeout(owner_process, seed):
         timer.join()
         assert failure.value.steps < steps
         assert sojourn.publish(train(x)).isfinite()
+
+
+def test_gradients_that_the_caller_drops_between_steps(seed):
+    """What the last held step makes may be gone before it is sent."""
+    first, calls = mlp(), calls_of(20)
+    for runtime in ("native", "numpy"):
+        looped = Training(shared_owner(runtime).device, first)
+        beside = Training(shared_owner(runtime).device, first)
+
+        def generated():
+            for number, call in enumerate(calls):
+                if number % 5 == 4:
+                    looped.optimizer.zero_grad()  # noqa: B023
+                yield call
+
+        sojourn.loop(looped.step, generated(), 5)
+        beside.single(calls)
+        looped.check(beside)
+
+
+def test_a_step_of_two_owners_that_fails_at_one(failing, seed):
+    near = Training(shared_owner().device, mlp())
+    far = Training(failing.device, mlp())
+    calls = calls_of(60)
+
+    def both(x, y):
+        return near.step(x, y), far.step(x, y)
+
+    failing.fail_in(8)
+    with pytest.raises(sojourn.OwnerError) as failure:
+        sojourn.loop(both, calls, 6)
+    assert failure.value.steps == 7
+    counts = [next(iter(t.optimizer.state.values()))["step"].item() for t in (near, far)]
+    assert counts == [7, 7]
+
+
+def test_a_step_of_two_owners_counts_where_the_loop_ends(seed):
+    near, far = Training(shared_owner().device, mlp(), scheduled=True), Training(shared_owner("numpy").device, mlp())
+
+    def generated():
+        yield from calls_of(15)
+        raise KeyError("no more")
+
+    with pytest.raises(KeyError) as failure:
+        sojourn.loop(lambda x, y: (near.step(x, y), far.step(x, y)), generated(), 6, schedulers=near.scheduler)
+    assert failure.value.steps == len(failure.value.results) == 15
+    for training in (near, far):
+        assert next(iter(training.optimizer.state.values()))["step"].item() == 15
+    assert near.scheduler.last_epoch == 15 and all(loss.ready for pair in failure.value.results for loss in pair)
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_interrupts_at_any_moment(quiet, seed):
+    """Weights, counts, schedulers and results are those of one step, whenever the signal comes."""
+    first, calls = mlp(), calls_of(64)
+    device = shared_owner().device
+    there = [(x.to(device), y.to(device)) for x, y in calls]
+    beside = Training(shared_owner().device, first, scheduled=not quiet)
+    looped = Training(device, first, scheduled=not quiet)
+    train = looped.step.__func__
+
+    def step(x, y):
+        return train(looped, x, y)
+
+    sojourn.loop(step, there[:4], 4, schedulers=looped.scheduler or ())
+    taken_before, order = 4, there[:4]
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(12):
+        timer = threading.Timer(float(torch.rand((), generator=generator)) * 0.015, signal.raise_signal, [signal.SIGINT])
+        batches = there if quiet else iter(there)
+        timer.start()
+        try:
+            try:
+                sojourn.loop(step, batches, 8, schedulers=looped.scheduler or ())
+            finally:
+                timer.join()
+        except KeyboardInterrupt as interrupt:
+            # One that comes before or after the loop's own part has none.
+            assert not hasattr(interrupt, "steps") or len(interrupt.results) == interrupt.steps
+        count = int(next(iter(looped.optimizer.state.values()))["step"].item())
+        assert quiet or looped.scheduler.last_epoch == count
+        order += there[: count - taken_before]
+        taken_before = count
+    beside.single(order)
+    for ours, theirs in zip(looped.model.parameters(), beside.model.parameters()):
+        assert torch.equal(sojourn.publish(ours.detach()), sojourn.publish(theirs.detach()))
+
+
+def test_schedulers_keep_their_optimizer_and_their_parts(failing, seed):
+    training = Training(failing.device, mlp())
+    inner = [torch.optim.lr_scheduler.ExponentialLR(training.optimizer, 0.9) for _ in range(2)]
+    scheduler = torch.optim.lr_scheduler.SequentialLR(training.optimizer, inner, [20])
+    failing.fail_in(8)
+    with pytest.raises(sojourn.OwnerError) as failure:
+        sojourn.loop(training.step, calls_of(20), 8, schedulers=scheduler)
+    assert failure.value.steps == 7
+    assert scheduler.optimizer is training.optimizer and scheduler._schedulers[0] is inner[0]
+    assert scheduler.last_epoch == inner[0].last_epoch == 7
+    assert training.optimizer.param_groups[0]["lr"] == pytest.approx(0.01 * 0.9**7)
+
+
+def test_a_function_that_wraps_one_that_was_looped(seed):
+    import functools
+
+    device = shared_owner().device
+    weight = torch.zeros(2).to(device)
+
+    def train(x):
+        weight.add_(x)
+
+    sojourn.loop(train, [torch.ones(2).to(device)] * 4)
+
+    @functools.wraps(train)
+    def other(x):
+        weight.add_(x * 100)
+
+    sojourn.loop(other, [torch.ones(2).to(device)] * 4)
+    assert torch.equal(sojourn.publish(weight), torch.full((2,), 404.0))
+
+
+class Trainer(nn.Module):
+    def __init__(self, device):
+        super().__init__()
+        self.model = nn.Linear(3, 1).to(device)
+
+    def forward(self, x):
+        return self.model(x).sum()
+
+
+def test_what_was_looped_can_be_copied(seed):
+    device = shared_owner().device
+    trainer = Trainer(device)
+    assert len(sojourn.loop(trainer, [torch.ones(3).to(device)] * 5)) == 5
+    assert len(sojourn.loop(trainer.forward, [torch.ones(3).to(device)] * 5)) == 5
+    copy.deepcopy(trainer)
+
+
+class Changing(list):
+    """A list that is none: code of the caller's runs between steps."""
+
+    def __init__(self, calls, model):
+        super().__init__(calls)
+        self.model = model
+
+    def __iter__(self):
+        for number, call in enumerate(super().__iter__()):
+            self.model.train(number % 8 < 5)
+            yield call
+
+
+def test_lists_of_the_callers_own_kind(seed):
+    def make():
+        return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+
+    first, calls = make(), calls_of(24)
+    looped, beside = Training(shared_owner().device, first), Training(shared_owner().device, first)
+    sojourn.loop(looped.step, Changing(calls, looped.model), 8)
+    train = sojourn.step(beside.step)
+    for x, y in Changing(calls, beside.model):
+        train(x, y)
+    looped.check(beside)
+
+
+class Endless(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter([torch.ones(3)] * 6)
+
+
+def test_sources_that_do_not_say_how_many(seed):
+    device = shared_owner().device
+    loader = torch.utils.data.DataLoader(Endless(), batch_size=2)
+    found = sojourn.loop(lambda x: sojourn.publish(x.to(device).sum()), loader, 2, progress=True)
+    assert [float(value) for value in found] == [6.0, 6.0, 6.0]
+
+
+def test_a_plateau_needs_a_metric(seed):
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], 0.1)
+    with pytest.raises(sojourn.Error, match="decides by a metric"):
+        sojourn.loop(lambda x: x, [], schedulers=torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer))
+    stepped = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    sojourn.loop(lambda x: x, [torch.zeros(1)] * 3, schedulers=(s for s in [stepped]))
+    assert stepped.last_epoch == 3
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 9])
+def test_a_compiled_step_that_fails(failing, at, seed):
+    with sojourn.offline() as device:
+        weight = torch.zeros(3).to(device)
+
+        def train(x):
+            return weight.add_(x).clone()
+
+        program = sojourn.compile(train, inputs=[sojourn.spec((3,))])
+    inputs = [torch.full((3,), float(k)) for k in range(12)]
+    run = _sojourn.ArtifactRun(program._artifact, failing.session, {})
+    failing.fail_in(at)
+    published, committed, failure = run.steps([[x] for x in inputs], None) if at > 1 else ([], 0, None)
+    if at == 1:
+        with pytest.raises(sojourn.OwnerError):
+            run.steps([[x] for x in inputs], None)
+    else:
+        assert isinstance(failure, sojourn.OwnerError) and committed == len(published) == at - 1
+    failing.at = None
+    for x in inputs[at - 1 :]:
+        (value,) = run.step([x])
+    assert torch.equal(value, sum(inputs))
+
+
+def test_large_values_travel_in_messages_that_are_remembered(wire, seed):
+    """A lost reply loses nothing that single steps would not have lost."""
+    weight = torch.zeros(1 << 16).to(wire.device)
+    sojourn.flush()
+
+    def train(x):
+        weight.add_(x)
+        return sojourn.publish(weight)  # 256 KiB
+
+    wire.fates = ["fine"] * 3 + ["lost"] * 3
+    values = sojourn.loop(train, [torch.ones(1 << 16).to(wire.device)] * 9, 64)
+    assert [float(value.value[0]) for value in values] == list(range(1, 10))
