@@ -5,6 +5,7 @@
 #include "runtime/Elements.h"
 #include "runtime/Library.h"
 #include <bit>
+#include <optional>
 
 namespace sojourn::runtime {
 
@@ -161,16 +162,16 @@ Side ownSideOf(Lowering &lowering, ValueId value, llvm::ArrayRef<int64_t> batch,
 
 int64_t stripsOf(int64_t columns) { return (columns + kStrip - 1) / kStrip; }
 
-/// Where laying the right side out pays, and most columns of its strips are used.
-bool isOwn(Element element, int64_t rows, int64_t columns) {
-  constexpr int64_t kRowsLeast = 8;
-  return productKernels(element).product != nullptr && rows >= kRowsLeast &&
-         5 * columns >= 3 * stripsOf(columns) * kStrip;
-}
-
 struct ProductShape {
-  int64_t batches, rows, inner, columns;
+  int64_t batches = 1, rows = 1, inner = 1, columns = 1;
 };
+
+/// Where laying the right side out pays, and most columns of its strips are used.
+bool ownsProduct(Element element, const ProductShape &shape) {
+  constexpr int64_t kRowsLeast = 8;
+  return productKernels(element).product != nullptr && shape.rows >= kRowsLeast &&
+         5 * shape.columns >= 3 * stripsOf(shape.columns) * kStrip;
+}
 
 /// The right side in strips, [batch, strip, inner, kStrip]: made for the first product that asks.
 Place packedSide(Lowering &lowering, const GraphOp &op, const ProductShape &shape, llvm::ArrayRef<int64_t> batch,
@@ -201,7 +202,8 @@ Place packedSide(Lowering &lowering, const GraphOp &op, const ProductShape &shap
   return place;
 }
 
-void emitOwn(Lowering &lowering, const GraphOp &op, const ProductShape &shape, const Side &a, Place packed, Place out) {
+void emitOwn(Lowering &lowering, const GraphOp &op, const ProductShape &shape, const Side &a, Place packed, Place out,
+             std::optional<Place> addend) {
   Tiling tiling(shape.batches, shape.rows, shape.inner, shape.columns);
   const int64_t strips = stripsOf(shape.columns);
   tiling.columnTiles = std::min(tiling.columnTiles, strips);
@@ -213,10 +215,11 @@ void emitOwn(Lowering &lowering, const GraphOp &op, const ProductShape &shape, c
       int64_t first = shape.rows * row / tiling.rowTiles, past = shape.rows * (row + 1) / tiling.rowTiles;
       int64_t strip = strips * column / tiling.columnTiles, pastStrip = strips * (column + 1) / tiling.columnTiles;
       for (int64_t batch = tiling.batches.begin(group); batch < tiling.batches.begin(group + 1); ++batch) {
-        product(out.in<float>(slots) + (batch * shape.rows + first) * shape.columns + strip * kStrip, shape.columns,
-                a.matrix(slots, batch) + first * a.rowPitch, a.rowPitch, a.columnPitch,
-                packed.in<float>(slots) + (batch * strips + strip) * shape.inner * kStrip, shape.inner, past - first,
-                std::min(shape.columns, pastStrip * kStrip) - strip * kStrip);
+        const int64_t at = (batch * shape.rows + first) * shape.columns + strip * kStrip;
+        product(out.in<float>(slots) + at, shape.columns, a.matrix(slots, batch) + first * a.rowPitch, a.rowPitch,
+                a.columnPitch, packed.in<float>(slots) + (batch * strips + strip) * shape.inner * kStrip, shape.inner,
+                past - first, std::min(shape.columns, pastStrip * kStrip) - strip * kStrip,
+                addend ? addend->in<float>(slots) + at : nullptr);
       }
     }
   };
@@ -225,32 +228,60 @@ void emitOwn(Lowering &lowering, const GraphOp &op, const ProductShape &shape, c
 
 // --- Lowering -------------------------------------------------------------------------------------
 
+/// What a dot multiplies: its dims by their roles, and the sizes of these.
+struct Dot {
+  const std::vector<int64_t> &lhsBatch, &rhsBatch, &lhsContract, &rhsContract;
+  std::vector<int64_t> lhsFree, rhsFree;
+  Element element;
+  ProductShape shape;
+
+  Dot(const Lowering &lowering, const GraphOp &op)
+      : lhsBatch(op.ints("lhs_batch")), rhsBatch(op.ints("rhs_batch")), lhsContract(op.ints("lhs_contract")),
+        rhsContract(op.ints("rhs_contract")) {
+    const TensorType &a = lowering.type(op.operands[0]), &b = lowering.type(op.operands[1]);
+    lhsFree = freeDims(a.rank(), lhsBatch, lhsContract);
+    rhsFree = freeDims(b.rank(), rhsBatch, rhsContract);
+    element = wideOf(a.element);
+    auto size = [](const TensorType &type, llvm::ArrayRef<int64_t> dims) {
+      int64_t count = 1;
+      for (int64_t d : dims) {
+        count *= type.dims[static_cast<size_t>(d)];
+      }
+      return count;
+    };
+    shape = {size(a, lhsBatch), size(a, lhsFree), size(a, lhsContract), size(b, rhsFree)};
+  }
+  bool isEmpty() const { return shape.batches * shape.rows * shape.columns == 0 || shape.inner == 0; }
+  bool isOwn() const { return !isEmpty() && ownsProduct(element, shape); }
+};
+
+/// `result`: the dot's, or that of a sum of it and `addend`.
+void lowerOwn(Lowering &lowering, const GraphOp &dot, ValueId result, const Dot &roles, std::optional<ValueId> addend) {
+  Place packed = packedSide(lowering, dot, roles.shape, roles.rhsBatch, roles.rhsContract, roles.rhsFree);
+  Side left = ownSideOf(lowering, dot.operands[0], roles.lhsBatch, roles.lhsFree, roles.lhsContract);
+  std::optional<Place> more;
+  if (addend) {
+    more = lowering.dense(*addend);
+  }
+  Place out = lowering.resultAs(result, roles.element);
+  if (more) {
+    lowering.mayReuse(out, *more);
+  }
+  emitOwn(lowering, dot, roles.shape, left, packed, out, more);
+}
+
 void lowerDot(Lowering &lowering, const GraphOp &op) {
-  const std::vector<int64_t> &lhsBatch = op.ints("lhs_batch"), &rhsBatch = op.ints("rhs_batch"),
-                             &lhsContract = op.ints("lhs_contract"), &rhsContract = op.ints("rhs_contract");
-  std::vector<int64_t> lhsFree = freeDims(lowering.type(op.operands[0]).rank(), lhsBatch, lhsContract);
-  std::vector<int64_t> rhsFree = freeDims(lowering.type(op.operands[1]).rank(), rhsBatch, rhsContract);
-  Element element = wideOf(lowering.type(op.operands[0]).element);
-  auto size = [&](ValueId value, llvm::ArrayRef<int64_t> dims) {
-    int64_t count = 1;
-    for (int64_t d : dims) {
-      count *= lowering.type(value).dims[static_cast<size_t>(d)];
-    }
-    return count;
-  };
-  int64_t batches = size(op.operands[0], lhsBatch), rows = size(op.operands[0], lhsFree),
-          inner = size(op.operands[0], lhsContract), columns = size(op.operands[1], rhsFree);
-  if (batches * rows * columns == 0 || inner == 0) {
+  Dot roles(lowering, op);
+  if (roles.isEmpty()) {
     emitZeros(lowering, op);
     return;
   }
-  if (isOwn(element, rows, columns)) {
-    ProductShape shape{batches, rows, inner, columns};
-    Place packed = packedSide(lowering, op, shape, rhsBatch, rhsContract, rhsFree);
-    Side left = ownSideOf(lowering, op.operands[0], lhsBatch, lhsFree, lhsContract);
-    emitOwn(lowering, op, shape, left, packed, lowering.resultAs(op.results[0], element));
+  if (roles.isOwn()) {
+    lowerOwn(lowering, op, op.results[0], roles, std::nullopt);
     return;
   }
+  const auto &[lhsBatch, rhsBatch, lhsContract, rhsContract, lhsFree, rhsFree, element, shape] = roles;
+  const auto [batches, rows, inner, columns] = shape;
   StridedView a = sideOf(lowering, op.operands[0], lhsBatch, lhsFree, lhsContract, element);
   StridedView b = sideOf(lowering, op.operands[1], rhsBatch, rhsContract, rhsFree, element);
   StridedView c = denseView(lowering.resultAs(op.results[0], element), element, {batches, rows, columns});
@@ -276,6 +307,16 @@ void lowerDot(Lowering &lowering, const GraphOp &op) {
 }
 
 } // namespace
+
+bool addsInProduct(const Lowering &lowering, const GraphOp &dot) {
+  Dot roles(lowering, dot);
+  return lowering.type(dot.results[0]).element == Element::f32 && roles.isOwn() && roles.shape.inner <= kProductDepth;
+}
+
+void lowerProductSum(Lowering &lowering, const GraphOp &dot, const GraphOp &sum) {
+  ValueId addend = sum.operands[sum.operands[0] == dot.results[0] ? 1 : 0];
+  lowerOwn(lowering, dot, sum.results[0], Dot(lowering, dot), addend);
+}
 
 const LowerFn kernels::lower_dot = lowerDot;
 

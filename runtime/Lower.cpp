@@ -4,6 +4,7 @@
 #include "runtime/Buffer.h"
 #include "runtime/Limits.h"
 #include "runtime/VectorKernels.h"
+#include "llvm/ADT/StringSet.h"
 #include <algorithm>
 #include <utility>
 
@@ -256,17 +257,21 @@ void Lowering::markLive() {
   }
 }
 
-void Lowering::findSquares() {
-  llvm::DenseMap<ValueId, const GraphOp *> squares;
-  llvm::DenseMap<ValueId, unsigned> uses;
+void Lowering::countUses() {
   for (ValueId value : graph_.resultValues) {
-    ++uses[value];
+    ++uses_[value];
   }
   for (const GraphOp &op : graph_.ops) {
     bool isLive = llvm::any_of(op.results, [&](ValueId value) { return live_[value]; });
     for (ValueId operand : op.operands) {
-      uses[operand] += isLive ? 1 : 0;
+      uses_[operand] += isLive ? 1 : 0;
     }
+  }
+}
+
+void Lowering::findSquares() {
+  llvm::DenseMap<ValueId, const GraphOp *> squares;
+  for (const GraphOp &op : graph_.ops) {
     if (op.name == "mul" && op.operands[0] == op.operands[1] && squaresKernel(type(op.results[0]).element) != nullptr) {
       squares[op.results[0]] = &op;
     }
@@ -276,7 +281,7 @@ void Lowering::findSquares() {
       continue;
     }
     auto square = squares.find(op.operands[0]);
-    if (square == squares.end() || uses[op.operands[0]] != 1) {
+    if (square == squares.end() || uses_[op.operands[0]] != 1) {
       continue;
     }
     // Sums along the last dims, of enough elements; a few long ones are better cut.
@@ -294,6 +299,41 @@ void Lowering::findSquares() {
   }
 }
 
+void Lowering::findSums() {
+  // What is a window, or made from its index, joins a chain: to be added it would have to be made first.
+  static const llvm::StringSet<> windows = {"slice",   "reshape",  "transpose", "broadcast",
+                                            "reverse", "constant", "iota"};
+  llvm::DenseMap<ValueId, uint32_t> makers;
+  for (auto [index, op] : llvm::enumerate(graph_.ops)) {
+    for (ValueId result : op.results) {
+      makers[result] = static_cast<uint32_t>(index);
+    }
+    if (op.name != "add" || !live_[op.results[0]]) {
+      continue;
+    }
+    for (unsigned k : {1u, 0u}) {
+      ValueId product = op.operands[k], addend = op.operands[1 - k];
+      auto maker = makers.find(product), other = makers.find(addend);
+      if (uses_[product] != 1 || maker == makers.end() || graph_.ops[maker->second].name != "dot") {
+        continue;
+      }
+      // There before the product, so that nothing lives longer than it would.
+      bool isThere =
+          other == makers.end() || (other->second < maker->second && !windows.contains(graph_.ops[other->second].name));
+      if (isThere && type(product) == type(addend) && addsInProduct(*this, graph_.ops[maker->second])) {
+        sums_[product] = static_cast<uint32_t>(index);
+        madeEarlier_.insert(op.results[0]);
+        break;
+      }
+    }
+  }
+}
+
+const GraphOp *Lowering::sumOf(const GraphOp &dot) const {
+  auto entry = sums_.find(dot.results[0]);
+  return entry == sums_.end() ? nullptr : &graph_.ops[entry->second];
+}
+
 void Lowering::lowerOp(const GraphOp &op) {
   auto entry = kernelTable().find(op.name);
   if (entry == kernelTable().end()) {
@@ -305,6 +345,9 @@ void Lowering::lowerOp(const GraphOp &op) {
       result(value);
     }
     return emit(op, makeKernel([](SlotTable, int64_t, int64_t) {}));
+  }
+  if (const GraphOp *sum = sumOf(op)) {
+    return lowerProductSum(*this, op, *sum);
   }
   entry->second(*this, op);
 }
@@ -357,10 +400,13 @@ void Lowering::finish() {
 
 void Lowering::run() {
   markLive();
+  countUses();
   findSquares();
+  findSums();
   for (auto [index, op] : llvm::enumerate(graph_.ops)) {
     current_ = static_cast<uint32_t>(index);
-    if (llvm::none_of(op.results, [&](ValueId value) { return live_[value]; }) || roots_.contains(op.results[0])) {
+    if (llvm::none_of(op.results, [&](ValueId value) { return live_[value]; }) || roots_.contains(op.results[0]) ||
+        madeEarlier_.contains(op.results[0])) {
       continue;
     }
     // What is computed from arguments and single numbers joins the chain that first asks for it: they

@@ -7,6 +7,7 @@
 #include "runtime/Graph.h"
 #include "runtime/Kernel.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
 #include <deque>
 #include <map>
@@ -82,6 +83,8 @@ public:
     auto entry = roots_.find(value);
     return entry == roots_.end() ? kNoValue : entry->second;
   }
+  /// The sum that takes the product which is being lowered, and is made with it; null else.
+  const GraphOp *sumOf(const GraphOp &dot) const;
   [[noreturn]] void fail(const std::string &what);
 
   static constexpr ValueId kNoValue = UINT32_MAX;
@@ -142,7 +145,9 @@ private:
   void placeResults();
   void finish();
   void markLive();
+  void countUses();
   void findSquares();
+  void findSums();
 
   const Graph &graph_;
   uint32_t current_ = 0;
@@ -154,7 +159,10 @@ private:
   llvm::DenseMap<ValueId, BaseId> materialized_;
   llvm::DenseMap<std::pair<ValueId, unsigned>, BaseId> converted_;
   llvm::DenseMap<int64_t, std::vector<uint32_t>> chainsBySize_;
+  llvm::DenseMap<ValueId, unsigned> uses_;    ///< by live ops, and as results
   llvm::DenseMap<ValueId, ValueId> roots_;    ///< of squares that are only summed
+  llvm::DenseMap<ValueId, uint32_t> sums_;    ///< of products that are only added: the op that adds them
+  llvm::DenseSet<ValueId> madeEarlier_;       ///< these sums
   llvm::DenseMap<ValueId, uint32_t> waiting_; ///< results of ops that nobody has asked for yet, and these ops
   int32_t chainFloor_ = 0;                    ///< the earliest node for the op being lowered
   std::map<std::vector<int64_t>, SlotId> shared_;
@@ -184,6 +192,11 @@ namespace kernels {
 #undef SOJOURN_KERNEL_implemented
 #undef SOJOURN_KERNEL_planned
 } // namespace kernels
+
+/// Whether a product can be made with something added to it, to the bits of a product and a sum.
+bool addsInProduct(const Lowering &lowering, const GraphOp &dot);
+/// Lowers both.
+void lowerProductSum(Lowering &lowering, const GraphOp &dot, const GraphOp &sum);
 
 /// All of them, by op name.
 const llvm::StringMap<LowerFn> &kernelTable();

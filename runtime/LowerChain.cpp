@@ -223,6 +223,9 @@ void Lowering::bringInFor(const GraphOp &op) {
     }
   }
   llvm::SmallVector<ValueId> values(op.operands.begin(), op.operands.end());
+  if (const GraphOp *sum = sumOf(op)) {
+    values.append(sum->operands.begin(), sum->operands.end());
+  }
   for (ValueId operand : op.operands) {
     if (rootOf(operand) != kNoValue) {
       values.push_back(rootOf(operand));

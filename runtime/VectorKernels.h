@@ -71,10 +71,13 @@ inline constexpr int64_t kStrip = 32;
 /// Lays `columns` columns out, from the first of a strip on; pitches count elements.
 using PackFn = void (*)(float *packed, const float *b, int64_t innerPitch, int64_t columnPitch, int64_t inner,
                         int64_t columns);
-/// out[rows, columns] = a b, from the first column of a strip on. Each element's sum has an order that `inner` alone
+/// out[rows, columns] = a b (+ addend, which lies as out does and may be it, or null), from the first column of a strip
+/// on. Each element's sum has an order that `inner` alone
 /// decides, so however rows and columns are cut, bits are equal.
 using ProductFn = void (*)(float *out, int64_t outPitch, const float *a, int64_t rowPitch, int64_t innerPitch,
-                           const float *packed, int64_t inner, int64_t rows, int64_t columns);
+                           const float *packed, int64_t inner, int64_t rows, int64_t columns, const float *addend);
+/// Inner sizes up to this one are one sum: what is added to it is added last.
+inline constexpr int64_t kProductDepth = 512;
 /// Both for f32, where the instruction set multiplies and adds in one rounding; null else.
 struct ProductKernels {
   PackFn pack;

@@ -9,7 +9,8 @@
 namespace sojourn::runtime::SOJOURN_ISA {
 
 using PackFn = void (*)(float *, const float *, int64_t, int64_t, int64_t, int64_t);
-using ProductFn = void (*)(float *, int64_t, const float *, int64_t, int64_t, const float *, int64_t, int64_t, int64_t);
+using ProductFn = void (*)(float *, int64_t, const float *, int64_t, int64_t, const float *, int64_t, int64_t, int64_t,
+                           const float *);
 
 #if defined(__FMA__)
 
@@ -94,10 +95,11 @@ void pack(float *packed, const float *b, int64_t innerPitch, int64_t columnPitch
   }
 }
 
-/// `rows` lines of kWide vectors of the result; fewer `columns` may be kept of them.
+/// `rows` lines of kWide vectors of the result; fewer `columns` may be kept of them. `addend`, which lies as the result
+/// does and may be it, is added unless null.
 template <int rows>
 void tile(float *out, int64_t outPitch, const float *a, int64_t rowPitch, int64_t innerPitch, const float *packed,
-          int64_t inner, int64_t columns, bool add) {
+          int64_t inner, int64_t columns, const float *addend) {
   Vector sums[rows][kWide] = {};
   // Three bases and multiples of one pitch: addresses that one instruction makes.
   const char *first = reinterpret_cast<const char *>(a);
@@ -127,22 +129,24 @@ void tile(float *out, int64_t outPitch, const float *a, int64_t rowPitch, int64_
 #pragma GCC unroll 12
   for (int i = 0; i < rows; ++i) {
     float *target = out + i * outPitch;
+    const float *more = addend + (addend == nullptr ? 0 : i * outPitch);
     if (columns >= kWide * kLanes) {
 #pragma GCC unroll 2
       for (int j = 0; j < kWide; ++j) {
-        store(target + j * kLanes, add ? load(target + j * kLanes) + sums[i][j] : sums[i][j]);
+        store(target + j * kLanes, addend != nullptr ? load(more + j * kLanes) + sums[i][j] : sums[i][j]);
       }
       continue;
     }
     float line[kWide * kLanes];
     __builtin_memcpy(line, sums[i], sizeof line);
     for (int64_t j = 0; j < columns; ++j) {
-      target[j] = add ? target[j] + line[j] : line[j];
+      target[j] = addend != nullptr ? more[j] + line[j] : line[j];
     }
   }
 }
 
-using TileFn = void (*)(float *, int64_t, const float *, int64_t, int64_t, const float *, int64_t, int64_t, bool);
+using TileFn = void (*)(float *, int64_t, const float *, int64_t, int64_t, const float *, int64_t, int64_t,
+                        const float *);
 
 template <int... counts>
 struct Tiles {
@@ -158,7 +162,7 @@ TileFn tileOf(int64_t rows) {
 }
 
 void product(float *out, int64_t outPitch, const float *a, int64_t rowPitch, int64_t innerPitch, const float *packed,
-             int64_t inner, int64_t rows, int64_t columns) {
+             int64_t inner, int64_t rows, int64_t columns, const float *addend) {
   // Strips that stay in the second cache while the rows go by.
   constexpr int64_t kStripsElements = 131072;
   const int64_t strips = kStripsElements / (inner < kDepth ? inner : kDepth) / kStrip;
@@ -176,8 +180,9 @@ void product(float *out, int64_t outPitch, const float *a, int64_t rowPitch, int
         for (int64_t strip = from; strip < to; strip += kStrip) {
           const float *right = packed + strip * inner + depth * kStrip;
           for (int64_t part = strip; part < to && part < strip + kStrip; part += kWide * kLanes) {
-            fn(out + row * outPitch + part, outPitch, left, rowPitch, innerPitch, right + part - strip, deep, to - part,
-               depth > 0);
+            const int64_t at = row * outPitch + part;
+            const float *more = depth > 0 ? out + at : addend != nullptr ? addend + at : nullptr;
+            fn(out + at, outPitch, left, rowPitch, innerPitch, right + part - strip, deep, to - part, more);
           }
         }
       }

@@ -69,7 +69,9 @@ def number(value, form="{:.0f}"):
 
 
 def print_steps(runs):
-    table = Table(title="warm training step, Adam in its default form (medians, microseconds)", title_justify="left")
+    table = Table(
+        title="warm training step, Adam or AdamW in its default form (medians, microseconds)", title_justify="left"
+    )
     for title in ("network", "batch", "threads", "eager", "compile", "embedded", "replayed", "ipc", "looped", "roofline"):
         table.add_column(title, justify="left" if title == "network" else "right")
     ratios = ["embedded/eager", "embedded/compile", "replayed/eager", "looped/eager", "ipc/embedded"]
@@ -244,6 +246,12 @@ def main():
     console.print("\n[bold]settings, the same for every side[/bold]")
     for name, value in settings.items():
         console.print(f"  {name}: {value}", highlight=False)
+    for run in runs:
+        peak = run["peaks"]
+        console.print(
+            f"  peaks, {run['threads']} thread(s): {peak['flops_s'] / 1e9:.0f} GFlop/s, {peak['bytes_s'] / 1e9:.1f} GB/s",
+            highlight=False,
+        )
     console.print()
     print_steps(runs)
     print_costs(runs)

@@ -126,3 +126,34 @@ def test_functions(rng, function, threads):
     for count in (0, 1, 5, 2049):
         part = x[100 : 100 + count].to(shared_owner().device)
         assert torch.equal(sojourn.publish(function(part)), found[0][100 : 100 + count]), count
+
+
+@pytest.mark.parametrize("draw", range(10))
+def test_a_sum_takes_its_product(rng, draw, threads):
+    """Made in one go to the bits of both: into memory that dies there, or of an argument or a result, which stay."""
+    rows, inner, columns = rng.choice([8, 20, 70]), rng.choice([1, 9, 64, 512, 700]), rng.choice([20, 32, 100])
+    a, b, more = torch.randn(2, rows, inner), torch.randn(inner, columns), torch.randn(rows, columns)
+    if draw % 3 == 0:
+        more[0, 0], a[0, 1, 0] = NAN, INF
+    turned = draw % 2
+
+    def step(a, b, more, shown):
+        first, second = a[0] @ b, a[1] @ b
+        start = more * 2.0 if turned else more
+        sum_ = second + (first + start) if turned else (start + first) + second
+        both = (first, second) if shown else ()  # wanted for themselves, they are added apart
+        return sum_ + (a[0] * 0.5) @ b + b.sum(0), start, *both
+
+    owner = shared_owner()
+    remote = [tensor.to(owner.device) for tensor in (a, b, more)]
+    found = []
+    for count in (1, 2):
+        threads(count)
+        found.append(sojourn.publish(sojourn.step(step)(*remote, False)))
+    apart = sojourn.publish(sojourn.step(step)(*remote, True))
+    for one, two, other in zip(*found, apart):
+        assert torch.equal(one.view(torch.int32), two.view(torch.int32))
+        assert torch.equal(one.isnan(), other.isnan())
+        assert torch.equal(one.nan_to_num(), other.nan_to_num())
+    assert_same(found[0], step(a, b, more, False), f"{rows} {inner} {columns}", rtol=1e-5, atol=1e-5 * math.sqrt(inner))
+    assert torch.equal(sojourn.publish(remote[2]).nan_to_num(), more.nan_to_num())

@@ -23,6 +23,20 @@ def many_products(x):
     return y.sum()
 
 
+class Repeated(torch.nn.Module):
+    """Weights of f32 that many products share, for as long as a step lasts."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.inner, self.outer = torch.nn.Linear(width, width), torch.nn.Linear(width, width)
+
+    def forward(self, x):
+        h = x[:, 0]
+        for k in range(x.shape[1]):
+            h = torch.tanh(self.inner(h) + self.outer(x[:, k]))
+        return h
+
+
 HUGE = {
     "operations": ("operations", many_products),
     "arena": ("bytes of arena", lambda x: x.expand(1 << 10, 1 << 22).exp().cumsum(1).sum()),
@@ -36,6 +50,10 @@ def test_recorded_steps(seed, tmp_path):
         x = data(7)
         texts = texts_of(make().double(), optimizer, x, torch.randint(0, 3, (len(x),)))
         (tmp_path / f"{name}_{optimizer}.mlir").write_text(texts["core"])
+    for width, rows, length in ((20, 8, 2), (32, 16, 5), (70, 9, 12)):
+        x = torch.randn(rows, length, width)
+        texts = texts_of(Repeated(width), "adam", x, torch.randint(0, width, (rows,)))
+        (tmp_path / f"repeated_{width}.mlir").write_text(texts["core"])
     done = subprocess.run(
         [TESTS, "--gtest_filter=*RecordedPrograms"],
         env={**os.environ, "SOJOURN_PRICE_MODULES": str(tmp_path)}, capture_output=True, text=True,
