@@ -132,8 +132,7 @@ Message doneReply(llvm::ArrayRef<const runtime::HostTensor *> published, const P
 }
 
 // A builder that grows copies what it holds.
-DoneReply::DoneReply(size_t steps, size_t published, size_t bytes)
-    : builder(1024 + steps * roomFor(published, bytes)) {
+DoneReply::DoneReply(size_t steps, size_t published, size_t bytes) : builder(1024 + steps * roomFor(published, bytes)) {
   tensors.reserve(steps * published);
 }
 

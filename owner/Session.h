@@ -48,8 +48,8 @@ struct LastStep {
   RequestHash request{};
   /// Empty: too large to be remembered, or forgotten for younger ones.
   sojourn::wire::Message reply;
-  uint64_t age = 0;   ///< grows with each reply remembered anywhere
-  uint32_t steps = 0; ///< of the message, committed
+  uint64_t age = 0;                    ///< grows with each reply remembered anywhere
+  uint32_t steps = 0;                  ///< of the message, committed
   std::optional<RequestError> failure; ///< of the step after these
 };
 

@@ -38,8 +38,7 @@ struct StepPart {
 /// turn only.
 class StepBindings {
 public:
-  StepBindings(const StepPart &part, const Plan &plan, Session &session)
-      : part(part), plan(plan), session(session) {}
+  StepBindings(const StepPart &part, const Plan &plan, Session &session) : part(part), plan(plan), session(session) {}
 
   /// As many of each kind as the program has.
   llvm::Error checkCounts() const;

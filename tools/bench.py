@@ -72,7 +72,18 @@ def print_steps(runs):
     table = Table(
         title="warm training step, Adam or AdamW in its default form (medians, microseconds)", title_justify="left"
     )
-    for title in ("network", "batch", "threads", "eager", "compile", "embedded", "replayed", "ipc", "looped", "roofline"):
+    for title in (
+        "network",
+        "batch",
+        "threads",
+        "eager",
+        "compile",
+        "embedded",
+        "replayed",
+        "ipc",
+        "looped",
+        "roofline",
+    ):
         table.add_column(title, justify="left" if title == "network" else "right")
     ratios = ["embedded/eager", "embedded/compile", "replayed/eager", "looped/eager", "ipc/embedded"]
     if any(case["ratios"]["embedded/beside"] for run in runs for case in run["cases"]):

@@ -179,8 +179,8 @@ public:
   /// or if no batch is left.
   std::vector<at::Tensor> step(const std::vector<at::Tensor> &inputs);
   /// One step for each element of `inputs`, in one round trip where they are not large; the first step of a run is
-  /// another program and takes a trip of its own. Each commits by itself. `follow` is called while they run with the steps that have
-  /// committed; where it returns false, no further step begins. Throws if none of them ran.
+  /// another program and takes a trip of its own. Each commits by itself. `follow` is called while they run with the
+  /// steps that have committed; where it returns false, no further step begins. Throws if none of them ran.
   ArtifactSteps steps(const std::vector<std::vector<at::Tensor>> &inputs,
                       const std::function<bool(uint64_t committed)> &follow = {});
 

@@ -51,9 +51,9 @@ void bindTrip(py::module_ &m) {
              auto trip = std::make_shared<Trip>();
              trip->most = most;
              if (seconds) {
-               trip->deadline = std::chrono::steady_clock::now() +
-                                std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                    std::chrono::duration<double>(*seconds));
+               trip->deadline =
+                   std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                          std::chrono::duration<double>(*seconds));
              }
              trip->follow = followerOf(follow);
              return trip;

@@ -311,18 +311,16 @@ void bindUses(py::module_ &m) {
                                                 std::move(advanced));
            }),
            py::arg("call"), py::arg("watched"), py::arg("sources"), py::arg("arguments"), py::arg("advanced"))
-      .def(
-          "repeat",
-          &QuietCall::repeat, py::arg("arguments"), py::arg("calls"), py::call_guard<py::gil_scoped_release>(),
-          "Whether the call joined the loop's; None where it has to be looked at.");
+      .def("repeat", &QuietCall::repeat, py::arg("arguments"), py::arg("calls"),
+           py::call_guard<py::gil_scoped_release>(),
+           "Whether the call joined the loop's; None where it has to be looked at.");
   py::class_<LoopedCalls>(m, "LoopedCalls")
       .def(py::init<std::shared_ptr<Trip>>(), py::arg("trip"))
       .def(
           "add",
           [](LoopedCalls &self, const CapturedCall &call, const std::shared_ptr<CallEntry> &entry,
-             const std::vector<double> &values, const std::vector<at::Tensor> &counters) {
-            return self.add(call, entry, values, counters);
-          },
+             const std::vector<double> &values,
+             const std::vector<at::Tensor> &counters) { return self.add(call, entry, values, counters); },
           py::arg("call"), py::arg("entry"), py::arg("values"), py::arg("counters"),
           py::call_guard<py::gil_scoped_release>())
       .def("__len__", &LoopedCalls::size)

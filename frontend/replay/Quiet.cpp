@@ -16,8 +16,8 @@ QuietCall::QuietCall(std::shared_ptr<CapturedCall> call, std::shared_ptr<const W
 std::vector<QuietCall::Form> QuietCall::formsOf(const std::vector<at::Tensor> &tensors) {
   std::vector<Form> forms;
   for (const at::Tensor &tensor : tensors) {
-    forms.push_back({tensor.device(), tensor.scalar_type(), tensor.sizes().vec(), tensor.strides().vec(),
-                     tensor.storage_offset()});
+    forms.push_back(
+        {tensor.device(), tensor.scalar_type(), tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset()});
   }
   return forms;
 }

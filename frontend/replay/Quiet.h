@@ -42,8 +42,8 @@ public:
   QuietCall(std::shared_ptr<CapturedCall> call, std::shared_ptr<const Watched> watched, std::vector<RateGroup> groups,
             const std::vector<at::Tensor> &arguments, std::vector<at::Tensor> advanced);
 
-  /// Adds it to a loop's calls; nothing, and no step, where it has to be looked at: its arguments are of other shapes, or
-  /// want gradients, or do not say which tensors and numbers it takes. Whether the trip is not over.
+  /// Adds it to a loop's calls; nothing, and no step, where it has to be looked at: its arguments are of other shapes,
+  /// or want gradients, or do not say which tensors and numbers it takes. Whether the trip is not over.
   std::optional<bool> repeat(const std::vector<at::Tensor> &arguments, LoopedCalls &calls) const;
 
 private:

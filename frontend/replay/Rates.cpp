@@ -51,8 +51,7 @@ void addComputed(const RateGroup &group, std::optional<double> count, std::vecto
     const std::optional<double> beta = rateOf(group, name);
     const double correction = !beta || *count == 0 ? 1.0 : 1 - std::pow(*beta, *count);
     if (correction != 0) {
-      values.insert(values.end(),
-                    {rate / correction, (rate / correction) * -1, correction, std::pow(correction, 0.5)});
+      values.insert(values.end(), {rate / correction, (rate / correction) * -1, correction, std::pow(correction, 0.5)});
     } else {
       values.insert(values.end(), 4, 0.0);
     }

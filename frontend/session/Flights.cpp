@@ -366,8 +366,8 @@ std::string Session::fillPublished(const Publishes &publishes, const StepReply &
   }
   std::string problem;
   if (reply.published.size() != publishes.size() * reply.steps) {
-    problem = "the owner's reply holds " + std::to_string(reply.published.size()) +
-              " published values, expected " + std::to_string(publishes.size() * reply.steps);
+    problem = "the owner's reply holds " + std::to_string(reply.published.size()) + " published values, expected " +
+              std::to_string(publishes.size() * reply.steps);
   }
   for (size_t i = 0; i < publishes.size() && problem.empty(); ++i) {
     const Storage &storage = *publishes[i].first;

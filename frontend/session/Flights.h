@@ -21,8 +21,8 @@ namespace sojourn::frontend {
 /// Where values may not leave, or their price is not paid, a flush loses its publishes; what else is pending, and costs
 /// nothing, stays for the next.
 ///
-/// `trip`: what is held for it elsewhere goes first. `holds`: an explicit step at one owner is held back for it instead,
-/// and sent with the others once there are enough; what goes wrong then is in the trip.
+/// `trip`: what is held for it elsewhere goes first. `holds`: an explicit step at one owner is held back for it
+/// instead, and sent with the others once there are enough; what goes wrong then is in the trip.
 void sendAll(const std::vector<std::shared_ptr<Session>> &sessions, bool explicitStep,
              const std::shared_ptr<Trip> &trip = nullptr, bool holds = false);
 

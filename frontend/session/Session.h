@@ -238,10 +238,10 @@ private:
   /// Programs that a session remembers something of.
   static constexpr size_t kPrograms = 4096;
 
-  std::recursive_mutex turn_;      ///< whoever sends has it, from taking its trace to its commit
-  std::recursive_mutex mutex_;     ///< the fields below; never held while an owner is waited for
-  std::unique_ptr<Client> client_; ///< the turn's
-  TraceCache cache_;               ///< the turn's
+  std::recursive_mutex turn_;       ///< whoever sends has it, from taking its trace to its commit
+  std::recursive_mutex mutex_;      ///< the fields below; never held while an owner is waited for
+  std::unique_ptr<Client> client_;  ///< the turn's
+  TraceCache cache_;                ///< the turn's
   std::unique_ptr<HeldSteps> held_; ///< the turn's; before anything else is sent
   /// Programs the owner has been sent; the turn's. One that is forgotten is sent again.
   RecentlyUsed<std::array<uint8_t, 32>, std::monostate> knownHashes_{kPrograms};

@@ -71,7 +71,8 @@ public:
   static void begin();
   /// Ends the outermost step: sends to every session that it touched before it waits for any.
   /// Throws what the first failing owner says, and with several owners which of them committed.
-  /// `trip`: counts the step once it has committed. `holds`: one at one owner joins it and travels with its next message.
+  /// `trip`: counts the step once it has committed. `holds`: one at one owner joins it and travels with its next
+  /// message.
   static void end(const std::shared_ptr<Trip> &trip = nullptr, bool holds = false);
   static void abort();
   static bool active();

@@ -88,8 +88,8 @@ void Trip::raiseFailure() {
 bool HeldSteps::takes(const TraceCall &call) const {
   // Steps of one program publish alike.
   const size_t published = steps.empty() ? 0 : publishedBytes_ / steps.size();
-  return publishedBytes_ + published <= kPublishedBytesMost && message.hash == call.step.hash && sameTables(message.tables, call.step.tables) &&
-         sameTerms(message.spending, call.step.spending) &&
+  return publishedBytes_ + published <= kPublishedBytesMost && message.hash == call.step.hash &&
+         sameTables(message.tables, call.step.tables) && sameTerms(message.spending, call.step.spending) &&
          uploadBytes_ + bytesOf(call.step.uploads) <= kUploadBytesMost && !isFull();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several steps of one program in one message. Steps of a trip are held back at their session, as if they had run, until
-// there are enough of them, or until anything else goes to that owner; what the owner did not run is taken back then.
+// Several steps of one program in one message. Steps of a trip are held back at their session, as if they had run,
+// until there are enough of them, or until anything else goes to that owner; what the owner did not run is taken back
+// then.
 #ifndef SOJOURN_FRONTEND_SESSION_TRIP_H
 #define SOJOURN_FRONTEND_SESSION_TRIP_H
 
@@ -29,10 +30,10 @@ struct Trip {
   /// an exception: no further step begins.
   std::function<bool(uint64_t committed)> follow;
 
-  uint64_t held = 0;          ///< steps that were taken to travel together
-  uint64_t committed = 0;     ///< steps of all its messages, and those that were sent alone
-  std::exception_ptr failure; ///< why it goes no further
-  bool isStopped = false;     ///< by `follow` or the deadline
+  uint64_t held = 0;              ///< steps that were taken to travel together
+  uint64_t committed = 0;         ///< steps of all its messages, and those that were sent alone
+  std::exception_ptr failure;     ///< why it goes no further
+  bool isStopped = false;         ///< by `follow` or the deadline
   std::weak_ptr<Session> session; ///< at which steps are held
 
   /// Sends what is held. Throws what went wrong.

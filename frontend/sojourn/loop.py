@@ -9,6 +9,7 @@ import copy
 import functools
 import time
 import types
+import weakref
 
 import torch
 
@@ -24,7 +25,6 @@ from .table import Batches
 
 PER_TRIP_MOST = 4096  # owner/Limits.h
 _DEADLINE_MOST = 1e9  # seconds
-
 
 
 def loop(
@@ -94,7 +94,8 @@ class _Run:
     def __init__(self, train, per_trip: int, schedulers: tuple, deadline: float | None, shown, is_quiet: bool):
         self._replay = _replay_of(train)
         self._trip = _sojourn.Trip(per_trip, deadline, shown)
-        self._loop = Loop(self._trip, self.send)
+        run = weakref.ref(self)  # a circle would keep what the calls took until it is found
+        self._loop = Loop(self._trip, lambda: run().send())
         self._schedulers, self._deadline, self._shown = schedulers, deadline, shown
         self._is_quiet = False  # until the first call has looked at everything
         self._may_be_quiet = is_quiet
@@ -108,11 +109,10 @@ class _Run:
         if self._end is not None and time.monotonic() >= self._end:
             self.send()
             raise self._late()
-        held = len(self._loop.calls)
         result = self._replay.within(self._loop, args, self._is_quiet)
         self._is_quiet = self._may_be_quiet
         self._check()
-        if not held and not len(self._loop.calls):  # it was traced, and has committed
+        if not len(self._loop.calls):  # it was traced, and has committed
             self.results.append(result)
             self._base = self._trip.committed
         if self._schedulers:
@@ -221,12 +221,13 @@ def _copied(value):
 
 
 def _checked(schedulers) -> tuple:
-    if isinstance(schedulers, torch.optim.lr_scheduler.LRScheduler):
-        return (schedulers,)
-    schedulers = tuple(schedulers)
+    is_one = isinstance(schedulers, torch.optim.lr_scheduler.LRScheduler)
+    schedulers = (schedulers,) if is_one else tuple(schedulers)
     for scheduler in schedulers:
         if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
-            raise Error("ReduceLROnPlateau decides by a metric, which is there after the loop only; step it between loops")
+            raise Error(
+                "ReduceLROnPlateau decides by a metric, which is there after the loop only; step it between loops"
+            )
         if not isinstance(scheduler, torch.optim.lr_scheduler.LRScheduler):
             raise Error(f"schedulers must be of torch.optim.lr_scheduler, got {type(scheduler).__name__}")
     return schedulers

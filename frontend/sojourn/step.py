@@ -14,8 +14,8 @@ import _sojourn
 
 from . import connections
 from .errors import Error
-from .publish import forget_lines, naming_lines
 from .gradients import drop_lost_gradients
+from .publish import forget_lines, naming_lines
 from .replay import Replay
 
 

@@ -94,12 +94,12 @@ struct StepReply {
     Committed    ///< it ran, but what it published is remembered no more
   };
   Kind kind = Kind::Done;
-  uint32_t steps = 1;           ///< of the message, committed
+  uint32_t steps = 1; ///< of the message, committed
   struct Failure {
     ErrorKind kind;
     std::string text;
   };
-  std::optional<Failure> failure; ///< of the step after these
+  std::optional<Failure> failure;          ///< of the step after these
   std::vector<wire::TensorView> published; ///< of all of them
   /// Of published values of private tables, one per published value; else none.
   struct Release {

@@ -25,7 +25,8 @@ std::string helloWith(const std::string &identity, const std::string &nonce) {
   flatbuffers::FlatBufferBuilder builder;
   auto name = builder.CreateString("pid 1");
   auto key = vector(builder, identity), drawn = vector(builder, nonce);
-  return finish(builder, wire::RequestBody_Hello, wire::CreateHello(builder, sojourn::wire::kProtocolVersion, 2, 2, name, key, drawn).Union());
+  return finish(builder, wire::RequestBody_Hello,
+                wire::CreateHello(builder, sojourn::wire::kProtocolVersion, 2, 2, name, key, drawn).Union());
 }
 
 struct Proof {

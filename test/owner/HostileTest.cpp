@@ -111,8 +111,10 @@ TEST_F(Hostile, FlippedProgramsNeverCrash) {
 
 TEST_F(Hostile, VersionsAreNamed) {
   expectError(client.send(helloBytes("x", 1)), wire::ErrorCode_Version, "protocol version 1, this owner reads 3");
-  expectError(client.send(helloBytes("x", sojourn::wire::kProtocolVersion, 9)), wire::ErrorCode_Version, "this owner reads 2");
-  expectError(client.send(helloBytes("x", sojourn::wire::kProtocolVersion, 2, 7)), wire::ErrorCode_Version, "dialect version 7");
+  expectError(client.send(helloBytes("x", sojourn::wire::kProtocolVersion, 9)), wire::ErrorCode_Version,
+              "this owner reads 2");
+  expectError(client.send(helloBytes("x", sojourn::wire::kProtocolVersion, 2, 7)), wire::ErrorCode_Version,
+              "dialect version 7");
 }
 
 TEST_F(Hostile, UnknownSessions) {

@@ -82,13 +82,16 @@ TEST_F(Repetitions, EachCommitsAndPublishes) {
   EXPECT_EQ(state(), 41);
   EXPECT_EQ(owner->liveHandles(), 2u); // the state, and what the last step kept
   EXPECT_EQ(owner->stepsHandled(), 7u);
-  EXPECT_EQ(values<float>(client->run(addProgram(), [] {
-              StepRequest step; // one number was used
-              step.states = {104};
-              step.slots = {bits(0)};
-              step.results = {9};
-              return step;
-            }()).published(0)),
+  EXPECT_EQ(values<float>(client
+                              ->run(addProgram(),
+                                    [] {
+                                      StepRequest step; // one number was used
+                                      step.states = {104};
+                                      step.slots = {bits(0)};
+                                      step.results = {9};
+                                      return step;
+                                    }())
+                              .published(0)),
             (std::vector<float>(3, 41)));
 }
 
@@ -167,17 +170,19 @@ TEST_F(Repetitions, AreWatchedAndStoppedWhileTheyRun) {
   EXPECT_EQ(seen, (std::vector<uint32_t>{0, 1, 2, 3, 4}));
   EXPECT_EQ(doneOf(reply).steps(), 5u);
   entering = nullptr;
-  EXPECT_EQ(doneOf(client->run(addProgram(), [&] {
-              StepRequest next = counting(3); // the next message is not stopped
-              next.results = {200};
-              next.repetitions[0].releases = {200};
-              next.repetitions[0].results = {201};
-              next.repetitions[1].releases = {201};
-              next.repetitions[1].results = {202};
-              next.repetitions[2].releases = {202};
-              next.repetitions[2].results = {203};
-              return next;
-            }())).steps(),
+  EXPECT_EQ(doneOf(client->run(addProgram(),
+                               [&] {
+                                 StepRequest next = counting(3); // the next message is not stopped
+                                 next.results = {200};
+                                 next.repetitions[0].releases = {200};
+                                 next.repetitions[0].results = {201};
+                                 next.repetitions[1].releases = {201};
+                                 next.repetitions[1].results = {202};
+                                 next.repetitions[2].releases = {202};
+                                 next.repetitions[2].results = {203};
+                                 return next;
+                               }()))
+                .steps(),
             4u);
 }
 

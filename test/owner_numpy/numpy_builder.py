@@ -273,7 +273,13 @@ class Client:
     def __init__(self, owner, hello: bool = True):
         self.owner, self.session, self.steps = owner, 0, 0
         if hello:
-            reply = self.send("Hello", protocol_version=wire_format.PROTOCOL_VERSION, format_version=2, dialect_version=2, client="test")
+            reply = self.send(
+                "Hello",
+                protocol_version=wire_format.PROTOCOL_VERSION,
+                format_version=2,
+                dialect_version=2,
+                client="test",
+            )
             self.session = reply.session
 
     def raw(self, data: bytes):

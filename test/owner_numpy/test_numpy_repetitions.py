@@ -60,11 +60,15 @@ def test_the_first_that_fails_is_the_last(client, changed, code, text):
     reply.failure.kind = "Error"
     failed(reply.failure, code, text)
     assert client.owner.steps == 4
-    np.testing.assert_array_equal(published(bump(client, (0, {"results": [201], "releases": []}), results=[200]))[0], X * 0 + 22)
+    np.testing.assert_array_equal(
+        published(bump(client, (0, {"results": [201], "releases": []}), results=[200]))[0], X * 0 + 22
+    )
 
 
 def test_where_the_first_fails_nothing_has_happened(client):
-    failed(client.step(bump_program(), states=[9], slots=[0], results=[100], repetitions=[{}]), errors.HANDLE, "handle 9")
+    failed(
+        client.step(bump_program(), states=[9], slots=[0], results=[100], repetitions=[{}]), errors.HANDLE, "handle 9"
+    )
     assert client.owner.steps == 1
 
 

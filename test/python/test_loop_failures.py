@@ -92,7 +92,9 @@ def test_a_step_that_fails_is_the_last(failing, at, scheduled, seed):
         sojourn.loop(looped.step, calls, 8, schedulers=looped.scheduler or ())
     assert failure.value.steps == at - 1 == len(failure.value.results)
     # Steps 1 to 3 are traced; 4 to 11, 12 to 19 and 20 to 27 travel together.
-    assert ("of the 8 sent together failed, the ones before it are committed" in str(failure.value)) == (at not in (4, 12, 20))
+    assert ("of the 8 sent together failed, the ones before it are committed" in str(failure.value)) == (
+        at not in (4, 12, 20)
+    )
     assert all(result.ready for result in failure.value.results)
     beside.single(calls[: at - 1])
     looped.check(beside)
@@ -105,35 +107,31 @@ def test_a_step_that_fails_is_the_last(failing, at, scheduled, seed):
 
 
 def test_results_of_what_did_not_run_say_so(failing, seed):
-    training, kept = Training(failing.device, mlp()), []
+    training = Training(failing.device, mlp())
 
     def train(x, y):
         loss = classify(training.model, training.optimizer, x, y)
         return loss, sojourn.publish(loss)
 
-    def generated():
-        for x, y in [batch(failing.device) for _ in range(20)]:
-            yield x, y
-
-    original = sojourn.replay.Replay._results
-
-    def keeping(plan, made, leaves):
-        kept.append(original(plan, made, leaves))
-        return kept[-1]
-
-    failing.fail_in(9)
-    sojourn.replay.Replay._results = staticmethod(keeping)
-    try:
-        with pytest.raises(sojourn.OwnerError):
-            sojourn.loop(train, generated(), 10)
-    finally:
-        sojourn.replay.Replay._results = staticmethod(original)
-    loss, published = kept[5]  # the ninth step
-    with pytest.raises(sojourn.Error, match="did not run the step"):
-        loss + 1
-    with pytest.raises(sojourn.Error, match="never arrived"):
-        published.value  # noqa: B018
-    assert float(kept[4][1]) == float(sojourn.publish(kept[4][0]))
+    trip = _sojourn.Trip(10, None, None)
+    replay, loop = sojourn.replay.Replay(train, sojourn.step), sojourn.replay.Loop(trip, trip.send)
+    for _ in range(3):
+        replay(*batch(failing.device))
+    failing.fail_in(6)
+    for _ in range(10):
+        replay.within(loop, batch(failing.device), False)
+    with pytest.raises(sojourn.OwnerError, match="step 6 of the 10"):
+        trip.raise_failure()
+    results = [loop.result(at) for at in range(10)]
+    assert trip.committed == 5
+    for at, (loss, published) in enumerate(results):
+        if at < 5:
+            assert float(published) == float(sojourn.publish(loss))
+            continue
+        with pytest.raises(sojourn.Error, match="did not run the step"):
+            loss + 1
+        with pytest.raises(sojourn.Error, match="never arrived"):
+            published.value
 
 
 @pytest.mark.parametrize("fate", ["lost", "dropped"])
@@ -211,13 +209,13 @@ def test_progress_of_a_long_trip(failing, seed):
     sojourn.loop(looped.step, calls_of(4), 4)
     failing.seconds = 0.03
     trip = _sojourn.Trip(40, None, seen.append)
-    replay, held = sojourn.loop.__globals__["_replay_of"](looped.step), []
+    replay, loop = sojourn.loop.__globals__["_replay_of"](looped.step), sojourn.replay.Loop(trip, trip.send)
     for x, y in calls_of(3):
-        replay._call((x, y), {}, None, None)  # armed
+        replay(x, y)  # armed
     for x, y in calls_of(40):
-        replay.within(trip, held, (x, y), False)
+        replay.within(loop, (x, y), False)
     trip.send()
-    assert trip.committed == 40
+    assert trip.committed == 40 == len(loop.calls)
     assert len(seen) >= 5 and seen == sorted(seen) and 0 < seen[-1] <= 40
 
 
@@ -252,7 +250,10 @@ def test_another_thread_sends_what_is_held_first(seed):
 def test_over_ipc(owner_process, seed):
     first, calls = mlp(), calls_of(40)
     with sojourn.connect(owner_process.address) as owner:
-        looped, beside = Training(owner.device, first, scheduled=True), Training(shared_owner().device, first, scheduled=True)
+        looped, beside = (
+            Training(owner.device, first, scheduled=True),
+            Training(shared_owner().device, first, scheduled=True),
+        )
         before = owner.counters()["round_trips"]
         losses = sojourn.loop(looped.step, calls, 16, schedulers=looped.scheduler)
         assert owner.counters()["round_trips"] - before <= 7
@@ -299,7 +300,7 @@ def test_gradients_that_the_caller_drops_between_steps(seed):
         def generated():
             for number, call in enumerate(calls):
                 if number % 5 == 4:
-                    looped.optimizer.zero_grad()  # noqa: B023
+                    looped.optimizer.zero_grad()
                 yield call
 
         sojourn.loop(looped.step, generated(), 5)
@@ -355,7 +356,9 @@ def test_interrupts_at_any_moment(quiet, seed):
     taken_before, order = 4, there[:4]
     generator = torch.Generator().manual_seed(seed)
     for _ in range(12):
-        timer = threading.Timer(float(torch.rand((), generator=generator)) * 0.015, signal.raise_signal, [signal.SIGINT])
+        timer = threading.Timer(
+            float(torch.rand((), generator=generator)) * 0.015, signal.raise_signal, [signal.SIGINT]
+        )
         batches = there if quiet else iter(there)
         timer.start()
         try:
@@ -504,6 +507,6 @@ def test_large_values_travel_in_messages_that_are_remembered(wire, seed):
         weight.add_(x)
         return sojourn.publish(weight)  # 256 KiB
 
-    wire.fates = ["fine"] * 3 + ["lost"] * 3
+    wire.fates = ["fine"] * 3 + ["lost", "fine"] * 3
     values = sojourn.loop(train, [torch.ones(1 << 16).to(wire.device)] * 9, 64)
     assert [float(value.value[0]) for value in values] == list(range(1, 10))
