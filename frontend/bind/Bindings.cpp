@@ -208,6 +208,7 @@ PYBIND11_MODULE(_sojourn, m) {
   m.def("set_upload_bounds", &setUploadBounds, py::arg("in_message"), py::arg("part"),
         "For tests: bytes of uploads in one step's message, and of a part of those that go ahead.");
   m.def("device_count", [] { return Session::all().size(); });
+  m.attr("DEVICES_MOST") = kDeviceCountMax;
   m.def("counters", [] { return counters(); });
   m.def(
       "set_phase_listener",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import os
 
 import torch
@@ -187,7 +188,7 @@ def local(store: str | None = None, runtime: str = "native", profile: str | None
     """
     if runtime == "native":
         embedded = _sojourn.EmbeddedOwner(str(store or ""), str(profile or ""))
-        return Owner(_sojourn.Session(embedded, "local"), "local", embedded)
+        return Owner(_opened(embedded, "local"), "local", embedded)
     if runtime == "numpy":
         if store:
             raise Error("the numpy runtime keeps its tables in memory; leave out `store`")
@@ -196,8 +197,15 @@ def local(store: str | None = None, runtime: str = "native", profile: str | None
         import sojourn_numpy
 
         embedded = sojourn_numpy.NumpyOwner()
-        return Owner(_sojourn.Session(embedded.handle, "local (numpy)"), "local (numpy)", _NumpyRegistrar(embedded))
+        return Owner(_opened(embedded.handle, "local (numpy)"), "local (numpy)", _NumpyRegistrar(embedded))
     raise Error(f"runtime {runtime!r} is unknown; expected 'native' or 'numpy'")
+
+
+def _opened(*arguments):
+    """A session. Owners that nothing but circles of Python objects refers to make room for it."""
+    if _sojourn.device_count() >= _sojourn.DEVICES_MOST:
+        gc.collect()
+    return _sojourn.Session(*arguments)
 
 
 class _NumpyRegistrar:
@@ -239,5 +247,5 @@ def connect(address: str, timeout: float = 60.0, identity=None, owner_key: str |
     is not the one expected.
     """
     file = "" if identity is None else os.fspath(identity)
-    session = _sojourn.Session(address, address, int(timeout * 1000), file, owner_key or "")
+    session = _opened(address, address, int(timeout * 1000), file, owner_key or "")
     return Owner(session, address)

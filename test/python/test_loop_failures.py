@@ -510,3 +510,12 @@ def test_large_values_travel_in_messages_that_are_remembered(wire, seed):
     wire.fates = ["fine"] * 3 + ["lost", "fine"] * 3
     values = sojourn.loop(train, [torch.ones(1 << 16).to(wire.device)] * 9, 64)
     assert [float(value.value[0]) for value in values] == list(range(1, 10))
+
+
+def test_owners_in_circles_make_room(seed):
+    """Steps, closures and optimizers refer to one another: who drops an owner need not collect them."""
+    for _ in range(20):
+        owner = sojourn.local()
+        training = Training(owner.device, nn.Linear(2, 1))
+        training.circle = [training, owner]
+        sojourn.loop(lambda x: training.model(x).sum(), [torch.ones(2).to(owner.device)] * 4)
