@@ -46,6 +46,7 @@ std::map<std::string, uint64_t> Owner::counters() const {
   Counters c = session_->counters();
   return {{"round_trips", c.round_trips},
           {"upload_parts", c.upload_parts},
+          {"looks", c.looks},
           {"bytes_up", c.bytes_up},
           {"bytes_down", c.bytes_down},
           {"ops_recorded", c.ops_recorded},

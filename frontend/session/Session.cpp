@@ -123,6 +123,7 @@ Counters Session::counters() {
   if (client_) {
     result.round_trips = client_->roundTrips;
     result.upload_parts = client_->uploadParts;
+    result.looks = client_->looks;
     result.bytes_up = client_->bytesUp;
     result.bytes_down = client_->bytesDown;
   }

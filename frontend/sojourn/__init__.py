@@ -77,8 +77,9 @@ def counters() -> dict[str, int]:
     """Counters since start, summed over open connections.
 
     round_trips (of steps and questions); upload_parts (requests that carry large uploads ahead of a
-    step); bytes_up, bytes_down; ops_recorded; programs_compiled, cache_hits; steps, steps_dropped;
-    uploads; live_handles (values kept at owners for this process).
+    step); looks (questions how far a message of many steps is); bytes_up, bytes_down; ops_recorded;
+    programs_compiled, cache_hits; steps, steps_dropped; uploads; live_handles (values kept at owners for
+    this process).
     """
     return _sojourn.counters()
 

@@ -341,6 +341,7 @@ void Client::dropSentAhead(const wire::Step &step) {
 std::optional<uint64_t> Client::look(bool stop) {
   Request request(*transport_);
   request.finish(schema::CreateWatch(request, session_, stop));
+  ++looks;
   Answer answer;
   std::string failure;
   if (transport_->tryCall(bytesOf(request), answer, failure) != CallStatus::Answered) {

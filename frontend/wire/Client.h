@@ -151,8 +151,9 @@ public:
   BudgetInfo budget(const std::string &dataset, uint64_t endRun);
   void bye();
 
-  /// Requests but for the parts of uploads, which `uploadParts` counts; bytes of both.
-  std::atomic<uint64_t> roundTrips{0}, uploadParts{0}, bytesUp{0}, bytesDown{0};
+  /// Requests but for the parts of uploads, which `uploadParts` counts, and questions how far a message is (`looks`);
+  /// bytes of the first two.
+  std::atomic<uint64_t> roundTrips{0}, uploadParts{0}, looks{0}, bytesUp{0}, bytesDown{0};
   const Transport &transport() const { return *transport_; }
 
 private:
