@@ -153,6 +153,12 @@ void DoneReply::add(llvm::ArrayRef<const runtime::HostTensor *> published, const
     releases.insert(releases.end(), report.releases.begin(), report.releases.end());
   }
   notes.insert(notes.end(), report.notes.begin(), report.notes.end());
+  for (const ReleaseNote &note : report.releases) {
+    extra += note.receipt.size() + note.text.size();
+  }
+  for (const std::string &note : report.notes) {
+    extra += note.size();
+  }
   ++count;
 }
 

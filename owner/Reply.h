@@ -52,6 +52,8 @@ public:
   void add(llvm::ArrayRef<const runtime::HostTensor *> published, const PrivacyReport &report);
   Message finish(const std::optional<RequestError> &failure);
   uint32_t steps() const { return count; }
+  /// Of receipts and notes, for which no room was taken.
+  size_t extraBytes() const { return extra; }
 
 private:
   flatbuffers::FlatBufferBuilder builder;
@@ -59,6 +61,7 @@ private:
   std::vector<ReleaseNote> releases;
   std::vector<std::string> notes;
   uint32_t count = 0;
+  size_t extra = 0;
 };
 
 Message budgetReply(const BudgetInfo &info);

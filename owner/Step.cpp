@@ -187,7 +187,9 @@ llvm::Expected<StepReply> Step::runAll() {
     return error;
   }
   std::optional<RequestError> failure;
-  for (size_t at = 0; at < repetitions && !failure && !isOver(begin); ++at) {
+  // Receipts and notes come on top of the room that was taken; where they are many, the client asks for the rest.
+  auto isLarge = [&] { return reply.extraBytes() > context.limits.replyBytes / 4; };
+  for (size_t at = 0; at < repetitions && !failure && !isOver(begin) && !isLarge(); ++at) {
     part = part.next(*request.repetitions()->Get(static_cast<flatbuffers::uoffset_t>(at)));
     try {
       if (llvm::Error error = runOne(part, reply)) {

@@ -15,9 +15,6 @@ namespace sojourn {
 
 using namespace frontend;
 
-/// Of inputs in one message.
-static constexpr size_t kUploadBytesMost = size_t{32} << 20;
-
 ArtifactRun::ArtifactRun(Artifact artifact, const Owner &owner, const std::map<std::string, std::string> &tables)
     : artifact_(std::move(artifact)), owner_(owner), bindings_(bindTables(artifact_, owner_, tables)) {
   const ArtifactCall &init = artifact_.calls[0];
@@ -78,7 +75,7 @@ ArtifactSteps ArtifactRun::steps(const std::vector<std::vector<at::Tensor>> &inp
   for (size_t i = 0; i < artifact_.inputs.size(); ++i) {
     bytes += inputs.empty() ? 0 : inputs[0][i].nbytes();
   }
-  const size_t steady = std::max<size_t>(1, kUploadBytesMost / std::max<size_t>(bytes, 1));
+  const size_t steady = std::max<size_t>(1, kTripUploadBytes / std::max<size_t>(bytes, 1));
   ArtifactSteps done;
   for (size_t begin = 0; begin < inputs.size() && !done.failure;) {
     const bool isFirst = steps_ == 0;
@@ -209,14 +206,9 @@ ArtifactSteps ArtifactRun::run(const ArtifactCall &call, const std::vector<std::
         next.uploads.clear();
       }
       message.repetitions.push_back(std::move(next));
-      continue;
+    } else {
+      message.begin(std::move(next));
     }
-    message.states = std::move(next.states);
-    message.slots = std::move(next.slots);
-    message.seeds = std::move(next.seeds);
-    message.uploads = std::move(next.uploads);
-    message.results = std::move(next.results);
-    message.releases = std::move(next.releases);
   }
   ProgramRun ran = owner_.session()->runProgram(std::move(message), follow);
   // Where it is not known what ran, nothing is named that a step may have released.
@@ -233,8 +225,12 @@ ArtifactSteps ArtifactRun::run(const ArtifactCall &call, const std::vector<std::
   done.isStopped = ran.isStopped;
   const bool isWhole = ran.published.size() == ran.steps * call.published;
   if (!isWhole && !ran.failure) {
-    raise(ErrorKind::OwnerError, "the owner's reply holds " + std::to_string(ran.published.size()) +
-                                     " published values, expected " + std::to_string(ran.steps * call.published));
+    try {
+      raise(ErrorKind::OwnerError, "the owner's reply holds " + std::to_string(ran.published.size()) +
+                                       " published values, expected " + std::to_string(ran.steps * call.published));
+    } catch (...) {
+      done.failure = std::current_exception(); // the steps have committed all the same
+    }
   }
   for (size_t i = 0; isWhole && !ran.isReplyLost && i < ran.steps; ++i) {
     auto first = ran.published.begin() + static_cast<std::ptrdiff_t>(i * call.published);

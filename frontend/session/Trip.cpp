@@ -6,6 +6,7 @@
 #include "frontend/session/Session.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -13,9 +14,9 @@ namespace sojourn::frontend {
 
 namespace {
 
-/// Bytes of uploads in one message; a step with more goes alone, its uploads ahead of it. And of what it publishes: a
-/// reply that is not much larger is remembered by the owner, should it be lost.
-constexpr size_t kUploadBytesMost = size_t{32} << 20, kPublishedBytesMost = size_t{1} << 19;
+/// Of what a message of several steps publishes: a reply that is not much larger is remembered by the owner, should it
+/// be lost.
+constexpr size_t kPublishedBytesMost = size_t{1} << 19;
 
 const Reason &kStopped = constantReason("the steps were stopped before the one that computes it ran");
 
@@ -65,6 +66,16 @@ std::exception_ptr translatedFailure() {
 
 } // namespace
 
+bool Following::operator()(uint64_t steps) {
+  try {
+    wantsStop = wantsStop || (ask && !ask(steps));
+  } catch (...) {
+    interruption = std::current_exception();
+    wantsStop = true;
+  }
+  return !wantsStop;
+}
+
 std::string failedStep(size_t committed, size_t count) {
   return count == 1 ? ""
                     : "step " + std::to_string(committed + 1) + " of the " + std::to_string(count) +
@@ -90,7 +101,7 @@ bool HeldSteps::takes(const TraceCall &call) const {
   const size_t published = steps.empty() ? 0 : publishedBytes_ / steps.size();
   return publishedBytes_ + published <= kPublishedBytesMost && message.hash == call.step.hash &&
          sameTables(message.tables, call.step.tables) && sameTerms(message.spending, call.step.spending) &&
-         uploadBytes_ + bytesOf(call.step.uploads) <= kUploadBytesMost && !isFull();
+         uploadBytes_ + bytesOf(call.step.uploads) <= kTripUploadBytes && !isFull();
 }
 
 void HeldSteps::add(TraceCall &call, Recording &recording) {
@@ -131,17 +142,11 @@ void HeldSteps::cut(size_t done) {
   std::vector<wire::Repetition> rest;
   for (size_t at = 0; at < message.repetitions.size(); ++at) {
     wire::Repetition &next = message.repetitions[at];
-    if (at + 1 > done) {
+    if (at < done) {
+      message.begin(std::move(next));
+    } else {
       rest.push_back(std::move(next));
-      continue;
     }
-    // What a step does not say is as in the one before.
-    message.states = next.states.empty() ? message.states : std::move(next.states);
-    message.slots = next.slots.empty() ? message.slots : std::move(next.slots);
-    message.uploads = next.uploads.empty() ? message.uploads : std::move(next.uploads);
-    message.seeds = std::move(next.seeds);
-    message.results = std::move(next.results);
-    message.releases = std::move(next.releases);
   }
   message.repetitions = std::move(rest);
   message.program = compiled_->program;
@@ -210,17 +215,9 @@ size_t Session::sendOnce(HeldSteps &held) {
   const uint64_t before = trip.committed;
   StepReply reply;
   reply.steps = 0;
-  bool unknown = false, wantsStop = false;
-  std::exception_ptr interruption;
-  StepFollower follow = [&](uint64_t steps) {
-    try {
-      wantsStop = wantsStop || (trip.follow && !trip.follow(before + steps));
-    } catch (...) {
-      interruption = std::current_exception();
-      wantsStop = true;
-    }
-    return !wantsStop;
-  };
+  bool unknown = false;
+  Following following{[&](uint64_t steps) { return !trip.follow || trip.follow(before + steps); }};
+  const StepFollower follow = std::ref(following);
   try {
     if (trip.deadline) {
       auto left = *trip.deadline - std::chrono::steady_clock::now();
@@ -229,7 +226,7 @@ size_t Session::sendOnce(HeldSteps &held) {
     }
     if (!trip.isStopped) {
       reply = sendStep(message, unknown, &follow);
-      trip.isStopped = wantsStop;
+      trip.isStopped = following.wantsStop;
     }
     if (reply.failure) {
       throw Error(reply.failure->kind, failedStep(reply.steps, message.count()) + reply.failure->text);
@@ -248,7 +245,7 @@ size_t Session::sendOnce(HeldSteps &held) {
     }
     noteSpent(message);
   }
-  trip.failure = interruption ? interruption : trip.failure;
+  trip.failure = following.interruption ? following.interruption : trip.failure;
   trip.committed += reply.steps;
   SessionLock lock(mutex_);
   counters_.steps += reply.steps;

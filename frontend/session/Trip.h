@@ -21,6 +21,9 @@ struct CompiledTrace;
 class Session;
 struct TraceCall;
 
+/// Of uploads in a message of several steps; a step with more goes alone, its uploads ahead of it.
+inline constexpr size_t kTripUploadBytes = size_t{32} << 20;
+
 /// How steps of one loop travel. Used by the thread that makes the steps; where another thread sends them, it fills in
 /// what became of them under the session's turn.
 struct Trip {
@@ -41,6 +44,14 @@ struct Trip {
   /// Throws `failure`, if there is one, and forgets it: an exception of Python's can be thrown once.
   void raiseFailure();
   bool isOver() const { return failure || isStopped; }
+};
+
+/// Follows a message for somebody who may throw: what was thrown waits for the reply, and no further step begins.
+struct Following {
+  StepFollower ask; ///< may be empty
+  bool wantsStop = false;
+  std::exception_ptr interruption = nullptr;
+  bool operator()(uint64_t steps);
 };
 
 /// Which of several steps an error is about.

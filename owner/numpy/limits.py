@@ -34,6 +34,7 @@ HANDLES_MAX = 1 << 18  # per session
 HANDLE_BYTES_MAX = 1 << 33  # per session
 UPLOADS_MAX = HANDLES_MAX  # under way, per session
 REMEMBERED_REPLY_BYTES_MAX = 1 << 20  # of the last step, for its repetition
+VALUE_ROOM = 256  # of a reply, for the description of a value
 STEPS_PER_MESSAGE_MAX = 4096
 PLANS_MAX = 1 << 10
 PLAN_BYTES_MAX = 1 << 28  # encoded bytes of the cached programs

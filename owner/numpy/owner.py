@@ -216,7 +216,8 @@ class NumpyOwner:
             session.bytes -= len(session.uploads.pop(number).data)
 
     def _watch(self, message: wire.Record) -> bytes:
-        session = self._session(message.session)
+        session = self._sessions.get(message.session)  # leases end in requests that take turns
+        need(session is not None, "unknown or closed session; connect again", SESSION)
         session.stop = session.stop or bool(message.stop)
         return replies.progress(session.progress)
 
@@ -248,8 +249,10 @@ class NumpyOwner:
         program = plan.program
         steps = 1 + len(step.repetitions)
         need(steps <= limits.STEPS_PER_MESSAGE_MAX, f"the message has {steps} steps", LIMIT)
-        out = steps * sum(program.types[r.value].nbytes for r in program.results if r.kind == "publish")
-        need(out <= limits.PUBLISHED_BYTES_MAX, f"{steps} steps publish {out} bytes", LIMIT)
+        out = steps * sum(
+            program.types[r.value].nbytes + limits.VALUE_ROOM for r in program.results if r.kind == "publish"
+        )
+        need(out <= limits.PUBLISHED_BYTES_MAX, f"a reply to {steps} steps takes {out} bytes", LIMIT)
         session.progress, session.stop = 0, False
         begin, last, published = self._clock(), LastStep(step.sequence, request), []
         for part in _parts(step):

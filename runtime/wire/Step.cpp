@@ -119,6 +119,20 @@ bool Spending::isDefault() const {
          });
 }
 
+void Step::begin(Repetition next) {
+  auto unlessEmpty = [](auto &mine, auto &given) {
+    if (!given.empty()) {
+      mine = std::move(given);
+    }
+  };
+  unlessEmpty(states, next.states);
+  unlessEmpty(slots, next.slots);
+  unlessEmpty(uploads, next.uploads);
+  seeds = std::move(next.seeds);
+  results = std::move(next.results);
+  releases = std::move(next.releases);
+}
+
 flatbuffers::Offset<schema::Step> encode(flatbuffers::FlatBufferBuilder &builder, const Step &step) {
   auto optional = [&](std::string_view text) {
     return text.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint8_t>>() : bytes(builder, bytesOf(text), 8);

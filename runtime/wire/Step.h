@@ -68,6 +68,8 @@ struct Step {
 
   /// Steps in the message.
   size_t count() const { return 1 + repetitions.size(); }
+  /// Makes `next` the first step; empty states, uploads and slots stay.
+  void begin(Repetition next);
 };
 
 /// Appends `step`; every byte of a tensor is copied once. Large steps: give the builder

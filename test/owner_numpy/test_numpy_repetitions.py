@@ -116,9 +116,9 @@ def test_they_are_limited_in_number_and_in_what_they_publish(client, monkeypatch
     monkeypatch.setattr(limits, "STEPS_PER_MESSAGE_MAX", 4)
     failed(bump(client), errors.LIMIT, "the message has 5 steps")
     monkeypatch.setattr(limits, "STEPS_PER_MESSAGE_MAX", 5)
-    monkeypatch.setattr(limits, "PUBLISHED_BYTES_MAX", 59)
-    failed(bump(client), errors.LIMIT, "5 steps publish 60 bytes")
-    monkeypatch.setattr(limits, "PUBLISHED_BYTES_MAX", 60)
+    monkeypatch.setattr(limits, "PUBLISHED_BYTES_MAX", 5 * (12 + 256) - 1)
+    failed(bump(client), errors.LIMIT, "a reply to 5 steps takes 1340 bytes")
+    monkeypatch.setattr(limits, "PUBLISHED_BYTES_MAX", 5 * (12 + 256))
     assert bump(client).steps == 5
 
 

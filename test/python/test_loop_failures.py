@@ -161,10 +161,11 @@ def test_the_deadline(failing, seed):
     first, calls = mlp(), calls_of(60)
     looped, beside = Training(failing.device, first), Training(shared_owner("numpy").device, first)
     sojourn.loop(looped.step, calls[:4], 4)
-    failing.seconds = 0.02
+    failing.seconds, failing.seen = 0.02, 0
     with pytest.raises(sojourn.DeadlineExceeded, match="deadline of 0.3 seconds") as failure:
         sojourn.loop(looped.step, calls[4:], 50, deadline=0.3)
-    assert isinstance(failure.value, TimeoutError) and failure.value.steps <= 15
+    assert isinstance(failure.value, TimeoutError)
+    assert failure.value.steps == failing.seen <= 15  # what the owner ran, and no more
     assert f"after {failure.value.steps} steps" in str(failure.value)
     beside.single(calls[: 4 + failure.value.steps])
     looped.check(beside)
@@ -174,13 +175,13 @@ def test_an_interrupt_ends_it_after_the_step_under_way(failing, seed):
     first, calls = mlp(), calls_of(60)
     looped, beside = Training(failing.device, first), Training(shared_owner("numpy").device, first)
     sojourn.loop(looped.step, calls[:4], 4)
-    failing.seconds = 0.03
+    failing.seconds, failing.seen = 0.03, 0
     timer = threading.Timer(0.4, lambda: signal.raise_signal(signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt) as failure:
         sojourn.loop(looped.step, calls[4:], 56)
     timer.join()
-    assert failure.value.steps < 50
+    assert failure.value.steps == failing.seen < 50
     failing.seconds = 0.0
     beside.single(calls[: 4 + failure.value.steps])
     looped.check(beside)

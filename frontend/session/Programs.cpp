@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of programs that were compiled elsewhere: no trace, one message.
+#include "frontend/session/Session.h"
+
+#include <functional>
+
+namespace sojourn::frontend {
+
+ProgramRun Session::runProgram(wire::Step step, const StepFollower &follow) {
+  if (!client_) {
+    raise(ErrorKind::Error, "an offline device runs nothing; connect to an owner");
+  }
+  ProgramRun run;
+  StepReply reply;
+  reply.steps = 0;
+  std::vector<std::pair<size_t, size_t>> sizes{{step.results.size(), step.releases.size()}}; // of results and releases
+  for (const wire::Repetition &each : step.repetitions) {
+    sizes.emplace_back(each.results.size(), each.releases.size());
+  }
+  SessionLock turn(turn_);
+  {
+    SessionLock lock(mutex_);
+    std::vector<wire::ReleaseTerms> releases = std::move(step.spending.releases);
+    step.spending = spending_; // of the run that is open now
+    step.spending.releases = std::move(releases);
+  }
+  sendHeld();
+  Following following{follow};
+  const StepFollower look = std::ref(following);
+  try {
+    if (std::string refusal = refusalOf(step); !refusal.empty()) {
+      raise(ErrorKind::Refused, refusal);
+    }
+    translated([&] {
+      std::vector<uint64_t> waiting = releasable(nullptr);
+      std::vector<uint64_t> &last = step.repetitions.empty() ? step.releases : step.repetitions.back().releases;
+      last.insert(last.end(), waiting.begin(), waiting.end());
+      try {
+        reply = sendStep(step, run.isUnknown, &look);
+      } catch (...) {
+        reply.steps = 0;
+        returnReleases(waiting, run.isUnknown);
+        throw;
+      }
+      if (reply.steps < step.count()) {
+        returnReleases(waiting, /*unknown=*/false);
+      }
+    });
+    if (reply.kind == StepReply::Kind::Committed) {
+      run.isReplyLost = true;
+      raise(ErrorKind::ConnectionLost, "the owner committed this step, but its reply was lost: what it published is "
+                                       "not known; the next step goes on from it");
+    }
+    for (const wire::TensorView &value : reply.published) {
+      at::Tensor tensor = hostTensor(scalarTypeOf(static_cast<Element>(value.element)), value.dims, value.data);
+      if (!tensor.defined()) {
+        run.isReplyLost = true;
+        raise(ErrorKind::OwnerError,
+              "a published value came back with " + std::to_string(value.data.size()) + " bytes");
+      }
+      run.published.push_back(std::move(tensor));
+    }
+    if (reply.failure) {
+      raise(reply.failure->kind, failedStep(reply.steps, step.count()) + reply.failure->text);
+    }
+  } catch (...) {
+    run.failure = std::current_exception();
+  }
+  run.isStopped = following.wantsStop;
+  run.failure = following.interruption ? following.interruption : run.failure;
+  run.steps = reply.steps;
+  for (size_t at = 0; at < run.steps; ++at) {
+    noteSpent(step);
+  }
+  SessionLock lock(mutex_);
+  addNotes(reply.notes);
+  counters_.steps += run.steps;
+  for (size_t at = 0; at < sizes.size(); ++at) {
+    counters_.live_handles -= at < run.steps ? sizes[at].second : sizes[at].first;
+  }
+  return run;
+}
+
+} // namespace sojourn::frontend
