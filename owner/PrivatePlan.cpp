@@ -6,7 +6,7 @@
 #include "owner/RequestError.h"
 #include "passes/privacy/Inputs.h"
 #include "passes/privacy/Privacy.h"
-#include "runtime/Library.h"
+#include "runtime/Team.h"
 #include "runtime/privacy/DiscreteGaussian.h"
 #include "runtime/privacy/DiscreteLaplace.h"
 #include "runtime/privacy/PoissonDraw.h"

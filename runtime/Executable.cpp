@@ -5,6 +5,7 @@
 #include "runtime/Limits.h"
 #include "runtime/Lower.h"
 #include "runtime/Profile.h"
+#include "runtime/Team.h"
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -282,6 +283,7 @@ llvm::Expected<std::vector<HostTensor>> Executable::run(llvm::ArrayRef<Binding> 
   Profile *profile = options.profile != nullptr ? options.profile : Profile::fromEnvironment();
   Run run{impl, bindings, options, threads, impl.takeContext(), profile, {}, {}};
   RunContext &context = *run.context;
+  TeamLease team;
   context.current = impl.instructions.size();
   std::string message;
   bool done = guarded(

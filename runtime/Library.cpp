@@ -8,7 +8,6 @@
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 #include <exception>
-#include <mutex>
 #include <omp.h>
 
 // Present where the library was built with MKL, which keeps a number of threads of its own.
@@ -108,47 +107,10 @@ private:
 
 unsigned libraryThreads() { return static_cast<unsigned>(std::clamp(at::get_num_threads(), 1, kThreadsMax)); }
 
-void runTasks(size_t tasks, unsigned threads, llvm::function_ref<void(size_t)> body) {
-  std::mutex mutex;
-  std::exception_ptr failure;
-  if (threads <= 1 || tasks <= 1 || omp_in_parallel()) {
-    for (size_t task = 0; task < tasks; ++task) {
-      body(task);
-    }
-    return;
-  }
-  // Always the whole team, so that its threads stay.
-#pragma omp parallel num_threads(static_cast <int>(threads))
-  {
-    // Mode and threads are a thread's own.
-    c10::InferenceMode mode;
-    LibraryThreads alone(1);
-    for (auto task = static_cast<size_t>(omp_get_thread_num()); task < tasks;
-         task += static_cast<size_t>(omp_get_num_threads())) {
-      try {
-        body(task);
-      } catch (...) {
-        std::lock_guard lock(mutex);
-        failure = std::current_exception();
-      }
-    }
-  }
-  if (failure) {
-    std::rethrow_exception(failure);
-  }
-}
-
-void runRows(const Kernel &kernel, SlotTable slots, unsigned threads) {
-  const int64_t rows = kernel.rows, pieces = std::min<int64_t>(threads, rows);
-  if (pieces <= 1 || omp_in_parallel()) {
-    kernel.run(slots, 0, rows, 0);
-    return;
-  }
-  // A piece's number is its worker.
-  runTasks(static_cast<size_t>(pieces), threads, [&](size_t task) {
-    const auto piece = static_cast<int64_t>(task);
-    kernel.run(slots, rows * piece / pieces, rows * (piece + 1) / pieces, static_cast<unsigned>(piece));
-  });
+void helpRuns(llvm::function_ref<void()> work) {
+  c10::InferenceMode mode;
+  LibraryThreads alone(1);
+  work();
 }
 
 bool guarded(std::string &error, void (*body)(void *), void *context) {

@@ -18,13 +18,9 @@ namespace sojourn::runtime {
 /// Threads that a run takes where it is not told.
 unsigned libraryThreads();
 
-/// Calls `body` with 0 .. tasks - 1 on at most `threads` threads, the caller among them: the team that
-/// kernels run on, so that its threads are awake. What a call throws is thrown on.
-void runTasks(size_t tasks, unsigned threads, llvm::function_ref<void(size_t)> body);
-
-/// Runs all rows of a kernel on at most `threads` threads, the caller among them. Inside, library
-/// calls run on the thread that makes them.
-void runRows(const Kernel &kernel, SlotTable slots, unsigned threads);
+/// Does `work` on a thread that helps runs (Team.h) and nothing else: below autograd, with library calls on this thread
+/// alone.
+void helpRuns(llvm::function_ref<void()> work);
 
 /// Calls `body` below autograd, with library calls on this thread alone; false with the library's
 /// message in `error` where it throws.

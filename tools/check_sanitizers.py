@@ -63,7 +63,7 @@ SANITIZERS = {
             "ledger-tests": [],
             "noise-tests": [],
             # What shares rows out, or runs beside another run.
-            "runtime-tests": [f"--gtest_filter=Run.*:Rows.*:RowOrder.*:ArenaPool.*:Executable.*-{LEFT_OUT}"],
+            "runtime-tests": [f"--gtest_filter=Run.*:Rows.*:RowOrder.*:ArenaPool.*:Executable.*:Team.*-{LEFT_OUT}"],
             "owner-tests": [],
         },
         variables={

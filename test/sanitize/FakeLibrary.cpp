@@ -9,7 +9,6 @@
 #include <complex>
 #include <exception>
 #include <limits>
-#include <mutex>
 #include <new>
 #include <stdexcept>
 #include <thread>
@@ -18,62 +17,10 @@ namespace sojourn::runtime {
 
 // --- Threads --------------------------------------------------------------------------------------
 
-namespace {
-
-/// Whether this thread works for a team: what it asks for is then done in order.
-thread_local bool inTeam = false;
-
-} // namespace
-
 /// Never one, so that rows are shared out on any machine.
 unsigned libraryThreads() { return std::clamp(std::thread::hardware_concurrency(), 2u, 4u); }
 
-void runTasks(size_t tasks, unsigned threads, llvm::function_ref<void(size_t)> body) {
-  if (threads <= 1 || tasks <= 1 || inTeam) {
-    for (size_t task = 0; task < tasks; ++task) {
-      body(task);
-    }
-    return;
-  }
-  std::mutex mutex;
-  std::exception_ptr failure;
-  const size_t members = std::min<size_t>(threads, tasks);
-  auto work = [&](size_t member) {
-    inTeam = true;
-    for (size_t task = member; task < tasks; task += members) {
-      try {
-        body(task);
-      } catch (...) {
-        std::lock_guard lock(mutex);
-        failure = std::current_exception();
-      }
-    }
-    inTeam = false;
-  };
-  std::vector<std::thread> team;
-  for (size_t member = 1; member < members; ++member) {
-    team.emplace_back(work, member);
-  }
-  work(0);
-  for (std::thread &thread : team) {
-    thread.join();
-  }
-  if (failure) {
-    std::rethrow_exception(failure);
-  }
-}
-
-void runRows(const Kernel &kernel, SlotTable slots, unsigned threads) {
-  const int64_t rows = kernel.rows, pieces = std::min<int64_t>(threads, rows);
-  if (pieces <= 1 || inTeam) {
-    kernel.run(slots, 0, rows, 0);
-    return;
-  }
-  runTasks(static_cast<size_t>(pieces), threads, [&](size_t task) {
-    const auto piece = static_cast<int64_t>(task);
-    kernel.run(slots, rows * piece / pieces, rows * (piece + 1) / pieces, static_cast<unsigned>(piece));
-  });
-}
+void helpRuns(llvm::function_ref<void()> work) { work(); }
 
 bool guarded(std::string &error, void (*body)(void *), void *context) {
   try {
