@@ -6,6 +6,7 @@
 
 #include "owner/Error.h"
 #include "owner/Limits.h"
+#include "runtime/wire/Protocol.h"
 #include "runtime/wire/Step.h"
 
 #include <atomic>
@@ -135,6 +136,10 @@ void Server::State::answer(Worker &worker, nng_msg *request) {
   auto begin = std::chrono::steady_clock::now();
   std::string_view bytes(static_cast<const char *>(nng_msg_body(request)), nng_msg_len(request));
   size_t size = bytes.size();
+  constexpr std::string_view pad("\0\0\0\0", sojourn::wire::kRequestPad);
+  if (bytes.substr(0, pad.size()) == pad) {
+    bytes.remove_prefix(pad.size());
+  }
   sojourn::wire::Message reply = owner.answer(bytes, Peer::client);
   nng_msg_free(request);
   nng_msg *message = nullptr;
@@ -196,7 +201,7 @@ llvm::Expected<std::unique_ptr<Server>> Server::start(Owner &owner, const Server
   }
   state.open = true;
   // nng's default is no limit at all.
-  if (int result = nng_socket_set_size(state.socket, NNG_OPT_RECVMAXSZ, kRequestBytes)) {
+  if (int result = nng_socket_set_size(state.socket, NNG_OPT_RECVMAXSZ, kRequestBytes + sojourn::wire::kRequestPad)) {
     return wrong(result);
   }
   if (llvm::StringRef path(options.listen); path.consume_front("ipc://")) {

@@ -142,12 +142,12 @@ llvm::Error StepBindings::bindUpload(size_t index, size_t position) {
   if (expected.element == Element::i1 && !llvm::all_of(data, [](char byte) { return byte == 0 || byte == 1; })) {
     return requestError(wire::ErrorCode_Malformed, "upload " + Twine(position) + " has booleans other than 0 and 1");
   }
-  if (!buffer) {
+  if (!buffer && reinterpret_cast<uintptr_t>(data.data()) % runtime::byteWidth(expected.element) == 0) {
+    buffer = runtime::Buffer::borrow(data.data(), data.size()); // the message outlives the step
+  } else if (!buffer) {
     buffer = runtime::BufferPool::global().allocate(data.size());
-    if (!data.empty()) {
-      std::memcpy(buffer->data(), data.data(), data.size());
-      sojourn::wire::countCopied(data.size());
-    }
+    std::memcpy(buffer->data(), data.data(), data.size());
+    sojourn::wire::countCopied(data.size());
   }
   bindings[index].tensor = HostTensor{expected, std::move(buffer)};
   return llvm::Error::success();

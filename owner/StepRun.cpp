@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One step of a message: bindings, booking, run, commit.
 #include "owner/StepRun.h"
+#include "runtime/wire/Step.h"
 
+#include <cstring>
 #include <set>
 
 namespace sojourn::owner {
@@ -160,6 +162,18 @@ PrivacyReport StepRun::report() const {
   return report;
 }
 
+/// An upload that is kept as it came leaves the message that it lies in.
+static void takeOut(std::vector<HostTensor> &values, llvm::ArrayRef<runtime::ResultSpec> results) {
+  for (auto [value, spec] : llvm::zip(values, results)) {
+    if (spec.kind != StepResult::Publish && value.buffer->isBorrowed()) {
+      auto copy = runtime::BufferPool::global().allocate(value.buffer->size());
+      std::memcpy(copy->data(), value.buffer->data(), value.buffer->size());
+      sojourn::wire::countCopied(value.buffer->size());
+      value.buffer = std::move(copy);
+    }
+  }
+}
+
 /// All allocation comes first; after it nothing can fail.
 void StepRun::commit(std::vector<HostTensor> &values) {
   auto results = plan->executable->results();
@@ -267,6 +281,7 @@ llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed)
     }
   }
   reply.add(*leaving, report());
+  takeOut(*values, plan->executable->results());
   std::lock_guard lock(context.mutex);
   commit(*values);
   committed();

@@ -10,10 +10,19 @@ namespace sojourn::runtime {
 
 inline constexpr size_t kAlignment = 64;
 
-/// A block of 64-byte aligned memory. Shared by reference; whoever shares it does not write it.
+/// A block of memory, 64-byte aligned where it comes from a pool. Shared by reference; whoever shares it does not
+/// write it.
 class Buffer {
 public:
   Buffer(void *data, size_t size) : data_(data), size_(size) {}
+  /// Memory of somebody else, aligned for its elements, that is bound to a run while it lives. A result that is this
+  /// argument has the same buffer: who keeps it copies it.
+  static std::shared_ptr<Buffer> borrow(const void *data, size_t size) {
+    auto buffer = std::make_shared<Buffer>(const_cast<void *>(data), size);
+    buffer->isBorrowed_ = true;
+    return buffer;
+  }
+  bool isBorrowed() const { return isBorrowed_; }
   Buffer(const Buffer &) = delete;
   Buffer &operator=(const Buffer &) = delete;
 
@@ -24,6 +33,7 @@ public:
 private:
   void *data_;
   size_t size_;
+  bool isBorrowed_ = false;
 };
 
 /// Hands out buffers and takes them back when their last reference goes: a warm allocation costs a

@@ -3,6 +3,7 @@
 #include "frontend/wire/Client.h"
 
 #include "frontend/Error.h"
+#include "runtime/wire/Protocol.h"
 
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
@@ -42,10 +43,16 @@ public:
     }
   }
 
-  /// The message whose body holds `request`, cut to it. A request is built from the end.
+  /// The message whose body holds `request`, cut to it, and padding before it, for which nng leaves room. A request is
+  /// built from the end.
   nng_msg *take(std::string_view request) {
+    constexpr char pad[wire::kRequestPad] = {};
     nng_msg *message = std::exchange(message_, nullptr);
     nng_msg_trim(message, nng_msg_len(message) - request.size());
+    if (nng_msg_insert(message, pad, sizeof pad)) {
+      nng_msg_free(message);
+      throw std::bad_alloc();
+    }
     return message;
   }
 

@@ -65,8 +65,8 @@ TEST(Transport, CredentialsSayWhoConnects) {
   std::filesystem::remove_all(folder);
 }
 
-/// Client: into the message and out of the reply. Owner: at most twice each way, for nng's messages
-/// lie where nng wants them.
+/// Client: into the message and out of the reply. Owner: at most twice each way, for nng's messages lie where nng wants
+/// them, and not at all what is only read.
 TEST(Transport, CopiesOfAServedOwner) {
   auto folder = std::filesystem::temp_directory_path() / ("sojourn-" + std::to_string(std::random_device{}()));
   std::filesystem::create_directories(folder);
@@ -86,6 +86,12 @@ TEST(Transport, CopiesOfAServedOwner) {
   uint64_t down = wire::copiedBytes() - before;
   EXPECT_GE(down, 2 * bytes);
   EXPECT_LE(down, 3 * bytes + messages);
+  // What a step uses up is read where it came in.
+  before = wire::copiedBytes();
+  at::Tensor sum = values.to(far.device()).sum();
+  flush();
+  EXPECT_LE(wire::copiedBytes() - before, bytes + messages);
+  EXPECT_NEAR(publish(sum).item<double>(), values.sum().item<double>(), 1e-2);
   far.close();
   (*server)->stop();
   std::filesystem::remove_all(folder);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often the bytes of uploads and published values are copied between tensor and wire: once on each side. An
-embedded owner's copies are counted with the client's; another process counts its own
-(test/frontend/TransportTest.cpp)."""
+"""How often the bytes of uploads and published values are copied between tensor and wire: once on each side; but an owner
+reads uploads where they came in, and copies only those that it keeps as they are. An embedded owner's copies are counted
+with the client's; another process counts its own (test/frontend/TransportTest.cpp)."""
 
 import pytest
 import torch
@@ -69,5 +69,5 @@ def test_an_artifacts_inputs_are_copied_once(anywhere, sides, seed):
     x = torch.randn(100_000)
     before = _sojourn.copied_bytes()
     (y,) = run.step([x])
-    assert _sojourn.copied_bytes() - before == sides * 2 * x.nbytes
+    assert _sojourn.copied_bytes() - before == (1 + sides) * x.nbytes  # up once, down once on each side
     assert torch.equal(y, x * 2)
