@@ -161,6 +161,19 @@ TileFn tileOf(int64_t rows) {
 #endif
 }
 
+/// The left side of a tile, as it is read: `rows` elements for each step of the inner dim.
+void gather(float *lines, const float *a, int64_t rowPitch, int64_t innerPitch, int64_t rows, int64_t inner) {
+  for (int64_t k = 0; k < inner; ++k, a += innerPitch, lines += rows) {
+    if (rowPitch == 1 && rows == kRows) {
+      __builtin_memcpy(lines, a, kRows * sizeof(float));
+      continue;
+    }
+    for (int64_t row = 0; row < rows; ++row) {
+      lines[row] = a[row * rowPitch];
+    }
+  }
+}
+
 void product(float *out, int64_t outPitch, const float *a, int64_t rowPitch, int64_t innerPitch, const float *packed,
              int64_t inner, int64_t rows, int64_t columns, const float *addend) {
   // Strips that stay in the second cache while the rows go by.
@@ -168,6 +181,7 @@ void product(float *out, int64_t outPitch, const float *a, int64_t rowPitch, int
   const int64_t strips = kStripsElements / (inner < kDepth ? inner : kDepth) / kStrip;
   const int64_t wide = (strips < 1 ? 1 : strips) * kStrip;
   const int64_t tiles = (rows + kRows - 1) / kRows;
+  alignas(64) float lines[kDepth * kRows];
   for (int64_t from = 0; from < columns; from += wide) {
     const int64_t to = columns - from < wide ? columns : from + wide;
     for (int64_t depth = 0; depth < inner; depth += kDepth) {
@@ -177,12 +191,20 @@ void product(float *out, int64_t outPitch, const float *a, int64_t rowPitch, int
         const int64_t row = rows * number / tiles, count = rows * (number + 1) / tiles - row;
         const TileFn fn = tileOf(count);
         const float *left = a + row * rowPitch + depth * innerPitch;
+        int64_t leftRow = rowPitch, leftInner = innerPitch;
+        if (innerPitch != 1 && to - from > kStrip) {
+          // Lines far apart, often by a power of two, would push each other out of the first cache, strip by strip.
+          gather(lines, left, rowPitch, innerPitch, count, deep);
+          left = lines;
+          leftRow = 1;
+          leftInner = count;
+        }
         for (int64_t strip = from; strip < to; strip += kStrip) {
           const float *right = packed + strip * inner + depth * kStrip;
           for (int64_t part = strip; part < to && part < strip + kStrip; part += kWide * kLanes) {
             const int64_t at = row * outPitch + part;
             const float *more = depth > 0 ? out + at : addend != nullptr ? addend + at : nullptr;
-            fn(out + at, outPitch, left, rowPitch, innerPitch, right + part - strip, deep, to - part, more);
+            fn(out + at, outPitch, left, leftRow, leftInner, right + part - strip, deep, to - part, more);
           }
         }
       }

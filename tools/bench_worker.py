@@ -31,12 +31,14 @@ ROUND_SECONDS = 0.04  # each variant runs about this long in one round
 REMARKS = set()
 
 
-def trainer(model, optimizer):
+def trainer(model, optimizer, update=None):
+    update = update or optimizer.step
+
     def train(x, y):
         optimizer.zero_grad()
         loss = F.cross_entropy(model(x), y)
         loss.backward()
-        optimizer.step()
+        update()
         return loss.detach()
 
     return train
@@ -53,7 +55,12 @@ class Variant:
             sojourn.to_owner(model, owner, optimizer)
             x, y = x.to(owner.device), y.to(owner.device)
             sojourn.flush()
-        self.body = trainer(torch.compile(model) if compiled else model, optimizer)
+        if compiled:
+            # The update alone: a scheduler's wrapper around `step` breaks the graph.
+            update = torch.compile(optimizer.step, fullgraph=False)
+            self.body = trainer(torch.compile(model), optimizer, update)
+        else:
+            self.body = trainer(model, optimizer)
         self.step = (
             self.body if owner is None else sojourn.step(replay=True)(self.body) if replay else sojourn.step(self.body)
         )
@@ -217,7 +224,9 @@ def measure_case(case, embedded, served, beside, arguments, peak, bar):
         "best_us": {key: min(values) * 1e6 for key, values in medians.items()},
         "ratios": {
             "embedded/eager": ratio("embedded", "eager"),
+            "compile/eager": ratio("compile", "eager"),
             "embedded/compile": ratio("embedded", "compile"),
+            "replayed/compile": ratio("replayed", "compile"),
             "replayed/eager": ratio("replayed", "eager"),
             "looped/eager": ratio("looped", "eager"),
             "looped/compile": ratio("looped", "compile"),
