@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <future>
 #include <thread>
 #include <utility>
 
@@ -33,49 +32,6 @@ constexpr const char *kUnknown =
     ". It is unknown whether the owner ran the step: values kept there are as before it or as after it, and what it "
     "would have returned is lost. Publish what tells (a parameter, a step counter) before you repeat it, or connect "
     "again and start from a checkpoint";
-
-class FunctionTransport final : public Transport {
-public:
-  FunctionTransport(std::string name, std::function<Answer(std::string_view)> handle)
-      : name_(std::move(name)), handle_(std::move(handle)) {}
-  flatbuffers::Allocator &allocator() override { return allocator_; }
-  CallStatus tryCall(std::string_view request, Answer &answer, std::string &failure) override {
-    try {
-      answer = handle_(request);
-      return CallStatus::Answered;
-    } catch (const Error &error) {
-      if (error.kind() != ErrorKind::ConnectionLost) {
-        throw;
-      }
-      failure = error.text();
-      return CallStatus::Broken;
-    }
-  }
-  /// The call has a thread of its own; it cannot be left alone, so `look` does not end it.
-  CallStatus tryLongCall(std::string_view request, Answer &answer, std::string &failure,
-                         const std::function<bool()> &look) override {
-    std::promise<CallStatus> done;
-    auto status = done.get_future();
-    std::thread caller([&] {
-      try {
-        done.set_value(tryCall(request, answer, failure));
-      } catch (...) {
-        done.set_exception(std::current_exception());
-      }
-    });
-    while (status.wait_for(kLookEvery) == std::future_status::timeout) {
-      look();
-    }
-    caller.join();
-    return status.get();
-  }
-  std::string name() const override { return name_; }
-
-private:
-  std::string name_;
-  std::function<Answer(std::string_view)> handle_;
-  RequestAllocator allocator_;
-};
 
 StepReply::Failure errorOf(const schema::Error &error) {
   std::string message = error.message() ? error.message()->str() : "the owner gave no reason";
@@ -139,22 +95,8 @@ std::string textOf(const flatbuffers::String *text) { return text ? text->str() 
 
 } // namespace
 
-std::unique_ptr<Transport> makeFunctionTransport(std::string name, std::function<Answer(std::string_view)> handle) {
-  return std::make_unique<FunctionTransport>(std::move(name), std::move(handle));
-}
-
 Client::Client(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
 Client::~Client() = default;
-
-uint8_t *RequestAllocator::allocate(size_t size) { return static_cast<uint8_t *>(::operator new(size)); }
-
-void RequestAllocator::deallocate(uint8_t *bytes, size_t) { ::operator delete(bytes); }
-
-uint8_t *RequestAllocator::reallocate_downward(uint8_t *old, size_t oldSize, size_t newSize, size_t usedBack,
-                                               size_t usedFront) {
-  wire::countCopied(usedBack);
-  return Allocator::reallocate_downward(old, oldSize, newSize, usedBack, usedFront);
-}
 
 Answer Client::exchange(flatbuffers::FlatBufferBuilder &request) {
   ++roundTrips;
