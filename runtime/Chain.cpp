@@ -20,19 +20,23 @@ constexpr int64_t kBlock = 2048;
 constexpr int64_t kLibraryBlock = 8192;
 /// What is worth waking a thread for, in elements of steps; one of a library step counts for several.
 constexpr int64_t kWakeWork = 65536, kLibraryWork = 8, kMathWork = 4;
-/// Up to this many elements libm in a plain loop beats a library call.
-constexpr int64_t kScalarElements = 8;
+/// Up to this many elements libm in a plain loop beats a library call; of rows this long a block has few.
+constexpr int64_t kScalarElements = 8, kScalarRow = 16;
 
-/// Where a micro-op finds an operand: pointer = (slot or scratch) + offset + element * step.
+/// Where a micro-op finds an operand: pointer = (slot or scratch) + offset + (element or row) * step.
 struct Ref {
   uint32_t slot = kNoSlot; ///< kNoSlot: the worker's scratch memory
   int64_t offset = 0;
   int64_t step = 0;
+  bool perRow = false;
 };
 
+/// One of fn, block and rows.
 struct MicroOp {
   VectorFn fn = nullptr;
   const BlockStep *block = nullptr;
+  RowsFn rows = nullptr;
+  bool perRow = false; ///< fn, block: over rows
   Ref out, operands[3];
 };
 
@@ -40,20 +44,25 @@ class ChainKernel final : public Kernel {
 public:
   std::vector<MicroOp> ops;
   std::vector<std::shared_ptr<BlockStep>> owned;
-  int64_t numel = 0, block = kBlock, blocks = 1;
+  int64_t numel = 0, row = 1, block = kBlock, blocks = 1;
 
   void run(SlotTable slots, int64_t lo, int64_t hi, unsigned worker) const override {
     char *local = slots.scratch(worker);
     for (int64_t number = blocks * lo / rows, past = blocks * hi / rows; number < past; ++number) {
-      int64_t begin = number * block, count = std::min(block, numel - begin);
+      const int64_t begin = number * block, count = std::min(block, numel - begin);
+      const int64_t firstRow = begin / row, rowCount = count / row;
       auto at = [&](const Ref &ref) {
-        return (ref.slot == kNoSlot ? local : static_cast<char *>(slots[ref.slot])) + ref.offset + begin * ref.step;
+        return (ref.slot == kNoSlot ? local : static_cast<char *>(slots[ref.slot])) + ref.offset +
+               (ref.perRow ? firstRow : begin) * ref.step;
       };
       for (const MicroOp &op : ops) {
+        const int64_t n = op.perRow ? rowCount : count;
         if (op.fn != nullptr) {
-          op.fn(at(op.out), at(op.operands[0]), at(op.operands[1]), at(op.operands[2]), count);
+          op.fn(at(op.out), at(op.operands[0]), at(op.operands[1]), at(op.operands[2]), n);
+        } else if (op.rows != nullptr) {
+          op.rows(at(op.out), at(op.operands[0]), rowCount, row);
         } else {
-          op.block->run(at(op.out), at(op.operands[0]), at(op.operands[1]), begin, count, worker);
+          op.block->run(at(op.out), at(op.operands[0]), at(op.operands[1]), op.perRow ? firstRow : begin, n, worker);
         }
       }
     }
@@ -69,23 +78,30 @@ public:
   Compiler(const Chain &chain, const ChainPlaces &places)
       : chain_(chain), places_(places), kernel_(std::make_unique<ChainKernel>()) {
     kernel_->numel = chain.numel;
+    kernel_->row = std::max<int64_t>(chain.row, 1);
   }
 
   CompiledChain compile() {
     bool library = false;
     int64_t work = 0; // per element
-    size_t width = 1;
+    size_t width = 1; // of the widest element that a register holds
     for (const ChainStep &step : chain_.steps) {
       bool complex = isComplex(step.in) || isComplex(step.out);
-      bool small = chain_.numel <= kScalarElements && !complex;
-      bool function = !step.block && classOf(step.op) == EClass::Library;
+      bool plain = !step.block && step.rows == nullptr;
+      bool function = plain && classOf(step.op) == EClass::Library;
       bool own = !complex && vectorKernel(step.op, hubOf(step.in), 0) != nullptr;
-      bool called = !step.block && ((function && !own && !small) || complex);
-      library |= called;
-      work += called ? kLibraryWork : function ? kMathWork : step.block ? step.block->work() : 1;
-      width = std::max({width, byteWidth(step.in), byteWidth(step.out), size_t{8}});
+      bool called = plain && ((function && !own && !isSmall(step)) || complex);
+      library |= called && !step.perRow;
+      if (!step.perRow || step.rows != nullptr) {
+        work += called ? kLibraryWork : function ? kMathWork : step.block ? step.block->work() : 1;
+      }
+      width = std::max({width, byteWidth(step.in), byteWidth(step.out), byteWidth(hubOf(step.in))});
+      if (plain && step.op == EOp::convert && !complex && step.in != step.out) {
+        width = std::max(width, byteWidth(conversion(step.in, step.out).via));
+      }
     }
     kernel_->block = std::min(library ? kLibraryBlock : kBlock, std::max<int64_t>(chain_.numel, 1));
+    kernel_->block = std::max(kernel_->block / kernel_->row, int64_t{1}) * kernel_->row;
     kernel_->blocks = (chain_.numel + kernel_->block - 1) / kernel_->block;
     int64_t paying = static_cast<int64_t>(
         std::min(static_cast<double>(chain_.numel) * static_cast<double>(work) / static_cast<double>(kWakeWork), 1e12));
@@ -138,6 +154,11 @@ private:
   }
   Ref local(unsigned id, Element element) { return {kNoSlot, static_cast<int64_t>(id * registerBytes_), 0}; }
 
+  bool isSmall(const ChainStep &step) const {
+    return !isComplex(step.in) && !isComplex(step.out) &&
+           (step.perRow ? chain_.row >= kScalarRow : chain_.numel <= kScalarElements);
+  }
+
   Ref refOf(const ChainOperand &operand, Element element) {
     int64_t width = static_cast<int64_t>(byteWidth(element));
     switch (operand.kind) {
@@ -147,16 +168,16 @@ private:
       if (held != registerOf_.end()) {
         return local(held->second, element);
       }
-      return {places_.slotOf(operand.base), 0, width};
+      return {places_.slotOf(operand.base), 0, width, operand.perRow};
     }
-    case ChainOperand::Kind::memory: return {places_.slotOf(operand.base), operand.bytes, width};
+    case ChainOperand::Kind::memory: return {places_.slotOf(operand.base), operand.bytes, width, operand.perRow};
     case ChainOperand::Kind::splat: return {places_.slotOf(operand.base), operand.bytes, 0};
     }
     return {};
   }
 
   void push(VectorFn fn, Ref out, Ref a, Ref b = {}, Ref c = {}) {
-    kernel_->ops.push_back({fn, nullptr, out, {a, b, c}});
+    kernel_->ops.push_back({fn, nullptr, nullptr, perRow_, out, {a, b, c}});
   }
   /// A micro-op on one element: the widening of a splat. Its count is the block's, so it reads a splat.
   void pushWidened(Element from, Element to, Ref target, Ref source, bool splat, unsigned spare) {
@@ -171,6 +192,7 @@ private:
   }
 
   void lower(const ChainStep &step) {
+    perRow_ = step.perRow;
     unsigned count = arityOf(step.op);
     unsigned splats = 0;
     Element types[3] = {step.in, step.in, step.in};
@@ -187,7 +209,7 @@ private:
     SlotId slot = places_.slotOf(step.result);
     Ref out;
     if (slot != kNoSlot) {
-      out = {slot, 0, static_cast<int64_t>(byteWidth(step.out))};
+      out = {slot, 0, static_cast<int64_t>(byteWidth(step.out)), step.perRow};
     } else {
       unsigned id = takeRegister();
       registerOf_[step.result] = id;
@@ -195,7 +217,11 @@ private:
     }
     if (step.block) {
       kernel_->owned.push_back(step.block);
-      kernel_->ops.push_back({nullptr, step.block.get(), out, {refs[0], refs[1], refs[2]}});
+      kernel_->ops.push_back({nullptr, step.block.get(), nullptr, perRow_, out, {refs[0], refs[1], refs[2]}});
+      return;
+    }
+    if (step.rows != nullptr) {
+      kernel_->ops.push_back({nullptr, nullptr, step.rows, perRow_, out, {refs[0], {}, {}}});
       return;
     }
     if (step.op == EOp::copy || step.op == EOp::select) {
@@ -230,7 +256,7 @@ private:
 
   void emit(const ChainStep &step, Element in, Element outElement, unsigned splats, Ref out, const Ref *refs) {
     VectorFn fn = isComplex(in) || isComplex(outElement) ? nullptr : vectorKernel(step.op, in, splats);
-    if (fn == nullptr && chain_.numel <= kScalarElements) {
+    if (fn == nullptr && isSmall(step)) {
       fn = scalarKernel(step.op, in, splats);
     }
     if (fn != nullptr) {
@@ -241,7 +267,7 @@ private:
     if (!block) {
       fail(step, "no kernel for element type " + std::string(elementName(step.in)));
     }
-    kernel_->ops.push_back({nullptr, block.get(), out, {refs[0], refs[1], refs[2]}});
+    kernel_->ops.push_back({nullptr, block.get(), nullptr, perRow_, out, {refs[0], refs[1], refs[2]}});
     kernel_->owned.push_back(std::move(block));
   }
 
@@ -300,6 +326,7 @@ private:
   const ChainPlaces &places_;
   std::unique_ptr<ChainKernel> kernel_;
   size_t registerBytes_ = 0;
+  bool perRow_ = false; ///< the step that is being lowered is
   unsigned registers_ = 0;
   llvm::SmallVector<unsigned, 16> freeRegisters_;
   llvm::DenseMap<BaseId, unsigned> registerOf_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chains: consecutive elementwise steps over one number of elements, run block by block through the
-// cache, so that what lives inside a chain alone never reaches memory.
+// cache, so that what lives inside a chain alone never reaches memory. Where the elements are rows of one length, a
+// chain may reduce rows to one number each, compute with these, and spread them along the rows again: a block is some
+// whole rows.
 #ifndef SOJOURN_RUNTIME_CHAIN_H
 #define SOJOURN_RUNTIME_CHAIN_H
 #include "runtime/Kernel.h"
@@ -21,6 +23,7 @@ struct ChainOperand {
   enum class Kind : uint8_t { none, value, memory, splat } kind = Kind::none;
   BaseId base = kNoBase; ///< value: the base; memory, splat: the base that owns the memory
   int64_t bytes = 0;     ///< memory, splat: offset of the first element
+  bool perRow = false;   ///< one element for each row
 };
 
 struct ChainStep {
@@ -29,11 +32,14 @@ struct ChainStep {
   ChainOperand operands[3];
   BaseId result = kNoBase;
   std::shared_ptr<BlockStep> block; ///< loads, generators: runs instead of `op`
+  RowsFn rows = nullptr;            ///< rows to numbers or back: runs instead of `op`
+  bool perRow = false;              ///< the result is one element for each row
   uint32_t origin = 0;              ///< index of the graph op, for errors
 };
 
 struct Chain {
   int64_t numel = 0;
+  int64_t row = 0; ///< elements of a row; 0: nothing asks for rows
   std::vector<ChainStep> steps;
   llvm::DenseMap<uint32_t, BaseId> loads; ///< graph value -> its block in this chain
 };

@@ -268,7 +268,7 @@ void lowerSquares(Lowering &lowering, const GraphOp &op, ValueId root) {
   const TensorType &type = lowering.type(op.results[0]);
   int64_t rows = type.numel(), length = lowering.type(root).numel() / std::max<int64_t>(rows, 1);
   int64_t width = static_cast<int64_t>(byteWidth(type.element));
-  SquaresFn squares = squaresKernel(type.element);
+  RowsFn squares = reduceRowsKernel(RowOp::squares, type.element);
   Partition partition(rows, length);
   lowering.emit(op, makeKernel(
                         [=](SlotTable slots, int64_t lo, int64_t hi) {
@@ -281,9 +281,25 @@ void lowerSquares(Lowering &lowering, const GraphOp &op, ValueId root) {
 
 template <Reduction kind>
 void lowerReduce(Lowering &lowering, const GraphOp &op) {
-  if (ValueId root = lowering.rootOf(op.operands[0]); kind == Reduction::sum && root != Lowering::kNoValue) {
-    lowerSquares(lowering, op, root);
-    return;
+  if constexpr (kind != Reduction::product) {
+    ValueId root = kind == Reduction::sum ? lowering.rootOf(op.operands[0]) : Lowering::kNoValue;
+    RowOp rows = root != Lowering::kNoValue   ? RowOp::squares
+                 : kind == Reduction::sum     ? RowOp::sum
+                 : kind == Reduction::largest ? RowOp::largest
+                                              : RowOp::smallest;
+    if (auto rest = lowering.reduceRows(op, rows, root != Lowering::kNoValue ? root : op.operands[0])) {
+      if (!rest->dims.empty()) {
+        GraphOp remaining = op;
+        remaining.operands[0] = rest->value;
+        remaining.attrs = {{"dims", rest->dims}};
+        lowerReduce<kind>(lowering, remaining);
+      }
+      return;
+    }
+    if (root != Lowering::kNoValue) {
+      lowerSquares(lowering, op, root);
+      return;
+    }
   }
   const TensorType &type = lowering.type(op.operands[0]);
   if (op.ints("dims").empty()) {

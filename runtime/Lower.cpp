@@ -272,7 +272,8 @@ void Lowering::countUses() {
 void Lowering::findSquares() {
   llvm::DenseMap<ValueId, const GraphOp *> squares;
   for (const GraphOp &op : graph_.ops) {
-    if (op.name == "mul" && op.operands[0] == op.operands[1] && squaresKernel(type(op.results[0]).element) != nullptr) {
+    if (op.name == "mul" && op.operands[0] == op.operands[1] &&
+        reduceRowsKernel(RowOp::squares, type(op.results[0]).element) != nullptr) {
       squares[op.results[0]] = &op;
     }
   }
@@ -391,7 +392,9 @@ void Lowering::finish() {
       CompiledChain compiled = compileChain(*node.chain, *this);
       node.kernel = std::move(compiled.kernel);
       node.bytes = chainBytes(*node.chain);
-      node.name = "chain of " + std::to_string(node.chain->steps.size()) + " over " + std::to_string(node.chain->numel);
+      node.name = "chain of " + std::to_string(node.chain->steps.size()) + " over " +
+                  std::to_string(node.chain->numel) +
+                  (node.chain->row == 0 ? "" : ", rows of " + std::to_string(node.chain->row));
       workerScratch(compiled.scratchBytes);
       node.chain.reset();
     }
@@ -403,10 +406,22 @@ void Lowering::run() {
   countUses();
   findSquares();
   findSums();
+  auto skips = [&](const GraphOp &op) {
+    return llvm::none_of(op.results, [&](ValueId value) { return live_[value]; }) || roots_.contains(op.results[0]) ||
+           madeEarlier_.contains(op.results[0]);
+  };
+  // Single numbers that arguments alone give come first: a chain that asks for one then need not end before it.
+  std::vector<bool> isLowered(graph_.ops.size());
+  for (auto [index, op] : llvm::enumerate(graph_.ops)) {
+    if (isNumber(op) && !skips(op)) {
+      current_ = static_cast<uint32_t>(index);
+      lowerOp(op);
+      isLowered[index] = true;
+    }
+  }
   for (auto [index, op] : llvm::enumerate(graph_.ops)) {
     current_ = static_cast<uint32_t>(index);
-    if (llvm::none_of(op.results, [&](ValueId value) { return live_[value]; }) || roots_.contains(op.results[0]) ||
-        madeEarlier_.contains(op.results[0])) {
+    if (isLowered[index] || skips(op)) {
       continue;
     }
     // What is computed from arguments and single numbers joins the chain that first asks for it: they

@@ -12,6 +12,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace sojourn::runtime {
@@ -70,6 +71,13 @@ public:
   SlotId tableSlot(ValueId value);
 
   void elementwise(const GraphOp &op, EOp kind);
+  /// Reduces the operand's rows, its last dims as far as `dims` hold them, within a chain. What is left to reduce, and
+  /// of what: no dims where that was all. nullopt where a chain cannot, or should not.
+  struct Rest {
+    ValueId value;
+    std::vector<int64_t> dims;
+  };
+  std::optional<Rest> reduceRows(const GraphOp &op, RowOp kind, ValueId operand);
   /// Elements made from their index and at most one number (`seed`; kNoValue for none).
   void generate(const GraphOp &op, std::shared_ptr<BlockStep> step, ValueId seed, bool cheap);
   void constant(const GraphOp &op);
@@ -128,9 +136,11 @@ private:
   Place fresh(BaseId base);
   bool isSplat(ValueId value) const;
   bool isWhole(ValueId value) const;
+  bool isSpread(ValueId value, int64_t numel) const;
   int32_t earliest(ValueId value, int64_t numel) const;
-  unsigned chainFor(int64_t numel, int32_t earliest);
-  ChainOperand chainOperand(unsigned node, ValueId value);
+  unsigned chainFor(int64_t numel, int32_t earliest, int64_t row = 0);
+  ChainOperand chainOperand(unsigned node, ValueId value, int64_t numel);
+  BaseId loadInChain(unsigned node, ValueId value, ChainStep step);
   BaseId materialize(ValueId value);
   /// The value's elements as another type, made by a chain once.
   BaseId converted(ValueId value, Element element);
@@ -140,6 +150,7 @@ private:
   size_t chainBytes(const Chain &chain) const;
   void lowerOp(const GraphOp &op);
   bool mayWait(const GraphOp &op) const;
+  bool isNumber(const GraphOp &op) const;
   void bringInFor(const GraphOp &op);
   void bringIn(llvm::ArrayRef<ValueId> values, int32_t floor, int64_t numel);
   void placeResults();

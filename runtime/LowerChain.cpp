@@ -31,26 +31,56 @@ bool Lowering::isWhole(ValueId value) const {
   return info.offset == 0 && bases_[info.base].numel == type(value).numel() && isDense(type(value).dims, info.strides);
 }
 
+/// Whether the value is a number of each row, spread along a chain's rows: the chain that makes them may do that.
+bool Lowering::isSpread(ValueId value, int64_t numel) const {
+  const ValueInfo &info = values_[value];
+  const Base &base = bases_[info.base];
+  const Chain *chain = base.node < 0 ? nullptr : nodes[static_cast<size_t>(base.node)].chain.get();
+  if (chain == nullptr || chain->row == 0 || chain->numel != numel || base.numel * chain->row != numel ||
+      info.offset != 0 || spreadRowsKernel(type(value).element) == nullptr) {
+    return false;
+  }
+  llvm::ArrayRef<int64_t> dims = type(value).dims, strides = info.strides;
+  int64_t row = 1;
+  while (row < chain->row && !dims.empty() && (dims.back() == 1 || strides.back() == 0)) {
+    row *= dims.back();
+    dims = dims.drop_back();
+    strides = strides.drop_back();
+  }
+  return row == chain->row && isDense(dims, strides);
+}
+
 int32_t Lowering::earliest(ValueId value, int64_t numel) const {
   const Base &base = bases_[values_[value].base];
   if (base.cheap || base.node < 0) {
     return 0;
   }
-  // Over the same elements a chain may read what it has just computed; any other access needs all
-  // of it, so the producer comes strictly before.
+  // Over the same elements, and rows, a chain may read what it has just computed; any other access needs
+  // all of it, so the producer comes strictly before.
   bool sameElements = isWhole(value) && base.numel == numel;
-  return sameElements ? base.node : base.node + 1;
+  return sameElements || isSpread(value, numel) ? base.node : base.node + 1;
 }
 
-unsigned Lowering::chainFor(int64_t numel, int32_t earliest) {
+/// `row`: the chain's rows must be of that length, or become so; 0 for any.
+unsigned Lowering::chainFor(int64_t numel, int32_t earliest, int64_t row) {
+  auto withRows = [&](uint32_t node) {
+    if (Chain &chain = *nodes[node].chain; chain.row != row && row != 0) {
+      chain.row = row;
+      std::vector<uint32_t> &others = chainsBySize_[numel / row];
+      others.insert(llvm::upper_bound(others, node), node);
+    }
+    return node;
+  };
   std::vector<uint32_t> &candidates = chainsBySize_[numel];
   size_t tried = 0;
   for (auto node = candidates.rbegin(); node != candidates.rend() && tried < kChainsTried; ++node, ++tried) {
     if (static_cast<int32_t>(*node) < earliest) {
       break;
     }
-    if (nodes[*node].chain->steps.size() < kStepsPerChain) {
-      return *node;
+    const Chain &chain = *nodes[*node].chain;
+    bool fits = row == 0 || (chain.numel == numel && (chain.row == 0 || chain.row == row));
+    if (fits && chain.steps.size() < kStepsPerChain) {
+      return withRows(*node);
     }
   }
   Node node;
@@ -60,39 +90,55 @@ unsigned Lowering::chainFor(int64_t numel, int32_t earliest) {
   node.name = "chain";
   nodes.push_back(std::move(node));
   candidates.push_back(static_cast<uint32_t>(nodes.size() - 1));
-  return candidates.back();
+  return withRows(candidates.back());
 }
 
-ChainOperand Lowering::chainOperand(unsigned node, ValueId value) {
-  const ValueInfo info = values_[value];
+/// The result of a step that brings a value into a chain, once per chain.
+BaseId Lowering::loadInChain(unsigned node, ValueId value, ChainStep step) {
   Chain &chain = *nodes[node].chain;
-  int64_t width = static_cast<int64_t>(byteWidth(type(value).element));
+  auto [entry, isNew] = chain.loads.try_emplace(value, kNoBase);
+  if (isNew) {
+    step.in = step.out = type(value).element;
+    step.origin = current_;
+    step.result = entry->second = newBase(type(value), static_cast<int32_t>(node));
+    chain.steps.push_back(std::move(step));
+  }
+  return entry->second;
+}
+
+/// For a step over `numel` elements; a single number may be an operand of any.
+ChainOperand Lowering::chainOperand(unsigned node, ValueId value, int64_t numel) {
+  const ValueInfo info = values_[value];
+  const Element element = type(value).element;
   ChainOperand operand;
   operand.base = info.base;
+  operand.perRow = numel != nodes[node].chain->numel;
   if (bases_[info.base].cheap) {
-    auto [entry, isNew] = chain.loads.try_emplace(value, kNoBase);
-    if (isNew) {
-      ChainStep step;
-      step.in = step.out = type(value).element;
-      step.block = bases_[info.base].cheap;
-      step.origin = current_;
-      step.result = newBase(type(value), static_cast<int32_t>(node));
-      entry->second = step.result;
-      chain.steps.push_back(std::move(step));
-    }
+    ChainStep step;
+    step.block = bases_[info.base].cheap;
+    step.perRow = operand.perRow;
     operand.kind = ChainOperand::Kind::value;
-    operand.base = entry->second;
+    operand.base = loadInChain(node, value, std::move(step));
     return operand;
   }
-  if (isWhole(value) && bases_[info.base].numel == chain.numel) {
+  const bool isOfChain = bases_[info.base].node == static_cast<int32_t>(node);
+  if (isWhole(value) && bases_[info.base].numel == numel) {
     operand.kind = ChainOperand::Kind::value;
-    if (bases_[info.base].node != static_cast<int32_t>(node)) {
+    if (!isOfChain) {
       slots[forceSlot(info.base)].touch(node);
     }
     return operand;
   }
+  if (isOfChain && isSpread(value, numel)) {
+    ChainStep step;
+    step.rows = spreadRowsKernel(element);
+    step.operands[0] = {ChainOperand::Kind::value, info.base, 0, /*perRow=*/true};
+    operand.kind = ChainOperand::Kind::value;
+    operand.base = loadInChain(node, value, std::move(step));
+    return operand;
+  }
   slots[forceSlot(info.base)].touch(node);
-  operand.bytes = info.offset * width;
+  operand.bytes = info.offset * static_cast<int64_t>(byteWidth(element));
   if (isSplat(value)) {
     operand.kind = ChainOperand::Kind::splat;
     return operand;
@@ -101,26 +147,19 @@ ChainOperand Lowering::chainOperand(unsigned node, ValueId value) {
   if (isDense(type(value).dims, info.strides)) {
     return operand;
   }
-  // A window that is not one line is copied block by block into the chain, once per chain.
-  auto [entry, isNew] = chain.loads.try_emplace(value, kNoBase);
-  if (isNew) {
-    StridedView view;
-    view.element = type(value).element;
-    view.dims = type(value).dims;
-    view.strides = info.strides;
-    ChainStep step;
-    step.in = step.out = view.element;
-    step.operands[0] = operand;
-    step.operands[0].kind = ChainOperand::Kind::splat; // the window's start, whatever the block
-    step.block = makeStridedLoad(view);
-    step.origin = current_;
-    step.result = newBase(type(value), static_cast<int32_t>(node));
-    entry->second = step.result;
-    chain.steps.push_back(std::move(step));
-  }
-  operand = ChainOperand();
+  // A window that is not one line is copied block by block into the chain.
+  StridedView view;
+  view.element = element;
+  view.dims = type(value).dims;
+  view.strides = info.strides;
+  ChainStep step;
+  step.operands[0] = operand;
+  step.operands[0].kind = ChainOperand::Kind::splat; // the window's start, whatever the block
+  step.block = makeStridedLoad(view);
+  step.perRow = operand.perRow;
   operand.kind = ChainOperand::Kind::value;
-  operand.base = entry->second;
+  operand.bytes = 0;
+  operand.base = loadInChain(node, value, std::move(step));
   return operand;
 }
 
@@ -131,7 +170,7 @@ BaseId Lowering::materialize(ValueId value) {
   }
   int64_t numel = type(value).numel();
   unsigned node = chainFor(numel, earliest(value, numel));
-  ChainOperand operand = chainOperand(node, value);
+  ChainOperand operand = chainOperand(node, value, numel);
   BaseId base;
   if (operand.kind == ChainOperand::Kind::value && operand.base != values_[value].base) {
     base = operand.base; // the load itself
@@ -140,6 +179,7 @@ BaseId Lowering::materialize(ValueId value) {
     step.op = EOp::copy;
     step.in = step.out = type(value).element;
     step.operands[0] = operand;
+    step.perRow = operand.perRow;
     step.origin = current_;
     base = step.result = newBase(type(value), static_cast<int32_t>(node));
     nodes[node].chain->steps.push_back(std::move(step));
@@ -154,6 +194,7 @@ BaseId Lowering::convertInChain(unsigned node, ChainOperand operand, Element fro
   step.in = from;
   step.out = to.element;
   step.operands[0] = operand;
+  step.perRow = operand.perRow;
   step.origin = current_;
   BaseId base = step.result = newBase(to, static_cast<int32_t>(node));
   nodes[node].chain->steps.push_back(std::move(step));
@@ -166,7 +207,7 @@ BaseId Lowering::converted(ValueId value, Element element) {
     TensorType wide = type(value);
     wide.element = element;
     unsigned node = chainFor(wide.numel(), earliest(value, wide.numel()));
-    entry->second = convertInChain(node, chainOperand(node, value), type(value).element, wide);
+    entry->second = convertInChain(node, chainOperand(node, value, wide.numel()), type(value).element, wide);
   }
   return entry->second;
 }
@@ -185,9 +226,10 @@ void Lowering::elementwise(const GraphOp &op, EOp kind) {
   step.op = kind;
   step.in = type(op.operands[kind == EOp::select ? 1 : 0]).element;
   step.out = type(result).element;
+  step.perRow = numel != nodes[node].chain->numel;
   step.origin = current_;
   for (auto [k, operand] : llvm::enumerate(op.operands)) {
-    step.operands[k] = chainOperand(node, operand);
+    step.operands[k] = chainOperand(node, operand, numel);
   }
   BaseId base = step.result = newBase(type(result), static_cast<int32_t>(node));
   nodes[node].chain->steps.push_back(std::move(step));
@@ -200,6 +242,15 @@ static bool isElementwise(const GraphOp &op) {
 #include "runtime/Elementwise.def"
       "bitcast"};
   return ops.contains(op.name);
+}
+
+/// Whether the op makes a single number of what is there, or was made so, before all else.
+bool Lowering::isNumber(const GraphOp &op) const {
+  auto isThere = [&](ValueId value) {
+    return value < graph_.args.size() ? type(value).numel() == 1 : values_[value].base != kNoBase;
+  };
+  return (op.name == "constant" || isElementwise(op)) && type(op.results[0]).numel() == 1 &&
+         llvm::all_of(op.operands, isThere);
 }
 
 bool Lowering::mayWait(const GraphOp &op) const {
@@ -258,6 +309,59 @@ void Lowering::bringIn(llvm::ArrayRef<ValueId> values, int32_t floor, int64_t nu
   }
 }
 
+std::optional<Lowering::Rest> Lowering::reduceRows(const GraphOp &op, RowOp kind, ValueId operand) {
+  // Shorter ones cost more than a pass over memory; of longer ones a block would leave the cache.
+  constexpr int64_t kRowLeast = 2, kRowMost = 16384;
+  const TensorType from = type(operand); // a copy: types move
+  Rest rest{op.results[0], op.ints("dims")};
+  llvm::sort(rest.dims);
+  int64_t row = 1;
+  size_t kept = from.rank();
+  while (kept > 0 && !rest.dims.empty() && rest.dims.back() == static_cast<int64_t>(kept) - 1 &&
+         row * from.dims[kept - 1] <= kRowMost) {
+    row *= from.dims[--kept];
+    rest.dims.pop_back();
+  }
+  RowsFn rows = reduceRowsKernel(kind, from.element);
+  if (rows == nullptr || from.numel() == 0 || row < kRowLeast) {
+    return std::nullopt;
+  }
+  // A window whose rows are not together in memory is better walked in its own order.
+  const ValueInfo &info = values_[operand];
+  for (size_t d = from.rank(); d-- > kept;) {
+    if (from.dims[d] != 1) {
+      if (info.strides[d] != 1 && info.strides[d] != 0) {
+        return std::nullopt;
+      }
+      break;
+    }
+  }
+  unsigned node = chainFor(from.numel(), std::max(chainFloor_, earliest(operand, from.numel())), row);
+  ChainStep step;
+  step.in = step.out = from.element;
+  step.rows = rows;
+  step.perRow = true;
+  step.origin = current_;
+  step.operands[0] = chainOperand(node, operand, from.numel());
+  if (step.operands[0].kind == ChainOperand::Kind::splat) {
+    ChainStep copy;
+    copy.op = EOp::copy;
+    copy.operands[0] = step.operands[0];
+    step.operands[0] = {ChainOperand::Kind::value, loadInChain(node, operand, std::move(copy)), 0, false};
+  }
+  TensorType result = from;
+  result.dims.truncate(kept);
+  step.result = newBase(result, static_cast<int32_t>(node));
+  if (!rest.dims.empty()) {
+    rest.value = static_cast<ValueId>(values_.size());
+    types_.push_back(result);
+    values_.emplace_back();
+  }
+  define(rest.value, step.result);
+  nodes[node].chain->steps.push_back(std::move(step));
+  return rest;
+}
+
 void Lowering::generate(const GraphOp &op, std::shared_ptr<BlockStep> block, ValueId seed, bool cheap) {
   ValueId result = op.results[0];
   if (cheap) {
@@ -273,11 +377,12 @@ void Lowering::generate(const GraphOp &op, std::shared_ptr<BlockStep> block, Val
   ChainStep step;
   step.in = step.out = type(result).element;
   step.block = std::move(block);
+  step.perRow = numel != nodes[node].chain->numel;
   step.origin = current_;
   if (seed != kNoValue) {
     const ValueInfo &info = values_[seed];
     slots[forceSlot(info.base)].touch(node);
-    step.operands[0] = {ChainOperand::Kind::splat, info.base, info.offset * 8};
+    step.operands[0] = {ChainOperand::Kind::splat, info.base, info.offset * 8, step.perRow};
   }
   BaseId base = step.result = newBase(type(result), static_cast<int32_t>(node));
   nodes[node].chain->steps.push_back(std::move(step));
@@ -332,7 +437,8 @@ void Lowering::reuseInChains() {
         continue;
       }
       for (const ChainOperand &operand : step.operands) {
-        if (operand.kind != ChainOperand::Kind::value || bases_[operand.base].slot == kNoSlot) {
+        if (operand.kind != ChainOperand::Kind::value || operand.perRow != step.perRow ||
+            bases_[operand.base].slot == kNoSlot) {
           continue;
         }
         SlotId source = bases_[operand.base].slot;
@@ -353,16 +459,16 @@ size_t Lowering::chainBytes(const Chain &chain) const {
       bytes += elements * byteWidth(element);
     }
   };
-  size_t numel = static_cast<size_t>(chain.numel);
+  auto elements = [&](bool perRow) { return static_cast<size_t>(perRow ? chain.numel / chain.row : chain.numel); };
   for (const ChainStep &step : chain.steps) {
     for (const ChainOperand &operand : step.operands) {
       if (operand.kind != ChainOperand::Kind::none) {
         // A window's start is given as a splat, but the step walks the window.
         bool one = operand.kind == ChainOperand::Kind::splat && !step.block;
-        count(operand.base, one ? 1 : numel, bases_[operand.base].element);
+        count(operand.base, one ? 1 : elements(operand.perRow), bases_[operand.base].element);
       }
     }
-    count(step.result, numel, step.out);
+    count(step.result, elements(step.perRow), step.out);
   }
   return bytes;
 }

@@ -14,7 +14,8 @@ namespace sojourn::runtime {
   VectorFn conversionOf(int from, int to);                                                                             \
   MaximaFn maximaOf(int kind);                                                                                         \
   TakeFn takeOf(int kind);                                                                                             \
-  SquaresFn squaresOf(int kind);                                                                                       \
+  RowsFn reduceRowsOf(int op, int kind);                                                                               \
+  RowsFn spreadRowsOf(unsigned width);                                                                                 \
   VectorFn mathOf(int op);                                                                                             \
   PackFn packOf();                                                                                                     \
   ProductFn productOf();                                                                                               \
@@ -35,7 +36,8 @@ struct Isa {
   VectorFn (*conversionOf)(int, int);
   MaximaFn (*maximaOf)(int);
   TakeFn (*takeOf)(int);
-  SquaresFn (*squaresOf)(int);
+  RowsFn (*reduceRowsOf)(int, int);
+  RowsFn (*spreadRowsOf)(unsigned);
   VectorFn (*mathOf)(int);
   PackFn (*packOf)();
   ProductFn (*productOf)();
@@ -45,16 +47,17 @@ Isa choose() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl")) {
-    return {avx512::arithmetic, avx512::selectOf,  avx512::copyOf, avx512::conversionOf, avx512::maximaOf,
-            avx512::takeOf,     avx512::squaresOf, avx512::mathOf, avx512::packOf,       avx512::productOf};
+    return {avx512::arithmetic, avx512::selectOf, avx512::copyOf,       avx512::conversionOf,
+            avx512::maximaOf,   avx512::takeOf,   avx512::reduceRowsOf, avx512::spreadRowsOf,
+            avx512::mathOf,     avx512::packOf,   avx512::productOf};
   }
   if (__builtin_cpu_supports("avx2")) {
-    return {avx2::arithmetic, avx2::selectOf,  avx2::copyOf, avx2::conversionOf, avx2::maximaOf,
-            avx2::takeOf,     avx2::squaresOf, avx2::mathOf, avx2::packOf,       avx2::productOf};
+    return {avx2::arithmetic,   avx2::selectOf,     avx2::copyOf, avx2::conversionOf, avx2::maximaOf, avx2::takeOf,
+            avx2::reduceRowsOf, avx2::spreadRowsOf, avx2::mathOf, avx2::packOf,       avx2::productOf};
   }
 #endif
-  return {plain::arithmetic, plain::selectOf,  plain::copyOf, plain::conversionOf, plain::maximaOf,
-          plain::takeOf,     plain::squaresOf, plain::mathOf, plain::packOf,       plain::productOf};
+  return {plain::arithmetic,   plain::selectOf,     plain::copyOf, plain::conversionOf, plain::maximaOf, plain::takeOf,
+          plain::reduceRowsOf, plain::spreadRowsOf, plain::mathOf, plain::packOf,       plain::productOf};
 }
 
 const Isa &isa() {
@@ -139,7 +142,8 @@ static int kindOf(Element element) {
 }
 
 TakeFn takeKernel(Element element) { return isa().takeOf(kindOf(element)); }
-SquaresFn squaresKernel(Element element) { return isa().squaresOf(kindOf(element)); }
+RowsFn reduceRowsKernel(RowOp op, Element element) { return isa().reduceRowsOf(static_cast<int>(op), kindOf(element)); }
+RowsFn spreadRowsKernel(Element element) { return isa().spreadRowsOf(static_cast<unsigned>(byteWidth(element))); }
 MaximaFn maximaKernel(Element element) { return isa().maximaOf(kindOf(element)); }
 
 ProductKernels productKernels(Element element) {

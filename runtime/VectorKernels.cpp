@@ -9,7 +9,6 @@ namespace sojourn::runtime::SOJOURN_ISA {
 using Fn = void (*)(void *, const void *, const void *, const void *, int64_t);
 using MaximaFn = void (*)(void *, int64_t *, const void *, const int64_t *, const int64_t *, int64_t, int64_t);
 using TakeFn = void (*)(void *, int64_t *, const void *, int64_t, int64_t, const int64_t *, int64_t, int64_t, int64_t);
-using SquaresFn = void (*)(void *, const void *, int64_t, int64_t);
 
 namespace {
 
@@ -323,37 +322,6 @@ void maxima(void *out, int64_t *positions, const void *taken, const int64_t *bas
   }
 }
 
-/// The sum of the squares of each of `rows` lines of `n` elements: in lanes, whose number is the same on every machine,
-/// and f32 by blocks that are added in f64.
-template <typename T>
-void squares(void *out, const void *source, int64_t rows, int64_t n) {
-  constexpr int64_t kLanes = 128 / sizeof(T), kBlock = 1024;
-  const T *x = static_cast<const T *>(source);
-  for (int64_t row = 0; row < rows; ++row, x += n) {
-    double sum = 0;
-    for (int64_t begin = 0; begin < n; begin += kBlock) {
-      const T *block = x + begin;
-      const int64_t count = n - begin < kBlock ? n - begin : kBlock, even = count / kLanes * kLanes;
-      T lanes[kLanes] = {};
-      for (int64_t i = 0; i < even; i += kLanes) {
-        for (int64_t lane = 0; lane < kLanes; ++lane) {
-          lanes[lane] += block[i + lane] * block[i + lane];
-        }
-      }
-      for (int64_t i = even; i < count; ++i) {
-        lanes[i - even] += block[i] * block[i];
-      }
-      for (int64_t width = kLanes / 2; width > 0; width /= 2) {
-        for (int64_t lane = 0; lane < width; ++lane) {
-          lanes[lane] += lanes[lane + width];
-        }
-      }
-      sum += double(lanes[0]);
-    }
-    static_cast<T *>(out)[row] = T(sum);
-  }
-}
-
 template <typename Op, typename T, typename R = T>
 constexpr Fn pickBinary(unsigned splats) {
   switch (splats & 3) {
@@ -473,8 +441,6 @@ MaximaFn maximaOf(int kind) {
 TakeFn takeOf(int kind) {
   return kind == 1 ? takeWindows<int64_t> : kind == 2 ? takeWindows<float> : kind == 3 ? takeWindows<double> : nullptr;
 }
-
-SquaresFn squaresOf(int kind) { return kind == 2 ? squares<float> : kind == 3 ? squares<double> : nullptr; }
 
 Fn selectOf(unsigned width, unsigned splats) {
   switch (width) {

@@ -60,10 +60,14 @@ using MaximaFn = void (*)(void *out, int64_t *positions, const void *taken, cons
 /// f32, f64 and i64; null for others.
 MaximaFn maximaKernel(Element element);
 
-/// out[row] = the sum of the squares of line `row` of x, [rows, n]. f32 (in blocks that are added in f64) and f64; null
-/// for others.
-using SquaresFn = void (*)(void *out, const void *x, int64_t rows, int64_t n);
-SquaresFn squaresKernel(Element element);
+/// How the elements of a row become one number; `squares` is the sum of theirs.
+enum class RowOp : uint8_t { sum, squares, largest, smallest };
+/// out[row] from row `row` of x, [rows, n], n > 0: a sum in an order that n alone decides, blocks of it in f64.
+using RowsFn = void (*)(void *out, const void *x, int64_t rows, int64_t n);
+/// f32 and f64; null for others.
+RowsFn reduceRowsKernel(RowOp op, Element element);
+/// The way back: out[row, i] = x[row]. null for the widest elements.
+RowsFn spreadRowsKernel(Element element);
 
 /// Columns of a strip: how the right side b of a product, [inner, columns], is laid out for it. Element (k, j) stands
 /// at (j / kStrip * inner + k) * kStrip + j % kStrip; columns past the last one are zeros.
