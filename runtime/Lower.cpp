@@ -350,6 +350,9 @@ void Lowering::lowerOp(const GraphOp &op) {
   if (const GraphOp *sum = sumOf(op)) {
     return lowerProductSum(*this, op, *sum);
   }
+  if (const GraphOp *pool = poolOf(op)) {
+    return lowerPoolMaxGradient(*this, op, *pool);
+  }
   entry->second(*this, op);
 }
 
@@ -406,6 +409,7 @@ void Lowering::run() {
   countUses();
   findSquares();
   findSums();
+  findPools();
   auto skips = [&](const GraphOp &op) {
     return llvm::none_of(op.results, [&](ValueId value) { return live_[value]; }) || roots_.contains(op.results[0]) ||
            madeEarlier_.contains(op.results[0]);

@@ -93,6 +93,12 @@ public:
   }
   /// The sum that takes the product which is being lowered, and is made with it; null else.
   const GraphOp *sumOf(const GraphOp &dot) const;
+  /// The maximum pooling whose gradient the op is, and whose positions nothing else reads; null else.
+  const GraphOp *poolOf(const GraphOp &op) const;
+  /// Whether positions of this pooling are kept as codes (codesPositions).
+  bool isCoded(const GraphOp &pool) const { return coded_.contains(pool.results[1]); }
+  /// The value is never made: what is asked of it is its shape.
+  void leaveOut(ValueId value) { define(value, newBase(type(value), 0)); }
   [[noreturn]] void fail(const std::string &what);
 
   static constexpr ValueId kNoValue = UINT32_MAX;
@@ -159,6 +165,7 @@ private:
   void countUses();
   void findSquares();
   void findSums();
+  void findPools();
 
   const Graph &graph_;
   uint32_t current_ = 0;
@@ -174,6 +181,8 @@ private:
   llvm::DenseMap<ValueId, ValueId> roots_;    ///< of squares that are only summed
   llvm::DenseMap<ValueId, uint32_t> sums_;    ///< of products that are only added: the op that adds them
   llvm::DenseSet<ValueId> madeEarlier_;       ///< these sums
+  llvm::DenseMap<ValueId, uint32_t> pools_;   ///< gradients of maximum poolings: the pooling
+  llvm::DenseSet<ValueId> coded_;             ///< positions that are kept as codes
   llvm::DenseMap<ValueId, uint32_t> waiting_; ///< results of ops that nobody has asked for yet, and these ops
   int32_t chainFloor_ = 0;                    ///< the earliest node for the op being lowered
   std::map<std::vector<int64_t>, SlotId> shared_;
@@ -208,6 +217,12 @@ namespace kernels {
 bool addsInProduct(const Lowering &lowering, const GraphOp &dot);
 /// Lowers both.
 void lowerProductSum(Lowering &lowering, const GraphOp &dot, const GraphOp &sum);
+
+/// Whether a maximum pooling can keep positions as codes, if only its gradient reads them.
+bool codesPositions(const Lowering &lowering, const GraphOp &pool);
+/// Lowers such a pooling, and the op that is its gradient.
+void lowerCodedPoolMax(Lowering &lowering, const GraphOp &op);
+void lowerPoolMaxGradient(Lowering &lowering, const GraphOp &op, const GraphOp &pool);
 
 /// All of them, by op name.
 const llvm::StringMap<LowerFn> &kernelTable();

@@ -2,6 +2,7 @@
 // Own elementwise loops over contiguous elements, compiled once per instruction set.
 #ifndef SOJOURN_RUNTIME_VECTORKERNELS_H
 #define SOJOURN_RUNTIME_VECTORKERNELS_H
+#include "runtime/PoolShape.h"
 #include "runtime/Tensor.h"
 #include <cstdint>
 
@@ -68,6 +69,27 @@ using RowsFn = void (*)(void *out, const void *x, int64_t rows, int64_t n);
 RowsFn reduceRowsKernel(RowOp op, Element element);
 /// The way back: out[row, i] = x[row]. null for the widest elements.
 RowsFn spreadRowsKernel(Element element);
+
+/// out[i] = the sum of window i, row by row, for a line of n windows that lie inside along it: their element (row,
+/// column) stands at x[row * pitch + i * stride + column]. `room`: elements of x that may be read. For f32 and a stride
+/// of 1 or 2; null else.
+using SumLineFn = void (*)(float *out, const float *x, int64_t pitch, int64_t rows, int64_t columns, int64_t n,
+                           int64_t room);
+SumLineFn sumLineKernel(Element element, int64_t stride);
+/// A line of n windows of maximum pooling that lie inside along it, as above. out[i] and codes[i] become the largest
+/// and `code` + row * columns + column; of equals the first, the first NaN before all.
+using MaxLineFn = void (*)(float *out, int32_t *codes, const float *x, int64_t pitch, int64_t rows, int64_t columns,
+                           int64_t code, int64_t n, int64_t room);
+/// Rows [first, past) of its gradient, in planes one after the other: each element is the sum, in order, of the
+/// gradients of those windows that it was the largest of.
+using MaxGradientFn = void (*)(float *target, const float *gradient, const int32_t *codes, const PoolShape &shape,
+                               int64_t first, int64_t past);
+/// Both for f32 and a stride of 1 or 2, of rows as of columns; null else.
+struct MaxLineKernels {
+  MaxLineFn forward;
+  MaxGradientFn gradient;
+};
+MaxLineKernels maxLineKernels(Element element, int64_t stride);
 
 /// Columns of a strip: how the right side b of a product, [inner, columns], is laid out for it. Element (k, j) stands
 /// at (j / kStrip * inner + k) * kStrip + j % kStrip; columns past the last one are zeros.
