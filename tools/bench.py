@@ -76,9 +76,9 @@ def number(value, form="{:.0f}"):
 
 
 def case_columns(table):
-    table.add_column("network", justify="left")
+    table.add_column("network", justify="left", no_wrap=True)
     for title in ("batch", "threads"):
-        table.add_column(title, justify="right")
+        table.add_column(title, justify="right", no_wrap=True)
 
 
 def case_cells(run, case):
@@ -109,13 +109,13 @@ def print_ratios(runs):
     """Medians of the rounds' own ratios; with an asterisk where an aim is missed."""
     table = Table(title="the same as ratios; in brackets the aim, * where it is missed", title_justify="left")
     case_columns(table)
-    table.add_column("roofline/eager", justify="right")
+    table.add_column("roofline\n/ eager", justify="right")
     aimed = ("embedded/eager", "replayed/eager", "looped/eager")
     others = ["compile/eager", "embedded/compile", "replayed/compile", "looped/compile", "ipc/embedded"]
     if any(case["ratios"]["embedded/beside"] for run in runs for case in run["cases"]):
         others += ["embedded/beside", "ipc/beside"]
     for title in (*aimed, *others):
-        table.add_column(title, justify="right")
+        table.add_column(title.replace("/", "\n/ "), justify="right", no_wrap=True)
 
     def shown(ratio, aim):
         if ratio is None or aim is None:

@@ -27,7 +27,8 @@ console = Console() if sys.stdout.isatty() else Console(width=120)
 
 def kind(name):
     """Without what differs from one instruction of a kind to the next: source lines and sizes."""
-    return re.sub(r" of \d.*| over \d.*", "", name.split(" at ")[0].split(" (")[0])
+    name = re.sub(r" of \d.*| over \d.*", "", name.split(" at ")[0].split(" (")[0])
+    return re.sub(r"^\d+ chains", "chain", name)
 
 
 def run(case, folder, threads, steps):
