@@ -6,8 +6,13 @@
 
 #include <Python.h>
 #include <frameobject.h>
+#if PY_VERSION_HEX < 0x030C0000
+#define Py_BUILD_CORE // for the interpreter's own frames
+#include <internal/pycore_frame.h>
+#undef Py_BUILD_CORE
+#endif
 
-#include <mutex>
+#include <array>
 #include <unordered_map>
 
 namespace sojourn::frontend {
@@ -16,18 +21,14 @@ namespace {
 
 std::string libraryFolders[2];
 
-/// Whether a code object is the user's. Code objects are kept: an origin may outlive its function.
-/// The interpreter lock guards it.
-std::unordered_map<const void *, bool> &knownCode() {
-  static std::unordered_map<const void *, bool> known;
-  return known;
-}
+/// What is known of a code object. They are kept: an origin may outlive its function.
+struct Code {
+  const PyCodeObject *code = nullptr;
+  bool isUsers = false;
+  bool entersEngine = false; ///< torch's one way in: what is further in belongs to custom Functions and hooks
+};
 
-bool isUsers(PyCodeObject *code) {
-  auto &known = knownCode();
-  if (auto it = known.find(code); it != known.end()) {
-    return it->second;
-  }
+Code look(PyCodeObject *code) {
   const char *file = PyUnicode_AsUTF8(code->co_filename);
   bool users = file != nullptr;
   if (!file) {
@@ -38,39 +39,61 @@ bool isUsers(PyCodeObject *code) {
   }
   users = users && std::string_view(file).substr(0, 7) != "<frozen";
   Py_INCREF(code);
-  known.emplace(code, users);
-  return users;
+  return {code, users, PyUnicode_CompareWithASCIIString(code->co_name, "_engine_run_backward") == 0};
 }
 
-/// torch's one way into the engine: what is further in belongs to custom Functions and hooks.
-bool entersEngine(PyCodeObject *code) {
-  return PyUnicode_CompareWithASCIIString(code->co_name, "_engine_run_backward") == 0;
+/// The interpreter lock guards it. Each op asks for several: the last few are found at once.
+Code known(PyCodeObject *code) {
+  static std::array<Code, 512> recent;
+  static std::unordered_map<const void *, Code> all;
+  Code &slot = recent[(reinterpret_cast<uintptr_t>(code) >> 5) % recent.size()];
+  if (slot.code != code) {
+    auto found = all.find(code);
+    slot = found == all.end() ? all.emplace(code, look(code)).first->second : found->second;
+  }
+  return slot;
+}
+
+/// Calls `visit(code, instruction)` for each Python frame from the innermost outwards, until it says that it is enough.
+/// Frame objects are not asked for where that can be helped: the interpreter would make one for each call.
+template <class Visit>
+void eachFrame(Visit visit) {
+#if PY_VERSION_HEX < 0x030C0000
+  for (const _PyInterpreterFrame *frame = PyThreadState_Get()->cframe->current_frame; frame; frame = frame->previous) {
+    if (!_PyFrame_IsIncomplete(const_cast<_PyInterpreterFrame *>(frame)) &&
+        visit(frame->f_code, _PyInterpreterFrame_LASTI(frame) * static_cast<int>(sizeof(_Py_CODEUNIT)))) {
+      return;
+    }
+  }
+#else
+  PyFrameObject *frame = PyEval_GetFrame();
+  Py_XINCREF(frame);
+  for (bool isEnough = false; frame && !isEnough;) {
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    isEnough = visit(code, PyFrame_GetLasti(frame));
+    Py_DECREF(code);
+    PyFrameObject *back = isEnough ? nullptr : PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    frame = back;
+  }
+#endif
 }
 
 /// The user's innermost frame; for `backward`, outside of the innermost entry into the engine.
 Frame captureWithLock(bool backward) {
   Frame found;
   bool outside = !backward;
-  PyFrameObject *frame = PyEval_GetFrame();
-  Py_XINCREF(frame);
-  while (frame) {
-    PyCodeObject *code = PyFrame_GetCode(frame);
-    if (isUsers(code)) {
-      if (outside || !found.code) {
-        found = {code, PyFrame_GetLasti(frame)};
-      }
-      if (outside) {
-        Py_DECREF(code);
-        Py_DECREF(frame);
-        return found;
-      }
+  eachFrame([&](PyCodeObject *code, int instruction) {
+    const Code about = known(code);
+    if (about.isUsers && (outside || !found.code)) {
+      found = {code, instruction};
     }
-    outside = outside || entersEngine(code);
-    Py_DECREF(code);
-    PyFrameObject *back = PyFrame_GetBack(frame);
-    Py_DECREF(frame);
-    frame = back;
-  }
+    if (about.isUsers && outside) {
+      return true;
+    }
+    outside = outside || about.entersEngine;
+    return false;
+  });
   return found;
 }
 
