@@ -15,7 +15,7 @@ void bindReplay(py::module_ &m) {
   py::class_<Watched, std::shared_ptr<Watched>>(m, "Watched")
       .def(py::init<std::vector<at::Tensor>, std::vector<at::Tensor>>(), py::arg("parameters"), py::arg("others"))
       .def("places", [](const Watched &self) { return py::bytes(self.places()); })
-      .def("is_at", [](const Watched &self, std::string_view places) { return self.places() == places; });
+      .def("is_at", &Watched::isAt, py::arg("places"));
   py::class_<CallEntry, std::shared_ptr<CallEntry>>(m, "CallEntry")
       .def(py::init([](std::vector<at::Tensor> arguments, std::shared_ptr<Watched> watched) {
              return std::make_shared<CallEntry>(std::move(arguments), std::move(watched));

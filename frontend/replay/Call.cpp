@@ -6,12 +6,12 @@
 #include <ATen/ops/equal.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace sojourn::frontend {
 
-std::string Watched::places() const {
-  std::string text;
-  auto note = [&](int64_t word) { text.append(reinterpret_cast<const char *>(&word), sizeof word); };
+template <class Note>
+void Watched::eachPlace(Note note) const {
   auto layout = [&](const at::Tensor &tensor) {
     note(tensor.storage_offset());
     for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
@@ -26,15 +26,35 @@ std::string Watched::places() const {
   };
   for (const at::Tensor &parameter : parameters_) {
     place(parameter);
-    note(parameter.requires_grad() + 2 * parameter.grad().defined());
-    if (parameter.grad().defined()) {
-      layout(parameter.grad());
+    const at::Tensor &gradient = parameter.grad();
+    note(parameter.requires_grad() + 2 * gradient.defined());
+    if (gradient.defined()) {
+      layout(gradient);
     }
   }
   for (const at::Tensor &tensor : others_) {
     place(tensor);
   }
+}
+
+std::string Watched::places() const {
+  std::string text;
+  eachPlace([&](int64_t word) { text.append(reinterpret_cast<const char *>(&word), sizeof word); });
   return text;
+}
+
+bool Watched::isAt(std::string_view places) const {
+  bool isSame = true;
+  eachPlace([&](int64_t word) {
+    int64_t then = 0;
+    isSame = isSame && places.size() >= sizeof then;
+    if (isSame) {
+      std::memcpy(&then, places.data(), sizeof then);
+      places.remove_prefix(sizeof then);
+      isSame = then == word;
+    }
+  });
+  return isSame && places.empty();
 }
 
 CallEntry::CallEntry(std::vector<at::Tensor> arguments, std::shared_ptr<const Watched> watched)

@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sojourn::frontend {
@@ -21,8 +22,13 @@ public:
   const std::vector<at::Tensor> &parameters() const { return parameters_; }
   /// Which storages they name now and how, which want gradients, which have them: equal texts, equal places.
   std::string places() const;
+  /// Whether `places` is that text now.
+  bool isAt(std::string_view places) const;
 
 private:
+  template <class Note>
+  void eachPlace(Note note) const;
+
   std::vector<at::Tensor> parameters_, others_;
 };
 

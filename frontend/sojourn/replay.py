@@ -18,7 +18,9 @@ import warnings
 import weakref
 
 import torch
+from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _pytree as pytree
+from torch.utils._device import DeviceContext
 
 import _sojourn
 
@@ -52,15 +54,30 @@ class _Plan:
         self.outputs: tuple = ()
         self.counters: list[torch.Tensor] = []
         self.is_armed = False
+        self.is_single = False  # returns one tensor that it computed
+        self.ready = None  # the next call, where it needs no look from here
 
     def matches(self) -> bool:
         return self.structure == self.uses.structure() and self.watched.is_at(self.places)
 
+    def arm(self, is_armed: bool) -> None:
+        self.is_armed, self.ready = is_armed, None
+        self.is_single = is_armed and self.outputs[0] == [("computed",)] and self.outputs[1] == _ONE
+
+    def make_ready(self, args: tuple) -> None:
+        """For calls that follow one with these arguments, which was replayed."""
+        if self.ready is None and _sojourn.ReadyCall.can_take(args):
+            may_vary = [at in self.varied and at not in self.looked for at in range(len(self.base))]
+            self.ready = _sojourn.ReadyCall(
+                self.call, self.watched, self.places, self.structure, *self.uses.references(), self.numbers.sources,
+                self.base, may_vary, self.counters, args,
+            )  # fmt: skip
+
     def results(self, made, leaves):
         """What a call returns that was recorded again."""
-        kinds, spec = self.outputs
-        if kinds == [("computed",)] and spec == _ONE:
+        if self.is_single:
             return made.outputs[0]
+        kinds, spec = self.outputs
         outputs, results = iter(made.outputs), []
         for kind in kinds:
             if kind[0] == "computed":
@@ -105,13 +122,23 @@ class Loop:
         self.calls.clear()
 
 
+class _Local(threading.local):
+    """Of the calling thread: what is known of its calls, and of the one that was replayed last."""
+
+    def __init__(self):
+        self.kinds: collections.OrderedDict[tuple, _Kind] = collections.OrderedDict()
+        self.plan: _Plan | None = None  # of the call before, where that says what the next one takes
+        self.last = None  # of a loop
+        self.values: list[float] = []
+
+
 class Replay:
     """A step's function and what is known of its calls. Made by `sojourn.step(replay=True)`."""
 
     def __init__(self, function, step):
         functools.update_wrapper(self, function)
         self._function, self._step = function, step
-        self._local = threading.local()
+        self._local = _Local()
         self.traced = self.replayed = 0
         self.reasons: collections.deque[str] = collections.deque(maxlen=_REASONS_MOST)
         self._warned: set[str] = set()
@@ -124,6 +151,17 @@ class Replay:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args, **kwargs):
+        plan = self._local.plan
+        if plan is not None and not kwargs:
+            try:
+                made = plan.ready.repeat(args)
+            except BaseException:
+                drop_lost_gradients()
+                raise
+            if made is not None:
+                self.replayed += 1
+                connections.tell()
+                return plan.results(made, args)
         if _sojourn.step_active():
             return self._function(*args, **kwargs)  # joins the outer step
         return self._call(args, kwargs, None)
@@ -133,7 +171,7 @@ class Replay:
 
         `is_quiet`: since the call before no code has run but the loop's.
         """
-        last = self._local.__dict__.get("last") if is_quiet else None
+        last = self._local.last if is_quiet else None
         if last is not None and all(type(leaf) is torch.Tensor for leaf in args):
             plan, quiet, columns = last
             if columns == [getattr(leaf, _COLUMNS, None) for leaf in args]:
@@ -144,7 +182,7 @@ class Replay:
         return self._call(args, {}, loop)
 
     def _call(self, args, kwargs, loop: Loop | None):
-        self._local.last = None
+        self._local.last = self._local.plan = None
         leaves, spec = _flatten(args, kwargs)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         floats = [float(leaf) for leaf in leaves if isinstance(leaf, float)]
@@ -154,7 +192,11 @@ class Replay:
             entry = _sojourn.CallEntry(tensors, plan.watched)
             reason = self._cannot(plan, entry, floats)
             if not reason:
-                return self._replay(plan, entry, leaves, loop)
+                result = self._replay(plan, entry, leaves, loop)
+                if loop is None and not kwargs:
+                    plan.make_ready(args)
+                    self._local.plan = plan if plan.ready is not None else None
+                return result
         else:
             reason = "there is no earlier call that is alike" if plan is None else "one call alike was traced so far"
         if loop is not None:
@@ -162,8 +204,6 @@ class Replay:
         return self._trace(kind, plan, reason, leaves, spec, tensors, floats, loop)
 
     def _kind(self, key: tuple) -> _Kind:
-        if not hasattr(self._local, "kinds"):
-            self._local.kinds = collections.OrderedDict()
         kinds = self._local.kinds
         kind = kinds.setdefault(key, _Kind())
         kinds.move_to_end(key)
@@ -266,7 +306,8 @@ class Replay:
         if any(map(math.isnan, numbers.values)):
             obstacle = obstacle or "an optimizer's counts of steps differ within a group"
         if obstacle:
-            plan.call, plan.is_armed = None, False
+            plan.call = None
+            plan.arm(False)
             if plan.uses == uses:  # else a first call, which may make what later ones only use
                 self._warn(obstacle)
             return f"; {obstacle}"
@@ -284,7 +325,7 @@ class Replay:
         plan.looked |= looked
         plan.call, plan.numbers, plan.base, plan.outputs = call, numbers, numbers.base, outputs
         plan.counters = advanced
-        plan.is_armed = repeats
+        plan.arm(repeats)
         return f"; {difference}" if difference else ""
 
     def _warn(self, obstacle: str) -> None:
@@ -305,7 +346,7 @@ class Replay:
 
 def _key(leaves, spec) -> tuple:
     parts = [
-        spec, torch.get_default_dtype(), torch.utils._device.CURRENT_DEVICE, torch.is_grad_enabled(),
+        spec, torch.get_default_dtype(), _function_modes(), torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(), torch.is_autocast_enabled("owner") and torch.get_autocast_dtype("owner"),
     ]  # fmt: skip
     for leaf in leaves:
@@ -321,6 +362,12 @@ def _key(leaves, spec) -> tuple:
         else:
             parts.append(_Same(leaf))
     return tuple(parts)
+
+
+def _function_modes() -> tuple:
+    """Of torch's functions, those that are open: of `with torch.device(...)` the device."""
+    modes = _get_current_function_mode_stack()
+    return tuple(mode.device if isinstance(mode, DeviceContext) else _Same(mode) for mode in modes)
 
 
 def _followed(leaves, spec, looked: set[int]):

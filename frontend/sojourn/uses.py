@@ -57,6 +57,10 @@ class Uses:
     def optimizers(self) -> list:
         return [optimizer for reference in self._optimizers.values() if (optimizer := reference()) is not None]
 
+    def references(self) -> tuple[list, list]:
+        """Weak, to modules and to optimizers."""
+        return list(self._modules.values()), list(self._optimizers.values())
+
     def __eq__(self, other):
         return self._modules == other._modules and self._optimizers == other._optimizers
 
