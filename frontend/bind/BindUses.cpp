@@ -8,6 +8,7 @@
 
 #include <pybind11/stl.h>
 
+#include <array>
 #include <cstring>
 
 namespace py = pybind11;
@@ -26,26 +27,31 @@ PyObject *stateName() {
   return name;
 }
 
-/// State and hyper-parameters of an optimizer as they were before its first step in a step. Made in each traced step.
+/// State and hyper-parameters of an optimizer as they were before its first step in a step. Made in each traced step:
+/// what dicts hold is noted in one list, and of CPU tensors of one element, nearly all counts of steps, the bytes.
 class OptimizerSnapshot {
 public:
   explicit OptimizerSnapshot(py::object optimizer) : optimizer_(std::move(optimizer)) {
     for (py::handle group : attribute(optimizer_, groupsName())) {
-      groups_.push_back(copyOf(group.ptr()));
-      PyDict_DelItemString(groups_.back().ptr(), "params");
+      groups_.push_back(note(py::none(), group.ptr(), /*isGroup=*/true));
     }
     PyObject *parameter, *state;
     Py_ssize_t at = 0;
     py::object states = attribute(optimizer_, stateName());
+    const auto count = static_cast<size_t>(PyDict_Size(states.ptr()));
+    states_.reserve(count);
+    entries_.reserve(entries_.size() + 3 * count);
+    numbers_.reserve(count);
     while (PyDict_Next(states.ptr(), &at, &parameter, &state)) {
-      states_.emplace_back(py::reinterpret_borrow<py::object>(parameter), copyOf(state));
+      states_.push_back(note(py::reinterpret_borrow<py::object>(parameter), state, /*isGroup=*/false));
     }
   }
 
   void restore() const {
     at::NoGradGuard guard;
-    for (const auto &[tensor, value] : numbers_) {
-      std::memcpy(tensor.mutable_data_ptr(), value.data(), tensor.nbytes());
+    for (const Number &number : numbers_) {
+      const at::Tensor &tensor = THPVariable_Unpack(entries_[number.entry].second.ptr());
+      std::memcpy(tensor.mutable_data_ptr(), number.bytes.data(), tensor.nbytes());
       tensor.unsafeGetTensorImpl()->bump_version();
     }
     for (const auto &[tensor, value] : tensors_) {
@@ -53,11 +59,11 @@ public:
     }
     py::list groups = attribute(optimizer_, groupsName());
     for (size_t i = 0; i < groups_.size() && i < groups.size(); ++i) {
-      check(PyDict_Update(groups[i].ptr(), groups_[i].ptr()));
+      fill(groups[i].ptr(), groups_[i]);
     }
     py::dict states = attribute(optimizer_, stateName()), before;
-    for (const auto &[parameter, saved] : states_) {
-      before[parameter] = saved;
+    for (size_t i = 0; i < states_.size(); ++i) {
+      before[states_[i].of] = i;
     }
     py::list known(states.attr("keys")());
     for (py::handle parameter : known) {
@@ -67,51 +73,70 @@ public:
       }
       py::object state = states[parameter];
       PyDict_Clear(state.ptr());
-      check(PyDict_Update(state.ptr(), py::object(before[parameter]).ptr()));
+      fill(state.ptr(), states_[before[parameter].cast<size_t>()]);
     }
-    for (const auto &[parameter, saved] : states_) {
-      if (!states.contains(parameter)) {
-        states[parameter] = copyDict(saved.ptr());
+    for (const Dict &saved : states_) {
+      if (!states.contains(saved.of)) {
+        py::dict state;
+        fill(state.ptr(), saved);
+        states[saved.of] = state;
       }
     }
   }
 
 private:
+  /// A dict: what it is of, and which of the entries are its.
+  struct Dict {
+    py::object of;
+    size_t begin, end;
+  };
+  struct Number {
+    size_t entry;
+    std::array<char, sizeof(double) * 2> bytes;
+  };
+
   static void check(int status) {
     if (status != 0) {
       throw py::error_already_set();
     }
   }
-  static py::object copyDict(PyObject *dict) {
-    PyObject *copy = PyDict_Copy(dict);
-    if (!copy) {
-      throw py::error_already_set();
+  void fill(PyObject *dict, const Dict &from) const {
+    for (size_t at = from.begin; at < from.end; ++at) {
+      check(PyDict_SetItem(dict, entries_[at].first.ptr(), entries_[at].second.ptr()));
     }
-    return py::reinterpret_steal<py::object>(copy);
   }
-  /// A shallow copy; the contents of CPU tensors, which steps change in place, are noted.
-  py::object copyOf(PyObject *dict) {
+  Dict note(py::object of, PyObject *dict, bool isGroup) {
+    const size_t begin = entries_.size();
     PyObject *key, *value;
     Py_ssize_t at = 0;
     while (PyDict_Next(dict, &at, &key, &value)) {
-      if (!THPVariable_Check(value)) {
+      if (isGroup && PyUnicode_CompareWithASCIIString(key, "params") == 0) {
         continue;
       }
-      const at::Tensor &tensor = THPVariable_Unpack(value);
-      if (tensor.device().is_cpu() && tensor.numel() == 1) {
-        const auto *bytes = static_cast<const char *>(tensor.const_data_ptr());
-        numbers_.emplace_back(tensor, std::vector<char>(bytes, bytes + tensor.nbytes()));
-      } else if (tensor.device().is_cpu()) {
-        tensors_.emplace_back(tensor, tensor.detach().clone());
+      if (THPVariable_Check(value)) {
+        noteContents(THPVariable_Unpack(value));
       }
+      entries_.emplace_back(py::reinterpret_borrow<py::object>(key), py::reinterpret_borrow<py::object>(value));
     }
-    return copyDict(dict);
+    return {std::move(of), begin, entries_.size()};
+  }
+  /// Of a CPU tensor, which steps change in place; of the next entry.
+  void noteContents(const at::Tensor &tensor) {
+    if (!tensor.device().is_cpu()) {
+      return;
+    }
+    if (tensor.numel() == 1 && tensor.nbytes() <= sizeof(Number::bytes)) {
+      Number &number = numbers_.emplace_back(Number{entries_.size(), {}});
+      std::memcpy(number.bytes.data(), tensor.const_data_ptr(), tensor.nbytes());
+    } else {
+      tensors_.emplace_back(tensor, tensor.detach().clone());
+    }
   }
 
   py::object optimizer_;
-  std::vector<py::object> groups_;
-  std::vector<std::pair<py::object, py::object>> states_;
-  std::vector<std::pair<at::Tensor, std::vector<char>>> numbers_; ///< nearly all: counts of steps
+  std::vector<Dict> groups_, states_;
+  std::vector<std::pair<py::object, py::object>> entries_;
+  std::vector<Number> numbers_;
   std::vector<std::pair<at::Tensor, at::Tensor>> tensors_;
 };
 

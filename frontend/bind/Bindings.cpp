@@ -186,7 +186,8 @@ PYBIND11_MODULE(_sojourn, m) {
       py::arg("tensors"), py::arg("bound") = 0.0, py::arg("epsilon") = 0.0, py::arg("delta") = 0.0);
   bindPrivacy(m);
   // Waiting for a session politely needs no release here: nobody waits with the interpreter held.
-  m.def("step_begin", [] { Steps::begin(); });
+  m.def(
+      "step_begin", [] { return Steps::begin(); }, "Whether it is the outermost one.");
   m.def(
       "step_end", [](const std::shared_ptr<Trip> &trip) { Steps::end(trip); }, py::arg("trip") = nullptr,
       WhileOwnerWorks(), "A trip counts the step.");

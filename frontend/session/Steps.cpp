@@ -103,19 +103,24 @@ std::vector<std::shared_ptr<Session>> ThreadState::sessions() const {
   return all;
 }
 
-void Steps::begin() {
+bool Steps::begin() {
   ThreadState &state = ThreadState::current();
+  c10::AutogradState &autograd = c10::AutogradState::get_tls_state();
+  const bool hadEngineThreads = autograd.get_multithreading_enabled();
+  autograd.set_multithreading_enabled(false);
   if (state.step) {
     ++state.step->depth;
-    return;
+    return false;
   }
   state.step = std::make_unique<OpenStep>();
   state.step->number = ++stepCount;
+  state.step->hadEngineThreads = hadEngineThreads;
   for (const auto &session : state.sessions()) {
     // What is pending joins the step.
     SessionLock lock(session->mutex());
     state.at(*session);
   }
+  return true;
 }
 
 namespace {
@@ -125,6 +130,7 @@ std::vector<std::shared_ptr<Session>> leaveStep() {
   std::vector<std::shared_ptr<Session>> touched;
   ThreadState *state = ThreadState::existing();
   if (state && state->step && --state->step->depth == 0) {
+    c10::AutogradState::get_tls_state().set_multithreading_enabled(state->step->hadEngineThreads);
     for (auto &session : state->step->touched) {
       if (session) {
         touched.push_back(std::move(session));

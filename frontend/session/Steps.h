@@ -22,8 +22,9 @@ inline constexpr int kDeviceCountMax = 16;
 /// One explicit step of one thread. What it recorded at the sessions that it touched travels
 /// together or is dropped together.
 struct OpenStep {
-  uint64_t number = 0; ///< counted over all threads, from 1
-  int depth = 1;       ///< nested steps join
+  uint64_t number = 0;           ///< counted over all threads, from 1
+  int depth = 1;                 ///< nested steps join
+  bool hadEngineThreads = false; ///< before it
   std::array<std::shared_ptr<Session>, kDeviceCountMax> touched;
 };
 
@@ -68,7 +69,8 @@ private:
 /// The calling thread's explicit step. Nested steps join the outer one.
 class Steps {
 public:
-  static void begin();
+  /// Whether it is the outermost one. Until its end backward runs on the calling thread.
+  static bool begin();
   /// Ends the outermost step: sends to every session that it touched before it waits for any.
   /// Throws what the first failing owner says, and with several owners which of them committed.
   /// `trip`: counts the step once it has committed. `holds`: one at one owner joins it and travels with its next

@@ -80,27 +80,11 @@ void perElement(const ShapeRule &op, Arguments args, const ShapeRule *rule, Outp
 
 /// _foreach_add_ -> the rule of aten::add; the base op's rules accept list elements in its argument order.
 void foreach (const ShapeRule &op, Arguments args, Outputs & out) {
-  std::string name = "aten::" + std::string(baseName(op).substr(std::string_view("_foreach_").size()));
-  if (name.back() == '_') {
-    name.pop_back();
-  }
-  static const std::unordered_map<std::string, const char *> overloads{
-      {"aten::add", ".Tensor"}, {"aten::sub", ".Tensor"},        {"aten::mul", ".Tensor"},
-      {"aten::div", ".Tensor"}, {"aten::pow", ".Tensor_Tensor"}, {"aten::lerp", ".Tensor"},
-      {"aten::clamp_min", ""},  {"aten::clamp_max", ""},         {"aten::round", ""}};
-  auto overload = overloads.find(name);
-  const ShapeRule *rule = findShapeRule(overload == overloads.end() ? name : name + overload->second);
-  TORCH_CHECK_NOT_IMPLEMENTED(rule, "no shape rule for ", name);
-  perElement(op, args, rule, out);
-}
-
-/// `maximum` and `minimum` take numbers only in list form.
-void foreachExtreme(const ShapeRule &op, Arguments args, Outputs &out) {
-  perElement(op, args, findShapeRule("aten::clamp_min"), out);
+  TORCH_CHECK_NOT_IMPLEMENTED(op.ofElements(), "no shape rule for the elements of ", op.schema().name());
+  perElement(op, args, op.ofElements(), out);
 }
 
 /// .Tensor overloads of addcmul and addcdiv: the last argument is a 1-D tensor of one number per element.
-template <bool Divide>
 void foreachFused(const ShapeRule &op, Arguments args, Outputs &out) {
   c10::SmallVector<c10::IValue, 4> inputs(args.begin(), args.begin() + 3);
   listLength(args.slice(0, 3));
@@ -114,7 +98,7 @@ void foreachFused(const ShapeRule &op, Arguments args, Outputs &out) {
   } else {
     listLength({args[0], args[3]});
   }
-  perElement(op, inputs, findShapeRule(Divide ? "aten::addcdiv" : "aten::addcmul"), out);
+  perElement(op, inputs, op.ofElements(), out);
 }
 
 /// _foreach_norm(self, ord, dtype): rank 0 per element.
@@ -125,7 +109,7 @@ void foreachNorm(const ShapeRule &op, Arguments args, Outputs &out) {
     TORCH_CHECK(c10::isFloatingType(type) || c10::isComplexType(type),
                 "linalg.vector_norm: Expected a floating point or complex tensor as input. Got ", type);
   }
-  perElement(op, args, findShapeRule("aten::norm.ScalarOpt_dtype"), out);
+  perElement(op, args, op.ofElements(), out);
 }
 
 /// _foreach_copy_(self, src): each source must broadcast to its target.
@@ -162,64 +146,61 @@ void fusedOptimizer(const ShapeRule &op, Arguments args, Outputs &) {
 }
 
 const RuleEntry kRules[] = {
-    {"_foreach_abs", foreach},
-    {"_foreach_acos", foreach},
-    {"_foreach_add", foreach},
-    {"_foreach_asin", foreach},
-    {"_foreach_atan", foreach},
-    {"_foreach_ceil", foreach},
-    {"_foreach_clamp_max", foreach},
-    {"_foreach_clamp_min", foreach},
-    {"_foreach_clone", foreach},
-    {"_foreach_cos", foreach},
-    {"_foreach_cosh", foreach},
-    {"_foreach_div", foreach},
-    {"_foreach_erf", foreach},
-    {"_foreach_erfc", foreach},
-    {"_foreach_exp", foreach},
-    {"_foreach_expm1", foreach},
-    {"_foreach_floor", foreach},
-    {"_foreach_frac", foreach},
-    {"_foreach_lerp", foreach},
-    {"_foreach_lgamma", foreach},
-    {"_foreach_log", foreach},
-    {"_foreach_log10", foreach},
-    {"_foreach_log1p", foreach},
-    {"_foreach_log2", foreach},
-    {"_foreach_max", foreach},
-    {"_foreach_mm", foreach},
-    {"_foreach_mul", foreach},
-    {"_foreach_neg", foreach},
-    {"_foreach_pow", foreach},
-    {"_foreach_reciprocal", foreach},
-    {"_foreach_round", foreach},
-    {"_foreach_rsqrt", foreach},
-    {"_foreach_sigmoid", foreach},
-    {"_foreach_sign", foreach},
-    {"_foreach_sin", foreach},
-    {"_foreach_sinh", foreach},
-    {"_foreach_sqrt", foreach},
-    {"_foreach_sub", foreach},
-    {"_foreach_tan", foreach},
-    {"_foreach_tanh", foreach},
-    {"_foreach_trunc", foreach},
-    {"_foreach_zero", foreach},
-    {"_foreach_maximum", foreachExtreme},
-    {"_foreach_minimum", foreachExtreme},
-    {"_foreach_addcmul", foreachFused<false>},
-    {"_foreach_addcdiv", foreachFused<true>},
-    {"_foreach_norm", foreachNorm},
-    {"_foreach_powsum", foreachNorm},
-    {"_foreach_copy", foreachCopy},
-    {"_fused_adam", fusedOptimizer},
-    {"_fused_adamw", fusedOptimizer},
-    {"_fused_adagrad", fusedOptimizer},
-    {"_fused_sgd", fusedOptimizer},
-    {"_amp_foreach_non_finite_check_and_unscale", returnsNothing},
+    {"_foreach_abs", foreach},          {"_foreach_acos", foreach},
+    {"_foreach_add", foreach},          {"_foreach_asin", foreach},
+    {"_foreach_atan", foreach},         {"_foreach_ceil", foreach},
+    {"_foreach_clamp_max", foreach},    {"_foreach_clamp_min", foreach},
+    {"_foreach_clone", foreach},        {"_foreach_cos", foreach},
+    {"_foreach_cosh", foreach},         {"_foreach_div", foreach},
+    {"_foreach_erf", foreach},          {"_foreach_erfc", foreach},
+    {"_foreach_exp", foreach},          {"_foreach_expm1", foreach},
+    {"_foreach_floor", foreach},        {"_foreach_frac", foreach},
+    {"_foreach_lerp", foreach},         {"_foreach_lgamma", foreach},
+    {"_foreach_log", foreach},          {"_foreach_log10", foreach},
+    {"_foreach_log1p", foreach},        {"_foreach_log2", foreach},
+    {"_foreach_max", foreach},          {"_foreach_mm", foreach},
+    {"_foreach_mul", foreach},          {"_foreach_neg", foreach},
+    {"_foreach_pow", foreach},          {"_foreach_reciprocal", foreach},
+    {"_foreach_round", foreach},        {"_foreach_rsqrt", foreach},
+    {"_foreach_sigmoid", foreach},      {"_foreach_sign", foreach},
+    {"_foreach_sin", foreach},          {"_foreach_sinh", foreach},
+    {"_foreach_sqrt", foreach},         {"_foreach_sub", foreach},
+    {"_foreach_tan", foreach},          {"_foreach_tanh", foreach},
+    {"_foreach_trunc", foreach},        {"_foreach_zero", foreach},
+    {"_foreach_maximum", foreach},      {"_foreach_minimum", foreach},
+    {"_foreach_addcmul", foreachFused}, {"_foreach_addcdiv", foreachFused},
+    {"_foreach_norm", foreachNorm},     {"_foreach_powsum", foreachNorm},
+    {"_foreach_copy", foreachCopy},     {"_fused_adam", fusedOptimizer},
+    {"_fused_adamw", fusedOptimizer},   {"_fused_adagrad", fusedOptimizer},
+    {"_fused_sgd", fusedOptimizer},     {"_amp_foreach_non_finite_check_and_unscale", returnsNothing},
 };
 
 } // namespace
 
 c10::ArrayRef<RuleEntry> foreachRules() { return kRules; }
+
+std::string elementRuleOf(std::string_view base) {
+  constexpr std::string_view kPrefix = "_foreach_";
+  if (base.substr(0, kPrefix.size()) != kPrefix) {
+    return {};
+  }
+  base.remove_prefix(kPrefix.size());
+  if (base.back() == '_') {
+    base.remove_suffix(1);
+  }
+  // `maximum` and `minimum` take numbers only in list form.
+  static const std::unordered_map<std::string_view, std::string_view> others{{"add", "add.Tensor"},
+                                                                             {"sub", "sub.Tensor"},
+                                                                             {"mul", "mul.Tensor"},
+                                                                             {"div", "div.Tensor"},
+                                                                             {"lerp", "lerp.Tensor"},
+                                                                             {"pow", "pow.Tensor_Tensor"},
+                                                                             {"maximum", "clamp_min"},
+                                                                             {"minimum", "clamp_min"},
+                                                                             {"norm", "norm.ScalarOpt_dtype"},
+                                                                             {"powsum", "norm.ScalarOpt_dtype"}};
+  auto other = others.find(base);
+  return "aten::" + std::string(other == others.end() ? base : other->second);
+}
 
 } // namespace sojourn::frontend::shapes

@@ -126,6 +126,11 @@ private:
         views_.emplace(key, rule);
       }
     }
+    for (auto &[name, rule] : shapes_) {
+      if (std::string element = elementRuleOf(baseName(rule)); !element.empty()) {
+        rule.setOfElements(shape(element));
+      }
+    }
   }
 
   template <class Rule>

@@ -155,6 +155,10 @@ inline std::string_view baseName(const FunctionSchema &schema) {
 }
 inline std::string_view baseName(const ShapeRule &op) { return baseName(op.schema()); }
 
+/// The qualified name of the op whose rule an op over lists asks for each element ("_foreach_add_":
+/// "aten::add.Tensor"), or empty.
+std::string elementRuleOf(std::string_view base);
+
 /// A whole-argument rule: the output is empty_like(argument 0).
 void likeSelf(const ShapeRule &, Arguments args, Outputs &out);
 /// Sizes of argument 0, contiguous.

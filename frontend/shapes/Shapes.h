@@ -50,6 +50,9 @@ public:
 
   const c10::FunctionSchema &schema() const { return *schema_; }
   Function function() const { return function_; }
+  /// Of an op over lists: the rule of one element; else null.
+  const ShapeRule *ofElements() const { return ofElements_; }
+  void setOfElements(const ShapeRule *rule) { ofElements_ = rule; }
   /// The promotion of the operands that are cast.
   at::ScalarType common(Arguments args) const;
   /// The dtype that a call on these arguments computes in; where operands are not cast, that of its first result.
@@ -63,6 +66,7 @@ private:
   const c10::FunctionSchema *schema_;
   Function function_;
   const TypeRule *types_;
+  const ShapeRule *ofElements_ = nullptr;
   c10::SmallVector<int16_t, 4> positions_; ///< of the arguments that the type rule asks for; -1: not of this overload
 };
 

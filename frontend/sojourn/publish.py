@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import sys
@@ -41,17 +40,18 @@ def forget_lines() -> None:
     _open.lines.clear()
 
 
-@contextlib.contextmanager
-def naming_lines():
+class naming_lines:
     """Around whatever ends a step: adds the lines that published in it to a refusal."""
-    try:
-        yield
-    except Refused as refusal:
-        if _open.lines:
-            raise type(refusal)(f"{refusal} [published at {', '.join(dict.fromkeys(_open.lines))}]") from None
-        raise
-    finally:
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, failure, traceback):
+        lines = list(dict.fromkeys(_open.lines))
         _open.lines.clear()
+        if lines and isinstance(failure, Refused):
+            raise kind(f"{failure} [published at {', '.join(lines)}]") from None
+        return False
 
 
 class Published:

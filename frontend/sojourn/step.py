@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
 
-import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import _sojourn
@@ -89,40 +87,35 @@ class step:
     def __enter__(self):
         if self._replay:
             raise Error("replay=True is for functions: @sojourn.step(replay=True); a block has no calls to repeat")
-        self._outermost = not _sojourn.step_active()
-        # Switches the engine's threads off for this thread, for good: backward runs where it is called.
-        _sojourn.step_begin()
-        self._multithreading = torch.autograd.set_multithreading_enabled(False)
-        self._multithreading.__enter__()
+        # The engine's threads are off until its end: backward runs where it is called.
+        self._outermost = _sojourn.step_begin()
         return self
 
     def __exit__(self, kind, value, traceback):
-        self._multithreading.__exit__(kind, value, traceback)
+        if not self._outermost:
+            _sojourn.step_end() if kind is None else _sojourn.step_abort()
+            return False
         try:
             if kind is None:
                 try:
-                    with naming_lines() if self._outermost else contextlib.nullcontext():
+                    with naming_lines():
                         _sojourn.step_end(self._trip)
                 except BaseException:
                     self._restore()
                     raise
-                if self._outermost:
-                    connections.tell()
+                connections.tell()
             else:
                 _sojourn.step_abort()
                 self._restore()
-                if self._outermost:
-                    forget_lines()
+                forget_lines()
         finally:
-            if self._outermost:
-                _open.snapshots.clear()
+            _open.snapshots.clear()
         return False
 
     def _restore(self):
-        if self._outermost:
-            for snapshot in _open.snapshots.values():
-                snapshot.restore()
-            drop_lost_gradients()
+        for snapshot in _open.snapshots.values():
+            snapshot.restore()
+        drop_lost_gradients()
 
 
 def unwrapped(function):
