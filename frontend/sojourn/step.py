@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import threading
 
+from torch.compiler import is_compiling
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import _sojourn
@@ -28,7 +29,8 @@ _open = _OpenStep()
 
 
 def _before_optimizer_step(optimizer, args, kwargs):
-    if _sojourn.step_active() and id(optimizer) not in _open.snapshots:
+    # torch.compile folds the first condition, and then sees none of ours.
+    if not is_compiling() and _sojourn.step_active() and id(optimizer) not in _open.snapshots:
         _open.snapshots[id(optimizer)] = _sojourn.OptimizerSnapshot(optimizer)
 
 

@@ -9,6 +9,7 @@ import threading
 import weakref
 
 import torch
+from torch.compiler import is_compiling
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -91,7 +92,7 @@ def before_module(module, args):
 
 
 def _before_optimizer(optimizer, args, kwargs):
-    if tracing.uses is not None:
+    if not is_compiling() and tracing.uses is not None:
         tracing.uses.add_optimizer(optimizer)
         tracing.host.add_counters(optimizer)
 
