@@ -262,7 +262,8 @@ void walkBoth(llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> strides, llv
   }
 }
 
-/// Workers share the targets, never the indices: the order in which updates meet one target stays.
+/// Workers share the targets, never the indices: the order in which updates meet one target stays, and nothing is
+/// sorted. Ranges that one worker has side by side it serves in one walk over the indices.
 void lowerPut(Lowering &lowering, const GraphOp &op) {
   const TensorType &type = lowering.type(op.operands[0]);
   Split split(type.dims, op.integer("dim"));
@@ -270,7 +271,10 @@ void lowerPut(Lowering &lowering, const GraphOp &op) {
   Place i = lowering.dense(op.operands[1]);
   Target target(lowering, op);
   IndexFn index = indexReader(lowering, lowering.type(op.operands[1]).element);
-  CombineFn fn = combiner(lowering, op.string("kind"), target.wide ? wideOf(type.element) : type.element);
+  const Element element = target.wide ? wideOf(type.element) : type.element;
+  CombineFn fn = combiner(lowering, op.string("kind"), element);
+  const bool isSum = op.string("kind") == "add" && !isComplex(element);
+  VectorFn add = isSum ? vectorKernel(EOp::add, element, 0) : nullptr;
   int64_t work = (split.size + count) * split.inner;
   int64_t wanted =
       Partition(split.outer * std::max<int64_t>(split.size, 1), work / std::max<int64_t>(split.size, 1)).rows;
@@ -281,17 +285,25 @@ void lowerPut(Lowering &lowering, const GraphOp &op) {
                         [=](SlotTable slots, int64_t lo, int64_t hi) {
                           const char *positions = i.in(slots);
                           int64_t line = split.inner * target.width;
-                          for (int64_t item = partition.begin(lo), past = partition.begin(hi); item < past; ++item) {
+                          for (int64_t item = partition.begin(lo), past = partition.begin(hi); item < past;) {
                             int64_t outer = item / ranges, range = item % ranges;
-                            int64_t first = split.size * range / ranges, end = split.size * (range + 1) / ranges;
+                            int64_t pastRange = std::min(ranges, range + past - item);
+                            int64_t first = split.size * range / ranges, end = split.size * pastRange / ranges;
+                            item += pastRange - range;
                             char *x = target.target(slots) + outer * split.size * line;
                             target.copy(target.target(slots), target.source(slots), {(end - first) * split.inner}, {1},
                                         (outer * split.size + first) * split.inner);
                             const char *u = target.update(slots) + outer * count * line;
                             for (int64_t k = 0; k < count; ++k, u += line) {
                               int64_t at = index(positions, k);
-                              if (at >= first && at < end) {
-                                fn(x + at * line, u, split.inner);
+                              if (at < first || at >= end) {
+                                continue;
+                              }
+                              char *to = x + at * line;
+                              if (add != nullptr) {
+                                add(to, to, u, nullptr, split.inner);
+                              } else {
+                                fn(to, u, split.inner);
                               }
                             }
                           }
