@@ -15,8 +15,9 @@ ChainPlaces::~ChainPlaces() = default;
 
 namespace {
 
-// Elements per block: own loops want operands in the first cache; library calls cost more each.
-constexpr int64_t kBlock = 2048;
+// Elements per block: own loops want all operands of some steps in the first cache (an optimizer's chain has ten);
+// library calls cost more each.
+constexpr int64_t kBlock = 512;
 constexpr int64_t kLibraryBlock = 8192;
 /// What is worth waking a thread for, in elements of steps; one of a library step counts for several.
 constexpr int64_t kWakeWork = 65536, kLibraryWork = 8, kMathWork = 4;
