@@ -3,6 +3,7 @@
 // another, block memory by last use, and the loop over blocks.
 #include "runtime/Chain.h"
 #include "runtime/Graph.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallVector.h"
 #include <algorithm>
 #include <array>
@@ -20,7 +21,7 @@ namespace {
 constexpr int64_t kBlock = 512;
 constexpr int64_t kLibraryBlock = 8192;
 /// What is worth waking a thread for, in elements of steps; one of a library step counts for several.
-constexpr int64_t kWakeWork = 65536, kLibraryWork = 8, kMathWork = 4;
+constexpr int64_t kWakeWork = 65536, kLibraryWork = 8, kMathWork = 4, kReduceWork = 4;
 /// Up to this many elements libm in a plain loop beats a library call; of rows this long a block has few.
 constexpr int64_t kScalarElements = 8, kScalarRow = 16;
 
@@ -32,12 +33,17 @@ struct Ref {
   bool perRow = false;
 };
 
+/// Rows from this length on are worth a call each, with the number of the row as one operand.
+constexpr int64_t kCalledRow = 64;
+
 /// One of fn, block and rows.
 struct MicroOp {
   VectorFn fn = nullptr;
   const BlockStep *block = nullptr;
   RowsFn rows = nullptr;
-  bool perRow = false; ///< fn, block: over rows
+  bool perRow = false;                   ///< fn, block: over rows
+  bool byRows = false;                   ///< fn: row by row, as operands that are one number for each row ask for
+  int64_t outPitch = 0, pitches[3] = {}; ///< byRows: bytes from row to row
   Ref out, operands[3];
 };
 
@@ -58,7 +64,12 @@ public:
       };
       for (const MicroOp &op : ops) {
         const int64_t n = op.perRow ? rowCount : count;
-        if (op.fn != nullptr) {
+        if (op.byRows) {
+          char *out = at(op.out), *a = at(op.operands[0]), *b = at(op.operands[1]), *c = at(op.operands[2]);
+          for (int64_t k = 0; k < rowCount; ++k) {
+            op.fn(out + k * op.outPitch, a + k * op.pitches[0], b + k * op.pitches[1], c + k * op.pitches[2], row);
+          }
+        } else if (op.fn != nullptr) {
           op.fn(at(op.out), at(op.operands[0]), at(op.operands[1]), at(op.operands[2]), n);
         } else if (op.rows != nullptr) {
           op.rows(at(op.out), at(op.operands[0]), rowCount, row);
@@ -80,6 +91,7 @@ public:
       : chain_(chain), places_(places), kernel_(std::make_unique<ChainKernel>()) {
     kernel_->numel = chain.numel;
     kernel_->row = std::max<int64_t>(chain.row, 1);
+    findNumbers();
   }
 
   CompiledChain compile() {
@@ -93,7 +105,9 @@ public:
       bool own = !complex && vectorKernel(step.op, hubOf(step.in), 0) != nullptr;
       bool called = plain && ((function && !own && !isSmall(step)) || complex);
       library |= called && !step.perRow;
-      if (!step.perRow || step.rows != nullptr) {
+      if (step.perRow && step.rows != nullptr) {
+        work += kReduceWork;
+      } else if (!step.perRow) {
         work += called ? kLibraryWork : function ? kMathWork : step.block ? step.block->work() : 1;
       }
       width = std::max({width, byteWidth(step.in), byteWidth(step.out), byteWidth(hubOf(step.in))});
@@ -177,7 +191,15 @@ private:
   }
 
   void push(VectorFn fn, Ref out, Ref a, Ref b = {}, Ref c = {}) {
-    kernel_->ops.push_back({fn, nullptr, nullptr, perRow_, out, {a, b, c}});
+    MicroOp &op = kernel_->ops.emplace_back();
+    op.fn = fn;
+    op.perRow = perRow_;
+    op.out = out;
+    std::copy_n(std::array{a, b, c}.begin(), 3, op.operands);
+  }
+  void pushBlock(const BlockStep *block, Ref out, const Ref *refs) {
+    push(nullptr, out, refs[0], refs[1], refs[2]);
+    kernel_->ops.back().block = block;
   }
   /// A micro-op on one element: the widening of a splat. Its count is the block's, so it reads a splat.
   void pushWidened(Element from, Element to, Ref target, Ref source, bool splat, unsigned spare) {
@@ -191,10 +213,65 @@ private:
     push(steps.first, target, block);
   }
 
+  /// Windows and spread numbers that are one number along each row, and only asked for by loops that take one: they are
+  /// not laid out. A chain without rows gets those that the first of these has.
+  void findNumbers() {
+    auto runOf = [](const ChainStep &step) { return step.block && !step.perRow ? step.block->run() : 1; };
+    for (const ChainStep &step : chain_.steps) {
+      constexpr int64_t kParts = 64;
+      for (int64_t parts = 1, run = runOf(step); kernel_->row == 1 && parts <= kParts && run / parts >= kCalledRow;
+           ++parts) {
+        if (run % parts == 0 && run / parts <= kBlock && chain_.numel % (run / parts) == 0) {
+          kernel_->row = run / parts;
+        }
+      }
+    }
+    if (kernel_->row < kCalledRow) {
+      return;
+    }
+    for (const ChainStep &step : chain_.steps) {
+      bool isSpread = step.rows != nullptr && !step.perRow;
+      if ((isSpread || runOf(step) % kernel_->row == 0) && places_.slotOf(step.result) == kNoSlot) {
+        numbers_.insert(step.result);
+      }
+    }
+    for (const ChainStep &step : chain_.steps) {
+      unsigned asked = 0, others = 0;
+      for (const ChainOperand &operand : step.operands) {
+        bool isNumber = operand.kind == ChainOperand::Kind::value && numbers_.contains(operand.base);
+        asked += isNumber ? 1 : 0;
+        others +=
+            !isNumber && (operand.kind == ChainOperand::Kind::value || operand.kind == ChainOperand::Kind::memory);
+      }
+      bool takes = !step.block && step.rows == nullptr && !step.perRow && others > 0 && !isComplex(step.in) &&
+                   (step.op == EOp::select || (classOf(step.op) == EClass::Loop && hubOf(step.in) == step.in &&
+                                               vectorKernel(step.op, step.in, 0) != nullptr));
+      for (const ChainOperand &operand : step.operands) {
+        if (asked > 0 && !takes) {
+          numbers_.erase(operand.base);
+        }
+      }
+    }
+  }
+
+  /// A micro-op that was pushed for a step takes some operands as one number for each row.
+  void takeNumbers(const ChainStep &step, const Element *types) {
+    MicroOp &op = kernel_->ops.back();
+    auto width = [](Element element) { return static_cast<int64_t>(byteWidth(element)); };
+    op.byRows = true;
+    op.outPitch = kernel_->row * width(step.out);
+    for (unsigned k = 0; k < 3; ++k) {
+      const ChainOperand &operand = step.operands[k];
+      bool isOne = operand.kind == ChainOperand::Kind::none || operand.kind == ChainOperand::Kind::splat;
+      op.pitches[k] = isOne ? 0 : numbers_.contains(operand.base) ? width(types[k]) : kernel_->row * width(types[k]);
+    }
+  }
+
   void lower(const ChainStep &step) {
-    perRow_ = step.perRow;
+    perRow_ = step.perRow || numbers_.contains(step.result);
     unsigned count = arityOf(step.op);
     unsigned splats = 0;
+    bool takesNumbers = false;
     Element types[3] = {step.in, step.in, step.in};
     if (step.op == EOp::select) {
       types[0] = Element::i1;
@@ -202,7 +279,9 @@ private:
     Ref refs[3];
     for (unsigned k = 0; k < 3; ++k) {
       refs[k] = refOf(step.operands[k], types[k]);
-      splats |= step.operands[k].kind == ChainOperand::Kind::splat ? 1u << k : 0u;
+      bool isNumber = step.operands[k].kind == ChainOperand::Kind::value && numbers_.contains(step.operands[k].base);
+      splats |= step.operands[k].kind == ChainOperand::Kind::splat || isNumber ? 1u << k : 0u;
+      takesNumbers |= isNumber;
     }
     // The result's register is taken before operands are released: a kernel that needs several
     // micro-ops may write it while an operand is still to be read.
@@ -215,13 +294,28 @@ private:
       registerOf_[step.result] = id;
       out = local(id, step.out);
     }
+    if (takesNumbers) {
+      push(vectorKernel(step.op, step.op == EOp::select ? step.out : step.in, splats), out, refs[0], refs[1], refs[2]);
+      takeNumbers(step, types);
+      return;
+    }
+    if (step.rows != nullptr && numbers_.contains(step.result)) {
+      push(vectorKernel(EOp::copy, step.out, 0), out, refs[0]);
+      return;
+    }
+    if (step.block && numbers_.contains(step.result)) {
+      kernel_->owned.push_back(step.block->perRow(kernel_->row));
+      pushBlock(kernel_->owned.back().get(), out, refs);
+      return;
+    }
     if (step.block) {
       kernel_->owned.push_back(step.block);
-      kernel_->ops.push_back({nullptr, step.block.get(), nullptr, perRow_, out, {refs[0], refs[1], refs[2]}});
+      pushBlock(step.block.get(), out, refs);
       return;
     }
     if (step.rows != nullptr) {
-      kernel_->ops.push_back({nullptr, nullptr, step.rows, perRow_, out, {refs[0], {}, {}}});
+      push(nullptr, out, refs[0]);
+      kernel_->ops.back().rows = step.rows;
       return;
     }
     if (step.op == EOp::copy || step.op == EOp::select) {
@@ -267,7 +361,7 @@ private:
     if (!block) {
       fail(step, "no kernel for element type " + std::string(elementName(step.in)));
     }
-    kernel_->ops.push_back({nullptr, block.get(), nullptr, perRow_, out, {refs[0], refs[1], refs[2]}});
+    pushBlock(block.get(), out, refs);
     kernel_->owned.push_back(std::move(block));
   }
 
@@ -331,6 +425,7 @@ private:
   llvm::SmallVector<unsigned, 16> freeRegisters_;
   llvm::DenseMap<BaseId, unsigned> registerOf_;
   llvm::DenseMap<BaseId, size_t> lastUse_;
+  llvm::DenseSet<BaseId> numbers_; ///< held as one number for each row
 };
 
 } // namespace

@@ -100,6 +100,10 @@ public:
   virtual void run(void *out, const void *a, const void *b, int64_t lo, int64_t n, unsigned worker) const = 0;
   /// Work per element, in that of a plain loop's step, about.
   virtual int64_t work() const { return 1; }
+  /// Elements from each multiple of this number on are equal up to the next one.
+  virtual int64_t run() const { return 1; }
+  /// The same over one element of each row, of a length that divides `run`; null where there is none.
+  virtual std::shared_ptr<BlockStep> perRow(int64_t) const { return nullptr; }
 };
 
 } // namespace sojourn::runtime

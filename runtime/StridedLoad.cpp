@@ -94,6 +94,7 @@ public:
       dims_.push_back(1);
       strides_.push_back(0);
     }
+    element_ = view.element;
     fill_ = vectorKernel(EOp::copy, view.element, 1);
     switch (byteWidth(view.element)) {
     case 1: load_ = loadBytes<uint8_t>; break;
@@ -108,9 +109,19 @@ public:
     load_(out, a, dims_, strides_, lo, n, fill_);
   }
   int64_t work() const override { return 2; }
+  int64_t run() const override { return strides_.back() == 0 ? dims_.back() : 1; }
+  std::shared_ptr<BlockStep> perRow(int64_t row) const override {
+    StridedView view;
+    view.element = element_;
+    view.dims = dims_;
+    view.strides = strides_;
+    view.dims.back() /= row;
+    return std::make_shared<StridedLoad>(view);
+  }
 
 private:
   llvm::SmallVector<int64_t, 4> dims_, strides_;
+  Element element_;
   VectorFn fill_;
   void (*load_)(void *, const void *, llvm::ArrayRef<int64_t>, llvm::ArrayRef<int64_t>, int64_t, int64_t, VectorFn);
 };

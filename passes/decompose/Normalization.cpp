@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batch, layer, group and weight normalization with their gradients.
-// Variances take two passes, those of channels over one plane at a time.
+// Variances take two passes.
 #include "passes/decompose/Call.h"
 
 using namespace mlir;
@@ -16,21 +16,6 @@ Shape dimsExcept(Term x, int64_t kept) {
 
 /// A per-channel vector laid along dimension 1; absent stays absent.
 Term channels(Term v, Term x) { return v ? alongDim(v, 1, x.rank()) : v; }
-
-/// Mean of each channel, [1, C, 1...], and the sum of the squared distances to it, [C]. By planes where there are any:
-/// both come of one that is read once, and exactly, for distances are taken to the plane's own mean first.
-std::pair<Term, Term> channelStatistics(Term x, Dims dims) {
-  int64_t plane = product(x.shape().drop_front(std::min<size_t>(2, x.rank())));
-  if (plane < 2 || x.numel() == 0) {
-    Term center = mean(x, dims, /*keep=*/true);
-    return {center, centeredSquares(x, center, dims)};
-  }
-  Dims within = dims.drop_front();
-  Term centers = mean(x, within, /*keep=*/true);
-  Term squares = centeredSquares(x, centers, within, /*keep=*/true);
-  Term center = mean(centers, {0}, /*keep=*/true);
-  return {center, sum(squares, dims) + static_cast<double>(plane) * centeredSquares(centers, center, dims)};
-}
 
 Term reciprocalRoot(Term variance, Term eps) { return 1.0 / sqrt(variance + eps); }
 
@@ -48,7 +33,8 @@ Results batchNorm(Call &c) {
 
   Term center, scale;
   if (training) {
-    auto [kept, squares] = channelStatistics(x, dims);
+    Term kept = mean(x, dims, /*keep=*/true);
+    Term squares = centeredSquares(x, kept, dims);
     double count = static_cast<double>(x.numel() / std::max<int64_t>(size, 1));
     center = reshape(kept, {size});
     scale = reciprocalRoot(squares / count, eps);

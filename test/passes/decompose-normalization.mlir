@@ -55,28 +55,3 @@ module attributes {sojourn.phase = "promoted", sojourn.promotion = "torch"} {
     return %r#0, %r#3, %r#4 : tensor<4x2xf32>, tensor<2xf32>, tensor<2xf32>
   }
 }
-
-// -----
-
-// Planes give their own means and squared distances, from which those of channels come.
-module attributes {sojourn.phase = "promoted", sojourn.promotion = "torch"} {
-  // CHECK-LABEL: func.func @step
-  // CHECK-SAME: %[[A0:arg[0-9]+]]:
-  func.func @step(%x: tensor<4x2x3x5xf32> {sojourn.kind = "upload"}, %e: tensor<f64> {sojourn.kind = "slot"}) -> (tensor<4x2x3x5xf32> {sojourn.result = "keep"}) {
-    // CHECK: sojourn.reduce_sum %[[A0]], dims = [2, 3]
-    // CHECK: sojourn.constant 1.500000e+01
-    // CHECK-NEXT: %[[MEANS:.+]] = sojourn.div
-    // CHECK: %[[C:.+]] = sojourn.sub %[[A0]],
-    // CHECK: %[[SQUARE:.+]] = sojourn.mul %[[C]], %[[C]]
-    // CHECK: sojourn.reduce_sum %[[SQUARE]], dims = [2, 3]
-    // CHECK: sojourn.reduce_sum %[[MEANS]], dims = [0]
-    // CHECK: %[[D:.+]] = sojourn.sub %[[MEANS]],
-    // CHECK: sojourn.mul %[[D]], %[[D]]
-    // CHECK-NOT: sojourn.reduce_sum %[[A0]]
-    // CHECK: return
-    %r:3 = sojourn.aten "aten.native_batch_norm"(%x, %e)
-      {args = [#sojourn.operand<0>, unit, unit, unit, unit, true, 0.1 : f64, #sojourn.operand<1>], names = ["input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps"]}
-      : (tensor<4x2x3x5xf32>, tensor<f64>) -> (tensor<4x2x3x5xf32>, tensor<2xf32>, tensor<2xf32>)
-    return %r#0 : tensor<4x2x3x5xf32>
-  }
-}

@@ -198,6 +198,37 @@ def test_numbers_of_rows_meet_others(rng, draw, threads):
     compare(step, [x, y, scale], threads, f"{rows} {row} {dtype}", draw % 4 == 0, rtol=2e-4, atol=2e-4)
 
 
+@pytest.mark.parametrize("draw", DRAWS)
+def test_numbers_of_channels(rng, draw, threads):
+    """One number for each plane: of a window, of what rows gave, and where loops cannot take it as one."""
+    planes = rng.choice([(16, 16), (8, 8), (63,), (11, 13), (1, 127), (128,), (31, 67), (50, 100), (7,)])
+    shape = (rng.choice([1, 3, 8]), rng.choice([1, 2, 5]), *planes)
+    ones = (1,) * len(planes)
+    dtype = rng.choice([torch.float32, torch.float32, torch.float64])
+    x, y = drawn(rng, shape).to(dtype), torch.randn(shape).to(dtype)
+    scale, shift = torch.randn(shape[1], *ones).to(dtype), torch.randn(shape[0], 1, *ones).to(dtype)
+    shown = torch.rand(shape[1], *ones) < 0.5
+    last = tuple(range(2, len(shape)))
+
+    def step(x, y, scale, shift, shown):
+        z = torch.where(shown, x * scale + shift, shift - y)
+        high = z.amax(last, keepdim=True)
+        both = scale.expand(shape) * shift  # two numbers of a row, and no elements
+        kept = (z > shift).to(x.dtype) * both
+        counts = torch.where(shown, kept, both).half().float() * scale.half().float()
+        return z, z - high, (y < high) & shown, kept, counts.to(x.dtype), (-scale).expand(shape).clone(), both.sum(last)
+
+    found = twice(
+        lambda *tensors: tuple(value.to(x.dtype) for value in step(*tensors)), [x, y, scale, shift, shown], threads
+    )
+    truth = tuple(value.to(x.dtype) for value in step(x, y, scale, shift, shown))
+    assert_same(found, truth, f"{shape} {dtype}", rtol=1e-5, atol=1e-5)
+    if draw % 4 == 0:
+        device = shared_owner("numpy").device
+        other = step(*(tensor.to(device) for tensor in (x, y, scale, shift, shown)))
+        assert_same(tuple(value.to(x.dtype) for value in other), truth, f"{shape} {dtype}", rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("draw", range(6))
 def test_a_row_is_its_own(rng, draw):
     """Bits of a row do not depend on the rows beside it, nor on how many there are."""
