@@ -60,10 +60,42 @@ OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
   return {};
 }
 
+/// A slice of what one operand of a concatenation gives is a slice of that operand.
+static bool sliceOneOperand(SliceOp op) {
+  auto joined = op.getX().getDefiningOp<ConcatOp>();
+  const size_t dim = joined ? static_cast<size_t>(joined.getDim()) : 0;
+  if (!joined || op.getType().getNumElements() == 0) {
+    return false;
+  }
+  const int64_t first = op.getStart()[dim];
+  const int64_t last = first + (op.getType().getDimSize(static_cast<unsigned>(dim)) - 1) * op.getStride()[dim];
+  int64_t begin = 0;
+  for (Value input : joined.getInputs()) {
+    const int64_t size = cast<RankedTensorType>(input.getType()).getDimSize(static_cast<unsigned>(dim));
+    if (first < begin + size) {
+      if (last >= begin + size) {
+        return false;
+      }
+      SmallVector<int64_t> starts(op.getStart()), limits(op.getLimit());
+      starts[dim] -= begin;
+      limits[dim] = std::min(limits[dim] - begin, size); // a stride may leave room behind the last one
+      op.setStart(starts);
+      op.setLimit(limits);
+      op.getXMutable().assign(input);
+      return true;
+    }
+    begin += size;
+  }
+  return false;
+}
+
 OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
   // As many elements as there are means all of them, in order.
   if (getX().getType() == getType()) {
     return getX();
+  }
+  if (sliceOneOperand(*this)) {
+    return getResult();
   }
   SliceOp inner = definingSame(*this);
   if (!inner) {

@@ -18,12 +18,33 @@ using namespace sojourn::decompose;
 static const Table &decompositions() {
   static const Table table = [] {
     Table t;
-    for (auto *add : {addElementwise, addComparisons, addMath,      addActivations,   addActivationGradients,
-                      addReductions,  addOrder,       addSoftmax,   addNormalization, addLosses,
-                      addLinear,      addConvolution, addPooling,   addResampling,    addIndexing,
-                      addScatter,     addLayout,      addPadding,   addFactories,     addRandom,
-                      addRecurrent,   addEmbedding,   addDistances, addGridSampling,  addHistograms,
-                      addCopies}) {
+    for (auto *add : {addElementwise,
+                      addComparisons,
+                      addMath,
+                      addActivations,
+                      addActivationGradients,
+                      addReductions,
+                      addOrder,
+                      addSoftmax,
+                      addNormalization,
+                      addLosses,
+                      addLinear,
+                      addConvolution,
+                      addPooling,
+                      addResampling,
+                      addIndexing,
+                      addScatter,
+                      addLayout,
+                      addPadding,
+                      addFactories,
+                      addRandom,
+                      addRecurrent,
+                      addEmbedding,
+                      addDistances,
+                      addGridSampling,
+                      addHistograms,
+                      addCopies,
+                      addRecurrentNetworks}) {
       add(t);
     }
     return t;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients whose formulas in ATen read a value or a mask's size, written without either.
+#include "frontend/recording/Autograd.h"
+
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/functorch/DynamicLayer.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -7,15 +9,14 @@
 
 namespace sojourn::frontend {
 
+bool needsOps(const at::Tensor &tensor) {
+  return at::functorch::maybeCurrentDynamicLayer().has_value() || tensor._fw_grad(/*level=*/0).defined();
+}
+
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-/// Forward-mode differentiation and torch.func take no C++ Function: they need formulas of ops.
-bool needsOps(const at::Tensor &tensor) {
-  return at::functorch::maybeCurrentDynamicLayer().has_value() || tensor._fw_grad(/*level=*/0).defined();
-}
 
 /// max, min, median, nanmedian of all elements: those equal to the result share its gradient.
 class Selected : public torch::autograd::Function<Selected> {

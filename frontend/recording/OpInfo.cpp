@@ -124,7 +124,8 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
   dotted.replace(dotted.find("::"), 2, ".");
   view = findViewRule(name);
   shape = view ? nullptr : findShapeRule(name);
-  random = op.hasTag(at::Tag::nondeterministic_seeded);
+  // Recurrent networks are recorded without their dropout, which is an op of its own.
+  random = op.hasTag(at::Tag::nondeterministic_seeded) && !startsWith(name, "aten::_cudnn_rnn");
   inplaceView = op.hasTag(at::Tag::inplace_view);
   realsAreLiterals = startsWith(name, "aten::norm.") || startsWith(name, "aten::linalg_vector_norm") ||
                      startsWith(name, "aten::_foreach_norm") || startsWith(name, "aten::arange") ||

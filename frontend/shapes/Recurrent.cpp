@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fused LSTM and GRU cells that nn.LSTM and nn.GRU record on devices other than the CPU. CUDA's
-// kernels define their outputs; the CPU has none.
+// The fused LSTM and GRU cells that nn.LSTMCell and nn.GRUCell record on devices other than the CPU, and whole
+// networks of them. CUDA's kernels define their outputs; the CPU has none.
 #include "frontend/shapes/Rules.h"
 
 namespace sojourn::frontend::shapes {
@@ -69,7 +69,58 @@ void gruCellBackward(const ShapeRule &, Arguments args, Outputs &out) {
   }
 }
 
+enum Mode : int64_t { kRelu = 0, kTanh = 1, kLstm = 2, kGru = 3 };
+
+/// Per hidden unit and step, what a network's gradient needs (passes/decompose/RecurrentNetworks.cpp).
+constexpr int64_t kReserve[] = {1, 1, 6, 5};
+
+/// Positions of what both ops have; the gradient has three more arguments before `mode`.
+struct NetworkArguments {
+  size_t hx, mode;
+};
+
+void checkNetwork(Arguments args, NetworkArguments at, bool isTraining) {
+  int64_t mode = intAt(args, at.mode).value_or(-1);
+  TORCH_CHECK(mode >= kRelu && mode <= kGru, "expected a mode from 0 (relu) to 3 (GRU), got ", mode);
+  TORCH_CHECK(intAt(args, at.mode + 2) == 0 && !boolAt(args, at.mode + 4) && dimsAt(args, at.mode + 8).empty() &&
+                  (!isTraining || args[at.mode + 5].toDouble() == 0),
+              "recurrent networks are recorded time first, without projection, packed sequences and dropout");
+  TORCH_CHECK(tensorAt(args, 0).dim() == 3 && tensorAt(args, at.hx).dim() == 3,
+              "expected an input and a state of 3 dims, got ", tensorAt(args, 0).dim(), " and ",
+              tensorAt(args, at.hx).dim());
+}
+
+/// (input, weight[], weight_stride0, weight_buf, hx, cx, mode, hidden_size, proj_size, num_layers, batch_first,
+/// dropout, train, bidirectional, batch_sizes, dropout_state) -> (output, hy, cy, reserve, weight_buf)
+void network(const ShapeRule &, Arguments args, Outputs &out) {
+  const bool isTraining = boolAt(args, 12);
+  checkNetwork(args, {4, 6}, isTraining);
+  const Tensor &x = tensorAt(args, 0), &hx = tensorAt(args, 4);
+  const int64_t mode = *intAt(args, 6);
+  append(out, {x.size(0), x.size(1), hx.size(2) * (boolAt(args, 13) ? 2 : 1)});
+  append(out, hx.sizes());
+  mode == kLstm ? (void)append(out, hx.sizes()) : appendUndefined(out);
+  isTraining ? (void)append(out, {hx.size(0), x.size(0), x.size(1), kReserve[mode] * hx.size(2)})
+             : appendUndefined(out);
+  appendUndefined(out);
+}
+
+/// (input, weight[], weight_stride0, weight_buf, hx, cx, output, grad_output, grad_hy, grad_cy, mode, ..., reserve,
+/// output_mask) -> (grad_input, grad_hx, grad_cx, grad_weight[])
+void networkBackward(const ShapeRule &, Arguments args, Outputs &out) {
+  checkNetwork(args, {4, 10}, /*isTraining=*/true);
+  const Tensor &hx = tensorAt(args, 4);
+  append(out, tensorAt(args, 0).sizes());
+  append(out, hx.sizes());
+  *intAt(args, 10) == kLstm ? (void)append(out, hx.sizes()) : appendUndefined(out);
+  for (const c10::IValue &weight : listAt(args, 1)) {
+    append(out, weight.toTensor().sizes());
+  }
+}
+
 const RuleEntry kRules[] = {
+    {"_cudnn_rnn", network},
+    {"_cudnn_rnn_backward", networkBackward},
     {"_thnn_fused_lstm_cell", lstmCell},
     {"_thnn_fused_lstm_cell_backward_impl", lstmCellBackward},
     {"_thnn_fused_gru_cell", gruCell},

@@ -142,6 +142,7 @@ void addPadding(Table &table);
 void addFactories(Table &table);
 void addRandom(Table &table);
 void addRecurrent(Table &table);
+void addRecurrentNetworks(Table &table);
 void addEmbedding(Table &table);
 void addDistances(Table &table);
 void addGridSampling(Table &table);

@@ -39,6 +39,28 @@ func.func @chains(%x: tensor<6x5x4xf32>) -> (tensor<120xf32>, tensor<4x5x6xf32>,
   return %1, %3, %5, %7 : tensor<120xf32>, tensor<4x5x6xf32>, tensor<2x5x1xf32>, tensor<6x5x4xf32>
 }
 
+// A slice of what one operand gives is a slice of that operand; of what two give, it stays.
+// CHECK-LABEL: func @slices_of_concat(
+// CHECK-SAME: %[[A:.*]]: tensor<2x3xf32>, %[[B:.*]]: tensor<2x4xf32>)
+// CHECK-DAG: %[[J:.*]] = sojourn.concat %[[A]], %[[B]] dim = 1
+// CHECK-DAG: %[[S:.*]] = sojourn.slice %[[B]], start = [1, 1], limit = [2, 4], stride = [1, 2] : tensor<2x4xf32>
+// CHECK-DAG: %[[T:.*]] = sojourn.slice %[[A]], start = [0, 1], limit = [2, 3], stride = [1, 1] : tensor<2x3xf32>
+// CHECK-DAG: %[[L:.*]] = sojourn.slice %[[A]], start = [0, 2], limit = [2, 3], stride = [1, 4] : tensor<2x3xf32>
+// CHECK-DAG: %[[U:.*]] = sojourn.slice %[[J]], start = [0, 2], limit = [2, 4], stride = [1, 1] : tensor<2x7xf32>
+// CHECK-DAG: %[[E:.*]] = sojourn.slice %[[J]], start = [0, 3], limit = [2, 3], stride = [1, 1] : tensor<2x7xf32>
+// CHECK: return %[[B]], %[[S]], %[[T]], %[[L]], %[[U]], %[[E]]
+func.func @slices_of_concat(%a: tensor<2x3xf32>, %b: tensor<2x4xf32>)
+    -> (tensor<2x4xf32>, tensor<1x2xf32>, tensor<2x2xf32>, tensor<2x1xf32>, tensor<2x2xf32>, tensor<2x0xf32>) {
+  %0 = sojourn.concat %a, %b dim = 1 : tensor<2x3xf32>, tensor<2x4xf32>
+  %1 = sojourn.slice %0, start = [0, 3], limit = [2, 7], stride = [1, 1] : tensor<2x7xf32>
+  %2 = sojourn.slice %0, start = [1, 4], limit = [2, 7], stride = [1, 2] : tensor<2x7xf32>
+  %3 = sojourn.slice %0, start = [0, 1], limit = [2, 3], stride = [1, 1] : tensor<2x7xf32>
+  %4 = sojourn.slice %0, start = [0, 2], limit = [2, 6], stride = [1, 4] : tensor<2x7xf32>
+  %5 = sojourn.slice %0, start = [0, 2], limit = [2, 4], stride = [1, 1] : tensor<2x7xf32>
+  %6 = sojourn.slice %0, start = [0, 3], limit = [2, 3], stride = [1, 1] : tensor<2x7xf32>
+  return %1, %2, %3, %4, %5, %6 : tensor<2x4xf32>, tensor<1x2xf32>, tensor<2x2xf32>, tensor<2x1xf32>, tensor<2x2xf32>, tensor<2x0xf32>
+}
+
 // CHECK-LABEL: func @unit_dims(
 // CHECK-SAME: %[[X:.*]]: tensor<3x1x5xf32>, %[[B:.*]]: tensor<7xf32>)
 // CHECK-DAG: %[[T:.*]] = sojourn.reshape %[[X]] : tensor<3x1x5xf32> -> tensor<1x3x5xf32>

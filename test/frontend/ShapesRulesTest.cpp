@@ -121,6 +121,53 @@ TEST(ShapeRules, fusedCells) {
   EXPECT_FALSE(gruBack[3].defined);
 }
 
+TEST(ShapeRules, recurrentNetworks) {
+  const int64_t length = std::random_device{}() % 4 + 1, batch = std::random_device{}() % 5 + 1;
+  const int64_t width = std::random_device{}() % 7 + 1, hidden = std::random_device{}() % 7 + 1;
+  Tensor x = at::rand({length, batch, width}), state = at::rand({4, batch, hidden}); // two layers, both ways
+  auto made = [&](int64_t mode, bool train) {
+    return rule("aten::_cudnn_rnn", {x, c10::List<Tensor>({x}), 4, c10::IValue(), state, state, mode, hidden, 0, 2,
+                                     false, 0.0, train, true, c10::List<int64_t>(), c10::IValue()});
+  };
+  for (auto [mode, parts] : {std::pair<int64_t, int64_t>{0, 1}, {1, 1}, {2, 6}, {3, 5}}) {
+    auto network = made(mode, true);
+    ASSERT_EQ(network.size(), 5u);
+    EXPECT_EQ(network[0].sizes, Dims({length, batch, 2 * hidden}));
+    EXPECT_EQ(network[1].sizes, Dims({4, batch, hidden}));
+    EXPECT_EQ(network[2].defined, mode == 2);
+    EXPECT_EQ(network[3].sizes, Dims({4, length, batch, parts * hidden}));
+    EXPECT_FALSE(made(mode, false)[3].defined);
+  }
+  EXPECT_ANY_THROW(made(4, true));
+  Tensor weight = at::rand({4 * hidden, width});
+  auto back = rule("aten::_cudnn_rnn_backward", {x,
+                                                 c10::List<Tensor>({weight, state}),
+                                                 4,
+                                                 x,
+                                                 state,
+                                                 state,
+                                                 x,
+                                                 x,
+                                                 c10::IValue(),
+                                                 c10::IValue(),
+                                                 2,
+                                                 hidden,
+                                                 0,
+                                                 2,
+                                                 false,
+                                                 0.0,
+                                                 true,
+                                                 true,
+                                                 c10::List<int64_t>(),
+                                                 c10::IValue(),
+                                                 x,
+                                                 c10::List<bool>()});
+  ASSERT_EQ(back.size(), 5u);
+  EXPECT_EQ(back[0].sizes, Dims({length, batch, width}));
+  EXPECT_EQ(back[2].sizes, Dims({4, batch, hidden}));
+  EXPECT_EQ(back[3].sizes, Dims({4 * hidden, width}));
+}
+
 /// In-place and out overloads answer with the functional rule.
 TEST(ShapeRules, namesResolve) {
   for (auto [name, functional] : {std::pair{"aten::add_.Tensor", "aten::add.Tensor"},

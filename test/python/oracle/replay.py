@@ -34,7 +34,29 @@ def lstm_cell_backward(cx, cy, workspace, has_bias, grad_hy=None, grad_cy=None):
     return gates, grad_c * f, gates.sum(0) if has_bias else None
 
 
+def network(input, weight, hx, mode, num_layers, bidirectional, weight_stride0, cx=None, train=False, **others):
+    """`_cudnn_rnn`, which CPU lacks; it keeps nothing for its gradient, which runs it again."""
+    function = [torch.rnn_relu, torch.rnn_tanh, torch.lstm, torch.gru][mode]
+    states = [hx, cx] if mode == 2 else hx
+    results = function(input, states, weight, weight_stride0 == 4, num_layers, 0.0, False, bidirectional, False)
+    kept = torch.zeros(hx.shape[0], *input.shape[:2], [1, 1, 6, 5][mode] * hx.shape[2]).to(input)
+    return results[0], results[1], results[2] if mode == 2 else None, kept if train else None, None
+
+
+def network_backward(input, weight, hx, cx=None, grad_output=None, grad_hy=None, grad_cy=None, **others):
+    leaves = [None if t is None else t.detach().requires_grad_() for t in (input, hx, cx, *weight)]
+    with torch.enable_grad():
+        results = network(leaves[0], leaves[3:], leaves[1], cx=leaves[2], **others)
+        pairs = [(y, g) for y, g in zip(results, (grad_output, grad_hy, grad_cy)) if g is not None]
+        wanted = [leaf for leaf in leaves if leaf is not None]
+        found = torch.autograd.grad([y for y, _ in pairs], wanted, [g for _, g in pairs], materialize_grads=True)
+    found = iter(found)
+    return [None if leaf is None else next(found) for leaf in leaves]
+
+
 MISSING_ON_CPU = {
+    "_cudnn_rnn": network,
+    "_cudnn_rnn_backward": network_backward,
     "_thnn_fused_lstm_cell": lstm_cell,
     "_thnn_fused_lstm_cell_backward_impl": lstm_cell_backward,
 }

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// What gradients of our own need to know.
+#ifndef SOJOURN_FRONTEND_RECORDING_AUTOGRAD_H
+#define SOJOURN_FRONTEND_RECORDING_AUTOGRAD_H
+
+#include <ATen/core/Tensor.h>
+
+namespace sojourn::frontend {
+
+/// Forward-mode differentiation and torch.func take no C++ Function: they need formulas of ops.
+bool needsOps(const at::Tensor &tensor);
+
+} // namespace sojourn::frontend
+
+#endif // SOJOURN_FRONTEND_RECORDING_AUTOGRAD_H
