@@ -161,15 +161,27 @@ TileFn tileOf(int64_t rows) {
 #endif
 }
 
-/// The left side of a tile, as it is read: `rows` elements for each step of the inner dim.
-void gather(float *lines, const float *a, int64_t rowPitch, int64_t innerPitch, int64_t rows, int64_t inner) {
-  for (int64_t k = 0; k < inner; ++k, a += innerPitch, lines += rows) {
-    if (rowPitch == 1 && rows == kRows) {
-      __builtin_memcpy(lines, a, kRows * sizeof(float));
-      continue;
-    }
-    for (int64_t row = 0; row < rows; ++row) {
-      lines[row] = a[row * rowPitch];
+/// Tiles whose left sides are gathered together: what is read of a line of the cache is used before it is gone.
+constexpr int64_t kGathered = 4;
+
+/// The left side of one tile after another, as each is read: its rows' elements for each step of the inner dim.
+/// Tile i of `tiles` has rows [starts[i], starts[i + 1]), and its place at lines + i * kDepth * kRows.
+void gather(float *lines, const float *a, int64_t rowPitch, int64_t innerPitch, const int64_t *starts, int64_t tiles,
+            int64_t inner) {
+  // Whole vectors where what lies behind a tile's row belongs to the matrix, and is written over by the next step.
+  const int64_t fast = rowPitch == 1 && innerPitch >= starts[tiles] + kRows ? inner - 1 : 0;
+  for (int64_t k = 0; k < inner; ++k, a += innerPitch) {
+    for (int64_t number = 0; number < tiles; ++number) {
+      const int64_t rows = starts[number + 1] - starts[number];
+      float *to = lines + number * kDepth * kRows + k * rows;
+      const float *from = a + starts[number] * rowPitch;
+      if (k < fast || (rowPitch == 1 && rows == kRows)) {
+        __builtin_memcpy(to, from, kRows * sizeof(float));
+        continue;
+      }
+      for (int64_t row = 0; row < rows; ++row) {
+        to[row] = from[row * rowPitch];
+      }
     }
   }
 }
@@ -181,21 +193,29 @@ void product(float *out, int64_t outPitch, const float *a, int64_t rowPitch, int
   const int64_t strips = kStripsElements / (inner < kDepth ? inner : kDepth) / kStrip;
   const int64_t wide = (strips < 1 ? 1 : strips) * kStrip;
   const int64_t tiles = (rows + kRows - 1) / kRows;
-  alignas(64) float lines[kDepth * kRows];
+  alignas(64) float lines[kGathered * kDepth * kRows];
   for (int64_t from = 0; from < columns; from += wide) {
     const int64_t to = columns - from < wide ? columns : from + wide;
     for (int64_t depth = 0; depth < inner; depth += kDepth) {
       const int64_t deep = inner - depth < kDepth ? inner - depth : kDepth;
+      // Lines far apart, often by a power of two, would push each other out of the first cache, strip by strip.
+      const bool gathers = innerPitch != 1 && to - from > kStrip;
       for (int64_t number = 0; number < tiles; ++number) {
         // Rows fall evenly on tiles.
         const int64_t row = rows * number / tiles, count = rows * (number + 1) / tiles - row;
         const TileFn fn = tileOf(count);
         const float *left = a + row * rowPitch + depth * innerPitch;
         int64_t leftRow = rowPitch, leftInner = innerPitch;
-        if (innerPitch != 1 && to - from > kStrip) {
-          // Lines far apart, often by a power of two, would push each other out of the first cache, strip by strip.
-          gather(lines, left, rowPitch, innerPitch, count, deep);
-          left = lines;
+        if (gathers) {
+          const int64_t place = number % kGathered, more = tiles - number < kGathered ? tiles - number : kGathered;
+          if (place == 0) {
+            int64_t starts[kGathered + 1];
+            for (int64_t i = 0; i <= more; ++i) {
+              starts[i] = rows * (number + i) / tiles - row;
+            }
+            gather(lines, left, rowPitch, innerPitch, starts, more, deep);
+          }
+          left = lines + place * kDepth * kRows;
           leftRow = 1;
           leftInner = count;
         }
