@@ -118,9 +118,9 @@ public:
     kernel_->block = std::min(library ? kLibraryBlock : kBlock, std::max<int64_t>(chain_.numel, 1));
     kernel_->block = std::max(kernel_->block / kernel_->row, int64_t{1}) * kernel_->row;
     kernel_->blocks = (chain_.numel + kernel_->block - 1) / kernel_->block;
-    CompiledChain result;
-    result.work = static_cast<int64_t>(std::min(static_cast<double>(chain_.numel) * static_cast<double>(work), 1e17));
-    kernel_->rows = std::min(kernel_->blocks, std::max<int64_t>(result.work / kWakeWork, 1));
+    int64_t paying = static_cast<int64_t>(
+        std::min(static_cast<double>(chain_.numel) * static_cast<double>(work) / static_cast<double>(kWakeWork), 1e12));
+    kernel_->rows = std::min(kernel_->blocks, std::max<int64_t>(paying, 1));
     registerBytes_ = (static_cast<size_t>(kernel_->block) * width + 63) / 64 * 64;
 
     for (auto [index, step] : llvm::enumerate(chain_.steps)) {
@@ -141,6 +141,7 @@ public:
         release(step.result); // nobody in the chain reads it
       }
     }
+    CompiledChain result;
     result.scratchBytes = registers_ * registerBytes_;
     result.kernel = std::move(kernel_);
     return result;

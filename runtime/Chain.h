@@ -54,7 +54,6 @@ public:
 struct CompiledChain {
   std::unique_ptr<Kernel> kernel;
   size_t scratchBytes = 0; ///< per worker
-  int64_t work = 0;        ///< of all elements, in that of a plain loop's step, about
 };
 
 /// Chooses loops, conversions and block memory for each step. Throws PlanFailure where an element

@@ -383,7 +383,6 @@ void Lowering::placeResults() {
 
 void Lowering::finish() {
   reuseInChains();
-  groupChains();
   std::vector<Reuse> reuses;
   for (const DatedReuse &dated : reuses_) {
     if (slots[dated.reuse.operand].last == dated.node) {
@@ -393,7 +392,14 @@ void Lowering::finish() {
   arenaBytes = planArena(slots, reuses);
   for (Node &node : nodes) {
     if (node.chain) {
-      compileChains(node);
+      CompiledChain compiled = compileChain(*node.chain, *this);
+      node.kernel = std::move(compiled.kernel);
+      node.bytes = chainBytes(*node.chain);
+      node.name = "chain of " + std::to_string(node.chain->steps.size()) + " over " +
+                  std::to_string(node.chain->numel) +
+                  (node.chain->row == 0 ? "" : ", rows of " + std::to_string(node.chain->row));
+      workerScratch(compiled.scratchBytes);
+      node.chain.reset();
     }
   }
 }

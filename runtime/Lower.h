@@ -20,7 +20,6 @@ namespace sojourn::runtime {
 /// One scheduled instruction: a chain until all ops are seen, then a kernel.
 struct Node {
   std::unique_ptr<Chain> chain;
-  std::vector<std::unique_ptr<Chain>> together; ///< chains that run with it, in any order
   std::unique_ptr<Kernel> kernel;
   std::string name;
   uint32_t origin = 0; ///< index of the (first) graph op
@@ -154,8 +153,6 @@ private:
   BaseId convertInChain(unsigned node, ChainOperand operand, Element from, const TensorType &to);
   void push(std::string name, std::unique_ptr<Kernel> kernel, size_t bytes);
   void reuseInChains();
-  void groupChains();
-  void compileChains(Node &node);
   size_t chainBytes(const Chain &chain) const;
   void lowerOp(const GraphOp &op);
   bool mayWait(const GraphOp &op) const;

@@ -27,8 +27,7 @@ console = Console() if sys.stdout.isatty() else Console(width=120)
 
 def kind(name):
     """Without what differs from one instruction of a kind to the next: source lines and sizes."""
-    name = re.sub(r" of \d.*| over \d.*", "", name.split(" at ")[0].split(" (")[0])
-    return re.sub(r"^\d+ chains", "chain", name)
+    return re.sub(r" of \d.*| over \d.*", "", name.split(" at ")[0].split(" (")[0])
 
 
 def run(case, folder, threads, steps):

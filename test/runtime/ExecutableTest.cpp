@@ -125,60 +125,6 @@ TEST(Executable, NothingIsAllocatedPerWarmInstruction) {
   EXPECT_EQ(warmAllocations(*few, inputs), warmAllocations(*many, inputs));
 }
 
-/// An update of each of `count` arguments, of 3, 4, ... elements; `needing`: each takes the first element of the last.
-std::string updates(int count, bool needing) {
-  std::string args, body, values, types, results;
-  for (int i = 0; i < count; ++i) {
-    std::string n = std::to_string(i), type = "tensor<" + std::to_string(i + 3) + "xf32>",
-                before = std::to_string(i - 1);
-    std::string comma = i == 0 ? "" : ", ", by = "%g" + n;
-    args += comma + "%p" + n + ": " + type + " {sojourn.kind = \"upload\"}, %g" + n + ": " + type +
-            " {sojourn.kind = \"upload\"}";
-    if (needing && i > 0) {
-      std::string last = "tensor<" + std::to_string(i + 2) + "xf32>";
-      body += "%s" + n + " = sojourn.slice %r" + before + ", start = [0], limit = [1], stride = [1] : " + last +
-              "\n%c" + n + " = sojourn.reshape %s" + n + " : tensor<1xf32> -> tensor<f32>\n%b" + n +
-              " = sojourn.broadcast %c" + n + ", dims = [] : tensor<f32> -> " + type + "\n";
-      by = "%b" + n;
-    }
-    body += "%m" + n + " = sojourn.mul %p" + n + ", " + by + " : " + type + ", " + type + "\n";
-    body += "%r" + n + " = sojourn.sub %m" + n + ", %g" + n + " : " + type + ", " + type + "\n";
-    values += comma + "%r" + n;
-    types += comma + type;
-    results += comma + type + " {sojourn.result = \"publish\"}";
-  }
-  return "module attributes {sojourn.phase = \"core\", sojourn.promotion = \"torch\"} {\nfunc.func @step(" + args +
-         ") -> (" + results + ") {\n" + body + "return " + values + " : " + types + "\n}\n}";
-}
-
-TEST(Executable, ChainsThatDoNotNeedEachOtherAreOneInstruction) {
-  constexpr int kCount = 30;
-  Context context;
-  std::mt19937::result_type seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
-  auto apart = compile(context, updates(kCount, false)), needing = compile(context, updates(kCount, true));
-  EXPECT_EQ(apart->instructionCount(), 1u) << apart->describePlan();
-  EXPECT_EQ(needing->instructionCount(), static_cast<size_t>(kCount)) << needing->describePlan();
-  for (const Executable *executable : {apart.get(), needing.get()}) {
-    auto inputs = bindRandom(*executable, random);
-    RunOptions options;
-    options.threads = 2;
-    auto results = llvm::cantFail(executable->run(inputs, options));
-    float last = 0;
-    for (int i = 0; i < kCount; ++i) {
-      const auto *p = static_cast<const float *>(inputs[2 * static_cast<size_t>(i)].tensor.buffer->data());
-      const auto *g = static_cast<const float *>(inputs[2 * static_cast<size_t>(i) + 1].tensor.buffer->data());
-      const auto *result = static_cast<const float *>(results[static_cast<size_t>(i)].buffer->data());
-      for (int k = 0; k < i + 3; ++k) {
-        float product = p[k] * (executable == needing.get() && i > 0 ? last : g[k]);
-        EXPECT_EQ(result[k], product - g[k]) << i << " " << k;
-      }
-      last = result[0];
-    }
-  }
-}
-
 TEST(Executable, WarmRunsTakeNoMemoryFromTheSystem) {
   Context context;
   std::mt19937 random(std::random_device{}());

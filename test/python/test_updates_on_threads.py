@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates of many small parameters are one instruction: eager's values, and the same bits on any number of threads."""
+"""Optimizers over many parameters, small ones and a large one: eager's values, and the same bits on any number of threads."""
 
 import pytest
 import torch
