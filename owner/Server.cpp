@@ -9,6 +9,7 @@
 #include "runtime/wire/Protocol.h"
 #include "runtime/wire/Step.h"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -136,8 +137,8 @@ void Server::State::answer(Worker &worker, nng_msg *request) {
   auto begin = std::chrono::steady_clock::now();
   std::string_view bytes(static_cast<const char *>(nng_msg_body(request)), nng_msg_len(request));
   size_t size = bytes.size();
-  constexpr std::string_view pad("\0\0\0\0", sojourn::wire::kRequestPad);
-  if (bytes.substr(0, pad.size()) == pad) {
+  constexpr std::array<char, sojourn::wire::kRequestPad> pad{};
+  if (bytes.starts_with(std::string_view(pad.data(), pad.size()))) {
     bytes.remove_prefix(pad.size());
   }
   sojourn::wire::Message reply = owner.answer(bytes, Peer::client);

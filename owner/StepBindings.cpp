@@ -3,6 +3,7 @@
 #include "owner/StepBindings.h"
 #include "runtime/wire/Step.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace sojourn::owner {
@@ -146,7 +147,7 @@ llvm::Error StepBindings::bindUpload(size_t index, size_t position) {
     buffer = runtime::Buffer::borrow(data.data(), data.size()); // the message outlives the step
   } else if (!buffer) {
     buffer = runtime::BufferPool::global().allocate(data.size());
-    std::memcpy(buffer->data(), data.data(), data.size());
+    std::copy(data.begin(), data.end(), static_cast<char *>(buffer->data()));
     sojourn::wire::countCopied(data.size());
   }
   bindings[index].tensor = HostTensor{expected, std::move(buffer)};

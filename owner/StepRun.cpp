@@ -3,7 +3,7 @@
 #include "owner/StepRun.h"
 #include "runtime/wire/Step.h"
 
-#include <cstring>
+#include <algorithm>
 #include <set>
 
 namespace sojourn::owner {
@@ -167,7 +167,8 @@ static void takeOut(std::vector<HostTensor> &values, llvm::ArrayRef<runtime::Res
   for (auto [value, spec] : llvm::zip(values, results)) {
     if (spec.kind != StepResult::Publish && value.buffer->isBorrowed()) {
       auto copy = runtime::BufferPool::global().allocate(value.buffer->size());
-      std::memcpy(copy->data(), value.buffer->data(), value.buffer->size());
+      std::copy_n(static_cast<const char *>(value.buffer->data()), value.buffer->size(),
+                  static_cast<char *>(copy->data()));
       sojourn::wire::countCopied(value.buffer->size());
       value.buffer = std::move(copy);
     }

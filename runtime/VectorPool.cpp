@@ -2,6 +2,7 @@
 // Lines of sum and maximum pooling, and of the latter's gradient, for f32 with strides of one and two. Compiled as
 // VectorKernels.cpp is.
 #include "runtime/PoolShape.h"
+#include "runtime/VectorWidth.h"
 #include <stdint.h>
 
 namespace sojourn::runtime::SOJOURN_ISA {
@@ -12,13 +13,7 @@ using MaxGradientFn = void (*)(float *, const float *, const int32_t *, const Po
 
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kLanesMost = 16;
-#elif defined(__AVX2__)
-constexpr int kLanesMost = 8;
-#else
-constexpr int kLanesMost = 4;
-#endif
+constexpr int kLanesMost = kVectorBytes / 4;
 /// Lines are often shorter than a vector: what is left of one is taken by shorter ones, down to this.
 constexpr int kLanesLeast = 4;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows to one number each, and back. Compiled as VectorKernels.cpp is. A row is taken in lanes, whose number is the
 // same on every machine, so that its length alone decides the order of a sum.
+#include "runtime/VectorWidth.h"
 #include <stdint.h>
 
 namespace sojourn::runtime::SOJOURN_ISA {
@@ -35,14 +36,6 @@ struct Smallest {
     best = ((x >= best) == 0) & (best == best) ? x : best;
   }
 };
-
-#if defined(__AVX512F__)
-constexpr int64_t kVectorBytes = 64;
-#elif defined(__AVX2__)
-constexpr int64_t kVectorBytes = 32;
-#else
-constexpr int64_t kVectorBytes = 16;
-#endif
 
 template <typename T>
 struct Integer {

@@ -29,6 +29,19 @@ def cases():
     i = torch.arange(4000) * 7919 % 4000
     along = (torch.arange(2000 * 512) * 7919 % 2000).reshape(2000, 512)
     image = (16, 32, 56, 56)
+    words = torch.arange(16384) * 7919 % 5000
+
+    def slope(function):
+        """The gradient of its result by the first argument."""
+
+        def run(x, *more):
+            x = x.detach().requires_grad_()
+            y = function(x, *more)
+            y.backward(torch.ones_like(y))
+            return x.grad
+
+        return run
+
     return {
         "chain": ([(2000, 512)], lambda x: torch.tanh(x * 0.5 + 1) * x),
         "random": ([(2000, 512)], lambda x: x + torch.rand_like(x)),
@@ -43,6 +56,10 @@ def cases():
         "sort": ([(256, 512)], lambda x: x.sort(1).values),
         "topk": ([(256, 512)], lambda x: x.topk(8, 1).values),
         "max pool": ([image], lambda x: F.max_pool2d(x, 2)),
+        "max pool, slope": ([image], slope(lambda x: F.max_pool2d(x, 2).square())),
+        "embedding, slope": ([(5000, 128), words], slope(lambda x, i: F.embedding(i, x).square())),
+        "softmax, slope": ([(2000, 512)], slope(lambda x: torch.softmax(x, 1).square())),
+        "layer norm, slope": ([(2000, 512)], slope(lambda x: F.layer_norm(x, (512,)).square())),
         "average pool": ([image], lambda x: F.avg_pool2d(x, 3, 1, 1)),
         "sum": ([(2000, 512)], lambda x: x.sum(1)),
         "sum to one": ([(2000, 512)], lambda x: x.sum()),
@@ -129,7 +146,7 @@ def main():
     if unknown:
         parser.error(f"no case is named {', '.join(sorted(unknown))}; there are {', '.join(workers[0].cases)}")
     print(f"{os.cpu_count()} cores, medians of {arguments.rounds} rounds of {arguments.steps} steps, microseconds\n")
-    print(f"{'kernel':16}{'1 thread':>12}{f'{arguments.threads} threads':>12}{'speedup':>9}  bits")
+    print(f"{'kernel':18}{'1 thread':>12}{f'{arguments.threads} threads':>12}{'speedup':>9}  bits")
     for case in arguments.cases or workers[0].cases:
         times, same = [], True
         for _ in range(arguments.rounds):
@@ -141,7 +158,7 @@ def main():
         one, several = (statistics.median(column) for column in zip(*times))
         speedup = statistics.median(a / b for a, b in times)
         print(
-            f"{case:16}{one:12.0f}{several:12.0f}{speedup:9.2f}  {'' if case == 'random' else 'equal' if same else 'DIFFERENT'}",
+            f"{case:18}{one:12.0f}{several:12.0f}{speedup:9.2f}  {'' if case == 'random' else 'equal' if same else 'DIFFERENT'}",
             flush=True,
         )
 

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Where the time of a traced training step goes: entry, zero_grad, forward, backward, optimizer, end; eager beside it.
+
+The three sides (eager, traced, replayed) take turns, one step each or `--streak` steps each: what runs in between
+empties the processor's caches, as other work of a script does. Medians, microseconds.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+from bench_models import CASES, Case, rows
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+from tqdm import tqdm
+
+import sojourn
+
+PARTS = ("entry", "zero_grad", "forward", "backward", "optimizer", "end")
+console = Console() if sys.stdout.isatty() else Console(width=120)
+
+
+def layered(parameters):
+    """As many small parameters: layers of 8 by 8, two parameters each."""
+    return Case(
+        "layers", parameters, lambda: nn.Sequential(*(nn.Linear(8, 8) for _ in range(parameters // 2))), rows(8, 8)
+    )
+
+
+class Side:
+    """A network's training step at a place (None: eager), part by part, or replayed as a whole."""
+
+    def __init__(self, case, owner=None, replay=False):
+        self.model = case.model()
+        self.optimizer = case.optimizer(self.model)
+        if owner:
+            sojourn.to_owner(self.model, owner, self.optimizer)
+        self.batch = [tensor.to(owner.device) if owner else tensor for tensor in case.data()]
+        self.times, self.totals = [], []
+        self.replayed = sojourn.step(self.train, replay=True) if replay else None
+
+    def train(self, x, y):
+        self.optimizer.zero_grad()
+        loss = F.cross_entropy(self.model(x), y)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def once(self):
+        begin = time.perf_counter()
+        if self.replayed:
+            self.replayed(*self.batch)
+        else:
+            self.parts()
+        self.totals.append(time.perf_counter() - begin)
+
+    def parts(self):
+        x, y = self.batch
+        marks = [time.perf_counter()]
+        step = sojourn.step()
+        step.__enter__()
+        marks.append(time.perf_counter())
+        self.optimizer.zero_grad()
+        marks.append(time.perf_counter())
+        loss = F.cross_entropy(self.model(x), y)
+        marks.append(time.perf_counter())
+        loss.backward()
+        marks.append(time.perf_counter())
+        self.optimizer.step()
+        marks.append(time.perf_counter())
+        step.__exit__(None, None, None)
+        marks.append(time.perf_counter())
+        self.times.append([after - before for before, after in zip(marks, marks[1:])])
+
+    def shown(self, warm):
+        columns = zip(*self.times[warm:])
+        parts = [f"{statistics.median(column) * 1e6:.0f}" for column in columns] or [""] * len(PARTS)
+        return [*parts, f"{statistics.median(self.totals[warm:]) * 1e6:.0f}"]
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="tools/bench_parts.py", description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", nargs="*", choices=CASES, metavar="CASE", help=f"of {', '.join(CASES)} (30-64-2/64)")
+    parser.add_argument(
+        "--parameters", nargs="*", type=int, default=[], help="networks of so many 8 by 8 parameters, too"
+    )
+    parser.add_argument("--threads", type=int, default=1, help="of each side (1)")
+    parser.add_argument("--steps", type=int, default=400, help="of each side (400)")
+    parser.add_argument("--streak", type=int, default=1, help="steps in a row of one side (1)")
+    arguments = parser.parse_args()
+    if min([arguments.steps - 40, arguments.streak, arguments.threads, *(n - 1 for n in arguments.parameters)]) < 1:
+        parser.error("expected more than 40 steps, a streak and threads of 1 or more, and 2 parameters or more")
+    torch.set_num_threads(arguments.threads)
+    cases = [CASES[name] for name in (arguments.cases if arguments.cases is not None else ["30-64-2/64"])]
+    for case in [*cases, *(layered(count) for count in arguments.parameters)]:
+        owner = sojourn.local()
+        sides = {"eager": Side(case), "traced": Side(case, owner), "replayed": Side(case, owner, replay=True)}
+        for _ in tqdm(range(arguments.steps // arguments.streak), desc=case.name, leave=False):
+            for side in sides.values():
+                for _ in range(arguments.streak):
+                    side.once()
+        table = Table(
+            "", *PARTS, "together", title=f"{case.name}, {arguments.threads} thread(s), us", title_justify="left"
+        )
+        for name, side in sides.items():
+            table.add_row(name, *side.shown(warm=40))
+        console.print(table)
+        owner.close()
+
+
+if __name__ == "__main__":
+    main()
