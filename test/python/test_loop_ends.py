@@ -142,8 +142,8 @@ def test_interrupts_at_any_moment(quiet, seed):
             float(torch.rand((), generator=generator)) * 0.015, signal.raise_signal, [signal.SIGINT]
         )
         batches = there if quiet else iter(there)
-        timer.start()
         try:
+            timer.start()  # the signal may come at once
             try:
                 sojourn.loop(step, batches, 8, schedulers=looped.scheduler or ())
             finally:
