@@ -53,6 +53,7 @@ std::map<std::string, uint64_t> Owner::counters() const {
           {"programs_compiled", c.programs_compiled},
           {"cache_hits", c.cache_hits},
           {"live_handles", c.live_handles},
+          {"reads", c.reads},
           {"uploads", c.uploads},
           {"steps", c.steps},
           {"steps_dropped", c.steps_dropped}};

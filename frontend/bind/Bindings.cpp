@@ -224,6 +224,7 @@ PYBIND11_MODULE(_sojourn, m) {
         });
       },
       py::arg("listener"), "Calls listener(phase, text) after every phase of every compilation; None removes it.");
+  bindReads(m);
   bindReplay(m);
   bindTable(m);
   bindTrip(m);

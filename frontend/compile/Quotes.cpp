@@ -39,6 +39,7 @@ Session::Judged Session::judgedAs(const wire::Step &step) {
   for (const wire::ReleaseTerms &terms : step.spending.releases) {
     releases.push_back(terms.epsilon > 0);
     releases.push_back(terms.continues);
+    releases.push_back(terms.isRead);
   }
   return {step.hash, std::move(tables), step.spending.noiseMultiplier, step.spending.metricShare, std::move(releases)};
 }
@@ -75,6 +76,12 @@ std::string Session::judgeAnew(const wire::Step &step) {
     bool any = std::any_of(tables.begin(), tables.end(), isPrivate);
     Judgement judgement = any ? judgePrivate(step, tables) : Judgement();
     refusal = judgement.refusal;
+    for (const Judgement::Release &release : judgement.releases) {
+      if (refusal.empty() && step.spending.releases[release.published].isRead) {
+        refusal = "a value that depends on rows of private tables is read: reads are free, and this value has a price; "
+                  "publish it (sojourn.publish(value, epsilon=...)), or in the step that computes it";
+      }
+    }
     if (refusal.empty()) {
       judged_.insert(judgedAs(step), std::move(judgement.draws));
       break;

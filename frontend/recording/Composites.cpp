@@ -3,6 +3,7 @@
 // consist of, and differentiate as that.
 #include "frontend/Error.h"
 #include "frontend/recording/Origin.h"
+#include "frontend/session/Steps.h"
 
 #include <ATen/ATen.h>
 #include <ATen/ops/one_hot_native.h>
@@ -80,6 +81,25 @@ at::Tensor oneHot(const at::Tensor &self, int64_t classes) {
   return at::native::one_hot(self, classes);
 }
 
+/// Whether all of these hold: a question about values.
+bool holds(const char *op, const at::Tensor &conditions) {
+  if (Steps::active()) {
+    raise(ErrorKind::ValueNeeded,
+          op + describeOrigin(captureOrigin()) +
+              ": its result depends on values, which stay at the owner inside of a step; publish "
+              "the comparison, or ask after the step");
+  }
+  return conditions.all().item().toBool();
+}
+
+bool equal(const at::Tensor &self, const at::Tensor &other) {
+  return self.sizes() == other.sizes() && holds("aten::equal", self.eq(other));
+}
+
+bool allclose(const at::Tensor &self, const at::Tensor &other, double rtol, double atol, bool equalNan) {
+  return holds("aten::allclose", at::isclose(self, other, rtol, atol, equalNan));
+}
+
 } // namespace
 
 } // namespace sojourn::frontend
@@ -93,6 +113,8 @@ TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
 // Under inference_mode nothing arrives above.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   using namespace sojourn::frontend;
+  library.impl("equal", equal);
+  library.impl("allclose", allclose);
   library.impl("cov", cov);
   library.impl("one_hot", oneHot);
 }

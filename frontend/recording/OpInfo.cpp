@@ -61,7 +61,6 @@ struct Refusal {
 /// Values and value-dependent shapes that ops ask for, with the way out.
 const std::unordered_map<std::string, Refusal> &refusals() {
   static const std::unordered_map<std::string, Refusal> table = {
-      {"aten::equal", {ErrorKind::ValueNeeded, "compare with torch.eq and publish the result"}},
       {"aten::nonzero", {ErrorKind::ValueNeeded, "its result's shape depends on values; use a mask with torch.where"}},
       {"aten::masked_select",
        {ErrorKind::ValueNeeded, "its result's shape depends on values; use torch.where(mask, x, 0)"}},

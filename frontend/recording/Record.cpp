@@ -2,6 +2,8 @@
 // The boxed kernel: checks devices, asks the shape rule, appends one record, hands out tensors.
 #include "frontend/recording/Record.h"
 
+#include "frontend/session/Reads.h"
+
 #include "frontend/Error.h"
 #include "frontend/recording/Generator.h"
 #include "frontend/recording/Origin.h"
@@ -219,6 +221,23 @@ const char *valueHint() {
          "of if, tensors instead of Python numbers)";
 }
 
+/// Outside of steps a value may be read: what is pending is sent with the question.
+bool mayRead(const at::Tensor &tensor) {
+  return !Steps::active() && !remoteImpl(tensor)->remoteStorage()->session->offline();
+}
+
+at::ScalarType dtypeOr(const c10::IValue &given, const at::Tensor &otherwise) {
+  return given.isNone() ? otherwise.scalar_type() : given.toScalarType();
+}
+
+/// A dense CPU tensor in the memory order of another one of its shape.
+at::Tensor laidOut(const at::Tensor &dense, const at::Tensor &like) {
+  if (!like.is_non_overlapping_and_dense() || like.is_contiguous()) {
+    return dense.clone();
+  }
+  return at::empty_strided(like.sizes(), like.strides(), dense.options()).copy_(dense);
+}
+
 } // namespace
 
 void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, Stack *stack) {
@@ -230,18 +249,35 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
   }
   switch (info.special) {
   case Special::NoOp: stack->resize(stack->size() - count); return;
-  case Special::LocalScalar:
-    fail(ErrorKind::ValueNeeded, info, std::string("Python asked for the value of a remote tensor; ") + valueHint());
+  case Special::LocalScalar: {
+    const at::Tensor self = args[0].toTensor();
+    if (!mayRead(self)) {
+      fail(ErrorKind::ValueNeeded, info, std::string("Python asked for the value of a remote tensor; ") + valueHint());
+    }
+    at::Scalar number = readValues({self}).front().item();
+    stack->resize(stack->size() - count);
+    stack->emplace_back(number);
+    return;
+  }
   case Special::Refused: fail(info.refusalKind, info, info.refusalHint);
   case Special::Copy: {
     at::Tensor self = args[0].toTensor(), source = args[1].toTensor();
     if (!isRemote(self)) {
-      fail(ErrorKind::Refused, info,
-           "a remote value would be copied to " + self.device().str() +
-               "; values leave the owner only by sojourn.publish");
+      if (!mayRead(source)) {
+        fail(ErrorKind::Refused, info,
+             "a remote value would be copied to " + self.device().str() +
+                 "; values leave the owner only by sojourn.publish, and inside of a step by its reply");
+      }
+      self.copy_(readValues({source}).front());
+      stack->resize(stack->size() - count);
+      stack->emplace_back(std::move(self));
+      return;
     }
     if (isRemote(source)) {
       break;
+    }
+    if (source.dim() > 0) {
+      markStep(/*isBatch=*/true);
     }
     TORCH_CHECK(at::is_expandable_to(source.sizes(), self.sizes()), "The size of tensor a ", self.sizes(),
                 " must match the size of tensor b ", source.sizes());
@@ -271,11 +307,13 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
     auto device = args[3];
     at::Tensor self = args[0].toTensor();
     if (!isRemote(self)) {
+      if (self.dim() > 0) {
+        markStep(/*isBatch=*/true);
+      }
       c10::Device target = device.toDevice();
       auto session = Session::at(target.has_index() ? target.index() : currentDeviceIndex());
       auto format = args[6].isNone() ? at::MemoryFormat::Preserve : args[6].toMemoryFormat();
-      at::Tensor host = at::empty_like(
-          self, self.options().dtype(args[1].isNone() ? self.scalar_type() : args[1].toScalarType()), format);
+      at::Tensor host = at::empty_like(self, self.options().dtype(dtypeOr(args[1], self)), format);
       host.copy_(self);
       SessionLock lock(session->mutex());
       auto storage = session->makeUpload(host, /*fresh=*/true);
@@ -286,17 +324,33 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
     }
     if (device.isDevice() && device.toDevice().type() != c10::DeviceType::PrivateUse1) {
       if (device.toDevice().is_meta()) {
-        auto dtype = args[1].isNone() ? self.scalar_type() : args[1].toScalarType();
-        at::Tensor meta = at::empty_strided(self.sizes(), self.strides(), at::dtype(dtype).device(at::kMeta));
+        at::Tensor meta =
+            at::empty_strided(self.sizes(), self.strides(), at::dtype(dtypeOr(args[1], self)).device(at::kMeta));
         stack->resize(stack->size() - count);
         stack->emplace_back(std::move(meta));
         return;
       }
-      fail(ErrorKind::Refused, info,
-           "a remote value would move to " + device.toDevice().str() +
-               "; values leave the owner only by sojourn.publish(tensor)");
+      if (!mayRead(self)) {
+        fail(ErrorKind::Refused, info,
+             "a remote value would move to " + device.toDevice().str() +
+                 "; values leave the owner only by sojourn.publish(tensor), and inside of a step by its reply");
+      }
+      at::Tensor host = laidOut(readValues({self}).front(), self);
+      auto format = args[6].isNone() ? std::nullopt : std::optional(args[6].toMemoryFormat());
+      at::Tensor copy =
+          at::_to_copy(host, at::TensorOptions(device.toDevice()).dtype(dtypeOr(args[1], self)).memory_format(format));
+      stack->resize(stack->size() - count);
+      stack->emplace_back(std::move(copy));
+      return;
     }
     if (device.isDevice() && device.toDevice().has_index() && device.toDevice() != self.device()) {
+      if (mayRead(self)) {
+        at::Tensor there = at::_to_copy(laidOut(readValues({self}).front(), self),
+                                        at::TensorOptions(device.toDevice()).dtype(dtypeOr(args[1], self)));
+        stack->resize(stack->size() - count);
+        stack->emplace_back(std::move(there));
+        return;
+      }
       fail(ErrorKind::Refused, info,
            "a value would move from " + self.device().str() + " to " + device.toDevice().str() +
                "; publish it at the first owner, then upload it to the second");

@@ -156,6 +156,7 @@ void Recording::clear() {
   tables.clear();
   publishes.clear();
   trace.clear();
+  hasEnded = false;
   wasRefused = false;
   mark_ = {};
 }

@@ -55,6 +55,8 @@ public:
   TableRecords tables;
   std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>> publishes;
 
+  /// A step that nobody declared has ended in it (Reads.h).
+  bool hasEnded = false;
   /// What it published was refused by the owner, and the rest kept.
   bool wasRefused = false;
 

@@ -52,10 +52,17 @@ struct Storage : c10::intrusive_ptr_target {
   at::ScalarType dtype;
   const uint64_t serial; ///< no other storage of the process has it
 
-  uint64_t handle = 0;    ///< at the owner; 0 while it exists in the trace only
-  at::Tensor upload;      ///< host copy until the owner has it
-  int input = -1;         ///< position among an artifact's inputs
-  Reason lost;            ///< why the value is gone (a dropped step), else nullptr
+  uint64_t handle = 0; ///< at the owner; 0 while it exists in the trace only
+  at::Tensor upload;   ///< host copy until the owner has it
+  int input = -1;      ///< position among an artifact's inputs
+  Reason lost;         ///< why the value is gone (a dropped step), else nullptr
+  /// What was read of it last; gone when it is written to.
+  struct Seen {
+    Dims sizes, strides;
+    int64_t offset;
+    at::Tensor value; ///< on the CPU; nobody writes to it
+  };
+  std::unique_ptr<Seen> seen;
   bool isTrained = false; ///< a leaf that requires a gradient was used in an op
 
   /// An open trace that uses it. A value at the owner may be in the traces of several threads as

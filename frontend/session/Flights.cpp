@@ -178,6 +178,31 @@ bool Session::hasOpen() {
   return open && !open->empty();
 }
 
+bool Session::hasEnded() {
+  SessionLock lock(mutex_);
+  auto open = ThreadState::current().peek(*this);
+  return open && !open->empty() && open->hasEnded;
+}
+
+bool Session::hasNow(const std::vector<at::Tensor> &tensors) {
+  SessionLock lock(mutex_);
+  return std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor &tensor) {
+    const Storage &storage = *remoteImpl(tensor)->remoteStorage();
+    bool isWritten =
+        std::any_of(storage.places.begin(), storage.places.end(), [](auto &place) { return place.written; });
+    return storage.session.get() != this || (storage.handle != 0 && !isWritten);
+  });
+}
+
+bool Session::markEnd(bool ends) {
+  const bool before = hasEnded();
+  SessionLock lock(mutex_);
+  if (auto open = ThreadState::current().peek(*this); open && ends) {
+    open->hasEnded = !open->empty();
+  }
+  return before;
+}
+
 std::optional<Flight> Session::take() {
   SessionLock lock(mutex_);
   ThreadState &thread = ThreadState::current();

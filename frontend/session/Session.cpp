@@ -170,6 +170,7 @@ int64_t Session::idInTrace(Recording &open, Storage &storage) {
 
 void Session::willWrite(Recording &open, Storage &storage) {
   idInTrace(open, storage);
+  storage.seen.reset();
   for (Storage::Place &place : storage.places) {
     if (place.recording != &open) {
       raise(ErrorKind::Error, "this thread would write to a tensor at " + address() +

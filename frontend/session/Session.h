@@ -34,7 +34,8 @@ namespace sojourn::frontend {
 
 struct Counters {
   uint64_t ops_recorded = 0, programs_compiled = 0, cache_hits = 0, steps = 0, steps_dropped = 0;
-  uint64_t live_handles = 0, uploads = 0, round_trips = 0, upload_parts = 0, looks = 0, bytes_up = 0, bytes_down = 0;
+  uint64_t live_handles = 0, reads = 0, uploads = 0, round_trips = 0, upload_parts = 0, looks = 0, bytes_up = 0,
+           bytes_down = 0;
 };
 
 /// One finished trace: the step message, and what it borrows from or means to the recording.
@@ -179,6 +180,12 @@ public:
   void adopt(Recording &recording);
   /// Drops a trace whose thread has ended.
   void abandon(Recording &recording);
+  /// Whether a step that nobody declared has ended in the calling thread's trace and was not sent.
+  bool hasEnded();
+  /// The same, and marks that one ends here if `ends`.
+  bool markEnd(bool ends);
+  /// Whether the owner has these values as they are now: the calling thread has nothing to send before they are read.
+  bool hasNow(const std::vector<at::Tensor> &tensors);
   /// Cuts the calling thread's trace back to its mark.
   void rollback(const Reason &reason);
 

@@ -26,6 +26,8 @@ import _sojourn
 
 from . import device as _device
 from . import errors as _errors
+from . import module as _module
+from . import reads as _reads
 from . import tensor as _tensor
 from .ahead import Program, compile, load, number, offline, spec, table_spec
 from .checks import integer as _integer
@@ -45,6 +47,7 @@ from .module import to_owner
 from .owner import Budget, Owner, connect, local
 from .privacy import Quote, privacy
 from .publish import Published, ReleaseQuote, publish, quote
+from .reads import strict
 from .receipt import Receipt
 from .replay import explain
 from .step import flush, step
@@ -53,6 +56,8 @@ from .table import Table, plain
 _sojourn.install(_errors, _os.path.dirname(_torch.__file__) + _os.sep, _os.path.dirname(__file__) + _os.sep)
 _device.install()
 _tensor.install()
+_module.install()
+_reads.install()
 
 __version__ = "0.1.0"
 
@@ -79,7 +84,7 @@ def counters() -> dict[str, int]:
     round_trips (of steps and questions); upload_parts (requests that carry large uploads ahead of a
     step); looks (questions how far a message of many steps is); bytes_up, bytes_down; ops_recorded;
     programs_compiled, cache_hits; steps, steps_dropped; uploads; live_handles (values kept at owners for
-    this process).
+    this process); reads (trips, or parts of them, for values that a script read outside of steps).
     """
     return _sojourn.counters()
 
@@ -120,6 +125,7 @@ __all__ = [
     "spec",
     "split_indices",
     "step",
+    "strict",
     "table_spec",
     "to_owner",
 ]

@@ -9,8 +9,6 @@ import torch
 
 import _sojourn
 
-_DEVICE_COUNT_MAX = 16
-
 
 class _Device:
     """Context that makes `owner:index` current."""
@@ -37,7 +35,7 @@ def install() -> None:
     module = types.ModuleType("torch.owner", "Device module of Sojourn's owners.")
     module.is_available = lambda: _sojourn.device_count() > 0
     module.is_initialized = lambda: True
-    module.device_count = lambda: _DEVICE_COUNT_MAX
+    module.device_count = _sojourn.device_count
     module.current_device = lambda: torch._C._accelerator_getDeviceIndex()
     module.set_device = lambda index: torch._C._accelerator_setDeviceIndex(torch.device("owner", index).index)
     module.device = _Device

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moving modules (and the optimizers built on them) to an owner."""
+"""Moving modules (and the optimizers built on them) to an owner and back."""
 
 from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
 
 import torch
 
@@ -9,38 +13,86 @@ from .errors import Error
 
 
 def to_owner(module: torch.nn.Module, owner, optimizer: torch.optim.Optimizer | None = None) -> torch.nn.Module:
-    """Moves a module's parameters and buffers to `owner`; returns the module. Identity if `owner` is None.
+    """Moves a module's parameters and buffers to `owner` (an `Owner`, or its device); returns the module.
 
-    Parameters stay the same objects, so ties and the optimizer's references hold; an optimizer that
-    has stepped already has its state moved too. Raises `Error` for an optimizer that was built on
-    other parameters (a stale one updates nothing that is used).
+    What `module.to(owner.device)` does, and an optimizer that has stepped already has its state moved too. Parameters
+    stay the same objects, so ties and the optimizer's references hold. Identity if `owner` is None. Raises `Error` for an
+    optimizer that was built on other parameters (a stale one updates nothing that is used).
     """
     if owner is None:
         return module
-    device = owner.device
+    device = torch.device(getattr(owner, "device", owner))
+    if device.type != "owner":
+        raise Error(f"expected an owner or its device, got {owner!r}; module.to({str(device)!r}) moves it there")
     if optimizer is not None:
         _check_optimizer(module, optimizer)
+    module.to(device)
+    if optimizer is not None:
+        _move_state(optimizer, device)
+    return module
+
+
+def install() -> None:
+    """Modules that go to an owner, or come from one, keep their parameters; once."""
+    if hasattr(torch.nn.Module.to, "_sojourn"):
+        return
+    _keep_parameters("to", lambda *args, **kwargs: torch._C._nn._parse_to(*args, **kwargs)[0])
+    _keep_parameters("to_empty", lambda *, device, recurse=True: device)
+    _keep_parameters("cpu", lambda: "cpu")
+    _keep_parameters("owner", lambda index=0: f"owner:{index}")
+
+
+def _keep_parameters(name, target):
+    original = getattr(torch.nn.Module, name)
+
+    @functools.wraps(original)
+    def method(self, *args, **kwargs):
+        try:
+            device = target(*args, **kwargs)
+        except (TypeError, RuntimeError):
+            device = None  # torch says what is wrong
+        if device is None or not _crosses(self, torch.device(device)):
+            return original(self, *args, **kwargs)
+        with _in_place(self):
+            return original(self, *args, **kwargs)
+
+    method._sojourn = True
+    setattr(torch.nn.Module, name, method)
+
+
+def _crosses(module, device) -> bool:
+    """Whether a tensor of the module goes to an owner, or comes from one."""
+    places = {tensor.device.type for tensor in itertools.chain(module.parameters(), module.buffers())}
+    return bool(places - {device.type}) and "owner" in {device.type, *places}
+
+
+@contextlib.contextmanager
+def _in_place(module):
+    """torch makes new parameters of those whose memory it cannot exchange, and forgets ties and optimizers; with its
+    swapping it does not, but for classes, attributes and buffers, which are kept here."""
+    parameters = [(parameter, type(parameter), dict(vars(parameter))) for parameter in module.parameters()]
     shared = _shared_buffers(module)
     swapping = torch.__future__.get_swap_module_params_on_conversion()
     torch.__future__.set_swap_module_params_on_conversion(True)
     try:
-        module.to(device)
+        yield
     except RuntimeError as failure:
         if "swap" in str(failure):
             raise Error(
                 f"the parameters of {type(module).__name__} are still used by an autograd graph ({failure}); "
-                "drop the losses and outputs computed from it, then call to_owner again"
+                "drop the losses and outputs computed from it, then move it again"
             ) from failure
         raise
     finally:
         torch.__future__.set_swap_module_params_on_conversion(swapping)
+    for parameter, kind, attributes in parameters:
+        if type(parameter) is not kind:
+            parameter.__class__ = kind
+        vars(parameter).update(attributes)
     for places in shared:
         first_module, first_name = places[0]
         for other, name in places[1:]:
             other._buffers[name] = first_module._buffers[first_name]
-    if optimizer is not None:
-        _move_state(optimizer, device)
-    return module
 
 
 def _check_optimizer(module, optimizer):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import os
+import weakref
 
 import torch
 
@@ -15,6 +16,9 @@ from . import connections
 from .checks import is_number
 from .errors import Error
 from .table import Table, source_of, text
+
+# Sessions whose device somebody has taken, oldest first: by index, with the Owner that they were of.
+_kept: dict[int, tuple] = {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +60,8 @@ class Owner:
 
     @property
     def device(self) -> torch.device:
-        """`torch.device("owner:N")`: `tensor.to(owner.device)` uploads a tensor of yours."""
+        """`torch.device("owner:N")`: `tensor.to(owner.device)` uploads a tensor of yours. It lives until `close()`."""
+        _kept[self._session.index] = (self._session, weakref.ref(self))
         return torch.device("owner", self._session.index)
 
     @property
@@ -166,6 +171,7 @@ class Owner:
 
     def close(self) -> None:
         """Ends the session; its remote tensors lose their values."""
+        _kept.pop(self._session.index, None)
         self._session.close()
 
     def __enter__(self) -> Owner:
@@ -205,6 +211,9 @@ def _opened(*arguments):
     """A session. Owners that nothing but circles of Python objects refers to make room for it."""
     if _sojourn.device_count() >= _sojourn.DEVICES_MOST:
         gc.collect()
+        for index in [index for index, (_, owner) in _kept.items() if owner() is None]:
+            if _sojourn.device_count() >= _sojourn.DEVICES_MOST:
+                del _kept[index]  # the oldest
     return _sojourn.Session(*arguments)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 import sys
 import threading
 
@@ -112,6 +113,27 @@ class Published:
         """The number in a published tensor of one element."""
         return self.value.item()
 
+    def __array__(self, dtype=None, copy=None):
+        return self.value.__array__() if dtype is None else self.value.__array__(dtype)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __iter__(self):
+        return iter(self.value)
+
+    def __getitem__(self, key):
+        return self.value[key]
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    __hash__ = object.__hash__
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return function(*_values_of(args), **_values_of(kwargs or {}))
+
     def __float__(self) -> float:
         return float(self.value)
 
@@ -123,6 +145,37 @@ class Published:
 
     def __repr__(self) -> str:
         return f"Published({self.value!r})" if self.ready else "Published(<filled when the step ends>)"
+
+
+def _values_of(tree):
+    """The tree with values in place of what was published."""
+    return pytree.tree_map_only(Published, lambda published: published.value, tree)
+
+
+def _behave_like_values() -> None:
+    """Published computes and compares as its value does; one that is not filled yet says so."""
+
+    def forward(operation):
+        def method(self, *others):
+            return operation(self.value, *_values_of(others))
+
+        return method
+
+    def backward(operation):
+        def method(self, other):
+            return operation(other, self.value)
+
+        return method
+
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
+        operation = getattr(operator, name)
+        setattr(Published, f"__{name}__", forward(operation))
+        setattr(Published, f"__r{name}__", backward(operation))
+    for name in ("lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs"):
+        setattr(Published, f"__{name}__", forward(getattr(operator, name)))
+
+
+_behave_like_values()
 
 
 def _terms(epsilon, delta, bound) -> dict[str, float]:

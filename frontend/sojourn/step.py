@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 
 from torch.compiler import is_compiling
@@ -35,6 +36,13 @@ def _before_optimizer_step(optimizer, args, kwargs):
 
 
 register_optimizer_step_pre_hook(_before_optimizer_step)
+
+
+_DEFERRED = (
+    (inspect.isasyncgenfunction, "an async generator"),
+    (inspect.iscoroutinefunction, "async"),
+    (inspect.isgeneratorfunction, "a generator"),
+)
 
 
 class step:
@@ -71,6 +79,12 @@ class step:
             return self
         if not callable(function):
             raise TypeError(f"sojourn.step takes a function, got {type(function).__name__}")
+        for is_kind, kind in _DEFERRED:
+            if is_kind(function):
+                raise TypeError(
+                    f"sojourn.step takes a function that runs when it is called; {getattr(function, '__name__', function)} "
+                    f"is {kind}, whose body runs later: put `with sojourn.step():` around the part that is one step"
+                )
 
         if replay:
             return Replay(function, step)

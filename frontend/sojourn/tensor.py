@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `torch.Tensor` answers for remote tensors: shape, dtype and device; never a value."""
+"""What `torch.Tensor` answers for remote tensors: shape, dtype and device; values where a read may have them."""
 
 from __future__ import annotations
 
 import functools
 import os
 import sys
+import warnings
 
 import torch
 
-from .errors import Refused, Unsupported
+import _sojourn
 
-_PUBLISH = "values leave the owner only by sojourn.publish(tensor)"
+from . import reads
+from .errors import Refused, Unsupported, ValueNeeded
+
+_PUBLISH = "inside of a step values leave the owner only by sojourn.publish(tensor)"
 
 
 def is_remote(value) -> bool:
@@ -67,18 +71,86 @@ def _guard_dlpack() -> None:
     torch.to_dlpack = torch.utils.dlpack.to_dlpack = to_dlpack
 
 
+def _shown(self: torch.Tensor, *, tensor_contents=None) -> str:
+    """With values where they may be read; private ones stay, and a repr never costs a step what it has not sent."""
+    if tensor_contents is None:
+        if (
+            _sojourn.step_active()
+            or not _sojourn.has_value(self)
+            or torch._C._functorch.maybe_current_level() is not None
+        ):
+            return _describe(self)
+        try:
+            value = reads.value(self)
+        except (Refused, ValueNeeded):
+            return _describe(self)
+        prefix = "tensor(" if type(self) in (torch.Tensor, torch.nn.Parameter) else f"{type(self).__name__}("
+        tensor_contents = torch._tensor_str._tensor_str(value, len(prefix)) if value.numel() else "[]"
+    return torch._tensor_str._str(self, tensor_contents=tensor_contents)
+
+
+def _reading(name: str):
+    """As of a CPU copy."""
+    refuse = _refuse(name, Refused, _PUBLISH)
+
+    def method(self, *args, **kwargs):
+        if _sojourn.step_active():
+            return refuse(self)
+        # In the graph, so that torch says what it says of tensors that require a gradient.
+        return getattr(self.cpu(), name)(*args, **kwargs)
+
+    return method
+
+
+def _reduce(self: torch.Tensor, protocol):
+    """A file holds CPU tensors: plain PyTorch reads it, and `load_state_dict` copies them to where parameters are."""
+    if _sojourn.step_active():
+        raise Refused(
+            f"Tensor.__reduce_ex__: {_describe(self)}: inside of a step a remote tensor cannot be pickled or saved; save "
+            "it after the step, or sojourn.publish it"
+        )
+    return self.detach().cpu().requires_grad_(self.requires_grad).__reduce_ex__(protocol)
+
+
+def _allow_pinning() -> None:
+    """`DataLoader(pin_memory=True)` and `tensor.pin_memory()`: uploads take no pinned memory, so nothing is to be done."""
+    original = torch.Tensor.pin_memory
+    told = []
+
+    @functools.wraps(original)
+    def pin_memory(self, *args, **kwargs):
+        if is_remote(self) or torch.cuda.is_available():
+            return original(self, *args, **kwargs)
+        if not told:
+            told.append(True)
+            warnings.warn("pin_memory does nothing for an owner's device; leave it out", stacklevel=2)
+        return self
+
+    torch.Tensor.pin_memory = pin_memory
+
+
+def _guard_save() -> None:
+    original = torch.save
+
+    @functools.wraps(original)
+    def save(obj, *args, **kwargs):
+        with reads.together(obj):
+            return original(obj, *args, **kwargs)
+
+    torch.save = torch.serialization.save = save
+
+
 def install() -> None:
     """Patches `torch.Tensor`, once."""
     if getattr(torch.Tensor, "_sojourn_installed", False):
         return
     torch.Tensor._sojourn_installed = True
-    _patch("__repr__", lambda self, *args, **kwargs: _describe(self))
+    _patch("__repr__", _shown)
     for name in ("numpy", "tolist", "__array__"):
-        _patch(name, _refuse(name, Refused, _PUBLISH))
-    _patch(
-        "__reduce_ex__", _refuse("__reduce_ex__", Refused, "a remote tensor cannot be pickled or saved; " + _PUBLISH)
-    )
-    storage = "a remote tensor has no memory in this process; " + _PUBLISH
+        _patch(name, _reading(name))
+    _patch("__reduce_ex__", _reduce)
+    _guard_save()
+    storage = "a remote tensor has no memory in this process; read it with .cpu(), inside of a step publish it"
     for name in (
         "data_ptr",
         "storage",
@@ -90,6 +162,7 @@ def install() -> None:
     ):
         _patch(name, _refuse(name, Unsupported, storage))
     _patch("__deepcopy__", _deepcopy)
+    _allow_pinning()
     _guard_dlpack()
 
 

@@ -36,6 +36,7 @@ struct TableBinding {
 struct ReleaseTerms {
   double bound = 0, epsilon = 0, delta = 0;
   bool continues = false; ///< shares the price of the published result before
+  bool isRead = false;    ///< has to be free; the client's own, no part of the message
 };
 
 /// How a step on private tables spends. Left out of the message where all of it is default.

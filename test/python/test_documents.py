@@ -19,6 +19,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+import torch
 
 import sojourn
 
@@ -111,40 +112,66 @@ def readme(number, **replaced):
     return code, "README.md", line
 
 
-def import_table(store, tmp_path):
-    script = example()
-    np.savez(tmp_path / "table.npz", **script.source())
+def table_of(namespace):
+    """What a served owner's folder gets of the snippet's table."""
+    return {name: np.ascontiguousarray(values) for name, values in namespace["columns"].items()}
+
+
+def import_table(store, tmp_path, namespace):
+    np.savez(tmp_path / "table.npz", **table_of(namespace))
     rules = tmp_path / "bounds.toml"
-    rules.write_text("".join(f'"{name}" = [{low}, {high}]\n' for name, (low, high) in script.BOUNDS.items()))
-    options = ["--name", script.NAME, "--policy", "open", "--bounds", rules, "--store", store]
+    rules.write_text("".join(f'"{name}" = [{low}, {high}]\n' for name, (low, high) in namespace["bounds"].items()))
+    options = ["--name", "breast-cancer", "--policy", "open", "--bounds", rules, "--store", store]
     subprocess.run([ROOT / "build/bin/sojourn-owner", "import", tmp_path / "table.npz", *options], check=True)
 
 
-def test_the_readme_trains_at_a_served_owner(owner_process, tmp_path):
-    import_table(owner_process.store, tmp_path)
+def test_the_readme_runs_as_it_is_copied():
     namespace = {}
-    address = ("ipc:///run/owner.sock", owner_process.address)
+    printed = run_python(*readme(0), namespace)
+    assert re.fullmatch(r"tensor\(\d\.\d+\)\n", printed) and float(namespace["loss"]) < 0.4
+    namespace["owner"].close()
+
+
+def test_the_readme_trains_at_a_served_owner(owner_process, tmp_path):
+    namespace = {}
+    run_python(*readme(0), namespace)
+    namespace["owner"].close()
+    import_table(owner_process.store, tmp_path, namespace)
+    connect = ("sojourn.local()", f'sojourn.connect("{owner_process.address}")')
+    register = (
+        'owner.register("breast-cancer", columns, policy="open", bounds=bounds)',
+        'owner.dataset("breast-cancer")',
+    )
+    namespace = {}
     try:
-        printed = run_python(*readme(0, address=address), namespace)
+        printed = run_python(*readme(0, connect=connect, register=register), namespace)
         assert re.fullmatch(r"tensor\(\d\.\d+\)\n", printed)
         assert float(namespace["loss"]) < 0.4
     finally:
         namespace["owner"].close()
 
 
+def test_the_readme_ports_a_script(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"sojourn": sojourn, "torch": torch, "nn": torch.nn, "F": torch.nn.functional}
+    x = torch.randn(256, 20)
+    namespace["dataset"] = torch.utils.data.TensorDataset(x, (x[:, 0] > 0).long())
+    losses = re.findall(r"loss (\d\.\d+)", run_python(*readme(1), namespace))
+    assert len(losses) == 8 and float(losses[-1]) < float(losses[0])
+    saved = torch.load(tmp_path / "model.pt")
+    assert {key: value.device.type for key, value in saved.items()} == {"weight": "cpu", "bias": "cpu"}
+
+
 def test_the_readme_trains_on_a_private_table():
-    script = example()
-    owner = sojourn.local()
-    owner.register(script.NAME, script.source(), policy="open", bounds=script.BOUNDS)
-    namespace = {"here": owner}
-    connect = ('sojourn.connect("ipc:///run/owner.sock")', "here")
-    columns = {**script.source(), "age": np.random.default_rng(3).uniform(20, 90, 569)}
-    bounds = {**script.BOUNDS, "age": (0, 120)}
+    namespace = {}
+    run_python(*readme(0), namespace)
+    owner = namespace["owner"]
+    columns = {**namespace["columns"], "age": np.random.default_rng(3).uniform(20, 90, 569)}
+    bounds = {**namespace["bounds"], "age": (0, 120)}
     try:
-        run_python(*readme(0, connect=connect), namespace)
         namespace["columns"] = columns
         namespace["low"], namespace["high"] = ({name: pair[side] for name, pair in bounds.items()} for side in (0, 1))
-        printed = run_python(*readme(1), namespace)
+        printed = run_python(*readme(2), namespace)
         assert re.match(
             r"privacy on 'patients': epsilon 3 .* 180 steps, .* spent so far epsilon 3 in 180 steps", printed
         )

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads of values outside of steps, for the package (sojourn/reads.py).
+#include "frontend/bind/Bind.h"
+#include "frontend/session/Reads.h"
+
+#include <torch/csrc/Exceptions.h>
+
+#include <pybind11/stl.h>
+
+namespace py = pybind11;
+
+namespace sojourn::frontend {
+
+namespace {
+
+/// What Python raises within a kernel of torch.
+void inTorchsWay(const std::function<void()> &body) {
+  try {
+    body();
+  } catch (py::error_already_set &raised) {
+    raised.restore();
+    python_error error;
+    error.persist();
+    throw error;
+  }
+}
+
+} // namespace
+
+void bindReads(py::module_ &m) {
+  m.def("forget_read", &forgetRead, py::arg("tensors"));
+  m.def("read_values", &readValues, py::arg("tensors"), py::arg("keep") = false,
+        "Dense CPU copies of remote tensors, in one trip per owner; not inside of a step.");
+  m.def("mark_step", &markStep, py::arg("is_batch"), "Outside of steps: one that nobody declared ends here.");
+  m.def(
+      "set_read_listener",
+      [](py::function before, py::function after) {
+        // Outlive the interpreter: a value may be read until the very end.
+        auto *first = new py::function(std::move(before)), *last = new py::function(std::move(after));
+        setReadListener({[first](bool isExtra) {
+                           py::gil_scoped_acquire lock;
+                           inTorchsWay([&] { (*first)(isExtra); });
+                         },
+                         [last] {
+                           py::gil_scoped_acquire lock;
+                           inTorchsWay([&] { (*last)(); });
+                         },
+                         [](const std::function<void()> &trip) {
+                           if (!PyGILState_Check()) {
+                             return trip();
+                           }
+                           py::gil_scoped_release unlock;
+                           trip();
+                         }});
+      },
+      py::arg("before"), py::arg("after"), "before(is_extra) may raise, so that nothing is read.");
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values that a script reads, and ends of steps that nobody declared (see Reads.h).
+#include "frontend/session/Reads.h"
+
+#include "frontend/session/Flights.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <algorithm>
+
+namespace sojourn::frontend {
+
+namespace {
+
+ReadListener &listener() {
+  static ReadListener set{[](bool) {}, [] {}, [](const std::function<void()> &trip) { trip(); }};
+  return set;
+}
+
+/// As this process has it: uploaded or read, and not written since; or undefined.
+at::Tensor seenOf(const at::Tensor &tensor) {
+  const auto &storage = remoteImpl(tensor)->remoteStorage();
+  SessionLock lock(storage->session->mutex());
+  auto isWritten = [](const Storage::Place &place) { return place.written; };
+  if (storage->upload.defined() && storage->input < 0 && !storage->lost &&
+      std::none_of(storage->places.begin(), storage->places.end(), isWritten)) {
+    at::Tensor base = at::empty_strided(storage->sizes, storage->strides, storage->upload.options());
+    base.copy_(storage->upload);
+    return base.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset()).contiguous();
+  }
+  const Storage::Seen *seen = storage->seen.get();
+  bool isSame = seen && !storage->lost && tensor.sizes() == c10::IntArrayRef(seen->sizes) &&
+                tensor.strides() == c10::IntArrayRef(seen->strides) && tensor.storage_offset() == seen->offset;
+  return isSame ? seen->value : at::Tensor();
+}
+
+void remember(const at::Tensor &tensor, const at::Tensor &value) {
+  const auto &storage = remoteImpl(tensor)->remoteStorage();
+  SessionLock lock(storage->session->mutex());
+  auto dims = [](at::IntArrayRef list) { return Dims(list.begin(), list.end()); };
+  storage->seen = std::make_unique<Storage::Seen>(
+      Storage::Seen{dims(tensor.sizes()), dims(tensor.strides()), tensor.storage_offset(), value});
+}
+
+/// A tensor holds on to a copy of its last value up to this size: losses that are printed and logged.
+constexpr size_t kRememberedBytes = 4096;
+
+/// While it lives, what the calling thread has open at a session waits, and what it records there is a trace of its
+/// own.
+class Apart {
+public:
+  explicit Apart(std::shared_ptr<Session> session) : session_(std::move(session)) {
+    SessionLock lock(session_->mutex());
+    waiting_ = ThreadState::current().take(*session_);
+  }
+  Apart(Apart &&) = default;
+  ~Apart() {
+    if (!waiting_) {
+      return;
+    }
+    SessionLock lock(session_->mutex());
+    if (auto open = ThreadState::current().take(*session_)) {
+      session_->abandon(*open);
+    }
+    ThreadState::current().putBack(*session_, std::move(waiting_));
+  }
+
+private:
+  std::shared_ptr<Session> session_;
+  std::shared_ptr<Recording> waiting_;
+};
+
+struct Read {
+  size_t position;
+  std::shared_ptr<Session> session;
+  std::shared_ptr<PublishedState> state;
+};
+
+} // namespace
+
+void setReadListener(ReadListener with) { listener() = std::move(with); }
+
+void forgetRead(const std::vector<at::Tensor> &tensors) {
+  for (const at::Tensor &tensor : tensors) {
+    const auto &storage = remoteImpl(tensor)->remoteStorage();
+    SessionLock lock(storage->session->mutex());
+    storage->seen.reset();
+  }
+}
+
+std::vector<at::Tensor> readValues(const std::vector<at::Tensor> &tensors, bool keep) {
+  if (Steps::active()) {
+    raise(ErrorKind::ValueNeeded, "a value is read inside of a step, whose values arrive when it has ended: publish it "
+                                  "(sojourn.publish) and read it after the step, or keep it on the device");
+  }
+  at::AutoDispatchBelowADInplaceOrView below;
+  std::vector<at::Tensor> values;
+  std::vector<Read> reads;
+  std::vector<std::shared_ptr<Session>> sessions;
+  for (size_t at = 0; at < tensors.size(); ++at) {
+    values.push_back(seenOf(tensors[at]));
+    if (values.back().defined()) {
+      continue;
+    }
+    auto session = remoteImpl(tensors[at])->remoteStorage()->session;
+    if (session->offline()) {
+      raise(ErrorKind::ValueNeeded, "a value is read on an offline device, which only records: publish it "
+                                    "(sojourn.publish), or keep it on the device");
+    }
+    if (std::find(sessions.begin(), sessions.end(), session) == sessions.end()) {
+      sessions.push_back(session);
+    }
+    reads.push_back({at, std::move(session), nullptr});
+  }
+  if (reads.empty()) {
+    return values;
+  }
+  std::sort(sessions.begin(), sessions.end(), [](auto &a, auto &b) { return a->index() < b->index(); });
+  listener().before(std::none_of(sessions.begin(), sessions.end(), [](auto &session) { return session->hasEnded(); }));
+  // What has begun and not ended need not be sent for values that it does not change.
+  std::vector<Apart> apart;
+  for (const auto &session : sessions) {
+    if (!session->hasEnded() && session->hasNow(tensors)) {
+      apart.emplace_back(session);
+    }
+  }
+  // Copies first, so that a tensor without a value leaves nothing behind.
+  std::vector<at::Tensor> copies;
+  for (const Read &read : reads) {
+    copies.push_back(tensors[read.position].clone(at::MemoryFormat::Contiguous));
+  }
+  for (size_t i = 0; i < reads.size(); ++i) {
+    reads[i].state = reads[i].session->publish(copies[i], {.isRead = true});
+  }
+  copies.clear();
+  for (auto &session : sessions) {
+    SessionLock lock(session->mutex());
+    ++session->mutableCounters().reads;
+  }
+  listener().around([&] { sendAll(sessions, /*explicitStep=*/false); });
+  for (const Read &read : reads) {
+    if (!read.state->value.defined()) {
+      raise(ErrorKind::Error, "a value that was read never arrived: " + read.state->failure);
+    }
+    values[read.position] = read.state->value;
+    if (keep || read.state->value.nbytes() <= kRememberedBytes) {
+      remember(tensors[read.position], read.state->value);
+    }
+  }
+  listener().after();
+  return values;
+}
+
+void markStep(bool isBatch) {
+  ThreadState *state = ThreadState::existing();
+  if (!state || state->step) {
+    return;
+  }
+  bool hasEnded = false;
+  for (const auto &session : state->sessions()) {
+    hasEnded |= !session->offline() && session->markEnd(!isBatch);
+  }
+  if (hasEnded) {
+    listener().around([] { flushAll(); });
+    listener().after();
+  }
+}
+
+} // namespace sojourn::frontend

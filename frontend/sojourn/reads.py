@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values that a script reads outside of steps, as it would read those of any device, and what that costs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+
+import torch
+from torch.compiler import is_compiling
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils import _pytree as pytree
+
+import _sojourn
+
+from . import connections
+from .errors import ValueNeeded
+
+
+class _Told(threading.local):
+    """Lines whose extra trips the thread has been told of, and whether it wants none."""
+
+    def __init__(self):
+        self.lines: set[tuple[str, int]] = set()
+        self.strict = False
+
+
+_told = _Told()
+
+
+class strict:
+    """Refuses reads that cost a trip of their own, in the calling thread; `ValueNeeded` names the line.
+
+    ::
+
+        sojourn.strict()       # from here on
+        sojourn.strict(False)  # no longer
+        with sojourn.strict():
+            ...
+
+    A read right after a step ended travels with the step, and one of a value that was read before and not written since
+    with nothing; neither is refused.
+    """
+
+    def __init__(self, on: bool = True):
+        self._before, _told.strict = _told.strict, bool(on)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        _told.strict = self._before
+        return False
+
+
+def _before(is_extra: bool) -> None:
+    if not is_extra:
+        return
+    depth = connections.callers_depth() - 1
+    frame = sys._getframe(depth)
+    line = (frame.f_code.co_filename, frame.f_lineno)
+    way_out = "read it right after optimizer.step(), publish it in the step that computes it, or add up on the device"
+    if _told.strict:
+        raise ValueNeeded(f"a value is read at {line[0]}:{line[1]}, which costs a trip of its own; {way_out}")
+    if line not in _told.lines:
+        _told.lines.add(line)
+        warnings.warn(
+            f"a value is read here, which costs a trip to the owner of its own each time; {way_out} (said once per line)",
+            stacklevel=depth + 1,
+        )
+
+
+def value(tensor: torch.Tensor) -> torch.Tensor:
+    """A dense CPU copy of a remote tensor, without a graph."""
+    return _sojourn.read_values([tensor.detach()])[0].clone()
+
+
+class together:
+    """What is read of a tree within was fetched in one trip."""
+
+    def __init__(self, tree):
+        if isinstance(tree, torch.nn.Module):
+            tree = [*tree.parameters(), *tree.buffers()]
+        leaves = (leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor))
+        self._tensors = [leaf.detach() for leaf in leaves if leaf.device.type == "owner"]
+
+    def __enter__(self):
+        if self._tensors and not _sojourn.step_active():
+            _sojourn.read_values(self._tensors, keep=True)
+
+    def __exit__(self, *exception):
+        _sojourn.forget_read(self._tensors)
+        return False
+
+
+def _after_optimizer_step(optimizer, args, kwargs):
+    # torch.compile folds the first condition, and then sees none of ours.
+    if not is_compiling() and not _sojourn.step_active():
+        _sojourn.mark_step(False)
+
+
+def install() -> None:
+    """Once."""
+    _sojourn.set_read_listener(_before, connections.tell)
+    register_optimizer_step_post_hook(_after_optimizer_step)
