@@ -2,8 +2,6 @@
 // The boxed kernel: checks devices, asks the shape rule, appends one record, hands out tensors.
 #include "frontend/recording/Record.h"
 
-#include "frontend/session/Reads.h"
-
 #include "frontend/Error.h"
 #include "frontend/recording/Generator.h"
 #include "frontend/recording/Origin.h"
@@ -13,14 +11,22 @@
 
 namespace sojourn::frontend {
 
+void fail(ErrorKind kind, const OpInfo &info, const std::string &what) {
+  raise(kind, info.name + describeOrigin(captureOrigin()) + ": " + what);
+}
+
+void checkWritable(const OpInfo &info, const at::Tensor &tensor) {
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    TORCH_CHECK(tensor.stride(dim) != 0 || tensor.size(dim) <= 1,
+                "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                "location. Please clone() the tensor before performing the operation.");
+  }
+}
+
 namespace {
 
 using Stack = torch::jit::Stack;
 using Args = c10::ArrayRef<c10::IValue>;
-
-[[noreturn]] void fail(ErrorKind kind, const OpInfo &info, const std::string &what) {
-  raise(kind, info.name + describeOrigin(captureOrigin()) + ": " + what);
-}
 
 /// Calls `visit(tensor, position)` for every defined tensor among the arguments.
 template <class Visit>
@@ -50,14 +56,6 @@ bool isMutated(const OpInfo &info, size_t position) {
     }
   }
   return false;
-}
-
-void checkWritable(const OpInfo &info, const at::Tensor &tensor) {
-  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
-    TORCH_CHECK(tensor.stride(dim) != 0 || tensor.size(dim) <= 1,
-                "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-                "location. Please clone() the tensor before performing the operation.");
-  }
 }
 
 /// The one session of a call; throws where devices mix.
@@ -216,28 +214,6 @@ void checkInside(const OpInfo &info, const Storage &storage, c10::ArrayRef<ViewM
   }
 }
 
-const char *valueHint() {
-  return "its value stays at the owner; publish it (sojourn.publish), or keep it on the device (torch.where instead "
-         "of if, tensors instead of Python numbers)";
-}
-
-/// Outside of steps a value may be read: what is pending is sent with the question.
-bool mayRead(const at::Tensor &tensor) {
-  return !Steps::active() && !remoteImpl(tensor)->remoteStorage()->session->offline();
-}
-
-at::ScalarType dtypeOr(const c10::IValue &given, const at::Tensor &otherwise) {
-  return given.isNone() ? otherwise.scalar_type() : given.toScalarType();
-}
-
-/// A dense CPU tensor in the memory order of another one of its shape.
-at::Tensor laidOut(const at::Tensor &dense, const at::Tensor &like) {
-  if (!like.is_non_overlapping_and_dense() || like.is_contiguous()) {
-    return dense.clone();
-  }
-  return at::empty_strided(like.sizes(), like.strides(), dense.options()).copy_(dense);
-}
-
 } // namespace
 
 void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, Stack *stack) {
@@ -247,161 +223,8 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
   if (info.view) {
     return recordView(stack, args);
   }
-  switch (info.special) {
-  case Special::NoOp: stack->resize(stack->size() - count); return;
-  case Special::LocalScalar: {
-    const at::Tensor self = args[0].toTensor();
-    if (!mayRead(self)) {
-      fail(ErrorKind::ValueNeeded, info, std::string("Python asked for the value of a remote tensor; ") + valueHint());
-    }
-    at::Scalar number = readValues({self}).front().item();
-    stack->resize(stack->size() - count);
-    stack->emplace_back(number);
+  if (info.special != Special::None && info.special != Special::BatchNorm && answerSpecial(info, stack)) {
     return;
-  }
-  case Special::Refused: fail(info.refusalKind, info, info.refusalHint);
-  case Special::Copy: {
-    at::Tensor self = args[0].toTensor(), source = args[1].toTensor();
-    if (!isRemote(self)) {
-      if (!mayRead(source)) {
-        fail(ErrorKind::Refused, info,
-             "a remote value would be copied to " + self.device().str() +
-                 "; values leave the owner only by sojourn.publish, and inside of a step by its reply");
-      }
-      self.copy_(readValues({source}).front());
-      stack->resize(stack->size() - count);
-      stack->emplace_back(std::move(self));
-      return;
-    }
-    if (isRemote(source)) {
-      break;
-    }
-    if (source.dim() > 0) {
-      markStep(/*isBatch=*/true);
-    }
-    TORCH_CHECK(at::is_expandable_to(source.sizes(), self.sizes()), "The size of tensor a ", self.sizes(),
-                " must match the size of tensor b ", source.sizes());
-    checkWritable(info, self);
-    RemoteTensorImpl *impl = remoteImpl(self);
-    const auto &storage = impl->remoteStorage();
-    auto session = storage->session;
-    at::Tensor host = source.to(self.scalar_type()).expand(self.sizes());
-    SessionLock lock(session->mutex());
-    // Inside a step the old value stays, for a rollback returns to it.
-    if (!Steps::active() && !storage->handle && storage.use_count() == 1 && impl->storage_offset() == 0 &&
-        self.sizes() == c10::IntArrayRef(storage->sizes)) {
-      // `x.to(owner)` arrives as empty + copy_: the new storage is the upload itself.
-      at::Tensor dense = at::empty_strided(self.sizes(), self.strides(), host.options());
-      dense.copy_(host);
-      impl->adoptUpload(session->makeUpload(dense, /*fresh=*/true));
-      session->idInTrace(*impl->remoteStorage());
-      stack->resize(stack->size() - count);
-      stack->emplace_back(std::move(self));
-      return;
-    }
-    at::Tensor uploaded = makeTensor(session->makeUpload(host));
-    (*stack)[stack->size() - count + 1] = uploaded;
-    break;
-  }
-  case Special::ToCopy: {
-    auto device = args[3];
-    at::Tensor self = args[0].toTensor();
-    if (!isRemote(self)) {
-      if (self.dim() > 0) {
-        markStep(/*isBatch=*/true);
-      }
-      c10::Device target = device.toDevice();
-      auto session = Session::at(target.has_index() ? target.index() : currentDeviceIndex());
-      auto format = args[6].isNone() ? at::MemoryFormat::Preserve : args[6].toMemoryFormat();
-      at::Tensor host = at::empty_like(self, self.options().dtype(dtypeOr(args[1], self)), format);
-      host.copy_(self);
-      SessionLock lock(session->mutex());
-      auto storage = session->makeUpload(host, /*fresh=*/true);
-      session->idInTrace(*storage);
-      stack->resize(stack->size() - count);
-      stack->emplace_back(makeTensor(std::move(storage)));
-      return;
-    }
-    if (device.isDevice() && device.toDevice().type() != c10::DeviceType::PrivateUse1) {
-      if (device.toDevice().is_meta()) {
-        at::Tensor meta =
-            at::empty_strided(self.sizes(), self.strides(), at::dtype(dtypeOr(args[1], self)).device(at::kMeta));
-        stack->resize(stack->size() - count);
-        stack->emplace_back(std::move(meta));
-        return;
-      }
-      if (!mayRead(self)) {
-        fail(ErrorKind::Refused, info,
-             "a remote value would move to " + device.toDevice().str() +
-                 "; values leave the owner only by sojourn.publish(tensor), and inside of a step by its reply");
-      }
-      at::Tensor host = laidOut(readValues({self}).front(), self);
-      auto format = args[6].isNone() ? std::nullopt : std::optional(args[6].toMemoryFormat());
-      at::Tensor copy =
-          at::_to_copy(host, at::TensorOptions(device.toDevice()).dtype(dtypeOr(args[1], self)).memory_format(format));
-      stack->resize(stack->size() - count);
-      stack->emplace_back(std::move(copy));
-      return;
-    }
-    if (device.isDevice() && device.toDevice().has_index() && device.toDevice() != self.device()) {
-      if (mayRead(self)) {
-        at::Tensor there = at::_to_copy(laidOut(readValues({self}).front(), self),
-                                        at::TensorOptions(device.toDevice()).dtype(dtypeOr(args[1], self)));
-        stack->resize(stack->size() - count);
-        stack->emplace_back(std::move(there));
-        return;
-      }
-      fail(ErrorKind::Refused, info,
-           "a value would move from " + self.device().str() + " to " + device.toDevice().str() +
-               "; publish it at the first owner, then upload it to the second");
-    }
-    break;
-  }
-  case Special::Resize: {
-    at::Tensor self = args[0].toTensor();
-    auto sizes = args[1].toIntVector();
-    RemoteTensorImpl *impl = remoteImpl(self);
-    if (self.sizes() != c10::IntArrayRef(sizes)) {
-      if (self.numel() != 0) {
-        fail(ErrorKind::Unsupported, info,
-             "resize_ of a tensor with contents is not supported; use reshape or torch.empty");
-      }
-      at::Tensor fresh = at::empty(sizes, self.options());
-      impl->changeStorage(remoteImpl(fresh)->remoteStorage());
-    }
-    stack->resize(stack->size() - count);
-    stack->emplace_back(std::move(self));
-    return;
-  }
-  case Special::Index: {
-    auto indices = args[1].toListRef();
-    for (const c10::IValue &index : indices) {
-      if (index.isTensor() && index.toTensor().defined() &&
-          (index.toTensor().scalar_type() == at::kBool || index.toTensor().scalar_type() == at::kByte)) {
-        if (info.mutated.empty()) {
-          fail(ErrorKind::ValueNeeded, info,
-               "the shape of a boolean-indexed result depends on values; use torch.where(mask, x, 0) or multiply by "
-               "the mask");
-        }
-        fail(ErrorKind::Unsupported, info, "assignment through a boolean index; use x = torch.where(mask, value, x)");
-      }
-    }
-    break;
-  }
-  case Special::Histogram:
-    if (const char *needed = histogramNeeds(*info.schema, args)) {
-      fail(ErrorKind::ValueNeeded, info, needed);
-    }
-    break;
-  case Special::CheckErrors:
-    if (args[static_cast<size_t>(*info.schema->argumentIndexWithName("check_errors"))].toBool()) {
-      fail(ErrorKind::ValueNeeded, info,
-           "with check_errors it reads a value; pass check_errors=False: where it fails its result is NaN, and info is "
-           "not 0");
-    }
-    break;
-  case Special::None:
-  case Special::BatchNorm: break;
   }
   auto session = sessionOf(info, Args(stack->data() + stack->size() - count, count));
   record(*session, stack);

@@ -68,6 +68,14 @@ struct OpInfo {
   Word entryFor(bool batchNormTraining);
 };
 
+/// With the op's name and the user's line.
+[[noreturn]] void fail(ErrorKind kind, const OpInfo &info, const std::string &what);
+/// Throws for a tensor whose elements share memory.
+void checkWritable(const OpInfo &info, const at::Tensor &tensor);
+/// An op that needs more than the general path (Special.cpp). Whether its result is on the stack; else it is recorded,
+/// with the arguments that are there now.
+bool answerSpecial(const OpInfo &info, torch::jit::Stack *stack);
+
 /// The boxed kernel of one overload.
 class Recorder final : public c10::OperatorKernel {
 public:

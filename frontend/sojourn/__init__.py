@@ -29,6 +29,7 @@ from . import errors as _errors
 from . import module as _module
 from . import reads as _reads
 from . import tensor as _tensor
+from . import torch_checks as _torch_checks
 from .ahead import Program, compile, load, number, offline, spec, table_spec
 from .checks import integer as _integer
 from .errors import (
@@ -57,6 +58,7 @@ _sojourn.install(_errors, _os.path.dirname(_torch.__file__) + _os.sep, _os.path.
 _device.install()
 _tensor.install()
 _module.install()
+_torch_checks.install()
 _reads.install()
 
 __version__ = "0.1.0"

@@ -19,11 +19,11 @@ from .errors import ValueNeeded
 
 
 class _Told(threading.local):
-    """Lines whose extra trips the thread has been told of, and whether it wants none."""
+    """How often lines cost the thread an extra trip, whether it wants none, and whether it means to read much at once."""
 
     def __init__(self):
-        self.lines: set[tuple[str, int]] = set()
-        self.strict = False
+        self.lines: dict[tuple[str, int], int] = {}
+        self.strict = self.together = False
 
 
 _told = _Told()
@@ -39,8 +39,8 @@ class strict:
         with sojourn.strict():
             ...
 
-    A read right after a step ended travels with the step, and one of a value that was read before and not written since
-    with nothing; neither is refused.
+    A read right after a step ended travels with the step, one of a value that was read before and not written since
+    with nothing, and `torch.save` reads all that it saves at once: none of these is refused.
     """
 
     def __init__(self, on: bool = True):
@@ -55,7 +55,7 @@ class strict:
 
 
 def _before(is_extra: bool) -> None:
-    if not is_extra:
+    if not is_extra or _told.together:
         return
     depth = connections.callers_depth() - 1
     frame = sys._getframe(depth)
@@ -63,8 +63,8 @@ def _before(is_extra: bool) -> None:
     way_out = "read it right after optimizer.step(), publish it in the step that computes it, or add up on the device"
     if _told.strict:
         raise ValueNeeded(f"a value is read at {line[0]}:{line[1]}, which costs a trip of its own; {way_out}")
-    if line not in _told.lines:
-        _told.lines.add(line)
+    _told.lines[line] = _told.lines.get(line, 0) + 1
+    if _told.lines[line] == 2:  # one that runs once is not worth a word
         warnings.warn(
             f"a value is read here, which costs a trip to the owner of its own each time; {way_out} (said once per line)",
             stacklevel=depth + 1,
@@ -87,7 +87,11 @@ class together:
 
     def __enter__(self):
         if self._tensors and not _sojourn.step_active():
-            _sojourn.read_values(self._tensors, keep=True)
+            _told.together = True
+            try:
+                _sojourn.read_values(self._tensors, keep=True)
+            finally:
+                _told.together = False
 
     def __exit__(self, *exception):
         _sojourn.forget_read(self._tensors)

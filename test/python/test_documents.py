@@ -154,10 +154,10 @@ def test_the_readme_trains_at_a_served_owner(owner_process, tmp_path):
 def test_the_readme_ports_a_script(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {"sojourn": sojourn, "torch": torch, "nn": torch.nn, "F": torch.nn.functional}
-    x = torch.randn(256, 20)
+    x = torch.randn(2048, 20)
     namespace["dataset"] = torch.utils.data.TensorDataset(x, (x[:, 0] > 0).long())
-    losses = re.findall(r"loss (\d\.\d+)", run_python(*readme(1), namespace))
-    assert len(losses) == 8 and float(losses[-1]) < float(losses[0])
+    losses = [float(loss) for loss in re.findall(r"loss (\d\.\d+)", run_python(*readme(1), namespace))]
+    assert len(losses) == 64 and sum(losses[-8:]) < sum(losses[:8])
     saved = torch.load(tmp_path / "model.pt")
     assert {key: value.device.type for key, value in saved.items()} == {"weight": "cpu", "bias": "cpu"}
 

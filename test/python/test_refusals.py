@@ -171,7 +171,6 @@ UNSUPPORTED = {
     "set_ to another": lambda x: x.set_(x.clone()),
     "complex dtype": lambda x: x.to(torch.complex64),
     "complex scalar": lambda x: x * 2j,
-    "boolean setitem": lambda x: x.__setitem__(x > 0, 1.0),
     "no rule": lambda x: torch.linalg.svd(x),
 }
 

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that are not recorded as they come: copies over the border between here and an owner, values that are read,
+// indices, and what is refused whatever its arguments are.
+#include "frontend/recording/Record.h"
+
+#include "frontend/recording/Generator.h"
+#include "frontend/session/Reads.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/List.h>
+
+namespace sojourn::frontend {
+
+namespace {
+
+using Stack = torch::jit::Stack;
+using Args = c10::ArrayRef<c10::IValue>;
+
+const char *valueHint() {
+  return "its value stays at the owner; publish it (sojourn.publish), or keep it on the device (torch.where instead "
+         "of if, tensors instead of Python numbers)";
+}
+
+bool isMask(const at::Tensor &tensor) {
+  return tensor.defined() && (tensor.scalar_type() == at::kBool || tensor.scalar_type() == at::kByte);
+}
+
+/// Indices on the CPU go to the owner, masks there as the positions that they hold, as with any device. A mask at the
+/// owner chooses between old and new where one number is written; what else it would do depends on values. Whether the
+/// call is done.
+bool indexThroughMask(const OpInfo &info, Stack *stack) {
+  const size_t count = info.args.size(), first = stack->size() - count;
+  Args args(stack->data() + first, count);
+  const at::Tensor self = args[0].toTensor();
+  c10::List<std::optional<at::Tensor>> indices;
+  bool isChanged = false;
+  std::optional<size_t> masked;
+  for (const c10::IValue &entry : args[1].toListRef()) {
+    at::Tensor index = entry.isTensor() ? entry.toTensor() : at::Tensor();
+    if (index.defined() && !isRemote(index) && isMask(index)) {
+      for (const at::Tensor &positions : index.nonzero().unbind(1)) {
+        indices.push_back(positions.to(self.device()));
+      }
+      isChanged = true;
+      continue;
+    }
+    if (index.defined() && !isRemote(index)) {
+      isChanged = true;
+      index = index.to(self.device());
+    } else if (isMask(index)) {
+      masked = indices.size();
+    }
+    indices.push_back(index.defined() ? std::optional(index) : std::nullopt);
+  }
+  if (!masked) {
+    if (isChanged) {
+      (*stack)[first + 1] = std::move(indices);
+    }
+    return false;
+  }
+  const at::Tensor mask = *indices.get(*masked);
+  const bool isWrite = info.name.find("index_put") != std::string::npos;
+  bool isPlain = isWrite && indices.size() == *masked + 1 && args[2].toTensor().numel() == 1 &&
+                 !(args[3].isBool() && args[3].toBool()) && self.dim() >= mask.dim() + static_cast<int64_t>(*masked);
+  for (size_t i = 0; i < *masked; ++i) {
+    isPlain = isPlain && !indices.get(i);
+  }
+  if (!isPlain) {
+    fail(ErrorKind::ValueNeeded, info,
+         isWrite
+             ? "what is written through a boolean index at the owner is one number; use x = torch.where(mask, value, x)"
+             : "the shape of a boolean-indexed result depends on values; use torch.where(mask, x, 0) or multiply by "
+               "the mask");
+  }
+  const auto dim = static_cast<int64_t>(*masked);
+  TORCH_CHECK_INDEX(mask.sizes() == self.sizes().slice(*masked, static_cast<size_t>(mask.dim())),
+                    "The shape of the mask ", mask.sizes(), " at index ", dim,
+                    " does not match the shape of the indexed ", "tensor ", self.sizes(), " at index ", dim);
+  at::Tensor wide = mask.to(at::kBool);
+  for (int64_t i = dim + mask.dim(); i < self.dim(); ++i) {
+    wide = wide.unsqueeze(-1);
+  }
+  at::Tensor value = args[2].toTensor().reshape({});
+  at::Tensor result = at::where(wide, value.to(self.options()), self);
+  if (!info.mutated.empty()) {
+    self.copy_(result);
+    result = self;
+  }
+  stack->resize(first);
+  stack->emplace_back(std::move(result));
+  return true;
+}
+
+/// Outside of steps a value may be read: what is pending is sent with the question.
+bool mayRead(const at::Tensor &tensor) {
+  return !Steps::active() && !remoteImpl(tensor)->remoteStorage()->session->offline();
+}
+
+at::ScalarType dtypeOr(const c10::IValue &given, const at::Tensor &otherwise) {
+  return given.isNone() ? otherwise.scalar_type() : given.toScalarType();
+}
+
+/// A dense CPU tensor in the memory order of another one of its shape.
+at::Tensor laidOut(const at::Tensor &dense, const at::Tensor &like) {
+  if (!like.is_non_overlapping_and_dense() || like.is_contiguous()) {
+    return dense.clone();
+  }
+  return at::empty_strided(like.sizes(), like.strides(), dense.options()).copy_(dense);
+}
+
+} // namespace
+
+bool answerSpecial(const OpInfo &info, Stack *stack) {
+  size_t count = info.args.size();
+  Args args(stack->data() + stack->size() - count, count);
+  switch (info.special) {
+  case Special::NoOp: stack->resize(stack->size() - count); return true;
+  case Special::LocalScalar: {
+    const at::Tensor self = args[0].toTensor();
+    if (!mayRead(self)) {
+      fail(ErrorKind::ValueNeeded, info, std::string("Python asked for the value of a remote tensor; ") + valueHint());
+    }
+    at::Scalar number = readValues({self}).front().item();
+    stack->resize(stack->size() - count);
+    stack->emplace_back(number);
+    return true;
+  }
+  case Special::Refused: fail(info.refusalKind, info, info.refusalHint);
+  case Special::Copy: {
+    at::Tensor self = args[0].toTensor(), source = args[1].toTensor();
+    if (!isRemote(self)) {
+      if (!mayRead(source)) {
+        fail(ErrorKind::Refused, info,
+             "a remote value would be copied to " + self.device().str() +
+                 "; values leave the owner only by sojourn.publish, and inside of a step by its reply");
+      }
+      self.copy_(readValues({source}).front());
+      stack->resize(stack->size() - count);
+      stack->emplace_back(std::move(self));
+      return true;
+    }
+    if (isRemote(source)) {
+      break;
+    }
+    if (source.dim() > 0) {
+      markStep(/*isBatch=*/true);
+    }
+    TORCH_CHECK(at::is_expandable_to(source.sizes(), self.sizes()), "The size of tensor a ", self.sizes(),
+                " must match the size of tensor b ", source.sizes());
+    checkWritable(info, self);
+    RemoteTensorImpl *impl = remoteImpl(self);
+    const auto &storage = impl->remoteStorage();
+    auto session = storage->session;
+    at::Tensor host = source.to(self.scalar_type()).expand(self.sizes());
+    SessionLock lock(session->mutex());
+    // Inside a step the old value stays, for a rollback returns to it.
+    if (!Steps::active() && !storage->handle && storage.use_count() == 1 && impl->storage_offset() == 0 &&
+        self.sizes() == c10::IntArrayRef(storage->sizes)) {
+      // `x.to(owner)` arrives as empty + copy_: the new storage is the upload itself.
+      at::Tensor dense = at::empty_strided(self.sizes(), self.strides(), host.options());
+      dense.copy_(host);
+      impl->adoptUpload(session->makeUpload(dense, /*fresh=*/true));
+      session->idInTrace(*impl->remoteStorage());
+      stack->resize(stack->size() - count);
+      stack->emplace_back(std::move(self));
+      return true;
+    }
+    at::Tensor uploaded = makeTensor(session->makeUpload(host));
+    (*stack)[stack->size() - count + 1] = uploaded;
+    break;
+  }
+  case Special::ToCopy: {
+    auto device = args[3];
+    at::Tensor self = args[0].toTensor();
+    if (!isRemote(self)) {
+      if (self.dim() > 0) {
+        markStep(/*isBatch=*/true);
+      }
+      c10::Device target = device.toDevice();
+      auto session = Session::at(target.has_index() ? target.index() : currentDeviceIndex());
+      auto format = args[6].isNone() ? at::MemoryFormat::Preserve : args[6].toMemoryFormat();
+      at::Tensor host = at::empty_like(self, self.options().dtype(dtypeOr(args[1], self)), format);
+      host.copy_(self);
+      SessionLock lock(session->mutex());
+      auto storage = session->makeUpload(host, /*fresh=*/true);
+      session->idInTrace(*storage);
+      stack->resize(stack->size() - count);
+      stack->emplace_back(makeTensor(std::move(storage)));
+      return true;
+    }
+    if (device.isDevice() && device.toDevice().type() != c10::DeviceType::PrivateUse1) {
+      if (device.toDevice().is_meta()) {
+        at::Tensor meta =
+            at::empty_strided(self.sizes(), self.strides(), at::dtype(dtypeOr(args[1], self)).device(at::kMeta));
+        stack->resize(stack->size() - count);
+        stack->emplace_back(std::move(meta));
+        return true;
+      }
+      if (!mayRead(self)) {
+        fail(ErrorKind::Refused, info,
+             "a remote value would move to " + device.toDevice().str() +
+                 "; values leave the owner only by sojourn.publish(tensor), and inside of a step by its reply");
+      }
+      at::Tensor host = laidOut(readValues({self}).front(), self);
+      auto format = args[6].isNone() ? std::nullopt : std::optional(args[6].toMemoryFormat());
+      at::Tensor copy =
+          at::_to_copy(host, at::TensorOptions(device.toDevice()).dtype(dtypeOr(args[1], self)).memory_format(format));
+      stack->resize(stack->size() - count);
+      stack->emplace_back(std::move(copy));
+      return true;
+    }
+    if (device.isDevice() && device.toDevice().has_index() && device.toDevice() != self.device()) {
+      if (mayRead(self)) {
+        at::Tensor there = at::_to_copy(laidOut(readValues({self}).front(), self),
+                                        at::TensorOptions(device.toDevice()).dtype(dtypeOr(args[1], self)));
+        stack->resize(stack->size() - count);
+        stack->emplace_back(std::move(there));
+        return true;
+      }
+      fail(ErrorKind::Refused, info,
+           "a value would move from " + self.device().str() + " to " + device.toDevice().str() +
+               "; publish it at the first owner, then upload it to the second");
+    }
+    break;
+  }
+  case Special::Resize: {
+    at::Tensor self = args[0].toTensor();
+    auto sizes = args[1].toIntVector();
+    RemoteTensorImpl *impl = remoteImpl(self);
+    if (self.sizes() != c10::IntArrayRef(sizes)) {
+      if (self.numel() != 0) {
+        fail(ErrorKind::Unsupported, info,
+             "resize_ of a tensor with contents is not supported; use reshape or torch.empty");
+      }
+      at::Tensor fresh = at::empty(sizes, self.options());
+      impl->changeStorage(remoteImpl(fresh)->remoteStorage());
+    }
+    stack->resize(stack->size() - count);
+    stack->emplace_back(std::move(self));
+    return true;
+  }
+  case Special::Index:
+    if (isRemote(args[0].toTensor()) && indexThroughMask(info, stack)) {
+      return true;
+    }
+    break;
+  case Special::Histogram:
+    if (const char *needed = histogramNeeds(*info.schema, args)) {
+      fail(ErrorKind::ValueNeeded, info, needed);
+    }
+    break;
+  case Special::CheckErrors:
+    if (args[static_cast<size_t>(*info.schema->argumentIndexWithName("check_errors"))].toBool()) {
+      fail(ErrorKind::ValueNeeded, info,
+           "with check_errors it reads a value; pass check_errors=False: where it fails its result is NaN, and info is "
+           "not 0");
+    }
+    break;
+  case Special::None:
+  case Special::BatchNorm: break;
+  }
+  return false;
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules of torch that look at values on their way, and indices as other devices take them: in one step, one trip,
+eager's results."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from remote_support import Count, assert_same
+from torch import nn
+
+import sojourn
+
+
+def both(owner, module, function, *inputs):
+    """Results and gradients of `function(module, *inputs)` in eager, and in one step at the owner."""
+
+    def run(model, tensors):
+        result = function(model, *tensors)
+        if result.requires_grad:
+            model.zero_grad()
+            result.square().mean().backward()
+        return [result.detach(), [p.grad.clone() for p in model.parameters() if p.grad is not None]]
+
+    expected = run(module, inputs)
+    there = copy.deepcopy(module).to(owner.device)
+    tensors = [tensor.to(owner.device) for tensor in inputs]
+    sojourn.flush()
+    with Count(owner) as count:
+        found = sojourn.step(run)(there, tensors)
+    assert count.round_trips == 1
+    assert_same(found, expected, rtol=1e-7, atol=1e-9)
+
+
+def causal(x):
+    return nn.Transformer.generate_square_subsequent_mask(x.shape[1], device=x.device, dtype=x.dtype)
+
+
+def padding(x):
+    """Rows end at different places; not all at the end."""
+    mask = torch.zeros(x.shape[:2], dtype=torch.bool)
+    mask[0, 3:] = True
+    mask[1, :1] = True
+    return mask.to(x.device)
+
+
+ENCODERS = {
+    "causal": lambda m, x: m(x, mask=causal(x)),
+    "causal and told": lambda m, x: m(x, mask=causal(x), is_causal=True),
+    "padding": lambda m, x: m(x, src_key_padding_mask=padding(x)),
+    "plain": lambda m, x: m(x),
+}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("mode", ["train", "eval", "eval without gradients"])
+def test_transformer_encoders(owner, seed, name, mode):
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    module = nn.TransformerEncoder(layer, 2).double().train(mode == "train")
+    with torch.set_grad_enabled(mode != "eval without gradients"):
+        both(owner, module, ENCODERS[name], torch.randn(3, 5, 8).double())
+
+
+def test_transformers(owner, seed):
+    module = nn.Transformer(8, 2, 1, 1, 16, dropout=0.0, batch_first=True).double()
+    x, y = torch.randn(3, 5, 8).double(), torch.randn(3, 4, 8).double()
+    both(owner, module, lambda m, x, y: m(x, y, tgt_mask=causal(y), src_key_padding_mask=padding(x)), x, y)
+    both(owner, module.eval(), lambda m, x, y: m(x, y, tgt_mask=causal(y), tgt_is_causal=True), x, y)
+
+
+DISTRIBUTIONS = {
+    "normal": lambda m, x: torch.distributions.Normal(m(x), F.softplus(m(x)) + 0.1).log_prob(x),
+    "categorical": lambda m, x: torch.distributions.Categorical(logits=m(x)).log_prob(torch.ones(4, device=x.device)),
+    "bernoulli": lambda m, x: torch.distributions.Bernoulli(torch.sigmoid(m(x))).entropy(),
+    "divergence": lambda m, x: torch.distributions.kl_divergence(
+        torch.distributions.Normal(m(x), torch.ones_like(x)), torch.distributions.Normal(x, torch.ones_like(x))
+    ),
+    "multivariate": lambda m, x: torch.distributions.Independent(torch.distributions.Laplace(m(x), 1.0), 1).log_prob(x),
+    "beta": lambda m, x: torch.distributions.Beta(m(x).exp(), x.exp()).log_prob(torch.sigmoid(x)),
+}
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_distributions_check_no_values(owner, seed, name):
+    both(owner, nn.Linear(3, 3).double(), DISTRIBUTIONS[name], torch.randn(4, 3).double())
+
+
+def test_on_the_cpu_torch_checks_as_before():
+    with pytest.raises(ValueError, match="constraint"):
+        torch.distributions.Normal(torch.zeros(2), torch.tensor([1.0, -1.0]))
+
+
+READS = {
+    "positions": lambda x, i, mask: x[i],
+    "two": lambda x, i, mask: x[i, i],
+    "after a slice": lambda x, i, mask: x[:, i],
+    "a mask": lambda x, i, mask: x[mask],
+    "a mask and positions": lambda x, i, mask: x[mask[:, 0], 1],
+    "a row mask": lambda x, i, mask: x[mask[:, 0]],
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_indices_on_the_cpu(owner, seed, name):
+    """Positions and masks of the CPU index remote tensors, with gradients."""
+    x, i, mask = torch.randn(4, 4).double(), torch.tensor([2, 0, 3]), torch.rand(4, 4) > 0.4
+    leaf, there = x.clone().requires_grad_(), x.to(owner.device).requires_grad_()
+    expected, found = READS[name](leaf, i, mask), READS[name](there, i, mask)
+    slopes = [
+        torch.autograd.grad(result.square().sum(), source)[0] for result, source in ((found, there), (expected, leaf))
+    ]
+    assert_same([found.detach(), slopes[0]], [expected.detach(), slopes[1]], rtol=1e-12, atol=1e-12)
+
+
+WRITES = {
+    "a number": lambda x, mask: x.__setitem__(mask, 7.0),
+    "infinity": lambda x, mask: x.__setitem__(mask, -float("inf")),
+    "a tensor of one": lambda x, mask: x.__setitem__(mask, x[0, 0].clone()),
+    "rows": lambda x, mask: x.__setitem__(mask[:, 0], 2.0),
+    "after a slice": lambda x, mask: x.__setitem__((slice(None), mask[0]), 3.0),
+    "of a view": lambda x, mask: x[1:].__setitem__(mask[1:], 1.0),
+    "index_put_": lambda x, mask: x.index_put_((mask,), torch.tensor(5.0, dtype=x.dtype, device=x.device)),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_through_masks(owner, seed, name):
+    x, mask = torch.randn(4, 4).double(), torch.rand(4, 4) > 0.5
+    there, there_mask = x.to(owner.device), mask.to(owner.device)
+    with sojourn.step():
+        WRITES[name](there, there_mask)
+    WRITES[name](x, mask)
+    assert_same(there, x, rtol=0, atol=0)
+
+
+def test_writes_through_masks_of_the_cpu(owner, seed):
+    x, mask = torch.randn(4, 4).double(), torch.rand(4, 4) > 0.5
+    there = x.to(owner.device)
+    values = torch.randn(int(mask.sum())).double()
+    with sojourn.step():
+        there[mask] = values.to(owner.device)
+        there[mask[:, 0]] += 1
+    x[mask] = values
+    x[mask[:, 0]] += 1
+    assert_same(there, x, rtol=1e-12, atol=1e-12)
+
+
+def test_top_k_sampling_as_it_is_written(owner, seed):
+    """Of a GPT's logits, with its gradient."""
+
+    def sample(logits):
+        logits = logits.clone()
+        best, _ = torch.topk(logits, 3)
+        logits[logits < best[:, [-1]]] = -float("inf")
+        return F.softmax(logits, dim=-1)
+
+    x = torch.randn(4, 9).double()
+    leaf, there = x.clone().requires_grad_(), x.to(owner.device).requires_grad_()
+    expected, found = sample(leaf), sample(there)
+    slopes = [torch.autograd.grad(p.square().sum(), source)[0] for p, source in ((found, there), (expected, leaf))]
+    assert_same([found.detach(), slopes[0]], [expected.detach(), slopes[1]], rtol=1e-10, atol=1e-12)
+
+
+def test_what_masks_cannot_do(owner, seed):
+    x = torch.randn(4, 4).to(owner.device)
+    for use in (lambda: x[x > 0], lambda: x.__setitem__(x > 0, torch.ones(3, device=owner.device))):
+        with pytest.raises(sojourn.ValueNeeded, match="torch.where"):
+            use()
+    with pytest.raises(IndexError, match="The shape of the mask"):
+        x[x[:, :3] > 0] = 1.0
