@@ -88,11 +88,28 @@ public:
   }
 };
 
+/// Products of halves, until one is left: ops alone, for modes that take no C++ Function.
+at::Tensor productOfOps(const at::Tensor &self, int64_t dim, bool keepdim) {
+  at::Tensor x = self;
+  while (x.size(dim) > 1) {
+    const int64_t half = x.size(dim) / 2;
+    at::Tensor product = x.narrow(dim, 0, half) * x.narrow(dim, half, half);
+    x = x.size(dim) % 2 == 0 ? product : at::cat({product, x.narrow(dim, 2 * half, 1)}, dim);
+  }
+  return keepdim ? x : x.squeeze(dim);
+}
+
 at::Tensor prod(const at::Tensor &self, std::optional<at::ScalarType> dtype) {
+  if (needsOps(self) && self.numel() > 0) {
+    return productOfOps((dtype ? self.to(*dtype) : self).reshape(-1), 0, false);
+  }
   return Product::apply(self, std::nullopt, false, dtype);
 }
 
 at::Tensor prodDim(const at::Tensor &self, int64_t dim, bool keepdim, std::optional<at::ScalarType> dtype) {
+  if (needsOps(self) && self.numel() > 0 && self.dim() > 0) {
+    return productOfOps(dtype ? self.to(*dtype) : self, dim, keepdim);
+  }
   return Product::apply(self, dim, keepdim, dtype);
 }
 

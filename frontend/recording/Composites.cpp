@@ -3,6 +3,7 @@
 // consist of, and differentiate as that.
 #include "frontend/Error.h"
 #include "frontend/recording/Origin.h"
+#include "frontend/recording/Tensor.h"
 #include "frontend/session/Steps.h"
 
 #include <ATen/ATen.h>
@@ -72,6 +73,20 @@ at::Tensor cov(const at::Tensor &self, int64_t correction, const std::optional<a
   return productsOfRows(centred, centred * weights) / freedom.clamp_min(0);
 }
 
+/// ATen's looks at the memory of `out`.
+at::Tensor &matmulOut(const at::Tensor &self, const at::Tensor &other, at::Tensor &out) {
+  TORCH_CHECK(!at::GradMode::is_enabled() || !(self.requires_grad() || other.requires_grad() || out.requires_grad()),
+              "matmul(): functions with out=... arguments don't support automatic differentiation, but one of the "
+              "arguments requires grad.");
+  at::Tensor result = at::matmul(self, other);
+  TORCH_CHECK(out.scalar_type() == result.scalar_type(), "Expected out tensor to have dtype ", result.scalar_type(),
+              ", but got ", out.scalar_type(), " instead");
+  if (out.sizes() != result.sizes()) {
+    out.resize_(result.sizes());
+  }
+  return out.copy_(result);
+}
+
 /// Without a number of classes eager asks for the largest label.
 at::Tensor oneHot(const at::Tensor &self, int64_t classes) {
   if (classes < 0) {
@@ -96,6 +111,30 @@ bool equal(const at::Tensor &self, const at::Tensor &other) {
   return self.sizes() == other.sizes() && holds("aten::equal", self.eq(other));
 }
 
+/// The window is one of the storage, not of the tensor that is given.
+at::Tensor asStridedCopy(const at::Tensor &self, at::IntArrayRef sizes, at::IntArrayRef strides,
+                         std::optional<int64_t> offset) {
+  return self.as_strided(sizes, strides, offset).clone(at::MemoryFormat::Contiguous);
+}
+
+at::Tensor asStridedScatter(const at::Tensor &self, const at::Tensor &source, at::IntArrayRef sizes,
+                            at::IntArrayRef strides, std::optional<int64_t> offset) {
+  const int64_t elements = c10::multiply_integers(remoteImpl(self)->remoteStorage()->sizes);
+  at::Tensor whole = self.as_strided({elements}, {1}, 0).clone();
+  at::Tensor window = whole.as_strided(sizes, strides, offset.value_or(self.storage_offset()));
+  TORCH_CHECK(window.sizes() == source.sizes(),
+              "expected src to have a size equal to the slice of self. src size = ", source.sizes(),
+              ", slice size = ", window.sizes());
+  window.copy_(source);
+  return whole.as_strided(self.sizes(), self.strides(), self.storage_offset());
+}
+
+/// Zeros in the layout of `other`: what forward mode lays tangents of views into.
+at::Tensor zerosLike(const at::Tensor &self, const at::Tensor &other, int64_t batchDims) {
+  TORCH_CHECK(batchDims == 0, "forward mode over vmap is not supported on device owner here");
+  return at::empty_strided(other.sizes(), other.strides(), self.options()).zero_();
+}
+
 bool allclose(const at::Tensor &self, const at::Tensor &other, double rtol, double atol, bool equalNan) {
   return holds("aten::allclose", at::isclose(self, other, rtol, atol, equalNan));
 }
@@ -107,6 +146,7 @@ bool allclose(const at::Tensor &self, const at::Tensor &other, double rtol, doub
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
   using namespace sojourn::frontend;
   library.impl("cov", cov);
+  library.impl("matmul.out", matmulOut);
   library.impl("one_hot", oneHot);
 }
 
@@ -115,6 +155,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   using namespace sojourn::frontend;
   library.impl("equal", equal);
   library.impl("allclose", allclose);
+  library.impl("as_strided_copy", asStridedCopy);
+  library.impl("as_strided_scatter", asStridedScatter);
+  library.impl("_new_zeros_with_same_feature_meta", zerosLike);
   library.impl("cov", cov);
+  library.impl("matmul.out", matmulOut);
   library.impl("one_hot", oneHot);
 }

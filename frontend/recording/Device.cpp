@@ -15,6 +15,7 @@
 #include <torch/library.h>
 
 #include <mutex>
+#include <set>
 
 namespace sojourn::frontend {
 
@@ -142,9 +143,10 @@ struct OwnerHooks final : at::PrivateUse1HooksInterface {
 
 /// Sparse and quantized results of ATen's own composites (a sparse embedding's gradient).
 void refuseForm(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *) {
-  raise(ErrorKind::Unsupported, c10::toString(op.operator_name()) + describeOrigin(captureOrigin()) +
-                                    ": sparse and quantized tensors are not supported on device owner; use dense ones "
-                                    "(sparse=False)");
+  raise(ErrorKind::Unsupported,
+        c10::toString(op.operator_name()) + describeOrigin(captureOrigin()) +
+            ": sparse, nested and quantized tensors are not supported on device owner; use dense ones "
+            "(sparse=False, to_dense(), to_padded_tensor())");
 }
 
 /// A foreign library's op without a kernel for us.
@@ -155,6 +157,13 @@ void refuseForeign(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::ji
 
 /// One registration per overload. Left alone: CompositeImplicit ops (they decompose above us), and
 /// ops without a rule that ATen composes of others (CompositeExplicit).
+/// What Composites.cpp has kernels for at the recorder's own key.
+bool isComposed(const std::string &name) {
+  static const std::set<std::string> names = {"aten::equal", "aten::allclose", "aten::as_strided_copy",
+                                              "aten::as_strided_scatter", "aten::_new_zeros_with_same_feature_meta"};
+  return names.count(name) > 0;
+}
+
 void registerRecorder() {
   static std::vector<std::unique_ptr<torch::Library>> libraries;
   libraries.push_back(std::make_unique<torch::Library>(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1,
@@ -168,8 +177,7 @@ void registerRecorder() {
     auto op = dispatcher.findSchema(name);
     if (!op || op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) ||
         name.name == "aten::is_pinned" || name.name == "aten::_efficientzerotensor" ||
-        name.name == "aten::_has_compatible_shallow_copy_type" || name.name == "aten::equal" ||
-        name.name == "aten::allclose") {
+        name.name == "aten::_has_compatible_shallow_copy_type" || isComposed(name.name)) {
       continue;
     }
     auto info = std::make_shared<OpInfo>(*op);
@@ -258,5 +266,13 @@ TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, library) {
 }
 
 TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&sojourn::frontend::refuseForm>());
+}
+
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&sojourn::frontend::refuseForm>());
+}
+
+TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&sojourn::frontend::refuseForm>());
 }

@@ -102,6 +102,7 @@ const std::unordered_set<std::string> &shapePreservingOps() {
                                                         "aten::random_.from",
                                                         "aten::exponential_",
                                                         "aten::geometric_",
+                                                        "aten::_amp_update_scale_",
                                                         "aten::log_normal_",
                                                         "aten::cauchy_",
                                                         "aten::copy_",

@@ -15,6 +15,20 @@ void fail(ErrorKind kind, const OpInfo &info, const std::string &what) {
   raise(kind, info.name + describeOrigin(captureOrigin()) + ": " + what);
 }
 
+void checkApart(const at::Tensor &written, const at::Tensor &read) {
+  if (written.unsafeGetTensorImpl() == read.unsafeGetTensorImpl() ||
+      remoteImpl(written)->remoteStorage() != remoteImpl(read)->remoteStorage() || written.numel() == 0 ||
+      read.numel() == 0 || !written.is_non_overlapping_and_dense() || !read.is_non_overlapping_and_dense()) {
+    return;
+  }
+  const int64_t first = written.storage_offset(), second = read.storage_offset();
+  const bool isSame = first == second && written.numel() == read.numel();
+  const bool isShared = first < second + read.numel() && second < first + written.numel();
+  TORCH_CHECK(isSame ? written.strides() == read.strides() : !isShared,
+              "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+              "memory location. Please clone() the tensor before performing the operation.");
+}
+
 void checkWritable(const OpInfo &info, const at::Tensor &tensor) {
   for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
     TORCH_CHECK(tensor.stride(dim) != 0 || tensor.size(dim) <= 1,
@@ -268,7 +282,13 @@ void Recorder::record(Session &session, Stack *stack) {
   }
   for (uint32_t position : info.mutated) {
     if (info.args[position] == ArgKind::Tensor && args[position].isTensor() && args[position].toTensor().defined()) {
-      checkWritable(info, args[position].toTensor());
+      const at::Tensor written = args[position].toTensor();
+      checkWritable(info, written);
+      eachTensor(info, args, [&](const at::Tensor &tensor, size_t other) {
+        if (other != position && isRemote(tensor) && !isMutated(info, other)) {
+          checkApart(written, tensor);
+        }
+      });
     }
   }
 

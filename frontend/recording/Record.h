@@ -70,6 +70,8 @@ struct OpInfo {
 
 /// With the op's name and the user's line.
 [[noreturn]] void fail(ErrorKind kind, const OpInfo &info, const std::string &what);
+/// Throws where a tensor that is written and one that is read share part of their memory, as eager's iterators do.
+void checkApart(const at::Tensor &written, const at::Tensor &read);
 /// Throws for a tensor whose elements share memory.
 void checkWritable(const OpInfo &info, const at::Tensor &tensor);
 /// An op that needs more than the general path (Special.cpp). Whether its result is on the stack; else it is recorded,

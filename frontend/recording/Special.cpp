@@ -140,6 +140,7 @@ bool answerSpecial(const OpInfo &info, Stack *stack) {
       return true;
     }
     if (isRemote(source)) {
+      checkApart(self, source);
       break;
     }
     if (source.dim() > 0) {

@@ -44,8 +44,31 @@ void appendChecked(Outputs &out, const Dims &sizes, const Dims &strides) {
   appendStrided(out, sizes, strides);
 }
 
+/// Values at an owner have no gaps, and no two elements share a place.
+void checkDense(const OutputMeta &meta) {
+  std::vector<std::pair<int64_t, int64_t>> dims; // stride, size
+  for (size_t dim = 0; dim < meta.sizes.size(); ++dim) {
+    if (meta.sizes[dim] == 0) {
+      return;
+    }
+    if (meta.sizes[dim] > 1) {
+      dims.emplace_back(meta.strides[dim], meta.sizes[dim]);
+    }
+  }
+  std::sort(dims.begin(), dims.end());
+  int64_t step = 1;
+  for (auto [stride, size] : dims) {
+    TORCH_CHECK_NOT_IMPLEMENTED(stride == step, "a new tensor of sizes ", IntArrayRef(meta.sizes), " and strides ",
+                                IntArrayRef(meta.strides),
+                                " has gaps or shared elements, expected dense strides on device "
+                                "owner; make the dense tensor and take a view of it");
+    step *= size;
+  }
+}
+
 void emptyStrided(const ShapeRule &, Arguments args, Outputs &out) {
   appendChecked(out, dimsAt(args, 0), dimsAt(args, 1));
+  checkDense(out.back());
 }
 
 void emptyPermuted(const ShapeRule &, Arguments args, Outputs &out) {
@@ -99,6 +122,7 @@ void factoryNew(const ShapeRule &, Arguments args, Outputs &out) {
 
 void newEmptyStrided(const ShapeRule &, Arguments args, Outputs &out) {
   appendChecked(out, dimsAt(args, 1), dimsAt(args, 2));
+  checkDense(out.back());
 }
 
 /// arange(end), arange(start, end), arange(start, end, step), with dtype at `Dtype`.

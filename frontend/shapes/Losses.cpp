@@ -110,7 +110,12 @@ void nllLoss2dBackward(const ShapeRule &, Arguments args, Outputs &out) {
 
 /// multi_margin_loss(self, target, p, margin, weight, reduction)
 void multiMarginLoss(const ShapeRule &, Arguments args, Outputs &out) {
-  const Tensor &self = tensorAt(args, 0), &target = tensorAt(args, 1);
+  const Tensor &self = tensorAt(args, 0), &target = tensorAt(args, 1), &weight = tensorAt(args, 4);
+  TORCH_CHECK(target.scalar_type() == at::kLong, "expected scalar type Long but found ",
+              c10::toString(target.scalar_type()));
+  const int64_t classes = self.dim() == 0 ? 1 : self.size(-1);
+  TORCH_CHECK(!weight.defined() || (weight.dim() <= 1 && weight.numel() == classes),
+              "inconsistent weight size, expected ", classes, " but got ", weight.sizes());
   if (args[5].toInt() == at::Reduction::None && target.dim() > 0) {
     append(out, {self.dim() <= 1 ? 1 : self.size(0)});
   } else {

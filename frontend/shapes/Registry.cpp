@@ -142,12 +142,19 @@ private:
     if (schema.is_mutable()) {
       auto twins = functional.find(name.base);
       if (twins != functional.end()) {
+        // Of several that begin alike the one without more.
+        Rule best = nullptr;
+        size_t fewest = SIZE_MAX;
         for (const FunctionSchema *twin : twins->second) {
-          if (sameInputs(schema, *twin)) {
+          if (twin->arguments().size() < fewest && sameInputs(schema, *twin)) {
             if (Rule rule = resolver.exact(name.base, twin->overload_name())) {
-              return rule;
+              best = rule;
+              fewest = twin->arguments().size();
             }
           }
+        }
+        if (best) {
+          return best;
         }
       }
     }

@@ -284,8 +284,12 @@ const ViewEntry kRules[] = {
 void viewCopy(const ShapeRule &op, Arguments args, Outputs &out) {
   std::string name = op.schema().name();
   name.erase(name.rfind("_copy"));
-  if (!op.schema().overload_name().empty() && op.schema().overload_name().find("out") == std::string::npos) {
-    name += "." + op.schema().overload_name();
+  std::string overload = op.schema().overload_name(); // "int", "int_out", "out"
+  if (size_t out = overload.rfind("out"); out != std::string::npos) {
+    overload.erase(out > 0 ? out - 1 : 0);
+  }
+  if (!overload.empty()) {
+    name += "." + overload;
   }
   ViewRule rule = findViewRule(name);
   TORCH_CHECK_NOT_IMPLEMENTED(rule, "no view rule for ", name);

@@ -17,6 +17,7 @@ from .checks import is_number
 from .errors import Error
 from .table import Table, source_of, text
 
+_KEPT_MOST = 6  # of owners that nobody but a device refers to
 # Sessions whose device somebody has taken, oldest first: by index, with the Owner that they were of.
 _kept: dict[int, tuple] = {}
 
@@ -60,8 +61,10 @@ class Owner:
 
     @property
     def device(self) -> torch.device:
-        """`torch.device("owner:N")`: `tensor.to(owner.device)` uploads a tensor of yours. It lives until `close()`."""
+        """`torch.device("owner:N")`: `tensor.to(owner.device)` uploads a tensor of yours. It lives until `close()`, or until there are
+        many newer ones that were not closed."""
         _kept[self._session.index] = (self._session, weakref.ref(self))
+        _make_room(_KEPT_MOST)
         return torch.device("owner", self._session.index)
 
     @property
@@ -207,13 +210,18 @@ def local(store: str | None = None, runtime: str = "native", profile: str | None
     raise Error(f"runtime {runtime!r} is unknown; expected 'native' or 'numpy'")
 
 
+def _make_room(most: int) -> None:
+    """Of the owners that only their devices may stand for the oldest go, until so many are left."""
+    alone = [index for index, (_, owner) in _kept.items() if owner() is None]
+    for index in alone[: max(0, len(alone) - most)]:
+        del _kept[index]
+
+
 def _opened(*arguments):
     """A session. Owners that nothing but circles of Python objects refers to make room for it."""
     if _sojourn.device_count() >= _sojourn.DEVICES_MOST:
         gc.collect()
-        for index in [index for index, (_, owner) in _kept.items() if owner() is None]:
-            if _sojourn.device_count() >= _sojourn.DEVICES_MOST:
-                del _kept[index]  # the oldest
+        _make_room(0)
     return _sojourn.Session(*arguments)
 
 

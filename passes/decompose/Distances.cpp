@@ -78,6 +78,20 @@ Results unscale(Call &c) {
   return results;
 }
 
+/// GradScaler's: after a step without infinities the count goes up, and at `growth_interval` the scale grows; else it
+/// backs off.
+Results updateScale(Call &c) {
+  Term scale = c.in("self"), tracker = c.in("growth_tracker");
+  Term found = ne(reshape(convert(c.in("found_inf"), scale.element()), scale.shape()), 0.0);
+  Term next = tracker + 1.0;
+  Term grows = eq(next, static_cast<double>(c.integer("growth_interval")));
+  Term grown = scale * c.number("scale_growth_factor", scale.element());
+  grown = select(grown < kInfinity, grown, scale);
+  Term smaller = scale * c.number("scale_backoff_factor", scale.element());
+  Term none = full(c.emitter, tracker.shape(), 0, tracker.element());
+  return {select(found, smaller, select(grows, grown, scale)), select(found | grows, none, next)};
+}
+
 } // namespace
 
 void addDistances(Table &t) {
@@ -90,6 +104,7 @@ void addDistances(Table &t) {
   });
   t.add({"renorm"}, renorm);
   t.add({"_amp_foreach_non_finite_check_and_unscale"}, unscale);
+  t.add({"_amp_update_scale"}, updateScale);
 }
 
 } // namespace sojourn::decompose

@@ -12,8 +12,11 @@ Term other(Call &c, Term self) { return c.number(c.anyOf({"other", "scalar", "sc
 
 /// alpha * x, without the product where alpha is known to be 1.
 Term scaled(Call &c, StringRef name, Term x) {
-  if (!c.has(name) || c.isLiteral(name, 1) || x.isBool()) {
+  if (!c.has(name) || c.isLiteral(name, 1)) {
     return x;
+  }
+  if (x.isBool()) {
+    return x & c.number(name, x.element());
   }
   return x * c.number(name, x.element());
 }
@@ -181,8 +184,9 @@ Term hypotenuse(Term a, Term b) {
   b = abs(widen(b));
   Term large = max(a, b);
   Term scaled = large * sqrt(1.0 + square(min(a, b) / large));
-  Term edge = eq(large, 0.0) | eq(a, kInfinity) | eq(b, kInfinity);
-  return select(edge, a + b, scaled);
+  // Infinite where one side is, whatever the other one holds.
+  Term infinite = eq(a, kInfinity) | eq(b, kInfinity);
+  return select(infinite, kInfinity, select(eq(large, 0.0), a + b, scaled));
 }
 
 Term logAddExp(Term a, Term b) {

@@ -15,14 +15,25 @@ Term times(Call &c, StringRef name, Term x) {
   return x * c.number(name, x.element());
 }
 
-/// beta * self + alpha * product; beta = 0 ignores self, NaN and all, where
-/// it is known to be 0.
-Term affine(Call &c, Term product) {
-  product = times(c, "alpha", product);
-  if (c.isLiteral("beta", 0)) {
-    return product;
+/// x times a number; 0 where that is 0, whatever x holds. Absent where it is known to be 0.
+Term timesUnlessZero(Call &c, StringRef name, Term x) {
+  if (c.isLiteral(name, 0)) {
+    return {};
   }
-  return times(c, "beta", c.wide("self")) + product;
+  Term product = times(c, name, x);
+  const bool isKnown = !c.has(name) || c.literal(name);
+  return isKnown ? product : select(eq(c.number(name, x.element()), 0.0), 0.0, product);
+}
+
+/// beta * self + alpha * product. beta = 0 ignores self, NaN and all; so does alpha = 0 the factors, but for batches
+/// whose results are not added up.
+Term affine(Call &c, Term product, bool ignoresFactors = true) {
+  Term self = timesUnlessZero(c, "beta", c.wide("self"));
+  product = ignoresFactors ? timesUnlessZero(c, "alpha", product) : times(c, "alpha", product);
+  if (!self && !product) {
+    return full(c.emitter, c.shape(), 0, wideElement(c.element()));
+  }
+  return !self ? product : !product ? self : self + product;
 }
 
 Type productElement(Term x) { return wideElement(x.element()); }
@@ -30,7 +41,7 @@ Type productElement(Term x) { return wideElement(x.element()); }
 Results addMm(Call &c) {
   Term a = c.in(c.anyOf({"mat1", "batch1"}));
   Term b = c.in(c.anyOf({"mat2", "batch2"}));
-  return affine(c, matmul(a, b, productElement(a)));
+  return affine(c, matmul(a, b, productElement(a)), /*ignoresFactors=*/c.base != "baddbmm");
 }
 
 Results addBmm(Call &c) {
@@ -52,7 +63,7 @@ Results addMv(Call &c) {
 Results addR(Call &c) {
   Term a = c.wide("vec1");
   Term b = c.wide("vec2");
-  return affine(c, unsqueeze(a, 1) * unsqueeze(b, 0));
+  return affine(c, unsqueeze(a, 1) * unsqueeze(b, 0), /*ignoresFactors=*/false);
 }
 
 Results addMmActivation(Call &c) {

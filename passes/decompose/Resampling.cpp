@@ -150,7 +150,13 @@ Results adaptiveAverageGradient(Call &c) {
 
 Results upsample(Call &c) {
   Term x = c.wide(c.anyOf({"self", "input"}));
-  return resampled(c, x, spatialRank(c.base), x.shape(), c.shape(), false);
+  if (x.isFloat() || c.base.contains("nearest")) {
+    return resampled(c, x, spatialRank(c.base), x.shape(), c.shape(), false);
+  }
+  // Images of bytes: to the nearest one, as far as there are any.
+  Term wide = resampled(c, convert(x, c.emitter.builder.getF32Type()), spatialRank(c.base), x.shape(), c.shape(), false)
+                  .terms.front();
+  return convert(min(max(round(wide), 0.0), 255.0), x.element());
 }
 
 Results upsampleGradient(Call &c) {

@@ -110,7 +110,7 @@ def test_two_clients_have_budgets_of_their_own(hospital):
     )
     assert "the ledger is whole" in hospital("ledger verify")
     listed = hospital("ledger show --client bob")
-    assert "published result" in listed and "ada" not in listed
+    assert "published result" in listed and not re.search(r"\bada\b", listed)  # a key may hold these letters
 
 
 def test_without_an_identity_there_is_no_budget(hospital):

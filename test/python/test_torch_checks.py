@@ -88,7 +88,7 @@ def test_distributions_check_no_values(owner, seed, name):
 
 def test_on_the_cpu_torch_checks_as_before():
     with pytest.raises(ValueError, match="constraint"):
-        torch.distributions.Normal(torch.zeros(2), torch.tensor([1.0, -1.0]))
+        torch.distributions.Normal(torch.zeros(2), torch.tensor([1.0, -1.0]), validate_args=True)
 
 
 READS = {

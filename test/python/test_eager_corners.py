@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Corners where a device of one's own goes wrong first: eager's values, dtypes and strides, and eager's errors.
+
+Numbers that are ignored, windows of storages, `out=`, operands that overlap, modes of differentiation over views, layouts
+that are not held. Values are read outside of steps.
+"""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from remote_support import shared_owner
+from torch import nn
+from torch.autograd import forward_ad
+
+import sojourn
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+NAN, INF = float("nan"), float("inf")
+CASES = {}
+
+
+def case(name, function, *inputs):
+    """`inputs`: functions that draw them, or tensors."""
+    assert name not in CASES
+    CASES[name] = (function, inputs)
+
+
+def square():
+    return torch.randn(4, 4)
+
+
+def cube():
+    return torch.randn(3, 4, 4)
+
+
+def nans():
+    return torch.full((4, 4), NAN)
+
+
+def index():
+    return torch.tensor([[0, 1, 2, 3]])
+
+
+def empty(x, *sizes, dtype=torch.float32):
+    return torch.empty(*sizes, dtype=dtype, device=x.device)
+
+
+for beta, alpha in ((0, 1), (1, 0), (0, 0), (0.0, 1.0), (1.0, 0.0), (0.5, 2.0)):
+    more = {"beta": beta, "alpha": alpha}
+    first = lambda n, x, beta=beta: n if beta == 0 else x
+    second = lambda n, x, alpha=alpha: n if alpha == 0 else x
+    case(f"addmm {more}", lambda n, x, a=first, b=second, m=more: torch.addmm(a(n, x), b(n, x), x, **m), nans, square)
+    case(
+        f"addmv {more}",
+        lambda n, x, a=first, b=second, m=more: torch.addmv(a(n, x)[0], b(n, x), x[0], **m),
+        nans,
+        square,
+    )
+    case(
+        f"addbmm {more}",
+        lambda n, x, a=first, b=second, m=more: torch.addbmm(a(n, x), b(n, x)[None], x[None], **m),
+        nans,
+        square,
+    )
+    case(
+        f"baddbmm {more}",
+        lambda n, x, a=first, b=second, m=more: torch.baddbmm(a(n, x)[None], b(n, x)[None], x[None], **m),
+        nans,
+        square,
+    )
+    case(
+        f"addr {more}", lambda n, x, a=first, b=second, m=more: torch.addr(a(n, x), b(n, x)[0], x[0], **m), nans, square
+    )
+
+case("hypot", torch.hypot, torch.tensor([INF, NAN, -INF, 3.0, 0.0]), torch.tensor([NAN, INF, NAN, 4.0, 0.0]))
+for alpha in (False, True):
+    case(
+        f"add of booleans, alpha {alpha}",
+        lambda x, y, alpha=alpha: torch.add(x, y, alpha=alpha),
+        torch.tensor([True, False, False]),
+        torch.tensor([True, True, False]),
+    )
+case("as_strided_copy of a part", lambda x: torch.as_strided_copy(x[1:], (2, 2), (4, 1)), square)
+case("as_strided_copy of a transpose", lambda x: torch.as_strided_copy(x.t(), (2, 2), (4, 1), 3), square)
+case("as_strided_scatter", lambda x, y: torch.as_strided_scatter(x, y[:2, :2], (2, 2), (4, 1), 5), square, square)
+case(
+    "as_strided_scatter of a part",
+    lambda x, y: torch.as_strided_scatter(x[1:], y[:2, :2], (2, 2), (4, 1), 5),
+    square,
+    square,
+)
+case("multi_margin_loss of floats", F.multi_margin_loss, square, torch.tensor([0.0, 1.0, 2.0, 3.0]))
+case(
+    "multi_margin_loss with two weights",
+    lambda x, y: F.multi_margin_loss(x, y, weight=x[0, :2]),
+    square,
+    torch.tensor([0, 1, 2, 3]),
+)
+case("multi_margin_loss", lambda x, y: F.multi_margin_loss(x, y, weight=x[0]), square, torch.tensor([0, 1, 2, 3]))
+case("all, out", lambda x: torch.all(x > 0, out=empty(x, dtype=torch.bool)), square)
+case("all of a dim, out", lambda x: torch.all(x > 0, 1, out=empty(x, 4, dtype=torch.bool)), square)
+case("min, out", lambda x: torch.min(x, out=empty(x)), square)
+case("min of a dim, out", lambda x: torch.min(x, 1, out=(empty(x, 4), empty(x, 4, dtype=torch.long))), square)
+case("norm, out", lambda x: torch.norm(x, 2, 1, out=empty(x, 4)), square)
+case("scatter, out", lambda x, i: torch.scatter(x, 0, i, x * 2, out=empty(x, 4, 4)), square, index)
+case("scatter of a number, out", lambda x, i: torch.scatter(x, 0, i, 3.0, out=empty(x, 4, 4)), square, index)
+case("scatter, reduce, out", lambda x, i: torch.scatter(x, 0, i, x, reduce="add", out=empty(x, 4, 4)), square, index)
+case("matmul of batches, out", lambda x: torch.matmul(x, x, out=empty(x, 3, 4, 4)), cube)
+case("matmul by one matrix, out", lambda x: torch.matmul(x, x[0], out=empty(x, 3, 4, 4)), cube)
+case("matmul by a vector, out", lambda x: torch.matmul(x, x[0, 0], out=empty(x, 3, 4)), cube)
+case("matmul, out of another dtype", lambda x: torch.matmul(x, x, out=empty(x, 3, 4, 4, dtype=torch.float64)), cube)
+case("transpose_copy, out", lambda x: torch.transpose_copy(x, 0, 1, out=empty(x, 4, 4)), square)
+case("t_copy, out", lambda x: torch.t_copy(x, out=empty(x, 4, 4)), square)
+case("a transpose added in place", lambda x: x.add_(x.t()), square)
+case("a shift added in place", lambda x: x[1:].add_(x[:-1]), square)
+case("a transpose copied", lambda x: x.copy_(x.t()), square)
+case("a shift as out", lambda x: torch.mul(x[:-1], 2, out=x[1:]), square)
+case("itself added in place", lambda x: x.add_(x), square)
+case("parts that only lie between each other", lambda x: x[:, ::2].add_(x[:, 1::2]).clone(), square)
+case("halves added in place", lambda x: x[:2].add_(x[2:]), square)
+case("cat into its input", lambda x: torch.cat([x[:2], x[2:]], out=x), square)
+case(
+    "bytes resampled",
+    lambda x: F.interpolate(x, size=3),
+    torch.randint(0, 255, (1, 2, 4, 4), dtype=torch.uint8),
+)
+
+VIEWS = {
+    "view": lambda x: x.view(2, 8) * 2,
+    "transpose": lambda x: x.t().sin(),
+    "slices": lambda x: x[1:] * x[:-1],
+    "circular padding": lambda x: F.pad(x[None, None], (1, 1, 1, 1), mode="circular").sin(),
+    "pooling, channels last": lambda x: F.avg_pool2d(
+        x[None, None].contiguous(memory_format=torch.channels_last), 2
+    ).sin(),
+    "diagonal": lambda x: torch.diag(x).sin(),
+    "product": lambda x: x.prod(),
+    "product of a dim": lambda x: x.prod(1),
+    "parts": lambda x: torch.stack(x.unbind(1)).sin(),
+    "expand": lambda x: x[0].expand(3, 4) * 2,
+}
+
+
+def dual(function, x, tangent):
+    with forward_ad.dual_level():
+        return tuple(forward_ad.unpack_dual(function(forward_ad.make_dual(x, tangent))))
+
+
+for name, function in VIEWS.items():
+    case(f"jvp, {name}", lambda x, t, f=function: torch.func.jvp(f, (x,), (t,)), square, square)
+    case(f"grad of torch.func, {name}", lambda x, f=function: torch.func.grad(lambda x: f(x).sum())(x), square)
+    case(f"forward mode, {name}", lambda x, t, f=function: dual(f, x, t), square, square)
+
+
+def averaged(x):
+    model = nn.Linear(4, 4, bias=False).to(x.device)
+    with torch.no_grad():
+        model.weight.copy_(x)
+    average = torch.optim.swa_utils.AveragedModel(model)
+    for _ in range(3):
+        with torch.no_grad():
+            model.weight.mul_(0.5)
+        average.update_parameters(model)
+    return average.module.weight.detach(), int(average.n_averaged)
+
+
+def scaled(x):
+    model = nn.Linear(4, 4, bias=False).to(x.device)
+    with torch.no_grad():
+        model.weight.copy_(x)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler(x.device.type, init_scale=4.0, growth_interval=2)
+    scales = []
+    for step in range(5):
+        optimizer.zero_grad()
+        loss = model(x).sum() * (INF if step == 3 else 1.0)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        scales.append(scaler.get_scale())
+    return model.weight.detach(), scales
+
+
+def checked(x):
+    with torch.autograd.detect_anomaly():
+        leaf = x.clone().requires_grad_()
+        (leaf * 2).sum().backward()
+    return leaf.grad, torch.autograd.gradcheck(torch.sin, (x.double().requires_grad_(),))
+
+
+case("AveragedModel", averaged, square)
+case("GradScaler", scaled, square)
+case("anomaly mode and gradcheck", checked, square)
+case("numbers above 2^63", lambda x: x * float(2**64), square)
+
+
+def outcome(function, inputs):
+    """Values as the CPU has them, or the error."""
+    try:
+        result = torch.utils._pytree.tree_leaves(function(*inputs))
+    except Exception as failure:
+        return failure
+    return [leaf.detach().cpu() if isinstance(leaf, torch.Tensor) else leaf for leaf in result]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_corner(seed, name):
+    function, inputs = CASES[name]
+    drawn = [each if isinstance(each, torch.Tensor) else each() for each in inputs]
+    device = shared_owner().device
+    expected = outcome(function, [x.clone() for x in drawn])
+    found = outcome(function, [x.clone().to(device) for x in drawn])
+    if isinstance(expected, Exception):
+        assert isinstance(found, type(expected)), f"eager: {expected!r}; here {found!r}"
+        assert "INTERNAL ASSERT" not in str(found)
+        return
+    assert not isinstance(found, Exception), found
+    assert len(found) == len(expected)
+    for ours, theirs in zip(found, expected):
+        if isinstance(theirs, torch.Tensor):
+            assert ours.dtype == theirs.dtype and ours.stride() == theirs.stride()
+            torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6, equal_nan=True)
+        else:
+            assert ours == theirs
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_bytes_are_resampled_to_the_nearest(seed, mode):
+    """Eager's fixed-point weights are off by one where the exact result is between two."""
+    x = torch.randint(0, 256, (2, 3, 5, 4), dtype=torch.uint8)
+    found = F.interpolate(x.to(shared_owner().device), scale_factor=2, mode=mode).cpu()
+    exact = F.interpolate(x.double(), scale_factor=2, mode=mode)
+    assert found.dtype == torch.uint8 and (found.double() - exact).abs().max() <= 0.5 + 1e-4
+
+
+FORMS = {
+    "sparse": lambda: torch.eye(3).to_sparse(),
+    "nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    "quantized": lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_that_no_owner_holds(form):
+    with pytest.raises(sojourn.Unsupported, match="use dense ones"):
+        FORMS[form]().to(shared_owner().device)
+
+
+def test_tensors_with_gaps_are_refused_when_they_are_made():
+    x = torch.ones(2, device=shared_owner().device)
+    for make in (
+        lambda: torch.empty_strided((2, 2), (4, 1), device=x.device),
+        lambda: x.new_empty_strided((2, 2), (1, 1)),
+    ):
+        with pytest.raises(NotImplementedError, match="gaps or shared elements"):
+            make()
+    assert torch.empty_strided((2, 3), (1, 2), device=x.device).stride() == (1, 2)
