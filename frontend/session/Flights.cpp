@@ -366,6 +366,9 @@ StepReply Session::sendStep(wire::Step &step, bool &unknown, const StepFollower 
     if (reply.kind == StepReply::Kind::NeedProgram) {
       throw Error(ErrorKind::OwnerError, "the owner asks for a program that came with the request");
     }
+    std::vector<uint64_t> orphans = client_->takeOrphans();
+    SessionLock lock(mutex_);
+    releases_.insert(releases_.end(), orphans.begin(), orphans.end());
     return reply;
   } catch (...) {
     bool ours = false;

@@ -323,6 +323,14 @@ CallStatus Client::tryStep(const wire::Step &step, const StepFollower *follow, A
   return status;
 }
 
+void Client::leaveOpen(const wire::Step &step) {
+  unknown_ = true;
+  tried_ = std::max(tried_, step.sequence);
+  if (step.repetitions.empty()) {
+    open_.push_back({step.sequence, step.results, step.releases});
+  }
+}
+
 const schema::Reply &Client::askForStep(const wire::Step &step, const StepFollower *follow, Answer &answer) {
   std::string failure;
   CallStatus status = tryStep(step, follow, answer, failure);
@@ -333,8 +341,9 @@ const schema::Reply &Client::askForStep(const wire::Step &step, const StepFollow
     status = tryStep(step, follow, answer, failure);
   }
   if (status != CallStatus::Answered) {
-    unknown_ = sent;
-    tried_ = sent ? std::max(tried_, step.sequence) : tried_;
+    if (sent) {
+      leaveOpen(step);
+    }
     throw Error(ErrorKind::ConnectionLost,
                 failure + (sent ? kUnknown : "; the step was not sent: check the owner, then connect again"));
   }
@@ -342,8 +351,7 @@ const schema::Reply &Client::askForStep(const wire::Step &step, const StepFollow
   const schema::Error *error = reply.body_as_Error();
   if (repeated && error && error->code() == schema::ErrorCode_Session) {
     // An owner that has started anew remembers no step of this session.
-    unknown_ = true;
-    tried_ = std::max(tried_, step.sequence);
+    leaveOpen(step);
     throw Error(ErrorKind::ConnectionLost,
                 "the owner knows this session no more (" + textOf(error->message()) + ")" + kUnknown);
   }
@@ -365,6 +373,11 @@ StepReply Client::step(wire::Step &step, const StepFollower *follow) {
     if (!otherNumber || step.sequence == sequence_ + 1) {
       break;
     }
+  }
+  // The owner has run what has a lower number, and nothing else.
+  for (const Open &open : std::exchange(open_, {})) {
+    const std::vector<uint64_t> &left = open.sequence < step.sequence ? open.results : open.releases;
+    orphans_.insert(orphans_.end(), left.begin(), left.end());
   }
   const schema::Reply &parsed = *answered;
   bool committed = parsed.body_type() == schema::ReplyBody_Done || parsed.body_type() == schema::ReplyBody_Committed;

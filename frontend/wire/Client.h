@@ -146,6 +146,9 @@ public:
   StepReply step(wire::Step &step, const StepFollower *follow = nullptr);
   /// Whether the last step failed in a way that leaves open whether the owner ran it.
   bool outcomeUnknown() const { return unknown_; }
+  /// Handles that the owner has for nobody, now that a later step has shown which of those steps ran: results of one
+  /// that did, and what one that did not would have released. Of messages of several steps nothing is known.
+  std::vector<uint64_t> takeOrphans() { return std::exchange(orphans_, {}); }
   std::vector<ProgramSummary> programs(bool withText);
   /// `endRun`: number of a training run that is over, so that what it did not use is returned; 0: none.
   BudgetInfo budget(const std::string &dataset, uint64_t endRun);
@@ -159,6 +162,8 @@ public:
 private:
   Answer exchange(flatbuffers::FlatBufferBuilder &request);
   CallStatus tryStep(const wire::Step &step, const StepFollower *follow, Answer &answer, std::string &failure);
+  /// Of a step that was sent and not answered.
+  void leaveOpen(const wire::Step &step);
   const sojourn_wire::Reply &askForStep(const wire::Step &step, const StepFollower *follow, Answer &answer);
   std::optional<uint64_t> look(bool stop);
   void sendWhole(uint64_t number, std::span<const uint8_t> data);
@@ -175,6 +180,12 @@ private:
   bool answers_ = true;   ///< whether the last request was answered
   uint64_t tried_ = 0;    ///< highest number that a step without an answer had since
   bool unknown_ = false;  ///< whether it is the last step's outcome that is open
+  struct Open {
+    uint64_t sequence;
+    std::vector<uint64_t> results, releases;
+  };
+  std::vector<Open> open_; ///< steps without an answer since
+  std::vector<uint64_t> orphans_;
 };
 
 /// For tests: how large the uploads within one step's message are in all, and a part of those ahead.

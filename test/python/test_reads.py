@@ -366,6 +366,8 @@ def test_trained_weights_of_private_tables_are_read(seed):
                 loss = F.cross_entropy(model(table.scaled(x)), y)
                 loss.backward()
                 optimizer.step()
+                with pytest.raises(sojourn.Refused, match="reads are free"):
+                    loss.item()  # its noise would be paid by the step
                 assert not torch.equal(model.weight.cpu(), before)
                 with pytest.raises(sojourn.Error):
                     loss.item()
