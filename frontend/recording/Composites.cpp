@@ -108,6 +108,8 @@ bool holds(const char *op, const at::Tensor &conditions) {
 }
 
 bool equal(const at::Tensor &self, const at::Tensor &other) {
+  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected all tensors to have the same dtype, got ",
+              self.scalar_type(), " and ", other.scalar_type());
   return self.sizes() == other.sizes() && holds("aten::equal", self.eq(other));
 }
 

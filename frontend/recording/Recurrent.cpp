@@ -139,9 +139,13 @@ private:
   /// With a graph of its own: through the ops that the network is composed of.
   static variable_list differentiable(const Network &net, const Tensor &x, const Tensor &hx, const Tensor &cx,
                                       TensorList params, const variable_list &grads) {
-    auto [output, hy, cy] = composed(net, x, hx, cx, params);
+    // Inputs may be one another's: each gets a place in the graph of its own, where its gradient ends.
     variable_list of, given, inputs{x, hx, cx};
     inputs.insert(inputs.end(), params.begin(), params.end());
+    for (Tensor &input : inputs) {
+      input = input.defined() ? input.view_as(input) : input;
+    }
+    auto [output, hy, cy] = composed(net, inputs[0], inputs[1], inputs[2], TensorList(inputs).slice(3));
     const Tensor *results[] = {&output, &hy, &cy};
     for (size_t i = 0; i < 3; ++i) {
       if (grads[i].defined()) {

@@ -35,8 +35,19 @@ bool indexThroughMask(const OpInfo &info, Stack *stack) {
   c10::List<std::optional<at::Tensor>> indices;
   bool isChanged = false;
   std::optional<size_t> masked;
+  int64_t dim = 0; // of self, that the next index takes
+  auto checkMask = [&](const at::Tensor &mask) {
+    TORCH_CHECK_INDEX(dim + mask.dim() <= self.dim(), "too many indices for tensor of dimension ", self.dim());
+    TORCH_CHECK_INDEX(mask.sizes() == self.sizes().slice(static_cast<size_t>(dim), static_cast<size_t>(mask.dim())),
+                      "The shape of the mask ", mask.sizes(), " at index ", dim,
+                      " does not match the shape of the indexed tensor ", self.sizes(), " at index ", dim);
+  };
   for (const c10::IValue &entry : args[1].toListRef()) {
     at::Tensor index = entry.isTensor() ? entry.toTensor() : at::Tensor();
+    if (isMask(index)) {
+      checkMask(index);
+    }
+    dim += isMask(index) ? index.dim() : 1;
     if (index.defined() && !isRemote(index) && isMask(index)) {
       for (const at::Tensor &positions : index.nonzero().unbind(1)) {
         indices.push_back(positions.to(self.device()));
@@ -72,12 +83,8 @@ bool indexThroughMask(const OpInfo &info, Stack *stack) {
              : "the shape of a boolean-indexed result depends on values; use torch.where(mask, x, 0) or multiply by "
                "the mask");
   }
-  const auto dim = static_cast<int64_t>(*masked);
-  TORCH_CHECK_INDEX(mask.sizes() == self.sizes().slice(*masked, static_cast<size_t>(mask.dim())),
-                    "The shape of the mask ", mask.sizes(), " at index ", dim,
-                    " does not match the shape of the indexed ", "tensor ", self.sizes(), " at index ", dim);
   at::Tensor wide = mask.to(at::kBool);
-  for (int64_t i = dim + mask.dim(); i < self.dim(); ++i) {
+  for (int64_t i = static_cast<int64_t>(*masked) + mask.dim(); i < self.dim(); ++i) {
     wide = wide.unsqueeze(-1);
   }
   at::Tensor value = args[2].toTensor().reshape({});

@@ -56,13 +56,14 @@ struct Storage : c10::intrusive_ptr_target {
   at::Tensor upload;   ///< host copy until the owner has it
   int input = -1;      ///< position among an artifact's inputs
   Reason lost;         ///< why the value is gone (a dropped step), else nullptr
-  /// What was read of it last; gone when it is written to.
+  uint64_t writes = 0; ///< how often an op was recorded that writes to it
+  /// What was read of it: the last, or what somebody means to use; gone when it is written to.
   struct Seen {
     Dims sizes, strides;
     int64_t offset;
     at::Tensor value; ///< on the CPU; nobody writes to it
   };
-  std::unique_ptr<Seen> seen;
+  std::vector<Seen> seen;
   bool isTrained = false; ///< a leaf that requires a gradient was used in an op
 
   /// An open trace that uses it. A value at the owner may be in the traces of several threads as

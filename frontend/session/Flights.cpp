@@ -188,9 +188,12 @@ bool Session::hasNow(const std::vector<at::Tensor> &tensors) {
   SessionLock lock(mutex_);
   return std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor &tensor) {
     const Storage &storage = *remoteImpl(tensor)->remoteStorage();
+    if (storage.session.get() != this) {
+      return true; // its own session's to say
+    }
     bool isWritten =
         std::any_of(storage.places.begin(), storage.places.end(), [](auto &place) { return place.written; });
-    return storage.session.get() != this || (storage.handle != 0 && !isWritten);
+    return storage.handle != 0 && !isWritten;
   });
 }
 

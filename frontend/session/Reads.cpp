@@ -28,18 +28,27 @@ at::Tensor seenOf(const at::Tensor &tensor) {
     base.copy_(storage->upload);
     return base.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset()).contiguous();
   }
-  const Storage::Seen *seen = storage->seen.get();
-  bool isSame = seen && !storage->lost && tensor.sizes() == c10::IntArrayRef(seen->sizes) &&
-                tensor.strides() == c10::IntArrayRef(seen->strides) && tensor.storage_offset() == seen->offset;
-  return isSame ? seen->value : at::Tensor();
+  for (const Storage::Seen &seen : storage->seen) {
+    if (!storage->lost && tensor.sizes() == c10::IntArrayRef(seen.sizes) &&
+        tensor.strides() == c10::IntArrayRef(seen.strides) && tensor.storage_offset() == seen.offset) {
+      return seen.value;
+    }
+  }
+  return {};
 }
 
-void remember(const at::Tensor &tensor, const at::Tensor &value) {
+/// `writes`: to the storage, when its value was asked for; another thread may have written since.
+void remember(const at::Tensor &tensor, const at::Tensor &value, uint64_t writes, bool keep) {
   const auto &storage = remoteImpl(tensor)->remoteStorage();
   SessionLock lock(storage->session->mutex());
+  if (storage->writes != writes || storage->lost) {
+    return;
+  }
+  if (!keep) {
+    storage->seen.clear();
+  }
   auto dims = [](at::IntArrayRef list) { return Dims(list.begin(), list.end()); };
-  storage->seen = std::make_unique<Storage::Seen>(
-      Storage::Seen{dims(tensor.sizes()), dims(tensor.strides()), tensor.storage_offset(), value});
+  storage->seen.push_back({dims(tensor.sizes()), dims(tensor.strides()), tensor.storage_offset(), value});
 }
 
 /// A tensor holds on to a copy of its last value up to this size: losses that are printed and logged.
@@ -74,6 +83,7 @@ struct Read {
   size_t position;
   std::shared_ptr<Session> session;
   std::shared_ptr<PublishedState> state;
+  uint64_t writes = 0; ///< to its storage so far
 };
 
 } // namespace
@@ -84,7 +94,7 @@ void forgetRead(const std::vector<at::Tensor> &tensors) {
   for (const at::Tensor &tensor : tensors) {
     const auto &storage = remoteImpl(tensor)->remoteStorage();
     SessionLock lock(storage->session->mutex());
-    storage->seen.reset();
+    storage->seen.clear();
   }
 }
 
@@ -110,7 +120,7 @@ std::vector<at::Tensor> readValues(const std::vector<at::Tensor> &tensors, bool 
     if (std::find(sessions.begin(), sessions.end(), session) == sessions.end()) {
       sessions.push_back(session);
     }
-    reads.push_back({at, std::move(session), nullptr});
+    reads.push_back({at, std::move(session), nullptr, 0});
   }
   if (reads.empty()) {
     return values;
@@ -126,7 +136,9 @@ std::vector<at::Tensor> readValues(const std::vector<at::Tensor> &tensors, bool 
   }
   // Copies first, so that a tensor without a value leaves nothing behind.
   std::vector<at::Tensor> copies;
-  for (const Read &read : reads) {
+  for (Read &read : reads) {
+    SessionLock lock(read.session->mutex());
+    read.writes = remoteImpl(tensors[read.position])->remoteStorage()->writes;
     copies.push_back(tensors[read.position].clone(at::MemoryFormat::Contiguous));
   }
   for (size_t i = 0; i < reads.size(); ++i) {
@@ -144,7 +156,7 @@ std::vector<at::Tensor> readValues(const std::vector<at::Tensor> &tensors, bool 
     }
     values[read.position] = read.state->value;
     if (keep || read.state->value.nbytes() <= kRememberedBytes) {
-      remember(tensors[read.position], read.state->value);
+      remember(tensors[read.position], read.state->value, read.writes, keep);
     }
   }
   listener().after();

@@ -170,7 +170,8 @@ int64_t Session::idInTrace(Recording &open, Storage &storage) {
 
 void Session::willWrite(Recording &open, Storage &storage) {
   idInTrace(open, storage);
-  storage.seen.reset();
+  ++storage.writes;
+  storage.seen.clear();
   for (Storage::Place &place : storage.places) {
     if (place.recording != &open) {
       raise(ErrorKind::Error, "this thread would write to a tensor at " + address() +

@@ -9,6 +9,7 @@ import itertools
 
 import torch
 
+from . import reads
 from .errors import Error
 
 
@@ -53,7 +54,7 @@ def _keep_parameters(name, target):
             device = None  # torch says what is wrong
         if device is None or not _crosses(self, torch.device(device)):
             return original(self, *args, **kwargs)
-        with _in_place(self):
+        with reads.together([] if torch.device(device).type == "owner" else self), _in_place(self):
             return original(self, *args, **kwargs)
 
     method._sojourn = True
@@ -85,14 +86,14 @@ def _in_place(module):
         raise
     finally:
         torch.__future__.set_swap_module_params_on_conversion(swapping)
-    for parameter, kind, attributes in parameters:
-        if type(parameter) is not kind:
-            parameter.__class__ = kind
-        vars(parameter).update(attributes)
-    for places in shared:
-        first_module, first_name = places[0]
-        for other, name in places[1:]:
-            other._buffers[name] = first_module._buffers[first_name]
+        for parameter, kind, attributes in parameters:
+            if type(parameter) is not kind:
+                parameter.__class__ = kind
+            vars(parameter).update(attributes)
+        for places in shared:
+            first_module, first_name = places[0]
+            for other, name in places[1:]:
+                other._buffers[name] = first_module._buffers[first_name]
 
 
 def _check_optimizer(module, optimizer):

@@ -81,7 +81,8 @@ class together:
 
     def __init__(self, tree):
         if isinstance(tree, torch.nn.Module):
-            tree = [*tree.parameters(), *tree.buffers()]
+            parameters = list(tree.parameters())
+            tree = [*parameters, *tree.buffers(), *(each.grad for each in parameters if each.grad is not None)]
         leaves = (leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor))
         self._tensors = [leaf.detach() for leaf in leaves if leaf.device.type == "owner"]
 

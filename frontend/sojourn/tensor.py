@@ -13,7 +13,7 @@ import torch
 import _sojourn
 
 from . import reads
-from .errors import Refused, Unsupported, ValueNeeded
+from .errors import Error, Refused, Unsupported
 
 _PUBLISH = "inside of a step values leave the owner only by sojourn.publish(tensor)"
 
@@ -82,8 +82,8 @@ def _shown(self: torch.Tensor, *, tensor_contents=None) -> str:
             return _describe(self)
         try:
             value = reads.value(self)
-        except (Refused, ValueNeeded):
-            return _describe(self)
+        except Error:
+            return _describe(self)  # a text for people never fails; what was pending says so when it is used
         prefix = "tensor(" if type(self) in (torch.Tensor, torch.nn.Parameter) else f"{type(self).__name__}("
         tensor_contents = torch._tensor_str._tensor_str(value, len(prefix)) if value.numel() else "[]"
     return torch._tensor_str._str(self, tensor_contents=tensor_contents)

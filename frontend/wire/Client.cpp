@@ -373,6 +373,14 @@ StepReply Client::step(wire::Step &step, const StepFollower *follow) {
     if (!otherNumber || step.sequence == sequence_ + 1) {
       break;
     }
+    // The number before is not the owner's last: what had it did not run, and another step may have it next.
+    std::erase_if(open_, [&](const Open &open) {
+      const bool isOver = open.sequence == step.sequence - 1;
+      if (isOver) {
+        orphans_.insert(orphans_.end(), open.releases.begin(), open.releases.end());
+      }
+      return isOver;
+    });
   }
   // The owner has run what has a lower number, and nothing else.
   for (const Open &open : std::exchange(open_, {})) {

@@ -241,3 +241,23 @@ def test_dropout_of_nothing_and_of_everything(device, seed, probability):
             (slope,) = torch.autograd.grad(dropped.sum(), leaf)
             found.append([dropped.detach(), slope])
         assert_same(found[1], found[0], function.__name__, rtol=1e-5, atol=1e-6)
+
+
+def test_a_step_that_never_ran_gives_nothing_back(wire, seed):
+    """Its number is the next one's: what that one makes is not taken for what the first would have made."""
+    kept = torch.randn(3).to(wire.device)
+    sojourn.flush()
+    wire.fates = ["dropped", "dropped"]  # the first never arrives
+    first = kept + 1
+    with pytest.raises(sojourn.ConnectionLost):
+        sojourn.flush()
+    wire.fates = ["fine", "lost", "lost"]  # the second has its number after all, and runs unheard
+    second = kept + 2
+    with pytest.raises(sojourn.ConnectionLost):
+        sojourn.flush()
+    wire.fates = []
+    del first, second
+    for _ in range(4):
+        assert torch.isfinite(sojourn.publish(kept.sum()))
+    if wire.kind == "numpy":
+        assert handles_at(wire.owner) <= 2

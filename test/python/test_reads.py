@@ -11,6 +11,7 @@ import io
 import pickle
 import subprocess
 import sys
+import threading
 import warnings
 
 import numpy as np
@@ -384,3 +385,63 @@ def test_published_values_compute(owner, seed):
     assert f"{a:.2f}" == "3.00" and bool(b) and max(a, b) is a and len(both) == 2 and both[1] == 1
     assert torch.stack([a, b]).tolist() == [3.0, 1.0] and torch.equal(both + torch.ones(2), torch.tensor([4.0, 2.0]))
     assert len({a, b}) == 2
+
+
+def test_another_thread_s_write_is_seen(seed):
+    """A value that is on its way while it is written to is not remembered."""
+    x = torch.zeros(4).to(shared_owner().device)
+    sojourn.flush()
+    stop = threading.Event()
+
+    def read():
+        while not stop.is_set():
+            try:
+                x.cpu()
+            except sojourn.Error:
+                pass  # the other thread has written and not sent
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for count in range(1, 60):
+            while True:
+                try:
+                    x.add_(1)
+                    break
+                except sojourn.Error:
+                    pass  # the reader has it in a trace
+            sojourn.flush()
+            assert x[0].item() == count
+    finally:
+        stop.set()
+        reader.join()
+    assert x.tolist() == [59.0] * 4
+
+
+def test_what_is_meant_to_be_one_read_is_one(owner, seed):
+    """Several views of a tensor in a file, and a model that comes home: one trip, also when strict."""
+    x = torch.arange(6.0).to(owner.device) * 2
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).to(owner.device)
+    model(torch.randn(4, 3).to(owner.device)).sum().backward()
+    sojourn.flush()
+    with sojourn.strict():
+        file = io.BytesIO()
+        with Count(owner) as count:
+            torch.save({"a": x[:3], "b": x[3:], "c": x}, file)
+        assert count.round_trips == 1
+        file.seek(0)
+        assert torch.load(file)["b"].tolist() == [6.0, 8.0, 10.0]
+        with Count(owner) as count:
+            model.cpu()
+        assert count.round_trips == 1 and model[0].weight.grad.device.type == "cpu"
+
+
+def test_texts_never_fail(seed):
+    owner = sojourn.local()
+    y = torch.arange(3.0).to(owner.device) * 2
+    sojourn.flush()
+    assert "4." in repr(y + 0)
+    owner.close()
+    assert "at the owner" in repr(y)
+    with pytest.raises(sojourn.Error, match="closed"):
+        y.tolist()

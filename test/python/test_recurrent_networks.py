@@ -251,3 +251,32 @@ def test_the_python_function_takes_what_eager_takes(seed):
     for mode in (torch.no_grad, torch.inference_mode):
         with mode():
             assert_same(leaves(network(x.to(device))), expected, rtol=1e-5, atol=1e-6)
+
+
+SHARED = {
+    "one state twice": lambda net, x, h: (
+        nn.LSTM.forward(net, x, (h, h))[0] if isinstance(net, nn.LSTM) else net(x, h)[0]
+    ),
+    "an input made of the state": lambda net, x, h: net(
+        x + h[:, :, :3] ** 2, (h, h) if isinstance(net, nn.LSTM) else h
+    )[0],
+    "twice in a row": lambda net, x, h: net(net(x)[0][:, :, :3])[0],
+}
+
+
+@kinds
+@pytest.mark.parametrize("way", SHARED)
+def test_second_derivatives_of_inputs_that_depend_on_each_other(kind, way, seed):
+    first = KINDS[kind](3, 4).double()
+    x, h = torch.randn(5, 2, 3).double(), torch.randn(1, 2, 4).double()
+    found = []
+    for place in ("cpu", shared_owner().device):
+        network = copy.deepcopy(first).to(place)
+        state = there(place, h)
+        leaves_ = [*network.parameters(), *([state] if way != "twice in a row" else [])]
+        slopes = torch.autograd.grad(
+            SHARED[way](network, x.to(place), state).square().sum(), leaves_, create_graph=True
+        )
+        found.append([t.detach() for t in slopes])
+        found[-1] += torch.autograd.grad(sum(t.square().sum() for t in slopes), leaves_)
+    assert_same(found[1], found[0], rtol=1e-8, atol=1e-10)

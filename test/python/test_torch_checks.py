@@ -169,3 +169,20 @@ def test_what_masks_cannot_do(owner, seed):
             use()
     with pytest.raises(IndexError, match="The shape of the mask"):
         x[x[:, :3] > 0] = 1.0
+
+
+def test_masks_that_do_not_fit(owner, seed):
+    """On the CPU and at the owner, as eager says it; nothing is invented and nothing dropped."""
+    for place in ("cpu", owner.device):
+        x = torch.arange(4.0, device=place)
+        for mask in (
+            torch.tensor([True, False, True]),
+            torch.tensor([True] + [False] * 4 + [True]),
+            torch.ones(4, 1) > 0,
+        ):
+            with pytest.raises(IndexError, match="shape of the mask|too many indices"):
+                x[mask]
+            with pytest.raises(IndexError, match="shape of the mask|too many indices"):
+                x[mask.to(place)] = 7.0
+        x.index_put_((x > 2,), torch.tensor(1.5, dtype=torch.float64, device=place))  # a number of another type
+        assert x.tolist() == [0.0, 1.0, 2.0, 1.5]
