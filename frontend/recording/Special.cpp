@@ -107,10 +107,10 @@ at::ScalarType dtypeOr(const c10::IValue &given, const at::Tensor &otherwise) {
   return given.isNone() ? otherwise.scalar_type() : given.toScalarType();
 }
 
-/// A dense CPU tensor in the memory order of another one of its shape.
+/// A dense CPU tensor in the memory order of another one of its shape; itself where it is.
 at::Tensor laidOut(const at::Tensor &dense, const at::Tensor &like) {
   if (!like.is_non_overlapping_and_dense() || like.is_contiguous()) {
-    return dense.clone();
+    return dense;
   }
   return at::empty_strided(like.sizes(), like.strides(), dense.options()).copy_(dense);
 }

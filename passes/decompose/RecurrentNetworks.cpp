@@ -25,7 +25,7 @@ public:
         each_(static_cast<size_t>(c.integer("weight_stride0"))) {
     // What is recorded has none of these.
     if (c.integer("proj_size") != 0 || c.boolean("batch_first") || !c.ints("batch_sizes").empty() || mode < kRelu ||
-        mode > kGru || all_.size() != static_cast<size_t>(layers * directions) * each_) {
+        mode > kGru || (each_ != 2 && each_ != 4) || all_.size() != static_cast<size_t>(layers * directions) * each_) {
       refuse("takes dense sequences, time first, without projection, and all weights of all layers");
     }
   }

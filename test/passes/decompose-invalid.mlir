@@ -34,3 +34,16 @@ module attributes {sojourn.phase = "promoted", sojourn.promotion = "torch"} {
     return %r : tensor<3xf32>
   }
 }
+
+// -----
+
+// Weights come in pairs, with biases in fours: of one at a time the second would be behind the list.
+module attributes {sojourn.phase = "promoted", sojourn.promotion = "torch"} {
+  func.func @step(%x: tensor<2x1x3xf32> {sojourn.kind = "upload"}, %w: tensor<4x3xf32> {sojourn.kind = "upload"}, %h: tensor<1x1x4xf32> {sojourn.kind = "upload"}) -> (tensor<2x1x4xf32> {sojourn.result = "keep"}) {
+    // expected-error @+1 {{takes dense sequences, time first, without projection, and all weights of all layers}}
+    %r:2 = sojourn.aten "aten._cudnn_rnn"(%x, %w, %h)
+      {args = [#sojourn.operand<0>, [#sojourn.operand<1>], 1 : si64, unit, #sojourn.operand<2>, unit, 1 : si64, 4 : si64, 0 : si64, 1 : si64, false, unit, false, false], names = ["input", "weight", "weight_stride0", "weight_buf", "hx", "cx", "mode", "hidden_size", "proj_size", "num_layers", "batch_first", "dropout", "train", "bidirectional"]}
+      : (tensor<2x1x3xf32>, tensor<4x3xf32>, tensor<1x1x4xf32>) -> (tensor<2x1x4xf32>, tensor<1x1x4xf32>)
+    return %r#0 : tensor<2x1x4xf32>
+  }
+}

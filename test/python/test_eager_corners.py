@@ -14,7 +14,8 @@ from torch.autograd import forward_ad
 
 import sojourn
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+# What torch says of nested tensors, of C++ Functions, and of reads that cost a trip.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 NAN, INF = float("nan"), float("inf")
 CASES = {}
 

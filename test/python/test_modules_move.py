@@ -86,7 +86,6 @@ def test_classes_attributes_and_gradients_stay(device, seed):
     model.to(device)
     assert type(model.weight) is Marked and model.weight.group == "slow" and not model.bias.requires_grad
     assert torch.equal(model.weight.grad.cpu(), slope) and model.weight.grad.device == device
-    assert "Marked" in type(copy.deepcopy(model).weight).__name__ or isinstance(model.weight, nn.Parameter)
 
 
 def test_lazy_modules(device, seed):

@@ -253,13 +253,13 @@ def test_the_python_function_takes_what_eager_takes(seed):
             assert_same(leaves(network(x.to(device))), expected, rtol=1e-5, atol=1e-6)
 
 
+def states(net, h):
+    return (h, h) if isinstance(net, nn.LSTM) else h
+
+
 SHARED = {
-    "one state twice": lambda net, x, h: (
-        nn.LSTM.forward(net, x, (h, h))[0] if isinstance(net, nn.LSTM) else net(x, h)[0]
-    ),
-    "an input made of the state": lambda net, x, h: net(
-        x + h[:, :, :3] ** 2, (h, h) if isinstance(net, nn.LSTM) else h
-    )[0],
+    "one state twice": lambda net, x, h: net(x, states(net, h))[0],
+    "an input made of the state": lambda net, x, h: net(x + h[:, :, :3] ** 2, states(net, h))[0],
     "twice in a row": lambda net, x, h: net(net(x)[0][:, :, :3])[0],
 }
 

@@ -107,6 +107,17 @@ def test_changes_between_calls(seed, name, optimizer):
     twins.check(24 - 8 - most if most < 9 else 5)
 
 
+def test_a_rate_that_is_no_float(seed):
+    """Of what Adam makes of it nothing tells how it follows from the rate: refused, with the line, and nothing is sent."""
+    twins = Twins(shared_owner().device, mlp, OPTIMIZERS["Adam"], plain)
+    for _ in range(8):
+        twins(*batch(shared_owner().device))
+    twins.optimizers[1].param_groups[0]["lr"] = 1
+    with pytest.raises(sojourn.Unsupported, match="number"):
+        for _ in range(8):
+            twins.steps[1](*batch(shared_owner().device))
+
+
 def test_rates_of_a_group_that_is_replaced_again(seed):
     """After the first time the next group has its options in the same order."""
     device = shared_owner().device
