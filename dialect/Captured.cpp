@@ -2,6 +2,8 @@
 // Captured form: the schema-carrying call, its memory effects, views and allocation.
 #include "dialect/CapturedOps.h"
 
+#include "dialect/Box.h"
+
 #include "llvm/ADT/SmallBitVector.h"
 
 using namespace mlir;
@@ -124,6 +126,10 @@ void AtenOp::getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffect
 static std::optional<int64_t> storageSize(Value ref) {
   // Bounded: the chain of definitions may be a cycle in IR that is not verified yet.
   for (int hop = 0; hop < 1024; ++hop) {
+    if (auto moved = ref.getDefiningOp<MovedViewOp>()) {
+      ref = moved.getSource();
+      continue;
+    }
     auto view = ref.getDefiningOp<ViewOp>();
     if (!view) {
       auto type = dyn_cast<RefType>(ref.getType());
@@ -152,6 +158,34 @@ LogicalResult ViewOp::verify() {
   if (storage && source.getElementType() == result.getElementType() && *extent > *storage) {
     return emitOpError() << "result " << result << " reaches element " << *extent - 1 << " of a storage of " << *storage
                          << " elements";
+  }
+  return success();
+}
+
+LogicalResult MovedViewOp::verify() {
+  RefType source = getSource().getType(), result = getResult().getType();
+  std::optional<int64_t> elements = checkedNumel(getShape(), bounds::kViewElements);
+  if (!source.isDenseRoot() || elements != source.getNumElements() || *elements == 0) {
+    return emitOpError() << "sees " << source << " as [" << getShape() << "], expected a root with as many elements";
+  }
+  if (source.getElementType() != result.getElementType()) {
+    return emitOpError() << "result has type " << result << ", expected the element type of " << source;
+  }
+  std::optional<Box> box = boxOf(getShape(), result.getShape(), result.getStrides(), result.getOffset());
+  if (!box) {
+    return emitOpError() << "result " << result << " is no window with dims along those of [" << getShape() << "]";
+  }
+  int64_t previous = -1;
+  for (int64_t dim : getDims()) {
+    if (dim <= previous || dim >= static_cast<int64_t>(getShape().size()) || box->starts[dim] != 0) {
+      return emitOpError() << "dims are [" << getDims() << "], expected strictly increasing dims of [" << getShape()
+                           << "] in which the result begins at 0";
+    }
+    previous = dim;
+  }
+  if (getDims().size() != getPlaces().size() || getDims().empty()) {
+    return emitOpError() << "has " << getPlaces().size() << " places and " << getDims().size()
+                         << " dims, expected one each";
   }
   return success();
 }

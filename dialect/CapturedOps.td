@@ -65,6 +65,31 @@ def ViewOp : SojournOp<"view", [Pure]> {
   let hasVerifier = 1;
 }
 
+def MovedViewOp : SojournOp<"moved_view", [Pure]> {
+  let summary = "a view whose place in the storage is said by numbers of the run";
+  let description = [{
+    The storage of the root is seen as dims `shape`, row-major in the order of memory. Each dim of the result varies
+    along one of them. `places[k]` is where the window begins along `dims[k]`, clamped so that it stays inside; along
+    the other dims it lies where the result's type says, whose offset counts these alone. So slices, `select` and what
+    is made of them are one program for all of their positions.
+
+    Example:
+
+    ```mlir
+    %v = sojourn.moved_view %r at [%k], shape = [100, 32], dims = [0] : !sojourn.ref<100x32xf32>, !sojourn.scalar<i64>
+      -> !sojourn.ref<5x32xf32>
+    ```
+  }];
+  let arguments = (ins Sojourn_Ref:$source, Variadic<I64Number>:$places, DenseI64ArrayAttr:$shape,
+                       DenseI64ArrayAttr:$dims);
+  let results = (outs Sojourn_Ref:$result);
+  let assemblyFormat = [{
+    $source `at` `[` $places `]` `,` `shape` `=` $shape `,` `dims` `=` $dims attr-dict `:` qualified(type($source)) `,`
+    type($places) `->` qualified(type($result))
+  }];
+  let hasVerifier = 1;
+}
+
 def AllocOp : SojournOp<"alloc"> {
   let summary = "a fresh storage with the contents of a value";
   let description = [{

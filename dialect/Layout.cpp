@@ -142,6 +142,63 @@ LogicalResult UpdateSliceOp::verify() {
   return success();
 }
 
+/// Dims that a start moves along: one each, strictly increasing.
+static LogicalResult requireMoved(std::optional<Location> location, ArrayRef<int64_t> dims, size_t starts,
+                                  int64_t rank) {
+  int64_t previous = -1;
+  for (int64_t dim : dims) {
+    if (dim <= previous || dim >= rank) {
+      return emitOptionalError(location, "dims are [", dims, "], expected strictly increasing dims in [0, ", rank, ")");
+    }
+    previous = dim;
+  }
+  if (dims.size() != starts) {
+    return emitOptionalError(location, "found ", starts, " starts and ", dims.size(), " dims, expected one each");
+  }
+  return success();
+}
+
+LogicalResult DynamicSliceOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location, Adaptor adaptor,
+                                               SmallVectorImpl<Type> &results) {
+  FailureOr<RankedTensorType> x = staticTensor(location, adaptor.getX());
+  if (failed(x) || failed(requireMoved(location, adaptor.getDims(), adaptor.getStarts().size(), x->getRank()))) {
+    return failure();
+  }
+  if (adaptor.getSizes().size() != adaptor.getDims().size()) {
+    return emitOptionalError(location, "sizes has ", adaptor.getSizes().size(), " entries, expected ",
+                             adaptor.getDims().size(), ", one per dim of dims");
+  }
+  SmallVector<int64_t> shape(x->getShape());
+  for (auto [dim, size] : llvm::zip(adaptor.getDims(), adaptor.getSizes())) {
+    if (size < 0 || size > shape[dim]) {
+      return emitOptionalError(location, "takes ", size, " elements along dim ", dim, " of size ", shape[dim],
+                               ", expected at most all");
+    }
+    shape[dim] = size;
+  }
+  results.push_back(RankedTensorType::get(shape, x->getElementType()));
+  return success();
+}
+
+LogicalResult DynamicUpdateSliceOp::verify() {
+  RankedTensorType x = getX().getType();
+  RankedTensorType u = getU().getType();
+  if (u.getElementType() != x.getElementType() || u.getRank() != x.getRank()) {
+    return emitOpError() << "u has type " << u << ", expected rank and element type of " << x;
+  }
+  if (failed(requireMoved(getLoc(), getDims(), getStarts().size(), x.getRank()))) {
+    return failure();
+  }
+  for (auto [dim, size, count] : llvm::enumerate(x.getShape(), u.getShape())) {
+    bool moves = llvm::is_contained(getDims(), static_cast<int64_t>(dim));
+    if (moves ? count > size : count != size) {
+      return emitOpError() << "u has type " << u << ", expected " << (moves ? "at most " : "") << size
+                           << " elements along dim " << dim;
+    }
+  }
+  return success();
+}
+
 LogicalResult ConcatOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location, Adaptor adaptor,
                                          SmallVectorImpl<Type> &results) {
   if (adaptor.getInputs().empty()) {

@@ -149,6 +149,18 @@ OpFoldResult UpdateSliceOp::fold(FoldAdaptor adaptor) {
   return {};
 }
 
+OpFoldResult DynamicSliceOp::fold(FoldAdaptor adaptor) {
+  // All there is, wherever it starts.
+  return getX().getType() == getType() ? OpFoldResult(getX()) : OpFoldResult();
+}
+
+OpFoldResult DynamicUpdateSliceOp::fold(FoldAdaptor adaptor) {
+  if (getU().getType() == getType()) {
+    return getU();
+  }
+  return getU().getType().getNumElements() == 0 ? OpFoldResult(getX()) : OpFoldResult();
+}
+
 OpFoldResult ConcatOp::fold(FoldAdaptor adaptor) {
   // All elements come from one operand: the others are empty, or there are none.
   for (Value input : getInputs()) {

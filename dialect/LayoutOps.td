@@ -125,6 +125,52 @@ def UpdateSliceOp : CoreOp<"update_slice", [AllTypesMatch<["x", "result"]>]> {
   let hasFolder = 1;
 }
 
+def DynamicSliceOp : InferredCoreOp<"dynamic_slice"> {
+  let summary = "a part of x of fixed size, from where operands say, along dims";
+  let description = [{
+    `sizes[k]` elements along `dims[k]` from `starts[k]` on, all elements along other dims; `dims` is strictly
+    increasing. A start is clamped to [0, size of the dim - sizes[k]], so that the part always lies inside.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.dynamic_slice %x from [%k], dims = [0], sizes = [2] : tensor<5x3xf32>, tensor<i64>
+    ```
+  }];
+  let arguments = (ins CoreTensor:$x, Variadic<I64Number>:$starts, DenseI64ArrayAttr:$dims, DenseI64ArrayAttr:$sizes);
+  let results = (outs CoreTensor:$result);
+  let operations = "cost::elements(getResult())";
+  let rows = "dynamicSlice";
+  let assemblyFormat = [{
+    $x `from` `[` $starts `]` `,` `dims` `=` $dims `,` `sizes` `=` $sizes attr-dict `:`
+    type($x) (`,` type($starts)^)?
+  }];
+  let hasFolder = 1;
+}
+
+def DynamicUpdateSliceOp : CoreOp<"dynamic_update_slice", [AllTypesMatch<["x", "result"]>]> {
+  let summary = "x with u written where operands say, along dims";
+  let description = [{
+    u covers x but for `dims`, where it may be smaller: there it is written from `starts[k]` on, clamped so that u lies
+    inside of x. `dims` is strictly increasing.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.dynamic_update_slice %x, %u from [%k], dims = [0] : tensor<5x3xf32>, tensor<2x3xf32>, tensor<i64>
+    ```
+  }];
+  let arguments = (ins CoreTensor:$x, CoreTensor:$u, Variadic<I64Number>:$starts, DenseI64ArrayAttr:$dims);
+  let results = (outs CoreTensor:$result);
+  let operations = "cost::sum({cost::elements(getX()), cost::elements(getU())})";
+  let rows = "dynamicUpdateSlice";
+  let assemblyFormat = [{
+    $x `,` $u `from` `[` $starts `]` `,` `dims` `=` $dims attr-dict `:` type($x) `,` type($u) (`,` type($starts)^)?
+  }];
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
 def ConcatOp : InferredCoreOp<"concat"> {
   let summary = "operands one after another along dim";
   let description = [{

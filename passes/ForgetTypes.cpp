@@ -28,7 +28,7 @@ struct ForgetTypes : sojourn::impl::ForgetTypesBase<ForgetTypes> {
       }
       for (Operation &op : function.getBody().getOps()) {
         bool isCall = isa<AtenOp>(op);
-        if (isCall || (isa<ViewOp>(op) && forgotten.contains(op.getOperand(0)))) {
+        if (isCall || (isa<ViewOp, MovedViewOp>(op) && forgotten.contains(op.getOperand(0)))) {
           for (Value result : op.getResults()) {
             forget(result);
           }

@@ -2,6 +2,7 @@
 // sojourn-functionalize: a trace has no control flow and its alias facts are exact, so one walk in program order that
 // keeps the current value of every storage is enough; nothing is searched.
 #include "passes/ExpandForeach.h"
+#include "dialect/Box.h"
 #include "dialect/CapturedOps.h"
 #include "dialect/UnaryOps.h"
 #include "passes/Passes.h"
@@ -35,15 +36,18 @@ public:
   LogicalResult run();
 
 private:
-  /// What a ref stands for. `type` is kept here because the type of an argument changes as soon as it is seen.
+  /// What a ref stands for. `type` is kept here because the type of an argument changes as soon as it is seen. `moved`:
+  /// its place is said by numbers of the run.
   struct Window {
     size_t storage;
     RefType type;
+    MovedViewOp moved;
   };
 
   LogicalResult addStorage(Operation *op, Value ref, RefType type, Value contents);
   LogicalResult visit(Operation &op);
   LogicalResult visitView(ViewOp op);
+  LogicalResult visitMovedView(MovedViewOp op);
   LogicalResult visitAten(AtenOp op);
   LogicalResult visitForeach(AtenOp op);
   bool writesSharedStorage(AtenOp op);
@@ -69,7 +73,7 @@ LogicalResult Functionalizer::addStorage(Operation *op, Value ref, RefType type,
     return op->emitError() << "a storage of layout " << type << " is not supported yet, expected dense strides at "
                            << "offset 0; call contiguous() first";
   }
-  windows[ref] = {storages.size(), type};
+  windows[ref] = {storages.size(), type, {}};
   storages.push_back({type, contents});
   return success();
 }
@@ -86,7 +90,8 @@ Value Functionalizer::read(Value ref, Location loc) {
   bool recast = type.getElementType() != storage.type.getElementType();
   RefType plain =
       recast ? RefType::get(type.getShape(), storage.type.getElementType(), type.getStrides(), type.getOffset()) : type;
-  Value value = readWindow(builder, loc, storage.value, storage.type, plain);
+  Value value = window.moved ? readMoved(builder, loc, storage.value, storage.type, window.moved)
+                             : readWindow(builder, loc, storage.value, storage.type, plain);
   if (recast) {
     value = BitcastOp::create(builder, loc, type.getTensorType(), value);
   }
@@ -102,6 +107,11 @@ LogicalResult Functionalizer::write(Operation *op, Value ref, Value update) {
                            << "the expanded tensor before writing to it";
   }
   RefType type = window.type;
+  if (window.moved) {
+    storage.value = writeMoved(builder, op->getLoc(), storage.value, storage.type, window.moved, update);
+    ++storage.version;
+    return success();
+  }
   Value bits = update;
   if (type.getElementType() != storage.type.getElementType()) {
     type = RefType::get(type.getShape(), storage.type.getElementType(), type.getStrides(), type.getOffset());
@@ -123,7 +133,7 @@ LogicalResult Functionalizer::visitView(ViewOp op) {
   if (found == windows.end()) {
     return op.emitError() << "is a view of a value that is no storage of this function";
   }
-  Window window{found->second.storage, cast<RefType>(result.getType())};
+  Window window{found->second.storage, cast<RefType>(result.getType()), {}};
   RefType root = storages[window.storage].type;
   Type from = root.getElementType(), to = window.type.getElementType();
   if (from != to && (!from.isIntOrFloat() || !to.isIntOrFloat() ||
@@ -137,6 +147,22 @@ LogicalResult Functionalizer::visitView(ViewOp op) {
                           << " elements of its storage";
   }
   windows[result] = window;
+  replaced.push_back(op);
+  return success();
+}
+
+LogicalResult Functionalizer::visitMovedView(MovedViewOp op) {
+  auto found = windows.find(op.getSource());
+  if (found == windows.end()) {
+    return op.emitError() << "is a view of a value that is no storage of this function";
+  }
+  RefType root = storages[found->second.storage].type;
+  if (checkedNumel(op.getShape(), bounds::kViewElements) != root.getNumElements() ||
+      root.getElementType() != op.getResult().getType().getElementType()) {
+    return op.emitError() << "sees a storage of type " << root << " as [" << op.getShape()
+                          << "], expected the root of that storage";
+  }
+  windows[op.getResult()] = {found->second.storage, op.getResult().getType(), op};
   replaced.push_back(op);
   return success();
 }
@@ -218,6 +244,9 @@ LogicalResult Functionalizer::visitAten(AtenOp op) {
       Window one = windows.lookup(op.getInputs()[index]);
       for (int64_t other : op.getMutates().drop_front(i + 1)) {
         Window two = windows.lookup(op.getInputs()[other]);
+        if (one.storage == two.storage && (one.moved || two.moved)) {
+          return op.emitError() << "writes to two windows of one tensor, which meet or not by numbers of the run";
+        }
         if (one.storage == two.storage && isSameLayout(one.type, two.type) && one.type.getNumElements() > 0) {
           return op.emitError() << "writes one tensor twice in a call, as operands " << index << " and " << other
                                 << "; pass it once";
@@ -321,6 +350,9 @@ LogicalResult Functionalizer::visit(Operation &op) {
   builder.setInsertionPoint(&op);
   if (auto view = dyn_cast<ViewOp>(op)) {
     return visitView(view);
+  }
+  if (auto view = dyn_cast<MovedViewOp>(op)) {
+    return visitMovedView(view);
   }
   if (auto aten = dyn_cast<AtenOp>(op)) {
     return visitAten(aten);

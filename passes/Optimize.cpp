@@ -144,6 +144,35 @@ struct UpdateOfUpdate : OpRewritePattern<UpdateSliceOp> {
   }
 };
 
+/// dynamic_slice(dynamic_update_slice(x, u)) => u, and an update of an update => the later one, at the same places.
+struct DynamicSliceOfUpdate : OpRewritePattern<DynamicSliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(DynamicSliceOp op, PatternRewriter &rewriter) const override {
+    auto update = op.getX().getDefiningOp<DynamicUpdateSliceOp>();
+    if (!update || update.getU().getType() != op.getType() || update.getDims() != op.getDims() ||
+        update.getStarts() != op.getStarts()) {
+      return rewriter.notifyMatchFailure(op, "not what an update has written");
+    }
+    rewriter.replaceOp(op, update.getU());
+    return success();
+  }
+};
+
+struct DynamicUpdateOfUpdate : OpRewritePattern<DynamicUpdateSliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(DynamicUpdateSliceOp op, PatternRewriter &rewriter) const override {
+    auto inner = op.getX().getDefiningOp<DynamicUpdateSliceOp>();
+    if (!inner || inner.getU().getType() != op.getU().getType() || inner.getDims() != op.getDims() ||
+        inner.getStarts() != op.getStarts()) {
+      return rewriter.notifyMatchFailure(op, "the operand is no update of the same places");
+    }
+    rewriter.modifyOpInPlace(op, [&] { op.getXMutable().assign(inner.getX()); });
+    return success();
+  }
+};
+
 /// Replaces each op without effects by the first equal one of its block, and drops ops without use. MLIR's own pass
 /// says the same of any region; a straight line needs no scopes and no dominance, and hashes each op once.
 bool mergeEqualOps(RewriterBase &rewriter, Block &block) {
@@ -198,7 +227,8 @@ struct Optimize : sojourn::impl::OptimizeBase<Optimize> {
     for (RegisteredOperationName name : context->getRegisteredOperations()) {
       name.getCanonicalizationPatterns(collected, context);
     }
-    collected.add<DotOfTranspose, TransposeOfDot, SliceOfUpdate, UpdateOfUpdate>(context);
+    collected.add<DotOfTranspose, TransposeOfDot, SliceOfUpdate, UpdateOfUpdate, DynamicSliceOfUpdate,
+                  DynamicUpdateOfUpdate>(context);
     patterns = FrozenRewritePatternSet(std::move(collected));
     return success();
   }

@@ -201,6 +201,11 @@ Value Promoter::convertTo(Value value, Type element) {
   return known;
 }
 
+/// Arguments that say where, not what: they take no part in arithmetic.
+static bool isPlace(StringRef argument) {
+  return llvm::is_contained({"start", "end", "index", "shifts", "diagonal"}, argument);
+}
+
 void Promoter::rewrite(AtenOp op, const TypeRule &rule, Element compute, Element result) {
   Type computeType = typeOf(op.getContext(), compute);
   StringRef base = op.getBaseName();
@@ -218,8 +223,10 @@ void Promoter::rewrite(AtenOp op, const TypeRule &rule, Element compute, Element
       continue;
     }
     // Masks and positions keep their type; every number has the type that the call computes in.
-    call.arg(name, op, arg,
-             [&](Value value) { return takes || numbers.contains(value) ? convertTo(value, computeType) : value; });
+    call.arg(name, op, arg, [&](Value value) {
+      bool isNumber = numbers.contains(value) && !isPlace(name);
+      return takes || isNumber ? convertTo(value, computeType) : value;
+    });
   }
   auto recordedType = cast<RankedTensorType>(op->getResult(0).getType());
   SmallVector<Type> types(op->getResultTypes());

@@ -83,6 +83,9 @@ std::string sojourn::describe(const rows::Fact &fact) {
     if (fact.rows.first != 0 || fact.rows.step != 1) {
       text += ", from slot " + std::to_string(fact.rows.first) + " by " + std::to_string(fact.rows.step);
     }
+    if (fact.rows.start) {
+      text += ", of " + std::to_string(fact.rows.among) + " from where a number says";
+    }
     break;
   case rows::Kind::Sum: {
     text += ": cuts " + list();

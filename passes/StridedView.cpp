@@ -3,6 +3,8 @@
 // of C. Walking from the outermost dim of the window to the innermost, the cuts of the storage's own dims are kept
 // where they can be (a dim that stands for rows stays a dim), and others are made where the window needs them.
 #include "passes/StridedView.h"
+#include "dialect/Box.h"
+#include "dialect/CapturedOps.h"
 #include "dialect/ElementwiseOps.h"
 #include "dialect/IndexOps.h"
 #include "dialect/LayoutOps.h"
@@ -338,4 +340,63 @@ Value sojourn::writeWindow(OpBuilder &builder, Location loc, Value storage, RefT
   }
   x = reshapeTo(builder, loc, x, dims);
   return transposeBy(builder, loc, x, inverse(order));
+}
+
+namespace {
+/// The part of a storage within which a moved window lies still: what it reaches over along the dims that it is moved
+/// along, all of the others.
+struct Slab {
+  RefType root, window;
+  SmallVector<int64_t> sizes; ///< along the dims that move
+};
+} // namespace
+
+static Slab slabOf(MovedViewOp op) {
+  RefType type = op.getResult().getType();
+  std::optional<Box> box = boxOf(op.getShape(), type.getShape(), type.getStrides(), type.getOffset());
+  Slab slab;
+  SmallVector<int64_t> shape(op.getShape()), strides;
+  for (int64_t dim : op.getDims()) {
+    shape[dim] = box->spans[dim];
+    slab.sizes.push_back(box->spans[dim]);
+  }
+  slab.root = RefType::get(shape, type.getElementType());
+  ArrayRef<int64_t> places = slab.root.getStrides();
+  for (auto [dim, step] : llvm::zip(box->dims, box->steps)) {
+    strides.push_back(dim < 0 ? 0 : step * places[dim]);
+  }
+  int64_t offset = 0;
+  for (auto [start, place] : llvm::zip(box->starts, places)) {
+    offset += start * place;
+  }
+  slab.window = RefType::get(type.getShape(), type.getElementType(), strides, offset);
+  return slab;
+}
+
+/// The storage as the dims that the window is told in.
+static Value asSeen(OpBuilder &builder, Location loc, Value storage, RefType root, MovedViewOp op) {
+  return reshapeTo(builder, loc, transposeBy(builder, loc, storage, storageOrder(root)), op.getShape());
+}
+
+Value sojourn::readMoved(OpBuilder &builder, Location loc, Value storage, RefType root, MovedViewOp op) {
+  Slab slab = slabOf(op);
+  Value seen = asSeen(builder, loc, storage, root, op);
+  Value part =
+      DynamicSliceOp::create(builder, loc, slab.root.getTensorType(), seen, op.getPlaces(), op.getDims(), slab.sizes);
+  return readWindow(builder, loc, part, slab.root, slab.window);
+}
+
+Value sojourn::writeMoved(OpBuilder &builder, Location loc, Value storage, RefType root, MovedViewOp op, Value update) {
+  Slab slab = slabOf(op);
+  Value seen = asSeen(builder, loc, storage, root, op);
+  if (!isSameLayout(slab.root, slab.window)) {
+    Value part =
+        DynamicSliceOp::create(builder, loc, slab.root.getTensorType(), seen, op.getPlaces(), op.getDims(), slab.sizes);
+    update = writeWindow(builder, loc, part, slab.root, slab.window, update);
+  }
+  Value written =
+      DynamicUpdateSliceOp::create(builder, loc, seen.getType(), seen, update, op.getPlaces(), op.getDims());
+  SmallVector<int64_t> order = storageOrder(root);
+  written = reshapeTo(builder, loc, written, gather(root.getShape(), order));
+  return transposeBy(builder, loc, written, inverse(order));
 }

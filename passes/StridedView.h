@@ -7,6 +7,8 @@
 
 namespace sojourn {
 
+class MovedViewOp;
+
 /// How a window lies in a storage of row-major dims: `stages` of reshape and slice lead from the storage to a tensor
 /// of shape `dense` (dims of size 1 dropped), whose dims are those of the window in another order, without the
 /// dims of size 1 and the repeated ones.
@@ -38,6 +40,12 @@ mlir::Value readWindow(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value
 /// The storage's value after `update` was written through `window`, which is not expanded.
 mlir::Value writeWindow(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value storage, RefType root, RefType window,
                         mlir::Value update);
+
+/// The same for a window whose place is said by numbers of the run.
+mlir::Value readMoved(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value storage, RefType root,
+                      MovedViewOp window);
+mlir::Value writeMoved(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value storage, RefType root,
+                       MovedViewOp window, mlir::Value update);
 
 /// Layout ops that are left out when they change nothing.
 mlir::Value reshapeTo(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x, llvm::ArrayRef<int64_t> shape);

@@ -214,6 +214,81 @@ void lowerUpdateSlice(Lowering &lowering, const GraphOp &op) {
               partition.rows));
 }
 
+/// Bytes that starts of the run move a part by: each clamped, so that the part stays inside.
+struct MovedStarts {
+  struct Start {
+    Place number;
+    int64_t most, step; ///< the last start, and bytes per place
+  };
+  llvm::SmallVector<Start, 2> starts;
+
+  /// `first`: the operand that is the first start; `strides` in elements of `whole`.
+  MovedStarts(Lowering &lowering, const GraphOp &op, size_t first, const TensorType &whole, const TensorType &part,
+              llvm::ArrayRef<int64_t> strides) {
+    const std::vector<int64_t> &dims = op.ints("dims");
+    for (size_t k = 0; k < dims.size(); ++k) {
+      size_t dim = static_cast<size_t>(dims[k]);
+      starts.push_back({lowering.dense(op.operands[first + k]), whole.dims[dim] - part.dims[dim],
+                        strides[dim] * static_cast<int64_t>(byteWidth(whole.element))});
+    }
+  }
+  int64_t bytes(SlotTable slots) const {
+    int64_t bytes = 0;
+    for (const Start &start : starts) {
+      bytes += std::clamp<int64_t>(*start.number.in<int64_t>(slots), 0, start.most) * start.step;
+    }
+    return bytes;
+  }
+};
+
+void lowerDynamicSlice(Lowering &lowering, const GraphOp &op) {
+  const TensorType &type = lowering.type(op.results[0]);
+  StridedView x = lowering.window(op.operands[0]);
+  MovedStarts moved(lowering, op, 1, lowering.type(op.operands[0]), type, x.strides);
+  Place out = lowering.result(op.results[0]);
+  int64_t width = static_cast<int64_t>(byteWidth(type.element)), offset = x.offset * width;
+  WindowCopy copy(type.dims, denseStrides(type.dims), x.strides, width);
+  SlotId slot = x.slot;
+  lowering.emit(op, makeKernel(
+                        [=](SlotTable slots, int64_t lo, int64_t hi) {
+                          const char *source = static_cast<const char *>(slots[slot]) + offset + moved.bytes(slots);
+                          copy.run(out.in(slots), source, lo, hi);
+                        },
+                        copy.partition.rows));
+}
+
+void lowerDynamicUpdateSlice(Lowering &lowering, const GraphOp &op) {
+  const TensorType &type = lowering.type(op.operands[0]);
+  Place x = lowering.dense(op.operands[0]);
+  StridedView u = lowering.window(op.operands[1]);
+  Dims strides = denseStrides(type.dims);
+  MovedStarts moved(lowering, op, 2, type, lowering.type(op.operands[1]), strides);
+  Place out = lowering.result(op.results[0]);
+  if (u.slot != x.slot) {
+    lowering.mayReuse(out, x);
+  }
+  int64_t width = static_cast<int64_t>(byteWidth(type.element)), numel = type.numel();
+  Partition all(numel, 1);
+  lowering.emitPart(op, makeKernel(
+                            [=](SlotTable slots, int64_t lo, int64_t hi) {
+                              char *target = out.in(slots);
+                              int64_t from = all.begin(lo) * width, to = all.begin(hi) * width;
+                              if (target != x.in(slots)) {
+                                std::memcpy(target + from, x.in(slots) + from, static_cast<size_t>(to - from));
+                              }
+                            },
+                            all.rows));
+  WindowCopy copy(u.dims, strides, u.strides, width);
+  SlotId slot = u.slot;
+  int64_t offset = u.offset * width;
+  lowering.emit(op, makeKernel(
+                        [=](SlotTable slots, int64_t lo, int64_t hi) {
+                          const char *source = static_cast<const char *>(slots[slot]) + offset;
+                          copy.run(out.in(slots) + moved.bytes(slots), source, lo, hi);
+                        },
+                        copy.partition.rows));
+}
+
 void lowerConcat(Lowering &lowering, const GraphOp &op) {
   const TensorType &type = lowering.type(op.results[0]);
   size_t dim = static_cast<size_t>(op.integer("dim"));
@@ -303,6 +378,8 @@ const LowerFn kernels::lower_transpose = lowerTranspose;
 const LowerFn kernels::lower_slice = lowerSlice;
 const LowerFn kernels::lower_reverse = lowerReverse;
 const LowerFn kernels::lower_update_slice = lowerUpdateSlice;
+const LowerFn kernels::lower_dynamic_slice = lowerDynamicSlice;
+const LowerFn kernels::lower_dynamic_update_slice = lowerDynamicUpdateSlice;
 const LowerFn kernels::lower_concat = lowerConcat;
 const LowerFn kernels::lower_pad = lowerPad;
 

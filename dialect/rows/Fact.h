@@ -66,6 +66,10 @@ using CutSet = std::vector<unsigned>;
 struct Alignment {
   unsigned draw = 0;
   int64_t slots = 0, stride = 0, first = 0, step = 1;
+  /// Where the slots are a part that a public number says: it is added to `first`, clamped so that the part lies within
+  /// the `among` slots of the draw.
+  mlir::Value start;
+  int64_t among = 0;
 
   /// Slot s at position s.
   static Alignment of(unsigned draw, int64_t slots) {
@@ -77,7 +81,8 @@ struct Alignment {
   }
   /// Same draw, same slots, wherever they lie.
   bool sameSlots(const Alignment &other) const {
-    return draw == other.draw && slots == other.slots && first == other.first && step == other.step;
+    return draw == other.draw && slots == other.slots && first == other.first && step == other.step &&
+           start == other.start && among == other.among;
   }
   friend bool operator==(const Alignment &, const Alignment &) = default;
 };

@@ -93,7 +93,8 @@ Influence rows::influenceOf(Operation *op, Operands operands) {
   auto of = [&](size_t k) { return operands[k].isSum() ? operands[k].influence : Influence{0, 0, 0}; };
   double copies = op->getNumOperands() == 0 ? 1 : numel(op->getResult(0)) / std::max(1.0, numel(op->getOperand(0)));
   TypeSwitch<Operation *>(op)
-      .Case<NegOp, ConvertOp, ReshapeOp, TransposeOp, SliceOp, ReverseOp, PadOp>([&](auto) { x = of(0); })
+      .Case<NegOp, ConvertOp, ReshapeOp, TransposeOp, SliceOp, DynamicSliceOp, ReverseOp, PadOp>(
+          [&](auto) { x = of(0); })
       .Case<BroadcastOp>([&](auto) {
         x = {up(of(0).l1 * copies), up(of(0).l2 * std::sqrt(copies)), of(0).max};
       })

@@ -83,7 +83,7 @@ void rows::slice(Operation *op, Operands operands, Analysis &analysis, Results r
     return;
   }
   bool isElements = step % inner == 0, isRows = step == 1 && start % inner == 0 && size % inner == 0;
-  if (place->outer != 1 || (!isElements && !isRows)) {
+  if (place->outer != 1 || (!isElements && !isRows) || part.rows.start) {
     results[0] = analysis.mixed(op, "takes a part of the dim that holds rows and more", cut.getX());
     return;
   }
@@ -157,6 +157,69 @@ void rows::concat(Operation *op, Operands operands, Analysis &analysis, Results 
 void rows::updateSlice(Operation *op, Operands operands, Analysis &analysis, Results results) {
   auto update = cast<UpdateSliceOp>(op);
   if (settled(op, operands, analysis, results, areSumsOrZero(operands))) {
+    return;
+  }
+  std::optional<Place> place = commonPlace(op, operands, analysis, results[0]);
+  if (!place) {
+    return;
+  }
+  auto dim = static_cast<size_t>(place->dim);
+  if (shapeOf(update.getX())[dim] != shapeOf(update.getU())[dim]) {
+    results[0] = analysis.mixed(op, "writes a part of the dim that holds rows");
+    return;
+  }
+  const Fact *rows = llvm::find_if(operands, [](const Fact &fact) { return fact.isPerRow(); });
+  results[0] = perRowAt(*rows, shapeOf(update.getResult()), *place);
+}
+
+void rows::dynamicSlice(Operation *op, Operands operands, Analysis &analysis, Results results) {
+  auto cut = cast<DynamicSliceOp>(op);
+  if (!llvm::all_of(operands.drop_front(), [](const Fact &fact) { return fact.isPublic(); })) {
+    if (!settled(op, operands, analysis, results, /*isLinear=*/false)) {
+      results[0] = analysis.mixed(op, "takes a part from where rows say", cut.getX());
+    }
+    return;
+  }
+  if (keeps(operands, results)) {
+    results[0].distinct = operands[0].distinct;
+    return;
+  }
+  ArrayRef<int64_t> shape = shapeOf(cut.getX()), part = shapeOf(cut.getResult());
+  std::optional<Place> place = placeOf(operands[0].rows, shape);
+  if (!place) {
+    results[0] = straddles(op, analysis, cut.getX());
+    return;
+  }
+  auto dim = static_cast<size_t>(place->dim);
+  if (part[dim] == shape[dim]) {
+    results[0] = perRowAt(operands[0], part, *place);
+    return;
+  }
+  Fact fact = operands[0];
+  if (place->outer != 1 || place->inner != 1 || fact.rows.first != 0 || fact.rows.step != 1 || fact.rows.start) {
+    results[0] =
+        analysis.mixed(op, "takes a part of the dim that holds rows and more, from where a number says", cut.getX());
+    return;
+  }
+  if (part[dim] < 2) {
+    results[0] = analysis.mixed(op, "takes a single row out of the batch", cut.getX());
+    return;
+  }
+  fact.rows.among = fact.rows.slots;
+  fact.rows.slots = part[dim];
+  fact.rows.start = cut.getStarts()[static_cast<size_t>(llvm::find(cut.getDims(), place->dim) - cut.getDims().begin())];
+  results[0] = perRowAt(fact, part, {place->dim, 1, 1});
+}
+
+void rows::dynamicUpdateSlice(Operation *op, Operands operands, Analysis &analysis, Results results) {
+  auto update = cast<DynamicUpdateSliceOp>(op);
+  if (!llvm::all_of(operands.drop_front(2), [](const Fact &fact) { return fact.isPublic(); })) {
+    if (!settled(op, operands, analysis, results, /*isLinear=*/false)) {
+      results[0] = analysis.mixed(op, "writes to where rows say");
+    }
+    return;
+  }
+  if (settled(op, operands, analysis, results, areSumsOrZero(operands.take_front(2)))) {
     return;
   }
   std::optional<Place> place = commonPlace(op, operands, analysis, results[0]);

@@ -22,7 +22,8 @@ void rows::clippedSum(Operation *op, Operands operands, Analysis &analysis, Resu
   }
   int64_t count = shapeOf(sum.getSlots())[0];
   unsigned draw = slots.isPerRow() ? slots.rows.draw : analysis.drawOf(sum.getSlots(), count);
-  if (slots.isPerRow() && (slots.rows.first != 0 || slots.rows.step != 1 || slots.rows.slots != count)) {
+  if (slots.isPerRow() &&
+      (slots.rows.first != 0 || slots.rows.step != 1 || slots.rows.slots != count || slots.rows.start)) {
     return fail(analysis.mixed(op, "its slots are a part of a draw", sum.getSlots()));
   }
   // What is selected are the slots in which these numbers name a row: those that the values were read at.

@@ -332,8 +332,8 @@ Range rows::rangeOf(Operation *op, unsigned result, Operands operands) {
       })
       .Case<RngBitsOp>([&](auto) { return Range::of(0, 0x1p32, true); })
       .Case<RngUniformOp>([&](auto) { return Range::of(0, 1); })
-      .Case<ReshapeOp, TransposeOp, BroadcastOp, SliceOp, ReverseOp>([&](auto) { return at(0); })
-      .Case<PadOp, UpdateSliceOp>([&](auto) { return at(0).hull(at(1)); })
+      .Case<ReshapeOp, TransposeOp, BroadcastOp, SliceOp, DynamicSliceOp, ReverseOp>([&](auto) { return at(0); })
+      .Case<PadOp, UpdateSliceOp, DynamicUpdateSliceOp>([&](auto) { return at(0).hull(at(1)); })
       .Case<ConcatOp>([&](auto) {
         Range range = at(0);
         for (const Fact &fact : operands.drop_front()) {

@@ -36,6 +36,8 @@ void reverse(mlir::Operation *op, Operands operands, Analysis &analysis, Results
 void pad(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
 void concat(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
 void updateSlice(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
+void dynamicSlice(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
+void dynamicUpdateSlice(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
 
 // Contractions and windows.
 void dot(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);

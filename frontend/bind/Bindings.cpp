@@ -198,6 +198,14 @@ PYBIND11_MODULE(_sojourn, m) {
   m.def(
       "flush", [] { flushAll(); }, WhileOwnerWorks());
   m.def("take_news", &takeNews, "Whether an owner has had something to say since this was last asked.");
+  m.def("take_explanations", [](Session &session) {
+    py::list all;
+    for (const Explanation &each : session.takeExplanations()) {
+      all.append(py::make_tuple(each.why, each.op, each.argument, each.before, each.now, each.line.file, each.line.line,
+                                each.ops, each.isGeneral, each.seconds, each.program));
+    }
+    return all;
+  });
   m.def("same_storage", [](const at::Tensor &a, const at::Tensor &b) {
     return remoteImpl(a)->remoteStorage() == remoteImpl(b)->remoteStorage();
   });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Import, phases, encoding, dump; and the cache of traces.
+// Import, phases, encoding, dump.
 #include "frontend/compile/Compile.h"
 
 #include "dialect/Base.h"
@@ -187,7 +187,7 @@ Compilation compileTrace(const Trace &trace) {
   std::vector<std::pair<std::string, std::string>> texts;
   Dump dump;
   if (!dump.problem.empty()) {
-    return {nullptr, dump.problem, ErrorKind::Error, std::nullopt};
+    return {nullptr, dump.problem, ErrorKind::Error, std::nullopt, {}};
   }
   {
     Compiler &compiler = Compiler::get();
@@ -235,24 +235,6 @@ Compilation compileTrace(const Trace &trace) {
   compiled->compileSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   result.compiled = std::move(compiled);
   return result;
-}
-
-Compilation TraceCache::find(const Trace &trace, bool &hit) {
-  Key key{hashTrace(trace), 0};
-  for (; const Entry *entry = entries_.find(key); ++key.second) {
-    if (entry->words == trace.words && entry->inputs == trace.inputs && entry->tables == trace.tables) {
-      hit = true;
-      return {entry->compiled, {}, {}, {}};
-    }
-  }
-  hit = false;
-  Compilation compilation = compileTrace(trace);
-  if (compilation.compiled) {
-    size_t words = trace.inputs.size() + trace.words.size() + trace.tables.size();
-    size_t bytes = words * sizeof(Word) + compilation.compiled->program.size() + compilation.compiled->debug.size();
-    entries_.insert(key, {trace.inputs, trace.words, trace.tables, compilation.compiled}, bytes);
-  }
-  return compilation;
 }
 
 } // namespace sojourn::frontend

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces to programs: import, phases, encoding; and the cache that makes it happen once.
+// Traces to programs: import, phases, encoding.
 #ifndef SOJOURN_FRONTEND_COMPILE_COMPILE_H
 #define SOJOURN_FRONTEND_COMPILE_COMPILE_H
 
 #include "frontend/Raise.h"
 #include "frontend/recording/Trace.h"
-#include "frontend/session/RecentlyUsed.h"
 
 #include <array>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace sojourn::frontend {
@@ -30,28 +28,7 @@ struct Compilation {
   std::string failure;                           ///< then the reason, with the op and its line
   ErrorKind kind = ErrorKind::Unsupported;
   std::optional<size_t> refusedOp; ///< position of the op record to blame, if it is known
-};
-
-/// Streams of a trace and what they compiled to, found by hash and compared in full. Bounded: a script that makes new
-/// programs all the time compiles the oldest ones anew.
-class TraceCache {
-public:
-  static constexpr size_t kTraces = 4096, kBytes = size_t{256} << 20;
-
-  explicit TraceCache(size_t traces = kTraces, size_t bytes = kBytes) : entries_(traces, bytes) {}
-
-  /// `traceFinished`: the trace with its Outputs record. Compiles on a miss; a refusal is not kept.
-  Compilation find(const Trace &traceFinished, bool &hit);
-  size_t size() const { return entries_.size(); }
-
-private:
-  struct Entry {
-    std::vector<Word> inputs, words, tables;
-    std::shared_ptr<const CompiledTrace> compiled;
-  };
-  /// Traces of one hash count from 0.
-  using Key = std::pair<TraceKey, size_t>;
-  RecentlyUsed<Key, Entry> entries_;
+  std::vector<uint64_t> numbers;   ///< slots of a general form after those recorded (General.h)
 };
 
 /// Called with each phase's name and text ("captured" .. "core") of one compilation.

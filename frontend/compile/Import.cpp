@@ -29,7 +29,9 @@ constexpr StringLiteral kRecordFile = "<record>";
 struct Argument {
   Tag tag = Tag::None;
   Word value = 0;           ///< storage id, int, bits, element, string id, table id
-  std::vector<Word> values; ///< list values; for a view: sizes, strides, offset
+  std::vector<Word> values; ///< list values; for a view: rank, sizes, strides, offset
+  std::vector<Word> seen;   ///< of a moved view: its storage's dims
+  std::vector<Word> moves;  ///< of a moved view: dims and positions of the numbers that move it along them
   std::vector<Argument> children;
 };
 
@@ -146,12 +148,20 @@ private:
     case Tag::Slot:
     case Tag::IntSlot:
     case Tag::Seed: break;
-    case Tag::View: {
+    case Tag::View:
+    case Tag::MovedView: {
       argument.value = next();
       Word rank = next();
       argument.values.push_back(rank);
       for (Word i = 0; i < 2 * rank + 1; ++i) {
         argument.values.push_back(next());
+      }
+      if (argument.tag == Tag::MovedView) {
+        argument.seen = parseList();
+        argument.moves.resize(2 * static_cast<size_t>(next()));
+        for (Word &word : argument.moves) {
+          word = next();
+        }
       }
       break;
     }
@@ -226,6 +236,9 @@ public:
           }
         });
       }
+    }
+    for (size_t i = 0; i < trace_.runNumbers; ++i) {
+      runNumbers_.push_back(addArgument(ScalarType::get(builder_.getI64Type()), "slot"));
     }
     for (const Node &node : parser.nodes) {
       for (const Argument &argument : node.arguments) {
@@ -306,13 +319,26 @@ private:
     if (argument.tag == Tag::Whole) {
       return root;
     }
-    Value &view = views_[{argument.value, argument.values}];
+    std::vector<Word> key = argument.values;
+    key.insert(key.end(), argument.seen.begin(), argument.seen.end());
+    key.insert(key.end(), argument.moves.begin(), argument.moves.end());
+    Value &view = views_[{argument.value, key}];
     if (!view) {
       Word rank = argument.values[0];
       ArrayRef<Word> words = ArrayRef(argument.values).drop_front();
       auto type = RefType::get(words.take_front(rank), cast<RefType>(root.getType()).getElementType(),
                                words.slice(rank, rank), words.back());
-      view = ViewOp::create(builder_, location, type, root);
+      if (argument.tag == Tag::View) {
+        view = ViewOp::create(builder_, location, type, root);
+      } else {
+        SmallVector<Value> places;
+        SmallVector<int64_t> dims;
+        for (size_t i = 0; i < argument.moves.size(); i += 2) {
+          dims.push_back(argument.moves[i]);
+          places.push_back(runNumbers_[argument.moves[i + 1]]);
+        }
+        view = MovedViewOp::create(builder_, location, type, root, places, argument.seen, dims);
+      }
     }
     return view;
   }
@@ -333,14 +359,17 @@ private:
     switch (argument.tag) {
     case Tag::None: return builder_.getUnitAttr();
     case Tag::Whole:
-    case Tag::View: {
+    case Tag::View:
+    case Tag::MovedView: {
       Attribute reference = refer(operandOf(argument, location));
       if (mutated) {
         mutates.push_back(static_cast<int64_t>(operands.size()) - 1);
       }
       return reference;
     }
-    case Tag::Int: return builder_.getI64IntegerAttr(argument.value);
+    case Tag::Int:
+    case Tag::Number: return builder_.getI64IntegerAttr(argument.value);
+    case Tag::RunNumber: return refer(runNumbers_[argument.value]);
     case Tag::Bool: return builder_.getBoolAttr(argument.value != 0);
     case Tag::Real: return builder_.getF64FloatAttr(std::bit_cast<double>(argument.value));
     case Tag::Dtype: return TypeAttr::get(typeOf(&context_, static_cast<Element>(argument.value)));
@@ -441,7 +470,7 @@ private:
   const std::vector<OpLines> *lines_;
   std::vector<Value> roots_; ///< by storage id
   std::map<std::pair<Word, std::vector<Word>>, Value> views_;
-  std::vector<Value> slots_, seeds_, tables_;
+  std::vector<Value> slots_, runNumbers_, seeds_, tables_;
   size_t nextSlot_ = 0, nextSeed_ = 0;
   int64_t nextStorage_ = 0;
   Element defaultFloat_ = Element::f32; ///< of the first op

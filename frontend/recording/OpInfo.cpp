@@ -4,6 +4,7 @@
 
 #include <ATen/core/enum_tag.h>
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -115,6 +116,24 @@ const std::unordered_set<std::string> &shapePreservingOps() {
   return names;
 }
 
+/// Integers that say where an op reads or writes: decompositions take them as numbers of the run (Call::runInteger).
+bool isPlace(const std::string &op, const std::string &argument) {
+  static const std::unordered_map<std::string, std::vector<const char *>> table = {
+      {"aten::slice_backward", {"start", "end"}},
+      {"aten::slice_scatter", {"start", "end"}},
+      {"aten::select_backward", {"index"}},
+      {"aten::select_scatter", {"index"}},
+      {"aten::roll", {"shifts"}},
+      {"aten::tril", {"diagonal"}},
+      {"aten::triu", {"diagonal"}},
+      {"aten::tril_", {"diagonal"}},
+      {"aten::triu_", {"diagonal"}},
+  };
+  auto found = table.find(op);
+  return found != table.end() &&
+         std::any_of(found->second.begin(), found->second.end(), [&](const char *name) { return argument == name; });
+}
+
 } // namespace
 
 OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
@@ -131,11 +150,13 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
                      startsWith(name, "aten::_foreach_norm") || startsWith(name, "aten::arange") ||
                      startsWith(name, "aten::linspace") || startsWith(name, "aten::logspace") ||
                      startsWith(name, "aten::range");
+  isRamp = startsWith(name, "aten::arange");
   shapePreserving = shapePreservingOps().count(name) > 0;
 
   const auto &arguments = schema->arguments();
   for (size_t i = 0; i < arguments.size(); ++i) {
     args.push_back(kindOf(arguments[i]));
+    places.push_back(isPlace(name, arguments[i].name()));
     if (arguments[i].alias_info() && arguments[i].alias_info()->isWrite()) {
       mutated.push_back(i);
     }

@@ -2,11 +2,13 @@
 // One walk over the words of a trace that keeps the ops that do not depend on a refused one.
 #include "frontend/recording/Prune.h"
 
+#include "frontend/recording/TraceWalk.h"
+
 namespace sojourn::frontend {
 
 namespace {
 
-class Pruner {
+class Pruner : public TraceVisitor {
 public:
   Pruner(const Trace &trace, size_t refused) : from_(trace), refused_(refused) {
     out_.lost.assign(trace.storageCount, false);
@@ -18,14 +20,7 @@ public:
   }
 
   PrunedTrace run() {
-    while (at_ < from_.words.size()) {
-      if (static_cast<Record>(from_.words[at_]) == Record::DefaultFloat) {
-        defaultFloat_ = static_cast<Element>(from_.words[at_ + 1]);
-        at_ += 2;
-      } else {
-        walkOp();
-      }
-    }
+    TraceWalk(from_.words, *this).run();
     for (int64_t id = 0, next = 0; id < from_.storageCount; ++id) {
       out_.newId[id] = dropped(id) ? -1 : next++;
       out_.trace.storageCount = next;
@@ -42,48 +37,49 @@ public:
     return std::move(out_);
   }
 
-private:
-  bool dropped(int64_t id) const { return out_.newId[id] < 0; }
-  Word word() { return from_.words[at_++]; }
-
-  /// Reads one argument; notes the storages in it and how many slots and seeds it takes.
-  void walkArgument(bool mutated) {
-    switch (static_cast<Tag>(word())) {
-    case Tag::None: break;
-    case Tag::Slot:
-    case Tag::IntSlot: ++slots_; break;
-    case Tag::Seed: ++seeds_; break;
-    case Tag::Whole: note(mutated); break;
-    case Tag::View: {
-      note(mutated);
-      Word rank = word();
-      at_ += 2 * rank + 1;
-      break;
-    }
-    case Tag::IntList:
-    case Tag::BoolList:
-    case Tag::StringList: {
-      Word count = word();
-      at_ += count;
-      break;
-    }
-    case Tag::List:
-      for (Word count = word(); count > 0; --count) {
-        walkArgument(mutated);
-      }
-      break;
-    default: ++at_;
-    }
+  // What the walk tells.
+  void defaultFloat(Element element) { defaultFloat_ = element; }
+  void beginOp(size_t begin, const OpEntry &) {
+    begin_ = begin;
+    slotsBefore_ = slots_;
+    seedsBefore_ = seeds_;
+    positions_.clear();
+    written_.clear();
+    results_.clear();
+    depends_ = op_ == refused_;
   }
-
-  void note(bool mutated) {
-    positions_.push_back(at_);
-    Word id = word();
+  void slot(Tag) { ++slots_; }
+  void seed() { ++seeds_; }
+  void reference(size_t at, bool, bool isMutated) {
+    positions_.push_back(at);
+    Word id = from_.words[at];
     depends_ = depends_ || out_.lost[id];
-    if (mutated) {
+    if (isMutated) {
       written_.push_back(id);
     }
   }
+  void result(size_t at) {
+    if (from_.words[at] >= 0) {
+      results_.push_back(nextResult());
+    }
+  }
+  void endOp(size_t end) {
+    if (depends_) {
+      for (int64_t id : results_) {
+        out_.lost[id] = true;
+        out_.newId[id] = -1;
+      }
+      for (Word id : written_) {
+        out_.lost[id] = true;
+      }
+    } else {
+      keep(end);
+    }
+    ++op_;
+  }
+
+private:
+  bool dropped(int64_t id) const { return out_.newId[id] < 0; }
 
   int64_t nextResult() {
     while (isInput_[nextResult_]) {
@@ -92,54 +88,21 @@ private:
     return nextResult_++;
   }
 
-  void walkOp() {
-    size_t begin = at_, slotsBefore = slots_, seedsBefore = seeds_;
-    positions_.clear();
-    written_.clear();
-    depends_ = op_ == refused_;
-    ++at_; // Record::Op
-    const OpEntry &entry = OpTable::get().at(word());
-    Word arguments = word();
-    for (Word i = 0; i < arguments; ++i) {
-      walkArgument(entry.mutated[i]);
-    }
-    std::vector<int64_t> results;
-    for (Word count = word(); count > 0; --count) {
-      if (word() >= 0) {
-        Word rank = word();
-        at_ += 2 * rank;
-        results.push_back(nextResult());
-      }
-    }
-    if (depends_) {
-      for (int64_t id : results) {
-        out_.lost[id] = true;
-        out_.newId[id] = -1;
-      }
-      for (Word id : written_) {
-        out_.lost[id] = true;
-      }
-    } else {
-      keep(begin, slotsBefore, seedsBefore);
-    }
-    ++op_;
-  }
-
-  void keep(size_t begin, size_t slotsBefore, size_t seedsBefore) {
+  void keep(size_t end) {
     Trace &to = out_.trace;
     to.setDefaultFloat(defaultFloat_);
     for (size_t position : positions_) {
-      idPositions_.push_back(to.words.size() + position - begin);
+      idPositions_.push_back(to.words.size() + position - begin_);
     }
     auto words = from_.words.begin();
-    to.words.insert(to.words.end(), words + static_cast<std::ptrdiff_t>(begin),
-                    words + static_cast<std::ptrdiff_t>(at_));
+    to.words.insert(to.words.end(), words + static_cast<std::ptrdiff_t>(begin_),
+                    words + static_cast<std::ptrdiff_t>(end));
     to.origins.push_back(from_.origins[op_]);
-    for (size_t slot = slotsBefore; slot < slots_; ++slot) {
+    for (size_t slot = slotsBefore_; slot < slots_; ++slot) {
       to.slots.push_back(from_.slots[slot]);
       to.slotOps.push_back(static_cast<uint32_t>(to.origins.size()) - 1);
     }
-    for (size_t seed = seedsBefore; seed < seeds_; ++seed) {
+    for (size_t seed = seedsBefore_; seed < seeds_; ++seed) {
       to.seeds.push_back(from_.seeds[seed]);
     }
   }
@@ -150,7 +113,8 @@ private:
   std::vector<bool> isInput_;
   std::vector<size_t> positions_, idPositions_;
   std::vector<Word> written_;
-  size_t at_ = 0, op_ = 0, slots_ = 0, seeds_ = 0;
+  std::vector<int64_t> results_;
+  size_t begin_ = 0, op_ = 0, slots_ = 0, seeds_ = 0, slotsBefore_ = 0, seedsBefore_ = 0;
   int64_t nextResult_ = 0;
   bool depends_ = false;
   Element defaultFloat_ = Element::f32;

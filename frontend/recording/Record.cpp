@@ -114,9 +114,13 @@ class ArgumentWriter {
 public:
   ArgumentWriter(const OpInfo &info, Session &session, Recording &open) : info_(info), write_(session, open) {}
 
-  void value(ArgKind kind, const c10::IValue &value) {
+  void value(size_t position, const c10::IValue &value) {
     if (value.isNone()) {
       return write_.none();
+    }
+    const ArgKind kind = info_.args[position];
+    if (info_.places[position]) {
+      return places(kind, value);
     }
     switch (kind) {
     case ArgKind::Tensor: return tensor(value.toTensor());
@@ -137,8 +141,7 @@ public:
       }
       return;
     }
-    case ArgKind::Int:
-      return write_.integer(value.isSymInt() ? value.toSymInt().guard_int(__FILE__, __LINE__) : value.toInt());
+    case ArgKind::Int: return write_.integer(integerOf(value));
     case ArgKind::IntList:
       if (value.isInt()) {
         return write_.integers({value.toInt()});
@@ -175,6 +178,21 @@ public:
   TraceWriter &writer() { return write_; }
 
 private:
+  static int64_t integerOf(const c10::IValue &value) {
+    return value.isSymInt() ? value.toSymInt().guard_int(__FILE__, __LINE__) : value.toInt();
+  }
+
+  void places(ArgKind kind, const c10::IValue &value) {
+    if (kind == ArgKind::Int || value.isInt()) {
+      return write_.number(integerOf(value));
+    }
+    const std::vector<int64_t> all = value.toIntVector();
+    write_.list(all.size());
+    for (int64_t place : all) {
+      write_.number(place);
+    }
+  }
+
   void tensor(const at::Tensor &tensor) {
     if (!tensor.defined()) {
       return write_.none();
@@ -189,7 +207,7 @@ private:
     if (scalar.isBoolean()) {
       write_.boolean(scalar.toBool());
     } else if (scalar.isIntegral(/*includeBool=*/false)) {
-      write_.integer(scalar.toLong());
+      info_.realsAreLiterals && !info_.isRamp ? write_.integer(scalar.toLong()) : write_.number(scalar.toLong());
     } else if (scalar.isFloatingPoint()) {
       info_.realsAreLiterals ? write_.real(scalar.toDouble()) : write_.slot(scalar.toDouble());
     } else {
@@ -345,7 +363,7 @@ void Recorder::record(Session &session, Stack *stack) {
   try {
     write.beginOp(info.entryFor(batchNormTraining), count + info.random, origin);
     for (size_t i = 0; i < count; ++i) {
-      writer.value(info.args[i], args[i]);
+      writer.value(i, args[i]);
     }
   } catch (...) {
     open.truncate(before);

@@ -57,11 +57,13 @@ struct OpInfo {
   ErrorKind refusalKind = ErrorKind::Unsupported;
   const char *refusalHint = nullptr;
   std::vector<ArgKind> args;
+  std::vector<bool> places;      ///< per argument: integers that say where, not how (TraceWriter::number)
   std::vector<uint32_t> mutated; ///< argument positions
   std::vector<int> returnAlias;  ///< per return: argument it is, or -1 for fresh
   bool random = false;
   bool inplaceView = false;
   bool realsAreLiterals = false; ///< floats decide shapes (arange) or the algorithm (order of a norm)
+  bool isRamp = false;           ///< arange: what its length is, its results say
   bool shapePreserving = false;  ///< in-place ops that keep self's shape whatever the arguments
   Word entry = -1, entryMutating = -1;
 
@@ -100,6 +102,8 @@ public:
   void whole(int64_t id);
   void none() { trace_.push(Tag::None); }
   void integer(int64_t value);
+  /// One that no shape, and no way to compute, depends on.
+  void number(int64_t value);
   void boolean(bool value);
   void real(double value);
   void dtype(at::ScalarType type);

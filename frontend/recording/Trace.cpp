@@ -76,6 +76,7 @@ void Trace::clear() {
   tables.clear();
   slots.clear();
   slotOps.clear();
+  runNumbers = 0;
   seeds.clear();
   origins.clear();
   storageCount = 0;

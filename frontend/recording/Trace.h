@@ -65,22 +65,28 @@ using InputKind = StepArg;
 
 /// Arguments of an op record: a tag, then its payload.
 enum class Tag : Word {
-  None = 0,       ///
-  Whole = 1,      ///< storage id: the tensor is the storage in its base layout
-  View = 2,       ///< storage id, rank, sizes..., strides..., offset
-  Int = 3,        ///< value
-  Bool = 4,       ///< value
-  Real = 5,       ///< bits of a float64 that shapes depend on (arange)
-  Dtype = 6,      ///< Element
-  String = 7,     ///< string id
-  Slot = 8,       ///< next slot (float64)
-  IntSlot = 9,    ///< next slot (int64)
-  Seed = 10,      ///< next seed
-  IntList = 11,   ///< count, values...
-  BoolList = 12,  ///< count, values...
-  List = 13,      ///< count, arguments...
-  TableRef = 14,  ///< table id
-  StringList = 15 ///< count, string ids...
+  None = 0,        ///
+  Whole = 1,       ///< storage id: the tensor is the storage in its base layout
+  View = 2,        ///< storage id, rank, sizes..., strides..., offset
+  Int = 3,         ///< value
+  Bool = 4,        ///< value
+  Real = 5,        ///< bits of a float64 that shapes depend on (arange)
+  Dtype = 6,       ///< Element
+  String = 7,      ///< string id
+  Slot = 8,        ///< next slot (float64)
+  IntSlot = 9,     ///< next slot (int64)
+  Seed = 10,       ///< next seed
+  IntList = 11,    ///< count, values...
+  BoolList = 12,   ///< count, values...
+  List = 13,       ///< count, arguments...
+  TableRef = 14,   ///< table id
+  StringList = 15, ///< count, string ids...
+  Number = 16,     ///< value of an integer that no shape, and no way to compute, depends on
+  /// In general forms alone (compile/General.h): a number of the run, by its position; and a window whose place such
+  /// numbers say: storage id, rank, sizes..., strides..., offset of the dims that stay, rank as it is seen, sizes...,
+  /// count of dims that move, (dim, position)...
+  RunNumber = 17,
+  MovedView = 18
 };
 
 /// A source position: where the user's program was when an op was recorded.
@@ -108,6 +114,7 @@ struct Trace {
   std::vector<Word> tables;
   std::vector<uint64_t> slots;   ///< bits, float64 or int64
   std::vector<uint32_t> slotOps; ///< per slot, its op record's position in `origins`
+  size_t runNumbers = 0;         ///< of a general form: slots (int64) that follow the recorded ones
   std::vector<uint64_t> seeds;
   std::vector<Origin> origins; ///< one per op record
   int64_t storageCount = 0;

@@ -52,6 +52,10 @@ void TraceWriter::integer(int64_t value) {
   trace_.push(Tag::Int);
   trace_.push(value);
 }
+void TraceWriter::number(int64_t value) {
+  trace_.push(Tag::Number);
+  trace_.push(value);
+}
 void TraceWriter::boolean(bool value) {
   trace_.push(Tag::Bool);
   trace_.push(static_cast<Word>(value));

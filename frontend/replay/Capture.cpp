@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One walk over the words of a step: which values a call refers to, where they come from, what it leaves.
+#include "frontend/recording/TraceWalk.h"
 #include "frontend/replay/Segment.h"
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 namespace sojourn::frontend {
 
 /// Reads the words of a segment: which values it refers to, makes and writes, in order.
-class Segment::Walk {
+class Segment::Walk : public TraceVisitor {
 public:
   Walk(Segment &segment, const Recording &open, const Trace::Mark &mark)
       : segment_(segment), open_(open), mark_(mark), numbers_(open.storages.size(), LeftTensor::kNone),
@@ -30,13 +31,7 @@ public:
     if (!segment_.words_.empty() && static_cast<Record>(segment_.words_[0]) == Record::DefaultFloat) {
       segment_.words_.erase(segment_.words_.begin(), segment_.words_.begin() + 2);
     }
-    while (at_ < segment_.words_.size() && segment_.obstacle.empty()) {
-      if (static_cast<Record>(segment_.words_[at_]) == Record::DefaultFloat) {
-        segment_.obstacle = "it changes torch's default dtype";
-        return;
-      }
-      walkOp();
-    }
+    TraceWalk(segment_.words_, *this).run();
     numberThem();
   }
 
@@ -49,12 +44,18 @@ public:
   const std::vector<int64_t> &ids() const { return ids_; }
   bool isResult(int64_t id) const { return id >= mark_.storages && !isInput_[static_cast<size_t>(id)]; }
 
-private:
-  Word word() { return segment_.words_[at_++]; }
-
-  void refer(bool isMutated) {
-    segment_.references_.push_back(at_);
-    Word id = word();
+  // What the walk tells.
+  bool goesOn() const { return segment_.obstacle.empty(); }
+  void defaultFloat(Element) { segment_.obstacle = "it changes torch's default dtype"; }
+  void slot(Tag tag) {
+    if (tag == Tag::IntSlot) {
+      tableRef();
+    }
+  }
+  void tableRef() { segment_.obstacle = "it reads a table; read its batches outside and pass them"; }
+  void reference(size_t at, bool, bool isMutated) {
+    segment_.references_.push_back(at);
+    const Word id = segment_.words_[at];
     if (numbers_[static_cast<size_t>(id)] == LeftTensor::kNone) {
       numbers_[static_cast<size_t>(id)] = 0;
       found_.push_back(id);
@@ -63,69 +64,26 @@ private:
       written_.push_back(id);
     }
   }
-
-  void walkArgument(bool isMutated) {
-    switch (static_cast<Tag>(word())) {
-    case Tag::None:
-    case Tag::Slot:
-    case Tag::Seed: break;
-    case Tag::IntSlot:
-    case Tag::TableRef: segment_.obstacle = "it reads a table; read its batches outside and pass them"; break;
-    case Tag::Whole: refer(isMutated); break;
-    case Tag::View: {
-      refer(isMutated);
-      Word rank = word();
-      at_ += static_cast<size_t>(2 * rank + 1);
-      break;
+  void result(size_t at) {
+    const Word *words = segment_.words_.data() + at;
+    if (words[0] < 0) {
+      return;
     }
-    case Tag::IntList:
-    case Tag::BoolList:
-    case Tag::StringList: {
-      Word count = word();
-      at_ += static_cast<size_t>(count);
-      break;
+    while (isInput_[static_cast<size_t>(nextResult_)]) {
+      ++nextResult_;
     }
-    case Tag::List:
-      for (Word count = word(); count > 0; --count) {
-        walkArgument(isMutated);
-      }
-      break;
-    case Tag::Int:
-    case Tag::Bool:
-    case Tag::Real:
-    case Tag::Dtype:
-    case Tag::String: ++at_; break;
-    }
+    const auto rank = static_cast<size_t>(words[1]);
+    const Word *layout = words + 2;
+    Value value;
+    value.element = static_cast<Element>(words[0]);
+    value.sizes.assign(layout, layout + rank);
+    value.strides.assign(layout + rank, layout + 2 * rank);
+    numbers_[static_cast<size_t>(nextResult_)] = 0;
+    found_.push_back(nextResult_);
+    results_[nextResult_++] = std::move(value);
   }
 
-  void walkOp() {
-    ++at_; // Record::Op
-    const OpEntry &entry = OpTable::get().at(word());
-    const Word arguments = word();
-    for (Word i = 0; i < arguments; ++i) {
-      walkArgument(entry.mutated[static_cast<size_t>(i)]);
-    }
-    for (Word count = word(); count > 0; --count) {
-      const Word element = word();
-      if (element < 0) {
-        continue;
-      }
-      while (isInput_[static_cast<size_t>(nextResult_)]) {
-        ++nextResult_;
-      }
-      const auto rank = static_cast<size_t>(word());
-      const Word *layout = segment_.words_.data() + at_;
-      Value value;
-      value.element = static_cast<Element>(element);
-      value.sizes.assign(layout, layout + rank);
-      value.strides.assign(layout + rank, layout + 2 * rank);
-      at_ += 2 * rank;
-      numbers_[static_cast<size_t>(nextResult_)] = 0;
-      found_.push_back(nextResult_);
-      results_[nextResult_++] = std::move(value);
-    }
-  }
-
+private:
   /// What was pending before comes first, the rest in the order in which it entered the trace.
   void numberThem() {
     std::stable_sort(found_.begin(), found_.end(), [&](int64_t a, int64_t b) {
@@ -149,7 +107,6 @@ private:
   Segment &segment_;
   const Recording &open_;
   const Trace::Mark mark_;
-  size_t at_ = 0;
   int64_t nextResult_ = 0;
   std::vector<int64_t> numbers_; ///< by id
   std::vector<bool> isInput_;

@@ -34,12 +34,29 @@ public:
     entries_.push_front({key, std::move(value), bytes});
     places_.emplace(key, entries_.begin());
     used_ += bytes;
-    while (entries_.size() > 1 && (entries_.size() > count_ || used_ > bytes_)) {
-      used_ -= entries_.back().bytes;
-      places_.erase(entries_.back().key);
-      entries_.pop_back();
-    }
+    trim();
     return entries_.front().value;
+  }
+
+  /// The entry takes as many bytes now; others go where they are too many.
+  void resize(const Key &key, size_t bytes) {
+    auto found = places_.find(key);
+    if (found != places_.end()) {
+      used_ += bytes - found->second->bytes;
+      found->second->bytes = bytes;
+      entries_.splice(entries_.begin(), entries_, found->second);
+      trim();
+    }
+  }
+
+  /// Visits entries, last used first, until `visit(value)` is false.
+  template <class Visit>
+  void each(Visit visit) const {
+    for (const Entry &entry : entries_) {
+      if (!visit(entry.value)) {
+        return;
+      }
+    }
   }
 
   void erase(const Key &key) {
@@ -59,6 +76,14 @@ private:
     Value value;
     size_t bytes;
   };
+
+  void trim() {
+    while (entries_.size() > 1 && (entries_.size() > count_ || used_ > bytes_)) {
+      used_ -= entries_.back().bytes;
+      places_.erase(entries_.back().key);
+      entries_.pop_back();
+    }
+  }
 
   const size_t count_, bytes_;
   size_t used_ = 0;

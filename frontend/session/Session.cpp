@@ -284,6 +284,13 @@ std::vector<std::string> Session::takeNotes() {
   return std::exchange(notes_, {});
 }
 
+std::vector<Explanation> Session::takeExplanations() {
+  SessionLock lock(mutex_);
+  std::vector<Explanation> all(explanations_.begin(), explanations_.end());
+  explanations_.clear();
+  return all;
+}
+
 BudgetInfo Session::budget(const std::string &dataset, uint64_t endRun) {
   SessionLock turn(turn_);
   requireOpen();

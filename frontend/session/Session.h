@@ -8,7 +8,7 @@
 #define SOJOURN_FRONTEND_SESSION_SESSION_H
 
 #include "frontend/wire/Client.h"
-#include "frontend/compile/Compile.h"
+#include "frontend/compile/Cache.h"
 #include "frontend/Error.h"
 #include "frontend/compile/Judge.h"
 #include "frontend/recording/Origin.h"
@@ -173,6 +173,8 @@ public:
   BudgetInfo budget(const std::string &dataset, uint64_t endRun = 0);
   /// What the owner changed in programs since this was last asked.
   std::vector<std::string> takeNotes();
+  /// Why programs were compiled since this was last asked; of many the last ones.
+  std::vector<Explanation> takeExplanations();
   /// First steps that spent by their tables' defaults since this was last asked: one per table of a session.
   std::vector<DefaultStep> takeDefaultSteps();
 
@@ -212,6 +214,8 @@ private:
   bool hasOpen();
   std::optional<Flight> take();
   void prepare(Flight &flight);
+  void finish(Flight &flight);
+  Compilation compile(const Trace &trace, bool &hit, TraceCache::Forms forms);
   void exchange(Flight &flight);
   void land(Flight &flight);
   void refuse(Flight &flight, bool explicitStep, const std::string &refusal);
@@ -244,6 +248,7 @@ private:
 
   /// Programs that a session remembers something of.
   static constexpr size_t kPrograms = 4096;
+  static constexpr size_t kExplanations = 256;
 
   std::recursive_mutex turn_;       ///< whoever sends has it, from taking its trace to its commit
   std::recursive_mutex mutex_;      ///< the fields below; never held while an owner is waited for
@@ -272,6 +277,7 @@ private:
   wire::Spending spending_;
   bool awaitsSpending_ = false;
   std::vector<std::string> notes_;
+  std::deque<Explanation> explanations_;
   std::set<std::pair<std::string, std::string>> defaultsTold_; ///< name and version of tables
   std::vector<DefaultStep> defaultSteps_;
   std::string ownerKey_;

@@ -13,7 +13,7 @@ import torch
 
 import _sojourn
 
-from . import defaults
+from . import defaults, programs
 
 LIBRARIES = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
 _sessions: weakref.WeakSet = weakref.WeakSet()
@@ -32,6 +32,12 @@ def tell() -> None:
     for session in list(_sessions):
         for note in dict.fromkeys(_sojourn.take_notes(session)):
             warnings.warn(note, stacklevel=callers_depth())
+    take_programs()
+
+
+def take_programs() -> None:
+    for session in list(_sessions):
+        programs.take(session)
 
 
 def callers_depth() -> int:

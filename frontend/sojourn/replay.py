@@ -24,7 +24,7 @@ from torch.utils._device import DeviceContext
 
 import _sojourn
 
-from . import connections
+from . import connections, programs
 from .errors import Unsupported
 from .gradients import drop_lost_gradients
 from .publish import Published
@@ -444,5 +444,12 @@ def _published(kind, made) -> Published:
 
 
 def explain() -> str:
-    """For each function under `sojourn.step(replay=True)`: calls replayed, calls traced, and why the last of these were."""
-    return "\n".join(replay.explain() for replay in _replays) or "no function is under sojourn.step(replay=True)"
+    """Why this process compiled and traced what it did, as text to print.
+
+    Each program compiled since start (the last 256): how it differs from the nearest one before it, by op, argument,
+    what that was and is, and the line; the logger `sojourn.programs` says the same when it happens (level INFO). And
+    for each function under `sojourn.step(replay=True)`: calls replayed, calls traced, why the last of these were.
+    """
+    connections.take_programs()
+    replays = [replay.explain() for replay in _replays] or ["no function is under sojourn.step(replay=True)"]
+    return "\n".join([*replays, "\n  ".join(programs.explain())])

@@ -49,6 +49,26 @@ def _update_slice(op, x, u):
     return y
 
 
+def _window(dims, starts, shape, part) -> tuple[slice, ...]:
+    """Where a part of a shape lies that begins at `starts` along `dims`, moved inside."""
+    first = [0] * len(shape)
+    for dim, start in zip(dims, starts):
+        first[dim] = min(max(int(start), 0), shape[dim] - part[dim])
+    return tuple(slice(low, low + size) for low, size in zip(first, part))
+
+
+@kernel("dynamic_slice")
+def _dynamic_slice(op, x, *starts):
+    return x[_window(op.attr("dims"), starts, x.shape, op.result_types[0].shape)]
+
+
+@kernel("dynamic_update_slice")
+def _dynamic_update_slice(op, x, u, *starts):
+    y = x.copy()
+    y[_window(op.attr("dims"), starts, x.shape, u.shape)] = u
+    return y
+
+
 @kernel("concat")
 def _concat(op, *xs):
     return np.concatenate(xs, axis=op.attr("dim"))

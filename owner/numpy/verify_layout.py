@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from sojourn_wire.format import DIM_MAX
 
+from . import types
 from .errors import need
 from .limits import OPERANDS_PER_OP_MAX
 from .verify import classes, dim_of, dims_of, per_dim, result_is, rule, same_element
@@ -63,6 +64,36 @@ def _update_slice(op):
         last = low + (count - 1) * step + 1 if count else low
         need(last <= size, f"{u} at {start} by {stride} leaves {x}")
     result_is(op, element, x.shape)
+
+
+def _moved(op, starts, dims):
+    need(list(dims) == sorted(set(dims)), f"dims = {dims} is not increasing")
+    need(len(starts) == len(dims), f"{len(starts)} starts for {len(dims)} dims")
+    for start in starts:
+        need(start.rank == 0 and start.element == types.I64, f"a start is {start}, expected one i64")
+
+
+@rule("dynamic_slice", (1, OPERANDS_PER_OP_MAX), dims="integers", sizes="integers")
+def _dynamic_slice(op):
+    x, *starts = op.operand_types
+    dims, sizes, shape = dims_of(op, x.rank), op.attr("sizes"), list(x.shape)
+    _moved(op, starts, dims)
+    need(len(sizes) == len(dims), f"sizes has {len(sizes)} entries for {len(dims)} dims")
+    for dim, size in zip(dims, sizes):
+        need(0 <= size <= shape[dim], f"{size} elements of dimension {dim} of {x}")
+        shape[dim] = size
+    result_is(op, x.element, shape)
+
+
+@rule("dynamic_update_slice", (2, OPERANDS_PER_OP_MAX), dims="integers")
+def _dynamic_update_slice(op):
+    x, u, *starts = op.operand_types
+    dims = dims_of(op, x.rank)
+    _moved(op, starts, dims)
+    need(u.element == x.element and u.rank == x.rank, f"{u} is written into {x}")
+    for dim, (size, count) in enumerate(zip(x.shape, u.shape)):
+        need(count <= size if dim in dims else count == size, f"{u} does not cover {x} but for dims {dims}")
+    result_is(op, x.element, x.shape)
 
 
 @rule("concat", (1, OPERANDS_PER_OP_MAX), dim="integer")

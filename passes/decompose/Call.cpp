@@ -119,13 +119,42 @@ std::optional<double> Call::literal(StringRef name) const {
   return std::nullopt;
 }
 
+/// The attribute, which has to say its value.
+static Attribute known(Attribute attribute, StringRef name) {
+  if (isa_and_nonnull<OperandAttr>(attribute)) {
+    refuse("needs " + name + " when it is compiled, found a number of the run");
+  }
+  return attribute;
+}
+
 int64_t Call::integer(StringRef name, int64_t otherwise) const {
-  auto attribute = dyn_cast_or_null<IntegerAttr>(find(name));
+  auto attribute = dyn_cast_or_null<IntegerAttr>(known(find(name), name));
   return attribute ? attribute.getInt() : otherwise;
 }
 
+Term Call::runInteger(StringRef name, size_t entry) {
+  Attribute attribute = find(name);
+  if (auto list = dyn_cast_or_null<ArrayAttr>(attribute)) {
+    attribute = entry < list.size() ? list[entry] : Attribute();
+  }
+  Term x = operand(attribute);
+  return x ? convert(x, i64()) : x;
+}
+
+int64_t Call::entryInteger(StringRef name, size_t entry) const {
+  Attribute attribute = find(name);
+  if (auto list = dyn_cast_or_null<ArrayAttr>(attribute)) {
+    attribute = entry < list.size() ? list[entry] : Attribute();
+  }
+  auto integer = dyn_cast_or_null<IntegerAttr>(known(attribute, name));
+  if (!integer) {
+    refuse("has no entry " + Twine(entry) + " in " + name);
+  }
+  return integer.getInt();
+}
+
 bool Call::boolean(StringRef name, bool otherwise) const {
-  auto attribute = dyn_cast_or_null<IntegerAttr>(find(name));
+  auto attribute = dyn_cast_or_null<IntegerAttr>(known(find(name), name));
   return attribute ? !attribute.getValue().isZero() : otherwise;
 }
 
@@ -135,13 +164,13 @@ StringRef Call::string(StringRef name) const {
 }
 
 Shape Call::ints(StringRef name) const {
-  Attribute attribute = find(name);
+  Attribute attribute = known(find(name), name);
   Shape values;
   if (auto integer = dyn_cast_or_null<IntegerAttr>(attribute)) {
     values.push_back(integer.getInt());
   } else if (auto array = dyn_cast_or_null<ArrayAttr>(attribute)) {
-    for (auto element : array.getAsRange<IntegerAttr>()) {
-      values.push_back(element.getInt());
+    for (Attribute element : array) {
+      values.push_back(cast<IntegerAttr>(known(element, name)).getInt());
     }
   } else if (auto dense = dyn_cast_or_null<DenseI64ArrayAttr>(attribute)) {
     values.assign(dense.asArrayRef().begin(), dense.asArrayRef().end());

@@ -71,7 +71,12 @@ public:
   /// The value of a number that is known while compiling.
   std::optional<double> literal(llvm::StringRef name) const;
   bool isLiteral(llvm::StringRef name, double value) const { return literal(name) == value; }
+  /// Refuses a number of the run; so do the accessors below that give integers.
   int64_t integer(llvm::StringRef name, int64_t otherwise = 0) const;
+  /// An integer that only the run knows, as i64; absent for a literal. `entry`: of a list.
+  Term runInteger(llvm::StringRef name, size_t entry = 0);
+  /// An entry of an int list; a single int counts as a list of one.
+  int64_t entryInteger(llvm::StringRef name, size_t entry) const;
   bool boolean(llvm::StringRef name, bool otherwise = false) const;
   llvm::StringRef string(llvm::StringRef name) const;
   /// An int list; a single int counts as a list of one.

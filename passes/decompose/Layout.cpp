@@ -63,16 +63,32 @@ Term rolled(Term x, int64_t dim, int64_t shift) {
   return concat({sliceDim(x, dim, start, size), sliceDim(x, dim, 0, start)}, dim);
 }
 
+/// The same by a number of the run: out of what is there twice.
+Term rolledBy(Term x, int64_t dim, Term shift) {
+  int64_t size = x.dim(dim);
+  if (size == 0) {
+    return x;
+  }
+  auto length = static_cast<double>(size);
+  Term start = rem(length - rem(shift, constantLike(shift, length)), constantLike(shift, length));
+  return sliceFrom(concat({x, x}, dim), dim, start, size);
+}
+
 Results roll(Call &c) {
   Term x = c.in("self");
-  Shape shifts = c.ints("shifts"), dims = c.ints("dims");
-  if (dims.empty()) {
-    return reshape(rolled(reshape(x, {x.numel()}), 0, shifts[0]), x.shape());
+  Shape dims = c.ints("dims");
+  Shape shape(x.shape());
+  bool isFlat = dims.empty();
+  if (isFlat) {
+    x = reshape(x, {x.numel()});
+    dims = {0};
   }
-  for (auto [shift, dim] : llvm::zip(shifts, dims)) {
-    x = rolled(x, wrapDim(dim, x.rank()), shift);
+  for (auto [k, dim] : llvm::enumerate(dims)) {
+    dim = wrapDim(dim, x.rank());
+    Term shift = c.runInteger("shifts", k);
+    x = shift ? rolledBy(x, dim, shift) : rolled(x, dim, c.entryInteger("shifts", k));
   }
-  return x;
+  return reshape(x, shape);
 }
 
 Results flip(Call &c) {
@@ -103,8 +119,9 @@ Results rot90(Call &c) {
 Results triangle(Call &c) {
   Term x = c.in("self");
   Shape shape(x.shape().take_back(2));
-  auto diagonal = static_cast<double>(c.integer("diagonal"));
-  Term row = iota(c.emitter, shape, 0, c.i64()) + diagonal;
+  Term row = iota(c.emitter, shape, 0, c.i64());
+  Term diagonal = c.runInteger("diagonal");
+  row = diagonal ? row + diagonal : row + static_cast<double>(c.integer("diagonal"));
   Term column = iota(c.emitter, shape, 1, c.i64());
   Term kept = c.base == "tril" ? column <= row : column >= row;
   return select(kept, x, 0.0);

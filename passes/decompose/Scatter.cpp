@@ -141,6 +141,8 @@ int64_t sliceStart(int64_t start, int64_t size) {
   return std::min(std::max<int64_t>(start, 0), size);
 }
 
+Term fromFront(Term start, int64_t size) { return select(start < 0.0, start + static_cast<double>(size), start); }
+
 /// Writes u into the slice of x along one dimension.
 Term writeSlice(Term x, Term u, int64_t dim, int64_t start, int64_t step) {
   Shape starts(x.rank(), 0), strides(x.rank(), 1);
@@ -161,29 +163,53 @@ Term placeSlice(Term g, Dims sizes, int64_t dim, int64_t start, int64_t step) {
   return pad(g, constantLike(g, 0), low, high, interior);
 }
 
+/// The same from a number of the run on, which counts from the end where it is negative.
+Term placeFrom(Term g, Dims sizes, int64_t dim, Term start, int64_t step) {
+  Term zeros = full(*g.emitter, sizes, 0, g.element());
+  if (g.numel() == 0) {
+    return zeros;
+  }
+  Shape spread(g.shape());
+  spread[dim] = (g.dim(dim) - 1) * step + 1;
+  return updateFrom(zeros, placeSlice(g, spread, dim, 0, step), dim, fromFront(start, sizes[dim]));
+}
+
 Results sliceBackward(Call &c) {
   Shape sizes = c.ints("input_sizes");
   int64_t dim = wrapDim(c.integer("dim"), sizes.size());
+  if (Term start = c.runInteger("start")) {
+    return placeFrom(c.in("grad_output"), sizes, dim, start, c.integer("step", 1));
+  }
   return placeSlice(c.in("grad_output"), sizes, dim, sliceStart(c.integer("start"), sizes[dim]), c.integer("step", 1));
 }
 
 Results selectBackward(Call &c) {
   Shape sizes = c.ints("input_sizes");
   int64_t dim = wrapDim(c.integer("dim"), sizes.size());
+  if (Term index = c.runInteger("index")) {
+    return placeFrom(unsqueeze(c.in("grad_output"), dim), sizes, dim, index, 1);
+  }
   return placeSlice(unsqueeze(c.in("grad_output"), dim), sizes, dim, wrapDim(c.integer("index"), sizes[dim]), 1);
 }
 
 Results sliceScatter(Call &c) {
   Term x = c.in("self");
   int64_t dim = wrapDim(c.integer("dim"), x.rank());
-  return writeSlice(x, convert(c.in("src"), x.element()), dim, sliceStart(c.integer("start"), x.dim(dim)),
-                    c.integer("step", 1));
+  Term source = convert(c.in("src"), x.element());
+  int64_t step = c.integer("step", 1);
+  if (Term start = c.runInteger("start"); start && (step == 1 || source.dim(dim) <= 1)) {
+    return source.numel() == 0 ? x : updateFrom(x, source, dim, fromFront(start, x.dim(dim)));
+  }
+  return writeSlice(x, source, dim, sliceStart(c.integer("start"), x.dim(dim)), step);
 }
 
 Results selectScatter(Call &c) {
   Term x = c.in("self");
   int64_t dim = wrapDim(c.integer("dim"), x.rank());
   Term source = unsqueeze(convert(c.in("src"), x.element()), dim);
+  if (Term index = c.runInteger("index")) {
+    return updateFrom(x, source, dim, fromFront(index, x.dim(dim)));
+  }
   return writeSlice(x, source, dim, wrapDim(c.integer("index"), x.dim(dim)), 1);
 }
 

@@ -307,6 +307,14 @@ Term updateSlice(Term x, Term update, Dims start, Dims stride) {
   return make<UpdateSliceOp>(x.emitter, x.value, update.value, start, stride);
 }
 
+Term sliceFrom(Term x, int64_t dim, Term start, int64_t size) {
+  return make<DynamicSliceOp>(x.emitter, x.value, ValueRange(start.value), Shape{dim}, Shape{size});
+}
+
+Term updateFrom(Term x, Term update, int64_t dim, Term start) {
+  return make<DynamicUpdateSliceOp>(x.emitter, x.value, update.value, ValueRange(start.value), Shape{dim});
+}
+
 Term concat(ArrayRef<Term> xs, int64_t dim) {
   if (xs.empty()) {
     refuse("joins no tensors");

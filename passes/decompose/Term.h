@@ -231,6 +231,9 @@ Term slice(Term x, Dims start, Dims limit, Dims stride);
 Term sliceDim(Term x, int64_t dim, int64_t start, int64_t limit, int64_t stride = 1);
 Term reverse(Term x, Dims dims);
 Term updateSlice(Term x, Term update, Dims start, Dims stride);
+/// `size` elements along `dim` from a number of the run on, clamped so that they lie inside; and the write of as many.
+Term sliceFrom(Term x, int64_t dim, Term start, int64_t size);
+Term updateFrom(Term x, Term update, int64_t dim, Term start);
 Term concat(llvm::ArrayRef<Term> xs, int64_t dim);
 Term pad(Term x, Term value, Dims low, Dims high, Dims interior);
 Term unsqueeze(Term x, int64_t dim);

@@ -100,14 +100,18 @@ std::pair<Value, int64_t> PerRow::split(Value x, const Alignment &rows) {
   return {emit_.reshape(x, sizes), place.dim + 1};
 }
 
-/// The part of a vector over all slots that an alignment covers.
-static Value partOf(Emit &emit, Value vector, const Alignment &rows) {
+Value PerRow::partOf(Value vector, const Alignment &rows) {
   if (Emit::shape(vector)[0] == rows.slots) {
     return vector;
   }
+  auto type = RankedTensorType::get({rows.slots}, Emit::element(vector));
+  if (rows.start) {
+    return DynamicSliceOp::create(emit_.builder, emit_.location, type, vector, outside(rows.start),
+                                  ArrayRef<int64_t>{0}, ArrayRef<int64_t>{rows.slots});
+  }
   int64_t limit = rows.first + rows.step * (rows.slots - 1) + 1;
-  return SliceOp::create(emit.builder, emit.location, RankedTensorType::get({rows.slots}, Emit::element(vector)),
-                         vector, ArrayRef<int64_t>{rows.first}, ArrayRef<int64_t>{limit}, ArrayRef<int64_t>{rows.step});
+  return SliceOp::create(emit_.builder, emit_.location, type, vector, ArrayRef<int64_t>{rows.first},
+                         ArrayRef<int64_t>{limit}, ArrayRef<int64_t>{rows.step});
 }
 
 Value PerRow::scaled(Value x, const Alignment &rows, Value factor, Value keep) {
@@ -115,9 +119,9 @@ Value PerRow::scaled(Value x, const Alignment &rows, Value factor, Value keep) {
   auto [view, dim] = split(own(x), rows);
   SmallVector<int64_t> sizes(Emit::shape(view));
   if (factor) {
-    view = emit_.mul(view, emit_.broadcast(partOf(emit_, own(factor), rows), sizes, {dim}));
+    view = emit_.mul(view, emit_.broadcast(partOf(own(factor), rows), sizes, {dim}));
   }
-  Value kept = emit_.broadcast(partOf(emit_, keep, rows), sizes, {dim});
+  Value kept = emit_.broadcast(partOf(keep, rows), sizes, {dim});
   return emit_.reshape(emit_.select(kept, view, zero()), shape);
 }
 
@@ -135,6 +139,12 @@ Value PerRow::spread(Value x, const Alignment &rows) {
     return x;
   }
   SmallVector<int64_t> sizes(Emit::shape(x)), zeros(sizes.size()), low(zeros), high(zeros), interior(zeros);
+  if (rows.start) {
+    sizes[0] = slots_;
+    Value nothing = emit_.broadcast(emit_.constant(0, Emit::element(x)), sizes, {});
+    return DynamicUpdateSliceOp::create(emit_.builder, emit_.location, nothing.getType(), nothing, x,
+                                        outside(rows.start), ArrayRef<int64_t>{0});
+  }
   low[0] = rows.first;
   interior[0] = rows.step - 1;
   high[0] = slots_ - 1 - rows.first - rows.step * (rows.slots - 1);

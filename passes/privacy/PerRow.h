@@ -59,6 +59,8 @@ public:
   const rows::Alignment &rowsOf(const rows::Cut &cut) const;
 
 private:
+  /// The part of a vector over all slots that an alignment covers.
+  mlir::Value partOf(mlir::Value vector, const rows::Alignment &rows);
   mlir::Value own(mlir::Value x) { return emit_.convert(x, element_); }
   mlir::Value zero() { return emit_.constant(0, element_); }
 

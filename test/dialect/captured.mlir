@@ -12,6 +12,14 @@ func.func @aten(%x: !sojourn.ref<4xf32>, %y: !sojourn.ref<4xf32>, %s: !sojourn.s
   return
 }
 
+// CHECK-LABEL: func @moved_view(
+// CHECK: sojourn.moved_view{{[ "]}}
+func.func @moved_view(%r: !sojourn.ref<100x32xf32>, %k: !sojourn.scalar<i64>) {
+  %v = sojourn.moved_view %r at [%k], shape = [100, 32], dims = [0] : !sojourn.ref<100x32xf32>, !sojourn.scalar<i64>
+    -> !sojourn.ref<5x32xf32>
+  return
+}
+
 // CHECK-LABEL: func @view(
 // CHECK: sojourn.view{{[ "]}}
 func.func @view(%r: !sojourn.ref<64x30xf32>) {

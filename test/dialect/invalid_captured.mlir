@@ -107,6 +107,46 @@ func.func @view_of_view_outside(%x: !sojourn.ref<2x3xf32>) {
 
 // -----
 
+func.func @moved_view_shape(%x: !sojourn.ref<2x3xf32>, %k: !sojourn.scalar<i64>) {
+  // expected-error@+1 {{'sojourn.moved_view' op sees '!sojourn.ref<2x3xf32>' as [2, 4], expected a root with as many elements}}
+  %y = sojourn.moved_view %x at [%k], shape = [2, 4], dims = [0] : !sojourn.ref<2x3xf32>, !sojourn.scalar<i64> -> !sojourn.ref<3xf32>
+  return
+}
+
+// -----
+
+func.func @moved_view_crossing(%x: !sojourn.ref<2x3xf32>, %k: !sojourn.scalar<i64>) {
+  // expected-error@+1 {{'sojourn.moved_view' op result '!sojourn.ref<4xf32>' is no window with dims along those of [2, 3]}}
+  %y = sojourn.moved_view %x at [%k], shape = [2, 3], dims = [0] : !sojourn.ref<2x3xf32>, !sojourn.scalar<i64> -> !sojourn.ref<4xf32>
+  return
+}
+
+// -----
+
+func.func @moved_view_begins(%x: !sojourn.ref<2x3xf32>, %k: !sojourn.scalar<i64>) {
+  // expected-error@+1 {{'sojourn.moved_view' op dims are [0], expected strictly increasing dims of [2, 3] in which the result begins at 0}}
+  %y = sojourn.moved_view %x at [%k], shape = [2, 3], dims = [0] : !sojourn.ref<2x3xf32>, !sojourn.scalar<i64> -> !sojourn.ref<3xf32, strides = [1], offset = 3>
+  return
+}
+
+// -----
+
+func.func @moved_view_places(%x: !sojourn.ref<2x3xf32>, %k: !sojourn.scalar<i64>) {
+  // expected-error@+1 {{'sojourn.moved_view' op has 2 places and 1 dims, expected one each}}
+  %y = sojourn.moved_view %x at [%k, %k], shape = [2, 3], dims = [0] : !sojourn.ref<2x3xf32>, !sojourn.scalar<i64>, !sojourn.scalar<i64> -> !sojourn.ref<3xf32>
+  return
+}
+
+// -----
+
+func.func @moved_view_element(%x: !sojourn.ref<2x3xf32>, %k: !sojourn.scalar<i64>) {
+  // expected-error@+1 {{'sojourn.moved_view' op result has type '!sojourn.ref<3xi32>', expected the element type of '!sojourn.ref<2x3xf32>'}}
+  %y = sojourn.moved_view %x at [%k], shape = [2, 3], dims = [0] : !sojourn.ref<2x3xf32>, !sojourn.scalar<i64> -> !sojourn.ref<3xi32>
+  return
+}
+
+// -----
+
 func.func @view_element(%x: !sojourn.ref<2x3xf32>) {
   // expected-error@+1 {{'sojourn.view' op result has type '!sojourn.ref<2x3xi32>', expected the element type of '!sojourn.ref<2x3xf32>'}}
   %y = sojourn.view %x : !sojourn.ref<2x3xf32> -> !sojourn.ref<2x3xi32>

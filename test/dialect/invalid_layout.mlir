@@ -203,6 +203,66 @@ func.func @update_slice_stride(%x: tensor<2x3xf32>, %u: tensor<1x3xf32>) {
 
 // -----
 
+func.func @dynamic_slice_starts(%x: tensor<2x3xf32>, %k: tensor<i64>) {
+  // expected-error@+2 {{found 1 starts and 2 dims, expected one each}}
+  // expected-error@+1 {{'sojourn.dynamic_slice' op failed to infer returned types}}
+  %y = "sojourn.dynamic_slice"(%x, %k) {dims = array<i64: 0, 1>, sizes = array<i64: 1, 1>} : (tensor<2x3xf32>, tensor<i64>) -> tensor<1x1xf32>
+  return
+}
+
+// -----
+
+func.func @dynamic_slice_dims(%x: tensor<2x3xf32>, %k: tensor<i64>) {
+  // expected-error@+2 {{dims are [1, 1], expected strictly increasing dims in [0, 2)}}
+  // expected-error@+1 {{'sojourn.dynamic_slice' op failed to infer returned types}}
+  %y = "sojourn.dynamic_slice"(%x, %k, %k) {dims = array<i64: 1, 1>, sizes = array<i64: 1, 1>} : (tensor<2x3xf32>, tensor<i64>, tensor<i64>) -> tensor<2x1xf32>
+  return
+}
+
+// -----
+
+func.func @dynamic_slice_sizes(%x: tensor<2x3xf32>, %k: tensor<i64>) {
+  // expected-error@+2 {{sizes has 2 entries, expected 1, one per dim of dims}}
+  // expected-error@+1 {{'sojourn.dynamic_slice' op failed to infer returned types}}
+  %y = "sojourn.dynamic_slice"(%x, %k) {dims = array<i64: 0>, sizes = array<i64: 1, 1>} : (tensor<2x3xf32>, tensor<i64>) -> tensor<1x3xf32>
+  return
+}
+
+// -----
+
+func.func @dynamic_slice_large(%x: tensor<2x3xf32>, %k: tensor<i64>) {
+  // expected-error@+2 {{takes 4 elements along dim 1 of size 3, expected at most all}}
+  // expected-error@+1 {{'sojourn.dynamic_slice' op failed to infer returned types}}
+  %y = "sojourn.dynamic_slice"(%x, %k) {dims = array<i64: 1>, sizes = array<i64: 4>} : (tensor<2x3xf32>, tensor<i64>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @dynamic_update_slice_type(%x: tensor<2x3xf32>, %u: tensor<3xf32>, %k: tensor<i64>) {
+  // expected-error@+1 {{'sojourn.dynamic_update_slice' op u has type 'tensor<3xf32>', expected rank and element type of 'tensor<2x3xf32>'}}
+  %y = sojourn.dynamic_update_slice %x, %u from [%k], dims = [0] : tensor<2x3xf32>, tensor<3xf32>, tensor<i64>
+  return
+}
+
+// -----
+
+func.func @dynamic_update_slice_size(%x: tensor<2x3xf32>, %u: tensor<1x2xf32>, %k: tensor<i64>) {
+  // expected-error@+1 {{'sojourn.dynamic_update_slice' op u has type 'tensor<1x2xf32>', expected 3 elements along dim 1}}
+  %y = sojourn.dynamic_update_slice %x, %u from [%k], dims = [0] : tensor<2x3xf32>, tensor<1x2xf32>, tensor<i64>
+  return
+}
+
+// -----
+
+func.func @dynamic_update_slice_large(%x: tensor<2x3xf32>, %u: tensor<3x3xf32>, %k: tensor<i64>) {
+  // expected-error@+1 {{'sojourn.dynamic_update_slice' op u has type 'tensor<3x3xf32>', expected at most 2 elements along dim 0}}
+  %y = sojourn.dynamic_update_slice %x, %u from [%k], dims = [0] : tensor<2x3xf32>, tensor<3x3xf32>, tensor<i64>
+  return
+}
+
+// -----
+
 func.func @concat_nothing() {
   // expected-error@+2 {{found no operands, expected at least one}}
   // expected-error@+1 {{'sojourn.concat' op failed to infer returned types}}

@@ -133,6 +133,20 @@ func.func @update_slice(%x: tensor<2x3xf32>, %u: tensor<2x2xf32>) {
   return
 }
 
+// CHECK-LABEL: func @dynamic_slice(
+// CHECK: sojourn.dynamic_slice{{[ "]}}
+func.func @dynamic_slice(%x: tensor<5x3xf32>, %k: tensor<i64>) {
+  %y = sojourn.dynamic_slice %x from [%k], dims = [0], sizes = [2] : tensor<5x3xf32>, tensor<i64>
+  return
+}
+
+// CHECK-LABEL: func @dynamic_update_slice(
+// CHECK: sojourn.dynamic_update_slice{{[ "]}}
+func.func @dynamic_update_slice(%x: tensor<5x3xf32>, %u: tensor<2x3xf32>, %k: tensor<i64>) {
+  %y = sojourn.dynamic_update_slice %x, %u from [%k], dims = [0] : tensor<5x3xf32>, tensor<2x3xf32>, tensor<i64>
+  return
+}
+
 // CHECK-LABEL: func @concat(
 // CHECK: sojourn.concat{{[ "]}}
 func.func @concat(%a: tensor<2x3xf32>, %b: tensor<2x1xf32>) {

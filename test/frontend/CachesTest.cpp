@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a session remembers is bounded; what a trace recorded can be cut back exactly.
-#include "frontend/compile/Compile.h"
+#include "frontend/compile/Cache.h"
 #include "frontend/recording/Trace.h"
 #include "frontend/session/RecentlyUsed.h"
 

@@ -32,6 +32,8 @@ FORMS = {
     "slice": ([F], [t("f32", 2, 2)], {"start": (1, 0), "limit": (3, 4), "stride": (1, 2)}),
     "reverse": ([F], [F], {"dims": (0, 1)}),
     "update_slice": ([F, t("f32", 2, 2)], [F], {"start": (1, 0), "stride": (1, 2)}),
+    "dynamic_slice": ([F, N, N], [t("f32", 2, 2)], {"dims": (0, 1), "sizes": (2, 2)}),
+    "dynamic_update_slice": ([F, t("f32", 2, 4), N], [F], {"dims": (0,)}),
     "concat": ([F, t("f32", 3, 2)], [t("f32", 3, 6)], {"dim": 1}),
     "pad": ([F, S], [t("f32", 6, 3)], {"low": (1, 0), "high": (0, -1), "interior": (1, 0)}),
     "dot": ([t("f32", 2, 3, 4), t("f32", 2, 4, 5)], [t("f32", 2, 3, 5)],

@@ -57,6 +57,32 @@ def test_slice_and_update_slice(rng, name):
         same(x, before)
 
 
+@pytest.mark.parametrize("name", ["i1", "u8", "i64", "bf16", "f32", "c64"])
+def test_slices_from_where_operands_say(rng, name):
+    """Starts far outside move to the nearest place where the part lies inside."""
+    for _ in range(40):
+        x = values(rng, name, random_shape(rng, 0))
+        dims = tuple(d for d in range(x.ndim) if rng.integers(2))
+        sizes = tuple(int(rng.integers(0, x.shape[d] + 1)) for d in dims)
+        given = [int(rng.choice([-(2**63), -1, 0, 1, 2, 5, 2**63 - 1])) for _ in dims]
+        starts = [np.array(start, np.int64) for start in given]
+        shape = [*x.shape]
+        expected = x
+        for dim, size, start in zip(dims, sizes, given):
+            shape[dim] = size
+            first = max(0, min(start, x.shape[dim] - size))
+            expected = np.take(expected, range(first, first + size), axis=dim)
+        same(run_op("dynamic_slice", [x, *starts], typed(x, tuple(shape)), dims=dims, sizes=sizes), expected)
+        u, before = values(rng, name, tuple(shape)), x.copy()
+        y = run_op("dynamic_update_slice", [x, u, *starts], type_of(x), dims=dims)
+        same(run_op("dynamic_slice", [y, *starts], typed(x, tuple(shape)), dims=dims, sizes=sizes), u)
+        nowhere = np.zeros(x.shape, bool)
+        touched = run_op("dynamic_update_slice", [nowhere, np.ones(shape, bool), *starts], type_of(nowhere), dims=dims)
+        assert touched.sum() == np.prod(shape)
+        same(y[~touched], x[~touched])
+        same(x, before)
+
+
 def test_concat(rng):
     for _ in range(20):
         shape = list(random_shape(rng))

@@ -45,6 +45,38 @@ module attributes {sojourn.phase = "captured", sojourn.promotion = "torch"} {
 
 // -----
 
+// Where a window begins is a number of the run: the storage is seen as dims that each begin somewhere, and what moves is
+// sliced and written there. A base that is read afterwards, or through a window at another number, sees the write.
+module attributes {sojourn.phase = "captured", sojourn.promotion = "torch"} {
+  // CHECK-LABEL: func.func @step
+  // CHECK-SAME: %[[P:.*]]: tensor<4x6xf32> {{.*}}, %[[K:.*]]: !sojourn.scalar<i64> {{.*}}, %[[L:.*]]: !sojourn.scalar<i64>
+  func.func @step(%p: !sojourn.ref<4x6xf32> {sojourn.kind = "state"}, %k: !sojourn.scalar<i64> {sojourn.kind = "slot"},
+                  %l: !sojourn.scalar<i64> {sojourn.kind = "slot"})
+      -> (!sojourn.ref<4xf32, strides = [6], offset = 0> {sojourn.result = "keep"}) {
+    %row = sojourn.moved_view %p at [%k], shape = [4, 6], dims = [0] : !sojourn.ref<4x6xf32>, !sojourn.scalar<i64>
+      -> !sojourn.ref<2xf32, strides = [2], offset = 1>
+    %column = sojourn.moved_view %p at [%l], shape = [4, 6], dims = [1] : !sojourn.ref<4x6xf32>, !sojourn.scalar<i64>
+      -> !sojourn.ref<4xf32, strides = [6], offset = 0>
+    // CHECK: %[[S:.*]] = sojourn.dynamic_slice %[[P]] from[%[[K]]], dims = [0], sizes = [1] : tensor<4x6xf32>, !sojourn.scalar<i64>
+    // CHECK: %[[R:.*]] = sojourn.reshape %[[S]] : tensor<1x6xf32> -> tensor<6xf32>
+    // CHECK: %[[T:.*]] = sojourn.slice %[[R]], start = [1], limit = [4], stride = [2]
+    // CHECK: %[[Z:.*]] = sojourn.aten "aten.zero"(%[[T]])
+    // CHECK: %[[PART:.*]] = sojourn.dynamic_slice %[[P]] from[%[[K]]], dims = [0], sizes = [1]
+    // CHECK: %[[V:.*]] = sojourn.reshape %[[PART]] : tensor<1x6xf32> -> tensor<6xf32>
+    // CHECK: %[[Y:.*]] = sojourn.update_slice %[[V]], %[[Z]], start = [1], stride = [2]
+    // CHECK: %[[W:.*]] = sojourn.reshape %[[Y]] : tensor<6xf32> -> tensor<1x6xf32>
+    // CHECK: %[[U:.*]] = sojourn.dynamic_update_slice %[[P]], %[[W]] from[%[[K]]], dims = [0]
+    sojourn.aten "aten.zero_"(%row) {args = [#sojourn.operand<0>], mutates = array<i64: 0>, names = ["self"]}
+      : (!sojourn.ref<2xf32, strides = [2], offset = 1>) -> ()
+    // CHECK: %[[C:.*]] = sojourn.dynamic_slice %[[U]] from[%[[L]]], dims = [1], sizes = [1]
+    // CHECK: %[[D:.*]] = sojourn.reshape %[[C]] : tensor<4x1xf32> -> tensor<4xf32>
+    // CHECK: return %[[D]], %[[U]]
+    return %column : !sojourn.ref<4xf32, strides = [6], offset = 0>
+  }
+}
+
+// -----
+
 // A channels_last root: its value keeps the logical shape; a window in storage order is one transpose away.
 module attributes {sojourn.phase = "captured", sojourn.promotion = "torch"} {
   // CHECK-LABEL: func.func @step

@@ -81,6 +81,20 @@ func.func @update_of_update(%x: tensor<6xf32>, %u: tensor<2xf32>, %v: tensor<2xf
   return %1 : tensor<6xf32>
 }
 
+// The same number says where: what was written is read, and the last write stays. Other numbers may meet.
+// CHECK-LABEL: func.func @dynamic_slices
+// CHECK-DAG: %[[V:.*]] = sojourn.dynamic_update_slice %arg0, %arg2 from[%arg3], dims = [0]
+// CHECK-DAG: %[[S:.*]] = sojourn.dynamic_slice %{{.*}} from[%arg4], dims = [0], sizes = [2]
+// CHECK: return %arg1, %[[V]], %[[S]]
+func.func @dynamic_slices(%x: tensor<6xf32>, %u: tensor<2xf32>, %v: tensor<2xf32>, %k: tensor<i64>, %l: tensor<i64>)
+    -> (tensor<2xf32>, tensor<6xf32>, tensor<2xf32>) {
+  %0 = sojourn.dynamic_update_slice %x, %u from [%k], dims = [0] : tensor<6xf32>, tensor<2xf32>, tensor<i64>
+  %1 = sojourn.dynamic_slice %0 from [%k], dims = [0], sizes = [2] : tensor<6xf32>, tensor<i64>
+  %2 = sojourn.dynamic_update_slice %0, %v from [%k], dims = [0] : tensor<6xf32>, tensor<2xf32>, tensor<i64>
+  %3 = sojourn.dynamic_slice %0 from [%l], dims = [0], sizes = [2] : tensor<6xf32>, tensor<i64>
+  return %1, %2, %3 : tensor<2xf32>, tensor<6xf32>, tensor<2xf32>
+}
+
 // Whole chains of equal ops are one, in either order of operands that commute; other attributes are other ops.
 // CHECK-LABEL: func.func @equal_chains_merge
 // CHECK-NEXT: %[[S:.*]] = sojourn.add %arg0, %arg1

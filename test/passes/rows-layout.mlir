@@ -156,6 +156,41 @@ func.func @step(%w: tensor<4x3x3xf64>, %n: tensor<3x3xf64>, %t: !sojourn.table<4
 
 // -----
 
+// A part from where a number says: rows at the same number lie beside each other, others do not; a number that rows
+// make says too much, and one of a part is not followed further.
+func.func @step(%k: tensor<i64>, %l: tensor<i64>, %p: tensor<4x9x3xf64>, %t: !sojourn.table<4, "image": 6x3xf64, "k": i64>) {
+  %i = sojourn.iota dim = 0 : tensor<4xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["image"] : !sojourn.table<4, "image": 6x3xf64, "k": i64>, tensor<4xi64> -> tensor<4x6x3xf64>
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 6}}
+  %a = sojourn.dynamic_slice %x from [%k], dims = [1], sizes = [2] : tensor<4x6x3xf64>, tensor<i64>
+  // expected-remark@below {{per row: draw 0, 2 slots, stride 18, of 4 from where a number says}}
+  %b = sojourn.dynamic_slice %x from [%k], dims = [0], sizes = [2] : tensor<4x6x3xf64>, tensor<i64>
+  // expected-remark@below {{per row: draw 0, 2 slots, stride 18, of 4 from where a number says}}
+  %b2 = sojourn.dynamic_slice %x from [%l], dims = [0], sizes = [2] : tensor<4x6x3xf64>, tensor<i64>
+  // expected-remark@below {{per row: draw 0, 2 slots, stride 18, of 4 from where a number says}}
+  %c = sojourn.mul %b, %b : tensor<2x6x3xf64>, tensor<2x6x3xf64>
+  // expected-remark@below {{mixed: operands have their rows in different places}}
+  %d = sojourn.mul %b, %b2 : tensor<2x6x3xf64>, tensor<2x6x3xf64>
+  // expected-remark@below {{mixed: takes a single row out of the batch}}
+  %e = sojourn.dynamic_slice %x from [%k], dims = [0], sizes = [1] : tensor<4x6x3xf64>, tensor<i64>
+  // expected-remark@below {{mixed: takes a part of the dim that holds rows and more}}
+  %f = sojourn.dynamic_slice %c from [%k], dims = [0], sizes = [1] : tensor<2x6x3xf64>, tensor<i64>
+  // expected-remark@below {{mixed: takes a part of the dim that holds rows and more}}
+  %g = sojourn.slice %c, start = [0, 0, 0], limit = [1, 6, 3], stride = [1, 1, 1] : tensor<2x6x3xf64>
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 27}}
+  %h = sojourn.dynamic_update_slice %p, %x from [%k], dims = [1] : tensor<4x9x3xf64>, tensor<4x6x3xf64>, tensor<i64>
+  %m = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<4, "image": 6x3xf64, "k": i64>, tensor<4xi64> -> tensor<4xi64>
+  // expected-remark@below {{sum over rows: cuts 0}}
+  %n = sojourn.reduce_sum %m, dims = [0] : tensor<4xi64>
+  // expected-remark@below {{mixed: per-row values meet a value that was summed over rows}}
+  %o = sojourn.dynamic_slice %x from [%n], dims = [1], sizes = [2] : tensor<4x6x3xf64>, tensor<i64>
+  // expected-remark@below {{mixed: operands have their rows in different places}}
+  %q = sojourn.dynamic_update_slice %x, %b from [%k], dims = [0] : tensor<4x6x3xf64>, tensor<2x6x3xf64>, tensor<i64>
+  return
+}
+
+// -----
+
 // Writing a part of each row; writing some rows is refused, and a sum does not go into a row.
 func.func @step(%w: tensor<4x3x3xf64>, %p: tensor<4x9x3xf64>, %q: tensor<2x6x3xf64>, %p3: tensor<6x3xf64>, %t: !sojourn.table<4, "image": 6x3xf64, "k": i64>) {
   %i = sojourn.iota dim = 0 : tensor<4xi64>

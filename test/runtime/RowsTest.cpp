@@ -192,6 +192,26 @@ std::vector<Case> cases() {
                    }
                    return std::vector<Numbers>{y};
                  }});
+  all.push_back(
+      {"dynamic_update_slice", // clamped at the end of dim 0, inside along dim 1
+       {kX, "tensor<20x13x30xf32>"},
+       "%c = sojourn.constant 99 : i64\n"
+       "%d = sojourn.constant 5 : i64\n"
+       "%s = sojourn.dynamic_slice %1 from [%d], dims = [1], sizes = [7] : tensor<20x13x30xf32>, tensor<i64>\n"
+       "%y = sojourn.dynamic_update_slice %0, %s from [%c, %d], dims = [0, 1] : tensor<48x40x30xf32>, "
+       "tensor<20x7x30xf32>, tensor<i64>, tensor<i64>",
+       {{"%y", kX}},
+       [](const std::vector<Numbers> &in) {
+         Numbers y = in[0];
+         for (int64_t a = 0; a < 20; ++a) {
+           for (int64_t b = 0; b < 7; ++b) {
+             for (int64_t c = 0; c < C; ++c) {
+               y[at(28 + a, 5 + b, c)] = in[1][(a * 13 + 5 + b) * C + c];
+             }
+           }
+         }
+         return std::vector<Numbers>{y};
+       }});
   all.push_back({"cumsum",
                  {kX},
                  "%y = sojourn.cumsum %0, dim = 1 : tensor<48x40x30xf32>",

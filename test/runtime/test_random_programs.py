@@ -54,7 +54,7 @@ class Writer:
         _, element, shape = x
         rank, isfloat = len(shape), element in ("f32", "f64", "bf16")
         kind = dice.choice(
-            "binary binary binary unary convert compare broadcast reshape transpose slice reverse update concat pad "
+            "binary binary binary unary convert compare broadcast reshape transpose slice reverse update dynamic concat pad "
             "take put_along reduce dot iota".split()
         )
         if kind == "binary":
@@ -111,6 +111,16 @@ class Writer:
             u = self.pick(lambda e, s: e == element and len(s) == rank and all(a <= b for a, b in zip(s, shape)))
             start = [dice.randint(0, size - inner) for size, inner in zip(shape, u[2])]
             self.op("update_slice", [x, u], element, shape, start=start, stride=[1] * rank)
+        elif kind == "dynamic" and rank:
+            dims = sorted(dice.sample(range(rank), dice.randint(1, rank)))
+            sizes = [dice.randint(1, shape[dim]) for dim in dims]
+            part = [dict(zip(dims, sizes)).get(dim, size) for dim, size in enumerate(shape)]
+            # Numbers of the run: mostly far outside, where they are clamped.
+            starts, moved = ([self.pick(lambda e, s: e == "i64" and s == ()) for _ in dims] for _ in range(2))
+            self.op("dynamic_slice", [x, *starts], element, part, dims=dims, sizes=sizes)
+            u = self.pool[-1]
+            if u[1:] == (element, tuple(part)):
+                self.op("dynamic_update_slice", [x, u, *moved], element, shape, dims=dims)
         elif kind == "concat" and rank:
             dim = dice.randrange(rank)
             others = self.pick(

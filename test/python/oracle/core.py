@@ -92,6 +92,25 @@ def update_slice(op, x, u):
     return result
 
 
+def _moved(op, starts, shape, part):
+    first = [0] * len(shape)
+    for dim, start in zip(op.attrs["dims"], starts):
+        first[dim] = max(0, min(int(start), shape[dim] - part[dim]))
+    return tuple(slice(low, low + size) for low, size in zip(first, part))
+
+
+@kernel
+def dynamic_slice(op, x, *starts):
+    return x[_moved(op, starts, x.shape, op.types[0].shape)]
+
+
+@kernel
+def dynamic_update_slice(op, x, u, *starts):
+    result = x.clone()
+    result[_moved(op, starts, x.shape, u.shape)] = u
+    return result
+
+
 @kernel
 def reverse(op, x):
     return x.flip(op.attrs["dims"])

@@ -173,6 +173,18 @@ def update_slice(w: Writer):
     w.op("update_slice", [x, u], t, start=start, stride=[1] * t.rank)
 
 
+def dynamic(w: Writer):
+    """A part from where a public number says, and its write elsewhere."""
+    x = w.some(lambda t: t.rank > 0)
+    t = w.types[x]
+    dims = sorted(w.pick.sample(range(t.rank), w.pick.randint(1, t.rank)))
+    sizes = [size if w.pick.random() < 0.3 else w.pick.randint(1, size) for size in (t.shape[d] for d in dims)]
+    starts = [w.some(lambda u: u.element == I64 and u.shape == ()) for _ in dims]
+    part = tuple(sizes[dims.index(d)] if d in dims else size for d, size in enumerate(t.shape))
+    u = w.op("dynamic_slice", [x, *starts], TensorType(t.element, part), dims=dims, sizes=sizes)
+    w.op("dynamic_update_slice", [x, u, *starts], t, dims=dims)
+
+
 def concat(w: Writer):
     x = w.some(lambda t: t.rank > 0)
     t = w.types[x]
@@ -408,7 +420,7 @@ def mean(w: Writer):
 
 KINDS = [binary] * 5 + [reduce] * 3 + [dot] * 3 + [reshape] * 2 + [transpose] * 2 + [slice_] * 2 + [convert] * 2 + [conv] * 3 + [
     put, put, mean, mean, one_hot, scattered, unary, unary, constants, source, bitcast, compare, select, select, broadcast, broadcast, reverse,
-    update_slice, concat, pad, pool, arg, scan, sort, cholesky, take, take_along, put_along, put_within,
+    update_slice, dynamic, concat, pad, pool, arg, scan, sort, cholesky, take, take_along, put_along, put_within,
 ]  # fmt: skip
 
 
