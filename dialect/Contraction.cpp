@@ -179,20 +179,6 @@ LogicalResult ConvGradWeightOp::verify() {
   return verifyConvGrad(*this, getG().getType(), getX().getType(), getResult().getType());
 }
 
-LogicalResult CholeskyOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location, Adaptor adaptor,
-                                           SmallVectorImpl<Type> &results) {
-  auto x = dyn_cast<RankedTensorType>(adaptor.getX().getType());
-  int64_t rank = x ? x.getRank() : 0;
-  if (rank < 2 || !checkedNumel(x.getShape()) || x.getShape()[rank - 1] != x.getShape()[rank - 2]) {
-    return emitOptionalError(location, "operand has type ", adaptor.getX().getType(),
-                             ", expected square matrices [..., n, n] of static shape and at most ",
-                             boundText(bounds::kValueElements), " elements");
-  }
-  results.push_back(x);
-  results.push_back(RankedTensorType::get(x.getShape().drop_back(2), IntegerType::get(context, 64)));
-  return success();
-}
-
 #define GET_OP_CLASSES
 #include "dialect/ContractionOps.cpp.inc"
 

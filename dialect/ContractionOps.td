@@ -136,4 +136,106 @@ def CholeskyOp : InferredCoreOp<"cholesky"> {
   let assemblyFormat = "$x attr-dict `:` type($x)";
 }
 
+def TriangularSolveOp : CoreOp<"triangular_solve", [AllTypesMatch<["b", "result"]>]> {
+  let summary = "x with a x = b for triangular matrices a";
+  let description = [{
+    a is [..., n, n] and b [..., n, k] with equal leading dims. Of a the lower triangle is read, or the upper one; with
+    `unit` its diagonal counts as ones. Substitution row by row: a zero on the diagonal divides as IEEE floats do. f16
+    and bf16 compute in f32.
+
+    Example:
+
+    ```mlir
+    %x = sojourn.triangular_solve %a, %b, lower = true, unit = false : tensor<4x3x3xf32>, tensor<4x3x2xf32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$a, FloatTensor:$b, BoolAttr:$lower, BoolAttr:$unit);
+  let results = (outs FloatTensor:$result);
+  let operations = "cost::times({cost::elements(getB()), cost::size(getA(), getA().getType().getRank() - 1)})";
+  let rows = "matrixPairs";
+  let scratch = "cost::times({24, cost::sum({cost::elements(getA()), cost::elements(getB())})})";
+  let assemblyFormat = "$a `,` $b `,` `lower` `=` $lower `,` `unit` `=` $unit attr-dict `:` type($a) `,` type($b)";
+  let hasVerifier = 1;
+}
+
+class FactorOp<string mnemonic, string times> : InferredCoreOp<mnemonic> {
+  let operations = "cost::times({" # times # ", cost::elements(getX()), cost::size(getX(), getX().getType().getRank() - 1)})";
+  let rows = "matrices";
+  let scratch = "cost::times({64, cost::sum({cost::elements(getX()), cost::times({cost::size(getX(), getX().getType()" #
+                ".getRank() - 2), cost::elements(getX())})})})";
+  let assemblyFormat = "$x attr-dict `:` type($x)";
+}
+
+def LuOp : FactorOp<"lu", "1"> {
+  let summary = "triangular factors of matrices with their rows exchanged, in one matrix each";
+  let description = [{
+    x is [..., m, n]. With k = min(m, n): `factors` holds U [k, n] in its upper triangle and, below the diagonal, L
+    [m, k], whose diagonal is ones. `pivots` [..., k]: at step i row i was exchanged with row pivots[i], counted from 0,
+    the one of the largest magnitude in column i from row i on, the first of equals. `permutation` [..., m]: row i of L U is
+    row permutation[i] of x. `order` [...]: 0, or from 1 the first step whose pivot is zero. f16 and bf16 compute in f32.
+
+    Example:
+
+    ```mlir
+    %lu, %pivots, %rows, %order = sojourn.lu %x : tensor<4x3x3xf32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$x);
+  let results = (outs FloatTensor:$factors, PositionTensor:$pivots, PositionTensor:$permutation, PositionTensor:$order);
+}
+
+def QrOp : FactorOp<"qr", "4"> {
+  let summary = "orthogonal and triangular factors of matrices";
+  let description = [{
+    x is [..., m, n], k = min(m, n), or m where `full`: q [..., m, k] has orthonormal columns, r [..., k, n] is upper
+    triangular, and q r is x, by Householder's reflections as LAPACK's geqrf makes them. f16 and bf16 compute in f32.
+
+    Example:
+
+    ```mlir
+    %q, %r = sojourn.qr %x full = false : tensor<4x5x3xf32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$x, BoolAttr:$full);
+  let results = (outs FloatTensor:$q, FloatTensor:$r);
+  let assemblyFormat = "$x `full` `=` $full attr-dict `:` type($x)";
+}
+
+def EighOp : FactorOp<"eigh", "24"> {
+  let summary = "eigenvalues and eigenvectors of symmetric matrices";
+  let description = [{
+    x is [..., n, n]; of each matrix the lower triangle alone is read. `values` [..., n] ascend; the columns of `vectors`
+    are orthonormal, and of each the entry of the largest magnitude (the first within 2^-12 of it) is not negative.
+    Where x has an entry that is not finite, or the iteration does not converge, both are NaN. f16 and bf16 compute in
+    f32. How long it takes depends on the entries.
+
+    Example:
+
+    ```mlir
+    %values, %vectors = sojourn.eigh %x : tensor<4x3x3xf32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$x);
+  let results = (outs FloatTensor:$values, FloatTensor:$vectors);
+}
+
+def SvdOp : FactorOp<"svd", "32"> {
+  let summary = "singular values and vectors of matrices";
+  let description = [{
+    x is [..., m, n], k = min(m, n): u [..., m, k], s [..., k] descending, vt [..., k, n], and u diag(s) vt is x; where
+    `full`, u is [..., m, m] and vt [..., n, n]. Of each column of u the entry of the largest magnitude (the first
+    within 2^-12 of it) is not negative, and so of the rows of vt beyond k. Where x has an entry that is not finite, or
+    the iteration does not converge, all are NaN. f16 and bf16 compute in f32. How long it takes depends on the entries.
+
+    Example:
+
+    ```mlir
+    %u, %s, %vt = sojourn.svd %x full = false : tensor<4x5x3xf32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$x, BoolAttr:$full);
+  let results = (outs FloatTensor:$u, FloatTensor:$s, FloatTensor:$vt);
+  let assemblyFormat = "$x `full` `=` $full attr-dict `:` type($x)";
+}
+
 #endif // SOJOURN_CONTRACTION_OPS_TD

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binding states, uploads, slots, seeds and tables to a program's arguments.
 #include "owner/StepBindings.h"
+#include "runtime/wire/Protocol.h"
 #include "runtime/wire/Step.h"
 
 #include <algorithm>
@@ -143,7 +144,7 @@ llvm::Error StepBindings::bindUpload(size_t index, size_t position) {
   if (expected.element == Element::i1 && !llvm::all_of(data, [](char byte) { return byte == 0 || byte == 1; })) {
     return requestError(wire::ErrorCode_Malformed, "upload " + Twine(position) + " has booleans other than 0 and 1");
   }
-  if (!buffer && reinterpret_cast<uintptr_t>(data.data()) % runtime::byteWidth(expected.element) == 0) {
+  if (!buffer && reinterpret_cast<uintptr_t>(data.data()) % sojourn::wire::kUploadAlignment == 0) {
     buffer = runtime::Buffer::borrow(data.data(), data.size()); // the message outlives the step
   } else if (!buffer) {
     buffer = runtime::BufferPool::global().allocate(data.size());

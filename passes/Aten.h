@@ -8,6 +8,10 @@
 
 namespace sojourn {
 
+/// A unit attribute of functional calls whose argument A was row-major without gaps: for its determinant ATen factors
+/// the transposed matrix then, and the gradient counts on it.
+inline constexpr llvm::StringLiteral kRowMajorAttr = "sojourn.row_major";
+
 /// Discardable attribute of a functional call: indices of the results that replace the contents of an operand, and so
 /// have its type, whatever the operator would return. Promotion resolves and removes it.
 inline constexpr llvm::StringLiteral kMutatedAttr = "sojourn.mutated";

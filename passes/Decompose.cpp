@@ -29,6 +29,7 @@ static const Table &decompositions() {
                       addNormalization,
                       addLosses,
                       addLinear,
+                      addLinearAlgebra,
                       addConvolution,
                       addPooling,
                       addResampling,

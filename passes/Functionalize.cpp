@@ -5,6 +5,7 @@
 #include "dialect/Box.h"
 #include "dialect/CapturedOps.h"
 #include "dialect/UnaryOps.h"
+#include "passes/Aten.h"
 #include "passes/Passes.h"
 #include "passes/StridedView.h"
 
@@ -278,6 +279,11 @@ LogicalResult Functionalizer::visitAten(AtenOp op) {
                              builder.getArrayAttr(names), builder.getDenseI64ArrayAttr({}));
   if (Attribute defaultFloat = op->getAttr(kDefaultFloatAttr)) {
     call->setAttr(kDefaultFloatAttr, defaultFloat);
+  }
+  bool isDeterminant = op.getBaseName() == "_linalg_det" || op.getBaseName() == "_linalg_slogdet";
+  if (Value matrix = isDeterminant ? op.getArgOperand("A") : Value();
+      matrix && windows.contains(matrix) && windows.lookup(matrix).type.isContiguous()) {
+    call->setAttr(kRowMajorAttr, builder.getUnitAttr());
   }
   if (!mutatedResults.empty()) {
     call->setAttr(kMutatedAttr, builder.getDenseI64ArrayAttr(mutatedResults));

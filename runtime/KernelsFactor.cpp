@@ -2,7 +2,10 @@
 // Factors of matrices on the library: each matrix on its own, by one thread.
 #include "runtime/Elements.h"
 #include "runtime/Library.h"
+#include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace sojourn::runtime {
 
@@ -47,8 +50,215 @@ void lowerCholesky(Lowering &lowering, const GraphOp &op) {
                 }));
 }
 
+/// Matrices of one operand or result, as views of single ones; of a vector per matrix as [n, 1].
+struct Matrices {
+  StridedView view;
+
+  Matrices(Lowering &lowering, ValueId value, Place place, Element element, int64_t count, bool isVector = false) {
+    const auto &dims = lowering.type(value).dims;
+    const size_t rank = dims.size();
+    view = isVector ? denseView(place, element, {count, dims[rank - 1], 1})
+                    : denseView(place, element, {count, dims[rank - 2], dims[rank - 1]});
+  }
+  MatrixView at(int64_t matrix, SlotTable slots) const {
+    MatrixView one(view, slots);
+    one.narrow(0, matrix, matrix + 1);
+    return one;
+  }
+  int64_t size() const { return view.dims[1] * view.dims[2]; }
+  template <typename T>
+  T *elements(int64_t matrix, SlotTable slots) const {
+    return reinterpret_cast<T *>(MatrixView(view, slots).data) + matrix * size();
+  }
+  template <typename T>
+  void spoil(int64_t matrix, SlotTable slots) const {
+    std::fill_n(elements<T>(matrix, slots), size(), std::numeric_limits<T>::quiet_NaN());
+  }
+};
+
+/// How many matrices an operand holds.
+int64_t countOf(const TensorType &type) {
+  int64_t count = 1;
+  for (size_t i = 0; i + 2 < type.dims.size(); ++i) {
+    count *= type.dims[i];
+  }
+  return count;
+}
+
+template <typename T>
+bool isFinite(const T *from, int64_t count) {
+  return std::all_of(from, from + count, [](T x) { return std::isfinite(x); });
+}
+
+/// Whether a vector is to be turned round: its entry of the largest magnitude is negative. Entries a little smaller
+/// count as equal, so that rounding does not choose another one.
+template <typename T>
+bool isNegative(const T *vector, int64_t count, int64_t step) {
+  T largest = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    largest = std::max(largest, std::abs(vector[i * step]));
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    if (std::abs(vector[i * step]) >= largest * (1 - T(0x1p-12))) {
+      return vector[i * step] < 0;
+    }
+  }
+  return false;
+}
+
+template <typename T>
+void negate(T *vector, int64_t count, int64_t step) {
+  for (int64_t i = 0; i < count; ++i) {
+    vector[i * step] = -vector[i * step];
+  }
+}
+
+/// Emits a kernel that works matrix by matrix; `body.operator()<T>(matrix, slots)`.
+template <typename Body>
+void eachMatrix(Lowering &lowering, const GraphOp &op, Element element, int64_t count, int64_t work, Body body) {
+  Partition partition(count, work);
+  lowering.emit(op, dispatchWide(lowering, element, [&]<typename T>() -> std::unique_ptr<Kernel> {
+                  return makeKernel(
+                      [=](SlotTable slots, int64_t lo, int64_t hi) {
+                        for (int64_t matrix = partition.begin(lo); matrix < partition.begin(hi); ++matrix) {
+                          body.template operator()<T>(matrix, slots);
+                        }
+                      },
+                      partition.rows);
+                }));
+}
+
+void lowerTriangularSolve(Lowering &lowering, const GraphOp &op) {
+  const TensorType type = lowering.type(op.operands[1]);
+  const int64_t count = countOf(type);
+  WideInput a(lowering, op.operands[0]), b(lowering, op.operands[1]);
+  WideOutput out(lowering, op.results[0]);
+  Matrices left(lowering, op.operands[0], a.place(), a.element, count);
+  Matrices right(lowering, op.operands[1], b.place(), b.element, count);
+  Matrices result(lowering, op.results[0], out.place(), out.element, count);
+  const bool lower = (op.integer("lower") != 0), unit = (op.integer("unit") != 0);
+  lowering.libraryMemory(2 * static_cast<size_t>(left.size() + right.size()) * byteWidth(a.element));
+  eachMatrix(lowering, op, a.element, count, right.size() * left.view.dims[1],
+             [=]<typename T>(int64_t matrix, SlotTable slots) {
+               libraryTriangularSolve(result.at(matrix, slots), left.at(matrix, slots), right.at(matrix, slots), lower,
+                                      unit);
+             });
+}
+
+void lowerLu(Lowering &lowering, const GraphOp &op) {
+  const TensorType type = lowering.type(op.operands[0]);
+  const int64_t count = countOf(type);
+  WideInput x(lowering, op.operands[0]);
+  WideOutput factors(lowering, op.results[0]);
+  Place pivots = lowering.result(op.results[1]), rows = lowering.result(op.results[2]),
+        order = lowering.result(op.results[3]);
+  Matrices from(lowering, op.operands[0], x.place(), x.element, count);
+  Matrices to(lowering, op.results[0], factors.place(), factors.element, count);
+  const int64_t m = from.view.dims[1], n = from.view.dims[2], steps = std::min(m, n);
+  lowering.libraryMemory(3 * static_cast<size_t>(from.size()) * byteWidth(x.element));
+  eachMatrix(lowering, op, x.element, count, from.size() * steps, [=]<typename T>(int64_t matrix, SlotTable slots) {
+    int64_t *exchanged = pivots.in<int64_t>(slots) + matrix * steps, *row = rows.in<int64_t>(slots) + matrix * m;
+    libraryLu(to.at(matrix, slots), from.at(matrix, slots), exchanged, order.in<int64_t>(slots) + matrix);
+    std::iota(row, row + m, int64_t{0});
+    for (int64_t i = 0; i < steps; ++i) {
+      exchanged[i] = std::clamp(exchanged[i], i, m - 1); // a NaN compares with nothing
+      std::swap(row[i], row[exchanged[i]]);
+    }
+  });
+}
+
+void lowerQr(Lowering &lowering, const GraphOp &op) {
+  const TensorType type = lowering.type(op.operands[0]);
+  const int64_t count = countOf(type);
+  WideInput x(lowering, op.operands[0]);
+  WideOutput q(lowering, op.results[0]), r(lowering, op.results[1]);
+  Matrices from(lowering, op.operands[0], x.place(), x.element, count);
+  Matrices orthogonal(lowering, op.results[0], q.place(), q.element, count);
+  Matrices triangular(lowering, op.results[1], r.place(), r.element, count);
+  const bool full = (op.integer("full") != 0);
+  lowering.libraryMemory(4 * static_cast<size_t>(from.size() + orthogonal.size()) * byteWidth(x.element));
+  eachMatrix(lowering, op, x.element, count, 4 * from.size() * from.view.dims[2],
+             [=]<typename T>(int64_t matrix, SlotTable slots) {
+               libraryQr(orthogonal.at(matrix, slots), triangular.at(matrix, slots), from.at(matrix, slots), full);
+             });
+}
+
+void lowerEigh(Lowering &lowering, const GraphOp &op) {
+  const TensorType type = lowering.type(op.operands[0]);
+  const int64_t count = countOf(type), n = type.dims.back();
+  WideInput x(lowering, op.operands[0]);
+  WideOutput values(lowering, op.results[0]), vectors(lowering, op.results[1]);
+  Matrices from(lowering, op.operands[0], x.place(), x.element, count);
+  Matrices found(lowering, op.results[0], values.place(), values.element, count, /*isVector=*/true);
+  Matrices columns(lowering, op.results[1], vectors.place(), vectors.element, count);
+  lowering.libraryMemory(8 * static_cast<size_t>(from.size()) * byteWidth(x.element));
+  eachMatrix(lowering, op, x.element, count, 24 * from.size() * n, [=]<typename T>(int64_t matrix, SlotTable slots) {
+    const T *entries = from.elements<T>(matrix, slots);
+    bool good = true;
+    for (int64_t i = 0; i < n; ++i) {
+      good = good && isFinite(entries + i * n, i + 1); // the triangle that is read
+    }
+    if (!good || !libraryEigh(found.at(matrix, slots), columns.at(matrix, slots), from.at(matrix, slots))) {
+      found.spoil<T>(matrix, slots);
+      columns.spoil<T>(matrix, slots);
+      return;
+    }
+    T *vector = columns.elements<T>(matrix, slots);
+    for (int64_t j = 0; j < n; ++j) {
+      if (isNegative(vector + j, n, n)) {
+        negate(vector + j, n, n);
+      }
+    }
+  });
+}
+
+void lowerSvd(Lowering &lowering, const GraphOp &op) {
+  const TensorType type = lowering.type(op.operands[0]);
+  const int64_t count = countOf(type);
+  WideInput x(lowering, op.operands[0]);
+  WideOutput u(lowering, op.results[0]), s(lowering, op.results[1]), vt(lowering, op.results[2]);
+  Matrices from(lowering, op.operands[0], x.place(), x.element, count);
+  Matrices left(lowering, op.results[0], u.place(), u.element, count);
+  Matrices found(lowering, op.results[1], s.place(), s.element, count, /*isVector=*/true);
+  Matrices right(lowering, op.results[2], vt.place(), vt.element, count);
+  const bool full = (op.integer("full") != 0);
+  const int64_t m = from.view.dims[1], n = from.view.dims[2], least = std::min(m, n);
+  const int64_t columns = left.view.dims[2], rows = right.view.dims[1];
+  lowering.libraryMemory(8 * static_cast<size_t>(from.size() + left.size() + right.size()) * byteWidth(x.element));
+  eachMatrix(lowering, op, x.element, count, 32 * from.size() * least,
+             [=]<typename T>(int64_t matrix, SlotTable slots) {
+               if (!isFinite(from.elements<T>(matrix, slots), from.size()) ||
+                   !librarySvd(left.at(matrix, slots), found.at(matrix, slots), right.at(matrix, slots),
+                               from.at(matrix, slots), full)) {
+                 left.spoil<T>(matrix, slots);
+                 found.spoil<T>(matrix, slots);
+                 right.spoil<T>(matrix, slots);
+                 return;
+               }
+               T *of = left.elements<T>(matrix, slots), *to = right.elements<T>(matrix, slots);
+               for (int64_t j = 0; j < columns; ++j) {
+                 if (isNegative(of + j, m, columns)) {
+                   negate(of + j, m, columns);
+                   if (j < least) {
+                     negate(to + j * n, n, 1);
+                   }
+                 }
+               }
+               for (int64_t j = least; j < rows; ++j) {
+                 if (isNegative(to + j * n, n, 1)) {
+                   negate(to + j * n, n, 1);
+                 }
+               }
+             });
+}
+
 } // namespace
 
 const LowerFn kernels::lower_cholesky = lowerCholesky;
+const LowerFn kernels::lower_triangular_solve = lowerTriangularSolve;
+const LowerFn kernels::lower_lu = lowerLu;
+const LowerFn kernels::lower_qr = lowerQr;
+const LowerFn kernels::lower_eigh = lowerEigh;
+const LowerFn kernels::lower_svd = lowerSvd;
 
 } // namespace sojourn::runtime

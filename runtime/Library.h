@@ -82,6 +82,19 @@ void libraryProduct(const MatrixView &out, const MatrixView &a, const MatrixView
 /// order of the first leading minor that the library found not to be positive; what it leaves there is its own matter.
 void libraryCholesky(const MatrixView &out, const MatrixView &x, int64_t *orders);
 
+/// out = x with a x = b, of the lower or upper triangles of a [k, n, n]; b and out [k, n, m]. `unit`: ones on the
+/// diagonal of a.
+void libraryTriangularSolve(const MatrixView &out, const MatrixView &a, const MatrixView &b, bool lower, bool unit);
+/// x [k, m, n] to factors of its size, pivots [k, min(m, n)] from 0, and `orders` [k]: 0, or from 1 the first zero
+/// pivot.
+void libraryLu(const MatrixView &factors, const MatrixView &x, int64_t *pivots, int64_t *orders);
+void libraryQr(const MatrixView &q, const MatrixView &r, const MatrixView &x, bool full);
+/// values [k, n, 1] ascending and columns of the symmetric matrices whose lower triangles x holds; false where one did
+/// not converge. Signs are the library's.
+bool libraryEigh(const MatrixView &values, const MatrixView &vectors, const MatrixView &x);
+/// u, s [k, min(m, n), 1] descending, and the transposed v of x [k, m, n]; likewise.
+bool librarySvd(const MatrixView &u, const MatrixView &s, const MatrixView &vt, const MatrixView &x, bool full);
+
 enum class Reduction { sum, product, largest, smallest };
 
 /// Reduces `dims` of x (not product; largest and smallest of floats alone). out lacks those dims.

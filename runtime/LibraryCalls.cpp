@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products, factors, reductions and convolutions of the library, over views of bare memory.
+// Products, reductions and convolutions of the library, over views of bare memory.
 #include "runtime/LibraryTensor.h"
 #include <ATen/Context.h>
 #include <ATen/ops/_slow_conv2d_backward.h>
@@ -11,7 +11,6 @@
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/im2col.h>
-#include <ATen/ops/linalg_cholesky_ex_cpu_dispatch.h>
 #include <ATen/ops/mm_cpu_dispatch.h>
 #include <ATen/ops/sum_cpu_dispatch.h>
 
@@ -36,13 +35,6 @@ bool libraryKeepsFloat32() {
   at::Float32Precision precision =
       at::globalContext().float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL);
   return precision != at::Float32Precision::BF16 && precision != at::Float32Precision::TF32;
-}
-
-void libraryCholesky(const MatrixView &out, const MatrixView &x, int64_t *orders) {
-  const at::Tensor &matrices = tensorOver(Role::first, x.element, x.data, x.dims, x.strides);
-  auto [factors, found] = at::cpu::linalg_cholesky_ex(matrices, /*upper=*/false, /*check_errors=*/false);
-  tensorOver(Role::out, out.element, out.data, out.dims, out.strides).copy_(factors);
-  std::copy_n(found.const_data_ptr<int32_t>(), found.numel(), orders);
 }
 
 void libraryReduce(Reduction kind, const LibraryView &out, const LibraryView &x, llvm::ArrayRef<int64_t> dims) {

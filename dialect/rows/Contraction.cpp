@@ -167,3 +167,19 @@ void rows::matrices(Operation *op, Operands operands, Analysis &analysis, Result
     fact = perRowAt(x, shapeOf(value), *place);
   }
 }
+
+void rows::matrixPairs(Operation *op, Operands operands, Analysis &analysis, Results results) {
+  if (settled(op, operands, analysis, results, /*isLinear=*/false)) {
+    return;
+  }
+  std::optional<Place> place = commonPlace(op, operands, analysis, results[0]);
+  if (!place) {
+    return;
+  }
+  const Fact *rows = llvm::find_if(operands, [](const Fact &fact) { return fact.isPerRow(); });
+  if (place->dim + 2 >= static_cast<int64_t>(shapeOf(op->getOperand(0)).size())) {
+    results[0] = analysis.mixed(op, "takes rows for those of a matrix", op->getOperand(0));
+    return;
+  }
+  results[0] = perRowAt(*rows, shapeOf(op->getResult(0)), *place);
+}

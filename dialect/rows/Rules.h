@@ -46,6 +46,8 @@ void convolutionWeightGradient(mlir::Operation *op, Operands operands, Analysis 
 void pool(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
 /// Matrices in the last two dims, each on its own.
 void matrices(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
+/// The same of two operands whose leading dims are equal.
+void matrixPairs(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
 
 // Along dims.
 void reduceSum(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);

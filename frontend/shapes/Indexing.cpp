@@ -262,6 +262,47 @@ void embeddingBackward(const ShapeRule &, Arguments args, Outputs &out) {
   append(out, {*intAt(args, 2), grad.size(-1)});
 }
 
+void checkBagIndex(const Tensor &x, const char *name) {
+  TORCH_CHECK(x.scalar_type() == c10::kLong || x.scalar_type() == c10::kInt, "expected ", name,
+              " to be long or int, got ", x.scalar_type());
+}
+
+/// _embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
+/// padding_idx) -> (output, offset2bag, bag_size, max_indices)
+void embeddingBag(const ShapeRule &, Arguments args, Outputs &out) {
+  const Tensor &weight = tensorAt(args, 0), &indices = tensorAt(args, 1), &offsets = tensorAt(args, 2);
+  checkBagIndex(indices, "indices");
+  checkBagIndex(offsets, "offsets");
+  TORCH_CHECK(at::isFloatingType(weight.scalar_type()), "expected weight to be floating point type, got ",
+              weight.scalar_type());
+  TORCH_CHECK(weight.dim() == 2 && indices.dim() == 1 && offsets.dim() == 1,
+              "embedding_bag: expected weight of 2 dims, indices and offsets of 1");
+  const int64_t bags = offsets.size(0) - boolAt(args, 7);
+  TORCH_CHECK(bags >= 0, "include_last_offset: numBags should be at least 1");
+  const int64_t mode = *intAt(args, 4);
+  if (args[6].isTensor() && tensorAt(args, 6).defined()) {
+    const Tensor &weights = tensorAt(args, 6);
+    TORCH_CHECK(mode == 0, "embedding_bag: per_sample_weights only supported with mode='sum'");
+    TORCH_CHECK(weights.dim() == 1 && weights.numel() == indices.numel(), "expected per_sample_weights of shape [",
+                indices.numel(), "], got ", weights.sizes());
+    TORCH_CHECK(weights.scalar_type() == weight.scalar_type(), "expected weight (", weight.scalar_type(),
+                ") and per_sample_weights (", weights.scalar_type(), ") to have same dtype");
+  }
+  append(out, {bags, weight.size(1)});
+  append(out, {indices.numel()});
+  append(out, {bags});
+  append(out, mode == 2 ? Dims{bags, weight.size(1)} : Dims{bags});
+}
+
+/// (grad, indices, [offsets,] offset2bag, bag_size, maximum_indices, num_weights, ...)
+template <int Weights>
+void embeddingBagBackward(const ShapeRule &, Arguments args, Outputs &out) {
+  append(out, {*intAt(args, Weights), tensorAt(args, 0).size(1)});
+}
+
+/// (grad, weight, indices, offsets, ...)
+void sampleWeightBackward(const ShapeRule &, Arguments args, Outputs &out) { append(out, {tensorAt(args, 2).numel()}); }
+
 /// zeros of `input_sizes` (argument 1) with the gradient written somewhere in it.
 void zerosOfSizes(const ShapeRule &, Arguments args, Outputs &out) { append(out, dimsAt(args, 1)); }
 
@@ -323,6 +364,11 @@ const RuleEntry kRules[] = {
     {"masked_scatter", maskedScatter},
     {"embedding", embedding},
     {"embedding_dense_backward", embeddingBackward},
+    {"_embedding_bag", embeddingBag},
+    {"_embedding_bag_forward_only", embeddingBag},
+    {"_embedding_bag_backward", embeddingBagBackward<6>},
+    {"_embedding_bag_dense_backward", embeddingBagBackward<5>},
+    {"_embedding_bag_per_sample_weights_backward", sampleWeightBackward},
     {"select_backward", zerosOfSizes},
     {"slice_backward", zerosOfSizes},
     {"diagonal_backward", zerosOfSizes},

@@ -7,7 +7,6 @@
 #include <ATen/ops/_addmm_activation_meta.h>
 #include <ATen/ops/addmm_meta.h>
 #include <ATen/ops/addmv_meta.h>
-#include <ATen/ops/linalg_cholesky_ex_meta.h>
 #include <ATen/ops/linalg_cross_meta.h>
 #include <ATen/ops/mm_meta.h>
 
@@ -174,7 +173,6 @@ const RuleEntry kRules[] = {
     {"vdot", dot},
     {"addr", addr},
     {"_trilinear", trilinear},
-    {"linalg_cholesky_ex", structured<at::meta::structured_linalg_cholesky_ex>},
     {"linalg_cross", structured<at::meta::structured_linalg_cross>},
     {"_cdist_forward", pairwiseDistance},
     {"_cdist_backward", pairwiseDistanceBackward},

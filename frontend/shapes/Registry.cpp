@@ -91,8 +91,8 @@ private:
     Resolver<ShapeRule::Function> shapes;
     for (c10::ArrayRef<RuleEntry> table :
          {arrangementRules(), convolutionRules(), elementwiseRules(), factoryRules(), foreachRules(), histogramRules(),
-          indexingRules(), linearRules(), lossRules(), normalizationRules(), poolingRules(), recurrentRules(),
-          reductionRules(), viewCopyRules()}) {
+          factorRules(), indexingRules(), linearRules(), lossRules(), normalizationRules(), poolingRules(),
+          recurrentRules(), reductionRules(), viewCopyRules()}) {
       for (const RuleEntry &entry : table) {
         shapes.add(entry.name, entry.rule);
       }

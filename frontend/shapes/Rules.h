@@ -34,6 +34,7 @@ c10::ArrayRef<RuleEntry> factoryRules();
 c10::ArrayRef<RuleEntry> foreachRules();
 c10::ArrayRef<RuleEntry> histogramRules();
 c10::ArrayRef<RuleEntry> indexingRules();
+c10::ArrayRef<RuleEntry> factorRules();
 c10::ArrayRef<RuleEntry> linearRules();
 c10::ArrayRef<RuleEntry> lossRules();
 c10::ArrayRef<RuleEntry> normalizationRules();

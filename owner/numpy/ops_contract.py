@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 
 import numpy as np
@@ -39,6 +40,87 @@ def _cholesky(op, x):
         factor[..., j, j], factor[..., j + 1 :, j] = pivot, column[..., 1:] / pivot[..., None]
     factor[order > 0] = np.nan
     return rounded(factor, op.result_types[0].dtype), np.asarray(order, np.int64)
+
+
+@kernel("triangular_solve")
+def _triangular_solve(op, a, b):
+    """Row by row, from the end that the triangle is short at."""
+    a, x = computed(a), computed(b).copy()
+    n, lower = a.shape[-1], op.attr("lower")
+    for i in range(n) if lower else reversed(range(n)):
+        known = slice(0, i) if lower else slice(i + 1, n)
+        x[..., i, :] -= (a[..., i, None, known] @ x[..., known, :])[..., 0, :]
+        if not op.attr("unit"):
+            x[..., i, :] /= a[..., i, i, None]
+    return rounded(x, op.result_types[0].dtype)
+
+
+@kernel("lu")
+def _lu(op, x):
+    lu = computed(x).copy()
+    *batch, m, n = lu.shape
+    steps = min(m, n)
+    pivots = np.zeros((*batch, steps), np.int64)
+    rows = np.broadcast_to(np.arange(m), (*batch, m)).copy()
+    order = np.zeros(batch, np.int64)
+    for place in itertools.product(*map(range, batch)) if x.size else ():
+        mine, row = lu[place], rows[place]
+        for k in range(steps):
+            sizes = np.abs(mine[k:, k])
+            pivot = k + (int(np.argmax(np.where(np.isnan(sizes), -1, sizes))) if not np.isnan(sizes[0]) else 0)
+            pivots[(*place, k)] = pivot
+            mine[[k, pivot]], row[[k, pivot]] = mine[[pivot, k]], row[[pivot, k]]
+            if mine[k, k] != 0:
+                mine[k + 1 :, k] /= mine[k, k]
+            elif order[place] == 0:
+                order[place] = k + 1
+            mine[k + 1 :, k + 1 :] -= np.outer(mine[k + 1 :, k], mine[k, k + 1 :])
+    return rounded(lu, op.result_types[0].dtype), pivots, rows, np.asarray(order, np.int64)
+
+
+@kernel("qr")
+def _qr(op, x):
+    q, r = np.linalg.qr(computed(x), mode="complete" if op.attr("full") else "reduced")
+    return rounded(q, op.result_types[0].dtype), rounded(r, op.result_types[1].dtype)
+
+
+def _turned(vectors):
+    """Signs by which the entry of the largest magnitude of each column, the first of nearly equal ones, is not negative."""
+    sizes = np.abs(vectors)
+    first = np.argmax(sizes >= sizes.max(-2, keepdims=True) * (1 - 2.0**-12), axis=-2, keepdims=True)
+    return np.where(np.take_along_axis(vectors, first, -2) < 0, -1, 1).astype(vectors.dtype)
+
+
+@kernel("eigh")
+def _eigh(op, x):
+    x = computed(x)
+    *batch, n, _ = x.shape
+    values, vectors = np.full((*batch, n), np.nan, x.dtype), np.full(x.shape, np.nan, x.dtype)
+    for place in itertools.product(*map(range, batch)) if x.size else ():
+        if np.isfinite(np.tril(x[place])).all():
+            with contextlib.suppress(np.linalg.LinAlgError):
+                values[place], vectors[place] = np.linalg.eigh(x[place], "L")
+                vectors[place] *= _turned(vectors[place])
+    return rounded(values, op.result_types[0].dtype), rounded(vectors, op.result_types[1].dtype)
+
+
+@kernel("svd")
+def _svd(op, x):
+    x = computed(x)
+    shapes = [t.shape for t in op.result_types]
+    u, s, vt = (np.full(shape, np.nan, x.dtype) for shape in shapes)
+    k = shapes[1][-1]
+    for place in itertools.product(*map(range, x.shape[:-2])) if u.size + vt.size else ():
+        if np.isfinite(x[place]).all():
+            with contextlib.suppress(np.linalg.LinAlgError):
+                left, values, right = np.linalg.svd(x[place], full_matrices=op.attr("full"))
+                signs = _turned(left)[0] if left.size else np.ones(0)
+                left = left * signs
+                right[:k] *= signs[:k, None]
+                if right[k:].size:
+                    right[k:] *= _turned(right[k:].T)[0][:, None]
+                u[place], s[place], vt[place] = left, values, right
+    return tuple(rounded(y, t.dtype) for y, t in zip((u, s, vt), op.result_types))
 
 
 def _taps(window):

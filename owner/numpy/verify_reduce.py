@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from . import types
 from .errors import need
-from .verify import classes, dim_of, dims_of, product, result_is, rule, without
+from .verify import classes, dim_of, dims_of, product, result_is, rule, same_element, without
 
 
 def _reduction(names: str, allowed: str, empty: bool) -> None:
@@ -86,6 +86,62 @@ def _dot(op):
     batch = tuple(a.shape[d] for d in op.attr("lhs_batch"))
     result_is(op, y.element, (*batch, *without(a.shape, lhs), *without(b.shape, rhs)))
     return y.numel * product(a.shape[d] for d in op.attr("lhs_contract"))
+
+
+def _matrices(op, x, is_square=False):
+    classes("operand", x, "F")
+    what = "square matrices, [..., n, n]" if is_square else "matrices, [..., m, n]"
+    need(x.rank >= 2 and (not is_square or x.shape[-1] == x.shape[-2]), f"{x} holds no {what}")
+    return x.shape[:-2], x.shape[-2], x.shape[-1]
+
+
+@rule("triangular_solve", 2, lower="boolean", unit="boolean")
+def _triangular_solve(op):
+    element, (a, b) = same_element(op), op.operand_types
+    _matrices(op, a, is_square=True)
+    need(b.rank == a.rank and b.shape[:-1] == a.shape[:-1], f"{b} holds no matrices for those of {a}")
+    result_is(op, element, b.shape)
+    return b.numel * a.shape[-1]
+
+
+@rule("lu", 1, results=4)
+def _lu(op):
+    x = op.operand_types[0]
+    batch, m, n = _matrices(op, x)
+    result_is(op, x.element, x.shape)
+    for index, shape in enumerate(((*batch, min(m, n)), (*batch, m), batch), 1):
+        result_is(op, types.I64, shape, index)
+    return x.numel * n
+
+
+@rule("qr", 1, results=2, full="boolean")
+def _qr(op):
+    x = op.operand_types[0]
+    batch, m, n = _matrices(op, x)
+    inner = m if op.attr("full") else min(m, n)
+    result_is(op, x.element, (*batch, m, inner))
+    result_is(op, x.element, (*batch, inner, n), 1)
+    return 4 * x.numel * max(m, n)
+
+
+@rule("eigh", 1, results=2)
+def _eigh(op):
+    x = op.operand_types[0]
+    batch, n, _ = _matrices(op, x, is_square=True)
+    result_is(op, x.element, (*batch, n))
+    result_is(op, x.element, x.shape, 1)
+    return 24 * x.numel * n
+
+
+@rule("svd", 1, results=3, full="boolean")
+def _svd(op):
+    x = op.operand_types[0]
+    batch, m, n = _matrices(op, x)
+    k, full = min(m, n), op.attr("full")
+    result_is(op, x.element, (*batch, m, m if full else k))
+    result_is(op, x.element, (*batch, k), 1)
+    result_is(op, x.element, (*batch, n if full else k, n), 2)
+    return 32 * x.numel * max(m, n)
 
 
 @rule("cholesky", 1, results=2)

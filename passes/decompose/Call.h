@@ -136,6 +136,7 @@ void addSoftmax(Table &table);
 void addNormalization(Table &table);
 void addLosses(Table &table);
 void addLinear(Table &table);
+void addLinearAlgebra(Table &table);
 void addConvolution(Table &table);
 void addPooling(Table &table);
 void addResampling(Table &table);

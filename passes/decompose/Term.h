@@ -270,6 +270,19 @@ Term matmul(Term a, Term b, mlir::Type element);
 Term transposeLast(Term x);
 /// Lower triangular factors of the matrices in the last two dimensions; their orders as i64 (sojourn.cholesky).
 std::pair<Term, Term> cholesky(Term x);
+/// x with a x = b for triangular a [..., n, n] and b [..., n, k] with equal leading dims.
+Term triangularSolve(Term a, Term b, bool lower, bool unit);
+/// Packed factors, pivots and row numbers from 0, and orders, as i64 (sojourn.lu).
+struct Lu {
+  Term factors, pivots, rows, order;
+};
+Lu lu(Term x);
+std::pair<Term, Term> qr(Term x, bool full);
+std::pair<Term, Term> eigh(Term x);
+struct Svd {
+  Term u, s, vt;
+};
+Svd svd(Term x, bool full);
 /// Contracts dimension `dim` of x with the second dimension of m [out, in].
 Term contractDim(Term x, Term m, int64_t dim);
 Term take(Term x, Term index, int64_t dim);

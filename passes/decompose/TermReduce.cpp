@@ -107,6 +107,27 @@ Term transposeLast(Term x) {
 
 std::pair<Term, Term> cholesky(Term x) { return both(makeOp<CholeskyOp>(x.emitter, x.value), x.emitter); }
 
+Term triangularSolve(Term a, Term b, bool lower, bool unit) {
+  auto op = TriangularSolveOp::create(a.emitter->builder, a.emitter->location, b.type(), a.value, b.value, lower, unit);
+  return {op.getResult(), a.emitter};
+}
+
+Lu lu(Term x) {
+  auto op = makeOp<LuOp>(x.emitter, x.value);
+  auto at = [&](unsigned i) { return Term{op->getResult(i), x.emitter}; };
+  return {at(0), at(1), at(2), at(3)};
+}
+
+std::pair<Term, Term> qr(Term x, bool full) { return both(makeOp<QrOp>(x.emitter, x.value, full), x.emitter); }
+
+std::pair<Term, Term> eigh(Term x) { return both(makeOp<EighOp>(x.emitter, x.value), x.emitter); }
+
+Svd svd(Term x, bool full) {
+  auto op = makeOp<SvdOp>(x.emitter, x.value, full);
+  auto at = [&](unsigned i) { return Term{op->getResult(i), x.emitter}; };
+  return {at(0), at(1), at(2)};
+}
+
 Shape allDims(Term x) {
   Shape dims(x.rank());
   std::iota(dims.begin(), dims.end(), 0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The step message to bytes and back.
+#include "runtime/wire/Protocol.h"
 #include "runtime/wire/Step.h"
 
 #include <algorithm>
@@ -74,7 +75,7 @@ NumbersOffset encode(flatbuffers::FlatBufferBuilder &builder, const std::vector<
 TensorsOffset encode(flatbuffers::FlatBufferBuilder &builder, const std::vector<TensorView> &tensors) {
   std::vector<flatbuffers::Offset<schema::Tensor>> written;
   for (const TensorView &tensor : tensors) {
-    auto data = bytes(builder, tensor.sentAhead ? std::span<const uint8_t>() : tensor.data, 16);
+    auto data = bytes(builder, tensor.sentAhead ? std::span<const uint8_t>() : tensor.data, kUploadAlignment);
     countCopied(tensor.sentAhead ? 0 : tensor.data.size());
     written.push_back(
         schema::CreateTensor(builder, tensor.element, builder.CreateVector(tensor.dims), data, tensor.sentAhead));

@@ -234,6 +234,38 @@ func.func @pool_max_of_bool(%x: tensor<2x3x1xi1>) {
 
 // -----
 
+func.func @solve_not_square(%a: tensor<2x3xf32>, %b: tensor<2x3xf32>) {
+  // expected-error@+1 {{'sojourn.triangular_solve' op a has type 'tensor<2x3xf32>', expected square matrices [..., n, n]}}
+  %x = sojourn.triangular_solve %a, %b, lower = true, unit = false : tensor<2x3xf32>, tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @solve_rows(%a: tensor<3x3xf32>, %b: tensor<2x3xf32>) {
+  // expected-error@+1 {{'sojourn.triangular_solve' op b has type 'tensor<2x3xf32>', expected matrices [..., n, k] for those of 'tensor<3x3xf32>'}}
+  %x = sojourn.triangular_solve %a, %b, lower = true, unit = false : tensor<3x3xf32>, tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @lu_of_vector(%x: tensor<3xf32>) {
+  // expected-error@+1 {{operand has type 'tensor<3xf32>', expected matrices [..., m, n] of static shape and at most 2^32 elements}}
+  %lu, %pivots, %rows, %order = sojourn.lu %x : tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @eigh_not_square(%x: tensor<3x4xf32>) {
+  // expected-error@+1 {{operand has type 'tensor<3x4xf32>', expected square matrices [..., n, n] of static shape and at most 2^32 elements}}
+  %values, %vectors = sojourn.eigh %x : tensor<3x4xf32>
+  return
+}
+
+// -----
+
 func.func @cholesky_of_vector(%x: tensor<3xf32>) {
   // expected-error@+1 {{operand has type 'tensor<3xf32>', expected square matrices [..., n, n] of static shape and at most 2^32 elements}}
   %l, %order = sojourn.cholesky %x : tensor<3xf32>

@@ -277,6 +277,41 @@ func.func @cholesky(%x: tensor<4x3x3xf32>) {
   return
 }
 
+// CHECK-LABEL: func @triangular_solve(
+// CHECK: sojourn.triangular_solve{{[ "]}}
+func.func @triangular_solve(%a: tensor<4x3x3xf32>, %b: tensor<4x3x2xf32>) {
+  %x = sojourn.triangular_solve %a, %b, lower = true, unit = false : tensor<4x3x3xf32>, tensor<4x3x2xf32>
+  return
+}
+
+// CHECK-LABEL: func @lu(
+// CHECK: sojourn.lu{{[ "]}}
+func.func @lu(%x: tensor<4x3x5xf32>) {
+  %lu, %pivots, %rows, %order = sojourn.lu %x : tensor<4x3x5xf32>
+  return
+}
+
+// CHECK-LABEL: func @qr(
+// CHECK: sojourn.qr{{[ "]}}
+func.func @qr(%x: tensor<4x5x3xf32>) {
+  %q, %r = sojourn.qr %x full = false : tensor<4x5x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @eigh(
+// CHECK: sojourn.eigh{{[ "]}}
+func.func @eigh(%x: tensor<4x3x3xf32>) {
+  %values, %vectors = sojourn.eigh %x : tensor<4x3x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @svd(
+// CHECK: sojourn.svd{{[ "]}}
+func.func @svd(%x: tensor<4x5x3xf32>) {
+  %u, %s, %vt = sojourn.svd %x full = false : tensor<4x5x3xf32>
+  return
+}
+
 // CHECK-LABEL: func @sort(
 // CHECK: sojourn.sort{{[ "]}}
 func.func @sort(%x: tensor<2x3xf32>) {

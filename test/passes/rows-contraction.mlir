@@ -172,5 +172,26 @@ func.func @step(%t: !sojourn.table<4, "image": 6x3xf64>) {
   %s = sojourn.reduce_sum %gram, dims = [0] : tensor<4x6x6xf64>
   // expected-remark@below {{derived from sums over rows: cuts 0}}
   %dl, %do = sojourn.cholesky %s : tensor<6x6xf64>
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 36}}
+  %solved = sojourn.triangular_solve %l, %gram, lower = true, unit = false : tensor<4x6x6xf64>, tensor<4x6x6xf64>
+  // expected-remark@below {{mixed: takes rows for those of a matrix}}
+  %ms = sojourn.triangular_solve %part, %part, lower = true, unit = false : tensor<6x4x4xf64>, tensor<6x4x4xf64>
+  // expected-remark@below {{derived from sums over rows: cuts 0}}
+  %ds = sojourn.triangular_solve %dl, %s, lower = true, unit = false : tensor<6x6xf64>, tensor<6x6xf64>
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 6}}
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 36}}
+  %values, %vectors = sojourn.eigh %gram : tensor<4x6x6xf64>
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 18}}
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 3}}
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 6}}
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 1}}
+  %lu, %pivots, %order, %info = sojourn.lu %x : tensor<4x6x3xf64>
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 18}}
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 9}}
+  %q, %r = sojourn.qr %x full = false : tensor<4x6x3xf64>
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 18}}
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 3}}
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 9}}
+  %u, %sv, %vt = sojourn.svd %x full = false : tensor<4x6x3xf64>
   return
 }

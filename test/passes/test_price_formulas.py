@@ -56,6 +56,13 @@ def cases(dice):
     )
     square = tensor([d, b, b])
     yield f"%x: {square}", f"sojourn.cholesky %x : {square}", d * b**3
+    right = tensor([d, b, c])
+    solve = f"sojourn.triangular_solve %a, %b, lower = true, unit = false : {square}, {right}"
+    yield f"%a: {square}, %b: {right}", solve, d * b * c * b
+    yield f"%x: {right}", f"sojourn.lu %x : {right}", d * b * c * c
+    yield f"%x: {right}", f"sojourn.qr %x full = true : {right}", 4 * d * b * c * c
+    yield f"%x: {square}", f"sojourn.eigh %x : {square}", 24 * d * b**3
+    yield f"%x: {right}", f"sojourn.svd %x full = false : {right}", 32 * d * b * c * c
     size, kernel, stride, padding, dilation, out = windows(dice)
     groups = dice.choice([1, 2])
     image, weight, result = [a, 2 * b, size], [2 * c, 2 * b // groups, kernel], [a, 2 * c, out]
@@ -72,14 +79,19 @@ def cases(dice):
     yield "%s: tensor<i64>", f"sojourn.rng_normal %s, stream = 1 : {tensor([a, b])}", 16 * n
 
 
+def results_of(op):
+    counts = {"sort": 2, "cholesky": 2, "lu": 4, "qr": 2, "eigh": 2, "svd": 3}
+    count = counts.get(op.split()[0].removeprefix("sojourn."), 1)
+    return f"%y:{count}" if count > 1 else "%y"
+
+
 def test_operations():
     print("seed", SEED)
     dice = random.Random(SEED)
     every = [case for _ in range(8) for case in cases(dice)]
     # One function is the step of its module; the remarks come in the order of the modules.
     modules = [
-        f"func.func @step({arguments}) {{\n  {'%y:2' if 'sort' in op or 'cholesky' in op else '%y'} = {op}\n  return\n}}\n"
-        for arguments, op, _ in every
+        f"func.func @step({arguments}) {{\n  {results_of(op)} = {op}\n  return\n}}\n" for arguments, op, _ in every
     ]
     done = subprocess.run(
         [OPT, "--split-input-file", "--sojourn-price"],

@@ -5,6 +5,8 @@ import pytest
 import torch
 from remote_support import assert_same
 
+import sojourn
+
 # The second runtime works column by column: another order of sums, relative to factors of size about sqrt(n).
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-11}
 
@@ -43,3 +45,150 @@ def test_matrices_without_a_factor(device, seed, dtype):
     assert torch.equal(expected.info, info)
     factors = expected.L.masked_fill((info > 0)[..., None, None], torch.nan)
     assert_same([*found], [factors, info], rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+
+
+def spread(*shape, dtype=torch.float64):
+    """Matrices that are far from singular, with singular values apart."""
+    rows, columns = shape[-2:]
+    u, v = torch.linalg.qr(torch.randn(*shape[:-2], rows, rows, dtype=dtype)).Q, torch.linalg.qr(
+        torch.randn(*shape[:-2], columns, columns, dtype=dtype)).Q  # fmt: skip
+    count = min(rows, columns)
+    return u[..., :count] * torch.linspace(3, 1, count, dtype=dtype) @ v[..., :count].mT
+
+
+def signed(vectors):
+    """Each column's entry of the largest magnitude is not negative."""
+    index = vectors.abs().argmax(-2, keepdim=True)
+    return vectors * torch.where(vectors.gather(-2, index) < 0, -1.0, 1.0)
+
+
+def svd_parts(x, full):
+    u, s, vt = torch.linalg.svd(x, full_matrices=full)
+    count = s.shape[-1]
+    return s, (u[..., :count] * s[..., None, :]) @ vt[..., :count, :], u.mT @ u, vt @ vt.mT
+
+
+def safe(x):
+    """Whose triangles are far from singular, too."""
+    return x + 4 * torch.eye(5, dtype=x.dtype, device=x.device)
+
+
+def right(x):
+    """A right-hand side beside x."""
+    return torch.linspace(-1, 1, 15, dtype=x.dtype).reshape(5, 3).to(x.device)
+
+
+#: Of matrices [2, 5, 5] (square) or [2, 6, 4].
+SQUARE = {
+    "det": torch.linalg.det, "det of a transpose": lambda x: torch.linalg.det(x.mT) * torch.linalg.slogdet(x.mT)[1],
+    "solve a transpose": lambda x: torch.linalg.solve(x.mT, right(x)),
+    "slogdet": torch.linalg.slogdet, "logdet": lambda x: torch.logdet(x @ x.mT),
+    "inv": torch.linalg.inv, "inv_ex": torch.linalg.inv_ex, "solve": lambda x: torch.linalg.solve(x, right(x)),
+    "solve a vector": lambda x: torch.linalg.solve(x, x[:, 0]), "tensorinv": lambda x: torch.linalg.tensorinv(x[0].view(5, 5), 1),
+    "solve from the right": lambda x: torch.linalg.solve(x, right(x).mT, left=False),
+    "lu": torch.linalg.lu, "lu_factor": torch.linalg.lu_factor, "lu_unpack": lambda x: torch.lu_unpack(*torch.linalg.lu_factor(x)),
+    "lu_solve": lambda x: torch.linalg.lu_solve(*torch.linalg.lu_factor(x), right(x)),
+    "lu_solve adjoint": lambda x: torch.linalg.lu_solve(*torch.linalg.lu_factor(x), right(x), adjoint=True),
+    "lu_solve right": lambda x: torch.linalg.lu_solve(*torch.linalg.lu_factor(x), right(x).mT, left=False),
+    "triangular": lambda x: torch.linalg.solve_triangular(safe(x).tril(), right(x), upper=False),
+    "triangular upper right unit": lambda x: torch.linalg.solve_triangular(
+        safe(x), right(x).mT, upper=True, left=False, unitriangular=True),
+    "triangular_solve": lambda x: torch.triangular_solve(right(x), safe(x), upper=False, transpose=True),
+    "cholesky": lambda x: torch.linalg.cholesky(x @ x.mT), "cholesky_solve": lambda x: torch.cholesky_solve(right(x), safe(x).tril()),
+    "cholesky_inverse": lambda x: torch.cholesky_inverse(safe(x).tril()), "matrix_power": lambda x: torch.linalg.matrix_power(x, -3),
+    "matrix_exp": torch.linalg.matrix_exp, "matrix_exp large": lambda x: torch.linalg.matrix_exp(-9 * x @ x.mT),
+    "eigvalsh": lambda x: torch.linalg.eigvalsh(x + x.mT), "eigvalsh upper": lambda x: torch.linalg.eigvalsh(x, UPLO="U"),
+    "cond": torch.linalg.cond, "pinv hermitian": lambda x: torch.linalg.pinv(x + x.mT, hermitian=True),
+}  # fmt: skip
+TALL = {
+    "qr": torch.linalg.qr, "qr complete": lambda x: torch.linalg.qr(x, "complete"), "qr r": lambda x: torch.linalg.qr(x, "r").R,
+    "qr wide": lambda x: torch.linalg.qr(x.mT), "svdvals": torch.linalg.svdvals, "pinv": torch.linalg.pinv,
+    "pinv rtol": lambda x: torch.linalg.pinv(x, rtol=0.5), "matrix_rank": lambda x: torch.linalg.matrix_rank(x @ x.mT),
+    "nuclear norm": lambda x: torch.linalg.norm(x, "nuc", dim=(1, 2)), "spectral norm": lambda x: torch.linalg.matrix_norm(x, 2),
+    "lu tall": torch.linalg.lu, "lu_factor wide": lambda x: torch.linalg.lu_factor(x.mT),
+    "svd": lambda x: svd_parts(x, False), "svd full": lambda x: svd_parts(x, True),
+}  # fmt: skip
+WITHOUT_GRADIENT = {"matrix_rank", "qr r", "svd full", "qr complete", "lu_unpack"}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("name", [*SQUARE, *TALL])
+def test_values_and_gradients(device, seed, name, dtype):
+    function = SQUARE.get(name) or TALL[name]
+    x = (spread(2, 5, 5) if name in SQUARE else spread(2, 6, 4)).to(dtype)
+
+    def run(x):
+        x = x.requires_grad_(name not in WITHOUT_GRADIENT)
+        found = list(torch.utils._pytree.tree_leaves(function(x)))
+        floats = [part for part in found if part.dtype == dtype and part.requires_grad]
+        if floats:
+            weights = [
+                torch.arange(part.numel(), dtype=dtype).view(part.shape).cos().to(part.device) for part in floats
+            ]
+            found.append(torch.autograd.grad(floats, x, weights)[0])
+        return [part.detach() for part in found]
+
+    wanted, got = run(x.clone()), run(x.to(device))
+    loose = 1e-9 if dtype == torch.float64 else 2e-3
+    for ours, theirs in zip(got, wanted, strict=True):
+        torch.testing.assert_close(ours.cpu(), theirs, rtol=loose, atol=loose)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_vectors_have_signs_by_rule(device, seed, dtype):
+    """Eigenvectors and singular vectors are unique up to a sign: the entry of the largest magnitude is not negative."""
+    x = spread(3, 6, 6).to(dtype)
+    loose = 1e-9 if dtype == torch.float64 else 1e-3
+    values, vectors = torch.linalg.eigh((x + x.mT).to(device))
+    wanted = torch.linalg.eigh(x + x.mT)
+    torch.testing.assert_close(values.cpu(), wanted[0], rtol=loose, atol=loose)
+    torch.testing.assert_close(vectors.cpu(), signed(wanted[1]), rtol=loose, atol=loose)
+    for y in (x, x[:, :4], x[:, :, :4]):
+        u, s, vt = (part.cpu() for part in torch.linalg.svd(y.to(device), full_matrices=False))
+        wanted = torch.linalg.svd(y, full_matrices=False)
+        torch.testing.assert_close(s, wanted.S, rtol=loose, atol=loose)
+        torch.testing.assert_close(u, signed(wanted.U), rtol=loose, atol=loose)
+        torch.testing.assert_close(u * s[..., None, :] @ vt, y, rtol=loose, atol=loose)
+
+
+def test_what_has_no_solution_says_so_in_its_values(device, seed):
+    """No error, which would tell of values: infinities and NaN, and `info`."""
+    x = torch.zeros(3, 4, 4, dtype=torch.float64)
+    x[1] = torch.eye(4)
+    x[2, 0, 0] = torch.nan
+    there = x.to(device)
+    inverse, info = (part.cpu() for part in torch.linalg.inv_ex(there))
+    assert not inverse[0].isfinite().any() and torch.equal(inverse[1], x[1]) and info.tolist()[:2] == [1, 0]
+    torch.testing.assert_close(torch.linalg.det(there).cpu()[:2], torch.tensor([0.0, 1.0], dtype=torch.float64))
+    for part in (*torch.linalg.eigh(there), *torch.linalg.svd(there)):
+        part = part.cpu()
+        assert part[2].isnan().all() and part[:2].isfinite().all()
+    assert torch.linalg.cholesky(there).cpu()[0].isnan().all()
+    assert torch.linalg.matrix_exp(x[1].to(device) * 1e20).isnan().cpu().all()
+
+
+def test_orthogonal_parameters(device, seed):
+    """torch.nn.init.orthogonal_ and the parametrization, with its training."""
+    w = torch.nn.init.orthogonal_(torch.empty(6, 4, dtype=torch.float64, device=device))
+    torch.testing.assert_close((w.mT @ w).cpu(), torch.eye(4, dtype=torch.float64), rtol=0, atol=1e-12)
+    for kind in ("matrix_exp", "cayley"):
+        layer = torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(5, 5).double(), orthogonal_map=kind).to(
+            device
+        )
+        optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            layer(torch.ones(2, 5, dtype=torch.float64, device=device)).square().sum().backward()
+            optimizer.step()
+        weight = layer.weight.detach().cpu()
+        torch.testing.assert_close(weight @ weight.mT, torch.eye(5, dtype=torch.float64), rtol=0, atol=1e-9)
+
+
+def test_pivots_of_another_step(device, seed):
+    x, b = spread(2, 5, 5), torch.randn(2, 5, 2, dtype=torch.float64)
+    factors, pivots = torch.linalg.lu_factor(x.to(device))
+    sojourn.flush()
+    found = torch.linalg.lu_solve(factors, pivots, b.to(device)).cpu()
+    torch.testing.assert_close(found, torch.linalg.solve(x, b), rtol=1e-9, atol=1e-9)
+    p, lower, upper = (part.cpu() for part in torch.lu_unpack(factors, pivots))
+    torch.testing.assert_close(p @ lower @ upper, x, rtol=1e-9, atol=1e-9)

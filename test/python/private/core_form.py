@@ -41,6 +41,7 @@ class Fact:
     stride: int = 0
     first: int = 0
     step: int = 1
+    among: int | None = None  # it begins at a number of the run, within so many slots
     cuts: tuple[int, ...] = ()
     influence: float | None = None
     low: float | None = None
@@ -50,7 +51,10 @@ class Fact:
 
 _KIND = re.compile(r"(public|per row|sum over rows|derived from sums over rows|mixed)\b(.*)", re.S)
 _RANGE = re.compile(r", in \[([^,\]]+), ([^\]]+)\]$")
-_PER_ROW = re.compile(r": draw (\d+), (\d+) slots, stride (\d+)(?:, from slot (-?\d+) by (\d+))?")
+_PER_ROW = re.compile(
+    r": draw (\d+), (\d+) slots, stride (\d+)(?:, from slot (-?\d+) by (\d+))?"
+    r"(?:, of (\d+) from where a number says)?"
+)
 _PRESENT = re.compile(r", rows in \[([^,\]]+), ([^\]]+)\]$")
 _CUTS = re.compile(r": cuts ([\d, ]*?)(?:, one row moves it by (\S+))?$")
 
@@ -73,6 +77,7 @@ def parse_fact(text: str) -> Fact:
         fact.draw, fact.slots, fact.stride = (int(found[k]) for k in (1, 2, 3))
         if found[4]:
             fact.first, fact.step = int(found[4]), int(found[5])
+        fact.among = int(found[6]) if found[6] else None
     elif kind != "public":
         found = _CUTS.fullmatch(rest)
         fact.cuts = tuple(int(cut) for cut in found[1].split(", "))

@@ -113,6 +113,32 @@ class Promises:
                 if "per row" in kinds:
                     self.cuts[op.first_result] = len(self.cuts)
 
+    def slots_of(self, value: int, values) -> np.ndarray:
+        """The slot of its draw that each element of a per-row value belongs to, in the run that gave `values`."""
+        fact = self.facts[value]
+        slots = slots_of(fact, values[value].size)
+        if fact.among is None:
+            return slots
+        # The part begins where the slice says that it comes from.
+        while True:
+            op = next(
+                op for op in self.program.ops if op.first_result <= value < op.first_result + len(op.result_types)
+            )
+            before = [k for k in op.operands if k in self.facts and self.facts[k].among is not None]
+            if op.name == "dynamic_slice" and not before:
+                moved = [
+                    int(values[start])
+                    for start, dim in zip(op.operands[1:], op.attr("dims"))
+                    if op.operand_types[0].shape[dim] != op.result_types[0].shape[dim] and self._holds_rows(op, dim)
+                ]
+                return slots + min(max(moved[0], 0), fact.among - fact.slots)
+            value = before[0]
+
+    def _holds_rows(self, op, dim: int) -> bool:
+        """Whether the slots of the operand of a slice lie along that dim."""
+        shape = op.operand_types[0].shape
+        return self.facts[op.operands[0]].stride == int(np.prod(shape[dim + 1 :], dtype=np.int64))
+
     def kind(self, value: int) -> str:
         return self.facts[value].kind if value in self.facts else "public"
 
@@ -148,7 +174,7 @@ class Promises:
                 continue
             same = same_bits(one[value], two[value])
             if fact.kind == "per row":
-                same |= np.isin(slots_of(fact, same.size), list(changed.get(fact.draw, ())))
+                same |= np.isin(self.slots_of(value, one), list(changed.get(fact.draw, ())))
             self.judged[fact.kind] += 1
             assert same.all(), f"differs at {np.flatnonzero(~same)[:9]}: {self.where(value)}"
 
@@ -173,7 +199,7 @@ class Promises:
             if fact.low is not None and x.size:
                 self._check_range(x, fact.low, fact.high, "range", value)
             if fact.present:
-                slots = slots_of(fact, x.size)
+                slots = self.slots_of(value, values)
                 rows = x.reshape(-1)[~np.isin(slots, list(missing.get(fact.draw, ())))]
                 self._check_range(rows, *fact.present, "range of rows", value)
 
@@ -189,18 +215,18 @@ class Promises:
         for op in self.sums:
             operands = [part.get(k, values[k]) for k in op.operands]
             if op.first_result in self.cuts:
-                operands = self._only(op, operands, draw, slot)
+                operands = self._only(op, operands, values, draw, slot)
             part[op.first_result] = compute(op, operands)[0]
         return part
 
-    def _only(self, op, operands, draw: int, slot: int) -> list[np.ndarray]:
+    def _only(self, op, operands, values, draw: int, slot: int) -> list[np.ndarray]:
         """The operands of a cut, where other slots count nothing: zeros, and no place to write to."""
         left = []
         for k, x in zip(op.operands, operands):
             fact = self.facts.get(k)
             if fact is not None and fact.kind == "per row":
                 x = np.asarray(x)
-                keep = (slots_of(fact, x.size) == slot if fact.draw == draw else np.zeros(x.size, bool)).reshape(
+                keep = (self.slots_of(k, values) == slot if fact.draw == draw else np.zeros(x.size, bool)).reshape(
                     x.shape
                 )
                 nothing = -1 if op.name == "put" and k == op.operands[1] else 0
@@ -217,7 +243,7 @@ class Promises:
             for k in op.operands:
                 fact = self.facts.get(k)
                 if op.first_result in self.cuts and fact is not None and fact.kind == "per row":
-                    slots.setdefault(fact.draw, set()).update(map(int, slots_of(fact, values[k].size)))
+                    slots.setdefault(fact.draw, set()).update(map(int, self.slots_of(k, values)))
         total, size, missing = {}, {}, self.missing(values)
         for draw, numbers in slots.items():
             for slot in sorted(numbers):

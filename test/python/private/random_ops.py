@@ -178,6 +178,8 @@ def dynamic(w: Writer):
     x = w.some(lambda t: t.rank > 0)
     t = w.types[x]
     dims = sorted(w.pick.sample(range(t.rank), w.pick.randint(1, t.rank)))
+    if not any(u.element == I64 and u.shape == () for u in w.types):
+        w.op("constant", [], TensorType(I64, ()), value=w.pick.randint(-1, 3))
     sizes = [size if w.pick.random() < 0.3 else w.pick.randint(1, size) for size in (t.shape[d] for d in dims)]
     starts = [w.some(lambda u: u.element == I64 and u.shape == ()) for _ in dims]
     part = tuple(sizes[dims.index(d)] if d in dims else size for d, size in enumerate(t.shape))

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Factors of matrices and what is solved with them: ATen's own shape functions where it has them.
+#include "frontend/shapes/Iterator.h"
+#include "frontend/shapes/Structured.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/native/LinearAlgebraUtils.h>
+#include <ATen/ops/_linalg_det_meta.h>
+#include <ATen/ops/_linalg_eigh_meta.h>
+#include <ATen/ops/_linalg_slogdet_meta.h>
+#include <ATen/ops/_linalg_solve_ex_meta.h>
+#include <ATen/ops/_linalg_svd_meta.h>
+#include <ATen/ops/linalg_cholesky_ex_meta.h>
+#include <ATen/ops/linalg_inv_ex_meta.h>
+#include <ATen/ops/linalg_lu_factor_ex_meta.h>
+#include <ATen/ops/linalg_lu_meta.h>
+#include <ATen/ops/linalg_lu_solve_meta.h>
+#include <ATen/ops/linalg_qr_meta.h>
+#include <ATen/ops/lu_unpack_meta.h>
+#include <ATen/ops/triangular_solve_meta.h>
+
+namespace sojourn::frontend::shapes {
+
+namespace {
+
+void requireMatrices(const Tensor &x, const char *op, bool isSquare) {
+  TORCH_CHECK(x.dim() >= 2, op, ": The input tensor A must have at least 2 dimensions.");
+  TORCH_CHECK(!isSquare || x.size(-1) == x.size(-2), op, ": A must be batches of square matrices, but they are ",
+              x.size(-2), " by ", x.size(-1), " matrices");
+  TORCH_CHECK(x.scalar_type() == c10::kFloat || x.scalar_type() == c10::kDouble, op,
+              ": Expected a floating point tensor as input. Got ", x.scalar_type());
+}
+
+/// Column by column, as LAPACK leaves matrices.
+void appendColumns(Outputs &out, IntArrayRef sizes) {
+  Dims strides = contiguousStrides(sizes);
+  const size_t rank = sizes.size();
+  strides[rank - 2] = 1;
+  strides[rank - 1] = std::max<int64_t>(sizes[rank - 2], 1);
+  appendStrided(out, sizes, strides);
+}
+
+Dims broadcastMatrices(const Tensor &a, const Tensor &b) {
+  at::DimVector batch = at::infer_size_dimvector(a.sizes().slice(0, a.dim() - 2), b.sizes().slice(0, b.dim() - 2));
+  Dims sizes(batch.begin(), batch.end());
+  sizes.append({b.size(-2), b.size(-1)});
+  return sizes;
+}
+
+/// linalg_solve_triangular(A, B, upper, left, unitriangular)
+void solveTriangular(const ShapeRule &, Arguments args, Outputs &out) {
+  const Tensor &a = tensorAt(args, 0), &b = tensorAt(args, 1);
+  const bool left = boolAt(args, 3, true);
+  requireMatrices(a, "linalg.solve_triangular", /*isSquare=*/true);
+  requireMatrices(b, "linalg.solve_triangular", /*isSquare=*/false);
+  TORCH_CHECK(a.scalar_type() == b.scalar_type(),
+              "linalg.solve_triangular: Expected A and B to have the same dtype, "
+              "but found A of type ",
+              a.scalar_type(), " and B of type ", b.scalar_type(), " instead");
+  TORCH_CHECK(left ? a.size(-2) == b.size(-2) : a.size(-1) == b.size(-1),
+              "linalg.solve_triangular: Incompatible shapes of A and B for the equation ", left ? "AX = B" : "XA = B",
+              " (", a.size(-2), "x", a.size(-1), " and ", b.size(-2), "x", b.size(-1), ")");
+  const Dims sizes = broadcastMatrices(a, b);
+  left ? appendColumns(out, sizes) : (void)append(out, sizes);
+}
+
+void choleskySolve(const ShapeRule &, Arguments args, Outputs &out) {
+  const Tensor &b = tensorAt(args, 0), &factor = tensorAt(args, 1);
+  TORCH_CHECK(b.dim() >= 2, "b should have at least 2 dimensions, but has ", b.dim(), " dimensions instead");
+  TORCH_CHECK(factor.dim() >= 2, "u should have at least 2 dimensions, but has ", factor.dim(), " dimensions instead");
+  requireMatrices(factor, "cholesky_solve", /*isSquare=*/true);
+  TORCH_CHECK(factor.size(-1) == b.size(-2), "Incompatible matrix sizes for cholesky_solve: each A matrix is ",
+              factor.size(-1), " by ", factor.size(-1), " but each b matrix is ", b.size(-2), " by ", b.size(-1));
+  appendColumns(out, broadcastMatrices(factor, b));
+}
+
+void squareColumns(const ShapeRule &op, Arguments args, Outputs &out) {
+  const Tensor &x = tensorAt(args, 0);
+  requireMatrices(x, std::string(baseName(op)).c_str(), /*isSquare=*/true);
+  appendColumns(out, x.sizes());
+}
+
+void square(const ShapeRule &op, Arguments args, Outputs &out) {
+  const Tensor &x = tensorAt(args, 0);
+  requireMatrices(x, std::string(baseName(op)).c_str(), /*isSquare=*/true);
+  append(out, x.sizes());
+}
+
+void pseudoInverse(const ShapeRule &, Arguments args, Outputs &out) {
+  const Tensor &x = tensorAt(args, 0);
+  requireMatrices(x, "linalg.pinv", /*isSquare=*/boolAt(args, 3));
+  Dims sizes(x.sizes().begin(), x.sizes().end());
+  std::swap(sizes[sizes.size() - 1], sizes[sizes.size() - 2]);
+  append(out, sizes);
+}
+
+const RuleEntry kRules[] = {
+    {"linalg_cholesky_ex", structured<at::meta::structured_linalg_cholesky_ex>},
+    {"linalg_lu_factor_ex", structured<at::meta::structured_linalg_lu_factor_ex>},
+    {"linalg_lu", structured<at::meta::structured_linalg_lu>},
+    {"lu_unpack", structured<at::meta::structured_lu_unpack>},
+    {"linalg_lu_solve", structured<at::meta::structured_linalg_lu_solve>},
+    {"_linalg_det", structured<at::meta::structured__linalg_det>},
+    {"_linalg_slogdet", structured<at::meta::structured__linalg_slogdet>},
+    {"linalg_inv_ex", structured<at::meta::structured_linalg_inv_ex>},
+    {"_linalg_solve_ex", structured<at::meta::structured__linalg_solve_ex>},
+    {"triangular_solve", structured<at::meta::structured_triangular_solve>},
+    {"linalg_qr", structured<at::meta::structured_linalg_qr>},
+    {"_linalg_eigh", structured<at::meta::structured__linalg_eigh>},
+    {"_linalg_svd", structured<at::meta::structured__linalg_svd>},
+    {"linalg_solve_triangular", solveTriangular},
+    {"cholesky_solve", choleskySolve},
+    {"cholesky_inverse", squareColumns},
+    {"cholesky", squareColumns},
+    {"linalg_pinv", pseudoInverse},
+    {"linalg_matrix_exp", square},
+};
+
+} // namespace
+
+c10::ArrayRef<RuleEntry> factorRules() { return kRules; }
+
+} // namespace sojourn::frontend::shapes
