@@ -2,6 +2,8 @@
 // Factors of matrices: result types, of matrices in the last two dims.
 #include "dialect/ContractionOps.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace sojourn;
 
@@ -36,6 +38,12 @@ struct Matrices {
 };
 } // namespace
 
+/// Rows and columns that libraries count in 32 bits.
+static bool isCountable(RankedTensorType x) {
+  return llvm::all_of(x.getShape().take_back(2),
+                      [](int64_t size) { return size <= std::numeric_limits<int32_t>::max(); });
+}
+
 static FailureOr<Matrices> matricesOf(std::optional<Location> location, Type type, bool isSquare) {
   auto x = dyn_cast<RankedTensorType>(type);
   int64_t rank = x ? x.getRank() : 0;
@@ -43,6 +51,9 @@ static FailureOr<Matrices> matricesOf(std::optional<Location> location, Type typ
     return emitOptionalError(location, "operand has type ", type, ", expected ",
                              isSquare ? "square matrices [..., n, n]" : "matrices [..., m, n]",
                              " of static shape and at most ", boundText(bounds::kValueElements), " elements");
+  }
+  if (!isCountable(x)) {
+    return emitOptionalError(location, "operand has type ", type, ", expected fewer than 2^31 rows and columns");
   }
   return Matrices{SmallVector<int64_t>(x.getShape().drop_back(2)), x.getShape()[rank - 2], x.getShape()[rank - 1],
                   x.getElementType()};
@@ -102,6 +113,9 @@ LogicalResult TriangularSolveOp::verify() {
   if (b.getRank() != rank || b.getElementType() != a.getElementType() ||
       b.getShape().drop_back(1) != a.getShape().drop_back(1)) {
     return emitOpError() << "b has type " << b << ", expected matrices [..., n, k] for those of " << a;
+  }
+  if (!isCountable(a) || !isCountable(b)) {
+    return emitOpError() << "solves " << a << " for " << b << ", expected fewer than 2^31 rows and columns";
   }
   return success();
 }

@@ -49,7 +49,7 @@ bool libraryEigh(const MatrixView &values, const MatrixView &vectors, const Matr
     over(Role::out, values).copy_(found.unsqueeze(-1));
     over(Role::out, vectors).copy_(columns);
     return true;
-  } catch (const c10::Error &) {
+  } catch (const c10::LinAlgError &) {
     return false; // it did not converge
   }
 }
@@ -61,7 +61,7 @@ bool librarySvd(const MatrixView &u, const MatrixView &s, const MatrixView &vt, 
     over(Role::out, s).copy_(values.unsqueeze(-1));
     over(Role::out, vt).copy_(right);
     return true;
-  } catch (const c10::Error &) {
+  } catch (const c10::LinAlgError &) {
     return false;
   }
 }

@@ -4,7 +4,8 @@
 
     tools/sweep.py                          all operators, float32, at the native owner
     tools/sweep.py --dtypes float32,int64 --runtimes native,numpy --ops linalg
-    tools/sweep.py --report                 the table of what was run, into docs/operators.md
+    tools/sweep.py --list failures          what did not pass, with the first sample's error
+    tools/sweep.py --report                 totals and what does not pass, into docs/operators.md
 
 An operator's entry passes where metadata (shape, dtype, strides), values and first gradients of all its samples are
 eager's at torch's own tolerances. What is refused has to be refused when it is called, by a class of `sojourn.errors`
@@ -20,6 +21,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import re
 import sys
 import time
 import warnings
@@ -302,6 +304,60 @@ def summary(runtimes) -> None:
                         f"{counts[o]} {o}" for o in OUTCOMES[1:] if counts[o]))  # fmt: skip
 
 
+def said(entry: dict, part: str, outcome: str) -> str:
+    """The first failing sample's text, without the places of this tool."""
+    text = entry.get("notes", {}).get(f"{part} {outcome}", "")
+    text = re.sub(r"^sample \d+: ", "", text)
+    text = re.sub(r" at \S+\.py:\d+( \(backward of the op at \S+\.py:\d+\))?", "", text)
+    return text.split("; express it by supported ops")[0].replace("|", "\\|")[:200]
+
+
+def report() -> None:
+    """What was run, as a document."""
+    import torch
+
+    lines = [
+        "# Operators",
+        "",
+        "Each entry of PyTorch's own test database (`op_db`), by up to "
+        + str(SAMPLES)
+        + " of its own samples, beside eager on the",
+        "CPU: metadata, values and first gradients. Made by `tools/sweep.py` and `tools/sweep.py --report`; PyTorch "
+        + torch.__version__.split("+")[0]
+        + ".",
+        "",
+        "| runtime | dtype | | pass | " + " | ".join(OUTCOMES[1:]) + " |",
+        "|---|---|---|---|" + "---|" * len(OUTCOMES[1:]),
+    ]
+    details = []
+    for file in sorted(KEPT.glob("*.json")):
+        kept = json.loads(file.read_text())
+        for dtype in sorted({key.split(" ")[1] for key in kept}):
+            mine = {key.split(" ")[0]: entry for key, entry in sorted(kept.items()) if key.endswith(" " + dtype)}
+            for part in ("forward", "gradient"):
+                verdicts = {name: verdict(entry, part) for name, entry in mine.items()}
+                counts = collections.Counter(verdicts.values())
+                counts.pop("none", None)
+                if not counts:
+                    continue
+                cells = [f"{counts['pass']} of {sum(counts.values())}", *(str(counts[o] or "") for o in OUTCOMES[1:])]
+                lines.append(f"| {file.stem} | {dtype} | {part} | " + " | ".join(cells) + " |")
+                for name, outcome in verdicts.items():
+                    if outcome not in ("pass", "none"):
+                        details.append(
+                            f"| {name} | {file.stem} {dtype} {part} | {outcome} | {said(mine[name], part, outcome)} |"
+                        )
+    lines += [
+        "",
+        "## What does not pass",
+        "",
+        "| entry | run | outcome | the first sample says |",
+        "|---|---|---|---|",
+        *details,
+    ]
+    (ROOT / "docs" / "operators.md").write_text("\n".join(lines) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dtypes", default="float32", help="comma-separated (default: float32)")
@@ -311,7 +367,10 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=300, help="an operator may take this long")
     parser.add_argument("--list", default="", help="print entries of one outcome, or 'failures'")
+    parser.add_argument("--report", action="store_true", help="write docs/operators.md from what was run, run nothing")
     options = parser.parse_args()
+    if options.report:
+        return report()
     names = [part for part in options.ops.split(",") if part]
     runtimes = options.runtimes.split(",")
     import torch

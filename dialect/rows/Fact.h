@@ -67,7 +67,7 @@ struct Alignment {
   unsigned draw = 0;
   int64_t slots = 0, stride = 0, first = 0, step = 1;
   /// Where the slots are a part that a public number says: it is added to `first`, clamped so that the part lies within
-  /// the `among` slots of the draw.
+  /// the `among` slots, which are all of the draw.
   mlir::Value start;
   int64_t among = 0;
 

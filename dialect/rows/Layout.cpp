@@ -196,7 +196,9 @@ void rows::dynamicSlice(Operation *op, Operands operands, Analysis &analysis, Re
     return;
   }
   Fact fact = operands[0];
-  if (place->outer != 1 || place->inner != 1 || fact.rows.first != 0 || fact.rows.step != 1 || fact.rows.start) {
+  // Of all slots alone: what is laid beside the part is laid beside all slots, and the start is clamped there.
+  if (place->outer != 1 || place->inner != 1 || fact.rows.first != 0 || fact.rows.step != 1 || fact.rows.start ||
+      fact.rows.slots != analysis.draws()[fact.rows.draw].slots) {
     results[0] =
         analysis.mixed(op, "takes a part of the dim that holds rows and more, from where a number says", cut.getX());
     return;

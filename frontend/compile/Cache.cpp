@@ -59,13 +59,13 @@ bool TraceCache::Variant::serves(const Skeleton &skeleton) const {
 }
 
 /// What is one class by all sightings, this one included: equal before and equal now.
-Classes TraceCache::Variant::widened(const Skeleton &skeleton) const {
+Classes TraceCache::Variant::widened(const Skeleton &skeleton, const std::vector<bool> &isFixed) const {
   Classes wide(values.size(), -1);
   std::map<std::pair<std::pair<int32_t, int64_t>, int64_t>, int32_t> known;
   for (size_t i = 0; i < values.size(); ++i) {
     const int64_t value = skeleton.integers[i].value;
-    if (classes[i] < 0 && value == values[i]) {
-      continue;
+    if (isFixed[i] || (classes[i] < 0 && value == values[i])) {
+      continue; // a fixed one is what it was
     }
     const std::pair<int32_t, int64_t> before{classes[i], classes[i] < 0 ? values[i] : 0};
     wide[i] = known.try_emplace({before, value}, static_cast<int32_t>(known.size())).first->second;
@@ -223,7 +223,7 @@ Compilation TraceCache::find(const Trace &trace, bool &hit, Forms forms) {
 }
 
 Compilation TraceCache::compileGeneral(const Trace &trace, const Skeleton &skeleton, Family &family, Variant &variant) {
-  Classes classes = variant.widened(skeleton);
+  Classes classes = variant.widened(skeleton, family.isFixed);
   auto varies = [](int32_t number) { return number >= 0; };
   if (std::none_of(classes.begin(), classes.end(), varies)) {
     return {}; // as it was first seen: its own program has been forgotten

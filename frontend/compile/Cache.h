@@ -48,7 +48,7 @@ private:
     Classes classes;
     std::shared_ptr<const CompiledTrace> general; ///< nothing before the second sighting
     bool serves(const Skeleton &skeleton) const;
-    Classes widened(const Skeleton &skeleton) const;
+    Classes widened(const Skeleton &skeleton, const std::vector<bool> &isFixed) const;
   };
   struct Family {
     std::vector<Word> inputs, words, seen, tables;

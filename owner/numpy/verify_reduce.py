@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from . import types
-from .errors import need
+from .errors import LIMIT, need
 from .verify import classes, dim_of, dims_of, product, result_is, rule, same_element, without
 
 
@@ -92,6 +92,7 @@ def _matrices(op, x, is_square=False):
     classes("operand", x, "F")
     what = "square matrices, [..., n, n]" if is_square else "matrices, [..., m, n]"
     need(x.rank >= 2 and (not is_square or x.shape[-1] == x.shape[-2]), f"{x} holds no {what}")
+    need(max(x.shape[-2:]) < 1 << 31, f"{x} has too many rows or columns", LIMIT)
     return x.shape[:-2], x.shape[-2], x.shape[-1]
 
 
@@ -100,6 +101,7 @@ def _triangular_solve(op):
     element, (a, b) = same_element(op), op.operand_types
     _matrices(op, a, is_square=True)
     need(b.rank == a.rank and b.shape[:-1] == a.shape[:-1], f"{b} holds no matrices for those of {a}")
+    need(b.shape[-1] < 1 << 31, f"{b} has too many columns", LIMIT)
     result_is(op, element, b.shape)
     return b.numel * a.shape[-1]
 

@@ -258,6 +258,22 @@ func.func @lu_of_vector(%x: tensor<3xf32>) {
 
 // -----
 
+func.func @lu_of_many_rows(%x: tensor<2147483648x1xf32>) {
+  // expected-error@+1 {{operand has type 'tensor<2147483648x1xf32>', expected fewer than 2^31 rows and columns}}
+  %lu, %pivots, %rows, %order = sojourn.lu %x : tensor<2147483648x1xf32>
+  return
+}
+
+// -----
+
+func.func @solve_of_many_columns(%a: tensor<1x1xf32>, %b: tensor<1x2147483648xf32>) {
+  // expected-error@+1 {{'sojourn.triangular_solve' op solves 'tensor<1x1xf32>' for 'tensor<1x2147483648xf32>', expected fewer than 2^31 rows and columns}}
+  %x = sojourn.triangular_solve %a, %b, lower = true, unit = false : tensor<1x1xf32>, tensor<1x2147483648xf32>
+  return
+}
+
+// -----
+
 func.func @eigh_not_square(%x: tensor<3x4xf32>) {
   // expected-error@+1 {{operand has type 'tensor<3x4xf32>', expected square matrices [..., n, n] of static shape and at most 2^32 elements}}
   %values, %vectors = sojourn.eigh %x : tensor<3x4xf32>

@@ -177,6 +177,10 @@ func.func @step(%k: tensor<i64>, %l: tensor<i64>, %p: tensor<4x9x3xf64>, %t: !so
   %f = sojourn.dynamic_slice %c from [%k], dims = [0], sizes = [1] : tensor<2x6x3xf64>, tensor<i64>
   // expected-remark@below {{mixed: takes a part of the dim that holds rows and more}}
   %g = sojourn.slice %c, start = [0, 0, 0], limit = [1, 6, 3], stride = [1, 1, 1] : tensor<2x6x3xf64>
+  // A part of a part: what stands beside all slots would begin elsewhere for a number past its end.
+  %p4 = sojourn.slice %x, start = [0, 0, 0], limit = [3, 6, 3], stride = [1, 1, 1] : tensor<4x6x3xf64>
+  // expected-remark@below {{mixed: takes a part of the dim that holds rows and more, from where a number says}}
+  %p2 = sojourn.dynamic_slice %p4 from [%k], dims = [0], sizes = [2] : tensor<3x6x3xf64>, tensor<i64>
   // expected-remark@below {{per row: draw 0, 4 slots, stride 27}}
   %h = sojourn.dynamic_update_slice %p, %x from [%k], dims = [1] : tensor<4x9x3xf64>, tensor<4x6x3xf64>, tensor<i64>
   %m = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<4, "image": 6x3xf64, "k": i64>, tensor<4xi64> -> tensor<4xi64>
