@@ -226,7 +226,12 @@ def test_the_lists_agree(lists):
         ("owner/numpy/ops_reduce.py", '_scan("cumsum", ', '_scan("sum", ', "ops_*.py has no @kernel for cumsum,"),
         ("owner/numpy/verify_elementwise.py", '"shl shr"', '"shl"', "verify_*.py has no @rule for shr,"),
         ("dialect/CoreOps.def", "(dot, 1, implemented", "(dot, 1, planned", "ops_*.py has a @kernel for dot, which"),
-        ("dialect/CoreOps.def", "(fft_c2c, 2, planned", "(fft_c2c, 2, implemented", "verify_*.py has no @rule for fft_c2c, which"),
+        (
+            "dialect/CoreOps.def",
+            "(fft_c2c, 2, planned",
+            "(fft_c2c, 2, implemented",
+            "verify_*.py has no @rule for fft_c2c, which",
+        ),
         ("dialect/Dialect.td", "[UI8, I8, I16,", "[UI8, I16,", "dialect/Dialect.td lacks I8 of"),
         ("owner/numpy/types.py", 'np.int8, "Z"', 'np.int8, "F"', "types.py has i8 as F, dialect/elements/Elements.def"),
         ("owner/numpy/types.py", '"bf16": (', '"bf17": (', "types.py lacks bf16 of"),
