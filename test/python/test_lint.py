@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def lint(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT / "tools")
     loader = importlib.machinery.SourceFileLoader("house_rules", str(ROOT / "tools/lint"))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("house_rules", loader))
     loader.exec_module(module)
