@@ -18,12 +18,13 @@ class Training:
     """One that can be continued on the CPU's terms: the same calls, a step at a time, on another owner."""
 
     def __init__(self, device, first, optimizer=OPTIMIZERS["Adam"], scheduled=False):
-        self.device = device
+        self.device, self.traced = device, 0
         self.model = copy.deepcopy(first).to(device)
         self.optimizer = optimizer(self.model.parameters())
         self.scheduler = torch.optim.lr_scheduler.ExponentialLR(self.optimizer, 0.9) if scheduled else None
 
     def step(self, x, y):
+        self.traced += 1  # what is replayed does not run
         return sojourn.publish(classify(self.model, self.optimizer, x.to(self.device), y.to(self.device)))
 
     def single(self, calls):
