@@ -70,6 +70,11 @@ LogicalResult CompareOp::verify() {
   return success();
 }
 
+LogicalResult SpecialBinaryOp::verify() {
+  std::string problem = unknownSpecial(getFunction(), 2);
+  return problem.empty() ? success() : emitOpError() << problem;
+}
+
 #define GET_OP_CLASSES
 #include "dialect/ElementwiseOps.cpp.inc"
 

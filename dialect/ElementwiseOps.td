@@ -209,6 +209,27 @@ def ShrOp : BinaryOp<"shr", IntTensor> {
   }];
 }
 
+def SpecialBinaryOp : BinaryOp<"special_binary", DrawTensor> {
+  let summary = "a special function of two variables";
+  let description = [{
+    `function` is one of SpecialFunctions.def: Hurwitz's zeta (exponent, position), the regularized incomplete gamma
+    functions (shape, bound), and orthogonal polynomials (position, degree: truncated, and 0 below degree 0). Edges are
+    torch.special's. How long it takes depends on the values: for a polynomial it grows with the degree, for zeta with
+    how far below 0 its position is. Both are bounded: above degree 4096, and for positions below -4096, the result is
+    NaN.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.special_binary "zeta" %a, %b : tensor<2x3xf32>, tensor<f32>
+    ```
+  }];
+  let arguments = (ins DrawTensor:$a, DrawTensor:$b, StrAttr:$function);
+  let operations = "cost::times({256, cost::elements(getResult())})";
+  let assemblyFormat = "$function $a `,` $b attr-dict `:` type($a) `,` type($b)";
+  let hasVerifier = 1;
+}
+
 def CompareOp : SplatOp<"compare"> {
   let summary = "comparison to i1";
   let description = [{

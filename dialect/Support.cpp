@@ -61,6 +61,24 @@ bool sojourn::isScalarOf(Type type, unsigned integerWidth) {
   return scalar && scalar.getElementType().isSignlessInteger(integerWidth);
 }
 
+std::string sojourn::unknownSpecial(StringRef function, unsigned arity) {
+  static constexpr std::pair<StringLiteral, unsigned> functions[] = {
+#define SOJOURN_SPECIAL(name, arity) {#name, arity},
+#include "dialect/SpecialFunctions.def"
+  };
+  std::string expected;
+  for (const auto &[name, operands] : functions) {
+    if (operands != arity) {
+      continue;
+    }
+    if (name == function) {
+      return {};
+    }
+    expected += (expected.empty() ? "" : ", ") + name.str();
+  }
+  return "function is \"" + function.str() + "\", expected one of " + expected;
+}
+
 std::optional<int64_t> sojourn::windowOutput(int64_t size, int64_t window, int64_t stride, int64_t padding,
                                              int64_t dilation) {
   auto bounded = [](int64_t value, int64_t low) { return value >= low && value <= bounds::kDimension; };

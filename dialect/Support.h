@@ -8,6 +8,7 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
 #include <optional>
@@ -32,6 +33,9 @@ bool isUnresolved(mlir::Type type);
 bool isRankZero(mlir::Type type, unsigned integerWidth);
 /// Whether the type is !sojourn.scalar of a signless integer of that width.
 bool isScalarOf(mlir::Type type, unsigned integerWidth);
+
+/// Why the name is none of SpecialFunctions.def with so many operands; empty where it is one.
+std::string unknownSpecial(llvm::StringRef function, unsigned arity);
 
 /// Output size of a sliding window; nullopt when the attributes are out of range or the window does not fit.
 std::optional<int64_t> windowOutput(int64_t size, int64_t window, int64_t stride, int64_t padding, int64_t dilation);

@@ -2,8 +2,15 @@
 // Unary ops: what their records generate; traits and Elementwise.cpp say the rest.
 #include "dialect/UnaryOps.h"
 
+#include "dialect/Support.h"
+
 using namespace mlir;
 using namespace sojourn;
+
+LogicalResult SpecialOp::verify() {
+  std::string problem = unknownSpecial(getFunction(), 1);
+  return problem.empty() ? success() : emitOpError() << problem;
+}
 
 #define GET_OP_CLASSES
 #include "dialect/UnaryOps.cpp.inc"

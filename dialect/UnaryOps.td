@@ -321,4 +321,24 @@ def DigammaOp : UnaryOp<"digamma", FloatTensor> {
   }];
 }
 
+def SpecialOp : UnaryOp<"special", DrawTensor> {
+  let summary = "a special function of one variable";
+  let description = [{
+    `function` is one of SpecialFunctions.def: Airy's Ai, Bessel functions of the first, second and modified kinds (those
+    named `scaled_` or ending in `e` without their exponential), the scaled complementary error function and the inverse
+    of the normal distribution. Edges are torch.special's. How long it takes depends on the values, within a small
+    factor.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.special "bessel_j0" %x : tensor<2x3xf32>
+    ```
+  }];
+  let arguments = (ins DrawTensor:$x, StrAttr:$function);
+  let operations = "cost::times({32, cost::elements(getResult())})";
+  let assemblyFormat = "$function $x attr-dict `:` type($x)";
+  let hasVerifier = 1;
+}
+
 #endif // SOJOURN_UNARY_OPS_TD

@@ -21,6 +21,7 @@ static const Table &decompositions() {
     for (auto *add : {addElementwise,
                       addComparisons,
                       addMath,
+                      addSpecial,
                       addActivations,
                       addActivationGradients,
                       addReductions,

@@ -2,6 +2,8 @@
 // Elementwise ops: which step of a chain each becomes.
 #include "runtime/Lower.h"
 
+#include <tuple>
+
 namespace sojourn::runtime {
 
 namespace {
@@ -17,6 +19,7 @@ void lowerCompare(Lowering &lowering, const GraphOp &op) {
 #define SOJOURN_ELEMENTWISE(name, op, arity, kernel, library, libm)
 #define SOJOURN_PREDICATE(name, library) {#name, EOp::name},
 #define SOJOURN_MOVE(name, arity, library)
+#define SOJOURN_FUNCTION(name, arity)
 #include "runtime/Elementwise.def"
   };
   for (const auto &[name, kind] : predicates) {
@@ -26,6 +29,21 @@ void lowerCompare(Lowering &lowering, const GraphOp &op) {
     }
   }
   lowering.fail("unknown predicate '" + predicate + "'");
+}
+
+void lowerSpecial(Lowering &lowering, const GraphOp &op) {
+  static constexpr std::tuple<llvm::StringLiteral, size_t, EOp> functions[] = {
+#define SOJOURN_SPECIAL(name, arity) {#name, arity, EOp::name},
+#include "dialect/SpecialFunctions.def"
+  };
+  const std::string &function = op.string("function");
+  for (const auto &[name, arity, kind] : functions) {
+    if (name == function && arity == op.operands.size()) {
+      lowering.elementwise(op, kind);
+      return;
+    }
+  }
+  lowering.fail("unknown special function '" + function + "'");
 }
 
 void lowerConvert(Lowering &lowering, const GraphOp &op) {
@@ -54,11 +72,14 @@ const LowerFn kernels::lower_constant = lowerConstant;
 const LowerFn kernels::lower_convert = lowerConvert;
 const LowerFn kernels::lower_bitcast = lowerBitcast;
 const LowerFn kernels::lower_compare = lowerCompare;
+const LowerFn kernels::lower_special = lowerSpecial;
+const LowerFn kernels::lower_special_binary = lowerSpecial;
 const LowerFn kernels::lower_select = lowerElementwise<EOp::select>;
 #define SOJOURN_ELEMENTWISE(name, op, arity, kernel, library, libm)                                                    \
   const LowerFn kernels::lower_##op = lowerElementwise<EOp::name>;
 #define SOJOURN_PREDICATE(name, library)
 #define SOJOURN_MOVE(name, arity, library)
+#define SOJOURN_FUNCTION(name, arity)
 #include "runtime/Elementwise.def"
 
 } // namespace sojourn::runtime

@@ -21,12 +21,22 @@ StepFn stepOf(Call) {
     }
   };
 }
+/// One that computes a line itself. A class: a lambda would turn into a bare function.
+struct Line {
+  StepFn step;
+};
+template <unsigned arity>
+StepFn stepOf(Line line) {
+  return line.step;
+}
 template <unsigned arity>
 StepFn stepOf(std::nullptr_t) {
   return nullptr;
 }
 
 #define SOJOURN_CALL(stem) [](at::Tensor &out, const auto &...operands) { at::stem##_out(out, operands...); }
+#define SOJOURN_LINE(name)                                                                                             \
+  Line { special::name }
 #define SOJOURN_COPY [](at::Tensor &out, const at::Tensor &a) { out.copy_(a); }
 
 StepFn stepOf(EOp op) {
@@ -38,6 +48,7 @@ StepFn stepOf(EOp op) {
 }
 
 #undef SOJOURN_CALL
+#undef SOJOURN_LINE
 #undef SOJOURN_COPY
 
 class LibraryStep final : public BlockStep {

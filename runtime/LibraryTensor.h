@@ -16,6 +16,13 @@ at::Tensor &tensorOver(Role role, const LibraryView &view);
 at::Tensor &tensorOver(Role role, Element element, const void *data, llvm::ArrayRef<int64_t> dims,
                        llvm::ArrayRef<int64_t> strides);
 
+/// The special functions of dialect/SpecialFunctions.def over lines of f32 or f64; an operand of rank 0 is the same
+/// everywhere.
+namespace special {
+#define SOJOURN_SPECIAL(name, arity) void name(at::Tensor &out, const at::Tensor &a, const at::Tensor &b);
+#include "dialect/SpecialFunctions.def"
+} // namespace special
+
 } // namespace sojourn::runtime
 
 #endif // SOJOURN_RUNTIME_LIBRARYTENSOR_H

@@ -240,7 +240,7 @@ static bool isElementwise(const GraphOp &op) {
   static const llvm::StringSet<> ops = {
 #define SOJOURN_ELEMENTWISE(name, op, arity, kernel, library, libm) #op,
 #include "runtime/Elementwise.def"
-      "bitcast"};
+      "bitcast", "special_binary"};
   return ops.contains(op.name);
 }
 

@@ -2,7 +2,7 @@
 // The cache of traces, and when a general form is made (see Cache.h).
 #include "frontend/compile/Cache.h"
 
-#include <xxhash.h>
+#include "llvm/ADT/ScopeExit.h"
 
 #include <algorithm>
 #include <map>
@@ -12,15 +12,6 @@ namespace sojourn::frontend {
 namespace {
 
 size_t bytesOf(const CompiledTrace &compiled) { return compiled.program.size() + compiled.debug.size(); }
-
-TraceKey hashSkeleton(const Trace &trace, const Skeleton &skeleton) {
-  Trace stream;
-  stream.inputs = trace.inputs;
-  stream.tables = trace.tables;
-  stream.words = skeleton.words;
-  stream.words.insert(stream.words.end(), skeleton.seen.begin(), skeleton.seen.end());
-  return hashTrace(stream);
-}
 
 std::string hexOf(const std::array<uint8_t, 32> &hash) {
   std::string text;
@@ -96,7 +87,7 @@ size_t TraceCache::Family::bytes() const {
 }
 
 TraceCache::Family &TraceCache::familyOf(const Trace &trace, Skeleton &skeleton, Key &key) {
-  key = {hashSkeleton(trace, skeleton), 0};
+  key = {hashTrace(trace, skeleton.words, skeleton.seen), 0};
   for (; Family *family = families_.find(key); ++key.second) {
     if (family->words == skeleton.words && family->seen == skeleton.seen && family->inputs == trace.inputs &&
         family->tables == trace.tables) {
@@ -178,6 +169,12 @@ void TraceCache::fix(Family &family, const Variant &variant, const Skeleton &ske
 }
 
 Compilation TraceCache::find(const Trace &trace, bool &hit, Forms forms) {
+  if (isCompiling_) {
+    raise(ErrorKind::Error, "a step was sent from within the compilation of another of this session; a listener of "
+                            "phases may note what it hears, and no more");
+  }
+  isCompiling_ = true;
+  const llvm::scope_exit done([&] { isCompiling_ = false; });
   Key key{hashTrace(trace), 0};
   for (; const Entry *entry = entries_.find(key); ++key.second) {
     if (entry->words == trace.words && entry->inputs == trace.inputs && entry->tables == trace.tables) {
@@ -195,6 +192,7 @@ Compilation TraceCache::find(const Trace &trace, bool &hit, Forms forms) {
   }
   Key familyKey;
   Family &family = familyOf(trace, skeleton, familyKey);
+  const std::vector<bool> wasFixed = family.isFixed;
   if (Variant *variant = family.find(skeleton)) {
     if (variant->serves(skeleton)) {
       hit = true;
@@ -218,6 +216,8 @@ Compilation TraceCache::find(const Trace &trace, bool &hit, Forms forms) {
     first.classes.assign(first.values.size(), -1);
     family.variants.push_back(std::move(first));
     families_.resize(familyKey, family.bytes());
+  } else {
+    family.isFixed = wasFixed; // the refusal was not about integers that vary
   }
   return compilation;
 }

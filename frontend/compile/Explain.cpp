@@ -221,19 +221,16 @@ Explanation explainDifference(const Trace &trace, const TraceWords *before) {
   return explanation;
 }
 
-std::string describeInteger(const Trace &trace, const Skeleton &skeleton, size_t integer) {
-  const Skeleton::Integer &found = skeleton.integers[integer];
-  const Parts parts(trace.words);
-  const OpEntry &entry = *parts.ops[found.op].entry;
-  std::string name = found.argument < entry.argumentNames.size() ? entry.argumentNames[found.argument] : "an argument";
-  return found.dim < 0 ? name : "where " + name + " begins along dim " + std::to_string(found.dim) + " of its storage";
-}
-
 Explanation explainInteger(const Trace &trace, const Skeleton &skeleton, size_t integer, int64_t before) {
   const Skeleton::Integer &found = skeleton.integers[integer];
   const Parts parts(trace.words);
-  return differing(trace, parts.ops[found.op], found.op, describeInteger(trace, skeleton, integer),
-                   std::to_string(before), std::to_string(found.value));
+  const std::vector<std::string> &arguments = parts.ops[found.op].entry->argumentNames;
+  std::string name = found.argument < arguments.size() ? arguments[found.argument] : "an argument";
+  if (found.dim >= 0) {
+    name = "where " + name + " begins along dim " + std::to_string(found.dim) + " of its storage";
+  }
+  return differing(trace, parts.ops[found.op], found.op, std::move(name), std::to_string(before),
+                   std::to_string(found.value));
 }
 
 } // namespace sojourn::frontend

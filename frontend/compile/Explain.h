@@ -29,8 +29,6 @@ Explanation explainDifference(const Trace &trace, const TraceWords *before);
 size_t agreement(const Trace &trace, const std::vector<Word> &words);
 /// One integer that was `before`.
 Explanation explainInteger(const Trace &trace, const Skeleton &skeleton, size_t integer, int64_t before);
-/// Names the integer: op, argument, and for a view the dim along which it begins there.
-std::string describeInteger(const Trace &trace, const Skeleton &skeleton, size_t integer);
 
 } // namespace sojourn::frontend
 

@@ -2,6 +2,7 @@
 // Gradients whose formulas in ATen read a value or a mask's size, written without either.
 #include "frontend/recording/Autograd.h"
 
+#include <ATen/WrapDimUtils.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/functorch/DynamicLayer.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -126,6 +127,23 @@ at::Tensor &maskedFillInPlace(at::Tensor &self, const at::Tensor &mask, const at
   return self.copy_(maskedFill(self, mask, value));
 }
 
+/// index_fill with a value that is itself a tensor: ATen's gradient of it asks which indices are there twice.
+at::Tensor indexFill(const at::Tensor &self, int64_t dim, const at::Tensor &index, const at::Tensor &value) {
+  TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+              value.dim(), " dimension(s).");
+  const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
+  at::Tensor mask;
+  {
+    at::AutoDispatchBelowADInplaceOrView below;
+    mask = at::zeros(self.sizes(), self.options().dtype(at::kBool)).index_fill(wrapped, index, true);
+  }
+  return at::where(mask, value.to(self.scalar_type()), self);
+}
+
+at::Tensor &indexFillInPlace(at::Tensor &self, int64_t dim, const at::Tensor &index, const at::Tensor &value) {
+  return self.copy_(indexFill(self, dim, index, value));
+}
+
 } // namespace
 
 } // namespace sojourn::frontend
@@ -138,6 +156,8 @@ TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
   library.impl("nanmedian", select<at::nanmedian, nanmedianOfFlat>);
   library.impl("prod", prod);
   library.impl("prod.dim_int", prodDim);
+  library.impl("index_fill.int_Tensor", indexFill);
+  library.impl("index_fill_.int_Tensor", indexFillInPlace);
   library.impl("masked_fill.Tensor", maskedFill);
   library.impl("masked_fill_.Tensor", maskedFillInPlace);
 }

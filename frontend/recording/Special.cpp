@@ -25,8 +25,36 @@ bool isMask(const at::Tensor &tensor) {
   return tensor.defined() && (tensor.scalar_type() == at::kBool || tensor.scalar_type() == at::kByte);
 }
 
+/// self with `values` at the positions of a mask over its dims from `lead` on: alike at all of them, or one after
+/// another in order. Undefined where only the run could tell which value goes where.
+at::Tensor writeThroughMask(const at::Tensor &self, const at::Tensor &mask, int64_t lead, const at::Tensor &values,
+                            bool accumulates) {
+  const int64_t rest = self.dim() - lead - mask.dim();
+  at::Tensor wide = mask.to(at::kBool);
+  for (int64_t i = 0; i < rest; ++i) {
+    wide = wide.unsqueeze(-1);
+  }
+  at::Tensor given = values.to(self.options());
+  given = given.numel() == 1 ? given.reshape({}) : given;
+  if (given.dim() == rest + 1 && given.size(0) == 1) {
+    given = given.squeeze(0);
+  }
+  if (given.dim() <= rest) {
+    return at::where(wide, accumulates ? self + given : given, self);
+  }
+  if (lead > 0 || given.dim() > rest + 1) {
+    return {};
+  }
+  std::vector<int64_t> sizes{given.size(0)};
+  sizes.insert(sizes.end(), self.sizes().end() - rest, self.sizes().end());
+  given = given.expand(sizes).reshape({-1});
+  wide = wide.expand_as(self);
+  return accumulates ? self + at::masked_scatter(at::zeros_like(self), wide, given)
+                     : at::masked_scatter(self, wide, given);
+}
+
 /// Indices on the CPU go to the owner, masks there as the positions that they hold, as with any device. A mask at the
-/// owner chooses between old and new where one number is written; what else it would do depends on values. Whether the
+/// owner chooses between old and new where something is written; what else it would do depends on values. Whether the
 /// call is done.
 bool indexThroughMask(const OpInfo &info, Stack *stack) {
   const size_t count = info.args.size(), first = stack->size() - count;
@@ -71,24 +99,22 @@ bool indexThroughMask(const OpInfo &info, Stack *stack) {
   }
   const at::Tensor mask = *indices.get(*masked);
   const bool isWrite = info.name.find("index_put") != std::string::npos;
-  bool isPlain = isWrite && indices.size() == *masked + 1 && args[2].toTensor().numel() == 1 &&
-                 !(args[3].isBool() && args[3].toBool()) && self.dim() >= mask.dim() + static_cast<int64_t>(*masked);
+  bool isAlone = indices.size() == *masked + 1;
   for (size_t i = 0; i < *masked; ++i) {
-    isPlain = isPlain && !indices.get(i);
+    isAlone = isAlone && !indices.get(i);
   }
-  if (!isPlain) {
+  at::Tensor result;
+  if (isWrite && isAlone) {
+    result = writeThroughMask(self, mask, static_cast<int64_t>(*masked), args[2].toTensor(),
+                              args[3].isBool() && args[3].toBool());
+  }
+  if (!result.defined()) {
     fail(ErrorKind::ValueNeeded, info,
-         isWrite
-             ? "what is written through a boolean index at the owner is one number; use x = torch.where(mask, value, x)"
-             : "the shape of a boolean-indexed result depends on values; use torch.where(mask, x, 0) or multiply by "
-               "the mask");
+         isWrite ? "which positions a boolean index means among several indices, or behind a full dim, depends on "
+                   "values; use x = torch.where(mask, value, x)"
+                 : "the shape of a boolean-indexed result depends on values; use torch.where(mask, x, 0) or multiply "
+                   "by the mask");
   }
-  at::Tensor wide = mask.to(at::kBool);
-  for (int64_t i = static_cast<int64_t>(*masked) + mask.dim(); i < self.dim(); ++i) {
-    wide = wide.unsqueeze(-1);
-  }
-  at::Tensor value = args[2].toTensor().reshape({});
-  at::Tensor result = at::where(wide, value.to(self.options()), self);
   if (!info.mutated.empty()) {
     self.copy_(result);
     result = self;

@@ -91,13 +91,15 @@ std::vector<Origin> originsOfSlots(const Trace &trace) {
   return origins;
 }
 
-TraceKey hashTrace(const Trace &trace) {
+TraceKey hashTrace(const Trace &trace) { return hashTrace(trace, trace.words, {}); }
+
+TraceKey hashTrace(const Trace &trace, const std::vector<Word> &words, const std::vector<Word> &more) {
   if (collide) {
     return {1, 1};
   }
-  XXH64_hash_t seed = XXH3_64bits(trace.inputs.data(), trace.inputs.size() * sizeof(Word)) ^
-                      XXH3_64bits(trace.tables.data(), trace.tables.size() * sizeof(Word)) * 31;
-  XXH128_hash_t hash = XXH3_128bits_withSeed(trace.words.data(), trace.words.size() * sizeof(Word), seed);
+  auto hashOf = [](const std::vector<Word> &part) { return XXH3_64bits(part.data(), part.size() * sizeof(Word)); };
+  XXH64_hash_t seed = hashOf(trace.inputs) ^ hashOf(trace.tables) * 31 ^ hashOf(more) * 961;
+  XXH128_hash_t hash = XXH3_128bits_withSeed(words.data(), words.size() * sizeof(Word), seed);
   return {hash.low64, hash.high64};
 }
 

@@ -154,6 +154,8 @@ struct TraceKey {
   auto operator<=>(const TraceKey &) const = default;
 };
 TraceKey hashTrace(const Trace &trace);
+/// Of `words` in the place of the trace's own, and of what else they need.
+TraceKey hashTrace(const Trace &trace, const std::vector<Word> &words, const std::vector<Word> &more);
 /// Tests make every trace collide; full comparison must still tell them apart.
 void forceHashCollisions(bool enabled);
 

@@ -26,6 +26,9 @@ namespace sojourn::frontend {
 void sendAll(const std::vector<std::shared_ptr<Session>> &sessions, bool explicitStep,
              const std::shared_ptr<Trip> &trip = nullptr, bool holds = false);
 
+/// What made the flight's trace one that is not sent.
+[[noreturn]] void raiseRefusal(const Flight &flight);
+
 /// Why a tensor has no value.
 inline const Reason &kNotRun = constantReason("the owner did not run the step that computed it");
 inline const Reason &kUnknownOutcome =

@@ -238,6 +238,8 @@ void maskedScatter(const ShapeRule &, Arguments args, Outputs &out) {
   append(out, at::infer_size_dimvector(mask.sizes(), self.sizes()));
 }
 
+void maskedScatterBackward(const ShapeRule &, Arguments args, Outputs &out) { append(out, dimsAt(args, 2)); }
+
 void checkEmbeddingIndex(const Tensor &indices) {
   TORCH_CHECK(
       indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt,
@@ -362,6 +364,7 @@ const RuleEntry kRules[] = {
     {"put", put},
     {"masked_fill", maskedFill},
     {"masked_scatter", maskedScatter},
+    {"masked_scatter_backward", maskedScatterBackward},
     {"embedding", embedding},
     {"embedding_dense_backward", embeddingBackward},
     {"_embedding_bag", embeddingBag},

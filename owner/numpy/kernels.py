@@ -53,6 +53,14 @@ def rounded(y: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def load() -> dict[str, Callable]:
     """All kernels, by op name."""
-    from . import ops_contract, ops_elementwise, ops_index, ops_layout, ops_reduce, ops_source  # noqa: F401
+    from . import (  # noqa: F401
+        ops_contract,
+        ops_elementwise,
+        ops_index,
+        ops_layout,
+        ops_reduce,
+        ops_source,
+        ops_special,
+    )
 
     return KERNELS

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from sojourn_wire import format as wire_format
 
-from . import limits, types
+from . import limits, ops_special, types
 from .errors import LIMIT, need
 from .types import DTYPES, TensorType
 from .verify import classes, dim_of, result_is, rule, same_element, splat_shape
@@ -107,6 +107,20 @@ _elementwise("atan2", 2, "F")
 _elementwise("max min", 2, "BZF")
 _elementwise("and or xor", 2, "BZ")
 _elementwise("shl shr", 2, "Z")
+
+
+def _special(name: str, operands: int, functions) -> None:
+    @rule(name, operands, function="string")
+    def check(op):
+        element = same_element(op)
+        need(element in (types.F32, types.F64), f"operands are {op.operand_types[0]}, expected f32 or f64")
+        need(op.attr("function") in functions, f"unknown special function '{op.attr('function')}'")
+        result_is(op, element, splat_shape(op))
+        return 8 * op.result_types[0].numel
+
+
+_special("special", 1, ops_special.UNARY)
+_special("special_binary", 2, ops_special.BINARY)
 
 
 @rule("compare", 2, predicate="string")

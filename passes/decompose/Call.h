@@ -128,6 +128,7 @@ Term normOver(Call &c, Term magnitude, Dims dims, llvm::StringRef order);
 void addElementwise(Table &table);
 void addComparisons(Table &table);
 void addMath(Table &table);
+void addSpecial(Table &table);
 void addActivations(Table &table);
 void addActivationGradients(Table &table);
 void addReductions(Table &table);

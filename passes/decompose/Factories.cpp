@@ -77,6 +77,34 @@ Results triangleIndices(Call &c) {
   return concat({unsqueeze(at / width, 0), unsqueeze(rem(at, width), 0)}, 0);
 }
 
+/// From 0 to 2 over a window; a periodic one is the beginning of one that is longer by 1.
+Term windowPosition(Call &c) {
+  const Type element = wideElement(c.element());
+  const int64_t size = c.shape()[0] + (c.boolean("periodic", true) ? 1 : 0);
+  return iota(c.emitter, c.shape(), 0, element) * (2.0 / static_cast<double>(std::max<int64_t>(size - 1, 1)));
+}
+
+/// A window of one position is 1.
+Results windowOf(Call &c, Term values) { return c.shape()[0] == 1 ? filled(c, 1) : Results(values); }
+
+/// alpha - beta cos(2 pi n / (size - 1)) + gamma cos(4 pi n / (size - 1)).
+Results cosineWindow(Call &c, double alpha, double beta, double gamma) {
+  constexpr double kPi = 3.14159265358979323846;
+  const Type element = wideElement(c.element());
+  Term angle = windowPosition(c) * kPi;
+  Term values = c.number("alpha", element, alpha) - c.number("beta", element, beta) * cos(angle);
+  return windowOf(c, gamma == 0 ? values : values + gamma * cos(angle * 2.0));
+}
+
+Results bartlettWindow(Call &c) { return windowOf(c, 1.0 - abs(windowPosition(c) - 1.0)); }
+
+Results kaiserWindow(Call &c) {
+  Term beta = c.number("beta", wideElement(c.element()), 12), from = windowPosition(c) - 1.0;
+  // Rounding may take the last position beyond 1.
+  Term root = sqrt(max((1.0 - from) * (1.0 + from), 0.0));
+  return windowOf(c, special("i0", beta * root) / special("i0", beta));
+}
+
 } // namespace
 
 /// From both ends toward the middle, so that both are exact.
@@ -92,6 +120,11 @@ Term ramp(Term start, Term end, int64_t steps) {
 }
 
 void addFactories(Table &t) {
+  t.add({"bartlett_window"}, bartlettWindow);
+  t.add({"blackman_window"}, [](Call &c) { return cosineWindow(c, 0.42, 0.5, 0.08); });
+  t.add({"hamming_window"}, [](Call &c) { return cosineWindow(c, 0.54, 0.46, 0); });
+  t.add({"hann_window"}, [](Call &c) { return cosineWindow(c, 0.5, 0.5, 0); });
+  t.add({"kaiser_window"}, kaiserWindow);
   t.add({"zeros", "zeros_like", "new_zeros", "zero", "empty", "empty_like", "empty_strided", "new_empty",
          "new_empty_strided", "empty_permuted", "_efficientzerotensor"},
         [](Call &c) { return filled(c, 0); });

@@ -194,6 +194,14 @@ Term erfc(Term x) { return unary<ErfcOp>(x); }
 Term erfinv(Term x) { return unary<ErfinvOp>(x); }
 Term lgamma(Term x) { return unary<LgammaOp>(x); }
 Term digamma(Term x) { return unary<DigammaOp>(x); }
+Term special(StringRef function, Term x) {
+  x.type(); // there is one
+  return make<SpecialOp>(x.emitter, x.value, function);
+}
+Term special(StringRef function, Term a, Term b) {
+  matchShapes(a, b);
+  return make<SpecialBinaryOp>(a.emitter, a.value, b.value, function);
+}
 Term square(Term x) { return x * x; }
 Term reciprocal(Term x) { return 1.0 / x; }
 Term isNan(Term x) {

@@ -165,6 +165,9 @@ Term erfc(Term x);
 Term erfinv(Term x);
 Term lgamma(Term x);
 Term digamma(Term x);
+/// A function of dialect/SpecialFunctions.def, of f32 or f64.
+Term special(llvm::StringRef function, Term x);
+Term special(llvm::StringRef function, Term a, Term b);
 Term square(Term x);
 Term reciprocal(Term x);
 Term isNan(Term x);

@@ -130,6 +130,30 @@ func.func @lgamma_of_integers(%x: tensor<2xi32>) {
 
 // -----
 
+func.func @special_of_halves(%x: tensor<2xf16>) {
+  // expected-error@+1 {{'sojourn.special' op operand #0 must be an f32 or f64 tensor of static shape, but got 'tensor<2xf16>'}}
+  %y = sojourn.special "i0" %x : tensor<2xf16>
+  return
+}
+
+// -----
+
+func.func @special_of_two(%x: tensor<2xf32>) {
+  // expected-error@+1 {{'sojourn.special' op function is "zeta", expected one of airy_ai, bessel_j0, }}
+  %y = sojourn.special "zeta" %x : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @special_binary_of_one(%x: tensor<2xf32>) {
+  // expected-error@+1 {{'sojourn.special_binary' op function is "i0", expected one of zeta, gammainc, }}
+  %y = sojourn.special_binary "i0" %x, %x : tensor<2xf32>, tensor<2xf32>
+  return
+}
+
+// -----
+
 func.func @digamma_of_integers(%x: tensor<2xi32>) {
   // expected-error@+1 {{'sojourn.digamma' op operand #0 must be a float tensor of static shape, but got 'tensor<2xi32>'}}
   %y = "sojourn.digamma"(%x) : (tensor<2xi32>) -> tensor<2xi32>

@@ -164,6 +164,20 @@ func.func @digamma(%x: tensor<2x3xf32>) {
   return
 }
 
+// CHECK-LABEL: func @special(
+// CHECK: sojourn.special "bessel_j0"
+func.func @special(%x: tensor<2x3xf32>) {
+  %y = sojourn.special "bessel_j0" %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @special_binary(
+// CHECK: sojourn.special_binary "zeta"
+func.func @special_binary(%a: tensor<2x3xf32>, %b: tensor<f32>) {
+  %y = sojourn.special_binary "zeta" %a, %b : tensor<2x3xf32>, tensor<f32>
+  return
+}
+
 // CHECK-LABEL: func @add(
 // CHECK: sojourn.add{{[ "]}}
 func.func @add(%a: tensor<2x3xf32>, %b: tensor<f32>) {

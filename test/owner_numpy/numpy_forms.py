@@ -25,6 +25,8 @@ FORMS = {
     "convert": ([F], [Z], {}),
     "bitcast": ([F], [Z], {}),
     "compare": ([F, S], [B], {"predicate": "lt"}),
+    "special": ([F], [F], {"function": "i0e"}),
+    "special_binary": ([F, S], [F], {"function": "legendre_polynomial_p"}),
     "select": ([B, F, S], [F], {}),
     "broadcast": ([t("f32", 3, 1)], [t("f32", 2, 3, 4)], {"dims": (1, 2)}),
     "reshape": ([F], [t("f32", 2, 6)], {}),

@@ -47,6 +47,10 @@ func.func @step(%t: !sojourn.table<4, "a": f64, "k": i64>) {
   %lgamma = sojourn.lgamma %x : tensor<4x2xf64>
   // expected-remark@below {{per row: draw 0, 4 slots, stride 2}}
   %digamma = sojourn.digamma %x : tensor<4x2xf64>
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 2}}
+  %bessel = sojourn.special "bessel_j0" %x : tensor<4x2xf64>
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 2}}
+  %zeta = sojourn.special_binary "zeta" %x, %x : tensor<4x2xf64>, tensor<4x2xf64>
   // expected-remark@below {{per row: draw 0, 4 slots, stride 2, in [-1, 3]}}
   %narrow = sojourn.convert %x : tensor<4x2xf64> -> tensor<4x2xf32>
   // expected-remark@below {{per row: draw 0, 4 slots, stride 2, in [-1, 3]}}

@@ -32,6 +32,8 @@ def cases(dice):
     n = a * b
     x = f"%x: {tensor([a, b])}"
     yield x, f"sojourn.tanh %x : {tensor([a, b])}", n
+    yield x, f'sojourn.special "i0" %x : {tensor([a, b])}', 32 * n
+    yield x, f'sojourn.special_binary "zeta" %x, %x : {tensor([a, b])}, {tensor([a, b])}', 256 * n
     yield x, f"sojourn.mul %x, %x : {tensor([a, b])}, {tensor([a, b])}", n
     yield x, f"sojourn.convert %x : {tensor([a, b])} -> {tensor([a, b], 'f64')}", n
     yield x, f"sojourn.transpose %x, perm = [1, 0] : {tensor([a, b])}", n

@@ -28,7 +28,7 @@ LOOSE = {"f64": 1e-12, "f32": 2e-5, "f16": 4e-3, "bf16": 3e-2}
 # Sums and products in another order, and functions of the mathematics library.
 INEXACT = set(
     "exp expm1 log log1p sqrt sin cos tanh logistic erf erfc erfinv lgamma digamma pow atan2 rng_normal dot conv "
-    "conv_grad_input conv_grad_weight reduce_sum reduce_prod cumsum cumprod cumlogsumexp pool_sum rem div cholesky triangular_solve lu qr eigh svd".split()
+    "conv_grad_input conv_grad_weight reduce_sum reduce_prod cumsum cumprod cumlogsumexp pool_sum rem div cholesky triangular_solve lu qr eigh svd special special_binary".split()
 )
 C64 = NAMES.index("c64")
 # Order matters where infinities and huge values cancel; signed zeros are unspecified in max and min.
