@@ -4,6 +4,7 @@
 #include "dialect/CapturedOps.h"
 
 #include "passes/Aten.h"
+#include "passes/Lowered.h"
 #include "passes/decompose/Call.h"
 
 namespace sojourn {
@@ -52,6 +53,13 @@ static const Table &decompositions() {
     return t;
   }();
   return table;
+}
+
+bool sojourn::isLowered(std::string_view base) {
+  const std::string name = functionalBase(base);
+  // Those of lists become several, or those of optimizers steps, before.
+  const StringRef start = name;
+  return start.starts_with("_foreach_") || start.starts_with("_fused_") || decompositions().lookup(name) != nullptr;
 }
 
 /// Replaces one call; the error, if any, is reported at the call.

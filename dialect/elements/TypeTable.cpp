@@ -122,6 +122,7 @@ static constexpr TypeRow kTable[] = {
     {"special_spherical_bessel_j0", "x", "float(@)", "="},
     {"i0", "self", "float(@)", "="},
     {"polygamma", "self", "float(@)", "="},
+    {"mvlgamma", "self", "float(@)", "="},
     {"special_zeta", "self,other", "float(@)", "="},
     {"igamma", "self,other", "common(@)", "="},
     {"igammac", "self,other", "common(@)", "="},

@@ -2,6 +2,7 @@
 // The Python extension: converts and forwards. Everything here exists in C++ too.
 #include "frontend/bind/Bind.h"
 #include "frontend/bind/Frames.h"
+#include "frontend/recording/Record.h"
 #include "frontend/session/Session.h"
 #include "frontend/local/Local.h"
 
@@ -206,6 +207,8 @@ PYBIND11_MODULE(_sojourn, m) {
     }
     return all;
   });
+  m.def("describe_operator", &describeOperator, py::arg("name"),
+        "What becomes of its calls, and why they are refused.");
   m.def("same_storage", [](const at::Tensor &a, const at::Tensor &b) {
     return remoteImpl(a)->remoteStorage() == remoteImpl(b)->remoteStorage();
   });

@@ -92,6 +92,12 @@ public:
 /// Products of halves, until one is left: ops alone, for modes that take no C++ Function.
 at::Tensor productOfOps(const at::Tensor &self, int64_t dim, bool keepdim) {
   at::Tensor x = self;
+  if (x.dim() == 0) {
+    return x.clone();
+  }
+  if (x.size(dim) == 0) {
+    return x.sum(dim, keepdim) + 1;
+  }
   while (x.size(dim) > 1) {
     const int64_t half = x.size(dim) / 2;
     at::Tensor product = x.narrow(dim, 0, half) * x.narrow(dim, half, half);
@@ -101,14 +107,14 @@ at::Tensor productOfOps(const at::Tensor &self, int64_t dim, bool keepdim) {
 }
 
 at::Tensor prod(const at::Tensor &self, std::optional<at::ScalarType> dtype) {
-  if (needsOps(self) && self.numel() > 0) {
+  if (needsOps(self)) {
     return productOfOps((dtype ? self.to(*dtype) : self).reshape(-1), 0, false);
   }
   return Product::apply(self, std::nullopt, false, dtype);
 }
 
 at::Tensor prodDim(const at::Tensor &self, int64_t dim, bool keepdim, std::optional<at::ScalarType> dtype) {
-  if (needsOps(self) && self.numel() > 0 && self.dim() > 0) {
+  if (needsOps(self)) {
     return productOfOps(dtype ? self.to(*dtype) : self, dim, keepdim);
   }
   return Product::apply(self, dim, keepdim, dtype);

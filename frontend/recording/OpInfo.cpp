@@ -2,6 +2,9 @@
 // What the recorder knows of each overload, read off its schema and tags once.
 #include "frontend/recording/Record.h"
 
+#include "passes/Lowered.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
 
 #include <algorithm>
@@ -79,6 +82,8 @@ const std::unordered_map<std::string, Refusal> &refusals() {
        {ErrorKind::Unsupported, "remote tensors have no storage; assign x.data or copy_"}},
       {"aten::set_.source_Tensor", {ErrorKind::Unsupported, "it re-points storage; assign x.data or copy_"}},
       {"aten::set_", {ErrorKind::Unsupported, "it re-points storage; make a new tensor"}},
+      {"aten::_native_batch_norm_legit.out",
+       {ErrorKind::Unsupported, "it writes running statistics and results at once; call it without out="}},
       {"aten::_pin_memory", {ErrorKind::Unsupported, "remote tensors have no host memory"}},
       {"aten::to_sparse", {ErrorKind::Unsupported, "sparse tensors are not supported; use dense ones"}},
       {"aten::_to_sparse", {ErrorKind::Unsupported, "sparse tensors are not supported; use dense ones"}},
@@ -133,6 +138,26 @@ bool isPlace(const std::string &op, const std::string &argument) {
          std::any_of(found->second.begin(), found->second.end(), [&](const char *name) { return argument == name; });
 }
 
+/// Operators that cast into an `out` of another type, as ATen's iterations do; all others refuse one.
+bool castsIntoOut(const std::string &base, const std::string &overload) {
+  static const std::unordered_set<std::string> names = {
+      // clang-format off
+      "_chunk_cat", "acos", "acosh", "add", "addcdiv", "addcmul", "addr", "angle", "asin", "asinh", "atan", "atan2",
+      "atanh", "bernoulli", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
+      "cat", "cholesky", "cholesky_inverse", "cholesky_solve", "clamp", "clamp_max", "clamp_min", "copysign", "cos",
+      "cosh", "cumprod", "cumsum", "deg2rad", "digamma", "div", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1",
+      "floor_divide", "fmax", "fmin", "fmod", "gcd", "ge", "geqrf", "gt", "hypot", "i0", "igamma", "igammac", "lcm",
+      "ldexp", "le", "lerp", "lgamma", "linalg_householder_product", "linalg_lstsq", "linalg_pinv", "log", "log10",
+      "log1p", "log2", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "logit",
+      "logsumexp", "lt", "maximum", "mean", "minimum", "mul", "mvlgamma", "nansum", "ne", "nextafter", "normal",
+      "polygamma", "pow", "prod", "rad2deg", "reciprocal", "remainder", "rsqrt", "sigmoid", "sin", "sinc", "sinh",
+      "sqrt", "stack", "std", "sub", "sum", "tan", "tanh", "var", "xlogy",
+      // clang-format on
+  };
+  const bool isBinary = (base == "max" || base == "min") && overload == "out";
+  return isBinary || startsWith(base, "special_") || names.count(base) > 0;
+}
+
 } // namespace
 
 OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
@@ -140,6 +165,8 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
   name = operatorName.name + (operatorName.overload_name.empty() ? "" : "." + operatorName.overload_name);
   dotted = name;
   dotted.replace(dotted.find("::"), 2, ".");
+  isLowered = sojourn::isLowered(std::string_view(operatorName.name).substr(operatorName.name.find("::") + 2));
+  castsResults = castsIntoOut(operatorName.name.substr(operatorName.name.find("::") + 2), operatorName.overload_name);
   view = findViewRule(name);
   shape = view ? nullptr : findShapeRule(name);
   // Recurrent networks are recorded without their dropout, which is an op of its own.
@@ -160,6 +187,11 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
       mutated.push_back(i);
     }
   }
+  // A factory takes the type of what it fills.
+  castsResults = castsResults || std::none_of(arguments.begin(), arguments.end(), [](const c10::Argument &argument) {
+                   const ArgKind kind = kindOf(argument);
+                   return !argument.is_out() && (kind == ArgKind::Tensor || kind == ArgKind::TensorList);
+                 });
   for (const c10::Argument &result : schema->returns()) {
     int alias = -1;
     if (result.alias_info()) {
@@ -228,6 +260,24 @@ Word OpInfo::entryFor(bool batchNormTraining) {
   }
   slot = OpTable::get().intern(record);
   return slot;
+}
+
+std::pair<const char *, std::string> describeOperator(const std::string &name) {
+  const size_t dot = name.find('.');
+  const bool isPlain = dot == std::string::npos;
+  auto op = c10::Dispatcher::singleton().findSchema({name.substr(0, dot), isPlain ? "" : name.substr(dot + 1)});
+  TORCH_CHECK(op, "there is no operator ", name, "; names are as in aten::add.Tensor");
+  const OpInfo info(*op);
+  switch (info.special) {
+  case Special::Refused: return {"refused", info.refusalHint};
+  case Special::LocalScalar: return {"read", ""};
+  case Special::None: break;
+  default: return {"recorded", ""};
+  }
+  if (info.view) {
+    return {"view", ""};
+  }
+  return {(info.shape || info.shapePreserving) && info.isLowered ? "recorded" : "unknown", ""};
 }
 
 } // namespace sojourn::frontend

@@ -291,9 +291,9 @@ void Recorder::record(Session &session, Stack *stack) {
   Args args(stack->data() + stack->size() - count, count);
 
   c10::SmallVector<OutputMeta, 4> metas;
-  if (info.shape) {
+  if (info.shape && info.isLowered) {
     (*info.shape)(args, metas);
-  } else if (!info.shapePreserving) {
+  } else if (!info.shapePreserving || !info.isLowered) {
     fail(ErrorKind::Unsupported, info,
          "this op is not supported on device owner yet; express it by supported ops (see dialect/STATUS.md) or compute "
          "it on CPU before uploading");
@@ -329,9 +329,12 @@ void Recorder::record(Session &session, Stack *stack) {
     }
     const OutputMeta &meta = metas[nextMeta++];
     const at::Tensor &target = args[alias].toTensor();
+    const bool isOut = info.schema->arguments()[alias].is_out();
     checkResultFits(meta, target);
+    TORCH_CHECK(!isOut || info.castsResults || meta.dtype == scalarTypeOfTensor(target),
+                "Expected out tensor to have dtype ", caffe2::TypeMeta::fromScalarType(meta.dtype), ", but got ",
+                target.dtype(), " instead");
     if (target.sizes() != c10::IntArrayRef(meta.sizes)) {
-      bool isOut = info.schema->arguments()[alias].is_out();
       TORCH_CHECK(isOut, "output with shape ", target.sizes(), " doesn't match the broadcast shape ",
                   c10::IntArrayRef(meta.sizes));
       if (target.numel() != 0) {

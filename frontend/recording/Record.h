@@ -44,6 +44,10 @@ enum class Special : uint8_t {
   NoOp
 };
 
+/// What becomes of an overload's calls: "recorded", "view", "read" (a value is asked for), "refused" or "unknown", and
+/// of a refusal its hint. `name`: "aten::add.Tensor".
+std::pair<const char *, std::string> describeOperator(const std::string &name);
+
 /// Static knowledge of one overload, computed once at load.
 struct OpInfo {
   explicit OpInfo(const c10::OperatorHandle &op);
@@ -61,6 +65,8 @@ struct OpInfo {
   std::vector<uint32_t> mutated; ///< argument positions
   std::vector<int> returnAlias;  ///< per return: argument it is, or -1 for fresh
   bool random = false;
+  bool isLowered = false;    ///< the passes know it
+  bool castsResults = false; ///< into an `out` of another type
   bool inplaceView = false;
   bool realsAreLiterals = false; ///< floats decide shapes (arange) or the algorithm (order of a norm)
   bool isRamp = false;           ///< arange: what its length is, its results say

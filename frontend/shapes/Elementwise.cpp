@@ -250,6 +250,23 @@ void glu(const ShapeRule &, Arguments args, Outputs &out) {
   out.back().strides = permutedStrides({half, half}, sizes);
 }
 
+/// (glu, x, dx, dim): like glu of x.
+void gluTangent(const ShapeRule &, Arguments args, Outputs &out) {
+  const Tensor &result = tensorAt(args, 0);
+  appendIterated(out, {&result});
+}
+
+/// (n, self), in place (self, n).
+void polygamma(const ShapeRule &op, Arguments args, Outputs &out) {
+  return args[0].isTensor() ? elementwise<1>(op, args, out) : elementwise<2>(op, args, out);
+}
+
+void multivariateLgamma(const ShapeRule &op, Arguments args, Outputs &out) {
+  const int64_t p = *intAt(args, 1);
+  TORCH_CHECK(p >= 1, "p has to be greater than or equal to 1");
+  elementwise<1>(op, args, out);
+}
+
 void gluBackward(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 1);
   Dims sizes;
@@ -366,6 +383,7 @@ const RuleEntry kRules[] = {
     {"softplus", activation<1>},
     {"softshrink", softshrink},
     {"glu", glu},
+    {"glu_jvp", gluTangent},
     {"log_sigmoid_forward", logSigmoid},
     {"_prelu_kernel", activation<3>},
     {"rrelu_with_noise", rreluWithNoise},
@@ -415,7 +433,9 @@ const RuleEntry kRules[] = {
     {"heaviside", heaviside},
     // Special functions.
     {"i0", over<1>},
-    {"polygamma", over<2>},
+    {"polygamma", polygamma},
+    {"mvlgamma", multivariateLgamma},
+    {"conj_physical", over<1>},
     {"special_airy_ai", over<1>},
     {"special_bessel_j0", over<1>},
     {"special_bessel_j1", over<1>},

@@ -247,6 +247,13 @@ void checkEmbeddingIndex(const Tensor &indices) {
       indices.toString(), " instead (while checking arguments for embedding)");
 }
 
+void embeddingRenorm(const ShapeRule &, Arguments args, Outputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  TORCH_CHECK(self.dim() == 2, "'self' must be 2-dimensional, but it has ", self.dim(), " dimensions");
+  checkEmbeddingIndex(tensorAt(args, 1));
+  appendStrided(out, self.sizes(), self.strides());
+}
+
 /// embedding(weight, indices, ...)
 void embedding(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &weight = tensorAt(args, 0), &indices = tensorAt(args, 1);
@@ -308,17 +315,13 @@ void sampleWeightBackward(const ShapeRule &, Arguments args, Outputs &out) { app
 /// zeros of `input_sizes` (argument 1) with the gradient written somewhere in it.
 void zerosOfSizes(const ShapeRule &, Arguments args, Outputs &out) { append(out, dimsAt(args, 1)); }
 
-/// slice_scatter, select_scatter, ...: a copy of self that keeps its strides.
+/// slice_scatter, select_scatter, ...: a copy of self that keeps its strides, gaps closed.
 void scatterIntoView(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
-  bool overlaps = false;
-  for (int64_t dim = 0; dim < self.dim(); ++dim) {
-    overlaps = overlaps || (self.strides()[dim] == 0 && self.sizes()[dim] > 1);
-  }
-  if (overlaps) {
-    appendLike(out, self);
-  } else {
+  if (self.is_non_overlapping_and_dense()) {
     appendStrided(out, self.sizes(), self.strides());
+  } else {
+    appendLike(out, self);
   }
 }
 
@@ -366,6 +369,7 @@ const RuleEntry kRules[] = {
     {"masked_scatter", maskedScatter},
     {"masked_scatter_backward", maskedScatterBackward},
     {"embedding", embedding},
+    {"embedding_renorm", embeddingRenorm},
     {"embedding_dense_backward", embeddingBackward},
     {"_embedding_bag", embeddingBag},
     {"_embedding_bag_forward_only", embeddingBag},

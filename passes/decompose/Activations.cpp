@@ -114,6 +114,13 @@ void addActivations(Table &t) {
     auto halves = chunk(x, 2, wrapDim(c.integer("dim", -1), x.rank()));
     return halves[0] * logistic(halves[1]);
   });
+  t.add({"glu_jvp"}, [](Call &c) -> Results {
+    Term x = c.wide("x"), result = c.wide("glu");
+    const int64_t dim = wrapDim(c.integer("dim", -1), x.rank());
+    Term gate = logistic(chunk(x, 2, dim)[1]);
+    auto tangents = chunk(c.wide("dx"), 2, dim);
+    return tangents[0] * gate + tangents[1] * (result - gate * result);
+  });
   t.add({"_prelu_kernel"}, [](Call &c) -> Results {
     Term x = c.wide("self");
     return select(x > 0.0, x, c.wide("weight") * x);

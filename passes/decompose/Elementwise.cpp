@@ -201,6 +201,30 @@ Term xLogY(Term x, Term y) { return select(eq(x, 0.0) & ~isNan(y), 0.0, widen(x)
 
 Term xLog1pY(Term x, Term y) { return select(eq(x, 0.0) & ~isNan(y), 0.0, widen(x) * log1p(widen(y))); }
 
+/// Euclid's algorithm, for as many steps as the longest takes: that of two neighbours among Fibonacci's numbers.
+Term gcd(Term a, Term b) {
+  const unsigned bits = a.element().getIntOrFloatBitWidth();
+  a = abs(a);
+  b = abs(b);
+  for (unsigned step = 0; step < bits * 3 / 2; ++step) {
+    // A remainder by 0 is 0.
+    Term isOver = eq(b, 0.0), rest = rem(a, b);
+    a = select(isOver, a, b);
+    b = rest;
+  }
+  return abs(a);
+}
+
+Term lcm(Term a, Term b) {
+  Term common = gcd(a, b), part = a / common;
+  const Type element = a.element();
+  if (element.getIntOrFloatBitWidth() < 32) { // as C promotes: what is too large wraps at the end
+    part = convert(part, a.emitter->builder.getI32Type());
+    b = convert(b, part.element());
+  }
+  return select(eq(common, 0.0), 0.0, convert(abs(part * b), element));
+}
+
 Results where(Call &c) {
   Type element = c.element();
   Term self = c.number(c.anyOf({"self", "input"}), element);
@@ -289,6 +313,8 @@ void addElementwise(Table &t) {
     Term b = c.wide("other");
     return logAddExp(a * ln2, b * ln2) / ln2;
   });
+  t.add({"gcd"}, binary<gcd>);
+  t.add({"lcm"}, binary<lcm>);
   t.add({"xlogy", "special_xlogy"}, binary<xLogY>);
   t.add({"special_xlog1py"}, binary<xLog1pY>);
   t.add({"bitwise_and", "__and__", "__iand__"}, binary < operator&>);

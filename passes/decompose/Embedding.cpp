@@ -36,8 +36,7 @@ Results embeddingRenorm(Call &c) {
   Term index = toIndex(c.in("indices"));
   index = reshape(index, {index.numel()});
   Term rows = take(x, index, 0);
-  Term p = c.number("norm_type", x.element(), 2);
-  Term norm = pow(sum(pow(abs(rows), p), {1}, /*keep=*/true), 1.0 / p);
+  Term norm = unsqueeze(normOver(c, abs(rows), {1}, "norm_type"), 1);
   Term limit = c.number("max_norm", x.element());
   Term scaled = rows * (limit / (norm + 1e-7));
   return put(x, index, select(norm > limit, scaled, rows), 0, "set");

@@ -63,6 +63,16 @@ Results polygamma(Call &c) {
   return sum * ((n % 2 != 0 ? 1 : -1) * std::tgamma(order + 1));
 }
 
+/// sum over i < p of lgamma(x - i / 2), and log(pi) p (p - 1) / 4.
+Results multivariateLgamma(Call &c) {
+  const int64_t p = c.integer("p");
+  Term x = operand(c, "self"), result = lgamma(x);
+  for (int64_t i = 1; i < p; ++i) {
+    result = result + lgamma(x - static_cast<double>(i) / 2);
+  }
+  return result + std::log(kPi) * static_cast<double>(p * (p - 1)) / 4;
+}
+
 } // namespace
 
 void addSpecial(Table &t) {
@@ -82,6 +92,7 @@ void addSpecial(Table &t) {
         two);
   t.add({"special_log_ndtr"}, logNdtr);
   t.add({"polygamma", "special_polygamma"}, polygamma);
+  t.add({"mvlgamma", "special_multigammaln"}, multivariateLgamma);
 }
 
 } // namespace sojourn::decompose

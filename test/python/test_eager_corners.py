@@ -258,3 +258,29 @@ def test_tensors_with_gaps_are_refused_when_they_are_made():
         with pytest.raises(NotImplementedError, match="gaps or shared elements"):
             make()
     assert torch.empty_strided((2, 3), (1, 2), device=x.device).stride() == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, out: torch.gather(x, 0, x.new_zeros(x.shape).long(), out=out),
+        lambda x, out: torch.mm(x, x, out=out),
+        lambda x, out: torch.neg(x, out=out),
+        lambda x, out: torch.amax(x, 0, out=out),
+        lambda x, out: torch.where(x > 0, x, x, out=out),
+    ],
+)
+def test_an_out_of_another_type_is_refused_as_eager_does(device, call):
+    x = torch.randn(3, 3)
+    for put in (lambda t: t, lambda t: t.to(device)):
+        with pytest.raises(RuntimeError, match="[Dd]type|type"):
+            call(put(x), put(torch.zeros(0, dtype=torch.float64)))
+
+
+def test_an_out_of_another_type_is_cast_into_as_eager_does(device, seed):
+    x = torch.randn(3, 3)
+    for call in (torch.exp, lambda t, out: torch.add(t, t, out=out), lambda t, out: torch.cumsum(t, 0, out=out)):
+        here, there = torch.zeros(3, 3, dtype=torch.float64), torch.zeros(3, 3, dtype=torch.float64).to(device)
+        call(x, out=here)
+        call(x.to(device), out=there)
+        torch.testing.assert_close(there.cpu(), here, rtol=1e-6, atol=1e-6)

@@ -15,6 +15,9 @@ PARTS = ("forward", "gradient")
 @pytest.mark.parametrize("name", [name for name, op in ENTRIES.items() if torch.float32 in op.supported_dtypes("cpu")])
 def test_entry(name):
     found = sweep_support.Sweep(shared_owner(), 2, PARTS).entry(ENTRIES[name], torch.float32)
+    if name in sweep_reviewed_support.OPEN:
+        assert set(found["forward"]) <= {"refused", "pass"} and "refused" in found["forward"], found
+        return
     for part in PARTS:
         outcomes = set(found.get(part, {})) - {"pass"}
         if sweep_reviewed_support.reason(name, part):

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/coverage.md: what becomes of every operator of ATen's dispatcher, and of every function that torch lets
+a tensor type override, at an owner.
+
+    tools/coverage.py          write the document
+    tools/coverage.py --check  exit 1 if the file on disk is not what would be written
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import pathlib
+import re
+import sys
+import warnings
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "docs/coverage.md"
+
+#: Names of operators that this build of torch has for other kinds of tensors, devices and back ends.
+ELSEWHERE = re.compile(
+    r"quant|sparse|csr|csc|bsr|bsc|coalesce|nested|mkldnn|cudnn|miopen|cuda|xnn|vulkan|metal|mps|hip|_c10d|fbgemm|"
+    r"coo_|_jagged|_cslt|_wrapped|_saturate_|_int_mm|_weight_int|_dyn_quant|_mixed_dtypes|_scaled_|_grouped_mm|_addmm_activation|"
+    r"flash|efficient|_fused_sdp|_triton|_transformer_encoder|_native_multi_head|_test|_debug|_sobol|sym_|_nnpack|"
+    r"_thnn|_use_|choose_qparams|fake_|qscheme|int_repr|q_|_choose|_sym|_make_dep|_dimI|_dimV|_indices|_values|"
+    r"crow_|ccol_|row_indices|col_indices|dense_dim|to_padded|_to_cpu|from_blob|_safe_softmax_bw|_lstm_mps"
+)
+
+
+def kind_of(name: str) -> tuple[str, str]:
+    import torch
+
+    import _sojourn
+
+    kind, why = _sojourn.describe_operator(name)
+    if kind != "unknown":
+        return kind, why
+    if torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"):
+        return "composed", ""
+    if torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeExplicitAutograd"):
+        return "composed", ""
+    return ("elsewhere" if ELSEWHERE.search(name) else "unknown"), ""
+
+
+def bases() -> dict[str, tuple[str, str, list[str]]]:
+    """Per operator: the best that any of its overloads comes to, why not, and the overloads that come to less."""
+    import torch
+
+    order = ["recorded", "view", "read", "composed", "refused", "elsewhere", "unknown"]
+    found: dict[str, dict[str, tuple[str, str]]] = collections.defaultdict(dict)
+    for name in torch._C._dispatch_get_all_op_names():
+        if name.startswith("aten::"):
+            found[name.split("::")[1].split(".")[0]][name] = kind_of(name)
+    result = {}
+    for base, overloads in sorted(found.items()):
+        best = min((kind for kind, _ in overloads.values()), key=order.index)
+        why = next((why for kind, why in overloads.values() if kind == best), "")
+        less = sorted(
+            name.split("::")[1].partition(".")[2] or "default"
+            for name, (kind, _) in overloads.items()
+            if order.index(kind) >= order.index("refused") > order.index(best)
+        )
+        result[base] = (best, why, less)
+    return result
+
+
+def functions(known) -> dict[str, list[str]]:
+    """Functions of torch.overrides by what their operator comes to; those without one of that name run others."""
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        overridable = torch.overrides.get_testing_overrides()
+    found = collections.defaultdict(set)
+    for function in overridable:
+        name = torch.overrides.resolve_name(function)
+        if not name:
+            continue
+        base = name.rsplit(".", 1)[-1]
+        candidates = [base, base.rstrip("_"), "linalg_" + base, "special_" + base, "fft_" + base, "_" + base]
+        kind = next((known[c][0] for c in candidates if c in known), "composed")
+        found[kind].add(name)
+    return {kind: sorted(names) for kind, names in found.items()}
+
+
+MEANING = {
+    "recorded": "recorded, and lowered to core ops",
+    "view": "a view: part of how an operand is read",
+    "read": "asks for a value: answered outside of steps where the label permits",
+    "composed": "torch composes it of others",
+    "refused": "refused when it is called, with the way out",
+    "elsewhere": "for other kinds of tensors (sparse, nested, quantized), other devices or back ends",
+    "unknown": "not supported: refused when it is called",
+}
+
+
+def text() -> str:
+    import torch
+
+    known = bases()
+    counts = collections.Counter(kind for kind, _, _ in known.values())
+    by_function = functions(known)
+    lines = [
+        "# Coverage",
+        "",
+        "What becomes of each operator of ATen's dispatcher and of each function that torch lets a tensor type override.",
+        f"Written by `tools/coverage.py`; PyTorch {torch.__version__.split('+')[0]}. What is tried of them, and with which",
+        "samples, is in [operators.md](operators.md).",
+        "",
+        "| | operators | functions | meaning |",
+        "|---|---|---|---|",
+    ]
+    for kind, meaning in MEANING.items():
+        lines.append(f"| {kind} | {counts[kind]} | {len(by_function.get(kind, []))} | {meaning} |")
+    lines += ["", "## Refused", "", "| operator | why, and the way out |", "|---|---|"]
+    lines += [f"| `{base}` | {why} |" for base, (kind, why, _) in known.items() if kind == "refused"]
+    lines += ["", "## Not supported", ""]
+    lines.append(", ".join(f"`{base}`" for base, (kind, _, _) in known.items() if kind == "unknown") + ".")
+    lines += ["", "## Overloads that come to less than others of their operator", ""]
+    lines.append(", ".join(f"`{base}` ({', '.join(less)})" for base, (_, _, less) in known.items() if less) + ".")
+    for kind in ("recorded", "view", "composed"):
+        lines += ["", f"## {kind.capitalize()}", ""]
+        lines.append(", ".join(f"`{base}`" for base, (found, _, _) in known.items() if found == kind) + ".")
+    lines += ["", "## Functions", ""]
+    for kind, names in sorted(by_function.items()):
+        lines += [f"### {kind.capitalize()}", "", ", ".join(f"`{name}`" for name in names) + ".", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="compare with the file on disk, write nothing")
+    options = parser.parse_args()
+    import sojourn  # noqa: F401 (registers the device)
+
+    written = text()
+    if not options.check:
+        DOCUMENT.write_text(written)
+        return 0
+    if not DOCUMENT.exists() or DOCUMENT.read_text() != written:
+        print("docs/coverage.md is not what tools/coverage.py writes; run it")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
