@@ -269,6 +269,8 @@ static constexpr TypeRow kTable[] = {
     {"max_pool3d_with_indices", "", "", "self; i64"},
     {"adaptive_max_pool2d", "", "", "self; i64"},
     {"adaptive_max_pool3d", "", "", "self; i64"},
+    {"fractional_max_pool2d", "", "", "self; i64"},
+    {"fractional_max_pool3d", "", "", "self; i64"},
     {"grid_sampler_2d_backward", "", "", "input; grid"},
     {"grid_sampler_3d_backward", "", "", "input; grid"},
     // Factories and copies.

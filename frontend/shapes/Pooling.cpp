@@ -2,7 +2,15 @@
 // Pooling and resampling of images.
 #include "frontend/shapes/Structured.h"
 
+#include <ATen/native/FractionalMaxPooling.h>
+#include <ATen/native/GridSamplerUtils.h>
 #include <ATen/native/Pool.h>
+#include <ATen/ops/_upsample_bicubic2d_aa_backward_meta.h>
+#include <ATen/ops/_upsample_bicubic2d_aa_meta.h>
+#include <ATen/ops/_upsample_bilinear2d_aa_backward_meta.h>
+#include <ATen/ops/_upsample_bilinear2d_aa_meta.h>
+#include <ATen/ops/_upsample_lanczos2d_aa_backward_meta.h>
+#include <ATen/ops/_upsample_lanczos2d_aa_meta.h>
 #include <ATen/ops/_upsample_nearest_exact1d_backward_meta.h>
 #include <ATen/ops/_upsample_nearest_exact1d_meta.h>
 #include <ATen/ops/_upsample_nearest_exact2d_backward_meta.h>
@@ -17,6 +25,9 @@
 #include <ATen/ops/avg_pool2d_meta.h>
 #include <ATen/ops/avg_pool3d_backward_meta.h>
 #include <ATen/ops/avg_pool3d_meta.h>
+#include <ATen/ops/fractional_max_pool2d_backward_meta.h>
+#include <ATen/ops/fractional_max_pool2d_meta.h>
+#include <ATen/ops/fractional_max_pool3d_meta.h>
 #include <ATen/ops/max_pool2d_with_indices_backward_meta.h>
 #include <ATen/ops/max_pool2d_with_indices_meta.h>
 #include <ATen/ops/upsample_bicubic2d_backward_meta.h>
@@ -100,9 +111,96 @@ void likeImage(const ShapeRule &, Arguments args, Outputs &out) {
   append(out, self.sizes(), self.suggest_memory_format());
 }
 
+/// max_unpool2d(self, indices, output_size), max_unpool3d(..., stride, padding). Where indices point to is not known.
+template <int64_t Rank>
+void maxUnpool(const ShapeRule &, Arguments args, Outputs &out) {
+  const Tensor &self = tensorAt(args, 0), &indices = tensorAt(args, 1);
+  Dims target = dimsAt(args, 2);
+  const char *elements = Rank == 2 ? "two elements (height, width)" : "three elements (depth, height, width)";
+  const auto count = static_cast<size_t>(Rank);
+  TORCH_CHECK(indices.scalar_type() == at::kLong,
+              "elements in indices should be type int64 but got: ", indices.scalar_type());
+  TORCH_CHECK(target.size() == count, "There should be exactly ", elements, " in output_size, but got ", target.size(),
+              " elements.");
+  TORCH_CHECK(self.dim() == Rank + 1 || self.dim() == Rank + 2, "Input to max_unpooling", Rank, "d should be a ",
+              Rank + 1, "d or ", Rank + 2, "d Tensor, but got a tensor with ", self.dim(), " dimensions.");
+  if (Rank == 3) {
+    Dims stride = dimsAt(args, 3), padding = dimsAt(args, 4);
+    TORCH_CHECK(stride.size() == count, "There should be exactly ", elements, " in stride, but got: ", stride.size(),
+                " elements.");
+    TORCH_CHECK(padding.size() == count, "There should be exactly ", elements, " in padding, but got: ", padding.size(),
+                " elements.");
+    TORCH_CHECK(std::all_of(stride.begin(), stride.end(), [](int64_t step) { return step > 0; }),
+                "strides should be greater than zero, but got stride: ", IntArrayRef(stride));
+  }
+  TORCH_CHECK(self.sizes() == indices.sizes(), "Expected shape of indices to be same as that of the input tensor (",
+              self.sizes(), ") but got indices tensor with shape: ", indices.sizes());
+  for (int64_t dim = self.dim() - Rank - 1; dim < self.dim(); ++dim) {
+    TORCH_CHECK(self.size(dim) > 0, "max_unpooling", Rank,
+                "d_forward_out_cpu(): ", "Expected input to have non-zero size for non-batch dimensions, but got ",
+                self.sizes(), " with dimension ", dim, " being empty.");
+  }
+  TORCH_CHECK(std::all_of(target.begin(), target.end(), [](int64_t size) { return size >= 0; }), "max_unpooling", Rank,
+              "d(): output_size must contain non-negative spatial dimensions, but got output_size=(",
+              c10::Join(", ", target), ")");
+  if (!c10::isFloatingType(self.scalar_type())) {
+    failDtype(Rank == 2 ? "max_unpool2d" : "max_unpool3d", self.scalar_type());
+  }
+  Dims sizes(self.sizes().begin(), self.sizes().end());
+  std::copy(target.begin(), target.end(), sizes.end() - Rank);
+  append(out, sizes, Rank == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
+}
+
+/// (self, kernel_size, output_size, random_samples) -> (values, indices)
+template <class Meta, int64_t Rank>
+void fractionalMaxPool(const ShapeRule &rule, Arguments args, Outputs &out) {
+  structured<Meta>(rule, args, out);
+  const Tensor &self = tensorAt(args, 0);
+  at::native::fractional_max_pool_check_shape<Rank>(self, tensorAt(args, 3));
+  if (!c10::isFloatingType(self.scalar_type())) {
+    failDtype(Rank == 2 ? "fractional_max_pool2d_out_frame" : "fractional_max_pool3d_out_frame", self.scalar_type());
+  }
+}
+
+/// (grad_output, self, kernel_size, output_size, indices)
+void fractionalMaxPool3dBackward(const ShapeRule &, Arguments args, Outputs &out) {
+  static constexpr const char *kNames[] = {"time", "height", "width"};
+  const Tensor &gradient = tensorAt(args, 0), &self = tensorAt(args, 1);
+  Dims target = dimsAt(args, 3);
+  for (int64_t i = 0; i < 3; ++i) {
+    TORCH_CHECK(target.at(i) == gradient.size(self.dim() - 3 + i), "fractional_max_pool3d_backward_out(): gradOutput ",
+                kNames[i], " unexpected");
+  }
+  append(out, self.sizes());
+}
+
+/// Antialiased resampling knows bytes and the two wide floats; its gradient the latter.
+template <class Meta>
+void smoothUpsample(const ShapeRule &rule, Arguments args, Outputs &out) {
+  structured<Meta>(rule, args, out);
+  ScalarType type = tensorAt(args, 0).scalar_type();
+  bool backward = baseName(rule).find("backward") != std::string_view::npos;
+  if (type != at::kFloat && type != at::kDouble && (backward || type != at::kByte)) {
+    // "_upsample_x_backward" -> "upsample_x_backward_cpu"
+    failDtype(backward ? (std::string(baseName(rule).substr(1)) + "_cpu").c_str() : "compute_index_ranges_weights",
+              type);
+  }
+}
+
+void checkGrid(const Tensor &input, const Tensor &grid, int64_t mode, bool volume) {
+  at::native::check_grid_sampler_common(input, grid);
+  if (volume) {
+    at::native::check_grid_sampler_3d(input, grid, mode);
+  } else {
+    at::native::check_grid_sampler_2d(input, grid);
+  }
+}
+
 /// grid_sampler_2d / 3d(input [N, C, ...], grid [N, ..., rank], ...)
+template <bool Volume>
 void gridSample(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &input = tensorAt(args, 0), &grid = tensorAt(args, 1);
+  checkGrid(input, grid, intAt(args, 2).value_or(0), Volume);
   Dims sizes{input.size(0), input.size(1)};
   for (int64_t dim = 1; dim + 1 < grid.dim(); ++dim) {
     sizes.push_back(grid.size(dim));
@@ -111,8 +209,10 @@ void gridSample(const ShapeRule &, Arguments args, Outputs &out) {
 }
 
 /// (grad_output, input, grid, mode, padding, align, mask[2])
+template <bool Volume>
 void gridSampleBackward(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &input = tensorAt(args, 1), &grid = tensorAt(args, 2);
+  checkGrid(input, grid, intAt(args, 3).value_or(0), Volume);
   if (maskAt(args, 6, 0)) {
     append(out, input.sizes());
   } else {
@@ -158,10 +258,22 @@ const RuleEntry kRules[] = {
     {"upsample_bicubic2d_backward.", structured<at::meta::structured_upsample_bicubic2d_backward>},
     {"upsample_trilinear3d.", structured<at::meta::structured_upsample_trilinear3d>},
     {"upsample_trilinear3d_backward.", structured<at::meta::structured_upsample_trilinear3d_backward>},
-    {"grid_sampler_2d", gridSample},
-    {"grid_sampler_3d", gridSample},
-    {"grid_sampler_2d_backward", gridSampleBackward},
-    {"grid_sampler_3d_backward", gridSampleBackward},
+    {"_upsample_bilinear2d_aa.", smoothUpsample<at::meta::structured__upsample_bilinear2d_aa>},
+    {"_upsample_bilinear2d_aa_backward.", smoothUpsample<at::meta::structured__upsample_bilinear2d_aa_backward>},
+    {"_upsample_bicubic2d_aa.", smoothUpsample<at::meta::structured__upsample_bicubic2d_aa>},
+    {"_upsample_bicubic2d_aa_backward.", smoothUpsample<at::meta::structured__upsample_bicubic2d_aa_backward>},
+    {"_upsample_lanczos2d_aa.", smoothUpsample<at::meta::structured__upsample_lanczos2d_aa>},
+    {"_upsample_lanczos2d_aa_backward.", smoothUpsample<at::meta::structured__upsample_lanczos2d_aa_backward>},
+    {"max_unpool2d", maxUnpool<2>},
+    {"max_unpool3d", maxUnpool<3>},
+    {"fractional_max_pool2d", fractionalMaxPool<at::meta::structured_fractional_max_pool2d, 2>},
+    {"fractional_max_pool2d_backward", structured<at::meta::structured_fractional_max_pool2d_backward>},
+    {"fractional_max_pool3d", fractionalMaxPool<at::meta::structured_fractional_max_pool3d, 3>},
+    {"fractional_max_pool3d_backward", fractionalMaxPool3dBackward},
+    {"grid_sampler_2d", gridSample<false>},
+    {"grid_sampler_3d", gridSample<true>},
+    {"grid_sampler_2d_backward", gridSampleBackward<false>},
+    {"grid_sampler_3d_backward", gridSampleBackward<true>},
 };
 
 } // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// grid_sampler: reading an image at run-time coordinates, and its gradient. What lies outside reads 0, since an index
-// of -1 does.
+// grid_sampler: reading an image or a volume at run-time coordinates, and its gradient. What lies outside reads 0,
+// since an index of -1 does.
 #include "passes/decompose/Call.h"
 
 using namespace mlir;
@@ -9,7 +9,7 @@ namespace sojourn::decompose {
 namespace {
 
 enum Padding : int64_t { kZeros = 0, kBorder = 1, kReflection = 2 };
-enum Mode : int64_t { kBilinear = 0, kNearest = 1 };
+enum Mode : int64_t { kBilinear = 0, kNearest = 1, kBicubic = 2 };
 
 /// A position along one dimension in pixels, and its slope in the grid's coordinate.
 struct Coordinate {
@@ -37,118 +37,185 @@ Coordinate reflected(Coordinate p, double low, double high) {
   return {at, select(turned, -p.slope, p.slope)};
 }
 
-Coordinate position(Call &c, Term grid, int64_t size) {
-  bool align = c.boolean("align_corners");
+/// Moved into the image of `size` pixels, as the padding mode says; zeros stay where they are.
+Coordinate padded(Call &c, Coordinate p, int64_t size) {
   auto last = static_cast<double>(size - 1);
-  double scale = align ? last / 2 : static_cast<double>(size) / 2;
-  Term at = (grid + 1.0) * scale;
-  at = align ? at : at - 0.5;
-  Coordinate p = {at, full(c.emitter, grid.shape(), scale, grid.element())};
   int64_t padding = c.integer("padding_mode");
   if (padding == kReflection) {
-    p = align ? reflected(p, 0, 2 * last) : reflected(p, -1, 2 * static_cast<double>(size) - 1);
+    p = c.boolean("align_corners") ? reflected(p, 0, 2 * last) : reflected(p, -1, 2 * last + 1);
   }
   return padding == kZeros ? p : clipped(p, last);
 }
 
-struct Sampler {
-  Term image; // [N, C, H * W]
-  int64_t height, width, points;
-  Coordinate x, y; // [N, points]
+/// Where the grid points to in an image of `size` pixels.
+Coordinate position(Call &c, Term grid, int64_t size) {
+  bool align = c.boolean("align_corners");
+  double scale = static_cast<double>(align ? size - 1 : size) / 2;
+  Term at = (grid + 1.0) * scale;
+  return {align ? at : at - 0.5, full(c.emitter, grid.shape(), scale, grid.element())};
+}
 
-  Term at(Term row, Term column) const {
-    auto h = static_cast<double>(height), w = static_cast<double>(width);
-    Term inside = (row >= 0.0) & (row < h) & (column >= 0.0) & (column < w);
-    Term flat = select(inside, row * w + column, -1.0);
+/// What a point takes along one dimension: a pixel, its weight, and the weight's slope in the grid's coordinate.
+struct Tap {
+  Term at, weight, slope;
+};
+
+SmallVector<Tap, 4> linearTaps(Coordinate p) {
+  Term low = floor(p.at), part = p.at - low;
+  return {{toIndex(low), 1.0 - part, -p.slope}, {toIndex(low + 1.0), part, p.slope}};
+}
+
+/// Each of the four pixels is padded by itself, so that the slope is that of the unpadded position.
+SmallVector<Tap, 4> cubicTaps(Call &c, Coordinate p, int64_t size) {
+  constexpr double a = -0.75;
+  auto inner = [](Term x) { return ((a + 2) * x - (a + 3)) * x * x + 1.0; };
+  auto outer = [](Term x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
+  auto innerSlope = [](Term x) { return (3 * (a + 2) * x - 2 * (a + 3)) * x; };
+  auto outerSlope = [](Term x) { return (3 * a * x - 10 * a) * x + 8 * a; };
+  Term low = floor(p.at), t = p.at - low;
+  Term weights[] = {outer(t + 1.0), inner(t), inner(1.0 - t), outer(2.0 - t)};
+  Term slopes[] = {outerSlope(t + 1.0), innerSlope(t), -innerSlope(1.0 - t), -outerSlope(2.0 - t)};
+  SmallVector<Tap, 4> taps;
+  for (int64_t i = 0; i < 4; ++i) {
+    Term at = padded(c, {low + static_cast<double>(i - 1), p.slope}, size).at;
+    taps.push_back({toIndex(at), weights[i], slopes[i] * p.slope});
+  }
+  return taps;
+}
+
+struct Sampler {
+  Term image; // [N, C, pixels]
+  Shape sizes;
+  int64_t points;
+  /// Per dimension of the image, each [N, points].
+  SmallVector<SmallVector<Tap, 4>, 3> taps;
+
+  /// The flat position of a pixel for all channels; -1 outside.
+  Term flat(ArrayRef<Term> at) const {
+    Term inside, flat;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      auto size = static_cast<double>(sizes[i]);
+      Term within = (at[i] >= 0.0) & (at[i] < size);
+      inside = inside ? inside & within : within;
+      flat = flat ? flat * size + at[i] : at[i];
+    }
+    flat = select(inside, flat, -1.0);
     return broadcastTo(unsqueeze(flat, 1), {image.dim(0), image.dim(1), points});
   }
 };
 
+/// Points name their coordinates from the innermost dimension out.
 Sampler sampler(Call &c) {
   Term image = c.wide("input"), grid = convert(c.in("grid"), image.element());
-  int64_t n = image.dim(0), points = grid.dim(1) * grid.dim(2);
+  int64_t mode = c.integer("interpolation_mode");
   Sampler s;
-  s.height = image.dim(2);
-  s.width = image.dim(3);
-  s.points = points;
-  s.image = reshape(image, {n, image.dim(1), s.height * s.width});
-  auto coordinate = [&](int64_t i, int64_t size) {
-    return position(c, reshape(sliceDim(grid, 3, i, i + 1), {n, points}), size);
-  };
-  s.x = coordinate(0, s.width);
-  s.y = coordinate(1, s.height);
+  s.sizes = Shape(Dims(image.shape()).drop_front(2));
+  auto rank = static_cast<int64_t>(s.sizes.size());
+  s.points = product(Dims(grid.shape()).drop_front().drop_back());
+  s.image = reshape(image, {image.dim(0), image.dim(1), product(s.sizes)});
+  for (int64_t i = 0; i < rank; ++i) {
+    Term along = reshape(sliceDim(grid, rank + 1, rank - 1 - i, rank - i), {image.dim(0), s.points});
+    Coordinate p = position(c, along, s.sizes[i]);
+    if (mode == kBicubic) {
+      s.taps.push_back(cubicTaps(c, p, s.sizes[i]));
+      continue;
+    }
+    p = padded(c, p, s.sizes[i]);
+    s.taps.push_back(mode == kBilinear ? linearTaps(p) : SmallVector<Tap, 4>{{toIndex(round(p.at)), {}, {}}});
+  }
   return s;
 }
 
-/// One of the four neighbours: where it is, its weight, the slopes of the weight.
-struct Corner {
-  Term index, weight, slopeX, slopeY;
+/// A pixel that a point takes: where it is, its weight, and the weight's slope per dimension. The nearest has neither.
+struct Pixel {
+  Term index, weight;
+  SmallVector<Term, 3> slopes;
 };
 
-SmallVector<Corner, 4> corners(const Sampler &s) {
-  Term left = floor(s.x.at), top = floor(s.y.at);
-  Term tx = s.x.at - left, ty = s.y.at - top;
-  SmallVector<Corner, 4> result;
-  for (bool down : {false, true}) {
-    for (bool right : {false, true}) {
-      Term wx = right ? tx : 1.0 - tx, wy = down ? ty : 1.0 - ty;
-      Term row = toIndex(down ? top + 1.0 : top), column = toIndex(right ? left + 1.0 : left);
-      result.push_back({s.at(row, column), wx * wy, right ? wy : -wy, down ? wx : -wx});
+SmallVector<Pixel, 16> pixels(const Sampler &s) {
+  size_t rank = s.taps.size(), count = 1;
+  for (ArrayRef<Tap> taps : s.taps) {
+    count *= taps.size();
+  }
+  SmallVector<Pixel, 16> result;
+  for (size_t number = 0; number < count; ++number) {
+    SmallVector<Tap, 3> taps(rank);
+    size_t rest = number;
+    for (size_t i = rank; i-- > 0; rest /= s.taps[i].size()) {
+      taps[i] = s.taps[i][rest % s.taps[i].size()];
     }
+    Pixel pixel;
+    SmallVector<Term, 3> at;
+    for (size_t i = 0; i < rank; ++i) {
+      at.push_back(taps[i].at);
+      Term slope = taps[i].slope;
+      for (size_t other = rank; slope && other-- > 0;) {
+        slope = other == i ? slope : slope * taps[other].weight;
+      }
+      pixel.slopes.push_back(slope);
+    }
+    for (size_t i = rank; taps[0].weight && i-- > 0;) {
+      pixel.weight = pixel.weight ? pixel.weight * taps[i].weight : taps[i].weight;
+    }
+    pixel.index = s.flat(at);
+    result.push_back(std::move(pixel));
   }
   return result;
 }
 
-Term nearest(const Sampler &s) { return s.at(toIndex(round(s.y.at)), toIndex(round(s.x.at))); }
-
 Results gridSample(Call &c) {
+  if (product(c.shape()) == 0) {
+    return full(c.emitter, c.shape(), 0, c.element());
+  }
   Sampler s = sampler(c);
-  int64_t mode = c.integer("interpolation_mode");
-  if (mode == kNearest) {
-    return reshape(takeAlong(s.image, nearest(s), 2), c.shape());
-  }
-  if (mode != kBilinear) {
-    return c.fail("samples bicubically; use bilinear or nearest");
-  }
   Term total;
-  for (const Corner &corner : corners(s)) {
-    Term part = takeAlong(s.image, corner.index, 2) * unsqueeze(corner.weight, 1);
+  for (const Pixel &pixel : pixels(s)) {
+    Term part = takeAlong(s.image, pixel.index, 2);
+    part = pixel.weight ? part * unsqueeze(pixel.weight, 1) : part;
     total = total ? total + part : part;
   }
   return reshape(total, c.shape());
 }
 
 Results gridSampleGradient(Call &c) {
-  Sampler s = sampler(c);
-  int64_t mode = c.integer("interpolation_mode");
   Term output = c.wide("grad_output");
+  Term noGrid = full(c.emitter, c.shape(1), 0, output.element());
+  if (output.numel() == 0) {
+    return {c.wants(0) ? full(c.emitter, c.shape(), 0, output.element()) : Term(), noGrid};
+  }
+  Sampler s = sampler(c);
   Term g = reshape(output, {s.image.dim(0), s.image.dim(1), s.points});
   Term image = full(c.emitter, s.image.shape(), 0, g.element());
-  if (mode == kNearest) {
-    image = putAlong(image, nearest(s), g, 2, "add");
-    return {c.wants(0) ? reshape(image, c.shape()) : Term(), full(c.emitter, c.shape(1), 0, g.element())};
+  SmallVector<Term, 3> slopes(s.sizes.size());
+  for (const Pixel &pixel : pixels(s)) {
+    if (c.wants(0)) {
+      image = putAlong(image, pixel.index, pixel.weight ? g * unsqueeze(pixel.weight, 1) : g, 2, "add");
+    }
+    if (!pixel.weight) {
+      continue;
+    }
+    Term along = sum(g * takeAlong(s.image, pixel.index, 2), {1});
+    for (size_t i = 0; i < slopes.size(); ++i) {
+      Term part = along * pixel.slopes[i];
+      slopes[i] = slopes[i] ? slopes[i] + part : part;
+    }
   }
-  if (mode != kBilinear) {
-    return c.fail("samples bicubically; use bilinear or nearest");
+  Term grid = noGrid;
+  if (slopes.front()) {
+    SmallVector<Term, 3> parts;
+    for (size_t i = slopes.size(); i-- > 0;) {
+      parts.push_back(unsqueeze(slopes[i], 2));
+    }
+    grid = reshape(concat(parts, 2), c.shape(1));
   }
-  Term gx, gy;
-  for (const Corner &corner : corners(s)) {
-    image = putAlong(image, corner.index, g * unsqueeze(corner.weight, 1), 2, "add");
-    Term along = sum(g * takeAlong(s.image, corner.index, 2), {1});
-    Term partX = along * corner.slopeX, partY = along * corner.slopeY;
-    gx = gx ? gx + partX : partX;
-    gy = gy ? gy + partY : partY;
-  }
-  gx = unsqueeze(gx * s.x.slope, 2);
-  gy = unsqueeze(gy * s.y.slope, 2);
-  return {c.wants(0) ? reshape(image, c.shape()) : Term(), reshape(concat({gx, gy}, 2), c.shape(1))};
+  return {c.wants(0) ? reshape(image, c.shape()) : Term(), grid};
 }
 
 } // namespace
 
 void addGridSampling(Table &t) {
-  t.add({"grid_sampler_2d"}, gridSample);
-  t.add({"grid_sampler_2d_backward"}, gridSampleGradient);
+  t.add({"grid_sampler_2d", "grid_sampler_3d"}, gridSample);
+  t.add({"grid_sampler_2d_backward", "grid_sampler_3d_backward"}, gridSampleGradient);
 }
 
 } // namespace sojourn::decompose

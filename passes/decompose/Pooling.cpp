@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Average and maximum pooling with their gradients, over 1 to 3 spatial
 // dimensions, batched or not.
-#include "passes/decompose/Call.h"
+#include "passes/decompose/FractionalPooling.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -283,10 +283,11 @@ void addPooling(Table &t) {
   t.add({"avg_pool2d_backward", "avg_pool3d_backward"}, averagePoolGradient);
   t.add({"max_pool1d", "max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices"}, maxPool);
   t.add({"max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward", "adaptive_max_pool2d_backward",
-         "adaptive_max_pool3d_backward"},
+         "adaptive_max_pool3d_backward", "fractional_max_pool2d_backward", "fractional_max_pool3d_backward"},
         maxPoolGradient);
   t.add({"max_unpool2d", "max_unpool3d"}, maxUnpool);
   t.add({"adaptive_max_pool2d", "adaptive_max_pool3d"}, adaptiveMaxPool);
+  t.add({"fractional_max_pool2d", "fractional_max_pool3d"}, fractionalMaxPool);
 }
 
 } // namespace sojourn::decompose

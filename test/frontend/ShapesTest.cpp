@@ -289,6 +289,29 @@ TEST_F(Shapes, poolingAndResampling) {
   });
 }
 
+TEST_F(Shapes, sampling) {
+  check(60, [&] {
+    at::ScalarType type = pick(0, 1) == 0 ? at::kFloat : at::kDouble;
+    const int64_t batch = pick(1, 3), channels = pick(1, 4);
+    Tensor x = make({batch, channels, pick(4, 9), pick(4, 9)}, type).detach().requires_grad_();
+    Tensor volume = make({batch, channels, pick(4, 6), pick(4, 6), pick(4, 6)}, type).detach().requires_grad_();
+    Tensor pixels = make({batch, channels, pick(4, 9), pick(4, 9)}, at::kByte);
+    bool align = pick(0, 1);
+    for (const Tensor &y :
+         {at::_upsample_bilinear2d_aa(x, {3, 11}, align), at::_upsample_bicubic2d_aa(x, {3, 11}, align),
+          at::max_unpool2d(x, at::zeros_like(x, at::kLong), {9, 5}),
+          at::max_unpool3d(volume, at::zeros_like(volume, at::kLong), {7, 6, 5}, {2, 2, 2}, {0, 0, 0}),
+          std::get<0>(at::fractional_max_pool2d(x, {2, 1}, {3, 2}, at::rand({batch, channels, 2}, type))),
+          std::get<0>(at::fractional_max_pool3d(volume, {2, 1, 2}, {2, 3, 1}, at::rand({batch, channels, 3}, type))),
+          at::grid_sampler(x, make({batch, 2, 3, 2}, type), pick(0, 2), pick(0, 2), align),
+          at::grid_sampler(volume, make({batch, 2, 3, 1, 3}, type), pick(0, 1), pick(0, 2), align)}) {
+      y.sum().backward();
+    }
+    at::_upsample_bilinear2d_aa(pixels, {3, 11}, align);
+    at::upsample_bicubic2d(pixels, {3, 11}, align);
+  });
+}
+
 TEST_F(Shapes, histograms) {
   check(100, [&] {
     const int64_t bins = pick(1, 9), count = size();
