@@ -40,7 +40,6 @@ def test_backward_errors_name_both_lines(device):
 
 BACKWARD_ONLY = {
     "cumprod": lambda t: t.cumprod(0),
-    "index_fill": lambda t: t.index_fill(0, torch.tensor([0], device=t.device), t.sum()),
     "second derivative of prod": lambda t: torch.autograd.grad(t.prod(), t, create_graph=True)[0],
 }
 
