@@ -200,6 +200,7 @@ static constexpr TypeRow kTable[] = {
     {"signbit", "", "", "i1"},
     {"isin", "", "", "i1"},
     {"nextafter", "", "common(self,other)", "="},
+    {"frexp", "", "", "self; i32"},
     {"ldexp", "", "float(self,other)", "="},
     {"native_dropout", "", "", "input; i1"},
     {"native_dropout_backward", "", "float(grad_output,mask)", "="},
@@ -239,6 +240,8 @@ static constexpr TypeRow kTable[] = {
     {"_softmax_backward_data", "", "", "input_dtype"},
     {"_log_softmax_backward_data", "", "", "input_dtype"},
     {"_cdist_backward", "", "", "x1"},
+    {"_pdist_backward", "", "", "self"},
+    {"_segment_reduce_backward", "", "", "data"},
     // Arrangement and indices.
     {"_stack", "", "common(tensors)", "="},
     {"block_diag", "", "common(tensors)", "="},
@@ -253,7 +256,11 @@ static constexpr TypeRow kTable[] = {
     {"_native_batch_norm_legit_functional", "", "",
      "input; stats(input,weight,bias,running_mean,running_var); stats(input,weight,bias,running_mean,running_var); "
      "running_mean; running_var"},
+    {"_batch_norm_with_update", "", "",
+     "input; stats(input,weight,bias,running_mean,running_var); stats(input,weight,bias,running_mean,running_var); u8; "
+     "running_mean; running_var"},
     {"native_batch_norm_backward", "", "", "input; weight|input"},
+    {"batch_norm_backward", "", "", "input; weight|input"},
     {"native_layer_norm", "", "", "input; stats(input,weight,bias)"},
     {"native_layer_norm_backward", "", "", "input; weight|input; bias|input"},
     {"native_group_norm", "", "", "input; stats(input,weight,bias)"},

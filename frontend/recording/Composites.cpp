@@ -96,6 +96,37 @@ at::Tensor oneHot(const at::Tensor &self, int64_t classes) {
   return at::native::one_hot(self, classes);
 }
 
+/// Rows of a grid whose indices rise, found without their number being asked for.
+at::Tensor combinations(const at::Tensor &self, int64_t count, bool withReplacement) {
+  TORCH_CHECK(self.dim() == 1, "Expect a 1D vector, but got shape ", self.sizes());
+  TORCH_CHECK(count >= 0, "Expect a non-negative number, but got ", count);
+  if (count == 0) {
+    return at::empty({0}, self.options());
+  }
+  const int64_t size = self.size(0), last = withReplacement ? size + count - 1 : size;
+  int64_t rows = 1; // last over count
+  for (int64_t i = 1; i <= count; ++i) {
+    rows = rows * std::max<int64_t>(last - count + i, 0) / i;
+  }
+  if (count == 1) {
+    return self.unsqueeze(1).clone();
+  }
+  if (rows == 0) {
+    return self.narrow(0, 0, 0).unsqueeze(1).expand({0, count}).clone(at::MemoryFormat::Contiguous);
+  }
+  at::Tensor range = at::arange(size, self.options().dtype(at::kLong));
+  at::Tensor rising;
+  for (int64_t dim = 0; dim + 1 < count; ++dim) {
+    std::vector<int64_t> mine(static_cast<size_t>(count), 1), next = mine;
+    mine[static_cast<size_t>(dim)] = next[static_cast<size_t>(dim) + 1] = size;
+    at::Tensor left = range.view(mine), right = range.view(next);
+    at::Tensor pair = withReplacement ? left.le(right) : left.lt(right);
+    rising = rising.defined() ? rising.logical_and(pair) : pair;
+  }
+  at::Tensor index = at::nonzero_static(rising, rows);
+  return self.index_select(0, index.view({-1})).view({rows, count});
+}
+
 /// Whether all of these hold: a question about values.
 bool holds(const char *op, const at::Tensor &conditions) {
   if (Steps::active()) {
@@ -147,6 +178,7 @@ bool allclose(const at::Tensor &self, const at::Tensor &other, double rtol, doub
 
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
   using namespace sojourn::frontend;
+  library.impl("combinations", combinations);
   library.impl("cov", cov);
   library.impl("matmul.out", matmulOut);
   library.impl("one_hot", oneHot);
@@ -160,6 +192,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("as_strided_copy", asStridedCopy);
   library.impl("as_strided_scatter", asStridedScatter);
   library.impl("_new_zeros_with_same_feature_meta", zerosLike);
+  library.impl("combinations", combinations);
   library.impl("cov", cov);
   library.impl("matmul.out", matmulOut);
   library.impl("one_hot", oneHot);

@@ -157,10 +157,14 @@ void refuseForeign(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::ji
 
 /// One registration per overload. Left alone: CompositeImplicit ops (they decompose above us), and
 /// ops without a rule that ATen composes of others (CompositeExplicit).
-/// What Composites.cpp has kernels for at the recorder's own key.
+/// What Composites.cpp and LeastSquares.cpp have kernels for at the recorder's own key.
 bool isComposed(const std::string &name) {
-  static const std::set<std::string> names = {"aten::equal", "aten::allclose", "aten::as_strided_copy",
-                                              "aten::as_strided_scatter", "aten::_new_zeros_with_same_feature_meta"};
+  static const std::set<std::string> names = {"aten::equal",
+                                              "aten::allclose",
+                                              "aten::as_strided_copy",
+                                              "aten::as_strided_scatter",
+                                              "aten::_new_zeros_with_same_feature_meta",
+                                              "aten::linalg_lstsq"};
   return names.count(name) > 0;
 }
 

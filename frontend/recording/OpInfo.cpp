@@ -219,8 +219,7 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
   } else if (name == "aten::index.Tensor" || startsWith(name, "aten::index_put") ||
              startsWith(name, "aten::_index_put")) {
     special = Special::Index;
-  } else if (startsWith(name, "aten::bincount") || startsWith(name, "aten::histc") ||
-             name == "aten::histogram.bin_ct" || name == "aten::histogram.bin_ct_out") {
+  } else if (startsWith(name, "aten::bincount") || startsWith(name, "aten::histc")) {
     special = Special::Histogram;
   } else if (shape && schema->argumentIndexWithName("check_errors")) {
     special = Special::CheckErrors;

@@ -282,6 +282,10 @@ bool answerSpecial(const OpInfo &info, Stack *stack) {
     if (const char *needed = histogramNeeds(*info.schema, args)) {
       fail(ErrorKind::ValueNeeded, info, needed);
     }
+    if (info.schema->name() == "aten::histc" && args[2].toScalar().toDouble() == args[3].toScalar().toDouble()) {
+      // No range: that of the values. Numbers are recorded apart from programs, this is not.
+      (*stack)[stack->size() - count + 2] = (*stack)[stack->size() - count + 3] = c10::IValue();
+    }
     break;
   case Special::CheckErrors:
     if (args[static_cast<size_t>(*info.schema->argumentIndexWithName("check_errors"))].toBool()) {

@@ -57,6 +57,11 @@ constexpr ShapeRule::Function activation = elementwise<Mask, Demands::floating>;
 template <unsigned Mask>
 constexpr ShapeRule::Function integral = elementwise<Mask, Demands::integral>;
 
+void nextAfter(const ShapeRule &op, Arguments args, Outputs &out) {
+  requireFloating("nextafter_cpu", op.computed(args));
+  elementwise<3>(op, args, out);
+}
+
 ScalarType typeOf(const c10::IValue &value) {
   return value.isTensor() ? value.toTensor().scalar_type() : value.toScalar().type();
 }
@@ -427,7 +432,7 @@ const RuleEntry kRules[] = {
     {"hypot", over<3>},
     {"logaddexp", over<3>},
     {"logaddexp2", over<3>},
-    {"nextafter", over<3>},
+    {"nextafter", nextAfter},
     {"xlogy", over<3>},
     {"ldexp", over<3>},
     {"heaviside", heaviside},

@@ -60,8 +60,7 @@ void solveTriangular(const ShapeRule &, Arguments args, Outputs &out) {
   TORCH_CHECK(left ? a.size(-2) == b.size(-2) : a.size(-1) == b.size(-1),
               "linalg.solve_triangular: Incompatible shapes of A and B for the equation ", left ? "AX = B" : "XA = B",
               " (", a.size(-2), "x", a.size(-1), " and ", b.size(-2), "x", b.size(-1), ")");
-  const Dims sizes = broadcastMatrices(a, b);
-  left ? appendColumns(out, sizes) : (void)append(out, sizes);
+  appendColumns(out, broadcastMatrices(a, b));
 }
 
 void choleskySolve(const ShapeRule &, Arguments args, Outputs &out) {
@@ -94,7 +93,90 @@ void pseudoInverse(const ShapeRule &, Arguments args, Outputs &out) {
   append(out, sizes);
 }
 
+void requireFloats(const Tensor &x, const char *kernel) {
+  if (x.scalar_type() != c10::kFloat && x.scalar_type() != c10::kDouble) {
+    failDtype(kernel, x.scalar_type());
+  }
+}
+
+IntArrayRef batchSizes(const Tensor &x, int64_t last) { return x.sizes().slice(0, x.dim() - last); }
+
+/// geqrf(self) -> (a, tau)
+void geqrf(const ShapeRule &, Arguments args, Outputs &out) {
+  const Tensor &x = tensorAt(args, 0);
+  TORCH_CHECK(x.dim() >= 2, "torch.geqrf: input must have at least 2 dimensions.");
+  requireFloats(x, "geqrf_cpu");
+  appendColumns(out, x.sizes());
+  Dims tau(batchSizes(x, 2).begin(), batchSizes(x, 2).end());
+  tau.push_back(std::min(x.size(-2), x.size(-1)));
+  append(out, tau);
+}
+
+/// linalg_householder_product(input, tau)
+void householderProduct(const ShapeRule &, Arguments args, Outputs &out) {
+  constexpr const char *op = "torch.linalg.householder_product: ";
+  const Tensor &x = tensorAt(args, 0), &tau = tensorAt(args, 1);
+  TORCH_CHECK(x.dim() >= 2, op, "input must have at least 2 dimensions.");
+  TORCH_CHECK(x.size(-2) >= x.size(-1), op, "input.shape[-2] must be greater than or equal to input.shape[-1]");
+  TORCH_CHECK(tau.dim() >= 1 && x.size(-1) >= tau.size(-1), op,
+              "input.shape[-1] must be greater than or equal to tau.shape[-1]");
+  TORCH_CHECK(x.dim() - tau.dim() == 1, op,
+              "Expected tau to have one dimension less than input, but got tau.ndim equal to ", tau.dim(),
+              " and input.ndim is equal to ", x.dim());
+  TORCH_CHECK(batchSizes(tau, 1) == batchSizes(x, 2), op,
+              "Expected batch dimensions of tau to be equal to input.shape[:-2], but got ", batchSizes(tau, 1));
+  TORCH_CHECK(tau.scalar_type() == x.scalar_type(), op, "tau dtype ", tau.scalar_type(), " does not match input dtype ",
+              x.scalar_type());
+  requireFloats(x, "orgqr_cpu");
+  appendColumns(out, x.sizes());
+}
+
+/// ormqr(self, input2 = tau, input3 = other, left, transpose)
+void ormqr(const ShapeRule &, Arguments args, Outputs &out) {
+  const Tensor &x = tensorAt(args, 0), &tau = tensorAt(args, 1), &other = tensorAt(args, 2);
+  const bool left = boolAt(args, 3, true);
+  TORCH_CHECK(x.dim() >= 2, "torch.ormqr: input must have at least 2 dimensions.");
+  TORCH_CHECK(other.dim() >= 2, "torch.ormqr: other must have at least 2 dimensions.");
+  const char *side = left ? "other.shape[-2]" : "other.shape[-1]";
+  const int64_t order = other.size(left ? -2 : -1);
+  TORCH_CHECK(tau.dim() >= 1 && order >= tau.size(-1), "torch.ormqr: ", side,
+              " must be greater than or equal to tau.shape[-1]");
+  TORCH_CHECK(order == x.size(-2), "torch.ormqr: ", side, " must be equal to input.shape[-2]");
+  TORCH_CHECK(tau.size(-1) <= x.size(-1), "torch.ormqr: tau.shape[-1] must be less than or equal to input.shape[-1]");
+  TORCH_CHECK(tau.size(-1) == std::min(x.size(-2), x.size(-1)),
+              "torch.ormqr: tau.shape[-1] must be equal to min(other.shape[-2], input.shape[-1])");
+  TORCH_CHECK(x.dim() - tau.dim() == 1,
+              "torch.ormqr: Expected tau to have one dimension less than input, but got "
+              "tau.ndim equal to ",
+              tau.dim(), " and input.ndim is equal to ", x.dim());
+  TORCH_CHECK(x.dim() == other.dim(),
+              "torch.ormqr: Expected other to have the same number of dimensions as input, "
+              "but got other.ndim equal to ",
+              other.dim(), " and input.ndim is equal to ", x.dim());
+  TORCH_CHECK(batchSizes(tau, 1) == batchSizes(x, 2),
+              "torch.ormqr: Expected batch dimensions of tau to be equal to "
+              "input.shape[:-2], but got ",
+              batchSizes(tau, 1));
+  TORCH_CHECK(batchSizes(other, 2) == batchSizes(x, 2),
+              "torch.ormqr: Expected batch dimensions of other to be equal "
+              "to input.shape[:-2], but got ",
+              batchSizes(other, 2));
+  TORCH_CHECK(tau.scalar_type() == x.scalar_type(),
+              "torch.ormqr: Expected input and tau to have the same dtype, but "
+              "input has dtype",
+              x.scalar_type(), " and tau has dtype ", tau.scalar_type());
+  TORCH_CHECK(other.scalar_type() == x.scalar_type(),
+              "torch.ormqr: Expected input and other to have the same dtype, "
+              "but input has dtype",
+              x.scalar_type(), " and other has dtype ", other.scalar_type());
+  requireFloats(x, "ormqr_cpu");
+  appendColumns(out, other.sizes());
+}
+
 const RuleEntry kRules[] = {
+    {"geqrf", geqrf},
+    {"linalg_householder_product", householderProduct},
+    {"ormqr", ormqr},
     {"linalg_cholesky_ex", structured<at::meta::structured_linalg_cholesky_ex>},
     {"linalg_lu_factor_ex", structured<at::meta::structured_linalg_lu_factor_ex>},
     {"linalg_lu", structured<at::meta::structured_linalg_lu>},

@@ -174,6 +174,11 @@ void indexAccumulate(const ShapeRule &op, Arguments args, Outputs &out) {
   if (name.back() != '_') {
     name += '_';
   }
+  if (name == "index_reduce_") {
+    const std::string_view reduce = args[4].toStringView();
+    TORCH_CHECK(reduce == "prod" || reduce == "mean" || reduce == "amax" || reduce == "amin",
+                "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got ", reduce, ".");
+  }
   int64_t dim = at::maybe_wrap_dim(args[1].toInt(), self.dim());
   TORCH_CHECK_INDEX(index.dim() <= 1, name, "(): Index is supposed to be a vector, but got dim: ", index.dim(),
                     " with type: ", index.scalar_type(), " and size: ", index.sizes());
@@ -339,6 +344,7 @@ void searchSorted(const ShapeRule &, Arguments args, Outputs &out) {
 
 /// nonzero_static(self, size, fill_value): [size, rank]
 void nonzeroStatic(const ShapeRule &, Arguments args, Outputs &out) {
+  TORCH_CHECK(*intAt(args, 1) >= 0, "nonzero_static: 'size' must be an non-negative integer");
   append(out, {*intAt(args, 1), tensorAt(args, 0).dim()});
 }
 

@@ -61,6 +61,13 @@ void batchNormFunctional(const ShapeRule &op, Arguments args, Outputs &out) {
   }
 }
 
+/// (input, weight, bias, running_mean, running_var, momentum, eps) -> (.., save_mean, save_invstd, reserve)
+void batchNormWithUpdate(const ShapeRule &, Arguments args, Outputs &out) {
+  appendBatchNorm(tensorAt(args, 0), tensorAt(args, 1), tensorAt(args, 2), tensorAt(args, 3), tensorAt(args, 4),
+                  /*training=*/true, out);
+  append(out, {0});
+}
+
 /// (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, mask)
 void batchNormBackward(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &grad = tensorAt(args, 0), &input = tensorAt(args, 1);
@@ -190,7 +197,9 @@ const RuleEntry kRules[] = {
     {"_native_batch_norm_legit.no_stats", batchNormNoStats},
     {"_native_batch_norm_legit_no_training", batchNormNoTraining},
     {"_native_batch_norm_legit_functional", batchNormFunctional},
+    {"_batch_norm_with_update", batchNormWithUpdate},
     {"native_batch_norm_backward", batchNormBackward},
+    {"batch_norm_backward", batchNormBackward},
     {"native_layer_norm", layerNorm},
     {"native_layer_norm_backward", layerNormBackward},
     {"native_group_norm", groupNorm},

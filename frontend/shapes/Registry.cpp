@@ -92,7 +92,7 @@ private:
     for (c10::ArrayRef<RuleEntry> table :
          {arrangementRules(), convolutionRules(), elementwiseRules(), factoryRules(), foreachRules(), histogramRules(),
           factorRules(), indexingRules(), linearRules(), lossRules(), normalizationRules(), poolingRules(),
-          recurrentRules(), reductionRules(), viewCopyRules()}) {
+          recurrentRules(), reductionRules(), segmentRules(), viewCopyRules()}) {
       for (const RuleEntry &entry : table) {
         shapes.add(entry.name, entry.rule);
       }

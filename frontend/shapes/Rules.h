@@ -41,6 +41,7 @@ c10::ArrayRef<RuleEntry> normalizationRules();
 c10::ArrayRef<RuleEntry> poolingRules();
 c10::ArrayRef<RuleEntry> recurrentRules();
 c10::ArrayRef<RuleEntry> reductionRules();
+c10::ArrayRef<RuleEntry> segmentRules();
 c10::ArrayRef<ViewEntry> viewRules();
 c10::ArrayRef<RuleEntry> viewCopyRules();
 

@@ -78,8 +78,7 @@ using ViewRule = void (*)(const c10::FunctionSchema &, Arguments, c10::SmallVect
 /// result with self. `.out` ops answer the functional rule too (trailing out arguments are ignored).
 const ShapeRule *findShapeRule(std::string_view qualifiedName);
 
-/// Of bincount, histc and histogram: what to give so that the size or range of the result depends on no value; nullptr
-/// where it is given.
+/// Of bincount: what to give so that the size of the result depends on no value; nullptr where it is given.
 const char *histogramNeeds(const c10::FunctionSchema &, Arguments);
 
 /// Rule for a view op ("aten::transpose.int", "aten::split.Tensor", "aten::_reshape_alias", ...).

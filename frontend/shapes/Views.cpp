@@ -300,6 +300,23 @@ void viewCopy(const ShapeRule &op, Arguments args, Outputs &out) {
   }
 }
 
+/// narrow_copy(self, dim, start, length)
+void narrowCopy(const ShapeRule &, Arguments args, Outputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  TORCH_CHECK(self.dim() > 0, "narrow() cannot be applied to a 0-dim tensor.");
+  const int64_t dim = at::maybe_wrap_dim(*intAt(args, 1), self.dim()), size = self.size(dim);
+  int64_t start = *intAt(args, 2);
+  const int64_t length = *intAt(args, 3);
+  TORCH_CHECK_INDEX(-size <= start && start <= size, "start out of range (expected to be in range of [", -size, ", ",
+                    size, "], but got ", start, ")");
+  start += start < 0 ? size : 0;
+  TORCH_CHECK(length >= 0 && start <= size - length, "start (", start, ") + length (", length,
+              ") exceeds dimension size (", size, ").");
+  Dims sizes(self.sizes().begin(), self.sizes().end());
+  sizes[dim] = length;
+  append(out, sizes);
+}
+
 const RuleEntry kCopyRules[] = {
     {"alias_copy", viewCopy},     {"as_strided_copy", viewCopy},
     {"detach_copy", viewCopy},    {"diagonal_copy", viewCopy},
@@ -309,7 +326,7 @@ const RuleEntry kCopyRules[] = {
     {"squeeze_copy", viewCopy},   {"t_copy", viewCopy},
     {"transpose_copy", viewCopy}, {"unbind_copy", viewCopy},
     {"unfold_copy", viewCopy},    {"unsqueeze_copy", viewCopy},
-    {"view_copy.", viewCopy},
+    {"view_copy.", viewCopy},     {"narrow_copy", narrowCopy},
 };
 
 } // namespace

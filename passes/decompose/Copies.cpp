@@ -25,6 +25,13 @@ Results sliceCopy(Call &c) {
   return sliceDim(x, dim, start, count == 0 ? start : start + (count - 1) * step + 1, step);
 }
 
+Results narrowCopy(Call &c) {
+  Term x = c.in("self");
+  int64_t dim = wrapDim(c.integer("dim"), x.rank()), start = c.integer("start");
+  start = start < 0 ? start + x.dim(dim) : start;
+  return sliceDim(x, dim, start, start + c.integer("length"));
+}
+
 /// Reads at positions offset + sum of stride * index of the flat tensor.
 Results stridedCopy(Call &c) {
   Term x = c.in("self");
@@ -84,6 +91,7 @@ Results blockDiagonal(Call &c) {
 void addCopies(Table &t) {
   t.add({"select_copy"}, selectCopy);
   t.add({"slice_copy"}, sliceCopy);
+  t.add({"narrow_copy"}, narrowCopy);
   t.add({"as_strided_copy"}, stridedCopy);
   t.add({"diagonal_copy"}, diagonalCopy);
   t.add({"unfold_copy"}, unfoldCopy);

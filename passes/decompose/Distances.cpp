@@ -21,16 +21,20 @@ Results rowDistances(Call &c) {
   return normOver(c, d, {d.rank() - 1}, "p");
 }
 
-/// grad * sign(d) * (|d| / distance)^(p - 1), which holds for every order; 0 where rows coincide.
+/// g * sign(d) * (|d| / distance)^(p - 1), which holds for every order; 0 where rows coincide.
+Term pulled(Term g, Term d, Term distance, Term p) {
+  Term slope = sign(d) * pow(abs(d) / distance, p - 1.0);
+  Term flat = eq(distance, 0.0) | eq(d, 0.0) | eq(p, 0.0);
+  return select(flat, 0.0, broadcastTo(g, d.shape()) * slope);
+}
+
 Results rowDistancesGradient(Call &c) {
   Term d = differences(c);
   Term distance = c.wide("cdist");
   Term p = c.number("p", d.element());
   Term g = unsqueeze(c.wide("grad"), distance.rank());
   distance = unsqueeze(distance, distance.rank());
-  Term slope = sign(d) * pow(abs(d) / distance, p - 1.0);
-  Term flat = eq(distance, 0.0) | eq(d, 0.0) | eq(p, 0.0);
-  Term each = select(flat, 0.0, broadcastTo(g, d.shape()) * slope);
+  Term each = pulled(g, d, distance, p);
   Term total = sum(each, {d.rank() - 2});
   // Batch dimensions that x1 repeats are summed.
   Shape dims;
@@ -41,6 +45,43 @@ Results rowDistancesGradient(Call &c) {
     }
   }
   return reshape(sum(total, dims), c.shape());
+}
+
+/// The two rows of each pair in the order (0, 1), (0, 2), ..., (1, 2), ...
+struct Pairs {
+  Term first, second;
+};
+
+Pairs pairsOf(Call &c, int64_t rows) {
+  Shape grid = {rows, rows};
+  Term i = iota(c.emitter, grid, 0, c.i64()), j = iota(c.emitter, grid, 1, c.i64());
+  auto n = static_cast<double>(rows);
+  Term place = i * (2 * n - 1.0 - i) / 2.0 + j - i - 1.0;
+  place = reshape(select(i < j, place, -1.0), {rows * rows});
+  Term zeros = full(c.emitter, {rows * (rows - 1) / 2}, 0, c.i64());
+  auto numbers = [&](Term x) { return put(zeros, place, reshape(x, {rows * rows}), 0, "set"); };
+  return {numbers(i), numbers(j)};
+}
+
+Results pairDistances(Call &c) {
+  Term x = c.in("self");
+  if (x.numel() == 0 || product(c.shape()) == 0) {
+    return full(c.emitter, c.shape(), 0, x.element());
+  }
+  auto [first, second] = pairsOf(c, x.dim(0));
+  return normOver(c, abs(take(x, first, 0) - take(x, second, 0)), {1}, "p");
+}
+
+Results pairDistancesGradient(Call &c) {
+  Term x = c.in("self"), zeros = full(c.emitter, x.shape(), 0, x.element());
+  if (x.numel() == 0 || c.in("grad").numel() == 0) {
+    return zeros;
+  }
+  auto [first, second] = pairsOf(c, x.dim(0));
+  Term d = take(x, first, 0) - take(x, second, 0);
+  auto each = [&](StringRef name) { return broadcastTo(unsqueeze(c.in(name), 1), d.shape()); };
+  Term slope = pulled(each("grad"), d, each("pdist"), c.number("p", d.element()));
+  return put(put(zeros, first, slope, 0, "add"), second, -slope, 0, "add");
 }
 
 /// |a|^2 + |b|^2 - 2ab, never below 0.
@@ -98,6 +139,8 @@ void addDistances(Table &t) {
   t.add({"_cdist_forward"}, rowDistances);
   t.add({"_cdist_backward"}, rowDistancesGradient);
   t.add({"_euclidean_dist"}, euclidean);
+  t.add({"_pdist_forward"}, pairDistances);
+  t.add({"_pdist_backward"}, pairDistancesGradient);
   t.add({"dist"}, [](Call &c) -> Results {
     Term d = abs(c.wide("self") - c.wide("other"));
     return normOver(c, d, allDims(d), "p");

@@ -5,6 +5,7 @@
 using namespace mlir;
 
 namespace sojourn::decompose {
+
 namespace {
 
 /// The second operand of a binary op, in the element type of the first.

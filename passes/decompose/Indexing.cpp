@@ -162,6 +162,57 @@ Results indexWrite(Call &c) {
   return reshape(put(x, index, source, dim, kind), c.shape());
 }
 
+/// index_reduce: as scatter_reduce, slice by slice.
+Results indexReduce(Call &c) {
+  auto [x, dim] = along(c);
+  Term index = wrapped(vector(c.in("index")), x.dim(dim));
+  StringRef reduce = c.string("reduce");
+  if (index.numel() == 0 || x.numel() == 0) {
+    return c.in("self");
+  }
+  Shape shape(x.shape());
+  shape[dim] = index.numel();
+  Term source = widen(reshape(convert(c.in("source"), x.element()), shape)), self = widen(x);
+  bool isMean = reduce == "mean", includeSelf = c.boolean("include_self", true);
+  StringRef kind =
+      llvm::StringSwitch<StringRef>(reduce).Case("prod", "mul").Case("mean", "add").Case("amax", "max").Default("min");
+  if (!includeSelf) {
+    // Start from what is neutral; one of the sources is so for the extremes.
+    Term start = source;
+    if (reduce == "prod" || isMean) {
+      start = full(c.emitter, shape, isMean ? 0 : 1, source.element());
+    }
+    self = put(self, index, start, dim, "set");
+  }
+  Term y = put(self, index, source, dim, kind);
+  if (isMean) {
+    Term counts = full(c.emitter, {x.dim(dim)}, 0, y.element());
+    counts = put(counts, index, full(c.emitter, {index.numel()}, 1, y.element()), 0, "add");
+    counts = includeSelf ? counts + 1.0 : max(counts, 1.0);
+    Term total = broadcastTo(alongDim(counts, dim, x.rank()), y.shape());
+    y = y.isFloat() ? y / total : select(ne(rem(y, total), 0.0) & (y < 0.0), y / total - 1.0, y / total);
+  }
+  return reshape(y, c.shape());
+}
+
+/// Positions of the first `size` elements that are not 0, in row-major order.
+Results nonzeroStatic(Call &c) {
+  Term x = c.in("self");
+  int64_t size = c.shape()[0], rank = c.shape()[1];
+  Term filled = broadcastTo(c.number("fill_value", c.i64(), -1), c.shape());
+  if (product(c.shape()) == 0 || x.numel() == 0) {
+    return filled;
+  }
+  Term mask = reshape(x.isBool() ? x : ne(x, 0.0), {x.numel()});
+  Term place = select(mask, cumulative("cumsum", toIndex(mask), 0) - 1.0, -1.0);
+  SmallVector<Term> columns;
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    columns.push_back(reshape(positions(x, dim), {x.numel(), 1}));
+  }
+  place = select(place < static_cast<double>(size), place, -1.0);
+  return put(filled, place, concat(columns, 1), 0, "set");
+}
+
 Results takeFlat(Call &c) {
   Term x = c.in("self");
   Term index = wrapped(c.in("index"), x.numel());
@@ -183,6 +234,8 @@ void addIndexing(Table &t) {
   t.add({"index_put", "_unsafe_index_put", "_index_put_impl"}, indexPut);
   t.add({"index_select"}, indexSelect);
   t.add({"index_add", "index_copy", "index_fill"}, indexWrite);
+  t.add({"index_reduce"}, indexReduce);
+  t.add({"nonzero_static"}, nonzeroStatic);
   t.add({"take"}, takeFlat);
   t.add({"put"}, putFlat);
 }

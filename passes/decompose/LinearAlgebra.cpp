@@ -14,6 +14,7 @@
 using namespace mlir;
 
 namespace sojourn::decompose {
+
 namespace {
 
 Shape batchOf(Term x) { return Shape(x.shape().drop_back(2)); }

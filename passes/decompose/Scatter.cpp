@@ -9,6 +9,7 @@
 using namespace mlir;
 
 namespace sojourn::decompose {
+
 namespace {
 
 /// A rank-0 tensor scatters as a vector of one.

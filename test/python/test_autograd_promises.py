@@ -322,7 +322,7 @@ def test_jacobians_and_hessians(device, seed):
         return (t.sin() * t).cumsum(0)
 
     for vectorize in (False, True):
-        both(device, lambda put: torch.autograd.functional.jacobian(f, put(x), vectorize=vectorize))  # noqa: B023
+        both(device, lambda put: torch.autograd.functional.jacobian(f, put(x), vectorize=vectorize))
     both(device, lambda put: torch.autograd.functional.hessian(lambda t: f(t).sum(), put(x)))
     both(device, lambda put: torch.autograd.functional.vjp(f, put(x), put(x + 1)))
     both(device, lambda put: torch.func.jacrev(f)(put(x)))

@@ -57,8 +57,6 @@ VALUES = {
     "equal": lambda x: torch.equal(x, x + 1),
     "allclose": lambda x: torch.allclose(x, x + 1),
     "argwhere": lambda x: torch.argwhere(x),
-    "histc without a range": lambda x: torch.histc(x, 5),
-    "histogram without a range": lambda x: torch.histogram(x, 5),
     "trunc_normal_": lambda x: torch.nn.init.trunc_normal_(x.clone()),
     "tensor of tensors": lambda x: torch.tensor([x[0, 0], 1.0]),
     "ctc_loss": lambda x: F.ctc_loss(x[None].log_softmax(2).transpose(0, 1), x[:1].long(), (2,), (1,)),
@@ -70,8 +68,7 @@ VALUES = {
 # Also outside of steps, where values may be read: shapes that depend on them, and ops that would look at many.
 ALWAYS = [
     "nonzero", "where with one argument", "masked_select", "unique", "boolean index", "bincount", "repeat_interleave",
-    "one_hot without classes", "check_errors", "argwhere", "histc without a range",
-    "histogram without a range", "ctc_loss",
+    "one_hot without classes", "check_errors", "argwhere", "ctc_loss",
 ]  # fmt: skip
 
 

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One function here and on the CPU, compared with its gradients."""
+
+import torch
+
+
+def both(device, function, *given, grad=False):
+    """Results here and there, with the gradients of their sums weighted by cosines."""
+
+    def run(*tensors):
+        tensors = [x.clone().requires_grad_(grad) for x in tensors]
+        results = list(torch.utils._pytree.tree_leaves(function(*tensors)))
+        found = [x.detach() for x in results]
+        if grad:
+            smooth = [x for x in results if x.requires_grad and x.numel()]
+            weights = [torch.arange(x.numel(), dtype=x.dtype).cos().view(x.shape).to(x.device) for x in smooth]
+            found += torch.autograd.grad(smooth, tensors, weights, allow_unused=True)
+        return found
+
+    wanted, got = run(*given), run(*(x.to(device) for x in given))
+    for ours, theirs in zip(got, wanted, strict=True):
+        assert (ours is None) == (theirs is None)
+        if ours is not None:
+            assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
+            loose = 1e-9 if theirs.dtype == torch.float64 else 1e-3
+            torch.testing.assert_close(ours.cpu(), theirs, rtol=loose, atol=loose, equal_nan=True)
+    return got, wanted
+
+
+def same_strides(got, wanted):
+    for ours, theirs in zip(got, wanted, strict=True):
+        if theirs.numel():
+            assert ours.stride() == theirs.stride(), (theirs.shape, ours.stride(), theirs.stride())
