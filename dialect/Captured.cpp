@@ -144,9 +144,12 @@ LogicalResult ViewOp::verify() {
   RefType source = getSource().getType();
   RefType result = getResult().getType();
   if (source.getElementType() != result.getElementType()) {
-    // Views of another element type (view_as_real) keep the part type; sizes then count differently.
+    // Views of another element type see elements of one width, or parts of numbers; sizes then count differently.
     auto complex = [](Type type) { return isa<ComplexType>(type) ? cast<ComplexType>(type).getElementType() : type; };
-    if (complex(source.getElementType()) != complex(result.getElementType())) {
+    auto width = [](Type type) { return type.isIntOrFloat() && !type.isInteger(1) ? type.getIntOrFloatBitWidth() : 0; };
+    Type from = source.getElementType(), to = result.getElementType();
+    bool isRecast = width(from) != 0 && width(from) == width(to);
+    if (!isRecast && complex(from) != complex(to)) {
       return emitOpError() << "result has type " << result << ", expected the element type of " << source;
     }
   }

@@ -238,4 +238,118 @@ def SvdOp : FactorOp<"svd", "32"> {
   let assemblyFormat = "$x `full` `=` $full attr-dict `:` type($x)";
 }
 
+def LdlOp : FactorOp<"ldl", "1"> {
+  let summary = "factors of symmetric matrices, with rows and columns exchanged";
+  let description = [{
+    x is [..., n, n]; of each matrix the lower triangle alone is read. `factors`, `pivots` [..., n] and `order` [...] are
+    what LAPACK's sytrf leaves: L D L^T with blocks of one and two in D, pivots from 1, negative for blocks of two, and
+    the first zero block, or 0. Above the diagonal are zeros. f16 and bf16 compute in f32.
+
+    Example:
+
+    ```mlir
+    %ld, %pivots, %order = sojourn.ldl %x : tensor<4x3x3xf32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$x);
+  let results = (outs FloatTensor:$factors, PositionTensor:$pivots, PositionTensor:$order);
+}
+
+def LdlSolveOp : CoreOp<"ldl_solve", [AllTypesMatch<["b", "result"]>]> {
+  let summary = "x with a x = b for symmetric matrices a by their factors";
+  let description = [{
+    factors [..., n, n] and pivots [..., n] are as `ldl` gives them, b is [..., n, k] with equal leading dims. Where
+    pivots are none of a matrix of n rows, x is NaN. f16 and bf16 compute in f32.
+
+    Example:
+
+    ```mlir
+    %x = sojourn.ldl_solve %ld, %pivots, %b : tensor<4x3x3xf32>, tensor<4x3xi64>, tensor<4x3x2xf32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$factors, PositionTensor:$pivots, FloatTensor:$b);
+  let results = (outs FloatTensor:$result);
+  let operations = "cost::times({2, cost::elements(getB()), cost::size(getFactors(), getFactors().getType().getRank() - 1)})";
+  let rows = "matrixPairs";
+  let scratch = "cost::times({24, cost::sum({cost::elements(getFactors()), cost::elements(getB())})})";
+  let assemblyFormat = "$factors `,` $pivots `,` $b attr-dict `:` type($factors) `,` type($pivots) `,` type($b)";
+  let hasVerifier = 1;
+}
+
+def EigOp : FactorOp<"eig", "64"> {
+  let summary = "eigenvalues and eigenvectors of square matrices";
+  let description = [{
+    x is [..., n, n], real or complex. The columns of `vectors` [..., n, n] are of length 1, and of each the entry of the
+    largest magnitude (the first within 2^-12 of it) is real and not negative. The order of `values` [..., n] is the
+    library's. Where x has an entry that is not finite, or the iteration does not converge, both are NaN. How long it
+    takes depends on the entries.
+
+    Example:
+
+    ```mlir
+    %values, %vectors = sojourn.eig %x : tensor<4x3x3xf32>
+    ```
+  }];
+  let arguments = (ins WideTensor:$x);
+  let results = (outs ComplexTensor:$values, ComplexTensor:$vectors);
+}
+
+// Discrete Fourier transforms along `dims`, which are distinct and not empty; nothing is scaled. How long they take
+// does not depend on the entries.
+class FourierOp<string mnemonic> : InferredCoreOp<mnemonic> {
+  let operations = "cost::times({64, cost::sum({cost::elements(getX()), cost::elements(getResult())})})";
+  let rows = "transform";
+  let scratch = "cost::times({4, cost::sum({cost::bytes(getX()), cost::bytes(getResult())})})";
+}
+
+def FftC2cOp : FourierOp<"fft_c2c"> {
+  let summary = "the discrete Fourier transform of complex numbers";
+  let description = [{
+    Along each of `dims`, of size n: y[k] = sum over j of x[j] exp(-2 pi i j k / n), of the opposite sign where `inverse`.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.fft_c2c %x, dims = [1], inverse = false : tensor<2x8xcomplex<f32>>
+    ```
+  }];
+  let arguments = (ins ComplexTensor:$x, DenseI64ArrayAttr:$dims, BoolAttr:$inverse);
+  let results = (outs ComplexTensor:$result);
+  let assemblyFormat = "$x `,` `dims` `=` $dims `,` `inverse` `=` $inverse attr-dict `:` type($x)";
+}
+
+def FftR2cOp : FourierOp<"fft_r2c"> {
+  let summary = "the discrete Fourier transform of real numbers, without what follows by symmetry";
+  let description = [{
+    As fft_c2c of x as complex numbers; of the last of `dims`, of size n, the first n / 2 + 1 entries.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.fft_r2c %x, dims = [0, 1] : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins DrawTensor:$x, DenseI64ArrayAttr:$dims);
+  let results = (outs ComplexTensor:$result);
+  let assemblyFormat = "$x `,` `dims` `=` $dims attr-dict `:` type($x)";
+}
+
+def FftC2rOp : FourierOp<"fft_c2r"> {
+  let summary = "the inverse of fft_r2c, times the number of elements that are transformed";
+  let description = [{
+    The inverse transform along `dims` of the numbers whose last dim has size / 2 + 1 entries, the others being the
+    conjugates that make the result real. Imaginary parts of entry 0 of that dim, and of entry size / 2 where `size` is
+    even, count as 0 once the other dims are transformed.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.fft_c2r %x, dims = [0, 1], size = 8 : tensor<4x5xcomplex<f32>>
+    ```
+  }];
+  let arguments = (ins ComplexTensor:$x, DenseI64ArrayAttr:$dims, IntAttr:$size);
+  let results = (outs DrawTensor:$result);
+  let assemblyFormat = "$x `,` `dims` `=` $dims `,` `size` `=` $size attr-dict `:` type($x)";
+}
+
 #endif // SOJOURN_CONTRACTION_OPS_TD

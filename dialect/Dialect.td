@@ -67,6 +67,8 @@ def NumberTensor : ElementTensor<elementsN, "a tensor of numbers (not i1) and st
 def RealTensor : ElementTensor<elementsZF, "a tensor of integers or floats and static shape">;
 def OrderedTensor : ElementTensor<elementsBZF, "a tensor of i1, integers or floats and static shape">;
 def FloatOrComplexTensor : ElementTensor<elementsFX, "a float or complex tensor of static shape">;
+def ComplexTensor : ElementTensor<elementsX, "a complex tensor of static shape">;
+def WideTensor : ElementTensor<!listconcat([F32, F64], elementsX), "an f32, f64 or complex tensor of static shape">;
 def BoolOrIntTensor : ElementTensor<elementsBZ, "an i1 or integer tensor of static shape">;
 def PositionTensor : ElementTensor<[I64], "an i64 tensor of static shape">;
 def DrawTensor : ElementTensor<[F32, F64], "an f32 or f64 tensor of static shape">;

@@ -92,6 +92,47 @@ LogicalResult EighOp::inferReturnTypes(MLIRContext *context, std::optional<Locat
   return success();
 }
 
+LogicalResult LdlOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location, Adaptor adaptor,
+                                      SmallVectorImpl<Type> &results) {
+  FailureOr<Matrices> x = matricesOf(location, adaptor.getX().getType(), /*isSquare=*/true);
+  if (failed(x)) {
+    return failure();
+  }
+  Type position = IntegerType::get(context, 64);
+  results.append({adaptor.getX().getType(), x->of({x->rows}, position), x->of({}, position)});
+  return success();
+}
+
+LogicalResult LdlSolveOp::verify() {
+  RankedTensorType a = getFactors().getType(), b = getB().getType();
+  int64_t rank = a.getRank();
+  if (rank < 2 || a.getShape()[rank - 1] != a.getShape()[rank - 2]) {
+    return emitOpError() << "factors have type " << a << ", expected square matrices [..., n, n]";
+  }
+  if (getPivots().getType().getShape() != a.getShape().drop_back(1)) {
+    return emitOpError() << "pivots have type " << getPivots().getType() << ", expected a row of " << a << " each";
+  }
+  if (b.getRank() != rank || b.getElementType() != a.getElementType() ||
+      b.getShape().drop_back(1) != a.getShape().drop_back(1)) {
+    return emitOpError() << "b has type " << b << ", expected matrices [..., n, k] for those of " << a;
+  }
+  if (!isCountable(a) || !isCountable(b)) {
+    return emitOpError() << "solves " << a << " for " << b << ", expected fewer than 2^31 rows and columns";
+  }
+  return success();
+}
+
+LogicalResult EigOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location, Adaptor adaptor,
+                                      SmallVectorImpl<Type> &results) {
+  FailureOr<Matrices> x = matricesOf(location, adaptor.getX().getType(), /*isSquare=*/true);
+  if (failed(x)) {
+    return failure();
+  }
+  Type element = isa<ComplexType>(x->element) ? x->element : ComplexType::get(x->element);
+  results.append({x->of({x->rows}, element), x->of({x->rows, x->rows}, element)});
+  return success();
+}
+
 LogicalResult SvdOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location, Adaptor adaptor,
                                       SmallVectorImpl<Type> &results) {
   FailureOr<Matrices> x = matricesOf(location, adaptor.getX().getType(), /*isSquare=*/false);

@@ -66,6 +66,30 @@ LogicalResult ReshapeOp::verify() {
   return success();
 }
 
+LogicalResult PartsOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location, Adaptor adaptor,
+                                        SmallVectorImpl<Type> &results) {
+  FailureOr<RankedTensorType> x = staticTensor(location, adaptor.getX());
+  auto complex = succeeded(x) ? dyn_cast<ComplexType>(x->getElementType()) : ComplexType();
+  if (!complex) {
+    return emitOptionalError(location, "operand has type ", adaptor.getX().getType(), ", expected complex elements");
+  }
+  SmallVector<int64_t> shape(x->getShape());
+  shape.push_back(2);
+  results.push_back(RankedTensorType::get(shape, complex.getElementType()));
+  return success();
+}
+
+LogicalResult ComplexOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location, Adaptor adaptor,
+                                          SmallVectorImpl<Type> &results) {
+  FailureOr<RankedTensorType> x = staticTensor(location, adaptor.getX());
+  if (failed(x) || !isa<FloatType>(x->getElementType()) || x->getRank() == 0 || x->getShape().back() != 2) {
+    return emitOptionalError(location, "operand has type ", adaptor.getX().getType(),
+                             ", expected floats [..., 2], pairs of parts");
+  }
+  results.push_back(RankedTensorType::get(x->getShape().drop_back(), ComplexType::get(x->getElementType())));
+  return success();
+}
+
 LogicalResult TransposeOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location, Adaptor adaptor,
                                             SmallVectorImpl<Type> &results) {
   FailureOr<RankedTensorType> x = staticTensor(location, adaptor.getX());

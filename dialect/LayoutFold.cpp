@@ -44,6 +44,16 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
   return {};
 }
 
+OpFoldResult PartsOp::fold(FoldAdaptor) {
+  auto complex = getX().getDefiningOp<ComplexOp>();
+  return complex ? complex.getX() : Value();
+}
+
+OpFoldResult ComplexOp::fold(FoldAdaptor) {
+  auto parts = getX().getDefiningOp<PartsOp>();
+  return parts ? parts.getX() : Value();
+}
+
 OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
   if (llvm::equal(getPerm(), llvm::seq<int64_t>(0, getType().getRank()))) {
     return getX();

@@ -44,6 +44,44 @@ def ReshapeOp : CoreOp<"reshape"> {
   let hasFolder = 1;
 }
 
+def PartsOp : InferredCoreOp<"parts"> {
+  let summary = "complex numbers as pairs of their real and imaginary parts";
+  let description = [{
+    x is [...], complex; the result [..., 2] holds the parts of each, the real one first. The same memory, read as floats.
+
+    Example:
+
+    ```mlir
+    %y = sojourn.parts %x : tensor<2x3xcomplex<f32>>
+    ```
+  }];
+  let arguments = (ins ComplexTensor:$x);
+  let results = (outs DrawTensor:$result);
+  let operations = "cost::elements(getResult())";
+  let rows = "parts";
+  let assemblyFormat = "$x attr-dict `:` type($x)";
+  let hasFolder = 1;
+}
+
+def ComplexOp : InferredCoreOp<"complex"> {
+  let summary = "pairs of real and imaginary parts as complex numbers";
+  let description = [{
+    The inverse of `parts`: x is [..., 2].
+
+    Example:
+
+    ```mlir
+    %y = sojourn.complex %x : tensor<2x3x2xf32>
+    ```
+  }];
+  let arguments = (ins DrawTensor:$x);
+  let results = (outs ComplexTensor:$result);
+  let operations = "cost::elements(getX())";
+  let rows = "pairs";
+  let assemblyFormat = "$x attr-dict `:` type($x)";
+  let hasFolder = 1;
+}
+
 def TransposeOp : InferredCoreOp<"transpose"> {
   let summary = "permutation of dims";
   let description = [{

@@ -51,6 +51,7 @@ std::map<std::string, uint64_t> Owner::counters() const {
           {"bytes_down", c.bytes_down},
           {"ops_recorded", c.ops_recorded},
           {"programs_compiled", c.programs_compiled},
+          {"programs_resent", c.programs_resent},
           {"cache_hits", c.cache_hits},
           {"live_handles", c.live_handles},
           {"reads", c.reads},
@@ -117,7 +118,8 @@ at::Tensor Published::value() const {
     return state_->value;
   }
   if (state_->settled && !state_->value.defined()) {
-    raise(ErrorKind::Error, "this published value never arrived: " + state_->failure);
+    raise(ErrorKind::Error,
+          "this published value never arrived: " + state_->failure + "; publish it again in a step that ends");
   }
   raise(ErrorKind::ValueNeeded,
         "a value published inside a step is filled by the step's reply; read it after the step has ended");

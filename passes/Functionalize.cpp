@@ -86,16 +86,8 @@ Value Functionalizer::read(Value ref, Location loc) {
   if (cached && version == storage.version) {
     return cached;
   }
-  // A window of another element type of the same width looks at the storage's bits.
-  RefType type = window.type;
-  bool recast = type.getElementType() != storage.type.getElementType();
-  RefType plain =
-      recast ? RefType::get(type.getShape(), storage.type.getElementType(), type.getStrides(), type.getOffset()) : type;
   Value value = window.moved ? readMoved(builder, loc, storage.value, storage.type, window.moved)
-                             : readWindow(builder, loc, storage.value, storage.type, plain);
-  if (recast) {
-    value = BitcastOp::create(builder, loc, type.getTensorType(), value);
-  }
+                             : readTyped(builder, loc, storage.value, storage.type, window.type);
   reads[ref] = {storage.version, value};
   return value;
 }
@@ -113,13 +105,11 @@ LogicalResult Functionalizer::write(Operation *op, Value ref, Value update) {
     ++storage.version;
     return success();
   }
-  Value bits = update;
-  if (type.getElementType() != storage.type.getElementType()) {
-    type = RefType::get(type.getShape(), storage.type.getElementType(), type.getStrides(), type.getOffset());
-    bits = BitcastOp::create(builder, op->getLoc(), type.getTensorType(), update);
-  }
-  storage.value = writeWindow(builder, op->getLoc(), storage.value, storage.type, type, bits);
+  storage.value = writeTyped(builder, op->getLoc(), storage.value, storage.type, type, update);
   ++storage.version;
+  if (type.getElementType() != storage.type.getElementType()) {
+    return success();
+  }
   // What was written is what a read through the same ref gives, unless places overlap and the last one wins.
   if (isSameLayout(storage.type, type) || type.getNumElements() == 0 ||
       planWindow({storage.type.getNumElements()}, type)) {
@@ -137,13 +127,13 @@ LogicalResult Functionalizer::visitView(ViewOp op) {
   Window window{found->second.storage, cast<RefType>(result.getType()), {}};
   RefType root = storages[window.storage].type;
   Type from = root.getElementType(), to = window.type.getElementType();
-  if (from != to && (!from.isIntOrFloat() || !to.isIntOrFloat() ||
-                     from.getIntOrFloatBitWidth() != to.getIntOrFloatBitWidth() || from.isInteger(1))) {
-    return op.emitError() << "a view of " << from << " as " << to << " is not supported yet, expected elements of one "
-                          << "width; copy the parts instead";
+  std::optional<WidthRatio> ratio = widthRatio(from, to);
+  if (!ratio) {
+    return op.emitError() << "a view of " << from << " as " << to << " is not supported, expected elements of one "
+                          << "width, or complex numbers and their parts; convert it by to()";
   }
   std::optional<int64_t> extent = window.type.getExtent();
-  if (!extent || *extent > root.getNumElements()) {
+  if (!extent || *extent > root.getNumElements() * ratio->parts / ratio->numbers) {
     return op.emitError() << "view " << window.type << " reaches beyond the " << root.getNumElements()
                           << " elements of its storage";
   }

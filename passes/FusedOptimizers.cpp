@@ -15,7 +15,7 @@ using namespace sojourn;
 
 namespace {
 
-/// Elementary calls on tensors that have one shape or rank 0.
+/// Elementary calls on tensors that have one shape, of rank 1 at least, and numbers: f64 of rank 0.
 class Formula {
 public:
   Formula(OpBuilder &builder, AtenOp op) : builder(builder), op(op), loc(op.getLoc()) {}
@@ -57,12 +57,13 @@ public:
     Type element = typeOf(x).getElementType();
     return convert(x, element.isF16() || element.isBF16() ? Type(builder.getF32Type()) : element);
   }
-  Value scalarized(Value x) {
+  Value reshaped(Value x, ArrayRef<int64_t> shape) {
     auto type = typeOf(x);
-    return type.getRank() == 0
+    return type.getShape() == shape
                ? x
-               : ReshapeOp::create(builder, loc, RankedTensorType::get({}, type.getElementType()), x).getResult();
+               : ReshapeOp::create(builder, loc, RankedTensorType::get(shape, type.getElementType()), x).getResult();
   }
+  Value scalarized(Value x) { return reshaped(x, {}); }
 
   /// A float argument (a number or a tensor of one element) as rank-0 f64.
   Value number(StringRef name) {
@@ -143,9 +144,14 @@ static FailureOr<SmallVector<Value>> updateGroup(Formula &f, ArrayRef<StringRef>
   SmallVector<Value> results(count * values.size());
   for (size_t i = 0; i < count; ++i) {
     SmallVector<Value> old, now;
+    // Rates, which are f64 of rank 0, would decide the type of a parameter of rank 0.
+    const bool isNumber = f.typeOf(values.front()[i]).getRank() == 0;
     for (const SmallVector<Value> &list : values) {
       old.push_back(list[i]);
       now.push_back(f.widen(list[i]));
+      if (isNumber) {
+        now.back() = f.reshaped(now.back(), {1});
+      }
     }
     if (scale) {
       now[1] = f.div(now[1], f.scalarized(scale));
@@ -157,7 +163,7 @@ static FailureOr<SmallVector<Value>> updateGroup(Formula &f, ArrayRef<StringRef>
     update(f, now, i);
     now[1] = unscaled;
     for (size_t k = 0; k < values.size(); ++k) {
-      Value result = f.convert(now[k], f.typeOf(old[k]).getElementType());
+      Value result = f.convert(f.reshaped(now[k], f.typeOf(old[k]).getShape()), f.typeOf(old[k]).getElementType());
       results[k * count + i] = overflow && result != old[k] ? f.where(overflow, old[k], result) : result;
     }
   }

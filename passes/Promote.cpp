@@ -89,6 +89,8 @@ private:
       for (Attribute element : list) {
         collect(element, common);
       }
+    } else if (isa<DenseElementsAttr>(argument)) { // a complex number
+      common.add(Element::c128, OperandKind::Number);
     } else if (auto literal = dyn_cast<TypedAttr>(argument); literal && isa<IntegerAttr, FloatAttr>(argument)) {
       if (std::optional<Element> element = elementOf(literal.getType())) {
         common.add(*element, OperandKind::Number);

@@ -41,6 +41,19 @@ mlir::Value readWindow(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value
 mlir::Value writeWindow(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value storage, RefType root, RefType window,
                         mlir::Value update);
 
+/// How many elements of one type are seen as how many of another one: as many of the same width, or two parts as a
+/// complex number. nullopt where they are not.
+struct WidthRatio {
+  int64_t parts = 1, numbers = 1;
+};
+std::optional<WidthRatio> widthRatio(mlir::Type storage, mlir::Type window);
+
+/// As readWindow and writeWindow, through a window whose elements may be the storage's bits as another type, the parts
+/// of its complex numbers, or complex numbers whose parts it holds.
+mlir::Value readTyped(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value storage, RefType root, RefType window);
+mlir::Value writeTyped(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value storage, RefType root, RefType window,
+                       mlir::Value update);
+
 /// The same for a window whose place is said by numbers of the run.
 mlir::Value readMoved(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value storage, RefType root,
                       MovedViewOp window);

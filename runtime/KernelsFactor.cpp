@@ -4,6 +4,7 @@
 #include "runtime/Library.h"
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <limits>
 #include <numeric>
 
@@ -252,8 +253,103 @@ void lowerSvd(Lowering &lowering, const GraphOp &op) {
              });
 }
 
+void lowerLdl(Lowering &lowering, const GraphOp &op) {
+  const TensorType type = lowering.type(op.operands[0]);
+  const int64_t count = countOf(type), n = type.dims.back();
+  WideInput x(lowering, op.operands[0]);
+  WideOutput factors(lowering, op.results[0]);
+  Place pivots = lowering.result(op.results[1]), order = lowering.result(op.results[2]);
+  Matrices from(lowering, op.operands[0], x.place(), x.element, count);
+  Matrices to(lowering, op.results[0], factors.place(), factors.element, count);
+  lowering.libraryMemory(3 * static_cast<size_t>(from.size()) * byteWidth(x.element));
+  eachMatrix(lowering, op, x.element, count, from.size() * n, [=]<typename T>(int64_t matrix, SlotTable slots) {
+    libraryLdl(to.at(matrix, slots), from.at(matrix, slots), pivots.in<int64_t>(slots) + matrix * n,
+               order.in<int64_t>(slots) + matrix);
+  });
+}
+
+/// Rows that are there, and blocks of two that have a second row.
+bool isPivoting(const int64_t *pivots, int64_t n) {
+  for (int64_t k = 0; k < n; ++k) {
+    if (pivots[k] == 0 || pivots[k] > n || pivots[k] < -n || (pivots[k] < 0 && k + 1 == n)) {
+      return false;
+    }
+    k += pivots[k] < 0 ? 1 : 0;
+  }
+  return true;
+}
+
+void lowerLdlSolve(Lowering &lowering, const GraphOp &op) {
+  const TensorType type = lowering.type(op.operands[2]);
+  const int64_t count = countOf(type), n = lowering.type(op.operands[0]).dims.back();
+  WideInput a(lowering, op.operands[0]), b(lowering, op.operands[2]);
+  Place pivots = lowering.dense(op.operands[1]);
+  WideOutput out(lowering, op.results[0]);
+  Matrices left(lowering, op.operands[0], a.place(), a.element, count);
+  Matrices right(lowering, op.operands[2], b.place(), b.element, count);
+  Matrices result(lowering, op.results[0], out.place(), out.element, count);
+  lowering.libraryMemory(2 * static_cast<size_t>(left.size() + right.size()) * byteWidth(a.element));
+  eachMatrix(lowering, op, a.element, count, 2 * right.size() * n, [=]<typename T>(int64_t matrix, SlotTable slots) {
+    const int64_t *mine = pivots.in<int64_t>(slots) + matrix * n;
+    if (!isPivoting(mine, n)) {
+      result.spoil<T>(matrix, slots);
+      return;
+    }
+    libraryLdlSolve(result.at(matrix, slots), left.at(matrix, slots), mine, right.at(matrix, slots));
+  });
+}
+
+/// Turns each column so that its entry of the largest magnitude, the first of nearly equal ones, is real and not
+/// negative.
+template <typename T>
+void turnColumns(std::complex<T> *columns, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) {
+    T largest = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      largest = std::max(largest, std::abs(columns[i * n + j]));
+    }
+    for (int64_t i = 0; i < n && largest > 0; ++i) {
+      const std::complex<T> entry = columns[i * n + j];
+      if (const T size = std::abs(entry); size >= largest * (1 - T(0x1p-12))) {
+        const std::complex<T> turn = std::conj(entry) / size;
+        for (int64_t k = 0; k < n; ++k) {
+          columns[k * n + j] *= turn;
+        }
+        columns[i * n + j] = size;
+        break;
+      }
+    }
+  }
+}
+
+void lowerEig(Lowering &lowering, const GraphOp &op) {
+  const TensorType type = lowering.type(op.operands[0]), vectorType = lowering.type(op.results[1]);
+  const int64_t count = countOf(type), n = type.dims.back();
+  Matrices from(lowering, op.operands[0], lowering.dense(op.operands[0]), type.element, count);
+  Matrices values(lowering, op.results[0], lowering.result(op.results[0]), vectorType.element, count,
+                  /*isVector=*/true);
+  Matrices vectors(lowering, op.results[1], lowering.result(op.results[1]), vectorType.element, count);
+  lowering.libraryMemory(8 * static_cast<size_t>(vectors.size()) * byteWidth(vectorType.element));
+  const int64_t parts = isComplex(type.element) ? 2 : 1;
+  const Element real = vectorType.element == Element::c64 ? Element::f32 : Element::f64;
+  eachMatrix(lowering, op, real, count, 64 * from.size() * n, [=]<typename T>(int64_t matrix, SlotTable slots) {
+    const T *entries = from.elements<T>(matrix * parts, slots);
+    std::complex<T> *columns = vectors.elements<std::complex<T>>(matrix, slots);
+    if (isFinite(entries, parts * from.size()) &&
+        libraryEig(values.at(matrix, slots), vectors.at(matrix, slots), from.at(matrix, slots))) {
+      return turnColumns(columns, n);
+    }
+    constexpr T kNan = std::numeric_limits<T>::quiet_NaN();
+    std::fill_n(columns, vectors.size(), std::complex<T>(kNan, kNan));
+    std::fill_n(values.elements<std::complex<T>>(matrix, slots), n, std::complex<T>(kNan, kNan));
+  });
+}
+
 } // namespace
 
+const LowerFn kernels::lower_ldl = lowerLdl;
+const LowerFn kernels::lower_ldl_solve = lowerLdlSolve;
+const LowerFn kernels::lower_eig = lowerEig;
 const LowerFn kernels::lower_cholesky = lowerCholesky;
 const LowerFn kernels::lower_triangular_solve = lowerTriangularSolve;
 const LowerFn kernels::lower_lu = lowerLu;

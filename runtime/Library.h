@@ -95,6 +95,25 @@ bool libraryEigh(const MatrixView &values, const MatrixView &vectors, const Matr
 /// u, s [k, min(m, n), 1] descending, and the transposed v of x [k, m, n]; likewise.
 bool librarySvd(const MatrixView &u, const MatrixView &s, const MatrixView &vt, const MatrixView &x, bool full);
 
+/// LAPACK's factors of the symmetric matrix whose lower triangle x [1, n, n] holds, its n pivots and its order; and out
+/// = x with a x = b by them, which have to be such.
+void libraryLdl(const MatrixView &factors, const MatrixView &x, int64_t *pivots, int64_t *order);
+void libraryLdlSolve(const MatrixView &out, const MatrixView &factors, const int64_t *pivots, const MatrixView &b);
+/// values [k, n, 1] and columns of x [k, n, n], both complex; false where one did not converge. Phases are the
+/// library's.
+bool libraryEig(const MatrixView &values, const MatrixView &vectors, const MatrixView &x);
+
+enum class Fourier { complexes, fromReal, toReal };
+struct FourierOptions {
+  Fourier kind;
+  std::vector<int64_t> dims; ///< the last one is the one that is halved
+  bool inverse = false;      ///< of complexes
+  int64_t size = 0;          ///< of the halved dim, toReal
+};
+
+/// Transforms `dims` of x into out, unscaled.
+void libraryFourier(const LibraryView &out, const LibraryView &x, const FourierOptions &options);
+
 enum class Reduction { sum, product, largest, smallest };
 
 /// Reduces `dims` of x (not product; largest and smallest of floats alone). out lacks those dims.

@@ -4,6 +4,9 @@
 #include <ATen/ops/_linalg_eigh.h>
 #include <ATen/ops/_linalg_svd.h>
 #include <ATen/ops/linalg_cholesky_ex_cpu_dispatch.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linalg_ldl_factor_ex.h>
+#include <ATen/ops/linalg_ldl_solve.h>
 #include <ATen/ops/linalg_lu_factor_ex.h>
 #include <ATen/ops/linalg_qr.h>
 #include <ATen/ops/linalg_solve_triangular.h>
@@ -35,6 +38,24 @@ void libraryLu(const MatrixView &factors, const MatrixView &x, int64_t *pivots, 
   const int32_t *from = dense.const_data_ptr<int32_t>();
   std::transform(from, from + dense.numel(), pivots, [](int32_t pivot) { return pivot - 1; });
   std::copy_n(found.contiguous().const_data_ptr<int32_t>(), found.numel(), orders);
+}
+
+void libraryLdl(const MatrixView &factors, const MatrixView &x, int64_t *pivots, int64_t *order) {
+  auto [packed, exchanged, found] = at::linalg_ldl_factor_ex(over(Role::first, x), /*hermitian=*/false,
+                                                             /*check_errors=*/false);
+  over(Role::out, factors).copy_(packed);
+  const at::Tensor dense = exchanged.contiguous();
+  std::copy_n(dense.const_data_ptr<int32_t>(), dense.numel(), pivots);
+  std::copy_n(found.contiguous().const_data_ptr<int32_t>(), found.numel(), order);
+}
+
+void libraryLdlSolve(const MatrixView &out, const MatrixView &factors, const int64_t *pivots, const MatrixView &b) {
+  at::Tensor exchanged = at::empty({1, factors.dims[1]}, at::kInt);
+  std::transform(pivots, pivots + factors.dims[1], exchanged.mutable_data_ptr<int32_t>(),
+                 [](int64_t pivot) { return static_cast<int32_t>(pivot); });
+  over(Role::out, out)
+      .copy_(at::linalg_ldl_solve(over(Role::first, factors), exchanged, over(Role::second, b),
+                                  /*hermitian=*/false));
 }
 
 void libraryQr(const MatrixView &q, const MatrixView &r, const MatrixView &x, bool full) {

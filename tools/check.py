@@ -2,8 +2,8 @@
 """Runs lit, the GoogleTest programs, pytest and tools/lint, and adds up what they count.
 
 Counts come from each runner's own report file; a runner that leaves none (a crash, a time-out)
-counts as one failure. --all adds the programs that check_sanitizers.py has built. Run by
-tools/check, after set-up.
+counts as one failure. --all adds the programs that check_sanitizers.py has built, and tools/sweep.py: entries that pass
+count as passed, those with a reviewed reason as skipped, all others as failed. Run by tools/check, after set-up.
 """
 
 import argparse
@@ -25,6 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 BIN = ROOT / ".venv/bin"
 RUNNER_LIMIT_S = 3600
+SWEEP_LIMIT_S = 6 * 3600  # the next run goes on from there
 PLAIN = ["lit", "gtest", "pytest", "lint"]
 
 
@@ -40,14 +41,14 @@ class Count:
     broken: str = ""
 
 
-def run(runner, command, report, parse, variables=None):
+def run(runner, command, report, parse, variables=None, limit=RUNNER_LIMIT_S):
     """Runs a command in sight of the user and parses the report it wrote."""
     print(f"\n[check] {runner}: {' '.join(str(part) for part in command)}", flush=True)
     begin = time.monotonic()
     environment = dict(os.environ, PATH=f"{BIN}:{BUILD / 'bin'}:{os.environ['PATH']}", **(variables or {}))
     process = subprocess.Popen([str(part) for part in command], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL)
     try:
-        status = process.wait(timeout=RUNNER_LIMIT_S)
+        status = process.wait(timeout=limit)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -58,7 +59,7 @@ def run(runner, command, report, parse, variables=None):
         count = Count(runner, broken="left no report")
     count.runner, count.seconds = runner, time.monotonic() - begin
     if status is None:
-        count.broken = f"took more than {RUNNER_LIMIT_S} s"
+        count.broken = f"took more than {limit} s"
     elif status < 0:
         count.broken = f"died of {signal.Signals(-status).name}"
     elif status != 0 and count.failed == 0 and not count.broken:
@@ -103,6 +104,10 @@ def parse_lint(text):
     return Count("", *map(int, found.groups()))
 
 
+def parse_sweep(text):
+    return Count("", **json.loads(text))
+
+
 def sanitized(sanitizer, folder):
     """Builds what runs under one sanitizer and runs it: a count for each program, or for the broken build."""
     begin = time.monotonic()
@@ -118,7 +123,7 @@ def sanitized(sanitizer, folder):
 
 def all_runs(arguments, folder):
     """The runners, each as a function that runs it and gives its counts."""
-    wanted = arguments.only or PLAIN + (list(check_sanitizers.SANITIZERS) if arguments.all else [])
+    wanted = arguments.only or PLAIN + (["sweep", *check_sanitizers.SANITIZERS] if arguments.all else [])
     if "lit" in wanted:
         for name, options in (("lit", []), ("lit-roundtrip", ["--param=roundtrip=1"])):
             report = folder / f"{name}.json"
@@ -141,6 +146,10 @@ def all_runs(arguments, folder):
         report = folder / "lint.txt"
         command = ["bash", "-c", f"set -o pipefail; '{BIN / 'python'}' tools/lint | tee '{report}'"]
         yield lambda: [run("lint", command, report, parse_lint)]
+    if "sweep" in wanted:
+        report = folder / "sweep.json"
+        command = [BIN / "python", "tools/sweep.py", "--whole", "--current", f"--counts={report}"]
+        yield lambda: [run("sweep", command, report, parse_sweep, limit=SWEEP_LIMIT_S)]
     for name, sanitizer in check_sanitizers.SANITIZERS.items():
         if name in wanted:
             yield lambda sanitizer=sanitizer: sanitized(sanitizer, folder)
@@ -150,8 +159,8 @@ def arguments_of(words=None):
     parser = argparse.ArgumentParser(prog="tools/check", description="Run every test and add up the counts.")
     speed = parser.add_mutually_exclusive_group()
     speed.add_argument("--quick", action="store_true", help="leave out the tests marked slow")
-    speed.add_argument("--all", action="store_true", help="the runtime and the owner under sanitizers, too")
-    choices = PLAIN + list(check_sanitizers.SANITIZERS)
+    speed.add_argument("--all", action="store_true", help="the whole sweep, and sanitizers, too")
+    choices = [*PLAIN, "sweep"] + list(check_sanitizers.SANITIZERS)
     parser.add_argument("--only", action="append", choices=choices, help="these runners only")
     return parser.parse_args(words)
 

@@ -1,26 +1,32 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every operator of PyTorch's own test database, by its own samples, beside eager.
+"""Every operator, module and optimizer of PyTorch's own test databases, by its own samples, beside eager.
 
-    tools/sweep.py                          all operators, float32, at the native owner: forward and gradient
-    tools/sweep.py --parts all --dtypes float32,int64 --runtimes native,numpy --ops linalg
+    tools/sweep.py                          all operators, float32: forward and gradient; all modules and optimizers
+    tools/sweep.py --parts all --dtypes float32,int64 --runtimes native,numpy --only linalg
+    tools/sweep.py --databases modules,optimizers
     tools/sweep.py --list failures          what did not pass, with the first sample's error
     tools/sweep.py --report                 totals and what does not pass, into docs/operators.md
+    tools/sweep.py --whole --current        what tools/check --all runs
 
-What is tried, and what its outcomes mean, is in test/python/sweep_support.py. An entry that does not pass has to be in
-the reviewed list (test/python/sweep_reviewed_support.py) with its reason: the exit status is 1 otherwise. Results are
-kept in build/sweep and a later run goes on from them (`--again` forgets them). Workers are processes: one that ends
-counts as a crash of the operator it was at.
+What is tried, and what its outcomes mean, is in test/python/sweep_support.py (operators), sweep_modules_support.py and
+sweep_optimizers_support.py. An entry that does not pass has to be in the reviewed list (sweep_reviewed_support.py) with
+its reason: the exit status is 1 otherwise. Results are kept in build/sweep and a later run goes on from them: `--again`
+forgets them, `--current` those of other sources than the present ones. Workers are processes: one that ends counts as a
+crash of the entry it was at.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import dataclasses
+import hashlib
 import json
 import multiprocessing
 import os
 import pathlib
+import queue
 import re
 import sys
 import time
@@ -32,11 +38,65 @@ SAMPLES = 30
 
 sys.path.insert(0, str(ROOT / "test" / "python"))
 
+import sweep_modules_support  # noqa: E402
+import sweep_optimizers_support  # noqa: E402
 import sweep_reviewed_support  # noqa: E402
 import sweep_support  # noqa: E402
 
+#: By name: the module that tries its entries, and what a run without `--parts` tries.
+DATABASES = {
+    "ops": (sweep_support, ["forward", "gradient"]),
+    "modules": (sweep_modules_support, sweep_modules_support.PARTS),
+    "optimizers": (sweep_optimizers_support, sweep_optimizers_support.PARTS),
+}
 
-def work(runtime: str, parts, samples: int, tasks, results) -> None:
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Entries of one database at one runtime."""
+
+    database: str
+    runtime: str
+    dtypes: tuple
+    parts: tuple
+
+    @property
+    def file(self) -> pathlib.Path:
+        return KEPT / (f"{self.runtime}.json" if self.database == "ops" else f"{self.runtime}-{self.database}.json")
+
+    def load(self) -> dict:
+        return json.loads(self.file.read_text()) if self.file.exists() else {}
+
+    def save(self, kept: dict) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        new = self.file.with_suffix(".new")
+        new.write_text(json.dumps(kept, indent=0, sort_keys=True))
+        new.replace(self.file)
+
+    def wanted(self, names) -> list:
+        import torch
+
+        tried = DATABASES[self.database][0]
+        return [
+            (name, dtype)
+            for dtype in self.dtypes
+            for name, entry in tried.entries().items()
+            if getattr(torch, dtype) in tried.dtypes_of(entry) and (not names or any(n in name for n in names))
+        ]
+
+
+def sources() -> str:
+    """A digest of what results depend on: what was built, and the files in Python that run."""
+    whole = hashlib.sha256()
+    files = [path for folder in ("build/python", "build/lib") for path in (ROOT / folder).rglob("*.so")]
+    for folder in ("frontend/sojourn", "owner/numpy"):
+        files += (ROOT / folder).rglob("*.py")
+    for path in sorted([*files, *(ROOT / "test/python").glob("sweep*_support.py")]):
+        whole.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    return whole.hexdigest()[:16]
+
+
+def work(run: Run, samples: int, tasks, results) -> None:
     warnings.simplefilter("ignore")
     sys.stderr = open(os.devnull, "w")
     import torch
@@ -44,42 +104,49 @@ def work(runtime: str, parts, samples: int, tasks, results) -> None:
     import sojourn
 
     torch.set_num_threads(1)
-    owner = sojourn.local(runtime=runtime)
-    sweep, ops = sweep_support.Sweep(owner, samples, parts), sweep_support.entries()
-    for name, dtype in iter(tasks.get, None):
-        results.put(("begin", name, dtype, os.getpid()))
+    parent = os.getppid()
+    tried = DATABASES[run.database][0]
+    sweep, entries = tried.Sweep(sojourn.local(runtime=run.runtime), samples, run.parts), tried.entries()
+    while os.getppid() == parent:  # a run that was killed leaves nobody behind
+        try:
+            name, dtype = tasks.get(timeout=5)
+        except queue.Empty:
+            continue
         start = time.monotonic()
         try:
-            found = sweep.entry(ops[name], getattr(torch, dtype))
+            found = sweep.entry(entries[name], getattr(torch, dtype))
         except Exception as error:
-            found = {
-                "forward": {"internal": 1},
-                "notes": {"forward internal": f"{type(error).__name__}: {error}"[:400]},
-            }
-        results.put(("end", name, dtype, found | {"seconds": round(time.monotonic() - start, 2)}))
+            found = broken(run, "internal", f"{type(error).__name__}: {error}"[:400])
+        results.put(found | {"seconds": round(time.monotonic() - start, 2)})
 
 
-def run(runtime: str, parts, samples: int, wanted, processes: int, seconds: float) -> None:
+def broken(run: Run, outcome: str, note: str) -> dict:
+    return {run.parts[0]: {outcome: 1}, "notes": {f"{run.parts[0]} {outcome}": note}}
+
+
+def execute(run: Run, samples: int, wanted, processes: int, seconds: float, made_by: str, current: bool) -> None:
     """Runs what is not in the file yet; a worker that ends or hangs is replaced."""
-    file = KEPT / f"{runtime}.json"
-    kept = json.loads(file.read_text()) if file.exists() else {}
-    left = [
-        (name, dtype)
-        for name, dtype in wanted
-        if not set(parts) <= set(kept.get(f"{name} {dtype}", {}).get("tried", []))
-    ]
+    kept = run.load()
+
+    def is_known(name, dtype):
+        entry = kept.get(f"{name} {dtype}", {})
+        if current:
+            return all(entry.get("sources", {}).get(part) == made_by for part in run.parts)
+        return set(run.parts) <= set(entry.get("tried", []))
+
+    left = [(name, dtype) for name, dtype in wanted if not is_known(name, dtype)]
     context = multiprocessing.get_context("spawn")
     done, total = 0, len(left)
     workers = []
 
     def start():
         tasks, results = context.Queue(), context.Queue()
-        process = context.Process(target=work, args=(runtime, parts, samples, tasks, results), daemon=True)
+        process = context.Process(target=work, args=(run, samples, tasks, results), daemon=True)
         process.start()
         return {"process": process, "tasks": tasks, "results": results, "at": None, "since": time.monotonic()}
 
-    workers = [start() for _ in range(min(processes, max(1, total)))]
     try:
+        workers += [start() for _ in range(min(processes, total))]
         while done < total:
             for index, worker in enumerate(workers):
                 if worker["at"] is None and left:
@@ -87,36 +154,46 @@ def run(runtime: str, parts, samples: int, wanted, processes: int, seconds: floa
                     worker["tasks"].put(worker["at"])
                 found = None
                 try:
-                    message = worker["results"].get(timeout=0.05)
-                    found = message[3] if message[0] == "end" else None
+                    found = worker["results"].get(timeout=0.05)
                 except Exception:
                     hangs = worker["at"] and time.monotonic() - worker["since"] > seconds
                     if worker["at"] and (hangs or not worker["process"].is_alive()):
                         why = "took too long" if hangs else f"ended with {worker['process'].exitcode}"
-                        found = {"forward": {"crash": 1}, "notes": {"forward crash": f"the process {why}"}}
+                        found = broken(run, "crash", f"the process {why}")
                         worker["process"].kill()
                         at = worker["at"]
                         workers[index] = start() | {"at": at}
                         worker = workers[index]
                 if found is not None:
                     key = " ".join(worker["at"])
-                    before = kept.get(key, {"notes": {}, "tried": []})
-                    notes = {k: v for k, v in before["notes"].items() if not k.startswith(tuple(parts))}
-                    tried = sorted({*before["tried"], *parts})
-                    kept[key] = before | found | {"notes": notes | found.get("notes", {}), "tried": tried}
+                    kept[key] = merged(kept.get(key, {}), found, run.parts, made_by)
                     worker["at"] = None
                     done += 1
-                    print(f"\r{runtime}: {done} of {total}", end="", file=sys.stderr, flush=True)
-                    if done % 20 == 0 or done == total:
-                        file.parent.mkdir(parents=True, exist_ok=True)
-                        file.write_text(json.dumps(kept, indent=0, sort_keys=True))
+                    print(f"\r{run.database} {run.runtime}: {done} of {total}", end="", file=sys.stderr, flush=True)
+                    if done % 20 == 0:
+                        run.save(kept)
     finally:
         for worker in workers:
             worker["process"].kill()
         if total:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps(kept, indent=0, sort_keys=True))
+            run.save(kept)
             print(file=sys.stderr)
+
+
+def merged(before: dict, found: dict, parts, made_by: str) -> dict:
+    """An entry with what was found of some parts; what is known of others stays."""
+    ours = {f"{part} {outcome}" for part in parts for outcome in sweep_support.OUTCOMES}
+    notes = {key: note for key, note in before.get("notes", {}).items() if key not in ours}
+    rest = {key: value for key, value in before.items() if key not in parts}
+    return (
+        rest
+        | found
+        | {
+            "notes": notes | found.get("notes", {}),
+            "tried": sorted({*before.get("tried", []), *parts}),
+            "sources": before.get("sources", {}) | dict.fromkeys(parts, made_by),
+        }
+    )
 
 
 def verdict(entry: dict, part: str) -> str:
@@ -125,32 +202,34 @@ def verdict(entry: dict, part: str) -> str:
     return worst[-1] if worst else "none"
 
 
-def each(runtimes):
-    """(runtime, dtype, part, entries by name) of what has been run."""
-    for runtime in runtimes:
-        file = KEPT / f"{runtime}.json"
-        kept = json.loads(file.read_text()) if file.exists() else {}
-        for dtype in sorted({key.split(" ")[1] for key in kept}):
-            mine = {key.split(" ")[0]: entry for key, entry in sorted(kept.items()) if key.endswith(" " + dtype)}
-            for part in sweep_support.PARTS:
-                found = {name: entry for name, entry in mine.items() if verdict(entry, part) != "none"}
-                if found:
-                    yield runtime, dtype, part, found
+def each(run: Run, names=()):
+    """(dtype, part, entries by name) of what has been run."""
+    kept = run.load()
+    for dtype in run.dtypes:
+        mine = {key.split(" ")[0]: entry for key, entry in sorted(kept.items()) if key.endswith(" " + dtype)}
+        for part in run.parts:
+            found = {name: entry for name, entry in mine.items() if verdict(entry, part) != "none"}
+            found = {name: entry for name, entry in found.items() if not names or any(n in name for n in names)}
+            if found:
+                yield dtype, part, found
 
 
-def summary(runtimes) -> int:
-    """How many entries neither pass nor are reviewed."""
-    unexplained = 0
-    for runtime, dtype, part, found in each(runtimes):
-        counts = collections.Counter(verdict(entry, part) for entry in found.values())
-        reviewed = [name for name in found if sweep_reviewed_support.reason(name, part)]
-        open_ = [name for name in found if verdict(found[name], part) != "pass" and name not in reviewed]
-        unexplained += len(open_)
-        said = [f"{counts[outcome]} {outcome}" for outcome in sweep_support.OUTCOMES[1:] if counts[outcome]]
-        print(f"{runtime} {dtype} {part}: {counts['pass']} of {len(found)} pass; {', '.join(said) or 'none else'}")
-        if open_:
-            print(f"  without a reviewed reason: {' '.join(open_)}")
-    return unexplained
+def summary(runs, names) -> dict:
+    """How many entries pass, are reviewed, and neither of both."""
+    total = collections.Counter(passed=0, failed=0, skipped=0)
+    for run in runs:
+        for dtype, part, found in each(run, names):
+            counts = collections.Counter(verdict(entry, part) for entry in found.values())
+            reviewed = [name for name in found if sweep_reviewed_support.reason(name, part)]
+            failing = [name for name in found if verdict(found[name], part) != "pass"]
+            open_ = [name for name in failing if name not in reviewed]
+            total.update(passed=counts["pass"], failed=len(open_), skipped=len(failing) - len(open_))
+            said = [f"{counts[outcome]} {outcome}" for outcome in sweep_support.OUTCOMES[1:] if counts[outcome]]
+            of = f"{run.database} {run.runtime} {dtype} {part}: {counts['pass']} of {len(found)} pass"
+            print(f"{of}; {', '.join(said) or 'none else'}")
+            if open_:
+                print(f"  without a reviewed reason: {' '.join(open_)}")
+    return dict(total)
 
 
 def said(entry: dict, part: str, outcome: str) -> str:
@@ -161,32 +240,64 @@ def said(entry: dict, part: str, outcome: str) -> str:
     return text.split("; express it by supported ops")[0].replace("|", "\\|")[:200]
 
 
+def table(heading: str, runs, about: str) -> tuple[list, list]:
+    """Totals of one database, and lines for what does not pass."""
+    others = sweep_support.OUTCOMES[1:]
+    lines = ["", f"## {heading}", "", about, "", "| runtime | dtype | part | pass | " + " | ".join(others) + " |"]
+    lines.append("|---|---|---|---|" + "---|" * len(others))
+    details = []
+    for run in runs:
+        for dtype, part, found in each(run):
+            counts = collections.Counter(verdict(entry, part) for entry in found.values())
+            cells = [f"{counts['pass']} of {len(found)}", *(str(counts[outcome] or "") for outcome in others)]
+            lines.append(f"| {run.runtime} | {dtype} | {part} | " + " | ".join(cells) + " |")
+            for name, entry in found.items():
+                outcome = verdict(entry, part)
+                if outcome != "pass":
+                    why = sweep_reviewed_support.reason(name, part) or said(entry, part, outcome)
+                    details.append(f"| {name} | {run.runtime} {dtype} {part} | {outcome} | {why} |")
+    return lines, details
+
+
 def report() -> None:
     """What was run, as a document."""
     import torch
 
-    others = sweep_support.OUTCOMES[1:]
+    about = {
+        "ops": f"Entries of `op_db`, by up to {SAMPLES} samples each.",
+        "modules": f"Entries of `module_db`, by up to {SAMPLES} samples each, with the parameters of the CPU's "
+        "`state_dict`.",
+        "optimizers": f"Entries of `optim_db`: each set of options takes {sweep_optimizers_support.STEPS} steps; "
+        "parameters and state are compared.",
+    }
     lines = [
-        "# Operators",
+        "# Operators, modules, optimizers",
         "",
-        f"Each entry of PyTorch's own test database (`op_db`), by up to {SAMPLES} of its own samples, beside eager on the",
-        f"CPU. Made by `tools/sweep.py --parts all` and `tools/sweep.py --report`; PyTorch {torch.__version__.split('+')[0]}.",
-        "",
-        "| runtime | dtype | part | pass | " + " | ".join(others) + " |",
-        "|---|---|---|---|" + "---|" * len(others),
+        "Each entry of PyTorch's own test databases, by its own samples, beside eager on the CPU. Made by",
+        f"`tools/sweep.py --whole` and `tools/sweep.py --report`; PyTorch {torch.__version__.split('+')[0]}.",
     ]
     details = []
-    for runtime, dtype, part, found in each(sorted(file.stem for file in KEPT.glob("*.json"))):
-        counts = collections.Counter(verdict(entry, part) for entry in found.values())
-        cells = [f"{counts['pass']} of {len(found)}", *(str(counts[outcome] or "") for outcome in others)]
-        lines.append(f"| {runtime} | {dtype} | {part} | " + " | ".join(cells) + " |")
-        for name, entry in found.items():
-            outcome = verdict(entry, part)
-            if outcome != "pass":
-                why = sweep_reviewed_support.reason(name, part) or sweep_reviewed_support.OPEN.get(name, "")
-                why = why or said(entry, part, outcome)
-                details.append(f"| {name} | {runtime} {dtype} {part} | {outcome} | {why} |")
+    runtimes = sorted({file.stem.split("-")[0] for file in KEPT.glob("*.json")})
+    for database, (tried, _) in DATABASES.items():
+        runs = [Run(database, runtime, (), tuple(tried.PARTS)) for runtime in runtimes]
+        runs = [
+            dataclasses.replace(run, dtypes=tuple(sorted({key.split(" ")[1] for key in run.load()}))) for run in runs
+        ]
+        totals, more = table({"ops": "Operators"}.get(database, database.capitalize()), runs, about[database])
+        lines += totals
+        details += more
+    within = [
+        f"| {name} | {part} | {dtype} | {why} (rtol {rtol}, atol {atol}) |".replace("*", "all")
+        for (name, part, dtype), (rtol, atol, why) in sweep_reviewed_support.BANDS.items()
+    ]
     lines += [
+        "",
+        "## Compared otherwise",
+        "",
+        "| entry | part | dtype | how |",
+        "|---|---|---|---|",
+        *(f"| {name} | all | all | {why} |" for name, why in sweep_reviewed_support.DRAWS.items()),
+        *within,
         "",
         "## What does not pass",
         "",
@@ -197,50 +308,80 @@ def report() -> None:
     (ROOT / "docs" / "operators.md").write_text("\n".join(lines) + "\n")
 
 
+def whole() -> list:
+    """What tools/check --all runs."""
+    both, single = ("float32", "float64"), ("float32",)
+    places = [("native", both), ("numpy", single)]
+    return [
+        Run(database, runtime, dtypes, tuple(tried.PARTS))
+        for runtime, dtypes in places
+        for database, (tried, _) in DATABASES.items()
+        if runtime == "native" or database == "ops"
+    ]
+
+
+def chosen(options, parser) -> list:
+    """The runs that the options name."""
+    if unknown := set(options.databases.split(",")) - set(DATABASES):
+        parser.error(f"unknown databases {sorted(unknown)}, expected some of {', '.join(DATABASES)}")
+    runs, unused = [], set(options.parts.split(",")) - {"", "all"}
+    for database in options.databases.split(","):
+        tried, usual = DATABASES[database]
+        named = [part for part in tried.PARTS if part in options.parts.split(",")]
+        unused -= set(named)
+        parts = tried.PARTS if options.parts == "all" else named if options.parts else usual
+        dtypes = tuple(options.dtypes.split(",")) if options.dtypes else tried.DTYPES
+        runs += [Run(database, runtime, dtypes, tuple(parts)) for runtime in options.runtimes.split(",") if parts]
+    if unused:
+        known = [f"{name}: {', '.join(DATABASES[name][0].PARTS)}" for name in options.databases.split(",")]
+        parser.error(f"unknown parts {sorted(unused)}, expected some of {'; '.join(known)}")
+    return runs
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dtypes", default="float32", help="comma-separated (default: float32)")
+    parser.add_argument("--databases", default=",".join(DATABASES), help="comma-separated (default: %(default)s)")
+    parser.add_argument(
+        "--dtypes", default="", help="comma-separated (default: float32; float64 of modules, optimizers)"
+    )
     parser.add_argument("--runtimes", default="native", help="native, numpy or both, comma-separated")
-    parser.add_argument("--ops", default="", help="only operators whose name holds one of these, comma-separated")
-    parser.add_argument("--parts", default="forward,gradient", help=f"of {', '.join(sweep_support.PARTS)}; or all")
+    parser.add_argument("--only", "--ops", default="", help="entries whose name holds one of these, comma-separated")
+    parser.add_argument("--parts", default="", help="some of the databases' parts, or all (default: see above)")
+    parser.add_argument(
+        "--whole", action="store_true", help="all databases, parts and runtimes, whatever the five above say"
+    )
     parser.add_argument("--samples", type=int, default=SAMPLES, help="of each entry (default: %(default)s)")
     parser.add_argument("--again", action="store_true", help="run also what has been run")
+    parser.add_argument("--current", action="store_true", help="run also what has been run of other sources")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=300, help="an operator may take this long")
+    parser.add_argument("--seconds", type=float, default=300, help="an entry may take this long")
     parser.add_argument("--list", default="", help="print entries of one outcome, or 'failures'")
+    parser.add_argument("--counts", type=pathlib.Path, help="write how many pass, fail and are reviewed, as JSON")
     parser.add_argument("--report", action="store_true", help="write docs/operators.md from what was run, run nothing")
     options = parser.parse_args()
     if options.report:
         report()
         return 0
-    names = [part for part in options.ops.split(",") if part]
-    runtimes = options.runtimes.split(",")
-    parts = sweep_support.PARTS if options.parts == "all" else options.parts.split(",")
-    if unknown := set(parts) - set(sweep_support.PARTS):
-        parser.error(f"unknown parts {sorted(unknown)}, expected some of {', '.join(sweep_support.PARTS)}")
-    import torch
-
-    wanted = [
-        (name, dtype)
-        for dtype in options.dtypes.split(",")
-        for name, op in sweep_support.entries().items()
-        if getattr(torch, dtype) in op.supported_dtypes("cpu") and (not names or any(n in op.name for n in names))
-    ]
-    for runtime in runtimes:
-        file = KEPT / f"{runtime}.json"
-        if options.again and file.exists():
-            kept = json.loads(file.read_text())
-            for name, dtype in wanted:
-                kept.pop(f"{name} {dtype}", None)
-            file.write_text(json.dumps(kept, indent=0, sort_keys=True))
-        run(runtime, parts, options.samples, wanted, options.processes, options.seconds)
+    names = [] if options.whole else [name for name in options.only.split(",") if name]
+    runs = whole() if options.whole else chosen(options, parser)
+    made_by = f"{sources()} by {options.samples} samples"
+    for run in runs:
+        wanted = run.wanted(names)
+        if options.again and run.file.exists():
+            forgotten = {f"{name} {dtype}" for name, dtype in wanted}
+            run.save({key: entry for key, entry in run.load().items() if key not in forgotten})
+        execute(run, options.samples, wanted, options.processes, options.seconds, made_by, options.current)
     if options.list:
-        for _, dtype, part, found in each(runtimes):
-            for name, entry in found.items():
-                what = verdict(entry, part)
-                if what != "pass" and options.list in (what, "failures"):
-                    print(f"{name} {dtype} {part}: {what}: {entry['notes'].get(f'{part} {what}', '')[:260]}")
-    return 1 if summary(runtimes) else 0
+        for run in runs:
+            for dtype, part, found in each(run, names):
+                for name, entry in found.items():
+                    what = verdict(entry, part)
+                    if what != "pass" and options.list in (what, "failures"):
+                        print(f"{name} {dtype} {part}: {what}: {entry['notes'].get(f'{part} {what}', '')[:260]}")
+    counts = summary(runs, names)
+    if options.counts:
+        options.counts.write_text(json.dumps(counts))
+    return 1 if counts["failed"] else 0
 
 
 if __name__ == "__main__":

@@ -44,9 +44,6 @@ Element promoteFloatWithInteger(PromotionRules rules, Element real, Element inte
   return byteWidth(real) >= byteWidth(holds) ? real : holds;
 }
 
-/// torch has no complex numbers of half precision here: they are of single precision.
-Element complexOf(Element real) { return byteWidth(real) > 4 ? Element::c128 : Element::c64; }
-
 /// torch: the higher level decides unless the lower one has a higher category.
 std::optional<Element> combineLevels(std::optional<Element> higher, std::optional<Element> lower) {
   if (!higher || !lower) {
@@ -66,6 +63,8 @@ std::optional<Element> combineLevels(std::optional<Element> higher, std::optiona
 }
 
 } // namespace
+
+Element complexOf(Element real) { return byteWidth(real) > 4 ? Element::c128 : Element::c64; }
 
 Element realPart(Element element) {
   return element == Element::c64 ? Element::f32 : element == Element::c128 ? Element::f64 : element;

@@ -50,6 +50,8 @@ std::optional<Element> sumResult(PromotionRules rules, Element element);
 
 /// Of the real and the imaginary part; a real element is its own.
 Element realPart(Element element);
+/// The complex numbers whose parts are such floats; of halves those of single precision.
+Element complexOf(Element real);
 
 } // namespace sojourn
 

@@ -75,10 +75,10 @@ TypeRule::Expression TypeRule::parse(std::string_view text) {
 
 TypeRule::Term TypeRule::parseTerm(std::string_view text) {
   static const std::unordered_map<std::string_view, Form> functions = {
-      {"common", Form::Common},   {"float", Form::Float}, {"quotient", Form::Quotient}, {"sum", Form::Sum},
-      {"rounded", Form::Rounded}, {"count", Form::Count}, {"real", Form::Real},         {"flag", Form::Flag},
-      {"float32", Form::Float32}, {"index", Form::Index}, {"stats", Form::Stats},       {"norms", Form::Norms},
-      {"weights", Form::Weights}};
+      {"common", Form::Common},   {"float", Form::Float},    {"quotient", Form::Quotient}, {"sum", Form::Sum},
+      {"rounded", Form::Rounded}, {"count", Form::Count},    {"real", Form::Real},         {"flag", Form::Flag},
+      {"float32", Form::Float32}, {"index", Form::Index},    {"stats", Form::Stats},       {"norms", Form::Norms},
+      {"weights", Form::Weights}, {"complex", Form::Complex}};
   Term term{};
   if (text == "real(=)") {
     term.form = Form::RealComputed;
@@ -153,6 +153,10 @@ std::optional<Element> TypeRule::evaluate(const Term &term, std::optional<Elemen
   case Form::Real: {
     std::optional<Element> common = commonOf(arguments, call, context);
     return common ? std::optional(realPart(*common)) : std::nullopt;
+  }
+  case Form::Complex: {
+    std::optional<Element> common = commonOf(arguments, call, context);
+    return common ? std::optional(complexOf(realPart(*common))) : std::nullopt;
   }
   case Form::Flag: {
     bool isByte = context.rules == PromotionRules::Torch && call.typeOf(arguments[0]) == Element::u8;

@@ -34,6 +34,7 @@ namespace sojourn {
 ///             | "sum"      common, integers become i64
 ///             | "count"    the same, for NumPy too: i64 of any integers
 ///             | "real"     common, without its imaginary part
+///             | "complex"  common, with one
 ///             | "flag"     i1; torch: a byte of bytes
 ///             | "float32"  f32 where the argument is true, else none
 ///             | "index"    i32 where the argument is true, else i64
@@ -114,6 +115,7 @@ private:
     Sum,
     Count,
     Real,
+    Complex,
     Flag,
     Float32,
     Index,

@@ -63,6 +63,22 @@ void rows::reduce(Operation *op, Operands operands, Analysis &analysis, Results 
   }
 }
 
+void rows::transform(Operation *op, Operands operands, Analysis &analysis, Results results) {
+  const Fact &x = operands[0];
+  if (!x.isPerRow()) {
+    results[0] = analysis.derived(operands);
+    return;
+  }
+  std::optional<Place> place = placeOf(x.rows, shapeOf(op->getOperand(0)));
+  if (!place) {
+    results[0] = straddles(op, analysis, op->getOperand(0));
+  } else if (llvm::is_contained(op->getAttrOfType<DenseI64ArrayAttr>("dims").asArrayRef(), place->dim)) {
+    results[0] = analysis.mixed(op, "is taken over rows", op->getOperand(0));
+  } else {
+    results[0] = perRowAt(x, shapeOf(op->getResult(0)), *place);
+  }
+}
+
 void rows::along(Operation *op, Operands operands, Analysis &analysis, Results results) {
   const Fact &x = operands[0];
   if (!x.isPerRow()) {

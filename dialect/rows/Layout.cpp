@@ -44,6 +44,20 @@ static void moved(Operation *op, Operands operands, Analysis &analysis, Results 
   results[0] = perRowAt(operands[0], shapeOf(op->getResult(0)), *place);
 }
 
+void rows::parts(Operation *op, Operands operands, Analysis &analysis, Results results) {
+  moved(op, operands, analysis, results, [](int64_t dim) { return dim; });
+}
+
+void rows::pairs(Operation *op, Operands operands, Analysis &analysis, Results results) {
+  std::optional<Place> place =
+      operands[0].isPerRow() ? placeOf(operands[0].rows, shapeOf(op->getOperand(0))) : std::nullopt;
+  if (place && place->dim == static_cast<int64_t>(shapeOf(op->getResult(0)).size())) {
+    results[0] = analysis.mixed(op, "takes rows for the parts of a number", op->getOperand(0));
+    return;
+  }
+  moved(op, operands, analysis, results, [](int64_t dim) { return dim; });
+}
+
 void rows::transpose(Operation *op, Operands operands, Analysis &analysis, Results results) {
   ArrayRef<int64_t> perm = cast<TransposeOp>(op).getPerm();
   moved(op, operands, analysis, results,

@@ -29,6 +29,9 @@ void elementwise(mlir::Operation *op, Operands operands, Analysis &analysis, Res
 
 // Layout.
 void reshape(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
+/// Complex numbers to pairs in a new last dim, and back.
+void parts(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
+void pairs(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
 void transpose(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
 void broadcast(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
 void slice(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
@@ -53,6 +56,8 @@ void matrixPairs(mlir::Operation *op, Operands operands, Analysis &analysis, Res
 void reduceSum(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
 void reduce(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
 void along(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
+/// Along several dims, which stay.
+void transform(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
 
 // The owner's own form.
 void clippedSum(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);

@@ -48,18 +48,24 @@ std::string argumentText(const std::vector<Word> &words, size_t &at) {
   switch (static_cast<Tag>(words[at++])) {
   case Tag::None: return "None";
   case Tag::Whole: ++at; return "a whole tensor";
-  case Tag::View: {
+  case Tag::View:
+  case Tag::TypedView: {
+    const bool isTyped = static_cast<Tag>(words[at - 1]) == Tag::TypedView;
     const auto rank = static_cast<size_t>(words[at + 1]);
     std::string text = "a window of sizes " + listOf(&words[at + 2], rank) + ", strides " +
                        listOf(&words[at + 2 + rank], rank) + ", offset " + std::to_string(words[at + 2 + 2 * rank]);
-    at += 3 + 2 * rank;
-    return text;
+    at += 3 + 2 * rank + static_cast<size_t>(isTyped);
+    return isTyped ? text + " as " + std::string(elementName(static_cast<Element>(words[at - 1]))) : text;
   }
   case Tag::Slot:
   case Tag::IntSlot: return "a number of the run";
   case Tag::Seed: return "a seed";
   case Tag::Bool: return words[at++] ? "True" : "False";
   case Tag::Real: return std::to_string(std::bit_cast<double>(words[at++]));
+  case Tag::Complex:
+    at += 2;
+    return std::to_string(std::bit_cast<double>(words[at - 2])) + " + " +
+           std::to_string(std::bit_cast<double>(words[at - 1])) + "j";
   case Tag::Dtype: return std::string(elementName(static_cast<Element>(words[at++])));
   case Tag::String: return "'" + StringTable::get().at(words[at++]) + "'";
   case Tag::IntList:

@@ -28,10 +28,11 @@ constexpr StringLiteral kRecordFile = "<record>";
 /// One argument of an op record, parsed.
 struct Argument {
   Tag tag = Tag::None;
-  Word value = 0;           ///< storage id, int, bits, element, string id, table id
-  std::vector<Word> values; ///< list values; for a view: rank, sizes, strides, offset
-  std::vector<Word> seen;   ///< of a moved view: its storage's dims
-  std::vector<Word> moves;  ///< of a moved view: dims and positions of the numbers that move it along them
+  Word value = 0;                 ///< storage id, int, bits, element, string id, table id
+  std::vector<Word> values;       ///< list values; for a view: rank, sizes, strides, offset
+  std::vector<Word> seen;         ///< of a moved view: its storage's dims
+  std::vector<Word> moves;        ///< of a moved view: dims and positions of the numbers that move it along them
+  std::optional<Element> element; ///< of a view, where it is not its storage's
   std::vector<Argument> children;
 };
 
@@ -148,7 +149,9 @@ private:
     case Tag::Slot:
     case Tag::IntSlot:
     case Tag::Seed: break;
+    case Tag::Complex: argument.values = {next(), next()}; break;
     case Tag::View:
+    case Tag::TypedView:
     case Tag::MovedView: {
       argument.value = next();
       Word rank = next();
@@ -156,7 +159,9 @@ private:
       for (Word i = 0; i < 2 * rank + 1; ++i) {
         argument.values.push_back(next());
       }
-      if (argument.tag == Tag::MovedView) {
+      if (argument.tag == Tag::TypedView) {
+        argument.element = static_cast<Element>(next());
+      } else if (argument.tag == Tag::MovedView) {
         argument.seen = parseList();
         argument.moves.resize(2 * static_cast<size_t>(next()));
         for (Word &word : argument.moves) {
@@ -322,13 +327,17 @@ private:
     std::vector<Word> key = argument.values;
     key.insert(key.end(), argument.seen.begin(), argument.seen.end());
     key.insert(key.end(), argument.moves.begin(), argument.moves.end());
+    if (argument.element) {
+      key.push_back(static_cast<Word>(*argument.element));
+    }
     Value &view = views_[{argument.value, key}];
     if (!view) {
       Word rank = argument.values[0];
       ArrayRef<Word> words = ArrayRef(argument.values).drop_front();
-      auto type = RefType::get(words.take_front(rank), cast<RefType>(root.getType()).getElementType(),
-                               words.slice(rank, rank), words.back());
-      if (argument.tag == Tag::View) {
+      Type element =
+          argument.element ? typeOf(&context_, *argument.element) : cast<RefType>(root.getType()).getElementType();
+      auto type = RefType::get(words.take_front(rank), element, words.slice(rank, rank), words.back());
+      if (argument.tag != Tag::MovedView) {
         view = ViewOp::create(builder_, location, type, root);
       } else {
         SmallVector<Value> places;
@@ -358,8 +367,14 @@ private:
     };
     switch (argument.tag) {
     case Tag::None: return builder_.getUnitAttr();
+    case Tag::Complex: {
+      auto type = RankedTensorType::get({}, ComplexType::get(builder_.getF64Type()));
+      return DenseElementsAttr::get(type, std::complex<double>(std::bit_cast<double>(argument.values[0]),
+                                                               std::bit_cast<double>(argument.values[1])));
+    }
     case Tag::Whole:
     case Tag::View:
+    case Tag::TypedView:
     case Tag::MovedView: {
       Attribute reference = refer(operandOf(argument, location));
       if (mutated) {

@@ -58,7 +58,7 @@ at::Tensor productGradient(const at::Tensor &grad, const at::Tensor &x, const at
   at::Tensor before = at::cat({one, x.narrow(dim, 0, size - 1)}, dim).cumprod(dim);
   at::Tensor after = at::cat({one, x.flip({dim}).narrow(dim, 0, size - 1)}, dim).cumprod(dim).flip({dim});
   at::Tensor zero = x.eq(0);
-  return grad * at::where(zero.any(dim, /*keepdim=*/true), before * after, result / at::where(zero, 1, x));
+  return grad * at::where(zero.any(dim, /*keepdim=*/true), before * after, result / at::where(zero, 1, x)).conj();
 }
 
 /// prod over all elements, or along a dim.

@@ -7,6 +7,7 @@
 #include "frontend/session/Steps.h"
 
 #include <ATen/ATen.h>
+#include <ATen/ops/cross_entropy_loss_native.h>
 #include <ATen/ops/one_hot_native.h>
 #include <torch/library.h>
 
@@ -43,7 +44,7 @@ at::Tensor weightsOf(const at::Tensor &x, const at::Tensor &frequencies, const a
 
 /// [variables, variables]; of one variable a number, and no matrix product: its sums are then those that the mean has.
 at::Tensor productsOfRows(const at::Tensor &a, const at::Tensor &b) {
-  return a.size(0) == 1 ? (a * b).sum() : at::mm(a, b.t());
+  return a.size(0) == 1 ? (a * b.conj()).sum() : at::mm(a, b.t().conj());
 }
 
 /// x [variables, observations], or observations of one variable.
@@ -94,6 +95,25 @@ at::Tensor oneHot(const at::Tensor &self, int64_t classes) {
                                       ": how many classes there are depends on values; pass num_classes=");
   }
   return at::native::one_hot(self, classes);
+}
+
+/// The mean of smoothed labels is one over the weights of the rows' classes, which ATen selects: how many they are
+/// depends on values. Here ignored rows weigh nothing.
+at::Tensor crossEntropy(const at::Tensor &self, const at::Tensor &target, const std::optional<at::Tensor> &weight,
+                        int64_t reduction, c10::SymInt ignored, double smoothing) {
+  const bool hasClasses = self.dim() > 0 && self.sizes() != target.sizes();
+  if (!hasClasses || !weight || !weight->defined() || reduction != at::Reduction::Mean || !(smoothing > 0) ||
+      smoothing > 1) {
+    return at::native::cross_entropy_loss_symint(self, target, weight, reduction, std::move(ignored), smoothing);
+  }
+  const int64_t dim = self.dim() == 1 ? 0 : 1;
+  at::Tensor plain = at::native::cross_entropy_loss_symint(self, target, weight, reduction, ignored, 0);
+  std::vector<int64_t> alongClasses(static_cast<size_t>(self.dim()), 1);
+  alongClasses[static_cast<size_t>(dim)] = weight->size(0);
+  at::Tensor mask = target.eq(ignored.expect_int());
+  at::Tensor rows = (at::log_softmax(self, dim) * weight->view(alongClasses)).sum(dim).masked_fill(mask, 0);
+  at::Tensor weights = weight->gather(0, target.masked_fill(mask, 0).flatten()).masked_fill(mask.flatten(), 0);
+  return plain * (1 - smoothing) - rows.sum() / weights.sum() * (smoothing / static_cast<double>(self.size(dim)));
 }
 
 /// Rows of a grid whose indices rise, found without their number being asked for.
@@ -180,6 +200,7 @@ TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
   using namespace sojourn::frontend;
   library.impl("combinations", combinations);
   library.impl("cov", cov);
+  library.impl("cross_entropy_loss", crossEntropy);
   library.impl("matmul.out", matmulOut);
   library.impl("one_hot", oneHot);
 }
@@ -194,6 +215,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("_new_zeros_with_same_feature_meta", zerosLike);
   library.impl("combinations", combinations);
   library.impl("cov", cov);
+  library.impl("cross_entropy_loss", crossEntropy);
   library.impl("matmul.out", matmulOut);
   library.impl("one_hot", oneHot);
 }

@@ -75,6 +75,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> leastSquares(const at
   TORCH_CHECK(a.scalar_type() == given.scalar_type(),
               "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype ",
               a.scalar_type(), " and other's dtype ", given.scalar_type());
+  TORCH_CHECK_NOT_IMPLEMENTED(!a.is_complex(), "linalg.lstsq takes no complex numbers on device owner; compute with "
+                                               "their parts (x.real, x.imag, torch.view_as_real)");
   TORCH_CHECK(a.scalar_type() == at::kFloat || a.scalar_type() == at::kDouble,
               "This function doesn't handle types other than float and double, found ", a.scalar_type());
   const int64_t apart = a.dim() - given.dim();

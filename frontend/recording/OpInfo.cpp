@@ -84,10 +84,10 @@ const std::unordered_map<std::string, Refusal> &refusals() {
       {"aten::set_", {ErrorKind::Unsupported, "it re-points storage; make a new tensor"}},
       {"aten::_native_batch_norm_legit.out",
        {ErrorKind::Unsupported, "it writes running statistics and results at once; call it without out="}},
-      {"aten::_pin_memory", {ErrorKind::Unsupported, "remote tensors have no host memory"}},
+      {"aten::_pin_memory", {ErrorKind::Unsupported, "remote tensors have no host memory; leave out pin_memory"}},
       {"aten::to_sparse", {ErrorKind::Unsupported, "sparse tensors are not supported; use dense ones"}},
       {"aten::_to_sparse", {ErrorKind::Unsupported, "sparse tensors are not supported; use dense ones"}},
-      {"aten::quantize_per_tensor", {ErrorKind::Unsupported, "quantized tensors are not supported"}},
+      {"aten::quantize_per_tensor", {ErrorKind::Unsupported, "quantized tensors are not supported; use float tensors"}},
   };
   return table;
 }
@@ -165,6 +165,7 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
   name = operatorName.name + (operatorName.overload_name.empty() ? "" : "." + operatorName.overload_name);
   dotted = name;
   dotted.replace(dotted.find("::"), 2, ".");
+  takesComplex = frontend::takesComplex(std::string_view(operatorName.name).substr(operatorName.name.find("::") + 2));
   isLowered = sojourn::isLowered(std::string_view(operatorName.name).substr(operatorName.name.find("::") + 2));
   castsResults = castsIntoOut(operatorName.name.substr(operatorName.name.find("::") + 2), operatorName.overload_name);
   view = findViewRule(name);
@@ -214,6 +215,8 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
     special = Special::LocalScalar;
   } else if (name == "aten::resize_") {
     special = Special::Resize;
+  } else if (name == "aten::empty_strided" || name == "aten::new_empty_strided") {
+    special = Special::EmptyStrided;
   } else if (name == "aten::native_batch_norm") {
     special = Special::BatchNorm;
   } else if (name == "aten::index.Tensor" || startsWith(name, "aten::index_put") ||

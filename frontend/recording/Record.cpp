@@ -72,11 +72,17 @@ bool isMutated(const OpInfo &info, size_t position) {
   return false;
 }
 
-/// The one session of a call; throws where devices mix.
-std::shared_ptr<Session> sessionOf(const OpInfo &info, Args args) {
+/// The one session of a call; throws where devices mix. `isLazy`: an operand's values are not as they are stored.
+std::shared_ptr<Session> sessionOf(const OpInfo &info, Args args, bool &isLazy) {
   std::shared_ptr<Session> session;
   eachTensor(info, args, [&](const at::Tensor &tensor, size_t position) {
     if (isRemote(tensor)) {
+      isLazy = isLazy || isLazilyNegated(tensor);
+      if (tensor.is_complex() && !info.takesComplex) {
+        fail(ErrorKind::Unsupported, info,
+             "it takes no complex numbers on device owner; compute with their parts (x.real, x.imag, "
+             "torch.view_as_real)");
+      }
       const auto &owner = remoteImpl(tensor)->remoteStorage()->session;
       if (session && session != owner) {
         fail(ErrorKind::Error, info,
@@ -171,7 +177,8 @@ public:
     case ArgKind::Ignored:
     case ArgKind::Generator: return write_.none();
     case ArgKind::Other:
-      fail(ErrorKind::Unsupported, info_, "an argument of type " + value.tagKind() + " cannot be recorded");
+      fail(ErrorKind::Unsupported, info_,
+           "an argument of type " + value.tagKind() + " cannot be recorded; pass tensors and numbers");
     }
   }
 
@@ -211,7 +218,7 @@ private:
     } else if (scalar.isFloatingPoint()) {
       info_.realsAreLiterals ? write_.real(scalar.toDouble()) : write_.slot(scalar.toDouble());
     } else {
-      fail(ErrorKind::Unsupported, info_, "complex scalars are not supported on device owner");
+      write_.complex(scalar.toComplexDouble());
     }
   }
 
@@ -228,9 +235,12 @@ void checkResultFits(const OutputMeta &meta, const at::Tensor &target) {
 }
 
 /// as_strided may reach further than its storage does.
-void checkInside(const OpInfo &info, const Storage &storage, c10::ArrayRef<ViewMeta> views) {
-  int64_t count = c10::multiply_integers(storage.sizes);
+void checkInside(const OpInfo &info, const at::Tensor &base, c10::ArrayRef<ViewMeta> views) {
+  const Storage &storage = *remoteImpl(base)->remoteStorage();
+  const auto bytes = c10::multiply_integers(storage.sizes) * static_cast<int64_t>(c10::elementSize(storage.dtype));
   for (const ViewMeta &view : views) {
+    const at::ScalarType type = view.dtype == at::ScalarType::Undefined ? base.scalar_type() : view.dtype;
+    const int64_t count = bytes / static_cast<int64_t>(c10::elementSize(type));
     int64_t last = view.offset;
     bool empty = false;
     for (size_t dim = 0; dim < view.sizes.size(); ++dim) {
@@ -258,7 +268,11 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
   if (info.special != Special::None && info.special != Special::BatchNorm && answerSpecial(info, stack)) {
     return;
   }
-  auto session = sessionOf(info, Args(stack->data() + stack->size() - count, count));
+  bool isLazy = false;
+  auto session = sessionOf(info, Args(stack->data() + stack->size() - count, count), isLazy);
+  if (isLazy) {
+    return recordNegated(*session, stack);
+  }
   record(*session, stack);
 }
 
@@ -267,7 +281,7 @@ void Recorder::recordView(Stack *stack, Args args) {
   at::Tensor self = args[0].toTensor();
   c10::SmallVector<ViewMeta, 2> metas;
   info.view(*info.schema, args, metas);
-  checkInside(info, *remoteImpl(self)->remoteStorage(), metas);
+  checkInside(info, self, metas);
   c10::IValue output;
   if (info.inplaceView && !info.returnAlias.empty() && info.returnAlias[0] == 0) {
     remoteImpl(self)->changeLayout(metas[0].sizes, metas[0].strides, metas[0].offset);

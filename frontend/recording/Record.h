@@ -40,6 +40,7 @@ enum class Special : uint8_t {
   BatchNorm,
   Index,
   Histogram,
+  EmptyStrided,
   CheckErrors, ///< has an argument check_errors
   NoOp
 };
@@ -68,6 +69,7 @@ struct OpInfo {
   bool isLowered = false;    ///< the passes know it
   bool castsResults = false; ///< into an `out` of another type
   bool inplaceView = false;
+  bool takesComplex = false;
   bool realsAreLiterals = false; ///< floats decide shapes (arange) or the algorithm (order of a norm)
   bool isRamp = false;           ///< arange: what its length is, its results say
   bool shapePreserving = false;  ///< in-place ops that keep self's shape whatever the arguments
@@ -87,12 +89,28 @@ void checkWritable(const OpInfo &info, const at::Tensor &tensor);
 bool answerSpecial(const OpInfo &info, torch::jit::Stack *stack);
 
 /// The boxed kernel of one overload.
+/// Whether an op, by its base name ("add", "add_"), takes complex numbers.
+bool takesComplex(std::string_view base);
+/// Whether torch has put off the conjugation or the negation of a tensor to its next use.
+inline bool isLazilyNegated(const at::Tensor &tensor) { return tensor.is_conj() || tensor.is_neg(); }
+/// The tensor as it is stored, and the values that it stands for, computed now.
+at::Tensor asStored(const at::Tensor &tensor);
+at::Tensor resolved(const at::Tensor &tensor);
+
+/// Whether each element has a place of its own and there are no gaps.
+bool isDenseLayout(c10::IntArrayRef sizes, c10::IntArrayRef strides);
+/// A new tensor of these strides, which may have gaps or share elements: a window on a dense storage.
+at::Tensor emptyStrided(c10::IntArrayRef sizes, c10::IntArrayRef strides, const at::TensorOptions &options);
+/// resize_ of a remote tensor, in place; refuses what another tensor would see.
+void resize(const OpInfo &info, const at::Tensor &self, c10::IntArrayRef sizes);
+
 class Recorder final : public c10::OperatorKernel {
 public:
   explicit Recorder(std::shared_ptr<OpInfo> info) : info_(std::move(info)) {}
   void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack);
 
 private:
+  void recordNegated(Session &session, torch::jit::Stack *stack);
   void recordView(torch::jit::Stack *stack, c10::ArrayRef<c10::IValue> args);
   void record(Session &session, torch::jit::Stack *stack);
   std::shared_ptr<OpInfo> info_;
@@ -111,6 +129,7 @@ public:
   /// One that no shape, and no way to compute, depends on.
   void number(int64_t value);
   void boolean(bool value);
+  void complex(c10::complex<double> value);
   void real(double value);
   void dtype(at::ScalarType type);
   void text(std::string_view value);

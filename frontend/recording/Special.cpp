@@ -176,6 +176,14 @@ bool answerSpecial(const OpInfo &info, Stack *stack) {
       checkApart(self, source);
       break;
     }
+    if (isLazilyNegated(self)) {
+      // What is stored is the opposite of what is written.
+      at::Tensor values = self.is_conj() ? source.to(self.scalar_type()).conj().resolve_conj() : source;
+      asStored(self).copy_(self.is_neg() ? values.neg() : values);
+      stack->resize(stack->size() - count);
+      stack->emplace_back(std::move(self));
+      return true;
+    }
     if (source.dim() > 0) {
       markStep(/*isBatch=*/true);
     }
@@ -189,7 +197,7 @@ bool answerSpecial(const OpInfo &info, Stack *stack) {
     SessionLock lock(session->mutex());
     // Inside a step the old value stays, for a rollback returns to it.
     if (!Steps::active() && !storage->handle && storage.use_count() == 1 && impl->storage_offset() == 0 &&
-        self.sizes() == c10::IntArrayRef(storage->sizes)) {
+        self.scalar_type() == storage->dtype && self.sizes() == c10::IntArrayRef(storage->sizes)) {
       // `x.to(owner)` arrives as empty + copy_: the new storage is the upload itself.
       at::Tensor dense = at::empty_strided(self.sizes(), self.strides(), host.options());
       dense.copy_(host);
@@ -259,18 +267,26 @@ bool answerSpecial(const OpInfo &info, Stack *stack) {
   }
   case Special::Resize: {
     at::Tensor self = args[0].toTensor();
-    auto sizes = args[1].toIntVector();
-    RemoteTensorImpl *impl = remoteImpl(self);
-    if (self.sizes() != c10::IntArrayRef(sizes)) {
-      if (self.numel() != 0) {
-        fail(ErrorKind::Unsupported, info,
-             "resize_ of a tensor with contents is not supported; use reshape or torch.empty");
-      }
-      at::Tensor fresh = at::empty(sizes, self.options());
-      impl->changeStorage(remoteImpl(fresh)->remoteStorage());
-    }
+    resize(info, self, args[1].toIntVector());
     stack->resize(stack->size() - count);
     stack->emplace_back(std::move(self));
+    return true;
+  }
+  case Special::EmptyStrided: {
+    const size_t first = info.name == "aten::empty_strided" ? 0 : 1;
+    const std::vector<int64_t> sizes = args[first].toIntVector(), strides = args[first + 1].toIntVector();
+    if (sizes.size() != strides.size() || c10::multiply_integers(sizes) == 0 ||
+        std::any_of(strides.begin(), strides.end(), [](int64_t stride) { return stride < 0; }) ||
+        std::any_of(sizes.begin(), sizes.end(), [](int64_t size) { return size < 0; }) ||
+        isDenseLayout(sizes, strides)) {
+      break;
+    }
+    at::TensorOptions options = first == 0 ? at::TensorOptions() : args[0].toTensor().options();
+    options = args[first + 2].isNone() ? options : options.dtype(args[first + 2].toScalarType());
+    options = args[first + 4].isNone() ? options : options.device(args[first + 4].toDevice());
+    at::Tensor made = emptyStrided(sizes, strides, options);
+    stack->resize(stack->size() - count);
+    stack->emplace_back(std::move(made));
     return true;
   }
   case Special::Index:

@@ -19,10 +19,10 @@ at::ScalarType scalarTypeOf(Element element) { return runtime::scalarTypeOf(elem
 
 void checkElement(at::ScalarType type) {
   std::optional<Element> element = runtime::elementOf(type);
-  if (!element || isComplex(*element)) {
+  if (!element) {
     raise(ErrorKind::Unsupported, std::string("dtype ") + c10::toString(type) +
                                       " is not supported on device owner; use bool, uint8, int8..int64, "
-                                      "float16, bfloat16, float32 or float64");
+                                      "float16, bfloat16, float32, float64, complex64 or complex128");
   }
 }
 
@@ -163,8 +163,9 @@ at::Tensor makeTensor(c10::intrusive_ptr<Storage> storage) {
 
 at::Tensor makeView(const at::Tensor &base, const ViewMeta &meta) {
   RemoteTensorImpl *impl = remoteImpl(base);
-  at::Tensor view = at::detail::make_tensor<RemoteTensorImpl>(impl->remoteStorage(), meta.sizes, meta.strides,
-                                                              meta.offset, c10::typeMetaToScalarType(impl->dtype()));
+  at::Tensor view = at::detail::make_tensor<RemoteTensorImpl>(
+      impl->remoteStorage(), meta.sizes, meta.strides, meta.offset,
+      meta.dtype == at::ScalarType::Undefined ? c10::typeMetaToScalarType(impl->dtype()) : meta.dtype);
   remoteImpl(view)->adoptKeySet(*impl);
   return view;
 }

@@ -86,7 +86,9 @@ enum class Tag : Word {
   /// numbers say: storage id, rank, sizes..., strides..., offset of the dims that stay, rank as it is seen, sizes...,
   /// count of dims that move, (dim, position)...
   RunNumber = 17,
-  MovedView = 18
+  MovedView = 18,
+  TypedView = 19, ///< as View, then the Element: the storage's bits, or the parts of its numbers
+  Complex = 20    ///< bits of two float64
 };
 
 /// A source position: where the user's program was when an op was recorded.

@@ -13,7 +13,8 @@ struct TraceVisitor {
   /// `begin`: of the record.
   void beginOp(size_t /*begin*/, const OpEntry &) {}
   void beginArgument(size_t /*index*/) {}
-  /// The word there is a storage's id; of a view, rank, sizes, strides and offset follow.
+  /// The word there is a storage's id; of a view, rank, sizes, strides and offset follow. A view of another element
+  /// type counts as none.
   void reference(size_t /*at*/, bool /*isView*/, bool /*isMutated*/) {}
   void number(size_t /*at*/) {}
   void slot(Tag) {}
@@ -78,10 +79,11 @@ private:
     case Tag::Seed: visitor_.seed(); break;
     case Tag::Whole:
     case Tag::View:
+    case Tag::TypedView:
       visitor_.reference(at_, tag == Tag::View, isMutated);
       ++at_;
-      if (tag == Tag::View) {
-        skip(2 * words_[at_] + 2);
+      if (tag != Tag::Whole) {
+        skip(2 * words_[at_] + (tag == Tag::View ? 2 : 3));
       }
       break;
     case Tag::Number: visitor_.number(at_++); break;
@@ -97,6 +99,7 @@ private:
         argument(isMutated);
       }
       break;
+    case Tag::Complex: skip(2); break;
     case Tag::Int:
     case Tag::Bool:
     case Tag::Real:

@@ -28,19 +28,23 @@ void TraceWriter::tensor(const at::Tensor &tensor) {
   Storage &storage = *impl->remoteStorage();
   storage.isTrained = storage.isTrained || (tensor.requires_grad() && tensor.is_leaf());
   int64_t id = session_.idInTrace(open_, storage);
-  if (impl->storage_offset() == 0 && impl->sizes() == c10::IntArrayRef(storage.sizes) &&
+  const bool isTyped = tensor.scalar_type() != storage.dtype;
+  if (!isTyped && impl->storage_offset() == 0 && impl->sizes() == c10::IntArrayRef(storage.sizes) &&
       impl->strides() == c10::IntArrayRef(storage.strides)) {
     trace_.push(Tag::Whole);
     trace_.push(id);
     return;
   }
-  trace_.push(Tag::View);
+  trace_.push(isTyped ? Tag::TypedView : Tag::View);
   trace_.push(id);
   trace_.push(impl->dim());
   auto &words = trace_.words;
   words.insert(words.end(), impl->sizes().begin(), impl->sizes().end());
   words.insert(words.end(), impl->strides().begin(), impl->strides().end());
   trace_.push(impl->storage_offset());
+  if (isTyped) {
+    trace_.push(static_cast<Word>(elementOf(tensor.scalar_type())));
+  }
 }
 
 void TraceWriter::whole(int64_t id) {
@@ -63,6 +67,11 @@ void TraceWriter::boolean(bool value) {
 void TraceWriter::real(double value) {
   trace_.push(Tag::Real);
   trace_.push(c10::bit_cast<int64_t>(value));
+}
+void TraceWriter::complex(c10::complex<double> value) {
+  trace_.push(Tag::Complex);
+  trace_.push(c10::bit_cast<int64_t>(value.real()));
+  trace_.push(c10::bit_cast<int64_t>(value.imag()));
 }
 void TraceWriter::dtype(at::ScalarType type) {
   trace_.push(Tag::Dtype);

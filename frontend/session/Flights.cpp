@@ -282,6 +282,8 @@ StepReply Session::sendStep(wire::Step &step, bool &unknown, const StepFollower 
       step.program = program;
       step.debug = debug;
       reply = client_->step(step, follow);
+      SessionLock lock(mutex_);
+      ++counters_.programs_resent;
     }
     if (reply.kind == StepReply::Kind::NeedProgram) {
       throw Error(ErrorKind::OwnerError, "the owner asks for a program that came with the request");

@@ -20,6 +20,9 @@ ReadListener &listener() {
 /// As this process has it: uploaded or read, and not written since; or undefined.
 at::Tensor seenOf(const at::Tensor &tensor) {
   const auto &storage = remoteImpl(tensor)->remoteStorage();
+  if (tensor.scalar_type() != storage->dtype || tensor.is_conj() || tensor.is_neg()) {
+    return {}; // what is known of the storage is known in its own type
+  }
   SessionLock lock(storage->session->mutex());
   auto isWritten = [](const Storage::Place &place) { return place.written; };
   if (storage->upload.defined() && storage->input < 0 && !storage->lost &&
@@ -41,7 +44,8 @@ at::Tensor seenOf(const at::Tensor &tensor) {
 void remember(const at::Tensor &tensor, const at::Tensor &value, uint64_t writes, bool keep) {
   const auto &storage = remoteImpl(tensor)->remoteStorage();
   SessionLock lock(storage->session->mutex());
-  if (storage->writes != writes || storage->lost) {
+  if (storage->writes != writes || storage->lost || tensor.scalar_type() != storage->dtype || tensor.is_conj() ||
+      tensor.is_neg()) {
     return;
   }
   if (!keep) {

@@ -33,7 +33,7 @@
 namespace sojourn::frontend {
 
 struct Counters {
-  uint64_t ops_recorded = 0, programs_compiled = 0, cache_hits = 0, steps = 0, steps_dropped = 0;
+  uint64_t ops_recorded = 0, programs_compiled = 0, programs_resent = 0, cache_hits = 0, steps = 0, steps_dropped = 0;
   uint64_t live_handles = 0, reads = 0, uploads = 0, round_trips = 0, upload_parts = 0, looks = 0, bytes_up = 0,
            bytes_down = 0;
 };

@@ -179,6 +179,13 @@ void mirrorPad(const ShapeRule &, Arguments args, Outputs &out) {
   append(out, sizes, self.dim() == Rank + 2 && Rank == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
 }
 
+/// What a structured meta says, in the layout of `self`, which eager's kernels on the CPU give it.
+template <class Meta>
+void padAsLaidOut(const ShapeRule &op, Arguments args, Outputs &out) {
+  structured<Meta>(op, args, out);
+  out.back().strides = formatStrides(out.back().sizes, tensorAt(args, 0).suggest_memory_format());
+}
+
 /// (grad_output, self, padding): zeros_like(self)
 void padBackward(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 1);
@@ -273,13 +280,13 @@ const RuleEntry kRules[] = {
     {"reflection_pad1d_backward", structured<at::meta::structured_reflection_pad1d_backward>},
     {"reflection_pad2d", mirrorPad<2>},
     {"reflection_pad2d_backward", padBackward},
-    {"reflection_pad3d", structured<at::meta::structured_reflection_pad3d>},
+    {"reflection_pad3d", padAsLaidOut<at::meta::structured_reflection_pad3d>},
     {"reflection_pad3d_backward", structured<at::meta::structured_reflection_pad3d_backward>},
     {"replication_pad1d", structured<at::meta::structured_replication_pad1d>},
     {"replication_pad1d_backward", structured<at::meta::structured_replication_pad1d_backward>},
-    {"replication_pad2d", structured<at::meta::structured_replication_pad2d>},
+    {"replication_pad2d", padAsLaidOut<at::meta::structured_replication_pad2d>},
     {"replication_pad2d_backward", padBackward},
-    {"replication_pad3d", structured<at::meta::structured_replication_pad3d>},
+    {"replication_pad3d", padAsLaidOut<at::meta::structured_replication_pad3d>},
     {"replication_pad3d_backward", padBackward},
     {"pixel_shuffle", pixelShuffle},
     {"pixel_unshuffle", pixelUnshuffle},

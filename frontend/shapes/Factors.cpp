@@ -12,6 +12,8 @@
 #include <ATen/ops/_linalg_svd_meta.h>
 #include <ATen/ops/linalg_cholesky_ex_meta.h>
 #include <ATen/ops/linalg_inv_ex_meta.h>
+#include <ATen/ops/linalg_ldl_factor_ex_meta.h>
+#include <ATen/ops/linalg_ldl_solve_meta.h>
 #include <ATen/ops/linalg_lu_factor_ex_meta.h>
 #include <ATen/ops/linalg_lu_meta.h>
 #include <ATen/ops/linalg_lu_solve_meta.h>
@@ -187,6 +189,8 @@ const RuleEntry kRules[] = {
     {"linalg_inv_ex", structured<at::meta::structured_linalg_inv_ex>},
     {"_linalg_solve_ex", structured<at::meta::structured__linalg_solve_ex>},
     {"triangular_solve", structured<at::meta::structured_triangular_solve>},
+    {"linalg_ldl_factor_ex", structured<at::meta::structured_linalg_ldl_factor_ex>},
+    {"linalg_ldl_solve", structured<at::meta::structured_linalg_ldl_solve>},
     {"linalg_qr", structured<at::meta::structured_linalg_qr>},
     {"_linalg_eigh", structured<at::meta::structured__linalg_eigh>},
     {"_linalg_svd", structured<at::meta::structured__linalg_svd>},

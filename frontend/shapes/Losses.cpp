@@ -113,7 +113,15 @@ void multiMarginLoss(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &target = tensorAt(args, 1), &weight = tensorAt(args, 4);
   TORCH_CHECK(target.scalar_type() == at::kLong, "expected scalar type Long but found ",
               c10::toString(target.scalar_type()));
-  const int64_t classes = self.dim() == 0 ? 1 : self.size(-1);
+  const double power = args[2].toScalar().toDouble();
+  TORCH_CHECK(power == 1 || power == 2, "only p == 1 and p == 2 supported, found ", power);
+  const int64_t classes = self.dim() == 0 ? 1 : self.size(-1), rows = self.dim() <= 1 ? 1 : self.size(0);
+  TORCH_CHECK(self.dim() <= 2 && classes != 0,
+              "Expected non-empty vector or matrix with optional 0-dim batch size, but got: ", self.sizes());
+  TORCH_CHECK(target.dim() <= 1 && target.numel() == rows,
+              "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch "
+              "size). Expected target size [",
+              rows, "], but got ", target.sizes(), ". Input has shape ", self.sizes());
   TORCH_CHECK(!weight.defined() || (weight.dim() <= 1 && weight.numel() == classes),
               "inconsistent weight size, expected ", classes, " but got ", weight.sizes());
   if (args[5].toInt() == at::Reduction::None && target.dim() > 0) {
@@ -126,6 +134,10 @@ void multiMarginLoss(const ShapeRule &, Arguments args, Outputs &out) {
 /// multilabel_margin_loss_forward(self, target, reduction) -> (loss, is_target)
 void multilabelMarginLoss(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &target = tensorAt(args, 1);
+  TORCH_CHECK(self.dim() <= 2 && (self.dim() == 0 || self.sizes().back() != 0),
+              "Expected non-empty vector or matrix with optional 0-dim batch size, but got: ", self.sizes());
+  TORCH_CHECK(self.dim() == 2 ? target.sizes() == self.sizes() : target.dim() <= 1 && target.numel() == self.numel(),
+              "inconsistent target size: ", target.sizes(), " for input of size: ", self.sizes());
   if (args[2].toInt() == at::Reduction::None && target.dim() > 1) {
     append(out, {self.size(0)});
   } else {
@@ -134,7 +146,50 @@ void multilabelMarginLoss(const ShapeRule &, Arguments args, Outputs &out) {
   append(out, target.sizes());
 }
 
+/// _ctc_loss(log_probs [T, N, C], targets, input_lengths, target_lengths, blank, zero_infinity) -> (loss [N],
+/// log_alpha)
+void ctcLoss(const ShapeRule &, Arguments args, Outputs &out) {
+  const Tensor &probs = tensorAt(args, 0), &targets = tensorAt(args, 1);
+  TORCH_CHECK_NOT_IMPLEMENTED(args[2].isIntList(), "ctc_loss of lengths at the owner is not supported: their values "
+                                                   "shape the program; pass lists, or tensors on the CPU");
+  const Dims inputs = dimsAt(args, 2), lengths = dimsAt(args, 3);
+  TORCH_CHECK(probs.dim() == 3, "ctc_loss: expected log_probs of 3 dims, got ", probs.sizes());
+  TORCH_CHECK(probs.scalar_type() == c10::kFloat || probs.scalar_type() == c10::kDouble,
+              "\"ctc_loss_cpu\" not implemented for '", probs.scalar_type(), "'");
+  TORCH_CHECK(targets.scalar_type() == c10::kLong || targets.scalar_type() == c10::kInt,
+              "targets must be long or int, got ", targets.scalar_type());
+  const int64_t steps = probs.size(0), count = probs.size(1), classes = probs.size(2), blank = *intAt(args, 4);
+  TORCH_CHECK(blank >= 0 && blank < classes, "blank must be in label range");
+  TORCH_CHECK(static_cast<int64_t>(inputs.size()) == count, "input_lengths must be of size batch_size");
+  TORCH_CHECK(static_cast<int64_t>(lengths.size()) == count, "target_lengths must be of size batch_size");
+  int64_t longest = 0, all = 0;
+  for (size_t b = 0; b < lengths.size(); ++b) {
+    TORCH_CHECK(lengths[b] >= 0, "Expected target_lengths to have value at least 0, but got value ", lengths[b],
+                " (while checking arguments for ctc_loss_cpu)");
+    TORCH_CHECK(inputs[b] >= 0, "Expected input_lengths to have value at least 0, but got value ", inputs[b],
+                " (while checking arguments for ctc_loss_cpu)");
+    TORCH_CHECK(inputs[b] <= steps, "Expected input_lengths to have value at most ", steps, ", but got value ",
+                inputs[b], " (while checking arguments for ctc_loss_cpu)");
+    longest = std::max(longest, lengths[b]);
+    all += lengths[b];
+  }
+  if (targets.dim() == 1) {
+    TORCH_CHECK(targets.size(0) == all, "Expected tensor to have size ", all, " at dimension 0, but got size ",
+                targets.size(0), " for argument #2 'targets' (while checking arguments for ctc_loss_cpu)");
+  } else {
+    TORCH_CHECK(targets.dim() == 2 && targets.size(0) == count, "Expected tensor to have size ", count,
+                " at dimension 0, but got ", targets.sizes(), " for argument #2 'targets'");
+    TORCH_CHECK(targets.size(1) >= longest, "Expected tensor to have size at least ", longest,
+                " at dimension 1, but got size ", targets.size(1),
+                " for argument #2 'targets' (while checking arguments for ctc_loss_cpu)");
+  }
+  append(out, {count});
+  append(out, {count, steps, 2 * longest + 1});
+}
+
 const RuleEntry kRules[] = {
+    {"_ctc_loss", ctcLoss},
+    {"_ctc_loss_backward", contiguousGradient},
     {"mse_loss", pointwiseLoss<2>},
     {"mse_loss_backward", contiguousGradient},
     {"smooth_l1_loss", pointwiseLoss<2>},

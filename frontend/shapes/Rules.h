@@ -28,6 +28,7 @@ struct ViewEntry {
 };
 
 c10::ArrayRef<RuleEntry> arrangementRules();
+c10::ArrayRef<RuleEntry> complexRules();
 c10::ArrayRef<RuleEntry> convolutionRules();
 c10::ArrayRef<RuleEntry> elementwiseRules();
 c10::ArrayRef<RuleEntry> factoryRules();

@@ -31,6 +31,7 @@ struct ViewMeta {
   Dims sizes;
   Dims strides;
   int64_t offset = 0;
+  at::ScalarType dtype = at::ScalarType::Undefined; ///< where it is not argument 0's; offset and strides count in it
 };
 
 using Arguments = c10::ArrayRef<c10::IValue>; // in schema order, defaults filled in

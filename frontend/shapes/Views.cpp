@@ -36,6 +36,100 @@ void view(const FunctionSchema &, Arguments args, ViewOutputs &out) {
   appendView(out, sizes, *strides, self.storage_offset());
 }
 
+/// view_as_real(self): parts in a new last dim.
+void viewAsReal(const FunctionSchema &, Arguments args, ViewOutputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  TORCH_CHECK(self.is_complex(), "view_as_real is only supported for complex tensors");
+  TORCH_CHECK(!self.is_conj(),
+              "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate "
+              "tensor so you can view it as real, use self.resolve_conj(); however, be warned that the "
+              "resulting tensor will NOT alias the original.");
+  ViewMeta &meta = appendSelf(out, self);
+  for (int64_t &stride : meta.strides) {
+    stride *= 2;
+  }
+  meta.sizes.push_back(2);
+  meta.strides.push_back(1);
+  meta.offset *= 2;
+  meta.dtype = c10::toRealValueType(self.scalar_type());
+}
+
+/// view_as_complex(self): pairs of the last dim.
+void viewAsComplex(const FunctionSchema &, Arguments args, ViewOutputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  TORCH_CHECK(self.scalar_type() == c10::kFloat || self.scalar_type() == c10::kDouble ||
+                  self.scalar_type() == c10::kHalf,
+              "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: ",
+              self.scalar_type());
+  TORCH_CHECK(!self.is_neg(), "view_as_complex doesn't work on unresolved negated tensors, use resolve_neg() first");
+  TORCH_CHECK(self.dim() > 0, "Input tensor must have one or more dimensions");
+  TORCH_CHECK(self.sizes().back() == 2, "Tensor must have a last dimension of size 2");
+  TORCH_CHECK(self.strides().back() == 1, "Tensor must have a last dimension with stride 1");
+  ViewMeta &meta = appendSelf(out, self);
+  meta.sizes.pop_back();
+  meta.strides.pop_back();
+  for (size_t dim = 0; dim < meta.strides.size(); ++dim) {
+    TORCH_CHECK(meta.strides[dim] % 2 == 0, "Tensor must have a stride divisible by 2 for all but last dimension");
+    meta.strides[dim] /= 2;
+  }
+  TORCH_CHECK(meta.offset % 2 == 0, "Tensor must have a storage_offset divisible by 2");
+  meta.offset /= 2;
+  meta.dtype = c10::toComplexType(self.scalar_type());
+}
+
+/// view.dtype(self, dtype): the same bits where widths are equal, parts of complex numbers, or pairs as one.
+void viewDtype(const FunctionSchema &schema, Arguments args, ViewOutputs &out) {
+  const Tensor &self = tensorAt(args, 0);
+  const ScalarType from = self.scalar_type(), to = *dtypeAt(args, 1);
+  TORCH_CHECK(!self.is_conj(), "torch.Tensor.view is not supported for conjugate view tensors when converting to a "
+                               "different dtype.");
+  TORCH_CHECK(!self.is_neg(), "torch.Tensor.view is not supported for tensors with negative bit set when converting to "
+                              "a different dtype.");
+  if (from == to) {
+    appendSelf(out, self);
+    return;
+  }
+  const auto width = static_cast<int64_t>(c10::elementSize(from)), wanted = static_cast<int64_t>(c10::elementSize(to));
+  if (c10::isComplexType(from) && to == c10::toRealValueType(from)) {
+    TORCH_CHECK(self.dim() > 0, "self.dim() cannot be 0 to view ", from, " as ", to, " (different element sizes)");
+    TORCH_CHECK(self.strides().back() == 1, "self.stride(-1) must be 1 to view ", from, " as ", to,
+                " (different element sizes), but got ", self.strides().back());
+    ViewMeta &meta = appendSelf(out, self);
+    for (size_t dim = 0; dim + 1 < meta.strides.size(); ++dim) {
+      meta.strides[dim] *= 2;
+    }
+    meta.sizes.back() *= 2;
+    meta.offset *= 2;
+    meta.dtype = to;
+    return;
+  }
+  if (c10::isComplexType(to) && from == c10::toRealValueType(to)) {
+    TORCH_CHECK(self.dim() > 0, "self.dim() cannot be 0 to view ", from, " as ", to, " (different element sizes)");
+    TORCH_CHECK(self.strides().back() == 1, "self.stride(-1) must be 1 to view ", from, " as ", to,
+                " (different element sizes), but got ", self.strides().back());
+    TORCH_CHECK(self.sizes().back() % 2 == 0, "self.size(-1) must be divisible by 2 to view ", from, " as ", to,
+                " (different element sizes), but got ", self.sizes().back());
+    TORCH_CHECK(self.storage_offset() % 2 == 0, "self.storage_offset() must be divisible by 2 to view ", from, " as ",
+                to, " (different element sizes), but got ", self.storage_offset());
+    ViewMeta &meta = appendSelf(out, self);
+    for (size_t dim = 0; dim + 1 < meta.strides.size(); ++dim) {
+      TORCH_CHECK(meta.strides[dim] % 2 == 0, "self.stride(", dim, ") must be divisible by 2 to view ", from, " as ",
+                  to, " (different element sizes), but got ", meta.strides[dim]);
+      meta.strides[dim] /= 2;
+    }
+    meta.sizes.back() /= 2;
+    meta.offset /= 2;
+    meta.dtype = to;
+    return;
+  }
+  const bool isPlain = from != c10::kBool && to != c10::kBool && !c10::isComplexType(from) && !c10::isComplexType(to);
+  TORCH_CHECK_NOT_IMPLEMENTED(width == wanted && isPlain, c10::str(schema.name()), ": a tensor of ", from,
+                              " cannot be seen as ", to,
+                              " on device owner, expected elements of one width, or the "
+                              "parts of complex numbers; convert it by to()");
+  appendSelf(out, self).dtype = to;
+}
+
 void reshapeAlias(const FunctionSchema &, Arguments args, ViewOutputs &out) {
   appendView(out, dimsAt(args, 1), dimsAt(args, 2), tensorAt(args, 0).storage_offset());
 }
@@ -278,6 +372,9 @@ const ViewEntry kRules[] = {
     {"_unsafe_view", view},
     {"unsqueeze", unsqueeze},
     {"view.", view},
+    {"view.dtype", viewDtype},
+    {"view_as_real", viewAsReal},
+    {"view_as_complex", viewAsComplex},
 };
 
 /// transpose_copy.int, ...: contiguous copies of what the view op shows.
@@ -304,6 +401,7 @@ void viewCopy(const ShapeRule &op, Arguments args, Outputs &out) {
 void narrowCopy(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   TORCH_CHECK(self.dim() > 0, "narrow() cannot be applied to a 0-dim tensor.");
+  TORCH_CHECK(*intAt(args, 1) < self.dim(), "narrow_copy: expected dim < ", self.dim(), ", got ", *intAt(args, 1));
   const int64_t dim = at::maybe_wrap_dim(*intAt(args, 1), self.dim()), size = self.size(dim);
   int64_t start = *intAt(args, 2);
   const int64_t length = *intAt(args, 3);
@@ -318,15 +416,17 @@ void narrowCopy(const ShapeRule &, Arguments args, Outputs &out) {
 }
 
 const RuleEntry kCopyRules[] = {
-    {"alias_copy", viewCopy},     {"as_strided_copy", viewCopy},
-    {"detach_copy", viewCopy},    {"diagonal_copy", viewCopy},
-    {"expand_copy", viewCopy},    {"permute_copy", viewCopy},
-    {"select_copy", viewCopy},    {"slice_copy", viewCopy},
-    {"split_copy", viewCopy},     {"split_with_sizes_copy", viewCopy},
-    {"squeeze_copy", viewCopy},   {"t_copy", viewCopy},
-    {"transpose_copy", viewCopy}, {"unbind_copy", viewCopy},
-    {"unfold_copy", viewCopy},    {"unsqueeze_copy", viewCopy},
-    {"view_copy.", viewCopy},     {"narrow_copy", narrowCopy},
+    {"alias_copy", viewCopy},           {"as_strided_copy", viewCopy},
+    {"detach_copy", viewCopy},          {"diagonal_copy", viewCopy},
+    {"expand_copy", viewCopy},          {"permute_copy", viewCopy},
+    {"select_copy", viewCopy},          {"slice_copy", viewCopy},
+    {"split_copy", viewCopy},           {"split_with_sizes_copy", viewCopy},
+    {"squeeze_copy", viewCopy},         {"t_copy", viewCopy},
+    {"transpose_copy", viewCopy},       {"unbind_copy", viewCopy},
+    {"unfold_copy", viewCopy},          {"unsqueeze_copy", viewCopy},
+    {"view_copy.", viewCopy},           {"narrow_copy", narrowCopy},
+    {"view_copy.dtype", viewCopy},      {"view_as_real_copy", viewCopy},
+    {"view_as_complex_copy", viewCopy},
 };
 
 } // namespace

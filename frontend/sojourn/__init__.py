@@ -85,8 +85,9 @@ def counters() -> dict[str, int]:
 
     round_trips (of steps and questions); upload_parts (requests that carry large uploads ahead of a
     step); looks (questions how far a message of many steps is); bytes_up, bytes_down; ops_recorded;
-    programs_compiled, cache_hits; steps, steps_dropped; uploads; live_handles (values kept at owners for
-    this process); reads (trips, or parts of them, for values that a script read outside of steps).
+    programs_compiled, cache_hits; programs_resent (in a trip more, where the owner had forgotten one);
+    steps, steps_dropped; uploads; live_handles (values kept at owners for this process); reads (trips, or
+    parts of them, for values that a script read outside of steps).
     """
     return _sojourn.counters()
 

@@ -114,7 +114,9 @@ class table_spec:
             sizes = [integer(f"a size of column {name!r}", size) for size in shape]
             described.append((name, dtype, sizes, limits))
         if bounds:
-            raise Error(f"bounds name {', '.join(map(repr, bounds))}, which columns does not have")
+            raise Error(
+                f"bounds name {', '.join(map(repr, bounds))}, which columns does not have; it has {', '.join(map(repr, self.columns))}"
+            )
         return integer("rows", self.rows), described
 
 
@@ -361,10 +363,13 @@ def compile(
             leaves, tree_spec = tree._leaves, tree._spec
         else:
             leaves, tree_spec = pytree.tree_flatten(tree)
-            remote = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-            if len(remote) != len(leaves):
-                raise Error("a compiled step returns tensors only (or a tree of them)")
-            _sojourn.publish(remote)
+            other = next((leaf for leaf in leaves if not isinstance(leaf, torch.Tensor)), leaves)
+            if other is not leaves:
+                raise Error(
+                    f"a compiled step returns tensors only (or a tree of them), got {type(other).__name__}; return () "
+                    "where nothing is to be published"
+                )
+            _sojourn.publish(leaves)
         trees.append(tree_spec)
 
     snapshots = dict(_open.snapshots)

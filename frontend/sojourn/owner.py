@@ -122,8 +122,13 @@ class Owner:
         `metric_bound`: of what a row adds to a published value whose range is not known. What is left
         out stays. Returns the table.
         """
+        if self._embedded is None:
+            raise Error(
+                f"{self.address} is not an embedded owner; defaults are changed there: sojourn-owner defaults {name} "
+                "--noise-multiplier M --clip C"
+            )
         if not hasattr(self._embedded, "set_defaults"):
-            raise Error(f"{self.address} is not an embedded owner; there: sojourn-owner defaults {name} ...")
+            raise Error(f"{self.address} serves open tables only, which have no defaults; use the native runtime")
         old = self.dataset(name).defaults
         given = (noise_multiplier, clip, metric_bound)
         self._embedded.set_defaults(name, *(new if new is not None else kept for new, kept in zip(given, old)))
@@ -180,8 +185,12 @@ class Owner:
     def __enter__(self) -> Owner:
         return self
 
-    def __exit__(self, *exception):
-        self.close()
+    def __exit__(self, kind, *exception):
+        try:
+            self.close()
+        except Error:
+            if kind is None:  # else it would hide what happened before
+                raise
         return False
 
     def __repr__(self) -> str:
@@ -250,7 +259,9 @@ def _array(column: str, tensor: torch.Tensor):
     try:
         return tensor.numpy()
     except TypeError as failure:
-        raise Error(f"column {column!r} has type {tensor.dtype}, which NumPy does not hold") from failure
+        raise Error(
+            f"column {column!r} has type {tensor.dtype}, which NumPy does not hold; convert it to float32"
+        ) from failure
 
 
 def connect(address: str, timeout: float = 60.0, identity=None, owner_key: str | None = None) -> Owner:

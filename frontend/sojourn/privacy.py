@@ -191,7 +191,9 @@ class privacy:
     def _session(self):
         session = self._table._session
         if session is None:
-            raise Error(f"table '{self._table.name}' is not at an owner")
+            raise Error(
+                f"table '{self._table.name}' is not at an owner; take it from one that has it: owner.dataset(name)"
+            )
         return session
 
     def __repr__(self) -> str:

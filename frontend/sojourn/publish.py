@@ -284,4 +284,12 @@ def publish(tree, epsilon: float | None = None, delta: float | None = None, boun
         with naming_lines():
             _sojourn.flush()
         connections.tell()
-    return published.value if epsilon is None else published
+    if epsilon is not None:
+        return published
+    try:
+        return published.value
+    except ValueNeeded:  # nothing was sent
+        raise ValueNeeded(
+            "a value is published on an offline device, which only records: publish it in a step that sojourn.compile "
+            "compiles, or connect to an owner"
+        ) from None

@@ -29,7 +29,9 @@ class Receipt:
 
     def __init__(self, data: bytes):
         if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise Error(f"a receipt is made of the bytes that an owner signed, got {type(data).__name__}")
+            raise Error(
+                f"a receipt is made of the bytes that an owner signed (bytes(receipt)), got {type(data).__name__}"
+            )
         self._signed = bytes(data)
         fields = json.loads(_sojourn.receipt_text(self._signed))
         self.what: str = fields["what"]

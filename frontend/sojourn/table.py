@@ -310,7 +310,9 @@ def _tensor(name: str, values) -> torch.Tensor:
         if array.dtype == object and array.ndim == 1 and len(array) and isinstance(array[0], (list, tuple, np.ndarray)):
             array = np.asarray([np.asarray(row) for row in array])  # a DataFrame's column of arrays
     except ValueError:
-        raise Error(f"the rows of column {name!r} differ in shape; a table holds entries of one shape") from None
+        raise Error(
+            f"the rows of column {name!r} differ in shape; a table holds entries of one shape: pad them"
+        ) from None
     native = array.dtype.newbyteorder("=")
     stored = _WIDENED.get(native, native)
     if stored not in _KEPT:

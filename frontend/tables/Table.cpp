@@ -170,8 +170,8 @@ at::Tensor Table::rows(const Features &features, std::optional<at::ScalarType> d
 
 std::pair<Table, Table> Table::split(double fraction, int64_t seed) const {
   int64_t first = splitRows(count_, fraction);
-  require(first > 0 && first < count_,
-          "a split of " + std::to_string(count_) + " rows at " + shortNumber(fraction) + " leaves one side empty");
+  require(first > 0 && first < count_, "a split of " + std::to_string(count_) + " rows at " + shortNumber(fraction) +
+                                           " leaves one side empty; choose a fraction that gives each side a row");
   auto part = [&](int64_t size, int64_t start) {
     Table table = *this;
     table.selection_ = std::make_shared<const Selection>(Selection{selection_, count_, size, seed, start});
@@ -258,7 +258,7 @@ Batches::Batches(Table table, BatchOptions options) : table_(std::move(table)), 
                         " rows: without the last, short one there is no batch of " + std::to_string(options_.size));
   int64_t batches;
   require(!__builtin_mul_overflow(options_.epochs, perEpoch(), &batches),
-          std::to_string(options_.epochs) + " epochs have more batches than can be counted");
+          std::to_string(options_.epochs) + " epochs have more batches than can be counted, expected fewer than 2^63");
 }
 
 int64_t Batches::perEpoch() const { return (end_ - 1) / options_.size + 1; }

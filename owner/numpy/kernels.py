@@ -61,6 +61,7 @@ def load() -> dict[str, Callable]:
         ops_reduce,
         ops_source,
         ops_special,
+        ops_transform,
     )
 
     return KERNELS

@@ -45,6 +45,10 @@ ELEMENT_OF = {dtype: element for element, dtype in enumerate(DTYPES)}
 # Those that rules name.
 I1, U8, I64 = ElementType.i1, ElementType.u8, ElementType.i64
 F16, BF16, F32, F64 = ElementType.f16, ElementType.bf16, ElementType.f32, ElementType.f64
+C64, C128 = ElementType.c64, ElementType.c128
+#: Complex numbers, and the floats that their parts are.
+PARTS = {C64: F32, C128: F64}
+COMPLEX = {real: number for number, real in PARTS.items()}
 
 assert np.little_endian, "the wire is little-endian and is read in place"
 

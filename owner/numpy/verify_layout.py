@@ -28,6 +28,21 @@ def _reshape(op):
     need(x.element == y.element and x.numel == y.numel, f"{x} cannot be reshaped to {y}")
 
 
+@rule("parts", 1)
+def _parts(op):
+    x = op.operand_types[0]
+    classes("operand", x, "X")
+    result_is(op, types.PARTS[x.element], (*x.shape, 2))
+
+
+@rule("complex", 1)
+def _complex(op):
+    x = op.operand_types[0]
+    need(x.element in types.COMPLEX, f"operand is {x}, expected f32 or f64")
+    need(x.rank > 0 and x.shape[-1] == 2, f"{x} holds no pairs of parts")
+    result_is(op, types.COMPLEX[x.element], x.shape[:-1])
+
+
 @rule("transpose", 1, perm="integers")
 def _transpose(op):
     x = op.operand_types[0]

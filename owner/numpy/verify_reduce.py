@@ -135,6 +135,76 @@ def _eigh(op):
     return 24 * x.numel * n
 
 
+@rule("ldl", 1, results=3)
+def _ldl(op):
+    x = op.operand_types[0]
+    batch, n, _ = _matrices(op, x, is_square=True)
+    result_is(op, x.element, x.shape)
+    result_is(op, types.I64, (*batch, n), 1)
+    result_is(op, types.I64, batch, 2)
+    return x.numel * n
+
+
+@rule("ldl_solve", 3)
+def _ldl_solve(op):
+    a, pivots, b = op.operand_types
+    _matrices(op, a, is_square=True)
+    need(pivots.element == types.I64 and pivots.shape == a.shape[:-1], f"{pivots} holds no pivots for {a}")
+    need(b.element == a.element, f"operands differ in element type: {a}, {b}")
+    need(b.rank == a.rank and b.shape[:-1] == a.shape[:-1], f"{b} holds no matrices for those of {a}")
+    need(b.shape[-1] < 1 << 31, f"{b} has too many columns", LIMIT)
+    result_is(op, b.element, b.shape)
+    return 2 * b.numel * a.shape[-1]
+
+
+@rule("eig", 1, results=2)
+def _eig(op):
+    x = op.operand_types[0]
+    need(x.element in types.COMPLEX or x.element in types.PARTS, f"operand is {x}, expected f32, f64 or complex")
+    need(x.rank >= 2 and x.shape[-1] == x.shape[-2], f"{x} holds no square matrices, [..., n, n]")
+    need(x.shape[-1] < 1 << 31, f"{x} has too many rows or columns", LIMIT)
+    element = types.COMPLEX.get(x.element, x.element)
+    result_is(op, element, x.shape[:-1])
+    result_is(op, element, x.shape, 1)
+    return 64 * x.numel * x.shape[-1]
+
+
+def _fourier(op, x):
+    dims = dims_of(op, x.rank)
+    need(len(dims) > 0, "dims are empty")
+    for dim in dims:
+        need(1 <= x.shape[dim] < 1 << 31, f"dimension {dim} of {x} has no size in [1, 2^31)")
+    return dims[-1]
+
+
+@rule("fft_c2c", 1, dims="integers", inverse="boolean")
+def _c2c(op):
+    x = op.operand_types[0]
+    classes("operand", x, "X")
+    _fourier(op, x)
+    result_is(op, x.element, x.shape)
+    return 128 * x.numel
+
+
+@rule("fft_r2c", 1, dims="integers")
+def _r2c(op):
+    x = op.operand_types[0]
+    need(x.element in types.COMPLEX, f"operand is {x}, expected f32 or f64")
+    last = _fourier(op, x)
+    result_is(op, types.COMPLEX[x.element], (*x.shape[:last], x.shape[last] // 2 + 1, *x.shape[last + 1 :]))
+    return 128 * x.numel
+
+
+@rule("fft_c2r", 1, dims="integers", size="integer")
+def _c2r(op):
+    x, size = op.operand_types[0], op.attr("size")
+    classes("operand", x, "X")
+    last = _fourier(op, x)
+    need(size >= 1 and size // 2 + 1 == x.shape[last], f"size = {size} does not fit dimension {last} of {x}")
+    result_is(op, types.PARTS[x.element], (*x.shape[:last], size, *x.shape[last + 1 :]))
+    return 128 * x.numel
+
+
 @rule("svd", 1, results=3, full="boolean")
 def _svd(op):
     x = op.operand_types[0]

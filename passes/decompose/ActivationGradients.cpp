@@ -125,11 +125,11 @@ void addActivationGradients(Table &t) {
   });
   t.add({"sigmoid_backward"}, [](Call &c) -> Results {
     auto [g, y] = saved(c);
-    return g * (1.0 - y) * y;
+    return y.isComplex() ? g * conj((1.0 - y) * y) : g * (1.0 - y) * y;
   });
   t.add({"tanh_backward"}, [](Call &c) -> Results {
     auto [g, y] = saved(c);
-    return g * (1.0 - y * y);
+    return g * conj(1.0 - y * y);
   });
   t.add({"log_sigmoid_backward"}, logSigmoidGradient);
   t.add({"glu_backward"}, gluGradient);

@@ -70,6 +70,10 @@ Term Call::number(Attribute attribute, Type element) {
   if (auto real = dyn_cast_or_null<FloatAttr>(attribute)) {
     return constant(emitter, real.getValueAsDouble(), element);
   }
+  if (auto number = dyn_cast_or_null<DenseElementsAttr>(attribute)) {
+    auto value = number.getSplatValue<std::complex<APFloat>>();
+    return complex(emitter, value.real().convertToDouble(), value.imag().convertToDouble(), element);
+  }
   return {Value(), &emitter};
 }
 

@@ -179,16 +179,7 @@ Term copySign(Term a, Term b) {
   return select(signBit(b), -magnitude, magnitude);
 }
 
-/// Without overflow on the way: the larger one times sqrt(1 + ratio^2).
-Term hypotenuse(Term a, Term b) {
-  a = abs(widen(a));
-  b = abs(widen(b));
-  Term large = max(a, b);
-  Term scaled = large * sqrt(1.0 + square(min(a, b) / large));
-  // Infinite where one side is, whatever the other one holds.
-  Term infinite = eq(a, kInfinity) | eq(b, kInfinity);
-  return select(infinite, kInfinity, select(eq(large, 0.0), a + b, scaled));
-}
+Term hypotenuse(Term a, Term b) { return magnitude(widen(a), widen(b)); }
 
 Term logAddExp(Term a, Term b) {
   a = widen(a);

@@ -131,8 +131,7 @@ void addFactories(Table &t) {
   t.add({"ones", "ones_like", "new_ones"}, [](Call &c) { return filled(c, 1); });
   t.add({"full", "full_like", "new_full", "fill", "scalar_tensor"}, filledWith);
   t.add({"copy", "clone", "_to_copy", "lift", "lift_fresh", "lift_fresh_copy", "detach", "alias", "contiguous",
-         "detach_copy", "alias_copy", "expand_copy", "expand", "resolve_conj", "resolve_neg", "conj_physical",
-         "_conj_physical"},
+         "detach_copy", "alias_copy", "expand_copy", "expand", "resolve_conj", "resolve_neg"},
         copied);
   t.add({"arange", "range"}, arange);
   t.add({"linspace"}, linspace);

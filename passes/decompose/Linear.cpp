@@ -114,7 +114,9 @@ void addLinear(Table &t) {
   t.add({"mv"}, [](Call &c) -> Results { return dot(c.in("self"), c.in("vec"), {{}, {}, {1}, {0}}, c.element()); });
   t.add({"addmv"}, addMv);
   t.add({"dot"}, [](Call &c) -> Results { return dot(c.in("self"), c.in("tensor"), {{}, {}, {0}, {0}}, c.element()); });
-  t.add({"vdot"}, [](Call &c) -> Results { return dot(c.in("self"), c.in("other"), {{}, {}, {0}, {0}}, c.element()); });
+  t.add({"vdot"}, [](Call &c) -> Results {
+    return dot(conj(c.in("self")), c.in("other"), {{}, {}, {0}, {0}}, c.element());
+  });
   t.add({"addr"}, addR);
   t.add({"_addmm_activation"}, addMmActivation);
   t.add({"_trilinear"}, trilinear);

@@ -132,6 +132,17 @@ void requirePivot(Call &c) {
   }
 }
 
+Results ldlFactor(Call &c) {
+  Ldl f = ldl(c.in("self"));
+  return {f.factors, f.pivots, f.order};
+}
+
+Results ldlSolved(Call &c) {
+  Term factors = c.in("LD"), b = c.in("B"), pivots = convert(c.in("pivots"), c.i64());
+  Shape batch = broadcastShapes(batchOf(factors), batchOf(b));
+  return ldlSolve(repeated(factors, batch), repeatedVector(pivots, batch), repeated(b, batch));
+}
+
 Results luFactor(Call &c) {
   requirePivot(c);
   Lu f = lu(c.in("A"));
@@ -203,12 +214,28 @@ Results inverse(Call &c) {
   return {solved(f.factors, f.rows, identity(a, batchOf(a), a.dim(-1)), /*adjoint=*/false), f.order};
 }
 
+/// By the real matrices [[re, -im], [im, re]], whose factors nobody may ask for.
+Results solveComplex(Call &c, Term a, Term b, bool left) {
+  const int64_t columns = a.rank() - 1, rows = a.rank() - 2;
+  Term re = real(a), im = imag(a);
+  Lu f = lu(concat({concat({re, -im}, columns), concat({im, re}, columns)}, rows));
+  Term both = concat({real(b), imag(b)}, b.rank() - 2), factors = f.factors;
+  align(factors, both);
+  Term x = solved(factors, repeatedVector(f.rows, batchOf(both)), both, /*adjoint=*/false);
+  auto halves = chunk(x, 2, x.rank() - 2);
+  Term found = complex(halves[0], halves[1]);
+  return {reshape(left ? found : transposeLast(found), c.shape()), Term(), Term(), f.order};
+}
+
 Results solve(Call &c) {
   Term a = c.in("A"), b = c.in("B");
   // One vector, or one per matrix, as ATen tells them.
   bool isVector = b.rank() == 1 || (a.rank() - 1 == b.rank() && b.shape() == a.shape().drop_back(1));
   b = isVector ? unsqueeze(b, b.rank()) : b;
   bool left = c.boolean("left", true);
+  if (a.isComplex()) {
+    return solveComplex(c, left ? a : transposeLast(a), left ? b : transposeLast(b), left);
+  }
   Lu f = lu(a);
   b = left ? b : transposeLast(b);
   Term factors = f.factors;
@@ -360,6 +387,8 @@ Results matrixExponential(Call &c) {
 } // namespace
 
 void addLinearAlgebra(Table &t) {
+  t.add({"linalg_ldl_factor_ex"}, ldlFactor);
+  t.add({"linalg_ldl_solve"}, ldlSolved);
   t.add({"linalg_lu_factor_ex"}, luFactor);
   t.add({"linalg_lu"}, luMatrices);
   t.add({"lu_unpack"}, luUnpack);

@@ -163,6 +163,17 @@ struct Margin {
   Term x, index, at, excess, weight;
 };
 
+/// `one` where p is 1, `two` where it is 2; the run may be the first to know.
+Term byPower(Call &c, Term one, Term two) {
+  if (!c.has("p") || c.isLiteral("p", 1)) {
+    return one;
+  }
+  if (c.isLiteral("p", 2)) {
+    return two;
+  }
+  return select(broadcastTo(eq(c.number("p", one.element()), 2.0), one.shape()), two, one);
+}
+
 Margin margins(Call &c) {
   Term x = c.wide("self");
   if (x.rank() < 2) {
@@ -181,18 +192,14 @@ Margin margins(Call &c) {
 
 Results multiMargin(Call &c) {
   Margin m = margins(c);
-  Term powers = c.isLiteral("p", 2) ? square(m.excess) : m.excess;
+  Term powers = byPower(c, m.excess, square(m.excess));
   Term loss = sum(powers * m.weight, {1});
   return reduced(c, reshape(loss, c.integer("reduction", kMean) == kNone ? c.shape() : Dims(loss.shape())));
 }
 
 Results multiMarginGradient(Call &c) {
   Margin m = margins(c);
-  Term slope = convert(m.excess > 0.0, m.x.element());
-  if (c.isLiteral("p", 2)) {
-    slope = 2.0 * m.excess;
-  }
-  slope = slope * m.weight;
+  Term slope = byPower(c, convert(m.excess > 0.0, m.x.element()), 2.0 * m.excess) * m.weight;
   Term opposite = -sum(slope, {1}, /*keep=*/true);
   Term g = c.wide("grad_output");
   if (c.integer("reduction", kMean) == kMean) {

@@ -51,6 +51,9 @@ Term arcCosine(Term x) { return atan2(sqrt((1.0 - x) * (1.0 + x)), x); }
 Term odd(Term x, Term ofMagnitude) { return select(signBit(x), -ofMagnitude, ofMagnitude); }
 
 Term hyperbolicSine(Term x) {
+  if (x.isComplex()) {
+    return 0.5 * (exp(x) - exp(-x));
+  }
   Term magnitude = abs(x);
   Term small = expm1(magnitude);
   // exp(|x|/2) squared overflows only where the result does.
@@ -60,6 +63,9 @@ Term hyperbolicSine(Term x) {
 }
 
 Term hyperbolicCosine(Term x) {
+  if (x.isComplex()) {
+    return 0.5 * (exp(x) + exp(-x));
+  }
   Term half = exp(abs(x) * 0.5);
   return (0.5 * half) * half + (0.5 / half) / half;
 }
@@ -85,7 +91,6 @@ Term inverseTanh(Term x) {
 
 Term degrees(Term x) { return x * (180 / kPi); }
 Term radians(Term x) { return x * (kPi / 180); }
-Term angle(Term x) { return select(isNan(x), x, convert(x < 0.0, x.element()) * kPi); }
 Term entropy(Term x) { return select(x > 0.0, -x * log(x), select(eq(x, 0.0), 0.0, select(isNan(x), x, -kInfinity))); }
 
 Term sinc(Term x) {
@@ -103,6 +108,11 @@ Results roundDecimals(Call &c) {
   return decimals > 0 ? round(x * scale) / scale : round(x / scale) * scale;
 }
 
+Results absolute(Call &c) {
+  Term x = c.in("self");
+  return x.isComplex() ? Results(abs(x)) : simple<abs>(c);
+}
+
 Results logit(Call &c) {
   Term x = c.wide("self");
   if (Term eps = c.number("eps", x.element())) {
@@ -116,8 +126,8 @@ Results logit(Call &c) {
 void addMath(Table &t) {
   t.add({"neg", "negative"}, simple<negate>);
   t.add({"positive"}, simple<identity>);
-  t.add({"abs", "absolute"}, simple<abs>);
-  t.add({"sign", "sgn"}, simple<sign>);
+  t.add({"abs", "absolute"}, absolute);
+  t.add({"sign"}, simple<sign>);
   t.add({"floor"}, simple<floor>);
   t.add({"ceil"}, simple<ceil>);
   t.add({"round"}, roundDecimals);
@@ -149,7 +159,6 @@ void addMath(Table &t) {
   t.add({"sinc", "special_sinc"}, derived<sinc>);
   t.add({"deg2rad"}, derived<radians>);
   t.add({"rad2deg"}, derived<degrees>);
-  t.add({"angle"}, derived<angle>);
   t.add({"special_entr"}, derived<entropy>);
   t.add({"sigmoid", "special_expit"}, simple<logistic>);
   t.add({"logit", "special_logit"}, logit);

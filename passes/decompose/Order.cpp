@@ -125,7 +125,8 @@ Results mode(Call &c) {
   return {reshape(takeAlong(values, best, dim), c.shape()), reshape(takeAlong(indices, best, dim), c.shape(1))};
 }
 
-/// Number of sorted elements below (or not above) each value.
+/// Number of sorted elements below (or not above) each value, by halving. What compares with nothing (a NaN) counts
+/// as not reached yet, as in torch.
 Results searchSorted(Call &c) {
   bool bucketize = c.base == "bucketize";
   Term sequence = c.in(bucketize ? "boundaries" : "sorted_sequence");
@@ -134,20 +135,21 @@ Results searchSorted(Call &c) {
   if (c.has("sorter")) {
     sequence = takeAlong(sequence, c.in("sorter"), sequence.rank() - 1);
   }
+  const auto isReached = [&](Term element, Term value) { return right ? element > value : element >= value; };
+  const int64_t size = sequence.dim(-1);
   // A one-dimensional sequence serves every value.
-  bool scalar = values.rank() == 0;
-  Shape valueShape(values.shape());
-  Term column = unsqueeze(values, values.rank());
-  Shape grid(scalar ? Shape{} : valueShape);
-  grid.push_back(sequence.dim(-1));
-  Term row = sequence;
-  if (sequence.rank() > 1) {
-    row = unsqueeze(sequence, sequence.rank() - 1);
+  const bool isShared = sequence.rank() == 1;
+  Term begin = full(c.emitter, values.shape(), 0, c.i64());
+  Term end = full(c.emitter, values.shape(), static_cast<double>(size), c.i64());
+  for (int64_t left = size; left > 0; left /= 2) {
+    Term middle = begin + (end - begin) / 2.0;
+    Term element = isShared ? take(sequence, middle, 0) : takeAlong(sequence, middle, sequence.rank() - 1);
+    Term isOpen = begin < end, reached = isReached(element, values);
+    begin = select(isOpen & ~reached, middle + 1.0, begin);
+    end = select(isOpen & reached, middle, end);
   }
-  row = broadcastTo(row, grid);
-  column = broadcastTo(column, grid);
-  Term below = right ? row <= column : row < column;
-  return sum(toIndex(below), {below.rank() - 1});
+  // It is in there already: said for those who look for ranges.
+  return min(max(begin, 0.0), static_cast<double>(size));
 }
 
 } // namespace

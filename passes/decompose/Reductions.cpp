@@ -117,9 +117,9 @@ std::pair<Term, Term> moments(Call &c, bool root) {
   Term squares = centeredSquares(x, center, dims);
   Term divisor;
   if (c.has("unbiased")) {
-    divisor = constantLike(x, std::max(0.0, count - c.boolean("unbiased")));
+    divisor = constantLike(squares, std::max(0.0, count - c.boolean("unbiased")));
   } else {
-    Term correction = c.number("correction", x.element(), 1);
+    Term correction = c.number("correction", squares.element(), 1);
     divisor = max(count - correction, 0.0);
   }
   Term variance = squares / divisor;
@@ -128,7 +128,8 @@ std::pair<Term, Term> moments(Call &c, bool root) {
 
 Results norm(Call &c) {
   Term x = c.in("self");
-  Term magnitude = abs(convert(x, wideElement(c.element())));
+  Type element = wideElement(c.element());
+  Term magnitude = x.isComplex() ? convert(abs(x), element) : abs(convert(x, element));
   return shaped(c, normOver(c, magnitude, c.dims("dim", x), c.anyOf({"ord", "p"})));
 }
 

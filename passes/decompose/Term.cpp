@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Terms: sources, casts, elementwise ops and layout.
-#include "passes/decompose/Term.h"
+#include "passes/decompose/MakeOp.h"
 #include "dialect/ElementwiseOps.h"
 #include "dialect/LayoutOps.h"
 #include "dialect/SourceOps.h"
 #include "dialect/UnaryOps.h"
-
-#include "dialect/Build.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
@@ -28,12 +26,7 @@ Term typed(Emitter *e, Type type, Args &&...args) {
 /// An op whose result type follows from its operands.
 template <typename OpType, typename... Args>
 Term make(Emitter *e, Args &&...args) {
-  std::string reason;
-  auto op = tryCreate<OpType>(e->builder, e->location, reason, std::forward<Args>(args)...);
-  if (!op) {
-    refuse("cannot be '" + Twine(OpType::getOperationName()) + "': " + reason);
-  }
-  return {op->getResult(0), e};
+  return {makeOp<OpType>(e, std::forward<Args>(args)...)->getResult(0), e};
 }
 
 template <typename OpType>
@@ -158,6 +151,9 @@ Term convert(Term x, Type element) {
   if (x.element() == element) {
     return x;
   }
+  if (x.isComplex() && !isa<ComplexType>(element)) {
+    return element.isInteger(1) ? ne(x, constantLike(x, 0)) : convert(real(x), element);
+  }
   return typed<ConvertOp>(x.emitter, x.type().clone(element), x.value);
 }
 
@@ -172,6 +168,9 @@ Term toIndex(Term x) { return convert(x, x.emitter->builder.getI64Type()); }
 Term operator-(Term x) { return unary<NegOp>(x); }
 Term operator~(Term x) { return unary<NotOp>(x); }
 Term abs(Term x) {
+  if (x.isComplex()) {
+    return magnitude(real(x), imag(x));
+  }
   // Unsigned integers and bools are their own magnitude.
   return x.element().isUnsignedInteger() || x.isBool() ? x : unary<AbsOp>(x);
 }
@@ -181,14 +180,14 @@ Term ceil(Term x) { return x.isFloat() ? unary<CeilOp>(x) : x; }
 Term round(Term x) { return x.isFloat() ? unary<RoundOp>(x) : x; }
 Term trunc(Term x) { return x.isFloat() ? select(x < 0.0, ceil(x), floor(x)) : x; }
 Term exp(Term x) { return unary<ExpOp>(x); }
-Term expm1(Term x) { return unary<Expm1Op>(x); }
+Term expm1(Term x) { return x.isComplex() ? exp(x) - 1.0 : unary<Expm1Op>(x); }
 Term log(Term x) { return unary<LogOp>(x); }
-Term log1p(Term x) { return unary<Log1pOp>(x); }
+Term log1p(Term x) { return x.isComplex() ? log(x + 1.0) : unary<Log1pOp>(x); }
 Term sqrt(Term x) { return unary<SqrtOp>(x); }
 Term sin(Term x) { return unary<SinOp>(x); }
 Term cos(Term x) { return unary<CosOp>(x); }
 Term tanh(Term x) { return unary<TanhOp>(x); }
-Term logistic(Term x) { return unary<LogisticOp>(x); }
+Term logistic(Term x) { return x.isComplex() ? 1.0 / (1.0 + exp(-x)) : unary<LogisticOp>(x); }
 Term erf(Term x) { return unary<ErfOp>(x); }
 Term erfc(Term x) { return unary<ErfcOp>(x); }
 Term erfinv(Term x) { return unary<ErfinvOp>(x); }

@@ -110,6 +110,7 @@ struct Term {
   bool isFloat() const { return llvm::isa<mlir::FloatType>(element()); }
   bool isInteger() const { return llvm::isa<mlir::IntegerType>(element()); }
   bool isBool() const { return element().isInteger(1); }
+  bool isComplex() const { return llvm::isa<mlir::ComplexType>(element()); }
 };
 
 /// f32 for f16 and bf16, the type itself otherwise: what a composite computes
@@ -135,6 +136,7 @@ Term positions(Term x, int64_t dim);
 Term counting(Emitter &e, int64_t size);
 
 // Casts.
+/// A complex number becomes a real one by its real part, and true where it is not 0.
 Term convert(Term x, mlir::Type element);
 Term bitcast(Term x, mlir::Type element);
 Term widen(Term x);
@@ -221,6 +223,35 @@ SOJOURN_WITH_NUMBER(atan2)
 #undef SOJOURN_WITH_NUMBER
 inline Term select(Term p, Term a, double b) { return select(p, a, constantLike(a, b)); }
 inline Term select(Term p, double a, Term b) { return select(p, constantLike(b, a), b); }
+
+// Complex numbers.
+/// f32 of complex<f32>; a real type as it is.
+mlir::Type realElement(mlir::Type element);
+/// [...] to [..., 2], and back.
+Term parts(Term x);
+Term fromParts(Term pairs);
+/// Of a real number itself, and 0.
+Term real(Term x);
+Term imag(Term x);
+Term complex(Term re, Term im);
+/// A splat; of a real type its real part.
+Term complex(Emitter &e, double re, double im, mlir::Type element);
+Term conj(Term x);
+/// |re + i im| without overflow on the way.
+Term magnitude(Term re, Term im);
+/// |x|^2 as a real number.
+Term squaredMagnitude(Term x);
+Term fftC2c(Term x, Dims dims, bool inverse);
+Term fftR2c(Term x, Dims dims);
+Term fftC2r(Term x, Dims dims, int64_t size);
+/// Factors, pivots and order of symmetric matrices as LAPACK has them (sojourn.ldl), and x with a x = b by them.
+struct Ldl {
+  Term factors, pivots, order;
+};
+Ldl ldl(Term x);
+Term ldlSolve(Term factors, Term pivots, Term b);
+/// Eigenvalues and eigenvectors, complex (sojourn.eig).
+std::pair<Term, Term> eig(Term x);
 
 // Layout.
 /// Expands as ATen does: shapes aligned at the last dimension.

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Terms: reductions, scans, sorting, contraction, indexing, windows, random
 // numbers.
-#include "passes/decompose/Term.h"
+#include "passes/decompose/MakeOp.h"
 #include "dialect/ContractionOps.h"
 #include "dialect/IndexOps.h"
 #include "dialect/ReductionOps.h"
 #include "dialect/SourceOps.h"
 #include "dialect/WindowOps.h"
-
-#include "dialect/Build.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -23,17 +21,6 @@ namespace {
 template <typename OpType, typename... Args>
 OpType typedOp(Emitter *e, Type type, Args &&...args) {
   return OpType::create(e->builder, e->location, type, std::forward<Args>(args)...);
-}
-
-/// An op whose result types follow from its operands.
-template <typename OpType, typename... Args>
-OpType makeOp(Emitter *e, Args &&...args) {
-  std::string reason;
-  auto op = tryCreate<OpType>(e->builder, e->location, reason, std::forward<Args>(args)...);
-  if (!op) {
-    refuse("cannot be '" + Twine(OpType::getOperationName()) + "': " + reason);
-  }
-  return op;
 }
 
 template <typename OpType>
@@ -67,7 +54,9 @@ Term mean(Term x, Dims dims, bool keep) {
   return sum(x, dims, keep) / static_cast<double>(count);
 }
 
-Term centeredSquares(Term x, Term keptMean, Dims dims, bool keep) { return sum(square(x - keptMean), dims, keep); }
+Term centeredSquares(Term x, Term keptMean, Dims dims, bool keep) {
+  return sum(squaredMagnitude(x - keptMean), dims, keep);
+}
 
 Term argmax(Term x, int64_t dim) { return {makeOp<ArgMaxOp>(x.emitter, x.value, dim)->getResult(0), x.emitter}; }
 Term argmin(Term x, int64_t dim) { return {makeOp<ArgMinOp>(x.emitter, x.value, dim)->getResult(0), x.emitter}; }
@@ -116,6 +105,17 @@ Lu lu(Term x) {
   auto op = makeOp<LuOp>(x.emitter, x.value);
   auto at = [&](unsigned i) { return Term{op->getResult(i), x.emitter}; };
   return {at(0), at(1), at(2), at(3)};
+}
+
+Ldl ldl(Term x) {
+  auto op = makeOp<LdlOp>(x.emitter, x.value);
+  auto at = [&](unsigned i) { return Term{op->getResult(i), x.emitter}; };
+  return {at(0), at(1), at(2)};
+}
+
+Term ldlSolve(Term factors, Term pivots, Term b) {
+  Emitter *e = b.emitter;
+  return {LdlSolveOp::create(e->builder, e->location, b.type(), factors.value, pivots.value, b.value).getResult(), e};
 }
 
 std::pair<Term, Term> qr(Term x, bool full) { return both(makeOp<QrOp>(x.emitter, x.value, full), x.emitter); }

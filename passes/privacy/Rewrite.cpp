@@ -128,7 +128,7 @@ private:
       }
       Operation *op = fact.reason ? fact.reason->op : step.getOperation();
       InFlightDiagnostic error = op->emitError();
-      error << "no noise can make private what is " << verb << ": " << op->getName().stripDialect() << " "
+      error << "no noise can make private what is " << verb << ": '" << op->getName().stripDialect() << "' "
             << (fact.reason ? fact.reason->text : std::string("was not analysed"))
             << (fact.reason ? wayOut(fact.reason->text, stepTrains()) : StringRef());
       if (fact.reason && fact.reason->operand) {

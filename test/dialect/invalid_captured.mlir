@@ -148,8 +148,8 @@ func.func @moved_view_element(%x: !sojourn.ref<2x3xf32>, %k: !sojourn.scalar<i64
 // -----
 
 func.func @view_element(%x: !sojourn.ref<2x3xf32>) {
-  // expected-error@+1 {{'sojourn.view' op result has type '!sojourn.ref<2x3xi32>', expected the element type of '!sojourn.ref<2x3xf32>'}}
-  %y = sojourn.view %x : !sojourn.ref<2x3xf32> -> !sojourn.ref<2x3xi32>
+  // expected-error@+1 {{'sojourn.view' op result has type '!sojourn.ref<2x3xi64>', expected the element type of '!sojourn.ref<2x3xf32>'}}
+  %y = sojourn.view %x : !sojourn.ref<2x3xf32> -> !sojourn.ref<2x3xi64>
   return
 }
 

@@ -320,3 +320,51 @@ func.func @cholesky_of_no_matrix_too_large(%x: tensor<0x1048576x1048576xf32>) {
   %l, %order = sojourn.cholesky %x : tensor<0x1048576x1048576xf32>
   return
 }
+
+// -----
+
+func.func @fft_of_nothing(%x: tensor<2x0xcomplex<f32>>) {
+  // expected-error@+1 {{dim 1 of 'tensor<2x0xcomplex<f32>>' has size 0, expected one in [1, 2^31)}}
+  %y = sojourn.fft_c2c %x, dims = [1], inverse = false : tensor<2x0xcomplex<f32>>
+  return
+}
+
+// -----
+
+func.func @fft_along_nothing(%x: tensor<2x3xcomplex<f32>>) {
+  // expected-error@+1 {{dims are empty, expected at least one}}
+  %y = sojourn.fft_c2c %x, dims = [], inverse = false : tensor<2x3xcomplex<f32>>
+  return
+}
+
+// -----
+
+func.func @fft_twice_along_a_dim(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{dims are [1, 1], expected distinct dims in [0, 2)}}
+  %y = sojourn.fft_r2c %x, dims = [1, 1] : tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @fft_of_another_size(%x: tensor<2x3xcomplex<f32>>) {
+  // expected-error@+1 {{size is 6, expected 4 or 5 for the 3 entries of dim 1}}
+  %y = sojourn.fft_c2r %x, dims = [1], size = 6 : tensor<2x3xcomplex<f32>>
+  return
+}
+
+// -----
+
+func.func @complex_of_triples(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{operand has type 'tensor<2x3xf32>', expected floats [..., 2], pairs of parts}}
+  %y = sojourn.complex %x : tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @eig_not_square(%x: tensor<2x3x4xf64>) {
+  // expected-error@+1 {{operand has type 'tensor<2x3x4xf64>', expected square matrices [..., n, n] of static shape and at most 2^32 elements}}
+  %v, %w = sojourn.eig %x : tensor<2x3x4xf64>
+  return
+}

@@ -312,6 +312,62 @@ func.func @svd(%x: tensor<4x5x3xf32>) {
   return
 }
 
+// CHECK-LABEL: func @ldl(
+// CHECK: sojourn.ldl{{[ "]}}
+func.func @ldl(%x: tensor<4x3x3xf32>) {
+  %ld, %pivots, %order = sojourn.ldl %x : tensor<4x3x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @ldl_solve(
+// CHECK: sojourn.ldl_solve{{[ "]}}
+func.func @ldl_solve(%ld: tensor<4x3x3xf32>, %pivots: tensor<4x3xi64>, %b: tensor<4x3x2xf32>) {
+  %x = sojourn.ldl_solve %ld, %pivots, %b : tensor<4x3x3xf32>, tensor<4x3xi64>, tensor<4x3x2xf32>
+  return
+}
+
+// CHECK-LABEL: func @eig(
+// CHECK: sojourn.eig{{[ "]}}
+func.func @eig(%x: tensor<4x3x3xf32>) {
+  %values, %vectors = sojourn.eig %x : tensor<4x3x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @parts(
+// CHECK: sojourn.parts{{[ "]}}
+func.func @parts(%x: tensor<2x3xcomplex<f32>>) -> tensor<2x3x2xf32> {
+  %y = sojourn.parts %x : tensor<2x3xcomplex<f32>>
+  return %y : tensor<2x3x2xf32>
+}
+
+// CHECK-LABEL: func @complex(
+// CHECK: sojourn.complex{{[ "]}}
+func.func @complex(%x: tensor<2x3x2xf64>) -> tensor<2x3xcomplex<f64>> {
+  %y = sojourn.complex %x : tensor<2x3x2xf64>
+  return %y : tensor<2x3xcomplex<f64>>
+}
+
+// CHECK-LABEL: func @fft_c2c(
+// CHECK: sojourn.fft_c2c{{[ "]}}
+func.func @fft_c2c(%x: tensor<2x8xcomplex<f32>>) {
+  %y = sojourn.fft_c2c %x, dims = [1], inverse = false : tensor<2x8xcomplex<f32>>
+  return
+}
+
+// CHECK-LABEL: func @fft_r2c(
+// CHECK: sojourn.fft_r2c{{[ "]}}
+func.func @fft_r2c(%x: tensor<4x8xf32>) -> tensor<4x5xcomplex<f32>> {
+  %y = sojourn.fft_r2c %x, dims = [0, 1] : tensor<4x8xf32>
+  return %y : tensor<4x5xcomplex<f32>>
+}
+
+// CHECK-LABEL: func @fft_c2r(
+// CHECK: sojourn.fft_c2r{{[ "]}}
+func.func @fft_c2r(%x: tensor<4x5xcomplex<f32>>) -> tensor<4x9xf32> {
+  %y = sojourn.fft_c2r %x, dims = [0, 1], size = 9 : tensor<4x5xcomplex<f32>>
+  return %y : tensor<4x9xf32>
+}
+
 // CHECK-LABEL: func @sort(
 // CHECK: sojourn.sort{{[ "]}}
 func.func @sort(%x: tensor<2x3xf32>) {

@@ -193,5 +193,44 @@ func.func @step(%t: !sojourn.table<4, "image": 6x3xf64>) {
   // expected-remark@below {{per row: draw 0, 4 slots, stride 3}}
   // expected-remark@below {{per row: draw 0, 4 slots, stride 9}}
   %u, %sv, %vt = sojourn.svd %x full = false : tensor<4x6x3xf64>
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 36}}
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 6}}
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 1}}
+  %ld, %exchanges, %zero = sojourn.ldl %gram : tensor<4x6x6xf64>
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 18}}
+  %answers = sojourn.ldl_solve %ld, %exchanges, %x : tensor<4x6x6xf64>, tensor<4x6xi64>, tensor<4x6x3xf64>
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 6}}
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 36}}
+  %ev, %evs = sojourn.eig %gram : tensor<4x6x6xf64>
+  return
+}
+
+// -----
+
+// Transforms: along a row's own dims rows stay rows; along rows, nothing. Numbers and their parts are rows alike.
+func.func @step(%t: !sojourn.table<4, "image": 6x2xf64>) {
+  %i = sojourn.iota dim = 0 : tensor<4xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["image"] : !sojourn.table<4, "image": 6x2xf64>, tensor<4xi64> -> tensor<4x6x2xf64>
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 8}}
+  %half = sojourn.fft_r2c %x, dims = [2, 1] : tensor<4x6x2xf64>
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 8}}
+  %whole = sojourn.fft_c2c %half, dims = [2], inverse = false : tensor<4x4x2xcomplex<f64>>
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 12}}
+  %back = sojourn.fft_c2r %whole, dims = [2, 1], size = 6 : tensor<4x4x2xcomplex<f64>>
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 6}}
+  %numbers = sojourn.complex %x : tensor<4x6x2xf64>
+  // expected-remark@below {{per row: draw 0, 4 slots, stride 16}}
+  %parts = sojourn.parts %whole : tensor<4x4x2xcomplex<f64>>
+  // expected-remark@below {{mixed: is taken over rows}}
+  %over = sojourn.fft_c2c %numbers, dims = [0], inverse = true : tensor<4x6xcomplex<f64>>
+  %two = sojourn.slice %x, start = [0, 0, 0], limit = [2, 6, 2], stride = [1, 1, 1] : tensor<4x6x2xf64>
+  %turned = sojourn.transpose %two, perm = [1, 2, 0] : tensor<2x6x2xf64>
+  // expected-remark@below {{mixed: takes rows for the parts of a number}}
+  %wrong = sojourn.complex %turned : tensor<6x2x2xf64>
+  %s = sojourn.reduce_sum %x, dims = [0] : tensor<4x6x2xf64>
+  // expected-remark@below {{sum over rows: cuts 0}}
+  %sums = sojourn.complex %s : tensor<6x2xf64>
+  // expected-remark@below {{derived from sums over rows: cuts 0}}
+  %spectrum = sojourn.fft_c2c %sums, dims = [0], inverse = false : tensor<6xcomplex<f64>>
   return
 }

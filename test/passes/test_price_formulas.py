@@ -65,6 +65,17 @@ def cases(dice):
     yield f"%x: {right}", f"sojourn.qr %x full = true : {right}", 4 * d * b * c * c
     yield f"%x: {square}", f"sojourn.eigh %x : {square}", 24 * d * b**3
     yield f"%x: {right}", f"sojourn.svd %x full = false : {right}", 32 * d * b * c * c
+    yield f"%x: {square}", f"sojourn.ldl %x : {square}", d * b**3
+    solve = f"sojourn.ldl_solve %a, %p, %b : {square}, {tensor([d, b], 'i64')}, {right}"
+    yield f"%a: {square}, %p: {tensor([d, b], 'i64')}, %b: {right}", solve, 2 * d * b * c * b
+    yield f"%x: {square}", f"sojourn.eig %x : {square}", 64 * d * b**3
+    number = tensor([a, b], "complex<f32>")
+    yield f"%x: {number}", f"sojourn.parts %x : {number}", 2 * n
+    yield f"%x: {tensor([a, b, 2])}", f"sojourn.complex %x : {tensor([a, b, 2])}", 2 * n
+    yield f"%x: {number}", f"sojourn.fft_c2c %x, dims = [1], inverse = true : {number}", 128 * n
+    yield x, f"sojourn.fft_r2c %x, dims = [0, 1] : {tensor([a, b])}", 64 * (n + a * (b // 2 + 1))
+    whole = f"sojourn.fft_c2r %x, dims = [1, 0], size = {2 * a - 1} : {number}"
+    yield f"%x: {number}", whole, 64 * (n + (2 * a - 1) * b)
     size, kernel, stride, padding, dilation, out = windows(dice)
     groups = dice.choice([1, 2])
     image, weight, result = [a, 2 * b, size], [2 * c, 2 * b // groups, kernel], [a, 2 * c, out]
@@ -82,7 +93,7 @@ def cases(dice):
 
 
 def results_of(op):
-    counts = {"sort": 2, "cholesky": 2, "lu": 4, "qr": 2, "eigh": 2, "svd": 3}
+    counts = {"sort": 2, "cholesky": 2, "lu": 4, "qr": 2, "ldl": 3, "eigh": 2, "eig": 2, "svd": 3}
     count = counts.get(op.split()[0].removeprefix("sojourn."), 1)
     return f"%y:{count}" if count > 1 else "%y"
 

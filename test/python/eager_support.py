@@ -4,6 +4,11 @@
 import torch
 
 
+def _cosines(x):
+    smooth = torch.arange(x.numel(), dtype=torch.float64).cos()
+    return (torch.complex(smooth, smooth.sin()) if x.is_complex() else smooth).view(x.shape).to(x.dtype)
+
+
 def both(device, function, *given, grad=False):
     """Results here and there, with the gradients of their sums weighted by cosines."""
 
@@ -13,7 +18,7 @@ def both(device, function, *given, grad=False):
         found = [x.detach() for x in results]
         if grad:
             smooth = [x for x in results if x.requires_grad and x.numel()]
-            weights = [torch.arange(x.numel(), dtype=x.dtype).cos().view(x.shape).to(x.device) for x in smooth]
+            weights = [_cosines(x).to(x.device) for x in smooth]
             found += torch.autograd.grad(smooth, tensors, weights, allow_unused=True)
         return found
 
@@ -22,7 +27,7 @@ def both(device, function, *given, grad=False):
         assert (ours is None) == (theirs is None)
         if ours is not None:
             assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
-            loose = 1e-9 if theirs.dtype == torch.float64 else 1e-3
+            loose = 1e-9 if theirs.dtype in (torch.float64, torch.complex128) else 1e-3
             torch.testing.assert_close(ours.cpu(), theirs, rtol=loose, atol=loose, equal_nan=True)
     return got, wanted
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Entries of PyTorch's own test database (`op_db`) at an owner, beside eager: for test_sweep.py and tools/sweep.py.
 
-Each sample is tried in several parts: forward (metadata and values), gradient, second order, forward mode, in place, into `out=`,
-on inputs with gaps, under vmap, and what eager refuses. A part's outcome is one of OUTCOMES.
+Each sample is tried in several parts: forward (metadata and values), gradient, second order, forward mode, in place,
+into `out=`, on inputs with gaps, under vmap, and what eager refuses. A part's outcome is one of OUTCOMES.
 """
 
 from __future__ import annotations
@@ -18,12 +18,17 @@ import sojourn
 #: From the best to the worst. "refused" is when it is called, by a class of `sojourn.errors` or as torch refuses what a
 #: device lacks; "late" is one when it is sent.
 OUTCOMES = ["pass", "refused", "late", "other error", "metadata", "wrong", "internal", "crash"]
+DTYPES = ("float32",)
 PARTS = ["forward", "gradient", "second", "forward mode", "in place", "out", "gaps", "vmap", "errors"]
 
 
 def entries() -> dict:
     """Of op_db, by name."""
     return {op.name + (f".{op.variant_test_name}" if op.variant_test_name else ""): op for op in op_db}
+
+
+def dtypes_of(op) -> list:
+    return list(op.supported_dtypes("cpu"))
 
 
 def tensors_of(tree) -> list:
@@ -54,6 +59,8 @@ def moved(tree, device, grad: bool):
             return device
         if not isinstance(x, torch.Tensor):
             return x
+        if hasattr(x, "stays"):
+            return x.clone()
         there = x.detach().clone() if device == "cpu" else x.detach().to(device)
         if x.layout == torch.strided and x.numel() and there.stride() != x.stride() and _is_dense(x):
             there = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device).copy_(there)
@@ -92,6 +99,10 @@ class Skipped(Exception):
     """Eager does not do it either."""
 
 
+#: Whose indices torch wants on the CPU, whatever the device is.
+ON_THE_CPU = {"tensor_split"}
+
+
 class Sweep:
     """Samples of entries at one owner."""
 
@@ -103,25 +114,19 @@ class Sweep:
         counted = collections.defaultdict(collections.Counter)
         notes: dict[str, str] = {}
         torch.manual_seed(0)
-        grads = op.supports_autograd and dtype.is_floating_point
+        grads = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
         try:
             samples = list(op.sample_inputs("cpu", dtype, requires_grad=grads))
         except Exception as error:  # not of this dtype after all
             return {"skipped": f"{type(error).__name__}: {error}"[:200]}
+        for sample in samples if op.name in ON_THE_CPU else ():
+            for x in tensors_of(sample.args):
+                x.stays = True
         step = max(1, len(samples) // self.samples)
         chosen = list(enumerate(samples))[::step][: self.samples]
 
         def count(part, number, run):
-            try:
-                run()
-                outcome, note = "pass", ""
-            except Skipped:
-                return
-            except Failed as failed:
-                outcome, note = failed.outcome, failed.note
-            counted[part][outcome] += 1
-            if outcome != "pass":
-                notes.setdefault(f"{part} {outcome}", f"sample {number}: {note}"[:400])
+            self._count(counted, notes, part, number, run)
 
         tries = {
             "forward": self.forward, "gradient": self.gradient, "second": self.second, "forward mode": self.dual,
@@ -268,18 +273,22 @@ class Sweep:
             except Exception as error:
                 return error
 
-        theirs, ours = refusal("cpu"), refusal(self.device)
-        self._settle()
-        if theirs is None:
-            raise Skipped
-        if ours is None:
-            raise Failed("wrong", f"eager says {type(theirs).__name__}: {theirs}, nothing is said here")
-        if not isinstance(ours, type(theirs)):
-            self._check_internal(ours)
-        if not isinstance(ours, (type(theirs), sojourn.Error, NotImplementedError)):
-            raise Failed("other error", f"{type(ours).__name__}: {ours}; eager: {type(theirs).__name__}: {theirs}")
+        self._compare_refusals(refusal("cpu"), refusal(self.device))
 
     # -- What they share ---------------------------------------------------------------------------------------------
+
+    def _count(self, counted, notes, part, number, run):
+        """Tries a part with one sample: what comes of it is counted, and noted if it is no pass."""
+        try:
+            run()
+            outcome, note = "pass", ""
+        except Skipped:
+            return
+        except Failed as failed:
+            outcome, note = failed.outcome, failed.note
+        counted[part][outcome] += 1
+        if outcome != "pass":
+            notes.setdefault(f"{part} {outcome}", f"sample {number}: {note}"[:400])
 
     def _called(self, op, tree, sample):
         result = op.op(tree[0], *tree[1], **tree[2])
@@ -350,17 +359,30 @@ class Sweep:
         pairs = list(zip(tensors_of(wanted), tensors_of(got), strict=True))
         random = is_random(op, sample)
         for theirs, ours in pairs:
-            if theirs.layout != torch.strided:
-                raise Failed("metadata", f"{theirs.layout} was expected")
-            alike = (theirs.shape, theirs.dtype) == (ours.shape, ours.dtype)
-            if not alike or (
-                strides and not random and theirs.numel() > 1 and _real_strides(theirs) != _real_strides(ours)
-            ):
-                raise Failed("metadata", f"{_described(ours)}, expected {_described(theirs)}")
+            self._check_metadata(theirs, ours, strides and not random)
         if random:
             self._values([ours for _, ours in pairs])
             return
         self._close([theirs for theirs, _ in pairs], [ours for _, ours in pairs], truth)
+
+    def _check_metadata(self, theirs, ours, strides):
+        if theirs.layout != torch.strided:
+            raise Failed("metadata", f"{theirs.layout} was expected")
+        if (theirs.shape, theirs.dtype) != (ours.shape, ours.dtype) or (
+            strides and theirs.numel() > 1 and _real_strides(theirs) != _real_strides(ours)
+        ):
+            raise Failed("metadata", f"{_described(ours)}, expected {_described(theirs)}")
+
+    def _compare_refusals(self, theirs, ours):
+        self._settle()
+        if theirs is None:
+            raise Skipped
+        if ours is None:
+            raise Failed("wrong", f"eager says {type(theirs).__name__}: {theirs}, nothing is said here")
+        if not isinstance(ours, type(theirs)):
+            self._check_internal(ours)
+        if not isinstance(ours, (type(theirs), sojourn.Error, NotImplementedError)):
+            raise Failed("other error", f"{type(ours).__name__}: {ours}; eager: {type(theirs).__name__}: {theirs}")
 
     def _values(self, ours):
         try:

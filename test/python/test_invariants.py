@@ -56,9 +56,23 @@ class Ring(nn.Module):
         return self.a * 1, self.b * 1, self.c * 1
 
 
+class Exchange(nn.Module):
+    """Two states, each of which is the other one after a turn; a third one shows their order."""
+
+    def __init__(self, first, device="cpu"):
+        super().__init__()
+        self.a, self.b, self.c = (torch.tensor(each, dtype=torch.float64, device=device) for each in first)
+
+    def turn(self, x):
+        self.a, self.b = self.b, self.a
+        self.c = self.c + x * self.a
+        return self.a * 1, self.b * 1, self.c * 1
+
+
 @pytest.mark.parametrize("kind", ["native", "numpy"])
+@pytest.mark.parametrize("Ring", [Ring, Exchange])
 @pytest.mark.parametrize("way", ["traced", "replayed", "artifact", "artifact, many in a trip"])
-def test_states_rotate(kind, way, seed):
+def test_states_rotate(kind, way, Ring, seed):
     first, x = torch.randn(3, 3).tolist(), torch.randn(9, 3).double()
     here = Ring(first)
     expected = [here.turn(each) for each in x]
@@ -221,6 +235,10 @@ def test_reductions_of_what_was_reversed(device, seed):
         "sort": lambda x: torch.sort(x.flip(1), dim=1, stable=True).indices,
         "weighted": lambda x: (x.flip(1) * torch.arange(70.0, dtype=x.dtype, device=x.device)).sum(1),
         "twice": lambda x: x.flip(1).cumsum(1).flip(1)[:, ::7],
+        "both": lambda x: x.flip(1).flip(0).cumsum(1)[:, ::9],
+        "sum": lambda x: (x.flip(1) * 1).sum(1) + x.flip([0, 1]).sum(1),
+        "product": lambda x: x.flip(1)[:, ::9].prod(1),
+        "largest": lambda x: x.flip([0, 1]).amax(0),
         "first": lambda x: x.flip(0)[0] - x.flip(1)[:, :1].sum(),
     }
     for name, function in functions.items():
@@ -231,7 +249,8 @@ def test_reductions_of_what_was_reversed(device, seed):
 
 @pytest.mark.parametrize("probability", [0.0, 1.0])
 def test_dropout_of_nothing_and_of_everything(device, seed, probability):
-    functions = (F.dropout, torch.feature_dropout, F.alpha_dropout, F.dropout2d)
+    fused = lambda x, p, train: torch.native_dropout(x, p, train)[0]
+    functions = (F.dropout, torch.feature_dropout, F.alpha_dropout, F.dropout2d, fused)
     x = torch.randn(3, 4, 5, 6)
     for function in functions:
         found = []

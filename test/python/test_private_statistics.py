@@ -172,13 +172,16 @@ CASES = {
 }  # fmt: skip
 # What neither ranges nor algebra bound.
 REFUSED = {
-    "median": (lambda t: t["a"].median(), "sort runs along rows"),
-    "quantile": (lambda t: t["a"].quantile(0.25), "sort runs along rows"),
-    "largest": (lambda t: t["a"].max(), "reduce_max is taken over rows"),
-    "deviation": (lambda t: centred(t["a"]).abs().mean(), "sub per-row values meet a value that was summed over rows"),
-    "standardised": (lambda t: (t["a"] - t["a"].mean()) / t["a"].std(), "sub per-row values meet"),
-    "pairs": (lambda t: (columns(t) @ columns(t).T).sum(), "dot each row meets other rows of the batch"),
-    "product": (lambda t: t["c"].prod(), "reduce_prod is taken over rows"),
+    "median": (lambda t: t["a"].median(), "'sort' runs along rows"),
+    "quantile": (lambda t: t["a"].quantile(0.25), "'sort' runs along rows"),
+    "largest": (lambda t: t["a"].max(), "'reduce_max' is taken over rows"),
+    "deviation": (
+        lambda t: centred(t["a"]).abs().mean(),
+        "'sub' per-row values meet a value that was summed over rows",
+    ),
+    "standardised": (lambda t: (t["a"] - t["a"].mean()) / t["a"].std(), "'sub' per-row values meet"),
+    "pairs": (lambda t: (columns(t) @ columns(t).T).sum(), "'dot' each row meets other rows of the batch"),
+    "product": (lambda t: t["c"].prod(), "'reduce_prod' is taken over rows"),
     "column": (lambda t: t["a"], "a value per row of private data is published"),
 }
 

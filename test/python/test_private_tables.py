@@ -64,7 +64,7 @@ def test_defaults_are_the_owners(owner, data):
     for bad in (0, -1, float("nan"), float("inf")):
         with pytest.raises(sojourn.Error, match="the noise multiplier is .*, expected a number from"):
             owner.set_defaults("people", noise_multiplier=bad)
-    with pytest.raises(sojourn.Error, match="sojourn-owner defaults t"):
+    with pytest.raises(sojourn.Error, match="serves open tables only, which have no defaults"):
         sojourn.local(runtime="numpy").set_defaults("t", clip=1)
 
 

@@ -168,13 +168,31 @@ def test_check_counts_a_crash_as_failure(check, tmp_path, monkeypatch, script, f
     assert count.failed == failed and broken in count.broken
 
 
+def test_check_all_adds_the_sweep(check, tmp_path, monkeypatch):
+    """One runner: what passes, what neither passes nor is reviewed, what is reviewed; anew where sources changed."""
+    commands = []
+
+    def run(runner, command, report, parse, variables=None, limit=0):
+        commands.append([str(word) for word in command])
+        report.write_text('{"passed": 5, "failed": 2, "skipped": 3}')
+        return parse(report.read_text())
+
+    monkeypatch.setattr(check, "run", run)
+    monkeypatch.setattr(check.check_sanitizers, "SANITIZERS", {})
+    found = [count for start in check.all_runs(check.arguments_of(["--only=sweep"]), tmp_path) for count in start()]
+    assert [(count.passed, count.failed, count.skipped) for count in found] == [(5, 2, 3)]
+    assert {"tools/sweep.py", "--whole", "--current"} <= set(commands[0])
+    kinds = lambda *options: len(list(check.all_runs(check.arguments_of(options), tmp_path)))
+    assert kinds("--all") == kinds() + 1
+
+
 def test_check_all_adds_the_sanitizers(check, tmp_path, monkeypatch):
     """Programs run with the sanitizer's options after their build; a build that fails is one failure."""
     sanitizers, ran = check.check_sanitizers, []
     problems = {"asan": "", "tsan": "cmake --preset tsan failed"}
     monkeypatch.setattr(sanitizers, "build", lambda sanitizer: problems[sanitizer.name])
 
-    def run(runner, command, report, parse, variables=None):
+    def run(runner, command, report, parse, variables=None, limit=0):
         ran.append((runner, command, variables))
         return check.Count(runner, passed=1)
 
@@ -188,7 +206,7 @@ def test_check_all_adds_the_sanitizers(check, tmp_path, monkeypatch):
     plain = len(ran)
     found = all_counts("--all")
     asan = sanitizers.SANITIZERS["asan"]
-    assert len(ran) == plain + len(asan.programs)
+    assert len(ran) == plain + 1 + len(asan.programs)  # and the sweep
     assert (found[-1].runner, found[-1].failed, found[-1].broken) == ("tsan build", 1, "cmake --preset tsan failed")
     found = all_counts("--only=asan")
     assert [count.runner for count in found] == [f"asan {program}" for program in asan.programs]

@@ -28,7 +28,8 @@ LOOSE = {"f64": 1e-12, "f32": 2e-5, "f16": 4e-3, "bf16": 3e-2}
 # Sums and products in another order, and functions of the mathematics library.
 INEXACT = set(
     "exp expm1 log log1p sqrt sin cos tanh logistic erf erfc erfinv lgamma digamma pow atan2 rng_normal dot conv "
-    "conv_grad_input conv_grad_weight reduce_sum reduce_prod cumsum cumprod cumlogsumexp pool_sum rem div cholesky triangular_solve lu qr eigh svd special special_binary".split()
+    "conv_grad_input conv_grad_weight reduce_sum reduce_prod cumsum cumprod cumlogsumexp pool_sum rem div cholesky triangular_solve lu qr eigh svd ldl ldl_solve "
+    "eig fft_c2c fft_r2c fft_c2r special special_binary".split()
 )
 C64 = NAMES.index("c64")
 # Order matters where infinities and huge values cancel; signed zeros are unspecified in max and min.
@@ -66,11 +67,17 @@ def recombined(name, results):
     if any(part.size == 0 for part in results):
         return []
     kind = results[0].dtype
-    wide = [part.astype(np.float64) for part in results]
+    wide = [part.astype(np.complex128 if np.iscomplexobj(part) else np.float64) for part in results]
     if name == "qr":
         products = [wide[0] @ wide[1]]
     elif name == "eigh":
         products = [wide[0], wide[1] * wide[0][..., None, :] @ np.swapaxes(wide[1], -1, -2)]
+    elif name == "eig":
+        products = [
+            np.swapaxes(
+                np.linalg.solve(*(np.swapaxes(y, -1, -2) for y in (wide[1], wide[1] * wide[0][..., None, :]))), -1, -2
+            )
+        ]
     elif name == "svd":
         count = wide[1].shape[-1]
         products = [wide[1], wide[0][..., :count] * wide[1][..., None, :] @ wide[2][..., :count, :]]
@@ -130,7 +137,7 @@ def test_both_runtimes_agree(owners, rng, name):
             assert reply.kind == "Done", (reply.message, p.ops, p.types, p.dims, p.attrs, p.ints)
         results = [published(reply) for reply in replies]
         assert len(results[0]) == len(results[1]) == len(program.results) >= 1
-        if name in ("lu", "qr", "eigh", "svd"):
+        if name in ("lu", "qr", "eigh", "eig", "svd"):
             element = NAMES[program.types[program.results[0].value].element]
             for ours, theirs in zip(*(recombined(name, result) for result in results)):
                 assert agree(False, element, ours / 8, theirs / 8), (element, fields, ours, theirs)

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refusals ahead of time: compiling without data, running a compiled step, its quotes and files."""
+
+import torch
+from errors_support import example
+
+import sojourn
+from sojourn import Error, Refused, Unsupported, ValueNeeded
+
+
+@example(Error, "Compiling without an offline device", "inside `with sojourn.offline() as device:`")
+def _():
+    sojourn.compile(lambda x: x * 2, inputs=[sojourn.spec((3,))])
+
+
+@example(
+    Unsupported,
+    "A number that changes from step to step",
+    "a number changes from step to step (2.5",
+    "sojourn.number()",
+    ":3",
+)
+def _():
+    numbers = iter([1.5, 2.5, 3.5])
+    with sojourn.offline():
+        sojourn.compile(lambda x: x * next(numbers), inputs=[sojourn.spec((3,))])
+
+
+@example(
+    Unsupported, "A step that does other work each time", "other work the third time than the second", "the same ops"
+)
+def _():
+    turns = iter([1, 2, 3])
+    with sojourn.offline():
+        sojourn.compile(lambda x: sum(x for _ in range(next(turns))) * 2, inputs=[sojourn.spec((3,))])
+
+
+@example(
+    Unsupported, "An upload that changes from step to step", "a CPU tensor that the step uploads changes", "as an input"
+)
+def _():
+    tensors = iter([torch.zeros(3), torch.ones(3), torch.full((3,), 2.0)])
+    with sojourn.offline() as device:
+        sojourn.compile(lambda x: x + next(tensors).to(device), inputs=[sojourn.spec((3,))])
+
+
+@example(
+    Error, "A compiled step that returns no tensor", "returns tensors only (or a tree of them), got str", "return ()"
+)
+def _():
+    with sojourn.offline():
+        sojourn.compile(lambda x: "done", inputs=[sojourn.spec((3,))])
+
+
+@example(ValueNeeded, "A value that leaves an offline device", "on an offline device, which only records")
+def _():
+    with sojourn.offline() as device:
+        sojourn.publish(torch.ones(3, device=device))
+
+
+@example(Error, "Tables without batches", "tables and batches go together", "says what the steps iterate over")
+def _():
+    with sojourn.offline():
+        sojourn.compile(lambda x: x, tables={"cars": sojourn.table_spec(8, {"age": torch.int64})})
+
+
+@example(Error, "A table that is not described", "tables must map names to sojourn.table_spec(...), got 'cars'")
+def _():
+    with sojourn.offline():
+        sojourn.compile(lambda x: x, tables={"cars": {"age": torch.int64}}, batches=lambda cars: cars)
+
+
+@example(
+    Error,
+    "Batches that are none",
+    "batches must return what table.batches(...) returns, or a list of such, got cars: 8 rows",
+)
+def _():
+    with sojourn.offline():
+        cars = sojourn.table_spec(8, {"age": torch.int64})
+        sojourn.compile(lambda x: x, tables={"cars": cars}, batches=lambda cars: cars)
+
+
+@example(Error, "Batches with a short one", "the last batch of each epoch has 2 of 3 rows", "drop_last=True")
+def _():
+    with sojourn.offline():
+        cars = sojourn.table_spec(8, {"age": torch.int64})
+        sojourn.compile(lambda x: x, tables={"cars": cars}, batches=lambda cars: cars.batches(["age"], size=3))
+
+
+@example(
+    Error, "Batches of a table on another device", "are on cpu, the step is compiled on owner:0", "compile(tables=...)"
+)
+def _():
+    here = sojourn.plain({"age": torch.arange(8)})
+    with sojourn.offline():
+        cars = sojourn.table_spec(8, {"age": torch.int64})
+        sojourn.compile(lambda x: x, tables={"cars": cars}, batches=lambda cars: here.batches(["age"], size=4))
+
+
+@example(Error, "A description with a policy that is none", 'policy must be "open", "private" or None, got 3')
+def _():
+    sojourn.table_spec(8, {"age": torch.int64}, policy=3)
+
+
+@example(Error, "A description without columns", "no table is like this table_spec", "it has 0 columns")
+def _():
+    sojourn.table_spec(8, {})
+
+
+@example(
+    Error, "A private description without bounds", "column 'age' has no bounds; a private table declares them for each"
+)
+def _():
+    sojourn.table_spec(8, {"age": torch.int64}, policy="private")
+
+
+@example(Error, "Defaults of a description", "defaults must be (noise multiplier, clip, metric bound), got (1, 2)")
+def _():
+    sojourn.table_spec(8, {"age": torch.int64}, defaults=(1, 2))
+
+
+@example(Error, "Columns that are not described", "columns must map names to dtypes or (dtype, shape), got ['age']")
+def _():
+    sojourn.table_spec(8, ["age"])
+
+
+@example(Error, "A described column without a name", "a column is named by a str, got 4")
+def _():
+    sojourn.table_spec(8, {4: torch.int64})
+
+
+@example(
+    Error, "A described column without a dtype", "column 'age' must be a torch.dtype or (dtype, shape), got 'int64'"
+)
+def _():
+    sojourn.table_spec(8, {"age": "int64"})
+
+
+@example(Error, "Described bounds that are none", "bounds of column 'age' must be (lower, upper), got (0,)")
+def _():
+    sojourn.table_spec(8, {"age": torch.int64}, bounds={"age": (0,)})
+
+
+@example(Error, "Described bounds of another column", "bounds name 'aeg', which columns does not have")
+def _():
+    sojourn.table_spec(8, {"age": torch.int64}, bounds={"aeg": (0, 100)})
+
+
+@example(Error, "A described table with a name that is too long", "the name of a table has 2000 bytes; expected 1 to")
+def _():
+    with sojourn.offline():
+        cars = sojourn.table_spec(8, {"age": torch.int64})
+        sojourn.compile(lambda x: x, tables={"c" * 2000: cars}, batches=lambda **tables: [])
+
+
+@example(Refused, "A private step that cannot be proved", "'patients'", "takes a single row out of the batch")
+def _():
+    patients = sojourn.table_spec(96, {"age": torch.float32}, policy="private", bounds={"age": (0, 100)})
+    with sojourn.offline():
+        sojourn.compile(
+            lambda x: x[3],
+            tables={"patients": patients},
+            batches=lambda patients: patients.batches(["age"], size=16),
+        )
+
+
+@example(Error, "A text of an unknown phase", "no text for 'steady' at 'late'; calls: init, first, steady; phases:")
+def _(program):
+    program.text("late")
+
+
+@example(Error, "A phase of a loaded program", "holds its core form only, not 'captured'; compile it here")
+def _(program, folder):
+    program.save(folder / "step.sojourn")
+    sojourn.load(folder / "step.sojourn").text("captured")
+
+
+@example(Error, "A run without its inputs", "each step takes 1 inputs: pass an iterable with a tuple of them")
+def _(owner):
+    with sojourn.offline():
+        double = sojourn.compile(lambda x: x * 2, inputs=[sojourn.spec((3,))])
+    double.run(owner)
+
+
+@example(Error, "A run with too few inputs", "the compiled step takes 1 inputs, got 0")
+def _(owner):
+    with sojourn.offline():
+        double = sojourn.compile(lambda x: x * 2, inputs=[sojourn.spec((3,))])
+    double.run(owner, [()])
+
+
+@example(
+    Error,
+    "A run with an input of another shape",
+    "input 0 is Float[4] on cpu, the step was compiled for Float[3] on cpu",
+)
+def _(owner):
+    with sojourn.offline():
+        double = sojourn.compile(lambda x: x * 2, inputs=[sojourn.spec((3,))])
+    double.run(owner, [(torch.ones(4),)])
+
+
+@example(Error, "A run with more batches than were compiled", "all 6 batches of the compiled step have been served")
+def _(owner, houses, program):
+    program.run(owner, [()] * 7)
+
+
+@example(
+    Error, "A run with too many steps in one trip", "per_trip is 5000, an owner takes up to 4096 steps in one message"
+)
+def _(owner, houses, program):
+    program.run(owner, per_trip=5000)
+
+
+@example(Error, "A run with tables that are no names", "tables must map the program's tables to names of datasets, got")
+def _(owner, houses, program):
+    program.run(owner, tables={"houses": houses})
+
+
+@example(Error, "A run with a table that the step does not read", "reads no table 'cars'", "its tables: 'houses'")
+def _(owner, houses, program):
+    program.run(owner, tables={"cars": "houses"})
+
+
+@example(
+    Error, "A run at an owner without the table", "has no dataset 'houses' for table 'houses' of the compiled step"
+)
+def _(owner, program):
+    program.run(owner)
+
+
+@example(Error, "A run at another table", "dataset 'houses' at local is not table 'houses'", "it has 2 rows", "for 96")
+def _(owner, program):
+    owner.register("houses", {"age": [1, 2], "dose": [0.5, 1.0], "ill": [0, 1]}, policy="open")
+    program.run(owner)
+
+
+@example(Error, "A quote without delta", "give delta: offline there is no budget to take it from")
+def _(private_program):
+    private_program.quote(epsilon=3)
+
+
+@example(
+    Error, "A quote with price and noise", "give epsilon (the noise follows) or noise_multiplier (the price follows)"
+)
+def _(private_program):
+    private_program.quote(epsilon=3, noise_multiplier=1.0, delta=1e-5)
+
+
+@example(Error, "A quote that no noise comes to", "no noise makes this run cost epsilon 0.000000 at its delta")
+def _(private_program):
+    private_program.quote(epsilon=1e-9, delta=1e-5)
+
+
+@example(
+    Error,
+    "A quote of a program without private tables",
+    "the program reads 0 private tables (none)",
+    'policy="private"',
+)
+def _(program):
+    program.quote(epsilon=3, delta=1e-5)
+
+
+@example(
+    Error, "A quote of a table that is open", "'houses' was not described as private, so nothing of it has a price"
+)
+def _(program):
+    program.quote(epsilon=3, delta=1e-5, table="houses")
+
+
+@example(
+    Error, "A quote of a table that the step does not read", "the compiled step reads no table 'cars'", "'patients'"
+)
+def _(private_program):
+    private_program.quote(epsilon=3, delta=1e-5, table="cars")
+
+
+@example(Error, "A quote of no steps", "the run has 0 steps, expected at least 1", "say how many")
+def _(private_program):
+    private_program.quote(epsilon=3, delta=1e-5, steps=0)
+
+
+@example(Error, "A compiled step that is not there", "cannot read FOLDER/step.sojourn: No such file or directory")
+def _(folder):
+    sojourn.load(folder / "step.sojourn")
+
+
+@example(
+    Error,
+    "A file that is no compiled step",
+    "FOLDER/step.sojourn is not a compiled step",
+    "sojourn.compile(...).save(path)",
+)
+def _(folder):
+    (folder / "step.sojourn").write_bytes(b"print('hello')" * 10)
+    sojourn.load(folder / "step.sojourn")
+
+
+@example(
+    Error, "A compiled step that was cut off", "FOLDER/step.sojourn is damaged", "copy it again, or compile it again"
+)
+def _(program, folder):
+    program.save(folder / "step.sojourn")
+    content = (folder / "step.sojourn").read_bytes()
+    (folder / "step.sojourn").write_bytes(content[:-20])
+    sojourn.load(folder / "step.sojourn")
+
+
+@example(
+    Error,
+    "A compiled step that cannot be written",
+    "cannot write FOLDER/nowhere/step.sojourn: No such file or directory",
+)
+def _(program, folder):
+    program.save(folder / "nowhere" / "step.sojourn")

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: F841 (examples name what they compute)
+"""Refusals of owners: connecting, devices, identities, budgets, receipts."""
+
+import contextlib
+
+import numpy as np
+import torch
+from errors_support import example
+
+import sojourn
+from sojourn import BudgetExhausted, ConnectionLost, Error, OwnerError, Refused
+
+
+@example(
+    ConnectionLost, "An address where nobody answers", "no owner answers at ipc://FOLDER/o.sock", "sojourn-owner serve"
+)
+def _(folder):
+    sojourn.connect(f"ipc://{folder}/o.sock")
+
+
+@example(
+    ConnectionLost, "What is no address", "'nonsense' is no address; expected ipc:///path/to/socket or tcp://host:port"
+)
+def _():
+    sojourn.connect("nonsense")
+
+
+@example(
+    Error, "Registering a table at a served owner", "is not an embedded owner", "sojourn-owner import FILE --name NAME"
+)
+def _(address):
+    with sojourn.connect(address) as owner:
+        owner.register("cars", {"age": np.arange(4)}, policy="open")
+
+
+@example(
+    Error, "Granting a budget at a served owner", "sojourn-owner budget grant CLIENT patients --epsilon E --delta D"
+)
+def _(address):
+    with sojourn.connect(address) as owner:
+        owner.grant("patients", epsilon=1, delta=1e-5)
+
+
+@example(BudgetExhausted, "A release without an identity", "this connection is nobody's", "identity=FILE")
+def _(address):
+    with sojourn.connect(address) as owner:
+        sojourn.publish(owner.dataset("patients")["age"].mean(), epsilon=0.1)
+
+
+@example(
+    BudgetExhausted, "A release of a client without a budget", "sojourn-owner budget grant ada patients --epsilon E"
+)
+def _(address, identity):
+    with sojourn.connect(address, identity=identity) as owner:
+        sojourn.publish(owner.dataset("patients")["age"].mean(), epsilon=0.1)
+
+
+@example(
+    Refused, "A client that the owner does not know", "no client of this owner has the key <64 digits>", "client add"
+)
+def _(address, stranger):
+    sojourn.connect(address, identity=stranger)
+
+
+@example(Error, "A public key for an identity", "is not a client's secret key")
+def _(address, identity):
+    (identity.parent / "ada.key.pub").chmod(0o600)
+    sojourn.connect(address, identity=f"{identity}.pub")
+
+
+@example(Error, "An identity that others may read", "others may read the client's secret key")
+def _(address, identity):
+    identity.chmod(0o644)
+    sojourn.connect(address, identity=identity)
+
+
+@example(Refused, "Another owner than the one that is expected", "has the key <64 digits>, expected <64 digits>")
+def _(address, identity):
+    sojourn.connect(address, identity=identity, owner_key="ab" * 32)
+
+
+@example(Error, "An owner's key that is none", "owner_key has 3 characters, expected the 64 hexadecimal digits")
+def _(address, identity):
+    sojourn.connect(address, identity=identity, owner_key="abc")
+
+
+@example(Refused, "Another owner than before at an address", "had <64 digits> before", "take the line out of")
+def _(address, identity):
+    (identity.parent / "ada.key.owners").write_text(f"{'ab' * 32} {address}\n")
+    sojourn.connect(address, identity=identity)
+
+
+@example(
+    Refused, "An owner that is known from another address", "is known from ipc:///run/o.sock", "connect with owner_key="
+)
+def _(address, identity):
+    sojourn.connect(address, identity=identity).close()
+    noted = identity.parent / "ada.key.owners"
+    noted.write_text(noted.read_text().split()[0] + " ipc:///run/o.sock\n")
+    sojourn.connect(address, identity=identity)
+
+
+@example(Error, "An owner that cannot be noted", "cannot note the owner's key in 'FOLDER/ada.key.owners'", "owner_key=")
+def _(address, identity):
+    (identity.parent / "ada.key.owners").mkdir()
+    sojourn.connect(address, identity=identity)
+
+
+@example(ConnectionLost, "A step after the owner has ended", "the owner at ipc://FOLDER/o.sock", "connect again")
+def _(server):
+    with sojourn.connect(server.address, timeout=0.2) as owner:
+        x = torch.ones(3).to(owner.device)
+        server.close()
+        x.sum().item()
+
+
+@example(ConnectionLost, "A question after the owner has ended", "the owner at ipc://FOLDER/o.sock", "check the owner")
+def _(server):
+    with sojourn.connect(server.address, timeout=0.2) as owner:
+        server.close()
+        owner.datasets()
+
+
+@example(
+    ConnectionLost, "A step over two owners of which one has ended", "committed at: owner:0 (local); failed at: owner:1"
+)
+def _(owner, server):
+    with sojourn.connect(server.address, timeout=0.2) as far:
+        a, b = torch.ones(3).to(owner.device), torch.ones(3).to(far.device)
+        server.close()
+        with sojourn.step():
+            a.add_(1)
+            b.add_(1)
+
+
+@example(Error, "An unknown runtime", "runtime 'cuda' is unknown; expected 'native' or 'numpy'")
+def _():
+    sojourn.local(runtime="cuda")
+
+
+@example(Error, "A store of the numpy runtime", "keeps its tables in memory; leave out `store`")
+def _(folder):
+    sojourn.local(runtime="numpy", store=folder)
+
+
+@example(Error, "A profile of the numpy runtime", "no instructions to time; leave out `profile`")
+def _(folder):
+    sojourn.local(runtime="numpy", profile=folder)
+
+
+@example(Error, "A budget of the numpy runtime", "serves open tables only and keeps no budgets; use the native runtime")
+def _():
+    with sojourn.local(runtime="numpy") as owner:
+        owner.grant("patients", epsilon=1, delta=1e-5)
+
+
+@example(Error, "A subject at the numpy runtime", "subject: the numpy runtime keeps no budgets")
+def _():
+    with sojourn.local(runtime="numpy") as owner:
+        owner.register("cars", {"who": np.arange(4)}, policy="open", subject="who")
+
+
+@example(Error, "A column that NumPy does not hold", "column 'a' has type torch.bfloat16, which NumPy does not hold")
+def _():
+    with sojourn.local(runtime="numpy") as owner:
+        owner.register("cars", {"a": torch.zeros(2, dtype=torch.bfloat16)}, policy="open")
+
+
+@example(Error, "Defaults at the numpy runtime", "serves open tables only, which have no defaults")
+def _():
+    with sojourn.local(runtime="numpy") as owner:
+        owner.set_defaults("cars", clip=2.0)
+
+
+@example(Error, "Defaults at a served owner", "is not an embedded owner", "sojourn-owner defaults patients")
+def _(address):
+    with sojourn.connect(address) as owner:
+        owner.set_defaults("patients", clip=2.0)
+
+
+@example(Error, "A device whose owner was closed", "owner:0 is closed; connect again")
+def _():
+    with sojourn.local() as owner:
+        device = owner.device
+        x = torch.ones(3, device=device)
+    torch.ones(3, device=device)
+
+
+@example(Error, "A tensor whose owner was closed", "local is closed; connect again and upload or recompute it")
+def _():
+    with sojourn.local() as owner:
+        x = torch.ones(3, device=owner.device)
+    x + 1
+
+
+@example(
+    Error, "A device without an owner", "no owner is connected as device owner:0", "keep the owner that it returns"
+)
+def _():
+    torch.ones(3, device="owner:120")
+
+
+@example(Error, "More owners than a process may have", "owners in one process; close one first")
+def _():
+    with contextlib.ExitStack() as owners:
+        while True:
+            owners.enter_context(sojourn.local())
+
+
+@example(Error, "An identity that is not there", "there is no identity 'FOLDER/ada.key'; make one with: sojourn keygen")
+def _(folder):
+    sojourn.connect("tcp://127.0.0.1:9", identity=folder / "ada.key")
+
+
+@example(Error, "An owner's key without an identity", "checked where a client has an identity; give identity=FILE too")
+def _():
+    sojourn.connect("tcp://127.0.0.1:9", owner_key="0" * 64)
+
+
+@example(Error, "A receipt of what no owner signed", "not a receipt of this release")
+def _():
+    sojourn.Receipt(b"epsilon 0.1")
+
+
+@example(Error, "A receipt of what is not bytes", "made of the bytes that an owner signed (bytes(receipt)), got str")
+def _():
+    sojourn.Receipt("epsilon 0.1")
+
+
+@example(Error, "A receipt of another owner", "the receipt is not signed by this owner, or was changed")
+def _(funded):
+    mean = sojourn.publish(funded["dose"].mean(), epsilon=0.1)
+    with sojourn.local() as other:
+        mean.receipt.verify(other.key)
+
+
+@example(
+    Error, "A receipt and a key that is none", "the owner's key has 2 characters, expected the 64 hexadecimal digits"
+)
+def _(funded):
+    mean = sojourn.publish(funded["dose"].mean(), epsilon=0.1)
+    mean.receipt.verify("ab")
+
+
+@example(Error, "A receipt and a key that is no text", "owner_key must be the owner's key as a str, got 7")
+def _(funded):
+    mean = sojourn.publish(funded["dose"].mean(), epsilon=0.1)
+    mean.receipt.verify(7)
+
+
+@example(Error, "A budget that is no number", "epsilon must be a number, got 'much'")
+def _(owner, patients):
+    owner.grant("patients", epsilon="much", delta=1e-5)
+
+
+@example(Error, "A budget below zero", "epsilon")
+def _(owner, patients):
+    owner.grant("patients", epsilon=-1, delta=1e-5)
+
+
+@example(Error, "The budget of a table that is not there", "no dataset 'patient'", "did you mean 'patients'")
+def _(owner, patients):
+    owner.budget("patient")
+
+
+@example(Error, "Defaults that no table takes", "the noise multiplier is", "expected a number from")
+def _(owner, patients):
+    owner.set_defaults("patients", noise_multiplier=-1.0)
+
+
+@example(OwnerError, "A step that publishes more than a reply may hold", "Limit: the step publishes 2147483648 bytes")
+def _(device):
+    sojourn.publish(torch.zeros(2**29, device=device))

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: F841 (examples name what they compute)
+"""Refusals of ops: what cannot be recorded or compiled, and tensors that cannot meet."""
+
+import torch
+import torch.nn.functional as F
+from errors_support import example
+
+import sojourn
+from sojourn import Error, Unsupported
+
+
+@example(Error, "A CPU tensor meets remote ones", "aten::add", "cpu tensor of shape [2, 3]", "tensor.to(owner.device)")
+def _(x):
+    x + torch.ones(2, 3)
+
+
+@example(
+    Error, "Tensors of two owners meet", "operands live at two owners (owner:0 and owner:1)", "publish one of them"
+)
+def _(x):
+    with sojourn.local() as other:
+        x + torch.ones(2, 3, device=other.device)
+
+
+@example(Unsupported, "Complex numbers of halves", "dtype ComplexHalf is not supported", "complex64 or complex128")
+def _(x):
+    x.to(torch.complex32)
+
+
+@example(Unsupported, "A result through a conjugate", "write through a conjugate or negated view", "resolve_neg()")
+def _(x):
+    square = torch.complex(x.mT @ x, x.mT @ x)
+    torch.mm(square, square, out=square.clone().conj())
+
+
+@example(Unsupported, "Sparse tensors", "aten::", "sparse tensors are not supported; use dense ones")
+def _(x):
+    x.to_sparse()
+
+
+@example(Unsupported, "Sparse gradients", "sparse", "sparse=False")
+def _(x):
+    weight = torch.ones(9, 2, device=x.device).requires_grad_()
+    F.embedding(x.long(), weight, sparse=True).sum().backward()
+
+
+@example(
+    Unsupported, "Other layouts of a tensor", "sparse, nested and quantized tensors are not supported", "to_dense()"
+)
+def _(x):
+    indices = torch.zeros(1, 1, dtype=torch.long, device=x.device)
+    torch.sparse_coo_tensor(indices, x[0, :1], (3,))
+
+
+@example(Unsupported, "Quantized tensors", "quantized tensors are not supported")
+def _(x):
+    torch.quantize_per_tensor(x, 0.1, 0, torch.quint8)
+
+
+@example(Unsupported, "Storage that is exchanged", "aten::set_", "assign x.data or copy_")
+def _(x):
+    x.set_(x.clone())
+
+
+@example(Unsupported, "Storage of another tensor", "remote tensors have no storage; assign x.data or copy_")
+def _(x):
+    x.set_(torch.ones(3).untyped_storage())
+
+
+@example(Unsupported, "Storage that is taken away", "aten::set_", "make a new tensor")
+def _(x):
+    x.set_()
+
+
+@example(Unsupported, "An operator that is not supported yet", "aten::hash_tensor", "dialect/STATUS.md", "example.py:1")
+def _(x):
+    torch.hash_tensor(x)
+
+
+@example(Unsupported, "An operator of another library", "demo::twice", "only ATen ops are recorded")
+def _(x):
+    with torch.library._scoped_library("demo", "DEF") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda t: t * 2, "CPU")
+        torch.ops.demo.twice(x)
+
+
+@example(Unsupported, "resize_ to more elements", "aten::resize_", "clone() it first, or use torch.empty")
+def _(x):
+    x.resize_(4, 4)
+
+
+@example(Unsupported, "out= of another shape", "out= of another shape", "of shape [2, 3]")
+def _(x):
+    torch.add(x, x, out=x.new_empty(5)[1:])
+
+
+@example(
+    Unsupported, "Strides that reach outside", "reach outside of a tensor of 6 elements", "stay inside of the base"
+)
+def _(x):
+    x.as_strided_((4, 4), (4, 1))
+
+
+@example(Unsupported, "An op that the compiler does not know", "convolves integers", "convert to a float type", ":2")
+def _(x):
+    ones = torch.ones(1, 1, 3, dtype=torch.long, device=x.device)
+    total = torch.conv1d(ones, ones)
+    sojourn.flush()
+
+
+@example(Error, "What depends on an op that was refused", "this tensor has no value", "convolves integers")
+def _(x):
+    ones = torch.ones(1, 1, 3, dtype=torch.long, device=x.device)
+    total = torch.conv1d(ones, ones)
+    try:
+        sojourn.flush()
+    except sojourn.Unsupported:
+        total + 1
+
+
+@example(RuntimeError, "Shapes that do not go together fail as in eager", "must match the size")
+def _(x):
+    x + torch.ones(4, device=x.device)

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: RUF059 (examples name what they compute)
+"""Refusals of releases and runs: prices, budgets, terms."""
+
+import itertools
+
+import torch
+import torch.nn.functional as F
+from errors_support import example
+
+import sojourn
+from sojourn import BudgetExhausted, Error, Refused
+
+
+@example(
+    Refused, "A release without a price", "'patients'", "has no price", "publish(value, epsilon=...)", "example.py:1"
+)
+def _(funded):
+    sojourn.publish(funded["dose"].mean())
+
+
+@example(Refused, "A private value that is read", "reads are free, and this value has a price", "epsilon=...")
+def _(funded):
+    funded["dose"].mean().item()
+
+
+@example(
+    BudgetExhausted, "A release without a budget", "'local' has no budget on private dataset 'patients'", "owner.grant("
+)
+def _(patients):
+    sojourn.publish(patients["dose"].mean(), epsilon=0.1)
+
+
+@example(BudgetExhausted, "A release that costs more than is left", "epsilon 4 at delta 1e-05", "it would come to")
+def _(funded):
+    sojourn.publish(funded["dose"].mean(), epsilon=3)
+    sojourn.publish(funded["dose"].mean(), epsilon=3)
+
+
+@example(BudgetExhausted, "A run that costs more than is left", "the budget of client 'local' on dataset 'patients'")
+def _(funded, model, optimizer):
+    with sojourn.privacy(funded, noise_multiplier=0.3):
+        for x, y in funded.batches(["age", "dose"], label="ill", size=16, epochs=20):
+            with sojourn.step():
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+
+
+@example(BudgetExhausted, "More steps than a run's plan has", "the run's plan has 6 steps")
+def _(funded, model, optimizer):
+    with sojourn.privacy(funded, epsilon=3):
+        batches = funded.batches(["age", "dose"], label="ill", size=16)
+        for x, y in itertools.chain(batches, iter(batches)):
+            with sojourn.step():
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+
+
+@example(
+    Refused, "A metric without a part of the step's price", "no part of the step's price", "metric_share", "epsilon="
+)
+def _(funded, model, optimizer):
+    with sojourn.privacy(funded, noise_multiplier=1.0, metric_share=0):
+        for x, y in funded.batches(["age", "dose"], label="ill", size=16):
+            with sojourn.step():
+                loss = F.cross_entropy(model(x), y)
+                loss.backward()
+                optimizer.step()
+                sojourn.publish(loss.detach())
+
+
+@example(Refused, "A step of a run whose noise is not known yet", "noise is not known yet", "size=, epochs=")
+def _(funded):
+    with sojourn.privacy(funded, epsilon=3), sojourn.step():
+        sojourn.publish(funded["dose"].mean())
+
+
+@example(Error, "A price that is none", "epsilon must be a number above 0", "got 0")
+def _(funded):
+    sojourn.publish(funded["dose"].mean(), epsilon=0)
+
+
+@example(Error, "A delta that is none", "delta must be a number above 0 and below 1, got 2")
+def _(funded):
+    sojourn.publish(funded["dose"].mean(), epsilon=0.1, delta=2)
+
+
+@example(Refused, "A delta above that of the budget", "delta is 0.01")
+def _(funded):
+    sojourn.publish(funded["dose"].mean(), epsilon=0.1, delta=0.01)
+
+
+@example(Error, "A bound that is none", "bound must be a number above 0, from 1e-30 to 1e+30, got -1")
+def _(funded):
+    sojourn.publish(funded["dose"].mean(), epsilon=0.1, bound=-1)
+
+
+@example(Error, "A quote of what is no tensor", "quote takes a tensor or a tree of them, got list")
+def _():
+    sojourn.quote([1.0], epsilon=0.1)
+
+
+@example(Error, "A quote without a price", "got None: a quote is for a price of its own")
+def _(funded):
+    sojourn.quote(funded["dose"].mean(), epsilon=None)
+
+
+@example(Error, "A quote inside of a step", "end the step first")
+def _(funded):
+    with sojourn.step():
+        sojourn.quote(funded["dose"].mean(), epsilon=0.1)
+
+
+@example(
+    Error, "A quote without a budget", "no budget whose delta would give the price: have one granted, or give delta"
+)
+def _(patients):
+    sojourn.quote(patients["dose"].mean(), epsilon=0.1)
+
+
+@example(Error, "A quote with a delta above that of the budget", "delta must be a number above 0 and at most 1e-05")
+def _(funded):
+    sojourn.quote(funded["dose"].mean(), epsilon=0.1, delta=0.01)
+
+
+@example(Error, "privacy of what is no table", "privacy takes a table or a part of one, got str")
+def _():
+    sojourn.privacy("patients", epsilon=3)
+
+
+@example(
+    Error, "A run with price and noise", "give epsilon (the noise follows) or noise_multiplier (the price follows)"
+)
+def _(patients):
+    sojourn.privacy(patients, epsilon=3, noise_multiplier=1.0)
+
+
+@example(Error, "A loss that is neither mean nor sum", 'loss must be "mean" or "sum", got \'max\'')
+def _(patients):
+    sojourn.privacy(patients, epsilon=3, loss="max")
+
+
+@example(Error, "A share that is none", "metric_share must be a number from 0 to", "got 2")
+def _(patients):
+    sojourn.privacy(patients, epsilon=3, metric_share=2)
+
+
+@example(Error, "A clip that is none", "clip must be a number above 0", "got 0")
+def _(patients):
+    sojourn.privacy(patients, epsilon=3, clip=0)
+
+
+@example(Error, "What a run does not know yet", "size is not known yet: give size= to privacy(...)")
+def _(patients):
+    run = sojourn.privacy(patients, epsilon=3, delta=1e-5, epochs=1)
+    run.quote()
+
+
+@example(
+    Error, "A run without delta and without a budget", "give delta: there is no budget on 'patients' to take it from"
+)
+def _(patients):
+    run = sojourn.privacy(patients, epsilon=3, epochs=1, size=16)
+    run.quote()
+
+
+@example(Error, "A run that is entered again", "entered before: a run is one `with` block", "make another")
+def _(funded):
+    run = sojourn.privacy(funded, epsilon=3, epochs=1, size=16)
+    with run:
+        pass
+    with run:
+        pass
+
+
+@example(
+    Error, "Batches of another part of the table", "declared for 96 rows of 'patients', the batches are drawn from 48"
+)
+def _(funded):
+    part, rest = funded.split(0.5)
+    with sojourn.privacy(funded, epsilon=3):
+        next(iter(part.batches(["age"], size=16)))
+
+
+@example(Error, "Batches of another size", "declared with size=16, the batches have size=8", "a run of their own")
+def _(funded):
+    with sojourn.privacy(funded, epsilon=3, size=16, epochs=1):
+        next(iter(funded.batches(["age"], size=8)))
+
+
+@example(
+    Error, "More epochs than the run has", "plan is epochs=1: 6 steps, of which 0 are taken", "12 more", "epochs=2"
+)
+def _(funded):
+    with sojourn.privacy(funded, epsilon=3, size=16, epochs=1):
+        next(iter(funded.batches(["age"], size=16, epochs=2)))
+
+
+@example(Error, "A run on a table that is only described", "table 'patients' is not at an owner")
+def _():
+    spec = sojourn.table_spec(96, {"age": torch.float32}, policy="private", bounds={"age": (0, 100)})
+
+    def batches(patients):
+        print(sojourn.privacy(patients, epsilon=3, size=16, epochs=1).quote())
+        return patients.batches(["age"], size=16)
+
+    with sojourn.offline():
+        sojourn.compile(lambda x: x.sum(), tables={"patients": spec}, batches=batches)

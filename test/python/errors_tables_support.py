@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refusals of tables: registering, reading, batches, scaling."""
+
+import numpy as np
+import torch
+from errors_support import example
+
+import sojourn
+from sojourn import Error
+
+
+@example(Error, "A table that is not there", "no dataset 'huoses'", "did you mean 'houses'")
+def _(owner, houses):
+    owner.dataset("huoses")
+
+
+@example(Error, "A column that is not there", "table 'houses' has no column 'aeg'", "did you mean 'age'")
+def _(houses):
+    houses["aeg"]
+
+
+@example(Error, "A column that is no name", "a column is named by a str, got int")
+def _(houses):
+    houses[3]
+
+
+@example(Error, "Features that are no names", "must be the name of a column or a list of names, got 3")
+def _(houses):
+    houses.batches(3, label="ill")
+
+
+@example(Error, "No features", "features must name at least one column")
+def _(houses):
+    houses.batches([], label="ill")
+
+
+@example(Error, "No columns to read", "features must name at least one column")
+def _(houses):
+    houses.rows([])
+
+
+@example(
+    Error, "A column of arrays in a list of columns", "entries of shape [2, 2]", 'read it alone, by its name: "image"'
+)
+def _():
+    pictures = sojourn.plain({"image": np.zeros((4, 2, 2)), "digit": np.arange(4)})
+    pictures.batches(["image"], label="digit")
+
+
+@example(Error, "Batches of no rows", "size must be an integer of at least 1, got 0")
+def _(houses):
+    houses.batches(["age"], size=0)
+
+
+@example(Error, "A negative number of epochs", "epochs must be an integer of at least 0, got -1")
+def _(houses):
+    houses.batches(["age"], epochs=-1)
+
+
+@example(Error, "A batch larger than the table, and no short one", "'houses' has 96 rows", "there is no batch of 100")
+def _(houses):
+    houses.batches(["age"], size=100, drop_last=True)
+
+
+@example(Error, "More batches than can be counted", "epochs have more batches than can be counted")
+def _(houses):
+    houses.batches(["age"], epochs=2**62)
+
+
+@example(Error, "A number that is no integer", "size must be an integer, got 2.5")
+def _(houses):
+    houses.batches(["age"], size=2.5)
+
+
+@example(Error, "An integer that is too large", "seed must be an integer of 64 bits, got 9223372036854775808")
+def _(houses):
+    houses.batches(["age"], seed=2**63)
+
+
+@example(Error, "A dtype that is none", "expected a torch.dtype, got")
+def _(houses):
+    houses.batches(["age"], dtype="float")
+
+
+@example(Error, "A fraction that is none", "fraction must be a number between 0 and 1, got 'half'")
+def _(houses):
+    houses.split("half")
+
+
+@example(Error, "A split with an empty side", "a split of 96 rows at 0.001 leaves one side empty")
+def _(houses):
+    houses.split(0.001)
+
+
+@example(Error, "More rows than can be ordered", "rows must be a number in [0, 2^40], got 2199023255552")
+def _():
+    sojourn.batch_indices(rows=2**41, size=3, seed=0, epoch=0)
+
+
+@example(Error, "Row numbers of a split that is none", "fraction must lie between 0 and 1, got 2.0")
+def _():
+    sojourn.split_indices(rows=8, fraction=2.0, seed=0)
+
+
+@example(Error, "Scaling what is no tensor", "scaled takes a tensor of this table's columns, got list")
+def _(houses):
+    houses.scaled([1.0, 2.0])
+
+
+@example(Error, "Scaling what was computed", "which columns of table 'patients'", "scaled(x, features)")
+def _(patients):
+    patients.scaled(patients["age"] * 2.0)
+
+
+@example(Error, "Scaling a tensor of another width", "2 columns need a tensor of shape [..., 2], got (96,)")
+def _(patients):
+    patients.scaled(patients["age"], ["age", "dose"])
+
+
+@example(Error, "Scaling without bounds", "declares no bounds for 'age'", "bounds={column: (lower, upper)}")
+def _(houses):
+    houses.scaled(houses["age"])
+
+
+@example(Error, "A name that is taken", "houses", "already")
+def _(owner, houses):
+    owner.register("houses", {"age": np.arange(4)}, policy="open")
+
+
+@example(Error, "An unknown policy", "policy 'secret' is unknown; expected 'open' or 'private'")
+def _(owner):
+    owner.register("cars", {"age": np.arange(4)}, policy="secret")
+
+
+@example(Error, "A private table without bounds", "1 of 1 have none: 'age'", "Declare them (bounds")
+def _(owner):
+    owner.register("people", {"age": np.arange(4)}, policy="private")
+
+
+@example(Error, "A subject with two rows", "rows 0 and 2 (counting from 0)", "same subject in column 'who'")
+def _(owner):
+    columns = {"who": np.array([7, 8, 7]), "age": np.array([50, 60, 51])}
+    owner.register("people", columns, bounds={"age": (0, 120)}, subject="who")
+
+
+@example(Error, "A subject that is no column", "no column 'who' names the subject")
+def _(owner):
+    owner.register("people", {"age": np.arange(4)}, bounds={"age": (0, 120)}, subject="who")
+
+
+@example(Error, "A name that is no text", "subject must be a str, got 7")
+def _(owner):
+    owner.register("people", {"age": np.arange(4)}, bounds={"age": (0, 120)}, subject=7)
+
+
+@example(Error, "A missing entry", "column 'age', row 1", "NaN found, expected a finite number", "fill")
+def _(owner):
+    owner.register("cars", {"age": np.array([1.0, np.nan])}, policy="open")
+
+
+@example(Error, "Columns of different lengths", "column 'b' has 3 rows, but column 'a' has 2")
+def _(owner):
+    owner.register("cars", {"a": np.zeros(2), "b": np.zeros(3)}, policy="open")
+
+
+@example(Error, "A table without rows", "0 rows and 1 columns, expected at least one of each")
+def _(owner):
+    owner.register("cars", {"a": np.zeros(0)}, policy="open")
+
+
+@example(Error, "A column of texts", "column 'a' has type <U1; a table holds bool")
+def _(owner):
+    owner.register("cars", {"a": np.array(["x", "y"])}, policy="open")
+
+
+@example(Error, "A tensor of a dtype that no table holds", "column 'a' has type bfloat16; a table holds bool")
+def _(owner):
+    owner.register("cars", {"a": torch.zeros(2, dtype=torch.bfloat16)}, policy="open")
+
+
+@example(Error, "A column of a single number", "column 'a' must be a CPU tensor whose first dimension counts rows")
+def _(owner):
+    owner.register("cars", {"a": torch.tensor(1.0)}, policy="open")
+
+
+@example(Error, "A column whose rows differ in shape", "the rows of column 'a' differ in shape")
+def _(owner):
+    owner.register("cars", {"a": [[1.0, 2.0], [3.0]]}, policy="open")
+
+
+@example(Error, "A file that is not there", "no such file")
+def _(owner, folder):
+    owner.register("cars", folder / "cars.csv", policy="open")
+
+
+@example(Error, "A text in a column of numbers of a file", "column 'age' has type string", "encode it as numbers")
+def _(owner, folder):
+    (folder / "cars.csv").write_text("age,price\n3,100\nold,200\n")
+    owner.register("cars", folder / "cars.csv", policy="open")
+
+
+@example(Error, "Bounds of a column that is not there", "aeg")
+def _(owner):
+    owner.register("cars", {"age": np.arange(4)}, policy="open", bounds={"aeg": (0, 10)})
+
+
+@example(Error, "Bounds the wrong way round", "age", "10", "0")
+def _(owner):
+    owner.register("cars", {"age": np.arange(4)}, policy="open", bounds={"age": (10, 0)})
+
+
+@example(Error, "Row numbers of batches of no rows", "size must be an integer of at least 1, got 0")
+def _():
+    sojourn.batch_indices(rows=8, size=0, seed=0, epoch=0)

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: F841 (examples name what they compute)
+"""Refusals of values: what a script asks of tensors that stay at their owner."""
+
+import io
+import pickle
+
+import torch
+import torch.nn.functional as F
+from errors_support import example
+
+import sojourn
+from sojourn import Error, Refused, Unsupported, ValueNeeded
+
+
+@example(ValueNeeded, "A number of a tensor, inside of a step", "aten::_local_scalar_dense", "publish", "example.py:2")
+def _(x):
+    with sojourn.step():
+        total = x.sum().item()
+
+
+@example(ValueNeeded, "A Python branch on a tensor, inside of a step", "asked for the value", "torch.where")
+def _(x):
+    with sojourn.step():
+        if x.sum() > 0:
+            x = x * 2
+
+
+@example(ValueNeeded, "A published value that is used before its step has ended", "read it after the step has ended")
+def _(x):
+    with sojourn.step():
+        total = sojourn.publish(x.sum())
+        print(total + 1)
+
+
+@example(ValueNeeded, "Closeness of two tensors, inside of a step", "aten::allclose", "publish the comparison")
+def _(x):
+    with sojourn.step():
+        torch.allclose(x, x + 1)
+
+
+@example(
+    ValueNeeded, "A read that costs a trip of its own, under sojourn.strict()", "a trip of its own", "example.py:3"
+)
+def _(x):
+    with sojourn.strict():
+        total = x.sum()
+        total.item()
+
+
+@example(ValueNeeded, "A boolean index", "aten::index", "torch.where(mask, x, 0)", "depends on values")
+def _(x):
+    positive = x[x > 0]
+
+
+@example(ValueNeeded, "Writing through a boolean index among others", "aten::index_put", "torch.where(mask, value, x)")
+def _(x):
+    x[x[:, 0] > 0, torch.tensor([0, 1], device=x.device)] = 1.0
+
+
+@example(ValueNeeded, "Positions of what is not zero", "aten::nonzero", "use a mask with torch.where")
+def _(x):
+    rows = x.nonzero()
+
+
+@example(ValueNeeded, "masked_select", "aten::masked_select", "torch.where(mask, x, 0)")
+def _(x):
+    x.masked_select(x > 0)
+
+
+@example(ValueNeeded, "Different values", "aten::_unique2", "use sort or a one-hot sum")
+def _(x):
+    x.unique()
+
+
+@example(ValueNeeded, "Different values that follow each other", "aten::unique_consecutive", "use sort")
+def _(x):
+    x.unique_consecutive()
+
+
+@example(
+    ValueNeeded, "Repeats that are counted at the owner", "aten::repeat_interleave", "pass an integer or output_size"
+)
+def _(x):
+    times = torch.tensor([1, 2], device=x.device)
+    x.repeat_interleave(times, dim=0)
+
+
+@example(ValueNeeded, "Counting without a number of bins", "aten::bincount", "minlength")
+def _(x):
+    x[0].long().bincount()
+
+
+@example(ValueNeeded, "A read on an offline device", "an offline device, which only records", "sojourn.publish")
+def _():
+    with sojourn.offline() as device:
+        x = torch.ones(3, device=device)
+        torch.save(x, io.BytesIO())
+
+
+@example(ValueNeeded, "one_hot without the number of classes", "aten::one_hot", "pass num_classes=")
+def _(x):
+    F.one_hot(x.long())
+
+
+@example(ValueNeeded, "A factorization that checks for errors", "aten::linalg_cholesky_ex", "pass check_errors=False")
+def _(x):
+    torch.linalg.cholesky_ex(x @ x.mT, check_errors=True)
+
+
+@example(ValueNeeded, "An assertion on values", "aten::_assert_async", "publish the condition")
+def _(x):
+    torch._assert_async(x.sum() > 0)
+
+
+@example(Refused, "A copy to the CPU, inside of a step", "would move to cpu", "sojourn.publish(tensor)", "example.py:2")
+def _(x):
+    with sojourn.step():
+        here = x.cpu()
+
+
+@example(Refused, "Copying into a CPU tensor, inside of a step", "would be copied to cpu", "only by sojourn.publish")
+def _(x):
+    with sojourn.step():
+        torch.zeros(2, 3).copy_(x)
+
+
+@example(
+    Refused, "A NumPy array of a tensor, inside of a step", "Tensor.numpy", "shape=(2, 3)", "sojourn.publish(tensor)"
+)
+def _(x):
+    with sojourn.step():
+        x.numpy()
+
+
+@example(Refused, "Saving a tensor, inside of a step", "cannot be pickled or saved", "save it after the step")
+def _(x):
+    with sojourn.step():
+        pickle.dumps(x)
+
+
+@example(Refused, "Writing into a CPU tensor", "aten::add_", "a tensor on cpu", "only by sojourn.publish")
+def _(x):
+    torch.zeros(2, 3).add_(x)
+
+
+@example(Refused, "A move to another owner, inside of a step", "publish it at the first owner")
+def _(x):
+    with sojourn.local() as other, sojourn.step():
+        x.to(other.device)
+
+
+@example(Unsupported, "The memory of a tensor", "Tensor.data_ptr", "no memory in this process", "publish it")
+def _(x):
+    x.data_ptr()
+
+
+@example(Error, "A value of a step that was dropped", "this tensor has no value", "dropped", "recompute it")
+def _(x):
+    try:
+        with sojourn.step():
+            double = x * 2
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        pass
+    double + 1
+
+
+@example(Error, "A published value of a step that was dropped", "this published value never arrived", "dropped")
+def _(x):
+    try:
+        with sojourn.step():
+            total = sojourn.publish(x.sum())
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        pass
+    print(total.value)
+
+
+@example(RuntimeError, "A deep copy of what was computed with gradients", "explicitly by the user", "deepcopy")
+def _(x):
+    import copy
+
+    copy.deepcopy(x.requires_grad_() * 2)
