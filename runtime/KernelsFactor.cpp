@@ -268,13 +268,15 @@ void lowerLdl(Lowering &lowering, const GraphOp &op) {
   });
 }
 
-/// Rows that are there, and blocks of two that have a second row.
+/// Rows that are there, and blocks of two that say the same at both of their rows: the library walks over them from
+/// either end, and trusts what it reads.
 bool isPivoting(const int64_t *pivots, int64_t n) {
   for (int64_t k = 0; k < n; ++k) {
-    if (pivots[k] == 0 || pivots[k] > n || pivots[k] < -n || (pivots[k] < 0 && k + 1 == n)) {
+    const int64_t pivot = pivots[k];
+    if (pivot == 0 || pivot > n || pivot < -n || (pivot < 0 && (k + 1 == n || pivots[k + 1] != pivot))) {
       return false;
     }
-    k += pivots[k] < 0 ? 1 : 0;
+    k += pivot < 0 ? 1 : 0;
   }
   return true;
 }

@@ -277,6 +277,11 @@ TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&sojourn::frontend::refuseForm>());
 }
 
+// ATen's own would upload the parts of a compressed tensor, and no op would take what it makes of them.
+TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, library) {
+  library.impl("_to_copy", torch::CppFunction::makeFromBoxedFunction<&sojourn::frontend::refuseForm>());
+}
+
 TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&sojourn::frontend::refuseForm>());
 }

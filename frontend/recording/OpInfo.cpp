@@ -147,9 +147,9 @@ bool castsIntoOut(const std::string &base, const std::string &overload) {
       "cat", "cholesky", "cholesky_inverse", "cholesky_solve", "clamp", "clamp_max", "clamp_min", "copysign", "cos",
       "cosh", "cumprod", "cumsum", "deg2rad", "digamma", "div", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1",
       "floor_divide", "fmax", "fmin", "fmod", "gcd", "ge", "geqrf", "gt", "hypot", "i0", "igamma", "igammac", "lcm",
-      "ldexp", "le", "lerp", "lgamma", "linalg_householder_product", "linalg_lstsq", "linalg_pinv", "log", "log10",
-      "log1p", "log2", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "logit",
-      "logsumexp", "lt", "maximum", "mean", "minimum", "mul", "mvlgamma", "nansum", "ne", "nextafter", "normal",
+      "ldexp", "le", "lerp", "lgamma", "linalg_householder_product", "linalg_lstsq", "linalg_pinv", "linspace", "log",
+      "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "logit",
+      "logspace", "logsumexp", "lt", "maximum", "mean", "minimum", "mul", "mvlgamma", "nansum", "ne", "nextafter", "normal",
       "polygamma", "pow", "prod", "rad2deg", "reciprocal", "remainder", "rsqrt", "sigmoid", "sin", "sinc", "sinh",
       "sqrt", "stack", "std", "sub", "sum", "tan", "tanh", "var", "xlogy",
       // clang-format on

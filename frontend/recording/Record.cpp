@@ -118,7 +118,9 @@ std::shared_ptr<Session> sessionOf(const OpInfo &info, Args args, bool &isLazy) 
 
 class ArgumentWriter {
 public:
-  ArgumentWriter(const OpInfo &info, Session &session, Recording &open) : info_(info), write_(session, open) {}
+  /// `isReal`: numbers are used as floats, whatever they are.
+  ArgumentWriter(const OpInfo &info, Session &session, Recording &open, bool isReal)
+      : info_(info), write_(session, open), isReal_(isReal) {}
 
   void value(size_t position, const c10::IValue &value) {
     if (value.isNone()) {
@@ -213,6 +215,8 @@ private:
   void scalar(const at::Scalar &scalar) {
     if (scalar.isBoolean()) {
       write_.boolean(scalar.toBool());
+    } else if (isReal_ && scalar.type() == at::kUInt64) { // beyond 2^63
+      info_.realsAreLiterals ? write_.real(scalar.toDouble()) : write_.slot(scalar.toDouble());
     } else if (scalar.isIntegral(/*includeBool=*/false)) {
       info_.realsAreLiterals && !info_.isRamp ? write_.integer(scalar.toLong()) : write_.number(scalar.toLong());
     } else if (scalar.isFloatingPoint()) {
@@ -224,6 +228,7 @@ private:
 
   const OpInfo &info_;
   TraceWriter write_;
+  bool isReal_;
 };
 
 c10::ScalarType scalarTypeOfTensor(const at::Tensor &tensor) { return tensor.scalar_type(); }
@@ -359,6 +364,10 @@ void Recorder::record(Session &session, Stack *stack) {
       remoteImpl(target)->changeStorage(remoteImpl(fresh)->remoteStorage());
     }
   }
+  const auto isFloat = [](at::ScalarType type) { return c10::isFloatingType(type) || c10::isComplexType(type); };
+  bool isReal = !metas.empty() && metas[0].defined && isFloat(metas[0].dtype);
+  eachTensor(info, args,
+             [&](const at::Tensor &tensor, size_t) { isReal = isReal || isFloat(scalarTypeOfTensor(tensor)); });
   if (!info.mutated.empty() && freshReturns.empty()) {
     metas.clear();
   }
@@ -375,7 +384,7 @@ void Recorder::record(Session &session, Stack *stack) {
     });
   }
   Trace::Mark before = open.trace.mark();
-  ArgumentWriter writer(info, session, open);
+  ArgumentWriter writer(info, session, open, isReal);
   TraceWriter &write = writer.writer();
   try {
     write.beginOp(info.entryFor(batchNormTraining), count + info.random, origin);

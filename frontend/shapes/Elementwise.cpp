@@ -303,7 +303,7 @@ void rreluWithNoise(const ShapeRule &op, Arguments args, Outputs &out) {
   TORCH_CHECK(self.sizes() == noise.sizes(),
               "noise tensor shape must match self tensor shape. Got self.shape = ", self.sizes(),
               " noise.shape = ", noise.sizes());
-  appendLike(out, self);
+  append(out, self.sizes());
   if (op.schema().returns().size() > 1) {
     appendLike(out, noise);
   }

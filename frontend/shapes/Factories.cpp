@@ -324,6 +324,7 @@ void multinomial(const ShapeRule &, Arguments args, Outputs &out) {
   TORCH_CHECK(count > 0, "cannot sample n_sample <= 0 samples");
   TORCH_CHECK(args[2].toBool() || count <= self.size(-1),
               "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+  TORCH_CHECK(self.size(-1) <= int64_t{1} << 24, "number of categories cannot exceed 2^24");
   Dims sizes;
   if (self.dim() == 2) {
     sizes.push_back(self.size(0));

@@ -72,11 +72,11 @@ def _ldl(op, x):
 
 
 def _is_pivoting(pivots) -> bool:
-    """Rows that are there, and blocks of two that have a second row."""
+    """Rows that are there, and blocks of two that say the same at both: the library walks from either end."""
     k, n = 0, len(pivots)
     while k < n:
         p = int(pivots[k])
-        if not 1 <= abs(p) <= n or (p < 0 and k + 1 == n):
+        if not 1 <= abs(p) <= n or (p < 0 and (k + 1 == n or pivots[k + 1] != p)):
             return False
         k += 2 if p < 0 else 1
     return True

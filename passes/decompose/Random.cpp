@@ -129,7 +129,7 @@ Results dropout(Call &c) {
 }
 
 Results dropoutBackward(Call &c) {
-  Term g = c.wide("grad_output");
+  Term g = convert(c.in("grad_output"), wideElement(c.element()));
   return g * convert(c.in("mask"), g.element()) * c.number("scale", g.element());
 }
 

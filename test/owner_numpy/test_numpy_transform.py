@@ -74,8 +74,15 @@ def test_symmetric_factors(rng):
     assert (pivots == theirs.pivots.numpy()).all() and (order == 0).all()
     b = rng.standard_normal((3, 5, 2))
     close(run_op("ldl_solve", [packed, pivots, b], t("f64", 3, 5, 2)), np.linalg.solve(x, b), "f64")
-    for wrong in (0, 6, -6, -5):
+    for wrong in (
+        [1, 2, 3, 4, 0],
+        [1, 2, 3, 4, 6],
+        [1, 2, 3, 4, -5],
+        [-6, -6, 3, 4, 5],
+        [-1, 2, 3, 4, 5],
+        [1, -3, -4, 4, 5],
+    ):
         broken = pivots.copy()
-        broken[1, 4] = wrong
+        broken[1] = wrong
         answer = run_op("ldl_solve", [packed, broken, b], t("f64", 3, 5, 2))
         assert np.isnan(answer[1]).all() and np.isfinite(answer[0]).all() and np.isfinite(answer[2]).all()

@@ -28,6 +28,11 @@ def _(x):
     x.to(torch.complex32)
 
 
+@example(Unsupported, "Complex numbers in an op that takes none", "aten::asin", "compute with their parts")
+def _(x):
+    x.to(torch.complex64).asin()
+
+
 @example(Unsupported, "A result through a conjugate", "write through a conjugate or negated view", "resolve_neg()")
 def _(x):
     square = torch.complex(x.mT @ x, x.mT @ x)

@@ -145,7 +145,6 @@ NOT_SHOWN = {
         "publish the condition, or use torch.where",
         "it writes running statistics and results at once; call it without out=",
         "remote tensors have no host memory; leave out pin_memory",
-        "an argument of type ",
     ],
     "Our own mistakes, and processes that end": [
         "the interpreter of this transport has ended",

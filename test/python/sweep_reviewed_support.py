@@ -41,3 +41,40 @@ _REASONS: dict[str, dict[str, str]] = {
 def reason(entry: str, part: str) -> str:
     """Empty where the entry has to pass."""
     return _REASONS.get(part, {}).get(entry) or _REASONS["*"].get(entry, "")
+
+
+_DROPPED = "what is dropped is drawn: compared with nothing dropped"
+_REGIONS = "its regions are drawn: metadata alone"
+#: Modules whose values are draws.
+DRAWS: dict[str, str] = {
+    "nn.FractionalMaxPool2d": _REGIONS,
+    "nn.FractionalMaxPool3d": _REGIONS,
+    "nn.GRU": _DROPPED,
+    "nn.LSTM": _DROPPED,
+    "nn.MultiheadAttention": _DROPPED,
+    "nn.RNN": _DROPPED,
+    "nn.Transformer": _DROPPED,
+    "nn.TransformerDecoderLayer": _DROPPED,
+    "nn.TransformerEncoder": _DROPPED,
+    "nn.TransformerEncoderLayer": _DROPPED,
+}
+
+#: Optimizers that are compared within wider bands: by name, part and dtype ("*": all) rtol, atol and why.
+BANDS: dict[tuple[str, str, str], tuple[float, float, str]] = {
+    ("Muon", "*", "*"): (1e-2, 5e-4, "it multiplies in bfloat16, and sums are rounded where they are computed"),
+    ("LBFGS", "*", "float32"): (1e-2, 1e-3, "what it keeps are quotients of small differences: parameters alone"),
+    ("ASGD", "*", "float64"): (1e-6, 1e-7, "its rates are float32 tensors"),
+    ("*", "capturable", "float64"): (
+        1e-6,
+        1e-7,
+        "its counters are float32 tensors, and so are rates made of them",
+    ),
+}
+
+
+def band(entry: str, part: str, dtype: str) -> tuple[float, float] | None:
+    """rtol and atol of the first band that is meant, None where nothing but torch's own tolerance holds."""
+    for (name, of, kind), (rtol, atol, _) in BANDS.items():
+        if name in ("*", entry) and of in ("*", part) and kind in ("*", dtype):
+            return rtol, atol
+    return None

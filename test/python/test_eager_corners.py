@@ -248,15 +248,33 @@ def test_forms_that_no_owner_holds(form):
         FORMS[form]().to(shared_owner().device)
 
 
-def test_tensors_with_gaps_are_refused_when_they_are_made():
-    x = torch.ones(2, device=shared_owner().device)
+@pytest.mark.parametrize(
+    "sizes, strides", [((2, 2), (4, 1)), ((2, 2), (1, 1)), ((3, 2), (1, 5)), ((2, 3), (1, 2)), ((2,), (0,))]
+)
+def test_tensors_with_gaps_and_shared_elements(device, seed, sizes, strides):
+    value = torch.randn(sizes)
     for make in (
-        lambda: torch.empty_strided((2, 2), (4, 1), device=x.device),
-        lambda: x.new_empty_strided((2, 2), (1, 1)),
+        lambda place: torch.empty_strided(sizes, strides, device=place),
+        lambda place: torch.ones(2, device=place).new_empty_strided(sizes, strides),
     ):
-        with pytest.raises(NotImplementedError, match="gaps or shared elements"):
-            make()
-    assert torch.empty_strided((2, 3), (1, 2), device=x.device).stride() == (1, 2)
+        ours, theirs = make(device), make("cpu")
+        assert ours.stride() == theirs.stride() and not ours._is_view()
+        if torch._debug_has_internal_overlap(theirs) == 0:
+            ours.copy_(value), theirs.copy_(value)
+            assert torch.equal(ours.cpu(), theirs)
+
+
+def test_resize(device, seed):
+    x = torch.randn(4, 6)
+    for sizes in ((2, 3), (24,), (3, 2, 4), (0, 5), ()):
+        ours, theirs = x.to(device).clone().resize_(sizes), x.clone().resize_(sizes)
+        assert ours.shape == theirs.shape and ours.stride() == theirs.stride() and torch.equal(ours.cpu(), theirs)
+    ours, theirs = x.to(device), x.clone()
+    ours[1:].resize_(3), theirs[1:].resize_(3)
+    ours[1:].resize_(3).fill_(2.0), theirs[1:].resize_(3).fill_(2.0)
+    assert torch.equal(ours.cpu(), theirs)
+    with pytest.raises(sojourn.Unsupported, match="clone"):
+        ours[1:].resize_(50)
 
 
 @pytest.mark.parametrize(
@@ -283,3 +301,36 @@ def test_an_out_of_another_type_is_cast_into_as_eager_does(device, seed):
         call(x, out=here)
         call(x.to(device), out=there)
         torch.testing.assert_close(there.cpu(), here, rtol=1e-6, atol=1e-6)
+
+
+def test_numbers_beyond_the_largest_integer(device, seed):
+    for number in (2**63, 2**63 + 5, 2**64 - 1):
+        for function in (
+            lambda x: x * number, lambda x: x.add(number), lambda x: x > number, lambda x: x.clone().fill_(number),
+            lambda x: torch.full((2,), number, dtype=torch.float64, device=x.device),
+        ):  # fmt: skip
+            x = torch.randn(3)
+            assert torch.equal(function(x.to(device)).cpu(), function(x))
+    with pytest.raises(RuntimeError, match="cannot be converted to type int64_t without overflow"):
+        torch.ones(2, dtype=torch.int64, device=device) * 2**63
+
+
+def test_compressed_tensors_are_refused_at_the_border(device, seed):
+    dense = torch.eye(3)
+    for there in (dense.to_sparse_csr(), dense.to_sparse_csc(), dense.to_sparse()):
+        with pytest.raises(sojourn.Unsupported, match="to_dense"):
+            there.to(device)
+        assert torch.equal(there.to(torch.float64).to_dense(), dense.double())
+
+
+def test_dropout_of_flags(device, seed):
+    g, mask = torch.ones(4, dtype=torch.bool), torch.tensor([True, False, True, True])
+    backward = torch.ops.aten.native_dropout_backward
+    ours, theirs = backward(g.to(device), mask.to(device), 2.0), backward(g, mask, 2.0)
+    assert ours.dtype == theirs.dtype and torch.equal(ours.cpu(), theirs)
+
+
+def test_strides_of_rrelu(device, seed):
+    x = torch.randn(3, 4).t()
+    for training in (False, True):
+        assert torch.rrelu(x.to(device), training=training).stride() == torch.rrelu(x, training=training).stride()

@@ -192,3 +192,28 @@ def test_pivots_of_another_step(device, seed):
     torch.testing.assert_close(found, torch.linalg.solve(x, b), rtol=1e-9, atol=1e-9)
     p, lower, upper = (part.cpu() for part in torch.lu_unpack(factors, pivots))
     torch.testing.assert_close(p @ lower @ upper, x, rtol=1e-9, atol=1e-9)
+
+
+def test_symmetric_factors(device, seed):
+    x = torch.randn(3, 5, 5, dtype=torch.float64)
+    x = x + x.mT
+    x[0, 0, 0] = 0.0
+    b = torch.randn(2, 3, 5, 2, dtype=torch.float64)
+    factors, pivots, info = torch.linalg.ldl_factor_ex(x.to(device))
+    wanted = torch.linalg.ldl_factor_ex(x)
+    torch.testing.assert_close(factors.cpu(), wanted.LD, rtol=1e-9, atol=1e-9)
+    assert torch.equal(pivots.cpu(), wanted.pivots) and torch.equal(info.cpu(), wanted.info)
+    answers = torch.linalg.ldl_solve(factors, pivots, b.to(device)).cpu()
+    torch.testing.assert_close(answers, torch.linalg.solve(x, b), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "pivots", [[1, 2, 0], [1, 2, 4], [1, 2, -3], [-4, -4, 3], [-1, 2, 3], [1, -2, -3], [-(2**31), 1, 1]]
+)
+def test_pivots_that_are_none(device, seed, pivots):
+    """LAPACK would read and write what is not the matrix's."""
+    x, b = torch.randn(2, 3, 3, dtype=torch.float64), torch.randn(2, 3, 1, dtype=torch.float64)
+    both = torch.tensor([pivots, [1, 2, 3]], dtype=torch.int32)
+    answers = torch.linalg.ldl_solve(x.to(device), both.to(device), b.to(device)).cpu()
+    assert answers[0].isnan().all()
+    torch.testing.assert_close(answers[1], torch.linalg.ldl_solve(x[1], both[1], b[1]), rtol=1e-8, atol=1e-8)
