@@ -321,18 +321,31 @@ def test_write_to_an_expanded_tensor():
     both_fail(write, "more than one element of the written-to tensor refers to a single memory location")
 
 
-def test_real_and_imag_views_are_refused():
-    device = shared_owner().device
-    with pytest.raises(sojourn.Unsupported, match="(?i)complex"):
-        torch.view_as_complex(torch.ones(3, 2, device=device))
-    with pytest.raises(sojourn.Unsupported, match="(?i)complex"):
-        torch.ones(3, dtype=torch.complex64).to(device)
+def test_parts_of_complex_numbers_are_views():
+    seed = fresh_seed("parts of complex numbers")
+    results = []
+    for device in ("cpu", shared_owner().device):
+        torch.manual_seed(seed)
+        pairs = torch.randn(3, 2).to(device)
+        numbers = torch.view_as_complex(pairs)
+        numbers.imag.mul_(2)
+        numbers.real[1:] += numbers.imag[:2]
+        pairs[0] = 5
+        results.append([pairs, numbers, numbers.conj()])
+    for theirs, ours in zip(*results):
+        assert torch.equal(ours.cpu(), theirs)
 
 
-def test_resize_of_contents_is_refused():
-    x = torch.ones(4, device=shared_owner().device)
-    with pytest.raises(sojourn.Unsupported, match="resize_.*reshape or torch.empty"):
-        x.resize_(2)
+def test_resize():
+    x = torch.arange(4.0).to(shared_owner().device)
+    assert x.resize_(2).tolist() == [0, 1]
+    assert x.resize_(4).tolist() == [0, 1, 2, 3]
+    assert x.resize_(6)[:4].tolist() == [0, 1, 2, 3]
+    view = x[2:]
+    with pytest.raises(sojourn.Unsupported, match="resize_.*others may share; clone"):
+        view.resize_(5)
+    with pytest.raises(sojourn.Unsupported, match="resize_.*others may share; clone"):
+        x.resize_(7)
 
 
 def test_views_stay_views_over_many_flushes():

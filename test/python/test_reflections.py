@@ -90,10 +90,12 @@ def test_least_squares_by_rank(device, seed, driver):
     for rcond in (None, 0.1, 1e-8):
         ours = torch.linalg.lstsq(a.to(device), b.to(device), rcond=rcond, driver=driver)
         theirs = torch.linalg.lstsq(a, b, rcond=rcond, driver=driver)
-        assert ours.rank.item() == theirs.rank.item()
+        cut_by_another = driver == "gelsy" and rcond == 0.1  # eager by an estimate of the pivoted factor's condition
+        if not cut_by_another:
+            assert ours.rank.item() == theirs.rank.item()
         assert ours.singular_values.shape == theirs.singular_values.shape
         torch.testing.assert_close(ours.singular_values.cpu(), theirs.singular_values, rtol=1e-9, atol=1e-9)
-        if rcond != 0.1 or driver != "gelsy":  # which cuts by another factor
+        if not cut_by_another:
             torch.testing.assert_close(ours.solution.cpu(), theirs.solution, rtol=1e-6, atol=1e-6)
 
 

@@ -131,7 +131,13 @@ def test_normalization(rng, draw, threads):
         y.backward(g)
         return y.detach(), *(leaf.grad for leaf in leaves)
 
-    # Rows of equal numbers have no deviation: what is left is rounding, times 1 / sqrt(eps).
+    # In rows of numbers that are nearly equal, the mean's rounding is multiplied by 1 / deviation, twice in gradients.
+    short = (
+        x.nan_to_num(0, 0, 0).double().view(-1, shape[-1])
+        if kind == "layer" and 1 < shape[-1] < 4
+        else torch.zeros(1, 1)
+    )
+    steepest = 1 / (short.var(1, correction=0).min().item() + 1e-5) if len(short) > 1 else 0
     compare(
         step,
         [x, g, weight, bias],
@@ -139,7 +145,7 @@ def test_normalization(rng, draw, threads):
         f"{kind} {shape}",
         draw % 8 < 4,
         rtol=2e-4,
-        atol=2e-3 * (len(g.view(-1)) ** 0.5 / 30 + 1),
+        atol=2e-3 * (len(g.view(-1)) ** 0.5 / 30 + 1) + 4 * 2.0**-23 * short.abs().max().item() * steepest,
     )
 
 

@@ -70,7 +70,7 @@ def test_refused(name):
     (error,) = re.findall(r"<stdin>:\d+:\d+: error: (.*)", done.stderr)
     assert text in error, error
     if op is not None:
-        assert f": {op} " in error and re.search(rf"error: .*\n.*sojourn\.{op} ", done.stderr), done.stderr[:500]
+        assert f": '{op}' " in error and re.search(rf"error: .*\n.*sojourn\.{op} ", done.stderr), done.stderr[:500]
 
 
 @pytest.mark.parametrize("name", ["mlp", "gpt", "masked", "mse", "lstm"])
