@@ -21,8 +21,7 @@ static std::string text(Type type) {
 }
 
 Attribute Call::find(StringRef name) const {
-  // Reading an op does not change it; ODS accessors are not const.
-  Attribute attribute = const_cast<Call *>(this)->op.getArg(name);
+  Attribute attribute = cast<AtenOp>(op).getArg(name);
   return attribute && isa<UnitAttr>(attribute) ? Attribute() : attribute;
 }
 
@@ -40,7 +39,7 @@ StringRef Call::anyOf(std::initializer_list<StringRef> names) const {
 Term Call::operand(Attribute attribute) {
   auto reference = dyn_cast_or_null<OperandAttr>(attribute);
   // An absent term still knows where ops go, so that a formula without it is refused by its first op.
-  Value value = reference ? op.getInputs()[reference.getIndex()] : Value();
+  Value value = reference ? op->getOperand(reference.getIndex()) : Value();
   return {value && isa<RankedTensorType>(value.getType()) ? value : Value(), &emitter};
 }
 
@@ -103,7 +102,7 @@ SmallVector<Term, 4> Call::list(StringRef name) {
 std::optional<double> Call::literal(StringRef name) const {
   Attribute attribute = find(name);
   if (auto reference = dyn_cast_or_null<OperandAttr>(attribute)) {
-    Value value = const_cast<Call *>(this)->op.getInputs()[reference.getIndex()];
+    Value value = op->getOperand(reference.getIndex());
     if (auto cast = value.getDefiningOp<ConvertOp>()) {
       value = cast.getX();
     }
@@ -222,13 +221,11 @@ bool Call::flag(StringRef name, size_t index) const {
 }
 
 bool Call::wants(size_t i) const {
-  AtenOp aten = op;
-  return i < aten->getNumResults() && isa<RankedTensorType>(aten->getResult(i).getType());
+  return i < op->getNumResults() && isa<RankedTensorType>(op->getResult(i).getType());
 }
 
 RankedTensorType Call::result(size_t i) const {
-  AtenOp aten = op;
-  auto type = i < aten->getNumResults() ? dyn_cast<RankedTensorType>(aten->getResult(i).getType()) : RankedTensorType();
+  auto type = i < op->getNumResults() ? dyn_cast<RankedTensorType>(op->getResult(i).getType()) : RankedTensorType();
   if (!type) {
     refuse("has no tensor as result #" + Twine(i));
   }

@@ -4,7 +4,6 @@
 #ifndef SOJOURN_PASSES_DECOMPOSE_CALL_H
 #define SOJOURN_PASSES_DECOMPOSE_CALL_H
 
-#include "dialect/CapturedOps.h"
 #include "passes/decompose/Term.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -36,9 +35,10 @@ using Decomposition = Results (*)(Call &);
 
 class Call {
 public:
-  Call(AtenOp op, Emitter &emitter, llvm::StringRef base) : op(op), emitter(emitter), base(base) {}
+  Call(mlir::Operation *op, Emitter &emitter, llvm::StringRef base) : op(op), emitter(emitter), base(base) {}
 
-  AtenOp op;
+  /// An AtenOp; its class is left to Call.cpp, so that an edit of captured ops compiles no decomposition.
+  mlir::Operation *op;
   Emitter &emitter;
   /// `add` of `aten.add_.Tensor`.
   llvm::StringRef base;
