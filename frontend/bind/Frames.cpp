@@ -25,6 +25,7 @@ std::string libraryFolders[2];
 struct Code {
   const PyCodeObject *code = nullptr;
   bool isUsers = false;
+  bool isTorchs = false;     ///< other than Tensor's own methods
   bool entersEngine = false; ///< torch's one way in: what is further in belongs to custom Functions and hooks
 };
 
@@ -38,8 +39,10 @@ Code look(PyCodeObject *code) {
     users = users && (folder.empty() || std::string_view(file).substr(0, folder.size()) != folder);
   }
   users = users && std::string_view(file).substr(0, 7) != "<frozen";
+  const bool torchs = file && !libraryFolders[0].empty() && std::string_view(file).starts_with(libraryFolders[0]) &&
+                      !std::string_view(file).substr(libraryFolders[0].size()).starts_with("_tensor");
   Py_INCREF(code);
-  return {code, users, PyUnicode_CompareWithASCIIString(code->co_name, "_engine_run_backward") == 0};
+  return {code, users, torchs, PyUnicode_CompareWithASCIIString(code->co_name, "_engine_run_backward") == 0};
 }
 
 /// The interpreter lock guards it. Each op asks for several: the last few are found at once.
@@ -107,6 +110,17 @@ Frame capture(bool haveLock, bool backward) {
   return frame;
 }
 
+Frame torchsFrame() {
+  PyGILState_STATE state = PyGILState_Ensure();
+  Frame found;
+  eachFrame([&](PyCodeObject *code, int instruction) {
+    found = known(code).isTorchs ? Frame{code, instruction} : Frame();
+    return true;
+  });
+  PyGILState_Release(state);
+  return found;
+}
+
 SourceLine resolve(const Frame &frame) {
   PyGILState_STATE state = PyGILState_Ensure();
   auto *code = static_cast<PyCodeObject *>(const_cast<void *>(frame.code));
@@ -126,7 +140,7 @@ SourceLine resolve(const Frame &frame) {
 void installFrameSource(const std::string &torchFolder, const std::string &sojournFolder) {
   libraryFolders[0] = torchFolder;
   libraryFolders[1] = sojournFolder;
-  setFrameSource({&capture, &resolve});
+  setFrameSource({&capture, &resolve, &torchsFrame});
 }
 
 } // namespace sojourn::frontend

@@ -97,4 +97,13 @@ std::string describeOrigin(const Origin &origin) {
   return text;
 }
 
+std::string describeTorchsLine() {
+  SourceLine line = frameSource.torchs ? resolveFrame(frameSource.torchs()) : SourceLine();
+  if (line.file.empty()) {
+    return "";
+  }
+  size_t folder = line.file.rfind("/torch/");
+  return (folder == std::string::npos ? line.file : line.file.substr(folder + 1)) + ":" + std::to_string(line.line);
+}
+
 } // namespace sojourn::frontend

@@ -15,6 +15,9 @@ struct FrameSource {
   Frame (*capture)(bool haveLock, bool backward) = nullptr;
   /// File and line of a captured frame.
   SourceLine (*resolve)(const Frame &frame) = nullptr;
+  /// The innermost frame, if it is torch's; Tensor's own methods do not count, which stand for the line that calls
+  /// them.
+  Frame (*torchs)() = nullptr;
 };
 
 void setFrameSource(FrameSource source);
@@ -23,6 +26,8 @@ Origin captureOrigin();
 SourceLine resolveFrame(const Frame &frame);
 /// " at file:line" (and the forward op's line), or "".
 std::string describeOrigin(const Origin &origin);
+/// "torch/optim/lbfgs.py:372" where code of torch calls, or "".
+std::string describeTorchsLine();
 
 } // namespace sojourn::frontend
 

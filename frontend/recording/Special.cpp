@@ -21,6 +21,18 @@ const char *valueHint() {
          "of if, tensors instead of Python numbers)";
 }
 
+/// Why a value is not given, and what to do: torch's own code has no line to publish it at.
+[[noreturn]] void refuseToRead(const OpInfo &info) {
+  const std::string line = describeTorchsLine();
+  if (line.empty()) {
+    fail(ErrorKind::ValueNeeded, info, std::string("Python asked for the value of a remote tensor; ") + valueHint());
+  }
+  fail(ErrorKind::ValueNeeded, info,
+       "torch asked for the value of a remote tensor (" + line +
+           "), and values stay at the owner inside of a step; call this outside of explicit steps, where values are "
+           "read, or with options that ask for none");
+}
+
 bool isMask(const at::Tensor &tensor) {
   return tensor.defined() && (tensor.scalar_type() == at::kBool || tensor.scalar_type() == at::kByte);
 }
@@ -151,7 +163,7 @@ bool answerSpecial(const OpInfo &info, Stack *stack) {
   case Special::LocalScalar: {
     const at::Tensor self = args[0].toTensor();
     if (!mayRead(self)) {
-      fail(ErrorKind::ValueNeeded, info, std::string("Python asked for the value of a remote tensor; ") + valueHint());
+      refuseToRead(info);
     }
     at::Scalar number = readValues({self}).front().item();
     stack->resize(stack->size() - count);

@@ -30,6 +30,7 @@ from . import module as _module
 from . import reads as _reads
 from . import tensor as _tensor
 from . import torch_checks as _torch_checks
+from . import torch_optimizers as _torch_optimizers
 from .ahead import Program, compile, load, number, offline, spec, table_spec
 from .checks import integer as _integer
 from .errors import (
@@ -59,6 +60,7 @@ _device.install()
 _tensor.install()
 _module.install()
 _torch_checks.install()
+_torch_optimizers.install()
 _reads.install()
 
 __version__ = "0.1.0"

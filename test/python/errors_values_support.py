@@ -26,6 +26,30 @@ def _(x):
             x = x * 2
 
 
+@example(
+    ValueNeeded, "Code of torch that asks for a value, inside of a step", "torch/optim/lbfgs.py", "outside of explicit"
+)
+def _(x):
+    p = torch.nn.Parameter(x.clone())
+    optimizer = torch.optim.LBFGS([p])
+    with sojourn.step():
+        optimizer.step(lambda: p.square().sum())
+
+
+@example(
+    ValueNeeded,
+    "A GradScaler that would skip by a value, inside of a step",
+    "RMSprop",
+    "take SGD, Adam, AdamW or Adagrad",
+)
+def _(x):
+    p = torch.nn.Parameter(x.clone())
+    optimizer, scaler = torch.optim.RMSprop([p]), torch.amp.GradScaler("owner")
+    with sojourn.step():
+        scaler.scale(p.square().sum()).backward()
+        scaler.step(optimizer)
+
+
 @example(ValueNeeded, "A published value that is used before its step has ended", "read it after the step has ended")
 def _(x):
     with sojourn.step():

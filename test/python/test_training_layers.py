@@ -227,11 +227,10 @@ def test_learning_rate_in_a_tensor(embedded, seed):
     assert_trains(network, doubles(5, 4), make, lambda out, x: weighted_square(out), embedded)
 
 
-@pytest.mark.parametrize("name", ["ASGD", "Adafactor", "LBFGS"])
-def test_refused_optimizer(name, embedded, seed):
-    """These read values in Python: refused at the line, with nothing sent and nothing changed."""
+def test_refused_optimizer(embedded, seed):
+    """It reads values in Python: refused at the line, with nothing sent and nothing changed."""
     module = network().double()
-    optimizer = getattr(torch.optim, name)(module.parameters())
+    optimizer = torch.optim.LBFGS(module.parameters())
     sojourn.to_owner(module, embedded.owner, optimizer)
     x = torch.randn(5, 4).double().to(embedded.device)
     before, requests = sojourn.publish(module.state_dict()), embedded.requests()

@@ -106,9 +106,8 @@ OPTIMIZERS = {
     "Adadelta": {"lr": 1.0}, "RMSprop": {"lr": 1e-3, "momentum": 0.5, "centered": True}, "Rprop": {"lr": 1e-3},
     "ASGD": {"lr": 0.05}, "Adafactor": {"lr": 1e-2}, "LBFGS": {"lr": 0.1, "max_iter": 3},
 }  # fmt: skip
-#: These look at values between the parts of a step, as they do on CUDA (NAdam once its state was loaded); outside of
-#: explicit steps they may, at a trip each.
-READS = {"LBFGS", "ASGD", "Adafactor", "NAdam"}
+#: It looks at values between the parts of a step; outside of explicit steps it may, at a trip each.
+READS = {"LBFGS"}
 
 
 @pytest.mark.parametrize("foreach", [False, True], ids=["plain", "foreach"])
@@ -162,8 +161,9 @@ def test_optimizers(seed, name, foreach):
     before = sojourn.counters()["reads"]
     (wanted, state), (losses, found) = train("cpu"), train(owner.device)
     assert name in READS or sojourn.counters()["reads"] - before <= 6, "only the test's own reads"
-    assert losses[-5:].mean() < losses[:5].mean()
-    tolerance = 1e-6 if name == "LBFGS" else 1e-9  # a search goes other ways by rounding
+    assert name == "LBFGS" or losses[-5:].mean() < losses[:5].mean()  # which may have searched to the end in five
+    # A search goes other ways by rounding; ASGD's foreach form makes its rates from float32 counters.
+    tolerance = 1e-6 if name == "LBFGS" or (name == "ASGD" and foreach) else 1e-9
     torch.testing.assert_close(losses, wanted, rtol=tolerance, atol=tolerance)
     torch.testing.assert_close(found, state, rtol=tolerance, atol=tolerance)
 

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Optimizers and helpers of training that look at values in Python: for remote tensors the same formulas over tensors, or
+torch's own switch, so that a step asks for nothing. LBFGS searches by values and stays as it is."""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+
+import torch
+from torch.amp import grad_scaler
+from torch.nn.utils import clip_grad
+from torch.optim import _adafactor, asgd
+from torch.optim.optimizer import Optimizer
+
+import _sojourn
+
+from . import connections
+from .errors import ValueNeeded
+from .tensor import is_remote
+
+_TAKE_FOUND_INF = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adagrad)
+"""Those whose fused forms take whether to skip as a tensor."""
+
+
+def _hint(text: str) -> None:
+    warnings.warn(text, stacklevel=connections.callers_depth())
+
+
+def _rates_at_owner(original):
+    """ASGD whose rates and counters are at the owner: torch's form for CUDA graphs, in the precision of Python's numbers."""
+
+    @functools.wraps(original)
+    def step(params, grads, axs, mus, etas, state_steps, **kwargs):
+        if kwargs["differentiable"] or not params or not all(map(is_remote, (*params, *mus, *etas))):
+            return original(params, grads, axs, mus, etas, state_steps, **kwargs)
+        wide_mus, wide_etas = ([number.to(torch.float64, copy=True) for number in numbers] for numbers in (mus, etas))
+        steps = [count.to(param.device, torch.float64, copy=True) for count, param in zip(state_steps, params)]
+        original(params, grads, axs, wide_mus, wide_etas, steps, **(kwargs | {"capturable": True, "foreach": False}))
+        for kept, wide in zip((*mus, *etas), (*wide_mus, *wide_etas)):
+            kept.copy_(wide.to(torch.get_default_dtype()))  # as torch's rates pass through tensors of that type
+        for count in state_steps:
+            count += 1
+
+    return step
+
+
+def _not_below(number: torch.Tensor, least: float) -> torch.Tensor:
+    """Python's `max(least, number)`, which is `least` for NaN."""
+    return torch.where(number > least, number, least)
+
+
+def _adafactor_over_tensors(original):
+    """Adafactor (Shazeer and Stern, arXiv:1804.04235; torch's variant) with norms that stay tensors, in float64 as Python
+    has them."""
+
+    @functools.wraps(original)
+    def step(params, grads, row_vars, col_vars, variances, state_steps, **kwargs):
+        scaled = kwargs.get("grad_scale") is not None or kwargs.get("found_inf") is not None  # which it refuses
+        if scaled or not params or not all(map(is_remote, params)) or any(map(is_remote, state_steps)):
+            return original(params, grads, row_vars, col_vars, variances, state_steps, **kwargs)
+        lr, decay, eps2 = kwargs["lr"], kwargs["weight_decay"], kwargs["eps2"]
+        for param, grad, rows, columns, variance, count in zip(
+            params, grads, row_vars, col_vars, variances, state_steps, strict=True
+        ):
+            eps1 = torch.finfo(param.dtype).eps if kwargs["eps1"] is None else kwargs["eps1"]
+            size = math.sqrt(param.numel())
+            count += 1
+            new_share = count.item() ** kwargs["beta2_decay"]
+            most = 1 / math.sqrt(count.item())
+            rate = lr.clamp(max=most) if isinstance(lr, torch.Tensor) else min(lr, most)
+            rate = _not_below(param.norm(2).double() / size, eps2) * rate
+            if kwargs["maximize"]:
+                grad = -grad
+            if decay != 0:
+                param.mul_(1 - lr * decay)
+            if grad.dim() > 1:
+                rows.lerp_(grad.norm(dim=-1, keepdim=True).square() / grad.size(-1), new_share)
+                columns.lerp_(grad.norm(dim=-2, keepdim=True).square() / grad.size(-2), new_share)
+                estimate = (rows @ columns) / rows.mean(dim=-2, keepdim=True).clamp(min=eps1)
+            else:
+                variance.lerp_(grad * grad, new_share)
+                estimate = variance
+            update = estimate.clamp(min=eps1 * eps1).rsqrt() * grad
+            rate = rate / _not_below(update.norm(2).double() / (size * kwargs["d"]), 1.0)
+            wide = torch.promote_types(param.dtype, torch.float32)
+            param.copy_(param.to(wide) - update.to(wide) * rate.to(wide))
+
+    return step
+
+
+def _loading(original):
+    """NAdam keeps its product of momenta on the CPU, and goes on so once its state was loaded."""
+
+    @functools.wraps(original)
+    def process(param, value, param_id, param_groups, key=None):
+        if key == "mu_product" and is_remote(param) and value.device.type == "cpu":
+            (group,) = (group for group in param_groups if param_id in group["params"])
+            if not group.get("capturable"):
+                return value.to(param.dtype) if param.is_floating_point() else value
+        return original(param, value, param_id, param_groups, key)
+
+    return process
+
+
+def _total_norm(original):
+    """Inside of a step nobody can be told that gradients are not finite: said instead of asked."""
+
+    @functools.wraps(original)
+    def total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+        if error_if_nonfinite and _sojourn.step_active():
+            tensors = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+            if any(map(is_remote, tensors)):
+                _hint(
+                    "error_if_nonfinite=True would look at the norm inside of a step, where values stay at the owner: it is "
+                    "not checked. Publish the norm that clip_grad_norm_ returns and check it after the step, or clip outside "
+                    "of explicit steps"
+                )
+                error_if_nonfinite = False
+        return original(tensors, norm_type, error_if_nonfinite, foreach)
+
+    return total_norm
+
+
+def _takes_found_inf(optimizer) -> None:
+    """Sets fused=True, by which GradScaler passes found_inf on in place of reading it."""
+    if type(optimizer) not in _TAKE_FOUND_INF or any(group["differentiable"] for group in optimizer.param_groups):
+        raise ValueNeeded(
+            f"inside of a step GradScaler would read whether gradients are finite, to skip {type(optimizer).__name__}'s "
+            "update; take SGD, Adam, AdamW or Adagrad, whose fused forms decide at the owner, or call it outside of "
+            "explicit steps"
+        )
+    for group in optimizer.param_groups:
+        group["fused"], group["foreach"] = True, False
+        for param in group["params"]:
+            state = optimizer.state.get(param, {})
+            if isinstance(state.get("step"), torch.Tensor):
+                state["step"] = state["step"].to(param.device, torch.float32)
+    optimizer._step_supports_amp_scaling = True
+    _hint(
+        f"GradScaler inside of a step: {type(optimizer).__name__} is switched to fused=True, which skips a step of gradients "
+        "that are not finite at the owner; pass fused=True where the optimizer is made"
+    )
+
+
+def _scaled_step(original):
+    @functools.wraps(original)
+    def step(self, optimizer, *args, **kwargs):
+        if (
+            self.is_enabled()
+            and _sojourn.step_active()
+            and not getattr(optimizer, "_step_supports_amp_scaling", False)
+            and any(is_remote(param) for group in optimizer.param_groups for param in group["params"])
+        ):
+            _takes_found_inf(optimizer)
+        return original(self, optimizer, *args, **kwargs)
+
+    return step
+
+
+def install() -> None:
+    """Once."""
+    if hasattr(asgd.asgd, "_sojourn"):
+        return
+    asgd.asgd = _rates_at_owner(asgd.asgd)
+    asgd.asgd._sojourn = True
+    _adafactor.adafactor = _adafactor_over_tensors(_adafactor.adafactor)
+    Optimizer._process_value_according_to_param_policy = staticmethod(
+        _loading(Optimizer._process_value_according_to_param_policy)
+    )
+    clip_grad._get_total_norm = torch.nn.utils.get_total_norm = _total_norm(clip_grad._get_total_norm)
+    grad_scaler.GradScaler.step = _scaled_step(grad_scaler.GradScaler.step)
