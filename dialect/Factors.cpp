@@ -103,6 +103,18 @@ LogicalResult LdlOp::inferReturnTypes(MLIRContext *context, std::optional<Locati
   return success();
 }
 
+/// Right sides `b` for square matrices `a`.
+static LogicalResult verifyRightSides(Operation *op, RankedTensorType a, RankedTensorType b) {
+  if (b.getRank() != a.getRank() || b.getElementType() != a.getElementType() ||
+      b.getShape().drop_back(1) != a.getShape().drop_back(1)) {
+    return op->emitOpError() << "b has type " << b << ", expected matrices [..., n, k] for those of " << a;
+  }
+  if (!isCountable(a) || !isCountable(b)) {
+    return op->emitOpError() << "solves " << a << " for " << b << ", expected fewer than 2^31 rows and columns";
+  }
+  return success();
+}
+
 LogicalResult LdlSolveOp::verify() {
   RankedTensorType a = getFactors().getType(), b = getB().getType();
   int64_t rank = a.getRank();
@@ -112,14 +124,7 @@ LogicalResult LdlSolveOp::verify() {
   if (getPivots().getType().getShape() != a.getShape().drop_back(1)) {
     return emitOpError() << "pivots have type " << getPivots().getType() << ", expected a row of " << a << " each";
   }
-  if (b.getRank() != rank || b.getElementType() != a.getElementType() ||
-      b.getShape().drop_back(1) != a.getShape().drop_back(1)) {
-    return emitOpError() << "b has type " << b << ", expected matrices [..., n, k] for those of " << a;
-  }
-  if (!isCountable(a) || !isCountable(b)) {
-    return emitOpError() << "solves " << a << " for " << b << ", expected fewer than 2^31 rows and columns";
-  }
-  return success();
+  return verifyRightSides(*this, a, b);
 }
 
 LogicalResult EigOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location, Adaptor adaptor,
@@ -151,12 +156,5 @@ LogicalResult TriangularSolveOp::verify() {
   if (rank < 2 || a.getShape()[rank - 1] != a.getShape()[rank - 2]) {
     return emitOpError() << "a has type " << a << ", expected square matrices [..., n, n]";
   }
-  if (b.getRank() != rank || b.getElementType() != a.getElementType() ||
-      b.getShape().drop_back(1) != a.getShape().drop_back(1)) {
-    return emitOpError() << "b has type " << b << ", expected matrices [..., n, k] for those of " << a;
-  }
-  if (!isCountable(a) || !isCountable(b)) {
-    return emitOpError() << "solves " << a << " for " << b << ", expected fewer than 2^31 rows and columns";
-  }
-  return success();
+  return verifyRightSides(*this, a, b);
 }

@@ -120,7 +120,7 @@ void StepRun::noteKept(llvm::function_ref<Policy(const Source &)> policyOf) {
                       "is computed from " +
                       text +
                       ", read by an earlier step. Noise is added in the step that reads: take batches, or read "
-                      "the table, where they are used");
+                      "the table, where they are used; two updates from one batch: put both under one @sojourn.step");
       return;
     }
   }

@@ -310,14 +310,15 @@ def report() -> None:
 
 def whole() -> list:
     """What tools/check --all runs."""
-    both, single = ("float32", "float64"), ("float32",)
-    places = [("native", both), ("numpy", single)]
-    return [
-        Run(database, runtime, dtypes, tuple(tried.PARTS))
-        for runtime, dtypes in places
-        for database, (tried, _) in DATABASES.items()
-        if runtime == "native" or database == "ops"
+    operators = [
+        ("native", ("float32",), sweep_support.PARTS),
+        ("native", ("float64",), ["forward", "gradient"]),
+        ("native", ("int64", "bool", "bfloat16", "float16", "complex64"), ["forward"]),
+        ("numpy", ("float32",), ["forward", "gradient"]),
     ]
+    runs = [Run("ops", runtime, dtypes, tuple(parts)) for runtime, dtypes, parts in operators]
+    others = [(name, tried) for name, (tried, _) in DATABASES.items() if name != "ops"]
+    return runs + [Run(name, "native", tried.DTYPES, tuple(tried.PARTS)) for name, tried in others]
 
 
 def chosen(options, parser) -> list:
@@ -347,9 +348,7 @@ def main() -> int:
     parser.add_argument("--runtimes", default="native", help="native, numpy or both, comma-separated")
     parser.add_argument("--only", "--ops", default="", help="entries whose name holds one of these, comma-separated")
     parser.add_argument("--parts", default="", help="some of the databases' parts, or all (default: see above)")
-    parser.add_argument(
-        "--whole", action="store_true", help="all databases, parts and runtimes, whatever the five above say"
-    )
+    parser.add_argument("--whole", action="store_true", help="what tools/check --all runs, whatever the five above say")
     parser.add_argument("--samples", type=int, default=SAMPLES, help="of each entry (default: %(default)s)")
     parser.add_argument("--again", action="store_true", help="run also what has been run")
     parser.add_argument("--current", action="store_true", help="run also what has been run of other sources")

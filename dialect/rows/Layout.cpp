@@ -168,22 +168,28 @@ void rows::concat(Operation *op, Operands operands, Analysis &analysis, Results 
   results[0] = perRowAt(*rows, shapeOf(concat.getResult()), *place);
 }
 
-void rows::updateSlice(Operation *op, Operands operands, Analysis &analysis, Results results) {
-  auto update = cast<UpdateSliceOp>(op);
-  if (settled(op, operands, analysis, results, areSumsOrZero(operands))) {
-    return;
-  }
-  std::optional<Place> place = commonPlace(op, operands, analysis, results[0]);
+/// A window `u` is written into `x`: whole rows.
+template <class Update>
+static void writeWindow(Update update, Operands operands, Analysis &analysis, Results results) {
+  std::optional<Place> place = commonPlace(update, operands, analysis, results[0]);
   if (!place) {
     return;
   }
   auto dim = static_cast<size_t>(place->dim);
   if (shapeOf(update.getX())[dim] != shapeOf(update.getU())[dim]) {
-    results[0] = analysis.mixed(op, "writes a part of the dim that holds rows");
+    results[0] = analysis.mixed(update, "writes a part of the dim that holds rows");
     return;
   }
   const Fact *rows = llvm::find_if(operands, [](const Fact &fact) { return fact.isPerRow(); });
   results[0] = perRowAt(*rows, shapeOf(update.getResult()), *place);
+}
+
+void rows::updateSlice(Operation *op, Operands operands, Analysis &analysis, Results results) {
+  auto update = cast<UpdateSliceOp>(op);
+  if (settled(op, operands, analysis, results, areSumsOrZero(operands))) {
+    return;
+  }
+  writeWindow(update, operands, analysis, results);
 }
 
 void rows::dynamicSlice(Operation *op, Operands operands, Analysis &analysis, Results results) {
@@ -238,15 +244,5 @@ void rows::dynamicUpdateSlice(Operation *op, Operands operands, Analysis &analys
   if (settled(op, operands, analysis, results, areSumsOrZero(operands.take_front(2)))) {
     return;
   }
-  std::optional<Place> place = commonPlace(op, operands, analysis, results[0]);
-  if (!place) {
-    return;
-  }
-  auto dim = static_cast<size_t>(place->dim);
-  if (shapeOf(update.getX())[dim] != shapeOf(update.getU())[dim]) {
-    results[0] = analysis.mixed(op, "writes a part of the dim that holds rows");
-    return;
-  }
-  const Fact *rows = llvm::find_if(operands, [](const Fact &fact) { return fact.isPerRow(); });
-  results[0] = perRowAt(*rows, shapeOf(update.getResult()), *place);
+  writeWindow(update, operands, analysis, results);
 }

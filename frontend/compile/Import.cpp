@@ -7,6 +7,7 @@
 #include "dialect/RowOps.h"
 #include "dialect/SourceOps.h"
 #include "dialect/ElementTypes.h"
+#include "frontend/compile/ParsedTrace.h"
 #include "frontend/recording/Origin.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -19,175 +20,12 @@
 namespace sojourn::frontend {
 
 using namespace mlir;
+using namespace parsed;
 
 namespace {
 
 /// File name of locations that stand for positions of op records.
 constexpr StringLiteral kRecordFile = "<record>";
-
-/// One argument of an op record, parsed.
-struct Argument {
-  Tag tag = Tag::None;
-  Word value = 0;                 ///< storage id, int, bits, element, string id, table id
-  std::vector<Word> values;       ///< list values; for a view: rank, sizes, strides, offset
-  std::vector<Word> seen;         ///< of a moved view: its storage's dims
-  std::vector<Word> moves;        ///< of a moved view: dims and positions of the numbers that move it along them
-  std::optional<Element> element; ///< of a view, where it is not its storage's
-  std::vector<Argument> children;
-};
-
-struct Layout {
-  Element element = Element::f32;
-  std::vector<int64_t> sizes, strides;
-};
-
-struct Node {
-  Word entry = 0;
-  Element defaultFloat = Element::f32;
-  std::vector<Argument> arguments;
-  std::vector<std::optional<Layout>> results;
-};
-
-struct Table {
-  Word name = 0;
-  int64_t rows = 0;
-  struct Column {
-    Word name;
-    Element element;
-    std::vector<Word> sizes; ///< of an entry, none for a plain number
-  };
-  std::vector<Column> columns;
-};
-
-struct Input {
-  int64_t storage;
-  InputKind kind;
-  Layout layout;
-};
-
-/// The streams as structures. Cold path: clarity over speed.
-class Parser {
-public:
-  explicit Parser(const Trace &trace) : trace_(trace) {}
-
-  std::vector<Input> inputs;
-  std::vector<Table> tables;
-  std::vector<Node> nodes;
-  std::vector<Word> keep, publish, trained;
-
-  void run() {
-    stream_ = &trace_.inputs;
-    for (at_ = 0; at_ < stream_->size();) {
-      int64_t id = next();
-      auto kind = static_cast<InputKind>(next());
-      Layout layout = parseLayout(static_cast<Element>(next()));
-      inputs.push_back({id, kind, std::move(layout)});
-    }
-    stream_ = &trace_.tables;
-    for (at_ = 0; at_ < stream_->size();) {
-      Table table{next(), next(), {}};
-      for (Word count = next(); count > 0; --count) {
-        Word name = next();
-        auto element = static_cast<Element>(next());
-        table.columns.push_back({name, element, parseList()});
-      }
-      tables.push_back(std::move(table));
-    }
-    stream_ = &trace_.words;
-    for (at_ = 0; at_ < stream_->size();) {
-      switch (static_cast<Record>(next())) {
-      case Record::Op: parseOp(); break;
-      case Record::DefaultFloat: defaultFloat_ = static_cast<Element>(next()); break;
-      case Record::Outputs:
-        keep = parseList();
-        publish = parseList();
-        trained = parseList();
-      }
-    }
-  }
-
-private:
-  Word next() { return (*stream_)[at_++]; }
-  std::vector<Word> parseList() {
-    std::vector<Word> values(next());
-    for (Word &value : values) {
-      value = next();
-    }
-    return values;
-  }
-  Layout parseLayout(Element element) {
-    Layout layout{element, {}, {}};
-    Word rank = next();
-    for (Word i = 0; i < rank; ++i) {
-      layout.sizes.push_back(next());
-    }
-    for (Word i = 0; i < rank; ++i) {
-      layout.strides.push_back(next());
-    }
-    return layout;
-  }
-  void parseOp() {
-    Node node;
-    node.entry = next();
-    node.defaultFloat = defaultFloat_;
-    Word count = next();
-    for (Word i = 0; i < count; ++i) {
-      node.arguments.push_back(parseArgument());
-    }
-    Word results = next();
-    for (Word i = 0; i < results; ++i) {
-      Word element = next();
-      node.results.push_back(element < 0 ? std::nullopt : std::optional(parseLayout(static_cast<Element>(element))));
-    }
-    nodes.push_back(std::move(node));
-  }
-  Argument parseArgument() {
-    Argument argument;
-    argument.tag = static_cast<Tag>(next());
-    switch (argument.tag) {
-    case Tag::None:
-    case Tag::Slot:
-    case Tag::IntSlot:
-    case Tag::Seed: break;
-    case Tag::Complex: argument.values = {next(), next()}; break;
-    case Tag::View:
-    case Tag::TypedView:
-    case Tag::MovedView: {
-      argument.value = next();
-      Word rank = next();
-      argument.values.push_back(rank);
-      for (Word i = 0; i < 2 * rank + 1; ++i) {
-        argument.values.push_back(next());
-      }
-      if (argument.tag == Tag::TypedView) {
-        argument.element = static_cast<Element>(next());
-      } else if (argument.tag == Tag::MovedView) {
-        argument.seen = parseList();
-        argument.moves.resize(2 * static_cast<size_t>(next()));
-        for (Word &word : argument.moves) {
-          word = next();
-        }
-      }
-      break;
-    }
-    case Tag::IntList:
-    case Tag::BoolList:
-    case Tag::StringList: argument.values = parseList(); break;
-    case Tag::List:
-      for (Word count = next(); count > 0; --count) {
-        argument.children.push_back(parseArgument());
-      }
-      break;
-    default: argument.value = next();
-    }
-    return argument;
-  }
-
-  const Trace &trace_;
-  const std::vector<Word> *stream_ = nullptr;
-  size_t at_ = 0;
-  Element defaultFloat_ = Element::f32;
-};
 
 class Importer {
 public:
@@ -195,13 +33,12 @@ public:
       : context_(context), builder_(&context), trace_(trace), lines_(lines) {}
 
   OwningOpRef<ModuleOp> run() {
-    Parser parser(trace_);
-    parser.run();
+    const ParsedTrace parsed = parse(trace_);
     Location unknown = builder_.getUnknownLoc();
     OwningOpRef<ModuleOp> module = ModuleOp::create(unknown);
     (*module)->setAttr("sojourn.promotion", builder_.getStringAttr("torch"));
     (*module)->setAttr("sojourn.phase", builder_.getStringAttr("captured"));
-    defaultFloat_ = parser.nodes.empty() ? Element::f32 : parser.nodes.front().defaultFloat;
+    defaultFloat_ = parsed.nodes.empty() ? Element::f32 : parsed.nodes.front().defaultFloat;
     (*module)->setAttr(kDefaultFloatAttr, TypeAttr::get(typeOf(&context_, defaultFloat_)));
     builder_.setInsertionPointToEnd(module->getBody());
     auto function = func::FuncOp::create(builder_, unknown, "step", builder_.getFunctionType({}, {}));
@@ -216,7 +53,7 @@ public:
       }
       return builder_.getDictionaryAttr(named);
     };
-    llvm::DenseSet<Word> trained(parser.trained.begin(), parser.trained.end());
+    llvm::DenseSet<Word> trained(parsed.trained.begin(), parsed.trained.end());
     auto isTrained = [&](Word storage) { return trained.contains(storage); };
     auto addArgument = [&](Type type, StringRef kind, bool trains = false) {
       argumentAttrs.push_back(attributesOf("sojourn.kind", kind, trains));
@@ -224,7 +61,7 @@ public:
     };
     roots_.resize(trace_.storageCount);
     for (InputKind kind : {InputKind::State, InputKind::Upload}) {
-      for (const Input &input : parser.inputs) {
+      for (const Input &input : parsed.inputs) {
         if (input.kind == kind) {
           bool isState = kind == InputKind::State;
           roots_[input.storage] =
@@ -232,7 +69,7 @@ public:
         }
       }
     }
-    for (const Node &node : parser.nodes) {
+    for (const Node &node : parsed.nodes) {
       for (const Argument &argument : node.arguments) {
         eachSlot(argument, [&](Tag tag) {
           if (tag != Tag::Seed) {
@@ -245,7 +82,7 @@ public:
     for (size_t i = 0; i < trace_.runNumbers; ++i) {
       runNumbers_.push_back(addArgument(ScalarType::get(builder_.getI64Type()), "slot"));
     }
-    for (const Node &node : parser.nodes) {
+    for (const Node &node : parsed.nodes) {
       for (const Argument &argument : node.arguments) {
         eachSlot(argument, [&](Tag tag) {
           if (tag == Tag::Seed) {
@@ -254,7 +91,7 @@ public:
         });
       }
     }
-    for (const Table &table : parser.tables) {
+    for (const Table &table : parsed.tables) {
       SmallVector<StringAttr> names;
       SmallVector<Type> types;
       for (const Table::Column &column : table.columns) {
@@ -266,7 +103,7 @@ public:
     }
 
     size_t index = 0;
-    for (const Node &node : parser.nodes) {
+    for (const Node &node : parsed.nodes) {
       importNode(node, locate(index++));
     }
 
@@ -276,10 +113,10 @@ public:
       returned.push_back(roots_[storage]);
       resultAttrs.push_back(attributesOf("sojourn.result", kind, kind == "keep" && isTrained(storage)));
     };
-    for (Word storage : parser.keep) {
+    for (Word storage : parsed.keep) {
       addResult(storage, "keep");
     }
-    for (Word storage : parser.publish) {
+    for (Word storage : parsed.publish) {
       addResult(storage, "publish");
     }
     func::ReturnOp::create(builder_, unknown, returned);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementwise ops: which arguments are operands, and which dtypes their kernels lack. Sizes and strides are
-// TensorIterator's (Iterator.h).
-#include "frontend/shapes/Iterator.h"
+// TensorIterator's (Iterator.h); activations stand in Activations.cpp.
+#include "frontend/shapes/Elementwise.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/BinaryOps.h>
@@ -9,53 +9,6 @@
 namespace sojourn::frontend::shapes {
 
 namespace {
-
-/// What a kernel demands of the dtype that it computes in.
-enum class Demands { nothing, floating, integral };
-
-/// Operands are the argument positions in `Mask`; None and undefined ones are skipped.
-template <unsigned Mask, Demands Kind = Demands::nothing>
-void elementwise(const ShapeRule &op, Arguments args, Outputs &out) {
-  TensorPointers tensors;
-  // Numbers are rank-0 operands of binary ops; of others they are parameters.
-  bool withNumber = false;
-  for (unsigned i = 0; (Mask >> i) != 0 && i < args.size(); ++i) {
-    if (((Mask >> i) & 1) == 0) {
-      continue;
-    }
-    const c10::IValue &arg = args[i];
-    if (arg.isTensor()) {
-      if (arg.toTensor().defined()) {
-        tensors.push_back(&arg.toTensor());
-      }
-    } else if (isNumber(arg) || arg.isBool()) {
-      withNumber = Mask == 3;
-    }
-  }
-  ScalarType type = Kind == Demands::nothing && tensors.size() < 2 ? ScalarType::Undefined : op.computed(args);
-  if (Kind == Demands::floating && !c10::isFloatingType(type)) {
-    failDtype(std::string(baseName(op)).c_str(), type);
-  }
-  if (Kind == Demands::integral && !c10::isIntegralType(type, /*includeBool=*/true)) {
-    failDtype((std::string(baseName(op)) + "_cpu").c_str(), type);
-  }
-  OutputMeta &meta = out.emplace_back();
-  if (tensors.size() < 2) {
-    iterate(tensors, meta.sizes, meta.strides, withNumber);
-  } else {
-    iteratePromoted(tensors, type, meta.sizes, meta.strides, withNumber);
-  }
-}
-
-/// Two operands of which a number is no tensor operand: the high bit stands for no argument.
-constexpr unsigned kNumberIsParameter = 0x10003;
-
-template <unsigned Mask>
-constexpr ShapeRule::Function over = elementwise<Mask>;
-template <unsigned Mask>
-constexpr ShapeRule::Function activation = elementwise<Mask, Demands::floating>;
-template <unsigned Mask>
-constexpr ShapeRule::Function integral = elementwise<Mask, Demands::integral>;
 
 void nextAfter(const ShapeRule &op, Arguments args, Outputs &out) {
   requireFloating("nextafter_cpu", op.computed(args));
@@ -112,18 +65,6 @@ void negate(const ShapeRule &, Arguments args, Outputs &out) {
 void absolute(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
   appendIterated(out, {&self});
-}
-
-void relu(const ShapeRule &, Arguments args, Outputs &out) {
-  const Tensor &self = tensorAt(args, 0);
-  TORCH_CHECK(self.scalar_type() != at::kBool, "Boolean inputs not supported for relu");
-  appendIterated(out, {&self});
-}
-
-void hardtanh(const ShapeRule &, Arguments args, Outputs &out) {
-  const Tensor &self = tensorAt(args, 0);
-  TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() != at::kBool, "Bool inputs not supported for hardtanh");
-  appendLike(out, self);
 }
 
 void clamp(const ShapeRule &op, Arguments args, Outputs &out) {
@@ -214,53 +155,6 @@ void bitwiseNot(const ShapeRule &, Arguments args, Outputs &out) {
   appendIterated(out, {&self});
 }
 
-void gelu(const ShapeRule &op, Arguments args, Outputs &out) {
-  if (args.size() > 1 && args[1].isString()) {
-    std::string_view kind = args[1].toStringView();
-    TORCH_CHECK(kind == "none" || kind == "tanh", "approximate argument must be either none or tanh.");
-  }
-  elementwise<1, Demands::floating>(op, args, out);
-}
-
-void softshrink(const ShapeRule &op, Arguments args, Outputs &out) {
-  double lambda = args[1].toScalar().toDouble();
-  TORCH_CHECK(lambda >= 0, "lambda must be in range [0, ", std::numeric_limits<float>::max(), "] for input dtype ",
-              tensorAt(args, 0).scalar_type(), ", but found ", lambda);
-  elementwise<1, Demands::floating>(op, args, out);
-}
-
-void logSigmoid(const ShapeRule &, Arguments args, Outputs &out) {
-  const Tensor &self = tensorAt(args, 0);
-  requireFloating("log_sigmoid_cpu", self.scalar_type());
-  append(out, self.sizes());
-  append(out, self.sizes());
-}
-
-void gluSizes(const Tensor &self, int64_t dim, Dims &sizes) {
-  TORCH_CHECK(self.dim() > 0, "glu does not support 0-dimensional tensors");
-  dim = at::maybe_wrap_dim(dim, self.dim());
-  TORCH_CHECK(self.size(dim) % 2 == 0, "Halving dimension must be even, but dimension ", dim, " is size ",
-              self.size(dim));
-  sizes.assign(self.sizes().begin(), self.sizes().end());
-  sizes[dim] /= 2;
-}
-
-void glu(const ShapeRule &, Arguments args, Outputs &out) {
-  const Tensor &self = tensorAt(args, 0);
-  Dims sizes;
-  gluSizes(self, args[1].toInt(), sizes);
-  // An iteration over two halves, which have self's strides.
-  Operand half{sizes, self.strides()};
-  append(out, sizes);
-  out.back().strides = permutedStrides({half, half}, sizes);
-}
-
-/// (glu, x, dx, dim): like glu of x.
-void gluTangent(const ShapeRule &, Arguments args, Outputs &out) {
-  const Tensor &result = tensorAt(args, 0);
-  appendIterated(out, {&result});
-}
-
 /// (n, self), in place (self, n).
 void polygamma(const ShapeRule &op, Arguments args, Outputs &out) {
   return args[0].isTensor() ? elementwise<1>(op, args, out) : elementwise<2>(op, args, out);
@@ -270,43 +164,6 @@ void multivariateLgamma(const ShapeRule &op, Arguments args, Outputs &out) {
   const int64_t p = *intAt(args, 1);
   TORCH_CHECK(p >= 1, "p has to be greater than or equal to 1");
   elementwise<1>(op, args, out);
-}
-
-void gluBackward(const ShapeRule &, Arguments args, Outputs &out) {
-  const Tensor &self = tensorAt(args, 1);
-  Dims sizes;
-  gluSizes(self, args[2].toInt(), sizes);
-  append(out, self.sizes());
-}
-
-void nativeDropout(const ShapeRule &, Arguments args, Outputs &out) {
-  const Tensor &input = tensorAt(args, 0);
-  appendLike(out, input);
-  appendLike(out, input);
-}
-
-/// Eager iterates these two with self first, which decides the strides when the layouts differ.
-void selfThenGradient(const ShapeRule &, Arguments args, Outputs &out) {
-  const Tensor &grad = tensorAt(args, 0), &self = tensorAt(args, 1);
-  appendIterated(out, {&self, &grad});
-}
-
-void preluBackward(const ShapeRule &, Arguments args, Outputs &out) {
-  const Tensor &grad = tensorAt(args, 0), &self = tensorAt(args, 1), &weight = tensorAt(args, 2);
-  for (int i = 0; i < 2; ++i) {
-    appendIterated(out, {&self, &weight, &grad});
-  }
-}
-
-void rreluWithNoise(const ShapeRule &op, Arguments args, Outputs &out) {
-  const Tensor &self = tensorAt(args, 0), &noise = tensorAt(args, 1);
-  TORCH_CHECK(self.sizes() == noise.sizes(),
-              "noise tensor shape must match self tensor shape. Got self.shape = ", self.sizes(),
-              " noise.shape = ", noise.sizes());
-  append(out, self.sizes());
-  if (op.schema().returns().size() > 1) {
-    appendLike(out, noise);
-  }
 }
 
 void heaviside(const ShapeRule &op, Arguments args, Outputs &out) {
@@ -333,9 +190,6 @@ const RuleEntry kRules[] = {
     {"frac", over<1>},
     {"nan_to_num", over<1>},
     {"bitwise_not", bitwiseNot},
-    {"relu", relu},
-    {"hardtanh", hardtanh},
-    {"threshold", over<1>},
     {"acos", over<1>},
     {"acosh", over<1>},
     {"asin", over<1>},
@@ -375,44 +229,6 @@ const RuleEntry kRules[] = {
     {"isneginf", over<1>},
     {"signbit", over<1>},
     {"logical_not", over<1>},
-    // Activations.
-    {"celu", activation<1>},
-    {"elu", activation<1>},
-    {"gelu", gelu},
-    {"hardshrink", activation<1>},
-    {"hardsigmoid", activation<1>},
-    {"hardswish", activation<1>},
-    {"leaky_relu", activation<1>},
-    {"mish", activation<1>},
-    {"silu", activation<1>},
-    {"softplus", activation<1>},
-    {"softshrink", softshrink},
-    {"glu", glu},
-    {"glu_jvp", gluTangent},
-    {"log_sigmoid_forward", logSigmoid},
-    {"_prelu_kernel", activation<3>},
-    {"rrelu_with_noise", rreluWithNoise},
-    {"rrelu_with_noise_functional", rreluWithNoise},
-    // Backward of activations: (grad_output, self or output, ...).
-    {"elu_backward", over<0b100001>},
-    {"gelu_backward", over<3>},
-    {"glu_backward", gluBackward},
-    {"hardshrink_backward", over<3>},
-    {"hardsigmoid_backward", over<3>},
-    {"hardswish_backward", over<3>},
-    {"hardtanh_backward", over<3>},
-    {"leaky_relu_backward", selfThenGradient},
-    {"log_sigmoid_backward", likeSelf},
-    {"logit_backward", over<3>},
-    {"mish_backward", over<3>},
-    {"_prelu_kernel_backward", preluBackward},
-    {"rrelu_with_noise_backward", over<7>},
-    {"sigmoid_backward", over<3>},
-    {"silu_backward", over<3>},
-    {"softplus_backward", over<3>},
-    {"softshrink_backward", over<3>},
-    {"tanh_backward", over<3>},
-    {"threshold_backward", selfThenGradient},
     // Binary arithmetic.
     {"add", add},
     {"sub", subtract},
@@ -504,9 +320,6 @@ const RuleEntry kRules[] = {
     {"clamp_min", over<kNumberIsParameter>},
     {"clamp_max", over<kNumberIsParameter>},
     {"where", where},
-    // Dropout.
-    {"native_dropout", nativeDropout},
-    {"native_dropout_backward", over<3>},
 };
 
 } // namespace

@@ -90,9 +90,9 @@ private:
   Registry() {
     Resolver<ShapeRule::Function> shapes;
     for (c10::ArrayRef<RuleEntry> table :
-         {arrangementRules(), complexRules(), convolutionRules(), elementwiseRules(), factoryRules(), foreachRules(),
-          histogramRules(), factorRules(), indexingRules(), linearRules(), lossRules(), normalizationRules(),
-          poolingRules(), recurrentRules(), reductionRules(), segmentRules(), viewCopyRules()}) {
+         {activationRules(), arrangementRules(), complexRules(), convolutionRules(), elementwiseRules(), factoryRules(),
+          foreachRules(), histogramRules(), factorRules(), indexingRules(), linearRules(), lossRules(),
+          normalizationRules(), poolingRules(), recurrentRules(), reductionRules(), segmentRules(), viewCopyRules()}) {
       for (const RuleEntry &entry : table) {
         shapes.add(entry.name, entry.rule);
       }

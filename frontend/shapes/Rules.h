@@ -27,6 +27,7 @@ struct ViewEntry {
   ViewRule rule;
 };
 
+c10::ArrayRef<RuleEntry> activationRules();
 c10::ArrayRef<RuleEntry> arrangementRules();
 c10::ArrayRef<RuleEntry> complexRules();
 c10::ArrayRef<RuleEntry> convolutionRules();

@@ -4,6 +4,7 @@
 Oracle: the budget after the run is over, when the owner has returned what was not used.
 """
 
+import contextlib
 import re
 import warnings
 
@@ -351,6 +352,30 @@ def test_batches_that_outlive_their_step(owner, table):
     assert run.epsilon == pytest.approx(run.quote(2).epsilon, rel=1e-6)
     with pytest.raises(sojourn.Refused, match="may not leave the owner"):
         sojourn.publish(train.model.state_dict())
+
+
+@pytest.mark.parametrize("between", [False, True], ids=["together", "flushed between"])
+def test_two_optimizers_without_a_declared_step(owner, table, between):
+    """Both updates of a batch travel together, and both models may be published; parted, the second says what to do."""
+    models = [nn.Linear(2, 2) for _ in range(2)]
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
+    for model, optimizer in zip(models, optimizers):
+        sojourn.to_owner(model, owner, optimizer)
+    told = pytest.warns(UserWarning, match="two updates from one batch: put both under one @sojourn.step")
+    with told if between else contextlib.nullcontext(), sojourn.privacy(table, noise_multiplier=2.0, delta=DELTA):
+        for x, _ in batches(table):
+            optimizers[0].zero_grad()
+            models[0](x).square().mean().backward()
+            optimizers[0].step()
+            if between:
+                sojourn.flush()
+            optimizers[1].zero_grad()
+            models[1](models[0](x)).square().mean().backward()
+            optimizers[1].step()
+        sojourn.flush()
+    sojourn.publish(models[0].state_dict())
+    with pytest.raises(sojourn.Refused, match="may not leave") if between else contextlib.nullcontext():
+        sojourn.publish(models[1].state_dict())
 
 
 def test_two_updates_on_a_batch_are_paid_twice(owner, table):
