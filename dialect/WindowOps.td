@@ -34,8 +34,8 @@ def PoolMaxOp : InferredCoreOp<"pool_max"> {
   let summary = "largest element of each window and where it was";
   let description = [{
     Sizes as in `pool_sum`; padding never wins. `indices` is the flat position in the unpadded spatial dims of the first
-    largest element; NaN wins over everything. Every window holds an element: 2 padding <= dilation (window - 1) + 1,
-    and with padding the size is at least the dilation.
+    largest element; NaN wins over everything, the last one over the others. Every window holds an element:
+    2 padding <= dilation (window - 1) + 1, and with padding the size is at least the dilation.
 
     Example:
 

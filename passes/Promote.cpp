@@ -210,12 +210,15 @@ static bool isPlace(StringRef argument) {
 
 void Promoter::rewrite(AtenOp op, const TypeRule &rule, Element compute, Element result) {
   Type computeType = typeOf(op.getContext(), compute);
-  StringRef base = op.getBaseName();
+  // Factors of halves are not rounded to halves before they are multiplied by.
+  bool isHalf = computeType.isF16() || computeType.isBF16();
+  Type numberType = isHalf ? Float32Type::get(op.getContext()) : computeType;
+  StringRef tensorWeight = op.getBaseName() == "lerp" ? "weight" : "";
   AtenBuilder call(builder, op.getLoc(), op.getName().drop_front(StringRef("aten.").size()));
   for (auto [nameAttr, arg] : llvm::zip(op.getNames(), op.getArgs())) {
     StringRef name = cast<StringAttr>(nameAttr).getValue();
     bool isPromoted = llvm::any_of(rule.promoted(), [&](StringRef promoted) { return promoted == name; });
-    bool takes = isPromoted || name == "self" || (base == "lerp" && name == "weight");
+    bool takes = isPromoted || name == "self" || name == tensorWeight;
     // A whole number in a tensor's place (`3 // x`) is one; decompositions read `self` as a tensor.
     if (name == "self" && isa<IntegerAttr>(arg) && isPromoted) {
       auto literal = cast<IntegerAttr>(arg);
@@ -224,9 +227,13 @@ void Promoter::rewrite(AtenOp op, const TypeRule &rule, Element compute, Element
       call.arg(name, convertTo(number, computeType));
       continue;
     }
-    // Masks and positions keep their type; every number has the type that the call computes in.
+    // Masks and positions keep their type; every number has the type that the call computes in, wide where it takes no
+    // part in promotion.
     call.arg(name, op, arg, [&](Value value) {
       bool isNumber = numbers.contains(value) && !isPlace(name);
+      if (isNumber && !isPromoted && name != "self") {
+        return convertTo(value, numberType);
+      }
       return takes || isNumber ? convertTo(value, computeType) : value;
     });
   }

@@ -38,14 +38,14 @@ void sharedMaxima(const Windows &windows, char *scratch, const T *source, T *tar
   source += firstPlane * inPlane;
   target += firstPlane * outPlane;
   where += firstPlane * outPlane;
-  // NaN wins over numbers; of equals the first, in whatever order they meet.
+  // NaN wins over numbers; of equals the first, of NaNs the last, in whatever order they meet.
   auto larger = [](const Largest<T> &a, const Largest<T> &b) {
     if (a.index < 0 || b.index < 0) {
       return a.index < 0 ? b : a;
     }
     bool noA = a.value != a.value, noB = b.value != b.value;
-    bool equal = a.value == b.value || (noA && noB);
-    return (equal ? b.index < a.index : b.value > a.value || noB) ? b : a;
+    bool isDue = noA && noB ? b.index > a.index : a.value == b.value && b.index < a.index;
+    return isDue || b.value > a.value || (noB && !noA) ? b : a;
   };
   for (int64_t plane = firstPlane; plane < pastPlane; ++plane, source += inPlane) {
     WindowMemory<Largest<T>> memory(scratch, windows.cellsMost(), windows.windowsMost());
@@ -223,7 +223,7 @@ void lowerPoolMax(Lowering &lowering, const GraphOp &op) {
                           int64_t index = -1;
                           windows.each(o0, o1, o2, [&](int64_t i) {
                             T value = source[plane + i];
-                            if (index < 0 || value > best || (value != value && best == best)) {
+                            if (index < 0 || value > best || value != value) {
                               best = value;
                               index = i;
                             }

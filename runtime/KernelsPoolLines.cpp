@@ -36,7 +36,7 @@ void maxAtBorder(const Windows &windows, const float *plane, int64_t o1, int64_t
     const float *x = plane + (o1 * windows.stride[1] - windows.padding[1] + a) * windows.in[2] +
                      o2 * windows.stride[2] - windows.padding[2];
     for (int64_t b = first[1]; b < past[1]; ++b) {
-      if (code == kNoElement || x[b] > value || (x[b] != x[b] && value == value)) {
+      if (code == kNoElement || x[b] > value || x[b] != x[b]) {
         value = x[b];
         code = static_cast<int32_t>(a * windows.size[2] + b);
       }

@@ -308,7 +308,7 @@ void maxima(void *out, int64_t *positions, const void *taken, const int64_t *bas
     x += kPitch;
     for (int64_t i = 0; i < whole; ++i) {
       const T value = x[i], was = best[i];
-      const bool isBetter = !(value <= was) & (was == was);
+      const bool isBetter = (value > was) | (value != value);
       best[i] = isBetter ? value : was;
       chosen[i] = isBetter ? Tap(tap) : chosen[i];
     }

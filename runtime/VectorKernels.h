@@ -55,7 +55,7 @@ using TakeFn = void (*)(void *taken, int64_t *bases, const void *source, int64_t
                         const int64_t *offsets, int64_t taps, int64_t stride, int64_t n);
 TakeFn takeKernel(Element element);
 /// Maxima of n windows that were taken: element k of window i stands at bases[i] + offsets[k]. out[i] and positions[i]
-/// become the largest and where it stands; of equals the first, the first NaN before all. taps >= 1.
+/// become the largest and where it stands; of equals the first, the last NaN before all. taps >= 1.
 using MaximaFn = void (*)(void *out, int64_t *positions, const void *taken, const int64_t *bases,
                           const int64_t *offsets, int64_t taps, int64_t n);
 /// f32, f64 and i64; null for others.
@@ -77,7 +77,7 @@ using SumLineFn = void (*)(float *out, const float *x, int64_t pitch, int64_t ro
                            int64_t room);
 SumLineFn sumLineKernel(Element element, int64_t stride);
 /// A line of n windows of maximum pooling that lie inside along it, as above. out[i] and codes[i] become the largest
-/// and `code` + row * columns + column; of equals the first, the first NaN before all.
+/// and `code` + row * columns + column; of equals the first, the last NaN before all.
 using MaxLineFn = void (*)(float *out, int32_t *codes, const float *x, int64_t pitch, int64_t rows, int64_t columns,
                            int64_t code, int64_t n, int64_t room);
 /// Rows [first, past) of its gradient, in planes one after the other: each element is the sum, in order, of the

@@ -94,7 +94,7 @@ int64_t maxVectors(float *out, int32_t *codes, const float *x, int64_t pitch, in
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t column = 0; column < columns; ++column, ++number) {
         const Real value = take<lanes, stride>(window + row * pitch + column);
-        const Integer isBetter = ~(value <= best) & (best == best);
+        const Integer isBetter = (value > best) | (value != value);
         best = isBetter ? value : best;
         chosen = isBetter ? Integer{} + number : chosen;
       }
@@ -119,7 +119,7 @@ void maxLine(float *out, int32_t *codes, const float *x, int64_t pitch, int64_t 
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t column = 0; column < columns; ++column, ++number) {
         const float value = x[row * pitch + i * stride + column];
-        const bool isBetter = !(value <= best) & (best == best);
+        const bool isBetter = (value > best) | (value != value);
         best = isBetter ? value : best;
         chosen = isBetter ? number : chosen;
       }

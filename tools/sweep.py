@@ -220,7 +220,7 @@ def summary(runs, names) -> dict:
     for run in runs:
         for dtype, part, found in each(run, names):
             counts = collections.Counter(verdict(entry, part) for entry in found.values())
-            reviewed = [name for name in found if sweep_reviewed_support.reason(name, part)]
+            reviewed = [name for name in found if sweep_reviewed_support.reason(name, part, dtype)]
             failing = [name for name in found if verdict(found[name], part) != "pass"]
             open_ = [name for name in failing if name not in reviewed]
             total.update(passed=counts["pass"], failed=len(open_), skipped=len(failing) - len(open_))
@@ -254,7 +254,7 @@ def table(heading: str, runs, about: str) -> tuple[list, list]:
             for name, entry in found.items():
                 outcome = verdict(entry, part)
                 if outcome != "pass":
-                    why = sweep_reviewed_support.reason(name, part) or said(entry, part, outcome)
+                    why = sweep_reviewed_support.reason(name, part, dtype) or said(entry, part, outcome)
                     details.append(f"| {name} | {run.runtime} {dtype} {part} | {outcome} | {why} |")
     return lines, details
 
@@ -297,6 +297,7 @@ def report() -> None:
         "| entry | part | dtype | how |",
         "|---|---|---|---|",
         *(f"| {name} | all | all | {why} |" for name, why in sweep_reviewed_support.DRAWS.items()),
+        *(f"| {name} | all | all | {why} |" for name, (_, why) in sweep_reviewed_support.PICKS.items()),
         *within,
         "",
         "## What does not pass",

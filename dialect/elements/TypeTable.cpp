@@ -202,6 +202,7 @@ static constexpr TypeRow kTable[] = {
     {"_fft_c2r", "", "", "real(self)"},
     {"linalg_eig", "", "", "complex(self)"},
     {"_linalg_eigvals", "", "", "complex(self)"},
+    {"linalg_eigvals", "", "", "complex(self)"},
     {"isnan", "", "", "i1"},
     {"isinf", "", "", "i1"},
     {"isposinf", "", "", "i1"},

@@ -8,6 +8,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/ops/cross_entropy_loss_native.h>
+#include <ATen/ops/max_pool1d_native.h>
 #include <ATen/ops/one_hot_native.h>
 #include <torch/library.h>
 
@@ -147,6 +148,21 @@ at::Tensor combinations(const at::Tensor &self, int64_t count, bool withReplacem
   return self.index_select(0, index.view({-1})).view({rows, count});
 }
 
+/// Eager has a kernel of its own where nothing differentiates: its result is no view of one with another dim, and is
+/// contiguous.
+at::Tensor maxPool1d(const at::Tensor &self, at::IntArrayRef size, at::IntArrayRef stride, at::IntArrayRef padding,
+                     at::IntArrayRef dilation, bool ceil) {
+  if ((at::GradMode::is_enabled() && self.requires_grad()) || self._fw_grad(/*level=*/0).defined()) {
+    return at::native::max_pool1d(self, size, stride, padding, dilation, ceil);
+  }
+  at::AutoDispatchBelowADInplaceOrView plain;
+  at::Tensor result = at::native::max_pool1d(self, size, stride, padding, dilation, ceil).contiguous();
+  if (self.dim() == 2 && !result.is_inference()) {
+    result.unsafeGetTensorImpl()->bump_version(); // eager takes a dim off in place
+  }
+  return result;
+}
+
 /// Whether all of these hold: a question about values.
 bool holds(const char *op, const at::Tensor &conditions) {
   if (Steps::active()) {
@@ -202,6 +218,7 @@ TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
   library.impl("cov", cov);
   library.impl("cross_entropy_loss", crossEntropy);
   library.impl("matmul.out", matmulOut);
+  library.impl("max_pool1d", maxPool1d);
   library.impl("one_hot", oneHot);
 }
 
@@ -217,5 +234,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("cov", cov);
   library.impl("cross_entropy_loss", crossEntropy);
   library.impl("matmul.out", matmulOut);
+  library.impl("max_pool1d", maxPool1d);
   library.impl("one_hot", oneHot);
 }

@@ -158,6 +158,14 @@ bool castsIntoOut(const std::string &base, const std::string &overload) {
   return isBinary || startsWith(base, "special_") || names.count(base) > 0;
 }
 
+/// Ops whose one number becomes elements as it is.
+bool fills(std::string_view base) {
+  static const std::unordered_set<std::string_view> names = {
+      "constant_pad_nd", "fill",        "fill_diagonal", "full",          "full_like",
+      "index_fill",      "masked_fill", "new_full",      "scalar_tensor", "scatter"};
+  return names.count(base.ends_with('_') ? base.substr(0, base.size() - 1) : base) > 0;
+}
+
 } // namespace
 
 OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
@@ -187,6 +195,12 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
     if (arguments[i].alias_info() && arguments[i].alias_info()->isWrite()) {
       mutated.push_back(i);
     }
+  }
+  if (fills(std::string_view(operatorName.name).substr(operatorName.name.find("::") + 2))) {
+    const auto number = std::find(args.begin(), args.end(), ArgKind::Scalar);
+    filled = number == args.end() ? -1 : static_cast<int>(number - args.begin());
+    fillsWhole = !startsWith(name, "aten::masked_fill") && !startsWith(name, "aten::index_fill") &&
+                 !startsWith(name, "aten::scatter");
   }
   // A factory takes the type of what it fills.
   castsResults = castsResults || std::none_of(arguments.begin(), arguments.end(), [](const c10::Argument &argument) {

@@ -97,7 +97,8 @@ std::shared_ptr<Session> sessionOf(const OpInfo &info, Args args, bool &isLazy) 
     if (isMutated(info, position)) {
       fail(ErrorKind::Refused, info,
            "it writes a remote value into a tensor on " + tensor.device().str() +
-               "; values leave the owner only by sojourn.publish");
+               "; values leave the owner only by sojourn.publish, and an optimizer's state that is older than its "
+               "model's move follows by optimizer.load_state_dict(optimizer.state_dict())");
     }
     if (tensor.dim() > 0) {
       fail(ErrorKind::Error, info,
@@ -239,12 +240,32 @@ void checkResultFits(const OutputMeta &meta, const at::Tensor &target) {
               " can't be cast to the desired output type ", scalarTypeOfTensor(target));
 }
 
-/// as_strided may reach further than its storage does.
-void checkInside(const OpInfo &info, const at::Tensor &base, c10::ArrayRef<ViewMeta> views) {
+/// A number that becomes elements must be one of their type: c10's conversion throws as eager's kernels do. Where
+/// eager fills a tensor of one element, halves become infinite instead.
+void checkNumberFits(const OpInfo &info, Args args, c10::ArrayRef<OutputMeta> metas) {
+  const at::Scalar number = args[info.filled].toScalar();
+  const at::Tensor written = info.mutated.empty() ? at::Tensor() : args[info.mutated[0]].toTensor();
+  const at::ScalarType type = written.defined() ? written.scalar_type() : metas[0].dtype;
+  const int64_t count = metas.empty() ? written.numel() : c10::multiply_integers(metas[0].sizes);
+  if (info.fillsWhole && count == 1 && c10::isReducedFloatingType(type) && !number.isComplex()) {
+    return;
+  }
+  switch (type) {
+#define SOJOURN_CONVERT(T, Name)                                                                                       \
+  case at::ScalarType::Name: static_cast<void>(number.to<T>()); return;
+    AT_FORALL_SCALAR_TYPES_WITH_COMPLEX(SOJOURN_CONVERT)
+#undef SOJOURN_CONVERT
+  default: return;
+  }
+}
+
+/// as_strided may reach further than its storage does; a view as another type may be of one that is not carried.
+void checkViews(const OpInfo &info, const at::Tensor &base, c10::ArrayRef<ViewMeta> views) {
   const Storage &storage = *remoteImpl(base)->remoteStorage();
   const auto bytes = c10::multiply_integers(storage.sizes) * static_cast<int64_t>(c10::elementSize(storage.dtype));
   for (const ViewMeta &view : views) {
     const at::ScalarType type = view.dtype == at::ScalarType::Undefined ? base.scalar_type() : view.dtype;
+    checkElement(type);
     const int64_t count = bytes / static_cast<int64_t>(c10::elementSize(type));
     int64_t last = view.offset;
     bool empty = false;
@@ -286,7 +307,7 @@ void Recorder::recordView(Stack *stack, Args args) {
   at::Tensor self = args[0].toTensor();
   c10::SmallVector<ViewMeta, 2> metas;
   info.view(*info.schema, args, metas);
-  checkInside(info, self, metas);
+  checkViews(info, self, metas);
   c10::IValue output;
   if (info.inplaceView && !info.returnAlias.empty() && info.returnAlias[0] == 0) {
     remoteImpl(self)->changeLayout(metas[0].sizes, metas[0].strides, metas[0].offset);
@@ -316,6 +337,9 @@ void Recorder::record(Session &session, Stack *stack) {
     fail(ErrorKind::Unsupported, info,
          "this op is not supported on device owner yet; express it by supported ops (see dialect/STATUS.md) or compute "
          "it on CPU before uploading");
+  }
+  if (info.filled >= 0 && args[info.filled].isScalar()) {
+    checkNumberFits(info, args, metas);
   }
   for (uint32_t position : info.mutated) {
     if (info.args[position] == ArgKind::Tensor && args[position].isTensor() && args[position].toTensor().defined()) {

@@ -59,6 +59,8 @@ struct OpInfo {
   const ShapeRule *shape = nullptr;
   ViewRule view = nullptr;
   Special special = Special::None;
+  int filled = -1;         ///< the number that elements become, by its position
+  bool fillsWhole = false; ///< and all elements become it
   ErrorKind refusalKind = ErrorKind::Unsupported;
   const char *refusalHint = nullptr;
   std::vector<ArgKind> args;

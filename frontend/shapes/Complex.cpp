@@ -150,6 +150,7 @@ const RuleEntry kRules[] = {
     {"_fft_c2r", transformToReal},
     {"linalg_eig", eigenvectors},
     {"_linalg_eigvals", eigenvectors},
+    {"linalg_eigvals", eigenvectors}, // into `out`
 };
 
 } // namespace

@@ -133,7 +133,14 @@ void arange(const ShapeRule &op, Arguments args, Outputs &out) {
   at::Scalar start = onlyEnd ? at::Scalar(0) : args[0].toScalar();
   at::Scalar end = args[onlyEnd ? 0 : 1].toScalar();
   at::Scalar step = Dtype == 3 ? args[2].toScalar() : at::Scalar(1);
-  ScalarType dtype = op.result(args);
+  ScalarType dtype = args.back().isTensor() ? args.back().toTensor().scalar_type() : op.result(args);
+  TORCH_CHECK_NOT_IMPLEMENTED(dtype != c10::kBool && !c10::isComplexType(dtype), "\"arange_cpu\" not implemented for '",
+                              dtype, "'");
+  if (c10::isReducedFloatingType(dtype)) { // counted in float32
+    for (const at::Scalar &number : {start, end, step}) {
+      static_cast<void>(number.to<float>());
+    }
+  }
   int64_t size = c10::isIntegralType(dtype, true) ? at::native::compute_arange_size<int64_t>(start, end, step)
                  : dtype == at::kDouble           ? at::native::compute_arange_size<double>(start, end, step)
                                                   : at::native::compute_arange_size<float>(start, end, step);

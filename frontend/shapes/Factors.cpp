@@ -25,12 +25,13 @@ namespace sojourn::frontend::shapes {
 
 namespace {
 
-void requireMatrices(const Tensor &x, const char *op, bool isSquare) {
+void requireMatrices(const Tensor &x, const char *op, bool isSquare, bool takesHalves = false) {
   TORCH_CHECK(x.dim() >= 2, op, ": The input tensor A must have at least 2 dimensions.");
   TORCH_CHECK(!isSquare || x.size(-1) == x.size(-2), op, ": A must be batches of square matrices, but they are ",
               x.size(-2), " by ", x.size(-1), " matrices");
-  TORCH_CHECK(x.scalar_type() == c10::kFloat || x.scalar_type() == c10::kDouble, op,
-              ": Expected a floating point tensor as input. Got ", x.scalar_type());
+  TORCH_CHECK(x.scalar_type() == c10::kFloat || x.scalar_type() == c10::kDouble ||
+                  (takesHalves && c10::isReducedFloatingType(x.scalar_type())),
+              op, ": Expected a floating point tensor as input. Got ", x.scalar_type());
 }
 
 /// Column by column, as LAPACK leaves matrices.
@@ -81,9 +82,10 @@ void squareColumns(const ShapeRule &op, Arguments args, Outputs &out) {
   appendColumns(out, x.sizes());
 }
 
-void square(const ShapeRule &op, Arguments args, Outputs &out) {
+/// linalg_matrix_exp(self), which is no work of LAPACK's.
+void matrixExponential(const ShapeRule &op, Arguments args, Outputs &out) {
   const Tensor &x = tensorAt(args, 0);
-  requireMatrices(x, std::string(baseName(op)).c_str(), /*isSquare=*/true);
+  requireMatrices(x, std::string(baseName(op)).c_str(), /*isSquare=*/true, /*takesHalves=*/true);
   append(out, x.sizes());
 }
 
@@ -199,7 +201,7 @@ const RuleEntry kRules[] = {
     {"cholesky_inverse", squareColumns},
     {"cholesky", squareColumns},
     {"linalg_pinv", pseudoInverse},
-    {"linalg_matrix_exp", square},
+    {"linalg_matrix_exp", matrixExponential},
 };
 
 } // namespace

@@ -224,8 +224,8 @@ def _pool_max(op, x):
     position = np.arange(int(np.prod(x.shape[2:], dtype=np.int64)), dtype=np.int64).reshape(1, 1, *x.shape[2:])
     for windows, elements in _inside(op, x.shape[2:], result.shape[2:]):
         value, known, place = key[elements], best[windows], where[windows]
-        # The first element of a window is taken whatever it is; NaN wins over all but an earlier one.
-        better = (value > known) | (place < 0) | (np.isnan(value) & ~np.isnan(known))
+        # The first element of a window is taken whatever it is; a later NaN wins over all before it.
+        better = (value > known) | (place < 0) | np.isnan(value)
         best[windows] = np.where(better, value, known)
         where[windows] = np.where(better, position[elements], place)
     return rounded(best, x.dtype), where

@@ -114,7 +114,7 @@ void addComplex(Table &t) {
   t.add({"_fft_r2c"}, realTransform);
   t.add({"_fft_c2r"}, transformToReal);
   t.add({"linalg_eig"}, eigenvectors);
-  t.add({"_linalg_eigvals"}, eigenvalues);
+  t.add({"_linalg_eigvals", "linalg_eigvals"}, eigenvalues);
 }
 
 } // namespace sojourn::decompose

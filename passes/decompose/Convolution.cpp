@@ -34,17 +34,58 @@ Term reached(Term x, Term w, const Window &how, Dims shape) {
   return pad(x, constantLike(x, 0), zero, high, zero);
 }
 
+/// Where each place of the result [out] reads x in each step of the window [kernel], outside of x for padding and, of a
+/// transposed convolution, between its elements.
+Term reads(Call &c, const Window &how, int64_t i, int64_t out, int64_t kernel) {
+  Shape grid = {out, kernel};
+  Term place = iota(c.emitter, grid, 0, c.i64());
+  Term step = iota(c.emitter, grid, 1, c.i64()) * static_cast<double>(how.dilation[i]);
+  auto stride = static_cast<double>(how.stride[i]), padding = static_cast<double>(how.padding[i]);
+  if (!c.boolean("transposed")) {
+    return place * stride + step - padding;
+  }
+  Term at = place + padding - step;
+  return select(eq(rem(at, stride), 0.0), at / stride, -1.0);
+}
+
+/// The same of integers, exactly and wrapping: what windows read, times a matrix.
+Term convolveIntegers(Call &c, Term x, Term w, const Window &how) {
+  bool transposed = c.boolean("transposed");
+  int64_t spatial = x.rank() - 2, groups = how.groups;
+  if (static_cast<int64_t>(c.shape().size()) != x.rank()) {
+    refuse("has a result of another rank than its input");
+  }
+  DotDims dims = {{1}, {0}, {2}, {transposed ? 1 : 2}};
+  // [n, group, channel, out, kernel, out, kernel ...] by [group, out channel, channel, kernel ...]; of a transposed one
+  // by [group, channel, out channel, kernel ...].
+  Shape split = {x.dim(0), groups, quotient(x.dim(1), groups)};
+  split.append(x.shape().begin() + 2, x.shape().end());
+  Shape factor = {groups, quotient(w.dim(0), groups)};
+  factor.append(w.shape().begin() + 1, w.shape().end());
+  Term windows = reshape(x, split);
+  for (int64_t i = 0; i < spatial; ++i) {
+    windows = take(windows, reads(c, how, i, c.shape()[i + 2], w.dim(i + 2)), 3 + 2 * i);
+    dims.lhsContract.push_back(4 + 2 * i);
+    dims.rhsContract.push_back(3 + i);
+  }
+  Term y = dot(windows, reshape(w, factor), dims, x.element());
+  return reshape(moveDim(moveDim(y, y.rank() - 1, 1), 2, 0), c.shape());
+}
+
 Results convolution(Call &c) {
   Term x = c.wide("input");
   Term w = c.wide("weight");
-  if (!x.isFloat()) {
-    return c.fail("convolves integers; convert to a float type first");
+  if (x.isBool() || x.isComplex()) {
+    return c.fail(Twine("convolves ") + (x.isBool() ? "booleans" : "complex numbers") +
+                  "; convert to integers or floats first");
   }
   if (x.rank() < 3 || x.rank() > 5) {
     return c.fail("supports 1 to 3 spatial dimensions");
   }
   Window how = window(c, x);
-  Term y = c.boolean("transposed") ? convGradInput(reached(x, w, how, c.shape()), w, how, c.shape()) : conv(x, w, how);
+  Term y = !x.isFloat()              ? convolveIntegers(c, x, w, how)
+           : c.boolean("transposed") ? convGradInput(reached(x, w, how, c.shape()), w, how, c.shape())
+                                     : conv(x, w, how);
   if (Term bias = c.wide("bias")) {
     y = y + alongDim(bias, 1, y.rank());
   }

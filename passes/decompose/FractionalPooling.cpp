@@ -29,6 +29,16 @@ Term starts(Term sample, int64_t in, int64_t out, int64_t size, Type element) {
 
 } // namespace
 
+Term chosen(Term windows, int64_t dim) {
+  Term largest = unsqueeze(argmax(windows, dim), dim);
+  if (!windows.isFloat()) {
+    return largest;
+  }
+  Term place = iota(*windows.emitter, windows.shape(), dim, largest.element());
+  Term lastNan = amax(select(isNan(windows), place, -1.0), {dim}, true);
+  return select(lastNan >= 0.0, lastNan, largest);
+}
+
 Results fractionalMaxPool(Call &c) {
   Term x = c.in("self"), samples = c.wide("random_samples");
   int64_t spatial = c.base.contains("2d") ? 2 : 3;
@@ -65,9 +75,7 @@ Results fractionalMaxPool(Call &c) {
   Term taken = takeAlong(reshape(x, {planes, product(in)}), flat, 1);
   Shape table = {planes, outputs, elements};
   taken = reshape(taken, table);
-  // The first of the largest, but the last NaN.
-  Term lastNan = amax(select(isNan(taken), iota(c.emitter, table, 2, c.i64()), -1.0), {2}, true);
-  Term best = select(lastNan >= 0.0, lastNan, unsqueeze(argmax(taken, 2), 2));
+  Term best = chosen(taken, 2);
   Term index = takeAlong(reshape(flat, table), best, 2);
   return {reshape(takeAlong(taken, best, 2), c.shape()), reshape(index, c.shape(1))};
 }

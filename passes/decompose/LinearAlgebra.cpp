@@ -5,6 +5,8 @@
 #include "passes/Aten.h"
 #include "dialect/ContractionOps.h"
 #include "dialect/ElementwiseOps.h"
+#include "dialect/LayoutOps.h"
+#include "dialect/SourceOps.h"
 #include "dialect/UnaryOps.h"
 
 #include <cmath>
@@ -214,8 +216,8 @@ Results inverse(Call &c) {
   return {solved(f.factors, f.rows, identity(a, batchOf(a), a.dim(-1)), /*adjoint=*/false), f.order};
 }
 
-/// By the real matrices [[re, -im], [im, re]], whose factors nobody may ask for.
-Results solveComplex(Call &c, Term a, Term b, bool left) {
+/// x with a x = b of complex numbers, by the real matrices [[re, -im], [im, re]]; and the factors' order.
+std::pair<Term, Term> solvedComplex(Term a, Term b) {
   const int64_t columns = a.rank() - 1, rows = a.rank() - 2;
   Term re = real(a), im = imag(a);
   Lu f = lu(concat({concat({re, -im}, columns), concat({im, re}, columns)}, rows));
@@ -223,8 +225,31 @@ Results solveComplex(Call &c, Term a, Term b, bool left) {
   align(factors, both);
   Term x = solved(factors, repeatedVector(f.rows, batchOf(both)), both, /*adjoint=*/false);
   auto halves = chunk(x, 2, x.rank() - 2);
-  Term found = complex(halves[0], halves[1]);
-  return {reshape(left ? found : transposeLast(found), c.shape()), Term(), Term(), f.order};
+  return {complex(halves[0], halves[1]), f.order};
+}
+
+/// For the factors of `a` stands the matrix itself, with pivots of 0, which no factors have: only luSolveComplex reads
+/// them, for the gradient.
+Results solveComplex(Call &c, Term a, Term b, bool left) {
+  auto [x, order] = left ? solvedComplex(a, b) : solvedComplex(transposeLast(a), transposeLast(b));
+  Term noPivots = full(c.emitter, c.shape(2), 0, c.emitter.builder.getI32Type());
+  return {reshape(left ? x : transposeLast(x), c.shape()), a, noPivots, order};
+}
+
+Results luSolveComplex(Call &c, Term factors, Term b) {
+  Term pivots = c.in("pivots"), a = factors;
+  auto zeros = pivots.value.getDefiningOp<BroadcastOp>();
+  const bool isSolve = zeros && zeros.getX().getDefiningOp<ConstantOp>();
+  if (!isSolve && a.numel() > 0) { // not of a solve in the same step
+    Term one = identity(real(a), batchOf(a), a.dim(-1));
+    Term lower = triangleOf(a, /*upper=*/false, /*withDiagonal=*/false) + complex(one, one * 0.0);
+    Term whole = product(lower, triangleOf(a, /*upper=*/true, /*withDiagonal=*/true));
+    Term isMatrix = eq(unsqueeze(amax(pivots, {pivots.rank() - 1}, true), pivots.rank()), 0.0);
+    a = select(broadcastTo(isMatrix, a.shape()), a, rowsPut(whole, rowsOfPivots(c, pivots, a.dim(-2))));
+  }
+  a = c.boolean("adjoint") ? conj(transposeLast(a)) : a;
+  return c.boolean("left", true) ? solvedComplex(a, b).first
+                                 : transposeLast(solvedComplex(transposeLast(a), transposeLast(b)).first);
 }
 
 Results solve(Call &c) {
@@ -234,7 +259,7 @@ Results solve(Call &c) {
   b = isVector ? unsqueeze(b, b.rank()) : b;
   bool left = c.boolean("left", true);
   if (a.isComplex()) {
-    return solveComplex(c, left ? a : transposeLast(a), left ? b : transposeLast(b), left);
+    return solveComplex(c, a, b, left);
   }
   Lu f = lu(a);
   b = left ? b : transposeLast(b);
@@ -247,6 +272,9 @@ Results solve(Call &c) {
 
 Results luSolve(Call &c) {
   Term factors = c.in("LU"), b = c.in("B");
+  if (factors.isComplex()) {
+    return luSolveComplex(c, factors, b);
+  }
   bool left = c.boolean("left", true), adjoint = c.boolean("adjoint");
   Term rows = rowsOfPivots(c, c.in("pivots"), factors.dim(-2));
   b = left ? b : transposeLast(b);
@@ -360,7 +388,7 @@ Results pseudoInverse(Call &c) {
 
 /// exp(x) = exp(x / 2^s)^(2^s), with Taylor's series where the norm is at most 1.
 Results matrixExponential(Call &c) {
-  Term x = c.in("self");
+  Term x = c.wide("self");
   int64_t n = x.dim(-1), rank = x.rank();
   if (x.numel() == 0) {
     return x;

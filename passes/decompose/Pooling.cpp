@@ -220,7 +220,7 @@ Results maxPoolGradient(Call &c) {
 }
 
 /// Windows of unequal size: each is gathered at the size of the largest, its
-/// last element repeated, which wins no tie against the first of its kind.
+/// last element repeated, which wins no tie against the first of its kind; a NaN's place is that of both.
 Results unevenMaxPool(Call &c, Term input, const Pool &p) {
   int64_t rows = product(Dims(input.shape()).drop_back(p.spatial));
   Shape shape = {rows};
@@ -254,7 +254,7 @@ Results unevenMaxPool(Call &c, Term input, const Pool &p) {
     flatPerm.push_back(dim - 1);
   }
   flat = reshape(transpose(flat, flatPerm), Dims(table).drop_front());
-  Term best = unsqueeze(argmax(x, 2), 2);
+  Term best = chosen(x, 2);
   return {reshape(amax(x, {2}), c.shape()), reshape(takeAlong(broadcastTo(flat, table), best, 2), c.shape(1))};
 }
 

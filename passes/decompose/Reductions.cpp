@@ -46,13 +46,9 @@ Results products(Call &c) {
 }
 
 Results truth(Call &c) {
-  bool any = c.base == "any";
   Term x = toBool(c.in("self"));
   Shape dims = c.dims("dim", x);
-  if (countOf(x, dims) == 0) {
-    return full(c.emitter, c.shape(), any ? 0 : 1, x.element());
-  }
-  return shaped(c, any ? amax(x, dims) : amin(x, dims));
+  return shaped(c, c.base == "any" ? sum(x, dims) : prod(x, dims));
 }
 
 Results extremes(Call &c) {

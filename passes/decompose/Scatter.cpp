@@ -125,7 +125,7 @@ Results scatterReduce(Call &c) {
   }
   Term y = apply(s, x, kind);
   if (!includeSelf && kind == "add") {
-    y = select(counts > 0.0, y, s.x);
+    y = select(toBool(counts), y, s.x);
   }
   if (reduce == "mean") {
     Term total = includeSelf ? counts + 1.0 : max(counts, 1.0);

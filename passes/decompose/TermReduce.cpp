@@ -37,12 +37,38 @@ Term reduce(Term x, Dims dims, bool keep) {
   return keep ? reshape(y, kept) : y;
 }
 
+/// Of truth values a sum is whether any holds, a product whether all do; `neutral` of none.
+template <typename OpType>
+Term reduceTruth(Term x, Dims dims, bool keep, bool neutral) {
+  auto isEmpty = [&](int64_t dim) { return x.dim(dim) == 0; };
+  if (llvm::none_of(dims, isEmpty)) {
+    return reduce<OpType>(x, dims, keep);
+  }
+  Shape shape;
+  for (int64_t dim = 0; dim < x.rank(); ++dim) {
+    bool isReduced = llvm::any_of(dims, [&](int64_t other) { return wrapDim(other, x.rank()) == dim; });
+    if (!isReduced || keep) {
+      shape.push_back(isReduced ? 1 : x.dim(dim));
+    }
+  }
+  return full(*x.emitter, shape, neutral, x.element());
+}
+
+/// The same of values that meet at one place.
+StringRef putKind(Term x, StringRef kind) {
+  return !x.isBool() ? kind : kind == "add" ? "max" : kind == "mul" ? "min" : kind;
+}
+
 std::pair<Term, Term> both(Operation *op, Emitter *e) { return {{op->getResult(0), e}, {op->getResult(1), e}}; }
 
 } // namespace
 
-Term sum(Term x, Dims dims, bool keep) { return reduce<ReduceSumOp>(x, dims, keep); }
-Term prod(Term x, Dims dims, bool keep) { return reduce<ReduceProdOp>(x, dims, keep); }
+Term sum(Term x, Dims dims, bool keep) {
+  return x.isBool() ? reduceTruth<ReduceMaxOp>(x, dims, keep, false) : reduce<ReduceSumOp>(x, dims, keep);
+}
+Term prod(Term x, Dims dims, bool keep) {
+  return x.isBool() ? reduceTruth<ReduceMinOp>(x, dims, keep, true) : reduce<ReduceProdOp>(x, dims, keep);
+}
 Term amax(Term x, Dims dims, bool keep) { return reduce<ReduceMaxOp>(x, dims, keep); }
 Term amin(Term x, Dims dims, bool keep) { return reduce<ReduceMinOp>(x, dims, keep); }
 
@@ -181,11 +207,12 @@ Term takeAlong(Term x, Term index, int64_t dim) {
 }
 
 Term put(Term x, Term index, Term update, int64_t dim, StringRef kind) {
-  return {makeOp<PutOp>(x.emitter, x.value, index.value, update.value, dim, kind)->getResult(0), x.emitter};
+  return {makeOp<PutOp>(x.emitter, x.value, index.value, update.value, dim, putKind(x, kind))->getResult(0), x.emitter};
 }
 
 Term putAlong(Term x, Term index, Term update, int64_t dim, StringRef kind) {
-  return {makeOp<PutAlongOp>(x.emitter, x.value, index.value, update.value, dim, kind)->getResult(0), x.emitter};
+  return {makeOp<PutAlongOp>(x.emitter, x.value, index.value, update.value, dim, putKind(x, kind))->getResult(0),
+          x.emitter};
 }
 
 Term conv(Term x, Term w, const Window &window) {

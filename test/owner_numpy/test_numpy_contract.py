@@ -177,7 +177,7 @@ def test_pools(rng, name):
                     total[(n, c, *at)] = np.sum(row) if name in dtypes("F") else sum(row)
                 if places:
                     nans = [k for k, v in enumerate(row) if v != v]
-                    k = nans[0] if nans else row.index(max(row))
+                    k = nans[-1] if nans else row.index(max(row))
                     best[(n, c, *at)], where[(n, c, *at)] = flat[n, c, places[k]], places[k]
         # pool_max takes no window that could lie wholly in the padding.
         if all(p == 0 or n >= d for n, p, d in zip(shape[2:], attrs["padding"], attrs["dilation"])):

@@ -159,6 +159,32 @@ def test_normalization():
     ))  # fmt: skip
 
 
+def test_integers_convolve():
+    whole = lambda *shape: torch.randint(-(1 << 62), 1 << 62, shape)
+    check(record(
+        lambda: F.conv1d(whole(2, 4, 9), whole(6, 4, 3), whole(6), stride=2, padding=1),
+        lambda: F.conv2d(whole(2, 4, 9, 8), whole(4, 1, 3, 2), groups=4, dilation=2),
+        lambda: F.conv3d(whole(1, 2, 3, 4, 5), whole(2, 2, 2, 2, 1), padding=(1, 0, 2)),
+        lambda: F.conv_transpose2d(
+            whole(2, 4, 4, 5), whole(4, 3, 3, 2), stride=(2, 3), padding=1, output_padding=1, groups=2
+        ),
+    ))  # fmt: skip
+
+
+def test_booleans_meet():
+    mask = lambda *shape: torch.rand(shape) < 0.5
+    index = torch.randint(0, 3, (6, 4))
+    check(record(
+        lambda: mask(5, 4).index_add(0, index[:, 0], mask(6, 4)),
+        lambda: mask(5, 4).index_put((index,), mask(6, 4, 4), accumulate=True),
+        lambda: mask(5, 4).scatter_add(0, index, mask(6, 4)),
+        lambda: mask(5, 4).scatter_reduce(0, index, mask(6, 4), "prod", include_self=False),
+        lambda: mask(5, 4).scatter_reduce(0, index, mask(6, 4), "sum", include_self=False),
+        lambda: mask(5, 4).prod(1, dtype=torch.bool),
+        lambda: mask(5, 4).sum(1, dtype=torch.bool),
+    ))  # fmt: skip
+
+
 def test_convolution_and_pooling():
     x = lambda *shape: leaf(2, 4, *shape)
     check(record(

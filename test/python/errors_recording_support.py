@@ -108,16 +108,16 @@ def _(x):
     x.as_strided_((4, 4), (4, 1))
 
 
-@example(Unsupported, "An op that the compiler does not know", "convolves integers", "convert to a float type", ":2")
+@example(Unsupported, "An op that the compiler does not know", "convolves booleans", "convert to integers", ":2")
 def _(x):
-    ones = torch.ones(1, 1, 3, dtype=torch.long, device=x.device)
+    ones = torch.ones(1, 1, 3, dtype=torch.bool, device=x.device)
     total = torch.conv1d(ones, ones)
     sojourn.flush()
 
 
-@example(Error, "What depends on an op that was refused", "this tensor has no value", "convolves integers")
+@example(Error, "What depends on an op that was refused", "this tensor has no value", "convolves booleans")
 def _(x):
-    ones = torch.ones(1, 1, 3, dtype=torch.long, device=x.device)
+    ones = torch.ones(1, 1, 3, dtype=torch.bool, device=x.device)
     total = torch.conv1d(ones, ones)
     try:
         sojourn.flush()

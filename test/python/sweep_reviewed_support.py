@@ -4,12 +4,15 @@ and those that are compared otherwise than the rest."""
 
 _SHAPE = "its result's shape depends on values"
 _SPARSE = "sparse tensors are not carried"
+_COMPLEX_HALVES = "complex numbers of halves are not carried"
 
 #: Per part; "*" stands for all parts.
 _REASONS: dict[str, dict[str, str]] = {
     "*": {
         "argwhere": _SHAPE,
+        "bincount": "how many classes there are: " + _SHAPE,
         "masked_select": _SHAPE,
+        "nn.functional.one_hot": "how many classes there are, where it is not said: " + _SHAPE,
         "nonzero": _SHAPE,
         "unique": _SHAPE,
         "unique_consecutive": _SHAPE,
@@ -19,18 +22,22 @@ _REASONS: dict[str, dict[str, str]] = {
         "sparse.mm.reduce": _SPARSE,
         "sparse.sampled_addmm": _SPARSE,
         "to_sparse": _SPARSE,
-        "chalf": "complex numbers of halves are not carried",
+        "chalf": _COMPLEX_HALVES,
         "hash_tensor": "its result is uint64, which is not carried",
         "jiterator_binary": "torch has it for CUDA alone",
         "jiterator_binary_return_by_ref": "torch has it for CUDA alone",
     },
     "gradient": {"index_put": "of values written through a boolean index: " + _SHAPE},
     "second": {"index_put": "of values written through a boolean index: " + _SHAPE},
-    "vmap": {"index_put": "torch's rule for it asks for the positions of a boolean index: " + _SHAPE},
+    "vmap": {
+        "combinations": "torch's rule for it selects by a mask: " + _SHAPE,
+        "index_put": "torch's rule for it asks for the positions of a boolean index: " + _SHAPE,
+    },
     "out": {"_native_batch_norm_legit": "it writes running statistics and results at once"},
     "wrong inputs": {"nn.Embedding": "which indices are outside depends on values: they are left out"},
     "errors": {
         "cov": "whether a weight is negative depends on values: it is not asked",
+        "masked_fill": "whether a tensor's number fits another type depends on values: it is not asked",
         **dict.fromkeys(
             ("gather", "scatter", "scatter_add"), "which indices are outside depends on values: they are left out"
         ),
@@ -38,10 +45,46 @@ _REASONS: dict[str, dict[str, str]] = {
 }
 
 
-def reason(entry: str, part: str) -> str:
-    """Empty where the entry has to pass."""
-    return _REASONS.get(part, {}).get(entry) or _REASONS["*"].get(entry, "")
+#: What is refused of complex numbers when it is recorded (frontend/recording/Complex.cpp has what is not).
+_REAL = (
+    "_unsafe_masked_index _unsafe_masked_index_put_accumulate acos acosh all any asin asinh atan atanh cholesky "
+    "cholesky_inverse cholesky_solve exp2 geqrf linalg.cholesky linalg.cholesky_ex linalg.cond linalg.det linalg.eigh "
+    "linalg.eigvalsh linalg.householder_product linalg.inv linalg.inv_ex linalg.ldl_factor linalg.ldl_factor_ex "
+    "linalg.ldl_solve linalg.lstsq linalg.lstsq.grad_oriented linalg.lu linalg.lu_factor linalg.lu_factor_ex "
+    "linalg.lu_solve linalg.matrix_power linalg.matrix_rank linalg.matrix_rank.hermitian linalg.norm "
+    "linalg.norm.subgradients_at_zero linalg.pinv linalg.pinv.hermitian linalg.pinv.singular linalg.qr linalg.slogdet "
+    "linalg.solve_triangular linalg.svd linalg.svdvals linalg.tensorinv logaddexp logcumsumexp logdet logical_and "
+    "logical_not logical_or logical_xor logsumexp lu lu_solve lu_unpack masked.logsumexp matrix_exp "
+    "nn.functional.pad.reflect nn.functional.silu.complex nonzero_static norm.nuc ormqr pca_lowrank pinverse qr "
+    "renorm svd svd_lowrank triangular_solve"
+).split()
+#: The same of one dtype, in all parts.
+_OF_DTYPE: dict[tuple[str, str], str] = {
+    ("complex", "float16"): _COMPLEX_HALVES,
+    ("view_as_complex", "float16"): _COMPLEX_HALVES,
+    **{(name, dtype): "it takes no complex numbers" for name in _REAL for dtype in ("complex64", "complex128")},
+}
 
+
+def reason(entry: str, part: str, dtype: str = "") -> str:
+    """Empty where the entry has to pass."""
+    return _REASONS.get(part, {}).get(entry) or _OF_DTYPE.get((entry, dtype)) or _REASONS["*"].get(entry, "")
+
+
+_TIES = (
+    "which of equal elements comes first is free: indices by what they pick, each once, gradients among equals in any "
+    "order; stable ones exactly"
+)
+#: Operators that choose elements: where `dim` is among their arguments behind the first (None: nowhere, it is 0), and how
+#: they are compared.
+PICKS: dict[str, tuple[int | None, str]] = {
+    "argsort": (0, _TIES),
+    "kthvalue": (1, _TIES),
+    "mode": (0, _TIES),
+    "msort": (None, _TIES),
+    "sort": (0, _TIES),
+    "topk": (1, _TIES),
+}
 
 _DROPPED = "what is dropped is drawn: compared with nothing dropped"
 _REGIONS = "its regions are drawn: metadata alone"

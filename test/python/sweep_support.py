@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import collections
 
+import sweep_reviewed_support
 import torch
+from sweep_values_support import check_picks, doubled, grouped, is_as_good
 from torch.autograd import forward_ad
 from torch.testing._internal.common_methods_invocations import op_db
 
@@ -147,7 +149,7 @@ class Sweep:
         _, wanted, _, got = self._both(op, sample, False)
 
         def truth():
-            return tensors_of(self._called(op, _doubled(moved(_tree(sample), "cpu", False)), sample))
+            return tensors_of(self._called(op, doubled(moved(_tree(sample), "cpu", False)), sample))
 
         self._compare(op, sample, wanted, got, strides=True, truth=truth)
 
@@ -158,7 +160,11 @@ class Sweep:
             self._values(ours)
             return
 
-        self._close(theirs, ours, lambda: self._truth(op, sample, wanted, twice=False))
+        if self._is_free(op, sample):
+            theirs, ours = ([grouped(op, sample, x) for x in side] for side in (theirs, self._values(ours)))
+            self._close(theirs, ours)
+            return
+        self._close(theirs, ours, lambda: self._truth(op, sample, wanted, twice=False), several=True)
 
     def second(self, op, sample, grads):
         if not op.supports_gradgrad:
@@ -169,7 +175,7 @@ class Sweep:
         if is_random(op, sample):
             self._values(ours)
             return
-        self._close(theirs, ours, lambda: self._truth(op, sample, wanted, twice=True))
+        self._close(theirs, ours, lambda: self._truth(op, sample, wanted, twice=True), several=True)
 
     def dual(self, op, sample, grads):
         if not op.supports_forward_ad:
@@ -238,7 +244,7 @@ class Sweep:
     def gaps(self, op, sample, grads):
         def run(device, wide=False):
             tree = moved(_tree(sample), device, False)
-            tree = torch.utils._pytree.tree_map(spread, _doubled(tree) if wide else tree)
+            tree = torch.utils._pytree.tree_map(spread, doubled(tree) if wide else tree)
             torch.manual_seed(5)
             return self._called(op, tree, sample)
 
@@ -252,14 +258,17 @@ class Sweep:
 
         def run(device, wide=False):
             tree = moved(_tree(sample), device, False)
-            first, args, kwargs = _doubled(tree) if wide else tree
+            first, args, kwargs = doubled(tree) if wide else tree
             # A factor keeps what is sorted so, and what is definite.
             batch = torch.stack([first, first * 0.75 if first.is_floating_point() else first])
             return torch.func.vmap(lambda x: self._called(op, (x, args, kwargs), sample))(batch)
 
+        def truth():
+            return tensors_of(run("cpu", wide=True))
+
         wanted = self._eager(lambda: run("cpu"))
         got = self._tried(lambda: run(self.device))
-        self._compare(op, sample, wanted, got, strides=False, truth=lambda: tensors_of(run("cpu", wide=True)))
+        self._compare(op, sample, wanted, got, strides=False, truth=truth, picks=False)
 
     def error(self, op, wrong):
         """Of what eager refuses."""
@@ -340,10 +349,11 @@ class Sweep:
 
     def _truth(self, op, sample, wanted, twice):
         """Gradients in f64, those that are there."""
-        tree = _doubled(moved(_tree(sample), "cpu", True))
+        tree = doubled(moved(_tree(sample), "cpu", True))
         torch.manual_seed(5)
         outputs, like = tensors_of(self._called(op, tree, sample)), tensors_of(wanted)
         leaves = [x for x in tensors_of(tree) if x.requires_grad]
+        dtypes = [x.dtype for x in tensors_of(_tree(sample)) if x.requires_grad]
         for create_graph in (True, False) if twice else (False,):
             pairs = [(x, y) for x, y in zip(outputs, like) if x.requires_grad and x.numel()]
             torch.manual_seed(9)
@@ -351,11 +361,11 @@ class Sweep:
             outputs = torch.autograd.grad(
                 [x for x, _ in pairs], leaves, weights, allow_unused=True, create_graph=create_graph
             )
+            like = [x.to(dtype) for x, dtype in zip(outputs, dtypes) if x is not None]
             outputs = [x for x in outputs if x is not None]
-            like = [x.float() for x in outputs]
         return outputs
 
-    def _compare(self, op, sample, wanted, got, strides, truth=None):
+    def _compare(self, op, sample, wanted, got, strides, truth=None, picks=True):
         pairs = list(zip(tensors_of(wanted), tensors_of(got), strict=True))
         random = is_random(op, sample)
         for theirs, ours in pairs:
@@ -363,7 +373,16 @@ class Sweep:
         if random:
             self._values([ours for _, ours in pairs])
             return
+        if picks and op.name != "msort" and self._is_free(op, sample):
+            try:
+                return check_picks(op, sample, tensors_of(wanted), self._values(tensors_of(got)))
+            except AssertionError as error:
+                raise Failed("wrong", " ".join(str(error).split())) from error
         self._close([theirs for theirs, _ in pairs], [ours for _, ours in pairs], truth)
+
+    def _is_free(self, op, sample) -> bool:
+        """To choose among equals."""
+        return op.name in sweep_reviewed_support.PICKS and sample.kwargs.get("stable") is not True
 
     def _check_metadata(self, theirs, ours, strides):
         if theirs.layout != torch.strided:
@@ -390,7 +409,7 @@ class Sweep:
         except Exception as error:
             raise self._failed(error, "late") from error
 
-    def _close(self, wanted, ours, truth=None):
+    def _close(self, wanted, ours, truth=None, several=False):
         """`truth`: makes the values in f64. What is off eager's may be nearer to them than eager's own."""
         for place, (theirs, mine) in enumerate(zip(wanted, self._values(ours), strict=True)):
             tolerance = {"rtol": 1e-4, "atol": 1e-5} if theirs.dtype == torch.float32 else {}
@@ -398,7 +417,7 @@ class Sweep:
             try:
                 torch.testing.assert_close(mine, theirs, equal_nan=True, check_stride=False, **tolerance)
             except AssertionError as error:
-                if truth and theirs.dtype == torch.float32 and _nearer(mine, theirs, truth()[place]):
+                if truth and is_as_good(mine, theirs, truth()[place], several):
                     continue
                 raise Failed("wrong", " ".join(str(error).split())) from error
 
@@ -421,24 +440,6 @@ class Sweep:
             sojourn.flush()
         except Exception:
             pass
-
-
-def _doubled(tree):
-    """In f64, leaves as leaves."""
-
-    def wide(x):
-        if not isinstance(x, torch.Tensor) or x.dtype != torch.float32:
-            return x
-        return x.detach().double().requires_grad_(x.requires_grad)
-
-    return torch.utils._pytree.tree_map(wide, tree)
-
-
-def _nearer(ours, theirs, truth) -> bool:
-    """Whether the largest error is at most twice eager's."""
-    if truth.dtype != torch.float64 or truth.shape != ours.shape or not truth.isfinite().all():
-        return False
-    return bool((ours - truth).abs().max() <= 2 * (theirs - truth).abs().max())
 
 
 def _tree(sample):

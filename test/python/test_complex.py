@@ -214,6 +214,64 @@ def test_eigenvectors(device, seed, complex_):
     assert values[1].isnan().all() and values[0].isfinite().all() and values[2].isfinite().all()
 
 
+def test_gradients_of_eigenvectors_twice(device, seed):
+    """Of what no phase and no order of the vectors changes."""
+
+    def slopes(function, x):
+        (slope,) = torch.autograd.grad(function(x), x, create_graph=True)
+        (second,) = torch.autograd.grad((slope * slope.conj()).real.sum(), x)
+        return slope.detach().cpu(), second.cpu()
+
+    def angles(x):
+        vectors = torch.linalg.eig(x).eigenvectors
+        return (vectors.mH @ vectors).abs().pow(2).sum()
+
+    for draw in (torch.randn(2, 4, 4, dtype=torch.float64), numbers(4, 4)):
+        x = draw + torch.diag(torch.arange(4) * 3.0)  # well apart
+        for function in (lambda x: torch.linalg.eigvals(x).abs().pow(3).sum(), angles):
+            wanted = slopes(function, x.clone().requires_grad_())
+            for found, theirs in zip(slopes(function, x.to(device).requires_grad_()), wanted):
+                same(found, theirs, loose=1e-6)
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_systems_of_complex_numbers(device, seed, left):
+    a, b = numbers(2, 4, 4), numbers(2, *((4, 3) if left else (3, 4)))
+    both(device, lambda a, b: torch.linalg.solve(a, b, left=left), a, b, grad=True)
+    both(device, lambda a, b: torch.linalg.solve(a, b[:1], left=left), a, b, grad=True)
+    both(device, torch.linalg.solve, a, numbers(2, 4), grad=True)
+    # By factors of another place, and those of a matrix that was solved for in an earlier step.
+    factors, pivots = torch.linalg.lu_factor(a)
+    for adjoint in (False, True):
+        wanted = torch.linalg.lu_solve(factors, pivots, b, left=left, adjoint=adjoint)
+        there = [each.to(device) for each in (factors, pivots, b)]
+        same(torch.linalg.lu_solve(*there, left=left, adjoint=adjoint), wanted.resolve_conj())
+    leaf, ours = a.clone().requires_grad_(), a.to(device).requires_grad_()
+    x, y = torch.linalg.solve(leaf, b, left=left), torch.linalg.solve(ours, b.to(device), left=left)
+    sojourn.flush()
+    for found, wanted in (
+        (y.detach(), x.detach()),
+        (torch.autograd.grad(y.abs().sum(), ours)[0], torch.autograd.grad(x.abs().sum(), leaf)[0]),
+    ):
+        same(found.resolve_conj(), wanted.resolve_conj())  # eager's puts some conjugations off
+
+
+def test_results_into_complex_tensors(device, seed):
+    a, b, x = torch.randn(3, 4), torch.randn(3, 4), torch.randn(3, 4, 4)
+    parts = (a.abs(), b)
+    for function, arguments in ((torch.complex, (a, b)), (torch.polar, parts)):
+        for shape in ((3, 4), (0,)):
+            out = torch.empty(shape, dtype=torch.complex64, device=device)
+            assert function(*(each.to(device) for each in arguments), out=out) is out
+            same(out, function(*arguments), loose=1e-5)
+        with pytest.raises(RuntimeError, match="dtype|type"):
+            function(*(each.to(device) for each in arguments), out=torch.empty(3, 4, device=device))
+    out = torch.empty(3, 4, dtype=torch.complex64, device=device)
+    assert torch.linalg.eigvals(x.to(device), out=out) is out
+    order = lambda z: torch.stack([row[torch.argsort(row.real * 1e3 + row.imag)] for row in z])
+    torch.testing.assert_close(order(out.cpu()), order(torch.linalg.eigvals(x)), rtol=1e-3, atol=1e-3)
+
+
 def test_a_step(device, seed):
     """A filter that is learned in the frequency domain: one trip per step, as eager."""
     x, y = torch.randn(8, 32, dtype=torch.float64), torch.randn(8, 32, dtype=torch.float64)
@@ -247,3 +305,7 @@ def test_refused(device, seed):
         torch.zeros(3, 3, dtype=torch.float64, device=device).add_(x)
     with pytest.raises(sojourn.Unsupported, match="dtype ComplexHalf"):
         torch.zeros(2, dtype=torch.complex32).to(device)
+    halves = torch.zeros(3, 2, dtype=torch.float16, device=device)
+    for call in (torch.view_as_complex, lambda x: x.view(torch.complex32)):
+        with pytest.raises(sojourn.Unsupported, match="dtype ComplexHalf"):  # when it is recorded
+            call(halves)

@@ -5,6 +5,8 @@ Numbers that are ignored, windows of storages, `out=`, operands that overlap, mo
 that are not held. Values are read outside of steps.
 """
 
+import itertools
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -334,3 +336,108 @@ def test_strides_of_rrelu(device, seed):
     x = torch.randn(3, 4).t()
     for training in (False, True):
         assert torch.rrelu(x.to(device), training=training).stride() == torch.rrelu(x, training=training).stride()
+
+
+POOLS = {
+    "max_pool1d": (1, lambda x: F.max_pool1d(x, 4, 2, 1, return_indices=True)),
+    "max_pool2d": (2, lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True)),
+    "max_pool2d, windows that share much": (2, lambda x: F.max_pool2d(x, 7, 1, 3, return_indices=True)),
+    "max_pool2d, ceil": (2, lambda x: F.max_pool2d(x, 3, 3, 0, ceil_mode=True, return_indices=True)),
+    "max_pool3d": (3, lambda x: F.max_pool3d(x, 3, 2, 1, return_indices=True)),
+    "adaptive_max_pool1d": (1, lambda x: F.adaptive_max_pool1d(x, 3, return_indices=True)),
+    "adaptive_max_pool2d": (2, lambda x: F.adaptive_max_pool2d(x, (2, 4), return_indices=True)),
+    "adaptive_max_pool2d, uneven": (2, lambda x: F.adaptive_max_pool2d(x, (3, 5), return_indices=True)),
+    "adaptive_max_pool3d, uneven": (3, lambda x: F.adaptive_max_pool3d(x, 3, return_indices=True)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("name", POOLS)
+def test_the_last_nan_of_a_window_is_its_largest(device, seed, name, dtype):
+    dims, pool = POOLS[name]
+    x = torch.randn(2, 3, *(8,) * dims).to(dtype)
+    x[torch.rand(x.shape) < 0.3] = NAN
+    found, weights = [], None
+    for place in ("cpu", device):
+        leaf = x.to(place).requires_grad_()
+        value, where = pool(leaf)
+        weights = torch.randint(-3, 4, value.shape).to(dtype) if weights is None else weights
+        (slope,) = torch.autograd.grad(value, leaf, weights.to(place))
+        found.append([part.detach().cpu() for part in (value, where, slope)])
+    for theirs, ours in zip(*found):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 9), (3, 8)])
+def test_max_pool1d_is_a_view_only_where_it_differentiates(device, seed, shape):
+    """Of another result of it, as eager's is; strides and versions are eager's."""
+    drawn = torch.randn(shape)
+    for needs, enabled, turned in itertools.product((False, True), repeat=3):
+        x = drawn.mT.contiguous().mT if turned else drawn
+        found = []
+        for place in ("cpu", device):
+            leaf = x.to(place).requires_grad_(needs)
+            with torch.set_grad_enabled(enabled):
+                y = torch.max_pool1d(leaf, 3, 2, 1)
+            slope = torch.autograd.grad(y.sum(), leaf)[0].cpu() if y.requires_grad else None
+            found.append([y.detach().cpu(), slope, y.stride(), y._is_view(), y._version, y.requires_grad])
+        (theirs, slope, *facts), (ours, there, *others) = found
+        assert others == facts and torch.equal(ours, theirs)
+        assert slope is None or torch.equal(there, slope)
+    with torch.inference_mode():
+        y = torch.max_pool1d(drawn.to(device), 2)
+        assert y.is_inference() and torch.equal(y.cpu(), torch.max_pool1d(drawn, 2))
+
+
+FILLS = {
+    "fill_": lambda x, n: x.fill_(n),
+    "fill_ of none": lambda x, n: x[:0].fill_(n),
+    "fill": torch.fill,
+    "full": lambda x, n: torch.full((3,), n, dtype=x.dtype, device=x.device),
+    "full_like": torch.full_like,
+    "new_full": lambda x, n: x.new_full((3,), n),
+    "masked_fill": lambda x, n: x.masked_fill(x > 0, n),
+    "masked_fill_": lambda x, n: x.masked_fill_(x > 0, n),
+    "index_fill": lambda x, n: x.index_fill(0, torch.tensor([1], device=x.device), n),
+    "index_fill_": lambda x, n: x.index_fill_(0, torch.tensor([1], device=x.device), n),
+    "scatter": lambda x, n: x.scatter(0, torch.tensor([1], device=x.device), n),
+    "fill_diagonal_": lambda x, n: x.expand(3, 3).clone().fill_diagonal_(n),
+    "constant padding": lambda x, n: F.pad(x, (1, 0), value=n),
+    "scalar_tensor": lambda x, n: torch.scalar_tensor(n, dtype=x.dtype, device=x.device),
+    "an element": lambda x, n: x.__setitem__(1, n) or x,
+    "masked elements": lambda x, n: x.__setitem__(x > 0, n) or x,
+}
+NUMBERS = [1e300, 1e39, 3.5e38, 65520.0, 65000.0, 300, -1, -200, 2**40, 2.0**70, 1.5, INF, -INF, NAN, True]
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32, torch.int64],
+)
+@pytest.mark.parametrize("name", FILLS)
+def test_numbers_that_do_not_fit(seed, name, dtype):
+    device = shared_owner().device
+    x = torch.randint(0, 3, (3,)).to(dtype)
+    for number in NUMBERS:
+        if dtype == torch.uint8 and number == -200:
+            continue  # eager wraps it in one way or the other, as the op
+        expected, found = outcome(FILLS[name], (x.clone(), number)), outcome(FILLS[name], (x.to(device), number))
+        if isinstance(expected, Exception):
+            assert type(found) is type(expected), f"{number}: eager {expected!r}; here {found!r}"
+            assert str(found).splitlines()[0] == str(expected).splitlines()[0], number
+        else:
+            assert not isinstance(found, Exception), f"{number}: {found!r}"
+            torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [None, torch.bool, torch.complex64, torch.float16, torch.float32, torch.int8])
+@pytest.mark.parametrize(
+    "range_", [(0, 1, 0), (0, -1, 1), (1, 0, 1), (0, INF, 1), (0, NAN, 1), (0, 5, NAN), (0, 1e39, 1e39), (0, 5, 2)]
+)
+def test_ranges_are_refused_as_eager_does(device, range_, dtype):
+    function = lambda place: torch.arange(*range_, dtype=dtype, device=place)
+    expected, found = outcome(function, ("cpu",)), outcome(function, (device,))
+    if isinstance(expected, Exception):
+        assert type(found) is type(expected) and str(found).splitlines()[0] == str(expected).splitlines()[0]
+    else:
+        assert torch.equal(found[0], expected[0])

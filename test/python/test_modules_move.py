@@ -76,6 +76,35 @@ def test_an_optimizer_built_before_trains_the_moved_model(owner, seed, way):
         torch.testing.assert_close(model.state_dict()[key], value, rtol=1e-9, atol=1e-12)
 
 
+OPTIMIZERS = {
+    "Adagrad": lambda parameters: torch.optim.Adagrad(parameters, lr=0.1),
+    "Adagrad, one by one": lambda parameters: torch.optim.Adagrad(parameters, lr=0.1, foreach=False),
+    "Adam": lambda parameters: torch.optim.Adam(parameters, lr=0.1, amsgrad=True),
+    "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
+    "RMSprop": lambda parameters: torch.optim.RMSprop(parameters, lr=0.01, momentum=0.9),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_state_that_is_older_than_the_move_follows(owner, seed, name):
+    """Adagrad's is there from the start, the others' after a step; the message says how it moves."""
+    model = Tied().double()
+    beside = copy.deepcopy(model)
+    optimizer, other = (OPTIMIZERS[name](each.parameters()) for each in (model, beside))
+    data = batches(5)
+    if not name.startswith("Adagrad"):
+        trained(model, optimizer, data[:2], "cpu")
+        trained(beside, other, data[:2], "cpu")
+    model.to(owner.device)
+    again, late = copy.deepcopy((model, optimizer))  # a step that is refused half way changes state
+    with pytest.raises(sojourn.Refused, match=r"optimizer.load_state_dict\(optimizer.state_dict\(\)\)"):
+        trained(again, late, data[2:3], owner.device)
+    optimizer.load_state_dict(optimizer.state_dict())
+    trained(model, optimizer, data[2:], owner.device)
+    trained(beside, other, data[2:], "cpu")
+    assert_same(model.state_dict(), beside.state_dict(), rtol=1e-9, atol=1e-12)
+
+
 def test_classes_attributes_and_gradients_stay(device, seed):
     model = nn.Linear(3, 2)
     model.weight = Marked(model.weight.detach())

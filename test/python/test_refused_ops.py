@@ -11,8 +11,8 @@ F64 = torch.float64
 
 
 def refuse(a, b):
-    """Recorded, for its shape is known; the passes do not convolve integers."""
-    return torch.conv1d(a.reshape(1, 1, -1), b[:1].reshape(1, 1, 1)).reshape(-1)
+    """Recorded, for its shape is known; the passes do not convolve booleans."""
+    return torch.conv1d(a.bool().reshape(1, 1, -1), b[:1].bool().reshape(1, 1, 1)).reshape(-1)
 
 
 LINE = f"{__file__}:{refuse.__code__.co_firstlineno + 2}"

@@ -9,8 +9,10 @@ import sys
 import pytest
 import sweep_reviewed_support
 import sweep_support
+import sweep_values_support
 import torch
 from remote_support import shared_owner
+from torch.testing._internal.common_methods_invocations import SampleInput
 
 ENTRIES = sweep_support.entries()
 PARTS = ("forward", "gradient")
@@ -36,6 +38,73 @@ def test_entry(name):
         if sweep_reviewed_support.reason(name, part):
             outcomes -= {"refused", "late", "other error"}
         assert not outcomes, found["notes"]
+
+
+def test_the_choice_among_equals_is_free(seed):
+    """And nothing else: not a value, not a place twice, not one outside."""
+    x = torch.randint(0, 3, (4, 9)).to(torch.bfloat16)
+    for name, call, arguments, kwargs in (
+        ("sort", torch.sort, (1,), {}),
+        ("argsort", torch.argsort, (), {"dim": 0}),
+        ("topk", torch.topk, (4, 0), {}),
+        ("kthvalue", torch.kthvalue, (2, 0), {}),
+    ):
+        sample = SampleInput(x, args=arguments, kwargs=kwargs)
+        wanted = sweep_support.tensors_of(call(x, *arguments, **kwargs))
+        axis = kwargs.get("dim", arguments[-1] if arguments else None)
+        # Among equals the last comes first: by the mirrored input.
+        other = [each.clone() for each in sweep_support.tensors_of(call(x.flip(axis), *arguments, **kwargs))]
+        other[-1] = x.shape[axis] - 1 - other[-1]
+        assert not torch.equal(other[-1], wanted[-1]), "there are equals"
+        sweep_values_support.check_picks(ENTRIES[name], sample, wanted, other)
+
+        def changed(place, change):
+            given = [each.clone() for each in other]
+            given[place] = change(given[place])
+            return given
+
+        wrong = [changed(-1, lambda i: i + 9), changed(-1, lambda i: i - 9)]
+        wrong.append(changed(-1, lambda i: (i + 1) % x.shape[axis]))  # picks others, in some place
+        wrong += [changed(0, lambda v: v + 1)] if len(other) > 1 else []
+        if name != "kthvalue":
+            wrong.append([each.narrow(axis, 0, 1).expand_as(each) for each in other])
+        for given in wrong:
+            with pytest.raises(AssertionError):
+                sweep_values_support.check_picks(ENTRIES[name], sample, wanted, given)
+
+
+def test_gradients_among_equals_come_in_any_order(seed):
+    sample = SampleInput(torch.tensor([[2.0, 1.0, 2.0], [1.0, 2.0, 1.0]]), args=(1,))
+
+    def grouped(*rows):
+        return sweep_values_support.grouped(ENTRIES["sort"], sample, torch.tensor(rows))
+
+    wanted = grouped([5.0, 6.0, 7.0], [1.0, 2.0, 3.0])
+    assert torch.equal(wanted, grouped([7.0, 6.0, 5.0], [3.0, 2.0, 1.0]))
+    assert not torch.equal(wanted, grouped([5.0, 7.0, 6.0], [1.0, 2.0, 3.0])), "of elements that differ"
+    assert not torch.equal(wanted, grouped([1.0, 6.0, 7.0], [5.0, 2.0, 3.0])), "of rows that differ"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_halves_are_judged_beside_f64(dtype, seed):
+    """What is rounded once is good, whatever eager has; what is off by more than eager's and a rounding is not."""
+    unit = torch.finfo(dtype).eps
+    truth = torch.rand(50, dtype=torch.float64) + 1
+    once = truth.to(dtype)
+    far = (truth * (1 + 40 * unit)).to(dtype)
+    farther = (truth * (1 + 44 * unit)).to(dtype)
+    good = sweep_values_support.nearer_half
+    assert good(once, far, truth) and good(far, far, truth) and good(far, farther, truth)
+    assert not good(farther, far, truth) and not good(far, once, truth)
+    mixed = once.clone()
+    mixed[7] = far[7]
+    assert not good(mixed, once, truth), "a single element counts"
+    special = torch.tensor([torch.inf, -torch.inf, torch.nan], dtype=torch.float64)
+    assert good(special.to(dtype), once[:3], special)
+    assert not good(special.flip(0).to(dtype), once[:3], special)
+    over = torch.full_like(once, torch.inf)
+    assert good(once, over, truth), "eager overflows on the way"
+    assert not good(far, over, truth) and not good(over, once, truth)
 
 
 @pytest.fixture
