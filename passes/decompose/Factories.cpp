@@ -40,11 +40,19 @@ Results arange(Call &c) {
   return at;
 }
 
-Term rampOf(Call &c, Type element) { return ramp(c.number("start", element), c.number("end", element), c.shape()[0]); }
-
 Type rampElement(Call &c) {
   Type element = wideElement(c.element());
   return isa<FloatType>(element) ? element : c.f64();
+}
+
+/// A ramp of integers has integers for ends, as the result's type holds them.
+Term endOf(Call &c, StringRef name, Type element) {
+  Term end = c.number(name, element);
+  return isa<IntegerType>(c.element()) ? convert(convert(convert(end, c.i64()), c.element()), element) : end;
+}
+
+Term rampOf(Call &c, Type element) {
+  return ramp(endOf(c, "start", element), endOf(c, "end", element), c.shape()[0]);
 }
 
 Results linspace(Call &c) { return rampOf(c, rampElement(c)); }

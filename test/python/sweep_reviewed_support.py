@@ -37,6 +37,7 @@ _REASONS: dict[str, dict[str, str]] = {
     "wrong inputs": {"nn.Embedding": "which indices are outside depends on values: they are left out"},
     "errors": {
         "cov": "whether a weight is negative depends on values: it is not asked",
+        "multinomial": "whether a weight is negative or not finite depends on values: it is not asked",
         "masked_fill": "whether a tensor's number fits another type depends on values: it is not asked",
         **dict.fromkeys(
             ("gather", "scatter", "scatter_add"), "which indices are outside depends on values: they are left out"
@@ -51,10 +52,10 @@ _REAL = (
     "cholesky_inverse cholesky_solve exp2 geqrf linalg.cholesky linalg.cholesky_ex linalg.cond linalg.det linalg.eigh "
     "linalg.eigvalsh linalg.householder_product linalg.inv linalg.inv_ex linalg.ldl_factor linalg.ldl_factor_ex "
     "linalg.ldl_solve linalg.lstsq linalg.lstsq.grad_oriented linalg.lu linalg.lu_factor linalg.lu_factor_ex "
-    "linalg.lu_solve linalg.matrix_power linalg.matrix_rank linalg.matrix_rank.hermitian linalg.norm "
+    "linalg.matrix_norm linalg.matrix_power linalg.matrix_rank linalg.matrix_rank.hermitian linalg.norm "
     "linalg.norm.subgradients_at_zero linalg.pinv linalg.pinv.hermitian linalg.pinv.singular linalg.qr linalg.slogdet "
     "linalg.solve_triangular linalg.svd linalg.svdvals linalg.tensorinv logaddexp logcumsumexp logdet logical_and "
-    "logical_not logical_or logical_xor logsumexp lu lu_solve lu_unpack masked.logsumexp matrix_exp "
+    "logical_not logical_or logical_xor logsumexp lu lu_unpack masked.logsumexp matrix_exp "
     "nn.functional.pad.reflect nn.functional.silu.complex nonzero_static norm.nuc ormqr pca_lowrank pinverse qr "
     "renorm svd svd_lowrank triangular_solve"
 ).split()

@@ -184,26 +184,31 @@ class Sweep:
             torch.manual_seed(7)
             given = [torch.randn_like(x) for x in tensors_of(_tree(sample)) if x.requires_grad]
 
-            def run(device):
-                tangents = iter(moved(given, device, False))
+            def run(device, wide=False):
+                tangents = iter(doubled(given) if wide else moved(given, device, False))
 
                 def make(x):
                     is_leaf = isinstance(x, torch.Tensor) and x.requires_grad
                     return forward_ad.make_dual(x.detach(), next(tangents)) if is_leaf else x
 
-                tree = torch.utils._pytree.tree_map(make, moved(_tree(sample), device, True))
+                tree = moved(_tree(sample), device, True)
+                tree = torch.utils._pytree.tree_map(make, doubled(tree) if wide else tree)
                 torch.manual_seed(5)
-                return tensors_of(self._called(op, tree, sample))
+                return [forward_ad.unpack_dual(x).tangent for x in tensors_of(self._called(op, tree, sample))]
 
-            wanted = self._eager(lambda: run("cpu"))
-            got = self._tried(lambda: run(self.device))
-            theirs, ours = ([forward_ad.unpack_dual(x).tangent for x in side] for side in (wanted, got))
-        if is_random(op, sample):
-            return
-        pairs = [(a, b) for a, b in zip(theirs, ours) if a is not None and b is not None]
-        if any((a is None) != (b is None) and (a if a is not None else b).any() for a, b in zip(theirs, ours)):
-            raise Failed("wrong", "a tangent is there on one side only")
-        self._close([a for a, _ in pairs], [b for _, b in pairs])
+            theirs = self._eager(lambda: run("cpu"))
+            ours = self._tried(lambda: run(self.device))
+            if is_random(op, sample):
+                return
+            if any((a is None) != (b is None) and (a if a is not None else b).any() for a, b in zip(theirs, ours)):
+                raise Failed("wrong", "a tangent is there on one side only")
+            there = [place for place, (a, b) in enumerate(zip(theirs, ours)) if a is not None and b is not None]
+
+            def truth():
+                wide = run("cpu", wide=True)
+                return [wide[place] for place in there]
+
+            self._close([theirs[i] for i in there], [ours[i] for i in there], truth, several=True)
 
     def in_place(self, op, sample, grads):
         call = op.inplace_variant

@@ -7,6 +7,8 @@ that are not held. Values are read outside of steps.
 
 import itertools
 
+import random
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -441,3 +443,17 @@ def test_ranges_are_refused_as_eager_does(device, range_, dtype):
         assert type(found) is type(expected) and str(found).splitlines()[0] == str(expected).splitlines()[0]
     else:
         assert torch.equal(found[0], expected[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64], ids=str)
+def test_integer_ramps_have_integer_ends(device, seed, dtype):
+    draw = random.Random(seed)
+    least = 0 if dtype == torch.uint8 else -60
+    for _ in range(20):
+        ends, steps = (draw.uniform(least, 60), draw.uniform(least, 60)), draw.choice([1, 2, 5, 50])
+        ours, theirs = (torch.linspace(*ends, steps, dtype=dtype, device=place) for place in (device, "cpu"))
+        assert torch.equal(ours.cpu(), theirs), (ends, steps)
+        # Powers are below 2^7 and seldom near an integer, where the library's last bit would decide.
+        powers = [draw.uniform(0, 4), draw.uniform(0, 4)]
+        ours, theirs = (torch.logspace(*powers, steps, base=2.7, dtype=dtype, device=p) for p in (device, "cpu"))
+        assert torch.equal(ours.cpu(), theirs), (powers, steps)
