@@ -45,15 +45,15 @@ Type rampElement(Call &c) {
   return isa<FloatType>(element) ? element : c.f64();
 }
 
-/// A ramp of integers has integers for ends, as the result's type holds them.
+/// A ramp of integers has integers for ends, as the result's type holds them; one of a single step computes with it
+/// first.
 Term endOf(Call &c, StringRef name, Type element) {
   Term end = c.number(name, element);
-  return isa<IntegerType>(c.element()) ? convert(convert(convert(end, c.i64()), c.element()), element) : end;
+  bool isRamp = isa<IntegerType>(c.element()) && c.shape()[0] != 1;
+  return isRamp ? convert(convert(convert(end, c.i64()), c.element()), element) : end;
 }
 
-Term rampOf(Call &c, Type element) {
-  return ramp(endOf(c, "start", element), endOf(c, "end", element), c.shape()[0]);
-}
+Term rampOf(Call &c, Type element) { return ramp(endOf(c, "start", element), endOf(c, "end", element), c.shape()[0]); }
 
 Results linspace(Call &c) { return rampOf(c, rampElement(c)); }
 

