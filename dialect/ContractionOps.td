@@ -118,7 +118,7 @@ def CholeskyOp : InferredCoreOp<"cholesky"> {
   let summary = "the lower triangular factor of symmetric positive definite matrices, and where there is none";
   let description = [{
     x is [..., n, n]; of each matrix the lower triangle alone is read. The factor L has a positive diagonal, zeros above
-    it, and L L^T is the matrix. `order` [...] is 0; or, of a matrix that is not positive definite (a NaN on the way
+    it, and L times its adjoint is the matrix; imaginary parts on the diagonal of x count as 0. `order` [...] is 0; or, of a matrix that is not positive definite (a NaN on the way
     counts as that), the order, from 1, of the first leading minor that is not, and then all of L is NaN. f16 and bf16
     compute in f32.
 
@@ -128,11 +128,11 @@ def CholeskyOp : InferredCoreOp<"cholesky"> {
     %l, %order = sojourn.cholesky %x : tensor<4x3x3xf32>
     ```
   }];
-  let arguments = (ins FloatTensor:$x);
-  let results = (outs FloatTensor:$factor, PositionTensor:$order);
+  let arguments = (ins FloatOrComplexTensor:$x);
+  let results = (outs FloatOrComplexTensor:$factor, PositionTensor:$order);
   let operations = "cost::times({cost::elements(getX()), cost::size(getX(), getX().getType().getRank() - 1)})";
   let rows = "matrices";
-  let scratch = "cost::times({24, cost::elements(getX())})";
+  let scratch = "cost::times({3, cost::width(getX()), cost::elements(getX())})";
   let assemblyFormat = "$x attr-dict `:` type($x)";
 }
 
@@ -149,11 +149,11 @@ def TriangularSolveOp : CoreOp<"triangular_solve", [AllTypesMatch<["b", "result"
     %x = sojourn.triangular_solve %a, %b, lower = true, unit = false : tensor<4x3x3xf32>, tensor<4x3x2xf32>
     ```
   }];
-  let arguments = (ins FloatTensor:$a, FloatTensor:$b, BoolAttr:$lower, BoolAttr:$unit);
-  let results = (outs FloatTensor:$result);
+  let arguments = (ins FloatOrComplexTensor:$a, FloatOrComplexTensor:$b, BoolAttr:$lower, BoolAttr:$unit);
+  let results = (outs FloatOrComplexTensor:$result);
   let operations = "cost::times({cost::elements(getB()), cost::size(getA(), getA().getType().getRank() - 1)})";
   let rows = "matrixPairs";
-  let scratch = "cost::times({24, cost::sum({cost::elements(getA()), cost::elements(getB())})})";
+  let scratch = "cost::times({3, cost::width(getB()), cost::sum({cost::elements(getA()), cost::elements(getB())})})";
   let assemblyFormat = "$a `,` $b `,` `lower` `=` $lower `,` `unit` `=` $unit attr-dict `:` type($a) `,` type($b)";
   let hasVerifier = 1;
 }
@@ -161,7 +161,7 @@ def TriangularSolveOp : CoreOp<"triangular_solve", [AllTypesMatch<["b", "result"
 class FactorOp<string mnemonic, string times> : InferredCoreOp<mnemonic> {
   let operations = "cost::times({" # times # ", cost::elements(getX()), cost::size(getX(), getX().getType().getRank() - 1)})";
   let rows = "matrices";
-  let scratch = "cost::times({64, cost::sum({cost::elements(getX()), cost::times({cost::size(getX(), getX().getType()" #
+  let scratch = "cost::times({8, cost::width(getX()), cost::sum({cost::elements(getX()), cost::times({cost::size(getX(), getX().getType()" #
                 ".getRank() - 2), cost::elements(getX())})})})";
   let assemblyFormat = "$x attr-dict `:` type($x)";
 }
@@ -171,8 +171,9 @@ def LuOp : FactorOp<"lu", "1"> {
   let description = [{
     x is [..., m, n]. With k = min(m, n): `factors` holds U [k, n] in its upper triangle and, below the diagonal, L
     [m, k], whose diagonal is ones. `pivots` [..., k]: at step i row i was exchanged with row pivots[i], counted from 0,
-    the one of the largest magnitude in column i from row i on, the first of equals. `permutation` [..., m]: row i of L U is
-    row permutation[i] of x. `order` [...]: 0, or from 1 the first step whose pivot is zero. f16 and bf16 compute in f32.
+    the one of the largest magnitude (of complex numbers, the sum of those of their parts) in column i from row i on, the
+    first of equals. `permutation` [..., m]: row i of L U is row permutation[i] of x. `order` [...]: 0, or from 1 the first
+    step whose pivot is zero. f16 and bf16 compute in f32.
 
     Example:
 
@@ -180,8 +181,8 @@ def LuOp : FactorOp<"lu", "1"> {
     %lu, %pivots, %rows, %order = sojourn.lu %x : tensor<4x3x3xf32>
     ```
   }];
-  let arguments = (ins FloatTensor:$x);
-  let results = (outs FloatTensor:$factors, PositionTensor:$pivots, PositionTensor:$permutation, PositionTensor:$order);
+  let arguments = (ins FloatOrComplexTensor:$x);
+  let results = (outs FloatOrComplexTensor:$factors, PositionTensor:$pivots, PositionTensor:$permutation, PositionTensor:$order);
 }
 
 def QrOp : FactorOp<"qr", "4"> {
@@ -196,16 +197,17 @@ def QrOp : FactorOp<"qr", "4"> {
     %q, %r = sojourn.qr %x full = false : tensor<4x5x3xf32>
     ```
   }];
-  let arguments = (ins FloatTensor:$x, BoolAttr:$full);
-  let results = (outs FloatTensor:$q, FloatTensor:$r);
+  let arguments = (ins FloatOrComplexTensor:$x, BoolAttr:$full);
+  let results = (outs FloatOrComplexTensor:$q, FloatOrComplexTensor:$r);
   let assemblyFormat = "$x `full` `=` $full attr-dict `:` type($x)";
 }
 
 def EighOp : FactorOp<"eigh", "24"> {
-  let summary = "eigenvalues and eigenvectors of symmetric matrices";
+  let summary = "eigenvalues and eigenvectors of symmetric, or Hermitian, matrices";
   let description = [{
-    x is [..., n, n]; of each matrix the lower triangle alone is read. `values` [..., n] ascend; the columns of `vectors`
-    are orthonormal, and of each the entry of the largest magnitude (the first within 2^-12 of it) is not negative.
+    x is [..., n, n]; of each matrix the lower triangle alone is read, and of its diagonal the real part. `values`
+    [..., n] are real and ascend; the columns of `vectors` are orthonormal, and of each the entry of the largest magnitude
+    (the first within 2^-12 of it) is real and not negative.
     Where x has an entry that is not finite, or the iteration does not converge, both are NaN. f16 and bf16 compute in
     f32. How long it takes depends on the entries.
 
@@ -215,16 +217,16 @@ def EighOp : FactorOp<"eigh", "24"> {
     %values, %vectors = sojourn.eigh %x : tensor<4x3x3xf32>
     ```
   }];
-  let arguments = (ins FloatTensor:$x);
-  let results = (outs FloatTensor:$values, FloatTensor:$vectors);
+  let arguments = (ins FloatOrComplexTensor:$x);
+  let results = (outs FloatTensor:$values, FloatOrComplexTensor:$vectors);
 }
 
 def SvdOp : FactorOp<"svd", "32"> {
   let summary = "singular values and vectors of matrices";
   let description = [{
-    x is [..., m, n], k = min(m, n): u [..., m, k], s [..., k] descending, vt [..., k, n], and u diag(s) vt is x; where
-    `full`, u is [..., m, m] and vt [..., n, n]. Of each column of u the entry of the largest magnitude (the first
-    within 2^-12 of it) is not negative, and so of the rows of vt beyond k. Where x has an entry that is not finite, or
+    x is [..., m, n], k = min(m, n): u [..., m, k], s [..., k] real and descending, vt [..., k, n], and u diag(s) vt is
+    x; where `full`, u is [..., m, m] and vt [..., n, n]. Of each column of u the entry of the largest magnitude (the
+    first within 2^-12 of it) is real and not negative, and so of the rows of vt beyond k. Where x has an entry that is not finite, or
     the iteration does not converge, all are NaN. f16 and bf16 compute in f32. How long it takes depends on the entries.
 
     Example:
@@ -233,26 +235,28 @@ def SvdOp : FactorOp<"svd", "32"> {
     %u, %s, %vt = sojourn.svd %x full = false : tensor<4x5x3xf32>
     ```
   }];
-  let arguments = (ins FloatTensor:$x, BoolAttr:$full);
-  let results = (outs FloatTensor:$u, FloatTensor:$s, FloatTensor:$vt);
+  let arguments = (ins FloatOrComplexTensor:$x, BoolAttr:$full);
+  let results = (outs FloatOrComplexTensor:$u, FloatTensor:$s, FloatOrComplexTensor:$vt);
   let assemblyFormat = "$x `full` `=` $full attr-dict `:` type($x)";
 }
 
 def LdlOp : FactorOp<"ldl", "1"> {
-  let summary = "factors of symmetric matrices, with rows and columns exchanged";
+  let summary = "factors of symmetric, or Hermitian, matrices, with rows and columns exchanged";
   let description = [{
     x is [..., n, n]; of each matrix the lower triangle alone is read. `factors`, `pivots` [..., n] and `order` [...] are
-    what LAPACK's sytrf leaves: L D L^T with blocks of one and two in D, pivots from 1, negative for blocks of two, and
-    the first zero block, or 0. Above the diagonal are zeros. f16 and bf16 compute in f32.
+    what LAPACK's sytrf leaves, or hetrf where `hermitian`: L D L^T, or L D times the adjoint of L, with blocks of one and
+    two in D, pivots from 1, negative for blocks of two, and the first zero block, or 0. Above the diagonal are zeros. Of
+    real numbers `hermitian` says nothing. f16 and bf16 compute in f32.
 
     Example:
 
     ```mlir
-    %ld, %pivots, %order = sojourn.ldl %x : tensor<4x3x3xf32>
+    %ld, %pivots, %order = sojourn.ldl %x hermitian = false : tensor<4x3x3xf32>
     ```
   }];
-  let arguments = (ins FloatTensor:$x);
-  let results = (outs FloatTensor:$factors, PositionTensor:$pivots, PositionTensor:$order);
+  let arguments = (ins FloatOrComplexTensor:$x, BoolAttr:$hermitian);
+  let results = (outs FloatOrComplexTensor:$factors, PositionTensor:$pivots, PositionTensor:$order);
+  let assemblyFormat = "$x `hermitian` `=` $hermitian attr-dict `:` type($x)";
 }
 
 def LdlSolveOp : CoreOp<"ldl_solve", [AllTypesMatch<["b", "result"]>]> {
@@ -264,15 +268,15 @@ def LdlSolveOp : CoreOp<"ldl_solve", [AllTypesMatch<["b", "result"]>]> {
     Example:
 
     ```mlir
-    %x = sojourn.ldl_solve %ld, %pivots, %b : tensor<4x3x3xf32>, tensor<4x3xi64>, tensor<4x3x2xf32>
+    %x = sojourn.ldl_solve %ld, %pivots, %b, hermitian = false : tensor<4x3x3xf32>, tensor<4x3xi64>, tensor<4x3x2xf32>
     ```
   }];
-  let arguments = (ins FloatTensor:$factors, PositionTensor:$pivots, FloatTensor:$b);
-  let results = (outs FloatTensor:$result);
+  let arguments = (ins FloatOrComplexTensor:$factors, PositionTensor:$pivots, FloatOrComplexTensor:$b, BoolAttr:$hermitian);
+  let results = (outs FloatOrComplexTensor:$result);
   let operations = "cost::times({2, cost::elements(getB()), cost::size(getFactors(), getFactors().getType().getRank() - 1)})";
   let rows = "matrixPairs";
-  let scratch = "cost::times({24, cost::sum({cost::elements(getFactors()), cost::elements(getB())})})";
-  let assemblyFormat = "$factors `,` $pivots `,` $b attr-dict `:` type($factors) `,` type($pivots) `,` type($b)";
+  let scratch = "cost::times({3, cost::width(getB()), cost::sum({cost::elements(getFactors()), cost::elements(getB())})})";
+  let assemblyFormat = "$factors `,` $pivots `,` $b `,` `hermitian` `=` $hermitian attr-dict `:` type($factors) `,` type($pivots) `,` type($b)";
   let hasVerifier = 1;
 }
 

@@ -55,6 +55,11 @@ uint64_t cost::bytes(Type type) {
 
 uint64_t cost::bytes(Value value) { return bytes(value.getType()); }
 
+uint64_t cost::width(Value value) {
+  auto tensor = dyn_cast<RankedTensorType>(value.getType());
+  return tensor && isa<ComplexType>(tensor.getElementType()) ? 16 : 8;
+}
+
 uint64_t cost::size(Value value, int64_t dim) {
   auto tensor = dyn_cast<RankedTensorType>(value.getType());
   if (!tensor || dim < 0 || dim >= tensor.getRank() || tensor.getDimSize(static_cast<unsigned>(dim)) < 0) {

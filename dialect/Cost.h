@@ -23,6 +23,8 @@ uint64_t elements(mlir::Type type);
 /// Bytes of a dense tensor, 0 for a table.
 uint64_t bytes(mlir::Value value);
 uint64_t bytes(mlir::Type type);
+/// Bytes of the widest element that such elements are computed in: 16 of complex numbers, 8 of others.
+uint64_t width(mlir::Value value);
 /// Size of one dim; the largest number where there is no such dim.
 uint64_t size(mlir::Value value, int64_t dim);
 /// Product of the sizes of those dims.

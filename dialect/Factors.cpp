@@ -38,6 +38,12 @@ struct Matrices {
 };
 } // namespace
 
+/// f32 of complex<f32>; a real type as it is.
+static Type realOf(Type element) {
+  auto complex = dyn_cast<ComplexType>(element);
+  return complex ? complex.getElementType() : element;
+}
+
 /// Rows and columns that libraries count in 32 bits.
 static bool isCountable(RankedTensorType x) {
   return llvm::all_of(x.getShape().take_back(2),
@@ -88,7 +94,7 @@ LogicalResult EighOp::inferReturnTypes(MLIRContext *context, std::optional<Locat
   if (failed(x)) {
     return failure();
   }
-  results.append({x->of({x->rows}), adaptor.getX().getType()});
+  results.append({x->of({x->rows}, realOf(x->element)), adaptor.getX().getType()});
   return success();
 }
 
@@ -145,7 +151,7 @@ LogicalResult SvdOp::inferReturnTypes(MLIRContext *context, std::optional<Locati
     return failure();
   }
   bool full = adaptor.getFull();
-  results.append({x->of({x->rows, full ? x->rows : x->least()}), x->of({x->least()}),
+  results.append({x->of({x->rows, full ? x->rows : x->least()}), x->of({x->least()}, realOf(x->element)),
                   x->of({full ? x->columns : x->least(), x->columns})});
   return success();
 }

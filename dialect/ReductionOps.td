@@ -169,10 +169,11 @@ def CumMinOp : ScanOp<"cummin", OrderedTensor> {
   }];
 }
 
-def CumLogSumExpOp : ScanOp<"cumlogsumexp", FloatTensor> {
+def CumLogSumExpOp : ScanOp<"cumlogsumexp", FloatOrComplexTensor> {
   let summary = "running log of the sum of e^x along dim";
   let description = [{
-    Each prefix is shifted by its own maximum: [-200, 0, 200] gives no -inf.
+    Each prefix is shifted by its own maximum: [-200, 0, 200] gives no -inf. Of complex numbers y[k] is that of y[k - 1]
+    and x[k] whose real part is larger, plus log(1 + exp(the other one minus it)): imaginary parts go on beyond pi.
 
     Example:
 

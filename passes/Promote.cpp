@@ -2,6 +2,7 @@
 // sojourn-promote: walks the calls once. What promotes where, and what is returned, are dialect/elements' to say.
 #include "dialect/ElementTypes.h"
 #include "dialect/CapturedOps.h"
+#include "dialect/ElementwiseOps.h"
 #include "dialect/SourceOps.h"
 #include "dialect/UnaryOps.h"
 #include "dialect/elements/TypeRule.h"
@@ -43,7 +44,10 @@ public:
     return tensor && tensor.getNumElements() == 0;
   }
   std::optional<Element> first() const override {
-    for (Attribute argument : op.getArgs()) {
+    for (auto [name, argument] : llvm::zip(op.getNames(), op.getArgs())) {
+      if (cast<StringAttr>(name).getValue() == "seed") {
+        continue;
+      }
       if (Value value = firstTensor(argument)) {
         return elementOf(cast<RankedTensorType>(value.getType()).getElementType());
       }
@@ -125,15 +129,6 @@ private:
 
 } // namespace
 
-/// Whether one of the operands that are cast is complex.
-static bool takesComplex(AtenOp op, const TypeRule &rule) {
-  return llvm::any_of(rule.promoted(), [&](StringRef name) {
-    Value value = op.getArgOperand(name);
-    auto tensor = value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
-    return tensor && isa<ComplexType>(tensor.getElementType());
-  });
-}
-
 static bool isUnresolvedTensor(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor && isUnresolved(tensor.getElementType());
@@ -198,7 +193,16 @@ Value Promoter::convertTo(Value value, Type element) {
     OpBuilder::InsertionGuard guard(builder);
     Location loc = builder.getInsertionPoint()->getLoc();
     builder.setInsertionPointAfterValue(value);
-    known = ConvertOp::create(builder, loc, type.clone(element), value);
+    auto complex = dyn_cast<ComplexType>(type.getElementType());
+    if (complex && element.isInteger(1)) { // its truth; it has no real value
+      auto realType = RankedTensorType::get({}, complex.getElementType());
+      Type truthType = type.clone(element), splatType = realType.clone(complex);
+      Value zero = ConstantOp::create(builder, loc, realType, builder.getFloatAttr(complex.getElementType(), 0));
+      zero = ConvertOp::create(builder, loc, splatType, zero);
+      known = CompareOp::create(builder, loc, truthType, value, zero, "ne");
+    } else {
+      known = ConvertOp::create(builder, loc, type.clone(element), value);
+    }
   }
   return known;
 }
@@ -214,6 +218,8 @@ void Promoter::rewrite(AtenOp op, const TypeRule &rule, Element compute, Element
   bool isHalf = computeType.isF16() || computeType.isBF16();
   Type numberType = isHalf ? Float32Type::get(op.getContext()) : computeType;
   StringRef tensorWeight = op.getBaseName() == "lerp" ? "weight" : "";
+  // ATen's kernels read a factor of halves in f32, too, but no summand.
+  bool hasFactor = isHalf && llvm::is_contained({"mul", "div", "true_divide", "floor_divide"}, op.getBaseName());
   AtenBuilder call(builder, op.getLoc(), op.getName().drop_front(StringRef("aten.").size()));
   for (auto [nameAttr, arg] : llvm::zip(op.getNames(), op.getArgs())) {
     StringRef name = cast<StringAttr>(nameAttr).getValue();
@@ -231,7 +237,7 @@ void Promoter::rewrite(AtenOp op, const TypeRule &rule, Element compute, Element
     // part in promotion.
     call.arg(name, op, arg, [&](Value value) {
       bool isNumber = numbers.contains(value) && !isPlace(name);
-      if (isNumber && !isPromoted && name != "self") {
+      if (isNumber && ((!isPromoted && name != "self") || hasFactor)) {
         return convertTo(value, numberType);
       }
       return takes || isNumber ? convertTo(value, computeType) : value;
@@ -283,9 +289,6 @@ LogicalResult Promoter::visitCall(AtenOp op) {
     computed = elementOf(cast<RankedTensorType>(op->getResult(0).getType()).getElementType());
     rewrite(op, rule, *computed, *computed);
     return success();
-  }
-  if (rule.takesTruth() && takesComplex(op, rule)) {
-    return op.emitError() << "takes the truth of complex numbers, which is not supported yet; compare with 0 instead";
   }
   std::optional<Element> result = rule.result(0, computed, call, here);
   if (!computed || !result) {

@@ -12,14 +12,49 @@ namespace sojourn::runtime {
 
 namespace {
 
+/// float of std::complex<float>; a real type itself.
+template <typename T>
+struct RealOf {
+  using Type = T;
+};
+template <typename T>
+struct RealOf<std::complex<T>> {
+  using Type = T;
+};
+template <typename T>
+using Real = typename RealOf<T>::Type;
+
+/// NaN in each part.
+template <typename T>
+T notANumber() {
+  constexpr Real<T> kNan = std::numeric_limits<Real<T>>::quiet_NaN();
+  if constexpr (std::is_same_v<T, Real<T>>) {
+    return kNan;
+  } else {
+    return {kNan, kNan};
+  }
+}
+
 /// What the library leaves of a matrix without a factor differs; a NaN that it did not notice is on the diagonal.
 template <typename T>
 void settleCholesky(T *factor, int64_t *order, int64_t size) {
   for (int64_t k = 0; k < size && *order == 0; ++k) {
-    *order = factor[k * size + k] > 0 ? 0 : k + 1;
+    *order = std::real(factor[k * size + k]) > 0 ? 0 : k + 1;
   }
   if (*order != 0) {
-    std::fill_n(factor, size * size, std::numeric_limits<T>::quiet_NaN());
+    std::fill_n(factor, size * size, notANumber<T>());
+  }
+}
+
+/// Calls fn<T>() for float, double and the complex numbers of both.
+template <typename Fn>
+auto dispatchFactor(Lowering &lowering, Element element, Fn fn) {
+  switch (element) {
+  case Element::f32: return fn.template operator()<float>();
+  case Element::f64: return fn.template operator()<double>();
+  case Element::c64: return fn.template operator()<std::complex<float>>();
+  case Element::c128: return fn.template operator()<std::complex<double>>();
+  default: lowering.fail("no factors of element type " + std::string(elementName(element)));
   }
 }
 
@@ -34,7 +69,7 @@ void lowerCholesky(Lowering &lowering, const GraphOp &op) {
   lowering.libraryMemory(3 * static_cast<size_t>(count * size * size) * byteWidth(x.element));
   const StridedView from = denseView(x.place(), x.element, {count, size, size});
   const StridedView to = denseView(factor.place(), x.element, {count, size, size});
-  lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
+  lowering.emit(op, dispatchFactor(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
                   return makeKernel(
                       [=](SlotTable slots, int64_t lo, int64_t hi) {
                         const int64_t first = partition.begin(lo), past = partition.begin(hi);
@@ -73,7 +108,7 @@ struct Matrices {
   }
   template <typename T>
   void spoil(int64_t matrix, SlotTable slots) const {
-    std::fill_n(elements<T>(matrix, slots), size(), std::numeric_limits<T>::quiet_NaN());
+    std::fill_n(elements<T>(matrix, slots), size(), notANumber<T>());
   }
 };
 
@@ -88,29 +123,50 @@ int64_t countOf(const TensorType &type) {
 
 template <typename T>
 bool isFinite(const T *from, int64_t count) {
-  return std::all_of(from, from + count, [](T x) { return std::isfinite(x); });
+  return std::all_of(from, from + count,
+                     [](T x) { return std::isfinite(std::real(x)) && std::isfinite(std::imag(x)); });
 }
 
-/// Whether a vector is to be turned round: its entry of the largest magnitude is negative. Entries a little smaller
-/// count as equal, so that rounding does not choose another one.
+/// Multiplies each entry; by 1 nothing changes, the signs of zeros neither.
 template <typename T>
-bool isNegative(const T *vector, int64_t count, int64_t step) {
-  T largest = 0;
+void multiply(T *vector, int64_t count, int64_t step, T factor) {
+  for (int64_t i = 0; i < count && factor != T(1); ++i) {
+    vector[i * step] *= factor;
+  }
+}
+
+/// Turns a vector so that its entry of the largest magnitude is real and not negative; returns what it was multiplied
+/// by. Entries a little smaller count as equal, so that rounding does not choose another one.
+template <typename T>
+T turn(T *vector, int64_t count, int64_t step) {
+  Real<T> largest = 0;
   for (int64_t i = 0; i < count; ++i) {
     largest = std::max(largest, std::abs(vector[i * step]));
   }
-  for (int64_t i = 0; i < count; ++i) {
-    if (std::abs(vector[i * step]) >= largest * (1 - T(0x1p-12))) {
-      return vector[i * step] < 0;
+  for (int64_t i = 0; i < count && largest > 0; ++i) {
+    T &entry = vector[i * step];
+    if (const Real<T> size = std::abs(entry); size >= largest * (1 - Real<T>(0x1p-12))) {
+      T factor;
+      if constexpr (std::is_same_v<T, Real<T>>) {
+        factor = entry < 0 ? T(-1) : T(1);
+      } else {
+        factor = std::imag(entry) == 0 ? T(std::real(entry) < 0 ? -1 : 1) : std::conj(entry) / size;
+      }
+      multiply(vector, count, step, factor);
+      entry = size;
+      return factor;
     }
   }
-  return false;
+  return T(1);
 }
 
+/// Of a number of magnitude 1.
 template <typename T>
-void negate(T *vector, int64_t count, int64_t step) {
-  for (int64_t i = 0; i < count; ++i) {
-    vector[i * step] = -vector[i * step];
+T inverseOf(T factor) {
+  if constexpr (std::is_same_v<T, Real<T>>) {
+    return factor;
+  } else {
+    return std::conj(factor);
   }
 }
 
@@ -118,7 +174,7 @@ void negate(T *vector, int64_t count, int64_t step) {
 template <typename Body>
 void eachMatrix(Lowering &lowering, const GraphOp &op, Element element, int64_t count, int64_t work, Body body) {
   Partition partition(count, work);
-  lowering.emit(op, dispatchWide(lowering, element, [&]<typename T>() -> std::unique_ptr<Kernel> {
+  lowering.emit(op, dispatchFactor(lowering, element, [&]<typename T>() -> std::unique_ptr<Kernel> {
                   return makeKernel(
                       [=](SlotTable slots, int64_t lo, int64_t hi) {
                         for (int64_t matrix = partition.begin(lo); matrix < partition.begin(hi); ++matrix) {
@@ -200,15 +256,13 @@ void lowerEigh(Lowering &lowering, const GraphOp &op) {
       good = good && isFinite(entries + i * n, i + 1); // the triangle that is read
     }
     if (!good || !libraryEigh(found.at(matrix, slots), columns.at(matrix, slots), from.at(matrix, slots))) {
-      found.spoil<T>(matrix, slots);
+      found.spoil<Real<T>>(matrix, slots);
       columns.spoil<T>(matrix, slots);
       return;
     }
     T *vector = columns.elements<T>(matrix, slots);
     for (int64_t j = 0; j < n; ++j) {
-      if (isNegative(vector + j, n, n)) {
-        negate(vector + j, n, n);
-      }
+      turn(vector + j, n, n);
     }
   });
 }
@@ -232,23 +286,19 @@ void lowerSvd(Lowering &lowering, const GraphOp &op) {
                    !librarySvd(left.at(matrix, slots), found.at(matrix, slots), right.at(matrix, slots),
                                from.at(matrix, slots), full)) {
                  left.spoil<T>(matrix, slots);
-                 found.spoil<T>(matrix, slots);
+                 found.spoil<Real<T>>(matrix, slots);
                  right.spoil<T>(matrix, slots);
                  return;
                }
                T *of = left.elements<T>(matrix, slots), *to = right.elements<T>(matrix, slots);
                for (int64_t j = 0; j < columns; ++j) {
-                 if (isNegative(of + j, m, columns)) {
-                   negate(of + j, m, columns);
-                   if (j < least) {
-                     negate(to + j * n, n, 1);
-                   }
+                 const T factor = turn(of + j, m, columns);
+                 if (j < least) { // the product of both stays
+                   multiply(to + j * n, n, 1, inverseOf(factor));
                  }
                }
                for (int64_t j = least; j < rows; ++j) {
-                 if (isNegative(to + j * n, n, 1)) {
-                   negate(to + j * n, n, 1);
-                 }
+                 turn(to + j * n, n, 1);
                }
              });
 }
@@ -261,9 +311,10 @@ void lowerLdl(Lowering &lowering, const GraphOp &op) {
   Place pivots = lowering.result(op.results[1]), order = lowering.result(op.results[2]);
   Matrices from(lowering, op.operands[0], x.place(), x.element, count);
   Matrices to(lowering, op.results[0], factors.place(), factors.element, count);
+  const bool hermitian = (op.integer("hermitian") != 0);
   lowering.libraryMemory(3 * static_cast<size_t>(from.size()) * byteWidth(x.element));
   eachMatrix(lowering, op, x.element, count, from.size() * n, [=]<typename T>(int64_t matrix, SlotTable slots) {
-    libraryLdl(to.at(matrix, slots), from.at(matrix, slots), pivots.in<int64_t>(slots) + matrix * n,
+    libraryLdl(to.at(matrix, slots), from.at(matrix, slots), hermitian, pivots.in<int64_t>(slots) + matrix * n,
                order.in<int64_t>(slots) + matrix);
   });
 }
@@ -290,6 +341,7 @@ void lowerLdlSolve(Lowering &lowering, const GraphOp &op) {
   Matrices left(lowering, op.operands[0], a.place(), a.element, count);
   Matrices right(lowering, op.operands[2], b.place(), b.element, count);
   Matrices result(lowering, op.results[0], out.place(), out.element, count);
+  const bool hermitian = (op.integer("hermitian") != 0);
   lowering.libraryMemory(2 * static_cast<size_t>(left.size() + right.size()) * byteWidth(a.element));
   eachMatrix(lowering, op, a.element, count, 2 * right.size() * n, [=]<typename T>(int64_t matrix, SlotTable slots) {
     const int64_t *mine = pivots.in<int64_t>(slots) + matrix * n;
@@ -297,31 +349,8 @@ void lowerLdlSolve(Lowering &lowering, const GraphOp &op) {
       result.spoil<T>(matrix, slots);
       return;
     }
-    libraryLdlSolve(result.at(matrix, slots), left.at(matrix, slots), mine, right.at(matrix, slots));
+    libraryLdlSolve(result.at(matrix, slots), left.at(matrix, slots), hermitian, mine, right.at(matrix, slots));
   });
-}
-
-/// Turns each column so that its entry of the largest magnitude, the first of nearly equal ones, is real and not
-/// negative.
-template <typename T>
-void turnColumns(std::complex<T> *columns, int64_t n) {
-  for (int64_t j = 0; j < n; ++j) {
-    T largest = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      largest = std::max(largest, std::abs(columns[i * n + j]));
-    }
-    for (int64_t i = 0; i < n && largest > 0; ++i) {
-      const std::complex<T> entry = columns[i * n + j];
-      if (const T size = std::abs(entry); size >= largest * (1 - T(0x1p-12))) {
-        const std::complex<T> turn = std::conj(entry) / size;
-        for (int64_t k = 0; k < n; ++k) {
-          columns[k * n + j] *= turn;
-        }
-        columns[i * n + j] = size;
-        break;
-      }
-    }
-  }
 }
 
 void lowerEig(Lowering &lowering, const GraphOp &op) {
@@ -332,18 +361,18 @@ void lowerEig(Lowering &lowering, const GraphOp &op) {
                   /*isVector=*/true);
   Matrices vectors(lowering, op.results[1], lowering.result(op.results[1]), vectorType.element, count);
   lowering.libraryMemory(8 * static_cast<size_t>(vectors.size()) * byteWidth(vectorType.element));
-  const int64_t parts = isComplex(type.element) ? 2 : 1;
-  const Element real = vectorType.element == Element::c64 ? Element::f32 : Element::f64;
-  eachMatrix(lowering, op, real, count, 64 * from.size() * n, [=]<typename T>(int64_t matrix, SlotTable slots) {
-    const T *entries = from.elements<T>(matrix * parts, slots);
-    std::complex<T> *columns = vectors.elements<std::complex<T>>(matrix, slots);
-    if (isFinite(entries, parts * from.size()) &&
+  eachMatrix(lowering, op, type.element, count, 64 * from.size() * n, [=]<typename T>(int64_t matrix, SlotTable slots) {
+    using Number = std::complex<Real<T>>;
+    Number *columns = vectors.elements<Number>(matrix, slots);
+    if (isFinite(from.elements<T>(matrix, slots), from.size()) &&
         libraryEig(values.at(matrix, slots), vectors.at(matrix, slots), from.at(matrix, slots))) {
-      return turnColumns(columns, n);
+      for (int64_t j = 0; j < n; ++j) {
+        turn(columns + j, n, n);
+      }
+      return;
     }
-    constexpr T kNan = std::numeric_limits<T>::quiet_NaN();
-    std::fill_n(columns, vectors.size(), std::complex<T>(kNan, kNan));
-    std::fill_n(values.elements<std::complex<T>>(matrix, slots), n, std::complex<T>(kNan, kNan));
+    vectors.spoil<Number>(matrix, slots);
+    values.spoil<Number>(matrix, slots);
   });
 }
 

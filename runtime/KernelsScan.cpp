@@ -56,6 +56,18 @@ struct LogSumExp {
     // Equal infinities: their difference is no number, the sum is that infinity.
     return low == high && std::isinf(low) ? high : high + std::log1p(std::exp(low - high));
   }
+  template <typename A>
+  static std::complex<A> step(std::complex<A> a, std::complex<A> x) {
+    if (a != a || x != x) {
+      return {std::numeric_limits<A>::quiet_NaN(), std::numeric_limits<A>::quiet_NaN()};
+    }
+    const bool isLess = x.real() < a.real();
+    const std::complex<A> low = isLess ? x : a, high = isLess ? a : x;
+    if (low.real() == high.real() && std::isinf(low.real())) {
+      return low.real() < 0 ? low : std::log(std::exp(low) + std::exp(high));
+    }
+    return high + std::log(A(1) + std::exp(low - high));
+  }
 };
 
 /// Lines along a dim: they are shared out among workers. Line k starts at element `start(k)`.
@@ -110,7 +122,7 @@ void lowerScan(Lowering &lowering, const GraphOp &op) {
           lines.partition.rows);
     }
   };
-  if constexpr (ordered || logarithmic) {
+  if constexpr (ordered) {
     lowering.emit(op, dispatchWide(lowering, x.element, build));
   } else {
     lowering.emit(op, dispatchNumber(lowering, x.element, build));

@@ -97,8 +97,9 @@ bool librarySvd(const MatrixView &u, const MatrixView &s, const MatrixView &vt, 
 
 /// LAPACK's factors of the symmetric matrix whose lower triangle x [1, n, n] holds, its n pivots and its order; and out
 /// = x with a x = b by them, which have to be such.
-void libraryLdl(const MatrixView &factors, const MatrixView &x, int64_t *pivots, int64_t *order);
-void libraryLdlSolve(const MatrixView &out, const MatrixView &factors, const int64_t *pivots, const MatrixView &b);
+void libraryLdl(const MatrixView &factors, const MatrixView &x, bool hermitian, int64_t *pivots, int64_t *order);
+void libraryLdlSolve(const MatrixView &out, const MatrixView &factors, bool hermitian, const int64_t *pivots,
+                     const MatrixView &b);
 /// values [k, n, 1] and columns of x [k, n, n], both complex; false where one did not converge. Phases are the
 /// library's.
 bool libraryEig(const MatrixView &values, const MatrixView &vectors, const MatrixView &x);

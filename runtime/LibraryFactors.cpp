@@ -40,22 +40,21 @@ void libraryLu(const MatrixView &factors, const MatrixView &x, int64_t *pivots, 
   std::copy_n(found.contiguous().const_data_ptr<int32_t>(), found.numel(), orders);
 }
 
-void libraryLdl(const MatrixView &factors, const MatrixView &x, int64_t *pivots, int64_t *order) {
-  auto [packed, exchanged, found] = at::linalg_ldl_factor_ex(over(Role::first, x), /*hermitian=*/false,
-                                                             /*check_errors=*/false);
+void libraryLdl(const MatrixView &factors, const MatrixView &x, bool hermitian, int64_t *pivots, int64_t *order) {
+  auto [packed, exchanged, found] = at::linalg_ldl_factor_ex(over(Role::first, x), hermitian, /*check_errors=*/false);
   over(Role::out, factors).copy_(packed);
   const at::Tensor dense = exchanged.contiguous();
   std::copy_n(dense.const_data_ptr<int32_t>(), dense.numel(), pivots);
   std::copy_n(found.contiguous().const_data_ptr<int32_t>(), found.numel(), order);
 }
 
-void libraryLdlSolve(const MatrixView &out, const MatrixView &factors, const int64_t *pivots, const MatrixView &b) {
+void libraryLdlSolve(const MatrixView &out, const MatrixView &factors, bool hermitian, const int64_t *pivots,
+                     const MatrixView &b) {
   at::Tensor exchanged = at::empty({1, factors.dims[1]}, at::kInt);
   std::transform(pivots, pivots + factors.dims[1], exchanged.mutable_data_ptr<int32_t>(),
                  [](int64_t pivot) { return static_cast<int32_t>(pivot); });
   over(Role::out, out)
-      .copy_(at::linalg_ldl_solve(over(Role::first, factors), exchanged, over(Role::second, b),
-                                  /*hermitian=*/false));
+      .copy_(at::linalg_ldl_solve(over(Role::first, factors), exchanged, over(Role::second, b), hermitian));
 }
 
 void libraryQr(const MatrixView &q, const MatrixView &r, const MatrixView &x, bool full) {

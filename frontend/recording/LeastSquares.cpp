@@ -26,7 +26,7 @@ Driver driverOf(std::optional<std::string_view> name) {
 
 /// The share of the largest singular value below which LAPACK's driver takes one for 0.
 double toleranceOf(const at::Tensor &a, std::optional<double> rcond, Driver driver) {
-  const double unit = a.scalar_type() == at::kDouble ? 0x1p-52 : 0x1p-23;
+  const double unit = c10::toRealValueType(a.scalar_type()) == at::kDouble ? 0x1p-52 : 0x1p-23;
   const double given = rcond.value_or(unit * static_cast<double>(std::max(a.size(-2), a.size(-1))));
   switch (driver) {
   case Driver::Gelss: return given < 0 ? unit : given;
@@ -35,17 +35,19 @@ double toleranceOf(const at::Tensor &a, std::optional<double> rcond, Driver driv
   }
 }
 
+at::TensorOptions realOptions(const at::Tensor &x) { return x.options().dtype(c10::toRealValueType(x.scalar_type())); }
+
 struct Solved {
   at::Tensor solution, rank, values;
 };
 
 /// Of full rank, by QR: of A, or of its transpose where that is the taller one.
 Solved byQr(const at::Tensor &a, const at::Tensor &b) {
-  at::Tensor none = at::empty({0}, a.options());
+  at::Tensor none = at::empty({0}, realOptions(a));
   const bool tall = a.size(-2) >= a.size(-1);
-  auto [q, r] = at::linalg_qr(tall ? a : a.mT(), "reduced");
-  at::Tensor x = tall ? at::linalg_solve_triangular(r, at::matmul(q.mT(), b), /*upper=*/true)
-                      : at::matmul(q, at::linalg_solve_triangular(r.mT(), b, /*upper=*/false));
+  auto [q, r] = at::linalg_qr(tall ? a : a.mH(), "reduced");
+  at::Tensor x = tall ? at::linalg_solve_triangular(r, at::matmul(q.mH(), b), /*upper=*/true)
+                      : at::matmul(q, at::linalg_solve_triangular(r.mH(), b, /*upper=*/false));
   return {x, at::empty({0}, a.options().dtype(at::kLong)), none};
 }
 
@@ -53,7 +55,7 @@ Solved bySvd(const at::Tensor &a, const at::Tensor &b, double tolerance) {
   auto [u, s, vt] = at::_linalg_svd(a, /*full_matrices=*/false, /*compute_uv=*/true);
   at::Tensor kept = s > s.narrow(-1, 0, 1) * tolerance;
   at::Tensor inverse = at::where(kept, s.reciprocal(), 0.0);
-  at::Tensor x = at::matmul(vt.mT(), inverse.unsqueeze(-1) * at::matmul(u.mT(), b));
+  at::Tensor x = at::matmul(vt.mH(), inverse.unsqueeze(-1) * at::matmul(u.mH(), b));
   return {x, kept.sum(-1), s};
 }
 
@@ -75,9 +77,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> leastSquares(const at
   TORCH_CHECK(a.scalar_type() == given.scalar_type(),
               "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype ",
               a.scalar_type(), " and other's dtype ", given.scalar_type());
-  TORCH_CHECK_NOT_IMPLEMENTED(!a.is_complex(), "linalg.lstsq takes no complex numbers on device owner; compute with "
-                                               "their parts (x.real, x.imag, torch.view_as_real)");
-  TORCH_CHECK(a.scalar_type() == at::kFloat || a.scalar_type() == at::kDouble,
+  const at::ScalarType part = c10::toRealValueType(a.scalar_type());
+  TORCH_CHECK(part == at::kFloat || part == at::kDouble,
               "This function doesn't handle types other than float and double, found ", a.scalar_type());
   const int64_t apart = a.dim() - given.dim();
   TORCH_CHECK(apart == 0 || apart == 1, "torch.linalg.lstsq: input.dim() must be greater or equal to other.dim() and "
@@ -99,7 +100,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> leastSquares(const at
   Solved solved;
   const bool isEmpty = a.numel() == 0 || b.numel() == 0;
   if (isEmpty) {
-    at::Tensor none = at::empty({0}, a.options());
+    at::Tensor none = at::empty({0}, realOptions(a));
     at::IntArrayRef matrices = a.sizes().slice(0, front);
     std::vector<int64_t> values = matrices.vec();
     values.push_back(std::min(m, n));
@@ -107,16 +108,17 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> leastSquares(const at
     at::TensorOptions integer = a.options().dtype(at::kLong);
     solved = {at::zeros(sizes, a.options()),
               driver == Driver::Gels ? at::empty({0}, integer) : at::zeros(matrices, integer),
-              hasValues ? at::zeros(values, a.options()) : none};
+              hasValues ? at::zeros(values, realOptions(a)) : none};
   } else {
     solved = driver == Driver::Gels ? byQr(a, b) : bySvd(a, b, toleranceOf(a, rcond, driver));
   }
-  at::Tensor residuals = at::empty({0}, a.options());
+  at::Tensor residuals = at::empty({0}, realOptions(a));
   if (m > n && driver != Driver::Gelsy) {
-    residuals = (b - at::matmul(a, solved.solution)).square().sum(-2);
+    at::Tensor miss = b - at::matmul(a, solved.solution);
+    residuals = (miss.is_complex() ? at::real(miss * miss.conj()) : miss.square()).sum(-2);
   }
   if (driver == Driver::Gelsy) {
-    solved.values = at::empty({0}, a.options());
+    solved.values = at::empty({0}, realOptions(a));
   }
   at::Tensor x = laidOut(solved.solution.expand(sizes), std::max(m, n));
   return {isVector ? x.squeeze(-1) : x, residuals, solved.rank, solved.values};

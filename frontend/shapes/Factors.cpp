@@ -29,9 +29,10 @@ void requireMatrices(const Tensor &x, const char *op, bool isSquare, bool takesH
   TORCH_CHECK(x.dim() >= 2, op, ": The input tensor A must have at least 2 dimensions.");
   TORCH_CHECK(!isSquare || x.size(-1) == x.size(-2), op, ": A must be batches of square matrices, but they are ",
               x.size(-2), " by ", x.size(-1), " matrices");
-  TORCH_CHECK(x.scalar_type() == c10::kFloat || x.scalar_type() == c10::kDouble ||
+  const ScalarType part = c10::toRealValueType(x.scalar_type());
+  TORCH_CHECK(part == c10::kFloat || part == c10::kDouble ||
                   (takesHalves && c10::isReducedFloatingType(x.scalar_type())),
-              op, ": Expected a floating point tensor as input. Got ", x.scalar_type());
+              op, ": Expected a floating point or complex tensor as input. Got ", x.scalar_type());
 }
 
 /// Column by column, as LAPACK leaves matrices.
@@ -98,7 +99,8 @@ void pseudoInverse(const ShapeRule &, Arguments args, Outputs &out) {
 }
 
 void requireFloats(const Tensor &x, const char *kernel) {
-  if (x.scalar_type() != c10::kFloat && x.scalar_type() != c10::kDouble) {
+  const ScalarType part = c10::toRealValueType(x.scalar_type());
+  if (part != c10::kFloat && part != c10::kDouble) {
     failDtype(kernel, x.scalar_type());
   }
 }

@@ -31,14 +31,15 @@ def _dot(op, a, b):
 def _cholesky(op, x):
     """Column by column; a pivot that is not positive, a NaN too, ends a matrix."""
     x = computed(x)
+    nan = complex(np.nan, np.nan) if np.iscomplexobj(x) else np.nan
     factor, order = np.zeros(x.shape, x.dtype), np.zeros(x.shape[:-2], np.int64)
     for j in range(x.shape[-1] if x.size else 0):  # columns of no matrix are no work that was priced
         done = factor[..., j:, :j]
-        column = x[..., j:, j] - (done @ done[..., 0, :, None])[..., 0]
-        pivot = np.sqrt(column[..., 0])
+        column = x[..., j:, j] - (done @ np.conj(done[..., 0, :, None]))[..., 0]
+        pivot = np.sqrt(column[..., 0].real)
         order = np.where((order == 0) & ~(pivot > 0), j + 1, order)
         factor[..., j, j], factor[..., j + 1 :, j] = pivot, column[..., 1:] / pivot[..., None]
-    factor[order > 0] = np.nan
+    factor[order > 0] = nan
     return rounded(factor, op.result_types[0].dtype), np.asarray(order, np.int64)
 
 
@@ -66,7 +67,7 @@ def _lu(op, x):
     for place in itertools.product(*map(range, batch)) if x.size else ():
         mine, row = lu[place], rows[place]
         for k in range(steps):
-            sizes = np.abs(mine[k:, k])
+            sizes = np.abs(mine[k:, k].real) + np.abs(mine[k:, k].imag)  # what LAPACK compares
             pivot = k + (int(np.argmax(np.where(np.isnan(sizes), -1, sizes))) if not np.isnan(sizes[0]) else 0)
             pivots[(*place, k)] = pivot
             mine[[k, pivot]], row[[k, pivot]] = mine[[pivot, k]], row[[pivot, k]]
@@ -84,41 +85,54 @@ def _qr(op, x):
     return rounded(q, op.result_types[0].dtype), rounded(r, op.result_types[1].dtype)
 
 
-def _turned(vectors):
-    """Signs by which the entry of the largest magnitude of each column, the first of nearly equal ones, is not negative."""
+def turns(vectors):
+    """Numbers of magnitude 1 by which the entry of the largest magnitude of each column, the first of nearly equal ones,
+    is real and not negative."""
     sizes = np.abs(vectors)
     first = np.argmax(sizes >= sizes.max(-2, keepdims=True) * (1 - 2.0**-12), axis=-2, keepdims=True)
-    return np.where(np.take_along_axis(vectors, first, -2) < 0, -1, 1).astype(vectors.dtype)
+    entries = np.take_along_axis(vectors, first, -2)
+    if not np.iscomplexobj(vectors):
+        return np.where(entries < 0, -1, 1).astype(vectors.dtype)
+    return np.where(entries == 0, 1, np.conj(entries) / np.where(entries == 0, 1, np.abs(entries)))
+
+
+def without(op, index, x):
+    """NaN in the shape of a result, in the dtype to compute in."""
+    real, result = x.real.dtype, op.result_types[index]
+    return (
+        np.full(result.shape, complex(np.nan, np.nan), x.dtype)
+        if result.kind == "X"
+        else np.full(result.shape, np.nan, real)
+    )
 
 
 @kernel("eigh")
 def _eigh(op, x):
     x = computed(x)
-    *batch, n, _ = x.shape
-    values, vectors = np.full((*batch, n), np.nan, x.dtype), np.full(x.shape, np.nan, x.dtype)
+    batch = x.shape[:-2]
+    values, vectors = without(op, 0, x), without(op, 1, x)
     for place in itertools.product(*map(range, batch)) if x.size else ():
         if np.isfinite(np.tril(x[place])).all():
             with contextlib.suppress(np.linalg.LinAlgError):
                 values[place], vectors[place] = np.linalg.eigh(x[place], "L")
-                vectors[place] *= _turned(vectors[place])
+                vectors[place] *= turns(vectors[place])
     return rounded(values, op.result_types[0].dtype), rounded(vectors, op.result_types[1].dtype)
 
 
 @kernel("svd")
 def _svd(op, x):
     x = computed(x)
-    shapes = [t.shape for t in op.result_types]
-    u, s, vt = (np.full(shape, np.nan, x.dtype) for shape in shapes)
-    k = shapes[1][-1]
+    u, s, vt = (without(op, index, x) for index in range(3))
+    k = s.shape[-1]
     for place in itertools.product(*map(range, x.shape[:-2])) if u.size + vt.size else ():
         if np.isfinite(x[place]).all():
             with contextlib.suppress(np.linalg.LinAlgError):
                 left, values, right = np.linalg.svd(x[place], full_matrices=op.attr("full"))
-                signs = _turned(left)[0] if left.size else np.ones(0)
-                left = left * signs
-                right[:k] *= signs[:k, None]
+                factors = turns(left)[0] if left.size else np.ones(0)
+                left = left * factors
+                right[:k] *= np.conj(factors[:k, None])
                 if right[k:].size:
-                    right[k:] *= _turned(right[k:].T)[0][:, None]
+                    right[k:] *= turns(right[k:].T)[0][:, None]
                 u[place], s[place], vt[place] = left, values, right
     return tuple(rounded(y, t.dtype) for y, t in zip((u, s, vt), op.result_types))
 

@@ -49,7 +49,29 @@ _scan("cumsum", np.add, widened)
 _scan("cumprod", np.multiply, widened)
 _scan("cummax", np.maximum, computed)
 _scan("cummin", np.minimum, computed)
-_scan("cumlogsumexp", np.logaddexp, widened)
+
+
+def _log_add_exp(a, x):
+    """Of complex numbers, shifted by the one with the larger real part."""
+    is_less = x.real < a.real
+    low, high = np.where(is_less, x, a), np.where(is_less, a, x)
+    infinite = np.where(low.real < 0, low, np.log(np.exp(low) + np.exp(high)))
+    y = np.where((low.real == high.real) & np.isinf(low.real), infinite, high + np.log(1 + np.exp(low - high)))
+    return np.where(np.isnan(a) | np.isnan(x), complex(np.nan, np.nan), y)
+
+
+@kernel("cumlogsumexp")
+def _cumlogsumexp(op, x):
+    if x.size == 0:
+        return x
+    wide, dim = widened(x), op.attr("dim")
+    if wide.dtype.kind != "c":
+        return rounded(np.logaddexp.accumulate(wide, axis=dim, dtype=wide.dtype), x.dtype)
+    lines = np.moveaxis(wide, dim, 0)
+    y = lines.copy()
+    for k in range(1, len(y)):
+        y[k] = _log_add_exp(y[k - 1], lines[k])
+    return rounded(np.moveaxis(y, 0, dim), x.dtype)
 
 
 def _sorted(x: np.ndarray, dim: int, descending: bool, count: int):

@@ -11,6 +11,7 @@ from scipy.linalg import lapack
 import numpy as np
 
 from .kernels import computed, kernel, rounded
+from .ops_contract import turns
 
 
 @kernel("parts")
@@ -60,13 +61,19 @@ def _c2r(op, x):
     return rounded(np.fft.irfft(y, op.attr("size"), axis=last, norm="forward"), result.dtype)
 
 
+def _of(x, op, work: str):
+    """LAPACK's routine for such numbers."""
+    kind = "dsy" if not np.iscomplexobj(x) else "zhe" if op.attr("hermitian") else "zsy"
+    return getattr(lapack, kind + work)
+
+
 @kernel("ldl")
 def _ldl(op, x):
     x = computed(x)
     factors, pivots = np.zeros(x.shape, x.dtype), np.zeros(x.shape[:-1], np.int64)
     order = np.zeros(x.shape[:-2], np.int64)
     for place in itertools.product(*map(range, x.shape[:-2])) if x.size else ():
-        packed, pivots[place], order[place] = lapack.dsytrf(x[place], lower=1)
+        packed, pivots[place], order[place] = _of(x, op, "trf")(x[place], lower=1)
         factors[place] = np.tril(packed)
     return rounded(factors, op.result_types[0].dtype), pivots, np.asarray(order, np.int64)
 
@@ -87,9 +94,9 @@ def _ldl_solve(op, factors, pivots, b):
     a, x = computed(factors), np.zeros(b.shape, computed(b).dtype)
     for place in itertools.product(*map(range, x.shape[:-2])) if x.size else ():
         if _is_pivoting(pivots[place]):
-            x[place], _ = lapack.dsytrs(a[place], pivots[place], b[place], lower=1)
+            x[place], _ = _of(x, op, "trs")(a[place], pivots[place], b[place], lower=1)
         else:
-            x[place] = np.nan
+            x[place] = complex(np.nan, np.nan) if np.iscomplexobj(x) else np.nan
     return rounded(x, op.result_types[0].dtype)
 
 
@@ -101,8 +108,5 @@ def _eig(op, x):
         if np.isfinite(x[place]).all():
             with contextlib.suppress(np.linalg.LinAlgError):
                 values, vectors = np.linalg.eig(_wide(x[place]))
-                sizes = np.abs(vectors)
-                first = np.argmax(sizes >= sizes.max(0) * (1 - 2.0**-12), axis=0)
-                entries = vectors[first, np.arange(len(values))]
-                found[0][place], found[1][place] = values, vectors * (np.conj(entries) / np.abs(entries))
+                found[0][place], found[1][place] = values, vectors * turns(vectors)
     return tuple(rounded(y, t.dtype) for y, t in zip(found, op.result_types))

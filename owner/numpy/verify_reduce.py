@@ -44,7 +44,7 @@ def _scan(names: str, allowed: str) -> None:
 
 _scan("cumsum cumprod", "ZFX")
 _scan("cummax cummin", "BZF")
-_scan("cumlogsumexp", "F")
+_scan("cumlogsumexp", "FX")
 
 
 @rule("sort", 1, results=2, dim="integer", descending="boolean")
@@ -89,7 +89,7 @@ def _dot(op):
 
 
 def _matrices(op, x, is_square=False):
-    classes("operand", x, "F")
+    classes("operand", x, "FX")
     what = "square matrices, [..., n, n]" if is_square else "matrices, [..., m, n]"
     need(x.rank >= 2 and (not is_square or x.shape[-1] == x.shape[-2]), f"{x} holds no {what}")
     need(max(x.shape[-2:]) < 1 << 31, f"{x} has too many rows or columns", LIMIT)
@@ -130,12 +130,12 @@ def _qr(op):
 def _eigh(op):
     x = op.operand_types[0]
     batch, n, _ = _matrices(op, x, is_square=True)
-    result_is(op, x.element, (*batch, n))
+    result_is(op, types.PARTS.get(x.element, x.element), (*batch, n))
     result_is(op, x.element, x.shape, 1)
     return 24 * x.numel * n
 
 
-@rule("ldl", 1, results=3)
+@rule("ldl", 1, results=3, hermitian="boolean")
 def _ldl(op):
     x = op.operand_types[0]
     batch, n, _ = _matrices(op, x, is_square=True)
@@ -145,7 +145,7 @@ def _ldl(op):
     return x.numel * n
 
 
-@rule("ldl_solve", 3)
+@rule("ldl_solve", 3, hermitian="boolean")
 def _ldl_solve(op):
     a, pivots, b = op.operand_types
     _matrices(op, a, is_square=True)
@@ -211,7 +211,7 @@ def _svd(op):
     batch, m, n = _matrices(op, x)
     k, full = min(m, n), op.attr("full")
     result_is(op, x.element, (*batch, m, m if full else k))
-    result_is(op, x.element, (*batch, k), 1)
+    result_is(op, types.PARTS.get(x.element, x.element), (*batch, k), 1)
     result_is(op, x.element, (*batch, n if full else k, n), 2)
     return 32 * x.numel * max(m, n)
 
@@ -219,7 +219,7 @@ def _svd(op):
 @rule("cholesky", 1, results=2)
 def _cholesky(op):
     x = op.operand_types[0]
-    classes("operand", x, "F")
+    classes("operand", x, "FX")
     need(x.rank >= 2 and x.shape[-1] == x.shape[-2], f"{x} holds no square matrices, [..., n, n]")
     result_is(op, x.element, x.shape)
     result_is(op, types.I64, x.shape[:-2], 1)

@@ -99,8 +99,8 @@ Results renorm(Call &c) {
   int64_t kept = wrapDim(c.integer("dim"), x.rank());
   dims.erase(dims.begin() + kept);
   Term norm = alongDim(normOver(c, abs(x), dims, "p"), kept, x.rank());
-  Term limit = c.number("maxnorm", x.element());
-  return x * select(norm > limit, limit / (norm + 1e-7), 1.0);
+  Term limit = c.number("maxnorm", norm.element());
+  return x * convert(select(norm > limit, limit / (norm + 1e-7), 1.0), x.element());
 }
 
 /// Gradients times the inverse scale, and whether any of them was not finite.

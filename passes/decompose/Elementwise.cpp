@@ -8,6 +8,19 @@ namespace sojourn::decompose {
 
 namespace {
 
+/// Of halves a number, which is read in f32; `self` then is, too, and the result is rounded once.
+Term factorOf(Call &c, Term &self) {
+  StringRef name = c.anyOf({"other", "scalar", "scalars"});
+  Term given = c.in(name); // else a literal
+  Type wide = wideElement(self.element());
+  const bool isNumber = !given || (given.rank() == 0 && given.element() == wide);
+  if (wide == self.element() || !isNumber) {
+    return {};
+  }
+  self = widen(self);
+  return c.number(name, wide);
+}
+
 /// The second operand of a binary op, in the element type of the first.
 Term other(Call &c, Term self) { return c.number(c.anyOf({"other", "scalar", "scalars", "exponent"}), self.element()); }
 
@@ -60,8 +73,8 @@ Term floorDivide(Term a, Term b) {
 }
 
 Results divide(Call &c) {
-  Term self = c.in("self");
-  Term rhs = other(c, self);
+  Term self = c.in("self"), factor = factorOf(c, self);
+  Term rhs = factor ? factor : other(c, self);
   StringRef mode = c.string("rounding_mode");
   if (mode == "floor") {
     return floorDivide(widen(self), widen(rhs));
@@ -174,6 +187,15 @@ Results binary(Call &c) {
   return Function(self, rhs);
 }
 
+Results multiply(Call &c) {
+  if (Term self = c.in("self")) {
+    if (Term factor = factorOf(c, self)) {
+      return self * factor;
+    }
+  }
+  return binary < operator*>(c);
+}
+
 Term copySign(Term a, Term b) {
   Term magnitude = abs(a);
   return select(signBit(b), -magnitude, magnitude);
@@ -184,6 +206,12 @@ Term hypotenuse(Term a, Term b) { return magnitude(widen(a), widen(b)); }
 Term logAddExp(Term a, Term b) {
   a = widen(a);
   b = widen(b);
+  if (a.isComplex()) { // shifted by the one with the larger real part
+    Term isLess = real(a) < real(b), equalInfinity = eq(real(a), real(b)) & eq(abs(real(a)), kInfinity);
+    Term small = select(isLess, a, b), large = select(isLess, b, a);
+    Term infinite = select(real(a) < 0.0, small, log(exp(a) + exp(b)));
+    return select(equalInfinity, infinite, large + log(1.0 + exp(small - large)));
+  }
   Term large = max(a, b);
   Term equalInfinity = eq(a, b) & eq(abs(a), kInfinity);
   return select(equalInfinity, a, large + log1p(exp(-abs(a - b))));
@@ -266,9 +294,12 @@ void addElementwise(Table &t) {
   t.add({"add"}, [](Call &c) { return addScaled(c, false, false); });
   t.add({"sub", "subtract"}, [](Call &c) { return addScaled(c, true, false); });
   t.add({"rsub"}, [](Call &c) { return addScaled(c, true, true); });
-  t.add({"mul", "multiply", "__mul__"}, binary < operator*>);
+  t.add({"mul", "multiply", "__mul__"}, multiply);
   t.add({"div", "divide", "true_divide"}, divide);
-  t.add({"floor_divide"}, binary<floorDivide>);
+  t.add({"floor_divide"}, [](Call &c) -> Results {
+    Term self = c.in("self"), factor = self ? factorOf(c, self) : Term();
+    return factor ? floorDivide(self, factor) : binary<floorDivide>(c);
+  });
   t.add({"remainder"}, remainder);
   t.add({"fmod"}, binary<rem>);
   t.add({"pow"}, power);

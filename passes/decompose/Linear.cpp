@@ -33,7 +33,7 @@ Term affine(Call &c, Term product, bool ignoresFactors = true) {
   if (!self && !product) {
     return full(c.emitter, c.shape(), 0, wideElement(c.element()));
   }
-  return !self ? product : !product ? self : self + product;
+  return !self ? product : !product ? broadcastTo(self, c.shape()) : self + product;
 }
 
 Type productElement(Term x) { return wideElement(x.element()); }
@@ -100,7 +100,7 @@ Results cross(Call &c) {
 /// L of the lower triangle, or of the transposed upper one its transpose; info as i32.
 Results choleskyFactor(Call &c) {
   const bool upper = c.boolean("upper");
-  auto turned = [&](Term x) { return upper ? transposeLast(x) : x; };
+  auto turned = [&](Term x) { return upper ? adjointOf(x) : x; };
   auto [factor, order] = cholesky(turned(c.in("self")));
   return {turned(factor), order};
 }

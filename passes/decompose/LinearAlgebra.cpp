@@ -42,8 +42,8 @@ Term identity(Term like, Dims batch, int64_t n) {
   shape.append({n, n});
   auto rank = static_cast<int64_t>(shape.size());
   Type position = like.emitter->builder.getI64Type();
-  return convert(eq(iota(*like.emitter, shape, rank - 2, position), iota(*like.emitter, shape, rank - 1, position)),
-                 like.element());
+  Term isDiagonal = eq(iota(*like.emitter, shape, rank - 2, position), iota(*like.emitter, shape, rank - 1, position));
+  return select(isDiagonal, constantLike(like, 1), 0.0);
 }
 
 /// [..., min(m, n)] of [..., m, n].
@@ -56,7 +56,9 @@ Term diagonal(Term x) {
 }
 
 /// Columns of x scaled by a vector per matrix.
-Term scaledColumns(Term x, Term by) { return x * broadcastTo(unsqueeze(by, by.rank() - 1), x.shape()); }
+Term scaledColumns(Term x, Term by) {
+  return x * broadcastTo(unsqueeze(convert(by, x.element()), by.rank() - 1), x.shape());
+}
 
 /// The triangle of x above (or with) the diagonal, or below it; zeros elsewhere.
 Term triangleOf(Term x, bool upper, bool withDiagonal) {
@@ -111,8 +113,8 @@ Term rowsOfPivots(Call &c, Term pivots, int64_t count) {
 Term pivotsOf(Call &c, const Lu &f) { return convert(f.pivots + 1.0, c.emitter.builder.getI32Type()); }
 
 /// x with a x = b (or a^T x = b) from the factors of a.
-Term solved(Term factors, Term rows, Term b, bool adjoint) {
-  if (!adjoint) {
+Term solved(Term factors, Term rows, Term b, bool turnedRound) {
+  if (!turnedRound) {
     Term y = triangularSolve(factors, rowsTaken(b, rows), /*lower=*/true, /*unit=*/true);
     return triangularSolve(factors, y, /*lower=*/false, /*unit=*/false);
   }
@@ -135,14 +137,14 @@ void requirePivot(Call &c) {
 }
 
 Results ldlFactor(Call &c) {
-  Ldl f = ldl(c.in("self"));
+  Ldl f = ldl(c.in("self"), c.boolean("hermitian"));
   return {f.factors, f.pivots, f.order};
 }
 
 Results ldlSolved(Call &c) {
   Term factors = c.in("LD"), b = c.in("B"), pivots = convert(c.in("pivots"), c.i64());
   Shape batch = broadcastShapes(batchOf(factors), batchOf(b));
-  return ldlSolve(repeated(factors, batch), repeatedVector(pivots, batch), repeated(b, batch));
+  return ldlSolve(repeated(factors, batch), repeatedVector(pivots, batch), repeated(b, batch), c.boolean("hermitian"));
 }
 
 Results luFactor(Call &c) {
@@ -156,7 +158,7 @@ Term permutationOf(Term rows, Term like) {
   Shape shape(rows.shape());
   shape.push_back(rows.dim(-1));
   Term row = iota(*rows.emitter, shape, rows.rank() - 1, rows.element());
-  return convert(eq(row, broadcastTo(unsqueeze(rows, rows.rank() - 1), shape)), like.element());
+  return select(eq(row, broadcastTo(unsqueeze(rows, rows.rank() - 1), shape)), constantLike(like, 1), 0.0);
 }
 
 Term lowerOf(Term factors) {
@@ -187,15 +189,28 @@ Results luUnpack(Call &c) {
   return {matrix, data ? lowerOf(factors) : nothing, data ? upperOf(factors) : nothing};
 }
 
+/// Of a complex number the one of magnitude 1 in its direction.
+Term signOf(Term x) {
+  if (!x.isComplex()) {
+    return sign(x);
+  }
+  Term size = abs(x);
+  return select(eq(size, 0.0), 0.0, x / convert(size, x.element()));
+}
+
 /// -1 for each exchange of rows.
 Term signOfRows(const Lu &f) {
   Term isMoved = ne(f.pivots, iota(*f.pivots.emitter, f.pivots.shape(), f.pivots.rank() - 1, f.pivots.element()));
   Term moved = sum(toIndex(isMoved), {f.pivots.rank() - 1});
-  return convert(1.0 - rem(moved, constantLike(moved, 2)) * 2.0, f.factors.element());
+  return convert(convert(1.0 - rem(moved, constantLike(moved, 2)) * 2.0, realElement(f.factors.element())),
+                 f.factors.element());
 }
 
-/// Of A, or of its transpose as ATen has it (kRowMajorAttr).
-Lu factoredAsGiven(Call &c) { return lu(c.op->hasAttr(kRowMajorAttr) ? transposeLast(c.in("A")) : c.in("A")); }
+/// Of A, or of its transpose where ATen has that (kRowMajorAttr): of real matrices.
+Lu factoredAsGiven(Call &c) {
+  Term a = c.in("A");
+  return lu(c.op->hasAttr(kRowMajorAttr) && !a.isComplex() ? transposeLast(a) : a);
+}
 
 Results determinant(Call &c) {
   Lu f = factoredAsGiven(c);
@@ -207,49 +222,13 @@ Results logDeterminant(Call &c) {
   Lu f = factoredAsGiven(c);
   Term pivots = diagonal(f.factors);
   int64_t last = pivots.rank() - 1;
-  return {prod(sign(pivots), {last}) * signOfRows(f), sum(log(abs(pivots)), {last}), f.factors, pivotsOf(c, f)};
+  return {prod(signOf(pivots), {last}) * signOfRows(f), sum(log(abs(pivots)), {last}), f.factors, pivotsOf(c, f)};
 }
 
 Results inverse(Call &c) {
   Term a = c.in("A");
   Lu f = lu(a);
-  return {solved(f.factors, f.rows, identity(a, batchOf(a), a.dim(-1)), /*adjoint=*/false), f.order};
-}
-
-/// x with a x = b of complex numbers, by the real matrices [[re, -im], [im, re]]; and the factors' order.
-std::pair<Term, Term> solvedComplex(Term a, Term b) {
-  const int64_t columns = a.rank() - 1, rows = a.rank() - 2;
-  Term re = real(a), im = imag(a);
-  Lu f = lu(concat({concat({re, -im}, columns), concat({im, re}, columns)}, rows));
-  Term both = concat({real(b), imag(b)}, b.rank() - 2), factors = f.factors;
-  align(factors, both);
-  Term x = solved(factors, repeatedVector(f.rows, batchOf(both)), both, /*adjoint=*/false);
-  auto halves = chunk(x, 2, x.rank() - 2);
-  return {complex(halves[0], halves[1]), f.order};
-}
-
-/// For the factors of `a` stands the matrix itself, with pivots of 0, which no factors have: only luSolveComplex reads
-/// them, for the gradient.
-Results solveComplex(Call &c, Term a, Term b, bool left) {
-  auto [x, order] = left ? solvedComplex(a, b) : solvedComplex(transposeLast(a), transposeLast(b));
-  Term noPivots = full(c.emitter, c.shape(2), 0, c.emitter.builder.getI32Type());
-  return {reshape(left ? x : transposeLast(x), c.shape()), a, noPivots, order};
-}
-
-Results luSolveComplex(Call &c, Term factors, Term b) {
-  Term pivots = c.in("pivots"), a = factors;
-  auto zeros = pivots.value.getDefiningOp<BroadcastOp>();
-  const bool isSolve = zeros && zeros.getX().getDefiningOp<ConstantOp>();
-  if (!isSolve && a.numel() > 0) { // not of a solve in the same step
-    Term one = identity(real(a), batchOf(a), a.dim(-1));
-    Term lower = triangleOf(a, /*upper=*/false, /*withDiagonal=*/false) + complex(one, one * 0.0);
-    Term whole = product(lower, triangleOf(a, /*upper=*/true, /*withDiagonal=*/true));
-    Term isMatrix = eq(unsqueeze(amax(pivots, {pivots.rank() - 1}, true), pivots.rank()), 0.0);
-    a = select(broadcastTo(isMatrix, a.shape()), a, rowsPut(whole, rowsOfPivots(c, pivots, a.dim(-2))));
-  }
-  a = c.boolean("adjoint") ? conj(transposeLast(a)) : a;
-  return c.boolean("left", true) ? solvedComplex(a, b).first
-                                 : transposeLast(solvedComplex(transposeLast(a), transposeLast(b)).first);
+  return {solved(f.factors, f.rows, identity(a, batchOf(a), a.dim(-1)), /*turnedRound=*/false), f.order};
 }
 
 Results solve(Call &c) {
@@ -258,24 +237,19 @@ Results solve(Call &c) {
   bool isVector = b.rank() == 1 || (a.rank() - 1 == b.rank() && b.shape() == a.shape().drop_back(1));
   b = isVector ? unsqueeze(b, b.rank()) : b;
   bool left = c.boolean("left", true);
-  if (a.isComplex()) {
-    return solveComplex(c, a, b, left);
-  }
   Lu f = lu(a);
   b = left ? b : transposeLast(b);
   Term factors = f.factors;
   align(factors, b);
-  Term x = solved(factors, repeatedVector(f.rows, batchOf(b)), b, /*adjoint=*/!left);
+  Term x = solved(factors, repeatedVector(f.rows, batchOf(b)), b, /*turnedRound=*/!left);
   x = left ? x : transposeLast(x);
   return {reshape(x, c.shape()), f.factors, pivotsOf(c, f), f.order};
 }
 
 Results luSolve(Call &c) {
   Term factors = c.in("LU"), b = c.in("B");
-  if (factors.isComplex()) {
-    return luSolveComplex(c, factors, b);
-  }
   bool left = c.boolean("left", true), adjoint = c.boolean("adjoint");
+  factors = adjoint ? conj(factors) : factors;
   Term rows = rowsOfPivots(c, c.in("pivots"), factors.dim(-2));
   b = left ? b : transposeLast(b);
   align(factors, b);
@@ -303,12 +277,12 @@ Results triangularSolveOld(Call &c) {
   return {x, repeated(a, batchOf(x))};
 }
 
-/// From the factor that A = L L^T, or U^T U, has.
+/// From the factor that A = L L^H, or U^H U, has.
 Term choleskySolved(Term factor, Term b, bool upper) {
-  Term lower = upper ? transposeLast(factor) : factor;
+  Term lower = upper ? adjointOf(factor) : factor;
   align(lower, b);
   Term y = triangularSolve(lower, b, /*lower=*/true, /*unit=*/false);
-  return triangularSolve(transposeLast(lower), y, /*lower=*/false, /*unit=*/false);
+  return triangularSolve(adjointOf(lower), y, /*lower=*/false, /*unit=*/false);
 }
 
 Results choleskySolve(Call &c) { return choleskySolved(c.in("input2"), c.in("self"), c.boolean("upper")); }
@@ -332,7 +306,7 @@ Results symmetricEigen(Call &c) {
   Term a = c.in("A");
   StringRef triangle = c.string("UPLO");
   bool upper = triangle.starts_with_insensitive("u");
-  auto [values, vectors] = eigh(upper ? transposeLast(a) : a);
+  auto [values, vectors] = eigh(upper ? adjointOf(a) : a);
   return {values, c.boolean("compute_v", true) ? vectors : full(c.emitter, {0}, 0, a.element())};
 }
 
@@ -349,7 +323,7 @@ Results singular(Call &c) {
 /// Through what is above the tolerance: an absolute one, or one relative to the largest.
 Results pseudoInverse(Call &c) {
   Term a = c.in("self");
-  double unit = a.element().isF64() ? 0x1p-52 : 0x1p-23;
+  double unit = realElement(a.element()).isF64() ? 0x1p-52 : 0x1p-23;
   int64_t m = a.dim(-2), n = a.dim(-1);
   if (m == 0 || n == 0) {
     return full(c.emitter, c.shape(), 0, a.element());
@@ -362,12 +336,12 @@ Results pseudoInverse(Call &c) {
     Svd f = svd(a, /*full=*/false);
     values = f.s;
     left = f.u;
-    right = transposeLast(f.vt);
+    right = adjointOf(f.vt);
   }
   int64_t last = values.rank() - 1;
   Term size = abs(values), largest = amax(size, {last}, /*keep=*/true);
   auto tolerance = [&](StringRef name) {
-    Term given = c.number(name, a.element());
+    Term given = c.number(name, values.element());
     return !given || given.rank() == 0 ? given : unsqueeze(given, given.rank());
   };
   Term absolute = tolerance("atol"), relative = tolerance("rtol");
@@ -383,7 +357,7 @@ Results pseudoInverse(Call &c) {
   }
   Term isLarge = size > broadcastTo(limit, size.shape());
   Term inverted = select(isLarge, 1.0 / values, 0.0);
-  return product(scaledColumns(right, inverted), transposeLast(left));
+  return product(scaledColumns(right, inverted), adjointOf(left));
 }
 
 /// exp(x) = exp(x / 2^s)^(2^s), with Taylor's series where the norm is at most 1.
@@ -399,7 +373,7 @@ Results matrixExponential(Call &c) {
   auto everywhere = [&](Term one) {
     return broadcastTo(unsqueeze(unsqueeze(one, one.rank()), one.rank() + 1), x.shape());
   };
-  Term scaled = x * everywhere(pow(constantLike(steps, 0.5), steps));
+  Term scaled = x * convert(everywhere(pow(constantLike(steps, 0.5), steps)), x.element());
   Term one = identity(x, batchOf(x), n);
   Term y = one;
   for (int k = kTerms; k > 0; --k) {

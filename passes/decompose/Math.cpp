@@ -39,14 +39,28 @@ Term negate(Term x) { return -x; }
 Term identity(Term x) { return x; }
 Term reciprocalRoot(Term x) { return 1.0 / sqrt(x); }
 Term fraction(Term x) { return x - trunc(x); }
-Term exp2(Term x) { return pow(2.0, x); }
+
+/// A function of complex numbers, computed in double by its parts: branch cuts lie where the signs of zeros say.
+template <typename Function>
+Term ofParts(Term x, Function function) {
+  Type element = x.element(), wide = ComplexType::get(x.emitter->builder.getF64Type());
+  Term z = convert(x, wide);
+  auto [re, im] = function(real(z), imag(z));
+  return convert(complex(re, im), element);
+}
+
+Term exp2(Term x) {
+  if (x.isComplex()) {
+    return ofParts(x, [](Term re, Term im) {
+      Term size = pow(2.0, re), angle = im * kLn2;
+      return std::pair(size * cos(angle), size * sin(angle));
+    });
+  }
+  return pow(2.0, x);
+}
 Term log2(Term x) { return log(x) * (1 / kLn2); }
 Term log10(Term x) { return log(x) * (1 / kLn10); }
 Term tangent(Term x) { return sin(x) / cos(x); }
-Term arcTangent(Term x) { return atan2(x, 1.0); }
-Term arcSine(Term x) { return atan2(x, sqrt((1.0 - x) * (1.0 + x))); }
-Term arcCosine(Term x) { return atan2(sqrt((1.0 - x) * (1.0 + x)), x); }
-
 /// Carries the sign of x over to an odd function of |x|.
 Term odd(Term x, Term ofMagnitude) { return select(signBit(x), -ofMagnitude, ofMagnitude); }
 
@@ -70,7 +84,7 @@ Term hyperbolicCosine(Term x) {
   return (0.5 * half) * half + (0.5 / half) / half;
 }
 
-Term inverseSinh(Term x) {
+Term inverseSinhOf(Term x) {
   Term magnitude = abs(x);
   Term squared = square(magnitude);
   Term small = log1p(magnitude + squared / (1.0 + sqrt(squared + 1.0)));
@@ -78,13 +92,75 @@ Term inverseSinh(Term x) {
   return odd(x, select(magnitude > 1e8, large, small));
 }
 
+/// The roots of 1 - z and 1 + z, for Kahan's forms of the inverse functions ("Branch cuts for complex elementary
+/// functions", 1987), and the parts of products of them.
+struct Roots {
+  Term minusRe, minusIm, plusRe, plusIm;
+
+  Roots(Term re, Term im) {
+    Term minus = sqrt(complex(1.0 - re, -im)), plus = sqrt(complex(1.0 + re, im));
+    minusRe = real(minus);
+    minusIm = imag(minus);
+    plusRe = real(plus);
+    plusIm = imag(plus);
+  }
+  Term productRe() const { return minusRe * plusRe - minusIm * plusIm; }
+  /// Of the one root times the conjugate of the other one.
+  Term turnedIm() const { return minusRe * plusIm - minusIm * plusRe; }
+};
+
+std::pair<Term, Term> arcSineOf(Term re, Term im) {
+  Roots roots(re, im);
+  return {atan2(re, roots.productRe()), inverseSinhOf(roots.turnedIm())};
+}
+
+std::pair<Term, Term> inverseTanhOf(Term re, Term im) {
+  Term size = abs(re), off = 1.0 - size;
+  Term half = 0.25 * log1p(4.0 * size / (square(off) + square(im)));
+  Term angle = 0.5 * atan2(2.0 * im, off * (1.0 + size) - square(im));
+  return {odd(re, half), angle};
+}
+
+/// f(z) = -i g(i z).
+template <std::pair<Term, Term> (*Function)(Term, Term)>
+std::pair<Term, Term> turned(Term re, Term im) {
+  auto [a, b] = Function(-im, re);
+  return {b, -a};
+}
+
+Term arcTangent(Term x) { return x.isComplex() ? ofParts(x, turned<inverseTanhOf>) : atan2(x, 1.0); }
+
+Term arcSine(Term x) { return x.isComplex() ? ofParts(x, arcSineOf) : atan2(x, sqrt((1.0 - x) * (1.0 + x))); }
+
+Term inverseSinh(Term x) { return x.isComplex() ? ofParts(x, turned<arcSineOf>) : inverseSinhOf(x); }
+
+Term arcCosine(Term x) {
+  if (x.isComplex()) {
+    return ofParts(x, [](Term re, Term im) {
+      Roots roots(re, im);
+      return std::pair(2.0 * atan2(roots.minusRe, roots.plusRe), inverseSinhOf(-roots.turnedIm()));
+    });
+  }
+  return atan2(sqrt((1.0 - x) * (1.0 + x)), x);
+}
+
 Term inverseCosh(Term x) {
+  if (x.isComplex()) {
+    return ofParts(x, [](Term re, Term im) {
+      Term below = sqrt(complex(re - 1.0, im)), above = sqrt(complex(re + 1.0, im));
+      Term along = real(below) * real(above) + imag(below) * imag(above);
+      return std::pair(inverseSinhOf(along), 2.0 * atan2(imag(below), real(above)));
+    });
+  }
   Term above = x - 1.0;
   Term small = log1p(above + sqrt(above) * sqrt(above + 2.0));
   return select(x > 1e8, log(x) + kLn2, small);
 }
 
 Term inverseTanh(Term x) {
+  if (x.isComplex()) {
+    return ofParts(x, inverseTanhOf);
+  }
   Term magnitude = abs(x);
   return odd(x, 0.5 * log1p(2.0 * magnitude / (1.0 - magnitude)));
 }

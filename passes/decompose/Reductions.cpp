@@ -131,7 +131,7 @@ Results norm(Call &c) {
 
 Results logSumExp(Call &c) {
   Term x = c.wide("self");
-  if (!x.isFloat()) {
+  if (!x.isFloat() && !x.isComplex()) {
     x = convert(x, wideElement(c.element()));
   }
   Shape dims = c.dims("dim", x);
@@ -139,8 +139,8 @@ Results logSumExp(Call &c) {
     return full(c.emitter, c.shape(), -kInfinity, x.element());
   }
   // An infinite maximum must not be subtracted: inf - inf is NaN.
-  Term top = amax(x, dims, /*keep=*/true);
-  top = select(eq(abs(top), kInfinity), 0.0, top);
+  Term top = amax(real(x), dims, /*keep=*/true);
+  top = convert(select(eq(abs(top), kInfinity), 0.0, top), x.element());
   Term total = sum(exp(x - top), dims, /*keep=*/true);
   return shaped(c, log(total) + top);
 }

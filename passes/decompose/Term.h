@@ -248,8 +248,8 @@ Term fftC2r(Term x, Dims dims, int64_t size);
 struct Ldl {
   Term factors, pivots, order;
 };
-Ldl ldl(Term x);
-Term ldlSolve(Term factors, Term pivots, Term b);
+Ldl ldl(Term x, bool hermitian);
+Term ldlSolve(Term factors, Term pivots, Term b, bool hermitian);
 /// Eigenvalues and eigenvectors, complex (sojourn.eig).
 std::pair<Term, Term> eig(Term x);
 
@@ -300,8 +300,9 @@ struct DotDims {
 Term dot(Term a, Term b, const DotDims &dims, mlir::Type element);
 /// The product of the last two dimensions; the others are batch dimensions.
 Term matmul(Term a, Term b, mlir::Type element);
-/// The last two dimensions swapped.
+/// The last two dimensions swapped; and conjugated.
 Term transposeLast(Term x);
+Term adjointOf(Term x);
 /// Lower triangular factors of the matrices in the last two dimensions; their orders as i64 (sojourn.cholesky).
 std::pair<Term, Term> cholesky(Term x);
 /// x with a x = b for triangular a [..., n, n] and b [..., n, k] with equal leading dims.

@@ -114,6 +114,8 @@ std::pair<Term, Term> topk(Term x, int64_t dim, int64_t k, bool largest) {
   return both(makeOp<TopKOp>(x.emitter, x.value, dim, k, largest), x.emitter);
 }
 
+Term adjointOf(Term x) { return conj(transposeLast(x)); }
+
 Term transposeLast(Term x) {
   Shape perm = allDims(x);
   std::swap(perm.back(), perm[perm.size() - 2]);
@@ -133,15 +135,17 @@ Lu lu(Term x) {
   return {at(0), at(1), at(2), at(3)};
 }
 
-Ldl ldl(Term x) {
-  auto op = makeOp<LdlOp>(x.emitter, x.value);
+Ldl ldl(Term x, bool hermitian) {
+  auto op = makeOp<LdlOp>(x.emitter, x.value, hermitian);
   auto at = [&](unsigned i) { return Term{op->getResult(i), x.emitter}; };
   return {at(0), at(1), at(2)};
 }
 
-Term ldlSolve(Term factors, Term pivots, Term b) {
+Term ldlSolve(Term factors, Term pivots, Term b, bool hermitian) {
   Emitter *e = b.emitter;
-  return {LdlSolveOp::create(e->builder, e->location, b.type(), factors.value, pivots.value, b.value).getResult(), e};
+  return {LdlSolveOp::create(e->builder, e->location, b.type(), factors.value, pivots.value, b.value, hermitian)
+              .getResult(),
+          e};
 }
 
 std::pair<Term, Term> qr(Term x, bool full) { return both(makeOp<QrOp>(x.emitter, x.value, full), x.emitter); }

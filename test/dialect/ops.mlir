@@ -315,14 +315,14 @@ func.func @svd(%x: tensor<4x5x3xf32>) {
 // CHECK-LABEL: func @ldl(
 // CHECK: sojourn.ldl{{[ "]}}
 func.func @ldl(%x: tensor<4x3x3xf32>) {
-  %ld, %pivots, %order = sojourn.ldl %x : tensor<4x3x3xf32>
+  %ld, %pivots, %order = sojourn.ldl %x hermitian = false : tensor<4x3x3xf32>
   return
 }
 
 // CHECK-LABEL: func @ldl_solve(
 // CHECK: sojourn.ldl_solve{{[ "]}}
 func.func @ldl_solve(%ld: tensor<4x3x3xf32>, %pivots: tensor<4x3xi64>, %b: tensor<4x3x2xf32>) {
-  %x = sojourn.ldl_solve %ld, %pivots, %b : tensor<4x3x3xf32>, tensor<4x3xi64>, tensor<4x3x2xf32>
+  %x = sojourn.ldl_solve %ld, %pivots, %b, hermitian = false : tensor<4x3x3xf32>, tensor<4x3xi64>, tensor<4x3x2xf32>
   return
 }
 

@@ -196,9 +196,9 @@ func.func @step(%t: !sojourn.table<4, "image": 6x3xf64>) {
   // expected-remark@below {{per row: draw 0, 4 slots, stride 36}}
   // expected-remark@below {{per row: draw 0, 4 slots, stride 6}}
   // expected-remark@below {{per row: draw 0, 4 slots, stride 1}}
-  %ld, %exchanges, %zero = sojourn.ldl %gram : tensor<4x6x6xf64>
+  %ld, %exchanges, %zero = sojourn.ldl %gram hermitian = false : tensor<4x6x6xf64>
   // expected-remark@below {{per row: draw 0, 4 slots, stride 18}}
-  %answers = sojourn.ldl_solve %ld, %exchanges, %x : tensor<4x6x6xf64>, tensor<4x6xi64>, tensor<4x6x3xf64>
+  %answers = sojourn.ldl_solve %ld, %exchanges, %x, hermitian = false : tensor<4x6x6xf64>, tensor<4x6xi64>, tensor<4x6x3xf64>
   // expected-remark@below {{per row: draw 0, 4 slots, stride 6}}
   // expected-remark@below {{per row: draw 0, 4 slots, stride 36}}
   %ev, %evs = sojourn.eig %gram : tensor<4x6x6xf64>

@@ -65,8 +65,8 @@ def cases(dice):
     yield f"%x: {right}", f"sojourn.qr %x full = true : {right}", 4 * d * b * c * c
     yield f"%x: {square}", f"sojourn.eigh %x : {square}", 24 * d * b**3
     yield f"%x: {right}", f"sojourn.svd %x full = false : {right}", 32 * d * b * c * c
-    yield f"%x: {square}", f"sojourn.ldl %x : {square}", d * b**3
-    solve = f"sojourn.ldl_solve %a, %p, %b : {square}, {tensor([d, b], 'i64')}, {right}"
+    yield f"%x: {square}", f"sojourn.ldl %x hermitian = false : {square}", d * b**3
+    solve = f"sojourn.ldl_solve %a, %p, %b, hermitian = false : {square}, {tensor([d, b], 'i64')}, {right}"
     yield f"%a: {square}, %p: {tensor([d, b], 'i64')}, %b: {right}", solve, 2 * d * b * c * b
     yield f"%x: {square}", f"sojourn.eig %x : {square}", 64 * d * b**3
     number = tensor([a, b], "complex<f32>")

@@ -9,8 +9,9 @@ def _cosines(x):
     return (torch.complex(smooth, smooth.sin()) if x.is_complex() else smooth).view(x.shape).to(x.dtype)
 
 
-def both(device, function, *given, grad=False):
-    """Results here and there, with the gradients of their sums weighted by cosines."""
+def both(device, function, *given, grad=False, loose=None):
+    """Results here and there, with the gradients of their sums weighted by cosines; within `loose`, or what the dtype
+    gives."""
 
     def run(*tensors):
         tensors = [x.clone().requires_grad_(grad) for x in tensors]
@@ -27,8 +28,8 @@ def both(device, function, *given, grad=False):
         assert (ours is None) == (theirs is None)
         if ours is not None:
             assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
-            loose = 1e-9 if theirs.dtype in (torch.float64, torch.complex128) else 1e-3
-            torch.testing.assert_close(ours.cpu(), theirs, rtol=loose, atol=loose, equal_nan=True)
+            within = loose or (1e-9 if theirs.dtype in (torch.float64, torch.complex128) else 1e-3)
+            torch.testing.assert_close(ours.cpu(), theirs, rtol=within, atol=within, equal_nan=True)
     return got, wanted
 
 

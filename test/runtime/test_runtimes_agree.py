@@ -68,10 +68,11 @@ def recombined(name, results):
         return []
     kind = results[0].dtype
     wide = [part.astype(np.complex128 if np.iscomplexobj(part) else np.float64) for part in results]
+    kind = np.result_type(*(part.dtype for part in results if part.dtype.kind in "fc")) if kind.kind in "fc" else kind
     if name == "qr":
         products = [wide[0] @ wide[1]]
     elif name == "eigh":
-        products = [wide[0], wide[1] * wide[0][..., None, :] @ np.swapaxes(wide[1], -1, -2)]
+        products = [wide[0], wide[1] * wide[0][..., None, :] @ np.conj(np.swapaxes(wide[1], -1, -2))]
     elif name == "eig":
         products = [
             np.swapaxes(

@@ -127,35 +127,6 @@ void libraryProduct(const MatrixView &out, const MatrixView &a, const MatrixView
   });
 }
 
-void libraryCholesky(const MatrixView &out, const MatrixView &x, int64_t *orders) {
-  dispatch(out.element, [&]<typename T>() {
-    if constexpr (std::is_floating_point_v<T>) {
-      const int64_t size = out.dims[1];
-      for (int64_t batch = 0; batch < out.dims[0]; ++batch) {
-        auto l = [&](int64_t i, int64_t j) -> T & {
-          return reinterpret_cast<T *>(out.data)[batch * out.strides[0] + i * out.strides[1] + j * out.strides[2]];
-        };
-        orders[batch] = 0;
-        for (int64_t i = 0; i < size; ++i) {
-          for (int64_t j = 0; j < size; ++j) {
-            l(i, j) = 0;
-          }
-        }
-        for (int64_t j = 0; j < size && orders[batch] == 0; ++j) {
-          for (int64_t i = j; i < size; ++i) {
-            T rest = reinterpret_cast<const T *>(x.data)[batch * x.strides[0] + i * x.strides[1] + j * x.strides[2]];
-            for (int64_t k = 0; k < j; ++k) {
-              rest -= l(i, k) * l(j, k);
-            }
-            l(i, j) = i == j ? std::sqrt(rest) : rest / l(j, j);
-          }
-          orders[batch] = l(j, j) > 0 ? 0 : j + 1;
-        }
-      }
-    }
-  });
-}
-
 void libraryReduce(Reduction kind, const LibraryView &out, const LibraryView &x, llvm::ArrayRef<int64_t> dims) {
   Index kept, keptStrides, reduced, reducedStrides;
   for (size_t dim = 0; dim < x.dims.size(); ++dim) {

@@ -11,25 +11,32 @@ namespace sojourn::runtime {
 
 namespace {
 
-double get(const MatrixView &x, int64_t batch, int64_t i, int64_t j) {
+using Number = std::complex<double>;
+
+Number get(const MatrixView &x, int64_t batch, int64_t i, int64_t j) {
   const int64_t at = batch * x.strides[0] + i * x.strides[1] + j * x.strides[2];
-  return x.element == Element::f32 ? static_cast<double>(reinterpret_cast<const float *>(x.data)[at])
-                                   : reinterpret_cast<const double *>(x.data)[at];
+  switch (x.element) {
+  case Element::f32: return reinterpret_cast<const float *>(x.data)[at];
+  case Element::f64: return reinterpret_cast<const double *>(x.data)[at];
+  case Element::c64: return Number(reinterpret_cast<const std::complex<float> *>(x.data)[at]);
+  default: return reinterpret_cast<const Number *>(x.data)[at];
+  }
 }
 
-void set(const MatrixView &x, int64_t batch, int64_t i, int64_t j, double value) {
+void set(const MatrixView &x, int64_t batch, int64_t i, int64_t j, Number value) {
   const int64_t at = batch * x.strides[0] + i * x.strides[1] + j * x.strides[2];
-  if (x.element == Element::f32) {
-    reinterpret_cast<float *>(x.data)[at] = static_cast<float>(value);
-  } else {
-    reinterpret_cast<double *>(x.data)[at] = value;
+  switch (x.element) {
+  case Element::f32: reinterpret_cast<float *>(x.data)[at] = static_cast<float>(value.real()); return;
+  case Element::f64: reinterpret_cast<double *>(x.data)[at] = value.real(); return;
+  case Element::c64: reinterpret_cast<std::complex<float> *>(x.data)[at] = std::complex<float>(value); return;
+  default: reinterpret_cast<Number *>(x.data)[at] = value;
   }
 }
 
 /// One matrix, row by row.
 struct Matrix {
   int64_t rows, columns;
-  std::vector<double> entries;
+  std::vector<Number> entries;
 
   Matrix(int64_t rows, int64_t columns) : rows(rows), columns(columns), entries(static_cast<size_t>(rows * columns)) {}
   Matrix(const MatrixView &x, int64_t batch) : Matrix(x.dims[1], x.dims[2]) {
@@ -39,7 +46,7 @@ struct Matrix {
       }
     }
   }
-  double &operator()(int64_t i, int64_t j) { return entries[static_cast<size_t>(i * columns + j)]; }
+  Number &operator()(int64_t i, int64_t j) { return entries[static_cast<size_t>(i * columns + j)]; }
   void store(const MatrixView &to, int64_t batch) {
     for (int64_t i = 0; i < to.dims[1]; ++i) {
       for (int64_t j = 0; j < to.dims[2]; ++j) {
@@ -62,7 +69,29 @@ void substitute(Matrix &a, Matrix &x, bool lower, bool unit) {
   }
 }
 
+/// What LAPACK compares pivots by.
+double sizeOf(Number x) { return std::abs(x.real()) + std::abs(x.imag()); }
+
 } // namespace
+
+void libraryCholesky(const MatrixView &out, const MatrixView &x, int64_t *orders) {
+  const int64_t size = out.dims[1];
+  for (int64_t batch = 0; batch < out.dims[0]; ++batch) {
+    Matrix from(x, batch), l(size, size);
+    orders[batch] = 0;
+    for (int64_t j = 0; j < size && orders[batch] == 0; ++j) {
+      for (int64_t i = j; i < size; ++i) {
+        Number rest = i == j ? from(i, j).real() : from(i, j);
+        for (int64_t k = 0; k < j; ++k) {
+          rest -= l(i, k) * std::conj(l(j, k));
+        }
+        l(i, j) = i == j ? std::sqrt(rest.real()) : rest / l(j, j);
+      }
+      orders[batch] = l(j, j).real() > 0 ? 0 : j + 1;
+    }
+    l.store(out, batch);
+  }
+}
 
 void libraryTriangularSolve(const MatrixView &out, const MatrixView &a, const MatrixView &b, bool lower, bool unit) {
   for (int64_t batch = 0; batch < out.dims[0]; ++batch) {
@@ -80,15 +109,15 @@ void libraryLu(const MatrixView &factors, const MatrixView &x, int64_t *pivots, 
     for (int64_t k = 0; k < steps; ++k) {
       int64_t pivot = k;
       for (int64_t i = k + 1; i < a.rows; ++i) {
-        pivot = std::abs(a(i, k)) > std::abs(a(pivot, k)) ? i : pivot;
+        pivot = sizeOf(a(i, k)) > sizeOf(a(pivot, k)) ? i : pivot;
       }
       pivots[batch * steps + k] = pivot;
       for (int64_t j = 0; j < a.columns; ++j) {
         std::swap(a(k, j), a(pivot, j));
       }
-      orders[batch] = a(k, k) == 0 && orders[batch] == 0 ? k + 1 : orders[batch];
+      orders[batch] = a(k, k) == 0.0 && orders[batch] == 0 ? k + 1 : orders[batch];
       for (int64_t i = k + 1; i < a.rows; ++i) {
-        a(i, k) = a(k, k) == 0 ? a(i, k) : a(i, k) / a(k, k);
+        a(i, k) = a(k, k) == 0.0 ? a(i, k) : a(i, k) / a(k, k);
         for (int64_t j = k + 1; j < a.columns; ++j) {
           a(i, j) -= a(i, k) * a(k, j);
         }
@@ -107,20 +136,20 @@ void libraryQr(const MatrixView &q, const MatrixView &r, const MatrixView &x, bo
     // Rotations of two rows each, which turn an entry below the diagonal into 0.
     for (int64_t j = 0; j < upper.columns; ++j) {
       for (int64_t i = upper.rows - 1; i > j; --i) {
-        const double size = std::hypot(upper(i - 1, j), upper(i, j));
+        const double size = std::hypot(std::abs(upper(i - 1, j)), std::abs(upper(i, j)));
         if (size == 0) {
           continue;
         }
-        const double c = upper(i - 1, j) / size, s = upper(i, j) / size;
+        const Number c = upper(i - 1, j) / size, s = upper(i, j) / size;
         for (int64_t k = 0; k < upper.columns; ++k) {
-          const double above = upper(i - 1, k), below = upper(i, k);
-          upper(i - 1, k) = c * above + s * below;
+          const Number above = upper(i - 1, k), below = upper(i, k);
+          upper(i - 1, k) = std::conj(c) * above + std::conj(s) * below;
           upper(i, k) = c * below - s * above;
         }
         for (int64_t k = 0; k < turned.rows; ++k) {
-          const double left = turned(k, i - 1), right = turned(k, i);
+          const Number left = turned(k, i - 1), right = turned(k, i);
           turned(k, i - 1) = c * left + s * right;
-          turned(k, i) = c * right - s * left;
+          turned(k, i) = std::conj(c) * right - std::conj(s) * left;
         }
       }
     }
@@ -129,16 +158,16 @@ void libraryQr(const MatrixView &q, const MatrixView &r, const MatrixView &x, bo
   }
 }
 
-void libraryLdl(const MatrixView &factors, const MatrixView &x, int64_t *pivots, int64_t *order) {
+void libraryLdl(const MatrixView &factors, const MatrixView &x, bool hermitian, int64_t *pivots, int64_t *order) {
   Matrix a(x, 0);
   *order = 0;
   for (int64_t k = 0; k < a.rows; ++k) {
     pivots[k] = k + 1; // nothing is exchanged
-    *order = a(k, k) == 0 && *order == 0 ? k + 1 : *order;
+    *order = a(k, k) == 0.0 && *order == 0 ? k + 1 : *order;
     for (int64_t i = k + 1; i < a.rows; ++i) {
-      const double ratio = a(i, k) / a(k, k);
+      const Number ratio = a(i, k) / a(k, k);
       for (int64_t j = k + 1; j <= i; ++j) {
-        a(i, j) -= ratio * a(j, k);
+        a(i, j) -= ratio * (hermitian ? std::conj(a(j, k)) : a(j, k));
       }
     }
     for (int64_t i = k + 1; i < a.rows; ++i) {
@@ -149,7 +178,8 @@ void libraryLdl(const MatrixView &factors, const MatrixView &x, int64_t *pivots,
   a.store(factors, 0);
 }
 
-void libraryLdlSolve(const MatrixView &out, const MatrixView &factors, const int64_t *, const MatrixView &b) {
+void libraryLdlSolve(const MatrixView &out, const MatrixView &factors, bool hermitian, const int64_t *,
+                     const MatrixView &b) {
   Matrix a(factors, 0), answer(b, 0), turned(a.rows, a.rows);
   substitute(a, answer, /*lower=*/true, /*unit=*/true);
   for (int64_t i = 0; i < a.rows; ++i) {
@@ -157,7 +187,7 @@ void libraryLdlSolve(const MatrixView &out, const MatrixView &factors, const int
       answer(i, j) /= a(i, i);
     }
     for (int64_t j = 0; j < a.rows; ++j) {
-      turned(i, j) = a(j, i);
+      turned(i, j) = hermitian ? std::conj(a(j, i)) : a(j, i);
     }
   }
   substitute(turned, answer, /*lower=*/false, /*unit=*/true);
@@ -170,7 +200,6 @@ bool libraryEig(const MatrixView &, const MatrixView &, const MatrixView &) { re
 
 namespace {
 
-using Number = std::complex<double>;
 using Index = llvm::SmallVector<int64_t, 6>;
 
 int64_t offsetOf(const LibraryView &view, const Index &index) {
