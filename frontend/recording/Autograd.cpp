@@ -120,6 +120,85 @@ at::Tensor prodDim(const at::Tensor &self, int64_t dim, bool keepdim, std::optio
   return Product::apply(self, dim, keepdim, dtype);
 }
 
+/// Elements `distance` further along `dim`, with `fill` where there are none; of a negative distance those before.
+at::Tensor moved(const at::Tensor &x, int64_t dim, int64_t distance, double fill) {
+  const int64_t size = x.size(dim), count = std::abs(distance);
+  at::Tensor kept = x.narrow(dim, distance > 0 ? count : 0, size - count);
+  at::Tensor edge = at::full_like(x.narrow(dim, 0, count), fill);
+  return distance > 0 ? at::cat({kept, edge}, dim) : at::cat({edge, kept}, dim);
+}
+
+/// Running products, twice as many factors in each round: ops alone.
+at::Tensor runningProductOfOps(const at::Tensor &x, int64_t dim) {
+  at::Tensor product = x.dim() == 0 ? x.clone() : x;
+  for (int64_t count = 1; x.dim() > 0 && count < x.size(dim); count *= 2) {
+    product = product * moved(product, dim, -count, 1);
+  }
+  return product;
+}
+
+/// The gradient by x[i] is what stands before x[i], multiplied, times the sum over k >= i of grad[k] x[i + 1] ... x[k]:
+/// nothing is divided, so it differentiates again, wherever zeros are. In each round sums are of twice as many terms.
+at::Tensor runningProductGradientOfOps(const at::Tensor &grad, const at::Tensor &x, int64_t dim) {
+  at::Tensor before = at::cumprod(moved(x, dim, -1, 1), dim), factors = moved(x, dim, 1, 1), sums = grad;
+  for (int64_t count = 1; count < x.size(dim); count *= 2) {
+    sums = sums + factors * moved(sums, dim, count, 0);
+    factors = factors * moved(factors, dim, count, 1);
+  }
+  return before * sums;
+}
+
+/// The same by ATen's quotient, in one pass. Behind the first zero nothing depends on a factor but on that zero, by the
+/// products without it.
+at::Tensor runningProductGradient(const at::Tensor &grad, const at::Tensor &x, const at::Tensor &result, int64_t dim) {
+  auto sumBehind = [&](const at::Tensor &terms) { return terms.flip({dim}).cumsum(dim).flip({dim}); };
+  at::Tensor isZero = x.eq(0), zeros = isZero.cumsum(dim);
+  at::Tensor isFirst = isZero.logical_and(zeros.eq(1));
+  at::Tensor without = at::where(isFirst, 1, x).cumprod(dim);
+  // Masked before they are added up: behind a zero there may be infinities.
+  at::Tensor before = sumBehind(at::where(zeros.eq(0), grad * result, 0));
+  at::Tensor behind = sumBehind(at::where(zeros.eq(1), grad * without, 0));
+  return at::where(zeros.eq(0), before / at::where(isZero, 1, x), at::where(isFirst, behind, 0));
+}
+
+class RunningProduct : public torch::autograd::Function<RunningProduct> {
+public:
+  static at::Tensor forward(AutogradContext *context, const at::Tensor &self, int64_t dim,
+                            std::optional<at::ScalarType> dtype) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    at::Tensor result = at::cumprod(self, dim, dtype);
+    context->save_for_backward({self, result});
+    context->saved_data["dim"] = at::maybe_wrap_dim(dim, self.dim());
+    return result;
+  }
+  static variable_list backward(AutogradContext *context, variable_list grads) {
+    variable_list saved = context->get_saved_variables();
+    // In the type of what was given, as ATen's formula.
+    at::Tensor x = saved[0].conj(), grad = grads[0].to(x.scalar_type()), ofSelf = grad;
+    const int64_t dim = context->saved_data["dim"].toInt();
+    if (x.dim() > 0 && x.numel() > 0) {
+      ofSelf = at::GradMode::is_enabled() ? runningProductGradientOfOps(grad, x, dim)
+                                          : runningProductGradient(grad, x, saved[1].to(x.scalar_type()).conj(), dim);
+    }
+    return {ofSelf, {}, {}};
+  }
+};
+
+at::Tensor runningProduct(const at::Tensor &self, int64_t dim, std::optional<at::ScalarType> dtype) {
+  if (needsOps(self)) {
+    const bool counts = at::isIntegralType(self.scalar_type(), /*includeBool=*/true);
+    at::Tensor x = dtype ? self.to(*dtype) : counts ? self.to(at::kLong) : self;
+    return runningProductOfOps(x, at::maybe_wrap_dim(dim, self.dim()));
+  }
+  return RunningProduct::apply(self, dim, dtype);
+}
+
+at::Tensor &runningProductInPlace(at::Tensor &self, int64_t dim, std::optional<at::ScalarType> dtype) {
+  TORCH_CHECK(!dtype || *dtype == self.scalar_type(), "Bad in-place call: input tensor dtype ", self.scalar_type(),
+              " and output tensor dtype ", *dtype, " should match");
+  return self.copy_(runningProduct(self.clone(), dim, self.scalar_type()));
+}
+
 /// masked_fill with a value that is itself a tensor: what it is made of differentiates in every mode.
 at::Tensor maskedFill(const at::Tensor &self, const at::Tensor &mask, const at::Tensor &value) {
   TORCH_CHECK(value.dim() == 0, "masked_fill only supports a 0-dimensional value tensor, but got tensor with ",
@@ -162,6 +241,8 @@ TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
   library.impl("nanmedian", select<at::nanmedian, nanmedianOfFlat>);
   library.impl("prod", prod);
   library.impl("prod.dim_int", prodDim);
+  library.impl("cumprod", runningProduct);
+  library.impl("cumprod_", runningProductInPlace);
   library.impl("index_fill.int_Tensor", indexFill);
   library.impl("index_fill_.int_Tensor", indexFillInPlace);
   library.impl("masked_fill.Tensor", maskedFill);

@@ -83,6 +83,14 @@ def norm_of(x: np.ndarray) -> float:
     return float(largest * np.linalg.norm(x / largest)) if 0 < largest < np.inf else float(largest)
 
 
+def least(x: np.ndarray) -> np.ndarray:
+    """Of unsigned numbers, which wrap below 0, those of least magnitude that they stand for: influence is one in exact
+    arithmetic, and owners add what they release in floats (passes/privacy/Lower.cpp)."""
+    if x.dtype.kind != "u":
+        return x
+    return x.astype(np.int64) - np.where(x > np.iinfo(x.dtype).max // 2, np.int64(np.iinfo(x.dtype).max) + 1, 0)
+
+
 def slots_of(fact: Fact, size: int) -> np.ndarray:
     """The slot of its draw that each element belongs to."""
     return fact.first + fact.step * ((np.arange(size) // fact.stride) % fact.slots)
@@ -252,7 +260,7 @@ class Promises:
                     with np.errstate(all="ignore"):
                         total[value] = wide if value not in total else total[value] + wide
                         size[value] = np.abs(wide.astype(np.float64)) + size.get(value, 0)
-                    norm = norm_of(part)
+                    norm = norm_of(least(part))
                     fact = self.facts[value]
                     if fact.influence is not None and slot not in missing.get(draw, ()):
                         self.judged["influence"] += 1
