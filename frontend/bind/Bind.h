@@ -13,6 +13,7 @@ using Ranges = std::map<std::string, std::pair<double, double>>;
 
 void bindArtifact(pybind11::module_ &m);
 void bindPrivacy(pybind11::module_ &m);
+void bindForeign(pybind11::module_ &m);
 void bindReads(pybind11::module_ &m);
 void bindReplay(pybind11::module_ &m);
 void bindTable(pybind11::module_ &m);

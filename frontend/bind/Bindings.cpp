@@ -220,6 +220,10 @@ PYBIND11_MODULE(_sojourn, m) {
   m.def("set_upload_bounds", &setUploadBounds, py::arg("in_message"), py::arg("part"),
         "For tests: bytes of uploads in one step's message, and of a part of those that go ahead.");
   m.def("device_count", [] { return Session::all().size(); });
+  m.def("connected_count", [] {
+    const auto all = Session::all();
+    return std::count_if(all.begin(), all.end(), [](const auto &session) { return session && !session->isClosed(); });
+  });
   m.attr("DEVICES_MOST") = kDeviceCountMax;
   m.def("counters", [] { return counters(); });
   m.def(
@@ -235,6 +239,7 @@ PYBIND11_MODULE(_sojourn, m) {
         });
       },
       py::arg("listener"), "Calls listener(phase, text) after every phase of every compilation; None removes it.");
+  bindForeign(m);
   bindReads(m);
   bindReplay(m);
   bindTable(m);

@@ -188,6 +188,12 @@ at::Tensor asStridedCopy(const at::Tensor &self, at::IntArrayRef sizes, at::IntA
 
 at::Tensor asStridedScatter(const at::Tensor &self, const at::Tensor &source, at::IntArrayRef sizes,
                             at::IntArrayRef strides, std::optional<int64_t> offset) {
+  for (int64_t dim = 0; dim < self.dim(); ++dim) {
+    if (self.stride(dim) == 0 && self.size(dim) > 1) { // eager's copy is dense then
+      at::Tensor dense = self.clone(at::MemoryFormat::Contiguous);
+      return asStridedScatter(dense, source, sizes, strides, offset);
+    }
+  }
   const int64_t elements = c10::multiply_integers(remoteImpl(self)->remoteStorage()->sizes);
   at::Tensor whole = self.as_strided({elements}, {1}, 0).clone();
   at::Tensor window = whole.as_strided(sizes, strides, offset.value_or(self.storage_offset()));
@@ -198,10 +204,26 @@ at::Tensor asStridedScatter(const at::Tensor &self, const at::Tensor &source, at
   return whole.as_strided(self.sizes(), self.strides(), self.storage_offset());
 }
 
-/// Zeros in the layout of `other`: what forward mode lays tangents of views into.
+/// Zeros in the layout of `other`: what forward mode lays tangents of views into. Under vmap the first `batchDims` of
+/// `self` come before it.
 at::Tensor zerosLike(const at::Tensor &self, const at::Tensor &other, int64_t batchDims) {
-  TORCH_CHECK(batchDims == 0, "forward mode over vmap is not supported on device owner here");
-  return at::empty_strided(other.sizes(), other.strides(), self.options()).zero_();
+  if (batchDims == 0) {
+    return at::empty_strided(other.sizes(), other.strides(), self.options()).zero_();
+  }
+  int64_t reach = 1;
+  for (int64_t dim = 0; dim < other.dim(); ++dim) {
+    reach += std::max<int64_t>(other.size(dim) - 1, 0) * other.stride(dim);
+  }
+  at::IntArrayRef batch = self.sizes().slice(0, static_cast<size_t>(batchDims));
+  at::DimVector whole(batch.begin(), batch.end()), sizes(whole), strides(whole.size());
+  whole.push_back(reach);
+  int64_t step = reach;
+  for (size_t dim = strides.size(); dim-- > 0; step *= batch[dim]) {
+    strides[dim] = step;
+  }
+  sizes.append(other.sizes().begin(), other.sizes().end());
+  strides.append(other.strides().begin(), other.strides().end());
+  return at::zeros(whole, self.options()).as_strided(sizes, strides);
 }
 
 bool allclose(const at::Tensor &self, const at::Tensor &other, double rtol, double atol, bool equalNan) {

@@ -2,6 +2,7 @@
 // Makes "owner" a torch device: name, guard, hooks, generator, autocast, and the recorder on every
 // overload. Runs when the library loads; works without Python.
 #include "frontend/Error.h"
+#include "frontend/recording/Foreign.h"
 #include "frontend/recording/Generator.h"
 #include "frontend/recording/Origin.h"
 #include "frontend/recording/Record.h"
@@ -141,6 +142,18 @@ struct OwnerHooks final : at::PrivateUse1HooksInterface {
   at::Allocator *getPinnedMemoryAllocator() const override { return c10::GetCPUAllocator(); }
 };
 
+/// There is no memory of remote tensors in this process: a storage of theirs (torch.UntypedStorage on the device)
+/// cannot be, and torch asks for one without looking.
+struct NoMemory final : c10::Allocator {
+  [[noreturn]] static void refuse() {
+    raise(ErrorKind::Unsupported,
+          "remote tensors have no storage on device owner; make a tensor (torch.empty), or load "
+          "onto the CPU (map_location=\"cpu\") and move what was loaded");
+  }
+  c10::DataPtr allocate(size_t) override { refuse(); }
+  void copy_data(void *, const void *, size_t) const override { refuse(); }
+};
+
 /// Sparse and quantized results of ATen's own composites (a sparse embedding's gradient).
 void refuseForm(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *) {
   raise(ErrorKind::Unsupported,
@@ -149,10 +162,20 @@ void refuseForm(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::
             "(sparse=False, to_dense(), to_padded_tensor())");
 }
 
-/// A foreign library's op without a kernel for us.
-void refuseForeign(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *) {
-  raise(ErrorKind::Unsupported, c10::toString(op.operator_name()) + describeOrigin(captureOrigin()) +
-                                    ": this op is not supported on device owner; only ATen ops are recorded");
+ForeignListener &foreignListener() {
+  static ForeignListener listener;
+  return listener;
+}
+
+/// A foreign library's op without a kernel for us: by what it is known to be made of.
+void recordForeign(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
+  if (foreignListener() && foreignListener()(op, stack)) {
+    return;
+  }
+  raise(ErrorKind::Unsupported,
+        c10::toString(op.operator_name()) + describeOrigin(captureOrigin()) +
+            ": this op has no kernel for device owner, where only ATen ops are recorded; register what it is made of: "
+            "torch._decomp.register_decomposition(op), or torch.library.register_kernel(op, \"owner\")");
 }
 
 /// One registration per overload. Left alone: CompositeImplicit ops (they decompose above us), and
@@ -179,7 +202,9 @@ void registerRecorder() {
       continue;
     }
     auto op = dispatcher.findSchema(name);
-    if (!op || op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) ||
+    // What ATen composes for devices without a kernel, step by step in halves.
+    const bool hasOwnKernels = name.name == "aten::silu_backward" || name.name == "aten::mish_backward";
+    if (!op || (op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) && !hasOwnKernels) ||
         name.name == "aten::is_pinned" || name.name == "aten::_efficientzerotensor" ||
         name.name == "aten::_has_compatible_shallow_copy_type" || isComposed(name.name)) {
       continue;
@@ -197,6 +222,8 @@ void registerRecorder() {
 } // namespace
 
 c10::DeviceIndex currentDeviceIndex() { return currentIndex; }
+
+void setForeignListener(ForeignListener listener) { foreignListener() = std::move(listener); }
 
 at::Generator makeOwnerGenerator(c10::DeviceIndex index) { return at::make_generator<OwnerGenerator>(index); }
 
@@ -235,6 +262,8 @@ void initialize() {
     c10::register_privateuse1_backend("owner");
     static frontend::OwnerHooks hooks;
     at::RegisterPrivateUse1HooksInterface(&hooks);
+    static frontend::NoMemory memory;
+    c10::SetAllocator(c10::DeviceType::PrivateUse1, &memory);
     frontend::registerRecorder();
   });
 }
@@ -262,7 +291,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
-  library.fallback(torch::CppFunction::makeFromBoxedFunction<&sojourn::frontend::refuseForeign>());
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&sojourn::frontend::recordForeign>());
 }
 
 TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, library) {

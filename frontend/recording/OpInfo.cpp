@@ -80,7 +80,6 @@ const std::unordered_map<std::string, Refusal> &refusals() {
       {"aten::set_.source_Storage", {ErrorKind::Unsupported, "remote tensors have no storage; assign x.data or copy_"}},
       {"aten::set_.source_Storage_storage_offset",
        {ErrorKind::Unsupported, "remote tensors have no storage; assign x.data or copy_"}},
-      {"aten::set_.source_Tensor", {ErrorKind::Unsupported, "it re-points storage; assign x.data or copy_"}},
       {"aten::set_", {ErrorKind::Unsupported, "it re-points storage; make a new tensor"}},
       {"aten::_native_batch_norm_legit.out",
        {ErrorKind::Unsupported, "it writes running statistics and results at once; call it without out="}},
@@ -202,11 +201,24 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
     fillsWhole = !startsWith(name, "aten::masked_fill") && !startsWith(name, "aten::index_fill") &&
                  !startsWith(name, "aten::scatter");
   }
+  static const std::unordered_set<std::string_view> elsewhere = {
+      "cat",        "scatter", "scatter_add", "scatter_reduce",  "gather", "index_select", "index_add",
+      "index_copy", "put",     "index_put",   "_index_put_impl", "take",   "index_reduce"};
+  static const std::unordered_set<std::string_view> withParameters = {
+      "clamp",     "clamp_min", "clamp_max", "pow",   "add",   "sub",    "rsub",    "addcmul",
+      "threshold", "hardtanh",  "index_add", "addmm", "addmv", "addbmm", "baddbmm", "addr"};
+  std::string_view base = std::string_view(operatorName.name).substr(operatorName.name.find("::") + 2);
+  base = base.ends_with('_') ? base.substr(0, base.size() - 1) : base;
+  readsElsewhere = elsewhere.count(base) > 0;
+  readsParameters = withParameters.count(base) > 0;
+  givesTruth = base == "all" || base == "any";
   // A factory takes the type of what it fills.
-  castsResults = castsResults || std::none_of(arguments.begin(), arguments.end(), [](const c10::Argument &argument) {
-                   const ArgKind kind = kindOf(argument);
-                   return !argument.is_out() && (kind == ArgKind::Tensor || kind == ArgKind::TensorList);
-                 });
+  isFactory = std::none_of(arguments.begin(), arguments.end(), [](const c10::Argument &argument) {
+    const ArgKind kind = kindOf(argument);
+    return !argument.is_out() && (kind == ArgKind::Tensor || kind == ArgKind::TensorList);
+  });
+  isFactory = isFactory || base == "linspace" || base == "logspace"; // ends may be tensors
+  castsResults = castsResults || isFactory;
   for (const c10::Argument &result : schema->returns()) {
     int alias = -1;
     if (result.alias_info()) {
@@ -227,6 +239,8 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
     special = Special::ToCopy;
   } else if (name == "aten::_local_scalar_dense") {
     special = Special::LocalScalar;
+  } else if (name == "aten::set_.source_Tensor") {
+    special = Special::SetSource;
   } else if (name == "aten::resize_") {
     special = Special::Resize;
   } else if (name == "aten::empty_strided" || name == "aten::new_empty_strided") {

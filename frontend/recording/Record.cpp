@@ -5,6 +5,7 @@
 #include "frontend/Error.h"
 #include "frontend/recording/Generator.h"
 #include "frontend/recording/Origin.h"
+#include "frontend/session/Reads.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/List.h>
@@ -15,21 +16,25 @@ void fail(ErrorKind kind, const OpInfo &info, const std::string &what) {
   raise(kind, info.name + describeOrigin(captureOrigin()) + ": " + what);
 }
 
-void checkApart(const at::Tensor &written, const at::Tensor &read) {
-  if (written.unsafeGetTensorImpl() == read.unsafeGetTensorImpl() ||
-      remoteImpl(written)->remoteStorage() != remoteImpl(read)->remoteStorage() || written.numel() == 0 ||
-      read.numel() == 0 || !written.is_non_overlapping_and_dense() || !read.is_non_overlapping_and_dense()) {
+void checkApart(const at::Tensor &written, const at::Tensor &read, bool takesSame) {
+  const bool isOne = written.unsafeGetTensorImpl() == read.unsafeGetTensorImpl();
+  if ((isOne && takesSame) || remoteImpl(written)->remoteStorage() != remoteImpl(read)->remoteStorage() ||
+      written.numel() == 0 || read.numel() == 0 || !written.is_non_overlapping_and_dense() ||
+      !read.is_non_overlapping_and_dense()) {
     return;
   }
   const int64_t first = written.storage_offset(), second = read.storage_offset();
   const bool isSame = first == second && written.numel() == read.numel();
   const bool isShared = first < second + read.numel() && second < first + written.numel();
-  TORCH_CHECK(isSame ? written.strides() == read.strides() : !isShared,
+  TORCH_CHECK(isSame ? takesSame && written.strides() == read.strides() : !isShared,
               "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
               "memory location. Please clone() the tensor before performing the operation.");
 }
 
 void checkWritable(const OpInfo &info, const at::Tensor &tensor) {
+  if (tensor.numel() == 0) {
+    return;
+  }
   for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
     TORCH_CHECK(tensor.stride(dim) != 0 || tensor.size(dim) <= 1,
                 "unsupported operation: more than one element of the written-to tensor refers to a single memory "
@@ -259,6 +264,65 @@ void checkNumberFits(const OpInfo &info, Args args, c10::ArrayRef<OutputMeta> me
   }
 }
 
+/// An integer parameter (alpha, a bound) of an integer result has to be one of its type, as c10's conversion in eager's
+/// kernels demands.
+void checkParametersFit(const OpInfo &info, Args args, c10::ArrayRef<OutputMeta> metas) {
+  if (metas.empty() || !c10::isIntegralType(metas[0].dtype, /*includeBool=*/false)) {
+    return;
+  }
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (info.args[i] == ArgKind::Scalar && args[i].isScalar() && info.schema->arguments()[i].name() != "other" &&
+        info.schema->arguments()[i].name() != "self") {
+      const at::Scalar number = args[i].toScalar();
+      switch (metas[0].dtype) {
+#define SOJOURN_CONVERT(T, Name)                                                                                       \
+  case at::ScalarType::Name: static_cast<void>(number.to<T>()); break;
+        AT_FORALL_INT_TYPES(SOJOURN_CONVERT)
+#undef SOJOURN_CONVERT
+      default: break;
+      }
+    }
+  }
+}
+
+/// An empty `out` grows: in the storage that it is a window of where that has room, as eager's does, else in a new one.
+void resizeOut(const OpInfo &info, const at::Tensor &target, const OutputMeta &meta) {
+  RemoteTensorImpl *impl = remoteImpl(target);
+  const auto &storage = impl->remoteStorage();
+  const int64_t held = c10::multiply_integers(storage->sizes);
+  if (held > 0 && target.scalar_type() == storage->dtype) {
+    const int64_t needed = c10::multiply_integers(meta.sizes);
+    if (impl->storage_offset() + needed <= held) {
+      impl->changeLayout(meta.sizes, meta.strides, impl->storage_offset());
+      return;
+    }
+    if (storage.use_count() > 1) {
+      fail(ErrorKind::Unsupported, info,
+           "out= is an empty window of a tensor of " + std::to_string(held) + " elements, and " +
+               std::to_string(needed) + " do not fit behind its offset; pass an empty tensor of its own");
+    }
+  }
+  at::Tensor fresh = at::empty_strided(meta.sizes, meta.strides, target.options());
+  impl->changeStorage(remoteImpl(fresh)->remoteStorage());
+}
+
+/// Of ops over lists: what is written to the k-th tensor and what the k-th of other lists holds.
+void checkListsApart(const OpInfo &info, Args args, uint32_t position) {
+  const auto written = args[position].toListRef();
+  for (size_t other = 0; other < args.size(); ++other) {
+    if (other == position || info.args[other] != ArgKind::TensorList || !args[other].isList()) {
+      continue;
+    }
+    const auto read = args[other].toListRef();
+    for (size_t k = 0; k < std::min(written.size(), read.size()); ++k) {
+      if (written[k].isTensor() && read[k].isTensor() && isRemote(written[k].toTensor()) &&
+          isRemote(read[k].toTensor())) {
+        checkApart(written[k].toTensor(), read[k].toTensor());
+      }
+    }
+  }
+}
+
 /// as_strided may reach further than its storage does; a view as another type may be of one that is not carried.
 void checkViews(const OpInfo &info, const at::Tensor &base, c10::ArrayRef<ViewMeta> views) {
   const Storage &storage = *remoteImpl(base)->remoteStorage();
@@ -326,6 +390,7 @@ void Recorder::recordView(Stack *stack, Args args) {
 }
 
 void Recorder::record(Session &session, Stack *stack) {
+  boundStep(session);
   OpInfo &info = *info_;
   size_t count = info.args.size();
   Args args(stack->data() + stack->size() - count, count);
@@ -341,15 +406,20 @@ void Recorder::record(Session &session, Stack *stack) {
   if (info.filled >= 0 && args[info.filled].isScalar()) {
     checkNumberFits(info, args, metas);
   }
+  if (info.readsParameters) {
+    checkParametersFit(info, args, metas);
+  }
   for (uint32_t position : info.mutated) {
     if (info.args[position] == ArgKind::Tensor && args[position].isTensor() && args[position].toTensor().defined()) {
       const at::Tensor written = args[position].toTensor();
       checkWritable(info, written);
       eachTensor(info, args, [&](const at::Tensor &tensor, size_t other) {
         if (other != position && isRemote(tensor) && !isMutated(info, other)) {
-          checkApart(written, tensor);
+          checkApart(written, tensor, !info.readsElsewhere);
         }
       });
+    } else if (info.args[position] == ArgKind::TensorList && args[position].isList()) {
+      checkListsApart(info, args, position);
     }
   }
 
@@ -373,8 +443,13 @@ void Recorder::record(Session &session, Stack *stack) {
     const OutputMeta &meta = metas[nextMeta++];
     const at::Tensor &target = args[alias].toTensor();
     const bool isOut = info.schema->arguments()[alias].is_out();
-    checkResultFits(meta, target);
-    TORCH_CHECK(!isOut || info.castsResults || meta.dtype == scalarTypeOfTensor(target),
+    TORCH_CHECK_TYPE(info.name != "aten::cat.out" || c10::canCast(meta.dtype, scalarTypeOfTensor(target)),
+                     "torch.cat(): input types can't be cast to the desired output type ", scalarTypeOfTensor(target));
+    if (!info.isFactory) {
+      checkResultFits(meta, target);
+    }
+    const bool isByteOfTruth = info.givesTruth && scalarTypeOfTensor(target) == at::kByte;
+    TORCH_CHECK(!isOut || info.castsResults || isByteOfTruth || meta.dtype == scalarTypeOfTensor(target),
                 "Expected out tensor to have dtype ", caffe2::TypeMeta::fromScalarType(meta.dtype), ", but got ",
                 target.dtype(), " instead");
     if (target.sizes() != c10::IntArrayRef(meta.sizes)) {
@@ -384,8 +459,7 @@ void Recorder::record(Session &session, Stack *stack) {
         fail(ErrorKind::Unsupported, info,
              "out= of another shape; pass an empty tensor or one of shape " + c10::str(c10::IntArrayRef(meta.sizes)));
       }
-      at::Tensor fresh = at::empty_strided(meta.sizes, meta.strides, target.options());
-      remoteImpl(target)->changeStorage(remoteImpl(fresh)->remoteStorage());
+      resizeOut(info, target, meta);
     }
   }
   const auto isFloat = [](at::ScalarType type) { return c10::isFloatingType(type) || c10::isComplexType(type); };

@@ -42,6 +42,7 @@ enum class Special : uint8_t {
   Histogram,
   EmptyStrided,
   CheckErrors, ///< has an argument check_errors
+  SetSource,
   NoOp
 };
 
@@ -68,8 +69,12 @@ struct OpInfo {
   std::vector<uint32_t> mutated; ///< argument positions
   std::vector<int> returnAlias;  ///< per return: argument it is, or -1 for fresh
   bool random = false;
-  bool isLowered = false;    ///< the passes know it
-  bool castsResults = false; ///< into an `out` of another type
+  bool isLowered = false;       ///< the passes know it
+  bool castsResults = false;    ///< into an `out` of another type
+  bool isFactory = false;       ///< of numbers alone; an `out` says the dtype
+  bool givesTruth = false;      ///< all, any: into bytes, too
+  bool readsElsewhere = false;  ///< at other places than it writes to, so that both may not be one tensor
+  bool readsParameters = false; ///< numbers in the type of an integer result
   bool inplaceView = false;
   bool takesComplex = false;
   bool realsAreLiterals = false; ///< floats decide shapes (arange) or the algorithm (order of a norm)
@@ -83,7 +88,8 @@ struct OpInfo {
 /// With the op's name and the user's line.
 [[noreturn]] void fail(ErrorKind kind, const OpInfo &info, const std::string &what);
 /// Throws where a tensor that is written and one that is read share part of their memory, as eager's iterators do.
-void checkApart(const at::Tensor &written, const at::Tensor &read);
+/// `takesSame`: eager takes one tensor for both.
+void checkApart(const at::Tensor &written, const at::Tensor &read, bool takesSame = true);
 /// Throws for a tensor whose elements share memory.
 void checkWritable(const OpInfo &info, const at::Tensor &tensor);
 /// An op that needs more than the general path (Special.cpp). Whether its result is on the stack; else it is recorded,

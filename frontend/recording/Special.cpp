@@ -277,6 +277,22 @@ bool answerSpecial(const OpInfo &info, Stack *stack) {
     }
     break;
   }
+  case Special::SetSource: {
+    at::Tensor self = args[0].toTensor();
+    const at::Tensor source = args[1].toTensor();
+    if (source.device() != self.device()) {
+      fail(ErrorKind::Unsupported, info,
+           "it takes the memory of a tensor on " + source.device().str() + ", expected one on " + self.device().str() +
+               "; move that one first");
+    }
+    TORCH_CHECK(source.scalar_type() == self.scalar_type(), "Could not set tensor of type ", source.dtype(),
+                " to a tensor of type ", self.dtype());
+    remoteImpl(self)->changeStorage(remoteImpl(source)->remoteStorage());
+    remoteImpl(self)->changeLayout(source.sizes(), source.strides(), source.storage_offset());
+    stack->resize(stack->size() - count);
+    stack->emplace_back(std::move(self));
+    return true;
+  }
   case Special::Resize: {
     at::Tensor self = args[0].toTensor();
     resize(info, self, args[1].toIntVector());

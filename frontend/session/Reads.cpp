@@ -4,7 +4,10 @@
 
 #include "frontend/session/Flights.h"
 
+#include "frontend/recording/Origin.h"
+
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
 
@@ -83,6 +86,16 @@ private:
   std::shared_ptr<Recording> waiting_;
 };
 
+/// Whether this thread is at a read: it holds locks that a trip needs.
+thread_local bool isReading = false;
+
+struct Reading {
+  Reading() { isReading = true; }
+  ~Reading() { isReading = false; }
+  Reading(const Reading &) = delete;
+  Reading &operator=(const Reading &) = delete;
+};
+
 struct Read {
   size_t position;
   std::shared_ptr<Session> session;
@@ -141,6 +154,7 @@ std::vector<at::Tensor> readValues(const std::vector<at::Tensor> &tensors, bool 
   // Copies first, so that a tensor without a value leaves nothing behind.
   std::vector<at::Tensor> copies;
   for (Read &read : reads) {
+    const Reading reading;
     SessionLock lock(read.session->mutex());
     read.writes = remoteImpl(tensors[read.position])->remoteStorage()->writes;
     copies.push_back(tensors[read.position].clone(at::MemoryFormat::Contiguous));
@@ -167,6 +181,30 @@ std::vector<at::Tensor> readValues(const std::vector<at::Tensor> &tensors, bool 
   return values;
 }
 
+/// What an undeclared step may hold.
+constexpr size_t kOpsSoon = 4096;  ///< then it is sent where its first line, or that of the last of these, comes again
+constexpr size_t kOpsMost = 16384; ///< then anywhere
+/// Then it is sent before the next upload.
+constexpr size_t kOpsOfBatches = 1024, kUploadBytes = size_t{64} << 20;
+
+static void sendPending() {
+  listener().around([] { flushAll(); });
+  listener().after();
+}
+
+/// Whether what waits is so much that it should not wait for another batch.
+static bool isLarge(const Session &session) {
+  auto open = ThreadState::current().peek(session);
+  if (!open || !open->trace.tables.empty()) {
+    return false;
+  }
+  size_t bytes = 0;
+  for (const at::Tensor &upload : open->uploads) {
+    bytes += upload.defined() ? upload.nbytes() : 0;
+  }
+  return open->trace.origins.size() >= kOpsOfBatches || bytes >= kUploadBytes;
+}
+
 void markStep(bool isBatch) {
   ThreadState *state = ThreadState::existing();
   if (!state || state->step) {
@@ -174,12 +212,35 @@ void markStep(bool isBatch) {
   }
   bool hasEnded = false;
   for (const auto &session : state->sessions()) {
-    hasEnded |= !session->offline() && session->markEnd(!isBatch);
+    hasEnded |= !session->offline() && (session->markEnd(!isBatch) || (isBatch && isLarge(*session)));
   }
   if (hasEnded) {
-    listener().around([] { flushAll(); });
-    listener().after();
+    sendPending();
   }
+}
+
+void boundStep(Session &session) {
+  ThreadState *state = ThreadState::existing();
+  if (!state || state->step || session.offline() || isReading) {
+    return;
+  }
+  {
+    auto open = state->peek(session);
+    const size_t ops = open ? open->trace.origins.size() : 0;
+    if (ops < kOpsSoon || !open->trace.tables.empty() || torch::autograd::get_current_node()) {
+      return;
+    }
+    // What stands before a loop does not come again; what the trace is full of does.
+    const Frame here = captureOrigin().frame;
+    auto comesAgain = [&](size_t op) {
+      const Frame &then = open->trace.origins[op].frame;
+      return here.code == then.code && here.instruction == then.instruction;
+    };
+    if (ops < kOpsMost && !comesAgain(0) && !comesAgain(kOpsSoon - 1)) {
+      return;
+    }
+  }
+  sendPending();
 }
 
 } // namespace sojourn::frontend

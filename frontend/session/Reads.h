@@ -32,8 +32,16 @@ void setReadListener(ReadListener listener);
 
 /// Outside of explicit steps: a step that nobody declared ends here (an optimizer has stepped, the next batch begins).
 /// What ended before it is sent now, with all that is open; the rest travels at the next mark or read.
-/// `isBatch`: nothing of the next step is recorded yet, so that what has ended is sent and no new end is marked.
+/// `isBatch`: nothing of the next step is recorded yet, so that what has ended is sent and no new end is marked; and
+/// what has not, where it is much.
 void markStep(bool isBatch);
+
+class Session;
+
+/// Outside of explicit steps, before an op is recorded: a trace of thousands of ops that no optimizer ends (a loop that
+/// updates its weights by hand) is sent where a line of it comes again, so that it never grows to an owner's limits
+/// and its parts are alike. One that holds rows of a table stays whole: rows belong with their update.
+void boundStep(Session &session);
 
 } // namespace sojourn::frontend
 

@@ -139,6 +139,10 @@ public:
   // --- recording, in the calling thread's trace (Record.cpp drives these with the lock held) ---
   Recording &recording() { return ThreadState::current().at(*this); }
   Counters &mutableCounters() { return counters_; }
+  bool isClosed() {
+    SessionLock lock(mutex_);
+    return closed_;
+  }
   /// Throws Error if the session is closed.
   void requireOpen() const;
   /// Id of a storage in the open trace; the first use makes it an input. Throws if its value is

@@ -102,6 +102,15 @@ void rreluWithNoise(const ShapeRule &op, Arguments args, Outputs &out) {
   }
 }
 
+/// silu(self); eager has it for complex64, too.
+void silu(const ShapeRule &op, Arguments args, Outputs &out) {
+  const ScalarType type = tensorAt(args, 0).scalar_type();
+  if (!c10::isFloatingType(type) && type != c10::kComplexFloat) {
+    failDtype("silu", type);
+  }
+  elementwise<1>(op, args, out);
+}
+
 const RuleEntry kRules[] = {
     {"relu", relu},
     {"hardtanh", hardtanh},
@@ -115,7 +124,7 @@ const RuleEntry kRules[] = {
     {"hardswish", activation<1>},
     {"leaky_relu", activation<1>},
     {"mish", activation<1>},
-    {"silu", activation<1>},
+    {"silu", silu},
     {"softplus", activation<1>},
     {"softshrink", softshrink},
     {"glu", glu},

@@ -27,7 +27,13 @@ void subtract(const ShapeRule &op, Arguments args, Outputs &out) {
   TORCH_CHECK(left != at::kBool && right != at::kBool,
               "Subtraction, the `-` operator, with a bool tensor is not supported. "
               "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.");
-  elementwise<3>(op, args, out);
+  if (baseName(op) == "rsub" && args[1].isTensor()) { // the other one comes first
+    OutputMeta &meta = out.emplace_back();
+    const TensorPointers tensors{&args[1].toTensor(), &args[0].toTensor()};
+    iteratePromoted(tensors, op.computed(args), meta.sizes, meta.strides, /*withNumber=*/false);
+  } else {
+    elementwise<3>(op, args, out);
+  }
   if (args.size() > 2 && args[2].isScalar()) {
     at::native::alpha_check(op.result(args), args[2].toScalar());
   }

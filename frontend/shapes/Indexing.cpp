@@ -240,6 +240,10 @@ void maskedScatter(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &mask = tensorAt(args, 1);
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_scatter_ only supports boolean masks, ",
               "but got mask with dtype ", mask.scalar_type());
+  const Tensor &source = tensorAt(args, 2);
+  TORCH_CHECK(self.scalar_type() == source.scalar_type(),
+              "masked_scatter: expected self and source to have same dtypes but got", self.scalar_type(), " and ",
+              source.scalar_type());
   append(out, at::infer_size_dimvector(mask.sizes(), self.sizes()));
 }
 
@@ -368,7 +372,7 @@ const RuleEntry kRules[] = {
     {"scatter_reduce.two", structured<at::meta::structured_scatter_reduce_two>},
     {"isin.Tensor_Tensor", structured<at::meta::structured_isin_Tensor_Tensor>},
     {"isin.Tensor_Scalar", structured<at::meta::structured_isin_Tensor_Scalar>},
-    {"isin.Scalar_Tensor", structured<at::meta::structured_isin_Scalar_Tensor>},
+    {"isin.Scalar_Tensor", [](const ShapeRule &, Arguments, Outputs &out) { append(out, {}); }},
     {"take", take},
     {"put", put},
     {"masked_fill", maskedFill},

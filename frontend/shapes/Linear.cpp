@@ -94,10 +94,17 @@ void dot(const ShapeRule &, Arguments args, Outputs &out) {
   append(out, {});
 }
 
-void addr(const ShapeRule &, Arguments args, Outputs &out) {
+void addr(const ShapeRule &op, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &rows = tensorAt(args, 1), &columns = tensorAt(args, 2);
   TORCH_CHECK(rows.dim() == 1, "addr: Expected 1-D argument vec1, but got ", rows.dim(), "-D");
   TORCH_CHECK(columns.dim() == 1, "addr: Expected 1-D argument vec2, but got ", columns.dim(), "-D");
+  const ScalarType type = op.result(args);
+  for (auto [position, name] : {std::pair<size_t, const char *>(3, "beta"), {4, "alpha"}}) {
+    const at::Scalar factor = args[position].toScalar();
+    TORCH_CHECK(!factor.isBoolean() || type == at::kBool, "Boolean ", name, " only supported for Boolean results.");
+    TORCH_CHECK(c10::isFloatingType(type) || c10::isComplexType(type) || factor.isIntegral(/*includeBool=*/true),
+                "For integral input tensors, argument ", name, " must not be a floating point number.");
+  }
   Dims sizes{rows.sizes()[0], columns.sizes()[0]};
   auto expanded = at::inferExpandGeometry_dimvector(self.sizes(), self.strides(), sizes);
   append(out, sizes);

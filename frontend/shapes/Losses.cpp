@@ -12,10 +12,41 @@ namespace sojourn::frontend::shapes {
 
 namespace {
 
+void requireFloats(const char *kernel, ScalarType type) {
+  if (!c10::isFloatingType(type)) {
+    failDtype(kernel, type);
+  }
+}
+
+/// A result that is allocated as another type than what is computed.
+void requireCast(ScalarType computed, ScalarType to) {
+  TORCH_CHECK(c10::canCast(computed, to), "result type ", computed, " can't be cast to the desired output type ", to);
+}
+
+/// What eager's iterators demand that promote nothing.
+void requireSameTypes(const Tensor &self, const Tensor &target) {
+  TORCH_CHECK(self.scalar_type() == target.scalar_type(), "Found dtype ", target.scalar_type(), " but expected ",
+              self.scalar_type());
+}
+
 /// loss(self, target, reduction at `Reduction`, ...)
 template <size_t Reduction>
-void pointwiseLoss(const ShapeRule &, Arguments args, Outputs &out) {
+void pointwiseLoss(const ShapeRule &op, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &target = tensorAt(args, 1);
+  const std::string_view base = baseName(op);
+  const ScalarType computed = op.computed(args);
+  if (base == "soft_margin_loss") {
+    TORCH_CHECK(
+        self.scalar_type() != at::kBool,
+        "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use "
+        "the `~` or `logical_not()` operator instead.");
+    requireCast(c10::isFloatingType(computed) ? computed : at::kFloat, self.scalar_type());
+  } else {
+    requireFloats(base == "mse_loss" ? "mse_cpu" : base == "huber_loss" ? "huber_cpu" : "smooth_l1_cpu", computed);
+  }
+  if (base == "huber_loss") {
+    requireCast(computed, self.scalar_type());
+  }
   OutputMeta &meta = appendIterated(out, {&self, &target});
   if (args[Reduction].toInt() != at::Reduction::None) {
     meta.sizes.clear();
@@ -37,7 +68,22 @@ void contiguousGradient(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 1);
   append(out, self.sizes());
 }
+/// huber_loss_backward(grad_output, self, target, ...)
+void huberGradient(const ShapeRule &op, Arguments args, Outputs &out) {
+  requireSameTypes(tensorAt(args, 1), tensorAt(args, 2));
+  contiguousGradient(op, args, out);
+}
+/// soft_margin_loss_backward(grad_output, self, target, ...)
+void softMarginGradient(const ShapeRule &, Arguments args, Outputs &out) {
+  TORCH_CHECK(tensorAt(args, 2).scalar_type() != at::kBool,
+              "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use "
+              "the `~` or `logical_not()` operator instead.");
+  appendLike(out, tensorAt(args, 1));
+}
+/// binary_cross_entropy_backward(grad_output, self, target, ...)
 void preservedGradient(const ShapeRule &, Arguments args, Outputs &out) {
+  requireSameTypes(tensorAt(args, 1), tensorAt(args, 2));
+
   const Tensor &self = tensorAt(args, 1);
   appendLike(out, self);
 }
@@ -45,6 +91,8 @@ void preservedGradient(const ShapeRule &, Arguments args, Outputs &out) {
 /// binary_cross_entropy(self, target, weight, reduction)
 void binaryCrossEntropy(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0);
+  requireSameTypes(self, tensorAt(args, 1));
+  requireFloats("binary_cross_entropy", self.scalar_type());
   if (args[3].toInt() == at::Reduction::None) {
     appendLike(out, self);
   } else {
@@ -56,6 +104,11 @@ void binaryCrossEntropy(const ShapeRule &, Arguments args, Outputs &out) {
 void binaryCrossEntropyWithLogits(const ShapeRule &, Arguments args, Outputs &out) {
   // Computed in place of 1 - target.
   const Tensor &self = tensorAt(args, 0), &target = tensorAt(args, 1);
+  requireFloats("log_sigmoid_cpu", self.scalar_type());
+  TORCH_CHECK(target.scalar_type() != at::kBool,
+              "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
+              "operator instead.");
+  requireCast(self.scalar_type(), target.scalar_type());
   OutputMeta &meta = appendIterated(out, {&target});
   if (self.sizes() != target.sizes()) {
     at::DimVector merged = at::infer_size_dimvector(self.sizes(), target.sizes());
@@ -73,9 +126,15 @@ void checkTarget(const Tensor &target) {
               "expected scalar type Long but found ", target.scalar_type());
 }
 
+void checkWeight(const Tensor &self, const Tensor &weight) {
+  TORCH_CHECK(!weight.defined() || weight.scalar_type() == self.scalar_type(), "expected scalar type ",
+              self.scalar_type(), " but found ", weight.scalar_type());
+}
+
 void nllLoss(const ShapeRule &op, Arguments args, Outputs &out) {
   structured<at::meta::structured_nll_loss_forward>(op, args, out);
   checkTarget(tensorAt(args, 1));
+  checkWeight(tensorAt(args, 0), tensorAt(args, 2));
 }
 
 void checkImageTarget(const Tensor &self, const Tensor &target, const Tensor &weight) {
@@ -124,6 +183,7 @@ void multiMarginLoss(const ShapeRule &, Arguments args, Outputs &out) {
               rows, "], but got ", target.sizes(), ". Input has shape ", self.sizes());
   TORCH_CHECK(!weight.defined() || (weight.dim() <= 1 && weight.numel() == classes),
               "inconsistent weight size, expected ", classes, " but got ", weight.sizes());
+  checkWeight(self, weight);
   if (args[5].toInt() == at::Reduction::None && target.dim() > 0) {
     append(out, {self.dim() <= 1 ? 1 : self.size(0)});
   } else {
@@ -134,6 +194,7 @@ void multiMarginLoss(const ShapeRule &, Arguments args, Outputs &out) {
 /// multilabel_margin_loss_forward(self, target, reduction) -> (loss, is_target)
 void multilabelMarginLoss(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &target = tensorAt(args, 1);
+  TORCH_CHECK(target.scalar_type() == at::kLong, "expected scalar type Long but found ", target.scalar_type());
   TORCH_CHECK(self.dim() <= 2 && (self.dim() == 0 || self.sizes().back() != 0),
               "Expected non-empty vector or matrix with optional 0-dim batch size, but got: ", self.sizes());
   TORCH_CHECK(self.dim() == 2 ? target.sizes() == self.sizes() : target.dim() <= 1 && target.numel() == self.numel(),
@@ -195,9 +256,9 @@ const RuleEntry kRules[] = {
     {"smooth_l1_loss", pointwiseLoss<2>},
     {"smooth_l1_loss_backward", contiguousGradient},
     {"huber_loss", huberLoss},
-    {"huber_loss_backward", contiguousGradient},
+    {"huber_loss_backward", huberGradient},
     {"soft_margin_loss", pointwiseLoss<2>},
-    {"soft_margin_loss_backward", preservedGradient},
+    {"soft_margin_loss_backward", softMarginGradient},
     {"binary_cross_entropy", binaryCrossEntropy},
     {"binary_cross_entropy_backward", preservedGradient},
     {"binary_cross_entropy_with_logits", binaryCrossEntropyWithLogits},

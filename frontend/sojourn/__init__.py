@@ -26,8 +26,10 @@ import _sojourn
 
 from . import device as _device
 from . import errors as _errors
+from . import foreign as _foreign
 from . import module as _module
 from . import reads as _reads
+from . import serialization as _serialization
 from . import tensor as _tensor
 from . import torch_checks as _torch_checks
 from . import torch_optimizers as _torch_optimizers
@@ -61,7 +63,9 @@ _tensor.install()
 _module.install()
 _torch_checks.install()
 _torch_optimizers.install()
+_foreign.install()
 _reads.install()
+_serialization.install()
 
 __version__ = "0.1.0"
 

@@ -33,9 +33,9 @@ def install() -> None:
     if hasattr(torch, "owner"):
         return
     module = types.ModuleType("torch.owner", "Device module of Sojourn's owners.")
-    module.is_available = lambda: _sojourn.device_count() > 0
+    module.is_available = lambda: _sojourn.connected_count() > 0
     module.is_initialized = lambda: True
-    module.device_count = _sojourn.device_count
+    module.device_count = _sojourn.connected_count
     module.current_device = lambda: torch._C._accelerator_getDeviceIndex()
     module.set_device = lambda index: torch._C._accelerator_setDeviceIndex(torch.device("owner", index).index)
     module.device = _Device

@@ -8,6 +8,7 @@ public numbers alone. Source of the accounting: notes in runtime/privacy/Rdp.h a
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 
@@ -258,8 +259,10 @@ class privacy:
     def __exit__(self, *exception):
         global _current
         try:
-            if self.is_private and not _sojourn.step_active() and exception[0] is None:
-                flush()  # what is pending belongs to this run
+            if self.is_private and not _sojourn.step_active():
+                # What is pending belongs to this run. An exception on its way out is not hidden by another one.
+                with contextlib.suppress(Error) if exception[0] is not None else contextlib.nullcontext():
+                    flush()
         finally:
             _current = self._outer
             if self.is_private:

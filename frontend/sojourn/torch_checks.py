@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import functools
+import threading
 
 import torch
+from torch.distributions import constraints
+from torch.nn.modules import linear_cross_entropy_options as chunked
 from torch.nn.modules import transformer
 
 from .tensor import is_remote
@@ -35,9 +38,88 @@ def install() -> None:
         "_detect_is_causal_mask",
         lambda mask, is_causal=None, size=None: False if is_causal is None and is_remote(mask) else None,
     )
-    # Whether padding is at the end, for nested tensors in eval mode.
-    _answer(
-        torch,
-        "_nested_tensor_from_mask_left_aligned",
-        lambda tensor, mask: False if is_remote(tensor) or is_remote(mask) else None,
-    )
+    # Whether padding is at the end, for nested tensors in eval mode: what these would give is made at the owner.
+    _answer(torch, "_nested_tensor_from_mask_left_aligned", _note_padding)
+    _wrap_encoder()
+    _keep_backward_here()
+    _add_chunks_in_float32()
+    # A covariance that a distribution was given: symmetric, and with a factor.
+    for constraint in (constraints._PositiveDefinite, constraints._PositiveSemidefinite):
+        _answer(constraint, "check", _are_definite)
+
+
+def _add_chunks_in_float32() -> None:
+    """The chunks of F.linear_cross_entropy are added up as on the CPU, where torch knows the device."""
+    options = chunked.LinearCrossEntropyOptions
+    original = options._resolve_auto_acc_dtype
+
+    @functools.wraps(original)
+    def resolve(dtype, device):
+        return original(dtype, torch.device("cpu") if device is not None and device.type == "owner" else device)
+
+    options._resolve_auto_acc_dtype = staticmethod(resolve)
+    for dtype in (torch.float16, torch.bfloat16):
+        chunked._AUTO_DEFAULTS["owner", dtype] = chunked._AUTO_DEFAULTS["cpu", dtype]
+
+
+def _keep_backward_here() -> None:
+    """Leaving inference mode has torch run backward on threads of its engine, which have no step."""
+    original = torch.inference_mode.__enter__
+
+    @functools.wraps(original)
+    def enter(self):
+        entered = original(self)
+        if not self.mode:
+            torch._C._set_multithreading_enabled(False)
+        return entered
+
+    torch.inference_mode.__enter__ = enter
+
+
+class _Asked(threading.local):
+    """Which positions (True) a call of an encoder would pack into nested tensors, if they are at the start of rows."""
+
+    kept = None
+
+
+_asked = _Asked()
+
+
+def _note_padding(tensor, mask):
+    if not is_remote(tensor) and not is_remote(mask):
+        return None
+    _asked.kept = mask
+    return False
+
+
+def _wrap_encoder() -> None:
+    """Nested tensors give zeros where padding was, before the last norm; only where padding is at the end of each row."""
+    original = transformer.TransformerEncoder.forward
+
+    @functools.wraps(original)
+    def forward(self, src, mask=None, *args, **kwargs):
+        _asked.kept = None
+        output = original(self, src, mask, *args, **kwargs)
+        kept, _asked.kept = _asked.kept, None
+        is_training = torch.is_grad_enabled() and any(p.requires_grad for p in (src, *self.layers[0].parameters()))
+        if kept is None or mask is not None or is_training or torch.is_autocast_enabled():
+            return output
+        kept = kept.to(output.device)
+        is_packed = (kept[:, 1:] <= kept[:, :-1]).all()
+        nothing = torch.zeros_like(output[:1, :1])
+        if self.norm is not None:
+            nothing = self.norm(nothing)
+        return torch.where((is_packed & ~kept).unsqueeze(-1), nothing, output)
+
+    transformer.TransformerEncoder.forward = forward
+
+
+def _are_definite(constraint, value):
+    if not is_remote(value):
+        return None
+    if value.shape[-2] != value.shape[-1]:
+        return torch.zeros(value.shape[:-2], dtype=torch.bool)
+    is_symmetric = torch.isclose(value, value.mT, atol=1e-6).all(-2).all(-1)
+    if isinstance(constraint, constraints._PositiveSemidefinite):
+        return is_symmetric & torch.linalg.eigvalsh(value).ge(0).all(-1)
+    return is_symmetric & torch.linalg.cholesky_ex(value).info.eq(0)

@@ -28,9 +28,36 @@ def _(x):
     x.to(torch.complex32)
 
 
-@example(Unsupported, "Complex numbers in an op that takes none", "aten::asin", "compute with their parts")
+@example(Unsupported, "Complex numbers in an op that takes none", "aten::floor", "compute with their parts")
 def _(x):
-    x.to(torch.complex64).asin()
+    x.to(torch.complex64).floor()
+
+
+@example(Unsupported, "A file of an old format", "format before torch 1.6", 'map_location="cpu"')
+def _(x, folder):
+    torch.save(torch.ones(3), folder / "old.pt", _use_new_zipfile_serialization=False)
+    torch.load(folder / "old.pt", map_location=x.device)
+
+
+@example(Unsupported, "A storage on the device", "remote tensors have no storage", "map_location")
+def _(x):
+    torch.UntypedStorage(16, device=x.device)
+
+
+@example(
+    Unsupported,
+    "The memory of a CPU tensor",
+    "aten::set_.source_Tensor",
+    "it takes the memory of",
+    "move that one first",
+)
+def _(x):
+    x.set_(torch.tensor(1.0))
+
+
+@example(Unsupported, "A result into an empty window", "out= is an empty window", "pass an empty tensor of its own")
+def _(x):
+    torch.add(x, 1, out=torch.zeros(3, device=x.device)[1:1])
 
 
 @example(Unsupported, "A result through a conjugate", "write through a conjugate or negated view", "resolve_neg()")
@@ -63,9 +90,9 @@ def _(x):
     torch.quantize_per_tensor(x, 0.1, 0, torch.quint8)
 
 
-@example(Unsupported, "Storage that is exchanged", "aten::set_", "assign x.data or copy_")
+@example(Unsupported, "Storage that is given back", "aten::set_", "make a new tensor")
 def _(x):
-    x.set_(x.clone())
+    x.set_()
 
 
 @example(Unsupported, "Storage of another tensor", "remote tensors have no storage; assign x.data or copy_")
@@ -83,7 +110,7 @@ def _(x):
     torch.hash_tensor(x)
 
 
-@example(Unsupported, "An operator of another library", "demo::twice", "only ATen ops are recorded")
+@example(Unsupported, "An operator of another library", "demo::twice", "register_decomposition")
 def _(x):
     with torch.library._scoped_library("demo", "DEF") as library:
         library.define("twice(Tensor x) -> Tensor")

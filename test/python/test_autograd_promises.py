@@ -438,3 +438,75 @@ def test_operators_of_the_user_s_own(device, seed, operators):
         return y, a.grad
 
     both(device, run_registered)
+
+
+def test_operators_with_a_shape_rule_and_a_decomposition(device, seed):
+    """What torch.library and torch._decomp know of an operator is enough: no kernel for owners."""
+    library = torch.library.Library("sojourndecomposed", "FRAGMENT")
+    library.define("halves(Tensor x, *, float by=2.0) -> (Tensor, Tensor)")
+    library.define("opaque(Tensor x) -> Tensor")
+    library.define("kinds(Tensor x, ScalarType dtype, *, MemoryFormat? format=None, Layout? layout=None) -> Tensor")
+
+    def halves(x, *, by=2.0):
+        return x / by, x - x / by
+
+    library.impl("halves", lambda x, by=2.0: halves(x, by=by), "CPU")
+    torch.library.register_fake("sojourndecomposed::halves", lambda x, *, by=2.0: (x.clone(), x.clone()), lib=library)
+    torch.library.register_autograd(
+        "sojourndecomposed::halves",
+        lambda ctx, first, second: first / ctx.by + second * (1 - 1 / ctx.by),
+        setup_context=lambda ctx, inputs, keyword_only_inputs, output: setattr(ctx, "by", keyword_only_inputs["by"]),
+        lib=library,
+    )
+    ops, x = torch.ops.sojourndecomposed, torch.randn(4, dtype=torch.float64)
+    for op in (ops.halves, ops.opaque):
+        with pytest.raises(sojourn.Unsupported, match="register_decomposition"):
+            op(x.to(device))
+    torch._decomp.register_decomposition(ops.halves.default)(halves)
+
+    def run(put):
+        a = leaf(put, x)
+        first, second = ops.halves(a, by=4.0)
+        (first * 3 + second).sum().backward()
+        return first, second, a.grad
+
+    both(device, run)
+    given = []
+    torch._decomp.register_decomposition(ops.kinds.default)(
+        lambda x, dtype, *, format=None, layout=None: given.append((dtype, format, layout)) or x.to(dtype)
+    )
+    found = ops.kinds(x.to(device), torch.float32, format=torch.contiguous_format, layout=torch.strided)
+    assert found.dtype == torch.float32 and given == [(torch.float32, torch.contiguous_format, torch.strided)]
+    torch._decomp.register_decomposition(ops.opaque.default)(lambda x: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        ops.opaque(x.to(device))
+    library._destroy()
+
+
+def test_derivatives_over_views_under_vmap(device, seed):
+    """Jacobians in forward mode, and hessians: tangents of views have batch dimensions."""
+    square, image = torch.randn(3, 3, dtype=torch.float64), torch.randn(1, 1, 3, 4, dtype=torch.float64)
+    circular = lambda x: torch.nn.functional.pad(x, (1, 2, 1, 0), mode="circular")
+    for function, x in (
+        (torch.diag, square), (lambda x: torch.diag(x[0]), square), (circular, image), (lambda x: x.as_strided((2, 2), (3, 1), 1), square),
+        (lambda x: x.t()[1:, ::2] * 2, square),
+    ):  # fmt: skip
+        for transform in (
+            torch.func.jacfwd,
+            torch.func.jacrev,
+            lambda f: torch.func.hessian(lambda x: f(x).pow(3).sum()),
+        ):
+            torch.testing.assert_close(transform(function)(x.to(device)).cpu(), transform(function)(x))
+
+
+def test_backward_where_inference_mode_is_left(device, seed):
+    x = torch.randn(4, dtype=torch.float64)
+
+    def run(put):
+        with torch.inference_mode():
+            with torch.inference_mode(False):
+                a = leaf(put, x)
+                (a * a).sum().backward()
+        return a.grad
+
+    both(device, run)

@@ -49,3 +49,20 @@ def test_matrix_exp(device, dtype, seed):
         got = torch.linalg.matrix_exp(x.to(device))
         assert got.dtype == dtype
         torch.testing.assert_close(got.cpu(), torch.linalg.matrix_exp(x.double()).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("name", ["silu", "mish", "gelu"])
+def test_slopes_of_activations(name, device, dtype, seed):
+    """Near where a slope crosses zero what it is made of cancels: halves on the way would leave no digit."""
+    x, g = (torch.randn(2000) * 3).to(dtype), torch.randn(2000).to(dtype)
+
+    def slope(x, g):
+        x = x.clone().requires_grad_()
+        return torch.autograd.grad(getattr(torch.nn.functional, name)(x), x, g)[0]
+
+    found, truth = slope(x.to(device), g.to(device)).cpu(), slope(x.double(), g.double())
+    unit = torch.finfo(dtype).eps * truth.abs().clamp(min=torch.finfo(dtype).tiny)
+    assert found.dtype == dtype
+    off = (found.double() - truth).abs() - unit - 8 * torch.finfo(torch.float32).eps * g.double().abs()
+    assert off.max() <= 0, float((off / unit).max())

@@ -187,3 +187,54 @@ def test_masks_that_do_not_fit(owner, seed):
                 x[mask.to(place)] = 7.0
         x.index_put_((x > 2,), torch.tensor(1.5, dtype=torch.float64, device=place))  # a number of another type
         assert x.tolist() == [0.0, 1.0, 2.0, 1.5]
+
+
+def test_padding_at_the_end_of_rows(device, seed):
+    """In eval mode eager packs rows and gives zeros where padding was (the bias of a last norm); only where every row has
+    its padding at the end."""
+    layer = nn.TransformerEncoderLayer(16, 4, 32, 0.0, batch_first=True)
+    at_end = torch.arange(6) >= torch.tensor([6, 4, 3, 6])[:, None]
+    elsewhere = at_end.flip(1)
+    mixed = torch.cat([at_end[:2], elsewhere[2:]])
+    x = torch.randn(4, 6, 16)
+    for norm in (None, nn.LayerNorm(16)):
+        here = nn.TransformerEncoder(layer, 2, norm=norm).eval()
+        if norm is not None:
+            nn.init.normal_(norm.bias)
+        there = copy.deepcopy(here).to(device)
+        for padding in (at_end, elsewhere, mixed):
+            with torch.no_grad():
+                wanted = here(x, src_key_padding_mask=padding)
+                with sojourn.step():
+                    found = sojourn.publish(there(x.to(device), src_key_padding_mask=padding.to(device)))
+            torch.testing.assert_close(found.value, wanted, rtol=1e-4, atol=1e-4)
+        wanted, found = (
+            here(x, src_key_padding_mask=at_end),
+            there(x.to(device), src_key_padding_mask=at_end.to(device)),
+        )
+        torch.testing.assert_close(found.detach().cpu()[~at_end], wanted.detach()[~at_end], rtol=1e-4, atol=1e-4)
+
+
+def test_covariances_are_not_asked(device, seed):
+    a = torch.randn(3, 3)
+    covariance = a @ a.mT + torch.eye(3)
+    with sojourn.step():
+        there = torch.distributions.MultivariateNormal(torch.zeros(3, device=device), covariance.to(device))
+        found = sojourn.publish(there.log_prob(torch.ones(3, device=device)))
+    wanted = torch.distributions.MultivariateNormal(torch.zeros(3), covariance).log_prob(torch.ones(3))
+    torch.testing.assert_close(found.value, wanted)
+    assert torch.distributions.constraints.positive_definite.check(covariance.to(device)).item()
+    assert not torch.distributions.constraints.positive_definite.check(-covariance.to(device)).item()
+    assert not torch.distributions.constraints.positive_definite.check(a.to(device)).item()
+    with pytest.raises(ValueError, match="covariance_matrix"):
+        torch.distributions.MultivariateNormal(torch.zeros(2, device=device), torch.ones(2, 3, device=device))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_chunks_of_a_loss_are_added_up_wide(device, seed, dtype):
+    options = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=4)
+    x, w, target = torch.randn(32, 16), torch.randn(40, 16), torch.randint(0, 40, (32,))
+    loss = lambda x, w, t: F.linear_cross_entropy(x, w, t, options=options)
+    truth = F.cross_entropy(x.to(dtype).double() @ w.to(dtype).double().t(), target)
+    found = loss(x.to(dtype).to(device), w.to(dtype).to(device), target.to(device)).cpu().double()
+    torch.testing.assert_close(found, truth, rtol=torch.finfo(dtype).eps, atol=0)
