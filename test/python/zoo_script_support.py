@@ -9,6 +9,13 @@ import torch.nn.functional as F
 STEPS = 50
 
 
+def state_of(optimizer):
+    """What an optimizer keeps of its parameters, and the numbers of its groups, by name."""
+    kept = optimizer.state_dict()
+    found = {f"{index} {key}": value for index, held in kept["state"].items() for key, value in held.items()}
+    return found | {f"group {at} {key}": x for at, group in enumerate(kept["param_groups"]) for key, x in group.items()}
+
+
 class Script:
     """One training run. A subclass says `build()`, `batch(i)` and `loss(...)`; the rest is everybody's loop."""
 
@@ -51,6 +58,13 @@ class Script:
 
     def loss(self, x, y):
         return F.cross_entropy(self.model(x), y)
+
+    def state(self):
+        """All that the run leaves, by name: parameters, buffers, and what optimizers keep."""
+        found = dict(self.model.state_dict())
+        for number, optimizer in enumerate(self.optimizers):
+            found |= {f"optimizer {number} {name}": value for name, value in state_of(optimizer).items()}
+        return found
 
     def parameters(self):
         return sum(p.numel() for p in self.model.parameters())

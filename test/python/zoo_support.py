@@ -319,6 +319,9 @@ class Diffusion(Script):
         self.average.update_parameters(self.model)
         return loss
 
+    def state(self):
+        return super().state() | {f"average {name}": value for name, value in self.average.state_dict().items()}
+
 
 class Norms(Script):
     """GroupNorm, InstanceNorm, LayerNorm, weight norm and spectral norm."""
