@@ -141,7 +141,9 @@ def all_runs(arguments, folder):
         options = ["-q", "--durations=10", f"--junitxml={report}", "-o", "junit_family=xunit1"]
         if arguments.quick:
             options += ["-m", "not slow"]
-        yield lambda: [run("pytest", [BIN / "python", "-m", "pytest", *options], report, parse_junit)]
+        # NumPy's threads would wait for each other where its matrices are small and other processes run.
+        alone = {"OPENBLAS_NUM_THREADS": "1"}
+        yield lambda: [run("pytest", [BIN / "python", "-m", "pytest", *options], report, parse_junit, alone)]
     if "lint" in wanted:
         report = folder / "lint.txt"
         command = ["bash", "-c", f"set -o pipefail; '{BIN / 'python'}' tools/lint | tee '{report}'"]

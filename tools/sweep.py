@@ -312,10 +312,11 @@ def report() -> None:
 def whole() -> list:
     """What tools/check --all runs."""
     operators = [
-        ("native", ("float32",), sweep_support.PARTS),
-        ("native", ("float64",), ["forward", "gradient"]),
-        ("native", ("int64", "bool", "bfloat16", "float16", "complex64"), ["forward"]),
-        ("numpy", ("float32",), ["forward", "gradient"]),
+        ("native", ("float32", "float64"), sweep_support.PARTS),
+        ("native", ("int64", "bool"), ["forward", "in place", "out", "gaps"]),
+        ("native", ("bfloat16", "float16"), ["forward"]),
+        ("native", ("complex64",), ["forward", "gradient", "in place", "out", "gaps"]),
+        ("numpy", ("float32",), ["forward", "gradient", "forward mode"]),
     ]
     runs = [Run("ops", runtime, dtypes, tuple(parts)) for runtime, dtypes, parts in operators]
     others = [(name, tried) for name, (tried, _) in DATABASES.items() if name != "ops"]

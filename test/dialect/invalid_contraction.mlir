@@ -299,7 +299,7 @@ func.func @cholesky_not_square(%x: tensor<2x3x4xf64>) {
 // -----
 
 func.func @cholesky_of_integers(%x: tensor<3x3xi64>) {
-  // expected-error@+1 {{'sojourn.cholesky' op operand #0 must be a float tensor of static shape, but got 'tensor<3x3xi64>'}}
+  // expected-error@+1 {{'sojourn.cholesky' op operand #0 must be a float or complex tensor of static shape, but got 'tensor<3x3xi64>'}}
   %l, %order = "sojourn.cholesky"(%x) : (tensor<3x3xi64>) -> (tensor<3x3xi64>, tensor<i64>)
   return
 }

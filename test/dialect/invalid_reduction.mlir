@@ -172,7 +172,7 @@ func.func @cumlogsumexp_dim(%x: tensor<2x3xf32>) {
 // -----
 
 func.func @cumlogsumexp_of_integers(%x: tensor<2xi32>) {
-  // expected-error@+1 {{'sojourn.cumlogsumexp' op operand #0 must be a float tensor of static shape, but got 'tensor<2xi32>'}}
+  // expected-error@+1 {{'sojourn.cumlogsumexp' op operand #0 must be a float or complex tensor of static shape, but got 'tensor<2xi32>'}}
   %y = "sojourn.cumlogsumexp"(%x) {dim = 0 : i64} : (tensor<2xi32>) -> tensor<2xi32>
   return
 }

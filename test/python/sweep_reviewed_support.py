@@ -28,7 +28,10 @@ _REASONS: dict[str, dict[str, str]] = {
         "jiterator_binary_return_by_ref": "torch has it for CUDA alone",
     },
     "gradient": {"index_put": "of values written through a boolean index: " + _SHAPE},
-    "second": {"index_put": "of values written through a boolean index: " + _SHAPE},
+    "second": {
+        "index_put": "of values written through a boolean index: " + _SHAPE,
+        "linalg.det": "torch's formula for matrices that are singular selects them by a mask: " + _SHAPE,
+    },
     "vmap": {
         "combinations": "torch's rule for it selects by a mask: " + _SHAPE,
         "index_put": "torch's rule for it asks for the positions of a boolean index: " + _SHAPE,
@@ -46,24 +49,10 @@ _REASONS: dict[str, dict[str, str]] = {
 }
 
 
-#: What is refused of complex numbers when it is recorded (frontend/recording/Complex.cpp has what is not).
-_REAL = (
-    "_unsafe_masked_index _unsafe_masked_index_put_accumulate acos acosh all any asin asinh atan atanh cholesky "
-    "cholesky_inverse cholesky_solve exp2 geqrf linalg.cholesky linalg.cholesky_ex linalg.cond linalg.det linalg.eigh "
-    "linalg.eigvalsh linalg.householder_product linalg.inv linalg.inv_ex linalg.ldl_factor linalg.ldl_factor_ex "
-    "linalg.ldl_solve linalg.lstsq linalg.lstsq.grad_oriented linalg.lu linalg.lu_factor linalg.lu_factor_ex "
-    "linalg.matrix_norm linalg.matrix_power linalg.matrix_rank linalg.matrix_rank.hermitian linalg.norm "
-    "linalg.norm.subgradients_at_zero linalg.pinv linalg.pinv.hermitian linalg.pinv.singular linalg.qr linalg.slogdet "
-    "linalg.solve_triangular linalg.svd linalg.svdvals linalg.tensorinv logaddexp logcumsumexp logdet logical_and "
-    "logical_not logical_or logical_xor logsumexp lu lu_unpack masked.logsumexp matrix_exp "
-    "nn.functional.pad.reflect nn.functional.silu.complex nonzero_static norm.nuc ormqr pca_lowrank pinverse qr "
-    "renorm svd svd_lowrank triangular_solve"
-).split()
-#: The same of one dtype, in all parts.
+#: Of one dtype, in all parts.
 _OF_DTYPE: dict[tuple[str, str], str] = {
     ("complex", "float16"): _COMPLEX_HALVES,
     ("view_as_complex", "float16"): _COMPLEX_HALVES,
-    **{(name, dtype): "it takes no complex numbers" for name in _REAL for dtype in ("complex64", "complex128")},
 }
 
 

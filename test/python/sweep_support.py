@@ -362,7 +362,7 @@ class Sweep:
         for create_graph in (True, False) if twice else (False,):
             pairs = [(x, y) for x, y in zip(outputs, like) if x.requires_grad and x.numel()]
             torch.manual_seed(9)
-            weights = [torch.randn(y.shape, dtype=y.dtype).double() for _, y in pairs]
+            weights = [torch.randn(y.shape, dtype=y.dtype).to(x.dtype) for x, y in pairs]
             outputs = torch.autograd.grad(
                 [x for x, _ in pairs], leaves, weights, allow_unused=True, create_graph=create_graph
             )
@@ -417,7 +417,8 @@ class Sweep:
     def _close(self, wanted, ours, truth=None, several=False):
         """`truth`: makes the values in f64. What is off eager's may be nearer to them than eager's own."""
         for place, (theirs, mine) in enumerate(zip(wanted, self._values(ours), strict=True)):
-            tolerance = {"rtol": 1e-4, "atol": 1e-5} if theirs.dtype == torch.float32 else {}
+            is_single = theirs.dtype in (torch.float32, torch.complex64)  # or made of such
+            tolerance = {"rtol": 1e-4, "atol": 1e-5} if is_single else {}
             theirs, mine = theirs.detach(), mine.resolve_conj().resolve_neg()
             try:
                 torch.testing.assert_close(mine, theirs, equal_nan=True, check_stride=False, **tolerance)

@@ -10,22 +10,26 @@ import torch
 HALVES = (torch.float16, torch.bfloat16)
 
 
+def doubled_type(dtype):
+    return torch.complex128 if dtype.is_complex else torch.float64
+
+
 def doubled(tree):
-    """In f64, leaves as leaves; and so what is asked for in halves."""
+    """In f64 and complex128, leaves as leaves; and so what is asked for in halves."""
 
     def wide(x):
         if isinstance(x, torch.dtype) and x in HALVES:
             return torch.float64
-        if not isinstance(x, torch.Tensor) or x.dtype not in (torch.float32, *HALVES):
+        if not isinstance(x, torch.Tensor) or x.dtype not in (torch.float32, torch.complex64, *HALVES):
             return x
-        return x.detach().double().requires_grad_(x.requires_grad)
+        return x.detach().to(doubled_type(x.dtype)).requires_grad_(x.requires_grad)
 
     return torch.utils._pytree.tree_map(wide, tree)
 
 
 def nearer(ours, theirs, truth) -> bool:
     """Whether the largest error is at most twice eager's."""
-    if truth.dtype != torch.float64 or truth.shape != ours.shape or not truth.isfinite().all():
+    if truth.dtype != doubled_type(ours.dtype) or truth.shape != ours.shape or not truth.isfinite().all():
         return False
     return bool((ours - truth).abs().max() <= 2 * (theirs - truth).abs().max())
 
@@ -49,7 +53,7 @@ def nearer_half(ours, theirs, truth) -> bool:
 def is_as_good(ours, theirs, truth, several: bool) -> bool:
     """Whether a value that is off eager's is good beside the one in f64. Of halves in `several` recorded steps, as those
     of a gradient, each is rounded at either side: they are judged as f32 is, by the largest error."""
-    if ours.dtype == torch.float32:
+    if ours.dtype in (torch.float32, torch.complex64):
         return nearer(ours, theirs, truth)
     return ours.dtype in HALVES and (nearer_half(ours, theirs, truth) or (several and nearer(ours, theirs, truth)))
 

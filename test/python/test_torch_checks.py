@@ -219,7 +219,9 @@ def test_covariances_are_not_asked(device, seed):
     a = torch.randn(3, 3)
     covariance = a @ a.mT + torch.eye(3)
     with sojourn.step():
-        there = torch.distributions.MultivariateNormal(torch.zeros(3, device=device), covariance.to(device))
+        there = torch.distributions.MultivariateNormal(
+            torch.zeros(3, device=device), covariance.to(device), validate_args=True
+        )
         found = sojourn.publish(there.log_prob(torch.ones(3, device=device)))
     wanted = torch.distributions.MultivariateNormal(torch.zeros(3), covariance).log_prob(torch.ones(3))
     torch.testing.assert_close(found.value, wanted)
@@ -227,7 +229,9 @@ def test_covariances_are_not_asked(device, seed):
     assert not torch.distributions.constraints.positive_definite.check(-covariance.to(device)).item()
     assert not torch.distributions.constraints.positive_definite.check(a.to(device)).item()
     with pytest.raises(ValueError, match="covariance_matrix"):
-        torch.distributions.MultivariateNormal(torch.zeros(2, device=device), torch.ones(2, 3, device=device))
+        torch.distributions.MultivariateNormal(
+            torch.zeros(2, device=device), torch.ones(2, 3, device=device), validate_args=True
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
