@@ -141,4 +141,6 @@ def test_other_weights_are_another_proof(owner, table):
     # Steps that bring the model or the weights along are programs of their own, all of them known after three runs.
     assert notes[0] == pytest.approx([12] * len(notes[0]), rel=1e-4) and notes[0]
     assert notes[1] == pytest.approx([48] * len(notes[1]), rel=1e-4) and notes[1]
+    # The second run's program, whose proof does not hold for the third's weights.
+    assert notes[2] == pytest.approx([12] * len(notes[2]), rel=1e-4) and notes[2]
     assert not notes[3] and not notes[4]
