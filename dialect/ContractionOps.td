@@ -118,9 +118,9 @@ def CholeskyOp : InferredCoreOp<"cholesky"> {
   let summary = "the lower triangular factor of symmetric positive definite matrices, and where there is none";
   let description = [{
     x is [..., n, n]; of each matrix the lower triangle alone is read. The factor L has a positive diagonal, zeros above
-    it, and L times its adjoint is the matrix; imaginary parts on the diagonal of x count as 0. `order` [...] is 0; or, of a matrix that is not positive definite (a NaN on the way
-    counts as that), the order, from 1, of the first leading minor that is not, and then all of L is NaN. f16 and bf16
-    compute in f32.
+    it, and L times its adjoint is the matrix; imaginary parts on the diagonal of x count as 0. `order` [...] is 0; or, of
+    a matrix that is not positive definite (a NaN on the way counts as that), the order, from 1, of the first leading
+    minor that is not, and then all of L is NaN. f16 and bf16 compute in f32.
 
     Example:
 
@@ -226,8 +226,9 @@ def SvdOp : FactorOp<"svd", "32"> {
   let description = [{
     x is [..., m, n], k = min(m, n): u [..., m, k], s [..., k] real and descending, vt [..., k, n], and u diag(s) vt is
     x; where `full`, u is [..., m, m] and vt [..., n, n]. Of each column of u the entry of the largest magnitude (the
-    first within 2^-12 of it) is real and not negative, and so of the rows of vt beyond k. Where x has an entry that is not finite, or
-    the iteration does not converge, all are NaN. f16 and bf16 compute in f32. How long it takes depends on the entries.
+    first within 2^-12 of it) is real and not negative, and so of the rows of vt beyond k. Where x has an entry that is
+    not finite, or the iteration does not converge, all are NaN. f16 and bf16 compute in f32. How long it takes depends on
+    the entries.
 
     Example:
 

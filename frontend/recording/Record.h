@@ -90,6 +90,8 @@ struct OpInfo {
 /// Throws where a tensor that is written and one that is read share part of their memory, as eager's iterators do.
 /// `takesSame`: eager takes one tensor for both.
 void checkApart(const at::Tensor &written, const at::Tensor &read, bool takesSame = true);
+/// The same of ops over lists: what is written to the k-th tensor, and what the k-th of other lists holds.
+void checkListsApart(const OpInfo &info, c10::ArrayRef<c10::IValue> args, uint32_t position);
 /// Throws for a tensor whose elements share memory.
 void checkWritable(const OpInfo &info, const at::Tensor &tensor);
 /// An op that needs more than the general path (Special.cpp). Whether its result is on the stack; else it is recorded,

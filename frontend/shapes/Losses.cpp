@@ -83,7 +83,6 @@ void softMarginGradient(const ShapeRule &, Arguments args, Outputs &out) {
 /// binary_cross_entropy_backward(grad_output, self, target, ...)
 void preservedGradient(const ShapeRule &, Arguments args, Outputs &out) {
   requireSameTypes(tensorAt(args, 1), tensorAt(args, 2));
-
   const Tensor &self = tensorAt(args, 1);
   appendLike(out, self);
 }

@@ -26,15 +26,7 @@ Results angle(Call &c) {
   return select(isNan(x), x, convert(x < 0.0, x.element()) * M_PI);
 }
 
-Results sgn(Call &c) {
-  Term x = c.in("self");
-  if (!x.isComplex()) {
-    return sign(x);
-  }
-  Term size = abs(x);
-  Term inverse = select(eq(size, 0.0), 0.0, 1.0 / size);
-  return complex(real(x) * inverse, imag(x) * inverse);
-}
+Results sgn(Call &c) { return direction(c.in("self")); }
 
 Results asReal(Call &c) { return parts(c.in("self")); }
 Results asComplex(Call &c) { return fromParts(c.in("self")); }

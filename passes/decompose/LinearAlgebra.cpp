@@ -189,15 +189,6 @@ Results luUnpack(Call &c) {
   return {matrix, data ? lowerOf(factors) : nothing, data ? upperOf(factors) : nothing};
 }
 
-/// Of a complex number the one of magnitude 1 in its direction.
-Term signOf(Term x) {
-  if (!x.isComplex()) {
-    return sign(x);
-  }
-  Term size = abs(x);
-  return select(eq(size, 0.0), 0.0, x / convert(size, x.element()));
-}
-
 /// -1 for each exchange of rows.
 Term signOfRows(const Lu &f) {
   Term isMoved = ne(f.pivots, iota(*f.pivots.emitter, f.pivots.shape(), f.pivots.rank() - 1, f.pivots.element()));
@@ -222,7 +213,7 @@ Results logDeterminant(Call &c) {
   Lu f = factoredAsGiven(c);
   Term pivots = diagonal(f.factors);
   int64_t last = pivots.rank() - 1;
-  return {prod(signOf(pivots), {last}) * signOfRows(f), sum(log(abs(pivots)), {last}), f.factors, pivotsOf(c, f)};
+  return {prod(direction(pivots), {last}) * signOfRows(f), sum(log(abs(pivots)), {last}), f.factors, pivotsOf(c, f)};
 }
 
 Results inverse(Call &c) {

@@ -239,6 +239,8 @@ Term complex(Emitter &e, double re, double im, mlir::Type element);
 Term conj(Term x);
 /// |re + i im| without overflow on the way.
 Term magnitude(Term re, Term im);
+/// The number of magnitude 1 in x's direction, 0 of 0: the sign of a real number.
+Term direction(Term x);
 /// |x|^2 as a real number.
 Term squaredMagnitude(Term x);
 Term fftC2c(Term x, Dims dims, bool inverse);

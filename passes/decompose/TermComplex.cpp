@@ -51,6 +51,15 @@ Term magnitude(Term re, Term im) {
   return select(infinite, kInfinity, select(eq(large, 0.0), a + b, scaled));
 }
 
+Term direction(Term x) {
+  if (!x.isComplex()) {
+    return sign(x);
+  }
+  Term size = abs(x);
+  Term inverse = select(eq(size, 0.0), 0.0, 1.0 / size);
+  return complex(real(x) * inverse, imag(x) * inverse);
+}
+
 Term squaredMagnitude(Term x) {
   if (!x.isComplex()) {
     return square(x);

@@ -73,6 +73,11 @@ def safe(x):
     return x + 4 * torch.eye(5, dtype=x.dtype, device=x.device)
 
 
+def mixed(x):
+    """A symmetric matrix with eigenvalues of both signs, as far from singular as x times its transpose."""
+    return x * torch.tensor([1.0, -1, 1, -1, 1], dtype=x.dtype).to(x.device) @ x.mT
+
+
 def right(x):
     """A right-hand side beside x."""
     return torch.linspace(-1, 1, 15, dtype=x.dtype).reshape(5, 3).to(x.device)
@@ -98,7 +103,7 @@ SQUARE = {
     "cholesky_inverse": lambda x: torch.cholesky_inverse(safe(x).tril()), "matrix_power": lambda x: torch.linalg.matrix_power(x, -3),
     "matrix_exp": torch.linalg.matrix_exp, "matrix_exp large": lambda x: torch.linalg.matrix_exp(-9 * x @ x.mT),
     "eigvalsh": lambda x: torch.linalg.eigvalsh(x + x.mT), "eigvalsh upper": lambda x: torch.linalg.eigvalsh(x, UPLO="U"),
-    "cond": torch.linalg.cond, "pinv hermitian": lambda x: torch.linalg.pinv(x + x.mT, hermitian=True),
+    "cond": torch.linalg.cond, "pinv hermitian": lambda x: torch.linalg.pinv(mixed(x), hermitian=True),
 }  # fmt: skip
 TALL = {
     "qr": torch.linalg.qr, "qr complete": lambda x: torch.linalg.qr(x, "complete"), "qr r": lambda x: torch.linalg.qr(x, "r").R,
