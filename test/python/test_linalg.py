@@ -56,10 +56,14 @@ def spread(*shape, dtype=torch.float64):
     return u[..., :count] * torch.linspace(3, 1, count, dtype=dtype) @ v[..., :count].mT
 
 
-def signed(vectors):
-    """Each column's entry of the largest magnitude is not negative."""
-    index = vectors.abs().argmax(-2, keepdim=True)
-    return vectors * torch.where(vectors.gather(-2, index) < 0, -1.0, 1.0)
+def assert_directions(ours, theirs, loose):
+    """Columns are theirs up to a sign; of the entries nearly as large as the largest, the first is positive."""
+    turned = (ours * theirs).sum(-2, keepdim=True).sign()
+    torch.testing.assert_close(ours, theirs * turned, rtol=loose, atol=loose)
+    sizes = ours.abs()
+    # Which entry is the largest may be a matter of rounding: those within 2^-12 count as equal.
+    first = (sizes >= sizes.amax(-2, keepdim=True) * (1 - 2**-12)).to(torch.int8).argmax(-2, keepdim=True)
+    assert (ours.gather(-2, first) > 0).all(), ours
 
 
 def svd_parts(x, full):
@@ -141,18 +145,18 @@ def test_values_and_gradients(device, seed, name, dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 def test_vectors_have_signs_by_rule(device, seed, dtype):
-    """Eigenvectors and singular vectors are unique up to a sign: the entry of the largest magnitude is not negative."""
+    """Eigenvectors and singular vectors are unique up to a sign: the entry of the largest magnitude is positive."""
     x = spread(3, 6, 6).to(dtype)
     loose = 1e-9 if dtype == torch.float64 else 1e-3
     values, vectors = torch.linalg.eigh((x + x.mT).to(device))
     wanted = torch.linalg.eigh(x + x.mT)
     torch.testing.assert_close(values.cpu(), wanted[0], rtol=loose, atol=loose)
-    torch.testing.assert_close(vectors.cpu(), signed(wanted[1]), rtol=loose, atol=loose)
+    assert_directions(vectors.cpu(), wanted[1], loose)
     for y in (x, x[:, :4], x[:, :, :4]):
         u, s, vt = (part.cpu() for part in torch.linalg.svd(y.to(device), full_matrices=False))
         wanted = torch.linalg.svd(y, full_matrices=False)
         torch.testing.assert_close(s, wanted.S, rtol=loose, atol=loose)
-        torch.testing.assert_close(u, signed(wanted.U), rtol=loose, atol=loose)
+        assert_directions(u, wanted.U, loose)
         torch.testing.assert_close(u * s[..., None, :] @ vt, y, rtol=loose, atol=loose)
 
 
