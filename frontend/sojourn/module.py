@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import threading
 
 import torch
 
@@ -33,10 +34,21 @@ def to_owner(module: torch.nn.Module, owner, optimizer: torch.optim.Optimizer | 
     return module
 
 
+class _Swapping(threading.local):
+    """Whether this thread moves a module across the border; torch's own switch is one for all threads."""
+
+    now = False
+
+
+_swapping = _Swapping()
+
+
 def install() -> None:
     """Modules that go to an owner, or come from one, keep their parameters; once."""
     if hasattr(torch.nn.Module.to, "_sojourn"):
         return
+    asked = torch.__future__.get_swap_module_params_on_conversion
+    torch.__future__.get_swap_module_params_on_conversion = functools.wraps(asked)(lambda: _swapping.now or asked())
     _keep_parameters("to", lambda *args, **kwargs: torch._C._nn._parse_to(*args, **kwargs)[0])
     _keep_parameters("to_empty", lambda *, device, recurse=True: device)
     _keep_parameters("cpu", lambda: "cpu")
@@ -73,8 +85,7 @@ def _in_place(module):
     swapping it does not, but for classes, attributes and buffers, which are kept here."""
     parameters = [(parameter, type(parameter), dict(vars(parameter))) for parameter in module.parameters()]
     shared = _shared_buffers(module)
-    swapping = torch.__future__.get_swap_module_params_on_conversion()
-    torch.__future__.set_swap_module_params_on_conversion(True)
+    before, _swapping.now = _swapping.now, True
     try:
         yield
     except RuntimeError as failure:
@@ -85,7 +96,7 @@ def _in_place(module):
             ) from failure
         raise
     finally:
-        torch.__future__.set_swap_module_params_on_conversion(swapping)
+        _swapping.now = before
         for parameter, kind, attributes in parameters:
             if type(parameter) is not kind:
                 parameter.__class__ = kind

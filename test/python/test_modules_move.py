@@ -2,6 +2,7 @@
 """`module.to(device)` moves parameters in place: ties, optimizers built before, classes and attributes stay, both ways."""
 
 import copy
+import threading
 
 import pytest
 import torch
@@ -149,6 +150,30 @@ def test_what_cannot_move_says_so(device, seed):
         sojourn.to_owner(model, "cpu")
     with pytest.raises(TypeError):
         model.to(3.5, "x")
+
+
+def test_moves_on_several_threads(device, seed):
+    """Moving one way or another is each thread's own matter: torch's switch for it is one for all."""
+    inside, leave = threading.Event(), threading.Event()
+
+    class Slow(nn.Linear):
+        def _apply(self, fn, recurse=True):
+            inside.set()
+            assert leave.wait(60)
+            return super()._apply(fn, recurse)
+
+    slow = Slow(3, 2)
+    parameters = list(slow.parameters())
+    thread = threading.Thread(target=slow.to, args=(device,))
+    thread.start()
+    assert inside.wait(60)
+    other = nn.Linear(3, 2)
+    other.to(device)
+    assert not torch.__future__.get_swap_module_params_on_conversion()
+    leave.set()
+    thread.join()
+    assert not torch.__future__.get_swap_module_params_on_conversion()
+    assert all(now is then and now.device == device for now, then in zip(slow.parameters(), parameters))
 
 
 def test_states_are_loaded_across(device, seed):
