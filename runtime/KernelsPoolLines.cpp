@@ -14,7 +14,8 @@ constexpr int32_t kNoElement = -1;
 
 MaxLineKernels kernelsFor(const Windows &windows, Element element) {
   constexpr int64_t kTaps = 64;
-  bool isEven = windows.stride[1] == windows.stride[2] || windows.in[1] == 1;
+  // One stride is built in; that along a dim of one window says nothing.
+  bool isEven = windows.stride[1] == windows.stride[2] || windows.out[1] == 1;
   bool hasLines = isEven && windows.isFlat() && windows.taps() <= kTaps && !windows.overlapMuch();
   return hasLines ? maxLineKernels(element, windows.stride[2]) : MaxLineKernels{nullptr, nullptr};
 }

@@ -50,6 +50,20 @@ def test_maxima(rng, draw):
     assert torch.equal(torch.signbit(sojourn.publish(there[1])) & (grad == 0), torch.zeros_like(grad, dtype=torch.bool))
 
 
+@pytest.mark.parametrize("height, window, stride, padding", [
+    (1, 2, (1, 2), 1), (1, 4, (1, 2), 2), (1, 3, (1, 2), 1), (1, 2, (2, 1), 1), (2, 2, (3, 2), 1), (5, 5, (3, 2), 0),
+    (3, 5, (1, 2), 1),
+])  # fmt: skip
+@pytest.mark.parametrize("width", [4, 17])
+def test_few_lines_and_strides_that_differ(seed, height, window, stride, padding, width):
+    """One line may lie in several windows, all of them at the border."""
+    x, settings = torch.randn(2, 3, height, width), {"kernel_size": (window, 3), "stride": stride, "padding": (padding, 1)}
+    value, grad, gradient = pooled(F.max_pool2d, x.clone(), settings)
+    there = pooled(F.max_pool2d, x.to(shared_owner().device), settings, gradient)
+    assert_same(there[0], value, str(settings), rtol=0, atol=0)
+    assert_same(there[1], grad, str(settings), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("draw", DRAWS)
 def test_the_last_nan_of_a_window_gets_its_gradient(rng, draw):
     x, settings = drawn(rng)
