@@ -122,44 +122,44 @@ void AtenOp::getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffect
   }
 }
 
-/// Number of elements of the storage that `ref` looks at; nullopt when the root is not in sight.
-static std::optional<int64_t> storageSize(Value ref) {
+/// The storage that `ref` looks at; null when it is not in sight.
+static Value rootOf(Value ref) {
   // Bounded: the chain of definitions may be a cycle in IR that is not verified yet.
   for (int hop = 0; hop < 1024; ++hop) {
     if (auto moved = ref.getDefiningOp<MovedViewOp>()) {
       ref = moved.getSource();
-      continue;
-    }
-    auto view = ref.getDefiningOp<ViewOp>();
-    if (!view) {
+    } else if (auto view = ref.getDefiningOp<ViewOp>()) {
+      ref = view.getSource();
+    } else {
       auto type = dyn_cast<RefType>(ref.getType());
-      return type && type.isDenseRoot() ? std::optional<int64_t>(type.getNumElements()) : std::nullopt;
+      return type && type.isDenseRoot() ? ref : Value();
     }
-    ref = view.getSource();
   }
-  return std::nullopt;
+  return {};
 }
 
 LogicalResult ViewOp::verify() {
   RefType source = getSource().getType();
   RefType result = getResult().getType();
-  if (source.getElementType() != result.getElementType()) {
-    // Views of another element type see elements of one width, or parts of numbers; sizes then count differently.
-    auto complex = [](Type type) { return isa<ComplexType>(type) ? cast<ComplexType>(type).getElementType() : type; };
-    auto width = [](Type type) { return type.isIntOrFloat() && !type.isInteger(1) ? type.getIntOrFloatBitWidth() : 0; };
-    Type from = source.getElementType(), to = result.getElementType();
-    bool isRecast = width(from) != 0 && width(from) == width(to);
-    if (!isRecast && complex(from) != complex(to)) {
-      return emitOpError() << "result has type " << result << ", expected the element type of " << source;
-    }
+  // Of another element type it sees the same memory, in which sizes count differently.
+  const int64_t width = elementBytes(source.getElementType()), seen = elementBytes(result.getElementType());
+  if (source.getElementType() != result.getElementType() && (width == 0 || seen == 0)) {
+    return emitOpError() << "result has type " << result << ", expected the element type of " << source;
   }
   std::optional<int64_t> extent = result.getExtent();
   if (!extent) {
     return emitOpError() << "result " << result << " reaches beyond 2^63 elements";
   }
-  std::optional<int64_t> storage = storageSize(getSource());
-  if (storage && source.getElementType() == result.getElementType() && *extent > *storage) {
-    return emitOpError() << "result " << result << " reaches element " << *extent - 1 << " of a storage of " << *storage
+  // The root may have another element type than a view of it that is the source here.
+  const Value root = rootOf(getSource());
+  if (!root) {
+    return success();
+  }
+  auto storage = cast<RefType>(root.getType());
+  const int64_t held = elementBytes(storage.getElementType()), count = storage.getNumElements();
+  const int64_t fits = seen == 0 || held == 0 ? count : held >= seen ? count * (held / seen) : count / (seen / held);
+  if (*extent > fits) {
+    return emitOpError() << "result " << result << " reaches element " << *extent - 1 << " of a storage of " << fits
                          << " elements";
   }
   return success();

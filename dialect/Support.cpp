@@ -21,6 +21,13 @@ static std::optional<int64_t> checkedSpan(ArrayRef<int64_t> shape, int64_t most)
   return span;
 }
 
+int64_t sojourn::elementBytes(Type element) {
+  if (auto complex = dyn_cast<ComplexType>(element)) {
+    return 2 * elementBytes(complex.getElementType());
+  }
+  return element.isInteger(1) ? 1 : element.isIntOrFloat() ? element.getIntOrFloatBitWidth() / 8 : 0;
+}
+
 std::optional<int64_t> sojourn::checkedNumel(ArrayRef<int64_t> shape, int64_t most) {
   std::optional<int64_t> span = checkedSpan(shape, most);
   return span && llvm::is_contained(shape, 0) ? 0 : span;

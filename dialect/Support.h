@@ -16,6 +16,9 @@
 
 namespace sojourn {
 
+/// Bytes of an element in memory: a boolean takes one, a complex number those of both parts. 0 for what is no number.
+int64_t elementBytes(mlir::Type element);
+
 /// Product of the sizes; nullopt for a negative size or a product above `most`, in which sizes of 0 count as 1.
 std::optional<int64_t> checkedNumel(llvm::ArrayRef<int64_t> shape, int64_t most = bounds::kValueElements);
 

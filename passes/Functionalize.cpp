@@ -100,6 +100,10 @@ LogicalResult Functionalizer::write(Operation *op, Value ref, Value update) {
                            << "the expanded tensor before writing to it";
   }
   RefType type = window.type;
+  if (storage.type.getElementType().isInteger(1) && !type.getElementType().isInteger(1)) {
+    return op->emitError() << "writes " << type.getElementType() << " to a storage of booleans, which holds true and "
+                           << "false alone; clone() the view before writing to it";
+  }
   if (window.moved) {
     storage.value = writeMoved(builder, op->getLoc(), storage.value, storage.type, window.moved, update);
     ++storage.version;
@@ -129,8 +133,8 @@ LogicalResult Functionalizer::visitView(ViewOp op) {
   Type from = root.getElementType(), to = window.type.getElementType();
   std::optional<WidthRatio> ratio = widthRatio(from, to);
   if (!ratio) {
-    return op.emitError() << "a view of " << from << " as " << to << " is not supported, expected elements of one "
-                          << "width, or complex numbers and their parts; convert it by to()";
+    return op.emitError() << "a view of " << from << " as " << to << " is not supported, expected numbers or "
+                          << "booleans; convert it by to()";
   }
   std::optional<int64_t> extent = window.type.getExtent();
   if (!extent || *extent > root.getNumElements() * ratio->parts / ratio->numbers) {

@@ -41,15 +41,15 @@ mlir::Value readWindow(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value
 mlir::Value writeWindow(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value storage, RefType root, RefType window,
                         mlir::Value update);
 
-/// How many elements of one type are seen as how many of another one: as many of the same width, or two parts as a
-/// complex number. nullopt where they are not.
+/// How many elements of one type lie in the memory of how many of another one: one of the two is 1. A boolean is a
+/// byte there. nullopt for what is no number.
 struct WidthRatio {
   int64_t parts = 1, numbers = 1;
 };
 std::optional<WidthRatio> widthRatio(mlir::Type storage, mlir::Type window);
 
-/// As readWindow and writeWindow, through a window whose elements may be the storage's bits as another type, the parts
-/// of its complex numbers, or complex numbers whose parts it holds.
+/// As readWindow and writeWindow, through a window whose elements may be the storage's bits as another type, of any
+/// width. No window of another type writes to a storage of booleans, which holds no other bytes than 0 and 1.
 mlir::Value readTyped(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value storage, RefType root, RefType window);
 mlir::Value writeTyped(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value storage, RefType root, RefType window,
                        mlir::Value update);

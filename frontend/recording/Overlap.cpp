@@ -13,9 +13,11 @@ void checkApart(const at::Tensor &written, const at::Tensor &read, bool takesSam
       !read.is_non_overlapping_and_dense()) {
     return;
   }
-  const int64_t first = written.storage_offset(), second = read.storage_offset();
-  const bool isSame = first == second && written.numel() == read.numel();
-  const bool isShared = first < second + read.numel() && second < first + written.numel();
+  // In bytes: either may be a view as another type.
+  const int64_t width = written.element_size(), other = read.element_size();
+  const int64_t first = written.storage_offset() * width, second = read.storage_offset() * other;
+  const bool isSame = first == second && written.numel() == read.numel() && width == other;
+  const bool isShared = first < second + read.numel() * other && second < first + written.numel() * width;
   TORCH_CHECK(isSame ? takesSame && written.strides() == read.strides() : !isShared,
               "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
               "memory location. Please clone() the tensor before performing the operation.");
@@ -24,6 +26,11 @@ void checkApart(const at::Tensor &written, const at::Tensor &read, bool takesSam
 void checkWritable(const OpInfo &info, const at::Tensor &tensor) {
   if (tensor.numel() == 0) {
     return;
+  }
+  if (remoteImpl(tensor)->remoteStorage()->dtype == at::kBool && tensor.scalar_type() != at::kBool) {
+    fail(ErrorKind::Unsupported, info,
+         std::string("booleans would be written to as ") + c10::toString(tensor.scalar_type()) +
+             ", and an owner keeps none but true and false; write to a copy: tensor.view(dtype).clone()");
   }
   for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
     TORCH_CHECK(tensor.stride(dim) != 0 || tensor.size(dim) <= 1,

@@ -39,6 +39,8 @@ enum class Special : uint8_t {
   Refused,
   BatchNorm,
   Index,
+  Fill,    ///< one number for all elements
+  Nearest, ///< what an image of nearest pixels takes where depends on its layout
   Histogram,
   EmptyStrided,
   CheckErrors, ///< has an argument check_errors
@@ -92,7 +94,7 @@ struct OpInfo {
 void checkApart(const at::Tensor &written, const at::Tensor &read, bool takesSame = true);
 /// The same of ops over lists: what is written to the k-th tensor, and what the k-th of other lists holds.
 void checkListsApart(const OpInfo &info, c10::ArrayRef<c10::IValue> args, uint32_t position);
-/// Throws for a tensor whose elements share memory.
+/// Throws for a tensor whose elements share memory, and for booleans seen as numbers.
 void checkWritable(const OpInfo &info, const at::Tensor &tensor);
 /// An op that needs more than the general path (Special.cpp). Whether its result is on the stack; else it is recorded,
 /// with the arguments that are there now.

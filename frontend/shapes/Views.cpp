@@ -77,57 +77,47 @@ void viewAsComplex(const FunctionSchema &, Arguments args, ViewOutputs &out) {
   meta.dtype = c10::toComplexType(self.scalar_type());
 }
 
-/// view.dtype(self, dtype): the same bits where widths are equal, parts of complex numbers, or pairs as one.
-void viewDtype(const FunctionSchema &schema, Arguments args, ViewOutputs &out) {
+/// view.dtype(self, dtype): the same memory. Where widths differ, the last dim counts as many more or fewer elements.
+void viewDtype(const FunctionSchema &, Arguments args, ViewOutputs &out) {
   const Tensor &self = tensorAt(args, 0);
   const ScalarType from = self.scalar_type(), to = *dtypeAt(args, 1);
   TORCH_CHECK(!self.is_conj(), "torch.Tensor.view is not supported for conjugate view tensors when converting to a "
                                "different dtype.");
   TORCH_CHECK(!self.is_neg(), "torch.Tensor.view is not supported for tensors with negative bit set when converting to "
                               "a different dtype.");
+  ViewMeta &meta = appendSelf(out, self);
   if (from == to) {
-    appendSelf(out, self);
     return;
   }
+  meta.dtype = to;
   const auto width = static_cast<int64_t>(c10::elementSize(from)), wanted = static_cast<int64_t>(c10::elementSize(to));
-  if (c10::isComplexType(from) && to == c10::toRealValueType(from)) {
-    TORCH_CHECK(self.dim() > 0, "self.dim() cannot be 0 to view ", from, " as ", to, " (different element sizes)");
-    TORCH_CHECK(self.strides().back() == 1, "self.stride(-1) must be 1 to view ", from, " as ", to,
-                " (different element sizes), but got ", self.strides().back());
-    ViewMeta &meta = appendSelf(out, self);
-    for (size_t dim = 0; dim + 1 < meta.strides.size(); ++dim) {
-      meta.strides[dim] *= 2;
-    }
-    meta.sizes.back() *= 2;
-    meta.offset *= 2;
-    meta.dtype = to;
+  if (width == wanted) {
     return;
   }
-  if (c10::isComplexType(to) && from == c10::toRealValueType(to)) {
-    TORCH_CHECK(self.dim() > 0, "self.dim() cannot be 0 to view ", from, " as ", to, " (different element sizes)");
-    TORCH_CHECK(self.strides().back() == 1, "self.stride(-1) must be 1 to view ", from, " as ", to,
-                " (different element sizes), but got ", self.strides().back());
-    TORCH_CHECK(self.sizes().back() % 2 == 0, "self.size(-1) must be divisible by 2 to view ", from, " as ", to,
-                " (different element sizes), but got ", self.sizes().back());
-    TORCH_CHECK(self.storage_offset() % 2 == 0, "self.storage_offset() must be divisible by 2 to view ", from, " as ",
-                to, " (different element sizes), but got ", self.storage_offset());
-    ViewMeta &meta = appendSelf(out, self);
+  TORCH_CHECK(self.dim() > 0, "self.dim() cannot be 0 to view ", from, " as ", to, " (different element sizes)");
+  TORCH_CHECK(self.strides().back() == 1, "self.stride(-1) must be 1 to view ", from, " as ", to,
+              " (different element sizes), but got ", self.strides().back());
+  if (width > wanted) {
+    const int64_t ratio = width / wanted;
     for (size_t dim = 0; dim + 1 < meta.strides.size(); ++dim) {
-      TORCH_CHECK(meta.strides[dim] % 2 == 0, "self.stride(", dim, ") must be divisible by 2 to view ", from, " as ",
-                  to, " (different element sizes), but got ", meta.strides[dim]);
-      meta.strides[dim] /= 2;
+      meta.strides[dim] *= ratio;
     }
-    meta.sizes.back() /= 2;
-    meta.offset /= 2;
-    meta.dtype = to;
+    meta.sizes.back() *= ratio;
+    meta.offset *= ratio;
     return;
   }
-  const bool isPlain = from != c10::kBool && to != c10::kBool && !c10::isComplexType(from) && !c10::isComplexType(to);
-  TORCH_CHECK_NOT_IMPLEMENTED(width == wanted && isPlain, c10::str(schema.name()), ": a tensor of ", from,
-                              " cannot be seen as ", to,
-                              " on device owner, expected elements of one width, or the "
-                              "parts of complex numbers; convert it by to()");
-  appendSelf(out, self).dtype = to;
+  const int64_t ratio = wanted / width;
+  TORCH_CHECK(self.sizes().back() % ratio == 0, "self.size(-1) must be divisible by ", ratio, " to view ", from, " as ",
+              to, " (different element sizes), but got ", self.sizes().back());
+  TORCH_CHECK(self.storage_offset() % ratio == 0, "self.storage_offset() must be divisible by ", ratio, " to view ",
+              from, " as ", to, " (different element sizes), but got ", self.storage_offset());
+  for (size_t dim = 0; dim + 1 < meta.strides.size(); ++dim) {
+    TORCH_CHECK(meta.strides[dim] % ratio == 0, "self.stride(", dim, ") must be divisible by ", ratio, " to view ",
+                from, " as ", to, " (different element sizes), but got ", meta.strides[dim]);
+    meta.strides[dim] /= ratio;
+  }
+  meta.sizes.back() /= ratio;
+  meta.offset /= ratio;
 }
 
 void reshapeAlias(const FunctionSchema &, Arguments args, ViewOutputs &out) {

@@ -148,7 +148,7 @@ func.func @moved_view_element(%x: !sojourn.ref<2x3xf32>, %k: !sojourn.scalar<i64
 // -----
 
 func.func @view_element(%x: !sojourn.ref<2x3xf32>) {
-  // expected-error@+1 {{'sojourn.view' op result has type '!sojourn.ref<2x3xi64>', expected the element type of '!sojourn.ref<2x3xf32>'}}
+  // expected-error@+1 {{'sojourn.view' op result '!sojourn.ref<2x3xi64>' reaches element 5 of a storage of 3 elements}}
   %y = sojourn.view %x : !sojourn.ref<2x3xf32> -> !sojourn.ref<2x3xi64>
   return
 }

@@ -25,8 +25,20 @@ module attributes {sojourn.promotion = "torch"} {
 
 module attributes {sojourn.promotion = "torch"} {
   func.func @step(%x: !sojourn.ref<3xcomplex<f32>> {sojourn.kind = "state"}) {
-    // expected-error@+1 {{reaches beyond the 3 elements of its storage}}
+    // expected-error@+1 {{reaches element 7 of a storage of 6 elements}}
     %e = sojourn.view %x : !sojourn.ref<3xcomplex<f32>> -> !sojourn.ref<4x2xf32>
+    return
+  }
+}
+
+// -----
+
+module attributes {sojourn.promotion = "torch"} {
+  func.func @step(%x: !sojourn.ref<3xi1> {sojourn.kind = "state"}) {
+    %e = sojourn.view %x : !sojourn.ref<3xi1> -> !sojourn.ref<3xui8>
+    // expected-error@+1 {{writes 'ui8' to a storage of booleans, which holds true and false alone; clone() the view before writing to it}}
+    sojourn.aten "aten.zero_"(%e) {args = [#sojourn.operand<0>], mutates = array<i64: 0>, names = ["self"]}
+      : (!sojourn.ref<3xui8>) -> ()
     return
   }
 }

@@ -243,3 +243,46 @@ module attributes {sojourn.phase = "captured", sojourn.promotion = "torch"} {
     return
   }
 }
+
+// -----
+
+// The same memory as narrower elements: what each element holds is split, low bits first, and joined after a write.
+module attributes {sojourn.phase = "captured", sojourn.promotion = "torch"} {
+  // CHECK-LABEL: func.func @step
+  // CHECK-SAME: %[[P:.*]]: tensor<4xf32>
+  func.func @step(%p: !sojourn.ref<4xf32> {sojourn.kind = "state"}) {
+    %halves = sojourn.view %p : !sojourn.ref<4xf32> -> !sojourn.ref<3xi16, strides = [2], offset = 1>
+    // CHECK: %[[B:.*]] = sojourn.bitcast %[[P]] : tensor<4xf32> -> tensor<4xi32>
+    // CHECK: %[[W:.*]] = sojourn.convert %[[B]] : tensor<4xi32> -> tensor<4xi64>
+    // CHECK: sojourn.broadcast %[[W]], dims = [0] : tensor<4xi64> -> tensor<4x2xi64>
+    // CHECK: sojourn.shr
+    // CHECK: sojourn.convert {{.*}} : tensor<4x2xi64> -> tensor<4x2xi16>
+    // CHECK: sojourn.aten "aten.zero"
+    // CHECK: sojourn.update_slice
+    // CHECK: sojourn.shl
+    // CHECK: sojourn.reduce_sum {{.*}} : tensor<4x2xi64>
+    // CHECK: sojourn.bitcast {{.*}} : tensor<4xi32> -> tensor<4xf32>
+    sojourn.aten "aten.zero_"(%halves) {args = [#sojourn.operand<0>], mutates = array<i64: 0>, names = ["self"]}
+      : (!sojourn.ref<3xi16, strides = [2], offset = 1>) -> ()
+    return
+  }
+}
+
+// -----
+
+// As wider ones: the parts that an element consists of are joined where they are read.
+module attributes {sojourn.phase = "captured", sojourn.promotion = "torch"} {
+  // CHECK-LABEL: func.func @step
+  // CHECK-SAME: %[[P:.*]]: tensor<8xui8>
+  func.func @step(%p: !sojourn.ref<8xui8> {sojourn.kind = "state"}) -> (!sojourn.ref<2xf32> {sojourn.result = "keep"}) {
+    %floats = sojourn.view %p : !sojourn.ref<8xui8> -> !sojourn.ref<2xf32>
+    // CHECK: %[[R:.*]] = sojourn.reshape %[[P]] : tensor<8xui8> -> tensor<2x4xui8>
+    // CHECK: %[[B:.*]] = sojourn.bitcast %[[R]] : tensor<2x4xui8> -> tensor<2x4xi8>
+    // CHECK: sojourn.and
+    // CHECK: sojourn.shl
+    // CHECK: sojourn.reduce_sum
+    // CHECK: %[[F:.*]] = sojourn.bitcast {{.*}} : tensor<2xi32> -> tensor<2xf32>
+    // CHECK: return %[[F]]
+    return %floats : !sojourn.ref<2xf32>
+  }
+}
