@@ -26,6 +26,36 @@ IndexFn indexReader(Lowering &lowering, Element element) {
   }
 }
 
+/// Of single elements, positions [lo, hi) of the result.
+using GatherFn = void (*)(char *out, const char *x, const int64_t *positions, int64_t count, int64_t size, int64_t lo,
+                          int64_t hi);
+
+template <typename T>
+void gather(char *out, const char *x, const int64_t *positions, int64_t count, int64_t size, int64_t lo, int64_t hi) {
+  T *target = reinterpret_cast<T *>(out);
+  for (int64_t item = lo; item < hi;) {
+    const int64_t outer = item / count, first = outer * count, past = std::min(hi, first + count);
+    const T *line = reinterpret_cast<const T *>(x) + outer * size;
+    for (; item < past; ++item) {
+      const int64_t at = positions[item - first];
+      target[item] = at >= 0 && at < size ? line[at] : T(0);
+    }
+  }
+}
+
+GatherFn gatherFor(int64_t inner, size_t bytes, Element indices) {
+  if (inner != 1 || indices != Element::i64) {
+    return nullptr;
+  }
+  switch (bytes) {
+  case 1: return gather<uint8_t>;
+  case 2: return gather<uint16_t>;
+  case 4: return gather<uint32_t>;
+  case 8: return gather<uint64_t>;
+  default: return nullptr;
+  }
+}
+
 void lowerTake(Lowering &lowering, const GraphOp &op) {
   const TensorType &type = lowering.type(op.operands[0]);
   Split split(type.dims, op.integer("dim"));
@@ -35,9 +65,15 @@ void lowerTake(Lowering &lowering, const GraphOp &op) {
   IndexFn index = indexReader(lowering, lowering.type(op.operands[1]).element);
   int64_t line = split.inner * static_cast<int64_t>(byteWidth(type.element));
   Partition partition(split.outer * count, split.inner);
+  const GatherFn single = gatherFor(split.inner, byteWidth(type.element), lowering.type(op.operands[1]).element);
   lowering.emit(op, makeKernel(
                         [=](SlotTable slots, int64_t lo, int64_t hi) {
                           const char *positions = i.in(slots);
+                          if (single != nullptr) {
+                            single(out.in(slots), x.in(slots), reinterpret_cast<const int64_t *>(positions), count,
+                                   split.size, partition.begin(lo), partition.begin(hi));
+                            return;
+                          }
                           for (int64_t item = partition.begin(lo), past = partition.begin(hi); item < past; ++item) {
                             int64_t outer = item / count, at = index(positions, item % count);
                             char *target = out.in(slots) + item * line;

@@ -43,6 +43,16 @@ void copyWindow(llvm::ArrayRef<int64_t> dims, char *target, llvm::ArrayRef<int64
     std::memcpy(target, source, static_cast<size_t>(width));
     return;
   }
+  // The longer of the last two loops inside, where what it walks over stays in the first cache: a broadcast may end in
+  // lines of two elements.
+  constexpr int64_t kShort = 8, kNear = 16384;
+  const bool isLine = to[rank - 1] == 1 && from[rank - 1] == 1;
+  if (rank > 1 && !isLine && sizes[rank - 1] <= kShort && sizes[rank - 2] > sizes[rank - 1] &&
+      sizes[rank - 2] * sizes[rank - 1] * width <= kNear) {
+    std::swap(sizes[rank - 1], sizes[rank - 2]);
+    std::swap(to[rank - 1], to[rank - 2]);
+    std::swap(from[rank - 1], from[rank - 2]);
+  }
   const int64_t inner = sizes[rank - 1], toStep = to[rank - 1] * width, fromStep = from[rank - 1] * width;
   for (;;) {
     if (toStep == width && fromStep == width) {

@@ -16,6 +16,18 @@ struct Wide {
   uint64_t words[2];
 };
 
+/// Each of `count` elements `times` times: lines too short for a call each.
+template <typename T, int64_t kTimes>
+void repeatEach(T *target, const T *source, int64_t step, int64_t times, int64_t count) {
+  const int64_t each = kTimes > 0 ? kTimes : times;
+  for (int64_t i = 0; i < count; ++i) {
+    const T value = source[i * step];
+    for (int64_t k = 0; k < each; ++k) {
+      target[i * each + k] = value;
+    }
+  }
+}
+
 /// Elements [lo, lo + n) in row-major order; `fill` repeats one element.
 template <typename T>
 void load(T *target, const T *source, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> strides, int64_t lo,
@@ -33,23 +45,34 @@ void load(T *target, const T *source, llvm::ArrayRef<int64_t> dims, llvm::ArrayR
   }
   const int64_t outer = last > 0 ? strides[last - 1] : 0, lines = last > 0 ? dims[last - 1] : 1;
   int64_t row = last > 0 ? at[last - 1] : 0;
+  constexpr int64_t kShort = 8;
   while (n > 0) {
-    const int64_t count = std::min(n, line - skip);
-    const T *from = source + base + skip * inner;
-    if (inner == 1 && count * static_cast<int64_t>(sizeof(T)) >= kCopy) {
-      std::memcpy(target, from, static_cast<size_t>(count) * sizeof(T));
-    } else if (inner == 0 && fill && count * static_cast<int64_t>(sizeof(T)) >= kCopy) {
-      fill(target, from, nullptr, nullptr, count);
-    } else if (inner == 0) {
-      std::fill_n(target, count, *from);
+    if (inner == 0 && line <= kShort && skip == 0 && n >= line) {
+      const int64_t whole = std::min(lines - row, n / line);
+      const auto repeat = line == 2 ? repeatEach<T, 2> : line == 4 ? repeatEach<T, 4> : repeatEach<T, 0>;
+      repeat(target, source + base, outer, line, whole);
+      target += whole * line;
+      n -= whole * line;
+      base += (whole - 1) * outer;
+      row += whole - 1;
     } else {
-      for (int64_t i = 0; i < count; ++i) {
-        target[i] = from[i * inner];
+      const int64_t count = std::min(n, line - skip);
+      const T *from = source + base + skip * inner;
+      if (inner == 1 && count * static_cast<int64_t>(sizeof(T)) >= kCopy) {
+        std::memcpy(target, from, static_cast<size_t>(count) * sizeof(T));
+      } else if (inner == 0 && fill && count * static_cast<int64_t>(sizeof(T)) >= kCopy) {
+        fill(target, from, nullptr, nullptr, count);
+      } else if (inner == 0) {
+        std::fill_n(target, count, *from);
+      } else {
+        for (int64_t i = 0; i < count; ++i) {
+          target[i] = from[i * inner];
+        }
       }
+      target += count;
+      n -= count;
+      skip = 0;
     }
-    target += count;
-    n -= count;
-    skip = 0;
     base += outer;
     if (++row < lines || last == 0) {
       continue;

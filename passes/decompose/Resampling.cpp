@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adaptive average pooling and upsampling: each spatial dimension is a small
-// matrix [out, in]; gradients use its transpose.
+// Adaptive average pooling and upsampling: each spatial dimension reads a small
+// number of positions with weights; gradients use the transpose of their matrix.
 #include "passes/decompose/ResamplingMatrices.h"
+
+#include <cmath>
 
 using namespace mlir;
 
@@ -14,8 +16,73 @@ StringRef scaleName(const Call &c, int64_t spatial, int64_t i) {
   return c.has("scales") ? StringRef("scales") : StringRef(kScales[3 - spatial + i]);
 }
 
-/// One matrix per spatial dimension, applied (or its transpose) to x.
+/// Whether position i of `out` certainly takes i / (out / in), whatever scale was given.
+bool isRepetition(const Call &c, StringRef name, int64_t out, int64_t in, bool isIndexed) {
+  if (in == 0 || out % in != 0 || c.base.contains("exact")) {
+    return false;
+  }
+  if (isIndexed && (out == in || out == 2 * in)) {
+    return true;
+  }
+  const float step = static_cast<float>(in) / static_cast<float>(out);
+  for (int64_t i = 0; i < out; ++i) {
+    if (c.has(name) || static_cast<int64_t>(std::floor(static_cast<float>(i) * step)) != i / (out / in)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Every element of these dims so many times in a row, or the sums of so many.
+Term repeated(Term x, ArrayRef<std::pair<int64_t, int64_t>> times, bool gradient) {
+  Shape result(x.shape()), split, whole, spread;
+  for (int64_t dim = 0; dim < x.rank(); ++dim) {
+    auto found = llvm::find_if(times, [&](auto &entry) { return entry.first == dim; });
+    if (found == times.end()) {
+      split.push_back(x.dim(dim));
+      whole.push_back(x.dim(dim));
+      continue;
+    }
+    const int64_t count = gradient ? x.dim(dim) / found->second : x.dim(dim);
+    result[dim] = gradient ? count : count * found->second;
+    split.append({count, 1});
+    whole.append({count, found->second});
+    spread.push_back(static_cast<int64_t>(whole.size()) - 1);
+  }
+  return reshape(gradient ? sum(reshape(x, whole), spread) : broadcastTo(reshape(x, split), whole), result);
+}
+
+/// What is not taken has no part, infinities and NaN included.
+Term nearest(Call &c, Term x, int64_t spatial, Dims input, Dims output, bool gradient) {
+  constexpr int64_t kSmall = 128;
+  const bool isIndexed = gradient || (spatial == 2 && output[output.size() - 2] + output.back() <= kSmall);
+  SmallVector<std::pair<int64_t, int64_t>> times;
+  for (int64_t i = 0; i < spatial; ++i) {
+    const int64_t dim = x.rank() - spatial + i, in = input[input.size() - spatial + i],
+                  out = output[output.size() - spatial + i];
+    StringRef name = scaleName(c, spatial, i);
+    if (isRepetition(c, name, out, in, isIndexed)) {
+      times.push_back({dim, out / in});
+      continue;
+    }
+    Term positions = nearestPositions(c, name, out, in, x.element(), isIndexed);
+    if (gradient) {
+      Shape result(x.shape());
+      result[dim] = in;
+      Term zeros = broadcastTo(constant(c.emitter, 0, x.element()), result);
+      x = put(zeros, positions, x, dim, "add");
+    } else {
+      x = take(x, positions, dim);
+    }
+  }
+  return repeated(x, times, gradient);
+}
+
+/// One spatial dimension after the other.
 Results resampled(Call &c, Term x, int64_t spatial, Dims input, Dims output, bool gradient) {
+  if (c.base.contains("nearest")) {
+    return nearest(c, x, spatial, input, output, gradient);
+  }
   for (int64_t i = 0; i < spatial; ++i) {
     int64_t dim = x.rank() - spatial + i;
     int64_t in = input[input.size() - spatial + i];
@@ -26,11 +93,25 @@ Results resampled(Call &c, Term x, int64_t spatial, Dims input, Dims output, boo
       continue;
     }
     StringRef name = scaleName(c, spatial, i);
-    Term matrix = c.base.contains("nearest")    ? nearestMatrix(c, name, out, in, x.element())
-                  : c.base.contains("adaptive") ? averageMatrix(c.emitter, out, in, x.element())
-                  : smooth                      ? smoothMatrix(c, name, out, in, x.element())
-                  : c.base.contains("bicubic")  ? cubicMatrix(c, name, out, in, x.element())
-                                                : linearMatrix(c, name, out, in, x.element());
+    Term matrix;
+    if (c.base.contains("adaptive")) {
+      if (!gradient) {
+        x = averaged(x, dim, out);
+        continue;
+      }
+      matrix = averageMatrix(c.emitter, out, in, x.element());
+    } else if (smooth) {
+      // As wide as the run says, so that it is a product either way.
+      matrix = smoothMatrix(c, name, out, in, x.element());
+    } else {
+      Taps taps = c.base.contains("bicubic") ? cubicTaps(c, name, out, in, x.element())
+                                             : linearTaps(c, name, out, in, x.element());
+      if (!gradient) {
+        x = readTaps(x, taps, dim);
+        continue;
+      }
+      matrix = matrixOf(taps, in);
+    }
     x = contractDim(x, gradient ? transpose(matrix, {1, 0}) : matrix, dim);
   }
   return x;

@@ -2,6 +2,7 @@
 // Resampling matrices, made from index ramps.
 #include "passes/decompose/ResamplingMatrices.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace mlir;
@@ -67,32 +68,63 @@ Filter filterOf(StringRef base) {
 
 } // namespace
 
-Term averageMatrix(Emitter &e, int64_t out, int64_t in, Type element) {
-  auto [i, j] = grid(e, out, in);
+namespace {
+
+/// Where the window of each position [out, 1] begins and ends.
+std::pair<Term, Term> windows(Emitter &e, int64_t out, int64_t in) {
+  Term i = reshape(counting(e, out), {out, 1});
   auto size = static_cast<double>(in), parts = static_cast<double>(out);
-  Term start = i * size / parts;
-  Term end = ((i + 1.0) * size + (parts - 1)) / parts;
+  return {floor(i * size / parts), floor(((i + 1.0) * size + (parts - 1)) / parts)};
+}
+
+} // namespace
+
+Term averageMatrix(Emitter &e, int64_t out, int64_t in, Type element) {
+  auto [start, end] = windows(e, out, in);
+  Term j = reshape(counting(e, in), {1, in});
   Term inside = (j >= start) & (j < end);
   return select(inside, broadcastTo(1.0 / convert(end - start, element), inside.shape()), 0.0);
 }
 
-Term nearestMatrix(Call &c, StringRef name, int64_t out, int64_t in, Type element) {
-  auto [i, j] = grid(c.emitter, out, in);
-  // The step is rounded to f32 as in ATen, where it decides on ties.
-  Type single = c.emitter.builder.getF32Type();
-  Type step = element.isF64() ? c.f64() : single;
-  Term at = convert(i, step);
-  if (c.base.contains("exact")) {
-    at = at + 0.5;
+Term averaged(Term x, int64_t dim, int64_t out) {
+  const int64_t in = x.dim(dim);
+  int64_t most = 1;
+  for (int64_t i = 0; i < out; ++i) {
+    most = std::max(most, ((i + 1) * in + out - 1) / out - i * in / out);
   }
-  at = floor(at * convert(sourceStep(c, name, out, in), step));
-  Term source = min(toIndex(at), static_cast<double>(in - 1));
-  return convert(eq(source, j), element);
+  Emitter &e = *x.emitter;
+  auto [start, end] = windows(e, out, in);
+  Term at = start + reshape(counting(e, most), {1, most});
+  Shape split(x.shape()), along(split.size() + 1, 1);
+  split[dim] = most;
+  split.insert(split.begin() + dim, out);
+  along[dim] = out;
+  Term sizes = squeeze(reshape(convert(end - start, x.element()), along), dim + 1);
+  along[dim + 1] = most;
+  Term inside = broadcastTo(reshape(at < end, along), split);
+  Term values = reshape(take(x, reshape(min(at, static_cast<double>(in - 1)), {out * most}), dim), split);
+  return sum(select(inside, values, 0.0), {dim + 1}) / sizes;
 }
 
-Term linearMatrix(Call &c, StringRef name, int64_t out, int64_t in, Type element) {
-  auto [i, j] = grid(c.emitter, out, in);
-  Term at = convert(i, element);
+Term nearestPositions(Call &c, StringRef name, int64_t out, int64_t in, Type element, bool isIndexed) {
+  // Of its two rules eager has one per kernel: a step in f32 (unless sides are equal or double), or one in the
+  // element's type. Either rounds to f32 before it takes the floor.
+  const bool isExact = c.base.contains("exact");
+  Type single = c.emitter.builder.getF32Type();
+  Term i = counting(c.emitter, out), at;
+  if (isIndexed) {
+    Term step = convert(sourceStep(c, name, out, in), single);
+    at = isExact ? (convert(i, c.f64()) + 0.5) * convert(step, c.f64()) : convert(i, single) * step;
+  } else {
+    Type wide = element.isF64() ? c.f64() : single;
+    Term step = convert(sourceStep(c, name, out, in), wide);
+    at = isExact ? (convert(i, wide) + 0.5) * step - 0.5 + 0.5 : convert(i, wide) * step;
+  }
+  return min(toIndex(floor(convert(at, single))), static_cast<double>(in - 1));
+}
+
+Taps linearTaps(Call &c, StringRef name, int64_t out, int64_t in, Type element) {
+  Term at = convert(counting(c.emitter, out), element);
   if (c.boolean("align_corners")) {
     at = at * (out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0.0);
   } else {
@@ -102,13 +134,12 @@ Term linearMatrix(Call &c, StringRef name, int64_t out, int64_t in, Type element
   Term low = min(toIndex(at), static_cast<double>(in - 1));
   Term high = min(low + 1.0, static_cast<double>(in - 1));
   Term part = min(max(at - convert(low, element), 0.0), 1.0);
-  return convert(eq(low, j), element) * (1.0 - part) + convert(eq(high, j), element) * part;
+  return {{low, 1.0 - part}, {high, part}};
 }
 
-Term cubicMatrix(Call &c, StringRef name, int64_t out, int64_t in, Type element) {
+Taps cubicTaps(Call &c, StringRef name, int64_t out, int64_t in, Type element) {
   constexpr double a = -0.75;
-  auto [i, j] = grid(c.emitter, out, in);
-  Term at = convert(i, element);
+  Term at = convert(counting(c.emitter, out), element);
   if (c.boolean("align_corners")) {
     at = at * (out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0.0);
   } else {
@@ -119,14 +150,34 @@ Term cubicMatrix(Call &c, StringRef name, int64_t out, int64_t in, Type element)
   auto inner = [](Term x) { return ((a + 2) * x - (a + 3)) * x * x + 1.0; };
   auto outer = [](Term x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
   Term weights[] = {outer(t + 1.0), inner(t), inner(1.0 - t), outer(2.0 - t)};
-  Term matrix;
+  Taps taps;
   for (int64_t tap = 0; tap < 4; ++tap) {
     Term source = toIndex(base) + static_cast<double>(tap - 1);
-    source = min(max(source, 0.0), static_cast<double>(in - 1));
-    Term part = convert(eq(source, j), element) * weights[tap];
-    matrix = matrix ? matrix + part : part;
+    taps.push_back({min(max(source, 0.0), static_cast<double>(in - 1)), weights[tap]});
+  }
+  return taps;
+}
+
+Term matrixOf(const Taps &taps, int64_t in) {
+  Term matrix;
+  for (const auto &[source, weight] : taps) {
+    const int64_t out = source.dim(0);
+    Term row = reshape(counting(*source.emitter, in), {1, in});
+    Term placed = convert(eq(reshape(source, {out, 1}), row), weight.element()) * reshape(weight, {out, 1});
+    matrix = matrix ? matrix + placed : placed;
   }
   return matrix;
+}
+
+Term readTaps(Term x, const Taps &taps, int64_t dim) {
+  Term y;
+  for (const auto &[source, weight] : taps) {
+    Shape along(x.shape().size(), 1);
+    along[dim] = source.dim(0);
+    Term part = take(x, source, dim) * reshape(weight, along);
+    y = y ? y + part : part;
+  }
+  return y;
 }
 
 Term smoothMatrix(Call &c, StringRef name, int64_t out, int64_t in, Type element) {

@@ -46,6 +46,7 @@ Results logNdtr(Call &c) {
 Term trigamma(Term x) {
   Term isLow = x < 0.5, sine = sin(x * kPi);
   Term high = special("zeta", full(*x.emitter, {}, 2, x.element()), select(isLow, 1.0 - x, x));
+  high = select(eq(x, HUGE_VAL), 0.0, high);
   return select(isLow, (kPi * kPi) / (sine * sine) - high, high);
 }
 

@@ -42,13 +42,18 @@ module attributes {sojourn.phase = "promoted", sojourn.promotion = "torch"} {
 
 // -----
 
-// Adaptive pooling with uneven windows is one product with a matrix of their shares.
+// Adaptive pooling with uneven windows takes as many elements for each as the widest holds; what lies outside of a
+// narrower one is left out, infinities and NaN included.
 module attributes {sojourn.phase = "promoted", sojourn.promotion = "torch"} {
   // CHECK-LABEL: func.func @step
   // CHECK-SAME: %[[A0:arg[0-9]+]]: {{[^%]+}}
   func.func @step(%x: tensor<1x1x3x3xf32> {sojourn.kind = "upload"}) -> (tensor<1x1x2x3xf32> {sojourn.result = "keep"}) {
-    // CHECK: %[[SHARES:.+]] = sojourn.select {{.*}} tensor<2x3xf32>, tensor<f32>
-    // CHECK-NEXT: sojourn.dot %[[A0]], %[[SHARES]],
+    // CHECK: %[[INSIDE:.+]] = sojourn.broadcast {{.*}} -> tensor<1x1x2x2x3xi1>
+    // CHECK: %[[TAKEN:.+]] = sojourn.take %[[A0]], {{.*}}, dim = 2
+    // CHECK: %[[SPLIT:.+]] = sojourn.reshape %[[TAKEN]] : tensor<1x1x4x3xf32> -> tensor<1x1x2x2x3xf32>
+    // CHECK: %[[KEPT:.+]] = sojourn.select %[[INSIDE]], %[[SPLIT]],
+    // CHECK: sojourn.reduce_sum %[[KEPT]], dims = [3]
+    // CHECK: sojourn.div
     // CHECK-NOT: sojourn.{{dot|pool_sum|take}}
     %r = sojourn.aten "aten._adaptive_avg_pool2d"(%x)
       {args = [#sojourn.operand<0>, [2 : i64, 3 : i64]], names = ["self", "output_size"]}
