@@ -24,6 +24,10 @@ const char *errorKindName(ErrorKind kind);
 using Raiser = void (*)(ErrorKind kind, const std::string &message);
 void setRaiser(Raiser raiser);
 [[noreturn]] void raise(ErrorKind kind, const std::string &message);
+/// Of the calling thread: the kind of what it raised since it last forgot; Error if nothing. For handlers, which see
+/// Python's exceptions without one.
+ErrorKind lastRaised();
+void forgetRaised();
 
 } // namespace sojourn
 

@@ -31,7 +31,8 @@ void bindReads(py::module_ &m) {
   m.def("forget_read", &forgetRead, py::arg("tensors"));
   m.def("read_values", &readValues, py::arg("tensors"), py::arg("keep") = false,
         "Dense CPU copies of remote tensors, in one trip per owner; not inside of a step.");
-  m.def("mark_step", &markStep, py::arg("is_batch"), "Outside of steps: one that nobody declared ends here.");
+  m.def("mark_step", &markStep, py::arg("optimizer"), "Outside of steps: one that nobody declared ends here.");
+  m.def("mark_batch", &markBatch, "Outside of steps: the next batch begins.");
   m.def(
       "set_read_listener",
       [](py::function before, py::function after) {

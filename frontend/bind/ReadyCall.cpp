@@ -85,7 +85,7 @@ ReadyCall::Form ReadyCall::formOf(const py::handle &argument) {
     const at::Tensor &tensor = THPVariable_Unpack(argument.ptr());
     form.isTensor = true;
     form.device = tensor.device();
-    form.dtype = tensor.scalar_type();
+    form.dtype = plainType(tensor);
     form.sizes = tensor.sizes().vec();
     form.strides = tensor.strides().vec();
     form.offset = tensor.storage_offset();
@@ -109,9 +109,9 @@ bool ReadyCall::fits(const Form &form, const py::handle &argument) {
       return false;
     }
     const at::Tensor &tensor = THPVariable_Unpack(argument.ptr());
-    return tensor.device() == form.device && tensor.scalar_type() == form.dtype && tensor.sizes() == form.sizes &&
-           tensor.strides() == form.strides && tensor.storage_offset() == form.offset &&
-           isSame(columnsOf(argument), form.columns);
+    return form.dtype != at::ScalarType::Undefined && tensor.device() == form.device &&
+           plainType(tensor) == form.dtype && tensor.sizes() == form.sizes && tensor.strides() == form.strides &&
+           tensor.storage_offset() == form.offset && isSame(columnsOf(argument), form.columns);
   }
   if (form.isFloat) {
     if (!PyFloat_CheckExact(argument.ptr())) {

@@ -250,6 +250,10 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
   } else if (name == "aten::index.Tensor" || startsWith(name, "aten::index_put") ||
              startsWith(name, "aten::_index_put")) {
     special = Special::Index;
+  } else if (name == "aten::fill_.Scalar" || name == "aten::zero_") {
+    special = Special::Fill;
+  } else if (schema->name() == "aten::upsample_nearest2d" || schema->name() == "aten::upsample_nearest3d") {
+    special = Special::Nearest;
   } else if (startsWith(name, "aten::bincount") || startsWith(name, "aten::histc")) {
     special = Special::Histogram;
   } else if (shape && schema->argumentIndexWithName("check_errors")) {

@@ -68,7 +68,10 @@ bool Recording::hasChanged() const {
                      [](const Change &change) { return !change.tensor.expired(); });
 }
 
-void Recording::mark() { mark_ = {trace.mark(), publishes.size(), changes_.size(), tables.mark()}; }
+void Recording::mark() {
+  unrepeatable = nullptr;
+  mark_ = {trace.mark(), publishes.size(), changes_.size(), tables.mark()};
+}
 
 void Recording::truncate(const Trace::Mark &mark) {
   for (size_t id = mark.storages; id < storages.size(); ++id) {
@@ -153,10 +156,13 @@ void Recording::clear() {
   stateHandles.clear();
   uploads.clear();
   uploadInputs.clear();
+  stepped.clear();
+  steps = 0;
   tables.clear();
   publishes.clear();
   trace.clear();
   hasEnded = false;
+  unrepeatable = nullptr;
   wasRefused = false;
   mark_ = {};
 }

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,11 @@ public:
 
   /// A step that nobody declared has ended in it (Reads.h).
   bool hasEnded = false;
+  /// The optimizers whose steps it holds.
+  std::set<uint64_t> stepped;
+  size_t steps = 0; ///< of optimizers
+  /// Why no replay would repeat it: what it uploaded was computed here from other values than it holds.
+  const char *unrepeatable = nullptr;
   /// What it published was refused by the owner, and the rest kept.
   bool wasRefused = false;
 

@@ -37,6 +37,15 @@ bool isMask(const at::Tensor &tensor) {
   return tensor.defined() && (tensor.scalar_type() == at::kBool || tensor.scalar_type() == at::kByte);
 }
 
+constexpr const char *kByMask = "its results are as large as a mask has true elements; select with torch.where instead";
+
+/// `remote` tells the trace.
+void noteUnrepeatable(const at::Tensor &remote, const char *why) {
+  const auto session = remoteImpl(remote)->remoteStorage()->session;
+  SessionLock lock(session->mutex());
+  session->recording().unrepeatable = why;
+}
+
 /// self with `values` at the positions of a mask over its dims from `lead` on: alike at all of them, or one after
 /// another in order. Undefined where only the run could tell which value goes where.
 at::Tensor writeThroughMask(const at::Tensor &self, const at::Tensor &mask, int64_t lead, const at::Tensor &values,
@@ -65,6 +74,28 @@ at::Tensor writeThroughMask(const at::Tensor &self, const at::Tensor &mask, int6
                      : at::masked_scatter(self, wide, given);
 }
 
+/// Masks at the owner become the positions that they hold, where their values are known here or may be read. Whether
+/// all were.
+bool replaceMasks(const at::Tensor &self, c10::List<std::optional<at::Tensor>> &indices) {
+  c10::List<std::optional<at::Tensor>> positions;
+  for (const std::optional<at::Tensor> &index : indices) {
+    if (!index || !isMask(*index)) {
+      positions.push_back(index);
+      continue;
+    }
+    const at::Tensor mask = maskValue(*index);
+    if (!mask.defined()) {
+      return false;
+    }
+    noteUnrepeatable(self, kByMask);
+    for (const at::Tensor &along : mask.nonzero().unbind(1)) {
+      positions.push_back(along.to(self.device()));
+    }
+  }
+  indices = std::move(positions);
+  return true;
+}
+
 /// Indices on the CPU go to the owner, masks there as the positions that they hold, as with any device. A mask at the
 /// owner chooses between old and new where something is written; what else it would do depends on values. Whether the
 /// call is done.
@@ -89,6 +120,7 @@ bool indexThroughMask(const OpInfo &info, Stack *stack) {
     }
     dim += isMask(index) ? index.dim() : 1;
     if (index.defined() && !isRemote(index) && isMask(index)) {
+      noteUnrepeatable(self, kByMask);
       for (const at::Tensor &positions : index.nonzero().unbind(1)) {
         indices.push_back(positions.to(self.device()));
       }
@@ -121,6 +153,10 @@ bool indexThroughMask(const OpInfo &info, Stack *stack) {
                               args[3].isBool() && args[3].toBool());
   }
   if (!result.defined()) {
+    if (replaceMasks(self, indices)) {
+      (*stack)[first + 1] = std::move(indices);
+      return false;
+    }
     fail(ErrorKind::ValueNeeded, info,
          isWrite ? "which positions a boolean index means among several indices, or behind a full dim, depends on "
                    "values; use x = torch.where(mask, value, x)"
@@ -190,6 +226,8 @@ bool answerSpecial(const OpInfo &info, Stack *stack) {
     }
     if (isLazilyNegated(self)) {
       // What is stored is the opposite of what is written.
+      noteUnrepeatable(self,
+                       "it writes a CPU tensor through a conjugate or negated view; write it to the tensor itself");
       at::Tensor values = self.is_conj() ? source.to(self.scalar_type()).conj().resolve_conj() : source;
       asStored(self).copy_(self.is_neg() ? values.neg() : values);
       stack->resize(stack->size() - count);
@@ -197,7 +235,7 @@ bool answerSpecial(const OpInfo &info, Stack *stack) {
       return true;
     }
     if (source.dim() > 0) {
-      markStep(/*isBatch=*/true);
+      markBatch();
     }
     TORCH_CHECK(at::is_expandable_to(source.sizes(), self.sizes()), "The size of tensor a ", self.sizes(),
                 " must match the size of tensor b ", source.sizes());
@@ -228,7 +266,7 @@ bool answerSpecial(const OpInfo &info, Stack *stack) {
     at::Tensor self = args[0].toTensor();
     if (!isRemote(self)) {
       if (self.dim() > 0) {
-        markStep(/*isBatch=*/true);
+        markBatch();
       }
       c10::Device target = device.toDevice();
       auto session = Session::at(target.has_index() ? target.index() : currentDeviceIndex());
@@ -322,6 +360,41 @@ bool answerSpecial(const OpInfo &info, Stack *stack) {
       return true;
     }
     break;
+  case Special::Fill: {
+    // Elements that share memory become one number, so that one of them says it for all.
+    at::Tensor self = args[0].toTensor();
+    if (!isRemote(self) || self.numel() == 0) {
+      break;
+    }
+    Dims sizes(self.sizes().begin(), self.sizes().end());
+    for (size_t dim = 0; dim < sizes.size(); ++dim) {
+      sizes[dim] = self.strides()[dim] == 0 ? 1 : sizes[dim];
+    }
+    if (self.sizes() == c10::IntArrayRef(sizes)) {
+      break;
+    }
+    self.as_strided(sizes, self.strides()).fill_(count > 1 ? args[1].toScalar() : at::Scalar(0));
+    stack->resize(stack->size() - count);
+    stack->emplace_back(std::move(self));
+    return true;
+  }
+  case Special::Nearest: {
+    // Eager's kernels over channels leave the scale aside where a side keeps its size or doubles.
+    const at::Tensor self = args[0].toTensor();
+    const int64_t spatial = self.dim() - 2;
+    if (!isRemote(self) || self.size(1) <= 3 ||
+        !self.is_contiguous(spatial == 2 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d)) {
+      break;
+    }
+    const auto sizes = args[1].toIntVector();
+    for (int64_t i = 0; i < spatial && i < static_cast<int64_t>(sizes.size()); ++i) {
+      const int64_t in = self.size(2 + i), out = sizes[static_cast<size_t>(i)];
+      if (out == in || out == 2 * in) {
+        (*stack)[stack->size() - count + 2 + static_cast<size_t>(i)] = c10::IValue();
+      }
+    }
+    break;
+  }
   case Special::Histogram:
     if (const char *needed = histogramNeeds(*info.schema, args)) {
       fail(ErrorKind::ValueNeeded, info, needed);

@@ -61,7 +61,8 @@ struct Storage : c10::intrusive_ptr_target {
   struct Seen {
     Dims sizes, strides;
     int64_t offset;
-    at::Tensor value; ///< on the CPU; nobody writes to it
+    at::Tensor value;   ///< on the CPU; nobody writes to it
+    bool isOwn = false; ///< this process uploaded it
   };
   std::vector<Seen> seen;
   bool isTrained = false; ///< a leaf that requires a gradient was used in an op

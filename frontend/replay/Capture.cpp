@@ -13,12 +13,12 @@ class Segment::Walk : public TraceVisitor {
 public:
   Walk(Segment &segment, const Recording &open, const Trace::Mark &mark)
       : segment_(segment), open_(open), mark_(mark), numbers_(open.storages.size(), LeftTensor::kNone),
-        isInput_(open.storages.size(), false), uploads_(open.storages.size(), -1) {
+        inputs_(open.storages.size(), -1), uploads_(open.storages.size(), -1) {
     int64_t upload = 0;
     const std::vector<Word> &inputs = open.trace.inputs;
     for (size_t at = 0; at < inputs.size(); at += 4 + 2 * static_cast<size_t>(inputs[at + 3])) {
       const auto id = static_cast<size_t>(inputs[at]);
-      isInput_[id] = true;
+      inputs_[id] = static_cast<int64_t>(at);
       uploads_[id] = static_cast<InputKind>(inputs[at + 1]) == InputKind::Upload ? upload++ : -1;
     }
     nextResult_ = mark.storages;
@@ -41,8 +41,15 @@ public:
     int64_t at = uploads_[static_cast<size_t>(id)];
     return at < 0 ? at::Tensor() : open_.uploads[static_cast<size_t>(at)];
   }
+  /// Of such an upload: its element, sizes and strides, as they entered the trace.
+  void describe(int64_t id, Value &value) const {
+    const Word *words = open_.trace.inputs.data() + inputs_[static_cast<size_t>(id)];
+    value.element = static_cast<Element>(words[2]);
+    value.sizes.assign(words + 4, words + 4 + words[3]);
+    value.strides.assign(words + 4 + words[3], words + 4 + 2 * words[3]);
+  }
   const std::vector<int64_t> &ids() const { return ids_; }
-  bool isResult(int64_t id) const { return id >= mark_.storages && !isInput_[static_cast<size_t>(id)]; }
+  bool isResult(int64_t id) const { return id >= mark_.storages && inputs_[static_cast<size_t>(id)] < 0; }
 
   // What the walk tells.
   bool goesOn() const { return segment_.obstacle.empty(); }
@@ -69,7 +76,7 @@ public:
     if (words[0] < 0) {
       return;
     }
-    while (isInput_[static_cast<size_t>(nextResult_)]) {
+    while (inputs_[static_cast<size_t>(nextResult_)] >= 0) {
       ++nextResult_;
     }
     const auto rank = static_cast<size_t>(words[1]);
@@ -109,7 +116,7 @@ private:
   const Trace::Mark mark_;
   int64_t nextResult_ = 0;
   std::vector<int64_t> numbers_; ///< by id
-  std::vector<bool> isInput_;
+  std::vector<int64_t> inputs_;  ///< where each of them is described, or -1
   std::vector<int64_t> uploads_;
   std::vector<int64_t> found_, written_, ids_;
   std::map<int64_t, Value> results_;
@@ -139,6 +146,9 @@ std::shared_ptr<Segment> Segment::capture(const std::shared_ptr<Session> &sessio
   }
   if (open.hasChanged()) {
     segment->obstacle = "it changes the layout of a tensor that lives on (t_(), out=, .data =)";
+  }
+  if (open.unrepeatable) {
+    segment->obstacle = open.unrepeatable;
   }
   Walk walk(*segment, open, mark.trace);
   walk.run();
@@ -170,7 +180,7 @@ std::shared_ptr<Segment> Segment::capture(const std::shared_ptr<Session> &sessio
     } else if (value.places = among(call.gradients, isHere); !value.places.empty()) {
       value.from = From::Gradient;
     } else if (upload.defined()) {
-      value.places = among(call.arguments, [&](const at::Tensor &tensor) { return sameContents(tensor, upload); });
+      value.places = among(call.arguments, [&](const at::Tensor &tensor) { return isUploadOf(tensor, upload); });
       value.from = value.places.empty() ? From::Constant : From::Copied;
       value.contents = upload;
     } else if (storage) {
@@ -181,6 +191,9 @@ std::shared_ptr<Segment> Segment::capture(const std::shared_ptr<Session> &sessio
           "it reads a tensor that it replaces and that is no argument (a hidden state, say): take it as "
           "an argument and return it";
       return segment;
+    }
+    if (upload.defined()) {
+      walk.describe(id, value);
     }
     if (storage) {
       value.element = elementOf(storage->dtype);
@@ -199,14 +212,17 @@ std::shared_ptr<Segment> Segment::capture(const std::shared_ptr<Session> &sessio
   segment->origins_.assign(trace.origins.begin() + static_cast<std::ptrdiff_t>(mark.trace.origins),
                            trace.origins.end());
   segment->seeds_.assign(trace.seeds.begin() + static_cast<std::ptrdiff_t>(mark.trace.seeds), trace.seeds.end());
-  auto keep = [&](LeftTensor tensor) {
+  auto keep = [&](const at::Tensor &seen, LeftTensor tensor) {
+    if (plainType(seen) != storageOf(seen)->dtype) {
+      segment->obstacle = "it leaves a tensor that is seen as another dtype, conjugated or negated; clone() it";
+    }
     if (tensor.value >= 0) {
       segment->values_[static_cast<size_t>(tensor.value)].isKept = true;
     }
     return tensor;
   };
   for (const at::Tensor &output : outputs) {
-    segment->outputs_.push_back(keep(segment->left(output, walk.numbers(), open)));
+    segment->outputs_.push_back(keep(output, segment->left(output, walk.numbers(), open)));
     if (segment->outputs_.back().value < 0) {
       segment->obstacle = "it returns a tensor that it neither takes nor computes";
     }
@@ -219,7 +235,7 @@ std::shared_ptr<Segment> Segment::capture(const std::shared_ptr<Session> &sessio
       found.value = call.gradients[i].defined() ? LeftTensor::kNone : LeftTensor::kUntouched;
     } else if (isRemote(gradient) && storageOf(gradient)->session == session &&
                (!call.gradients[i].defined() || storageOf(gradient) != storageOf(call.gradients[i]))) {
-      found = keep(segment->left(gradient, walk.numbers(), open));
+      found = keep(gradient, segment->left(gradient, walk.numbers(), open));
       if (found.value < 0) {
         segment->obstacle = "it gives a parameter a gradient that it does not compute";
       }

@@ -17,7 +17,7 @@ std::vector<QuietCall::Form> QuietCall::formsOf(const std::vector<at::Tensor> &t
   std::vector<Form> forms;
   for (const at::Tensor &tensor : tensors) {
     forms.push_back(
-        {tensor.device(), tensor.scalar_type(), tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset()});
+        {tensor.device(), plainType(tensor), tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset()});
   }
   return forms;
 }
@@ -52,8 +52,9 @@ void LoopedCalls::takeBack(size_t first) {
 
 std::optional<bool> QuietCall::repeat(const std::vector<at::Tensor> &arguments, LoopedCalls &calls) const {
   auto isSame = [](const at::Tensor &tensor, const Form &form) {
-    return !tensor.requires_grad() && tensor.device() == form.device && tensor.scalar_type() == form.dtype &&
-           tensor.sizes() == form.sizes && tensor.strides() == form.strides && tensor.storage_offset() == form.offset;
+    return form.dtype != at::ScalarType::Undefined && !tensor.requires_grad() && tensor.device() == form.device &&
+           plainType(tensor) == form.dtype && tensor.sizes() == form.sizes && tensor.strides() == form.strides &&
+           tensor.storage_offset() == form.offset;
   };
   if (!std::equal(arguments.begin(), arguments.end(), forms_.begin(), forms_.end(), isSame)) {
     return std::nullopt;

@@ -42,6 +42,21 @@ bool Segment::sameContents(const at::Tensor &a, const at::Tensor &b) {
          at::equal(a, b);
 }
 
+at::Tensor Segment::asUploaded(const at::Tensor &tensor, at::ScalarType dtype, const Dims &sizes, const Dims &strides) {
+  if (tensor.scalar_type() == dtype && tensor.sizes() == c10::IntArrayRef(sizes) &&
+      tensor.strides() == c10::IntArrayRef(strides)) {
+    return tensor;
+  }
+  return at::empty_strided(sizes, strides, tensor.options().dtype(dtype)).copy_(tensor);
+}
+
+bool Segment::isUploadOf(const at::Tensor &tensor, const at::Tensor &upload) {
+  // No upload drops an imaginary part.
+  return tensor.device().is_cpu() && (!tensor.is_complex() || upload.is_complex()) &&
+         at::is_expandable_to(tensor.sizes(), upload.sizes()) &&
+         at::equal(tensor.to(upload.scalar_type()).expand(upload.sizes()), upload);
+}
+
 std::optional<size_t> Segment::placeOf(const PublishedState *state) const {
   auto found = std::find_if(publishes_.begin(), publishes_.end(),
                             [&](const Release &release) { return release.first == state; });
@@ -131,9 +146,12 @@ bool Segment::fits(const CallTensors &call) const {
     const std::vector<at::Tensor> &tensors = value.from == From::Gradient ? call.gradients : call.arguments;
     const at::Tensor &first = tensors[value.places.front()];
     if (value.from == From::Copied) {
-      return (!value.isOne || sameContents(first, value.contents)) &&
+      const auto uploaded = [&](size_t place) {
+        return asUploaded(tensors[place], value.contents.scalar_type(), value.sizes, value.strides);
+      };
+      return (!value.isOne || isUploadOf(first, value.contents)) &&
              std::all_of(value.places.begin() + 1, value.places.end(),
-                         [&](size_t place) { return sameContents(tensors[place], first); });
+                         [&](size_t place) { return sameContents(uploaded(place), uploaded(value.places.front())); });
     }
     const Storage *storage = storageOf(first);
     return storage && storage->session == session && elementOf(storage->dtype) == value.element &&
@@ -163,8 +181,14 @@ Replayed Segment::replay(const CallTensors &call, const std::vector<double> &val
     switch (value.from) {
     case From::Argument: storage = remoteImpl(call.arguments[value.places.front()])->remoteStorage(); break;
     case From::Gradient: storage = remoteImpl(call.gradients[value.places.front()])->remoteStorage(); break;
-    case From::Copied: storage = session->makeUpload(call.arguments[value.places.front()]); break;
-    case From::Constant: storage = session->makeUpload(value.contents, /*fresh=*/true); break;
+    case From::Copied:
+      storage = session->makeUpload(
+          asUploaded(call.arguments[value.places.front()], value.contents.scalar_type(), value.sizes, value.strides));
+      break;
+    case From::Constant:
+      storage = session->makeUpload(
+          asUploaded(value.contents, value.contents.scalar_type(), value.sizes, value.strides), /*fresh=*/true);
+      break;
     case From::Fixed: storage = value.fixed; break;
     case From::Result:
       if (value.isKept) {

@@ -34,6 +34,12 @@ struct Replayed {
   std::vector<std::shared_ptr<PublishedState>> published;
 };
 
+/// The dtype of a tensor that is what its memory says; Undefined of one that torch conjugates or negates when it is
+/// read, which no quick comparison takes for another.
+inline at::ScalarType plainType(const at::Tensor &tensor) {
+  return tensor.is_conj() || tensor.is_neg() ? at::ScalarType::Undefined : tensor.scalar_type();
+}
+
 class Segment {
 public:
   /// What the calling thread's open step has recorded at `session`. `outputs` are remote tensors of that session that
@@ -92,6 +98,9 @@ private:
   static Storage *storageOf(const at::Tensor &tensor);
   /// Of CPU tensors: one dtype, shape and content.
   static bool sameContents(const at::Tensor &a, const at::Tensor &b);
+  /// As a call uploads it: in another dtype, expanded or laid out otherwise.
+  static at::Tensor asUploaded(const at::Tensor &tensor, at::ScalarType dtype, const Dims &sizes, const Dims &strides);
+  static bool isUploadOf(const at::Tensor &tensor, const at::Tensor &upload);
   LeftTensor left(const at::Tensor &tensor, const std::vector<int64_t> &numbers, const Recording &open) const;
 
   std::weak_ptr<Session> session_;

@@ -190,13 +190,17 @@ bool Session::hasNow(const std::vector<at::Tensor> &tensors) {
   });
 }
 
-bool Session::markEnd(bool ends) {
-  const bool before = hasEnded();
+bool Session::markEnd(uint64_t optimizer) {
   SessionLock lock(mutex_);
-  if (auto open = ThreadState::current().peek(*this); open && ends) {
-    open->hasEnded = !open->empty();
+  auto open = ThreadState::current().peek(*this);
+  if (!open || open->empty()) {
+    return false;
   }
-  return before;
+  open->hasEnded = true;
+  // Rows of a table stay with their updates: one optimizer may step several times on a batch.
+  constexpr size_t kStepsOnRows = 32;
+  const bool isAgain = !open->stepped.insert(optimizer).second;
+  return ++open->steps >= kStepsOnRows || (isAgain && open->trace.tables.empty());
 }
 
 std::optional<Flight> Session::take() {
@@ -359,11 +363,22 @@ void Session::land(Flight &flight) {
   putBack(flight);
 }
 
+/// Masks stay known: the positions of one say how large what it selects is (`maskValue`).
+static void forgetUpload(Storage &storage, const Recording &recording) {
+  constexpr size_t kMaskBytes = size_t{1} << 20;
+  const at::Tensor upload = std::exchange(storage.upload, {});
+  const Storage::Place *place = storage.placeIn(recording);
+  if (upload.defined() && upload.scalar_type() == at::kBool && upload.nbytes() <= kMaskBytes && storage.input < 0 &&
+      !(place && place->written)) {
+    storage.seen.push_back({storage.sizes, storage.strides, 0, upload, /*isOwn=*/true});
+  }
+}
+
 void Session::commit(Recording &recording, const TraceCall &call) {
   for (size_t i = 0; i < call.kept.size(); ++i) {
     if (Storage *storage = recording.storages[call.kept[i]]) {
       storage->handle = call.step.results[i];
-      storage->upload = at::Tensor();
+      forgetUpload(*storage, recording);
       ++counters_.live_handles;
     } else {
       // It died while the reply was on its way.

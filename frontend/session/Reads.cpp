@@ -20,27 +20,38 @@ ReadListener &listener() {
   return set;
 }
 
-/// As this process has it: uploaded or read, and not written since; or undefined.
-at::Tensor seenOf(const at::Tensor &tensor) {
+/// As this process has it: uploaded or, unless `isOwn`, read, and not written since; or undefined.
+at::Tensor seenOf(const at::Tensor &tensor, bool isOwn = false) {
   const auto &storage = remoteImpl(tensor)->remoteStorage();
   if (tensor.scalar_type() != storage->dtype || tensor.is_conj() || tensor.is_neg()) {
     return {}; // what is known of the storage is known in its own type
   }
+  auto windowOf = [&](const at::Tensor &whole) {
+    at::Tensor base = at::empty_strided(storage->sizes, storage->strides, whole.options());
+    base.copy_(whole);
+    return base.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset()).contiguous();
+  };
   SessionLock lock(storage->session->mutex());
   auto isWritten = [](const Storage::Place &place) { return place.written; };
   if (storage->upload.defined() && storage->input < 0 && !storage->lost &&
       std::none_of(storage->places.begin(), storage->places.end(), isWritten)) {
-    at::Tensor base = at::empty_strided(storage->sizes, storage->strides, storage->upload.options());
-    base.copy_(storage->upload);
-    return base.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset()).contiguous();
+    return windowOf(storage->upload);
   }
   for (const Storage::Seen &seen : storage->seen) {
-    if (!storage->lost && tensor.sizes() == c10::IntArrayRef(seen.sizes) &&
+    if (seen.isOwn && !storage->lost) {
+      return windowOf(seen.value);
+    }
+    if (!isOwn && !storage->lost && tensor.sizes() == c10::IntArrayRef(seen.sizes) &&
         tensor.strides() == c10::IntArrayRef(seen.strides) && tensor.storage_offset() == seen.offset) {
       return seen.value;
     }
   }
   return {};
+}
+
+/// What was read of it; what this process uploaded stays known.
+void forgetSeen(Storage &storage) {
+  std::erase_if(storage.seen, [](const Storage::Seen &seen) { return !seen.isOwn; });
 }
 
 /// `writes`: to the storage, when its value was asked for; another thread may have written since.
@@ -52,7 +63,7 @@ void remember(const at::Tensor &tensor, const at::Tensor &value, uint64_t writes
     return;
   }
   if (!keep) {
-    storage->seen.clear();
+    forgetSeen(*storage);
   }
   auto dims = [](at::IntArrayRef list) { return Dims(list.begin(), list.end()); };
   storage->seen.push_back({dims(tensor.sizes()), dims(tensor.strides()), tensor.storage_offset(), value});
@@ -111,7 +122,7 @@ void forgetRead(const std::vector<at::Tensor> &tensors) {
   for (const at::Tensor &tensor : tensors) {
     const auto &storage = remoteImpl(tensor)->remoteStorage();
     SessionLock lock(storage->session->mutex());
-    storage->seen.clear();
+    forgetSeen(*storage);
   }
 }
 
@@ -181,6 +192,32 @@ std::vector<at::Tensor> readValues(const std::vector<at::Tensor> &tensors, bool 
   return values;
 }
 
+/// Whether the read would send rows of a table without the update that they are for.
+static bool holdsRows(Session &session, const at::Tensor &mask) {
+  SessionLock lock(session.mutex());
+  auto open = ThreadState::current().peek(session);
+  return open && !open->trace.tables.empty() && !session.hasNow({mask});
+}
+
+at::Tensor maskValue(const at::Tensor &mask) {
+  const auto &storage = remoteImpl(mask)->remoteStorage();
+  const auto session = storage->session;
+  at::AutoDispatchBelowADInplaceOrView below;
+  at::Tensor own = seenOf(mask, /*isOwn=*/true);
+  if (own.defined() || Steps::active() || session->offline() || holdsRows(*session, mask)) {
+    return own;
+  }
+  forgetRaised();
+  try {
+    return readValues({mask}).front();
+  } catch (...) {
+    if (lastRaised() == ErrorKind::Refused) {
+      return {};
+    }
+    throw;
+  }
+}
+
 /// What an undeclared step may hold.
 constexpr size_t kOpsSoon = 4096;  ///< then it is sent where its first line, or that of the last of these, comes again
 constexpr size_t kOpsMost = 16384; ///< then anywhere
@@ -205,18 +242,28 @@ static bool isLarge(const Session &session) {
   return open->trace.origins.size() >= kOpsOfBatches || bytes >= kUploadBytes;
 }
 
-void markStep(bool isBatch) {
+/// Sends what is open, if that is to be at any of the sessions.
+template <typename Ends>
+static void sendIf(Ends ends) {
   ThreadState *state = ThreadState::existing();
   if (!state || state->step) {
     return;
   }
-  bool hasEnded = false;
+  bool isAny = false;
   for (const auto &session : state->sessions()) {
-    hasEnded |= !session->offline() && (session->markEnd(!isBatch) || (isBatch && isLarge(*session)));
+    isAny |= !session->offline() && ends(*session);
   }
-  if (hasEnded) {
+  if (isAny) {
     sendPending();
   }
+}
+
+void markStep(uint64_t optimizer) {
+  sendIf([=](Session &session) { return session.markEnd(optimizer); });
+}
+
+void markBatch() {
+  sendIf([](Session &session) { return session.hasEnded() || isLarge(session); });
 }
 
 void boundStep(Session &session) {

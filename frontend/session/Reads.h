@@ -18,6 +18,12 @@ namespace sojourn::frontend {
 std::vector<at::Tensor> readValues(const std::vector<at::Tensor> &tensors, bool keep = false);
 void forgetRead(const std::vector<at::Tensor> &tensors);
 
+/// The value of a mask (booleans or bytes), whose positions say how large a result is: a dense CPU copy; nobody may
+/// write to it. Known at any time where this process uploaded it and nobody wrote to it since; else read outside of
+/// steps, as by `readValues`, whose errors it throws. Undefined within a step, on offline devices, where it may not
+/// leave the owner, and where the read would send rows of a table without their update.
+at::Tensor maskValue(const at::Tensor &mask);
+
 /// What a process does around reads.
 struct ReadListener {
   /// Before a trip. `isExtra`: no step has just ended that would have travelled anyway. May throw: nothing is read
@@ -30,11 +36,14 @@ struct ReadListener {
 };
 void setReadListener(ReadListener listener);
 
-/// Outside of explicit steps: a step that nobody declared ends here (an optimizer has stepped, the next batch begins).
-/// What ended before it is sent now, with all that is open; the rest travels at the next mark or read.
-/// `isBatch`: nothing of the next step is recorded yet, so that what has ended is sent and no new end is marked; and
+/// Outside of explicit steps: a step that nobody declared ends here, for an optimizer has stepped. It travels at the
+/// next read, at the next batch, or where an optimizer steps that has stepped since: several optimizers on one batch
+/// are one step, and so are up to 32 steps of any on rows of a table. `optimizer`: which one, any number that no other
+/// has.
+void markStep(uint64_t optimizer);
+/// The same where a batch begins: nothing of the next step is recorded yet, so that what has ended is sent now; and
 /// what has not, where it is much.
-void markStep(bool isBatch);
+void markBatch();
 
 class Session;
 

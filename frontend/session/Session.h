@@ -188,8 +188,8 @@ public:
   void abandon(Recording &recording);
   /// Whether a step that nobody declared has ended in the calling thread's trace and was not sent.
   bool hasEnded();
-  /// The same, and marks that one ends here if `ends`.
-  bool markEnd(bool ends);
+  /// Marks that one ends here. Whether it is one too many: that optimizer had stepped in what is open.
+  bool markEnd(uint64_t optimizer);
   /// Whether the owner has these values as they are now: the calling thread has nothing to send before they are read.
   bool hasNow(const std::vector<at::Tensor> &tensors);
   /// Cuts the calling thread's trace back to its mark.

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 import warnings
+import weakref
 
 import torch
 from torch.compiler import is_compiling
@@ -99,10 +101,17 @@ class together:
         return False
 
 
+_numbers: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_count = itertools.count()
+
+
 def _after_optimizer_step(optimizer, args, kwargs):
     # torch.compile folds the first condition, and then sees none of ours.
     if not is_compiling() and not _sojourn.step_active():
-        _sojourn.mark_step(False)
+        number = _numbers.get(optimizer)
+        if number is None:
+            number = _numbers[optimizer] = next(_count)
+        _sojourn.mark_step(number)
 
 
 def install() -> None:

@@ -352,6 +352,7 @@ def _key(leaves, spec) -> tuple:
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor):
             parts += (leaf.device, leaf.dtype, leaf.shape, leaf.stride(), leaf.storage_offset(), leaf.requires_grad)
+            parts += (leaf.is_conj(), leaf.is_neg())
             parts.append(leaf.requires_grad and leaf.is_leaf and (None if leaf.grad is None else leaf.grad.stride()))
             parts.append(getattr(leaf, _COLUMNS, None) and tuple(getattr(leaf, _COLUMNS)))
         elif isinstance(leaf, float):

@@ -271,7 +271,7 @@ class Batches:
     def __iter__(self) -> Iterator:
         self._find_run()  # it may be open since the batches were made, or be over
         for index in range(len(self)):
-            _sojourn.mark_step(True)  # a step that nobody declared has ended
+            _sojourn.mark_batch()  # a step that nobody declared has ended
             x, y = self._batches.at(index)
             x = _knowing(x, self._features)
             yield x if self._label is None else (x, _knowing(y, self._label))

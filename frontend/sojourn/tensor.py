@@ -47,17 +47,21 @@ def _patch(name: str, replacement) -> None:
 
 def _refuse(name: str, kind: type, text: str):
     def method(self, *args, **kwargs):
-        raise kind(f"Tensor.{name}: {_describe(self)}: {text}{_compiling()}")
+        raise kind(f"Tensor.{name}: {_describe(self)}: {text}{_way_out()}")
 
     return method
 
 
-def _compiling() -> str:
-    """A hint for `torch.compile`, which asks for memory as its first step."""
+def _way_out() -> str:
+    """A hint where it is torch's own code that asks for memory."""
     frame = sys._getframe(2)
-    while frame is not None and f"torch{os.sep}_dynamo{os.sep}" not in frame.f_code.co_filename:
+    while frame is not None:
+        if f"torch{os.sep}_dynamo{os.sep}" in frame.f_code.co_filename:
+            return "; leave out torch.compile: each sojourn.step is compiled as it is"
+        if f"torch{os.sep}nested{os.sep}" in frame.f_code.co_filename:
+            return "; nested tensors are not supported on device owner, use dense ones (to_padded_tensor())"
         frame = frame.f_back
-    return "; leave out torch.compile: each sojourn.step is compiled as it is" if frame else ""
+    return ""
 
 
 def _guard_dlpack() -> None:

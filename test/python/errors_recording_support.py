@@ -155,3 +155,9 @@ def _(x):
 @example(RuntimeError, "Shapes that do not go together fail as in eager", "must match the size")
 def _(x):
     x + torch.ones(4, device=x.device)
+
+
+@example(Unsupported, "Writing bytes to booleans", "aten::zero_", "tensor.view(dtype).clone()")
+def _(x):
+    mask = x > 0
+    mask.view(torch.uint8).zero_()

@@ -72,14 +72,21 @@ def _(x):
         total.item()
 
 
-@example(ValueNeeded, "A boolean index", "aten::index", "torch.where(mask, x, 0)", "depends on values")
+@example(
+    ValueNeeded, "A boolean index, inside of a step", "aten::index", "torch.where(mask, x, 0)", "depends on values"
+)
 def _(x):
-    positive = x[x > 0]
+    with sojourn.step():
+        positive = x[x > 0]
 
 
-@example(ValueNeeded, "Writing through a boolean index among others", "aten::index_put", "torch.where(mask, value, x)")
+@example(
+    ValueNeeded, "Writing through a boolean index among others, inside of a step", "aten::index_put",
+    "torch.where(mask, value, x)",
+)  # fmt: skip
 def _(x):
-    x[x[:, 0] > 0, torch.tensor([0, 1], device=x.device)] = 1.0
+    with sojourn.step():
+        x[x[:, 0] > 0, torch.tensor([0, 1], device=x.device)] = 1.0
 
 
 @example(ValueNeeded, "Positions of what is not zero", "aten::nonzero", "use a mask with torch.where")

@@ -17,7 +17,6 @@ _REASONS: dict[str, dict[str, str]] = {
         "unique": _SHAPE,
         "unique_consecutive": _SHAPE,
         "repeat_interleave": _SHAPE,
-        "__getitem__": "a boolean index selects: " + _SHAPE,
         "SparseAdam": _SPARSE,
         "sparse.mm.reduce": _SPARSE,
         "sparse.sampled_addmm": _SPARSE,
@@ -26,11 +25,6 @@ _REASONS: dict[str, dict[str, str]] = {
         "hash_tensor": "its result is uint64, which is not carried",
         "jiterator_binary": "torch has it for CUDA alone",
         "jiterator_binary_return_by_ref": "torch has it for CUDA alone",
-    },
-    "gradient": {"index_put": "of values written through a boolean index: " + _SHAPE},
-    "second": {
-        "index_put": "of values written through a boolean index: " + _SHAPE,
-        "linalg.det": "torch's formula for matrices that are singular selects them by a mask: " + _SHAPE,
     },
     "vmap": {
         "combinations": "torch's rule for it selects by a mask: " + _SHAPE,

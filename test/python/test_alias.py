@@ -321,6 +321,22 @@ def test_write_to_an_expanded_tensor():
     both_fail(write, "more than one element of the written-to tensor refers to a single memory location")
 
 
+def test_fill_of_an_expanded_tensor():
+    """Which writes one number wherever elements share memory, in eager too."""
+
+    def run(device):
+        x = torch.arange(12.0, device=device).view(3, 1, 4)
+        versions = [x._version]
+        x[1:].expand(2, 5, 4)[:, 1:, ::3].fill_(7)
+        x[0, 0, 1].expand(3, 2).zero_()
+        x[0].expand(4, 4).T[2].fill_(-1)
+        versions.append(x._version)
+        return x, versions
+
+    (ours, counts), (theirs, wanted) = run(shared_owner().device), run("cpu")
+    assert torch.equal(ours.cpu(), theirs) and counts == wanted
+
+
 def test_parts_of_complex_numbers_are_views():
     seed = fresh_seed("parts of complex numbers")
     results = []

@@ -241,6 +241,7 @@ def test_bytes_are_resampled_as_eager_does(seed, mode):
 FORMS = {
     "sparse": lambda: torch.eye(3).to_sparse(),
     "nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    "jagged": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged),
     "quantized": lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
 }
 

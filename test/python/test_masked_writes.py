@@ -41,8 +41,12 @@ def test_a_mask_behind_a_full_dim(device, seed):
     here[:, mask] = 3.0
     there[:, mask.to(device)] = 3.0
     assert torch.equal(there.cpu(), here)
-    with pytest.raises(sojourn.ValueNeeded, match="torch.where"):
-        there[:, mask.to(device)] = torch.ones(4, 2).to(device)
+    values = torch.randn(4, int(mask.sum()))
+    here[:, mask] = values
+    there[:, mask.to(device)] = values.to(device)
+    assert torch.equal(there.cpu(), here)
+    with sojourn.step(), pytest.raises(sojourn.ValueNeeded, match="torch.where"):
+        there[:, there[0] > 0] = torch.ones(4, 2).to(device)
 
 
 def test_gradients_of_what_is_written(device, seed):

@@ -57,7 +57,10 @@ def test_maxima(rng, draw):
 @pytest.mark.parametrize("width", [4, 17])
 def test_few_lines_and_strides_that_differ(seed, height, window, stride, padding, width):
     """One line may lie in several windows, all of them at the border."""
-    x, settings = torch.randn(2, 3, height, width), {"kernel_size": (window, 3), "stride": stride, "padding": (padding, 1)}
+    x, settings = (
+        torch.randn(2, 3, height, width),
+        {"kernel_size": (window, 3), "stride": stride, "padding": (padding, 1)},
+    )
     value, grad, gradient = pooled(F.max_pool2d, x.clone(), settings)
     there = pooled(F.max_pool2d, x.to(shared_owner().device), settings, gradient)
     assert_same(there[0], value, str(settings), rtol=0, atol=0)

@@ -67,7 +67,7 @@ VALUES = {
 
 # Also outside of steps, where values may be read: shapes that depend on them, and ops that would look at many.
 ALWAYS = [
-    "nonzero", "where with one argument", "masked_select", "unique", "boolean index", "bincount", "repeat_interleave",
+    "nonzero", "where with one argument", "masked_select", "unique", "bincount", "repeat_interleave",
     "one_hot without classes", "check_errors", "argwhere",
 ]  # fmt: skip
 

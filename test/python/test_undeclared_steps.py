@@ -4,9 +4,11 @@ onto an owner."""
 
 import io
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from private_support import make_table
 from torch import nn
 
 import sojourn
@@ -218,3 +220,42 @@ def test_weights_that_are_registered_anew(owner, seed):
         torch.zeros(2, device=device).set_(torch.ones(2, device=other.device))
     x = torch.zeros(2, device=device)
     assert x.set_(torch.ones(3, 2, device=device)[1:]).tolist() == [[1, 1], [1, 1]]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 0, 1), (0, 0, 0, 0, 1), (2, 1, 2, 1)], ids=str)
+@pytest.mark.parametrize("keeps", [True, False])
+def test_several_optimizers_on_one_private_batch_are_one_step(seed, recwarn, order, keeps):
+    """However many, and however often each: the rows stay with all updates that they make, which share the price of the
+    draw."""
+    rng = np.random.default_rng(seed)
+    columns = {name: rng.random(400, dtype=np.float32) for name in ("x", "y")}
+    with sojourn.local() as owner:
+        table = make_table(owner, columns, {"x": (0, 1), "y": (0, 1)})
+        with sojourn.privacy(table, epsilon=4.0, delta=1e-5, epochs=1) as run:
+            models = [nn.Linear(1, 1).to(owner.device) for _ in range(3)]
+            optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
+            before, batches = owner.counters()["steps"], 0
+            for x, y in table.batches(["x"], label="y", size=50, epochs=1):
+                batches += 1
+                for which in order:
+                    optimizer = optimizers[which] if keeps else torch.optim.SGD(models[which].parameters(), lr=0.1)
+                    optimizer.zero_grad()
+                    F.mse_loss(models[which](x)[:, 0], y).backward()
+                    optimizer.step()
+                    del optimizer
+            sojourn.flush()
+            assert owner.counters()["steps"] - before == batches == run.taken
+        for model in models:  # which may not leave where an update was made without noise
+            assert model.weight.detach().cpu().isfinite().all()
+    assert not [str(w.message) for w in recwarn if "may not leave" in str(w.message)]
+
+
+def test_a_mask_is_not_read_between_a_private_batch_and_its_update(seed):
+    rng = np.random.default_rng(seed)
+    columns = {name: rng.random(400, dtype=np.float32) for name in ("x", "y")}
+    with sojourn.local() as owner:
+        table = make_table(owner, columns, {"x": (0, 1), "y": (0, 1)})
+        x = next(iter(table.batches(["x"], label="y", size=50)))[0]
+        mask = torch.rand(x.shape[0], device=owner.device) > 0.5
+        with pytest.raises(sojourn.ValueNeeded, match="torch.where"):
+            x[mask]

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replayed calls upload their own CPU tensors, whatever dtype, shape or layout they arrive in."""
+
+import pytest
+import torch
+
+import sojourn
+
+#: f(x, t, w): x [4] and w [2, 3] at the owner, t [3] on the CPU.
+CALLS = {
+    "another dtype": lambda x, t, w: t.to(x.device, torch.float64) * 2,
+    "to half": lambda x, t, w: t.to(x.device).half() * 2,
+    "copied into another dtype": lambda x, t, w: w.double().copy_(t),
+    "expanded": lambda x, t, w: w.clone().copy_(t),
+    "as it is": lambda x, t, w: w[0].clone().copy_(t) + t.to(x.device),
+    "part of what is there": lambda x, t, w: torch.cat([w[0], w[1].clone().copy_(t)]),
+    "through a conjugate": lambda x, t, w: torch.view_as_real(w.to(torch.complex64).clone().conj().copy_(t).resolve_conj()),
+    "indices": lambda x, t, w: x[t.long()], "indices of another dtype": lambda x, t, w: x[t.int()],
+    "a mask": lambda x, t, w: w[0][t > 1.5], "a mask of rows": lambda x, t, w: w[:, t > 1.5],
+    "one of its numbers": lambda x, t, w: x * t[0], "new tensor": lambda x, t, w: torch.tensor(t.tolist(), device=x.device),
+    "as_tensor": lambda x, t, w: torch.as_tensor(t, device=x.device) * x[:3], "a window": lambda x, t, w: t[::2].to(x.device),
+    "a number": lambda x, t, w: w.clone().copy_(t[0]), "in another layout": lambda x, t, w: t.expand(2, 3).T.to(x.device) * 2,
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.* is traced, not replayed")
+@pytest.mark.parametrize("name", CALLS)
+def test_each_call_sends_its_own(device, seed, name):
+    """Alike at first, so that the function is replayed; then not."""
+    x, w = torch.randn(4).to(device), torch.randn(2, 3).to(device)
+    call = sojourn.step(replay=True)(lambda x, t, w: sojourn.publish(CALLS[name](x, t, w)))
+    first, second = torch.randint(0, 4, (2, 3)).float()
+    first[0], second[0] = 2.0, 3.0
+    for t in [first] * 6 + [second] * 3 + [first, second]:
+        wanted = CALLS[name](x.cpu(), t, w.cpu())
+        torch.testing.assert_close(call(x, t.clone(), w).value, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_a_number_is_its_own(device):
+    call = sojourn.step(replay=True)(lambda w, t: sojourn.publish(w.clone().copy_(t)))
+    w = torch.zeros(3).to(device)
+    for number in [1.0] * 6 + [2.0] * 4 + [1.0]:
+        assert call(w, torch.tensor(number)).value.tolist() == [number] * 3
+
+
+def test_constants_keep_their_layout(device):
+    table = torch.arange(12.0).view(3, 4).T
+    call = sojourn.step(replay=True)(
+        lambda w: (sojourn.publish(w * table.to(device)[1]), sojourn.publish(table.to(device).T.reshape(-1)))
+    )
+    for _ in range(6):
+        row, flat = call(torch.ones(3).to(device))
+        assert torch.equal(row.value, table[1]) and torch.equal(flat.value, table.T.reshape(-1))
+
+
+@pytest.mark.filterwarnings("ignore:.* is traced, not replayed")
+@pytest.mark.parametrize("look", [
+    lambda w: (w * 2).view(torch.int32), lambda w: (w * 2).view(torch.int8), lambda w: torch.view_as_real(w.to(torch.complex64)),
+    lambda w: torch.view_as_complex(w * 2), lambda w: (w.to(torch.complex64) * 1j).conj(),
+    lambda w: (w.to(torch.complex64) * 1j).conj().imag,
+])  # fmt: skip
+def test_what_is_returned_is_seen_as_it_was(device, seed, look):
+    w = torch.randn(4, 2)
+    call = sojourn.step(replay=True)(look)
+    for _ in range(6):
+        found, wanted = call(w.to(device)), look(w)
+        assert found.dtype == wanted.dtype and found.is_conj() == wanted.is_conj() and found.is_neg() == wanted.is_neg()
+        torch.testing.assert_close(found.cpu(), wanted.resolve_conj().resolve_neg())
+
+
+def test_conjugates_are_other_arguments(device, seed):
+    call = sojourn.step(replay=True)(lambda z: sojourn.publish(z * 2))
+    z = torch.randn(3, dtype=torch.complex64)
+    there = z.to(device)
+    for given, here in [(there, z)] * 5 + [(there.conj(), z.conj())] * 5 + [(there, z)]:
+        torch.testing.assert_close(call(given).value, (here * 2).resolve_conj())
+
+
+@pytest.mark.filterwarnings("ignore:.* is traced, not replayed")
+def test_images_that_are_laid_out_anew(device, seed):
+    weight = torch.randn(12).to(device).view(1, 2, 2, 3)
+
+    @sojourn.step(replay=True)
+    def call(images):
+        there = images.to(device, memory_format=torch.channels_last)
+        return sojourn.publish(there * weight), sojourn.publish(there.permute(0, 2, 3, 1).flatten())
+
+    for _ in range(8):
+        images = torch.randn(1, 2, 2, 3)
+        product, flat = call(images)
+        torch.testing.assert_close(product.value, images * weight.cpu())
+        assert torch.equal(flat.value, images.permute(0, 2, 3, 1).flatten())
+
+
+def test_loops_over_batches_of_another_dtype(device, seed):
+    """As NumPy's arrays come: float64."""
+    model = torch.nn.Linear(3, 1)
+    reference = torch.nn.Linear(3, 1)
+    reference.load_state_dict(model.state_dict())
+    model.to(device)
+    batches = [(torch.randn(5, 3, dtype=torch.float64), torch.randn(5, 1, dtype=torch.float64)) for _ in range(12)]
+
+    def train(model, optimizer, x, y):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    here = torch.optim.SGD(reference.parameters(), lr=0.05)
+
+    @sojourn.step(replay=True)
+    def step(x, y):
+        return sojourn.publish(train(model, optimizer, x.to(device, torch.float32), y.to(device, dtype=torch.float32)))
+
+    losses = [float(step(x, y)) for x, y in batches]
+    wanted = [train(reference, here, x.float(), y.float()).item() for x, y in batches]
+    torch.testing.assert_close(torch.tensor(losses), torch.tensor(wanted), rtol=1e-4, atol=1e-5)
