@@ -312,6 +312,12 @@ Artifact Artifact::load(const std::string &path) {
     call.slotBatches = intsOf(from.slot_batches());
     std::string problem = from.step() ? wire::decode(*from.step(), call.step) : "a call holds no step";
     problem = problem.empty() ? checkCall(call, artifact) : problem;
+    const auto takes = [](int input) { return input != 0; };
+    if (problem.empty() && i == 0 &&
+        (std::any_of(call.uploadInputs.begin(), call.uploadInputs.end(), takes) ||
+         std::any_of(call.slotInputs.begin(), call.slotInputs.end(), takes))) {
+      problem = "what it does before the first step takes inputs";
+    }
     if (!problem.empty()) {
       bad(problem);
     }
