@@ -18,15 +18,19 @@ StringRef scaleName(const Call &c, int64_t spatial, int64_t i) {
 
 /// Whether position i of `out` certainly takes i / (out / in), whatever scale was given.
 bool isRepetition(const Call &c, StringRef name, int64_t out, int64_t in, bool isIndexed) {
-  if (in == 0 || out % in != 0 || c.base.contains("exact")) {
+  if (in == 0 || out == 0 || out % in != 0 || c.base.contains("exact")) {
     return false;
   }
   if (isIndexed && (out == in || out == 2 * in)) {
     return true;
   }
+  constexpr int64_t kExact = int64_t(1) << 24; // positions up to there are floats
+  if (c.has(name) || out > kExact) {
+    return false;
+  }
   const float step = static_cast<float>(in) / static_cast<float>(out);
   for (int64_t i = 0; i < out; ++i) {
-    if (c.has(name) || static_cast<int64_t>(std::floor(static_cast<float>(i) * step)) != i / (out / in)) {
+    if (static_cast<int64_t>(std::floor(static_cast<float>(i) * step)) != i / (out / in)) {
       return false;
     }
   }

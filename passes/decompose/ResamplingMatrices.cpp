@@ -2,8 +2,8 @@
 // Resampling matrices, made from index ramps.
 #include "passes/decompose/ResamplingMatrices.h"
 
-#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 using namespace mlir;
 
@@ -88,10 +88,8 @@ Term averageMatrix(Emitter &e, int64_t out, int64_t in, Type element) {
 
 Term averaged(Term x, int64_t dim, int64_t out) {
   const int64_t in = x.dim(dim);
-  int64_t most = 1;
-  for (int64_t i = 0; i < out; ++i) {
-    most = std::max(most, ((i + 1) * in + out - 1) / out - i * in / out);
-  }
+  // Windows begin at multiples of gcd / out within an element; the widest at the last of them.
+  const int64_t most = out == 0 ? 1 : (in + 2 * out - std::gcd(in, out) - 1) / out;
   Emitter &e = *x.emitter;
   auto [start, end] = windows(e, out, in);
   Term at = start + reshape(counting(e, most), {1, most});
