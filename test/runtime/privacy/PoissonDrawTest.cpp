@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Draws of rows: the table of counts against exact binomials, whole draws against a plain shuffle of the
 // same coins, and statistics of membership as independent coins would have them.
+// Where the rows lie is PoissonPlacementTest.cpp's.
 #include "runtime/privacy/CountTable.h"
-#include "runtime/privacy/PoissonDraw.h"
-#include "test/runtime/privacy/ExactGaussian.h"
-#include "test/runtime/privacy/Statistics.h"
+#include "test/runtime/privacy/PoissonSupport.h"
 
-#include <cstring>
+#include <array>
 #include <map>
 #include <numeric>
 #include <set>
@@ -15,49 +14,36 @@ namespace sojourn::privacy::test {
 
 namespace {
 
-PoissonDraw planned(int64_t rows, int64_t expected, int64_t capacity) {
-  auto plan = PoissonDraw::plan(rows, expected, capacity);
-  EXPECT_TRUE(std::holds_alternative<PoissonDraw>(plan)) << std::get<std::string>(plan);
-  return std::get<PoissonDraw>(plan);
-}
+/// r m = high 2^192 + low in digits of 32 bits, least first, m below 2^32: long multiplication.
+struct Product {
+  uint64_t high;
+  std::array<uint32_t, 6> low;
+};
 
-uint64_t sixtyFourths(int64_t rows, int64_t expected) {
-  return static_cast<uint64_t>((Uint128(expected) << 64) / Uint128(rows));
-}
-
-std::vector<int64_t> drawn(const PoissonDraw &draw, const Coins &coins, uint32_t index) {
-  std::vector<int64_t> slots(static_cast<size_t>(draw.capacity()), -7);
-  draw.draw(coins, index, slots);
-  return slots;
-}
-
-/// P[Binomial(rows, q / 2^64) = n] for all n, from (1 - q)^rows upwards.
-std::vector<Quad> binomial(int64_t rows, uint64_t q) {
-  const Quad p = share(Uint128{q} << 64), other = share(Uint128{0 - q} << 64);
-  Quad weight = 1;
-  for (int64_t k = 0; k < rows; ++k) {
-    weight *= other;
-  }
-  std::vector<Quad> result{weight};
-  for (int64_t n = 0; n < rows; ++n) {
-    result.push_back(result.back() * Quad(rows - n) / Quad(n + 1) * p / other);
+Product product(const std::array<uint32_t, 6> &r, uint64_t m) {
+  Product result{};
+  for (size_t k = 0; k < 6; ++k) {
+    result.high += r[k] * m;
+    result.low[k] = static_cast<uint32_t>(result.high);
+    result.high >>= 32;
   }
   return result;
 }
 
-/// Fisher and Yates' shuffle with a plain map, from the documented positions of the coins.
+/// Fisher and Yates' shuffle with a plain map and a plain selection of slots, from the documented positions of the
+/// coins: block 0 has 128 bits for the count, and from block 1 on each slot has 192 bits r. With m numbers left, the
+/// high part of r m says which of them comes, and the low part whether the slot keeps it.
 std::vector<int64_t> plainDraw(const PoissonDraw &draw, uint64_t q, const Coins &coins, uint32_t index) {
-  auto words = [&](uint64_t block, size_t count) {
-    std::vector<uint64_t> out(count);
-    coins.fill({CoinUse::sampling, index}, block, {reinterpret_cast<uint8_t *>(out.data()), 8 * count});
-    return out;
-  };
-  auto head = words(0, 2), body = words(1, 3 * static_cast<size_t>(draw.capacity()));
+  const int64_t rows = draw.rows(), capacity = draw.capacity();
+  uint64_t head[2];
+  coins.fill({CoinUse::sampling, index}, 0, {reinterpret_cast<uint8_t *>(head), sizeof head});
+  std::vector<std::array<uint32_t, 6>> body(static_cast<size_t>(capacity));
+  coins.fill({CoinUse::sampling, index}, 1, {reinterpret_cast<uint8_t *>(body.data()), 24 * body.size()});
   const Uint128 uniform = Uint128{head[1]} << 64 | head[0];
-  const auto probability = binomial(draw.rows(), q);
+  const auto probability = binomial(rows, q);
   Quad below = 0;
   int64_t count = 0;
-  for (; count < std::min(draw.rows(), draw.capacity()); ++count) {
+  for (; count < std::min(rows, capacity); ++count) {
     below += probability[static_cast<size_t>(count)];
     if (share(uniform) < below) {
       break;
@@ -65,23 +51,28 @@ std::vector<int64_t> plainDraw(const PoissonDraw &draw, uint64_t q, const Coins 
   }
   std::map<int64_t, int64_t> moved;
   auto at = [&](int64_t position) { return moved.count(position) ? moved[position] : position; };
-  std::vector<int64_t> slots(static_cast<size_t>(draw.capacity()), -1);
-  for (int64_t slot = 0; slot < count; ++slot) {
-    // floor(r m / 2^192), m below 2^32: long multiplication in halves of words.
-    const auto left = static_cast<uint64_t>(draw.rows() - slot);
-    uint64_t carry = 0;
-    for (size_t k = 0; k < 6; ++k) {
-      uint64_t word = body[3 * static_cast<size_t>(slot) + k / 2];
-      carry = ((k % 2 == 0 ? word & 0xFFFFFFFF : word >> 32) * left + carry) >> 32;
-    }
-    const int64_t position = slot + static_cast<int64_t>(carry), row = at(position);
+  std::vector<int64_t> slots(static_cast<size_t>(capacity), -1);
+  // Of a table that is smaller than the batch, the numbers past its rows are no rows.
+  const int64_t numbers = std::max(rows, capacity);
+  int64_t open = std::min(rows, capacity); // slots, from here on, that a row comes to
+  for (int64_t slot = 0; slot < capacity; ++slot) {
+    const Product choice = product(body[static_cast<size_t>(slot)], static_cast<uint64_t>(numbers - slot));
+    const int64_t position = slot + static_cast<int64_t>(choice.high), number = at(position);
     moved[position] = at(slot);
-    slots[static_cast<size_t>(slot)] = row;
+    if (number >= rows) {
+      continue;
+    }
+    if (static_cast<int64_t>(product(choice.low, static_cast<uint64_t>(open)).high) < count) {
+      slots[static_cast<size_t>(slot)] = number;
+      --count;
+    }
+    --open;
   }
+  EXPECT_EQ(count, 0) << "all rows found a slot";
   return slots;
 }
 
-/// What many draws of one plan had in common.
+/// What many draws of one plan had in common; the first and the last row are those in the order of slots.
 struct Membership {
   int64_t draws;
   std::vector<int64_t> perRow, perCount, pairs, first, last;
@@ -99,9 +90,13 @@ Membership membership(int64_t rows, int64_t draws, Draw draw) {
   for (int64_t k = 0; k < draws; ++k) {
     std::fill(in.begin(), in.end(), 0);
     size_t count = 0;
-    const std::vector<int64_t> slots = draw(static_cast<uint32_t>(k));
-    for (; count < slots.size() && slots[count] >= 0; ++count) {
-      in[static_cast<size_t>(slots[count])] = 1;
+    int64_t first = -1, last = -1;
+    for (int64_t row : draw(static_cast<uint32_t>(k))) {
+      if (row >= 0) {
+        in[static_cast<size_t>(row)] = 1;
+        first = count++ == 0 ? row : first;
+        last = row;
+      }
     }
     ++seen.perCount[count];
     for (size_t row = 0; row < in.size(); ++row) {
@@ -111,15 +106,15 @@ Membership membership(int64_t rows, int64_t draws, Draw draw) {
       ++seen.pairs[4 * pair + static_cast<size_t>(2 * in[2 * pair] + in[2 * pair + 1])];
     }
     if (count > 0) {
-      ++seen.first[static_cast<size_t>(slots[0])];
-      ++seen.last[static_cast<size_t>(slots[count - 1])];
+      ++seen.first[static_cast<size_t>(first)];
+      ++seen.last[static_cast<size_t>(last)];
     }
   }
   return seen;
 }
 
 /// Smallest p-value of: each row a coin of probability q, pairs of rows independent, the count binomial,
-/// the first and the last slot uniform.
+/// the first and the last row uniform.
 double coinFit(const Membership &seen, double q) {
   const auto rows = static_cast<double>(seen.perRow.size()), draws = static_cast<double>(seen.draws);
   double statistic = 0, smallest = 1;
@@ -218,6 +213,8 @@ TEST(PoissonDraw, IsAPlainShuffle) {
                                                                              {4000, 200, 256},
                                                                              {4000, 200, 257},
                                                                              {40, 30, 300},
+                                                                             {255, 100, 256},
+                                                                             {256, 100, 256},
                                                                              {20000, 3, 8}}) {
     auto draw = planned(rows, expected, capacity);
     for (uint32_t index = 0; index < 20; ++index) {
