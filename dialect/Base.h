@@ -61,7 +61,8 @@ inline llvm::StringRef stringify(StepResult kind) { return nameOf(kind); }
 /// are states, uploads, slots, seeds and tables in this order, one block of core ops over static tensors, results that
 /// are committed to distinct states of their type, kept or published. Reports the first thing found wrong.
 llvm::LogicalResult verifyCoreForm(mlir::ModuleOp module);
-/// The same of a program that the owner has rewritten and lowered: coins follow the tables.
+/// The same of a program that the owner has rewritten and lowered: coins follow the tables, and first_rows may stand
+/// among the ops.
 llvm::LogicalResult verifyCoreFormWithCoins(mlir::ModuleOp module);
 
 namespace detail {

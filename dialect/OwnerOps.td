@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops of the owner's own form: what the privacy rewrite puts into a program after it was received. No program carries
-// them; lowering replaces them by core ops once their proof is done.
+// them. Lowering replaces clipped sums and noise by core ops once their proof is done, and puts first_rows in, which runs.
 #ifndef SOJOURN_OWNER_OPS_TD
 #define SOJOURN_OWNER_OPS_TD
 
@@ -27,7 +27,9 @@ def ClippedSumOp : OwnerOp<"clipped_sum", [IsolatedFromAbove, SingleBlock]> {
         sum over slots i with rows[i] >= 0 of v_i min(1, bound / |v_i|)        clip = "flat", one bound
         sum over those of v_ik min(1, bound_k / |v_ik|), per result k          clip = "per_layer", one bound per result
         sum over those of v_i                                                  clip = "none": |v_i| <= bound is proved
-                                                                               from the ranges of what v_i is made of
+                                                                               from the ranges of what v_i is made of,
+                                                                               which the lowering enforces: elements
+                                                                               outside are clamped, NaN becomes 0
 
     in exact arithmetic; a row whose norm is not finite counts as 0. So **one row moves it by at most the norm of the
     bounds**, whatever the region computes: nothing else about the region need be known. Norms are Euclidean; for
@@ -94,6 +96,33 @@ def NoiseOp : OwnerOp<"noise", [SameVariadicOperandSize]> {
     `(` type($sums) `)` `,` `(` type($coins) `)` `->` `(` type($noised) `)`
   }];
   let hasVerifier = 1;
+}
+
+def FirstRowsOp : OwnerOp<"first_rows", [PricedOp, AllTypesMatch<["rows", "result"]>]> {
+  let summary = "row numbers, each at the first place where it stands";
+  let description = [{
+    Element k is `rows[k]`, or -1 where an earlier element is equal: no row is read into two slots, whatever the numbers
+    were computed from. The time depends on their count alone.
+
+    Example:
+
+    ```mlir
+    %once = sojourn.first_rows %r : tensor<8xi64>
+    ```
+  }];
+  let arguments = (ins PositionTensor:$rows);
+  let results = (outs PositionTensor:$result);
+  let rows = "firstRows";
+  let extraClassDeclaration = [{
+    /// A sorting network has n log^2 n / 4 exchanges.
+    uint64_t getOperations() { return cost::times({64, cost::elements(getRows())}); }
+    uint64_t getScratchBytes() { return cost::times({16, cost::elements(getRows())}); }
+    void inferRows(::llvm::ArrayRef<::sojourn::rows::Fact> operands, ::sojourn::rows::Analysis &analysis,
+                   ::llvm::MutableArrayRef<::sojourn::rows::Fact> results) {
+      ::sojourn::rows::firstRows(getOperation(), operands, analysis, results);
+    }
+  }];
+  let assemblyFormat = "$rows attr-dict `:` type($rows)";
 }
 
 #endif // SOJOURN_OWNER_OPS_TD

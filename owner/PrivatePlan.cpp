@@ -6,6 +6,7 @@
 #include "owner/RequestError.h"
 #include "passes/privacy/Inputs.h"
 #include "passes/privacy/Privacy.h"
+#include "passes/privacy/RowLists.h"
 #include "runtime/Team.h"
 #include "runtime/privacy/DiscreteGaussian.h"
 #include "runtime/privacy/DiscreteLaplace.h"
@@ -70,7 +71,14 @@ size_t PrivatePlan::runBytes(unsigned threads) const {
   for (const CoinInfo &coin : coins) {
     coinBytes += coin.type.bytes();
   }
-  return executable->arenaBytes() + threads * executable->scratchBytes() + executable->libraryBytes() + coinBytes;
+  size_t lists = 0; // checked and gone before the step runs
+  for (const auto *program : {fixedLists.get(), sentLists.get()}) {
+    if (program) {
+      lists = std::max(lists, program->arenaBytes() + 2 * program->sumOfValueBytes());
+    }
+  }
+  size_t run = executable->arenaBytes() + threads * executable->scratchBytes() + executable->libraryBytes() + coinBytes;
+  return std::max(run, lists);
 }
 
 size_t PrivatePlan::bytes() const {
@@ -263,7 +271,17 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &p
   FirstError refusal(context, &runtime::describeLocation);
   auto step = (*module)->lookupSymbol<mlir::func::FuncOp>(kStepName);
   auto made = std::make_shared<PrivatePlan>();
-  mlir::FailureOr<PrivacyPlan> rewritten = makePrivate(**module, inputsOf(step, terms), optionsOf(plan, terms));
+  RowInputs inputs = inputsOf(step, terms);
+  for (auto [time, lists] : {std::pair(ListTime::Plan, &made->fixedLists), {ListTime::Message, &made->sentLists}}) {
+    if (mlir::OwningOpRef<mlir::ModuleOp> program = rowListsProgram(step, inputs, time)) {
+      auto executable = runtime::Executable::create(*program);
+      if (!executable) {
+        return executable.takeError();
+      }
+      *lists = std::move(*executable);
+    }
+  }
+  mlir::FailureOr<PrivacyPlan> rewritten = makePrivate(**module, inputs, optionsOf(plan, terms));
   if (mlir::failed(rewritten)) {
     return requestError(wire::ErrorCode_Refused, refusal.text(), "", refusal.location());
   }
@@ -286,7 +304,8 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &p
                            .exponent = site.exponent,
                            .scale = site.scale,
                            .coordinates = site.coordinates,
-                           .result = site.result});
+                           .result = site.result,
+                           .tables = site.tables});
     // Samplers stop the process beyond their bounds.
     bool isDrawable = site.scale >= 1 &&
                       static_cast<uint64_t>(site.scale) <= (site.isLaplace ? privacy::kLaplaceMax : privacy::kSigmaMax);
@@ -306,7 +325,8 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &p
                            .type = {Element::i64, {coin.shape.begin(), coin.shape.end()}},
                            .rows = coin.rows,
                            .expected = coin.expected,
-                           .scale = coin.scale});
+                           .scale = coin.scale,
+                           .site = coin.site});
     if (coin.kind != CoinSpec::Kind::Draw) {
       continue;
     }
@@ -321,6 +341,8 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &p
                         excess->op->getName().stripDialect().str(), runtime::describeLocation(excess->op->getLoc()));
   }
   made->released = rewritten->released;
+  made->tables = rewritten->tables;
+  made->tainted = rewritten->tainted;
   made->forms = std::move(rewritten->forms);
   made->notes = rewritten->notes;
   made->report = describeSites(*made, terms);
@@ -330,6 +352,33 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &p
   }
   made->executable = std::move(*executable);
   return made;
+}
+
+llvm::Error checkRowLists(const PrivatePlan &plan, llvm::ArrayRef<runtime::Binding> bindings,
+                          const runtime::RunOptions &options) {
+  auto check = [&](const runtime::Executable &program, llvm::ArrayRef<runtime::Binding> arguments) -> llvm::Error {
+    auto lists = program.run(arguments, options);
+    if (!lists) {
+      return lists.takeError();
+    }
+    for (auto [list, spec] : llvm::zip(*lists, program.results())) {
+      const auto *rows = static_cast<const int64_t *>(list.buffer->data());
+      if (namesRowTwice({rows, list.type.bytes() / sizeof(int64_t)})) {
+        return requestError(wire::ErrorCode_Refused,
+                            "a private table would be read at row numbers that name a row twice; each row counts once: "
+                            "take batches of the table, or all of its rows",
+                            spec.op, spec.location);
+      }
+    }
+    return llvm::Error::success();
+  };
+  if (plan.fixedLists && !plan.areFixedListsChecked) {
+    if (llvm::Error error = check(*plan.fixedLists, {})) {
+      return error;
+    }
+    plan.areFixedListsChecked = true;
+  }
+  return plan.sentLists ? check(*plan.sentLists, bindings) : llvm::Error::success();
 }
 
 static std::atomic<int64_t> coinNanoseconds = 0;

@@ -5,7 +5,7 @@
 
 #include "owner/Dataset.h"
 #include "owner/PlanCache.h"
-#include "passes/privacy/NoiseForm.h"
+#include "passes/privacy/Privacy.h"
 #include "runtime/Extent.h"
 #include "runtime/privacy/Charge.h"
 #include "runtime/privacy/Coins.h"
@@ -13,6 +13,7 @@
 
 #include "llvm/Support/Error.h"
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -56,12 +57,14 @@ struct SiteInfo {
   double bound = 0, sensitivity = 0, cost = 0;
   int64_t exponent = 0, scale = 0, coordinates = 0;
   std::optional<unsigned> result;
+  std::vector<unsigned> tables; ///< private table arguments that pay for it
 };
 
 struct CoinInfo {
   enum class Kind : uint8_t { draw, gaussian, laplace } kind;
   runtime::TensorType type;
   int64_t rows = 0, expected = 0, scale = 0;
+  size_t site = 0; ///< of noise: the release that it belongs to
 };
 
 /// What the step costs the people of one table: as a part of its run, and beside it.
@@ -72,12 +75,18 @@ struct TableCharge {
   privacy::Charge besideReplaced;
 };
 
-/// Immutable.
+/// Immutable but for what it remembers of lists.
 struct PrivatePlan {
   std::unique_ptr<runtime::Executable> executable;
+  /// Lists of row numbers that are known with the program, and with the message (RowLists.h); null where there are
+  /// none.
+  std::unique_ptr<runtime::Executable> fixedLists, sentLists;
+  mutable std::atomic<bool> areFixedListsChecked = false;
   std::vector<CoinInfo> coins;
   std::vector<SiteInfo> sites;
   std::vector<bool> released;                  ///< per result
+  std::vector<ResultTables> tables;            ///< likewise: what a result that stays holds
+  std::vector<bool> tainted;                   ///< likewise: whether rows or draws reach it without noise
   std::vector<std::optional<NoiseForm>> forms; ///< likewise: how noise arrives in it
   std::vector<TableCharge> charges;
   std::vector<std::string> notes;
@@ -94,6 +103,11 @@ struct PrivatePlan {
 /// be proved, or costs more than the limits.
 llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &plan, const PrivateTerms &terms,
                                                                    const PriceLimits &limits = {});
+
+/// Refused where a private table would be read at a list of row numbers that names one twice, as far as lists are known
+/// before the step runs. `bindings` are those of the step, without coins.
+llvm::Error checkRowLists(const PrivatePlan &plan, llvm::ArrayRef<runtime::Binding> bindings,
+                          const runtime::RunOptions &options);
 
 /// The report of a plan whose sites are known.
 std::string describeSites(const PrivatePlan &plan, const PrivateTerms &terms);

@@ -326,7 +326,7 @@ void PrivateStep::setErrors(const StepBindings &bound) {
   }
 }
 
-void PrivateStep::release(std::vector<LabelPtr> &labels) const {
+llvm::Error PrivateStep::label(std::vector<LabelPtr> &labels) const {
   std::vector<LabelPtr> open = argumentLabels;
   for (size_t index = 0; index < open.size(); ++index) {
     if (!terms.publicArguments[index]) {
@@ -334,11 +334,37 @@ void PrivateStep::release(std::vector<LabelPtr> &labels) const {
     }
   }
   std::vector<LabelPtr> released = plan->resultLabels(open);
+  std::set<Source> unreleased;
+  for (size_t index = 0; index < argumentLabels.size(); ++index) {
+    if (!terms.publicArguments[index] && argumentLabels[index]) {
+      unreleased.insert(argumentLabels[index]->sources().begin(), argumentLabels[index]->sources().end());
+    }
+  }
   for (size_t result = 0; result < labels.size(); ++result) {
     if (noised->released[result]) {
       labels[result] = released[result];
+      continue;
+    }
+    const ResultTables &tables = noised->tables[result];
+    if (!tables) {
+      labels[result] = nullptr;
+      continue;
+    }
+    for (unsigned table : *tables) {
+      labels[result] = joinLabels(labels[result], sources[table] ? Label::of(*sources[table]) : nullptr);
+    }
+    bool isGuarded = !labels[result] || llvm::any_of(labels[result]->sources(), [&](const Source &source) {
+      return unreleased.count(source) > 0;
+    });
+    if (noised->tainted[result] && !isGuarded) {
+      return requestError(
+          wire::ErrorCode_Internal,
+          "result " + Twine(result) +
+              " holds private rows, or the owner's draw of them, and would be kept as open; nothing was "
+              "read or charged. This is a defect of the owner, please report it");
     }
   }
+  return llvm::Error::success();
 }
 
 std::vector<ledger::Item> PrivateStep::items(bool beside) const {
@@ -352,7 +378,30 @@ std::vector<ledger::Item> PrivateStep::items(bool beside) const {
   return list;
 }
 
+/// Whether each noise is paid for by a table of its draw, whatever the proof says.
+llvm::Error PrivateStep::checkCharges() const {
+  auto isPaid = [&](const SiteInfo &site) {
+    return llvm::any_of(noised->charges, [&](const TableCharge &charge) {
+      return llvm::is_contained(site.tables, charge.argument) && sources[charge.argument] &&
+             (site.isBeside ? charge.beside : charge.step) != privacy::Charge{};
+    });
+  };
+  for (const CoinInfo &coin : noised->coins) {
+    bool isNoise = coin.kind != CoinInfo::Kind::draw;
+    if (isNoise && (coin.site >= noised->sites.size() || !isPaid(noised->sites[coin.site]))) {
+      return requestError(
+          wire::ErrorCode_Internal,
+          "a value would be released that no table is charged for; nothing was read or charged. This is "
+          "a defect of the owner, please report it");
+    }
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error PrivateStep::pay() {
+  if (llvm::Error error = checkCharges()) {
+    return error;
+  }
   std::vector<ledger::Item> step = items(/*beside=*/false), beside = items(/*beside=*/true);
   if (!step.empty()) {
     std::string datasets;

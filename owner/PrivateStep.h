@@ -32,9 +32,15 @@ public:
   const runtime::Executable &executable() const { return *noised->executable; }
   size_t runBytes(unsigned threads) const { return noised->runBytes(threads); }
   bool isReleased(size_t result) const { return noised->released[result]; }
-  /// Labels of what the noise releases: those of the public arguments that it depends on.
-  void release(std::vector<LabelPtr> &labels) const;
+  /// Labels of results, from those that follow from the arguments. What the noise releases has the labels of the public
+  /// arguments that it depends on; anything else has those of the private tables that it holds rows of, or whose draw
+  /// it depends on. Internal where data flow says that a result without such a label has private rows.
+  llvm::Error label(std::vector<LabelPtr> &labels) const;
 
+  /// Refused where row numbers that are known now name a row twice (PrivatePlan.h).
+  llvm::Error checkRowLists(llvm::ArrayRef<runtime::Binding> bindings, const runtime::RunOptions &options) const {
+    return owner::checkRowLists(*noised, bindings, options);
+  }
   /// Durable when it returns.
   llvm::Error pay();
   /// Appends the coin arguments.
@@ -60,6 +66,7 @@ private:
   /// The plan for the terms as they are: a known one, or made.
   llvm::Error findPlan();
   std::vector<ledger::Item> items(bool beside) const;
+  llvm::Error checkCharges() const;
 
   const StepContext *context;
   const wire::Step *request;

@@ -230,10 +230,7 @@ llvm::Error StepRun::bind() {
     return made.takeError();
   }
   privacy = std::move(*made);
-  if (privacy) {
-    privacy->release(resultLabels);
-  }
-  return llvm::Error::success();
+  return privacy ? privacy->label(resultLabels) : llvm::Error::success();
 }
 
 llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed) {
@@ -262,6 +259,9 @@ llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed)
   options.arenas = &context.arenas;
   options.profile = context.profile;
   if (privacy) {
+    if (llvm::Error error = privacy->checkRowLists(bound->bindings, options)) {
+      return error;
+    }
     // Paid before a coin is drawn or a row is read.
     if (llvm::Error error = privacy->pay()) {
       return error;

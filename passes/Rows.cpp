@@ -66,6 +66,8 @@ static std::string shortly(double number) {
   return text;
 }
 
+static const char *orNaN(const rows::Range &range) { return range.nan ? " or NaN" : ""; }
+
 std::string sojourn::describe(const rows::Fact &fact) {
   std::string text = rows::stringify(fact.kind).str();
   auto list = [&] {
@@ -97,11 +99,17 @@ std::string sojourn::describe(const rows::Fact &fact) {
   case rows::Kind::Derived: text += ": cuts " + list(); break;
   case rows::Kind::Mixed: text += ": " + (fact.reason ? fact.reason->text : std::string("not visited")); break;
   }
-  if (fact.present && fact.present->isBounded()) {
-    text += ", rows in [" + shortly(fact.present->low) + ", " + shortly(fact.present->high) + "]";
+  if (fact.present && std::isfinite(fact.present->low) && std::isfinite(fact.present->high)) {
+    text +=
+        ", rows in [" + shortly(fact.present->low) + ", " + shortly(fact.present->high) + "]" + orNaN(*fact.present);
   }
-  if (fact.range.isBounded()) {
-    text += ", in [" + shortly(fact.range.low) + ", " + shortly(fact.range.high) + "]";
+  if (std::isfinite(fact.range.low) && std::isfinite(fact.range.high)) {
+    text += ", in [" + shortly(fact.range.low) + ", " + shortly(fact.range.high) + "]" + orNaN(fact.range);
+  }
+  switch (fact.distinct) {
+  case rows::Distinct::No: break;
+  case rows::Distinct::Rows: text += ", no row twice"; break;
+  case rows::Distinct::Numbers: text += ", no number twice"; break;
   }
   return text;
 }

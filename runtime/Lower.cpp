@@ -452,6 +452,7 @@ const llvm::StringMap<LowerFn> &kernelTable() {
 #define SOJOURN_KERNEL_planned(name)
 #define SOJOURN_CORE_OP(name, tier, status, note) SOJOURN_KERNEL_##status(name)
 #include "dialect/CoreOps.def"
+      {"first_rows", kernels::lower_first_rows},
   };
   return table;
 }

@@ -211,6 +211,8 @@ namespace kernels {
 #include "dialect/CoreOps.def"
 #undef SOJOURN_KERNEL_implemented
 #undef SOJOURN_KERNEL_planned
+/// Of the owner's own form, the one op that runs.
+extern const LowerFn lower_first_rows;
 } // namespace kernels
 
 /// Whether a product can be made with something added to it, to the bits of a product and a sum.

@@ -28,18 +28,19 @@ PRODUCT = ["CMakeLists.txt", "dialect", "passes", "runtime", "owner", "frontend"
 TEST_LIMIT_S, BUILD_LIMIT_S = 900, 3600
 # The lock's file: what is started keeps it open, so that nothing is put back while a killed run's build goes on.
 HELD: list[int] = []
-RUNNERS, FIELDS = ("lit", "pytest", "gtest"), ("Tests", "Build")
+RUNNERS, FIELDS = ("lit", "pytest", "gtest"), ("Tests", "Holds", "Build")
 GOOD = {"killed"}
 
 
 @dataclasses.dataclass
 class Mutant:
-    """One patch: what it breaks, the tests that have to notice, what is built before they run."""
+    """One patch: what it breaks, the tests that have to notice and those that must not, what is built before they run."""
 
     name: str
     path: pathlib.Path
     title: str
     tests: list[str]
+    holds: list[str]
     targets: list[str]
     files: list[str]
 
@@ -55,17 +56,18 @@ def targets_of(test):
 
 
 def read_mutant(path):
-    """The lines above the first diff are prose, `Tests:` and, where less than usual is enough, `Build:`."""
+    """The lines above the first diff are prose, `Tests:`, `Holds:` (tests that other walls keep green) and, where less
+    than usual is enough, `Build:`."""
     text = path.read_text()
     head = re.split(r"^--- ", text, maxsplit=1, flags=re.M)[0].splitlines()
     field = {name: [line[len(name) + 1 :].strip() for line in head if line.startswith(f"{name}:")] for name in FIELDS}
-    tests, build = field["Tests"], field["Build"]
+    tests, holds, build = field["Tests"], field["Holds"], field["Build"]
     files = re.findall(r"^\+\+\+ b/(\S+)", text, re.M)
-    if not tests or not files or not head or any(shlex.split(test)[0] not in RUNNERS for test in tests):
+    if not tests or not files or not head or any(shlex.split(test)[0] not in RUNNERS for test in tests + holds):
         raise Broken(f"{path.name} needs a title, a diff and lines 'Tests: lit|pytest|gtest ...'")
-    targets = build[0].split() if build else [target for test in tests for target in targets_of(test)]
+    targets = build[0].split() if build else [target for test in tests + holds for target in targets_of(test)]
     title = " ".join(line for line in head if not line.startswith(tuple(f"{name}:" for name in FIELDS))).strip()
-    return Mutant(path.stem, path, title, tests, list(dict.fromkeys(targets)), files)
+    return Mutant(path.stem, path, title, tests, holds, list(dict.fromkeys(targets)), files)
 
 
 def command_of(test):
@@ -233,7 +235,7 @@ def judge(test, log):
 def check_green(mutants, results, product, begun, ended):
     """Tests that are not green without any patch, which judge nothing."""
     bad = {}
-    tests = list(dict.fromkeys(test for mutant in mutants for test in mutant.tests))
+    tests = list(dict.fromkeys(test for mutant in mutants for test in mutant.tests + mutant.holds))
     for test in tests:
         digest = digest_of(product, [test])
         entry = results.get(f"green: {test}", digest)
@@ -250,7 +252,7 @@ def check_green(mutants, results, product, begun, ended):
 
 
 def targets_of_all(test, mutants):
-    return list(dict.fromkeys(t for mutant in mutants if test in mutant.tests for t in mutant.targets))
+    return list(dict.fromkeys(t for mutant in mutants if test in mutant.tests + mutant.holds for t in mutant.targets))
 
 
 def try_mutant(mutant):
@@ -264,6 +266,10 @@ def try_mutant(mutant):
             colour = judge(test, STATE / f"{mutant.name}.log")
             if colour != "red":
                 return ("survives" if colour == "green" else colour), test
+        for test in mutant.holds:
+            colour = judge(test, STATE / f"{mutant.name}-holds.log")
+            if colour != "green":
+                return ("no wall holds" if colour == "red" else colour), test
     return "killed", ""
 
 
@@ -305,7 +311,7 @@ def run(mutants, force):
     console = Console()
     results = Results(STATE / "results.json")
     product = digest_of_product()
-    digests = {m.name: digest_of(product, m.tests, m.path.read_bytes()) for m in mutants}
+    digests = {m.name: digest_of(product, m.tests + m.holds, m.path.read_bytes()) for m in mutants}
     waiting = [m for m in mutants if force or not results.get(m.name, digests[m.name])]
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
     touched = False
@@ -323,7 +329,7 @@ def run(mutants, force):
             for mutant in waiting:
                 begun(mutant.name)
                 begin = time.monotonic()
-                if unusable := [test for test in mutant.tests if test in bad]:
+                if unusable := [test for test in mutant.tests + mutant.holds if test in bad]:
                     verdict, detail = "no green test", f"{unusable[0]}: {bad[unusable[0]]}"
                 else:
                     touched = True
@@ -370,6 +376,8 @@ def main():
                 print(f"{mutant.name}: {mutant.title}")
                 for test in mutant.tests:
                     print(f"    {test}")
+                for test in mutant.holds:
+                    print(f"    holds: {test}")
             return 0
         with alone():
             return run(mutants, arguments.force)

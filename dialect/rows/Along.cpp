@@ -19,7 +19,7 @@ void rows::reduceSum(Operation *op, Operands operands, Analysis &analysis, Resul
   if (!x.isPerRow()) {
     results[0] = x;
     results[0].range = {};
-    results[0].distinct = false;
+    results[0].distinct = Distinct::No;
     return;
   }
   ArrayRef<int64_t> shape = shapeOf(sum.getX());
@@ -84,7 +84,7 @@ void rows::along(Operation *op, Operands operands, Analysis &analysis, Results r
   if (!x.isPerRow()) {
     Fact result = x.isSum() && isa<CumSumOp>(op) ? x : analysis.derived(operands);
     result.range = {};
-    result.distinct = false;
+    result.distinct = Distinct::No;
     llvm::fill(results, result);
     return;
   }

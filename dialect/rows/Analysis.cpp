@@ -118,11 +118,14 @@ void Analysis::visit(Operation &op) {
     }
     bool isEmpty = type && llvm::is_contained(type.getShape(), 0);
     if (fact.kind != Kind::Public && (isEmpty || isSameNumber(fact.range, result.getType()))) {
-      bool distinct = fact.distinct;
+      Distinct distinct = fact.distinct;
       Range range = fact.range;
       fact = Fact::publicValue();
       fact.distinct = distinct;
       fact.range = range;
+      if (!isEmpty) {
+        constants.emplace_back(result, range.low);
+      }
       if (op.getNumResults() == 1) {
         cuts_.resize(cutsBefore);
       }

@@ -103,6 +103,9 @@ public:
     double bound;
   };
   llvm::DenseMap<mlir::Operation *, Bounded> bounded;
+  /// Values that depend on rows and are public only because their range is one number, and that number: a gate puts the
+  /// number in their place, so that nothing rests on the range.
+  std::vector<std::pair<mlir::Value, double>> constants;
   /// Arguments that the owner appended.
   llvm::DenseSet<mlir::Value> coins;
 

@@ -135,7 +135,7 @@ void rows::pool(Operation *op, Operands operands, Analysis &analysis, Results re
   if (!x.isPerRow()) {
     Fact result = x.isSum() && isa<PoolSumOp>(op) ? x : analysis.derived(operands);
     result.range = {};
-    result.distinct = false;
+    result.distinct = Distinct::No;
     llvm::fill(results, result);
     return;
   }

@@ -58,18 +58,19 @@ static bool isShift(SelectOp op) {
          isConstantBetween(absent.getB(), 0, 0) && offset && isConstantBetween(offset, 0, bounds::kDimension);
 }
 
-/// Whether different row numbers stay different, and absent ones absent.
-static bool keepsDistinct(Operation *op, Operands operands) {
-  if (auto select = dyn_cast<SelectOp>(op)) {
-    return operands[1].distinct && isShift(select);
+/// What is left of two row numbers' difference.
+static Distinct distinctOf(Operation *op, Operands operands) {
+  // Numbers that are not negative move by the same; one that wraps becomes absent, and may meet another there.
+  if (auto select = dyn_cast<SelectOp>(op); select && isShift(select)) {
+    return std::min(operands[1].distinct, Distinct::Rows);
   }
-  // x + c wraps to different numbers; which of them name rows does not matter while no row is named twice.
-  if (auto add = dyn_cast<AddOp>(op)) {
-    return operands[0].isPublic() && operands[1].isPublic() &&
-           ((operands[0].distinct && shapeOf(add.getB()).empty()) ||
-            (operands[1].distinct && shapeOf(add.getA()).empty()));
+  // x + c wraps to different numbers, but it makes rows of absent ones: -1 at two places is one row then.
+  if (auto add = dyn_cast<AddOp>(op); add && operands[0].isPublic() && operands[1].isPublic()) {
+    bool differ = (operands[0].distinct == Distinct::Numbers && shapeOf(add.getB()).empty()) ||
+                  (operands[1].distinct == Distinct::Numbers && shapeOf(add.getA()).empty());
+    return differ ? Distinct::Numbers : Distinct::No;
   }
-  return false;
+  return Distinct::No;
 }
 
 void rows::elementwise(Operation *op, Operands operands, Analysis &analysis, Results results) {
@@ -82,7 +83,7 @@ void rows::elementwise(Operation *op, Operands operands, Analysis &analysis, Res
     if (results[0].kind == Kind::Derived && isLinear(op, operands)) {
       results[0].kind = Kind::Sum;
     }
-    results[0].distinct = results[0].isPublic() && keepsDistinct(op, operands);
+    results[0].distinct = results[0].isPublic() ? distinctOf(op, operands) : Distinct::No;
     return;
   }
   if (anyCuts(operands)) {
@@ -107,5 +108,5 @@ void rows::elementwise(Operation *op, Operands operands, Analysis &analysis, Res
   }
   results[0] = Fact::of(Kind::PerRow);
   results[0].rows = first->rows;
-  results[0].distinct = keepsDistinct(op, operands);
+  results[0].distinct = distinctOf(op, operands);
 }

@@ -103,6 +103,13 @@ struct Influence {
   double max = std::numeric_limits<double>::infinity();
 };
 
+/// Of row numbers, from the least to the most that is known. Neither speaks of a table's length.
+enum class Distinct : uint8_t {
+  No,     ///< a number may stand twice
+  Rows,   ///< no row twice: entries at two places are equal only if they are negative
+  Numbers ///< no number twice: entries at two places differ
+};
+
 struct Fact {
   Kind kind = Kind::Mixed;
   Range range;
@@ -113,8 +120,8 @@ struct Fact {
   std::optional<int64_t> nonzeros;
   /// Of Sum.
   Influence influence;
-  /// Row numbers: no row stands at two places, and what is negative or past the end stands for no row.
-  bool distinct = false;
+  /// Of row numbers; what is negative or past a table's end names no row of it.
+  Distinct distinct = Distinct::No;
   /// Of PerRow.
   Alignment rows;
   /// Of Sum and Derived.
@@ -136,6 +143,8 @@ struct Fact {
   bool hasCuts() const { return kind == Kind::Sum || kind == Kind::Derived; }
   /// Public, and the same number everywhere: 0.
   bool isZero() const { return kind == Kind::Public && range.isConstant() && range.low == 0; }
+  /// Row numbers of which none names a row twice.
+  bool namesRowsOnce() const { return distinct != Distinct::No; }
 };
 
 } // namespace sojourn::rows

@@ -14,19 +14,24 @@ static bool keeps(Operands operands, Results results) {
   }
   results[0] = operands[0];
   results[0].range = {};
-  results[0].distinct = false;
+  results[0].distinct = Distinct::No;
   return true;
+}
+
+/// Of row numbers that were moved: in a list of rank 1 again.
+static Distinct asList(Operation *op, const Fact &numbers) {
+  return shapeOf(op->getResult(0)).size() == 1 ? numbers.distinct : Distinct::No;
 }
 
 void rows::reshape(Operation *op, Operands operands, Analysis &, Results results) {
   if (keeps(operands, results)) {
-    results[0].distinct = operands[0].distinct && shapeOf(op->getResult(0)).size() == 1;
+    results[0].distinct = asList(op, operands[0]);
     return;
   }
   // Positions of the row-major order stay.
   results[0] = Fact::of(Kind::PerRow);
   results[0].rows = operands[0].rows;
-  results[0].distinct = operands[0].distinct && shapeOf(op->getResult(0)).size() == 1;
+  results[0].distinct = asList(op, operands[0]);
 }
 
 /// The slots' dim goes to `dimOf(dim)` with its size unchanged.

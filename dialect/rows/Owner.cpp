@@ -17,7 +17,7 @@ void rows::clippedSum(Operation *op, Operands operands, Analysis &analysis, Resu
     return fail(*bad);
   }
   const Fact &slots = operands[0];
-  if (!slots.distinct || shapeOf(sum.getSlots()).size() != 1) {
+  if (!slots.namesRowsOnce() || shapeOf(sum.getSlots()).size() != 1) {
     return fail(analysis.mixed(op, "its slots are no draw of rows", sum.getSlots()));
   }
   int64_t count = shapeOf(sum.getSlots())[0];
@@ -121,4 +121,8 @@ void rows::noise(Operation *op, Operands operands, Analysis &analysis, Results r
   analysis.release(
       {.noise = op, .sum = sum, .draw = known->second.draw, .sensitivity = sensitivity, .coordinates = coordinates});
   llvm::fill(results, Fact::publicValue());
+}
+
+void rows::firstRows(Operation *op, Operands, Analysis &analysis, Results results) {
+  results[0] = analysis.mixed(op, "stands in a program that is lowered already");
 }

@@ -155,10 +155,23 @@ static Range rangeOfCompare(CompareOp op, const Range &a, const Range &b) {
       .Default(unknown);
 }
 
-/// A sum of `terms` elements, each in `x`, in any order of addition.
+/// The largest number of the type that sums of these elements are added up in.
+static double largestSum(FloatType type) {
+  const llvm::fltSemantics &own = type.getFloatSemantics();
+  return llvm::APFloat::getLargest(type.getWidth() < 32 ? llvm::APFloat::IEEEsingle() : own).convertToDouble();
+}
+
+/// A sum of `terms` elements, each in `x`, in any order of addition. Kernels add in lanes: one may reach +infinity and
+/// another -infinity, and then the sum is NaN. That cannot be where all magnitudes together fit, roundings included.
 static Range sumOf(const Range &x, double terms, Type element) {
   if (!x.isBounded()) {
     return rangeOfType(element);
+  }
+  if (auto type = dyn_cast<FloatType>(element)) {
+    double most = terms * x.magnitude() * (1 + relativeError(element, 2 * terms));
+    if (!(most <= largestSum(type))) {
+      return {};
+    }
   }
   Range exact{terms * x.low, terms * x.high, false, x.whole};
   // A sum of mixed signs errs by its magnitudes, not by its value.

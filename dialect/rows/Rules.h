@@ -62,6 +62,8 @@ void transform(mlir::Operation *op, Operands operands, Analysis &analysis, Resul
 // The owner's own form.
 void clippedSum(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
 void noise(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
+/// Stands in no program that is analysed: lowering puts it in.
+void firstRows(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
 
 // Index.
 void take(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);

@@ -15,7 +15,9 @@ void rows::source(Operation *op, Operands operands, Analysis &analysis, Results 
   }
   if (auto iota = dyn_cast<IotaOp>(op)) {
     auto type = iota.getResult().getType();
-    results[0].distinct = type.getRank() == 1 && type.getElementType().isSignlessInteger(64);
+    if (type.getRank() == 1 && type.getElementType().isSignlessInteger(64)) {
+      results[0].distinct = Distinct::Numbers;
+    }
   }
 }
 
@@ -31,6 +33,11 @@ void rows::sampleRows(Operation *op, Operands operands, Analysis &analysis, Resu
     return;
   }
   if (std::optional<int64_t> expected = sample.getExpected()) {
+    // Coins replace the draw only where a private table is read at it; elsewhere positions decide what it holds.
+    if (!positions.isPublic()) {
+      results[0] = analysis.mixed(op, "draws rows at positions that depend on rows", sample.getPositions());
+      return;
+    }
     ArrayRef<int64_t> shape = shapeOf(sample.getResult());
     if (shape.size() != 1 || shape[0] < 2) {
       results[0] = analysis.mixed(op, "draws into fewer than 2 slots");
@@ -39,7 +46,7 @@ void rows::sampleRows(Operation *op, Operands operands, Analysis &analysis, Resu
     results[0] = Fact::of(Kind::PerRow);
     results[0].rows =
         Alignment::of(analysis.sampledDraw(sample.getResult(), shape[0], *expected, sample.getRows()), shape[0]);
-    results[0].distinct = true;
+    results[0].distinct = Distinct::Rows;
     results[0].range = Range::of(-1, static_cast<double>(sample.getRows()) - 1, /*whole=*/true);
     return;
   }
@@ -50,7 +57,10 @@ void rows::sampleRows(Operation *op, Operands operands, Analysis &analysis, Resu
   } else {
     results[0] = analysis.derived(operands);
   }
-  results[0].distinct = positions.distinct;
+  // What lies outside becomes -1, at any number of places.
+  bool isInside = positions.range.isBounded() && positions.range.low >= 0 &&
+                  positions.range.high < static_cast<double>(sample.getRows());
+  results[0].distinct = isInside ? positions.distinct : std::min(positions.distinct, Distinct::Rows);
 }
 
 /// What the columns can hold.
@@ -98,7 +108,7 @@ void rows::readRows(Operation *op, Operands operands, Analysis &analysis, Result
     results[0] = analysis.mixed(op, "rows are chosen by a value that was computed from rows", read.getIndices());
     return;
   }
-  if (!index.distinct) {
+  if (!index.namesRowsOnce()) {
     results[0] = analysis.mixed(op, "row numbers that were not drawn at the owner: a row may be read more than once",
                                 read.getIndices());
     return;

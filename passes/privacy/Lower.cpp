@@ -8,6 +8,7 @@
 #include "dialect/RowOps.h"
 #include "dialect/UnaryOps.h"
 #include "passes/privacy/Privacy.h"
+#include "passes/privacy/RowLists.h"
 
 #include "dialect/rows/Rounding.h"
 #include "dialect/rows/Support.h"
@@ -235,10 +236,24 @@ private:
   Value prepared(const rows::Cut &cut, unsigned k, Value x, const Factors &factors) {
     bool isScaled = k == scaledOperand(cut);
     bool isIndex = cut.form == rows::CutForm::Put && k == 1;
-    if (isIndex || (!isScaled && !cut.operands[k].isPerRow())) {
-      return isIndex || !isa<IntegerType>(Emit::element(x)) ? x : emit.wide(x);
+    if (isIndex) {
+      return x;
+    }
+    x = emit.wide(x);
+    if (op.getClip() == "none") {
+      x = clamped(x, cut.operands[k].presentRange().magnitude());
+    }
+    if (!isScaled && !cut.operands[k].isPerRow()) {
+      return x;
     }
     return wide.scaled(x, wide.alignmentOf(cut, k), isScaled ? factors.factor : Value(), factors.keep);
+  }
+
+  /// Elements of x with at most this magnitude, NaN as 0: what a row moves an unclipped sum by holds whatever the range
+  /// of its operands was taken for.
+  Value clamped(Value x, double magnitude) {
+    Value most = emit.constant(magnitude), inside = emit.min(emit.max(x, emit.constant(-magnitude)), most);
+    return emit.select(emit.compare("eq", inside, inside), inside, emit.constant(0));
   }
 
   ClippedSumOp op;
@@ -265,7 +280,38 @@ void lowerNoise(NoiseOp op) {
 
 } // namespace
 
-LogicalResult sojourn::lowerPrivacy(func::FuncOp step, const rows::Analysis &analysis, PrivacyPlan &plan) {
+/// Draws with `expected` that are not replaced by coins are a public order. A noised sum may not be made of one: its
+/// rows would be known, and what is charged for them would be that of a secret draw.
+static LogicalResult checkDraws(func::FuncOp step, llvm::function_ref<bool(SampleRowsOp)> isReplaced) {
+  llvm::DenseSet<Operation *> seen;
+  SmallVector<Value> todo;
+  for (NoiseOp noise : step.getOps<NoiseOp>()) {
+    llvm::append_range(todo, noise.getSums());
+  }
+  while (!todo.empty()) {
+    Operation *op = todo.pop_back_val().getDefiningOp();
+    if (!op || isa<NoiseOp>(op) || !seen.insert(op).second) {
+      continue;
+    }
+    if (auto sample = dyn_cast<SampleRowsOp>(op); sample && sample.getExpected() && !isReplaced(sample)) {
+      return sample.emitError()
+             << "a sum is released over this draw of rows, which no private table is read at; record "
+                "the step again, or report it";
+    }
+    llvm::append_range(todo, op->getOperands());
+  }
+  return success();
+}
+
+LogicalResult sojourn::lowerPrivacy(func::FuncOp step, const RowInputs &inputs, const rows::Analysis &analysis,
+                                    PrivacyPlan &plan) {
+  auto isReplaced = [&](SampleRowsOp sample) {
+    return sample.getExpected() && analysis.isPrivateDraw(sample.getResult());
+  };
+  if (failed(checkDraws(step, isReplaced))) {
+    return failure();
+  }
+  guardRowLists(step, inputs);
   SmallVector<ClippedSumOp> sums(step.getOps<ClippedSumOp>());
   SmallVector<NoiseOp> noises(step.getOps<NoiseOp>());
   SmallVector<SampleRowsOp> samples(step.getOps<SampleRowsOp>());
@@ -277,7 +323,7 @@ LogicalResult sojourn::lowerPrivacy(func::FuncOp step, const rows::Analysis &ana
   }
   OpBuilder builder(step.getContext());
   for (SampleRowsOp sample : samples) {
-    if (!sample.getExpected() || !analysis.isPrivateDraw(sample.getResult())) {
+    if (!isReplaced(sample)) {
       continue;
     }
     auto type = sample.getResult().getType();

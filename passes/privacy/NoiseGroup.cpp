@@ -234,7 +234,8 @@ LogicalResult GroupNoise::insert(const NoiseGroup &group, const rows::Analysis &
     }
     plan.coins.push_back({.kind = site.isLaplace ? CoinSpec::Kind::Laplace : CoinSpec::Kind::Gaussian,
                           .shape = tensor.getShape().vec(),
-                          .scale = site.scale});
+                          .scale = site.scale,
+                          .site = plan.sites.size()});
   }
   auto noise = NoiseOp::create(builder, location, sumTypes, sum.getSums(), coins,
                                site.isLaplace ? "laplace" : "gaussian", site.exponent, site.scale);

@@ -55,6 +55,8 @@ struct CoinSpec {
   int64_t rows = 0, expected = 0;
   /// Of noise: sigma of the discrete Gaussian or scale of the discrete Laplace distribution, in units of the grid.
   int64_t scale = 0;
+  /// Of noise: the number of the release in PrivacyPlan::sites.
+  size_t site = 0;
 };
 
 /// One release: one vector, one noise.
@@ -70,8 +72,14 @@ struct ReleaseSite {
   /// sensitivity^2 / (2 scale^2), or epsilon of Laplace noise; rounded up.
   double cost = 0;
   std::optional<unsigned> result;
+  /// Numbers of the private tables that pay for it: those of its draw.
+  std::vector<unsigned> tables = {};
   mlir::Location location;
 };
+
+/// What a result may hold of private tables: numbers of their arguments, ascending. Nothing is the most careful
+/// reading.
+using ResultTables = std::optional<std::vector<unsigned>>;
 
 /// All releases fed by one draw are one charge.
 struct DrawUse {
@@ -92,6 +100,10 @@ struct PrivacyPlan {
   std::vector<CoinSpec> coins;
   /// Per result whether it may leave: released or public.
   std::vector<bool> released;
+  /// Per result the private tables whose labels it has beside those of its private arguments; empty where it may leave.
+  std::vector<ResultTables> tables;
+  /// Per result whether rows or draws reach it without noise, by data flow alone (Taint.h): such a result never leaves.
+  std::vector<bool> tainted;
   /// Per result that is published how noise arrives in it, where that is linear.
   std::vector<std::optional<NoiseForm>> forms;
   /// What was changed that a scientist should know: "the loss's divisor became 64".
@@ -110,13 +122,17 @@ llvm::DenseSet<mlir::Value> publicDivisors(mlir::func::FuncOp step, const RowInp
 llvm::FailureOr<PrivacyPlan> rewriteForPrivacy(mlir::func::FuncOp step, const RowInputs &inputs,
                                                const PrivacyOptions &options);
 
-/// Analyses the rewritten step from scratch and fills draws, sensitivities and costs, and what is released, from the
-/// proof alone. Reports what is committed or published and not released.
+/// Analyses the rewritten step from scratch and fills draws, sensitivities and costs, what is released, and labels,
+/// from the proof alone. Values whose range is one number are replaced by it first. Reports what is committed or
+/// published and not released.
 llvm::LogicalResult provePrivacy(mlir::func::FuncOp step, const RowInputs &inputs, rows::Analysis &analysis,
                                  PrivacyPlan &plan);
 
-/// Replaces clipped_sum, noise and the owner's draws by core ops and coins; `analysis` is that of the proof.
-llvm::LogicalResult lowerPrivacy(mlir::func::FuncOp step, const rows::Analysis &analysis, PrivacyPlan &plan);
+/// Replaces clipped_sum, noise and the owner's draws by core ops and coins; `analysis` is that of the proof. What the
+/// proof rests on is enforced where it can be: every sum is clipped or clamped, no list of rows names one twice. Fails
+/// where a release rests on a draw that no coin replaces.
+llvm::LogicalResult lowerPrivacy(mlir::func::FuncOp step, const RowInputs &inputs, const rows::Analysis &analysis,
+                                 PrivacyPlan &plan);
 
 /// All of it, and what it leaves behind is cleaned up. Where it fails, the module is of no more use.
 llvm::FailureOr<PrivacyPlan> makePrivate(mlir::ModuleOp module, const RowInputs &inputs, const PrivacyOptions &options);

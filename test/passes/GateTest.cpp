@@ -116,3 +116,43 @@ TEST_F(Gate, EveryReleaseIsPlannedOnce) {
     EXPECT_NE(said.find("is a release that nobody planned"), std::string::npos) << said;
   }
 }
+
+TEST_F(Gate, WhatStaysHasTheLabelsOfItsDraws) {
+  std::string arguments = "%seed: tensor<i64> {sojourn.kind = \"seed\"}, " + kTable +
+                          ", %u: !sojourn.table<9, \"a\": f64> {sojourn.kind = \"table\"}";
+  std::string draw = "sojourn.sample_rows %i, %seed, %seed, rows = 9, expected = 3 : (tensor<8xi64>, tensor<i64>, "
+                     "tensor<i64>) -> tensor<8xi64>\n";
+  std::string body = "    %j = " + draw + "    %k = " + draw +
+                     "    %y = sojourn.read_rows %u, %j, columns = [\"a\"] : !sojourn.table<9, \"a\": f64>, "
+                     "tensor<8xi64> -> tensor<8xf64>\n    %r = sojourn.reduce_sum %y, dims = [0] : tensor<8xf64>\n"
+                     "    %both = sojourn.mul %s, %r : tensor<f64>, tensor<f64>\n"
+                     "    %c = sojourn.cumsum %y, dim = 0 : tensor<8xf64>\n";
+  std::string rows = "tensor<8xf64>", list = "tensor<8xi64>", number = "tensor<f64>";
+  auto kept = [](const std::string &type) { return type + " {sojourn.result = \"keep\"}"; };
+  std::string results, types;
+  for (const std::string &type : {rows, rows, list, list, list, number, number, number, rows}) {
+    results += (results.empty() ? "" : ", ") + kept(type);
+    types += (types.empty() ? "" : ", ") + type;
+  }
+  ASSERT_TRUE(passes(arguments, results, body, "%x, %y, %i, %j, %k, %s, %r, %both, %c : " + types)) << said;
+  using Tables = std::vector<unsigned>;
+  // Rows by their draws; a public list; two draws, of which one reads no table; sums and what follows from them; mixed.
+  std::vector<ResultTables> expected = {Tables{1}, Tables{2}, Tables{},     Tables{2},   Tables{1, 2},
+                                        Tables{1}, Tables{2}, Tables{1, 2}, Tables{1, 2}};
+  EXPECT_EQ(plan.tables, expected);
+  EXPECT_EQ(plan.tainted, (std::vector<bool>{true, true, false, true, true, true, true, true, true}));
+}
+
+TEST_F(Gate, AReleaseIsPaidForByATable) {
+  std::string draw =
+      "    %k = sojourn.sample_rows %i, %seed, %seed, rows = 9, expected = 3 : (tensor<8xi64>, tensor<i64>, "
+      "tensor<i64>) -> tensor<8xi64>\n    %f = sojourn.convert %k : tensor<8xi64> -> tensor<8xf64>\n";
+  std::string body = release("0", "d", " {sojourn.site = 0 : i64}");
+  for (const auto &[from, to] : {std::pair<std::string, std::string>{"rows %i", "rows %k"}, {"(%x)", "(%f)"}}) {
+    body.replace(body.find(from), from.size(), to);
+  }
+  EXPECT_FALSE(
+      passes("%seed: tensor<i64> {sojourn.kind = \"seed\"}, " + kTable + ", %d: tensor<i64> {sojourn.kind = \"coin\"}",
+             kPublish, draw + body, "%n0 : tensor<f64>", 1));
+  EXPECT_NE(said.find("no private table is read at, so nobody would pay for it"), std::string::npos) << said;
+}

@@ -113,6 +113,14 @@ def test_verdicts(tool, capsys):
     assert run(tool, "1-killed") == 0
 
 
+def test_walls_that_hold(tool):
+    patch(tool, "1-holds", tests="gtest sum-tests Bound.*\nHolds: gtest sum-tests Blind.*")
+    patch(tool, "2-falls", tests="gtest sum-tests Bound.*\nHolds: gtest sum-tests Other.*")
+    patch(tool, "3-unnoticed", tests="gtest sum-tests Blind.*\nHolds: gtest sum-tests Blind.Too")
+    assert run(tool) == 1
+    assert verdicts(tool) == {"1-holds": "killed", "2-falls": "no wall holds", "3-unnoticed": "survives"}
+
+
 def test_what_is_known_is_not_run_again(tool, monkeypatch):
     patch(tool, "1-killed")
     assert run(tool) == 0

@@ -47,15 +47,17 @@ class Fact:
     low: float | None = None
     high: float | None = None
     present: tuple[float, float] | None = None  # in slots that hold a row, where that is closer
+    distinct: str = ""  # row numbers: "row" (none twice) or "number"
 
 
 _KIND = re.compile(r"(public|per row|sum over rows|derived from sums over rows|mixed)\b(.*)", re.S)
-_RANGE = re.compile(r", in \[([^,\]]+), ([^\]]+)\]$")
+_DISTINCT = re.compile(r", no (row|number) twice$")
+_RANGE = re.compile(r", in \[([^,\]]+), ([^\]]+)\]( or NaN)?$")
 _PER_ROW = re.compile(
     r": draw (\d+), (\d+) slots, stride (\d+)(?:, from slot (-?\d+) by (\d+))?"
     r"(?:, of (\d+) from where a number says)?"
 )
-_PRESENT = re.compile(r", rows in \[([^,\]]+), ([^\]]+)\]$")
+_PRESENT = re.compile(r", rows in \[([^,\]]+), ([^\]]+)\]( or NaN)?$")
 _CUTS = re.compile(r": cuts ([\d, ]*?)(?:, one row moves it by (\S+))?$")
 
 
@@ -64,13 +66,17 @@ def parse_fact(text: str) -> Fact:
     fact = Fact(kind, text)
     if kind == "mixed":
         return fact
+    if distinct := _DISTINCT.search(rest):
+        fact.distinct = distinct[1]
+        rest = rest[: distinct.start()]
     bounds = _RANGE.search(rest)
     if bounds:
-        fact.low, fact.high = float(bounds[1]), float(bounds[2])
+        if not bounds[3]:
+            fact.low, fact.high = float(bounds[1]), float(bounds[2])
         rest = rest[: bounds.start()]
     present = _PRESENT.search(rest)
     if present:
-        fact.present = float(present[1]), float(present[2])
+        fact.present = None if present[3] else (float(present[1]), float(present[2]))
         rest = rest[: present.start()]
     if kind == "per row":
         found = _PER_ROW.fullmatch(rest)

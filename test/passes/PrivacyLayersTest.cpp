@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// Goal: the walls behind the row analysis hold where the analysis is wrong. Method: each is given what a broken
+// analysis would let through: results that rows reach, lists that name rows twice, rows beyond the ranges that were
+// proved.
+#include "passes/privacy/Privacy.h"
+#include "passes/privacy/RowLists.h"
+#include "passes/privacy/Taint.h"
+#include "runtime/Execute.h"
+#include "test/dialect/Context.h"
+#include "test/runtime/Programs.h"
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+using namespace sojourn;
+using namespace sojourn::runtime;
+
+namespace {
+
+const std::string kTable = "!sojourn.table<8, \"a\": f64, \"b\": f64, \"k\": i64>";
+const std::string kTableArgument = "%t: " + kTable + " {sojourn.kind = \"table\"}";
+const std::string kSeed = "%seed: tensor<i64> {sojourn.kind = \"seed\"}";
+const std::string kOrder = "(tensor<8xi64>, tensor<i64>, tensor<i64>) -> tensor<8xi64>\n";
+
+std::string read(const std::string &name, const std::string &list, const std::string &column,
+                 const std::string &type = "f64", const std::string &table = "t") {
+  return "  %" + name + " = sojourn.read_rows %" + table + ", %" + list + ", columns = [\"" + column +
+         "\"] : " + kTable + ", tensor<8xi64> -> tensor<8x" + type + ">\n";
+}
+
+std::string moduleText(const std::string &arguments, const std::string &results, const std::string &body) {
+  return "module attributes {sojourn.phase = \"core\", sojourn.promotion = \"torch\"} {\nfunc.func @step(" + arguments +
+         ") -> (" + results + ") {\n  %i = sojourn.iota dim = 0 : tensor<8xi64>\n" + body + "}\n}\n";
+}
+
+struct PrivacyLayers : testing::Test {
+  sojourn::test::Context context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  mlir::func::FuncOp parse(const std::string &arguments, const std::string &results, const std::string &body) {
+    module = context.parse(moduleText(arguments, results, body));
+    EXPECT_TRUE(module) << body;
+    return module ? module->lookupSymbol<mlir::func::FuncOp>(kStepName) : mlir::func::FuncOp();
+  }
+};
+
+std::string kept(const std::string &type) { return type + " {sojourn.result = \"keep\"}"; }
+
+/// Rows as doubles, whatever bounds were declared for them.
+class GivenRows final : public RowSource {
+public:
+  explicit GivenRows(std::map<std::string, std::vector<double>> columns) : columns(std::move(columns)) {}
+  int64_t rows() const override { return static_cast<int64_t>(columns.begin()->second.size()); }
+  void readRows(llvm::ArrayRef<std::string> names, llvm::ArrayRef<int64_t> indices, Element element,
+                void *out) const override {
+    for (size_t at = 0; at < indices.size(); ++at) {
+      double value =
+          indices[at] < 0 || indices[at] >= rows() ? 0 : columns.at(names[0])[static_cast<size_t>(indices[at])];
+      convertElements(Element::f64, &value, element, static_cast<char *>(out) + at * byteWidth(element), 1);
+    }
+  }
+  std::map<std::string, std::vector<double>> columns;
+};
+
+} // namespace
+
+// --- What rows and draws can reach
+// --------------------------------------------------------------------------------------
+
+TEST_F(PrivacyLayers, ResultsThatRowsReachAreTainted) {
+  std::string draw = "  %d = sojourn.sample_rows %i, %seed, %seed, rows = 8, expected = 2 : " + kOrder;
+  auto step = parse(
+      kSeed + ", %s: tensor<8xf64> {sojourn.kind = \"state\"}, " + kTableArgument + ", %o: " + kTable +
+          " {sojourn.kind = \"table\"}, %coin: tensor<i64> {sojourn.kind = \"coin\"}",
+      kept("tensor<8xf64>") + ", " + kept("tensor<8xi64>") + ", " + kept("tensor<8xf64>") + ", " + kept("tensor<f64>") +
+          ", " + kept("tensor<8xf64>") + ", " + kept("tensor<8xf64>") + ", " + kept("tensor<0xf64>") + ", " +
+          kept("tensor<8xf64>") + ", " + kept("tensor<i64>"),
+      draw + read("x", "i", "a") + read("y", "i", "a", "f64", "o") + read("z", "d", "a", "f64", "o") +
+          "  %one = sojourn.constant 1.0 : f64\n  %m = sojourn.mul %x, %one : tensor<8xf64>, tensor<f64>\n"
+          "  %c = sojourn.clipped_sum \"flat\" rows %i, bounds = [1.0], norm = 2 (%m) : tensor<8xi64>, (tensor<8xf64>) "
+          "-> tensor<f64> {\n  ^bb0(%b: tensor<8xf64>):\n    %r = sojourn.reduce_sum %b, dims = [0] : tensor<8xf64>\n"
+          "    sojourn.yield %r : tensor<f64>\n  }\n"
+          "  %n = sojourn.noise \"gaussian\" (%c) coins (%coin), exponent = -20, scale = 1048577 : (tensor<f64>), "
+          "(tensor<i64>) -> (tensor<f64>)\n"
+          "  %e = sojourn.slice %x, start = [0], limit = [0], stride = [1] : tensor<8xf64>\n"
+          "  %u = sojourn.mul %y, %n : tensor<8xf64>, tensor<f64>\n"
+          "  return %m, %d, %z, %n, %s, %y, %e, %u, %coin : tensor<8xf64>, tensor<8xi64>, tensor<8xf64>, tensor<f64>, "
+          "tensor<8xf64>, tensor<8xf64>, tensor<0xf64>, tensor<8xf64>, tensor<i64>\n");
+  RowInputs inputs = RowInputs::ofStep(step);
+  inputs.arguments[1].isPublic = false;        // the state
+  inputs.arguments[3].table.isPrivate = false; // %o
+  // Of rows; the draw; an open table read at it; noise; a private state; an open table; no element; open values times a
+  // released one; a coin that leaves.
+  EXPECT_EQ(taintedResults(step, inputs),
+            (std::vector<bool>{true, true, true, false, true, false, false, false, true}));
+  inputs.arguments.resize(1); // what is not known is private
+  EXPECT_EQ(taintedResults(step, inputs), (std::vector<bool>{true, true, true, false, true, true, false, true, true}));
+}
+
+// --- Lists of rows
+// -------------------------------------------------------------------------------------------------------
+
+TEST_F(PrivacyLayers, ListsAreKnownWithTheProgramTheMessageOrTheRun) {
+  auto step = parse("%u: tensor<8xi64> {sojourn.kind = \"upload\"}, " + kSeed + ", " + kTableArgument,
+                    kept("tensor<8xf64>") + ", " + kept("tensor<8xf64>") + ", " + kept("tensor<8xf64>") + ", " +
+                        kept("tensor<8xf64>") + ", " + kept("tensor<8xf64>"),
+                    "  %two = sojourn.constant 2 : i64\n  %h = sojourn.div %i, %two : tensor<8xi64>, tensor<i64>\n"
+                    "  %o = sojourn.sample_rows %i, %seed, %seed, rows = 8 : " +
+                        kOrder + "  %d = sojourn.sample_rows %i, %seed, %seed, rows = 8, expected = 2 : " + kOrder +
+                        read("k", "i", "k", "i64") + read("a", "h", "a") + read("b", "u", "a") + read("c", "o", "a") +
+                        read("e", "d", "a") + read("f", "k", "a") +
+                        "  return %a, %b, %c, %e, %f : tensor<8xf64>, tensor<8xf64>, tensor<8xf64>, tensor<8xf64>, "
+                        "tensor<8xf64>\n");
+  RowInputs inputs = RowInputs::ofStep(step);
+  GivenRows eight({{"a", std::vector<double>(8)}});
+  auto resultsOf = [&](ListTime time) {
+    auto program = rowListsProgram(step, inputs, time);
+    if (!program) {
+      return std::vector<std::vector<double>>();
+    }
+    auto executable = Executable::create(*program);
+    EXPECT_TRUE(bool(executable)) << llvm::toString(executable.takeError());
+    std::vector<Binding> bindings;
+    if (time == ListTime::Message) {
+      bindings = sojourn::test::bindWith(**executable, [](Element) { return 5; });
+      bindings.back().table = &eight;
+    }
+    auto lists = (*executable)->run(bindings);
+    EXPECT_TRUE(bool(lists)) << llvm::toString(lists.takeError());
+    std::vector<std::vector<double>> numbers;
+    for (const HostTensor &list : *lists) {
+      numbers.push_back(sojourn::test::numbersOf(list));
+    }
+    return numbers;
+  };
+  auto fixed = resultsOf(ListTime::Plan), sent = resultsOf(ListTime::Message);
+  ASSERT_EQ(fixed.size(), 2u); // iota, and halves of it
+  EXPECT_EQ(fixed[1], (std::vector<double>{0, 0, 1, 1, 2, 2, 3, 3}));
+  ASSERT_EQ(sent.size(), 2u); // the upload, and an order by a seed
+  EXPECT_EQ(sent[0], std::vector<double>(8, 5));
+  EXPECT_EQ(std::set<double>(sent[1].begin(), sent[1].end()).size(), 8u);
+  // The draw, and rows chosen by rows.
+  guardRowLists(step, inputs);
+  std::set<std::string> guarded;
+  int reads = 0;
+  step.walk([&](ReadRowsOp op) {
+    ++reads;
+    if (auto once = op.getIndices().getDefiningOp<FirstRowsOp>()) {
+      guarded.insert(once.getRows().getDefiningOp()->getName().stripDialect().str());
+    }
+  });
+  EXPECT_EQ(reads, 6);
+  EXPECT_EQ(guarded, (std::set<std::string>{"sample_rows", "read_rows"}));
+  // A state that is not public may hold anything.
+  auto again = parse("%u: tensor<8xi64> {sojourn.kind = \"state\"}, " + kTableArgument, kept("tensor<8xf64>"),
+                     read("b", "u", "a") + "  return %b : tensor<8xf64>\n");
+  inputs = RowInputs::ofStep(again);
+  inputs.arguments[0].isPublic = false;
+  EXPECT_FALSE(rowListsProgram(again, inputs, ListTime::Message));
+  guardRowLists(again, inputs);
+  EXPECT_EQ(std::distance(again.getOps<FirstRowsOp>().begin(), again.getOps<FirstRowsOp>().end()), 1);
+}
+
+namespace {
+
+std::vector<int64_t> randomList(std::mt19937 &random, size_t most) {
+  static constexpr int64_t kEnds[] = {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(), -1, 0};
+  std::vector<int64_t> rows(random() % (most + 1));
+  int64_t span = 1 + static_cast<int64_t>(random() % (4 * most));
+  for (int64_t &row : rows) {
+    row = random() % 8 == 0 ? kEnds[random() % 4]
+                            : static_cast<int64_t>(random()) % span - static_cast<int64_t>(random() % 2);
+  }
+  if (random() % 3 == 0) {
+    std::iota(rows.begin(), rows.end(), static_cast<int64_t>(random() % 5) - 2);
+  }
+  return rows;
+}
+
+} // namespace
+
+TEST_F(PrivacyLayers, ARowThatIsNamedTwiceIsFound) {
+  unsigned seed = sojourn::test::testSeed();
+  SCOPED_TRACE("SOJOURN_TEST_SEED=" + std::to_string(seed));
+  std::mt19937 random(seed);
+  int twice = 0;
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<int64_t> rows = randomList(random, 24);
+    std::set<int64_t> seen;
+    bool expected = false;
+    for (int64_t row : rows) {
+      expected |= row >= 0 && !seen.insert(row).second;
+    }
+    EXPECT_EQ(namesRowTwice(rows), expected);
+    twice += expected;
+  }
+  EXPECT_GT(twice, 100);
+  EXPECT_LT(twice, 1900);
+}
+
+TEST_F(PrivacyLayers, FirstRowsKeepsTheFirstOfEach) {
+  unsigned seed = sojourn::test::testSeed();
+  SCOPED_TRACE("SOJOURN_TEST_SEED=" + std::to_string(seed));
+  std::mt19937 random(seed);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<int64_t> rows = randomList(random, round < 200 ? 40 : 700), expected = rows;
+    std::set<int64_t> seen;
+    for (int64_t &row : expected) {
+      row = seen.insert(row).second ? row : -1;
+    }
+    std::string type = "tensor<" + std::to_string(rows.size()) + "xi64>";
+    auto text = context.parse("module attributes {sojourn.phase = \"core\", sojourn.promotion = \"torch\"} {\n"
+                              "func.func @step(%x: " +
+                              type + " {sojourn.kind = \"coin\"}) -> (" + type +
+                              " {sojourn.result = \"keep\"}) {\n  %y = sojourn.first_rows %x : " + type +
+                              "\n  return %y : " + type + "\n}\n}");
+    ASSERT_TRUE(text);
+    ASSERT_TRUE(mlir::succeeded(verifyCoreFormWithCoins(*text)));
+    mlir::ScopedDiagnosticHandler silent(&context.context, [](mlir::Diagnostic &) { return mlir::success(); });
+    ASSERT_TRUE(mlir::failed(verifyCoreForm(*text))) << "a client may send it";
+    auto executable = Executable::create(*text);
+    ASSERT_TRUE(bool(executable)) << llvm::toString(executable.takeError());
+    Binding binding;
+    binding.tensor = {(*executable)->args()[0].type, BufferPool::global().allocate(rows.size() * 8)};
+    std::copy(rows.begin(), rows.end(), static_cast<int64_t *>(binding.tensor.buffer->data()));
+    auto values = (*executable)->run({binding});
+    ASSERT_TRUE(bool(values)) << llvm::toString(values.takeError());
+    const auto *found = static_cast<const int64_t *>((*values)[0].buffer->data());
+    EXPECT_EQ(std::vector<int64_t>(found, found + rows.size()), expected);
+  }
+}
+
+// --- Sums that nobody clips
+// ----------------------------------------------------------------------------------------------
+
+namespace {
+
+/// A step whose one release is bounded by ranges: its body makes %s of `type`.
+struct Bounded {
+  std::string body, type = "tensor<f64>";
+};
+
+const std::vector<Bounded> kBounded = {
+    {read("x", "i", "a") + "  %s = sojourn.reduce_sum %x, dims = [0] : tensor<8xf64>\n"},
+    {read("x", "i", "a", "f32") +
+     "  %q = sojourn.reduce_sum %x, dims = [0] : tensor<8xf32>\n  %s = sojourn.convert %q : "
+     "tensor<f32> -> tensor<f64>\n"},
+    {read("x", "i", "a") + read("y", "i", "b") +
+     "  %s = sojourn.dot %x, %y, lhs_batch = [], rhs_batch = [], lhs_contract = [0], rhs_contract = [0] : "
+     "tensor<8xf64>, "
+     "tensor<8xf64> -> tensor<f64>\n"},
+    {read("x", "i", "a") + read("k", "i", "k", "i64") +
+         "  %zero = sojourn.constant 0.0 : f64\n  %z = sojourn.broadcast %zero, dims = [] : tensor<f64> -> "
+         "tensor<4xf64>\n"
+         "  %s = sojourn.put \"add\" %z, %k, %x, dim = 0 : tensor<4xf64>, tensor<8xi64>, tensor<8xf64>\n",
+     "tensor<4xf64>"},
+    {read("k", "i", "k", "i64") +
+     "  %q = sojourn.reduce_sum %k, dims = [0] : tensor<8xi64>\n  %s = sojourn.convert %q : "
+     "tensor<i64> -> tensor<f64>\n"},
+};
+
+} // namespace
+
+// Ranges that are false, as those of a wrong rule would be: rows are infinite, NaN and huge where at most 1 was proved.
+TEST_F(PrivacyLayers, UnclippedSumsAreClampedToWhatWasProved) {
+  const double kInfinity = std::numeric_limits<double>::infinity(), kNone = std::nan("");
+  const double hostile[] = {kInfinity, -kInfinity, kNone, 1.7e308, -1.7e308, 3e38, 1e6, 2, -2, 1, 0, 0.5, -1};
+  unsigned seed = sojourn::test::testSeed();
+  SCOPED_TRACE("SOJOURN_TEST_SEED=" + std::to_string(seed));
+  std::mt19937 random(seed);
+  for (const Bounded &each : kBounded) {
+    SCOPED_TRACE(each.body);
+    auto step = parse(kTableArgument, each.type + " {sojourn.result = \"publish\"}",
+                      each.body + "  return %s : " + each.type + "\n");
+    RowInputs inputs = RowInputs::ofStep(step);
+    ASSERT_TRUE(mlir::succeeded(parseBounds(step, {"a=-1:1", "b=-1:1", "k=-3:3"}, inputs)));
+    PrivacyOptions options;
+    options.publishes[0].rho = 0.5;
+    auto plan = makePrivate(*module, inputs, options);
+    ASSERT_TRUE(mlir::succeeded(plan));
+    ASSERT_EQ(plan->sites.size(), 1u);
+    // In units of the grid: what one row moves by being away. The middle of all ranges is 0, what such a row counts as.
+    const ReleaseSite &site = plan->sites[0];
+    double most = std::ldexp(site.sensitivity, static_cast<int>(site.exponent)) * (1 + 1e-9);
+    auto executable = Executable::create(*module);
+    ASSERT_TRUE(bool(executable)) << llvm::toString(executable.takeError());
+    auto valueOf = [&](const GivenRows &rows) {
+      auto bindings = sojourn::test::bindWith(**executable, [](Element) { return 0; }); // no noise
+      for (auto [binding, spec] : llvm::zip(bindings, (*executable)->args())) {
+        binding.table = spec.kind == StepArg::Table ? &rows : nullptr;
+      }
+      auto values = (*executable)->run(bindings);
+      EXPECT_TRUE(bool(values)) << llvm::toString(values.takeError());
+      return sojourn::test::numbersOf((*values)[0]);
+    };
+    for (int round = 0; round < 40; ++round) {
+      std::map<std::string, std::vector<double>> columns;
+      for (const char *name : {"a", "b", "k"}) {
+        for (int row = 0; row < 8; ++row) {
+          columns[name].push_back(name[0] == 'k' ? static_cast<double>(random() % 7) - 2 : hostile[random() % 13]);
+        }
+      }
+      if (round % 2 == 0) { // the integers, too
+        columns["k"][random() % 8] = 9e18;
+      }
+      GivenRows with(columns), without(columns);
+      for (auto &[name, values] : without.columns) {
+        values[3] = 0; // the null row
+      }
+      std::vector<double> a = valueOf(with), b = valueOf(without);
+      double moved = 0;
+      for (size_t k = 0; k < a.size(); ++k) {
+        EXPECT_TRUE(std::isfinite(a[k])) << k;
+        moved = std::hypot(moved, a[k] - b[k]);
+      }
+      EXPECT_LE(moved, most);
+    }
+  }
+}
