@@ -3,6 +3,9 @@
 #include "dialect/rows/Analysis.h"
 
 #include "dialect/Base.h"
+#include "dialect/LayoutOps.h"
+#include "dialect/SourceOps.h"
+#include "dialect/UnaryOps.h"
 #include "dialect/rows/Support.h"
 
 using namespace mlir;
@@ -92,6 +95,19 @@ static bool isSameNumber(const Range &range, Type type) {
   return range.isConstant() && (range.low != 0 || !isa<FloatType>(getElementTypeOrSelf(type)));
 }
 
+/// A constant 0, and zeros that are moved, repeated or converted.
+static bool isZeroByOp(Operation &op, ArrayRef<Fact> operands) {
+  if (auto constant = dyn_cast<ConstantOp>(op)) {
+    if (auto number = dyn_cast<FloatAttr>(constant.getValue())) {
+      return number.getValue().isZero();
+    }
+    auto number = dyn_cast<IntegerAttr>(constant.getValue());
+    return number && number.getValue().isZero();
+  }
+  bool keepsElements = isa<ReshapeOp, BroadcastOp, TransposeOp, SliceOp, ReverseOp, PadOp, ConcatOp, ConvertOp>(op);
+  return keepsElements && llvm::all_of(operands, [](const Fact &fact) { return fact.isZero(); });
+}
+
 void Analysis::visit(Operation &op) {
   SmallVector<Fact, 4> operands, results(op.getNumResults());
   for (Value operand : op.getOperands()) {
@@ -130,6 +146,7 @@ void Analysis::visit(Operation &op) {
         cuts_.resize(cutsBefore);
       }
     }
+    fact.zero = fact.isPublic() && isZeroByOp(op, operands);
     if (fact.isSum() && cuts_.size() == cutsBefore) { // else the cut came with it
       fact.influence = influenceOf(&op, operands);
     }

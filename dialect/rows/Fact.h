@@ -118,6 +118,9 @@ struct Fact {
   std::optional<Range> present;
   /// Of PerRow: at most so many elements of a slot that holds a row are not zero; nothing where all may be.
   std::optional<int64_t> nonzeros;
+  /// Of Public: 0 everywhere by the ops alone (a constant that was moved about), or as the owner saw. A range is not
+  /// enough: what is linear, and counts of what is not zero, rest on it.
+  bool zero = false;
   /// Of Sum.
   Influence influence;
   /// Of row numbers; what is negative or past a table's end names no row of it.
@@ -141,8 +144,8 @@ struct Fact {
   bool isMixed() const { return kind == Kind::Mixed; }
   bool isSum() const { return kind == Kind::Sum; }
   bool hasCuts() const { return kind == Kind::Sum || kind == Kind::Derived; }
-  /// Public, and the same number everywhere: 0.
-  bool isZero() const { return kind == Kind::Public && range.isConstant() && range.low == 0; }
+  /// Public, and 0 everywhere.
+  bool isZero() const { return kind == Kind::Public && zero; }
   /// Row numbers of which none names a row twice.
   bool namesRowsOnce() const { return distinct != Distinct::No; }
 };

@@ -61,6 +61,9 @@ void rows::clippedSum(Operation *op, Operands operands, Analysis &analysis, Resu
   }
   double bound = 0;
   for (double each : sum.getBounds()) {
+    if (each < kBoundLeast) {
+      return fail(analysis.mixed(op, "has a bound below 2^-400, which f64 cannot clip to"));
+    }
     bound = std::hypot(bound, each);
   }
   // Of one bound the square root of its square may differ from it.

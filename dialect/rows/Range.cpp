@@ -79,6 +79,9 @@ static Range rounded(Range exact, Type element, double ulps = 1) {
   // What is below the normal numbers is off by their distance, or flushed.
   double tiny = llvm::APFloat::getSmallestNormalized(type.getFloatSemantics()).convertToDouble();
   auto outward = [&](double bound, double direction) {
+    if (std::isinf(bound)) {
+      return bound;
+    }
     if (bound == 0 && ulps <= 1) { // correct rounding keeps signs
       return 0.0;
     }

@@ -21,6 +21,17 @@ inline constexpr double kNarrowSquaresMost = 0x1p100;
 /// In f32 a row whose clip factor is smaller counts as 0: below 2^-126 its rounding would be no part of it.
 inline constexpr double kNarrowFactorLeast = 0x1p-100;
 
+/// Of f64 operands of a clipped row smaller magnitudes count as 0, so that squares of what is left, and products of two of
+/// them, are no numbers that f64 rounds to 0.
+inline constexpr double kWideLeast = 0x1p-500;
+/// At least what products of such squares, of all elements of a row together, lose where they are that small. A row's
+/// squared norm counts as at least this.
+inline constexpr double kSquaresLost = 0x1p-960;
+/// In f64 a row whose clip factor is smaller counts as 0: it would leave the normal numbers, or take its operands there.
+inline constexpr double kWideFactorLeast = 0x1p-500;
+/// Smaller bounds are refused: with the root of kSquaresLost as least norm they would clip rows of zeros.
+inline constexpr double kBoundLeast = 0x1p-400;
+
 struct Accumulation {
   /// Rows that are added in f32 one after the other before these sums are added, in f32, too; 0: all is added in f64.
   int64_t block = 0;

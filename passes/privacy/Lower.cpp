@@ -77,13 +77,12 @@ private:
       e = emit.add(e, emit.mul(mass, emit.constant(kappa)));
       e = emit.max(e, emit.mul(mass, emit.constant(rows::kCancellation * rows::kCancellation)));
     }
+    e = emit.add(e, emit.constant(rows::kSquaresLost));
     Value norm = emit.mul(emit.sqrt(e), emit.constant(1 + 0x1p-49));
     Value finite = emit.compare("lt", norm, emit.constant(std::numeric_limits<double>::infinity()));
     Value factor = emit.min(emit.div(emit.constant(bound * (1 - 0x1p-49)), norm), emit.constant(1));
-    Value keep = emit.both(drawn, finite);
-    if (block) {
-      keep = emit.both(keep, emit.compare("ge", factor, emit.constant(rows::kNarrowFactorLeast)));
-    }
+    double least = block ? rows::kNarrowFactorLeast : rows::kWideFactorLeast;
+    Value keep = emit.both(emit.both(drawn, finite), emit.compare("ge", factor, emit.constant(least)));
     return {emit.select(keep, factor, emit.constant(0)), keep};
   }
 
@@ -263,6 +262,24 @@ private:
   PerRow wide, narrow;
 };
 
+/// Operands of a clipped sum whose magnitudes are so small that their squares would be 0 in f64, as 0: a row's norm and
+/// its share are made of the same numbers.
+void flushOperands(ClippedSumOp op) {
+  if (op.getClip() == "none") {
+    return;
+  }
+  OpBuilder builder(op);
+  Emit emit(builder, op.getLoc());
+  for (OpOperand &operand : op.getInputsMutable()) {
+    Value x = operand.get();
+    if (Emit::element(x).isF64()) {
+      Value magnitude = AbsOp::create(builder, op.getLoc(), x.getType(), x);
+      Value isTiny = emit.compare("lt", magnitude, emit.constant(rows::kWideLeast));
+      operand.set(emit.select(isTiny, emit.constant(0), x));
+    }
+  }
+}
+
 /// (round(x / h) + coin) h; h is a power of two, so that only the conversion at the end rounds.
 void lowerNoise(NoiseOp op) {
   OpBuilder builder(op);
@@ -316,6 +333,7 @@ LogicalResult sojourn::lowerPrivacy(func::FuncOp step, const RowInputs &inputs, 
   SmallVector<NoiseOp> noises(step.getOps<NoiseOp>());
   SmallVector<SampleRowsOp> samples(step.getOps<SampleRowsOp>());
   for (ClippedSumOp sum : sums) {
+    flushOperands(sum);
     LowerSum(sum, analysis).run();
   }
   for (NoiseOp noise : noises) {

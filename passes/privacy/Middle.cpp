@@ -239,6 +239,9 @@ public:
     Value scale = isCut ? cuts[0].second->scale : Value(), sum = sums.lookup(point.value);
     Value total = emit.add(scale ? emit.mul(sum, scale) : sum, terms.lookup(point.value));
     Type element = Emit::element(point.value);
+    if (analysis.factOf(point.value).range.low >= 0) { // which the sum around the middle shows no more
+      total = emit.max(total, emit.constant(0));
+    }
     total = emit.convert(isa<IntegerType>(element) ? emit.round(total) : total, element);
     Value(point.value).replaceAllUsesWith(total);
     llvm::append_range(replaced, chain);

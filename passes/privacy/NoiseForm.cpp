@@ -123,6 +123,17 @@ private:
     return !isNoised(value) && fact.isPublic() && fact.range.isConstant() && isSmall(value);
   }
 
+  /// What is clamped at 0. Its noise stands for that of the result, which is never further from what it would be without:
+  /// the clamp moves two values no further apart.
+  Value clampedOf(MaxOp max) const {
+    Value value = max->getOperand(0), bound = max->getOperand(1);
+    if (!isNoised(value)) {
+      std::swap(value, bound);
+    }
+    bool isZero = isNumber(bound) && analysis.factOf(bound).range.low == 0;
+    return isZero && shapeOf(value) == shapeOf(max.getResult()) ? value : Value();
+  }
+
   bool canFollow(Operation *op) const {
     bool isReal = llvm::all_of(op->getOperands(), [](Value value) {
       return isa<IntegerType, FloatType>(getElementTypeOrSelf(value.getType()));
@@ -144,6 +155,9 @@ private:
       bool truncates = isa<FloatType>(getElementTypeOrSelf(op->getOperand(0).getType())) &&
                        isa<IntegerType>(getElementTypeOrSelf(result.getType()));
       return !truncates || op->getOperand(0).getDefiningOp<RoundOp>();
+    }
+    if (auto max = dyn_cast<MaxOp>(op); max && isNoised(result)) {
+      return static_cast<bool>(clampedOf(max));
     }
     if (isElementwise) {
       return isNoised(result) || isSmall(result);
@@ -173,6 +187,11 @@ private:
       return node;
     }
     if (!isFollowed) {
+      return node;
+    }
+    if (auto max = dyn_cast<MaxOp>(op)) {
+      node.kind = Kind::Same;
+      node.operands.push_back(numbers.at(clampedOf(max)));
       return node;
     }
     for (Value operand : op->getOperands()) {

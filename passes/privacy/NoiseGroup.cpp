@@ -134,14 +134,23 @@ GroupNoise::Treatment GroupNoise::treatMetric(const NoiseGroup &group) {
   return treatment;
 }
 
-/// The grid and the noise on it: sigma / 2^exponent is at least 2^20, and the noise pays for the rounding, too.
-void GroupNoise::chooseNoise(const Treatment &treatment, double slack, ReleaseSite &site) {
-  auto coordinates = static_cast<double>(site.coordinates);
+/// Binary exponent of what a row adds to a group. Grids of noise reach up to 2^900; in between is room for large noise
+/// multipliers and for prices that are shared. For the least see rows::kBoundLeast.
+static constexpr int kBoundMost = 820, kBoundLeast = -400;
+static_assert(rows::kBoundLeast == 0x1p-400);
+
+double GroupNoise::boundOf(const Treatment &treatment) {
   double bound = 0;
   for (double each : treatment.bounds) {
     bound = std::hypot(bound, each);
   }
-  site.bound = bound;
+  return bound;
+}
+
+/// The grid and the noise on it: sigma / 2^exponent is at least 2^20, and the noise pays for the rounding, too.
+void GroupNoise::chooseNoise(const Treatment &treatment, double slack, ReleaseSite &site) {
+  auto coordinates = static_cast<double>(site.coordinates);
+  double bound = site.bound = boundOf(treatment);
   if (treatment.laplaceEpsilon && treatment.norm == 2) { // as rows::noise proves it
     bound *= std::sqrt(coordinates);
   }
@@ -210,6 +219,15 @@ LogicalResult GroupNoise::insert(const NoiseGroup &group, const rows::Analysis &
                                                        "give metric_share, or publish it with epsilon="
                                                      : "no bound of what a row adds follows from the factors of this "
                                                        "value; publish it without them");
+  }
+  double exponent = std::log2(boundOf(treatment));
+  if (!(exponent >= kBoundLeast && exponent <= kBoundMost)) {
+    return group.firstOp().emitError()
+           << "what one row adds to this value is bounded by 2^" << llvm::formatv("{0:f0}", exponent)
+           << ", expected a bound from 2^" << kBoundLeast << " to 2^" << kBoundMost << ", for which there is noise; "
+           << (group.result ? "declare other bounds of the columns, publish with a bound= nearer to 1, or bring the "
+                              "rows to another scale before they are added up"
+                            : "give a clip= nearer to 1");
   }
   ClippedSumOp sum = insertSum(group, treatment, sumTypes);
 
@@ -282,6 +300,19 @@ void GroupNoise::settle() {
   }
 }
 
+/// Whether a sum is known to be at least 0, so that its root must exist with noise, too, and nothing else says so.
+bool GroupNoise::isNeverNegative(Value point) {
+  auto saysSo = [&](Operation *user) {
+    auto isZero = [&](Value value) {
+      rows::Range range = analysis->factOf(value).range;
+      return range.isConstant() && range.low == 0;
+    };
+    return isa<MaxOp>(user) && llvm::any_of(user->getOperands(), isZero);
+  };
+  rows::Range range = analysis->factOf(point).range;
+  return range.low >= 0 && !llvm::all_of(point.getUsers(), saysSo);
+}
+
 void GroupNoise::replacePoints(const NoiseGroup &group, const Treatment &treatment, NoiseOp noise) {
   Location location = noise.getLoc();
   for (auto [point, noised] : llvm::zip(group.points, noise.getResults())) {
@@ -291,6 +322,11 @@ void GroupNoise::replacePoints(const NoiseGroup &group, const Treatment &treatme
       Value factor = ConstantOp::create(builder, location, RankedTensorType::get({}, builder.getF64Type()),
                                         builder.getF64FloatAttr(treatment.scale));
       value = MulOp::create(builder, location, value.getType(), value, factor);
+    }
+    if (group.result && isNeverNegative(point.value)) {
+      Value zero = ConstantOp::create(builder, location, RankedTensorType::get({}, builder.getF64Type()),
+                                      builder.getF64FloatAttr(0));
+      value = MaxOp::create(builder, location, value.getType(), value, zero);
     }
     if (isa<IntegerType>(type.getElementType())) {
       value = RoundOp::create(builder, location, value.getType(), value);

@@ -79,9 +79,11 @@ private:
   Treatment treatMetric(const NoiseGroup &group);
   std::optional<double> factorTo(mlir::Value point, unsigned result);
   void scaleMeans(const NoiseGroup &group);
+  static double boundOf(const Treatment &treatment);
   static void chooseNoise(const Treatment &treatment, double slack, ReleaseSite &site);
 
   ClippedSumOp insertSum(const NoiseGroup &group, const Treatment &treatment, llvm::ArrayRef<mlir::Type> types);
+  bool isNeverNegative(mlir::Value point);
   void replacePoints(const NoiseGroup &group, const Treatment &treatment, NoiseOp noise);
   const rows::Draw &drawOf(const NoiseGroup &group) const { return analysis->draws()[group.draw]; }
   mlir::Value addCoin(mlir::Type type, mlir::Location location);

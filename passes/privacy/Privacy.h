@@ -9,6 +9,7 @@
 
 #include "passes/Rows.h"
 #include "passes/privacy/NoiseForm.h"
+#include "passes/privacy/SecondReading.h"
 
 #include "llvm/ADT/DenseSet.h"
 
@@ -104,6 +105,8 @@ struct PrivacyPlan {
   std::vector<ResultTables> tables;
   /// Per result whether rows or draws reach it without noise, by data flow alone (Taint.h): such a result never leaves.
   std::vector<bool> tainted;
+  /// What of it a second reading of the slots followed.
+  SecondReading secondReading;
   /// Per result that is published how noise arrives in it, where that is linear.
   std::vector<std::optional<NoiseForm>> forms;
   /// What was changed that a scientist should know: "the loss's divisor became 64".

@@ -5,6 +5,7 @@
 #include "dialect/OwnerOps.h"
 #include "dialect/SourceOps.h"
 #include "passes/privacy/Privacy.h"
+#include "passes/privacy/SecondReading.h"
 #include "passes/privacy/Taint.h"
 
 #include "mlir/IR/Verifier.h"
@@ -124,6 +125,11 @@ LogicalResult sojourn::provePrivacy(func::FuncOp step, const RowInputs &inputs, 
   if (failed(checkResults(step, inputs, analysis, plan))) {
     return failure();
   }
+  FailureOr<SecondReading> second = readAgain(step, inputs, analysis);
+  if (failed(second)) {
+    return failure();
+  }
+  plan.secondReading = std::move(*second);
   setTables(step, inputs, analysis, plan);
   for (auto [number, isTainted] : llvm::enumerate(plan.tainted)) {
     if (isTainted && plan.released[number]) {
@@ -248,6 +254,12 @@ struct MakePrivate : sojourn::impl::MakePrivateBase<MakePrivate> {
     for (const std::string &note : plan.notes) {
       step.emitRemark() << note;
     }
+    InFlightDiagnostic slots = step.emitRemark();
+    slots << "slots: " << plan.secondReading.agreed << " values are read twice, alike";
+    for (const auto &[op, count] : plan.secondReading.unread) {
+      slots << "; " << count << " once, behind '" << op << "'";
+    }
+    slots.report();
     for (auto [number, draw] : llvm::enumerate(plan.draws)) {
       InFlightDiagnostic remark = step.emitRemark() << "draw " << number << ": ";
       if (draw.isSampled) {

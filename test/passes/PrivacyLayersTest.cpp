@@ -62,6 +62,22 @@ public:
   std::map<std::string, std::vector<double>> columns;
 };
 
+/// Rows of two numbers each.
+class GivenTokens final : public RowSource {
+public:
+  explicit GivenTokens(std::vector<double> values) : values(std::move(values)) {}
+  int64_t rows() const override { return static_cast<int64_t>(values.size()) / 2; }
+  void readRows(llvm::ArrayRef<std::string>, llvm::ArrayRef<int64_t> indices, Element, void *out) const override {
+    auto *to = static_cast<double *>(out);
+    for (int64_t row : indices) {
+      for (int64_t k = 0; k < 2; ++k) {
+        *to++ = row < 0 || row >= rows() ? 0 : values[static_cast<size_t>(2 * row + k)];
+      }
+    }
+  }
+  std::vector<double> values;
+};
+
 } // namespace
 
 // --- What rows and draws can reach
@@ -227,6 +243,98 @@ TEST_F(PrivacyLayers, FirstRowsKeepsTheFirstOfEach) {
     ASSERT_TRUE(bool(values)) << llvm::toString(values.takeError());
     const auto *found = static_cast<const int64_t *>((*values)[0].buffer->data());
     EXPECT_EQ(std::vector<int64_t>(found, found + rows.size()), expected);
+  }
+}
+
+// --- Sums that are clipped -----------------------------------------------------------------------------------------------
+
+namespace {
+
+/// A step and how it is released: of a published %s, or a commit of %s onto the trained state %w.
+struct Clipped {
+  std::string body, type;
+  bool isTrained = false;
+  double bound = 1;
+};
+
+std::string scaledRows(const std::string &name, const std::string &by) {
+  return "  %c" + name + " = sojourn.constant " + by + " : f64\n  %q" + name + " = sojourn.mul %x, %c" + name +
+         " : tensor<8xf64>, tensor<f64>\n  %" + name + " = sojourn.reshape %q" + name +
+         " : tensor<8xf64> -> tensor<4x2x1xf64>\n";
+}
+/// [4 slots, 2 tokens, 1] by the same: one product per token, or per slot.
+const std::string kDot = "  %s = sojourn.dot %y, %z, lhs_batch = [], rhs_batch = [], lhs_contract = [0, 1], rhs_contract "
+                         "= [0, 1] : tensor<4x2x1xf64>, tensor<4x2x1xf64> -> tensor<1x1xf64>\n";
+
+} // namespace
+
+// Squares of 1e-170 are 0 in f64: a row of such numbers had no norm, and was not clipped.
+TEST_F(PrivacyLayers, ClippedSumsStayClippedWhereSquaresUnderflow) {
+  unsigned seed = sojourn::test::testSeed();
+  SCOPED_TRACE("SOJOURN_TEST_SEED=" + std::to_string(seed));
+  std::mt19937 random(seed);
+  std::string rows = "  %j = sojourn.iota dim = 0 : tensor<4xi64>\n  %r = sojourn.read_rows %t, %j, columns = [\"v\"] : "
+                     "!sojourn.table<4, \"v\": 2xf64>, tensor<4xi64> -> tensor<4x2xf64>\n  %x = sojourn.reshape %r : "
+                     "tensor<4x2xf64> -> tensor<8xf64>\n";
+  std::vector<Clipped> cases;
+  for (const auto &[a, b] : {std::pair<std::string, std::string>{"1.0e-163", "1.0e153"},
+                             {"1.0e-200", "1.0e190"},
+                             {"1.0e-310", "1.0e300"},
+                             {"4.0e-308", "1.0e307"},
+                             {"1.0e-150", "1.0e-150"}}) {
+    cases.push_back({scaledRows("y", a) + scaledRows("z", b) + kDot, "tensor<1x1xf64>", true, 1e-12});
+    cases.push_back({scaledRows("y", a) + scaledRows("z", b) + kDot, "tensor<1x1xf64>", false, 1e-20});
+  }
+  for (const char *scale : {"1.0e-170", "1.0e-300", "5.0e-324", "1.0e-160"}) {
+    // The bound is divided by what stands behind the sum.
+    cases.push_back({"  %c = sojourn.constant " + std::string(scale) +
+                         " : f64\n  %k = sojourn.constant 1.0e110 : f64\n  %y = sojourn.mul %x, %c : tensor<8xf64>, "
+                         "tensor<f64>\n  %q = sojourn.reduce_sum %y, dims = [0] : tensor<8xf64>\n  %s = sojourn.mul %q, %k "
+                         ": tensor<f64>, tensor<f64>\n",
+                     "tensor<f64>"});
+  }
+  for (const Clipped &each : cases) {
+    SCOPED_TRACE(each.body);
+    auto step = parse("%w: " + each.type + " {sojourn.kind = \"state\"}, %t: !sojourn.table<4, \"v\": 2xf64> "
+                      "{sojourn.kind = \"table\"}",
+                      each.type + (each.isTrained
+                                       ? " {sojourn.result = \"commit\", sojourn.target = 0 : i64, sojourn.trained}"
+                                       : " {sojourn.result = \"publish\"}"),
+                      rows + each.body + "  return %s : " + each.type + "\n");
+    PrivacyOptions options;
+    options.clip = each.bound;
+    options.lossIsMean = false;
+    options.publishes[0].rho = 0.5;
+    options.publishes[0].bound = each.bound;
+    auto plan = makePrivate(*module, RowInputs::ofStep(step), options);
+    ASSERT_TRUE(mlir::succeeded(plan));
+    double most = plan->sites.at(0).sensitivity;
+    auto executable = Executable::create(*module);
+    ASSERT_TRUE(bool(executable)) << llvm::toString(executable.takeError());
+    // The result is units of the grid times powers of two and the factor behind: what no noise gives of one row alone.
+    for (int round = 0; round < 20; ++round) {
+      GivenTokens with{std::vector<double>(8)}, without{std::vector<double>(8)};
+      size_t row = random() % 4;
+      for (size_t k = 0; k < 8; ++k) {
+        without.values[k] = std::ldexp(1.0 + static_cast<double>(random() % 8), static_cast<int>(random() % 12)) *
+                            (random() % 2 ? 1 : -1);
+        with.values[k] = without.values[k];
+      }
+      without.values[2 * row] = without.values[2 * row + 1] = 0;
+      auto unitsOf = [&](const GivenTokens &table) {
+        auto bindings = sojourn::test::bindWith(**executable, [](Element) { return 0; });
+        for (auto [binding, spec] : llvm::zip(bindings, (*executable)->args())) {
+          binding.table = spec.kind == StepArg::Table ? &table : nullptr;
+        }
+        auto values = (*executable)->run(bindings);
+        EXPECT_TRUE(bool(values)) << llvm::toString(values.takeError());
+        return sojourn::test::numbersOf((*values)[0]).at(0);
+      };
+      double factor = each.type == "tensor<f64>" ? 1e110 : 1; // behind the noise
+      double moved = std::ldexp(std::abs(unitsOf(with) - unitsOf(without)) / factor,
+                                -static_cast<int>(plan->sites[0].exponent));
+      EXPECT_LE(moved, most * (1 + 1e-9));
+    }
   }
 }
 

@@ -368,3 +368,34 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   return %s : tensor<complex<f64>>
 }
 }
+
+// -----
+
+// A sum so large that no noise reaches it.
+module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
+func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
+  %c = sojourn.constant 1.0e300 : f64
+  %cs = sojourn.broadcast %c, dims = [] : tensor<f64> -> tensor<8xf64>
+  %large = sojourn.mul %y, %cs : tensor<8xf64>, tensor<8xf64>
+  // expected-error@below {{what one row adds to this value is bounded by 2^998, expected a bound from 2^-400 to 2^820, for which there is noise; declare other bounds of the columns, publish with a bound= nearer to 1, or bring the rows to another scale before they are added up}}
+  %s = sojourn.reduce_sum %large, dims = [0] : tensor<8xf64>
+  return %s : tensor<f64>
+}
+}
+
+// -----
+
+// So small that f64 could not clip to it.
+module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
+func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
+  %c = sojourn.constant 1.0e-150 : f64
+  %small = sojourn.mul %y, %c : tensor<8xf64>, tensor<f64>
+  // expected-error@below {{is bounded by 2^-497, expected a bound from 2^-400 to 2^820, for which there is noise}}
+  %s = sojourn.reduce_sum %small, dims = [0] : tensor<8xf64>
+  return %s : tensor<f64>
+}
+}

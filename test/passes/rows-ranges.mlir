@@ -293,3 +293,41 @@ func.func @step(%t: !sojourn.table<8, "a": f64, "big": f64>) {
   %w = sojourn.sub %u, %s : tensor<f64>, tensor<4xf64>
   return
 }
+
+// -----
+
+// An infinite end stays one: the magnitude of something that may overflow is not bounded by what it is compared with. A
+// zero by its range alone is no zero to count from: here it is NaN.
+func.func @step(%t: !sojourn.table<8, "k": i64>) {
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<8, "k": i64>, tensor<8xi64> -> tensor<8xi64>
+  %index = sojourn.reshape %k : tensor<8xi64> -> tensor<8x1xi64>
+  %thousand = sojourn.constant 1.0e3 : f64
+  %one = sojourn.constant 1.0 : f64
+  %zero = sojourn.constant 0.0 : f64
+  %r = sojourn.iota dim = 0 : tensor<2xf64>
+  %x = sojourn.mul %r, %thousand : tensor<2xf64>, tensor<f64>
+  %e = sojourn.exp %x : tensor<2xf64>
+  // expected-remark-re@below {{public{{$}}}}
+  %a = sojourn.abs %e : tensor<2xf64>
+  // expected-remark-re@below {{public{{$}}}}
+  %n = sojourn.neg %e : tensor<2xf64>
+  // expected-remark-re@below {{public{{$}}}}
+  %m = sojourn.max %one, %a : tensor<f64>, tensor<2xf64>
+  // expected-remark-re@below {{public{{$}}}}
+  %z = sojourn.mul %m, %zero : tensor<2xf64>, tensor<f64>
+  %least = sojourn.min %r, %zero : tensor<2xf64>, tensor<f64>
+  %none = sojourn.slice %least, start = [0], limit = [1], stride = [1] : tensor<2xf64>
+  %flat = sojourn.reshape %none : tensor<1xf64> -> tensor<f64>
+  %base = sojourn.broadcast %flat, dims = [] : tensor<f64> -> tensor<8x50xf64>
+  %ones = sojourn.broadcast %one, dims = [] : tensor<f64> -> tensor<8x1xf64>
+  %hot = sojourn.put_along "set" %base, %index, %ones, dim = 1 : tensor<8x50xf64>, tensor<8x1xi64>, tensor<8x1xf64>
+  // The base lies in [0, 0] and yet counts as anything: 50 places of a row.
+  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 7.07107}}
+  %s = sojourn.reduce_sum %hot, dims = [0] : tensor<8x50xf64>
+  %true = sojourn.broadcast %zero, dims = [] : tensor<f64> -> tensor<8x50xf64>
+  %hot1 = sojourn.put_along "set" %true, %index, %ones, dim = 1 : tensor<8x50xf64>, tensor<8x1xi64>, tensor<8x1xf64>
+  // expected-remark@below {{sum over rows: cuts 1, one row moves it by 1,}}
+  %s1 = sojourn.reduce_sum %hot1, dims = [0] : tensor<8x50xf64>
+  return
+}
