@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ledger with the portfolio filter, and its refusals in words (see Accounts.h).
+// The ledger with the filter of mixed orders, and its refusals in words (see Accounts.h).
 #include "owner/Accounts.h"
 
 #include "owner/RequestError.h"

@@ -140,14 +140,6 @@ RowInputs inputsOf(mlir::func::FuncOp step, const PrivateTerms &terms) {
   return inputs;
 }
 
-/// What a charge adds to a part of it, order by order.
-privacy::Charge less(privacy::Charge whole, const privacy::Charge &part) {
-  for (size_t k = 0; k < whole.rdp.size(); ++k) {
-    whole.rdp[k] = whole.rdp[k] == UINT64_MAX ? UINT64_MAX : whole.rdp[k] - std::min(whole.rdp[k], part.rdp[k]);
-  }
-  return whole;
-}
-
 /// Gaussian noise where a row may become any other: not sampled, its sensitivity doubles; sampled it costs no more than
 /// that, and no more than two steps by way of the null row.
 privacy::Charge replacedGaussian(double rate, double rho) {
@@ -206,7 +198,7 @@ llvm::Error addCharges(const PrivacyPlan &from, const DrawUse &draw, const Priva
     step = privacy::sampledGaussian(rate, stepRho) + privacy::failure(failures);
   }
   if (besideRho > 0) { // one batch, one charge: what the beside ones add to it
-    auto added = [&](auto cost) { return less(cost(stepRho + besideRho), cost(stepRho)); };
+    auto added = [&](auto cost) { return cost(stepRho + besideRho) - cost(stepRho); };
     beside = beside + added([&](double rho) { return privacy::sampledGaussian(rate, rho); });
     besideReplaced = besideReplaced + added([&](double rho) { return replacedGaussian(rate, rho); });
   }
@@ -385,11 +377,12 @@ static std::atomic<int64_t> coinNanoseconds = 0;
 
 double coinSeconds() { return 1e-9 * static_cast<double>(coinNanoseconds.load()); }
 
-std::vector<runtime::Binding> drawCoins(const PrivatePlan &plan, unsigned threads) {
+std::vector<runtime::Binding> drawCoins(const PrivatePlan &plan, unsigned threads, std::span<const uint64_t> context) {
   /// Values that one thread draws at a time.
   constexpr size_t kValuesPerTask = 8192;
   auto begin = std::chrono::steady_clock::now();
-  privacy::Coins coins = privacy::Coins::fromSystem();
+  privacy::Coins coins =
+      privacy::Coins::fromSystem({reinterpret_cast<const uint8_t *>(context.data()), context.size_bytes()});
   std::vector<runtime::Binding> bindings;
   std::vector<std::function<void()>> tasks;
   uint32_t draws = 0, sites = 0;

@@ -147,7 +147,8 @@ struct RunQuote {
   double epsilon = 0, delta = 0;
   int64_t steps = 0;
   double noiseMultiplier = 0;
-  double samplingRate = 1; ///< of the steady step, the largest of its draws of the table
+  double samplingRate = 1;       ///< of the steady step, the largest of its draws of the table
+  double epsilonOfBestOrder = 0; ///< of the run by itself, as other accountants quote it
 };
 
 /// The price of the first `steps` steps of an artifact for one of its private tables, from what the

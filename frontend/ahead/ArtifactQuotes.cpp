@@ -55,6 +55,22 @@ public:
     return steps_ > 1 ? total + static_cast<uint64_t>(steps_ - 1) * of(steady_) : total;
   }
 
+  /// Of the run by itself, fixed in advance.
+  double plannedEpsilon(double noiseMultiplier, double delta) const {
+    std::vector<privacy::PlannedSteps> planned;
+    double failures = 0;
+    auto add = [&](const std::vector<Judgement::Draw> &draws, int64_t steps) {
+      for (const Judgement::Draw &draw : draws) {
+        DrawTerms terms = termsOf(draw, noiseMultiplier);
+        planned.push_back({terms.rate, terms.rho, static_cast<uint64_t>(steps)});
+        failures += static_cast<double>(steps) * terms.failures;
+      }
+    };
+    add(first_, steps_ > 0 ? 1 : 0);
+    add(steady_, steps_ > 1 ? steps_ - 1 : 0);
+    return privacy::plannedEpsilon(planned, failures, delta);
+  }
+
   double rate() const {
     double most = 0;
     for (const Judgement::Draw &draw : steady_) {
@@ -148,6 +164,7 @@ RunQuote quoteRun(const Artifact &artifact, const std::string &table, double del
                                 ", expected a number from 2^-12 to 2^40");
   }
   quote.epsilon = privacy::smallestEpsilon(run.charge(quote.noiseMultiplier), delta);
+  quote.epsilonOfBestOrder = run.plannedEpsilon(quote.noiseMultiplier, delta);
   return quote;
 }
 

@@ -93,7 +93,8 @@ void bindArtifact(py::module_ &m) {
           [](Artifact &self, const std::string &table, double delta, double epsilon, double noiseMultiplier,
              std::optional<int64_t> steps) {
             RunQuote quote = quoteRun(self, table, delta, epsilon, noiseMultiplier, steps);
-            return std::make_tuple(quote.epsilon, quote.delta, quote.steps, quote.noiseMultiplier, quote.samplingRate);
+            return std::make_tuple(quote.epsilon, quote.delta, quote.steps, quote.noiseMultiplier, quote.samplingRate,
+                                   quote.epsilonOfBestOrder);
           },
           py::arg("table"), py::arg("delta"), py::arg("epsilon"), py::arg("noise_multiplier"), py::arg("steps"))
       .def_property_readonly(

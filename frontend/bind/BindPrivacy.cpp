@@ -87,6 +87,9 @@ void bindPrivacy(py::module_ &m) {
   m.def("epsilon_of", [](double noiseMultiplier, double delta, int64_t rows, int64_t size, uint64_t steps) {
     return steps == 0 ? 0.0 : checked(privacy::epsilonOf(planOf(rows, size, steps), noiseMultiplier, delta));
   });
+  m.def("epsilon_of_best_order", [](double noiseMultiplier, double delta, int64_t rows, int64_t size, uint64_t steps) {
+    return steps == 0 ? 0.0 : checked(privacy::plannedEpsilonOf(planOf(rows, size, steps), noiseMultiplier, delta));
+  });
   // Receipts travel as what the owner signed; everything else is read from it.
   m.def("receipt_text", [](const py::bytes &receipt) {
     auto read = owner::ledger::readReceipt(std::string_view(receipt));

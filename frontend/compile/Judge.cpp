@@ -259,7 +259,7 @@ StepDefaults defaultsOf(const std::vector<DatasetInfo> &tables) {
   return defaults;
 }
 
-privacy::Charge chargeOf(const Judgement::Draw &draw, double noiseMultiplier) {
+DrawTerms termsOf(const Judgement::Draw &draw, double noiseMultiplier) {
   double rate = 1, failures = 0x1p-70; // what samplers are off by: owner/PrivatePlan.cpp charges the same
   if (draw.isSampled) {
     auto sampled = privacy::PoissonDraw::plan(draw.rows, draw.expected, draw.slots);
@@ -268,8 +268,12 @@ privacy::Charge chargeOf(const Judgement::Draw &draw, double noiseMultiplier) {
       failures += poisson->overflowMass();
     }
   }
-  return privacy::sampledGaussian(rate, draw.parts / (2 * noiseMultiplier * noiseMultiplier)) +
-         privacy::failure(failures);
+  return {rate, draw.parts / (2 * noiseMultiplier * noiseMultiplier), failures};
+}
+
+privacy::Charge chargeOf(const Judgement::Draw &draw, double noiseMultiplier) {
+  DrawTerms terms = termsOf(draw, noiseMultiplier);
+  return privacy::sampledGaussian(terms.rate, terms.rho) + privacy::failure(terms.failures);
 }
 
 Judgement judgePrivate(const wire::Step &message, const std::vector<DatasetInfo> &tables, double delta) {

@@ -53,7 +53,12 @@ struct StepDefaults {
 };
 StepDefaults defaultsOf(const std::vector<DatasetInfo> &tables);
 
-/// What a draw costs the people of its tables at a noise multiplier, as the owner will charge it.
+/// What a draw does to the people of its tables at a noise multiplier, and how probably it fails.
+struct DrawTerms {
+  double rate = 1, rho = 0, failures = 0;
+};
+DrawTerms termsOf(const Judgement::Draw &draw, double noiseMultiplier);
+/// What it costs them, as the owner will charge it.
 privacy::Charge chargeOf(const Judgement::Draw &draw, double noiseMultiplier);
 
 } // namespace sojourn::frontend

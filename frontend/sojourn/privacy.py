@@ -27,7 +27,10 @@ _runs = itertools.count(1)
 class Quote:
     """A price: `epsilon` at `delta` for `steps` steps at `noise_multiplier`, each row in a step with `sampling_rate`.
 
-    Of an open table epsilon and noise multiplier are 0: nothing is charged, and nothing is noised.
+    `epsilon` is what a grant must hold, which admits whatever is asked after it and because of it.
+    `epsilon_of_best_order` is what the run tells by itself, as it is planned: the best of all integer orders of the
+    Renyi divergence from 2 to 1024, as other accountants quote it. Of an open table both and the noise multiplier are 0:
+    nothing is charged, and nothing is noised.
     """
 
     epsilon: float
@@ -35,14 +38,15 @@ class Quote:
     steps: int
     noise_multiplier: float
     sampling_rate: float
+    epsilon_of_best_order: float = 0.0
 
     def __str__(self) -> str:
         count = f"{self.steps} step" + ("" if self.steps == 1 else "s")
         if self.noise_multiplier == 0:
             return f"nothing is charged on an open table: {count}, sampling rate {self.sampling_rate:.4g}"
         return (
-            f"epsilon {self.epsilon:.4g} at delta {self.delta:g}: {count}, noise multiplier "
-            f"{self.noise_multiplier:.4g}, sampling rate {self.sampling_rate:.4g}"
+            f"epsilon {self.epsilon:.4g} at delta {self.delta:g} (by the best order {self.epsilon_of_best_order:.4g}): "
+            f"{count}, noise multiplier {self.noise_multiplier:.4g}, sampling rate {self.sampling_rate:.4g}"
         )
 
 
@@ -175,10 +179,11 @@ class privacy:
         """The price of the run, or of its first `steps` steps; nothing is spent."""
         count = self.steps if steps is None else integer("steps", steps, 0)
         size = self._known("size")
-        epsilon = 0.0
+        epsilon = best = 0.0
         if self.is_private:
-            epsilon = _sojourn.epsilon_of(self.noise_multiplier, self.delta, len(self._table), size, count)
-        return Quote(epsilon, self.delta, count, self.noise_multiplier, self.sampling_rate)
+            terms = (self.noise_multiplier, self.delta, len(self._table), size, count)
+            epsilon, best = _sojourn.epsilon_of(*terms), _sojourn.epsilon_of_best_order(*terms)
+        return Quote(epsilon, self.delta, count, self.noise_multiplier, self.sampling_rate, best)
 
     def _known(self, name: str) -> int:
         value = getattr(self, f"_{name}")
@@ -258,6 +263,9 @@ class privacy:
 
     def __exit__(self, *exception):
         global _current
+        if self.is_private and self._session().is_elsewhere:  # the run goes on in the process that this is a fork of
+            _current = self._outer
+            return False
         try:
             if self.is_private and not _sojourn.step_active():
                 # What is pending belongs to this run. An exception on its way out is not hidden by another one.

@@ -26,25 +26,6 @@ static Status checkGrant(const Grant &grant) {
   return {};
 }
 
-static bool isSaturated(const privacy::Charge &charge) {
-  for (uint64_t value : charge.rdp) {
-    if (value == UINT64_MAX) {
-      return true;
-    }
-  }
-  return charge.delta == UINT64_MAX;
-}
-
-/// Never below zero: only what was added is taken away, and saturated sums are never entered.
-static privacy::Charge minus(const privacy::Charge &a, const privacy::Charge &b) {
-  privacy::Charge rest;
-  for (size_t order = 0; order < a.rdp.size(); ++order) {
-    rest.rdp[order] = a.rdp[order] - b.rdp[order];
-  }
-  rest.delta = a.delta - b.delta;
-  return rest;
-}
-
 Status Books::apply(const Entry &entry, const Hash &entryHash, bool wasDecided) {
   if (entry.seq != seq + 1 || entry.previous != hash) {
     return problem(Code::damaged, "it does not follow entry " + std::to_string(seq));
@@ -196,8 +177,9 @@ Status Books::admit(const std::string &client, const std::vector<Item> &items, u
     auto account = accounts.find({client, item.dataset});
     auto check = [&](const Grant &budget, const privacy::Charge &spent, const std::string &whose) -> Status {
       privacy::Charge total = spent + asked;
-      // Without a filter only what would lose count of itself is refused.
-      bool fits = !isSaturated(total) && (decided || !admits || (budget.epsilon > 0 && admits(budget, total)));
+      // A lost order is infinite to the filter, which needs but one of the others. What no filter can admit is in no
+      // history either.
+      bool fits = !isLost(total) && (decided || !admits || (budget.epsilon > 0 && admits(budget, total)));
       if (fits) {
         return {};
       }
@@ -232,9 +214,9 @@ void Books::giveBack(const std::string &client, const std::vector<Item> &items, 
   for (const Item &item : items) {
     privacy::Charge rest = count * item.charge;
     Account &account = accounts.at({client, item.dataset});
-    account.spent = minus(account.spent, rest);
+    account.spent = account.spent - rest;
     Population &population = populations.at(item.population);
-    population.spent = minus(population.spent, rest);
+    population.spent = population.spent - rest;
   }
 }
 

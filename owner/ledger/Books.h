@@ -17,7 +17,7 @@
 namespace sojourn::owner::ledger {
 
 /// Whether a budget admits all that was and will have been charged; monotone: what it refuses, it
-/// refuses with more on top.
+/// refuses with more on top. An order that is lost (privacy::kLost) is infinite and admits nothing.
 using Admission = std::function<bool(const Grant &budget, const privacy::Charge &total)>;
 
 /// People, whichever tables they are in.

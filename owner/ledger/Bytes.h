@@ -26,12 +26,24 @@ inline std::string hex(const Hash &hash) {
   return hex(std::string_view(reinterpret_cast<const char *>(hash.data()), hash.size()));
 }
 
+/// Of the bytes of an entry: 1 had charges at kFirstOrders, 2 has them at privacy::kOrders.
+inline constexpr uint8_t kEntryVersion = 2;
+
+inline constexpr std::array<int, 13> kFirstOrders = {2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 1024};
+using FirstCosts = std::array<uint64_t, kFirstOrders.size()>;
+/// What a charge at the first orders costs at all of them. In between (a-1) R_a lies below its chord, as it is convex
+/// in a (a logarithm of moments), and so do sums and what was added to such sums; rounded up.
+privacy::Charge widened(const FirstCosts &first, uint64_t delta);
+/// The other way, which loses nothing of what was widened: the first orders are among all.
+FirstCosts narrowed(const privacy::Charge &charge);
+
 /// Texts and lists that a reader accepts, in bytes and in elements.
 inline constexpr size_t kTextBytesMost = 1 << 16, kListMost = 1 << 12;
 
 /// Little-endian integers of fixed width, lengths of 32 bits before texts and lists, IEEE doubles.
 class Writer {
 public:
+  explicit Writer(uint8_t version = kEntryVersion) : version(version) {}
   template <class... Values>
   void operator()(const Values &...values) {
     (write(values), ...);
@@ -56,7 +68,12 @@ private:
       write(static_cast<uint32_t>(value.size()));
       bytes += value;
     } else if constexpr (std::same_as<Value, privacy::Charge>) {
-      (*this)(value.rdp, value.delta);
+      if (version == 1) {
+        write(narrowed(value));
+      } else {
+        write(value.rdp);
+      }
+      write(value.delta);
     } else if constexpr (requires { Value::fields(*this, value); }) {
       Value::fields(*this, value);
     } else {
@@ -68,13 +85,15 @@ private:
       }
     }
   }
+
+  uint8_t version;
 };
 
 /// Reads what Writer wrote. `good` turns false at the first byte that Writer cannot have written
 /// there and stays so; values read after that are meaningless.
 class Reader {
 public:
-  explicit Reader(std::string_view bytes) : rest(bytes) {}
+  explicit Reader(std::string_view bytes, uint8_t version = kEntryVersion) : rest(bytes), version(version) {}
   template <class... Values>
   void operator()(Values &...values) {
     (read(values), ...);
@@ -123,7 +142,13 @@ private:
         value = taken;
       }
     } else if constexpr (std::same_as<Value, privacy::Charge>) {
-      (*this)(value.rdp, value.delta);
+      if (version == 1) {
+        FirstCosts first{};
+        (*this)(first, value.delta);
+        value = widened(first, value.delta);
+      } else {
+        (*this)(value.rdp, value.delta);
+      }
     } else if constexpr (requires { Value::fields(*this, value); }) {
       Value::fields(*this, value);
     } else {
@@ -143,6 +168,7 @@ private:
   }
 
   std::string_view rest;
+  uint8_t version;
 };
 
 } // namespace sojourn::owner::ledger

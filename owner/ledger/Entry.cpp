@@ -2,12 +2,49 @@
 // Canonical bytes of entries.
 #include "owner/ledger/Entry.h"
 
+#include <algorithm>
 #include <sodium.h>
 
 namespace sojourn::owner::ledger {
 
-/// Before every entry: what it is, and the version of its fields.
-static constexpr std::string_view kMagic("SJLE\1", 5);
+/// Before every entry, and its version.
+static constexpr std::string_view kMagic = "SJLE";
+
+privacy::Charge widened(const FirstCosts &first, uint64_t delta) {
+  __extension__ typedef unsigned __int128 Wide;
+  privacy::Charge charge;
+  charge.delta = delta;
+  for (size_t k = 0, next = 0; k < privacy::kOrders.size(); ++k) {
+    auto order = static_cast<uint64_t>(privacy::kOrders[k]);
+    while (static_cast<uint64_t>(kFirstOrders[next]) < order) {
+      ++next; // both end at one order
+    }
+    auto above = static_cast<uint64_t>(kFirstOrders[next]);
+    if (above == order) {
+      charge.rdp[k] = first[next];
+      continue;
+    }
+    auto below = static_cast<uint64_t>(kFirstOrders[next - 1]);
+    Wide chord =
+        Wide{first[next - 1]} * ((above - order) * (below - 1)) + Wide{first[next]} * ((order - below) * (above - 1));
+    uint64_t divisor = (order - 1) * (above - below);
+    bool isLost = first[next - 1] == privacy::kLost || first[next] == privacy::kLost;
+    charge.rdp[k] = isLost ? privacy::kLost : static_cast<uint64_t>((chord + divisor - 1) / divisor);
+  }
+  return charge;
+}
+
+FirstCosts narrowed(const privacy::Charge &charge) {
+  FirstCosts first;
+  for (size_t k = 0, next = 0; k < first.size(); ++k) {
+    while (privacy::kOrders[next] < kFirstOrders[k]) {
+      ++next;
+    }
+    first[k] = charge.rdp[next];
+  }
+  return first;
+}
+static_assert(std::ranges::includes(privacy::kOrders, kFirstOrders));
 
 Hash hashOf(std::string_view bytes) {
   Hash hash{};
@@ -42,9 +79,9 @@ bool isOwners(const Body &body) {
 }
 
 std::string encode(const Entry &entry) {
-  Writer writer;
+  Writer writer(entry.version);
   writer.bytes = kMagic;
-  writer(entry.seq, entry.batch, entry.previous, entry.timeMs, static_cast<uint8_t>(entry.body.index()));
+  writer(entry.version, entry.seq, entry.batch, entry.previous, entry.timeMs, static_cast<uint8_t>(entry.body.index()));
   std::visit([&](const auto &body) { writer(body); }, entry.body);
   return std::move(writer.bytes);
 }
@@ -64,8 +101,13 @@ std::optional<Entry> decode(std::string_view bytes) {
   if (bytes.substr(0, kMagic.size()) != kMagic) {
     return std::nullopt;
   }
-  Reader reader(bytes.substr(kMagic.size()));
+  bytes.remove_prefix(kMagic.size());
   Entry entry;
+  entry.version = bytes.empty() ? 0 : static_cast<uint8_t>(bytes.front());
+  if (entry.version < 1 || entry.version > kEntryVersion) {
+    return std::nullopt;
+  }
+  Reader reader(bytes.substr(1), entry.version);
   uint8_t kind = 0;
   reader(entry.seq, entry.batch, entry.previous, entry.timeMs, kind);
   if (!reader.good || kind >= std::variant_size_v<Body>) {

@@ -2,7 +2,7 @@
 // The entries of the ledger, their canonical bytes and their chain of hashes.
 //
 // Kinds are numbered by their place in Body: new ones are appended, none is ever moved or removed.
-// A change to an entry's fields is a new kind.
+// A change to an entry's fields is a new kind, one to the orders of charges a new version of all.
 #ifndef SOJOURN_OWNER_LEDGER_ENTRY_H
 #define SOJOURN_OWNER_LEDGER_ENTRY_H
 
@@ -162,11 +162,13 @@ struct Entry {
   /// Since the epoch.
   int64_t timeMs = 0;
   Body body;
+  /// Of its bytes.
+  uint8_t version = kEntryVersion;
 };
 
-/// The entry's hash is `hashOf` of these bytes.
+/// In the entry's version; its hash is `hashOf` of these bytes.
 std::string encode(const Entry &entry);
-/// Nothing if the bytes are not exactly an entry's.
+/// Nothing if the bytes are not exactly an entry's, of any version.
 std::optional<Entry> decode(std::string_view bytes);
 
 } // namespace sojourn::owner::ledger

@@ -9,6 +9,7 @@
 #include "owner/ledger/Head.h"
 #include "owner/ledger/Locks.h"
 #include "owner/ledger/SigningKey.h"
+#include "runtime/OwnProcess.h"
 
 #include <functional>
 #include <memory>
@@ -152,7 +153,8 @@ struct VerifyReport {
   HeadValue head;
 };
 
-/// Thread-safe. Any number of processes may open one file, and charge.
+/// Thread-safe. Any number of processes may open one file, and charge; a fork of one that has it open is refused until
+/// it opens the file itself.
 class Ledger {
 public:
   /// Replays and checks every entry. A file that is damaged, older than its head, or not signed is
@@ -160,6 +162,7 @@ public:
   static Result<std::unique_ptr<Ledger>> open(LedgerOptions options);
   Ledger(const Ledger &) = delete;
   Ledger &operator=(const Ledger &) = delete;
+  ~Ledger();
 
   // The owner's entries: budgets change by them alone. Names are unique and never reused.
 
@@ -223,7 +226,11 @@ private:
   Status nextBlock(Run &run, const std::vector<privacy::Charge> &charges);
   Status closeRun(Run &run);
 
+  /// In a fork; to be asked before any lock is taken.
+  Status elsewhere() const;
+
   const LedgerOptions options;
+  const runtime::OwnProcess process;
   std::mutex mutex; ///< of all below; a run's mutex is taken before it
   Locks locks;
   std::unique_ptr<Database> database;

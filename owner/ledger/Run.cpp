@@ -35,6 +35,9 @@ uint64_t Run::taken() const {
 }
 
 Result<uint64_t> Run::takeStep(const std::vector<privacy::Charge> &charges) {
+  if (Status status = ledger.elsewhere()) {
+    return *status;
+  }
   std::lock_guard guard(mutex);
   const std::vector<privacy::Charge> &wanted = charges.empty() ? usual : charges;
   if (!open) {
@@ -54,6 +57,9 @@ Result<uint64_t> Run::takeStep(const std::vector<privacy::Charge> &charges) {
 }
 
 Status Run::close() {
+  if (Status status = ledger.elsewhere()) {
+    return status;
+  }
   std::lock_guard guard(mutex);
   return open ? ledger.closeRun(*this) : Status();
 }

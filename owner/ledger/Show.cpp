@@ -5,6 +5,9 @@
 namespace sojourn::owner::ledger {
 
 Result<std::vector<AccountLine>> Ledger::accounts(const std::string &client, const std::string &dataset) {
+  if (Status status = elsewhere()) {
+    return *status;
+  }
   std::lock_guard guard(mutex);
   if (Status status = broken ? broken : catchUp()) {
     return *status;
@@ -20,6 +23,9 @@ Result<std::vector<AccountLine>> Ledger::accounts(const std::string &client, con
 }
 
 Result<std::vector<PopulationLine>> Ledger::populations() {
+  if (Status status = elsewhere()) {
+    return *status;
+  }
   std::lock_guard guard(mutex);
   if (Status status = broken ? broken : catchUp()) {
     return *status;
@@ -32,6 +38,9 @@ Result<std::vector<PopulationLine>> Ledger::populations() {
 }
 
 Result<std::map<std::string, std::string>> Ledger::clients() {
+  if (Status status = elsewhere()) {
+    return *status;
+  }
   std::lock_guard guard(mutex);
   if (Status status = broken ? broken : catchUp()) {
     return *status;
@@ -72,6 +81,9 @@ static void describe(const Books &books, Listed &line) {
 }
 
 Result<std::vector<Listed>> Ledger::entries(size_t limit, uint64_t before, const std::string &client) {
+  if (Status status = elsewhere()) {
+    return *status;
+  }
   std::lock_guard guard(mutex);
   if (Status status = broken ? broken : catchUp()) {
     return *status;
@@ -102,6 +114,9 @@ Result<std::vector<Listed>> Ledger::entries(size_t limit, uint64_t before, const
 }
 
 Result<VerifyReport> Ledger::verify() {
+  if (Status status = elsewhere()) {
+    return *status;
+  }
   std::lock_guard guard(mutex);
   if (Status status = broken ? broken : catchUp()) {
     return *status;

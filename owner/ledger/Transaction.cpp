@@ -21,6 +21,10 @@ Ledger::Transaction::~Transaction() {
 }
 
 Status Ledger::Transaction::begin() {
+  if (Status status = ledger.elsewhere()) {
+    return status;
+  }
+  guard.lock();
   if (ledger.broken) {
     return ledger.broken;
   }
@@ -103,6 +107,20 @@ Ledger::Ledger(LedgerOptions given, Locks locks, std::unique_ptr<Database> datab
   holder >>= 2; // an offset into the lock's file
 }
 
+/// The parent goes on using what a fork has of it: closing the database would put an end to its log.
+Ledger::~Ledger() {
+  if (process.isElsewhere()) {
+    static_cast<void>(database.release());
+  }
+}
+
+Status Ledger::elsewhere() const {
+  return process.isElsewhere()
+             ? problem(Code::badRequest, "this ledger was " + process.text() +
+                                             ", which would charge what that one charges, too; open the ledger here")
+             : Status();
+}
+
 Result<std::unique_ptr<Ledger>> Ledger::open(LedgerOptions options) {
   if (sodium_init() < 0) {
     return problem(Code::disk, "libsodium could not be initialised");
@@ -166,7 +184,8 @@ Status Ledger::replay(Books &into, bool decided) {
         return damaged("it grants budget and is not signed by this owner's key");
       }
     }
-    if (Status status = into.apply(*entry, row.hash, decided)) {
+    // A filter of other orders decided about earlier versions.
+    if (Status status = into.apply(*entry, row.hash, decided || entry->version < kEntryVersion)) {
       return damaged(status->text);
     }
     return {};

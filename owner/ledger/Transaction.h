@@ -7,10 +7,10 @@
 
 namespace sojourn::owner::ledger {
 
-/// Holds the ledger's mutex and the writer's lock. What was not committed when it goes is undone.
+/// Holds the ledger's mutex and the writer's lock from `begin` on. What was not committed when it goes is undone.
 class Ledger::Transaction {
 public:
-  explicit Transaction(Ledger &ledger) : ledger(ledger), guard(ledger.mutex) {}
+  explicit Transaction(Ledger &ledger) : ledger(ledger), guard(ledger.mutex, std::defer_lock) {}
   ~Transaction();
 
   /// Afterwards the books know what every process wrote, and the head agrees.

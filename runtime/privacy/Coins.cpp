@@ -4,13 +4,76 @@
 
 #include "runtime/privacy/Misuse.h"
 
+#include <array>
+#include <atomic>
 #include <cstring>
+#include <ctime>
+#include <fcntl.h>
 #include <sodium.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 namespace sojourn::privacy {
 
 static_assert(crypto_stream_chacha20_KEYBYTES == 32 && crypto_stream_chacha20_NONCEBYTES == 8);
+
+namespace {
+
+/// The processor's own random numbers are no part of a machine's snapshot; zeros where it has none.
+#if defined(__x86_64__)
+__attribute__((target("rdrnd"))) std::array<unsigned long long, 4> fromProcessor() {
+  std::array<unsigned long long, 4> numbers{};
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) && (c & bit_RDRND)) {
+    for (unsigned long long &number : numbers) {
+      _rdrand64_step(&number); // one that fails leaves what the others give
+    }
+  }
+  return numbers;
+}
+#else
+std::array<unsigned long long, 4> fromProcessor() { return {}; }
+#endif
+
+/// Empty where the system has none.
+const std::array<char, 36> &bootId() {
+  static const std::array<char, 36> id = [] {
+    std::array<char, 36> text{};
+    int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (file >= 0) {
+      [[maybe_unused]] ssize_t size = read(file, text.data(), text.size());
+      close(file);
+    }
+    return text;
+  }();
+  return id;
+}
+
+/// In what clones of one machine differ, whatever entropy they are given. No padding.
+struct Surroundings {
+  std::array<int64_t, 2> now{}, sinceBoot{}, ofThread{};
+  std::array<unsigned long long, 4> processor = fromProcessor();
+  uint64_t keys;
+  int64_t process = getpid();
+
+  Surroundings() {
+    static std::atomic<uint64_t> made{0};
+    keys = ++made;
+    auto read = [](clockid_t clock, std::array<int64_t, 2> &into) {
+      timespec time{};
+      clock_gettime(clock, &time);
+      into = {time.tv_sec, time.tv_nsec};
+    };
+    read(CLOCK_REALTIME, now);
+    read(CLOCK_BOOTTIME, sinceBoot);
+    read(CLOCK_THREAD_CPUTIME_ID, ofThread);
+  }
+};
+
+} // namespace
 
 Coins::Coins(const Key &key) : key(key), process(getpid()) {
   if (sodium_init() < 0) {
@@ -31,13 +94,15 @@ Coins Coins::fromSystem(std::span<const uint8_t> context) {
   }
   Key entropy, key;
   randombytes_buf(entropy.data(), entropy.size());
-  pid_t process = getpid();
+  Surroundings surroundings;
   crypto_generichash_state hash;
   crypto_generichash_init(&hash, entropy.data(), entropy.size(), key.size());
-  crypto_generichash_update(&hash, reinterpret_cast<const uint8_t *>(&process), sizeof process);
+  crypto_generichash_update(&hash, reinterpret_cast<const uint8_t *>(&surroundings), sizeof surroundings);
+  crypto_generichash_update(&hash, reinterpret_cast<const uint8_t *>(bootId().data()), bootId().size());
   crypto_generichash_update(&hash, context.data(), context.size());
   crypto_generichash_final(&hash, key.data(), key.size());
   Coins coins(key);
+  sodium_memzero(&surroundings, sizeof surroundings);
   sodium_memzero(&hash, sizeof hash);
   sodium_memzero(entropy.data(), entropy.size());
   sodium_memzero(key.data(), key.size());

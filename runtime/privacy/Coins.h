@@ -28,9 +28,10 @@ inline constexpr size_t kCoinBlock = 64;
 /// are thread-safe. Coins must not be used twice; nothing here remembers what was spent.
 class Coins {
 public:
-  /// A fresh key from the operating system. `context` (the ledger's sequence number, a boot id) is
-  /// hashed into it, so that two clones of one machine with equal entropy still part. Stops the
-  /// process if the system has no randomness to give.
+  /// A fresh key from the operating system. Two clones of one machine (a snapshot that was resumed twice) may be given
+  /// equal entropy, so what they differ in is hashed into it: clocks to the nanosecond, the machine's boot id, random
+  /// numbers of the processor where it has them, how many keys this process has made; and `context`, what the owner has
+  /// charged and for which step. Stops the process if the system has no randomness to give.
   static Coins fromSystem(std::span<const uint8_t> context = {});
 
   /// The key is the seed, least byte first, then zeros: repeatable, so no protection at all. Defined

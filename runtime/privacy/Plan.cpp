@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace sojourn::privacy {
 
@@ -29,6 +30,9 @@ static std::string planError(const TrainingPlan &plan) {
   return "";
 }
 
+/// Raised above the rounding of two operations.
+static double rhoOf(double noiseMultiplier) { return 0.5 / (noiseMultiplier * noiseMultiplier) * (1 + 0x1p-50); }
+
 Checked<Charge> stepCharge(const TrainingPlan &plan, double noiseMultiplier) {
   if (std::string error = planError(plan); !error.empty()) {
     return Invalid{error};
@@ -37,9 +41,7 @@ Checked<Charge> stepCharge(const TrainingPlan &plan, double noiseMultiplier) {
     return Invalid{"the noise multiplier is " + shortText(noiseMultiplier) + ", expected a number between " +
                    shortText(kNoiseMin) + " and " + shortText(kNoiseMax) + "; between 0.5 and 10 is usual"};
   }
-  // Raised above the rounding of two operations.
-  double rho = 0.5 / (noiseMultiplier * noiseMultiplier) * (1 + 0x1p-50);
-  return sampledGaussian(plan.rate, rho) + failure(plan.overflow) + failure(plan.extraFailure);
+  return sampledGaussian(plan.rate, rhoOf(noiseMultiplier)) + failure(plan.overflow) + failure(plan.extraFailure);
 }
 
 Checked<Charge> planCharge(const TrainingPlan &plan, double noiseMultiplier) {
@@ -59,6 +61,54 @@ Checked<double> epsilonOf(const TrainingPlan &plan, double noiseMultiplier, doub
     return Invalid{error};
   }
   return smallestEpsilon(*total, delta);
+}
+
+// What an order implies falls and then grows with it: epsilon is at least what is implied iff
+// (a-1) R_a + (a-1) log(a-1) - a log a - log(delta) - (a-1) epsilon <= 0, which is convex in a. So the best order is
+// next to the best of kOrders, and neighbours tell on which side.
+double plannedEpsilon(const std::vector<PlannedSteps> &steps, double failures, double delta) {
+  double left = delta > 0 && delta < 1 ? delta - failures : 0;
+  if (!(left > 0)) {
+    return std::numeric_limits<double>::infinity();
+  }
+  if (std::all_of(steps.begin(), steps.end(), [](const PlannedSteps &each) { return each.rho == 0 || !each.count; })) {
+    return 0;
+  }
+  double logDelta = std::log(left);
+  auto implied = [&](int order) {
+    double divergence = 0;
+    for (const PlannedSteps &each : steps) {
+      divergence += static_cast<double>(each.count) * sampledGaussianDivergence(order, each.rate, each.rho);
+    }
+    return epsilonAtOrder(order, divergence * (1 + 0x1p-45), logDelta);
+  };
+  size_t best = 0;
+  double least = implied(kOrders[0]);
+  for (size_t k = 1; k < kOrders.size(); ++k) {
+    if (double epsilon = implied(kOrders[k]); epsilon < least) {
+      least = epsilon;
+      best = k;
+    }
+  }
+  int low = kOrders[best > 0 ? best - 1 : 0], high = kOrders[std::min(best + 1, kOrders.size() - 1)];
+  while (low < high) {
+    int middle = low + (high - low) / 2;
+    double here = implied(middle), next = implied(middle + 1);
+    least = std::min({least, here, next});
+    here <= next ? high = middle : low = middle + 1;
+  }
+  return std::max(least, 0.0);
+}
+
+Checked<double> plannedEpsilonOf(const TrainingPlan &plan, double noiseMultiplier, double delta) {
+  if (Checked<Charge> step = stepCharge(plan, noiseMultiplier); !step) {
+    return Invalid{step.error()};
+  }
+  if (std::string error = grantError({/*epsilon=*/1, delta}); !error.empty()) {
+    return Invalid{error};
+  }
+  double failures = static_cast<double>(plan.steps) * (plan.overflow + plan.extraFailure);
+  return plannedEpsilon({{plan.rate, rhoOf(noiseMultiplier), plan.steps}}, failures, delta);
 }
 
 /// Why a grant does not admit even `least`, the cost of the same releases under the most noise.

@@ -85,7 +85,7 @@ double pureDivergence(int order, double epsilon) {
 /// `value` in units of 2^-bits, rounded up; the maximum for what is negative, NaN or too great.
 static uint64_t roundedUp(double value, int bits) {
   double units = std::ceil(std::ldexp(value, bits));
-  return value >= 0 && units < 0x1p64 ? static_cast<uint64_t>(units) : UINT64_MAX;
+  return value >= 0 && units < 0x1p64 ? static_cast<uint64_t>(units) : kLost;
 }
 
 template <typename Divergence>
@@ -118,7 +118,7 @@ Charge replaceOne(const Charge &nullOne) {
       ++next;
     }
     if (next == kOrders.size()) {
-      charge.rdp[k] = UINT64_MAX;
+      charge.rdp[k] = kLost;
       continue;
     }
     // (2a - 1) / (2a - 2) = 1 + 1 / (2a - 2)
@@ -131,7 +131,7 @@ Charge replaceOne(const Charge &nullOne) {
 
 Charge failure(double mass) {
   Charge charge;
-  charge.delta = mass <= 1 ? roundedUp(mass, 64) : UINT64_MAX;
+  charge.delta = mass <= 1 ? roundedUp(mass, 64) : kLost;
   return charge;
 }
 

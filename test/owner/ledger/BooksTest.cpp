@@ -136,4 +136,14 @@ TEST_F(Histories, WhatWasDecidedIsNotDecidedAgain) {
   expectRefused(reserved("l", 0), "is spent");
 }
 
+TEST_F(Histories, WhatNoFilterAdmitsIsInNoHistory) {
+  Reserved lost = reserved("k", 0);
+  lost.items[0].charge.rdp.fill(privacy::kLost);
+  Entry entry = next(lost);
+  EXPECT_NE(textOf(books.apply(entry, hashOf(encode(entry)), /*decided=*/true)).find("is spent"), std::string::npos);
+  lost.items[0].charge.rdp[0] = 0;
+  entry = next(lost);
+  EXPECT_EQ(textOf(books.apply(entry, hashOf(encode(entry)), /*decided=*/true)), "");
+}
+
 } // namespace sojourn::owner::ledger::test

@@ -239,7 +239,38 @@ TEST_F(Rules, LoweringAGrantNeverTakesBackWhatWasSpent) {
   EXPECT_EQ((*lines)[0].spent, chargeOf(600'000) + chargeOf(100'000));
 }
 
-TEST_F(Rules, ChargesThatWouldOverflowAreRefused) {
+TEST_F(Rules, AnOrderThatIsLostStaysLostAndTheOthersCount) {
+  auto lossy = [](const std::string &key, uint64_t units) {
+    ReserveRequest request = requestOf(key, units);
+    request.items[0].charge.rdp[3] = privacy::kLost / 2 + 10;
+    return request;
+  };
+  Ticket first = reserve(lossy("a", 1000)), second = reserve(lossy("b", 1000));
+  privacy::Charge expected = 2 * chargeOf(1000);
+  expected.rdp[3] = privacy::kLost;
+  EXPECT_EQ(spentOn(*ledger), expected) << "the filter has another order to go by";
+  EXPECT_EQ((*ledger->accounts())[0].spent, expected);
+  EXPECT_EQ(textOf(ledger->cancel(second, "")), "");
+  EXPECT_EQ(textOf(ledger->cancel(first, "")), "");
+  expected = {};
+  expected.rdp[3] = privacy::kLost;
+  EXPECT_EQ(spentOn(*ledger), expected) << "what was not counted cannot be taken away";
+  auto run = ledger->openRun(runOf(1000, 100, /*whole=*/true));
+  ASSERT_TRUE(run);
+  ASSERT_TRUE((*run)->takeStep());
+  EXPECT_EQ(textOf((*run)->close()), "");
+  expected = chargeOf(1000);
+  expected.rdp[3] = privacy::kLost;
+  EXPECT_EQ(spentOn(*ledger), expected);
+  ASSERT_TRUE(ledger->verify());
+  reopen();
+  EXPECT_EQ(spentOn(*ledger), expected);
+  ASSERT_TRUE(ledger->verify());
+  expectProblem(ledger->reserve(requestOf("c", 999'001)), Code::budgetExhausted, "is spent");
+  EXPECT_NE(reserve(requestOf("d", 999'000)).id, 0u);
+}
+
+TEST_F(Rules, WhereEveryOrderIsLostNothingIsAdmitted) {
   auto everything = world.options();
   everything.path = ":memory:";
   everything.admits = [](const Grant &, const privacy::Charge &) { return true; };
@@ -247,10 +278,17 @@ TEST_F(Rules, ChargesThatWouldOverflowAreRefused) {
   ASSERT_TRUE(open);
   admitAda(**open, 1);
   ReserveRequest request = requestOf("k", 1);
-  request.items[0].charge.rdp[3] = UINT64_MAX / 2 + 10;
+  request.items[0].charge.rdp.fill(privacy::kLost);
+  expectProblem((*open)->reserve(request), Code::budgetExhausted, "is spent");
+  request.items[0].charge.rdp[5] = privacy::kLost / 2 + 10;
   EXPECT_EQ(textOf((*open)->reserve(request)), "");
   request.key = "l";
   expectProblem((*open)->reserve(request), Code::budgetExhausted, "is spent");
+  request.items[0].charge = chargeOf(1);
+  request.items[0].charge.delta = privacy::kLost;
+  expectProblem((*open)->reserve(request), Code::budgetExhausted, "is spent");
+  EXPECT_FALSE((*open)->openRun(runOf(1'000'000, uint64_t{1} << 40))) << "its delta comes to one";
+  EXPECT_TRUE((*open)->openRun(runOf(1'000'000, uint64_t{1} << 40 >> 24)));
 }
 
 TEST_F(Rules, StepsOfARunAreCountedInBlocks) {

@@ -72,7 +72,7 @@ Body randomBody(std::mt19937_64 &random) {
 TEST(Bytes, OfAnEntryAreFixed) {
   Entry entry{7, 6, hashOf("before"), -2, Sealed{5, 300, hashOf("x")}};
   // The layout written down once more; the hashes from Python's hashlib.blake2b(digest_size=32).
-  std::string expected = "534a4c4501"       // SJLE, format 1
+  std::string expected = "534a4c4502"       // SJLE, format 2
                          "0700000000000000" // number
                          "0600000000000000" // batch
                          "c0ad7434849eec989026ef4e082140af5761ab5561412c2615e7bc53605c85a0"
@@ -81,6 +81,10 @@ TEST(Bytes, OfAnEntryAreFixed) {
                          "0500000000000000" // publish
                          "2c01000000000000" // size
                          "d161d71145abeec5ef15abcf0459cec60a27321e2f0ac0ef7ace5254f5944476";
+  EXPECT_EQ(hex(encode(entry)), expected);
+  EXPECT_EQ(hex(hashOf(encode(entry))), "41116d866fae2909268011e434cffc4a30684032965a662fcdd43f350d2f1080");
+  entry.version = 1;
+  expected[9] = '1';
   EXPECT_EQ(hex(encode(entry)), expected);
   EXPECT_EQ(hex(hashOf(encode(entry))), "c69dc68909776494bfbc30a111fb1ef598af1a12f929a1a003e5ae06614638f4");
 }
@@ -91,7 +95,12 @@ TEST(Bytes, OneEntryHasOneEncoding) {
   std::mt19937_64 random(seed);
   int decoded = 0;
   for (int round = 0; round < 3000; ++round) {
-    Entry entry{random(), random(), hashNumber(random()), static_cast<int64_t>(random()), randomBody(random)};
+    Entry entry{random(),
+                random(),
+                hashNumber(random()),
+                static_cast<int64_t>(random()),
+                randomBody(random),
+                static_cast<uint8_t>(1 + random() % 2)};
     std::string bytes = encode(entry);
     std::optional<Entry> again = decode(bytes);
     ASSERT_TRUE(again) << kindName(entry.body);

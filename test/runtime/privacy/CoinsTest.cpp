@@ -4,6 +4,8 @@
 #include "runtime/privacy/Coins.h"
 #include "test/runtime/privacy/Statistics.h"
 
+#include <cstring>
+#include <sodium.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,6 +116,55 @@ TEST(Coins, StreamsAndKeysDiffer) {
       all.push_back(blocks(*coins, stream, 0, 32));
       all.push_back(blocks(*coins, stream, 1, 32));
     }
+  }
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end());
+}
+
+namespace {
+
+/// While it lives, the system gives everybody the same bytes, as it may in clones of one machine.
+class EqualEntropy {
+public:
+  EqualEntropy() {
+    static randombytes_implementation equal{};
+    equal.implementation_name = [] { return "equal"; };
+    equal.random = [] { return uint32_t{7}; };
+    equal.buf = [](void *out, size_t size) { std::memset(out, 7, size); };
+    randombytes_set_implementation(&equal);
+  }
+  ~EqualEntropy() { randombytes_set_implementation(&randombytes_sysrandom_implementation); }
+};
+
+} // namespace
+
+TEST(Coins, ClonesOfAMachineWithEqualEntropyPart) {
+  ASSERT_GE(sodium_init(), 0);
+  EqualEntropy equal;
+  uint8_t one[32], other[32];
+  randombytes_buf(one, sizeof one);
+  randombytes_buf(other, sizeof other);
+  ASSERT_EQ(std::memcmp(one, other, sizeof one), 0);
+  std::vector<Bytes> all;
+  for (int k = 0; k < 100; ++k) {
+    all.push_back(blocks(Coins::fromSystem(), kNoise, 0, 32));
+  }
+  // As a snapshot that is resumed more than once: the same memory, the same entropy.
+  for (int clone = 0; clone < 4; ++clone) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      const Bytes first = blocks(Coins::fromSystem(), kNoise, 0, 32);
+      _exit(write(ends[1], first.data(), first.size()) == 32 ? 0 : 1);
+    }
+    Bytes first(32);
+    EXPECT_EQ(read(ends[0], first.data(), first.size()), 32);
+    close(ends[0]);
+    close(ends[1]);
+    EXPECT_EQ(waitpid(child, nullptr, 0), child);
+    all.push_back(first);
   }
   std::sort(all.begin(), all.end());
   EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end());

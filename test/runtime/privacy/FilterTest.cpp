@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The portfolio filter: thresholds by the formula of the proof, on a dense grid that none of them
-// falls as a grant grows, and what follows from that for any list of charges.
+// The filter: thresholds of single orders and the condition for all of them by the formulas of the proof, on a dense
+// grid that no weight falls too fast as a grant grows, and what follows from that for any list of charges.
 #include "runtime/privacy/Filter.h"
 
 #include "runtime/privacy/Rdp.h"
@@ -54,6 +54,27 @@ Slopes leastSlopes(const WeightFunction &weights) {
   return least;
 }
 
+/// log of Delta sum_a h_a e^((a-1)x) over 1 - e^-x, the least over a fine grid of x: condition (1) of Filter.cpp holds
+/// iff it is not negative.
+long double leastExcess(const Grant &grant, const Charge &total) {
+  Weights weights = orderWeights(grant);
+  long double least = 1e9L;
+  for (long double x = 9e-4L; x < 1; x *= 1.002L) {
+    long double top = -1e9L, sum = 0;
+    std::array<long double, kOrders.size()> logs;
+    for (size_t k = 0; k < kOrders.size(); ++k) {
+      long double slope = kOrders[k] - 1, left = grant.epsilon - ldexpl(static_cast<long double>(total.rdp[k]), -40);
+      logs[k] = total.rdp[k] == kLost ? -1e9L : logl(weights[k]) + slope * (left + x);
+      top = std::max(top, logs[k]);
+    }
+    for (long double log : logs) {
+      sum += expl(log - top);
+    }
+    least = std::min(least, top + logl(sum) + logl(static_cast<long double>(grant.delta)) - logl(-expm1l(-x)));
+  }
+  return least;
+}
+
 /// privacy.md's first choice: half to the order whose threshold is the greatest share of its order.
 Weights primaryOrder(const Grant &grant) {
   size_t primary = 0;
@@ -97,7 +118,7 @@ TEST(Filter, ReferenceValueOfOneOrderWithoutSplit) {
   Charge total = uint64_t{14062} * sampledGaussian(256.0 / 60000, 0.5 / (1.1 * 1.1));
   expectRelative(bestOrderEpsilon(total, 1e-5), 2.596981179, 1e-8); // 14,062 costs rounded up to 2^-40
   // The price of the split: 14 % with equal shares.
-  EXPECT_LT(smallestEpsilon(total, 1e-5), 2.596981179 * 1.09);
+  EXPECT_LT(smallestEpsilon(total, 1e-5), 2.596981179 * 1.06);
   EXPECT_GT(smallestEpsilon(total, 1e-5), 2.596981179 * 1.01);
 }
 
@@ -118,6 +139,72 @@ TEST(Filter, ThresholdsAreTheFormulaRoundedDown) {
     EXPECT_LE(delta, share);
     EXPECT_GT(delta, share * (1 - 2e-9) - 0x1p-64);
   }
+}
+
+TEST(Filter, OrdersAddUpAsTheConditionSays) {
+  auto random = freshRandom();
+  int together = 0, rounds = 0;
+  for (int attempt = 0; attempt < 1500 && rounds < 150; ++attempt) {
+    Charge total = sum(randomCharges(random));
+    total.rdp[random() % kOrders.size()] = kLost;
+    double delta = logUniform(random, 1e-9, 1e-3), epsilon = smallestEpsilon(total, delta);
+    if (epsilon < 1e-3 || epsilon == kInfinity) {
+      continue;
+    }
+    ++rounds;
+    Filter filter = filterOf({epsilon, delta});
+    bool alone = false;
+    for (size_t k = 0; k < kOrders.size(); ++k) {
+      alone = alone || total.rdp[k] <= filter.thresholds().rdp[k];
+    }
+    together += !alone;
+    // The grid and steps of 2^-30 hide a little.
+    Grant enough{epsilon + 1e-5 * epsilon + 1e-8, delta}, less{epsilon - 1e-5 * epsilon - 1e-8, delta};
+    EXPECT_GE(leastExcess(enough, total), -1e-9L) << epsilon << " " << delta;
+    EXPECT_LT(leastExcess(less, total), 1e-3L) << epsilon << " " << delta;
+    EXPECT_TRUE(filterOf(enough).admits(total));
+    EXPECT_FALSE(filterOf(less).admits(total));
+  }
+  EXPECT_EQ(rounds, 150) << "lists without a price";
+  EXPECT_GT(together, 100) << "a single order is hardly ever the best";
+}
+
+TEST(Filter, LostOrdersAddNothing) {
+  auto random = freshRandom();
+  int refused = 0;
+  for (int round = 0; round < 2000; ++round) {
+    Charge total = sum(randomCharges(random)), before = total;
+    double delta = logUniform(random, 1e-9, 1e-3), epsilon = smallestEpsilon(total, delta);
+    if (epsilon == 0 || epsilon > 1e3) {
+      continue;
+    }
+    Filter filter = filterOf({epsilon * logUniform(random, 0.99, 1.2), delta});
+    for (int count = 0; count < 3; ++count) {
+      total.rdp[random() % kOrders.size()] = kLost;
+    }
+    EXPECT_TRUE(filter.admits(before) || !filter.admits(total));
+    refused += filter.admits(before) && !filter.admits(total);
+    EXPECT_FALSE(isLost(total));
+    total.rdp.fill(kLost);
+    EXPECT_TRUE(isLost(total));
+    EXPECT_FALSE(filter.admits(total));
+  }
+  EXPECT_GT(refused, 10) << "the order that mattered, now and then";
+}
+
+TEST(Filter, WhatIsLostStaysLost) {
+  Charge part = gaussian(1), lost = part;
+  lost.rdp[3] = kLost;
+  for (const Charge &rest : {lost - part, lost - lost, part - lost, lost + part - part, uint64_t{7} * lost - lost}) {
+    EXPECT_EQ(rest.rdp[3], kLost);
+    EXPECT_NE(rest.rdp[2], kLost);
+  }
+  EXPECT_EQ((part + lost - lost).rdp[2], part.rdp[2]);
+  EXPECT_EQ(uint64_t{3} * part - part, part + part);
+  EXPECT_EQ(uint64_t{0} * lost, Charge()) << "no release costs nothing";
+  Charge failing = failure(1);
+  EXPECT_EQ((failing - failing).delta, kLost);
+  EXPECT_TRUE(isLost(failing));
 }
 
 TEST(Filter, ThresholdsNeverFall) {
@@ -191,7 +278,7 @@ TEST(Filter, AdmitsByTotalsOnly) {
     total.rdp.fill(UINT64_MAX);
     total.rdp[k] = most.rdp[k];
     EXPECT_TRUE(filter.admits(total)) << "one order is enough";
-    total.rdp[k] += 1;
+    total.rdp[k] += 1000; // above the margins of rounding
     EXPECT_FALSE(filter.admits(total));
     total.rdp[k] = most.rdp[k];
     total.delta = most.delta;
@@ -230,6 +317,24 @@ TEST(Filter, WhatIsSaturatedIsNeverAdmitted) {
 TEST(Filter, BestOrderPaysForFailures) {
   Charge total = gaussian(0.1) + failure(4e-6);
   EXPECT_NEAR(bestOrderEpsilon(total, 1e-5), bestOrderEpsilon(gaussian(0.1), 6e-6), 1e-9);
+}
+
+TEST(Filter, BestOrderIsOfAllIntegersByChords) {
+  auto random = freshRandom();
+  for (int round = 0; round < 300; ++round) {
+    double rho = logUniform(random, 1e-5, 10), delta = logUniform(random, 1e-9, 1e-3), exact = kInfinity;
+    for (int order = 2; order <= kOrders.back(); ++order) {
+      exact = std::min(exact, epsilonAtOrder(order, order * rho, std::log(delta)));
+    }
+    double grid = kInfinity;
+    for (int order : kOrders) {
+      grid = std::min(grid, epsilonAtOrder(order, order * rho, std::log(delta)));
+    }
+    double found = bestOrderEpsilon(gaussian(rho), delta);
+    EXPECT_GE(found, std::max(exact, 0.0) * (1 - 1e-9));
+    EXPECT_LE(found, std::max(grid, 0.0) * (1 + 1e-9) + 1e-9);
+    EXPECT_LE(found, std::max(exact, 0.0) * 1.06 + 1e-3);
+  }
 }
 
 TEST(Filter, RefusesGrantsThatAreNone) {

@@ -84,6 +84,44 @@ TEST(Plan, OneGaussianCostsMoreThanItsExactEpsilonButNotMuch) {
   }
 }
 
+TEST(Plan, ByThemselvesRunsCostTheBestOfAllOrders) {
+  auto random = freshRandom();
+  for (int round = 0; round < 20; ++round) {
+    TrainingPlan plan = randomPlan(random);
+    double noise = logUniform(random, 0.5, 20), delta = logUniform(random, 1e-9, 1e-4), rho = 0.5 / (noise * noise);
+    double least = kInfinity, left = delta - static_cast<double>(plan.steps) * (plan.overflow + plan.extraFailure);
+    for (int order = 2; order <= 1024; ++order) {
+      double divergence = static_cast<double>(plan.steps) * sampledGaussianDivergence(order, plan.rate, rho);
+      double implied = divergence + std::log1p(-1.0 / order) - (std::log(left) + std::log(order)) / (order - 1);
+      least = std::min(least, implied);
+    }
+    double found = valueOf(plannedEpsilonOf(plan, noise, delta));
+    EXPECT_NEAR(found, std::max(least, 0.0), 1e-9 * found + 1e-12) << "all orders, one by one";
+    EXPECT_LE(found, valueOf(epsilonOf(plan, noise, delta)) * (1 + 1e-12));
+    // Two kinds of steps, as runs have whose first step differs.
+    double both = plannedEpsilon({{plan.rate, rho, 1}, {plan.rate, rho, plan.steps - 1}}, 0, delta);
+    EXPECT_NEAR(both, plannedEpsilon({{plan.rate, rho, plan.steps}}, 0, delta), 1e-9 * both + 1e-12);
+  }
+  EXPECT_EQ(plannedEpsilon({}, 0, 1e-5), 0);
+  EXPECT_EQ(plannedEpsilon({{0.5, 1, 0}, {0.5, 0, 9}}, 0, 1e-5), 0);
+  EXPECT_EQ(plannedEpsilon({{0.5, 1, 1}}, 1e-5, 1e-5), kInfinity) << "failures leave nothing of delta";
+  EXPECT_EQ(plannedEpsilon({{0.5, 1, 1}}, 0, 0), kInfinity);
+  EXPECT_EQ(plannedEpsilon({{0.5, 1, 1}}, 0, std::nan("")), kInfinity);
+  EXPECT_EQ(plannedEpsilon({{0.5, -1, 1}}, 0, 1e-5), kInfinity);
+}
+
+TEST(Plan, AMillionStepsFitAGrantOfEight) {
+  TrainingPlan plan{1e-5, 1'000'000, 0x1p-60, 0x1p-70};
+  Charge total = valueOf(planCharge(plan, 0.5));
+  EXPECT_EQ(total.rdp.back(), kLost);
+  EXPECT_FALSE(isLost(total));
+  EXPECT_TRUE((*Filter::of({8, 1e-6})).admits(total));
+  double epsilon = valueOf(epsilonOf(plan, 0.5, 1e-6));
+  EXPECT_LT(epsilon, 3.3);
+  EXPECT_GT(epsilon, valueOf(plannedEpsilonOf(plan, 0.5, 1e-6)));
+  EXPECT_LT(valueOf(noiseMultiplierFor({8, 1e-6}, plan)), 0.5);
+}
+
 TEST(Plan, NoiseForAPriceAndPriceOfANoise) {
   auto random = freshRandom();
   for (int round = 0; round < 60; ++round) {
@@ -191,6 +229,8 @@ TEST(Plan, RefusesWhatCannotBePlanned) {
     expectText(stepCharge(plan, bad).error(), "the noise multiplier is ", "expected a number between");
     expectText(planCharge(plan, bad).error(), "the noise multiplier is ", "expected a number between");
     expectText(epsilonOf(plan, bad, 1e-5).error(), "the noise multiplier is ", "usual");
+    expectText(plannedEpsilonOf(plan, bad, 1e-5).error(), "the noise multiplier is ", "usual");
+    expectText(plannedEpsilonOf(plan, 1, bad).error(), "delta is ", "expected");
     expectText(epsilonOf(plan, 1, bad).error(), "delta is ", "expected");
     expectText(gaussianRhoFor({bad, 1e-5}).error(), "epsilon is ", "expected");
     expectText(pureEpsilonFor({1, bad}).error(), "delta is ", "expected");

@@ -72,6 +72,9 @@ json answer(const json &ask) {
   if (what == "epsilon") {
     return answerOf(epsilonOf(planOf(ask), ask.at("noise"), ask.at("delta")));
   }
+  if (what == "planned") {
+    return answerOf(plannedEpsilonOf(planOf(ask), ask.at("noise"), ask.at("delta")));
+  }
   return {{"error", "unknown question"}};
 }
 

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run may still take, as an owner asks its ledger: a million steps, with orders that are lost on the way.
+#include "owner/Accounts.h"
+#include "runtime/privacy/Plan.h"
+#include "test/owner/Support.h"
+
+#include <algorithm>
+
+namespace sojourn::owner::test {
+
+TEST(Accounts, AMillionStepsFitTheGrantThatTheyWereQuotedFor) {
+  constexpr uint64_t kSteps = 1'000'000;
+  constexpr double kDelta = 1e-6;
+  privacy::TrainingPlan plan{1e-5, kSteps, 0x1p-60, 0x1p-70};
+  double quoted = *privacy::epsilonOf(plan, 0.5, kDelta);
+  EXPECT_LT(quoted, 8);
+  World world;
+  auto accounts = Accounts::open(world.environment());
+  ASSERT_TRUE(static_cast<bool>(accounts)) << llvm::toString(accounts.takeError());
+  auto textOf = [](llvm::Error error) { return llvm::toString(std::move(error)); };
+  ASSERT_EQ(textOf((*accounts)->setGrant(kLocalClient, {"people", ""}, {8, kDelta})), "");
+  std::vector<ledger::Item> items{{"people", "v1", "", *privacy::stepCharge(plan, 0.5)}};
+  auto run = std::shared_ptr<RunAccount>();
+  for (uint64_t step = 0; step < kSteps; ++step) {
+    llvm::Error error = (*accounts)->payStep(kLocalClient, run, kSteps, {}, items);
+    ASSERT_FALSE(static_cast<bool>(error)) << step << ": " << llvm::toString(std::move(error));
+  }
+  privacy::Charge total = *privacy::planCharge(plan, 0.5);
+  EXPECT_EQ(run->total[0], total);
+  EXPECT_GT(std::count(total.rdp.begin(), total.rdp.end(), privacy::kLost), 3);
+  run.reset();
+  auto budget = (*accounts)->budget(kLocalClient, "people");
+  ASSERT_TRUE(static_cast<bool>(budget));
+  EXPECT_DOUBLE_EQ(budget->epsilonLeft, 8 - quoted);
+  // One more plan of as much noise as is left for, and not of less.
+  double noise = *privacy::noiseMultiplierFor({budget->epsilonLeft / 2, kDelta}, {1, 1, 0, 0});
+  ledger::ReserveRequest request;
+  request.client = kLocalClient;
+  request.items = items;
+  request.items[0].charge = *privacy::stepCharge({1, 1, 0, 0}, noise);
+  request.key = (*accounts)->nextKey();
+  auto ticket = (*accounts)->payReleases(request);
+  EXPECT_TRUE(static_cast<bool>(ticket)) << llvm::toString(ticket.takeError());
+  request.items[0].charge = *privacy::stepCharge({1, 1, 0, 0}, 0.1);
+  request.key = (*accounts)->nextKey();
+  auto refused = (*accounts)->payReleases(request);
+  ASSERT_FALSE(static_cast<bool>(refused));
+  EXPECT_NE(llvm::toString(refused.takeError()).find("epsilon 8 at delta 1e-06, is spent up to"), std::string::npos);
+}
+
+} // namespace sojourn::owner::test
