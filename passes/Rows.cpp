@@ -50,6 +50,7 @@ void sojourn::analyseRows(func::FuncOp step, const RowInputs &inputs, rows::Anal
     } else if (known.isPublic) {
       rows::Fact fact = rows::Fact::publicValue();
       fact.range = known.range == rows::Range() ? rows::rangeOfType(argument.getType()) : known.range;
+      fact.zero = known.range.isConstant() && known.range.low == 0;
       analysis.facts[argument] = fact;
     } else {
       analysis.facts[argument] = analysis.mixed(
