@@ -4,12 +4,14 @@
 // proved.
 #include "passes/privacy/Privacy.h"
 #include "passes/privacy/RowLists.h"
+#include "passes/privacy/SecondReading.h"
 #include "passes/privacy/Taint.h"
 #include "runtime/Execute.h"
 #include "test/dialect/Context.h"
 #include "test/runtime/Programs.h"
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <set>
 
@@ -244,6 +246,55 @@ TEST_F(PrivacyLayers, FirstRowsKeepsTheFirstOfEach) {
     const auto *found = static_cast<const int64_t *>((*values)[0].buffer->data());
     EXPECT_EQ(std::vector<int64_t>(found, found + rows.size()), expected);
   }
+}
+
+// --- Which slot a value belongs to ---------------------------------------------------------------------------------------
+
+// The facts of an honest step, one of them changed as a wrong rule would: the second reading contradicts.
+TEST_F(PrivacyLayers, AMistakenSlotIsSeen) {
+  std::string sum = "  %y = sojourn.reshape %x : tensor<8xf64> -> tensor<8x1xf64>\n  %z = sojourn.broadcast %y, dims = [0, "
+                    "2] : tensor<8x1xf64> -> tensor<8x3x1xf64>\n  %v = sojourn.tanh %z : tensor<8x3x1xf64>\n"
+                    "  %c = sojourn.clipped_sum \"flat\" rows %i, bounds = [1.0], norm = 2 (%v) : tensor<8xi64>, "
+                    "(tensor<8x3x1xf64>) -> tensor<3x1xf64> {\n  ^bb0(%b: tensor<8x3x1xf64>):\n    %r = "
+                    "sojourn.reduce_sum %b, dims = [0] : tensor<8x3x1xf64>\n    sojourn.yield %r : tensor<3x1xf64>\n  }\n"
+                    "  %n = sojourn.noise \"gaussian\" (%c) coins (%coin), exponent = -20, scale = 1048577 : "
+                    "(tensor<3x1xf64>), (tensor<3x1xi64>) -> (tensor<3x1xf64>)\n  return %n : tensor<3x1xf64>\n";
+  auto step = parse(kTableArgument + ", %coin: tensor<3x1xi64> {sojourn.kind = \"coin\"}", kept("tensor<3x1xf64>"),
+                    read("x", "i", "a") + sum);
+  RowInputs inputs = RowInputs::ofStep(step);
+  mlir::ScopedDiagnosticHandler silent(&context.context, [](mlir::Diagnostic &) { return mlir::success(); });
+  auto facts = [&] {
+    rows::Analysis analysis;
+    analyseRows(step, inputs, analysis);
+    return analysis;
+  };
+  rows::Analysis honest = facts();
+  auto read = readAgain(step, inputs, honest);
+  ASSERT_TRUE(mlir::succeeded(read));
+  EXPECT_GE(read->agreed, 6u);
+  EXPECT_TRUE(read->unread.empty());
+  std::vector<std::function<void(rows::Fact &)>> mistakes = {
+      [](rows::Fact &fact) { fact = rows::Fact::publicValue(); },
+      [](rows::Fact &fact) { fact.rows.first += 1; },
+      [](rows::Fact &fact) { fact.rows.step = 2; },
+      [](rows::Fact &fact) { fact.rows.slots = 4; },
+      [](rows::Fact &fact) { fact.kind = rows::Kind::Sum; },
+  };
+  int seen = 0;
+  for (mlir::Operation &op : step.getBody().front()) {
+    if (op.getNumResults() != 1 || !honest.factOf(op.getResult(0)).isPerRow()) {
+      continue;
+    }
+    for (const auto &mistake : mistakes) {
+      rows::Analysis wrong = facts();
+      rows::Fact &fact = wrong.facts[op.getResult(0)];
+      fact.cuts = wrong.intern({0});
+      mistake(fact);
+      EXPECT_TRUE(mlir::failed(readAgain(step, inputs, wrong))) << op.getName().getStringRef().str();
+      ++seen;
+    }
+  }
+  EXPECT_EQ(seen, 20);
 }
 
 // --- Sums that are clipped -----------------------------------------------------------------------------------------------
