@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -112,8 +113,9 @@ llvm::Error checkRowLists(const PrivatePlan &plan, llvm::ArrayRef<runtime::Bindi
 /// The report of a plan whose sites are known.
 std::string describeSites(const PrivatePlan &plan, const PrivateTerms &terms);
 
-/// Draws the coins of one run, in the order of the plan's coin arguments, on up to `threads` threads.
-std::vector<runtime::Binding> drawCoins(const PrivatePlan &plan, unsigned threads);
+/// Draws the coins of one run, in the order of the plan's coin arguments, on up to `threads` threads. `context`: what
+/// was charged, and for which step; it goes into the key (runtime/privacy/Coins.h).
+std::vector<runtime::Binding> drawCoins(const PrivatePlan &plan, unsigned threads, std::span<const uint64_t> context);
 /// Seconds that drawing coins has taken in this process, for benchmarks.
 double coinSeconds();
 

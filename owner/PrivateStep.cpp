@@ -402,6 +402,7 @@ llvm::Error PrivateStep::pay() {
   if (llvm::Error error = checkCharges()) {
     return error;
   }
+  charged = {request->session(), request->sequence()};
   std::vector<ledger::Item> step = items(/*beside=*/false), beside = items(/*beside=*/true);
   if (!step.empty()) {
     std::string datasets;
@@ -418,6 +419,7 @@ llvm::Error PrivateStep::pay() {
     if (llvm::Error error = context->accounts.payStep(session->account, run, spending.steps, hash, step)) {
       return error;
     }
+    charged.insert(charged.end(), {run->run->id(), run->run->taken()});
   }
   if (!beside.empty()) {
     ledger::ReserveRequest reserve;
@@ -437,6 +439,7 @@ llvm::Error PrivateStep::pay() {
       return started.takeError();
     }
     ticket = *started;
+    charged.push_back(ticket->id);
     paid = std::move(reserve);
   }
   return llvm::Error::success();
@@ -445,7 +448,7 @@ llvm::Error PrivateStep::pay() {
 std::string PrivateStep::logText() const { return "on " + datasets() + ": " + noised->report; }
 
 void PrivateStep::drawCoins(std::vector<runtime::Binding> &bindings, unsigned threads) const {
-  std::vector<runtime::Binding> coins = owner::drawCoins(*noised, threads);
+  std::vector<runtime::Binding> coins = owner::drawCoins(*noised, threads, charged);
   bindings.insert(bindings.end(), coins.begin(), coins.end());
 }
 

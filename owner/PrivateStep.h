@@ -83,6 +83,8 @@ private:
   sojourn::wire::Spending spending;
   double delta = 0;
   bool isNew = false; ///< the plan was made for this step: its notes are told once
+  /// By numbers of the ledger: runs with their steps, and the release.
+  std::vector<uint64_t> charged;
   std::optional<ledger::Ticket> ticket;
   ledger::ReserveRequest paid; ///< what the ticket is for
   bool isSealed = false;
