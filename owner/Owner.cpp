@@ -10,6 +10,7 @@
 #include "owner/Reply.h"
 #include "owner/Step.h"
 #include "owner/Text.h"
+#include "runtime/OwnProcess.h"
 #include "runtime/wire/Step.h"
 
 #include <atomic>
@@ -63,7 +64,16 @@ public:
   llvm::Expected<sojourn::wire::Message> watch(const wire::Watch &request);
   llvm::Expected<sojourn::wire::Message> bye(const wire::Bye &request);
   llvm::Expected<std::vector<ProgramRecord>> programs(bool withText);
-  llvm::Error checkOpen() const { return problem.empty() ? llvm::Error::success() : failure(problem); }
+  /// Before any lock is taken.
+  llvm::Error checkOpen() const {
+    if (process.isElsewhere()) {
+      return requestError(wire::ErrorCode_Refused,
+                          "this owner was " + process.text() +
+                              ", where a step would be paid for once and run twice; open one here (several processes "
+                              "may share one store), or leave this one to the process that opened it");
+    }
+    return problem.empty() ? llvm::Error::success() : failure(problem);
+  }
   void tell(const Twine &text) const {
     std::lock_guard lock(mutex);
     if (environment.log) {
@@ -71,6 +81,7 @@ public:
     }
   }
 
+  const runtime::OwnProcess process;
   const Environment environment;
   const Limits limits;
   std::string problem; ///< set by the constructor only
@@ -330,7 +341,11 @@ llvm::Expected<sojourn::wire::Message> Owner::State::answer(std::string_view byt
 }
 
 Owner::Owner(Environment environment, Limits limits) : state(std::make_unique<State>(std::move(environment), limits)) {}
-Owner::~Owner() = default;
+Owner::~Owner() {
+  if (state->process.isElsewhere()) {
+    static_cast<void>(state.release()); // the parent goes on using its files
+  }
+}
 
 std::string Owner::status() const { return state->problem; }
 
@@ -343,6 +358,9 @@ sojourn::wire::Message Owner::answer(std::string_view request, Peer peer) noexce
       return std::move(*reply);
     }
     RequestError error = takeRequestError(reply.takeError());
+    if (state->process.isElsewhere()) {
+      return errorReply(error);
+    }
     state->tell(Twine("request refused: ") + wire::EnumNameErrorCode(error.code) +
                 (error.op.empty() ? "" : " at " + error.op));
     return errorReply(error);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Totals per instruction, and a bounded list of events; both are written as text when asked for.
 #include "runtime/Profile.h"
+#include "runtime/OwnProcess.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
@@ -94,6 +95,7 @@ llvm::Error writeFile(const std::string &path, llvm::function_ref<void(llvm::raw
 } // namespace
 
 struct Profile::State {
+  const OwnProcess process;
   mutable std::mutex mutex;
   std::string folder;
   std::map<uint64_t, PlanTotals> plans;
@@ -162,6 +164,9 @@ Profile::Profile(std::string folder) : Profile() {
     std::atexit([] {
       std::lock_guard lock(Writers::all().mutex);
       for (Profile *profile : Writers::all().alive) {
+        if (profile->state_->process.isElsewhere()) {
+          continue; // its folder is the parent's to write
+        }
         report(profile->write(profile->state_->folder));
       }
     });
@@ -171,7 +176,7 @@ Profile::Profile(std::string folder) : Profile() {
 }
 
 Profile::~Profile() {
-  if (!state_->folder.empty()) {
+  if (!state_->folder.empty() && !state_->process.isElsewhere()) {
     std::lock_guard lock(Writers::all().mutex);
     Writers::all().alive.erase(this);
     report(write(state_->folder));

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is known of a value of core form with respect to the rows of private tables: the lattice of the row analysis.
-// Two runs are compared, on tables that differ in one row, with equal arguments and coins otherwise.
+//
+// Each fact is a predicate over pairs of runs. T and U are tables that differ in row r, c and d are coins that differ in
+// one slot of one draw of the owner (another row, or none), and v(T, c) is the value of a run; arguments are equal, and
+// NaN is one value. test/python/rules checks the predicates as they stand here; docs/proof.md proves the rules.
 #ifndef SOJOURN_DIALECT_ROWS_FACT_H
 #define SOJOURN_DIALECT_ROWS_FACT_H
 
@@ -16,8 +19,9 @@
 
 namespace sojourn::rows {
 
-/// Where the elements of a real tensor lie, in every admissible run: between the bounds, infinities included where a
-/// bound is one, or NaN where `nan` says so. Bounds are rounded outward; complex numbers have none.
+/// Where the elements of a real tensor lie, in every admissible run of every kernel that its op allows (sums: in any order
+/// of addition): low <= v <= high, infinities included where a bound is one, or NaN where `nan` says so. Bounds are
+/// rounded outward; complex numbers have none.
 struct Range {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
@@ -41,11 +45,17 @@ struct Range {
 
 /// From the most to the least that may be done with a value.
 enum class Kind : uint8_t {
-  Public,  ///< bitwise equal in both runs
-  PerRow,  ///< each element depends on one slot's row and on public values only
-  Sum,     ///< linear, with public coefficients, in sums over rows of per-row values (the cuts)
-  Derived, ///< any function of public values and cuts: public as soon as these are noised
-  Mixed    ///< rows interact, or nothing is known
+  /// v(T, c) = v(U, c) = v(T, d), bit for bit. May leave, and be a seed, a start or a list of rows.
+  Public,
+  /// Each element belongs to a slot of a draw (Alignment). Between T and U only elements of slots that hold r differ;
+  /// between c and d only those of slots whose coins differ. May be clipped and selected slot by slot.
+  PerRow,
+  /// v = L(cuts) with L linear: L(0) = 0, L(a x + b y) = a L(x) + b L(y), coefficients public. Noise goes here.
+  Sum,
+  /// v(T, c) = v(U, d) wherever the cuts are equal: public as soon as these are noised.
+  Derived,
+  /// Nothing. Stays, with the labels of all private tables of the step.
+  Mixed
 };
 
 llvm::StringRef stringify(Kind kind);
@@ -96,7 +106,8 @@ struct Place {
 /// Nothing where the slots straddle dims.
 std::optional<Place> placeOf(const Alignment &alignment, llvm::ArrayRef<int64_t> shape);
 
-/// How far one row can move a Sum: norms of what the row adds to it, all elements together, in exact arithmetic.
+/// How far one row can move a Sum: norms of L(what one slot that holds a row adds to the cuts), all elements together, in
+/// exact arithmetic, over all rows that the columns admit.
 struct Influence {
   double l1 = std::numeric_limits<double>::infinity();
   double l2 = std::numeric_limits<double>::infinity();

@@ -21,15 +21,13 @@ inline constexpr double kNarrowSquaresMost = 0x1p100;
 /// In f32 a row whose clip factor is smaller counts as 0: below 2^-126 its rounding would be no part of it.
 inline constexpr double kNarrowFactorLeast = 0x1p-100;
 
-/// Of f64 operands of a clipped row smaller magnitudes count as 0, so that squares of what is left, and products of two of
-/// them, are no numbers that f64 rounds to 0.
+/// Of f64 operands of a clipped row smaller magnitudes count as 0, in its norm and in its share alike: squares of what is
+/// left are normal numbers. Products of squares may still become 0, but then what they stand for is below 2^-511.
 inline constexpr double kWideLeast = 0x1p-500;
-/// At least what products of such squares, of all elements of a row together, lose where they are that small. A row's
-/// squared norm counts as at least this.
-inline constexpr double kSquaresLost = 0x1p-960;
-/// In f64 a row whose clip factor is smaller counts as 0: it would leave the normal numbers, or take its operands there.
+/// In f64 a row whose clip factor is smaller counts as 0: it would take its operands out of the normal numbers, where
+/// rounding up may double them.
 inline constexpr double kWideFactorLeast = 0x1p-500;
-/// Smaller bounds are refused: with the root of kSquaresLost as least norm they would clip rows of zeros.
+/// Smaller bounds are refused: a norm that is 0 by rounding has to lie far below any bound.
 inline constexpr double kBoundLeast = 0x1p-400;
 
 struct Accumulation {

@@ -90,6 +90,12 @@ EmbeddedOwner::EmbeddedOwner(const std::string &store, const std::string &profil
   }
 }
 
+EmbeddedOwner::~EmbeddedOwner() {
+  if (process_.isElsewhere()) {
+    static_cast<void>(profile_.release()); // the parent's runs go on with it
+  }
+}
+
 void EmbeddedOwner::add(const std::string &name, const Source &source, const RegisterOptions &options) {
   owner::RegisterOptions given = toOptions(name, options.bounds, options.fills);
   auto policy = owner::parsePolicy(options.policy);

@@ -5,6 +5,7 @@
 
 #include "frontend/Sojourn.h"
 #include "owner/Owner.h"
+#include "runtime/OwnProcess.h"
 #include "runtime/Profile.h"
 
 #include <memory>
@@ -16,6 +17,8 @@ public:
   /// `store`: folder of its tables; empty keeps them in memory. Throws Error if it cannot be opened.
   /// `profile`: folder for the times of its programs' instructions (runtime/Profile.h); empty for none.
   explicit EmbeddedOwner(const std::string &store, const std::string &profile = "");
+
+  ~EmbeddedOwner() override;
 
   void add(const std::string &name, const Source &source, const RegisterOptions &options) override;
   /// The budget of this process on one of its tables.
@@ -30,6 +33,7 @@ public:
   uint64_t steps() const { return owner_.stepsHandled(); }
 
 private:
+  const runtime::OwnProcess process_;
   std::unique_ptr<runtime::Profile> profile_;
   owner::Owner owner_;
 };

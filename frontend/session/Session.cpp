@@ -69,7 +69,7 @@ std::vector<std::shared_ptr<Session>> Session::all() {
   std::lock_guard lock(registryMutex);
   std::vector<std::shared_ptr<Session>> sessions;
   for (auto &weak : registry) {
-    if (auto session = weak.lock()) {
+    if (auto session = weak.lock(); session && !session->isElsewhere()) {
       sessions.push_back(std::move(session));
     }
   }
@@ -77,6 +77,10 @@ std::vector<std::shared_ptr<Session>> Session::all() {
 }
 
 Session::~Session() {
+  if (isElsewhere()) {
+    static_cast<void>(client_.release()); // its socket has threads in the parent alone
+    return;
+  }
   try {
     close();
   } catch (...) {
@@ -84,7 +88,21 @@ Session::~Session() {
   }
 }
 
+void Session::raiseElsewhere() const {
+  const bool hasSocket = address().find("://") != std::string::npos;
+  raise(ErrorKind::Error,
+        "this session with the owner at " + address() + " was " + process_.text() +
+            (hasSocket ? ", which has none of its connections; start processes that talk to an owner by spawn "
+                         "(multiprocessing.get_context(\"spawn\"))"
+                       : ", where what a step costs would be paid for once and spent twice; open an owner here "
+                         "(sojourn.local), or start processes that talk to one by spawn "
+                         "(multiprocessing.get_context(\"spawn\"))"));
+}
+
 void Session::close() {
+  if (isElsewhere()) {
+    return;
+  }
   SessionLock turn(turn_);
   sendHeld();
   {
@@ -225,6 +243,9 @@ uint64_t Session::newHandle() {
 }
 
 void Session::releaseHandle(uint64_t handle) {
+  if (isElsewhere()) {
+    return; // the parent has it still
+  }
   SessionLock lock(mutex_);
   --counters_.live_handles;
   releases_.push_back(handle);
@@ -241,9 +262,15 @@ int64_t Session::tableInTrace(const DatasetInfo &dataset, const std::vector<Colu
 }
 
 void Session::storageDied(Storage &storage) {
-  SessionLock lock(mutex_);
+  std::optional<SessionLock> lock;
+  if (!isElsewhere()) {
+    lock.emplace(mutex_);
+  }
   for (const Storage::Place &place : storage.places) {
     place.recording->storages[place.id] = nullptr;
+  }
+  if (!lock) {
+    return; // the parent has its value still
   }
   if (storage.handle) {
     releases_.push_back(storage.handle);
@@ -280,11 +307,17 @@ void Session::addNotes(const std::vector<std::string> &notes) {
 }
 
 std::vector<std::string> Session::takeNotes() {
+  if (isElsewhere()) {
+    return {};
+  }
   SessionLock lock(mutex_);
   return std::exchange(notes_, {});
 }
 
 std::vector<Explanation> Session::takeExplanations() {
+  if (isElsewhere()) {
+    return {};
+  }
   SessionLock lock(mutex_);
   std::vector<Explanation> all(explanations_.begin(), explanations_.end());
   explanations_.clear();
@@ -311,6 +344,9 @@ std::shared_ptr<PublishedState> Session::publish(const at::Tensor &copy, const w
 void Session::adopt(Recording &recording) { recordings_.push_back(&recording); }
 
 void Session::abandon(Recording &recording) {
+  if (isElsewhere()) {
+    return;
+  }
   SessionLock lock(mutex_);
   // Tensor objects keep the form they have: it needs no owner.
   recording.forgetChanges();
@@ -322,6 +358,9 @@ void Session::abandon(Recording &recording) {
 }
 
 void Session::rollback(const Reason &reason) {
+  if (isElsewhere()) {
+    return;
+  }
   SessionLock lock(mutex_);
   if (auto open = ThreadState::current().peek(*this)) {
     counters_.steps_dropped += open->rollback(reason);

@@ -16,6 +16,7 @@
 #include "frontend/session/RecentlyUsed.h"
 #include "frontend/session/Steps.h"
 #include "frontend/session/Trip.h"
+#include "runtime/OwnProcess.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -71,16 +72,26 @@ void noteNews();
 /// a session's turn may need the interpreter to answer.
 void setLockWaiter(void (*waiter)(std::recursive_mutex &));
 
-/// std::lock_guard that waits politely.
+class Session;
+
+/// One of a session's locks. A session belongs to the process that opened it: in a fork its connection is the parent's,
+/// an embedded owner's books are a copy, and a lock may be held for ever by a thread that is not there.
+struct SessionMutex {
+  const Session &session;
+  std::recursive_mutex mutex = {};
+};
+
+/// std::lock_guard that waits politely. Throws Error in a fork of the session's process, so that nothing is done there
+/// by a session; what goes by itself (ends of tensors, threads, sessions) asks `Session::isElsewhere` first.
 class SessionLock {
 public:
-  explicit SessionLock(std::recursive_mutex &mutex);
-  ~SessionLock() { mutex_.unlock(); }
+  explicit SessionLock(SessionMutex &mutex);
+  ~SessionLock() { mutex_.mutex.unlock(); }
   SessionLock(const SessionLock &) = delete;
   SessionLock &operator=(const SessionLock &) = delete;
 
 private:
-  std::recursive_mutex &mutex_;
+  SessionMutex &mutex_;
 };
 
 /// One trace on its way to its owner.
@@ -115,6 +126,7 @@ public:
   static std::shared_ptr<Session> openOffline();
   /// Throws Error naming the open ones if `index` is not a session.
   static std::shared_ptr<Session> at(int index);
+  /// Of this process; not those of one that it is a fork of.
   static std::vector<std::shared_ptr<Session>> all();
   ~Session();
 
@@ -126,7 +138,11 @@ public:
   /// What the data owner calls this client, and the key that the owner has shown; empty without an identity.
   std::string account() const { return client_ ? client_->account() : ""; }
   const std::string &ownerKey() const { return ownerKey_; }
-  std::recursive_mutex &mutex() { return mutex_; }
+  SessionMutex &mutex() { return mutex_; }
+  /// Whether this is a fork of the process that opened it.
+  bool isElsewhere() const { return process_.isForked(); }
+  [[noreturn]] void raiseElsewhere() const;
+  /// In a fork it does nothing: the session goes on in the process that opened it.
   void close();
 
   std::vector<DatasetInfo> datasets();
@@ -254,8 +270,9 @@ private:
   static constexpr size_t kPrograms = 4096;
   static constexpr size_t kExplanations = 256;
 
-  std::recursive_mutex turn_;       ///< whoever sends has it, from taking its trace to its commit
-  std::recursive_mutex mutex_;      ///< the fields below; never held while an owner is waited for
+  const runtime::OwnProcess process_;
+  SessionMutex turn_{*this};        ///< whoever sends has it, from taking its trace to its commit
+  SessionMutex mutex_{*this};       ///< the fields below; never held while an owner is waited for
   std::unique_ptr<Client> client_;  ///< the turn's
   TraceCache cache_;                ///< the turn's
   std::unique_ptr<HeldSteps> held_; ///< the turn's; before anything else is sent

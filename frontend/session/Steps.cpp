@@ -26,12 +26,15 @@ thread_local std::unique_ptr<ThreadState> threadState;
 
 void setLockWaiter(void (*waiter)(std::recursive_mutex &)) { lockWaiter = waiter; }
 
-SessionLock::SessionLock(std::recursive_mutex &mutex) : mutex_(mutex) {
-  if (mutex_.try_lock()) {
+SessionLock::SessionLock(SessionMutex &mutex) : mutex_(mutex) {
+  if (mutex_.session.isElsewhere()) {
+    mutex_.session.raiseElsewhere();
+  }
+  if (mutex_.mutex.try_lock()) {
     return;
   }
   auto waiter = lockWaiter.load();
-  waiter ? waiter(mutex_) : mutex_.lock();
+  waiter ? waiter(mutex_.mutex) : mutex_.mutex.lock();
 }
 
 ThreadState::ThreadState() {
@@ -96,7 +99,8 @@ bool ThreadState::putBack(const Session &session, std::shared_ptr<Recording> rec
 std::vector<std::shared_ptr<Session>> ThreadState::sessions() const {
   std::vector<std::shared_ptr<Session>> all;
   for (const Slot &slot : slots_) {
-    if (auto session = slot.recording ? slot.session.lock() : nullptr) {
+    // What was pending when this process was forked off is its parent's to send.
+    if (auto session = slot.recording ? slot.session.lock() : nullptr; session && !session->isElsewhere()) {
       all.push_back(std::move(session));
     }
   }

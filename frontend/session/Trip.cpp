@@ -173,6 +173,9 @@ void Session::hold(Flight &flight, const std::shared_ptr<Trip> &trip) {
 }
 
 void Session::sendHeld(const Trip &trip) {
+  if (isElsewhere()) {
+    return; // they are the parent's to send
+  }
   SessionLock turn(turn_);
   if (held_ && held_->trip.get() == &trip) {
     sendHeld();

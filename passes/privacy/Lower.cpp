@@ -77,7 +77,6 @@ private:
       e = emit.add(e, emit.mul(mass, emit.constant(kappa)));
       e = emit.max(e, emit.mul(mass, emit.constant(rows::kCancellation * rows::kCancellation)));
     }
-    e = emit.add(e, emit.constant(rows::kSquaresLost));
     Value norm = emit.mul(emit.sqrt(e), emit.constant(1 + 0x1p-49));
     Value finite = emit.compare("lt", norm, emit.constant(std::numeric_limits<double>::infinity()));
     Value factor = emit.min(emit.div(emit.constant(bound * (1 - 0x1p-49)), norm), emit.constant(1));

@@ -3,6 +3,8 @@
 """Refusals of owners: connecting, devices, identities, budgets, receipts."""
 
 import contextlib
+import os
+import pickle
 
 import numpy as np
 import torch
@@ -40,6 +42,49 @@ def _(address):
 def _(address):
     with sojourn.connect(address) as owner:
         owner.grant("patients", epsilon=1, delta=1e-5)
+
+
+def in_a_fork(work):
+    """What `work` raises in a child made by fork is raised here."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except Exception as failure:
+            os.write(writing, pickle.dumps((type(failure), str(failure))))
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        kind, text = pickle.load(pipe)
+    os.waitpid(child, 0)
+    raise kind(text)
+
+
+FORK = "opened by process N, and this is process M, a fork of it"
+
+
+@example(Error, "An owner in a fork of its process", FORK, "open an owner here (sojourn.local)", "by spawn")
+def _(x):
+    in_a_fork(lambda: x + 1)  # os.fork()
+
+
+@example(Error, "A session with a served owner in a fork of its process", FORK, "which has none of its connections")
+def _(address):
+    with sojourn.connect(address) as owner:
+        in_a_fork(owner.datasets)  # os.fork()
+
+
+@example(ConnectionLost, "Connecting in a fork of a process that had connected", FORK, "in which they do not work")
+def _(address):
+    with sojourn.connect(address):
+        in_a_fork(lambda: sojourn.connect(address))  # os.fork()
+
+
+@example(Error, "Granting a budget in a fork of the owner's process", FORK, "open one here", "may share one store")
+def _(owner, patients):
+    in_a_fork(lambda: owner.grant("patients", epsilon=1, delta=1e-5))  # os.fork()
 
 
 @example(BudgetExhausted, "A release without an identity", "this connection is nobody's", "identity=FILE")

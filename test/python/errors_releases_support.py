@@ -95,6 +95,19 @@ def _(funded):
     sojourn.publish(funded["dose"].mean(), epsilon=0.1, bound=-1)
 
 
+@example(
+    Refused,
+    "A sum so large that no noise reaches it",
+    "is bounded by 2^996",
+    "for which there is noise",
+    "bound= nearer to 1",
+)
+def _(owner):
+    table = owner.register("stars", {"mass": torch.ones(9).double()}, bounds={"mass": (0, 1e300)})
+    owner.grant("stars", epsilon=4, delta=1e-5)
+    sojourn.publish(table["mass"].sum(), epsilon=0.1)
+
+
 @example(Error, "A quote of what is no tensor", "quote takes a tensor or a tree of them, got list")
 def _():
     sojourn.quote([1.0], epsilon=0.1)

@@ -201,6 +201,7 @@ NOT_SHOWN = {
         "takes rows for the parts of a number",
         " cannot be recorded; pass tensors and numbers",
         "no bound of what a row adds follows from the factors of this value; publish it without them",
+        "give a clip= nearer to 1",
         " would leave without noise: it is ",
         "is a release that nobody planned",
         " releases are proved, ",

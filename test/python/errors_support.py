@@ -259,6 +259,8 @@ def stable(text: str, each: Example, world: World) -> str:
     devices = list(dict.fromkeys(re.findall(r"owner:(\d+)", text)))
     text = re.sub(r"owner:(\d+)", lambda match: f"owner:{devices.index(match[1])}", text)
     text = re.sub(r"\b[0-9a-f]{64}\b", "<64 digits>", text)
+    processes = list(dict.fromkeys(re.findall(r"\bprocess (\d+)", text)))
+    text = re.sub(r"\bprocess (\d+)", lambda match: f"process {'NM'[processes.index(match[1])]}", text)
     text = re.sub(r"checksum of the \d+ bytes", "checksum of the N bytes", text)  # lines of scripts are in there
     return re.sub(r"0x[0-9a-f]{6,}", "0x...", text)
 
