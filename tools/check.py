@@ -2,8 +2,9 @@
 """Runs lit, the GoogleTest programs, pytest and tools/lint, and adds up what they count.
 
 Counts come from each runner's own report file; a runner that leaves none (a crash, a time-out)
-counts as one failure. --all adds the programs that check_sanitizers.py has built, and tools/sweep.py: entries that pass
-count as passed, those with a reviewed reason as skipped, all others as failed. Run by tools/check, after set-up.
+counts as one failure. --all adds the programs that check_sanitizers.py has built, tools/sweep.py (entries that pass
+count as passed, those with a reviewed reason as skipped, all others as failed), tools/rules.py, all of depth 1, and a
+minute of build/bin/attack. Run by tools/check, after set-up.
 """
 
 import argparse
@@ -27,6 +28,7 @@ BIN = ROOT / ".venv/bin"
 RUNNER_LIMIT_S = 3600
 SWEEP_LIMIT_S = 6 * 3600  # the next run goes on from there
 PLAIN = ["lit", "gtest", "pytest", "lint"]
+WHOLE = ["rules", "attack", "sweep"]  # with --all
 
 
 @dataclasses.dataclass
@@ -104,7 +106,7 @@ def parse_lint(text):
     return Count("", *map(int, found.groups()))
 
 
-def parse_sweep(text):
+def parse_counts(text):
     return Count("", **json.loads(text))
 
 
@@ -123,7 +125,7 @@ def sanitized(sanitizer, folder):
 
 def all_runs(arguments, folder):
     """The runners, each as a function that runs it and gives its counts."""
-    wanted = arguments.only or PLAIN + (["sweep", *check_sanitizers.SANITIZERS] if arguments.all else [])
+    wanted = arguments.only or PLAIN + ([*WHOLE, *check_sanitizers.SANITIZERS] if arguments.all else [])
     if "lit" in wanted:
         for name, options in (("lit", []), ("lit-roundtrip", ["--param=roundtrip=1"])):
             report = folder / f"{name}.json"
@@ -148,10 +150,18 @@ def all_runs(arguments, folder):
         report = folder / "lint.txt"
         command = ["bash", "-c", f"set -o pipefail; '{BIN / 'python'}' tools/lint | tee '{report}'"]
         yield lambda: [run("lint", command, report, parse_lint)]
+    if "rules" in wanted:
+        report = folder / "rules.json"
+        command = [BIN / "python", "tools/rules.py", "--runtime=both", "--seconds=3000", f"--counts={report}"]
+        yield lambda report=report, command=command: [run("rules", command, report, parse_counts)]
+    if "attack" in wanted:
+        report = folder / "attack.json"
+        command = [BUILD / "bin/attack", "--seconds=60", f"--counts={report}", f"--out={folder}"]
+        yield lambda report=report, command=command: [run("attack", command, report, parse_counts)]
     if "sweep" in wanted:
         report = folder / "sweep.json"
         command = [BIN / "python", "tools/sweep.py", "--whole", "--current", f"--counts={report}"]
-        yield lambda: [run("sweep", command, report, parse_sweep, limit=SWEEP_LIMIT_S)]
+        yield lambda: [run("sweep", command, report, parse_counts, limit=SWEEP_LIMIT_S)]
     for name, sanitizer in check_sanitizers.SANITIZERS.items():
         if name in wanted:
             yield lambda sanitizer=sanitizer: sanitized(sanitizer, folder)
@@ -161,8 +171,8 @@ def arguments_of(words=None):
     parser = argparse.ArgumentParser(prog="tools/check", description="Run every test and add up the counts.")
     speed = parser.add_mutually_exclusive_group()
     speed.add_argument("--quick", action="store_true", help="leave out the tests marked slow")
-    speed.add_argument("--all", action="store_true", help="the whole sweep, and sanitizers, too")
-    choices = [*PLAIN, "sweep"] + list(check_sanitizers.SANITIZERS)
+    speed.add_argument("--all", action="store_true", help="the whole sweep, all rules of rows, and sanitizers, too")
+    choices = [*PLAIN, *WHOLE] + list(check_sanitizers.SANITIZERS)
     parser.add_argument("--only", action="append", choices=choices, help="these runners only")
     return parser.parse_args(words)
 

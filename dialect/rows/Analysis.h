@@ -18,9 +18,9 @@ namespace sojourn::rows {
 
 /// Which rows of private tables stand in which slots. Slots of one draw hold the same row wherever they are used.
 ///
-/// Two more predicates speak of draws. *secret(D)*: v(T, c) and v(T, d) may differ where the coins of D do. It may hold of
-/// every value that is not public, so what is kept has the label of D's tables. *payable(D)*: a private table is read at
-/// D (`tables` is not empty), so an account pays for releases over D; others are refused.
+/// Two more predicates speak of draws. *secret(D)*: v(T, c) and v(T, d) may differ where the coins of D do. It may hold
+/// of every value that is not public, so what is kept has the label of D's tables. *payable(D)*: a private table is
+/// read at D (`tables` is not empty), so an account pays for releases over D; others are refused.
 struct Draw {
   /// The row numbers that were read; equal row numbers are one draw.
   mlir::Value index;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is known of a value of core form with respect to the rows of private tables: the lattice of the row analysis.
 //
-// Each fact is a predicate over pairs of runs. T and U are tables that differ in row r, c and d are coins that differ in
-// one slot of one draw of the owner (another row, or none), and v(T, c) is the value of a run; arguments are equal, and
-// NaN is one value. test/python/rules checks the predicates as they stand here; docs/proof.md proves the rules.
+// Each fact is a predicate over pairs of runs. T and U are tables that differ in row r, c and d are coins that differ
+// in one slot of one draw of the owner (another row, or none), and v(T, c) is the value of a run; arguments are equal,
+// and NaN is one value. test/python/rules checks the predicates as they stand here; docs/proof.md proves the rules.
 #ifndef SOJOURN_DIALECT_ROWS_FACT_H
 #define SOJOURN_DIALECT_ROWS_FACT_H
 
@@ -19,9 +19,9 @@
 
 namespace sojourn::rows {
 
-/// Where the elements of a real tensor lie, in every admissible run of every kernel that its op allows (sums: in any order
-/// of addition): low <= v <= high, infinities included where a bound is one, or NaN where `nan` says so. Bounds are
-/// rounded outward; complex numbers have none.
+/// Where the elements of a real tensor lie, in every admissible run of every kernel that its op allows (sums: in any
+/// order of addition): low <= v <= high, infinities included where a bound is one, or NaN where `nan` says so. Bounds
+/// are rounded outward; complex numbers have none.
 struct Range {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
@@ -106,8 +106,8 @@ struct Place {
 /// Nothing where the slots straddle dims.
 std::optional<Place> placeOf(const Alignment &alignment, llvm::ArrayRef<int64_t> shape);
 
-/// How far one row can move a Sum: norms of L(what one slot that holds a row adds to the cuts), all elements together, in
-/// exact arithmetic, over all rows that the columns admit.
+/// How far one row can move a Sum: norms of L(what one slot that holds a row adds to the cuts), all elements together,
+/// in exact arithmetic, over all rows that the columns admit.
 struct Influence {
   double l1 = std::numeric_limits<double>::infinity();
   double l2 = std::numeric_limits<double>::infinity();

@@ -21,8 +21,8 @@ inline constexpr double kNarrowSquaresMost = 0x1p100;
 /// In f32 a row whose clip factor is smaller counts as 0: below 2^-126 its rounding would be no part of it.
 inline constexpr double kNarrowFactorLeast = 0x1p-100;
 
-/// Of f64 operands of a clipped row smaller magnitudes count as 0, in its norm and in its share alike: squares of what is
-/// left are normal numbers. Products of squares may still become 0, but then what they stand for is below 2^-511.
+/// Of f64 operands of a clipped row smaller magnitudes count as 0, in its norm and in its share alike: squares of what
+/// is left are normal numbers. Products of squares may still become 0, but then what they stand for is below 2^-511.
 inline constexpr double kWideLeast = 0x1p-500;
 /// In f64 a row whose clip factor is smaller counts as 0: it would take its operands out of the normal numbers, where
 /// rounding up may double them.

@@ -123,8 +123,8 @@ private:
     return !isNoised(value) && fact.isPublic() && fact.range.isConstant() && isSmall(value);
   }
 
-  /// What is clamped at 0. Its noise stands for that of the result, which is never further from what it would be without:
-  /// the clamp moves two values no further apart.
+  /// What is clamped at 0. Its noise stands for that of the result, which is never further from what it would be
+  /// without: the clamp moves two values no further apart.
   Value clampedOf(MaxOp max) const {
     Value value = max->getOperand(0), bound = max->getOperand(1);
     if (!isNoised(value)) {

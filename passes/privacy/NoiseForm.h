@@ -22,9 +22,8 @@ namespace sojourn {
 class NoiseForm {
 public:
   /// Of values of a step that `rewriteForPrivacy` left; nothing where one is null, and where noise does not reach one,
-  /// or otherwise than linearly. Whole numbers, and values that are clamped at 0: the noise is told before it is rounded
-  /// or clamped. `analysis` knows what
-  /// is the same number whatever the rows are.
+  /// or otherwise than linearly. Whole numbers, and values that are clamped at 0: the noise is told before it is
+  /// rounded or clamped. `analysis` knows what is the same number whatever the rows are.
   static std::vector<std::optional<NoiseForm>> of(mlir::Block &step, llvm::ArrayRef<mlir::Value> values,
                                                   const rows::Analysis &analysis);
 

@@ -115,7 +115,8 @@ FailureOr<SecondReading> sojourn::readAgain(func::FuncOp step, const RowInputs &
         if (!isTrusted(name)) {
           (reading.unread ? reading.unread : op)->emitError()
               << "which row a value belongs to is not sure: '" << name
-              << "' is used in a way that only one of two readings follows, and that is not on the list of trusted ones; "
+              << "' is used in a way that only one of two readings follows, and that is not on the list of trusted "
+                 "ones; "
                  "write the step in another way, or report it";
           return WalkResult::interrupt();
         }

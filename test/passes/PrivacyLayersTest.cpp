@@ -250,17 +250,19 @@ TEST_F(PrivacyLayers, FirstRowsKeepsTheFirstOfEach) {
   }
 }
 
-// --- Which slot a value belongs to ---------------------------------------------------------------------------------------
+// --- Which slot a value belongs to
+// ---------------------------------------------------------------------------------------
 
 // The facts of an honest step, one of them changed as a wrong rule would: the second reading contradicts.
 TEST_F(PrivacyLayers, AMistakenSlotIsSeen) {
-  std::string sum = "  %y = sojourn.reshape %x : tensor<8xf64> -> tensor<8x1xf64>\n  %z = sojourn.broadcast %y, dims = [0, "
-                    "2] : tensor<8x1xf64> -> tensor<8x3x1xf64>\n  %v = sojourn.tanh %z : tensor<8x3x1xf64>\n"
-                    "  %c = sojourn.clipped_sum \"flat\" rows %i, bounds = [1.0], norm = 2 (%v) : tensor<8xi64>, "
-                    "(tensor<8x3x1xf64>) -> tensor<3x1xf64> {\n  ^bb0(%b: tensor<8x3x1xf64>):\n    %r = "
-                    "sojourn.reduce_sum %b, dims = [0] : tensor<8x3x1xf64>\n    sojourn.yield %r : tensor<3x1xf64>\n  }\n"
-                    "  %n = sojourn.noise \"gaussian\" (%c) coins (%coin), exponent = -20, scale = 1048577 : "
-                    "(tensor<3x1xf64>), (tensor<3x1xi64>) -> (tensor<3x1xf64>)\n  return %n : tensor<3x1xf64>\n";
+  std::string sum =
+      "  %y = sojourn.reshape %x : tensor<8xf64> -> tensor<8x1xf64>\n  %z = sojourn.broadcast %y, dims = [0, "
+      "2] : tensor<8x1xf64> -> tensor<8x3x1xf64>\n  %v = sojourn.tanh %z : tensor<8x3x1xf64>\n"
+      "  %c = sojourn.clipped_sum \"flat\" rows %i, bounds = [1.0], norm = 2 (%v) : tensor<8xi64>, "
+      "(tensor<8x3x1xf64>) -> tensor<3x1xf64> {\n  ^bb0(%b: tensor<8x3x1xf64>):\n    %r = "
+      "sojourn.reduce_sum %b, dims = [0] : tensor<8x3x1xf64>\n    sojourn.yield %r : tensor<3x1xf64>\n  }\n"
+      "  %n = sojourn.noise \"gaussian\" (%c) coins (%coin), exponent = -20, scale = 1048577 : "
+      "(tensor<3x1xf64>), (tensor<3x1xi64>) -> (tensor<3x1xf64>)\n  return %n : tensor<3x1xf64>\n";
   auto step = parse(kTableArgument + ", %coin: tensor<3x1xi64> {sojourn.kind = \"coin\"}", kept("tensor<3x1xf64>"),
                     read("x", "i", "a") + sum);
   RowInputs inputs = RowInputs::ofStep(step);
@@ -299,7 +301,8 @@ TEST_F(PrivacyLayers, AMistakenSlotIsSeen) {
   EXPECT_EQ(seen, 20);
 }
 
-// --- Sums that are clipped -----------------------------------------------------------------------------------------------
+// --- Sums that are clipped
+// -----------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -310,14 +313,21 @@ struct Clipped {
   double bound = 1;
 };
 
-std::string scaledRows(const std::string &name, const std::string &by) {
-  return "  %c" + name + " = sojourn.constant " + by + " : f64\n  %q" + name + " = sojourn.mul %x, %c" + name +
-         " : tensor<8xf64>, tensor<f64>\n  %" + name + " = sojourn.reshape %q" + name +
-         " : tensor<8xf64> -> tensor<4x2x1xf64>\n";
+std::string scaledRows(const std::string &name, const std::string &by, int tokens) {
+  std::string rows = "tensor<4x" + std::to_string(tokens) + "xf64>";
+  return "  %c" + name + " = sojourn.constant " + by + " : f64\n  %p" + name +
+         " = sojourn.slice %r, start = [0, 0], limit = [4, " + std::to_string(tokens) +
+         "], stride = [1, 1] : tensor<4x2xf64>\n  %q" + name + " = sojourn.mul %p" + name + ", %c" + name + " : " +
+         rows + ", tensor<f64>\n  %" + name + " = sojourn.reshape %q" + name + " : " + rows + " -> tensor<4x" +
+         std::to_string(tokens) + "x1xf64>\n";
 }
-/// [4 slots, 2 tokens, 1] by the same: one product per token, or per slot.
-const std::string kDot = "  %s = sojourn.dot %y, %z, lhs_batch = [], rhs_batch = [], lhs_contract = [0, 1], rhs_contract "
-                         "= [0, 1] : tensor<4x2x1xf64>, tensor<4x2x1xf64> -> tensor<1x1xf64>\n";
+/// Products of the same rows by two factors, summed over [4 slots, tokens]: one or two of them per slot.
+std::string products(const std::string &a, const std::string &b, int tokens) {
+  std::string rows = "tensor<4x" + std::to_string(tokens) + "x1xf64>";
+  return scaledRows("y", a, tokens) + scaledRows("z", b, tokens) +
+         "  %s = sojourn.dot %y, %z, lhs_batch = [], rhs_batch = [], lhs_contract = [0, 1], rhs_contract = [0, 1] : " +
+         rows + ", " + rows + " -> tensor<1x1xf64>\n";
+}
 
 } // namespace
 
@@ -326,40 +336,44 @@ TEST_F(PrivacyLayers, ClippedSumsStayClippedWhereSquaresUnderflow) {
   unsigned seed = sojourn::test::testSeed();
   SCOPED_TRACE("SOJOURN_TEST_SEED=" + std::to_string(seed));
   std::mt19937 random(seed);
-  std::string rows = "  %j = sojourn.iota dim = 0 : tensor<4xi64>\n  %r = sojourn.read_rows %t, %j, columns = [\"v\"] : "
-                     "!sojourn.table<4, \"v\": 2xf64>, tensor<4xi64> -> tensor<4x2xf64>\n  %x = sojourn.reshape %r : "
-                     "tensor<4x2xf64> -> tensor<8xf64>\n";
+  std::string rows =
+      "  %j = sojourn.iota dim = 0 : tensor<4xi64>\n  %r = sojourn.read_rows %t, %j, columns = [\"v\"] : "
+      "!sojourn.table<4, \"v\": 2xf64>, tensor<4xi64> -> tensor<4x2xf64>\n  %x = sojourn.reshape %r : "
+      "tensor<4x2xf64> -> tensor<8xf64>\n";
   std::vector<Clipped> cases;
   for (const auto &[a, b] : {std::pair<std::string, std::string>{"1.0e-163", "1.0e153"},
                              {"1.0e-200", "1.0e190"},
                              {"1.0e-310", "1.0e300"},
                              {"4.0e-308", "1.0e307"},
                              {"1.0e-150", "1.0e-150"}}) {
-    cases.push_back({scaledRows("y", a) + scaledRows("z", b) + kDot, "tensor<1x1xf64>", true, 1e-12});
-    cases.push_back({scaledRows("y", a) + scaledRows("z", b) + kDot, "tensor<1x1xf64>", false, 1e-20});
+    for (int tokens : {1, 2}) {
+      cases.push_back({products(a, b, tokens), "tensor<1x1xf64>", true, 1e-12});
+      cases.push_back({products(a, b, tokens), "tensor<1x1xf64>", false, 1e-20});
+    }
   }
   // A factor near 2^-574 takes operands of 2^-500 below the normal numbers, where they may be rounded up.
   for (int exponent : {888, 889, 890, 891}) {
     std::string large = llvm::formatv("{0:e17}", std::ldexp(1.0, exponent)).str();
-    cases.push_back({scaledRows("y", "3.1e-151") + scaledRows("z", large) + kDot, "tensor<1x1xf64>", true,
-                     std::ldexp(1.41, -175)});
+    cases.push_back({products("3.1e-151", large, 1), "tensor<1x1xf64>", true, std::ldexp(1.41, -175)});
   }
   for (const char *scale : {"1.0e-170", "1.0e-300", "5.0e-324", "1.0e-160"}) {
     // The bound is divided by what stands behind the sum.
-    cases.push_back({"  %c = sojourn.constant " + std::string(scale) +
-                         " : f64\n  %k = sojourn.constant 1.0e110 : f64\n  %y = sojourn.mul %x, %c : tensor<8xf64>, "
-                         "tensor<f64>\n  %q = sojourn.reduce_sum %y, dims = [0] : tensor<8xf64>\n  %s = sojourn.mul %q, %k "
-                         ": tensor<f64>, tensor<f64>\n",
-                     "tensor<f64>"});
+    cases.push_back(
+        {"  %c = sojourn.constant " + std::string(scale) +
+             " : f64\n  %k = sojourn.constant 1.0e110 : f64\n  %y = sojourn.mul %x, %c : tensor<8xf64>, "
+             "tensor<f64>\n  %q = sojourn.reduce_sum %y, dims = [0] : tensor<8xf64>\n  %s = sojourn.mul %q, %k "
+             ": tensor<f64>, tensor<f64>\n",
+         "tensor<f64>"});
   }
   for (const Clipped &each : cases) {
     SCOPED_TRACE(each.body);
-    auto step = parse("%w: " + each.type + " {sojourn.kind = \"state\"}, %t: !sojourn.table<4, \"v\": 2xf64> "
-                      "{sojourn.kind = \"table\"}",
-                      each.type + (each.isTrained
-                                       ? " {sojourn.result = \"commit\", sojourn.target = 0 : i64, sojourn.trained}"
-                                       : " {sojourn.result = \"publish\"}"),
-                      rows + each.body + "  return %s : " + each.type + "\n");
+    auto step =
+        parse("%w: " + each.type +
+                  " {sojourn.kind = \"state\"}, %t: !sojourn.table<4, \"v\": 2xf64> "
+                  "{sojourn.kind = \"table\"}",
+              each.type + (each.isTrained ? " {sojourn.result = \"commit\", sojourn.target = 0 : i64, sojourn.trained}"
+                                          : " {sojourn.result = \"publish\"}"),
+              rows + each.body + "  return %s : " + each.type + "\n");
     PrivacyOptions options;
     options.clip = each.bound;
     options.lossIsMean = false;
@@ -390,8 +404,8 @@ TEST_F(PrivacyLayers, ClippedSumsStayClippedWhereSquaresUnderflow) {
         return sojourn::test::numbersOf((*values)[0]).at(0);
       };
       double factor = each.type == "tensor<f64>" ? 1e110 : 1; // behind the noise
-      double moved = std::ldexp(std::abs(unitsOf(with) - unitsOf(without)) / factor,
-                                -static_cast<int>(plan->sites[0].exponent));
+      double moved =
+          std::ldexp(std::abs(unitsOf(with) - unitsOf(without)) / factor, -static_cast<int>(plan->sites[0].exponent));
       EXPECT_LE(moved, most * (1 + 1e-9));
     }
   }

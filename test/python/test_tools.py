@@ -183,7 +183,7 @@ def test_check_all_adds_the_sweep(check, tmp_path, monkeypatch):
     assert [(count.passed, count.failed, count.skipped) for count in found] == [(5, 2, 3)]
     assert {"tools/sweep.py", "--whole", "--current"} <= set(commands[0])
     kinds = lambda *options: len(list(check.all_runs(check.arguments_of(options), tmp_path)))
-    assert kinds("--all") == kinds() + 1
+    assert kinds("--all") == kinds() + len(check.WHOLE)
 
 
 def test_check_all_adds_the_sanitizers(check, tmp_path, monkeypatch):
@@ -206,7 +206,7 @@ def test_check_all_adds_the_sanitizers(check, tmp_path, monkeypatch):
     plain = len(ran)
     found = all_counts("--all")
     asan = sanitizers.SANITIZERS["asan"]
-    assert len(ran) == plain + 1 + len(asan.programs)  # and the sweep
+    assert len(ran) == plain + len(check.WHOLE) + len(asan.programs)  # and whole runs
     assert (found[-1].runner, found[-1].failed, found[-1].broken) == ("tsan build", 1, "cmake --preset tsan failed")
     found = all_counts("--only=asan")
     assert [count.runner for count in found] == [f"asan {program}" for program in asan.programs]

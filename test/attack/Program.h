@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an attacker sends in one session: programs in core form, each with the terms of its message.
+#ifndef SOJOURN_TEST_ATTACK_PROGRAM_H
+#define SOJOURN_TEST_ATTACK_PROGRAM_H
+
+#include "test/owner/Support.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <string>
+#include <vector>
+
+namespace sojourn::attack {
+
+/// One message. Of `terms` count states, uploads, slots, seeds, tables, results and spending.
+struct AttackStep {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  owner::test::StepRequest terms;
+
+  AttackStep copy() const { return {mlir::OwningOpRef<mlir::ModuleOp>(module.get().clone()), terms}; }
+  mlir::func::FuncOp function() const;
+};
+
+struct Attack {
+  uint64_t seed = 0;
+  std::vector<AttackStep> steps;
+
+  Attack copy() const;
+  size_t ops() const;
+  /// Each step as core form, its terms in front of it as comments.
+  std::string text() const;
+};
+
+} // namespace sojourn::attack
+
+#endif // SOJOURN_TEST_ATTACK_PROGRAM_H

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// An owner whose clock and randomness are the tool's, and one session of an attacker at it.
+#ifndef SOJOURN_TEST_ATTACK_WORLD_H
+#define SOJOURN_TEST_ATTACK_WORLD_H
+
+#include "test/attack/Program.h"
+#include "test/attack/Tables.h"
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace sojourn::attack {
+
+/// All that leaves: replies in their order, what the log says, what is left of budgets.
+struct Transcript {
+  std::vector<std::string> replies;
+  std::vector<bool> accepted; ///< by step
+  std::vector<std::string> errors;
+  std::string log, budgets;
+};
+
+/// Worlds with one seed and one history answer alike.
+class World {
+public:
+  explicit World(uint64_t seed);
+  ~World();
+  World(const World &) = delete;
+  /// Sends a session; encoded programs by step.
+  Transcript play(const Attack &attack, const std::vector<runtime::EncodedProgram> &programs);
+
+private:
+  std::string send(const std::string &request, owner::Peer peer);
+
+  owner::test::World support;
+  std::mt19937_64 system; ///< libsodium's randomness while this world runs
+  std::unique_ptr<owner::Owner> owner;
+  std::vector<std::string> versions; ///< of the tables
+};
+
+} // namespace sojourn::attack
+
+#endif // SOJOURN_TEST_ATTACK_WORLD_H

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""read_rows against tables: which row stands where is the one thing that uploads cannot show.
+
+Tables of 0, 1, 2, 3 and 6 rows, lists of row numbers that are any with their fact, and orders of a draw's own list.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import rule_predicates as predicates
+from rule_check import SEED, Domains, Found
+from rule_facts import EVERYTHING, Interval
+from rule_operands import COLUMNS, OPERANDS, READ, ROWS, SHORT, TABLES, tensor
+from rule_programs import BY_NAME, USED, Instance
+from rule_runs import slots_of
+from rule_values import dtype_of, stated
+
+from sojourn_numpy import philox
+from sojourn_numpy.ops_elementwise import convert
+
+LISTS = ("ramp", "numbers", "list", "order", "draw", "n", "k", "mixi", "deri")
+ELEMENTS = {
+    "a": ("f64", "f32", "f16", "bf16", "i64", "i1"),
+    "p": ("f64", "f16", "i8", "ui8"),
+    "v": ("f64", "f16"),
+    "k": ("i64", "f32", "i8"),
+    "h": ("f64", "f32"),
+}
+
+
+def candidates() -> list[tuple[str, ...]]:
+    """Lines, the read last; in front of it an order of the list, or nothing."""
+    found = []
+    sample = "(tensor<3xi64>, tensor<i64>, tensor<i64>) -> tensor<3xi64>"
+    for index, table, column in itertools.product(LISTS, ("t", *SHORT), READ):
+        for element in ELEMENTS[column]:
+            read = 'sojourn.read_rows %{0}, %{1}, columns = ["{2}"] : {3}, tensor<3xi64> -> {4}'
+            fill = lambda name: read.format(table, name, column, TABLES[table], tensor((3,), element))
+            found.append((fill(index),))
+            if column == "a" and element == "f64":
+                for rows in (2, 6):
+                    order = f"sojourn.sample_rows %{index}, %seed, %seed, rows = {rows} : {sample}"
+                    found.append((order, fill("i{number}_0")))
+    return found
+
+
+def instance(lines: tuple[str, ...], number: int) -> Instance:
+    return Instance("read_rows", tuple(line.replace("{number}", str(number)) for line in lines), number, idiom=True)
+
+
+def lists_of_draws(domains: Domains) -> dict[int, str]:
+    """The list of row numbers that each draw is read at, by the producers of operands."""
+    found = {}
+    for each in OPERANDS:
+        for line in each.lines:
+            name = USED.match(line)[1]
+            if "read_rows" in line and name in domains.facts:
+                found[domains.facts[name].draw] = USED.findall(line)[2]
+    return found
+
+
+class ReadCheck:
+    """One read, for all lists that the fact of its index admits and some tables."""
+
+    def __init__(self, each: Instance, domains: Domains, lists: dict[int, str], most: int, rng):
+        self.instance, self.rng, self.lists = each, rng, lists
+        words = each.texts[-1].split('columns = ["')
+        self.column = words[1].split('"')[0]
+        self.table, used = USED.findall(each.texts[-1])[:2]
+        self.rows = SHORT.get(self.table, ROWS)
+        self.list_name = USED.findall(each.texts[0])[0] if len(each.texts) > 1 else used
+        operand = BY_NAME[self.list_name]
+        own = np.arange(3)[None] if operand.fixed else domains.of(operand)
+        self.own = own[rng.permutation(len(own))[:most]]
+        self.index = self.own
+        if len(each.texts) > 1:
+            rows = int(each.texts[0].split("rows = ")[1].split(" ")[0])
+            orders = [philox.epoch_rows(x, SEED, SEED, rows) for x in self.own]
+            self.index = np.stack(orders) if orders else self.own
+        self.fact, self.element = each.facts[-1][0], each.types[-1][0][1]
+        self.found: list[Found] = []
+        self.judged: dict[str, int] = {}
+        self.count, self.is_complete = len(self.index), len(own) <= most
+
+    def _entries(self, count: int) -> np.ndarray:
+        kind, bounds = COLUMNS[self.column]
+        values = stated(kind, Interval(*bounds, nan=False) if bounds else EVERYTHING)
+        return self.rng.choice(values, count)
+
+    def _read(self, column: np.ndarray) -> np.ndarray:
+        out = np.zeros(self.index.shape, dtype_of(self.element))
+        inside = (self.index >= 0) & (self.index < self.rows)
+        with np.errstate(all="ignore"):
+            out[inside] = convert(column[self.index[inside]], out.dtype)
+        return out
+
+    def _note(self, predicate: str, broken, detail: str, *values) -> None:
+        self.judged[predicate] = self.judged.get(predicate, 0) + len(broken)
+        if broken.any():
+            at = int(np.flatnonzero(broken)[0])
+            name = self.instance.names(len(self.instance.texts) - 1)[0]
+            given = {self.list_name: self.own[at], "(read at)": self.index[at]}
+            self.found.append(Found(predicate, name, self.fact, detail, given, None, tuple(x[at] for x in values)))
+
+    def run(self) -> list[Found]:
+        fact = self.fact
+        slots = slots_of(fact, 3, 0) if fact.kind == "per row" else np.arange(3)
+        for _ in range(4):
+            column = self._entries(self.rows)
+            one = self._read(column)
+            if not fact.range.is_everything:
+                self._note("range", predicates.in_range(one, fact.range), "", one)
+            if fact.kind == "per row" and fact.present:
+                # What is past the end is no row, and its slot counts.
+                self._note("present range", predicates.in_present_range(one, fact.present, self.index >= 0), "", one)
+            for row in range(self.rows):
+                changed = column.copy()
+                changed[row] = self._entries(1)[0]
+                two = self._read(changed)
+                what = f"row {row} of a table of {self.rows} differs"
+                if fact.kind == "public":
+                    self._note("public", predicates.public(one, two), what, one, two)
+                elif fact.kind == "per row":
+                    for slot in range(3):
+                        here = self.index[:, slot] == row
+                        broken = predicates.per_row(one, two, slots, slot) & here
+                        self._note("per row", broken, what, one, two)
+        if fact.kind == "per row":
+            self._once()
+        return self.found
+
+    def _once(self) -> None:
+        """No row stands in two slots of the draw, in this list or in that at which the draw is read elsewhere."""
+        known = self.lists.get(self.fact.draw)
+        lists = self.index
+        for row in range(self.rows):
+            self._note("a row stands once", predicates.row_once(lists, row), f"row {row} stands in several slots")
+            if known and len(self.instance.texts) > 1 and known == self.list_name:
+                apart = (self.own == row).any(1) & (lists == row).any(1) & ((self.own == row) != (lists == row)).any(1)
+                self._note("a row stands once", apart, f"row {row} stands elsewhere in another list of the draw")

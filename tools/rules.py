@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the rules of dialect/rows: each core op on operands of every fact, against runs that tell what the facts mean.
+
+Depth 1 is every candidate of one op (and what rules read as one); depth 2 and 3 build on the results of the depth before,
+at random, for as long as there is time. A rule that claims what does not hold is shown with the simplest values that break
+it and a program for sojourn-opt. The checker is test/python/rules/.
+"""
+
+import argparse
+import os
+import pathlib
+import random
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/rules.md"
+sys.path[:0] = [os.environ.get("SOJOURN_PYTHON", str(ROOT / "build/python")), str(ROOT / "test/python/rules")]
+
+
+def arguments_of(words=None):
+    parser = argparse.ArgumentParser(
+        prog="tools/rules", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--depth", type=int, default=1, choices=(1, 2, 3), help="ops in a row (1)")
+    parser.add_argument("--seconds", type=float, default=3600, help="at most so long (3600); depth 1 ends by itself")
+    parser.add_argument("--seed", type=int, help="repeats a run; a new one else, which is printed")
+    parser.add_argument(
+        "--runs", type=int, default=1500, help="runs per candidate (1500); all values where these suffice"
+    )
+    parser.add_argument("--ops", default="", help="of these ops alone, with commas between")
+    parser.add_argument("--runtime", default="numpy", choices=("numpy", "both"), help="both: also the native kernels")
+    parser.add_argument("--opt", type=pathlib.Path, help="another sojourn-opt, with a rule that is broken on purpose")
+    parser.add_argument("--stop", action="store_true", help="end with the first broken rule")
+    parser.add_argument("--report", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
+    parser.add_argument("--counts", type=pathlib.Path, help="write how many passed and failed, for tools/check")
+    return parser.parse_args(words)
+
+
+def check(arguments):
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rule_driver import Driver, Options
+
+    seed = random.SystemRandom().randrange(2**31) if arguments.seed is None else arguments.seed
+    options = Options(arguments.depth, arguments.seconds, seed, arguments.runs, arguments.runtime == "both")
+    options.ops = frozenset(filter(None, arguments.ops.split(",")))
+    options.stop_at = int(arguments.stop)
+    if arguments.opt:
+        options.tools.opt = arguments.opt.resolve()
+    console = Console()
+    console.print(f"seed {seed}", highlight=False)
+    with Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console) as progress:
+        task = progress.add_task("depth 1", total=1.0)
+
+        def show(report, share):
+            depth = max(report.by_depth, default=1)
+            text = f"depth {depth}: {report.instances} candidates, {report.failed} broken"
+            progress.update(task, description=text, completed=share)
+
+        return Driver(options, show).run()
+
+
+def main():
+    arguments = arguments_of()
+    report = check(arguments)
+    from rule_report import counterexamples, summary, write_counts, write_page
+
+    if report.found:
+        print(counterexamples(report))
+    print(summary(report))
+    if arguments.report:
+        write_page(report, PAGE)
+    if arguments.counts:
+        write_counts(report, arguments.counts)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("tools/rules: interrupted")
