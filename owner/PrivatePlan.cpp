@@ -74,7 +74,12 @@ size_t PrivatePlan::runBytes(unsigned threads) const {
   size_t lists = 0; // checked and gone before the step runs
   for (const auto *program : {fixedLists.get(), sentLists.get()}) {
     if (program) {
-      lists = std::max(lists, program->arenaBytes() + 2 * program->sumOfValueBytes());
+      size_t results = 0; // and sorted copies of them
+      for (const runtime::ResultSpec &spec : program->results()) {
+        results += 2 * spec.type.bytes();
+      }
+      lists = std::max(lists,
+                       program->arenaBytes() + threads * program->scratchBytes() + program->libraryBytes() + results);
     }
   }
   size_t run = executable->arenaBytes() + threads * executable->scratchBytes() + executable->libraryBytes() + coinBytes;
@@ -82,7 +87,8 @@ size_t PrivatePlan::runBytes(unsigned threads) const {
 }
 
 size_t PrivatePlan::bytes() const {
-  return sizeof(*this) + executable->planBytes() + report.size() + 256 * (sites.size() + coins.size());
+  size_t lists = (fixedLists ? fixedLists->planBytes() : 0) + (sentLists ? sentLists->planBytes() : 0);
+  return sizeof(*this) + executable->planBytes() + lists + report.size() + 256 * (sites.size() + coins.size());
 }
 
 /// Of the plans of one program, and of all.
@@ -263,17 +269,7 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &p
   FirstError refusal(context, &runtime::describeLocation);
   auto step = (*module)->lookupSymbol<mlir::func::FuncOp>(kStepName);
   auto made = std::make_shared<PrivatePlan>();
-  RowInputs inputs = inputsOf(step, terms);
-  for (auto [time, lists] : {std::pair(ListTime::Plan, &made->fixedLists), {ListTime::Message, &made->sentLists}}) {
-    if (mlir::OwningOpRef<mlir::ModuleOp> program = rowListsProgram(step, inputs, time)) {
-      auto executable = runtime::Executable::create(*program);
-      if (!executable) {
-        return executable.takeError();
-      }
-      *lists = std::move(*executable);
-    }
-  }
-  mlir::FailureOr<PrivacyPlan> rewritten = makePrivate(**module, inputs, optionsOf(plan, terms));
+  mlir::FailureOr<PrivacyPlan> rewritten = makePrivate(**module, inputsOf(step, terms), optionsOf(plan, terms));
   if (mlir::failed(rewritten)) {
     return requestError(wire::ErrorCode_Refused, refusal.text(), "", refusal.location());
   }
@@ -331,6 +327,16 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &p
   if (std::optional<PriceExcess> excess = findExcess(**module, limits)) {
     return requestError(wire::ErrorCode_Limit, "made private, " + excess->message,
                         excess->op->getName().stripDialect().str(), runtime::describeLocation(excess->op->getLoc()));
+  }
+  for (auto [program, lists] :
+       {std::pair(&rewritten->fixedLists, &made->fixedLists), {&rewritten->sentLists, &made->sentLists}}) {
+    if (*program) {
+      auto executable = runtime::Executable::create(**program);
+      if (!executable) {
+        return executable.takeError();
+      }
+      *lists = std::move(*executable);
+    }
   }
   made->released = rewritten->released;
   made->tables = rewritten->tables;

@@ -116,6 +116,10 @@ llvm::Error PrivateStep::setSources(const StepBindings &bound) {
     bool isSame = index > 0 && bound.labels[index] == bound.labels[index - 1];
     terms.publicArguments[index] =
         isSame ? bool(terms.publicArguments[index - 1]) : blockers(bound.labels[index], policyOf).empty();
+    if (!isSame && !terms.publicArguments[index] && bound.labels[index]) {
+      llvm::copy_if(bound.labels[index]->sources(), std::inserter(unreleased, unreleased.end()),
+                    [&](const Source &source) { return policyOf(source) != Policy::open; });
+    }
     if (args[index].kind == StepArg::Table && !terms.publicArguments[index]) {
       const auto *dataset = static_cast<const Dataset *>(bound.bindings[index].table);
       bool isFirst = llvm::none_of(sources, [](const auto &source) { return source.has_value(); });
@@ -334,12 +338,6 @@ llvm::Error PrivateStep::label(std::vector<LabelPtr> &labels) const {
     }
   }
   std::vector<LabelPtr> released = plan->resultLabels(open);
-  std::set<Source> unreleased;
-  for (size_t index = 0; index < argumentLabels.size(); ++index) {
-    if (!terms.publicArguments[index] && argumentLabels[index]) {
-      unreleased.insert(argumentLabels[index]->sources().begin(), argumentLabels[index]->sources().end());
-    }
-  }
   for (size_t result = 0; result < labels.size(); ++result) {
     if (noised->released[result]) {
       labels[result] = released[result];

@@ -9,6 +9,7 @@
 #include "owner/StepBindings.h"
 
 #include <optional>
+#include <set>
 
 namespace sojourn::owner {
 
@@ -78,6 +79,8 @@ private:
   /// Per argument the dataset, where it is a private table.
   std::vector<std::optional<Source>> sources;
   std::vector<LabelPtr> argumentLabels;
+  /// Private sources of the arguments that are not public.
+  std::set<Source> unreleased;
   /// Per result the standard deviation of its noise, of the element that has most; NaN: not known.
   std::vector<double> errors;
   sojourn::wire::Spending spending;

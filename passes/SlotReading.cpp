@@ -345,26 +345,6 @@ struct Rules {
   }
 };
 
-/// The row numbers that these are copies of, moved about and here and there replaced by a number of no row.
-Value originalOf(Value index) {
-  auto isNoRow = [](Value value) {
-    auto constant = value.getDefiningOp<ConstantOp>();
-    auto number = constant ? dyn_cast<IntegerAttr>(constant.getValue()) : IntegerAttr();
-    return number && number.getValue().isNegative();
-  };
-  while (Operation *op = index.getDefiningOp()) {
-    auto select = dyn_cast<SelectOp>(op);
-    if (select && (isNoRow(select.getA()) || isNoRow(select.getB()))) {
-      index = isNoRow(select.getA()) ? select.getB() : select.getA();
-    } else if (isa<ReshapeOp, TransposeOp, BroadcastOp, SliceOp, DynamicSliceOp, ReverseOp>(op)) {
-      index = op->getOperand(0);
-    } else {
-      break;
-    }
-  }
-  return index;
-}
-
 /// Whether a list of row numbers is the root, or computed from it element by element.
 bool comesFrom(Value list, Value root) {
   SmallVector<Value> toSee = {outside(list)};
@@ -399,6 +379,37 @@ SlotReader::SlotReader(func::FuncOp step, llvm::function_ref<bool(unsigned)> isP
   }
   findDraws(step.getBody().front());
   readBlock(step.getBody().front());
+}
+
+/// Each value is followed once: a later list that was made of an earlier one begins where that one ended.
+Value SlotReader::originalOf(Value index) {
+  auto isNoRow = [](Value value) {
+    auto constant = value.getDefiningOp<ConstantOp>();
+    auto number = constant ? dyn_cast<IntegerAttr>(constant.getValue()) : IntegerAttr();
+    return number && number.getValue().isNegative();
+  };
+  SmallVector<Value> way;
+  while (Operation *op = index.getDefiningOp()) {
+    if (Value known = originals.lookup(index)) {
+      index = known;
+      break;
+    }
+    auto select = dyn_cast<SelectOp>(op);
+    Value next;
+    if (select && (isNoRow(select.getA()) || isNoRow(select.getB()))) {
+      next = isNoRow(select.getA()) ? select.getB() : select.getA();
+    } else if (isa<ReshapeOp, TransposeOp, BroadcastOp, SliceOp, DynamicSliceOp, ReverseOp>(op)) {
+      next = op->getOperand(0);
+    } else {
+      break;
+    }
+    way.push_back(index);
+    index = next;
+  }
+  for (Value value : way) {
+    originals[value] = index;
+  }
+  return index;
 }
 
 SlotReading SlotReader::readingOf(Value value) const {
@@ -481,8 +492,9 @@ SlotReading SlotReader::readRows(Operation *op) {
   if (reading.kind == Kind::None && rankOf(index) == 1) {
     return {Kind::Slots, {index, 0, 1, shapeOf(index).front(), 1, 0, 1, Value()}, nullptr};
   }
+  Value original = originalOf(index);
   bool isList = reading.kind == Kind::Slots && rankOf(index) == 1 && !contents.contains(index) &&
-                lists.try_emplace(reading.place.root, originalOf(index)).first->second == originalOf(index);
+                lists.try_emplace(reading.place.root, original).first->second == original;
   return isList ? reading : unknown(op);
 }
 

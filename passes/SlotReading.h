@@ -49,6 +49,8 @@ private:
   SlotReading readRows(mlir::Operation *op);
   SlotReading readCore(mlir::Operation *op) const;
   void set(mlir::Value value, SlotReading reading);
+  /// The row numbers that these are copies of, moved about and here and there replaced by a number of no row.
+  mlir::Value originalOf(mlir::Value index);
 
   llvm::DenseMap<mlir::Value, SlotReading> readings;
   /// The ops sample_rows with `expected` that lead to a private table: secret draws.
@@ -57,6 +59,7 @@ private:
   llvm::DenseSet<mlir::Value> contents;
   /// The row numbers that private tables are read at, per draw: others would bring a second row into a slot.
   llvm::DenseMap<mlir::Value, mlir::Value> lists;
+  llvm::DenseMap<mlir::Value, mlir::Value> originals;
 };
 
 /// What the row analysis claims; made by the caller.

@@ -327,6 +327,8 @@ LogicalResult sojourn::lowerPrivacy(func::FuncOp step, const RowInputs &inputs, 
   if (failed(checkDraws(step, isReplaced))) {
     return failure();
   }
+  plan.fixedLists = rowListsProgram(step, inputs, ListTime::Plan);
+  plan.sentLists = rowListsProgram(step, inputs, ListTime::Message);
   guardRowLists(step, inputs);
   SmallVector<ClippedSumOp> sums(step.getOps<ClippedSumOp>());
   SmallVector<NoiseOp> noises(step.getOps<NoiseOp>());

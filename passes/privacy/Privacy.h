@@ -11,6 +11,7 @@
 #include "passes/privacy/NoiseForm.h"
 #include "passes/privacy/SecondReading.h"
 
+#include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/DenseSet.h"
 
 #include <map>
@@ -107,6 +108,9 @@ struct PrivacyPlan {
   std::vector<bool> tainted;
   /// What of it a second reading of the slots followed.
   SecondReading secondReading;
+  /// Programs that give the lists of row numbers that are known with the program, and with the message (RowLists.h);
+  /// null where there are none.
+  mlir::OwningOpRef<mlir::ModuleOp> fixedLists, sentLists;
   /// Per result that is published how noise arrives in it, where that is linear.
   std::vector<std::optional<NoiseForm>> forms;
   /// What was changed that a scientist should know: "the loss's divisor became 64".

@@ -80,15 +80,20 @@ OwningOpRef<ModuleOp> sojourn::rowListsProgram(func::FuncOp step, const RowInput
     types.push_back(list.getType());
     kept.push_back(keep);
   }
-  bool takesArguments = time == ListTime::Message;
-  auto type = builder.getFunctionType(takesArguments ? TypeRange(step.getArgumentTypes()) : TypeRange(), types);
+  unsigned taken = 0; // coins are the last arguments
+  for (BlockArgument argument : step.getArguments()) {
+    auto kind = step.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kKindAttr);
+    bool isCoin = kind && kind.getValue() == stringify(StepArg::Coin);
+    taken += time == ListTime::Message && !isCoin;
+  }
+  auto type = builder.getFunctionType(step.getArgumentTypes().take_front(taken), types);
   auto copy = func::FuncOp::create(builder, step.getLoc(), kStepName, type);
   copy.setAllResultAttrs(kept);
   builder.setInsertionPointToStart(copy.addEntryBlock());
   IRMapping mapping;
-  if (takesArguments) {
-    copy.setAllArgAttrs(step.getAllArgAttrs());
-    mapping.map(step.getArguments(), copy.getArguments());
+  for (unsigned k = 0; k < taken; ++k) {
+    copy.setArgAttrs(k, step.getArgAttrDict(k));
+    mapping.map(step.getArgument(k), copy.getArgument(k));
   }
   for (Operation &op : step.getBody().front()) {
     if (needed.contains(&op)) {

@@ -17,8 +17,9 @@ enum class ListTime : uint8_t {
   Run      ///< computed from coins, rows or private states
 };
 
-/// A program whose results are the lists of that time (Plan, without arguments, or Message, with all of the step's),
-/// each once, as kept results; null where there are none. `step` is a program as received.
+/// A program whose results are the lists of that time (Plan, without arguments, or Message, with all of the step's but
+/// coins), each once, as kept results; null where there are none. `step` is as `guardRowLists` gets it, so that each
+/// list is either here or there.
 mlir::OwningOpRef<mlir::ModuleOp> rowListsProgram(mlir::func::FuncOp step, const RowInputs &inputs, ListTime time);
 
 /// Of a list as it was computed: whether a row stands in it twice. Negative numbers name none.

@@ -181,6 +181,35 @@ TEST_F(PrivacyLayers, ListsAreKnownWithTheProgramTheMessageOrTheRun) {
   EXPECT_EQ(std::distance(again.getOps<FirstRowsOp>().begin(), again.getOps<FirstRowsOp>().end()), 1);
 }
 
+// What the gate's constants make known is checked ahead, what they do not is guarded: no list is in neither hand.
+TEST_F(PrivacyLayers, ListsThatConstantsMakeKnownAreChecked) {
+  std::string body = read("x", "i", "a") +
+                     "  %two = sojourn.constant 2.0 : f64\n  %m = sojourn.max %x, %two : tensor<8xf64>, tensor<f64>\n"
+                     "  %c = sojourn.convert %m : tensor<8xf64> -> tensor<8xi64>\n"
+                     "  %r = sojourn.reduce_max %c, dims = [0] : tensor<8xi64>\n"
+                     "  %l = sojourn.add %i, %r : tensor<8xi64>, tensor<i64>\n" +
+                     read("y", "l", "a") +
+                     "  %s = sojourn.reduce_sum %y, dims = [0] : tensor<8xf64>\n"
+                     "  return %s : tensor<f64>\n";
+  auto step = parse(kTableArgument, "tensor<f64> {sojourn.result = \"publish\"}", body);
+  RowInputs inputs = RowInputs::ofStep(step);
+  ASSERT_TRUE(mlir::succeeded(parseBounds(step, {"a=0:1"}, inputs)));
+  PrivacyOptions options;
+  options.publishes[0].rho = 0.5;
+  auto plan = makePrivate(*module, inputs, options);
+  ASSERT_TRUE(mlir::succeeded(plan));
+  ASSERT_TRUE(plan->fixedLists);
+  auto executable = Executable::create(*plan->fixedLists);
+  ASSERT_TRUE(bool(executable)) << llvm::toString(executable.takeError());
+  auto lists = (*executable)->run({});
+  ASSERT_TRUE(bool(lists)) << llvm::toString(lists.takeError());
+  std::set<std::vector<double>> found;
+  for (const HostTensor &list : *lists) {
+    found.insert(sojourn::test::numbersOf(list));
+  }
+  EXPECT_TRUE(found.count({2, 3, 4, 5, 6, 7, 8, 9}));
+}
+
 namespace {
 
 std::vector<int64_t> randomList(std::mt19937 &random, size_t most) {
