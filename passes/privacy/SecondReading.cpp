@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace sojourn;
 
 /// Whether the rule of an op is trusted where the second reading cannot follow it. An entry of the list says why; today
-/// there is none, for the second reading follows every op that a rule lets rows through in.
+/// there is none: a padded part of the batch, and one moment of a sequence whose rows lie behind others, are refused.
 static bool isTrusted(StringRef) { return false; }
 
 /// What the analysis says of a value; nothing where its slots lie in no single dim, or belong to several draws.

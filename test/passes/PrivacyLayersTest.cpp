@@ -380,7 +380,7 @@ TEST_F(PrivacyLayers, ClippedSumsStayClippedWhereSquaresUnderflow) {
       cases.push_back({products(a, b, tokens), "tensor<1x1xf64>", false, 1e-20});
     }
   }
-  // A factor near 2^-574 takes operands of 2^-500 below the normal numbers, where they may be rounded up.
+  // Factors near 2^-574, which would take operands of 2^-500 below the normal numbers. Rounding up there was not seen.
   for (int exponent : {888, 889, 890, 891}) {
     std::string large = llvm::formatv("{0:e17}", std::ldexp(1.0, exponent)).str();
     cases.push_back({products("3.1e-151", large, 1), "tensor<1x1xf64>", true, std::ldexp(1.41, -175)});
