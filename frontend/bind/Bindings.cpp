@@ -3,6 +3,7 @@
 #include "frontend/bind/Bind.h"
 #include "frontend/bind/Frames.h"
 #include "frontend/recording/Record.h"
+#include "frontend/recording/Slots.h"
 #include "frontend/session/Session.h"
 #include "frontend/local/Local.h"
 
@@ -194,6 +195,9 @@ PYBIND11_MODULE(_sojourn, m) {
       "step_end", [](const std::shared_ptr<Trip> &trip) { Steps::end(trip); }, py::arg("trip") = nullptr,
       WhileOwnerWorks(), "A trip counts the step.");
   m.def("step_abort", [] { Steps::abort(); });
+  m.def(
+      "slots_hint", [](const std::string &text) { return slotsHint(text); },
+      "For an error whose text names the rows and the slots of a private draw.");
   m.def("step_active", [] { return Steps::active(); });
   m.def(
       "current_step", [] { return Steps::current(); }, "Number of the open step, 0 if none is open.");

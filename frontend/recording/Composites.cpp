@@ -3,6 +3,7 @@
 // consist of, and differentiate as that.
 #include "frontend/Error.h"
 #include "frontend/recording/Origin.h"
+#include "frontend/recording/Slots.h"
 #include "frontend/recording/Tensor.h"
 #include "frontend/session/Steps.h"
 
@@ -98,6 +99,17 @@ at::Tensor oneHot(const at::Tensor &self, int64_t classes) {
   return at::native::one_hot(self, classes);
 }
 
+/// ATen's, whose checks come before what is recorded.
+at::Tensor plainCrossEntropy(const at::Tensor &self, const at::Tensor &target, const std::optional<at::Tensor> &weight,
+                             int64_t reduction, c10::SymInt ignored, double smoothing) {
+  try {
+    return at::native::cross_entropy_loss_symint(self, target, weight, reduction, std::move(ignored), smoothing);
+  } catch (c10::Error &error) {
+    hintAtSlots(error, {c10::IValue(self), c10::IValue(target)});
+    throw;
+  }
+}
+
 /// The mean of smoothed labels is one over the weights of the rows' classes, which ATen selects: how many they are
 /// depends on values. Here ignored rows weigh nothing.
 at::Tensor crossEntropy(const at::Tensor &self, const at::Tensor &target, const std::optional<at::Tensor> &weight,
@@ -105,10 +117,10 @@ at::Tensor crossEntropy(const at::Tensor &self, const at::Tensor &target, const 
   const bool hasClasses = self.dim() > 0 && self.sizes() != target.sizes();
   if (!hasClasses || !weight || !weight->defined() || reduction != at::Reduction::Mean || !(smoothing > 0) ||
       smoothing > 1) {
-    return at::native::cross_entropy_loss_symint(self, target, weight, reduction, std::move(ignored), smoothing);
+    return plainCrossEntropy(self, target, weight, reduction, std::move(ignored), smoothing);
   }
   const int64_t dim = self.dim() == 1 ? 0 : 1;
-  at::Tensor plain = at::native::cross_entropy_loss_symint(self, target, weight, reduction, ignored, 0);
+  at::Tensor plain = plainCrossEntropy(self, target, weight, reduction, ignored, 0);
   std::vector<int64_t> alongClasses(static_cast<size_t>(self.dim()), 1);
   alongClasses[static_cast<size_t>(dim)] = weight->size(0);
   at::Tensor mask = target.eq(ignored.expect_int());

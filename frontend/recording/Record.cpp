@@ -5,6 +5,7 @@
 #include "frontend/Error.h"
 #include "frontend/recording/Generator.h"
 #include "frontend/recording/Origin.h"
+#include "frontend/recording/Slots.h"
 #include "frontend/session/Reads.h"
 
 #include <ATen/ATen.h>
@@ -307,20 +308,27 @@ void checkViews(const OpInfo &info, const at::Tensor &base, c10::ArrayRef<ViewMe
 
 void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, Stack *stack) {
   const OpInfo &info = *info_;
-  size_t count = info.args.size();
-  Args args(stack->data() + stack->size() - count, count);
-  if (info.view) {
-    return recordView(stack, args);
+  const size_t count = info.args.size(), size = stack->size();
+  auto args = [&] { return Args(stack->data() + stack->size() - count, count); };
+  try {
+    if (info.view) {
+      return recordView(stack, args());
+    }
+    if (info.special != Special::None && info.special != Special::BatchNorm && answerSpecial(info, stack)) {
+      return;
+    }
+    bool isLazy = false;
+    auto session = sessionOf(info, args(), isLazy);
+    if (isLazy) {
+      return recordNegated(*session, stack);
+    }
+    record(*session, stack);
+  } catch (c10::Error &error) {
+    if (stack->size() == size) {
+      hintAtSlots(error, args());
+    }
+    throw;
   }
-  if (info.special != Special::None && info.special != Special::BatchNorm && answerSpecial(info, stack)) {
-    return;
-  }
-  bool isLazy = false;
-  auto session = sessionOf(info, Args(stack->data() + stack->size() - count, count), isLazy);
-  if (isLazy) {
-    return recordNegated(*session, stack);
-  }
-  record(*session, stack);
 }
 
 void Recorder::recordView(Stack *stack, Args args) {
@@ -438,6 +446,13 @@ void Recorder::record(Session &session, Stack *stack) {
       }
     });
   }
+  SlotsOfOperands slots;
+  eachTensor(info, args, [&](const at::Tensor &tensor, size_t) {
+    if (isRemote(tensor)) {
+      slots.meet(*remoteImpl(tensor)->remoteStorage());
+      session.readAgain(open, *remoteImpl(tensor)->remoteStorage(), origin);
+    }
+  });
   Trace::Mark before = open.trace.mark();
   ArgumentWriter writer(info, session, open, isReal);
   TraceWriter &write = writer.writer();
@@ -464,10 +479,12 @@ void Recorder::record(Session &session, Stack *stack) {
       c10::List<at::Tensor> tensors;
       for (; meta < metas.size(); ++meta) {
         tensors.push_back(makeTensor(write.result(metas[meta])));
+        slots.pass(remoteImpl(tensors.get(tensors.size() - 1))->remoteStorage().get());
       }
       outputs.emplace_back(std::move(tensors));
     } else {
       auto storage = write.result(metas[meta++]);
+      slots.pass(storage.get());
       outputs.emplace_back(storage ? makeTensor(std::move(storage)) : at::Tensor());
     }
   }

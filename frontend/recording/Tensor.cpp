@@ -61,6 +61,7 @@ Storage::Storage(std::shared_ptr<Session> session, Dims sizes, Dims strides, at:
 Storage::~Storage() { release_resources(); }
 
 void Storage::release_resources() {
+  readAgain = nullptr; // it holds the session, too
   if (auto told = std::exchange(session, nullptr)) {
     told->storageDied(*this);
   }

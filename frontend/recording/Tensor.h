@@ -12,11 +12,13 @@
 #include <c10/core/TensorImpl.h>
 #include <c10/util/SmallVector.h>
 
+#include <functional>
 #include <memory>
 #include <span>
 
 namespace sojourn::frontend {
 
+struct Origin;
 class Recording;
 class Session;
 
@@ -66,6 +68,11 @@ struct Storage : c10::intrusive_ptr_target {
   };
   std::vector<Seen> seen;
   bool isTrained = false; ///< a leaf that requires a gradient was used in an op
+  /// Of whole columns of a private table that nobody wrote to: records their read in the calling thread's open trace,
+  /// and gives the value's id there. Noise is added in the step that reads rows, so that each step that uses them does.
+  std::function<int64_t(const Origin &)> readAgain;
+  /// Computed from rows that the owner draws of a private table: how many it expects, and the slots that they are in.
+  int64_t expectedRows = 0, slots = 0;
 
   /// An open trace that uses it. A value at the owner may be in the traces of several threads as
   /// long as none writes it; any other is in one at most.

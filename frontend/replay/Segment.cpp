@@ -172,6 +172,14 @@ Replayed Segment::replay(const CallTensors &call, const std::vector<double> &val
   Recording &open = session->recording();
   Trace &trace = open.trace;
   trace.setDefaultFloat(defaultFloat_);
+  for (const Value &value : values_) { // before results get their ids
+    Storage *known = value.from == From::Argument   ? storageOf(call.arguments[value.places.front()])
+                     : value.from == From::Gradient ? storageOf(call.gradients[value.places.front()])
+                                                    : value.fixed.get();
+    if (known && !value.isWritten) {
+      session->readAgain(open, *known, origins_.empty() ? Origin() : origins_.front());
+    }
+  }
   std::vector<int64_t> ids;
   ids.reserve(values_.size());
   std::vector<c10::intrusive_ptr<Storage>> storages(values_.size());
@@ -202,10 +210,10 @@ Replayed Segment::replay(const CallTensors &call, const std::vector<double> &val
       continue;
     }
     storage->isTrained = storage->isTrained || value.isTrained;
-    ids.push_back(session->idInTrace(open, *storage));
     if (value.isWritten) {
       session->willWrite(open, *storage);
     }
+    ids.push_back(session->idInTrace(open, *storage));
   }
   const size_t begin = trace.words.size();
   trace.words.insert(trace.words.end(), words_.begin(), words_.end());

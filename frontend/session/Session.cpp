@@ -160,6 +160,11 @@ int64_t Session::idInTrace(Recording &open, Storage &storage) {
   if (Storage::Place *place = storage.placeIn(open)) {
     return place->id;
   }
+  if (storage.readAgain && storage.handle) {
+    if (std::optional<int64_t> read = open.tables.find(TableRecords::again(storage.serial))) {
+      return *read;
+    }
+  }
   if (storage.lost) {
     raise(ErrorKind::Error, "this tensor has no value: " + *storage.lost +
                                 "; recompute it (tensors made before the step keep their committed values)");
@@ -186,7 +191,22 @@ int64_t Session::idInTrace(Recording &open, Storage &storage) {
   return id;
 }
 
+void Session::readAgain(Recording &open, Storage &storage, const Origin &origin) {
+  if (!storage.readAgain || !storage.handle || storage.placeIn(open)) {
+    return;
+  }
+  std::vector<Word> request = TableRecords::again(storage.serial);
+  if (open.tables.find(request)) {
+    return;
+  }
+  open.tables.remember(std::move(request), storage.readAgain(origin));
+  open.unrepeatable =
+      "it uses columns of a private table that an earlier step has read, and each step reads them anew; "
+      "read them outside for each call (table[...]) and pass them";
+}
+
 void Session::willWrite(Recording &open, Storage &storage) {
+  storage.readAgain = nullptr; // what is there now is no column
   idInTrace(open, storage);
   ++storage.writes;
   storage.seen.clear();

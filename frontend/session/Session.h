@@ -166,6 +166,9 @@ public:
   int64_t idInTrace(Storage &storage) { return idInTrace(recording(), storage); }
   /// Likewise, where the caller has `recording()` at hand (several uses in one op).
   int64_t idInTrace(Recording &open, Storage &storage);
+  /// Before an op that uses a storage: records the read of whole columns of a private table that an earlier step has
+  /// read, once per trace.
+  void readAgain(Recording &open, Storage &storage, const Origin &origin);
   /// Before an op that writes to a storage. Throws if another thread's open trace uses it.
   void willWrite(Recording &open, Storage &storage);
   /// A storage that the op just recorded computes.

@@ -261,7 +261,8 @@ def publish(tree, epsilon: float | None = None, delta: float | None = None, boun
     Of private tables a value leaves with noise. `epsilon` pays for it apart from the step: with
     Laplace noise, or Gaussian where `delta` is given, all values of the tree together; the answer is
     a `Published` with `.stderr` and `.receipt`. Without it, in a step on batches, it is a part of the step's price. `bound`: what one
-    row adds is clamped to it, in the unit of the value. What was released already is free and exact.
+    row adds is clamped to it, in the unit of the value. What was released already is free and exact. Whole columns
+    can be published from again, at a price each time; batches, and what an earlier step computed of rows, cannot.
     On open tables these are accepted and ignored.
     """
     terms = _terms(epsilon, delta, bound)

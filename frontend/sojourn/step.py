@@ -108,6 +108,9 @@ class step:
         return self
 
     def __exit__(self, kind, value, traceback):
+        if self._outermost and isinstance(value, (ValueError, RuntimeError)) and not isinstance(value, Error):
+            if hint := _sojourn.slots_hint(str(value)):
+                value.add_note(hint)  # of torch's checks that are Python: those of binary_cross_entropy
         if not self._outermost:
             _sojourn.step_end() if kind is None else _sojourn.step_abort()
             return False

@@ -96,6 +96,10 @@ class Table:
         Epoch `e` takes the rows in the order of `sojourn.batch_indices(len(table), size, seed, e)`:
         each row once, so the rows of an epoch are distinct. The last batch of an epoch may be
         short. Each batch is read within the step that uses it.
+
+        Of a private table each batch is the owner's own draw: `size` rows on average, in a fixed number of slots
+        that is larger, `x.shape[0]`; slots without a row count as nothing. Code takes its sizes from the batch:
+        `x.view(x.shape[0], -1)`, not `x.view(128, -1)`.
         """
         numbers = {"size": size, "epochs": epochs, "seed": seed}
         size, epochs, seed = (integer(name, value) for name, value in numbers.items())
@@ -174,7 +178,11 @@ class Table:
         return [known[name] for name in names]
 
     def __getitem__(self, column: str) -> torch.Tensor:
-        """One whole column, `[rows, *shape]`, in its own dtype."""
+        """One whole column, `[rows, *shape]`, in its own dtype.
+
+        Of a private table each step that uses the tensor, or a view of it, reads the rows anew and pays for what it
+        releases; a tensor that was written to is no column any more.
+        """
         return _knowing(self._table.column(_name(column)), column)
 
     def __contains__(self, column: object) -> bool:

@@ -31,7 +31,16 @@ OutputMeta contiguous(const std::vector<int64_t> &sizes, at::ScalarType dtype) {
   return meta;
 }
 
-class SessionRows final : public RowReader {
+/// Whole columns, or those of drawn rows.
+struct RowRequest {
+  std::vector<std::string> names;
+  std::vector<ColumnInfo> columns; ///< by name
+  bool alone;
+  RowNumbers numbers;
+  OutputMeta meta; ///< of what is read
+};
+
+class SessionRows final : public RowReader, public std::enable_shared_from_this<SessionRows> {
 public:
   SessionRows(std::shared_ptr<Session> session, DatasetInfo dataset)
       : session_(std::move(session)), dataset_(std::move(dataset)) {}
@@ -41,6 +50,7 @@ public:
 
 private:
   /// Ids of the values; lock held by the caller.
+  int64_t read(const RowRequest &request, const Origin &origin);
   int64_t positions(const RowNumbers &numbers, const Origin &origin);
   int64_t sample(int64_t positions, int64_t count, const RowDraw &draw, const Origin &origin);
 
@@ -54,49 +64,68 @@ enum Asked : Word { Positions, Sample, Read };
 at::Tensor SessionRows::rows(const std::vector<std::string> &columns, bool alone, at::ScalarType dtype,
                              const RowNumbers &numbers) {
   checkElement(dtype);
-  std::vector<ColumnInfo> read;
-  std::vector<Word> request{Read, static_cast<Word>(elementOf(dtype)), static_cast<Word>(alone)};
+  RowRequest request{columns, {}, alone, numbers, {}};
   for (const std::string &column : columns) {
     auto named = [&](const ColumnInfo &candidate) { return candidate.name == column; };
-    read.push_back(*std::find_if(dataset_.columns.begin(), dataset_.columns.end(), named));
-    request.push_back(StringTable::get().intern(column));
+    request.columns.push_back(*std::find_if(dataset_.columns.begin(), dataset_.columns.end(), named));
   }
   std::vector<int64_t> sizes{numbers.size};
   if (alone) {
-    sizes.insert(sizes.end(), read[0].dims.begin(), read[0].dims.end());
+    sizes.insert(sizes.end(), request.columns[0].dims.begin(), request.columns[0].dims.end());
   } else {
     sizes.push_back(static_cast<int64_t>(columns.size()));
   }
-  static const Word entry = rowOp("sojourn.read_rows", {"table", "indices", "columns"});
+  request.meta = contiguous(sizes, dtype);
   static const Word clone = rowOp("aten.clone", {"self", "memory_format"});
-  OutputMeta meta = contiguous(sizes, dtype);
+  auto drawn = std::find_if(numbers.draws.begin(), numbers.draws.end(), [](auto &draw) { return draw.expected > 0; });
   Origin origin = captureOrigin();
   SessionLock lock(session_->mutex());
   session_->requireOpen();
-  TraceWriter write(*session_, session_->recording());
-  TableRecords &records = session_->tableRecords();
-  int64_t indices = positions(numbers, origin);
-  for (const RowDraw &draw : numbers.draws) {
-    indices = sample(indices, numbers.size, draw, origin);
-  }
-  int64_t table = session_->tableInTrace(dataset_, read);
-  request.insert(request.end(), {table, indices});
-  std::optional<int64_t> value = records.find(request);
-  if (!value) {
-    write.beginOp(entry, 3, origin);
-    write.table(table);
-    write.whole(indices);
-    write.texts(columns);
-    write.beginResults(1);
-    value = write.hiddenResult(meta);
-    records.remember(std::move(request), *value);
-  }
+  const int64_t value = read(request, origin);
   // What was read stays as it is for the next equal request; the caller may change its own.
+  TraceWriter write(*session_, session_->recording());
   write.beginOp(clone, 2, origin);
-  write.whole(*value);
+  write.whole(value);
   write.none();
   write.beginResults(1);
-  return makeTensor(write.result(meta));
+  auto storage = write.result(request.meta);
+  if (drawn != numbers.draws.end()) {
+    storage->expectedRows = drawn->expected;
+    storage->slots = numbers.size;
+  } else if (dataset_.policy == "private" && !session_->offline()) {
+    storage->readAgain = [self = shared_from_this(), request = std::move(request)](const Origin &user) {
+      return self->read(request, user);
+    };
+  }
+  return makeTensor(std::move(storage));
+}
+
+int64_t SessionRows::read(const RowRequest &request, const Origin &origin) {
+  static const Word entry = rowOp("sojourn.read_rows", {"table", "indices", "columns"});
+  session_->requireOpen();
+  TraceWriter write(*session_, session_->recording());
+  int64_t indices = positions(request.numbers, origin);
+  for (const RowDraw &draw : request.numbers.draws) {
+    indices = sample(indices, request.numbers.size, draw, origin);
+  }
+  int64_t table = session_->tableInTrace(dataset_, request.columns);
+  std::vector<Word> asked{Read, static_cast<Word>(elementOf(request.meta.dtype)), static_cast<Word>(request.alone)};
+  for (const std::string &name : request.names) {
+    asked.push_back(StringTable::get().intern(name));
+  }
+  asked.insert(asked.end(), {table, indices});
+  TableRecords &records = session_->tableRecords();
+  if (std::optional<int64_t> known = records.find(asked)) {
+    return *known;
+  }
+  write.beginOp(entry, 3, origin);
+  write.table(table);
+  write.whole(indices);
+  write.texts(request.names);
+  write.beginResults(1);
+  const int64_t value = write.hiddenResult(request.meta);
+  records.remember(std::move(asked), value);
+  return value;
 }
 
 int64_t SessionRows::sample(int64_t positions, int64_t count, const RowDraw &draw, const Origin &origin) {

@@ -31,6 +31,8 @@ public:
   /// The value that an equal request got in this trace, by its id.
   std::optional<int64_t> find(const std::vector<Word> &request) const;
   void remember(std::vector<Word> request, int64_t value) { values_.emplace(std::move(request), value); }
+  /// The request for what a storage at the owner was read from, by the storage's serial.
+  static std::vector<Word> again(uint64_t serial) { return {-1, static_cast<Word>(serial)}; }
 
   Mark mark() const;
   /// Takes back columns and tables since the mark, and requests whose values are among the taken back

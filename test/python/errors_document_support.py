@@ -19,7 +19,8 @@ which runs every example; `test/python/test_errors.py` compares, and says which 
 
 All classes but Python's and torch's own are `sojourn.Error`, which is a `RuntimeError`. The session stays usable: a
 step that raises is dropped as a whole, and what was pending before it stays; where a step may have run all the same,
-the text says so. Shapes, dtypes and arguments that do not go together fail with eager's own errors and texts.
+the text says so. Shapes, dtypes and arguments that do not go together fail with eager's own errors and texts; where
+the slots of a private batch are met, a hint at them follows.
 
 The examples start from these names: `owner` is an embedded owner (`sojourn.local()`) and `device` its device; `x` is a
 tensor of shape [2, 3] there; `houses` is an open table of 96 rows with columns `age`, `dose` and `ill`; `patients` is a

@@ -92,8 +92,8 @@ def test_an_explicit_step_is_dropped_whole(owner, table):
 def test_refused_again_and_again(owner, table, rng):
     """However often the owner refuses what is published, what was pending beside it is lost for none of it."""
     host = torch.from_numpy(rng.normal(size=5))
-    state, ages = host.to(owner.device), table["age"]
-    sojourn.flush()  # the owner alone knows now that ages are private
+    state, ages = host.to(owner.device), table["age"] * 1
+    sojourn.flush()  # the owner alone knows now that what was computed of ages is private
     state.add_(1)
     thrice = state * 3
     for attempt in range(3):

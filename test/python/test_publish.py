@@ -197,8 +197,8 @@ def test_the_line_that_publishes_or_computes_is_named(hospital):
 
 
 def test_a_private_value_laundered_through_state(hospital):
-    """Over several steps, through a parameter, a view of it and a copy of that."""
-    a = hospital.dataset("private")["a"]
+    """Over several steps, through a parameter, a view of it and a copy of that: of what an earlier step has computed."""
+    a = hospital.dataset("private")["a"] * 1
     state = torch.zeros(6, dtype=a.dtype).to(hospital.device)
     clean = torch.zeros(6, dtype=a.dtype).to(hospital.device)
     view = state[2:4]
