@@ -114,8 +114,11 @@ def FirstRowsOp : OwnerOp<"first_rows", [PricedOp, AllTypesMatch<["rows", "resul
   let results = (outs PositionTensor:$result);
   let rows = "firstRows";
   let extraClassDeclaration = [{
-    /// A sorting network has n log^2 n / 4 exchanges.
-    uint64_t getOperations() { return cost::times({64, cost::elements(getRows())}); }
+    /// A sorting network has n log^2 n / 4 exchanges, each of some 16 operations.
+    uint64_t getOperations() {
+      uint64_t count = cost::elements(getRows()), passes = cost::passes(count);
+      return cost::times({4, count, passes, passes});
+    }
     uint64_t getScratchBytes() { return cost::times({16, cost::elements(getRows())}); }
     void inferRows(::llvm::ArrayRef<::sojourn::rows::Fact> operands, ::sojourn::rows::Analysis &analysis,
                    ::llvm::MutableArrayRef<::sojourn::rows::Fact> results) {

@@ -16,7 +16,8 @@ namespace sojourn {
 /// Where the elements of a value lie with respect to the slots of one list of row numbers: size `dim` of its shape is
 /// outer x slots x inner, and an element at k along `slots` belongs to slot first + step k of the list, counted from
 /// `start`, clamped as dynamic_slice clamps it, where there is one. A step is negative behind `reverse`. With slots = 1
-/// every element belongs to that slot and the other numbers say nothing; `dim` is 0 for rank 0.
+/// every element belongs to that slot and the other numbers say nothing; `dim` is 0 for rank 0. Where slots lie in no
+/// single dim, `dim` is -1 and all elements, in row-major order, are outer x slots x inner.
 struct SlotPlace {
   /// The list: the sample_rows of a secret draw; else the row numbers that a private table was read at.
   mlir::Value root;

@@ -238,8 +238,12 @@ private:
       return x;
     }
     x = emit.wide(x);
+    const rows::Fact &fact = cut.operands[k];
     if (op.getClip() == "none") {
-      x = clamped(x, cut.operands[k].presentRange().magnitude());
+      x = clamped(x, fact.presentRange().magnitude());
+      if (fact.isPerRow() && fact.nonzeros && *fact.nonzeros < Emit::numel(Emit::shape(x)) / fact.rows.slots) {
+        x = wide.sparse(x, fact.rows, *fact.nonzeros);
+      }
     }
     if (!isScaled && !cut.operands[k].isPerRow()) {
       return x;
@@ -248,7 +252,7 @@ private:
   }
 
   /// Elements of x with at most this magnitude, NaN as 0: what a row moves an unclipped sum by holds whatever the range
-  /// of its operands was taken for.
+  /// of its operands was taken for. So it does for their number (PerRow::sparse).
   Value clamped(Value x, double magnitude) {
     Value most = emit.constant(magnitude), inside = emit.min(emit.max(x, emit.constant(-magnitude)), most);
     return emit.select(emit.compare("eq", inside, inside), inside, emit.constant(0));

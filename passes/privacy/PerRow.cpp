@@ -134,6 +134,20 @@ Value PerRow::scaled(Value x, Value factor, Value keep) {
   return emit_.select(emit_.broadcast(keep, sizes, {0}), view, zero());
 }
 
+Value PerRow::sparse(Value x, const Alignment &rows, int64_t most) {
+  SmallVector<int64_t> shape(Emit::shape(x)), others;
+  auto [view, dim] = split(own(x), rows);
+  SmallVector<int64_t> sizes(Emit::shape(view));
+  for (int64_t other = 0; other < static_cast<int64_t>(sizes.size()); ++other) {
+    if (other != dim) {
+      others.push_back(other);
+    }
+  }
+  Value count = emit_.sum(emit_.wide(emit_.compare("ne", view, zero())), others);
+  Value kept = emit_.compare("le", count, emit_.constant(static_cast<double>(most)));
+  return emit_.reshape(emit_.select(emit_.broadcast(kept, sizes, {dim}), view, zero()), shape);
+}
+
 Value PerRow::spread(Value x, const Alignment &rows) {
   if (rows.slots == slots_) {
     return x;

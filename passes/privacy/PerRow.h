@@ -33,6 +33,8 @@ public:
   mlir::Value scaled(mlir::Value x, const rows::Alignment &rows, mlir::Value factor, mlir::Value keep);
   /// The same for x whose dim 0 are all slots.
   mlir::Value scaled(mlir::Value x, mlir::Value factor, mlir::Value keep);
+  /// x with slots of which more than `most` elements are not zero replaced by 0.
+  mlir::Value sparse(mlir::Value x, const rows::Alignment &rows, int64_t most);
   /// A vector over the slots of a part as one over all slots, 0 elsewhere.
   mlir::Value spread(mlir::Value x, const rows::Alignment &rows);
 

@@ -158,9 +158,8 @@ LogicalResult sojourn::provePrivacy(func::FuncOp step, const RowInputs &inputs, 
     site.tables = analysis.draws()[release.draw].tables;
     if (site.tables.empty()) {
       return release.sum->emitError()
-             << "this sum is released with noise over a draw of rows that no private table is read at, so nobody would "
-                "pay for it; a table that was made open since the step was recorded is such a one: record the step "
-                "again";
+             << "this sum is released with noise over a draw of rows at which no private table is read, so there is no "
+                "budget to charge; where a table was opened after the step was recorded, record the step again";
     }
     site.sensitivity = release.sensitivity;
     site.coordinates = release.coordinates;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The comparison (see SecondReading.h).
 #include "passes/privacy/SecondReading.h"
+
 #include "dialect/OwnerOps.h"
-#include "passes/SlotReading.h"
 
 #include "llvm/ADT/DenseSet.h"
 
@@ -10,11 +10,10 @@ using namespace mlir;
 using namespace sojourn;
 
 /// Whether the rule of an op is trusted where the second reading cannot follow it. An entry of the list says why; today
-/// there is none: a padded part of the batch, and one moment of a sequence whose rows lie behind others, are refused.
+/// there is none.
 static bool isTrusted(StringRef) { return false; }
 
-/// What the analysis says of a value; nothing where its slots lie in no single dim, or belong to several draws.
-static SlotClaim claimOf(Value value, const rows::Analysis &analysis, const SlotReader &reader) {
+SlotClaim sojourn::claimOf(Value value, const rows::Analysis &analysis, const SlotReader &reader) {
   auto listOf = [&](unsigned draw) { // by its root, if the reader follows it to one
     Value list = analysis.draws()[draw].index;
     SlotReading reading = reader.readingOf(list);

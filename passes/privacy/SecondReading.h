@@ -5,6 +5,7 @@
 #define SOJOURN_PASSES_PRIVACY_SECONDREADING_H
 
 #include "passes/Rows.h"
+#include "passes/SlotReading.h"
 
 #include <map>
 #include <string>
@@ -17,6 +18,9 @@ struct SecondReading {
   /// Values that only the analysis could read, by the op that the second reading gave up at.
   std::map<std::string, unsigned> unread;
 };
+
+/// What the analysis says of a value; nothing where its slots lie in no single dim, or belong to several draws.
+SlotClaim claimOf(mlir::Value value, const rows::Analysis &analysis, const SlotReader &reader);
 
 /// Reports the first value that the readings contradict each other on, and the first op that only the analysis can read
 /// and that is not on the list of those that are trusted so. `step` holds clipped_sum and noise; `analysis` is of it.

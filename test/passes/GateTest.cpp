@@ -154,5 +154,5 @@ TEST_F(Gate, AReleaseIsPaidForByATable) {
   EXPECT_FALSE(
       passes("%seed: tensor<i64> {sojourn.kind = \"seed\"}, " + kTable + ", %d: tensor<i64> {sojourn.kind = \"coin\"}",
              kPublish, draw + body, "%n0 : tensor<f64>", 1));
-  EXPECT_NE(said.find("no private table is read at, so nobody would pay for it"), std::string::npos) << said;
+  EXPECT_NE(said.find("at which no private table is read, so there is no budget to charge"), std::string::npos) << said;
 }

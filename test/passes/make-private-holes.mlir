@@ -71,13 +71,13 @@ func.func @step(%w: tensor<64xf64> {sojourn.kind = "upload"}, %seed: tensor<i64>
 
 // -----
 
-// A draw at which no private table is read: nobody would pay for what is released over it.
+// A draw at which no private table is read: a release over it has no budget to charge.
 module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
 func.func @step(%seed: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<64, "k" : i64> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
   %i = sojourn.iota dim = 0 : tensor<64xi64>
   %r = sojourn.sample_rows %i, %seed, %seed, rows = 256, expected = 1 : (tensor<64xi64>, tensor<i64>, tensor<i64>) -> tensor<64xi64>
   %f = sojourn.convert %r : tensor<64xi64> -> tensor<64xf64>
-  // expected-error@below {{a draw of rows that no private table is read at, so nobody would pay for it}}
+  // expected-error@below {{a draw of rows at which no private table is read, so there is no budget to charge}}
   %s = sojourn.reduce_sum %f, dims = [0] : tensor<64xf64>
   return %s : tensor<f64>
 }

@@ -165,8 +165,8 @@ NOT_SHOWN = {
     "`make-private-holes.mlir`)": [
         "draws rows at positions that depend on rows",
         "has a bound below 2^-400, which f64 cannot clip to",
-        "this sum is released with noise over a draw of rows that no private table is read at, so nobody would pay for it; "
-        "a table that was made open since the step was recorded is such a one: record the step again",
+        "this sum is released with noise over a draw of rows at which no private table is read, so there is no budget to "
+        "charge; where a table was opened after the step was recorded, record the step again",
         "a sum is released over this draw of rows, which no private table is read at; record the step again, or report it",
         " is taken for public, and rows or the owner's draw reach it without noise; this is a defect of the row analysis, "
         "please report it",
