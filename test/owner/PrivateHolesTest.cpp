@@ -40,6 +40,12 @@ std::string sum(const std::string &name, const std::string &of, const std::strin
   return "    %" + name + " = sojourn.reduce_sum %" + of + ", dims = [0] : " + type + "\n";
 }
 
+/// A sum of drawn rows that may leave, and the draw.
+std::string sumAndDraw() {
+  return iota("p", 24) + sample("i", "p", 24, "rows = 64, expected = 2") + read("x", "i", 24, "a", "tensor<24xf64>") +
+         sum("s", "x", "tensor<24xf64>") + "    return %s, %i : tensor<f64>, tensor<24xi64>";
+}
+
 /// An owner with two private tables of 64 people, an open one of the same columns, and a budget.
 struct PrivateHoles : testing::Test {
   World world;
@@ -178,7 +184,7 @@ TEST_F(PrivateHoles, PrivatePositionsOfADraw) {
           sample("r", "q", 64, "rows = 256, expected = 1"),
       sample("d", "i", 64, "rows = 64, expected = 8") + sample("r", "d", 64, "rows = 256, expected = 1"),
       sample("q", "p", 64, "rows = 256") + sample("r", "q", 64, "rows = 256, expected = 1"),
-      sample("r", "i", 64, "rows = 256, expected = 1"), // no table is read at it: nobody would pay
+      sample("r", "i", 64, "rows = 256, expected = 1"), // no table is read at it, so no budget can be charged
   };
   for (Peer peer : {Peer::client, Peer::owner}) {
     for (const std::string &drawn : positions) {
@@ -281,13 +287,10 @@ TEST_F(PrivateHoles, ASecretDrawMayBeKept) {
   step.results = {5};
   step.spending.run = 1;
   step.spending.steps = 8;
-  std::string body = iota("p", 24) + sample("i", "p", 24, "rows = 64, expected = 2") +
-                     read("x", "i", 24, "a", "tensor<24xf64>") + sum("s", "x", "tensor<24xf64>") +
-                     "    return %s, %i : tensor<f64>, tensor<24xi64>";
   Reply reply =
       client.run(encode(moduleText("(" + kSeed + ", " + kTableArgument + ") -> (" + result("tensor<f64>", "publish") +
                                        ", " + result("tensor<24xi64>", "keep") + ")",
-                                   body)),
+                                   sumAndDraw())),
                  step);
   ASSERT_EQ(reply.error(), "");
   expectStays(client, 5, "tensor<24xi64>");
@@ -311,14 +314,11 @@ TEST_F(PrivateHoles, APrivateStateOverwrittenWithTheDraw) {
   step.seeds = {3};
   step.spending.run = 1;
   step.spending.steps = 8;
-  std::string body = iota("p", 24) + sample("i", "p", 24, "rows = 64, expected = 2") +
-                     read("x", "i", 24, "a", "tensor<24xf64>") + sum("s", "x", "tensor<24xf64>") +
-                     "    return %s, %i : tensor<f64>, tensor<24xi64>";
   Reply reply = client.run(encode(moduleText("(" + typed("b", "tensor<24xi64>") + kind("state") + ", " + kSeed + ", " +
                                                  kTableArgument + ") -> (" + result("tensor<f64>", "publish") +
                                                  ", tensor<24xi64> {sojourn.result = \"commit\", sojourn.target = 0 : "
                                                  "i64})",
-                                             body)),
+                                             sumAndDraw())),
                            step);
   if (reply.error().empty()) {
     expectStays(client, 9, "tensor<24xi64>");

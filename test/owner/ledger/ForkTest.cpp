@@ -13,15 +13,7 @@ namespace sojourn::owner::ledger::test {
 
 namespace {
 
-struct ForkedLedger : testing::Test {
-  World world;
-  std::unique_ptr<Ledger> ledger;
-  void SetUp() override {
-    ledger = world.open();
-    ASSERT_NE(ledger, nullptr);
-    admitAda(*ledger, 1);
-  }
-
+struct ForkedLedger : AdasLedger {
   std::shared_ptr<sojourn::owner::ledger::Run> openRun() {
     RunRequest request;
     request.client = "ada";

@@ -6,14 +6,7 @@ namespace sojourn::owner::ledger::test {
 
 namespace {
 
-struct Rules : testing::Test {
-  World world;
-  std::unique_ptr<Ledger> ledger;
-  void SetUp() override {
-    ledger = world.open();
-    ASSERT_NE(ledger, nullptr);
-    admitAda(*ledger, 1);
-  }
+struct Rules : AdasLedger {
   Ticket reserve(const ReserveRequest &request) {
     ReserveAnswer answer = ledger->reserve(request);
     EXPECT_EQ(textOf(answer), "");

@@ -93,6 +93,17 @@ inline void admitAda(Ledger &ledger, double epsilon) {
   EXPECT_EQ(textOf(ledger.setGrant("ada", "people", {epsilon, 0.5})), "");
 }
 
+/// A ledger on which ada has a grant of 1.
+struct AdasLedger : testing::Test {
+  World world;
+  std::unique_ptr<Ledger> ledger;
+  void SetUp() override {
+    ledger = world.open();
+    ASSERT_NE(ledger, nullptr);
+    admitAda(*ledger, 1);
+  }
+};
+
 inline ReserveRequest requestOf(const std::string &key, uint64_t units, const std::string &client = "ada",
                                 const std::string &dataset = "people") {
   ReserveRequest request;

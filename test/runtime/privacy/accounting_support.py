@@ -9,8 +9,10 @@ import pathlib
 import random
 import subprocess
 
+import dp_accounting
 import mpmath
 import pytest
+from dp_accounting import rdp
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 DRIVER = os.environ.get("SOJOURN_PRICES", ROOT / "build/bin/prices")
@@ -44,6 +46,21 @@ def ask(questions):
 def exact_pure(order, epsilon):
     p = 1 / (1 + mp.exp(-mp.mpf(epsilon)))
     return mp.log(p**order * (1 - p) ** (1 - order) + (1 - p) ** order * p ** (1 - order)) / (order - 1)
+
+
+def divergences_of(events, orders):
+    """By dp-accounting; randomised response, which pure costs are, by mpmath."""
+    accountant = rdp.RdpAccountant(orders=orders)
+    responses = [0.0] * len(orders)
+    for kind, given, count in events:
+        if kind == "gaussian":
+            accountant.compose(dp_accounting.GaussianDpEvent(given["sigma"]), count)
+        elif kind == "sampled":
+            inner = dp_accounting.GaussianDpEvent(given["sigma"])
+            accountant.compose(dp_accounting.PoissonSampledDpEvent(given["q"], inner), count)
+        else:
+            responses = [r + count * float(exact_pure(a, given["epsilon"])) for a, r in zip(orders, responses)]
+    return [float(a) + b for a, b in zip(accountant._rdp, responses)]
 
 
 def random_events(fresh):

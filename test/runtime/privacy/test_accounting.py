@@ -8,9 +8,19 @@ orders, from above. The driver `prices` answers in JSON; SOJOURN_PRICES names an
 
 import math
 
-import dp_accounting
 import pytest
-from accounting_support import ORDERS, UNIT, ask, exact_pure, fresh_numbers, log_uniform, mp, question_of, random_events  # noqa: F401
+from accounting_support import (  # noqa: F401
+    ORDERS,
+    UNIT,
+    ask,
+    divergences_of,
+    exact_pure,
+    fresh_numbers,
+    log_uniform,
+    mp,
+    question_of,
+    random_events,
+)
 from dp_accounting import rdp
 from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -149,21 +159,6 @@ def below_distributions(events, delta, price):
     return None
 
 
-def divergences(events):
-    """By dp-accounting; randomised response, which pure costs are, by mpmath."""
-    accountant = rdp.RdpAccountant(orders=ORDERS)
-    responses = [0.0] * len(ORDERS)
-    for kind, given, count in events:
-        if kind == "gaussian":
-            accountant.compose(dp_accounting.GaussianDpEvent(given["sigma"]), count)
-        elif kind == "sampled":
-            inner = dp_accounting.GaussianDpEvent(given["sigma"])
-            accountant.compose(dp_accounting.PoissonSampledDpEvent(given["q"], inner), count)
-        else:
-            responses = [r + count * float(exact_pure(a, given["epsilon"])) for a, r in zip(ORDERS, responses)]
-    return [float(a) + b for a, b in zip(accountant._rdp, responses)]
-
-
 def weights(epsilon, delta):
     """The orders' shares of delta, as Filter.cpp states them."""
     logs = [math.log(a) for a in ORDERS]
@@ -200,7 +195,7 @@ def test_prices_of_random_lists(fresh):
         assert interval is not None, shown
         intervals[interval] = intervals.get(interval, 0) + 1
         # Costs are the divergences, rounded up.
-        exact, counts = divergences(events), sum(count for _, _, count in events)
+        exact, counts = divergences_of(events, ORDERS), sum(count for _, _, count in events)
         for ours, theirs in zip(answer["rdp"], exact):
             assert -1e-9 * theirs - 1e-12 <= ours * UNIT - theirs <= 1e-8 * theirs + (counts + 1) * UNIT, shown
         # Not above RDP's best order but by its share of delta; less where neighbours help.

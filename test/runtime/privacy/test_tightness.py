@@ -10,8 +10,7 @@ import bisect
 import math
 import os
 
-import dp_accounting
-from accounting_support import ORDERS, ask, exact_pure, fresh_numbers, log_uniform, question_of, random_events  # noqa: F401
+from accounting_support import ORDERS, ask, divergences_of, fresh_numbers, log_uniform, question_of, random_events  # noqa: F401
 from dp_accounting import rdp
 
 LISTS = int(os.environ.get("SOJOURN_LISTS", 400))
@@ -19,16 +18,7 @@ LISTS = int(os.environ.get("SOJOURN_LISTS", 400))
 
 def implied(events, delta, orders):
     """Epsilon of each order, and dp-accounting's own best of them."""
-    accountant, pure = rdp.RdpAccountant(orders=orders), [0.0] * len(orders)
-    for kind, given, count in events:
-        if kind == "gaussian":
-            accountant.compose(dp_accounting.GaussianDpEvent(given["sigma"]), count)
-        elif kind == "sampled":
-            inner = dp_accounting.GaussianDpEvent(given["sigma"])
-            accountant.compose(dp_accounting.PoissonSampledDpEvent(given["q"], inner), count)
-        else:
-            pure = [r + count * float(exact_pure(a, given["epsilon"])) for a, r in zip(orders, pure)]
-    divergences = [float(a) + b for a, b in zip(accountant._rdp, pure)]
+    divergences = divergences_of(events, orders)
     best, _ = rdp.compute_epsilon(orders, divergences, delta)
     plain = [r + math.log1p(-1 / a) - math.log(delta * a) / (a - 1) for a, r in zip(orders, divergences)]
     return plain, float(best)
