@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the audits of releases share: tables with canaries, steps as the owner plans them, an audit beside its controls.
+#ifndef SOJOURN_TEST_OWNER_AUDITSUPPORT_H
+#define SOJOURN_TEST_OWNER_AUDITSUPPORT_H
+
+#include "owner/PlanCache.h"
+#include "owner/PrivatePlan.h"
+#include "runtime/privacy/Filter.h"
+#include "runtime/privacy/Tail.h"
+#include "test/owner/AuditSeam.h"
+#include "test/owner/Support.h"
+#include "test/runtime/privacy/Audit.h"
+#include "test/runtime/privacy/Statistics.h"
+
+#include <functional>
+#include <stdexcept>
+
+namespace sojourn::owner::test {
+
+using namespace privacy::test;
+using runtime::Element;
+
+/// Of a release on 64 numbers, one for each canary: those of even number are there. They are independent samples, for
+/// each has a coin, a coordinate and noise of its own.
+inline constexpr int64_t kCanaries = 64;
+
+inline std::string text(int64_t number) { return std::to_string(number); }
+inline std::string argument(const std::string &name, const std::string &type, const char *kind) {
+  return "%" + name + ": " + type + " {sojourn.kind = \"" + kind + "\"}";
+}
+inline const std::string kSeed = argument("seed", "tensor<i64>", "seed");
+inline std::string published(const std::string &type) { return type + " {sojourn.result = \"publish\"}"; }
+/// %i: a draw of `expected` of `rows` rows; %x: what column "v" holds of them.
+inline std::string batch(int64_t rows, int64_t expected, int64_t slots, const std::string &table,
+                         const std::string &read) {
+  const std::string list = "tensor<" + text(slots) + "xi64>";
+  return "    %p = sojourn.iota dim = 0 : " + list +
+         "\n    %i = sojourn.sample_rows %p, %seed, %seed, rows = " + text(rows) + ", expected = " + text(expected) +
+         " : (" + list + ", tensor<i64>, tensor<i64>) -> " + list +
+         "\n    %x = sojourn.read_rows %t, %i, columns = [\"v\"] : " + table + ", " + list + " -> " + read + "\n";
+}
+inline int64_t slotsFor(int64_t rows, int64_t expected) { return *privacy::capacityFor(rows, expected); }
+
+/// A step of one private table, as the owner plans it for terms, ready to be run many times.
+class Step {
+public:
+  /// Arguments: numbers `state`, if there are any; a seed; the table.
+  Step(const std::string &module, PrivateTerms terms, const Dataset &dataset, std::vector<float> state = {})
+      : dataset(dataset) {
+    const runtime::EncodedProgram program = encode(module);
+    auto made = makePlan(program.program, program.debug);
+    EXPECT_TRUE(bool(made)) << llvm::toString(made.takeError());
+    const size_t count = (*made)->executable->args().size();
+    terms.publicArguments.assign(count, true);
+    terms.publicArguments.back() = false;
+    terms.tables.resize(count);
+    terms.tables.back() = {.isPrivate = true, .columns = dataset.columns()};
+    terms.extents.resize(count);
+    auto noised = makePrivatePlan(**made, terms);
+    if (!noised) {
+      ADD_FAILURE() << llvm::toString(noised.takeError()) << "\n" << module;
+      throw std::runtime_error("no plan");
+    }
+    plan = std::move(*noised);
+    if (!state.empty()) {
+      add<float>({Element::f32, {static_cast<int64_t>(state.size())}}, state);
+    }
+    add<int64_t>({Element::i64, {}}, {7});
+    bindings.push_back({{}, &dataset});
+  }
+
+  std::vector<runtime::HostTensor> run() const {
+    std::vector<runtime::Binding> all = bindings, coins = drawCoins(*plan, 1, {});
+    all.insert(all.end(), coins.begin(), coins.end());
+    return run(all);
+  }
+  std::vector<runtime::HostTensor> run(const std::vector<runtime::Binding> &all) const {
+    runtime::RunOptions options;
+    options.threads = 1;
+    auto results = plan->executable->run(all, options);
+    EXPECT_TRUE(bool(results)) << llvm::toString(results.takeError());
+    return std::move(*results);
+  }
+  privacy::Charge charge() const {
+    EXPECT_EQ(plan->charges.size(), 1u);
+    return plan->charges[0].step + plan->charges[0].beside;
+  }
+  /// Standard deviation of a release, in units of the program.
+  double sigma(size_t site) const {
+    return std::ldexp(static_cast<double>(plan->sites[site].scale), static_cast<int>(plan->sites[site].exponent));
+  }
+
+  const Dataset &dataset;
+  std::shared_ptr<const PrivatePlan> plan;
+  std::vector<runtime::Binding> bindings;
+
+private:
+  template <class T>
+  void add(runtime::TensorType type, const std::vector<T> &values) {
+    auto buffer = runtime::BufferPool::global().allocate(type.bytes());
+    std::memcpy(buffer->data(), values.data(), type.bytes());
+    bindings.push_back({{type, buffer}, nullptr});
+  }
+};
+
+template <class T>
+std::span<const T> numbers(const runtime::HostTensor &tensor) {
+  return {static_cast<const T *>(tensor.buffer->data()), static_cast<size_t>(tensor.type.numel())};
+}
+
+/// Column "v" of so many rows with entries of sizes `dims`.
+inline Dataset table(int64_t rows, std::vector<int64_t> dims, Bounds bounds, std::vector<double> values) {
+  auto storage = std::make_shared<std::vector<double>>(std::move(values));
+  return {"people", "1", rows, {{"v", Element::f64, bounds, storage->data(), std::move(dims)}}, storage};
+}
+/// Row k < 64 is `size` in coordinate k, if it is there.
+inline Dataset canaries(int64_t rows, double size) {
+  std::vector<double> values(static_cast<size_t>(rows * kCanaries));
+  for (int64_t k = 0; k < kCanaries; k += 2) {
+    values[static_cast<size_t>(k * kCanaries + k)] = size;
+  }
+  return table(rows, {kCanaries}, {-size, size}, std::move(values));
+}
+inline std::string tableType(int64_t rows, int64_t entries) {
+  return "!sojourn.table<" + text(rows) + ", \"v\": " + (entries ? text(entries) + "x" : "") + "f64>";
+}
+
+/// One line for each audit; docs/proof.md has a table of them.
+inline void print(const std::string &what, double claim, const Audit &audit, double bound) {
+  std::cout << "[ audit    ] " << what << ": epsilon " << claim << " at delta " << audit.delta << ", " << audit.runs
+            << " samples, at least " << bound << std::endl;
+}
+
+/// The audit of the owner as it is, then of one that is broken in each way: the same thresholds for all.
+inline void compare(const std::string &what, double claim, const Audit &audit,
+                    const std::vector<std::pair<std::string, Broken>> &controls, const std::function<Scores()> &play) {
+  breakOwner({});
+  const double bound = audit.epsilon(play());
+  print(what, claim, audit, bound);
+  EXPECT_LE(bound, claim) << what << " gives away more than it is charged";
+  EXPECT_GT(bound, 0.05 * claim) << what << ": the audit sees hardly anything";
+  for (const auto &[name, how] : controls) {
+    breakOwner(how);
+    const double found = audit.epsilon(play());
+    breakOwner({});
+    print(what + ", " + name, claim, audit, found);
+    EXPECT_GT(found, claim) << "the audit of " << what << " does not see: " << name;
+  }
+}
+
+/// An owner that is broken by one test is whole for the next.
+class AuditTest : public testing::Test {
+protected:
+  void TearDown() override { breakOwner({}); }
+  std::mt19937_64 random{freshSeed() ^ 0x51};
+};
+
+} // namespace sojourn::owner::test
+
+#endif // SOJOURN_TEST_OWNER_AUDITSUPPORT_H
