@@ -24,8 +24,9 @@ inline constexpr double kNarrowFactorLeast = 0x1p-100;
 /// Of f64 operands of a clipped row smaller magnitudes count as 0, in its norm and in its share alike: squares of what
 /// is left are normal numbers. Products of squares may still become 0, but then what they stand for is below 2^-511.
 inline constexpr double kWideLeast = 0x1p-500;
-/// In f64 a row whose clip factor is smaller counts as 0: it would take its operands out of the normal numbers, where
-/// rounding up may double them.
+/// In f64 a row whose clip factor is smaller counts as 0, before it takes its operands out of the normal numbers. A
+/// second guard: with bounds of at least 2^-400 and norms below 2^512, what rounding adds there is below 2^-500 as long
+/// as nothing is multiplied behind a cut in the region of a clipped sum.
 inline constexpr double kWideFactorLeast = 0x1p-500;
 /// Smaller bounds are refused: a norm that is 0 by rounding has to lie far below any bound.
 inline constexpr double kBoundLeast = 0x1p-400;
