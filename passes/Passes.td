@@ -202,7 +202,7 @@ def PrintRows : Pass<"sojourn-rows", "::mlir::ModuleOp"> {
     ```
     =>
     ```
-    remark: sum over rows: cuts 0, one row moves it by 1.73205
+    remark: sum over rows: cuts 0, one row moves it by 1.73205 (sum 3, largest 1)
     remark: noise point of cuts 0
     ```
   }];

@@ -14,6 +14,7 @@
 #include "llvm/Support/Format.h"
 
 #include <cmath>
+#include <set>
 
 namespace sojourn {
 #define GEN_PASS_DEF_PRINTROWS
@@ -67,7 +68,23 @@ static std::string shortly(double number) {
   return text;
 }
 
-static const char *orNaN(const rows::Range &range) { return range.nan ? " or NaN" : ""; }
+/// "[0, inf] or NaN"; nothing where every number may stand there.
+static std::string describe(const rows::Range &range, StringRef before) {
+  if (range.nan && std::isinf(range.low) && std::isinf(range.high)) {
+    return {};
+  }
+  return (before + "[" + shortly(range.low) + ", " + shortly(range.high) + "]" + (range.nan ? " or NaN" : "")).str();
+}
+
+/// The Euclidean norm, and the other two where they are other numbers.
+static std::string describe(const rows::Influence &influence) {
+  if (!(influence.max <= std::numeric_limits<double>::max()) || std::isnan(influence.l2)) {
+    return {};
+  }
+  std::string sum = shortly(influence.l1), norm = shortly(influence.l2), largest = shortly(influence.max);
+  std::string others = sum == norm && largest == norm ? "" : " (sum " + sum + ", largest " + largest + ")";
+  return ", one row moves it by " + norm + others;
+}
 
 std::string sojourn::describe(const rows::Fact &fact) {
   std::string text = rows::stringify(fact.kind).str();
@@ -90,29 +107,47 @@ std::string sojourn::describe(const rows::Fact &fact) {
       text += ", of " + std::to_string(fact.rows.among) + " from where a number says";
     }
     break;
-  case rows::Kind::Sum: {
-    text += ": cuts " + list();
-    if (std::isfinite(fact.influence.l2)) {
-      text += ", one row moves it by " + shortly(fact.influence.l2);
-    }
-    break;
-  }
+  case rows::Kind::Sum: text += ": cuts " + list() + ::describe(fact.influence); break;
   case rows::Kind::Derived: text += ": cuts " + list(); break;
   case rows::Kind::Mixed: text += ": " + (fact.reason ? fact.reason->text : std::string("not visited")); break;
   }
-  if (fact.present && std::isfinite(fact.present->low) && std::isfinite(fact.present->high)) {
-    text +=
-        ", rows in [" + shortly(fact.present->low) + ", " + shortly(fact.present->high) + "]" + orNaN(*fact.present);
+  if (fact.nonzeros) {
+    text += ", at most " + std::to_string(*fact.nonzeros) + " not zero";
   }
-  if (std::isfinite(fact.range.low) && std::isfinite(fact.range.high)) {
-    text += ", in [" + shortly(fact.range.low) + ", " + shortly(fact.range.high) + "]" + orNaN(fact.range);
+  if (fact.present) {
+    text += ::describe(*fact.present, ", rows in ");
   }
+  text += ::describe(fact.range, ", in ");
   switch (fact.distinct) {
   case rows::Distinct::No: break;
   case rows::Distinct::Rows: text += ", no row twice"; break;
   case rows::Distinct::Numbers: text += ", no number twice"; break;
   }
   return text;
+}
+
+/// Of a value that is not public: draws of the owner whose coins may reach it without noise, and draws at which no
+/// private table is read, so that no account pays.
+static std::string describeDraws(const rows::Fact &fact, rows::Analysis &analysis) {
+  std::set<unsigned> draws;
+  if (fact.isPerRow()) {
+    draws.insert(fact.rows.draw);
+  } else if (fact.hasCuts()) {
+    for (unsigned cut : *fact.cuts) {
+      draws.insert(analysis.cuts()[cut].draw);
+    }
+  }
+  auto listed = [&](StringRef what, auto holds) {
+    std::string numbers;
+    for (unsigned draw : draws) {
+      if (holds(analysis.draw(draw))) {
+        numbers += (numbers.empty() ? "" : ", ") + std::to_string(draw);
+      }
+    }
+    return numbers.empty() ? numbers : (", " + what + numbers).str();
+  };
+  return listed("secret of draws ", [](const rows::Draw &draw) { return draw.sampled; }) +
+         listed("not paid by draws ", [](const rows::Draw &draw) { return draw.tables.empty(); });
 }
 
 /// Ops that only move, add or negate: the norm of what they make follows from what they take.
@@ -263,12 +298,13 @@ struct PrintRows : sojourn::impl::PrintRowsBase<PrintRows> {
     analyseRows(step, inputs, analysis);
     for (Operation &op : step.getBody().front()) {
       for (Value result : op.getResults()) {
-        op.emitRemark() << describe(analysis.factOf(result));
+        op.emitRemark() << describe(analysis.factOf(result)) << describeDraws(analysis.factOf(result), analysis);
       }
     }
     Operation *terminator = step.getBody().front().getTerminator();
     for (auto [number, value] : llvm::enumerate(terminator->getOperands())) {
-      terminator->emitRemark() << "result #" << number << " is " << describe(analysis.factOf(value));
+      terminator->emitRemark() << "result #" << number << " is " << describe(analysis.factOf(value))
+                               << describeDraws(analysis.factOf(value), analysis);
     }
     for (const NoisePoint &point : findNoisePoints(step, analysis)) {
       std::string cuts =

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the rules of dialect/rows: each core op on operands of every fact, against runs that tell what the facts mean.
+"""Checks the rules of dialect/rows: each core op on operands of every fact, against runs that tell what the facts mean;
+then what one row moves in rewritten programs, against the sensitivity that the rewrite reports.
 
 Depth 1 is every candidate of one op (and what rules read as one); depth 2 and 3 build on the results of the depth before,
 at random, for as long as there is time. A rule that claims what does not hold is shown with the simplest values that break
@@ -25,7 +26,13 @@ def arguments_of(words=None):
     parser.add_argument("--seconds", type=float, default=3600, help="at most so long (3600); depth 1 ends by itself")
     parser.add_argument("--seed", type=int, help="repeats a run; a new one else, which is printed")
     parser.add_argument(
-        "--runs", type=int, default=1500, help="runs per candidate (1500); all values where these suffice"
+        "--runs",
+        type=int,
+        default=50_000,
+        help="choices of operands' arrays up to which a candidate gets all of them (50000); else 1500 at random",
+    )
+    parser.add_argument(
+        "--programs", type=int, default=150, help="rewritten programs of each way behind the rules (150)"
     )
     parser.add_argument("--ops", default="", help="of these ops alone, with commas between")
     parser.add_argument("--runtime", default="numpy", choices=("numpy", "both"), help="both: also the native kernels")
@@ -42,7 +49,7 @@ def check(arguments):
     from rule_driver import Driver, Options
 
     seed = random.SystemRandom().randrange(2**31) if arguments.seed is None else arguments.seed
-    options = Options(arguments.depth, arguments.seconds, seed, arguments.runs, arguments.runtime == "both")
+    options = Options(arguments.depth, arguments.seconds, seed, arguments.runs, native=arguments.runtime == "both")
     options.ops = frozenset(filter(None, arguments.ops.split(",")))
     options.stop_at = int(arguments.stop)
     if arguments.opt:
@@ -57,22 +64,27 @@ def check(arguments):
             text = f"depth {depth}: {report.instances} candidates, {report.failed} broken"
             progress.update(task, description=text, completed=share)
 
-        return Driver(options, show).run()
+        return options, Driver(options, show).run()
 
 
 def main():
     arguments = arguments_of()
-    report = check(arguments)
+    options, report = check(arguments)
+    from clip_check import ClipCheck, clip_counterexample, clip_summary
     from rule_report import counterexamples, summary, write_counts, write_page
 
     if report.found:
         print(counterexamples(report))
     print(summary(report))
+    clips = None
+    if arguments.programs and not (report.failed and arguments.stop):
+        clips = ClipCheck(report.seed, options.tools).run(arguments.programs)
+        print(*map(clip_counterexample, clips.broken[:5]), clip_summary(clips), sep="\n")
     if arguments.report:
-        write_page(report, PAGE)
+        write_page(PAGE, report, options.most, clips)
     if arguments.counts:
-        write_counts(report, arguments.counts)
-    return 1 if report.failed else 0
+        write_counts(arguments.counts, report, clips)
+    return 1 if report.failed or (clips and clips.broken) else 0
 
 
 if __name__ == "__main__":

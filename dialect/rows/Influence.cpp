@@ -20,6 +20,9 @@ using namespace sojourn::rows;
 /// Moves a bound up by more than the few roundings that made it.
 static double up(double bound) { return bound * (1 + 0x1p-48); }
 
+/// Infinity times 0 bounds nothing.
+static double known(double bound) { return std::isnan(bound) ? std::numeric_limits<double>::infinity() : bound; }
+
 static double numel(Value value) {
   double count = 1;
   for (int64_t size : shapeOf(value)) {
@@ -75,7 +78,6 @@ Influence rows::influenceOf(const Cut &cut) {
     break;
   }
   }
-  auto known = [](double bound) { return std::isnan(bound) ? std::numeric_limits<double>::infinity() : bound; };
   return tightened({known(x.l1), known(x.l2), known(x.max)}, elements);
 }
 
@@ -85,7 +87,7 @@ Influence rows::influenceOf(Operation *op, Operands operands) {
     if (!std::isfinite(factor)) {
       return {};
     }
-    return {up(in.l1 * factor), up(in.l2 * factor), up(in.max * factor)};
+    return {up(known(in.l1 * factor)), up(known(in.l2 * factor)), up(known(in.max * factor))};
   };
   auto both = [](const Influence &a, const Influence &b) -> Influence {
     return {up(a.l1 + b.l1), up(a.l2 + b.l2), up(a.max + b.max)};

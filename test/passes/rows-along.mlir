@@ -3,7 +3,8 @@
 // RUN: sojourn-opt %s -split-input-file --sojourn-rows="bounds=*=-1:3" --verify-diagnostics=only-expected
 
 // Sums. Over rows: how far a row moves it follows from its range. 18 numbers of magnitude 3 have a Euclidean norm of
-// 3 sqrt(18) = 12.7279; summed to 6 numbers of 3 terms each, a row moves each by at most 9: 9 sqrt(6) = 22.0454.
+// 3 sqrt(18) = 12.7279 and a sum of 54; summed to 6 numbers of 3 terms each, a row moves each by at most 9: 9 sqrt(6) =
+// 22.0454; to 3 numbers of 6 terms, by 18: 18 sqrt(3) = 31.1769. The magnitudes stay 54 in all.
 func.func @step(%t: !sojourn.table<4, "image": 6x3xf64, "k": i64>) {
   %i = sojourn.iota dim = 0 : tensor<4xi64>
   %x = sojourn.read_rows %t, %i, columns = ["image"] : !sojourn.table<4, "image": 6x3xf64, "k": i64>, tensor<4xi64> -> tensor<4x6x3xf64>
@@ -11,18 +12,18 @@ func.func @step(%t: !sojourn.table<4, "image": 6x3xf64, "k": i64>) {
   %y = sojourn.reduce_sum %x, dims = [2] : tensor<4x6x3xf64>
   // expected-remark@below {{per row: draw 0, 4 slots, stride 1, in [-18, 54]}}
   %z = sojourn.reduce_sum %x, dims = [1, 2] : tensor<4x6x3xf64>
-  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 12.7279, in [-4, 12]}}
+  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 12.7279 (sum 54, largest 3), in [-4, 12]}}
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<4x6x3xf64>
-  // expected-remark@below {{sum over rows: cuts 1, one row moves it by 22.0454}}
+  // expected-remark@below {{sum over rows: cuts 1, one row moves it by 22.0454 (sum 54, largest 9), in [-12, 36]}}
   %u = sojourn.reduce_sum %x, dims = [0, 2] : tensor<4x6x3xf64>
-  // expected-remark@below {{sum over rows: cuts 2, one row moves it by 54}}
+  // expected-remark@below {{sum over rows: cuts 2, one row moves it by 54, in [-72, 216]}}
   %v = sojourn.reduce_sum %x, dims = [0, 1, 2] : tensor<4x6x3xf64>
   // Of a sum again: linear.
-  // expected-remark@below {{sum over rows: cuts 0}}
+  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 31.1769 (sum 54, largest 18)}}
   %w = sojourn.reduce_sum %s, dims = [0] : tensor<6x3xf64>
   // Tokens of rows, flattened into one dim with them.
   %flat = sojourn.reshape %x : tensor<4x6x3xf64> -> tensor<24x3xf64>
-  // expected-remark@below {{sum over rows: cuts 3, one row moves it by 31.1769}}
+  // expected-remark@below {{sum over rows: cuts 3, one row moves it by 31.1769 (sum 54, largest 18)}}
   %tokens = sojourn.reduce_sum %flat, dims = [0] : tensor<24x3xf64>
   return
 }

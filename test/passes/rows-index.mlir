@@ -63,14 +63,14 @@ func.func @step(%w: tensor<4x6x3xf64>, %p: tensor<6x1xi64>, %t: !sojourn.table<4
 // -----
 
 // An embedding's gradient adds rows at their own places onto zeros: a cut. At worst all 6 terms of a row go to one place:
-// 6 * 3 in each of 3 columns, 18 sqrt 3 = 31.1769. Onto something else, or by another way than adding, rows meet.
+// 6 * 3 in each of 3 columns, 18 sqrt 3 = 31.1769, 54 in all. Onto something else, or by another way than adding, rows meet.
 func.func @step(%places: tensor<4x6xi64>, %ones: tensor<4x6x3xf64>, %w: tensor<9x3xf64>, %t: !sojourn.table<4, "ids": 6xi64, "x": 6x3xf64>) {
   %i = sojourn.iota dim = 0 : tensor<4xi64>
   %ids = sojourn.read_rows %t, %i, columns = ["ids"] : !sojourn.table<4, "ids": 6xi64, "x": 6x3xf64>, tensor<4xi64> -> tensor<4x6xi64>
   %x = sojourn.read_rows %t, %i, columns = ["x"] : !sojourn.table<4, "ids": 6xi64, "x": 6x3xf64>, tensor<4xi64> -> tensor<4x6x3xf64>
   %zero = sojourn.constant 0.0 : f64
   %zeros = sojourn.broadcast %zero, dims = [] : tensor<f64> -> tensor<9x3xf64>
-  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 31.1769}}
+  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 31.1769 (sum 54, largest 18)}}
   %g = sojourn.put "add" %zeros, %ids, %x, dim = 0 : tensor<9x3xf64>, tensor<4x6xi64>, tensor<4x6x3xf64>
   // Public places for private rows, private places for public numbers (a histogram).
   // expected-remark@below {{sum over rows: cuts 1}}

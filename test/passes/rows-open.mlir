@@ -40,3 +40,23 @@ func.func @step(%t: !sojourn.table<8, "k": i64>, %open: !sojourn.table<200, "v":
   %s = sojourn.reduce_sum %v, dims = [0] : tensor<8xf64>
   return
 }
+
+// -----
+
+// An open table read at a draw of the owner: which row stands where is secret, and no account pays. Beside it a draw at
+// which a private table is read.
+func.func @step(%seed: tensor<i64>, %open: !sojourn.table<9, "a": f64>, %t: !sojourn.table<9, "p": f64>) {
+  %i = sojourn.iota dim = 0 : tensor<4xi64>
+  %d = sojourn.sample_rows %i, %seed, %seed, rows = 9, expected = 2 : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
+  %e = sojourn.sample_rows %i, %seed, %seed, rows = 9, expected = 2 : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
+  // expected-remark-re@below {{per row: draw 0, 4 slots, stride 1, in [0, 1], secret of draws 0, not paid by draws 0{{$}}}}
+  %x = sojourn.read_rows %open, %d, columns = ["a"] : !sojourn.table<9, "a": f64>, tensor<4xi64> -> tensor<4xf64>
+  // expected-remark-re@below {{per row: draw 1, 4 slots, stride 1, in [0, 1], secret of draws 1{{$}}}}
+  %y = sojourn.read_rows %open, %e, columns = ["a"] : !sojourn.table<9, "a": f64>, tensor<4xi64> -> tensor<4xf64>
+  %p = sojourn.read_rows %t, %e, columns = ["p"] : !sojourn.table<9, "p": f64>, tensor<4xi64> -> tensor<4xf64>
+  %s = sojourn.reduce_sum %x, dims = [0] : tensor<4xf64>
+  %u = sojourn.reduce_sum %y, dims = [0] : tensor<4xf64>
+  // expected-remark@below {{sum over rows: cuts 0, 1, one row moves it by 2, in [0, 8], secret of draws 0, 1, not paid by draws 0}}
+  %both = sojourn.add %s, %u : tensor<f64>, tensor<f64>
+  return
+}

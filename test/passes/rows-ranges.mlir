@@ -59,14 +59,16 @@ func.func @step(%t: !sojourn.table<8, "big": i8>) {
 
 // -----
 
-// One-hot rows by comparison: one of 5 is set, so a row moves a histogram by 1 and not by sqrt(5) = 2.23607; two columns
-// of products, a crosstab, by 1 too.
+// One-hot rows by comparison: one of 5 is set, so a row moves a histogram by 1 and not by sqrt(5) = 2.23607, or 5 in all;
+// two columns of products, a crosstab, by 1 too.
 func.func @step(%t: !sojourn.table<8, "k": i64>) {
   %i = sojourn.iota dim = 0 : tensor<8xi64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<8, "k": i64>, tensor<8xi64> -> tensor<8xi64>
   %ramp = sojourn.iota dim = 1 : tensor<8x5xi64>
   %wide = sojourn.broadcast %k, dims = [0] : tensor<8xi64> -> tensor<8x5xi64>
+  // expected-remark@below {{per row: draw 0, 8 slots, stride 5, at most 1 not zero, in [0, 1]}}
   %hot = sojourn.compare "eq" %wide, %ramp : tensor<8x5xi64>, tensor<8x5xi64>
+  // expected-remark@below {{per row: draw 0, 8 slots, stride 5, at most 1 not zero, in [0, 1]}}
   %one = sojourn.convert %hot : tensor<8x5xi1> -> tensor<8x5xf64>
   // expected-remark@below {{sum over rows: cuts 0, one row moves it by 1, in [0, 8]}}
   %histogram = sojourn.reduce_sum %one, dims = [0] : tensor<8x5xf64>
@@ -76,7 +78,7 @@ func.func @step(%t: !sojourn.table<8, "k": i64>) {
   // Two of a kind in a row: not one-hot, all 5 may hold.
   %less = sojourn.compare "le" %wide, %ramp : tensor<8x5xi64>, tensor<8x5xi64>
   %some = sojourn.convert %less : tensor<8x5xi1> -> tensor<8x5xf64>
-  // expected-remark@below {{sum over rows: cuts 2, one row moves it by 2.23607, in [0, 8]}}
+  // expected-remark@below {{sum over rows: cuts 2, one row moves it by 2.23607 (sum 5, largest 1), in [0, 8]}}
   %cumulative = sojourn.reduce_sum %some, dims = [0] : tensor<8x5xf64>
   return
 }
@@ -90,7 +92,7 @@ func.func @step(%t: !sojourn.table<8, "ks": 5xi64>) {
   %ramp = sojourn.iota dim = 1 : tensor<8x5xi64>
   %hot = sojourn.compare "eq" %k, %ramp : tensor<8x5xi64>, tensor<8x5xi64>
   %one = sojourn.convert %hot : tensor<8x5xi1> -> tensor<8x5xf64>
-  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 2.23607, in [0, 8]}}
+  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 2.23607 (sum 5, largest 1), in [0, 8]}}
   %histogram = sojourn.reduce_sum %one, dims = [0] : tensor<8x5xf64>
   return
 }
@@ -105,7 +107,7 @@ func.func @step(%t: !sojourn.table<8, "k": i8>) {
   %wide = sojourn.broadcast %k, dims = [0] : tensor<8xi8> -> tensor<8x400xi8>
   %hot = sojourn.compare "eq" %wide, %ramp : tensor<8x400xi8>, tensor<8x400xi8>
   %one = sojourn.convert %hot : tensor<8x400xi1> -> tensor<8x400xf64>
-  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 20, in [0, 8]}}
+  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 20 (sum 400, largest 1), in [0, 8]}}
   %histogram = sojourn.reduce_sum %one, dims = [0] : tensor<8x400xf64>
   return
 }
@@ -137,7 +139,7 @@ func.func @step(%w: tensor<8xf64>, %t: !sojourn.table<8, "k": i64, "a": f64>) {
   // What is not 0 counts, NaN too.
   %flags = sojourn.convert %weighted : tensor<8x5xf64> -> tensor<8x5xi1>
   %counts = sojourn.convert %flags : tensor<8x5xi1> -> tensor<8x5xf64>
-  // expected-remark@below {{sum over rows: cuts 3, one row moves it by 2.23607, in [0, 8]}}
+  // expected-remark@below {{sum over rows: cuts 3, one row moves it by 2.23607 (sum 5, largest 1), in [0, 8]}}
   %all = sojourn.reduce_sum %counts, dims = [0] : tensor<8x5xf64>
   return
 }
@@ -181,14 +183,14 @@ func.func @step(%w: tensor<8x5xf64>, %t: !sojourn.table<8, "k": i64>) {
   %places = sojourn.reshape %k : tensor<8xi64> -> tensor<8x1xi64>
   %zeros = sojourn.broadcast %zero, dims = [] : tensor<f64> -> tensor<8x5xf64>
   %ones = sojourn.broadcast %one, dims = [] : tensor<f64> -> tensor<8x1xf64>
-  // expected-remark@below {{per row: draw 0, 8 slots, stride 5, in [0, 1]}}
+  // expected-remark@below {{per row: draw 0, 8 slots, stride 5, at most 1 not zero, in [0, 1]}}
   %hot = sojourn.put_along "set" %zeros, %places, %ones, dim = 1 : tensor<8x5xf64>, tensor<8x1xi64>, tensor<8x1xf64>
   // expected-remark@below {{sum over rows: cuts 0, one row moves it by 1, in [0, 8]}}
   %histogram = sojourn.reduce_sum %hot, dims = [0] : tensor<8x5xf64>
   %half = sojourn.constant 0.5 : f64
   %all = sojourn.broadcast %half, dims = [] : tensor<f64> -> tensor<8x5xf64>
   %cold = sojourn.put_along "set" %all, %places, %ones, dim = 1 : tensor<8x5xf64>, tensor<8x1xi64>, tensor<8x1xf64>
-  // expected-remark@below {{sum over rows: cuts 1, one row moves it by 2.23607, in [4, 8]}}
+  // expected-remark@below {{sum over rows: cuts 1, one row moves it by 2.23607 (sum 5, largest 1), in [4, 8]}}
   %others = sojourn.reduce_sum %cold, dims = [0] : tensor<8x5xf64>
   return
 }
@@ -278,18 +280,19 @@ func.func @step(%e: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<8, "
 
 // -----
 
-// One sum that is added to each of several: a row moves every one of them by what it adds to it.
+// One sum that is added to each of several: a row moves every one of them by what it adds to it. 4 numbers of at most 3:
+// 3 * 2 = 6, 12 in all; 100 added to each is 100 * 2 more, 400 in all.
 func.func @step(%t: !sojourn.table<8, "a": f64, "big": f64>) {
   %i = sojourn.iota dim = 0 : tensor<8xi64>
   %x = sojourn.read_rows %t, %i, columns = ["a", "a", "a", "a"] : !sojourn.table<8, "a": f64, "big": f64>, tensor<8xi64> -> tensor<8x4xf64>
   %y = sojourn.read_rows %t, %i, columns = ["big"] : !sojourn.table<8, "a": f64, "big": f64>, tensor<8xi64> -> tensor<8xf64>
-  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 6, in [-8, 24]}}
+  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 6 (sum 12, largest 3), in [-8, 24]}}
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<8x4xf64>
   // expected-remark@below {{sum over rows: cuts 1, one row moves it by 100, in [0, 800]}}
   %u = sojourn.reduce_sum %y, dims = [0] : tensor<8xf64>
-  // expected-remark@below {{sum over rows: cuts 0, 1, one row moves it by 206, in [-8, 824]}}
+  // expected-remark@below {{sum over rows: cuts 0, 1, one row moves it by 206 (sum 412, largest 103), in [-8, 824]}}
   %v = sojourn.add %s, %u : tensor<4xf64>, tensor<f64>
-  // expected-remark@below {{sum over rows: cuts 0, 1, one row moves it by 206, in [-24, 808]}}
+  // expected-remark@below {{sum over rows: cuts 0, 1, one row moves it by 206 (sum 412, largest 103), in [-24, 808]}}
   %w = sojourn.sub %u, %s : tensor<f64>, tensor<4xf64>
   return
 }
@@ -308,11 +311,11 @@ func.func @step(%t: !sojourn.table<8, "k": i64>) {
   %r = sojourn.iota dim = 0 : tensor<2xf64>
   %x = sojourn.mul %r, %thousand : tensor<2xf64>, tensor<f64>
   %e = sojourn.exp %x : tensor<2xf64>
-  // expected-remark-re@below {{public{{$}}}}
+  // expected-remark-re@below {{public, in [1, inf]{{$}}}}
   %a = sojourn.abs %e : tensor<2xf64>
-  // expected-remark-re@below {{public{{$}}}}
+  // expected-remark-re@below {{public, in [-inf, -1]{{$}}}}
   %n = sojourn.neg %e : tensor<2xf64>
-  // expected-remark-re@below {{public{{$}}}}
+  // expected-remark-re@below {{public, in [1, inf]{{$}}}}
   %m = sojourn.max %one, %a : tensor<f64>, tensor<2xf64>
   // expected-remark-re@below {{public{{$}}}}
   %z = sojourn.mul %m, %zero : tensor<2xf64>, tensor<f64>
@@ -323,11 +326,26 @@ func.func @step(%t: !sojourn.table<8, "k": i64>) {
   %ones = sojourn.broadcast %one, dims = [] : tensor<f64> -> tensor<8x1xf64>
   %hot = sojourn.put_along "set" %base, %index, %ones, dim = 1 : tensor<8x50xf64>, tensor<8x1xi64>, tensor<8x1xf64>
   // The base lies in [0, 0] and yet counts as anything: 50 places of a row.
-  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 7.07107}}
+  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 7.07107 (sum 50, largest 1), in [0, 8]}}
   %s = sojourn.reduce_sum %hot, dims = [0] : tensor<8x50xf64>
   %true = sojourn.broadcast %zero, dims = [] : tensor<f64> -> tensor<8x50xf64>
   %hot1 = sojourn.put_along "set" %true, %index, %ones, dim = 1 : tensor<8x50xf64>, tensor<8x1xi64>, tensor<8x1xf64>
   // expected-remark@below {{sum over rows: cuts 1, one row moves it by 1,}}
   %s1 = sojourn.reduce_sum %hot1, dims = [0] : tensor<8x50xf64>
+  return
+}
+
+// -----
+
+// Infinity times 0 bounds nothing, whatever is laid beside it.
+func.func @step(%t: !sojourn.table<8, "far": f64>) {
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %far = sojourn.read_rows %t, %i, columns = ["far"] : !sojourn.table<8, "far": f64>, tensor<8xi64> -> tensor<8xf64>
+  %zero = sojourn.constant 0.0 : f64
+  %s = sojourn.reduce_sum %far, dims = [0] : tensor<8xf64>
+  %z = sojourn.mul %s, %zero : tensor<f64>, tensor<f64>
+  %one = sojourn.reshape %z : tensor<f64> -> tensor<1xf64>
+  // expected-remark-re@below {{sum over rows: cuts 0{{$}}}}
+  %both = sojourn.concat %one, %one dim = 0 : tensor<1xf64>, tensor<1xf64>
   return
 }

@@ -64,14 +64,19 @@ func.func @step(%t: !sojourn.table<4, "b": f64, "k": i64>) {
 
 // -----
 
-// The owner's draw: row numbers are per row (which row stands in a slot is secret), -1 where a slot stays empty.
+// The owner's draw: row numbers are per row (which row stands in a slot is secret), -1 where a slot stays empty. What is
+// computed from rows of it, and from sums of them, is secret of it, too.
 func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100, "a": f64>) {
   %p = sojourn.iota dim = 0 : tensor<24xi64>
-  // expected-remark@below {{per row: draw 0, 24 slots, stride 1, in [-1, 99]}}
+  // expected-remark@below {{per row: draw 0, 24 slots, stride 1, in [-1, 99], no row twice, secret of draws 0}}
   %i = sojourn.sample_rows %p, %seed, %epoch, rows = 100, expected = 8
     : (tensor<24xi64>, tensor<i64>, tensor<i64>) -> tensor<24xi64>
-  // expected-remark@below {{per row: draw 0, 24 slots, stride 1, in [-1, 3]}}
+  // expected-remark-re@below {{per row: draw 0, 24 slots, stride 1, in [-1, 3], secret of draws 0{{$}}}}
   %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64>, tensor<24xi64> -> tensor<24xf64>
+  // expected-remark-re@below {{sum over rows: cuts 0, one row moves it by 3, in [-24, 72], secret of draws 0{{$}}}}
+  %s = sojourn.reduce_sum %x, dims = [0] : tensor<24xf64>
+  // expected-remark@below {{derived from sums over rows: cuts 0, in [3.77513e-11, 1.85867e+31], secret of draws 0}}
+  %e = sojourn.exp %s : tensor<f64>
   return
 }
 

@@ -43,7 +43,12 @@ class Fact:
     step: int = 1
     among: int | None = None  # it begins at a number of the run, within so many slots
     cuts: tuple[int, ...] = ()
-    influence: float | None = None
+    influence: float | None = None  # Euclidean
+    influence_sum: float | None = None
+    influence_largest: float | None = None
+    secrets: tuple[int, ...] = ()  # draws whose coins may reach it
+    unpaid: tuple[int, ...] = ()  # draws at which no private table is read
+    nonzeros: int | None = None  # of a slot that holds a row
     low: float | None = None
     high: float | None = None
     present: tuple[float, float] | None = None  # in slots that hold a row, where that is closer
@@ -51,6 +56,8 @@ class Fact:
 
 
 _KIND = re.compile(r"(public|per row|sum over rows|derived from sums over rows|mixed)\b(.*)", re.S)
+_UNPAID = re.compile(r", not paid by draws ([\d, ]+)$")
+_SECRET = re.compile(r", secret of draws ([\d, ]+)$")
 _DISTINCT = re.compile(r", no (row|number) twice$")
 _RANGE = re.compile(r", in \[([^,\]]+), ([^\]]+)\]( or NaN)?$")
 _PER_ROW = re.compile(
@@ -58,7 +65,8 @@ _PER_ROW = re.compile(
     r"(?:, of (\d+) from where a number says)?"
 )
 _PRESENT = re.compile(r", rows in \[([^,\]]+), ([^\]]+)\]( or NaN)?$")
-_CUTS = re.compile(r": cuts ([\d, ]*?)(?:, one row moves it by (\S+))?$")
+_NONZEROS = re.compile(r", at most (\d+) not zero$")
+_CUTS = re.compile(r": cuts ([\d, ]*?)(?:, one row moves it by ([^ ,]+)(?: \(sum ([^,]+), largest ([^)]+)\))?)?$")
 
 
 def parse_fact(text: str) -> Fact:
@@ -66,6 +74,12 @@ def parse_fact(text: str) -> Fact:
     fact = Fact(kind, text)
     if kind == "mixed":
         return fact
+    if unpaid := _UNPAID.search(rest):
+        fact.unpaid = tuple(map(int, unpaid[1].split(", ")))
+        rest = rest[: unpaid.start()]
+    if secret := _SECRET.search(rest):
+        fact.secrets = tuple(map(int, secret[1].split(", ")))
+        rest = rest[: secret.start()]
     if distinct := _DISTINCT.search(rest):
         fact.distinct = distinct[1]
         rest = rest[: distinct.start()]
@@ -78,6 +92,9 @@ def parse_fact(text: str) -> Fact:
     if present:
         fact.present = None if present[3] else (float(present[1]), float(present[2]))
         rest = rest[: present.start()]
+    if nonzeros := _NONZEROS.search(rest):
+        fact.nonzeros = int(nonzeros[1])
+        rest = rest[: nonzeros.start()]
     if kind == "per row":
         found = _PER_ROW.fullmatch(rest)
         fact.draw, fact.slots, fact.stride = (int(found[k]) for k in (1, 2, 3))
@@ -87,7 +104,9 @@ def parse_fact(text: str) -> Fact:
     elif kind != "public":
         found = _CUTS.fullmatch(rest)
         fact.cuts = tuple(int(cut) for cut in found[1].split(", "))
-        fact.influence = float(found[2]) if found[2] else None
+        if found[2]:
+            norm, total, largest = (float(found[k] or found[2]) for k in (2, 3, 4))
+            fact.influence, fact.influence_sum, fact.influence_largest = norm, total, largest
     else:
         assert rest == "", text
     return fact

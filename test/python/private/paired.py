@@ -212,9 +212,9 @@ class Promises:
                 self._check_range(rows, *fact.present, "range of rows", value)
 
     def _check_range(self, x, low: float, high: float, what: str, value: int) -> None:
-        slack = PRINTED * max(abs(low), abs(high))
+        bottom, top = (PRINTED * abs(end) if np.isfinite(end) else 0 for end in (low, high))
         self.judged[what] += 1
-        inside = (x >= low - slack) & (x <= high + slack)
+        inside = (x >= low - bottom) & (x <= high + top)
         assert inside.all(), f"{x[~inside][:3]} is out of {what}: {self.where(value)}"
 
     def parts(self, values, draw: int, slot: int) -> dict[int, np.ndarray]:
@@ -260,12 +260,17 @@ class Promises:
                     with np.errstate(all="ignore"):
                         total[value] = wide if value not in total else total[value] + wide
                         size[value] = np.abs(wide.astype(np.float64)) + size.get(value, 0)
-                    norm = norm_of(least(part))
                     fact = self.facts[value]
                     if fact.influence is not None and slot not in missing.get(draw, ()):
-                        self.judged["influence"] += 1
-                        assert norm <= fact.influence * (1 + PRINTED) + 1e-30, f"moves by {norm}: {self.where(value)}"
+                        self._check_influence(least(part), fact, value)
         self._check_totals(values, total, size)
+
+    def _check_influence(self, share, fact: Fact, value: int) -> None:
+        self.judged["influence"] += 1
+        numbers = np.abs(share.astype(np.float64))
+        moved = (numbers.sum(), norm_of(share), numbers.max(initial=0.0))
+        for norm, most in zip(moved, (fact.influence_sum, fact.influence, fact.influence_largest)):
+            assert norm <= most * (1 + PRINTED) + 1e-30, f"moves by {norm} of {most}: {self.where(value)}"
 
     def _check_totals(self, values, total, size) -> None:
         large, unit = {}, {}  # of everything that a sum is computed from: what its rounding is relative to

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ops as they are on a batch: a new first dim counts runs, and dims in attributes move by one.
 
-What a kernel gives for a batch has to be what it gives for each run alone; the first and the last run are compared.
+What a kernel gives for a batch has to be what it gives for each run alone; some runs are compared.
 """
 
 from __future__ import annotations
@@ -57,14 +57,52 @@ def shifted(op, count: int):
     return dataclasses.replace(op, attrs=attrs, result_types=results)
 
 
+def is_one(x: np.ndarray) -> bool:
+    """Whether all runs have the same value."""
+    bits = np.ascontiguousarray(x).reshape(len(x), -1).view(np.uint8)
+    return not (bits != bits[:1]).any()
+
+
 def elementwise(op, operands) -> tuple[np.ndarray, ...]:
     rank = max(x.ndim for x in operands)
-    spread = [x.reshape(len(x), *[1] * (rank - 1)) if x.ndim == 1 else x for x in operands]
+    # A number that is the same in all runs stays one: NumPy's powers by one number are other functions.
+    one = lambda x: x[0] if is_one(x) else x.reshape(len(x), *[1] * (rank - 1))
+    spread = [one(x) if x.ndim == 1 < rank and len(x) else x for x in operands]
     return as_tuple(KERNELS[op.name](op, *spread))
 
 
 def one_run(op, operands, k: int) -> tuple[np.ndarray, ...]:
     return as_tuple(KERNELS[op.name](op, *(np.asarray(x[k]) for x in operands)))
+
+
+def _numbers_along(dim: int, x, i) -> np.ndarray:
+    """Numbers of a dim, one list per run, as take_along and put_along want them: for every place beside that dim."""
+    flat = i.reshape(len(i), -1)
+    wide = flat.reshape(len(flat), *[1] * (dim - 1), flat.shape[1], *[1] * (x.ndim - 1 - dim))
+    return np.broadcast_to(wide, (*x.shape[:dim], flat.shape[1], *x.shape[dim + 1 :]))
+
+
+def _take(op, x, i):
+    dim = op.attr("dim") + 1
+    y = KERNELS["take_along"](shifted(op, len(x)), x, _numbers_along(dim, x, i))
+    return as_tuple(y.reshape(*x.shape[:dim], *i.shape[1:], *x.shape[dim + 1 :]))
+
+
+def _put(op, x, i, u):
+    index = _numbers_along(op.attr("dim") + 1, x, i)
+    return as_tuple(KERNELS["put_along"](shifted(op, len(x)), x, index, u.reshape(index.shape)))
+
+
+def _pool(op, x):
+    """Windows leave the first two dims alone; the op is that of one run."""
+    merged = lambda shape: (len(x) * shape[0], *shape[1:])
+    types = tuple(type_._replace(shape=merged(type_.shape)) for type_ in op.result_types)
+    results = KERNELS[op.name](dataclasses.replace(op, result_types=types), x.reshape(merged(x.shape[1:])))
+    return tuple(y.reshape(len(x), *type_.shape) for y, type_ in zip(as_tuple(results), op.result_types))
+
+
+# Ops that another op computes for a batch.
+IN_OTHER_WORDS = {"take": _take, "put": _put, "pool_sum": _pool, "pool_max": _pool}
 
 
 def whole_batch(op, operands, count: int) -> tuple[np.ndarray, ...] | None:
@@ -73,11 +111,13 @@ def whole_batch(op, operands, count: int) -> tuple[np.ndarray, ...] | None:
         return elementwise(op, operands)
     if not operands:
         return tuple(np.broadcast_to(y, (count, *y.shape)) for y in as_tuple(KERNELS[op.name](op)))
+    if op.name in IN_OTHER_WORDS and count >= 3:
+        return IN_OTHER_WORDS[op.name](op, *operands)
     if op.name not in BATCHED or count < 3:
         return None
     operands = list(operands)
     for k in range(UNIFORM.get(op.name, len(operands)), len(operands)):
-        if len({x.tobytes() for x in operands[k]}) > 1:
+        if not is_one(operands[k]):
             return None
         operands[k] = operands[k][0]
     results = as_tuple(KERNELS[op.name](shifted(op, count), *operands))

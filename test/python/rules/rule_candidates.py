@@ -33,6 +33,7 @@ ZEROS = {
     "bf16": ("c_bf16_0",),
     "i64": ("c_i64_0", "c_i64_1"),
 }
+ONES = {"f64": "c_f64_2", "f32": "c_f32_2", "f16": "c_f16_1", "bf16": "c_bf16_1", "i64": "c_i64_2"}
 Text = tuple[str, str]  # op, and what stands behind its "="
 
 
@@ -49,7 +50,8 @@ def sources(x: Operand) -> Iterator[Text]:
     if x.element != "i64":
         return
     if not x.shape:
-        for op, element in (("rng_bits", "i64"), ("rng_uniform", "f64"), ("rng_normal", "f32")):
+        yield "rng_bits", f"sojourn.rng_bits %{x.name}, stream = 1 : tensor<3xi64>"
+        for op, element in itertools.product(("rng_uniform", "rng_normal"), FLOATS):
             yield op, f"sojourn.{op} %{x.name}, stream = 1 : tensor<3x{element}>"
         for op in ("seed", "epoch"):
             a, b = (x.name, "seed") if op == "seed" else ("seed", x.name)
@@ -160,7 +162,7 @@ def along(x: Operand) -> Iterator[Text]:
         yield "fft_r2c", f"sojourn.fft_r2c {n}, dims = {dims} : {t}"
         yield "fft_c2r", f"sojourn.fft_c2r {n}, dims = {dims}, size = {2 * (x.shape[dims[-1]] - 1)} : {t}"
     if rank >= 3:
-        for window, stride, padding in ((2, 1, 0), (1, 1, 0), (2, 2, 0), (2, 1, 1)):
+        for window, stride, padding in ((2, 1, 0), (1, 1, 0), (2, 2, 0), (2, 1, 1), (4, 1, 0)):
             lists = ", ".join(
                 f"{key} = {[value] * (rank - 2)}"
                 for key, value in (("window", window), ("stride", stride), ("padding", padding), ("dilation", 1))
@@ -211,10 +213,10 @@ def binary(x: Operand, y: Operand) -> Iterator[Text]:
             yield op, f"sojourn.{op} {a}, {b} : {types}"
         for predicate in ("eq", "ne", "lt", "le", "gt", "ge"):
             yield "compare", f'sojourn.compare "{predicate}" {a}, {b} : {types}'
-        if x.element in ("f64", "f32"):
+        if x.element in FLOATS:
             yield "special_binary", f'sojourn.special_binary "zeta" {a}, {b} : {types}'
-    if x.element == "i1" and (y.shape == x.shape or not x.shape) and y.element in ("f64", "i64") and y.shape:
-        for zero in (f"c_{y.element}_0", f"c_{y.element}_2"):
+    if x.element == "i1" and (y.shape == x.shape or not x.shape) and y.element in ONES and y.shape:
+        for zero in (f"c_{y.element}_0", ONES[y.element]):
             yield "select", f"sojourn.select {a}, {b}, %{zero} : {types}, tensor<{y.element}>"
             yield "select", f"sojourn.select {a}, %{zero}, {b} : {x.type}, tensor<{y.element}>, {y.type}"
     if x.element == y.element and rank and rank == len(y.shape):
@@ -257,7 +259,7 @@ def writes(x: Operand, index: Operand, update: Operand) -> Iterator[Text]:
 
 
 def is_write(x: Operand, index: Operand, update: Operand) -> bool:
-    return index.element == "i64" and x.element == update.element and x.element in ("f64", "i64") and bool(x.shape)
+    return index.element == "i64" and x.element == update.element and x.element in (*FLOATS, "i64") and bool(x.shape)
 
 
 def texts_of(x: Operand) -> Iterator[Text]:

@@ -8,32 +8,38 @@ each other, so one partner per changed slot is as good as all pairs.
 from __future__ import annotations
 
 import dataclasses
+import enum
 import math
 
 import numpy as np
 import rule_predicates as predicates
 from rule_facts import Fact
 from rule_operands import Operand
-from rule_runs import Runner, slots_of
+from rule_runs import Runner, adds_in_any_order, slots_of
 from rule_sums import check_sums
-from rule_values import all_arrays
+from rule_values import MOST_ARRAYS, all_arrays, stated
 
 STARTS = (-1, 0, 1, 5)  # where dynamic parts begin
 SEED = 5
 # Ops that a batch of runs takes one by one.
 ONE_BY_ONE = {
-    "take",
-    "put",
     "conv",
     "conv_grad_input",
     "conv_grad_weight",
-    "pool_sum",
-    "pool_max",
     "ldl",
+    "ldl_solve",
     "rng_bits",
     "rng_uniform",
     "rng_normal",
 }
+
+
+class Extent(enum.Enum):
+    """Which values a candidate was checked for."""
+
+    ALL = "all arrays of the stated values"
+    FEWER = "all arrays of fewer values: an operand has more than three elements"
+    SAMPLE = "arrays at random: operands have more choices together than are tried"
 
 
 @dataclasses.dataclass
@@ -54,10 +60,10 @@ class Domains:
 
     def __init__(self, facts: dict[str, Fact], rng):
         self.facts, self.rng, self.arrays = facts, rng, {}
+        self.paid: set[int] = set()  # draws at which a private table is read
 
     def fact_of(self, operand: Operand) -> Fact:
-        fact = self.facts.get(operand.name, operand.fact)
-        return dataclasses.replace(fact, nonzeros=operand.nonzeros) if operand.nonzeros else fact
+        return self.facts.get(operand.name, operand.fact)
 
     def of(self, operand: Operand) -> np.ndarray:
         if operand.name not in self.arrays:
@@ -66,6 +72,11 @@ class Domains:
                 operand.element, operand.shape, fact.range, fact.distinct, operand.whole, self.rng
             )
         return self.arrays[operand.name]
+
+    def is_whole(self, operand: Operand) -> bool:
+        """Whether its arrays hold all stated values at all places."""
+        fact = self.fact_of(operand)
+        return len(stated(operand.element, fact.range, operand.whole)) ** math.prod(operand.shape) <= MOST_ARRAYS
 
     def reference(self, operand: Operand) -> np.ndarray:
         """One number: a list without repetitions gets one that names no row."""
@@ -78,7 +89,7 @@ class Domains:
 class Check:
     """The runs of one candidate: `given` and `base` hold operands and all values by number, `count` runs at once."""
 
-    def __init__(self, instance, values, domains: Domains, most: int, rng):
+    def __init__(self, instance, values, domains: Domains, most: int, sample: int, rng, start: int):
         self.instance, self.domains, self.rng = instance, domains, rng
         chain = instance.chain()
         names = [name for line in chain for name in line[0]]
@@ -94,24 +105,25 @@ class Check:
         wanted = [line for line in chain if line[0] in {tuple(instance.names(k)) for k in range(len(instance.texts))}]
         wanted = wanted if instance.idiom else wanted[-1:]
         self.results = [values.numbers[name] for line in wanted for name in line[0]]
-        self.start = int(rng.choice(STARTS))
+        self.start = start
         if any(op.name in ONE_BY_ONE for op in self.runner.ops):
-            most = max(most // 5, 1)
-        self.given, self.count = self._assign(most)
+            most, sample = max(most // 50, 1), max(sample // 5, 1)
+        self.given, self.count = self._assign(most, sample)
         self.found: list[Found] = []
         self.judged: dict[str, int] = {}
 
-    def _assign(self, most: int) -> tuple[dict[int, np.ndarray], int]:
-        """All choices of the operands' arrays, or `most` of them at random; and how many."""
+    def _assign(self, most: int, sample: int) -> tuple[dict[int, np.ndarray], int]:
+        """All choices of the operands' arrays, or, of more than `most`, a sample; and how many."""
         one = {"s": np.array([self.start]), "seed": np.array([SEED])}
         arrays = [one[each.name] if each.name in one else self.domains.of(each) for each in self.operands]
         sizes = [len(x) for x in arrays]
         total = math.prod(sizes)
-        self.is_complete = total <= most
+        whole = all(self.domains.is_whole(each) for each in self.operands)
+        self.extent = (Extent.ALL if whole else Extent.FEWER) if total <= most else Extent.SAMPLE
         if total <= most:
             places = np.indices(sizes).reshape(len(sizes), -1) if sizes else np.zeros((0, 1), int)
         else:
-            places = np.stack([self.rng.integers(0, size, most) for size in sizes])
+            places = np.stack([self.rng.integers(0, size, sample) for size in sizes])
         count = places.shape[1] if sizes else 1
         return {self.number[e.name]: x[at] for e, x, at in zip(self.operands, arrays, places)}, count
 
@@ -151,6 +163,7 @@ class Check:
         self._single_runs()
         self._one_slot_changed()
         self._cuts_held()
+        self._coins_changed()
         sums = [k for k in self.results if self.facts[k].kind == "sum"]
         if sums:
             check_sums(self, sums)
@@ -158,7 +171,8 @@ class Check:
 
     def _single_runs(self) -> None:
         runs = [self.base]
-        if any(op.name in ("reduce_sum", "dot") for op in self.runner.ops):
+        ranges = [x for k in self.results for x in (self.facts[k].range, self.facts[k].present) if x]
+        if not all(x.is_everything for x in ranges) and any(map(adds_in_any_order, self.runner.ops)):
             runs.append(self.runner.run(self.given, self.count, any_order=True))
         for number in self.results:
             fact = self.facts[number]
@@ -270,13 +284,26 @@ class Check:
             broken = predicates.function_of_cuts(self.base[number], two[number])
             self._note("function of cuts", broken, number, "the values of its cuts are held", self.base, two, changed)
 
+    def _coins_changed(self) -> None:
+        """Other coins of one draw after the other: what is not secret of it stays, and what nobody pays for does."""
+        facts = [self.facts[self.number[each.name]] for each in self.operands]
+        for draw in sorted(set().union(*(fact.secrets for fact in facts))):
+            told = lambda _, fact, draw=draw: slice(None) if fact.kind == "mixed" or draw in fact.secrets else None
+            changed = self._changed(told)
+            two, what = self.runner.run(changed, self.count), f"coins of draw {draw} differ"
+            for number in self.results:
+                fact, x, y = self.facts[number], self.base[number], two[number]
+                if fact.kind != "mixed" and draw not in fact.secrets:
+                    self._note("secret", predicates.secret(x, y), number, what, self.base, two, changed)
+                if fact.kind != "mixed" and draw not in fact.unpaid:
+                    broken = predicates.payable(x, y, draw in self.domains.paid)
+                    self._note("payable", broken, number, f"{what}, and nobody pays", self.base, two, changed)
+
 
 def _closure(instance, values) -> list[int]:
     """Ops of fixed operands that the lines use."""
-    found, todo = [], list(instance.operands())
-    ops = values.program.ops
-    maker = {op.first_result + k: i for i, op in enumerate(ops) for k in range(len(op.result_types))}
-    todo = [values.numbers[name] for name in todo]
+    found, ops, maker = [], values.program.ops, values.makers
+    todo = [values.numbers[name] for name in instance.operands()]
     while todo:
         number = todo.pop()
         if number in maker and maker[number] not in found:

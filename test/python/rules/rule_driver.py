@@ -14,17 +14,13 @@ import numpy as np
 import rule_idioms
 import rule_reads
 from rule_candidates import binary, is_write, nullary, texts_of, writes
-from rule_check import Check, Domains, Found
-from rule_facts import Interval
+from rule_check import STARTS, Check, Domains, Extent, Found
 from rule_operands import Operand, tensor, usable
 from rule_programs import (
     BY_NAME,
-    CLAMPED,
     Instance,
     Tools,
     Values,
-    clamp_probe,
-    count_probe,
     facts_of,
     facts_of_operands,
     idiom,
@@ -35,7 +31,6 @@ from rule_programs import (
 MODULE = 480  # instances per process
 SHARES = {1: [1], 2: [0.25, 1], 3: [0.15, 0.45, 1]}  # of the time, when each depth ends
 LARGEST = 16  # elements of what deeper candidates are built on
-COUNTED = {"compare", "convert", "neg", "abs", "reshape", "transpose", "mul", "and", "put_along", "select"}
 
 
 @dataclasses.dataclass
@@ -43,7 +38,8 @@ class Options:
     depth: int = 1
     seconds: float = 30.0
     seed: int = 0
-    most: int = 1500  # runs of one candidate; what has at most so many is checked completely
+    most: int = 50_000  # choices of its operands' arrays up to which a candidate gets all of them
+    sample: int = 1500  # of more, so many at random
     native: bool = False
     ops: frozenset = frozenset()  # these alone, at every depth; all where it is empty
     stop_at: int = 0  # violations after which to stop; 0: never
@@ -59,7 +55,8 @@ class Report:
     candidates: int = 0
     total: int = 0
     instances: int = 0
-    complete: int = 0
+    extent: dict = dataclasses.field(default_factory=collections.Counter)  # rule_check.Extent to candidates
+    sampled: dict = dataclasses.field(default_factory=collections.Counter)  # by op, those that got arrays at random
     failed: int = 0
     seconds: float = 0.0
     runs: int = 0
@@ -78,6 +75,7 @@ class Driver:
         self.report = Report(options.seed, options.depth)
         self.domains = Domains(facts_of_operands(options.tools), self.rng)
         self.lists = rule_reads.lists_of_draws(self.domains)
+        self.domains.paid = rule_reads.paid_draws(self.domains)
         self.numbers, self.owner = 0, None
         self.begin = self.until = time.monotonic()
 
@@ -242,53 +240,21 @@ class Driver:
             each.facts = [list(facts[first + k]) for k in range(len(each.texts))]
             # Draws and cuts have the numbers of this module, also those of the lines in front.
             each.before = tuple((n, t, text, tuple(facts[at[n[0]]])) for n, t, text, _ in each.before)
-        self._probe(valid)
-
-    def _probe(self, valid: list[Instance]) -> None:
-        """Adds what remarks do not show of results: ranges that are infinite on one side, and counts of nonzeros."""
-        probes, clamps, counts = [], [], []
-        for each in valid:
-            if each.op == "read_rows":
-                continue
-            last = len(each.texts) - 1
-            for k, (name, (shape, element), fact) in enumerate(
-                zip(each.names(last), each.types[last], each.facts[last])
-            ):
-                if element in CLAMPED and fact.range.is_everything and fact.kind != "mixed":
-                    probes += clamp_probe(name, shape, element)
-                    clamps.append((each, k, element, len(probes) - 1))
-                dims = [
-                    d for d in range(len(shape)) if math.prod(shape[d + 1 :]) == fact.stride and shape[d] == fact.slots
-                ]
-                if fact.kind == "per row" and each.op in COUNTED and len(shape) > 1 and dims and element[0] in "fiu":
-                    probes += count_probe(name, shape, element, dims[0])
-                    counts.append((each, k, math.prod(shape) // shape[dims[0]], len(probes) - 1))
-        if not probes:
-            return
-        probed = {each.number: each for each, *_ in (*clamps, *counts)}
-        lines, _ = self._lines(list(probed.values()))
-        facts = facts_of(self.options.tools, lines + probes)[len(lines) :]
-        for each, k, element, at in clamps:
-            low, high = CLAMPED[element], 1.0
-            seen, last = facts[at][0].range, each.facts[-1]
-            shown = Interval(
-                seen.low if seen.low > low else -math.inf, seen.high if seen.high < high else math.inf, seen.nan
-            )
-            last[k] = dataclasses.replace(last[k], range=shown)
-        for each, k, all_, at in counts:
-            seen, last = facts[at][0], each.facts[-1]
-            if seen.kind == "sum" and 0 < seen.l2 < math.sqrt(all_) * 0.999:
-                last[k] = dataclasses.replace(last[k], nonzeros=round(seen.l2**2))
 
     def _check(self, valid: list[Instance], values: Values | None, depth: int) -> None:
         plain = [each for each in valid if each.op != "read_rows"]
         for each in valid:
             if each.op == "read_rows":
-                check = rule_reads.ReadCheck(each, self.domains, self.lists, self.options.most, self.rng)
-            else:
-                check = Check(each, values, self.domains, self.options.most, self.rng)
-                self.report.runs += check.count
-            self._count(each, check.run(), check, depth)
+                check = rule_reads.ReadCheck(each, self.domains, self.lists, self.rng)
+                self._count(each, check.run(), [check], depth)
+                continue
+            most, sample = self.options.most, min(self.options.most, self.options.sample)
+            checks = [
+                Check(each, values, self.domains, most, sample, self.rng, start)
+                for start in (STARTS if self._has_start(each) else STARTS[:1])
+            ]
+            self.report.runs += sum(check.count for check in checks)
+            self._count(each, [found for check in checks for found in check.run()], checks, depth)
         if self.options.native and plain:
             self._check_native(plain, values, depth)
 
@@ -303,12 +269,20 @@ class Driver:
         self.report.native += len(plain)
         self.report.failed += len(failed)
 
-    def _count(self, each: Instance, found: list[Found], check, depth: int) -> None:
+    def _has_start(self, each: Instance) -> bool:
+        """Whether its slots depend on where a part begins."""
+        facts = [fact for line in each.chain() for fact in line[3]]
+        facts += [self.domains.fact_of(BY_NAME[name]) for name in each.operands() if name in BY_NAME]
+        return "s" in each.operands() or any(fact.among for fact in facts)
+
+    def _count(self, each: Instance, found: list[Found], checks, depth: int) -> None:
         report = self.report
         report.instances += 1
         report.by_depth[depth] += 1
-        report.complete += check.is_complete
-        report.judged.update(check.judged)
+        report.extent[checks[0].extent] += 1
+        report.sampled[each.op] += checks[0].extent == Extent.SAMPLE
+        for check in checks:
+            report.judged.update(check.judged)
         report.coverage.update((each.op, label) for label in self._labels(each))
         report.results.update({(each.op, fact.label()) for fact in each.facts[-1]})
         report.failed += bool(found)
@@ -319,8 +293,7 @@ class Driver:
         if name not in BY_NAME:
             return "public"
         fact = self.domains.fact_of(BY_NAME[name])
-        is_secret = fact.kind == "per row" and fact.draw == self.domains.facts["draw"].draw
-        return "per row, coins" if is_secret else fact.label()
+        return "per row, coins" if fact.kind == "per row" and fact.secrets else fact.label()
 
     def _fail(self, each: Instance, found: Found, depth: int, where: str = "") -> None:
         key = (found.predicate + where, each.op, found.fact.kind, found.fact.label())
@@ -329,6 +302,7 @@ class Driver:
 
 
 WRITTEN = {"zer", "zer22", "zer32", "zeri", "w", "w22", "n", "a", "a32", "a22", "sum", "sum22", "der", "mix", "b"}
+WRITTEN |= {"zerf", "zerh", "zerb", "hf", "ch", "cb", "sumh"}
 
 
 def _typed(names, types):

@@ -26,7 +26,7 @@ EVERYTHING = Interval()
 
 @dataclasses.dataclass(frozen=True)
 class Fact:
-    """One value of the lattice of dialect/rows/Fact.h, as far as remarks show it or probes do."""
+    """One value of the lattice of dialect/rows/Fact.h, as remarks show it."""
 
     kind: str = "mixed"  # public, per row, sum, derived, mixed
     text: str = "public"
@@ -43,6 +43,8 @@ class Fact:
     range: Interval = EVERYTHING
     present: Interval | None = None
     nonzeros: int | None = None
+    secrets: frozenset = frozenset()  # draws whose coins may reach it; those of a mixed value are all
+    unpaid: frozenset = frozenset()  # draws that it holds and for which no account pays
     distinct: str = ""  # "row": no row twice; "number": no number twice
 
     def label(self) -> str:
@@ -54,7 +56,7 @@ class Fact:
         return self.kind
 
 
-_NUMBER = r"(-?[\d.]+(?:e[+-]?\d+)?|-?inf|nan)"
+_NUMBER = r"(-?[\d.]+(?:e[+-]?\d+)?|-?inf|-?nan)"
 _SHORT = {"public": "public", "per row": "per row", "sum over rows": "sum", "mixed": "mixed"}
 _SHORT["derived from sums over rows"] = "derived"
 _KIND = re.compile("|".join(_SHORT))
@@ -66,11 +68,17 @@ _MOVES = re.compile(rf"one row moves it by {_NUMBER}(?:\s*\(sum {_NUMBER}, large
 _PRESENT = re.compile(rf", rows in \[{_NUMBER}, {_NUMBER}\]( or NaN)?")
 _RANGE = re.compile(rf", in \[{_NUMBER}, {_NUMBER}\]( or NaN)?")
 _NONZEROS = re.compile(r", at most (\d+) not zero")
-_DISTINCT = re.compile(r", no (row|number) twice$")
+_DISTINCT = re.compile(r", no (row|number) twice(?=$|, )")
+_SECRET = re.compile(r", secret of draws ([\d, ]*\d)")
+_UNPAID = re.compile(r", not paid by draws ([\d, ]*\d)")
 
 
 def _interval(found) -> Interval:
     return Interval(float(found[1]), float(found[2]), bool(found[3]))
+
+
+def _numbers(listed: str) -> frozenset:
+    return frozenset(int(number) for number in listed.split(", "))
 
 
 def parse(text: str) -> Fact:
@@ -81,16 +89,20 @@ def parse(text: str) -> Fact:
         if place[4]:
             known.update(first=int(place[4]), step=int(place[5]))
     if known["kind"] in ("sum", "derived") and (cuts := _CUTS.search(text)):
-        known["cuts"] = frozenset(int(cut) for cut in cuts[1].split(", "))
+        known["cuts"] = _numbers(cuts[1])
     if moves := _MOVES.search(text):
-        known["l2"] = float(moves[1])
-        known["l1"], known["largest"] = (float(moves[k]) if moves[k] else math.inf for k in (2, 3))
+        known["l1"], known["l2"], known["largest"] = (float(moves[k] or moves[1]) for k in (2, 1, 3))
     if found := _PRESENT.search(text):
         known["present"] = _interval(found)
     if found := _RANGE.search(text):
         known["range"] = _interval(found)
+    assert text.count(" in [") == sum(key in known for key in ("present", "range")), f"cannot read '{text}'"
     if found := _NONZEROS.search(text):
         known["nonzeros"] = int(found[1])
     if found := _DISTINCT.search(text):
         known["distinct"] = found[1]
+    if found := _SECRET.search(text):
+        known["secrets"] = _numbers(found[1])
+    if found := _UNPAID.search(text):
+        known["unpaid"] = _numbers(found[1])
     return Fact(**known)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from rule_operands import tensor
+
 Idiom = tuple[str, tuple[str, ...]]  # the op whose rule looks through, and lines with {k} for their results
 
 
@@ -60,5 +62,21 @@ def written() -> Iterator[Idiom]:
         )
 
 
+def solved() -> Iterator[Idiom]:
+    """Systems of equations, of a matrix as `ldl` factors it."""
+    types = dict.fromkeys(("w22", "a22", "sum22", "der22", "mix22"), (2, 2)) | {"r222": (2, 2, 2)}
+    for matrix, right in itertools.product(types, types):
+        if len(types[matrix]) == len(types[right]):
+            t, numbers = tensor(types[matrix], "f64"), tensor(types[matrix][:-1], "i64")
+            factors = f"{{0}} = sojourn.ldl %{matrix} hermitian = false : {t}"
+            yield (
+                "ldl_solve",
+                (
+                    factors,
+                    f"{{1}} = sojourn.ldl_solve {{0}}, {{0}}_1, %{right}, hermitian = false : {t}, {numbers}, {t}",
+                ),
+            )
+
+
 def all_idioms() -> list[tuple[str, tuple[str, ...]]]:
-    return [*shifts(), *one_hot(), *written()]
+    return [*shifts(), *one_hot(), *written(), *solved()]

@@ -19,6 +19,7 @@ COLUMNS = {
     "a12": ("1x2xf64", (-1, 1)), "v": ("f64", None), "v2": ("2xf64", None), "p": ("f64", (0.5, 4)),
     "h": ("f64", (-1.7e308, 1.7e308)), "h2": ("2xf64", (-1.7e308, 1.7e308)), "z": ("f64", (0, 0)), "c": ("f64", (-0.7, 0.3)), "k": ("i64", (0, 2)),
     "k2": ("2xi64", (0, 2)), "k3": ("3xi64", (0, 2)), "w": ("i64", None), "flag": ("i1", (0, 1)), "u": ("ui8", (0, 255)),
+    "h4": ("1x4xf64", (-1.7e308, 1.7e308)), "g4": ("1x4xf64", (-3e38, 3e38)),
 }  # fmt: skip
 BOUNDS = "bounds=" + ",".join(f"{name}={b[0]}:{b[1]}" for name, (_, b) in COLUMNS.items() if b)
 
@@ -30,7 +31,9 @@ def table_type(rows: int, columns=tuple(COLUMNS)) -> str:
 
 SHORT = {f"t{rows}": rows for rows in (0, 1, 2, 3)}  # tables that candidates alone read
 READ = ("a", "p", "v", "k", "h")  # columns that these have
-TABLES = {"t": table_type(ROWS), "q": table_type(ROWS)} | {name: table_type(rows, READ) for name, rows in SHORT.items()}
+OPEN = "o"  # a table that is not private
+TABLES = {"t": table_type(ROWS), "q": table_type(ROWS), OPEN: table_type(ROWS, READ)}
+TABLES |= {name: table_type(rows, READ) for name, rows in SHORT.items()}
 
 
 def tensor(shape, element: str) -> str:
@@ -55,7 +58,6 @@ class Operand:
     fixed: bool = False
     is_argument: bool = False
     whole: bool = False  # floats that are whole numbers, which ranges know and remarks do not show
-    nonzeros: int | None = None  # per slot that holds a row, which remarks do not show
     share: float = 0.0  # of sums: the largest element that one row adds
     chain: tuple = ()  # (result names and types, text) per line that both programs hold
     few: bool = False  # other operands pair with it only where they are few, too
@@ -97,7 +99,7 @@ def _hidden(*lines: str) -> None:
 for _name, _element, *_shape in (
     ("w", "f64", 3), ("w0", "f64"), ("w22", "f64", 2, 2), ("w212", "f64", 2, 1, 2), ("x3", "f32", 3), ("hf", "f16", 3),
     ("hb", "bf16", 3), ("n", "i64", 3), ("n22", "i64", 2, 2), ("n2", "i64", 2), ("n1", "i64", 1), ("e8", "i8", 3),
-    ("u8", "ui8", 3), ("m", "i1", 3), ("m22", "i1", 2, 2), ("m0", "i1"), ("cx", "complex<f32>", 2), ("w0x", "f64", 0),
+    ("u8", "ui8", 3), ("h212", "f16", 2, 1, 2), ("m", "i1", 3), ("m22", "i1", 2, 2), ("m0", "i1"), ("cx", "complex<f32>", 2), ("w0x", "f64", 0),
     ("w1", "f64", 1),
 ):  # fmt: skip
     _argument(_name, _element, *_shape)
@@ -119,7 +121,7 @@ for _element, _numbers in CONSTANTS.items():
         _add(_c, _element, (), f"%{_c} = sojourn.constant {_number} : {_element}", fixed=True)
 _add("true", "i1", (), "%true = sojourn.constant true", fixed=True)
 for _name, _element, *_shape in (
-    ("zer", "f64", 3), ("zer22", "f64", 2, 2), ("zer32", "f64", 3, 2), ("zeri", "i64", 3), ("zerf", "f32", 3), ("zeri22", "i64", 2, 2),
+    ("zer", "f64", 3), ("zer22", "f64", 2, 2), ("zer32", "f64", 3, 2), ("zeri", "i64", 3), ("zerf", "f32", 3), ("zerh", "f16", 3), ("zerb", "bf16", 3), ("zeri22", "i64", 2, 2),
 ):  # fmt: skip
     _text = (
         f"%{_name} = sojourn.broadcast %c_{_element}_0, dims = [] : tensor<{_element}> -> {tensor(_shape, _element)}"
@@ -150,6 +152,14 @@ _add(
     (3,),
     f"%draw = sojourn.sample_rows %ramp, %seed, %s, rows = {ROWS}, expected = 2 : {_SAMPLE.format(3)}",
 )
+# A draw of the owner at which no private table is read.
+_add(
+    "coins",
+    "i64",
+    (3,),
+    f"%coins = sojourn.sample_rows %ramp, %s, %seed, rows = {ROWS}, expected = 2 : {_SAMPLE.format(3)}",
+    few=True,
+)
 _hidden(f"%other = sojourn.sample_rows %ramp2, %seed, %seed, rows = {ROWS} : {_SAMPLE.format(2)}")
 
 # Per row: draw of 3 slots, of 2, parts of 6; another public draw of each; the owner's secret draw.
@@ -162,11 +172,14 @@ for _name, _column, _element in (
 _read("b", "q", "order", 3, "a", "f64")
 _read("d", "t", "draw", 3, "a", "f64")
 _read("kd", "t", "draw", 3, "k", "i64")
+_read("e", OPEN, "coins", 3, "a", "f64", few=True)
+_add("up", "f64", (3,), "%up = sojourn.exp %h : tensor<3xf64>", few=True)
 for _name, _column, _element in (
     ("a2", "a", "f64"), ("a22", "a2", "f64"), ("v22", "v2", "f64"), ("h22", "h2", "f64"), ("k2", "k", "i64"), ("k22", "k2", "i64"),
     ("r212", "a12", "f64"), ("r222", "a22", "f64"), ("f22", "a2", "f32"),
+    ("c22", "a2", "f16"), ("c212", "a12", "f16"), ("b212", "a12", "bf16"), ("h214", "h4", "f64"), ("g214", "g4", "f32"),
 ):  # fmt: skip
-    _read(_name, "t", "ramp2", 2, _column, _element, few=_name == "r222")
+    _read(_name, "t", "ramp2", 2, _column, _element, few=len(COLUMNS[_column][0]) > 6 or _name == "c22")
 _read("b22", "q", "other", 2, "a2", "f64")
 _add("t22", "f64", (2, 2), "%t22 = sojourn.transpose %a22, perm = [1, 0] : tensor<2x2xf64>")
 _add("f4", "f64", (4,), "%f4 = sojourn.reshape %a22 : tensor<2x2xf64> -> tensor<4xf64>")
@@ -182,8 +195,8 @@ _dynamic = "%dyn = sojourn.dynamic_slice %six_a from [%s], dims = [0], sizes = [
 _add("dyn", "f64", (3,), _dynamic)
 _hidden("%hot0 = sojourn.iota dim = 1 : tensor<2x2xi64>")
 _hidden("%hot1 = sojourn.broadcast %k2, dims = [0] : tensor<2xi64> -> tensor<2x2xi64>")
-_add("hotm", "i1", (2, 2), '%hotm = sojourn.compare "eq" %hot0, %hot1 : tensor<2x2xi64>, tensor<2x2xi64>', nonzeros=1)
-_add("hot", "f64", (2, 2), "%hot = sojourn.convert %hotm : tensor<2x2xi1> -> tensor<2x2xf64>", whole=True, nonzeros=1)
+_add("hotm", "i1", (2, 2), '%hotm = sojourn.compare "eq" %hot0, %hot1 : tensor<2x2xi64>, tensor<2x2xi64>')
+_add("hot", "f64", (2, 2), "%hot = sojourn.convert %hotm : tensor<2x2xi1> -> tensor<2x2xf64>", whole=True)
 _hidden("%cx0 = sojourn.convert %v22 : tensor<2x2xf64> -> tensor<2x2xf32>")
 _add("cxr", "complex<f32>", (2,), "%cxr = sojourn.complex %cx0 : tensor<2x2xf32>")
 
@@ -191,18 +204,23 @@ _add("cxr", "complex<f32>", (2,), "%cxr = sojourn.complex %cx0 : tensor<2x2xf32>
 _read("a3", "t", "ramp", 3, "a3", "f64", hidden=True)
 _read("b3", "q", "order", 3, "a3", "f64", hidden=True)
 _read("k3", "t", "ramp", 3, "k3", "i64", hidden=True)
+_read("d3", "t", "draw", 3, "a3", "f64", hidden=True)
+_read("e2", OPEN, "coins", 3, "a", "f64", hidden=True)
 _sum = "%{0} = sojourn.reduce_sum %{1}, dims = [0] : {2}"
 for _name, _of, _from, _share in (
     ("sum", "a3", "tensor<3x3xf64>", 1), ("sumb", "b3", "tensor<3x3xf64>", 1), ("sum22", "r222", "tensor<2x2x2xf64>", 1),
     ("sum0", "a", "tensor<3xf64>", 1), ("sumi", "k3", "tensor<3x3xi64>", 2), ("sumv", "v", "tensor<3xf64>", 0),
+    ("sumd", "d3", "tensor<3x3xf64>", 1), ("sume", "e2", "tensor<3xf64>", 1),
 ):  # fmt: skip
     _shape, _element = parse_tensor(_from)
-    _add(_name, _element, _shape[1:], _sum.format(_name, _of, _from), share=_share)
+    _few = _name in ("sumd", "sume")
+    _add(_name, _element, _shape[1:], _sum.format(_name, _of, _from), share=_share, few=_few)
 _add("sumf", "f32", (3,), "%sumf = sojourn.convert %sum : tensor<3xf64> -> tensor<3xf32>", share=1)
 _add("sumh", "f16", (3,), "%sumh = sojourn.convert %sum : tensor<3xf64> -> tensor<3xf16>", share=1)
 _add("sumb16", "bf16", (3,), "%sumb16 = sojourn.convert %sum : tensor<3xf64> -> tensor<3xbf16>", share=1)
 _add("der", "f64", (3,), "%der = sojourn.exp %sum : tensor<3xf64>")
 _add("derb", "f64", (3,), "%derb = sojourn.exp %sumb : tensor<3xf64>")
+_add("derd", "f64", (3,), "%derd = sojourn.exp %sumd : tensor<3xf64>", few=True)
 _add("der22", "f64", (2, 2), "%der22 = sojourn.exp %sum22 : tensor<2x2xf64>")
 _add("deri", "i64", (3,), "%deri = sojourn.abs %sumi : tensor<3xi64>")
 _add("mix", "f64", (3,), "%mix = sojourn.reverse %a, dims = [0] : tensor<3xf64>")

@@ -58,12 +58,12 @@ def per_row(one: np.ndarray, two: np.ndarray, slots: np.ndarray, changed: int | 
 
 
 def _outside(values: np.ndarray, interval: Interval) -> np.ndarray:
-    """Per run and element."""
+    """Per run and element. Nothing lies in a range whose end is NaN."""
     x = values.reshape(len(values), -1)
     x = x.astype(np.float64) if x.dtype != np.float64 else x
     slack = lambda bound: PRINTED * abs(bound) if np.isfinite(bound) else 0.0
-    out = (x < interval.low - slack(interval.low)) | (x > interval.high + slack(interval.high))
-    return out if interval.nan else out | np.isnan(x)
+    inside = (x >= interval.low - slack(interval.low)) & (x <= interval.high + slack(interval.high))
+    return ~(inside | np.isnan(x)) if interval.nan else ~inside
 
 
 def in_range(values: np.ndarray, interval: Interval) -> np.ndarray:
@@ -130,11 +130,11 @@ def function_of_cuts(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     return any_element(differ(one, two))
 
 
-def linear(zero, a, b, both, size=0.0) -> np.ndarray:
+def linear(zero, a, b, both, size=0.0, rounding: float = 0.0) -> np.ndarray:
     """linear in cuts C: v = L(C) with L linear: L(0) = 0 and L(C) + L(C') = L(C + C'), public values held.
 
     Compared in exact arithmetic, but for the rounding of floats, relative to the largest number on the way: `size` is
-    that of each run where it is not one of these. Integers are compared modulo their width.
+    that of each run where it is not one of these, `rounding` that of the narrowest type on the way. Integers are compared modulo their width.
     """
     if both.dtype.kind in "iub":
         with np.errstate(all="ignore"):
@@ -143,16 +143,19 @@ def linear(zero, a, b, both, size=0.0) -> np.ndarray:
     with np.errstate(all="ignore"):
         scale = np.max([np.abs(x) for x in wide], axis=0) if both.size else np.abs(wide[3])
         largest = np.maximum(size, scale.reshape(len(scale), -1).max(1, initial=0)).reshape(-1, *[1] * (both.ndim - 1))
-        off = np.abs(wide[1] + wide[2] - wide[3]) > _rounding(both) * largest + 1e-30
+        off = np.abs(wide[1] + wide[2] - wide[3]) > max(rounding, rounding_of(both)) * largest + 1e-30
     usable = np.isfinite(scale).reshape(len(scale), -1).all(1)
     return usable & (any_element(off) | any_element(wide[0] != 0))
 
 
-def _rounding(x: np.ndarray) -> float:
+def rounding_of(x: np.ndarray) -> float:
+    """Of the type; integers have none."""
+    if x.dtype.kind not in "fcV":
+        return 0.0
     return ROUNDING[x.dtype.itemsize if x.dtype.kind != "c" else x.dtype.itemsize // 2]
 
 
-def influence(share: np.ndarray, fact: Fact) -> np.ndarray:
+def influence(share: np.ndarray, fact: Fact, rounding: float = 0.0) -> np.ndarray:
     """influence (l1, l2, largest): norms of L(what one slot adds to C) are at most those, in exact arithmetic.
 
     The scale of noise rests on it. Shares that overflow are added up elsewhere and judge nothing.
@@ -162,10 +165,11 @@ def influence(share: np.ndarray, fact: Fact) -> np.ndarray:
     x = np.where(usable[:, None], x, 0)
     largest = x.max(1, initial=0)
     part = x / np.where(largest > 0, largest, 1)[:, None]
-    slack = 1 + PRINTED + (_rounding(share) if share.dtype.kind in "fcV" else 0)
-    broken = largest > fact.largest * slack + 1e-30
-    broken |= largest * np.sqrt((part**2).sum(1)) > fact.l2 * slack + 1e-30
-    broken |= largest * part.sum(1) > fact.l1 * slack + 1e-30
+    slack = 1 + PRINTED + max(rounding, rounding_of(share))
+    with np.errstate(over="ignore"):
+        broken = largest > fact.largest * slack + 1e-30
+        broken |= largest * np.sqrt((part**2).sum(1)) > fact.l2 * slack + 1e-30
+        broken |= largest * part.sum(1) > fact.l1 * slack + 1e-30
     return broken & usable
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import pathlib
 import re
 import subprocess
@@ -17,12 +18,13 @@ import time
 
 from rule_candidates import results_of
 from rule_facts import Fact, parse
-from rule_operands import BOUNDS, OPERANDS, TABLES, Operand, parse_tensor, tensor, usable
+from rule_operands import BOUNDS, OPEN, OPERANDS, TABLES, Operand, parse_tensor, tensor, usable
 
 from sojourn_numpy import decode
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 USED = re.compile(r"%(\w+)")
+_OP = re.compile(r"sojourn\.(\w+)")
 _TYPES = re.compile(r"tensor<(?:[^<>]|<[^<>]*>)*>")
 _REMARK = re.compile(r"^<stdin>:(\d+):\d+: remark: (.*)$", re.M)
 
@@ -64,8 +66,8 @@ class Instance:
     facts: list = dataclasses.field(default_factory=list)  # per line, the facts of its results
 
     def names(self, line: int) -> list[str]:
-        last = line == len(self.texts) - 1
-        count = len(self.types[line]) if self.types else results_of(self.op if last else "")
+        op = _OP.match(self.texts[line])
+        count = len(self.types[line]) if self.types else results_of(op[1] if op else "")
         return [f"i{self.number}_{line}" + (f"_{k}" if k else "") for k in range(count)]
 
     def lines(self) -> list[str]:
@@ -152,11 +154,16 @@ def _fact_arguments() -> list[tuple[str, str, str]]:
     return listed + [(name, type_, "table") for name, type_ in TABLES.items()]
 
 
+def _known() -> str:
+    """What the owner knows, as an option: bounds of columns, and which table is open."""
+    return f"{BOUNDS} open-tables={[name for name, *_ in _fact_arguments()].index(OPEN)}"
+
+
 def facts_of(tools: Tools, lines: list[str]) -> list[list[Fact]]:
     """The facts of each line's results, behind the producers of all operands."""
     before = _producers()
     text, first = module(_fact_arguments(), before + lines, [("ramp", "tensor<3xi64>")])
-    done = tools.run([tools.opt, "-", f"--sojourn-rows={BOUNDS}"], text)
+    done = tools.run([tools.opt, "-", f"--sojourn-rows={_known()}"], text)
     if done.returncode:
         raise ToolError(f"sojourn-opt --sojourn-rows: {done.stderr[-2000:]}")
     found = collections.defaultdict(list)
@@ -171,7 +178,7 @@ def facts_of_operands(tools: Tools) -> dict[str, Fact]:
     found = {}
     lines = _producers()
     text, first = module(_fact_arguments(), lines, [("ramp", "tensor<3xi64>")])
-    done = tools.run([tools.opt, "-", f"--sojourn-rows={BOUNDS}"], text)
+    done = tools.run([tools.opt, "-", f"--sojourn-rows={_known()}"], text)
     if done.returncode:
         raise ToolError(f"sojourn-opt --sojourn-rows: {done.stderr[-2000:]}")
     for at, remark in _REMARK.findall(done.stderr):
@@ -180,33 +187,13 @@ def facts_of_operands(tools: Tools) -> dict[str, Fact]:
     return found
 
 
-# What remarks do not show -----------------------------------------------------------------------------------------------
-
-CLAMPS = {
-    "f64": ("c_f64_3", "c_f64_2"),
-    "f32": ("c_f32_3", "c_f32_2"),
-    "f16": ("c_f16_2", "c_f16_1"),
-    "bf16": ("c_bf16_2", "c_bf16_1"),
-}
-CLAMPED = {"f64": -2.0, "f32": -1.0, "f16": -1.0, "bf16": -1.0}  # below; above it is 1
-
-
-def clamp_probe(name: str, shape, element: str) -> list[str]:
-    """min(max(x, low), 1): its range shows a range of x that is infinite on one side, and whether x may be NaN."""
-    low, high = CLAMPS[element]
-    t = f"{tensor(shape, element)}, tensor<{element}>"
-    return [f"%L{name} = sojourn.max %{name}, %{low} : {t}", f"%H{name} = sojourn.min %L{name}, %{high} : {t}"]
-
-
-def count_probe(name: str, shape, element: str, dim: int) -> list[str]:
-    """How far one row moves the sum of what is not zero: the root of how many elements that may be."""
-    t = lambda e: tensor(shape, e)
-    lines, last = [], name
-    if element != "i1":
-        lines.append(f"%B{name} = sojourn.convert %{name} : {t(element)} -> {t('i1')}")
-        last = "B" + name
-    lines.append(f"%F{name} = sojourn.convert %{last} : {t('i1')} -> {t('f64')}")
-    return [*lines, f"%N{name} = sojourn.reduce_sum %F{name}, dims = [{dim}] : {t('f64')}"]
+def encoded(tools: Tools, text: str) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="sojourn-rules-") as folder:
+        path = pathlib.Path(folder) / "program.bin"
+        done = tools.run([tools.translate, "encode", "-", "-o", path], text)
+        if done.returncode:
+            raise ToolError(f"sojourn-translate encode: {done.stderr[-2000:]}")
+        return path.read_bytes()
 
 
 # Values -----------------------------------------------------------------------------------------------------------------
@@ -222,6 +209,12 @@ class Values:
     op_of: dict[str, int]  # by the name of a line's first result
     arguments: list[Operand]
     results: list[str]  # names of all results, as they are published
+
+    @functools.cached_property
+    def makers(self) -> dict[int, int]:
+        """The op that each value comes from."""
+        ops = enumerate(self.program.ops)
+        return {op.first_result + k: i for i, op in ops for k in range(len(op.result_types))}
 
 
 def values_of(tools: Tools, instances: list[Instance]) -> Values:
@@ -251,12 +244,7 @@ def values_of(tools: Tools, instances: list[Instance]) -> Values:
     plain = lambda text: re.sub(r", expected = \d+", "", text)
     texts = [", ".join("%" + name for name in names) + " = " + plain(text) for names, _, text in lines.values()]
     text, _ = module([(each.name, each.type, "upload") for each in arguments], texts, results)
-    with tempfile.TemporaryDirectory(prefix="sojourn-rules-") as folder:
-        path = pathlib.Path(folder) / "values.bin"
-        done = tools.run([tools.translate, "encode", "-", "-o", path], text)
-        if done.returncode:
-            raise ToolError(f"sojourn-translate encode: {done.stderr[-2000:]}")
-        data = path.read_bytes()
+    data = encoded(tools, text)
     program = decode(data)
     numbers = {each.name: k for k, each in enumerate(arguments)}
     op_of = {}

@@ -9,7 +9,8 @@ import pathlib
 import re
 
 import numpy as np
-from rule_check import Found
+from clip_check import ClipReport
+from rule_check import Extent, Found
 from rule_driver import Report
 from rule_operands import OPERANDS, TABLES, tensor
 from rule_predicates import SENTENCES, sentence
@@ -98,30 +99,35 @@ def summary(report: Report) -> str:
     rate = report.instances / max(report.seconds, 1e-9)
     depths = ", ".join(f"{count} at depth {depth}" for depth, count in sorted(report.by_depth.items()))
     ops = {op for op, _ in report.coverage}
+    names = {Extent.ALL: "for all values", Extent.FEWER: "for all arrays of fewer values", Extent.SAMPLE: "for some"}
+    counted = ", ".join(f"{report.extent[extent]} {name}" for extent, name in names.items())
     cut = (
         ""
         if report.candidates >= report.total
         else f"{report.candidates} of {report.total} texts when the time was up; "
     )
     return (
-        f"{report.instances} candidates of {len(ops)} ops ({depths}), {report.complete} of them for all values; "
+        f"{report.instances} candidates of {len(ops)} ops ({depths}), {counted}; "
         f"{report.runs} runs, {sum(report.judged.values())} facts judged, {report.native} also native; {cut}"
         f"{report.seconds:.0f} s, {rate:.0f} a second; {report.failed} broken; seed {report.seed}"
     )
 
 
-def write_counts(report: Report, path: pathlib.Path) -> None:
-    """For tools/check: candidates that passed and failed."""
-    counts = {"passed": report.instances - report.failed, "failed": report.failed, "skipped": 0}
+def write_counts(path: pathlib.Path, report: Report, clips: ClipReport | None) -> None:
+    """For tools/check: candidates and rewritten programs that passed and failed."""
+    programs, failed = (sum(clips.made.values()), len({each.text for each in clips.broken})) if clips else (0, 0)
+    passed = report.instances - report.failed + programs - failed
+    counts = {"passed": passed, "failed": report.failed + failed, "skipped": 0}
     path.write_text(json.dumps(counts))
 
 
-def write_page(report: Report, path: pathlib.Path) -> None:
-    path.write_text(page(report))
+def write_page(path: pathlib.Path, report: Report, most: int, clips: ClipReport | None) -> None:
+    path.write_text(page(report, most, clips))
 
 
-def page(report: Report) -> str:
-    """docs/rules.md."""
+def page(report: Report, most: int, clips: ClipReport | None) -> str:
+    """docs/rules.md. `most` is Options.most."""
+    sampled = report.sampled.most_common(9)
     text = [
         "# Rules of rows, and how they are checked",
         "",
@@ -143,7 +149,25 @@ def page(report: Report) -> str:
             text.append(f"| {name} | {sentence(name)} |")
     text += [
         "",
-        "`secret` and `payable` are not facts of a value yet: the predicates stand, and no remark claims them.",
+        "`sojourn-rows` prints all of them: `secret of draws` and `not paid by draws` where a draw of the owner, or one without a",
+        "private table, reaches a value; norms of an influence where they are three numbers.",
+        "",
+        "## What is tried",
+        "",
+        "Operands are all arrays of at most three elements over at most six stated values of their type that their fact admits",
+        "(`rule_values.py`), of larger shapes over as many of these values as give at most 256 arrays. Candidates with at most",
+        f"{most} choices of operands get all of them, others some at random. Sums are also added up in another order: positives",
+        "first, then negatives. Where a part begins at a number of the run, each of four numbers is tried.",
+        "",
+        "| candidates | got |",
+        "|---|---|",
+        *(f"| {report.extent[extent]} | {extent.value} |" for extent in Extent),
+        "",
+        "At random are chiefly writes (three operands) and pairs of operands with four elements each:",
+        "",
+        "| op | " + " | ".join(f"`{op}`" for op, _ in sampled) + " |",
+        "|---|" + "---|" * len(sampled),
+        "| at random | " + " | ".join(str(count) for _, count in sampled) + " |",
         "",
         "## The last run",
         "",
@@ -171,4 +195,21 @@ def page(report: Report) -> str:
     missing = [op for op in core_ops() if not any(of == op for of, _ in report.coverage)]
     if missing:
         text += ["", f"Without a candidate: {', '.join(f'`{op}`' for op in missing)}."]
+    text += _rewritten(clips) if clips else []
     return "\n".join(text) + "\n"
+
+
+def _rewritten(clips: ClipReport) -> list[str]:
+    return [
+        "",
+        "## Rewritten programs",
+        "",
+        "Random programs after `sojourn-make-private` on the NumPy owner, with and without one row: what moves in front of the",
+        "noise, as a part of the sensitivity that is reported.",
+        "",
+        "| sums are | programs | pairs of runs | largest part |",
+        "|---|---|---|---|",
+        *(f"| {way} | {clips.made[way]} | {clips.pairs[way]} | {clips.largest[way]:.4f} |" for way in clips.made),
+        "",
+        f"{clips.refused} more were refused, {len(clips.broken)} pairs moved further; seed {clips.seed}.",
+    ]

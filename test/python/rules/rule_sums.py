@@ -42,6 +42,11 @@ def _magnitude(x: np.ndarray) -> np.ndarray:
     return np.abs(x.reshape(len(x), -1).astype(np.complex128)).max(1, initial=0)
 
 
+def _rounding(check) -> float:
+    """Of the narrowest floats on the way."""
+    return max(predicates.rounding_of(x) for x in check.base.values())
+
+
 def _linear(check, sums, cuts, tame) -> None:
     sources = _sources(check, cuts)
     beyond = [k for k in sums if k not in sources]
@@ -57,7 +62,7 @@ def _linear(check, sums, cuts, tame) -> None:
     size = np.max([_magnitude(x) for x in both.values()], axis=0)
     for k in beyond:
         broken = np.zeros(check.count, bool)
-        broken[tame] = predicates.linear(*(run[k] for run in runs), size)
+        broken[tame] = predicates.linear(*(run[k] for run in runs), size, _rounding(check))
         check._note("linear", broken, k, "L(C) + L(C') is not L(C + C'), or L(0) is not 0", check.base)
 
 
@@ -101,7 +106,7 @@ def _additive(check, cuts, tame) -> None:
                 size = size + _magnitude(share)
         base = check.base[k][tame]
         broken = np.zeros(check.count, bool)
-        broken[tame] = predicates.linear(np.zeros_like(base), total, np.zeros_like(base), base, size)
+        broken[tame] = predicates.linear(np.zeros_like(base), total, np.zeros_like(base), base, size, _rounding(check))
         check._note("linear", broken, k, "it is not the sum of what its slots add", check.base)
 
 
@@ -126,7 +131,7 @@ def _influence(check, sums, cuts) -> None:
             may &= check.may_hold(draw, slot)
         moved = check.runner.run({**check.given, **shares}, check.count, _only(check, slot))
         for k in claimed:
-            broken = predicates.influence(moved[k], check.facts[k]) & may
+            broken = predicates.influence(moved[k], check.facts[k], _rounding(check)) & may
             detail = (
                 f"the row of slot {slot} adds what is shown" if cuts else "sums that are operands hold one row's share"
             )

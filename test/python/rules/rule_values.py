@@ -64,7 +64,7 @@ def stated(element: str, interval: Interval, whole: bool = False) -> np.ndarray:
         found = [low, high, *(x for x in of_type if low <= x <= high), (low + high) // 2]
         return np.array([*dict.fromkeys(found)][:6], dtype=dtype)
     low, high = _inward(interval.low, dtype, -1), _inward(interval.high, dtype, 1)
-    between = [x for x in (0.0, -0.0, 1.0, 0.5 * low + 0.5 * high) if low <= x <= high]
+    between = [x for x in (0.0, -0.0, 1.0, 0.5 * low + 0.5 * high, *of_type) if low <= x <= high]
     found = [low, high, *([math.nan] if interval.nan else []), *between]
     found = [x for x in found if not whole or x != x or x == math.floor(x)]
     unique = list({np.array(x).astype(dtype).tobytes(): x for x in found}.values())
@@ -84,7 +84,8 @@ def all_arrays(element: str, shape, interval: Interval, distinct: str, whole: bo
         taken -= 1
     taken = max(taken, min(2, len(values)))
     if taken < len(values):
-        others = rng.permutation(np.arange(1, len(values)))[: taken - 1]
+        ends = [] if interval.is_everything else [1]  # both ends of a range stand first
+        others = [*ends, *rng.permutation(np.arange(1 + len(ends), len(values)))][: taken - 1]
         values = values[np.concatenate([[0], np.sort(others)])]
     if len(values) ** count <= MOST_ARRAYS:
         places = np.array(list(itertools.product(range(len(values)), repeat=count)))

@@ -5,6 +5,7 @@ A failure shows the fact, what it means, the simplest values that break it and a
 """
 
 import dataclasses
+import math
 import os
 import pathlib
 
@@ -12,10 +13,13 @@ import numpy as np
 import pytest
 import rule_driver
 import rule_predicates as predicates
+from rule_batches import one_run
+from rule_check import Check
 from rule_driver import Options
 from rule_facts import Fact, Interval, parse
 from rule_programs import facts_of
 from rule_report import core_ops, counterexamples, program_of, summary
+from rule_runs import products_apart, terms_apart
 from rule_values import all_arrays
 
 SECONDS = 30
@@ -62,13 +66,51 @@ def test_remarks_are_read_whole():
     assert (fact.draw, fact.slots, fact.stride, fact.first, fact.step, fact.among) == (3, 2, 4, 1, 2, 6)
     assert fact.present == Interval(0.5, 4, False) and fact.range == Interval(0, 4, True)
     assert parse("public, in [-1, 5], no row twice").distinct == "row"
-    total = parse("sum over rows: cuts 0, 12, one row moves it by 1.5, in [-3, 3]")
-    assert total.kind == "sum" and total.cuts == {0, 12} and total.l2 == 1.5 and total.range.high == 3
+    total = parse("sum over rows: cuts 0, 12, one row moves it by 1.5, in [-3, inf]")
+    assert total.kind == "sum" and total.cuts == {0, 12} and total.range == Interval(-3, math.inf, False)
+    assert total.l1 == total.l2 == total.largest == 1.5
+    total = parse("sum over rows: cuts 0, one row moves it by inf (sum inf, largest 1e+308), secret of draws 0, 3")
+    assert (total.l1, total.l2, total.largest) == (math.inf, math.inf, 1e308) and total.secrets == {0, 3}
+    drawn = parse("per row: draw 2, 3 slots, stride 1, no row twice, secret of draws 2, not paid by draws 2")
+    assert drawn.distinct == "row" and drawn.secrets == drawn.unpaid == {2} and drawn.nonzeros is None
+    assert parse("per row: draw 0, 3 slots, stride 2, at most 1 not zero, in [0, 1]").nonzeros == 1
+    assert predicates.in_range(runs([0.0]), parse("public, in [0, -nan]").range)[0]
     assert parse("mixed: rows are chosen by rows, in [0, 1]").range == Interval(0, 1, False)
 
 
 def runs(*arrays):
     return np.array(arrays)
+
+
+@np.errstate(all="ignore")
+def test_sums_in_another_order():
+    """Four terms that fit alone, and not together: positives first, then negatives."""
+    x = np.float32([[3e38, -3e38, 3e38, -3e38]])
+    total = terms_apart(lambda y: np.cumsum(y, axis=1, dtype=np.float32), [x], (0,))
+    assert total.dtype == np.float32 and np.isnan(total[0, -1]) and total[0, 1] == 0
+    ones, nan = np.ones_like(x), np.float32([[3e38, -3e38, np.nan, 0]])
+    dot = lambda a, b: np.einsum("nk,nk->n", a, b)
+    assert np.isnan(products_apart(dot, [x, ones]))[0] and np.isnan(products_apart(dot, [nan, ones]))[0]
+    halves = np.float16([[1, -0.5, 0.25, 2]])
+    assert terms_apart(lambda y: y.sum(1), [halves], (0,)).dtype == np.float16
+
+
+@np.errstate(all="ignore")
+def test_batches_are_runs():
+    """Ops that another op computes for a batch: each run of it against one alone."""
+    options = Options(seconds=SECONDS, seed=2, most=40, ops=frozenset(["take", "put", "pool_sum", "pool_max"]))
+    driver = rule_driver.Driver(options)
+    valid, values = driver._prepare(driver._ordered(driver.first_level())[:60], {})
+    compared = 0
+    for each in valid:
+        check = Check(each, values, driver.domains, 40, 40, driver.rng, 0)
+        run = check.runner.run(check.given, check.count)
+        op = check.runner.ops[-1]
+        for k in range(check.count):
+            for result, alone in zip(range(op.first_result, 10**9), one_run(op, [run[n] for n in op.operands], k)):
+                assert not predicates.differ(run[result][k][None], alone[None]).any(), each.texts
+                compared += 1
+    assert compared > 500
 
 
 def test_predicates_tell_right_from_wrong():
