@@ -132,11 +132,12 @@ def all_runs(arguments, folder):
             command = [BIN / "lit", "-sv", "--timeout=300", *options, "-o", report, ROOT / "test"]
             yield lambda name=name, command=command, report=report: [run(name, command, report, parse_lit)]
     if "gtest" in wanted:
+        more = {"SOJOURN_AUDIT_SCALE": "8"} if arguments.all else None  # samples of audits
         for program in sorted((BUILD / "bin").glob("*-tests")):
             report = folder / f"{program.name}.json"
             options = ["--gtest_brief=1", f"--gtest_output=json:{report}"]
             yield lambda program=program, report=report, options=options: [
-                run(program.name, [program, *options], report, parse_gtest)
+                run(program.name, [program, *options], report, parse_gtest, more)
             ]
     if "pytest" in wanted:
         report = folder / "pytest.xml"

@@ -19,12 +19,15 @@ struct CampaignOptions {
   bool shrinks = true;
   bool tellsErrors = false; ///< a histogram of refusals
   uint64_t failuresMost = 1;
+  unsigned jobs = 1; ///< processes; each takes every so many-th seed
 };
 
 /// Exit code: 0, or 1 where an attack succeeded, or 2 where the tool itself is broken.
 int campaign(CampaignOptions options);
 /// The attack of one seed and what becomes of it, for people.
 int show(uint64_t seed);
+/// The same of an attack that was written to a file.
+int play(const std::string &path);
 
 } // namespace sojourn::attack
 

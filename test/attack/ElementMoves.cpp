@@ -86,32 +86,30 @@ void sojourn::attack::elementwiseMove(Values &values) {
   }
 }
 
-/// Between two numbers, which may be one.
-void sojourn::attack::clampMove(Values &values) {
+Value sojourn::attack::clamped(Values &values, Value x) {
   Dice &dice = values.dice;
-  Value x =
-      values.pick([](Value value) { return !isa<ComplexType>(elementOf(value)) && !elementOf(value).isInteger(1); });
-  if (!x) {
-    return;
-  }
   Type element = elementOf(x);
-  double low = dice.of({-1.0, 0.0, 1.0, -2.0, -10.0, 0.5}), width = dice.of({0.0, 0.0, 1.0, 2.0, 10.0, 0.5});
+  double low = dice.of({-1.0, 0.0, 1.0, -2.0, -10.0, 0.5}), width = dice.of({0.0, 1.0, 2.0, 10.0, 0.5});
   Value least = values.constant(element, low), most = values.constant(element, low + width);
   bool isFlipped = dice.chance(0.5);
   Value one = values.op(isFlipped ? "min" : "max", {x, isFlipped ? most : least});
-  values.op(isFlipped ? "max" : "min", {one, isFlipped ? least : most});
+  return values.op(isFlipped ? "max" : "min", {one, isFlipped ? least : most});
 }
 
-/// By a number near an end of what floats can be.
-void sojourn::attack::scaleMove(Values &values) {
-  Value x = values.pick([&](Value value) {
-    return isa<FloatType>(elementOf(value)) && values.guess(value).slots > 0 && rankOf(value) > 0;
-  });
-  if (!x) {
-    return;
+void sojourn::attack::clampMove(Values &values) {
+  Value x =
+      values.pick([](Value value) { return !isa<ComplexType>(elementOf(value)) && !elementOf(value).isInteger(1); });
+  if (x) {
+    clamped(values, x);
   }
-  double number = values.dice.of({1.7e308, -1.7e308, 1e300, 1e154, 3e38, 1e-300, 5e-324, 0x1p53});
-  values.op(values.dice.of({"mul", "mul", "mul", "add", "div"}), {x, values.constant(elementOf(x), number)});
+}
+
+/// By a number: a unit, a rate, a mean.
+void sojourn::attack::scaleMove(Values &values) {
+  Value x = values.pickFloat();
+  if (x) {
+    values.op(values.dice.of({"mul", "mul", "mul", "add", "sub", "div"}), {x, values.constant(elementOf(x))});
+  }
 }
 
 /// Numbers from nothing, and from seeds: any number may be one.

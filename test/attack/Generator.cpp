@@ -4,7 +4,10 @@
 
 #include "dialect/Base.h"
 #include "dialect/ElementTypes.h"
+#include "passes/privacy/Inputs.h"
+#include "test/attack/Clients.h"
 #include "test/attack/Tables.h"
+#include "test/attack/Terms.h"
 #include "test/attack/Values.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -22,6 +25,7 @@ struct Held {
   uint64_t id;
   RankedTensorType type;
   bool isPrivate;
+  size_t client; ///< in whose session
 };
 
 class Session {
@@ -29,6 +33,7 @@ public:
   Session(uint64_t seed, MLIRContext &context) : dice(seed), context(context) { attack.seed = seed; }
 
   Attack make() {
+    hasClients = dice.chance(0.2);
     if (dice.chance(0.12)) {
       addStep(Goal::Deposit);
     }
@@ -36,10 +41,13 @@ public:
     if (dice.chance(0.25)) {
       addStep(Goal::Rows);
     }
+    if (dice.chance(0.1)) {
+      sendAgain();
+    }
     // What stays is tried one by one: a refusal is one of the whole step.
     std::vector<Held> stays = held;
     for (const Held &each : stays) {
-      if (each.isPrivate && attack.steps.size() < 6) {
+      if (each.isPrivate && attack.steps.size() < 7) {
         leaving = each;
         addStep(Goal::Handles);
         leaving.reset();
@@ -59,9 +67,16 @@ private:
   void addStep(Goal goal);
   std::vector<Argument> arguments(Goal goal, owner::test::StepRequest &terms);
   void upload(RankedTensorType type, owner::test::StepRequest &terms);
+  /// Further steps of the message.
+  void repeat(AttackStep &step);
+  /// A step that was sent before, by its hash: maybe another client's.
+  void sendAgain();
+  SmallVector<RankedTensorType> argumentsOf(func::FuncOp function, StringRef kind) const;
+  void hold(RankedTensorType type, bool isPrivate, owner::test::StepRequest &terms);
+  /// What the owner will know of a step's arguments.
+  RowInputs known(func::FuncOp function, const owner::test::StepRequest &terms) const;
   void fill(Goal goal, Values &values);
   void finish(Goal goal, Values &values, AttackStep &step, ArrayRef<Held> states);
-  void setSpending(owner::test::StepRequest &terms, size_t published);
 
   Dice dice;
   MLIRContext &context;
@@ -69,7 +84,9 @@ private:
   std::vector<Held> held;
   std::optional<Held> leaving;
   std::vector<Held> bound; ///< states of the step, in order
-  uint64_t nextHandle = 1;
+  uint64_t nextHandle = 1, nextUpload = 1;
+  bool hasClients = false;
+  size_t client = 0; ///< of the step
 };
 
 TableType tableType(MLIRContext &context, const TableShape &shape) {
@@ -87,35 +104,10 @@ TableType tableType(MLIRContext &context, const TableShape &shape) {
 } // namespace
 
 void Session::upload(RankedTensorType type, owner::test::StepRequest &terms) {
-  owner::test::Upload made;
-  made.dims.assign(type.getShape().begin(), type.getShape().end());
-  auto count = static_cast<size_t>(type.getNumElements());
-  if (type.getElementType().isInteger(64)) {
-    std::vector<int64_t> data;
-    for (size_t k = 0; k < count; ++k) {
-      data.push_back(static_cast<int64_t>(k));
-    }
-    for (size_t k = count; k > 1; --k) { // an order of rows, and now and then none
-      std::swap(data[k - 1], data[dice.below(k)]);
-    }
-    if (dice.chance(0.3) && count > 0) {
-      data[dice.below(count)] = dice.between(-2, 30);
-    }
-    made.element = static_cast<uint8_t>(runtime::Element::i64);
-    made.data = owner::test::bytes(data);
-  } else {
-    std::vector<double> data;
-    for (size_t k = 0; k < count; ++k) {
-      data.push_back(dice.of({0.0, 1.0, -1.0, 0.5, 2.0}));
-    }
-    if (dice.chance(0.2) && count > 0) {
-      data[dice.below(count)] = dice.of({1e300, -1e300, 1e-300, 1e30});
-    }
-    bool isNarrow = type.getElementType().isF32();
-    made.element = static_cast<uint8_t>(isNarrow ? runtime::Element::f32 : runtime::Element::f64);
-    made.data = isNarrow ? owner::test::bytes(std::vector<float>(data.begin(), data.end())) : owner::test::bytes(data);
+  terms.uploads.push_back(attack::upload(dice, type));
+  if (dice.chance(0.15)) {
+    terms.uploads.back().sentAhead = nextUpload++;
   }
-  terms.uploads.push_back(std::move(made));
 }
 
 std::vector<Session::Argument> Session::arguments(Goal goal, owner::test::StepRequest &terms) {
@@ -130,7 +122,9 @@ std::vector<Session::Argument> Session::arguments(Goal goal, owner::test::StepRe
     bind(*leaving);
   }
   for (const Held &each : held) {
-    if ((!leaving || each.id != leaving->id) && goal != Goal::Deposit && dice.chance(goal == Goal::Rows ? 0.5 : 0.1)) {
+    bool isHere = each.client == client || dice.chance(0.05); // somebody else's has to be no handle at all
+    if (isHere && (!leaving || each.id != leaving->id) && goal != Goal::Deposit &&
+        dice.chance(goal == Goal::Rows ? 0.5 : 0.1)) {
       bind(each);
     }
   }
@@ -177,6 +171,21 @@ std::vector<Session::Argument> Session::arguments(Goal goal, owner::test::StepRe
   return list;
 }
 
+RowInputs Session::known(func::FuncOp function, const owner::test::StepRequest &terms) const {
+  std::vector<TableFacts> tables(terms.tables.size());
+  for (auto [facts, table] : llvm::zip(tables, terms.tables)) {
+    const TableShape &shape = *findShape(table.name);
+    facts.isPrivate = shape.isPrivate;
+    for (const ColumnShape &column : shape.columns) {
+      facts.columns[column.name] = {column.lower, column.upper};
+    }
+  }
+  size_t first = function.getNumArguments() - tables.size();
+  return inputsOf(
+      function, [&](unsigned index) { return index >= bound.size() || !bound[index].isPrivate; },
+      [&](unsigned index) { return index < first ? nullptr : &tables[index - first]; });
+}
+
 void Session::fill(Goal goal, Values &values) {
   if (goal != Goal::Rows) {
     for (size_t k = goal == Goal::Handles && dice.chance(0.4) ? 1 + dice.below(3) : 0; k > 0; --k) {
@@ -193,38 +202,23 @@ void Session::fill(Goal goal, Values &values) {
   for (size_t k = 1 + dice.below(2); k > 0; --k) {
     readMove(values);
   }
-  static constexpr Move moves[] = {elementwiseMove, elementwiseMove, elementwiseMove, elementwiseMove, elementwiseMove,
-                                   layoutMove,      layoutMove,      reduceMove,      reduceMove,      contractionMove,
-                                   indexMove,       clampMove,       clampMove,       listMove,        drawMove,
-                                   readMove,        sourceMove,      matrixMove,      scaleMove,       scaleMove};
-  size_t count = dice.below(dice.chance(0.6) ? 5 : 14);
+  // Few families of moves in many programs, others in each: what needs several of one family is seen, too.
+  struct Family {
+    Move move;
+    size_t weight;
+  };
+  static constexpr Family families[] = {{elementwiseMove, 5}, {layoutMove, 2}, {reduceMove, 5}, {contractionMove, 2},
+                                        {indexMove, 1},       {clampMove, 5},  {listMove, 1},   {drawMove, 1},
+                                        {readMove, 1},        {sourceMove, 1}, {matrixMove, 1}, {scaleMove, 4}};
+  std::vector<Move> moves;
+  for (const Family &family : families) {
+    moves.insert(moves.end(), family.weight * dice.of({size_t{0}, size_t{1}, size_t{4}}), family.move);
+  }
+  size_t count = moves.empty() ? 0 : dice.below(dice.of({6, 24, 48, 64}));
   for (size_t k = 0; k < count; ++k) {
     dice.of(ArrayRef(moves))(values);
   }
   values.depth = dice.chance(0.7) ? values.depth : 0; // for what leaves
-}
-
-void Session::setSpending(owner::test::StepRequest &terms, size_t published) {
-  wire::Spending &spending = terms.spending;
-  if (dice.chance(0.7)) {
-    for (size_t k = 0; k < published; ++k) {
-      wire::ReleaseTerms release;
-      release.bound = dice.chance(0.5) ? 0 : dice.of({1.0, 10.0, 0.01, 1000.0});
-      release.epsilon = dice.of({0.5, 0.1, 0.01, 1.0, 8.0});
-      release.delta = dice.chance(0.5) ? 0 : 1e-6;
-      release.continues = k > 0 && dice.chance(0.2);
-      spending.releases.push_back(release);
-    }
-  }
-  if (spending.releases.empty() || dice.chance(0.3)) {
-    spending.run = 1;
-    spending.steps = dice.of<uint64_t>({4, 8, 100});
-  }
-  spending.noiseMultiplier = dice.chance(0.6) ? 0 : dice.of({1.0, 0.5, 4.0, 0x1p-8});
-  spending.clip = dice.chance(0.6) ? 0 : dice.of({1.0, 0.1, 100.0});
-  spending.metricShare = dice.chance(0.6) ? -1 : dice.of({0.5, 0.95, 0.1});
-  spending.perLayer = dice.chance(0.15);
-  spending.lossIsSum = dice.chance(0.3);
 }
 
 void Session::finish(Goal goal, Values &values, AttackStep &step, ArrayRef<Held> states) {
@@ -243,11 +237,9 @@ void Session::finish(Goal goal, Values &values, AttackStep &step, ArrayRef<Held>
   auto keep = [&](Value value) {
     if (value && held.size() < 6) {
       results.push_back({value, "keep", {}});
-      held.push_back({nextHandle, typeOf(value), isPrivate(value)});
-      step.terms.results.push_back(nextHandle++);
+      hold(typeOf(value), isPrivate(value), step.terms);
     }
   };
-  std::vector<Held> before = held;
   for (auto [number, state] : llvm::enumerate(states)) {
     if (goal == Goal::Rows && dice.chance(0.5)) {
       Value next =
@@ -268,7 +260,7 @@ void Session::finish(Goal goal, Values &values, AttackStep &step, ArrayRef<Held>
       keep(values.pick());
     }
   } else {
-    size_t sums = dice.chance(0.85) ? 1 + dice.below(2) : 0;
+    size_t sums = dice.chance(0.85) ? 1 + dice.below(4) : 0;
     for (size_t k = 0; k < sums; ++k) {
       Value sum = sumMove(values);
       for (size_t after = dice.chance(0.25) ? 1 + dice.below(2) : 0; after > 0 && sum; --after) {
@@ -277,7 +269,12 @@ void Session::finish(Goal goal, Values &values, AttackStep &step, ArrayRef<Held>
       }
       dice.chance(0.9) ? publish(sum) : keep(sum);
     }
-    if (dice.chance(0.2)) {
+    // Rows reach it by data flow, and the owner's analysis takes it for public.
+    Value open = dice.chance(0.8)
+                     ? values.pick([&](Value value) { return isPrivate(value) && values.fact(value).isPublic(); })
+                     : Value();
+    publish(open);
+    if (dice.chance(0.05)) {
       publish(values.pick());
     }
     if (dice.chance(0.3)) {
@@ -314,12 +311,100 @@ void Session::finish(Goal goal, Values &values, AttackStep &step, ArrayRef<Held>
   function.setFunctionType(builder.getFunctionType(function.getArgumentTypes(), types));
   function.setAllResultAttrs(attributes);
   if (goal == Goal::Rows) {
-    setSpending(step.terms, published);
+    step.terms.spending = spending(dice, published);
   }
+}
+
+SmallVector<RankedTensorType> Session::argumentsOf(func::FuncOp function, StringRef kind) const {
+  SmallVector<RankedTensorType> types;
+  for (unsigned number = 0; number < function.getNumArguments(); ++number) {
+    auto named = function.getArgAttrOfType<StringAttr>(number, kKindAttr);
+    if (named && named.getValue() == kind) {
+      types.push_back(cast<RankedTensorType>(function.getArgumentTypes()[number]));
+    }
+  }
+  return types;
+}
+
+void Session::hold(RankedTensorType type, bool isPrivate, owner::test::StepRequest &terms) {
+  held.push_back({nextHandle, type, isPrivate, client});
+  terms.results.push_back(nextHandle++);
+}
+
+void Session::repeat(AttackStep &step) {
+  std::vector<Held> kept;
+  for (uint64_t id : step.terms.results) {
+    kept.push_back(*llvm::find_if(held, [&](const Held &each) { return each.id == id; }));
+  }
+  SmallVector<RankedTensorType> stateTypes = argumentsOf(step.function(), "state");
+  std::vector<uint64_t> states = step.terms.states;
+  for (size_t k = 1 + dice.below(3); k > 0; --k) {
+    owner::test::StepRequest next;
+    for (uint64_t seed : step.terms.seeds) {
+      next.seeds.push_back(dice.chance(0.4) ? seed : dice.below(1000));
+    }
+    if (!kept.empty() && dice.chance(0.6)) { // what was kept goes on
+      const Held &each = dice.of(ArrayRef(kept));
+      for (auto [state, type] : llvm::zip(states, stateTypes)) {
+        state = type == each.type ? each.id : state;
+      }
+      next.states = states;
+    }
+    if (!step.terms.slots.empty() && dice.chance(0.5)) {
+      for (uint64_t word : step.terms.slots) {
+        next.slots.push_back(dice.chance(0.5) ? 0 : word + 1);
+      }
+    }
+    if (!step.terms.uploads.empty() && dice.chance(0.3)) {
+      for (RankedTensorType type : argumentsOf(step.function(), "upload")) {
+        upload(type, next);
+      }
+    }
+    if (!kept.empty() && dice.chance(0.2)) {
+      uint64_t id = dice.of(ArrayRef(kept)).id;
+      next.releases.push_back(id);
+      llvm::erase_if(held, [&](const Held &each) { return each.id == id; });
+    }
+    for (Held &each : kept) {
+      hold(each.type, each.isPrivate, next);
+      each = held.back();
+    }
+    step.terms.repetitions.push_back(std::move(next));
+  }
+}
+
+void Session::sendAgain() {
+  AttackStep step = attack.steps[dice.below(attack.steps.size())].copy();
+  client = hasClients ? dice.below(kClients) : client;
+  step.client = client;
+  step.isNamed = true;
+  step.terms.repetitions.clear();
+  std::vector<uint64_t> results;
+  std::swap(results, step.terms.results);
+  for (uint64_t id : results) {
+    auto same = llvm::find_if(held, [&](const Held &each) { return each.id == id; });
+    if (same == held.end()) {
+      return;
+    }
+    Held copy = *same;
+    hold(copy.type, copy.isPrivate, step.terms);
+  }
+  for (owner::test::Upload &upload : step.terms.uploads) {
+    upload.sentAhead = upload.sentAhead ? nextUpload++ : 0;
+  }
+  for (uint64_t &seed : step.terms.seeds) {
+    seed = dice.chance(0.5) ? seed : dice.below(1000);
+  }
+  attack.steps.push_back(std::move(step));
 }
 
 void Session::addStep(Goal goal) {
   AttackStep step;
+  if (hasClients) {
+    client = leaving && dice.chance(0.9) ? leaving->client : dice.below(kClients);
+  }
+  step.client = client;
+  step.isNamed = dice.chance(0.1);
   OpBuilder builder(&context);
   Location where = builder.getUnknownLoc();
   step.module = ModuleOp::create(where);
@@ -338,6 +423,7 @@ void Session::addStep(Goal goal) {
   Block *block = function.addEntryBlock();
   builder.setInsertionPointToEnd(block);
   Values values(dice, builder);
+  analyseRows(function, known(function, step.terms), values.facts);
   for (auto [number, argument] : llvm::enumerate(block->getArguments())) {
     if (isa<RankedTensorType>(argument.getType())) {
       Guess guess;
@@ -351,10 +437,17 @@ void Session::addStep(Goal goal) {
   if (values.all().empty()) {
     values.add(values.constant(builder.getF64Type()));
   }
-  values.depth = dice.chance(0.5) ? 0.8 : 0;
+  values.depth = dice.of({0.0, 0.5, 0.9});
+  values.extremes = dice.of({0.0, 0.3, 0.9});
+  values.care = dice.chance(0.85) ? 0.9 : 0;
+  values.focus = dice.of({0.0, 0.5, 0.8});
+  values.novelty = dice.of({0.0, 0.4, 0.8});
   std::vector<Held> states = bound;
   fill(goal, values);
   finish(goal, values, step, states);
+  if (goal == Goal::Rows && dice.chance(0.12)) {
+    repeat(step);
+  }
   attack.steps.push_back(std::move(step));
 }
 

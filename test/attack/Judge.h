@@ -29,13 +29,20 @@ public:
   explicit Judge(size_t attacksPerOwner = 100) : attacksPerOwner(attacksPerOwner) {}
   Verdict judge(const Attack &attack);
   /// The next attack finds owners without a past.
-  void renew() { worlds.clear(); }
+  void renew();
 
 private:
-  void refresh(uint64_t seed);
+  /// Owners with one past: three of them play attacks that draw rows, and two the others.
+  struct Group {
+    std::vector<WorldKind> kinds;
+    std::vector<std::unique_ptr<World>> worlds;
+    size_t played = 0;
+  };
+  void refresh(Group &group, uint64_t seed) const;
 
-  size_t attacksPerOwner, played = 0;
-  std::vector<std::unique_ptr<World>> worlds; ///< by WorldKind
+  size_t attacksPerOwner;
+  Group drawing{{WorldKind::First, WorldKind::Neighbour, WorldKind::Redrawn}, {}};
+  Group plain{{WorldKind::First, WorldKind::Neighbour}, {}};
 };
 
 } // namespace sojourn::attack

@@ -92,13 +92,18 @@ void sojourn::attack::readMove(Values &values) {
   }
   Value table = tables[dice.below(tables.size())];
   auto type = cast<TableType>(table.getType());
-  Value list = values.pick(isList);
+  bool isCareful = dice.chance(values.care);
+  Value list =
+      values.pick([&](Value value) { return isList(value) && (!isCareful || values.fact(value).namesRowsOnce()); });
   if (!list || dice.chance(0.15)) {
     list = values.op(
         "iota", {}, {values.number("dim", 0)},
         RankedTensorType::get({dice.chance(0.7) ? type.getRows() : dice.of({8, 4, 2})}, values.builder.getI64Type()));
   }
   size_t column = dice.below(type.getNames().size());
+  if (dice.chance(0.8)) { // an array rather than a number
+    column = std::max({column, dice.below(type.getNames().size()), dice.below(type.getNames().size())});
+  }
   SmallVector<Attribute> names = {type.getNames()[column]};
   Sizes shape = {shapeOf(list)[0]};
   Type element = type.getTypes()[column];

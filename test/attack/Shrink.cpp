@@ -8,6 +8,8 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 
+#include <utility>
+
 using namespace mlir;
 using namespace sojourn;
 using namespace sojourn::attack;
@@ -52,6 +54,9 @@ static bool dropResult(AttackStep &step, size_t number) {
   };
   if (kindOf(at) == "keep") {
     erase(step.terms.results, kept);
+    for (owner::test::StepRequest &next : step.terms.repetitions) {
+      erase(next.results, kept);
+    }
   } else if (kindOf(at) == "publish") {
     erase(step.terms.spending.releases, published);
   }
@@ -76,6 +81,14 @@ static bool dropArgument(AttackStep &step, size_t number) {
     index += kindOf(before) == kindOf(at);
   }
   auto erase = [&](auto &list) { list.erase(list.begin() + static_cast<long>(index)); };
+  auto eraseAll = [&](auto member) {
+    erase(step.terms.*member);
+    for (owner::test::StepRequest &next : step.terms.repetitions) {
+      if (!(next.*member).empty()) { // else that of the step before
+        erase(next.*member);
+      }
+    }
+  };
   auto kind = kindOf(at);
   if (kind == "state") {
     for (unsigned result = 0; result < function.getNumResults(); ++result) {
@@ -89,13 +102,13 @@ static bool dropArgument(AttackStep &step, size_t number) {
       function.setResultAttr(result, kTargetAttr,
                              Builder(function.getContext()).getI64IntegerAttr(target.getInt() - 1));
     }
-    erase(step.terms.states);
+    eraseAll(&owner::test::StepRequest::states);
   } else if (kind == "upload") {
-    erase(step.terms.uploads);
+    eraseAll(&owner::test::StepRequest::uploads);
   } else if (kind == "slot") {
-    erase(step.terms.slots);
+    eraseAll(&owner::test::StepRequest::slots);
   } else if (kind == "seed") {
-    erase(step.terms.seeds);
+    eraseAll(&owner::test::StepRequest::seeds);
   } else {
     erase(step.terms.tables);
   }
@@ -127,6 +140,29 @@ static bool replaceOp(AttackStep &step, size_t number, size_t way) {
   op->getResult(0).replaceAllUsesWith(candidates[way]);
   op->erase();
   return true;
+}
+
+/// One client, one step per message, all of it in the message; each change says whether there was something to do.
+static llvm::ArrayRef<bool (*)(AttackStep &)> plainer() {
+  static bool (*const changes[])(AttackStep &) = {
+      [](AttackStep &step) {
+        bool isLong = !step.terms.repetitions.empty();
+        if (isLong) {
+          step.terms.repetitions.pop_back();
+        }
+        return isLong;
+      },
+      [](AttackStep &step) { return std::exchange(step.client, 0) > 0; },
+      [](AttackStep &step) { return std::exchange(step.isNamed, false); },
+      [](AttackStep &step) {
+        bool isAhead = false;
+        for (owner::test::Upload &upload : step.terms.uploads) {
+          isAhead |= std::exchange(upload.sentAhead, 0) > 0;
+        }
+        return isAhead;
+      },
+  };
+  return changes;
 }
 
 Attack attack::shrink(Attack attack, llvm::function_ref<bool(const Attack &)> stays, size_t tries) {
@@ -161,6 +197,9 @@ Attack attack::shrink(Attack attack, llvm::function_ref<bool(const Attack &)> st
       });
     }
     for (size_t step = 0; step < attack.steps.size(); ++step) {
+      for (auto change : plainer()) {
+        isSmaller |= attempt([&](Attack &smaller) { return change(smaller.steps[step]); });
+      }
       auto function = [&] { return attack.steps[step].function(); };
       for (size_t result = function().getNumResults(); result-- > 0;) {
         isSmaller |= attempt([&](Attack &smaller) { return dropResult(smaller.steps[step], result); });

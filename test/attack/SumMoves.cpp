@@ -11,16 +11,26 @@ static Value withElements(Values &values) {
 
 void sojourn::attack::reduceMove(Values &values) {
   Dice &dice = values.dice;
-  Value x = withElements(values);
+  // What has dims still when it is reduced, and of two values the larger: sums of many terms.
+  auto isMatrix = [](Value value) { return rankOf(value) > 1 && typeOf(value).getNumElements() > 0; };
+  Value x = dice.chance(0.6) ? values.pick(isMatrix) : withElements(values);
+  if (Value other = x ? values.pick(isMatrix) : Value()) {
+    x = typeOf(other).getNumElements() > typeOf(x).getNumElements() ? other : x;
+  }
   if (!x) {
     return;
   }
+  if (isa<FloatType>(elementOf(x)) && dice.chance(0.4)) { // a mean, a sum in other units
+    Value scaled = values.op(dice.of({"mul", "div"}), {x, values.constant(elementOf(x))});
+    x = scaled ? scaled : x;
+  }
   int64_t dim = dice.between(0, rankOf(x) - 1);
-  switch (dice.below(4)) {
+  switch (dice.below(5)) {
   case 0:
-  case 1: {
+  case 1:
+  case 2: {
     Sizes dims;
-    bool keepsRows = values.guess(x).slots > 0 && rankOf(x) > 1 && dice.chance(0.7);
+    bool keepsRows = values.guess(x).slots > 0 && rankOf(x) > 1 && dice.chance(0.85);
     for (int64_t each = keepsRows; each < rankOf(x); ++each) {
       if (dice.chance(0.7)) {
         dims.push_back(each);
@@ -30,7 +40,7 @@ void sojourn::attack::reduceMove(Values &values) {
               {values.list("dims", dims)});
     return;
   }
-  case 2:
+  case 3:
     if (dice.chance(0.3)) {
       values.op(dice.of({"argmax", "argmin"}), x, {values.number("dim", dim)});
       return;
@@ -165,9 +175,12 @@ void sojourn::attack::matrixMove(Values &values) {
 Value sojourn::attack::sumMove(Values &values) {
   Dice &dice = values.dice;
   auto isNumber = [](Type element) { return element.isF32() || element.isF64(); };
+  bool isCareful = dice.chance(values.care), isProved = dice.chance(0.3); // a sum whose influence is proved
   Value x = values.pick([&](Value value) {
     Guess guess = values.guess(value);
-    return guess.isPrivate && guess.slots > 0;
+    sojourn::rows::Fact fact = values.fact(value);
+    return guess.isPrivate && guess.slots > 0 && (!isCareful || fact.isPerRow()) &&
+           (!isProved || (fact.isPerRow() && fact.range.isBounded() && !isa<BlockArgument>(value)));
   });
   if (!x) {
     return {};
@@ -178,6 +191,10 @@ Value sojourn::attack::sumMove(Values &values) {
     if (!x) {
       return {};
     }
+  }
+  if (isa<FloatType>(elementOf(x)) && dice.chance(0.5)) { // each row between two numbers
+    Value kept = clamped(values, x);
+    x = kept ? kept : x;
   }
   if (dice.chance(0.2)) { // with something public, or with itself
     Value with = values.pick([&](Value value) {

@@ -30,8 +30,9 @@ const ColumnShape *TableShape::column(llvm::StringRef columnName) const {
 
 const std::vector<TableShape> &attack::tableShapes() {
   static const std::vector<ColumnShape> columns = {
-      {"a", Element::f64, {}, -2, 3}, {"h", Element::f32, {}, 0, 1},    {"n", Element::i64, {}, 0, 11},
-      {"b", Element::i1, {}, 0, 1},   {"v", Element::f64, {64}, -1, 1}, {"m", Element::f32, {2, 3}, -4, 4},
+      {"a", Element::f64, {}, -2, 3},   {"h", Element::f32, {}, 0, 1},      {"n", Element::i64, {}, 0, 11},
+      {"b", Element::i1, {}, 0, 1},     {"m", Element::f32, {2, 3}, -4, 4}, {"v", Element::f64, {64}, -1, 1},
+      {"w", Element::f32, {96}, -1, 1},
   };
   static const std::vector<TableShape> shapes = {
       {"people", true, 24, columns}, {"others", true, 16, columns}, {"open", false, 24, columns}};
@@ -71,9 +72,16 @@ Contents::Contents(const Contents &other, int64_t row, Dice &dice) : is(other.is
 
 void Contents::setRow(int64_t row, Dice &dice, std::optional<double> all) {
   bool isExtreme = dice.chance(0.5);
+  if (!all && dice.chance(0.2)) { // a row of one number
+    all = dice.of({0.0, 1.0, 0.5});
+  }
+  // Stretches of an array at one end and at the other: sums of parts of it are as far apart as they can be.
+  int64_t stretch = !all && dice.chance(0.3) ? int64_t{1} << dice.below(7) : 0;
   for (auto [column, bytes] : llvm::zip(is.columns, data)) {
     for (int64_t k = 0; k < column.numbers(); ++k) {
-      double part = isExtreme || dice.chance(0.3) ? static_cast<double>(dice.below(2)) : dice.unit();
+      double part = stretch > 0                     ? static_cast<double>(k / stretch % 2)
+                    : isExtreme || dice.chance(0.3) ? static_cast<double>(dice.below(2))
+                                                    : dice.unit();
       part = all.value_or(part);
       double value = column.lower + part * (column.upper - column.lower);
       if (column.element == Element::i64 || column.element == Element::i1) {

@@ -63,6 +63,9 @@ private:
   void compare(const Instrumented &program, llvm::ArrayRef<runtime::HostTensor> first,
                llvm::ArrayRef<runtime::HostTensor> second, double times, const std::string &change,
                llvm::ArrayRef<unsigned> changedTables);
+  /// The bindings with another table in the place of one; `changed`: where it was.
+  static std::vector<runtime::Binding> replaced(llvm::ArrayRef<runtime::Binding> bindings, const Contents &table,
+                                                const Contents &other, llvm::SmallVector<unsigned> &changed);
   void fail(const std::string &property, const std::string &text);
 
   Dice dice;

@@ -11,12 +11,42 @@
 using namespace mlir;
 using namespace sojourn::attack;
 
+/// Which facts there are, not which numbers: values with one sum are alike in what the owner believes.
+static uint64_t claimOf(const sojourn::rows::Fact &fact) {
+  auto of = [](const sojourn::rows::Range &range) {
+    return uint64_t{range.nan} | uint64_t{std::isfinite(range.low)} << 1 | uint64_t{std::isfinite(range.high)} << 2 |
+           uint64_t{range.whole} << 3 | uint64_t{range.low == range.high} << 4 | uint64_t{range.low >= 0} << 5;
+  };
+  return static_cast<uint64_t>(fact.kind) | static_cast<uint64_t>(fact.distinct) << 4 | uint64_t{fact.zero} << 8 |
+         uint64_t{fact.nonzeros.has_value()} << 9 | uint64_t{fact.present.has_value()} << 10 |
+         uint64_t{std::isfinite(fact.influence.l2)} << 11 | of(fact.range) << 16 |
+         (fact.present ? of(*fact.present) << 24 : 0);
+}
+
 void Values::add(Value value, Guess guess) {
   pool.push_back(value);
+  claims[value] = claimOf(fact(value));
+  ++claimed[claims[value]];
   guesses[value] = guess;
 }
 
-Value Values::pick(llvm::function_ref<bool(Value)> isSuch) {
+Value Values::pick(llvm::function_ref<bool(Value)> isWanted) {
+  bool isCareful = dice.chance(care), isFocused = dice.chance(focus);
+  auto isSuch = [&](Value value) {
+    return isWanted(value) && !(isCareful && fact(value).isMixed()) && !(isFocused && !guess(value).isPrivate);
+  };
+  if (pool.size() > 4 && dice.chance(novelty)) {
+    Value rarest;
+    for (int attempt = 0; attempt < 8; ++attempt) {
+      Value value = pool[dice.recent(pool.size())];
+      if (isSuch(value) && (!rarest || claimed[claims[value]] < claimed[claims[rarest]])) {
+        rarest = value;
+      }
+    }
+    if (rarest) {
+      return rarest;
+    }
+  }
   if (pool.size() > 2 && dice.chance(depth)) {
     for (size_t last = pool.size(); last > pool.size() - 3; --last) {
       if (isSuch(pool[last - 1])) {
@@ -32,6 +62,9 @@ Value Values::pick(llvm::function_ref<bool(Value)> isSuch) {
   }
   std::vector<Value> such;
   llvm::copy_if(pool, std::back_inserter(such), isSuch);
+  if (such.empty() && (isCareful || isFocused)) {
+    llvm::copy_if(pool, std::back_inserter(such), isWanted);
+  }
   return such.empty() ? Value() : such[dice.recent(such.size())];
 }
 
@@ -53,13 +86,33 @@ Value Values::partner(Value value) {
   return other && other != value ? other : constant(elementOf(value));
 }
 
+/// Ends of what numbers of this type can be, and any of their exponents.
+static double anyFloat(Dice &dice, FloatType type) {
+  const llvm::fltSemantics &semantics = type.getFloatSemantics();
+  double most = llvm::APFloat::getLargest(semantics).convertToDouble();
+  double normal = llvm::APFloat::getSmallestNormalized(semantics).convertToDouble();
+  double sign = dice.chance(0.5) ? 1 : -1;
+  double near = std::exp2(-static_cast<double>(dice.below(5)));
+  switch (dice.below(8)) {
+  case 0:
+  case 1:
+  case 2: return sign * most * near;
+  case 3: return sign * std::sqrt(most) * near;
+  case 4: return sign * normal * (dice.chance(0.5) ? near : 1 / near);
+  case 5: return sign * std::numeric_limits<double>::infinity();
+  case 6:
+    return dice.of({std::numeric_limits<double>::quiet_NaN(), -0.0,
+                    sign * std::ldexp(1.0, static_cast<int>(type.getFPMantissaWidth())) + 2});
+  default: return sign * std::exp2(std::floor(std::log2(normal) + dice.unit() * std::log2(most / normal)));
+  }
+}
+
 Value Values::constant(Type element) {
-  constexpr double infinity = std::numeric_limits<double>::infinity(), none = std::numeric_limits<double>::quiet_NaN();
   double number = dice.of({0.0, 1.0, -1.0, 0.5, 2.0, 3.0, -2.0, 5.0, 8.0, 1.0});
-  if (dice.chance(0.35)) {
-    number = isa<FloatType>(element)
-                 ? dice.of({1.7e308, -1.7e308, 1e154, 3e38, infinity, -infinity, none, 5e-324, 1e-308, -0.0, 65504.0,
-                            0x1p53 + 2, 1e-3, 1e3, 0x1p-24})
+  if (dice.chance(extremes)) {
+    auto type = dyn_cast<FloatType>(element);
+    number = type
+                 ? anyFloat(dice, type)
                  : dice.of({-8.0, 16.0, 23.0, 24.0, 100.0, 0x1p31, -0x1p31, 0x1p62, -0x1p63, 0x1p53, 255.0, 7.0, 12.0});
   }
   return constant(element, number);
@@ -123,7 +176,11 @@ Operation *Values::tryOp(llvm::StringRef name, ValueRange operands, llvm::ArrayR
       return fails();
     }
   }
-  return succeeded(verify(op)) ? op : fails();
+  if (failed(verify(op))) {
+    return fails();
+  }
+  facts.visit(*op);
+  return op;
 }
 
 /// What results are like, by what goes in.

@@ -4,6 +4,7 @@
 #ifndef SOJOURN_TEST_ATTACK_VALUES_H
 #define SOJOURN_TEST_ATTACK_VALUES_H
 
+#include "dialect/rows/Analysis.h"
 #include "test/attack/Dice.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -44,6 +45,8 @@ public:
   void add(Value value, Guess guess = {});
   const std::vector<Value> &all() const { return pool; }
   Guess guess(Value value) const { return guesses.lookup(value); }
+  /// What the owner's analysis of rows takes it for so far.
+  sojourn::rows::Fact fact(Value value) const { return facts.factOf(value); }
 
   /// A later value more often than an earlier one; null where none is such.
   Value pick(llvm::function_ref<bool(Value)> isSuch);
@@ -75,10 +78,22 @@ public:
   Value openTable;
   /// How often the last values are chosen before any other: deep programs, or wide ones.
   double depth = 0;
+  /// How often values are passed over that the owner's analysis has given up: what is made of them is refused.
+  double care = 0;
+  /// How often values are passed over that no row reaches.
+  double focus = 0;
+  /// How often, of a few values, that one is chosen of which the analysis says what it says of the fewest here.
+  double novelty = 0;
+  /// How often a constant is at an end of what its type can be.
+  double extremes = 0.3;
+  sojourn::rows::Analysis facts;
 
 private:
   std::vector<Value> pool;
   llvm::DenseMap<Value, Guess> guesses;
+  /// By value what the analysis says of it, without its numbers; and of how many values it says so.
+  llvm::DenseMap<Value, uint64_t> claims;
+  llvm::DenseMap<uint64_t, unsigned> claimed;
 };
 
 /// Tries to add one op or a few; families of them, in files of their own.
@@ -95,6 +110,8 @@ void listMove(Values &values);
 void sourceMove(Values &values);
 void drawMove(Values &values);
 void readMove(Values &values);
+/// Between two numbers, which may be one.
+Value clamped(Values &values, Value x);
 /// Sums a value over all its slots; null where there is none to sum.
 Value sumMove(Values &values);
 

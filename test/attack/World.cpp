@@ -2,8 +2,9 @@
 // Sessions at an owner (see World.h).
 #include "test/attack/World.h"
 
-#include "owner/Accounts.h"
 #include "test/attack/Seam.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <sodium.h>
 
@@ -37,10 +38,8 @@ World::World(uint64_t seed) : system(seed) {
   for (const TableShape &shape : tableShapes()) {
     Contents(shape, dice).enter(*owner);
     versions.push_back(llvm::cantFail(owner->dataset(shape.name)).version);
-    if (shape.isPrivate) {
-      llvm::cantFail(owner->grant(owner::kLocalClient, shape.name, 0x1p16, 1e-5));
-    }
   }
+  clients = std::make_unique<Clients>(*owner);
 }
 
 World::~World() {
@@ -48,10 +47,39 @@ World::~World() {
   owner.reset();
 }
 
-std::string World::send(const std::string &request, owner::Peer peer) {
+std::string World::send(const std::string &request, size_t client) {
   ++support.now;
   ++support.elapsed;
-  return owner->handle(request, peer);
+  return owner->handle(request, clients->peer(client));
+}
+
+World::Session &World::session(size_t client) {
+  auto [known, isNew] = sessions.try_emplace(client);
+  if (isNew) {
+    known->second.id = clients->connect(client, [&](const std::string &bytes) { return send(bytes, client); });
+  }
+  return known->second;
+}
+
+void World::sendAhead(owner::test::StepRequest &step, size_t client) {
+  auto sendAll = [&](std::vector<owner::test::Upload> &uploads) {
+    for (owner::test::Upload &upload : uploads) {
+      if (upload.sentAhead == 0) {
+        continue;
+      }
+      size_t half = upload.data.size() / 2;
+      for (size_t from : {size_t{0}, half}) {
+        send(owner::test::uploadBytes(step.session, upload.sentAhead, upload.data.size(), from,
+                                      upload.data.substr(from, from == 0 && half > 0 ? half : std::string::npos)),
+             client);
+      }
+      upload.data.clear();
+    }
+  };
+  sendAll(step.uploads);
+  for (owner::test::StepRequest &next : step.repetitions) {
+    sendAll(next.uploads);
+  }
 }
 
 Transcript World::play(const Attack &attack, const std::vector<runtime::EncodedProgram> &programs) {
@@ -59,40 +87,57 @@ Transcript World::play(const Attack &attack, const std::vector<runtime::EncodedP
   system.seed(attack.seed); // whatever came before it
   support.random.seed(attack.seed);
   support.logged.clear();
+  sessions.clear();
   Transcript transcript;
-  owner::Peer peer = owner::Peer::owner;
-  owner::test::Reply hello(send(owner::test::helloBytes("mallory"), peer));
-  const auto *welcome = hello.root->body_as_Welcome();
-  uint64_t session = welcome ? welcome->session() : 0, sequence = 1;
+  bool hasClients = llvm::any_of(attack.steps, [](const AttackStep &step) { return step.client > 0; });
+  std::vector<std::string> before = hasClients ? clients->spent(*owner) : std::vector<std::string>();
   for (size_t number = 0; number < attack.steps.size(); ++number) {
     owner::test::StepRequest step = attack.steps[number].terms;
+    size_t client = attack.steps[number].client;
     const runtime::EncodedProgram &program = programs[number];
-    step.session = session;
-    step.sequence = sequence;
+    Session &mine = session(client);
+    step.session = mine.id;
+    step.sequence = mine.sequence;
     step.hash.assign(program.hash.begin(), program.hash.end());
-    step.program = program.program;
-    step.debug = program.debug;
+    if (!attack.steps[number].isNamed) {
+      step.program = program.program;
+      step.debug = program.debug;
+    }
     for (owner::test::TableName &table : step.tables) {
       for (auto [shape, version] : llvm::zip(tableShapes(), versions)) {
         table.version = shape.name == table.name ? version : table.version;
       }
     }
-    std::string bytes = send(owner::test::stepBytes(step), peer);
+    sendAhead(step, client);
+    std::string bytes = send(owner::test::stepBytes(step), client);
+    if (owner::test::Reply(bytes).kind() == sojourn_wire::ReplyBody_NeedProgram) {
+      step.program = program.program;
+      step.debug = program.debug;
+      bytes = send(owner::test::stepBytes(step), client);
+    }
     owner::test::Reply reply(bytes);
+    const auto *done = reply.root->body_as_Done();
     transcript.replies.push_back(bytes);
-    transcript.accepted.push_back(reply.kind() == sojourn_wire::ReplyBody_Done);
+    transcript.accepted.push_back(done != nullptr);
     transcript.errors.push_back(reply.error());
-    sequence += transcript.accepted.back();
+    mine.sequence += transcript.accepted.back();
+    std::vector<std::string> after = hasClients ? clients->spent(*owner) : std::vector<std::string>();
+    for (auto [other, was, is] : llvm::enumerate(before, after)) {
+      if (other != client && was != is) {
+        transcript.meddled = "step " + std::to_string(number) + " of client " + std::to_string(client) +
+                             " changes the books of client " + std::to_string(other) + ": " + was + "becomes " + is;
+      }
+    }
+    before = std::move(after);
   }
-  send(owner::test::byeBytes(session), peer);
+  for (const auto &[client, mine] : sessions) {
+    send(owner::test::byeBytes(mine.id), client);
+  }
   for (const std::string &line : support.logged) {
     transcript.log += line + "\n";
   }
-  for (const TableShape &shape : tableShapes()) {
-    if (shape.isPrivate) {
-      auto budget = owner->accounts().budget(owner::kLocalClient, shape.name);
-      transcript.budgets += budget ? std::to_string(budget->epsilonLeft) + " " : llvm::toString(budget.takeError());
-    }
+  for (const std::string &charges : clients->spent(*owner)) {
+    transcript.spent += charges;
   }
   return transcript;
 }

@@ -3,9 +3,11 @@
 #ifndef SOJOURN_TEST_ATTACK_WORLD_H
 #define SOJOURN_TEST_ATTACK_WORLD_H
 
+#include "test/attack/Clients.h"
 #include "test/attack/Program.h"
 #include "test/attack/Tables.h"
 
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -13,12 +15,14 @@
 
 namespace sojourn::attack {
 
-/// All that leaves: replies in their order, what the log says, what is left of budgets.
+/// All that leaves: replies in their order, what the log says, what the books say was spent.
 struct Transcript {
   std::vector<std::string> replies;
   std::vector<bool> accepted; ///< by step
   std::vector<std::string> errors;
-  std::string log, budgets;
+  std::string log, spent;
+  /// What a client's step did to another's account, which nothing may.
+  std::string meddled;
 };
 
 /// Worlds with one seed and one history answer alike.
@@ -31,12 +35,20 @@ public:
   Transcript play(const Attack &attack, const std::vector<runtime::EncodedProgram> &programs);
 
 private:
-  std::string send(const std::string &request, owner::Peer peer);
+  struct Session {
+    uint64_t id = 0, sequence = 1;
+  };
+  std::string send(const std::string &request, size_t client);
+  Session &session(size_t client);
+  /// Sends what goes ahead, and takes its bytes out of the step.
+  void sendAhead(owner::test::StepRequest &step, size_t client);
 
   owner::test::World support;
   std::mt19937_64 system; ///< libsodium's randomness while this world runs
   std::unique_ptr<owner::Owner> owner;
-  std::vector<std::string> versions; ///< of the tables
+  std::unique_ptr<Clients> clients;
+  std::map<size_t, Session> sessions; ///< of the attack
+  std::vector<std::string> versions;  ///< of the tables
 };
 
 } // namespace sojourn::attack
