@@ -325,7 +325,7 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
     record(*session, stack);
   } catch (c10::Error &error) {
     if (stack->size() == size) {
-      hintAtSlots(error, args());
+      hintAtSlots(error, args(), info.name.find("split") != std::string::npos);
     }
     throw;
   }

@@ -4,6 +4,7 @@
 // the common ones of them pass through here.
 #include "frontend/recording/Slots.h"
 
+#include "frontend/Error.h"
 #include "frontend/session/Session.h"
 #include "frontend/session/Steps.h"
 
@@ -33,19 +34,22 @@ std::string textOf(int64_t expectedRows, int64_t slots) {
 /// The sizes of one call.
 class Sizes {
 public:
+  explicit Sizes(bool isSplit = false) : isSplit_(isSplit) {}
   void add(const at::Tensor &tensor) {
     if (!tensor.defined()) {
       return;
     }
-    all_.append(tensor.sizes().begin(), tensor.sizes().end());
-    if (isRemote(tensor)) {
-      const Storage &storage = *remoteImpl(tensor)->remoteStorage();
-      const auto sizes = tensor.sizes();
+    const auto sizes = tensor.sizes();
+    // torch.func's wrappers have the device, too.
+    if (auto *remote = dynamic_cast<RemoteTensorImpl *>(tensor.unsafeGetTensorImpl())) {
+      const Storage &storage = *remote->remoteStorage();
       if (storage.slots > 0 && std::find(sizes.begin(), sizes.end(), storage.slots) != sizes.end()) {
         slots_ = storage.slots;
         expectedRows_ = storage.expectedRows;
+        return; // its other sizes are no rows
       }
     }
+    all_.append(sizes.begin(), sizes.end());
   }
   void add(at::TensorList tensors) {
     for (const at::Tensor &tensor : tensors) {
@@ -59,7 +63,9 @@ public:
   }
   void add(const std::vector<int64_t> &numbers) {
     all_.append(numbers.begin(), numbers.end());
-    all_.push_back(std::accumulate(numbers.begin(), numbers.end(), int64_t{0})); // parts of a split
+    if (isSplit_) {
+      all_.push_back(std::accumulate(numbers.begin(), numbers.end(), int64_t{0}));
+    }
   }
   template <class Other>
   void add(const Other &) {}
@@ -87,9 +93,13 @@ public:
 private:
   c10::SmallVector<int64_t, 16> all_;
   int64_t expectedRows_ = 0, slots_ = 0;
+  bool isSplit_;
 };
 
 void addHint(c10::Error &error, const Sizes &sizes) {
+  if (dynamic_cast<const Error *>(&error)) {
+    return;
+  }
   const auto &known = error.context();
   const bool isHinted =
       std::any_of(known.begin(), known.end(), [](const std::string &text) { return text.rfind(kBegin, 0) == 0; });
@@ -115,12 +125,17 @@ struct Hinting<composition> {
   }
 };
 
-/// Whether a text names a whole number.
+/// Whether a text has a number as a word: no part of a decimal, a name or a path.
 bool names(std::string_view text, int64_t number) {
   const std::string digits = std::to_string(number);
-  auto isDigit = [&](size_t at) { return at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])); };
+  auto isPart = [&](size_t at) {
+    return at < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[at])) || std::string_view("._-/").find(text[at]) < 4);
+  };
   for (size_t at = text.find(digits); at != std::string_view::npos; at = text.find(digits, at + 1)) {
-    if (!(at > 0 && isDigit(at - 1)) && !isDigit(at + digits.size())) {
+    size_t end = at + digits.size();
+    bool isLast = end < text.size() && text[end] == '.' && !(end + 1 < text.size() && isPart(end + 1)); // a full stop
+    if (!(at > 0 && isPart(at - 1)) && (isLast || !isPart(end))) {
       return true;
     }
   }
@@ -129,8 +144,8 @@ bool names(std::string_view text, int64_t number) {
 
 } // namespace
 
-void hintAtSlots(c10::Error &error, c10::ArrayRef<c10::IValue> args) {
-  Sizes sizes;
+void hintAtSlots(c10::Error &error, c10::ArrayRef<c10::IValue> args, bool isSplit) {
+  Sizes sizes(isSplit);
   for (const c10::IValue &value : args) {
     sizes.add(value);
   }

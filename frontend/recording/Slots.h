@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to tell code that counts on the rows of a batch where it meets the slots of a private table's draw.
+// Hints for code that counts on the rows of a batch where it meets the slots of a private table's draw.
 #ifndef SOJOURN_FRONTEND_RECORDING_SLOTS_H
 #define SOJOURN_FRONTEND_RECORDING_SLOTS_H
 
@@ -14,11 +14,12 @@
 
 namespace sojourn::frontend {
 
-/// Adds the hint to torch's error about a call if one of its tensors has the slots of a private draw and another size
-/// of the call is the rows that the draw expects.
-void hintAtSlots(c10::Error &error, c10::ArrayRef<c10::IValue> args);
+/// Adds the hint to torch's error about a call if one of its tensors has the slots of a private draw and a size of
+/// another tensor, or a number among the arguments, is the rows that the draw expects; or, with `isSplit`, the sum of a
+/// list is. Errors of this system stay as they are.
+void hintAtSlots(c10::Error &error, c10::ArrayRef<c10::IValue> args, bool isSplit = false);
 /// The hint for an error that does not come from torch's dispatcher: its text names both numbers of a draw in the
-/// calling thread's open traces. Empty if it does not.
+/// calling thread's open traces, as whole words. Empty if it does not.
 std::string slotsHint(std::string_view text);
 
 /// The draw that a result is computed from: its slots are among the result's sizes.

@@ -375,6 +375,11 @@ static void forgetUpload(Storage &storage, const Recording &recording) {
 }
 
 void Session::commit(Recording &recording, const TraceCall &call) {
+  for (Storage *storage : recording.storages) {
+    if (storage && storage->readAgain && storage->placeIn(recording) && storage->placeIn(recording)->written) {
+      storage->readAgain = nullptr; // no column any more
+    }
+  }
   for (size_t i = 0; i < call.kept.size(); ++i) {
     if (Storage *storage = recording.storages[call.kept[i]]) {
       storage->handle = call.step.results[i];

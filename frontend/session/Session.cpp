@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <ATen/ATen.h>
+#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 #include <cstring>
@@ -200,14 +201,18 @@ void Session::readAgain(Recording &open, Storage &storage, const Origin &origin)
     return;
   }
   open.tables.remember(std::move(request), storage.readAgain(origin));
-  open.unrepeatable =
+  open.unrepeatable = // whatever else is in the way
       "it uses columns of a private table that an earlier step has read, and each step reads them anew; "
       "read them outside for each call (table[...]) and pass them";
 }
 
 void Session::willWrite(Recording &open, Storage &storage) {
-  storage.readAgain = nullptr; // what is there now is no column
-  idInTrace(open, storage);
+  {
+    // The value at the owner is written to, not what was read anew; a step that is dropped leaves a column.
+    auto column = std::exchange(storage.readAgain, nullptr);
+    auto restored = c10::make_scope_exit([&] { storage.readAgain = std::move(column); });
+    idInTrace(open, storage);
+  }
   ++storage.writes;
   storage.seen.clear();
   for (Storage::Place &place : storage.places) {

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import threading
@@ -43,6 +44,14 @@ _DEFERRED = (
     (inspect.iscoroutinefunction, "async"),
     (inspect.isgeneratorfunction, "a generator"),
 )
+
+
+def _note_slots(error: BaseException | None) -> None:
+    """A hint at the slots of a private batch, for checks that torch makes in Python: binary_cross_entropy's."""
+    if isinstance(error, (ValueError, RuntimeError)) and not isinstance(error, Error):
+        with contextlib.suppress(Exception):  # the error itself matters more
+            if hint := _sojourn.slots_hint(str(error)):
+                error.add_note(hint)
 
 
 class step:
@@ -108,9 +117,6 @@ class step:
         return self
 
     def __exit__(self, kind, value, traceback):
-        if self._outermost and isinstance(value, (ValueError, RuntimeError)) and not isinstance(value, Error):
-            if hint := _sojourn.slots_hint(str(value)):
-                value.add_note(hint)  # of torch's checks that are Python: those of binary_cross_entropy
         if not self._outermost:
             _sojourn.step_end() if kind is None else _sojourn.step_abort()
             return False
@@ -124,9 +130,12 @@ class step:
                     raise
                 connections.tell()
             else:
-                _sojourn.step_abort()
-                self._restore()
-                forget_lines()
+                try:
+                    _note_slots(value)
+                finally:
+                    _sojourn.step_abort()
+                    self._restore()
+                    forget_lines()
         finally:
             _open.snapshots.clear()
         return False

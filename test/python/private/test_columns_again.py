@@ -222,6 +222,10 @@ def test_a_dropped_step_takes_no_column(owner, table, arrays):
         with sojourn.step():
             sojourn.publish(ages.sum(), epsilon=1.0)
             1 / 0
+    with pytest.raises(ZeroDivisionError):
+        with sojourn.step():  # nor does a write that never happened end the column
+            ages.add_(1)
+            1 / 0
     with pytest.raises(RuntimeError, match="must match"):
         sojourn.publish((ages + torch.zeros(3).to(owner.device)).sum(), epsilon=1.0)
     with pytest.raises(sojourn.BudgetExhausted):

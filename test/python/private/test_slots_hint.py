@@ -132,6 +132,57 @@ def test_other_mistakes_on_private_batches(owner, arrays):
         assert "slots" not in str(found.value) and not getattr(found.value, "__notes__", [])
 
 
+def test_features_as_many_as_rows(owner, rng):
+    """Other sizes of the batch itself are no rows, and neither are sums of sizes."""
+    arrays = {"x": rng.uniform(-1, 1, (ROWS, SIZE))}
+    x = next(iter(make_table(owner, arrays, {"x": (-1, 1)}).batches("x", size=SIZE)))
+    mistakes = (
+        lambda: x @ zeros(x, 64, 10),
+        lambda: F.linear(x, zeros(x, 10, 64)),
+        lambda: x.sum(5),
+        lambda: x.view(SIZE - 28, 28),
+    )
+    for mistake in mistakes:
+        with pytest.raises((RuntimeError, IndexError)) as found, sojourn.step():
+            mistake()
+        assert "slots" not in str(found.value) and not getattr(found.value, "__notes__", [])
+
+
+def test_numbers_within_other_words(owner, arrays):
+    x, _ = batch_of(make_table(owner, arrays, BOUNDS))
+    slots = x.shape[0]
+    for text in (f"{slots} units, lr 0.{SIZE}", f"run-{SIZE}/epoch_{slots}.pt", f"x{SIZE} and {slots}y"):
+        with pytest.raises(ValueError) as found, sojourn.step():
+            x.sum()
+            raise ValueError(text)
+        assert not getattr(found.value, "__notes__", [])
+    with pytest.raises(ValueError) as found, sojourn.step():
+        x.sum()
+        raise ValueError(f"expected {SIZE}, found {slots}.")
+    assert len(found.value.__notes__) == 1
+
+
+def test_an_error_that_cannot_be_read_ends_its_step(owner, arrays):
+    class Unreadable(ValueError):
+        def __str__(self):
+            raise OSError("no text")
+
+    x, _ = batch_of(make_table(owner, arrays, BOUNDS))
+    with pytest.raises(Unreadable), sojourn.step():
+        x.sum()
+        raise Unreadable
+    with sojourn.step():
+        kept = torch.ones(2).to(owner.device) + 1
+    assert kept.tolist() == [2, 2]
+
+
+def test_wrapped_tensors(owner, arrays):
+    """Those of torch.func have the device and no slots."""
+    x, t = batch_of(make_table(owner, arrays, BOUNDS))
+    with pytest.raises(RuntimeError):
+        torch.func.grad(lambda a: torch.einsum("bi,b->i", a, zeros(a, SIZE)).sum())(x)
+
+
 def test_a_step_that_is_compiled_ahead(arrays):
     """Slots are known from the description."""
     table = sojourn.table_spec(
