@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a step on private tables asks for, and what its owner allows (see PrivateStep.h).
+// PrivateStep's terms: sources, noise, clip and prices that a step asks for, within what its owner allows.
 #include "owner/PrivateStep.h"
 
 #include "owner/Dataset.h"

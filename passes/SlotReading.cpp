@@ -169,7 +169,7 @@ SlotReading SlotReader::readRows(Operation *op) {
 
 SlotReading SlotReader::readCore(Operation *op) const {
   Found slots, sum;
-  // Slots that lie in no dim wait for a reshape that brings them back into one.
+  // Of slots that lie in no dim, only elementwise ops and reshapes are read.
   bool isOneSlot = true, hasScalar = false, staysFlat = op->hasTrait<Elementwise>() || isa<ReshapeOp>(op);
   for (Value operand : op->getOperands()) {
     SlotReading reading = readingOf(operand);

@@ -58,8 +58,8 @@ Found sliced(SlotPlace place, int64_t start, int64_t count, int64_t stride) {
 }
 
 /// The dim of the slots with `low` elements of no row before it, `high` behind it and `gap` between neighbours: as
-/// wider rows, or among the slots that a slice left out. Both may be true: an element of no row belongs wherever it is
-/// put.
+/// wider rows, or among the slots that a slice left out. Both may be true, for elements of no row may count as any
+/// slot's.
 SmallVector<SlotPlace, 2> widened(const SlotPlace &place, int64_t low, int64_t gap, int64_t high) {
   if (low == 0 && gap == 0 && high == 0) {
     return {place};

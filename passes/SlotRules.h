@@ -26,7 +26,7 @@ bool isWhole(const SlotPlace &place);
 bool samePlace(const SlotPlace &a, const SlotPlace &b);
 inline SlotPlace moved(SlotPlace place, int64_t dim) { return place.dim = dim, place; }
 
-/// What an argument of a region of clipped_sum stands for.
+/// The value outside for an argument of a region of clipped_sum.
 mlir::Value outside(mlir::Value value);
 
 } // namespace sojourn

@@ -68,8 +68,9 @@ struct Storage : c10::intrusive_ptr_target {
   };
   std::vector<Seen> seen;
   bool isTrained = false; ///< a leaf that requires a gradient was used in an op
-  /// Of whole columns of a private table to which no step has written: records their read in the calling thread's open trace,
-  /// and gives the value's id there. Noise is added in the step that reads rows, so that each step that uses them does.
+  /// Of whole columns of a private table to which no step has written: records their read in the calling thread's open
+  /// trace, and gives the value's id there. Noise is added in the step that reads rows, so that each step that uses
+  /// them does.
   std::function<int64_t(const Origin &)> readAgain;
   /// Computed from rows that the owner draws of a private table: how many it expects, and the slots that they are in.
   int64_t expectedRows = 0, slots = 0;

@@ -181,7 +181,8 @@ class Table:
         """One whole column, `[rows, *shape]`, in its own dtype.
 
         Of a private table each step that uses the tensor, or a view of it, reads the rows anew and pays for what it
-        releases; a tensor that was written to is no column any more.
+        releases; a tensor that was written to is no column any more. To keep its rows at the owner as a value, compute
+        one from them (`column * 1`) in the step that reads it.
         """
         return _knowing(self._table.column(_name(column)), column)
 

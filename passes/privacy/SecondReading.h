@@ -19,7 +19,7 @@ struct SecondReading {
   std::map<std::string, unsigned> unread;
 };
 
-/// What the analysis says of a value; nothing where its slots lie in no single dim, or belong to several draws.
+/// The analysis' claim of a value; nothing where its slots lie in no single dim, or belong to several draws.
 SlotClaim claimOf(mlir::Value value, const rows::Analysis &analysis, const SlotReader &reader);
 
 /// Reports the first value that the readings contradict each other on, and the first op that only the analysis can read

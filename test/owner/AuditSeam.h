@@ -9,7 +9,7 @@
 
 namespace sojourn::owner::test {
 
-/// What is broken, in plans made from now on and in draws.
+/// Defects of plans made from now on, and of draws.
 struct Broken {
   bool halvesNoise = false;  ///< noise of half the scale that was proved and is charged
   bool forgetsClip = false;  ///< every row counts with factor 1

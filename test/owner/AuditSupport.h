@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the audits of releases share: tables with canaries, steps as the owner plans them, an audit beside its controls.
+// Shared by the audits of releases: tables with canaries, steps as the owner plans them, an audit beside its controls.
 #ifndef SOJOURN_TEST_OWNER_AUDITSUPPORT_H
 #define SOJOURN_TEST_OWNER_AUDITSUPPORT_H
 

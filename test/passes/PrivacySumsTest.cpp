@@ -153,6 +153,15 @@ struct Bounded {
   std::string body, type = "tensor<f64>";
 };
 
+/// %y: of row r the first k[r] + 1 elements are a[r], the others 0.
+const std::string kMany =
+    read("k", "i", "k", "i64") + read("a", "i", "a") +
+    "  %ramp = sojourn.iota dim = 1 : tensor<8x4xi64>\n  %wide = sojourn.broadcast %k, dims = [0] : tensor<8xi64> "
+    "-> tensor<8x4xi64>\n  %h = sojourn.compare \"ge\" %wide, %ramp : tensor<8x4xi64>, tensor<8x4xi64>\n"
+    "  %x = sojourn.convert %h : tensor<8x4xi1> -> tensor<8x4xf64>\n"
+    "  %each = sojourn.broadcast %a, dims = [0] : tensor<8xf64> -> tensor<8x4xf64>\n"
+    "  %y = sojourn.mul %x, %each : tensor<8x4xf64>, tensor<8x4xf64>\n";
+
 const std::vector<Bounded> kBounded = {
     {read("x", "i", "a") + "  %s = sojourn.reduce_sum %x, dims = [0] : tensor<8xf64>\n"},
     {read("x", "i", "a", "f32") +
@@ -168,14 +177,13 @@ const std::vector<Bounded> kBounded = {
          "  %s = sojourn.put \"add\" %z, %k, %x, dim = 0 : tensor<4xf64>, tensor<8xi64>, tensor<8xf64>\n",
      "tensor<4xf64>"},
     // A rule that takes `ge` for `eq` would say that one element of a row is not zero.
-    {read("k", "i", "k", "i64") + read("a", "i", "a") +
-         "  %ramp = sojourn.iota dim = 1 : tensor<8x4xi64>\n  %wide = sojourn.broadcast %k, dims = [0] : tensor<8xi64> "
-         "-> tensor<8x4xi64>\n  %h = sojourn.compare \"ge\" %wide, %ramp : tensor<8x4xi64>, tensor<8x4xi64>\n"
-         "  %x = sojourn.convert %h : tensor<8x4xi1> -> tensor<8x4xf64>\n"
-         "  %each = sojourn.broadcast %a, dims = [0] : tensor<8xf64> -> tensor<8x4xf64>\n"
-         "  %y = sojourn.mul %x, %each : tensor<8x4xf64>, tensor<8x4xf64>\n"
-         "  %s = sojourn.reduce_sum %y, dims = [0] : tensor<8x4xf64>\n",
+    {kMany + "  %s = sojourn.reduce_sum %y, dims = [0] : tensor<8x4xf64>\n", "tensor<4xf64>"},
+    {kMany + "  %z = sojourn.transpose %y, perm = [1, 0] : tensor<8x4xf64>\n"
+             "  %s = sojourn.reduce_sum %z, dims = [1] : tensor<4x8xf64>\n",
      "tensor<4xf64>"},
+    {kMany + "  %s = sojourn.dot %y, %y, lhs_batch = [], rhs_batch = [], lhs_contract = [0], rhs_contract = [0] : "
+             "tensor<8x4xf64>, tensor<8x4xf64> -> tensor<4x4xf64>\n",
+     "tensor<4x4xf64>"},
     {read("k", "i", "k", "i64") +
      "  %q = sojourn.reduce_sum %k, dims = [0] : tensor<8xi64>\n  %s = sojourn.convert %q : "
      "tensor<i64> -> tensor<f64>\n"},

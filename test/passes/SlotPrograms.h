@@ -47,7 +47,7 @@ func.func @step(%secret: f[8x4], %r: i[8], %q: i[8], %one: i[1], %s: i[], %s2: i
   %odd = slice %x, [2, 0] to [7, 4] by [2, 1] : f[8x4]
 )";
 
-/// What programs here are written in: f[8x4] and i[8] are tensors, ops lack their dialect, ; ends a line.
+/// Shorthands of programs here: f[8x4] and i[8] are tensors, ops lack their dialect, ; ends a line.
 inline const std::pair<const char *, const char *> kShorthands[] = {
     {";", "\n"},
     {R"(\bf\[([0-9x]+)\])", "tensor<$1xf32>"},

@@ -26,7 +26,7 @@ def zeros(x, *sizes, dtype=torch.float32):
     return torch.zeros(sizes, dtype=dtype, device=x.device)
 
 
-# What is written as if a batch had SIZE rows; x [slots, WIDTH], t [slots].
+# Code written as if a batch had SIZE rows; x [slots, WIDTH], t [slots].
 MISTAKES = {
     "view": lambda x, t: x.view(SIZE, -1),
     "view of a column": lambda x, t: t.view(SIZE, 1),
@@ -178,7 +178,7 @@ def test_an_error_that_cannot_be_read_ends_its_step(owner, arrays):
 
 def test_wrapped_tensors(owner, arrays):
     """Those of torch.func have the device and no slots."""
-    x, t = batch_of(make_table(owner, arrays, BOUNDS))
+    x, _ = batch_of(make_table(owner, arrays, BOUNDS))
     with pytest.raises(RuntimeError):
         torch.func.grad(lambda a: torch.einsum("bi,b->i", a, zeros(a, SIZE)).sum())(x)
 

@@ -119,7 +119,9 @@ class Private:
         users = lambda value: [op for op in self.program.ops if value in op.operands]
         added = [op for wide in users(coin) for op in users(wide.first_result) if op.name == "add"]
         others = {k for op in added for k in op.operands}
-        return [op.first_result for op in self.program.ops if op.name == "round" and op.first_result in others]
+        found = [op.first_result for op in self.program.ops if op.name == "round" and op.first_result in others]
+        assert found or not users(coin), f"no rounded sum stands beside coin {coin}: the lowering has another form"
+        return found
 
     def units(self, table: Rows, weights: np.ndarray, draw: np.ndarray) -> list[np.ndarray]:
         """Per release what is rounded to its grid: only the lowering rounds there."""

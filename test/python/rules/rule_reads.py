@@ -85,7 +85,7 @@ class ReadCheck:
         self.index = self._ordered(self.own)
         self.list_fact, self.reference = domains.fact_of(operand), domains.reference(operand)
         self.paid = domains.paid
-        # What is read where the number in one slot is another row's, or another coin.
+        # Reads where the number in one slot is another row's, or another coin.
         self.moved = {} if self.list_fact.kind == "public" else {slot: self._moved(slot) for slot in range(3)}
         self.fact, self.element = each.facts[-1][0], each.types[-1][0][1]
         self.found: list[Found] = []

@@ -73,7 +73,7 @@ struct Scores {
   std::vector<double> with, without;
 };
 
-/// What is compared is fixed before anything is drawn: two events for each threshold, "at least t" where the canary is
+/// The comparison is fixed before anything is drawn: two events for each threshold, "at least t" where the canary is
 /// and where it is not, and "below t" the other way round.
 class Audit {
 public:
@@ -153,7 +153,7 @@ inline double sampledScore(double x, double rate, double sigma) {
   return rate == 1 ? exponent : std::log1p(rate * std::expm1(std::min(exponent, 600.0)));
 }
 
-/// What `steps` such releases would score if their noise were `noise` and the canary moved them by `shift`.
+/// Scores of `steps` such releases with noise `noise`, moved by `shift` by the canary.
 inline Scores simulate(std::mt19937_64 &random, double rate, double sigma, double noise, double shift, size_t steps) {
   constexpr size_t kPilot = 100000;
   std::normal_distribution<double> normal(0, noise);
