@@ -260,7 +260,8 @@ void Session::finish(Goal goal, Values &values, AttackStep &step, ArrayRef<Held>
       keep(values.pick());
     }
   } else {
-    size_t sums = dice.chance(0.85) ? 1 + dice.below(4) : 0;
+    // One that is refused has the whole step refused.
+    size_t sums = dice.chance(0.85) ? dice.of({1, 1, 1, 2, 4}) : 0;
     for (size_t k = 0; k < sums; ++k) {
       Value sum = sumMove(values);
       for (size_t after = dice.chance(0.25) ? 1 + dice.below(2) : 0; after > 0 && sum; --after) {

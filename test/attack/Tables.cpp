@@ -30,8 +30,8 @@ const ColumnShape *TableShape::column(llvm::StringRef columnName) const {
 
 const std::vector<TableShape> &attack::tableShapes() {
   static const std::vector<ColumnShape> columns = {
-      {"a", Element::f64, {}, -2, 3},   {"h", Element::f32, {}, 0, 1},      {"n", Element::i64, {}, 0, 11},
-      {"b", Element::i1, {}, 0, 1},     {"m", Element::f32, {2, 3}, -4, 4}, {"v", Element::f64, {64}, -1, 1},
+      {"a", Element::f64, {}, -2, 3},   {"h", Element::f32, {}, 0, 1},       {"n", Element::i64, {}, 0, 11},
+      {"b", Element::i1, {}, 0, 1},     {"m", Element::f32, {2, 48}, -4, 4}, {"v", Element::f64, {64}, -1, 1},
       {"w", Element::f32, {96}, -1, 1},
   };
   static const std::vector<TableShape> shapes = {
