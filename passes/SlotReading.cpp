@@ -38,6 +38,7 @@ SlotReader::SlotReader(func::FuncOp step, llvm::function_ref<bool(unsigned)> isP
   if (step.isExternal() || !step.getBody().hasOneBlock()) {
     return;
   }
+  readings.reserve(static_cast<unsigned>(step.getNumArguments() + step.getBody().front().getOperations().size()));
   for (BlockArgument argument : step.getArguments()) {
     bool isTable = isa<TableType>(argument.getType()), isPrivate = isTable && isPrivateTable(argument.getArgNumber());
     if (isPrivate) {

@@ -251,16 +251,16 @@ struct MakePrivate : sojourn::impl::MakePrivateBase<MakePrivate> {
 
   static void report(func::FuncOp step, const PrivacyPlan &plan) {
     for (const std::string &note : plan.notes) {
-      step.emitRemark() << note;
+      emitRemark(step.getLoc()) << note;
     }
-    InFlightDiagnostic slots = step.emitRemark();
+    InFlightDiagnostic slots = emitRemark(step.getLoc());
     slots << "slots: " << plan.secondReading.agreed << " values are read twice, alike";
     for (const auto &[op, count] : plan.secondReading.unread) {
       slots << "; " << count << " once, behind '" << op << "'";
     }
     slots.report();
     for (auto [number, draw] : llvm::enumerate(plan.draws)) {
-      InFlightDiagnostic remark = step.emitRemark() << "draw " << number << ": ";
+      InFlightDiagnostic remark = emitRemark(step.getLoc()) << "draw " << number << ": ";
       if (draw.isSampled) {
         remark << draw.expected << " of " << draw.rows << " rows expected in " << draw.slots << " slots";
       } else {

@@ -17,23 +17,41 @@ static bool isPrivateTable(Value table, const RowInputs &inputs) {
   return number >= inputs.arguments.size() || inputs.arguments[number].table.isPrivate;
 }
 
-/// When each value of a step is known: as soon as all that it is computed from.
-static llvm::DenseMap<Value, ListTime> timesOf(func::FuncOp step, const RowInputs &inputs) {
+/// When lists are known, and all that they are computed from: as soon as what they are computed from.
+static llvm::DenseMap<Value, ListTime> timesOf(ArrayRef<Value> lists, func::FuncOp step, const RowInputs &inputs) {
   llvm::DenseMap<Value, ListTime> times;
-  for (BlockArgument argument : step.getArguments()) {
+  auto timeOf = [&](BlockArgument argument) {
     auto kind = step.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kKindAttr);
     bool isCoin = kind && kind.getValue() == stringify(StepArg::Coin);
-    bool isSent = !isCoin && inputs.isPublic(argument.getArgNumber());
-    times[argument] = isSent ? ListTime::Message : ListTime::Run;
-  }
-  for (Operation &op : step.getBody().front()) {
+    return !isCoin && inputs.isPublic(argument.getArgNumber()) ? ListTime::Message : ListTime::Run;
+  };
+  SmallVector<Value> todo(lists.begin(), lists.end());
+  while (!todo.empty()) {
+    Value value = todo.back();
+    Operation *op = value.getDefiningOp();
+    size_t before = todo.size();
+    if (!times.contains(value) && op) {
+      llvm::copy_if(op->getOperands(), std::back_inserter(todo),
+                    [&](Value operand) { return !times.contains(operand); });
+    }
+    if (todo.size() > before) {
+      continue;
+    }
+    todo.pop_back();
+    if (times.contains(value)) {
+      continue;
+    }
+    if (!op) {
+      times[value] = timeOf(cast<BlockArgument>(value));
+      continue;
+    }
     auto sample = dyn_cast<SampleRowsOp>(op); // coins may stand for one with `expected`
     bool isLate = isa<ReadRowsOp, ClippedSumOp, NoiseOp>(op) || (sample && sample.getExpected());
     ListTime time = isLate ? ListTime::Run : ListTime::Plan;
-    for (Value operand : op.getOperands()) {
+    for (Value operand : op->getOperands()) {
       time = std::max(time, times.lookup(operand));
     }
-    for (Value result : op.getResults()) {
+    for (Value result : op->getResults()) {
       times[result] = time;
     }
   }
@@ -55,7 +73,7 @@ static llvm::SetVector<Value> rowLists(func::FuncOp step, const RowInputs &input
 
 OwningOpRef<ModuleOp> sojourn::rowListsProgram(func::FuncOp step, const RowInputs &inputs, ListTime time) {
   llvm::SetVector<Value> lists = rowLists(step, inputs);
-  auto times = timesOf(step, inputs);
+  auto times = timesOf(lists.getArrayRef(), step, inputs);
   lists.remove_if([&](Value list) { return times.lookup(list) != time; });
   if (lists.empty()) {
     return {};
@@ -124,8 +142,9 @@ bool sojourn::namesRowTwice(ArrayRef<int64_t> rows) {
 
 void sojourn::guardRowLists(func::FuncOp step, const RowInputs &inputs) {
   OpBuilder builder(step.getContext());
-  auto times = timesOf(step, inputs);
-  for (Value list : rowLists(step, inputs)) {
+  llvm::SetVector<Value> lists = rowLists(step, inputs);
+  auto times = timesOf(lists.getArrayRef(), step, inputs);
+  for (Value list : lists) {
     if (times.lookup(list) != ListTime::Run) {
       continue;
     }
