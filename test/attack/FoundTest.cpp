@@ -31,6 +31,9 @@ void expectNoneSucceeds(const std::string &prefix) {
     Verdict verdict = Judge(1).judge(*attack);
     EXPECT_TRUE(verdict.isEncodable) << name;
     EXPECT_FALSE(verdict.violation) << name << ": " << verdict.violation->property << ": " << verdict.violation->text;
+    for (const std::string &error : verdict.errors) { // such a table is not there: nothing was tried
+      EXPECT_EQ(error.find("the program expects it of"), std::string::npos) << name << ": " << error;
+    }
     ++played;
   }
   EXPECT_GT(played, 0u) << "no attack " << prefix;

@@ -6,9 +6,9 @@
 //   spending run 0 steps 0 noise 4 clip 1 share -1 layers 0 sum 0
 //   release bound 0 epsilon 8 delta 0 continues 0
 module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
-  func.func @step(%arg0: tensor<i64> {sojourn.kind = "seed"}, %arg1: !sojourn.table<24, "a" : f64, "h" : f32, "n" : i64, "b" : i1, "m" : 2x3xf32, "v" : 64xf64, "w" : 96xf32> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
+  func.func @step(%arg0: tensor<i64> {sojourn.kind = "seed"}, %arg1: !sojourn.table<24, "a" : f64, "h" : f32, "n" : i64, "b" : i1, "m" : 2x48xf32, "v" : 64xf64, "w" : 96xf32> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
     %0 = sojourn.iota dim = 0 : tensor<24xi64>
-    %1 = sojourn.read_rows %arg1, %0, columns = ["m"] : !sojourn.table<24, "a" : f64, "h" : f32, "n" : i64, "b" : i1, "m" : 2x3xf32, "v" : 64xf64, "w" : 96xf32>, tensor<24xi64> -> tensor<24x2x3xi64>
+    %1 = sojourn.read_rows %arg1, %0, columns = ["m"] : !sojourn.table<24, "a" : f64, "h" : f32, "n" : i64, "b" : i1, "m" : 2x48xf32, "v" : 64xf64, "w" : 96xf32>, tensor<24xi64> -> tensor<24x2x3xi64>
     %2 = sojourn.concat %1, %1 dim = 1 : tensor<24x2x3xi64>, tensor<24x2x3xi64>
     %3 = sojourn.reduce_min %2, dims = [1, 2] : tensor<24x4x3xi64>
     %4 = sojourn.sample_rows %3, %arg0, %arg0, rows = 16, expected = 2 : (tensor<24xi64>, tensor<i64>, tensor<i64>) -> tensor<24xi64>
