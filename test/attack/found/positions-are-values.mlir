@@ -8,9 +8,9 @@
 module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
   func.func @step(%arg0: tensor<i64> {sojourn.kind = "seed"}, %arg1: !sojourn.table<24, "a" : f64, "h" : f32, "n" : i64, "b" : i1, "m" : 2x48xf32, "v" : 64xf64, "w" : 96xf32> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
     %0 = sojourn.iota dim = 0 : tensor<24xi64>
-    %1 = sojourn.read_rows %arg1, %0, columns = ["m"] : !sojourn.table<24, "a" : f64, "h" : f32, "n" : i64, "b" : i1, "m" : 2x48xf32, "v" : 64xf64, "w" : 96xf32>, tensor<24xi64> -> tensor<24x2x3xi64>
-    %2 = sojourn.concat %1, %1 dim = 1 : tensor<24x2x3xi64>, tensor<24x2x3xi64>
-    %3 = sojourn.reduce_min %2, dims = [1, 2] : tensor<24x4x3xi64>
+    %1 = sojourn.read_rows %arg1, %0, columns = ["m"] : !sojourn.table<24, "a" : f64, "h" : f32, "n" : i64, "b" : i1, "m" : 2x48xf32, "v" : 64xf64, "w" : 96xf32>, tensor<24xi64> -> tensor<24x2x48xi64>
+    %2 = sojourn.concat %1, %1 dim = 1 : tensor<24x2x48xi64>, tensor<24x2x48xi64>
+    %3 = sojourn.reduce_min %2, dims = [1, 2] : tensor<24x4x48xi64>
     %4 = sojourn.sample_rows %3, %arg0, %arg0, rows = 16, expected = 2 : (tensor<24xi64>, tensor<i64>, tensor<i64>) -> tensor<24xi64>
     %5 = sojourn.convert %4 : tensor<24xi64> -> tensor<24xf64>
     %6 = sojourn.reduce_sum %5, dims = [0] : tensor<24xf64>
