@@ -96,7 +96,8 @@ def sources_of(test):
         return [ROOT / word.split("::")[0] for word in words if word.startswith("test/")]
     lists = [path for path in (ROOT / "test").rglob("CMakeLists.txt") if f"({words[0]} " in path.read_text()]
     lists += [path for path in (ROOT / "test").rglob("CMakeLists.txt") if f"({words[0]}\n" in path.read_text()]
-    return sorted(source for path in lists for source in path.parent.glob("*.cpp"))
+    kinds = ("*.cpp", "*.h", "*/*.mlir")  # and the programs that they play
+    return sorted(source for path in lists for kind in kinds for source in path.parent.glob(kind))
 
 
 def digest_of_product():
