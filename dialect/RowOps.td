@@ -8,46 +8,63 @@ include "dialect/Types.td"
 def SampleRowsOp : InferredCoreOp<"sample_rows"> {
   let summary = "row numbers at positions of an epoch's random order";
   let description = [{
-    Position by position: an element p of `positions` outside [0, rows) gives -1, so that -1 stays -1 and absence
-    survives composition; any other gives order(p). The order of an epoch is a bijection of [0, rows): **the rows of an
-    epoch are distinct**, and positions 0 .. rows - 1 give each row once. Each element costs its own few draws; nothing
-    is kept, whatever the number of rows.
+    Position by position: an element p of `positions` outside [0, n) gives -1, so that -1 stays -1 and absence survives
+    composition; any other gives order(p). The order of an epoch is a bijection of [0, n): **the rows of an epoch are
+    distinct**, and positions 0 .. n - 1 give each row once. Each element costs its own few draws; nothing is kept,
+    whatever the number of rows. n is the number of rows of `table` when the step runs: no program says it.
 
     order(p) is a Feistel network over Philox4x32-10 with cycle walking:
 
-    * bits = max(8, number of bits of rows - 1), where 0 has 0 bits; left = floor(bits / 2), right = bits - left.
+    * bits = max(8, number of bits of n - 1), where 0 has 0 bits; left = floor(bits / 2), right = bits - left.
     * One pass over x in [0, 2^bits): L = x >> right, R = x mod 2^right. In round r = 0 .. 5, w is word 0 of
-      Philox4x32-10 with key = (seed low, seed high) and counter = (R + r * 2^20 + (rows >> 32) * 2^23, rows mod 2^32,
+      Philox4x32-10 with key = (seed low, seed high) and counter = (R + r * 2^20 + (n >> 32) * 2^23, n mod 2^32,
       epoch low, epoch high xor 0x534A524F), each a word of 32 bits; then (L, R) becomes (R, L xor (w mod 2^l)), where l
       is the width of L: `left` in even rounds, `right` in odd ones. After the six rounds x = L * 2^right + R.
-    * Start with x = p and repeat the pass until x < rows: that x is order(p).
+    * Start with x = p and repeat the pass until x < n: that x is order(p).
+
+    A part of a table is a list of splits, from the table down: the fraction f of each, and which side of it. Of m rows
+    the `first` side has the first floor(f * m + 0.5) positions of an order of them, product and sum each rounded to
+    f64, and the `other` side the rest.
+
+    * `part`: n is the number of rows of that part, and the order is one of them: a batch of the part.
+    * `split`: the order is that of the last split itself. Positions count within its side, so that n is the side's
+      number of rows; where the side starts is added to them, and order(start + p) is a row of what was split: the part
+      above, or the table.
 
     A batch of a part of a split is one op after another: the inner one draws positions within the part, the outer one
     finds the part's rows in the table.
 
-    With `expected` the op stands for a draw of the table's owner: on a private table each of the `rows` rows is in with
-    probability expected / rows, independently and by secret coins, whatever positions and seed say; positions then
-    only give the number of slots. Elsewhere the attribute changes nothing.
+    With `expected` the op stands for a draw of the table's owner: on a private table each of the n rows is in with
+    probability expected / n, independently and by secret coins, whatever positions and seed say; positions then only
+    give the number of slots. Elsewhere the attribute changes nothing. It does not go with `split`.
 
     Before promotion seed and epoch may be `!sojourn.scalar<i64>`.
 
     Example:
 
     ```mlir
-    %i = sojourn.sample_rows %positions, %seed, %epoch, rows = 569
-      : (tensor<64xi64>, tensor<i64>, tensor<i64>) -> tensor<64xi64>
+    %i = sojourn.sample_rows %positions, %seed, %epoch of %table, part = [first 8.000000e-01]
+      : tensor<64xi64>, tensor<i64>, tensor<i64>, !sojourn.table<?, "age" : f64> -> tensor<64xi64>
+    %j = sojourn.sample_rows %i, %split, %never of %table, split = [first 8.000000e-01]
+      : tensor<64xi64>, tensor<i64>, tensor<i64>, !sojourn.table<?, "age" : f64> -> tensor<64xi64>
     ```
   }];
-  let arguments = (ins PositionTensor:$positions, I64Number:$seed, I64Number:$epoch, IntAttr:$rows,
+  let arguments = (ins PositionTensor:$positions, I64Number:$seed, I64Number:$epoch, Sojourn_Table:$table,
+                       DenseF64ArrayAttr:$fractions, DenseI64ArrayAttr:$sides, BoolAttr:$split,
                        OptionalAttr<IntAttr>:$expected);
   let results = (outs PositionTensor:$result);
   let operations = "cost::times({64, cost::elements(getResult())})";
   let rows = "sampleRows";
   let assemblyFormat = [{
-    $positions `,` $seed `,` $epoch `,` `rows` `=` $rows (`,` `expected` `=` $expected^)? attr-dict
-    `:` functional-type(operands, $result)
+    $positions `,` $seed `,` $epoch `of` $table `` custom<Draw>($fractions, $sides, $split, $expected) attr-dict
+    `:` type($positions) `,` type($seed) `,` type($epoch) `,` qualified(type($table)) `->` type($result)
   }];
   let hasVerifier = 1;
+  let builders = [
+    OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$positions, "::mlir::Value":$seed, "::mlir::Value":$epoch,
+                   "::mlir::Value":$table, "::llvm::ArrayRef<::sojourn::Side>":$part, "bool":$isSplit,
+                   "std::optional<int64_t>":$expected)>
+  ];
 }
 
 def ReadRowsOp : CoreOp<"read_rows"> {
@@ -66,9 +83,9 @@ def ReadRowsOp : CoreOp<"read_rows"> {
 
     ```mlir
     %x = sojourn.read_rows %table, %i, columns = ["age"]
-      : !sojourn.table<569, "age" : f64, "image" : 28x28xui8>, tensor<64xi64> -> tensor<64x1xf32>
+      : !sojourn.table<?, "age" : f64, "image" : 28x28xui8>, tensor<64xi64> -> tensor<64x1xf32>
     %y = sojourn.read_rows %table, %i, columns = ["image"]
-      : !sojourn.table<569, "age" : f64, "image" : 28x28xui8>, tensor<64xi64> -> tensor<64x28x28xui8>
+      : !sojourn.table<?, "age" : f64, "image" : 28x28xui8>, tensor<64xi64> -> tensor<64x28x28xui8>
     ```
   }];
   let arguments = (ins Sojourn_Table:$table, PositionTensor:$indices, StrArrayAttr:$columns);

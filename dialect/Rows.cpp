@@ -2,6 +2,8 @@
 // Rows of datasets: sampling and reading.
 #include "dialect/RowOps.h"
 
+#include "mlir/IR/OpImplementation.h"
+
 using namespace mlir;
 using namespace sojourn;
 
@@ -16,15 +18,120 @@ LogicalResult SampleRowsOp::inferReturnTypes(MLIRContext *, std::optional<Locati
   return success();
 }
 
-LogicalResult SampleRowsOp::verify() {
-  if (getRows() < 0 || getRows() > bounds::kDimension) {
-    return emitOpError() << "rows is " << getRows() << ", expected a number in [0, " << boundText(bounds::kDimension)
-                         << "]";
+SmallVector<Side> sojourn::partOf(SampleRowsOp sample) {
+  SmallVector<Side> part;
+  for (auto [fraction, side] : llvm::zip(sample.getFractions(), sample.getSides())) {
+    part.push_back({fraction, side != 0});
   }
-  if (std::optional<int64_t> expected = getExpected(); expected && (*expected < 1 || *expected > getRows())) {
-    return emitOpError() << "expected is " << *expected << ", expected a number of rows in [1, " << getRows() << "]";
+  return part;
+}
+
+LogicalResult SampleRowsOp::verify() {
+  ArrayRef<double> fractions = getFractions();
+  ArrayRef<int64_t> sides = getSides();
+  if (fractions.size() != sides.size()) {
+    return emitOpError() << "fractions has " << fractions.size() << " entries and sides has " << sides.size()
+                         << ", expected one side for each fraction";
+  }
+  if (fractions.size() > static_cast<size_t>(kSplitsMost)) {
+    return emitOpError() << "a part of " << fractions.size() << " splits, expected at most " << kSplitsMost;
+  }
+  for (auto [fraction, side] : llvm::zip_equal(fractions, sides)) {
+    if (!(fraction > 0 && fraction < 1)) {
+      return emitOpError() << "fraction " << FloatAttr::get(Float64Type::get(getContext()), fraction)
+                           << " of a split, expected a number above 0 and below 1";
+    }
+    if (side != 0 && side != 1) {
+      return emitOpError() << "side " << side << " of a split, expected 0 (first) or 1 (other)";
+    }
+  }
+  if (getSplit() && fractions.empty()) {
+    return emitOpError() << "a split's own order needs a part: give split at least one (side, fraction)";
+  }
+  if (getSplit() && getExpected()) {
+    return emitOpError() << "a split's own order is drawn by its seed, expected belongs to an order of a part's rows";
+  }
+  if (std::optional<int64_t> expected = getExpected(); expected && (*expected < 1 || *expected > bounds::kTableRows)) {
+    return emitOpError() << "expected is " << *expected << ", expected a number of rows in [1, "
+                         << boundText(bounds::kTableRows) << "]";
   }
   return success();
+}
+
+void SampleRowsOp::build(OpBuilder &builder, OperationState &state, Type result, Value positions, Value seed,
+                         Value epoch, Value table, ArrayRef<Side> part, bool isSplit, std::optional<int64_t> expected) {
+  SmallVector<double> fractions;
+  SmallVector<int64_t> sides;
+  for (const Side &side : part) {
+    fractions.push_back(side.fraction);
+    sides.push_back(side.isOther ? 1 : 0);
+  }
+  build(builder, state, result, positions, seed, epoch, table, builder.getDenseF64ArrayAttr(fractions),
+        builder.getDenseI64ArrayAttr(sides), builder.getBoolAttr(isSplit),
+        expected ? builder.getI64IntegerAttr(*expected) : IntegerAttr());
+}
+
+/// `, part = [first 0.8, other 0.5]` or `, split = [...]`; `, expected = 64`.
+static ParseResult parseDraw(OpAsmParser &parser, DenseF64ArrayAttr &fractions, DenseI64ArrayAttr &sides,
+                             BoolAttr &split, IntegerAttr &expected) {
+  SmallVector<double> numbers;
+  SmallVector<int64_t> which;
+  bool hasPart = false, isSplit = false;
+  auto item = [&]() -> ParseResult {
+    StringRef side;
+    SMLoc loc = parser.getCurrentLocation();
+    if (parser.parseKeyword(&side)) {
+      return failure();
+    }
+    if (side != "first" && side != "other") {
+      return parser.emitError(loc) << "side '" << side << "' of a split, expected first or other";
+    }
+    which.push_back(side == "other" ? 1 : 0);
+    return parser.parseFloat(numbers.emplace_back());
+  };
+  while (succeeded(parser.parseOptionalComma())) {
+    StringRef word;
+    SMLoc loc = parser.getCurrentLocation();
+    if (parser.parseKeyword(&word) || parser.parseEqual()) {
+      return failure();
+    }
+    bool isPart = word == "part" || word == "split";
+    if (isPart && !hasPart) {
+      hasPart = true;
+      isSplit = word == "split";
+      if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, item)) {
+        return failure();
+      }
+    } else if (word == "expected" && !expected) {
+      int64_t number;
+      if (parser.parseInteger(number)) {
+        return failure();
+      }
+      expected = parser.getBuilder().getI64IntegerAttr(number);
+    } else {
+      return parser.emitError(loc) << "'" << word << "', expected one part or split, and one expected";
+    }
+  }
+  fractions = DenseF64ArrayAttr::get(parser.getContext(), numbers);
+  sides = DenseI64ArrayAttr::get(parser.getContext(), which);
+  split = BoolAttr::get(parser.getContext(), isSplit);
+  return success();
+}
+
+static void printDraw(OpAsmPrinter &printer, Operation *, DenseF64ArrayAttr fractions, DenseI64ArrayAttr sides,
+                      BoolAttr split, IntegerAttr expected) {
+  if (!fractions.empty() || split.getValue()) {
+    printer << (split.getValue() ? ", split = [" : ", part = [");
+    llvm::interleaveComma(llvm::zip(fractions.asArrayRef(), sides.asArrayRef()), printer, [&](auto item) {
+      auto [fraction, side] = item;
+      printer << (side == 0 ? "first " : "other ");
+      printer.printFloat(APFloat(fraction));
+    });
+    printer << "]";
+  }
+  if (expected) {
+    printer << ", expected = " << expected.getInt();
+  }
 }
 
 LogicalResult ReadRowsOp::verify() {

@@ -236,7 +236,7 @@ static LogicalResult verifyColumn(function_ref<InFlightDiagnostic()> emitError, 
 
 LogicalResult TableType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t rows, ArrayRef<StringAttr> names,
                                 ArrayRef<Type> types) {
-  if (rows < 0 || rows > bounds::kTableRows) {
+  if (!ShapedType::isDynamic(rows) && (rows < 0 || rows > bounds::kTableRows)) {
     return emitError() << "!sojourn.table of " << rows << " rows, expected a number in [0, "
                        << boundText(bounds::kTableRows) << "]";
   }
@@ -263,7 +263,16 @@ Type TableType::parse(AsmParser &parser) {
   SmallVector<StringAttr> names;
   SmallVector<Type> types;
   SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseLess() || parser.parseInteger(rows)) {
+  if (parser.parseLess()) {
+    return {};
+  }
+  if (succeeded(parser.parseOptionalQuestion())) {
+    rows = ShapedType::kDynamic;
+  } else if (parser.parseInteger(rows)) {
+    return {};
+  } else if (rows < 0) {
+    parser.emitError(loc) << "!sojourn.table of " << rows << " rows, expected a number in [0, "
+                          << boundText(bounds::kTableRows) << "], or ? for any";
     return {};
   }
   while (succeeded(parser.parseOptionalComma())) {
@@ -292,7 +301,12 @@ Type TableType::parse(AsmParser &parser) {
 }
 
 void TableType::print(AsmPrinter &printer) const {
-  printer << "<" << getRows();
+  printer << "<";
+  if (hasStaticRows()) {
+    printer << getRows();
+  } else {
+    printer << "?";
+  }
   for (auto [name, type] : llvm::zip_equal(getNames(), getTypes())) {
     printer << ", ";
     printer.printAttributeWithoutType(name);

@@ -82,14 +82,17 @@ def ScalarType : SojournType<"Scalar", "scalar"> {
 }
 
 def TableType : SojournType<"Table", "table"> {
-  let summary = "a dataset: a number of rows and named, typed columns";
+  let summary = "a dataset: named, typed columns, and a number of rows where a program depends on it";
   let description = [{
-    Only `sojourn.read_rows` reads one. Nothing says where the rows are; they need not be resident. A column's type is
-    an element type, for plain numbers, or a ranked tensor type without encoding, for entries of that shape: at most 8
-    sizes of at least 1 each, at most 2^24 elements.
+    Only `sojourn.read_rows` reads one, and `sojourn.sample_rows` asks how many rows it has. Nothing says where the rows
+    are; they need not be resident. `?` stands for any number of rows: the program runs on tables of any. A program that
+    reads whole tables has shapes that depend on the number, and says it; a table with another number of rows is not
+    bound to it. A column's type is an element type, for plain numbers, or a ranked tensor type without encoding, for
+    entries of that shape: at most 8 sizes of at least 1 each, at most 2^24 elements.
 
     ```mlir
-    !sojourn.table<569, "age" : f64, "image" : 28x28xui8>
+    !sojourn.table<?, "age" : f64, "image" : 28x28xui8>
+    !sojourn.table<569, "age" : f64>
     ```
   }];
   let parameters = (ins "int64_t":$rows, ArrayRefParameter<"::mlir::StringAttr">:$names,
@@ -98,6 +101,8 @@ def TableType : SojournType<"Table", "table"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
+    /// Whether the program says how many rows there are; else `getRows()` is ShapedType::kDynamic.
+    bool hasStaticRows() const { return !::mlir::ShapedType::isDynamic(getRows()); }
     /// Type of the column of that name, a RankedTensorType for a shaped one; null when there is none.
     ::mlir::Type getColumnType(::llvm::StringRef name) const;
   }];

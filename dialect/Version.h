@@ -8,9 +8,9 @@
 namespace sojourn {
 /// Raised when the meaning, the operands or the attributes of a core op change. A new op does not raise it: an owner
 /// that does not know the op says so by name.
-inline constexpr uint32_t kDialectVersion = 2;
+inline constexpr uint32_t kDialectVersion = 3;
 /// Oldest version whose programs an owner still understands.
-inline constexpr uint32_t kOldestDialectVersion = 2;
+inline constexpr uint32_t kOldestDialectVersion = 3;
 } // namespace sojourn
 
 #endif // SOJOURN_DIALECT_VERSION_H

@@ -34,7 +34,7 @@ std::string PrivateTerms::key() const {
     out << isPublic;
   }
   for (const Table &table : tables) {
-    out << "|" << table.isPrivate;
+    out << "|" << table.isPrivate << ' ' << table.rows;
     for (const Column &column : table.columns) {
       out << ";" << column.name.size() << ":" << column.name << static_cast<int>(column.element);
       if (column.bounds) {
@@ -127,6 +127,7 @@ RowInputs inputsOf(mlir::func::FuncOp step, const PrivateTerms &terms) {
   std::vector<TableFacts> tables(terms.tables.size());
   for (size_t index = 0; index < tables.size(); ++index) {
     tables[index].isPrivate = terms.tables[index].isPrivate;
+    tables[index].rows = terms.tables[index].rows;
     for (const Column &column : terms.tables[index].columns) {
       auto &bounds = tables[index].columns[column.name];
       if (column.bounds) {

@@ -31,6 +31,7 @@ inline constexpr double kMetricShare = 0.05;
 struct PrivateTerms {
   struct Table {
     bool isPrivate = false;
+    int64_t rows = 0;            ///< how many the bound table has
     std::vector<Column> columns; ///< their bounds
   };
   std::vector<bool> publicArguments;

@@ -108,6 +108,7 @@ void PrivateStep::setTerms(const StepPart &part, const StepBindings &bound) {
       continue;
     }
     terms.tables[index].isPrivate = sources[index].has_value();
+    terms.tables[index].rows = bound.bindings[index].table->rows();
     for (const Column &column : static_cast<const Dataset *>(bound.bindings[index].table)->columns()) {
       terms.tables[index].columns.push_back({column.name, column.element, column.bounds, nullptr, column.dims});
     }

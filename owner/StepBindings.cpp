@@ -184,9 +184,17 @@ llvm::Error StepBindings::bindTable(Store &store, size_t index, size_t position)
                                                      "; get the table again and record the step with it");
   }
   const runtime::ArgSpec &expected = plan.executable->args()[index];
-  if (dataset.rows() != expected.rows) {
+  if (expected.rows && dataset.rows() != *expected.rows) {
     return requestError(wire::ErrorCode_Dataset, "dataset '" + name + "' has " + Twine(dataset.rows()) +
-                                                     " rows, the program expects " + Twine(expected.rows));
+                                                     " rows, the program expects " + Twine(*expected.rows));
+  }
+  for (const std::vector<Side> &part : expected.parts) {
+    if (rowsOfPart(dataset.rows(), part).rows == 0) {
+      return requestError(wire::ErrorCode_Dataset, "dataset '" + name + "' has " + Twine(dataset.rows()) +
+                                                       " rows, and " + describePart(part) +
+                                                       " of them is empty: nothing can be drawn from it; take another "
+                                                       "fraction");
+    }
   }
   for (const runtime::TableColumn &wanted : expected.columns) {
     const Column *column = dataset.column(wanted.name);

@@ -208,6 +208,7 @@ def PrintRows : Pass<"sojourn-rows", "::mlir::ModuleOp"> {
   }];
   let options = [
     ListOption<"bounds", "bounds", "std::string", "Closed range of a column's entries, as NAME=LOW:HIGH (* for all)">,
+    ListOption<"tableRows", "rows", "int64_t", "Rows of the tables whose types do not say it: of each, or one for all">,
     ListOption<"openTables", "open-tables", "unsigned", "Numbers of the table arguments that are not private">
   ];
 }
@@ -233,6 +234,7 @@ def MakePrivate : Pass<"sojourn-make-private", "::mlir::ModuleOp"> {
   }];
   let options = [
     ListOption<"bounds", "bounds", "std::string", "Closed range of a column's entries, as NAME=LOW:HIGH (* for all)">,
+    ListOption<"tableRows", "rows", "int64_t", "Rows of the tables whose types do not say it: of each, or one for all">,
     Option<"noiseMultiplier", "noise-multiplier", "double", "1.0", "Noise over sensitivity of a step">,
     Option<"clip", "clip", "double", "1.0", "Bound of a row's gradient">,
     Option<"perLayer", "per-layer", "bool", "false", "Clip each tensor alone">,

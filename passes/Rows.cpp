@@ -273,6 +273,25 @@ LogicalResult sojourn::parseBounds(func::FuncOp step, ArrayRef<std::string> boun
   return success();
 }
 
+LogicalResult sojourn::setRows(func::FuncOp step, ArrayRef<int64_t> rows, RowInputs &inputs) {
+  SmallVector<unsigned> tables;
+  for (BlockArgument argument : step.getArguments()) {
+    if (isa<TableType>(argument.getType())) {
+      tables.push_back(argument.getArgNumber());
+    }
+  }
+  bool isInside = llvm::all_of(rows, [](int64_t count) { return count >= 0 && count <= bounds::kTableRows; });
+  if (!isInside || (rows.size() > 1 && rows.size() != tables.size())) {
+    return step.emitError() << "rows has " << rows.size() << " numbers for " << tables.size()
+                            << " tables, expected one for each, from 0 to " << boundText(bounds::kTableRows)
+                            << ", or one for all";
+  }
+  for (size_t k = 0; k < tables.size() && !rows.empty(); ++k) {
+    inputs.arguments[tables[k]].table.rows = rows[rows.size() == 1 ? 0 : k];
+  }
+  return success();
+}
+
 namespace {
 struct PrintRows : sojourn::impl::PrintRowsBase<PrintRows> {
   using PrintRowsBase::PrintRowsBase;
@@ -284,7 +303,7 @@ struct PrintRows : sojourn::impl::PrintRowsBase<PrintRows> {
       return signalPassFailure();
     }
     RowInputs inputs = RowInputs::ofStep(step);
-    if (failed(parseBounds(step, bounds, inputs))) {
+    if (failed(parseBounds(step, bounds, inputs)) || failed(setRows(step, tableRows, inputs))) {
       return signalPassFailure();
     }
     for (unsigned number : openTables) {

@@ -33,6 +33,8 @@ struct RowInputs {
   static RowInputs ofStep(mlir::func::FuncOp step);
 };
 
+/// Numbers of rows of the tables whose types do not say them: of each table in order, or one for all.
+llvm::LogicalResult setRows(mlir::func::FuncOp step, llvm::ArrayRef<int64_t> rows, RowInputs &inputs);
 /// "age=0:120" (or "*=0:120", for all) to the bounds of that column in every table.
 llvm::LogicalResult parseBounds(mlir::func::FuncOp step, llvm::ArrayRef<std::string> bounds, RowInputs &inputs);
 

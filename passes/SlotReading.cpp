@@ -33,6 +33,12 @@ bool comesFrom(Value list, Value root) {
 
 } // namespace
 
+/// Of a table that rows are drawn of only its number of rows matters, which is public.
+static OperandRange contentsOf(Operation *op) {
+  OperandRange operands = op->getOperands();
+  return isa<SampleRowsOp>(op) ? operands.drop_back() : operands;
+}
+
 SlotReader::SlotReader(func::FuncOp step, llvm::function_ref<bool(unsigned)> isPublicArgument,
                        llvm::function_ref<bool(unsigned)> isPrivateTable) {
   if (step.isExternal() || !step.getBody().hasOneBlock()) {
@@ -130,7 +136,7 @@ void SlotReader::set(Value value, SlotReading reading) {
 void SlotReader::readBlock(Block &body) {
   for (Operation &op : body.without_terminator()) {
     bool isFresh = isa<NoiseOp>(op) || draws.contains(&op);
-    if (!isFresh && llvm::any_of(op.getOperands(), [&](Value value) { return contents.contains(value); })) {
+    if (!isFresh && llvm::any_of(contentsOf(&op), [&](Value value) { return contents.contains(value); })) {
       contents.insert(op.result_begin(), op.result_end());
     }
     if (isa<ClippedSumOp>(op)) {
@@ -172,7 +178,7 @@ SlotReading SlotReader::readCore(Operation *op) const {
   Found slots, sum;
   // Of slots that lie in no dim, only elementwise ops and reshapes are read.
   bool isOneSlot = true, hasScalar = false, staysFlat = op->hasTrait<Elementwise>() || isa<ReshapeOp>(op);
-  for (Value operand : op->getOperands()) {
+  for (Value operand : contentsOf(op)) {
     SlotReading reading = readingOf(operand);
     if (reading.kind == Kind::Unknown) {
       return reading;

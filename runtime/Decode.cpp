@@ -113,9 +113,9 @@ private:
         names.push_back(texts_[table.column_names()->Get(c)]);
         columns.push_back(columnType(table, c));
       }
-      auto type =
-          TableType::getChecked([&] { return mlir::emitError(builder_.getUnknownLoc()); }, &context_, table.rows(),
-                                llvm::ArrayRef<mlir::StringAttr>(names), llvm::ArrayRef<mlir::Type>(columns));
+      auto type = TableType::getChecked([&] { return mlir::emitError(builder_.getUnknownLoc()); }, &context_,
+                                        table.rows() < 0 ? mlir::ShapedType::kDynamic : table.rows(),
+                                        llvm::ArrayRef<mlir::StringAttr>(names), llvm::ArrayRef<mlir::Type>(columns));
       if (!type) {
         return false;
       }
@@ -205,6 +205,13 @@ private:
         list.push_back(integer(k));
       }
       return builder_.getDenseI64ArrayAttr(list);
+    }
+    case AttrKind_reals: {
+      llvm::SmallVector<double> list;
+      for (uint32_t k = 0; k < attr.count(); ++k) {
+        list.push_back(llvm::bit_cast<double>(integer(k)));
+      }
+      return builder_.getDenseF64ArrayAttr(list);
     }
     case AttrKind_type: return mlir::TypeAttr::get(typeOf(&context_, static_cast<Element>(integer(0))));
     case AttrKind_string: return text(0);

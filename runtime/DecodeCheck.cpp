@@ -205,7 +205,7 @@ private:
         return malformed(name + " names table " + std::to_string(arg.type()));
       }
       const TableRecord *table = p_.tables()->Get(tables++);
-      if (table->rows() < 0 || table->rows() > limits::kTableRows) {
+      if (table->rows() < -1 || table->rows() > limits::kTableRows) {
         return makeError(ErrorCode::Limit, name + " has " + std::to_string(table->rows()) + " rows, the limit is " +
                                                std::to_string(limits::kTableRows));
       }
@@ -249,17 +249,18 @@ private:
       return malformed(where + ": names are not unique and in ascending order");
     }
     previous = name;
-    if (attr.kind() > AttrKind_strings || attr.element() >= kElementCount || attr.reserved() != 0) {
+    if (attr.kind() > AttrKind_reals || attr.element() >= kElementCount || attr.reserved() != 0) {
       return malformed(where + " has an unknown kind or element type");
     }
     if (attr.begin() != cursor || attr.count() > countOf(p_.ints()) - cursor) {
       return malformed(where + " has its integers out of place");
     }
     cursor += attr.count();
-    if (attr.kind() == AttrKind_integers && attr.count() > limits::kIntegersPerAttribute) {
-      return exceeded("integers in " + where, attr.count(), limits::kIntegersPerAttribute);
+    bool isNumbers = attr.kind() == AttrKind_integers || attr.kind() == AttrKind_reals;
+    if (isNumbers && attr.count() > limits::kIntegersPerAttribute) {
+      return exceeded("numbers in " + where, attr.count(), limits::kIntegersPerAttribute);
     }
-    bool isList = attr.kind() == AttrKind_integers || attr.kind() == AttrKind_strings;
+    bool isList = isNumbers || attr.kind() == AttrKind_strings;
     if (!isList && attr.count() != 1) {
       return malformed(where + " has " + std::to_string(attr.count()) + " integers, expected 1");
     }
@@ -272,6 +273,7 @@ private:
       case AttrKind_boolean: fits = (value == 0 || value == 1) && element == Element::i1; break;
       case AttrKind_real: fits = isFloat(element); break;
       case AttrKind_integers: fits = element == Element::i64; break;
+      case AttrKind_reals: fits = element == Element::f64; break;
       case AttrKind_type:
         fits = value >= 0 && value < static_cast<int64_t>(kElementCount) && element == Element::i64;
         break;

@@ -95,7 +95,7 @@ private:
       uint32_t id = 0;
       if (auto table = llvm::dyn_cast<TableType>(type)) {
         id = static_cast<uint32_t>(tables_.size());
-        Table record{table.getRows(), {}, {}, {}};
+        Table record{table.hasStaticRows() ? table.getRows() : -1, {}, {}, {}};
         for (auto [name, column] : llvm::zip(table.getNames(), table.getTypes())) {
           std::optional<TensorType> entry = entryTypeOf(column);
           if (!entry) {
@@ -149,6 +149,12 @@ private:
     } else if (auto list = llvm::dyn_cast<mlir::DenseI64ArrayAttr>(value)) {
       kind = AttrKind_integers;
       ints_.insert(ints_.end(), list.asArrayRef().begin(), list.asArrayRef().end());
+    } else if (auto reals = llvm::dyn_cast<mlir::DenseF64ArrayAttr>(value)) {
+      kind = AttrKind_reals;
+      element = Element::f64;
+      for (double number : reals.asArrayRef()) {
+        ints_.push_back(static_cast<int64_t>(bitsOfReal(llvm::APFloat(number))));
+      }
     } else if (auto type = llvm::dyn_cast<mlir::TypeAttr>(value); type && elementOf(type.getValue())) {
       kind = AttrKind_type;
       ints_.push_back(static_cast<int64_t>(*elementOf(type.getValue())));
@@ -244,7 +250,7 @@ private:
   }
 
   struct Table {
-    int64_t rows;
+    int64_t rows; ///< -1: any number
     std::vector<uint32_t> names;
     std::vector<uint8_t> elements;
     std::vector<llvm::SmallVector<int64_t, 4>> entries; ///< sizes, none for a plain number

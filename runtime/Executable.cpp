@@ -194,8 +194,9 @@ llvm::Error Executable::Impl::check(llvm::ArrayRef<Binding> bindings) const {
     const Binding &binding = bindings[index];
     std::string name = "argument " + std::to_string(index);
     if (spec.kind == StepArg::Table) {
-      if (binding.table == nullptr || binding.table->rows() != spec.rows) {
-        return makeError(ErrorCode::Malformed, name + " is not a table of " + std::to_string(spec.rows) + " rows");
+      if (binding.table == nullptr || (spec.rows && binding.table->rows() != *spec.rows)) {
+        return makeError(ErrorCode::Malformed,
+                         name + " is not a table" + (spec.rows ? " of " + std::to_string(*spec.rows) + " rows" : ""));
       }
       continue;
     }

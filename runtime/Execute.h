@@ -5,12 +5,14 @@
 #define SOJOURN_RUNTIME_EXECUTE_H
 #include "runtime/Buffer.h"
 #include "runtime/Error.h"
+#include "dialect/Part.h"
 #include "dialect/Signature.h"
 #include "runtime/Tensor.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,9 +46,10 @@ struct TableColumn {
 
 struct ArgSpec {
   StepArg kind = StepArg::State;
-  TensorType type;                  ///< of every kind but table
-  int64_t rows = 0;                 ///< table: its row count
-  std::vector<TableColumn> columns; ///< table: the columns it names
+  TensorType type;                      ///< of every kind but table
+  std::optional<int64_t> rows;          ///< table: how many it has, where the program depends on it
+  std::vector<TableColumn> columns;     ///< table: the columns it names
+  std::vector<std::vector<Side>> parts; ///< table: the parts that rows are drawn of, each once
 };
 
 struct ResultSpec {

@@ -20,6 +20,14 @@ const AttrValue &GraphOp::attr(llvm::StringRef wanted) const {
   throw PlanFailure{ErrorCode::Unsupported, "missing attribute '" + wanted.str() + "'"};
 }
 
+std::vector<Side> partOf(const GraphOp &op) {
+  std::vector<Side> part;
+  for (auto [fraction, side] : llvm::zip(op.reals("fractions"), op.ints("sides"))) {
+    part.push_back({fraction, side != 0});
+  }
+  return part;
+}
+
 namespace {
 
 std::optional<Scalar> scalarOf(mlir::Attribute attribute) {
@@ -50,6 +58,9 @@ std::optional<AttrValue> attrOf(llvm::StringRef opName, mlir::Attribute attribut
   }
   if (auto list = llvm::dyn_cast<mlir::DenseI64ArrayAttr>(attribute)) {
     return AttrValue(std::vector<int64_t>(list.asArrayRef().begin(), list.asArrayRef().end()));
+  }
+  if (auto list = llvm::dyn_cast<mlir::DenseF64ArrayAttr>(attribute)) {
+    return AttrValue(std::vector<double>(list.asArrayRef().begin(), list.asArrayRef().end()));
   }
   if (auto boolean = llvm::dyn_cast<mlir::BoolAttr>(attribute)) {
     return AttrValue(int64_t{boolean.getValue()});
@@ -84,7 +95,9 @@ llvm::Expected<ArgSpec> argOf(mlir::func::FuncOp step, unsigned index) {
   spec.kind = *known;
   mlir::Type type = step.getArgumentTypes()[index];
   if (auto table = llvm::dyn_cast<sojourn::TableType>(type)) {
-    spec.rows = table.getRows();
+    if (table.hasStaticRows()) {
+      spec.rows = table.getRows();
+    }
     for (auto [name, columnType] : llvm::zip(table.getNames(), table.getTypes())) {
       std::optional<TensorType> entry = entryTypeOf(columnType);
       if (!entry) {
@@ -188,6 +201,12 @@ llvm::Expected<Graph> buildGraph(mlir::ModuleOp coreModule) {
       graph.sumOfValueBytes += type->bytes();
       graph.types.push_back(std::move(*type));
       definingOp.push_back(graph.ops.size());
+    }
+    if (record.name == "sample_rows") {
+      auto &parts = graph.args[record.operands[3]].parts;
+      if (std::vector<Side> part = partOf(record); !part.empty() && !llvm::is_contained(parts, part)) {
+        parts.push_back(std::move(part));
+      }
     }
     graph.ops.push_back(std::move(record));
   }

@@ -18,8 +18,9 @@ using ValueId = uint32_t;
 /// Little-endian bytes of one element.
 using Scalar = std::array<char, 16>;
 
-/// A list of i64 is `ints`; booleans are ints; `constant`'s number is a Scalar.
-using AttrValue = std::variant<int64_t, std::vector<int64_t>, std::string, std::vector<std::string>, Scalar>;
+/// A list of i64 is `ints`, of f64 `reals`; booleans are ints; `constant`'s number is a Scalar.
+using AttrValue =
+    std::variant<int64_t, std::vector<int64_t>, std::vector<double>, std::string, std::vector<std::string>, Scalar>;
 
 struct GraphOp {
   std::string name; ///< without the dialect prefix
@@ -29,6 +30,7 @@ struct GraphOp {
 
   int64_t integer(llvm::StringRef name) const { return std::get<int64_t>(attr(name)); }
   const std::vector<int64_t> &ints(llvm::StringRef name) const { return std::get<std::vector<int64_t>>(attr(name)); }
+  const std::vector<double> &reals(llvm::StringRef name) const { return std::get<std::vector<double>>(attr(name)); }
   const std::string &string(llvm::StringRef name) const { return std::get<std::string>(attr(name)); }
   const std::vector<std::string> &strings(llvm::StringRef name) const {
     return std::get<std::vector<std::string>>(attr(name));
@@ -46,6 +48,9 @@ struct Graph {
   std::vector<ValueId> resultValues;
   size_t sumOfValueBytes = 0;
 };
+
+/// The part of its table that a `sample_rows` draws of, from the table down.
+std::vector<Side> partOf(const GraphOp &op);
 
 /// Thrown inside planning only; Executable::create turns it into a ProgramError.
 struct PlanFailure {

@@ -138,21 +138,20 @@ void lowerIota(Lowering &lowering, const GraphOp &op) {
 
 /// Each position costs its own draws alone: nothing is kept and nothing is as long as the table.
 void lowerSampleRows(Lowering &lowering, const GraphOp &op) {
-  int64_t rows = op.integer("rows");
-  if (rows < 0 || rows > kOrderedRows) {
-    lowering.fail("'rows' is out of range");
-  }
   constexpr int64_t kPiece = 256;
   int64_t count = lowering.type(op.results[0]).numel();
   Place positions = lowering.dense(op.operands[0]), seed = lowering.dense(op.operands[1]),
         epoch = lowering.dense(op.operands[2]);
+  SlotId table = lowering.tableSlot(op.operands[3]);
   Place out = lowering.result(op.results[0]);
-  auto body = [=](SlotTable slots, int64_t lo, int64_t hi) {
+  bool isSplit = op.integer("split") != 0;
+  auto body = [=, sides = partOf(op)](SlotTable slots, int64_t lo, int64_t hi) {
+    PartRows part = rowsOfPart(static_cast<const RowSource *>(slots[table])->rows(), sides);
     const int64_t *from = positions.in<int64_t>(slots);
     int64_t *to = out.in<int64_t>(slots);
     uint64_t key = *seed.in<uint64_t>(slots), stream = *epoch.in<uint64_t>(slots);
     for (int64_t i = lo * kPiece, end = std::min(hi * kPiece, count); i < end; ++i) {
-      to[i] = rowAt(from[i], rows, key, stream);
+      to[i] = isSplit ? rowOfSplit(from[i], part, key, stream) : rowAt(from[i], part.rows, key, stream);
     }
   };
   lowering.emit(op, makeKernel(body, (count + kPiece - 1) / kPiece));

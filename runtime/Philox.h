@@ -4,6 +4,8 @@
 #ifndef SOJOURN_RUNTIME_PHILOX_H
 #define SOJOURN_RUNTIME_PHILOX_H
 
+#include "dialect/Part.h"
+
 #include <cstdint>
 
 namespace sojourn::runtime {
@@ -59,6 +61,12 @@ inline int64_t rowAt(int64_t position, int64_t rows, uint64_t seed, uint64_t epo
     x = static_cast<uint64_t>(l) << right | r;
   } while (x >= count);
   return static_cast<int64_t>(x);
+}
+
+/// The row of what was split at a position within one side of the split, or -1 for a position outside of the side.
+inline int64_t rowOfSplit(int64_t position, const PartRows &side, uint64_t seed, uint64_t epoch) {
+  bool isInside = position >= 0 && position < side.rows;
+  return isInside ? rowAt(side.start + position, side.parent, seed, epoch) : -1;
 }
 
 } // namespace sojourn::runtime

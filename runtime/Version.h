@@ -8,9 +8,9 @@
 namespace sojourn::runtime {
 
 /// Version of the envelope and of the generic op record. See runtime/README.md for the promise.
-inline constexpr uint32_t kFormatVersion = 2;
+inline constexpr uint32_t kFormatVersion = 3;
 /// Oldest format that decodeProgram reads.
-inline constexpr uint32_t kOldestFormatVersion = 2;
+inline constexpr uint32_t kOldestFormatVersion = 3;
 
 } // namespace sojourn::runtime
 

@@ -28,6 +28,14 @@ unsigned Analysis::drawOf(Value index, int64_t slots) {
   return entry->second;
 }
 
+std::optional<int64_t> Analysis::rowsOf(Value table) const {
+  if (auto type = cast<TableType>(table.getType()); type.hasStaticRows()) {
+    return type.getRows();
+  }
+  auto known = tables.find(table);
+  return known == tables.end() ? std::nullopt : known->second.rows;
+}
+
 unsigned Analysis::sampledDraw(Value index, int64_t slots, int64_t expected, int64_t population) {
   unsigned number = drawOf(index, slots);
   draws_[number].sampled = true;

@@ -61,6 +61,8 @@ struct Release {
 /// What is known of the arguments of a program before it is walked; made by who binds them.
 struct TableBounds {
   bool isPrivate = false;
+  /// How many rows it has; a type that says it says it by itself.
+  std::optional<int64_t> rows = std::nullopt;
   /// Per column of the table's type: the closed range that every entry lies in.
   std::vector<Range> columns;
 };
@@ -76,10 +78,15 @@ public:
   Draw &draw(unsigned number) { return draws_[number]; }
   /// Whether these row numbers are read from a private table.
   bool isPrivateDraw(mlir::Value index) const {
-    auto known = drawNumbers_.find(index);
-    return known != drawNumbers_.end() && !draws_[known->second].tables.empty();
+    const Draw *draw = drawAt(index);
+    return draw && !draw->tables.empty();
   }
   const std::deque<Draw> &draws() const { return draws_; }
+  /// The draw that these row numbers are; null where they are none.
+  const Draw *drawAt(mlir::Value index) const {
+    auto known = drawNumbers_.find(index);
+    return known == drawNumbers_.end() ? nullptr : &draws_[known->second];
+  }
 
   /// A Sum with one new cut.
   Fact cut(Cut cut);
@@ -115,6 +122,8 @@ public:
 
   /// Facts of arguments are put in before the walk.
   llvm::DenseMap<mlir::Value, Fact> facts;
+  /// How many rows a table has, where it is known.
+  std::optional<int64_t> rowsOf(mlir::Value table) const;
   /// Per table argument what is known of it; a table that is not here is private and without bounds.
   llvm::DenseMap<mlir::Value, TableBounds> tables;
 

@@ -6,7 +6,6 @@
 #include "dialect/IndexOps.h"
 #include "dialect/LayoutOps.h"
 #include "dialect/ReductionOps.h"
-#include "dialect/RowOps.h"
 #include "dialect/SourceOps.h"
 #include "dialect/UnaryOps.h"
 #include "dialect/WindowOps.h"
@@ -340,11 +339,6 @@ Range rows::rangeOf(Operation *op, unsigned result, Operands operands) {
       .Case<IotaOp>([&](IotaOp iota) {
         double size = static_cast<double>(shapeOf(iota.getResult())[static_cast<size_t>(iota.getDim())]);
         return rounded(Range::of(0, std::max(0.0, size - 1), true), element);
-      })
-      .Case<SampleRowsOp>([&](SampleRowsOp sample) {
-        double last = static_cast<double>(sample.getRows()) - 1;
-        bool isInside = at(0).isBounded() && at(0).low >= 0 && at(0).high <= last;
-        return Range::of(isInside ? 0 : -1, std::max(last, -1.0), true);
       })
       .Case<RngBitsOp>([&](auto) { return Range::of(0, 0x1p32, true); })
       .Case<RngUniformOp>([&](auto) { return Range::of(0, 1); })

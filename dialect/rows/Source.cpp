@@ -32,6 +32,12 @@ void rows::sampleRows(Operation *op, Operands operands, Analysis &analysis, Resu
     results[0] = analysis.mixed(op, "an order of rows whose seed or epoch depends on rows", op->getOperand(1));
     return;
   }
+  std::optional<int64_t> rows, ordered; // positions that stand for a row, and rows in the order
+  if (std::optional<int64_t> all = analysis.rowsOf(sample.getTable())) {
+    PartRows part = rowsOfPart(*all, partOf(sample));
+    rows = part.rows;
+    ordered = sample.getSplit() ? part.parent : part.rows;
+  }
   if (std::optional<int64_t> expected = sample.getExpected()) {
     // Coins replace the draw only where a private table is read at it; elsewhere positions decide what it holds.
     if (!positions.isPublic()) {
@@ -43,11 +49,18 @@ void rows::sampleRows(Operation *op, Operands operands, Analysis &analysis, Resu
       results[0] = analysis.mixed(op, "draws into fewer than 2 slots");
       return;
     }
+    if (!rows) {
+      results[0] = analysis.mixed(op, "draws rows of a table whose number of rows is not known");
+      return;
+    }
+    if (*expected > *rows) {
+      results[0] = analysis.mixed(op, "a batch of " + Twine(*expected) + " rows is expected of " + Twine(*rows));
+      return;
+    }
     results[0] = Fact::of(Kind::PerRow);
-    results[0].rows =
-        Alignment::of(analysis.sampledDraw(sample.getResult(), shape[0], *expected, sample.getRows()), shape[0]);
+    results[0].rows = Alignment::of(analysis.sampledDraw(sample.getResult(), shape[0], *expected, *rows), shape[0]);
     results[0].distinct = Distinct::Rows;
-    results[0].range = Range::of(-1, static_cast<double>(sample.getRows()) - 1, /*whole=*/true);
+    results[0].range = Range::of(-1, static_cast<double>(*rows) - 1, /*whole=*/true);
     return;
   }
   // A bijection, position by position.
@@ -58,8 +71,10 @@ void rows::sampleRows(Operation *op, Operands operands, Analysis &analysis, Resu
     results[0] = analysis.derived(operands);
   }
   // What lies outside becomes -1, at any number of places.
-  bool isInside = positions.range.isBounded() && positions.range.low >= 0 &&
-                  positions.range.high < static_cast<double>(sample.getRows());
+  bool isInside = rows && positions.range.isBounded() && positions.range.low >= 0 &&
+                  positions.range.high < static_cast<double>(*rows);
+  double last = static_cast<double>(ordered.value_or(bounds::kTableRows)) - 1;
+  results[0].range = Range::of(isInside ? 0 : -1, std::max(last, -1.0), /*whole=*/true);
   results[0].distinct = isInside ? positions.distinct : std::min(positions.distinct, Distinct::Rows);
 }
 
@@ -136,7 +151,8 @@ void rows::readRows(Operation *op, Operands operands, Analysis &analysis, Result
   results[0] = perRowAt(rows, shape, {.dim = 0, .outer = 1, .inner = 1});
   results[0].range = range;
   // A number past the end is no row, and yet its slot counts (it is not negative).
-  if (columns.isBounded() && index.range.high < static_cast<double>(read.getTable().getType().getRows())) {
+  std::optional<int64_t> count = analysis.rowsOf(read.getTable());
+  if (columns.isBounded() && count && index.range.high < static_cast<double>(*count)) {
     results[0].present = convertedRange(columns, element);
   }
 }

@@ -112,23 +112,77 @@ void checkRepeats(const TraceCall &second, const TraceCall &third, const SlotSou
   }
 }
 
-/// A compiled step has one shape.
-void checkFull(const Batches &batches) {
-  int64_t rows = batches.table().rows(), size = batches.options().size;
-  if (batches.table().isPrivate()) {
-    return; // each is a draw of its own, and none is short
-  }
-  if (!batches.options().dropLast && rows % size != 0) {
-    raise(ErrorKind::Error, "the last batch of each epoch has " + std::to_string(rows % size) + " of " +
-                                std::to_string(size) + " rows (table '" + batches.table().name() + "' has " +
-                                std::to_string(rows) +
-                                "), and a compiled step has one shape: leave the short batch out with drop_last=True "
-                                "(dropLast in C++), or choose a size that divides the rows");
+constexpr const char *kLeaveOut =
+    "leave the short batch out with drop_last=True (dropLast in C++), compile a second step "
+    "for it with short= (shortRows), or choose a size that divides the rows";
+
+void requireFull(const std::string &table, int64_t rows, int64_t size, int64_t shortRows) {
+  const int64_t rest = rows % size;
+  if (rest != 0 && rest != shortRows) {
+    raise(ErrorKind::Error,
+          "the last batch of each epoch has " + std::to_string(rest) + " of " + std::to_string(size) +
+              " rows (table '" + table + "' has " + std::to_string(rows) + "), and a compiled step has one shape" +
+              (shortRows == 0 ? "" : ", the short one " + std::to_string(shortRows) + " rows") + ": " + kLeaveOut);
   }
 }
 
-/// The tables that the calls read, each with the columns that were read.
-std::vector<Dataset> usedTables(const Offline &offline, std::array<ArtifactCall, 3> &calls) {
+/// A compiled step has one shape.
+void checkFull(const Batches &batches, int64_t shortRows) {
+  if (batches.table().isPrivate() || batches.options().dropLast) {
+    return; // of a private table each is a draw of its own, and none is short
+  }
+  const std::string &name = batches.table().name();
+  if (std::optional<int64_t> rows = batches.table().knownRows()) {
+    requireFull(name, *rows, batches.options().size, shortRows);
+  } else if (shortRows == 0) {
+    raise(ErrorKind::Error, "table '" + name +
+                                "' was described without a number of rows, so that the last batch of an epoch may be "
+                                "short, and a compiled step has one shape: " +
+                                kLeaveOut);
+  }
+}
+
+/// What a short step can be compiled for.
+void checkShort(const std::vector<Batches> &batches, int64_t shortRows) {
+  if (batches.size() != 1 || batches[0].table().isPrivate() || batches[0].options().dropLast) {
+    raise(ErrorKind::Error,
+          "short= compiles a second step for the short last batch of an epoch: it goes with the batches "
+          "of one open table, without drop_last=True");
+  }
+  if (const int64_t size = batches[0].options().size; shortRows < 1 || shortRows >= size) {
+    raise(ErrorKind::Error, "short is " + std::to_string(shortRows) + ", expected a number of rows from 1 to " +
+                                std::to_string(size - 1) + ", below the size of the batches");
+  }
+}
+
+/// The short step in the names of the steady one: it takes what the third step left, which a run calls by what the
+/// second step left, turned.
+ArtifactCall shortOf(const std::vector<TraceCall> &calls, SlotSources sources, const Artifact &artifact) {
+  const wire::Step &second = calls[2].step, &third = calls[3].step;
+  ArtifactCall call = fromTrace(calls[4], std::move(sources));
+  if (call.step.results.size() != second.results.size() || call.step.states.size() != second.states.size()) {
+    raise(ErrorKind::Unsupported, "the step does other work for a short batch than for a full one, so it cannot be "
+                                  "compiled for both; leave the short one out with drop_last=True");
+  }
+  auto named = [&](uint64_t handle) {
+    auto made = std::find(third.results.begin(), third.results.end(), handle);
+    if (made == third.results.end()) {
+      return handle;
+    }
+    uint64_t left = second.results[static_cast<size_t>(made - third.results.begin())];
+    auto from = std::find(artifact.loopFrom.begin(), artifact.loopFrom.end(), left);
+    return from == artifact.loopFrom.end() ? left
+                                           : artifact.loopTo[static_cast<size_t>(from - artifact.loopFrom.begin())];
+  };
+  std::transform(call.step.states.begin(), call.step.states.end(), call.step.states.begin(), named);
+  std::transform(call.step.releases.begin(), call.step.releases.end(), call.step.releases.begin(), named);
+  call.step.results = second.results;
+  return call;
+}
+
+/// The tables that the calls read, each with the columns that were read; the names of those of which whole columns are.
+std::vector<Dataset> usedTables(const Offline &offline, std::array<ArtifactCall, 4> &calls,
+                                std::set<std::string> &wholeTables) {
   std::vector<Dataset> used;
   for (ArtifactCall &call : calls) {
     for (wire::TableBinding &binding : call.step.tables) {
@@ -137,6 +191,9 @@ std::vector<Dataset> usedTables(const Offline &offline, std::array<ArtifactCall,
       if (known == used.end()) {
         const SpecifiedTable &table = offline.tables().at(std::stoul(binding.version) - 1);
         used.push_back(table.spec);
+        if (table.isWhole) {
+          wholeTables.insert(binding.name);
+        }
         std::erase_if(used.back().columns, [&](const Column &column) { return !table.read.contains(column.name); });
       } else if (known->version != binding.version) {
         raise(ErrorKind::Error, "the step reads two tables that are both named '" + binding.name +
@@ -157,10 +214,48 @@ std::vector<Dataset> usedTables(const Offline &offline, std::array<ArtifactCall,
 
 } // namespace
 
+std::optional<int64_t> Artifact::perEpoch(const ArtifactBatches &entry) const {
+  const Dataset &table = tables.at(entry.table);
+  if (!table.rows) {
+    return std::nullopt;
+  }
+  const int64_t rows = rowsOfPart(*table.rows, entry.part).rows;
+  if (table.policy == "private") {
+    return (rows + entry.size - 1) / entry.size;
+  }
+  if (!entry.dropLast) {
+    requireFull(table.name, rows, entry.size, shortRows);
+  }
+  if (rows < entry.size) {
+    raise(ErrorKind::Error, "table '" + table.name + "' has " + std::to_string(rows) + " rows for batches of " +
+                                std::to_string(entry.size) +
+                                ", so that an epoch has none; use a table with more rows, or compile the step for "
+                                "smaller batches");
+  }
+  return rows / entry.size + (!entry.dropLast && rows % entry.size != 0 ? 1 : 0);
+}
+
+bool Artifact::isShort(int64_t at) const {
+  if (shortRows == 0) {
+    return false;
+  }
+  const ArtifactBatches &entry = batches.front();
+  const int64_t each = perEpoch(entry).value_or(1), rows = rowsOfPart(*tables[entry.table].rows, entry.part).rows;
+  return rows % entry.size != 0 && at % each == each - 1;
+}
+
 std::optional<int64_t> Artifact::steps() const {
   std::optional<int64_t> fewest;
   for (const ArtifactBatches &entry : batches) {
-    int64_t count = entry.perEpoch * entry.epochs;
+    std::optional<int64_t> each = perEpoch(entry);
+    if (!each) {
+      return std::nullopt;
+    }
+    int64_t count;
+    if (__builtin_mul_overflow(*each, entry.epochs, &count)) {
+      raise(ErrorKind::Error,
+            std::to_string(entry.epochs) + " epochs have more batches than can be counted, expected fewer than 2^63");
+    }
     fewest = fewest ? std::min(*fewest, count) : count;
   }
   return fewest;
@@ -172,9 +267,14 @@ c10::Device Offline::device() const { return session_->device(); }
 
 Artifact compile(const Offline &offline, const std::function<void()> &init,
                  const std::function<void(const std::vector<at::Tensor> &)> &step, const std::vector<Spec> &inputs,
-                 const std::vector<Batches> &batches) {
+                 const std::vector<Batches> &batches, std::optional<int64_t> shortRows) {
   Session &session = *offline.session();
-  std::for_each(batches.begin(), batches.end(), checkFull);
+  if (shortRows) {
+    checkShort(batches, *shortRows);
+  }
+  for (const Batches &each : batches) {
+    checkFull(each, shortRows.value_or(0));
+  }
   init();
   std::vector<TraceCall> calls;
   calls.push_back(session.finishOffline());
@@ -182,7 +282,7 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
   std::vector<SlotSources> sources{{constant, constant}};
   // A generator of its own: compiling must not move the caller's random numbers.
   at::Generator generator = at::detail::createCPUGenerator(c10::detail::getNonDeterministicRandom());
-  for (int repetition = 0; repetition < 3; ++repetition) {
+  for (int repetition = 0; repetition < (shortRows ? 4 : 3); ++repetition) {
     std::vector<at::Tensor> given(inputs.size());
     std::vector<BatchMark> marks;
     {
@@ -190,7 +290,8 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
       for (const Batches &each : batches) {
         at::Tensor drawn = at::randint(int64_t{1} << 61, int64_t{1} << 62, {2}, generator, at::kLong);
         marks.push_back({drawn[0].item<int64_t>(), drawn[1].item<int64_t>()});
-        Batch batch = each.record(marks.back().epoch, marks.back().start);
+        Batch batch =
+            each.record(marks.back().epoch, marks.back().start, repetition == 3 ? *shortRows : each.options().size);
         if (batch.x.device() != offline.device()) {
           raise(ErrorKind::Error, "the batches of table '" + each.table().name() + "' are on " +
                                       batch.x.device().str() + ", the step is compiled on " + offline.device().str() +
@@ -221,14 +322,6 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
   for (size_t i = 0; i < 3; ++i) {
     artifact.calls[i] = fromTrace(calls[i], sources[i]);
   }
-  artifact.inputs = inputs;
-  artifact.tables = usedTables(offline, artifact.calls);
-  for (SpecifiedTable &table : offline.tables()) {
-    table.read.clear(); // what the next compilation reads is its own
-  }
-  for (const Batches &each : batches) {
-    artifact.batches.push_back({each.options().size, each.perEpoch(), each.options().epochs});
-  }
   // What the third step takes where the second took something else, and what it releases.
   for (size_t i = 0; i < calls[2].step.states.size(); ++i) {
     if (calls[2].step.states[i] != calls[3].step.states[i]) {
@@ -242,6 +335,27 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
       artifact.loopTo.push_back(to);
       artifact.loopFrom.push_back(from);
     }
+  }
+  if (shortRows) {
+    artifact.calls[3] = shortOf(calls, sources[4], artifact);
+  }
+  artifact.inputs = inputs;
+  artifact.shortRows = shortRows.value_or(0);
+  artifact.tables = usedTables(offline, artifact.calls, artifact.wholeTables);
+  for (SpecifiedTable &table : offline.tables()) {
+    table.read.clear(); // what the next compilation reads is its own
+    table.isWhole = false;
+  }
+  for (const Batches &each : batches) {
+    auto is = [&](const Dataset &table) { return table.name == each.table().name(); };
+    auto table = std::find_if(artifact.tables.begin(), artifact.tables.end(), is);
+    if (table == artifact.tables.end()) {
+      raise(ErrorKind::Error, "the step takes batches of table '" + each.table().name() +
+                                  "' and reads nothing of them; leave them out of batches=");
+    }
+    artifact.batches.push_back({each.options().size, each.options().epochs,
+                                static_cast<size_t>(table - artifact.tables.begin()), each.table().part(),
+                                each.options().dropLast});
   }
   for (const ArtifactCall &call : artifact.calls) {
     judge(artifact, call); // what no owner of such tables would run is refused here

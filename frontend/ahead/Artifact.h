@@ -60,7 +60,10 @@ struct ArtifactCall {
 
 /// Full batches that the steps of a run take one after the other.
 struct ArtifactBatches {
-  int64_t size, perEpoch, epochs;
+  int64_t size, epochs;
+  size_t table;           ///< of the artifact's tables
+  std::vector<Side> part; ///< from the table down
+  bool dropLast;          ///< a short last batch is left out; of a private table none is short
 };
 
 class Artifact {
@@ -70,13 +73,22 @@ public:
   static Artifact load(const std::string &path);
   void save(const std::string &path) const;
 
-  /// init, first, steady.
-  std::array<ArtifactCall, 3> calls;
+  /// init, first, steady; and short, in the names of steady, which is without a program where `shortRows` is 0.
+  std::array<ArtifactCall, 4> calls;
+  /// Rows of the last batch of an epoch that the short step was compiled for.
+  int64_t shortRows = 0;
   std::vector<Spec> inputs;
   /// The owner's tables that it reads, by the names of their specifications, with the columns read.
   std::vector<Dataset> tables;
+  /// Those of which whole columns are read: they have just as many rows as described.
+  std::set<std::string> wholeTables;
   std::vector<ArtifactBatches> batches;
-  /// Steps that all of its batches last for; none if it takes no batches.
+  /// Batches of one epoch of `batches`, by the number of rows of its table; none where that is open. Throws Error where
+  /// an epoch would have a short batch, or none.
+  std::optional<int64_t> perEpoch(const ArtifactBatches &batches) const;
+  /// Whether step `at` of a run takes the short last batch of an epoch.
+  bool isShort(int64_t at) const;
+  /// Steps that all of its batches last for; none if it takes no batches, or where a table's number of rows is open.
   std::optional<int64_t> steps() const;
   std::vector<uint64_t> loopFrom, loopTo;
   std::string outputTree;
@@ -90,6 +102,7 @@ struct Judgement;
 struct SpecifiedTable {
   Dataset spec;
   std::set<std::string> read;
+  bool isWhole = false; ///< whole columns were
 };
 using SpecifiedTables = std::vector<SpecifiedTable>;
 
@@ -99,9 +112,9 @@ std::string checkTableSpec(const Dataset &spec);
 DatasetInfo infoOf(const Dataset &spec);
 /// What an owner of such tables would make of a call; throws Refused where it would refuse it.
 Judgement judge(const Artifact &artifact, const ArtifactCall &call);
-/// The datasets behind an artifact's tables, in their order. Throws Error if one is not there, or is
-/// not as the artifact needs it.
-std::vector<wire::TableBinding> bindTables(const Artifact &artifact, const Owner &owner,
+/// The datasets behind an artifact's tables, in their order; the artifact's tables get their numbers of rows. Throws
+/// Error if one is not there, or is not as the artifact needs it.
+std::vector<wire::TableBinding> bindTables(Artifact &artifact, const Owner &owner,
                                            const std::map<std::string, std::string> &names);
 } // namespace frontend
 
@@ -119,9 +132,11 @@ private:
   std::shared_ptr<frontend::SpecifiedTables> tables_ = std::make_shared<frontend::SpecifiedTables>();
 };
 
-/// A table of an owner that is not there yet: `name` (a run says which dataset that is), `rows`, and
+/// A table of an owner that is not there yet: `name` (a run says which dataset that is), and
 /// of its columns name, dtype, shape and, if the step counts on them, bounds. Batches, splits and
-/// whole columns of it can be recorded. Throws Error for what no table can be.
+/// whole columns of it can be recorded. `rows`: whole columns need them, and the dataset must have
+/// just as many then; batches and splits do without (std::nullopt), and a run counts by the dataset.
+/// Throws Error for what no table can be.
 ///
 /// Of a private table say so (`policy` "private") with the bounds of every column but booleans: its
 /// batches are then the owner's draws, and what cannot be proved is refused when it is compiled. Of
@@ -136,11 +151,12 @@ Table specTable(const Offline &offline, Dataset spec);
 ///
 /// `batches`, of tables that `specTable` made on this device: each step takes the next batch of each,
 /// as a loop over them would. `step` gets their tensors (x, and y if there is a label) before the
-/// inputs. A compiled step has one shape: throws Error for batches whose last one is short
-/// (`dropLast` leaves it out).
+/// inputs. A compiled step has one shape: throws Error for batches whose last one is short, or
+/// may be; `dropLast` leaves it out, or `shortRows` compiles a second step beside it, for a last batch
+/// of so many rows (of one `batches`). A run over a table that leaves another remainder is refused.
 Artifact compile(const Offline &offline, const std::function<void()> &init,
                  const std::function<void(const std::vector<at::Tensor> &)> &step, const std::vector<Spec> &inputs,
-                 const std::vector<Batches> &batches = {});
+                 const std::vector<Batches> &batches = {}, std::optional<int64_t> shortRows = std::nullopt);
 
 /// What a run costs the people of a private table.
 struct RunQuote {
@@ -154,10 +170,12 @@ struct RunQuote {
 /// The price of the first `steps` steps of an artifact for one of its private tables, from what the
 /// artifact says alone; nothing runs. Of `epsilon` (the noise follows) and `noiseMultiplier` (the price
 /// follows) one is given, the other 0; with neither the defaults stand that the table was described
-/// with. What is published with a price of its own comes on top. Throws Error for numbers that no run
-/// can have, Refused for steps that an owner would refuse.
+/// with. `rows`: of the table, else as many as it was described with. What is published with a price of
+/// its own comes on top. Throws Error for numbers that no run can have, Refused for steps that an owner
+/// would refuse.
 RunQuote quoteRun(const Artifact &artifact, const std::string &table, double delta, double epsilon,
-                  double noiseMultiplier, std::optional<int64_t> steps = std::nullopt);
+                  double noiseMultiplier, std::optional<int64_t> steps = std::nullopt,
+                  std::optional<int64_t> rows = std::nullopt);
 
 /// What became of several steps.
 struct ArtifactSteps {
@@ -175,6 +193,8 @@ public:
   /// specified bounds of a column are not what the step was compiled for.
   ArtifactRun(Artifact artifact, const Owner &owner, const std::map<std::string, std::string> &tables = {});
   ~ArtifactRun();
+  /// The artifact over the tables that the run has: their numbers of rows are the datasets'.
+  const Artifact &artifact() const { return artifact_; }
   /// CPU inputs as the artifact's specs say; returns what the step published, as CPU tensors. Batches
   /// are those of the number of steps that have run. Throws Error if an input does not fit its spec,
   /// or if no batch is left.

@@ -20,7 +20,7 @@ namespace schema = sojourn_wire;
 
 namespace {
 
-constexpr uint32_t kArtifactVersion = 3;
+constexpr uint32_t kArtifactVersion = 4;
 /// From this version on a file ends with its checksum.
 constexpr uint32_t kChecksumSince = 3;
 /// A file beyond this is no artifact of ours: weights are uploads of `init`, still bounded.
@@ -107,6 +107,12 @@ std::string readTables(const schema::Artifact &stored, Artifact &artifact) {
     const schema::ArtifactTable &from = *stored.tables()->Get(i);
     Dataset table{
         from.name() ? from.name()->str() : "", from.policy() ? from.policy()->str() : "", "", from.rows(), {}, 0, 0, 0};
+    if (from.rows() == 0 && !from.whole()) {
+      table.rows.reset();
+    }
+    if (from.whole()) {
+      artifact.wholeTables.insert(table.name);
+    }
     if (from.defaults() && from.defaults()->size() != 3) {
       return "table '" + table.name + "' has " + std::to_string(from.defaults()->size()) + " defaults, expected 3";
     }
@@ -141,11 +147,16 @@ std::string readTables(const schema::Artifact &stored, Artifact &artifact) {
   }
   for (uint32_t i = 0; i < (stored.batches() ? stored.batches()->size() : 0); ++i) {
     const schema::ArtifactBatches &from = *stored.batches()->Get(i);
-    ArtifactBatches batches{from.size(), from.per_epoch(), from.epochs()};
-    int64_t product;
-    if (batches.size < 1 || batches.perEpoch < 1 || batches.epochs < 0 ||
-        __builtin_mul_overflow(batches.size, batches.perEpoch, &product) ||
-        __builtin_mul_overflow(batches.perEpoch, batches.epochs, &product)) {
+    ArtifactBatches batches{from.size(), from.epochs(), from.table(), {}, from.drop_last()};
+    const size_t splits = from.fractions() ? from.fractions()->size() : 0;
+    bool fits = batches.size >= 1 && batches.epochs >= 0 && batches.table < artifact.tables.size() &&
+                splits == (from.sides() ? from.sides()->size() : 0) && splits <= static_cast<size_t>(kSplitsMost);
+    for (uint32_t k = 0; fits && k < splits; ++k) {
+      const double fraction = from.fractions()->Get(k);
+      fits = fraction > 0 && fraction < 1 && from.sides()->Get(k) <= 1;
+      batches.part.push_back({fraction, from.sides()->Get(k) == 1});
+    }
+    if (!fits) {
       return "its batches have impossible sizes";
     }
     artifact.batches.push_back(batches);
@@ -228,13 +239,21 @@ void Artifact::save(const std::string &path) const {
     if (table.policy == "private" && table.noiseMultiplier != 0) {
       defaults = {table.noiseMultiplier, table.clip, table.metricBound};
     }
-    tableOffsets.push_back(schema::CreateArtifactTableDirect(builder, table.name.c_str(), table.rows, &columns,
-                                                             table.policy.empty() ? nullptr : table.policy.c_str(),
-                                                             defaults.empty() ? nullptr : &defaults));
+    tableOffsets.push_back(
+        schema::CreateArtifactTableDirect(builder, table.name.c_str(), table.rows.value_or(0), &columns,
+                                          table.policy.empty() ? nullptr : table.policy.c_str(),
+                                          defaults.empty() ? nullptr : &defaults, wholeTables.contains(table.name)));
   }
   std::vector<flatbuffers::Offset<schema::ArtifactBatches>> batchOffsets;
   for (const ArtifactBatches &each : batches) {
-    batchOffsets.push_back(schema::CreateArtifactBatches(builder, each.size, each.perEpoch, each.epochs));
+    std::vector<double> fractions;
+    std::vector<uint8_t> sides;
+    for (const Side &side : each.part) {
+      fractions.push_back(side.fraction);
+      sides.push_back(side.isOther ? 1 : 0);
+    }
+    batchOffsets.push_back(schema::CreateArtifactBatchesDirect(
+        builder, each.size, each.epochs, static_cast<uint32_t>(each.table), &fractions, &sides, each.dropLast));
   }
   auto callVector = builder.CreateVector(callOffsets);
   auto inputVector = builder.CreateVector(inputOffsets);
@@ -243,7 +262,7 @@ void Artifact::save(const std::string &path) const {
   auto tableVector = builder.CreateVector(tableOffsets);
   auto batchVector = builder.CreateVector(batchOffsets);
   builder.Finish(schema::CreateArtifact(builder, kArtifactVersion, callVector, inputVector, from, to, tree, producer,
-                                        tableVector, batchVector),
+                                        tableVector, batchVector, shortRows),
                  schema::ArtifactIdentifier());
   std::string_view content(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
   std::string sum = checksumOf(content);
@@ -283,7 +302,7 @@ Artifact Artifact::load(const std::string &path) {
   const schema::Artifact &stored = *schema::GetArtifact(bytes->data());
   Artifact artifact;
   if (!stored.calls() || stored.calls()->size() != artifact.calls.size()) {
-    bad("it must hold the three programs init, first and steady");
+    bad("it must hold the four programs init, first, steady and short");
   }
   if (stored.inputs()) {
     for (const schema::ArtifactInput *input : *stored.inputs()) {
@@ -321,6 +340,13 @@ Artifact Artifact::load(const std::string &path) {
     if (!problem.empty()) {
       bad(problem);
     }
+  }
+  artifact.shortRows = stored.short_rows();
+  const bool hasShort = !artifact.calls[3].step.program.empty();
+  const bool fitsShort = artifact.shortRows > 0 && artifact.batches.size() == 1 && !artifact.batches[0].dropLast &&
+                         artifact.shortRows < artifact.batches[0].size;
+  if (artifact.shortRows != 0 ? !hasShort || !fitsShort : hasShort) {
+    bad("its short step does not go with its batches");
   }
   artifact.loopFrom = numbersOf(stored.loop_from());
   artifact.loopTo = numbersOf(stored.loop_to());

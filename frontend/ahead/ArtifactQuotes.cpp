@@ -118,7 +118,7 @@ Judgement frontend::judge(const Artifact &artifact, const ArtifactCall &call) {
 }
 
 RunQuote quoteRun(const Artifact &artifact, const std::string &table, double delta, double epsilon,
-                  double noiseMultiplier, std::optional<int64_t> steps) {
+                  double noiseMultiplier, std::optional<int64_t> steps, std::optional<int64_t> rows) {
   if (epsilon != 0 && noiseMultiplier != 0) {
     raise(ErrorKind::Error, "give epsilon (the noise follows) or noise_multiplier (the price follows), not both");
   }
@@ -141,6 +141,22 @@ RunQuote quoteRun(const Artifact &artifact, const std::string &table, double del
   }
   if (found->policy != "private") {
     raise(ErrorKind::Error, "table '" + table + "' was not described as private, so nothing of it has a price");
+  }
+  if (rows) {
+    Artifact counted = artifact;
+    for (Dataset &each : counted.tables) {
+      each.rows = each.name == table ? rows : each.rows;
+    }
+    if (std::string problem = checkTableSpec(counted.tables.at(static_cast<size_t>(found - artifact.tables.data())));
+        !problem.empty()) {
+      raise(ErrorKind::Error, "table '" + table + "' cannot be: " + problem);
+    }
+    return quoteRun(counted, table, delta, epsilon, noiseMultiplier, steps);
+  }
+  if (!found->rows) {
+    raise(ErrorKind::Error, "the price depends on the number of rows of table '" + table +
+                                "', which its description leaves open: give quote(..., rows=N) that of the owner's "
+                                "table");
   }
   RunQuote quote{.epsilon = 0,
                  .delta = delta,

@@ -17,6 +17,7 @@ using namespace frontend;
 
 ArtifactRun::ArtifactRun(Artifact artifact, const Owner &owner, const std::map<std::string, std::string> &tables)
     : artifact_(std::move(artifact)), owner_(owner), bindings_(bindTables(artifact_, owner_, tables)) {
+  static_cast<void>(artifact_.steps()); // batches that these tables cannot have are refused before anything runs
   const ArtifactCall &init = artifact_.calls[0];
   if (!init.step.program.empty()) {
     ArtifactSteps made = run(init, {{}}, {});
@@ -79,11 +80,19 @@ ArtifactSteps ArtifactRun::steps(const std::vector<std::vector<at::Tensor>> &inp
   ArtifactSteps done;
   for (size_t begin = 0; begin < inputs.size() && !done.failure;) {
     const bool isFirst = steps_ == 0;
-    const size_t end = std::min(inputs.size(), begin + (isFirst ? 1 : steady));
+    const bool isShort = !isFirst && artifact_.isShort(steps_);
+    size_t end = begin + 1;
+    while (!isFirst && !isShort && end < std::min(inputs.size(), begin + steady) &&
+           !artifact_.isShort(steps_ + static_cast<int64_t>(end - begin))) {
+      ++end;
+    }
     const auto from = inputs.begin() + static_cast<std::ptrdiff_t>(begin);
     ArtifactSteps part;
     try {
-      part = run(artifact_.calls[isFirst ? 1 : 2], {from, inputs.begin() + static_cast<std::ptrdiff_t>(end)},
+      part = run(artifact_.calls[isFirst   ? 1
+                                 : isShort ? 3
+                                           : 2],
+                 {from, inputs.begin() + static_cast<std::ptrdiff_t>(end)},
                  [&](uint64_t committed) { return !follow || follow(begin + committed); });
     } catch (...) {
       part.failure = std::current_exception();
@@ -159,7 +168,8 @@ wire::Repetition ArtifactRun::bind(const ArtifactCall &call, const std::vector<a
   for (size_t i = 0; i < call.slotBatches.size(); ++i) {
     if (int position = call.slotBatches[i]) {
       const ArtifactBatches &from = artifact_.batches.at(static_cast<size_t>(std::abs(position) - 1));
-      step.slots[i] = static_cast<uint64_t>(position > 0 ? at % from.perEpoch * from.size : at / from.perEpoch);
+      const int64_t perEpoch = *artifact_.perEpoch(from); // its table is bound
+      step.slots[i] = static_cast<uint64_t>(position > 0 ? at % perEpoch * from.size : at / perEpoch);
     }
   }
   for (uint64_t name : call.step.states) {

@@ -28,6 +28,7 @@ public:
   at::Tensor rows(const std::vector<std::string> &columns, bool alone, at::ScalarType dtype,
                   const RowNumbers &numbers) override {
     (*tables_)[position_].read.insert(columns.begin(), columns.end());
+    (*tables_)[position_].isWhole |= numbers.isWhole;
     return recorded_->rows(columns, alone, dtype, numbers);
   }
 
@@ -118,10 +119,12 @@ std::string checkColumn(const Column &column) {
   return {};
 }
 
-/// What of a dataset differs from what a table was specified as, or an empty text.
-std::string difference(const Dataset &table, const Table &found) {
-  if (found.rows() != table.rows) {
-    return "it has " + std::to_string(found.rows()) + " rows, the step was compiled for " + std::to_string(table.rows);
+/// What of a dataset differs from what a table was specified as, or an empty text. `isCounted`: the programs say the
+/// number of rows.
+std::string difference(const Dataset &table, bool isCounted, const Table &found) {
+  if (isCounted && found.rows() != table.rows) {
+    return "it has " + std::to_string(found.rows()) + " rows, the step reads whole columns of " +
+           std::to_string(table.rows.value_or(0));
   }
   if (!table.policy.empty() && found.policy() != table.policy) {
     return "its policy is " + found.policy() + ", the step was compiled for " + table.policy;
@@ -154,7 +157,9 @@ std::string difference(const Dataset &table, const Table &found) {
 } // namespace
 
 DatasetInfo infoOf(const Dataset &spec) {
-  DatasetInfo info{spec.name, spec.rows, {}, spec.policy.empty() ? "open" : spec.policy, spec.version};
+  // Of any number what does not depend on it is known: that of the largest table.
+  DatasetInfo info{
+      spec.name, spec.rows.value_or(limits::kTableRows), {}, spec.policy.empty() ? "open" : spec.policy, spec.version};
   for (const Column &column : spec.columns) {
     info.columns.push_back({column.name, elementOf(column.dtype), column.bounds, column.shape});
   }
@@ -166,9 +171,9 @@ DatasetInfo infoOf(const Dataset &spec) {
 }
 
 std::string checkTableSpec(const Dataset &spec) {
-  if (spec.rows < 1 || spec.rows > limits::kTableRows) {
-    return "it has " + std::to_string(spec.rows) + " rows; expected a number in [1, " +
-           std::to_string(limits::kTableRows) + "]";
+  if (spec.rows && (*spec.rows < 1 || *spec.rows > limits::kTableRows)) {
+    return "it has " + std::to_string(*spec.rows) + " rows; expected a number in [1, " +
+           std::to_string(limits::kTableRows) + "], or none where tables of any number fit";
   }
   if (spec.columns.empty() || spec.columns.size() > limits::kColumns) {
     return "it has " + std::to_string(spec.columns.size()) + " columns; expected 1 to " +
@@ -190,7 +195,7 @@ std::string checkTableSpec(const Dataset &spec) {
   return checkPolicy(spec);
 }
 
-std::vector<wire::TableBinding> bindTables(const Artifact &artifact, const Owner &owner,
+std::vector<wire::TableBinding> bindTables(Artifact &artifact, const Owner &owner,
                                            const std::map<std::string, std::string> &names) {
   std::vector<std::string> tables;
   for (const Dataset &table : artifact.tables) {
@@ -212,7 +217,7 @@ std::vector<wire::TableBinding> bindTables(const Artifact &artifact, const Owner
   for (const DatasetInfo &info : datasets) {
     known.push_back(info.name);
   }
-  for (const Dataset &table : artifact.tables) {
+  for (Dataset &table : artifact.tables) {
     auto renamed = names.find(table.name);
     const std::string &name = renamed == names.end() ? table.name : renamed->second;
     auto info = std::find_if(datasets.begin(), datasets.end(), [&](const DatasetInfo &i) { return i.name == name; });
@@ -221,7 +226,8 @@ std::vector<wire::TableBinding> bindTables(const Artifact &artifact, const Owner
                                   "' of the compiled step" + nearestNames(name, known, "its datasets") +
                                   "; name the dataset of each table when the run starts");
     }
-    std::string problem = difference(table, remoteTable(owner.session(), *info));
+    std::string problem =
+        difference(table, artifact.wholeTables.contains(table.name), remoteTable(owner.session(), *info));
     if (problem.empty() && table.policy.empty() && info->policy == "private" && !artifact.batches.empty()) {
       problem = "it is private, and the batches were compiled for an open table (describe it with policy \"private\")";
     }
@@ -230,6 +236,7 @@ std::vector<wire::TableBinding> bindTables(const Artifact &artifact, const Owner
                                   "' of the compiled step: " + problem +
                                   "; name another dataset for the table, or compile the step again for this one");
     }
+    table.rows = info->rows;
     bindings.push_back({info->name, info->version});
   }
   return bindings;

@@ -34,7 +34,7 @@ using PythonColumn =
 /// Noise multiplier, clip, metric bound.
 using PythonDefaults = std::optional<std::array<double, 3>>;
 
-Dataset datasetOf(const std::string &name, int64_t rows, const std::vector<PythonColumn> &columns,
+Dataset datasetOf(const std::string &name, std::optional<int64_t> rows, const std::vector<PythonColumn> &columns,
                   const std::string &policy, const PythonDefaults &defaults) {
   auto [noise, clip, bound] = defaults.value_or(std::array<double, 3>{0, 0, 0});
   Dataset dataset{name, policy, "", rows, {}, noise, clip, bound};
@@ -65,6 +65,8 @@ void bindArtifact(py::module_ &m) {
             return inputs;
           })
       .def_property_readonly("steps", &Artifact::steps)
+      .def_property_readonly("short_rows", [](const Artifact &self) { return self.shortRows; })
+      .def_property_readonly("takes_batches", [](const Artifact &self) { return !self.batches.empty(); })
       .def_property_readonly(
           "draws",
           [](Artifact &self) {
@@ -91,12 +93,13 @@ void bindArtifact(py::module_ &m) {
       .def(
           "quote",
           [](Artifact &self, const std::string &table, double delta, double epsilon, double noiseMultiplier,
-             std::optional<int64_t> steps) {
-            RunQuote quote = quoteRun(self, table, delta, epsilon, noiseMultiplier, steps);
+             std::optional<int64_t> steps, std::optional<int64_t> rows) {
+            RunQuote quote = quoteRun(self, table, delta, epsilon, noiseMultiplier, steps, rows);
             return std::make_tuple(quote.epsilon, quote.delta, quote.steps, quote.noiseMultiplier, quote.samplingRate,
                                    quote.epsilonOfBestOrder);
           },
-          py::arg("table"), py::arg("delta"), py::arg("epsilon"), py::arg("noise_multiplier"), py::arg("steps"))
+          py::arg("table"), py::arg("delta"), py::arg("epsilon"), py::arg("noise_multiplier"), py::arg("steps"),
+          py::arg("rows"))
       .def_property_readonly(
           "tables", [](Artifact &self) { return self.tables; }, "What it reads of each of the owner's tables.")
       .def("program",
@@ -126,23 +129,24 @@ void bindArtifact(py::module_ &m) {
 
   m.def(
       "check_table_spec",
-      [](int64_t rows, const std::vector<PythonColumn> &columns, const std::string &policy,
+      [](std::optional<int64_t> rows, const std::vector<PythonColumn> &columns, const std::string &policy,
          const PythonDefaults &defaults) { return checkTableSpec(datasetOf("", rows, columns, policy, defaults)); },
       py::arg("rows"), py::arg("columns"), py::arg("policy"), py::arg("defaults"),
       "What is wrong with the description of a table, or an empty text.");
   m.def(
       "spec_table",
-      [](const Offline &offline, const std::string &name, int64_t rows, const std::vector<PythonColumn> &columns,
-         const std::string &policy, const PythonDefaults &defaults) {
+      [](const Offline &offline, const std::string &name, std::optional<int64_t> rows,
+         const std::vector<PythonColumn> &columns, const std::string &policy, const PythonDefaults &defaults) {
         return specTable(offline, datasetOf(name, rows, columns, policy, defaults));
       },
       py::arg("offline"), py::arg("name"), py::arg("rows"), py::arg("columns"), py::arg("policy"), py::arg("defaults"));
 
   m.def("compile_artifact", [](const Offline &offline, const std::function<void()> &init, const py::function &step,
-                               const std::vector<PythonSpec> &inputs, const std::vector<Batches> &batches) {
+                               const std::vector<PythonSpec> &inputs, const std::vector<Batches> &batches,
+                               std::optional<int64_t> shortRows) {
     return compile(
         offline, init, [&](const std::vector<at::Tensor> &tensors) { step(py::cast(tensors)); }, specsOf(inputs),
-        batches);
+        batches, shortRows);
   });
 
   py::class_<ArtifactRun>(m, "ArtifactRun")
@@ -152,6 +156,9 @@ void bindArtifact(py::module_ &m) {
            }),
            py::arg("artifact"), py::arg("session"), py::arg("tables") = std::map<std::string, std::string>(),
            py::call_guard<py::gil_scoped_release>())
+      .def_property_readonly(
+          "artifact", [](const ArtifactRun &self) { return self.artifact(); },
+          "The artifact over the run's tables: draws and steps follow from their rows.")
       .def("step", &ArtifactRun::step, py::call_guard<py::gil_scoped_release>())
       .def(
           "steps",

@@ -29,7 +29,8 @@ T checked(const privacy::Checked<T> &result) {
 
 /// A training run as the owner will charge it.
 privacy::TrainingPlan planOf(int64_t rows, int64_t size, uint64_t steps) {
-  int64_t slots = checked(privacy::capacityFor(rows, size));
+  checked(privacy::samplingRate(rows, size)); // sizes that do not go together
+  int64_t slots = checked(privacy::capacityFor(size));
   auto draw = privacy::PoissonDraw::plan(rows, size, slots);
   if (auto *reason = std::get_if<std::string>(&draw)) {
     raise(ErrorKind::Error, *reason);
@@ -79,7 +80,7 @@ void bindPrivacy(py::module_ &m) {
   m.attr("BOUNDS") = std::make_tuple(wire::kSaidBounds.least, wire::kSaidBounds.most);
   m.attr("NOISE_MULTIPLIERS") = std::make_tuple(wire::kNoiseMultipliers.least, wire::kNoiseMultipliers.most);
   m.attr("METRIC_SHARE_MOST") = wire::kMetricShareMost;
-  m.def("capacity_for", [](int64_t rows, int64_t size) { return checked(privacy::capacityFor(rows, size)); });
+  m.def("capacity_for", [](int64_t size) { return checked(privacy::capacityFor(size)); });
   m.def("sampling_rate", [](int64_t rows, int64_t size) { return planOf(rows, size, 1).rate; });
   m.def("noise_multiplier_for", [](double epsilon, double delta, int64_t rows, int64_t size, uint64_t steps) {
     return checked(privacy::noiseMultiplierFor({epsilon, delta}, planOf(rows, size, steps)));

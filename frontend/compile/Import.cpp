@@ -99,7 +99,8 @@ public:
         Type element = typeOf(&context_, column.element);
         types.push_back(column.sizes.empty() ? element : RankedTensorType::get(column.sizes, element));
       }
-      tables_.push_back(addArgument(TableType::get(&context_, table.rows, names, types), "table"));
+      int64_t rows = table.rows < 0 ? ShapedType::kDynamic : table.rows;
+      tables_.push_back(addArgument(TableType::get(&context_, rows, names, types), "table"));
     }
 
     size_t index = 0;
@@ -255,11 +256,15 @@ private:
       names.push_back(builder_.getStringAttr(entry.argumentNames[i]));
     }
     if (entry.name == "sojourn.sample_rows") {
-      Value positions = shifted(load(operands[0], location), cast<IntegerAttr>(args[1]).getInt(), location);
-      auto rows = cast<IntegerAttr>(args[4]).getInt(), expected = cast<IntegerAttr>(args[5]).getInt();
+      SmallVector<Side> part;
+      for (auto [fraction, side] : llvm::zip_equal(cast<ArrayAttr>(args[4]), cast<ArrayAttr>(args[5]))) {
+        part.push_back({cast<FloatAttr>(fraction).getValueAsDouble(), cast<IntegerAttr>(side).getInt() != 0});
+      }
+      int64_t expected = cast<IntegerAttr>(args[7]).getInt();
+      Value positions = load(operands[0], location);
       return bindResult(SampleRowsOp::create(builder_, location, positions.getType(), positions, operands[1],
-                                             operands[2], rows,
-                                             expected > 0 ? builder_.getI64IntegerAttr(expected) : IntegerAttr()),
+                                             operands[2], operands[3], part, cast<BoolAttr>(args[6]).getValue(),
+                                             expected > 0 ? std::optional(expected) : std::nullopt),
                         node, location);
     }
     if (entry.name == "sojourn.read_rows") {
@@ -286,22 +291,6 @@ private:
 
   Value load(Value ref, Location location) {
     return LoadOp::create(builder_, location, cast<RefType>(ref.getType()).getTensorType(), ref);
-  }
-
-  /// Positions counted from `offset` on; an absent one stays absent.
-  Value shifted(Value positions, int64_t offset, Location location) {
-    if (offset == 0) {
-      return positions;
-    }
-    auto type = cast<RankedTensorType>(positions.getType());
-    Type numberType = RankedTensorType::get({}, builder_.getI64Type());
-    auto constant = [&](int64_t value) -> Value {
-      return ConstantOp::create(builder_, location, numberType, builder_.getI64IntegerAttr(value));
-    };
-    Type flagType = type.clone(builder_.getI1Type());
-    Value absent = CompareOp::create(builder_, location, flagType, positions, constant(0), "lt");
-    Value moved = AddOp::create(builder_, location, type, positions, constant(offset));
-    return SelectOp::create(builder_, location, type, absent, positions, moved);
   }
 
   void bindResult(Value value, const Node &node, Location location) {

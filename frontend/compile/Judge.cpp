@@ -28,6 +28,7 @@ namespace {
 TableFacts factsOf(const DatasetInfo &table) {
   TableFacts facts;
   facts.isPrivate = table.policy != "open";
+  facts.rows = table.rows;
   for (const ColumnInfo &column : table.columns) {
     facts.columns[column.name] = column.bounds;
   }

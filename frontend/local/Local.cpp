@@ -69,7 +69,7 @@ public:
     } else {
       sizes.push_back(static_cast<int64_t>(columns.size()));
     }
-    at::Tensor out = at::empty(sizes, at::device(at::kCPU).dtype(dtype)), indices = evaluate(numbers);
+    at::Tensor out = at::empty(sizes, at::device(at::kCPU).dtype(dtype)), indices = evaluate(numbers, dataset_.rows());
     dataset_.readRows(columns, {indices.const_data_ptr<int64_t>(), static_cast<size_t>(numbers.size)}, elementOf(dtype),
                       out.mutable_data_ptr());
     return out;

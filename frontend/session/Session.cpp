@@ -281,9 +281,9 @@ int64_t Session::makeHidden(Recording &open) {
   return open.trace.storageCount++;
 }
 
-int64_t Session::tableInTrace(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns) {
+int64_t Session::tableInTrace(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns, bool isWhole) {
   Recording &open = recording();
-  return open.tables.argument(dataset, columns, open.trace.tables);
+  return open.tables.argument(dataset, columns, isWhole, open.trace.tables);
 }
 
 void Session::storageDied(Storage &storage) {

@@ -180,7 +180,7 @@ public:
   c10::intrusive_ptr<Storage> makeInput(c10::IntArrayRef sizes, at::ScalarType dtype, int position);
   /// Id of a value that the op just recorded computes and no tensor names.
   int64_t makeHidden(Recording &open);
-  int64_t tableInTrace(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns);
+  int64_t tableInTrace(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns, bool isWhole);
   TableRecords &tableRecords() { return recording().tables; }
   void storageDied(Storage &storage);
   /// Called before a tensor object changes its layout, or its storage too: a rollback undoes it.

@@ -23,7 +23,7 @@ from .publish import Published
 from .step import _open
 from .table import Batches, Table
 
-_CALLS = ("init", "first", "steady")
+_CALLS = ("init", "first", "steady", "short")
 _PHASES = ("captured", "functional", "promoted", "decomposed", "core")
 
 
@@ -60,8 +60,9 @@ def number() -> spec:
 class table_spec:
     """What an owner's table is like, without its data: `sojourn.compile(..., tables={"train": sojourn.table_spec(...)})`.
 
-    `rows`: as many as the table has. `columns`: name -> dtype, or (dtype, shape of one row's entry);
-    those that the step reads are enough. `bounds`: column -> (lower, upper), if the step counts on
+    `columns`: name -> dtype, or (dtype, shape of one row's entry); those that the step reads are enough.
+    `rows`: whole columns (`table["age"]`, `table.rows(...)`) need them, and the owner's table must then have
+    just as many; batches and splits do without, and a run counts by the table that it is given. `bounds`: column -> (lower, upper), if the step counts on
     the owner's declaring just these. Raises `Error` for what no table can be.
 
     `policy="private"` compiles for a private table, with bounds of every column but booleans: its
@@ -71,8 +72,10 @@ class table_spec:
     trusts it.
     """
 
-    rows: int
-    columns: collections.abc.Mapping[str, torch.dtype | tuple[torch.dtype, collections.abc.Sequence[int]]]
+    rows: int | None = None
+    columns: collections.abc.Mapping[str, torch.dtype | tuple[torch.dtype, collections.abc.Sequence[int]]] = (
+        dataclasses.field(default_factory=dict)
+    )
     bounds: collections.abc.Mapping[str, tuple[float, float]] | None = None
     policy: str | None = None
     defaults: collections.abc.Sequence[float] | None = None
@@ -81,7 +84,7 @@ class table_spec:
         if problem := _sojourn.check_table_spec(*self._described()):
             raise Error(f"no table is like this table_spec: {problem}")
 
-    def _described(self) -> tuple[int, list, str, list[float] | None]:
+    def _described(self) -> tuple[int | None, list, str, list[float] | None]:
         """Rows, columns, policy and defaults."""
         if self.policy is not None and not isinstance(self.policy, str):
             raise Error(f'policy must be "open", "private" or None, got {self.policy!r}')
@@ -93,7 +96,7 @@ class table_spec:
             raise Error(f"defaults must be (noise multiplier, clip, metric bound), got {self.defaults!r}") from None
         return *self._described_columns(), self.policy or "", defaults
 
-    def _described_columns(self) -> tuple[int, list]:
+    def _described_columns(self) -> tuple[int | None, list]:
         if not isinstance(self.columns, collections.abc.Mapping):
             raise Error(f"columns must map names to dtypes or (dtype, shape), got {self.columns!r}")
         bounds = dict(self.bounds or {})
@@ -117,7 +120,7 @@ class table_spec:
             raise Error(
                 f"bounds name {', '.join(map(repr, bounds))}, which columns does not have; it has {', '.join(map(repr, self.columns))}"
             )
-        return integer("rows", self.rows), described
+        return None if self.rows is None else integer("rows", self.rows), described
 
 
 @contextlib.contextmanager
@@ -144,17 +147,22 @@ class Program:
         self._artifact.save(str(path))
 
     def text(self, phase: str = "core", call: str = "steady") -> str:
-        """IR of `call` ("init", "first", "steady") after `phase` ("captured" .. "core").
+        """IR of `call` ("init", "first", "steady", "short") after `phase` ("captured" .. "core").
 
         A loaded program knows its core form only.
         """
-        if call not in _CALLS or phase not in _PHASES:
-            raise Error(f"no text for {call!r} at {phase!r}; calls: {', '.join(_CALLS)}; phases: {', '.join(_PHASES)}")
+        if call not in self._calls or phase not in _PHASES:
+            calls = ", ".join(self._calls)
+            raise Error(f"no text for {call!r} at {phase!r}; calls: {calls}; phases: {', '.join(_PHASES)}")
         if (call, phase) in self._texts:
             return self._texts[call, phase]
         if phase != "core":
             raise Error(f"a loaded program holds its core form only, not {phase!r}; compile it here to see every phase")
         return self._artifact.text(_CALLS.index(call))
+
+    @property
+    def _calls(self) -> tuple[str, ...]:
+        return _CALLS if self._artifact.short_rows else _CALLS[:3]
 
     def program_bytes(self, call: str = "steady") -> bytes:
         """The encoded program, as it travels."""
@@ -185,7 +193,10 @@ class Program:
 
     @property
     def steps(self) -> int | None:
-        """Steps that the tables' batches last for; None if the steps take no batches of a table."""
+        """Steps that the tables' batches last for, by the rows that the tables were described with.
+
+        None if the steps take no batches of a table, or where a description leaves the rows open.
+        """
         return self._artifact.steps
 
     def run(
@@ -200,9 +211,13 @@ class Program:
 
         `batches`: what the caller supplies, an element per step: a tuple of CPU tensors (floats for
         numbers) as `inputs` says. A program without inputs, over batches of the owner's tables, needs
-        none: all `steps` run, and no data is sent. `tables`: table of the program -> the owner's
+        none: all of the batches' steps run, and no data is sent. `tables`: table of the program -> the owner's
         dataset; one that is not named is the dataset of its own name. Raises `Error` if a dataset is
         not there or is not as the program's `tables` say.
+
+        How many batches an epoch has, and what a step on a private table costs, follows from the rows of the
+        owner's table. Raises `Error` where its last batch would be short, and was not left out when the program was
+        compiled (`drop_last=True`).
 
         `per_trip`: steps in each round trip; inputs beyond 32 MiB are shared out among several. Each
         step commits by itself and is charged by itself. If one fails, or is interrupted, those before it stand;
@@ -215,17 +230,18 @@ class Program:
         tables, total = dict(tables or {}), None
         if not all(isinstance(text, str) for pair in tables.items() for text in pair):
             raise Error(f"tables must map the program's tables to names of datasets, got {tables!r}")
-        if batches is None:
-            if self.inputs or self.steps is None:
-                raise Error(
-                    f"each step takes {len(self.inputs)} inputs: pass an iterable with a tuple of them for every step"
-                )
-            batches, total = itertools.repeat((), self.steps), self.steps
+        if batches is None and (self.inputs or not self._artifact.takes_batches):
+            raise Error(
+                f"each step takes {len(self.inputs)} inputs: pass an iterable with a tuple of them for every step"
+            )
         per_trip = integer("per_trip", per_trip, 1)
         if per_trip > PER_TRIP_MOST:
             raise Error(f"per_trip is {per_trip}, an owner takes up to {PER_TRIP_MOST} steps in one message")
         run = _sojourn.ArtifactRun(self._artifact, owner._session, tables)
-        self._declare(owner, tables)
+        bound = run.artifact  # its tables have the rows of the owner's
+        if batches is None:
+            batches, total = itertools.repeat((), bound.steps), bound.steps
+        self._declare(owner, tables, bound)
         results: list = []
         with bar(progress, length(batches) if total is None else total) as shown:
             try:
@@ -253,14 +269,15 @@ class Program:
         noise_multiplier: float | None = None,
         steps: int | None = None,
         table: str | None = None,
+        rows: int | None = None,
     ) -> Quote:
         """What a run on a private table will cost, or the noise that makes it cost `epsilon`; no owner is asked.
 
         `delta`: of the budget that will pay, above 0 and below 1. `epsilon`: the price of the whole
         run, the noise follows; or `noise_multiplier`: the price follows; with neither those defaults
         stand that `table_spec` was given, or an owner's own, 1. `steps`: all of the batches. `table`: which
-        of the program's private tables, if there are several. What is published with a price of its
-        own comes on top.
+        of the program's private tables, if there are several. `rows`: how many the owner's table has, on which
+        the price depends; else those of its `table_spec`. What is published with a price of its own comes on top.
         """
         known = [name for name, described in self.tables.items() if described.policy == "private"]
         if table is None and len(known) != 1:
@@ -280,16 +297,17 @@ class Program:
             else positive("noise_multiplier", noise_multiplier, within=checks.NOISE_MULTIPLIERS),
         )
         count = None if steps is None else integer("steps", steps, 0)
-        return Quote(*self._artifact.quote(known[0] if table is None else table, *terms, count))
+        given = None if rows is None else integer("rows", rows, 1)
+        return Quote(*self._artifact.quote(known[0] if table is None else table, *terms, count, given))
 
-    def _declare(self, owner, tables: dict[str, str]) -> None:
+    def _declare(self, owner, tables: dict[str, str], bound) -> None:
         """Tells the open `sojourn.privacy` that the steps belong to what they draw."""
         run = current()
         if run is None or not run.is_private or run._table._session is not owner._session:
             return
-        for name, rows, size in self._artifact.draws:
+        for name, rows, size in bound.draws:
             if tables.get(name, name) == run._table.name:
-                run._declare(run._table.name, rows, size, self._artifact.epochs, self.steps)
+                run._declare(run._table.name, rows, size, bound.epochs, bound.steps)
 
     def _nest(self, leaves: list):
         try:
@@ -318,6 +336,7 @@ def compile(
     inputs: collections.abc.Sequence[spec] = (),
     tables: collections.abc.Mapping[str, table_spec] | None = None,
     batches: collections.abc.Callable[..., Batches | collections.abc.Sequence[Batches]] | None = None,
+    short: int | None = None,
 ) -> Program:
     """Compiles `step_fn(*batch, *inputs)` for later; call it inside `with sojourn.offline() as device`.
 
@@ -336,8 +355,9 @@ def compile(
         ).run(owner)
 
     is `for x, y in table.batches(...): train(x, y)`. Each step takes the next batch; of a list of
-    batches, the next of each. A compiled step has one shape: batches whose last one is short raise
-    `Error`, and `drop_last=True` leaves it out.
+    batches, the next of each. A compiled step has one shape: batches whose last one is short, or may be
+    short, raise `Error`. `drop_last=True` leaves it out; `short=25` compiles a second step beside it, for a last batch
+    of 25 rows, where the steps take batches of one open table.
     """
     if not _offline.recorders:
         raise Error("sojourn.compile records without an owner: call it inside `with sojourn.offline() as device:`")
@@ -383,6 +403,7 @@ def compile(
                 one_step,
                 [(list(entry.shape), entry.dtype, entry.is_number) for entry in inputs],
                 loops,
+                None if short is None else integer("short", short, 1),
             )
         finally:
             _sojourn.set_phase_listener(None)

@@ -71,7 +71,10 @@ class Table:
 
     @property
     def rows(self) -> _Rows:
-        """The number of rows; called, `table.rows(features=...)`, it reads whole columns."""
+        """The number of rows; called, `table.rows(features=...)`, it reads whole columns.
+
+        Raises `Error` where a `table_spec` leaves it open.
+        """
         return _Rows(self)
 
     def batches(

@@ -6,6 +6,8 @@
 #include "frontend/compile/Names.h"
 #include "frontend/recording/Record.h"
 
+#include <c10/util/bit_cast.h>
+
 #include <algorithm>
 
 namespace sojourn::frontend {
@@ -52,7 +54,7 @@ private:
   /// Ids of the values; lock held by the caller.
   int64_t read(const RowRequest &request, const Origin &origin);
   int64_t positions(const RowNumbers &numbers, const Origin &origin);
-  int64_t sample(int64_t positions, int64_t count, const RowDraw &draw, const Origin &origin);
+  int64_t sample(int64_t positions, int64_t count, int64_t table, const RowDraw &draw, const Origin &origin);
 
   std::shared_ptr<Session> session_;
   DatasetInfo dataset_;
@@ -104,11 +106,11 @@ int64_t SessionRows::read(const RowRequest &request, const Origin &origin) {
   static const Word entry = rowOp("sojourn.read_rows", {"table", "indices", "columns"});
   session_->requireOpen();
   TraceWriter write(*session_, session_->recording());
+  int64_t table = session_->tableInTrace(dataset_, request.columns, request.numbers.isWhole);
   int64_t indices = positions(request.numbers, origin);
   for (const RowDraw &draw : request.numbers.draws) {
-    indices = sample(indices, request.numbers.size, draw, origin);
+    indices = sample(indices, request.numbers.size, table, draw, origin);
   }
-  int64_t table = session_->tableInTrace(dataset_, request.columns);
   std::vector<Word> asked{Read, static_cast<Word>(elementOf(request.meta.dtype)), static_cast<Word>(request.alone)};
   for (const std::string &name : request.names) {
     asked.push_back(StringTable::get().intern(name));
@@ -128,20 +130,31 @@ int64_t SessionRows::read(const RowRequest &request, const Origin &origin) {
   return value;
 }
 
-int64_t SessionRows::sample(int64_t positions, int64_t count, const RowDraw &draw, const Origin &origin) {
-  static const Word entry = rowOp("sojourn.sample_rows", {"positions", "offset", "seed", "epoch", "rows", "expected"});
-  std::vector<Word> request{Sample,     positions, draw.offset,   draw.seed,
-                            draw.epoch, draw.rows, draw.expected, draw.source};
+int64_t SessionRows::sample(int64_t positions, int64_t count, int64_t table, const RowDraw &draw,
+                            const Origin &origin) {
+  static const Word entry =
+      rowOp("sojourn.sample_rows", {"positions", "seed", "epoch", "table", "fractions", "sides", "split", "expected"});
+  std::vector<Word> request{Sample, positions, table, draw.seed, draw.epoch, draw.isSplit, draw.expected, draw.source};
+  std::vector<int64_t> sides;
+  for (const Side &side : draw.part) {
+    request.insert(request.end(), {c10::bit_cast<Word>(side.fraction), side.isOther});
+    sides.push_back(side.isOther ? 1 : 0);
+  }
   if (std::optional<int64_t> known = session_->tableRecords().find(request)) {
     return *known;
   }
   TraceWriter write(*session_, session_->recording());
-  write.beginOp(entry, 6, origin);
+  write.beginOp(entry, 8, origin);
   write.whole(positions);
-  write.integer(draw.offset);
   write.intSlot(draw.seed);
   write.intSlot(draw.epoch);
-  write.integer(draw.rows);
+  write.table(table);
+  write.list(draw.part.size());
+  for (const Side &side : draw.part) {
+    write.real(side.fraction);
+  }
+  write.integers(sides);
+  write.boolean(draw.isSplit);
   write.integer(draw.expected);
   write.beginResults(1);
   int64_t value = write.hiddenResult(contiguous({count}, at::kLong));

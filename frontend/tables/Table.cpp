@@ -33,13 +33,11 @@ void require(bool condition, const std::string &message) {
 at::Tensor permutation(int64_t rows, int64_t seed, int64_t epoch) {
   require(rows >= 0 && rows <= runtime::kOrderedRows,
           "rows must be a number in [0, 2^40], got " + std::to_string(rows));
-  return frontend::evaluate({rows, std::nullopt, {{0, rows, seed, epoch, 0, 0}}});
+  return frontend::evaluate({rows, std::nullopt, {{{}, false, seed, epoch, 0, 0}}}, rows);
 }
 
-/// Rows of the first part of a split; half rounds up.
-int64_t splitRows(int64_t rows, double fraction) {
+void requireFraction(double fraction) {
   require(fraction > 0 && fraction < 1, "fraction must lie between 0 and 1, got " + std::to_string(fraction));
-  return static_cast<int64_t>(fraction * static_cast<double>(rows) + 0.5);
 }
 
 /// "[28, 28]"
@@ -59,27 +57,22 @@ std::string shortNumber(double value) {
 
 } // namespace
 
-at::Tensor frontend::evaluate(const RowNumbers &numbers) {
+at::Tensor frontend::evaluate(const RowNumbers &numbers, int64_t rows) {
   at::Tensor result = at::empty({numbers.size}, at::device(at::kCPU).dtype(at::kLong));
   int64_t *out = result.mutable_data_ptr<int64_t>();
   for (int64_t i = 0; i < numbers.size; ++i) {
     out[i] = numbers.start.value_or(0) + i;
   }
   for (const RowDraw &draw : numbers.draws) {
+    const PartRows part = rowsOfPart(rows, draw.part);
+    const auto seed = static_cast<uint64_t>(draw.seed), epoch = static_cast<uint64_t>(draw.epoch);
     for (int64_t i = 0; i < numbers.size; ++i) {
-      out[i] = out[i] < 0 ? -1
-                          : runtime::rowAt(draw.offset + out[i], draw.rows, static_cast<uint64_t>(draw.seed),
-                                           static_cast<uint64_t>(draw.epoch));
+      out[i] = draw.isSplit ? runtime::rowOfSplit(out[i], part, seed, epoch)
+                            : runtime::rowAt(out[i], part.rows, seed, epoch);
     }
   }
   return result;
 }
-
-/// A split: the rows at positions [start, start + size) of an order of the parent's rows.
-struct Table::Selection {
-  std::shared_ptr<const Selection> parent;
-  int64_t parentRows, size, seed, start;
-};
 
 Table::Table(std::shared_ptr<frontend::RowReader> reader, Dataset dataset)
     : reader_(std::move(reader)), count_(dataset.rows) {
@@ -100,27 +93,37 @@ const Column &Table::find(const std::string &column) const {
         "table '" + name() + "' has no column '" + column + "'" + frontend::nearestNames(column, known, "its columns"));
 }
 
+int64_t Table::count(const std::string &what) const {
+  require(count_.has_value(), what + " of table '" + name() +
+                                  "' is not known: it was described without a number of rows, so that the step runs "
+                                  "on tables of any; give table_spec its rows, or use batches and splits of it");
+  return *count_;
+}
+
 /// From positions within this part to rows of the dataset: one draw per split above it. Computed anew
 /// in each program and not kept as a handle: it then needs no state, survives a dropped step, and every
 /// batch runs the same program.
 frontend::RowNumbers Table::inDataset(frontend::RowNumbers numbers) const {
-  for (const Selection *part = selection_.get(); part != nullptr; part = part->parent.get()) {
-    numbers.draws.push_back({part->start, part->parentRows, part->seed, kSplitEpoch, 0, 0});
+  for (size_t depth = sides_.size(); depth > 0; --depth) {
+    std::vector<Side> part(sides_.begin(), sides_.begin() + static_cast<std::ptrdiff_t>(depth));
+    numbers.draws.push_back({std::move(part), true, seeds_[depth - 1], kSplitEpoch, 0, 0});
   }
   return numbers;
 }
 
-frontend::RowNumbers Table::whole() const { return inDataset({count_, std::nullopt, {}}); }
+frontend::RowNumbers Table::whole(const std::string &what) const {
+  return inDataset({count(what), std::nullopt, {}, true});
+}
 
 frontend::RowNumbers Table::numbers(const BatchOptions &options, int64_t size, int64_t epoch, int64_t start,
                                     int64_t capacity, int64_t source) const {
   if (capacity > 0) {
     // Which batch it is tells one draw from another in a step; the rows are the owner's secret.
-    return inDataset({capacity, std::nullopt, {{0, count_, start, epoch, options.size, source}}});
+    return inDataset({capacity, std::nullopt, {{sides_, false, start, epoch, options.size, source}}});
   }
   frontend::RowNumbers numbers{size, start, {}};
   if (options.shuffle) {
-    numbers.draws.push_back({0, count_, options.seed, epoch, 0, 0});
+    numbers.draws.push_back({sides_, false, options.seed, epoch, 0, 0});
   }
   return inDataset(std::move(numbers));
 }
@@ -162,32 +165,40 @@ at::Tensor Table::read(const Features &features, std::optional<at::ScalarType> d
   return reader_->rows(namesOf(features), features.alone, dtype ? *dtype : defaultDtype(features), numbers);
 }
 
-at::Tensor Table::operator[](const std::string &column) const { return read(column, find(column).dtype, whole()); }
+at::Tensor Table::operator[](const std::string &column) const {
+  const at::ScalarType dtype = find(column).dtype;
+  return read(column, dtype, whole("column '" + column + "'"));
+}
 
 at::Tensor Table::rows(const Features &features, std::optional<at::ScalarType> dtype) const {
-  return read(features, dtype, whole());
+  return read(features, dtype, whole("rows()"));
 }
 
 std::pair<Table, Table> Table::split(double fraction, int64_t seed) const {
-  int64_t first = splitRows(count_, fraction);
-  require(first > 0 && first < count_, "a split of " + std::to_string(count_) + " rows at " + shortNumber(fraction) +
-                                           " leaves one side empty; choose a fraction that gives each side a row");
-  auto part = [&](int64_t size, int64_t start) {
+  requireFraction(fraction);
+  require(sides_.size() < static_cast<size_t>(kSplitsMost),
+          "a split of splits is at most " + std::to_string(kSplitsMost) + " deep");
+  auto part = [&](bool isOther) {
     Table table = *this;
-    table.selection_ = std::make_shared<const Selection>(Selection{selection_, count_, size, seed, start});
-    table.count_ = size;
-    table.part_ += start == 0 ? "[first" : "[other";
+    table.sides_.push_back({fraction, isOther});
+    table.seeds_.push_back(seed);
+    if (count_) {
+      table.count_ = rowsOfPart(*count_, std::vector<Side>{{fraction, isOther}}).rows;
+      require(*table.count_ > 0, "a split of " + std::to_string(*count_) + " rows at " + shortNumber(fraction) +
+                                     " leaves one side empty; choose a fraction that gives each side a row");
+    }
+    table.part_ += isOther ? "[other" : "[first";
     table.part_ += " part of split " + shortNumber(fraction) + ", seed " + std::to_string(seed) + "]";
     return table;
   };
-  return {part(first, 0), part(count_ - first, first)};
+  return {part(false), part(true)};
 }
 
 Batches Table::batches(BatchOptions options) const { return {*this, std::move(options)}; }
 
 std::string Table::title() const {
-  return name() + part_ + ": " + std::to_string(count_) + " rows, " + std::to_string(columns().size()) +
-         " columns, policy " + policy();
+  return name() + part_ + ": " + (count_ ? std::to_string(*count_) : "any number of") + " rows, " +
+         std::to_string(columns().size()) + " columns, policy " + policy();
 }
 
 std::string Table::defaults() const {
@@ -241,27 +252,37 @@ Batches::Batches(Table table, BatchOptions options) : table_(std::move(table)), 
   if (options_.label) {
     table_.find(*options_.label);
   }
-  int64_t rows = table_.rows();
+  std::optional<int64_t> rows = table_.knownRows();
   if (table_.isPrivate()) {
     require(options_.shuffle, "table '" + table_.name() +
                                   "' is private: its batches are drawn at the owner, at random; "
                                   "leave out shuffle=False");
-    auto slots = privacy::capacityFor(rows, options_.size);
+    if (rows) {
+      auto rate = privacy::samplingRate(*rows, options_.size);
+      require(static_cast<bool>(rate), "table '" + table_.name() + "': " + rate.error());
+    }
+    auto slots = privacy::capacityFor(options_.size);
     require(static_cast<bool>(slots), "table '" + table_.name() + "': " + slots.error());
     capacity_ = *slots;
     static std::atomic<int64_t> sources = 0;
     source_ = ++sources; // what another one draws in the same step is another batch
     options_.dropLast = false;
   }
-  end_ = options_.dropLast ? rows - rows % options_.size : rows;
-  require(end_ > 0, "table '" + table_.name() + "' has " + std::to_string(rows) +
+  if (!rows) {
+    return;
+  }
+  end_ = options_.dropLast ? *rows - *rows % options_.size : *rows;
+  require(end_ > 0, "table '" + table_.name() + "' has " + std::to_string(*rows) +
                         " rows: without the last, short one there is no batch of " + std::to_string(options_.size));
   int64_t batches;
   require(!__builtin_mul_overflow(options_.epochs, perEpoch(), &batches),
           std::to_string(options_.epochs) + " epochs have more batches than can be counted, expected fewer than 2^63");
 }
 
-int64_t Batches::perEpoch() const { return (end_ - 1) / options_.size + 1; }
+int64_t Batches::perEpoch() const {
+  static_cast<void>(table_.count("the number of batches"));
+  return (end_ - 1) / options_.size + 1;
+}
 
 Batch Batches::at(int64_t index) const {
   require(index >= 0 && index < size(),
@@ -270,7 +291,7 @@ Batch Batches::at(int64_t index) const {
   return read(std::min(options_.size, end_ - start), index / perEpoch(), start);
 }
 
-Batch Batches::record(int64_t epoch, int64_t start) const { return read(options_.size, epoch, start); }
+Batch Batches::record(int64_t epoch, int64_t start, int64_t size) const { return read(size, epoch, start); }
 
 Batch Batches::read(int64_t size, int64_t epoch, int64_t start) const {
   auto numbers = table_.numbers(options_, size, epoch, start, capacity_, source_);
@@ -293,7 +314,8 @@ std::vector<at::Tensor> batchIndices(int64_t rows, int64_t size, int64_t seed, i
 }
 
 std::pair<at::Tensor, at::Tensor> splitIndices(int64_t rows, double fraction, int64_t seed) {
-  int64_t first = splitRows(rows, fraction);
+  requireFraction(fraction);
+  int64_t first = firstSideRows(rows, fraction);
   at::Tensor order = permutation(rows, seed, kSplitEpoch);
   return {order.slice(0, 0, first).clone(), order.slice(0, first).clone()};
 }

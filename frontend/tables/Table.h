@@ -5,6 +5,8 @@
 #ifndef SOJOURN_FRONTEND_TABLES_TABLE_H
 #define SOJOURN_FRONTEND_TABLES_TABLE_H
 
+#include "dialect/Part.h"
+
 #include <ATen/core/Tensor.h>
 
 #include <array>
@@ -32,7 +34,8 @@ struct Column {
 /// A dataset as the owner describes it.
 struct Dataset {
   std::string name = "", policy = "", version = "";
-  int64_t rows = 0;
+  /// None only in a description of a table (`specTable`) that leaves it open.
+  std::optional<int64_t> rows = 0;
   std::vector<Column> columns = {};
   /// Of a private table: what stands where a step says nothing; the data owner's choice. In a description of a table
   /// (`specTable`) 0 where it does not matter.
@@ -41,12 +44,14 @@ struct Dataset {
 
 namespace frontend {
 
-/// One look-up in an epoch's order of `rows` rows: position p becomes the row at `offset` + p. A
-/// negative p, and one that is then outside [0, rows), become -1. With `expected` above 0 it is the
-/// owner's draw on a private table instead: each of the rows with probability expected / rows, by
-/// coins that nobody else sees; seed, epoch and source tell draws apart.
+/// One look-up in an order of rows of the table. Position p of `part` becomes a row number within it, by the order of
+/// an epoch; or, with `isSplit`, within what the part is a side of, by the order of that split. A position outside of
+/// the part becomes -1. With `expected` above 0 it is the owner's draw on a private table instead: each row of the part
+/// with probability expected / rows, by coins that nobody else sees; seed, epoch and source tell draws apart.
 struct RowDraw {
-  int64_t offset, rows, seed, epoch, expected;
+  std::vector<Side> part; ///< from the table down
+  bool isSplit;
+  int64_t seed, epoch, expected;
   int64_t source; ///< the Batches that it belongs to
 };
 
@@ -56,10 +61,11 @@ struct RowNumbers {
   int64_t size = 0;
   std::optional<int64_t> start;
   std::vector<RowDraw> draws;
+  bool isWhole = false; ///< all rows of the table or part: `size` follows from the table's number of rows
 };
 
-/// The numbers themselves: int64 [size] on the CPU.
-at::Tensor evaluate(const RowNumbers &numbers);
+/// The numbers themselves for a table of `rows` rows: int64 [size] on the CPU.
+at::Tensor evaluate(const RowNumbers &numbers, int64_t rows);
 
 /// Where the rows of one dataset come from: an owner, or this process's memory.
 class RowReader {
@@ -116,7 +122,11 @@ public:
   const std::string &policy() const { return dataset_->policy; }
   const std::vector<Column> &columns() const { return dataset_->columns; }
   const Dataset &dataset() const { return *dataset_; }
-  int64_t rows() const { return count_; }
+  /// Throws Error where a description leaves it open.
+  int64_t rows() const { return count("the number of rows"); }
+  std::optional<int64_t> knownRows() const { return count_; }
+  /// The splits that lead to this part, from the table down; none for the table.
+  const std::vector<Side> &part() const { return sides_; }
 
   /// One whole column [rows, shape...] in its own dtype.
   at::Tensor operator[](const std::string &column) const;
@@ -147,7 +157,6 @@ public:
 
 private:
   friend class Batches;
-  struct Selection;
 
   /// The columns of a request; throws for what cannot be read side by side.
   std::vector<std::string> namesOf(const Features &features) const;
@@ -158,13 +167,16 @@ private:
   /// `capacity` above 0: the slots of the owner's draw.
   frontend::RowNumbers numbers(const BatchOptions &options, int64_t size, int64_t epoch, int64_t start,
                                int64_t capacity, int64_t source) const;
-  frontend::RowNumbers whole() const;
+  /// `what`: the request, for the error.
+  frontend::RowNumbers whole(const std::string &what) const;
+  int64_t count(const std::string &what) const;
 
   std::shared_ptr<frontend::RowReader> reader_;
   std::shared_ptr<const Dataset> dataset_;
-  std::shared_ptr<const Selection> selection_;
+  std::vector<Side> sides_;
+  std::vector<int64_t> seeds_; ///< of the splits
   std::string part_;
-  int64_t count_;
+  std::optional<int64_t> count_;
 };
 
 std::ostream &operator<<(std::ostream &stream, const Table &table);
@@ -174,13 +186,14 @@ class Batches {
 public:
   Batches(Table table, BatchOptions options);
 
+  /// Both throw Error where a description leaves the number of rows open.
   int64_t size() const { return options_.epochs * perEpoch(); }
   int64_t perEpoch() const;
   /// Batch `index` of all epochs' batches. Throws Error if there is no such batch.
   Batch at(int64_t index) const;
-  /// The full batch at positions [start, start + options().size) of an epoch's order, unchecked: a
-  /// compiled step records one, and each run says which it is.
-  Batch record(int64_t epoch, int64_t start) const;
+  /// The batch at positions [start, start + size) of an epoch's order, unchecked: a compiled step
+  /// records one, and each run says which it is.
+  Batch record(int64_t epoch, int64_t start, int64_t size) const;
   const Table &table() const { return table_; }
   const BatchOptions &options() const { return options_; }
 
@@ -216,7 +229,7 @@ private:
 
   Table table_;
   BatchOptions options_;
-  int64_t end_;
+  int64_t end_ = 0;      ///< rows of an epoch that are in batches; not known of an open number of rows
   int64_t capacity_ = 0; ///< slots of a batch of a private table
   int64_t source_ = 0;   ///< of a private table: a number that no other one of this process has
 };

@@ -6,7 +6,7 @@
 
 namespace sojourn::frontend {
 
-int64_t TableRecords::argument(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns,
+int64_t TableRecords::argument(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns, bool isWhole,
                                std::vector<Word> &stream) {
   size_t id = 0;
   while (id < bindings_.size() && (bindings_[id].name != dataset.name || bindings_[id].version != dataset.version)) {
@@ -15,8 +15,10 @@ int64_t TableRecords::argument(const DatasetInfo &dataset, const std::vector<Col
   bool grown = id == bindings_.size();
   if (grown) {
     bindings_.push_back({dataset.name, dataset.version});
-    records_.push_back({dataset.rows, {}});
+    records_.push_back({dataset.rows, isWhole, {}});
   }
+  grown |= isWhole && !records_[id].isWhole;
+  records_[id].isWhole |= isWhole;
   std::vector<ColumnInfo> &known = records_[id].columns;
   for (const ColumnInfo &column : columns) {
     if (std::none_of(known.begin(), known.end(), [&](const ColumnInfo &other) { return other.name == column.name; })) {
@@ -38,7 +40,7 @@ std::optional<int64_t> TableRecords::find(const std::vector<Word> &request) cons
 TableRecords::Mark TableRecords::mark() const {
   Mark mark;
   for (const Record &record : records_) {
-    mark.push_back(record.columns.size());
+    mark.emplace_back(record.columns.size(), record.isWhole);
   }
   return mark;
 }
@@ -47,7 +49,8 @@ void TableRecords::cut(const Mark &mark, int64_t storages, std::vector<Word> &st
   bindings_.resize(mark.size());
   records_.resize(mark.size());
   for (size_t id = 0; id < mark.size(); ++id) {
-    records_[id].columns.resize(mark[id]);
+    records_[id].columns.resize(mark[id].first);
+    records_[id].isWhole = mark[id].second;
   }
   write(stream);
   std::erase_if(values_, [&](const auto &entry) { return entry.second >= storages; });
@@ -63,7 +66,7 @@ void TableRecords::write(std::vector<Word> &stream) const {
   stream.clear();
   for (size_t id = 0; id < records_.size(); ++id) {
     const Record &record = records_[id];
-    stream.insert(stream.end(), {StringTable::get().intern(bindings_[id].name), record.rows,
+    stream.insert(stream.end(), {StringTable::get().intern(bindings_[id].name), record.isWhole ? record.rows : -1,
                                  static_cast<Word>(record.columns.size())});
     for (const ColumnInfo &column : record.columns) {
       stream.insert(stream.end(), {StringTable::get().intern(column.name), static_cast<Word>(column.element),

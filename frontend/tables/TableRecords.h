@@ -19,12 +19,13 @@ namespace sojourn::frontend {
 /// here alone.
 class TableRecords {
 public:
-  /// Per table its columns, at the moment when a step began.
-  using Mark = std::vector<size_t>;
+  /// Per table its columns, and whether its number of rows is in the program, at the moment when a step began.
+  using Mark = std::vector<std::pair<size_t, bool>>;
 
   /// Number of the table argument of this dataset version. Its columns are the union of all that
-  /// were asked for in this trace.
-  int64_t argument(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns, std::vector<Word> &stream);
+  /// were asked for in this trace. `isWhole`: shapes follow from its number of rows, which the program then says.
+  int64_t argument(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns, bool isWhole,
+                   std::vector<Word> &stream);
   /// Name and version of each table argument, in order.
   const std::vector<wire::TableBinding> &bindings() const { return bindings_; }
 
@@ -45,6 +46,7 @@ public:
 private:
   struct Record {
     int64_t rows;
+    bool isWhole;
     std::vector<ColumnInfo> columns;
   };
   void write(std::vector<Word> &stream) const;

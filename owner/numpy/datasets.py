@@ -13,6 +13,7 @@ from sojourn_wire import format as wire_format
 from . import limits
 from .errors import DATASET, LIMIT, REFUSED, OwnerError, need
 from .ops_elementwise import convert
+from .parts import Side, part_text, rows_of
 from .table_files import arrow_values, read_file
 from .types import ELEMENT_OF, NAMES, TableType, TensorType, entry_text
 
@@ -55,14 +56,19 @@ class Dataset:
         self.version = digest.hexdigest()
 
     def serves(self, table: TableType) -> None:
-        """A program was made for rows and columns; they must be these."""
+        """A program was made for columns, and perhaps for a number of rows; they must be these."""
         text = f"dataset '{self.name}' has {self.rows} rows, the program expects {table.rows}"
-        need(table.rows == self.rows, text, DATASET)
+        need(table.rows in (-1, self.rows), text, DATASET)
         for name, wanted in table.entries:
             column = self.by_name.get(name)
             need(column is not None, f"dataset '{self.name}' has no column '{name}'", DATASET)
             text = f"column '{name}' of '{self.name}' is {entry_text(column.entry)}, the program expects "
             need(column.entry == wanted, text + entry_text(wanted), DATASET)
+
+    def has_part(self, sides: tuple[Side, ...]) -> None:
+        """A program draws from a part, which only this table's number of rows says to be empty."""
+        text = f"dataset '{self.name}' has {self.rows} rows, and {part_text(sides)} of them is empty: nothing can be "
+        need(rows_of(self.rows, sides).rows > 0, text + "drawn from it; take another fraction", DATASET)
 
     def read_rows(self, columns: tuple[str, ...], indices: np.ndarray, result: TensorType) -> np.ndarray:
         """[B, F], or [B, *entry] of one column, as `result` says; zeros for rows outside the table."""

@@ -51,7 +51,7 @@ def _quoted(text: str) -> str:
 def _attr(attr: Attr) -> str:
     if attr.kind == "string":
         return _quoted(attr.value)
-    if attr.kind in ("strings", "integers"):
+    if attr.kind in ("strings", "integers", "reals"):
         return "[" + _list(attr.value, _quoted if attr.kind == "strings" else str) + "]"
     if attr.kind == "boolean":
         return str(attr.value).lower()

@@ -24,6 +24,7 @@ VALUE_BYTES_MAX = min(1 << 30, wire_format.VALUE_BYTES_MAX)
 LIVE_BYTES_MAX = 1 << 32  # arguments and values alive at one op
 WORK_MAX = 1 << 41  # scalar multiply-adds and moves in one step, as verify.py counts them
 CALL_WORK = 10_000  # what one NumPy call costs, in those units
+SPLITS_MAX = 64  # of splits, in the part that a draw of rows names
 WINDOW_TAPS_MAX = 1 << 16  # positions of a convolution's or pool's window
 LOCATION_DEPTH_MAX = 16
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import philox
+from . import parts, philox
 from .kernels import kernel, rounded
 
 
@@ -62,8 +62,13 @@ def _rng_normal(op, seed):
 
 
 @kernel("sample_rows")
-def _sample_rows(op, positions, seed, epoch):
-    return philox.epoch_rows(positions, int(seed), int(epoch), op.attr("rows"))
+def _sample_rows(op, positions, seed, epoch, table):
+    part = parts.rows_of(table.rows, parts.sides_of(op))
+    if not op.attr("split"):
+        return philox.epoch_rows(positions, int(seed), int(epoch), part.rows)
+    inside = (positions >= 0) & (positions < part.rows)
+    places = np.where(inside, positions + part.start, -1)
+    return philox.epoch_rows(places, int(seed), int(epoch), part.parent)
 
 
 @kernel("read_rows")

@@ -347,6 +347,8 @@ class NumpyOwner:
                 need(value.version == dataset.version, f"dataset '{value.name}' has version {dataset.version}, the "
                      f"step was made for version {value.version}", DATASET)  # fmt: skip
                 dataset.serves(arg.type)
+                for sides in program.parts.get(index, ()):
+                    dataset.has_part(sides)
                 args.append(dataset)
             else:
                 args.append(replies.number(value, arg.type))

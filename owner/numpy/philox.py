@@ -47,7 +47,7 @@ def uniform24(bits: np.ndarray) -> np.ndarray:
 
 
 def epoch_rows(positions: np.ndarray, seed: int, epoch: int, rows: int) -> np.ndarray:
-    """The row at each position of an epoch, -1 at positions outside [0, rows).
+    """The row at each position of an epoch, -1 at positions outside [0, rows), a part of a table or all of it.
 
     A keyed bijection of [0, rows): six rounds of a Feistel network over Philox, on just as many bits
     as a row number takes (at least 8), repeated until the result is a row. Memory is a chunk's.

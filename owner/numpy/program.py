@@ -19,6 +19,7 @@ from sojourn_wire.ResultKind import ResultKind
 
 from . import limits, types, verify, wire
 from .errors import LIMIT, VERSION, OwnerError, need
+from .parts import Side, sides_of
 from .types import TableType, TensorType, names_of
 
 ARG_KINDS, RESULT_KINDS, ATTR_KINDS = names_of(ArgKind), names_of(ResultKind), names_of(AttrKind)
@@ -26,7 +27,7 @@ ARG_KINDS, RESULT_KINDS, ATTR_KINDS = names_of(ArgKind), names_of(ResultKind), n
 
 class Attr(NamedTuple):
     kind: str
-    value: object  # int, bool, float, tuple of int, str, tuple of str
+    value: object  # int, bool, float, str, tuple of int, of float, of str
     element: int
 
 
@@ -65,6 +66,7 @@ class Program:
     results: list[Result]
     types: list[TensorType | TableType]  # by value id
     last_use: list[list[int]] = field(default_factory=list)  # per op: values that die there
+    parts: dict[int, list[tuple[Side, ...]]] = field(default_factory=dict)  # per table argument: what it draws from
 
     def args_of(self, kind: str) -> list[tuple[int, TensorType | TableType]]:
         return [(i, arg.type) for i, arg in enumerate(self.args) if arg.kind == kind]
@@ -88,6 +90,7 @@ def decode(data: bytes, debug: bytes = b"") -> Program:
     results = _read_results(raw, args, values)
     program = Program(program_hash(data), len(data), raw.promotion, args, ops, results, values)
     _check_memory(program)
+    _note_parts(program)
     return program
 
 
@@ -142,7 +145,7 @@ def _read_types(raw: wire.Record) -> list[TensorType]:
 def _read_tables(raw: wire.Record) -> list[TableType]:
     tables, dims = [], raw.dims.tolist()
     for record in raw.tables:
-        need(record.rows >= 0, f"a table has {record.rows} rows")
+        need(record.rows >= -1, f"a table has {record.rows} rows")  # -1: the program does not say
         need(record.rows <= wire_format.TABLE_ROWS_MAX, f"a table of {record.rows} rows is too long", LIMIT)
         names, elements = record.column_names.tolist(), record.column_elements.tolist()
         need(len(names) == len(elements), "a table's column names and elements differ in number")
@@ -258,6 +261,8 @@ def _holds(kind: str, element: int, number: int) -> bool:
         return of_integers and np.iinfo(types.DTYPES[element]).min <= number <= np.iinfo(types.DTYPES[element]).max
     if kind == "real":
         return types.CLASSES[element] == "F" and _is_exact(element, number)
+    if kind == "reals":
+        return element == types.F64  # all bits are a number of it, or a NaN, which no rule takes
     return element == types.I64 and (kind != "type" or 0 <= number < len(types.NAMES))
 
 
@@ -281,7 +286,7 @@ def _read_attrs(records: list[tuple], ints: list[int], strings: list[str], budge
         need(name not in attrs, f"attribute '{name}' is given twice")
         budget.spend(count)
         payload = ints[_inside(begin, count, len(ints), "ints")]
-        if kind not in ("integers", "strings"):
+        if kind not in ("integers", "reals", "strings"):
             need(count == 1, f"attribute '{name}' has {count} values instead of one")
         for number in payload:
             typed = _holds(kind, element, number)
@@ -292,8 +297,9 @@ def _read_attrs(records: list[tuple], ints: list[int], strings: list[str], budge
             value: object = texts if kind == "strings" else texts[0]
         elif kind == "integers":
             value = tuple(payload)
-        elif kind == "real":
-            value = struct.unpack("<d", struct.pack("<q", payload[0]))[0]
+        elif kind in ("real", "reals"):
+            numbers = struct.unpack(f"<{count}d", struct.pack(f"<{count}q", *payload))
+            value = numbers if kind == "reals" else numbers[0]
         elif kind == "boolean":
             value = payload[0] == 1
         else:
@@ -340,6 +346,15 @@ def _check_memory(program: Program) -> None:
             text = f"more than {limits.LIVE_BYTES_MAX} bytes are alive at op '{op.name}'"
             raise OwnerError(LIMIT, text, op.name, op.location)
         live -= sum(size[value] for value in dying)
+
+
+def _note_parts(program: Program) -> None:
+    """Which parts a step draws from, each once: whether one is empty is known when its table is bound."""
+    found: dict[int, dict] = {}
+    for op in program.ops:
+        if op.name == "sample_rows":
+            found.setdefault(op.operands[3], {})[sides_of(op)] = None
+    program.parts = {table: list(parts) for table, parts in found.items()}
 
 
 class _Locations:

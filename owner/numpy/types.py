@@ -88,7 +88,7 @@ class TensorType(NamedTuple):
 
 
 class TableType(NamedTuple):
-    """A dataset argument: row count and the columns that the program reads.
+    """A dataset argument: row count, -1 where any serves, and the columns that the program reads.
 
     `dims` has the sizes of an entry per column, () for a plain number; it is () itself where all are.
     """
@@ -105,7 +105,7 @@ class TableType(NamedTuple):
 
     def __str__(self) -> str:
         columns = "".join(f', "{name}" : {entry_text(entry)}' for name, entry in self.entries)
-        return f"!sojourn.table<{self.rows}{columns}>"
+        return f"!sojourn.table<{'?' if self.rows < 0 else self.rows}{columns}>"
 
 
 def entry_text(entry: TensorType) -> str:

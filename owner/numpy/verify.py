@@ -22,6 +22,7 @@ class Rule(NamedTuple):
     operands: tuple[int, int]  # least, most
     results: int
     attrs: dict[str, str]  # name -> AttrKind
+    optional: frozenset[str]  # attributes that an op may lack
     check: Callable
     table_operand: int  # position of the one operand that is a dataset, or -1
 
@@ -29,13 +30,21 @@ class Rule(NamedTuple):
 RULES: dict[str, Rule] = {}
 
 
-def rule(names: str, operands: int | tuple[int, int], results: int = 1, table_operand: int = -1, **attrs: str):
+def rule(
+    names: str,
+    operands: int | tuple[int, int],
+    results: int = 1,
+    table_operand: int = -1,
+    optional: str = "",
+    **attrs: str,
+):
     """Registers the decorated `check(op)` for every op in `names`."""
     count = operands if isinstance(operands, tuple) else (operands, operands)
+    may_lack = frozenset(optional.split())
 
     def register(check: Callable) -> Callable:
         for name in names.split():
-            RULES[name] = Rule(count, results, attrs, check, table_operand)
+            RULES[name] = Rule(count, results, attrs, may_lack, check, table_operand)
         return check
 
     return register
@@ -55,7 +64,7 @@ def check(op) -> int:
         is_plain = wanted == "any" or attr.kind != "integer" or attr.element == types.I64
         need(is_plain, f"attribute '{name}' is of type {types.NAMES[attr.element]}, expected i64")
     for name in known.attrs:
-        need(name in op.attrs, f"lacks the attribute '{name}'")
+        need(name in op.attrs or name in known.optional, f"lacks the attribute '{name}'")
     for index, operand in enumerate(op.operand_types):
         expected = TableType if index == known.table_operand else TensorType
         need(isinstance(operand, expected), f"operand {index} is {operand}")

@@ -37,17 +37,30 @@ def _random(op):
     return 20 * op.result_types[0].numel
 
 
-@rule("sample_rows", 3, rows="integer")
+@rule(
+    "sample_rows", 4, table_operand=3, optional="expected",
+    fractions="reals", sides="integers", split="boolean", expected="integer",
+)  # fmt: skip
 def _sample_rows(op):
-    positions, rows = op.operand_types[0], op.attr("rows")
+    positions, fractions, sides = op.operand_types[0], op.attr("fractions"), op.attr("sides")
     for name, operand in zip(("seed", "epoch"), op.operand_types[1:]):
         need(operand == SEED, f"{name} is {operand}, expected {SEED}")
     need(positions.element == types.I64, f"positions are {positions}, expected elements of i64")
     result_is(op, types.I64, positions.shape)
-    need(rows >= 0, f"rows = {rows} is negative")
-    need(rows <= wire_format.DIM_MAX, f"rows = {rows} is too large, at most {wire_format.DIM_MAX}", LIMIT)
+    text = f"has {len(fractions)} fractions and {len(sides)} sides, expected one side for each fraction"
+    need(len(fractions) == len(sides), text)
+    text = f"names a part of {len(fractions)} splits, at most {limits.SPLITS_MAX}"
+    need(len(fractions) <= limits.SPLITS_MAX, text, LIMIT)
+    for fraction, side in zip(fractions, sides):
+        need(0 < fraction < 1, f"fraction {fraction} of a split is not above 0 and below 1")
+        need(side in (0, 1), f"side {side} of a split is neither 0 (first) nor 1 (other)")
+    need(len(fractions) > 0 or not op.attr("split"), "orders the rows of a split and names none")
+    if "expected" in op.attrs:  # means something on private tables alone
+        expected, most = op.attr("expected"), wire_format.TABLE_ROWS_MAX
+        need(1 <= expected <= most, f"expected = {expected} is no number of rows, 1 to {most}")
+        need(not op.attr("split"), "expects rows of a split's own order, which its seed alone decides")
     # Two passes of six Philox words on average; where there are few rows, each walks its cycle once.
-    return 240 * min(positions.numel, rows) + 240 * 256
+    return 240 * positions.numel + 240 * 256
 
 
 @rule("read_rows", 2, table_operand=0, columns="strings")

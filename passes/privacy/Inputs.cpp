@@ -25,6 +25,7 @@ RowInputs sojourn::inputsOf(func::FuncOp step, llvm::function_ref<bool(unsigned)
     }
     const TableFacts *facts = table(index);
     argument.table.isPrivate = !facts || facts->isPrivate;
+    argument.table.rows = facts ? facts->rows : std::nullopt;
     argument.isPublic = !argument.table.isPrivate;
     for (StringAttr name : type.getNames()) {
       rows::Range range;

@@ -18,6 +18,7 @@ namespace sojourn {
 /// Of one table argument.
 struct TableFacts {
   bool isPrivate = false;
+  std::optional<int64_t> rows = std::nullopt;
   /// By column: between what every entry lies. A column that is here without bounds holds what its type can hold; one
   /// that is not here, anything.
   llvm::StringMap<std::optional<std::pair<double, double>>> columns;

@@ -358,7 +358,7 @@ LogicalResult sojourn::lowerPrivacy(func::FuncOp step, const RowInputs &inputs, 
     }
     plan.coins.push_back({.kind = CoinSpec::Kind::Draw,
                           .shape = type.getShape().vec(),
-                          .rows = sample.getRows(),
+                          .rows = analysis.drawAt(sample.getResult())->population,
                           .expected = *sample.getExpected(),
                           .scale = 0});
     sample.getResult().replaceAllUsesWith(step.getArgument(number));

@@ -221,7 +221,7 @@ struct MakePrivate : sojourn::impl::MakePrivateBase<MakePrivate> {
       return signalPassFailure();
     }
     RowInputs inputs = RowInputs::ofStep(step);
-    if (failed(parseBounds(step, bounds, inputs))) {
+    if (failed(parseBounds(step, bounds, inputs)) || failed(setRows(step, tableRows, inputs))) {
       return signalPassFailure();
     }
     PrivacyOptions chosen;

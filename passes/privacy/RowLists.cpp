@@ -23,7 +23,8 @@ static llvm::DenseMap<Value, ListTime> timesOf(ArrayRef<Value> lists, func::Func
   auto timeOf = [&](BlockArgument argument) {
     auto kind = step.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kKindAttr);
     bool isCoin = kind && kind.getValue() == stringify(StepArg::Coin);
-    return !isCoin && inputs.isPublic(argument.getArgNumber()) ? ListTime::Message : ListTime::Run;
+    bool isTable = isa<TableType>(argument.getType()); // only how many rows it has: reads are late
+    return isTable || (!isCoin && inputs.isPublic(argument.getArgNumber())) ? ListTime::Message : ListTime::Run;
   };
   SmallVector<Value> todo(lists.begin(), lists.end());
   while (!todo.empty()) {

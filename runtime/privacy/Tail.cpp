@@ -100,15 +100,39 @@ double overflowMass(int64_t rows, double rate, int64_t capacity) {
   return std::clamp(sum * (1 + 0x1p-40), std::numeric_limits<double>::min(), 1.0);
 }
 
-Checked<int64_t> capacityFor(int64_t rows, int64_t expected) {
-  Checked<double> rate = samplingRate(rows, expected);
-  if (!rate) {
-    return Invalid{rate.error()};
+double poissonOverflowMass(double mean, int64_t capacity) {
+  double k = static_cast<double>(capacity) + 1;
+  if (!(mean > 0) || mean > static_cast<double>(kRowsMax) || capacity < 0 || k <= mean) {
+    return 1;
   }
-  int64_t refused = 0, enough = (rows + 7) / 8;
+  // log P[X = k] = -log(2 pi k) / 2 - s(k) - mean h((k - mean) / mean): Stirling's n! in mean^k e^-mean / k!.
+  double deviance = mean * relativeEntropy((k - mean) / mean);
+  double exponent = -stirlingBelow(k) - deviance * (1 - 0x1p-44) + 0x1p-45;
+  double term = std::exp(exponent) / std::sqrt(2 * std::numbers::pi * k), sum = term;
+  for (int count = 0;; ++count) {
+    double ratio = mean / (k + 1) * (1 + 0x1p-50);
+    double rest = term * ratio / (1 - ratio);
+    if (count == 512 || rest <= sum * 0x1p-24) {
+      sum += rest;
+      break;
+    }
+    term *= ratio;
+    sum += term;
+    ++k;
+  }
+  return std::clamp(sum * (1 + 0x1p-40), std::numeric_limits<double>::min(), 1.0);
+}
+
+Checked<int64_t> capacityFor(int64_t expected) {
+  if (expected < 1 || expected > kExpectedMax) {
+    return Invalid{"an expected batch size of " + std::to_string(expected) +
+                   ", expected between 1 and 2^25; give size= "
+                   "in that range"};
+  }
+  int64_t refused = 0, enough = expected / 4 + 32; // in eights: twice the size and 256
   while (enough - refused > 1) {
     int64_t middle = refused + (enough - refused) / 2;
-    (overflowMass(rows, *rate, 8 * middle) <= kOverflowMax ? enough : refused) = middle;
+    (poissonOverflowMass(static_cast<double>(expected), 8 * middle) <= kOverflowMax ? enough : refused) = middle;
   }
   return 8 * enough;
 }

@@ -9,7 +9,7 @@
 namespace sojourn::wire {
 
 /// Grows when a request or a reply changes its meaning; fields that are only appended keep it.
-inline constexpr uint32_t kProtocolVersion = 3;
+inline constexpr uint32_t kProtocolVersion = 4;
 
 /// Uploads are read where they lie if they lie at multiples of this, else copied: products of the library give other
 /// bits elsewhere.

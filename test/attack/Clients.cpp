@@ -69,9 +69,10 @@ uint64_t Clients::connect(size_t client, llvm::function_ref<std::string(const st
   flatbuffers::FlatBufferBuilder hello;
   auto name = hello.CreateString("mallory");
   auto identityBytes = vector(hello, identity), nonceBytes = vector(hello, nonce);
-  owner::test::Reply reply(
-      send(finish(hello, wire_::RequestBody_Hello,
-                  wire_::CreateHello(hello, wire::kProtocolVersion, 2, 2, name, identityBytes, nonceBytes).Union())));
+  owner::test::Reply reply(send(finish(hello, wire_::RequestBody_Hello,
+                                       wire_::CreateHello(hello, wire::kProtocolVersion, runtime::kFormatVersion,
+                                                          kDialectVersion, name, identityBytes, nonceBytes)
+                                           .Union())));
   const auto *challenge = reply.root->body_as_Challenge();
   if (!challenge) {
     return 0;

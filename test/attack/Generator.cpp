@@ -89,7 +89,8 @@ private:
   size_t client = 0; ///< of the step
 };
 
-TableType tableType(MLIRContext &context, const TableShape &shape) {
+/// Its number of rows, where it is said, is right: another one is refused before anything else.
+TableType tableType(MLIRContext &context, const TableShape &shape, bool saysRows) {
   SmallVector<StringAttr> names;
   SmallVector<Type> types;
   Builder builder(&context);
@@ -98,7 +99,7 @@ TableType tableType(MLIRContext &context, const TableShape &shape) {
     Type element = sojourn::typeOf(&context, column.element);
     types.push_back(column.dims.empty() ? element : Type(RankedTensorType::get(column.dims, element)));
   }
-  return TableType::get(&context, shape.rows, names, types);
+  return TableType::get(&context, saysRows ? shape.rows : ShapedType::kDynamic, names, types);
 }
 
 } // namespace
@@ -159,12 +160,12 @@ std::vector<Session::Argument> Session::arguments(Goal goal, owner::test::StepRe
     list.push_back({RankedTensorType::get({}, builder.getI64Type()), "seed"});
     bool takesBoth = dice.chance(0.3);
     size_t first = dice.chance(0.75) ? 0 : 1;
-    for (size_t table : {size_t{0}, size_t{1}, size_t{2}}) {
-      bool isTaken = table == 2 ? dice.chance(0.3) : table == first || takesBoth;
+    for (size_t table : {size_t{0}, size_t{1}, size_t{2}, size_t{3}}) {
+      bool isTaken = table >= 2 ? dice.chance(0.3) : table == first || takesBoth;
       if (isTaken) {
         const TableShape &shape = tableShapes()[table];
         terms.tables.push_back(shape.name.c_str());
-        list.push_back({tableType(context, shape), "table"});
+        list.push_back({tableType(context, shape, dice.chance(0.5)), "table"});
       }
     }
   }
@@ -176,6 +177,7 @@ RowInputs Session::known(func::FuncOp function, const owner::test::StepRequest &
   for (auto [facts, table] : llvm::zip(tables, terms.tables)) {
     const TableShape &shape = *findShape(table.name);
     facts.isPrivate = shape.isPrivate;
+    facts.rows = shape.rows;
     for (const ColumnShape &column : shape.columns) {
       facts.columns[column.name] = {column.lower, column.upper};
     }
@@ -432,8 +434,11 @@ void Session::addStep(Goal goal) {
       values.add(argument, guess);
     }
   }
-  if (!step.terms.tables.empty() && step.terms.tables.back().name == "open") {
-    values.openTable = block->getArguments().back();
+  auto tables = block->getArguments().take_back(step.terms.tables.size());
+  for (auto [argument, table] : llvm::zip(tables, step.terms.tables)) {
+    if (!findShape(table.name)->isPrivate) {
+      values.openTables.push_back(argument);
+    }
   }
   if (values.all().empty()) {
     values.add(values.constant(builder.getF64Type()));

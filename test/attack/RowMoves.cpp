@@ -48,7 +48,18 @@ void sojourn::attack::listMove(Values &values) {
   }
 }
 
-/// An order of rows, or a draw, at positions that may be anything.
+static Value anyTable(Values &values) {
+  SmallVector<Value> tables;
+  for (Value argument : values.builder.getInsertionBlock()->getArguments()) {
+    if (isa<TableType>(argument.getType())) {
+      tables.push_back(argument);
+    }
+  }
+  return tables.empty() ? Value() : tables[values.dice.below(tables.size())];
+}
+
+/// An order of rows, or a draw, at positions that may be anything: of a table, which need not be the one that is read,
+/// or of a part of it.
 void sojourn::attack::drawMove(Values &values) {
   Dice &dice = values.dice;
   Value positions;
@@ -62,43 +73,55 @@ void sojourn::attack::drawMove(Values &values) {
     Value number = values.pick([](Value each) { return rankOf(each) == 0 && elementOf(each).isSignlessInteger(64); });
     return number && dice.chance(0.9) ? number : values.constant(values.builder.getI64Type());
   };
-  int64_t rows = dice.of({24, 16, 24, 16, 8, 2, 1, 64, 256});
-  SmallVector<NamedAttribute> attributes = {values.number("rows", rows)};
-  if (dice.chance(0.55)) {
-    attributes.push_back(values.number("expected", dice.of({1, 2, 4, 8, 24})));
-  }
-  if (!positions) {
+  Value table = anyTable(values);
+  if (!positions || !table) {
     return;
   }
-  Value drawn = values.op("sample_rows", {positions, seed(), seed()}, attributes);
-  if (drawn && attributes.size() > 1) {
+  SmallVector<double> fractions;
+  SmallVector<int64_t> sides;
+  for (size_t depth = dice.chance(0.6) ? dice.of({size_t{1}, size_t{1}, size_t{2}, size_t{3}}) : 0; depth > 0;
+       --depth) {
+    fractions.push_back(dice.of({0.25, 0.5, 0.8, 1.0 / 3}));
+    sides.push_back(dice.between(0, 1));
+  }
+  auto partOf = [&](size_t depth, bool isSplit) {
+    return SmallVector<NamedAttribute>{values.reals("fractions", ArrayRef(fractions).take_front(depth)),
+                                       values.list("sides", ArrayRef(sides).take_front(depth)),
+                                       values.flag("split", isSplit)};
+  };
+  bool isSplit = !fractions.empty() && dice.chance(0.25), isSecret = !isSplit && dice.chance(0.55);
+  SmallVector<NamedAttribute> attributes = partOf(fractions.size(), isSplit);
+  if (isSecret) {
+    attributes.push_back(values.number("expected", dice.of({1, 2, 4, 8, 24})));
+  }
+  Value drawn = values.op("sample_rows", {positions, seed(), seed(), table}, attributes);
+  if (drawn && isSecret) {
     Guess guess = values.guess(drawn);
     guess.isDrawn = true;
     values.add(drawn, guess);
+  }
+  // As a recorder goes on: the part's rows are found in the table, split by split.
+  if (!isSplit && dice.chance(0.6)) {
+    for (size_t depth = fractions.size(); depth > 0 && drawn; --depth) {
+      drawn = values.op("sample_rows", {drawn, seed(), seed(), table}, partOf(depth, true));
+    }
   }
 }
 
 void sojourn::attack::readMove(Values &values) {
   Dice &dice = values.dice;
-  Block *block = values.builder.getInsertionBlock();
-  SmallVector<Value> tables;
-  for (Value argument : block->getArguments()) {
-    if (isa<TableType>(argument.getType())) {
-      tables.push_back(argument);
-    }
-  }
-  if (tables.empty()) {
+  Value table = anyTable(values);
+  if (!table) {
     return;
   }
-  Value table = tables[dice.below(tables.size())];
   auto type = cast<TableType>(table.getType());
   bool isCareful = dice.chance(values.care);
   Value list =
       values.pick([&](Value value) { return isList(value) && (!isCareful || values.fact(value).namesRowsOnce()); });
   if (!list || dice.chance(0.15)) {
-    list = values.op(
-        "iota", {}, {values.number("dim", 0)},
-        RankedTensorType::get({dice.chance(0.7) ? type.getRows() : dice.of({8, 4, 2})}, values.builder.getI64Type()));
+    list = values.op("iota", {}, {values.number("dim", 0)},
+                     RankedTensorType::get({dice.chance(0.7) ? *values.facts.rowsOf(table) : dice.of({8, 4, 2})},
+                                           values.builder.getI64Type()));
   }
   size_t column = dice.below(type.getNames().size());
   if (dice.chance(0.8)) { // an array rather than a number
@@ -129,7 +152,7 @@ void sojourn::attack::readMove(Values &values) {
     return;
   }
   Guess guess = values.guess(list);
-  guess.isPrivate |= table != values.openTable;
+  guess.isPrivate |= !llvm::is_contained(values.openTables, table);
   guess.slots = shape[0];
   guess.isSummed = false;
   values.add(read->getResult(0), guess);

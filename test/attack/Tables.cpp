@@ -34,8 +34,11 @@ const std::vector<TableShape> &attack::tableShapes() {
       {"b", Element::i1, {}, 0, 1},     {"m", Element::f32, {2, 48}, -4, 4}, {"v", Element::f64, {64}, -1, 1},
       {"w", Element::f32, {96}, -1, 1},
   };
-  static const std::vector<TableShape> shapes = {
-      {"people", true, 24, columns}, {"others", true, 16, columns}, {"open", false, 24, columns}};
+  // A wide one, for draws of more rows than the private ones have.
+  static const std::vector<TableShape> shapes = {{"people", true, 24, columns},
+                                                 {"others", true, 16, columns},
+                                                 {"open", false, 24, columns},
+                                                 {"wide", false, 256, {{"n", Element::i64, {}, 0, 255}}}};
   return shapes;
 }
 

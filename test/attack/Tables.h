@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of every attack: two private ones and an open one, and contents that their bounds admit.
+// The tables of every attack: two private ones and two open ones, and contents that their bounds admit.
 #ifndef SOJOURN_TEST_ATTACK_TABLES_H
 #define SOJOURN_TEST_ATTACK_TABLES_H
 

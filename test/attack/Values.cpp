@@ -219,6 +219,9 @@ NamedAttribute Values::number(llvm::StringRef name, int64_t value) {
 NamedAttribute Values::list(llvm::StringRef name, llvm::ArrayRef<int64_t> values) {
   return builder.getNamedAttr(name, builder.getDenseI64ArrayAttr(values));
 }
+NamedAttribute Values::reals(llvm::StringRef name, llvm::ArrayRef<double> values) {
+  return builder.getNamedAttr(name, builder.getDenseF64ArrayAttr(values));
+}
 NamedAttribute Values::text(llvm::StringRef name, llvm::StringRef value) {
   return builder.getNamedAttr(name, builder.getStringAttr(value));
 }

@@ -13,6 +13,7 @@
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <optional>
@@ -67,6 +68,7 @@ public:
 
   mlir::NamedAttribute number(llvm::StringRef name, int64_t value);
   mlir::NamedAttribute list(llvm::StringRef name, llvm::ArrayRef<int64_t> values);
+  mlir::NamedAttribute reals(llvm::StringRef name, llvm::ArrayRef<double> values);
   mlir::NamedAttribute text(llvm::StringRef name, llvm::StringRef value);
   mlir::NamedAttribute flag(llvm::StringRef name, bool value);
   /// Any element of core form, common ones more often.
@@ -74,8 +76,8 @@ public:
 
   Dice &dice;
   mlir::OpBuilder &builder;
-  /// The argument that stands for the open table, if any.
-  Value openTable;
+  /// The arguments that stand for open tables.
+  llvm::SmallVector<Value> openTables;
   /// How often the last values are chosen before any other: deep programs, or wide ones.
   double depth = 0;
   /// How often values are passed over that the owner's analysis has given up: what is made of them is refused.

@@ -268,7 +268,7 @@ func.func @writes(%x: tensor<2x3xf32>, %u: tensor<2x3xf32>, %e: tensor<2x0xf32>)
 // What nothing uses goes.
 // CHECK-LABEL: func @unused_rows(
 // CHECK-NEXT: return
-func.func @unused_rows(%p: tensor<4xi64>, %s: tensor<i64>) {
-  %0 = sojourn.sample_rows %p, %s, %s, rows = 9 : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
+func.func @unused_rows(%t: !sojourn.table<9, "a" : f64>, %p: tensor<4xi64>, %s: tensor<i64>) {
+  %0 = sojourn.sample_rows %p, %s, %s of %t : tensor<4xi64>, tensor<i64>, tensor<i64>, !sojourn.table<9, "a" : f64> -> tensor<4xi64>
   return
 }

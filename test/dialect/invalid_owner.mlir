@@ -302,16 +302,16 @@ func.func @noise_count(%s: tensor<3xf64>, %c: tensor<3xi64>) {
 
 // -----
 
-func.func @expected_rows(%p: tensor<8xi64>, %s: tensor<i64>) {
-  // expected-error@below {{expected is 0, expected a number of rows in [1, 9]}}
-  %i = sojourn.sample_rows %p, %s, %s, rows = 9, expected = 0 : (tensor<8xi64>, tensor<i64>, tensor<i64>) -> tensor<8xi64>
+func.func @expected_rows(%p: tensor<8xi64>, %s: tensor<i64>, %t: !sojourn.table<9, "a" : f64>) {
+  // expected-error@below {{expected is 0, expected a number of rows in [1, 2^32]}}
+  %i = sojourn.sample_rows %p, %s, %s of %t, expected = 0 : tensor<8xi64>, tensor<i64>, tensor<i64>, !sojourn.table<9, "a" : f64> -> tensor<8xi64>
   return
 }
 
 // -----
 
-func.func @expected_above_rows(%p: tensor<8xi64>, %s: tensor<i64>) {
-  // expected-error@below {{expected is 10, expected a number of rows in [1, 9]}}
-  %i = sojourn.sample_rows %p, %s, %s, rows = 9, expected = 10 : (tensor<8xi64>, tensor<i64>, tensor<i64>) -> tensor<8xi64>
+func.func @expected_above_tables(%p: tensor<8xi64>, %s: tensor<i64>, %t: !sojourn.table<9, "a" : f64>) {
+  // expected-error@below {{expected is 4294967297, expected a number of rows in [1, 2^32]}}
+  %i = sojourn.sample_rows %p, %s, %s of %t, expected = 4294967297 : tensor<8xi64>, tensor<i64>, tensor<i64>, !sojourn.table<9, "a" : f64> -> tensor<8xi64>
   return
 }

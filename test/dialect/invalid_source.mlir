@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the verifiers of constants, draws and rows refuse; each function is named after the rule it breaks.
+// What the verifiers of constants, draws and rows refuse, and what their texts may not say; each function is named after the rule it breaks.
 // RUN: sojourn-opt %s -split-input-file -verify-diagnostics
 
 func.func @constant_of_tensor() {
@@ -109,42 +109,161 @@ func.func @rng_normal_seed(%s: tensor<2xi64>) {
 
 // -----
 
-func.func @sample_rows_negative(%p: tensor<2xi64>, %s: tensor<i64>) {
-  // expected-error@+1 {{'sojourn.sample_rows' op rows is -1, expected a number in [0, 2^40]}}
-  %y = sojourn.sample_rows %p, %s, %s, rows = -1 : (tensor<2xi64>, tensor<i64>, tensor<i64>) -> tensor<2xi64>
-  return
-}
-
-// -----
-
-func.func @sample_rows_many(%p: tensor<2xi64>, %s: tensor<i64>) {
-  // expected-error@+1 {{'sojourn.sample_rows' op rows is 1099511627777, expected a number in [0, 2^40]}}
-  %y = sojourn.sample_rows %p, %s, %s, rows = 1099511627777 : (tensor<2xi64>, tensor<i64>, tensor<i64>) -> tensor<2xi64>
-  return
-}
-
-// -----
-
-func.func @sample_rows_result(%p: tensor<2xi64>, %s: tensor<i64>) {
+func.func @sample_rows_result(%p: tensor<2xi64>, %s: tensor<i64>, %t: !sojourn.table<5, "age" : f64>) {
   // expected-error@+2 {{'sojourn.sample_rows' op failed to infer returned types}}
   // expected-error@+1 {{inferred type(s) 'tensor<2xi64>' are incompatible with return type(s) of operation 'tensor<3xi64>'}}
-  %y = sojourn.sample_rows %p, %s, %s, rows = 5 : (tensor<2xi64>, tensor<i64>, tensor<i64>) -> tensor<3xi64>
+  %y = sojourn.sample_rows %p, %s, %s of %t : tensor<2xi64>, tensor<i64>, tensor<i64>, !sojourn.table<5, "age" : f64> -> tensor<3xi64>
   return
 }
 
 // -----
 
-func.func @sample_rows_positions(%p: tensor<2xi32>, %s: tensor<i64>) {
+func.func @sample_rows_positions(%p: tensor<2xi32>, %s: tensor<i64>, %t: !sojourn.table<5, "age" : f64>) {
   // expected-error@+1 {{'sojourn.sample_rows' op operand #0 must be an i64 tensor of static shape, but got 'tensor<2xi32>'}}
-  %y = sojourn.sample_rows %p, %s, %s, rows = 5 : (tensor<2xi32>, tensor<i64>, tensor<i64>) -> tensor<2xi64>
+  %y = sojourn.sample_rows %p, %s, %s of %t : tensor<2xi32>, tensor<i64>, tensor<i64>, !sojourn.table<5, "age" : f64> -> tensor<2xi64>
   return
 }
 
 // -----
 
-func.func @sample_rows_seed(%p: tensor<2xi64>, %s: tensor<i32>) {
+func.func @sample_rows_seed(%p: tensor<2xi64>, %s: tensor<i32>, %t: !sojourn.table<5, "age" : f64>) {
   // expected-error@+1 {{'sojourn.sample_rows' op operand #1 must be tensor<i64>, but got 'tensor<i32>'}}
-  %y = sojourn.sample_rows %p, %s, %s, rows = 5 : (tensor<2xi64>, tensor<i32>, tensor<i32>) -> tensor<2xi64>
+  %y = sojourn.sample_rows %p, %s, %s of %t : tensor<2xi64>, tensor<i32>, tensor<i32>, !sojourn.table<5, "age" : f64> -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @sample_rows_without_table(%p: tensor<2xi64>, %s: tensor<i64>) {
+  // expected-error@+1 {{'sojourn.sample_rows' op expected 4 operands, but found 3}}
+  %y = "sojourn.sample_rows"(%p, %s, %s) <{fractions = array<f64>, sides = array<i64>, split = false}> : (tensor<2xi64>, tensor<i64>, tensor<i64>) -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @sample_rows_of_tensor(%p: tensor<2xi64>, %s: tensor<i64>) {
+  // expected-error@+1 {{'sojourn.sample_rows' op operand #3 must be !sojourn.table, but got 'tensor<i64>'}}
+  %y = "sojourn.sample_rows"(%p, %s, %s, %s) <{fractions = array<f64>, sides = array<i64>, split = false}> : (tensor<2xi64>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @sample_rows_sides_missing(%p: tensor<2xi64>, %s: tensor<i64>, %t: !sojourn.table<5, "age" : f64>) {
+  // expected-error@+1 {{'sojourn.sample_rows' op fractions has 2 entries and sides has 1, expected one side for each fraction}}
+  %y = "sojourn.sample_rows"(%p, %s, %s, %t) <{fractions = array<f64: 0.8, 0.5>, sides = array<i64: 0>, split = false}> : (tensor<2xi64>, tensor<i64>, tensor<i64>, !sojourn.table<5, "age" : f64>) -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @sample_rows_fractions_missing(%p: tensor<2xi64>, %s: tensor<i64>, %t: !sojourn.table<5, "age" : f64>) {
+  // expected-error@+1 {{'sojourn.sample_rows' op fractions has 0 entries and sides has 1, expected one side for each fraction}}
+  %y = "sojourn.sample_rows"(%p, %s, %s, %t) <{fractions = array<f64>, sides = array<i64: 0>, split = true}> : (tensor<2xi64>, tensor<i64>, tensor<i64>, !sojourn.table<5, "age" : f64>) -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @sample_rows_fraction_zero(%p: tensor<2xi64>, %s: tensor<i64>, %t: !sojourn.table<5, "age" : f64>) {
+  // expected-error-re@+1 {{'sojourn.sample_rows' op fraction {{0\.0.*}} of a split, expected a number above 0 and below 1}}
+  %y = sojourn.sample_rows %p, %s, %s of %t, part = [first 0.0] : tensor<2xi64>, tensor<i64>, tensor<i64>, !sojourn.table<5, "age" : f64> -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @sample_rows_fraction_one(%p: tensor<2xi64>, %s: tensor<i64>, %t: !sojourn.table<5, "age" : f64>) {
+  // expected-error-re@+1 {{'sojourn.sample_rows' op fraction {{1\.0.*}} of a split, expected a number above 0 and below 1}}
+  %y = sojourn.sample_rows %p, %s, %s of %t, part = [first 0.5, other 1.0] : tensor<2xi64>, tensor<i64>, tensor<i64>, !sojourn.table<5, "age" : f64> -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @sample_rows_fraction_negative(%p: tensor<2xi64>, %s: tensor<i64>, %t: !sojourn.table<5, "age" : f64>) {
+  // expected-error-re@+1 {{'sojourn.sample_rows' op fraction {{-5\.0.*}} of a split, expected a number above 0 and below 1}}
+  %y = sojourn.sample_rows %p, %s, %s of %t, split = [other -0.5] : tensor<2xi64>, tensor<i64>, tensor<i64>, !sojourn.table<5, "age" : f64> -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @sample_rows_fraction_nan(%p: tensor<2xi64>, %s: tensor<i64>, %t: !sojourn.table<5, "age" : f64>) {
+  // expected-error-re@+1 {{'sojourn.sample_rows' op fraction {{.*}} of a split, expected a number above 0 and below 1}}
+  %y = sojourn.sample_rows %p, %s, %s of %t, part = [first 0x7FF8000000000000] : tensor<2xi64>, tensor<i64>, tensor<i64>, !sojourn.table<5, "age" : f64> -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @sample_rows_fraction_infinite(%p: tensor<2xi64>, %s: tensor<i64>, %t: !sojourn.table<5, "age" : f64>) {
+  // expected-error-re@+1 {{'sojourn.sample_rows' op fraction {{.*}} of a split, expected a number above 0 and below 1}}
+  %y = sojourn.sample_rows %p, %s, %s of %t, split = [first 0x7FF0000000000000] : tensor<2xi64>, tensor<i64>, tensor<i64>, !sojourn.table<5, "age" : f64> -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @sample_rows_side(%p: tensor<2xi64>, %s: tensor<i64>, %t: !sojourn.table<5, "age" : f64>) {
+  // expected-error@+1 {{'sojourn.sample_rows' op side 2 of a split, expected 0 (first) or 1 (other)}}
+  %y = "sojourn.sample_rows"(%p, %s, %s, %t) <{fractions = array<f64: 0.8>, sides = array<i64: 2>, split = false}> : (tensor<2xi64>, tensor<i64>, tensor<i64>, !sojourn.table<5, "age" : f64>) -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @sample_rows_side_negative(%p: tensor<2xi64>, %s: tensor<i64>, %t: !sojourn.table<5, "age" : f64>) {
+  // expected-error@+1 {{'sojourn.sample_rows' op side -1 of a split, expected 0 (first) or 1 (other)}}
+  %y = "sojourn.sample_rows"(%p, %s, %s, %t) <{fractions = array<f64: 0.8>, sides = array<i64: -1>, split = true}> : (tensor<2xi64>, tensor<i64>, tensor<i64>, !sojourn.table<5, "age" : f64>) -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @sample_rows_split_of_nothing(%p: tensor<2xi64>, %s: tensor<i64>, %t: !sojourn.table<5, "age" : f64>) {
+  // expected-error@+1 {{'sojourn.sample_rows' op a split's own order needs a part: give split at least one (side, fraction)}}
+  %y = sojourn.sample_rows %p, %s, %s of %t, split = [] : tensor<2xi64>, tensor<i64>, tensor<i64>, !sojourn.table<5, "age" : f64> -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @sample_rows_split_expected(%p: tensor<2xi64>, %s: tensor<i64>, %t: !sojourn.table<5, "age" : f64>) {
+  // expected-error@+1 {{'sojourn.sample_rows' op a split's own order is drawn by its seed, expected belongs to an order of a part's rows}}
+  %y = sojourn.sample_rows %p, %s, %s of %t, split = [first 0.5], expected = 1 : tensor<2xi64>, tensor<i64>, tensor<i64>, !sojourn.table<5, "age" : f64> -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @sample_rows_part_too_deep(%p: tensor<2xi64>, %s: tensor<i64>, %t: !sojourn.table<5, "age" : f64>) {
+  // expected-error@+1 {{'sojourn.sample_rows' op a part of 65 splits, expected at most 64}}
+  %y = sojourn.sample_rows %p, %s, %s of %t, part = [first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5, first 0.5] : tensor<2xi64>, tensor<i64>, tensor<i64>, !sojourn.table<5, "age" : f64> -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @sample_rows_side_by_name(%p: tensor<2xi64>, %s: tensor<i64>, %t: !sojourn.table<5, "age" : f64>) {
+  // expected-error@+1 {{side 'second' of a split, expected first or other}}
+  %y = sojourn.sample_rows %p, %s, %s of %t, part = [second 0.5] : tensor<2xi64>, tensor<i64>, tensor<i64>, !sojourn.table<5, "age" : f64> -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @sample_rows_part_and_split(%p: tensor<2xi64>, %s: tensor<i64>, %t: !sojourn.table<5, "age" : f64>) {
+  // expected-error@+1 {{'split', expected one part or split, and one expected}}
+  %y = sojourn.sample_rows %p, %s, %s of %t, part = [first 0.5], split = [first 0.5] : tensor<2xi64>, tensor<i64>, tensor<i64>, !sojourn.table<5, "age" : f64> -> tensor<2xi64>
+  return
+}
+
+// -----
+
+// expected-error@+1 {{!sojourn.table of -1 rows, expected a number in [0, 2^32]}}
+func.func @table_rows_minus_one(%t: !sojourn.table<-1, "age" : f64>) {
   return
 }
 

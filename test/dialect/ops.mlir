@@ -40,38 +40,68 @@ func.func @rng_normal(%seed: tensor<i64>) {
 
 // CHECK-LABEL: func @sample_rows(
 // CHECK: sojourn.sample_rows{{[ "]}}
-func.func @sample_rows(%positions: tensor<64xi64>, %seed: tensor<i64>, %epoch: tensor<i64>) {
-  %i = sojourn.sample_rows %positions, %seed, %epoch, rows = 569
-    : (tensor<64xi64>, tensor<i64>, tensor<i64>) -> tensor<64xi64>
+func.func @sample_rows(%positions: tensor<64xi64>, %seed: tensor<i64>, %epoch: tensor<i64>, %split: tensor<i64>,
+                       %never: tensor<i64>, %table: !sojourn.table<?, "age" : f64>) {
+  %i = sojourn.sample_rows %positions, %seed, %epoch of %table, part = [first 8.000000e-01]
+    : tensor<64xi64>, tensor<i64>, tensor<i64>, !sojourn.table<?, "age" : f64> -> tensor<64xi64>
+  %j = sojourn.sample_rows %i, %split, %never of %table, split = [first 8.000000e-01]
+    : tensor<64xi64>, tensor<i64>, tensor<i64>, !sojourn.table<?, "age" : f64> -> tensor<64xi64>
+  return
+}
+
+// Parts, and what is expected of a draw, as they are written; fractions to the bit; both forms are one op.
+// CHECK-LABEL: func @sample_rows_of_parts(
+// CHECK-NEXT: sojourn.sample_rows %{{.*}} of %{{[a-z0-9]+}}{{ *}} : tensor<64xi64>, tensor<i64>, tensor<i64>, !sojourn.table<?, "age" : f64> -> tensor<64xi64>
+// CHECK-NEXT: sojourn.sample_rows %{{.*}} of %{{.*}}, expected = 64 :
+// CHECK-NEXT: sojourn.sample_rows %{{.*}} of %{{.*}}, part = [first 8.000000e-01, other 5.000000e-01], expected = 64 :
+// CHECK-NEXT: sojourn.sample_rows %{{.*}} of %{{.*}}, split = [other 0.33333333333333331, first 2.500000e-01] :
+// CHECK-NEXT: sojourn.sample_rows %{{.*}} of %{{.*}}, part = [first 1.000000e-300], expected = 1 :
+// CHECK-NEXT: sojourn.sample_rows %{{.*}} of %{{.*}}, part = [first 8.000000e-01, other 5.000000e-01], expected = 64 :
+// CHECK-NEXT: sojourn.sample_rows %{{.*}} of %{{.*}}, split = [other 5.000000e-01] :
+// CHECK-NEXT: sojourn.sample_rows %{{.*}} of %{{[a-z0-9]+}}{{ *}} : tensor<64xi64>, tensor<i64>, tensor<i64>, !sojourn.table<?, "age" : f64> -> tensor<64xi64>
+func.func @sample_rows_of_parts(%p: tensor<64xi64>, %s: tensor<i64>, %t: !sojourn.table<?, "age" : f64>) {
+  %0 = sojourn.sample_rows %p, %s, %s of %t : tensor<64xi64>, tensor<i64>, tensor<i64>, !sojourn.table<?, "age" : f64> -> tensor<64xi64>
+  %1 = sojourn.sample_rows %p, %s, %s of %t, expected = 64 : tensor<64xi64>, tensor<i64>, tensor<i64>, !sojourn.table<?, "age" : f64> -> tensor<64xi64>
+  %2 = sojourn.sample_rows %p, %s, %s of %t, part = [first 0.8, other 0.5], expected = 64 : tensor<64xi64>, tensor<i64>, tensor<i64>, !sojourn.table<?, "age" : f64> -> tensor<64xi64>
+  %3 = sojourn.sample_rows %p, %s, %s of %t, split = [other 0.3333333333333333, first 0.25] : tensor<64xi64>, tensor<i64>, tensor<i64>, !sojourn.table<?, "age" : f64> -> tensor<64xi64>
+  %4 = sojourn.sample_rows %p, %s, %s of %t, part = [first 1.0e-300], expected = 1 : tensor<64xi64>, tensor<i64>, tensor<i64>, !sojourn.table<?, "age" : f64> -> tensor<64xi64>
+  %5 = "sojourn.sample_rows"(%p, %s, %s, %t) <{expected = 64 : i64, fractions = array<f64: 0.8, 0.5>, sides = array<i64: 0, 1>, split = false}>
+    : (tensor<64xi64>, tensor<i64>, tensor<i64>, !sojourn.table<?, "age" : f64>) -> tensor<64xi64>
+  %6 = "sojourn.sample_rows"(%p, %s, %s, %t) <{fractions = array<f64: 0.5>, sides = array<i64: 1>, split = true}>
+    : (tensor<64xi64>, tensor<i64>, tensor<i64>, !sojourn.table<?, "age" : f64>) -> tensor<64xi64>
+  %7 = "sojourn.sample_rows"(%p, %s, %s, %t) <{fractions = array<f64>, sides = array<i64>, split = false}>
+    : (tensor<64xi64>, tensor<i64>, tensor<i64>, !sojourn.table<?, "age" : f64>) -> tensor<64xi64>
   return
 }
 
 // CHECK-LABEL: func @sample_rows_of_scalars(
-// CHECK: sojourn.sample_rows %{{.*}} : (tensor<64xi64>, !sojourn.scalar<i64>, !sojourn.scalar<i64>) -> tensor<64xi64>
+// CHECK: sojourn.sample_rows %{{.*}} : tensor<64xi64>, !sojourn.scalar<i64>, !sojourn.scalar<i64>, !sojourn.table<569, "age" : f64> -> tensor<64xi64>
 func.func @sample_rows_of_scalars(%positions: tensor<64xi64>, %seed: !sojourn.scalar<i64>,
-                                  %epoch: !sojourn.scalar<i64>) {
-  %i = sojourn.sample_rows %positions, %seed, %epoch, rows = 569
-    : (tensor<64xi64>, !sojourn.scalar<i64>, !sojourn.scalar<i64>) -> tensor<64xi64>
+                                  %epoch: !sojourn.scalar<i64>, %table: !sojourn.table<569, "age" : f64>) {
+  %i = sojourn.sample_rows %positions, %seed, %epoch of %table
+    : tensor<64xi64>, !sojourn.scalar<i64>, !sojourn.scalar<i64>, !sojourn.table<569, "age" : f64> -> tensor<64xi64>
   return
 }
 
 // CHECK-LABEL: func @sample_rows_any_rank(
-// CHECK: sojourn.sample_rows %{{.*}} : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<i64>
-// CHECK: sojourn.sample_rows %{{.*}}, rows = 1099511627776 : (tensor<2x0x3xi64>, tensor<i64>, tensor<i64>) -> tensor<2x0x3xi64>
-func.func @sample_rows_any_rank(%p: tensor<i64>, %q: tensor<2x0x3xi64>, %s: tensor<i64>) {
-  %i = sojourn.sample_rows %p, %s, %s, rows = 0 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<i64>
-  %j = sojourn.sample_rows %q, %s, %s, rows = 1099511627776
-    : (tensor<2x0x3xi64>, tensor<i64>, tensor<i64>) -> tensor<2x0x3xi64>
+// CHECK: sojourn.sample_rows %{{.*}} : tensor<i64>, tensor<i64>, tensor<i64>, !sojourn.table<0, "a" : f64> -> tensor<i64>
+// CHECK: sojourn.sample_rows %{{.*}} : tensor<2x0x3xi64>, tensor<i64>, tensor<i64>, !sojourn.table<4294967296, "a" : f64> -> tensor<2x0x3xi64>
+func.func @sample_rows_any_rank(%p: tensor<i64>, %q: tensor<2x0x3xi64>, %s: tensor<i64>,
+                                %t: !sojourn.table<0, "a" : f64>, %u: !sojourn.table<4294967296, "a" : f64>) {
+  %i = sojourn.sample_rows %p, %s, %s of %t
+    : tensor<i64>, tensor<i64>, tensor<i64>, !sojourn.table<0, "a" : f64> -> tensor<i64>
+  %j = sojourn.sample_rows %q, %s, %s of %u
+    : tensor<2x0x3xi64>, tensor<i64>, tensor<i64>, !sojourn.table<4294967296, "a" : f64> -> tensor<2x0x3xi64>
   return
 }
 
 // CHECK-LABEL: func @read_rows(
 // CHECK: sojourn.read_rows{{[ "]}}
-func.func @read_rows(%table: !sojourn.table<569, "age" : f64, "image" : 28x28xui8>, %i: tensor<64xi64>) {
+func.func @read_rows(%table: !sojourn.table<?, "age" : f64, "image" : 28x28xui8>, %i: tensor<64xi64>) {
   %x = sojourn.read_rows %table, %i, columns = ["age"]
-    : !sojourn.table<569, "age" : f64, "image" : 28x28xui8>, tensor<64xi64> -> tensor<64x1xf32>
+    : !sojourn.table<?, "age" : f64, "image" : 28x28xui8>, tensor<64xi64> -> tensor<64x1xf32>
   %y = sojourn.read_rows %table, %i, columns = ["image"]
-    : !sojourn.table<569, "age" : f64, "image" : 28x28xui8>, tensor<64xi64> -> tensor<64x28x28xui8>
+    : !sojourn.table<?, "age" : f64, "image" : 28x28xui8>, tensor<64xi64> -> tensor<64x28x28xui8>
   return
 }
 

@@ -127,8 +127,7 @@ TEST_F(ArtifactTables, OtherDatasetsAreRefused) {
             std::string::npos);
   Dataset spec = described();
   spec.rows = 44;
-  EXPECT_NE(start(compiled(spec), "people").find("it has 45 rows, the step was compiled for 44; name another dataset"),
-            std::string::npos);
+  EXPECT_EQ(start(compiled(spec), "people"), "nothing was thrown") << "batches are counted when a run starts";
   spec = described();
   spec.columns[1].dtype = at::kFloat;
   EXPECT_NE(start(compiled(spec), "people").find("'weight' is float64, the step was compiled for float32"),

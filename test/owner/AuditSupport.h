@@ -30,16 +30,15 @@ inline std::string argument(const std::string &name, const std::string &type, co
 }
 inline const std::string kSeed = argument("seed", "tensor<i64>", "seed");
 inline std::string published(const std::string &type) { return type + " {sojourn.result = \"publish\"}"; }
-/// %i: a draw of `expected` of `rows` rows; %x: what column "v" holds of them.
-inline std::string batch(int64_t rows, int64_t expected, int64_t slots, const std::string &table,
-                         const std::string &read) {
+/// %i: a draw of `expected` rows of %t; %x: what column "v" holds of them.
+inline std::string batch(int64_t expected, int64_t slots, const std::string &table, const std::string &read) {
   const std::string list = "tensor<" + text(slots) + "xi64>";
   return "    %p = sojourn.iota dim = 0 : " + list +
-         "\n    %i = sojourn.sample_rows %p, %seed, %seed, rows = " + text(rows) + ", expected = " + text(expected) +
-         " : (" + list + ", tensor<i64>, tensor<i64>) -> " + list +
+         "\n    %i = sojourn.sample_rows %p, %seed, %seed of %t, expected = " + text(expected) + " : " + list +
+         ", tensor<i64>, tensor<i64>, " + table + " -> " + list +
          "\n    %x = sojourn.read_rows %t, %i, columns = [\"v\"] : " + table + ", " + list + " -> " + read + "\n";
 }
-inline int64_t slotsFor(int64_t rows, int64_t expected) { return *privacy::capacityFor(rows, expected); }
+inline int64_t slotsFor(int64_t expected) { return *privacy::capacityFor(expected); }
 
 /// A step of one private table, as the owner plans it for terms, ready to be run many times.
 class Step {
@@ -54,7 +53,7 @@ public:
     terms.publicArguments.assign(count, true);
     terms.publicArguments.back() = false;
     terms.tables.resize(count);
-    terms.tables.back() = {.isPrivate = true, .columns = dataset.columns()};
+    terms.tables.back() = {.isPrivate = true, .rows = dataset.rows(), .columns = dataset.columns()};
     terms.extents.resize(count);
     auto noised = makePrivatePlan(**made, terms);
     if (!noised) {

@@ -26,7 +26,9 @@ std::string helloWith(const std::string &identity, const std::string &nonce) {
   auto name = builder.CreateString("pid 1");
   auto key = vector(builder, identity), drawn = vector(builder, nonce);
   return finish(builder, wire::RequestBody_Hello,
-                wire::CreateHello(builder, sojourn::wire::kProtocolVersion, 2, 2, name, key, drawn).Union());
+                wire::CreateHello(builder, sojourn::wire::kProtocolVersion, runtime::kFormatVersion, kDialectVersion,
+                                  name, key, drawn)
+                    .Union());
 }
 
 struct Proof {

@@ -110,11 +110,11 @@ TEST_F(Hostile, FlippedProgramsNeverCrash) {
 }
 
 TEST_F(Hostile, VersionsAreNamed) {
-  expectError(client.send(helloBytes("x", 1)), wire::ErrorCode_Version, "protocol version 1, this owner reads 3");
+  expectError(client.send(helloBytes("x", 1)), wire::ErrorCode_Version, "protocol version 1, this owner reads 4");
   expectError(client.send(helloBytes("x", sojourn::wire::kProtocolVersion, 9)), wire::ErrorCode_Version,
-              "this owner reads 2");
-  expectError(client.send(helloBytes("x", sojourn::wire::kProtocolVersion, 2, 7)), wire::ErrorCode_Version,
-              "dialect version 7");
+              "this owner reads 3");
+  expectError(client.send(helloBytes("x", sojourn::wire::kProtocolVersion, runtime::kFormatVersion, 7)),
+              wire::ErrorCode_Version, "dialect version 7");
 }
 
 TEST_F(Hostile, UnknownSessions) {
@@ -236,6 +236,41 @@ TEST_F(Hostile, Hashes) {
   runtime::EncodedProgram lying = keeping;
   lying.hash[0] ^= 1;
   expectError(client.run(lying, good()), wire::ErrorCode_Malformed, "have hash");
+}
+
+/// One program, tables of several numbers of rows: where a part of one is empty, nothing can be drawn from it.
+TEST_F(Hostile, PartsOfTablesAreCountedWhenTheyAreBound) {
+  auto program = encode(moduleText(
+      "(%t: !sojourn.table<?, \"a\" : f64> {sojourn.kind = \"table\"}) -> (tensor<2xi64> {sojourn.result = "
+      "\"publish\"})",
+      "    %p = sojourn.iota dim = 0 : tensor<2xi64>\n    %s = sojourn.constant 7 : i64\n"
+      "    %i = sojourn.sample_rows %p, %s, %s of %t, split = [other 0.5, first 0.1] : tensor<2xi64>, tensor<i64>, "
+      "tensor<i64>, !sojourn.table<?, \"a\" : f64> -> tensor<2xi64>\n    return %i : tensor<2xi64>"));
+  for (int64_t rows : {4, 8, 9, 10, 40}) {
+    std::vector<double> data(static_cast<size_t>(rows), 1);
+    RegisterOptions options;
+    options.name = "rows " + std::to_string(rows);
+    options.policy = Policy::open;
+    DatasetSource source{"", {{"a", runtime::Element::f64, rows, data.data()}}};
+    EXPECT_EQ(errorText(owner.registerDataset(source, options)), "");
+    StepRequest step;
+    step.tables = {options.name};
+    // The other side has floor(rows / 2) rows, of which a tenth is half a row from 5 on.
+    if (rows < 10) {
+      expectError(
+          client.run(program, step), wire::ErrorCode_Dataset,
+          "dataset 'rows " + std::to_string(rows) + "' has " + std::to_string(rows) +
+              " rows, and the first part of a split at 0.1 of the other part of a split at 0.5 of them is empty: "
+              "nothing can be drawn from it; take another fraction");
+    } else {
+      std::vector<int64_t> drawn = values<int64_t>(client.run(program, step).published(0));
+      int64_t side = rows == 10 ? 1 : 2;
+      for (int64_t at = 0; at < 2; ++at) {
+        EXPECT_EQ(drawn[static_cast<size_t>(at)] >= 0, at < side) << rows;
+        EXPECT_LT(drawn[static_cast<size_t>(at)], rows / 2) << rows;
+      }
+    }
+  }
 }
 
 TEST_F(Hostile, Tables) {

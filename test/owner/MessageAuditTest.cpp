@@ -21,13 +21,13 @@ std::string kept() { return "tensor<64xf32> {sojourn.result = \"keep\"}"; }
 
 /// w <- w - rate * gradient of (x w)^2, the next w is published.
 runtime::EncodedProgram trainProgram() {
-  const int64_t slots = slotsFor(kRows, kExpected);
+  const int64_t slots = slotsFor(kExpected);
   const std::string n = "tensor<" + text(slots), type = tableType(kRows, kCanaries);
   return encode(moduleText(
       "(" + argument("w", "tensor<64xf32>", "state") + ", " + kSeed + ", " + argument("t", type, "table") +
           ") -> (tensor<64xf32> {sojourn.result = \"commit\", sojourn.target = 0 : i64}, " +
           published("tensor<64xf32>") + ")",
-      batch(kRows, kExpected, slots, type, n + "x64xf32>") +
+      batch(kExpected, slots, type, n + "x64xf32>") +
           "    %two = sojourn.constant 2.0 : f32\n    %rate = sojourn.constant 0.0009765625 : f32\n"
           "    %o = sojourn.dot %x, %w, lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0] : " +
           n + "x64xf32>, tensor<64xf32> -> " + n + "xf32>\n    %d = sojourn.mul %o, %two : " + n +
@@ -109,7 +109,7 @@ TEST_F(MessageAudit, Loops) {
   // rates are five deviations off), 2.4 is claimed.
   constexpr double kNoise = 1;
   const size_t loops = 700 * auditScale();
-  const int64_t slots = slotsFor(kRows, kExpected);
+  const int64_t slots = slotsFor(kExpected);
   privacy::TrainingPlan plan;
   plan.rate = kRate;
   plan.steps = kSteps;

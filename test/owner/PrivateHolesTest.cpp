@@ -13,13 +13,17 @@ namespace sojourn::owner::test {
 namespace {
 
 constexpr int kRows = 64;
+constexpr int kWideRows = 256;
 const std::string kTable = "!sojourn.table<64, \"age\" : i64, \"a\" : f64, \"v\" : 64xf64>";
+/// Of a row for every age that there can be.
+const std::string kWideTable = "!sojourn.table<256, \"age\" : i64>";
 
 std::string typed(const std::string &name, const std::string &type) { return "%" + name + ": " + type; }
 std::string kind(const char *what) { return std::string(" {sojourn.kind = \"") + what + "\"}"; }
 std::string result(const std::string &type, const char *what) { return type + " {sojourn.result = \"" + what + "\"}"; }
 const std::string kSeed = typed("seed", "tensor<i64>") + kind("seed");
 const std::string kTableArgument = typed("t", kTable) + kind("table");
+const std::string kWideArgument = typed("wide", kWideTable) + kind("table");
 
 /// Rows [*] of a column at a list of row numbers.
 std::string read(const std::string &name, const std::string &list, int64_t slots, const std::string &column,
@@ -30,11 +34,12 @@ std::string read(const std::string &name, const std::string &list, int64_t slots
 std::string iota(const std::string &name, int64_t slots) {
   return "    %" + name + " = sojourn.iota dim = 0 : tensor<" + std::to_string(slots) + "xi64>\n";
 }
-std::string sample(const std::string &name, const std::string &positions, int64_t slots,
-                   const std::string &attributes) {
+/// `what`: a part and how many rows are expected, each behind a comma.
+std::string sample(const std::string &name, const std::string &positions, int64_t slots, const std::string &what,
+                   const std::string &table = "t") {
   std::string list = "tensor<" + std::to_string(slots) + "xi64>";
-  return "    %" + name + " = sojourn.sample_rows %" + positions + ", %seed, %seed, " + attributes + " : (" + list +
-         ", tensor<i64>, tensor<i64>) -> " + list + "\n";
+  return "    %" + name + " = sojourn.sample_rows %" + positions + ", %seed, %seed of %" + table + what + " : " + list +
+         ", tensor<i64>, tensor<i64>, " + (table == "wide" ? kWideTable : kTable) + " -> " + list + "\n";
 }
 std::string sum(const std::string &name, const std::string &of, const std::string &type) {
   return "    %" + name + " = sojourn.reduce_sum %" + of + ", dims = [0] : " + type + "\n";
@@ -42,11 +47,11 @@ std::string sum(const std::string &name, const std::string &of, const std::strin
 
 /// A sum of drawn rows that may leave, and the draw.
 std::string sumAndDraw() {
-  return iota("p", 24) + sample("i", "p", 24, "rows = 64, expected = 2") + read("x", "i", 24, "a", "tensor<24xf64>") +
+  return iota("p", 24) + sample("i", "p", 24, ", expected = 2") + read("x", "i", 24, "a", "tensor<24xf64>") +
          sum("s", "x", "tensor<24xf64>") + "    return %s, %i : tensor<f64>, tensor<24xi64>";
 }
 
-/// An owner with two private tables of 64 people, an open one of the same columns, and a budget.
+/// An owner with two private tables of 64 people, an open one of the same columns and a wide one, and a budget.
 struct PrivateHoles : testing::Test {
   World world;
   TemporaryFolder folder;
@@ -64,17 +69,20 @@ struct PrivateHoles : testing::Test {
     add("people", Policy::privateOnly);
     add("others", Policy::privateOnly);
     add("open", Policy::open);
+    add("wide", Policy::open, kWideRows);
     for (const char *name : {"people", "others"}) {
       EXPECT_EQ(errorText(owner->grant(kLocalClient, name, 50, 1e-5)), "");
     }
   }
 
-  void add(const std::string &name, Policy policy) {
-    std::vector<double> a(kRows), v(kRows * 64);
-    for (int row = 0; row < kRows; ++row) {
-      a[static_cast<size_t>(row)] = static_cast<double>(ages[row]);
-      for (int bit = 0; bit < 64; ++bit) { // ages in ones and minus ones
-        v[static_cast<size_t>(row * 64 + bit)] = (ages[row] >> (bit % 7)) & 1 ? 1.0 : -1.0;
+  void add(const std::string &name, Policy policy, int rows = kRows) {
+    std::vector<int64_t> age(static_cast<size_t>(rows));
+    std::vector<double> a(age.size()), v(age.size() * 64);
+    for (size_t row = 0; row < age.size(); ++row) {
+      age[row] = ages[row % kRows];
+      a[row] = static_cast<double>(age[row]);
+      for (size_t bit = 0; bit < 64; ++bit) { // ages in ones and minus ones
+        v[row * 64 + bit] = (age[row] >> (bit % 7)) & 1 ? 1.0 : -1.0;
       }
     }
     RegisterOptions options;
@@ -83,9 +91,9 @@ struct PrivateHoles : testing::Test {
     options.bounds = {{"age", {0, 255}}, {"a", {0, 255}}, {"v", {-1, 1}}};
     options.subject = "";
     DatasetSource source{"",
-                         {{"age", runtime::Element::i64, kRows, ages},
-                          {"a", runtime::Element::f64, kRows, a.data()},
-                          {"v", runtime::Element::f64, kRows, v.data(), {64}}}};
+                         {{"age", runtime::Element::i64, rows, age.data()},
+                          {"a", runtime::Element::f64, rows, a.data()},
+                          {"v", runtime::Element::f64, rows, v.data(), {64}}}};
     EXPECT_EQ(errorText(owner->registerDataset(source, options)), "");
   }
 
@@ -131,11 +139,13 @@ struct PrivateHoles : testing::Test {
 
 } // namespace
 
-// 1. A list of -1 plus a constant is one row in every slot.
+// 1. A list of -1 plus a constant is one row in every slot. Of 64 rows these parts have one, two and one; the last is
+// one position of all rows' order.
 TEST_F(PrivateHoles, ARowReadInManySlots) {
   for (const char *move : {"add", "sub"}) {
-    for (const char *rows : {"rows = 1", "rows = 2"}) {
-      std::string body = iota("p", 1000) + sample("i", "p", 1000, rows) + "    %k = sojourn.constant " +
+    for (const char *part : {", part = [first 0.015625]", ", part = [first 0.03125]", ", part = [other 0.984375]",
+                             ", split = [first 0.015625]"}) {
+      std::string body = iota("p", 1000) + sample("i", "p", 1000, part) + "    %k = sojourn.constant " +
                          (move == std::string("add") ? "8" : "-8") + " : i64\n    %j = sojourn." + move +
                          " %i, %k : tensor<1000xi64>, tensor<i64>\n" + read("x", "j", 1000, "a", "tensor<1000xf32>") +
                          sum("s", "x", "tensor<1000xf32>") + "    return %s : tensor<f32>";
@@ -172,25 +182,25 @@ TEST_F(PrivateHoles, PrivatePositionsOfADraw) {
                         "    %y = sojourn.mul %f, %w : tensor<64xf64>, tensor<64xf64>\n" +
                         sum("s", "y", "tensor<64xf64>") + "    return %s : tensor<f64>";
   std::string signature = "(" + typed("w", "tensor<64xf64>") + kind("upload") + ", " + kSeed + ", " + kTableArgument +
-                          ") -> (" + result("tensor<f64>", "publish") + ")";
+                          ", " + kWideArgument + ") -> (" + result("tensor<f64>", "publish") + ")";
   std::vector<std::string> positions = {
       // per row; a sum over rows; derived from one; the secret draw itself; in another order first
-      sample("r", "p", 64, "rows = 256, expected = 1"),
+      sample("r", "p", 64, ", expected = 1", "wide"),
       "    %m = sojourn.reduce_sum %p, dims = [0] : tensor<64xi64>\n    %q = sojourn.add %i, %m : tensor<64xi64>, "
       "tensor<i64>\n" +
-          sample("r", "q", 64, "rows = 256, expected = 1"),
+          sample("r", "q", 64, ", expected = 1", "wide"),
       "    %m = sojourn.reduce_sum %p, dims = [0] : tensor<64xi64>\n    %n = sojourn.mul %m, %m : tensor<i64>, "
       "tensor<i64>\n    %q = sojourn.add %i, %n : tensor<64xi64>, tensor<i64>\n" +
-          sample("r", "q", 64, "rows = 256, expected = 1"),
-      sample("d", "i", 64, "rows = 64, expected = 8") + sample("r", "d", 64, "rows = 256, expected = 1"),
-      sample("q", "p", 64, "rows = 256") + sample("r", "q", 64, "rows = 256, expected = 1"),
-      sample("r", "i", 64, "rows = 256, expected = 1"), // no table is read at it, so no budget can be charged
+          sample("r", "q", 64, ", expected = 1", "wide"),
+      sample("d", "i", 64, ", expected = 8") + sample("r", "d", 64, ", expected = 1", "wide"),
+      sample("q", "p", 64, "", "wide") + sample("r", "q", 64, ", expected = 1", "wide"),
+      sample("r", "i", 64, ", expected = 1", "wide"), // no table is read at it, so no budget can be charged
   };
   for (Peer peer : {Peer::client, Peer::owner}) {
     for (const std::string &drawn : positions) {
       Client client(*owner, "mallory", peer);
       StepRequest step;
-      step.tables = {"people"};
+      step.tables = {"people", "wide"};
       step.seeds = {3};
       std::vector<double> weights(64);
       weights[5] = 1;
@@ -208,7 +218,7 @@ TEST_F(PrivateHoles, PrivatePositionsOfADraw) {
 
 // 3. The secret draw, kept or committed and then published: amplification would be void.
 TEST_F(PrivateHoles, TheSecretDrawStays) {
-  std::string draw = iota("p", 24) + sample("i", "p", 24, "rows = 64, expected = 2") +
+  std::string draw = iota("p", 24) + sample("i", "p", 24, ", expected = 2") +
                      read("x", "i", 24, "a", "tensor<24xf64>") + sum("s", "x", "tensor<24xf64>");
   std::string open = typed("o", kTable) + kind("table");
   struct Leak {

@@ -59,12 +59,12 @@ TEST_F(ReleaseAudit, BatchSum) {
   // not: half of the noise is worth 3.4 with hardly less than 0.05 of luck, a row of norm 4 still more; 1.96 is
   // claimed.
   constexpr int64_t kRows = 256, kExpected = 64;
-  const int64_t slots = slotsFor(kRows, kExpected);
+  const int64_t slots = slotsFor(kExpected);
   const size_t runs = 9600 * auditScale();
   const std::string list = "tensor<" + text(slots) + "x64xf64>", type = tableType(kRows, kCanaries);
   const std::string module =
       moduleText("(" + kSeed + ", " + argument("t", type, "table") + ") -> (" + published("tensor<64xf64>") + ")",
-                 batch(kRows, kExpected, slots, type, list) + "    %s = sojourn.reduce_sum %x, dims = [0] : " + list +
+                 batch(kExpected, slots, type, list) + "    %s = sojourn.reduce_sum %x, dims = [0] : " + list +
                      "\n    return %s : tensor<64xf64>");
   const Dataset rows = canaries(kRows, 4);
   PrivateTerms terms;
@@ -96,14 +96,14 @@ TEST_F(ReleaseAudit, ClippedGradient) {
   // The gradient of x * w squared is 2 (x w) x: here 8, clipped to 1, in float32. Rate 1/4, noise multiplier 1, 300,000
   // canaries of each kind, as for sums.
   constexpr int64_t kRows = 256, kExpected = 64;
-  const int64_t slots = slotsFor(kRows, kExpected);
+  const int64_t slots = slotsFor(kExpected);
   const size_t runs = 9600 * auditScale();
   const std::string n = "tensor<" + text(slots), type = tableType(kRows, kCanaries);
   const std::string module = moduleText(
       "(" + argument("w", "tensor<64xf32>", "state") + ", " + kSeed + ", " + argument("t", type, "table") +
           ") -> (tensor<64xf32> {sojourn.result = \"commit\", sojourn.target = 0 : i64}, " +
           published("tensor<64xf32>") + ")",
-      batch(kRows, kExpected, slots, type, n + "x64xf32>") +
+      batch(kExpected, slots, type, n + "x64xf32>") +
           "    %two = sojourn.constant 2.0 : f32\n"
           "    %o = sojourn.dot %x, %w, lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0] : " +
           n + "x64xf32>, tensor<64xf32> -> " + n + "xf32>\n    %d = sojourn.mul %o, %two : " + n +
@@ -198,7 +198,7 @@ TEST_F(ReleaseAudit, MeanAndDeviation) {
   const std::string type = tableType(kRows, 0);
   const std::string module = moduleText("(" + kSeed + ", " + argument("t", type, "table") + ") -> (" +
                                             published("tensor<f64>") + ", " + published("tensor<f64>") + ")",
-                                        batch(kRows, kRows, kRows, type, "tensor<64xf64>") +
+                                        batch(kRows, kRows, type, "tensor<64xf64>") +
                                             "    %n = sojourn.constant 0.015625 : f64\n"
                                             "    %s = sojourn.reduce_sum %x, dims = [0] : tensor<64xf64>\n"
                                             "    %mean = sojourn.mul %s, %n : tensor<f64>, tensor<f64>\n"

@@ -23,12 +23,12 @@ struct Design {
 };
 
 std::string moduleFor(const Design &design) {
-  const int64_t slots = slotsFor(kRows, kExpected);
+  const int64_t slots = slotsFor(kExpected);
   const std::string n = "tensor<" + text(slots), type = tableType(kRows, 0), part = "tensor<" + text(design.summed);
   return moduleText("(" + kSeed + ", " + argument("t", type, "table") + ") -> (" + published("tensor<f64>") + ")",
-                    batch(kRows, kExpected, slots, type, n + "xf64>") +
-                        "    %y = sojourn.slice %x, start = [0], limit = [" + text(design.summed) +
-                        "], stride = [1] : " + n + "xf64>\n    %s = sojourn.reduce_sum %y, dims = [0] : " + part +
+                    batch(kExpected, slots, type, n + "xf64>") + "    %y = sojourn.slice %x, start = [0], limit = [" +
+                        text(design.summed) + "], stride = [1] : " + n +
+                        "xf64>\n    %s = sojourn.reduce_sum %y, dims = [0] : " + part +
                         "xf64>\n    return %s : tensor<f64>");
 }
 Dataset rowsOf(const Design &design) {
@@ -173,7 +173,7 @@ TEST_F(SlotAudit, OneRowAlone) {
   // Row 0 is 1 or null, all others are 0; it is in one of the first 150 of 200 slots at a rate of 0.0375. 80,000 times
   // 8 steps: half of the noise is worth 2.7 (2.1 in the worst case), 1.62 is claimed.
   const size_t transcripts = 80000 * auditScale();
-  const double rate = kRate * 150 / static_cast<double>(slotsFor(kRows, kExpected));
+  const double rate = kRate * 150 / static_cast<double>(slotsFor(kExpected));
   const Design design{150, 1, 0, [rate](double sum) { return sampledScore(sum, rate, kSigma); }};
   Audit audit(transcripts, kDelta);
   for (double noise : {kSigma, kSigma / 2}) {

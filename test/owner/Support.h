@@ -5,7 +5,9 @@
 
 #include "runtime/wire/Messages_generated.h"
 #include "owner/Owner.h"
+#include "dialect/Version.h"
 #include "runtime/Program.h"
+#include "runtime/Version.h"
 #include "runtime/wire/Protocol.h"
 #include "runtime/wire/Step.h"
 
@@ -102,7 +104,7 @@ private:
 };
 
 std::string helloBytes(const std::string &client, uint32_t protocol = sojourn::wire::kProtocolVersion,
-                       uint32_t format = 2, uint32_t dialect = 2);
+                       uint32_t format = runtime::kFormatVersion, uint32_t dialect = kDialectVersion);
 std::string stepBytes(const StepRequest &step);
 std::string uploadBytes(uint64_t session, uint64_t upload, uint64_t size, uint64_t offset, const std::string &data);
 std::string releaseBytes(uint64_t session, const std::vector<uint64_t> &handles);

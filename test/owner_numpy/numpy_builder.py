@@ -31,13 +31,18 @@ def typed(x, shape):
     return TensorType(ELEMENT_OF[x.dtype], tuple(shape))
 
 
+def bits_of(number: float) -> int:
+    return struct.unpack("<q", struct.pack("<d", number))[0]
+
+
 class ProgramBuilder:
     """Collects the vectors of Program.fbs as lists, which a test may damage before `encode`."""
 
     def __init__(self):
         self.strings, self.types, self.dims, self.tables, self.args = [], [], [], [], []
         self.ops, self.operands, self.result_types, self.attrs, self.ints, self.results = [], [], [], [], [], []
-        self.format_version, self.dialect_version, self.features = 2, 2, 0
+        self.format_version, self.dialect_version = wire_format.FORMAT_VERSION, wire_format.DIALECT_VERSION
+        self.features = 0
         self.producer, self.promotion = "test", "torch"
         self.identifier = b"SJP1"
         self.values = 0
@@ -88,9 +93,11 @@ class ProgramBuilder:
         elif isinstance(value, int):
             kind, payload = 0, [value]
         elif isinstance(value, float):
-            kind, payload = 2, [struct.unpack("<q", struct.pack("<d", value))[0]]
+            kind, payload = 2, [bits_of(value)]
         elif isinstance(value, str):
             kind, payload = 5, [self.string(value)]
+        elif key == "fractions":  # the one list of reals, often empty
+            kind, payload, element = 7, [bits_of(number) for number in value], NAMES.index("f64")
         elif len(value) and isinstance(value[0], str):
             kind, payload = 6, [self.string(text) for text in value]
         else:
@@ -276,8 +283,8 @@ class Client:
             reply = self.send(
                 "Hello",
                 protocol_version=wire_format.PROTOCOL_VERSION,
-                format_version=2,
-                dialect_version=2,
+                format_version=wire_format.FORMAT_VERSION,
+                dialect_version=wire_format.DIALECT_VERSION,
                 client="test",
             )
             self.session = reply.session

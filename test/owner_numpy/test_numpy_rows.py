@@ -4,10 +4,11 @@
 import importlib.util
 import pathlib
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from numpy_builder import Client, ProgramBuilder, published, run_op, t
+from numpy_builder import Client, ProgramBuilder, published, t
 from numpy_oracle import same
 
 from sojourn_numpy import NumpyOwner, OwnerError, decode, errors, philox, run
@@ -24,10 +25,25 @@ def signed(number: int) -> int:
     return (number + 2**63) % 2**64 - 2**63
 
 
-def sample(positions, seed, epoch, rows):
+def sampling(shape, table: TableType, part=(), split: bool = False, **attrs) -> bytes:
+    """A program of one draw, whose positions, seed and epoch are uploads."""
+    p = ProgramBuilder()
+    ids = [p.arg("upload", t("i64", *shape)), *(p.arg("upload", t("i64")) for _ in range(2)), p.arg("table", table)]
+    fractions, sides = zip(*part) if part else ((), ())
+    rows = p.op("sample_rows", ids, t("i64", *shape), fractions=fractions, sides=sides, split=split, **attrs)
+    p.result("publish", rows)
+    return p.encode()
+
+
+ANY = TableType(-1, (("x", F64),))
+
+
+def sample(positions, seed, epoch, rows, part=(), split=False, **attrs):
+    """A draw from a table of so many rows, of which a kernel knows nothing else."""
     positions = np.asarray(positions, np.int64)
     numbers = [np.array(signed(number), np.int64) for number in (seed, epoch)]
-    return run_op("sample_rows", [positions, *numbers], t("i64", *positions.shape), rows=rows)
+    program = decode(sampling(positions.shape, ANY, part, split, **attrs))
+    return run(program, [positions, *numbers, SimpleNamespace(rows=rows)])[0]
 
 
 @pytest.mark.parametrize("rows, seed, epoch, expected", row_order.VECTORS)
@@ -68,11 +84,164 @@ def test_outside_stays_absent(rng):
 def test_absence_survives_composition(rng):
     """A batch of a split: an order of the part, then the split's order of the parent."""
     (seed, epoch), (split_seed, _) = fresh(rng), fresh(rng)
-    parent, part = 100, 37
-    inner = sample(np.arange(30, 50), seed, epoch, part)
-    outer = sample(inner, split_seed, 0xFFFFFFFF, parent)
-    assert (outer[:7] >= 0).all() and (outer[7:] == -1).all()
-    assert outer[:7].tolist() == [row_order.position_to_row(int(p), parent, split_seed, 0xFFFFFFFF) for p in inner[:7]]
+    for side, start, count in ((0, 0, 37), (1, 37, 63)):
+        inner = sample(np.arange(count - 7, count + 13), seed, epoch, 100, [(0.37, side)])
+        outer = sample(inner, split_seed, 0xFFFFFFFF, 100, [(0.37, side)], split=True)
+        assert (outer[:7] >= 0).all() and (outer[7:] == -1).all()
+        rows = [row_order.position_to_row(start + int(p), 100, split_seed, 0xFFFFFFFF) for p in inner[:7]]
+        assert outer[:7].tolist() == rows
+
+
+def random_part(rng, most: int = 4) -> list[tuple[float, int]]:
+    """Splits of splits; fractions of few digits, whose products are halves now and then, and any others."""
+    part = []
+    for _ in range(int(rng.integers(most + 1))):
+        fraction = float(rng.choice([0.1, 0.25, 0.3, 0.5, 0.75, 0.8, rng.uniform(1e-3, 1 - 1e-3)]))
+        part.append((fraction, int(rng.integers(2))))
+    return part
+
+
+def test_parts_against_the_oracle(rng):
+    """Draws of parts and of splits, for tables of every size up to 2^40; those of empty parts are all absent."""
+    counts = []
+    for number in range(200):
+        rows, (seed, epoch) = int(rng.integers(1 << number % 41)), fresh(rng)
+        part, split = random_part(rng), bool(rng.integers(2))
+        split = split and len(part) > 0
+        print(f"rows {rows} part {part} split {split}")
+        count, _, _ = row_order.part_rows(rows, part)
+        counts.append(count)
+        positions = np.concatenate([rng.integers(-3, count + 3, 8), [-1, 0, count - 1, count, -(2**63), 2**63 - 1]])
+        expected = [row_order.row_of_part(int(p), rows, seed, epoch, part, split) for p in positions]
+        assert sample(positions, seed, epoch, rows, part, split).tolist() == expected
+        # Of open tables an expected number of rows changes nothing.
+        assert split or sample(positions, seed, epoch, rows, part, expected=1).tolist() == expected
+    assert counts.count(0) >= 3 and max(counts) > 1 << 30, counts
+
+
+def test_sides_hold_every_row_once(rng):
+    """Splits of a split: what three leaves draw, found in the table, is the table."""
+    for _ in range(20):
+        rows, (seed, epoch), (above, below) = int(rng.integers(1, 400)), fresh(rng), fresh(rng)
+        f, g = (float(x) for x in rng.uniform(0.01, 0.99, 2))
+        print(f"rows {rows} fractions {f} {g}")
+        found = []
+        for part in ([(f, 1)], [(f, 0), (g, 0)], [(f, 0), (g, 1)]):
+            indices = sample(np.arange(row_order.part_rows(rows, part)[0]), seed, epoch, rows, part)
+            for seed_of, depth in ((below, 2), (above, 1)):
+                if depth <= len(part):
+                    indices = sample(indices, seed_of, 0xFFFFFFFF, rows, part[:depth], split=True)
+            found += indices.tolist()
+        assert sorted(found) == list(range(rows))
+
+
+def test_the_deepest_part(rng):
+    seed, epoch = fresh(rng)
+    part = [(0.875, int(rng.integers(2))) if k % 8 == 0 else (1 - 2.0**-40, 0) for k in range(64)]
+    rows = 1 << 40
+    count, _, _ = row_order.part_rows(rows, part)
+    positions = [0, 1, count // 2, count - 1, count]
+    for split in (False, True):
+        expected = [row_order.row_of_part(p, rows, seed, epoch, part, split) for p in positions]
+        assert sample(positions, seed, epoch, rows, part, split).tolist() == expected
+
+
+# Tables of which a program does not know how many rows they have.
+
+
+def drawing(part=(), rows: int = -1) -> bytes:
+    """Publishes rows that are drawn from a part, found by its split, and what they hold."""
+    p = ProgramBuilder()
+    positions, seed = p.arg("upload", t("i64", 12)), p.arg("seed", t("i64"))
+    table = p.arg("table", TableType(rows, (("x", F64),)))
+    fractions, sides = zip(*part) if part else ((), ())
+    named = {"fractions": fractions, "sides": sides}
+    indices = p.op("sample_rows", [positions, seed, seed, table], t("i64", 12), **named, split=False)
+    if part:
+        indices = p.op("sample_rows", [indices, seed, seed, table], t("i64", 12), **named, split=True)
+    p.result("publish", indices)
+    p.result("publish", p.op("read_rows", [table, indices], t("f64", 12), columns=["x"]))
+    return p.encode()
+
+
+@pytest.mark.parametrize("part", [(), ((0.3, 0),), ((0.3, 1),)], ids=["whole", "first", "other"])
+def test_one_program_serves_tables_of_any_length(rng, part):
+    client, program = Client(NumpyOwner()), drawing(part)
+    assert str(decode(program).args[2].type) == '!sojourn.table<?, "x" : f64>'
+    for rows in (5, 40, 300):
+        x, seed = rng.normal(size=rows), fresh(rng)[0] >> 1
+        client.owner.register(f"d{rows}", {"x": x})
+        count, _, _ = row_order.part_rows(rows, part)
+        positions = np.arange(12)
+        reply = client.step(program, uploads=[positions], seeds=[seed], tables=[f"d{rows}"])
+        indices = [row_order.row_of_part(int(p), rows, seed, seed, part) for p in positions]
+        if part:
+            indices = [row_order.row_of_part(p, rows, seed, seed, part, split=True) for p in indices]
+        assert indices.count(-1) == max(0, 12 - count)
+        read, values = published(reply)
+        assert read.tolist() == indices
+        same(values, np.array([x[i] if i >= 0 else 0.0 for i in indices]))
+    assert [plan.runs for plan in client.send("ListPrograms").programs] == [3], "one plan for all tables"
+
+
+def refused(reply, text: str) -> None:
+    assert reply.kind == "Error" and (reply.code, reply.message) == (errors.DATASET, text), reply.message
+
+
+def test_another_number_of_rows_is_refused():
+    """Of a program that insists on one."""
+    client = Client(NumpyOwner())
+    client.owner.register("patients", {"x": np.arange(3.0)})
+    bind = lambda rows: client.step(drawing((), rows), uploads=[np.arange(12)], seeds=[1], tables=["patients"])
+    assert bind(3).kind == bind(-1).kind == "Done"
+    for rows in (0, 2, 4, 1 << 32):
+        refused(bind(rows), f"dataset 'patients' has 3 rows, the program expects {rows}")
+
+
+@pytest.mark.parametrize(
+    "rows, part, text",
+    [
+        (3, [(0.1, 0)], "the first part of a split at 0.1"),
+        (3, [(0.9, 1)], "the other part of a split at 0.9"),
+        (1, [(0.5, 1)], "the other part of a split at 0.5"),
+        (3, [(0.8, 0), (0.2, 0)], "the first part of a split at 0.2 of the first part of a split at 0.8"),
+        (3, [(0.1, 0), (0.5, 1)], "the other part of a split at 0.5 of the first part of a split at 0.1"),
+    ],
+)
+def test_an_empty_part_is_refused_when_it_is_bound(rows, part, text):
+    """The op needs no such result, and no other table than its own is asked."""
+    client = Client(NumpyOwner())
+    client.owner.register("patients", {"x": np.arange(float(rows))})
+    client.owner.register("many", {"x": np.arange(1000.0)})
+    whole = (
+        f"dataset 'patients' has {rows} rows, and {text} of them is empty: nothing can be drawn from it; take another "
+        "fraction"
+    )
+    for split in (False, True):
+        program = sampling((4,), ANY, part, split)
+        uploads = [np.arange(4), np.array(1), np.array(2)]
+        refused(client.step(program, uploads=uploads, tables=["patients"]), whole)
+        assert client.step(program, uploads=uploads, tables=["many"]).kind == "Done"
+    p = ProgramBuilder()
+    positions, seed = p.arg("upload", t("i64", 4)), p.arg("seed", t("i64"))
+    tables = [p.arg("table", ANY) for _ in range(2)]
+    fractions, sides = zip(*part)
+    for table, named in zip(tables, ({"fractions": (), "sides": ()}, {"fractions": fractions, "sides": sides})):
+        drawn = p.op("sample_rows", [positions, seed, seed, table], t("i64", 4), **named, split=False)
+        p.result("publish", drawn)
+    bind = lambda *names: client.step(p.encode(), uploads=[np.arange(4)], seeds=[7], tables=list(names))
+    assert bind("patients", "many").kind == "Done"
+    refused(bind("many", "patients"), whole)
+
+
+def test_parts_are_told_to_who_asks():
+    client = Client(NumpyOwner())
+    client.owner.register("d", {"x": np.arange(30.0)})
+    part = [(0.8, 0), (0.5, 1)]
+    client.step(sampling((2,), ANY, part, expected=3), uploads=[np.arange(2), np.array(0), np.array(0)], tables=["d"])
+    (text,) = [plan.text for plan in client.send("ListPrograms", with_text=True).programs]
+    assert '!sojourn.table<?, "x" : f64>' in text
+    assert "expected = 3 : i64, fractions = [0.8, 0.5], sides = [0, 1], split = false" in text
 
 
 def chi_square_limit(freedom: int) -> float:
@@ -315,8 +484,9 @@ def test_a_billion_rows_cost_nothing_to_plan():
     """Rows are declared; what is sampled and read is a batch."""
     p = ProgramBuilder()
     positions, seed = p.arg("upload", t("i64", 4)), p.arg("seed", t("i64"))
-    p.arg("table", TableType(1 << 30, (("a", F64),)))
-    p.result("publish", p.op("sample_rows", [positions, seed, seed], t("i64", 4), rows=1 << 30))
+    table = p.arg("table", TableType(1 << 30, (("a", F64),)))
+    whole = {"fractions": (), "sides": (), "split": False}
+    p.result("publish", p.op("sample_rows", [positions, seed, seed, table], t("i64", 4), **whole))
     decode(p.encode())
     p.tables[0] = ((1 << 32) + 1, *p.tables[0][1:])
     with pytest.raises(OwnerError, match="too long"):

@@ -20,7 +20,7 @@ def training_step() -> ProgramBuilder:
     w2, b2 = p.arg("state", t("f32", CLASSES, HIDDEN)), p.arg("state", t("f32", CLASSES))
     rate, epoch, start = p.arg("slot", t("f64")), p.arg("slot", t("i64")), p.arg("slot", t("i64"))
     seed = p.arg("seed", t("i64"))
-    table = p.arg("table", TableType(ROWS, (*((name, F64) for name in COLUMNS), ("y", I64))))
+    table = p.arg("table", TableType(-1, (*((name, F64) for name in COLUMNS), ("y", I64))))
 
     def f32(name, operands, *shape, **attrs):
         return p.op(name, operands, t("f32", *shape), **attrs)
@@ -33,7 +33,8 @@ def training_step() -> ProgramBuilder:
 
     zero = f32("constant", [], value=0.0)
     positions = p.op("add", [p.op("iota", [], t("i64", BATCH), dim=0), start], t("i64", BATCH))
-    rows = p.op("sample_rows", [positions, seed, epoch], t("i64", BATCH), rows=ROWS)
+    whole = {"fractions": (), "sides": (), "split": False}
+    rows = p.op("sample_rows", [positions, seed, epoch, table], t("i64", BATCH), **whole)
     x = f32("read_rows", [table, rows], BATCH, FEATURES, columns=COLUMNS)
     y = p.op("read_rows", [table, rows], t("i64", BATCH), columns=["y"])
     h = f32("add", [dot(x, w1, 1, 1, BATCH, HIDDEN), spread(b1, 1, BATCH, HIDDEN)], BATCH, HIDDEN)

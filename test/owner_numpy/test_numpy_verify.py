@@ -9,6 +9,7 @@ from numpy_builder import ProgramBuilder, t
 
 from sojourn_numpy import OwnerError, decode, errors, verify, wire
 from sojourn_numpy.kernels import load
+from sojourn_numpy.types import F64, TableType
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -56,11 +57,18 @@ def test_struct_layouts_are_those_of_flatc():
 
 F, Z, B = t("f32", 4, 6), t("i64", 3), t("i1", 4, 6)
 S = t("f32")
-SEED = t("i64")
+SEED, LIST = t("i64"), t("i64", 2)
+TABLE = TableType(-1, (("a", F64),))
+WHOLE = {"fractions": (), "sides": (), "split": False}
 IMAGE, WEIGHT = t("f32", 2, 4, 8, 8), t("f32", 6, 2, 3, 3)
 CONV = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 2}
 POOL = {"window": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1)}
 DOT = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (1,)}
+
+
+def part(*fractions: float, sides=None) -> dict:
+    return {**WHOLE, "fractions": fractions, "sides": (0,) * len(fractions) if sides is None else sides}
+
 
 REFUSALS = [
     ("constant", [], t("f32", 2), {"value": 1.0}, "rank 0"),
@@ -74,11 +82,27 @@ REFUSALS = [
     ("rng_uniform", [SEED], t("f16", 2), {"stream": 0}, "result is"),
     ("rng_normal", [t("i64", 1)], t("f32", 2), {"stream": 0}, "seed is"),
     ("rng_normal", [SEED], t("f32", 2), {"stream": -1}, "32 bits"),
-    ("sample_rows", [t("i64", 2), SEED, SEED], t("i64", 2, 2), {"rows": 3}, "expected tensor<2xi64>"),
-    ("sample_rows", [t("i32", 2), SEED, SEED], t("i32", 2), {"rows": 3}, "positions are tensor<2xi32>"),
-    ("sample_rows", [t("i64", 2), SEED, t("i64", 1)], t("i64", 2), {"rows": 3}, "epoch is tensor<1xi64>"),
-    ("sample_rows", [t("i64", 2), SEED, SEED], t("i64", 2), {"rows": -3}, "negative"),
-    ("sample_rows", [t("i64", 2), SEED, SEED], t("i64", 2), {"rows": 1 << 41}, "too large"),
+    ("sample_rows", [LIST, SEED, SEED, TABLE], t("i64", 2, 2), WHOLE, "expected tensor<2xi64>"),
+    ("sample_rows", [t("i32", 2), SEED, SEED, TABLE], t("i32", 2), WHOLE, "positions are tensor<2xi32>"),
+    ("sample_rows", [LIST, SEED, t("i64", 1), TABLE], LIST, WHOLE, "epoch is tensor<1xi64>"),
+    ("sample_rows", [LIST, t("i32"), SEED, TABLE], LIST, WHOLE, "seed is tensor<i32>"),
+    ("sample_rows", [LIST, SEED, SEED], LIST, WHOLE, "3 operands, expected 4"),
+    ("sample_rows", [LIST, SEED, SEED, SEED], LIST, WHOLE, "operand 3 is tensor<i64>"),
+    ("sample_rows", [LIST, SEED, TABLE, SEED], LIST, WHOLE, "operand 2 is !sojourn.table<?"),
+    ("sample_rows", [LIST, SEED, SEED, TABLE], LIST, {**WHOLE, "rows": 3}, "unknown attribute 'rows'"),
+    ("sample_rows", [LIST, SEED, SEED, TABLE], LIST, {"sides": (), "split": False}, "lacks the attribute 'fractions'"),
+    *(("sample_rows", [LIST, SEED, SEED, TABLE], LIST, part(fraction), f"fraction {fraction} of a split")
+      for fraction in (0.0, 1.0, -0.25, 1.5, float("nan"), float("inf"), -float("inf"))),
+    *(("sample_rows", [LIST, SEED, SEED, TABLE], LIST, part(0.5, 0.5, sides=(0, side)), f"side {side} of a split")
+      for side in (2, -1, 1 << 40)),
+    ("sample_rows", [LIST, SEED, SEED, TABLE], LIST, part(0.5, sides=(0, 1)), "1 fractions and 2 sides"),
+    ("sample_rows", [LIST, SEED, SEED, TABLE], LIST, part(0.5, sides=()), "1 fractions and 0 sides"),
+    ("sample_rows", [LIST, SEED, SEED, TABLE], LIST, {**WHOLE, "split": True}, "of a split and names none"),
+    ("sample_rows", [LIST, SEED, SEED, TABLE], LIST, {**WHOLE, "split": 1}, "of kind integer, expected boolean"),
+    ("sample_rows", [LIST, SEED, SEED, TABLE], LIST, {**part(0.5), "split": True, "expected": 1}, "its seed alone"),
+    ("sample_rows", [LIST, SEED, SEED, TABLE], LIST, part(*[0.5] * 65), "a part of 65 splits, at most 64"),
+    ("sample_rows", [LIST, SEED, SEED, TABLE], LIST, {**WHOLE, "expected": 0}, "expected = 0 is no number of rows"),
+    ("sample_rows", [LIST, SEED, SEED, TABLE], LIST, {**WHOLE, "expected": (1 << 32) + 1}, "is no number of rows"),
     ("convert", [t("c64", 2)], t("f32", 2), {}, "complex"),
     ("convert", [t("f32", 2)], t("f32", 3), {}, "the operand"),
     ("bitcast", [t("f32", 2)], t("f64", 2), {}, "width"),
@@ -179,12 +203,19 @@ REFUSALS = [
 ]  # fmt: skip
 
 
+def arguments(p: ProgramBuilder, operands) -> list[int]:
+    """An argument per operand; tables come last in a program."""
+    order = sorted(range(len(operands)), key=lambda k: isinstance(operands[k], TableType))
+    ids = {k: p.arg("table" if isinstance(operands[k], TableType) else "upload", operands[k]) for k in order}
+    return [ids[k] for k in range(len(operands))]
+
+
 @pytest.mark.parametrize(
     "name, operands, results, attrs, text", REFUSALS, ids=[f"{i}-{r[0]}" for i, r in enumerate(REFUSALS)]
 )
 def test_refused(name, operands, results, attrs, text):
     p = ProgramBuilder()
-    ids = [p.arg("upload", operand) for operand in operands]
+    ids = arguments(p, operands)
     p.op(name, ids, results, location=[("model.py", 17)], **attrs)
     with pytest.raises(OwnerError) as caught:
         decode(p.encode(), p.encode_debug())
@@ -203,7 +234,11 @@ def test_the_refused_forms_are_near_valid_ones():
         ("dot", [F, F], t("f32", 4, 4), DOT),
         ("put", [F, Z, t("f32", 3, 6)], F, {"dim": 0, "kind": "add"}),
         ("topk", [F], [t("f32", 4, 6), t("i64", 4, 6)], {"dim": 0, "k": 4, "largest": True}),
+        ("sample_rows", [LIST, SEED, SEED, TABLE], LIST, WHOLE),
+        ("sample_rows", [LIST, SEED, SEED, TABLE], LIST, {**WHOLE, "expected": 1 << 32}),
+        ("sample_rows", [LIST, SEED, SEED, TABLE], LIST, part(*[0.5] * 64, sides=(0, 1) * 32)),
+        ("sample_rows", [LIST, SEED, SEED, TABLE], LIST, {**part(5e-324, 1 - 2.0**-53), "split": True}),
     ):
         p = ProgramBuilder()
-        p.op(name, [p.arg("upload", operand) for operand in operands], results, **attrs)
+        p.op(name, arguments(p, operands), results, **attrs)
         decode(p.encode())

@@ -120,8 +120,8 @@ TEST_F(Gate, EveryReleaseIsPlannedOnce) {
 TEST_F(Gate, WhatStaysHasTheLabelsOfItsDraws) {
   std::string arguments = "%seed: tensor<i64> {sojourn.kind = \"seed\"}, " + kTable +
                           ", %u: !sojourn.table<9, \"a\": f64> {sojourn.kind = \"table\"}";
-  std::string draw = "sojourn.sample_rows %i, %seed, %seed, rows = 9, expected = 3 : (tensor<8xi64>, tensor<i64>, "
-                     "tensor<i64>) -> tensor<8xi64>\n";
+  std::string draw = "sojourn.sample_rows %i, %seed, %seed of %u, expected = 3 : tensor<8xi64>, tensor<i64>, "
+                     "tensor<i64>, !sojourn.table<9, \"a\": f64> -> tensor<8xi64>\n";
   std::string body = "    %j = " + draw + "    %k = " + draw +
                      "    %y = sojourn.read_rows %u, %j, columns = [\"a\"] : !sojourn.table<9, \"a\": f64>, "
                      "tensor<8xi64> -> tensor<8xf64>\n    %r = sojourn.reduce_sum %y, dims = [0] : tensor<8xf64>\n"
@@ -145,8 +145,8 @@ TEST_F(Gate, WhatStaysHasTheLabelsOfItsDraws) {
 
 TEST_F(Gate, AReleaseIsPaidForByATable) {
   std::string draw =
-      "    %k = sojourn.sample_rows %i, %seed, %seed, rows = 9, expected = 3 : (tensor<8xi64>, tensor<i64>, "
-      "tensor<i64>) -> tensor<8xi64>\n    %f = sojourn.convert %k : tensor<8xi64> -> tensor<8xf64>\n";
+      "    %k = sojourn.sample_rows %i, %seed, %seed of %t, expected = 3 : tensor<8xi64>, tensor<i64>, tensor<i64>, "
+      "!sojourn.table<9, \"a\": f64> -> tensor<8xi64>\n    %f = sojourn.convert %k : tensor<8xi64> -> tensor<8xf64>\n";
   std::string body = release("0", "d", " {sojourn.site = 0 : i64}");
   for (const auto &[from, to] : {std::pair<std::string, std::string>{"rows %i", "rows %k"}, {"(%x)", "(%f)"}}) {
     body.replace(body.find(from), from.size(), to);

@@ -21,7 +21,7 @@ using namespace sojourn::runtime;
 inline const std::string kTable = "!sojourn.table<8, \"a\": f64, \"b\": f64, \"k\": i64>";
 inline const std::string kTableArgument = "%t: " + kTable + " {sojourn.kind = \"table\"}";
 inline const std::string kSeed = "%seed: tensor<i64> {sojourn.kind = \"seed\"}";
-inline const std::string kOrder = "(tensor<8xi64>, tensor<i64>, tensor<i64>) -> tensor<8xi64>\n";
+inline const std::string kOrder = " : tensor<8xi64>, tensor<i64>, tensor<i64>, " + kTable + " -> tensor<8xi64>\n";
 
 inline std::string read(const std::string &name, const std::string &list, const std::string &column,
                         const std::string &type = "f64", const std::string &table = "t") {

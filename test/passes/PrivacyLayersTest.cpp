@@ -21,7 +21,7 @@ using namespace sojourn::test;
 // --------------------------------------------------------------------------------------
 
 TEST_F(PrivacyLayers, ResultsThatRowsReachAreTainted) {
-  std::string draw = "  %d = sojourn.sample_rows %i, %seed, %seed, rows = 8, expected = 2 : " + kOrder;
+  std::string draw = "  %d = sojourn.sample_rows %i, %seed, %seed of %t, expected = 2" + kOrder;
   auto step = parse(
       kSeed + ", %s: tensor<8xf64> {sojourn.kind = \"state\"}, " + kTableArgument + ", %o: " + kTable +
           " {sojourn.kind = \"table\"}, %coin: tensor<i64> {sojourn.kind = \"coin\"}",
@@ -58,8 +58,8 @@ TEST_F(PrivacyLayers, ListsAreKnownWithTheProgramTheMessageOrTheRun) {
                     kept("tensor<8xf64>") + ", " + kept("tensor<8xf64>") + ", " + kept("tensor<8xf64>") + ", " +
                         kept("tensor<8xf64>") + ", " + kept("tensor<8xf64>"),
                     "  %two = sojourn.constant 2 : i64\n  %h = sojourn.div %i, %two : tensor<8xi64>, tensor<i64>\n"
-                    "  %o = sojourn.sample_rows %i, %seed, %seed, rows = 8 : " +
-                        kOrder + "  %d = sojourn.sample_rows %i, %seed, %seed, rows = 8, expected = 2 : " + kOrder +
+                    "  %o = sojourn.sample_rows %i, %seed, %seed of %t" +
+                        kOrder + "  %d = sojourn.sample_rows %i, %seed, %seed of %t, expected = 2" + kOrder +
                         read("k", "i", "k", "i64") + read("a", "h", "a") + read("b", "u", "a") + read("c", "o", "a") +
                         read("e", "d", "a") + read("f", "k", "a") +
                         "  return %a, %b, %c, %e, %f : tensor<8xf64>, tensor<8xf64>, tensor<8xf64>, tensor<8xf64>, "

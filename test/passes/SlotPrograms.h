@@ -28,7 +28,7 @@ func.func @step(%secret: f[8x4], %r: i[8], %q: i[8], %one: i[1], %s: i[], %s2: i
   %img = read_rows %t, %r, columns = ["img"] : !T, i[8] -> f[8x3x6x6]
   %xq = read_rows %t, %q, columns = ["a", "b", "c", "d"] : !T, i[8] -> f[8x4]
   %b = read_rows %t, %one, columns = ["a", "b", "c", "d"] : !T, i[1] -> f[1x4]
-  %d = sample_rows %r, %s, %s, rows = 64, expected = 8 : (i[8], i[], i[]) -> i[8]
+  %d = sample_rows %r, %s, %s of %t, expected = 8 : i[8], i[], i[], !T -> i[8]
   %xd = read_rows %t, %d, columns = ["a", "b", "c", "d"] : !T, i[8] -> f[8x4]
   %p84 = iota dim = 0 : f[8x4]
   %p8 = iota dim = 0 : f[8]
@@ -59,7 +59,7 @@ inline const std::pair<const char *, const char *> kShorthands[] = {
     {R"(low (\[.*?\]) high (\[.*?\]) gap (\[.*?\]))", "low = $1, high = $2, interior = $3"},
     {R"(, at (\[.*?\]) by (\[.*?\]))", ", start = $1, stride = $2"},
     {", a :", ", columns = [\"a\"] :"},
-    {"DRAW", "rows = 64, expected = 8 : (tensor<8xi64>, tensor<i64>, tensor<i64>) -> tensor<8xi64>"},
+    {"DRAW", "expected = 8 : tensor<8xi64>, tensor<i64>, tensor<i64>, !T -> tensor<8xi64>"},
     {"iota tensor", "iota dim = 0 : tensor"},
     {R"((\[.*?\]) to (\[.*?\]) by (\[.*?\]))", "start = $1, limit = $2, stride = $3"},
     {R"(by (\[.*?\]) padding (\[[0-9]\]))", "stride = $1, padding = $2, dilation = [1]"},

@@ -36,7 +36,7 @@ TEST(SlotReading, Sources) {
       // A secret draw's numbers and masks lie at its slots; without a private read `expected` changes nothing.
       {"%y = compare \"ge\" %d, %i8 : i[8], i[8]", "d 0: 1x8x1"},
       {"%y = neg %xd : f[8x4]", "d 0: 1x8x1"},
-      {"%y = sample_rows %r, %s, %s, DRAW", "none"},
+      {"%y = sample_rows %r, %s, %s of %t, DRAW", "none"},
       {"%y = read_rows %o, %r, a : !O, i[8] -> f[8x1]", "none"},
       {"%y = read_rows %o, %d, a : !O, i[8] -> f[8x1]", "d 0: 1x8x1"},
       {"%y = read_rows %o, %k, a : !O, i[8] -> f[8x1]", kRows},
@@ -50,9 +50,19 @@ TEST(SlotReading, Sources) {
       // The neighbour's row would be a second one in the slot.
       {"%e = add %d, %i8 : i[8], i[8]; %y = read_rows %t, %e, a : !T, i[8] -> f[8x1]", "unknown read_rows"},
       // Positions that are a draw: their slots.
-      {"%f = sample_rows %r, %s2, %s, DRAW; %e = sample_rows %f, %s, %s, rows = 64 : (i[8], i[], i[]) -> i[8]; %z = "
+      {"%f = sample_rows %r, %s2, %s of %t, DRAW; %e = sample_rows %f, %s, %s of %t : i[8], i[], i[], !T -> i[8]; %z = "
        "read_rows %t, %e, a : !T, i[8] -> f[8]; %g = convert %f : i[8] -> f[8]; %y = mul %z, %g : f[8], f[8]",
        "? 0: 1x8x1"},
+      // So of a part, found in the order of its split. How many rows a table has is no row of it.
+      {"%f = sample_rows %r, %s2, %s of %t, part = [first 0.5], DRAW; %e = sample_rows %f, %s, %s of %t, split = "
+       "[first 0.5] : i[8], i[], i[], !T -> i[8]; %y = read_rows %t, %e, a : !T, i[8] -> f[8]",
+       "? 0: 1x8x1"},
+      {"%e = sample_rows %r, %s, %s of %t, part = [other 0.5] : i[8], i[], i[], !T -> i[8]; %y = convert %e : i[8] -> "
+       "f[8]",
+       "none"},
+      {"%e = sample_rows %r, %s, %s of %t : i[8], i[], i[], !T -> i[8]; %y = read_rows %t, %e, a : !T, i[8] -> f[8]",
+       "? 0: 1x8x1"},
+      {"%e = sample_rows %k, %s, %s of %o : i[8], i[], i[], !O -> i[8]; %y = convert %e : i[8] -> f[8]", kRows},
   });
 }
 
@@ -313,7 +323,7 @@ TEST(SlotReading, RegionsOfClippedSums) {
 
 TEST(SlotReading, Compares) {
   Program program(
-      "%f = sample_rows %r, %s2, %s, DRAW; %e = sample_rows %f, %s, %s, rows = 64 : (i[8], i[], i[]) -> "
+      "%f = sample_rows %r, %s2, %s of %t, DRAW; %e = sample_rows %f, %s, %s of %t : i[8], i[], i[], !T -> "
       "i[8]; %z = read_rows %t, %e, a : !T, i[8] -> f[8]; %l = cumsum %x, dim = 0 : f[8x4]; %n = neg %p84 : "
       "f[8x4]; %w = slice %x, [5, 0] to [6, 4] by [1, 1] : f[8x4]; %a = dynamic_slice %x from [%s], dims = "
       "[0], sizes = [3] : f[8x4], i[]; %o1 = neg %total : f[4]; %y = neg %x : f[8x4]");

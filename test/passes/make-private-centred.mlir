@@ -118,7 +118,7 @@ module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
 func.func @step(%e: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<100, "a" : f64> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
   %n = sojourn.constant 8.0 : f64
   %i = sojourn.iota dim = 0 : tensor<8xi64>
-  %j = sojourn.sample_rows %i, %e, %e, rows = 100, expected = 2 : (tensor<8xi64>, tensor<i64>, tensor<i64>) -> tensor<8xi64>
+  %j = sojourn.sample_rows %i, %e, %e of %t, expected = 2 : tensor<8xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a" : f64> -> tensor<8xi64>
   %x = sojourn.read_rows %t, %j, columns = ["a"] : !sojourn.table<100, "a" : f64>, tensor<8xi64> -> tensor<8xf64>
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<8xf64>
   %mean = sojourn.div %s, %n : tensor<f64>, tensor<f64>
@@ -209,8 +209,8 @@ module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
 func.func @step(%e: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<8, "c": f64> {sojourn.kind = "table"})
     -> (tensor<f64> {sojourn.result = "publish"}, tensor<f64> {sojourn.result = "publish"}) {
   %i = sojourn.iota dim = 0 : tensor<6xi64>
-  %j = sojourn.sample_rows %i, %e, %e, rows = 8, expected = 2 : (tensor<6xi64>, tensor<i64>, tensor<i64>) -> tensor<6xi64>
-  %k = sojourn.sample_rows %i, %e, %e, rows = 5 : (tensor<6xi64>, tensor<i64>, tensor<i64>) -> tensor<6xi64>
+  %j = sojourn.sample_rows %i, %e, %e of %t, expected = 2 : tensor<6xi64>, tensor<i64>, tensor<i64>, !sojourn.table<8, "c": f64> -> tensor<6xi64>
+  %k = sojourn.sample_rows %i, %e, %e of %t, part = [first 0.6] : tensor<6xi64>, tensor<i64>, tensor<i64>, !sojourn.table<8, "c": f64> -> tensor<6xi64>
   %x = sojourn.read_rows %t, %j, columns = ["c"] : !sojourn.table<8, "c": f64>, tensor<6xi64> -> tensor<6xf64>
   %y = sojourn.read_rows %t, %k, columns = ["c"] : !sojourn.table<8, "c": f64>, tensor<6xi64> -> tensor<6xf64>
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<6xf64>

@@ -35,7 +35,7 @@ func.func @step(%t: !sojourn.table<8, "a" : f64> {sojourn.kind = "table"}) -> (t
 module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
 func.func @step(%seed: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<100, "a" : f64> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
   %p = sojourn.iota dim = 0 : tensor<24xi64>
-  %i = sojourn.sample_rows %p, %seed, %seed, rows = 100, expected = 8 : (tensor<24xi64>, tensor<i64>, tensor<i64>) -> tensor<24xi64>
+  %i = sojourn.sample_rows %p, %seed, %seed of %t, expected = 8 : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a" : f64> -> tensor<24xi64>
   %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a" : f64>, tensor<24xi64> -> tensor<24xf64>
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<24xf64>
   return %s : tensor<f64>

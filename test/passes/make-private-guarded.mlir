@@ -122,8 +122,8 @@ func.func @step(%e: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<100,
   %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
-  %j = sojourn.sample_rows %i, %e, %e, rows = 100, expected = 2 : (tensor<8xi64>, tensor<i64>, tensor<i64>) -> tensor<8xi64>
-  %l = sojourn.sample_rows %j, %e, %e, rows = 100 : (tensor<8xi64>, tensor<i64>, tensor<i64>) -> tensor<8xi64>
+  %j = sojourn.sample_rows %i, %e, %e of %t, expected = 2 : tensor<8xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64, "b": f64, "k": i64> -> tensor<8xi64>
+  %l = sojourn.sample_rows %j, %e, %e of %t : tensor<8xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64, "b": f64, "k": i64> -> tensor<8xi64>
   %o = sojourn.read_rows %t, %j, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   // expected-error@below {{no noise can make private what is published: 'read_rows' reads other rows into the slots of a draw: a row would stand in several slots}}
   %q = sojourn.read_rows %t, %l, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>

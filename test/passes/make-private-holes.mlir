@@ -3,11 +3,11 @@
 // positions of a draw that nobody pays for, "always one number" where NaN may be.
 // RUN: sojourn-opt %s -split-input-file --sojourn-make-private="bounds=a=0:1,k=0:255,v=-1:1" --verify-diagnostics=only-expected
 
-// -1 in all slots but one, and a constant: one row in every slot.
+// A part of one row: -1 in all slots but one, and a constant: one row in every slot.
 module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
 func.func @step(%seed: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<64, "a" : f64> {sojourn.kind = "table"}) -> (tensor<f32> {sojourn.result = "publish"}) {
   %p = sojourn.iota dim = 0 : tensor<1000xi64>
-  %i = sojourn.sample_rows %p, %seed, %seed, rows = 1 : (tensor<1000xi64>, tensor<i64>, tensor<i64>) -> tensor<1000xi64>
+  %i = sojourn.sample_rows %p, %seed, %seed of %t, part = [first 0.015625] : tensor<1000xi64>, tensor<i64>, tensor<i64>, !sojourn.table<64, "a" : f64> -> tensor<1000xi64>
   %k = sojourn.constant 8 : i64
   %j = sojourn.add %i, %k : tensor<1000xi64>, tensor<i64>
   // expected-error@below {{'read_rows' row numbers that were not drawn at the owner: a row may be read more than once}}
@@ -23,7 +23,7 @@ func.func @step(%seed: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<6
 module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
 func.func @step(%seed: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<64, "a" : f64> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
   %p = sojourn.iota dim = 0 : tensor<1000xi64>
-  %i = sojourn.sample_rows %p, %seed, %seed, rows = 1 : (tensor<1000xi64>, tensor<i64>, tensor<i64>) -> tensor<1000xi64>
+  %i = sojourn.sample_rows %p, %seed, %seed of %t, part = [first 0.015625] : tensor<1000xi64>, tensor<i64>, tensor<i64>, !sojourn.table<64, "a" : f64> -> tensor<1000xi64>
   %k = sojourn.constant 4 : i64
   %h = sojourn.add %k, %i : tensor<i64>, tensor<1000xi64>
   %j = sojourn.add %h, %k : tensor<1000xi64>, tensor<i64>
@@ -38,14 +38,15 @@ func.func @step(%seed: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<6
 
 // -----
 
-// An order of an order: what the inner one leaves absent is no row of the outer one, but it is moved.
+// An order of an order: what the inner one, of a part of two rows, leaves absent is no row of the outer one, but it is
+// moved.
 module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
 func.func @step(%seed: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<64, "a" : f64> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
   %p = sojourn.iota dim = 0 : tensor<100xi64>
-  %i = sojourn.sample_rows %p, %seed, %seed, rows = 2 : (tensor<100xi64>, tensor<i64>, tensor<i64>) -> tensor<100xi64>
+  %i = sojourn.sample_rows %p, %seed, %seed of %t, part = [first 0.03125] : tensor<100xi64>, tensor<i64>, tensor<i64>, !sojourn.table<64, "a" : f64> -> tensor<100xi64>
   %k = sojourn.constant 2 : i64
   %j = sojourn.add %i, %k : tensor<100xi64>, tensor<i64>
-  %o = sojourn.sample_rows %j, %seed, %seed, rows = 64 : (tensor<100xi64>, tensor<i64>, tensor<i64>) -> tensor<100xi64>
+  %o = sojourn.sample_rows %j, %seed, %seed of %t : tensor<100xi64>, tensor<i64>, tensor<i64>, !sojourn.table<64, "a" : f64> -> tensor<100xi64>
   // expected-error@below {{'read_rows' row numbers that were not drawn at the owner: a row may be read more than once}}
   %x = sojourn.read_rows %t, %o, columns = ["a"] : !sojourn.table<64, "a" : f64>, tensor<100xi64> -> tensor<100xf64>
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<100xf64>
@@ -55,13 +56,13 @@ func.func @step(%seed: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<6
 
 // -----
 
-// Positions of a draw are private numbers; the client knows the seed and undoes the order.
+// Positions of a draw are private numbers, each a row of a wide table; the client knows the seed and undoes the order.
 module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
-func.func @step(%w: tensor<64xf64> {sojourn.kind = "upload"}, %seed: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<64, "k" : i64> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
+func.func @step(%w: tensor<64xf64> {sojourn.kind = "upload"}, %seed: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<64, "k" : i64> {sojourn.kind = "table"}, %wide: !sojourn.table<256, "k" : i64> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
   %i = sojourn.iota dim = 0 : tensor<64xi64>
   %p = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<64, "k" : i64>, tensor<64xi64> -> tensor<64xi64>
   // expected-error@below {{'sample_rows' draws rows at positions that depend on rows}}
-  %r = sojourn.sample_rows %p, %seed, %seed, rows = 256, expected = 1 : (tensor<64xi64>, tensor<i64>, tensor<i64>) -> tensor<64xi64>
+  %r = sojourn.sample_rows %p, %seed, %seed of %wide, expected = 1 : tensor<64xi64>, tensor<i64>, tensor<i64>, !sojourn.table<256, "k" : i64> -> tensor<64xi64>
   %f = sojourn.convert %r : tensor<64xi64> -> tensor<64xf64>
   %y = sojourn.mul %f, %w : tensor<64xf64>, tensor<64xf64>
   %s = sojourn.reduce_sum %y, dims = [0] : tensor<64xf64>
@@ -73,9 +74,9 @@ func.func @step(%w: tensor<64xf64> {sojourn.kind = "upload"}, %seed: tensor<i64>
 
 // A draw at which no private table is read: a release over it has no budget to charge.
 module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
-func.func @step(%seed: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<64, "k" : i64> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
+func.func @step(%seed: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<64, "k" : i64> {sojourn.kind = "table"}, %wide: !sojourn.table<256, "k" : i64> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
   %i = sojourn.iota dim = 0 : tensor<64xi64>
-  %r = sojourn.sample_rows %i, %seed, %seed, rows = 256, expected = 1 : (tensor<64xi64>, tensor<i64>, tensor<i64>) -> tensor<64xi64>
+  %r = sojourn.sample_rows %i, %seed, %seed of %wide, expected = 1 : tensor<64xi64>, tensor<i64>, tensor<i64>, !sojourn.table<256, "k" : i64> -> tensor<64xi64>
   %f = sojourn.convert %r : tensor<64xi64> -> tensor<64xf64>
   // expected-error@below {{a draw of rows at which no private table is read, so there is no budget to charge}}
   %s = sojourn.reduce_sum %f, dims = [0] : tensor<64xf64>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a step costs: releases of one batch are one charge whose parts add up; each part is a vector with one noise.
-// RUN: sojourn-opt %s -split-input-file --sojourn-make-private="bounds=a=-1:3,b=0:1,k=0:4 noise-multiplier=1" --verify-diagnostics=only-expected
+// RUN: sojourn-opt %s -split-input-file --sojourn-make-private="bounds=a=-1:3,b=0:1,k=0:4 noise-multiplier=1 rows=200" --verify-diagnostics=only-expected
 
 // One sum: it gets the part of the step that metrics share, 5 % of 1 / (2 sigma^2). A row moves it by 2:
 // the sum is taken around 1, the middle of [-1, 3], and eight times 1 is added to what is released.
@@ -106,9 +106,43 @@ module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
 func.func @step(%e: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<100, "a": f64> {sojourn.kind = "table"})
     -> (tensor<f64> {sojourn.result = "publish"}) {
   %p = sojourn.iota dim = 0 : tensor<24xi64>
-  %i = sojourn.sample_rows %p, %e, %e, rows = 100, expected = 8
-    : (tensor<24xi64>, tensor<i64>, tensor<i64>) -> tensor<24xi64>
+  %i = sojourn.sample_rows %p, %e, %e of %t, expected = 8
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64> -> tensor<24xi64>
   %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64>, tensor<24xi64> -> tensor<24xf64>
+  %s = sojourn.reduce_sum %x, dims = [0] : tensor<24xf64>
+  return %s : tensor<f64>
+}
+}
+
+// -----
+
+// A draw of a part: its population is the part's, 80 of the table's 100 rows.
+module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
+// expected-remark@below {{draw 0: 8 of 80 rows expected in 24 slots, 1 releases}}
+func.func @step(%e: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<100, "a": f64> {sojourn.kind = "table"})
+    -> (tensor<f64> {sojourn.result = "publish"}) {
+  %p = sojourn.iota dim = 0 : tensor<24xi64>
+  %j = sojourn.sample_rows %p, %e, %e of %t, part = [first 0.8], expected = 8
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64> -> tensor<24xi64>
+  %i = sojourn.sample_rows %j, %e, %e of %t, split = [first 0.8]
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64> -> tensor<24xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64>, tensor<24xi64> -> tensor<24xf64>
+  %s = sojourn.reduce_sum %x, dims = [0] : tensor<24xf64>
+  return %s : tensor<f64>
+}
+}
+
+// -----
+
+// No type says how many rows this table has: `rows` does.
+module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
+// expected-remark@below {{draw 0: 8 of 200 rows expected in 24 slots, 1 releases}}
+func.func @step(%e: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<?, "a": f64> {sojourn.kind = "table"})
+    -> (tensor<f64> {sojourn.result = "publish"}) {
+  %p = sojourn.iota dim = 0 : tensor<24xi64>
+  %i = sojourn.sample_rows %p, %e, %e of %t, expected = 8
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<?, "a": f64> -> tensor<24xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<?, "a": f64>, tensor<24xi64> -> tensor<24xf64>
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<24xf64>
   return %s : tensor<f64>
 }

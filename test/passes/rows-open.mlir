@@ -47,8 +47,8 @@ func.func @step(%t: !sojourn.table<8, "k": i64>, %open: !sojourn.table<200, "v":
 // which a private table is read.
 func.func @step(%seed: tensor<i64>, %open: !sojourn.table<9, "a": f64>, %t: !sojourn.table<9, "p": f64>) {
   %i = sojourn.iota dim = 0 : tensor<4xi64>
-  %d = sojourn.sample_rows %i, %seed, %seed, rows = 9, expected = 2 : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
-  %e = sojourn.sample_rows %i, %seed, %seed, rows = 9, expected = 2 : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
+  %d = sojourn.sample_rows %i, %seed, %seed of %open, expected = 2 : tensor<4xi64>, tensor<i64>, tensor<i64>, !sojourn.table<9, "a": f64> -> tensor<4xi64>
+  %e = sojourn.sample_rows %i, %seed, %seed of %t, expected = 2 : tensor<4xi64>, tensor<i64>, tensor<i64>, !sojourn.table<9, "p": f64> -> tensor<4xi64>
   // expected-remark-re@below {{per row: draw 0, 4 slots, stride 1, in [0, 1], secret of draws 0, not paid by draws 0{{$}}}}
   %x = sojourn.read_rows %open, %d, columns = ["a"] : !sojourn.table<9, "a": f64>, tensor<4xi64> -> tensor<4xf64>
   // expected-remark-re@below {{per row: draw 1, 4 slots, stride 1, in [0, 1], secret of draws 1{{$}}}}

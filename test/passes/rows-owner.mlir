@@ -229,8 +229,8 @@ func.func @step(%upload: tensor<8xi64>, %t: !sojourn.table<100, "a": f64, "k": i
 // was read, so these are the slots, and not the draw's own numbers.
 func.func @step(%e: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<100, "a": f64, "k": i64>) {
   %i = sojourn.iota dim = 0 : tensor<8xi64>
-  %j = sojourn.sample_rows %i, %e, %e, rows = 80, expected = 2 : (tensor<8xi64>, tensor<i64>, tensor<i64>) -> tensor<8xi64>
-  %k = sojourn.sample_rows %j, %e, %e, rows = 100 : (tensor<8xi64>, tensor<i64>, tensor<i64>) -> tensor<8xi64>
+  %j = sojourn.sample_rows %i, %e, %e of %t, part = [first 0.8], expected = 2 : tensor<8xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64, "k": i64> -> tensor<8xi64>
+  %k = sojourn.sample_rows %j, %e, %e of %t, split = [first 0.8] : tensor<8xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64, "k": i64> -> tensor<8xi64>
   %x = sojourn.read_rows %t, %k, columns = ["a"] : !sojourn.table<100, "a": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   // expected-remark@below {{sum over rows: cuts }}
   %s = sojourn.clipped_sum "flat" rows %k, bounds = [1.0], norm = 2 (%x) : tensor<8xi64>, (tensor<8xf64>) -> tensor<f64> {

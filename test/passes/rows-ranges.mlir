@@ -261,18 +261,25 @@ func.func @step(%t: !sojourn.table<8, "age": f64, "big": f64>) {
 
 // -----
 
-// Row numbers of an epoch: of positions that all are rows each is one; of others some are missing. Those of a draw are
-// found in the table, or missing.
+// Row numbers of an epoch: of positions that all are rows each is one; of others some are missing. Those of a draw of
+// a part are found in the table, or missing; those of the part itself are found in all of it.
 func.func @step(%e: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<8, "age": f64>) {
   %i = sojourn.iota dim = 0 : tensor<6xi64>
   // expected-remark@below {{public, in [0, 7]}}
-  %all = sojourn.sample_rows %i, %e, %e, rows = 8 : (tensor<6xi64>, tensor<i64>, tensor<i64>) -> tensor<6xi64>
+  %all = sojourn.sample_rows %i, %e, %e of %t : tensor<6xi64>, tensor<i64>, tensor<i64>, !sojourn.table<8, "age": f64> -> tensor<6xi64>
   // expected-remark@below {{public, in [-1, 4]}}
-  %some = sojourn.sample_rows %i, %e, %e, rows = 5 : (tensor<6xi64>, tensor<i64>, tensor<i64>) -> tensor<6xi64>
+  %some = sojourn.sample_rows %i, %e, %e of %t, part = [first 0.6] : tensor<6xi64>, tensor<i64>, tensor<i64>, !sojourn.table<8, "age": f64> -> tensor<6xi64>
   // expected-remark@below {{per row: draw 0, 6 slots, stride 1, in [-1, 4]}}
-  %drawn = sojourn.sample_rows %i, %e, %e, rows = 5, expected = 2 : (tensor<6xi64>, tensor<i64>, tensor<i64>) -> tensor<6xi64>
+  %drawn = sojourn.sample_rows %i, %e, %e of %t, part = [first 0.6], expected = 2 : tensor<6xi64>, tensor<i64>, tensor<i64>, !sojourn.table<8, "age": f64> -> tensor<6xi64>
   // expected-remark@below {{per row: draw 0, 6 slots, stride 1, in [-1, 7]}}
-  %found = sojourn.sample_rows %drawn, %e, %e, rows = 8 : (tensor<6xi64>, tensor<i64>, tensor<i64>) -> tensor<6xi64>
+  %found = sojourn.sample_rows %drawn, %e, %e of %t, split = [first 0.6] : tensor<6xi64>, tensor<i64>, tensor<i64>, !sojourn.table<8, "age": f64> -> tensor<6xi64>
+  %j = sojourn.iota dim = 0 : tensor<5xi64>
+  // expected-remark@below {{public, in [0, 7]}}
+  %inside = sojourn.sample_rows %j, %e, %e of %t, split = [first 0.6] : tensor<5xi64>, tensor<i64>, tensor<i64>, !sojourn.table<8, "age": f64> -> tensor<5xi64>
+  // expected-remark@below {{public, in [-1, 7]}}
+  %beyond = sojourn.sample_rows %j, %e, %e of %t, split = [other 0.6] : tensor<5xi64>, tensor<i64>, tensor<i64>, !sojourn.table<8, "age": f64> -> tensor<5xi64>
+  // expected-remark@below {{public, in [-1, -1]}}
+  %none = sojourn.sample_rows %j, %e, %e of %t, part = [first 0.05] : tensor<5xi64>, tensor<i64>, tensor<i64>, !sojourn.table<8, "age": f64> -> tensor<5xi64>
   // expected-remark@below {{per row: draw 0, 6 slots, stride 1, rows in [18, 100], in [0, 100]}}
   %x = sojourn.read_rows %t, %found, columns = ["age"] : !sojourn.table<8, "age": f64>, tensor<6xi64> -> tensor<6xf64>
   return

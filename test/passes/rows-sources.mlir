@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where rows come from: row numbers, draws, tables. Two reads are of one draw exactly if they share row numbers.
-// RUN: sojourn-opt %s -split-input-file --sojourn-rows="bounds=a=-1:3,b=0:10,k=0:4" --verify-diagnostics=only-expected
+// The second run knows no number of rows that a type does not say: UNKNOWN is of the tables at the end.
+// RUN: sojourn-opt %s -split-input-file --sojourn-rows="bounds=a=-1:3,b=0:10,c=20:30,k=0:4 rows=8" --verify-diagnostics=only-expected
+// RUN: sojourn-opt %s -split-input-file --sojourn-rows="bounds=a=-1:3,b=0:10,c=20:30,k=0:4" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
 // The same numbers twice: one draw. Rows of [N, F] go column by column, so an element's slot changes every F elements;
 // ranges are the hull of the columns and of the zeros that an absent row reads.
@@ -69,8 +71,8 @@ func.func @step(%t: !sojourn.table<4, "b": f64, "k": i64>) {
 func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100, "a": f64>) {
   %p = sojourn.iota dim = 0 : tensor<24xi64>
   // expected-remark@below {{per row: draw 0, 24 slots, stride 1, in [-1, 99], no row twice, secret of draws 0}}
-  %i = sojourn.sample_rows %p, %seed, %epoch, rows = 100, expected = 8
-    : (tensor<24xi64>, tensor<i64>, tensor<i64>) -> tensor<24xi64>
+  %i = sojourn.sample_rows %p, %seed, %epoch of %t, expected = 8
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64> -> tensor<24xi64>
   // expected-remark-re@below {{per row: draw 0, 24 slots, stride 1, in [-1, 3], secret of draws 0{{$}}}}
   %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64>, tensor<24xi64> -> tensor<24xf64>
   // expected-remark-re@below {{sum over rows: cuts 0, one row moves it by 3, in [-24, 72], secret of draws 0{{$}}}}
@@ -82,19 +84,54 @@ func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100,
 
 // -----
 
-// A batch of a part: positions within the part are drawn, moved by the part's offset (absent ones stay absent), and
-// then find rows in the table's order. Every step keeps numbers distinct, and the draw stays the first one.
+// A batch of a part: positions within the part are drawn, and then find rows in the order of the split. Numbers stay
+// distinct, and the draw stays the first one.
+func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100, "a": f64>) {
+  %p = sojourn.iota dim = 0 : tensor<24xi64>
+  // expected-remark@below {{per row: draw 0, 24 slots, stride 1, in [-1, 79]}}
+  %within = sojourn.sample_rows %p, %seed, %epoch of %t, part = [other 0.2], expected = 8
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64> -> tensor<24xi64>
+  // expected-remark@below {{per row: draw 0, 24 slots, stride 1, in [-1, 99]}}
+  %i = sojourn.sample_rows %within, %seed, %epoch of %t, split = [other 0.2]
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64> -> tensor<24xi64>
+  // expected-remark@below {{per row: draw 0, 24 slots, stride 1, in [-1, 3]}}
+  %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64>, tensor<24xi64> -> tensor<24xf64>
+  return
+}
+
+// -----
+
+// A split of a split: 80 of 100 rows, and 20 of the 80, found in the 80 and then in the 100.
+func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100, "a": f64>) {
+  %p = sojourn.iota dim = 0 : tensor<24xi64>
+  // expected-remark@below {{per row: draw 0, 24 slots, stride 1, in [-1, 19]}}
+  %within = sojourn.sample_rows %p, %seed, %epoch of %t, part = [other 0.2, first 0.25], expected = 8
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64> -> tensor<24xi64>
+  // expected-remark@below {{per row: draw 0, 24 slots, stride 1, in [-1, 79]}}
+  %above = sojourn.sample_rows %within, %seed, %epoch of %t, split = [other 0.2, first 0.25]
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64> -> tensor<24xi64>
+  // expected-remark@below {{per row: draw 0, 24 slots, stride 1, in [-1, 99]}}
+  %i = sojourn.sample_rows %above, %seed, %epoch of %t, split = [other 0.2]
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64> -> tensor<24xi64>
+  // expected-remark@below {{per row: draw 0, 24 slots, stride 1, in [-1, 3]}}
+  %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64>, tensor<24xi64> -> tensor<24xf64>
+  return
+}
+
+// -----
+
+// The batch, moved by the part's start and not by the split (absent ones stay absent): distinct numbers all the same.
 func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100, "a": f64>) {
   %zero = sojourn.constant 0 : i64
   %offset = sojourn.constant 20 : i64
   %p = sojourn.iota dim = 0 : tensor<24xi64>
-  %inner = sojourn.sample_rows %p, %seed, %epoch, rows = 80, expected = 8
-    : (tensor<24xi64>, tensor<i64>, tensor<i64>) -> tensor<24xi64>
+  %inner = sojourn.sample_rows %p, %seed, %epoch of %t, part = [other 0.2], expected = 8
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64> -> tensor<24xi64>
   %absent = sojourn.compare "lt" %inner, %zero : tensor<24xi64>, tensor<i64>
   %moved = sojourn.add %inner, %offset : tensor<24xi64>, tensor<i64>
   %within = sojourn.select %absent, %inner, %moved : tensor<24xi1>, tensor<24xi64>, tensor<24xi64>
-  %i = sojourn.sample_rows %within, %seed, %epoch, rows = 100
-    : (tensor<24xi64>, tensor<i64>, tensor<i64>) -> tensor<24xi64>
+  %i = sojourn.sample_rows %within, %seed, %epoch of %t
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64> -> tensor<24xi64>
   // expected-remark@below {{per row: draw 0, 24 slots, stride 1, in [-1, 3]}}
   %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64>, tensor<24xi64> -> tensor<24xf64>
   return
@@ -107,8 +144,8 @@ func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100,
   %p = sojourn.iota dim = 0 : tensor<24xi64>
   %offset = sojourn.constant 48 : i64
   %positions = sojourn.add %p, %offset : tensor<24xi64>, tensor<i64>
-  %i = sojourn.sample_rows %positions, %seed, %epoch, rows = 100
-    : (tensor<24xi64>, tensor<i64>, tensor<i64>) -> tensor<24xi64>
+  %i = sojourn.sample_rows %positions, %seed, %epoch of %t
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64> -> tensor<24xi64>
   // expected-remark@below {{per row: draw 0, 24 slots, stride 1, in [-1, 3]}}
   %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64>, tensor<24xi64> -> tensor<24xf64>
   %some = sojourn.slice %i, start = [4], limit = [24], stride = [2] : tensor<24xi64>
@@ -120,15 +157,32 @@ func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100,
 
 // -----
 
+// More rows on average than there are, in the table and in a part of it.
+func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<8, "a": f64>) {
+  %p = sojourn.iota dim = 0 : tensor<24xi64>
+  // expected-remark@below {{mixed: a batch of 10 rows is expected of 8}}
+  %i = sojourn.sample_rows %p, %seed, %epoch of %t, expected = 10
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<8, "a": f64> -> tensor<24xi64>
+  // expected-remark@below {{mixed: a batch of 8 rows is expected of 4}}
+  %j = sojourn.sample_rows %p, %seed, %epoch of %t, part = [other 0.5], expected = 8
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<8, "a": f64> -> tensor<24xi64>
+  // expected-remark@below {{per row: draw 0, 24 slots, stride 1, in [-1, 7]}}
+  %k = sojourn.sample_rows %p, %seed, %epoch of %t, expected = 8
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<8, "a": f64> -> tensor<24xi64>
+  return
+}
+
+// -----
+
 // Two draws of the owner in one step, of the same rows by the same positions, are two draws: coins differ.
 func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100, "a": f64>) {
   %one = sojourn.constant 1 : i64
   %p = sojourn.iota dim = 0 : tensor<24xi64>
   %next = sojourn.add %epoch, %one : tensor<i64>, tensor<i64>
-  %i = sojourn.sample_rows %p, %seed, %epoch, rows = 100, expected = 8
-    : (tensor<24xi64>, tensor<i64>, tensor<i64>) -> tensor<24xi64>
-  %j = sojourn.sample_rows %p, %seed, %next, rows = 100, expected = 8
-    : (tensor<24xi64>, tensor<i64>, tensor<i64>) -> tensor<24xi64>
+  %i = sojourn.sample_rows %p, %seed, %epoch of %t, expected = 8
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64> -> tensor<24xi64>
+  %j = sojourn.sample_rows %p, %seed, %next of %t, expected = 8
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64> -> tensor<24xi64>
   %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64>, tensor<24xi64> -> tensor<24xf64>
   // expected-remark@below {{per row: draw 1, 24 slots}}
   %y = sojourn.read_rows %t, %j, columns = ["a"] : !sojourn.table<100, "a": f64>, tensor<24xi64> -> tensor<24xf64>
@@ -180,8 +234,8 @@ func.func @step(%t: !sojourn.table<9, "a": f64>) {
 func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100, "a": f64>) {
   %one = sojourn.constant 1 : i64
   %p = sojourn.iota dim = 0 : tensor<24xi64>
-  %i = sojourn.sample_rows %p, %seed, %epoch, rows = 99, expected = 8
-    : (tensor<24xi64>, tensor<i64>, tensor<i64>) -> tensor<24xi64>
+  %i = sojourn.sample_rows %p, %seed, %epoch of %t, part = [first 0.99], expected = 8
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64> -> tensor<24xi64>
   %j = sojourn.add %i, %one : tensor<24xi64>, tensor<i64>
   // expected-remark@below {{mixed: row numbers that were not drawn at the owner}}
   %x = sojourn.read_rows %t, %j, columns = ["a"] : !sojourn.table<100, "a": f64>, tensor<24xi64> -> tensor<24xf64>
@@ -195,8 +249,8 @@ func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100,
   %zero = sojourn.constant 0 : i64
   %offset = sojourn.constant 20 : i64
   %p = sojourn.iota dim = 0 : tensor<24xi64>
-  %i = sojourn.sample_rows %p, %seed, %epoch, rows = 80, expected = 8
-    : (tensor<24xi64>, tensor<i64>, tensor<i64>) -> tensor<24xi64>
+  %i = sojourn.sample_rows %p, %seed, %epoch of %t, part = [other 0.2], expected = 8
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64> -> tensor<24xi64>
   %absent = sojourn.compare "ge" %i, %zero : tensor<24xi64>, tensor<i64>
   %moved = sojourn.add %i, %offset : tensor<24xi64>, tensor<i64>
   %j = sojourn.select %absent, %i, %moved : tensor<24xi1>, tensor<24xi64>, tensor<24xi64>
@@ -214,8 +268,8 @@ func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<9, "
   // expected-remark@below {{mixed: reads fewer than 2 rows: a row cannot be told from its batch}}
   %x = sojourn.read_rows %t, %one, columns = ["a"] : !sojourn.table<9, "a": f64>, tensor<1xi64> -> tensor<1xf64>
   // expected-remark@below {{mixed: draws into fewer than 2 slots}}
-  %i = sojourn.sample_rows %one, %seed, %epoch, rows = 9, expected = 1
-    : (tensor<1xi64>, tensor<i64>, tensor<i64>) -> tensor<1xi64>
+  %i = sojourn.sample_rows %one, %seed, %epoch of %t, expected = 1
+    : tensor<1xi64>, tensor<i64>, tensor<i64>, !sojourn.table<9, "a": f64> -> tensor<1xi64>
   // What has no element says nothing.
   // expected-remark@below {{public}}
   %y = sojourn.read_rows %t, %none, columns = ["a"] : !sojourn.table<9, "a": f64>, tensor<0xi64> -> tensor<0xf64>
@@ -235,7 +289,7 @@ func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<9, "
   // expected-remark@below {{mixed: row numbers that were not drawn at the owner}}
   %y = sojourn.read_rows %t, %k, columns = ["k"] : !sojourn.table<9, "k": i64>, tensor<9xi64> -> tensor<9xi64>
   // expected-remark@below {{mixed: an order of rows whose seed or epoch depends on rows}}
-  %z = sojourn.sample_rows %i, %sum, %epoch, rows = 9 : (tensor<9xi64>, tensor<i64>, tensor<i64>) -> tensor<9xi64>
+  %z = sojourn.sample_rows %i, %sum, %epoch of %t : tensor<9xi64>, tensor<i64>, tensor<i64>, !sojourn.table<9, "k": i64> -> tensor<9xi64>
   return
 }
 
@@ -265,12 +319,39 @@ func.func @step(%seed: tensor<i64>, %t: !sojourn.table<9, "k": i64>) {
 // per slot and two slots per row. One list of numbers per draw is read.
 func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100, "a": f64>) {
   %p = sojourn.iota dim = 0 : tensor<24xi64>
-  %i = sojourn.sample_rows %p, %seed, %epoch, rows = 100, expected = 8
-    : (tensor<24xi64>, tensor<i64>, tensor<i64>) -> tensor<24xi64>
-  %j = sojourn.sample_rows %i, %seed, %epoch, rows = 100
-    : (tensor<24xi64>, tensor<i64>, tensor<i64>) -> tensor<24xi64>
+  %i = sojourn.sample_rows %p, %seed, %epoch of %t, expected = 8
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64> -> tensor<24xi64>
+  %j = sojourn.sample_rows %i, %seed, %epoch of %t
+    : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64> -> tensor<24xi64>
   %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64>, tensor<24xi64> -> tensor<24xf64>
   // expected-remark@below {{mixed: reads other rows into the slots of a draw: a row would stand in several slots}}
   %y = sojourn.read_rows %t, %j, columns = ["a"] : !sojourn.table<100, "a": f64>, tensor<24xi64> -> tensor<24xf64>
+  return
+}
+
+// -----
+
+// A table whose number of rows is in no type: a draw has its population from whoever binds the table, or is refused. A
+// public order needs none, and what it says of rows that are there then stays open.
+// UNKNOWN: remark: mixed: draws rows of a table whose number of rows is not known
+// UNKNOWN: remark: mixed: draws rows of a table whose number of rows is not known
+// UNKNOWN: remark: public, in [-1,
+// UNKNOWN: remark: per row: draw 0, 6 slots, stride 1, in [-1, 3]
+// UNKNOWN: remark: per row: draw 1, 6 slots, stride 1, in [0, 30]
+func.func @step(%seed: tensor<i64>, %t: !sojourn.table<?, "a": f64, "c": f64>) {
+  %p = sojourn.iota dim = 0 : tensor<6xi64>
+  // expected-remark@below {{per row: draw 0, 6 slots, stride 1, in [-1, 7]}}
+  %i = sojourn.sample_rows %p, %seed, %seed of %t, expected = 2
+    : tensor<6xi64>, tensor<i64>, tensor<i64>, !sojourn.table<?, "a": f64, "c": f64> -> tensor<6xi64>
+  // expected-remark@below {{per row: draw 1, 6 slots, stride 1, in [-1, 4]}}
+  %j = sojourn.sample_rows %p, %seed, %seed of %t, part = [first 0.6], expected = 2
+    : tensor<6xi64>, tensor<i64>, tensor<i64>, !sojourn.table<?, "a": f64, "c": f64> -> tensor<6xi64>
+  // expected-remark@below {{public, in [0, 7]}}
+  %k = sojourn.sample_rows %p, %seed, %seed of %t
+    : tensor<6xi64>, tensor<i64>, tensor<i64>, !sojourn.table<?, "a": f64, "c": f64> -> tensor<6xi64>
+  // expected-remark@below {{per row: draw 2, 6 slots, stride 1, in [-1, 3]}}
+  %x = sojourn.read_rows %t, %k, columns = ["a"] : !sojourn.table<?, "a": f64, "c": f64>, tensor<6xi64> -> tensor<6xf64>
+  // expected-remark@below {{per row: draw 3, 6 slots, stride 1, rows in [20, 30], in [0, 30]}}
+  %y = sojourn.read_rows %t, %p, columns = ["c"] : !sojourn.table<?, "a": f64, "c": f64>, tensor<6xi64> -> tensor<6xf64>
   return
 }

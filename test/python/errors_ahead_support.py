@@ -89,6 +89,49 @@ def _():
 
 
 @example(
+    Error,
+    "Batches that may have a short one",
+    "table 'cars' was described without a number of rows",
+    "may be short",
+    "drop_last=True",
+)
+def _():
+    with sojourn.offline():
+        cars = sojourn.table_spec(columns={"age": torch.int64})
+        sojourn.compile(lambda x: x, tables={"cars": cars}, batches=lambda cars: cars.batches(["age"], size=3))
+
+
+@example(
+    Error,
+    "A whole column of any number of rows",
+    "column 'age' of table 'cars' is not known: it was described without a number of rows",
+)
+def _():
+    with sojourn.offline():
+        cars = sojourn.table_spec(columns={"age": torch.int64})
+        sojourn.compile(lambda x: x, tables={"cars": cars}, batches=lambda cars: cars["age"])
+
+
+@example(Error, "A short step for what has no short batch", "short= compiles a second step for the short last batch")
+def _():
+    with sojourn.offline():
+        cars = sojourn.table_spec(columns={"age": torch.int64})
+        sojourn.compile(
+            lambda x: x,
+            tables={"cars": cars},
+            batches=lambda cars: cars.batches(["age"], size=3, drop_last=True),
+            short=2,
+        )
+
+
+@example(Error, "A short step that is not short", "short is 3, expected a number of rows from 1 to 2")
+def _():
+    with sojourn.offline():
+        cars = sojourn.table_spec(columns={"age": torch.int64})
+        sojourn.compile(lambda x: x, tables={"cars": cars}, batches=lambda cars: cars.batches(["age"], size=3), short=3)
+
+
+@example(
     Error, "Batches of a table on another device", "are on cpu, the step is compiled on owner:0", "compile(tables=...)"
 )
 def _():
@@ -230,9 +273,51 @@ def _(owner, program):
     program.run(owner)
 
 
-@example(Error, "A run at another table", "dataset 'houses' at local is not table 'houses'", "it has 2 rows", "for 96")
+@example(Error, "A run at another table", "dataset 'houses' at local is not table 'houses'", "'dose' is int64")
 def _(owner, program):
-    owner.register("houses", {"age": [1, 2], "dose": [0.5, 1.0], "ill": [0, 1]}, policy="open")
+    owner.register("houses", {"age": [1, 2], "dose": [1, 2], "ill": [0, 1]}, policy="open")
+    program.run(owner)
+
+
+@example(
+    Error, "A run at a table without one batch", "table 'houses' has 2 rows for batches of 16", "an epoch has none"
+)
+def _(owner, program):
+    owner.register("houses", {"age": [1.0, 2.0], "dose": [0.5, 1.0], "ill": [0, 1]}, policy="open")
+    program.run(owner)
+
+
+@example(
+    Error,
+    "A run at a table that leaves a short batch",
+    "the last batch of each epoch has 2 of 16 rows",
+    "drop_last=True",
+)
+def _(owner, program):
+    ages = [float(age) for age in range(18)]
+    owner.register("houses", {"age": ages, "dose": ages, "ill": [0, 1] * 9}, policy="open")
+    program.run(owner)
+
+
+@example(
+    Error,
+    "A run of whole columns at a table with another number of rows",
+    "it has 2 rows, the step reads whole columns of 8",
+)
+def _(owner):
+    owner.register("cars", {"age": [1, 2]}, policy="open")
+    whole = {}
+
+    def batches(cars):
+        whole["age"] = cars["age"]
+        return cars.batches(["age"], size=1)
+
+    with sojourn.offline():
+        program = sojourn.compile(
+            lambda x: x + whole["age"].sum(),
+            tables={"cars": sojourn.table_spec(8, {"age": torch.int64})},
+            batches=batches,
+        )
     program.run(owner)
 
 

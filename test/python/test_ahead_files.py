@@ -81,7 +81,7 @@ def test_every_changed_byte_is_refused(whole, refusal, rng):
         elif position in leads_to_version:
             # What reads as an older version may be one, and these had no checksum.
             text = refusal(data)
-            assert is_damaged(text, data) or re.search("has artifact version [12], this build reads 3", text)
+            assert is_damaged(text, data) or re.search("has artifact version [123], this build reads 4", text)
         else:
             assert is_damaged(refusal(data), data), position
 
@@ -107,13 +107,13 @@ def test_what_is_no_file_of_ours_is_named(refusal, tmp_path, rng):
 def test_other_versions_are_refused(whole, refusal):
     content = bytearray(whole[:-CHECKSUM_BYTES])
     artifact = Artifact.Artifact.GetRootAs(content, 0)
-    assert artifact.Version() == 3
+    assert artifact.Version() == 4
     place = field(artifact, 0)
-    for version in (1, 2, 4):
+    for version in (1, 2, 3, 5):
         content[place : place + 4] = version.to_bytes(4, "little")
         # Older versions had no checksum; every later one will have it.
         text = refusal(bytes(content) if version < 3 else stamped(content))
-        assert f"has artifact version {version}, this build reads 3; compile it again" in text
+        assert f"has artifact version {version}, this build reads 4; compile it again" in text
     assert is_damaged(refusal(content), content)
 
 

@@ -12,18 +12,19 @@ import time
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TABLE = '!sojourn.table<64, "a" : f64>'
+TABLE = '!sojourn.table<?, "a" : f64>'
 SECONDS = 60
 
 
-def run(body, results):
-    """`body` on a batch %x (8 x f32) of a private table; `results`: values of tensor<f32> that are published."""
+def run(body, results, rows="rows=64"):
+    """`body` on a batch %x (8 x f32) of a private table; `results`: values of tensor<f32> that are published. `rows`:
+    what the owner knows of its number of rows."""
     types = ", ".join('tensor<f32> {sojourn.result = "publish"}' for _ in results)
     text = f"""module attributes {{sojourn.phase = "core", sojourn.promotion = "torch"}} {{
   func.func @step(%seed: tensor<i64> {{sojourn.kind = "seed"}}, %t: {TABLE} {{sojourn.kind = "table"}}) -> ({types}) {{
     %p = sojourn.iota dim = 0 : tensor<8xi64>
-    %i = sojourn.sample_rows %p, %seed, %seed, rows = 64, expected = 2
-      : (tensor<8xi64>, tensor<i64>, tensor<i64>) -> tensor<8xi64>
+    %i = sojourn.sample_rows %p, %seed, %seed of %t, expected = 2
+      : tensor<8xi64>, tensor<i64>, tensor<i64>, {TABLE} -> tensor<8xi64>
     %x = sojourn.read_rows %t, %i, columns = ["a"] : {TABLE}, tensor<8xi64> -> tensor<8xf32>
     {body}
     return {", ".join(results)} : {", ".join("tensor<f32>" for _ in results)}
@@ -31,7 +32,7 @@ def run(body, results):
 }}"""
     begin = time.monotonic()
     process = subprocess.run(
-        [ROOT / "build/bin/sojourn-opt", "-", "--sojourn-make-private=bounds=a=0:1"],
+        [ROOT / "build/bin/sojourn-opt", "-", f"--sojourn-make-private=bounds=a=0:1 {rows}"],
         input=text,
         capture_output=True,
         text=True,
@@ -65,6 +66,20 @@ def test_a_sum_that_doubles_itself(times):
     process, _ = run(body, [f"%s{times}"])
     noised = min(times, 512)
     assert accepted(process) == (noised - 18, f"%s{noised}")
+
+
+@pytest.mark.parametrize(
+    "rows, text",
+    [
+        ("", "draws rows of a table whose number of rows is not known"),
+        ("rows=1", "a batch of 2 rows is expected of 1"),
+        ("rows=0", "a batch of 2 rows is expected of 0"),
+    ],
+)
+def test_a_draw_that_nobody_can_price(rows, text):
+    """What a row is in with is the expected number over the table's, which the program does not say."""
+    process, _ = run(f"%s {SUM}", ["%s"], rows)
+    assert process.returncode == 1 and text in process.stderr, process.stderr[-2000:]
 
 
 def test_a_long_sum_of_many_sums():

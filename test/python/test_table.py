@@ -284,7 +284,8 @@ def test_batches_of_all_epochs_run_one_program(data):
     seen = []
     for x, y in train.batches(["age"], "weight", size=27, epochs=3, seed=4):
         seen.append(values([x, y]))
-    assert len(programs.new()) == 1
+    (text,) = programs.new()
+    assert "!sojourn.table<?, " in text and ", part = [first " in text and ", split = [first " in text
     first, _ = sojourn.split_indices(101, 0.8, 9)
     wanted = [first[rows].numpy() for epoch in range(3) for rows in sojourn.batch_indices(81, 27, 4, epoch)]
     for (x, y), rows in zip(seen, wanted, strict=True):
@@ -293,6 +294,27 @@ def test_batches_of_all_epochs_run_one_program(data):
     for epoch in range(3):
         rows = np.concatenate(wanted[3 * epoch : 3 * epoch + 3])
         assert sorted(rows.tolist()) == sorted(first.tolist())
+
+
+def test_tables_of_any_length_run_one_program(data):
+    """What batches of splits do is said in fractions; the owner counts the rows."""
+    remote_table(data)
+    lengths = {"people": 101, "few": 40, "more": 1000}
+    columns = {name: np.resize(data["weight"], rows) for name, rows in lengths.items()}
+    for name in ("few", "more"):
+        OPEN[-1].register(name, {k: np.resize(x, lengths[name]) for k, x in data.items()}, policy="open")
+    programs = Programs()
+    for name, rows in lengths.items():
+        _, valid = OPEN[-1].dataset(name).split(0.6, seed=3)
+        fit, _ = valid.split(0.5, seed=8)
+        x = values(next(iter(fit.batches(["weight"], size=7, seed=1))))
+        other = sojourn.split_indices(rows, 0.6, 3)[1]
+        first = other[sojourn.split_indices(len(other), 0.5, 8)[0]]
+        wanted = first[sojourn.batch_indices(len(first), 7, 1, 0)[0]].numpy()
+        assert len(fit) == len(first) == row_order.part_rows(rows, [(0.6, 1), (0.5, 0)])[0]
+        assert np.array_equal(x[:, 0].numpy(), columns[name][wanted].astype(np.float32)), name
+    (text,) = programs.new()
+    assert text.count("sojourn.sample_rows ") == 3 and "!sojourn.table<?, " in text
 
 
 def test_bounds_are_rounded_inwards():

@@ -182,7 +182,7 @@ const Broken kBroken[] = {
     {"ArgTableMissing", "malformed: argument 2 names table 0", [](RawProgram &p) { p.tables.clear(); }},
     {"TableUnused", "malformed: tables that no argument uses",
      [](RawProgram &p) { p.tables.push_back(p.tables.back()); }},
-    {"NegativeRows", "limit: argument 2 has -1 rows", [](RawProgram &p) { p.tables[0].rows = -1; }},
+    {"NegativeRows", "limit: argument 2 has -2 rows", [](RawProgram &p) { p.tables[0].rows = -2; }},
     {"Rows", "limit: argument 2 has 4294967297 rows", [](RawProgram &p) { p.tables[0].rows = limits::kTableRows + 1; }},
     {"Columns", "limit: the program has 65537 columns up to argument 2",
      [](RawProgram &p) { grow(p.tables[0].names, limits::kColumns + 1); }},
@@ -269,7 +269,9 @@ const Broken kBroken[] = {
     {"AttrUnknown", "unsupported: 'iota' has an unknown attribute 'columns'",
      [](RawProgram &p) { p.op("iota", {}, {1}, {{"columns", AttrKind_integer, {0}}}); }},
     {"AttrKind", "attribute 'dim' has an unknown kind or element type",
-     [](RawProgram &p) { p.attrs[kDim] = attr(p.attrs[kDim], p.attrs[kDim].begin(), 1, 7, Element::i64); }},
+     [](RawProgram &p) { p.attrs[kDim] = attr(p.attrs[kDim], p.attrs[kDim].begin(), 1, 8, Element::i64); }},
+    {"RealsOfAnotherType", "attribute 'dim' has 0, which its kind does not allow",
+     [](RawProgram &p) { p.attrs[kDim] = attr(p.attrs[kDim], p.attrs[kDim].begin(), 1, AttrKind_reals, Element::i64); }},
     {"AttrElement", "attribute 'dim' has an unknown kind or element type",
      [](RawProgram &p) {
        p.attrs[kDim] = attr(p.attrs[kDim], p.attrs[kDim].begin(), 1, AttrKind_integer, static_cast<Element>(12));
@@ -281,7 +283,7 @@ const Broken kBroken[] = {
     {"IntegersBegin", "attribute 'dim' has its integers out of place",
      [](RawProgram &p) { p.attrs[kDim] = attr(p.attrs[kDim], 0, 1, AttrKind_integer, Element::i64); }},
     {"IntegersEnd", "attribute 'dims' has its integers out of place", [](RawProgram &p) { p.ints.pop_back(); }},
-    {"IntegersOfOne", "limit: the program has 65 integers in op 8 'reduce_sum', attribute 'dims'",
+    {"IntegersOfOne", "limit: the program has 65 numbers in op 8 'reduce_sum', attribute 'dims'",
      [](RawProgram &p) {
        p.op("reduce_sum", {0}, {3}, {{"dims", AttrKind_integers, std::vector<int64_t>(65, 0)}});
      }},

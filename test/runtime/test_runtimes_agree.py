@@ -20,6 +20,7 @@ from numpy_oracle import values
 
 import _sojourn
 from sojourn_numpy import NumpyOwner, OwnerError, decode, errors
+from sojourn_numpy.parts import rows_of
 from sojourn_numpy.types import NAMES
 
 ROUNDS, COMPARED = 40, 5  # programs per op: tried, and of these run on both, at least
@@ -134,6 +135,10 @@ def test_both_runtimes_agree(owners, rng, name):
         if fields is None:
             continue
         replies = [client.step(data, **fields) for client in clients]
+        if any(rows_of(5, part).rows == 0 for parts in program.parts.values() for part in parts):
+            assert {(reply.kind, reply.code) for reply in replies} == {("Error", errors.DATASET)}, replies
+            assert len({reply.message for reply in replies}) == 1, replies
+            continue
         for reply in replies:
             assert reply.kind == "Done", (reply.message, p.ops, p.types, p.dims, p.attrs, p.ints)
         results = [published(reply) for reply in replies]
@@ -154,8 +159,9 @@ def test_both_runtimes_agree(owners, rng, name):
 
 
 # Of an op's attribute: an integer that both owners take (None: the form's own), and a kind, element type and integer
-# that both refuse. Kinds in the order of Program.fbs: integer, boolean, real, integers, type, string, strings.
-NAN, QUIET, TINY, THIRD = 0x7FF8 << 48, 1 << 51, *(int(np.array(x).view(np.int64)) for x in (1e-300, 1 / 3))
+# that both refuse. Kinds in the order of Program.fbs: integer, boolean, real, integers, type, string, strings, reals.
+NAN, QUIET = 0x7FF8 << 48, 1 << 51
+TINY, THIRD, HALF = (int(np.array(x).view(np.int64)) for x in (1e-300, 1 / 3, 1 / 2))
 SPELLINGS = {
     "integer of another type": ("argmax", "dim", None, (0, "i32", 1)),
     "integer that is a boolean": ("argmax", "dim", None, (1, "i1", 1)),
@@ -172,6 +178,7 @@ SPELLINGS = {
     "string of another type": ("put", "kind", None, (5, "i1", 0)),
     "string that is not there": ("put", "kind", None, (5, "i64", 1 << 40)),
     "strings of another type": ("read_rows", "columns", None, (6, "f32", 0)),
+    "reals of another type": ("sample_rows", "fractions", None, (7, "f32", HALF)),
 }
 
 

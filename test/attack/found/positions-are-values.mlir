@@ -11,7 +11,7 @@ module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
     %1 = sojourn.read_rows %arg1, %0, columns = ["m"] : !sojourn.table<24, "a" : f64, "h" : f32, "n" : i64, "b" : i1, "m" : 2x48xf32, "v" : 64xf64, "w" : 96xf32>, tensor<24xi64> -> tensor<24x2x48xi64>
     %2 = sojourn.concat %1, %1 dim = 1 : tensor<24x2x48xi64>, tensor<24x2x48xi64>
     %3 = sojourn.reduce_min %2, dims = [1, 2] : tensor<24x4x48xi64>
-    %4 = sojourn.sample_rows %3, %arg0, %arg0, rows = 16, expected = 2 : (tensor<24xi64>, tensor<i64>, tensor<i64>) -> tensor<24xi64>
+    %4 = sojourn.sample_rows %3, %arg0, %arg0 of %arg1, part = [first 6.666667e-01], expected = 2 : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<24, "a" : f64, "h" : f32, "n" : i64, "b" : i1, "m" : 2x48xf32, "v" : 64xf64, "w" : 96xf32> -> tensor<24xi64>
     %5 = sojourn.convert %4 : tensor<24xi64> -> tensor<24xf64>
     %6 = sojourn.reduce_sum %5, dims = [0] : tensor<24xf64>
     return %6 : tensor<f64>

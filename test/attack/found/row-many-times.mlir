@@ -8,7 +8,7 @@
 module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
   func.func @step(%arg0: tensor<i64> {sojourn.kind = "seed"}, %arg1: !sojourn.table<24, "a" : f64, "h" : f32, "n" : i64, "b" : i1, "m" : 2x48xf32, "v" : 64xf64, "w" : 96xf32> {sojourn.kind = "table"}) -> (tensor<35x35xf32> {sojourn.result = "keep", sojourn.trained}) {
     %0 = sojourn.iota dim = 0 : tensor<16xi64>
-    %1 = sojourn.sample_rows %0, %arg0, %arg0, rows = 8 : (tensor<16xi64>, tensor<i64>, tensor<i64>) -> tensor<16xi64>
+    %1 = sojourn.sample_rows %0, %arg0, %arg0 of %arg1, part = [first 3.333333e-01] : tensor<16xi64>, tensor<i64>, tensor<i64>, !sojourn.table<24, "a" : f64, "h" : f32, "n" : i64, "b" : i1, "m" : 2x48xf32, "v" : 64xf64, "w" : 96xf32> -> tensor<16xi64>
     %2 = sojourn.constant 16 : i64
     %3 = sojourn.add %1, %2 : tensor<16xi64>, tensor<i64>
     %4 = sojourn.read_rows %arg1, %3, columns = ["w"] : !sojourn.table<24, "a" : f64, "h" : f32, "n" : i64, "b" : i1, "m" : 2x48xf32, "v" : 64xf64, "w" : 96xf32>, tensor<16xi64> -> tensor<16x96xf32>

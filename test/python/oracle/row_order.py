@@ -2,8 +2,12 @@
 """The order of an epoch's rows, from the op text of `sojourn.sample_rows` alone.
 
 `position_to_row` is the text in Python integers, one position at a time; `order` is the same in
-NumPy, for whole epochs. It shares nothing with the product, its NumPy runtime included.
+NumPy, for whole epochs; `row_of_part` adds the parts of a table, whose numbers of rows are fractions
+in f64, rounded from exact ones. It shares nothing with the product, its NumPy runtime included.
 """
+
+import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -72,6 +76,32 @@ def position_to_row(p: int, rows: int, seed: int, epoch: int) -> int:
         x = upper * 2**right + lower
         if x < rows:
             return x
+
+
+# Parts: lists of (fraction, side) from the table down, side 0 the first and 1 the other.
+
+
+def first_side(rows: int, fraction: float) -> int:
+    """floor(fraction * rows + 0.5), product and sum each rounded to f64."""
+    product = float(Fraction(fraction) * rows)
+    return math.floor(float(Fraction(product) + Fraction(1, 2)))
+
+
+def part_rows(rows: int, part) -> tuple[int, int, int]:
+    """Rows of a part, its first position in the last split's order, and rows of what was split last."""
+    start, parent = 0, rows
+    for fraction, side in part:
+        first, parent = first_side(rows, fraction), rows
+        rows, start = (first, 0) if side == 0 else (rows - first, first)
+    return rows, start, parent
+
+
+def row_of_part(p: int, rows: int, seed: int, epoch: int, part=(), split: bool = False) -> int:
+    """What `sample_rows` gives at position `p` of a table of so many rows."""
+    count, start, parent = part_rows(rows, part)
+    if not 0 <= p < count:
+        return -1
+    return position_to_row(start + p, parent, seed, epoch) if split else position_to_row(p, count, seed, epoch)
 
 
 def order_of(positions, rows: int, seed: int, epoch: int) -> np.ndarray:

@@ -41,8 +41,9 @@ class Recorded:
 
     @property
     def bounds(self) -> str:
-        """What the owner knows of the columns, as an option of sojourn-opt."""
-        return " ".join(f"bounds={name}={low:g}:{high:g}" for name, (low, high) in COLUMNS.items())
+        """What the owner knows of the table, as options of sojourn-opt."""
+        columns = (f"bounds={name}={low:g}:{high:g}" for name, (low, high) in COLUMNS.items())
+        return " ".join([*columns, f"rows={ROWS}"])
 
     def argument_of(self, parameter: str) -> int:
         """Number of the state argument that holds a parameter of the model."""

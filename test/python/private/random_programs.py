@@ -14,7 +14,7 @@ from paired import compute, draw_entry, same_bits
 
 from sojourn_numpy.datasets import Column, Dataset
 from sojourn_numpy.program import Arg, Attr, Op, Program, Result
-from sojourn_numpy.types import DTYPES, NAMES, TableType, TensorType
+from sojourn_numpy.types import DTYPES, F64, NAMES, TableType, TensorType
 from sojourn_numpy.verify import check
 
 SLOTS, ROWS = 4, 9
@@ -32,7 +32,9 @@ UPLOADS = [
 ]  # fmt: skip
 PRIVATE, OTHER, OPEN = (len(UPLOADS) + k for k in range(3))  # numbers of the table arguments
 OPTIONS = (
-    "bounds=" + ",".join(f"{name}={low:g}:{high:g}" for name, (low, high) in BOUNDS.items()) + f" open-tables={OPEN}"
+    "bounds="
+    + ",".join(f"{name}={low:g}:{high:g}" for name, (low, high) in BOUNDS.items())
+    + f" rows={ROWS} open-tables={OPEN}"
 )
 
 
@@ -72,10 +74,10 @@ class Writer:
             return self.rng.random(shape) < 0.5
         return np.asarray(self.rng.standard_normal(shape), DTYPES[NAMES.index(element)])
 
-    @staticmethod
-    def _table(dataset: Dataset) -> TableType:
+    def _table(self, dataset: Dataset) -> TableType:
+        """Half of them leave it to the owner how many rows there are."""
         columns = tuple((column.name, column.element) for column in dataset.columns)
-        return TableType(ROWS, columns, tuple(column.dims for column in dataset.columns))
+        return TableType(self.pick.choice([ROWS, -1]), columns, tuple(column.dims for column in dataset.columns))
 
     # Ops.
 
@@ -134,16 +136,26 @@ class Writer:
         seed, epoch = 10, 11
         ramp = self.op("iota", [], i64, choose=False, dim=0)
 
-        def draw(positions, a, b, note="", rows=ROWS):
-            return self.op("sample_rows", [positions, a, b], i64, choose=False, note=note, rows=rows)
+        def draw(positions, a, b, note="", part=(), split=False):
+            fractions, sides = zip(*part) if part else ((), ())
+            attrs = {"fractions": fractions, "sides": sides, "split": split}
+            return self.op("sample_rows", [positions, a, b, PRIVATE], i64, choose=False, note=note, **attrs)
 
         def late():
             shift = self.op("constant", [], _type("i64", ()), choose=False, value=int(self.pick.choice([0, 0, 5, 7])))
             return draw(self.op("add", [ramp, shift], i64, choose=False), seed, epoch)
 
+        def nested():
+            """A batch of 7 rows of 9, or of 4 of those, found in the table split by split; or of 3, too few for the slots."""
+            part = self.pick.choice([[(0.75, 0)], [(0.75, 0), (0.4, 1)], [(0.2, 1), (0.4, 0)]])
+            rows = draw(ramp, epoch, seed, part=part)
+            for depth in range(len(part), 0, -1):
+                rows = draw(rows, seed, seed, part=part[:depth], split=True)
+            return rows
+
         ways = {
             "part": lambda: draw(ramp, seed, epoch),
-            "nested": lambda: draw(draw(ramp, epoch, seed, rows=ROWS - 2), seed, seed),
+            "nested": nested,
             "late": late,
             "coins": lambda: draw(ramp, epoch, epoch, note="expected"),
         }
@@ -228,6 +240,8 @@ def _attr(key: str, value, result: TensorType) -> Attr:
     if isinstance(value, str):
         return Attr("string", value, 0)
     value = tuple(value)
+    if key == "fractions":
+        return Attr("reals", value, F64)
     return Attr("strings" if value and isinstance(value[0], str) else "integers", value, 0)
 
 
@@ -239,7 +253,7 @@ def _text(type_) -> str:
     if isinstance(type_, TensorType):
         return "tensor<" + "".join(f"{d}x" for d in type_.shape) + _element(type_.element) + ">"
     columns = (f', "{name}" : ' + "".join(f"{d}x" for d in t.shape) + _element(t.element) for name, t in type_.entries)
-    return f"!sojourn.table<{type_.rows}{''.join(columns)}>"
+    return f"!sojourn.table<{'?' if type_.rows < 0 else type_.rows}{''.join(columns)}>"
 
 
 def _attr_text(name: str, key: str, attr: Attr) -> str:
@@ -260,4 +274,5 @@ def _attr_text(name: str, key: str, attr: Attr) -> str:
         return f'"{attr.value}"'
     if attr.kind == "strings":
         return "[" + ", ".join(f'"{text}"' for text in attr.value) + "]"
-    return "array<i64" + (": " + ", ".join(map(str, attr.value)) if attr.value else "") + ">"
+    kind = "f64" if attr.kind == "reals" else "i64"
+    return f"array<{kind}" + (": " + ", ".join(map(str, attr.value)) if attr.value else "") + ">"

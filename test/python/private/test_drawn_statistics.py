@@ -92,7 +92,7 @@ def test_values(name, seed, monkeypatch, tmp_path):
     arrays["b"] = (arrays["b"] + (arrays["a"] + 2) / 8) / 2
     text = recorded(statistic, arrays, size, monkeypatch, tmp_path)
     plain = decode(encode(re.sub(r", expected = \d+", "", text)))  # NumPy's owner draws nothing in secret
-    step = PrivateStep(plain, text, "bounds=a=-2:6,b=0:1 noise-multiplier=1e-6 metric-bound=1e6")
+    step = PrivateStep(plain, text, f"bounds=a=-2:6,b=0:1 rows={rows} noise-multiplier=1e-6 metric-bound=1e6")
     (draw,) = step.draws
     (slots,) = step.program.args[draw].type.shape
     covariance.slots = slots

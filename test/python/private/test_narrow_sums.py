@@ -7,7 +7,7 @@ Oracle: per-sample gradients in float64. What one row moves stays within the pro
 import numpy as np
 import pytest
 import torch
-from corpus import ACCEPTED, CASES
+from corpus import ACCEPTED, CASES, ROWS
 from paired import with_rows
 from private_step import PrivateStep, absent, encode, total_norm
 from programs import record
@@ -48,7 +48,7 @@ def test_broken_rows(name, number, rng):
     """A row of such numbers counts nothing, or at most the bound if its norm is finite; and changes nothing else."""
     r = record(name, F32, 0.1)
     slot = rng.randrange(len(r.rows))
-    step = PrivateStep(r.program, r.text, f"bounds=y=0:2 clip={0.01 * len(r.rows)!r}")
+    step = PrivateStep(r.program, r.text, f"bounds=y=0:2 rows={ROWS} clip={0.01 * len(r.rows)!r}")
     (site,) = step.sites
 
     def spoil(column, values):

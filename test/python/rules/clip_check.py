@@ -171,7 +171,7 @@ class ClipCheck:
         step = clip_programs.write(self.random, way == "proved by bounds")
         if step is None:
             return
-        options = "noise-multiplier=1 clip=1 loss-is-sum coins-as-uploads" + WAYS[way]
+        options = f"rows={ROWS} noise-multiplier=1 clip=1 loss-is-sum coins-as-uploads" + WAYS[way]
         done = self.tools.run([self.tools.opt, "-", f"--sojourn-make-private={options}"], step.text)
         if done.returncode:
             if done.returncode != 1 or "error: " not in done.stderr:

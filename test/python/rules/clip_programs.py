@@ -11,7 +11,7 @@ import random
 from rule_operands import tensor
 
 SLOTS, ROWS = 6, 40
-TABLE = f'!sojourn.table<{ROWS}, "a" : 4xf64, "k" : i64, "m" : 2x3x3xf32>'
+TABLE = '!sojourn.table<?, "a" : 4xf64, "k" : i64, "m" : 2x3x3xf32>'
 BOUNDS = {"a": (-1, 3), "k": (-1, 3), "m": (-2, 2)}
 LARGEST = 500  # elements of a product
 
@@ -49,8 +49,8 @@ class Writer:
         self.rows: list[Value] = []
         self.sums: list[Value] = []
         self._line("%ramp", f"iota dim = 0 : tensor<{SLOTS}xi64>")
-        types = f"(tensor<{SLOTS}xi64>, tensor<i64>, tensor<i64>) -> tensor<{SLOTS}xi64>"
-        self._line("%draw", f"sample_rows %ramp, %seed, %epoch, rows = {ROWS}, expected = 2 : {types}")
+        types = f"tensor<{SLOTS}xi64>, tensor<i64>, tensor<i64>, {TABLE} -> tensor<{SLOTS}xi64>"
+        self._line("%draw", f"sample_rows %ramp, %seed, %epoch of %t, expected = 2 : {types}")
         self.numbers = self._column("%k", "k", (SLOTS,), "i64")
         self.rows.append(self._column("%a", "a", (SLOTS, 4), self.element))
         if self.element == "f32":

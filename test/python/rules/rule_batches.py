@@ -32,6 +32,18 @@ UNIFORM = {
 }  # operands from here on: one for all
 
 
+class Table:
+    """What an op knows of a table that it draws from: the same in all runs."""
+
+    def __init__(self, rows: int):
+        self.rows = rows
+
+
+def of_run(x, k: int):
+    """An operand in one run."""
+    return x if isinstance(x, Table) else np.asarray(x[k])
+
+
 def as_tuple(results) -> tuple:
     return tuple(np.asarray(y) for y in (results if isinstance(results, tuple) else (results,)))
 
@@ -72,7 +84,7 @@ def elementwise(op, operands) -> tuple[np.ndarray, ...]:
 
 
 def one_run(op, operands, k: int) -> tuple[np.ndarray, ...]:
-    return as_tuple(KERNELS[op.name](op, *(np.asarray(x[k]) for x in operands)))
+    return as_tuple(KERNELS[op.name](op, *(of_run(x, k) for x in operands)))
 
 
 def _numbers_along(dim: int, x, i) -> np.ndarray:
@@ -117,6 +129,8 @@ def whole_batch(op, operands, count: int) -> tuple[np.ndarray, ...] | None:
         return None
     operands = list(operands)
     for k in range(UNIFORM.get(op.name, len(operands)), len(operands)):
+        if isinstance(operands[k], Table):
+            continue
         if not is_one(operands[k]):
             return None
         operands[k] = operands[k][0]

@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from rule_operands import Operand, tensor
+from rule_operands import SHORT, Operand, sample, tensor
 
 FLOATS = ("f64", "f32", "f16", "bf16")
 UNARY = "neg abs sign floor ceil round not exp expm1 log log1p sqrt sin cos tanh logistic erf erfc erfinv lgamma digamma".split()
@@ -34,6 +34,8 @@ ZEROS = {
     "i64": ("c_i64_0", "c_i64_1"),
 }
 ONES = {"f64": "c_f64_2", "f32": "c_f32_2", "f16": "c_f16_1", "bf16": "c_bf16_1", "i64": "c_i64_2"}
+# Of 6 rows: 3, 3 behind them, 1 of 3, and none.
+PARTS = ("first 0.5", "other 0.5", "first 0.5, other 0.5", "first 0.05")
 Text = tuple[str, str]  # op, and what stands behind its "="
 
 
@@ -55,17 +57,15 @@ def sources(x: Operand) -> Iterator[Text]:
             yield op, f"sojourn.{op} %{x.name}, stream = 1 : tensor<3x{element}>"
         for op in ("seed", "epoch"):
             a, b = (x.name, "seed") if op == "seed" else ("seed", x.name)
-            for extra in ("", ", expected = 2"):
-                yield (
-                    "sample_rows",
-                    f"sojourn.sample_rows %ramp, %{a}, %{b}, rows = 6{extra} : (tensor<3xi64>, tensor<i64>, tensor<i64>) -> tensor<3xi64>",
-                )
+            for more in ("", ", expected = 2"):
+                yield "sample_rows", sample("ramp", "tensor<3xi64>", "t", more, a, b)
     else:
-        for rows, extra in itertools.product((0, 1, 2, 3, 6), ("", ", expected = 2")):
-            yield (
-                "sample_rows",
-                f"sojourn.sample_rows %{x.name}, %seed, %seed, rows = {rows}{extra} : ({x.type}, tensor<i64>, tensor<i64>) -> {x.type}",
-            )
+        for table, more in itertools.product((*SHORT, "t", "q"), ("", ", expected = 2")):
+            yield "sample_rows", sample(x.name, x.type, table, more)
+        for part in PARTS:
+            yield "sample_rows", sample(x.name, x.type, "t", f", split = [{part}]")
+            for more in ("", ", expected = 2"):
+                yield "sample_rows", sample(x.name, x.type, "t", f", part = [{part}]{more}")
 
 
 def nullary() -> Iterator[Text]:

@@ -99,7 +99,7 @@ class Check:
         ops = _closure(instance, values) + [values.op_of[line[0][0]] for line in chain]
         self.operands = [each for each in values.arguments if each.name in used]
         self.number = {each.name: values.numbers[each.name] for each in self.operands}
-        self.runner = Runner([values.program.ops[k] for k in sorted(set(ops))])
+        self.runner = Runner([values.program.ops[k] for k in sorted(set(ops))], values.tables)
         for each in self.operands:
             self.facts.setdefault(self.number[each.name], domains.fact_of(each))
         wanted = [line for line in chain if line[0] in {tuple(instance.names(k)) for k in range(len(instance.texts))}]

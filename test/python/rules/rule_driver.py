@@ -15,7 +15,7 @@ import rule_idioms
 import rule_reads
 from rule_candidates import binary, is_write, nullary, texts_of, writes
 from rule_check import STARTS, Check, Domains, Extent, Found
-from rule_operands import Operand, tensor, usable
+from rule_operands import TABLES, Operand, tensor, usable
 from rule_programs import (
     BY_NAME,
     Instance,
@@ -143,7 +143,8 @@ class Driver:
         return [each for *_, each in sorted(keyed, key=lambda key: key[:2])]
 
     def _labels(self, each: Instance) -> set[str]:
-        return {self._label(name, each) for name in each.operands() if name in BY_NAME or each.before} or {"none"}
+        names = [name for name in each.operands() if name not in TABLES and (name in BY_NAME or each.before)]
+        return {self._label(name, each) for name in names} or {"none"}
 
     # Levels.
 
@@ -259,9 +260,13 @@ class Driver:
             self._check_native(plain, values, depth)
 
     def _check_native(self, plain: list[Instance], values: Values, depth: int) -> None:
-        from rule_native import Native, check_module  # it loads torch
+        from rule_native import Native, check_module, is_bound  # it loads torch
 
         self.owner = self.owner or Native()
+        bound = [each for each in plain if is_bound(each)]
+        if not bound:
+            return
+        plain, values = bound, values if len(bound) == len(plain) else values_of(self.options.tools, bound)
         failed = set()
         for each, found in check_module(self.owner, values, plain, self.domains, self.rng):
             self._fail(each, found, depth, " (native)")

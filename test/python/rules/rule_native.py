@@ -12,6 +12,8 @@ import sys
 import numpy as np
 import rule_predicates as predicates
 from rule_check import SEED, STARTS, Domains, Found
+from rule_operands import COLUMNS, TABLE_ROWS, TABLES, parse_tensor
+from rule_programs import part_of
 from rule_runs import slots_of
 
 BASES, PLACES = 3, 6  # per module: choices of all operands, and changed slots that are tried with each
@@ -26,11 +28,33 @@ def _client():
     return Client(_sojourn.EmbeddedOwner())
 
 
+def _zeros(rows: int, columns) -> dict:
+    """Nobody reads them: a table is bound for its number of rows."""
+    import torch
+
+    types = {"f64": torch.float64, "i64": torch.int64, "i1": torch.bool, "ui8": torch.uint8}
+    found = {}
+    for name in columns:
+        shape, element = parse_tensor(f"tensor<{COLUMNS[name][0]}>")
+        found[name] = torch.zeros((rows, *shape), dtype=types[element])
+    return found
+
+
+def is_bound(each) -> bool:
+    """Whether an owner binds the tables of a candidate: none without rows, none with a part that is empty."""
+    texts = [text for _, _, text, _ in each.chain()]
+    return all(part_of(text).rows > 0 for text in texts if text.startswith("sojourn.sample_rows "))
+
+
 class Native:
     """One owner for all modules."""
 
     def __init__(self):
         self.client = _client()
+        for name, rows in TABLE_ROWS.items():
+            if rows:
+                columns = [column for column in COLUMNS if f'"{column}" : ' in TABLES[name]]
+                self.client.owner.register(name, _zeros(rows, columns), "open")
 
     def steps(self, values, runs: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
         """Every result by name, with one entry per run."""
@@ -39,7 +63,7 @@ class Native:
         found = []
         for k, given in enumerate(runs):
             uploads = [np.array(given[each.name], order="C") for each in values.arguments]
-            reply = self.client.step(values.data, send_program=k == 0, uploads=uploads)
+            reply = self.client.step(values.data, send_program=k == 0, uploads=uploads, tables=values.table_names)
             found.append(published(reply))
         return {name: np.stack(column) for name, column in zip(values.results, zip(*found))}
 

@@ -24,7 +24,7 @@ COLUMNS = {
 BOUNDS = "bounds=" + ",".join(f"{name}={b[0]}:{b[1]}" for name, (_, b) in COLUMNS.items() if b)
 
 
-def table_type(rows: int, columns=tuple(COLUMNS)) -> str:
+def table_type(rows: int | str, columns=tuple(COLUMNS)) -> str:
     listed = ", ".join(f'"{name}" : {COLUMNS[name][0]}' for name in columns)
     return f"!sojourn.table<{rows}, {listed}>"
 
@@ -32,12 +32,19 @@ def table_type(rows: int, columns=tuple(COLUMNS)) -> str:
 SHORT = {f"t{rows}": rows for rows in (0, 1, 2, 3)}  # tables that candidates alone read
 READ = ("a", "p", "v", "k", "h")  # columns that these have
 OPEN = "o"  # a table that is not private
-TABLES = {"t": table_type(ROWS), "q": table_type(ROWS), OPEN: table_type(ROWS, READ)}
+TABLES = {"t": table_type(ROWS), "q": table_type("?"), OPEN: table_type(ROWS, READ)}
 TABLES |= {name: table_type(rows, READ) for name, rows in SHORT.items()}
+TABLE_ROWS = {name: SHORT.get(name, ROWS) for name in TABLES}  # what programs do not say, the owner knows
 
 
 def tensor(shape, element: str) -> str:
     return "tensor<" + "".join(f"{size}x" for size in shape) + element + ">"
+
+
+def sample(positions: str, type_: str, table: str, more: str = "", seed: str = "seed", epoch: str = "seed") -> str:
+    """The text of a draw. `more`: `, part = [...]`, `, split = [...]`, `, expected = N`."""
+    types = f"{type_}, tensor<i64>, tensor<i64>, {TABLES[table]} -> {type_}"
+    return f"sojourn.sample_rows %{positions}, %{seed}, %{epoch} of %{table}{more} : {types}"
 
 
 def parse_tensor(text: str) -> tuple[tuple[int, ...], str]:
@@ -141,26 +148,17 @@ for _name, _of, _type, _low, _high in (
     _add(_name, _e, (3,), f"%{_name} = sojourn.min %{_name}0, %{_high} : {_t}")
 
 # Row numbers.
-_SAMPLE = "(tensor<{0}xi64>, tensor<i64>, tensor<i64>) -> tensor<{0}xi64>"
 _hidden("%six = sojourn.iota dim = 0 : tensor<6xi64>")
 _add("numbers", "i64", (3,), "%numbers = sojourn.add %ramp, %s : tensor<3xi64>, tensor<i64>")
-_add("list", "i64", (3,), f"%list = sojourn.sample_rows %numbers, %seed, %seed, rows = {ROWS} : {_SAMPLE.format(3)}")
-_add("order", "i64", (3,), f"%order = sojourn.sample_rows %ramp, %seed, %seed, rows = {ROWS} : {_SAMPLE.format(3)}")
-_add(
-    "draw",
-    "i64",
-    (3,),
-    f"%draw = sojourn.sample_rows %ramp, %seed, %s, rows = {ROWS}, expected = 2 : {_SAMPLE.format(3)}",
-)
+for _name, *_draw in (
+    ("list", "numbers", "tensor<3xi64>", "t"), ("order", "ramp", "tensor<3xi64>", "q"),
+    ("draw", "ramp", "tensor<3xi64>", "t", ", expected = 2", "seed", "s"),
+):  # fmt: skip
+    _add(_name, "i64", (3,), f"%{_name} = {sample(*_draw)}")
 # A draw of the owner at which no private table is read.
-_add(
-    "coins",
-    "i64",
-    (3,),
-    f"%coins = sojourn.sample_rows %ramp, %s, %seed, rows = {ROWS}, expected = 2 : {_SAMPLE.format(3)}",
-    few=True,
-)
-_hidden(f"%other = sojourn.sample_rows %ramp2, %seed, %seed, rows = {ROWS} : {_SAMPLE.format(2)}")
+_coins = sample("ramp", "tensor<3xi64>", OPEN, ", expected = 2", "s", "seed")
+_add("coins", "i64", (3,), f"%coins = {_coins}", few=True)
+_hidden("%other = " + sample("ramp2", "tensor<2xi64>", "q"))
 
 # Per row: draw of 3 slots, of 2, parts of 6; another public draw of each; the owner's secret draw.
 for _name, _column, _element in (

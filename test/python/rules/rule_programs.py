@@ -16,16 +16,19 @@ import subprocess
 import tempfile
 import time
 
+from rule_batches import Table
 from rule_candidates import results_of
 from rule_facts import Fact, parse
-from rule_operands import BOUNDS, OPEN, OPERANDS, TABLES, Operand, parse_tensor, tensor, usable
+from rule_operands import BOUNDS, OPEN, OPERANDS, ROWS, TABLE_ROWS, TABLES, Operand, parse_tensor, tensor, usable
 
 from sojourn_numpy import decode
+from sojourn_numpy.parts import PartRows, Side, rows_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 USED = re.compile(r"%(\w+)")
 _OP = re.compile(r"sojourn\.(\w+)")
 _TYPES = re.compile(r"tensor<(?:[^<>]|<[^<>]*>)*>")
+_PART = re.compile(r"(?:part|split) = \[([^\]]*)\]")
 _REMARK = re.compile(r"^<stdin>:(\d+):\d+: remark: (.*)$", re.M)
 
 
@@ -104,6 +107,13 @@ def idiom(op: str, lines: tuple[str, ...], number: int) -> Instance:
     return Instance(op, tuple(texts), number, idiom=True)
 
 
+def part_of(text: str) -> PartRows:
+    """The rows that the text of a sample_rows draws from."""
+    found = _PART.search(text)
+    items = [item.split() for item in found[1].split(", ")] if found else []
+    return rows_of(TABLE_ROWS[USED.findall(text)[3]], tuple(Side(float(f), side == "other") for side, f in items))
+
+
 BY_NAME = {each.name: each for each in usable()}
 
 
@@ -155,8 +165,8 @@ def _fact_arguments() -> list[tuple[str, str, str]]:
 
 
 def _known() -> str:
-    """What the owner knows, as an option: bounds of columns, and which table is open."""
-    return f"{BOUNDS} open-tables={[name for name, *_ in _fact_arguments()].index(OPEN)}"
+    """What the owner knows, as an option: bounds of columns, rows of the table that has any, and which table is open."""
+    return f"{BOUNDS} rows={ROWS} open-tables={[name for name, *_ in _fact_arguments()].index(OPEN)}"
 
 
 def facts_of(tools: Tools, lines: list[str]) -> list[list[Fact]]:
@@ -201,13 +211,15 @@ def encoded(tools: Tools, text: str) -> bytes:
 
 @dataclasses.dataclass
 class Values:
-    """A decoded program whose arguments are operands: the number of each value, the op of each line."""
+    """A decoded program whose arguments are operands, then tables: the number of each value, the op of each line."""
 
     program: object
     data: bytes
     numbers: dict[str, int]
     op_of: dict[str, int]  # by the name of a line's first result
     arguments: list[Operand]
+    tables: dict[int, Table]
+    table_names: list[str]  # in order
     results: list[str]  # names of all results, as they are published
 
     @functools.cached_property
@@ -221,8 +233,12 @@ def values_of(tools: Tools, instances: list[Instance]) -> Values:
     """The lines of all instances over uploads of their operands. All results are published."""
     lines: dict[str, tuple] = {}  # name of the first result to (names, types, text)
     leaves: dict[str, Operand] = {}
+    tables: dict[str, None] = {}
 
     def need(name: str) -> None:
+        if name in TABLES:
+            tables[name] = None
+            return
         each = BY_NAME[name]
         if each.fixed and name not in lines:
             for line in each.lines:
@@ -243,12 +259,16 @@ def values_of(tools: Tools, instances: list[Instance]) -> Values:
     # The NumPy owner holds open tables and draws no coins; a draw that is read nowhere is an order of its positions.
     plain = lambda text: re.sub(r", expected = \d+", "", text)
     texts = [", ".join("%" + name for name in names) + " = " + plain(text) for names, _, text in lines.values()]
-    text, _ = module([(each.name, each.type, "upload") for each in arguments], texts, results)
+    listed = [(each.name, each.type, "upload") for each in arguments] + [
+        (name, TABLES[name], "table") for name in tables
+    ]
+    text, _ = module(listed, texts, results)
     data = encoded(tools, text)
     program = decode(data)
-    numbers = {each.name: k for k, each in enumerate(arguments)}
+    numbers = {name: k for k, (name, *_) in enumerate(listed)}
     op_of = {}
     for k, (names, _, _) in enumerate(lines.values()):
         op_of[names[0]] = k
         numbers.update({name: program.ops[k].first_result + j for j, name in enumerate(names)})
-    return Values(program, data, numbers, op_of, arguments, [name for name, _ in results])
+    rows = {numbers[name]: Table(TABLE_ROWS[name]) for name in tables}
+    return Values(program, data, numbers, op_of, arguments, rows, list(tables), [name for name, _ in results])

@@ -12,8 +12,8 @@ import numpy as np
 import rule_predicates as predicates
 from rule_check import SEED, Domains, Extent, Found
 from rule_facts import EVERYTHING, Interval
-from rule_operands import COLUMNS, OPEN, OPERANDS, READ, ROWS, SHORT, TABLES, tensor
-from rule_programs import BY_NAME, USED, Instance
+from rule_operands import COLUMNS, OPEN, OPERANDS, READ, SHORT, TABLE_ROWS, TABLES, sample, tensor
+from rule_programs import BY_NAME, USED, Instance, part_of
 from rule_runs import slots_of
 from rule_values import dtype_of, stated
 
@@ -21,6 +21,13 @@ from sojourn_numpy import philox
 from sojourn_numpy.ops_elementwise import convert
 
 LISTS = ("ramp", "numbers", "list", "order", "draw", "coins", "n", "k", "mixi", "deri")
+ORDERS = (
+    ("t2", ""),
+    ("t", ""),
+    ("t", ", part = [first 0.5]"),
+    ("t", ", split = [first 0.5]"),
+    ("t", ", split = [other 0.5]"),
+)
 ELEMENTS = {
     "a": ("f64", "f32", "f16", "bf16", "i64", "i1"),
     "p": ("f64", "f16", "i8", "ui8"),
@@ -33,7 +40,6 @@ ELEMENTS = {
 def candidates() -> list[tuple[str, ...]]:
     """Lines, the read last; in front of it an order of the list, or nothing."""
     found = []
-    sample = "(tensor<3xi64>, tensor<i64>, tensor<i64>) -> tensor<3xi64>"
     for index, table, column in itertools.product(LISTS, ("t", OPEN, *SHORT), READ):
         if index == "coins" and table != OPEN:
             continue  # then its draw has a private table
@@ -42,9 +48,8 @@ def candidates() -> list[tuple[str, ...]]:
             fill = lambda name: read.format(table, name, column, TABLES[table], tensor((3,), element))
             found.append((fill(index),))
             if column == "a" and element == "f64":
-                for rows in (2, 6):
-                    order = f"sojourn.sample_rows %{index}, %seed, %seed, rows = {rows} : {sample}"
-                    found.append((order, fill("i{number}_0")))
+                for of, more in ORDERS:
+                    found.append((sample(index, "tensor<3xi64>", of, more), fill("i{number}_0")))
     return found
 
 
@@ -78,7 +83,7 @@ class ReadCheck:
         words = each.texts[-1].split('columns = ["')
         self.column = words[1].split('"')[0]
         self.table, used = USED.findall(each.texts[-1])[:2]
-        self.rows = SHORT.get(self.table, ROWS)
+        self.rows = TABLE_ROWS[self.table]
         self.list_name = USED.findall(each.texts[0])[0] if len(each.texts) > 1 else used
         operand = BY_NAME[self.list_name]
         self.own = np.arange(3)[None] if operand.fixed else domains.of(operand)
@@ -96,8 +101,12 @@ class ReadCheck:
         """The numbers that are read, of lists: these, or their places in an order."""
         if len(self.instance.texts) == 1 or not len(lists):
             return lists
-        rows = int(self.instance.texts[0].split("rows = ")[1].split(" ")[0])
-        return np.stack([philox.epoch_rows(x, SEED, SEED, rows) for x in lists])
+        text = self.instance.texts[0]
+        part = part_of(text)
+        if ", split = " not in text:
+            return np.stack([philox.epoch_rows(x, SEED, SEED, part.rows) for x in lists])
+        places = np.where((lists >= 0) & (lists < part.rows), lists + part.start, -1)
+        return np.stack([philox.epoch_rows(x, SEED, SEED, part.parent) for x in places])
 
     def _moved(self, slot: int) -> np.ndarray:
         lists = self.own.copy()

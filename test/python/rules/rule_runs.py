@@ -6,7 +6,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from rule_batches import IN_OTHER_WORDS, one_run, whole_batch
+from rule_batches import IN_OTHER_WORDS, Table, of_run, one_run, whole_batch
 from rule_facts import Fact
 from rule_predicates import differ, rounding_of
 
@@ -73,8 +73,8 @@ def _is_huge(x: np.ndarray) -> bool:
 class Runner:
     """Computes the lines of one candidate. Results of ops that run one by one are remembered by their operands."""
 
-    def __init__(self, ops):
-        self.ops = ops
+    def __init__(self, ops, tables: dict[int, Table] | None = None):
+        self.ops, self.tables = ops, tables or {}
         self.known: dict = {}
         self.spotted: set[str] = set()
         self.computed = 0
@@ -91,7 +91,7 @@ class Runner:
                 wanted = range(op.first_result, op.first_result + len(op.result_types))
                 if all(k in values for k in wanted):
                     continue
-                operands = [values[k] for k in op.operands]
+                operands = [values[k] if k in values else self.tables[k] for k in op.operands]
                 if replace:
                     operands = replace(op, operands)
                 for k, result in zip(wanted, self._compute(op, operands, count, any_order)):
@@ -112,7 +112,7 @@ class Runner:
             return results
         found = []
         for k in range(count):
-            key = (op.first_result, *(x[k].tobytes() for x in operands))
+            key = (op.first_result, *(of_run(x, k).tobytes() for x in operands if not isinstance(x, Table)))
             if key not in self.known:
                 self.known[key] = one_run(op, operands, k)
             found.append(self.known[key])

@@ -49,7 +49,7 @@ T valueOf(const Checked<T> &checked) {
 
 TrainingPlan planOf(int64_t rows, int64_t size, uint64_t steps) {
   double rate = valueOf(samplingRate(rows, size));
-  return {rate, steps, overflowMass(rows, rate, valueOf(capacityFor(rows, size))), /*extraFailure=*/1e-24};
+  return {rate, steps, overflowMass(rows, rate, valueOf(capacityFor(size))), /*extraFailure=*/1e-24};
 }
 
 TrainingPlan randomPlan(std::mt19937_64 &random) {

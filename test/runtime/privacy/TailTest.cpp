@@ -23,20 +23,27 @@ double textbookTail(int64_t rows, double rate, int64_t capacity) {
   return static_cast<double>(sum);
 }
 
+/// P[Poisson(mean) > capacity] by summing terms, each through lgamma.
+double textbookPoissonTail(double mean, int64_t capacity) {
+  long double sum = 0, term = 1, m = mean;
+  for (int64_t count = capacity + 1; term > sum * 1e-18L; ++count) {
+    long double k = static_cast<long double>(count);
+    term = expl(k * logl(m) - m - lgammal(k + 1));
+    sum += term;
+  }
+  return static_cast<double>(sum);
+}
+
 TEST(Tail, CapacitiesAreThoseOfExactArithmetic) {
-  struct Size {
-    int64_t rows, expected, capacity;
-  };
-  const int64_t many = int64_t{1} << 40;
-  const Size sizes[] = {{60000, 256, 408},   {455, 64, 144},   {1437, 64, 144},  {1000000, 64, 152},
-                        {7, 3, 8},           {8, 8, 8},        {9, 1, 16},       {100, 1, 24},
-                        {1000, 1, 24},       {many, 1, 24},    {many, 256, 416}, {many, 4096, 4672},
-                        {50000, 2048, 2448}, {1000, 500, 640}, {16, 8, 16},      {1000000000, 1024, 1320},
-                        {569, 569, 576},     {200, 199, 200},  {1, 1, 8}};
-  for (const Size &size : sizes) {
-    Checked<int64_t> capacity = capacityFor(size.rows, size.expected);
+  // Regularised incomplete gamma functions of mpmath at 60 digits.
+  const std::pair<int64_t, int64_t> sizes[] = {
+      {1, 24},      {2, 24},      {3, 32},      {8, 48},        {9, 48},           {16, 64},
+      {64, 152},    {100, 200},   {199, 336},   {256, 416},     {500, 712},        {569, 792},
+      {1024, 1320}, {2048, 2464}, {4096, 4672}, {65536, 67800}, {1048576, 1057576}};
+  for (auto [expected, slots] : sizes) {
+    Checked<int64_t> capacity = capacityFor(expected);
     ASSERT_TRUE(capacity) << capacity.error();
-    EXPECT_EQ(*capacity, size.capacity) << size.rows << " " << size.expected;
+    EXPECT_EQ(*capacity, slots) << expected;
   }
 }
 
@@ -74,24 +81,37 @@ TEST(Tail, IsAnUpperBoundOfTheSumAndClose) {
   }
 }
 
-TEST(Tail, CapacityIsTheSmallestMultipleOfEight) {
+TEST(Tail, PoissonBoundIsAboveTheSumAndClose) {
+  auto random = freshRandom();
+  for (int round = 0; round < 400; ++round) {
+    double mean = logUniform(random, 0.01, 5000);
+    int64_t capacity = static_cast<int64_t>(mean + logUniform(random, 1, 10) * std::sqrt(mean) + 1);
+    double mass = poissonOverflowMass(mean, capacity), exact = textbookPoissonTail(mean, capacity);
+    EXPECT_GE(mass, exact * (1 - 1e-12)) << mean << " " << capacity;
+    if (exact > 1e-300) {
+      EXPECT_LE(mass, exact * (1 + 1e-6)) << mean << " " << capacity;
+    }
+  }
+}
+
+TEST(Tail, CapacityIsTheSmallestMultipleOfEightForAnyNumberOfRows) {
   auto random = freshRandom();
   double slowest = 0;
   for (int round = 0; round < 300; ++round) {
-    int64_t rows = static_cast<int64_t>(logUniform(random, 1, static_cast<double>(kRowsMax)));
-    int64_t expected =
-        std::clamp<int64_t>(static_cast<int64_t>(logUniform(random, 1, static_cast<double>(rows))), 1, rows);
+    int64_t expected = static_cast<int64_t>(logUniform(random, 1, static_cast<double>(kExpectedMax)));
     auto start = std::chrono::steady_clock::now();
-    int64_t capacity = *capacityFor(rows, expected);
+    int64_t capacity = *capacityFor(expected);
     slowest = std::max(slowest, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    double rate = *samplingRate(rows, expected);
+    double mean = static_cast<double>(expected);
     EXPECT_EQ(capacity % 8, 0);
-    EXPECT_GE(capacity, 8);
-    EXPECT_LT(capacity, rows + 8);
-    EXPECT_LE(overflowMass(rows, rate, capacity), kOverflowMax);
-    if (capacity > 8) {
-      EXPECT_GT(overflowMass(rows, rate, capacity - 8), kOverflowMax) << rows << " " << expected;
+    EXPECT_GE(capacity, expected + 1);
+    EXPECT_LE(poissonOverflowMass(mean, capacity), kOverflowMax);
+    if (capacity - 8 > expected) {
+      EXPECT_GT(poissonOverflowMass(mean, capacity - 8), kOverflowMax) << expected;
     }
+    // What an owner checks at its own number of rows.
+    int64_t rows = std::max(expected, static_cast<int64_t>(logUniform(random, 1, static_cast<double>(kRowsMax))));
+    EXPECT_LE(overflowMass(rows, *samplingRate(rows, expected), capacity), 2 * kOverflowMax) << rows << " " << expected;
   }
   RecordProperty("slowest_us", static_cast<int>(slowest * 1e6));
   EXPECT_LT(slowest, 0.02) << "1 ms on an idle machine";
@@ -124,16 +144,23 @@ TEST(Tail, Ends) {
   EXPECT_EQ(overflowMass(-1, 0.5, 50), 1);
   EXPECT_EQ(overflowMass(kRowsMax + 1, 0.5, 50), 1);
   EXPECT_EQ(overflowMass(100, 0.5, -1), 1);
+  EXPECT_EQ(poissonOverflowMass(50, 49), 1) << "not above the mean";
+  expectRelative(poissonOverflowMass(0x1p-20, 0), 0x1p-20, 1e-5);
+  for (double bad : {-1.0, 0.0, 0x1p41, std::nan("")}) {
+    EXPECT_EQ(poissonOverflowMass(bad, 1), 1) << bad;
+  }
 }
 
 TEST(Tail, RefusesSizesThatAreNone) {
-  EXPECT_EQ(capacityFor(0, 1).error(), "a sample of 0 rows, expected between 1 and 2^40 rows to draw from");
-  EXPECT_EQ(capacityFor(100, 101).error(), "an expected batch size of 101, expected between 1 and the 100 rows to draw "
-                                           "from; give size= in that range");
+  EXPECT_EQ(samplingRate(0, 1).error(), "a sample of 0 rows, expected between 1 and 2^40 rows to draw from");
+  EXPECT_EQ(capacityFor(0).error(),
+            "an expected batch size of 0, expected between 1 and 2^25; give size= in that range");
+  EXPECT_EQ(samplingRate(100, 101).error(),
+            "an expected batch size of 101, expected between 1 and the 100 rows to draw "
+            "from; give size= in that range");
   for (int64_t bad : {int64_t{-1}, int64_t{0}, kRowsMax + 1}) {
     EXPECT_FALSE(samplingRate(bad, 1)) << bad;
-    EXPECT_FALSE(capacityFor(bad, 1)) << bad;
-    EXPECT_FALSE(capacityFor(kRowsMax, bad)) << bad;
+    EXPECT_FALSE(capacityFor(bad)) << bad;
   }
 }
 

@@ -64,7 +64,10 @@ json answer(const json &ask) {
     return {{"value", overflowMass(ask.at("rows"), ask.at("rate"), ask.at("capacity"))}};
   }
   if (what == "capacity") {
-    return answerOf(capacityFor(ask.at("rows"), ask.at("expected")));
+    return answerOf(capacityFor(ask.at("expected")));
+  }
+  if (what == "poisson") {
+    return {{"value", poissonOverflowMass(ask.at("mean"), ask.at("capacity"))}};
   }
   if (what == "noise") {
     return answerOf(noiseMultiplierFor({ask.at("epsilon"), ask.at("delta")}, planOf(ask)));

@@ -102,13 +102,23 @@ def exact_tail(rows, rate, capacity):
     return total
 
 
+def exact_poisson_tail(mean, capacity):
+    m, k = mp.mpf(mean), mp.mpf(capacity) + 1
+    term, total = mp.exp(k * mp.log(m) - m - mp.loggamma(k + 1)), mp.mpf(0)
+    while term > total * mp.mpf(10) ** -15 or k < m:
+        total += term
+        term *= m / (k + 1)
+        k += 1
+    return total
+
+
 def test_tails_and_capacities(fresh):
-    """Upper bounds, within 2 %, and the smallest capacity in exact arithmetic."""
+    """Upper bounds, within 2 %, and the smallest capacity in exact arithmetic, enough at every number of rows."""
     sizes = [(60000, 256), (455, 64), (1437, 64), (50000, 512), (2**40, 1024), (10**6, 1), (300, 299), (12, 5)]
     sizes += [
         (rows := int(log_uniform(fresh, 20, 2**40)), int(log_uniform(fresh, 1, min(rows, 20000)))) for _ in range(40)
     ]
-    capacities = [a["value"] for a in ask([{"ask": "capacity", "rows": n, "expected": e} for n, e in sizes])]
+    capacities = [a["value"] for a in ask([{"ask": "capacity", "expected": e} for _, e in sizes])]
     questions = [
         {"ask": "overflow", "rows": n, "rate": e / n, "capacity": c + below}
         for (n, e), c in zip(sizes, capacities)
@@ -118,13 +128,13 @@ def test_tails_and_capacities(fresh):
         exact = exact_tail(question["rows"], question["rate"], question["capacity"])
         assert exact <= mp.mpf(answer["value"]), (question, answer, exact)
         assert exact > 1e-6 or answer["value"] <= exact * mp.mpf(1.02), (question, answer, exact)
-    for (rows, expected), capacity in zip(sizes, capacities):
-        assert capacity % 8 == 0 and 8 <= capacity < rows + 8
-        if capacity < rows:
-            assert exact_tail(rows, expected / rows, capacity) <= mp.mpf(2) ** -60
-        if capacity > 8:
-            # The bound is within 2 %, so only a tail that close to the limit may cost a step.
-            assert exact_tail(rows, expected / rows, capacity - 8) * mp.mpf(1.02) > mp.mpf(2) ** -60
+    masses = ask([{"ask": "poisson", "mean": e, "capacity": c} for (_, e), c in zip(sizes, capacities)])
+    for (rows, expected), capacity, mass in zip(sizes, capacities, masses):
+        exact = exact_poisson_tail(expected, capacity)
+        assert exact <= mp.mpf(mass["value"]) <= exact * mp.mpf(1 + 1e-6), (expected, capacity, mass, exact)
+        assert capacity % 8 == 0 and capacity > expected
+        assert exact_tail(rows, expected / rows, capacity) <= exact <= mp.mpf(2) ** -60
+        assert exact_poisson_tail(expected, capacity - 8) * mp.mpf(1 + 1e-6) > mp.mpf(2) ** -60
 
 
 # Prices of lists of events.
