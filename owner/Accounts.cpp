@@ -2,6 +2,7 @@
 // The ledger with the filter of mixed orders, and its refusals in words (see Accounts.h).
 #include "owner/Accounts.h"
 
+#include "owner/Peer.h"
 #include "owner/RequestError.h"
 #include "runtime/Limits.h"
 

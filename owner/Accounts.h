@@ -4,7 +4,6 @@
 #define SOJOURN_OWNER_ACCOUNTS_H
 
 #include "owner/Environment.h"
-#include "owner/Owner.h"
 #include "owner/PrivatePlan.h"
 #include "owner/ledger/Ledger.h"
 #include "runtime/privacy/Filter.h"

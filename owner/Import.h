@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From files and arrays to checked columns, and from columns to the file they rest in.
+// From files and arrays to checked columns.
 #ifndef SOJOURN_OWNER_IMPORT_H
 #define SOJOURN_OWNER_IMPORT_H
 
@@ -15,12 +15,6 @@ llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const Reg
 
 /// Of a private table: which of its `columns` columns have no bounds, and the way out.
 std::string lackingBounds(llvm::ArrayRef<std::string> names, size_t columns);
-
-/// Writes a table as one Arrow IPC file (atomically: beside it, then renamed).
-llvm::Error writeTable(const ImportedTable &table, const std::string &path);
-
-/// Maps a file that `writeTable` wrote into memory. `expected` gives names, elements and bounds.
-llvm::Expected<ImportedTable> mapTable(const std::string &path, int64_t rows, std::vector<Column> expected);
 
 /// BLAKE2b-256 over schema and contents, as hex: for the owner's own books only.
 std::string contentHash(const ImportedTable &table);

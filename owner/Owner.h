@@ -7,6 +7,7 @@
 #include "owner/Dataset.h"
 #include "owner/Environment.h"
 #include "owner/Limits.h"
+#include "owner/Peer.h"
 #include "runtime/wire/Message.h"
 
 #include "llvm/Support/Error.h"
@@ -24,12 +25,6 @@ class Profile;
 namespace sojourn::owner {
 
 class Accounts;
-
-/// The client of the data owner's own process, in the books of budgets.
-inline constexpr const char *kLocalClient = "local";
-
-/// Who sent a request: the data owner's own process, or somebody behind a transport.
-enum class Peer { owner, client };
 
 /// Requests of different sessions are served at once, those of one session one after another.
 ///

@@ -2,12 +2,10 @@
 // From program bytes to a plan, and the cache of plans.
 #include "owner/PlanCache.h"
 
-#include "owner/PrivatePlan.h"
-
+#include "owner/Limits.h"
 #include "owner/RequestError.h"
 #include "owner/Text.h"
 #include "passes/privacy/Inputs.h"
-#include "owner/Limits.h"
 
 #include "mlir/IR/MLIRContext.h"
 

@@ -28,8 +28,6 @@ struct PlanKey {
   friend auto operator<=>(const PlanKey &, const PlanKey &) = default;
 };
 
-/// A program that passed every check that does not depend on a request. Immutable once made: any
-/// number of steps run it at once.
 struct PrivatePlan; // owner/PrivatePlan.h
 
 /// What was made of one program for private tables, by terms; guards itself. Bounded by number, and by bytes over all
@@ -49,6 +47,8 @@ private:
   std::map<std::string, std::shared_ptr<const PrivatePlan>> known;
 };
 
+/// A program that passed every check that does not depend on a request. Immutable once made: any
+/// number of steps run it at once.
 struct Plan {
   std::unique_ptr<runtime::Executable> executable;
   /// Grows while the plan is used.

@@ -4,7 +4,6 @@
 
 #include "owner/Entry.h"
 #include "owner/Error.h"
-#include "owner/Import.h"
 
 #include <arrow/api.h>
 #include <arrow/csv/api.h>

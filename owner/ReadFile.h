@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables from CSV, Parquet and Arrow IPC files, as Arrow reads them.
+// Tables from CSV, Parquet and Arrow IPC files, as Arrow reads them; and the file that a table rests in.
 #ifndef SOJOURN_OWNER_READFILE_H
 #define SOJOURN_OWNER_READFILE_H
+
+#include "owner/Dataset.h"
 
 #include "llvm/Support/Error.h"
 
@@ -16,6 +18,12 @@ namespace sojourn::owner {
 
 /// Chooses the reader by the file's extension.
 llvm::Expected<std::shared_ptr<arrow::Table>> readFile(const std::string &path);
+
+/// Writes a table as one Arrow IPC file (atomically: beside it, then renamed).
+llvm::Error writeTable(const ImportedTable &table, const std::string &path);
+
+/// Maps a file that `writeTable` wrote into memory. `expected` gives names, elements and bounds.
+llvm::Expected<ImportedTable> mapTable(const std::string &path, int64_t rows, std::vector<Column> expected);
 
 } // namespace sojourn::owner
 

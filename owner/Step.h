@@ -3,36 +3,15 @@
 #ifndef SOJOURN_OWNER_STEP_H
 #define SOJOURN_OWNER_STEP_H
 
-#include "owner/Accounts.h"
-#include "owner/Budget.h"
-#include "owner/Limits.h"
-#include "owner/ProgramLog.h"
-#include "owner/RequestError.h"
-#include "owner/Session.h"
-#include "owner/Store.h"
+#include "owner/StepContext.h"
+#include "runtime/wire/Message.h"
+#include "runtime/wire/Messages_generated.h"
 
-#include <mutex>
-#include <string>
+#include "llvm/Support/Error.h"
+
 #include <string_view>
 
 namespace sojourn::owner {
-
-/// What a step works with. `mutex` guards store, sessions, plans and log; accounts, budgets and pool
-/// lock themselves.
-struct StepContext {
-  std::mutex &mutex;
-  Store &store;
-  Sessions &sessions;
-  PlanCache &plans;
-  ProgramLog &log;
-  Accounts &accounts;
-  ThreadBudget &threads;
-  MemoryBudget &memory;
-  runtime::ArenaPool &arenas;
-  const Environment &environment;
-  const Limits &limits;
-  runtime::Profile *profile = nullptr; ///< gets the times of instructions
-};
 
 struct StepReply {
   sojourn::wire::Message bytes; ///< Done, Committed or NeedProgram

@@ -5,8 +5,8 @@
 
 #include "owner/PrivateStep.h"
 #include "owner/Reply.h"
-#include "owner/Step.h"
 #include "owner/StepBindings.h"
+#include "owner/StepContext.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 

@@ -3,6 +3,7 @@
 #include "owner/Store.h"
 
 #include "owner/Error.h"
+#include "owner/ReadFile.h"
 #include "runtime/Limits.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -20,10 +20,11 @@ struct Explanation {
   std::string program;      ///< its hash, as SOJOURN_DUMP and the owner's log show it
 };
 
-/// A program of its own for a trace that has not been seen. `before`: an earlier trace, or null.
+/// The words of a trace that was seen earlier.
 struct TraceWords {
   const std::vector<Word> *inputs, *words;
 };
+/// A program of its own for a trace that has not been seen. `before`: an earlier trace, or null.
 Explanation explainDifference(const Trace &trace, const TraceWords *before);
 /// How many words agree from the beginning on: the nearest earlier trace has the most.
 size_t agreement(const Trace &trace, const std::vector<Word> &words);

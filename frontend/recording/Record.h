@@ -100,7 +100,6 @@ void checkWritable(const OpInfo &info, const at::Tensor &tensor);
 /// with the arguments that are there now.
 bool answerSpecial(const OpInfo &info, torch::jit::Stack *stack);
 
-/// The boxed kernel of one overload.
 /// Whether an op, by its base name ("add", "add_"), takes complex numbers.
 bool takesComplex(std::string_view base);
 /// Whether torch has put off the conjugation or the negation of a tensor to its next use.
@@ -116,6 +115,7 @@ at::Tensor emptyStrided(c10::IntArrayRef sizes, c10::IntArrayRef strides, const 
 /// resize_ of a remote tensor, in place; refuses what another tensor would see.
 void resize(const OpInfo &info, const at::Tensor &self, c10::IntArrayRef sizes);
 
+/// The boxed kernel of one overload.
 class Recorder final : public c10::OperatorKernel {
 public:
   explicit Recorder(std::shared_ptr<OpInfo> info) : info_(std::move(info)) {}

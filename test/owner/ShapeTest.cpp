@@ -2,6 +2,7 @@
 // Columns whose rows are arrays: from arrays, Arrow and Parquet files, at rest, and read row by row.
 // Random tables are compared with the values they were made of.
 #include "owner/Import.h"
+#include "owner/ReadFile.h"
 #include "test/owner/Support.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the steps of all sessions share.
+#ifndef SOJOURN_OWNER_STEPCONTEXT_H
+#define SOJOURN_OWNER_STEPCONTEXT_H
+
+#include "owner/Accounts.h"
+#include "owner/Budget.h"
+#include "owner/Environment.h"
+#include "owner/Limits.h"
+#include "owner/PlanCache.h"
+#include "owner/ProgramLog.h"
+#include "owner/Session.h"
+#include "owner/Store.h"
+#include "runtime/Execute.h"
+
+#include <mutex>
+
+namespace sojourn::owner {
+
+/// What a step works with. `mutex` guards store, sessions, plans and log; accounts, budgets and pool
+/// lock themselves.
+struct StepContext {
+  std::mutex &mutex;
+  Store &store;
+  Sessions &sessions;
+  PlanCache &plans;
+  ProgramLog &log;
+  Accounts &accounts;
+  ThreadBudget &threads;
+  MemoryBudget &memory;
+  runtime::ArenaPool &arenas;
+  const Environment &environment;
+  const Limits &limits;
+  runtime::Profile *profile = nullptr; ///< gets the times of instructions
+};
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_STEPCONTEXT_H
