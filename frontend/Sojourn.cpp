@@ -4,6 +4,7 @@
 
 #include "frontend/Checks.h"
 #include "frontend/wire/Identity.h"
+#include "frontend/recording/Record.h"
 #include "frontend/tables/Rows.h"
 #include "frontend/session/Session.h"
 #include "runtime/privacy/Plan.h"
@@ -59,6 +60,8 @@ std::map<std::string, uint64_t> Owner::counters() const {
           {"steps", c.steps},
           {"steps_dropped", c.steps_dropped}};
 }
+
+void initialize() { registerDevice(); }
 
 std::map<std::string, uint64_t> counters() {
   std::map<std::string, uint64_t> total;

@@ -6,7 +6,7 @@
 #include "frontend/compile/Compile.h"
 #include "frontend/compile/Explain.h"
 #include "frontend/compile/General.h"
-#include "frontend/session/RecentlyUsed.h"
+#include "frontend/RecentlyUsed.h"
 
 #include <deque>
 #include <memory>

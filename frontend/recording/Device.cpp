@@ -6,7 +6,6 @@
 #include "frontend/recording/Generator.h"
 #include "frontend/recording/Origin.h"
 #include "frontend/recording/Record.h"
-#include "frontend/Sojourn.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -248,11 +247,7 @@ uint64_t drawDefaultSeed() {
   return generator->random64();
 }
 
-} // namespace sojourn::frontend
-
-namespace sojourn {
-
-void initialize() {
+void registerDevice() {
   static std::once_flag once;
   std::call_once(once, [] {
     if (at::isPrivateUse1HooksRegistered()) {
@@ -260,20 +255,20 @@ void initialize() {
                               "sojourn needs it for device 'owner': import only one of them");
     }
     c10::register_privateuse1_backend("owner");
-    static frontend::OwnerHooks hooks;
+    static OwnerHooks hooks;
     at::RegisterPrivateUse1HooksInterface(&hooks);
-    static frontend::NoMemory memory;
+    static NoMemory memory;
     c10::SetAllocator(c10::DeviceType::PrivateUse1, &memory);
-    frontend::registerRecorder();
+    registerRecorder();
   });
 }
 
 namespace {
 /// Static registration: linking the library is enough.
-const bool initialized = (initialize(), true);
+const bool registered = (registerDevice(), true);
 } // namespace
 
-} // namespace sojourn
+} // namespace sojourn::frontend
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   // Forward-mode differentiation: a zero that is never computed is one that is never read here.

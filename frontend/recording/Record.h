@@ -115,6 +115,9 @@ at::Tensor emptyStrided(c10::IntArrayRef sizes, c10::IntArrayRef strides, const 
 /// resize_ of a remote tensor, in place; refuses what another tensor would see.
 void resize(const OpInfo &info, const at::Tensor &self, c10::IntArrayRef sizes);
 
+/// Registers device "owner" with torch, and the recorder on it; once.
+void registerDevice();
+
 /// The boxed kernel of one overload.
 class Recorder final : public c10::OperatorKernel {
 public:

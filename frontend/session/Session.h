@@ -13,7 +13,7 @@
 #include "frontend/compile/Judge.h"
 #include "frontend/recording/Origin.h"
 #include "frontend/recording/Recording.h"
-#include "frontend/session/RecentlyUsed.h"
+#include "frontend/RecentlyUsed.h"
 #include "frontend/session/Steps.h"
 #include "frontend/session/Trip.h"
 #include "runtime/OwnProcess.h"

@@ -2,7 +2,7 @@
 // What a session remembers is bounded; what a trace recorded can be cut back exactly.
 #include "frontend/compile/Cache.h"
 #include "frontend/recording/Trace.h"
-#include "frontend/session/RecentlyUsed.h"
+#include "frontend/RecentlyUsed.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A map that forgets: what a session remembers of programs is bounded, whatever a script does.
-#ifndef SOJOURN_FRONTEND_SESSION_RECENTLYUSED_H
-#define SOJOURN_FRONTEND_SESSION_RECENTLYUSED_H
+#ifndef SOJOURN_FRONTEND_RECENTLYUSED_H
+#define SOJOURN_FRONTEND_RECENTLYUSED_H
 
 #include <cstddef>
 #include <cstdint>
@@ -93,4 +93,4 @@ private:
 
 } // namespace sojourn::frontend
 
-#endif // SOJOURN_FRONTEND_SESSION_RECENTLYUSED_H
+#endif // SOJOURN_FRONTEND_RECENTLYUSED_H
