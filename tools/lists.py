@@ -7,6 +7,7 @@ C++ is compared by the compiler, at the lists themselves; here are TableGen and 
 import ast
 import pathlib
 import re
+from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -86,7 +87,8 @@ def decorated(path, decorator):
                 targets = scope.target.elts if isinstance(scope.target, ast.Tuple) else [scope.target]
                 for position, target in enumerate(targets):
                     if isinstance(target, ast.Name) and target.id == name:
-                        for row in scope.iter.elts:
+                        rows: list[Any] = scope.iter.elts
+                        for row in rows:
                             cell = row.elts[position] if isinstance(scope.target, ast.Tuple) else row
                             found.update(cell.value.split())
                         return
@@ -102,7 +104,7 @@ def decorated(path, decorator):
                 take(call, scopes)
 
     def use(node, scopes):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in helpers:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in helpers:
             position = helpers[node.func.id]
             take(ast.Call(func=node.func, args=node.args[position : position + 1], keywords=[]), scopes)
 

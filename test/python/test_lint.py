@@ -3,8 +3,10 @@
 
 import importlib.machinery
 import importlib.util
+import json
 import pathlib
 import re
+import subprocess
 
 import pytest
 
@@ -259,3 +261,178 @@ def test_a_list_that_differs_is_named(lists, name, old, new, expected):
 def test_what_is_suppressed_has_a_reason(lint, tmp_path, text, lines):
     said = problems(lint.check_suppressions, tmp_path, "test/sanitize/leaks.supp", text)
     assert [line.split(" ")[0] for line in said] == [f"test/sanitize/leaks.supp:{number}" for number in lines]
+
+
+def tree(tmp_path, files):
+    """Files of the texts, and their paths."""
+    paths = [tmp_path / name for name in files]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(files[path.relative_to(tmp_path).as_posix()])
+    return paths
+
+
+@pytest.mark.parametrize(
+    "name, include, allowed",
+    [
+        ("frontend/wire/New.cpp", '"owner/Store.h"', False),
+        ("frontend/wire/New.cpp", '"frontend/session/Session.h"', False),
+        ("frontend/wire/New.cpp", '"frontend/recording/Tensor.h"', False),
+        ("frontend/wire/New.cpp", '"frontend/recording/Trace.h"', True),
+        ("frontend/wire/New.cpp", '"frontend/wire/Client.h"', True),
+        ("frontend/wire/New.cpp", '"frontend/Sojourn.h"', False),
+        ("frontend/wire/New.cpp", '"frontend/Error.h"', True),
+        ("frontend/wire/New.cpp", "<vector>", True),
+        ("frontend/wire/New.cpp", "<sys/stat.h>", True),
+        ("frontend/recording/New.cpp", '"mlir/IR/Value.h"', False),
+        ("frontend/compile/New.cpp", "<ATen/ATen.h>", False),
+        ("owner/ledger/New.cpp", '"owner/Accounts.h"', False),
+        ("owner/New.h", '"owner/ledger/Ledger.h"', True),
+        ("dialect/New.h", '"dialect/rows/Rules.h"', False),
+        ("dialect/Base.h", '"dialect/rows/Rules.h"', True),
+        ("runtime/New.h", '"test/runtime/Programs.h"', False),
+        ("test/runtime/New.h", '"frontend/bind/Bind.h"', True),
+    ],
+)
+def test_folders_include_what_lies_below(lint, tmp_path, name, include, allowed):
+    said = problems(lint.check_layers, tmp_path, name, f"// x\n\n#include {include}\n")
+    assert len(said) == (not allowed), said
+    for problem in said:
+        assert problem.startswith(f"{name}:3 includes {include.strip('<>').strip(chr(34))}: ")
+        assert " may include beside itself " in problem
+
+
+def test_each_folder_says_what_it_may_include(lint, tmp_path):
+    (found,) = problems(lint.check_layers, tmp_path, "frontend/new/New.cpp", "")
+    assert "frontend/new, which has no row" in found
+
+
+def test_an_exception_goes_with_what_it_excepts(lint, tmp_path):
+    (found,) = problems(lint.check_layers, tmp_path, "frontend/wire/Identity.cpp", '#include "frontend/Error.h"\n')
+    assert "includes nothing of owner/ledger/Proof.h any more" in found
+    gone = [name for name, _ in lint.layers.EXCEPTIONS if not (ROOT / name).exists()]
+    units = [unit for circle in lint.layers.CIRCLES for unit in circle.split()]
+    gone += [unit for unit in units if not (ROOT / f"{unit}.h").exists() and not (ROOT / f"{unit}.cpp").exists()]
+    assert gone == []
+
+
+def test_units_do_not_include_each_other_in_circles(lint, tmp_path):
+    files = {
+        "owner/A.h": "",
+        "owner/A.cpp": '// a\n#include "owner/A.h"\n#include "owner/B.h"\n',
+        "owner/B.h": '#include "owner/C.h"\n',
+        "owner/C.cpp": '#include "owner/C.h"\n',
+        "owner/C.h": "",
+    }
+    assert list(lint.check_circles(tree(tmp_path, files))) == []
+    files["owner/C.cpp"] += '#include "owner/A.h"\n'
+    (found,) = lint.check_circles(tree(tmp_path, files))
+    assert found == "owner/A.cpp:3 closes a circle of 3 units: owner/A -> owner/B -> owner/C -> owner/A"
+
+
+def test_a_known_circle_does_not_grow(lint, tmp_path, monkeypatch):
+    monkeypatch.setattr(lint.layers, "CIRCLES", {"owner/A owner/B": "why"})
+    files = {"owner/A.h": '#include "owner/B.h"\n', "owner/B.cpp": '#include "owner/A.h"\n', "owner/C.h": ""}
+    assert list(lint.check_circles(tree(tmp_path, files))) == []
+    files["owner/B.cpp"] += '#include "owner/C.h"\n'
+    files["owner/C.h"] = '#include "owner/A.h"\n'
+    (found,) = lint.check_circles(tree(tmp_path, files))
+    assert found.endswith("; a known circle grows by owner/C")
+    files["owner/B.cpp"] = files["owner/C.h"] = ""
+    (found,) = lint.check_circles(tree(tmp_path, files))
+    assert found.startswith("owner/A and its kin are now no circle")
+
+
+@pytest.mark.parametrize(
+    "text, line",
+    [
+        ("/// What it is.\nstruct Plan; // owner/Plan.h\n", 2),
+        ("/// What it is,\n/// at length.\n  class State;\n", 3),
+        ("/// One.\ntemplate <class T>\nclass Map;\n", None),
+        ("/// One.\nnamespace a { struct B; }\n", 2),
+        ("/// One.\nenum class Kind : uint8_t;\n", 2),
+        ("/// One.\nstruct Plan {};\n", None),
+        ("/// One.\nstruct Plan final : Base {\n", None),
+        ("int x; ///< one\n       ///< of many\nstruct Plan;\n", None),
+        ("/// One.\n\nstruct Plan;\n", None),
+        ("// owner/Plan.h\nstruct Plan;\n", None),
+        ("/// One.\nstruct Plan make();\n", None),
+    ],
+)
+def test_doc_comments_stand_over_definitions(lint, tmp_path, text, line):
+    said = problems(lint.check_doc_comments, tmp_path, "owner/New.h", text)
+    assert [problem.split()[0] for problem in said] == ([f"owner/New.h:{line}"] if line else [])
+
+
+@pytest.mark.parametrize("value, is_right", [("'a'", False), ("1", True)])
+def test_python_has_the_types_that_it_says(lint, tmp_path, value, is_right):
+    assert lint.check_types([]) is None
+    (tmp_path / ".venv").symlink_to(ROOT / ".venv")
+    if not (ROOT / ".venv/bin/mypy").exists():
+        pytest.skip("mypy is not installed: tools/setup does")
+    files = {
+        "frontend/sojourn/__init__.py": "",
+        "owner/numpy/__init__.py": f"def count() -> int:\n    return {value}\n",
+        "tools/use.py": "import sojourn_numpy\n\n\ndef name() -> int:\n    return sojourn_numpy.count()\n",
+        "pyproject.toml": re.sub(r"\[\[.*?\n\n", "", (ROOT / "pyproject.toml").read_text(), flags=re.DOTALL),
+    }
+    said = list(lint.check_types(tree(tmp_path, files)))
+    assert [problem.split(" error:")[0] for problem in said] == ([] if is_right else ["owner/numpy/__init__.py:2:"])
+
+
+def test_clang_tidy_sees_what_is_asked_for(lint, tmp_path, monkeypatch, capsys):
+    files = {
+        "owner/A.h": "",
+        "owner/A.cpp": '#include "owner/A.h"\n',
+        "owner/B.h": "",
+        "owner/C.h": "",
+        "owner/D.cpp": '#include "owner/B.h"\n',
+    }
+    paths = tree(tmp_path, files)
+    names = [str(tmp_path / f"owner/{name}") for name in ("A.h", "B.h", "C.h")]
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    assert lint.tidy.main(names, tmp_path) == 0
+    assert "skipped: clang-tidy-22 is not installed" in capsys.readouterr().out
+
+    fake = folder / "clang-tidy-22"
+    fake.write_text(
+        '#!/bin/sh\nfor last; do :; done\necho "$last:1:1: warning: bad [x]"\n'
+        f"echo '{tmp_path}/owner/B.h:2:1: warning: worse [x]'\necho '/usr/include/x.h:1:1: warning: not ours [x]'\n"
+    )
+    fake.chmod(0o755)
+    assert lint.tidy.main(names, tmp_path) == 0
+    assert "skipped: build/compile_commands.json is not there" in capsys.readouterr().out
+
+    commands = [{"file": str(path)} for path in paths if path.suffix == ".cpp"]
+    tree(tmp_path, {"build/compile_commands.json": json.dumps(commands)})
+    assert lint.tidy.main(names, tmp_path) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "tidy: owner/C.h: not looked at: nothing in build/compile_commands.json compiles it",
+        "tidy: owner/A.cpp: 2 found",
+        "  owner/A.cpp:1:1: warning: bad [x]",
+        "  owner/B.h:2:1: warning: worse [x]",
+        "tidy: owner/D.cpp: 2 found",
+        "  owner/B.h:2:1: warning: worse [x]",
+        "  owner/D.cpp:1:1: warning: bad [x]",
+        "tidy: 2 units, 2 with finds",
+    ]
+    fake.write_text("#!/bin/sh\n")
+    assert lint.tidy.main(names[:1], tmp_path) == 0
+
+
+def test_clang_tidy_looks_at_what_has_changed(lint, tmp_path):
+    def git(*words):
+        who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True)
+
+    git("init", "-q", "-b", "main")
+    tree(tmp_path, {"owner/A.h": "", "owner/B.h": "", "owner/C.h": ""})
+    git("add", "-A")
+    git("commit", "-qm", "one")
+    git("checkout", "-qb", "work")
+    tree(tmp_path, {"owner/A.h": "// a\n"})
+    git("commit", "-qam", "two")
+    tree(tmp_path, {"owner/B.h": "// b\n", "owner/D.cpp": "", "owner/E.py": ""})
+    assert lint.tidy.changed(tmp_path) == ["owner/A.h", "owner/B.h", "owner/D.cpp"]

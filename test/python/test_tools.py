@@ -72,9 +72,8 @@ def test_setup_asks_for_more_packages_only_for_all(environment_made, tmp_path):
     code, text = setup("--no-build", "--all")
     assert code == 1
     assert "clang-22=1:22.1.8" in text and "libmlir" not in text
-    (tmp_path / "installed").write_text(
-        installed + "".join(f"{name}=1:22.1.8-9 installed\n" for name in ("clang-22", "libclang-rt-22-dev", "llvm-22"))
-    )
+    more = ("clang-22", "clang-tidy-22", "libclang-rt-22-dev", "llvm-22")
+    (tmp_path / "installed").write_text(installed + "".join(f"{name}=1:22.1.8-9 installed\n" for name in more))
     assert setup("--all", "--no-build")[0] == 0
 
 

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may include whom in C++, and that units do not include each other in circles; for tools/lint.
+
+A place is a folder, or a unit (X.h and X.cpp) with a row of its own. LAYERS says what each place may include beside
+itself; EXCEPTIONS and CIRCLES say what breaks the rules today, and why. Both may shrink, and have to where the tree is
+better than they say.
+"""
+
+import pathlib
+import re
+from collections.abc import Iterator
+
+# From below to above: place -> places and outside libraries. A place without a row is refused.
+LAYERS = {
+    "dialect/elements": "",
+    "dialect": "dialect/elements mlir",
+    "dialect/rows": "dialect mlir",
+    "passes/Lowered": "",
+    "passes/Aten": "dialect dialect/elements mlir",
+    "passes/decompose": "passes/Aten dialect mlir",
+    "passes": "passes/Aten passes/Lowered passes/decompose dialect dialect/elements dialect/rows mlir",
+    "passes/privacy": "passes dialect dialect/rows mlir",
+    "runtime": "dialect dialect/elements mlir torch",  # torch: the library adapter alone, see tools/lint
+    "runtime/wire": "runtime dialect dialect/elements",
+    "runtime/privacy": "",
+    "owner/ledger": "runtime runtime/privacy",
+    "owner": "owner/ledger runtime runtime/privacy runtime/wire passes passes/privacy dialect dialect/rows mlir nng",
+    # The recorder knows torch and the importer knows MLIR: they meet at the trace, which knows neither.
+    "frontend": "runtime/wire torch",  # errors, checks
+    "frontend/shapes": "dialect/elements runtime torch",
+    "frontend/recording/Trace": "dialect dialect/elements",
+    "frontend/recording/TraceWalk": "frontend/recording/Trace",
+    "frontend/recording/Origin": "frontend/recording/Trace torch",
+    "frontend/wire": "frontend frontend/recording/Trace runtime runtime/wire dialect nng",
+    "frontend/tables/TableRecords": "frontend/wire frontend/recording/Trace runtime/wire",
+    "frontend/compile": "frontend frontend/wire frontend/recording/Trace frontend/recording/TraceWalk "
+    "frontend/recording/Origin passes passes/privacy runtime runtime/privacy dialect mlir",
+    "frontend/recording": "frontend frontend/shapes frontend/recording/Trace frontend/recording/TraceWalk "
+    "frontend/recording/Origin frontend/tables/TableRecords passes/Lowered runtime runtime/wire torch",
+    "frontend/session": "frontend frontend/wire frontend/compile frontend/recording frontend/recording/Trace "
+    "frontend/recording/Origin runtime torch",
+    "frontend/tables": "frontend frontend/tables/TableRecords frontend/wire frontend/compile frontend/recording "
+    "frontend/session runtime runtime/privacy torch",
+    "frontend/Sojourn": "frontend frontend/wire frontend/recording frontend/session frontend/tables runtime/privacy "
+    "runtime/wire torch",
+    "frontend/Scope": "frontend/Sojourn torch",
+    "frontend/replay": "frontend frontend/Sojourn frontend/recording frontend/recording/Origin "
+    "frontend/recording/TraceWalk frontend/session torch",
+    "frontend/ahead": "frontend frontend/Sojourn frontend/compile frontend/recording frontend/recording/Origin "
+    "frontend/session frontend/tables runtime runtime/privacy runtime/wire torch",
+    "frontend/local": "frontend/Sojourn frontend/recording runtime torch",
+    "frontend/bind": "frontend frontend/Sojourn frontend/recording frontend/recording/Origin frontend/session "
+    "frontend/replay frontend/ahead frontend/local runtime/privacy runtime/wire torch",
+}
+# Above all of them, whose rule is only that nothing below includes them.
+ABOVE = ("examples", "test", "tools")
+OUTSIDE = {"ATen": "torch", "c10": "torch", "torch": "torch", "mlir": "mlir", "llvm": "mlir", "nng": "nng"}
+
+_SIGNING = "the client's side of keys, proofs and receipts (until the signing library is a folder of its own)"
+_SESSION = "a tensor's session takes what is recorded of it (until the recorder gets it as an interface)"
+# (file, header or place that it includes): why.
+EXCEPTIONS = {
+    ("dialect/Base.h", "dialect/rows/Rules.h"): "records of ops name their rules (until they name an enum)",
+    ("frontend/recording/Composites.cpp", "frontend/session"): _SESSION,
+    ("frontend/recording/Record.cpp", "frontend/session"): _SESSION,
+    ("frontend/recording/Record.h", "frontend/session"): _SESSION,
+    ("frontend/recording/Slots.cpp", "frontend/session"): _SESSION,
+    ("frontend/recording/Special.cpp", "frontend/session"): _SESSION,
+    ("frontend/recording/Tensor.cpp", "frontend/session"): _SESSION,
+    ("frontend/wire/Identity.cpp", "owner/ledger/Proof.h"): _SIGNING,
+    ("frontend/wire/Identity.h", "owner/ledger/SigningKey.h"): _SIGNING,
+    ("frontend/bind/BindPrivacy.cpp", "owner/ledger/Receipt.h"): _SIGNING,
+    ("frontend/bind/BindPrivacy.cpp", "owner/PrivatePlan.h"): "kMetricShare (until client and owner share what a step "
+    "on private tables may ask for)",
+    ("frontend/local/Local.h", "owner/Owner.h"): "the owner in this process, through its function of bytes",
+    ("frontend/local/Local.cpp", "owner/Import.h"): "tables of a script for that owner (until they go through it)",
+}
+
+# Units that include each other in a circle: why. One that grows is refused.
+CIRCLES = {
+    "frontend/recording/Recording frontend/recording/Tensor frontend/session/Flights frontend/session/Session "
+    "frontend/session/Steps frontend/session/Trip": _SESSION,
+    "dialect/Base dialect/Cost dialect/Support": "Base.h is every header that the records of ops need",
+    "dialect/rows/Analysis dialect/rows/Support": "the state of an analysis, and what its rules share",
+    "owner/ledger/Ledger owner/ledger/Transaction": "a class and its part that is no one else's",
+    "passes/SlotReading passes/SlotRules": "a reader, and the rules that only it uses",
+    "passes/decompose/MakeOp passes/decompose/Term": "terms, and the template that builds their ops",
+    "passes/privacy/Middle passes/privacy/Polynomial": "both follow the same values",
+    "runtime/Library runtime/LibraryTensor": "the library adapter, with and without torch in sight",
+    "runtime/privacy/DiscreteGaussian runtime/privacy/GaussianTable": "a sampler and its table share their limits",
+}
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTILINE)
+
+
+def includes(path):
+    """Each include of a file with its line."""
+    text = path.read_text(errors="replace")
+    for match in _INCLUDE.finditer(text):
+        yield text.count("\n", 0, match.start(1)) + 1, match[1]
+
+
+def place_of(name):
+    """Of a file by its path from the root: the row of its unit, else its folder."""
+    unit, folder = str(pathlib.PurePosixPath(name).with_suffix("")), str(pathlib.PurePosixPath(name).parent)
+    return unit if unit in LAYERS else folder
+
+
+def _sources(files, root):
+    for path in files:
+        if path.suffix in {".cpp", ".h"}:
+            yield path, path.relative_to(root).as_posix()
+
+
+def check_layers(files, root):
+    """Every include goes to where LAYERS lets it go, and every exception is one."""
+    sources = [(path, name) for path, name in _sources(files, root) if name.split("/")[0] not in ABOVE]
+    ours = {row.split("/")[0] for row in LAYERS} | set(ABOVE)
+    used = set()
+    for path, name in sources:
+        place = place_of(name)
+        if place not in LAYERS:
+            yield f"{name}:1 lies in {place}, which has no row in tools/layers.py: say there what it may include"
+            continue
+        allowed = LAYERS[place].split()
+        for line, header in includes(path):
+            first = header.split("/")[0]
+            if "/" not in header or (first not in ours and first not in OUTSIDE):
+                continue
+            target = place_of(header) if first in ours else OUTSIDE[first]
+            if target == place or target in allowed:
+                continue
+            excepted = {(name, header), (name, target)} & EXCEPTIONS.keys()
+            used |= excepted
+            if not excepted:
+                beside = f"{place} may include beside itself {', '.join(allowed) or 'nothing'}"
+                yield f"{name}:{line} includes {header}: {beside} (tools/layers.py)"
+    there = {name for _, name in sources}
+    for name, header in sorted(EXCEPTIONS.keys() - used):
+        if name in there:
+            yield f"{name}:1 includes nothing of {header} any more: take the exception out of tools/layers.py"
+
+
+def _circles(edges):
+    """Strongly connected sets of more than one unit (Tarjan's algorithm, without recursion)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    inside: set[str] = set()
+    found: list[set[str]] = []
+    for root in sorted(edges):
+        work: list[tuple[str, Iterator[str] | None]] = [] if root in index else [(root, None)]
+        while work:
+            node, rest = work.pop()
+            if rest is None:
+                index[node] = low[node] = len(index)
+                stack.append(node)
+                inside.add(node)
+                rest = iter(sorted(edges[node]))
+            for other in rest:
+                if other not in index:
+                    work += [(node, rest), (other, None)]
+                    break
+                if other in inside:
+                    low[node] = min(low[node], low[other])
+            else:
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    cut = stack.index(node)
+                    members, stack[cut:] = set(stack[cut:]), []
+                    inside -= members
+                    if len(members) > 1:
+                        found.append(members)
+    return found
+
+
+def _way_round(members, edges):
+    """A shortest circle through the first of the units, as units."""
+    first = min(members)
+    ways = [[first]]
+    seen = set()
+    for way in ways:
+        for other in sorted(edges[way[-1]] & members):
+            if other == first:
+                return [*way, first]
+            if other not in seen:
+                seen.add(other)
+                ways.append([*way, other])
+    return [first]
+
+
+def check_circles(files, root):
+    """No unit includes, by way of others, itself; but for those of CIRCLES, which stay as small as they are."""
+    edges: dict[str, set[str]] = {}
+    lines: dict[tuple[str, str], str] = {}
+    sources = list(_sources(files, root))
+    for _, name in sources:
+        edges[name.rpartition(".")[0]] = set()
+    for path, name in sources:
+        unit = name.rpartition(".")[0]
+        for line, header in includes(path):
+            other = header.rpartition(".")[0]
+            if other in edges and other != unit:
+                edges[unit].add(other)
+                lines.setdefault((unit, other), f"{name}:{line}")
+    known = [set(units.split()) for units in CIRCLES]
+    found = _circles(edges)
+    for members in sorted(found, key=sorted):
+        if members in known:
+            continue
+        more = [sorted(members - circle) for circle in known if circle < members]
+        way = _way_round(members, edges)
+        grown = f"; a known circle grows by {', '.join(more[0])}" if more else ""
+        shrunk = any(members < circle for circle in known)
+        if not shrunk:
+            yield f"{lines[way[0], way[1]]} closes a circle of {len(members)} units: {' -> '.join(way)}{grown}"
+    for circle in known:
+        if circle <= edges.keys() and circle not in found and not any(circle < members for members in found):
+            left = [sorted(members) for members in found if members < circle]
+            what = " and ".join(", ".join(members) for members in left) or "no circle"
+            yield f"{min(circle)} and its kin are now {what}: say so in CIRCLES of tools/layers.py"

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""clang-tidy over a few files, by .clang-tidy and the commands of the build; for `tools/lint --tidy`."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import layers
+
+TOOL = "clang-tidy-22"  # of the LLVM that the build links
+
+
+def changed(root):
+    """C++ files that differ from where this branch left main, those that git does not know yet included."""
+
+    def lines(*words):
+        done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True)
+        return done.stdout.split("\n") if done.returncode == 0 else []
+
+    base = next(filter(None, lines("merge-base", "main", "HEAD")), "HEAD")
+    names = lines("diff", "--name-only", "--diff-filter=d", base) + lines("ls-files", "--others", "--exclude-standard")
+    return sorted({name for name in names if name.endswith((".cpp", ".h"))})
+
+
+def units_of(name, compiled, root):
+    """What to compile to see a file: itself, a header's own source, else one that includes it."""
+    if name in compiled:
+        return [name]
+    if pathlib.PurePosixPath(name).suffix != ".h":
+        return []
+    own = str(pathlib.PurePosixPath(name).with_suffix(".cpp"))
+    if own in compiled:
+        return [own]
+    return [each for each in sorted(compiled) if name in (header for _, header in layers.includes(root / each))][:1]
+
+
+def main(names, root):
+    """0 where there is nothing to say, or no tool to say it; 1 where clang-tidy has found something."""
+    tool, commands = shutil.which(TOOL), root / "build/compile_commands.json"
+    if tool is None:
+        print(f"tidy: skipped: {TOOL} is not installed; tools/setup --all installs it")
+        return 0
+    if not commands.exists():
+        print("tidy: skipped: build/compile_commands.json is not there; tools/setup builds and writes it")
+        return 0
+    paths = [pathlib.Path(entry["file"]) for entry in json.loads(commands.read_text())]
+    compiled = {path.relative_to(root).as_posix() for path in paths if path.is_relative_to(root) and path.exists()}
+    given = [pathlib.Path(os.path.relpath(pathlib.Path(name).resolve(), root)).as_posix() for name in names]
+    names = given or changed(root)
+    wanted: dict[str, None] = {}
+    for name in names:
+        units = units_of(name, compiled, root)
+        wanted.update(dict.fromkeys(units))
+        if not units:
+            print(f"tidy: {name}: not looked at: nothing in build/compile_commands.json compiles it")
+    found = 0
+    for unit in wanted:
+        # GCC's precompiled headers lie beside those that they were made from, and clang reads only the latter.
+        command = [tool, "--quiet", "-p", root / "build", "--extra-arg=-Wno-ignored-gch", root / unit]
+        done = subprocess.run([str(word) for word in command], cwd=root, capture_output=True, text=True)
+        lines = {line.replace(f"{root}/", "") for line in done.stdout.splitlines()}
+        # Of other files that the unit includes only what keeps clang from reading them.
+        said = sorted(
+            line
+            for line in lines
+            if ": error: " in line or (": warning: " in line and line.partition(":")[0] in {*names, unit})
+        )
+        print(f"tidy: {unit}: {f'{len(said)} found' if said else 'ok' if done.returncode == 0 else 'FAILED'}")
+        for line in said or (done.stderr.strip().splitlines()[-5:] if done.returncode else []):
+            print(f"  {line}")
+        found += bool(said or done.returncode)
+    print(f"tidy: {len(wanted)} units, {found} with finds")
+    return 1 if found else 0
