@@ -53,6 +53,7 @@ def measure(threads, arguments):
     with subprocess.Popen(
         [str(part) for part in command], env=environment, stdout=subprocess.PIPE, text=True
     ) as worker:
+        assert worker.stdout is not None
         text = worker.stdout.read()
     if worker.returncode != 0:
         sys.exit(f"bench: the worker with {threads} threads failed with exit code {worker.returncode}")

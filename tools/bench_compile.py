@@ -188,7 +188,7 @@ def main():
         return
     if not PHASES.exists():
         sys.exit(f"bench_compile: {PHASES} is missing; build with SOJOURN_BENCHMARKS=ON")
-    found = {}
+    found: dict = {}
     with tqdm(total=len(arguments.cases) * len(arguments.sizes), desc="bench_compile", unit="cell") as bar:
         for case in arguments.cases:
             found[case] = []

@@ -21,6 +21,7 @@ from tqdm import tqdm
 
 HERE = pathlib.Path(__file__).resolve()
 ROOT = HERE.parent.parent
+RUNS = re.compile(r": (\d+) runs")
 ROW = re.compile(r"\s*[\d.]+\s+([\d.]+)\s+[\d.]+\s+\d+\s+\d+\s+\d+ (.*)")
 console = Console() if sys.stdout.isatty() else Console(width=120)
 
@@ -53,9 +54,9 @@ def measured(case, checkout, arguments):
         subprocess.run([sys.executable, str(HERE), *map(str, options)], env=environment, check=True)
         plans = [path.read_text().splitlines() for path in pathlib.Path(folder).glob("plan-*.txt")]
     # The step's own plan is the one that ran most often.
-    lines = max(plans, key=lambda plan: int(re.search(r": (\d+) runs", plan[0])[1]))
-    runs = int(re.search(r": (\d+) runs", lines[0])[1])
-    times, counts = collections.Counter(), collections.Counter()
+    runs, lines = max(((int(RUNS.findall(plan[0])[0]), plan) for plan in plans), key=lambda each: each[0])
+    times: collections.defaultdict[str, float] = collections.defaultdict(float)
+    counts: collections.Counter[str] = collections.Counter()
     for line in lines:
         if found := ROW.match(line):
             times[kind(found[2])] += float(found[1]) * 1e3 / runs
@@ -105,12 +106,14 @@ def main():
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        return run(*arguments.one, arguments.threads, arguments.steps)
+        case, folder = arguments.one
+        return run(case, folder, arguments.threads, arguments.steps)
     checkouts = {"here": ROOT} | ({"beside": arguments.beside.resolve()} if arguments.beside else {})
     everything = {}
     with tqdm(total=len(arguments.cases) * arguments.rounds * len(checkouts), unit="process") as bar:
         for case in arguments.cases:
-            kept, sides = {side: [] for side in checkouts}, {}
+            kept: dict[str, list] = {side: [] for side in checkouts}
+            sides = {}
             for _ in range(arguments.rounds):
                 for side, checkout in checkouts.items():
                     sides[side] = best(case, checkout, arguments, kept[side])

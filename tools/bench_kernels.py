@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADER = re.compile(r"plan \d+: (\d+) runs?, \d+ instructions?, ([\d.]+) ms")
@@ -82,7 +83,7 @@ def follow(threads):
     print(json.dumps(list(known)), flush=True)
     for line in sys.stdin:
         word, _, rest = line.strip().partition(" ")
-        answer = None
+        answer: str | float | None = None
         if word == "begin":
             shapes, body = known[rest]
             folder = tempfile.TemporaryDirectory(prefix="sojourn-bench-")
@@ -103,8 +104,8 @@ def follow(threads):
             del inputs
             owner.close()
             del owner
-            found = [HEADER.match(file.read_text()) for file in pathlib.Path(folder.name).glob("plan-*.txt")]
-            runs, total = max((int(match[1]), float(match[2])) for match in found)
+            texts = [file.read_text() for file in pathlib.Path(folder.name).glob("plan-*.txt")]
+            runs, total = max((int(match[1]), float(match[2])) for text in texts if (match := HEADER.match(text)))
             folder.cleanup()
             answer = total / runs * 1e3
         print(json.dumps(answer), flush=True)
@@ -114,7 +115,7 @@ class Worker:
     def __init__(self, threads):
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads), PYTHONPATH=str(ROOT / "build/python"))
         command = [sys.executable, __file__, "--follow", str(threads)]
-        self.process = subprocess.Popen(
+        self.process: Any = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.cases = self.answer()

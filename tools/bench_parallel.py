@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Name: layer sizes, batch. Recording a step takes about as long as running a small one.
@@ -92,7 +93,7 @@ class Client:
     def __init__(self, root, address, case):
         environment = dict(os.environ, PYTHONPATH=str(root / "build/python"), OMP_NUM_THREADS="1")
         command = [sys.executable, __file__, "--client", address, case]
-        self.process = subprocess.Popen(
+        self.process: Any = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
@@ -148,7 +149,7 @@ def measure_case(roots, case, arguments):
             for client in streams[name]:
                 stack.callback(client.end)
                 client.answer()
-        rounds = {name: [] for name in roots}
+        rounds: dict = {name: [] for name in roots}
         for number in range(arguments.rounds):
             # Who goes first alternates.
             for name, clients in sorted(streams.items(), reverse=number % 2 == 0):

@@ -72,7 +72,7 @@ class Lstm(nn.Module):
 
     def __init__(self, cell=nn.LSTM):
         super().__init__()
-        self.tokens, self.cell, self.head = nn.Embedding(VOCABULARY, 64), cell(64, 128, batch_first=True), None
+        self.tokens, self.cell = nn.Embedding(VOCABULARY, 64), cell(64, 128, batch_first=True)
         self.head = nn.Linear(128, VOCABULARY)
 
     def forward(self, x):
@@ -106,9 +106,8 @@ def data(name):
         shape = (20_000, LENGTH)
         x, y = generator.integers(0, VOCABULARY, shape), generator.integers(0, VOCABULARY, shape)
         return {"x": x, "y": y}, {"x": (0, VOCABULARY - 1), "y": (0, VOCABULARY - 1)}, 16
-    shape = (60_000, 784) if name == "mlp" else (60_000, 1, 28, 28)
-    x, y = generator.random(shape, dtype=np.float32), generator.integers(0, 10, shape[0])
-    return {"x": x, "y": y}, {"x": (0, 1), "y": (0, 9)}, 256
+    images = generator.random((60_000, 784) if name == "mlp" else (60_000, 1, 28, 28), dtype=np.float32)
+    return {"x": images, "y": generator.integers(0, 10, 60_000)}, {"x": (0, 1), "y": (0, 9)}, 256
 
 
 def loss_of(model, x, y):
@@ -238,7 +237,7 @@ def measure(name, rounds):
                 variants.pop(title, None)
                 remarks.append(f"{TITLES[name]}: {title}: {type(error).__name__}: {str(error)[:120]}")
     repeats = {title: settle(variant) for title, variant in variants.items()}
-    seconds = {title: [] for title in [*variants, "private without noise"]}
+    seconds: dict[str, list[float]] = {title: [] for title in [*variants, "private without noise"]}
     for _ in range(rounds):
         for title, variant in variants.items():
             whole, coins = timed(variant, repeats[title])
@@ -253,7 +252,7 @@ def measure(name, rounds):
     best = {}
     for noise in ("", " noise"):
         modes = [f"opacus {mode}{noise}" for mode in ("hooks", "ghost") if f"opacus {mode}{noise}" in medians]
-        best[noise] = min(modes, key=medians.get) if modes else ""
+        best[noise] = min(modes, key=medians.__getitem__) if modes else ""
     return {
         "network": TITLES[name],
         "expected": size,
@@ -300,7 +299,7 @@ def analysis(name, rounds):
     options = ["--mlir-timing", "--mlir-timing-display=list", "--mlir-disable-threading", "-o", os.devnull]
     times = []
     for _ in range(rounds):
-        command = [OPT, program, f"--sojourn-make-private=bounds={listed}", *options]
+        command = [str(OPT), str(program), f"--sojourn-make-private=bounds={listed}", *options]
         done = subprocess.run(command, capture_output=True, text=True)
         found = re.search(r"^\s*(\d+\.\d+) .*MakePrivate$", done.stderr, re.M)
         if done.returncode != 0 or found is None:

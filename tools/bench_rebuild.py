@@ -21,7 +21,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 def dependencies(build):
     """object -> headers it was compiled with, those of its precompiled header among them."""
     text = subprocess.run(["ninja", "-C", build, "-t", "deps"], capture_output=True, text=True, check=True).stdout
-    direct, current = {}, None
+    direct: dict[str, set[str]] = {}
+    current = ""
     for line in text.splitlines():
         if line.startswith("    "):
             path = line.strip()

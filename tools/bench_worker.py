@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -28,7 +29,7 @@ import sojourn
 # Another checkout's packages may be measured by this file: the tools are those of the packages.
 ROOT = pathlib.Path(sojourn.__file__).resolve().parent.parent.parent
 ROUND_SECONDS = 0.04  # each variant runs about this long in one round
-REMARKS = set()
+REMARKS: set[str] = set()
 
 
 def trainer(model, optimizer, update=None):
@@ -110,7 +111,7 @@ class Beside:
     def __init__(self, checkout, threads):
         environment = dict(os.environ, PYTHONPATH=str(checkout / "build/python"))
         command = [sys.executable, __file__, "--threads", str(threads), "--follow"]
-        self.process = subprocess.Popen(
+        self.process: Any = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
@@ -194,7 +195,7 @@ def measure_case(case, embedded, served, beside, arguments, peak, bar):
         variants |= beside.variants(case)
     repeats = {key: variant.settle() for key, variant in variants.items()}
 
-    medians = {key: [] for key in variants}
+    medians: dict = {key: [] for key in variants}
     for _ in range(arguments.rounds):
         for key, variant in variants.items():
             medians[key].append(variant.median(repeats[key]))
@@ -261,7 +262,7 @@ def record_single_ops(owner, rounds=60, calls=200):
     }
     costs = {}
     for name, op in ops.items():
-        samples = {"eager": [], "recorded": []}
+        samples: dict[str, list[float]] = {"eager": [], "recorded": []}
         for _ in range(rounds):
             for side, tensor in (("eager", here), ("recorded", there)):
                 begin = time.perf_counter()
@@ -280,7 +281,7 @@ def record_single_ops(owner, rounds=60, calls=200):
 @contextlib.contextmanager
 def served_owner():
     """An owner in another process over ipc; it needs a table to have a store, so it gets a tiny one."""
-    tool = ROOT / "build/bin/sojourn-owner"
+    tool = str(ROOT / "build/bin/sojourn-owner")
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
         store, address, printed = f"{folder}/store", f"ipc://{folder}/owner.sock", pathlib.Path(folder, "log")
         pathlib.Path(folder, "tiny.csv").write_text("a,b\n1,2\n3,4\n")

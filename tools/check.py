@@ -71,7 +71,7 @@ def run(runner, command, report, parse, variables=None, limit=RUNNER_LIMIT_S):
 
 
 def parse_lit(text):
-    tally = {}
+    tally: dict[str, int] = {}
     for test in json.loads(text)["tests"]:
         tally[test["code"]] = tally.get(test["code"], 0) + 1
     passed = sum(tally.pop(code, 0) for code in ("PASS", "FLAKYPASS", "XFAIL"))
@@ -96,14 +96,16 @@ def parse_junit(text):
         totals[0] += tests - failures - errors - skipped
         totals[1] += failures + errors
         totals[2] += skipped
-    return Count("", *totals)
+    passed, failed, skipped = totals
+    return Count("", passed, failed, skipped)
 
 
 def parse_lint(text):
     found = re.search(r"lint: (\d+) passed, (\d+) failed, (\d+) skipped\s*$", text)
     if not found:
         raise ValueError("no closing line")
-    return Count("", *map(int, found.groups()))
+    passed, failed, skipped = map(int, found.groups())
+    return Count("", passed, failed, skipped)
 
 
 def parse_counts(text):

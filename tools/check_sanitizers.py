@@ -79,8 +79,8 @@ SANITIZERS = {
 
 def jobs():
     """Compilers that may run at once, by cores and by memory."""
-    memory = int(re.search(r"MemAvailable:\s+(\d+) kB", pathlib.Path("/proc/meminfo").read_text()).group(1)) * 1024
-    return max(1, min(os.cpu_count(), memory // UNIT_BYTES))
+    (kilobytes,) = re.findall(r"MemAvailable:\s+(\d+) kB", pathlib.Path("/proc/meminfo").read_text())
+    return max(1, min(os.cpu_count() or 1, int(kilobytes) * 1024 // UNIT_BYTES))
 
 
 def stale_headers(plan):

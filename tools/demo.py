@@ -76,14 +76,14 @@ def write_source(folder):
 @contextlib.contextmanager
 def served_owner(log):
     """A `sojourn-owner serve` in its own process, holding the table; gives its address."""
-    with tempfile.TemporaryDirectory(prefix="sojourn-demo-") as folder:
-        folder = pathlib.Path(folder)
+    with tempfile.TemporaryDirectory(prefix="sojourn-demo-") as made:
+        folder = pathlib.Path(made)
         store, address = folder / "store", f"ipc://{folder}/owner.sock"
         table, rules, name = write_source(folder)
         owner_tool("import", table, "--name", name, "--policy", "open", "--bounds", rules, "--store", store)
         console.print(owner_tool("datasets", "--store", store).splitlines()[0], highlight=False)
         with open(log, "w") as output:
-            command = [OWNER_TOOL, "serve", "--store", store, "--listen", address]
+            command = [str(OWNER_TOOL), "serve", "--store", str(store), "--listen", address]
             server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         try:
             deadline = time.monotonic() + START_LIMIT_S
@@ -117,7 +117,7 @@ def sweep(arguments):
     torch.set_num_threads(1)  # the steps are small
     script = example()
     jobs = [(epsilon, arguments.seed + seed) for epsilon in (None, *PRICES) for seed in range(arguments.seeds)]
-    found = {}
+    found: dict = {}
     for epsilon, seed in tqdm(jobs, desc="training at each price", unit="run"):
         table, owner = script.open_table("none" if epsilon is None else "local", epsilon)
         report = script.train(table, owner, arguments.epochs, arguments.batch, seed, epsilon, quiet=True)

@@ -43,6 +43,7 @@ class Task:
 def breast_cancer() -> Task:
     """569 samples of 30 measures, benign or malignant; the table of the example."""
     spec = importlib.util.spec_from_file_location("breast_cancer", ROOT / "examples/breast_cancer.py")
+    assert spec is not None and spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     features = [name for name in script.BOUNDS if name != script.LABEL]
@@ -122,13 +123,13 @@ class Characters(nn.Module):
 def characters(rows=2500) -> Task:
     """Made-up notes of 33 characters, each the beginning of sentences of a small grammar; the next letter is to be told."""
     generator = np.random.default_rng(0)
-    notes = []
+    lines = []
     for _ in range(rows):
         text = ""
         while len(text) <= NOTE:
             text += " ".join(generator.choice(words) for words in WORDS.values()) + ". "
-        notes.append([ALPHABET.index(letter) for letter in text[: NOTE + 1]])
-    notes = np.array(notes, dtype=np.int64)
+        lines.append([ALPHABET.index(letter) for letter in text[: NOTE + 1]])
+    notes = np.array(lines, dtype=np.int64)
     letters = (0, len(ALPHABET) - 1)
     return Task(
         name="characters",

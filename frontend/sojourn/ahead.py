@@ -109,13 +109,13 @@ class table_spec:
                 raise Error(f"column {name!r} must be a torch.dtype or (dtype, shape), got {kind!r}")
             limits = bounds.pop(name, None)
             try:
-                limits = None if limits is None else tuple(map(float, limits))
-                if limits is not None and len(limits) != 2:
+                pair = None if limits is None else tuple(map(float, limits))
+                if pair is not None and len(pair) != 2:
                     raise ValueError
             except (TypeError, ValueError):
-                raise Error(f"bounds of column {name!r} must be (lower, upper), got {self.bounds[name]!r}") from None
+                raise Error(f"bounds of column {name!r} must be (lower, upper), got {limits!r}") from None
             sizes = [integer(f"a size of column {name!r}", size) for size in shape]
-            described.append((name, dtype, sizes, limits))
+            described.append((name, dtype, sizes, pair))
         if bounds:
             raise Error(
                 f"bounds name {', '.join(map(repr, bounds))}, which columns does not have; it has {', '.join(map(repr, self.columns))}"
@@ -248,7 +248,7 @@ class Program:
                 for trip in _trips(batches, per_trip):
                     self._run_trip(run, trip, results, shown)
             except BaseException as failure:
-                failure.steps, failure.results = len(results), results
+                failure.steps, failure.results = len(results), results  # type: ignore[attr-defined]  # our own, on any exception
                 raise
         return results
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import types
+from typing import Any
 
 import torch
 
@@ -32,7 +33,7 @@ def install() -> None:
     """Registers `torch.owner` and `Tensor.owner()`, `Module.owner()`, `Tensor.is_owner`, once."""
     if hasattr(torch, "owner"):
         return
-    module = types.ModuleType("torch.owner", "Device module of Sojourn's owners.")
+    module: Any = types.ModuleType("torch.owner", "Device module of Sojourn's owners.")
     module.is_available = lambda: _sojourn.connected_count() > 0
     module.is_initialized = lambda: True
     module.device_count = _sojourn.connected_count

@@ -95,7 +95,7 @@ class _Run:
         self._replay = _replay_of(train)
         self._trip = _sojourn.Trip(per_trip, deadline, shown)
         run = weakref.ref(self)  # a circle would keep what the calls took until it is found
-        self._loop = Loop(self._trip, lambda: run().send())
+        self._loop = Loop(self._trip, lambda: run().send())  # type: ignore[union-attr]  # it lives as long as its loop
         self._schedulers, self._deadline, self._shown = schedulers, deadline, shown
         self._is_quiet = False  # until the first call has looked at everything
         self._may_be_quiet = is_quiet
@@ -169,7 +169,7 @@ class _Run:
         with contextlib.suppress(Exception):
             self._shown(self._trip.committed)
         with contextlib.suppress(Exception):  # an exception may refuse attributes
-            failure.steps, failure.results = self._trip.committed, self.results
+            failure.steps, failure.results = self._trip.committed, self.results  # type: ignore[attr-defined]  # our own, on any exception
         return failure
 
     def _settle(self) -> None:
@@ -250,7 +250,7 @@ def _replay_of(train) -> Replay:
         return Replay(function, step)  # a place on an object would be copied and stored with it
     replay = vars(function).get("_sojourn_replay")
     if replay is None or not replay.is_of(function):  # functools.wraps copies what a function carries
-        replay = function._sojourn_replay = Replay(function, step)
+        replay = function._sojourn_replay = Replay(function, step)  # type: ignore[attr-defined]  # a mark of ours
     return replay
 
 

@@ -69,7 +69,7 @@ def _keep_parameters(name, target):
         with reads.together([] if torch.device(device).type == "owner" else self), _in_place(self):
             return original(self, *args, **kwargs)
 
-    method._sojourn = True
+    method._sojourn = True  # type: ignore[attr-defined]  # a mark of ours
     setattr(torch.nn.Module, name, method)
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 import _sojourn
@@ -25,7 +27,7 @@ def is_counter(name: str, value) -> bool:
     )
 
 
-def host_state(optimizer) -> dict[tuple, tuple[float, object]]:
+def host_state(optimizer) -> dict[tuple, tuple[float, Any]]:
     """Numbers that an optimizer keeps on the host, by parameter and name, and what holds them."""
     return {
         (parameter, name): (float(value), value)
@@ -79,6 +81,9 @@ class Numbers:
 class Looked(float):
     """A float argument in a traced call; `at` tells once Python has decided something by its value."""
 
+    _at: int
+    _looked: set[int]
+
     def __new__(cls, value, at, looked):
         self = super().__new__(cls, value)
         self._at, self._looked = at, looked
@@ -95,9 +100,7 @@ def _looking(name):
     return method
 
 
-for _name in ("eq", "ne", "lt", "le", "gt", "ge", "bool", "int", "trunc", "floor", "ceil", "round", "hash", "format",
-              "str", "repr", "floordiv", "rfloordiv", "mod", "rmod", "divmod", "rdivmod"):  # fmt: skip
-    setattr(Looked, f"__{_name}__", _looking(f"__{_name}__"))
-
-
-Looked.is_integer = _looking("is_integer")
+for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__bool__", "__int__", "__trunc__", "__floor__",
+              "__ceil__", "__round__", "__hash__", "__format__", "__str__", "__repr__", "__floordiv__", "__rfloordiv__",
+              "__mod__", "__rmod__", "__divmod__", "__rdivmod__", "is_integer"):  # fmt: skip
+    setattr(Looked, _name, _looking(_name))

@@ -16,6 +16,7 @@ import math
 import threading
 import warnings
 import weakref
+from typing import Any
 
 import torch
 from torch.overrides import _get_current_function_mode_stack
@@ -46,7 +47,7 @@ class _Plan:
         self.structure = uses.structure()
         self.watched = _sojourn.Watched(uses.parameters(), uses.state())
         self.places = self.watched.places()
-        self.call = None  # captured
+        self.call: Any = None  # captured
         self.numbers: Numbers | None = None
         self.base: list[float] = []
         self.varied: set[int] = set()
@@ -55,7 +56,7 @@ class _Plan:
         self.counters: list[torch.Tensor] = []
         self.is_armed = False
         self.is_single = False  # returns one tensor that it computed
-        self.ready = None  # the next call, where it needs no look from here
+        self.ready: Any = None  # the next call, where it needs no look from here
 
     def matches(self) -> bool:
         return self.structure == self.uses.structure() and self.watched.is_at(self.places)
@@ -68,6 +69,7 @@ class _Plan:
         """For calls that follow one with these arguments, which was replayed."""
         if self.ready is None and _sojourn.ReadyCall.can_take(args):
             may_vary = [at in self.varied and at not in self.looked for at in range(len(self.base))]
+            assert self.numbers is not None  # of every plan that was armed
             self.ready = _sojourn.ReadyCall(
                 self.call, self.watched, self.places, self.structure, *self.uses.references(), self.numbers.sources,
                 self.base, may_vary, self.counters, args,
@@ -213,6 +215,7 @@ class Replay:
 
     def _cannot(self, plan: _Plan, entry, floats: list[float]) -> str:
         """Why a call has to be traced, or nothing."""
+        assert plan.numbers is not None  # of every plan that was armed
         base, values = self._local.base, self._local.values = plan.numbers.read(floats)
         for position, (now, then) in enumerate(zip(base, plan.base, strict=True)):
             if now != then and (position not in plan.varied or position in plan.looked):
@@ -229,6 +232,7 @@ class Replay:
     def _replay(self, plan: _Plan, entry, leaves, loop: Loop | None):
         self.replayed += 1
         if loop is not None:
+            assert plan.numbers is not None  # of every plan that was armed
             loop.expect(plan, leaves)
             loop.calls.add(plan.call, entry, self._local.values, plan.counters)
             if all(type(leaf) is torch.Tensor and not leaf.requires_grad for leaf in leaves):
@@ -421,7 +425,9 @@ class _Same:
 
 def _kinds(found, leaves):
     """How each returned leaf is made again; the computed tensors, and what is on its way out."""
-    kinds, computed, published = [], [], []
+    kinds: list[tuple] = []
+    computed: list[torch.Tensor] = []
+    published: list = []
     for leaf in found:
         place = next((at for at, given in enumerate(leaves) if given is leaf), None)
         if isinstance(leaf, torch.Tensor) and place is not None:

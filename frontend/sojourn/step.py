@@ -7,6 +7,7 @@ import contextlib
 import functools
 import inspect
 import threading
+from typing import TYPE_CHECKING, Any
 
 from torch.compiler import is_compiling
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -81,6 +82,10 @@ class step:
     `Unsupported`, with the line, for a number that changes and is no float argument, rate or count of a stock optimizer.
     """
 
+    _replay: bool
+    _trip: Any
+    _outermost: bool
+
     def __new__(cls, function=None, *, replay: bool = False, _trip=None):
         self = super().__new__(cls)
         self._replay, self._trip = bool(replay), _trip
@@ -103,11 +108,17 @@ class step:
             with step():
                 return function(*args, **kwargs)
 
-        wrapper._sojourn_step_of = function
+        wrapper._sojourn_step_of = function  # type: ignore[attr-defined]  # a mark of ours
         return wrapper
 
-    def __call__(self, function):
-        return step(function, replay=self._replay)
+    if TYPE_CHECKING:
+        # Of a function `__new__` makes a function, for which type checkers take an instance.
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    else:
+
+        def __call__(self, function):
+            return step(function, replay=self._replay)
 
     def __enter__(self):
         if self._replay:

@@ -25,7 +25,7 @@ from .errors import Error
 
 # Types that a table keeps, and the next wider ones that hold what it does not.
 _KEPT = [np.dtype(code) for code in ("?", "u1", "i1", "i2", "i4", "i8", "f2", "f4", "f8")]
-_WIDENED = {np.dtype("u2"): np.dtype("i4"), np.dtype("u4"): np.dtype("i8")}
+_WIDENED: dict[np.dtype, np.dtype] = {np.dtype("u2"): np.dtype("i4"), np.dtype("u4"): np.dtype("i8")}
 _SHOWN_COLUMNS = 60
 # Where a tensor read from a table keeps the names of its columns.
 _COLUMNS = "_sojourn_columns"
@@ -140,7 +140,7 @@ class Table:
                 "computed, not drawn; scale what batches(...) or rows(...) gave, or name the columns: scaled(x, features)"
             )
         alone = isinstance(columns, str)
-        limits = self._limits([columns] if alone else columns)
+        limits = self._limits([columns] if isinstance(columns, str) else columns)
         if not alone and (x.dim() == 0 or x.shape[-1] != len(columns)):
             raise Error(f"{len(columns)} columns need a tensor of shape [..., {len(columns)}], got {tuple(x.shape)}")
         x = x.to(x.dtype if x.is_floating_point() else torch.float32)
@@ -156,15 +156,12 @@ class Table:
             return centres[0], factors[0]
         # An owner gets them once from each thread; a step that was dropped, or an owner's end, loses them.
         key = (tuple(limits), x.dtype, x.device)
-        if (
-            x.device.type == "owner"
-            and (known := self._scalings.__dict__.get(key))
-            and all(map(_sojourn.has_value, known))
-        ):
+        here: dict = self._scalings.__dict__
+        if x.device.type == "owner" and (known := here.get(key)) and all(map(_sojourn.has_value, known)):
             return known
         made = tuple(torch.tensor(values, dtype=x.dtype).to(x.device) for values in (centres, factors))
         if x.device.type == "owner":
-            self._scalings.__dict__[key] = made
+            here[key] = made
         return made
 
     def _limits(self, names: Sequence[str]) -> list[tuple[float, float]]:
@@ -228,6 +225,8 @@ class Table:
 
 class _Rows(int):
     """`table.rows` is the number of rows, and `table.rows(features=...)` reads whole columns."""
+
+    _table: Table
 
     def __new__(cls, table: Table):
         self = super().__new__(cls, len(table))
@@ -325,7 +324,7 @@ def _tensor(name: str, values) -> torch.Tensor:
         raise Error(
             f"the rows of column {name!r} differ in shape; a table holds entries of one shape: pad them"
         ) from None
-    native = array.dtype.newbyteorder("=")
+    native: np.dtype = array.dtype.newbyteorder("=")
     stored = _WIDENED.get(native, native)
     if stored not in _KEPT:
         raise Error(

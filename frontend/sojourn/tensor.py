@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import types
 import warnings
 
 import torch
@@ -54,7 +55,7 @@ def _refuse(name: str, kind: type, text: str):
 
 def _way_out() -> str:
     """A hint where it is torch's own code that asks for memory."""
-    frame = sys._getframe(2)
+    frame: types.FrameType | None = sys._getframe(2)
     while frame is not None:
         if f"torch{os.sep}_dynamo{os.sep}" in frame.f_code.co_filename:
             return "; leave out torch.compile: each sojourn.step is compiled as it is"
@@ -72,7 +73,7 @@ def _guard_dlpack() -> None:
         # The protocol's method refuses remote tensors; the C function would only say that it has no pointer.
         return tensor.__dlpack__() if is_remote(tensor) else original(tensor, *args, **kwargs)
 
-    torch.to_dlpack = torch.utils.dlpack.to_dlpack = to_dlpack
+    torch.to_dlpack = torch.utils.dlpack.to_dlpack = to_dlpack  # type: ignore[assignment]  # takes all that it took
 
 
 def _shown(self: torch.Tensor, *, tensor_contents=None) -> str:
@@ -119,7 +120,7 @@ def _reduce(self: torch.Tensor, protocol):
 def _allow_pinning() -> None:
     """`DataLoader(pin_memory=True)` and `tensor.pin_memory()`: uploads take no pinned memory, so nothing is to be done."""
     original = torch.Tensor.pin_memory
-    told = []
+    told: list[bool] = []
 
     @functools.wraps(original)
     def pin_memory(self, *args, **kwargs):
@@ -130,7 +131,7 @@ def _allow_pinning() -> None:
             warnings.warn("pin_memory does nothing for an owner's device; leave it out", stacklevel=2)
         return self
 
-    torch.Tensor.pin_memory = pin_memory
+    torch.Tensor.pin_memory = pin_memory  # type: ignore[method-assign]  # torch has no hook for it
 
 
 def _guard_save() -> None:
@@ -148,7 +149,7 @@ def install() -> None:
     """Patches `torch.Tensor`, once."""
     if getattr(torch.Tensor, "_sojourn_installed", False):
         return
-    torch.Tensor._sojourn_installed = True
+    torch.Tensor._sojourn_installed = True  # type: ignore[attr-defined]  # a mark of ours
     _patch("__repr__", _shown)
     for name in ("numpy", "tolist", "__array__"):
         _patch(name, _reading(name))

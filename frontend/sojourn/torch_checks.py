@@ -57,7 +57,7 @@ def _add_chunks_in_float32() -> None:
     def resolve(dtype, device):
         return original(dtype, torch.device("cpu") if device is not None and device.type == "owner" else device)
 
-    options._resolve_auto_acc_dtype = staticmethod(resolve)
+    options._resolve_auto_acc_dtype = staticmethod(resolve)  # type: ignore[method-assign]  # torch has no hook for it
     for dtype in (torch.float16, torch.bfloat16):
         chunked._AUTO_DEFAULTS["owner", dtype] = chunked._AUTO_DEFAULTS["cpu", dtype]
 
@@ -73,13 +73,13 @@ def _keep_backward_here() -> None:
             torch._C._set_multithreading_enabled(False)
         return entered
 
-    torch.inference_mode.__enter__ = enter
+    torch.inference_mode.__enter__ = enter  # type: ignore[method-assign]  # torch has no hook for it
 
 
 class _Asked(threading.local):
     """Which positions (True) a call of an encoder would pack into nested tensors, if they are at the start of rows."""
 
-    kept = None
+    kept: torch.Tensor | None = None
 
 
 _asked = _Asked()
@@ -111,7 +111,7 @@ def _wrap_encoder() -> None:
             nothing = self.norm(nothing)
         return torch.where((is_packed & ~kept).unsqueeze(-1), nothing, output)
 
-    transformer.TransformerEncoder.forward = forward
+    transformer.TransformerEncoder.forward = forward  # type: ignore[method-assign]  # torch has no hook for it
 
 
 def _are_definite(constraint, value):

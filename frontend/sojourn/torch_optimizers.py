@@ -164,10 +164,10 @@ def install() -> None:
     if hasattr(asgd.asgd, "_sojourn"):
         return
     asgd.asgd = _rates_at_owner(asgd.asgd)
-    asgd.asgd._sojourn = True
+    asgd.asgd._sojourn = True  # type: ignore[attr-defined]  # a mark of ours
     _adafactor.adafactor = _adafactor_over_tensors(_adafactor.adafactor)
-    Optimizer._process_value_according_to_param_policy = staticmethod(
+    Optimizer._process_value_according_to_param_policy = staticmethod(  # type: ignore[method-assign]  # torch has no hook for it
         _loading(Optimizer._process_value_according_to_param_policy)
     )
     clip_grad._get_total_norm = torch.nn.utils.get_total_norm = _total_norm(clip_grad._get_total_norm)
-    grad_scaler.GradScaler.step = _scaled_step(grad_scaler.GradScaler.step)
+    grad_scaler.GradScaler.step = _scaled_step(grad_scaler.GradScaler.step)  # type: ignore[method-assign]  # torch has no hook for it

@@ -66,7 +66,7 @@ class Uses:
         return self._modules == other._modules and self._optimizers == other._optimizers
 
     def parameters(self) -> list[torch.Tensor]:
-        found = {}
+        found: dict[int, torch.Tensor] = {}
         for module in self.modules:
             found.update((id(p), p) for p in module._parameters.values() if p is not None)
         for optimizer in self.optimizers:
@@ -92,7 +92,7 @@ def before_module(module, args):
 
 
 def _before_optimizer(optimizer, args, kwargs):
-    if not is_compiling() and tracing.uses is not None:
+    if not is_compiling() and tracing.uses is not None and tracing.host is not None:
         tracing.uses.add_optimizer(optimizer)
         tracing.host.add_counters(optimizer)
 

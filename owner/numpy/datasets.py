@@ -11,7 +11,7 @@ import numpy as np
 from sojourn_wire import format as wire_format
 
 from . import limits
-from .errors import DATASET, LIMIT, REFUSED, OwnerError, need
+from .errors import DATASET, LIMIT, REFUSED, OwnerError, found, need
 from .ops_elementwise import convert
 from .parts import Side, part_text, rows_of
 from .table_files import arrow_values, read_file
@@ -19,7 +19,11 @@ from .types import ELEMENT_OF, NAMES, TableType, TensorType, entry_text
 
 # The types that a column is kept in: what it holds is never narrowed, little-used types widen.
 _KEPT = [np.dtype(code) for code in ("?", "u1", "i1", "i2", "i4", "i8", "f4", "f8")]
-_WIDENED = {np.dtype("u2"): np.dtype("i4"), np.dtype("u4"): np.dtype("i8"), np.dtype("f2"): np.dtype("f4")}
+_WIDENED: dict[np.dtype, np.dtype] = {
+    np.dtype("u2"): np.dtype("i4"),
+    np.dtype("u4"): np.dtype("i8"),
+    np.dtype("f2"): np.dtype("f4"),
+}
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,7 @@ class Dataset:
         text = f"dataset '{self.name}' has {self.rows} rows, the program expects {table.rows}"
         need(table.rows in (-1, self.rows), text, DATASET)
         for name, wanted in table.entries:
-            column = self.by_name.get(name)
-            need(column is not None, f"dataset '{self.name}' has no column '{name}'", DATASET)
+            column = found(self.by_name.get(name), f"dataset '{self.name}' has no column '{name}'", DATASET)
             text = f"column '{name}' of '{self.name}' is {entry_text(column.entry)}, the program expects "
             need(column.entry == wanted, text + entry_text(wanted), DATASET)
 
@@ -123,7 +126,7 @@ def _column(dataset: str, name, values, bounds, fill) -> Column:
         text = f"{where}: is no array, its rows differ in shape; expected entries of one shape ({error})"
         raise OwnerError(DATASET, text) from None
     _check_shape(where, values)
-    dtype = values.dtype.newbyteorder("=") if values.dtype.kind != "V" else values.dtype
+    dtype: np.dtype = values.dtype.newbyteorder("=") if values.dtype.kind != "V" else values.dtype
     dtype = _WIDENED.get(dtype, dtype)
     need(dtype in _KEPT, f"{where}: has type {values.dtype}, expected numbers or booleans "
          f"({', '.join(NAMES[ELEMENT_OF[kept]] for kept in _KEPT)})", DATASET)  # fmt: skip

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+T = TypeVar("T")
+
 # ErrorCode of runtime/wire/Messages.fbs.
 MALFORMED, VERSION, LIMIT, SESSION, HANDLE, DATASET, REFUSED, UNSUPPORTED, EXECUTION, INTERNAL = range(10)
 
@@ -19,3 +23,10 @@ def need(condition: bool, message: str, code: int = MALFORMED) -> None:
     """Checks what came from outside; never used for our own mistakes."""
     if not condition:
         raise OwnerError(code, message)
+
+
+def found(thing: T | None, message: str, code: int = MALFORMED) -> T:
+    """Likewise, of what was looked up."""
+    if thing is None:
+        raise OwnerError(code, message)
+    return thing

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from typing import Any
 
 import numpy as np
 
@@ -168,7 +169,8 @@ def _conv(op, x, w):
     if result.numel == 0:
         return np.zeros(result.shape, x.dtype)
     xp, wide = _padded(widened(x), op.attr("padding")), widened(w)
-    y, out = 0, result.shape[2:]
+    y: Any = 0  # an array from the first tap on
+    out = result.shape[2:]
     for tap in _taps(w.shape[2:]):
         y = y + np.matmul(_tap_weight(wide, tap, groups), _grouped(xp[_at_tap(tap, out, stride, dilation)], groups))
     return rounded(y.reshape(result.shape), x.dtype)

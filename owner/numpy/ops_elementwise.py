@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from scipy import special
 
 import numpy as np
@@ -52,6 +55,7 @@ def _digamma(x):
     return np.where(pole, at_pole, special.psi(np.where(pole, 1.0, x)))
 
 
+_function: Callable[..., Any]
 for _name, _function in (
     ("neg", np.negative), ("abs", np.abs), ("sign", _sign), ("floor", np.floor), ("ceil", np.ceil),
     ("round", np.rint), ("not", np.invert), ("sqrt", np.sqrt), ("add", np.add), ("sub", np.subtract),

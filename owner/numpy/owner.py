@@ -10,6 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from sojourn_wire import format as wire_format
@@ -17,7 +18,7 @@ from sojourn_wire import format as wire_format
 from . import limits, replies, wire
 from .datasets import Dataset, make_dataset
 from .describe import describe
-from .errors import DATASET, HANDLE, INTERNAL, LIMIT, REFUSED, SESSION, VERSION, OwnerError, need
+from .errors import DATASET, HANDLE, INTERNAL, LIMIT, REFUSED, SESSION, VERSION, OwnerError, found, need
 from .program import Program, check_versions, decode, program_hash
 from .run import run
 from .types import TensorType
@@ -177,7 +178,7 @@ class NumpyOwner:
         if session is not None and now - session.seen > limits.SESSION_LEASE_SECONDS:
             del self._sessions[number]
             session = None
-        need(session is not None, "unknown or closed session; connect again", SESSION)
+        session = found(session, "unknown or closed session; connect again", SESSION)
         session.seen = now
         return session
 
@@ -216,8 +217,8 @@ class NumpyOwner:
             session.bytes -= len(session.uploads.pop(number).data)
 
     def _watch(self, message: wire.Record) -> bytes:
-        session = self._sessions.get(message.session)  # leases end in requests that take turns
-        need(session is not None, "unknown or closed session; connect again", SESSION)
+        # Leases end in requests that take turns.
+        session = found(self._sessions.get(message.session), "unknown or closed session; connect again", SESSION)
         session.stop = session.stop or bool(message.stop)
         return replies.progress(session.progress)
 
@@ -250,7 +251,7 @@ class NumpyOwner:
         steps = 1 + len(step.repetitions)
         need(steps <= limits.STEPS_PER_MESSAGE_MAX, f"the message has {steps} steps", LIMIT)
         out = steps * sum(
-            program.types[r.value].nbytes + limits.VALUE_ROOM for r in program.results if r.kind == "publish"
+            program.result_type(r).nbytes + limits.VALUE_ROOM for r in program.results if r.kind == "publish"
         )
         need(out <= limits.PUBLISHED_BYTES_MAX, f"a reply to {steps} steps takes {out} bytes", LIMIT)
         session.progress, session.stop = 0, False
@@ -280,13 +281,13 @@ class NumpyOwner:
         self._check_results(step, session, program, keeps)
         values = run(program, args, self.watch)
         published = [_owned(value) for value, result in zip(values, program.results) if result.kind == "publish"]
-        stored = [_owned(value) if r.kind != "publish" else None for value, r in zip(values, program.results)]
+        stored = {at: _owned(values[at]) for at, r in enumerate(program.results) if r.kind != "publish"}
         # Nothing below can fail.
         fresh = dict(zip(keeps, step.results.tolist()))
         states = step.states.tolist()
-        for index, (value, result) in enumerate(zip(stored, program.results)):
-            if result.kind != "publish":
-                self._store(session, states[result.target] if result.kind == "commit" else fresh[index], value)
+        for index, value in stored.items():
+            result = program.results[index]
+            self._store(session, states[result.target] if result.kind == "commit" else fresh[index], value)
         for tensor in step.uploads:
             self._drop_upload(session, tensor.sent_ahead)
         for handle in step.releases.tolist():
@@ -334,38 +335,41 @@ class NumpyOwner:
             given[kind] = iter(values)
         ahead = [tensor.sent_ahead for tensor in step.uploads if tensor.sent_ahead]
         need(len(set(ahead)) == len(ahead), "an upload is bound twice")
-        args = []
+        args: list = []
         for index, arg in enumerate(program.args):
             value = next(given[arg.kind])
+            expected: Any = arg.type  # of a table its columns, else a tensor's: the reader has seen to it
             if arg.kind == "state":
-                args.append(self._state(session, value, arg.type))
+                args.append(self._state(session, value, expected))
             elif arg.kind == "upload":
-                args.append(replies.upload(value, self._bytes_of(session, value), arg.type, f"argument {index}"))
+                args.append(replies.upload(value, self._bytes_of(session, value), expected, f"argument {index}"))
             elif arg.kind == "table":
-                dataset = self._datasets.get(value.name)
-                need(dataset is not None, f"unknown dataset '{value.name}'", DATASET)
+                dataset = found(self._datasets.get(value.name), f"unknown dataset '{value.name}'", DATASET)
                 need(value.version == dataset.version, f"dataset '{value.name}' has version {dataset.version}, the "
                      f"step was made for version {value.version}", DATASET)  # fmt: skip
+<<<<<<< HEAD
                 dataset.serves(arg.type)
                 for sides in program.parts.get(index, ()):
                     dataset.has_part(sides)
+=======
+                dataset.serves(expected)
+>>>>>>> 0544fd0 (Python is checked by mypy, and the packages say so (py.typed))
                 args.append(dataset)
             else:
-                args.append(replies.number(value, arg.type))
+                args.append(replies.number(value, expected))
         return args
 
     @staticmethod
     def _bytes_of(session: Session, tensor: wire.Record) -> np.ndarray:
         if not tensor.sent_ahead:
             return tensor.data
-        upload = session.uploads.get(tensor.sent_ahead)
-        whole = upload is not None and upload.received == len(upload.data)
-        need(whole, f"upload {tensor.sent_ahead} was not sent ahead to its end", HANDLE)
+        text = f"upload {tensor.sent_ahead} was not sent ahead to its end"
+        upload = found(session.uploads.get(tensor.sent_ahead), text, HANDLE)
+        need(upload.received == len(upload.data), text, HANDLE)
         return upload.data
 
     def _state(self, session: Session, handle: int, expected: TensorType) -> np.ndarray:
-        value = session.handles.get(handle)
-        need(value is not None, f"unknown handle {handle}", HANDLE)
+        value = found(session.handles.get(handle), f"unknown handle {handle}", HANDLE)
         fits = value.dtype == expected.dtype and value.shape == expected.shape
         need(fits, f"handle {handle} holds {value.dtype}{list(value.shape)}, the program expects {expected}")
         return value
@@ -381,7 +385,7 @@ class NumpyOwner:
         written = [states[result.target] for result in program.results if result.kind == "commit"]
         need(len(set(written)) == len(written), "one handle is bound to two states that are both committed")
         self._check_releases(session, step.releases.tolist())
-        kept = sum(program.types[program.results[index].value].nbytes for index in keeps)
+        kept = sum(program.result_type(program.results[index]).nbytes for index in keeps)
         # What was sent ahead is counted already, and gone when the step has committed.
         ahead = [session.uploads[tensor.sent_ahead] for tensor in step.uploads if tensor.sent_ahead]
         kept -= sum(len(upload.data) for upload in ahead)

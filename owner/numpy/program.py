@@ -7,7 +7,7 @@ import hashlib
 import math
 import struct
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import ml_dtypes
 
@@ -27,7 +27,11 @@ ARG_KINDS, RESULT_KINDS, ATTR_KINDS = names_of(ArgKind), names_of(ResultKind), n
 
 class Attr(NamedTuple):
     kind: str
+<<<<<<< HEAD
     value: object  # int, bool, float, str, tuple of int, of float, of str
+=======
+    value: Any  # int, bool, float, tuple of int, str, tuple of str
+>>>>>>> 0544fd0 (Python is checked by mypy, and the packages say so (py.typed))
     element: int
 
 
@@ -67,6 +71,10 @@ class Program:
     types: list[TensorType | TableType]  # by value id
     last_use: list[list[int]] = field(default_factory=list)  # per op: values that die there
     parts: dict[int, list[tuple[Side, ...]]] = field(default_factory=dict)  # per table argument: what it draws from
+
+    def result_type(self, result: Result) -> TensorType:
+        """Results are no tables: the reader has seen to it."""
+        return cast(TensorType, self.types[result.value])
 
     def args_of(self, kind: str) -> list[tuple[int, TensorType | TableType]]:
         return [(i, arg.type) for i, arg in enumerate(self.args) if arg.kind == kind]
@@ -378,7 +386,8 @@ class _Locations:
     def of(self, op: int) -> str:
         if self.table is None or len(self.table.op_locations) == 0:
             return ""
-        parts, place = [], int(self.table.op_locations[op])
+        parts: list[str] = []
+        place = int(self.table.op_locations[op])
         while place and len(parts) < limits.LOCATION_DEPTH_MAX:
             file, line, column, parent = self.table.locations[place - 1].tolist()
             parts.append(f"{self.table.files[file]}:{line}" + (f":{column}" if column else ""))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sojourn_wire import format as wire_format
 
 from . import limits, types
-from .errors import LIMIT, MALFORMED, UNSUPPORTED, OwnerError, need
+from .errors import LIMIT, MALFORMED, UNSUPPORTED, OwnerError, found, need
 from .types import TableType, TensorType
 
 
@@ -52,8 +52,7 @@ def rule(
 
 def check(op) -> int:
     """Holds one op against its rule; returns its work in scalar operations."""
-    known = RULES.get(op.name)
-    need(known is not None, "this owner runs core form only, and does not know this op", UNSUPPORTED)
+    known = found(RULES.get(op.name), "this owner runs core form only, and does not know this op", UNSUPPORTED)
     least, most = known.operands
     need(least <= len(op.operands) <= most, f"has {len(op.operands)} operands, expected {_count(least, most)}")
     need(len(op.result_types) == known.results, f"has {len(op.result_types)} results, expected {known.results}")

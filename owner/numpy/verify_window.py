@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import limits, types
 from .errors import LIMIT, need
 from .verify import classes, per_dim, product, result_is, rule, same_element
 
-_CONV = {"stride": "integers", "padding": "integers", "dilation": "integers", "groups": "integer"}
-_POOL = {"window": "integers", "stride": "integers", "padding": "integers", "dilation": "integers"}
+_CONV: dict[str, Any] = {"stride": "integers", "padding": "integers", "dilation": "integers", "groups": "integer"}
+_POOL: dict[str, Any] = {"window": "integers", "stride": "integers", "padding": "integers", "dilation": "integers"}
 
 
 def _windows(op, sizes, window):

@@ -75,7 +75,7 @@ _RESULT = _structs(("value", "<u4"), ("target", "<u4"), ("kind", "u1"), ("flags"
 _LOCATION = _structs(("file", "<u4"), ("line", "<u4"), ("column", "<u4"), ("parent", "<u4"))
 
 # Fields in id order.
-LAYOUTS: dict[str, tuple[tuple[str, object], ...]] = {
+LAYOUTS: dict[str, tuple[tuple[str, Scalar | Text | Vector | Texts | Table | Tables | Union], ...]] = {
     # runtime/Program.fbs
     "TableRecord": (("rows", I64), ("column_names", U32S), ("column_elements", U8S), ("column_dims_begin", U32S),
                     ("column_ranks", U8S)),
@@ -148,7 +148,7 @@ def read(data: bytes | np.ndarray, root: str, identifier: bytes | None) -> Recor
 
 class _Reader:
     def __init__(self, data: bytes | np.ndarray):
-        self.data = memoryview(data).cast("B")
+        self.data = memoryview(data).cast("B")  # type: ignore[arg-type]  # stubs of arrays say __buffer__ from Python 3.12 on
         self.size = len(self.data)
         need(self.size <= limits.REQUEST_BYTES_MAX, f"buffer of {self.size} bytes is too large", LIMIT)
         self.tables_left = limits.TABLES_MAX
@@ -222,7 +222,7 @@ class _Reader:
         need(offset > 0, "an offset points to itself")
         return position + offset
 
-    def value(self, kind: object, position: int) -> object:
+    def value(self, kind: Text | Vector | Texts | Table | Tables, position: int) -> object:
         """A string or vector; `position` 0 means it is absent, which reads as empty."""
         if isinstance(kind, Text):
             return self.text(position) if position else ""
