@@ -5,6 +5,7 @@
 
 #include "owner/Label.h"
 #include "runtime/Execute.h"
+#include "runtime/terms/Defaults.h"
 
 #include <functional>
 #include <map>
@@ -75,10 +76,7 @@ struct DatasetSource {
   std::vector<NamedArray> arrays;
 };
 
-/// What stands for a private table where a step says nothing; the data owner's choice.
-struct PrivacyDefaults {
-  double noiseMultiplier = 1, clip = 1, metricBound = 10;
-};
+using PrivacyDefaults = terms::Defaults;
 
 struct RegisterOptions {
   std::string name;

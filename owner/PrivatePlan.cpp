@@ -11,8 +11,7 @@
 #include "runtime/privacy/DiscreteGaussian.h"
 #include "runtime/privacy/DiscreteLaplace.h"
 #include "runtime/privacy/PoissonDraw.h"
-#include "runtime/privacy/Rdp.h"
-#include "runtime/privacy/Tail.h"
+#include "runtime/terms/Charges.h"
 
 #include "mlir/IR/MLIRContext.h"
 
@@ -47,7 +46,7 @@ std::string PrivateTerms::key() const {
   for (double value : {noiseMultiplier, clip, metricBound, metricShare}) {
     number(value);
   }
-  for (const Release &release : releases) {
+  for (const terms::Release &release : releases) {
     number(release.bound);
     number(release.rho);
     number(release.laplaceEpsilon);
@@ -147,115 +146,45 @@ RowInputs inputsOf(mlir::func::FuncOp step, const PrivateTerms &terms) {
   return inputs;
 }
 
-/// Gaussian noise where a row may become any other: not sampled, its sensitivity doubles; sampled it costs no more than
-/// that, and no more than two steps by way of the null row.
-privacy::Charge replacedGaussian(double rate, double rho) {
-  privacy::Charge whole = privacy::gaussian(4 * rho);
-  privacy::Charge steps = privacy::replaceOne(privacy::sampledGaussian(rate, rho));
-  for (size_t k = 0; k < whole.rdp.size(); ++k) {
-    whole.rdp[k] = std::min(whole.rdp[k], steps.rdp[k]);
-  }
-  return whole;
-}
-
 /// What the sites of one draw cost each of its tables.
 llvm::Error addCharges(const PrivacyPlan &from, const DrawUse &draw, const PrivateTerms &terms, PrivatePlan &plan) {
   if (draw.sites.empty()) {
     return llvm::Error::success();
   }
-  double rate = 1, failures = 0x1p-70; // distances of the samplers: 2^-110 a value, 2^-109 a draw
-  if (draw.isSampled) {
-    auto sampled = privacy::PoissonDraw::plan(draw.rows, draw.expected, draw.slots);
-    if (auto *reason = std::get_if<std::string>(&sampled)) {
-      return requestError(wire::ErrorCode_Malformed, "a draw of rows: " + *reason);
-    }
-    const auto &poisson = std::get<privacy::PoissonDraw>(sampled);
-    rate = poisson.probability();
-    if (poisson.overflowMass() > 2 * privacy::kOverflowMax) {
-      return requestError(wire::ErrorCode_Refused, "a batch of expected size " + Twine(draw.expected) + " of " +
-                                                       Twine(draw.rows) + " rows has only " + Twine(draw.slots) +
-                                                       " slots: too many draws would not fit");
-    }
-    failures += poisson.overflowMass();
+  terms::Draw drawn{draw.isSampled, draw.rows, draw.expected, draw.slots};
+  auto rate = terms::rateOf(drawn);
+  if (!rate) {
+    return requestError(wire::ErrorCode_Malformed, rate.error());
   }
-  // Of one draw what releases cost adds up before it is amplified, also where one was chosen by another, as the second
-  // of two updates is: given the sample they compose as Gaussian mechanisms do (Dong, Roth, Su 2022, corollary 3.3), so
-  // both outcomes are made of one Gaussian of the summed rho, with the row or without it (Blackwell), and so are their
-  // mixtures over the row's coin. Noise on the grid, in its turn, is made of continuous noise: rounded with discrete
-  // noise of variance 8 around it, that of variance s^2 - 8 gives the grid's of s^2 up to a factor of 1 + 4 exp(-16
-  // pi^2), less than 2^-220 (the sum of a Gaussian over a shifted grid hardly depends on the shift). Prove.cpp counts
-  // the 8; the factor is far below what samplers are off by, `failures`.
-  double stepRho = 0, besideRho = 0;
-  privacy::Charge beside, besideReplaced;
+  if (std::string refusal = terms::checkSlots(drawn, *rate); !refusal.empty()) {
+    return requestError(wire::ErrorCode_Refused, refusal);
+  }
+  std::vector<terms::SiteCost> sites;
   for (size_t number : draw.sites) {
     const ReleaseSite &site = from.sites[number];
-    if (site.isLaplace) {
-      beside = beside + privacy::pure(site.cost);
-      besideReplaced = besideReplaced + privacy::pure(2 * site.cost);
-    } else {
-      (site.isBeside ? besideRho : stepRho) += site.cost;
-    }
+    sites.push_back({site.cost, site.isBeside, site.isLaplace});
   }
-  // Of a step the whole part is charged, whatever it published: its price is known before the program is.
-  if (stepRho > 0) {
-    stepRho = std::max(stepRho, 1 / (2 * terms.noiseMultiplier * terms.noiseMultiplier));
-  }
-  privacy::Charge step;
-  if (stepRho > 0) {
-    step = privacy::sampledGaussian(rate, stepRho) + privacy::failure(failures);
-  }
-  if (besideRho > 0) { // one batch, one charge: what the beside ones add to it
-    auto added = [&](auto cost) { return cost(stepRho + besideRho) - cost(stepRho); };
-    beside = beside + added([&](double rho) { return privacy::sampledGaussian(rate, rho); });
-    besideReplaced = besideReplaced + added([&](double rho) { return replacedGaussian(rate, rho); });
-  }
-  if (beside != privacy::Charge{}) {
-    beside = beside + privacy::failure(failures);
-    besideReplaced = besideReplaced + privacy::failure(failures);
-  }
+  terms::DrawCharges charges = terms::chargesOf(*rate, sites, terms.noiseMultiplier);
   for (unsigned argument : draw.tables) {
     auto known = llvm::find_if(plan.charges, [&](const TableCharge &charge) { return charge.argument == argument; });
     if (known == plan.charges.end()) {
-      plan.charges.push_back({argument, step, beside, besideReplaced});
+      plan.charges.push_back({argument, charges.step, charges.beside, charges.besideReplaced});
     } else {
-      known->step = known->step + step;
-      known->beside = known->beside + beside;
-      known->besideReplaced = known->besideReplaced + besideReplaced;
+      known->step = known->step + charges.step;
+      known->beside = known->beside + charges.beside;
+      known->besideReplaced = known->besideReplaced + charges.besideReplaced;
     }
   }
   return llvm::Error::success();
 }
 
 PrivacyOptions optionsOf(const Plan &plan, const PrivateTerms &terms) {
-  PrivacyOptions options;
-  options.noiseMultiplier = terms.noiseMultiplier;
-  options.clip = terms.clip;
-  options.perLayer = terms.perLayer;
-  options.lossIsMean = !terms.lossIsSum;
-  options.metricShare = terms.metricShare;
-  options.metricBound = terms.metricBound;
-  size_t published = 0;
-  unsigned prices = 0;
-  auto results = plan.executable->results();
-  for (unsigned index = 0; index < results.size(); ++index) {
-    if (results[index].kind != StepResult::Publish || published >= terms.releases.size()) {
-      continue;
-    }
-    const PrivateTerms::Release &release = terms.releases[published++];
-    PrivacyOptions::Publish &publish = options.publishes[index];
-    prices += !release.continues;
-    publish.price = prices;
-    if (release.bound > 0) {
-      publish.bound = release.bound;
-    }
-    if (release.rho > 0) {
-      publish.rho = release.rho;
-    }
-    if (release.laplaceEpsilon > 0) {
-      publish.laplaceEpsilon = release.laplaceEpsilon;
-    }
+  std::vector<std::optional<unsigned>> published;
+  unsigned next = 0;
+  for (const runtime::ResultSpec &result : plan.executable->results()) {
+    published.push_back(result.kind == StepResult::Publish ? std::optional(next++) : std::nullopt);
   }
-  return options;
+  return terms::optionsOf(terms, published);
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 #include "runtime/Extent.h"
 #include "runtime/privacy/Charge.h"
 #include "runtime/privacy/Coins.h"
+#include "runtime/terms/Terms.h"
 #include "runtime/wire/Step.h"
 
 #include "llvm/Support/Error.h"
@@ -24,11 +25,8 @@
 
 namespace sojourn::owner {
 
-/// Part of a step's rho for published values, where the step says nothing.
-inline constexpr double kMetricShare = 0.05;
-
 /// All that decides how a program is rewritten, apart from its bytes. The text is the key of the cache.
-struct PrivateTerms {
+struct PrivateTerms : terms::StepTerms {
   struct Table {
     bool isPrivate = false;
     int64_t rows = 0;            ///< how many the bound table has
@@ -36,14 +34,6 @@ struct PrivateTerms {
   };
   std::vector<bool> publicArguments;
   std::vector<Table> tables; ///< by argument; empty for the others
-  double noiseMultiplier = 1, clip = 1, metricBound = 10, metricShare = 0.05;
-  bool perLayer = false, lossIsSum = false;
-  struct Release {
-    double bound = 0;
-    double rho = 0, laplaceEpsilon = 0; ///< of a price of its own; 0: none
-    bool continues = false;             ///< it is that of the release before, too
-  };
-  std::vector<Release> releases; ///< per published result
   /// Words of the slots, where no rows are drawn: bounds of statistics follow from them.
   std::vector<uint64_t> slots;
   /// Per argument where the elements of a small public tensor that the step does not write lie; empty where no bound

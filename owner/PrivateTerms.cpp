@@ -6,8 +6,7 @@
 #include "owner/Error.h"
 #include "owner/Limits.h"
 #include "owner/Text.h"
-#include "runtime/privacy/Plan.h"
-#include "runtime/wire/Terms.h"
+#include "runtime/terms/Terms.h"
 
 #include <map>
 #include <set>
@@ -16,40 +15,9 @@ namespace sojourn::owner {
 
 using llvm::Twine;
 
-using sojourn::wire::kBounds;
-using sojourn::wire::kNoiseMultipliers;
-static_assert(sojourn::wire::kEpsilonMost == privacy::kEpsilonMax, "what a client may ask for is what can be charged");
-
-/// A number of the message that a step may not choose freely. Above 0 it is at least `least`.
-static llvm::Error checkNumber(const char *what, double number, double most, double least = 0) {
-  if (number == 0 || (number > 0 && number >= least && number <= most)) {
-    return llvm::Error::success();
-  }
-  auto text = [](double value) {
-    std::string text;
-    llvm::raw_string_ostream(text) << llvm::format("%g", value);
-    return text;
-  };
-  return requestError(wire::ErrorCode_Refused,
-                      Twine(what) + " is " + text(number) + ", expected a number " +
-                          (least > 0 ? "from " + text(least) + " to " : "above 0 and at most ") + text(most));
-}
-
 llvm::Error checkDefaults(const PrivacyDefaults &defaults) {
-  struct Number {
-    const char *what;
-    double number, least, most;
-  };
-  for (auto [what, number, least, most] :
-       {Number{"noise multiplier", defaults.noiseMultiplier, kNoiseMultipliers.least, kNoiseMultipliers.most},
-        Number{"clip", defaults.clip, kBounds.least, kBounds.most},
-        Number{"metric bound", defaults.metricBound, kBounds.least, kBounds.most}}) {
-    if (!(number >= least && number <= most)) {
-      return failure("the " + Twine(what) + " is " + numberText(number) + ", expected a number from " +
-                     numberText(least) + " to " + numberText(most));
-    }
-  }
-  return llvm::Error::success();
+  std::string wrong = terms::problemOf(defaults);
+  return wrong.empty() ? llvm::Error::success() : failure(wrong);
 }
 
 llvm::Error PrivateStep::setSources(const StepBindings &bound) {
@@ -87,10 +55,7 @@ llvm::Error PrivateStep::setSources(const StepBindings &bound) {
       if (!own) {
         return llvm::joinErrors(std::move(failed), own.takeError());
       }
-      defaults = isFirst ? *own
-                         : PrivacyDefaults{std::max(defaults.noiseMultiplier, own->noiseMultiplier),
-                                           std::min(defaults.clip, own->clip),
-                                           std::min(defaults.metricBound, own->metricBound)};
+      defaults = isFirst ? *own : terms::mostCareful(defaults, *own);
     }
   }
   return failed;
@@ -119,21 +84,11 @@ llvm::Error PrivateStep::setReleases() {
   if (request->spending()) {
     spending = sojourn::wire::decode(*request->spending());
   }
-  terms.noiseMultiplier = spending.noiseMultiplier != 0 ? spending.noiseMultiplier : defaults.noiseMultiplier;
-  terms.clip = spending.clip != 0 ? spending.clip : defaults.clip;
-  terms.metricShare = spending.metricShare >= 0 ? spending.metricShare : kMetricShare;
-  terms.metricBound = defaults.metricBound;
-  terms.perLayer = spending.perLayer;
-  terms.lossIsSum = spending.lossIsSum;
-  llvm::Error error = checkNumber("the noise multiplier", terms.noiseMultiplier, kNoiseMultipliers.most);
-  error = error ? std::move(error) : checkNumber("clip", terms.clip, kBounds.most, kBounds.least);
-  error = error ? std::move(error) : checkNumber("metric_share", terms.metricShare, sojourn::wire::kMetricShareMost);
-  if (error) {
-    return error;
+  auto asked = terms::termsOf(spending, defaults);
+  if (!asked) {
+    return requestError(wire::ErrorCode_Refused, asked.error());
   }
-  if (terms.noiseMultiplier < kNoiseMultipliers.least) {
-    return requestError(wire::ErrorCode_Refused, "the noise multiplier is below 2^-10, which no budget pays for");
-  }
+  static_cast<terms::StepTerms &>(terms) = *asked;
   size_t published = static_cast<size_t>(llvm::count_if(
       plan->executable->results(), [](const auto &result) { return result.kind == StepResult::Publish; }));
   auto isPriced = [](const sojourn::wire::ReleaseTerms &asked) { return asked.epsilon != 0; };
@@ -144,40 +99,26 @@ llvm::Error PrivateStep::setReleases() {
                             " of them with a price; it publishes " + Twine(published) + " values, and up to " +
                             Twine(kPricedReleases) + " may have a price");
   }
-  for (const sojourn::wire::ReleaseTerms &asked : spending.releases) {
-    PrivateTerms::Release release;
-    error = checkNumber("bound", asked.bound, kBounds.most, kBounds.least);
-    error = error ? std::move(error) : checkNumber("epsilon", asked.epsilon, sojourn::wire::kEpsilonMost);
-    error = error ? std::move(error) : checkNumber("delta", asked.delta, sojourn::wire::kDeltaMost);
-    if (error) {
-      return error;
-    }
-    release.bound = asked.bound;
-    const sojourn::wire::ReleaseTerms *before = terms.releases.empty() ? nullptr : &asked - 1;
-    release.continues = asked.continues && before && before->epsilon == asked.epsilon && before->delta == asked.delta;
-    if (asked.epsilon > 0) {
-      delta = 1;
-      for (const auto &source : sources) {
-        if (source) {
-          auto granted = context->accounts.deltaOf(session->account, source->name);
-          if (!granted) {
-            return granted.takeError();
-          }
-          delta = std::min(delta, *granted);
+  if (priced > 0) {
+    delta = 1;
+    for (const auto &source : sources) {
+      if (source) {
+        auto granted = context->accounts.deltaOf(session->account, source->name);
+        if (!granted) {
+          return granted.takeError();
         }
+        delta = std::min(delta, *granted);
       }
-      if (asked.delta > delta) {
-        return checkNumber("delta", asked.delta, delta);
-      }
-      // With a delta of its own the price is still that of the grant's: the smallest grant that admits it.
-      privacy::Grant grant{asked.epsilon, delta};
-      auto price = asked.delta > 0 ? privacy::gaussianRhoFor(grant) : privacy::pureEpsilonFor(grant);
-      if (!price) {
-        return requestError(wire::ErrorCode_Refused, price.error());
-      }
-      (asked.delta > 0 ? release.rho : release.laplaceEpsilon) = *price;
     }
-    terms.releases.push_back(release);
+  }
+  const sojourn::wire::ReleaseTerms *before = nullptr;
+  for (const sojourn::wire::ReleaseTerms &each : spending.releases) {
+    auto release = terms::releaseOf(each, before, delta);
+    if (!release) {
+      return requestError(wire::ErrorCode_Refused, release.error());
+    }
+    terms.releases.push_back(*release);
+    before = &each;
   }
   return llvm::Error::success();
 }

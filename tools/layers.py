@@ -13,18 +13,20 @@ from collections.abc import Iterator
 # From below to above: place -> places and outside libraries. A place without a row is refused.
 LAYERS = {
     "dialect/elements": "",
-    "dialect": "dialect/elements mlir",
+    "dialect/Part": "",
+    "dialect": "dialect/Part dialect/elements mlir",
     "dialect/rows": "dialect mlir",
     "passes/Lowered": "",
     "passes/Aten": "dialect dialect/elements mlir",
     "passes/decompose": "passes/Aten dialect mlir",
     "passes": "passes/Aten passes/Lowered passes/decompose dialect dialect/elements dialect/rows mlir",
     "passes/privacy": "passes dialect dialect/rows mlir",
-    "runtime": "dialect dialect/elements mlir torch",  # torch: the library adapter alone, see tools/lint
+    "runtime": "dialect dialect/Part dialect/elements mlir torch",  # torch: the library adapter alone, see tools/lint
     "runtime/wire": "runtime dialect dialect/elements",
     "runtime/privacy": "",
+    "runtime/terms": "runtime/privacy runtime/wire passes/privacy mlir",
     "owner/ledger": "runtime runtime/privacy",
-    "owner": "owner/ledger runtime runtime/privacy runtime/wire passes passes/privacy dialect dialect/rows mlir nng",
+    "owner": "owner/ledger runtime runtime/privacy runtime/terms runtime/wire passes passes/privacy dialect dialect/rows mlir nng",
     # The recorder knows torch and the importer knows MLIR: they meet at the trace, which knows neither.
     "frontend": "runtime/wire torch",  # errors, checks
     "frontend/shapes": "dialect/elements runtime torch",
@@ -34,12 +36,12 @@ LAYERS = {
     "frontend/wire": "frontend frontend/recording/Trace runtime runtime/wire dialect nng",
     "frontend/tables/TableRecords": "frontend/wire frontend/recording/Trace runtime/wire",
     "frontend/compile": "frontend frontend/wire frontend/recording/Trace frontend/recording/TraceWalk "
-    "frontend/recording/Origin passes passes/privacy runtime runtime/privacy dialect mlir",
+    "frontend/recording/Origin passes passes/privacy runtime runtime/privacy runtime/terms dialect mlir",
     "frontend/recording": "frontend frontend/shapes frontend/recording/Trace frontend/recording/TraceWalk "
     "frontend/recording/Origin frontend/tables/TableRecords passes/Lowered runtime runtime/wire torch",
     "frontend/session": "frontend frontend/wire frontend/compile frontend/recording frontend/recording/Trace "
     "frontend/recording/Origin runtime torch",
-    "frontend/tables": "frontend frontend/tables/TableRecords frontend/wire frontend/compile frontend/recording "
+    "frontend/tables": "dialect/Part frontend frontend/tables/TableRecords frontend/wire frontend/compile frontend/recording "
     "frontend/session runtime runtime/privacy torch",
     "frontend/Sojourn": "frontend frontend/wire frontend/recording frontend/session frontend/tables runtime/privacy "
     "runtime/wire torch",
@@ -50,7 +52,7 @@ LAYERS = {
     "frontend/session frontend/tables runtime runtime/privacy runtime/wire torch",
     "frontend/local": "frontend/Sojourn frontend/recording runtime torch",
     "frontend/bind": "frontend frontend/Sojourn frontend/recording frontend/recording/Origin frontend/session "
-    "frontend/replay frontend/ahead frontend/local runtime/privacy runtime/wire torch",
+    "frontend/replay frontend/ahead frontend/local runtime/privacy runtime/terms runtime/wire torch",
 }
 # Above all of them, whose rule is only that nothing below includes them.
 ABOVE = ("examples", "test", "tools")
@@ -70,8 +72,7 @@ EXCEPTIONS = {
     ("frontend/wire/Identity.cpp", "owner/ledger/Proof.h"): _SIGNING,
     ("frontend/wire/Identity.h", "owner/ledger/SigningKey.h"): _SIGNING,
     ("frontend/bind/BindPrivacy.cpp", "owner/ledger/Receipt.h"): _SIGNING,
-    ("frontend/bind/BindPrivacy.cpp", "owner/PrivatePlan.h"): "kMetricShare (until client and owner share what a step "
-    "on private tables may ask for)",
+    ("frontend/bind/BindPrivacy.cpp", "owner/PrivatePlan.h"): "the time that coins take here, for benchmarks",
     ("frontend/local/Local.h", "owner/Owner.h"): "the owner in this process, through its function of bytes",
     ("frontend/local/Local.cpp", "owner/Import.h"): "tables of a script for that owner (until they go through it)",
 }

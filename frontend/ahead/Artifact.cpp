@@ -223,14 +223,14 @@ std::optional<int64_t> Artifact::perEpoch(const ArtifactBatches &entry) const {
   if (table.policy == "private") {
     return (rows + entry.size - 1) / entry.size;
   }
-  if (!entry.dropLast) {
-    requireFull(table.name, rows, entry.size, shortRows);
-  }
   if (rows < entry.size) {
     raise(ErrorKind::Error, "table '" + table.name + "' has " + std::to_string(rows) + " rows for batches of " +
                                 std::to_string(entry.size) +
                                 ", so that an epoch has none; use a table with more rows, or compile the step for "
                                 "smaller batches");
+  }
+  if (!entry.dropLast) {
+    requireFull(table.name, rows, entry.size, shortRows);
   }
   return rows / entry.size + (!entry.dropLast && rows % entry.size != 0 ? 1 : 0);
 }
@@ -348,11 +348,7 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
   }
   for (const Batches &each : batches) {
     auto is = [&](const Dataset &table) { return table.name == each.table().name(); };
-    auto table = std::find_if(artifact.tables.begin(), artifact.tables.end(), is);
-    if (table == artifact.tables.end()) {
-      raise(ErrorKind::Error, "the step takes batches of table '" + each.table().name() +
-                                  "' and reads nothing of them; leave them out of batches=");
-    }
+    auto table = std::find_if(artifact.tables.begin(), artifact.tables.end(), is); // there: each step reads a batch
     artifact.batches.push_back({each.options().size, each.options().epochs,
                                 static_cast<size_t>(table - artifact.tables.begin()), each.table().part(),
                                 each.options().dropLast});

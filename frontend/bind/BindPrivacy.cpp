@@ -7,8 +7,8 @@
 #include "owner/ledger/Receipt.h"
 #include "runtime/privacy/Filter.h"
 #include "runtime/privacy/Plan.h"
-#include "runtime/privacy/PoissonDraw.h"
 #include "runtime/privacy/Tail.h"
+#include "runtime/terms/Charges.h"
 #include "runtime/wire/Terms.h"
 
 #include <pybind11/stl.h>
@@ -30,14 +30,8 @@ T checked(const privacy::Checked<T> &result) {
 /// A training run as the owner will charge it.
 privacy::TrainingPlan planOf(int64_t rows, int64_t size, uint64_t steps) {
   checked(privacy::samplingRate(rows, size)); // sizes that do not go together
-  int64_t slots = checked(privacy::capacityFor(size));
-  auto draw = privacy::PoissonDraw::plan(rows, size, slots);
-  if (auto *reason = std::get_if<std::string>(&draw)) {
-    raise(ErrorKind::Error, *reason);
-  }
-  const auto &sampled = std::get<privacy::PoissonDraw>(draw);
-  // What samplers are off by: owner/PrivatePlan.cpp charges the same.
-  return {sampled.probability(), steps, sampled.overflowMass(), 0x1p-70};
+  terms::DrawRate drawn = checked(terms::rateOf({true, rows, size, checked(privacy::capacityFor(size))}));
+  return {drawn.rate, steps, drawn.overflow, terms::kSamplerFailure};
 }
 
 /// How often a grant that nothing else uses admits a charge.

@@ -7,9 +7,9 @@
 #include "passes/privacy/Privacy.h"
 #include "runtime/Extent.h"
 #include "runtime/Program.h"
-#include "runtime/privacy/Plan.h"
-#include "runtime/privacy/PoissonDraw.h"
 #include "runtime/privacy/Rdp.h"
+#include "runtime/terms/Charges.h"
+#include "runtime/terms/Terms.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -56,36 +56,26 @@ std::vector<std::optional<unsigned>> publishedOf(mlir::func::FuncOp step) {
   return numbers;
 }
 
-PrivacyOptions optionsOf(const std::vector<DatasetInfo> &tables, const wire::Spending &spending,
-                         const std::vector<std::optional<unsigned>> &published, double delta) {
-  PrivacyOptions options;
-  StepDefaults defaults = defaultsOf(tables);
-  options.metricBound = defaults.metricBound;
-  options.noiseMultiplier = spending.noiseMultiplier != 0 ? spending.noiseMultiplier : defaults.noiseMultiplier;
-  options.clip = spending.clip != 0 ? spending.clip : defaults.clip;
-  options.metricShare = spending.metricShare >= 0 ? spending.metricShare : options.metricShare;
-  options.perLayer = spending.perLayer;
-  options.lossIsMean = !spending.lossIsSum;
-  unsigned prices = 0;
-  for (unsigned result = 0; result < published.size(); ++result) {
-    if (!published[result] || *published[result] >= spending.releases.size()) {
-      continue;
-    }
-    const wire::ReleaseTerms &asked = spending.releases[*published[result]];
-    PrivacyOptions::Publish &publish = options.publishes[result];
-    prices += !asked.continues;
-    publish.price = prices;
-    if (asked.bound > 0) {
-      publish.bound = asked.bound;
-    }
-    if (asked.epsilon > 0) {
-      privacy::Grant grant{asked.epsilon, delta > 0 ? delta : asked.delta};
-      auto price = asked.delta > 0 ? privacy::gaussianRhoFor(grant) : privacy::pureEpsilonFor(grant);
-      // Without a price the owner says why; until then any stands for it.
-      (asked.delta > 0 ? publish.rho : publish.laplaceEpsilon) = price ? *price : asked.epsilon;
-    }
+/// The terms of a step where the owner would take them; else it says why.
+std::optional<PrivacyOptions> optionsOf(const std::vector<DatasetInfo> &tables, const wire::Spending &spending,
+                                        const std::vector<std::optional<unsigned>> &published, double delta) {
+  auto asked = terms::termsOf(spending, defaultsOf(tables));
+  if (!asked) {
+    return std::nullopt;
   }
-  return options;
+  terms::StepTerms step = *asked;
+  const wire::ReleaseTerms *before = nullptr;
+  for (const wire::ReleaseTerms &each : spending.releases) {
+    auto release = terms::releaseOf(each, before, delta > 0 ? std::optional(delta) : std::nullopt);
+    release =
+        release ? release : terms::releaseOf(each, before, std::nullopt); // what no grant pays is proved all the same
+    if (!release) {
+      return std::nullopt;
+    }
+    step.releases.push_back(*release);
+    before = &each;
+  }
+  return terms::optionsOf(step, published);
 }
 
 /// Rows are written to a tensor at the owner: it may hold rows already, and then stays what it is.
@@ -189,8 +179,11 @@ Judgement judge(const wire::Step &message, const std::vector<DatasetInfo> &table
   setSlots(step, message.slots, inputs);
   keepBuffers(step, inputs);
   bool isGuess = looks && setExtents(step, message, inputs);
-  PrivacyOptions options = optionsOf(tables, message.spending, published, delta);
-  auto plan = rewriteForPrivacy(step, inputs, options);
+  std::optional<PrivacyOptions> options = optionsOf(tables, message.spending, published, delta);
+  if (!options) {
+    return judgement;
+  }
+  auto plan = rewriteForPrivacy(step, inputs, *options);
   rows::Analysis analysis;
   if (mlir::failed(plan) || mlir::failed(provePrivacy(step, inputs, analysis, *plan))) {
     judgement.refusal = refusal.text() + " (" + namesOf(tables) + ")" +
@@ -217,7 +210,7 @@ Judgement judge(const wire::Step &message, const std::vector<DatasetInfo> &table
     for (size_t number : draw.sites) {
       rho += isBeside(number) || plan->sites[number].isLaplace ? 0 : plan->sites[number].cost;
     }
-    double parts = std::max(1.0, rho * 2 * options.noiseMultiplier * options.noiseMultiplier);
+    double parts = terms::partsOf(rho, options->noiseMultiplier);
     judgement.draws.push_back({draw.isSampled, draw.rows, draw.expected, draw.slots, parts, {}});
     for (unsigned argument : draw.tables) {
       if (argument < numbers.size() && numbers[argument]) {
@@ -244,32 +237,21 @@ Judgement judge(const wire::Step &message, const std::vector<DatasetInfo> &table
 
 } // namespace
 
-StepDefaults defaultsOf(const std::vector<DatasetInfo> &tables) {
-  StepDefaults defaults;
-  bool isFirst = true;
+terms::Defaults defaultsOf(const std::vector<DatasetInfo> &tables) {
+  std::optional<terms::Defaults> defaults;
   for (const DatasetInfo &table : tables) {
-    if (table.policy == "open") {
-      continue;
+    if (table.policy != "open") {
+      terms::Defaults own{table.noiseMultiplier, table.clip, table.metricBound};
+      defaults = defaults ? terms::mostCareful(*defaults, own) : own;
     }
-    defaults =
-        isFirst ? StepDefaults{table.noiseMultiplier, table.clip, table.metricBound}
-                : StepDefaults{std::max(defaults.noiseMultiplier, table.noiseMultiplier),
-                               std::min(defaults.clip, table.clip), std::min(defaults.metricBound, table.metricBound)};
-    isFirst = false;
   }
-  return defaults;
+  return defaults.value_or(terms::Defaults());
 }
 
 DrawTerms termsOf(const Judgement::Draw &draw, double noiseMultiplier) {
-  double rate = 1, failures = 0x1p-70; // what samplers are off by: owner/PrivatePlan.cpp charges the same
-  if (draw.isSampled) {
-    auto sampled = privacy::PoissonDraw::plan(draw.rows, draw.expected, draw.slots);
-    if (const auto *poisson = std::get_if<privacy::PoissonDraw>(&sampled)) { // else the owner says why
-      rate = poisson->probability();
-      failures += poisson->overflowMass();
-    }
-  }
-  return {rate, draw.parts / (2 * noiseMultiplier * noiseMultiplier), failures};
+  auto known = terms::rateOf({draw.isSampled, draw.rows, draw.expected, draw.slots});
+  terms::DrawRate rate = known ? *known : terms::DrawRate(); // else the owner says why
+  return {rate.rate, terms::rhoOf(draw.parts, noiseMultiplier), rate.failures()};
 }
 
 privacy::Charge chargeOf(const Judgement::Draw &draw, double noiseMultiplier) {

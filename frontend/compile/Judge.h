@@ -6,6 +6,7 @@
 
 #include "frontend/wire/Client.h"
 #include "runtime/privacy/Charge.h"
+#include "runtime/terms/Defaults.h"
 
 #include <string>
 #include <tuple>
@@ -48,10 +49,7 @@ Judgement judgePrivate(const wire::Step &step, const std::vector<DatasetInfo> &t
 
 /// Where a step says nothing: the defaults of its private tables, of several the most careful. Of `tables` without
 /// private ones those of a table that nobody has set.
-struct StepDefaults {
-  double noiseMultiplier = 1, clip = 1, metricBound = 10;
-};
-StepDefaults defaultsOf(const std::vector<DatasetInfo> &tables);
+terms::Defaults defaultsOf(const std::vector<DatasetInfo> &tables);
 
 /// What a draw does to the people of its tables at a noise multiplier, and how probably it fails.
 struct DrawTerms {

@@ -57,7 +57,8 @@ private:
 ///          result: element, rank, sizes..., strides... (next storage id each), or -1 (undefined)
 /// Outputs: keep count, storage ids..., publish count, storage ids..., trained count, storage ids...
 /// DefaultFloat: element, the process's default dtype from here on; f32 where a trace says nothing
-/// Tables are a third, small stream: name, rows (-1: any number), column count, (name, element, rank, entry sizes...)...
+/// Tables are a third, small stream: name, rows (-1: any number), column count, (name, element, rank, entry
+/// sizes...)...
 enum class Record : Word { Op = 1, Outputs = 2, DefaultFloat = 3 };
 
 /// What an input is: a State or an Upload.

@@ -141,7 +141,7 @@ void Session::noteDefaults(const wire::Step &step, const std::vector<Judgement::
     }
   }
   std::vector<DatasetInfo> tables = tablesOf(step, /*again=*/false);
-  StepDefaults defaults = defaultsOf(tables);
+  terms::Defaults defaults = defaultsOf(tables);
   for (size_t number = 0; number < tables.size(); ++number) {
     DefaultStep spent{tables[number].name, defaults, 0, {}};
     for (const Judgement::Draw &draw : draws) {

@@ -53,7 +53,7 @@ struct TraceCall {
 /// What a step without terms of its own spent on one private table.
 struct DefaultStep {
   std::string dataset;
-  StepDefaults defaults;
+  terms::Defaults defaults;
   double rate = 1; ///< probability of a row to be in the step's batch
   privacy::Charge charge;
 };

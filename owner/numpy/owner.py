@@ -347,13 +347,9 @@ class NumpyOwner:
                 dataset = found(self._datasets.get(value.name), f"unknown dataset '{value.name}'", DATASET)
                 need(value.version == dataset.version, f"dataset '{value.name}' has version {dataset.version}, the "
                      f"step was made for version {value.version}", DATASET)  # fmt: skip
-<<<<<<< HEAD
-                dataset.serves(arg.type)
+                dataset.serves(expected)
                 for sides in program.parts.get(index, ()):
                     dataset.has_part(sides)
-=======
-                dataset.serves(expected)
->>>>>>> 0544fd0 (Python is checked by mypy, and the packages say so (py.typed))
                 args.append(dataset)
             else:
                 args.append(replies.number(value, expected))

@@ -27,11 +27,7 @@ ARG_KINDS, RESULT_KINDS, ATTR_KINDS = names_of(ArgKind), names_of(ResultKind), n
 
 class Attr(NamedTuple):
     kind: str
-<<<<<<< HEAD
-    value: object  # int, bool, float, str, tuple of int, of float, of str
-=======
-    value: Any  # int, bool, float, tuple of int, str, tuple of str
->>>>>>> 0544fd0 (Python is checked by mypy, and the packages say so (py.typed))
+    value: Any  # int, bool, float, str, tuple of int, of float, of str
     element: int
 
 

@@ -124,6 +124,37 @@ def _():
         )
 
 
+@example(
+    Error,
+    "A short step for another remainder",
+    "the last batch of each epoch has 2 of 3 rows",
+    "and a compiled step has one shape, the short one 1 rows",
+)
+def _():
+    with sojourn.offline():
+        cars = sojourn.table_spec(8, {"age": torch.int64})
+        sojourn.compile(lambda x: x, tables={"cars": cars}, batches=lambda cars: cars.batches(["age"], size=3), short=1)
+
+
+@example(Unsupported, "A short step that does other work", "does other work for a short batch than for a full one")
+def _():
+    kept = {}
+
+    def init():
+        kept["total"] = torch.zeros((), device=device)
+
+    def step(x):
+        if x.shape[0] == 3:
+            kept["total"] = kept["total"] + x.sum()
+        return x.sum()
+
+    with sojourn.offline() as device:
+        cars = sojourn.table_spec(columns={"age": torch.int64})
+        sojourn.compile(
+            step, init=init, tables={"cars": cars}, batches=lambda cars: cars.batches(["age"], size=3), short=1
+        )
+
+
 @example(Error, "A short step that is not short", "short is 3, expected a number of rows from 1 to 2")
 def _():
     with sojourn.offline():
@@ -283,7 +314,7 @@ def _(owner, program):
     Error, "A run at a table without one batch", "table 'houses' has 2 rows for batches of 16", "an epoch has none"
 )
 def _(owner, program):
-    owner.register("houses", {"age": [1.0, 2.0], "dose": [0.5, 1.0], "ill": [0, 1]}, policy="open")
+    owner.register("houses", {"age": [1, 2], "dose": [0.5, 1.0], "ill": [0, 1]}, policy="open")
     program.run(owner)
 
 
@@ -294,8 +325,8 @@ def _(owner, program):
     "drop_last=True",
 )
 def _(owner, program):
-    ages = [float(age) for age in range(18)]
-    owner.register("houses", {"age": ages, "dose": ages, "ill": [0, 1] * 9}, policy="open")
+    ages = list(range(18))
+    owner.register("houses", {"age": ages, "dose": [0.5] * 18, "ill": [0, 1] * 9}, policy="open")
     program.run(owner)
 
 
@@ -319,6 +350,42 @@ def _(owner):
             batches=batches,
         )
     program.run(owner)
+
+
+@example(
+    Error,
+    "A quote for a table of any number of rows",
+    "the price depends on the number of rows of table 'patients'",
+    "give quote(..., rows=N)",
+)
+def _():
+    with sojourn.offline():
+        patients = sojourn.table_spec(columns={"age": torch.float32}, policy="private", bounds={"age": (0, 100)})
+        program = sojourn.compile(
+            lambda x: x.sum(),
+            tables={"patients": patients},
+            batches=lambda patients: patients.batches(["age"], size=16),
+        )
+    program.quote(delta=1e-5, steps=10)
+
+
+@example(Refused, "A quote for a table with fewer rows than a batch", "a batch of 16 rows is expected of 8")
+def _():
+    with sojourn.offline():
+        patients = sojourn.table_spec(columns={"age": torch.float32}, policy="private", bounds={"age": (0, 100)})
+        program = sojourn.compile(
+            lambda x: x.sum(),
+            tables={"patients": patients},
+            batches=lambda patients: patients.batches(["age"], size=16),
+        )
+    program.quote(delta=1e-5, steps=10, rows=8)
+
+
+@example(Error, "A split that is too deep", "a split of splits is at most 64 deep")
+def _():
+    part = sojourn.plain({"age": torch.arange(4096)})
+    for _ in range(65):
+        part, _rest = part.split(0.99)
 
 
 @example(Error, "A quote without delta", "give delta: offline there is no budget to take it from")

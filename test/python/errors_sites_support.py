@@ -102,7 +102,8 @@ NOT_SHOWN = {
         " bytes is more than an artifact may have",
         ": it changed while it was read; load it again",
         " bytes have another format",
-        "it must hold the three programs init, first and steady",
+        "it must hold the four programs init, first, steady and short",
+        "its short step does not go with its batches",
         "an input has an unknown element type or impossible sizes",
         "its loop lists differ in length",
         "the artifact uses a value that none of its programs made; compile it again",
@@ -132,6 +133,9 @@ NOT_SHOWN = {
         "; an upload was under way, the step that needs it was not sent: check the owner, then connect again",
         "the owner knows this session no more (",
         "open a socket for",
+    ],
+    "`sojourn-opt` alone: client and owner know how many rows a table has": [
+        "draws rows of a table whose number of rows is not known",
     ],
     "C++ alone: Python checks before, or has no way to ask": [
         "the step reads two tables that are both named '",

@@ -41,7 +41,9 @@ def test_training_on_parts_of_the_rows_by_number(owner, rng):
     columns = {name: np.full(ROWS, value) for name, value in zip(FEATURES, (0.5, -0.25, 0.75))}
     table = make_table(owner, columns, BOUNDS)
     weight = nn.Parameter(torch.zeros(3).to(owner.device))
-    optimizer = torch.optim.SGD([weight], lr=0.5)
+    # The mean of a part of the slots is over the rows expected there: fewer than the slots, all of which have a row.
+    slots = next(iter(table.batches(FEATURES, size=ROWS))).shape[0]
+    optimizer = torch.optim.SGD([weight], lr=0.5 * ROWS / slots)
 
     @sojourn.step
     def train(x, k):

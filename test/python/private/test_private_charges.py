@@ -77,7 +77,7 @@ def test_releases_of_one_batch_are_one_charge(owner):
 
 def test_overflow_of_draws_is_charged(owner):
     """More rows than slots are drawn with a chance below 2^-60, which delta pays for: one as small does not."""
-    rows, size = 1500, 44
+    rows, size = 20000, 58
     table = owner.register("people", zeros(rows), policy="private", bounds=BOUNDS)
     model = nn.Linear(2, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
