@@ -45,6 +45,8 @@ private:
 
 /// 64 hexadecimal digits.
 std::string keyText(const PublicKey &key);
+/// The first 16 of them: enough to tell the owners of one script apart, for messages. It proves nothing.
+std::string shortKeyText(const PublicKey &key);
 /// Nothing if the text is not 64 hexadecimal digits; blanks around them are fine.
 std::optional<PublicKey> parseKey(std::string_view text);
 /// The public key of a client, from the file that `makeClient` wrote beside its secret one.
