@@ -40,25 +40,30 @@ llvm::Error statusOf(const ledger::Status &status) { return status ? plain(*stat
 
 } // namespace
 
-llvm::Expected<std::unique_ptr<Accounts>> Accounts::open(const Environment &environment) {
-  std::unique_ptr<Accounts> accounts(new Accounts());
+llvm::Expected<ledger::SigningKey> Accounts::openKey(const Environment &environment) {
+  if (environment.storeDirectory.empty()) {
+    return ledger::SigningKey::generate();
+  }
+  auto key = ledger::SigningKey::open((std::filesystem::path(environment.storeDirectory) / "owner.key").string());
+  if (!key) {
+    return plain(key.problem());
+  }
+  return *key;
+}
+
+llvm::Expected<std::unique_ptr<Accounts>> Accounts::open(const Environment &environment,
+                                                         const ledger::SigningKey &key) {
+  std::unique_ptr<Accounts> accounts(new Accounts(key));
   ledger::LedgerOptions options;
   options.clockMs = environment.clockMs;
   options.admits = admits;
-  if (environment.storeDirectory.empty()) {
-    accounts->signingKey = std::make_unique<ledger::SigningKey>(ledger::SigningKey::generate());
-  } else {
+  if (!environment.storeDirectory.empty()) {
     std::filesystem::path folder(environment.storeDirectory);
-    auto key = ledger::SigningKey::open((folder / "owner.key").string());
-    if (!key) {
-      return plain(key.problem());
-    }
-    accounts->signingKey = std::make_unique<ledger::SigningKey>(*key);
     std::filesystem::create_directories(folder / "head");
     options.path = (folder / "ledger.sqlite").string();
     options.headPath = (folder / "head" / "ledger.head").string();
   }
-  options.key = accounts->signingKey.get();
+  options.key = &accounts->signingKey;
   auto books = ledger::Ledger::open(std::move(options));
   if (!books) {
     return plain(books.problem());

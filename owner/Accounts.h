@@ -43,7 +43,9 @@ struct RunAccount {
 /// Thread-safe.
 class Accounts {
 public:
-  static llvm::Expected<std::unique_ptr<Accounts>> open(const Environment &environment);
+  /// The key by which this owner is known: the store's, made at the first use; in memory one of its own.
+  static llvm::Expected<ledger::SigningKey> openKey(const Environment &environment);
+  static llvm::Expected<std::unique_ptr<Accounts>> open(const Environment &environment, const ledger::SigningKey &key);
 
   /// A client is known by its key, and a key is one client's. Names are plain: letters, digits and - _ . @
   llvm::Error addClient(const std::string &name, const ledger::PublicKey &key);
@@ -72,12 +74,12 @@ public:
   void deliver(ledger::Ticket ticket);
   void burn(ledger::Ticket ticket, const std::string &why);
 
-  const ledger::SigningKey &key() const { return *signingKey; }
+  const ledger::SigningKey &key() const { return signingKey; }
   /// For people.
   ledger::Ledger &ledger() { return *books; }
 
 private:
-  Accounts() = default;
+  explicit Accounts(const ledger::SigningKey &key) : signingKey(key) {}
   /// Puts a dataset under its population, where it is under none.
   llvm::Error ensureLinked(const Charged &on);
   /// `first`: of what was asked; `account`: of the run that it was asked for, or null.
@@ -87,7 +89,7 @@ private:
   uint64_t opened = 0; ///< tells the keys of processes apart
   std::atomic<uint64_t> keys = 0;
 
-  std::unique_ptr<ledger::SigningKey> signingKey;
+  const ledger::SigningKey signingKey; ///< outlives the books
   std::unique_ptr<ledger::Ledger> books;
 };
 

@@ -131,21 +131,31 @@ std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments, size_t resu
   return labels;
 }
 
-std::string blockers(const LabelPtr &label, llvm::function_ref<Policy(const Source &)> policyOf) {
+std::string privateDatasets(const std::set<Source> &sources, const ledger::PublicKey &own) {
+  std::set<std::pair<std::string, std::string>> names; // versions of one are one name to people
+  for (const Source &source : sources) {
+    names.emplace(source.name, source.owner == own ? "" : ledger::shortKeyText(source.owner));
+  }
+  std::string text;
+  for (const auto &[name, owner] : names) {
+    text += (text.empty() ? "private dataset '" : ", '") + name + "'";
+    text += owner.empty() ? "" : " of owner " + owner + "...";
+  }
+  return text;
+}
+
+std::string blockers(const LabelPtr &label, const ledger::PublicKey &own,
+                     llvm::function_ref<Policy(const Source &)> policyOf) {
   if (!label) {
     return "data of unknown origin";
   }
-  std::set<std::string> names;
+  std::set<Source> blocking;
   for (const Source &source : label->sources()) {
     if (policyOf(source) != Policy::open) {
-      names.insert(source.name);
+      blocking.insert(source);
     }
   }
-  std::string text;
-  for (const std::string &name : names) {
-    text += (text.empty() ? "private dataset '" : ", '") + name + "'";
-  }
-  return text;
+  return privateDatasets(blocking, own);
 }
 
 } // namespace sojourn::owner

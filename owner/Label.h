@@ -3,6 +3,8 @@
 #ifndef SOJOURN_OWNER_LABEL_H
 #define SOJOURN_OWNER_LABEL_H
 
+#include "owner/ledger/SigningKey.h"
+
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
@@ -26,9 +28,11 @@ enum class Policy {
 const char *policyName(Policy policy);
 std::optional<Policy> parsePolicy(const std::string &text);
 
-/// One version of one dataset that a value was computed from. It carries no policy: that is looked
-/// up when something is published, so that a change reaches values computed before it.
+/// One version of one owner's dataset that a value was computed from: names are each owner's own, so equal ones at two
+/// owners are two sources. It carries no policy: that is looked up when something is published, so that a change
+/// reaches values computed before it.
 struct Source {
+  ledger::PublicKey owner;
   std::string name;
   std::string version;
 
@@ -83,9 +87,13 @@ using Gather = llvm::function_ref<std::vector<uint64_t>(llvm::ArrayRef<uint64_t>
 /// Per result the join over the arguments that it depends on; `Label::client()` where there are none.
 std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments, size_t results, Gather gather);
 
-/// What keeps a value here, for messages (`private dataset 'a', 'b'`); empty if it may leave.
-/// `policyOf` tells the present policy of a source.
-std::string blockers(const LabelPtr &label, llvm::function_ref<Policy(const Source &)> policyOf);
+/// Sources for messages of the owner with key `own`: `private dataset 'a', 'b'`; those of another owner with the first
+/// digits of its key. Empty if there are none.
+std::string privateDatasets(const std::set<Source> &sources, const ledger::PublicKey &own);
+
+/// What keeps a value here, for messages; empty if it may leave. `policyOf` tells the present policy of a source.
+std::string blockers(const LabelPtr &label, const ledger::PublicKey &own,
+                     llvm::function_ref<Policy(const Source &)> policyOf);
 
 } // namespace sojourn::owner
 

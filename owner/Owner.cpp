@@ -28,20 +28,9 @@ public:
       : environment(std::move(given)), limits(limits), sessions(this->environment, this->limits),
         plans(limits.cachedPlans, limits.cachedPlanBytes), threads(limits.threads),
         memory(limits.runningArenaBytes, limits.arenaWaitMs) {
-    auto opened = Store::open(environment);
-    if (!opened) {
-      problem = llvm::toString(opened.takeError());
-      return;
+    if (llvm::Error error = open()) {
+      problem = llvm::toString(std::move(error));
     }
-    store = std::move(*opened);
-    log = std::make_unique<ProgramLog>(store->catalogue(), environment);
-    auto ledger = Accounts::open(environment);
-    if (!ledger) {
-      problem = llvm::toString(ledger.takeError());
-      return;
-    }
-    accounts = std::move(*ledger);
-    handshake = std::make_unique<Handshake>(environment, accounts->key());
   }
   ~State() {
     if (log) {
@@ -49,6 +38,7 @@ public:
     }
   }
 
+  llvm::Error open();
   llvm::Expected<sojourn::wire::Message> answer(std::string_view bytes, Peer peer);
   llvm::Expected<sojourn::wire::Message> hello(const wire::Hello &request, Peer peer);
   llvm::Expected<sojourn::wire::Message> prove(const wire::Prove &request);
@@ -98,6 +88,30 @@ public:
   std::atomic<uint64_t> requests = 0, steps = 0;
   std::atomic<runtime::Profile *> profile = nullptr;
 };
+
+/// Tables are labelled with the owner's key, so it comes first.
+llvm::Error Owner::State::open() {
+  if (llvm::Error error = Store::makeFolder(environment)) {
+    return error;
+  }
+  auto key = Accounts::openKey(environment);
+  if (!key) {
+    return key.takeError();
+  }
+  auto opened = Store::open(environment, key->publicKey());
+  if (!opened) {
+    return opened.takeError();
+  }
+  store = std::move(*opened);
+  log = std::make_unique<ProgramLog>(store->catalogue(), environment);
+  auto ledger = Accounts::open(environment, *key);
+  if (!ledger) {
+    return ledger.takeError();
+  }
+  accounts = std::move(*ledger);
+  handshake = std::make_unique<Handshake>(environment, accounts->key());
+  return llvm::Error::success();
+}
 
 llvm::Expected<sojourn::wire::Message> Owner::State::hello(const wire::Hello &request, Peer peer) {
   auto check = [](const char *what, uint32_t found, uint32_t oldest, uint32_t newest) {

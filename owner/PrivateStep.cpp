@@ -7,8 +7,6 @@
 #include "owner/ledger/Receipt.h"
 #include "runtime/Library.h"
 
-#include "llvm/ADT/StringExtras.h"
-
 #include <cmath>
 #include <set>
 
@@ -54,13 +52,13 @@ PrivateStep::~PrivateStep() {
 }
 
 std::string PrivateStep::datasets() const {
-  std::set<std::string> names;
+  std::set<Source> known;
   for (const auto &source : sources) {
     if (source) {
-      names.insert(source->name);
+      known.insert(*source);
     }
   }
-  return "private dataset '" + llvm::join(names, "', '") + "'";
+  return privateDatasets(known, context->store.owner());
 }
 
 llvm::Error PrivateStep::findPlan() {
@@ -201,7 +199,8 @@ std::vector<ledger::Item> PrivateStep::items(bool beside) const {
   for (const TableCharge &charge : noised->charges) {
     const privacy::Charge &cost = beside ? charge.beside : charge.step;
     if (cost != privacy::Charge{}) {
-      list.push_back({sources[charge.argument]->name, sources[charge.argument]->version, "", cost});
+      const Source &source = *sources[charge.argument];
+      list.push_back({source.name, source.version, "", cost, source.owner});
     }
   }
   return list;
@@ -236,7 +235,7 @@ llvm::Error PrivateStep::pay() {
   if (!step.empty()) {
     std::string datasets;
     for (const ledger::Item &item : step) {
-      datasets += item.dataset + '\n';
+      datasets += ledger::keyText(item.owner) + ' ' + item.dataset + '\n';
     }
     if (session->runs.size() >= kRunsPerSession && !session->runs.count({spending.run, datasets})) {
       return requestError(wire::ErrorCode_Limit, "this session has " + Twine(session->runs.size()) +
@@ -293,7 +292,7 @@ llvm::Error PrivateStep::seal(std::string_view bytes) {
   for (const TableCharge &charge : noised->charges) {
     if (charge.beside != privacy::Charge{}) {
       const Source &source = *sources[charge.argument];
-      made.items.push_back({source.name, source.version, privacy::smallestEpsilon(charge.beside, delta),
+      made.items.push_back({source.name, source.version, source.owner, privacy::smallestEpsilon(charge.beside, delta),
                             privacy::bestOrderEpsilon(charge.beside, delta),
                             privacy::smallestEpsilon(charge.besideReplaced, delta),
                             privacy::bestOrderEpsilon(charge.besideReplaced, delta), delta});

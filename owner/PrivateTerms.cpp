@@ -41,8 +41,8 @@ llvm::Error PrivateStep::setSources(const StepBindings &bound) {
   for (size_t index = 0; index < args.size(); ++index) {
     // One label is often that of many states.
     bool isSame = index > 0 && bound.labels[index] == bound.labels[index - 1];
-    terms.publicArguments[index] =
-        isSame ? bool(terms.publicArguments[index - 1]) : blockers(bound.labels[index], policyOf).empty();
+    terms.publicArguments[index] = isSame ? bool(terms.publicArguments[index - 1])
+                                          : blockers(bound.labels[index], context->store.owner(), policyOf).empty();
     if (!isSame && !terms.publicArguments[index] && bound.labels[index]) {
       llvm::copy_if(bound.labels[index]->sources(), std::inserter(unreleased, unreleased.end()),
                     [&](const Source &source) { return policyOf(source) != Policy::open; });
@@ -50,7 +50,7 @@ llvm::Error PrivateStep::setSources(const StepBindings &bound) {
     if (args[index].kind == StepArg::Table && !terms.publicArguments[index]) {
       const auto *dataset = static_cast<const Dataset *>(bound.bindings[index].table);
       bool isFirst = llvm::none_of(sources, [](const auto &source) { return source.has_value(); });
-      sources[index] = Source{dataset->name(), dataset->version()};
+      sources[index] = Source{context->store.owner(), dataset->name(), dataset->version()};
       auto own = context->store.defaults(*sources[index]);
       if (!own) {
         return llvm::joinErrors(std::move(failed), own.takeError());

@@ -62,7 +62,7 @@ struct Session {
   std::unordered_map<uint64_t, PartialUpload> uploads; ///< by the client's own numbers
   std::map<runtime::ProgramHash, PlanKey> programs;    ///< what it may refer to by hash
   std::string account;                                 ///< of the ledger; empty: nobody's, no budget
-  /// Training runs by the client's number and the datasets that they read.
+  /// Training runs by the client's number and the datasets that they read, with their owners.
   std::map<std::pair<uint64_t, std::string>, std::shared_ptr<RunAccount>> runs;
   LastStep last;
 

@@ -86,7 +86,7 @@ llvm::Error StepRun::checkPublishes() {
     if (results[index].kind != StepResult::Publish || (privacy && privacy->isReleased(index))) {
       continue;
     }
-    std::string text = blockers(resultLabels[index], policyOf);
+    std::string text = blockers(resultLabels[index], context.store.owner(), policyOf);
     if (failed) {
       return failed;
     }
@@ -115,7 +115,8 @@ void StepRun::noteKept(llvm::function_ref<Policy(const Source &)> policyOf) {
     if (before == after || (before && after && before->covers(*after))) {
       continue;
     }
-    if (std::string text = blockers(after, policyOf); !text.empty() && blockers(before, policyOf).empty()) {
+    const ledger::PublicKey &own = context.store.owner();
+    if (std::string text = blockers(after, own, policyOf); !text.empty() && blockers(before, own, policyOf).empty()) {
       notes.push_back("what this step writes to, as weights that it trains, may not leave the owner from now on: it "
                       "is computed from " +
                       text +

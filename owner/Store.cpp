@@ -15,7 +15,7 @@ namespace sojourn::owner {
 using llvm::Twine;
 namespace fs = std::filesystem;
 
-llvm::Expected<std::unique_ptr<Store>> Store::open(const Environment &environment) {
+llvm::Error Store::makeFolder(const Environment &environment) {
   const std::string &directory = environment.storeDirectory;
   if (!directory.empty()) {
     std::error_code code;
@@ -26,11 +26,15 @@ llvm::Expected<std::unique_ptr<Store>> Store::open(const Environment &environmen
     // The tables are the owner's alone. On a file system without permissions this does nothing.
     fs::permissions(directory, fs::perms::owner_all, code);
   }
-  auto books = Catalogue::open(directory);
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::unique_ptr<Store>> Store::open(const Environment &environment, const ledger::PublicKey &owner) {
+  auto books = Catalogue::open(environment.storeDirectory);
   if (!books) {
     return books.takeError();
   }
-  return std::unique_ptr<Store>(new Store(environment, std::move(*books)));
+  return std::unique_ptr<Store>(new Store(environment, owner, std::move(*books)));
 }
 
 std::string Store::filePath(const std::string &file) const { return environment.storeDirectory + "/datasets/" + file; }
@@ -39,7 +43,7 @@ std::shared_ptr<const LoadedDataset> Store::keep(const DatasetRecord &record, Im
   auto entry = std::make_shared<LoadedDataset>();
   entry->dataset = std::make_unique<Dataset>(record.name, record.version, table.rows, std::move(table.columns),
                                              std::move(table.storage));
-  entry->label = Label::of({record.name, record.version});
+  entry->label = Label::of({ownKey, record.name, record.version});
   loaded[record.name] = entry;
   return entry;
 }

@@ -20,7 +20,12 @@ struct LoadedDataset {
 /// Not thread-safe: the owner's mutex guards everything but `import`.
 class Store {
 public:
-  static llvm::Expected<std::unique_ptr<Store>> open(const Environment &environment);
+  /// The folder that it and the ledger lie in; nothing where they are in memory.
+  static llvm::Error makeFolder(const Environment &environment);
+  /// `owner`: whose store it is; the folder is there.
+  static llvm::Expected<std::unique_ptr<Store>> open(const Environment &environment, const ledger::PublicKey &owner);
+  /// Never changes: no lock is needed.
+  const ledger::PublicKey &owner() const { return ownKey; }
 
   /// Registration goes in three parts, because the middle one takes long and touches nothing that is
   /// shared: a record with a name that is free, the table itself, the entry in the books.
@@ -33,11 +38,15 @@ public:
   llvm::Expected<std::vector<DatasetRecord>> list() { return books->datasets(); }
   /// Loads the dataset if need be; null if no dataset has this name.
   llvm::Expected<std::shared_ptr<const LoadedDataset>> find(const std::string &name);
-  /// The policy of the present; see Catalogue.
-  llvm::Expected<Policy> policy(const Source &source) { return books->policy(source); }
+  /// The policy of the present; see Catalogue. Of what another owner has nothing is known here: private.
+  llvm::Expected<Policy> policy(const Source &source) {
+    return source.owner == ownKey ? books->policy(source) : Policy::privateOnly;
+  }
   llvm::Error setPolicy(const std::string &name, Policy policy) { return books->setPolicy(name, policy); }
-  /// Those of the present.
-  llvm::Expected<PrivacyDefaults> defaults(const Source &source) { return books->defaults(source); }
+  /// Those of the present; of what another owner has those of a new one.
+  llvm::Expected<PrivacyDefaults> defaults(const Source &source) {
+    return source.owner == ownKey ? books->defaults(source) : PrivacyDefaults();
+  }
   /// The record of this name; fails if there is none.
   llvm::Expected<DatasetRecord> record(const std::string &name);
   /// Whether a dataset can be private as it is; says what is missing.
@@ -45,13 +54,14 @@ public:
   Catalogue &catalogue() { return *books; }
 
 private:
-  Store(const Environment &environment, std::unique_ptr<Catalogue> books)
-      : environment(environment), books(std::move(books)) {}
+  Store(const Environment &environment, const ledger::PublicKey &owner, std::unique_ptr<Catalogue> books)
+      : environment(environment), ownKey(owner), books(std::move(books)) {}
   std::shared_ptr<const LoadedDataset> keep(const DatasetRecord &record, ImportedTable table);
   void removeFile(const DatasetRecord &record) const;
   std::string filePath(const std::string &file) const;
 
   const Environment &environment;
+  const ledger::PublicKey ownKey;
   std::unique_ptr<Catalogue> books;
   std::map<std::string, std::shared_ptr<const LoadedDataset>> loaded;
 };

@@ -18,10 +18,11 @@ class Receipt:
     perhaps. `verify` says whether an owner signed them: until then a receipt is a claim.
 
     `what`: the released value. `client`: who asked, as the owner calls it. `price`: per dataset a dict of dataset,
-    version, epsilon, delta (epsilon is that of the smallest grant that admits the release alone) and
-    epsilon_of_best_order (as other accountants quote it); both under `relation`: "null_one", where one row becomes the
-    null row. Where it may become any other row: epsilon_replace_one and epsilon_replace_one_of_best_order, upper bounds
-    and for information, or None where none is known; budgets are of the first.
+    version, owner (the key of the owner whose dataset it is: names are each owner's own; None in receipts of earlier
+    releases, which did not say), epsilon, delta (epsilon is that of the smallest grant that admits the release alone)
+    and epsilon_of_best_order (as other accountants quote it); both under `relation`: "null_one", where one row becomes
+    the null row. Where it may become any other row: epsilon_replace_one and epsilon_replace_one_of_best_order, upper
+    bounds and for information, or None where none is known; budgets are of the first.
     `program`: hash of the program, hexadecimal. `entry`, `entry_hash`: number and hash of the ledger's entry. `time`: of
     the release. `result_digest`: hash of the released bytes. `noise`: per noise a dict of what, sigma_int and
     sensitivity_int in units of 2^grid_exponent. `notes`: what the price does not cover.
@@ -55,7 +56,8 @@ class Receipt:
             raise Error("these bytes are not a receipt that an owner signs: a number in them is out of range")
 
     def verify(self, owner_key: str) -> bool:
-        """True if the owner with this key signed the receipt; raises `Error` if it did not.
+        """True if the owner with this key signed the receipt, and all that is paid is of its own datasets; raises `Error`
+        if not.
 
         `owner_key`: the 64 hexadecimal digits that `sojourn-owner key` prints, had from the data owner and not from
         the receipt; `owner.key` is that of the connection.
@@ -87,6 +89,8 @@ class Receipt:
                 f"           by the best order epsilon {item['epsilon_of_best_order']:.4g}; where a row may become any "
                 f"other row (replace_one) {known[0]}, by the best order {known[1]}"
             )
+        for owner in sorted({item["owner"] for item in self.price if item["owner"]}):
+            lines.append(f"  owner    {owner}")
         for noise in self.noise:
             scale, moved = (noise[name] * 2.0 ** noise["grid_exponent"] for name in ("sigma_int", "sensitivity_int"))
             lines.append(f"  noise    of scale {scale:.4g}, where one row moves the value by at most {moved:.4g}")

@@ -26,8 +26,9 @@ inline std::string hex(const Hash &hash) {
   return hex(std::string_view(reinterpret_cast<const char *>(hash.data()), hash.size()));
 }
 
-/// Of the bytes of an entry: 1 had charges at kFirstOrders, 2 has them at privacy::kOrders.
-inline constexpr uint8_t kEntryVersion = 2;
+/// Of the bytes of an entry: 1 had charges at kFirstOrders, 2 has them at privacy::kOrders, 3 says of each charge whose
+/// table it is for.
+inline constexpr uint8_t kEntryVersion = 3, kOrdersSince = 2, kOwnersSince = 3;
 
 inline constexpr std::array<int, 13> kFirstOrders = {2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 1024};
 using FirstCosts = std::array<uint64_t, kFirstOrders.size()>;
@@ -49,6 +50,8 @@ public:
     (write(values), ...);
   }
   std::string bytes;
+  /// Of an entry; a struct leaves out what is newer.
+  const uint8_t version;
 
 private:
   template <class Value>
@@ -68,7 +71,7 @@ private:
       write(static_cast<uint32_t>(value.size()));
       bytes += value;
     } else if constexpr (std::same_as<Value, privacy::Charge>) {
-      if (version == 1) {
+      if (version < kOrdersSince) {
         write(narrowed(value));
       } else {
         write(value.rdp);
@@ -85,15 +88,13 @@ private:
       }
     }
   }
-
-  uint8_t version;
 };
 
 /// Reads what Writer wrote. `good` turns false at the first byte that Writer cannot have written
 /// there and stays so; values read after that are meaningless.
 class Reader {
 public:
-  explicit Reader(std::string_view bytes, uint8_t version = kEntryVersion) : rest(bytes), version(version) {}
+  explicit Reader(std::string_view bytes, uint8_t version = kEntryVersion) : version(version), rest(bytes) {}
   template <class... Values>
   void operator()(Values &...values) {
     (read(values), ...);
@@ -101,6 +102,7 @@ public:
   /// Everything was read, and well.
   bool done() const { return good && rest.empty(); }
   bool good = true;
+  const uint8_t version;
 
 private:
   bool take(size_t count, std::string_view &taken) {
@@ -142,7 +144,7 @@ private:
         value = taken;
       }
     } else if constexpr (std::same_as<Value, privacy::Charge>) {
-      if (version == 1) {
+      if (version < kOrdersSince) {
         FirstCosts first{};
         (*this)(first, value.delta);
         value = widened(first, value.delta);
@@ -168,7 +170,6 @@ private:
   }
 
   std::string_view rest;
-  uint8_t version;
 };
 
 } // namespace sojourn::owner::ledger

@@ -2,12 +2,13 @@
 // The entries of the ledger, their canonical bytes and their chain of hashes.
 //
 // Kinds are numbered by their place in Body: new ones are appended, none is ever moved or removed.
-// A change to an entry's fields is a new kind, one to the orders of charges a new version of all.
+// A change to an entry's fields is a new kind, one to charges or items, which many kinds hold, a new version of all.
 #ifndef SOJOURN_OWNER_LEDGER_ENTRY_H
 #define SOJOURN_OWNER_LEDGER_ENTRY_H
 
 #include "owner/ledger/Bytes.h"
 #include "owner/ledger/Problem.h"
+#include "owner/ledger/SigningKey.h"
 #include "runtime/privacy/Charge.h"
 
 #include <cstdint>
@@ -45,7 +46,16 @@ struct Item {
   /// Filled in by the ledger.
   std::string population;
   privacy::Charge charge;
-  static void fields(auto &archive, auto &item) { archive(item.dataset, item.version, item.population, item.charge); }
+  /// Whose dataset it is: equal names at two owners are two datasets. A ledger charges for its own owner's alone. Zeros
+  /// in entries before kOwnersSince, which did not say, and where a ledger has no key.
+  PublicKey owner{};
+  static void fields(auto &archive, auto &item) {
+    archive(item.dataset, item.version);
+    if (archive.version >= kOwnersSince) {
+      archive(item.owner);
+    }
+    archive(item.population, item.charge);
+  }
   friend bool operator==(const Item &, const Item &) = default;
 };
 

@@ -15,6 +15,11 @@ Status checkCharge(const LedgerOptions &options, const std::string &what, const 
   bool good = what.size() <= kTextBytesMost && items.size() <= kListMost && sites.size() <= kListMost;
   for (const Item &item : items) {
     good = good && item.version.size() <= kNameBytesMost;
+    if (options.key && item.owner != options.key->publicKey()) {
+      return problem(Code::badRequest, "dataset '" + item.dataset + "' is of owner " + shortKeyText(item.owner) +
+                                           "..., and this ledger of owner " + shortKeyText(options.key->publicKey()) +
+                                           "...; each owner keeps the account of its own tables");
+    }
   }
   for (const Site &site : sites) {
     good = good && site.what.size() <= kTextBytesMost;

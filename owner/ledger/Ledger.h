@@ -37,8 +37,8 @@ struct LedgerOptions {
   std::function<int64_t()> clockMs;
   /// The filter. Without one nothing may be charged.
   Admission admits;
-  /// Signs the owner's entries; those of the file must carry its signature. Null: none are signed,
-  /// and none is asked for. Outlives the ledger.
+  /// Signs the owner's entries; those of the file must carry its signature, and charges must be for datasets of its
+  /// owner. Null: none are signed, and neither is asked for. Outlives the ledger.
   const SigningKey *key = nullptr;
   /// Whether this process charges. Such a ledger ends what dead processes left; one that only looks
   /// or administers leaves everything as it is.

@@ -9,8 +9,11 @@
 
 namespace sojourn::owner::ledger {
 
-/// Before every receipt: what it is, and the version of its fields.
-static constexpr std::string_view kMagic("SJRC\1", 5);
+/// Before every receipt: what it is, and behind that the version of its fields. Version 1 did not say whose tables a
+/// price is of; its other fields are those of version 2.
+static constexpr std::string_view kMagic = "SJRC";
+static constexpr char kFirstVersion = 1, kVersion = 2;
+static constexpr size_t kHeadBytes = kMagic.size() + 1;
 static constexpr std::string_view kSigned = "sojourn receipt";
 
 std::string signReceipt(const Receipt &receipt, const SigningKey &key) {
@@ -21,6 +24,7 @@ std::string signReceipt(const Receipt &receipt, const SigningKey &key) {
   }
   Writer writer;
   writer.bytes = kMagic;
+  writer.bytes += kVersion;
   writer(cut);
   Signature signature = key.sign(kSigned, writer.bytes);
   return writer.bytes.append(signature.begin(), signature.end());
@@ -30,7 +34,10 @@ static Problem notAReceipt() { return problem(Code::damaged, "these bytes are no
 
 /// The bytes before the signature, and the signature; nothing if they are too few, or begin otherwise.
 static std::optional<std::string_view> split(std::string_view bytes, Signature &signature) {
-  if (bytes.size() < kMagic.size() + signature.size() || bytes.substr(0, kMagic.size()) != kMagic) {
+  if (bytes.size() < kHeadBytes + signature.size() || bytes.substr(0, kMagic.size()) != kMagic) {
+    return std::nullopt;
+  }
+  if (char version = bytes[kMagic.size()]; version < kFirstVersion || version > kVersion) {
     return std::nullopt;
   }
   std::string_view body = bytes.substr(0, bytes.size() - signature.size());
@@ -39,7 +46,8 @@ static std::optional<std::string_view> split(std::string_view bytes, Signature &
 }
 
 static std::optional<Receipt> receiptOf(std::string_view body) {
-  Reader reader(body.substr(kMagic.size()));
+  bool saysOwners = body[kMagic.size()] != kFirstVersion;
+  Reader reader(body.substr(kHeadBytes), saysOwners ? kEntryVersion : static_cast<uint8_t>(kOwnersSince - 1));
   Receipt receipt;
   reader(receipt);
   return reader.done() ? std::optional(std::move(receipt)) : std::nullopt;
@@ -54,10 +62,21 @@ Result<Receipt> verifyReceipt(std::string_view bytes, const PublicKey &owner) {
   if (!isSigned(owner, kSigned, *body, signature)) {
     return problem(Code::damaged, "the receipt is not signed by this owner, or was changed");
   }
-  if (std::optional<Receipt> receipt = receiptOf(*body)) {
-    return std::move(*receipt);
+  std::optional<Receipt> receipt = receiptOf(*body);
+  if (!receipt) {
+    return problem(Code::damaged, "the receipt is signed by this owner, but not one of this release");
   }
-  return problem(Code::damaged, "the receipt is signed by this owner, but not one of this release");
+  bool saysOwners = (*body)[kMagic.size()] != kFirstVersion;
+  for (const ReceiptItem &item : receipt->items) {
+    // What another owner's people pay is in that owner's ledger, and only it can say so.
+    if (saysOwners && item.owner != owner) {
+      return problem(Code::damaged, "the receipt is signed by this owner, " + shortKeyText(owner) +
+                                        "..., and states a price of dataset '" + item.dataset + "' of another, " +
+                                        shortKeyText(item.owner) +
+                                        "...; an owner signs for its own tables: ask that owner for a receipt");
+    }
+  }
+  return std::move(*receipt);
 }
 
 Result<Receipt> readReceipt(std::string_view bytes) {
@@ -74,6 +93,7 @@ static Json jsonOf(const Receipt &receipt) {
   for (const ReceiptItem &item : receipt.items) {
     items.push_back({{"dataset", item.dataset},
                      {"version", item.version},
+                     {"owner", item.owner == PublicKey{} ? Json() : Json(keyText(item.owner))},
                      {"epsilon", item.epsilon},
                      {"epsilon_of_best_order", item.epsilonOfBestOrder},
                      {"epsilon_replace_one", item.epsilonReplaceOne},

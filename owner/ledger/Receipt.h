@@ -17,12 +17,18 @@ namespace sojourn::owner::ledger {
 /// has no price.
 struct ReceiptItem {
   std::string dataset, version;
+  /// Whose dataset it is. Zeros in receipts of version 1, which did not say: they were of the signing owner's.
+  PublicKey owner;
   /// Of the smallest grant that admits it alone, and by the best Renyi order; under the receipt's relation, and where
   /// a row may become any other row (an upper bound); all at `delta`. Infinite where no grant would admit it.
   double epsilon = 0, epsilonOfBestOrder = 0, epsilonReplaceOne = 0, epsilonReplaceOneOfBestOrder = 0, delta = 0;
   static void fields(auto &archive, auto &item) {
-    archive(item.dataset, item.version, item.epsilon, item.epsilonOfBestOrder, item.epsilonReplaceOne,
-            item.epsilonReplaceOneOfBestOrder, item.delta);
+    archive(item.dataset, item.version);
+    if (archive.version >= kOwnersSince) {
+      archive(item.owner);
+    }
+    archive(item.epsilon, item.epsilonOfBestOrder, item.epsilonReplaceOne, item.epsilonReplaceOneOfBestOrder,
+            item.delta);
   }
   friend bool operator==(const ReceiptItem &, const ReceiptItem &) = default;
 };
@@ -50,7 +56,8 @@ struct Receipt {
 /// Canonical bytes and, at their end, the signature. Equal receipts and keys give equal bytes. Texts
 /// are cut to what a reader accepts.
 std::string signReceipt(const Receipt &receipt, const SigningKey &key);
-/// The receipt that this owner signed; damaged if the bytes are not a receipt, or not signed by it.
+/// The receipt that this owner signed, of tables of its own alone; damaged if the bytes are not a receipt, or not
+/// signed by it. Receipts of version 1 are read and checked, too.
 Result<Receipt> verifyReceipt(std::string_view bytes, const PublicKey &owner);
 /// Likewise without the signature's check: for showing what the bytes say, and for nothing else.
 Result<Receipt> readReceipt(std::string_view bytes);

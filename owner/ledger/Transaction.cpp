@@ -10,6 +10,20 @@ namespace sojourn::owner::ledger {
 
 static constexpr std::string_view kSigned = "sojourn ledger entry";
 
+/// Whether what an entry charges is for datasets of this owner alone, where it says whose they are.
+static bool isOf(const PublicKey &owner, const Entry &entry) {
+  if (entry.version < kOwnersSince) {
+    return true;
+  }
+  auto isItsOwn = [&](const auto &body) {
+    if constexpr (requires { body.items; }) {
+      return std::ranges::all_of(body.items, [&](const Item &item) { return item.owner == owner; });
+    }
+    return true;
+  };
+  return std::visit(isItsOwn, entry.body);
+}
+
 Ledger::Transaction::~Transaction() {
   if (begun) {
     ledger.database->rollback();
@@ -184,8 +198,11 @@ Status Ledger::replay(Books &into, bool decided) {
         return damaged("it grants budget and is not signed by this owner's key");
       }
     }
-    // A filter of other orders decided about earlier versions.
-    if (Status status = into.apply(*entry, row.hash, decided || entry->version < kEntryVersion)) {
+    if (options.key && !isOf(options.key->publicKey(), *entry)) {
+      return damaged("it charges for a dataset of another owner");
+    }
+    // A filter of other orders decided about the first version.
+    if (Status status = into.apply(*entry, row.hash, decided || entry->version < kOrdersSince)) {
       return damaged(status->text);
     }
     return {};

@@ -37,7 +37,8 @@ private:
   int64_t now = 0;
 };
 
-/// Only a serving ledger charges, and what the reader of entries would refuse is refused before it is written.
+/// Only a serving ledger charges, for tables of its own owner alone, and what the reader of entries would refuse is
+/// refused before it is written.
 Status checkCharge(const LedgerOptions &options, const std::string &what, const std::vector<Item> &items,
                    const std::vector<Site> &sites);
 

@@ -15,11 +15,12 @@ TEST(Accounts, AMillionStepsFitTheGrantThatTheyWereQuotedFor) {
   double quoted = *privacy::epsilonOf(plan, 0.5, kDelta);
   EXPECT_LT(quoted, 8);
   World world;
-  auto accounts = Accounts::open(world.environment());
+  auto key = ledger::SigningKey::generate();
+  auto accounts = Accounts::open(world.environment(), key);
   ASSERT_TRUE(static_cast<bool>(accounts)) << llvm::toString(accounts.takeError());
   auto textOf = [](llvm::Error error) { return llvm::toString(std::move(error)); };
   ASSERT_EQ(textOf((*accounts)->setGrant(kLocalClient, {"people", ""}, {8, kDelta})), "");
-  std::vector<ledger::Item> items{{"people", "v1", "", *privacy::stepCharge(plan, 0.5)}};
+  std::vector<ledger::Item> items{{"people", "v1", "", *privacy::stepCharge(plan, 0.5), key.publicKey()}};
   auto run = std::shared_ptr<RunAccount>();
   for (uint64_t step = 0; step < kSteps; ++step) {
     llvm::Error error = (*accounts)->payStep(kLocalClient, run, kSteps, {}, items);
@@ -46,6 +47,26 @@ TEST(Accounts, AMillionStepsFitTheGrantThatTheyWereQuotedFor) {
   auto refused = (*accounts)->payReleases(request);
   ASSERT_FALSE(static_cast<bool>(refused));
   EXPECT_NE(llvm::toString(refused.takeError()).find("epsilon 8 at delta 1e-06, is spent up to"), std::string::npos);
+}
+
+TEST(Accounts, AreOfOneOwnersTables) {
+  World world;
+  auto key = ledger::SigningKey::generate(), other = ledger::SigningKey::generate();
+  auto accounts = Accounts::open(world.environment(), key);
+  ASSERT_TRUE(static_cast<bool>(accounts)) << llvm::toString(accounts.takeError());
+  ASSERT_EQ(llvm::toString((*accounts)->setGrant(kLocalClient, {"people", ""}, {8, 1e-6})), "");
+  std::vector<ledger::Item> items{{"people", "v1", "", privacy::Charge{}, other.publicKey()}};
+  std::string says = "each owner keeps the account of its own tables";
+  auto run = std::shared_ptr<RunAccount>();
+  EXPECT_NE(llvm::toString((*accounts)->payStep(kLocalClient, run, 1, {}, items)).find(says), std::string::npos);
+  EXPECT_EQ(run, nullptr);
+  ledger::ReserveRequest request;
+  request.client = kLocalClient;
+  request.items = items;
+  request.key = (*accounts)->nextKey();
+  auto ticket = (*accounts)->payReleases(request);
+  ASSERT_FALSE(static_cast<bool>(ticket));
+  EXPECT_NE(llvm::toString(ticket.takeError()).find(says), std::string::npos);
 }
 
 } // namespace sojourn::owner::test

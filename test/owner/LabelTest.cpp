@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Labels as values, and policies that change under values computed before.
+#include "owner/Accounts.h"
+#include "owner/Store.h"
 #include "test/owner/Support.h"
 
 #include <sqlite3.h>
@@ -9,6 +11,13 @@ namespace sojourn::owner::test {
 namespace {
 
 Policy allOpen(const Source &) { return Policy::open; }
+Policy allPrivate(const Source &) { return Policy::privateOnly; }
+
+constexpr ledger::PublicKey kOwn{1, 2}, kOther{0xab, 0xcd, 0xef, 1, 2, 3, 4, 5, 6};
+
+LabelPtr labelOf(const std::string &name, const std::string &version = "1", const ledger::PublicKey &owner = kOwn) {
+  return Label::of({owner, name, version});
+}
 
 /// What a program says whose results depend on these arguments.
 auto unionOf(std::vector<std::vector<size_t>> sets) {
@@ -68,7 +77,7 @@ struct Policies : testing::Test {
 } // namespace
 
 TEST(Labels, JoinAndCoverAndEquality) {
-  LabelPtr own = Label::client(), a = Label::of({"a", "1"}), b = Label::of({"b", "1"}), newer = Label::of({"a", "2"});
+  LabelPtr own = Label::client(), a = labelOf("a"), b = labelOf("b"), newer = labelOf("a", "2");
   EXPECT_EQ(joinLabels(own, own), own);
   EXPECT_EQ(joinLabels(own, a), a) << "no new object where one covers the other";
   EXPECT_EQ(joinLabels(a, own), a);
@@ -79,8 +88,29 @@ TEST(Labels, JoinAndCoverAndEquality) {
   EXPECT_EQ(joinLabels(both, a), both);
   EXPECT_EQ(*joinLabels(b, a), *both);
   EXPECT_FALSE(*a == *newer);
-  EXPECT_EQ(*Label::of({"a", "1"}), *a);
-  EXPECT_EQ(both->sources(), (std::set<Source>{{"a", "1"}, {"b", "1"}}));
+  EXPECT_EQ(*labelOf("a"), *a);
+  EXPECT_EQ(both->sources(), (std::set<Source>{{kOwn, "a", "1"}, {kOwn, "b", "1"}}));
+}
+
+TEST(Labels, EqualNamesAtTwoOwnersAreTwoSources) {
+  LabelPtr mine = labelOf("a"), theirs = labelOf("a", "1", kOther);
+  EXPECT_FALSE(*mine == *theirs);
+  EXPECT_TRUE(*mine < *theirs || *theirs < *mine);
+  EXPECT_FALSE(mine->covers(*theirs) || theirs->covers(*mine));
+  LabelPtr both = joinLabels(mine, theirs);
+  EXPECT_EQ(both->sources().size(), 2u);
+  EXPECT_TRUE(both->covers(*mine) && both->covers(*theirs));
+  EXPECT_EQ(*both, *joinLabels(theirs, mine));
+  // One that keeps a value here does so for its owner's dataset alone, and is told from that of the same name.
+  auto onlyMine = [](const Source &source) { return source.owner == kOwn ? Policy::open : Policy::privateOnly; };
+  EXPECT_EQ(blockers(mine, kOwn, onlyMine), "");
+  EXPECT_EQ(blockers(both, kOwn, onlyMine), "private dataset 'a' of owner abcdef0102030405...");
+  EXPECT_EQ(blockers(both, kOwn, allPrivate), "private dataset 'a', 'a' of owner abcdef0102030405...");
+  EXPECT_EQ(blockers(both, kOther, allPrivate), "private dataset 'a', 'a' of owner 0102000000000000...");
+  // A result of arguments of both has both.
+  auto labels = joinLabels({mine, theirs}, 2, unionOf({{0, 1}, {1}}));
+  EXPECT_EQ(*labels[0], *both);
+  EXPECT_EQ(*labels[1], *theirs);
 }
 
 TEST(Labels, NoLabelIsTheMostCarefulOne) {
@@ -88,12 +118,12 @@ TEST(Labels, NoLabelIsTheMostCarefulOne) {
   EXPECT_EQ(joinLabels(own, nullptr), nullptr);
   EXPECT_EQ(joinLabels(nullptr, own), nullptr);
   EXPECT_EQ(joinLabels(nullptr, nullptr), nullptr);
-  EXPECT_EQ(blockers(nullptr, allOpen), "data of unknown origin");
-  EXPECT_EQ(blockers(own, allOpen), "");
+  EXPECT_EQ(blockers(nullptr, kOwn, allOpen), "data of unknown origin");
+  EXPECT_EQ(blockers(own, kOwn, allOpen), "");
 }
 
 TEST(Labels, OfResultsAreJoinedOverWhatTheyDependOn) {
-  LabelPtr own = Label::client(), a = Label::of({"a", "1"}), again = Label::of({"a", "1"}), b = Label::of({"b", "1"});
+  LabelPtr own = Label::client(), a = labelOf("a"), again = labelOf("a"), b = labelOf("b");
   std::vector<LabelPtr> arguments{own, a, again, b, nullptr};
   std::vector<std::vector<size_t>> sets{{}, {0}, {0, 1}, {2}, {1, 3}, {0, 1, 4}, {4}};
   auto labels = joinLabels(arguments, sets.size(), unionOf(sets));
@@ -111,7 +141,7 @@ TEST(Labels, OfResultsAreJoinedAcrossWords) {
   // A word holds 64 distinct labels.
   std::vector<LabelPtr> arguments;
   for (int i = 0; i < 150; ++i) {
-    arguments.push_back(Label::of({"d" + std::to_string(i), "1"}));
+    arguments.push_back(labelOf("d" + std::to_string(i)));
   }
   arguments.push_back(nullptr);
   std::vector<std::vector<size_t>> sets{{0, 64, 149}, {63}, {128}, {}, {3, 150}};
@@ -124,13 +154,13 @@ TEST(Labels, OfResultsAreJoinedAcrossWords) {
 }
 
 TEST(Labels, BlockersAskForThePresentPolicy) {
-  LabelPtr both = joinLabels(Label::of({"a", "1"}), Label::of({"b", "1"}));
+  LabelPtr both = joinLabels(labelOf("a"), labelOf("b"));
   auto open = [](std::string name) {
     return [name](const Source &source) { return source.name == name ? Policy::open : Policy::privateOnly; };
   };
-  EXPECT_EQ(blockers(both, allOpen), "");
-  EXPECT_EQ(blockers(both, open("a")), "private dataset 'b'");
-  EXPECT_EQ(blockers(both, open("")), "private dataset 'a', 'b'");
+  EXPECT_EQ(blockers(both, kOwn, allOpen), "");
+  EXPECT_EQ(blockers(both, kOwn, open("a")), "private dataset 'b'");
+  EXPECT_EQ(blockers(both, kOwn, open("")), "private dataset 'a', 'b'");
 }
 
 TEST_F(Policies, AChangeReachesOldHandles) {
@@ -167,6 +197,33 @@ TEST_F(Policies, WhatIsNotThereOrNotKnownIsPrivate) {
   expectRefused(fetch());
   sql("DELETE FROM datasets");
   expectRefused(fetch());
+}
+
+TEST_F(Policies, OfAnotherOwnersDatasetNothingIsKnown) {
+  world.store = folder.file("store");
+  {
+    Owner tool(world.environment());
+    registerNumbers(tool, "t", Policy::open);
+    EXPECT_EQ(errorText(tool.setDefaults("t", {2, 3, 4})), "");
+  }
+  Environment environment = world.environment();
+  auto key = Accounts::openKey(environment);
+  ASSERT_TRUE(bool(key)) << llvm::toString(key.takeError());
+  auto store = Store::open(environment, key->publicKey());
+  ASSERT_TRUE(bool(store)) << llvm::toString(store.takeError());
+  auto loaded = (*store)->find("t");
+  ASSERT_TRUE(loaded && *loaded);
+  ASSERT_EQ((*loaded)->label->sources().size(), 1u);
+  Source own = *(*loaded)->label->sources().begin();
+  EXPECT_EQ(own, (Source{key->publicKey(), "t", (*loaded)->dataset->version()}));
+  EXPECT_EQ(*(*store)->policy(own), Policy::open);
+  EXPECT_EQ((*store)->defaults(own)->noiseMultiplier, 2);
+  Source other = own;
+  other.owner[31] ^= 1;
+  EXPECT_EQ(*(*store)->policy(other), Policy::privateOnly);
+  EXPECT_EQ((*store)->defaults(other)->noiseMultiplier, 1);
+  other.owner = {};
+  EXPECT_EQ(*(*store)->policy(other), Policy::privateOnly);
 }
 
 TEST_F(Policies, OfNoDataset) {

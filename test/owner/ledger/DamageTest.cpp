@@ -22,8 +22,11 @@ struct Files : testing::Test {
     admitAda(*ledger, 1);
     publish(*ledger, "a");
   }
-  static void publish(Ledger &ledger, const std::string &name) {
-    ReserveAnswer answer = ledger.reserve(requestOf(name, 1000));
+  ReserveRequest request(const std::string &name, uint64_t units) const {
+    return requestOf(name, units, "ada", "people", key.publicKey());
+  }
+  void publish(Ledger &ledger, const std::string &name) {
+    ReserveAnswer answer = ledger.reserve(request(name, 1000));
     ASSERT_EQ(textOf(answer), "");
     Ticket ticket = std::get<Ticket>(answer);
     ASSERT_EQ(textOf(ledger.start(ticket)), "");
@@ -95,7 +98,7 @@ TEST_F(Files, AnOlderCopyUnderALivingServerIsNoticed) {
   auto value = head.read();
   ASSERT_TRUE(value);
   ASSERT_EQ(textOf(head.write({value->seq + 1, hashOf("x")})), "");
-  ReserveAnswer answer = ledger->reserve(requestOf("b", 1));
+  ReserveAnswer answer = ledger->reserve(request("b", 1));
   ASSERT_NE(textOf(answer), "");
   EXPECT_EQ(std::get<Problem>(answer).code, Code::olderFile);
 }
@@ -175,6 +178,31 @@ TEST_F(Files, AForgedChainStillNeedsTheOwnersKey) {
   expectRefused(Code::damaged, "damaged at entry 1: it grants budget and is not signed");
 }
 
+TEST_F(Files, NobodyPaysForTheTablesOfAnotherOwner) {
+  auto ledger = world.open();
+  ASSERT_NE(ledger, nullptr);
+  PublicKey other = SigningKey::generate().publicKey();
+  std::string text = "dataset 'people' is of owner " + shortKeyText(other) + "..., and this ledger of owner " +
+                     shortKeyText(key.publicKey()) + "...; each owner keeps the account of its own tables";
+  EXPECT_EQ(textOf(ledger->reserve(requestOf("b", 1, "ada", "people", other))), text);
+  EXPECT_NE(textOf(ledger->reserve(requestOf("b", 1))), "") << "nor of one that nobody named";
+  RunRequest run;
+  run.client = "ada";
+  run.items = {{"people", "v1", "", chargeOf(1), other}};
+  auto opened = ledger->openRun(run);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.problem().text, text);
+  run.items[0].owner = key.publicKey();
+  EXPECT_TRUE(ledger->openRun(run));
+  EXPECT_EQ(spentOn(*ledger), chargeOf(1000)) << "of what was paid before";
+  ledger.reset();
+  // Charges are not signed: who writes the file may add one.
+  forge(5, [&](Entry &entry) { std::get<Reserved>(entry.body).items[0].owner = other; });
+  expectRefused(Code::damaged, "damaged at entry 5: it charges for a dataset of another owner");
+  forge(5, [&](Entry &entry) { std::get<Reserved>(entry.body).items[0].owner = key.publicKey(); });
+  EXPECT_TRUE(Ledger::open(world.options()));
+}
+
 TEST_F(Files, AForgedChainMustStillBeLegal) {
   world.key = nullptr; // whoever has the key
   copy("ledger.sqlite", "good");
@@ -190,7 +218,7 @@ TEST_F(Files, AForgedChainMustStillBeLegal) {
   auto report = ledger->verify();
   ASSERT_FALSE(report);
   EXPECT_NE(report.problem().text.find("sealed bytes of publish 5 are not those of entry 7"), std::string::npos);
-  EXPECT_NE(textOf(ledger->reserve(requestOf("a", 1000))).find("damaged"), std::string::npos) << "and before a retry";
+  EXPECT_NE(textOf(ledger->reserve(request("a", 1000))).find("damaged"), std::string::npos) << "and before a retry";
   ledger.reset();
   copy("good", "ledger.sqlite");
   forge(3, [](Entry &entry) { std::get<CapSet>(entry.body).grant.epsilon = 0.0001; });
@@ -208,7 +236,7 @@ TEST_F(Files, SealedBytesThatVanishEarlyAreNoticed) {
   auto report = ledger->verify();
   ASSERT_FALSE(report);
   EXPECT_NE(report.problem().text.find("sealed bytes of publish 5 are gone early"), std::string::npos);
-  ReserveAnswer answer = ledger->reserve(requestOf("a", 1000));
+  ReserveAnswer answer = ledger->reserve(request("a", 1000));
   EXPECT_EQ(std::get<Problem>(answer).code, Code::expired) << "and never made again";
 }
 
@@ -245,7 +273,7 @@ TEST_F(Files, BrokenFilesGiveAText) {
   EXPECT_GT(refused, 0);
   write(good);
   sql("PRAGMA user_version = 9");
-  expectRefused(Code::badRequest, "has version 9, this release reads up to 2; use the newer release");
+  expectRefused(Code::badRequest, "has version 9, this release reads up to 3; use the newer release");
 }
 
 TEST_F(Files, AWriterThatHangsIsNotWaitedForWithoutEnd) {

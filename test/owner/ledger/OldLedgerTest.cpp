@@ -3,6 +3,7 @@
 #include "runtime/privacy/Filter.h"
 #include "runtime/privacy/Rdp.h"
 #include "test/owner/ledger/FirstVersion.h"
+#include "test/owner/ledger/SecondVersion.h"
 #include "test/owner/ledger/Support.h"
 
 #include <algorithm>
@@ -12,24 +13,23 @@ namespace sojourn::owner::ledger::test {
 
 namespace {
 
-std::string fromHex(std::string_view digits) {
-  std::string bytes;
-  for (size_t place = 0; place + 1 < digits.size(); place += 2) {
-    bytes += static_cast<char>(std::stoi(std::string(digits.substr(place, 2)), nullptr, 16));
-  }
-  return bytes;
-}
-
+/// Written by a release of version `version`.
 struct OldLedgers : testing::Test {
   World world;
-  void SetUp() override {
+  void write(int version) {
     sql("CREATE TABLE entries(seq INTEGER PRIMARY KEY, bytes BLOB NOT NULL, signature BLOB, hash BLOB NOT NULL);"
         "CREATE TABLE sealed(id INTEGER PRIMARY KEY, sealed_ms INTEGER NOT NULL, bytes BLOB NOT NULL);"
-        "CREATE INDEX sealed_by_time ON sealed(sealed_ms); PRAGMA user_version = 1;"
+        "CREATE INDEX sealed_by_time ON sealed(sealed_ms); PRAGMA user_version = " +
+        std::to_string(version) +
+        ";"
         "INSERT INTO sealed VALUES(5, 1700000000000, CAST('bytes' AS BLOB))");
     uint64_t seq = 0;
     Hash hash{};
-    for (const char *digits : kFirstVersion) {
+    entries.assign(std::begin(kFirstVersion), std::end(kFirstVersion));
+    if (version == 2) {
+      entries.assign(std::begin(kSecondVersion), std::end(kSecondVersion));
+    }
+    for (const char *digits : entries) {
       hash = hashOf(fromHex(digits));
       sql("INSERT INTO entries VALUES(" + std::to_string(++seq) + ", x'" + digits + "', x'', x'" + hex(hash) + "')");
     }
@@ -37,6 +37,7 @@ struct OldLedgers : testing::Test {
     HeadFile head(world.folder.file("elsewhere/ledger.head"), nullptr);
     ASSERT_EQ(textOf(head.write({seq, hash})), "");
   }
+  std::vector<const char *> entries;
   int64_t sql(const std::string &statement) {
     sqlite3 *file = nullptr;
     EXPECT_EQ(sqlite3_open(world.folder.file("ledger.sqlite").c_str(), &file), SQLITE_OK);
@@ -51,16 +52,20 @@ struct OldLedgers : testing::Test {
   }
 };
 
+/// What the entries charge, at all orders.
+privacy::Charge charged() {
+  return privacy::gaussian(0.01) + privacy::failure(0x1p-50) + uint64_t{100} * privacy::sampledGaussian(0.01, 0.5);
+}
+
 bool isFirst(int order) { return std::ranges::binary_search(kFirstOrders, order); }
 
 } // namespace
 
 TEST_F(OldLedgers, GoOnWithWhatTheyHold) {
+  write(1);
   auto ledger = world.open();
   ASSERT_NE(ledger, nullptr);
-  privacy::Charge exact = privacy::gaussian(0.01) + privacy::failure(0x1p-50) +
-                          uint64_t{100} * privacy::sampledGaussian(0.01, 0.5),
-                  held = spentOn(*ledger);
+  privacy::Charge exact = charged(), held = spentOn(*ledger);
   EXPECT_EQ(held.delta, exact.delta);
   for (size_t k = 0; k < privacy::kOrders.size(); ++k) {
     if (isFirst(privacy::kOrders[k])) {
@@ -75,7 +80,7 @@ TEST_F(OldLedgers, GoOnWithWhatTheyHold) {
   ASSERT_TRUE(sealed && *sealed);
   EXPECT_EQ((*sealed)->bytes, "bytes");
   EXPECT_EQ((*sealed)->hash, hashOf(fromHex(kFirstVersion[6]))) << "as its receipt says";
-  EXPECT_EQ(sql("PRAGMA user_version"), 2) << "so that an earlier release refuses it by name";
+  EXPECT_EQ(sql("PRAGMA user_version"), 3) << "so that an earlier release refuses it by name";
   ASSERT_TRUE(ledger->verify());
   ASSERT_EQ(textOf(ledger->reserve(requestOf("new", 1000))), "");
   ledger.reset();
@@ -87,7 +92,54 @@ TEST_F(OldLedgers, GoOnWithWhatTheyHold) {
   EXPECT_EQ(report->publishes, 3u);
 }
 
+TEST_F(OldLedgers, OfTheSecondVersionGoOnAsTheThird) {
+  write(2);
+  // Charges that do not say whose table they are for are this owner's: nobody else's were charged then.
+  SigningKey key = SigningKey::generate();
+  auto ledger = world.open();
+  ASSERT_NE(ledger, nullptr);
+  EXPECT_EQ(spentOn(*ledger), charged()) << "at all orders";
+  EXPECT_EQ((*ledger->accounts())[0].spent, charged());
+  EXPECT_EQ(sql("PRAGMA user_version"), 3) << "so that an earlier release refuses it by name";
+  auto sealed = ledger->retry("ada", "k", hashOf("k"));
+  ASSERT_TRUE(sealed && *sealed);
+  EXPECT_EQ((*sealed)->bytes, "bytes");
+  EXPECT_EQ((*sealed)->hash, hashOf(fromHex(kSecondVersion[6]))) << "as its receipt says";
+  EXPECT_EQ((*sealed)->request.items[0].owner, PublicKey{});
+  ASSERT_TRUE(ledger->verify());
+  ASSERT_EQ(textOf(ledger->reserve(requestOf("new", 1000, "ada", "people", key.publicKey()))), "");
+  auto lines = ledger->entries(100);
+  ASSERT_TRUE(lines);
+  ASSERT_EQ(lines->size(), entries.size() + 1);
+  for (const Listed &line : *lines) {
+    EXPECT_EQ(line.entry.version, line.entry.seq <= entries.size() ? 2 : 3);
+    if (line.entry.version == 2) {
+      EXPECT_EQ(encode(line.entry), fromHex(entries[line.entry.seq - 1])) << line.entry.seq;
+    }
+  }
+  EXPECT_EQ(std::get<Reserved>((*lines)[0].entry.body).items[0].owner, key.publicKey());
+  ledger.reset();
+  ledger = world.open();
+  ASSERT_NE(ledger, nullptr);
+  EXPECT_EQ(spentOn(*ledger), charged()) << "what was reserved is void";
+  auto report = ledger->verify();
+  ASSERT_TRUE(report) << report.problem().text;
+  EXPECT_EQ(report->publishes, 3u);
+}
+
+TEST_F(OldLedgers, OfTheSecondVersionAreAskedAbout) {
+  write(2);
+  auto options = world.options();
+  options.admits = [](const Grant &, const privacy::Charge &) { return false; };
+  auto ledger = Ledger::open(options);
+  ASSERT_TRUE(ledger) << "what was decided stands";
+  auto report = (*ledger)->verify();
+  ASSERT_FALSE(report) << "the orders are today's";
+  EXPECT_NE(report.problem().text.find("damaged at entry 5"), std::string::npos) << report.problem().text;
+}
+
 TEST_F(OldLedgers, AreNotAskedAboutByAFilterOfOtherOrders) {
+  write(1);
   auto options = world.options();
   options.admits = [](const Grant &, const privacy::Charge &) { return false; };
   auto ledger = Ledger::open(options);
@@ -97,7 +149,8 @@ TEST_F(OldLedgers, AreNotAskedAboutByAFilterOfOtherOrders) {
 }
 
 TEST_F(OldLedgers, DamageIsFoundAsEver) {
-  sql("UPDATE entries SET bytes = CAST(x'534a4c4503' || substr(bytes, 6) AS BLOB) WHERE seq = 5");
+  write(1);
+  sql("UPDATE entries SET bytes = CAST(x'534a4c4504' || substr(bytes, 6) AS BLOB) WHERE seq = 5");
   auto ledger = Ledger::open(world.options());
   ASSERT_FALSE(ledger);
   EXPECT_NE(ledger.problem().text.find("damaged at entry 5: its bytes are not those of an entry"), std::string::npos)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Canonical bytes, signatures, receipts and the owner's key file.
 #include "owner/ledger/Receipt.h"
+#include "test/owner/ledger/SecondVersion.h"
 #include "test/owner/ledger/Support.h"
 
 #include <fstream>
@@ -12,12 +13,13 @@ namespace sojourn::owner::ledger::test {
 
 namespace {
 
-Receipt sample() {
+/// Signed by `owner`, with tables of its own.
+Receipt sample(const PublicKey &owner) {
   Receipt receipt;
   receipt.what = "mean of age";
   receipt.client = "ada";
-  receipt.items = {{"people", "v1", 0.1, 0.0875, 0.21, 0.18, 1e-5},
-                   {"cars", "v2", 0.25, 0.2, std::numeric_limits<double>::infinity(), 0.5, 1e-6}};
+  receipt.items = {{"people", "v1", owner, 0.1, 0.0875, 0.21, 0.18, 1e-5},
+                   {"cars", "v2", owner, 0.25, 0.2, std::numeric_limits<double>::infinity(), 0.5, 1e-6}};
   receipt.relation = Relation::replaceOne;
   receipt.programHash = hashOf("program");
   receipt.seq = 17;
@@ -37,7 +39,7 @@ Body randomBody(std::mt19937_64 &random) {
   auto items = [&] {
     std::vector<Item> items(random() % 3);
     for (Item &item : items) {
-      item = {text(), text(), text(), chargeOf(random() % 1000)};
+      item = {text(), text(), text(), chargeOf(random() % 1000), hash()};
     }
     return items;
   };
@@ -72,7 +74,7 @@ Body randomBody(std::mt19937_64 &random) {
 TEST(Bytes, OfAnEntryAreFixed) {
   Entry entry{7, 6, hashOf("before"), -2, Sealed{5, 300, hashOf("x")}};
   // The layout written down once more; the hashes from Python's hashlib.blake2b(digest_size=32).
-  std::string expected = "534a4c4502"       // SJLE, format 2
+  std::string expected = "534a4c4503"       // SJLE, format 3
                          "0700000000000000" // number
                          "0600000000000000" // batch
                          "c0ad7434849eec989026ef4e082140af5761ab5561412c2615e7bc53605c85a0"
@@ -82,11 +84,39 @@ TEST(Bytes, OfAnEntryAreFixed) {
                          "2c01000000000000" // size
                          "d161d71145abeec5ef15abcf0459cec60a27321e2f0ac0ef7ace5254f5944476";
   EXPECT_EQ(hex(encode(entry)), expected);
+  EXPECT_EQ(hex(hashOf(encode(entry))), "17719994c744743666b1d28e959a74811a57f64e492508bbae017802551c0f44");
+  entry.version = 2;
+  expected[9] = '2';
+  EXPECT_EQ(hex(encode(entry)), expected);
   EXPECT_EQ(hex(hashOf(encode(entry))), "41116d866fae2909268011e434cffc4a30684032965a662fcdd43f350d2f1080");
   entry.version = 1;
   expected[9] = '1';
   EXPECT_EQ(hex(encode(entry)), expected);
   EXPECT_EQ(hex(hashOf(encode(entry))), "c69dc68909776494bfbc30a111fb1ef598af1a12f929a1a003e5ae06614638f4");
+}
+
+TEST(Bytes, OfAChargeSayWhoseTableItIsFor) {
+  privacy::Charge charge;
+  charge.rdp.fill(7);
+  charge.delta = 9;
+  PublicKey owner = hashOf("owner");
+  std::vector<Item> items{{"people", "v1", "humans", charge, owner}};
+  Entry entry{7, 6, hashOf("before"), -2, Reserved{"ada", "k", "mean", hashOf("program"), {}, items, {}, 5}};
+  std::get<Reserved>(entry.body).relation = Relation::nullOne;
+  // From Python, where struct.pack writes the layout of each version.
+  const char *expected[] = {"05490fba33908e698a9d9223d72b594f084435e64952403db31c1cc7c6d6e590",
+                            "76d3cf34a17bc1f13fed15dc2feb7992a1753b59008d497a07cf849c256f6c60",
+                            "c067b3136f744d36404329a6d44f8dbf82970462dd1f173d9d5e57ebe2d955e1"};
+  for (uint8_t version : {1, 2, 3}) {
+    entry.version = version;
+    std::string bytes = encode(entry);
+    EXPECT_EQ(hex(hashOf(bytes)), expected[version - 1]) << int(version);
+    bool saysOwner = bytes.find(std::string(owner.begin(), owner.end())) != std::string::npos;
+    EXPECT_EQ(saysOwner, version == 3);
+    auto again = decode(bytes);
+    ASSERT_TRUE(again);
+    EXPECT_EQ(std::get<Reserved>(again->body).items[0].owner, saysOwner ? owner : PublicKey{});
+  }
 }
 
 TEST(Bytes, OneEntryHasOneEncoding) {
@@ -100,7 +130,7 @@ TEST(Bytes, OneEntryHasOneEncoding) {
                 hashNumber(random()),
                 static_cast<int64_t>(random()),
                 randomBody(random),
-                static_cast<uint8_t>(1 + random() % 2)};
+                static_cast<uint8_t>(1 + random() % kEntryVersion)};
     std::string bytes = encode(entry);
     std::optional<Entry> again = decode(bytes);
     ASSERT_TRUE(again) << kindName(entry.body);
@@ -122,11 +152,11 @@ TEST(Bytes, OneEntryHasOneEncoding) {
 
 TEST(Receipts, CanBeCheckedByAnyoneWithTheKey) {
   SigningKey key = SigningKey::generate();
-  std::string bytes = signReceipt(sample(), key);
-  EXPECT_EQ(signReceipt(sample(), key), bytes) << "a retry's receipt is the same";
+  std::string bytes = signReceipt(sample(key.publicKey()), key);
+  EXPECT_EQ(signReceipt(sample(key.publicKey()), key), bytes) << "a retry's receipt is the same";
   auto receipt = verifyReceipt(bytes, key.publicKey());
   ASSERT_TRUE(receipt) << receipt.problem().text;
-  EXPECT_EQ(*receipt, sample());
+  EXPECT_EQ(*receipt, sample(key.publicKey()));
   auto other = verifyReceipt(bytes, SigningKey::generate().publicKey());
   ASSERT_FALSE(other);
   EXPECT_NE(other.problem().text.find("not signed by this owner"), std::string::npos);
@@ -142,13 +172,56 @@ TEST(Receipts, CanBeCheckedByAnyoneWithTheKey) {
   EXPECT_FALSE(isSigned(key.publicKey(), "another contextb", "ytes", signature));
 }
 
+TEST(Receipts, AreOfTheSigningOwnersTablesAlone) {
+  SigningKey key = SigningKey::generate(), other = SigningKey::generate();
+  for (size_t index : {0, 1}) {
+    Receipt receipt = sample(key.publicKey());
+    receipt.items[index].owner = other.publicKey();
+    std::string bytes = signReceipt(receipt, key);
+    auto verified = verifyReceipt(bytes, key.publicKey());
+    ASSERT_FALSE(verified);
+    EXPECT_EQ(verified.problem().text, "the receipt is signed by this owner, " + shortKeyText(key.publicKey()) +
+                                           "..., and states a price of dataset '" + receipt.items[index].dataset +
+                                           "' of another, " + shortKeyText(other.publicKey()) +
+                                           "...; an owner signs for its own tables: ask that owner for a receipt");
+    auto ofOther = verifyReceipt(bytes, other.publicKey());
+    ASSERT_FALSE(ofOther);
+    EXPECT_NE(ofOther.problem().text.find("not signed by this owner"), std::string::npos);
+    auto read = readReceipt(bytes);
+    ASSERT_TRUE(read);
+    EXPECT_EQ(read->items[index].owner, other.publicKey()) << "what it says may be seen";
+    receipt.items[index].owner = {};
+    EXPECT_FALSE(verifyReceipt(signReceipt(receipt, key), key.publicKey())) << "nobody's";
+  }
+}
+
+TEST(Receipts, OfTheFirstVersionAreStillRead) {
+  std::string bytes = fromHex(kFirstReceipt);
+  auto key = parseKey(kFirstReceiptKey);
+  ASSERT_TRUE(key);
+  auto receipt = verifyReceipt(bytes, *key);
+  ASSERT_TRUE(receipt) << receipt.problem().text;
+  EXPECT_EQ(*receipt, sample({}));
+  EXPECT_TRUE(nlohmann::json::parse(receiptJson(*receipt))["price"][0]["owner"].is_null()) << "it did not say";
+  for (size_t byte = 0; byte < bytes.size(); ++byte) {
+    std::string changed = bytes;
+    changed[byte] ^= byte == 4 ? 3 : 1; // of the version: the first becomes the second
+    EXPECT_FALSE(verifyReceipt(changed, *key)) << byte;
+  }
+  bytes[4] = 3;
+  auto later = readReceipt(bytes);
+  ASSERT_FALSE(later);
+  EXPECT_EQ(later.problem().text, "these bytes are not a receipt of this release");
+}
+
 TEST(Receipts, HaveAFormForPeople) {
   SigningKey key = SigningKey::generate();
-  Receipt receipt = sample();
+  Receipt receipt = sample(key.publicKey());
   receipt.what = "name with \xff byte";
   std::string bytes = signReceipt(receipt, key);
   auto json = nlohmann::json::parse(receiptJson(receipt, bytes, key.publicKey()), nullptr, false);
   ASSERT_TRUE(json.is_object());
+  EXPECT_EQ(json["price"][0]["owner"], keyText(key.publicKey()));
   EXPECT_EQ(json["price"][0]["epsilon"].get<double>(), 0.1);
   EXPECT_EQ(json["price"][0]["epsilon_of_best_order"].get<double>(), 0.0875);
   EXPECT_EQ(json["price"][0]["epsilon_replace_one"].get<double>(), 0.21);
@@ -244,10 +317,10 @@ TEST(SigningKeys, AreNotTakenForOneAnother) {
 
 TEST(Receipts, CanBeReadBeforeTheyAreChecked) {
   SigningKey key = SigningKey::generate();
-  std::string bytes = signReceipt(sample(), key);
+  std::string bytes = signReceipt(sample(key.publicKey()), key);
   auto read = readReceipt(bytes);
   ASSERT_TRUE(read);
-  EXPECT_EQ(*read, sample());
+  EXPECT_EQ(*read, sample(key.publicKey()));
   EXPECT_FALSE(readReceipt(bytes.substr(1)));
   EXPECT_FALSE(readReceipt(bytes.substr(0, 40)));
   auto json = nlohmann::json::parse(receiptJson(*read));

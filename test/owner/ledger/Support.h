@@ -56,6 +56,15 @@ inline privacy::Charge chargeOf(uint64_t units) {
   return charge;
 }
 
+/// Lower-case digits, as `hex` writes them.
+inline std::string fromHex(std::string_view digits) {
+  std::string bytes;
+  for (size_t place = 0; place + 1 < digits.size(); place += 2) {
+    bytes += static_cast<char>(std::stoi(std::string(digits.substr(place, 2)), nullptr, 16));
+  }
+  return bytes;
+}
+
 inline Hash hashNumber(uint64_t number) { return hashOf(std::to_string(number)); }
 
 struct World {
@@ -104,14 +113,15 @@ struct AdasLedger : testing::Test {
   }
 };
 
+/// `owner`: of the dataset; zeros where the ledger has no key.
 inline ReserveRequest requestOf(const std::string &key, uint64_t units, const std::string &client = "ada",
-                                const std::string &dataset = "people") {
+                                const std::string &dataset = "people", const PublicKey &owner = {}) {
   ReserveRequest request;
   request.client = client;
   request.key = key;
   request.moduleHash = hashOf(key);
   request.what = "mean of age";
-  request.items = {{dataset, "v1", "", chargeOf(units)}};
+  request.items = {{dataset, "v1", "", chargeOf(units), owner}};
   request.sites = {{1 << 20, 77, -12, "mean"}};
   return request;
 }
