@@ -16,7 +16,7 @@ namespace sojourn::owner {
 using llvm::Twine;
 
 /// The version of the tables below, in SQLite's user_version.
-static constexpr int kSchemaVersion = 3;
+static constexpr int kSchemaVersion = 4;
 static constexpr const char *kSchema = R"sql(
   CREATE TABLE datasets(
     name TEXT PRIMARY KEY, version TEXT NOT NULL, content_hash TEXT NOT NULL, source TEXT NOT NULL,
@@ -31,7 +31,7 @@ static constexpr const char *kSchema = R"sql(
 )sql";
 /// From version 1, whose columns were all plain numbers.
 static constexpr const char *kAddShapes = "ALTER TABLE columns ADD COLUMN dims TEXT;";
-/// From version 2, which knew neither whom a policy protects nor what a step spends; also the last part of a new one.
+/// From version 2, which knew neither whom a policy protects nor what a step spends; part of a new one, too.
 static constexpr const char *kAddPrivacy = R"sql(
   ALTER TABLE datasets ADD COLUMN subject TEXT;
   ALTER TABLE datasets ADD COLUMN population TEXT NOT NULL DEFAULT '';
@@ -41,7 +41,11 @@ static constexpr const char *kAddPrivacy = R"sql(
   CREATE TABLE reports(
     hash BLOB NOT NULL, client TEXT NOT NULL, report TEXT NOT NULL, first_ms INTEGER NOT NULL,
     PRIMARY KEY(hash, client, report));
-  PRAGMA user_version = 3;
+)sql";
+/// From version 3, which did not keep subjects: NULL says so. Also the last part of a new one.
+static constexpr const char *kAddSubjects = R"sql(
+  ALTER TABLE datasets ADD COLUMN subjects_file TEXT;
+  PRAGMA user_version = 4;
 )sql";
 
 /// Sizes of an entry as "28,28"; the empty text for a number.
@@ -168,8 +172,8 @@ llvm::Expected<std::unique_ptr<Catalogue>> Catalogue::open(const std::string &di
     return failure("'" + path + "' has catalogue version " + Twine(version) + ", this owner reads versions up to " +
                    Twine(kSchemaVersion));
   }
-  for (const char *part : {version == 0 ? kSchema : "", version == 1 ? kAddShapes : "",
-                           version < kSchemaVersion ? kAddPrivacy : "", "COMMIT"}) {
+  for (const char *part : {version == 0 ? kSchema : "", version == 1 ? kAddShapes : "", version < 3 ? kAddPrivacy : "",
+                           version < 4 ? kAddSubjects : "", "COMMIT"}) {
     if (llvm::Error error = catalogue->execute(part)) {
       return error;
     }
@@ -191,13 +195,13 @@ llvm::Error Catalogue::addDataset(const DatasetRecord &record) {
   }
   Statement insert(*this,
                    "INSERT INTO datasets(name, version, content_hash, source, file, policy, rows, registered_ms, "
-                   "subject, population, noise_multiplier, clip, metric_bound) "
-                   "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+                   "subject, population, noise_multiplier, clip, metric_bound, subjects_file) "
+                   "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   insert.bind(record.name).bind(record.version).bind(record.contentHash).bind(record.source);
   insert.bind(record.file).bind(std::string(policyName(record.policy)));
   insert.bind(record.rows).bind(record.registeredMs).bind(record.subject).bind(record.population);
-  int state =
-      insert.bind(record.defaults.noiseMultiplier).bind(record.defaults.clip).bind(record.defaults.metricBound).step();
+  insert.bind(record.defaults.noiseMultiplier).bind(record.defaults.clip).bind(record.defaults.metricBound);
+  int state = insert.bind(record.subjectsFile).step();
   for (size_t index = 0; state == SQLITE_DONE && index < record.columns.size(); ++index) {
     const Column &column = record.columns[index];
     Statement add(
@@ -221,7 +225,7 @@ llvm::Error Catalogue::addDataset(const DatasetRecord &record) {
 llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
   std::vector<DatasetRecord> records;
   Statement read(*this, "SELECT name, version, content_hash, source, file, policy, rows, "
-                        "registered_ms, subject, population, noise_multiplier, clip, metric_bound "
+                        "registered_ms, subject, population, noise_multiplier, clip, metric_bound, subjects_file "
                         "FROM datasets ORDER BY registered_ms, name");
   int state;
   while ((state = read.step()) == SQLITE_ROW) {
@@ -238,6 +242,7 @@ llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
     record.subject = read.isNull(8) ? std::nullopt : std::optional(read.text(8));
     record.population = read.text(9);
     record.defaults = {read.real(10).value_or(1), read.real(11).value_or(1), read.real(12).value_or(10)};
+    record.subjectsFile = read.isNull(13) ? std::nullopt : std::optional(read.text(13));
     Statement columns(*this, "SELECT name, element, lower, upper, dims FROM columns WHERE dataset = ? "
                              "ORDER BY position");
     columns.bind(record.name);

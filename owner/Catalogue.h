@@ -23,6 +23,9 @@ struct DatasetRecord {
   int64_t rows = 0, registeredMs = 0;
   /// As in RegisterOptions; nothing: nobody has said.
   std::optional<std::string> subject;
+  /// Where their sealed subjects are, beside `file`; empty where no column names any. Nothing: imported by a release
+  /// that did not keep them.
+  std::optional<std::string> subjectsFile;
   std::string population;
   PrivacyDefaults defaults;
   std::vector<Column> columns;

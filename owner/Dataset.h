@@ -4,6 +4,7 @@
 #define SOJOURN_OWNER_DATASET_H
 
 #include "owner/Label.h"
+#include "owner/Subject.h"
 #include "runtime/Execute.h"
 #include "runtime/terms/Defaults.h"
 
@@ -103,6 +104,10 @@ struct ImportedTable {
   int64_t rows = 0;
   std::vector<Column> columns;
   std::shared_ptr<void> storage;
+  /// Of each row, where a column names them; on the way from the import to where they are sealed, and nowhere else.
+  std::optional<Subjects> subjects = std::nullopt;
+  /// They, where the store is in memory.
+  std::vector<char> sealedSubjects = {};
 };
 
 } // namespace sojourn::owner

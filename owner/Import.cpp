@@ -335,11 +335,14 @@ llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const Reg
     return failure("the source has " + Twine(rows) + " rows and " + Twine(selection->size()) +
                    " columns; a table holds up to " + Twine(bounds::kTableRows) + " and " + Twine(bounds::kColumns));
   }
+  ImportedTable result;
   if (options.subject && !options.subject->empty()) {
     tell("subjects", 0, 1);
-    if (llvm::Error error = checkSubjects(**table, *options.subject)) {
-      return error;
+    auto subjects = readSubjects(**table, *options.subject);
+    if (!subjects) {
+      return subjects.takeError();
     }
+    result.subjects = std::move(*subjects);
   }
   std::vector<Entry> entries;
   std::vector<std::string> lacking;
@@ -365,7 +368,6 @@ llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const Reg
   if (!lacking.empty()) {
     return failure(lackingBounds(lacking, entries.size()));
   }
-  ImportedTable result;
   result.rows = rows;
   auto memory = std::make_shared<ColumnMemory>();
   for (auto [index, entry] : llvm::zip_equal(*selection, entries)) {

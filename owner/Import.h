@@ -10,7 +10,8 @@
 namespace sojourn::owner {
 
 /// Reads a source and enforces what the options declare: known names, numeric types, finite
-/// values (or a fill), bounds by clamping. Messages name column and row, never a value.
+/// values (or a fill), bounds by clamping. Messages name column and row, never a value. Where a column names the
+/// subjects they come with the table, for its owner alone.
 llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const RegisterOptions &options);
 
 /// Of a private table: which of its `columns` columns have no bounds, and the way out.

@@ -4,11 +4,13 @@
 
 #include "owner/Error.h"
 #include "owner/ReadFile.h"
+#include "owner/SealedSubjects.h"
 #include "runtime/Limits.h"
 
 #include "llvm/ADT/StringExtras.h"
 
 #include <filesystem>
+#include <sodium.h>
 
 namespace sojourn::owner {
 
@@ -36,6 +38,15 @@ llvm::Expected<std::unique_ptr<Store>> Store::open(const Environment &environmen
   }
   return std::unique_ptr<Store>(new Store(environment, owner, std::move(*books)));
 }
+
+Store::Store(const Environment &environment, const ledger::PublicKey &owner, std::unique_ptr<Catalogue> books)
+    : environment(environment), ownKey(owner), books(std::move(books)) {
+  if (environment.storeDirectory.empty()) {
+    memoryKey = ledger::newKeyBytes();
+  }
+}
+
+Store::~Store() { sodium_memzero(memoryKey.data(), memoryKey.size()); }
 
 std::string Store::filePath(const std::string &file) const { return environment.storeDirectory + "/datasets/" + file; }
 
@@ -105,6 +116,8 @@ llvm::Expected<ImportedTable> Store::import(DatasetRecord &record, const Dataset
   record.source = source.path.empty() ? "memory" : fs::absolute(source.path).string();
   record.rows = table->rows;
   record.columns = table->columns;
+  std::optional<Subjects> subjects = std::exchange(table->subjects, std::nullopt);
+  record.subjectsFile = subjects ? record.version + ".subjects" : "";
   if (!environment.storeDirectory.empty()) {
     if (options.progress) {
       options.progress("writing", 0, 1);
@@ -116,16 +129,87 @@ llvm::Expected<ImportedTable> Store::import(DatasetRecord &record, const Dataset
     // From here on it is used from where it rests, as after a restart.
     table = mapTable(filePath(record.file), record.rows, record.columns);
     if (!table) {
-      removeFile(record);
+      removeFiles(record);
+      return table;
+    }
+  }
+  if (subjects) {
+    if (llvm::Error error = keepSubjects(record, *table, *subjects)) {
+      removeFiles(record);
+      return error;
     }
   }
   return table;
 }
 
-void Store::removeFile(const DatasetRecord &record) const {
+llvm::Error Store::keepSubjects(const DatasetRecord &record, ImportedTable &table, const Subjects &subjects) const {
+  if (environment.storeDirectory.empty()) {
+    table.sealedSubjects = sealSubjects(subjects, record.version, memoryKey);
+    return llvm::Error::success();
+  }
+  auto key = subjectsKey(subjectsKeyPath(), /*make=*/true);
+  if (!key) {
+    return key.takeError();
+  }
+  std::vector<char> sealed = sealSubjects(subjects, record.version, *key);
+  sodium_memzero(key->data(), key->size());
+  return writeSealed(sealed, filePath(*record.subjectsFile));
+}
+
+llvm::Expected<Subjects> Store::openSubjects(const std::string &name) {
+  auto found = record(name);
+  if (!found) {
+    return found.takeError();
+  }
+  auto again = [&](const std::string &column) {
+    // The name is taken, and its people stay those of one cap.
+    std::string population = found->population.empty() ? name : found->population;
+    bool isFile = found->source != "memory";
+    return isFile ? "import the table again under another name, with its bounds, for the same people: sojourn-owner "
+                    "import '" +
+                        found->source + "' --name NAME --subject " + column + " --population '" + population + "'"
+                  : "register the table again under another name, with its bounds, for the same people: "
+                    "owner.register(NAME, ..., subject=" +
+                        column + ", population='" + population + "')";
+  };
+  if (!found->subject || found->subject->empty()) {
+    return failure("no column names the subjects of dataset '" + name + "', so there are none to align it by; " +
+                   again("COLUMN"));
+  }
+  if (!found->subjectsFile || found->subjectsFile->empty()) {
+    return failure("dataset '" + name + "' was imported by a release that did not keep subjects; " +
+                   again("'" + *found->subject + "'"));
+  }
+  std::string whose = "the subjects of dataset '" + name + "'";
+  if (environment.storeDirectory.empty()) {
+    auto sealed = sealedSubjects.find(*found->subjectsFile);
+    return openSealed(sealed == sealedSubjects.end() ? std::vector<char>() : sealed->second, found->version,
+                      found->rows, memoryKey, whose);
+  }
+  whose += " ('" + filePath(*found->subjectsFile) + "')";
+  auto key = subjectsKey(subjectsKeyPath(), /*make=*/false);
+  if (!key) {
+    return key.takeError();
+  }
+  auto sealed = readSealed(filePath(*found->subjectsFile), whose);
+  if (!sealed) {
+    sodium_memzero(key->data(), key->size());
+    return sealed.takeError();
+  }
+  auto subjects = openSealed(std::move(*sealed), found->version, found->rows, *key, whose);
+  sodium_memzero(key->data(), key->size());
+  return subjects;
+}
+
+void Store::removeFiles(const DatasetRecord &record) const {
   std::error_code ignored;
-  if (!record.file.empty()) {
-    fs::remove(filePath(record.file), ignored);
+  if (environment.storeDirectory.empty()) {
+    return;
+  }
+  for (const std::string &file : {record.file, record.subjectsFile.value_or("")}) {
+    if (!file.empty()) {
+      fs::remove(filePath(file), ignored);
+    }
   }
 }
 
@@ -133,8 +217,11 @@ llvm::Error Store::enter(DatasetRecord record, ImportedTable table) {
   record.registeredMs = environment.clockMs();
   llvm::Error error = loaded.count(record.name) ? nameTaken(record.name) : books->addDataset(record);
   if (error) {
-    removeFile(record);
+    removeFiles(record);
     return error;
+  }
+  if (!table.sealedSubjects.empty()) {
+    sealedSubjects[*record.subjectsFile] = std::move(table.sealedSubjects);
   }
   keep(record, std::move(table));
   return llvm::Error::success();

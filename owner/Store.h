@@ -6,6 +6,7 @@
 #include "owner/Catalogue.h"
 #include "owner/Environment.h"
 #include "owner/Import.h"
+#include "owner/ledger/KeyFile.h"
 
 #include <map>
 
@@ -24,6 +25,7 @@ public:
   static llvm::Error makeFolder(const Environment &environment);
   /// `owner`: whose store it is; the folder is there.
   static llvm::Expected<std::unique_ptr<Store>> open(const Environment &environment, const ledger::PublicKey &owner);
+  ~Store();
   /// Never changes: no lock is needed.
   const ledger::PublicKey &owner() const { return ownKey; }
 
@@ -38,6 +40,10 @@ public:
   llvm::Expected<std::vector<DatasetRecord>> list() { return books->datasets(); }
   /// Loads the dataset if need be; null if no dataset has this name.
   llvm::Expected<std::shared_ptr<const LoadedDataset>> find(const std::string &name);
+  /// The normalised subject of each row, by which tables of two owners can be aligned. For that alone: no message,
+  /// table, log or error shows one, and none leaves. Fails where the table was imported without a column of subjects,
+  /// or by a release that did not keep them, and where file or key are gone, or were changed.
+  llvm::Expected<Subjects> openSubjects(const std::string &name);
   /// The policy of the present; see Catalogue. Of what another owner has nothing is known here: private.
   llvm::Expected<Policy> policy(const Source &source) {
     return source.owner == ownKey ? books->policy(source) : Policy::privateOnly;
@@ -54,15 +60,22 @@ public:
   Catalogue &catalogue() { return *books; }
 
 private:
-  Store(const Environment &environment, const ledger::PublicKey &owner, std::unique_ptr<Catalogue> books)
-      : environment(environment), ownKey(owner), books(std::move(books)) {}
+  Store(const Environment &environment, const ledger::PublicKey &owner, std::unique_ptr<Catalogue> books);
+  /// Of an import, whose subjects they are, on the way to the files of `record`.
+  llvm::Error keepSubjects(const DatasetRecord &record, ImportedTable &table, const Subjects &subjects) const;
   std::shared_ptr<const LoadedDataset> keep(const DatasetRecord &record, ImportedTable table);
-  void removeFile(const DatasetRecord &record) const;
+  /// Of a table, and of its subjects.
+  void removeFiles(const DatasetRecord &record) const;
   std::string filePath(const std::string &file) const;
+  std::string subjectsKeyPath() const { return environment.storeDirectory + "/subjects.key"; }
 
   const Environment &environment;
   const ledger::PublicKey ownKey;
   std::unique_ptr<Catalogue> books;
+  /// Where the store is in memory: sealed subjects by the names of the files that they would be, and their key. One
+  /// form for both, so that embedded owners align tables as stores do, and nothing lies open for as long as they live.
+  std::map<std::string, std::vector<char>> sealedSubjects;
+  ledger::KeyBytes memoryKey{};
   std::map<std::string, std::shared_ptr<const LoadedDataset>> loaded;
 };
 

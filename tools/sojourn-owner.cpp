@@ -218,7 +218,8 @@ private:
         ->allow_extra_args(false);
     CLI::Option *subject = command->add_option(
         "--subject", arguments.subject,
-        "column that names whom a row is about, none of them twice; it does not become part of the table");
+        "column that names whom a row is about, none of them twice; it does not become part of the table, but is kept "
+        "sealed");
     command->add_flag("--rows-are-subjects", arguments.rowsAreSubjects, "each row is about somebody else")
         ->excludes(subject);
     command->add_option("--population", arguments.population,

@@ -262,13 +262,17 @@ TEST_F(PrivateTables, StepsGiveNumbersWithinTheirBounds) {
 TEST_F(PrivateTables, BooksOfOlderReleasesAreBroughtUpToDate) {
   EXPECT_EQ(add("a\n1\n2\n", options()), "");
   owner.reset();
-  for (int version : {2, 1}) {
+  for (int version : {3, 2, 1}) {
     sqlite3 *books = nullptr;
     ASSERT_EQ(sqlite3_open((world.store + "/catalogue.db").c_str(), &books), SQLITE_OK);
-    std::string sql = "ALTER TABLE datasets DROP COLUMN subject; ALTER TABLE datasets DROP COLUMN population;"
-                      "ALTER TABLE datasets DROP COLUMN noise_multiplier; ALTER TABLE datasets DROP COLUMN clip;"
-                      "ALTER TABLE datasets DROP COLUMN metric_bound; DROP TABLE reports;";
-    sql += version == 1 ? "ALTER TABLE columns DROP COLUMN dims; PRAGMA user_version = 1" : "PRAGMA user_version = 2";
+    std::string sql = "ALTER TABLE datasets DROP COLUMN subjects_file;";
+    if (version < 3) {
+      sql += "ALTER TABLE datasets DROP COLUMN subject; ALTER TABLE datasets DROP COLUMN population;"
+             "ALTER TABLE datasets DROP COLUMN noise_multiplier; ALTER TABLE datasets DROP COLUMN clip;"
+             "ALTER TABLE datasets DROP COLUMN metric_bound; DROP TABLE reports;";
+    }
+    sql += version == 1 ? "ALTER TABLE columns DROP COLUMN dims;" : "";
+    sql += "PRAGMA user_version = " + std::to_string(version);
     char *wrong = nullptr;
     ASSERT_EQ(sqlite3_exec(books, sql.c_str(), nullptr, nullptr, &wrong), SQLITE_OK) << wrong;
     sqlite3_close(books);
@@ -276,7 +280,8 @@ TEST_F(PrivateTables, BooksOfOlderReleasesAreBroughtUpToDate) {
     ASSERT_EQ(owner->status(), "");
     EXPECT_EQ(record().rows, 2);
     EXPECT_EQ(record().policy, Policy::privateOnly);
-    EXPECT_FALSE(record().subject);
+    EXPECT_EQ(record().subject, version == 3 ? std::optional<std::string>("") : std::nullopt);
+    EXPECT_FALSE(record().subjectsFile) << "as a release that did not keep them left it";
     EXPECT_EQ(record().defaults.clip, 1);
     EXPECT_EQ(errorText(owner->setCap("t", 1, 1e-5)), "");
     owner.reset();

@@ -83,6 +83,7 @@ def test_receipts_of_the_embedded_owner(owner, data, tmp_path):
     assert owner.account == "local"
     receipt = sojourn.publish(owner.dataset("people")["age"].mean(), epsilon=0.25).receipt
     assert receipt.verify(owner.key)
+    assert [item["owner"] for item in receipt.price] == [owner.key] and f"  owner    {owner.key}" in repr(receipt)
     (tmp_path / "receipt").write_bytes(bytes(receipt))
     assert sojourn.Receipt((tmp_path / "receipt").read_bytes()).verify(owner.key)
     with sojourn.local() as other, pytest.raises(sojourn.Error, match="not signed by this owner"):
@@ -91,6 +92,25 @@ def test_receipts_of_the_embedded_owner(owner, data, tmp_path):
     assert program["client"] == receipt.client == owner.account
     report = program["privacy"]
     assert report.startswith("on private dataset 'people': noise multiplier 1") and "Laplace noise of scale" in report
+
+
+def test_nobody_is_shown_a_subject(tmp_path, rng):
+    who = [f"person {number:016x}" for number in rng.choice(2**62, ROWS, replace=False)]
+    rows = "".join(f" {name}\t,{age}\n" for name, age in zip(who, rng.integers(0, 100, ROWS), strict=True))
+    (tmp_path / "people.csv").write_text("who,age\n" + rows)
+    with sojourn.local(store=tmp_path / "store") as owner:
+        table = owner.register("people", str(tmp_path / "people.csv"), bounds={"age": (0, 100)}, subject="who")
+        owner.grant("people", epsilon=1, delta=DELTA)
+        mean = sojourn.publish(table["age"].float().mean(), epsilon=0.25)
+        with pytest.raises(sojourn.Error) as refused:
+            sojourn.publish(table["who"], epsilon=0.25)
+        shown = [owner.programs(with_text=True), owner.datasets(), table, table._repr_html_(), mean, mean.receipt]
+        shown += [bytes(mean.receipt), refused.value, owner.budget("people")]
+    text = "\n".join(map(repr, shown))
+    kept = [path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file()]
+    assert any((tmp_path / "store" / "datasets").glob("*.subjects"))
+    for name in who:
+        assert name not in text and not any(name.encode() in each for each in kept)
 
 
 def test_a_store_keeps_whom_it_protects(data, tmp_path):

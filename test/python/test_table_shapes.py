@@ -22,7 +22,7 @@ KINDS = ["plain", "native", "numpy"]
 
 
 # Columns of the catalogue that came with private tables.
-LATER = ("subject", "population", "noise_multiplier", "clip", "metric_bound")
+LATER = ("subject", "population", "noise_multiplier", "clip", "metric_bound", "subjects_file")
 
 
 @pytest.fixture
@@ -206,9 +206,9 @@ def test_a_store_keeps_shapes(numbers, tmp_path):
     books.close()
     assert "'2,x' is not the shape of a column" in listing().stderr
     books = sqlite3.connect(store / "catalogue.db")
-    books.executescript("PRAGMA user_version = 4;")
+    books.executescript("PRAGMA user_version = 5;")
     books.close()
-    assert "catalogue version 4" in listing().stderr
+    assert "catalogue version 5" in listing().stderr
 
 
 class Digits(nn.Module):
