@@ -38,6 +38,11 @@ std::string bytesOf(const fs::path &path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+uint64_t freshSeed() {
+  const char *given = std::getenv("SOJOURN_TEST_SEED");
+  return given ? std::strtoull(given, nullptr, 10) : std::random_device()();
+}
+
 /// Distinct texts, long enough not to be anywhere by chance.
 std::vector<std::string> randomSubjects(std::mt19937_64 &random, size_t count) {
   static constexpr const char *kLetters[] = {"a", "b", "c", "X", "0", "7", "-", "é", "ß", "字"};
@@ -76,8 +81,7 @@ struct SubjectStores : testing::Test {
   World world;
   TemporaryFolder folder;
   Environment environment;
-  uint64_t seed = std::getenv("SOJOURN_TEST_SEED") ? std::strtoull(std::getenv("SOJOURN_TEST_SEED"), nullptr, 10)
-                                                   : std::random_device()();
+  uint64_t seed = freshSeed();
   std::mt19937_64 random{seed};
   testing::ScopedTrace trace{__FILE__, __LINE__, "SOJOURN_TEST_SEED=" + std::to_string(seed)};
   void SetUp() override {
@@ -183,7 +187,9 @@ TEST(Subjects, AreTheSameOnceTheyAreInThatForm) {
 }
 
 TEST(Subjects, AreManyAndOfAnyLength) {
-  std::mt19937_64 random{std::random_device()()};
+  uint64_t seed = freshSeed();
+  SCOPED_TRACE("SOJOURN_TEST_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
   std::vector<std::string> list = randomSubjects(random, 3000);
   Subjects subjects;
   for (const std::string &text : list) {
@@ -341,10 +347,10 @@ TEST_F(SubjectStores, OfOlderReleasesSayHowToGetThem) {
   with.population = "ward";
   ASSERT_EQ(add("who,a\nada,1\nbob,2\n", with), "");
   {
-    double who[] = {1};
-    int64_t ids[] = {7};
+    int64_t who[] = {7};
+    double a[] = {1};
     Owner owner(world.environment());
-    ASSERT_EQ(errorText(owner.registerDataset({"", {{"who", Element::i64, 1, ids}, {"a", Element::f64, 1, who}}},
+    ASSERT_EQ(errorText(owner.registerDataset({"", {{"who", Element::i64, 1, who}, {"a", Element::f64, 1, a}}},
                                               options("arrays"))),
               "");
   }
