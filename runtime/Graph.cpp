@@ -20,6 +20,9 @@ const AttrValue &GraphOp::attr(llvm::StringRef wanted) const {
   throw PlanFailure{ErrorCode::Unsupported, "missing attribute '" + wanted.str() + "'"};
 }
 
+/// A loader, its validation part and their splits are a handful.
+static constexpr size_t kPartsPerTable = 256;
+
 std::vector<Side> partOf(const GraphOp &op) {
   std::vector<Side> part;
   for (auto [fraction, side] : llvm::zip(op.reals("fractions"), op.ints("sides"))) {
@@ -205,6 +208,12 @@ llvm::Expected<Graph> buildGraph(mlir::ModuleOp coreModule) {
     if (record.name == "sample_rows") {
       auto &parts = graph.args[record.operands[3]].parts;
       if (std::vector<Side> part = partOf(record); !part.empty() && !llvm::is_contained(parts, part)) {
+        if (parts.size() == kPartsPerTable) { // each is looked for here, and counted at every binding
+          return makeError(ErrorCode::Limit,
+                           "rows of one table are drawn of more than " + std::to_string(kPartsPerTable) +
+                               " parts of it; draw in fewer splits, or in several steps",
+                           record.name, record.location);
+        }
         parts.push_back(std::move(part));
       }
     }

@@ -138,7 +138,7 @@ void lowerIota(Lowering &lowering, const GraphOp &op) {
 
 /// Each position costs its own draws alone: nothing is kept and nothing is as long as the table.
 void lowerSampleRows(Lowering &lowering, const GraphOp &op) {
-  constexpr int64_t kPiece = 256;
+  constexpr int64_t kPiece = 256, kFewRows = 256;
   int64_t count = lowering.type(op.results[0]).numel();
   Place positions = lowering.dense(op.operands[0]), seed = lowering.dense(op.operands[1]),
         epoch = lowering.dense(op.operands[2]);
@@ -150,7 +150,20 @@ void lowerSampleRows(Lowering &lowering, const GraphOp &op) {
     const int64_t *from = positions.in<int64_t>(slots);
     int64_t *to = out.in<int64_t>(slots);
     uint64_t key = *seed.in<uint64_t>(slots), stream = *epoch.in<uint64_t>(slots);
-    for (int64_t i = lo * kPiece, end = std::min(hi * kPiece, count); i < end; ++i) {
+    const int64_t begin = lo * kPiece, end = std::min(hi * kPiece, count);
+    // Walks are long where rows are few: all of them together visit each of 256 numbers once.
+    const int64_t ordered = isSplit ? part.parent : part.rows;
+    if (ordered <= kFewRows && end - begin > ordered) {
+      int64_t order[kFewRows];
+      for (int64_t p = 0; p < ordered; ++p) {
+        order[p] = rowAt(p, ordered, key, stream);
+      }
+      for (int64_t i = begin; i < end; ++i) {
+        to[i] = from[i] >= 0 && from[i] < part.rows ? order[from[i] + (isSplit ? part.start : 0)] : -1;
+      }
+      return;
+    }
+    for (int64_t i = begin; i < end; ++i) {
       to[i] = isSplit ? rowOfSplit(from[i], part, key, stream) : rowAt(from[i], part.rows, key, stream);
     }
   };

@@ -3,6 +3,7 @@
 #include "frontend/ahead/Artifact.h"
 
 #include "frontend/recording/Tensor.h"
+#include "runtime/Limits.h"
 #include "runtime/wire/Artifact_generated.h"
 
 #include <sodium.h>
@@ -149,8 +150,9 @@ std::string readTables(const schema::Artifact &stored, Artifact &artifact) {
     const schema::ArtifactBatches &from = *stored.batches()->Get(i);
     ArtifactBatches batches{from.size(), from.epochs(), from.table(), {}, from.drop_last()};
     const size_t splits = from.fractions() ? from.fractions()->size() : 0;
-    bool fits = batches.size >= 1 && batches.epochs >= 0 && batches.table < artifact.tables.size() &&
-                splits == (from.sides() ? from.sides()->size() : 0) && splits <= static_cast<size_t>(kSplitsMost);
+    bool fits = batches.size >= 1 && batches.size <= runtime::limits::kTableRows && batches.epochs >= 0 &&
+                batches.table < artifact.tables.size() && splits == (from.sides() ? from.sides()->size() : 0) &&
+                splits <= static_cast<size_t>(kSplitsMost);
     for (uint32_t k = 0; fits && k < splits; ++k) {
       const double fraction = from.fractions()->Get(k);
       fits = fraction > 0 && fraction < 1 && from.sides()->Get(k) <= 1;

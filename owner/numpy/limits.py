@@ -28,6 +28,8 @@ SPLITS_MAX = 64  # of splits, in the part that a draw of rows names
 WINDOW_TAPS_MAX = 1 << 16  # positions of a convolution's or pool's window
 LOCATION_DEPTH_MAX = 16
 
+PARTS_PER_TABLE_MAX = 256  # that rows are drawn of
+
 # One owner.
 SESSIONS_MAX = 1 << 10
 SESSION_LEASE_SECONDS = 24 * 3600

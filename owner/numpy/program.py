@@ -357,7 +357,10 @@ def _note_parts(program: Program) -> None:
     found: dict[int, dict] = {}
     for op in program.ops:
         if op.name == "sample_rows":
-            found.setdefault(op.operands[3], {})[sides_of(op)] = None
+            parts = found.setdefault(op.operands[3], {})
+            parts[sides_of(op)] = None
+            many = f"rows of one table are drawn of more than {limits.PARTS_PER_TABLE_MAX} parts of it"
+            need(len(parts) <= limits.PARTS_PER_TABLE_MAX, many, LIMIT)
     program.parts = {table: list(parts) for table, parts in found.items()}
 
 

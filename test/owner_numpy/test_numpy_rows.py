@@ -234,6 +234,22 @@ def test_an_empty_part_is_refused_when_it_is_bound(rows, part, text):
     refused(bind("many", "patients"), whole)
 
 
+def test_parts_of_one_table_are_bounded():
+    def drawing(count):
+        p = ProgramBuilder()
+        drawn, seed = p.arg("upload", t("i64", 2)), p.arg("seed", t("i64"))
+        table = p.arg("table", ANY)
+        for number in range(count):
+            part = {"fractions": (0.5, (number % 257 + 1) / 1024), "sides": (0, 1), "split": False}
+            drawn = p.op("sample_rows", [drawn, seed, seed, table], t("i64", 2), **part)
+        p.result("publish", drawn)
+        return p.encode()
+
+    decode(drawing(256))
+    with pytest.raises(OwnerError, match="rows of one table are drawn of more than 256 parts of it"):
+        decode(drawing(257))
+
+
 def test_parts_are_told_to_who_asks():
     client = Client(NumpyOwner())
     client.owner.register("d", {"x": np.arange(30.0)})

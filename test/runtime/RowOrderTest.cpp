@@ -477,6 +477,33 @@ TEST(RowOrder, AProgramOverABillionRows) {
   }
 }
 
+/// Each is looked for when a plan is made, and counted whenever a table is bound.
+TEST(RowOrder, PartsOfOneTableAreBounded) {
+  auto problem = [](int draws, int parts) {
+    const std::string list = "tensor<2xi64>", table = "!sojourn.table<?, \"a\" : i64>";
+    std::string text = "module attributes {sojourn.phase = \"core\", sojourn.promotion = \"torch\"} {\n"
+                       "func.func @step(%p: tensor<2xi64> {sojourn.kind = \"upload\"}, %s: tensor<i64> {sojourn.kind = "
+                       "\"slot\"}, %t: " +
+                       table + " {sojourn.kind = \"table\"}) -> (tensor<2xi64> {sojourn.result = \"publish\"}) {\n";
+    std::string before = "p";
+    for (int draw = 0; draw < draws; ++draw) {
+      std::string name = "i" + std::to_string(draw);
+      text += "%" + name + " = sojourn.sample_rows %" + before +
+              ", %s, %s of %t, part = " + textOf({{0.5, false}, {(draw % parts + 1) / 1024.0, true}}) + " : " + list +
+              ", tensor<i64>, tensor<i64>, " + table + " -> " + list + "\n";
+      before = name;
+    }
+    Context context;
+    auto module = context.parse(text + "return %" + before + " : tensor<2xi64>\n}\n}");
+    EXPECT_TRUE(module);
+    auto executable = Executable::create(*module);
+    return executable ? std::string() : llvm::toString(executable.takeError());
+  };
+  EXPECT_EQ(problem(256, 256), "");
+  EXPECT_EQ(problem(300, 3), "");
+  EXPECT_NE(problem(257, 257).find("rows of one table are drawn of more than 256 parts of it"), std::string::npos);
+}
+
 /// Enough positions for many pieces of the row range: their number does not show. A type says how many rows there are.
 TEST(RowOrder, ManyPositionsAreDrawnAsFew) {
   std::mt19937_64 random = freshRandom();
