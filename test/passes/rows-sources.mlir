@@ -120,6 +120,17 @@ func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100,
 
 // -----
 
+// Half of the positions lie outside of the side, which has 4 of 8 rows: as many are absent, so numbers are not distinct.
+func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<8, "a": f64>) {
+  %p = sojourn.iota dim = 0 : tensor<8xi64>
+  // expected-remark@below {{public, in [-1, 7], no row twice}}
+  %i = sojourn.sample_rows %p, %seed, %epoch of %t, split = [first 0.5]
+    : tensor<8xi64>, tensor<i64>, tensor<i64>, !sojourn.table<8, "a": f64> -> tensor<8xi64>
+  return
+}
+
+// -----
+
 // The batch, moved by the part's start and not by the split (absent ones stay absent): distinct numbers all the same.
 func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100, "a": f64>) {
   %zero = sojourn.constant 0 : i64
