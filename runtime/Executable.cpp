@@ -167,6 +167,9 @@ size_t Executable::Impl::measure() const {
   }
   for (const ArgSpec &arg : args) {
     bytes += sizeof(ArgSpec) + arg.columns.size() * (sizeof(TableColumn) + limits::kNameBytes);
+    for (const std::vector<Side> &part : arg.parts) {
+      bytes += sizeof(part) + part.size() * sizeof(Side);
+    }
   }
   for (const ResultSpec &result : results) {
     bytes += sizeof(ResultSpec) + result.op.capacity() + result.location.capacity() + sizeof(Lowering::ResultPlace) +

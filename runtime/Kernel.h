@@ -53,7 +53,7 @@ public:
 template <typename Fn>
 class LambdaKernel final : public Kernel {
 public:
-  explicit LambdaKernel(Fn fn) : fn_(std::move(fn)) {}
+  LambdaKernel(Fn fn, size_t held) : fn_(std::move(fn)), held_(held) {}
   void run(SlotTable slots, int64_t lo, int64_t hi, unsigned worker) const override {
     if constexpr (std::is_invocable_v<const Fn &, SlotTable, int64_t, int64_t, unsigned>) {
       fn_(slots, lo, hi, worker);
@@ -61,16 +61,18 @@ public:
       fn_(slots, lo, hi);
     }
   }
-  size_t bytes() const override { return sizeof(*this); }
+  size_t bytes() const override { return sizeof(*this) + held_; }
 
 private:
   Fn fn_;
+  size_t held_;
 };
 
-/// A kernel from a callable (SlotTable, int64_t lo, int64_t hi) or (..., unsigned worker).
+/// A kernel from a callable (SlotTable, int64_t lo, int64_t hi) or (..., unsigned worker). `held`: bytes that it keeps
+/// elsewhere, where they can be many.
 template <typename Fn>
-std::unique_ptr<Kernel> makeKernel(Fn fn, int64_t rows = 1) {
-  auto kernel = std::make_unique<LambdaKernel<Fn>>(std::move(fn));
+std::unique_ptr<Kernel> makeKernel(Fn fn, int64_t rows = 1, size_t held = 0) {
+  auto kernel = std::make_unique<LambdaKernel<Fn>>(std::move(fn), held);
   kernel->rows = rows;
   return kernel;
 }

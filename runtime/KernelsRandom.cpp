@@ -136,7 +136,8 @@ void lowerIota(Lowering &lowering, const GraphOp &op) {
   lowering.generate(op, std::make_shared<Ramp>(split, type.element), Lowering::kNoValue, /*cheap=*/true);
 }
 
-/// Each position costs its own draws alone: nothing is kept and nothing is as long as the table.
+/// Each position costs its own draws, of few rows all share theirs: nothing is kept, and nothing is as long as the
+/// table.
 void lowerSampleRows(Lowering &lowering, const GraphOp &op) {
   constexpr int64_t kPiece = 256, kFewRows = 256;
   int64_t count = lowering.type(op.results[0]).numel();
@@ -145,7 +146,9 @@ void lowerSampleRows(Lowering &lowering, const GraphOp &op) {
   SlotId table = lowering.tableSlot(op.operands[3]);
   Place out = lowering.result(op.results[0]);
   bool isSplit = op.integer("split") != 0;
-  auto body = [=, sides = partOf(op)](SlotTable slots, int64_t lo, int64_t hi) {
+  std::vector<Side> sides = partOf(op);
+  size_t held = sides.size() * sizeof(Side);
+  auto body = [=, sides = std::move(sides)](SlotTable slots, int64_t lo, int64_t hi) {
     PartRows part = rowsOfPart(static_cast<const RowSource *>(slots[table])->rows(), sides);
     const int64_t *from = positions.in<int64_t>(slots);
     int64_t *to = out.in<int64_t>(slots);
@@ -167,7 +170,7 @@ void lowerSampleRows(Lowering &lowering, const GraphOp &op) {
       to[i] = isSplit ? rowOfSplit(from[i], part, key, stream) : rowAt(from[i], part.rows, key, stream);
     }
   };
-  lowering.emit(op, makeKernel(body, (count + kPiece - 1) / kPiece));
+  lowering.emit(op, makeKernel(std::move(body), (count + kPiece - 1) / kPiece, held));
 }
 
 } // namespace

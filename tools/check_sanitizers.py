@@ -64,7 +64,7 @@ SANITIZERS = {
             "noise-tests": [],
             # What shares rows out, or runs beside another run. A process forked from threads may have none here.
             "runtime-tests": [
-                f"--gtest_filter=Run.*:Rows.*:RowOrder.*:ArenaPool.*:Executable.*:Team.*-{LEFT_OUT}:*ForkedProcess*"
+                f"--gtest_filter=Run.*:Rows.*:RowOrder.*:SampleRows.*:ArenaPool.*:Executable.*:Team.*-{LEFT_OUT}:*ForkedProcess*"
             ],
             "owner-tests": [],
         },

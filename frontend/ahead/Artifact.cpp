@@ -129,7 +129,7 @@ void requireFull(const std::string &table, int64_t rows, int64_t size, int64_t s
 /// A compiled step has one shape.
 void checkFull(const Batches &batches, int64_t shortRows) {
   if (batches.table().isPrivate() || batches.options().dropLast) {
-    return; // of a private table each is a draw of its own, and none is short
+    return; // batches of a private table are draws: none is short
   }
   const std::string &name = batches.table().name();
   if (std::optional<int64_t> rows = batches.table().knownRows()) {
@@ -142,7 +142,7 @@ void checkFull(const Batches &batches, int64_t shortRows) {
   }
 }
 
-/// What a short step can be compiled for.
+/// Requirements of a short step: batches of one open table, and fewer rows than they have.
 void checkShort(const std::vector<Batches> &batches, int64_t shortRows) {
   if (batches.size() != 1 || batches[0].table().isPrivate() || batches[0].options().dropLast) {
     raise(ErrorKind::Error,

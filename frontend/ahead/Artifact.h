@@ -170,8 +170,8 @@ struct RunQuote {
 /// The price of the first `steps` steps of an artifact for one of its private tables, from what the
 /// artifact says alone; nothing runs. Of `epsilon` (the noise follows) and `noiseMultiplier` (the price
 /// follows) one is given, the other 0; with neither the defaults stand that the table was described
-/// with. `rows`: of the table, else as many as it was described with. What is published with a price of
-/// its own comes on top. Throws Error for numbers that no run can have, Refused for steps that an owner
+/// with. `rows`: the number of rows of the table; default: that of its description. Releases with a price
+/// of their own come on top. Throws Error for numbers that no run can have, Refused for steps that an owner
 /// would refuse.
 RunQuote quoteRun(const Artifact &artifact, const std::string &table, double delta, double epsilon,
                   double noiseMultiplier, std::optional<int64_t> steps = std::nullopt,

@@ -7,7 +7,6 @@
 #include "passes/privacy/Privacy.h"
 #include "runtime/Extent.h"
 #include "runtime/Program.h"
-#include "runtime/privacy/Rdp.h"
 #include "runtime/terms/Charges.h"
 #include "runtime/terms/Terms.h"
 
@@ -67,8 +66,9 @@ std::optional<PrivacyOptions> optionsOf(const std::vector<DatasetInfo> &tables, 
   const wire::ReleaseTerms *before = nullptr;
   for (const wire::ReleaseTerms &each : spending.releases) {
     auto release = terms::releaseOf(each, before, delta > 0 ? std::optional(delta) : std::nullopt);
-    release =
-        release ? release : terms::releaseOf(each, before, std::nullopt); // what no grant pays is proved all the same
+    if (!release) { // a release that no grant pays for is proved all the same
+      release = terms::releaseOf(each, before, std::nullopt);
+    }
     if (!release) {
       return std::nullopt;
     }
@@ -248,15 +248,18 @@ terms::Defaults defaultsOf(const std::vector<DatasetInfo> &tables) {
   return defaults.value_or(terms::Defaults());
 }
 
+static terms::DrawRate rateOf(const Judgement::Draw &draw) {
+  auto rate = terms::rateOf({draw.isSampled, draw.rows, draw.expected, draw.slots});
+  return rate ? *rate : terms::DrawRate(); // the owner says why there is none
+}
+
 DrawTerms termsOf(const Judgement::Draw &draw, double noiseMultiplier) {
-  auto known = terms::rateOf({draw.isSampled, draw.rows, draw.expected, draw.slots});
-  terms::DrawRate rate = known ? *known : terms::DrawRate(); // else the owner says why
+  terms::DrawRate rate = rateOf(draw);
   return {rate.rate, terms::rhoOf(draw.parts, noiseMultiplier), rate.failures()};
 }
 
 privacy::Charge chargeOf(const Judgement::Draw &draw, double noiseMultiplier) {
-  DrawTerms terms = termsOf(draw, noiseMultiplier);
-  return privacy::sampledGaussian(terms.rate, terms.rho) + privacy::failure(terms.failures);
+  return terms::stepCharge(rateOf(draw), terms::rhoOf(draw.parts, noiseMultiplier));
 }
 
 Judgement judgePrivate(const wire::Step &message, const std::vector<DatasetInfo> &tables, double delta) {

@@ -276,8 +276,9 @@ class Program:
         `delta`: of the budget that will pay, above 0 and below 1. `epsilon`: the price of the whole
         run, the noise follows; or `noise_multiplier`: the price follows; with neither those defaults
         stand that `table_spec` was given, or an owner's own, 1. `steps`: all of the batches. `table`: which
-        of the program's private tables, if there are several. `rows`: how many the owner's table has, on which
-        the price depends; else those of its `table_spec`. What is published with a price of its own comes on top.
+        of the program's private tables, if there are several. `rows`: the number of rows of the owner's
+        table, on which the price depends; default: that of its `table_spec`. Releases with a price of
+        their own come on top.
         """
         known = [name for name, described in self.tables.items() if described.policy == "private"]
         if table is None and len(known) != 1:

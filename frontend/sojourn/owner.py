@@ -97,9 +97,8 @@ class Owner:
         `bounds`: column -> (lower, upper); values are clamped to it. `fills`: column -> number that
         replaces missing and non-finite entries, which are refused otherwise.
         `subject`: the column that names whom a row is about; a subject with two rows is refused, and
-        the column is no part of the table: it is kept sealed and shown to nobody. None: each row is a
-        subject of its own. `population`: tables of the same people have one name here, and are paid
-        for together.
+        the column is not part of the table: it is stored encrypted and never shown. None: each row is a
+        subject. `population`: tables of the same people have one name here, and are paid for together.
         """
         if self._embedded is None:
             raise Error(

@@ -56,7 +56,7 @@ class Receipt:
             raise Error("these bytes are not a receipt that an owner signs: a number in them is out of range")
 
     def verify(self, owner_key: str) -> bool:
-        """True if the owner with this key signed the receipt, and all that is paid is of its own datasets; raises `Error`
+        """True if the owner with this key signed the receipt, and every price is of one of its datasets; raises `Error`
         if not.
 
         `owner_key`: the 64 hexadecimal digits that `sojourn-owner key` prints, had from the data owner and not from

@@ -47,7 +47,8 @@ namespace frontend {
 /// One look-up in an order of rows of the table. Position p of `part` becomes a row number within it, by the order of
 /// an epoch; or, with `isSplit`, within what the part is a side of, by the order of that split. A position outside of
 /// the part becomes -1. With `expected` above 0 it is the owner's draw on a private table instead: each row of the part
-/// with probability expected / rows, by coins that nobody else sees; seed, epoch and source tell draws apart.
+/// with probability expected / (rows of the part), by coins that nobody else sees; seed, epoch and source tell draws
+/// apart.
 struct RowDraw {
   std::vector<Side> part; ///< from the table down
   bool isSplit;

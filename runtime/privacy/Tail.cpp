@@ -69,21 +69,13 @@ Checked<double> samplingRate(int64_t rows, int64_t expected) {
   return static_cast<double>(expected) / static_cast<double>(rows);
 }
 
-double overflowMass(int64_t rows, double rate, int64_t capacity) {
-  if (rows < 0 || rows > kRowsMax || !(rate >= 0) || rate > 1 || capacity < 0) {
-    return 1;
-  }
-  if (capacity >= rows || rate == 0) {
-    return 0;
-  }
-  double n = static_cast<double>(rows), k = static_cast<double>(capacity) + 1;
-  if (rate == 1 || k <= n * rate) {
-    return 1;
-  }
-  // Some terms as they are, then a geometric series: the ratio of neighbours falls with k.
-  double term = pointAbove(n, k, rate), sum = term, odds = rate / (1 - rate);
-  for (int count = 0; k < n; ++count) {
-    double ratio = (n - k) / (k + 1) * odds * (1 + 0x1p-50);
+/// An upper bound of the terms from `k` on, `last` the last of them: some as they are, then a geometric series, for the
+/// ratio of neighbours falls with k. 1 where it does not fall below 1.
+template <class Ratio>
+static double tailFrom(double term, double k, double last, Ratio ratioAt) {
+  double sum = term;
+  for (int count = 0; k < last; ++count) {
+    double ratio = ratioAt(k) * (1 + 0x1p-50);
     if (ratio >= 1) {
       return 1;
     }
@@ -100,6 +92,21 @@ double overflowMass(int64_t rows, double rate, int64_t capacity) {
   return std::clamp(sum * (1 + 0x1p-40), std::numeric_limits<double>::min(), 1.0);
 }
 
+double overflowMass(int64_t rows, double rate, int64_t capacity) {
+  if (rows < 0 || rows > kRowsMax || !(rate >= 0) || rate > 1 || capacity < 0) {
+    return 1;
+  }
+  if (capacity >= rows || rate == 0) {
+    return 0;
+  }
+  double n = static_cast<double>(rows), k = static_cast<double>(capacity) + 1;
+  if (rate == 1 || k <= n * rate) {
+    return 1;
+  }
+  double odds = rate / (1 - rate);
+  return tailFrom(pointAbove(n, k, rate), k, n, [&](double at) { return (n - at) / (at + 1) * odds; });
+}
+
 double poissonOverflowMass(double mean, int64_t capacity) {
   double k = static_cast<double>(capacity) + 1;
   if (!(mean > 0) || mean > static_cast<double>(kRowsMax) || capacity < 0 || k <= mean) {
@@ -108,26 +115,14 @@ double poissonOverflowMass(double mean, int64_t capacity) {
   // log P[X = k] = -log(2 pi k) / 2 - s(k) - mean h((k - mean) / mean): Stirling's n! in mean^k e^-mean / k!.
   double deviance = mean * relativeEntropy((k - mean) / mean);
   double exponent = -stirlingBelow(k) - deviance * (1 - 0x1p-44) + 0x1p-45;
-  double term = std::exp(exponent) / std::sqrt(2 * std::numbers::pi * k), sum = term;
-  for (int count = 0;; ++count) {
-    double ratio = mean / (k + 1) * (1 + 0x1p-50);
-    double rest = term * ratio / (1 - ratio);
-    if (count == 512 || rest <= sum * 0x1p-24) {
-      sum += rest;
-      break;
-    }
-    term *= ratio;
-    sum += term;
-    ++k;
-  }
-  return std::clamp(sum * (1 + 0x1p-40), std::numeric_limits<double>::min(), 1.0);
+  double term = std::exp(exponent) / std::sqrt(2 * std::numbers::pi * k);
+  return tailFrom(term, k, std::numeric_limits<double>::infinity(), [&](double at) { return mean / (at + 1); });
 }
 
 Checked<int64_t> capacityFor(int64_t expected) {
   if (expected < 1 || expected > kExpectedMax) {
     return Invalid{"an expected batch size of " + std::to_string(expected) +
-                   ", expected between 1 and 2^25; give size= "
-                   "in that range"};
+                   ", expected between 1 and 2^25; give size= in that range"};
   }
   int64_t refused = 0, enough = expected / 4 + 32; // in eights: twice the size and 256
   while (enough - refused > 1) {

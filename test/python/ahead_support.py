@@ -28,6 +28,8 @@ def changed_bits(content: bytes, dice, count: int):
 
 
 class Device:
+    """What `to_owner` asks an owner for."""
+
     def __init__(self, device):
         self.device = device
 

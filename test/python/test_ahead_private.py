@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from ahead_support import Device
 from private_support import DELTA, PLENTY, make_table, numpy_rng, own_owner  # noqa: F401
 from torch import nn
 
@@ -31,13 +32,6 @@ def register(owner, data, epsilon=PLENTY, name="people", policy="private", bound
 
 def spec(**terms):
     return sojourn.table_spec(ROWS, COLUMNS, **{"bounds": BOUNDS, "policy": "private"} | terms)
-
-
-class At:
-    """What `to_owner` asks an owner for."""
-
-    def __init__(self, device):
-        self.device = device
 
 
 def network(state=None, middle=nn.LayerNorm):
@@ -66,7 +60,7 @@ def compiled(state, size=16, epochs=2, middle=nn.LayerNorm, described=None, part
     kept = {}
 
     def init():
-        kept["both"] = setup(At(device), state, middle)
+        kept["both"] = setup(Device(device), state, middle)
 
     with sojourn.offline() as device:
         return sojourn.compile(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from ahead_support import CHECKSUM_BYTES, changed_bits, stamped
+from ahead_support import CHECKSUM_BYTES, Device, changed_bits, stamped
 from remote_support import Count
 
 import _sojourn
@@ -65,13 +65,6 @@ def network(state=None):
     return model
 
 
-class _At:
-    """What `to_owner` asks an owner for."""
-
-    def __init__(self, device):
-        self.device = device
-
-
 def train(model, optimizer, x, y):
     optimizer.zero_grad()
     loss = F.cross_entropy(model(x / 10), y)
@@ -84,7 +77,7 @@ def setup(device, state):
     """A model and an optimizer with momentum at `device`."""
     model = network(state)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    return sojourn.to_owner(model, _At(device), optimizer), optimizer
+    return sojourn.to_owner(model, Device(device), optimizer), optimizer
 
 
 def compiled(spec, state, batches):

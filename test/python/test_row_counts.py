@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from ahead_support import Device
 from private_support import DELTA, make_table, numpy_rng, own_owner  # noqa: F401
 from remote_support import Count
 
@@ -23,13 +24,6 @@ BOUNDS = {**dict.fromkeys(FEATURES, (-1.0, 1.0)), "y": (0, 1)}
 
 def columns(rng, rows):
     return {name: rng.uniform(-1, 1, rows) for name in FEATURES} | {"y": rng.integers(0, 2, rows)}
-
-
-class At:
-    """What `to_owner` asks an owner for."""
-
-    def __init__(self, device):
-        self.device = device
 
 
 def network(at, state):
@@ -51,7 +45,7 @@ def compiled(spec, state, part=lambda table: table, short=None, **options):
     kept = {}
 
     def init():
-        kept["both"] = network(At(device), state)
+        kept["both"] = network(Device(device), state)
 
     with sojourn.offline() as device:
         return sojourn.compile(

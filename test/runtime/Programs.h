@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -19,6 +20,13 @@ namespace sojourn::test {
 inline unsigned testSeed() {
   const char *given = std::getenv("SOJOURN_TEST_SEED");
   return given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device{}();
+}
+
+/// Numbers from testSeed(), which is printed.
+inline std::mt19937_64 freshRandom() {
+  unsigned seed = testSeed();
+  std::printf("SOJOURN_TEST_SEED=%u\n", seed);
+  return std::mt19937_64(seed);
 }
 
 /// A module of arguments (types), a body over %0, %1, ..., and results (name, type).

@@ -11,6 +11,7 @@ claim while rates are off by five deviations.
 
 import numpy as np
 import torch
+from ahead_support import Device
 from audit import epsilon_of_two
 from private_support import own_owner  # noqa: F401
 from torch import nn
@@ -25,13 +26,6 @@ COLUMNS = {"word": torch.int64, "there": torch.float64}
 BOUNDS = {"word": (0, CANARIES - 1), "there": (0.0, 1.0)}
 
 
-class At:
-    """What `to_owner` asks an owner for."""
-
-    def __init__(self, device):
-        self.device = device
-
-
 def stored(folder):
     """A step of an embedding, for a table that nobody has yet; a row's gradient has norm SIZE, or 0."""
     kept = {}
@@ -40,7 +34,7 @@ def stored(folder):
         model = nn.Embedding(CANARIES, 1, dtype=torch.float64)
         nn.init.zeros_(model.weight)
         optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
-        sojourn.to_owner(model, At(device), optimizer)
+        sojourn.to_owner(model, Device(device), optimizer)
         kept["both"] = model, optimizer
 
     def train(word, there):
