@@ -14,6 +14,16 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
 endif()
 
+# One kind of code for libraries and programs, so that one precompiled header serves both.
+set(CMAKE_CXX_COMPILE_OPTIONS_PIE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
+
+# sojourn_reuse_headers(target...): with the precompiled header of sojourn_dialect, MLIR's headers and none of ours.
+function(sojourn_reuse_headers)
+  foreach(target ${ARGN})
+    target_precompile_headers(${target} REUSE_FROM sojourn_dialect)
+  endforeach()
+endfunction()
+
 # Linked by every target of ours. Foreign headers are SYSTEM, so warnings are about our code.
 add_library(sojourn_options INTERFACE)
 target_include_directories(sojourn_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})

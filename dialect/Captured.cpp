@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Captured form: the schema-carrying call, its memory effects, views and allocation.
+#include "dialect/Bounds.h"
 #include "dialect/CapturedOps.h"
+#include "dialect/Families.h"
+#include "dialect/rows/Rules.h"
 
 #include "dialect/Box.h"
 

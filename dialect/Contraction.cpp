@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // dot, the convolutions and factors of matrices: result shapes and verifiers.
 #include "dialect/ContractionOps.h"
+#include "dialect/Families.h"
+#include "dialect/rows/Rules.h"
 
 #include "llvm/ADT/SmallBitVector.h"
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Core form as a checkable predicate: what the passes promise and what the owner demands.
+#include "dialect/CoreForm.h"
+
 #include "dialect/Base.h"
 #include "dialect/OwnerOps.h"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Registration, constant materialization, and the attributes that carry the signature.
 #include "dialect/Base.h"
+#include "dialect/CoreForm.h"
+#include "dialect/Families.h"
 #include "dialect/SourceOps.h"
 
 using namespace mlir;

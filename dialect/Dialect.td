@@ -93,6 +93,18 @@ def ElementwiseTrait : NativeOpTrait<"Elementwise"> {
 
 class SojournOp<string mnemonic, list<Trait> traits = []> : Op<SojournDialect, mnemonic, traits>;
 
+/// What an op with a rule for rows declares in its class, and defines beside its family: so a new rule compiles the
+/// families again and nothing that uses them.
+class RowRule<string rule> {
+  string declaration = "void inferRows(::llvm::ArrayRef<::sojourn::rows::Fact> operands, " #
+                       "::sojourn::rows::Analysis &analysis, " #
+                       "::llvm::MutableArrayRef<::sojourn::rows::Fact> results);\n";
+  string definition = "void $cppClass::inferRows(::llvm::ArrayRef<::sojourn::rows::Fact> operands, " #
+                      "::sojourn::rows::Analysis &analysis, " #
+                      "::llvm::MutableArrayRef<::sojourn::rows::Fact> results) {\n  " #
+                      "::sojourn::rows::" # rule # "(getOperation(), operands, analysis, results);\n}\n";
+}
+
 /// A core op: pure, total, and with its price and its rule for rows in its record.
 class CoreOp<string mnemonic, list<Trait> traits = []>
     : SojournOp<mnemonic, !listconcat([CoreOpTrait, Pure, PricedOp, RowRuleOp], traits)> {
@@ -105,10 +117,8 @@ class CoreOp<string mnemonic, list<Trait> traits = []>
   string rows = ?;
   let extraClassDeclaration = "uint64_t getOperations() { return " # operations #
                               "; }\nuint64_t getScratchBytes() { return " # scratch # "; }\n" #
-                              "void inferRows(::llvm::ArrayRef<::sojourn::rows::Fact> operands, " #
-                              "::sojourn::rows::Analysis &analysis, " #
-                              "::llvm::MutableArrayRef<::sojourn::rows::Fact> results) { " #
-                              "::sojourn::rows::" # rows # "(getOperation(), operands, analysis, results); }\n";
+                              RowRule<rows>.declaration;
+  let extraClassDefinition = RowRule<rows>.definition;
 }
 
 /// A core op whose result types follow from its operands and attributes (dialect/*.cpp: inferReturnTypes).

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementwise ops: splat inference and the verifiers of casts and comparisons.
 #include "dialect/ElementwiseOps.h"
+#include "dialect/Families.h"
 #include "dialect/UnaryOps.h"
+#include "dialect/rows/Rules.h"
 
 using namespace mlir;
 using namespace sojourn;

@@ -8,7 +8,7 @@ include "dialect/Types.td"
 /// Operands share one shape except for rank-0 splats; the result has that shape and the operands' element type.
 class SplatOp<string mnemonic, list<Trait> traits = []>
     : CoreOp<mnemonic, !listconcat([ElementwiseTrait, DeclareOpInterfaceMethods<InferTypeOpInterface>], traits)> {
-  let extraClassDefinition = [{
+  let extraClassDefinition = RowRule<rows>.definition # [{
     ::llvm::LogicalResult $cppClass::inferReturnTypes(
         ::mlir::MLIRContext *context, std::optional<::mlir::Location> location, ::mlir::ValueRange operands,
         ::mlir::DictionaryAttr, ::mlir::OpaqueProperties, ::mlir::RegionRange,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Factors of matrices: result types, of matrices in the last two dims.
+#include "dialect/Bounds.h"
 #include "dialect/ContractionOps.h"
 
 #include <limits>

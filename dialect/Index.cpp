@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads and writes at computed positions: result shapes and verifiers.
+#include "dialect/Families.h"
 #include "dialect/IndexOps.h"
+#include "dialect/rows/Rules.h"
 
 using namespace mlir;
 using namespace sojourn;

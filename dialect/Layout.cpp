@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layout ops: result shapes and verifiers.
+#include "dialect/Bounds.h"
+#include "dialect/Families.h"
 #include "dialect/LayoutOps.h"
+#include "dialect/rows/Rules.h"
 
 #include "llvm/ADT/SmallBitVector.h"
 

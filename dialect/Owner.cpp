@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Verifiers of the owner's own form.
+#include "dialect/Families.h"
 #include "dialect/OwnerOps.h"
+#include "dialect/rows/Rules.h"
 
 #include <cmath>
 

@@ -12,10 +12,8 @@ class OwnerOp<string mnemonic, list<Trait> traits = []>
     : SojournOp<mnemonic, !listconcat([Pure, RowRuleOp], traits)> {
   /// The rule of dialect/rows/Rules.h for what it does with rows.
   string rows = ?;
-  let extraClassDeclaration = "void inferRows(::llvm::ArrayRef<::sojourn::rows::Fact> operands, " #
-                              "::sojourn::rows::Analysis &analysis, " #
-                              "::llvm::MutableArrayRef<::sojourn::rows::Fact> results) { " #
-                              "::sojourn::rows::" # rows # "(getOperation(), operands, analysis, results); }\n";
+  let extraClassDeclaration = RowRule<rows>.declaration;
+  let extraClassDefinition = RowRule<rows>.definition;
 }
 
 def ClippedSumOp : OwnerOp<"clipped_sum", [IsolatedFromAbove, SingleBlock]> {
@@ -120,11 +118,7 @@ def FirstRowsOp : OwnerOp<"first_rows", [PricedOp, AllTypesMatch<["rows", "resul
       return cost::times({4, count, passes, passes});
     }
     uint64_t getScratchBytes() { return cost::times({16, cost::elements(getRows())}); }
-    void inferRows(::llvm::ArrayRef<::sojourn::rows::Fact> operands, ::sojourn::rows::Analysis &analysis,
-                   ::llvm::MutableArrayRef<::sojourn::rows::Fact> results) {
-      ::sojourn::rows::firstRows(getOperation(), operands, analysis, results);
-    }
-  }];
+  }] # RowRule<rows>.declaration;
   let assemblyFormat = "$rows attr-dict `:` type($rows)";
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions, scans and sorting: result shapes and verifiers.
+#include "dialect/Bounds.h"
+#include "dialect/Families.h"
 #include "dialect/ReductionOps.h"
+#include "dialect/rows/Rules.h"
 
 using namespace mlir;
 using namespace sojourn;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of datasets: sampling and reading.
+#include "dialect/Bounds.h"
+#include "dialect/Families.h"
 #include "dialect/RowOps.h"
+#include "dialect/rows/Rules.h"
 
 #include "mlir/IR/OpImplementation.h"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constants, index ramps and random draws.
+#include "dialect/Families.h"
 #include "dialect/SourceOps.h"
+#include "dialect/rows/Rules.h"
 
 using namespace mlir;
 using namespace sojourn;

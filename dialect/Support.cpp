@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape arithmetic and bounds (see Support.h), and the shape checks that traits share.
 #include "dialect/Base.h"
+#include "dialect/Bounds.h"
 #include "dialect/ElementTypes.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -31,6 +32,10 @@ int64_t sojourn::elementBytes(Type element) {
 std::optional<int64_t> sojourn::checkedNumel(ArrayRef<int64_t> shape, int64_t most) {
   std::optional<int64_t> span = checkedSpan(shape, most);
   return span && llvm::is_contained(shape, 0) ? 0 : span;
+}
+
+std::optional<int64_t> sojourn::checkedNumel(ArrayRef<int64_t> shape) {
+  return checkedNumel(shape, bounds::kValueElements);
 }
 
 std::string sojourn::outOfBounds(RankedTensorType tensor) {

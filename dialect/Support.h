@@ -3,8 +3,6 @@
 #ifndef SOJOURN_DIALECT_SUPPORT_H
 #define SOJOURN_DIALECT_SUPPORT_H
 
-#include "dialect/Bounds.h"
-
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
@@ -20,7 +18,9 @@ namespace sojourn {
 int64_t elementBytes(mlir::Type element);
 
 /// Product of the sizes; nullopt for a negative size or a product above `most`, in which sizes of 0 count as 1.
-std::optional<int64_t> checkedNumel(llvm::ArrayRef<int64_t> shape, int64_t most = bounds::kValueElements);
+std::optional<int64_t> checkedNumel(llvm::ArrayRef<int64_t> shape, int64_t most);
+/// Likewise, of a value: at most bounds::kValueElements.
+std::optional<int64_t> checkedNumel(llvm::ArrayRef<int64_t> shape);
 
 /// What a tensor exceeds of what the program format holds, as "expected at most ..."; empty where it fits. Its element
 /// type is not looked at but for its width.

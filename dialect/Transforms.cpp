@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Discrete Fourier transforms: result types.
+#include "dialect/Bounds.h"
 #include "dialect/ContractionOps.h"
 
 #include "llvm/ADT/SmallBitVector.h"

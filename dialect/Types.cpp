@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types and attributes: text forms, verifiers, layout questions.
 #include "dialect/Base.h"
+#include "dialect/Bounds.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unary ops: what their records generate; traits and Elementwise.cpp say the rest.
+#include "dialect/Families.h"
 #include "dialect/UnaryOps.h"
+#include "dialect/rows/Rules.h"
 
 #include "dialect/Support.h"
 

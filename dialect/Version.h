@@ -3,6 +3,7 @@
 #ifndef SOJOURN_DIALECT_VERSION_H
 #define SOJOURN_DIALECT_VERSION_H
 
+#include "dialect/Version.h"
 #include <cstdint>
 
 namespace sojourn {

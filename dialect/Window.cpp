@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pooling: result shapes; no window may lie wholly in the padding of pool_max.
+#include "dialect/Families.h"
 #include "dialect/WindowOps.h"
+#include "dialect/rows/Rules.h"
 
 using namespace mlir;
 using namespace sojourn;

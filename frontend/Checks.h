@@ -7,13 +7,9 @@
 
 namespace sojourn::frontend {
 
-/// Each throws Error, with the name, what was expected and what was given.
-void requireEpsilon(double epsilon);
-/// Above 0 and below 1.
-void requireDelta(double delta);
-/// Above 0 and at most `granted`.
-void requireDelta(double delta, double granted);
-void requireWithin(const char *name, double number, wire::Range range);
+/// Throws Error, with the name, what was expected and what was given. `why`: what the interval's end is, as ", that of
+/// the grant".
+void require(const char *name, double number, const wire::Interval &interval, const char *why = "");
 
 } // namespace sojourn::frontend
 

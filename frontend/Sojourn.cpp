@@ -135,13 +135,13 @@ std::string Published::receiptText() const { return state_->receiptText; }
 /// Numbers that are given; 0 stands for none.
 static void requireGood(const PublishOptions &options) {
   if (options.epsilon != 0) {
-    requireEpsilon(options.epsilon);
+    require("epsilon", options.epsilon, wire::kEpsilon);
   }
   if (options.delta != 0) {
-    requireDelta(options.delta);
+    require("delta", options.delta, wire::kDelta);
   }
   if (options.bound != 0) {
-    requireWithin("bound", options.bound, wire::kSaidBounds);
+    require("bound", options.bound, wire::kSaidBound);
   }
 }
 
@@ -182,13 +182,13 @@ static double deltaOfBudgets(Session &session, double asked) {
     raise(ErrorKind::Error, "there is no budget whose delta would give the price: have one granted, or give delta");
   }
   if (most > 0 && asked > 0) {
-    requireDelta(asked, most);
+    require("delta", asked, {0, most, /*openBelow=*/true}, ", that of the grant");
   }
   return most > 0 ? most : asked;
 }
 
 ReleaseQuote quote(const at::Tensor &tensor, const PublishOptions &options) {
-  requireEpsilon(options.epsilon);
+  require("epsilon", options.epsilon, wire::kEpsilon);
   requireGood(options);
   if (Steps::active()) {
     raise(ErrorKind::Error, "quote inside of a step: end the step first");

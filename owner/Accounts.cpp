@@ -40,11 +40,11 @@ llvm::Error statusOf(const ledger::Status &status) { return status ? plain(*stat
 
 } // namespace
 
-llvm::Expected<ledger::SigningKey> Accounts::openKey(const Environment &environment) {
+llvm::Expected<signing::SigningKey> Accounts::openKey(const Environment &environment) {
   if (environment.storeDirectory.empty()) {
-    return ledger::SigningKey::generate();
+    return signing::SigningKey::generate();
   }
-  auto key = ledger::SigningKey::open((std::filesystem::path(environment.storeDirectory) / "owner.key").string());
+  auto key = signing::SigningKey::open((std::filesystem::path(environment.storeDirectory) / "owner.key").string());
   if (!key) {
     return plain(key.problem());
   }
@@ -52,7 +52,7 @@ llvm::Expected<ledger::SigningKey> Accounts::openKey(const Environment &environm
 }
 
 llvm::Expected<std::unique_ptr<Accounts>> Accounts::open(const Environment &environment,
-                                                         const ledger::SigningKey &key) {
+                                                         const signing::SigningKey &key) {
   std::unique_ptr<Accounts> accounts(new Accounts(key));
   ledger::LedgerOptions options;
   options.clockMs = environment.clockMs;
@@ -102,7 +102,7 @@ llvm::Error Accounts::setCap(const Charged &on, const privacy::Grant &cap) {
   return error ? std::move(error) : statusOf(books->setCap(on.dataset, {cap.epsilon, cap.delta}));
 }
 
-llvm::Error Accounts::addClient(const std::string &name, const ledger::PublicKey &key) {
+llvm::Error Accounts::addClient(const std::string &name, const signing::PublicKey &key) {
   auto isPlain = [](char c) { return llvm::isAlnum(c) || llvm::StringRef("-_.@").contains(c); };
   if (name.empty() || name.size() > runtime::limits::kNameBytes || !llvm::all_of(name, isPlain)) {
     return requestError(wire::ErrorCode_Refused, "'" + name + "' cannot name a client: expected 1 to " +
@@ -125,7 +125,7 @@ llvm::Error Accounts::addClient(const std::string &name, const ledger::PublicKey
   return statusOf(books->addClient(name, std::string(key.begin(), key.end())));
 }
 
-llvm::Expected<std::optional<std::string>> Accounts::clientOf(const ledger::PublicKey &key) {
+llvm::Expected<std::optional<std::string>> Accounts::clientOf(const signing::PublicKey &key) {
   auto clients = books->clients();
   if (!clients) {
     return plain(clients.problem());

@@ -44,13 +44,13 @@ struct RunAccount {
 class Accounts {
 public:
   /// The key by which this owner is known: the store's, made at the first use; in memory one of its own.
-  static llvm::Expected<ledger::SigningKey> openKey(const Environment &environment);
-  static llvm::Expected<std::unique_ptr<Accounts>> open(const Environment &environment, const ledger::SigningKey &key);
+  static llvm::Expected<signing::SigningKey> openKey(const Environment &environment);
+  static llvm::Expected<std::unique_ptr<Accounts>> open(const Environment &environment, const signing::SigningKey &key);
 
   /// A client is known by its key, and a key is one client's. Names are plain: letters, digits and - _ . @
-  llvm::Error addClient(const std::string &name, const ledger::PublicKey &key);
+  llvm::Error addClient(const std::string &name, const signing::PublicKey &key);
   /// The client that has this key.
-  llvm::Expected<std::optional<std::string>> clientOf(const ledger::PublicKey &key);
+  llvm::Expected<std::optional<std::string>> clientOf(const signing::PublicKey &key);
   /// Of all clients together, on the people behind a dataset.
   llvm::Error setCap(const Charged &on, const privacy::Grant &cap);
   /// Refused above the cap. The embedded owner's own client has its cap raised to the grant: its process is the data
@@ -74,12 +74,12 @@ public:
   void deliver(ledger::Ticket ticket);
   void burn(ledger::Ticket ticket, const std::string &why);
 
-  const ledger::SigningKey &key() const { return signingKey; }
+  const signing::SigningKey &key() const { return signingKey; }
   /// For people.
   ledger::Ledger &ledger() { return *books; }
 
 private:
-  explicit Accounts(const ledger::SigningKey &key) : signingKey(key) {}
+  explicit Accounts(const signing::SigningKey &key) : signingKey(key) {}
   /// Puts a dataset under its population, where it is under none.
   llvm::Error ensureLinked(const Charged &on);
   /// `first`: of what was asked; `account`: of the run that it was asked for, or null.
@@ -89,7 +89,7 @@ private:
   uint64_t opened = 0; ///< tells the keys of processes apart
   std::atomic<uint64_t> keys = 0;
 
-  const ledger::SigningKey signingKey; ///< outlives the books
+  const signing::SigningKey signingKey; ///< outlives the books
   std::unique_ptr<ledger::Ledger> books;
 };
 

@@ -2,6 +2,7 @@
 // Entries of fixed sizes, and the nested fixed-size lists of Arrow that hold them.
 #include "owner/Entry.h"
 
+#include "dialect/Bounds.h"
 #include "owner/Error.h"
 #include "runtime/Limits.h"
 

@@ -11,8 +11,8 @@
 
 namespace sojourn::owner {
 
-using ledger::PublicKey;
 using llvm::Twine;
+using signing::PublicKey;
 
 namespace {
 
@@ -32,7 +32,7 @@ llvm::Error checkSize(const char *what, std::string_view bytes, size_t expected)
 
 llvm::Expected<PublicKey> clientOf(std::string_view identity, std::string_view nonce) {
   llvm::Error error = checkSize("the identity", identity, sizeof(PublicKey));
-  error = error ? std::move(error) : checkSize("the nonce", nonce, ledger::kNonceBytes);
+  error = error ? std::move(error) : checkSize("the nonce", nonce, signing::kNonceBytes);
   if (error) {
     return error;
   }
@@ -48,7 +48,7 @@ llvm::Error tooOld() {
 
 } // namespace
 
-Handshake::Handshake(const Environment &environment, const ledger::SigningKey &key)
+Handshake::Handshake(const Environment &environment, const signing::SigningKey &key)
     : environment(environment), key(key) {
   environment.randomBytes(secret.data(), secret.size());
 }
@@ -59,7 +59,7 @@ int64_t Handshake::now() {
 }
 
 std::string Handshake::tagOf(std::string_view body, const PublicKey &client, std::string_view nonce) const {
-  ledger::Writer writer;
+  signing::Writer writer;
   writer(std::string(body), client, std::string(nonce));
   std::string tag(kTagBytes, '\0');
   crypto_generichash(reinterpret_cast<unsigned char *>(tag.data()), tag.size(),
@@ -74,11 +74,11 @@ llvm::Expected<Handshake::Challenge> Handshake::challenge(const wire::Hello &req
   if (!client) {
     return client.takeError();
   }
-  ledger::Writer writer;
+  signing::Writer writer;
   writer(now(), random);
   Challenge made;
   made.bytes = writer.bytes + tagOf(writer.bytes, *client, nonce);
-  made.signature = key.sign(ledger::kOwnerProof, ledger::statement(key.publicKey(), *client, nonce, made.bytes));
+  made.signature = key.sign(signing::kOwnerProof, signing::statement(key.publicKey(), *client, nonce, made.bytes));
   return made;
 }
 
@@ -89,7 +89,7 @@ llvm::Expected<PublicKey> Handshake::check(const wire::Prove &request) {
   if (!client) {
     return client.takeError();
   }
-  ledger::Signature given;
+  signing::Signature given;
   llvm::Error error = checkSize("the challenge", challenge, kBodyBytes + kTagBytes);
   error = error ? std::move(error) : checkSize("the signature", signature, given.size());
   if (error) {
@@ -102,15 +102,15 @@ llvm::Expected<PublicKey> Handshake::check(const wire::Prove &request) {
     return requestError(wire::ErrorCode_Refused, "this owner gave no such challenge to this key since it was started; "
                                                  "connect again");
   }
-  ledger::Reader reader(body);
+  signing::Reader reader(body);
   int64_t madeMs = 0;
   reader(madeMs);
   if (now() - madeMs > kChallengeMs) {
     return tooOld();
   }
   std::memcpy(given.data(), signature.data(), given.size());
-  if (!ledger::isSigned(*client, ledger::kClientProof, ledger::statement(key.publicKey(), *client, nonce, challenge),
-                        given)) {
+  if (!signing::isSigned(*client, signing::kClientProof, signing::statement(key.publicKey(), *client, nonce, challenge),
+                         given)) {
     return requestError(wire::ErrorCode_Refused, "the proof is not signed with the secret key of this identity, or was "
                                                  "made for another owner or connection");
   }
@@ -121,7 +121,7 @@ llvm::Error Handshake::take(const wire::Prove &request, const PublicKey &client)
   std::string challenge(viewOf(request.challenge()));
   std::lock_guard lock(mutex);
   // What is forgotten below is too old here: time may have passed since the check.
-  ledger::Reader reader(std::string_view(challenge).substr(0, kBodyBytes));
+  signing::Reader reader(std::string_view(challenge).substr(0, kBodyBytes));
   int64_t madeMs = 0;
   reader(madeMs);
   if (latestMs - madeMs > kChallengeMs) {

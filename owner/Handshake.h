@@ -4,7 +4,7 @@
 #define SOJOURN_OWNER_HANDSHAKE_H
 
 #include "owner/Environment.h"
-#include "owner/ledger/Proof.h"
+#include "runtime/signing/Proof.h"
 #include "runtime/wire/Messages_generated.h"
 
 #include "llvm/Support/Error.h"
@@ -24,32 +24,32 @@ inline constexpr size_t kAnsweredChallenges = 1'024;
 class Handshake {
 public:
   /// `key` is the owner's, and outlives this.
-  Handshake(const Environment &environment, const ledger::SigningKey &key);
+  Handshake(const Environment &environment, const signing::SigningKey &key);
 
   using Random = std::array<uint8_t, 16>;
   struct Challenge {
     std::string bytes;
-    ledger::Signature signature{};
+    signing::Signature signature{};
   };
   /// The answer to a Hello with an identity; `random` is fresh. Whether a client has this key is not looked up: that is
   /// told to who holds it.
   llvm::Expected<Challenge> challenge(const sojourn_wire::Hello &request, const Random &random);
   /// The key whose holder made the proof, just now and for this owner.
-  llvm::Expected<ledger::PublicKey> check(const sojourn_wire::Prove &request);
+  llvm::Expected<signing::PublicKey> check(const sojourn_wire::Prove &request);
   /// Uses up the challenge of a proof that was checked and whose key is a client's: there is no second session for it.
-  llvm::Error take(const sojourn_wire::Prove &request, const ledger::PublicKey &client);
+  llvm::Error take(const sojourn_wire::Prove &request, const signing::PublicKey &client);
 
 private:
-  std::string tagOf(std::string_view body, const ledger::PublicKey &client, std::string_view nonce) const;
+  std::string tagOf(std::string_view body, const signing::PublicKey &client, std::string_view nonce) const;
   int64_t now();
 
   const Environment &environment;
-  const ledger::SigningKey &key;
+  const signing::SigningKey &key;
   std::array<uint8_t, 32> secret{};
   std::mutex mutex;
   int64_t latestMs = 0; ///< the latest time that a thread has seen: what was forgotten stays too old
   /// By client the challenges, and when they become too old.
-  std::map<ledger::PublicKey, std::map<std::string, int64_t>> answered;
+  std::map<signing::PublicKey, std::map<std::string, int64_t>> answered;
 };
 
 } // namespace sojourn::owner

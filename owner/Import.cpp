@@ -2,6 +2,7 @@
 // Checked columns from files and arrays: types, finite values, fills, bounds.
 #include "owner/Import.h"
 
+#include "dialect/Bounds.h"
 #include "owner/Entry.h"
 #include "owner/Error.h"
 #include "owner/Limits.h"
@@ -9,6 +10,7 @@
 #include "owner/ReadFile.h"
 #include "owner/Subject.h"
 #include "owner/Text.h"
+#include "runtime/Limits.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

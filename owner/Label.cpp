@@ -131,10 +131,10 @@ std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments, size_t resu
   return labels;
 }
 
-std::string privateDatasets(const std::set<Source> &sources, const ledger::PublicKey &own) {
+std::string privateDatasets(const std::set<Source> &sources, const signing::PublicKey &own) {
   std::set<std::pair<std::string, std::string>> names; // versions of one are one name to people
   for (const Source &source : sources) {
-    names.emplace(source.name, source.owner == own ? "" : ledger::shortKeyText(source.owner));
+    names.emplace(source.name, source.owner == own ? "" : signing::shortKeyText(source.owner));
   }
   std::string text;
   for (const auto &[name, owner] : names) {
@@ -144,7 +144,7 @@ std::string privateDatasets(const std::set<Source> &sources, const ledger::Publi
   return text;
 }
 
-std::string blockers(const LabelPtr &label, const ledger::PublicKey &own,
+std::string blockers(const LabelPtr &label, const signing::PublicKey &own,
                      llvm::function_ref<Policy(const Source &)> policyOf) {
   if (!label) {
     return "data of unknown origin";

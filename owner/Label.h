@@ -3,7 +3,7 @@
 #ifndef SOJOURN_OWNER_LABEL_H
 #define SOJOURN_OWNER_LABEL_H
 
-#include "owner/ledger/SigningKey.h"
+#include "runtime/signing/SigningKey.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -32,7 +32,7 @@ std::optional<Policy> parsePolicy(const std::string &text);
 /// owners are two sources. It carries no policy: that is looked up when something is published, so that a change
 /// reaches values computed before it.
 struct Source {
-  ledger::PublicKey owner;
+  signing::PublicKey owner;
   std::string name;
   std::string version;
 
@@ -89,10 +89,10 @@ std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments, size_t resu
 
 /// Sources for messages of the owner with key `own`: `private dataset 'a', 'b'`; those of another owner with the first
 /// digits of its key. Empty if there are none.
-std::string privateDatasets(const std::set<Source> &sources, const ledger::PublicKey &own);
+std::string privateDatasets(const std::set<Source> &sources, const signing::PublicKey &own);
 
 /// What keeps a value here, for messages; empty if it may leave. `policyOf` tells the present policy of a source.
-std::string blockers(const LabelPtr &label, const ledger::PublicKey &own,
+std::string blockers(const LabelPtr &label, const signing::PublicKey &own,
                      llvm::function_ref<Policy(const Source &)> policyOf);
 
 } // namespace sojourn::owner

@@ -40,7 +40,7 @@ std::string detailOf(const ledger::Body &body) {
         using Kind = std::decay_t<decltype(entry)>;
         auto of = [](uint64_t id) { return "of entry " + std::to_string(id); };
         if constexpr (std::is_same_v<Kind, ledger::ClientAdded>) {
-          return entry.publicKey.empty() ? "the data owner's own process" : "key " + ledger::hex(entry.publicKey);
+          return entry.publicKey.empty() ? "the data owner's own process" : "key " + signing::hex(entry.publicKey);
         } else if constexpr (std::is_same_v<Kind, ledger::DatasetLinked>) {
           return "population '" + entry.population + "', " + relationName(entry.relation);
         } else if constexpr (requires { entry.grant; }) {
@@ -74,7 +74,7 @@ llvm::Error printClients(Owner &owner, llvm::raw_ostream &out) {
   }
   std::vector<std::vector<std::string>> rows{{"client", "key"}};
   for (const auto &[name, key] : *clients) {
-    rows.push_back({name, key.empty() ? "the data owner's own process" : ledger::hex(key)});
+    rows.push_back({name, key.empty() ? "the data owner's own process" : signing::hex(key)});
   }
   if (rows.size() == 1) {
     out << "no clients yet; 'sojourn-owner client add NAME --key FILE.pub' adds one\n";
@@ -171,7 +171,7 @@ llvm::Error verifyLedger(Owner &owner, llvm::raw_ostream &out) {
   }
   out << "the ledger is whole: " << report->entries << " entries in one chain, " << report->publishes
       << " releases and " << report->runs << " runs within their budgets, " << report->sealedBytes
-      << " sealed bytes as they were\nhead " << ledger::hex(report->head.hash) << '\n';
+      << " sealed bytes as they were\nhead " << signing::hex(report->head.hash) << '\n';
   return llvm::Error::success();
 }
 

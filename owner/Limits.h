@@ -6,7 +6,6 @@
 #define SOJOURN_OWNER_LIMITS_H
 
 #include "passes/Price.h"
-#include "runtime/Limits.h"
 
 namespace sojourn::owner {
 

@@ -6,11 +6,12 @@
 #include "owner/Error.h"
 #include "owner/Handshake.h"
 #include "owner/PrivateStep.h"
-#include "runtime/wire/Protocol.h"
 #include "owner/Reply.h"
 #include "owner/Step.h"
 #include "owner/Text.h"
+#include "runtime/Limits.h"
 #include "runtime/OwnProcess.h"
+#include "runtime/wire/Protocol.h"
 #include "runtime/wire/Step.h"
 
 #include <atomic>
@@ -157,7 +158,7 @@ llvm::Expected<sojourn::wire::Message> Owner::State::prove(const wire::Prove &re
     return client.takeError();
   }
   if (!*client) {
-    return requestError(wire::ErrorCode_Refused, "no client of this owner has the key " + ledger::keyText(*key) +
+    return requestError(wire::ErrorCode_Refused, "no client of this owner has the key " + signing::keyText(*key) +
                                                      "; the data owner adds it with: sojourn-owner client add NAME "
                                                      "--key FILE.pub");
   }
@@ -459,7 +460,7 @@ llvm::Error Owner::setCap(const std::string &dataset, double epsilon, double del
 Accounts &Owner::accounts() { return *state->accounts; }
 
 std::string Owner::key() const {
-  return state->accounts ? ledger::keyText(state->accounts->key().publicKey()) : std::string();
+  return state->accounts ? signing::keyText(state->accounts->key().publicKey()) : std::string();
 }
 
 llvm::Error Owner::grant(const std::string &client, const std::string &dataset, double epsilon, double delta) {

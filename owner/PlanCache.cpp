@@ -2,6 +2,7 @@
 // From program bytes to a plan, and the cache of plans.
 #include "owner/PlanCache.h"
 
+#include "dialect/CoreForm.h"
 #include "owner/Limits.h"
 #include "owner/RequestError.h"
 #include "owner/Text.h"

@@ -2,6 +2,7 @@
 // Rewriting and planning programs on private tables; their coins (see PrivatePlan.h).
 #include "owner/PrivatePlan.h"
 
+#include "dialect/CoreForm.h"
 #include "dialect/rows/Support.h"
 #include "owner/RequestError.h"
 #include "passes/privacy/Inputs.h"

@@ -2,10 +2,11 @@
 // Steps on private tables (see PrivateStep.h).
 #include "owner/PrivateStep.h"
 
+#include "dialect/Signature.h"
 #include "owner/Error.h"
 #include "owner/Limits.h"
-#include "owner/ledger/Receipt.h"
 #include "runtime/Library.h"
+#include "runtime/signing/Receipt.h"
 
 #include <cmath>
 #include <set>
@@ -235,7 +236,7 @@ llvm::Error PrivateStep::pay() {
   if (!step.empty()) {
     std::string datasets;
     for (const ledger::Item &item : step) {
-      datasets += ledger::keyText(item.owner) + ' ' + item.dataset + '\n';
+      datasets += signing::keyText(item.owner) + ' ' + item.dataset + '\n';
     }
     if (session->runs.size() >= kRunsPerSession && !session->runs.count({spending.run, datasets})) {
       return requestError(wire::ErrorCode_Limit, "this session has " + Twine(session->runs.size()) +
@@ -286,7 +287,7 @@ llvm::Error PrivateStep::seal(std::string_view bytes) {
     return sealed.takeError();
   }
   isSealed = true;
-  ledger::Receipt made;
+  signing::Receipt made;
   made.what = paid.what;
   made.client = session->account;
   for (const TableCharge &charge : noised->charges) {
@@ -304,9 +305,9 @@ llvm::Error PrivateStep::seal(std::string_view bytes) {
   made.timeMs = sealed->timeMs;
   made.resultDigest = sealed->digest;
   made.sites = paid.sites;
-  made.notes.push_back("the time of the reply is not part of what is proved: it may depend on the rows");
-  receipt = ledger::signReceipt(made, context->accounts.key());
-  receiptText = ledger::receiptJson(made, receipt, context->accounts.key().publicKey());
+  made.notes.emplace_back("the time of the reply is not part of what is proved: it may depend on the rows");
+  receipt = signing::signReceipt(made, context->accounts.key());
+  receiptText = signing::receiptJson(made, receipt, context->accounts.key().publicKey());
   context->accounts.deliver(*ticket);
   return llvm::Error::success();
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // PrivateStep's terms: sources, noise, clip and prices that a step asks for, within what its owner allows.
+#include "dialect/Signature.h"
 #include "owner/PrivateStep.h"
 
 #include "owner/Dataset.h"

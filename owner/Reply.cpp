@@ -2,9 +2,10 @@
 // Building replies with FlatBuffers.
 #include "owner/Reply.h"
 
-#include "owner/Text.h"
-#include "owner/Limits.h"
 #include "dialect/Bounds.h"
+#include "owner/Limits.h"
+#include "owner/Text.h"
+#include "runtime/Limits.h"
 #include "runtime/wire/Step.h"
 
 #include <limits>
@@ -50,7 +51,7 @@ Message welcomeReply(uint64_t session, const std::string &limitsText, const std:
   return finish(builder, wire::ReplyBody_Welcome, body.Union());
 }
 
-Message challengeReply(const Handshake::Challenge &challenge, const ledger::PublicKey &owner) {
+Message challengeReply(const Handshake::Challenge &challenge, const signing::PublicKey &owner) {
   FlatBufferBuilder builder;
   auto bytes = builder.CreateVector(reinterpret_cast<const uint8_t *>(challenge.bytes.data()), challenge.bytes.size());
   auto key = builder.CreateVector(owner.data(), owner.size());

@@ -21,7 +21,7 @@ using sojourn::wire::Message;
 Message errorReply(const RequestError &error);
 /// `account`: of the client that proved who it is; else empty.
 Message welcomeReply(uint64_t session, const std::string &limitsText, const std::string &account);
-Message challengeReply(const Handshake::Challenge &challenge, const ledger::PublicKey &owner);
+Message challengeReply(const Handshake::Challenge &challenge, const signing::PublicKey &owner);
 Message datasetsReply(const std::vector<DatasetRecord> &records);
 Message programsReply(const std::vector<ProgramRecord> &records, bool withText);
 Message needProgramReply();

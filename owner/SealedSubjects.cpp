@@ -22,34 +22,34 @@ namespace endian = llvm::support::endian;
 static constexpr std::string_view kHead("SJSB\1", 5), kKeyLine = "sojourn subjects key 1\n";
 static constexpr size_t kNonce = kHead.size(), kTag = kNonce + crypto_secretbox_NONCEBYTES,
                         kBody = kTag + crypto_secretbox_MACBYTES;
-static_assert(crypto_secretbox_KEYBYTES == sizeof(ledger::KeyBytes));
+static_assert(crypto_secretbox_KEYBYTES == sizeof(signing::KeyBytes));
 
 static unsigned char *at(std::vector<char> &bytes, size_t place) {
   return reinterpret_cast<unsigned char *>(bytes.data()) + place;
 }
 
-llvm::Expected<ledger::KeyBytes> subjectsKey(const std::string &path, bool make) {
-  if (!ledger::isFileThere(path)) {
+llvm::Expected<signing::KeyBytes> subjectsKey(const std::string &path, bool make) {
+  if (!signing::isFileThere(path)) {
     if (!make) {
       return failure("there is no key '" + path +
                      "', with which this store sealed the subjects of its tables; put its copy back, or import the "
                      "tables again");
     }
-    ledger::KeyBytes key = ledger::newKeyBytes();
-    ledger::Status status = ledger::makeKeyFile(path, kKeyLine, key, 0600, /*mayBeThere=*/true);
+    signing::KeyBytes key = signing::newKeyBytes();
+    signing::Status status = signing::makeKeyFile(path, kKeyLine, key, 0600, /*mayBeThere=*/true);
     sodium_memzero(key.data(), key.size());
     if (status) {
       return failure(status->text);
     }
   }
-  auto key = ledger::readSecretKey(path, kKeyLine, "a key of subjects", "put its copy back");
+  auto key = signing::readSecretKey(path, kKeyLine, "a key of subjects", "put its copy back");
   if (!key) {
     return failure(key.problem().text);
   }
   return *key;
 }
 
-std::vector<char> sealSubjects(const Subjects &subjects, const std::string &version, const ledger::KeyBytes &key) {
+std::vector<char> sealSubjects(const Subjects &subjects, const std::string &version, const signing::KeyBytes &key) {
   size_t texts = 0;
   for (int64_t row = 0; row < subjects.size(); ++row) {
     texts += subjects[row].size();
@@ -81,7 +81,7 @@ std::vector<char> sealSubjects(const Subjects &subjects, const std::string &vers
 }
 
 llvm::Expected<Subjects> openSealed(std::vector<char> sealed, const std::string &version, int64_t rows,
-                                    const ledger::KeyBytes &key, const std::string &whose) {
+                                    const signing::KeyBytes &key, const std::string &whose) {
   std::string_view head(sealed.data(), std::min(sealed.size(), kHead.size()));
   if (sealed.size() < kBody || head != kHead) {
     return failure(whose + " are not in a form of this release; put the file's copy back, or import the table again");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binding states, uploads, slots, seeds and tables to a program's arguments.
 #include "owner/StepBindings.h"
+
+#include "dialect/Signature.h"
 #include "runtime/wire/Protocol.h"
 #include "runtime/wire/Step.h"
 

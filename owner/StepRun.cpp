@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One step of a message: bindings, booking, run, commit.
 #include "owner/StepRun.h"
+
+#include "dialect/Signature.h"
 #include "runtime/wire/Step.h"
 
 #include <algorithm>
@@ -115,7 +117,7 @@ void StepRun::noteKept(llvm::function_ref<Policy(const Source &)> policyOf) {
     if (before == after || (before && after && before->covers(*after))) {
       continue;
     }
-    const ledger::PublicKey &own = context.store.owner();
+    const signing::PublicKey &own = context.store.owner();
     if (std::string text = blockers(after, own, policyOf); !text.empty() && blockers(before, own, policyOf).empty()) {
       notes.push_back("what this step writes to, as weights that it trains, may not leave the owner from now on: it "
                       "is computed from " +

@@ -31,7 +31,7 @@ llvm::Error Store::makeFolder(const Environment &environment) {
   return llvm::Error::success();
 }
 
-llvm::Expected<std::unique_ptr<Store>> Store::open(const Environment &environment, const ledger::PublicKey &owner) {
+llvm::Expected<std::unique_ptr<Store>> Store::open(const Environment &environment, const signing::PublicKey &owner) {
   auto books = Catalogue::open(environment.storeDirectory);
   if (!books) {
     return books.takeError();
@@ -39,10 +39,10 @@ llvm::Expected<std::unique_ptr<Store>> Store::open(const Environment &environmen
   return std::unique_ptr<Store>(new Store(environment, owner, std::move(*books)));
 }
 
-Store::Store(const Environment &environment, const ledger::PublicKey &owner, std::unique_ptr<Catalogue> books)
+Store::Store(const Environment &environment, const signing::PublicKey &owner, std::unique_ptr<Catalogue> books)
     : environment(environment), ownKey(owner), books(std::move(books)) {
   if (environment.storeDirectory.empty()) {
-    memoryKey = ledger::newKeyBytes();
+    memoryKey = signing::newKeyBytes();
   }
 }
 

@@ -6,7 +6,7 @@
 #include "owner/Catalogue.h"
 #include "owner/Environment.h"
 #include "owner/Import.h"
-#include "owner/ledger/KeyFile.h"
+#include "runtime/signing/KeyFile.h"
 
 #include <map>
 
@@ -24,10 +24,10 @@ public:
   /// The folder that it and the ledger lie in; nothing where they are in memory.
   static llvm::Error makeFolder(const Environment &environment);
   /// `owner`: whose store it is; the folder is there.
-  static llvm::Expected<std::unique_ptr<Store>> open(const Environment &environment, const ledger::PublicKey &owner);
+  static llvm::Expected<std::unique_ptr<Store>> open(const Environment &environment, const signing::PublicKey &owner);
   ~Store();
   /// Never changes: no lock is needed.
-  const ledger::PublicKey &owner() const { return ownKey; }
+  const signing::PublicKey &owner() const { return ownKey; }
 
   /// Registration goes in three parts, because the middle one takes long and touches nothing that is
   /// shared: a record with a name that is free, the table itself, the entry in the books.
@@ -60,7 +60,7 @@ public:
   Catalogue &catalogue() { return *books; }
 
 private:
-  Store(const Environment &environment, const ledger::PublicKey &owner, std::unique_ptr<Catalogue> books);
+  Store(const Environment &environment, const signing::PublicKey &owner, std::unique_ptr<Catalogue> books);
   /// Of an import, whose subjects they are, on the way to the files of `record`.
   llvm::Error keepSubjects(const DatasetRecord &record, ImportedTable &table, const Subjects &subjects) const;
   std::shared_ptr<const LoadedDataset> keep(const DatasetRecord &record, ImportedTable table);
@@ -70,12 +70,12 @@ private:
   std::string subjectsKeyPath() const { return environment.storeDirectory + "/subjects.key"; }
 
   const Environment &environment;
-  const ledger::PublicKey ownKey;
+  const signing::PublicKey ownKey;
   std::unique_ptr<Catalogue> books;
   /// Where the store is in memory: sealed subjects by the names of the files that they would be, and their key. One
   /// form for both, so that embedded owners align tables as stores do, and nothing lies open for as long as they live.
   std::map<std::string, std::vector<char>> sealedSubjects;
-  ledger::KeyBytes memoryKey{};
+  signing::KeyBytes memoryKey{};
   std::map<std::string, std::shared_ptr<const LoadedDataset>> loaded;
 };
 

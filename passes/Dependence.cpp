@@ -2,6 +2,8 @@
 // Dependence of results on arguments (see Dependence.h), and sojourn-print-dependence, which prints it.
 #include "passes/Dependence.h"
 
+#include "dialect/Base.h"
+#include "dialect/CoreForm.h"
 #include "passes/Passes.h"
 
 #include "llvm/ADT/DenseMap.h"

@@ -2,7 +2,9 @@
 // sojourn-expand-foreach: optimizers call `_foreach_*` on all parameters at once; one call per parameter is what the
 // rest of the compiler knows. Merging them again is the owner's business.
 #include "passes/ExpandForeach.h"
+
 #include "dialect/CapturedOps.h"
+#include "dialect/CoreForm.h"
 #include "dialect/LayoutOps.h"
 #include "passes/Passes.h"
 

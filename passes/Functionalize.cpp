@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // sojourn-functionalize: a trace has no control flow and its alias facts are exact, so one walk in program order that
 // keeps the current value of every storage is enough; nothing is searched.
-#include "passes/ExpandForeach.h"
+#include "dialect/Bounds.h"
 #include "dialect/Box.h"
 #include "dialect/CapturedOps.h"
+#include "dialect/CoreForm.h"
 #include "dialect/UnaryOps.h"
 #include "passes/Aten.h"
+#include "passes/ExpandForeach.h"
 #include "passes/Passes.h"
 #include "passes/StridedView.h"
 

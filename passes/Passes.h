@@ -3,8 +3,6 @@
 #ifndef SOJOURN_PASSES_PASSES_H
 #define SOJOURN_PASSES_PASSES_H
 
-#include "dialect/Base.h"
-
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"

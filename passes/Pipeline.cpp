@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The named phases: which passes lead to each, how to stop after one and resume from its text in a new process.
+#include "dialect/Base.h"
+#include "dialect/CoreForm.h"
 #include "passes/Passes.h"
 
 #include "mlir/IR/Verifier.h"

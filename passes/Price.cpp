@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The price of a program (see Price.h), and sojourn-price, which prints it.
 #include "passes/Price.h"
-#include "dialect/ContractionOps.h"
-#include "dialect/LayoutOps.h"
 
+#include "dialect/ContractionOps.h"
+#include "dialect/CoreForm.h"
+#include "dialect/LayoutOps.h"
 #include "passes/Passes.h"
 
 #include "llvm/ADT/DenseMap.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // sojourn-promote: walks the calls once. What promotes where, and what is returned, are dialect/elements' to say.
-#include "dialect/ElementTypes.h"
 #include "dialect/CapturedOps.h"
+#include "dialect/CoreForm.h"
+#include "dialect/ElementTypes.h"
 #include "dialect/ElementwiseOps.h"
 #include "dialect/SourceOps.h"
 #include "dialect/UnaryOps.h"

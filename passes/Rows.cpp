@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The walk over a program (see Rows.h), and sojourn-rows, which prints what it finds.
 #include "passes/Rows.h"
+
+#include "dialect/Bounds.h"
+#include "dialect/CoreForm.h"
 #include "dialect/ElementwiseOps.h"
 #include "dialect/IndexOps.h"
 #include "dialect/LayoutOps.h"
 #include "dialect/UnaryOps.h"
-
 #include "dialect/rows/Support.h"
 #include "passes/Passes.h"
 

@@ -4,7 +4,6 @@
 #ifndef SOJOURN_PASSES_ROWS_H
 #define SOJOURN_PASSES_ROWS_H
 
-#include "dialect/Base.h"
 #include "dialect/rows/Analysis.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -2,6 +2,7 @@
 // The walk of the second reading (see SlotReading.h): sources, draws, regions of clipped_sum; and the comparison.
 #include "passes/SlotReading.h"
 
+#include "dialect/Base.h"
 #include "dialect/Dialect.h"
 #include "passes/SlotRules.h"
 

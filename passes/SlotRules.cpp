@@ -2,6 +2,7 @@
 // Rules of ops of the second reading: each moves one dim, a product outer x slots x inner.
 #include "passes/SlotRules.h"
 
+#include "dialect/Base.h"
 #include "dialect/Dialect.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -3,11 +3,16 @@
 #ifndef SOJOURN_PASSES_STRIDEDVIEW_H
 #define SOJOURN_PASSES_STRIDEDVIEW_H
 
-#include "dialect/Base.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Value.h"
+
+#include <cstdint>
+#include <optional>
 
 namespace sojourn {
 
 class MovedViewOp;
+class RefType;
 
 /// How a window lies in a storage of row-major dims: `stages` of reshape and slice lead from the storage to a tensor
 /// of shape `dense` (dims of size 1 dropped), whose dims are those of the window in another order, without the

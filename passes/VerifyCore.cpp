@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sojourn-verify-core: the dialect's core-form predicate as a pass, at the end of the client's pipeline.
+#include "dialect/Base.h"
+#include "dialect/CoreForm.h"
 #include "passes/Passes.h"
 
 namespace sojourn {

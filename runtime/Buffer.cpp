@@ -2,6 +2,7 @@
 // Buffers: a chunk is [header | control block and Buffer | data], so one chunk serves everything
 // that std::shared_ptr needs, and freeing it is a push to a free list.
 #include "runtime/Buffer.h"
+
 #include "runtime/Limits.h"
 #include <algorithm>
 #include <bit>
@@ -186,6 +187,8 @@ struct ArenaPool::State {
     return arena;
   }
 };
+
+ArenaPool::ArenaPool() : ArenaPool(limits::kIdleArenaBytes) {}
 
 ArenaPool::ArenaPool(size_t idleBytesMax) : state_(std::make_unique<State>()) { state_->idleBytesMax = idleBytesMax; }
 ArenaPool::~ArenaPool() = default;

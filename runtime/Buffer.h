@@ -2,7 +2,6 @@
 // Memory of tensors: aligned, counted buffers from a pool that recycles, and arenas that runs lease.
 #ifndef SOJOURN_RUNTIME_BUFFER_H
 #define SOJOURN_RUNTIME_BUFFER_H
-#include "runtime/Limits.h"
 #include <cstddef>
 #include <memory>
 
@@ -93,7 +92,9 @@ public:
   };
 
   /// Keeps at most `idleBytesMax` bytes that no run uses; what was given back longest ago goes first.
-  explicit ArenaPool(size_t idleBytesMax = limits::kIdleArenaBytes);
+  explicit ArenaPool(size_t idleBytesMax);
+  /// limits::kIdleArenaBytes of them.
+  ArenaPool();
   ~ArenaPool();
   /// Throws std::bad_alloc.
   Lease acquire(size_t bytes);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes to module. Trust is earned in the order that Program.h states; nothing here asserts.
+#include "dialect/Base.h"
+#include "dialect/CoreForm.h"
+#include "dialect/Version.h"
 #include "runtime/CutText.h"
 #include "runtime/Limits.h"
 #include "runtime/Types.h"
 #include "runtime/Wire.h"
-#include "dialect/Base.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"

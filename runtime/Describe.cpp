@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A module of core form in words: what it takes, what it gives, how large it is.
+#include "dialect/Base.h"
+#include "dialect/CoreForm.h"
 #include "runtime/Program.h"
 #include "runtime/Types.h"
-#include "dialect/Base.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>

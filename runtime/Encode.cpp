@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Module to bytes. One walk; strings and types in first-use order, so equal modules give equal bytes.
+#include "dialect/Base.h"
+#include "dialect/CoreForm.h"
+#include "dialect/Version.h"
 #include "runtime/Types.h"
 #include "runtime/Wire.h"
-#include "dialect/Base.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The executable: an immutable plan; a run binds arguments, runs the instructions in order, hands out results.
+#include "dialect/Signature.h"
 #include "runtime/Execute.h"
 #include "runtime/Library.h"
 #include "runtime/Limits.h"

@@ -3,10 +3,9 @@
 // threads at once. Torch-free header.
 #ifndef SOJOURN_RUNTIME_EXECUTE_H
 #define SOJOURN_RUNTIME_EXECUTE_H
+#include "dialect/Part.h"
 #include "runtime/Buffer.h"
 #include "runtime/Error.h"
-#include "dialect/Part.h"
-#include "dialect/Signature.h"
 #include "runtime/Tensor.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -16,6 +15,11 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+namespace sojourn {
+enum class StepArg : uint8_t;
+enum class StepResult : uint8_t;
+} // namespace sojourn
 
 namespace sojourn::runtime {
 
@@ -45,7 +49,7 @@ struct TableColumn {
 };
 
 struct ArgSpec {
-  StepArg kind = StepArg::State;
+  StepArg kind{};                       ///< dialect/Signature.h
   TensorType type;                      ///< of every kind but table
   std::optional<int64_t> rows;          ///< table: how many it has, where the program depends on it
   std::vector<TableColumn> columns;     ///< table: the columns it names
@@ -53,7 +57,7 @@ struct ArgSpec {
 };
 
 struct ResultSpec {
-  StepResult kind = StepResult::Keep;
+  StepResult kind{};
   TensorType type;
   uint32_t target = 0;      ///< commit: the state argument that gets this value
   std::string op, location; ///< the defining op, for errors

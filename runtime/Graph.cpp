@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a core-form module into a Graph: types, attributes and bindings.
 #include "runtime/Graph.h"
+
 #include "dialect/Base.h"
+#include "dialect/Signature.h"
 #include "runtime/Limits.h"
 #include "runtime/Program.h"
 #include "runtime/Types.h"

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 
+import bench_history
 import bench_private
 from bench_models import CASES
 from rich.console import Console
@@ -279,6 +280,7 @@ def main():
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--beside", type=pathlib.Path, help="another built checkout, measured in turns")
     parser.add_argument("--json", type=pathlib.Path, default=pathlib.Path("sojourn-bench.json"), help="file to write")
+    parser.add_argument("--history", action="store_true", help="add the ratios to docs/bench-history.csv")
     arguments = parser.parse_args()
     if arguments.privacy or arguments.analysis:
         return private(arguments) if arguments.privacy else analysis(arguments)
@@ -303,6 +305,9 @@ def main():
         console.print(f"remark: {line}", highlight=False)
     arguments.json.write_text(json.dumps({"settings": settings, "runs": runs, "record_cpp_us": cpp}, indent=1) + "\n")
     console.print(f"JSON: {arguments.json}", highlight=False)
+    if arguments.history:
+        bench_history.append(settings, runs)
+        console.print(f"history: {bench_history.HISTORY.relative_to(ROOT)}", highlight=False)
 
 
 if __name__ == "__main__":

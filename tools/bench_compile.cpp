@@ -2,6 +2,7 @@
 // Times what happens to a captured step between its recording and its first result: each pass, the encoding, and the
 // owner's part. Reads a dump's captured form; prints milliseconds as JSON. Used by tools/bench_compile.py.
 #include "dialect/Base.h"
+#include "dialect/Signature.h"
 #include "owner/Limits.h"
 #include "owner/PlanCache.h"
 #include "passes/Dependence.h"

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an edit of a TableGen record costs: for each .td file of dialect/, how many units are compiled again, and for how
-much processor time.
+"""What an edit costs: for each .td file of dialect/ and for the headers that reach most, how many units are compiled
+again, and for how much processor time.
 
-Counting needs no build: the units that include, directly or through a precompiled header, what TableGen makes of the
-file. With --build each file is edited for real (a line of an op's description), built without ccache, and put back.
+Counting needs no compilation: the units that the last build (tools/setup --tests) compiled from the file, or from what
+TableGen makes of it, directly or through a precompiled header. With --build each file is edited for real (a line of an
+op's description, or a comment), built without ccache, and put back.
 """
 
 import argparse
@@ -49,8 +50,19 @@ def generated_from(build, record, direct):
     return included | {name for name in re.findall(r"\S+\.inc\b", text) if not os.path.isabs(name)}
 
 
+def largest_heads(build, direct, number):
+    """The headers of ours that reach most units."""
+    units: dict[str, int] = {}
+    for used in (found for name, found in direct.items() if not name.endswith((".inc", ".gch"))):
+        for name in used:
+            units[name] = units.get(name, 0) + 1
+    ours = {os.path.relpath(path, build): path for path in ROOT.rglob("*.h") if not path.is_relative_to(build)}
+    return [ours[name] for name in sorted(units, key=lambda name: -units[name]) if name in ours][:number]
+
+
 def count(build, record, direct):
-    outputs = generated_from(build, record, direct)
+    is_header = record.suffix == ".h"
+    outputs = {os.path.relpath(record, build)} if is_header else generated_from(build, record, direct)
     return sorted(name for name, used in direct.items() if used & outputs and not name.endswith(".inc"))
 
 
@@ -59,7 +71,7 @@ def build_cost(build, record):
     before = record.read_text()
     edited = re.sub(r"(let description = \[\{\n)", r"\1    Measured.\n", before, count=1)
     if edited == before:
-        edited = before + "\n// Measured.\n"
+        edited = f"// Measured.\n{before}"
     environment = dict(os.environ, CCACHE_DISABLE="1")
     try:
         record.write_text(edited)
@@ -82,20 +94,25 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build-folder", type=pathlib.Path, default=ROOT / "build", help="(default: build)")
     parser.add_argument("--build", action="store_true", help="edit and build for real; minutes per file")
-    parser.add_argument("files", nargs="*", help="names in dialect/ (default: all)")
+    parser.add_argument("--heads", type=int, default=12, help="how many headers (default: 12)")
+    parser.add_argument("files", nargs="*", help="files from the root (default: all .td files and the largest heads)")
     arguments = parser.parse_args()
     build = arguments.build_folder.resolve()
-    records = [ROOT / "dialect" / name for name in arguments.files] or sorted((ROOT / "dialect").glob("*.td"))
     direct = dependencies(build)
-    print(f"{'file':<22}{'units':>7}" + (f"{'compiled':>10}{'CPU s':>8}{'s':>7}" if arguments.build else ""))
+    records = [ROOT / name for name in arguments.files]
+    for record in records:
+        if not record.is_file() or record.suffix not in {".td", ".h"}:
+            parser.error(f"{record.relative_to(ROOT)} is no .td file or header of the repository")
+    records = records or sorted((ROOT / "dialect").glob("*.td")) + largest_heads(build, direct, arguments.heads)
+    print(f"{'file':<34}{'units':>7}" + (f"{'compiled':>10}{'CPU s':>8}{'s':>7}" if arguments.build else ""))
     for record in records:
         units = count(build, record, direct)
-        line = f"{record.name:<22}{len(units):>7}"
+        line = f"{record.relative_to(ROOT).as_posix():<34}{len(units):>7}"
         if arguments.build:
             compiled, cpu, seconds = build_cost(build, record)
             line += f"{compiled:>10}{cpu:>8.0f}{seconds:>7.0f}"
         print(line, flush=True)
-    print(f"of {sum(not name.endswith('.inc') for name in direct)} units")
+    print(f"of {sum(not name.endswith('.inc') for name in direct)} units, precompiled headers among them")
     if arguments.build:
         print("the files are as they were; the next build compiles the last one's units again")
 

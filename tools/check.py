@@ -1,115 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs lit, the GoogleTest programs, pytest and tools/lint, and adds up what they count.
 
-Counts come from each runner's own report file; a runner that leaves none (a crash, a time-out)
-counts as one failure. --all adds the programs that check_sanitizers.py has built, tools/sweep.py (entries that pass
-count as passed, those with a reviewed reason as skipped, all others as failed), tools/rules.py, all of depth 1, and a
-minute of build/bin/attack. Run by tools/check, after set-up.
+Processes run side by side, one per core, the slowest first; tests marked `alone` run at the end, when nothing else does.
+Counts come from each runner's own report file; a runner that leaves none (a crash, a time-out) counts as one failure.
+--changed runs what tools/changed.py says that the changes reach. --all adds the programs that check_sanitizers.py has
+built, tools/sweep.py (entries that pass count as passed, those with a reviewed reason as skipped, all others as failed),
+tools/rules.py, all of depth 1, and a minute of build/bin/attack. Run by tools/check, after set-up.
 """
 
 import argparse
-import dataclasses
-import json
-import os
 import pathlib
-import re
-import signal
-import subprocess
 import sys
 import tempfile
 import time
-import xml.etree.ElementTree as ElementTree
 
+import changed
 import check_sanitizers
+from check_runs import (
+    BIN,
+    BUILD,
+    ROOT,
+    Count,
+    default_jobs,
+    junit_times,
+    parse_counts,
+    parse_gtest,
+    parse_junit,
+    parse_lint,
+    parse_lit,
+    remember_times,
+    run,
+    side_by_side,
+    slowest_first,
+)
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build"
-BIN = ROOT / ".venv/bin"
-RUNNER_LIMIT_S = 3600
+NO_TESTS = 5  # pytest's exit status where no test has the marks
 SWEEP_LIMIT_S = 6 * 3600  # the next run goes on from there
 PLAIN = ["lit", "gtest", "pytest", "lint"]
 WHOLE = ["rules", "attack", "sweep"]  # with --all
-
-
-@dataclasses.dataclass
-class Count:
-    """What one runner did. `broken` says why its report cannot be trusted."""
-
-    runner: str
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-    seconds: float = 0.0
-    broken: str = ""
-
-
-def run(runner, command, report, parse, variables=None, limit=RUNNER_LIMIT_S):
-    """Runs a command in sight of the user and parses the report it wrote."""
-    print(f"\n[check] {runner}: {' '.join(str(part) for part in command)}", flush=True)
-    begin = time.monotonic()
-    environment = dict(os.environ, PATH=f"{BIN}:{BUILD / 'bin'}:{os.environ['PATH']}", **(variables or {}))
-    process = subprocess.Popen([str(part) for part in command], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL)
-    try:
-        status = process.wait(timeout=limit)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-        status = None
-    try:
-        count = parse(report.read_text())
-    except (OSError, ValueError, KeyError, ElementTree.ParseError):
-        count = Count(runner, broken="left no report")
-    count.runner, count.seconds = runner, time.monotonic() - begin
-    if status is None:
-        count.broken = f"took more than {limit} s"
-    elif status < 0:
-        count.broken = f"died of {signal.Signals(-status).name}"
-    elif status != 0 and count.failed == 0 and not count.broken:
-        count.broken = f"exited with {status} but reports no failure"
-    count.failed += bool(count.broken)
-    return count
-
-
-def parse_lit(text):
-    tally: dict[str, int] = {}
-    for test in json.loads(text)["tests"]:
-        tally[test["code"]] = tally.get(test["code"], 0) + 1
-    passed = sum(tally.pop(code, 0) for code in ("PASS", "FLAKYPASS", "XFAIL"))
-    skipped = sum(tally.pop(code, 0) for code in ("UNSUPPORTED", "SKIPPED", "EXCLUDED"))
-    return Count("", passed, sum(tally.values()), skipped)
-
-
-def parse_gtest(text):
-    report = json.loads(text)
-    tests = [test for suite in report["testsuites"] for test in suite["testsuite"]]
-    failed = sum(bool(test.get("failures")) for test in tests)
-    skipped = sum(test.get("result") == "SKIPPED" or test.get("status") == "NOTRUN" for test in tests)
-    return Count("", len(tests) - failed - skipped, failed, skipped)
-
-
-def parse_junit(text):
-    totals = [0, 0, 0]
-    for suite in ElementTree.fromstring(text).iter("testsuite"):
-        tests, failures, errors, skipped = (
-            int(suite.get(key, 0)) for key in ("tests", "failures", "errors", "skipped")
-        )
-        totals[0] += tests - failures - errors - skipped
-        totals[1] += failures + errors
-        totals[2] += skipped
-    passed, failed, skipped = totals
-    return Count("", passed, failed, skipped)
-
-
-def parse_lint(text):
-    found = re.search(r"lint: (\d+) passed, (\d+) failed, (\d+) skipped\s*$", text)
-    if not found:
-        raise ValueError("no closing line")
-    passed, failed, skipped = map(int, found.groups())
-    return Count("", passed, failed, skipped)
-
-
-def parse_counts(text):
-    return Count("", **json.loads(text))
 
 
 def sanitized(sanitizer, folder):
@@ -125,34 +53,98 @@ def sanitized(sanitizer, folder):
         yield run(f"{sanitizer.name} {program}", command, report, parse_gtest, sanitizer.variables)
 
 
+def lit_runs(arguments, folder, files):
+    """Every test as it is, and through text and bytecode."""
+    for name, options in (("lit", []), ("lit-roundtrip", ["--param=roundtrip=1"])):
+        report = folder / f"{name}.json"
+        command = [BIN / "lit", "-sv", "--timeout=300", f"-j{arguments.jobs}", *options, "-o", report, *files]
+        yield lambda name=name, command=command, report=report: run(name, command, report, parse_lit)
+
+
+def program_runs(arguments, folder, programs):
+    """GoogleTest programs, each quiet until it ends."""
+    more = {"SOJOURN_AUDIT_SCALE": "8"} if arguments.all else None  # samples of audits
+    for program in slowest_first(programs):
+        report = folder / f"{program.name}.json"
+        command = [program, "--gtest_brief=1", f"--gtest_output=json:{report}"]
+        yield lambda name=program.name, command=command, report=report: run(
+            name, command, report, parse_gtest, more, quiet=True
+        )
+
+
+def lint_run(folder):
+    report = folder / "lint.txt"
+    command = ["bash", "-c", f"set -o pipefail; '{BIN / 'python'}' tools/lint | tee '{report}'"]
+    return lambda: run("lint", command, report, parse_lint, quiet=True)
+
+
+def tidy_run(arguments, folder):
+    """clang-tidy over what differs, where it is installed."""
+    report = folder / "tidy.json"
+    names = changed.changed_files(arguments.changed or changed.default_base())
+    files = [name for name in names if name.endswith((".cpp", ".h")) and (ROOT / name).exists()]
+    if not files:
+        return Count("tidy")
+    command = [BIN / "python", "tools/lint", f"--counts={report}", "--tidy", *files]
+    return run("tidy", command, report, parse_counts)
+
+
+def beside_each_other(arguments, starts):
+    counts = side_by_side(starts, arguments.jobs)
+    remember_times({count.runner: round(count.seconds, 1) for count in counts if not count.broken})
+    return counts
+
+
+def pytest_run(arguments, folder, name, marks, options, files):
+    """One run of pytest over the tests whose marks fit."""
+    report = folder / f"{name.replace(' ', '-')}.xml"
+    marks = [*marks, *(["not slow"] if arguments.quick else [])]
+    command = [
+        BIN / "python",
+        "-m",
+        "pytest",
+        "-q",
+        "--durations=10",
+        f"--junitxml={report}",
+        "-o",
+        "junit_family=xunit1",
+    ]
+    command += ["-m", " and ".join(marks), *options, *files]
+    # NumPy's threads would wait for each other where its matrices are small and other processes run.
+    alone = {"OPENBLAS_NUM_THREADS": "1"}
+    return run(name, command, report, parse_pytest, alone, fine=(0, NO_TESTS))
+
+
+def parse_pytest(text):
+    remember_times(junit_times(text))
+    return parse_junit(text)
+
+
+def pytest_runs(arguments, folder, files):
+    """Files of tests side by side, then the tests that need the machine to themselves."""
+    workers = [f"--numprocesses={arguments.jobs}", "--dist=loadfile", "--no-loadscope-reorder"]
+    yield pytest_run(arguments, folder, "pytest", ["not alone"], workers, files)
+    yield pytest_run(arguments, folder, "pytest alone", ["alone"], [], files)
+
+
 def all_runs(arguments, folder):
     """The runners, each as a function that runs it and gives its counts."""
     wanted = arguments.only or PLAIN + ([*WHOLE, *check_sanitizers.SANITIZERS] if arguments.all else [])
-    if "lit" in wanted:
-        for name, options in (("lit", []), ("lit-roundtrip", ["--param=roundtrip=1"])):
-            report = folder / f"{name}.json"
-            command = [BIN / "lit", "-sv", "--timeout=300", *options, "-o", report, ROOT / "test"]
-            yield lambda name=name, command=command, report=report: [run(name, command, report, parse_lit)]
-    if "gtest" in wanted:
-        more = {"SOJOURN_AUDIT_SCALE": "8"} if arguments.all else None  # samples of audits
-        for program in sorted((BUILD / "bin").glob("*-tests")):
-            report = folder / f"{program.name}.json"
-            options = ["--gtest_brief=1", f"--gtest_output=json:{report}"]
-            yield lambda program=program, report=report, options=options: [
-                run(program.name, [program, *options], report, parse_gtest, more)
-            ]
-    if "pytest" in wanted:
-        report = folder / "pytest.xml"
-        options = ["-q", "--durations=10", f"--junitxml={report}", "-o", "junit_family=xunit1"]
-        if arguments.quick:
-            options += ["-m", "not slow"]
-        # NumPy's threads would wait for each other where its matrices are small and other processes run.
-        alone = {"OPENBLAS_NUM_THREADS": "1"}
-        yield lambda: [run("pytest", [BIN / "python", "-m", "pytest", *options], report, parse_junit, alone)]
-    if "lint" in wanted:
-        report = folder / "lint.txt"
-        command = ["bash", "-c", f"set -o pipefail; '{BIN / 'python'}' tools/lint | tee '{report}'"]
-        yield lambda: [run("lint", command, report, parse_lint)]
+    reached = (
+        changed.everything()
+        if arguments.changed is None
+        else changed.reached(arguments.changed or changed.default_base())
+    )
+    if "lit" in wanted and reached.lit:
+        yield lambda: [start() for start in lit_runs(arguments, folder, reached.lit)]
+    starts = list(program_runs(arguments, folder, reached.programs)) if "gtest" in wanted else []
+    starts += [lint_run(folder)] if "lint" in wanted else []
+    if starts:
+        yield lambda: beside_each_other(arguments, starts)
+    if arguments.changed is not None and "lint" in wanted:
+        yield lambda: [tidy_run(arguments, folder)]
+    if "pytest" in wanted and reached.pytest:
+        yield lambda: pytest_runs(arguments, folder, reached.pytest)
     if "rules" in wanted:
         report = folder / "rules.json"
         command = [BIN / "python", "tools/rules.py", "--runtime=both", "--seconds=3000", f"--counts={report}"]
@@ -177,12 +169,30 @@ def arguments_of(words=None):
     speed.add_argument("--all", action="store_true", help="the whole sweep, all rules of rows, and sanitizers, too")
     choices = [*PLAIN, *WHOLE] + list(check_sanitizers.SANITIZERS)
     parser.add_argument("--only", action="append", choices=choices, help="these runners only")
-    return parser.parse_args(words)
+    parser.add_argument(
+        "--changed",
+        nargs="?",
+        const="",
+        metavar="REVISION",
+        help="what the files reach that differ from a revision (default: from where this branch left main; on main, "
+        "from the last commit)",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=default_jobs(),
+        help="processes side by side (default: one per core, as memory allows)",
+    )
+    arguments = parser.parse_args(words)
+    if arguments.jobs < 1:
+        parser.error(f"--jobs takes a number from 1, not {arguments.jobs}")
+    return arguments
 
 
 def main():
     arguments = arguments_of()
     counts = []
+    begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="sojourn-check-") as folder:
         for start in all_runs(arguments, pathlib.Path(folder)):
             counts.extend(start())
@@ -192,6 +202,7 @@ def main():
             f"{count.runner:<24}{count.passed:>8}{count.failed:>8}{count.skipped:>9}{count.seconds:>9.1f}"
             f"{'  ' + count.broken if count.broken else ''}"
         )
+    print(f"{'all':<49}{time.monotonic() - begin:>9.1f}  with {arguments.jobs} jobs")
     passed, failed, skipped = (sum(getattr(count, key) for count in counts) for key in ("passed", "failed", "skipped"))
     if not passed and not failed:
         print("no test was executed")

@@ -113,14 +113,14 @@ llvm::Error datasets(Owner &owner, const Arguments &) {
 }
 
 llvm::Error addClient(Owner &owner, const Arguments &arguments) {
-  auto key = ledger::readPublicKey(arguments.key);
+  auto key = sojourn::signing::readPublicKey(arguments.key);
   if (!key) {
     return llvm::createStringError(key.problem().text);
   }
   if (llvm::Error error = owner.accounts().addClient(arguments.client, *key)) {
     return error;
   }
-  llvm::outs() << "client " << arguments.client << " has key " << ledger::keyText(*key)
+  llvm::outs() << "client " << arguments.client << " has key " << sojourn::signing::keyText(*key)
                << "\nit connects with sojourn.connect(ADDRESS, identity=FILE, owner_key=\"" << owner.key() << "\")\n";
   return llvm::Error::success();
 }

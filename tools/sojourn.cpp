@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data scientist's command line: a key that says who they are.
-#include "owner/ledger/SigningKey.h"
+#include "runtime/signing/SigningKey.h"
 
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
 
-using namespace sojourn::owner;
+using namespace sojourn;
 
 int main(int argc, char **argv) {
   std::string file;
@@ -21,7 +21,7 @@ int main(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  auto key = ledger::SigningKey::makeClient(file);
+  auto key = signing::SigningKey::makeClient(file);
   if (!key) {
     std::fprintf(stderr, "sojourn: %s\n", key.problem().text.c_str());
     return 1;
@@ -29,6 +29,6 @@ int main(int argc, char **argv) {
   std::printf("%s is yours alone; give %s.pub to the data owner, who adds it with\n"
               "  sojourn-owner client add NAME --key %s.pub\n"
               "then: sojourn.connect(ADDRESS, identity=\"%s\")\npublic key %s\n",
-              file.c_str(), file.c_str(), file.c_str(), file.c_str(), ledger::keyText(key->publicKey()).c_str());
+              file.c_str(), file.c_str(), file.c_str(), file.c_str(), signing::keyText(key->publicKey()).c_str());
   return 0;
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """clang-tidy over a few files, by .clang-tidy and the commands of the build; for `tools/lint --tidy`."""
 
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -36,27 +37,39 @@ def units_of(name, compiled, root):
     return [each for each in sorted(compiled) if name in (header for _, header in layers.includes(root / each))][:1]
 
 
-def main(names, root):
-    """0 where there is nothing to say, or no tool to say it; 1 where clang-tidy has found something."""
+def main(names, root, report=None):
+    """0 where there is nothing to say, or no tool to say it; 1 where clang-tidy has found something.
+
+    `report`: a file for the counts of units, as tools/check reads them.
+    """
+    counts = look_at(names, root)
+    if report is not None:
+        report.write_text(json.dumps(counts))
+    return 1 if counts["failed"] else 0
+
+
+def look_at(names, root):
+    """Units without finds, with some, and one that is skipped where the tool or the build is missing."""
     tool, commands = shutil.which(TOOL), root / "build/compile_commands.json"
     if tool is None:
         print(f"tidy: skipped: {TOOL} is not installed; tools/setup --all installs it")
-        return 0
+        return {"passed": 0, "failed": 0, "skipped": 1}
     if not commands.exists():
         print("tidy: skipped: build/compile_commands.json is not there; tools/setup builds and writes it")
-        return 0
+        return {"passed": 0, "failed": 0, "skipped": 1}
     paths = [pathlib.Path(entry["file"]) for entry in json.loads(commands.read_text())]
     compiled = {path.relative_to(root).as_posix() for path in paths if path.is_relative_to(root) and path.exists()}
     given = [pathlib.Path(os.path.relpath(pathlib.Path(name).resolve(), root)).as_posix() for name in names]
     names = given or changed(root)
     wanted: dict[str, None] = {}
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
     for name in names:
         units = units_of(name, compiled, root)
         wanted.update(dict.fromkeys(units))
         if not units:
             print(f"tidy: {name}: not looked at: nothing in build/compile_commands.json compiles it")
-    found = 0
-    for unit in wanted:
+
+    def look(unit):
         # GCC's precompiled headers lie beside those that they were made from, and clang reads only the latter.
         command = [tool, "--quiet", "-p", root / "build", "--extra-arg=-Wno-ignored-gch", root / unit]
         done = subprocess.run([str(word) for word in command], cwd=root, capture_output=True, text=True)
@@ -67,9 +80,14 @@ def main(names, root):
             for line in lines
             if ": error: " in line or (": warning: " in line and line.partition(":")[0] in {*names, unit})
         )
-        print(f"tidy: {unit}: {f'{len(said)} found' if said else 'ok' if done.returncode == 0 else 'FAILED'}")
-        for line in said or (done.stderr.strip().splitlines()[-5:] if done.returncode else []):
-            print(f"  {line}")
-        found += bool(said or done.returncode)
-    print(f"tidy: {len(wanted)} units, {found} with finds")
-    return 1 if found else 0
+        return unit, said, done
+
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for unit, said, done in pool.map(look, wanted):
+            verdict = f"{len(said)} found" if said else "ok" if done.returncode == 0 else "FAILED"
+            print(f"tidy: {unit}: {verdict}", flush=True)
+            for line in said or (done.stderr.strip().splitlines()[-5:] if done.returncode else []):
+                print(f"  {line}")
+            counts["failed" if said or done.returncode else "passed"] += 1
+    print(f"tidy: {len(wanted)} units, {counts['failed']} with finds")
+    return counts

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows through ops that work position by position.
+#include "dialect/Bounds.h"
 #include "dialect/ElementwiseOps.h"
 #include "dialect/SourceOps.h"
 #include "dialect/UnaryOps.h"

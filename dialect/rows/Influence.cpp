@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How far one row moves a sum, from ranges: what bounds a statistic without clipping. In exact arithmetic; rounding is
 // paid where noise is added.
+#include "dialect/Bounds.h"
 #include "dialect/ElementwiseOps.h"
 #include "dialect/IndexOps.h"
 #include "dialect/LayoutOps.h"

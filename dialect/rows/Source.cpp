@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where rows come from: row numbers, draws, reading.
+#include "dialect/Bounds.h"
 #include "dialect/RowOps.h"
 #include "dialect/SourceOps.h"
 #include "dialect/rows/Support.h"

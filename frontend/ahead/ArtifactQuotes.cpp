@@ -122,12 +122,12 @@ RunQuote quoteRun(const Artifact &artifact, const std::string &table, double del
   if (epsilon != 0 && noiseMultiplier != 0) {
     raise(ErrorKind::Error, "give epsilon (the noise follows) or noise_multiplier (the price follows), not both");
   }
-  requireDelta(delta);
+  require("delta", delta, wire::kDelta);
   if (epsilon != 0) {
-    requireEpsilon(epsilon);
+    require("epsilon", epsilon, wire::kEpsilon);
   }
   if (noiseMultiplier != 0) {
-    requireWithin("noise_multiplier", noiseMultiplier, wire::kNoiseMultipliers);
+    require("noise_multiplier", noiseMultiplier, wire::kNoiseMultiplier);
   }
   std::vector<std::string> names;
   const Dataset *found = nullptr;

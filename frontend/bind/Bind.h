@@ -5,7 +5,9 @@
 
 #include "frontend/Sojourn.h"
 
-#include <torch/extension.h>
+#include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
 
 namespace sojourn::frontend {
 

@@ -2,12 +2,12 @@
 // Python's view of private training: how steps spend, and what that costs.
 #include "frontend/bind/Bind.h"
 
+#include "frontend/local/Local.h"
 #include "frontend/session/Session.h"
-#include "owner/PrivatePlan.h"
-#include "owner/ledger/Receipt.h"
 #include "runtime/privacy/Filter.h"
 #include "runtime/privacy/Plan.h"
 #include "runtime/privacy/Tail.h"
+#include "runtime/signing/Receipt.h"
 #include "runtime/terms/Charges.h"
 #include "runtime/wire/Terms.h"
 
@@ -69,11 +69,14 @@ std::vector<DefaultPrice> takeDefaultSteps() {
 } // namespace
 
 void bindPrivacy(py::module_ &m) {
-  m.attr("EPSILON_MOST") = wire::kEpsilonMost;
-  m.attr("DELTA_MOST") = wire::kDeltaMost;
-  m.attr("BOUNDS") = std::make_tuple(wire::kSaidBounds.least, wire::kSaidBounds.most);
-  m.attr("NOISE_MULTIPLIERS") = std::make_tuple(wire::kNoiseMultipliers.least, wire::kNoiseMultipliers.most);
-  m.attr("METRIC_SHARE_MOST") = wire::kMetricShareMost;
+  py::class_<wire::Interval>(m, "Interval")
+      .def("admits", &wire::Interval::admits)
+      .def_property_readonly("expected", &wire::Interval::expected);
+  m.attr("EPSILON") = wire::kEpsilon;
+  m.attr("DELTA") = wire::kDelta;
+  m.attr("BOUND") = wire::kSaidBound;
+  m.attr("NOISE_MULTIPLIER") = wire::kNoiseMultiplier;
+  m.attr("METRIC_SHARE") = wire::kMetricShare;
   m.def("capacity_for", [](int64_t size) { return checked(privacy::capacityFor(size)); });
   m.def("sampling_rate", [](int64_t rows, int64_t size) { return planOf(rows, size, 1).rate; });
   m.def("noise_multiplier_for", [](double epsilon, double delta, int64_t rows, int64_t size, uint64_t steps) {
@@ -87,19 +90,19 @@ void bindPrivacy(py::module_ &m) {
   });
   // Receipts travel as what the owner signed; everything else is read from it.
   m.def("receipt_text", [](const py::bytes &receipt) {
-    auto read = owner::ledger::readReceipt(std::string_view(receipt));
+    auto read = signing::readReceipt(std::string_view(receipt));
     if (!read) {
       raise(ErrorKind::Error, read.problem().text);
     }
-    return owner::ledger::receiptJson(*read);
+    return signing::receiptJson(*read);
   });
   m.def("verify_receipt", [](const py::bytes &receipt, const std::string &ownerKey) {
-    auto key = owner::ledger::parseKey(ownerKey);
+    auto key = signing::parseKey(ownerKey);
     if (!key) {
       raise(ErrorKind::Error, "the owner's key has " + std::to_string(ownerKey.size()) +
                                   " characters, expected the 64 hexadecimal digits that 'sojourn-owner key' prints");
     }
-    auto verified = owner::ledger::verifyReceipt(std::string_view(receipt), *key);
+    auto verified = signing::verifyReceipt(std::string_view(receipt), *key);
     if (!verified) {
       raise(ErrorKind::Error, verified.problem().text);
     }
@@ -123,7 +126,7 @@ void bindPrivacy(py::module_ &m) {
         return std::make_tuple(spent.steps, epsilon);
       },
       py::arg("session"), py::arg("run"), py::arg("dataset"), py::arg("delta") = 0.0, py::arg("forget") = false);
-  m.def("coin_seconds", &owner::coinSeconds);
+  m.def("coin_seconds", &EmbeddedOwner::coinSeconds);
   m.def(
       "quote",
       [](const at::Tensor &tensor, double bound, double epsilon, double delta) {

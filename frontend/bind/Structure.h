@@ -6,7 +6,8 @@
 
 #include "frontend/replay/Rates.h"
 
-#include <torch/extension.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include <string>
 #include <tuple>

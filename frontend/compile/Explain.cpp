@@ -2,6 +2,7 @@
 // How two traces differ, in words (see Explain.h).
 #include "frontend/compile/Explain.h"
 
+#include "dialect/Signature.h"
 #include "frontend/recording/Origin.h"
 #include "frontend/recording/TraceWalk.h"
 

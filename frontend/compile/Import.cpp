@@ -3,10 +3,11 @@
 #include "frontend/compile/Import.h"
 
 #include "dialect/CapturedOps.h"
+#include "dialect/CoreForm.h"
+#include "dialect/ElementTypes.h"
 #include "dialect/ElementwiseOps.h"
 #include "dialect/RowOps.h"
 #include "dialect/SourceOps.h"
-#include "dialect/ElementTypes.h"
 #include "frontend/compile/ParsedTrace.h"
 #include "frontend/recording/Origin.h"
 

@@ -3,6 +3,7 @@
 #include "frontend/compile/Judge.h"
 
 #include "dialect/Base.h"
+#include "dialect/CoreForm.h"
 #include "passes/privacy/Inputs.h"
 #include "passes/privacy/Privacy.h"
 #include "runtime/Extent.h"

@@ -4,6 +4,7 @@
 
 #include "frontend/recording/Tensor.h"
 #include "owner/Import.h"
+#include "owner/PrivatePlan.h"
 
 #include <ATen/ops/empty.h>
 
@@ -116,6 +117,8 @@ void EmbeddedOwner::setDefaults(const std::string &dataset, double noiseMultipli
     raise(ErrorKind::Error, llvm::toString(std::move(error)));
   }
 }
+
+double EmbeddedOwner::coinSeconds() { return owner::coinSeconds(); }
 
 void EmbeddedOwner::grant(const std::string &dataset, double epsilon, double delta) {
   if (llvm::Error error = owner_.grant(owner::kLocalClient, dataset, epsilon, delta)) {

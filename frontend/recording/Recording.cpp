@@ -3,6 +3,7 @@
 // form, or one op with all that depends on it.
 #include "frontend/recording/Recording.h"
 
+#include "dialect/Signature.h"
 #include "frontend/recording/Prune.h"
 
 #include <algorithm>

@@ -5,7 +5,6 @@
 #ifndef SOJOURN_FRONTEND_RECORDING_TRACE_H
 #define SOJOURN_FRONTEND_RECORDING_TRACE_H
 
-#include "dialect/Signature.h"
 #include "dialect/elements/Elements.h"
 
 #include <compare>
@@ -16,6 +15,10 @@
 #include <string_view>
 #include <unordered_map>
 #include <vector>
+
+namespace sojourn {
+enum class StepArg : uint8_t;
+} // namespace sojourn
 
 namespace sojourn::frontend {
 
@@ -61,7 +64,7 @@ private:
 /// sizes...)...
 enum class Record : Word { Op = 1, Outputs = 2, DefaultFloat = 3 };
 
-/// What an input is: a State or an Upload.
+/// What an input is: a State or an Upload (dialect/Signature.h).
 using InputKind = StepArg;
 
 /// Arguments of an op record: a tag, then its payload.

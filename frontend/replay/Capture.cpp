@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One walk over the words of a step: which values a call refers to, where they come from, what it leaves.
+#include "dialect/Signature.h"
 #include "frontend/recording/TraceWalk.h"
 #include "frontend/replay/Segment.h"
 

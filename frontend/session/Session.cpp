@@ -2,9 +2,10 @@
 // Session: opening and closing, recording into the calling thread's trace, handles.
 #include "frontend/session/Session.h"
 
+#include "dialect/Signature.h"
 #include "frontend/Error.h"
-#include "frontend/wire/Identity.h"
 #include "frontend/recording/Origin.h"
+#include "frontend/wire/Identity.h"
 
 #include <atomic>
 #include <ATen/ATen.h>

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 import _sojourn
 
 from . import checks, connections
-from .checks import integer, positive
+from .checks import integer, within
 from .errors import Error
 from .loop import PER_TRIP_MOST, bar, length
 from .privacy import Quote, current
@@ -291,11 +291,9 @@ class Program:
         if epsilon is not None and noise_multiplier is not None:
             raise Error("give epsilon (the noise follows) or noise_multiplier (the price follows), not both")
         terms = (
-            positive("delta", delta, checks.DELTA_MOST),
-            0.0 if epsilon is None else positive("epsilon", epsilon, checks.EPSILON_MOST),
-            0.0
-            if noise_multiplier is None
-            else positive("noise_multiplier", noise_multiplier, within=checks.NOISE_MULTIPLIERS),
+            within("delta", delta, checks.DELTA),
+            0.0 if epsilon is None else within("epsilon", epsilon, checks.EPSILON),
+            0.0 if noise_multiplier is None else within("noise_multiplier", noise_multiplier, checks.NOISE_MULTIPLIER),
         )
         count = None if steps is None else integer("steps", steps, 0)
         given = None if rows is None else integer("rows", rows, 1)

@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 
 import _sojourn
 
 from .errors import Error
 
-# runtime/wire/Terms.h says them, for owners and C++, too.
-EPSILON_MOST: float = _sojourn.EPSILON_MOST
-DELTA_MOST: float = _sojourn.DELTA_MOST
-BOUNDS: tuple[float, float] = _sojourn.BOUNDS
-NOISE_MULTIPLIERS: tuple[float, float] = _sojourn.NOISE_MULTIPLIERS
-METRIC_SHARE_MOST: float = _sojourn.METRIC_SHARE_MOST
+# What each term may be, as owners and C++ have it (runtime/wire/Terms.h).
+EPSILON = _sojourn.EPSILON
+DELTA = _sojourn.DELTA
+BOUND = _sojourn.BOUND
+NOISE_MULTIPLIER = _sojourn.NOISE_MULTIPLIER
+METRIC_SHARE = _sojourn.METRIC_SHARE
 
 
 def is_number(value) -> bool:
@@ -23,18 +22,17 @@ def is_number(value) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def positive(name: str, value, most: float = math.inf, within: tuple[float, float] | None = None) -> float:
-    """A finite number above 0: at most `most` (a `delta` below it), or from `within[0]` to `within[1]`."""
-    expected = "a number above 0"
-    good = is_number(value) and 0 < float(value) < math.inf
-    if within:
-        expected += f", from {within[0]:g} to {within[1]:g}"
-        good = good and within[0] <= float(value) <= within[1]
-    elif math.isfinite(most):
-        expected += f" and {'below' if most == DELTA_MOST else 'at most'} {most:g}"
-        good = good and (float(value) < most if most == DELTA_MOST else float(value) <= most)
-    if not good:
-        raise Error(f"{name} must be {expected}, got {value!r}")
+def within(name: str, value, interval) -> float:
+    """A number of an interval, such as EPSILON."""
+    if not is_number(value) or not interval.admits(float(value)):
+        raise Error(f"{name} must be {interval.expected}, got {value!r}")
+    return float(value)
+
+
+def positive(name: str, value, most: float) -> float:
+    """A number above 0 and at most `most`."""
+    if not is_number(value) or not 0 < float(value) <= most:
+        raise Error(f"{name} must be a number above 0 and at most {most:g}, got {value!r}")
     return float(value)
 
 

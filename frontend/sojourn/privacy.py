@@ -15,7 +15,7 @@ import itertools
 import _sojourn
 
 from . import checks
-from .checks import integer, positive
+from .checks import integer, within
 from .errors import Error
 from .step import flush
 from .table import Table
@@ -91,19 +91,15 @@ class privacy:
         if loss not in ("mean", "sum"):
             raise Error(f'loss must be "mean" or "sum", got {loss!r}')
         self._table = table
-        self._epsilon = None if epsilon is None else positive("epsilon", epsilon, checks.EPSILON_MOST)
-        self._delta = None if delta is None else positive("delta", delta, checks.DELTA_MOST)
+        self._epsilon = None if epsilon is None else within("epsilon", epsilon, checks.EPSILON)
+        self._delta = None if delta is None else within("delta", delta, checks.DELTA)
         self._noise, self._is_noise_given = noise_multiplier, noise_multiplier is not None
         if noise_multiplier is not None:
-            self._noise = positive("noise_multiplier", noise_multiplier, within=checks.NOISE_MULTIPLIERS)
-        self._clip = 0.0 if clip is None else positive("clip", clip, within=checks.BOUNDS)
+            self._noise = within("noise_multiplier", noise_multiplier, checks.NOISE_MULTIPLIER)
+        self._clip = 0.0 if clip is None else within("clip", clip, checks.BOUND)
         self._share = -1.0
         if metric_share is not None:
-            if not checks.is_number(metric_share) or not 0 <= metric_share <= checks.METRIC_SHARE_MOST:
-                raise Error(
-                    f"metric_share must be a number from 0 to {checks.METRIC_SHARE_MOST:g}, got {metric_share!r}"
-                )
-            self._share = float(metric_share)
+            self._share = within("metric_share", metric_share, checks.METRIC_SHARE)
         self._loss, self._per_layer = loss, bool(per_layer)
         self._epochs = None if epochs is None else integer("epochs", epochs, 1)
         self._size = None if size is None else integer("size", size, 1)

@@ -181,9 +181,9 @@ _behave_like_values()
 def _terms(epsilon, delta, bound) -> dict[str, float]:
     """As an owner takes them; 0 stands for what is not given."""
     return {
-        "epsilon": 0.0 if epsilon is None else checks.positive("epsilon", epsilon, checks.EPSILON_MOST),
-        "delta": 0.0 if delta is None else checks.positive("delta", delta, checks.DELTA_MOST),
-        "bound": 0.0 if bound is None else checks.positive("bound", bound, within=checks.BOUNDS),
+        "epsilon": 0.0 if epsilon is None else checks.within("epsilon", epsilon, checks.EPSILON),
+        "delta": 0.0 if delta is None else checks.within("delta", delta, checks.DELTA),
+        "bound": 0.0 if bound is None else checks.within("bound", bound, checks.BOUND),
     }
 
 

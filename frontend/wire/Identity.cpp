@@ -3,7 +3,7 @@
 #include "frontend/wire/Identity.h"
 
 #include "frontend/Error.h"
-#include "owner/ledger/Proof.h"
+#include "runtime/signing/Proof.h"
 
 #include <cerrno>
 #include <cstring>
@@ -14,14 +14,12 @@
 
 namespace sojourn::frontend {
 
-namespace ledger = owner::ledger;
-
 namespace {
 
 [[noreturn]] void refuse(const std::string &text) { throw Error(ErrorKind::Refused, text); }
 
-ledger::SigningKey openKey(const std::string &file) {
-  auto key = ledger::SigningKey::openClient(file);
+signing::SigningKey openKey(const std::string &file) {
+  auto key = signing::SigningKey::openClient(file);
   if (!key) {
     throw Error(ErrorKind::Error, key.problem().text);
   }
@@ -33,13 +31,13 @@ ledger::SigningKey openKey(const std::string &file) {
 Identity::Identity(std::string file, const std::string &ownerKey, std::string address)
     : file_(std::move(file)), address_(std::move(address)), key_(openKey(file_)) {
   if (!ownerKey.empty()) {
-    auto key = ledger::parseKey(ownerKey);
+    auto key = signing::parseKey(ownerKey);
     if (!key) {
       throw Error(ErrorKind::Error, "owner_key has " + std::to_string(ownerKey.size()) +
                                         " characters, expected the 64 hexadecimal digits that 'sojourn-owner key' "
                                         "prints");
     }
-    expected_ = ledger::keyText(*key);
+    expected_ = signing::keyText(*key);
   }
 }
 
@@ -48,29 +46,29 @@ std::string_view Identity::publicKey() const {
 }
 
 std::string Identity::draw() const {
-  std::string nonce(ledger::kNonceBytes, '\0');
+  std::string nonce(signing::kNonceBytes, '\0');
   randombytes_buf(nonce.data(), nonce.size());
   return nonce;
 }
 
 std::string Identity::answer(std::string_view nonce, std::string_view challenge, std::string_view ownerKey,
                              std::string_view ownerSignature) {
-  ledger::PublicKey owner;
-  ledger::Signature signature;
+  signing::PublicKey owner;
+  signing::Signature signature;
   if (ownerKey.size() != owner.size() || ownerSignature.size() != signature.size() || challenge.empty() ||
-      challenge.size() > ledger::kChallengeBytesMost) {
+      challenge.size() > signing::kChallengeBytesMost) {
     throw Error(ErrorKind::OwnerError, "the challenge of the owner at " + address_ + " is none of this protocol");
   }
   std::memcpy(owner.data(), ownerKey.data(), owner.size());
   std::memcpy(signature.data(), ownerSignature.data(), signature.size());
-  std::string said = ledger::statement(owner, key_.publicKey(), nonce, challenge);
-  ownerText_ = ledger::keyText(owner);
-  if (!ledger::isSigned(owner, ledger::kOwnerProof, said, signature)) {
+  std::string said = signing::statement(owner, key_.publicKey(), nonce, challenge);
+  ownerText_ = signing::keyText(owner);
+  if (!signing::isSigned(owner, signing::kOwnerProof, said, signature)) {
     refuse("who answers at " + address_ + " does not hold the key " + ownerText_ +
            " that it shows; ask the data owner");
   }
   checkKnown();
-  ledger::Signature own = key_.sign(ledger::kClientProof, said);
+  signing::Signature own = key_.sign(signing::kClientProof, said);
   return {reinterpret_cast<const char *>(own.data()), own.size()};
 }
 

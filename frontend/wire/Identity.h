@@ -3,7 +3,7 @@
 #ifndef SOJOURN_FRONTEND_WIRE_IDENTITY_H
 #define SOJOURN_FRONTEND_WIRE_IDENTITY_H
 
-#include "owner/ledger/SigningKey.h"
+#include "runtime/signing/SigningKey.h"
 
 #include <string>
 #include <string_view>
@@ -36,7 +36,7 @@ private:
   void checkKnown();
 
   std::string file_, address_, ownerText_;
-  owner::ledger::SigningKey key_;
+  signing::SigningKey key_;
   std::string expected_;
   bool isNew_ = false;
 };

@@ -4,10 +4,7 @@
 #ifndef SOJOURN_OWNER_LEDGER_DATABASE_H
 #define SOJOURN_OWNER_LEDGER_DATABASE_H
 
-#include "owner/ledger/Bytes.h"
-#include "owner/ledger/Problem.h"
-#include "owner/ledger/SigningKey.h"
-
+#include "owner/ledger/Signing.h"
 #include <functional>
 #include <memory>
 #include <optional>

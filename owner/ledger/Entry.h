@@ -6,10 +6,9 @@
 #ifndef SOJOURN_OWNER_LEDGER_ENTRY_H
 #define SOJOURN_OWNER_LEDGER_ENTRY_H
 
-#include "owner/ledger/Bytes.h"
-#include "owner/ledger/Problem.h"
-#include "owner/ledger/SigningKey.h"
+#include "owner/ledger/Signing.h"
 #include "runtime/privacy/Charge.h"
+#include "runtime/signing/Release.h"
 
 #include <cstdint>
 #include <optional>
@@ -19,26 +18,8 @@
 
 namespace sojourn::owner::ledger {
 
-/// Which tables are neighbours: one subject's row becomes the null row, or any row at all.
-enum class Relation : uint8_t { nullOne = 1, replaceOne = 2 };
-constexpr bool isKnown(Relation relation) { return relation == Relation::nullOne || relation == Relation::replaceOne; }
-/// "null_one" or "replace_one".
-const char *relationName(Relation relation);
-
 /// Names are at most this long, in bytes, and never empty.
 inline constexpr size_t kNameBytesMost = 256;
-
-/// Noise that a program adds: discrete Gaussian of scale `sigmaInt` onto values whose L2 norm moves
-/// by at most `sensitivityInt`, both in grid units of 2^gridExponent.
-struct Site {
-  uint64_t sigmaInt = 0, sensitivityInt = 0;
-  int32_t gridExponent = 0;
-  std::string what;
-  static void fields(auto &archive, auto &site) {
-    archive(site.sigmaInt, site.sensitivityInt, site.gridExponent, site.what);
-  }
-  friend bool operator==(const Site &, const Site &) = default;
-};
 
 /// What a release costs the people of one dataset; of a run, what each step costs.
 struct Item {

@@ -4,9 +4,7 @@
 #ifndef SOJOURN_OWNER_LEDGER_HEAD_H
 #define SOJOURN_OWNER_LEDGER_HEAD_H
 
-#include "owner/ledger/Bytes.h"
-#include "owner/ledger/Problem.h"
-
+#include "owner/ledger/Signing.h"
 #include <cstdint>
 #include <functional>
 #include <string>

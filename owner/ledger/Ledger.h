@@ -8,7 +8,7 @@
 #include "owner/ledger/Database.h"
 #include "owner/ledger/Head.h"
 #include "owner/ledger/Locks.h"
-#include "owner/ledger/SigningKey.h"
+#include "owner/ledger/Signing.h"
 #include "runtime/OwnProcess.h"
 
 #include <functional>

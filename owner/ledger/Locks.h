@@ -3,8 +3,7 @@
 #ifndef SOJOURN_OWNER_LEDGER_LOCKS_H
 #define SOJOURN_OWNER_LEDGER_LOCKS_H
 
-#include "owner/ledger/Problem.h"
-
+#include "owner/ledger/Signing.h"
 #include <cstdint>
 #include <string>
 

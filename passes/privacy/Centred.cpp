@@ -3,10 +3,11 @@
 // analysis calls mixed gets a polynomial where there is one, a sum of it is replaced, and what follows is analysed
 // again.
 #include "passes/privacy/Centred.h"
+
 #include "dialect/ContractionOps.h"
+#include "dialect/CoreForm.h"
 #include "dialect/ElementwiseOps.h"
 #include "dialect/ReductionOps.h"
-
 #include "dialect/rows/Support.h"
 #include "passes/privacy/Emit.h"
 #include "passes/privacy/Polynomial.h"

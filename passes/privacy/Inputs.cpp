@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Facts in, refusals out (see Inputs.h).
 #include "passes/privacy/Inputs.h"
-#include "dialect/RowOps.h"
 
+#include "dialect/CoreForm.h"
+#include "dialect/RowOps.h"
 #include "dialect/rows/Support.h"
 
 #include "llvm/ADT/bit.h"

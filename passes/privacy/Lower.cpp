@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clipped sums, noise and draws as core ops (see Privacy.h). A sum is made as the step makes it, from operands that are
 // scaled per row, or from what each row adds, where that was made for its norm and is kept.
-#include "passes/privacy/Norms.h"
+#include "dialect/CoreForm.h"
 #include "dialect/IndexOps.h"
 #include "dialect/LayoutOps.h"
 #include "dialect/OwnerOps.h"
 #include "dialect/RowOps.h"
 #include "dialect/UnaryOps.h"
+#include "passes/privacy/Norms.h"
 #include "passes/privacy/Privacy.h"
 #include "passes/privacy/RowLists.h"
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // How one group of noise points becomes a clipped sum with noise (see NoiseGroup.h).
 #include "passes/privacy/NoiseGroup.h"
+
+#include "dialect/CoreForm.h"
 #include "dialect/ElementwiseOps.h"
 #include "dialect/LayoutOps.h"
 #include "dialect/OwnerOps.h"
 #include "dialect/SourceOps.h"
 #include "dialect/UnaryOps.h"
-
 #include "dialect/rows/Rounding.h"
 #include "dialect/rows/Support.h"
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate: a rewritten step is analysed from scratch, and what it costs follows from this proof (see Privacy.h).
-#include "passes/Passes.h"
+#include "dialect/CoreForm.h"
 #include "dialect/LayoutOps.h"
 #include "dialect/OwnerOps.h"
 #include "dialect/SourceOps.h"
+#include "passes/Passes.h"
 #include "passes/privacy/Privacy.h"
 #include "passes/privacy/SecondReading.h"
 #include "passes/privacy/Taint.h"

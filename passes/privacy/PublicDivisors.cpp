@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Private scalars that divide per-row values become public constants (see Privacy.h): else every gradient depends on
 // every row through the number that the loss is divided by.
-#include "passes/privacy/Privacy.h"
+#include "dialect/CoreForm.h"
 #include "dialect/ElementwiseOps.h"
 #include "dialect/LayoutOps.h"
 #include "dialect/SourceOps.h"
+#include "passes/privacy/Privacy.h"
 
 #include "llvm/Support/FormatVariadic.h"
 

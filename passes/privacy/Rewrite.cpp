@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the noise goes: points are grouped by draw and by what they feed; NoiseGroup.h makes each group releasable.
+#include "dialect/Base.h"
+#include "dialect/CoreForm.h"
 #include "passes/privacy/Centred.h"
 #include "passes/privacy/Middle.h"
 #include "passes/privacy/NoiseGroup.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists of row numbers, by when they are known (see RowLists.h).
 #include "passes/privacy/RowLists.h"
+
+#include "dialect/CoreForm.h"
 #include "dialect/OwnerOps.h"
 #include "dialect/RowOps.h"
 

@@ -2,6 +2,7 @@
 // The comparison (see SecondReading.h).
 #include "passes/privacy/SecondReading.h"
 
+#include "dialect/CoreForm.h"
 #include "dialect/OwnerOps.h"
 
 #include "llvm/ADT/DenseSet.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The walk (see Taint.h).
 #include "passes/privacy/Taint.h"
+
+#include "dialect/CoreForm.h"
 #include "dialect/OwnerOps.h"
 #include "dialect/RowOps.h"
 

@@ -6,29 +6,23 @@
 #include "runtime/wire/Terms.h"
 
 #include <algorithm>
-#include <cstdio>
 
 namespace sojourn::terms {
 
 using privacy::Checked;
 using privacy::Invalid;
-using wire::kBounds;
-using wire::kNoiseMultipliers;
-static_assert(wire::kEpsilonMost == privacy::kEpsilonMax, "what a client may ask for is what can be charged");
+static_assert(wire::kEpsilon.most == privacy::kEpsilonMax, "what a client may ask for is what can be charged");
 
-static std::string shortly(double number) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%g", number);
-  return text;
+/// What is wrong with a number; empty where nothing is.
+static std::string problemOf(const char *what, double number, const wire::Interval &interval) {
+  return interval.admits(number)
+             ? ""
+             : std::string(what) + " is " + wire::shortNumber(number) + ", expected " + interval.expected();
 }
 
-/// A number that a step may not choose freely; 0 where it says nothing. Above 0 it is at least `least`.
-static std::string checkNumber(const char *what, double number, double most, double least = 0) {
-  if (number == 0 || (number > 0 && number >= least && number <= most)) {
-    return "";
-  }
-  return std::string(what) + " is " + shortly(number) + ", expected a number " +
-         (least > 0 ? "from " + shortly(least) + " to " : "above 0 and at most ") + shortly(most);
+/// Likewise, of a number that is 0 where the step says nothing.
+static std::string problemOfAsked(const char *what, double number, const wire::Interval &interval) {
+  return number == 0 ? "" : problemOf(what, number, interval);
 }
 
 Defaults mostCareful(const Defaults &a, const Defaults &b) {
@@ -37,20 +31,9 @@ Defaults mostCareful(const Defaults &a, const Defaults &b) {
 }
 
 std::string problemOf(const Defaults &defaults) {
-  struct Number {
-    const char *what;
-    double number;
-    wire::Range range;
-  };
-  for (auto [what, number, range] :
-       {Number{"noise multiplier", defaults.noiseMultiplier, kNoiseMultipliers}, Number{"clip", defaults.clip, kBounds},
-        Number{"metric bound", defaults.metricBound, kBounds}}) {
-    if (!(number >= range.least && number <= range.most)) {
-      return std::string("the ") + what + " is " + shortly(number) + ", expected a number from " +
-             shortly(range.least) + " to " + shortly(range.most);
-    }
-  }
-  return "";
+  std::string error = problemOf("the noise multiplier", defaults.noiseMultiplier, wire::kNoiseMultiplier);
+  error = error.empty() ? problemOf("the clip", defaults.clip, wire::kBound) : error;
+  return error.empty() ? problemOf("the metric bound", defaults.metricBound, wire::kBound) : error;
 }
 
 Checked<StepTerms> termsOf(const wire::Spending &asked, const Defaults &defaults) {
@@ -61,22 +44,19 @@ Checked<StepTerms> termsOf(const wire::Spending &asked, const Defaults &defaults
   terms.metricBound = defaults.metricBound;
   terms.perLayer = asked.perLayer;
   terms.lossIsSum = asked.lossIsSum;
-  std::string error = checkNumber("the noise multiplier", terms.noiseMultiplier, kNoiseMultipliers.most);
-  error = error.empty() ? checkNumber("clip", terms.clip, kBounds.most, kBounds.least) : error;
-  error = error.empty() ? checkNumber("metric_share", terms.metricShare, wire::kMetricShareMost) : error;
-  if (error.empty() && terms.noiseMultiplier < kNoiseMultipliers.least) {
-    error = "the noise multiplier is below 2^-10, which no budget pays for";
-  }
+  std::string error = problemOf("the noise multiplier", terms.noiseMultiplier, wire::kNoiseMultiplier);
+  error = error.empty() ? problemOf("clip", terms.clip, wire::kBound) : error;
+  error = error.empty() ? problemOf("metric_share", terms.metricShare, wire::kMetricShare) : error;
   return error.empty() ? Checked<StepTerms>(terms) : Invalid{error};
 }
 
 Checked<Release> releaseOf(const wire::ReleaseTerms &asked, const wire::ReleaseTerms *before,
                            std::optional<double> delta) {
-  std::string error = checkNumber("bound", asked.bound, kBounds.most, kBounds.least);
-  error = error.empty() ? checkNumber("epsilon", asked.epsilon, wire::kEpsilonMost) : error;
-  error = error.empty() ? checkNumber("delta", asked.delta, wire::kDeltaMost) : error;
-  if (error.empty() && asked.epsilon > 0 && delta && asked.delta > *delta) {
-    error = checkNumber("delta", asked.delta, *delta);
+  std::string error = problemOfAsked("bound", asked.bound, wire::kBound);
+  error = error.empty() ? problemOfAsked("epsilon", asked.epsilon, wire::kEpsilon) : error;
+  error = error.empty() ? problemOfAsked("delta", asked.delta, wire::kDelta) : error;
+  if (error.empty() && asked.epsilon > 0 && delta) {
+    error = problemOfAsked("delta", asked.delta, {0, *delta, /*openBelow=*/true});
   }
   if (!error.empty()) {
     return Invalid{error};

@@ -1,28 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers that a client may choose for steps on private tables (Spending of Step.fbs): the owner refuses others, the
-// client says so before anything is recorded, in Python by the constants of frontend/BindPrivacy.cpp.
+// client does before anything is recorded, in Python through frontend/bind/BindPrivacy.cpp. All say so by these.
 #ifndef SOJOURN_RUNTIME_WIRE_TERMS_H
 #define SOJOURN_RUNTIME_WIRE_TERMS_H
 
+#include <string>
+
 namespace sojourn::wire {
 
-/// Both ends belong to it.
-struct Range {
+/// The numbers that a term may be, up to its ends; an open end does not belong to it, and NaN never does.
+struct Interval {
   double least, most;
+  bool openBelow = false, openAbove = false;
+
+  constexpr bool admits(double number) const {
+    return (openBelow ? number > least : number >= least) && (openAbove ? number < most : number <= most);
+  }
+  /// "a number from 0 to 0.95", "a number above 0 and at most 8", "a number above 0 and below 1".
+  std::string expected() const;
 };
 
-/// Above 0 and at most this.
-inline constexpr double kEpsilonMost = 0x1p20;
-/// Above 0 and below this.
-inline constexpr double kDeltaMost = 1;
-inline constexpr Range kNoiseMultipliers{0x1p-10, 0x1p20};
+inline constexpr Interval kEpsilon{0, 0x1p20, /*openBelow=*/true};
+inline constexpr Interval kDelta{0, 1, /*openBelow=*/true, /*openAbove=*/true};
+inline constexpr Interval kNoiseMultiplier{0x1p-10, 0x1p20};
 /// Clips, and bounds of published numbers: what an owner takes.
-inline constexpr Range kBounds{0x1p-100, 0x1p100};
+inline constexpr Interval kBound{0x1p-100, 0x1p100};
 /// The same, as clients take them: a little narrower, so that they can be said shortly.
-inline constexpr Range kSaidBounds{1e-30, 1e30};
-static_assert(kBounds.least <= kSaidBounds.least && kSaidBounds.most <= kBounds.most);
-/// From 0 to this.
-inline constexpr double kMetricShareMost = 0.95;
+inline constexpr Interval kSaidBound{1e-30, 1e30};
+static_assert(kBound.admits(kSaidBound.least) && kBound.admits(kSaidBound.most));
+inline constexpr Interval kMetricShare{0, 0.95};
+
+/// At most six digits, as "%g".
+std::string shortNumber(double number);
 
 } // namespace sojourn::wire
 

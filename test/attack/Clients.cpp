@@ -2,6 +2,7 @@
 // Clients with keys (see Clients.h); their handshake is that of owner/ledger/Proof.h.
 #include "test/attack/Clients.h"
 
+#include "dialect/Version.h"
 #include "test/attack/Tables.h"
 #include "test/owner/Support.h"
 
@@ -9,7 +10,7 @@
 
 using namespace sojourn;
 using namespace sojourn::attack;
-using owner::ledger::SigningKey;
+using signing::SigningKey;
 namespace wire_ = sojourn_wire;
 
 static const char *const kNames[kClients] = {owner::kLocalClient, "ada", "ben"};

@@ -26,7 +26,7 @@ public:
   std::vector<std::string> spent(owner::Owner &owner) const;
 
 private:
-  std::vector<owner::ledger::SigningKey> keys; ///< of the second client and those after it
+  std::vector<signing::SigningKey> keys; ///< of the second client and those after it
 };
 
 } // namespace sojourn::attack

@@ -3,6 +3,7 @@
 #include "test/attack/Generator.h"
 
 #include "dialect/Base.h"
+#include "dialect/CoreForm.h"
 #include "dialect/ElementTypes.h"
 #include "passes/privacy/Inputs.h"
 #include "test/attack/Clients.h"

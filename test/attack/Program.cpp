@@ -3,6 +3,7 @@
 #include "test/attack/Program.h"
 
 #include "dialect/Base.h"
+#include "dialect/CoreForm.h"
 
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringExtras.h"

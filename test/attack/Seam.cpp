@@ -2,6 +2,7 @@
 // Functions that the linker puts in front of the owner's (see Seam.h; the list of names is in CMakeLists.txt).
 #include "test/attack/Seam.h"
 
+#include "dialect/CoreForm.h"
 #include "dialect/ElementwiseOps.h"
 #include "dialect/UnaryOps.h"
 #include "runtime/Buffer.h"

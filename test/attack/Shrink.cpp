@@ -3,6 +3,7 @@
 #include "test/attack/Shrink.h"
 
 #include "dialect/Base.h"
+#include "dialect/CoreForm.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The core-form predicate: one good module, and each rule broken once, told by its message.
+#include "dialect/CoreForm.h"
 #include "dialect/Dialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

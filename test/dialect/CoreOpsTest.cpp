@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of core ops against the registered ops, both ways; bounds of shape arithmetic against plain formulas.
+#include "dialect/Bounds.h"
 #include "dialect/Dialect.h"
 #include "dialect/ElementTypes.h"
 

@@ -213,10 +213,9 @@ TEST_F(ArtifactTables, PrivateOnesAreQuotedWithoutAnOwner) {
            Wrong{1e-5, -1, 0, "epsilon must be a number above 0 and at most 1.04858e+06, got -1"},
            Wrong{1e-5, nan, 0, "epsilon must be a number above 0 and at most 1.04858e+06, got nan"},
            Wrong{1e-5, infinity, 0, "epsilon must be a number above 0 and at most 1.04858e+06, got inf"},
-           Wrong{1e-5, 0, -1, "noise_multiplier must be a number above 0, from 0.000976562 to 1.04858e+06, got -1"},
-           Wrong{1e-5, 0, nan, "noise_multiplier must be a number above 0, from 0.000976562 to 1.04858e+06, got nan"},
-           Wrong{1e-5, 0, 0x1p21,
-                 "noise_multiplier must be a number above 0, from 0.000976562 to 1.04858e+06, got 2097152"},
+           Wrong{1e-5, 0, -1, "noise_multiplier must be a number from 0.000976562 to 1.04858e+06, got -1"},
+           Wrong{1e-5, 0, nan, "noise_multiplier must be a number from 0.000976562 to 1.04858e+06, got nan"},
+           Wrong{1e-5, 0, 0x1p21, "noise_multiplier must be a number from 0.000976562 to 1.04858e+06, got 2097152"},
            Wrong{1e-5, 1, 1, "give epsilon (the noise follows) or noise_multiplier (the price follows), not both"},
        }) {
     EXPECT_EQ(thrown([&] { quoteRun(artifact, "train", delta, epsilon, noise); }), text);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a session remembers is bounded; what a trace recorded can be cut back exactly.
+#include "dialect/Signature.h"
+#include "frontend/RecentlyUsed.h"
 #include "frontend/compile/Cache.h"
 #include "frontend/recording/Trace.h"
-#include "frontend/RecentlyUsed.h"
 
 #include <gtest/gtest.h>
 

@@ -445,9 +445,9 @@ TEST_F(Surface, PricesAreNumbersThatOwnersTake) {
       {{.epsilon = 0.1, .delta = 1}, "delta must be a number above 0 and below 1, got 1"},
       {{.epsilon = 0.1, .delta = nan}, "delta must be a number above 0 and below 1, got nan"},
       {{.epsilon = 0.1, .delta = -1e-5}, "delta must be a number above 0 and below 1, got -1e-05"},
-      {{.bound = 1e-31, .epsilon = 0.1}, "bound must be a number above 0, from 1e-30 to 1e+30, got 1e-31"},
-      {{.bound = -0.5, .epsilon = 0.1}, "bound must be a number above 0, from 1e-30 to 1e+30, got -0.5"},
-      {{.bound = infinity, .epsilon = 0.1}, "bound must be a number above 0, from 1e-30 to 1e+30, got inf"},
+      {{.bound = 1e-31, .epsilon = 0.1}, "bound must be a number from 1e-30 to 1e+30, got 1e-31"},
+      {{.bound = -0.5, .epsilon = 0.1}, "bound must be a number from 1e-30 to 1e+30, got -0.5"},
+      {{.bound = infinity, .epsilon = 0.1}, "bound must be a number from 1e-30 to 1e+30, got inf"},
   };
   std::map<std::string, std::pair<double, double>> bounds = {{"age", {0, 100}}};
   Table kept = owner->registerDataset("kept", Source{{data[0]}}, {.policy = "private", .bounds = bounds, .fills = {}});

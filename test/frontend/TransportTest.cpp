@@ -47,7 +47,7 @@ TEST(Transport, CredentialsSayWhoConnects) {
   std::filesystem::create_directories(folder);
   owner::Owner served(owner::Environment::system(""));
   std::string url = "ipc://" + (folder / "o.sock").string(), identity = folder / "me.key";
-  auto key = owner::ledger::SigningKey::makeClient(identity);
+  auto key = signing::SigningKey::makeClient(identity);
   ASSERT_TRUE(key);
   auto server = owner::Server::start(served, {url, 2});
   ASSERT_TRUE(bool(server)) << llvm::toString(server.takeError());

@@ -15,7 +15,7 @@ TEST(Accounts, AMillionStepsFitTheGrantThatTheyWereQuotedFor) {
   double quoted = *privacy::epsilonOf(plan, 0.5, kDelta);
   EXPECT_LT(quoted, 8);
   World world;
-  auto key = ledger::SigningKey::generate();
+  auto key = signing::SigningKey::generate();
   auto accounts = Accounts::open(world.environment(), key);
   ASSERT_TRUE(static_cast<bool>(accounts)) << llvm::toString(accounts.takeError());
   auto textOf = [](llvm::Error error) { return llvm::toString(std::move(error)); };
@@ -51,7 +51,7 @@ TEST(Accounts, AMillionStepsFitTheGrantThatTheyWereQuotedFor) {
 
 TEST(Accounts, AreOfOneOwnersTables) {
   World world;
-  auto key = ledger::SigningKey::generate(), other = ledger::SigningKey::generate();
+  auto key = signing::SigningKey::generate(), other = signing::SigningKey::generate();
   auto accounts = Accounts::open(world.environment(), key);
   ASSERT_TRUE(static_cast<bool>(accounts)) << llvm::toString(accounts.takeError());
   ASSERT_EQ(llvm::toString((*accounts)->setGrant(kLocalClient, {"people", ""}, {8, 1e-6})), "");

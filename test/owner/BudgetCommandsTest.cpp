@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data owner's first minutes on the command line: import, client, cap, grant, ledger; and what each refuses.
 #include "owner/Accounts.h"
-#include "owner/ledger/SigningKey.h"
+#include "runtime/signing/SigningKey.h"
 #include "test/owner/Support.h"
 
 #include <filesystem>
@@ -29,7 +29,7 @@ struct Commands : testing::Test {
         " --policy private --bound age=0:120 --subject who" + more);
   }
   std::string keyOf(const std::string &name) {
-    auto key = ledger::SigningKey::makeClient(folder.file(name + ".key"));
+    auto key = signing::SigningKey::makeClient(folder.file(name + ".key"));
     EXPECT_TRUE(key);
     return folder.file(name + ".key.pub");
   }

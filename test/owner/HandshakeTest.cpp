@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who a session belongs to: proofs of identity, and what a hostile client can make of them. The other side of the
 // handshake is written down here once more, from the description in owner/ledger/Proof.h.
+#include "dialect/Version.h"
 #include "owner/Accounts.h"
 #include "owner/Handshake.h"
 #include "test/owner/Support.h"
@@ -9,7 +10,7 @@ namespace sojourn::owner::test {
 
 namespace {
 
-using ledger::SigningKey;
+using signing::SigningKey;
 
 std::string finish(flatbuffers::FlatBufferBuilder &builder, wire::RequestBody kind, flatbuffers::Offset<void> body) {
   wire::FinishRequestBuffer(builder, wire::CreateRequest(builder, kind, body));
@@ -95,13 +96,13 @@ struct Handshakes : testing::Test {
       return {};
     }
     std::string bytes = textOf(challenge->challenge()), shown = textOf(challenge->owner_key());
-    EXPECT_EQ(ledger::hex(shown), owner->key());
-    ledger::Signature ownerSignature;
+    EXPECT_EQ(signing::hex(shown), owner->key());
+    signing::Signature ownerSignature;
     std::copy_n(challenge->signature()->data(), ownerSignature.size(), ownerSignature.begin());
-    ledger::PublicKey ownerPublic;
+    signing::PublicKey ownerPublic;
     std::copy_n(shown.begin(), ownerPublic.size(), ownerPublic.begin());
     EXPECT_TRUE(
-        ledger::isSigned(ownerPublic, "sojourn owner proof 1", statement(shown, key, nonce, bytes), ownerSignature));
+        signing::isSigned(ownerPublic, "sojourn owner proof 1", statement(shown, key, nonce, bytes), ownerSignature));
     ownerKey = ownerKey.empty() ? shown : ownerKey;
     return {textOf(key.publicKey()), nonce, bytes,
             textOf(key.sign("sojourn client proof 1", statement(ownerKey, key, nonce, bytes)))};
@@ -165,7 +166,7 @@ TEST_F(Handshakes, AWrongKeyProvesNothing) {
   expectRefused(signedByOther, "is not signed with the secret key of this identity");
   Proof otherContext = proof;
   otherContext.signature = textOf(ada.sign(
-      "sojourn owner proof 1", statement(textOf(*ledger::parseKey(owner->key())), ada, nonce, proof.challenge)));
+      "sojourn owner proof 1", statement(textOf(*signing::parseKey(owner->key())), ada, nonce, proof.challenge)));
   expectRefused(otherContext, "is not signed with the secret key of this identity");
   Proof swapped = proof;
   swapped.identity = other.identity;
@@ -183,7 +184,7 @@ TEST_F(Handshakes, AnUnknownKeyIsToldSoOnceItIsProved) {
   Proof unsigned_ = proof;
   unsigned_.signature[0] ^= 1;
   expectRefused(unsigned_, "is not signed");
-  expectRefused(proof, "no client of this owner has the key " + ledger::keyText(stranger.publicKey()));
+  expectRefused(proof, "no client of this owner has the key " + signing::keyText(stranger.publicKey()));
   expectRefused(proof, "sojourn-owner client add NAME --key FILE.pub");
   // Added meanwhile, perhaps by another process.
   ASSERT_EQ(errorText(owner->accounts().addClient("stranger", stranger.publicKey())), "");

@@ -13,9 +13,9 @@ namespace {
 Policy allOpen(const Source &) { return Policy::open; }
 Policy allPrivate(const Source &) { return Policy::privateOnly; }
 
-constexpr ledger::PublicKey kOwn{1, 2}, kOther{0xab, 0xcd, 0xef, 1, 2, 3, 4, 5, 6};
+constexpr signing::PublicKey kOwn{1, 2}, kOther{0xab, 0xcd, 0xef, 1, 2, 3, 4, 5, 6};
 
-LabelPtr labelOf(const std::string &name, const std::string &version = "1", const ledger::PublicKey &owner = kOwn) {
+LabelPtr labelOf(const std::string &name, const std::string &version = "1", const signing::PublicKey &owner = kOwn) {
   return Label::of({owner, name, version});
 }
 

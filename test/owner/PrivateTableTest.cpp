@@ -154,7 +154,7 @@ TEST_F(PrivateTables, OfOnePopulationHaveOneCap) {
   with.name = "labs";
   EXPECT_EQ(add("a\n3\n4\n", with), "");
   EXPECT_EQ(add("a\n5\n", options("others")), "");
-  EXPECT_EQ(errorText(owner->accounts().addClient("ada", ledger::SigningKey::generate().publicKey())), "");
+  EXPECT_EQ(errorText(owner->accounts().addClient("ada", signing::SigningKey::generate().publicKey())), "");
   expectHas(errorText(owner->grant("ada", "labs", 1, 1e-5)), "has no cap over all clients; set one first: "
                                                              "sojourn-owner budget cap labs --epsilon E --delta D");
   EXPECT_EQ(errorText(owner->setCap("visits", 2, 1e-5)), "");
@@ -184,7 +184,7 @@ TEST_F(PrivateTables, OfOnePopulationHaveOneCap) {
 
 TEST_F(PrivateTables, BudgetsAreNumbersWithinTheirBounds) {
   EXPECT_EQ(add("a\n1\n", options()), "");
-  EXPECT_EQ(errorText(owner->accounts().addClient("ada", ledger::SigningKey::generate().publicKey())), "");
+  EXPECT_EQ(errorText(owner->accounts().addClient("ada", signing::SigningKey::generate().publicKey())), "");
   EXPECT_EQ(errorText(owner->setCap("t", 4, 1e-5)), "");
   double infinity = INFINITY, nan = std::nan("");
   for (double epsilon : {0.0, -1.0, infinity, -infinity, nan, 0x1p21}) {

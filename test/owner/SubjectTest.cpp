@@ -200,7 +200,7 @@ TEST(Subjects, AreManyAndOfAnyLength) {
   EXPECT_EQ(listOf(subjects), list);
   Subjects moved = std::move(subjects);
   EXPECT_EQ(listOf(moved), list);
-  ledger::KeyBytes key = ledger::newKeyBytes();
+  signing::KeyBytes key = signing::newKeyBytes();
   std::vector<char> sealed = sealSubjects(moved, "v1", key);
   EXPECT_NE(sealed, sealSubjects(moved, "v1", key)) << "a nonce is used once";
   auto rows = static_cast<int64_t>(list.size());

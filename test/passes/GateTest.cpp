@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Goal: the gate alone refuses what must not leave, whatever was made of the program before. Method: programs written
 // as a broken rewrite would leave them go to provePrivacy, which sees no rewrite.
-#include "test/dialect/Context.h"
+#include "dialect/CoreForm.h"
 #include "passes/privacy/Privacy.h"
+#include "test/dialect/Context.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include <gtest/gtest.h>

@@ -2,10 +2,11 @@
 // Goal: what a stranger's program may make the owner's privacy passes work ends at their bounds, and not before.
 // Method: programs just within a bound and just beyond it, whose work is counted by hand.
 
+#include "dialect/CoreForm.h"
 #include "dialect/LayoutOps.h"
-#include "test/dialect/Context.h"
 #include "passes/privacy/Middle.h"
 #include "passes/privacy/Privacy.h"
+#include "test/dialect/Context.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include <gtest/gtest.h>

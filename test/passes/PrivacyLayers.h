@@ -3,6 +3,7 @@
 #ifndef SOJOURN_TEST_PASSES_PRIVACYLAYERS_H
 #define SOJOURN_TEST_PASSES_PRIVACYLAYERS_H
 
+#include "dialect/CoreForm.h"
 #include "passes/privacy/Privacy.h"
 #include "runtime/Execute.h"
 #include "test/dialect/Context.h"

@@ -4,6 +4,7 @@
 // proved.
 #include "PrivacyLayers.h"
 
+#include "dialect/CoreForm.h"
 #include "passes/privacy/RowLists.h"
 #include "passes/privacy/SecondReading.h"
 #include "passes/privacy/Taint.h"

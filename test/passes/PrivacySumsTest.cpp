@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Goal: what a row moves a sum by is what was proved, in rounded numbers and where a rule is wrong. Method: rows whose
 // squares underflow, and rows beyond the ranges and counts that were proved, against the sensitivity of the plan.
+#include "dialect/Signature.h"
 #include "PrivacyLayers.h"
 
 #include "llvm/Support/FormatVariadic.h"

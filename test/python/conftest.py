@@ -21,7 +21,7 @@ import sojourn
 # The models of the tests are small, and several runners share the machine.
 torch.set_num_threads(1)
 
-RUN_SEED = int(os.environ.get("SOJOURN_TEST_SEED") or random.SystemRandom().randrange(2**31))
+RUN_SEED = int(os.environ["SOJOURN_TEST_SEED"])  # test/conftest.py draws it
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ def _(funded):
     sojourn.publish(funded["dose"].mean(), epsilon=0.1, delta=0.01)
 
 
-@example(Error, "A bound that is none", "bound must be a number above 0, from 1e-30 to 1e+30, got -1")
+@example(Error, "A bound that is none", "bound must be a number from 1e-30 to 1e+30, got -1")
 def _(funded):
     sojourn.publish(funded["dose"].mean(), epsilon=0.1, bound=-1)
 

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -167,11 +168,68 @@ def test_check_counts_a_crash_as_failure(check, tmp_path, monkeypatch, script, f
     assert count.failed == failed and broken in count.broken
 
 
+def test_check_runs_programs_side_by_side_slowest_first(check, tmp_path, monkeypatch):
+    """The order is that of earlier times, programs without one first; counts come back in that order, output whole."""
+    runs = sys.modules["check_runs"]
+    monkeypatch.setattr(runs, "TIMES", tmp_path / "times.json")
+    programs = []
+    for name in ("quick-tests", "slow-tests", "new-tests"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        programs.append(tmp_path / name)
+    runs.remember_times({"quick-tests": 0.5, "slow-tests": 9.0})
+    runs.remember_times({"quick-tests": 1.5})
+    assert runs.known_times() == {"quick-tests": 1.5, "slow-tests": 9.0}
+    assert [path.name for path in runs.slowest_first(programs)] == ["new-tests", "slow-tests", "quick-tests"]
+
+    begun, both = [], threading.Barrier(2, timeout=30)
+
+    def start(name):
+        begun.append(name)
+        if name in "ab":
+            both.wait()  # never passes unless two run at the same time
+        return check.Count(name, passed=1)
+
+    counts = runs.side_by_side([lambda name=name: start(name) for name in "abc"], 2)
+    assert [count.runner for count in counts] == list("abc") and sorted(begun) == list("abc")
+
+
+def test_check_shows_what_a_quiet_program_said_when_it_ends(check, tmp_path, capsys):
+    report = tmp_path / "report"
+    script = f"echo one; echo two >&2; echo 'lint: 3 passed, 0 failed, 0 skipped' >{report}; exit 7"
+    count = check.run("runner", ["bash", "-c", script], report, check.parse_lint, quiet=True, fine=(0, 7))
+    assert (count.passed, count.failed, count.broken) == (3, 0, "")
+    assert re.fullmatch(r"\n\[check\] runner: bash -c [^\n]*(?:\n[^\n]*)?\none\ntwo\n", capsys.readouterr().out)
+
+
+def test_check_keeps_times_of_files(check):
+    junit = '<testsuites><testsuite><testcase file="test/a.py" time="1.5"/><testcase file="test/a.py" time="2"/>'
+    junit += '<testcase file="test/b.py" time="0.25"/></testsuite></testsuites>'
+    assert sys.modules["check_runs"].junit_times(junit) == {"test/a.py": 3.5, "test/b.py": 0.2}
+
+
+def test_check_runs_tests_that_need_the_machine_at_the_end(check, tmp_path, monkeypatch):
+    ran = []
+
+    def run(runner, command, report, parse, variables=None, **options):
+        ran.append((runner, [str(word) for word in command]))
+        return check.Count(runner, passed=1)
+
+    monkeypatch.setattr(check, "run", run)
+    arguments = check.arguments_of(["--only=pytest", "--quick", "--jobs=3"])
+    assert len([count for start in check.all_runs(arguments, tmp_path) for count in start()]) == 2
+    (first, beside), (last, alone) = ran
+    assert (first, last) == ("pytest", "pytest alone")
+    assert {"not alone and not slow", "--numprocesses=3", "--dist=loadfile"} <= set(beside)
+    assert "alone and not slow" in alone and not any(word.startswith("--numprocesses") for word in alone)
+    with pytest.raises(SystemExit):
+        check.arguments_of(["--jobs=0"])
+
+
 def test_check_all_adds_the_sweep(check, tmp_path, monkeypatch):
     """One runner: what passes, what neither passes nor is reviewed, what is reviewed; anew where sources changed."""
     commands = []
 
-    def run(runner, command, report, parse, variables=None, limit=0):
+    def run(runner, command, report, parse, variables=None, **options):
         commands.append([str(word) for word in command])
         report.write_text('{"passed": 5, "failed": 2, "skipped": 3}')
         return parse(report.read_text())
@@ -191,9 +249,11 @@ def test_check_all_adds_the_sanitizers(check, tmp_path, monkeypatch):
     problems = {"asan": "", "tsan": "cmake --preset tsan failed"}
     monkeypatch.setattr(sanitizers, "build", lambda sanitizer: problems[sanitizer.name])
 
-    def run(runner, command, report, parse, variables=None, limit=0):
+    def run(runner, command, report, parse, variables=None, **options):
         ran.append((runner, command, variables))
         return check.Count(runner, passed=1)
+
+    monkeypatch.setattr(check, "remember_times", lambda times: None)
 
     monkeypatch.setattr(check, "run", run)
 

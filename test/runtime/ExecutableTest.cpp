@@ -107,7 +107,7 @@ std::string ownOps(int count) {
 
 TEST(Executable, ArenaIsWellBelowTheSumOfValues) {
   Context context;
-  auto executable = compile(context, readFile(std::string(SOJOURN_GOLDEN) + "/v1.mlir"));
+  auto executable = compile(context, readFile(SOJOURN_GOLDEN "/v1.mlir"));
   EXPECT_GT(executable->arenaBytes(), 0u);
   EXPECT_LT(executable->arenaBytes() * 2, executable->sumOfValueBytes())
       << executable->arenaBytes() << " of " << executable->sumOfValueBytes();
@@ -128,7 +128,7 @@ TEST(Executable, NothingIsAllocatedPerWarmInstruction) {
 TEST(Executable, WarmRunsTakeNoMemoryFromTheSystem) {
   Context context;
   std::mt19937 random(std::random_device{}());
-  auto executable = compile(context, readFile(std::string(SOJOURN_GOLDEN) + "/v1.mlir"));
+  auto executable = compile(context, readFile(SOJOURN_GOLDEN "/v1.mlir"));
   auto inputs = bindRandom(*executable, random);
   for (int i = 0; i < 3; ++i) {
     llvm::cantFail(executable->run(inputs));
@@ -143,7 +143,7 @@ TEST(Executable, WarmRunsTakeNoMemoryFromTheSystem) {
 TEST(Executable, InputsAreNeverWrittenAndRunsRepeat) {
   Context context;
   std::mt19937 random(std::random_device{}());
-  auto executable = compile(context, readFile(std::string(SOJOURN_GOLDEN) + "/v1.mlir"));
+  auto executable = compile(context, readFile(SOJOURN_GOLDEN "/v1.mlir"));
   auto inputs = bindRandom(*executable, random);
   std::vector<std::string> before;
   auto bytes = [](const HostTensor &tensor) {

@@ -2,6 +2,7 @@
 // Small programs for tests of the executor: text, arguments with random contents, results as bytes.
 #ifndef SOJOURN_TEST_RUNTIME_PROGRAMS_H
 #define SOJOURN_TEST_RUNTIME_PROGRAMS_H
+#include "dialect/Signature.h"
 #include "runtime/Execute.h"
 #include "test/runtime/Support.h"
 

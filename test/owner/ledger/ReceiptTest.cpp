@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Canonical bytes, signatures, receipts and the owner's key file.
-#include "owner/ledger/Receipt.h"
+#include "runtime/signing/Receipt.h"
 #include "test/owner/ledger/SecondVersion.h"
 #include "test/owner/ledger/Support.h"
 

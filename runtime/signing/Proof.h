@@ -7,13 +7,13 @@
 //
 // Either statement names both keys and what both sides have drawn. So a signature answers one connection (no replay),
 // counts for one owner alone (who relays it to another owner is refused there), and neither side's is the other's.
-#ifndef SOJOURN_OWNER_LEDGER_PROOF_H
-#define SOJOURN_OWNER_LEDGER_PROOF_H
+#ifndef SOJOURN_RUNTIME_SIGNING_PROOF_H
+#define SOJOURN_RUNTIME_SIGNING_PROOF_H
 
-#include "owner/ledger/Bytes.h"
-#include "owner/ledger/SigningKey.h"
+#include "runtime/signing/Bytes.h"
+#include "runtime/signing/SigningKey.h"
 
-namespace sojourn::owner::ledger {
+namespace sojourn::signing {
 
 inline constexpr std::string_view kOwnerProof = "sojourn owner proof 1", kClientProof = "sojourn client proof 1";
 /// Of what a client draws.
@@ -29,6 +29,6 @@ inline std::string statement(const PublicKey &owner, const PublicKey &client, st
   return std::move(writer.bytes);
 }
 
-} // namespace sojourn::owner::ledger
+} // namespace sojourn::signing
 
-#endif // SOJOURN_OWNER_LEDGER_PROOF_H
+#endif // SOJOURN_RUNTIME_SIGNING_PROOF_H

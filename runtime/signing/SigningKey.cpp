@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ed25519 by libsodium.
-#include "owner/ledger/SigningKey.h"
+#include "runtime/signing/SigningKey.h"
 
-#include "owner/ledger/Bytes.h"
-#include "owner/ledger/KeyFile.h"
+#include "runtime/signing/Bytes.h"
+#include "runtime/signing/KeyFile.h"
 
 #include <cctype>
 #include <sodium.h>
 #include <stdexcept>
 #include <unistd.h>
 
-namespace sojourn::owner::ledger {
+namespace sojourn::signing {
 
 static constexpr std::string_view kOwnerLine = "sojourn owner key 1\n", kClientLine = "sojourn client key 1\n",
                                   kPublicLine = "sojourn client public key 1\n";
@@ -153,4 +153,4 @@ bool isSigned(const PublicKey &key, std::string_view context, std::string_view b
                                      message.size(), key.data()) == 0;
 }
 
-} // namespace sojourn::owner::ledger
+} // namespace sojourn::signing

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that hold 32 bytes of a key behind one line that says whose it is: written whole or not at all, never over
 // another, and secret ones for the user alone.
-#ifndef SOJOURN_OWNER_LEDGER_KEYFILE_H
-#define SOJOURN_OWNER_LEDGER_KEYFILE_H
+#ifndef SOJOURN_RUNTIME_SIGNING_KEYFILE_H
+#define SOJOURN_RUNTIME_SIGNING_KEYFILE_H
 
-#include "owner/ledger/Problem.h"
+#include "runtime/signing/Problem.h"
 
 #include <array>
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include <string_view>
 #include <sys/stat.h>
 
-namespace sojourn::owner::ledger {
+namespace sojourn::signing {
 
 /// 32 bytes of a key. Whoever holds secret ones wipes them.
 using KeyBytes = std::array<uint8_t, 32>;
@@ -30,6 +30,6 @@ Status readKeyFile(const std::string &path, std::string_view firstLine, KeyBytes
 Result<KeyBytes> readSecretKey(const std::string &path, std::string_view firstLine, const std::string &name,
                                const std::string &wayOut);
 
-} // namespace sojourn::owner::ledger
+} // namespace sojourn::signing
 
-#endif // SOJOURN_OWNER_LEDGER_KEYFILE_H
+#endif // SOJOURN_RUNTIME_SIGNING_KEYFILE_H

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Receipts as bytes and as JSON.
-#include "owner/ledger/Receipt.h"
+#include "runtime/signing/Receipt.h"
 
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
 
-namespace sojourn::owner::ledger {
+namespace sojourn::signing {
 
 /// Before every receipt: what it is, and behind that the version of its fields. Version 1 did not say whose tables a
 /// price is of; its other fields are those of version 2.
@@ -131,4 +131,4 @@ std::string receiptJson(const Receipt &receipt, std::string_view signedBytes, co
   return textOf(json);
 }
 
-} // namespace sojourn::owner::ledger
+} // namespace sojourn::signing

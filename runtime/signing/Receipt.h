@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Receipts: what was released at which price, signed by the owner, for anyone to check.
-#ifndef SOJOURN_OWNER_LEDGER_RECEIPT_H
-#define SOJOURN_OWNER_LEDGER_RECEIPT_H
+#ifndef SOJOURN_RUNTIME_SIGNING_RECEIPT_H
+#define SOJOURN_RUNTIME_SIGNING_RECEIPT_H
 
-#include "owner/ledger/Entry.h"
-#include "owner/ledger/SigningKey.h"
+#include "runtime/signing/Bytes.h"
+#include "runtime/signing/Problem.h"
+#include "runtime/signing/Release.h"
+#include "runtime/signing/SigningKey.h"
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace sojourn::owner::ledger {
+namespace sojourn::signing {
 
 /// The price for the people of one dataset. A receipt has one of each: a release that reads a dataset as two tables
 /// has no price.
@@ -66,6 +68,6 @@ std::string receiptJson(const Receipt &receipt, std::string_view signedBytes, co
 /// Likewise without naming a key: what a receipt's own bytes say.
 std::string receiptJson(const Receipt &receipt);
 
-} // namespace sojourn::owner::ledger
+} // namespace sojourn::signing
 
-#endif // SOJOURN_OWNER_LEDGER_RECEIPT_H
+#endif // SOJOURN_RUNTIME_SIGNING_RECEIPT_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the ledger answers when it cannot do as asked: a value with a code, never an exception.
-#ifndef SOJOURN_OWNER_LEDGER_PROBLEM_H
-#define SOJOURN_OWNER_LEDGER_PROBLEM_H
+#ifndef SOJOURN_RUNTIME_SIGNING_PROBLEM_H
+#define SOJOURN_RUNTIME_SIGNING_PROBLEM_H
 
 #include "runtime/privacy/Charge.h"
 
@@ -10,7 +10,7 @@
 #include <utility>
 #include <variant>
 
-namespace sojourn::owner::ledger {
+namespace sojourn::signing {
 
 /// What an owner allows: (epsilon, delta) of differential privacy, in all and for ever.
 struct Grant {
@@ -77,6 +77,6 @@ private:
 
 inline Problem problem(Code code, std::string text) { return Problem{code, std::move(text), std::nullopt}; }
 
-} // namespace sojourn::owner::ledger
+} // namespace sojourn::signing
 
-#endif // SOJOURN_OWNER_LEDGER_PROBLEM_H
+#endif // SOJOURN_RUNTIME_SIGNING_PROBLEM_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files of keys: a line, 64 digits and a line's end.
-#include "owner/ledger/KeyFile.h"
+#include "runtime/signing/KeyFile.h"
 
-#include "owner/ledger/Bytes.h"
+#include "runtime/signing/Bytes.h"
 
 #include <cerrno>
 #include <cstring>
@@ -10,7 +10,7 @@
 #include <sodium.h>
 #include <unistd.h>
 
-namespace sojourn::owner::ledger {
+namespace sojourn::signing {
 
 /// Larger than any of these files.
 static constexpr size_t kFileBytesMost = 128;
@@ -105,4 +105,4 @@ Result<KeyBytes> readSecretKey(const std::string &path, std::string_view firstLi
                 : problem(Code::damaged, "'" + path + "' is not " + name + " of this release; " + wayOut);
 }
 
-} // namespace sojourn::owner::ledger
+} // namespace sojourn::signing

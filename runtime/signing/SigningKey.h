@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ed25519 keys in files. The owner's signs receipts and the entries by which budgets grow; a client's proves who it is.
-#ifndef SOJOURN_OWNER_LEDGER_SIGNINGKEY_H
-#define SOJOURN_OWNER_LEDGER_SIGNINGKEY_H
+#ifndef SOJOURN_RUNTIME_SIGNING_SIGNINGKEY_H
+#define SOJOURN_RUNTIME_SIGNING_SIGNINGKEY_H
 
-#include "owner/ledger/Problem.h"
+#include "runtime/signing/Problem.h"
 
 #include <array>
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace sojourn::owner::ledger {
+namespace sojourn::signing {
 
 using PublicKey = std::array<uint8_t, 32>;
 using Signature = std::array<uint8_t, 64>;
@@ -54,6 +54,6 @@ Result<PublicKey> readPublicKey(const std::string &path);
 
 bool isSigned(const PublicKey &key, std::string_view context, std::string_view bytes, const Signature &signature);
 
-} // namespace sojourn::owner::ledger
+} // namespace sojourn::signing
 
-#endif // SOJOURN_OWNER_LEDGER_SIGNINGKEY_H
+#endif // SOJOURN_RUNTIME_SIGNING_SIGNINGKEY_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Canonical bytes: one value has one encoding, so that it can be hashed and signed. A struct lists
 // its members once, in a static `fields`, for writing and for reading.
-#ifndef SOJOURN_OWNER_LEDGER_BYTES_H
-#define SOJOURN_OWNER_LEDGER_BYTES_H
+#ifndef SOJOURN_RUNTIME_SIGNING_BYTES_H
+#define SOJOURN_RUNTIME_SIGNING_BYTES_H
 
 #include "runtime/privacy/Charge.h"
 
@@ -15,7 +15,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace sojourn::owner::ledger {
+namespace sojourn::signing {
 
 /// BLAKE2b with 32 bytes of output (RFC 7693).
 using Hash = std::array<uint8_t, 32>;
@@ -172,6 +172,6 @@ private:
   std::string_view rest;
 };
 
-} // namespace sojourn::owner::ledger
+} // namespace sojourn::signing
 
-#endif // SOJOURN_OWNER_LEDGER_BYTES_H
+#endif // SOJOURN_RUNTIME_SIGNING_BYTES_H

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The contract with the owner: core form as a predicate, and the names of the attributes that carry a step's signature.
+#ifndef SOJOURN_DIALECT_COREFORM_H
+#define SOJOURN_DIALECT_COREFORM_H
+
+#include "dialect/Signature.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace sojourn {
+
+/// Attributes of the module, of the arguments and of the results of `@step`. The module alone carries the signature.
+inline constexpr llvm::StringLiteral kPromotionAttr = "sojourn.promotion";
+/// The default dtype that a trace was recorded under, a float type; an op has one if it differs. Promotion takes it
+/// off: casts say everything from there on.
+inline constexpr llvm::StringLiteral kDefaultFloatAttr = "sojourn.default_float";
+inline constexpr llvm::StringLiteral kPhaseAttr = "sojourn.phase";
+inline constexpr llvm::StringLiteral kKindAttr = "sojourn.kind";
+inline constexpr llvm::StringLiteral kResultAttr = "sojourn.result";
+inline constexpr llvm::StringLiteral kTargetAttr = "sojourn.target";
+/// A unit attribute of results that are committed or kept: the value is what the scientist trains (a leaf that requires
+/// a gradient). A hint: a private owner takes a sum over rows in it for a gradient. Before functionalization also of
+/// the states behind such results.
+inline constexpr llvm::StringLiteral kTrainedAttr = "sojourn.trained";
+inline constexpr llvm::StringLiteral kStepName = "step";
+
+inline llvm::StringRef stringify(StepArg kind) { return nameOf(kind); }
+inline llvm::StringRef stringify(StepResult kind) { return nameOf(kind); }
+
+/// The contract with the owner as a predicate: a module attribute for promotion, one function `step` whose arguments
+/// are states, uploads, slots, seeds and tables in this order, one block of core ops over static tensors, results that
+/// are committed to distinct states of their type, kept or published. Reports the first thing found wrong.
+llvm::LogicalResult verifyCoreForm(mlir::ModuleOp module);
+/// The same of a program that the owner has rewritten and lowered: coins follow the tables, and first_rows may stand
+/// among the ops.
+llvm::LogicalResult verifyCoreFormWithCoins(mlir::ModuleOp module);
+
+} // namespace sojourn
+
+#endif // SOJOURN_DIALECT_COREFORM_H

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ledger speaks of hashes, keys and problems as what is signed does (runtime/signing).
+#ifndef SOJOURN_OWNER_LEDGER_SIGNING_H
+#define SOJOURN_OWNER_LEDGER_SIGNING_H
+
+#include "runtime/signing/Bytes.h"
+#include "runtime/signing/Problem.h"
+#include "runtime/signing/SigningKey.h"
+
+namespace sojourn::owner::ledger {
+using namespace signing;
+} // namespace sojourn::owner::ledger
+
+#endif // SOJOURN_OWNER_LEDGER_SIGNING_H

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For all Python tests: one seed for the processes of a run, and files in the order in which they are handed out."""
+
+import json
+import os
+import pathlib
+import random
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+TIMES = ROOT / "build/check-times.json"  # seconds of each file in earlier runs, which tools/check keeps
+
+
+def pytest_configure(config):
+    """Processes of one run inherit its seed: what they collect and what they draw follows from it."""
+    os.environ.setdefault("SOJOURN_TEST_SEED", str(random.SystemRandom().randrange(2**31)))
+
+
+def pytest_collection_modifyitems(items):
+    """The slowest files first, as far as earlier runs tell; before them those that no run has seen, slow tests first."""
+    try:
+        times = json.loads(TIMES.read_text())
+    except (OSError, ValueError):
+        times = {}
+    weights: dict[str, tuple[bool, float]] = {}
+    for item in items:
+        name = item.nodeid.partition("::")[0]
+        if name in times:
+            weights[name] = (False, times[name])
+        else:
+            more = 100.0 if item.get_closest_marker("slow") else 1.0
+            weights[name] = (True, weights.get(name, (True, 0.0))[1] + more)
+    items.sort(key=lambda item: weights[item.nodeid.partition("::")[0]], reverse=True)
