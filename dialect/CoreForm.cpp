@@ -167,3 +167,7 @@ static LogicalResult verify(ModuleOp module, bool withCoins) {
 
 LogicalResult sojourn::verifyCoreForm(ModuleOp module) { return verify(module, /*withCoins=*/false); }
 LogicalResult sojourn::verifyCoreFormWithCoins(ModuleOp module) { return verify(module, /*withCoins=*/true); }
+
+void sojourn::registerDialects(DialectRegistry &registry) { registry.insert<SojournDialect, func::FuncDialect>(); }
+
+void sojourn::loadDialects(MLIRContext &context) { context.loadDialect<SojournDialect, func::FuncDialect>(); }

@@ -8,6 +8,10 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringRef.h"
 
+namespace mlir {
+class DialectRegistry;
+} // namespace mlir
+
 namespace sojourn {
 
 /// Attributes of the module, of the arguments and of the results of `@step`. The module alone carries the signature.
@@ -27,6 +31,11 @@ inline constexpr llvm::StringLiteral kStepName = "step";
 
 inline llvm::StringRef stringify(StepArg kind) { return nameOf(kind); }
 inline llvm::StringRef stringify(StepResult kind) { return nameOf(kind); }
+
+/// The dialects that a module of a step is made of: this one and MLIR's func. To a registry, for tools and contexts
+/// that load them when they read; or into a context at once.
+void registerDialects(mlir::DialectRegistry &registry);
+void loadDialects(mlir::MLIRContext &context);
 
 /// The contract with the owner as a predicate: a module attribute for promotion, one function `step` whose arguments
 /// are states, uploads, slots, seeds and tables in this order, one block of core ops over static tensors, results that

@@ -308,7 +308,7 @@ llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> decodeProgram(mlir::MLIRContex
   if (llvm::Error error = checkProgram(table)) {
     return error;
   }
-  context.loadDialect<SojournDialect, mlir::func::FuncDialect>();
+  loadDialects(context);
   llvm::Expected<std::vector<mlir::Location>> locations = decodeDebug(context, debug, countOf(table.ops()));
   if (!locations) {
     return locations.takeError();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // A module of core form in words: what it takes, what it gives, how large it is.
-#include "dialect/Base.h"
 #include "dialect/CoreForm.h"
 #include "runtime/Program.h"
 #include "runtime/Types.h"

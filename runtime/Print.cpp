@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A module of core form as text for people, op by op: a printer that is given the whole module cannot
 // be stopped, and repeats every table's columns at every op that reads them.
-#include "dialect/Base.h"
 #include "dialect/CoreForm.h"
 #include "runtime/CutText.h"
 #include "runtime/Program.h"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """For all Python tests: one seed for the processes of a run, and files in the order in which they are handed out."""
 
+import gc
 import json
 import os
 import pathlib
@@ -13,6 +14,12 @@ TIMES = ROOT / "build/check-times.json"  # seconds of each file in earlier runs,
 def pytest_configure(config):
     """Processes of one run inherit its seed: what they collect and what they draw follows from it."""
     os.environ.setdefault("SOJOURN_TEST_SEED", str(random.SystemRandom().randrange(2**31)))
+
+
+def pytest_collection_finish():
+    """What is there before the first test stays to the end: the collector need not look at it again after each."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items):

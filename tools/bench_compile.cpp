@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times what happens to a captured step between its recording and its first result: each pass, the encoding, and the
 // owner's part. Reads a dump's captured form; prints milliseconds as JSON. Used by tools/bench_compile.py.
-#include "dialect/Base.h"
+#include "dialect/CoreForm.h"
 #include "dialect/Signature.h"
 #include "owner/Limits.h"
 #include "owner/PlanCache.h"
@@ -104,7 +104,7 @@ T check(llvm::Expected<T> found, const char *what) {
 /// Captured form to a program, as the client does it.
 runtime::EncodedProgram compile(const char *file, Times &times) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  context.loadDialect<SojournDialect, mlir::func::FuncDialect>();
+  loadDialects(context);
   auto module = mlir::parseSourceFile<mlir::ModuleOp>(file, &context);
   if (!module) {
     fail("no captured form in " + std::string(file));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // sojourn-opt: runs passes over modules in text or bytecode. Links no torch.
-#include "dialect/Base.h"
+#include "dialect/CoreForm.h"
 #include "passes/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -13,7 +13,7 @@ int main(int argc, char **argv) {
   llvm::setBugReportMsg("sojourn-opt crashed. Please report this on the project's issue tracker and attach the input "
                         "and this trace.\n");
   mlir::DialectRegistry registry;
-  registry.insert<sojourn::SojournDialect, mlir::func::FuncDialect>();
+  sojourn::registerDialects(registry);
   mlir::registerTransformsPasses();
   sojourn::registerPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Sojourn's module optimizer\n", registry));

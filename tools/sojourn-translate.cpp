@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sojourn-translate: MLIR text to program bytes and back, a description for people, and the replay
 // of a dump. Links no torch.
-#include "dialect/Base.h"
+#include "dialect/CoreForm.h"
 #include "passes/Passes.h"
 #include "runtime/Program.h"
 
@@ -59,7 +59,7 @@ class Session {
 public:
   Session() {
     mlir::DialectRegistry registry;
-    registry.insert<SojournDialect, mlir::func::FuncDialect>();
+    registerDialects(registry);
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
   }

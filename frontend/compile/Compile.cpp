@@ -2,7 +2,7 @@
 // Import, phases, encoding, dump.
 #include "frontend/compile/Compile.h"
 
-#include "dialect/Base.h"
+#include "dialect/CoreForm.h"
 #include "frontend/Raise.h"
 #include "frontend/compile/Import.h"
 #include "passes/Passes.h"
@@ -32,7 +32,7 @@ struct Compiler {
   mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
   Compiler() {
     mlir::DialectRegistry registry;
-    registry.insert<SojournDialect, mlir::func::FuncDialect>();
+    registerDialects(registry);
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
   }

@@ -2,7 +2,7 @@
 // The loop of tools/attack (see Campaign.h).
 #include "test/attack/Campaign.h"
 
-#include "dialect/Base.h"
+#include "dialect/CoreForm.h"
 #include "test/attack/Generator.h"
 #include "test/attack/Judge.h"
 #include "test/attack/Seam.h"
@@ -33,7 +33,7 @@ constexpr unsigned kJobsMost = 256;
 
 std::unique_ptr<mlir::MLIRContext> makeContext() {
   auto context = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
-  context->loadDialect<SojournDialect, mlir::func::FuncDialect>();
+  loadDialects(*context);
   return context;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attacks that tools/attack found where a hole was put back, made small: each is played as it was found. Today none
 // succeeds; patches of test/mutants put the holes back, with all further walls off, and name the test that breaks.
-#include "dialect/Base.h"
+#include "dialect/CoreForm.h"
 #include "test/attack/Judge.h"
 #include "test/attack/Seam.h"
 
@@ -17,7 +17,7 @@ namespace {
 /// All of found/ whose names begin so; what became of each. Fails where there is none.
 void expectNoneSucceeds(const std::string &prefix) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  context.loadDialect<SojournDialect, mlir::func::FuncDialect>();
+  loadDialects(context);
   size_t played = 0;
   for (const auto &entry : std::filesystem::directory_iterator(SOJOURN_ATTACKS_FOUND)) {
     std::string name = entry.path().filename().string();

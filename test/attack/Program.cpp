@@ -2,7 +2,6 @@
 // Copies and texts of attacks (see Program.h).
 #include "test/attack/Program.h"
 
-#include "dialect/Base.h"
 #include "dialect/CoreForm.h"
 
 #include "mlir/Parser/Parser.h"

@@ -2,7 +2,6 @@
 // Smaller attacks (see Shrink.h).
 #include "test/attack/Shrink.h"
 
-#include "dialect/Base.h"
 #include "dialect/CoreForm.h"
 
 #include "mlir/IR/Builders.h"

@@ -3,7 +3,7 @@
 #ifndef SOJOURN_TEST_DIALECT_CONTEXT_H
 #define SOJOURN_TEST_DIALECT_CONTEXT_H
 
-#include "dialect/Dialect.h"
+#include "dialect/CoreForm.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -17,7 +17,7 @@ namespace sojourn::test {
 struct Context {
   Context() {
     mlir::DialectRegistry registry;
-    registry.insert<SojournDialect, mlir::func::FuncDialect>();
+    registerDialects(registry);
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
   }

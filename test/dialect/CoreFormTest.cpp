@@ -15,7 +15,7 @@ namespace {
 /// "" for a module in core form, otherwise the message of its first error.
 std::string verdict(const std::string &text) {
   mlir::MLIRContext context;
-  context.loadDialect<sojourn::SojournDialect, mlir::func::FuncDialect>();
+  sojourn::loadDialects(context);
   std::string message;
   mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
     if (message.empty()) {

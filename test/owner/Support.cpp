@@ -2,7 +2,7 @@
 // Requests as bytes, replies as values, programs from text.
 #include "test/owner/Support.h"
 
-#include "dialect/Base.h"
+#include "dialect/CoreForm.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
@@ -51,7 +51,7 @@ std::string moduleText(const std::string &signature, const std::string &body) {
 
 runtime::EncodedProgram encode(const std::string &text) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  context.loadDialect<SojournDialect, mlir::func::FuncDialect>();
+  loadDialects(context);
   auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context, "train.py");
   if (!module) {
     ADD_FAILURE() << "does not parse: " << text;

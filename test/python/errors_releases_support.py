@@ -158,7 +158,7 @@ def _(patients):
     sojourn.privacy(patients, epsilon=3, metric_share=2)
 
 
-@example(Error, "A clip that is none", "clip must be a number above 0", "got 0")
+@example(Error, "A clip that is none", "clip must be a number from", "got 0")
 def _(patients):
     sojourn.privacy(patients, epsilon=3, clip=0)
 

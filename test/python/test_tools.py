@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/setup says what is missing and stops; tools/check counts what its runners report."""
 
+import csv
 import hashlib
+import importlib
 import importlib.util
 import json
 import os
@@ -293,3 +295,20 @@ def test_precompiled_headers_that_are_made_anew_are_found(check):
 
 def counts(count):
     return (count.passed, count.failed, count.skipped)
+
+
+def test_bench_history_grows_at_its_end(check, tmp_path):
+    """One row per network and number of threads; a file with other columns is left as it is."""
+    history = importlib.import_module("bench_history")
+    case = {"network": "cnn", "batch": 64, "ratios": {"embedded/eager": 0.71234, "replayed/eager": 0.5}}
+    path = tmp_path / "history.csv"
+    for threads in (1, 2):
+        history.append({"processor": "a, b"}, [{"threads": threads, "cases": [case]}], path)
+    head, one, two = list(csv.reader(path.read_text().splitlines()))
+    assert tuple(head) == history.COLUMNS
+    assert one[2:] == ["a, b", "1", "cnn", "64", "0.712", "0.500", "", ""] and two[3] == "2"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", one[0]) and one[1].rstrip("+")
+    path.write_text("date,ratio\n")
+    with pytest.raises(SystemExit, match="expected date, commit"):
+        history.append({"processor": "a"}, [], path)
+    assert path.read_text() == "date,ratio\n"

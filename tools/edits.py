@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records which tests an edit turns red: of each patch of test/edits, written into it as lines `Red: RUNNER TEST`.
+
+test/python/test_changed.py compares these lists with what tools/changed.py selects. All patches are applied at once and
+every test runs; then each patch alone, with the tests that were red. Half an hour on two cores, or so. The tree has to
+be as it was committed, and is afterwards.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+
+from check_runs import BIN, BUILD, ROOT, default_jobs
+
+FOLDER = ROOT / "test/edits"
+
+
+def run(*command):
+    return subprocess.run([str(word) for word in command], cwd=ROOT, stdin=subprocess.DEVNULL)
+
+
+def git(*words):
+    done = subprocess.run(["git", *map(str, words)], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"edits: git {words[0]}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def build():
+    if run("ninja", "-C", BUILD, "all", "tests").returncode != 0:
+        raise SystemExit("edits: an edited tree does not build")
+
+
+def red_lit(files, folder):
+    report = folder / "lit.json"
+    run(BIN / "lit", "-s", f"-j{default_jobs()}", "-o", report, *files)
+    for test in json.loads(report.read_text())["tests"]:
+        if test["code"] not in {"PASS", "UNSUPPORTED"}:
+            yield test["name"].partition(" :: ")[2]
+
+
+def red_programs(names, folder):
+    for name in names:
+        report = folder / f"{name}.json"
+        report.unlink(missing_ok=True)
+        status = run(BUILD / "bin" / name, "--gtest_brief=1", f"--gtest_output=json:{report}").returncode
+        if status != 0:
+            yield name
+
+
+def red_pytest(tests, folder):
+    """Ids of tests that fail, and files that cannot be read."""
+    report = folder / "pytest.xml"
+    report.unlink(missing_ok=True)
+    workers = [f"--numprocesses={default_jobs()}", "--dist=loadfile"]
+    run(BIN / "python", "-m", "pytest", "-q", f"--junitxml={report}", "-o", "junit_family=xunit1", *workers, *tests)
+    for case in ElementTree.parse(report).getroot().iter("testcase"):
+        if case.find("failure") is not None or case.find("error") is not None:
+            yield f"{case.get('file')}::{case.get('name')}" if case.get("file") else case.get("name", "")
+
+
+def red_tests(patches, red=None):
+    """Runner -> tests that are red with these patches, of all or of those that `red` has."""
+    with tempfile.TemporaryDirectory(prefix="sojourn-edits-") as made:
+        folder = pathlib.Path(made)
+        for patch in patches:
+            git("apply", patch)
+        try:
+            build()
+            every = {"lit": ["test"], "gtest": sorted(path.name for path in BUILD.glob("bin/*-tests")), "pytest": ["test"]}
+            wanted = every if red is None else red
+            lit = [ROOT / "test" / name for name in wanted["lit"]] if red else [ROOT / "test"]
+            return {
+                "lit": sorted(red_lit(lit, folder)) if wanted["lit"] else [],
+                "gtest": sorted(red_programs(wanted["gtest"], folder)),
+                "pytest": sorted(red_pytest(wanted["pytest"], folder)) if wanted["pytest"] else [],
+            }
+        finally:
+            for patch in reversed(patches):
+                git("apply", "-R", patch)
+
+
+def record(patch, red):
+    """Writes the lists into the patch, above its diff, in place of those that are there."""
+    text = re.sub(r"^Red: .*\n", "", patch.read_text(), flags=re.MULTILINE)
+    files = sorted({name.partition("::")[0] for name in red["pytest"]})
+    lines = [f"Red: {runner} {name}" for runner in ("lit", "gtest") for name in red[runner]]
+    lines += [f"Red: pytest {name}" for name in files]
+    head, rule, diff = text.partition("\n\n--- ")
+    patch.write_text("\n".join([head, *lines]) + rule + diff)
+    print(f"edits: {patch.name}: {len(lines)} red", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", metavar="TEXT", default="", help="patches whose name has this text")
+    arguments = parser.parse_args()
+    patches = [path for path in sorted(FOLDER.glob("*.patch")) if arguments.only in path.name]
+    if git("status", "--porcelain", "--untracked-files=no"):
+        raise SystemExit("edits: files differ from the last commit: commit them, or put them back")
+    red = red_tests(patches)
+    found = {patch: red_tests([patch], red) for patch in patches}
+    build()
+    for patch, tests in found.items():
+        record(patch, tests)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
