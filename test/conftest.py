@@ -11,9 +11,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 TIMES = ROOT / "build/check-times.json"  # seconds of each file in earlier runs, which tools/check keeps
 
 
-def pytest_configure(config):
-    """Processes of one run inherit its seed: what they collect and what they draw follows from it."""
-    os.environ.setdefault("SOJOURN_TEST_SEED", str(random.SystemRandom().randrange(2**31)))
+# Processes of one run inherit its seed: what they collect and what they draw follows from it.
+os.environ.setdefault("SOJOURN_TEST_SEED", str(random.SystemRandom().randrange(2**31)))
 
 
 def pytest_collection_finish():

@@ -2,8 +2,8 @@
 """Records which tests an edit turns red: of each patch of test/edits, written into it as lines `Red: RUNNER TEST`.
 
 test/python/test_changed.py compares these lists with what tools/changed.py selects. All patches are applied at once and
-every test runs; then each patch alone, with the tests that were red. Half an hour on two cores, or so. The tree has to
-be as it was committed, and is afterwards.
+every test that is not slow runs; then each patch alone, with the tests that were red. Three quarters of an hour on two
+cores, or so. The tree has to be as it was committed, and is afterwards but for the lists.
 """
 
 import argparse
@@ -58,7 +58,19 @@ def red_pytest(tests, folder):
     report = folder / "pytest.xml"
     report.unlink(missing_ok=True)
     workers = [f"--numprocesses={default_jobs()}", "--dist=loadfile"]
-    run(BIN / "python", "-m", "pytest", "-q", f"--junitxml={report}", "-o", "junit_family=xunit1", *workers, *tests)
+    run(
+        BIN / "python",
+        "-m",
+        "pytest",
+        "-q",
+        f"--junitxml={report}",
+        "-o",
+        "junit_family=xunit1",
+        "-m",
+        "not slow",
+        *workers,
+        *tests,
+    )
     for case in ElementTree.parse(report).getroot().iter("testcase"):
         if case.find("failure") is not None or case.find("error") is not None:
             yield f"{case.get('file')}::{case.get('name')}" if case.get("file") else case.get("name", "")
@@ -72,7 +84,11 @@ def red_tests(patches, red=None):
             git("apply", patch)
         try:
             build()
-            every = {"lit": ["test"], "gtest": sorted(path.name for path in BUILD.glob("bin/*-tests")), "pytest": ["test"]}
+            every = {
+                "lit": ["test"],
+                "gtest": sorted(path.name for path in BUILD.glob("bin/*-tests")),
+                "pytest": ["test"],
+            }
             wanted = every if red is None else red
             lit = [ROOT / "test" / name for name in wanted["lit"]] if red else [ROOT / "test"]
             return {

@@ -5,6 +5,8 @@
 #include "PrivacyLayers.h"
 
 #include "dialect/CoreForm.h"
+#include "dialect/OwnerOps.h"
+#include "dialect/RowOps.h"
 #include "passes/privacy/RowLists.h"
 #include "passes/privacy/SecondReading.h"
 #include "passes/privacy/Taint.h"

@@ -3,6 +3,7 @@
 #ifndef SOJOURN_TEST_PASSES_SLOTPROGRAMS_H
 #define SOJOURN_TEST_PASSES_SLOTPROGRAMS_H
 
+#include "dialect/RowOps.h"
 #include "passes/SlotReading.h"
 
 #include "test/dialect/Context.h"

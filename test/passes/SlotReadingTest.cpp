@@ -2,6 +2,7 @@
 // Goal: the second reading says which slot each element belongs to, and refuses what it cannot say. Method: small
 // programs with the reading that is due, family by family.
 #include "SlotPrograms.h"
+#include "dialect/OwnerOps.h"
 
 using namespace mlir;
 using namespace sojourn;
