@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the dialect asks of each family of ops when it is registered.
+// Registration of each family's ops.
 #ifndef SOJOURN_DIALECT_FAMILIES_H
 #define SOJOURN_DIALECT_FAMILIES_H
 

@@ -7,8 +7,8 @@
 
 namespace sojourn::frontend {
 
-/// Throws Error, with the name, what was expected and what was given. `why`: what the interval's end is, as ", that of
-/// the grant".
+/// Throws Error, with the name, the expected interval and the number. `why`: a note on the interval's end, such as
+/// ", that of the grant".
 void require(const char *name, double number, const wire::Interval &interval, const char *why = "");
 
 } // namespace sojourn::frontend

@@ -49,7 +49,7 @@ struct TableColumn {
 };
 
 struct ArgSpec {
-  StepArg kind{};                       ///< dialect/Signature.h
+  StepArg kind{0};                      ///< state (dialect/Signature.h)
   TensorType type;                      ///< of every kind but table
   std::optional<int64_t> rows;          ///< table: how many it has, where the program depends on it
   std::vector<TableColumn> columns;     ///< table: the columns it names
@@ -57,7 +57,7 @@ struct ArgSpec {
 };
 
 struct ResultSpec {
-  StepResult kind{};
+  StepResult kind{1}; ///< keep (dialect/Signature.h)
   TensorType type;
   uint32_t target = 0;      ///< commit: the state argument that gets this value
   std::string op, location; ///< the defining op, for errors

@@ -16,7 +16,7 @@ os.environ.setdefault("SOJOURN_TEST_SEED", str(random.SystemRandom().randrange(2
 
 
 def pytest_collection_finish():
-    """What is there before the first test stays to the end: the collector need not look at it again after each."""
+    """Objects made before the first test live to the end, so the collector can skip them."""
     gc.collect()
     gc.freeze()
 

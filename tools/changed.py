@@ -6,7 +6,8 @@ A test is reached by what it is made of, directly or through others:
 - a lit test by itself, and by the programs that it names;
 - a Python test by the modules it imports, by the conftest.py above it, and by the files and programs that it or such a
   module names (a path from the root, or the name of a built program).
-Too many rather than too few: files of the build, and files that no rule knows, reach every test.
+It selects too many tests rather than too few: files of the build, files that no rule knows, and files that are gone
+reach every test.
 """
 
 import argparse
@@ -66,19 +67,26 @@ def git(*words, split="\0"):
 
 def changed_files(base):
     """Files that differ from a revision: edited, new, or not there any more."""
-    names = git("diff", "--name-only", "-z", base) + git("ls-files", "-z", "--others", "--exclude-standard")
+    names = git("diff", "--name-only", "--no-renames", "-z", base) + git(
+        "ls-files", "-z", "--others", "--exclude-standard"
+    )
     return sorted(set(names))
 
 
 def default_base():
-    """Where this branch left main; on main itself, the last commit."""
-    (base,) = git("merge-base", "main", "HEAD", split="\n")
-    return base
+    """The commit at which this branch left main; on main itself, the last one."""
+    for main in ("main", "origin/main"):
+        done = subprocess.run(["git", "merge-base", main, "HEAD"], cwd=ROOT, capture_output=True, text=True)
+        if done.returncode == 0:
+            return done.stdout.strip()
+    raise SystemExit("tools/check --changed: there is no branch main; name a revision: tools/check --changed REVISION")
 
 
 @functools.cache
 def tracked():
-    return git("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    """Files that git knows or would know, as far as they exist."""
+    names = git("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    return [name for name in names if (ROOT / name).is_file()]
 
 
 def from_root(path):
@@ -152,7 +160,7 @@ def sources_of_program(name):
     started = {pathlib.Path(path).name for path in _defined_paths(found)} & programs().keys() - {name}
     for program in started:
         found |= sources_of_program(program)
-    # What lies beside the sources of a test, and is not compiled, is what it reads.
+    # Files beside a test's sources that are not compiled are its data.
     folders = {str(pathlib.PurePosixPath(path).parent) for path in found if path.startswith("test/")}
     beside = {path for path in tracked() if any(path.startswith(f"{folder}/") for folder in folders)}
     return frozenset(found | {path for path in beside if not path.endswith((".cpp", ".h", ".py"))})
@@ -189,7 +197,21 @@ def _imported(tree):
 
 @functools.cache
 def _package(name):
-    return {path for path in tracked() if path.startswith(f"{PACKAGES[name]}/") and path.endswith(".py")}
+    """Files of a package and of the packages that it imports, and whether it loads the extension."""
+    files = {path for path in tracked() if path.startswith(f"{PACKAGES[name]}/") and path.endswith(".py")}
+    text = "\n".join((ROOT / path).read_text() for path in sorted(files))
+    imported = set(re.findall(r"^\s*(?:from|import) (\w+)", text, re.MULTILINE)) - {name}
+    if "sojourn_wire" in imported:
+        files |= _schemas()
+    loads = EXTENSION in imported
+    for other in imported & PACKAGES.keys():
+        more, also = _package(other)
+        files, loads = files | more, loads or also
+    return files, loads
+
+
+def _schemas():
+    return {path for path in tracked() if path.endswith(".fbs")}
 
 
 @functools.cache
@@ -225,16 +247,18 @@ def _next_to(path):
     """Of one Python file: the files that it imports or names, and the programs that it starts."""
     text = (ROOT / path).read_text(errors="replace")
     files, started = set(_named_files(text)), set(_named_programs(text))
-    # What is imported by a name that is made when it runs is told by its word alone.
+    # Modules imported by a computed name are found by the name's last word.
     made = re.findall(r"import_module\([\"'](\w+)|spec_from_file_location\([^,]+, ROOT / \"[\w/]*?(\w+)\.py", text)
     for module in [*_imported(ast.parse(text)), *filter(None, (name for pair in made for name in pair))]:
         top = module.partition(".")[0]
         if top in PACKAGES:
-            files |= _package(top)
-        if top in {"sojourn", EXTENSION}:
+            more, loads = _package(top)
+            files |= more
+            started |= {EXTENSION} if loads else set()
+        if top == EXTENSION:
             started.add(EXTENSION)
         if top == "sojourn_wire":
-            files |= {each for each in tracked() if each.endswith(".fbs")}
+            files |= _schemas()
         if top not in sys.stdlib_module_names:
             files |= {each for part in module.split(".") for each in modules().get(part, [])}
     return files, started
@@ -264,7 +288,7 @@ def sources_of_pytest(name):
 
 
 def sources_of_lit(name):
-    """Of the texts that FileCheck compares nothing is read but what RUN lines name."""
+    """Of a lit test only its RUN lines name files; FileCheck's patterns name none."""
     text = "\n".join(re.findall(r"RUN:.*", (ROOT / name).read_text(errors="replace")))
     folder = pathlib.PurePosixPath(name).parent
     beside = {f"{folder}/{path}" for path in re.findall(r"%S/([\w./-]+)", text)}
@@ -281,9 +305,8 @@ def sources_of_lit(name):
 @functools.cache
 def made_of():
     """Every test, by its file from the root or its program, with what it is made of."""
-    there = [name for name in tracked() if (ROOT / name).exists()]
-    found = {name: sources_of_pytest(name) for name in there if re.fullmatch(r"test/(?:.*/)?test_\w+\.py", name)}
-    lits = [name for name in there if re.fullmatch(r"test/.*\.(mlir|test)", name)]
+    found = {name: sources_of_pytest(name) for name in tracked() if re.fullmatch(r"test/(?:.*/)?test_\w+\.py", name)}
+    lits = [name for name in tracked() if re.fullmatch(r"test/.*\.(mlir|test)", name)]
     found |= {name: sources_of_lit(name) for name in lits if not re.search("/(Inputs|golden)/", name)}
     return found | {path.name: sources_of_program(path.name) for path in everything().programs}
 
@@ -292,7 +315,8 @@ def reached_by(files):
     """Tests that these files reach."""
     files = {name for name in files if not name.startswith("build/")}
     known = set().union(*made_of().values())
-    strange = [name for name in files if name not in known and not REACHES_NAMED.fullmatch(name)]
+    there = set(tracked())
+    strange = [name for name in files if name not in known and not (name in there and REACHES_NAMED.fullmatch(name))]
     if strange or any(REACHES_ALL.fullmatch(name) for name in files):
         return everything()
     hit = sorted(name for name, sources in made_of().items() if sources & files)

@@ -3,7 +3,7 @@
 
 Processes run side by side, one per core, the slowest first; tests marked `alone` run at the end, when nothing else does.
 Counts come from each runner's own report file; a runner that leaves none (a crash, a time-out) counts as one failure.
---changed runs what tools/changed.py says that the changes reach. --all adds the programs that check_sanitizers.py has
+--changed runs the tests that the changes reach (tools/changed.py). --all adds the programs that check_sanitizers.py has
 built, tools/sweep.py (entries that pass count as passed, those with a reviewed reason as skipped, all others as failed),
 tools/rules.py, all of depth 1, and a minute of build/bin/attack. Run by tools/check, after set-up.
 """
@@ -112,12 +112,11 @@ def pytest_run(arguments, folder, name, marks, options, files):
     command += ["-m", " and ".join(marks), *options, *files]
     # NumPy's threads would wait for each other where its matrices are small and other processes run.
     alone = {"OPENBLAS_NUM_THREADS": "1"}
-    return run(name, command, report, parse_pytest, alone, fine=(0, NO_TESTS))
-
-
-def parse_pytest(text):
-    remember_times(junit_times(text))
-    return parse_junit(text)
+    may_be_empty = name != "pytest" or arguments.quick or arguments.changed is not None
+    count = run(name, command, report, parse_junit, alone, fine=(0, NO_TESTS) if may_be_empty else (0,))
+    if name == "pytest" and not arguments.quick and not count.broken:
+        remember_times(junit_times(report.read_text()))
+    return count
 
 
 def pytest_runs(arguments, folder, files):

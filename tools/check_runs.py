@@ -61,13 +61,16 @@ def run(runner, command, report, parse, variables=None, limit=RUNNER_LIMIT_S, qu
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT if quiet else None,
+            start_new_session=True,
         )
         try:
             status = process.wait(timeout=limit)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            _end(process)
             status = None
+        except BaseException:  # Ctrl-C: what was started ends, too
+            _end(process)
+            raise
         if output:
             output.seek(0)
             with _print_lock:
@@ -85,6 +88,13 @@ def run(runner, command, report, parse, variables=None, limit=RUNNER_LIMIT_S, qu
         count.broken = f"exited with {status} but reports no failure"
     count.failed += bool(count.broken)
     return count
+
+
+def _end(process):
+    """Ends a process and all that it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def side_by_side(starts, jobs):

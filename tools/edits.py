@@ -8,6 +8,7 @@ cores, or so. The tree has to be as it was committed, and is afterwards but for 
 
 import argparse
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -15,13 +16,16 @@ import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 
+from check import NO_TESTS
 from check_runs import BIN, BUILD, ROOT, default_jobs
 
 FOLDER = ROOT / "test/edits"
 
 
 def run(*command):
-    return subprocess.run([str(word) for word in command], cwd=ROOT, stdin=subprocess.DEVNULL)
+    """As tools/check runs its programs."""
+    environment = dict(os.environ, PATH=f"{BIN}:{BUILD / 'bin'}:{os.environ['PATH']}", OPENBLAS_NUM_THREADS="1")
+    return subprocess.run([str(word) for word in command], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL)
 
 
 def git(*words):
@@ -54,50 +58,45 @@ def red_programs(names, folder):
 
 
 def red_pytest(tests, folder):
-    """Ids of tests that fail, and files that cannot be read."""
+    """Files of tests of which one fails, or that cannot be read; with the ids of tests, as far as they are known."""
     report = folder / "pytest.xml"
     report.unlink(missing_ok=True)
     workers = [f"--numprocesses={default_jobs()}", "--dist=loadfile"]
-    run(
-        BIN / "python",
-        "-m",
-        "pytest",
-        "-q",
-        f"--junitxml={report}",
-        "-o",
-        "junit_family=xunit1",
-        "-m",
-        "not slow",
-        *workers,
-        *tests,
-    )
+    options = ["-q", f"--junitxml={report}", "-o", "junit_family=xunit1", "-m", "not slow", *workers]
+    status = run(BIN / "python", "-m", "pytest", *options, *tests).returncode
+    if status not in (0, 1, NO_TESTS):
+        raise SystemExit(f"edits: pytest ended with {status}")
     for case in ElementTree.parse(report).getroot().iter("testcase"):
         if case.find("failure") is not None or case.find("error") is not None:
-            yield f"{case.get('file')}::{case.get('name')}" if case.get("file") else case.get("name", "")
+            file = case.get("file") or f"{case.get('name', '').replace('.', '/')}.py"
+            yield f"{file}::{case.get('name')}" if case.get("file") else file
 
 
 def red_tests(patches, red=None):
     """Runner -> tests that are red with these patches, of all or of those that `red` has."""
+    applied = []
     with tempfile.TemporaryDirectory(prefix="sojourn-edits-") as made:
         folder = pathlib.Path(made)
-        for patch in patches:
-            git("apply", patch)
         try:
+            for patch in patches:
+                git("apply", patch)
+                applied.append(patch)
             build()
             every = {
-                "lit": ["test"],
+                "lit": [""],
                 "gtest": sorted(path.name for path in BUILD.glob("bin/*-tests")),
                 "pytest": ["test"],
             }
-            wanted = every if red is None else red
-            lit = [ROOT / "test" / name for name in wanted["lit"]] if red else [ROOT / "test"]
+            wanted = red or every
             return {
-                "lit": sorted(red_lit(lit, folder)) if wanted["lit"] else [],
+                "lit": sorted(red_lit([ROOT / "test" / name for name in wanted["lit"]], folder))
+                if wanted["lit"]
+                else [],
                 "gtest": sorted(red_programs(wanted["gtest"], folder)),
                 "pytest": sorted(red_pytest(wanted["pytest"], folder)) if wanted["pytest"] else [],
             }
         finally:
-            for patch in reversed(patches):
+            for patch in reversed(applied):
                 git("apply", "-R", patch)
 
 
@@ -120,6 +119,8 @@ def main():
     if git("status", "--porcelain", "--untracked-files=no"):
         raise SystemExit("edits: files differ from the last commit: commit them, or put them back")
     red = red_tests(patches)
+    as_it_is = red_tests([], red)  # red without any edit
+    red = {runner: [test for test in tests if test not in as_it_is[runner]] for runner, tests in red.items()}
     found = {patch: red_tests([patch], red) for patch in patches}
     build()
     for patch, tests in found.items():

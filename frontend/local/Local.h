@@ -29,7 +29,7 @@ public:
   std::string key() const { return owner_.key(); }
   wire::Message handle(std::string_view request) { return owner_.answer(request); }
   uint64_t requests() const { return owner_.requests(); }
-  /// What coins have cost all owners of this process, in seconds: for benchmarks.
+  /// Seconds that drawing coins has taken in all owners of this process; for benchmarks.
   static double coinSeconds();
   /// Steps that it has committed.
   uint64_t steps() const { return owner_.stepsHandled(); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who a client is, and which owner it means to talk to (owner/ledger/Proof.h has the handshake). Knows no torch.
+// Who a client is, and which owner it means to talk to (runtime/signing/Proof.h has the handshake). Knows no torch.
 #ifndef SOJOURN_FRONTEND_WIRE_IDENTITY_H
 #define SOJOURN_FRONTEND_WIRE_IDENTITY_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ledger speaks of hashes, keys and problems as what is signed does (runtime/signing).
+// Names of runtime/signing that the ledger uses as its own: hashes, keys, problems.
 #ifndef SOJOURN_OWNER_LEDGER_SIGNING_H
 #define SOJOURN_OWNER_LEDGER_SIGNING_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ledger answers when it cannot do as asked: a value with a code, never an exception.
+// The answer of keys, receipts and ledger where they cannot do as asked: a value with a code, never an exception.
 #ifndef SOJOURN_RUNTIME_SIGNING_PROBLEM_H
 #define SOJOURN_RUNTIME_SIGNING_PROBLEM_H
 

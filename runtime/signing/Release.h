@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said of a release wherever it is said: whose neighbours are hidden, and the noise.
+// Facts about a release that ledger and receipts share: the relation of neighbours, and the noise.
 #ifndef SOJOURN_RUNTIME_SIGNING_RELEASE_H
 #define SOJOURN_RUNTIME_SIGNING_RELEASE_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients with keys (see Clients.h); their handshake is that of owner/ledger/Proof.h.
+// Clients with keys (see Clients.h); their handshake is that of runtime/signing/Proof.h.
 #include "test/attack/Clients.h"
 
 #include "dialect/Version.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who a session belongs to: proofs of identity, and what a hostile client can make of them. The other side of the
-// handshake is written down here once more, from the description in owner/ledger/Proof.h.
+// handshake is written down here once more, from the description in runtime/signing/Proof.h.
 #include "dialect/Version.h"
 #include "owner/Accounts.h"
 #include "owner/Handshake.h"

@@ -93,6 +93,7 @@ def _mutated(rng, data: bytes) -> bytes:
     return bytes(damaged)
 
 
+@pytest.mark.alone
 def test_mutated_requests(client, rng):
     """Bit flips anywhere: a reply each time, never an internal error, never long."""
     p = rich_program()
@@ -383,6 +384,7 @@ def test_overlapping_tables_cost_nothing(client):
     failed(client.raw(bytes(b.Output())), errors.MALFORMED, "overlap")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "name, operands, result, attrs, text",
     [

@@ -14,7 +14,8 @@ from numpy_oracle import same
 from sojourn_numpy import NumpyOwner, OwnerError, decode, errors, philox, run
 from sojourn_numpy.types import F64, TableType
 
-ORACLE = pathlib.Path(__file__).resolve().parents[1] / "python" / "oracle" / "row_order.py"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ORACLE = ROOT / "test/python/oracle/row_order.py"
 _spec = importlib.util.spec_from_file_location("row_order", ORACLE)
 row_order = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(row_order)

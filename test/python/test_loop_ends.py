@@ -93,6 +93,7 @@ def test_the_bar_shows_what_has_committed(failing, seed, capsys):
     assert "20/20" in capsys.readouterr().err
 
 
+@pytest.mark.alone
 def test_a_long_trip_over_ipc_outlasts_the_timeout(owner_process, seed):
     """The time to wait is that of a step, not that of all of them; and it can be interrupted."""
     with sojourn.connect(owner_process.address, timeout=2.0) as owner:

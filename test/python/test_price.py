@@ -44,7 +44,7 @@ HUGE = {
 
 
 def test_recorded_steps(seed, tmp_path):
-    assert TESTS.exists(), "passes-tests is not built; run tools/setup"
+    assert TESTS.exists(), "passes-tests is not built; run tools/setup --tests"
     for name, optimizer in PAIRS:
         make, data = MODELS[name]
         x = data(7)

@@ -380,6 +380,7 @@ def test_registering(runtime):
         assert [table.name for table in owner.datasets()] == ["t"]
 
 
+@pytest.mark.alone
 def test_an_owner_that_is_not_there(tmp_path):
     start = time.monotonic()
     for address in (f"ipc://{tmp_path}/nobody.sock", "nonsense", "tcp://127.0.0.1:9"):

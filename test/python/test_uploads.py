@@ -131,6 +131,7 @@ def test_many_uploads_of_one_step():
         assert owner.counters()["round_trips"] == 2  # hello and the step
 
 
+@pytest.mark.alone
 def test_an_owner_that_hangs_is_waited_for_once(owner_process):
     with tempfile.TemporaryDirectory(prefix="sojourn-") as folder:
         proxy = BreakingProxy(pathlib.Path(folder), owner_process.address, [])
