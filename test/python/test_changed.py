@@ -72,10 +72,11 @@ def test_what_notices_a_broken_rule_is_selected(changed):
         ("owner/ledger/Books.cpp", ["ledger-tests", "owner-tests"], ["runtime-tests", "test/passes/optimize.mlir"]),
         ("test/runtime/golden/v3.mlir", ["runtime-tests"], ["owner-tests"]),
         (
-            "owner/numpy/verify.py",
-            ["test/owner_numpy/test_numpy_verify.py"],
-            ["owner-tests", "test/passes/optimize.mlir"],
+            "owner/numpy/run.py",
+            ["test/owner_numpy/test_numpy_verify.py", "test/python/test_gradients.py"],
+            ["owner-tests"],
         ),
+        ("test/python/oracle/row_order.py", ["test/owner_numpy/test_numpy_rows.py"], ["owner-tests"]),
         ("tools/demo.py", ["test/python/test_demo.py"], ["test/python/test_loop.py"]),
         ("docs/tutorial-private.md", ["test/python/test_documents.py"], ["test/python/test_loop.py", "owner-tests"]),
         ("runtime/Program.fbs", ["runtime-tests", "test/owner_numpy/test_numpy_owner.py"], []),
@@ -90,7 +91,16 @@ def test_a_change_reaches_what_it_is_part_of(changed, name, reached, spared):
 
 
 @pytest.mark.parametrize(
-    "name", ["CMakeLists.txt", "tools/setup", "tools/requirements.txt", "pyproject.toml", "strange.bin"]
+    "name",
+    [
+        "docs/gone.md",
+        "test/python/gone_support.py",
+        "CMakeLists.txt",
+        "tools/setup",
+        "tools/requirements.txt",
+        "pyproject.toml",
+        "strange.bin",
+    ],
 )
 def test_files_of_the_build_and_unknown_ones_reach_everything(changed, name):
     assert changed.reached_by([name]) == changed.everything()
@@ -112,8 +122,13 @@ def test_changed_files_are_those_that_differ(changed, tmp_path, monkeypatch):
     (tmp_path / "new.py").write_text("3\n")
     (tmp_path / "gone.py").unlink()
     assert changed.changed_files(base) == ["edited.py", "gone.py", "new.py"]
+    git("mv", "kept.py", "moved.py")
     git("add", "-A")
     git("commit", "-q", "-m", "second")
-    assert changed.default_base() == base and changed.changed_files(base) == ["edited.py", "gone.py", "new.py"]
+    names = ["edited.py", "gone.py", "kept.py", "moved.py", "new.py"]
+    assert changed.default_base() == base and changed.changed_files(base) == names
+    git("branch", "-q", "-m", "main", "trunk")
+    with pytest.raises(SystemExit, match="there is no branch main; name a revision"):
+        changed.default_base()
     with pytest.raises(SystemExit, match="nonsense"):
         changed.changed_files("nonsense")
