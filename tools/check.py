@@ -114,7 +114,7 @@ def pytest_run(arguments, folder, name, marks, options, files):
     alone = {"OPENBLAS_NUM_THREADS": "1"}
     may_be_empty = name != "pytest" or arguments.quick or arguments.changed is not None
     count = run(name, command, report, parse_junit, alone, fine=(0, NO_TESTS) if may_be_empty else (0,))
-    if name == "pytest" and not arguments.quick and not count.broken:
+    if name == "pytest" and not arguments.quick and report.exists():
         remember_times(junit_times(report.read_text()))
     return count
 
