@@ -121,10 +121,9 @@ def main():
     red = red_tests(patches)
     as_it_is = red_tests([], red)  # red without any edit
     red = {runner: [test for test in tests if test not in as_it_is[runner]] for runner, tests in red.items()}
-    found = {patch: red_tests([patch], red) for patch in patches}
+    for patch in patches:
+        record(patch, red_tests([patch], red))
     build()
-    for patch, tests in found.items():
-        record(patch, tests)
     return 0
 
 

@@ -9,6 +9,7 @@ and because of it: measured on random lists. SOJOURN_LISTS=N takes N of them; `p
 import bisect
 import math
 import os
+import sys
 
 from accounting_support import ORDERS, ask, divergences_of, fresh_numbers, log_uniform, question_of, random_events  # noqa: F401
 from dp_accounting import rdp
@@ -59,7 +60,9 @@ def test_planned_runs_are_quoted_by_the_best_of_all_orders(fresh):
         if plan["q"] < 1:
             event = ("sampled", {"q": plan["q"], "sigma": plan["noise"]}, plan["steps"])
         best = best_of_all([event], plan["delta"])
-        assert best * (1 - 1e-9) <= planned["value"] <= max(1.01 * best, best + 1e-6), plan
+        # The oracle's logarithm of each step is rounded near 1: against mpmath it was 7e-12 too high at 92,610 steps.
+        rounding = sys.float_info.epsilon * plan["steps"]
+        assert best * (1 - 1e-9) - rounding <= planned["value"] <= max(1.01 * best, best + 1e-6), plan
         assert grant["value"] is None or planned["value"] <= grant["value"], plan
     # A million steps at little noise, where high orders are beyond counting.
     assert answers[-1]["value"] <= 8
