@@ -62,7 +62,7 @@ def red_pytest(tests, folder):
     report = folder / "pytest.xml"
     report.unlink(missing_ok=True)
     workers = [f"--numprocesses={default_jobs()}", "--dist=loadfile"]
-    options = ["-q", f"--junitxml={report}", "-o", "junit_family=xunit1", "-m", "not slow", *workers]
+    options = ["-q", "--timeout=60", f"--junitxml={report}", "-o", "junit_family=xunit1", "-m", "not slow", *workers]
     status = run(BIN / "python", "-m", "pytest", *options, *tests).returncode
     if status not in (0, 1, NO_TESTS):
         raise SystemExit(f"edits: pytest ended with {status}")
