@@ -10,8 +10,7 @@ import random
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TIMES = ROOT / "build/check-times.json"  # seconds of each file in earlier runs, which tools/check keeps
 
-
-# Processes of one run inherit its seed: what they collect and what they draw follows from it.
+# Processes of one run inherit its seed, from which follow the tests that they collect and their draws.
 os.environ.setdefault("SOJOURN_TEST_SEED", str(random.SystemRandom().randrange(2**31)))
 
 

@@ -45,9 +45,6 @@ class Tests:
     programs: list[pathlib.Path]
     pytest: list[pathlib.Path]
 
-    def __len__(self):
-        return len(self.lit) + len(self.programs) + len(self.pytest)
-
     def __contains__(self, name):
         """Of a test by its file from the root, or by its program."""
         paths = {path.relative_to(ROOT).as_posix() for path in [*self.lit, *self.programs, *self.pytest]}
@@ -186,8 +183,12 @@ def modules():
     return found
 
 
-def _imported(tree):
-    """Modules that a file imports by their whole names, and what it takes out of them, which may be modules too."""
+def _imported(text):
+    """Whole names of the modules that a file imports; none of a file that does not parse, which is changed itself."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -249,7 +250,7 @@ def _next_to(path):
     files, started = set(_named_files(text)), set(_named_programs(text))
     # Modules imported by a computed name are found by the name's last word.
     made = re.findall(r"import_module\([\"'](\w+)|spec_from_file_location\([^,]+, ROOT / \"[\w/]*?(\w+)\.py", text)
-    for module in [*_imported(ast.parse(text)), *filter(None, (name for pair in made for name in pair))]:
+    for module in [*_imported(text), *filter(None, (name for pair in made for name in pair))]:
         top = module.partition(".")[0]
         if top in PACKAGES:
             more, loads = _package(top)

@@ -10,6 +10,7 @@ tools/rules.py, all of depth 1, and a minute of build/bin/attack. Run by tools/c
 
 import argparse
 import pathlib
+import signal
 import sys
 import tempfile
 import time
@@ -190,6 +191,8 @@ def arguments_of(words=None):
 
 def main():
     arguments = arguments_of()
+    # As Ctrl-C does, it ends the programs that run.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     counts = []
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="sojourn-check-") as folder:

@@ -22,6 +22,7 @@ RUNNER_LIMIT_S = 3600
 JOB_MEMORY = 3 << 30  # bytes that a process of tests may take
 TIMES = BUILD / "check-times.json"  # {program or test file: seconds}, of earlier runs
 _print_lock = threading.Lock()
+_running: set[subprocess.Popen] = set()  # each leads a group of its own, which no Ctrl-C reaches but ours
 
 
 @dataclasses.dataclass
@@ -63,14 +64,17 @@ def run(runner, command, report, parse, variables=None, limit=RUNNER_LIMIT_S, qu
             stderr=subprocess.STDOUT if quiet else None,
             start_new_session=True,
         )
+        _running.add(process)
         try:
             status = process.wait(timeout=limit)
         except subprocess.TimeoutExpired:
             _end(process)
             status = None
-        except BaseException:  # Ctrl-C: what was started ends, too
+        except BaseException:  # Ctrl-C, or SIGTERM as tools/check takes it
             _end(process)
             raise
+        finally:
+            _running.discard(process)
         if output:
             output.seek(0)
             with _print_lock:
@@ -98,9 +102,18 @@ def _end(process):
 
 
 def side_by_side(starts, jobs):
-    """Counts of all, in their order; at most `jobs` at a time."""
-    with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(lambda start: start(), starts))
+    """Counts of all, in their order; at most `jobs` at a time. An interrupt ends those that run and starts no other."""
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        futures = [pool.submit(start) for start in starts]
+        return [future.result() for future in futures]
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in list(_running):
+            _end(process)
+        raise
+    finally:
+        pool.shutdown()
 
 
 def known_times():

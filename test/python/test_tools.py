@@ -10,9 +10,11 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -193,6 +195,38 @@ def test_check_runs_programs_side_by_side_slowest_first(check, tmp_path, monkeyp
 
     counts = runs.side_by_side([lambda name=name: start(name) for name in "abc"], 2)
     assert [count.runner for count in counts] == list("abc") and sorted(begun) == list("abc")
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_what_check_has_started(tmp_path, signal_number):
+    """Programs that run end with all they have started, those that wait never start."""
+    script = f"""
+import signal, sys
+sys.path.insert(0, {str(ROOT / "tools")!r})
+import check_runs
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+def start(name):
+    script = f"touch {tmp_path}/{{name}}; sleep 300 & echo $! >{tmp_path}/{{name}}.pid; wait"
+    return check_runs.run(name, ["bash", "-c", script], None, None, quiet=True)
+check_runs.side_by_side([lambda name=name: start(name) for name in "abc"], 2)
+"""
+    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    pids = [tmp_path / "a.pid", tmp_path / "b.pid"]
+    while not all(path.exists() and path.read_text().strip() for path in pids):
+        assert time.monotonic() < deadline and process.poll() is None, process.stderr.read()
+        time.sleep(0.02)
+    process.send_signal(signal_number)
+    assert process.wait(timeout=60) != 0
+    process.stderr.close()
+    assert not (tmp_path / "c").exists()
+    while any(
+        pathlib.Path(f"/proc/{path.read_text().strip()}/cmdline").exists()
+        and b"sleep" in pathlib.Path(f"/proc/{path.read_text().strip()}/cmdline").read_bytes()
+        for path in pids
+    ):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_check_shows_what_a_quiet_program_said_when_it_ends(check, tmp_path, capsys):
