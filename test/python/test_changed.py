@@ -39,7 +39,7 @@ def red(patch):
 
 
 def test_what_an_edit_turned_red_is_selected(changed):
-    """Of edits whose red tests were recorded by running every test."""
+    """Of edits whose red tests were recorded by running every test that is not slow (tools/edits.py)."""
     assert EDITS
     for patch in EDITS:
         found, expected = changed.reached_by(edited(patch)), set(red(patch))
