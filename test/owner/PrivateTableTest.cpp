@@ -252,6 +252,7 @@ TEST_F(PrivateTables, StepsGiveNumbersWithinTheirBounds) {
     expectHas(publish(1, bad, 0), "epsilon is ");
     expectHas(publish(1, 0.5, bad), "delta is ");
   }
+  expectHas(publish(1, 0.5, 1), "delta is 1, expected a number above 0 and below 1");
   EXPECT_EQ(owner->accounts().budget(kLocalClient, "numbers")->epsilonLeft, 100) << "refusals are free";
   for (double good : {0.0, 0x1p-100, 1e-30, 0.5, 1e30, 0x1p100}) { // 0: the owner's default
     EXPECT_EQ(publish(good, 0.5, 0), "") << good;
