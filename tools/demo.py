@@ -255,6 +255,8 @@ def main():
     (out / "accuracy.json").write_text(json.dumps({"open" if e is None else f"{e:g}": a for e, a in found.items()}))
     console.print(
         "\nThe private table's accuracy is that of its published weights, on plain test rows; its losses carry noise."
+        "\nPrograms compiled for training: the first step, which makes the optimizer's state, the steps after it, and the short"
+        "\nlast batch of an epoch; batches of a private table have one size."
     )
     console.print(
         f"IR of every phase, programs, reports, loss.png and accuracy.png are in {out}", highlight=False, soft_wrap=True
