@@ -102,6 +102,10 @@ PYBIND11_MODULE(_sojourn, m) {
       py::gil_scoped_release unlock;
       mutex.lock();
     });
+    setReclaimer([] {
+      py::gil_scoped_acquire interpreter;
+      py::module_::import("gc").attr("collect")();
+    });
     installFrameSource(torchFolder, sojournFolder);
   });
 

@@ -25,7 +25,11 @@ const Reason &kClosed = constantReason("its session was closed");
 
 std::atomic<bool> news{false};
 
+void (*reclaim)() = nullptr;
+
 } // namespace
+
+void setReclaimer(void (*reclaimer)()) { reclaim = reclaimer; }
 
 Session::Session() = default;
 
@@ -38,18 +42,31 @@ std::shared_ptr<Session> Session::open(std::unique_ptr<Transport> transport, Ide
     translated([&] { session->client_->hello(identity); });
     session->ownerKey_ = identity ? identity->owner() : "";
   }
-  std::lock_guard lock(registryMutex);
-  for (size_t i = 0; i < static_cast<size_t>(kDeviceCountMax); ++i) {
-    if (i == registry.size()) {
-      registry.emplace_back();
+  const auto takeDevice = [&] {
+    std::lock_guard lock(registryMutex);
+    registry.resize(kDeviceCountMax);
+    auto free = std::find_if(registry.begin(), registry.end(), [](const auto &slot) { return slot.expired(); });
+    if (free == registry.end()) {
+      return false;
     }
-    if (registry[i].expired()) {
-      registry[i] = session;
-      session->index_ = static_cast<c10::DeviceIndex>(i);
-      return session;
-    }
+    session->index_ = static_cast<c10::DeviceIndex>(free - registry.begin());
+    *free = session;
+    return true;
+  };
+  bool hasDevice = takeDevice();
+  if (!hasDevice && reclaim) {
+    reclaim(); // cycles of objects may keep sessions that nothing else uses
+    hasDevice = takeDevice();
   }
-  raise(ErrorKind::Error, "more than " + std::to_string(kDeviceCountMax) + " owners in one process; close one first");
+  if (!hasDevice) {
+    const auto others = all();
+    const auto closed = std::count_if(others.begin(), others.end(), [](const auto &other) { return other->isClosed(); });
+    raise(ErrorKind::Error,
+          "more than " + std::to_string(kDeviceCountMax) + " owners in one process; close one first" +
+              (closed ? " (" + std::to_string(closed) + " are closed, but tensors on them still exist: delete those)"
+                      : ""));
+  }
+  return session;
 }
 
 std::shared_ptr<Session> Session::at(int index) {

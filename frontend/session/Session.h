@@ -72,6 +72,9 @@ void noteNews();
 /// a session's turn may need the interpreter to answer.
 void setLockWaiter(void (*waiter)(std::recursive_mutex &));
 
+/// How to free objects that only refer to each other (set by the bindings), asked when every device is taken.
+void setReclaimer(void (*reclaimer)());
+
 class Session;
 
 /// One of a session's locks. A session belongs to the process that opened it: in a fork its connection is the parent's,

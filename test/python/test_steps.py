@@ -286,6 +286,26 @@ def test_an_owner_closed_in_or_after_a_step():
         other.close()
 
 
+def test_devices_of_owners_in_cycles_are_used_again():
+    """An owner kept by a cycle of objects (a traceback, a model with hooks) gives its device back when all are taken."""
+    for _ in range(40):
+        with sojourn.local() as owner:
+            kept = {"x": torch.ones(3, device=owner.device)}
+            kept["self"] = kept
+        del kept, owner
+
+
+def test_closed_owners_that_tensors_keep_are_named():
+    kept = []
+    with pytest.raises(sojourn.Error, match=r"owners in one process.*\(\d+ are closed, but tensors on them still exist"):
+        for _ in range(40):
+            with sojourn.local() as owner:
+                kept.append(torch.ones(3, device=owner.device))
+    del kept, owner
+    with sojourn.local() as owner:
+        assert sojourn.publish(torch.ones(3, device=owner.device) + 1).tolist() == [2, 2, 2]
+
+
 def test_uploads_are_copies(device):
     host = torch.ones(3)
     x = host.to(device)
