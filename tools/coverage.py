@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/coverage.md: what becomes of every operator of ATen's dispatcher, and of every function that torch lets
-a tensor type override, at an owner.
+"""Writes docs/coverage.md: the outcome at an owner for every operator of ATen's dispatcher, and for every function that
+torch lets a tensor type override.
 
     tools/coverage.py          write the document
-    tools/coverage.py --check  exit 1 if the file on disk is not what would be written
+    tools/coverage.py --check  exit 1 if the file on disk is stale
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def kind_of(name: str) -> tuple[str, str]:
 
 
 def bases() -> dict[str, tuple[str, str, list[str]]]:
-    """Per operator: the best that any of its overloads comes to, why not, and the overloads that come to less."""
+    """Per operator: the best outcome of its overloads, the reason for it, and the overloads with a worse outcome."""
     import torch
 
     order = ["recorded", "view", "read", "composed", "refused", "elsewhere", "unknown"]
@@ -67,7 +67,7 @@ def bases() -> dict[str, tuple[str, str, list[str]]]:
 
 
 def functions(known) -> dict[str, list[str]]:
-    """Functions of torch.overrides by what their operator comes to; those without one of that name run others."""
+    """Functions of torch.overrides by the outcome of their operator. Functions without such an operator run others."""
     import torch
 
     with warnings.catch_warnings():
@@ -88,9 +88,9 @@ def functions(known) -> dict[str, list[str]]:
 MEANING = {
     "recorded": "recorded, and lowered to core ops",
     "view": "a view: part of how an operand is read",
-    "read": "asks for a value: answered outside of steps where the label permits",
-    "composed": "torch composes it of others",
-    "refused": "refused when it is called, with the way out",
+    "read": "asks for a value: answered outside of steps if the label permits",
+    "composed": "torch composes it from other operators",
+    "refused": "refused when it is called; the text suggests an alternative",
     "elsewhere": "for other kinds of tensors (sparse, nested, quantized), other devices or back ends",
     "unknown": "not supported: refused when it is called",
 }
@@ -105,20 +105,20 @@ def text() -> str:
     lines = [
         "# Coverage",
         "",
-        "What becomes of each operator of ATen's dispatcher and of each function that torch lets a tensor type override.",
-        f"Written by `tools/coverage.py`; PyTorch {torch.__version__.split('+')[0]}. What is tried of them, and with which",
-        "samples, is in [operators.md](operators.md).",
+        "The outcome for each operator of ATen's dispatcher and for each function that torch lets a tensor type",
+        f"override. Written by `tools/coverage.py` for PyTorch {torch.__version__.split('+')[0]}. The tested operators",
+        "and their samples are in [operators.md](operators.md).",
         "",
         "| | operators | functions | meaning |",
         "|---|---|---|---|",
     ]
     for kind, meaning in MEANING.items():
         lines.append(f"| {kind} | {counts[kind]} | {len(by_function.get(kind, []))} | {meaning} |")
-    lines += ["", "## Refused", "", "| operator | why, and the way out |", "|---|---|"]
+    lines += ["", "## Refused", "", "| operator | reason and alternative |", "|---|---|"]
     lines += [f"| `{base}` | {why} |" for base, (kind, why, _) in known.items() if kind == "refused"]
     lines += ["", "## Not supported", ""]
     lines.append(", ".join(f"`{base}`" for base, (kind, _, _) in known.items() if kind == "unknown") + ".")
-    lines += ["", "## Overloads that come to less than others of their operator", ""]
+    lines += ["", "## Overloads with a worse outcome than others of their operator", ""]
     lines.append(", ".join(f"`{base}` ({', '.join(less)})" for base, (_, _, less) in known.items() if less) + ".")
     for kind in ("recorded", "view", "composed"):
         lines += ["", f"## {kind.capitalize()}", ""]
@@ -131,7 +131,7 @@ def text() -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="compare with the file on disk, write nothing")
+    parser.add_argument("--check", action="store_true", help="compare with the file on disk; write no file")
     options = parser.parse_args()
     import sojourn  # noqa: F401 (registers the device)
 
@@ -140,7 +140,7 @@ def main() -> int:
         DOCUMENT.write_text(written)
         return 0
     if not DOCUMENT.exists() or DOCUMENT.read_text() != written:
-        print("docs/coverage.md is not what tools/coverage.py writes; run it")
+        print("docs/coverage.md is stale; run tools/coverage.py")
         return 1
     return 0
 

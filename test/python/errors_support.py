@@ -261,7 +261,7 @@ def stable(text: str, each: Example, world: World) -> str:
     text = re.sub(r"\b[0-9a-f]{64}\b", "<64 digits>", text)
     processes = list(dict.fromkeys(re.findall(r"\bprocess (\d+)", text)))
     text = re.sub(r"\bprocess (\d+)", lambda match: f"process {'NM'[processes.index(match[1])]}", text)
-    text = re.sub(r"checksum of the \d+ bytes", "checksum of the N bytes", text)  # lines of scripts are in there
+    text = re.sub(r"the \d+ bytes before that", "the N bytes before that", text)  # lines of scripts are in there
     return re.sub(r"0x[0-9a-f]{6,}", "0x...", text)
 
 
