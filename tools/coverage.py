@@ -1,10 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/coverage.md: the outcome at an owner for every operator of ATen's dispatcher, and for every function that
-torch lets a tensor type override.
-
-    tools/coverage.py          write the document
-    tools/coverage.py --check  exit 1 if the file on disk is stale
+"""Prints a document: the outcome at an owner for every operator of ATen's dispatcher, and for every function that
+torch lets a tensor type override. tools/docs makes a page of it.
 """
 
 from __future__ import annotations
@@ -17,7 +14,6 @@ import sys
 import warnings
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DOCUMENT = ROOT / "docs/coverage.md"
 
 #: Names of operators that this build of torch has for other kinds of tensors, devices and back ends.
 ELSEWHERE = re.compile(
@@ -106,8 +102,8 @@ def text() -> str:
         "# Coverage",
         "",
         "The outcome for each operator of ATen's dispatcher and for each function that torch lets a tensor type",
-        f"override. Written by `tools/coverage.py` for PyTorch {torch.__version__.split('+')[0]}. The tested operators",
-        "and their samples are in [operators.md](operators.md).",
+        f"override. Made by `tools/coverage.py` for PyTorch {torch.__version__.split('+')[0]}. The tested operators",
+        "and their samples are on [another page](operators.md).",
         "",
         "| | operators | functions | meaning |",
         "|---|---|---|---|",
@@ -131,17 +127,10 @@ def text() -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="compare with the file on disk; write no file")
-    options = parser.parse_args()
+    parser.parse_args()
     import sojourn  # noqa: F401 (registers the device)
 
-    written = text()
-    if not options.check:
-        DOCUMENT.write_text(written)
-        return 0
-    if not DOCUMENT.exists() or DOCUMENT.read_text() != written:
-        print("docs/coverage.md is stale; run tools/coverage.py")
-        return 1
+    print(text(), end="")
     return 0
 
 

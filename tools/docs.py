@@ -29,6 +29,8 @@ SOURCE, HTML = SITE / "source", SITE / "html"
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "dialect/STATUS.md"]
 COMMANDS = ["sojourn", "sojourn-owner", "sojourn-opt", "sojourn-translate"]
 SCRIPTS = ["tools/setup", "tools/demo", "tools/check", "tools/bench", "tools/docs"]
+# Pages that are made, not written.
+MADE = [f"docs/reference/{name}.md" for name in ("commands", "limits", "cpp", "errors", "coverage", "operators", "promotion")]
 LIMITS = {
     "Types and values": "dialect/Bounds.h",
     "Programs and runs": "runtime/Limits.h",
@@ -191,9 +193,9 @@ def generated(quick):
     write("docs/reference/cpp.md", cpp())
     python = [sys.executable]
     for name, title, command in (
-        ("errors", "Errors", [*python, "tools/errors.py", "--print"]),
-        ("coverage", "Operators of ATen", [*python, "tools/coverage.py", "--print"]),
-        ("operators", "PyTorch's own samples", [*python, "tools/sweep.py", "--print"]),
+        ("errors", "Errors", [*python, "tools/errors.py"]),
+        ("coverage", "Operators of ATen", [*python, "tools/coverage.py"]),
+        ("operators", "PyTorch's own samples", [*python, "tools/sweep.py", "--report"]),
         ("promotion", "Type promotion", [*python, "test/passes/promote_grid.py", "differences"]),
     ):
         page = f"# {title}\n\nThis page is left out of a quick build; run `tools/docs`.\n"
@@ -210,9 +212,7 @@ def main():
     arguments = parser.parse_args()
     begin = time.monotonic()
     shutil.rmtree(SOURCE, ignore_errors=True)
-    pages = tracked_pages()
-    for name in ("commands", "limits", "cpp", "errors", "coverage", "operators", "promotion"):
-        pages.append(f"docs/reference/{name}.md")
+    pages = tracked_pages() + MADE
     generated(arguments.quick)
     stage([name for name in pages if (ROOT / name).is_file()])
     doxygen()

@@ -1,11 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/errors.md: each refusal of Sojourn, with an example and the text that the example printed.
+"""Prints each refusal of Sojourn as a document, with an example and the text that the example printed.
 
-    tools/errors.py          run every example, write the document
-    tools/errors.py --check  exit 1 if the file on disk is stale
-
-The examples are those of test/python/errors_*_support.py; test/python/test_errors.py lists refusals without one.
+tools/docs makes a page of it. The examples are those of test/python/errors_*_support.py; test/python/test_errors.py lists refusals without one.
 """
 
 from __future__ import annotations
@@ -31,19 +28,12 @@ def outcomes(examples, errors_support) -> dict:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="compare with the file on disk; write no file")
-    options = parser.parse_args()
+    parser.parse_args()
     import errors_document_support
     import errors_support
 
     examples = errors_support.load()
-    text = errors_document_support.document(examples, outcomes(examples, errors_support))
-    document = errors_document_support.DOCUMENT
-    if not options.check:
-        document.write_text(text)
-    elif not document.exists() or document.read_text() != text:
-        print("docs/errors.md is stale; run tools/errors.py")
-        return 1
+    print(errors_document_support.document(examples, outcomes(examples, errors_support)), end="")
     return 0
 
 

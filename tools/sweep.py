@@ -6,7 +6,7 @@
     tools/sweep.py --parts all --dtypes float32,int64 --runtimes native,numpy --only linalg
     tools/sweep.py --databases modules,optimizers
     tools/sweep.py --list failures          entries that did not pass, with the first sample's error
-    tools/sweep.py --report                 totals and failures, into docs/operators.md
+    tools/sweep.py --report                 totals and failures as a document, which tools/docs makes a page of
     tools/sweep.py --whole --current        the sweep of tools/check --all
 
 The parts and the meaning of outcomes are in test/python/sweep_support.py (operators), sweep_modules_support.py and
@@ -259,8 +259,8 @@ def table(heading: str, runs, about: str) -> tuple[list, list]:
     return lines, details
 
 
-def report() -> None:
-    """Writes the results to docs/operators.md."""
+def report() -> str:
+    """The stored results as a document."""
     import torch
 
     about = {
@@ -273,9 +273,11 @@ def report() -> None:
     lines = [
         "# Operators, modules, optimizers",
         "",
-        "Each entry of PyTorch's own test databases, compared with eager on the CPU, on PyTorch's samples. Written by",
+        "Each entry of PyTorch's own test databases, compared with eager on the CPU, on PyTorch's samples. Made by",
         f"`tools/sweep.py --whole` and `tools/sweep.py --report` for PyTorch {torch.__version__.split('+')[0]}.",
     ]
+    if not any(KEPT.glob("*.json")):
+        lines += ["", "**This build has no results: run `tools/sweep.py --whole` (hours), then `tools/docs`.**"]
     details = []
     runtimes = sorted({file.stem.split("-")[0] for file in KEPT.glob("*.json")})
     for database, (tried, _) in DATABASES.items():
@@ -306,7 +308,7 @@ def report() -> None:
         "|---|---|---|---|",
         *details,
     ]
-    (ROOT / "docs" / "operators.md").write_text("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
 
 
 def whole() -> list:
@@ -363,11 +365,11 @@ def main() -> int:
         "--counts", type=pathlib.Path, help="write the numbers of passed, failed and reviewed entries, as JSON"
     )
     parser.add_argument(
-        "--report", action="store_true", help="write docs/operators.md from the stored results; run no entry"
+        "--report", action="store_true", help="print the stored results as a document; run no entry"
     )
     options = parser.parse_args()
     if options.report:
-        report()
+        print(report(), end="")
         return 0
     names = [] if options.whole else [name for name in options.only.split(",") if name]
     runs = whole() if options.whole else chosen(options, parser)

@@ -1,21 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text of docs/errors.md, from the examples and their outcomes."""
+"""The page of errors, from the examples and their outcomes."""
 
 import inspect
-import pathlib
 import re
 
 from errors_sites_support import NOT_SHOWN
 
 import sojourn
 
-DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs/errors.md"
-
 HEAD = """\
 # Errors
 
-The refusals of Sojourn by class, each with an example and its text. `tools/errors.py` runs every example and writes
-this document; `test/python/test_errors.py` compares it and reports refusals without an example.
+The refusals of Sojourn by class, each with an example and its text, which `tools/errors.py` made by running it. The
+tests report refusals without an example.
 
 All classes are subclasses of `sojourn.Error`, which is a `RuntimeError`, except those of Python and torch. The session
 stays usable: a step that raises is dropped as a whole, and ops that were pending before it stay. The text says so if a

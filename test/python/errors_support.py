@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Examples of every refusal that a script can meet: for docs/errors.md (tools/errors.py) and test_errors.py.
+"""Examples of every refusal that a script can meet: for the page of errors (tools/errors.py) and test_errors.py.
 
 An example is a function whose body is what the document shows. Its parameters name what it starts from (`World`); it
 raises the error that it is about. The errors_*_support modules hold the examples, by topic.
