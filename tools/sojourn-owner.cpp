@@ -5,6 +5,7 @@
 #include "owner/Import.h"
 #include "owner/Logging.h"
 #include "owner/Text.h"
+#include "tools/Version.h"
 
 #include <CLI/CLI.hpp>
 
@@ -315,6 +316,7 @@ int main(int argc, char **argv) {
   Arguments arguments;
   CLI::App app("Keep tables, run scientists' programs on them, manage budgets and list the programs that ran.",
                "sojourn-owner");
+  app.set_version_flag("--version", sojourn::versionText(), "print the versions of the release and of its formats");
   app.require_subcommand(1);
   app.footer("Exit codes: 0 done, 1 failed, 2 wrong usage.");
   Commands commands(app, arguments);

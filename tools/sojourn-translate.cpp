@@ -4,6 +4,7 @@
 #include "dialect/CoreForm.h"
 #include "passes/Passes.h"
 #include "runtime/Program.h"
+#include "tools/Version.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -170,6 +171,7 @@ int main(int argc, char **argv) {
   llvm::setBugReportMsg("sojourn-translate crashed. Please report this on the project's issue tracker and attach the "
                         "input and this trace.\n");
   CLI::App app{"Translates programs: MLIR text to bytes and back"};
+  app.set_version_flag("--version", sojourn::versionText(), "print the versions of the release and of its formats");
   std::string input, output = "-", debug, dump;
   bool locations = false;
   app.add_option("--replay", dump, "repeat the phases of a dump (SOJOURN_DUMP) and compare every file");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data scientist's command line: a key that says who they are.
 #include "runtime/signing/SigningKey.h"
+#include "tools/Version.h"
 
 #include <CLI/CLI.hpp>
 
@@ -11,6 +12,7 @@ using namespace sojourn;
 int main(int argc, char **argv) {
   std::string file;
   CLI::App app("Create the key that identifies you to data owners.", "sojourn");
+  app.set_version_flag("--version", versionText(), "print the versions of the release and of its formats");
   app.require_subcommand(1);
   app.footer("Exit codes: 0 done, 1 failed, 2 wrong usage.");
   auto *keygen = app.add_subcommand(

@@ -362,3 +362,14 @@ def test_bench_history_grows_at_its_end(check, tmp_path):
     with pytest.raises(SystemExit, match="expected date, commit"):
         history.append({"processor": "a"}, [], path)
     assert path.read_text() == "date,ratio\n"
+
+
+@pytest.mark.parametrize("command", ["sojourn", "sojourn-owner", "sojourn-opt", "sojourn-translate"])
+def test_commands_print_their_version(command):
+    import sojourn
+
+    done = subprocess.run([ROOT / "build/bin" / command, "--version"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(
+        rf"Sojourn {re.escape(sojourn.__version__)} \(program format \d+, dialect \d+, protocol \d+\)", done.stdout.strip()
+    )
