@@ -9,7 +9,7 @@ def OperandAttr : AttrDef<SojournDialect, "Operand"> {
   let mnemonic = "operand";
   let summary = "reference to operand k of a `sojourn.aten`";
   let description = [{
-    Stands in `args` of `sojourn.aten` where the schema argument is a tensor or a run-time scalar:
+    An entry of `args` of `sojourn.aten` for a schema argument that is a tensor or a run-time scalar:
     `#sojourn.operand<0>`.
   }];
   let parameters = (ins "int64_t":$index);

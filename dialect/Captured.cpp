@@ -172,14 +172,14 @@ LogicalResult MovedViewOp::verify() {
   RefType source = getSource().getType(), result = getResult().getType();
   std::optional<int64_t> elements = checkedNumel(getShape(), bounds::kViewElements);
   if (!source.isDenseRoot() || elements != source.getNumElements() || *elements == 0) {
-    return emitOpError() << "sees " << source << " as [" << getShape() << "], expected a root with as many elements";
+    return emitOpError() << "views " << source << " as [" << getShape() << "], expected a root with as many elements";
   }
   if (source.getElementType() != result.getElementType()) {
     return emitOpError() << "result has type " << result << ", expected the element type of " << source;
   }
   std::optional<Box> box = boxOf(getShape(), result.getShape(), result.getStrides(), result.getOffset());
   if (!box) {
-    return emitOpError() << "result " << result << " is no window with dims along those of [" << getShape() << "]";
+    return emitOpError() << "result " << result << " is not a window whose dims follow those of [" << getShape() << "]";
   }
   int64_t previous = -1;
   for (int64_t dim : getDims()) {

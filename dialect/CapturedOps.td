@@ -15,12 +15,12 @@ def AtenOp : SojournOp<"aten", [DeclareOpInterfaceMethods<MemoryEffectsOpInterfa
     `args` has one attribute per schema argument, in schema order, and `names` their names. `#sojourn.operand<k>` is
     operand k; a list of tensors is an array of those, with `unit` for an undefined element; ints, bools, shape-defining
     floats, int lists, bool lists, dtypes and strings are literals; `unit` is None. A float scalar is always an operand
-    (`!sojourn.scalar<f64>`), so that no value of it is part of the program. A random op has a pseudo argument `seed`
-    at the end.
+    (`!sojourn.scalar<f64>`), so the program contains no value of it. A random op has a pseudo argument `seed` at the
+    end.
 
     Results are the fresh tensors only: an output that is a mutated argument or a view is not a result. An undefined
-    output has type `none`. `mutates` lists the operands that are written. In functional form operands and results are
-    tensors, `mutates` is empty, and the new value of each mutated operand is a result after the fresh ones.
+    output has type `none`. `mutates` lists the mutated operands. In functional form operands and results are tensors,
+    `mutates` is empty, and the new value of each mutated operand is a result after the fresh ones.
 
     Example:
 
@@ -50,7 +50,7 @@ def AtenOp : SojournOp<"aten", [DeclareOpInterfaceMethods<MemoryEffectsOpInterfa
 def ViewOp : SojournOp<"view", [Pure]> {
   let summary = "the same storage through other sizes, strides and offset";
   let description = [{
-    Every view operator of ATen is recorded as this. Strides and offset of the result are absolute in the storage of
+    Every view operator of ATen is recorded as this op. Strides and offset of the result are absolute in the storage of
     the root; chains of views carry no information beyond that. The result may not reach beyond its root's storage.
 
     Example:
@@ -66,12 +66,12 @@ def ViewOp : SojournOp<"view", [Pure]> {
 }
 
 def MovedViewOp : SojournOp<"moved_view", [Pure]> {
-  let summary = "a view whose place in the storage is said by numbers of the run";
+  let summary = "a view whose position in the storage is given at run time";
   let description = [{
-    The storage of the root is seen as dims `shape`, row-major in the order of memory. Each dim of the result varies
-    along one of them. `places[k]` is where the window begins along `dims[k]`, clamped so that it stays inside; along
-    the other dims it lies where the result's type says, whose offset counts these alone. So slices, `select` and what
-    is made of them are one program for all of their positions.
+    The storage of the root has the dims `shape`, row-major in the order of memory. Each dim of the result varies along
+    one of them. `places[k]` is the start of the window along `dims[k]`, clamped so that the window stays inside. The
+    offset of the result's type gives the start along the other dims, and counts these alone. So slices, `select` and
+    their compositions are one program for all positions.
 
     Example:
 
@@ -110,8 +110,8 @@ def AllocOp : SojournOp<"alloc"> {
 def LoadOp : SojournOp<"load"> {
   let summary = "the present contents of a ref, as a value";
   let description = [{
-    The inverse of `sojourn.alloc`: lets a core op of captured form (`sojourn.read_rows`, say) use what a ref holds at
-    this point.
+    The inverse of `sojourn.alloc`: a core op of captured form (such as `sojourn.read_rows`) uses the contents of a ref
+    at this point.
 
     Example:
 

@@ -66,8 +66,8 @@ def ConvOp : InferredCoreOp<"conv"> {
 def ConvGradInputOp : CoreOp<"conv_grad_input"> {
   let summary = "the gradient of conv with respect to x; also the transposed convolution";
   let description = [{
-    g has the type that `conv` of the result with w would have. The result type gives the shape of x, which the
-    attributes alone do not.
+    g has the type that `conv` of the result with w would have. The result type gives the shape of x, which does not
+    follow from the attributes.
 
     Example:
 
@@ -115,12 +115,12 @@ def ConvGradWeightOp : CoreOp<"conv_grad_weight"> {
 }
 
 def CholeskyOp : InferredCoreOp<"cholesky"> {
-  let summary = "the lower triangular factor of symmetric positive definite matrices, and where there is none";
+  let summary = "the lower triangular factor of symmetric positive definite matrices, and the order of failure";
   let description = [{
-    x is [..., n, n]; of each matrix the lower triangle alone is read. The factor L has a positive diagonal, zeros above
-    it, and L times its adjoint is the matrix; imaginary parts on the diagonal of x count as 0. `order` [...] is 0; or, of
-    a matrix that is not positive definite (a NaN on the way counts as that), the order, from 1, of the first leading
-    minor that is not, and then all of L is NaN. f16 and bf16 compute in f32.
+    x is [..., n, n]; only the lower triangle of each matrix is read. The factor L has a positive diagonal, zeros above
+    it, and L times its adjoint is the matrix; imaginary parts on the diagonal of x count as 0. `order` [...] is 0 for a
+    positive definite matrix. Otherwise (also if a NaN occurs) it is the order, from 1, of the first leading minor that
+    is not positive definite, and all of L is NaN. f16 and bf16 compute in f32.
 
     Example:
 
@@ -139,9 +139,9 @@ def CholeskyOp : InferredCoreOp<"cholesky"> {
 def TriangularSolveOp : CoreOp<"triangular_solve", [AllTypesMatch<["b", "result"]>]> {
   let summary = "x with a x = b for triangular matrices a";
   let description = [{
-    a is [..., n, n] and b [..., n, k] with equal leading dims. Of a the lower triangle is read, or the upper one; with
-    `unit` its diagonal counts as ones. Substitution row by row: a zero on the diagonal divides as IEEE floats do. f16
-    and bf16 compute in f32.
+    a is [..., n, n] and b [..., n, k] with equal leading dims. Only the lower triangle of a is read, or only the upper
+    one; with `unit` its diagonal counts as ones. Substitution row by row: a zero on the diagonal divides as IEEE floats
+    do. f16 and bf16 compute in f32.
 
     Example:
 
@@ -167,13 +167,16 @@ class FactorOp<string mnemonic, string times> : InferredCoreOp<mnemonic> {
 }
 
 def LuOp : FactorOp<"lu", "1"> {
-  let summary = "triangular factors of matrices with their rows exchanged, in one matrix each";
+  let summary = "triangular factors of matrices with exchanged rows, both in one matrix";
   let description = [{
-    x is [..., m, n]. With k = min(m, n): `factors` holds U [k, n] in its upper triangle and, below the diagonal, L
-    [m, k], whose diagonal is ones. `pivots` [..., k]: at step i row i was exchanged with row pivots[i], counted from 0,
-    the one of the largest magnitude (of complex numbers, the sum of those of their parts) in column i from row i on, the
-    first of equals. `permutation` [..., m]: row i of L U is row permutation[i] of x. `order` [...]: 0, or from 1 the first
-    step whose pivot is zero. f16 and bf16 compute in f32.
+    x is [..., m, n], k = min(m, n). f16 and bf16 compute in f32.
+
+    * `factors`: U [k, n] in its upper triangle and, below the diagonal, L [m, k], whose diagonal is ones.
+    * `pivots` [..., k]: at step i, row i was exchanged with row pivots[i], counted from 0. That row has the largest
+      magnitude in column i from row i on, the first of equals. The magnitude of a complex number is the sum of those of
+      its parts.
+    * `permutation` [..., m]: row i of L U is row permutation[i] of x.
+    * `order` [...]: 0, or the first step, from 1, whose pivot is zero.
 
     Example:
 
@@ -188,8 +191,8 @@ def LuOp : FactorOp<"lu", "1"> {
 def QrOp : FactorOp<"qr", "4"> {
   let summary = "orthogonal and triangular factors of matrices";
   let description = [{
-    x is [..., m, n], k = min(m, n), or m where `full`: q [..., m, k] has orthonormal columns, r [..., k, n] is upper
-    triangular, and q r is x, by Householder's reflections as LAPACK's geqrf makes them. f16 and bf16 compute in f32.
+    x is [..., m, n], k = min(m, n), or m if `full`: q [..., m, k] has orthonormal columns, r [..., k, n] is upper
+    triangular, and q r is x, by Householder reflections as in LAPACK's geqrf. f16 and bf16 compute in f32.
 
     Example:
 
@@ -205,11 +208,10 @@ def QrOp : FactorOp<"qr", "4"> {
 def EighOp : FactorOp<"eigh", "24"> {
   let summary = "eigenvalues and eigenvectors of symmetric, or Hermitian, matrices";
   let description = [{
-    x is [..., n, n]; of each matrix the lower triangle alone is read, and of its diagonal the real part. `values`
-    [..., n] are real and ascend; the columns of `vectors` are orthonormal, and of each the entry of the largest magnitude
-    (the first within 2^-12 of it) is real and not negative.
-    Where x has an entry that is not finite, or the iteration does not converge, both are NaN. f16 and bf16 compute in
-    f32. How long it takes depends on the entries.
+    x is [..., n, n]; only the lower triangle of each matrix is read, and only the real part of its diagonal. `values`
+    [..., n] are real and ascending. The columns of `vectors` are orthonormal, and the entry of the largest magnitude in
+    each column (the first within 2^-12 of it) is real and not negative. If x has an entry that is not finite, or the
+    iteration does not converge, both are NaN. f16 and bf16 compute in f32. The running time depends on the entries.
 
     Example:
 
@@ -225,10 +227,10 @@ def SvdOp : FactorOp<"svd", "32"> {
   let summary = "singular values and vectors of matrices";
   let description = [{
     x is [..., m, n], k = min(m, n): u [..., m, k], s [..., k] real and descending, vt [..., k, n], and u diag(s) vt is
-    x; where `full`, u is [..., m, m] and vt [..., n, n]. Of each column of u the entry of the largest magnitude (the
-    first within 2^-12 of it) is real and not negative, and so of the rows of vt beyond k. Where x has an entry that is
-    not finite, or the iteration does not converge, all are NaN. f16 and bf16 compute in f32. How long it takes depends on
-    the entries.
+    x; if `full`, u is [..., m, m] and vt [..., n, n]. The entry of the largest magnitude in each column of u (the first
+    within 2^-12 of it) is real and not negative; the same holds for the rows of vt beyond k. If x has an entry that is
+    not finite, or the iteration does not converge, all are NaN. f16 and bf16 compute in f32. The running time depends
+    on the entries.
 
     Example:
 
@@ -244,10 +246,10 @@ def SvdOp : FactorOp<"svd", "32"> {
 def LdlOp : FactorOp<"ldl", "1"> {
   let summary = "factors of symmetric, or Hermitian, matrices, with rows and columns exchanged";
   let description = [{
-    x is [..., n, n]; of each matrix the lower triangle alone is read. `factors`, `pivots` [..., n] and `order` [...] are
-    what LAPACK's sytrf leaves, or hetrf where `hermitian`: L D L^T, or L D times the adjoint of L, with blocks of one and
-    two in D, pivots from 1, negative for blocks of two, and the first zero block, or 0. Above the diagonal are zeros. Of
-    real numbers `hermitian` says nothing. f16 and bf16 compute in f32.
+    x is [..., n, n]; only the lower triangle of each matrix is read. `factors`, `pivots` [..., n] and `order` [...] are
+    those of LAPACK's sytrf, or of hetrf if `hermitian`: L D L^T, or L D times the adjoint of L. D has blocks of one and
+    two; pivots count from 1 and are negative for blocks of two; `order` is the first zero block, or 0. Entries above
+    the diagonal are zeros. For real numbers `hermitian` has no effect. f16 and bf16 compute in f32.
 
     Example:
 
@@ -263,8 +265,8 @@ def LdlOp : FactorOp<"ldl", "1"> {
 def LdlSolveOp : CoreOp<"ldl_solve", [AllTypesMatch<["b", "result"]>]> {
   let summary = "x with a x = b for symmetric matrices a by their factors";
   let description = [{
-    factors [..., n, n] and pivots [..., n] are as `ldl` gives them, b is [..., n, k] with equal leading dims. Where
-    pivots are none of a matrix of n rows, x is NaN. f16 and bf16 compute in f32.
+    factors [..., n, n] and pivots [..., n] are those of `ldl`, b is [..., n, k] with equal leading dims. If the pivots
+    are invalid for n rows, x is NaN. f16 and bf16 compute in f32.
 
     Example:
 
@@ -284,10 +286,10 @@ def LdlSolveOp : CoreOp<"ldl_solve", [AllTypesMatch<["b", "result"]>]> {
 def EigOp : FactorOp<"eig", "64"> {
   let summary = "eigenvalues and eigenvectors of square matrices";
   let description = [{
-    x is [..., n, n], real or complex. The columns of `vectors` [..., n, n] are of length 1, and of each the entry of the
-    largest magnitude (the first within 2^-12 of it) is real and not negative. The order of `values` [..., n] is the
-    library's. Where x has an entry that is not finite, or the iteration does not converge, both are NaN. How long it
-    takes depends on the entries.
+    x is [..., n, n], real or complex. The columns of `vectors` [..., n, n] have length 1, and the entry of the largest
+    magnitude in each column (the first within 2^-12 of it) is real and not negative. The order of `values` [..., n] is
+    the library's. If x has an entry that is not finite, or the iteration does not converge, both are NaN. The running
+    time depends on the entries.
 
     Example:
 
@@ -310,7 +312,8 @@ class FourierOp<string mnemonic> : InferredCoreOp<mnemonic> {
 def FftC2cOp : FourierOp<"fft_c2c"> {
   let summary = "the discrete Fourier transform of complex numbers";
   let description = [{
-    Along each of `dims`, of size n: y[k] = sum over j of x[j] exp(-2 pi i j k / n), of the opposite sign where `inverse`.
+    Along each of `dims`, of size n: y[k] = sum over j of x[j] exp(-2 pi i j k / n), with the opposite sign if
+    `inverse`.
 
     Example:
 
@@ -324,9 +327,9 @@ def FftC2cOp : FourierOp<"fft_c2c"> {
 }
 
 def FftR2cOp : FourierOp<"fft_r2c"> {
-  let summary = "the discrete Fourier transform of real numbers, without what follows by symmetry";
+  let summary = "the discrete Fourier transform of real numbers, without the entries that follow by symmetry";
   let description = [{
-    As fft_c2c of x as complex numbers; of the last of `dims`, of size n, the first n / 2 + 1 entries.
+    As fft_c2c of x as complex numbers, but only the first n / 2 + 1 entries along the last of `dims`, of size n.
 
     Example:
 
@@ -340,11 +343,11 @@ def FftR2cOp : FourierOp<"fft_r2c"> {
 }
 
 def FftC2rOp : FourierOp<"fft_c2r"> {
-  let summary = "the inverse of fft_r2c, times the number of elements that are transformed";
+  let summary = "the inverse of fft_r2c, times the number of transformed elements";
   let description = [{
-    The inverse transform along `dims` of the numbers whose last dim has size / 2 + 1 entries, the others being the
-    conjugates that make the result real. Imaginary parts of entry 0 of that dim, and of entry size / 2 where `size` is
-    even, count as 0 once the other dims are transformed.
+    The inverse transform along `dims`. The last of these has size / 2 + 1 entries; the others are the conjugates that
+    make the result real. Once the other dims are transformed, imaginary parts of entry 0 of that dim count as 0, and so
+    do those of entry size / 2 if `size` is even.
 
     Example:
 

@@ -33,7 +33,7 @@ static LogicalResult verifyArguments(func::FuncOp step, bool withCoins) {
     }
     previous = *kind;
     if (*kind == StepArg::Coin && !withCoins) {
-      return step.emitOpError() << "argument #" << i << " is of kind coin, which an owner alone appends";
+      return step.emitOpError() << "argument #" << i << " is of kind coin, which only an owner appends";
     }
     bool fits = false;
     StringRef expected;
@@ -85,13 +85,13 @@ static LogicalResult verifyResults(func::FuncOp step) {
     }
     if (*kind == StepResult::Publish && step.getResultAttr(i, kTrainedAttr)) {
       return step.emitOpError() << "result #" << i << " of kind publish has " << kTrainedAttr
-                                << ", expected that on what is committed or kept";
+                                << ", expected it only on committed or kept results";
     }
     auto target = step.getResultAttrOfType<IntegerAttr>(i, kTargetAttr);
     if (*kind != StepResult::Commit) {
       if (target) {
         return step.emitOpError() << "result #" << i << " of kind " << stringify(*kind) << " has " << kTargetAttr
-                                  << ", expected that on commits only";
+                                  << ", expected it only on commits";
       }
       continue;
     }
@@ -149,7 +149,7 @@ static LogicalResult verify(ModuleOp module, bool withCoins) {
   for (Operation &op : *module.getBody()) {
     auto function = dyn_cast<func::FuncOp>(op);
     if (!function || step) {
-      return op.emitOpError() << "stands beside @" << kStepName << ", expected one function and nothing else";
+      return op.emitOpError() << "is next to @" << kStepName << ", expected one function and nothing else";
     }
     step = function;
   }

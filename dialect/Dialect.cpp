@@ -97,7 +97,7 @@ LogicalResult SojournDialect::verifyRegionResultAttribute(Operation *op, unsigne
     }
   } else if (attribute.getName() == kTrainedAttr && !isa<UnitAttr>(attribute.getValue())) {
     return op->emitOpError() << "result #" << resultIndex << " has " << kTrainedAttr << " = " << attribute.getValue()
-                             << ", expected it without a value";
+                             << ", expected no value";
   }
   return success();
 }

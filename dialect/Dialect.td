@@ -14,7 +14,7 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 def SojournDialect : Dialect {
   let name = "sojourn";
   let cppNamespace = "::sojourn";
-  let summary = "PyTorch steps, from the recorded trace to the program that the owner of the data runs";
+  let summary = "PyTorch steps, from the recorded trace to the program that an owner runs";
   let description = [{
     One dialect, two forms. *Captured form* has handles with identity (`!sojourn.ref`), views and mutation, and one
     generic op (`sojourn.aten`) that carries the ATen schema. *Core form* is a closed set of pure and total ops over

@@ -124,7 +124,7 @@ def Atan2Op : BinaryOp<"atan2", FloatTensor> {
 def MaxOp : BinaryOp<"max", OrderedTensor, [Commutative]> {
   let summary = "the larger one";
   let description = [{
-    NaN propagates; which zero of ±0 comes out is not specified.
+    NaN propagates; the sign of a zero from ±0 is not specified.
 
     Example:
 
@@ -137,7 +137,7 @@ def MaxOp : BinaryOp<"max", OrderedTensor, [Commutative]> {
 def MinOp : BinaryOp<"min", OrderedTensor, [Commutative]> {
   let summary = "the smaller one";
   let description = [{
-    NaN propagates; which zero of ±0 comes out is not specified.
+    NaN propagates; the sign of a zero from ±0 is not specified.
 
     Example:
 
@@ -186,7 +186,7 @@ def XorOp : BinaryOp<"xor", BoolOrIntTensor, [Commutative]> {
 def ShlOp : BinaryOp<"shl", IntTensor> {
   let summary = "a shifted left by b bits";
   let description = [{
-    A negative amount or one of at least the width gives 0.
+    A negative amount, or an amount of at least the width, gives 0.
 
     Example:
 
@@ -199,7 +199,7 @@ def ShlOp : BinaryOp<"shl", IntTensor> {
 def ShrOp : BinaryOp<"shr", IntTensor> {
   let summary = "a shifted right by b bits, keeping the sign";
   let description = [{
-    A negative amount or one of at least the width gives the sign fill: 0 or -1.
+    A negative amount, or an amount of at least the width, gives the sign fill: 0 or -1.
 
     Example:
 
@@ -213,10 +213,10 @@ def SpecialBinaryOp : BinaryOp<"special_binary", DrawTensor> {
   let summary = "a special function of two variables";
   let description = [{
     `function` is one of SpecialFunctions.def: Hurwitz's zeta (exponent, position), the regularized incomplete gamma
-    functions (shape, bound), and orthogonal polynomials (position, degree: truncated, and 0 below degree 0). Edges are
-    torch.special's. How long it takes depends on the values: for a polynomial it grows with the degree, for zeta with
-    how far below 0 its position is. Both are bounded: above degree 4096, and for positions below -4096, the result is
-    NaN.
+    functions (shape, bound), and orthogonal polynomials (position, degree: truncated, and 0 below degree 0). Edge cases
+    follow torch.special. The running time depends on the values: it grows with the degree of a polynomial, and with the
+    distance of a zeta position below 0. Both are bounded: above degree 4096, and for positions below -4096, the result
+    is NaN.
 
     Example:
 
@@ -233,7 +233,7 @@ def SpecialBinaryOp : BinaryOp<"special_binary", DrawTensor> {
 def CompareOp : SplatOp<"compare"> {
   let summary = "comparison to i1";
   let description = [{
-    `predicate` is one of eq, ne, lt, le, gt, ge. Any order against NaN is false, ne is true. Complex numbers have eq
+    `predicate` is one of eq, ne, lt, le, gt, ge. With NaN, ne is true and all others are false. Complex numbers have eq
     and ne only; false is less than true.
 
     Example:

@@ -114,7 +114,7 @@ LogicalResult LdlOp::inferReturnTypes(MLIRContext *context, std::optional<Locati
 static LogicalResult verifyRightSides(Operation *op, RankedTensorType a, RankedTensorType b) {
   if (b.getRank() != a.getRank() || b.getElementType() != a.getElementType() ||
       b.getShape().drop_back(1) != a.getShape().drop_back(1)) {
-    return op->emitOpError() << "b has type " << b << ", expected matrices [..., n, k] for those of " << a;
+    return op->emitOpError() << "b has type " << b << ", expected matrices [..., n, k] that match " << a;
   }
   if (!isCountable(a) || !isCountable(b)) {
     return op->emitOpError() << "solves " << a << " for " << b << ", expected fewer than 2^31 rows and columns";
@@ -129,7 +129,8 @@ LogicalResult LdlSolveOp::verify() {
     return emitOpError() << "factors have type " << a << ", expected square matrices [..., n, n]";
   }
   if (getPivots().getType().getShape() != a.getShape().drop_back(1)) {
-    return emitOpError() << "pivots have type " << getPivots().getType() << ", expected a row of " << a << " each";
+    return emitOpError() << "pivots have type " << getPivots().getType()
+                         << ", expected one row [..., n] for each matrix of " << a;
   }
   return verifyRightSides(*this, a, b);
 }

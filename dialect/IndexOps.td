@@ -9,7 +9,7 @@ def TakeOp : InferredCoreOp<"take"> {
   let summary = "slices of x along dim at indices of any rank";
   let description = [{
     The result's shape is x's with `dim` replaced by the shape of i. An index outside [0, size), negative ones
-    included, gives 0; whoever means Python's negative indices wraps them first.
+    included, gives 0; Python's negative indices must be wrapped first.
 
     Example:
 
@@ -27,8 +27,8 @@ def TakeOp : InferredCoreOp<"take"> {
 def TakeAlongOp : InferredCoreOp<"take_along"> {
   let summary = "one element per index along dim (torch.gather)";
   let description = [{
-    i has the rank of x and, outside `dim`, its sizes: an index that covers less takes from a slice of x. The result has
-    the shape of i. Out of range gives 0.
+    i has the rank of x and, outside `dim`, its sizes; a smaller index takes from a slice of x. The result has the shape
+    of i. Out of range gives 0.
 
     Example:
 
@@ -67,8 +67,8 @@ def PutOp : CoreOp<"put", [AllTypesMatch<["x", "result"]>]> {
 def PutAlongOp : CoreOp<"put_along", [AllTypesMatch<["x", "result"]>]> {
   let summary = "x with one element per index combined in along dim (torch.scatter)";
   let description = [{
-    i and u have one shape: the rank of x and, outside `dim`, its sizes; an index that covers less writes into a slice
-    of x, which `update_slice` brings back. `kind` and edges as in `put`.
+    i and u have one shape: the rank of x and, outside `dim`, its sizes. A smaller index writes into a slice of x, which
+    `update_slice` writes back. `kind` and edge cases as in `put`.
 
     Example:
 

@@ -21,8 +21,8 @@ def PricedOp : OpInterface<"PricedOp"> {
 def RowRuleOp : OpInterface<"RowRuleOp"> {
   let cppNamespace = "::sojourn";
   let description = [{
-    What the op does with the rows of private tables (dialect/rows/Rules.h): the rule that its record names in `rows`.
-    An op without this interface lets rows interact.
+    The effect of the op on the rows of private tables (dialect/rows/Rules.h): the rule that its record names in `rows`.
+    An op without this interface counts as letting rows interact.
   }];
   let methods = [
     InterfaceMethod<"Facts of the results from those of the operands.", "void", "inferRows",

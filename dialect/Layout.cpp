@@ -163,7 +163,7 @@ LogicalResult UpdateSliceOp::verify() {
                   (count == 0 || (start < size && (count - 1) <= (size - 1 - start) / stride));
     if (!inside) {
       return emitOpError() << "writes " << count << " elements from " << start << " with stride " << stride
-                           << " in dim " << dim << " of size " << size << ", expected all inside";
+                           << " in dim " << dim << " of size " << size << ", expected positions inside the dim";
     }
   }
   return success();
@@ -180,7 +180,8 @@ static LogicalResult requireMoved(std::optional<Location> location, ArrayRef<int
     previous = dim;
   }
   if (dims.size() != starts) {
-    return emitOptionalError(location, "found ", starts, " starts and ", dims.size(), " dims, expected one each");
+    return emitOptionalError(location, "found ", starts, " starts and ", dims.size(),
+                             " dims, expected one start per dim");
   }
   return success();
 }
@@ -199,7 +200,7 @@ LogicalResult DynamicSliceOp::inferReturnTypes(MLIRContext *context, std::option
   for (auto [dim, size] : llvm::zip(adaptor.getDims(), adaptor.getSizes())) {
     if (size < 0 || size > shape[dim]) {
       return emitOptionalError(location, "takes ", size, " elements along dim ", dim, " of size ", shape[dim],
-                               ", expected at most all");
+                               ", expected at most its size");
     }
     shape[dim] = size;
   }
@@ -254,7 +255,7 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *context, std::optional<Loc
     }
     if (!fits) {
       return emitOptionalError(location, "operand #", index, " has type ", *type, ", expected ", *first,
-                               " but for dim ", dim);
+                               " except along dim ", dim);
     }
     if (shape[dim] > bounds::kDimension) {
       return emitOptionalError(location, "dim ", dim, " of the result exceeds ", boundText(bounds::kDimension));

@@ -47,7 +47,8 @@ def ReshapeOp : CoreOp<"reshape"> {
 def PartsOp : InferredCoreOp<"parts"> {
   let summary = "complex numbers as pairs of their real and imaginary parts";
   let description = [{
-    x is [...], complex; the result [..., 2] holds the parts of each, the real one first. The same memory, read as floats.
+    x is [...], complex; the result [..., 2] holds the parts of each number, the real part first. It is the same memory,
+    read as floats.
 
     Example:
 
@@ -144,7 +145,7 @@ def ReverseOp : CoreOp<"reverse", [SameOperandsAndResultType]> {
 def UpdateSliceOp : CoreOp<"update_slice", [AllTypesMatch<["x", "result"]>]> {
   let summary = "x with the elements of u written at start, start + stride, ...";
   let description = [{
-    A write through a view, as a value. Every written position lies inside x.
+    A write through a view, as a value. Every written position is inside x.
 
     Example:
 
@@ -164,10 +165,10 @@ def UpdateSliceOp : CoreOp<"update_slice", [AllTypesMatch<["x", "result"]>]> {
 }
 
 def DynamicSliceOp : InferredCoreOp<"dynamic_slice"> {
-  let summary = "a part of x of fixed size, from where operands say, along dims";
+  let summary = "a part of x of fixed size, with start positions given by operands";
   let description = [{
     `sizes[k]` elements along `dims[k]` from `starts[k]` on, all elements along other dims; `dims` is strictly
-    increasing. A start is clamped to [0, size of the dim - sizes[k]], so that the part always lies inside.
+    increasing. A start is clamped to [0, size of the dim - sizes[k]], so the part is always inside.
 
     Example:
 
@@ -187,10 +188,10 @@ def DynamicSliceOp : InferredCoreOp<"dynamic_slice"> {
 }
 
 def DynamicUpdateSliceOp : CoreOp<"dynamic_update_slice", [AllTypesMatch<["x", "result"]>]> {
-  let summary = "x with u written where operands say, along dims";
+  let summary = "x with u written at start positions given by operands";
   let description = [{
-    u covers x but for `dims`, where it may be smaller: there it is written from `starts[k]` on, clamped so that u lies
-    inside of x. `dims` is strictly increasing.
+    u has the sizes of x, except along `dims`, where it may be smaller. Along `dims[k]` it is written from `starts[k]`
+    on, clamped so that u is inside x. `dims` is strictly increasing.
 
     Example:
 
@@ -232,7 +233,7 @@ def PadOp : InferredCoreOp<"pad"> {
   let summary = "value around and between the elements";
   let description = [{
     Per dim: `low` and `high` elements of `value` at the ends, `interior` between neighbours. Negative `low` and `high`
-    cut away; `interior` is at least 0.
+    crop; `interior` is at least 0.
 
     Example:
 

@@ -19,19 +19,19 @@ class OwnerOp<string mnemonic, list<Trait> traits = []>
 def ClippedSumOp : OwnerOp<"clipped_sum", [IsolatedFromAbove, SingleBlock]> {
   let summary = "sum over rows of a per-row function whose norm is bounded row by row";
   let description = [{
-    The region takes the operands and yields linear functions of sums over the slots of one draw. Let v_i be what it
-    yields when every term but those of slot i is left out, as one vector over all results. The value of the op is
+    The region takes the operands and yields linear functions of sums over the slots of one draw. Let v_i be its yielded
+    values with only the terms of slot i, as one vector over all results. The value of the op is
 
         sum over slots i with rows[i] >= 0 of v_i min(1, bound / |v_i|)        clip = "flat", one bound
         sum over those of v_ik min(1, bound_k / |v_ik|), per result k          clip = "per_layer", one bound per result
         sum over those of v_i                                                  clip = "none": |v_i| <= bound is proved
-                                                                               from the ranges of what v_i is made of,
+                                                                               from the ranges of the operands of v_i,
                                                                                which the lowering enforces: elements
                                                                                outside are clamped, NaN becomes 0
 
     in exact arithmetic; a row whose norm is not finite counts as 0. So **one row moves it by at most the norm of the
-    bounds**, whatever the region computes: nothing else about the region need be known. Norms are Euclidean; for
-    clip = "none" `norm` says 1 or 2. Results are f64, for what is added to them is far finer than f32.
+    bounds**, whatever the region computes: no other property of the region matters. Norms are Euclidean; for
+    clip = "none" `norm` is 1 or 2. Results are f64, because the noise has a grid far finer than f32.
 
     Example:
 
@@ -97,10 +97,10 @@ def NoiseOp : OwnerOp<"noise", [SameVariadicOperandSize]> {
 }
 
 def FirstRowsOp : OwnerOp<"first_rows", [PricedOp, AllTypesMatch<["rows", "result"]>]> {
-  let summary = "row numbers, each at the first place where it stands";
+  let summary = "row numbers, each kept at its first occurrence";
   let description = [{
-    Element k is `rows[k]`, or -1 where an earlier element is equal: no row is read into two slots, whatever the numbers
-    were computed from. The time depends on their count alone.
+    Element k is `rows[k]`, or -1 if an earlier element is equal. So no row is read into two slots, however the numbers
+    were computed. The running time depends on their count alone.
 
     Example:
 

@@ -42,7 +42,7 @@ def ReduceSumOp : ReduceOp<"reduce_sum", NumberTensor> {
   let rows = "reduceSum";
   let description = [{
     f16 and bf16 accumulate in f32, others in their own type, with the error bound of a pairwise sum. Integers wrap.
-    Nothing to sum gives 0.
+    An empty sum is 0.
 
     Example:
 
@@ -55,7 +55,7 @@ def ReduceSumOp : ReduceOp<"reduce_sum", NumberTensor> {
 def ReduceProdOp : ReduceOp<"reduce_prod", NumberTensor> {
   let summary = "product over dims";
   let description = [{
-    Accumulates as `reduce_sum`. Nothing to multiply gives 1.
+    Accumulates as `reduce_sum`. An empty product is 1.
 
     Example:
 
@@ -68,7 +68,7 @@ def ReduceProdOp : ReduceOp<"reduce_prod", NumberTensor> {
 def ReduceMaxOp : ReduceOp<"reduce_max", OrderedTensor> {
   let summary = "largest element over dims";
   let description = [{
-    NaN propagates; of i1 it is *any*. A reduced dim of size 0 is an error of the program.
+    NaN propagates; for i1 it is *any*. A reduced dim of size 0 is an error of the program.
 
     Example:
 
@@ -81,7 +81,7 @@ def ReduceMaxOp : ReduceOp<"reduce_max", OrderedTensor> {
 def ReduceMinOp : ReduceOp<"reduce_min", OrderedTensor> {
   let summary = "smallest element over dims";
   let description = [{
-    NaN propagates; of i1 it is *all*. A reduced dim of size 0 is an error of the program.
+    NaN propagates; for i1 it is *all*. A reduced dim of size 0 is an error of the program.
 
     Example:
 
@@ -94,7 +94,7 @@ def ReduceMinOp : ReduceOp<"reduce_min", OrderedTensor> {
 def ArgMaxOp : ArgOp<"argmax"> {
   let summary = "index of the largest element along dim";
   let description = [{
-    The first one on ties; the first NaN wins over everything. A dim of size 0 is an error of the program.
+    Ties give the first index; the first NaN wins over everything. A dim of size 0 is an error of the program.
 
     Example:
 
@@ -107,7 +107,7 @@ def ArgMaxOp : ArgOp<"argmax"> {
 def ArgMinOp : ArgOp<"argmin"> {
   let summary = "index of the smallest element along dim";
   let description = [{
-    The first one on ties; the first NaN wins over everything. A dim of size 0 is an error of the program.
+    Ties give the first index; the first NaN wins over everything. A dim of size 0 is an error of the program.
 
     Example:
 
@@ -146,7 +146,7 @@ def CumProdOp : ScanOp<"cumprod", NumberTensor> {
 def CumMaxOp : ScanOp<"cummax", OrderedTensor> {
   let summary = "running maximum along dim";
   let description = [{
-    A NaN stays from where it appears. Indices are derived.
+    After a NaN all elements are NaN. Indices are derived.
 
     Example:
 
@@ -159,7 +159,7 @@ def CumMaxOp : ScanOp<"cummax", OrderedTensor> {
 def CumMinOp : ScanOp<"cummin", OrderedTensor> {
   let summary = "running minimum along dim";
   let description = [{
-    A NaN stays from where it appears. Indices are derived.
+    After a NaN all elements are NaN. Indices are derived.
 
     Example:
 
@@ -172,8 +172,9 @@ def CumMinOp : ScanOp<"cummin", OrderedTensor> {
 def CumLogSumExpOp : ScanOp<"cumlogsumexp", FloatOrComplexTensor> {
   let summary = "running log of the sum of e^x along dim";
   let description = [{
-    Each prefix is shifted by its own maximum: [-200, 0, 200] gives no -inf. Of complex numbers y[k] is that of y[k - 1]
-    and x[k] whose real part is larger, plus log(1 + exp(the other one minus it)): imaginary parts go on beyond pi.
+    Each prefix is shifted by its own maximum: [-200, 0, 200] gives no -inf. For complex numbers let m be the one of
+    y[k - 1] and x[k] with the larger real part, and o the other; y[k] is m + log(1 + exp(o - m)). Imaginary parts may
+    exceed pi.
 
     Example:
 

@@ -8,10 +8,10 @@ include "dialect/Types.td"
 def SampleRowsOp : InferredCoreOp<"sample_rows"> {
   let summary = "row numbers at positions of an epoch's random order";
   let description = [{
-    Position by position: an element p of `positions` outside [0, n) gives -1, so that -1 stays -1 and absence survives
+    Position by position: an element p of `positions` outside [0, n) gives -1, so -1 stays -1 and absence survives
     composition; any other gives order(p). The order of an epoch is a bijection of [0, n): **the rows of an epoch are
-    distinct**, and positions 0 .. n - 1 give each row once. Each element costs its own few draws; nothing is kept,
-    whatever the number of rows. n is the number of rows of `table` when the step runs: no program says it.
+    distinct**, and positions 0 .. n - 1 give each row once. Each element costs its own few draws; nothing is stored,
+    whatever the number of rows. n is the number of rows of `table` when the step runs: programs do not contain it.
 
     order(p) is a Feistel network over Philox4x32-10 with cycle walking:
 
@@ -22,21 +22,21 @@ def SampleRowsOp : InferredCoreOp<"sample_rows"> {
       is the width of L: `left` in even rounds, `right` in odd ones. After the six rounds x = L * 2^right + R.
     * Start with x = p and repeat the pass until x < n: that x is order(p).
 
-    A part of a table is a list of splits, from the table down: the fraction f of each, and which side of it. Of m rows
-    the `first` side has the first floor(f * m + 0.5) positions of an order of them, product and sum each rounded to
-    f64, and the `other` side the rest.
+    A part of a table is a list of splits, from the table down: the fraction f of each split, and its side. For m rows
+    the `first` side has the first floor(f * m + 0.5) positions of an order of these rows, product and sum each rounded
+    to f64, and the `other` side the rest.
 
-    * `part`: n is the number of rows of that part, and the order is one of them: a batch of the part.
-    * `split`: the order is that of the last split itself. Positions count within its side, so that n is the side's
-      number of rows; where the side starts is added to them, and order(start + p) is a row of what was split: the part
-      above, or the table.
+    * `part`: n is the number of rows of that part, and the order is an order of these rows: a batch of the part.
+    * `split`: the order is that of the last split itself. Positions count within its side, so n is the side's number of
+      rows. The start of the side is added to each position, and order(start + p) is a row of the split table, or of the
+      part above it.
 
     A batch of a part of a split is one op after another: the inner one draws positions within the part, the outer one
     finds the part's rows in the table.
 
-    With `expected` the op stands for a draw of the table's owner: on a private table each of the n rows is in with
-    probability expected / n, independently and by secret coins, whatever positions and seed say; positions then only
-    give the number of slots. Elsewhere the attribute changes nothing. It does not go with `split`.
+    With `expected` the op is a draw by the table's owner: on a private table each of the n rows is drawn with
+    probability expected / n, independently and by secret coins, whatever the positions and the seed. Positions then
+    only give the number of slots. On other tables the attribute has no effect. It cannot be combined with `split`.
 
     Before promotion seed and epoch may be `!sojourn.scalar<i64>`.
 
@@ -73,11 +73,11 @@ def ReadRowsOp : CoreOp<"read_rows"> {
     Row b of the result is row `indices[b]` of the table, converted to the result's element type as `convert` does. A
     row number outside [0, rows) gives zeros. Columns of one shape are read:
 
-    * plain numbers: the result is [B, F], element [b, f] being column `columns[f]`; for exactly one name it may also be
-      [B];
+    * plain numbers: the result is [B, F], and element [b, f] comes from column `columns[f]`; for exactly one name it
+      may also be [B];
     * one shaped column with entries of sizes S: the result is [B, *S].
 
-    A list that holds a shaped column beside another one is refused.
+    A list with a shaped column and any other column is refused.
 
     Example:
 

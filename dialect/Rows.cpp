@@ -52,10 +52,11 @@ LogicalResult SampleRowsOp::verify() {
     return emitOpError() << "a split's own order needs a part: give split at least one (side, fraction)";
   }
   if (getSplit() && getExpected()) {
-    return emitOpError() << "a split's own order is drawn by its seed, expected belongs to an order of a part's rows";
+    return emitOpError()
+           << "a split's own order is drawn by its seed; attribute expected belongs to an order of a part's rows";
   }
   if (std::optional<int64_t> expected = getExpected(); expected && (*expected < 1 || *expected > bounds::kTableRows)) {
-    return emitOpError() << "expected is " << *expected << ", expected a number of rows in [1, "
+    return emitOpError() << "attribute expected is " << *expected << ", expected a number of rows in [1, "
                          << boundText(bounds::kTableRows) << "]";
   }
   return success();
@@ -112,7 +113,7 @@ static ParseResult parseDraw(OpAsmParser &parser, DenseF64ArrayAttr &fractions, 
       }
       expected = parser.getBuilder().getI64IntegerAttr(number);
     } else {
-      return parser.emitError(loc) << "'" << word << "', expected one part or split, and one expected";
+      return parser.emitError(loc) << "'" << word << "', expected at most one part or split and one 'expected'";
     }
   }
   fractions = DenseF64ArrayAttr::get(parser.getContext(), numbers);
@@ -153,9 +154,8 @@ LogicalResult ReadRowsOp::verify() {
     }
     if (auto entry = dyn_cast<RankedTensorType>(type)) {
       if (count != 1) {
-        return emitOpError() << "reads " << count << " columns and among them " << column
-                             << ", whose entries have shape [" << entry.getShape()
-                             << "], expected a shaped column to be named alone";
+        return emitOpError() << "reads " << count << " columns including " << column << ", whose entries have shape ["
+                             << entry.getShape() << "], expected a shaped column alone";
       }
       shaped = entry;
     }

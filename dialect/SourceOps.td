@@ -8,7 +8,7 @@ include "dialect/Types.td"
 def ConstantOp : InferredCoreOp<"constant", [ConstantLike]> {
   let summary = "one number, rank 0";
   let description = [{
-    Constants are splats: matrices come from `iota`, `compare` and `select`; contents of tensors are inputs.
+    Constants are splats. Matrices come from `iota`, `compare` and `select`; contents of tensors are inputs.
 
     Example:
 

@@ -53,8 +53,8 @@ def RefType : SojournType<"Ref", "ref"> {
 def UnresolvedType : SojournType<"Unresolved", "unresolved"> {
   let summary = "the element type of a result that promotion has yet to find";
   let description = [{
-    Captured and functional form only. A front end that knows shapes and not types gives the results of its calls this
-    element; `sojourn-promote` replaces it by what the promotion rules of the module say.
+    Captured and functional form only. A front end that knows shapes but not types gives the results of its calls this
+    element; `sojourn-promote` replaces it by the element of the module's promotion rules.
 
     ```mlir
     tensor<4x!sojourn.unresolved>
@@ -82,13 +82,13 @@ def ScalarType : SojournType<"Scalar", "scalar"> {
 }
 
 def TableType : SojournType<"Table", "table"> {
-  let summary = "a dataset: named, typed columns, and a number of rows where a program depends on it";
+  let summary = "a dataset: named, typed columns, and the number of rows if a program depends on it";
   let description = [{
-    Only `sojourn.read_rows` reads one, and `sojourn.sample_rows` asks how many rows it has. Nothing says where the rows
-    are; they need not be resident. `?` stands for any number of rows: the program runs on tables of any. A program that
-    reads whole tables has shapes that depend on the number, and says it; a table with another number of rows is not
-    bound to it. A column's type is an element type, for plain numbers, or a ranked tensor type without encoding, for
-    entries of that shape: at most 8 sizes of at least 1 each, at most 2^24 elements.
+    Only `sojourn.read_rows` reads a dataset, and `sojourn.sample_rows` asks for its number of rows. The type does not
+    locate the rows; they need not be resident. `?` means any number of rows: the program runs on tables of any size. A
+    program that reads whole tables has shapes that depend on the number and states it; it cannot be bound to a table
+    with another number of rows. A column's type is an element type, for plain numbers, or a ranked tensor type without
+    encoding, for entries of that shape: at most 8 sizes of at least 1 each, at most 2^24 elements.
 
     ```mlir
     !sojourn.table<?, "age" : f64, "image" : 28x28xui8>

@@ -99,7 +99,7 @@ def SignOp : UnaryOp<"sign", RealTensor> {
 def FloorOp : UnaryOp<"floor", FloatTensor> {
   let summary = "largest integer not above x";
   let description = [{
-    Infinities and NaN stay.
+    Infinities and NaN are unchanged.
 
     Example:
 
@@ -112,7 +112,7 @@ def FloorOp : UnaryOp<"floor", FloatTensor> {
 def CeilOp : UnaryOp<"ceil", FloatTensor> {
   let summary = "smallest integer not below x";
   let description = [{
-    Infinities and NaN stay.
+    Infinities and NaN are unchanged.
 
     Example:
 
@@ -125,7 +125,7 @@ def CeilOp : UnaryOp<"ceil", FloatTensor> {
 def RoundOp : UnaryOp<"round", FloatTensor> {
   let summary = "nearest integer, halves to even";
   let description = [{
-    Infinities and NaN stay.
+    Infinities and NaN are unchanged.
 
     Example:
 
@@ -248,7 +248,7 @@ def TanhOp : UnaryOp<"tanh", FloatOrComplexTensor> {
 def LogisticOp : UnaryOp<"logistic", FloatTensor> {
   let summary = "1 / (1 + e^-x)";
   let description = [{
-    logistic(-inf) = 0, without overflow on the way.
+    logistic(-inf) = 0, without overflow in between.
 
     Example:
 
@@ -326,7 +326,7 @@ def SpecialOp : UnaryOp<"special", DrawTensor> {
   let description = [{
     `function` is one of SpecialFunctions.def: Airy's Ai, Bessel functions of the first, second and modified kinds (those
     named `scaled_` or ending in `e` without their exponential), the scaled complementary error function and the inverse
-    of the normal distribution. Edges are torch.special's. How long it takes depends on the values, within a small
+    of the normal distribution. Edge cases follow torch.special. The running time depends on the values, within a small
     factor.
 
     Example:

@@ -31,7 +31,7 @@ def PoolSumOp : InferredCoreOp<"pool_sum"> {
 }
 
 def PoolMaxOp : InferredCoreOp<"pool_max"> {
-  let summary = "largest element of each window and where it was";
+  let summary = "largest element of each window and its position";
   let description = [{
     Sizes as in `pool_sum`; padding never wins. `indices` is the flat position in the unpadded spatial dims of the first
     largest element; NaN wins over everything, the last one over the others. Every window holds an element:

@@ -56,7 +56,7 @@ def source():
 
 
 def open_table(where, epsilon=None):
-    """The table, and its owner (None on plain CPU tensors); private, with a budget of `epsilon`, if that is given."""
+    """The table and its owner (None on plain CPU tensors). With `epsilon` a local table is private with that budget."""
     if where == "none":
         return sojourn.plain(source(), name=NAME, bounds=BOUNDS), None
     if where == "local":
@@ -70,9 +70,9 @@ def open_table(where, epsilon=None):
 
 
 def train(table, owner, epochs, size, seed, epsilon=None, measure=0.0, quiet=False):
-    """Trains and measures; returns what `main` reports.
+    """Trains and measures; returns the report of `main`.
 
-    On a private table the run costs `epsilon`; `measure`, if above 0, is paid for the accuracy at the owner.
+    On a private table the run costs `epsilon`; `measure`, if above 0, pays for the accuracy at the owner.
     """
     features = [column.name for column in table.columns if column.name != LABEL]
     train_rows, test_rows = table.split(0.8, seed=seed)
@@ -163,11 +163,13 @@ def main():
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--epsilon", type=float, help="the price of training on a private table, which local then has")
     parser.add_argument(
-        "--measure", type=float, default=0.0, help="pay this epsilon, too, for the accuracy at the owner"
+        "--epsilon", type=float, help="price of training on a private table; makes the table of local private"
     )
-    parser.add_argument("--report", help="write what was measured to this JSON file")
+    parser.add_argument(
+        "--measure", type=float, default=0.0, help="additional epsilon to pay for the accuracy at the owner"
+    )
+    parser.add_argument("--report", help="write the measurements to this JSON file")
     arguments = parser.parse_args()
     if arguments.epochs < 1:
         parser.error("--epochs must be at least 1")

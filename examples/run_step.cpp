@@ -13,16 +13,16 @@
 #include <iostream>
 
 int main(int argc, char **argv) {
-  CLI::App app{"Runs a compiled training step against an owner on random data of its own"};
+  CLI::App app{"Runs a compiled training step at an owner, on random data"};
   std::string path, url, save;
   int64_t steps = 20;
   uint64_t seed = 0;
   double rate = 0.1, decay = 0.9;
-  app.add_option("file", path, "what compile-step wrote")->required();
+  app.add_option("file", path, "compiled step, written by compile-step")->required();
   app.add_option("owner", url, "address, as ipc:///path or tcp://host:port")->required();
   app.add_option("--steps", steps, "training steps")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--seed", seed, "seed of data and initial weights")->capture_default_str();
-  app.add_option("--rate", rate, "learning rate of the first step, where the step takes one")->capture_default_str();
+  app.add_option("--rate", rate, "learning rate of the first step, if the step takes one")->capture_default_str();
   app.add_option("--decay", decay, "factor on the rate after each step")->capture_default_str();
   app.add_option("--save", save, "write inputs and published values of every step to this file (torch.load reads it)");
   CLI11_PARSE(app, argc, argv);

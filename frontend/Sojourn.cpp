@@ -33,7 +33,7 @@ Table Owner::dataset(const std::string &name) const { return remoteTable(session
 
 Table Owner::registerDataset(const std::string &name, const Source &source, const RegisterOptions &options) const {
   if (!registrar_) {
-    raise(ErrorKind::Error, session_->address() + " is not an embedded owner; its tables are registered there: " +
+    raise(ErrorKind::Error, session_->address() + " is not an embedded owner; register the table at the owner: " +
                                 "sojourn-owner import FILE --name NAME");
   }
   registrar_->add(name, source, options);
@@ -81,7 +81,7 @@ static Owner open(const std::string &address, const Credentials &credentials, Ma
   if (!credentials.identity.empty()) {
     translated([&] { identity.emplace(credentials.identity, credentials.ownerKey, address); });
   } else if (!credentials.ownerKey.empty()) {
-    raise(ErrorKind::Error, "owner_key is checked where a client has an identity; give identity=FILE too");
+    raise(ErrorKind::Error, "owner_key can only be checked with an identity; give identity=FILE too");
   }
   return Owner(Session::open(makeTransport(), identity ? &*identity : nullptr));
 }
@@ -122,7 +122,7 @@ at::Tensor Published::value() const {
   }
   if (state_->settled && !state_->value.defined()) {
     raise(ErrorKind::Error,
-          "this published value never arrived: " + state_->failure + "; publish it again in a step that ends");
+          "this published value never arrived: " + state_->failure + "; publish it again in another step");
   }
   raise(ErrorKind::ValueNeeded,
         "a value published inside a step is filled by the step's reply; read it after the step has ended");
@@ -179,10 +179,11 @@ static double deltaOfBudgets(Session &session, double asked) {
     }
   }
   if (most == 0 && asked == 0) {
-    raise(ErrorKind::Error, "there is no budget whose delta would give the price: have one granted, or give delta");
+    raise(ErrorKind::Error,
+          "no budget is granted, so no delta gives the price; ask the data owner for a grant, or give delta");
   }
   if (most > 0 && asked > 0) {
-    require("delta", asked, {0, most, /*openBelow=*/true}, ", that of the grant");
+    require("delta", asked, {0, most, /*openBelow=*/true}, ", the delta of the grant");
   }
   return most > 0 ? most : asked;
 }
@@ -191,7 +192,7 @@ ReleaseQuote quote(const at::Tensor &tensor, const PublishOptions &options) {
   require("epsilon", options.epsilon, wire::kEpsilon);
   requireGood(options);
   if (Steps::active()) {
-    raise(ErrorKind::Error, "quote inside of a step: end the step first");
+    raise(ErrorKind::Error, "quote was called inside a step; end the step first");
   }
   if (!isRemote(tensor)) {
     return {};

@@ -38,7 +38,7 @@ namespace frontend {
 class Session;
 struct PublishedState;
 
-/// How tables get into an owner of this process.
+/// Registers tables with an owner in this process.
 class Registrar {
 public:
   virtual ~Registrar() = default;
@@ -46,10 +46,10 @@ public:
 };
 } // namespace frontend
 
-/// Registers device "owner" with torch. Linking the library does it; calling again does nothing.
+/// Registers device "owner" with torch. Linking the library already does this; calling again does nothing.
 void initialize();
 
-/// Where a registered or plain table comes from: a .csv, .parquet, .arrow, .feather or .npz file, or
+/// The source of a registered or plain table: a .csv, .parquet, .arrow, .feather or .npz file, or
 /// one-dimensional CPU tensors of one length (bool, uint8, int8..int64, float16, float32, float64).
 struct Source {
   Source(std::string file) : path(std::move(file)) {}
@@ -60,16 +60,16 @@ struct Source {
 };
 
 struct RegisterOptions {
-  /// "open" (values may be published) or "private" (values leave with noise only, paid from a budget).
+  /// "open" (values may be published) or "private" (values leave only with noise, charged to a budget).
   std::string policy = "private";
-  /// Column -> closed range that its values are clamped to.
+  /// Column -> closed range; its values are clamped to it.
   std::map<std::string, std::pair<double, double>> bounds;
-  /// Column -> what replaces missing and non-finite entries, which are refused otherwise.
+  /// Column -> number that replaces missing and non-finite entries, which are otherwise refused.
   std::map<std::string, double> fills;
-  /// Whom policy private protects: the column that names each row's subject, none twice (it is no part of the table);
-  /// empty: each row is a subject of its own.
+  /// The column that names each row's subject, the person that policy "private" protects. Duplicates are refused; the
+  /// column is not part of the table. Empty: each row is a separate subject.
   std::string subject = {};
-  /// Tables of the same people have one name here, and one cap; empty: the table's own.
+  /// A common name for tables about the same people, which share one cap. Empty: the table's name.
   std::string population = {};
 };
 
@@ -78,19 +78,19 @@ class Owner {
 public:
   explicit Owner(std::shared_ptr<frontend::Session> session, std::shared_ptr<frontend::Registrar> registrar = nullptr)
       : session_(std::move(session)), registrar_(std::move(registrar)) {}
-  /// Device "owner:N": `tensor.to(owner.device())` uploads a tensor of the caller's own.
+  /// Device "owner:N"; `tensor.to(owner.device())` uploads a tensor.
   c10::Device device() const;
-  /// What the data owner calls this client; empty without an identity. "local" in its own process.
+  /// The data owner's name for this client: "local" in its own process, empty without an identity.
   std::string account() const;
-  /// The owner's public key, which checks receipts, as 64 hexadecimal digits; empty without an identity.
+  /// The owner's public key, which verifies receipts, as 64 hexadecimal digits; empty without an identity.
   std::string key() const;
   /// Every table of this owner.
   std::vector<Table> datasets() const;
-  /// A table by name. Throws Error with the names there are.
+  /// The table with this name. An unknown name throws Error, which lists the known names.
   Table dataset(const std::string &name) const;
-  /// Registers a table with an embedded owner (there you are the owner). Throws Error at any other.
+  /// Registers a table with an embedded owner (you are its data owner). Throws Error at any other owner.
   Table registerDataset(const std::string &name, const Source &source, const RegisterOptions &options = {}) const;
-  /// Sends what is recorded and not yet sent.
+  /// Sends all recorded work that was not sent yet.
   void flush() const;
   void close() const;
   std::map<std::string, uint64_t> counters() const;
@@ -101,13 +101,13 @@ private:
   std::shared_ptr<frontend::Registrar> registrar_;
 };
 
-/// An owner in this process; `store`: folder that keeps its tables (empty: in memory); `profile`:
-/// folder for the times of its programs' instructions (empty: none are taken). Link `sojourn_local`,
-/// which holds an owner; a client of remote owners does without.
+/// An owner in this process. `store`: folder that keeps its tables (empty: in memory). `profile`:
+/// folder for the times of its programs' instructions (empty: no times are taken). Link `sojourn_local`,
+/// which contains an owner; clients of remote owners do not need it.
 Owner local(const std::string &store = "", const std::string &profile = "");
 
 struct PlainOptions {
-  std::string name = ""; ///< of the table; default: the file's
+  std::string name = ""; ///< name of the table; default: the file's name
   std::map<std::string, std::pair<double, double>> bounds = {};
   std::map<std::string, double> fills = {};
   std::vector<std::string> columns = {}; ///< keep only these, in this order
@@ -117,26 +117,26 @@ struct PlainOptions {
 /// registration. Link `sojourn_local`.
 Table plain(const Source &source, const PlainOptions &options = {});
 
-/// Who a client is, to an owner that gives it a budget; without, it is nobody.
+/// The identity of a client, to which an owner grants a budget. Without an identity a client is anonymous.
 struct Credentials {
-  /// The secret key that `sojourn keygen FILE` made; the data owner has added FILE.pub.
+  /// File of the secret key made by `sojourn keygen FILE`; the data owner adds FILE.pub.
   std::string identity = {};
-  /// The owner that is expected, as 64 hexadecimal digits (`sojourn-owner key`). Empty: the one that was met first at
-  /// this address, which is kept in FILE.owners.
+  /// The expected owner's key, as 64 hexadecimal digits (`sojourn-owner key`). Empty: the key first seen at this
+  /// address, which is stored in FILE.owners.
   std::string ownerKey = {};
 };
 
-/// Connects to `sojourn-owner serve`. Throws ConnectionLost if nobody answers within `timeoutMs`, Refused if the owner
-/// does not take the identity, or is not the one expected.
+/// Connects to `sojourn-owner serve`. Throws ConnectionLost if no owner answers within `timeoutMs`, Refused if the
+/// owner rejects the identity or is not the expected owner.
 Owner connect(const std::string &url, int timeoutMs = 60000, const Credentials &credentials = {});
-/// Any function from request bytes to reply bytes.
+/// Connects to any function from request bytes to reply bytes.
 Owner connect(const std::string &name, std::function<wire::Message(std::string_view)> handle,
               const Credentials &credentials = {});
 
-/// One round trip for everything recorded between construction and end(); destruction without
-/// end() (an exception) drops what was recorded and returns tensors to their committed values. What
-/// an optimizer keeps on the host (step counts, state it made in this step) is not taken back: make
-/// the optimizer anew, or restore it from a copy.
+/// One round trip for everything recorded between construction and end(). Destruction without
+/// end() (an exception) drops the recorded work and returns tensors to their committed values. An
+/// optimizer's state on the host (step counts, state made in this step) is not rolled back: make a
+/// new optimizer, or restore it from a copy.
 class Step {
 public:
   Step();
@@ -149,8 +149,8 @@ private:
   bool open_ = true;
 };
 
-/// While it lives, factory ops that are given no device, such as those in torch::nn's constructors,
-/// make their tensors on this one. Per thread. (`torch::tensor({...})` names the CPU itself.)
+/// While it lives, factory ops without a device, such as those in torch::nn's constructors, make
+/// their tensors on this device. Per thread. (`torch::tensor({...})` names the CPU itself.)
 class DeviceScope {
 public:
   explicit DeviceScope(c10::Device device);
@@ -163,9 +163,9 @@ private:
   bool wasOn_;
 };
 
-/// A copy of a torch::nn module (as `*model`) at an owner. `Module::to` cannot move one there: it
+/// A copy of a torch::nn module (as `*model`) at an owner. `Module::to` cannot move a module there: it
 /// exchanges data within a tensor, which tensors of different kinds do not allow. As with any
-/// `clone`, parameters that two modules share are shared no more.
+/// `clone`, parameters that two modules share are no longer shared.
 template <class Module>
 std::shared_ptr<Module> toOwner(const Module &module, const Owner &owner) {
   DeviceScope scope(owner.device());
@@ -177,7 +177,7 @@ std::shared_ptr<Module> toOwner(const Module &module, const Owner &owner) {
   return copy;
 }
 
-/// Calls `body` within a step and returns what it returns.
+/// Calls `body` within a step and returns its result.
 template <class Body>
 auto step(Body &&body) {
   Step step;
@@ -191,53 +191,53 @@ auto step(Body &&body) {
   }
 }
 
-/// A published value: filled by the reply of the step it was published in. CPU tensors give the
-/// same, so that one program serves both.
+/// A published value, filled by the reply of its step. Publishing a CPU tensor gives the same type,
+/// so one program serves both.
 class Published {
 public:
   explicit Published(std::shared_ptr<frontend::PublishedState> state);
   bool ready() const;
   /// CPU tensor. Throws ValueNeeded before the step has ended.
   at::Tensor value() const;
-  /// Standard deviation of the noise in each number, where tables are private and the value is linear
-  /// in its noise; else NaN. 0 of what has no noise.
+  /// Standard deviation of the noise in each number, if tables are private and the value is linear
+  /// in its noise; otherwise NaN. 0 without noise.
   double error() const;
-  /// What the owner signed for a release with a price of its own, and the same for people (JSON);
-  /// else empty.
+  /// The receipt that the owner signed for a release with its own price; otherwise empty.
+  /// `receiptText` is the same in readable form (JSON).
   std::string receipt() const;
   std::string receiptText() const;
   const std::shared_ptr<frontend::PublishedState> &state() const { return state_; }
 
 private:
   std::shared_ptr<frontend::PublishedState> state_;
-  uint64_t step_; ///< it was published in; 0: none
+  uint64_t step_; ///< in which it was published; 0: none
 };
 
-/// Of values of private tables: what one row adds is clamped to `bound` (0: the dataset's default);
-/// `epsilon` is a price of its own, of all values of a call together (0: a part of the step's), with `delta` of
-/// Gaussian noise (0: Laplace).
+/// For values of private tables. The contribution of one row is clamped to `bound` (0: the dataset's default).
+/// `epsilon` is a separate price for all values of a call together (0: part of the step's price); with `delta` the
+/// noise is Gaussian (0: Laplace).
 struct PublishOptions {
   double bound = 0, epsilon = 0, delta = 0;
 };
-/// Inside a step: the value arrives with the step's reply. Throws Error for options that no owner takes.
+/// Inside a step; the value arrives with the step's reply. Throws Error for options that no owner accepts.
 std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors, const PublishOptions &options = {});
 /// Ends the implicit step and returns the value as a CPU tensor.
 at::Tensor publish(const at::Tensor &tensor, const PublishOptions &options = {});
-/// What publishing a tensor of private tables would release.
+/// The release that publishing a tensor of private tables would make.
 struct ReleaseQuote {
-  bool isFree = true;             ///< exact and without a price: released already, or of open tables
-  double error = 0;               ///< standard deviation of the noise; NaN where the value is not linear in it
-  int64_t numbers = 0;            ///< released together
-  bool isLaplace = false;         ///< discrete Laplace noise, else Gaussian
-  double delta = 0;               ///< of the budget that would pay, whatever was asked; 0 of what is free
-  std::vector<std::string> notes; ///< what the owner would change in the program
+  bool isFree = true;             ///< exact and without a price: already released, or from open tables
+  double error = 0;               ///< standard deviation of the noise; NaN if the value is not linear in it
+  int64_t numbers = 0;            ///< count of numbers released together
+  bool isLaplace = false;         ///< discrete Laplace noise; otherwise Gaussian
+  double delta = 0;               ///< of the budget to be charged, whatever the options say; 0 if the release is free
+  std::vector<std::string> notes; ///< changes that the owner would make in the program
 };
-/// What `publish` would release now for a price of its own; nothing is spent, sent or run. Without a budget it takes
-/// `options.delta`. Throws Error for options that no owner takes, Refused where the owner would refuse.
+/// The release that `publish` would make now for a separate price; nothing is spent, sent or run. Without a budget it
+/// uses `options.delta`. Throws Error for options that no owner accepts, Refused if the owner would refuse.
 ReleaseQuote quote(const at::Tensor &tensor, const PublishOptions &options);
 /// Ends the implicit step; inside an explicit one it does nothing.
 void flush();
-/// Counters since start, summed over open connections: round_trips, bytes_up, bytes_down,
+/// Counters since the start, summed over open connections: round_trips, bytes_up, bytes_down,
 /// ops_recorded, programs_compiled, cache_hits, live_handles and others.
 std::map<std::string, uint64_t> counters();
 

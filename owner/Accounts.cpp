@@ -81,11 +81,11 @@ llvm::Error Accounts::ensureLinked(const Charged &on) {
   }
   for (const ledger::PopulationLine &line : *populations) {
     if (llvm::is_contained(line.datasets, on.dataset)) {
-      return line.population == wanted ? llvm::Error::success()
-                                       : requestError(wire::ErrorCode_Refused,
-                                                      "the ledger has dataset '" + on.dataset + "' under population '" +
-                                                          line.population + "', the catalogue under '" + wanted +
-                                                          "'; put the copies back that belong together");
+      return line.population == wanted
+                 ? llvm::Error::success()
+                 : requestError(wire::ErrorCode_Refused,
+                                "the ledger has dataset '" + on.dataset + "' under population '" + line.population +
+                                    "', the catalogue has it under '" + wanted + "'; restore matching copies of both");
     }
   }
   return statusOf(books->linkDataset(on.dataset, wanted, ledger::Relation::nullOne));
@@ -105,13 +105,13 @@ llvm::Error Accounts::setCap(const Charged &on, const privacy::Grant &cap) {
 llvm::Error Accounts::addClient(const std::string &name, const signing::PublicKey &key) {
   auto isPlain = [](char c) { return llvm::isAlnum(c) || llvm::StringRef("-_.@").contains(c); };
   if (name.empty() || name.size() > runtime::limits::kNameBytes || !llvm::all_of(name, isPlain)) {
-    return requestError(wire::ErrorCode_Refused, "'" + name + "' cannot name a client: expected 1 to " +
+    return requestError(wire::ErrorCode_Refused, "'" + name + "' is not a valid name for a client: expected 1 to " +
                                                      Twine(runtime::limits::kNameBytes) +
                                                      " letters, digits and - _ . @ characters");
   }
   if (name == kLocalClient) {
     return requestError(wire::ErrorCode_Refused, "'" + name +
-                                                     "' is the client of the data owner's own process; "
+                                                     "' is reserved for the data owner's own process; "
                                                      "choose another name");
   }
   auto other = clientOf(key);
@@ -120,7 +120,7 @@ llvm::Error Accounts::addClient(const std::string &name, const signing::PublicKe
   }
   if (*other) {
     return requestError(wire::ErrorCode_Refused,
-                        "this key is that of client '" + **other + "' already; a key stands for one client");
+                        "this key already belongs to client '" + **other + "'; each client needs its own key");
   }
   return statusOf(books->addClient(name, std::string(key.begin(), key.end())));
 }
@@ -188,7 +188,7 @@ llvm::Error Accounts::revoke(const std::string &client, const std::string &datas
   }
   return lines->empty()
              ? requestError(wire::ErrorCode_Refused, "client '" + client + "' has no grant on dataset '" + dataset +
-                                                         "'; 'sojourn-owner budget show' lists them")
+                                                         "'; 'sojourn-owner budget show' lists all grants")
              : statusOf(books->setGrant(client, dataset, {0, 0}));
 }
 
@@ -217,8 +217,8 @@ static llvm::Error noBudget(const std::string &client, const std::string &datase
       "client '" + client + "' has no budget on private dataset '" + dataset + "'; the data owner grants one: ";
   if (client.empty()) {
     text = "private dataset '" + dataset +
-           "' needs a budget, and this connection is nobody's: connect with an identity, sojourn.connect(address, "
-           "identity=FILE), that the data owner has added and granted a budget";
+           "' needs a budget, and this connection has no identity: connect with sojourn.connect(address, "
+           "identity=FILE), using an identity that the data owner has added and granted a budget";
   } else if (client == kLocalClient) {
     text += "owner.grant(\"" + dataset + "\", epsilon=..., delta=...)";
   } else {
@@ -254,11 +254,11 @@ llvm::Error Accounts::refused(const ledger::Problem &problem, const std::string 
                          ? "the cap on the people of '" + what.population + "' over all clients"
                          : "the budget of client '" + what.client + "' on dataset '" + what.dataset + "'";
   text += ", epsilon " + shortly(what.budget.epsilon) + " at delta " + shortly(delta) + ", is spent up to " +
-          shortly(spent) + "; with what is asked it would come to " + shortly(after);
+          shortly(spent) + "; with this request it would come to " + shortly(after);
   if (account && account->run) {
     privacy::Charge total = account->total.empty() ? privacy::Charge{} : account->total.front();
     text += ". The run took " + std::to_string(account->run->taken()) + " steps, which cost epsilon " +
-            shortly(privacy::smallestEpsilon(total, delta)) + "; the state is that of the last of them";
+            shortly(privacy::smallestEpsilon(total, delta)) + "; the state is that after the last of them";
   }
   return requestError(wire::ErrorCode_Budget, text);
 }
@@ -308,7 +308,7 @@ llvm::Expected<ledger::Ticket> Accounts::payReleases(const ledger::ReserveReques
     return refused(*problem, request.client, request.items.front(), nullptr);
   }
   if (std::holds_alternative<ledger::SealedBytes>(answer)) {
-    return requestError(wire::ErrorCode_Malformed, "this step was released before");
+    return requestError(wire::ErrorCode_Malformed, "this step was already released");
   }
   ledger::Ticket ticket = std::get<ledger::Ticket>(answer);
   if (ledger::Status status = books->start(ticket)) {

@@ -82,7 +82,7 @@ void printPrograms(llvm::ArrayRef<ProgramRecord> records, llvm::raw_ostream &out
       printIndented(record.privacy, "  ", out);
     }
   }
-  out << "\n'sojourn-owner programs --text HASH' shows one with the scientist's source lines\n";
+  out << "\n'sojourn-owner programs --text HASH' shows a program with the scientist's source lines\n";
 }
 
 llvm::Error printProgramText(llvm::ArrayRef<ProgramRecord> records, llvm::StringRef prefix, llvm::raw_ostream &out) {
@@ -94,8 +94,8 @@ llvm::Error printProgramText(llvm::ArrayRef<ProgramRecord> records, llvm::String
   }
   if (hashes.size() != 1) {
     return failure(hashes.empty() ? "no program that ran has a hash starting with '" + prefix + "'"
-                                  : "'" + prefix + "' starts the hashes of " + Twine(hashes.size()) +
-                                        " programs; give more of it");
+                                  : "'" + prefix + "' matches the hashes of " + Twine(hashes.size()) +
+                                        " programs; give more characters");
   }
   for (const ProgramRecord &record : records) {
     if (hashes.count(hashText(record))) {

@@ -38,10 +38,10 @@ MemoryBudget::MemoryBudget(size_t limit, int64_t waitMs)
 
 llvm::Expected<MemoryBudget::Lease> MemoryBudget::lease(size_t bytes) {
   if (bytes > limit) {
-    return requestError(wire::ErrorCode_Limit, "the program needs " + Twine(bytes) +
-                                                   " bytes for intermediate values, this owner gives running programs "
-                                                   "up to " +
-                                                   Twine(limit) + "; use a smaller batch, or several steps");
+    return requestError(wire::ErrorCode_Limit,
+                        "the program needs " + Twine(bytes) +
+                            " bytes for intermediate values, this owner's limit for running programs is " +
+                            Twine(limit) + "; use a smaller batch or several steps");
   }
   std::unique_lock lock(mutex);
   bool fits = freed.wait_for(lock, std::chrono::milliseconds(waitMs),

@@ -59,7 +59,7 @@ static llvm::Expected<std::vector<int64_t>> parseDims(llvm::StringRef text) {
   text.split(parts, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/!text.empty());
   for (llvm::StringRef part : parts) {
     if (part.getAsInteger(10, dims.emplace_back())) {
-      return failure("the catalogue is damaged: '" + text + "' is not the shape of a column");
+      return failure("the catalogue is damaged: '" + text + "' is not a valid column shape");
     }
   }
   return dims;
@@ -136,12 +136,12 @@ private:
 };
 
 llvm::Error Catalogue::lastError(const char *doing) {
-  return failure("the catalogue failed at " + Twine(doing) + ": " + sqlite3_errmsg(database));
+  return failure("the catalogue failed while " + Twine(doing) + ": " + sqlite3_errmsg(database));
 }
 
 llvm::Error Catalogue::execute(const char *sql) {
   return sqlite3_exec(database, sql, nullptr, nullptr, nullptr) == SQLITE_OK ? llvm::Error::success()
-                                                                             : lastError("a statement");
+                                                                             : lastError("running a statement");
 }
 
 llvm::Expected<std::unique_ptr<Catalogue>> Catalogue::open(const std::string &directory) {
@@ -216,7 +216,7 @@ llvm::Error Catalogue::addDataset(const DatasetRecord &record) {
     return execute("COMMIT");
   }
   llvm::Error error = state == SQLITE_CONSTRAINT
-                          ? failure("a dataset named '" + record.name + "' is registered already; choose another name")
+                          ? failure("a dataset named '" + record.name + "' is already registered; choose another name")
                           : lastError("registering a dataset");
   llvm::consumeError(execute("ROLLBACK"));
   return error;
@@ -310,7 +310,7 @@ llvm::Error Catalogue::checkChanged(int state, const std::string &name, const ch
   }
   return sqlite3_changes(database) > 0
              ? llvm::Error::success()
-             : failure("no dataset is named '" + name + "'; 'sojourn-owner datasets' lists them");
+             : failure("no dataset is named '" + name + "'; 'sojourn-owner datasets' lists all datasets");
 }
 
 llvm::Expected<PrivacyDefaults> Catalogue::defaults(const Source &source) {
@@ -343,7 +343,7 @@ llvm::Error Catalogue::addRuns(const ProgramRecord &record) {
 llvm::Expected<bool> Catalogue::addReport(const ProgramRecord &record) {
   Statement add(*this, "INSERT OR IGNORE INTO reports VALUES(?, ?, ?, ?)");
   if (add.bind(record.hash).bind(record.client).bind(record.privacy).bind(record.lastMs).step() != SQLITE_DONE) {
-    return lastError("logging what a program releases");
+    return lastError("logging the releases of a program");
   }
   return sqlite3_changes(database) > 0;
 }

@@ -33,8 +33,8 @@ std::string entryText(Element element, llvm::ArrayRef<int64_t> dims) {
 
 llvm::Error checkEntry(const std::string &column, llvm::ArrayRef<int64_t> dims) {
   if (dims.size() > kEntryRank) {
-    return failure("column '" + column + "' has entries of " + Twine(dims.size()) +
-                   " dimensions, a table keeps up to " + Twine(kEntryRank) + "; reshape them");
+    return failure("column '" + column + "' has entries of " + Twine(dims.size()) + " dimensions, the limit is " +
+                   Twine(kEntryRank) + "; reshape them");
   }
   int64_t elements = 1;
   for (int64_t dim : dims) {
@@ -44,7 +44,7 @@ llvm::Error checkEntry(const std::string &column, llvm::ArrayRef<int64_t> dims) 
     }
     if (dim > kEntryElements / elements) {
       return failure("column '" + column + "' has entries of more than " + Twine(kEntryElements) +
-                     " elements, which is the most that a table keeps per row; split the column");
+                     " elements, the limit per row; split the column");
     }
     elements *= dim;
   }
@@ -75,7 +75,7 @@ llvm::Expected<Entry> storedEntry(const arrow::Field &field) {
   if (type->id() == arrow::Type::EXTENSION ||
       (field.HasMetadata() && field.metadata()->Contains("ARROW:extension:name"))) {
     return failure("column '" + name + "' has type " + type->ToString() +
-                   ", an extension that this owner does not read; save it as plain numbers or as nested fixed-size "
+                   ", an unsupported extension type; save it as plain numbers or as nested fixed-size "
                    "lists");
   }
   Entry entry{};

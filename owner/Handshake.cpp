@@ -99,8 +99,8 @@ llvm::Expected<PublicKey> Handshake::check(const wire::Prove &request) {
   std::string_view body = challenge.substr(0, kBodyBytes);
   std::string tag = tagOf(body, *client, nonce);
   if (sodium_memcmp(tag.data(), challenge.data() + kBodyBytes, kTagBytes) != 0) {
-    return requestError(wire::ErrorCode_Refused, "this owner gave no such challenge to this key since it was started; "
-                                                 "connect again");
+    return requestError(wire::ErrorCode_Refused,
+                        "this owner has issued no such challenge to this key since its start; connect again");
   }
   signing::Reader reader(body);
   int64_t madeMs = 0;
@@ -137,7 +137,7 @@ llvm::Error Handshake::take(const wire::Prove &request, const PublicKey &client)
   // Until it is refused for its age, whatever its own time says.
   if (!own.emplace(std::move(challenge), latestMs + kChallengeMs).second) {
     return requestError(wire::ErrorCode_Refused,
-                        "this challenge was answered before: a proof opens one session; connect again");
+                        "this challenge was already answered: a proof opens one session; connect again");
   }
   return llvm::Error::success();
 }

@@ -68,7 +68,7 @@ llvm::Expected<TypedRules<T>> typedRules(const ColumnTarget &target, bool isBool
       // The largest int64 is not a double; a bound at or above it does not bind.
       if (low > static_cast<double>(rules.upper) || high < static_cast<double>(rules.lower) || low > high) {
         return failure("bounds " + rangeText(*target.bounds) + " of column '" + target.name +
-                       "' leave no value of its integer type");
+                       "' contain no value of its integer type");
       }
       if (low > static_cast<double>(rules.lower)) {
         rules.lower = static_cast<T>(low);
@@ -83,7 +83,7 @@ llvm::Expected<TypedRules<T>> typedRules(const ColumnTarget &target, bool isBool
       rules.upper = double(high) > upper ? std::nextafter(high, Range::lowest()) : high;
       if (rules.lower > rules.upper) {
         return failure("bounds " + rangeText(*target.bounds) + " of column '" + target.name +
-                       "' leave no float32 value; widen them");
+                       "' contain no float32 value; widen them");
       }
     }
   }
@@ -125,8 +125,7 @@ llvm::Error addValues(ColumnTarget &target, bool isBoolean, int64_t count, Valid
     if (wrong && !target.fill) {
       return failure("column '" + target.name + "', row " + Twine((target.next + index) / target.perRow) +
                      " (counting from 0): " + wrong +
-                     " found, expected a finite number; clean the data or declare what stands in "
-                     "for it (fill, --fill " +
+                     " found, expected a finite number; clean the data or declare a replacement (fill, --fill " +
                      target.name + "=VALUE)");
     }
     out[index] = value < rules->lower ? rules->lower : value > rules->upper ? rules->upper : value;
@@ -263,7 +262,7 @@ llvm::Expected<std::vector<int>> selectColumns(const arrow::Table &table, const 
     }
     auto found = index.find(name);
     if (found == index.end()) {
-      return failure("no column '" + name + "' to keep; the table has " + known);
+      return failure("unknown column '" + name + "' in the columns to keep; the table has " + known);
     }
     if (!kept.insert(name).second) {
       return failure("column '" + name + "' is named twice in the columns to keep");
@@ -273,7 +272,7 @@ llvm::Expected<std::vector<int>> selectColumns(const arrow::Table &table, const 
   auto checkName = [&](const std::string &name, const char *what) -> llvm::Error {
     return kept.count(name) || (!subject.empty() && name == subject && index.count(name))
                ? llvm::Error::success()
-               : failure(Twine(what) + " for column '" + name + "', which the table does not have; it has " + known);
+               : failure(Twine(what) + " for the unknown column '" + name + "'; the table has " + known);
   };
   for (const auto &[name, bounds] : options.bounds) {
     if (llvm::Error error = checkName(name, "bounds are declared")) {
@@ -359,7 +358,7 @@ llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const Reg
     if (bytes > kTableBytes) {
       return failure("column '" + (*table)->schema()->field(index)->name() + "' (" + Twine(rows) + " rows of " +
                      entryText(entry->element, entry->dims) + ") makes the table larger than " + Twine(kTableBytes) +
-                     " bytes, the most that one holds; split it into several tables");
+                     " bytes, the limit of one table; split it into several tables");
     }
     const std::string &name = (*table)->schema()->field(index)->name();
     if (options.needsBounds && entry->element != Element::i1 && !options.bounds.count(name)) {

@@ -91,7 +91,7 @@ llvm::Error printBudgets(Owner &owner, const std::string &dataset, llvm::raw_ost
   }
   auto isNamed = [&](const DatasetRecord &record) { return record.name == dataset; };
   if (!dataset.empty() && llvm::none_of(*records, isNamed)) {
-    return failure("no dataset is named '" + dataset + "'; 'sojourn-owner datasets' lists them");
+    return failure("no dataset is named '" + dataset + "'; 'sojourn-owner datasets' lists all datasets");
   }
   auto populations = owner.accounts().ledger().populations();
   if (!populations) {
@@ -169,9 +169,9 @@ llvm::Error verifyLedger(Owner &owner, llvm::raw_ostream &out) {
   if (!report) {
     return plain(report.problem());
   }
-  out << "the ledger is whole: " << report->entries << " entries in one chain, " << report->publishes
+  out << "the ledger is intact: " << report->entries << " entries in one chain, " << report->publishes
       << " releases and " << report->runs << " runs within their budgets, " << report->sealedBytes
-      << " sealed bytes as they were\nhead " << signing::hex(report->head.hash) << '\n';
+      << " sealed bytes unchanged\nhead " << signing::hex(report->head.hash) << '\n';
   return llvm::Error::success();
 }
 

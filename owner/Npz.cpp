@@ -56,7 +56,7 @@ llvm::Expected<std::vector<Member>> readDirectory(const std::string &path, Strin
     const char *entry = file.data() + at;
     uint64_t name = read16le(entry + 28), extra = read16le(entry + 30), comment = read16le(entry + 32);
     if (file.size() - at < 46 + name + extra + comment) {
-      return damaged(path, "directory entry " + llvm::Twine(index) + " is cut off");
+      return damaged(path, "directory entry " + llvm::Twine(index) + " is truncated");
     }
     Member member{file.substr(at + 46, name).str(), read16le(entry + 10), read32le(entry + 20), read32le(entry + 24),
                   read32le(entry + 42)};
@@ -92,11 +92,11 @@ llvm::Expected<std::vector<uint64_t>> unpack(const std::string &path, StringRef 
   const char *header = file.data() + member.offset;
   uint64_t begin = member.offset + 30 + read16le(header + 26) + read16le(header + 28);
   if (begin > file.size() || file.size() - begin < member.packedBytes) {
-    return wrong("is cut off");
+    return wrong("is truncated");
   }
   // Deflate packs at most 1032 to 1: a larger claim is no reason to allocate.
   if (member.bytes > 1032 * member.packedBytes + 64) {
-    return wrong("states an impossible size");
+    return wrong("has an invalid size");
   }
   std::vector<uint64_t> memory((member.bytes + 7) / 8);
   auto *out = reinterpret_cast<unsigned char *>(memory.data());
@@ -222,7 +222,7 @@ llvm::Error readArray(const std::string &path, const Member &member, std::vector
   uint64_t begin = longHeader ? 12 : 10;
   uint64_t length = longHeader ? read32le(bytes.data() + 8) : read16le(bytes.data() + 8);
   if (bytes.size() - begin < length) {
-    return wrong("its header is cut off");
+    return wrong("its header is truncated");
   }
   StringRef header = bytes.substr(begin, length);
   StringRef descr = headerField(header, "descr");
@@ -243,13 +243,13 @@ llvm::Error readArray(const std::string &path, const Member &member, std::vector
   auto sizes = readShape(shape);
   if (!sizes || sizes->empty()) {
     return wrong("shape " + shape +
-                 "), expected rows first and then the sizes of an entry, as (569,) or (569, 28, 28)");
+                 "), expected rows first and then the sizes of an entry, such as (569,) or (569, 28, 28)");
   }
   StringRef payload = bytes.substr(begin + length);
   uint64_t count = 1;
   for (uint64_t size : *sizes) {
     if (__builtin_mul_overflow(count, size, &count)) {
-      return wrong("shape " + shape + ") does not fit 64 bits");
+      return wrong("shape " + shape + ") overflows 64 bits");
     }
   }
   if (payload.size() / format->width < count) {

@@ -60,8 +60,8 @@ public:
     if (process.isElsewhere()) {
       return requestError(wire::ErrorCode_Refused,
                           "this owner was " + process.text() +
-                              ", where a step would be paid for once and run twice; open one here (several processes "
-                              "may share one store), or leave this one to the process that opened it");
+                              ". A step would be charged once and run twice: open another owner here (several "
+                              "processes may share one store), or use this one only in the process that opened it");
     }
     return problem.empty() ? llvm::Error::success() : failure(problem);
   }
@@ -178,7 +178,8 @@ llvm::Expected<sojourn::wire::Message> Owner::State::begin(const std::string &na
   if (!session) {
     return session.takeError();
   }
-  tell("session opened for " + (account.empty() ? "nobody" : account) + ", who says '" + printableName(said) + "'");
+  tell("session opened for " + (account.empty() ? "a client without an identity" : account) + ", which calls itself '" +
+       printableName(said) + "'");
   std::string text =
       ("requests up to " + Twine(limits.requestBytes) + " bytes, replies up to " + Twine(limits.replyBytes) +
        ", programs up to " + Twine(runtime::limits::kProgramBytes) + "; " + Twine(limits.handlesPerSession) +

@@ -57,7 +57,8 @@ llvm::Error checkSignature(Plan &plan) {
     }
   }
   if (plan.dependence.argumentCount() != args.size() || plan.dependence.resultCount() != results.size()) {
-    return requestError(wire::ErrorCode_Internal, "the program has no complete record of what its results depend on");
+    return requestError(wire::ErrorCode_Internal,
+                        "the program has no complete record of the dependences of its results");
   }
   std::vector<bool> committed(args.size());
   for (size_t index = 0; index < results.size(); ++index) {
@@ -72,7 +73,7 @@ llvm::Error checkSignature(Plan &plan) {
                !(args[spec.target].type == spec.type) || committed[spec.target]) {
       return requestError(wire::ErrorCode_Malformed,
                           "result " + Twine(index) + " commits to argument " + Twine(spec.target) +
-                              ", expected a state of the same type that nothing else commits to");
+                              ", expected a state of the same type to which no other result commits");
     } else {
       committed[spec.target] = true;
     }

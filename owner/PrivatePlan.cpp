@@ -294,8 +294,8 @@ llvm::Error checkRowLists(const PrivatePlan &plan, llvm::ArrayRef<runtime::Bindi
       const auto *rows = static_cast<const int64_t *>(list.buffer->data());
       if (namesRowTwice({rows, list.type.bytes() / sizeof(int64_t)})) {
         return requestError(wire::ErrorCode_Refused,
-                            "a private table would be read at row numbers that name a row twice; each row counts once: "
-                            "take batches of the table, or all of its rows",
+                            "this step would read a private table at duplicate row numbers; each row counts once: take "
+                            "batches of the table, or all of its rows",
                             spec.op, spec.location);
       }
     }

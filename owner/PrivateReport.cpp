@@ -22,16 +22,16 @@ std::string describeSites(const PrivatePlan &plan, const PrivateTerms &terms) {
     auto unit = [&](double grid) { return numberText(std::ldexp(grid, static_cast<int>(site.exponent))); };
     // One line each: file names come from the scientist.
     out << printableName(site.what) << ", " << site.coordinates << (site.coordinates == 1 ? " number" : " numbers")
-        << ": rows meet at " << (site.op.empty() ? "an op" : site.op)
+        << ": rows are combined at " << (site.op.empty() ? "an op" : site.op)
         << (site.location.empty() ? "" : ", " + printableName(site.location)) << "\n  one row moves it by at most "
-        << unit(site.sensitivity) << (site.isLaplace ? " (L1)" : " (L2)") << ", its own share is bounded by "
-        << numberText(site.bound) << "; "
-        << (site.isLaplace ? "Laplace noise of scale " : "Gaussian noise of deviation ")
+        << unit(site.sensitivity) << (site.isLaplace ? " (L1)" : " (L2)")
+        << ", the contribution of a row is bounded by " << numberText(site.bound) << "; "
+        << (site.isLaplace ? "Laplace noise of scale " : "Gaussian noise of standard deviation ")
         << unit(static_cast<double>(site.scale)) << ", "
-        << (site.isBeside ? "paid apart" : "a part of the step's price") << '\n';
+        << (site.isBeside ? "charged separately" : "a part of the step's price") << '\n';
   }
   if (plan.sites.empty()) {
-    out << "nothing of the rows leaves\n";
+    out << "no value computed from the rows leaves\n";
   }
   return printable(text, runtime::limits::kErrorTextBytes * 4);
 }

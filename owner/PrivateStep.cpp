@@ -31,9 +31,10 @@ llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(const StepContext &
     return std::nullopt;
   }
   if (!runtime::libraryKeepsFloat32()) {
-    return requestError(wire::ErrorCode_Refused,
-                        "this process multiplies float32 matrices with less precision than float32 has, so what noise "
-                        "must cover is not known; set torch.set_float32_matmul_precision(\"highest\") at the owner");
+    return requestError(
+        wire::ErrorCode_Refused,
+        "this process multiplies float32 matrices with less precision than float32 has, so the required noise is not "
+        "known; set torch.set_float32_matmul_precision(\"highest\") at the owner");
   }
   step.setTerms(part, bound);
   if (llvm::Error error = step.setReleases()) {
@@ -185,11 +186,10 @@ llvm::Error PrivateStep::label(std::vector<LabelPtr> &labels) const {
       return unreleased.count(source) > 0;
     });
     if (noised->tainted[result] && !isGuarded) {
-      return requestError(
-          wire::ErrorCode_Internal,
-          "result " + Twine(result) +
-              " holds private rows, or the owner's draw of them, and would be kept as open; nothing was "
-              "read or charged. This is a defect of the owner, please report it");
+      return requestError(wire::ErrorCode_Internal,
+                          "result " + Twine(result) +
+                              " holds private rows, or the owner's draw of them, and would be kept as an open value; "
+                              "nothing was read or charged. This is a defect of the owner, please report it");
     }
   }
   return llvm::Error::success();
@@ -220,7 +220,7 @@ llvm::Error PrivateStep::checkCharges() const {
     if (isNoise && (coin.site >= noised->sites.size() || !isPaid(noised->sites[coin.site]))) {
       return requestError(
           wire::ErrorCode_Internal,
-          "a value would be released that no table is charged for; nothing was read or charged. This is "
+          "a value would be released without a charge to any table; nothing was read or charged. This is "
           "a defect of the owner, please report it");
     }
   }
@@ -305,7 +305,7 @@ llvm::Error PrivateStep::seal(std::string_view bytes) {
   made.timeMs = sealed->timeMs;
   made.resultDigest = sealed->digest;
   made.sites = paid.sites;
-  made.notes.emplace_back("the time of the reply is not part of what is proved: it may depend on the rows");
+  made.notes.emplace_back("the proof does not cover the time of the reply: it may depend on the rows");
   receipt = signing::signReceipt(made, context->accounts.key());
   receiptText = signing::receiptJson(made, receipt, context->accounts.key().publicKey());
   context->accounts.deliver(*ticket);

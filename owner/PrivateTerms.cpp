@@ -96,7 +96,7 @@ llvm::Error PrivateStep::setReleases() {
   size_t priced = static_cast<size_t>(llvm::count_if(spending.releases, isPriced));
   if (spending.releases.size() > published || priced > kPricedReleases) {
     return requestError(wire::ErrorCode_Malformed,
-                        "the step gives terms of " + Twine(spending.releases.size()) + " releases, " + Twine(priced) +
+                        "the step gives terms for " + Twine(spending.releases.size()) + " releases, " + Twine(priced) +
                             " of them with a price; it publishes " + Twine(published) + " values, and up to " +
                             Twine(kPricedReleases) + " may have a price");
   }

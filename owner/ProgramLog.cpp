@@ -17,8 +17,8 @@ llvm::Error ProgramLog::makeRoom(size_t bytes) {
   }
   return size->programs < kLoggedPrograms && size->textBytes + bytes <= kLoggedProgramBytes
              ? llvm::Error::success()
-             : requestError(wire::ErrorCode_Limit, "the log of programs is full, and what cannot be logged does not "
-                                                   "run; the data owner has to archive the catalogue");
+             : requestError(wire::ErrorCode_Limit, "the log of programs is full, and a program that cannot be logged "
+                                                   "does not run; the data owner must archive the catalogue");
 }
 
 llvm::Error ProgramLog::addReport(const runtime::ProgramHash &hash, const std::string &client,

@@ -88,8 +88,7 @@ arrow::Status writeFile(const ImportedTable &table, const std::string &path) {
 llvm::Expected<std::shared_ptr<arrow::Table>> readFile(const std::string &path) {
   std::error_code code;
   if (!fs::is_regular_file(path, code)) {
-    return failure("cannot read '" + path +
-                   "': " + (fs::exists(path, code) ? "it is not a file" : "there is no such file"));
+    return failure("cannot read '" + path + "': " + (fs::exists(path, code) ? "not a file" : "no such file"));
   }
   std::string extension = fs::path(path).extension().string();
   arrow::Result<std::shared_ptr<arrow::Table>> table = arrow::Status::UnknownError("");
@@ -135,7 +134,7 @@ llvm::Expected<ImportedTable> mapTable(const std::string &path, int64_t rows, st
   }
   std::shared_ptr<arrow::Table> table = *opened;
   auto wrong = [&](const Twine &what) {
-    return failure("'" + path + "' does not hold what the catalogue says: " + what + "; import the dataset again");
+    return failure("'" + path + "' does not match the catalogue: " + what + "; import the dataset again");
   };
   if (table->num_rows() != rows || table->num_columns() != static_cast<int>(expected.size())) {
     return wrong(Twine(table->num_rows()) + " rows and " + Twine(table->num_columns()) + " columns found, expected " +
@@ -151,7 +150,7 @@ llvm::Expected<ImportedTable> mapTable(const std::string &path, int64_t rows, st
     }
     Elements elements = elementsOf(chunks[0]);
     if (!elements.gaps.empty() || elements.values->null_count() != 0) {
-      return wrong("column '" + column.name + "' lacks values");
+      return wrong("column '" + column.name + "' has missing values");
     }
     const arrow::ArrayData &data = *elements.values->data();
     column.data = data.buffers[1]->data() + data.offset * static_cast<int64_t>(runtime::byteWidth(column.element));

@@ -31,8 +31,8 @@ static unsigned char *at(std::vector<char> &bytes, size_t place) {
 llvm::Expected<signing::KeyBytes> subjectsKey(const std::string &path, bool make) {
   if (!signing::isFileThere(path)) {
     if (!make) {
-      return failure("there is no key '" + path +
-                     "', with which this store sealed the subjects of its tables; put its copy back, or import the "
+      return failure("the key '" + path +
+                     "', which seals the subjects of this store's tables, is missing; restore its copy, or import the "
                      "tables again");
     }
     signing::KeyBytes key = signing::newKeyBytes();
@@ -42,7 +42,7 @@ llvm::Expected<signing::KeyBytes> subjectsKey(const std::string &path, bool make
       return failure(status->text);
     }
   }
-  auto key = signing::readSecretKey(path, kKeyLine, "a key of subjects", "put its copy back");
+  auto key = signing::readSecretKey(path, kKeyLine, "a key of subjects", "restore its copy");
   if (!key) {
     return failure(key.problem().text);
   }
@@ -84,13 +84,14 @@ llvm::Expected<Subjects> openSealed(std::vector<char> sealed, const std::string 
                                     const signing::KeyBytes &key, const std::string &whose) {
   std::string_view head(sealed.data(), std::min(sealed.size(), kHead.size()));
   if (sealed.size() < kBody || head != kHead) {
-    return failure(whose + " are not in a form of this release; put the file's copy back, or import the table again");
+    return failure(whose +
+                   " have a format unknown to this release; restore the file's copy, or import the table again");
   }
   size_t size = sealed.size() - kBody;
   if (crypto_secretbox_open_detached(at(sealed, kBody), at(sealed, kBody), at(sealed, kTag), size, at(sealed, kNonce),
                                      key.data()) != 0) {
-    return failure(whose + " do not open: the file was changed, or sealed with another key than the store's; put the "
-                           "copies back that belong together, or import the table again");
+    return failure(whose + " cannot be opened: the file was changed, or sealed with a key other than the store's; "
+                           "restore matching copies of file and key, or import the table again");
   }
   // From here on the bytes are ours; they may be those of another table.
   const unsigned char *next = at(sealed, kBody);
@@ -123,8 +124,9 @@ llvm::Expected<Subjects> openSealed(std::vector<char> sealed, const std::string 
   }
   sodium_memzero(sealed.data(), sealed.size());
   if (!isIts) {
-    return failure(whose + " are those of another table; put the copies back that belong together, or import the "
-                           "table again");
+    return failure(
+        whose +
+        " belong to another table; restore matching copies of the table and its subjects, or import the table again");
   }
   return subjects;
 }
@@ -156,7 +158,7 @@ llvm::Expected<std::vector<char>> readSealed(const std::string &path, const std:
   std::vector<char> sealed(size > 0 ? static_cast<size_t>(size) : 0);
   file.seekg(0);
   if (size < 0 || !file.read(sealed.data(), size)) {
-    return failure(whose + " cannot be read; put the file's copy back, or import the table again");
+    return failure(whose + " cannot be read; restore the file's copy, or import the table again");
   }
   return sealed;
 }

@@ -191,7 +191,7 @@ llvm::Expected<std::unique_ptr<Server>> Server::start(Owner &owner, const Server
   std::unique_ptr<Server> server(new Server(std::make_unique<State>(owner)));
   State &state = *server->state;
   auto wrong = [&](int result) {
-    std::string hint = result == NNG_EADDRINUSE   ? "; another server is listening there"
+    std::string hint = result == NNG_EADDRINUSE   ? "; another server already listens at this address"
                        : result == NNG_EADDRINVAL ? "; expected ipc:///path, tcp://host:port or "
                                                     "inproc://name"
                                                   : "";

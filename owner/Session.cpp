@@ -93,7 +93,7 @@ llvm::Expected<PartialUpload *> Sessions::place(Session &session, const wire::Up
     }
     if (session.uploads.size() >= limits.uploadsPerSession) {
       return requestError(wire::ErrorCode_Limit, "the session has " + Twine(session.uploads.size()) +
-                                                     " uploads under way, its limit; end a step that takes them");
+                                                     " uploads under way, its limit; finish the steps that bind them");
     }
     if (size > limits.handleBytes || handleBytes > limits.handleBytes - size) {
       return requestError(wire::ErrorCode_Limit,
@@ -112,7 +112,7 @@ llvm::Expected<size_t> receive(PartialUpload &upload, const wire::Upload &part) 
     return requestError(wire::ErrorCode_Malformed, "upload " + Twine(part.upload()) + " has " +
                                                        Twine(upload.buffer->size()) + " bytes; a part of " +
                                                        Twine(length) + " bytes at " + Twine(part.offset()) + " of " +
-                                                       Twine(size) + " does not lie in it");
+                                                       Twine(size) + " lies outside of it");
   }
   if (part.offset() == upload.received && length > 0) {
     std::memcpy(static_cast<char *>(upload.buffer->data()) + upload.received, part.data()->data(), length);

@@ -68,7 +68,7 @@ llvm::Expected<Message> Step::fromMemory() const {
   }
   if (requestHash != last.request) {
     return requestError(wire::ErrorCode_Malformed,
-                        "step " + Twine(found) + " has committed with other content: its request had hash " +
+                        "step " + Twine(found) + " was already committed with other content: its request had hash " +
                             hashText(last.request) + ", this one has " + hashText(requestHash) +
                             "; repeat a step with the same bytes, or give the next one number " + Twine(found + 1));
   }

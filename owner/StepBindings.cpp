@@ -121,7 +121,7 @@ llvm::Error StepBindings::bindUpload(size_t index, size_t position) {
         llvm::is_contained(sentAhead, number)) {
       return requestError(wire::ErrorCode_Handle,
                           "upload " + Twine(position) + ": number " + Twine(number) +
-                              " was not sent ahead to its end, or is bound twice; send what is missing first");
+                              " is incomplete, or is bound twice; send its missing parts first");
     }
     buffer = found->second.buffer;
     data = llvm::StringRef(static_cast<const char *>(buffer->data()), buffer->size());
@@ -207,9 +207,9 @@ llvm::Error StepBindings::bindTable(Store &store, size_t index, size_t position)
       };
       return requestError(wire::ErrorCode_Dataset,
                           "dataset '" + name + "' has " +
-                              (column ? "column '" + wanted.name + "' of " + entry(column->element, column->dims)
+                              (column ? "column '" + wanted.name + "' of type " + entry(column->element, column->dims)
                                       : "no column '" + wanted.name + "'") +
-                              ", the program expects it of " + entry(wanted.element, wanted.dims));
+                              ", the program expects type " + entry(wanted.element, wanted.dims));
     }
   }
   bindings[index].table = &dataset;

@@ -56,7 +56,7 @@ llvm::Error StepRun::checkResults() {
                                                    Twine(plan->keepBytes) + " bytes; this owner holds up to " +
                                                    Twine(limits.handlesPerSession) + " handles per session and " +
                                                    Twine(limits.handleBytes) +
-                                                   " bytes in all; let go of tensors that are no longer needed");
+                                                   " bytes in all; delete tensors that are no longer needed");
   }
   // A handle bound twice and committed would have two new values.
   std::set<const Handle *> committed;
@@ -95,9 +95,9 @@ llvm::Error StepRun::checkPublishes() {
     if (!text.empty()) {
       return requestError(wire::ErrorCode_Refused,
                           "this value may not leave the owner: it is computed from " + text +
-                              ". Open data and your own uploads may be published, and what only they were computed "
-                              "into. What is computed from private rows leaves with noise alone, which is added in "
-                              "the step that reads the rows: publish the value, or update the weights, inside of that "
+                              ". Only open data, your own uploads and values computed from these alone may be "
+                              "published. Values computed from private rows leave only with noise, which is added in "
+                              "the step that reads the rows: publish the value, or update the weights, inside that "
                               "step, or read the column again, table[...], in the step that publishes",
                           results[index].op, results[index].location);
     }
@@ -119,11 +119,10 @@ void StepRun::noteKept(llvm::function_ref<Policy(const Source &)> policyOf) {
     }
     const signing::PublicKey &own = context.store.owner();
     if (std::string text = blockers(after, own, policyOf); !text.empty() && blockers(before, own, policyOf).empty()) {
-      notes.push_back("what this step writes to, as weights that it trains, may not leave the owner from now on: it "
-                      "is computed from " +
-                      text +
-                      ", read by an earlier step. Noise is added in the step that reads: take batches, or read "
-                      "the table, where they are used; two updates from one batch: put both under one @sojourn.step");
+      notes.push_back(
+          "the weights updated by this step can no longer be published: they are computed from " + text +
+          ", read by an earlier step. Noise is added in the step that reads the rows: take batches, or read the table, "
+          "where they are used; for two updates from one batch, put both in one @sojourn.step");
       return;
     }
   }
@@ -150,7 +149,7 @@ llvm::Expected<std::vector<const HostTensor *>> StepRun::published(llvm::ArrayRe
   std::vector<const HostTensor *> published;
   for (size_t index = 0; index < results.size(); ++index) {
     if (values.size() != results.size() || !values[index].buffer || !(values[index].type == results[index].type)) {
-      return requestError(wire::ErrorCode_Internal, "the plan returned other results than it said");
+      return requestError(wire::ErrorCode_Internal, "the plan returned results other than it declared");
     }
     if (results[index].kind == StepResult::Publish) {
       published.push_back(&values[index]);

@@ -23,7 +23,7 @@ llvm::Error Store::makeFolder(const Environment &environment) {
     std::error_code code;
     fs::create_directories(directory + "/datasets", code);
     if (code) {
-      return failure("cannot make the store '" + directory + "': " + code.message());
+      return failure("cannot create the store '" + directory + "': " + code.message());
     }
     // The tables are the owner's alone. On a file system without permissions this does nothing.
     fs::permissions(directory, fs::perms::owner_all, code);
@@ -63,14 +63,14 @@ static llvm::Error checkName(const std::string &name, const char *what) {
   bool plain =
       llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '-' || c == '_' || c == '.' || c == ' '; });
   if (name.empty() || name.size() > runtime::limits::kNameBytes || !plain) {
-    return failure("'" + name + "' cannot name " + what + ": expected 1 to " + Twine(runtime::limits::kNameBytes) +
-                   " letters, digits, spaces and - _ . characters");
+    return failure("'" + name + "' is not a valid name for " + what + ": expected 1 to " +
+                   Twine(runtime::limits::kNameBytes) + " letters, digits, spaces and - _ . characters");
   }
   return llvm::Error::success();
 }
 
 static llvm::Error nameTaken(const std::string &name) {
-  return failure("a dataset named '" + name + "' is registered already; choose another name");
+  return failure("a dataset named '" + name + "' is already registered; choose another name");
 }
 
 llvm::Expected<DatasetRecord> Store::begin(const RegisterOptions &options) {
@@ -90,8 +90,8 @@ llvm::Expected<DatasetRecord> Store::begin(const RegisterOptions &options) {
     }
   }
   if (options.policy == Policy::privateOnly && !options.subject) {
-    return failure("policy private protects subjects, and nobody has said who they are: each row is one "
-                   "(--rows-are-subjects), or a column names them (--subject COLUMN)");
+    return failure("policy private protects subjects, and none are declared: say that each row is one "
+                   "(--rows-are-subjects), or name their column (--subject COLUMN)");
   }
   DatasetRecord record;
   record.name = options.name;
@@ -165,15 +165,16 @@ llvm::Expected<Subjects> Store::openSubjects(const std::string &name) {
     // The name is taken, and its people stay those of one cap.
     std::string population = found->population.empty() ? name : found->population;
     bool isFile = found->source != "memory";
-    return isFile ? "import the table again under another name, with its bounds, for the same people: sojourn-owner "
-                    "import '" +
-                        found->source + "' --name NAME --subject " + column + " --population '" + population + "'"
-                  : "register the table again under another name, with its bounds, for the same people: "
-                    "owner.register(NAME, ..., subject=" +
-                        column + ", population='" + population + "')";
+    return isFile
+               ? "import the table again under another name, with its bounds, for the same population: sojourn-owner "
+                 "import '" +
+                     found->source + "' --name NAME --subject " + column + " --population '" + population + "'"
+               : "register the table again under another name, with its bounds, for the same population: "
+                 "owner.register(NAME, ..., subject=" +
+                     column + ", population='" + population + "')";
   };
   if (!found->subject || found->subject->empty()) {
-    return failure("no column names the subjects of dataset '" + name + "', so there are none to align it by; " +
+    return failure("no column names the subjects of dataset '" + name + "', so it cannot be aligned; " +
                    again("COLUMN"));
   }
   if (!found->subjectsFile || found->subjectsFile->empty()) {
@@ -237,7 +238,7 @@ llvm::Expected<DatasetRecord> Store::record(const std::string &name) {
       return std::move(record);
     }
   }
-  return failure("no dataset is named '" + name + "'; 'sojourn-owner datasets' lists them");
+  return failure("no dataset is named '" + name + "'; 'sojourn-owner datasets' lists all datasets");
 }
 
 llvm::Error Store::checkPrivate(const DatasetRecord &record) {
@@ -251,7 +252,7 @@ llvm::Error Store::checkPrivate(const DatasetRecord &record) {
     return failure(lackingBounds(lacking, record.columns.size()) + "; import the table again");
   }
   return record.subject ? llvm::Error::success()
-                        : failure("policy private protects subjects, and nobody has said who they are: if each row of "
+                        : failure("policy private protects subjects, and none are declared: if each row of "
                                   "'" +
                                   record.name +
                                   "' is one, add --rows-are-subjects; if a column names them, "

@@ -90,7 +90,7 @@ llvm::Expected<Subjects> readTyped(const arrow::ChunkedArray &values, const std:
   case arrow::Type::LARGE_STRING: return read<arrow::LargeStringArray>(values, column);
   default:
     return failure("column '" + column + "' has type " + values.type()->ToString() +
-                   ", expected whole numbers or texts to tell subjects by");
+                   ", expected whole numbers or texts as subjects");
   }
 }
 
@@ -99,7 +99,7 @@ llvm::Expected<Subjects> readTyped(const arrow::ChunkedArray &values, const std:
 llvm::Expected<Subjects> readSubjects(const arrow::Table &table, const std::string &column) {
   auto values = table.GetColumnByName(column);
   if (!values) {
-    return failure("no column '" + column + "' names the subject of each row (subject, --subject)");
+    return failure("unknown column '" + column + "' for the subject of each row (subject, --subject)");
   }
   auto subjects = readTyped(*values, column);
   if (!subjects) {
@@ -111,8 +111,8 @@ llvm::Expected<Subjects> readSubjects(const arrow::Table &table, const std::stri
     if (auto [at, fresh] = seen.try_emplace((*subjects)[row], row); !fresh) {
       return failure("rows " + Twine(at->second) + " and " + Twine(row) +
                      " (counting from 0) have the same subject in column '" + column +
-                     "'; policy private protects subjects of one row: combine the rows of each subject into one, or "
-                     "keep one of them");
+                     "'; policy private needs one row per subject: combine the rows of each subject into one, or keep "
+                     "one of them");
     }
   }
   return subjects;

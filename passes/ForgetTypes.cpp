@@ -22,7 +22,7 @@ struct ForgetTypes : sojourn::impl::ForgetTypesBase<ForgetTypes> {
       }
       for (auto op : function.getOps<AtenOp>()) {
         if (llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>)) {
-          op.emitError() << "returns values, expected captured form; take the types off before functionalization";
+          op.emitError() << "returns values, expected captured form; remove the types before functionalization";
           return signalPassFailure();
         }
       }

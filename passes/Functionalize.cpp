@@ -98,13 +98,14 @@ LogicalResult Functionalizer::write(Operation *op, Value ref, Value update) {
   Window window = windows.lookup(ref);
   Storage &storage = storages[window.storage];
   if (isExpanded(window.type)) {
-    return op->emitError() << "writes through " << window.type << ", in which several elements are one place; clone() "
+    return op->emitError() << "writes through " << window.type
+                           << ", in which several elements share one position; clone() "
                            << "the expanded tensor before writing to it";
   }
   RefType type = window.type;
   if (storage.type.getElementType().isInteger(1) && !type.getElementType().isInteger(1)) {
-    return op->emitError() << "writes " << type.getElementType() << " to a storage of booleans, which holds true and "
-                           << "false alone; clone() the view before writing to it";
+    return op->emitError() << "writes " << type.getElementType() << " to a storage of booleans, which holds only true "
+                           << "and false; clone() the view before writing to it";
   }
   if (window.moved) {
     storage.value = writeMoved(builder, op->getLoc(), storage.value, storage.type, window.moved, update);
@@ -128,7 +129,7 @@ LogicalResult Functionalizer::visitView(ViewOp op) {
   Value source = op->getOperand(0), result = op->getResult(0);
   auto found = windows.find(source);
   if (found == windows.end()) {
-    return op.emitError() << "is a view of a value that is no storage of this function";
+    return op.emitError() << "is a view of a value that is not a storage of this function";
   }
   Window window{found->second.storage, cast<RefType>(result.getType()), {}};
   RefType root = storages[window.storage].type;
@@ -151,12 +152,12 @@ LogicalResult Functionalizer::visitView(ViewOp op) {
 LogicalResult Functionalizer::visitMovedView(MovedViewOp op) {
   auto found = windows.find(op.getSource());
   if (found == windows.end()) {
-    return op.emitError() << "is a view of a value that is no storage of this function";
+    return op.emitError() << "is a view of a value that is not a storage of this function";
   }
   RefType root = storages[found->second.storage].type;
   if (checkedNumel(op.getShape(), bounds::kViewElements) != root.getNumElements() ||
       root.getElementType() != op.getResult().getType().getElementType()) {
-    return op.emitError() << "sees a storage of type " << root << " as [" << op.getShape()
+    return op.emitError() << "views a storage of type " << root << " as [" << op.getShape()
                           << "], expected the root of that storage";
   }
   windows[op.getResult()] = {found->second.storage, op.getResult().getType(), op};
@@ -242,7 +243,8 @@ LogicalResult Functionalizer::visitAten(AtenOp op) {
       for (int64_t other : op.getMutates().drop_front(i + 1)) {
         Window two = windows.lookup(op.getInputs()[other]);
         if (one.storage == two.storage && (one.moved || two.moved)) {
-          return op.emitError() << "writes to two windows of one tensor, which meet or not by numbers of the run";
+          return op.emitError()
+                 << "writes to two windows of one tensor, which may overlap, depending on numbers of the run";
         }
         if (one.storage == two.storage && isSameLayout(one.type, two.type) && one.type.getNumElements() > 0) {
           return op.emitError() << "writes one tensor twice in a call, as operands " << index << " and " << other

@@ -279,7 +279,7 @@ struct Optimize : sojourn::impl::OptimizeBase<Optimize> {
       config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
       bool changed = false;
       if (failed(applyPatternsGreedily(getOperation(), patterns, config, &changed))) {
-        getOperation().emitError() << "canonicalization did not come to an end";
+        getOperation().emitError() << "canonicalization did not converge";
         signalPassFailure();
         return;
       }

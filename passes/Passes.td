@@ -9,9 +9,9 @@ def Functionalize : Pass<"sojourn-functionalize", "::mlir::ModuleOp"> {
   let summary = "Replaces storages, views and mutation by pure values";
   let description = [{
     One linear walk. Each storage has one current value, in the shape of its root; a ref is a strided window on it.
-    Reading a window is slices, reshapes and transposes of that value where its strides factorise over the storage,
-    else `take` with computed positions; writing is the inverse (`update_slice`, else `put`). An in-place call becomes
-    the functional call plus a write; `out=` arguments go away. State arguments that were written are appended to the
+    A window is read by slices, reshapes and transposes of that value if its strides factorise over the storage, else
+    by `take` with computed positions. A write is the inverse (`update_slice`, else `put`). An in-place call becomes the
+    functional call plus a write; `out=` arguments disappear. State arguments that were written are appended to the
     results as commits, in argument order. All operands of a call are read before it writes any.
 
     ```mlir
@@ -30,10 +30,10 @@ def Functionalize : Pass<"sojourn-functionalize", "::mlir::ModuleOp"> {
     return %4 : tensor<4x3xf32>
     ```
 
-    The result of a call that was in place keeps the type of the operand it replaces, also where the functional
-    operator would return another element type; `sojourn.mutated` lists such results until promotion inserts the cast.
+    The result of an in-place call keeps the type of the operand that it replaces, even if the functional operator would
+    return another element type; `sojourn.mutated` lists such results until promotion inserts the cast.
 
-    Refused: writes through an expanded window (several elements at one place), storages that are not dense, views
+    Refused: writes through an expanded window (several elements at one position), storages that are not dense, views
     that change the width of elements.
   }];
   let dependentDialects = ["::sojourn::SojournDialect", "::mlir::func::FuncDialect"];
@@ -43,8 +43,8 @@ def ExpandForeach : Pass<"sojourn-expand-foreach", "::mlir::ModuleOp"> {
   let summary = "Splits calls on lists of tensors into one call per element";
   let description = [{
     `_foreach_X` becomes X per element, whatever the overload (List, Scalar, ScalarList, Tensor); the arguments get
-    the names that X knows. `_fused_adam`, `_fused_adamw`, `_fused_sgd` and `_fused_adagrad` become elementary calls
-    per parameter; their bias corrections are computed in f64, as the fused kernels do.
+    X's names. `_fused_adam`, `_fused_adamw`, `_fused_sgd` and `_fused_adagrad` become elementary calls per parameter;
+    their bias corrections are computed in f64, as the fused kernels do.
 
     ```mlir
     %0:2 = sojourn.aten "aten._foreach_mul.Scalar"(%a, %b, %s)
@@ -64,12 +64,12 @@ def ExpandForeach : Pass<"sojourn-expand-foreach", "::mlir::ModuleOp"> {
 def Promote : Pass<"sojourn-promote", "::mlir::ModuleOp"> {
   let summary = "Makes every implicit type promotion an explicit cast";
   let description = [{
-    By the rules that `sojourn.promotion` of the module names. Afterwards all promoting operands of a call have the
-    type that the call computes in, scalar slots are rank-0 tensors, and a result that is stored in another type than
-    the computed one (in-place and `out=` calls) is converted. Which arguments of which operator promote, and what it
-    returns, is one table, dialect/elements/TypeTable.cpp, which the recorder asks, too. A fresh result that is
-    `!sojourn.unresolved` gets the type that the rules give; the recorded type of any other must be that one: a
-    difference is an error, not a guess. The default dtype is `sojourn.default_float` of the module, or of the call.
+    The rules are those that `sojourn.promotion` of the module names. Afterwards all promoting operands of a call have
+    the type in which the call computes, scalar slots are rank-0 tensors, and a result that is stored in another type
+    (in-place and `out=` calls) is converted. One table, dialect/elements/TypeTable.cpp, gives the promoting arguments
+    and the result types of each operator; the recorder uses it, too. A fresh result that is `!sojourn.unresolved` gets
+    the type of the rules. Any other recorded type must equal it: a difference is an error, not a guess. The default
+    dtype is `sojourn.default_float` of the module, or of the call.
 
     ```mlir
     %0 = sojourn.aten "aten.mul.Tensor"(%i, %s) {args = [...], names = ["self", "other"]}
@@ -86,10 +86,10 @@ def Promote : Pass<"sojourn-promote", "::mlir::ModuleOp"> {
 }
 
 def ForgetTypes : Pass<"sojourn-forget-types", "::mlir::ModuleOp"> {
-  let summary = "Takes the element types of all results off a trace, as a front end without types would send it";
+  let summary = "Removes the element types of all results from a trace, as a front end without types would send it";
   let description = [{
-    The inverse of what promotion infers: results of calls, and the windows on them, become `!sojourn.unresolved`.
-    Captured form only. For tests and for looking at what the rules find.
+    The inverse of type inference: results of calls, and the windows on them, become `!sojourn.unresolved`. Captured
+    form only. For tests, and to show the types that the rules infer.
 
     ```mlir
     %0 = sojourn.aten "aten.mul.Tensor"(%i, %x) {args = [...], names = ["self", "other"]}
@@ -107,8 +107,8 @@ def ForgetTypes : Pass<"sojourn-forget-types", "::mlir::ModuleOp"> {
 def Decompose : Pass<"sojourn-decompose", "::mlir::ModuleOp"> {
   let summary = "Rewrites every ATen call as core ops";
   let description = [{
-    One decomposition per operator base name (passes/decompose/), arguments found by schema name, so overloads share
-    it. A call that is left over is an error that names the operator and the line that called it.
+    One decomposition per operator base name (passes/decompose/). Arguments are found by schema name, so overloads share
+    it. A call without a decomposition is an error that names the operator and the line that called it.
 
     ```mlir
     %0 = sojourn.aten "aten.relu"(%x) {args = [#sojourn.operand<0>], names = ["self"]}
@@ -124,11 +124,11 @@ def Decompose : Pass<"sojourn-decompose", "::mlir::ModuleOp"> {
 }
 
 def Optimize : Pass<"sojourn-optimize", "::mlir::ModuleOp"> {
-  let summary = "Cancels layout ops, merges equal ops, drops what nobody uses";
+  let summary = "Cancels layout ops, merges equal ops, drops unused ops";
   let description = [{
     Exact rewrites only: no rounding changes. Compositions of reshape, transpose, slice, broadcast and convert become
-    one op or none; splats of rank 0 go straight into elementwise ops; then common subexpressions and dead code.
-    Functionalization and decomposition lean on this and emit the simplest correct form.
+    one op or none, and splats of rank 0 become operands of elementwise ops. Common subexpressions and dead code follow.
+    Functionalization and decomposition rely on this pass and emit the simplest correct form.
 
     ```mlir
     %0 = sojourn.reshape %x : tensor<4x3xf32> -> tensor<12xf32>
@@ -145,8 +145,8 @@ def Optimize : Pass<"sojourn-optimize", "::mlir::ModuleOp"> {
 def VerifyCore : Pass<"sojourn-verify-core", "::mlir::ModuleOp"> {
   let summary = "Fails unless the module is in core form, the form an owner accepts";
   let description = [{
-    Runs `verifyCoreForm` of the dialect, the predicate that the owner checks before anything else. Changes nothing but
-    the phase of the module.
+    Runs `verifyCoreForm` of the dialect, the predicate that the owner checks before anything else. Changes only the
+    phase of the module.
 
     ```mlir
     module attributes {sojourn.phase = "decomposed", sojourn.promotion = "torch"} { ... }
@@ -160,10 +160,10 @@ def VerifyCore : Pass<"sojourn-verify-core", "::mlir::ModuleOp"> {
 }
 
 def Price : Pass<"sojourn-price", "::mlir::ModuleOp"> {
-  let summary = "Prints what a run of a program costs at most, as remarks";
+  let summary = "Prints an upper bound of the cost of a run, as remarks";
   let description = [{
-    The formula of each op (its record in dialect/) gives a remark at the op, the whole program's price one at @step.
-    Changes nothing.
+    Each op gets a remark with its formula's value (the formula is in its record in dialect/); @step gets one with the
+    price of the whole program. Changes nothing.
 
     ```mlir
     %y = sojourn.add %x, %x : tensor<2x3xf32>, tensor<2x3xf32>
@@ -176,9 +176,9 @@ def Price : Pass<"sojourn-price", "::mlir::ModuleOp"> {
 }
 
 def PrintDependence : Pass<"sojourn-print-dependence", "::mlir::ModuleOp"> {
-  let summary = "Prints which arguments each result is computed from, as remarks";
+  let summary = "Prints the arguments that each result is computed from, as remarks";
   let description = [{
-    The summary that labels rest on (passes/Dependence.h), one remark per result at the return. Changes nothing.
+    The summary behind labels (passes/Dependence.h), one remark per result at the return. Changes nothing.
 
     ```mlir
     return %y : tensor<2x3xf32>
@@ -191,11 +191,11 @@ def PrintDependence : Pass<"sojourn-print-dependence", "::mlir::ModuleOp"> {
 }
 
 def PrintRows : Pass<"sojourn-rows", "::mlir::ModuleOp"> {
-  let summary = "Prints what is known of each value with respect to rows of private tables, as remarks";
+  let summary = "Prints the facts of the row analysis for each value, as remarks";
   let description = [{
-    The row analysis (passes/Rows.h, dialect/rows/): per result of an op whether it is public, per row, a sum over rows,
-    derived from such sums, or mixed, with the reason; where its elements lie; and the points at which an owner adds
-    noise. Changes nothing.
+    The row analysis (passes/Rows.h, dialect/rows/). Each result of an op is public, per row, a sum over rows, derived
+    from such sums, or mixed, with the reason. The remarks also give the range of its elements, and the points at which
+    an owner adds noise. Changes nothing.
 
     ```mlir
     %y = sojourn.reduce_sum %x, dims = [0] : tensor<8x3xf32>
@@ -208,7 +208,7 @@ def PrintRows : Pass<"sojourn-rows", "::mlir::ModuleOp"> {
   }];
   let options = [
     ListOption<"bounds", "bounds", "std::string", "Closed range of a column's entries, as NAME=LOW:HIGH (* for all)">,
-    ListOption<"tableRows", "rows", "int64_t", "Rows of the tables whose types do not say it: of each, or one for all">,
+    ListOption<"tableRows", "rows", "int64_t", "Row counts of tables whose types give none: one each, or one for all">,
     ListOption<"openTables", "open-tables", "unsigned", "Numbers of the table arguments that are not private">
   ];
 }
@@ -216,9 +216,9 @@ def PrintRows : Pass<"sojourn-rows", "::mlir::ModuleOp"> {
 def MakePrivate : Pass<"sojourn-make-private", "::mlir::ModuleOp"> {
   let summary = "Makes a step differentially private: clips per row, adds noise from coins";
   let description = [{
-    What an owner does with a program on private tables before it runs (passes/privacy/Privacy.h): divisors that depend
-    on rows become public, sums over rows that are committed or published become clipped sums with noise, the result is
-    analysed from scratch, and then lowered to core ops with coins as further arguments. Remarks tell the releases.
+    An owner does this to a program on private tables before it runs (passes/privacy/Privacy.h). Divisors that depend on
+    rows become public. Sums over rows that are committed or published become clipped sums with noise. The result is
+    analysed from scratch, and then lowered to core ops with coins as further arguments. Remarks state the releases.
 
     ```mlir
     %g = sojourn.dot %d, %x, lhs_batch = [], rhs_batch = [], lhs_contract = [0], rhs_contract = [0]
@@ -234,7 +234,7 @@ def MakePrivate : Pass<"sojourn-make-private", "::mlir::ModuleOp"> {
   }];
   let options = [
     ListOption<"bounds", "bounds", "std::string", "Closed range of a column's entries, as NAME=LOW:HIGH (* for all)">,
-    ListOption<"tableRows", "rows", "int64_t", "Rows of the tables whose types do not say it: of each, or one for all">,
+    ListOption<"tableRows", "rows", "int64_t", "Row counts of tables whose types give none: one each, or one for all">,
     Option<"noiseMultiplier", "noise-multiplier", "double", "1.0", "Noise over sensitivity of a step">,
     Option<"clip", "clip", "double", "1.0", "Bound of a row's gradient">,
     Option<"perLayer", "per-layer", "bool", "false", "Clip each tensor alone">,

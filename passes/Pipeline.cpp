@@ -83,7 +83,7 @@ LogicalResult sojourn::runPhases(ModuleOp module, StringRef from, StringRef to,
                                  function_ref<void(StringRef, ModuleOp)> afterPhase) {
   auto range = findPhases(from, to);
   if (!range) {
-    return module.emitError() << "no way from phase \"" << from << "\" to phase \"" << to << "\", expected two of "
+    return module.emitError() << "no path from phase \"" << from << "\" to phase \"" << to << "\", expected two of "
                               << llvm::join(phaseNames(), ", ") << " in this order";
   }
   if (afterPhase) {
@@ -106,7 +106,7 @@ LogicalResult sojourn::runPhases(ModuleOp module, StringRef from, StringRef to,
 
 namespace {
 struct PhaseOptions : PassPipelineOptions<PhaseOptions> {
-  Option<std::string> from{*this, "from", llvm::cl::desc("phase that the module is in"), llvm::cl::init("captured")};
+  Option<std::string> from{*this, "from", llvm::cl::desc("phase of the module"), llvm::cl::init("captured")};
   Option<std::string> to{*this, "to", llvm::cl::desc("phase to stop after"), llvm::cl::init("core")};
 };
 } // namespace
@@ -115,15 +115,14 @@ void sojourn::registerPasses() {
   registerSojournPasses();
   // Not a PassPipelineRegistration: its builder cannot fail, and wrong names are the caller's, not a crash.
   registerPassPipeline(
-      "sojourn-to-core",
-      "From captured form to core form; options from= and to= name phases to start at and stop after",
+      "sojourn-to-core", "From captured form to core form; options from= and to= name the first and the last phase",
       [](OpPassManager &manager, StringRef text, function_ref<LogicalResult(const Twine &)> report) -> LogicalResult {
         PhaseOptions options;
         if (failed(options.parseFromString(text))) {
           return failure();
         }
         if (failed(buildPhases(manager, options.from, options.to))) {
-          return report("no way from phase " + Twine(options.from) + " to phase " + options.to + ", expected two of " +
+          return report("no path from phase " + Twine(options.from) + " to phase " + options.to + ", expected two of " +
                         llvm::join(phaseNames(), ", ") + " in this order");
         }
         return success();

@@ -170,8 +170,8 @@ LogicalResult Promoter::checkResult(AtenOp op, unsigned index, std::optional<Ele
   }
   StringRef rules = context.rules == PromotionRules::Torch ? "torch" : "numpy";
   if (!given) {
-    return op.emitError() << "has a recorded result of " << tensor.getElementType() << ", expected by " << rules
-                          << "'s promotion rules one that is no element of core form";
+    return op.emitError() << "has a recorded result of " << tensor.getElementType() << ", but " << rules
+                          << "'s promotion rules give an element outside core form";
   }
   Type expected = typeOf(op.getContext(), *given);
   if (isUnresolvedTensor(tensor)) {
@@ -293,7 +293,7 @@ LogicalResult Promoter::visitCall(AtenOp op) {
   }
   std::optional<Element> result = rule.result(0, computed, call, here);
   if (!computed || !result) {
-    return op.emitError() << "computes in no element type of core form";
+    return op.emitError() << "computes in an element type outside core form";
   }
   rewrite(op, rule, *computed, *result);
   return success();
@@ -310,7 +310,8 @@ LogicalResult Promoter::visit(Operation &op) {
     }
     auto from = op.getNumOperands() > 0 ? dyn_cast<RankedTensorType>(op.getOperand(0).getType()) : RankedTensorType();
     if (!from) {
-      return op.emitError() << "has a result of unresolved type and no operand to tell; only calls are resolved";
+      return op.emitError()
+             << "has a result of unresolved type and no operand to infer it from; only calls are resolved";
     }
     resolve(result, from.getElementType());
   }

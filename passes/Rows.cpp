@@ -106,7 +106,7 @@ std::string sojourn::describe(const rows::Fact &fact) {
       text += ", from slot " + std::to_string(fact.rows.first) + " by " + std::to_string(fact.rows.step);
     }
     if (fact.rows.start) {
-      text += ", of " + std::to_string(fact.rows.among) + " from where a number says";
+      text += ", of " + std::to_string(fact.rows.among) + " from a run-time position";
     }
     break;
   case rows::Kind::Sum: text += ": cuts " + list() + ::describe(fact.influence); break;

@@ -291,7 +291,7 @@ llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> decodeProgram(mlir::MLIRContex
   }
   if (program.size() < 16) {
     return makeError(ErrorCode::Malformed,
-                     "the program has " + std::to_string(program.size()) + " bytes, which is no program");
+                     "the program has " + std::to_string(program.size()) + " bytes, too few for a program");
   }
   AlignedBytes bytes(program);
   if (!ProgramBufferHasIdentifier(bytes.data())) {

@@ -53,7 +53,7 @@ private:
     // The verifier does not ask where elements of 64 bits stand, and they are read in place.
     for (auto [what, vector] : {std::pair("dims", p_.dims()), std::pair("attribute integers", p_.ints())}) {
       if (countOf(vector) > 0 && reinterpret_cast<uintptr_t>(vector->Data()) % alignof(int64_t) != 0) {
-        return malformed("the " + std::string(what) + " do not stand at a multiple of 8 bytes");
+        return malformed("the " + std::string(what) + " are not aligned to 8 bytes");
       }
     }
     if (p_.promotion() == nullptr) {
@@ -156,7 +156,7 @@ private:
       return llvm::Error::success();
     }
     if (countOf(table.column_ranks()) != columns || countOf(table.column_dims_begin()) != columns) {
-      return malformed(name + " has not one begin and one rank of an entry per column");
+      return malformed(name + " does not have one begin and one entry rank per column");
     }
     bool shaped = false;
     for (uint32_t c = 0; c < columns; ++c) {
@@ -183,7 +183,7 @@ private:
       dimCursor_ += rank;
       shaped |= rank != 0;
     }
-    return shaped ? llvm::Error::success() : malformed(name + " spells out that no column has a shape");
+    return shaped ? llvm::Error::success() : malformed(name + " lists entry shapes, but no column has one");
   }
 
   llvm::Error arguments() {
@@ -215,7 +215,7 @@ private:
         return exceeded("columns up to " + name, totalColumns, limits::kColumns);
       }
       if (columns != countOf(table->column_elements())) {
-        return malformed(name + " has not one element type per column");
+        return malformed(name + " does not have one element type per column");
       }
       for (uint32_t c = 0; c < columns; ++c) {
         if (!useString(table->column_names()->Get(c)) || table->column_elements()->Get(c) >= kElementCount) {

@@ -25,7 +25,7 @@ llvm::Error readTexts(mlir::MLIRContext &context, const char *what, const Texts 
     }
     const auto *begin = reinterpret_cast<const llvm::UTF8 *>(text->data());
     if (!llvm::isLegalUTF8String(&begin, begin + text->size())) {
-      return malformed(std::string(what) + " " + std::to_string(i) + " is no text");
+      return malformed(std::string(what) + " " + std::to_string(i) + " is not UTF-8");
     }
     read.push_back(mlir::StringAttr::get(&context, text->string_view()));
   }
@@ -61,7 +61,7 @@ llvm::Expected<std::vector<mlir::Location>> decodeDebug(mlir::MLIRContext &conte
   }
   if ((countOf(table.op_locations()) != 0 && countOf(table.op_locations()) != opCount) ||
       (countOf(table.op_hints()) != 0 && countOf(table.op_hints()) != opCount)) {
-    return malformed("found entries for another number of ops, expected " + std::to_string(opCount));
+    return malformed("found entries for a different number of ops, expected " + std::to_string(opCount));
   }
   std::vector<mlir::StringAttr> names, hintTexts;
   size_t textBytes = 0;

@@ -13,22 +13,22 @@ int main(int argc, char **argv) {
   sojourn::attack::CampaignOptions options;
   uint64_t printed = 0;
   std::string played;
-  CLI::App app("Attacks owners with programs in core form that are made up from a seed.", "attack");
-  app.add_option("--seed", options.seed, "the first attack's; the others follow it");
-  app.add_option("--programs", options.programs, "how many attacks; without it and without --seconds 1000");
-  app.add_option("--seconds", options.seconds, "for how long; 0: no bound");
-  app.add_option("--resume", options.journal, "a file with the last seed that is done; goes on behind it");
+  CLI::App app("Attacks owners with core-form programs that are generated from a seed.", "attack");
+  app.add_option("--seed", options.seed, "seed of the first attack; the next attacks use the following seeds");
+  app.add_option("--programs", options.programs, "number of attacks; 1000 without this option and --seconds");
+  app.add_option("--seconds", options.seconds, "time limit; 0: no limit");
+  app.add_option("--resume", options.journal, "a file with the last finished seed; continues after it");
   app.add_option("--counts", options.counts, "writes passed and failed as JSON");
-  app.add_option("--out", options.folder, "the folder for attacks that succeed");
-  app.add_option("--failures", options.failuresMost, "ends after so many attacks that succeed");
-  app.add_flag("--shrink,!--no-shrink", options.shrinks, "makes them small");
+  app.add_option("--out", options.folder, "the folder for successful attacks");
+  app.add_option("--failures", options.failuresMost, "stops after this many successful attacks");
+  app.add_flag("--shrink,!--no-shrink", options.shrinks, "reduces successful attacks");
   app.add_flag("--errors", options.tellsErrors, "counts refusals by their texts");
   app.add_option("--jobs", options.jobs,
-                 "how many processes; seeds are dealt out in turn, one journal and one count are of all; texts of "
-                 "refusals are counted in one process only")
+                 "number of processes; they share the seeds, one journal and one count; texts of refusals are counted "
+                 "only with one process")
       ->check(CLI::Range(1, 256));
-  app.add_option("--play", played, "plays an attack that was written to a file");
-  auto *print = app.add_option("--print", printed, "prints the attack of that seed, and what becomes of it");
+  app.add_option("--play", played, "plays an attack from a file");
+  auto *print = app.add_option("--print", printed, "prints the attack of this seed and its outcome");
   CLI11_PARSE(app, argc, argv);
   if (!played.empty()) {
     return sojourn::attack::play(played);

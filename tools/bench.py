@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures what a step costs at an owner, against eager and torch.compile, in one interleaved run.
+"""Measures the cost of a step at an owner, against eager and torch.compile, in one interleaved run.
 
-Each number of threads is a process of its own (tools/bench_worker.py), so that every pool starts
-with it. Prints tables and writes the same as JSON.
+Each number of threads runs in a separate process (tools/bench_worker.py), so that every pool starts
+with it. Prints tables and writes the same results as JSON.
 """
 
 import argparse
@@ -108,8 +108,8 @@ def print_steps(runs):
 
 
 def print_ratios(runs):
-    """Medians of the rounds' own ratios; with an asterisk where an aim is missed."""
-    table = Table(title="the same as ratios; in brackets the aim, * where it is missed", title_justify="left")
+    """Medians of the ratios of each round, with an asterisk where an aim is missed."""
+    table = Table(title="the same as ratios; the aim in brackets, * where it is missed", title_justify="left")
     case_columns(table)
     table.add_column("roofline\n/ eager", justify="right")
     aimed = ("embedded/eager", "replayed/eager", "looped/eager")
@@ -136,7 +136,7 @@ def print_ratios(runs):
 
 
 def print_costs(runs):
-    table = Table(title="what a step costs besides its arithmetic (embedded)", title_justify="left")
+    table = Table(title="cost of a step besides its arithmetic (embedded)", title_justify="left")
     for title in (
         "network",
         "batch",
@@ -168,7 +168,7 @@ def print_costs(runs):
 
 
 def print_record(runs, cpp):
-    title = "recording single ops from Python (microseconds), and against eager's own cost on a 4x4 tensor"
+    title = "recording single ops from Python (microseconds), and the ratio to eager's cost on a 4x4 tensor"
     table = Table(title=title, title_justify="left")
     for heading in ("op", "threads", "median", "best", "recorded/eager"):
         table.add_column(heading, justify="left" if heading == "op" else "right")
@@ -186,7 +186,7 @@ def print_record(runs, cpp):
 
 
 def analysed(arguments):
-    """What an owner does with a program before its first run; see tools/bench_private.py."""
+    """The owner's work on a program before its first run; see tools/bench_private.py."""
     results = []
     table = Table(title="analysis, rewrite and proof of a private training step (medians)", title_justify="left")
     for title in ("network", "ops", "ms", "ms per 1,000 ops", "aim"):
@@ -207,7 +207,7 @@ def analysis(arguments):
 
 
 def private(arguments):
-    """Private steps beside plain ones and beside Opacus; see tools/bench_private.py."""
+    """Private steps compared with plain ones and with Opacus; see tools/bench_private.py."""
     if importlib.util.find_spec("opacus") is None:
         sys.exit("bench: --privacy compares with Opacus: pip install --no-deps -r tools/requirements-bench.txt")
     results = []
@@ -274,10 +274,12 @@ def main():
     parser = argparse.ArgumentParser(prog="tools/bench", description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="thread counts (1 2)")
     parser.add_argument("--rounds", type=int, default=30, help="interleaved rounds of each case (30)")
-    parser.add_argument("--privacy", action="store_true", help="private steps, beside plain ones and Opacus")
-    parser.add_argument("--analysis", action="store_true", help="what an owner does before a private program runs")
+    parser.add_argument("--privacy", action="store_true", help="compare private steps with plain ones and with Opacus")
+    parser.add_argument(
+        "--analysis", action="store_true", help="time the owner's work on a private program before its first run"
+    )
     parser.add_argument("--cases", nargs="+", choices=CASES, metavar="CASE", help=f"only these: {', '.join(CASES)}")
-    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--no-compile", action="store_true", help="skip torch.compile")
     parser.add_argument("--beside", type=pathlib.Path, help="another built checkout, measured in turns")
     parser.add_argument("--json", type=pathlib.Path, default=pathlib.Path("sojourn-bench.json"), help="file to write")
     parser.add_argument("--history", action="store_true", help="add the ratios to docs/bench-history.csv")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures what the first run of a training step costs, phase by phase, by its number of recorded ops.
+"""Measures the cost of the first run of a training step, phase by phase, by its number of recorded ops.
 
-Each cell is a process of its own. It times a step that is new to client and owner, then the same
-step again; the phases are timed by build/bin/bench-compile, which takes the step's captured form
-through the same passes and the same owner's functions.
+Each cell is a separate process. It times a step that is new to client and owner, then the same
+step again. build/bin/bench-compile times the phases: it runs the same passes and owner functions
+on the step's captured form.
 """
 
 import argparse
@@ -26,13 +26,13 @@ SIZES = (20, 200, 1000, 5000, 20000, 50000)
 # Case: recorded ops of a step besides, and per layer, point in time or pair of ops.
 CASES = {"mlp-foreach": (11, 6), "mlp-loop": (4, 20), "rnn": (10, 14), "chain": (0, 2)}
 VERIFICATIONS = 2  # of a compilation, in a release build
-AIM = "aims: the first run of a step of 1,000 ops <= 150 ms, recording included; a phase's row is level"
+AIM = "aims: the first run of a step of 1,000 ops <= 150 ms, recording included; a phase's row is constant"
 # A log has no width of its own.
 console = Console() if sys.stdout.isatty() else Console(width=140)
 
 
 def make_step(case, ops, owner):
-    """A step of about that many recorded ops, its inputs and states at the owner."""
+    """A step of about that many recorded ops, with its inputs and states at the owner."""
     import torch
     import torch.nn.functional as F
     from torch import nn
@@ -120,7 +120,7 @@ def measure(case, ops):
 
 
 def measured(case, ops, rounds):
-    """The fastest of some processes, phase by phase; or the reason why there is none."""
+    """The fastest of several processes, phase by phase, or the reason why there is no result."""
     best = None
     for _ in range(rounds):
         command = [sys.executable, __file__, "--cell", case, str(ops)]
@@ -138,7 +138,7 @@ def measured(case, ops, rounds):
 
 
 def rows_of(cell):
-    """Milliseconds by phase, in the order of the step's way."""
+    """Milliseconds by phase, in the order in which a step passes them."""
     phases = dict(cell["phases"])
     phases.pop("program bytes")
     owner, parts = phases.pop("plan"), ("decode", "price", "dependence", "text", "lower")
@@ -148,7 +148,7 @@ def rows_of(cell):
     rows |= {f"owner: {name}": phases[name] for name in parts}
     rows["owner: rest of the plan"] = owner - sum(phases[name] for name in parts)
     rows["first run"] = phases["first run"]
-    rows["import, sending, books"] = cell["cold"] - sum(client.values()) - owner - phases["first run"]
+    rows["import, sending, bookkeeping"] = cell["cold"] - sum(client.values()) - owner - phases["first run"]
     return rows
 
 
@@ -168,7 +168,7 @@ def print_case(case, cells):
         table.add_row(name, *(f"{column[name] / cell['ops'] * 1e3:.2f}" for column, cell in zip(columns, good)))
     table.add_section()
     totals = [cell["record"] + cell["cold"] for cell in good]
-    table.add_row("first run in all", *(f"{total / cell['ops'] * 1e3:.1f}" for total, cell in zip(totals, good)))
+    table.add_row("first run, total", *(f"{total / cell['ops'] * 1e3:.1f}" for total, cell in zip(totals, good)))
     table.add_row("... in ms", *(f"{total:.1f}" for total in totals))
     table.add_row("second run in ms", *(f"{cell['record'] + cell['warm']:.1f}" for cell in good))
     table.add_row("program in KB", *(f"{cell['phases']['program bytes'] / 1e3:.0f}" for cell in good))
@@ -177,10 +177,12 @@ def print_case(case, cells):
 
 def main():
     parser = argparse.ArgumentParser(prog="tools/bench_compile.py", description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", nargs="*", choices=list(CASES), default=list(CASES), help="these only")
-    parser.add_argument("--sizes", nargs="*", type=int, default=SIZES, help="recorded ops, about (20 to 50,000)")
+    parser.add_argument("--cases", nargs="*", choices=list(CASES), default=list(CASES), help="only these cases")
+    parser.add_argument(
+        "--sizes", nargs="*", type=int, default=SIZES, help="approximate numbers of recorded ops (20 to 50,000)"
+    )
     parser.add_argument("--rounds", type=int, default=2, help="processes per cell; the fastest counts (2)")
-    parser.add_argument("--json", type=pathlib.Path, help="write the cells to this file, too")
+    parser.add_argument("--json", type=pathlib.Path, help="also write the cells to this file")
     parser.add_argument("--cell", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.cell:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ratios of tools/bench by date and commit, in a file that git tracks: docs/bench-history.csv.
 
-One row per network, batch and number of threads. All are ratios of medians to eager's own time in the same run, since
-times of different machines and hours mean little.
+One row per network, batch and number of threads. All values are ratios of medians to eager's time in the same run,
+because times of different machines and hours are not comparable.
 """
 
 import csv
@@ -17,13 +17,13 @@ COLUMNS = ("date", "commit", "processor", "threads", "network", "batch", *RATIOS
 
 
 def commit():
-    """Of this checkout; with a + where files differ from it."""
+    """The commit of this checkout, with a + if files differ from it."""
     words = ["git", "describe", "--always", "--abbrev=10", "--dirty=+", "--exclude=*"]
     return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def rows(settings, runs):
-    """What one run of tools/bench found, as rows of the file."""
+    """The results of one run of tools/bench, as rows of the file."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     for run in runs:
         for case in run["cases"]:
@@ -33,7 +33,7 @@ def rows(settings, runs):
 
 
 def append(settings, runs, path=HISTORY):
-    """Adds a run at the end. A file that has other columns is left alone."""
+    """Adds a run at the end. A file with other columns stays unchanged."""
     is_new = not path.exists()
     if not is_new:
         with path.open(newline="") as file:

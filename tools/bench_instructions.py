@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time of a warm, replayed step goes: the instructions of each of bench's networks, by kind.
+"""Breaks down the time of a warm, replayed step into instructions by kind, for each of bench's networks.
 
-With `--beside` another built checkout runs the same steps, in turns, and both are shown.
+With `--beside` another built checkout runs the same steps, in turns, and both results are shown.
 """
 
 import argparse
@@ -27,12 +27,12 @@ console = Console() if sys.stdout.isatty() else Console(width=120)
 
 
 def kind(name):
-    """Without what differs from one instruction of a kind to the next: source lines and sizes."""
+    """The kind of an instruction: its text without source lines and sizes."""
     return re.sub(r" of \d.*| over \d.*", "", name.split(" at ")[0].split(" (")[0])
 
 
 def run(case, folder, threads, steps):
-    """In a process of its own: the profile is written when it ends."""
+    """Runs in a separate process, because the profile is written when the process ends."""
     import torch
     from bench_worker import Variant
 
@@ -45,7 +45,7 @@ def run(case, folder, threads, steps):
 
 
 def measured(case, checkout, arguments):
-    """Microseconds per step and kind, and how many instructions of it a step has."""
+    """Microseconds per step and kind, and the number of such instructions in a step."""
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
         environment = dict(
             os.environ, PYTHONPATH=str(checkout / "build/python"), OMP_NUM_THREADS=str(arguments.threads)
@@ -65,7 +65,7 @@ def measured(case, checkout, arguments):
 
 
 def best(case, checkout, arguments, results):
-    """The round of the least total: a noisy moment makes steps longer, never shorter."""
+    """The round with the smallest total: a noisy moment makes steps longer, never shorter."""
     results.append(measured(case, checkout, arguments))
     return min(results, key=lambda result: sum(entry["us"] for entry in result.values()))
 
@@ -97,9 +97,11 @@ def print_case(case, sides):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", nargs="+", choices=CASES, metavar="CASE", default=list(CASES), help="only these")
-    parser.add_argument("--threads", type=int, default=1, help="of a step (1)")
-    parser.add_argument("--steps", type=int, default=30, help="steps of a round (30)")
+    parser.add_argument(
+        "--cases", nargs="+", choices=CASES, metavar="CASE", default=list(CASES), help="only these cases"
+    )
+    parser.add_argument("--threads", type=int, default=1, help="threads of a step (1)")
+    parser.add_argument("--steps", type=int, default=30, help="steps per round (30)")
     parser.add_argument("--rounds", type=int, default=3, help="processes of each side; the fastest is shown (3)")
     parser.add_argument("--beside", type=pathlib.Path, help="another built checkout, measured in turns")
     parser.add_argument("--json", type=pathlib.Path, help="file to write")

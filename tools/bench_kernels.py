@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures each family of kernels on one thread and on several: which of them use what they are given.
+"""Measures each family of kernels on one thread and on several, to show which kernels use the threads.
 
-Two processes, one per number of threads, take turns at the same programs; times are the owner's own,
+Two processes, one per number of threads, take turns at the same programs. Times come from the owner,
 by instruction (`sojourn.local(profile=...)`), and bits are compared.
 """
 
@@ -33,7 +33,7 @@ def cases():
     words = torch.arange(16384) * 7919 % 5000
 
     def slope(function):
-        """The gradient of its result by the first argument."""
+        """The gradient of the function's result with respect to its first argument."""
 
         def run(x, *more):
             x = x.detach().requires_grad_()
@@ -73,7 +73,7 @@ def cases():
 
 
 def follow(threads):
-    """Does what it is told, line by line: begin CASE, run STEPS, end."""
+    """Executes commands, line by line: begin CASE, run STEPS, end."""
     import torch
 
     import sojourn
@@ -137,7 +137,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2, help="the second number of threads (2)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each case (5)")
     parser.add_argument("--steps", type=int, default=60, help="steps per round (60)")
-    parser.add_argument("--cases", nargs="*", help="these only")
+    parser.add_argument("--cases", nargs="*", help="only these cases")
     parser.add_argument("--follow", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.follow:
@@ -145,7 +145,7 @@ def main():
     workers = [Worker(1), Worker(arguments.threads)]
     unknown = set(arguments.cases or []) - set(workers[0].cases)
     if unknown:
-        parser.error(f"no case is named {', '.join(sorted(unknown))}; there are {', '.join(workers[0].cases)}")
+        parser.error(f"unknown cases: {', '.join(sorted(unknown))}; expected {', '.join(workers[0].cases)}")
     print(f"{os.cpu_count()} cores, medians of {arguments.rounds} rounds of {arguments.steps} steps, microseconds\n")
     print(f"{'kernel':18}{'1 thread':>12}{f'{arguments.threads} threads':>12}{'speedup':>9}  bits")
     for case in arguments.cases or workers[0].cases:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The networks that tools/bench trains, their batches and optimizers, and what a step needs at least.
+"""The networks that tools/bench trains, their batches and optimizers, and a lower bound of a step's time.
 
-`roofline_us` divides the multiplications of a step by this machine's fastest product, and the bytes that no order of
-work avoids (parameters, gradients, moments, each kept activation) by its fastest copy: a floor, not a promise.
+`roofline_us` divides the multiplications of a step by this machine's fastest matrix product. It divides the bytes that
+every order of work must move (parameters, gradients, moments, each kept activation) by its fastest copy. The result is
+a lower bound, not a promise.
 """
 
 import time
@@ -74,7 +75,7 @@ def adamw(model):
 
 
 class Case:
-    """A network, its optimizer, its batches of (x, y), and what they are called."""
+    """A network, its optimizer, its batches of (x, y), and their name."""
 
     def __init__(self, network, batch, make, inputs, optimizer=adam):
         self.network, self.batch, self.make, self.inputs, self.optimizer = network, batch, make, inputs, optimizer
@@ -116,7 +117,7 @@ CASES = {
 
 
 def peaks():
-    """Bytes per second of a copy out of the caches, and operations per second of a product of f32."""
+    """Bytes per second of a copy larger than the caches, and operations per second of a product of f32."""
     source, target = torch.ones(1 << 26), torch.empty(1 << 26)
     left, right, out = torch.ones(1536, 1536), torch.ones(1536, 1536), torch.empty(1536, 1536)
 
@@ -133,11 +134,11 @@ def peaks():
 
 
 def needs(case):
-    """Operations of a step's products and convolutions, and bytes that it cannot avoid to move.
+    """Operations of a step's products and convolutions, and the bytes that it must move.
 
-    An optimizer reads gradient, parameter and two moments and writes three of them back; a gradient is written before;
-    what a layer gives is written, read by the next and read once more on the way back, where its gradient is written
-    and read.
+    An optimizer reads gradient, parameter and two moments and writes three of them back; the gradient was written
+    before. A layer's output is written, read by the next layer, and read once more in the backward pass, where its
+    gradient is written and read.
     """
     model = case.model()
     x, y = case.data()

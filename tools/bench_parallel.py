@@ -3,8 +3,8 @@
 """Measures several clients at one served owner: throughput of one and of two streams of steps, and
 the owner's memory after 100 programs that each need a large arena.
 
-Clients are processes of their own and connect over ipc. `--beside FOLDER` measures another built
-checkout in the same rounds, in turns, so that a noisy moment hits both.
+Clients are separate processes and connect over ipc. `--beside FOLDER` measures another built
+checkout in the same rounds, in turns, so that a noisy moment affects both.
 """
 
 import argparse
@@ -29,7 +29,7 @@ CASES = {
 
 
 def client_main(address, case):
-    """One stream: answers `run SECONDS` on standard input with the number of steps it made."""
+    """One stream: answers `run SECONDS` on standard input with the number of steps that it ran."""
     import torch
     import torch.nn.functional as F
     from torch import nn
@@ -71,7 +71,7 @@ def client_main(address, case):
 
 
 def many_plans(owner, count=100, elements=2_000_000):
-    """Programs of different sizes, so each is a plan of its own."""
+    """Programs of different sizes, so that each has a separate plan."""
     import torch
 
     import sojourn
@@ -114,7 +114,7 @@ class Client:
 
 @contextlib.contextmanager
 def served(root):
-    """An owner of this checkout; gives its address and process."""
+    """Starts an owner of a checkout and returns its address and process."""
     tool = root / "build/bin/sojourn-owner"
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
         address, printed = f"ipc://{folder}/owner.sock", pathlib.Path(folder, "log")
@@ -133,7 +133,7 @@ def served(root):
 
 
 def throughput(clients, seconds):
-    """Steps per second of all these clients together."""
+    """Steps per second of all clients together."""
     for client in clients:
         client.tell(f"run {seconds}")
     counts = [json.loads(client.answer()) for client in clients]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time of a traced training step goes: entry, zero_grad, forward, backward, optimizer, end; eager beside it.
+"""Breaks down the time of a traced training step: entry, zero_grad, forward, backward, optimizer, end; compares eager.
 
-The three sides (eager, traced, replayed) take turns, one step each or `--streak` steps each: what runs in between
-empties the processor's caches, as other work of a script does. Medians, microseconds.
+The three sides (eager, traced, replayed) take turns, one step each or `--streak` steps each. The steps in between
+empty the processor's caches, as other work of a script does. Medians, microseconds.
 """
 
 import argparse
@@ -26,7 +26,7 @@ console = Console() if sys.stdout.isatty() else Console(width=120)
 
 
 def layered(parameters):
-    """As many small parameters: layers of 8 by 8, two parameters each."""
+    """A network with the given number of small parameters: layers of 8 by 8, two parameters each."""
     return Case(
         "layers", parameters, lambda: nn.Sequential(*(nn.Linear(8, 8) for _ in range(parameters // 2))), rows(8, 8)
     )
@@ -85,13 +85,15 @@ class Side:
 
 def main():
     parser = argparse.ArgumentParser(prog="tools/bench_parts.py", description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", nargs="*", choices=CASES, metavar="CASE", help=f"of {', '.join(CASES)} (30-64-2/64)")
     parser.add_argument(
-        "--parameters", nargs="*", type=int, default=[], help="networks of so many 8 by 8 parameters, too"
+        "--cases", nargs="*", choices=CASES, metavar="CASE", help=f"some of {', '.join(CASES)} (30-64-2/64)"
     )
-    parser.add_argument("--threads", type=int, default=1, help="of each side (1)")
-    parser.add_argument("--steps", type=int, default=400, help="of each side (400)")
-    parser.add_argument("--streak", type=int, default=1, help="steps in a row of one side (1)")
+    parser.add_argument(
+        "--parameters", nargs="*", type=int, default=[], help="also networks with this many 8 by 8 parameters"
+    )
+    parser.add_argument("--threads", type=int, default=1, help="threads of each side (1)")
+    parser.add_argument("--steps", type=int, default=400, help="steps of each side (400)")
+    parser.add_argument("--streak", type=int, default=1, help="consecutive steps of one side (1)")
     arguments = parser.parse_args()
     if min([arguments.steps - 40, arguments.streak, arguments.threads, *(n - 1 for n in arguments.parameters)]) < 1:
         parser.error("expected more than 40 steps, a streak and threads of 1 or more, and 2 parameters or more")

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a private training step costs: against the plain step of this system, and against Opacus.
+"""The cost of a private training step, compared with the plain step of this system and with Opacus.
 
 One process per network and number of threads. In each round plain, private and Opacus steps take
-turns; ratios are medians of the rounds' own ratios. Peak memory is that of a process of its own
-that runs a few steps. Called by `tools/bench --privacy`, and by `tools/bench --analysis` for what an
-owner does with a new program before it runs: analysis, rewrite, proof.
+turns; ratios are medians of the ratios of each round. Peak memory is that of a separate process
+that runs a few steps. `tools/bench --privacy` calls this file; `tools/bench --analysis` calls it to
+time the owner's work on a new program before it runs: analysis, rewrite, proof.
 
 plain: the same step on an open table, with as many rows as the private step has slots.
-Opacus: batches of exactly the expected size, which costs it nothing for hiding the batch's size; the
-faster of its hooks and its ghost clipping. With noise: its secure mode's five Gaussians per number,
-from torch's own generator instead of the slower secure one.
+Opacus: batches of exactly the expected size, so that Opacus pays nothing for hiding the batch's
+size; the faster of its hooks and its ghost clipping. With noise: its secure mode's five Gaussians
+per number, from torch's own generator instead of the slower secure one.
 """
 
 import argparse
@@ -116,7 +116,7 @@ def loss_of(model, x, y):
 
 
 class Ours:
-    """A step of this system; `size`: of its batches."""
+    """A step of this system; `size`: the size of its batches."""
 
     def __init__(self, name, size, is_private):
         import sojourn
@@ -141,7 +141,7 @@ class Ours:
         self.values = sum(p.numel() for p in model.parameters())
 
     def once(self):
-        """Returns the slots of the batch."""
+        """Runs a step and returns the slots of the batch."""
         x, y = next(self.batches)
         self.train(x, y)
         return len(y)
@@ -198,7 +198,7 @@ def make(variant, name, size):
 
 
 def settle(variant):
-    """Warms up; how many steps make a round's share."""
+    """Warms up, and returns the number of steps per round."""
     for _ in range(3):
         variant.once()
     begin = time.perf_counter()
@@ -207,7 +207,7 @@ def settle(variant):
 
 
 def timed(variant, repeats):
-    """Median seconds of a step, and of these the seconds that coins took."""
+    """Median seconds of a step, and the seconds of these that the coins took."""
     import _sojourn
 
     times, coins = [], []
@@ -273,7 +273,7 @@ def measure(name, rounds):
 
 
 def peak(name, variant, size):
-    """Peak MiB of this process beyond what it had before the variant was made."""
+    """Peak MiB of this process minus its memory before the variant was created."""
     import sojourn  # noqa: F401
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -288,7 +288,7 @@ def peak(name, variant, size):
 
 
 def analysis(name, rounds):
-    """Milliseconds of sojourn-make-private on the network's steady step: median of as many processes."""
+    """Milliseconds of sojourn-make-private on the network's steady step: the median over `rounds` processes."""
     _, bounds, size = data(name)
     variant = Ours(name, size, is_private=True)
     for _ in range(3):  # the first ones bring weights and states along
@@ -310,7 +310,7 @@ def analysis(name, rounds):
 
 
 def child(arguments, threads, dump=None):
-    """A call of this file in a process of its own. `dump`: a folder for the texts of programs."""
+    """Runs this file in a separate process. `dump`: a folder for the texts of programs."""
     environment = dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
     environment.pop("SOJOURN_DUMP", None)
     if dump is not None:
@@ -327,8 +327,8 @@ def main():
     parser.add_argument("network", choices=NETWORKS)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--peak", metavar="VARIANT", help="memory of one variant instead of times")
-    parser.add_argument("--analysis", action="store_true", help="what an owner does before a program runs")
+    parser.add_argument("--peak", metavar="VARIANT", help="measure the memory of one variant instead of times")
+    parser.add_argument("--analysis", action="store_true", help="time the owner's work before a program runs")
     parser.add_argument("--size", type=int, default=0, help="rows of a batch, for --peak")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")

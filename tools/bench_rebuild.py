@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an edit costs: for each .td file of dialect/ and for the headers that reach most, how many units are compiled
-again, and for how much processor time.
+"""The cost of an edit: for each .td file of dialect/ and for the headers with the largest reach, the number of units
+that are compiled again, and their processor time.
 
-Counting needs no compilation: the units that the last build (tools/setup --tests) compiled from the file, or from what
-TableGen makes of it, directly or through a precompiled header. With --build each file is edited for real (a line of an
-op's description, or a comment), built without ccache, and put back.
+Counting needs no compilation: it uses the units that the last build (tools/setup --tests) compiled from the file, or
+from TableGen's output for it, directly or through a precompiled header. With --build each file is really edited (a
+line of an op's description, or a comment), built without ccache, and restored.
 """
 
 import argparse
@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def dependencies(build):
-    """object -> headers it was compiled with, those of its precompiled header among them."""
+    """object -> headers that it was compiled with, including those of its precompiled header."""
     text = subprocess.run(["ninja", "-C", build, "-t", "deps"], capture_output=True, text=True, check=True).stdout
     direct: dict[str, set[str]] = {}
     current = ""
@@ -43,7 +43,7 @@ def dependencies(build):
 
 
 def generated_from(build, record, direct):
-    """Files that TableGen makes of a .td file, itself or included."""
+    """Files that TableGen generates from a .td file, directly or through includes."""
     name = os.path.relpath(record, build)
     included = {output for output, used in direct.items() if output.endswith(".inc") and name in used}
     text = subprocess.run(["ninja", "-C", build, "-t", "query", record], capture_output=True, text=True).stdout
@@ -51,7 +51,7 @@ def generated_from(build, record, direct):
 
 
 def largest_heads(build, direct, number):
-    """The headers of ours that reach most units."""
+    """Our headers that reach the most units."""
     units: dict[str, int] = {}
     for used in (found for name, found in direct.items() if not name.endswith((".inc", ".gch"))):
         for name in used:
@@ -67,7 +67,7 @@ def count(build, record, direct):
 
 
 def build_cost(build, record):
-    """Units compiled, processor seconds and seconds of a real edit."""
+    """Compiled units, processor seconds and seconds of a real edit."""
     before = record.read_text()
     edited = re.sub(r"(let description = \[\{\n)", r"\1    Measured.\n", before, count=1)
     if edited == before:
@@ -93,16 +93,16 @@ def build_cost(build, record):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build-folder", type=pathlib.Path, default=ROOT / "build", help="(default: build)")
-    parser.add_argument("--build", action="store_true", help="edit and build for real; minutes per file")
-    parser.add_argument("--heads", type=int, default=12, help="how many headers (default: 12)")
-    parser.add_argument("files", nargs="*", help="files from the root (default: all .td files and the largest heads)")
+    parser.add_argument("--build", action="store_true", help="really edit and build; minutes per file")
+    parser.add_argument("--heads", type=int, default=12, help="number of headers (default: 12)")
+    parser.add_argument("files", nargs="*", help="files from the root (default: all .td files and the --heads headers)")
     arguments = parser.parse_args()
     build = arguments.build_folder.resolve()
     direct = dependencies(build)
     records = [ROOT / name for name in arguments.files]
     for record in records:
         if not record.is_file() or record.suffix not in {".td", ".h"}:
-            parser.error(f"{record.relative_to(ROOT)} is no .td file or header of the repository")
+            parser.error(f"{record.relative_to(ROOT)} is not a .td file or header of the repository")
     records = records or sorted((ROOT / "dialect").glob("*.td")) + largest_heads(build, direct, arguments.heads)
     print(f"{'file':<34}{'units':>7}" + (f"{'compiled':>10}{'CPU s':>8}{'s':>7}" if arguments.build else ""))
     for record in records:
@@ -114,7 +114,7 @@ def main():
         print(line, flush=True)
     print(f"of {sum(not name.endswith('.inc') for name in direct)} units, precompiled headers among them")
     if arguments.build:
-        print("the files are as they were; the next build compiles the last one's units again")
+        print("the files are restored; the next build compiles the units of the last one again")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What privacy costs in accuracy, beside Opacus: the same models, rows, epsilon, delta, epochs and clip.
+"""Compares the accuracy of private training with Opacus: the same models, rows, epsilon, delta, epochs and clip.
 
-Each side spends epsilon by its own accountant, so their noise differs; both are printed. Accuracy is that of the
-released weights on rows that no side trained on. What is done is kept in a JSON file, and a second call goes on there.
+Each side spends epsilon by its own accountant, so their noise differs; both are printed. The accuracy is that of the
+released weights on rows that no side trained on. Finished runs are stored in a JSON file, and a later call continues.
 Needs Opacus: pip install --no-deps -r tools/requirements-bench.txt
 """
 
@@ -27,7 +27,7 @@ SIDES = {"sojourn": "Sojourn", "opacus": "Opacus"}
 
 
 def parts(table, seed):
-    """Rows to train on and rows to measure with: the same at every side."""
+    """Rows for training and rows for the test, the same on each side."""
     return table.split(0.8, seed=seed)
 
 
@@ -37,7 +37,7 @@ def new_model(task, seed):
 
 
 def accuracy(task, model, seed):
-    """Of a model on the CPU."""
+    """The accuracy of a model on the CPU."""
     _, rows = parts(sojourn.plain(task.columns, bounds=task.bounds), seed)
     with torch.no_grad():
         scores = task.scores(model, rows, rows.rows(task.features))
@@ -45,7 +45,7 @@ def accuracy(task, model, seed):
 
 
 def train_openly(task, seed):
-    """Without privacy: what there is to lose."""
+    """Without privacy: the reference accuracy."""
     rows, _ = parts(sojourn.plain(task.columns, bounds=task.bounds), seed)
     model = new_model(task, seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=task.rate)
@@ -108,7 +108,7 @@ def train_opacus(task, seed, epsilon):
 
 
 def jobs(arguments):
-    """(key in the file, how to do it)."""
+    """(key in the file, function that runs it)."""
     tasks = {name: TASKS[name]() for name in arguments.tasks}
     for seed in range(arguments.seeds):
         for name, task in tasks.items():
@@ -178,7 +178,7 @@ def draw(found, arguments, path):
 
 def main():
     parser = argparse.ArgumentParser(prog="tools/bench_utility.py", description=__doc__.splitlines()[0])
-    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS), help="which (all)")
+    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS), help="tasks to run (all)")
     parser.add_argument("--epsilon", nargs="+", type=float, default=[1.0, 3.0, 8.0], help="prices (1 3 8)")
     parser.add_argument("--seeds", type=int, default=10, help="runs of each (10)")
     parser.add_argument("--threads", type=int, default=1, help="threads of torch; these models are small (1)")
@@ -212,7 +212,8 @@ def main():
     print(
         f"Accuracy in percent, mean and standard deviation of {arguments.seeds} runs, delta {DELTA:g}; the difference is"
     )
-    print(f"of pairs of equal weights and rows, with its standard error. Opacus {opacus.__version__}, RDP accountant.")
+    print("the mean over pairs with equal weights and rows, with its standard error.")
+    print(f"Opacus {opacus.__version__}, RDP accountant.")
     print(f"utility.json, utility.md and utility.png are in {arguments.out}")
 
 

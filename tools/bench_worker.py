@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One process of tools/bench: all cases at one number of threads; prints its result as JSON.
+"""One process of tools/bench: runs all cases with one number of threads and prints its result as JSON.
 
 Per case the variants (eager, torch.compile, embedded owner, replayed there, ipc owner, 64 steps in one trip there) take
-turns within every round, so that a noisy moment hits all of them; ratios are medians of the rounds' own ratios. With
-`--beside` the owners of another built checkout take their turns as well, in a second process of
-this file that runs what it is told to (`--follow`).
+turns within every round, so that a noisy moment affects all of them; ratios are medians of the ratios of each round.
+With `--beside` the owners of another built checkout take their turns as well, in a second process of
+this file that executes commands (`--follow`).
 """
 
 import argparse
@@ -46,7 +46,7 @@ def trainer(model, optimizer, update=None):
 
 
 class Variant:
-    """One way to run the step: `once()` runs it, `after()` lets go of what it left."""
+    """One way to run the step: `once()` runs it, `after()` frees its leftovers."""
 
     def __init__(self, case, owner=None, compiled=False, replay=False):
         model = case.model()
@@ -78,7 +78,7 @@ class Variant:
         return (time.perf_counter() - begin) / self.steps
 
     def settle(self):
-        """Warms up; how many steps make a round's share."""
+        """Warms up, and returns the number of steps per round."""
         for _ in range(5):
             self.once()
         return max(1, round(ROUND_SECONDS / self.steps / statistics.median(self.timed() for _ in range(5))))
@@ -87,7 +87,7 @@ class Variant:
         return statistics.median(self.timed() for _ in range(repeats))
 
     def record_seconds(self):
-        """Time of the step's Python and recording alone, without what the owner does."""
+        """Time of the step's Python and recording alone, without the owner's work."""
         with sojourn.step():
             begin = time.perf_counter()
             loss = self.body(*self.inputs)
@@ -97,7 +97,7 @@ class Variant:
 
 
 class Looped(Variant):
-    """A loop whose steps travel together."""
+    """A loop that sends several steps in one message."""
 
     steps = 64
 
@@ -106,7 +106,7 @@ class Looped(Variant):
 
 
 class Beside:
-    """Variants of another checkout, in a process that waits while this one measures."""
+    """The variants of another checkout, in a process that waits while this process measures."""
 
     def __init__(self, checkout, threads):
         environment = dict(os.environ, PYTHONPATH=str(checkout / "build/python"))
@@ -120,7 +120,7 @@ class Beside:
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
-            sys.exit(f"bench: the checkout beside failed with exit code {self.process.wait()}")
+            sys.exit(f"bench: the other checkout failed with exit code {self.process.wait()}")
         return json.loads(line)
 
     def variants(self, case):
@@ -144,7 +144,7 @@ class BesideVariant:
 
 
 def follow():
-    """Does what Beside asks for, line by line."""
+    """Executes the commands of Beside, line by line."""
     embedded, variants = sojourn.local(), {}
     with served_owner() as served:
         for line in sys.stdin:
@@ -166,7 +166,7 @@ def grown(before):
 
 
 def make_compiled(case):
-    """The torch.compile variant, warmed up, and how long that took; None where it cannot run."""
+    """The torch.compile variant, warmed up, and the time of the warm-up; None if it cannot run."""
     torch._dynamo.reset()
     try:
         variant = Variant(case, compiled=True)
@@ -246,9 +246,9 @@ def measure_case(case, embedded, served, beside, arguments, peak, bar):
 
 
 def record_single_ops(owner, rounds=60, calls=200):
-    """Microseconds per call of single ops, recorded in bulk, beside eager on a tensor too small to compute.
+    """Microseconds per call of single ops, recorded in bulk, compared with eager on a tiny tensor.
 
-    Eager's figure is what torch's own Python layer and dispatch cost; rounds of both alternate.
+    Eager's figure is the cost of torch's own Python layer and dispatch; rounds of both alternate.
     """
     here = torch.ones(4, 4)
     there = here.to(owner.device)
@@ -280,7 +280,7 @@ def record_single_ops(owner, rounds=60, calls=200):
 
 @contextlib.contextmanager
 def served_owner():
-    """An owner in another process over ipc; it needs a table to have a store, so it gets a tiny one."""
+    """Starts an owner in another process over ipc. Its store needs a table, so it gets a tiny one."""
     tool = str(ROOT / "build/bin/sojourn-owner")
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
         store, address, printed = f"{folder}/store", f"ipc://{folder}/owner.sock", pathlib.Path(folder, "log")
@@ -313,7 +313,7 @@ def settings(threads):
         "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE", "unset"),
         "ATEN_CPU_CAPABILITY": os.environ.get("ATEN_CPU_CAPABILITY", "unset"),
         "GLIBC_TUNABLES": os.environ.get("GLIBC_TUNABLES", "unset"),
-        "inputs": "resident on each side before timing; the loss stays where it is computed",
+        "inputs": "resident on each side before timing; the loss stays on the side that computes it",
     }
 
 

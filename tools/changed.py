@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tests a change reaches, for tools/check --changed; as a command it prints them.
+"""Finds the tests that a change reaches, for tools/check --changed; as a command it prints them.
 
-A test is reached by what it is made of, directly or through others:
-- a program or library by the files that ninja compiled or linked it from, headers included;
-- a lit test by itself, and by the programs that it names;
-- a Python test by the modules it imports, by the conftest.py above it, and by the files and programs that it or such a
+A change of any of these files reaches a test, directly or through other files:
+- for a program or library: the files from which ninja compiled or linked it, headers included;
+- for a lit test: the test itself, and the programs that it names;
+- for a Python test: the modules it imports, the conftest.py above it, and the files and programs that it or such a
   module names (a path from the root, or the name of a built program).
-It selects too many tests rather than too few: files of the build, files that no rule knows, and files that are gone
-reach every test.
+It selects too many tests rather than too few: files of the build, files that no rule knows, and deleted files reach
+every test.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def git(*words, split="\0"):
 
 
 def changed_files(base):
-    """Files that differ from a revision: edited, new, or not there any more."""
+    """Files that differ from a revision: edited, new, or deleted."""
     names = git("diff", "--name-only", "--no-renames", "-z", base) + git(
         "ls-files", "-z", "--others", "--exclude-standard"
     )
@@ -71,7 +71,7 @@ def changed_files(base):
 
 
 def default_base():
-    """The commit at which this branch left main; on main itself, the last one."""
+    """The commit at which this branch left main; on main itself, the last commit."""
     for main in ("main", "origin/main"):
         done = subprocess.run(["git", "merge-base", main, "HEAD"], cwd=ROOT, capture_output=True, text=True)
         if done.returncode == 0:
@@ -81,13 +81,13 @@ def default_base():
 
 @functools.cache
 def tracked():
-    """Files that git knows or would know, as far as they exist."""
+    """Existing files that git tracks or would track."""
     names = git("ls-files", "-z", "--cached", "--others", "--exclude-standard")
     return [name for name in names if (ROOT / name).is_file()]
 
 
 def from_root(path):
-    """A path of the build as one from the root, or None where it lies elsewhere."""
+    """A path of the build as a path from the root, or None if it lies elsewhere."""
     whole = os.path.normpath(path if os.path.isabs(path) else BUILD / path)
     name = os.path.relpath(whole, ROOT)
     return None if name.startswith("..") else name
@@ -132,7 +132,7 @@ def programs():
 
 @functools.cache
 def commands():
-    """Source -> the command that compiles it, of one of the targets that do."""
+    """Source -> the command that compiles it, from one of its targets."""
     return {
         name: entry["command"]
         for entry in json.loads((BUILD / "compile_commands.json").read_text())
@@ -142,7 +142,7 @@ def commands():
 
 @functools.cache
 def sources_of_program(name):
-    """Files that a program is made of, from the root; and, of programs that its tests start, those as well."""
+    """Files from which a program is built, from the root, and those of programs that its tests start."""
     inputs = ninja("-t", "inputs", programs()[name])
     found: set[str] = set()
     for each in inputs:
@@ -164,7 +164,7 @@ def sources_of_program(name):
 
 
 def _defined_paths(sources):
-    """Paths into the build that the commands of tests define, such as that of a program to start."""
+    """Paths into the build that the commands of tests define, such as the path of a program to start."""
     for source in sources:
         if source.startswith("test/"):
             yield from re.findall(r'=\\*"(/[^"\\ ]+/build/bin/[\w-]+)', commands().get(source, ""))
@@ -175,7 +175,7 @@ def _defined_paths(sources):
 
 @functools.cache
 def modules():
-    """Name of a module outside of the packages -> its files."""
+    """Name of a module outside the packages -> its files."""
     found: dict[str, list[str]] = {}
     for name in tracked():
         if name.endswith(".py") and not name.startswith(_PACKAGED):
@@ -184,7 +184,7 @@ def modules():
 
 
 def _imported(text):
-    """Whole names of the modules that a file imports; none of a file that does not parse, which is changed itself."""
+    """Full names of the modules that a file imports. A file that does not parse yields none; it is itself a change."""
     try:
         tree = ast.parse(text)
     except SyntaxError:
@@ -226,7 +226,7 @@ def _folders():
 
 
 def _named_files(text):
-    """Files that a text names by their path from the root, by that of a folder too."""
+    """Files that a text names by their path from the root, or by the path of a folder."""
     joined = {"/".join(re.findall(r'"([^"]+)"', path)) for path in re.findall(r'ROOT((?: / "[\w./-]+")+)', text)}
     words = {word for word in re.findall(r"[\w.-]+(?:/[\w.-]+)*", text) if "/" in word or "." in word}
     for name in joined | words:
@@ -237,7 +237,7 @@ def _named_files(text):
 
 
 def _named_programs(text):
-    """Programs of the build that a text starts. A word without a hyphen may be any word, if no path says otherwise."""
+    """Programs of the build that a text starts. A name without a hyphen counts only in a path or in quotes."""
     for name in programs():
         if re.search(rf"(?<![\w-]){name}(?![\w-])" if "-" in name else rf"bin/{name}\b|[\"']{name}[\"']", text):
             yield name
@@ -245,7 +245,7 @@ def _named_programs(text):
 
 @functools.cache
 def _next_to(path):
-    """Of one Python file: the files that it imports or names, and the programs that it starts."""
+    """The files that one Python file imports or names, and the programs that it starts."""
     text = (ROOT / path).read_text(errors="replace")
     files, started = set(_named_files(text)), set(_named_programs(text))
     # Modules imported by a computed name are found by the name's last word.
@@ -267,7 +267,7 @@ def _next_to(path):
 
 @functools.cache
 def sources_of_python(name):
-    """Files that a Python file is made of or names, directly or through others."""
+    """Files that a Python file imports or names, directly or through others."""
     found, started, wait = {name}, set(), [name]
     while wait:
         files, more = _next_to(wait.pop())
@@ -289,7 +289,7 @@ def sources_of_pytest(name):
 
 
 def sources_of_lit(name):
-    """Of a lit test only its RUN lines name files; FileCheck's patterns name none."""
+    """The lines of a lit test that name files: only its RUN lines, not FileCheck's patterns."""
     text = "\n".join(re.findall(r"RUN:.*", (ROOT / name).read_text(errors="replace")))
     folder = pathlib.PurePosixPath(name).parent
     beside = {f"{folder}/{path}" for path in re.findall(r"%S/([\w./-]+)", text)}
@@ -305,7 +305,7 @@ def sources_of_lit(name):
 
 @functools.cache
 def made_of():
-    """Every test, by its file from the root or its program, with what it is made of."""
+    """Every test, by its file from the root or its program, with its files."""
     found = {name: sources_of_pytest(name) for name in tracked() if re.fullmatch(r"test/(?:.*/)?test_\w+\.py", name)}
     lits = [name for name in tracked() if re.fullmatch(r"test/.*\.(mlir|test)", name)]
     found |= {name: sources_of_lit(name) for name in lits if not re.search("/(Inputs|golden)/", name)}
@@ -329,7 +329,7 @@ def reached_by(files):
 
 
 def reached(base):
-    """Tests that the changes since a revision reach; says what it found."""
+    """Tests that the changes since a revision reach; prints a summary."""
     files = changed_files(base)
     tests = reached_by(files)
     print(f"[check] {len(files)} files differ from {base[:12]}: {', '.join(files[:6])}{', ...' if files[6:] else ''}")
@@ -347,7 +347,9 @@ def summary(tests):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", help="files from the root (default: those that differ from --base)")
-    parser.add_argument("--base", help="a revision (default: where this branch left main; on main the last commit)")
+    parser.add_argument(
+        "--base", help="a revision (default: the commit at which this branch left main; on main, the last commit)"
+    )
     arguments = parser.parse_args()
     files = arguments.files or changed_files(arguments.base or default_base())
     tests = reached_by(files)

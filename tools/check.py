@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs lit, the GoogleTest programs, pytest and tools/lint, and adds up what they count.
+"""Runs lit, the GoogleTest programs, pytest and tools/lint, and adds up their counts.
 
-Processes run side by side, one per core, the slowest first; tests marked `alone` run at the end, when nothing else does.
-Counts come from each runner's own report file; a runner that leaves none (a crash, a time-out) counts as one failure.
---changed runs the tests that the changes reach (tools/changed.py). --all adds the programs that check_sanitizers.py has
-built, tools/sweep.py (entries that pass count as passed, those with a reviewed reason as skipped, all others as failed),
-tools/rules.py, all of depth 1, and a minute of build/bin/attack. Run by tools/check, after set-up.
+Processes run in parallel, one per core, the slowest first; tests marked `alone` run at the end, with no other test.
+Counts come from each runner's report file; a runner that leaves none (a crash, a time-out) counts as one failure.
+--changed runs the tests that the changes reach (tools/changed.py). --all adds the programs that check_sanitizers.py
+builds, tools/sweep.py (entries that pass count as passed, those with a reviewed reason as skipped, all others as
+failed), tools/rules.py, all of depth 1, and a minute of build/bin/attack. tools/check runs this file after set-up.
 """
 
 import argparse
@@ -42,7 +42,7 @@ WHOLE = ["rules", "attack", "sweep"]  # with --all
 
 
 def sanitized(sanitizer, folder):
-    """Builds what runs under one sanitizer and runs it: a count for each program, or for the broken build."""
+    """Builds and runs the programs of one sanitizer; returns a count for each program, or for the broken build."""
     begin = time.monotonic()
     print(f"\n[check] {sanitizer.name}: building in {sanitizer.folder.relative_to(ROOT)}", flush=True)
     if problem := check_sanitizers.build(sanitizer):
@@ -55,7 +55,7 @@ def sanitized(sanitizer, folder):
 
 
 def lit_runs(arguments, folder, files):
-    """Every test as it is, and through text and bytecode."""
+    """Runs every test unchanged, and once more through text and bytecode."""
     for name, options in (("lit", []), ("lit-roundtrip", ["--param=roundtrip=1"])):
         report = folder / f"{name}.json"
         command = [BIN / "lit", "-sv", "--timeout=300", f"-j{arguments.jobs}", *options, "-o", report, *files]
@@ -80,7 +80,7 @@ def lint_run(folder):
 
 
 def tidy_run(arguments, folder):
-    """clang-tidy over what differs, where it is installed."""
+    """clang-tidy over the changed files, if it is installed."""
     report = folder / "tidy.json"
     names = changed.changed_files(arguments.changed or changed.default_base())
     files = [name for name in names if name.endswith((".cpp", ".h")) and (ROOT / name).exists()]
@@ -97,7 +97,7 @@ def beside_each_other(arguments, starts):
 
 
 def pytest_run(arguments, folder, name, marks, options, files):
-    """One run of pytest over the tests whose marks fit."""
+    """One run of pytest over the tests with matching marks."""
     report = folder / f"{name.replace(' ', '-')}.xml"
     marks = [*marks, *(["not slow"] if arguments.quick else [])]
     command = [
@@ -121,14 +121,14 @@ def pytest_run(arguments, folder, name, marks, options, files):
 
 
 def pytest_runs(arguments, folder, files):
-    """Files of tests side by side, then the tests that need the machine to themselves."""
+    """Test files in parallel, then the tests marked `alone`, without any other test."""
     workers = [f"--numprocesses={arguments.jobs}", "--dist=loadfile", "--no-loadscope-reorder"]
     yield pytest_run(arguments, folder, "pytest", ["not alone"], workers, files)
     yield pytest_run(arguments, folder, "pytest alone", ["alone"], [], files)
 
 
 def all_runs(arguments, folder):
-    """The runners, each as a function that runs it and gives its counts."""
+    """The runners, each as a function that runs it and returns its counts."""
     wanted = arguments.only or PLAIN + ([*WHOLE, *check_sanitizers.SANITIZERS] if arguments.all else [])
     reached = (
         changed.everything()
@@ -166,26 +166,28 @@ def arguments_of(words=None):
     parser = argparse.ArgumentParser(prog="tools/check", description="Run every test and add up the counts.")
     speed = parser.add_mutually_exclusive_group()
     speed.add_argument("--quick", action="store_true", help="leave out the tests marked slow")
-    speed.add_argument("--all", action="store_true", help="the whole sweep, all rules of rows, and sanitizers, too")
+    speed.add_argument(
+        "--all", action="store_true", help="add the whole sweep, all rules of the row analysis, attacks, and sanitizers"
+    )
     choices = [*PLAIN, *WHOLE] + list(check_sanitizers.SANITIZERS)
-    parser.add_argument("--only", action="append", choices=choices, help="these runners only")
+    parser.add_argument("--only", action="append", choices=choices, help="only these runners")
     parser.add_argument(
         "--changed",
         nargs="?",
         const="",
         metavar="REVISION",
-        help="what the files reach that differ from a revision (default: from where this branch left main; on main, "
-        "from the last commit)",
+        help="tests reached by the files that differ from a revision (default: the commit at which this branch left main; "
+        "on main, the last commit)",
     )
     parser.add_argument(
         "--jobs",
         type=int,
         default=default_jobs(),
-        help="processes side by side (default: one per core, as memory allows)",
+        help="parallel processes (default: one per core, as memory allows)",
     )
     arguments = parser.parse_args(words)
     if arguments.jobs < 1:
-        parser.error(f"--jobs takes a number from 1, not {arguments.jobs}")
+        parser.error(f"--jobs must be at least 1, not {arguments.jobs}")
     return arguments
 
 

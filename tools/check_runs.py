@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How tools/check runs a program of tests, reads the report that it leaves, and remembers how long each took."""
+"""Runs programs of tests for tools/check, reads their reports, and stores the time that each took."""
 
 import contextlib
 import dataclasses
@@ -27,7 +27,7 @@ _running: set[subprocess.Popen] = set()  # each leads a group of its own, which 
 
 @dataclasses.dataclass
 class Count:
-    """What one runner did. `broken` says why its report cannot be trusted."""
+    """The results of one runner. `broken` says why its report cannot be trusted."""
 
     runner: str
     passed: int = 0
@@ -38,7 +38,7 @@ class Count:
 
 
 def default_jobs():
-    """Processes of tests at the same time: one per core that this process may use, fewer where memory is short."""
+    """Number of parallel test processes: one per core that this process may use, fewer if memory is short."""
     cores = len(os.sched_getaffinity(0))
     available = re.search(r"MemAvailable:\s+(\d+) kB", pathlib.Path("/proc/meminfo").read_text())
     return max(1, min(cores, int(available[1]) * 1024 // JOB_MEMORY if available else cores))
@@ -47,7 +47,7 @@ def default_jobs():
 def run(runner, command, report, parse, variables=None, limit=RUNNER_LIMIT_S, quiet=False, fine=(0,)):
     """Runs a command and parses the report it wrote.
 
-    Its output is seen as it comes; quiet: whole, when it ends. `fine`: exit statuses that are no failure.
+    Its output is printed at once; with quiet, at the end. `fine`: exit statuses that do not count as failures.
     """
     headline = f"\n[check] {runner}: {' '.join(str(part) for part in command)}"
     if not quiet:
@@ -95,14 +95,14 @@ def run(runner, command, report, parse, variables=None, limit=RUNNER_LIMIT_S, qu
 
 
 def _end(process):
-    """Ends a process and all that it has started."""
+    """Ends a process and all processes that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def side_by_side(starts, jobs):
-    """Counts of all, in their order; at most `jobs` at a time. An interrupt ends those that run and starts no other."""
+    """Runs all starts, at most `jobs` at a time, and returns their counts in order. An interrupt ends all of them."""
     pool = ThreadPoolExecutor(jobs)
     try:
         futures = [pool.submit(start) for start in starts]
@@ -124,13 +124,13 @@ def known_times():
 
 
 def remember_times(times):
-    """Adds to what earlier runs took."""
+    """Adds these times to those of earlier runs."""
     TIMES.parent.mkdir(exist_ok=True)
     TIMES.write_text(json.dumps({**known_times(), **times}, indent=0, sort_keys=True))
 
 
 def slowest_first(programs):
-    """By what they took last time; before those whose time is not known, the large ones first."""
+    """Sorts programs by their last time. Programs without a known time come first, the largest of them at the front."""
     times = known_times()
     return sorted(programs, key=lambda path: (-times.get(path.name, float("inf")), -path.stat().st_size))
 
@@ -166,7 +166,7 @@ def parse_junit(text):
 
 
 def junit_times(text):
-    """Seconds of each file of tests."""
+    """Seconds of each test file."""
     times: dict[str, float] = {}
     for case in ElementTree.fromstring(text).iter("testcase"):
         name = case.get("file", "")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tools/check --all builds and runs under sanitizers, with what options.
+"""The programs that tools/check --all builds and runs under sanitizers, and their options.
 
-asan: addresses, leaks and undefined behaviour. tsan: data races. Both with the loops of test/sanitize
+asan: addresses, leaks and undefined behaviour. tsan: data races. Both use the loops of test/sanitize
 in place of torch, each in its own folder below build/.
 """
 
@@ -78,18 +78,18 @@ SANITIZERS = {
 
 
 def jobs():
-    """Compilers that may run at once, by cores and by memory."""
+    """Number of compilers that may run at once, by cores and by memory."""
     (kilobytes,) = re.findall(r"MemAvailable:\s+(\d+) kB", pathlib.Path("/proc/meminfo").read_text())
     return max(1, min(os.cpu_count() or 1, int(kilobytes) * 1024 // UNIT_BYTES))
 
 
 def stale_headers(plan):
-    """The precompiled headers that `plan`, the text of `ninja -n`, makes anew."""
+    """The precompiled headers that `plan`, the text of `ninja -n`, rebuilds."""
     return re.findall(r"\S*cmake_pch\.hxx\.[gp]ch$", plan, re.MULTILINE)
 
 
 def build(sanitizer):
-    """Configures and builds; says what failed, or nothing."""
+    """Configures and builds; returns the failed command, or an empty text."""
     preset, targets = sanitizer.name, list(sanitizer.programs)
     if subprocess.run(["cmake", "--preset", preset], cwd=ROOT, stdout=subprocess.DEVNULL).returncode != 0:
         return f"cmake --preset {preset} failed"

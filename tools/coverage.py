@@ -1,10 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/coverage.md: what becomes of every operator of ATen's dispatcher, and of every function that torch lets
-a tensor type override, at an owner.
-
-    tools/coverage.py          write the document
-    tools/coverage.py --check  exit 1 if the file on disk is not what would be written
+"""Prints a document: the outcome at an owner for every operator of ATen's dispatcher, and for every function that
+torch lets a tensor type override. tools/docs makes a page of it.
 """
 
 from __future__ import annotations
@@ -17,7 +14,6 @@ import sys
 import warnings
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DOCUMENT = ROOT / "docs/coverage.md"
 
 #: Names of operators that this build of torch has for other kinds of tensors, devices and back ends.
 ELSEWHERE = re.compile(
@@ -45,7 +41,7 @@ def kind_of(name: str) -> tuple[str, str]:
 
 
 def bases() -> dict[str, tuple[str, str, list[str]]]:
-    """Per operator: the best that any of its overloads comes to, why not, and the overloads that come to less."""
+    """Per operator: the best outcome of its overloads, the reason for it, and the overloads with a worse outcome."""
     import torch
 
     order = ["recorded", "view", "read", "composed", "refused", "elsewhere", "unknown"]
@@ -67,7 +63,7 @@ def bases() -> dict[str, tuple[str, str, list[str]]]:
 
 
 def functions(known) -> dict[str, list[str]]:
-    """Functions of torch.overrides by what their operator comes to; those without one of that name run others."""
+    """Functions of torch.overrides by the outcome of their operator. Functions without such an operator run others."""
     import torch
 
     with warnings.catch_warnings():
@@ -88,9 +84,9 @@ def functions(known) -> dict[str, list[str]]:
 MEANING = {
     "recorded": "recorded, and lowered to core ops",
     "view": "a view: part of how an operand is read",
-    "read": "asks for a value: answered outside of steps where the label permits",
-    "composed": "torch composes it of others",
-    "refused": "refused when it is called, with the way out",
+    "read": "asks for a value: answered outside of steps if the label permits",
+    "composed": "torch composes it from other operators",
+    "refused": "refused when it is called; the text suggests an alternative",
     "elsewhere": "for other kinds of tensors (sparse, nested, quantized), other devices or back ends",
     "unknown": "not supported: refused when it is called",
 }
@@ -105,20 +101,20 @@ def text() -> str:
     lines = [
         "# Coverage",
         "",
-        "What becomes of each operator of ATen's dispatcher and of each function that torch lets a tensor type override.",
-        f"Written by `tools/coverage.py`; PyTorch {torch.__version__.split('+')[0]}. What is tried of them, and with which",
-        "samples, is in [operators.md](operators.md).",
+        "The outcome for each operator of ATen's dispatcher and for each function that torch lets a tensor type",
+        f"override. Made by `tools/coverage.py` for PyTorch {torch.__version__.split('+')[0]}. The tested operators",
+        "and their samples are on [another page](operators.md).",
         "",
         "| | operators | functions | meaning |",
         "|---|---|---|---|",
     ]
     for kind, meaning in MEANING.items():
         lines.append(f"| {kind} | {counts[kind]} | {len(by_function.get(kind, []))} | {meaning} |")
-    lines += ["", "## Refused", "", "| operator | why, and the way out |", "|---|---|"]
+    lines += ["", "## Refused", "", "| operator | reason and alternative |", "|---|---|"]
     lines += [f"| `{base}` | {why} |" for base, (kind, why, _) in known.items() if kind == "refused"]
     lines += ["", "## Not supported", ""]
     lines.append(", ".join(f"`{base}`" for base, (kind, _, _) in known.items() if kind == "unknown") + ".")
-    lines += ["", "## Overloads that come to less than others of their operator", ""]
+    lines += ["", "## Overloads with a worse outcome than others of their operator", ""]
     lines.append(", ".join(f"`{base}` ({', '.join(less)})" for base, (_, _, less) in known.items() if less) + ".")
     for kind in ("recorded", "view", "composed"):
         lines += ["", f"## {kind.capitalize()}", ""]
@@ -131,17 +127,10 @@ def text() -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="compare with the file on disk, write nothing")
-    options = parser.parse_args()
+    parser.parse_args()
     import sojourn  # noqa: F401 (registers the device)
 
-    written = text()
-    if not options.check:
-        DOCUMENT.write_text(written)
-        return 0
-    if not DOCUMENT.exists() or DOCUMENT.read_text() != written:
-        print("docs/coverage.md is not what tools/coverage.py writes; run it")
-        return 1
+    print(text(), end="")
     return 0
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs examples/breast_cancer.py on the CPU, at an embedded owner, at a served one and on a private table, and compares.
+"""Compares runs of examples/breast_cancer.py: on the CPU, at an embedded owner, at a served one, on a private table.
 
-Each run is a process of its own, so that each is what a user would start; those of the last picture share one.
+Each run is a separate process, as a user would start it; the runs of the last picture share one.
 """
 
 import argparse
@@ -62,7 +62,7 @@ def owner_tool(*options):
 
 
 def write_source(folder):
-    """The table and its bounds as the files that an owner would import."""
+    """The table and its bounds as files that a data owner would import."""
     import pyarrow
     import pyarrow.parquet
 
@@ -75,7 +75,7 @@ def write_source(folder):
 
 @contextlib.contextmanager
 def served_owner(log):
-    """A `sojourn-owner serve` in its own process, holding the table; gives its address."""
+    """Starts `sojourn-owner serve` with the table in another process; yields its address."""
     with tempfile.TemporaryDirectory(prefix="sojourn-demo-") as made:
         folder = pathlib.Path(made)
         store, address = folder / "store", f"ipc://{folder}/owner.sock"
@@ -111,7 +111,7 @@ def largest_difference(report, reference):
 
 
 def sweep(arguments):
-    """Accuracy on plain test rows, per price (None: the open table), one for each seed."""
+    """Accuracy on plain test rows, per price (None: the open table) and seed."""
     import torch
 
     torch.set_num_threads(1)  # the steps are small
@@ -137,7 +137,7 @@ def print_comparison(reports):
         losses.add_row(str(epoch + 1), *(f"{report['losses'][epoch]:.6f}" for report in reports.values()))
     console.print(losses)
 
-    summary = Table(title="the same script, side by side", title_justify="left")
+    summary = Table(title="the same script in four places", title_justify="left")
     summary.add_column("")
     for name in reports:
         summary.add_column(name, justify="right")
@@ -186,7 +186,7 @@ def plot(path, fill, **labels):
 
 
 def draw_losses(reports, path):
-    """The loss curves of the open table in one picture; a private run's are mostly noise."""
+    """The loss curves of the open table in one picture; those of a private run are mostly noise."""
 
     def fill(axes):
         curves = [(name, report) for name, report in reports.items() if "privacy" not in report]
@@ -201,7 +201,7 @@ def draw_losses(reports, path):
 
 
 def draw_accuracy(found, path):
-    """Accuracy against the price: each run a point, their mean a line."""
+    """Accuracy against price: each run is a point, the mean is a line."""
 
     def mean(epsilon):
         return sum(found[epsilon]) / len(found[epsilon])
@@ -214,14 +214,14 @@ def draw_accuracy(found, path):
         axes.set_xscale("log", base=2)
         axes.set_xticks(PRICES, [f"{epsilon:g}" for epsilon in PRICES])
 
-    title = "Breast-cancer table: what privacy costs"
+    title = "Breast-cancer table: the cost of privacy"
     plot(path, fill, xlabel="epsilon of the training run", ylabel="accuracy on plain test rows", title=title)
 
 
 def main():
     parser = argparse.ArgumentParser(prog="tools/demo", description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=20, help="passes over the training rows (20)")
-    parser.add_argument("--batch", type=int, default=64, help="rows of a batch (64)")
+    parser.add_argument("--batch", type=int, default=64, help="rows per batch (64)")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights, split and batches (0)")
     parser.add_argument("--epsilon", type=float, default=3.0, help="price of the run on the private table (3)")
     parser.add_argument("--seeds", type=int, default=3, help="runs for each price of the second picture (3)")
@@ -242,10 +242,10 @@ def main():
     with served_owner(out / "owner.log") as address:
         reports["owner over ipc"] = train(address, "served", arguments, out)
 
-    say(f"4. The same script on a private table: what leaves is ({arguments.epsilon:g}, 1e-5)-differentially private")
+    say(f"4. The same script on a private table, with ({arguments.epsilon:g}, 1e-5)-differential privacy")
     name = f"private, ε = {arguments.epsilon:g}"
     reports[name] = train("local", "private", arguments, out, "--epsilon", arguments.epsilon)
-    say("5. What other prices give")
+    say("5. Accuracy at other prices")
     found = sweep(arguments)
 
     console.print()
@@ -255,8 +255,8 @@ def main():
     (out / "accuracy.json").write_text(json.dumps({"open" if e is None else f"{e:g}": a for e, a in found.items()}))
     console.print(
         "\nThe private table's accuracy is that of its published weights, on plain test rows; its losses carry noise."
-        "\nPrograms compiled for training: the first step, which makes the optimizer's state, the steps after it, and the short"
-        "\nlast batch of an epoch; batches of a private table have one size."
+        "\nPrograms compiled for training: one for the first step, which creates the optimizer's state, one for later"
+        "\nsteps, and one for the short last batch of an epoch. Batches of a private table have one size."
     )
     console.print(
         f"IR of every phase, programs, reports, loss.png and accuracy.png are in {out}", highlight=False, soft_wrap=True

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records which tests an edit turns red: of each patch of test/edits, written into it as lines `Red: RUNNER TEST`.
+"""Records the tests that each patch of test/edits turns red, as lines `Red: RUNNER TEST` in the patch.
 
-test/python/test_changed.py compares these lists with what tools/changed.py selects. All patches are applied at once and
-every test that is not slow runs; then each patch alone, with the tests that were red (kept in build/edits.json, so that
-an interrupted run goes on there). Three quarters of an hour on two cores. Uncommitted changes are refused.
+test/python/test_changed.py compares these lists with the selection of tools/changed.py. First all patches are applied
+at once, and every test that is not slow runs. Then each patch is applied alone, and the tests that were red run.
+Results are kept in build/edits.json, so that an interrupted run continues. This takes three quarters of an hour on two
+cores. Uncommitted changes are refused.
 """
 
 import argparse
@@ -23,7 +24,7 @@ FOLDER = ROOT / "test/edits"
 
 
 def run(*command):
-    """As tools/check runs its programs."""
+    """Runs a command as tools/check does."""
     environment = dict(os.environ, PATH=f"{BIN}:{BUILD / 'bin'}:{os.environ['PATH']}", OPENBLAS_NUM_THREADS="1")
     return subprocess.run([str(word) for word in command], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL)
 
@@ -58,7 +59,7 @@ def red_programs(names, folder):
 
 
 def red_pytest(tests, folder):
-    """Files of tests of which one fails, or that cannot be read; with the ids of tests, as far as they are known."""
+    """Test files with a failing test or that cannot be read, with the ids of the tests if known."""
     report = folder / "pytest.xml"
     report.unlink(missing_ok=True)
     workers = [f"--numprocesses={default_jobs()}", "--dist=loadfile"]
@@ -73,7 +74,7 @@ def red_pytest(tests, folder):
 
 
 def red_tests(patches, red=None):
-    """Runner -> tests that are red with these patches, of all or of those that `red` has."""
+    """Runner -> tests that are red with these patches, among all tests or among those in `red`."""
     applied = []
     with tempfile.TemporaryDirectory(prefix="sojourn-edits-") as made:
         folder = pathlib.Path(made)
@@ -101,7 +102,7 @@ def red_tests(patches, red=None):
 
 
 def record(patch, red):
-    """Writes the lists into the patch, above its diff, in place of those that are there."""
+    """Writes the lists into the patch, above its diff, and replaces the old ones."""
     text = re.sub(r"^Red: .*\n", "", patch.read_text(), flags=re.MULTILINE)
     files = sorted({name.partition("::")[0] for name in red["pytest"]})
     lines = [f"Red: {runner} {name}" for runner in ("lit", "gtest") for name in red[runner]]
@@ -112,7 +113,7 @@ def record(patch, red):
 
 
 def candidates(patches):
-    """Tests that are red with all patches and green without; kept, since they take most of the time."""
+    """Tests that are red with all patches and green without them; cached, because they take most of the time."""
     key = [git("rev-parse", "HEAD").strip(), [path.name for path in patches]]
     kept = BUILD / "edits.json"
     if kept.exists():
@@ -128,11 +129,11 @@ def candidates(patches):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", metavar="TEXT", default="", help="patches whose name has this text")
+    parser.add_argument("--only", metavar="TEXT", default="", help="only patches with this text in their name")
     arguments = parser.parse_args()
     patches = [path for path in sorted(FOLDER.glob("*.patch")) if arguments.only in path.name]
     if git("status", "--porcelain", "--untracked-files=no", "--", ":!test/edits"):
-        raise SystemExit("edits: files differ from the last commit: commit them, or put them back")
+        raise SystemExit("edits: files differ from the last commit: commit or restore them")
     red = candidates(patches)
     for patch in patches:
         record(patch, red_tests([patch], red))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may include whom in C++, and that units do not include each other in circles; for tools/lint.
+"""Allowed includes in C++, and a check for circles of units; for tools/lint.
 
-A place is a folder, or a unit (X.h and X.cpp) with a row of its own. LAYERS says what each place may include beside
-itself; EXCEPTIONS and CIRCLES say what breaks the rules today, and why. Both may shrink, and have to where the tree is
-better than they say.
+A place is a folder, or a unit (X.h and X.cpp) with a separate row. LAYERS lists the places that each place may include
+in addition to itself. EXCEPTIONS and CIRCLES list today's violations, with reasons. Both may only shrink, and an entry
+that is no longer needed must be removed.
 """
 
 import pathlib
@@ -62,7 +62,7 @@ LAYERS = {
 ABOVE = ("examples", "test", "tools")
 OUTSIDE = {"ATen": "torch", "c10": "torch", "torch": "torch", "mlir": "mlir", "llvm": "mlir", "nng": "nng"}
 
-_SESSION = "a tensor's session takes what is recorded of it (until the recorder gets it as an interface)"
+_SESSION = "a tensor's session takes its records (until the recorder gets the session as an interface)"
 # (file, header or place that it includes): why.
 EXCEPTIONS = {
     ("frontend/recording/Composites.cpp", "frontend/session"): _SESSION,
@@ -78,12 +78,12 @@ CIRCLES = {
     "frontend/recording/Recording frontend/recording/Tensor frontend/session/Flights frontend/session/Session "
     "frontend/session/Steps frontend/session/Trip": _SESSION,
     "dialect/Base dialect/Cost dialect/Support": "Base.h is every header that the records of ops need",
-    "dialect/rows/Analysis dialect/rows/Support": "the state of an analysis, and what its rules share",
-    "owner/ledger/Ledger owner/ledger/Transaction": "a class and its part that is no one else's",
-    "passes/SlotReading passes/SlotRules": "a reader, and the rules that only it uses",
+    "dialect/rows/Analysis dialect/rows/Support": "the state of an analysis, and the code that its rules share",
+    "owner/ledger/Ledger owner/ledger/Transaction": "a class and its private part",
+    "passes/SlotReading passes/SlotRules": "a reader, and the rules that only the reader uses",
     "passes/decompose/MakeOp passes/decompose/Term": "terms, and the template that builds their ops",
     "passes/privacy/Middle passes/privacy/Polynomial": "both follow the same values",
-    "runtime/Library runtime/LibraryTensor": "the library adapter, with and without torch in sight",
+    "runtime/Library runtime/LibraryTensor": "the library adapter, with and without torch's headers",
     "runtime/privacy/DiscreteGaussian runtime/privacy/GaussianTable": "a sampler and its table share their limits",
 }
 
@@ -98,7 +98,7 @@ def includes(path):
 
 
 def place_of(name):
-    """Of a file by its path from the root: the row of its unit, else its folder."""
+    """The place of a file, by its path from the root: the row of its unit, else its folder."""
     unit, folder = str(pathlib.PurePosixPath(name).with_suffix("")), str(pathlib.PurePosixPath(name).parent)
     return unit if unit in LAYERS else folder
 
@@ -110,14 +110,14 @@ def _sources(files, root):
 
 
 def check_layers(files, root):
-    """Every include goes to where LAYERS lets it go, and every exception is one."""
+    """LAYERS allows every include, and every exception is needed."""
     sources = [(path, name) for path, name in _sources(files, root) if name.split("/")[0] not in ABOVE]
     ours = {row.split("/")[0] for row in LAYERS} | set(ABOVE)
     used = set()
     for path, name in sources:
         place = place_of(name)
         if place not in LAYERS:
-            yield f"{name}:1 lies in {place}, which has no row in tools/layers.py: say there what it may include"
+            yield f"{name}:1 lies in {place}, which has no row in tools/layers.py: add one with its allowed includes"
             continue
         allowed = LAYERS[place].split()
         for line, header in includes(path):
@@ -130,12 +130,12 @@ def check_layers(files, root):
             excepted = {(name, header), (name, target)} & EXCEPTIONS.keys()
             used |= excepted
             if not excepted:
-                beside = f"{place} may include beside itself {', '.join(allowed) or 'nothing'}"
+                beside = f"{place} may include itself and {', '.join(allowed) or 'nothing else'}"
                 yield f"{name}:{line} includes {header}: {beside} (tools/layers.py)"
     there = {name for _, name in sources}
     for name, header in sorted(EXCEPTIONS.keys() - used):
         if name in there:
-            yield f"{name}:1 includes nothing of {header} any more: take the exception out of tools/layers.py"
+            yield f"{name}:1 no longer includes {header}: remove the exception from tools/layers.py"
 
 
 def _circles(edges):
@@ -173,7 +173,7 @@ def _circles(edges):
 
 
 def _way_round(members, edges):
-    """A shortest circle through the first of the units, as units."""
+    """The units of a shortest circle through the first unit."""
     first = min(members)
     ways = [[first]]
     seen = set()
@@ -188,7 +188,7 @@ def _way_round(members, edges):
 
 
 def check_circles(files, root):
-    """No unit includes, by way of others, itself; but for those of CIRCLES, which stay as small as they are."""
+    """No unit includes itself through others, except those of CIRCLES, which must not grow."""
     edges: dict[str, set[str]] = {}
     lines: dict[tuple[str, str], str] = {}
     sources = list(_sources(files, root))
@@ -215,5 +215,5 @@ def check_circles(files, root):
     for circle in known:
         if circle <= edges.keys() and circle not in found and not any(circle < members for members in found):
             left = [sorted(members) for members in found if members < circle]
-            what = " and ".join(", ".join(members) for members in left) or "no circle"
-            yield f"{min(circle)} and its kin are now {what}: say so in CIRCLES of tools/layers.py"
+            what = " and ".join(", ".join(members) for members in left) or "gone"
+            yield f"the circle of {min(circle)} is now {what}: update CIRCLES of tools/layers.py"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of tools/lint that compare what is said in several languages with the one list that says it first.
+"""Checks of tools/lint that compare copies of a list in other languages with the C++ list.
 
-C++ is compared by the compiler, at the lists themselves; here are TableGen and Python.
+The compiler compares the copies in C++; this file compares those in TableGen and Python.
 """
 
 import ast
@@ -22,7 +22,7 @@ def entries(name, macro):
 
 
 def unlike(found, expected, where, source):
-    """One line per name that only one side has, or that they tell apart."""
+    """One line per name that only one side has, or that the sides define differently."""
     for name in sorted(found.keys() | expected.keys()):
         if name not in found:
             yield f"{where} lacks {name} of {source}"

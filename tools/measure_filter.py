@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a filter's grid of orders and weights cost: admitted epsilon over the best of all integer orders, on random lists.
+"""The cost of a filter's grid of orders and weights: admitted epsilon over that of the best order, on random lists.
 
     python tools/measure_filter.py [--lists 600] [--seed 1] [--least 0.3]
 
-Prints the table of runtime/privacy/README.md. Filters are written down here once more, with NumPy in double precision;
-what the library does is measured by test/runtime/privacy/test_tightness.py, whose lists these are.
+The best order is taken over all integer orders. Prints the table of runtime/privacy/README.md. Filters are implemented
+here again, with NumPy in double precision; test/runtime/privacy/test_tightness.py measures the library, with the same
+lists.
 """
 
 import argparse
@@ -44,7 +45,7 @@ def pure(epsilon):
 
 
 def divergences(events):
-    """Of a list, at all integer orders."""
+    """Epsilon of a list, at all integer orders."""
     total = np.zeros(len(ALL))
     for kind, given, count in events:
         if kind == "gaussian":
@@ -57,7 +58,7 @@ def divergences(events):
 
 
 def weights(orders, epsilon, delta, shift, stands):
-    """The orders' shares of delta, as Filter.cpp states them; before, every order stood for one part."""
+    """The orders' shares of delta, as Filter.cpp states them; before, every order had an equal share."""
     usual = math.log(1e6)
     length = usual * (min(max(math.log(1 / delta), math.log(1e3)), math.log(1e12)) / usual) ** 0.25
     peak = 1 + shift * math.sqrt(length) * (math.sqrt(length + epsilon) + math.sqrt(length)) / epsilon
@@ -91,7 +92,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lists", type=int, default=600)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--least", type=float, default=0.3, help="lists whose best order has less are left out")
+    parser.add_argument("--least", type=float, default=0.3, help="skip lists whose best order has less")
     options = parser.parse_args()
     fresh, lists = random.Random(options.seed), []
     for _ in range(options.lists):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Breaks one rule after the other, as patches of test/mutants say, and checks that the tests they name turn red.
+"""Breaks one rule after the other, with the patches of test/mutants, and checks that the tests they name turn red.
 
-Works in this tree, one patch at a time: files that a patch changes must equal the last commit, their bytes are kept in
-build/mutants until they are back, and whatever ends a run (Ctrl-C, a kill, a power cut) the files are put back by it or
-by the next one. The tests of a patch have to be green without it. What is known is kept in build/mutants/results.json
-for as long as the product's code, the patch and its tests stay the same.
+Works in this tree, one patch at a time. Files that a patch changes must equal the last commit. Their bytes are kept in
+build/mutants until they are restored; if a run is interrupted (Ctrl-C, a kill, a power cut), it or the next run
+restores the files. The tests of a patch must be green without it. Results are kept in build/mutants/results.json as
+long as the product's code, the patch and its tests stay the same.
 """
 
 import argparse
@@ -34,7 +34,7 @@ GOOD = {"killed"}
 
 @dataclasses.dataclass
 class Mutant:
-    """One patch: what it breaks, the tests that have to notice and those that must not, what is built before they run."""
+    """One patch: its title, the tests that must turn red, those that must stay green, and the targets to build."""
 
     name: str
     path: pathlib.Path
@@ -46,7 +46,7 @@ class Mutant:
 
 
 class Broken(Exception):
-    """The tool itself cannot go on; the text says what to do."""
+    """The tool itself cannot continue; the text gives the next step."""
 
 
 def targets_of(test):
@@ -56,8 +56,8 @@ def targets_of(test):
 
 
 def read_mutant(path):
-    """The lines above the first diff are prose, `Tests:`, `Holds:` (tests that other walls keep green) and, where less
-    than usual is enough, `Build:`."""
+    """The lines above the first diff are prose, `Tests:`, `Holds:` (tests that other walls keep green) and, if fewer
+    targets than usual are enough, `Build:`."""
     text = path.read_text()
     head = re.split(r"^--- ", text, maxsplit=1, flags=re.M)[0].splitlines()
     field = {name: [line[len(name) + 1 :].strip() for line in head if line.startswith(f"{name}:")] for name in FIELDS}
@@ -88,7 +88,7 @@ def git(*words, **options):
 
 
 def sources_of(test):
-    """Files that hold a test, so that a result is as old as they are."""
+    """Files of a test; a result is stale if they changed."""
     runner, *words = shlex.split(test)
     if runner == "lit":
         return [ROOT / "test" / word for word in words]
@@ -101,7 +101,7 @@ def sources_of(test):
 
 
 def digest_of_product():
-    """Of every file of the product as it lies here."""
+    """A digest of all current files of the product."""
     names = git("ls-files", "-z", "--", *PRODUCT, check=True).stdout.split("\0")
     whole = hashlib.sha256()
     for name in filter(None, names):
@@ -120,7 +120,7 @@ def digest_of(product, tests, patch=b""):
 
 
 class Results:
-    """What is known, by name; written after every step."""
+    """Known results by name; written after every step."""
 
     def __init__(self, path):
         self.path = path
@@ -140,7 +140,7 @@ class Results:
 
 
 def write_safely(path, data):
-    """All of it or nothing, and on the disk."""
+    """Writes all data or none, and syncs it to disk."""
     other = path.with_name(path.name + ".new")
     with open(other, "wb") as file:
         file.write(data)
@@ -153,7 +153,7 @@ def write_safely(path, data):
 
 
 def restore():
-    """Puts back what an interrupted run left changed; the journal names the files and goes last."""
+    """Restores the files that an interrupted run left changed. The journal names them and is removed last."""
     journal = STATE / "journal.json"
     if not journal.exists():
         return []
@@ -168,10 +168,10 @@ def restore():
 
 @contextlib.contextmanager
 def applied(mutant):
-    """The tree with the patch in it; nothing if it does not apply."""
+    """The tree with the patch applied; yields the problem if it does not apply."""
     dirty = git("status", "--porcelain", "--", *mutant.files, check=True).stdout
     if dirty:
-        raise Broken(f"{', '.join(mutant.files)} differs from the last commit; commit or put it back first")
+        raise Broken(f"{', '.join(mutant.files)} differs from the last commit; commit or restore it first")
     for number, name in enumerate(mutant.files):
         write_safely(STATE / f"original-{number}", (ROOT / name).read_bytes())
     write_safely(STATE / "journal.json", json.dumps({"name": mutant.name, "files": mutant.files}).encode())
@@ -186,7 +186,7 @@ def applied(mutant):
 
 
 def call(command, limit, log):
-    """Exit code and output; None as code where the limit ended it. The process leads a group, which ends as a whole."""
+    """Exit code (None after a time-out) and output. The process leads a group, which ends as a whole."""
     environment = dict(os.environ, PATH=f"{ROOT / '.venv/bin'}:{ROOT / 'build/bin'}:{os.environ['PATH']}")
     with open(log, "w+") as output:
         process = subprocess.Popen(
@@ -220,7 +220,7 @@ def build(targets, log):
 
 
 def judge(test, log):
-    """green, red, or why neither can be said."""
+    """green, red, or the reason why the test gave no verdict."""
     code, text = call(command_of(test), TEST_LIMIT_S, log)
     runner = test.split()[0]
     if code is None:
@@ -234,7 +234,7 @@ def judge(test, log):
 
 
 def check_green(mutants, results, product, begun, ended):
-    """Tests that are not green without any patch, which judge nothing."""
+    """Tests that are not green without any patch and so cannot judge one."""
     bad = {}
     tests = list(dict.fromkeys(test for mutant in mutants for test in mutant.tests + mutant.holds))
     for test in tests:
@@ -293,11 +293,13 @@ def alone():
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Broken("another tools/mutants, or what one has started, runs in this tree; wait for it") from None
+            raise Broken(
+                "another tools/mutants, or a process that it started, runs in this tree; wait for it"
+            ) from None
         HELD[:] = [lock.fileno()]
         try:
             if files := restore():
-                print(f"an earlier run was interrupted; put back: {', '.join(files)}", flush=True)
+                print(f"an earlier run was interrupted; restored: {', '.join(files)}", flush=True)
             yield
         finally:
             HELD.clear()
@@ -341,12 +343,12 @@ def run(mutants, force):
     finally:
         if touched:  # the build folder holds the last mutant
             targets = list(dict.fromkeys(target for mutant in waiting for target in mutant.targets))
-            console.print("building what was broken again")
+            console.print("rebuilding the changed files")
             if problem := build(targets, STATE / "build.log"):
                 console.print(f"[red]the build folder may hold a broken rule: run ninja -C build ({problem})[/red]")
 
     table = Table(title="broken rules", title_justify="left")
-    for column in ("patch", "what is broken", "verdict", "seconds"):
+    for column in ("patch", "broken rule", "verdict", "seconds"):
         table.add_column(column, justify="right" if column == "seconds" else "left", overflow="fold")
     entries = [(mutant, results.known[mutant.name]) for mutant in mutants]
     for mutant, entry in entries:
@@ -366,8 +368,8 @@ def main():
         prog="tools/mutants", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", action="append", metavar="TEXT", help="patches with this in their name (repeatable)")
-    parser.add_argument("--list", action="store_true", help="names, what is broken, tests; runs nothing")
-    parser.add_argument("--force", action="store_true", help="run again what is known already")
+    parser.add_argument("--list", action="store_true", help="print names, titles and tests; run no test")
+    parser.add_argument("--force", action="store_true", help="also run patches with known results")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that files are put back
     try:
@@ -385,7 +387,7 @@ def main():
     except Broken as problem:
         sys.exit(f"tools/mutants: {problem}")
     except KeyboardInterrupt:
-        sys.exit("tools/mutants: interrupted; every file is as it was, and the next run goes on from here")
+        sys.exit("tools/mutants: interrupted; all files are restored, and the next run continues from here")
 
 
 if __name__ == "__main__":

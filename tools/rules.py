@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the rules of dialect/rows: each core op on operands of every fact, against runs that tell what the facts mean;
-then what one row moves in rewritten programs, against the sensitivity that the rewrite reports.
+"""Checks the rules of dialect/rows: runs each core op on operands of every fact and compares the claimed facts with the
+values. Then compares the change caused by one row in rewritten programs with the sensitivity that the rewrite
+reports.
 
-Depth 1 is every candidate of one op (and what rules read as one); depth 2 and 3 build on the results of the depth before,
-at random, for as long as there is time. A rule that claims what does not hold is shown with the simplest values that break
-it and a program for sojourn-opt. The checker is test/python/rules/.
+Depth 1 is every candidate of one op (or of several ops that rules read as one). Depth 2 and 3 build on the results of
+the depth before, at random, until the time is up. A rule with a false claim is shown with the simplest values that
+break it and a program for sojourn-opt. The checker is test/python/rules/.
 """
 
 import argparse
@@ -22,24 +23,24 @@ def arguments_of(words=None):
     parser = argparse.ArgumentParser(
         prog="tools/rules", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--depth", type=int, default=1, choices=(1, 2, 3), help="ops in a row (1)")
-    parser.add_argument("--seconds", type=float, default=3600, help="at most so long (3600); depth 1 ends by itself")
-    parser.add_argument("--seed", type=int, help="repeats a run; a new one else, which is printed")
+    parser.add_argument("--depth", type=int, default=1, choices=(1, 2, 3), help="length of chains of ops (1)")
+    parser.add_argument("--seconds", type=float, default=3600, help="time limit (3600); depth 1 ends by itself")
+    parser.add_argument("--seed", type=int, help="repeats a run (default: a new seed, which is printed)")
     parser.add_argument(
         "--runs",
         type=int,
         default=50_000,
-        help="choices of operands' arrays up to which a candidate gets all of them (50000); else 1500 at random",
+        help="candidates with at most this many choices of operands get all of them (50000), others 1500",
     )
     parser.add_argument(
-        "--programs", type=int, default=150, help="rewritten programs of each way behind the rules (150)"
+        "--programs", type=int, default=150, help="rewritten programs of each kind, after the rules (150)"
     )
-    parser.add_argument("--ops", default="", help="of these ops alone, with commas between")
+    parser.add_argument("--ops", default="", help="only these ops, comma-separated")
     parser.add_argument("--runtime", default="numpy", choices=("numpy", "both"), help="both: also the native kernels")
-    parser.add_argument("--opt", type=pathlib.Path, help="another sojourn-opt, with a rule that is broken on purpose")
-    parser.add_argument("--stop", action="store_true", help="end with the first broken rule")
+    parser.add_argument("--opt", type=pathlib.Path, help="another sojourn-opt, with a rule broken on purpose")
+    parser.add_argument("--stop", action="store_true", help="stop at the first broken rule")
     parser.add_argument("--report", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
-    parser.add_argument("--counts", type=pathlib.Path, help="write how many passed and failed, for tools/check")
+    parser.add_argument("--counts", type=pathlib.Path, help="write the numbers of passed and failed, for tools/check")
     return parser.parse_args(words)
 
 

@@ -5,6 +5,7 @@
 #include "owner/Import.h"
 #include "owner/Logging.h"
 #include "owner/Text.h"
+#include "tools/Version.h"
 
 #include <CLI/CLI.hpp>
 
@@ -190,13 +191,14 @@ private:
     command->add_option("client", arguments.client, what)->required();
   }
   void addPrice(CLI::App *command) {
-    command->add_option("--epsilon", arguments.epsilon, "of all releases together")->required();
-    command->add_option("--delta", arguments.delta, "well below one over the number of rows")->required();
+    command->add_option("--epsilon", arguments.epsilon, "total epsilon of all releases")->required();
+    command->add_option("--delta", arguments.delta, "total delta of all releases; well below 1 / number of rows")
+        ->required();
   }
   CLI::Option *addPolicy(CLI::App *command, const char *name) {
     return command
         ->add_option(name, arguments.policy,
-                     "open: values may be published; private: they leave with noise only, paid from a budget")
+                     "open: values may be published; private: values leave only with noise, charged to a budget")
         ->check(CLI::IsMember({"open", "private"}));
   }
 
@@ -218,83 +220,90 @@ private:
         ->allow_extra_args(false);
     CLI::Option *subject = command->add_option(
         "--subject", arguments.subject,
-        "column that names whom a row is about, none of them twice; it does not become part of the table, but is kept "
-        "sealed");
-    command->add_flag("--rows-are-subjects", arguments.rowsAreSubjects, "each row is about somebody else")
+        "column that names the subject of each row, without duplicates; kept sealed, not part of the table");
+    command->add_flag("--rows-are-subjects", arguments.rowsAreSubjects, "each row is about a different person")
         ->excludes(subject);
-    command->add_option("--population", arguments.population,
-                        "tables of the same people have one name here, and one cap (default: the table's name)");
+    command->add_option(
+        "--population", arguments.population,
+        "name for the people in the table; tables with the same name share one cap (default: the table's name)");
 
     add(app, "datasets", "list registered tables", datasets);
 
     command =
-        add(app, "policy", "change what may leave of a table; holds at once, for older values and a running server",
+        add(app, "policy", "change the policy of a table; takes effect at once, for older values and a running server",
             changePolicy);
     addName(command);
     addPolicy(command, "policy")->required();
     command->add_flag("--rows-are-subjects", arguments.rowsAreSubjects,
-                      "each row is about somebody else, where the import has not said");
+                      "each row is about a different person (if the import declared no subjects)");
 
-    command = add(app, "defaults", "change what stands for a private table where a step says nothing; holds at once",
-                  changeDefaults);
+    command =
+        add(app, "defaults", "change a private table's defaults for steps that declare no terms; takes effect at once",
+            changeDefaults);
     addName(command);
-    command->add_option("--noise-multiplier", arguments.noiseMultiplier, "noise over sensitivity of a step");
-    command->add_option("--clip", arguments.clip, "bound of a row's gradient");
+    command->add_option("--noise-multiplier", arguments.noiseMultiplier, "ratio of noise to sensitivity in a step");
+    command->add_option("--clip", arguments.clip, "bound on the gradient of a row");
     command->add_option("--metric-bound", arguments.metricBound,
-                        "bound of what a row adds to a published value whose range is not known");
+                        "bound on the contribution of a row to a published value of unknown range");
   }
 
   void addService(CLI::App &app) {
     CLI::App *command = add(app, "serve", "answer clients until interrupted", serve);
     command->add_option("--listen", arguments.listen, "ipc:///path/to.sock or tcp://host:port")->required();
-    command->add_option("--workers", arguments.workers, "requests served at once; a step holds one while it runs")
+    command
+        ->add_option("--workers", arguments.workers,
+                     "requests served at once; a step occupies one worker while it runs")
         ->check(CLI::Range(1, 64))
         ->capture_default_str();
     command
         ->add_option("--max-operations", arguments.limits.price.operations,
-                     "elements computed or moved that one step may ask for; dearer programs are refused unbuilt")
+                     "limit on elements computed or moved by one step; larger programs are refused unbuilt")
         ->capture_default_str();
-    command->add_option("--max-arena", arguments.limits.price.arenaBytes, "intermediate values of one step, in bytes")
+    command
+        ->add_option("--max-arena", arguments.limits.price.arenaBytes,
+                     "limit on intermediate values of one step, in bytes")
         ->capture_default_str();
     command->add_flag("--verbose", arguments.verbose, "log every request (sizes, never values)");
 
-    command = add(app, "programs", "list programs that ran; of those on private tables what leaves", programs);
-    command->add_option("--text", arguments.text, "show the program whose hash starts like this, with source lines");
+    command = add(app, "programs", "list programs that ran, with the releases of those on private tables", programs);
+    command->add_option("--text", arguments.text, "show the program with this start of its hash, with source lines");
   }
 
   void addBudgets(CLI::App &app) {
-    CLI::App &clients = group(app, "client", "who may have a budget; a running server knows at once");
+    CLI::App &clients = group(app, "client", "manage clients; takes effect at once, in a running server too");
     CLI::App *command = add(clients, "add", "add a client by its public key", addClient);
-    addClientName(command, "what it is called here: letters, digits and - _ . @");
-    command->add_option("--key", arguments.key, "FILE.pub of the client's 'sojourn keygen FILE'")->required();
+    addClientName(command, "name for the client: letters, digits and - _ . @");
+    command->add_option("--key", arguments.key, "FILE.pub, written by the client's 'sojourn keygen FILE'")->required();
     add(clients, "list", "list clients and their keys",
         [](Owner &owner, const Arguments &) { return printClients(owner, llvm::outs()); });
 
-    CLI::App &budgets = group(app, "budget", "who may learn how much; holds at once, in a running server too");
-    command = add(budgets, "cap", "what all clients together may learn about a table's people", cap);
+    CLI::App &budgets = group(app, "budget", "manage caps and grants; takes effect at once, in a running server too");
+    command = add(budgets, "cap", "set the cap on all clients together for a table's people", cap);
     addName(command);
     addPrice(command);
-    command =
-        add(budgets, "grant", "what a client may learn of a table, in all; at most the cap, which comes first", grant);
+    command = add(budgets, "grant", "set the total budget of a client on a table; needs a cap, and is at most the cap",
+                  grant);
     addClientName(command, "a client that was added");
     addName(command);
     addPrice(command);
-    command = add(budgets, "revoke", "take a grant away; what was spent stays spent", revoke);
+    command = add(budgets, "revoke", "withdraw a grant; its charges remain", revoke);
     addClientName(command, "a client with a grant");
     addName(command);
-    command = add(budgets, "show", "list caps and grants, and what is left of them",
+    command = add(budgets, "show", "list caps and grants with their remainders",
                   [](Owner &owner, const Arguments &a) { return printBudgets(owner, a.name, llvm::outs()); });
     command->add_option("dataset", arguments.name, "one table only");
 
     CLI::App &ledgers = group(app, "ledger", "every charge, in order");
     command = add(ledgers, "show", "list the newest entries",
                   [](Owner &owner, const Arguments &a) { return printLedger(owner, a.last, a.client, llvm::outs()); });
-    command->add_option("--last", arguments.last, "how many")->check(CLI::Range(1, 100'000'000))->capture_default_str();
-    command->add_option("--client", arguments.client, "of one client only");
+    command->add_option("--last", arguments.last, "number of entries")
+        ->check(CLI::Range(1, 100'000'000))
+        ->capture_default_str();
+    command->add_option("--client", arguments.client, "entries of one client only");
     add(ledgers, "verify", "check chain, signatures, sums and sealed bytes of the whole ledger",
         [](Owner &owner, const Arguments &) { return verifyLedger(owner, llvm::outs()); });
 
-    add(app, "key", "print the owner's public key, which checks receipts and tells clients whom they talk to", key);
+    add(app, "key", "print the owner's public key, which verifies receipts and identifies the owner to clients", key);
   }
 
   Arguments &arguments;
@@ -305,8 +314,9 @@ private:
 
 int main(int argc, char **argv) {
   Arguments arguments;
-  CLI::App app("Keep tables, run scientists' programs on them, say who may learn how much, read what ran.",
+  CLI::App app("Keep tables, run scientists' programs on them, manage budgets and list the programs that ran.",
                "sojourn-owner");
+  app.set_version_flag("--version", sojourn::versionText(), "print the versions of the release and of its formats");
   app.require_subcommand(1);
   app.footer("Exit codes: 0 done, 1 failed, 2 wrong usage.");
   Commands commands(app, arguments);

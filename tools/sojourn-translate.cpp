@@ -4,6 +4,7 @@
 #include "dialect/CoreForm.h"
 #include "passes/Passes.h"
 #include "runtime/Program.h"
+#include "tools/Version.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -133,7 +134,7 @@ bool replayProgram(const fs::path &folder) {
       llvm::outs() << folder.string() << ": refused, as in the dump\n";
       return same;
     }
-    throw Failure{folder.string() + ": the phases fail now, and did not in the dump"};
+    throw Failure{folder.string() + ": the phases fail now, but not in the dump"};
   }
   report("program.bin", session.encode(*module).program == readFile((folder / "program.bin").string()));
   return same;
@@ -170,6 +171,7 @@ int main(int argc, char **argv) {
   llvm::setBugReportMsg("sojourn-translate crashed. Please report this on the project's issue tracker and attach the "
                         "input and this trace.\n");
   CLI::App app{"Translates programs: MLIR text to bytes and back"};
+  app.set_version_flag("--version", sojourn::versionText(), "print the versions of the release and of its formats");
   std::string input, output = "-", debug, dump;
   bool locations = false;
   app.add_option("--replay", dump, "repeat the phases of a dump (SOJOURN_DUMP) and compare every file");
@@ -180,9 +182,9 @@ int main(int argc, char **argv) {
   CLI::App *decode = app.add_subcommand("decode", "program bytes to MLIR text; verifies them as an owner does");
   decode->add_option("input", input, "program")->required();
   decode->add_option("-o,--output", output, "text to write")->capture_default_str();
-  decode->add_option("--debug", debug, "table of source locations (debug.bin beside program.bin is found)");
+  decode->add_option("--debug", debug, "table of source locations (default: debug.bin next to program.bin)");
   decode->add_flag("--locations", locations, "print source locations");
-  CLI::App *describe = app.add_subcommand("describe", "what a program takes, gives and does");
+  CLI::App *describe = app.add_subcommand("describe", "print the arguments, results and ops of a program");
   describe->add_option("input", input, "program, or MLIR text ending in .mlir")->required();
   CLI11_PARSE(app, argc, argv);
   try {

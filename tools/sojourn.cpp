@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data scientist's command line: a key that says who they are.
 #include "runtime/signing/SigningKey.h"
+#include "tools/Version.h"
 
 #include <CLI/CLI.hpp>
 
@@ -10,12 +11,13 @@ using namespace sojourn;
 
 int main(int argc, char **argv) {
   std::string file;
-  CLI::App app("Make the key that says who you are to owners of data.", "sojourn");
+  CLI::App app("Create the key that identifies you to data owners.", "sojourn");
+  app.set_version_flag("--version", versionText(), "print the versions of the release and of its formats");
   app.require_subcommand(1);
   app.footer("Exit codes: 0 done, 1 failed, 2 wrong usage.");
   auto *keygen = app.add_subcommand(
       "keygen", "write a new secret key to FILE, readable by you alone, and its public half to FILE.pub");
-  keygen->add_option("file", file, "where no file is yet: a key is never overwritten")->required();
+  keygen->add_option("file", file, "a new file: a key is never overwritten")->required();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
@@ -26,7 +28,7 @@ int main(int argc, char **argv) {
     std::fprintf(stderr, "sojourn: %s\n", key.problem().text.c_str());
     return 1;
   }
-  std::printf("%s is yours alone; give %s.pub to the data owner, who adds it with\n"
+  std::printf("keep %s secret; send %s.pub to the data owner, who adds it with\n"
               "  sojourn-owner client add NAME --key %s.pub\n"
               "then: sojourn.connect(ADDRESS, identity=\"%s\")\npublic key %s\n",
               file.c_str(), file.c_str(), file.c_str(), file.c_str(), signing::keyText(key->publicKey()).c_str());

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every operator, module and optimizer of PyTorch's own test databases, by its own samples, beside eager.
+"""Compares every operator, module and optimizer of PyTorch's own test databases with eager, on PyTorch's samples.
 
     tools/sweep.py                          all operators, float32: forward and gradient; all modules and optimizers
     tools/sweep.py --parts all --dtypes float32,int64 --runtimes native,numpy --only linalg
     tools/sweep.py --databases modules,optimizers
-    tools/sweep.py --list failures          what did not pass, with the first sample's error
-    tools/sweep.py --report                 totals and what does not pass, into docs/operators.md
-    tools/sweep.py --whole --current        what tools/check --all runs
+    tools/sweep.py --list failures          entries that did not pass, with the first sample's error
+    tools/sweep.py --report                 totals and failures as a document, which tools/docs makes a page of
+    tools/sweep.py --whole --current        the sweep of tools/check --all
 
-What is tried, and what its outcomes mean, is in test/python/sweep_support.py (operators), sweep_modules_support.py and
-sweep_optimizers_support.py. An entry that does not pass has to be in the reviewed list (sweep_reviewed_support.py) with
-its reason: the exit status is 1 otherwise. Results are kept in build/sweep and a later run goes on from them: `--again`
-forgets them, `--current` those of other sources than the present ones. Workers are processes: one that ends counts as a
-crash of the entry it was at.
+The parts and the meaning of outcomes are in test/python/sweep_support.py (operators), sweep_modules_support.py and
+sweep_optimizers_support.py. An entry that does not pass must be in the reviewed list (sweep_reviewed_support.py) with a
+reason; otherwise the exit status is 1. Results are kept in build/sweep, and a later run continues from them. `--again`
+repeats all entries; `--current` repeats those whose results come from other sources than the present ones. Workers are
+processes: if one ends, its entry counts as a crash.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Run:
 
 
 def sources() -> str:
-    """A digest of what results depend on: what was built, and the files in Python that run."""
+    """A digest of the sources of results: the built libraries, and the Python files that run."""
     whole = hashlib.sha256()
     files = [path for folder in ("build/python", "build/lib") for path in (ROOT / folder).rglob("*.so")]
     for folder in ("frontend/sojourn", "owner/numpy"):
@@ -125,7 +125,7 @@ def broken(run: Run, outcome: str, note: str) -> dict:
 
 
 def execute(run: Run, samples: int, wanted, processes: int, seconds: float, made_by: str, current: bool) -> None:
-    """Runs what is not in the file yet; a worker that ends or hangs is replaced."""
+    """Runs the entries that are not in the file yet; replaces a worker that ends or hangs."""
     kept = run.load()
 
     def is_known(name, dtype):
@@ -181,7 +181,7 @@ def execute(run: Run, samples: int, wanted, processes: int, seconds: float, made
 
 
 def merged(before: dict, found: dict, parts, made_by: str) -> dict:
-    """An entry with what was found of some parts; what is known of others stays."""
+    """An entry with new results of some parts; results of other parts stay."""
     ours = {f"{part} {outcome}" for part in parts for outcome in sweep_support.OUTCOMES}
     notes = {key: note for key, note in before.get("notes", {}).items() if key not in ours}
     rest = {key: value for key, value in before.items() if key not in parts}
@@ -203,7 +203,7 @@ def verdict(entry: dict, part: str) -> str:
 
 
 def each(run: Run, names=()):
-    """(dtype, part, entries by name) of what has been run."""
+    """(dtype, part, entries by name) of the results so far."""
     kept = run.load()
     for dtype in run.dtypes:
         mine = {key.split(" ")[0]: entry for key, entry in sorted(kept.items()) if key.endswith(" " + dtype)}
@@ -215,7 +215,7 @@ def each(run: Run, names=()):
 
 
 def summary(runs, names) -> dict:
-    """How many entries pass, are reviewed, and neither of both."""
+    """The numbers of entries that pass, fail, and fail with a reviewed reason."""
     total = collections.Counter(passed=0, failed=0, skipped=0)
     for run in runs:
         for dtype, part, found in each(run, names):
@@ -226,14 +226,14 @@ def summary(runs, names) -> dict:
             total.update(passed=counts["pass"], failed=len(open_), skipped=len(failing) - len(open_))
             said = [f"{counts[outcome]} {outcome}" for outcome in sweep_support.OUTCOMES[1:] if counts[outcome]]
             of = f"{run.database} {run.runtime} {dtype} {part}: {counts['pass']} of {len(found)} pass"
-            print(f"{of}; {', '.join(said) or 'none else'}")
+            print(f"{of}; {', '.join(said) or 'no other outcome'}")
             if open_:
                 print(f"  without a reviewed reason: {' '.join(open_)}")
     return dict(total)
 
 
 def said(entry: dict, part: str, outcome: str) -> str:
-    """The first failing sample's text, without the places of this tool."""
+    """The first failing sample's text, without source locations of this tool."""
     text = entry.get("notes", {}).get(f"{part} {outcome}", "")
     text = re.sub(r"^sample \d+: ", "", text)
     text = re.sub(r" at \S+\.py:\d+( \(backward of the op at \S+\.py:\d+\))?", "", text)
@@ -241,7 +241,7 @@ def said(entry: dict, part: str, outcome: str) -> str:
 
 
 def table(heading: str, runs, about: str) -> tuple[list, list]:
-    """Totals of one database, and lines for what does not pass."""
+    """Totals of one database, and a line for each failure."""
     others = sweep_support.OUTCOMES[1:]
     lines = ["", f"## {heading}", "", about, "", "| runtime | dtype | part | pass | " + " | ".join(others) + " |"]
     lines.append("|---|---|---|---|" + "---|" * len(others))
@@ -259,13 +259,13 @@ def table(heading: str, runs, about: str) -> tuple[list, list]:
     return lines, details
 
 
-def report() -> None:
-    """What was run, as a document."""
+def report() -> str:
+    """The stored results as a document."""
     import torch
 
     about = {
-        "ops": f"Entries of `op_db`, by up to {SAMPLES} samples each.",
-        "modules": f"Entries of `module_db`, by up to {SAMPLES} samples each, with the parameters of the CPU's "
+        "ops": f"Entries of `op_db`, with up to {SAMPLES} samples each.",
+        "modules": f"Entries of `module_db`, with up to {SAMPLES} samples each and the parameters of the CPU's "
         "`state_dict`.",
         "optimizers": f"Entries of `optim_db`: each set of options takes {sweep_optimizers_support.STEPS} steps; "
         "parameters and state are compared.",
@@ -273,9 +273,11 @@ def report() -> None:
     lines = [
         "# Operators, modules, optimizers",
         "",
-        "Each entry of PyTorch's own test databases, by its own samples, beside eager on the CPU. Made by",
-        f"`tools/sweep.py --whole` and `tools/sweep.py --report`; PyTorch {torch.__version__.split('+')[0]}.",
+        "Each entry of PyTorch's own test databases, compared with eager on the CPU, on PyTorch's samples. Made by",
+        f"`tools/sweep.py --whole` and `tools/sweep.py --report` for PyTorch {torch.__version__.split('+')[0]}.",
     ]
+    if not any(KEPT.glob("*.json")):
+        lines += ["", "**This build has no results: run `tools/sweep.py --whole` (hours), then `tools/docs`.**"]
     details = []
     runtimes = sorted({file.stem.split("-")[0] for file in KEPT.glob("*.json")})
     for database, (tried, _) in DATABASES.items():
@@ -292,25 +294,25 @@ def report() -> None:
     ]
     lines += [
         "",
-        "## Compared otherwise",
+        "## Entries with another comparison",
         "",
-        "| entry | part | dtype | how |",
+        "| entry | part | dtype | comparison |",
         "|---|---|---|---|",
         *(f"| {name} | all | all | {why} |" for name, why in sweep_reviewed_support.DRAWS.items()),
         *(f"| {name} | all | all | {why} |" for name, (_, why) in sweep_reviewed_support.PICKS.items()),
         *within,
         "",
-        "## What does not pass",
+        "## Failures",
         "",
-        "| entry | run | outcome | why, or what the first sample says |",
+        "| entry | run | outcome | reason, or the first sample's text |",
         "|---|---|---|---|",
         *details,
     ]
-    (ROOT / "docs" / "operators.md").write_text("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
 
 
 def whole() -> list:
-    """What tools/check --all runs."""
+    """The runs of tools/check --all."""
     operators = [
         ("native", ("float32", "float64"), sweep_support.PARTS),
         ("native", ("int64", "bool"), ["forward", "in place", "out", "gaps"]),
@@ -348,20 +350,26 @@ def main() -> int:
         "--dtypes", default="", help="comma-separated (default: float32; float64 of modules, optimizers)"
     )
     parser.add_argument("--runtimes", default="native", help="native, numpy or both, comma-separated")
-    parser.add_argument("--only", "--ops", default="", help="entries whose name holds one of these, comma-separated")
+    parser.add_argument("--only", "--ops", default="", help="entries whose name contains one of these, comma-separated")
     parser.add_argument("--parts", default="", help="some of the databases' parts, or all (default: see above)")
-    parser.add_argument("--whole", action="store_true", help="what tools/check --all runs, whatever the five above say")
-    parser.add_argument("--samples", type=int, default=SAMPLES, help="of each entry (default: %(default)s)")
-    parser.add_argument("--again", action="store_true", help="run also what has been run")
-    parser.add_argument("--current", action="store_true", help="run also what has been run of other sources")
+    parser.add_argument(
+        "--whole", action="store_true", help="the runs of tools/check --all; ignores the five options above"
+    )
+    parser.add_argument("--samples", type=int, default=SAMPLES, help="samples of each entry (default: %(default)s)")
+    parser.add_argument("--again", action="store_true", help="repeat entries that have results")
+    parser.add_argument("--current", action="store_true", help="repeat entries with results of other sources")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=300, help="an entry may take this long")
+    parser.add_argument("--seconds", type=float, default=300, help="time limit of an entry")
     parser.add_argument("--list", default="", help="print entries of one outcome, or 'failures'")
-    parser.add_argument("--counts", type=pathlib.Path, help="write how many pass, fail and are reviewed, as JSON")
-    parser.add_argument("--report", action="store_true", help="write docs/operators.md from what was run, run nothing")
+    parser.add_argument(
+        "--counts", type=pathlib.Path, help="write the numbers of passed, failed and reviewed entries, as JSON"
+    )
+    parser.add_argument(
+        "--report", action="store_true", help="print the stored results as a document; run no entry"
+    )
     options = parser.parse_args()
     if options.report:
-        report()
+        print(report(), end="")
         return 0
     names = [] if options.whole else [name for name in options.only.split(",") if name]
     runs = whole() if options.whole else chosen(options, parser)

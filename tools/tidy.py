@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""clang-tidy over a few files, by .clang-tidy and the commands of the build; for `tools/lint --tidy`."""
+"""Runs clang-tidy over a few files, with .clang-tidy and the build's compile commands; for `tools/lint --tidy`."""
 
 import concurrent.futures
 import json
@@ -14,7 +14,7 @@ TOOL = "clang-tidy-22"  # of the LLVM that the build links
 
 
 def changed(root):
-    """C++ files that differ from where this branch left main, those that git does not know yet included."""
+    """C++ files that differ from the commit at which this branch left main, including untracked ones."""
 
     def lines(*words):
         done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True)
@@ -26,7 +26,7 @@ def changed(root):
 
 
 def units_of(name, compiled, root):
-    """What to compile to see a file: itself, a header's own source, else one that includes it."""
+    """The units to compile for a file: itself, a header's own source, else a source that includes it."""
     if name in compiled:
         return [name]
     if pathlib.PurePosixPath(name).suffix != ".h":
@@ -38,7 +38,7 @@ def units_of(name, compiled, root):
 
 
 def main(names, root, report=None):
-    """0 where there is nothing to say, or no tool to say it; 1 where clang-tidy has found something.
+    """Returns 1 if clang-tidy has finds, else 0, also if the tool is missing.
 
     `report`: a file for the counts of units, as tools/check reads them.
     """
@@ -49,13 +49,13 @@ def main(names, root, report=None):
 
 
 def look_at(names, root):
-    """Units without finds, with some, and one that is skipped where the tool or the build is missing."""
+    """Numbers of units without finds and with finds; one skipped if the tool or the build is missing."""
     tool, commands = shutil.which(TOOL), root / "build/compile_commands.json"
     if tool is None:
         print(f"tidy: skipped: {TOOL} is not installed; tools/setup --all installs it")
         return {"passed": 0, "failed": 0, "skipped": 1}
     if not commands.exists():
-        print("tidy: skipped: build/compile_commands.json is not there; tools/setup builds and writes it")
+        print("tidy: skipped: build/compile_commands.json is missing; tools/setup builds and writes it")
         return {"passed": 0, "failed": 0, "skipped": 1}
     paths = [pathlib.Path(entry["file"]) for entry in json.loads(commands.read_text())]
     compiled = {path.relative_to(root).as_posix() for path in paths if path.is_relative_to(root) and path.exists()}
@@ -67,7 +67,7 @@ def look_at(names, root):
         units = units_of(name, compiled, root)
         wanted.update(dict.fromkeys(units))
         if not units:
-            print(f"tidy: {name}: not looked at: nothing in build/compile_commands.json compiles it")
+            print(f"tidy: {name}: skipped: no command in build/compile_commands.json compiles it")
 
     def look(unit):
         # GCC's precompiled headers lie beside those that they were made from, and clang reads only the latter.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bench_utility.py trains: three tables with their bounds, a model for each, and how long.
+"""The tasks of bench_utility.py: three tables with their bounds, a model for each, and the length of its training.
 
-A row of a table is what privacy protects: a patient's sample, a drawn digit, a note of 32 characters.
+Privacy protects one row of a table: a patient's sample, a drawn digit, a note of 32 characters.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A table to learn from. `features` and `label` as `Table.batches` takes them; `is_scaled`: by the table's bounds."""
+    """A table for training. `features` and `label`: arguments of `Table.batches`; `is_scaled`: scaled by its bounds."""
 
     name: str
     columns: dict[str, np.ndarray]
@@ -61,7 +61,7 @@ def breast_cancer() -> Task:
 
 
 class Image(nn.Module):
-    """A layer's worth of channels in front: [B, 8, 8] to [B, 1, 8, 8]."""
+    """Adds a dim of channels: [B, 8, 8] to [B, 1, 8, 8]."""
 
     def forward(self, x):
         return x.unsqueeze(1)
@@ -121,7 +121,7 @@ class Characters(nn.Module):
 
 
 def characters(rows=2500) -> Task:
-    """Made-up notes of 33 characters, each the beginning of sentences of a small grammar; the next letter is to be told."""
+    """Made-up notes of 33 characters, from sentences of a small grammar. The model predicts the next letter."""
     generator = np.random.default_rng(0)
     lines = []
     for _ in range(rows):

@@ -138,7 +138,7 @@ void Analysis::visit(Operation &op) {
       fact.range = rangeOf(&op, result.getResultNumber(), operands);
     }
     if (isFull_ && fact.hasCuts()) {
-      fact = mixed(&op, "there are more sums over rows than can be told apart; split the step");
+      fact = mixed(&op, "the step has more sums over rows than the analysis can distinguish; split the step");
     }
     bool isEmpty = type && llvm::is_contained(type.getShape(), 0);
     if (fact.kind != Kind::Public && (isEmpty || isSameNumber(fact.range, result.getType()))) {

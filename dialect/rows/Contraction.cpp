@@ -160,7 +160,7 @@ void rows::matrices(Operation *op, Operands operands, Analysis &analysis, Result
     return;
   }
   if (place->dim + 2 >= static_cast<int64_t>(shape.size())) {
-    llvm::fill(results, analysis.mixed(op, "takes rows for those of a matrix", op->getOperand(0)));
+    llvm::fill(results, analysis.mixed(op, "uses private rows as the rows of a matrix", op->getOperand(0)));
     return;
   }
   for (auto [fact, value] : llvm::zip_equal(results, op->getResults())) {
@@ -178,7 +178,7 @@ void rows::matrixPairs(Operation *op, Operands operands, Analysis &analysis, Res
   }
   const Fact *rows = llvm::find_if(operands, [](const Fact &fact) { return fact.isPerRow(); });
   if (place->dim + 2 >= static_cast<int64_t>(shapeOf(op->getOperand(0)).size())) {
-    results[0] = analysis.mixed(op, "takes rows for those of a matrix", op->getOperand(0));
+    results[0] = analysis.mixed(op, "uses private rows as the rows of a matrix", op->getOperand(0));
     return;
   }
   results[0] = perRowAt(*rows, shapeOf(op->getResult(0)), *place);

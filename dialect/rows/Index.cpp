@@ -14,7 +14,7 @@ void rows::take(Operation *op, Operands operands, Analysis &analysis, Results re
     return;
   }
   if (x.isPerRow() && index.isPerRow()) {
-    results[0] = analysis.mixed(op, "rows are chosen by rows", take.getI());
+    results[0] = analysis.mixed(op, "chooses rows by values of rows", take.getI());
     return;
   }
   const Fact &rows = x.isPerRow() ? x : index;
@@ -27,7 +27,7 @@ void rows::take(Operation *op, Operands operands, Analysis &analysis, Results re
   if (index.isPerRow()) {
     place->dim += take.getDim();
   } else if (place->dim == take.getDim()) {
-    results[0] = analysis.mixed(op, "takes rows of the batch by number: which row stands where is lost", take.getI());
+    results[0] = analysis.mixed(op, "takes rows of the batch by number: the slot of each row is lost", take.getI());
     return;
   } else if (place->dim > take.getDim()) {
     place->dim += static_cast<int64_t>(shapeOf(take.getI()).size()) - 1;
@@ -87,9 +87,9 @@ void rows::put(Operation *op, Operands operands, Analysis &analysis, Results res
       inIndex->dim += dim;
     }
     if (!isAdd) {
-      results[0] = analysis.mixed(op, "rows write over each other", put.getU());
+      results[0] = analysis.mixed(op, "rows overwrite each other", put.getU());
     } else if (x.isPerRow() || !x.isZero()) {
-      results[0] = analysis.mixed(op, "rows are added onto something else than zeros", put.getX());
+      results[0] = analysis.mixed(op, "adds rows onto values other than zeros", put.getX());
     } else if (index.isPerRow() && update.isPerRow() && index.rows.draw != update.rows.draw) {
       results[0] = analysis.mixed(op, "operands hold different draws of rows", put.getU());
     } else if (inIndex && inUpdate && (!(*inIndex == *inUpdate) || !index.rows.sameSlots(update.rows))) {

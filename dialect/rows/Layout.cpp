@@ -57,7 +57,7 @@ void rows::pairs(Operation *op, Operands operands, Analysis &analysis, Results r
   std::optional<Place> place =
       operands[0].isPerRow() ? placeOf(operands[0].rows, shapeOf(op->getOperand(0))) : std::nullopt;
   if (place && place->dim == static_cast<int64_t>(shapeOf(op->getResult(0)).size())) {
-    results[0] = analysis.mixed(op, "takes rows for the parts of a number", op->getOperand(0));
+    results[0] = analysis.mixed(op, "uses rows as the parts of a number", op->getOperand(0));
     return;
   }
   moved(op, operands, analysis, results, [](int64_t dim) { return dim; });
@@ -103,7 +103,7 @@ void rows::slice(Operation *op, Operands operands, Analysis &analysis, Results r
   }
   bool isElements = step % inner == 0, isRows = step == 1 && start % inner == 0 && size % inner == 0;
   if (place->outer != 1 || (!isElements && !isRows) || part.rows.start) {
-    results[0] = analysis.mixed(op, "takes a part of the dim that holds rows and more", cut.getX());
+    results[0] = analysis.mixed(op, "takes a part of a dim that holds rows and other elements", cut.getX());
     return;
   }
   part.rows.slots = isElements ? size : size / inner;
@@ -125,7 +125,7 @@ void rows::reverse(Operation *op, Operands operands, Analysis &analysis, Results
   if (!place) {
     results[0] = straddles(op, analysis, op->getOperand(0));
   } else if (llvm::is_contained(dims, place->dim)) {
-    results[0] = analysis.mixed(op, "turns the order of rows round", op->getOperand(0));
+    results[0] = analysis.mixed(op, "reverses the order of rows", op->getOperand(0));
   } else {
     results[0] = perRowAt(operands[0], shapeOf(op->getResult(0)), *place);
   }
@@ -166,7 +166,7 @@ void rows::concat(Operation *op, Operands operands, Analysis &analysis, Results 
     return;
   }
   if (place->dim == concat.getDim()) {
-    results[0] = analysis.mixed(op, "puts batches of rows one after another");
+    results[0] = analysis.mixed(op, "concatenates batches of rows");
     return;
   }
   const Fact *rows = llvm::find_if(operands, [](const Fact &fact) { return fact.isPerRow(); });
@@ -201,7 +201,7 @@ void rows::dynamicSlice(Operation *op, Operands operands, Analysis &analysis, Re
   auto cut = cast<DynamicSliceOp>(op);
   if (!llvm::all_of(operands.drop_front(), [](const Fact &fact) { return fact.isPublic(); })) {
     if (!settled(op, operands, analysis, results, /*isLinear=*/false)) {
-      results[0] = analysis.mixed(op, "takes a part from where rows say", cut.getX());
+      results[0] = analysis.mixed(op, "takes a part at a position that depends on rows", cut.getX());
     }
     return;
   }
@@ -224,8 +224,8 @@ void rows::dynamicSlice(Operation *op, Operands operands, Analysis &analysis, Re
   // Of all slots alone: what is laid beside the part is laid beside all slots, and the start is clamped there.
   if (place->outer != 1 || place->inner != 1 || fact.rows.first != 0 || fact.rows.step != 1 || fact.rows.start ||
       fact.rows.slots != analysis.draws()[fact.rows.draw].slots) {
-    results[0] =
-        analysis.mixed(op, "takes a part of the dim that holds rows and more, from where a number says", cut.getX());
+    results[0] = analysis.mixed(op, "takes a part of a dim that holds rows and other elements, at a run-time position",
+                                cut.getX());
     return;
   }
   if (part[dim] < 2) {
@@ -242,7 +242,7 @@ void rows::dynamicUpdateSlice(Operation *op, Operands operands, Analysis &analys
   auto update = cast<DynamicUpdateSliceOp>(op);
   if (!llvm::all_of(operands.drop_front(2), [](const Fact &fact) { return fact.isPublic(); })) {
     if (!settled(op, operands, analysis, results, /*isLinear=*/false)) {
-      results[0] = analysis.mixed(op, "writes to where rows say");
+      results[0] = analysis.mixed(op, "writes at a position that depends on rows");
     }
     return;
   }

@@ -18,7 +18,7 @@ void rows::clippedSum(Operation *op, Operands operands, Analysis &analysis, Resu
   }
   const Fact &slots = operands[0];
   if (!slots.namesRowsOnce() || shapeOf(sum.getSlots()).size() != 1) {
-    return fail(analysis.mixed(op, "its slots are no draw of rows", sum.getSlots()));
+    return fail(analysis.mixed(op, "its slots are not a draw of rows", sum.getSlots()));
   }
   int64_t count = shapeOf(sum.getSlots())[0];
   unsigned draw = slots.isPerRow() ? slots.rows.draw : analysis.drawOf(sum.getSlots(), count);
@@ -28,8 +28,7 @@ void rows::clippedSum(Operation *op, Operands operands, Analysis &analysis, Resu
   }
   // What is selected are the slots in which these numbers name a row: those that the values were read at.
   if (Value read = analysis.draws()[draw].read; read && read != sum.getSlots()) {
-    return fail(
-        analysis.mixed(op, "its slots are other numbers than those that its rows were read at", sum.getSlots()));
+    return fail(analysis.mixed(op, "its slots differ from the numbers at which its rows were read", sum.getSlots()));
   }
   if (anyCuts(operands)) {
     return fail(analysis.mixed(op, "takes a value that was summed over rows"));
@@ -88,7 +87,7 @@ void rows::noise(Operation *op, Operands operands, Analysis &analysis, Results r
   auto sum = noise.getSums().empty() ? ClippedSumOp() : noise.getSums()[0].getDefiningOp<ClippedSumOp>();
   auto known = sum ? analysis.bounded.find(sum) : analysis.bounded.end();
   if (!sum || known == analysis.bounded.end()) {
-    return fail(analysis.mixed(op, "adds noise to what is no clipped sum"));
+    return fail(analysis.mixed(op, "adds noise to a value that is not a clipped sum"));
   }
   if (noise.getSums().size() != sum.getNumResults()) {
     return fail(analysis.mixed(op, "adds noise to a part of a clipped sum"));
@@ -103,12 +102,12 @@ void rows::noise(Operation *op, Operands operands, Analysis &analysis, Results r
   for (Value coin : noise.getCoins()) {
     auto argument = dyn_cast<BlockArgument>(coin);
     if (!argument || !coin.hasOneUse() || !analysis.coins.contains(coin)) {
-      return fail(analysis.mixed(op, "takes its noise from something else than fresh coins", coin));
+      return fail(analysis.mixed(op, "takes its noise from values other than fresh coins", coin));
     }
   }
   bool isLaplace = noise.getDistribution() == "laplace";
   if (!isLaplace && sum.getNorm() == 1) {
-    return fail(analysis.mixed(op, "its distribution does not go with the norm that is bounded"));
+    return fail(analysis.mixed(op, "its distribution does not match the bounded norm"));
   }
   // On the grid: the bound in units, and at most 1 more per coordinate, for both neighbours round by 1/2. A sum of
   // magnitudes is at most the root of their number times the Euclidean norm.
@@ -119,7 +118,7 @@ void rows::noise(Operation *op, Operands operands, Analysis &analysis, Results r
   double rounding = isLaplace ? static_cast<double>(coordinates) : std::sqrt(static_cast<double>(coordinates));
   double sensitivity = (units + rounding) * (1 + 0x1p-40);
   if (!std::isfinite(sensitivity) || sensitivity < rounding) {
-    return fail(analysis.mixed(op, "adds noise to more terms than rounding can be bounded for"));
+    return fail(analysis.mixed(op, "adds noise to too many terms to bound their rounding"));
   }
   analysis.release(
       {.noise = op, .sum = sum, .draw = known->second.draw, .sensitivity = sensitivity, .coordinates = coordinates});
@@ -127,5 +126,5 @@ void rows::noise(Operation *op, Operands operands, Analysis &analysis, Results r
 }
 
 void rows::firstRows(Operation *op, Operands, Analysis &analysis, Results results) {
-  results[0] = analysis.mixed(op, "stands in a program that is lowered already");
+  results[0] = analysis.mixed(op, "is in a program that is already lowered");
 }

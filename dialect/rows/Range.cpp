@@ -138,6 +138,15 @@ static Range monotone(const Range &x, Type element, double ulps, F f) {
   return rounded({f(x.low), f(x.high), false, false}, element, ulps);
 }
 
+/// For functions whose result has the sign of the argument; rounding keeps it.
+static Range keepingSign(Range result, const Range &x) {
+  if (!result.nan) {
+    result.low = x.low >= 0 ? std::max(result.low, 0.0) : result.low;
+    result.high = x.high <= 0 ? std::min(result.high, 0.0) : result.high;
+  }
+  return result;
+}
+
 static Range rangeOfCompare(CompareOp op, const Range &a, const Range &b) {
   Range unknown = Range::of(0, 1, /*whole=*/true);
   if (!a.isBounded() || !b.isBounded()) {
@@ -300,6 +309,13 @@ static Range rangeOfElementwise(Operation *op, Operands operands) {
       .Case<LogOp>([&](auto) {
         return at(0).isBounded() && at(0).low > 0 ? monotone(at(0), element, 8, real(std::log)) : Range();
       })
+      .Case<Log1pOp>([&](auto) {
+        if (!at(0).isBounded() || at(0).low <= -1) {
+          return Range();
+        }
+        return keepingSign(monotone(at(0), element, 8, real(std::log1p)), at(0));
+      })
+      .Case<Expm1Op>([&](auto) { return keepingSign(monotone(at(0), element, 8, real(std::expm1)), at(0)); })
       .Case<PowOp>([&](auto) {
         // Of a base that is not negative it is monotone in each operand, so that its extremes are at corners.
         bool isMonotone = at(0).low > 0 || (at(0).low == 0 && at(1).low > 0);

@@ -30,7 +30,8 @@ void rows::sampleRows(Operation *op, Operands operands, Analysis &analysis, Resu
     return;
   }
   if (!operands[1].isPublic() || !operands[2].isPublic()) {
-    results[0] = analysis.mixed(op, "an order of rows whose seed or epoch depends on rows", op->getOperand(1));
+    results[0] =
+        analysis.mixed(op, "draws an order of rows with a seed or epoch that depends on rows", op->getOperand(1));
     return;
   }
   std::optional<int64_t> rows, ordered; // positions that stand for a row, and rows in the order
@@ -51,11 +52,12 @@ void rows::sampleRows(Operation *op, Operands operands, Analysis &analysis, Resu
       return;
     }
     if (!rows) {
-      results[0] = analysis.mixed(op, "draws rows of a table whose number of rows is not known");
+      results[0] = analysis.mixed(op, "draws rows of a table with an unknown number of rows");
       return;
     }
     if (*expected > *rows) {
-      results[0] = analysis.mixed(op, "a batch of " + Twine(*expected) + " rows is expected of " + Twine(*rows));
+      results[0] =
+          analysis.mixed(op, "expects a batch of " + Twine(*expected) + " rows, but there are only " + Twine(*rows));
       return;
     }
     results[0] = Fact::of(Kind::PerRow);
@@ -121,16 +123,17 @@ void rows::readRows(Operation *op, Operands operands, Analysis &analysis, Result
     return;
   }
   if (index.hasCuts()) {
-    results[0] = analysis.mixed(op, "rows are chosen by a value that was computed from rows", read.getIndices());
+    results[0] = analysis.mixed(op, "chooses rows by a value that was computed from rows", read.getIndices());
     return;
   }
   if (!index.namesRowsOnce()) {
-    results[0] = analysis.mixed(op, "row numbers that were not drawn at the owner: a row may be read more than once",
-                                read.getIndices());
+    results[0] = analysis.mixed(
+        op, "reads row numbers that were not drawn at the owner: a row may be read more than once", read.getIndices());
     return;
   }
   if (shape[0] < 2) {
-    results[0] = analysis.mixed(op, "reads fewer than 2 rows: a row cannot be told from its batch", read.getIndices());
+    results[0] =
+        analysis.mixed(op, "reads fewer than 2 rows: a row cannot be distinguished from its batch", read.getIndices());
     return;
   }
   Fact rows = index;
@@ -140,7 +143,7 @@ void rows::readRows(Operation *op, Operands operands, Analysis &analysis, Result
   }
   Draw &draw = analysis.draw(rows.rows.draw);
   if (draw.read && draw.read != read.getIndices()) {
-    results[0] = analysis.mixed(op, "reads other rows into the slots of a draw: a row would stand in several slots",
+    results[0] = analysis.mixed(op, "reads other rows into the slots of a draw: a row would be in several slots",
                                 read.getIndices());
     return;
   }

@@ -87,9 +87,8 @@ ArtifactCall fromTrace(const TraceCall &call, SlotSources sources) {
 void checkRepeats(const TraceCall &second, const TraceCall &third, const SlotSources &sourcesSecond,
                   const SlotSources &sourcesThird) {
   if (second.compiled->hash != third.compiled->hash) {
-    raise(ErrorKind::Unsupported,
-          "the step does other work the third time than the second, so it cannot be compiled ahead of time; "
-          "make it record the same ops in every call");
+    raise(ErrorKind::Unsupported, "the step does different work in its third call than in its second, so it cannot be "
+                                  "compiled ahead of time; make it record the same ops in every call");
   }
   for (size_t i = 0; i < second.step.slots.size(); ++i) {
     auto follows = [&](const std::vector<int> SlotSources::*source) {
@@ -100,8 +99,8 @@ void checkRepeats(const TraceCall &second, const TraceCall &third, const SlotSou
       raise(ErrorKind::Unsupported,
             "a number changes from step to step (" + std::to_string(numberOf(second.step.slots[i])) + ", then " +
                 std::to_string(numberOf(third.step.slots[i])) + ")" + describeOrigin(third.slotOrigins.at(i)) +
-                ": a compiled step repeats it. Pass it as an input (sojourn.number() for a learning rate), or build "
-                "Adam with capturable=True");
+                ", but a compiled step repeats it; pass it as an input (sojourn.number() for a learning rate), or "
+                "build Adam with capturable=True");
     }
   }
   for (size_t i = 0; i < second.uploads.size(); ++i) {
@@ -121,8 +120,9 @@ void requireFull(const std::string &table, int64_t rows, int64_t size, int64_t s
   if (rest != 0 && rest != shortRows) {
     raise(ErrorKind::Error,
           "the last batch of each epoch has " + std::to_string(rest) + " of " + std::to_string(size) +
-              " rows (table '" + table + "' has " + std::to_string(rows) + "), and a compiled step has one shape" +
-              (shortRows == 0 ? "" : ", the short one " + std::to_string(shortRows) + " rows") + ": " + kLeaveOut);
+              " rows (table '" + table + "' has " + std::to_string(rows) + "), but a compiled step has one shape" +
+              (shortRows == 0 ? "" : ", and its short step has " + std::to_string(shortRows) + " rows") + ": " +
+              kLeaveOut);
   }
 }
 
@@ -136,8 +136,8 @@ void checkFull(const Batches &batches, int64_t shortRows) {
     requireFull(name, *rows, batches.options().size, shortRows);
   } else if (shortRows == 0) {
     raise(ErrorKind::Error, "table '" + name +
-                                "' was described without a number of rows, so that the last batch of an epoch may be "
-                                "short, and a compiled step has one shape: " +
+                                "' was described without a number of rows: the last batch of an epoch may be short, "
+                                "but a compiled step has one shape; " +
                                 kLeaveOut);
   }
 }
@@ -145,13 +145,12 @@ void checkFull(const Batches &batches, int64_t shortRows) {
 /// Requirements of a short step: batches of one open table, and fewer rows than they have.
 void checkShort(const std::vector<Batches> &batches, int64_t shortRows) {
   if (batches.size() != 1 || batches[0].table().isPrivate() || batches[0].options().dropLast) {
-    raise(ErrorKind::Error,
-          "short= compiles a second step for the short last batch of an epoch: it goes with the batches "
-          "of one open table, without drop_last=True");
+    raise(ErrorKind::Error, "short= compiles a second step for the short last batch of an epoch; it needs the batches "
+                            "of exactly one open table, without drop_last=True");
   }
   if (const int64_t size = batches[0].options().size; shortRows < 1 || shortRows >= size) {
     raise(ErrorKind::Error, "short is " + std::to_string(shortRows) + ", expected a number of rows from 1 to " +
-                                std::to_string(size - 1) + ", below the size of the batches");
+                                std::to_string(size - 1) + ", less than the batch size");
   }
 }
 
@@ -161,8 +160,8 @@ ArtifactCall shortOf(const std::vector<TraceCall> &calls, SlotSources sources, c
   const wire::Step &second = calls[2].step, &third = calls[3].step;
   ArtifactCall call = fromTrace(calls[4], std::move(sources));
   if (call.step.results.size() != second.results.size() || call.step.states.size() != second.states.size()) {
-    raise(ErrorKind::Unsupported, "the step does other work for a short batch than for a full one, so it cannot be "
-                                  "compiled for both; leave the short one out with drop_last=True");
+    raise(ErrorKind::Unsupported, "the step does different work for a short batch than for a full batch, so it cannot "
+                                  "be compiled for both; leave the short batch out with drop_last=True");
   }
   auto named = [&](uint64_t handle) {
     auto made = std::find(third.results.begin(), third.results.end(), handle);
@@ -196,8 +195,8 @@ std::vector<Dataset> usedTables(const Offline &offline, std::array<ArtifactCall,
         }
         std::erase_if(used.back().columns, [&](const Column &column) { return !table.read.contains(column.name); });
       } else if (known->version != binding.version) {
-        raise(ErrorKind::Error, "the step reads two tables that are both named '" + binding.name +
-                                    "'; give each table of a step a name of its own");
+        raise(ErrorKind::Error,
+              "the step reads two tables named '" + binding.name + "'; give each table of a step a different name");
       }
     }
   }
@@ -224,10 +223,9 @@ std::optional<int64_t> Artifact::perEpoch(const ArtifactBatches &entry) const {
     return (rows + entry.size - 1) / entry.size;
   }
   if (rows < entry.size) {
-    raise(ErrorKind::Error, "table '" + table.name + "' has " + std::to_string(rows) + " rows for batches of " +
-                                std::to_string(entry.size) +
-                                ", so that an epoch has none; use a table with more rows, or compile the step for "
-                                "smaller batches");
+    raise(ErrorKind::Error, "table '" + table.name + "' has " + std::to_string(rows) +
+                                " rows, too few for a batch of " + std::to_string(entry.size) +
+                                "; use a table with more rows, or compile the step for smaller batches");
   }
   if (!entry.dropLast) {
     requireFull(table.name, rows, entry.size, shortRows);
@@ -253,8 +251,7 @@ std::optional<int64_t> Artifact::steps() const {
     }
     int64_t count;
     if (__builtin_mul_overflow(*each, entry.epochs, &count)) {
-      raise(ErrorKind::Error,
-            std::to_string(entry.epochs) + " epochs have more batches than can be counted, expected fewer than 2^63");
+      raise(ErrorKind::Error, std::to_string(entry.epochs) + " epochs have too many batches, expected fewer than 2^63");
     }
     fewest = fewest ? std::min(*fewest, count) : count;
   }
@@ -293,10 +290,10 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
         Batch batch =
             each.record(marks.back().epoch, marks.back().start, repetition == 3 ? *shortRows : each.options().size);
         if (batch.x.device() != offline.device()) {
-          raise(ErrorKind::Error, "the batches of table '" + each.table().name() + "' are on " +
-                                      batch.x.device().str() + ", the step is compiled on " + offline.device().str() +
-                                      ": describe the table there (specTable in C++, "
-                                      "compile(tables=...) in Python)");
+          raise(ErrorKind::Error,
+                "the batches of table '" + each.table().name() + "' are on " + batch.x.device().str() +
+                    ", but the step is compiled on " + offline.device().str() +
+                    "; describe the table on that device (specTable in C++, compile(tables=...) in Python)");
         }
         tensors.push_back(std::move(batch.x));
         if (batch.y.defined()) {

@@ -36,59 +36,59 @@
 
 namespace sojourn {
 
-/// Shape and dtype of an input whose contents come at run time.
+/// Shape and dtype of an input whose contents are given at run time.
 struct Spec {
   std::vector<int64_t> sizes;
   at::ScalarType dtype = at::kFloat;
-  /// A number that optimizers take as such (a scheduled learning rate): 0-dim float64; the step
-  /// reads it with item<double>() and uses it or its negative.
+  /// A number for optimizers (a scheduled learning rate): 0-dim float64. The step reads it with
+  /// item<double>() and uses it or its negative.
   bool number = false;
 };
 
-/// One call of an artifact: a step message that lacks what each run supplies.
+/// One call of an artifact: a step message without the values that each run supplies.
 struct ArtifactCall {
-  /// Handles are names within the artifact; constants are among its uploads. Without a program it
-  /// does nothing.
+  /// Handles are names within the artifact; constants are among its uploads. Without a program the
+  /// call does nothing.
   wire::Step step;
-  std::shared_ptr<const void> bytes; ///< what `step` borrows from
+  std::shared_ptr<const void> bytes; ///< memory that `step` refers to
   std::vector<int> uploadInputs;     ///< per upload: 0 for a constant, or position + 1 of an input
   std::vector<int> slotInputs;       ///< per slot: 0, or +-(position + 1) of a number input
-  std::vector<int> slotBatches;      ///< per slot: 0, or position + 1 of batches (their start), negated (their epoch)
-  size_t seeds = 0;                  ///< drawn anew at every run
+  std::vector<int> slotBatches;      ///< per slot: 0, or position + 1 of batches (their start; negated: their epoch)
+  size_t seeds = 0;                  ///< drawn again at every run
   size_t published = 0;
 };
 
-/// Full batches that the steps of a run take one after the other.
+/// Full batches that the steps of a run take one after another.
 struct ArtifactBatches {
   int64_t size, epochs;
-  size_t table;           ///< of the artifact's tables
+  size_t table;           ///< position in the artifact's tables
   std::vector<Side> part; ///< from the table down
-  bool dropLast;          ///< a short last batch is left out; of a private table none is short
+  bool dropLast;          ///< a short last batch is left out; batches of a private table are never short
 };
 
 class Artifact {
 public:
-  /// Reads and checks a file. Throws Error naming what is wrong with it: any byte that is not as it was
-  /// saved, by the checksum at its end. Throws VersionMismatch for a file of another version.
+  /// Reads and checks a file. Throws Error with the problem of an invalid file; a checksum at its end detects
+  /// any changed byte. Throws VersionMismatch for a file of another version.
   static Artifact load(const std::string &path);
   void save(const std::string &path) const;
 
-  /// init, first, steady; and short, in the names of steady, which is without a program where `shortRows` is 0.
+  /// init, first, steady and short. short uses the names of steady, and has no program if `shortRows` is 0.
   std::array<ArtifactCall, 4> calls;
-  /// Rows of the last batch of an epoch that the short step was compiled for.
+  /// Rows of the short last batch of an epoch, for which the short step was compiled.
   int64_t shortRows = 0;
   std::vector<Spec> inputs;
-  /// The owner's tables that it reads, by the names of their specifications, with the columns read.
+  /// The owner's tables that it reads, by the names in their descriptions, each with the columns read.
   std::vector<Dataset> tables;
-  /// Those of which whole columns are read: they have just as many rows as described.
+  /// Tables whose columns are read whole: their datasets must have exactly as many rows as described.
   std::set<std::string> wholeTables;
   std::vector<ArtifactBatches> batches;
-  /// Batches of one epoch of `batches`, by the number of rows of its table; none where that is open. Throws Error where
-  /// an epoch would have a short batch, or none.
+  /// Number of batches in one epoch of `batches`, by the number of rows of its table; nullopt if that number is open.
+  /// Throws Error if an epoch would have a short batch, or no batch.
   std::optional<int64_t> perEpoch(const ArtifactBatches &batches) const;
   /// Whether step `at` of a run takes the short last batch of an epoch.
   bool isShort(int64_t at) const;
-  /// Steps that all of its batches last for; none if it takes no batches, or where a table's number of rows is open.
+  /// Number of steps until its batches end; nullopt if it takes no batches, or a table's number of rows is open.
   std::optional<int64_t> steps() const;
   std::vector<uint64_t> loopFrom, loopTo;
   std::string outputTree;
@@ -98,27 +98,27 @@ namespace frontend {
 struct DatasetInfo;
 struct Judgement;
 
-/// A table that was specified without data, and what has been read of it.
+/// A table described without data, and the columns read so far.
 struct SpecifiedTable {
   Dataset spec;
   std::set<std::string> read;
-  bool isWhole = false; ///< whole columns were
+  bool isWhole = false; ///< whether whole columns were read
 };
 using SpecifiedTables = std::vector<SpecifiedTable>;
 
-/// What is wrong with the description of a table: rows, columns, bounds, policy, defaults. Empty if nothing is.
+/// The problem with a description of a table (rows, columns, bounds, policy, defaults); empty if it is valid.
 std::string checkTableSpec(const Dataset &spec);
-/// A description as an owner would tell it.
+/// A description in the form that an owner sends.
 DatasetInfo infoOf(const Dataset &spec);
-/// What an owner of such tables would make of a call; throws Refused where it would refuse it.
+/// An owner's judgement of a call on such tables; throws Refused if an owner would refuse it.
 Judgement judge(const Artifact &artifact, const ArtifactCall &call);
 /// The datasets behind an artifact's tables, in their order; the artifact's tables get their numbers of rows. Throws
-/// Error if one is not there, or is not as the artifact needs it.
+/// Error if a dataset is missing or does not match.
 std::vector<wire::TableBinding> bindTables(Artifact &artifact, const Owner &owner,
                                            const std::map<std::string, std::string> &names);
 } // namespace frontend
 
-/// An offline device: records without an owner. Ends with the object.
+/// An offline device, which records without an owner. It ends with the object.
 class Offline {
 public:
   Offline();
@@ -132,81 +132,80 @@ private:
   std::shared_ptr<frontend::SpecifiedTables> tables_ = std::make_shared<frontend::SpecifiedTables>();
 };
 
-/// A table of an owner that is not there yet: `name` (a run says which dataset that is), and
-/// of its columns name, dtype, shape and, if the step counts on them, bounds. Batches, splits and
-/// whole columns of it can be recorded. `rows`: whole columns need them, and the dataset must have
-/// just as many then; batches and splits do without (std::nullopt), and a run counts by the dataset.
-/// Throws Error for what no table can be.
+/// Describes a table without an owner: its `name` (a run says which dataset it is) and its columns, each
+/// with name, dtype, shape and, if the step relies on them, bounds. Batches, splits and whole columns of
+/// the table can be recorded. `rows`: whole columns need the number of rows, and the dataset must then have
+/// exactly as many. Batches and splits do not need it (std::nullopt); a run uses the dataset's number.
+/// Throws Error for an invalid description.
 ///
-/// Of a private table say so (`policy` "private") with the bounds of every column but booleans: its
-/// batches are then the owner's draws, and what cannot be proved is refused when it is compiled. Of
-/// its defaults all three or none (0). All of it is compared with the owner's table when a run
-/// starts, and trusted by no owner.
+/// A private table is described with `policy` "private" and the bounds of every column except booleans. Its
+/// batches are then the owner's draws, and a step that cannot be proved is refused when it is compiled. Give
+/// all three defaults or none (0). The description is compared with the owner's table when a run starts;
+/// no owner trusts it.
 Table specTable(const Offline &offline, Dataset spec);
 
 /// Records `init` once and `step` three times (optimizers make their state in the first step, and
-/// the third must repeat the second). What `step` publishes with `publishLater` is what a run
-/// returns. Throws Unsupported, with the op and its line, if a float differs between steps (a
+/// the third must repeat the second). A run returns the values that `step` publishes with
+/// `publishLater`. Throws Unsupported, with the op and its line, if a float differs between steps (a
 /// learning rate set from outside, Adam without `capturable`): make it a number input instead.
 ///
-/// `batches`, of tables that `specTable` made on this device: each step takes the next batch of each,
-/// as a loop over them would. `step` gets their tensors (x, and y if there is a label) before the
-/// inputs. A compiled step has one shape: throws Error for batches whose last one is short, or
-/// may be; `dropLast` leaves it out, or `shortRows` compiles a second step beside it, for a last batch
-/// of so many rows (of one `batches`). A run over a table that leaves another remainder is refused.
+/// `batches`: batches of tables that `specTable` made on this device. Each step takes the next batch of
+/// each, like a loop over them. `step` gets their tensors (x, and y if there is a label) before the
+/// inputs. A compiled step has one shape, so a last batch that is or may be short throws Error.
+/// `dropLast` leaves it out; `shortRows` compiles a second step for a last batch of this many rows
+/// (with a single `batches`). A run over a table that leaves another remainder is refused.
 Artifact compile(const Offline &offline, const std::function<void()> &init,
                  const std::function<void(const std::vector<at::Tensor> &)> &step, const std::vector<Spec> &inputs,
                  const std::vector<Batches> &batches = {}, std::optional<int64_t> shortRows = std::nullopt);
 
-/// What a run costs the people of a private table.
+/// The privacy cost of a run for the subjects of a private table.
 struct RunQuote {
   double epsilon = 0, delta = 0;
   int64_t steps = 0;
   double noiseMultiplier = 0;
-  double samplingRate = 1;       ///< of the steady step, the largest of its draws of the table
-  double epsilonOfBestOrder = 0; ///< of the run by itself, as other accountants quote it
+  double samplingRate = 1;       ///< of the steady step: the largest among its draws of the table
+  double epsilonOfBestOrder = 0; ///< of the run alone, as other accountants quote it
 };
 
-/// The price of the first `steps` steps of an artifact for one of its private tables, from what the
-/// artifact says alone; nothing runs. Of `epsilon` (the noise follows) and `noiseMultiplier` (the price
-/// follows) one is given, the other 0; with neither the defaults stand that the table was described
-/// with. `rows`: the number of rows of the table; default: that of its description. Releases with a price
-/// of their own come on top. Throws Error for numbers that no run can have, Refused for steps that an owner
-/// would refuse.
+/// The price of the first `steps` steps of an artifact for one of its private tables, computed from the
+/// artifact alone; nothing runs. Give either `epsilon` (the noise follows) or `noiseMultiplier` (the price
+/// follows), and 0 for the other; with neither, the described defaults of the table apply. `rows`: the
+/// table's number of rows; default: that of its description. Releases with a separate price are added to
+/// this price. Throws Error for invalid numbers, Refused for steps that an owner would refuse.
 RunQuote quoteRun(const Artifact &artifact, const std::string &table, double delta, double epsilon,
                   double noiseMultiplier, std::optional<int64_t> steps = std::nullopt,
                   std::optional<int64_t> rows = std::nullopt);
 
-/// What became of several steps.
+/// The outcome of several steps.
 struct ArtifactSteps {
-  std::vector<std::vector<at::Tensor>> published; ///< by step that committed; none where the reply was lost
+  std::vector<std::vector<at::Tensor>> published; ///< per committed step; empty if the reply was lost
   int64_t committed = 0;
-  std::exception_ptr failure; ///< of the step after these, or why their values are lost
+  std::exception_ptr failure; ///< of the next step, or the reason why their values are lost
   bool isStopped = false;     ///< by the follower
 };
 
-/// Execution against an owner: `init` at construction, then a round trip per step, or per several.
+/// Execution at an owner: `init` at construction, then one round trip per step or per several steps.
 class ArtifactRun {
 public:
-  /// `tables`: table of the artifact -> the owner's dataset; a table that is not named here is the
-  /// dataset of its own name. Throws Error if there is no such dataset, or if rows, dtype, shape or
-  /// specified bounds of a column are not what the step was compiled for.
+  /// `tables`: table of the artifact -> the owner's dataset; a table missing here is the dataset of the
+  /// same name. Throws Error if the dataset does not exist, or if rows, dtype, shape or specified bounds
+  /// of a column differ from those that the step was compiled for.
   ArtifactRun(Artifact artifact, const Owner &owner, const std::map<std::string, std::string> &tables = {});
   ~ArtifactRun();
-  /// The artifact over the tables that the run has: their numbers of rows are the datasets'.
+  /// The artifact with the run's tables: their numbers of rows are those of the datasets.
   const Artifact &artifact() const { return artifact_; }
-  /// CPU inputs as the artifact's specs say; returns what the step published, as CPU tensors. Batches
-  /// are those of the number of steps that have run. Throws Error if an input does not fit its spec,
-  /// or if no batch is left.
+  /// Takes CPU inputs that match the artifact's specs; returns the published values as CPU tensors. The
+  /// batches follow from the number of steps that have run. Throws Error if an input does not match its
+  /// spec, or if no batch is left.
   std::vector<at::Tensor> step(const std::vector<at::Tensor> &inputs);
-  /// One step for each element of `inputs`, in one round trip where they are not large; the first step of a run is
-  /// another program and takes a trip of its own. Each commits by itself. `follow` is called while they run with the
-  /// steps that have committed; where it returns false, no further step begins. Throws if none of them ran.
+  /// One step for each element of `inputs`, in one round trip unless they are large. The first step of a run is
+  /// another program and takes a separate trip. Each step commits by itself. While they run, `follow` is called with
+  /// the number of committed steps; if it returns false, no further step begins. Throws if no step ran.
   ArtifactSteps steps(const std::vector<std::vector<at::Tensor>> &inputs,
                       const std::function<bool(uint64_t committed)> &follow = {});
 
 private:
-  /// The owner's handles by the artifact's names; those that no name leads to any more.
+  /// The owner's handles by the artifact's names, and handles that no longer have a name.
   struct Handles {
     std::map<uint64_t, uint64_t> named;
     std::vector<uint64_t> unnamed;
@@ -215,12 +214,12 @@ private:
   };
 
   void checkInputs(const std::vector<at::Tensor> &inputs) const;
-  /// What step `at` of the run binds, releases apart. `keep` holds the bytes of its inputs.
+  /// The bindings of step `at` of the run, without releases. `keep` holds the bytes of its inputs.
   wire::Repetition bind(const ArtifactCall &call, const std::vector<at::Tensor> &inputs, int64_t at,
                         const Handles &handles, std::vector<at::Tensor> &keep) const;
-  /// `handles` as the next repetition of the steady step takes them.
+  /// Renames `handles` for the next repetition of the steady step.
   void turn(Handles &handles) const;
-  /// `handles` after a call; returns what it releases.
+  /// Updates `handles` after a call; returns the handles to release.
   static std::vector<uint64_t> commit(const ArtifactCall &call, const std::vector<uint64_t> &results, Handles &handles);
   ArtifactSteps run(const ArtifactCall &call, const std::vector<std::vector<at::Tensor>> &inputs,
                     const std::function<bool(uint64_t committed)> &follow);
@@ -228,7 +227,7 @@ private:
   Artifact artifact_;
   Owner owner_;
   int64_t steps_ = 0;
-  std::vector<wire::TableBinding> bindings_; ///< by the artifact's tables
+  std::vector<wire::TableBinding> bindings_; ///< per table of the artifact
   Handles handles_;
 };
 

@@ -71,11 +71,12 @@ std::string checkCall(ArtifactCall &call, const Artifact &artifact) {
   for (size_t i = 0; i < call.uploadInputs.size(); ++i) {
     int input = call.uploadInputs[i];
     if (input < 0 || input > static_cast<int>(inputs.size()) || (input > 0 && inputs[input - 1].number)) {
-      return "it uses input " + std::to_string(static_cast<int64_t>(input) - 1) + " of " +
-             std::to_string(inputs.size());
+      return "it uses input " + std::to_string(static_cast<int64_t>(input) - 1) + ", but there are " +
+             std::to_string(inputs.size()) + " inputs";
     }
     if (input == 0 && !fits(call.step.uploads[i])) {
-      return "a constant has " + std::to_string(call.step.uploads[i].data.size()) + " bytes, not what its shape says";
+      return "a constant has " + std::to_string(call.step.uploads[i].data.size()) +
+             " bytes, which does not match its shape";
     }
     if (call.step.uploads[i].sentAhead) {
       return "a constant lies outside of the file";
@@ -84,13 +85,13 @@ std::string checkCall(ArtifactCall &call, const Artifact &artifact) {
   for (int input : call.slotInputs) {
     int64_t position = std::abs(static_cast<int64_t>(input));
     if (position > static_cast<int64_t>(inputs.size()) || (position > 0 && !inputs[position - 1].number)) {
-      return "a slot takes an input that is no number";
+      return "a slot takes an input that is not a number";
     }
   }
   for (size_t i = 0; i < call.slotBatches.size(); ++i) {
     int64_t position = std::abs(static_cast<int64_t>(call.slotBatches[i]));
     if (position > static_cast<int64_t>(artifact.batches.size()) || (position > 0 && call.slotInputs[i] != 0)) {
-      return "a slot takes batches that are not there";
+      return "a slot takes batches that do not exist";
     }
   }
   for (const wire::TableBinding &binding : call.step.tables) {
@@ -125,7 +126,7 @@ std::string readTables(const schema::Artifact &stored, Artifact &artifact) {
     for (uint32_t k = 0; k < (from.columns() ? from.columns()->size() : 0); ++k) {
       const schema::ArtifactColumn &entry = *from.columns()->Get(k);
       if (entry.element() >= kElementCount || (entry.bounds() && entry.bounds()->size() != 2)) {
-        return "a column of table '" + table.name + "' has an unknown type or half a range";
+        return "a column of table '" + table.name + "' has an unknown type or malformed bounds";
       }
       Column column{
           entry.name() ? entry.name()->str() : "", scalarTypeOf(static_cast<Element>(entry.element())), {}, {}};
@@ -138,7 +139,7 @@ std::string readTables(const schema::Artifact &stored, Artifact &artifact) {
       table.columns.push_back(std::move(column));
     }
     if (std::string problem = checkTableSpec(table); !problem.empty()) {
-      return "table '" + table.name + "' cannot be: " + problem;
+      return "table '" + table.name + "' is invalid: " + problem;
     }
     if (std::any_of(artifact.tables.begin(), artifact.tables.end(),
                     [&](const Dataset &other) { return other.name == table.name; })) {
@@ -159,7 +160,7 @@ std::string readTables(const schema::Artifact &stored, Artifact &artifact) {
       batches.part.push_back({fraction, from.sides()->Get(k) == 1});
     }
     if (!fits) {
-      return "its batches have impossible sizes";
+      return "its batches have invalid sizes";
     }
     artifact.batches.push_back(batches);
   }
@@ -186,9 +187,10 @@ std::string_view checkWhole(const std::string &path, std::string_view file) {
   std::string sum = checksumOf(content);
   bool isWhole = found == sum;
   if (!isWhole && !identified(schema::ArtifactIdentifier())) {
-    raise(ErrorKind::Error, path + " is not a compiled step: its " + size +
-                                " bytes do not begin as one, or their beginning is damaged; copy it again, or make one "
-                                "with sojourn.compile(...).save(path)");
+    raise(
+        ErrorKind::Error,
+        path + " is not a compiled step: its " + size +
+            " bytes have no header, or a damaged one; copy it again, or make one with sojourn.compile(...).save(path)");
   }
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t *>(file.data()), file.size());
   if (verifier.VerifyBuffer<VersionOnly>(schema::ArtifactIdentifier())) {
@@ -201,8 +203,8 @@ std::string_view checkWhole(const std::string &path, std::string_view file) {
     }
   }
   if (!isWhole) {
-    raise(ErrorKind::Error, path + " is damaged: it ends with " + textOf(found) + ", and the checksum of the " +
-                                std::to_string(content.size()) + " bytes before that is " + textOf(sum) +
+    raise(ErrorKind::Error, path + " is damaged: it ends with the checksum " + textOf(found) + ", but the " +
+                                std::to_string(content.size()) + " bytes before that have the checksum " + textOf(sum) +
                                 "; copy it again, or compile it again");
   }
   return content;
@@ -288,7 +290,7 @@ Artifact Artifact::load(const std::string &path) {
           path + " is not a compiled step: " + what + "; make one with sojourn.compile(...).save(path)");
   };
   if (size > kArtifactBytesMax) {
-    bad(std::to_string(size) + " bytes is more than an artifact may have");
+    bad(std::to_string(size) + " bytes exceed the limit for artifacts");
   }
   auto bytes = std::make_shared<std::string>(static_cast<size_t>(size), '\0');
   file.seekg(0);
@@ -299,12 +301,12 @@ Artifact Artifact::load(const std::string &path) {
   std::string_view content = checkWhole(path, *bytes);
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t *>(content.data()), content.size());
   if (!verifier.VerifyBuffer<schema::Artifact>(schema::ArtifactIdentifier())) {
-    bad("its " + std::to_string(size) + " bytes have another format");
+    bad("its " + std::to_string(size) + " bytes are malformed");
   }
   const schema::Artifact &stored = *schema::GetArtifact(bytes->data());
   Artifact artifact;
   if (!stored.calls() || stored.calls()->size() != artifact.calls.size()) {
-    bad("it must hold the four programs init, first, steady and short");
+    bad("it must have the four programs init, first, steady and short");
   }
   if (stored.inputs()) {
     for (const schema::ArtifactInput *input : *stored.inputs()) {
@@ -314,7 +316,7 @@ Artifact Artifact::load(const std::string &path) {
       }
       if (input->element() >= kElementCount || sizes.size() > 64 ||
           std::any_of(sizes.begin(), sizes.end(), [](int64_t dim) { return dim < 0; })) {
-        bad("an input has an unknown element type or impossible sizes");
+        bad("an input has an unknown element type or invalid sizes");
       }
       artifact.inputs.push_back({sizes, scalarTypeOf(static_cast<Element>(input->element())), input->number()});
     }
@@ -331,13 +333,13 @@ Artifact Artifact::load(const std::string &path) {
     call.uploadInputs = intsOf(from.upload_inputs());
     call.slotInputs = intsOf(from.slot_inputs());
     call.slotBatches = intsOf(from.slot_batches());
-    std::string problem = from.step() ? wire::decode(*from.step(), call.step) : "a call holds no step";
+    std::string problem = from.step() ? wire::decode(*from.step(), call.step) : "a call has no step";
     problem = problem.empty() ? checkCall(call, artifact) : problem;
     const auto takes = [](int input) { return input != 0; };
     if (problem.empty() && i == 0 &&
         (std::any_of(call.uploadInputs.begin(), call.uploadInputs.end(), takes) ||
          std::any_of(call.slotInputs.begin(), call.slotInputs.end(), takes))) {
-      problem = "what it does before the first step takes inputs";
+      problem = "its init program takes inputs";
     }
     if (!problem.empty()) {
       bad(problem);
@@ -348,7 +350,7 @@ Artifact Artifact::load(const std::string &path) {
   const bool fitsShort = artifact.shortRows > 0 && artifact.batches.size() == 1 && !artifact.batches[0].dropLast &&
                          artifact.shortRows < artifact.batches[0].size;
   if (artifact.shortRows != 0 ? !hasShort || !fitsShort : hasShort) {
-    bad("its short step does not go with its batches");
+    bad("its short step does not match its batches");
   }
   artifact.loopFrom = numbersOf(stored.loop_from());
   artifact.loopTo = numbersOf(stored.loop_to());

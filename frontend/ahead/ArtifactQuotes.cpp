@@ -92,8 +92,8 @@ double noiseFor(const Run &run, const privacy::Grant &grant) {
   }
   double low = privacy::kNoiseMin, high = privacy::kNoiseMax;
   if (!filter->admits(run.charge(high))) {
-    raise(ErrorKind::Error, "no noise makes this run cost epsilon " + std::to_string(grant.epsilon) +
-                                " at its delta; give it more, or fewer steps");
+    raise(ErrorKind::Error, "no amount of noise keeps this run within epsilon " + std::to_string(grant.epsilon) +
+                                " at its delta; give a larger epsilon, or fewer steps");
   }
   while (high > low * (1 + 1e-7)) {
     double middle = std::sqrt(low * high);
@@ -140,7 +140,7 @@ RunQuote quoteRun(const Artifact &artifact, const std::string &table, double del
           "the compiled step reads no table '" + table + "'" + nearestNames(table, names, "its tables"));
   }
   if (found->policy != "private") {
-    raise(ErrorKind::Error, "table '" + table + "' was not described as private, so nothing of it has a price");
+    raise(ErrorKind::Error, "table '" + table + "' was not described as private, so its values have no price");
   }
   if (rows) {
     Artifact counted = artifact;
@@ -149,14 +149,14 @@ RunQuote quoteRun(const Artifact &artifact, const std::string &table, double del
     }
     if (std::string problem = checkTableSpec(counted.tables.at(static_cast<size_t>(found - artifact.tables.data())));
         !problem.empty()) {
-      raise(ErrorKind::Error, "table '" + table + "' cannot be: " + problem);
+      raise(ErrorKind::Error, "table '" + table + "' is invalid: " + problem);
     }
     return quoteRun(counted, table, delta, epsilon, noiseMultiplier, steps);
   }
   if (!found->rows) {
-    raise(ErrorKind::Error, "the price depends on the number of rows of table '" + table +
-                                "', which its description leaves open: give quote(..., rows=N) that of the owner's "
-                                "table");
+    raise(ErrorKind::Error,
+          "the price depends on the number of rows of table '" + table +
+              "', but its description has no number of rows; give the number of the owner's table: quote(..., rows=N)");
   }
   RunQuote quote{.epsilon = 0,
                  .delta = delta,
@@ -164,9 +164,9 @@ RunQuote quoteRun(const Artifact &artifact, const std::string &table, double del
                  .noiseMultiplier = noiseMultiplier,
                  .samplingRate = 1};
   if (quote.steps < 1) {
-    raise(ErrorKind::Error, "the run has " + std::to_string(quote.steps) +
-                                " steps, expected at least 1; a step that takes no batches of a table lasts as long as "
-                                "its caller likes: say how many");
+    raise(ErrorKind::Error,
+          "the run has " + std::to_string(quote.steps) +
+              " steps, expected at least 1; give the number of steps of a run that takes no batches of a table");
   }
   Run run(artifact, table, quote.steps);
   quote.samplingRate = run.rate();

@@ -47,7 +47,7 @@ void ArtifactRun::checkInputs(const std::vector<at::Tensor> &inputs) const {
         inputs[i].scalar_type() != spec.dtype) {
       raise(ErrorKind::Error, "input " + std::to_string(i) + " is " + c10::toString(inputs[i].scalar_type()) +
                                   c10::str(inputs[i].sizes()) + " on " + inputs[i].device().str() +
-                                  ", the step was compiled for " + c10::toString(spec.dtype) +
+                                  ", but the step was compiled for " + c10::toString(spec.dtype) +
                                   c10::str(c10::IntArrayRef(spec.sizes)) + " on cpu");
     }
   }

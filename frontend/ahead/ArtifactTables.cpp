@@ -71,7 +71,8 @@ std::string checkPolicy(const Dataset &spec) {
   }
   for (const Column &column : spec.columns) {
     if (isPrivate && !column.bounds && column.dtype != at::kBool) {
-      return "it is private, and column '" + column.name + "' has no bounds; a private table declares them for each";
+      return "it is private, but column '" + column.name +
+             "' has no bounds; declare bounds for each column of a private table";
     }
   }
   bool isPossible = true;
@@ -123,14 +124,15 @@ std::string checkColumn(const Column &column) {
 /// number of rows.
 std::string difference(const Dataset &table, bool isCounted, const Table &found) {
   if (isCounted && found.rows() != table.rows) {
-    return "it has " + std::to_string(found.rows()) + " rows, the step reads whole columns of " +
-           std::to_string(table.rows.value_or(0));
+    return "it has " + std::to_string(found.rows()) + " rows, but the step reads whole columns of " +
+           std::to_string(table.rows.value_or(0)) + " rows";
   }
   if (!table.policy.empty() && found.policy() != table.policy) {
-    return "its policy is " + found.policy() + ", the step was compiled for " + table.policy;
+    return "its policy is " + found.policy() + ", but the step was compiled for " + table.policy;
   }
   if (statesDefaults(table) && defaultsOf(found.dataset()) != defaultsOf(table)) {
-    return "its defaults are " + defaultsText(found.dataset()) + ", the step was compiled for " + defaultsText(table);
+    return "its defaults are " + defaultsText(found.dataset()) + ", but the step was compiled for " +
+           defaultsText(table);
   }
   std::vector<std::string> known;
   for (const Column &column : found.columns()) {
@@ -143,11 +145,11 @@ std::string difference(const Dataset &table, bool isCounted, const Table &found)
       return "it has no column '" + column.name + "'" + nearestNames(column.name, known, "its columns");
     }
     if (there->dtype != column.dtype || there->shape != column.shape) {
-      return "its column '" + column.name + "' is " + typeText(*there) + ", the step was compiled for " +
+      return "its column '" + column.name + "' is " + typeText(*there) + ", but the step was compiled for " +
              typeText(column);
     }
     if (column.bounds && there->bounds != column.bounds) {
-      return "its column '" + column.name + "' has " + boundsText(*there) + ", the step was compiled for " +
+      return "its column '" + column.name + "' has " + boundsText(*there) + ", but the step was compiled for " +
              boundsText(column);
     }
   }
@@ -173,7 +175,7 @@ DatasetInfo infoOf(const Dataset &spec) {
 std::string checkTableSpec(const Dataset &spec) {
   if (spec.rows && (*spec.rows < 1 || *spec.rows > limits::kTableRows)) {
     return "it has " + std::to_string(*spec.rows) + " rows; expected a number in [1, " +
-           std::to_string(limits::kTableRows) + "], or none where tables of any number fit";
+           std::to_string(limits::kTableRows) + "], or none if any number of rows fits";
   }
   if (spec.columns.empty() || spec.columns.size() > limits::kColumns) {
     return "it has " + std::to_string(spec.columns.size()) + " columns; expected 1 to " +
@@ -224,12 +226,12 @@ std::vector<wire::TableBinding> bindTables(Artifact &artifact, const Owner &owne
     if (info == datasets.end()) {
       raise(ErrorKind::Error, session.address() + " has no dataset '" + name + "' for table '" + table.name +
                                   "' of the compiled step" + nearestNames(name, known, "its datasets") +
-                                  "; name the dataset of each table when the run starts");
+                                  "; name the dataset of each table when you start the run");
     }
     std::string problem =
         difference(table, artifact.wholeTables.contains(table.name), remoteTable(owner.session(), *info));
     if (problem.empty() && table.policy.empty() && info->policy == "private" && !artifact.batches.empty()) {
-      problem = "it is private, and the batches were compiled for an open table (describe it with policy \"private\")";
+      problem = "it is private, but the batches were compiled for an open table (describe it with policy \"private\")";
     }
     if (!problem.empty()) {
       raise(ErrorKind::Error, "dataset '" + name + "' at " + session.address() + " is not table '" + table.name +
@@ -252,7 +254,7 @@ Table specTable(const Offline &offline, Dataset spec) {
                                 std::to_string(limits::kNameBytes));
   }
   if (std::string problem = checkTableSpec(spec); !problem.empty()) {
-    raise(ErrorKind::Error, "table '" + spec.name + "' cannot be: " + problem);
+    raise(ErrorKind::Error, "table '" + spec.name + "' is invalid: " + problem);
   }
   // The version tells two specifications of one name apart within a trace.
   spec.version = std::to_string(offline.tables_->size() + 1);

@@ -101,7 +101,8 @@ void bindArtifact(py::module_ &m) {
           py::arg("table"), py::arg("delta"), py::arg("epsilon"), py::arg("noise_multiplier"), py::arg("steps"),
           py::arg("rows"))
       .def_property_readonly(
-          "tables", [](Artifact &self) { return self.tables; }, "What it reads of each of the owner's tables.")
+          "tables", [](Artifact &self) { return self.tables; },
+          "The owner's tables that it reads, each with the columns read.")
       .def("program",
            [](Artifact &self, size_t call) { return py::bytes(std::string(self.calls.at(call).step.program)); })
       .def("hash",
@@ -132,7 +133,7 @@ void bindArtifact(py::module_ &m) {
       [](std::optional<int64_t> rows, const std::vector<PythonColumn> &columns, const std::string &policy,
          const PythonDefaults &defaults) { return checkTableSpec(datasetOf("", rows, columns, policy, defaults)); },
       py::arg("rows"), py::arg("columns"), py::arg("policy"), py::arg("defaults"),
-      "What is wrong with the description of a table, or an empty text.");
+      "The problem with the description of a table, or an empty text.");
   m.def(
       "spec_table",
       [](const Offline &offline, const std::string &name, std::optional<int64_t> rows,
@@ -172,7 +173,8 @@ void bindArtifact(py::module_ &m) {
             return std::make_tuple(done.published, done.committed, failureOf(done.failure));
           },
           py::arg("inputs"), py::arg("follow"),
-          "What each step published, how many committed, and the exception of the one after these.");
+          "The published values of each step, the number of committed steps, and the exception of the step after "
+          "these.");
 }
 
 } // namespace sojourn::frontend

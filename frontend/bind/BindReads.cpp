@@ -31,7 +31,7 @@ void bindReads(py::module_ &m) {
   m.def("forget_read", &forgetRead, py::arg("tensors"));
   m.def("read_values", &readValues, py::arg("tensors"), py::arg("keep") = false,
         "Dense CPU copies of remote tensors, in one trip per owner; not inside of a step.");
-  m.def("mark_step", &markStep, py::arg("optimizer"), "Outside of steps: one that nobody declared ends here.");
+  m.def("mark_step", &markStep, py::arg("optimizer"), "Outside of steps: an undeclared step ends here.");
   m.def("mark_batch", &markBatch, "Outside of steps: the next batch begins.");
   m.def(
       "set_read_listener",
@@ -54,7 +54,7 @@ void bindReads(py::module_ &m) {
                            trip();
                          }});
       },
-      py::arg("before"), py::arg("after"), "before(is_extra) may raise, so that nothing is read.");
+      py::arg("before"), py::arg("after"), "before(is_extra) may raise to prevent the read.");
 }
 
 } // namespace sojourn::frontend

@@ -62,7 +62,7 @@ void bindTrip(py::module_ &m) {
       .def_readonly("committed", &Trip::committed)
       .def_readonly("is_stopped", &Trip::isStopped)
       .def_property_readonly("is_over", &Trip::isOver)
-      .def("send", &Trip::send, py::call_guard<py::gil_scoped_release>(), "Raises what went wrong, once.")
+      .def("send", &Trip::send, py::call_guard<py::gil_scoped_release>(), "Raises the failure, once.")
       .def("raise_failure", &Trip::raiseFailure);
 }
 

@@ -170,7 +170,7 @@ void bindUses(py::module_ &m) {
            py::arg("call"), py::arg("watched"), py::arg("sources"), py::arg("arguments"), py::arg("advanced"))
       .def("repeat", &QuietCall::repeat, py::arg("arguments"), py::arg("calls"),
            py::call_guard<py::gil_scoped_release>(),
-           "Whether the call joined the loop's; None where it has to be looked at.");
+           "Whether the call joined the loop's calls; None if the call must be examined.");
   py::class_<ReadyCall>(m, "ReadyCall")
       .def(py::init([](std::shared_ptr<CapturedCall> call, std::shared_ptr<Watched> watched, std::string places,
                        const Structure &structure, std::vector<py::object> modules, std::vector<py::object> optimizers,
@@ -186,8 +186,7 @@ void bindUses(py::module_ &m) {
            py::arg("optimizers"), py::arg("sources"), py::arg("base"), py::arg("may_vary"), py::arg("counters"),
            py::arg("arguments"))
       .def_static("can_take", &ReadyCall::canTake, py::arg("arguments"))
-      .def("repeat", &ReadyCall::repeat, py::arg("arguments"),
-           "What the call made, replayed; None where it has to be looked at.");
+      .def("repeat", &ReadyCall::repeat, py::arg("arguments"), "The replayed call; None if the call must be examined.");
   py::class_<LoopedCalls>(m, "LoopedCalls")
       .def(py::init<std::shared_ptr<Trip>>(), py::arg("trip"))
       .def(

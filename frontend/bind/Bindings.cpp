@@ -194,20 +194,20 @@ PYBIND11_MODULE(_sojourn, m) {
   bindPrivacy(m);
   // Waiting for a session politely needs no release here: nobody waits with the interpreter held.
   m.def(
-      "step_begin", [] { return Steps::begin(); }, "Whether it is the outermost one.");
+      "step_begin", [] { return Steps::begin(); }, "Whether this step is the outermost.");
   m.def(
       "step_end", [](const std::shared_ptr<Trip> &trip) { Steps::end(trip); }, py::arg("trip") = nullptr,
       WhileOwnerWorks(), "A trip counts the step.");
   m.def("step_abort", [] { Steps::abort(); });
   m.def(
       "slots_hint", [](const std::string &text) { return slotsHint(text); },
-      "For an error whose text names the rows and the slots of a private draw.");
+      "The hint for an error whose text names the rows and the slots of a private draw.");
   m.def("step_active", [] { return Steps::active(); });
   m.def(
       "current_step", [] { return Steps::current(); }, "Number of the open step, 0 if none is open.");
   m.def(
       "flush", [] { flushAll(); }, WhileOwnerWorks());
-  m.def("take_news", &takeNews, "Whether an owner has had something to say since this was last asked.");
+  m.def("take_news", &takeNews, "Whether an owner has sent notes since the last call.");
   m.def("take_explanations", [](Session &session) {
     py::list all;
     for (const Explanation &each : session.takeExplanations()) {
@@ -217,7 +217,7 @@ PYBIND11_MODULE(_sojourn, m) {
     return all;
   });
   m.def("describe_operator", &describeOperator, py::arg("name"),
-        "What becomes of its calls, and why they are refused.");
+        "The treatment of its calls, and the reason for a refusal.");
   m.def("same_storage", [](const at::Tensor &a, const at::Tensor &b) {
     return remoteImpl(a)->remoteStorage() == remoteImpl(b)->remoteStorage();
   });
@@ -227,7 +227,7 @@ PYBIND11_MODULE(_sojourn, m) {
   m.def("copied_bytes", &wire::copiedBytes, "Bytes of tensors copied into or out of messages so far.");
   m.def("force_hash_collisions", &forceHashCollisions);
   m.def("set_upload_bounds", &setUploadBounds, py::arg("in_message"), py::arg("part"),
-        "For tests: bytes of uploads in one step's message, and of a part of those that go ahead.");
+        "For tests: limits, in bytes, of the uploads in one step's message, and of a part of the uploads sent ahead.");
   m.def("device_count", [] { return Session::all().size(); });
   m.def("connected_count", [] {
     const auto all = Session::all();

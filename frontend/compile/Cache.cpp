@@ -122,7 +122,7 @@ Compilation TraceCache::compileSpecial(const Trace &trace, const Key &key, const
     for (size_t i = 0; i < last.values.size(); ++i) {
       if (family->isFixed[i] && last.values[i] != skeleton->integers[i].value) {
         explanation = explainInteger(trace, *skeleton, i, last.values[i]);
-        explanation.why += "; each value of it is a program of its own, for " + family->whyFixed;
+        explanation.why += "; each of its values compiles to a separate program, because " + family->whyFixed;
         break;
       }
     }
@@ -170,8 +170,8 @@ void TraceCache::fix(Family &family, const Variant &variant, const Skeleton &ske
 
 Compilation TraceCache::find(const Trace &trace, bool &hit, Forms forms) {
   if (isCompiling_) {
-    raise(ErrorKind::Error, "a step was sent from within the compilation of another of this session; a listener of "
-                            "phases may note what it hears, and no more");
+    raise(ErrorKind::Error, "a step was sent while another step of this session was compiled; a listener of phases may "
+                            "record its arguments, but not send steps");
   }
   isCompiling_ = true;
   const llvm::scope_exit done([&] { isCompiling_ = false; });
@@ -236,11 +236,11 @@ Compilation TraceCache::compileGeneral(const Trace &trace, const Skeleton &skele
   Explanation explanation;
   if (differing < classes.size()) {
     explanation = explainInteger(trace, skeleton, differing, variant.values[differing]);
-    explanation.why += "; from now on it is a number of the run";
+    explanation.why += "; from now on it is a run-time number";
   } else {
     const auto first = static_cast<size_t>(std::find_if(classes.begin(), classes.end(), varies) - classes.begin());
     explanation = explainInteger(trace, skeleton, first, variant.values[first]);
-    explanation.why += "; integers that were equal until now are not";
+    explanation.why += "; integers that were equal until now differ";
   }
   explanation.isGeneral = true;
   Compilation compilation = compileTrace(generalForm(trace, skeleton, classes));

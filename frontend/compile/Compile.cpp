@@ -84,7 +84,7 @@ public:
     std::error_code failure;
     std::filesystem::create_directories(folder_, failure);
     if (failure) {
-      problem = "SOJOURN_DUMP: cannot make " + folder_.string() + ": " + failure.message();
+      problem = "SOJOURN_DUMP: cannot create " + folder_.string() + ": " + failure.message();
       folder_.clear();
     }
   }
@@ -127,7 +127,7 @@ std::string decodeToText(const std::string &program, const std::string &debug) {
       failure = llvm::toString(module.takeError());
     }
   }
-  raise(ErrorKind::Error, "the program does not decode: " + failure);
+  raise(ErrorKind::Error, "cannot decode the program: " + failure);
 }
 
 void setPhaseListener(PhaseListener listener) {

@@ -59,7 +59,7 @@ std::string argumentText(const std::vector<Word> &words, size_t &at) {
     return isTyped ? text + " as " + std::string(elementName(static_cast<Element>(words[at - 1]))) : text;
   }
   case Tag::Slot:
-  case Tag::IntSlot: return "a number of the run";
+  case Tag::IntSlot: return "a run-time number";
   case Tag::Seed: return "a seed";
   case Tag::Bool: return words[at++] ? "True" : "False";
   case Tag::Real: return std::to_string(std::bit_cast<double>(words[at++]));
@@ -166,7 +166,7 @@ Explanation explainDifference(const Trace &trace, const TraceWords *before) {
       explanation.now = std::to_string(now.ops.size()) + " ops";
       explanation.before = std::to_string(then.ops.size()) + " ops";
       explanation.line = lineOf(trace, i);
-      explanation.why = "it goes on with " + explanation.op + " where the nearest program before it ended";
+      explanation.why = "it continues with " + explanation.op + " where the most similar earlier program ended";
       return explanation;
     }
     const Parts::Op &old = then.ops[i];
@@ -199,7 +199,7 @@ Explanation explainDifference(const Trace &trace, const TraceWords *before) {
                       before->words->begin() + static_cast<std::ptrdiff_t>(other))) {
         if (is == was) {
           is = "another tensor";
-          was = "one that is used elsewhere now";
+          was = "a tensor that is now used elsewhere";
         }
         return differing(trace, op, i, name, was, is);
       }
@@ -211,7 +211,7 @@ Explanation explainDifference(const Trace &trace, const TraceWords *before) {
     explanation.now = std::to_string(now.ops.size()) + " ops";
     explanation.line = lineOf(trace, now.ops.empty() ? 0 : now.ops.size() - 1);
     explanation.why =
-        "it ends where the nearest program before it goes on with " + then.ops[now.ops.size()].entry->name;
+        "it ends where the most similar earlier program continues with " + then.ops[now.ops.size()].entry->name;
     return explanation;
   }
   if (auto inputs = compareInputs(trace, *before->inputs)) {
@@ -222,9 +222,9 @@ Explanation explainDifference(const Trace &trace, const TraceWords *before) {
   explanation.before = std::to_string(was) + " values";
   explanation.now = std::to_string(is) + " values";
   explanation.line = lineOf(trace, now.ops.empty() ? 0 : now.ops.size() - 1);
-  explanation.why = is == was ? "other values live on after it, or are published, than of the nearest program before it"
-                              : explanation.now + " live on after it, " + explanation.before +
-                                    " did after the nearest program before it";
+  explanation.why = is == was ? "it keeps or publishes other values than the most similar earlier program"
+                              : explanation.now + " are kept after it, " + explanation.before +
+                                    " after the most similar earlier program";
   return explanation;
 }
 
@@ -234,7 +234,7 @@ Explanation explainInteger(const Trace &trace, const Skeleton &skeleton, size_t 
   const std::vector<std::string> &arguments = parts.ops[found.op].entry->argumentNames;
   std::string name = found.argument < arguments.size() ? arguments[found.argument] : "an argument";
   if (found.dim >= 0) {
-    name = "where " + name + " begins along dim " + std::to_string(found.dim) + " of its storage";
+    name = "the start of " + name + " along dim " + std::to_string(found.dim) + " of its storage";
   }
   return differing(trace, parts.ops[found.op], found.op, std::move(name), std::to_string(before),
                    std::to_string(found.value));

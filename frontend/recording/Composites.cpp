@@ -94,7 +94,7 @@ at::Tensor &matmulOut(const at::Tensor &self, const at::Tensor &other, at::Tenso
 at::Tensor oneHot(const at::Tensor &self, int64_t classes) {
   if (classes < 0) {
     raise(ErrorKind::ValueNeeded, "aten::one_hot" + describeOrigin(captureOrigin()) +
-                                      ": how many classes there are depends on values; pass num_classes=");
+                                      ": the number of classes depends on values; pass num_classes=");
   }
   return at::native::one_hot(self, classes);
 }
@@ -178,10 +178,9 @@ at::Tensor maxPool1d(const at::Tensor &self, at::IntArrayRef size, at::IntArrayR
 /// Whether all of these hold: a question about values.
 bool holds(const char *op, const at::Tensor &conditions) {
   if (Steps::active()) {
-    raise(ErrorKind::ValueNeeded,
-          op + describeOrigin(captureOrigin()) +
-              ": its result depends on values, which stay at the owner inside of a step; publish "
-              "the comparison, or ask after the step");
+    raise(ErrorKind::ValueNeeded, op + describeOrigin(captureOrigin()) +
+                                      ": its result depends on values, which stay at the owner inside of a step; "
+                                      "publish the comparison, or compare after the step");
   }
   return conditions.all().item().toBool();
 }

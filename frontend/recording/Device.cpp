@@ -145,9 +145,8 @@ struct OwnerHooks final : at::PrivateUse1HooksInterface {
 /// cannot be, and torch asks for one without looking.
 struct NoMemory final : c10::Allocator {
   [[noreturn]] static void refuse() {
-    raise(ErrorKind::Unsupported,
-          "remote tensors have no storage on device owner; make a tensor (torch.empty), or load "
-          "onto the CPU (map_location=\"cpu\") and move what was loaded");
+    raise(ErrorKind::Unsupported, "remote tensors have no storage on device owner; make a tensor (torch.empty), or "
+                                  "load onto the CPU (map_location=\"cpu\") and move the loaded tensors");
   }
   c10::DataPtr allocate(size_t) override { refuse(); }
   void copy_data(void *, const void *, size_t) const override { refuse(); }
@@ -173,8 +172,8 @@ void recordForeign(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::ji
   }
   raise(ErrorKind::Unsupported,
         c10::toString(op.operator_name()) + describeOrigin(captureOrigin()) +
-            ": this op has no kernel for device owner, where only ATen ops are recorded; register what it is made of: "
-            "torch._decomp.register_decomposition(op), or torch.library.register_kernel(op, \"owner\")");
+            ": this op has no kernel for device owner, where only ATen ops are recorded; register a decomposition, "
+            "torch._decomp.register_decomposition(op), or a kernel, torch.library.register_kernel(op, \"owner\")");
 }
 
 /// One registration per overload. Left alone: CompositeImplicit ops (they decompose above us), and

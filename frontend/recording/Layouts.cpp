@@ -72,7 +72,7 @@ void resize(const OpInfo &info, const at::Tensor &self, c10::IntArrayRef sizes) 
   if (self.scalar_type() != storage->dtype || impl->storage_offset() != 0 || storage.use_count() > 1) {
     fail(ErrorKind::Unsupported, info,
          "resize_ to " + c10::str(sizes) + " needs more memory than the " + std::to_string(held) +
-             " elements that this tensor has and others may share; clone() it first, or use torch.empty");
+             " elements of this tensor, which other tensors may share; clone() it first, or use torch.empty");
   }
   at::Tensor grown = at::empty(sizes, self.options());
   if (held > 0) {

@@ -76,11 +76,11 @@ const std::unordered_map<std::string, Refusal> &refusals() {
       {"aten::repeat_interleave.Tensor",
        {ErrorKind::ValueNeeded, "its result's shape depends on values; pass an integer or output_size"}},
       {"aten::_assert_async", {ErrorKind::ValueNeeded, "assertions read values; publish the condition"}},
-      {"aten::is_nonzero", {ErrorKind::ValueNeeded, "publish the condition, or use torch.where"}},
+      {"aten::is_nonzero", {ErrorKind::ValueNeeded, "it reads a value; publish the condition, or use torch.where"}},
       {"aten::set_.source_Storage", {ErrorKind::Unsupported, "remote tensors have no storage; assign x.data or copy_"}},
       {"aten::set_.source_Storage_storage_offset",
        {ErrorKind::Unsupported, "remote tensors have no storage; assign x.data or copy_"}},
-      {"aten::set_", {ErrorKind::Unsupported, "it re-points storage; make a new tensor"}},
+      {"aten::set_", {ErrorKind::Unsupported, "it replaces the storage of a tensor; make a new tensor"}},
       {"aten::_native_batch_norm_legit.out",
        {ErrorKind::Unsupported, "it writes running statistics and results at once; call it without out="}},
       {"aten::_pin_memory", {ErrorKind::Unsupported, "remote tensors have no host memory; leave out pin_memory"}},
@@ -300,7 +300,7 @@ std::pair<const char *, std::string> describeOperator(const std::string &name) {
   const size_t dot = name.find('.');
   const bool isPlain = dot == std::string::npos;
   auto op = c10::Dispatcher::singleton().findSchema({name.substr(0, dot), isPlain ? "" : name.substr(dot + 1)});
-  TORCH_CHECK(op, "there is no operator ", name, "; names are as in aten::add.Tensor");
+  TORCH_CHECK(op, "unknown operator ", name, "; expected a name like aten::add.Tensor");
   const OpInfo info(*op);
   switch (info.special) {
   case Special::Refused: return {"refused", info.refusalHint};

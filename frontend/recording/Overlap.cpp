@@ -30,7 +30,7 @@ void checkWritable(const OpInfo &info, const at::Tensor &tensor) {
   if (remoteImpl(tensor)->remoteStorage()->dtype == at::kBool && tensor.scalar_type() != at::kBool) {
     fail(ErrorKind::Unsupported, info,
          std::string("booleans would be written to as ") + c10::toString(tensor.scalar_type()) +
-             ", and an owner keeps none but true and false; write to a copy: tensor.view(dtype).clone()");
+             ", but an owner stores booleans only as true and false; write to a copy: tensor.view(dtype).clone()");
   }
   for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
     TORCH_CHECK(tensor.stride(dim) != 0 || tensor.size(dim) <= 1,

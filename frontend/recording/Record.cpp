@@ -60,14 +60,14 @@ std::shared_ptr<Session> sessionOf(const OpInfo &info, Args args, bool &isLazy) 
       isLazy = isLazy || isLazilyNegated(tensor);
       if (tensor.is_complex() && !info.takesComplex) {
         fail(ErrorKind::Unsupported, info,
-             "it takes no complex numbers on device owner; compute with their parts (x.real, x.imag, "
+             "it does not support complex numbers on device owner; compute with their parts (x.real, x.imag, "
              "torch.view_as_real)");
       }
       const auto &owner = remoteImpl(tensor)->remoteStorage()->session;
       if (session && session != owner) {
         fail(ErrorKind::Error, info,
-             "operands live at two owners (" + session->device().str() + " and " + owner->device().str() +
-                 "); a step runs at one owner: publish one of them and upload it to the other");
+             "operands are at two owners (" + session->device().str() + " and " + owner->device().str() +
+                 "), but a step runs at one owner; publish one of them and upload it to the other");
       }
       if (!session) {
         session = owner;
@@ -77,13 +77,13 @@ std::shared_ptr<Session> sessionOf(const OpInfo &info, Args args, bool &isLazy) 
     if (isMutated(info, position)) {
       fail(ErrorKind::Refused, info,
            "it writes a remote value into a tensor on " + tensor.device().str() +
-               "; values leave the owner only by sojourn.publish, and an optimizer's state that is older than its "
-               "model's move follows by optimizer.load_state_dict(optimizer.state_dict())");
+               "; values leave the owner only by sojourn.publish; move the state of an optimizer that was made before "
+               "its model moved with optimizer.load_state_dict(optimizer.state_dict())");
     }
     if (tensor.dim() > 0) {
       fail(ErrorKind::Error, info,
            "a " + tensor.device().str() + " tensor of shape " + c10::str(tensor.sizes()) +
-               " meets remote ones; move it first: tensor.to(owner.device)");
+               " meets remote tensors; move it first: tensor.to(owner.device)");
     }
   });
   for (size_t i = 0; !session && i < args.size(); ++i) {
@@ -273,8 +273,8 @@ void resizeOut(const OpInfo &info, const at::Tensor &target, const OutputMeta &m
     }
     if (storage.use_count() > 1) {
       fail(ErrorKind::Unsupported, info,
-           "out= is an empty window of a tensor of " + std::to_string(held) + " elements, and " +
-               std::to_string(needed) + " do not fit behind its offset; pass an empty tensor of its own");
+           "out= is an empty window of a tensor of " + std::to_string(held) + " elements, but " +
+               std::to_string(needed) + " do not fit behind its offset; pass a separate empty tensor");
     }
   }
   at::Tensor fresh = at::empty_strided(meta.sizes, meta.strides, target.options());
@@ -298,8 +298,8 @@ void checkViews(const OpInfo &info, const at::Tensor &base, c10::ArrayRef<ViewMe
     if (!empty && last >= count) {
       fail(ErrorKind::Unsupported, info,
            "sizes " + c10::str(c10::IntArrayRef(view.sizes)) + ", strides " + c10::str(c10::IntArrayRef(view.strides)) +
-               " and offset " + std::to_string(view.offset) + " reach outside of a tensor of " + std::to_string(count) +
-               " elements; stay inside of the base, or pad it first");
+               " and offset " + std::to_string(view.offset) + " reach outside a tensor of " + std::to_string(count) +
+               " elements; stay inside the base tensor, or pad it first");
     }
   }
 }
@@ -422,7 +422,8 @@ void Recorder::record(Session &session, Stack *stack) {
                   c10::IntArrayRef(meta.sizes));
       if (target.numel() != 0) {
         fail(ErrorKind::Unsupported, info,
-             "out= of another shape; pass an empty tensor or one of shape " + c10::str(c10::IntArrayRef(meta.sizes)));
+             "out= has another shape; pass an empty tensor or a tensor of shape " +
+                 c10::str(c10::IntArrayRef(meta.sizes)));
       }
       resizeOut(info, target, meta);
     }

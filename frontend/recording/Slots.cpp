@@ -26,9 +26,9 @@ constexpr std::string_view kBegin = "this batch of a private table has ";
 
 std::string textOf(int64_t expectedRows, int64_t slots) {
   return std::string(kBegin) + std::to_string(slots) + " slots for its " + std::to_string(expectedRows) +
-         " rows: the owner draws each row by chance, size=" + std::to_string(expectedRows) +
-         " of them on average, and slots without a row count as nothing; take the number of slots from the batch "
-         "(x.shape[0]), or choose another size= of batches(...)";
+         " rows: the owner draws each row at random, size=" + std::to_string(expectedRows) +
+         " rows on average, and slots without a row contribute nothing; take the number of slots from the batch "
+         "(x.shape[0]), or choose another size= in batches(...)";
 }
 
 /// The sizes of one call.

@@ -29,15 +29,16 @@ const char *valueHint() {
   }
   fail(ErrorKind::ValueNeeded, info,
        "torch asked for the value of a remote tensor (" + line +
-           "), and values stay at the owner inside of a step; call this outside of explicit steps, where values are "
-           "read, or with options that ask for none");
+           "), but values stay at the owner inside a step; call this outside of explicit steps, or with options that "
+           "need no value");
 }
 
 bool isMask(const at::Tensor &tensor) {
   return tensor.defined() && (tensor.scalar_type() == at::kBool || tensor.scalar_type() == at::kByte);
 }
 
-constexpr const char *kByMask = "its results are as large as a mask has true elements; select with torch.where instead";
+constexpr const char *kByMask =
+    "the size of its result is the number of true elements of a mask; select with torch.where instead";
 
 /// `remote` tells the trace.
 void noteUnrepeatable(const at::Tensor &remote, const char *why) {
@@ -158,7 +159,7 @@ bool indexThroughMask(const OpInfo &info, Stack *stack) {
       return false;
     }
     fail(ErrorKind::ValueNeeded, info,
-         isWrite ? "which positions a boolean index means among several indices, or behind a full dim, depends on "
+         isWrite ? "a boolean index among several indices, or behind a full dim, selects positions that depend on "
                    "values; use x = torch.where(mask, value, x)"
                  : "the shape of a boolean-indexed result depends on values; use torch.where(mask, x, 0) or multiply "
                    "by the mask");
@@ -213,7 +214,7 @@ bool answerSpecial(const OpInfo &info, Stack *stack) {
       if (!mayRead(source)) {
         fail(ErrorKind::Refused, info,
              "a remote value would be copied to " + self.device().str() +
-                 "; values leave the owner only by sojourn.publish, and inside of a step by its reply");
+                 "; values leave the owner only by sojourn.publish, and inside a step with its reply");
       }
       self.copy_(readValues({source}).front());
       stack->resize(stack->size() - count);
@@ -291,7 +292,7 @@ bool answerSpecial(const OpInfo &info, Stack *stack) {
       if (!mayRead(self)) {
         fail(ErrorKind::Refused, info,
              "a remote value would move to " + device.toDevice().str() +
-                 "; values leave the owner only by sojourn.publish(tensor), and inside of a step by its reply");
+                 "; values leave the owner only by sojourn.publish(tensor), and inside a step with its reply");
       }
       at::Tensor host = laidOut(readValues({self}).front(), self);
       auto format = args[6].isNone() ? std::nullopt : std::optional(args[6].toMemoryFormat());
@@ -320,8 +321,8 @@ bool answerSpecial(const OpInfo &info, Stack *stack) {
     const at::Tensor source = args[1].toTensor();
     if (source.device() != self.device()) {
       fail(ErrorKind::Unsupported, info,
-           "it takes the memory of a tensor on " + source.device().str() + ", expected one on " + self.device().str() +
-               "; move that one first");
+           "it takes the memory of a tensor on " + source.device().str() + ", expected a tensor on " +
+               self.device().str() + "; move that tensor first");
     }
     TORCH_CHECK(source.scalar_type() == self.scalar_type(), "Could not set tensor of type ", source.dtype(),
                 " to a tensor of type ", self.dtype());
@@ -407,8 +408,7 @@ bool answerSpecial(const OpInfo &info, Stack *stack) {
   case Special::CheckErrors:
     if (args[static_cast<size_t>(*info.schema->argumentIndexWithName("check_errors"))].toBool()) {
       fail(ErrorKind::ValueNeeded, info,
-           "with check_errors it reads a value; pass check_errors=False: where it fails its result is NaN, and info is "
-           "not 0");
+           "with check_errors it reads a value; pass check_errors=False: then a failure gives NaN, and a nonzero info");
     }
     break;
   case Special::None:

@@ -143,7 +143,7 @@ c10::intrusive_ptr<c10::TensorImpl> RemoteTensorImpl::shallow_copy_and_detach(c1
 
 void RemoteTensorImpl::shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl> &impl) {
   auto *source = dynamic_cast<RemoteTensorImpl *>(impl.get());
-  TORCH_CHECK(source, "set_data: a tensor on device owner can only take the data of another one");
+  TORCH_CHECK(source, "set_data: a tensor on device owner can only take the data of another tensor on device owner");
   storage_->session->willChange(*this, /*storageToo=*/true);
   restore(*source);
 }

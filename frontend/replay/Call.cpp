@@ -79,7 +79,7 @@ void CallEntry::watchGenerator() {
 
 bool CallEntry::drew(const std::vector<uint64_t> &seeds) const {
   if (!generator_.defined()) {
-    raise(ErrorKind::Error, "a call is captured whose generator was not watched");
+    raise(ErrorKind::Error, "cannot capture a call whose generator was not watched");
   }
   at::Generator copy = generator_.clone();
   auto *ours = at::check_generator<at::CPUGeneratorImpl>(copy);
@@ -103,7 +103,7 @@ std::shared_ptr<CapturedCall> CapturedCall::capture(const CallEntry &entry, cons
   auto call = std::make_shared<CapturedCall>();
   const auto &step = ThreadState::current().step;
   if (!step) {
-    raise(ErrorKind::Error, "a call is captured inside of its step");
+    raise(ErrorKind::Error, "a call can only be captured inside its step");
   }
   call->outputs_.resize(outputs.size(), {SIZE_MAX, 0});
   call->published_.resize(published.size(), {SIZE_MAX, 0});
@@ -143,17 +143,16 @@ std::shared_ptr<CapturedCall> CapturedCall::capture(const CallEntry &entry, cons
   unless(std::all_of(call->outputs_.begin(), call->outputs_.end(), isPlaced),
          "it returns a tensor that it neither takes nor computes");
   unless(std::all_of(call->published_.begin(), call->published_.end(), isPlaced),
-         "it returns what another step published");
+         "it returns a value that another step published");
   unless(drawing <= 1, "it draws random numbers at several owners");
-  unless(entry.drew(seeds),
-         "it draws random numbers in another way than by its ops from torch's generator (a generator "
-         "of its own, manual_seed, fork_rng, checkpoint, a number on the CPU)");
+  unless(entry.drew(seeds), "it draws random numbers otherwise than by its ops from torch's generator (a separate "
+                            "generator, manual_seed, fork_rng, checkpoint, a number on the CPU)");
   auto isReturned = [&](size_t segment, size_t at) {
     return std::find(call->published_.begin(), call->published_.end(), Place(segment, at)) != call->published_.end();
   };
   for (size_t segment = 0; segment < call->segments_.size(); ++segment) {
     for (size_t at = 0; at < call->segments_[segment]->publishes(); ++at) {
-      unless(isReturned(segment, at), "it publishes what it does not return");
+      unless(isReturned(segment, at), "it publishes a value that it does not return");
     }
   }
   return call;
@@ -166,10 +165,10 @@ bool CapturedCall::empty() const {
 std::string CapturedCall::differs(const CapturedCall &other) const {
   auto sameSession = [](const auto &a, const auto &b) { return a->session() == b->session(); };
   if (!std::equal(segments_.begin(), segments_.end(), other.segments_.begin(), other.segments_.end(), sameSession)) {
-    return "it recorded at other owners than the call before";
+    return "it recorded at other owners than the previous call";
   }
   if (outputs_ != other.outputs_ || published_ != other.published_) {
-    return "it returned other values than the call before";
+    return "it returned other values than the previous call";
   }
   for (size_t i = 0; i < segments_.size(); ++i) {
     if (std::string why = segments_[i]->differs(*other.segments_[i]); !why.empty()) {

@@ -142,11 +142,11 @@ std::shared_ptr<Segment> Segment::capture(const std::shared_ptr<Session> &sessio
   const Trace &trace = open.trace;
   segment->session_ = session;
   if (mark.trace.storages > trace.storageCount || mark.trace.words > trace.words.size()) {
-    segment->obstacle = "what was pending was sent inside of it";
+    segment->obstacle = "pending ops were sent inside the call";
     return segment;
   }
   if (open.hasChanged()) {
-    segment->obstacle = "it changes the layout of a tensor that lives on (t_(), out=, .data =)";
+    segment->obstacle = "it changes the layout of a tensor that outlives the call (t_(), out=, .data =)";
   }
   if (open.unrepeatable) {
     segment->obstacle = open.unrepeatable;
@@ -188,9 +188,8 @@ std::shared_ptr<Segment> Segment::capture(const std::shared_ptr<Session> &sessio
       value.from = From::Fixed;
       value.fixed = c10::intrusive_ptr<Storage>::unsafe_reclaim_from_nonowning(storage);
     } else {
-      segment->obstacle =
-          "it reads a tensor that it replaces and that is no argument (a hidden state, say): take it as "
-          "an argument and return it";
+      segment->obstacle = "it reads and replaces a tensor that is not an argument (such as a hidden state); take it as "
+                          "an argument and return it";
       return segment;
     }
     if (upload.defined()) {
@@ -202,7 +201,8 @@ std::shared_ptr<Segment> Segment::capture(const std::shared_ptr<Session> &sessio
       value.strides = storage->strides;
       value.isTrained = storage->isTrained;
       if (value.isTrained && among(call.leaves, isHere).empty()) {
-        segment->obstacle = "it trains a tensor that is no parameter of a module or optimizer it uses, and no argument";
+        segment->obstacle =
+            "it trains a tensor that is neither an argument nor a parameter of a module or optimizer that it uses";
       }
     }
   }
@@ -215,7 +215,7 @@ std::shared_ptr<Segment> Segment::capture(const std::shared_ptr<Session> &sessio
   segment->seeds_.assign(trace.seeds.begin() + static_cast<std::ptrdiff_t>(mark.trace.seeds), trace.seeds.end());
   auto keep = [&](const at::Tensor &seen, LeftTensor tensor) {
     if (plainType(seen) != storageOf(seen)->dtype) {
-      segment->obstacle = "it leaves a tensor that is seen as another dtype, conjugated or negated; clone() it";
+      segment->obstacle = "it leaves a tensor that is viewed as another dtype, conjugated or negated; clone() it";
     }
     if (tensor.value >= 0) {
       segment->values_[static_cast<size_t>(tensor.value)].isKept = true;
@@ -247,12 +247,12 @@ std::shared_ptr<Segment> Segment::capture(const std::shared_ptr<Session> &sessio
     const auto &[storage, state] = open.publishes[at];
     const int64_t number = walk.numbers()[static_cast<size_t>(storage->placeIn(open)->id)];
     if (number < 0) {
-      segment->obstacle = "it publishes what it does not compute";
+      segment->obstacle = "it publishes a value that it does not compute";
       return segment;
     }
     segment->values_[static_cast<size_t>(number)].isKept = true;
     if (state->terms.epsilon != 0 || state->terms.delta != 0 || state->terms.bound != 0) {
-      segment->obstacle = "what it publishes has a price or a bound of its own, which is said anew in each call";
+      segment->obstacle = "it publishes with a price or a bound, which each call must state anew";
     }
     segment->publishes_.push_back({number, state->terms, state.get()});
   }

@@ -65,29 +65,30 @@ std::optional<size_t> Segment::placeOf(const PublishedState *state) const {
 
 std::string Segment::differs(const Segment &other) const {
   if (words_ != other.words_ || defaultFloat_ != other.defaultFloat_ || seeds_.size() != other.seeds_.size()) {
-    return "it recorded other ops than the call before";
+    return "it recorded other ops than the previous call";
   }
   auto same = [](const LeftTensor &a, const LeftTensor &b) {
     return a.value == b.value && a.sizes == b.sizes && a.strides == b.strides && a.offset == b.offset;
   };
   if (!std::equal(outputs_.begin(), outputs_.end(), other.outputs_.begin(), other.outputs_.end(), same)) {
-    return "it returned other tensors than the call before";
+    return "it returned other tensors than the previous call";
   }
   if (!std::equal(gradients_.begin(), gradients_.end(), other.gradients_.begin(), other.gradients_.end(), same)) {
-    return "it left other gradients than the call before";
+    return "it left other gradients than the previous call";
   }
   for (size_t i = 0; i < values_.size(); ++i) {
     const Value &a = values_[i], &b = other.values_[i];
     if (a.element != b.element || a.sizes != b.sizes || a.strides != b.strides) {
-      return "it read tensors of other shapes than the call before";
+      return "it read tensors of other shapes than the previous call";
     }
     if (a.from != b.from || a.fixed != b.fixed ||
         (a.from != From::Constant && a.from != From::Fixed && a.from != From::Result &&
          common(a.places, b.places).empty())) {
-      return "it read another tensor than the call before, which is no argument of it: pass it as one";
+      return "it read another tensor than the previous call, and this tensor is not an argument; pass it as an "
+             "argument";
     }
     if (a.from == From::Constant && !sameContents(a.contents, b.contents)) {
-      return "it uploaded a CPU tensor that is no argument and that changed: pass it as one";
+      return "it uploaded a CPU tensor that changed and is not an argument; pass it as an argument";
     }
   }
   return {};
@@ -165,7 +166,7 @@ bool Segment::fits(const CallTensors &call) const {
 Replayed Segment::replay(const CallTensors &call, const std::vector<double> &values) const {
   const std::shared_ptr<Session> session = session_.lock();
   if (!session) {
-    raise(ErrorKind::Error, "the session that this call was recorded at has ended");
+    raise(ErrorKind::Error, "the session that recorded this call has ended");
   }
   SessionLock lock(session->mutex());
   session->requireOpen();

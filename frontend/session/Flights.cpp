@@ -290,7 +290,7 @@ StepReply Session::sendStep(wire::Step &step, bool &unknown, const StepFollower 
       ++counters_.programs_resent;
     }
     if (reply.kind == StepReply::Kind::NeedProgram) {
-      throw Error(ErrorKind::OwnerError, "the owner asks for a program that came with the request");
+      throw Error(ErrorKind::OwnerError, "the owner asked for a program that the request contained");
     }
     std::vector<uint64_t> orphans = client_->takeOrphans();
     SessionLock lock(mutex_);
@@ -329,8 +329,8 @@ std::string Session::fillPublished(const Publishes &publishes, const StepReply &
     at::ScalarType dtype = scalarTypeOf(static_cast<Element>(value.element));
     at::Tensor result = hostTensor(dtype, value.dims, value.data);
     if (!result.defined() || result.sizes() != c10::IntArrayRef(storage.sizes) || dtype != storage.dtype) {
-      problem = "a published value came back as " + std::string(c10::toString(dtype)) + " of " +
-                std::to_string(value.data.size()) + " bytes, not as recorded";
+      problem = "a published value arrived as " + std::string(c10::toString(dtype)) + " of " +
+                std::to_string(value.data.size()) + " bytes, which differs from the recorded dtype and shape";
     } else {
       if (first + i < reply.releases.size()) {
         const StepReply::Release &release = reply.releases[first + i];
@@ -353,7 +353,7 @@ void Session::land(Flight &flight) {
   Recording &recording = *flight.recording;
   if (std::string problem = fillPublished(recording.publishes, flight.reply, 0); !problem.empty()) {
     flight.failure = std::make_exception_ptr(
-        Error(ErrorKind::OwnerError, problem + "; the step is committed, what it published is lost"));
+        Error(ErrorKind::OwnerError, problem + "; the step is committed, but its published values are lost"));
   }
   noteSpent(flight.call.step);
   SessionLock lock(mutex_);

@@ -97,7 +97,7 @@ void Session::prepare(Flight &flight) {
     } catch (...) {
       // A phase listener that throws.
       flight.failure = std::current_exception();
-      compilation.failure = "compiling it was interrupted";
+      compilation.failure = "its compilation was interrupted";
     }
     if (!compilation.compiled) {
       flight.refusal = compilation.failure;
@@ -134,7 +134,7 @@ TraceCall Session::finishOffline() {
   std::vector<Origin> slotOrigins = originsOfSlots(flight.recording->trace);
   prepare(flight);
   if (!flight.refusal.empty()) {
-    drop(flight, reasonOf("it depends on what cannot be compiled: " + flight.refusal));
+    drop(flight, reasonOf("its computation cannot be compiled: " + flight.refusal));
     raiseRefusal(flight);
   }
   flight.call.slotOrigins = std::move(slotOrigins);

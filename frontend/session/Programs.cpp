@@ -8,7 +8,7 @@ namespace sojourn::frontend {
 
 ProgramRun Session::runProgram(wire::Step step, const StepFollower &follow) {
   if (!client_) {
-    raise(ErrorKind::Error, "an offline device runs nothing; connect to an owner");
+    raise(ErrorKind::Error, "an offline device cannot run steps; connect to an owner");
   }
   ProgramRun run;
   StepReply reply;
@@ -48,15 +48,15 @@ ProgramRun Session::runProgram(wire::Step step, const StepFollower &follow) {
     });
     if (reply.kind == StepReply::Kind::Committed) {
       run.isReplyLost = true;
-      raise(ErrorKind::ConnectionLost, "the owner committed this step, but its reply was lost: what it published is "
-                                       "not known; the next step goes on from it");
+      raise(ErrorKind::ConnectionLost, "the owner committed this step, but its reply was lost: its published values "
+                                       "are unknown, and the next step continues from it");
     }
     for (const wire::TensorView &value : reply.published) {
       at::Tensor tensor = hostTensor(scalarTypeOf(static_cast<Element>(value.element)), value.dims, value.data);
       if (!tensor.defined()) {
         run.isReplyLost = true;
-        raise(ErrorKind::OwnerError,
-              "a published value came back with " + std::to_string(value.data.size()) + " bytes");
+        raise(ErrorKind::OwnerError, "a published value arrived with " + std::to_string(value.data.size()) +
+                                         " bytes, which does not match its shape");
       }
       run.published.push_back(std::move(tensor));
     }

@@ -59,8 +59,9 @@ std::string Session::refusalOf(const wire::Step &step) {
   }
   SessionLock lock(mutex_);
   if (awaitsSpending_ && draws && !draws->empty()) {
-    return "this step spends of a private table inside of a sojourn.privacy whose noise is not known yet: it follows "
-           "from the number of steps; give privacy(..., size=, epochs=), or take the batches first";
+    return "this step spends the budget of a private table inside a sojourn.privacy whose noise is not known yet, "
+           "because the noise follows from the number of steps; give privacy(..., size=, epochs=), or take the batches "
+           "first";
   }
   return {};
 }
@@ -79,7 +80,7 @@ std::string Session::judgeAnew(const wire::Step &step) {
     for (const Judgement::Release &release : judgement.releases) {
       if (refusal.empty() && step.spending.releases[release.published].isRead) {
         refusal = "a value that depends on rows of private tables is read: reads are free, and this value has a price; "
-                  "publish it (sojourn.publish(value, epsilon=...)), or in the step that computes it";
+                  "publish it with a price (sojourn.publish(value, epsilon=...)), or in the step that computes it";
       }
     }
     if (refusal.empty()) {

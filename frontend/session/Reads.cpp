@@ -128,7 +128,7 @@ void forgetRead(const std::vector<at::Tensor> &tensors) {
 
 std::vector<at::Tensor> readValues(const std::vector<at::Tensor> &tensors, bool keep) {
   if (Steps::active()) {
-    raise(ErrorKind::ValueNeeded, "a value is read inside of a step, whose values arrive when it has ended: publish it "
+    raise(ErrorKind::ValueNeeded, "a value is read inside a step, but values arrive when the step ends; publish it "
                                   "(sojourn.publish) and read it after the step, or keep it on the device");
   }
   at::AutoDispatchBelowADInplaceOrView below;
@@ -142,7 +142,7 @@ std::vector<at::Tensor> readValues(const std::vector<at::Tensor> &tensors, bool 
     }
     auto session = remoteImpl(tensors[at])->remoteStorage()->session;
     if (session->offline()) {
-      raise(ErrorKind::ValueNeeded, "a value is read on an offline device, which only records: publish it "
+      raise(ErrorKind::ValueNeeded, "a value is read on an offline device, which only records; publish it "
                                     "(sojourn.publish), or keep it on the device");
     }
     if (std::find(sessions.begin(), sessions.end(), session) == sessions.end()) {

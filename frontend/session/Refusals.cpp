@@ -37,7 +37,7 @@ void Session::refuse(Flight &flight, bool explicitStep, const std::string &refus
 void Session::dropRefused(Flight &flight, bool explicitStep, const std::string &refusal) {
   Recording &recording = *flight.recording;
   recording.trace.truncate(flight.end);
-  Reason reason = reasonOf("it depends on what cannot be compiled: " + refusal);
+  Reason reason = reasonOf("its computation cannot be compiled: " + refusal);
   if (explicitStep) {
     counters_.steps_dropped += recording.rollback(reason);
   }

@@ -60,7 +60,8 @@ std::shared_ptr<Session> Session::open(std::unique_ptr<Transport> transport, Ide
   }
   if (!hasDevice) {
     const auto others = all();
-    const auto closed = std::count_if(others.begin(), others.end(), [](const auto &other) { return other->isClosed(); });
+    const auto closed =
+        std::count_if(others.begin(), others.end(), [](const auto &other) { return other->isClosed(); });
     raise(ErrorKind::Error,
           "more than " + std::to_string(kDeviceCountMax) + " owners in one process; close one first" +
               (closed ? " (" + std::to_string(closed) + " are closed, but tensors on them still exist: delete those)"
@@ -79,9 +80,9 @@ std::shared_ptr<Session> Session::at(int index) {
       return session;
     }
   }
-  raise(ErrorKind::Error, "no owner is connected as device owner:" + std::to_string(index) +
-                              "; call sojourn.local() or sojourn.connect(url), and keep the owner that it returns: its "
-                              "device ends with it");
+  raise(ErrorKind::Error,
+        "no owner is connected as device owner:" + std::to_string(index) +
+            "; call sojourn.local() or sojourn.connect(url), and keep the returned owner: its device ends with it");
 }
 
 std::vector<std::shared_ptr<Session>> Session::all() {
@@ -109,13 +110,14 @@ Session::~Session() {
 
 void Session::raiseElsewhere() const {
   const bool hasSocket = address().find("://") != std::string::npos;
-  raise(ErrorKind::Error,
-        "this session with the owner at " + address() + " was " + process_.text() +
-            (hasSocket ? ", which has none of its connections; start processes that talk to an owner by spawn "
-                         "(multiprocessing.get_context(\"spawn\"))"
-                       : ", where what a step costs would be paid for once and spent twice; open an owner here "
-                         "(sojourn.local), or start processes that talk to one by spawn "
-                         "(multiprocessing.get_context(\"spawn\"))"));
+  raise(
+      ErrorKind::Error,
+      "this session with the owner at " + address() + " was " + process_.text() +
+          (hasSocket
+               ? ", which has none of its connections; start processes that talk to an owner by spawn "
+                 "(multiprocessing.get_context(\"spawn\"))"
+               : ", where the price of a step would be paid once and spent twice; open an owner here (sojourn.local), "
+                 "or start processes that talk to one by spawn (multiprocessing.get_context(\"spawn\"))"));
 }
 
 void Session::close() {
@@ -171,8 +173,8 @@ void Session::raiseUnsent(bool written) const {
   raise(ErrorKind::Error,
         std::string(written ? "another thread has written to this tensor" : "another thread has recorded this tensor") +
             " at " + address() +
-            " and not sent it yet; end the step in that thread, or call sojourn.flush() there, before this thread uses "
-            "it");
+            " and has not sent it yet; end the step in that thread, or call sojourn.flush() there, before this thread "
+            "uses it");
 }
 
 int64_t Session::idInTrace(Recording &open, Storage &storage) {

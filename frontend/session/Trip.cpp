@@ -18,7 +18,7 @@ namespace {
 /// be lost.
 constexpr size_t kPublishedBytesMost = size_t{1} << 19;
 
-const Reason &kStopped = constantReason("the steps were stopped before the one that computes it ran");
+const Reason &kStopped = constantReason("the steps were stopped before the step that computes it ran");
 
 size_t bytesOf(const std::vector<wire::TensorView> &uploads) {
   size_t bytes = 0;
@@ -79,7 +79,7 @@ bool Following::operator()(uint64_t steps) {
 std::string failedStep(size_t committed, size_t count) {
   return count == 1 ? ""
                     : "step " + std::to_string(committed + 1) + " of the " + std::to_string(count) +
-                          " sent together failed, the ones before it are committed: ";
+                          " sent together failed, the steps before it are committed: ";
 }
 
 void Trip::send() {
@@ -241,7 +241,7 @@ size_t Session::sendOnce(HeldSteps &held) {
     std::string problem = fillPublished(held.steps[at].publishes, reply, at * held.steps[at].publishes.size());
     if (!problem.empty() && !trip.failure) {
       try {
-        raise(ErrorKind::OwnerError, problem + "; the step is committed, what it published is lost");
+        raise(ErrorKind::OwnerError, problem + "; the step is committed, but its published values are lost");
       } catch (...) {
         trip.failure = std::current_exception();
       }

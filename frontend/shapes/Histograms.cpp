@@ -173,7 +173,7 @@ c10::ArrayRef<RuleEntry> histogramRules() { return kRules; }
 const char *histogramNeeds(const c10::FunctionSchema &schema, Arguments args) {
   using namespace shapes;
   return baseName(schema) == "bincount" && intAt(args, 2).value_or(0) == 0
-             ? "how many classes there are depends on values; pass minlength= (classes from there on are not counted)"
+             ? "the number of classes depends on values; pass minlength= (classes at or above it are not counted)"
              : nullptr;
 }
 

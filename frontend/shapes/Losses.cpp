@@ -210,8 +210,8 @@ void multilabelMarginLoss(const ShapeRule &, Arguments args, Outputs &out) {
 /// log_alpha)
 void ctcLoss(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &probs = tensorAt(args, 0), &targets = tensorAt(args, 1);
-  TORCH_CHECK_NOT_IMPLEMENTED(args[2].isIntList(), "ctc_loss of lengths at the owner is not supported: their values "
-                                                   "shape the program; pass lists, or tensors on the CPU");
+  TORCH_CHECK_NOT_IMPLEMENTED(args[2].isIntList(), "ctc_loss with lengths at the owner is not supported: their values "
+                                                   "determine the program; pass lists, or tensors on the CPU");
   const Dims inputs = dimsAt(args, 2), lengths = dimsAt(args, 3);
   TORCH_CHECK(probs.dim() == 3, "ctc_loss: expected log_probs of 3 dims, got ", probs.sizes());
   TORCH_CHECK(probs.scalar_type() == c10::kFloat || probs.scalar_type() == c10::kDouble,

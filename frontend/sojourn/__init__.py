@@ -73,27 +73,33 @@ __version__ = "0.1.0"
 def batch_indices(rows: int, size: int, seed: int, epoch: int, drop_last: bool = False) -> list[_torch.Tensor]:
     """The row numbers of each batch of one epoch, in the order that `Table.batches` uses.
 
-    The last batch is short when `size` does not divide `rows`, unless `drop_last` leaves it out.
-    The order is a keyed bijection, a Feistel network over Philox4x32-10 (runtime/Philox.h has it):
-    each row stands in exactly one batch, so the rows of an epoch are distinct.
+    The last batch is short if `size` does not divide `rows`, unless `drop_last` leaves it out.
+    The order is a keyed bijection, a Feistel network over Philox4x32-10 (see runtime/Philox.h):
+    each row is in exactly one batch, so the rows of an epoch are distinct.
     """
     numbers = {"rows": rows, "size": size, "seed": seed, "epoch": epoch}
     return _sojourn.batch_indices(*(_integer(name, value) for name, value in numbers.items()), bool(drop_last))
 
 
 def split_indices(rows: int, fraction: float, seed: int) -> tuple[_torch.Tensor, _torch.Tensor]:
-    """The row numbers behind the two tables of `Table.split(fraction, seed)`, in their order."""
+    """The row numbers of the two tables that `Table.split(fraction, seed)` returns, each in its table's order."""
     return _sojourn.split_indices(_integer("rows", rows), float(fraction), _integer("seed", seed))
 
 
 def counters() -> dict[str, int]:
     """Counters since start, summed over open connections.
 
-    round_trips (of steps and questions); upload_parts (requests that carry large uploads ahead of a
-    step); looks (questions how far a message of many steps is); bytes_up, bytes_down; ops_recorded;
-    programs_compiled, cache_hits; programs_resent (in a trip more, where the owner had forgotten one);
-    steps, steps_dropped; uploads; live_handles (values kept at owners for this process); reads (trips, or
-    parts of them, for values that a script read outside of steps).
+    - round_trips: those of steps and of queries
+    - upload_parts: requests that carry large uploads ahead of a step
+    - looks: queries for the progress of a message of many steps
+    - bytes_up, bytes_down
+    - ops_recorded
+    - programs_compiled, cache_hits
+    - programs_resent: programs that an owner had forgotten, each in an extra round trip
+    - steps, steps_dropped
+    - uploads
+    - live_handles: values kept at owners for this process
+    - reads: round trips, or parts of them, for values that a script read outside of steps
     """
     return _sojourn.counters()
 

@@ -40,7 +40,7 @@ _compiling = threading.RLock()  # there is one listener for the whole process
 
 @dataclasses.dataclass(frozen=True)
 class spec:
-    """Shape and dtype of an input whose contents come at run time."""
+    """Shape and dtype of an input; its contents are given at run time."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype = torch.float32
@@ -48,28 +48,29 @@ class spec:
 
 
 def number() -> spec:
-    """An input that the step receives as a Python float: a scheduled learning rate, say.
+    """An input that the step receives as a Python float, for example a scheduled learning rate.
 
-    The step may use it or its negative as an op's number; what is computed from it in Python
-    cannot be followed and is refused.
+    The step may pass it or its negative to an op. Other values that Python computes from it cannot be
+    traced and are refused.
     """
     return spec((), torch.float64, True)
 
 
 @dataclasses.dataclass(frozen=True)
 class table_spec:
-    """What an owner's table is like, without its data: `sojourn.compile(..., tables={"train": sojourn.table_spec(...)})`.
+    """Describes an owner's table without its data: `sojourn.compile(..., tables={"train": sojourn.table_spec(...)})`.
 
-    `columns`: name -> dtype, or (dtype, shape of one row's entry); those that the step reads are enough.
-    `rows`: whole columns (`table["age"]`, `table.rows(...)`) need them, and the owner's table must then have
-    just as many; batches and splits do without, and a run counts by the table that it is given. `bounds`: column -> (lower, upper), if the step counts on
-    the owner's declaring just these. Raises `Error` for what no table can be.
+    `columns`: name -> dtype, or (dtype, shape of one row's entry); the columns that the step reads are
+    enough. `rows`: number of rows. Whole columns (`table["age"]`, `table.rows(...)`) need it, and the
+    owner's table must then have exactly as many rows. Batches and splits do not need it: a run uses the
+    row count of the table it is given. `bounds`: column -> (lower, upper), if the step relies on exactly
+    these declared bounds. Raises `Error` for an impossible description.
 
-    `policy="private"` compiles for a private table, with bounds of every column but booleans: its
-    batches are the owner's draws, what cannot be proved is refused by `compile`, and
-    `Program.quote` tells prices. `defaults`: its (noise multiplier, clip, metric bound), if the step
-    counts on them. All of it is compared with the owner's table when a run starts, and no owner
-    trusts it.
+    `policy="private"` compiles for a private table and needs bounds for every column except booleans.
+    The owner then draws the batches, `compile` refuses a step that cannot be proved private, and
+    `Program.quote` gives prices. `defaults`: the table's (noise multiplier, clip, metric bound), if the
+    step relies on them. A run compares the whole description with the owner's table when it starts; no
+    owner trusts it.
     """
 
     rows: int | None = None
@@ -82,7 +83,7 @@ class table_spec:
 
     def __post_init__(self):
         if problem := _sojourn.check_table_spec(*self._described()):
-            raise Error(f"no table is like this table_spec: {problem}")
+            raise Error(f"invalid table_spec: {problem}")
 
     def _described(self) -> tuple[int | None, list, str, list[float] | None]:
         """Rows, columns, policy and defaults."""
@@ -103,7 +104,7 @@ class table_spec:
         described = []
         for name, kind in self.columns.items():
             if not isinstance(name, str):
-                raise Error(f"a column is named by a str, got {name!r}")
+                raise Error(f"a column name must be a str, got {name!r}")
             dtype, shape = kind if isinstance(kind, tuple) and len(kind) == 2 else (kind, ())
             if not isinstance(dtype, torch.dtype) or not isinstance(shape, collections.abc.Sequence):
                 raise Error(f"column {name!r} must be a torch.dtype or (dtype, shape), got {kind!r}")
@@ -118,7 +119,8 @@ class table_spec:
             described.append((name, dtype, sizes, pair))
         if bounds:
             raise Error(
-                f"bounds name {', '.join(map(repr, bounds))}, which columns does not have; it has {', '.join(map(repr, self.columns))}"
+                f"bounds name {', '.join(map(repr, bounds))}, which is not in columns; "
+                f"columns: {', '.join(map(repr, self.columns))}"
             )
         return None if self.rows is None else integer("rows", self.rows), described
 
@@ -136,7 +138,7 @@ def offline():
 
 
 class Program:
-    """A compiled training step: `init`, the first step (optimizers make their state there), the steady step."""
+    """A compiled training step: `init`, the first step (which creates optimizer state) and the steady step."""
 
     def __init__(self, artifact, texts: dict[tuple[str, str], str] | None = None):
         self._artifact = artifact
@@ -149,7 +151,7 @@ class Program:
     def text(self, phase: str = "core", call: str = "steady") -> str:
         """IR of `call` ("init", "first", "steady", "short") after `phase` ("captured" .. "core").
 
-        A loaded program knows its core form only.
+        A loaded program has only its core form.
         """
         if call not in self._calls or phase not in _PHASES:
             calls = ", ".join(self._calls)
@@ -165,21 +167,21 @@ class Program:
         return _CALLS if self._artifact.short_rows else _CALLS[:3]
 
     def program_bytes(self, call: str = "steady") -> bytes:
-        """The encoded program, as it travels."""
+        """The encoded program, as sent to owners."""
         return self._artifact.program(_CALLS.index(call))
 
     def program_hash(self, call: str = "steady") -> str:
-        """Content hash by which an owner knows the program."""
+        """Content hash that identifies the program at an owner, in hexadecimal."""
         return self._artifact.hash(_CALLS.index(call)).hex()
 
     @property
     def inputs(self) -> list[spec]:
-        """What each step takes."""
+        """The inputs of each step."""
         return [spec(tuple(shape), dtype, is_number) for shape, dtype, is_number in self._artifact.inputs]
 
     @property
     def tables(self) -> dict[str, table_spec]:
-        """What the owner's tables must be like, with the columns that the steps read."""
+        """The required form of each owner's table, with the columns that the steps read."""
         return {
             table.name: table_spec(
                 table.rows,
@@ -193,9 +195,9 @@ class Program:
 
     @property
     def steps(self) -> int | None:
-        """Steps that the tables' batches last for, by the rows that the tables were described with.
+        """Number of steps in the tables' batches, from the row counts of their descriptions.
 
-        None if the steps take no batches of a table, or where a description leaves the rows open.
+        None if the steps take no batches of a table, or if a description has no row count.
         """
         return self._artifact.steps
 
@@ -207,25 +209,25 @@ class Program:
         tables: collections.abc.Mapping[str, str] | None = None,
         per_trip: int = 1,
     ) -> list:
-        """Runs `init`, then the steps. Returns what each step published.
+        """Runs `init`, then the steps. Returns the published values of each step.
 
-        `batches`: what the caller supplies, an element per step: a tuple of CPU tensors (floats for
-        numbers) as `inputs` says. A program without inputs, over batches of the owner's tables, needs
-        none: all of the batches' steps run, and no data is sent. `tables`: table of the program -> the owner's
-        dataset; one that is not named is the dataset of its own name. Raises `Error` if a dataset is
-        not there or is not as the program's `tables` say.
+        `batches`: an iterable with one element per step, a tuple of CPU tensors (floats for numbers) that
+        match `inputs`. A program without inputs, over batches of the owner's tables, needs no `batches`:
+        the steps of all the tables' batches run, and no data is sent. `tables`: table of the program ->
+        name of the owner's dataset; a table that is left out uses the dataset with the table's name.
+        Raises `Error` if a dataset does not exist or does not match the program's `tables`.
 
-        How many batches an epoch has, and what a step on a private table costs, follows from the rows of the
-        owner's table. Raises `Error` where its last batch would be short, and was not left out when the program was
-        compiled (`drop_last=True`).
+        The row count of the owner's table determines the batches per epoch and the price of a step on a
+        private table. Raises `Error` if a last batch would be short and was not left out when the
+        program was compiled (`drop_last=True`).
 
-        `per_trip`: steps in each round trip; inputs beyond 32 MiB are shared out among several. Each
-        step commits by itself and is charged by itself. If one fails, or is interrupted, those before it stand;
-        the exception has the attributes `steps`, how many have committed, and `results`, what they
-        published.
+        `per_trip`: steps in each round trip; inputs beyond 32 MiB are split over several round trips. Each
+        step commits and is charged separately. If a step fails or is interrupted, the earlier steps remain
+        committed. The exception has the attributes `steps`, the number of committed steps, and `results`,
+        their published values.
 
-        On private tables the steps spend as the open `sojourn.privacy(...)` of a bound table says, as
-        those of a loop do; else by the table's defaults.
+        Steps on a private table follow the open `sojourn.privacy(...)` of one of the run's tables, like
+        the steps of a loop; without one the table's defaults apply.
         """
         tables, total = dict(tables or {}), None
         if not all(isinstance(text, str) for pair in tables.items() for text in pair):
@@ -271,14 +273,14 @@ class Program:
         table: str | None = None,
         rows: int | None = None,
     ) -> Quote:
-        """What a run on a private table will cost, or the noise that makes it cost `epsilon`; no owner is asked.
+        """The price of a run on a private table, or the noise for a run that costs `epsilon`; contacts no owner.
 
-        `delta`: of the budget that will pay, above 0 and below 1. `epsilon`: the price of the whole
-        run, the noise follows; or `noise_multiplier`: the price follows; with neither those defaults
-        stand that `table_spec` was given, or an owner's own, 1. `steps`: all of the batches. `table`: which
-        of the program's private tables, if there are several. `rows`: the number of rows of the owner's
-        table, on which the price depends; default: that of its `table_spec`. Releases with a price of
-        their own come on top.
+        `delta`: that of the budget to be charged, above 0 and below 1. `epsilon`: price of the whole run;
+        it determines the noise. `noise_multiplier`: determines the price. With neither, the defaults of
+        the `table_spec` apply, or else an owner's default, 1. `steps`: default: all batches. `table`: the
+        private table to quote, if the program has several. `rows`: row count of the owner's table, on
+        which the price depends; default: that of its `table_spec`. Releases with a separate price are
+        charged in addition.
         """
         known = [name for name, described in self.tables.items() if described.policy == "private"]
         if table is None and len(known) != 1:
@@ -300,7 +302,7 @@ class Program:
         return Quote(*self._artifact.quote(known[0] if table is None else table, *terms, count, given))
 
     def _declare(self, owner, tables: dict[str, str], bound) -> None:
-        """Tells the open `sojourn.privacy` that the steps belong to what they draw."""
+        """Declares the run's draws to the open `sojourn.privacy`."""
         run = current()
         if run is None or not run.is_private or run._table._session is not owner._session:
             return
@@ -340,12 +342,12 @@ def compile(
     """Compiles `step_fn(*batch, *inputs)` for later; call it inside `with sojourn.offline() as device`.
 
     `init()` builds models and optimizers on `device`; its random numbers are drawn at each run.
-    What `step_fn` returns is published by each step of a run. Raises `Unsupported` if a number
+    Each step of a run publishes the values that `step_fn` returns. Raises `Unsupported` if a number
     changes from step to step: pass it as an input (`sojourn.number()`), or use `capturable=True`.
 
-    `tables`: the owner's tables by names of your choice, as `table_spec` describes them. `batches` is
-    called once, before `init`, with a `Table` for each by keyword, and returns what the training
-    loop would iterate over, batches of a table or of one of its splits::
+    `tables`: name of your choice -> `table_spec` of an owner's table. `batches` is called once, before
+    `init`, with a `Table` for each name as a keyword argument. It returns the batches of the training
+    loop, taken from a table or from one of its splits::
 
         sojourn.compile(
             train, init=init,
@@ -353,10 +355,10 @@ def compile(
             batches=lambda patients: patients.batches(["age"], label="y", size=64, epochs=3, drop_last=True),
         ).run(owner)
 
-    is `for x, y in table.batches(...): train(x, y)`. Each step takes the next batch; of a list of
-    batches, the next of each. A compiled step has one shape: batches whose last one is short, or may be
-    short, raise `Error`. `drop_last=True` leaves it out; `short=25` compiles a second step beside it, for a last batch
-    of 25 rows, where the steps take batches of one open table.
+    runs `for x, y in table.batches(...): train(x, y)`. Each step takes the next batch; given a list of
+    batches, it takes the next one of each. A compiled step has one shape, so a last batch that is short,
+    or may be short, raises `Error`. `drop_last=True` leaves it out. `short=25` also compiles a second step,
+    for a last batch of 25 rows, if the steps take batches of one open table.
     """
     if not _offline.recorders:
         raise Error("sojourn.compile records without an owner: call it inside `with sojourn.offline() as device:`")
@@ -385,8 +387,8 @@ def compile(
             other = next((leaf for leaf in leaves if not isinstance(leaf, torch.Tensor)), leaves)
             if other is not leaves:
                 raise Error(
-                    f"a compiled step returns tensors only (or a tree of them), got {type(other).__name__}; return () "
-                    "where nothing is to be published"
+                    f"a compiled step must return tensors (or a tree of them), got {type(other).__name__}; return () "
+                    "to publish nothing"
                 )
             _sojourn.publish(leaves)
         trees.append(tree_spec)
@@ -423,13 +425,13 @@ def compile(
 
 
 def _loops(recorder, tables: dict, batches) -> list:
-    """What each step takes the next of."""
+    """The batches from which each step takes the next."""
     if not tables and batches is None:
         return []
     if not tables or not callable(batches):
         raise Error(
-            "tables and batches go together: tables={'train': sojourn.table_spec(...)} describes the owner's tables, "
-            "batches=lambda train: train.batches(...) says what the steps iterate over"
+            "tables and batches must be given together: tables={'train': sojourn.table_spec(...)} describes the "
+            "owner's tables, batches=lambda train: train.batches(...) returns the batches of the steps"
         )
     for name, described in tables.items():
         if not isinstance(name, str) or not isinstance(described, table_spec):
@@ -438,14 +440,14 @@ def _loops(recorder, tables: dict, batches) -> list:
     loops = batches(**made)
     loops = [loops] if isinstance(loops, Batches) else loops
     if not isinstance(loops, (list, tuple)) or not all(isinstance(loop, Batches) for loop in loops):
-        raise Error(f"batches must return what table.batches(...) returns, or a list of such, got {loops!r}")
+        raise Error(f"batches must return the result of table.batches(...) or a list of such results, got {loops!r}")
     return [loop._batches for loop in loops]
 
 
 def load(path) -> Program:
     """Reads a program that `Program.save` wrote.
 
-    Raises Error for a file that is none, or of which any byte is not as it was saved; VersionMismatch
-    for one that another version wrote.
+    Raises `Error` if the file is not a program or any byte of it has changed, and `VersionMismatch` if
+    another version wrote it.
     """
     return Program(_sojourn.Artifact.load(str(path)))

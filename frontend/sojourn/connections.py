@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The open connections of this process, and what their owners have to say after a step."""
+"""The open connections of this process, and their owners' notes after a step."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _sessions: weakref.WeakSet = weakref.WeakSet()
 
 
 def remember(session) -> None:
-    """Of a session that was opened; it is forgotten with its owner."""
+    """Adds an opened session; it is forgotten together with its owner."""
     _sessions.add(session)
 
 
 def tell() -> None:
-    """After steps: what defaults cost, and what an owner changed in a new program."""
+    """Reports after steps: the cost of defaults, and an owner's changes to a new program."""
     if not _sojourn.take_news():
         return  # nearly always
     defaults.tell()
@@ -41,7 +41,7 @@ def take_programs() -> None:
 
 
 def callers_depth() -> int:
-    """Frames from the caller of this function to the first that is the user's."""
+    """Number of frames from the caller of this function to the first frame of user code."""
     frame, depth = sys._getframe(1), 1
     while frame.f_back is not None and (
         frame.f_code.co_filename.startswith(LIBRARIES) or frame.f_code.co_filename == contextlib.__file__

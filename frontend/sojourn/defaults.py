@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a private table costs where a script says nothing: told once, by its first step."""
+"""Reports the cost of a private table's defaults once, after the first step that uses them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _log = logging.getLogger("sojourn")
 
 
 def tell() -> None:
-    """After steps: logs what the first one that spent by a table's defaults cost, one line per table of a connection.
+    """Logs the cost of the first step that used a table's defaults, one line per table of a connection.
 
-    On Python's logger "sojourn", as a warning: budgets are spent here that nobody asked to spend.
+    The line is a warning of Python's logger "sojourn", because the script spends a budget without asking for it.
     """
     try:
         prices = _sojourn.take_default_steps()
@@ -23,9 +23,9 @@ def tell() -> None:
         return  # an owner that is gone by now says so at the next step
     for dataset, noise, clip, rate, epsilon, delta, granted, steps in prices:
         _log.warning(
-            "training on private table '%s' spends by the owner's defaults: noise multiplier %g, clip %g, sampling rate "
-            "%.4g; a step costs epsilon %.4g at delta %g, and the grant of epsilon %.4g alone pays for %d of them; "
-            "sojourn.privacy(table, epsilon=...) plans a whole run",
+            "training on private table '%s' uses the owner's defaults: noise multiplier %g, clip %g, sampling rate "
+            "%.4g; a step costs epsilon %.4g at delta %g, and the whole grant of epsilon %.4g pays for %d such steps; "
+            "plan a run with sojourn.privacy(table, epsilon=...)",
             dataset,
             noise,
             clip,

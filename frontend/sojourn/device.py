@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The module `torch.owner`: what torch asks of a device's Python side."""
+"""The module `torch.owner`, the Python interface that torch expects of a device."""
 
 from __future__ import annotations
 

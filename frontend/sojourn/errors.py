@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions. None is a TypeError: Tensor's binary operators swallow that one."""
+"""Exceptions. None is a TypeError, because Tensor's binary operators swallow TypeErrors."""
 
 
 class Error(RuntimeError):
-    """Base of everything that Sojourn raises itself; shapes and arguments fail with torch's own errors."""
+    """Base class of Sojourn's exceptions; invalid shapes and arguments raise torch's own errors."""
 
 
 class ValueNeeded(Error):
@@ -11,11 +11,11 @@ class ValueNeeded(Error):
 
 
 class Refused(Error):
-    """The value may not leave the owner this way, or the owner's policy keeps it."""
+    """The value may not leave the owner this way, or the owner's policy forbids it."""
 
 
 class BudgetExhausted(Refused):
-    """The budget on a private table does not admit the release, or there is none. What was paid for is not lost."""
+    """The budget on a private table is missing or does not admit the release. Values already paid for are not lost."""
 
 
 class Unsupported(Error, NotImplementedError):
@@ -27,7 +27,7 @@ class OwnerError(Error):
 
 
 class ConnectionLost(Error):
-    """Nobody answered. The text says whether the step may have run."""
+    """No owner answered. The text says whether the step may have run."""
 
 
 class VersionMismatch(Error):
@@ -35,4 +35,4 @@ class VersionMismatch(Error):
 
 
 class DeadlineExceeded(Error, TimeoutError):
-    """The time for a loop was up before its last step; `steps` and `results` tell how far it came."""
+    """The deadline of a loop passed before its last step; `steps` and `results` show its progress."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of a user's own library (torch.library): those without a kernel for owners by their decomposition."""
+"""Operators of a user's library (torch.library): an operator without a kernel for owners uses its decomposition."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import _sojourn
 
 
 def _decomposed(name: str, overload: str, args, kwargs):
-    """By what torch._decomp.register_decomposition has for the operator, which is made of ops that are recorded."""
+    """Runs the operator's entry in torch._decomp.register_decomposition, which consists of recorded ops."""
     namespace, base = name.split("::")
     op = getattr(getattr(getattr(torch.ops, namespace), base), overload or "default")
     function = torch._decomp.decomposition_table.get(op)
@@ -17,5 +17,5 @@ def _decomposed(name: str, overload: str, args, kwargs):
 
 
 def install() -> None:
-    """Once."""
+    """Installs the listener, once."""
     _sojourn.set_foreign_listener(_decomposed)

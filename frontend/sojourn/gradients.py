@@ -11,7 +11,7 @@ import _sojourn
 
 
 def drop_lost_gradients() -> None:
-    """A gradient that a dropped step made has no value; its leaf had none, and has none again."""
+    """Resets gradients that a dropped step created to None: they have no value, and their leaves had none before."""
     for value in gc.get_objects():
         if issubclass(type(value), torch.Tensor) and value.device.type == "owner" and value.is_leaf:
             if value.grad is not None and not _sojourn.has_value(value.grad):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many steps in one trip: a training loop whose steps travel together."""
+"""Training loops that send many steps in one round trip."""
 
 from __future__ import annotations
 
@@ -42,29 +42,28 @@ def loop(
 
         losses = sojourn.loop(train, table.batches(features, label="y", size=64, epochs=10), per_trip=64)
 
-    `train`: a function, under `sojourn.step` or not. As with `sojourn.step(replay=True)` **it runs until two calls are
-    equal, and then no longer**; what is said there holds here, too. Steps that were replayed wait until there are
-    `per_trip` of them and travel in one message. Whatever is traced (another shape, a changed mode) has a trip of
-    its own, and so have steps at several owners and steps with more than 32 MiB of uploads. `batches`: any
-    iterable; a tuple or list is the arguments of a call, anything else the only one. What `train` publishes is
-    filled when the loop returns.
+    `train`: a function, with or without `sojourn.step`. As with `sojourn.step(replay=True)`, **after two equal calls
+    the function no longer runs**, and the same rules apply. Replayed steps wait until there are `per_trip` of them and
+    travel in one message. A traced call (another shape, a changed mode) makes a separate round trip, as do steps at
+    several owners and steps with more than 32 MiB of uploads. `batches`: any iterable; a tuple or list holds the
+    arguments of a call, any other element is the only argument. Values that `train` publishes are filled when the loop
+    returns.
 
-    Random numbers are drawn when a step is recorded: after a failure torch's generator is ahead by those of the steps
-    that did not run.
+    Random numbers are drawn when a step is recorded. After a failure torch's generator is therefore ahead by the
+    numbers of the steps that did not run.
 
-    `schedulers`: a scheduler of `torch.optim.lr_scheduler`, or several; each makes a step after each call.
-    `progress`: a bar of steps that have committed. `deadline`: seconds; no step begins later, and the loop
-    raises `DeadlineExceeded`.
+    `schedulers`: a scheduler of `torch.optim.lr_scheduler`, or several; each steps after each call. `progress`: shows a
+    bar of committed steps. `deadline`: seconds; no step begins later, and the loop raises `DeadlineExceeded`.
 
-    Each step commits by itself and is charged by itself, as if it had come alone. If one fails, those before
-    it stand: optimizers' counts and schedulers are those of the last that committed, gradients are its own or None. Ctrl-C
-    has the owner stop after the step under way. Whatever the loop raises has the attributes `steps`, how many have
-    committed, and `results`, what they returned.
+    Each step commits and is charged separately, as if it were sent alone. If a step fails, the earlier steps remain
+    committed: optimizers' counts and schedulers are those of the last committed step, and gradients are that step's or
+    None. Ctrl-C makes the owner stop after the current step. Every exception from the loop has the attributes `steps`,
+    the number of committed steps, and `results`, their return values.
     """
     if not callable(train):
         raise Error(f"loop takes a function, got {type(train).__name__}")
     if _sojourn.step_active():
-        raise Error("sojourn.loop makes steps of its own; call it outside of a step")
+        raise Error("sojourn.loop creates its own steps; call it outside of a step")
     per_trip = integer("per_trip", per_trip, 1)
     if per_trip > PER_TRIP_MOST:
         raise Error(f"per_trip is {per_trip}, an owner takes up to {PER_TRIP_MOST} steps in one message")
@@ -89,7 +88,7 @@ def loop(
 
 
 class _Run:
-    """One call of `loop`. How many steps have committed, the trip knows; all else follows from that."""
+    """One call of `loop`. The trip knows the number of committed steps; everything else follows from it."""
 
     def __init__(self, train, per_trip: int, schedulers: tuple, deadline: float | None, shown, is_quiet: bool):
         self._replay = _replay_of(train)
@@ -127,7 +126,7 @@ class _Run:
         self._scheduled += 1
 
     def send(self) -> None:
-        """All that is held has committed then."""
+        """Sends the held steps; when it returns, all have committed."""
         self._trip.send()
         self._check()
         self._forget()
@@ -138,7 +137,7 @@ class _Run:
             raise self._late()
 
     def _forget(self) -> None:
-        """All calls have committed."""
+        """Clears the calls, which have all committed."""
         self._collect()
         self._base = self._trip.committed
         self._loop.clear()
@@ -147,12 +146,12 @@ class _Run:
         self._shown(self._trip.committed)
 
     def _collect(self) -> None:
-        """Results of the calls that have committed."""
+        """Collects the results of committed calls."""
         while self._base <= len(self.results) < min(self._trip.committed, self._base + len(self._loop.calls)):
             self.results.append(self._loop.result(len(self.results) - self._base))
 
     def end(self, failure: BaseException) -> BaseException:
-        """Sends what is held, also where something else failed; then all is as the last step that committed left it."""
+        """Sends the held steps, also after another failure, and restores the state after the last committed step."""
         if not self._trip.is_over:
             try:
                 self._trip.send()
@@ -173,7 +172,7 @@ class _Run:
         return failure
 
     def _settle(self) -> None:
-        """May be interrupted, and done again."""
+        """Restores the state after the last committed step; it may be interrupted and repeated."""
         committed = self._trip.committed
         lost = len(self._loop.calls) > committed - self._base
         self._loop.calls.take_back(max(committed - self._base, 0))
@@ -198,7 +197,7 @@ class _Run:
 
 
 class _Scheduled:
-    """A scheduler and its optimizer's rates before a step of it; likewise of the schedulers in it."""
+    """A scheduler and its optimizer's rates before one of its steps, with the schedulers inside it."""
 
     def __init__(self, scheduler):
         self._scheduler = scheduler
@@ -216,7 +215,7 @@ class _Scheduled:
 
 
 def _copied(value):
-    """What a scheduler changes in place is a list or a dict of numbers."""
+    """A copy of a list, dict or set, which a scheduler changes in place; other values as they are."""
     return copy.copy(value) if isinstance(value, (list, dict, set)) else value
 
 
@@ -226,7 +225,7 @@ def _checked(schedulers) -> tuple:
     for scheduler in schedulers:
         if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             raise Error(
-                "ReduceLROnPlateau decides by a metric, which is there after the loop only; step it between loops"
+                "ReduceLROnPlateau needs a metric, which is available only after the loop; step it between loops"
             )
         if not isinstance(scheduler, torch.optim.lr_scheduler.LRScheduler):
             raise Error(f"schedulers must be of torch.optim.lr_scheduler, got {type(scheduler).__name__}")
@@ -234,7 +233,7 @@ def _checked(schedulers) -> tuple:
 
 
 def length(batches) -> int | None:
-    """How many there are, if they say."""
+    """The number of batches, if known."""
     try:
         return len(batches)
     except TypeError:
@@ -242,7 +241,7 @@ def length(batches) -> int | None:
 
 
 def _replay_of(train) -> Replay:
-    """Of a function one, so that a second loop knows what the first has seen."""
+    """The replay of a function, which a second loop shares with the first."""
     if isinstance(train, Replay):
         return train
     function = unwrapped(train)
@@ -256,7 +255,7 @@ def _replay_of(train) -> Replay:
 
 @contextlib.contextmanager
 def bar(progress: bool, total: int | None):
-    """Shows how many steps have committed."""
+    """Shows the number of committed steps."""
     if not progress:
         yield lambda steps: None
         return

@@ -17,9 +17,9 @@ from .errors import Error
 def to_owner(module: torch.nn.Module, owner, optimizer: torch.optim.Optimizer | None = None) -> torch.nn.Module:
     """Moves a module's parameters and buffers to `owner` (an `Owner`, or its device); returns the module.
 
-    What `module.to(owner.device)` does, and an optimizer that has stepped already has its state moved too. Parameters
-    stay the same objects, so ties and the optimizer's references hold. Identity if `owner` is None. Raises `Error` for an
-    optimizer that was built on other parameters (a stale one updates nothing that is used).
+    Same as `module.to(owner.device)`, but also moves the state of an `optimizer` that has already stepped. Parameters
+    stay the same objects, so ties and the optimizer's references hold. Does nothing if `owner` is None. Raises `Error`
+    for an optimizer built on other parameters, which would not update the module.
     """
     if owner is None:
         return module
@@ -44,7 +44,7 @@ _swapping = _Swapping()
 
 
 def install() -> None:
-    """Modules that go to an owner, or come from one, keep their parameters; once."""
+    """Makes modules keep their parameters when they move to or from an owner; installed once."""
     if hasattr(torch.nn.Module.to, "_sojourn"):
         return
     asked = torch.__future__.get_swap_module_params_on_conversion
@@ -74,15 +74,18 @@ def _keep_parameters(name, target):
 
 
 def _crosses(module, device) -> bool:
-    """Whether a tensor of the module goes to an owner, or comes from one."""
+    """Whether a tensor of the module moves to or from an owner."""
     places = {tensor.device.type for tensor in itertools.chain(module.parameters(), module.buffers())}
     return bool(places - {device.type}) and "owner" in {device.type, *places}
 
 
 @contextlib.contextmanager
 def _in_place(module):
-    """torch makes new parameters of those whose memory it cannot exchange, and forgets ties and optimizers; with its
-    swapping it does not, but for classes, attributes and buffers, which are kept here."""
+    """Keeps parameters, ties and optimizers intact during a move.
+
+    torch creates new parameters where it cannot exchange their memory. Its swapping keeps the parameters, except
+    their classes and attributes and shared buffers, which are restored here.
+    """
     parameters = [(parameter, type(parameter), dict(vars(parameter))) for parameter in module.parameters()]
     shared = _shared_buffers(module)
     before, _swapping.now = _swapping.now, True

@@ -26,8 +26,8 @@ _kept: dict[int, tuple] = {}
 class Budget:
     """A client's budget on a private table; all its releases together are (epsilon, delta)-DP.
 
-    `epsilon_left` is the grant less the smallest grant that would admit what was released so far.
-    It informs; the owner's filter decides, and often admits more than the difference says.
+    `epsilon_left` is the grant minus the smallest grant that would admit all releases so far. It is
+    informational: the owner's filter decides, and often admits more than `epsilon_left`.
     """
 
     dataset: str
@@ -61,20 +61,22 @@ class Owner:
 
     @property
     def device(self) -> torch.device:
-        """`torch.device("owner:N")`: `tensor.to(owner.device)` uploads a tensor of yours. It lives until `close()`, or until there are
-        many newer ones that were not closed."""
+        """`torch.device("owner:N")`; `tensor.to(owner.device)` uploads a tensor.
+
+        The device lives until `close()`, or until many newer devices exist that were not closed.
+        """
         _kept[self._session.index] = (self._session, weakref.ref(self))
         _make_room(_KEPT_MOST)
         return torch.device("owner", self._session.index)
 
     @property
     def account(self) -> str:
-        """What the data owner calls this client: "local" in its own process; "" without an identity."""
+        """The data owner's name for this client: "local" in its own process, "" without an identity."""
         return self._session.account
 
     @property
     def key(self) -> str | None:
-        """The owner's public key, which checks receipts; of a served owner, None without an identity."""
+        """The owner's public key, which verifies receipts; None for a served owner without an identity."""
         return getattr(self._embedded, "key", None) or self._session.owner_key or None
 
     def register(
@@ -87,22 +89,23 @@ class Owner:
         subject: str | None = None,
         population: str | None = None,
     ):
-        """Registers a table with an embedded owner (there you are the owner); returns its `Table`.
+        """Registers a table with an embedded owner (you are its data owner); returns the `Table`.
 
-        `source`: path of a CSV, Parquet, Arrow or NPZ file, or a dict of arrays, whose
-        first dimension counts rows and whose others are the shape of one row's entry.
-        `policy`: "open" (values may be published) or "private" (they leave with noise only, paid from
-        a budget: `grant`). A private table needs `bounds` of every column, from public knowledge and
-        not from the data; a boolean has them by its type.
+        `source`: path of a CSV, Parquet, Arrow or NPZ file, or a dict of arrays. The first dimension of
+        an array counts rows; the others are the shape of one row's entry.
+        `policy`: "open" (values may be published) or "private" (values leave only with noise, charged to
+        a budget: see `grant`). A private table needs `bounds` for every column except booleans, from
+        public knowledge and not from the data.
         `bounds`: column -> (lower, upper); values are clamped to it. `fills`: column -> number that
-        replaces missing and non-finite entries, which are refused otherwise.
-        `subject`: the column that names whom a row is about; a subject with two rows is refused, and
-        the column is not part of the table: it is stored encrypted and never shown. None: each row is a
-        subject. `population`: tables of the same people have one name here, and are paid for together.
+        replaces missing and non-finite entries, which are otherwise refused.
+        `subject`: the column that identifies the person a row is about; a subject with two rows is
+        refused. The column is not part of the table: it is stored encrypted and never shown. None: each
+        row is a subject. `population`: common name of tables about the same people, which are charged
+        together.
         """
         if self._embedded is None:
             raise Error(
-                f"{self.address} is not an embedded owner; its tables are registered there: "
+                f"{self.address} is not an embedded owner; register the table at the owner: "
                 "sojourn-owner import FILE --name NAME"
             )
         people = {key: text(key, value) for key, value in (("subject", subject), ("population", population)) if value}
@@ -116,15 +119,15 @@ class Owner:
         clip: float | None = None,
         metric_bound: float | None = None,
     ) -> Table:
-        """Changes what stands for a private table of an embedded owner where a step says nothing.
+        """Changes the defaults of an embedded owner's private table, for steps that do not set them.
 
         `noise_multiplier`: noise over sensitivity of a step; `clip`: bound of a row's gradient;
-        `metric_bound`: of what a row adds to a published value whose range is not known. What is left
-        out stays. Returns the table.
+        `metric_bound`: bound of a row's contribution to a published value of unknown range. Omitted
+        defaults are unchanged. Returns the table.
         """
         if self._embedded is None:
             raise Error(
-                f"{self.address} is not an embedded owner; defaults are changed there: sojourn-owner defaults {name} "
+                f"{self.address} is not an embedded owner; change defaults at the owner: sojourn-owner defaults {name} "
                 "--noise-multiplier M --clip C"
             )
         if not hasattr(self._embedded, "set_defaults"):
@@ -138,12 +141,12 @@ class Owner:
         """Grants this process a budget on a private table of its embedded owner.
 
         Everything released from the table is then (epsilon, delta)-differentially private for each
-        row. `delta`: well below one over the number of rows. A larger grant adds to the budget; what
-        was spent stays spent.
+        row. `delta`: well below one over the number of rows. A larger grant adds to the budget; earlier
+        charges remain.
         """
         if self._embedded is None:
             raise Error(
-                f"{self.address} is not an embedded owner; budgets are granted there: "
+                f"{self.address} is not an embedded owner; grant the budget at the owner: "
                 f"sojourn-owner budget grant CLIENT {name} --epsilon E --delta D"
             )
         if not hasattr(self._embedded, "grant"):
@@ -155,22 +158,22 @@ class Owner:
         return self.budget(name)
 
     def budget(self, name: str) -> Budget:
-        """What this client may still learn of a private table. Raises `Error` with the names there are."""
+        """This client's budget on a private table. Raises `Error`, with the known names, for an unknown table."""
         budget = Budget(text("name", name), *_sojourn.budget(self._session, name))
         if not budget.granted:
             self._session.dataset(name)  # says which there are
         return budget
 
     def datasets(self) -> list[Table]:
-        """Every table of this owner."""
+        """All tables of this owner."""
         return [Table(table, self._session) for table in self._session.datasets()]
 
     def dataset(self, name: str) -> Table:
-        """A table by name. Raises `Error` with the names there are."""
+        """A table by name. Raises `Error`, with the known names, for an unknown table."""
         return Table(self._session.dataset(name), self._session)
 
     def programs(self, with_text: bool = False) -> list[dict]:
-        """What ran at this owner, newest last: hash, client, runs, ops and, if asked for, the IR."""
+        """The programs run at this owner, newest last: hash, client, runs, ops and, if `with_text`, the IR."""
         return self._session.programs(with_text)
 
     def counters(self) -> dict[str, int]:
@@ -201,8 +204,8 @@ def local(store: str | None = None, runtime: str = "native", profile: str | None
     """An owner in this process. `store`: folder that keeps its tables (default: memory only).
 
     `runtime`: "native", or "numpy" for the plain second implementation (open tables only, slow).
-    `profile`: folder that gets, when the process ends at the latest, the times of every program's
-    instructions as tables (`plan-1.txt`, ...) and as `trace.json` for chrome://tracing.
+    `profile`: folder for the times of every program's instructions, as tables (`plan-1.txt`, ...) and as
+    `trace.json` for chrome://tracing; written by the end of the process.
     """
     if runtime == "native":
         embedded = _sojourn.EmbeddedOwner(str(store or ""), str(profile or ""))
@@ -220,14 +223,14 @@ def local(store: str | None = None, runtime: str = "native", profile: str | None
 
 
 def _make_room(most: int) -> None:
-    """Of the owners that only their devices may stand for the oldest go, until so many are left."""
+    """Drops the oldest owners that only their devices refer to, until at most `most` of them remain."""
     alone = [index for index, (_, owner) in _kept.items() if owner() is None]
     for index in alone[: max(0, len(alone) - most)]:
         del _kept[index]
 
 
 def _opened(*arguments):
-    """A session. Owners that nothing but circles of Python objects refers to make room for it."""
+    """A session. To make room for it, drops owners that only cycles of Python objects refer to."""
     if _sojourn.device_count() >= _sojourn.DEVICES_MOST:
         gc.collect()
         _make_room(0)
@@ -235,7 +238,7 @@ def _opened(*arguments):
 
 
 class _NumpyRegistrar:
-    """The NumPy owner behind the embedded owner's registering call."""
+    """Gives the NumPy owner the `register` of an embedded owner."""
 
     def __init__(self, owner):
         self._owner = owner
@@ -260,7 +263,7 @@ def _array(column: str, tensor: torch.Tensor):
         return tensor.numpy()
     except TypeError as failure:
         raise Error(
-            f"column {column!r} has type {tensor.dtype}, which NumPy does not hold; convert it to float32"
+            f"column {column!r} has type {tensor.dtype}, which NumPy does not support; convert it to float32"
         ) from failure
 
 
@@ -268,11 +271,10 @@ def connect(address: str, timeout: float = 60.0, identity=None, owner_key: str |
     """Connects to `sojourn-owner serve` at "ipc:///path/to/socket" or "tcp://host:port".
 
     `timeout`: seconds to wait for any reply. `identity`: path of the secret key that `sojourn keygen`
-    made, for an owner that has added its public half; without it the connection is nobody's and has no
-    budget on private tables. `owner_key`: the owner that is expected, as `sojourn-owner key` prints it;
-    without it the one that was met first at this address, which is noted in `IDENTITY.owners`.
-    Raises `ConnectionLost` if nobody answers, `Refused` where the owner does not take the identity, or
-    is not the one expected.
+    made and whose public half the owner has added; a connection without it is anonymous and has no
+    budget on private tables. `owner_key`: key of the expected owner, as `sojourn-owner key` prints it;
+    default: the owner first met at this address, noted in `IDENTITY.owners`. Raises `ConnectionLost` if
+    no owner answers, `Refused` if the owner rejects the identity or is not the expected one.
     """
     file = "" if identity is None else os.fspath(identity)
     session = _opened(address, address, int(timeout * 1000), file, owner_key or "")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Private training: what a run may cost, and what it has cost.
+"""Private training: the planned and the actual cost of a run.
 
-The owner does the rest: it clips each row's gradient, adds noise, and charges the budget, whatever
-the client says. Here stand the options of a step's message, and prices, which are a function of
-public numbers alone. Source of the accounting: notes in runtime/privacy/Rdp.h and Filter.h.
+The owner does the rest: it clips each row's gradient, adds noise and charges the budget, whatever
+the client says. This module has the options of a step's message, and prices, which depend on public
+numbers alone. The notes in runtime/privacy/Rdp.h and Filter.h give the source of the accounting.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _runs = itertools.count(1)
 class Quote:
     """A price: `epsilon` at `delta` for `steps` steps at `noise_multiplier`, each row in a step with `sampling_rate`.
 
-    `epsilon` is what a grant must hold, which admits whatever is asked after it and because of it.
-    `epsilon_of_best_order` is what the run tells by itself, as it is planned: the best of all integer orders of the
-    Renyi divergence from 2 to 1024, as other accountants quote it. Of an open table both and the noise multiplier are 0:
-    nothing is charged, and nothing is noised.
+    `epsilon` is the grant that the run needs, where later requests may depend on earlier results.
+    `epsilon_of_best_order` is the privacy loss of the planned run alone: the best of all integer orders of the Renyi
+    divergence from 2 to 1024, as other accountants quote it. On an open table both and the noise multiplier are 0:
+    nothing is charged, and no noise is added.
     """
 
     epsilon: float
@@ -51,7 +51,7 @@ class Quote:
 
 
 class privacy:
-    """How steps on a private table spend, as a context manager.
+    """Context manager that sets how steps on a private table spend.
 
     ::
 
@@ -59,16 +59,15 @@ class privacy:
             for x, y in rows.batches(features, label="y", size=64, epochs=20):
                 train(x, y)
 
-    `table`: the table or part of one that batches are drawn from. `epsilon` and `delta`: the price
-    of the whole run; the noise follows. Or `noise_multiplier`: noise over sensitivity of a step;
-    the price follows. With neither the owner's defaults stand. `size`, `epochs`: of all batches of
-    the run together; taken from the first call of `batches` if left out. `clip`: bound of a row's
-    gradient, all parameters together; `per_layer` clips each tensor alone. `loss`: "mean" if the loss
-    is a mean over the batch, else "sum". `metric_share`: part of a step's budget for the values
-    published in it.
+    `table`: the table, or part of one, from which batches are drawn. `epsilon` and `delta`: price of the
+    whole run; they determine the noise. `noise_multiplier` instead: noise over sensitivity of a step; it
+    determines the price. With neither, the owner's defaults apply. `size`, `epochs`: those of all batches
+    of the run together; default: those of the first call of `batches`. `clip`: bound of a row's gradient
+    over all parameters; `per_layer` clips each tensor separately. `loss`: "mean" if the loss is a mean
+    over the batch, else "sum". `metric_share`: part of a step's budget for the values published in it.
 
-    A run is one `with` block. At its end it is over, and the owner returns what it did not use. On open
-    tables all of it is accepted and ignored.
+    A run is one `with` block. When the block ends, the owner returns the unused part of the run's budget.
+    On open tables all arguments are accepted and ignored.
     """
 
     def __init__(
@@ -124,7 +123,7 @@ class privacy:
 
     @property
     def sampling_rate(self) -> float:
-        """Probability of each row to be in a step's batch; on an open table the share of rows in a batch."""
+        """Probability that a row is in a step's batch; on an open table the share of rows in a batch."""
         rows, size = len(self._table), self._known("size")
         return _sojourn.sampling_rate(rows, size) if self.is_private else min(1.0, size / max(rows, 1))
 
@@ -154,14 +153,14 @@ class privacy:
 
     @property
     def taken(self) -> int:
-        """Steps that the owner accepted and charged to this run."""
+        """Number of steps that the owner accepted and charged to this run."""
         return self._spent()[0]
 
     @property
     def epsilon(self) -> float:
-        """Spent so far by the steps of this run: what the owner charged it, draw by draw, at `delta`.
+        """Epsilon, at `delta`, of the owner's charges so far for the steps of this run, draw by draw.
 
-        Values with prices of their own are beside it, and rows that no step released anything of are free.
+        It does not include values with a separate price. Rows from which no step released a value are free.
         """
         return self._spent()[1]
 
@@ -193,9 +192,7 @@ class privacy:
     def _session(self):
         session = self._table._session
         if session is None:
-            raise Error(
-                f"table '{self._table.name}' is not at an owner; take it from one that has it: owner.dataset(name)"
-            )
+            raise Error(f"table '{self._table.name}' is not at an owner; get it from its owner: owner.dataset(name)")
         return session
 
     def __repr__(self) -> str:
@@ -248,8 +245,8 @@ class privacy:
         global _current
         if self._was_entered:
             raise Error(
-                "this sojourn.privacy was entered before: a run is one `with` block, and its plan holds for that; make "
-                "another, sojourn.privacy(...), for more steps"
+                "this sojourn.privacy was already entered: a run is one `with` block, and its plan covers only that "
+                "block; create another sojourn.privacy(...) for more steps"
             )
         self._was_entered = True
         self._outer, _current = _current, self
@@ -274,7 +271,7 @@ class privacy:
         return False
 
     def _end(self, is_failing: bool) -> None:
-        """The owner returns what the run did not use, whatever its steps read."""
+        """Has the owner return the unused part of the run's budget."""
         _sojourn.set_spending(self._session())
         if self._outer is not None and self._outer.is_private:
             self._outer._send()
@@ -306,30 +303,30 @@ class privacy:
         )
 
     def _declare(self, name: str, rows: int, size: int, epochs: int, steps: int) -> None:
-        """What batches of the run are: rows that they are drawn from, expected size, epochs, and steps of all of them."""
+        """Declares batches of the run: rows of their table, expected size, epochs, and total number of steps."""
         if not self.is_private:
             self._size, self._epochs = size, max(self._epochs or 0, epochs)
             return
         if rows != len(self._table):
             raise Error(
-                f"the run was declared for {len(self._table)} rows of '{name}', the batches are drawn from "
-                f"{rows}: its price would be another; give privacy(...) the table or part that the batches are of"
+                f"the run was declared for {len(self._table)} rows of '{name}', but the batches are drawn from "
+                f"{rows}, which changes the price; pass the table or part of the batches to privacy(...)"
             )
         if self._size is not None and self._size != size:
             raise Error(
-                f"the run was declared with size={self._size}, the batches have size={size}: its price would be "
-                "another; open a run of their own for them"
+                f"the run was declared with size={self._size}, but the batches have size={size}, which changes the "
+                "price; open a separate run for them"
             )
         per_epoch = -(-rows // size)
         planned = (self._epochs or epochs) * per_epoch
         taken = self.taken
         if taken + steps > planned:
             whole = -(-(taken + steps) // per_epoch)
-            first = "" if self._is_planned else ", which the first batches of the run have fixed"
+            first = "" if self._is_planned else ", set by the first batches of the run"
             raise Error(
                 f"the run's plan is epochs={self._epochs}{first}: {planned} steps, of which {taken} are taken, and "
-                f"these batches have {steps} more; give privacy(..., epochs={whole}) the epochs of all its batches "
-                "together, or open another run for more"
+                f"these batches have {steps} more; plan the epochs of all batches together with privacy(..., "
+                f"epochs={whole}), or open another run"
             )
         self._size, self._epochs = size, self._epochs or epochs
         self._send()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why programs were compiled: logged, and kept for `sojourn.explain()`."""
+"""Reasons for compilations: logged, and kept for `sojourn.explain()`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _compiled: deque[Compiled] = deque(maxlen=_KEPT)
 
 
 class Compiled(NamedTuple):
-    """One compilation: why, which op and argument differ from the nearest program before, what they were and are."""
+    """One compilation: its reason, and the difference from the nearest earlier program (op, argument, values)."""
 
     why: str
     op: str
@@ -35,7 +35,7 @@ class Compiled(NamedTuple):
 
 
 def take(session) -> None:
-    """What a session has compiled since the last time."""
+    """Logs and keeps the compilations of a session since the last call."""
     for fields in _sojourn.take_explanations(session):
         compiled = Compiled(*fields)
         _compiled.append(compiled)

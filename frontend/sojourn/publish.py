@@ -20,7 +20,7 @@ from .receipt import Receipt
 
 
 class _OpenStep(threading.local):
-    """Where the thread's open step publishes: a refusal that comes with its reply names these lines."""
+    """Lines that publish in the thread's open step; a refusal in the step's reply names them."""
 
     def __init__(self):
         self.lines: list[str] = []
@@ -37,12 +37,12 @@ def _callers_line() -> str:
 
 
 def forget_lines() -> None:
-    """What a dropped step published will not be refused."""
+    """Forgets the lines of a dropped step, whose values can no longer be refused."""
     _open.lines.clear()
 
 
 class naming_lines:
-    """Around whatever ends a step: adds the lines that published in it to a refusal."""
+    """Surrounds the end of a step: adds the lines that published in it to a refusal."""
 
     def __enter__(self):
         return self
@@ -56,10 +56,10 @@ class naming_lines:
 
 
 class Published:
-    """Values on their way out: the same tree as was published, with CPU tensors for leaves.
+    """Published values: the published tree, with CPU tensors as leaves.
 
-    Filled by the reply of the step it was made in; reading it earlier raises `ValueNeeded`. On CPU
-    tensors the same class holds the values, so one script serves both.
+    The reply of the step fills it; reading it earlier raises `ValueNeeded`. For CPU tensors the same
+    class holds the values, so one script serves both.
     """
 
     def __init__(self, leaves: list, spec):
@@ -90,11 +90,11 @@ class Published:
 
     @property
     def stderr(self):
-        """Standard deviation of the noise in each number; 0 without noise, None if it is not known.
+        """Standard deviation of the noise in each number; 0 without noise, None if unknown.
 
-        Known where the value is linear in the noise, with public coefficients: sums, multiples, parts, products
-        with matrices. A tree like `value`, with a number for each tensor: where its elements differ, that of the one
-        with most noise. Whole numbers are rounded after the noise, which is not counted.
+        It is known if the value is linear in the noise with public coefficients: sums, multiples, parts, matrix
+        products. A tree like `value`, with one number per tensor, the largest over its elements. Rounding of whole
+        numbers after the noise is not counted.
         """
         self.value  # noqa: B018
         errors = [None if error is None or math.isnan(error) else error for error in self._errors()]
@@ -105,7 +105,7 @@ class Published:
 
     @property
     def receipt(self) -> Receipt | None:
-        """What the owner signed for a release with a price of its own; else None."""
+        """The owner's signed receipt for a release with a separate price, else None."""
         signed = [state.receipt for state in self._states if isinstance(state, _sojourn.Published)]
         return next((Receipt(data) for data in signed if data), None)
 
@@ -148,12 +148,12 @@ class Published:
 
 
 def _values_of(tree):
-    """The tree with values in place of what was published."""
+    """The tree with the values of its `Published` objects in their place."""
     return pytree.tree_map_only(Published, lambda published: published.value, tree)
 
 
 def _behave_like_values() -> None:
-    """Published computes and compares as its value does; one that is not filled yet says so."""
+    """Lets `Published` compute and compare like its value; an unfilled one raises `ValueNeeded`."""
 
     def forward(operation):
         def method(self, *others):
@@ -179,7 +179,7 @@ _behave_like_values()
 
 
 def _terms(epsilon, delta, bound) -> dict[str, float]:
-    """As an owner takes them; 0 stands for what is not given."""
+    """The terms in the owner's form: 0 for an omitted term."""
     return {
         "epsilon": 0.0 if epsilon is None else checks.within("epsilon", epsilon, checks.EPSILON),
         "delta": 0.0 if delta is None else checks.within("delta", delta, checks.DELTA),
@@ -189,12 +189,12 @@ def _terms(epsilon, delta, bound) -> dict[str, float]:
 
 @dataclasses.dataclass(frozen=True)
 class ReleaseQuote:
-    """What publishing a value would cost and release.
+    """The price and the noise of publishing a value.
 
-    `epsilon` and `delta`: the guarantee that is paid for; 0 where it is free. `delta` is that of the
-    budget, whatever was asked: a price is the smallest grant that admits the release. `stderr`: standard
-    deviation of the noise in each number, in the value's unit; None where it is not linear in the noise.
-    `numbers`: released together. `notes`: what the owner would change in the program.
+    `epsilon` and `delta`: the guarantee to be paid for; 0 if the value is free. `delta` is always that of
+    the budget: a price is the smallest grant that admits the release. `stderr`: standard deviation of the
+    noise in each number, in the value's unit; None if the value is not linear in the noise. `numbers`:
+    count of numbers released together. `notes`: changes that the owner would make to the program.
     """
 
     epsilon: float
@@ -206,23 +206,24 @@ class ReleaseQuote:
 
     def __str__(self) -> str:
         if self.noise == "none":
-            return "free and exact: released already, or of open tables"
-        off = "not known: it is not linear in the noise" if self.stderr is None else f"{self.stderr:.4g}"
+            return "free and exact: already released, or computed from open tables"
+        off = "unknown: the value is not linear in the noise" if self.stderr is None else f"{self.stderr:.4g}"
         count = f"{self.numbers} numbers" if self.numbers > 1 else "one number"
         text = f"epsilon {self.epsilon:g} at delta {self.delta:g} for {count} with {self.noise} noise, standard error {off}"
         return "; ".join([text, *self.notes])
 
 
 def quote(tree, epsilon: float, delta: float | None = None, bound: float | None = None):
-    """What `publish(tree, epsilon, delta, bound)` would release; nothing runs, and nothing is spent.
+    """The quote for `publish(tree, epsilon, delta, bound)`; nothing runs, and nothing is spent.
 
-    `tree`: a tensor of private tables that was not sent yet, or any nesting of lists, tuples and dicts
-    of them. Returns a `ReleaseQuote`, or the tree with one in place of each tensor: they share the price
-    in equal parts, as values of one table do. Raises `Refused`, with op, line and reason, where the owner would refuse it, and `Error`
-    for numbers that no owner takes. Errors depend on bounds and shapes alone, never on rows.
+    `tree`: an unsent tensor of private tables, or any nesting of lists, tuples and dicts of them.
+    Returns a `ReleaseQuote`, or the tree with a quote in place of each tensor; these quotes share the
+    price in equal parts, as values of one table do. Raises `Refused`, with op, line and reason, if the
+    owner would refuse the release, and `Error` for invalid numbers. Errors depend on bounds and shapes
+    alone, never on rows.
     """
     if epsilon is None:
-        raise Error("epsilon must be a number above 0, got None: a quote is for a price of its own")
+        raise Error("epsilon must be a number above 0, got None: a quote needs a separate price")
     terms = _terms(epsilon, delta, bound)
     leaves, spec = pytree.tree_flatten(tree)
     if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
@@ -236,7 +237,7 @@ def quote(tree, epsilon: float, delta: float | None = None, bound: float | None 
 
 
 def _part_of(quoted: ReleaseQuote, sharers: int) -> ReleaseQuote:
-    """A quote for one of so many that share a price: pure epsilons add up, and so do squares of Gaussian noise."""
+    """The quote of one of `sharers` values with a common price; pure epsilons and squares of Gaussian noise add up."""
     growth = sharers if quoted.noise == "discrete Laplace" else math.sqrt(sharers)
     return dataclasses.replace(quoted, stderr=None if quoted.stderr is None else quoted.stderr * growth)
 
@@ -252,18 +253,20 @@ def _quote_of(value: torch.Tensor, terms: dict[str, float]) -> ReleaseQuote:
 
 
 def publish(tree, epsilon: float | None = None, delta: float | None = None, bound: float | None = None):
-    """Asks the owner for values. `tree`: a tensor or any nesting of lists, tuples and dicts of them.
+    """Requests values from the owner. `tree`: a tensor or any nesting of lists, tuples and dicts of tensors.
 
     Outside a step: ends the implicit step (one round trip) and returns the tree with CPU tensors.
     Inside a step: returns a `Published`, filled by the step's own reply. CPU tensors pass through
-    as copies. Raises `Refused` where the owner's policy keeps a value.
+    as copies. Raises `Refused` if the owner's policy forbids the release.
 
-    Of private tables a value leaves with noise. `epsilon` pays for it apart from the step: with
-    Laplace noise, or Gaussian where `delta` is given, all values of the tree together; the answer is
-    a `Published` with `.stderr` and `.receipt`. Without it, in a step on batches, it is a part of the step's price. `bound`: what one
-    row adds is clamped to it, in the unit of the value. What was released already is free and exact. Whole columns
-    can be published from again, at a price each time; batches, and what an earlier step computed of rows, cannot.
-    On open tables these are accepted and ignored.
+    Values computed from a private table leave only with noise. `epsilon` pays for all values of the tree
+    together, separately from the step, with Laplace noise, or Gaussian if `delta` is given; the result is
+    a `Published` with `.stderr` and `.receipt`. Without `epsilon`, in a step on batches, the value is part
+    of the step's price. `bound`: each row's contribution is clamped to it, in the unit of the value.
+
+    Values already released are free and exact. Whole columns can be published from repeatedly, at a price
+    each time; batches, and values that an earlier step computed from rows, cannot. On open tables
+    `epsilon`, `delta` and `bound` are accepted and ignored.
     """
     terms = _terms(epsilon, delta, bound)
     leaves, spec = pytree.tree_flatten(tree)
@@ -291,6 +294,6 @@ def publish(tree, epsilon: float | None = None, delta: float | None = None, boun
         return published.value
     except ValueNeeded:  # nothing was sent
         raise ValueNeeded(
-            "a value is published on an offline device, which only records: publish it in a step that sojourn.compile "
-            "compiles, or connect to an owner"
+            "a value is published on an offline device, which only records: publish it in a step compiled by "
+            "sojourn.compile, or connect to an owner"
         ) from None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the numbers that ops take come from: float arguments, rates of optimizers, and what torch computes from those."""
+"""Sources of the numbers that ops take: float arguments, rates of optimizers, and torch's computations from those."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KNOWN_OPTIMIZERS = (
     torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adamax, torch.optim.Adagrad,
     torch.optim.Adadelta, torch.optim.RMSprop,
 )  # fmt: skip
-"""Those whose ops follow from their options, and whose numbers frontend/replay/Rates.h knows."""
+"""Optimizers whose ops follow from their options and whose numbers frontend/replay/Rates.h computes."""
 
 
 def is_counter(name: str, value) -> bool:
@@ -28,7 +28,7 @@ def is_counter(name: str, value) -> bool:
 
 
 def host_state(optimizer) -> dict[tuple, tuple[float, Any]]:
-    """Numbers that an optimizer keeps on the host, by parameter and name, and what holds them."""
+    """Numbers that an optimizer keeps on the host, with their holders, by parameter and name."""
     return {
         (parameter, name): (float(value), value)
         for parameter, state in optimizer.state.items()
@@ -44,7 +44,7 @@ def rates_of(optimizer) -> list:
 
 
 def changed_on_host(optimizers, rates, before) -> tuple[str, list[torch.Tensor]]:
-    """What the function changed on the host that a replay would not; counters that went on by one step."""
+    """Changes on the host that a replay would not repeat, and the counters that advanced by one step."""
     advanced = []
     for optimizer, then, state in zip(optimizers, rates, before):
         if rates_of(optimizer) != then:
@@ -54,12 +54,12 @@ def changed_on_host(optimizers, rates, before) -> tuple[str, list[torch.Tensor]]
             if grown == 1 and is_counter(name, holder):
                 advanced.append(holder)
             elif grown:
-                return f"{type(optimizer).__name__} keeps '{name}' on the host, which is no count of steps", []
+                return f"{type(optimizer).__name__} keeps '{name}' on the host, which is not a step count", []
     return "", advanced
 
 
 class Numbers:
-    """Where the numbers of a call may come from: base numbers (float arguments, rates), and all that follows from them."""
+    """Possible sources of a call's numbers: base numbers (float arguments, rates) and numbers computed from them."""
 
     def __init__(self, optimizers, floats: list[float], advanced: list[torch.Tensor]):
         moving = set(map(id, advanced))
@@ -74,12 +74,12 @@ class Numbers:
         self.base, self.values = self.read(floats, after_call=True)
 
     def read(self, floats: list[float], after_call: bool = False) -> tuple[list[float], list[float]]:
-        """`after_call`: the call has advanced its counters. What is computed: frontend/replay/Rates.h."""
+        """`after_call`: the call has advanced its counters. The formulas are in frontend/replay/Rates.h."""
         return self.sources.read(floats, after_call)
 
 
 class Looked(float):
-    """A float argument in a traced call; `at` tells once Python has decided something by its value."""
+    """A float argument in a traced call; `looked` gets its position `at` once Python decides something by its value."""
 
     _at: int
     _looked: set[int]

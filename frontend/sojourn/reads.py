@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that a script reads outside of steps, as it would read those of any device, and what that costs."""
+"""Values that a script reads outside of steps, as on any device, and the cost of such reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .errors import ValueNeeded
 
 
 class _Told(threading.local):
-    """How often lines cost the thread an extra trip, whether it wants none, and whether it means to read much at once."""
+    """Of a thread: extra round trips by line, whether it refuses them, and whether it reads many values at once."""
 
     def __init__(self):
         self.lines: dict[tuple[str, int], int] = {}
@@ -32,7 +32,7 @@ _told = _Told()
 
 
 class strict:
-    """Refuses reads that cost a trip of their own, in the calling thread; `ValueNeeded` names the line.
+    """Refuses reads that cost a separate round trip, in the calling thread; `ValueNeeded` names the line.
 
     ::
 
@@ -41,8 +41,8 @@ class strict:
         with sojourn.strict():
             ...
 
-    A read right after a step ended travels with the step, one of a value that was read before and not written since
-    with nothing, and `torch.save` reads all that it saves at once: none of these is refused.
+    It never refuses these reads: a read right after a step's end, which travels with the step; a repeated read of an
+    unchanged value, which costs nothing; and `torch.save`, which reads all its values at once.
     """
 
     def __init__(self, on: bool = True):
@@ -62,13 +62,16 @@ def _before(is_extra: bool) -> None:
     depth = connections.callers_depth() - 1
     frame = sys._getframe(depth)
     line = (frame.f_code.co_filename, frame.f_lineno)
-    way_out = "read it right after optimizer.step(), publish it in the step that computes it, or add up on the device"
+    way_out = (
+        "read it right after optimizer.step(), publish it in the step that computes it, or accumulate on the device"
+    )
     if _told.strict:
-        raise ValueNeeded(f"a value is read at {line[0]}:{line[1]}, which costs a trip of its own; {way_out}")
+        raise ValueNeeded(f"a value is read at {line[0]}:{line[1]}, which costs a separate round trip; {way_out}")
     _told.lines[line] = _told.lines.get(line, 0) + 1
     if _told.lines[line] == 2:  # one that runs once is not worth a word
         warnings.warn(
-            f"a value is read here, which costs a trip to the owner of its own each time; {way_out} (said once per line)",
+            f"a value is read here, which costs a separate round trip to the owner each time; {way_out} (reported once "
+            "per line)",
             stacklevel=depth + 1,
         )
 
@@ -79,7 +82,7 @@ def value(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class together:
-    """What is read of a tree within was fetched in one trip."""
+    """Fetches the values of a tree in one round trip; reads inside the block use them."""
 
     def __init__(self, tree):
         if isinstance(tree, torch.nn.Module):
@@ -115,6 +118,6 @@ def _after_optimizer_step(optimizer, args, kwargs):
 
 
 def install() -> None:
-    """Once."""
+    """Installs the listener and the hook, once."""
     _sojourn.set_read_listener(_before, connections.tell)
     register_optimizer_step_post_hook(_after_optimizer_step)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receipts: what was released at which price, signed by the owner of the data."""
+"""Receipts: a release and its price, signed by the owner of the data."""
 
 from __future__ import annotations
 
@@ -12,20 +12,29 @@ from .errors import Error
 
 
 class Receipt:
-    """What the owner signed for a release with a price of its own.
+    """The owner's signed receipt for a release with a separate price.
 
-    Everything shown is read from the signed bytes, `bytes(receipt)`; `Receipt(data)` reads them again, from a file
-    perhaps. `verify` says whether an owner signed them: until then a receipt is a claim.
+    All fields are read from the signed bytes, `bytes(receipt)`; `Receipt(data)` reads such bytes again, for example
+    from a file. `verify` checks the signature; until then a receipt is only a claim.
 
-    `what`: the released value. `client`: who asked, as the owner calls it. `price`: per dataset a dict of dataset,
-    version, owner (the key of the owner whose dataset it is: names are each owner's own; None in receipts of earlier
-    releases, which did not say), epsilon, delta (epsilon is that of the smallest grant that admits the release alone)
-    and epsilon_of_best_order (as other accountants quote it); both under `relation`: "null_one", where one row becomes
-    the null row. Where it may become any other row: epsilon_replace_one and epsilon_replace_one_of_best_order, upper
-    bounds and for information, or None where none is known; budgets are of the first.
-    `program`: hash of the program, hexadecimal. `entry`, `entry_hash`: number and hash of the ledger's entry. `time`: of
-    the release. `result_digest`: hash of the released bytes. `noise`: per noise a dict of what, sigma_int and
-    sensitivity_int in units of 2^grid_exponent. `notes`: what the price does not cover.
+    - `what`: the released value
+    - `client`: the owner's name for the client
+    - `price`: a dict per dataset:
+
+      - `dataset`, `version`
+      - `owner`: key of the dataset's owner, because two owners may use one name; None in receipts of earlier releases
+      - `epsilon`, `delta`: epsilon of the smallest grant that admits the release alone
+      - `epsilon_of_best_order`: epsilon as other accountants quote it
+      - `epsilon_replace_one`, `epsilon_replace_one_of_best_order`: upper bounds, for information, where one row may
+        become any other row; None if unknown
+    - `relation`: "null_one", where one row becomes the null row; it holds for budgets, `epsilon` and
+      `epsilon_of_best_order`
+    - `program`: hash of the program, hexadecimal
+    - `entry`, `entry_hash`: number and hash of the ledger's entry
+    - `time`: time of the release, UTC
+    - `result_digest`: hash of the released bytes
+    - `noise`: a dict per noise: `what`, and `sigma_int` and `sensitivity_int` in units of 2^`grid_exponent`
+    - `notes`: limits of the price's guarantee
     """
 
     def __init__(self, data: bytes):
@@ -56,11 +65,11 @@ class Receipt:
             raise Error("these bytes are not a receipt that an owner signs: a number in them is out of range")
 
     def verify(self, owner_key: str) -> bool:
-        """True if the owner with this key signed the receipt, and every price is of one of its datasets; raises `Error`
-        if not.
+        """Returns True if the owner with this key signed the receipt and owns every dataset in `price`; else raises
+        `Error`.
 
-        `owner_key`: the 64 hexadecimal digits that `sojourn-owner key` prints, had from the data owner and not from
-        the receipt; `owner.key` is that of the connection.
+        `owner_key`: the 64 hexadecimal digits that `sojourn-owner key` prints. Get them from the data owner, not from
+        the receipt; `owner.key` is the key of the connection.
         """
         if not isinstance(owner_key, str):
             raise Error(f"owner_key must be the owner's key as a str, got {owner_key!r}")

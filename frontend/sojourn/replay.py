@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps whose function no longer runs: what it recorded goes out again with the call's own tensors, numbers and seeds.
+"""Replay: sends a step's recorded ops again, with the call's own tensors, numbers and seeds, without its function.
 
-A call is *traced* (the function runs) until two traces of alike calls are equal; then it is *replayed*. Alike are calls
-with arguments of the same structure, shapes and dtypes, the same modules in the same modes, the same parameters in
-their places and the same optimizers. Each number that an op takes has to be explained: it is always the same, or it is
-a float argument, a hyper-parameter in an optimizer's `param_groups`, or what a stock optimizer computes from those and
-its count of steps.
+A call is *traced* (the function runs) until two traces of alike calls are equal; then it is *replayed*. Alike calls
+have arguments of the same structure, shapes and dtypes, the same modules in the same modes, the same parameters in
+their places and the same optimizers. Each number that an op takes needs a known source: it is always the same, or it is
+a float argument, a hyper-parameter in an optimizer's `param_groups`, or a value that a stock optimizer computes from
+those and its step count.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _replays: weakref.WeakSet[Replay] = weakref.WeakSet()
 
 
 class _Plan:
-    """Alike calls: the last one that was traced, and what it takes to replay it."""
+    """Alike calls: the last traced call, and the data to replay it."""
 
     def __init__(self, uses: Uses):
         self.uses = Uses(uses)
@@ -66,7 +66,7 @@ class _Plan:
         self.is_single = is_armed and self.outputs[0] == [("computed",)] and self.outputs[1] == _ONE
 
     def make_ready(self, args: tuple) -> None:
-        """For calls that follow one with these arguments, which was replayed."""
+        """Prepares for calls that follow a replayed call with these arguments."""
         if self.ready is None and _sojourn.ReadyCall.can_take(args):
             may_vary = [at in self.varied and at not in self.looked for at in range(len(self.base))]
             assert self.numbers is not None  # of every plan that was armed
@@ -76,7 +76,7 @@ class _Plan:
             )  # fmt: skip
 
     def results(self, made, leaves):
-        """What a call returns that was recorded again."""
+        """The return value of a replayed call."""
         if self.is_single:
             return made.outputs[0]
         kinds, spec = self.outputs
@@ -94,7 +94,7 @@ class _Plan:
 
 
 class _Kind:
-    """Calls with arguments of one structure: what they use, and a plan for each state of that."""
+    """Calls with arguments of one structure: the objects they use, and a plan for each state of those."""
 
     def __init__(self):
         self.uses = Uses()
@@ -102,16 +102,16 @@ class _Kind:
 
 
 class Loop:
-    """The calls of a loop since all were known to have committed."""
+    """The calls of a loop since the last time all calls had committed."""
 
     def __init__(self, trip, send):
-        """`send`: has all that is held committed."""
+        """`send`: sends the held calls, which then have committed."""
         self.trip, self.send = trip, send
         self.calls = _sojourn.LoopedCalls(trip)
         self._expected: list[tuple[_Plan, tuple | list]] = []
 
     def expect(self, plan: _Plan, leaves) -> None:
-        """Of the call that is replayed next; said before, so that it is known of each that was."""
+        """Notes the plan and the arguments of a call before its replay, so that every replayed call has them."""
         del self._expected[len(self.calls) :]
         self._expected.append((plan, leaves))
 
@@ -125,7 +125,7 @@ class Loop:
 
 
 class _Local(threading.local):
-    """Of the calling thread: what is known of its calls, and of the one that was replayed last."""
+    """State of the calling thread: its kinds of calls, and its last replayed call."""
 
     def __init__(self):
         self.kinds: collections.OrderedDict[tuple, _Kind] = collections.OrderedDict()
@@ -135,7 +135,7 @@ class _Local(threading.local):
 
 
 class Replay:
-    """A step's function and what is known of its calls. Made by `sojourn.step(replay=True)`."""
+    """A step's function and the state of its calls. Made by `sojourn.step(replay=True)`."""
 
     def __init__(self, function, step):
         functools.update_wrapper(self, function)
@@ -169,9 +169,9 @@ class Replay:
         return self._call(args, kwargs, None)
 
     def within(self, loop: Loop, args, is_quiet: bool):
-        """A call of a loop. Where it is replayed, its step waits for the trip's message, and the loop has what it returns.
+        """A call of a loop. If it is replayed, its step waits for the trip's message, and the loop keeps its result.
 
-        `is_quiet`: since the call before no code has run but the loop's.
+        `is_quiet`: since the previous call, only the loop's code has run.
         """
         last = self._local.last if is_quiet else None
         if last is not None and all(type(leaf) is torch.Tensor for leaf in args):
@@ -200,7 +200,7 @@ class Replay:
                     self._local.plan = plan if plan.ready is not None else None
                 return result
         else:
-            reason = "there is no earlier call that is alike" if plan is None else "one call alike was traced so far"
+            reason = "no earlier call is alike" if plan is None else "only one alike call was traced so far"
         if loop is not None:
             loop.send()
         return self._trace(kind, plan, reason, leaves, spec, tensors, floats, loop)
@@ -214,19 +214,19 @@ class Replay:
         return kind
 
     def _cannot(self, plan: _Plan, entry, floats: list[float]) -> str:
-        """Why a call has to be traced, or nothing."""
+        """The reason to trace a call, or an empty text."""
         assert plan.numbers is not None  # of every plan that was armed
         base, values = self._local.base, self._local.values = plan.numbers.read(floats)
         for position, (now, then) in enumerate(zip(base, plan.base, strict=True)):
             if now != then and (position not in plan.varied or position in plan.looked):
-                why = "Python decides by it" if position in plan.looked else "it did so for the first time"
-                return f"a number changed from {then} to {now}, and {why}"
+                why = ", and Python decides by it" if position in plan.looked else " for the first time"
+                return f"a number changed from {then} to {now}{why}"
         if any(map(math.isnan, values)):
             return "an optimizer's counts of steps differ"
         if not plan.call.fits(entry):
-            return "a tensor is another one, or laid out otherwise, for the first time"
+            return "a tensor or its layout changed for the first time"
         if not plan.call.determines(values):
-            return "a number may come from several places that differ now"
+            return "a number has several possible sources, which now differ"
         return ""
 
     def _replay(self, plan: _Plan, entry, leaves, loop: Loop | None):
@@ -305,7 +305,7 @@ class Replay:
             tracing.uses, tracing.host = outer
 
     def _compare(self, plan: _Plan, call, obstacle: str, uses: Uses, outputs, floats, advanced, looked) -> str:
-        """Arms the plan if the call repeats the one before. Raises for a number that nothing explains."""
+        """Arms the plan if the call repeats the previous one. Raises for a number without a known source."""
         numbers = Numbers(uses.optimizers, floats, advanced)
         if any(map(math.isnan, numbers.values)):
             obstacle = obstacle or "an optimizer's counts of steps differ within a group"
@@ -321,8 +321,8 @@ class Replay:
         repeats = before is not None and not difference and len(numbers.base) == len(plan.base)
         if why := call.explain(numbers.values, before if repeats else None):
             raise Unsupported(
-                f"{self._name()} cannot be replayed: {why}: no argument, rate or counter explains it. Pass it as a float "
-                "argument of the function, or trace each call (without replay=True)"
+                f"{self._name()} cannot be replayed: {why}: no argument, rate or counter explains it; pass it as a "
+                "float argument of the function, or trace each call (without replay=True)"
             )
         if repeats:
             plan.varied.update(at for at, pair in enumerate(zip(numbers.base, plan.base)) if pair[0] != pair[1])
@@ -333,7 +333,7 @@ class Replay:
         return f"; {difference}" if difference else ""
 
     def _warn(self, obstacle: str) -> None:
-        """Once per reason and function."""
+        """Warns once per reason and function."""
         if obstacle not in self._warned:
             self._warned.add(obstacle)
             warnings.warn(f"{self._name()} is traced, not replayed: {obstacle}", stacklevel=connections.callers_depth())
@@ -370,13 +370,13 @@ def _key(leaves, spec) -> tuple:
 
 
 def _function_modes() -> tuple:
-    """Of torch's functions, those that are open: of `with torch.device(...)` the device."""
+    """The open modes of torch's functions; for `with torch.device(...)` the device."""
     modes = _get_current_function_mode_stack()
     return tuple(mode.device if isinstance(mode, DeviceContext) else _Same(mode) for mode in modes)
 
 
 def _followed(leaves, spec, looked: set[int]):
-    """Arguments for a traced call, floats as such that tell when Python decides by them; and the leaves as passed."""
+    """Arguments for a traced call, with floats that note Python's decisions by them, and the leaves as passed."""
     given, at = [], 0
     for leaf in leaves:
         if isinstance(leaf, float):
@@ -404,7 +404,7 @@ _PLAIN = (torch.Tensor, float, int, str, bytes, type(None))
 
 
 def _flatten(args: tuple, kwargs: dict):
-    """Leaves of the arguments and their structure; flattening what is flat costs more than replaying a small step."""
+    """Leaves of the arguments and their structure; flat arguments skip pytree, which costs more than a small replay."""
     if all(isinstance(value, _PLAIN) for value in (*args, *kwargs.values())):
         return [*args, *kwargs.values()], (len(args), *kwargs)
     return pytree.tree_flatten((args, kwargs))
@@ -424,7 +424,7 @@ class _Same:
 
 
 def _kinds(found, leaves):
-    """How each returned leaf is made again; the computed tensors, and what is on its way out."""
+    """How each returned leaf is made again, the computed tensors and the published values."""
     kinds: list[tuple] = []
     computed: list[torch.Tensor] = []
     published: list = []
@@ -451,11 +451,11 @@ def _published(kind, made) -> Published:
 
 
 def explain() -> str:
-    """Why this process compiled and traced what it did, as text to print.
+    """Reasons for this process's compilations and traces, as text to print.
 
-    Each program compiled since start (the last 256): how it differs from the nearest one before it, by op, argument,
-    what that was and is, and the line; the logger `sojourn.programs` says the same when it happens (level INFO). And
-    for each function under `sojourn.step(replay=True)`: calls replayed, calls traced, why the last of these were.
+    For each program compiled since start (the last 256): its difference from the nearest earlier program (op, argument,
+    old and new value) and the line. The logger `sojourn.programs` reports each at its compilation (level INFO). For
+    each function under `sojourn.step(replay=True)`: replayed calls, traced calls, and the reasons of the last traces.
     """
     connections.take_programs()
     replays = [replay.explain() for replay in _replays] or ["no function is under sojourn.step(replay=True)"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.load(map_location=owner.device): storages stay in this process, tensors over them are moved."""
+"""torch.load(map_location=owner.device): storages stay in this process, their tensors move to the owner."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _loading = _Loading()
 
 
 def _restored(storage, location: str):
-    """The storage as it is, with the place that its tensors go to."""
+    """The unchanged storage, marked with the destination of its tensors."""
     if not location.startswith("owner"):
         return None
     if _loading.fills_later:
         raise Unsupported(
             "torch.load onto an owner found a file of the format before torch 1.6, expected a newer one; load it onto "
-            'the CPU (map_location="cpu") and move what was loaded'
+            'the CPU (map_location="cpu") and move the result'
         )
     storage._sojourn_device = torch.device(location)
     storage._sojourn_moved = {}
@@ -63,7 +63,7 @@ def _over(original):
 
 
 def install() -> None:
-    """Once."""
+    """Installs the hooks, once."""
     torch.serialization.register_package(15, lambda storage: None, _restored)
     torch._utils._rebuild_tensor = _over(torch._utils._rebuild_tensor)
     torch.serialization._legacy_load = _legacy(torch.serialization._legacy_load)

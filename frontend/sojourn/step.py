@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps: what is recorded between entry and exit travels once. Nothing happens to CPU tensors."""
+"""Steps: the ops recorded between entry and exit travel in one round trip. CPU tensors are not affected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .replay import Replay
 
 
 class _OpenStep(threading.local):
-    """Of the calling thread: optimizers stepped in its step, with the CPU state that an exception restores."""
+    """The calling thread's step: optimizers stepped in it, with the CPU state that an exception restores."""
 
     def __init__(self):
         self.snapshots: dict[int, _sojourn.OptimizerSnapshot] = {}
@@ -48,7 +48,7 @@ _DEFERRED = (
 
 
 def _note_slots(error: BaseException | None) -> None:
-    """A hint at the slots of a private batch, for checks that torch makes in Python: binary_cross_entropy's."""
+    """Adds a hint about the slots of a private batch to errors of torch's Python checks, as in binary_cross_entropy."""
     if isinstance(error, (ValueError, RuntimeError)) and not isinstance(error, Error):
         with contextlib.suppress(Exception):  # the error itself matters more
             if hint := _sojourn.slots_hint(str(error)):
@@ -66,20 +66,24 @@ class step:
         with sojourn.step():
             ...
 
-    A step is its thread's: ops that the thread recorded before and has not sent join it, a nested
-    step joins the outer one, other threads run steps of their own. With several owners each is sent
-    to before any is waited for; if one fails, the error says which committed. The call returns when the owner's reply is in. If Python raises inside, what was recorded is dropped:
-    mutated tensors and the state of optimizers stepped inside are back at their committed values,
-    tensors made inside raise when used, and no round trip is made. On CPU tensors it does nothing.
+    A step belongs to its thread. Unsent ops that the thread recorded before join it, a nested step joins
+    the outer one, and other threads run separate steps. The call returns when the owner's reply has
+    arrived. With several owners, each gets its message before any reply is awaited; if one fails, the
+    error says which committed. On CPU tensors a step does nothing.
 
-    `@sojourn.step(replay=True)`: **after two equal calls the function no longer runs.** What it recorded goes out
-    again, with the call's own tensors and float arguments, new seeds, and the rates that `param_groups` hold; counts of
-    steps go on. Whatever else Python does in the function (prints, appends, counts) happens in traced calls alone.
-    A call whose tensors, other arguments, modules' modes or options differ is traced, and `sojourn.explain()` says
-    why; what cannot be replayed at all (it computes with CPU tensors, draws numbers from a generator of its own,
-    publishes at a price, steps an optimizer that is not known) is traced each time, after a warning. Globals and
-    closures that change later are not looked at, apart from modules. Returned tensors carry no autograd graph. Raises
-    `Unsupported`, with the line, for a number that changes and is no float argument, rate or count of a stock optimizer.
+    If Python raises inside, the recorded ops are dropped without a round trip: mutated tensors and the
+    state of optimizers stepped inside return to their committed values, and tensors made inside raise
+    when used.
+
+    `@sojourn.step(replay=True)`: **after two equal calls the function no longer runs.** Its recorded ops are sent
+    again, with the call's own tensors and float arguments, new seeds, and the rates in `param_groups`; step counts
+    advance. Other work of the function in Python (prints, appends, counts) happens only in traced calls. A call with
+    different tensors, other arguments, modules' modes or options is traced; `sojourn.explain()` says why. Later changes
+    of globals and closures are ignored, except in modules. Returned tensors carry no autograd graph.
+
+    Some functions cannot be replayed and are traced at each call, after a warning: those that compute with CPU tensors,
+    draw from another generator, publish at a price, or step an unknown optimizer. Raises `Unsupported`, with the line,
+    for a changing number that is no float argument, rate or step count of a stock optimizer.
     """
 
     _replay: bool
@@ -158,15 +162,15 @@ class step:
 
 
 def unwrapped(function):
-    """What `step` made a step of, or the function itself."""
+    """The function that `step` wrapped, or `function` itself."""
     return getattr(function, "_sojourn_step_of", function)
 
 
 def flush() -> None:
-    """Ends the thread's implicit step: sends what it has recorded, one round trip per owner.
+    """Ends the thread's implicit step: sends its recorded ops, one round trip per owner.
 
-    If an op cannot be compiled it raises, and loses that op and what depends on it; the rest is sent
-    by the next flush. Inside a step it does nothing: the end of the step sends.
+    If an op cannot be compiled, `flush` raises and loses that op and its dependents; the next flush sends
+    the rest. Inside a step it does nothing: the end of the step sends.
     """
     if _sojourn.step_active():
         return

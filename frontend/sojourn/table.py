@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table as a data scientist sees it: names, types, bounds, batches. Never a value.
+"""A table as a scientist sees it: names, types, bounds and batches, never a value.
 
-Rows are asked for by number, and at an owner that request is recorded: rows are drawn and read
-inside the step that uses them. So nothing here makes a round trip, but showing a private table, which
-asks what is left of the budget. frontend/tables/Table.h does the work;
-here stand Python's spellings of it, and the conversion of arrays.
+Rows are requested by number, and at an owner the request is recorded: rows are drawn and read inside
+the step that uses them. So only showing a private table makes a round trip, for its remaining budget.
+frontend/tables/Table.h does the work; this module adds its Python interface and the conversion of arrays.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ _WIDENED: dict[np.dtype, np.dtype] = {np.dtype("u2"): np.dtype("i4"), np.dtype("
 _SHOWN_COLUMNS = 60
 # Where a tensor read from a table keeps the names of its columns.
 _COLUMNS = "_sojourn_columns"
+_IS_WHOLE = "_sojourn_is_whole"  # of whole columns, no batch
 
 
 def privacy_run():
@@ -46,7 +46,7 @@ def _run_of(table: Table):
 
 
 class Defaults(NamedTuple):
-    """Noise over sensitivity of a step; bound of a row's gradient; bound of what a row adds to a published value."""
+    """Noise over sensitivity of a step; bound of a row's gradient; bound of a row's share in a published value."""
 
     noise_multiplier: float
     clip: float
@@ -56,9 +56,9 @@ class Defaults(NamedTuple):
 class Table:
     """A dataset at an owner, or a part of one; `sojourn.plain` makes one of local CPU tensors.
 
-    `name`; `policy`, "open" or "private"; `columns`, each with `name`, `dtype`, `shape` (of one row's
-    entry: `()` for a plain number, `(28, 28)` for a small image) and the `bounds` that the owner
-    declares (they are not measured), or None.
+    `name`; `policy`: "open" or "private"; `columns`: each with `name`, `dtype`, `shape` (of one row's
+    entry: `()` for a plain number, `(28, 28)` for a small image) and `bounds`, declared by the owner and
+    not measured, or None.
     """
 
     def __init__(self, table: _sojourn.Table, session=None):
@@ -71,9 +71,9 @@ class Table:
 
     @property
     def rows(self) -> _Rows:
-        """The number of rows; called, `table.rows(features=...)`, it reads whole columns.
+        """The number of rows; called as `table.rows(features=...)`, it reads whole columns.
 
-        Raises `Error` where a `table_spec` leaves it open.
+        Raises `Error` if a `table_spec` omits the number.
         """
         return _Rows(self)
 
@@ -89,19 +89,19 @@ class Table:
         dtype: torch.dtype | None = None,
         label_dtype: torch.dtype | None = None,
     ) -> Batches:
-        """Pairs `(x, y)`; `x` alone if there is no label.
+        """Pairs `(x, y)`, or only `x` without a label.
 
-        A list of features gives `[B, F]`: columns of plain numbers side by side, as float32. One
-        name, `features="image"`, gives that column alone, `[B, *shape]` (`[B]` for a plain number);
-        so does the label. Alone, floats are float32, integers and booleans int64, and a uint8
-        column that has a shape stays uint8; `dtype` and `label_dtype` override.
+        A list of features gives `[B, F]`: columns of plain numbers side by side, as float32. One name,
+        `features="image"`, gives that column alone, `[B, *shape]` (`[B]` for a plain number); the label
+        does the same. A column alone is float32 for floats and int64 for integers and booleans; a uint8
+        column with a shape stays uint8. `dtype` and `label_dtype` override these.
 
-        Epoch `e` takes the rows in the order of `sojourn.batch_indices(len(table), size, seed, e)`:
-        each row once, so the rows of an epoch are distinct. The last batch of an epoch may be
-        short. Each batch is read within the step that uses it.
+        Epoch `e` takes the rows in the order of `sojourn.batch_indices(len(table), size, seed, e)`: each
+        row once, so the rows of an epoch are distinct. The last batch of an epoch may be short. Each batch
+        is read within the step that uses it.
 
-        Of a private table each batch is the owner's own draw: `size` rows on average, in a fixed number of slots
-        that is larger, `x.shape[0]`; slots without a row count as nothing. Code takes its sizes from the batch:
+        On a private table the owner draws each batch: `size` rows on average, in a larger, fixed number of
+        slots, `x.shape[0]`. Slots without a row count as nothing. Take sizes from the batch:
         `x.view(x.shape[0], -1)`, not `x.view(128, -1)`.
         """
         numbers = {"size": size, "epochs": epochs, "seed": seed}
@@ -115,7 +115,7 @@ class Table:
     def split(self, fraction: float, seed: int = 0) -> tuple[Table, Table]:
         """Two tables without a common row; the first has `fraction` of the rows.
 
-        Which rows: `sojourn.split_indices`, the same at every owner and on the CPU.
+        `sojourn.split_indices` gives their rows, the same at every owner and on the CPU.
         """
         if not is_number(fraction):
             raise Error(f"fraction must be a number between 0 and 1, got {fraction!r}")
@@ -123,35 +123,38 @@ class Table:
         return Table(first, self._session), Table(other, self._session)
 
     def scaled(self, x: torch.Tensor, columns: str | Sequence[str] | None = None) -> torch.Tensor:
-        """`x`, with what the declared bounds allow brought to [-1, 1]; of integers and booleans as float32.
+        """`x`, with the declared bounds of each column scaled to [-1, 1]; integers and booleans become float32.
 
-        Bounds are public, so nothing is learned of the rows, and each is scaled for itself: steps on
-        private tables may use it where a measured mean and deviation would have to be paid for.
-        `columns`: what `x` holds, a list for `[..., F]` or one name, as given to `batches` or `rows`.
-        A tensor that comes from there knows; one that was computed from it does not. Recorded as one
-        difference and one product. Raises `Error` for columns without bounds.
+        Bounds are public, so nothing is learned of the rows, and each row is scaled by itself. Steps on
+        private tables may use it, while a measured mean and deviation would cost budget. `columns`: the
+        columns in `x`, as given to `batches` or `rows`: a list for `[..., F]`, or one name. Tensors from
+        `batches` and `rows` know their columns, tensors computed from them do not. Recorded as one
+        difference and one product, for whole columns of a private table as those of each column. Raises `Error` for columns without bounds.
         """
         if not isinstance(x, torch.Tensor):
             raise Error(f"scaled takes a tensor of this table's columns, got {type(x).__name__}")
         columns = getattr(x, _COLUMNS, None) if columns is None else _features(columns)
         if columns is None:
             raise Error(
-                f"it is not known which columns of table '{self.name}' this tensor of shape {tuple(x.shape)} holds: it was "
-                "computed, not drawn; scale what batches(...) or rows(...) gave, or name the columns: scaled(x, features)"
+                f"unknown columns of table '{self.name}' in this tensor of shape {tuple(x.shape)}: it was computed, "
+                "not drawn; scale the result of batches(...) or rows(...), or name the columns: scaled(x, features)"
             )
         alone = isinstance(columns, str)
         limits = self._limits([columns] if isinstance(columns, str) else columns)
         if not alone and (x.dim() == 0 or x.shape[-1] != len(columns)):
             raise Error(f"{len(columns)} columns need a tensor of shape [..., {len(columns)}], got {tuple(x.shape)}")
+        is_apart = not alone and self.policy == "private" and getattr(x, _IS_WHOLE, False) and len(set(limits)) > 1
         x = x.to(x.dtype if x.is_floating_point() else torch.float32)
+        if is_apart:
+            # The owner bounds each column by itself: noise follows from [-1, 1], not from the widest column.
+            parts = [(x[..., k : k + 1] - c) * f for k, (c, f) in enumerate(map(_centre_and_factor, limits))]
+            return torch.cat(parts, dim=-1)
         centre, factor = self._scaling(limits, x)
         return (x - centre) * factor
 
     def _scaling(self, limits: list[tuple[float, float]], x: torch.Tensor):
-        """Centre and factor for each of the last dimension's columns, or as two numbers for all alike."""
-        centres = [(lower + upper) / 2 for lower, upper in limits]
-        # A column of one value has no width; it becomes 0.
-        factors = [2 / (upper - lower) if upper > lower else 1.0 for lower, upper in limits]
+        """Centre and factor for each column of the last dimension, or two numbers if all columns are alike."""
+        centres, factors = zip(*map(_centre_and_factor, limits))
         if len(set(limits)) == 1:
             return centres[0], factors[0]
         # An owner gets them once from each thread; a step that was dropped, or an owner's end, loses them.
@@ -172,17 +175,17 @@ class Table:
                 self._table.column(name)  # says which there are
         if lacking := [name for name in names if known[name] is None]:
             raise Error(
-                f"table '{self.name}' declares no bounds for {', '.join(map(repr, lacking))}, so there is nothing to scale "
-                "by; its owner gives them at registration: bounds={column: (lower, upper)}"
+                f"table '{self.name}' declares no bounds for {', '.join(map(repr, lacking))}, and scaling needs them; "
+                "the data owner declares them at registration: bounds={column: (lower, upper)}"
             )
         return [known[name] for name in names]
 
     def __getitem__(self, column: str) -> torch.Tensor:
         """One whole column, `[rows, *shape]`, in its own dtype.
 
-        Of a private table each step that uses the tensor, or a view of it, reads the rows anew and pays for what it
-        releases; a tensor that was written to is no column any more. To keep its rows at the owner as a value, compute
-        one from them (`column * 1`) in the step that reads it.
+        On a private table each step that uses the tensor, or a view of it, reads the rows again and pays for its
+        releases; after a write to it the tensor is no longer a column. To keep the rows at the owner as a value,
+        compute one from them (`column * 1`) in the step that reads it.
         """
         return _knowing(self._table.column(_name(column)), column)
 
@@ -196,11 +199,11 @@ class Table:
 
     @property
     def defaults(self) -> Defaults:
-        """What stands where a step on this private table says nothing; the data owner's choice."""
+        """The data owner's defaults for steps on this private table that do not set them."""
         return Defaults(*self._table.defaults)
 
     def _budget_line(self) -> str:
-        """What this client may still learn of a private table at an owner; asks the owner."""
+        """This client's remaining budget on a private table, queried from its owner."""
         if self.policy != "private" or self._session is None:
             return ""
         try:
@@ -234,14 +237,15 @@ class _Rows(int):
         return self
 
     def __call__(self, features: str | Sequence[str] | None = None, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Whole columns: a list side by side, `[rows, F]`, one name alone, `[rows, *shape]`; all if none are named.
+        """Whole columns: a list side by side, `[rows, F]`; one name alone, `[rows, *shape]`; None for all columns.
 
-        Types are those of `Table.batches`.
+        Dtypes are those of `Table.batches`.
         """
         names = [] if features is None else _features(features)
         if features is not None and not names:
             raise Error("features must name at least one column")
         values = self._table._table.rows(names, dtype)
+        setattr(values, _IS_WHOLE, True)
         return _knowing(values, names or [column.name for column in self._table.columns])
 
 
@@ -265,7 +269,7 @@ class Batches:
         self._find_run()  # sizes that do not fit it are refused here
 
     def _find_run(self):
-        """The open `sojourn.privacy` that these steps belong to: not one of another table."""
+        """Declares these steps to the open `sojourn.privacy`, unless it is of another table."""
         run = _run_of(self._table)
         if run is not None and run is not self._run:
             run._declare(self._table.name, len(self._table), self._size, self._epochs, len(self))
@@ -295,12 +299,12 @@ def plain(
     fills: Mapping[str, float] | None = None,
     columns: Sequence[str] | None = None,
 ) -> Table:
-    """The Table interface over CPU tensors in this process, with the same batches.
+    """A `Table` over CPU tensors in this process, with the same batches.
 
-    `source`: a .csv, .parquet, .arrow, .feather or .npz file, or a dict of arrays. The first
-    dimension of an array counts rows, the others are the shape of one row's entry. What
-    registration does at an owner is done here too: `bounds` clamp a column's values; `fills` replace
-    its missing and non-finite ones, which are refused otherwise; `columns` keeps only these.
+    `source`: a .csv, .parquet, .arrow, .feather or .npz file, or a dict of arrays. The first dimension of
+    an array counts rows, the others are the shape of one row's entry. As in a registration at an owner,
+    `bounds` clamp a column's values and `fills` replace its missing and non-finite values, which are
+    otherwise refused. `columns`: the only columns to keep.
     """
     given = source_of(source)
     return Table(_sojourn.plain(given, name or "", dict(bounds or {}), dict(fills or {}), list(columns or [])))
@@ -333,15 +337,21 @@ def _tensor(name: str, values) -> torch.Tensor:
     return torch.from_numpy(np.array(array, dtype=stored))
 
 
+def _centre_and_factor(limits: tuple[float, float]) -> tuple[float, float]:
+    """For scaling bounds to [-1, 1]. A column of one value has no width; it becomes 0."""
+    lower, upper = limits
+    return (lower + upper) / 2, 2 / (upper - lower) if upper > lower else 1.0
+
+
 def _knowing(tensor: torch.Tensor, columns: str | list[str]) -> torch.Tensor:
-    """The tensor, which then knows what it holds."""
+    """The tensor, marked with its columns."""
     setattr(tensor, _COLUMNS, columns)
     return tensor
 
 
 def _name(column: str) -> str:
     if not isinstance(column, str):
-        raise Error(f"a column is named by a str, got {type(column).__name__}")
+        raise Error(f"a column name must be a str, got {type(column).__name__}")
     return column
 
 
@@ -352,11 +362,11 @@ def _features(features: str | Sequence[str]) -> str | list[str]:
     try:
         return [_name(feature) for feature in features]
     except TypeError:
-        raise Error(f"features must be the name of a column or a list of names, got {features!r}") from None
+        raise Error(f"features must be a column name or a list of names, got {features!r}") from None
 
 
 def text(name: str, value: str) -> str:
-    """A text that names something."""
+    """`value`, which must be a str."""
     if not isinstance(value, str):
         raise Error(f"{name} must be a str, got {value!r}")
     return value

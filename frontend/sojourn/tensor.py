@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `torch.Tensor` answers for remote tensors: shape, dtype and device; values where a read may have them."""
+"""Methods of `torch.Tensor` for remote tensors: shape, dtype and device, and values where reads are allowed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import _sojourn
 from . import reads
 from .errors import Error, Refused, Unsupported
 
-_PUBLISH = "inside of a step values leave the owner only by sojourn.publish(tensor)"
+_PUBLISH = "inside a step values leave the owner only by sojourn.publish(tensor)"
 
 
 def is_remote(value) -> bool:
@@ -54,11 +54,11 @@ def _refuse(name: str, kind: type, text: str):
 
 
 def _way_out() -> str:
-    """A hint where it is torch's own code that asks for memory."""
+    """A hint if torch's own code asks for the memory."""
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None:
         if f"torch{os.sep}_dynamo{os.sep}" in frame.f_code.co_filename:
-            return "; leave out torch.compile: each sojourn.step is compiled as it is"
+            return "; leave out torch.compile: each sojourn.step is already compiled"
         if f"torch{os.sep}nested{os.sep}" in frame.f_code.co_filename:
             return "; nested tensors are not supported on device owner, use dense ones (to_padded_tensor())"
         frame = frame.f_back
@@ -77,7 +77,7 @@ def _guard_dlpack() -> None:
 
 
 def _shown(self: torch.Tensor, *, tensor_contents=None) -> str:
-    """With values where they may be read; private ones stay, and a repr never costs a step what it has not sent."""
+    """Shows values where they may be read. Private values stay, and a repr never loses unsent ops of a step."""
     if tensor_contents is None:
         if (
             _sojourn.step_active()
@@ -95,7 +95,7 @@ def _shown(self: torch.Tensor, *, tensor_contents=None) -> str:
 
 
 def _reading(name: str):
-    """As of a CPU copy."""
+    """The method `name`, applied to a CPU copy."""
     refuse = _refuse(name, Refused, _PUBLISH)
 
     def method(self, *args, **kwargs):
@@ -108,17 +108,17 @@ def _reading(name: str):
 
 
 def _reduce(self: torch.Tensor, protocol):
-    """A file holds CPU tensors: plain PyTorch reads it, and `load_state_dict` copies them to where parameters are."""
+    """A file holds CPU tensors: plain PyTorch reads it, and `load_state_dict` copies them to the parameters' device."""
     if _sojourn.step_active():
         raise Refused(
-            f"Tensor.__reduce_ex__: {_describe(self)}: inside of a step a remote tensor cannot be pickled or saved; save "
+            f"Tensor.__reduce_ex__: {_describe(self)}: inside a step a remote tensor cannot be pickled or saved; save "
             "it after the step, or sojourn.publish it"
         )
     return self.detach().cpu().requires_grad_(self.requires_grad).__reduce_ex__(protocol)
 
 
 def _allow_pinning() -> None:
-    """`DataLoader(pin_memory=True)` and `tensor.pin_memory()`: uploads take no pinned memory, so nothing is to be done."""
+    """`DataLoader(pin_memory=True)` and `tensor.pin_memory()` do nothing, because uploads use no pinned memory."""
     original = torch.Tensor.pin_memory
     told: list[bool] = []
 
@@ -155,7 +155,7 @@ def install() -> None:
         _patch(name, _reading(name))
     _patch("__reduce_ex__", _reduce)
     _guard_save()
-    storage = "a remote tensor has no memory in this process; read it with .cpu(), inside of a step publish it"
+    storage = "a remote tensor has no memory in this process; read it with .cpu(), or publish it inside a step"
     for name in (
         "data_ptr",
         "storage",

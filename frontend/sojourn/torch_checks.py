@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks inside of torch that read values only to choose a faster way, or to complain: answered without reading."""
+"""Checks inside torch that read values only to choose a faster path or to complain: answered without a read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .tensor import is_remote
 
 
 def _answer(module, name: str, answer) -> None:
-    """For remote tensors `answer(arguments...)` stands for what torch would find out; None leaves it to torch."""
+    """For remote tensors `answer(arguments...)` replaces torch's check; None leaves the check to torch."""
     original = getattr(module, name)
 
     @functools.wraps(original)
@@ -27,7 +27,7 @@ def _answer(module, name: str, answer) -> None:
 
 
 def install() -> None:
-    """Once."""
+    """Installs the answers, once."""
     if hasattr(torch._is_all_true, "__wrapped__"):
         return
     # Arguments and samples of torch.distributions: as validate_args=False.
@@ -63,7 +63,7 @@ def _add_chunks_in_float32() -> None:
 
 
 def _keep_backward_here() -> None:
-    """Leaving inference mode has torch run backward on threads of its engine, which have no step."""
+    """Keeps backward on the calling thread; after inference mode torch would use engine threads without a step."""
     original = torch.inference_mode.__enter__
 
     @functools.wraps(original)
@@ -77,7 +77,7 @@ def _keep_backward_here() -> None:
 
 
 class _Asked(threading.local):
-    """Which positions (True) a call of an encoder would pack into nested tensors, if they are at the start of rows."""
+    """Positions (True) that an encoder's call would pack into nested tensors, if they are at the start of rows."""
 
     kept: torch.Tensor | None = None
 
@@ -93,7 +93,7 @@ def _note_padding(tensor, mask):
 
 
 def _wrap_encoder() -> None:
-    """Nested tensors give zeros where padding was, before the last norm; only where padding is at the end of each row."""
+    """Gives the zeros of nested tensors for padding, before the last norm, if padding is at the end of each row."""
     original = transformer.TransformerEncoder.forward
 
     @functools.wraps(original)

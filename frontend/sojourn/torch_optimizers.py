@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers and helpers of training that look at values in Python: for remote tensors the same formulas over tensors, or
-torch's own switch, so that a step asks for nothing. LBFGS searches by values and stays as it is."""
+"""Optimizers and training helpers that look at values in Python. For remote tensors they use the same formulas over
+tensors, or torch's own switch, so that a step reads no value. LBFGS searches by values and is unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .errors import ValueNeeded
 from .tensor import is_remote
 
 _TAKE_FOUND_INF = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adagrad)
-"""Those whose fused forms take whether to skip as a tensor."""
+"""Optimizers whose fused forms take the decision to skip as a tensor."""
 
 
 def _hint(text: str) -> None:
@@ -29,7 +29,7 @@ def _hint(text: str) -> None:
 
 
 def _rates_at_owner(original):
-    """ASGD whose rates and counters are at the owner: torch's form for CUDA graphs, in the precision of Python's numbers."""
+    """ASGD with rates and counters at the owner: torch's form for CUDA graphs, in the precision of Python's numbers."""
 
     @functools.wraps(original)
     def step(params, grads, axs, mus, etas, state_steps, **kwargs):
@@ -52,8 +52,8 @@ def _not_below(number: torch.Tensor, least: float) -> torch.Tensor:
 
 
 def _adafactor_over_tensors(original):
-    """Adafactor (Shazeer and Stern, arXiv:1804.04235; torch's variant) with norms that stay tensors, in float64 as Python
-    has them."""
+    """Adafactor (Shazeer and Stern, arXiv:1804.04235; torch's variant) with norms that stay tensors, in float64 like
+    Python's numbers."""
 
     @functools.wraps(original)
     def step(params, grads, row_vars, col_vars, variances, state_steps, **kwargs):
@@ -91,7 +91,7 @@ def _adafactor_over_tensors(original):
 
 
 def _loading(original):
-    """NAdam keeps its product of momenta on the CPU, and goes on so once its state was loaded."""
+    """Keeps NAdam's product of momenta on the CPU, also after its state was loaded."""
 
     @functools.wraps(original)
     def process(param, value, param_id, param_groups, key=None):
@@ -105,7 +105,7 @@ def _loading(original):
 
 
 def _total_norm(original):
-    """Inside of a step nobody can be told that gradients are not finite: said instead of asked."""
+    """Inside a step a warning replaces the check for finite gradients, which would read a value."""
 
     @functools.wraps(original)
     def total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
@@ -113,9 +113,9 @@ def _total_norm(original):
             tensors = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
             if any(map(is_remote, tensors)):
                 _hint(
-                    "error_if_nonfinite=True would look at the norm inside of a step, where values stay at the owner: it is "
-                    "not checked. Publish the norm that clip_grad_norm_ returns and check it after the step, or clip outside "
-                    "of explicit steps"
+                    "error_if_nonfinite=True is ignored inside a step: the norm stays at the owner and is not "
+                    "checked; publish the norm that clip_grad_norm_ returns and check it after the step, or clip "
+                    "outside of explicit steps"
                 )
                 error_if_nonfinite = False
         return original(tensors, norm_type, error_if_nonfinite, foreach)
@@ -124,11 +124,11 @@ def _total_norm(original):
 
 
 def _takes_found_inf(optimizer) -> None:
-    """Sets fused=True, by which GradScaler passes found_inf on in place of reading it."""
+    """Sets fused=True, with which GradScaler passes found_inf on and does not read it."""
     if type(optimizer) not in _TAKE_FOUND_INF or any(group["differentiable"] for group in optimizer.param_groups):
         raise ValueNeeded(
-            f"inside of a step GradScaler would read whether gradients are finite, to skip {type(optimizer).__name__}'s "
-            "update; take SGD, Adam, AdamW or Adagrad, whose fused forms decide at the owner, or call it outside of "
+            f"inside a step GradScaler would read whether gradients are finite, to skip {type(optimizer).__name__}'s "
+            "update; use SGD, Adam, AdamW or Adagrad, whose fused forms decide at the owner, or call it outside of "
             "explicit steps"
         )
     for group in optimizer.param_groups:
@@ -139,8 +139,8 @@ def _takes_found_inf(optimizer) -> None:
                 state["step"] = state["step"].to(param.device, torch.float32)
     optimizer._step_supports_amp_scaling = True
     _hint(
-        f"GradScaler inside of a step: {type(optimizer).__name__} is switched to fused=True, which skips a step of gradients "
-        "that are not finite at the owner; pass fused=True where the optimizer is made"
+        f"GradScaler inside a step: {type(optimizer).__name__} is switched to fused=True, which skips a step with "
+        "non-finite gradients at the owner; pass fused=True to the optimizer"
     )
 
 
@@ -160,7 +160,7 @@ def _scaled_step(original):
 
 
 def install() -> None:
-    """Once."""
+    """Installs the replacements, once."""
     if hasattr(asgd.asgd, "_sojourn"):
         return
     asgd.asgd = _rates_at_owner(asgd.asgd)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a traced call uses beside its arguments: modules, optimizers, tensors of the host."""
+"""Objects that a traced call uses beside its arguments: modules, optimizers, tensors of the host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .rates import KNOWN_OPTIMIZERS, is_counter
 
 
 class _Tracing(threading.local):
-    """What the thread's traced call uses: modules that run, optimizers that step; and what it computes on the host."""
+    """Of the thread's traced call: the modules that run and optimizers that step, and its computations on the host."""
 
     def __init__(self):
         self.uses: Uses | None = None
@@ -31,7 +31,7 @@ tracing = _Tracing()
 
 
 class Uses:
-    """Modules and optimizers of alike calls, in the order in which they were first used. Keeps none alive."""
+    """Modules and optimizers of alike calls, in the order of first use. Keeps none alive."""
 
     def __init__(self, other: Uses | None = None):
         self._modules: dict[int, weakref.ref] = dict(other._modules) if other else {}
@@ -45,7 +45,7 @@ class Uses:
         self._optimizers.setdefault(id(optimizer), weakref.ref(optimizer))
 
     def prune(self) -> None:
-        """Forgets what lived for one call only."""
+        """Forgets objects that lived for one call only."""
         for known in (self._modules, self._optimizers):
             for key in [key for key, reference in known.items() if reference() is None]:
                 del known[key]
@@ -59,7 +59,7 @@ class Uses:
         return [optimizer for reference in self._optimizers.values() if (optimizer := reference()) is not None]
 
     def references(self) -> tuple[list, list]:
-        """Weak, to modules and to optimizers."""
+        """Weak references to modules and to optimizers."""
         return list(self._modules.values()), list(self._optimizers.values())
 
     def __eq__(self, other):
@@ -74,7 +74,7 @@ class Uses:
         return list(found.values())
 
     def state(self) -> list[torch.Tensor]:
-        """Buffers, and what optimizers keep at the owner."""
+        """Buffers, and optimizer state at the owner."""
         found = [b for module in self.modules for b in module._buffers.values() if b is not None]
         for optimizer in self.optimizers:
             for state in optimizer.state.values():
@@ -82,7 +82,7 @@ class Uses:
         return found
 
     def structure(self):
-        """Modes, options and the objects in their places; numbers by whether they are 0 only."""
+        """Modes, options and the objects in their places; of numbers only whether they are 0."""
         return _sojourn.Structure(self.modules, self.optimizers)
 
 
@@ -101,10 +101,10 @@ register_optimizer_step_pre_hook(_before_optimizer)
 
 
 class HostOps(TorchDispatchMode):
-    """Notes the first op of a traced call that computes with a CPU tensor from before it: no replay would repeat that.
+    """Notes the first op of a traced call that computes with an earlier CPU tensor, which no replay would repeat.
 
-    Sending such a tensor to an owner is none; nor are counts of optimizers, which replays advance, and tensors that the
-    call itself makes from constants.
+    It does not note the upload of such a tensor to an owner, ops on optimizers' step counts, which replays advance, or
+    ops on tensors that the call itself makes from constants.
     """
 
     def __init__(self):
@@ -138,7 +138,7 @@ def _tensors(tree) -> list[torch.Tensor]:
 
 
 def reached_from(function):
-    """What a function has at hand: closure, defaults, globals by its names, and its object."""
+    """Objects that a function can reach: closure, defaults, globals by its names, and its `__self__`."""
     while isinstance(function, functools.partial):
         yield from (*function.args, *function.keywords.values())
         function = function.func
@@ -155,15 +155,15 @@ def reached_from(function):
 
 
 def unfit(leaves, uses: Uses) -> str:
-    """Why calls with these arguments, modules and optimizers are no matter of records alone."""
+    """The reason why calls with these arguments, modules and optimizers cannot be replayed, or an empty text."""
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor) and leaf.requires_grad and not leaf.is_leaf:
-            return "an argument has a graph from outside of it"
+            return "an argument has an autograd graph from outside of the step"
         if not isinstance(leaf, torch.Tensor) and hasattr(leaf, "__array__"):
             return f"an argument is an array ({type(leaf).__name__}), whose numbers Python may read; pass a tensor"
     for optimizer in uses.optimizers:
         if type(optimizer) not in KNOWN_OPTIMIZERS:
-            return f"what {type(optimizer).__name__} computes from its count of steps is not known here"
+            return f"the numbers that {type(optimizer).__name__} computes from its step count are unknown"
         if any(
             isinstance(v, torch.Tensor) and v.device.type == "cpu" for g in optimizer.param_groups for v in g.values()
         ):
@@ -171,5 +171,5 @@ def unfit(leaves, uses: Uses) -> str:
     if any(tensor.device.type != "owner" for tensor in (*uses.parameters(), *uses.state())):
         return "it uses parameters or buffers that are not at an owner"
     if torch.is_autocast_enabled("owner") and torch.is_autocast_cache_enabled():
-        return "autocast around it keeps casts of weights from call to call; open it inside"
+        return "autocast around the step keeps casts of weights from call to call; open autocast inside the step"
     return ""

@@ -94,9 +94,10 @@ const Column &Table::find(const std::string &column) const {
 }
 
 int64_t Table::count(const std::string &what) const {
-  require(count_.has_value(), what + " of table '" + name() +
-                                  "' is not known: it was described without a number of rows, so that the step runs "
-                                  "on tables of any; give table_spec its rows, or use batches and splits of it");
+  require(count_.has_value(),
+          what + " of table '" + name() +
+              "' is not known: the table was described without a number of rows, so that the step runs on tables of "
+              "any size; give table_spec its rows, or use batches and splits of the table");
   return *count_;
 }
 
@@ -142,7 +143,7 @@ std::vector<std::string> Table::namesOf(const Features &features) const {
     if (const Column &column = find(name); !features.alone && !column.shape.empty()) {
       raise(ErrorKind::Error, "column '" + name + "' of table '" + this->name() + "' has entries of shape " +
                                   shapeText(column.shape) +
-                                  " and cannot stand in a list of columns; read it alone, by its name: \"" + name +
+                                  " and cannot be read in a list of columns; read it alone, by its name: \"" + name +
                                   "\" instead of [\"" + name + "\"]");
     }
   }
@@ -254,9 +255,8 @@ Batches::Batches(Table table, BatchOptions options) : table_(std::move(table)), 
   }
   std::optional<int64_t> rows = table_.knownRows();
   if (table_.isPrivate()) {
-    require(options_.shuffle, "table '" + table_.name() +
-                                  "' is private: its batches are drawn at the owner, at random; "
-                                  "leave out shuffle=False");
+    require(options_.shuffle,
+            "table '" + table_.name() + "' is private: the owner draws its batches at random; leave out shuffle=False");
     if (rows) {
       auto rate = privacy::samplingRate(*rows, options_.size);
       require(static_cast<bool>(rate), "table '" + table_.name() + "': " + rate.error());
@@ -273,10 +273,10 @@ Batches::Batches(Table table, BatchOptions options) : table_(std::move(table)), 
   }
   end_ = options_.dropLast ? *rows - *rows % options_.size : *rows;
   require(end_ > 0, "table '" + table_.name() + "' has " + std::to_string(*rows) +
-                        " rows: without the last, short one there is no batch of " + std::to_string(options_.size));
+                        " rows, so without its short last batch it has no batch of " + std::to_string(options_.size));
   int64_t batches;
   require(!__builtin_mul_overflow(options_.epochs, perEpoch(), &batches),
-          std::to_string(options_.epochs) + " epochs have more batches than can be counted, expected fewer than 2^63");
+          std::to_string(options_.epochs) + " epochs have too many batches, expected fewer than 2^63");
 }
 
 int64_t Batches::perEpoch() const {

@@ -31,56 +31,56 @@ struct Column {
   std::vector<int64_t> shape = {};
 };
 
-/// A dataset as the owner describes it.
+/// A dataset, as described by the owner.
 struct Dataset {
   std::string name = "", policy = "", version = "";
-  /// None only in a description of a table (`specTable`) that leaves it open.
+  /// nullopt only in a description of a table (`specTable`) with an open number of rows.
   std::optional<int64_t> rows = 0;
   std::vector<Column> columns = {};
-  /// Of a private table: what stands where a step says nothing; the data owner's choice. In a description of a table
-  /// (`specTable`) 0 where it does not matter.
+  /// Of a private table: defaults for steps that do not set them, chosen by the data owner. 0 in a description of a
+  /// table (`specTable`) without defaults.
   double noiseMultiplier = 1, clip = 1, metricBound = 10;
 };
 
 namespace frontend {
 
-/// One look-up in an order of rows of the table. Position p of `part` becomes a row number within it, by the order of
-/// an epoch; or, with `isSplit`, within what the part is a side of, by the order of that split. A position outside of
-/// the part becomes -1. With `expected` above 0 it is the owner's draw on a private table instead: each row of the part
-/// with probability expected / (rows of the part), by coins that nobody else sees; seed, epoch and source tell draws
-/// apart.
+/// One look-up in an order of the table's rows. Position p of `part` becomes a row number within the part, by the order
+/// of an epoch; or, with `isSplit`, within the whole of which the part is a side, by the order of that split. A
+/// position outside the part becomes -1. With `expected` above 0 it is the owner's draw on a private table instead:
+/// each row of the part is drawn with probability expected / (rows of the part), by the owner's secret coins. Seed,
+/// epoch and source distinguish draws.
 struct RowDraw {
   std::vector<Side> part; ///< from the table down
   bool isSplit;
   int64_t seed, epoch, expected;
-  int64_t source; ///< the Batches that it belongs to
+  int64_t source; ///< number of the Batches object that it belongs to
 };
 
-/// Row numbers as a request: start, start + 1, ... (`size` of them; from 0 if there is no start),
-/// then each draw in turn.
+/// A request for row numbers: `size` numbers start, start + 1, ... (from 0 without a start), then each
+/// draw in turn.
 struct RowNumbers {
   int64_t size = 0;
   std::optional<int64_t> start;
   std::vector<RowDraw> draws;
-  bool isWhole = false; ///< all rows of the table or part: `size` follows from the table's number of rows
+  bool isWhole = false; ///< all rows of the table or part; `size` follows from the table's number of rows
 };
 
-/// The numbers themselves for a table of `rows` rows: int64 [size] on the CPU.
+/// The numbers for a table of `rows` rows: int64 [size] on the CPU.
 at::Tensor evaluate(const RowNumbers &numbers, int64_t rows);
 
-/// Where the rows of one dataset come from: an owner, or this process's memory.
+/// The source of one dataset's rows: an owner, or this process's memory.
 class RowReader {
 public:
   virtual ~RowReader() = default;
-  /// [size, columns.size()] of `dtype` for columns of plain numbers, or, if one column is `alone`,
-  /// [size, its shape...]. A number outside the table gives zeros.
+  /// [size, columns.size()] of `dtype` for columns of plain numbers; [size, its shape...] for a column read
+  /// `alone`. A row number outside the table gives zeros.
   virtual at::Tensor rows(const std::vector<std::string> &columns, bool alone, at::ScalarType dtype,
                           const RowNumbers &numbers) = 0;
 };
 
 } // namespace frontend
 
-/// Which columns to read. One name, "image", reads that column alone: [B, its shape...], [B] for a
+/// The columns to read. One name, "image", reads that column alone: [B, its shape...], or [B] for a
 /// plain number. A list, {"age", "weight"}, reads columns of plain numbers side by side: [B, F].
 struct Features {
   Features() = default;
@@ -93,9 +93,9 @@ struct Features {
   bool alone = false;
 };
 
-/// Types: a list of features is float32. A column alone, and a label, keep the kind of their column:
-/// floats are float32, integers and booleans int64, and a uint8 column that has a shape stays uint8.
-/// `dtype` and `labelDtype` override.
+/// Dtypes: a list of features is float32. A column read alone, and a label, keep the kind of their column:
+/// floats become float32, integers and booleans int64, and a uint8 column with a shape stays uint8.
+/// `dtype` and `labelDtype` override this.
 struct BatchOptions {
   Features features;
   std::optional<std::string> label;
@@ -106,15 +106,15 @@ struct BatchOptions {
   std::optional<at::ScalarType> dtype = std::nullopt, labelDtype = std::nullopt;
 };
 
-/// x: [B, F], or [B, shape...] for one feature by its name; y: [B, shape of the label's column...],
-/// undefined if no label was asked for.
+/// x: [B, F], or [B, shape...] for one feature by its name. y: [B, shape of the label's column...],
+/// undefined without a label.
 struct Batch {
   at::Tensor x, y;
 };
 
 class Batches;
 
-/// A dataset, or a part of one. Copies share it. Errors: sojourn::Error naming what there is.
+/// A dataset, or a part of one. Copies share it. Errors are sojourn::Error and list the known names.
 class Table {
 public:
   Table(std::shared_ptr<frontend::RowReader> reader, Dataset dataset);
@@ -123,27 +123,26 @@ public:
   const std::string &policy() const { return dataset_->policy; }
   const std::vector<Column> &columns() const { return dataset_->columns; }
   const Dataset &dataset() const { return *dataset_; }
-  /// Throws Error where a description leaves it open.
+  /// Throws Error if a description leaves it open.
   int64_t rows() const { return count("the number of rows"); }
   std::optional<int64_t> knownRows() const { return count_; }
-  /// The splits that lead to this part, from the table down; none for the table.
+  /// The splits that lead to this part, from the table down; empty for the table.
   const std::vector<Side> &part() const { return sides_; }
 
   /// One whole column [rows, shape...] in its own dtype.
   at::Tensor operator[](const std::string &column) const;
-  /// Whole columns, as `Features` says; all columns if none are named. Types as in BatchOptions.
+  /// Whole columns, selected as in `Features`; all columns if none are named. Dtypes as in BatchOptions.
   at::Tensor rows(const Features &features, std::optional<at::ScalarType> dtype = std::nullopt) const;
-  /// Pairs (x, y). Epoch e takes the rows in the order of `batchIndices(rows(), size, seed, e)`: each
-  /// row once, so that the rows of an epoch are distinct. The last batch of an epoch may be short.
-  /// Each batch is read within the step that uses it.
+  /// Pairs (x, y). Epoch e takes the rows in the order of `batchIndices(rows(), size, seed, e)`, each
+  /// row once. The last batch of an epoch may be short. Each batch is read within the step that uses it.
   ///
-  /// Of a private table each batch is the owner's own draw: every row is in it with probability
-  /// size / rows, so that it has `size` rows on average, in a fixed number of slots that is a little
-  /// larger; slots without a row count as nothing. Seed and drop_last have no meaning there.
+  /// Each batch of a private table is the owner's own draw: every row is in it with probability
+  /// size / rows, so it has `size` rows on average. The batch has a fixed, slightly larger number of
+  /// slots; slots without a row contribute nothing. Seed and drop_last have no effect there.
   Batches batches(BatchOptions options) const;
   bool isPrivate() const { return policy() == "private"; }
-  /// Two tables without a common row; the first has `fraction` of the rows. Which rows:
-  /// `splitIndices`, the same at every owner and on the CPU.
+  /// Two tables without a common row; the first has `fraction` of the rows. `splitIndices` gives the
+  /// rows, which are the same at every owner and on the CPU.
   std::pair<Table, Table> split(double fraction, int64_t seed = 0) const;
 
   /// "name: N rows, M columns, policy P", then a line per column, and the defaults of a private table.
@@ -151,21 +150,21 @@ public:
   std::string title() const;
   /// "defaults: noise multiplier N, clip C, metric bound B"; empty on an open table.
   std::string defaults() const;
-  /// Head and columns of that listing: name, dtype, bounds.
+  /// Head and rows of the listing in `str`: name, dtype, bounds.
   std::vector<std::array<std::string, 3>> cells() const;
-  /// The column of this name; throws with the nearest names.
+  /// The column with this name; an unknown name throws Error with similar names.
   const Column &find(const std::string &column) const;
 
 private:
   friend class Batches;
 
-  /// The columns of a request; throws for what cannot be read side by side.
+  /// The columns of a request; throws for columns that cannot be read side by side.
   std::vector<std::string> namesOf(const Features &features) const;
   at::ScalarType defaultDtype(const Features &features) const;
   at::Tensor read(const Features &features, std::optional<at::ScalarType> dtype,
                   const frontend::RowNumbers &numbers) const;
   frontend::RowNumbers inDataset(frontend::RowNumbers numbers) const;
-  /// `capacity` above 0: the slots of the owner's draw.
+  /// `capacity` above 0: the number of slots of the owner's draw.
   frontend::RowNumbers numbers(const BatchOptions &options, int64_t size, int64_t epoch, int64_t start,
                                int64_t capacity, int64_t source) const;
   /// `what`: the request, for the error.
@@ -175,7 +174,7 @@ private:
   std::shared_ptr<frontend::RowReader> reader_;
   std::shared_ptr<const Dataset> dataset_;
   std::vector<Side> sides_;
-  std::vector<int64_t> seeds_; ///< of the splits
+  std::vector<int64_t> seeds_; ///< one per split
   std::string part_;
   std::optional<int64_t> count_;
 };
@@ -187,13 +186,13 @@ class Batches {
 public:
   Batches(Table table, BatchOptions options);
 
-  /// Both throw Error where a description leaves the number of rows open.
+  /// Both throw Error if a description leaves the number of rows open.
   int64_t size() const { return options_.epochs * perEpoch(); }
   int64_t perEpoch() const;
-  /// Batch `index` of all epochs' batches. Throws Error if there is no such batch.
+  /// Batch `index` among the batches of all epochs. Throws Error if it does not exist.
   Batch at(int64_t index) const;
-  /// The batch at positions [start, start + size) of an epoch's order, unchecked: a compiled step
-  /// records one, and each run says which it is.
+  /// The batch at positions [start, start + size) of an epoch's order, unchecked. A compiled step
+  /// records one batch, and each run sets its positions.
   Batch record(int64_t epoch, int64_t start, int64_t size) const;
   const Table &table() const { return table_; }
   const BatchOptions &options() const { return options_; }
@@ -230,13 +229,13 @@ private:
 
   Table table_;
   BatchOptions options_;
-  int64_t end_ = 0;      ///< rows of an epoch that are in batches; not known of an open number of rows
+  int64_t end_ = 0;      ///< rows of an epoch that are in batches; unknown if the number of rows is open
   int64_t capacity_ = 0; ///< slots of a batch of a private table
-  int64_t source_ = 0;   ///< of a private table: a number that no other one of this process has
+  int64_t source_ = 0;   ///< of a private table: a number unique in this process
 };
 
-/// The row numbers (int64) of each batch of one epoch, in the order that `Table::batches` uses; each
-/// row once. The last is short when `size` does not divide `rows`, unless `dropLast` leaves it out.
+/// The row numbers (int64) of each batch of one epoch, in the order of `Table::batches`; each row once.
+/// The last batch is short if `size` does not divide `rows`, unless `dropLast` leaves it out.
 std::vector<at::Tensor> batchIndices(int64_t rows, int64_t size, int64_t seed, int64_t epoch, bool dropLast = false);
 /// The row numbers behind the two tables of `Table::split(fraction, seed)`, in their order.
 std::pair<at::Tensor, at::Tensor> splitIndices(int64_t rows, double fraction, int64_t seed);

@@ -29,9 +29,9 @@ constexpr auto kPause = std::chrono::milliseconds(250);
 
 /// What to do about a step whose answer never came.
 constexpr const char *kUnknown =
-    ". It is unknown whether the owner ran the step: values kept there are as before it or as after it, and what it "
-    "would have returned is lost. Publish what tells (a parameter, a step counter) before you repeat it, or connect "
-    "again and start from a checkpoint";
+    ". It is unknown whether the owner ran the step: values kept at the owner are as before it or as after it, and its "
+    "results are lost. Publish a value that shows which (a parameter, a step counter) before you repeat the step, or "
+    "connect again and start from a checkpoint";
 
 StepReply::Failure errorOf(const schema::Error &error) {
   std::string message = error.message() ? error.message()->str() : "the owner gave no reason";
@@ -71,8 +71,9 @@ const schema::Reply &parseReply(std::string_view bytes) {
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size(),
                                  /*max_depth=*/16, /*max_tables=*/1 << 20);
   if (!verifier.VerifyBuffer<schema::Reply>(schema::RequestIdentifier())) {
-    throw Error(ErrorKind::OwnerError, "the owner's reply of " + std::to_string(bytes.size()) +
-                                           " bytes is not a Sojourn message; is the address an owner's?");
+    throw Error(ErrorKind::OwnerError,
+                "the owner's reply of " + std::to_string(bytes.size()) +
+                    " bytes is not a Sojourn message; check that the address belongs to an owner");
   }
   return *flatbuffers::GetRoot<schema::Reply>(bytes.data());
 }
@@ -142,8 +143,10 @@ void Client::prove(Identity &identity, const std::string &name, const std::strin
     // A release before identities: it has opened a session of nobody.
     session_ = reply.body_as_Welcome()->session();
     bye();
-    throw Error(ErrorKind::Refused, "the owner at " + transport_->name() +
-                                        " knows no identities; connect without one, or have it use a newer release");
+    throw Error(
+        ErrorKind::Refused,
+        "the owner at " + transport_->name() +
+            " does not support identities; connect without an identity, or ask the data owner for a newer release");
   }
   const auto &challenge = expect<schema::Challenge>(reply);
   auto view = [](const flatbuffers::Vector<uint8_t> *bytes) {
@@ -248,16 +251,16 @@ void Client::sendWhole(uint64_t number, std::span<const uint8_t> data) {
     if (status != CallStatus::Answered) {
       // Who does not answer in time will not do so sooner when asked again.
       if (status != CallStatus::Broken || ++failures == kAttempts) {
-        throw Error(ErrorKind::ConnectionLost, failure + "; an upload was under way, the step that needs it was not "
-                                                         "sent: check the owner, then connect again");
+        throw Error(ErrorKind::ConnectionLost, failure + "; an upload was in progress, and the step that needs it was "
+                                                         "not sent: check the owner, then connect again");
       }
       std::this_thread::sleep_for(kPause);
       continue;
     }
     uint64_t received = expect<schema::Received>(parseReply(answer.bytes)).bytes();
     if (received > size || received < stands + length) {
-      throw Error(ErrorKind::OwnerError, "the owner says that it has " + std::to_string(received) + " of " +
-                                             std::to_string(size) + " bytes of an upload, " +
+      throw Error(ErrorKind::OwnerError, "the owner reports that it has " + std::to_string(received) + " of " +
+                                             std::to_string(size) + " bytes of an upload, but " +
                                              std::to_string(stands + length) + " were sent");
     }
     stands = received;
@@ -353,7 +356,7 @@ const schema::Reply &Client::askForStep(const wire::Step &step, const StepFollow
     // An owner that has started anew remembers no step of this session.
     leaveOpen(step);
     throw Error(ErrorKind::ConnectionLost,
-                "the owner knows this session no more (" + textOf(error->message()) + ")" + kUnknown);
+                "the owner no longer knows this session (" + textOf(error->message()) + ")" + kUnknown);
   }
   return reply;
 }
@@ -396,8 +399,8 @@ StepReply Client::step(wire::Step &step, const StepFollower *follow) {
   }
   auto setSteps = [&](uint32_t steps, const schema::Error *failed) {
     if (steps == 0 || steps > step.count()) {
-      throw Error(ErrorKind::OwnerError, "the owner says that " + std::to_string(steps) + " of " +
-                                             std::to_string(step.count()) + " steps have committed");
+      throw Error(ErrorKind::OwnerError, "the owner reports " + std::to_string(steps) + " of " +
+                                             std::to_string(step.count()) + " steps as committed");
     }
     reply.steps = steps;
     if (failed) {
@@ -414,7 +417,7 @@ StepReply Client::step(wire::Step &step, const StepFollower *follow) {
   if (done.published()) {
     for (const schema::Tensor *tensor : *done.published()) {
       if (std::string problem = wire::decode(*tensor, reply.published.emplace_back()); !problem.empty()) {
-        throw Error(ErrorKind::OwnerError, "a published value came back wrong: " + problem);
+        throw Error(ErrorKind::OwnerError, "a published value is malformed: " + problem);
       }
     }
   }

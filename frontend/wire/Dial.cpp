@@ -192,13 +192,14 @@ private:
 
 std::unique_ptr<Transport> dialTransport(const std::string &url, int timeoutMs) {
   if (url.find("://") == std::string::npos) {
-    raise(ErrorKind::ConnectionLost, "'" + url + "' is no address; expected ipc:///path/to/socket or tcp://host:port");
+    raise(ErrorKind::ConnectionLost,
+          "'" + url + "' is not an address; expected ipc:///path/to/socket or tcp://host:port");
   }
   // nng ends a process that uses it in a fork of one that has.
   static const runtime::OwnProcess first;
   if (first.isElsewhere()) {
-    raise(ErrorKind::ConnectionLost, "no connection to " + url + ": the first of these sockets was " + first.text() +
-                                         ", in which they do not work; start processes that talk to an owner by spawn "
+    raise(ErrorKind::ConnectionLost, "no connection to " + url + ": the first socket was " + first.text() +
+                                         ", where sockets do not work; start processes that talk to an owner by spawn "
                                          "(multiprocessing.get_context(\"spawn\"))");
   }
   return std::make_unique<NngTransport>(url, timeoutMs);

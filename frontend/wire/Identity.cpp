@@ -57,15 +57,15 @@ std::string Identity::answer(std::string_view nonce, std::string_view challenge,
   signing::Signature signature;
   if (ownerKey.size() != owner.size() || ownerSignature.size() != signature.size() || challenge.empty() ||
       challenge.size() > signing::kChallengeBytesMost) {
-    throw Error(ErrorKind::OwnerError, "the challenge of the owner at " + address_ + " is none of this protocol");
+    throw Error(ErrorKind::OwnerError, "the challenge of the owner at " + address_ + " is malformed");
   }
   std::memcpy(owner.data(), ownerKey.data(), owner.size());
   std::memcpy(signature.data(), ownerSignature.data(), signature.size());
   std::string said = signing::statement(owner, key_.publicKey(), nonce, challenge);
   ownerText_ = signing::keyText(owner);
   if (!signing::isSigned(owner, signing::kOwnerProof, said, signature)) {
-    refuse("who answers at " + address_ + " does not hold the key " + ownerText_ +
-           " that it shows; ask the data owner");
+    refuse("the server at " + address_ + " does not hold the key " + ownerText_ +
+           " that it presents; ask the data owner");
   }
   checkKnown();
   signing::Signature own = key_.sign(signing::kClientProof, said);
@@ -77,7 +77,7 @@ void Identity::checkKnown() {
   if (!expected_.empty()) {
     if (ownerText_ != expected_) {
       refuse("the owner at " + address_ + " has the key " + ownerText_ + ", expected " + expected_ +
-             "; ask the data owner which is right");
+             "; ask the data owner which key is right");
     }
     return;
   }
@@ -90,9 +90,9 @@ void Identity::checkKnown() {
     std::string key = line.substr(0, 64), address = line.substr(65);
     if (address == address_) {
       if (key != ownerText_) {
-        refuse("the owner at " + address_ + " has the key " + ownerText_ + ", and had " + key +
-               " before; somebody else may answer there. Ask the data owner: if the key is right, connect with "
-               "owner_key=, or take the line out of '" +
+        refuse("the owner at " + address_ + " has the key " + ownerText_ + ", but had " + key +
+               " before; another server may answer at this address. Ask the data owner: if the key is right, connect "
+               "with owner_key=, or remove the line from '" +
                known + "'");
       }
       return;
@@ -100,8 +100,8 @@ void Identity::checkKnown() {
     elsewhere = key == ownerText_ ? address : elsewhere;
   }
   if (!elsewhere.empty()) {
-    refuse("at " + address_ + " the owner answers that is known from " + elsewhere +
-           "; somebody between may pass messages on to it. If the address is right, connect with owner_key=\"" +
+    refuse("the owner at " + address_ + " is known from another address, " + elsewhere +
+           "; a server in between may relay messages to it. If the address is right, connect with owner_key=\"" +
            ownerText_ + "\"");
   }
   isNew_ = true;
@@ -120,7 +120,7 @@ void Identity::remember() const {
     ::close(file);
   }
   if (!wrote) {
-    throw Error(ErrorKind::Error, "cannot note the owner's key in '" + path + "': " + std::strerror(wrong) +
+    throw Error(ErrorKind::Error, "cannot store the owner's key in '" + path + "': " + std::strerror(wrong) +
                                       "; connect with owner_key=\"" + ownerText_ + "\"");
   }
 }

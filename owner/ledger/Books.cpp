@@ -58,7 +58,7 @@ Status Books::enter(const Entry &, const ClientAdded &body) {
                    " bytes; an Ed25519 key has 32");
   }
   if (clients.contains(body.client)) {
-    return illegal("a client named '" + body.client + "' is there already; choose another name");
+    return illegal("a client named '" + body.client + "' already exists; choose another name");
   }
   clients[body.client] = body.publicKey;
   return {};
@@ -72,8 +72,8 @@ Status Books::enter(const Entry &, const DatasetLinked &body) {
     return status;
   }
   if (auto found = datasets.find(body.dataset); found != datasets.end()) {
-    return illegal("dataset '" + body.dataset + "' belongs to population '" + found->second +
-                   "' already and stays there, as its charges do");
+    return illegal("dataset '" + body.dataset + "' already belongs to population '" + found->second +
+                   "' and stays there with its charges");
   }
   auto found = populations.find(body.population);
   if (found != populations.end() && found->second.relation != body.relation) {
@@ -130,7 +130,7 @@ Status Books::complete(const std::string &client, Relation relation, std::vector
 
 Status Books::checkItems(const std::string &client, Relation relation, const std::vector<Item> &items) const {
   if (!clients.contains(client)) {
-    return problem(Code::unknownClient, "no client is named '" + client + "'; the owner adds it with: " +
+    return problem(Code::unknownClient, "no client is named '" + client + "'; the data owner adds it with: " +
                                             "sojourn-owner client add " + client + " --key FILE");
   }
   if (items.empty()) {
@@ -150,21 +150,21 @@ Status Books::checkItems(const std::string &client, Relation relation, const std
     }
     auto [other, fresh] = seen.try_emplace(item.population, item.dataset);
     if (!fresh && other->second == item.dataset) {
-      return problem(Code::sharedPeople, "one release reads dataset '" + item.dataset +
-                                             "' as two tables, whose rows are the same people; it has no price in this "
-                                             "version: let the program read it as one table");
+      return problem(Code::sharedPeople, "this release reads dataset '" + item.dataset +
+                                             "' as two tables with rows of the same people, which this version cannot "
+                                             "price; read it as one table in the program");
     }
     if (!fresh) {
       return problem(Code::sharedPeople, "datasets '" + other->second + "' and '" + item.dataset +
                                              "' hold the same people (population '" + item.population +
-                                             "'); one release from both has no price in this version");
+                                             "'); this version cannot price one release from both");
     }
     auto account = accounts.find({client, item.dataset});
     if (!population.cap || account == accounts.end() || !account->second.grant) {
       return problem(population.cap ? Code::noGrant : Code::noCap,
                      "client '" + client + "' has no budget on dataset '" + item.dataset +
-                         "'; the owner gives one with: sojourn-owner budget grant " + client + " " + item.dataset +
-                         " --epsilon E --delta D");
+                         "'; the data owner grants one with: sojourn-owner budget grant " + client + " " +
+                         item.dataset + " --epsilon E --delta D");
     }
   }
   return {};

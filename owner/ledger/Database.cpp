@@ -65,7 +65,7 @@ Problem Database::failed(const char *doing) const {
   std::string text = handle ? sqlite3_errmsg(handle) : "out of memory";
   if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
     return problem(Code::damaged, "the ledger '" + path + "' is damaged (" + text +
-                                      "); nothing is released until its newest copy is put back");
+                                      "); nothing is released until its newest copy is restored");
   }
   return problem(code == SQLITE_BUSY ? Code::busy : Code::disk,
                  std::string("the ledger failed at ") + doing + " '" + path + "': " + text);

@@ -100,7 +100,7 @@ Result<HeadValue> HeadFile::read() {
   }
   // The very first write may have been cut short, so that one bad slot alone proves nothing.
   if (!found && static_cast<size_t>(size) > kSlotBytes) {
-    return problem(Code::damaged, "the ledger's head '" + path + "' is damaged; put its newest copy back");
+    return problem(Code::damaged, "the ledger's head '" + path + "' is damaged; restore its newest copy");
   }
   return newest;
 }

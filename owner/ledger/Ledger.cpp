@@ -10,15 +10,16 @@ static constexpr int64_t kPurgeMs = 60 * 60 * 1000;
 Status checkCharge(const LedgerOptions &options, const std::string &what, const std::vector<Item> &items,
                    const std::vector<Site> &sites) {
   if (!options.serves) {
-    return problem(Code::badRequest, "the ledger was opened to administer it; only a serving owner charges");
+    return problem(Code::badRequest, "the ledger was opened for administration; only a serving owner charges");
   }
   bool good = what.size() <= kTextBytesMost && items.size() <= kListMost && sites.size() <= kListMost;
   for (const Item &item : items) {
     good = good && item.version.size() <= kNameBytesMost;
     if (options.key && item.owner != options.key->publicKey()) {
-      return problem(Code::badRequest, "dataset '" + item.dataset + "' is of owner " + shortKeyText(item.owner) +
-                                           "..., and this ledger of owner " + shortKeyText(options.key->publicKey()) +
-                                           "...; each owner keeps the account of its own tables");
+      return problem(Code::badRequest, "dataset '" + item.dataset + "' belongs to owner " + shortKeyText(item.owner) +
+                                           "..., but this ledger belongs to owner " +
+                                           shortKeyText(options.key->publicKey()) +
+                                           "...; each owner charges only its own tables");
     }
   }
   for (const Site &site : sites) {
@@ -105,10 +106,10 @@ Result<std::optional<SealedBytes>> Ledger::lookUp(Transaction &transaction, cons
   case State::voided: return std::optional<SealedBytes>();
   case State::reserved:
   case State::started:
-    return problem(Code::inFlight, "publish " + std::to_string(id) + " of this key is running; ask again later");
+    return problem(Code::inFlight, "publish " + std::to_string(id) + " of this key is running; retry later");
   case State::burnt:
     return problem(Code::burnt, "burnt: publish " + std::to_string(id) +
-                                    " started and was never sealed; its price stands, and a new key pays again");
+                                    " started and was never sealed; its charge remains, and a new key pays again");
   case State::sealed:
   case State::delivered: break;
   }
@@ -121,7 +122,7 @@ Result<SealedBytes> Ledger::sealedAnswer(uint64_t id) {
   const Publish &publish = books.publishes.at(id);
   Problem expired = problem(Code::expired, "expired: the bytes of publish " + std::to_string(id) + " were kept for " +
                                                std::to_string(options.keepSealedMs / (24 * 60 * 60 * 1000)) +
-                                               " days; they are not made again under this key");
+                                               " days; they are not computed again under this key");
   if (options.clockMs() - publish.sealedMs > options.keepSealedMs) {
     return expired;
   }
@@ -214,8 +215,8 @@ Status Ledger::burn(Ticket ticket, const std::string &why) {
 Result<SealedBytes> Ledger::seal(Ticket ticket, std::string bytes) {
   if (bytes.size() > kSealedBytesMost) {
     return problem(Code::badRequest, "a result of " + std::to_string(bytes.size()) +
-                                         " bytes cannot be sealed; at most " + std::to_string(kSealedBytesMost) +
-                                         " can; publish it in parts");
+                                         " bytes is too large to seal; the limit is " +
+                                         std::to_string(kSealedBytesMost) + "; publish it in parts");
   }
   Sealed body{ticket.id, bytes.size(), hashOf(bytes)};
   Transaction transaction(*this);

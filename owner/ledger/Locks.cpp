@@ -80,7 +80,7 @@ Result<bool> Locks::lives(uint64_t holder) {
   }
   struct flock lock = byteLock(F_WRLCK, 1 + holder);
   if (fcntl(file, F_OFD_GETLK, &lock) != 0) {
-    return failed("ask for locks of");
+    return failed("request locks of");
   }
   return lock.l_type != F_UNLCK;
 }

@@ -144,8 +144,9 @@ Result<VerifyReport> Ledger::verify() {
       return bytes.problem();
     }
     if (*bytes ? hashOf(**bytes) != publish.digest : now - publish.sealedMs <= options.keepSealedMs) {
-      return problem(Code::damaged, "the sealed bytes of publish " + std::to_string(id) + " are " +
-                                        (*bytes ? "not those of entry " + std::to_string(publish.seq) : "gone early"));
+      return problem(Code::damaged,
+                     "the sealed bytes of publish " + std::to_string(id) + " " +
+                         (*bytes ? "do not match entry " + std::to_string(publish.seq) : "were deleted early"));
     }
     report.sealedBytes += *bytes ? (*bytes)->size() : 0;
   }
@@ -153,7 +154,7 @@ Result<VerifyReport> Ledger::verify() {
   bool same = fresh.seq != books.seq ||
               (fresh.hash == books.hash && fresh.populations == books.populations && fresh.accounts == books.accounts);
   return same ? Result<VerifyReport>(report)
-              : Result<VerifyReport>(problem(Code::damaged, "the sums in memory are not those of the entries"));
+              : Result<VerifyReport>(problem(Code::damaged, "the sums in memory do not match the entries"));
 }
 
 } // namespace sojourn::owner::ledger

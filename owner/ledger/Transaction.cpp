@@ -130,8 +130,8 @@ Ledger::~Ledger() {
 
 Status Ledger::elsewhere() const {
   return process.isElsewhere()
-             ? problem(Code::badRequest, "this ledger was " + process.text() +
-                                             ", which would charge what that one charges, too; open the ledger here")
+             ? problem(Code::badRequest,
+                       "this ledger was " + process.text() + ". Both would make the same charges: open the ledger here")
              : Status();
 }
 
@@ -141,7 +141,7 @@ Result<std::unique_ptr<Ledger>> Ledger::open(LedgerOptions options) {
   }
   bool inMemory = options.path == ":memory:";
   if (!options.clockMs || (options.serves && !options.admits) || (!inMemory && options.headPath.empty())) {
-    return problem(Code::badRequest, "a ledger needs a clock, a filter to charge by, and in a file a head elsewhere");
+    return problem(Code::badRequest, "a ledger needs a clock, a filter to charge by and, in a file, a separate head");
   }
   options.keepSealedMs = std::max(options.keepSealedMs, kKeepSealedMs);
   auto locks = Locks::open(inMemory ? "" : options.path + ".lock");
@@ -180,14 +180,14 @@ Status Ledger::replay(Books &into, bool decided) {
   return database->readAfter(into.seq, [&](const Row &row) -> Status {
     auto damaged = [&](const std::string &text) {
       return problem(Code::damaged, "the ledger '" + options.path + "' is damaged at entry " + std::to_string(row.seq) +
-                                        ": " + text + "; nothing is released until its newest copy is put back");
+                                        ": " + text + "; nothing is released until its newest copy is restored");
     };
     std::optional<Entry> entry = decode(row.bytes);
     if (!entry || entry->seq != row.seq) {
-      return damaged("its bytes are not those of an entry");
+      return damaged("its bytes are not a valid entry");
     }
     if (hashOf(row.bytes) != row.hash) {
-      return damaged("its bytes do not have its hash");
+      return damaged("its bytes do not match its hash");
     }
     if (options.key && isOwners(entry->body)) {
       Signature signature{};
@@ -236,14 +236,14 @@ Status Ledger::checkHead() {
   std::string places = "the ledger '" + options.path + "' ends at entry " + std::to_string(last.seq) + ", its head '" +
                        options.headPath + "' knows of entry " + std::to_string(known->seq);
   if (known->seq > last.seq) {
-    return problem(Code::olderFile, "an older ledger file: " + places +
-                                        "; charges would be forgotten, so nothing is released until the newest copy "
-                                        "is put back");
+    return problem(Code::olderFile,
+                   "an older ledger file: " + places +
+                       "; charges would be forgotten, so nothing is released until the newest copy is restored");
   }
   // A crash between a commit and its head leaves the ledger ahead by that one transaction.
   if (*known != HeadValue{books.seqBeforeBatch, books.hashBeforeBatch}) {
-    return problem(Code::damaged, "the ledger and its head do not belong together: " + places +
-                                      "; put the newest copies of both back");
+    return problem(Code::damaged,
+                   "the ledger and its head do not match: " + places + "; restore the newest copies of both");
   }
   return head->write(last);
 }

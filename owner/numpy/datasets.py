@@ -60,7 +60,7 @@ class Dataset:
         self.version = digest.hexdigest()
 
     def serves(self, table: TableType) -> None:
-        """A program was made for columns, and perhaps for a number of rows; they must be these."""
+        """Checks the columns, and the number of rows where the program states one."""
         text = f"dataset '{self.name}' has {self.rows} rows, the program expects {table.rows}"
         need(table.rows in (-1, self.rows), text, DATASET)
         for name, wanted in table.entries:
@@ -69,7 +69,7 @@ class Dataset:
             need(column.entry == wanted, text + entry_text(wanted), DATASET)
 
     def has_part(self, sides: tuple[Side, ...]) -> None:
-        """A program draws from a part, which only this table's number of rows says to be empty."""
+        """Checks that the part from which a program draws is not empty in this table."""
         text = f"dataset '{self.name}' has {self.rows} rows, and {part_text(sides)} of them is empty: nothing can be "
         need(rows_of(self.rows, sides).rows > 0, text + "drawn from it; take another fraction", DATASET)
 
@@ -123,7 +123,7 @@ def _column(dataset: str, name, values, bounds, fill) -> Column:
     try:
         values = np.asarray(values)
     except ValueError as error:
-        text = f"{where}: is no array, its rows differ in shape; expected entries of one shape ({error})"
+        text = f"{where}: is not an array: its rows differ in shape; expected entries of one shape ({error})"
         raise OwnerError(DATASET, text) from None
     _check_shape(where, values)
     dtype: np.dtype = values.dtype.newbyteorder("=") if values.dtype.kind != "V" else values.dtype
@@ -134,7 +134,7 @@ def _column(dataset: str, name, values, bounds, fill) -> Column:
     low, high = _limits(where, dtype, bounds)
     if fill is not None:
         whole = dtype.kind == "f" or float(fill).is_integer()
-        need(whole and low <= fill <= high, f"{where}: the fill {fill} is not a value of it", DATASET)
+        need(whole and low <= fill <= high, f"{where}: the fill {fill} is not a value within its bounds", DATASET)
     if missing is not None and missing.any():
         values[missing] = fill
     if dtype.kind == "f":
@@ -157,7 +157,7 @@ def _check_shape(where: str, values: np.ndarray) -> None:
     entry = values.shape[1:]
     text = f"{where}: has entries of {len(entry)} dimensions, at most {wire_format.ENTRY_RANK_MAX}"
     need(len(entry) <= wire_format.ENTRY_RANK_MAX, text, LIMIT)
-    need(0 not in entry, f"{where}: has entries of shape {entry}, which hold nothing", DATASET)
+    need(0 not in entry, f"{where}: has entries of shape {entry}, which are empty", DATASET)
     text = f"{where}: has entries of shape {entry}, at most {wire_format.ENTRY_ELEMENTS_MAX} elements"
     need(math.prod(entry) <= wire_format.ENTRY_ELEMENTS_MAX, text, LIMIT)
 

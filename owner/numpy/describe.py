@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program as text, near to the dialect's own, for the people who ask what ran."""
+"""A program as text, close to that of the dialect, for lists of programs that ran."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def describe(program: Program) -> str:
         lines.append(line)
         length += len(line)
         if length > PROGRAM_TEXT_MAX:
-            lines.append("  ... the rest is left out")
+            lines.append("  ... the rest is omitted")
             break
     for result in program.results:
         target = f" {name(result.target)}" if result.kind == "commit" else ""

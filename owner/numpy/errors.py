@@ -12,7 +12,7 @@ MALFORMED, VERSION, LIMIT, SESSION, HANDLE, DATASET, REFUSED, UNSUPPORTED, EXECU
 
 
 class OwnerError(ValueError):
-    """What went wrong, for whom: `code` is an ErrorCode, `location` the scientist's line."""
+    """An error of a request: `code` is an ErrorCode, `location` the scientist's line."""
 
     def __init__(self, code: int, message: str, op: str = "", location: str = ""):
         super().__init__(message)
@@ -20,13 +20,13 @@ class OwnerError(ValueError):
 
 
 def need(condition: bool, message: str, code: int = MALFORMED) -> None:
-    """Checks what came from outside; never used for our own mistakes."""
+    """Checks input from outside; never used for internal errors."""
     if not condition:
         raise OwnerError(code, message)
 
 
 def found(thing: T | None, message: str, code: int = MALFORMED) -> T:
-    """Likewise, of what was looked up."""
+    """Returns the result of a look-up, or raises where it is None."""
     if thing is None:
         raise OwnerError(code, message)
     return thing

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every bound of this owner, in one place. What exceeds one is answered with ErrorCode.Limit.
+"""Every bound of this owner, in one place. A request that exceeds one gets ErrorCode.Limit.
 
 Versions and the bounds of types are the format's (dialect/Bounds.h): sojourn_wire.format has them.
 """

@@ -27,7 +27,7 @@ def _simple(name: str, function) -> None:
 
 
 def _transcendental(name: str, function) -> None:
-    """Computed in f64, so that f32 results are correctly rounded but for rare ties."""
+    """Computed in f64, so that f32 results are correctly rounded except in rare ties."""
 
     @kernel(name)
     def run(op, *operands):
@@ -163,7 +163,7 @@ def _to_odd(x: np.ndarray) -> np.ndarray:
 
 
 def _saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Toward zero; NaN gives 0; what does not fit gives the nearest bound."""
+    """Toward zero; NaN gives 0; values out of range give the nearest bound."""
     bounds, x = np.iinfo(dtype), np.trunc(x)
     # float64(max) may round up to max + 1, which still saturates; below it every value fits.
     high, low = x >= np.float64(bounds.max), x <= np.float64(bounds.min)

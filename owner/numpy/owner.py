@@ -34,7 +34,7 @@ class PartialUpload:
 
 @dataclass
 class LastStep:
-    """The last message of a session with a step that committed, should it come again."""
+    """The last message of a session with a committed step, kept in case it is repeated."""
 
     sequence: int = 0  # 0: none yet
     request: str = ""  # hash of its bytes
@@ -75,7 +75,7 @@ def _fault_of(fault: Exception) -> OwnerError:
 
 
 def _parts(step: wire.Record):
-    """The steps of a message: each names what it binds otherwise than the one before."""
+    """The steps of a message: each states how its bindings differ from the previous step."""
     yield step
     before = step
     for part in step.repetitions:
@@ -87,7 +87,7 @@ def _parts(step: wire.Record):
 
 
 def _owned(value: np.ndarray) -> np.ndarray:
-    """The value in memory of its own: a view would keep alive the whole of what it looks at."""
+    """The value in its own memory: a view would keep its whole base array alive."""
     return value if value.base is None and value.flags.c_contiguous else value.copy(order="C")
 
 
@@ -127,16 +127,19 @@ class NumpyOwner:
 
         The first dimension of an array counts rows; the others are the shape of a row's entry.
 
-        `bounds` clamp a column's values, `fills` stand in for missing and non-finite ones, which are
-        refused otherwise, `columns` keeps only these, in this order.
+        `bounds` clamp a column's values. `fills` replace missing and non-finite values, which are
+        refused otherwise. `columns` names the columns to keep, in their order.
         """
         with self._lock:
             need(name not in self._datasets, f"a dataset named '{name}' is already registered", DATASET)
             self._datasets[name] = make_dataset(name, source, policy, bounds, fills, columns)
 
     def handle(self, request: bytes, peer: str = "owner") -> bytes:
-        """Answers one request. Never raises, whatever the bytes are. `peer` is "client"
-        for bytes from a transport that others can reach: what is the data owner's alone is then refused."""
+        """Answers one request. Never raises, for any bytes.
+
+        `peer` is "client" for bytes from a transport that others can reach; requests reserved for the
+        data owner are then refused.
+        """
         self.requests += 1
         try:
             body = wire.read(request, "Request", b"SJM1")
@@ -205,7 +208,7 @@ class NumpyOwner:
             session.bytes += size
         upload, end = session.uploads[number], part.offset + len(part.data)
         need(size == len(upload.data) and end <= size, f"a part of {len(part.data)} bytes at {part.offset} of {size} "
-             f"does not lie in upload {number} of {len(upload.data)} bytes")  # fmt: skip
+             f"lies outside of upload {number} of {len(upload.data)} bytes")  # fmt: skip
         if part.offset == upload.received:
             upload.data[part.offset : end] = part.data
             upload.received = end
@@ -275,7 +278,7 @@ class NumpyOwner:
         return reply
 
     def _run_one(self, step: wire.Record, session: Session, program: Program) -> list[np.ndarray]:
-        """One step of a message: it commits as a whole. Returns what it publishes."""
+        """One step of a message: it commits as a whole. Returns the published values."""
         args = self._bind(step, session, program)
         keeps = [index for index, result in enumerate(program.results) if result.kind == "keep"]
         self._check_results(step, session, program, keeps)
@@ -296,14 +299,14 @@ class NumpyOwner:
 
     @staticmethod
     def _from_memory(sequence: int, request: str, last: LastStep) -> bytes:
-        """The reply to a repetition of the session's last step; empty if this is its next one."""
+        """The reply to a repetition of the session's last step; empty if this is the next step."""
         if sequence == last.sequence + 1:
             return b""
         repeat = f", or {last.sequence} to repeat the last one" if last.sequence else ""
         need(0 < sequence == last.sequence, f"step has sequence number {sequence}, expected {last.sequence + 1}{repeat}: "
              "steps of a session are numbered from 1")  # fmt: skip
-        need(request == last.request, f"step {sequence} has committed with other content: its request had hash "
-             f"{last.request}, this one has {request}")  # fmt: skip
+        need(request == last.request, f"step {sequence} was already committed with other content: its request had "
+             f"hash {last.request}, this one has {request}")  # fmt: skip
         return last.reply or replies.committed(last.steps, last.failure)
 
     def _plan(self, step: wire.Record, session: Session) -> Plan | None:
@@ -316,7 +319,7 @@ class NumpyOwner:
         if len(step.program) == 0:
             return None
         data = step.program.tobytes()
-        need(program_hash(data) == digest, "the program's bytes do not have the hash they are named by")
+        need(program_hash(data) == digest, "the program's bytes do not match the given hash")
         plan = self._plans[digest] = Plan(decode(data, step.debug.tobytes()), session.client)
         total = sum(p.program.size for p in self._plans.values())
         while len(self._plans) > 1 and (len(self._plans) > limits.PLANS_MAX or total > limits.PLAN_BYTES_MAX):
@@ -359,7 +362,7 @@ class NumpyOwner:
     def _bytes_of(session: Session, tensor: wire.Record) -> np.ndarray:
         if not tensor.sent_ahead:
             return tensor.data
-        text = f"upload {tensor.sent_ahead} was not sent ahead to its end"
+        text = f"upload {tensor.sent_ahead} is incomplete"
         upload = found(session.uploads.get(tensor.sent_ahead), text, HANDLE)
         need(upload.received == len(upload.data), text, HANDLE)
         return upload.data

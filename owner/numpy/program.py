@@ -69,7 +69,7 @@ class Program:
     parts: dict[int, list[tuple[Side, ...]]] = field(default_factory=dict)  # per table argument: what it draws from
 
     def result_type(self, result: Result) -> TensorType:
-        """Results are no tables: the reader has seen to it."""
+        """Results are never tables: the reader has checked that."""
         return cast(TensorType, self.types[result.value])
 
     def args_of(self, kind: str) -> list[tuple[int, TensorType | TableType]]:
@@ -124,7 +124,7 @@ def _check_counts(raw: wire.Record) -> None:
 
 
 def _inside(begin: int, count: int, length: int, what: str) -> slice:
-    need(begin + count <= length, f"range [{begin}, {begin + count}) of {what} leaves its vector of {length}")
+    need(begin + count <= length, f"range [{begin}, {begin + count}) of {what} exceeds its vector of {length}")
     return slice(begin, begin + count)
 
 
@@ -172,7 +172,7 @@ def _read_entries(record: wire.Record, dims: list[int]) -> tuple[tuple[int, ...]
         return ()
     text = f"a table of {count} columns has {len(begins)} starts and {len(ranks)} ranks of entries"
     need(len(begins) == count and len(ranks) == count, text)
-    need(any(ranks), "a table of plain numbers states ranks of entries; one encoding leaves them out")
+    need(any(ranks), "a table of plain numbers states ranks of entries; the only valid encoding omits them")
     entries = []
     for begin, rank in zip(begins, ranks):
         need(rank > 0 or begin == 0, f"a plain column's entry starts at {begin}, expected 0")
@@ -294,9 +294,9 @@ def _read_attrs(records: list[tuple], ints: list[int], strings: list[str], budge
             need(count == 1, f"attribute '{name}' has {count} values instead of one")
         for number in payload:
             typed = _holds(kind, element, number)
-            need(typed, f"attribute '{name}' of kind {kind} and type {types.NAMES[element]} has {number}")
+            need(typed, f"attribute '{name}' of kind {kind} and type {types.NAMES[element]} has invalid value {number}")
         if kind in ("string", "strings"):
-            need(all(0 <= i < len(strings) for i in payload), f"attribute '{name}' leaves the string table")
+            need(all(0 <= i < len(strings) for i in payload), f"attribute '{name}' lies outside the string table")
             texts = tuple(strings[i] for i in payload)
             value: object = texts if kind == "strings" else texts[0]
         elif kind == "integers":
@@ -347,7 +347,7 @@ def _check_memory(program: Program) -> None:
     for op, dying in zip(program.ops, program.last_use):
         live += sum(t.nbytes for t in op.result_types)
         if live > limits.LIVE_BYTES_MAX:
-            text = f"more than {limits.LIVE_BYTES_MAX} bytes are alive at op '{op.name}'"
+            text = f"more than {limits.LIVE_BYTES_MAX} bytes are live at op '{op.name}'"
             raise OwnerError(LIMIT, text, op.name, op.location)
         live -= sum(size[value] for value in dying)
 
@@ -359,7 +359,7 @@ def _note_parts(program: Program) -> None:
         if op.name == "sample_rows":
             parts = found.setdefault(op.operands[3], {})
             parts[sides_of(op)] = None
-            many = f"rows of one table are drawn of more than {limits.PARTS_PER_TABLE_MAX} parts of it"
+            many = f"rows of one table are drawn from more than {limits.PARTS_PER_TABLE_MAX} of its parts"
             need(len(parts) <= limits.PARTS_PER_TABLE_MAX, many, LIMIT)
     program.parts = {table: list(parts) for table, parts in found.items()}
 

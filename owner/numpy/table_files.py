@@ -19,7 +19,7 @@ def read_file(name: str, source) -> dict:
     suffix = os.path.splitext(path)[1].lower()
     known = suffix in (".npz", ".csv", ".parquet", ".arrow", ".feather")
     need(known, f"dataset '{name}': cannot read '{path}', expected .npz, .csv, .parquet, .arrow or .feather", DATASET)
-    need(os.path.isfile(path), f"dataset '{name}': there is no file '{path}'", DATASET)
+    need(os.path.isfile(path), f"dataset '{name}': no such file '{path}'", DATASET)
     try:
         return _read_columns(name, path, suffix)
     except OwnerError:
@@ -51,7 +51,7 @@ def _read_columns(name: str, path: str, suffix: str) -> dict:
 
 
 def arrow_values(where: str, column) -> tuple[np.ndarray, np.ndarray]:
-    """Values [rows, *entry] of an Arrow column, and where they are missing; 0 stands there.
+    """Values [rows, *entry] of an Arrow column, and where they are missing; missing values are 0.
 
     Fixed-size lists, nested ones too, give the entry's sizes. A missing list misses all its elements.
     """
@@ -65,8 +65,8 @@ def arrow_values(where: str, column) -> tuple[np.ndarray, np.ndarray]:
 def _part_values(where: str, part) -> tuple[np.ndarray, np.ndarray]:
     from pyarrow import BaseExtensionType, types
 
-    need(not isinstance(part.type, BaseExtensionType), f"{where}: has type {part.type}, an extension that this owner "
-         "does not read; save it as plain numbers or as nested fixed-size lists", DATASET)  # fmt: skip
+    need(not isinstance(part.type, BaseExtensionType), f"{where}: has type {part.type}, an unsupported extension type; "
+         "save it as plain numbers or as nested fixed-size lists", DATASET)  # fmt: skip
     shape, present = [len(part)], _present(part)
     while types.is_fixed_size_list(part.type):
         size = part.type.list_size

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a core op may look like: operands, attributes, result types. Nothing else is ever run.
+"""The rules of core ops: operands, attributes, result types. No other op is ever run.
 
-Each rule raises OwnerError for what does not fit and returns its work in scalar operations beyond
-the elements it moves (None: nothing). The rules themselves stand in verify_*.py, by family.
+Each rule raises OwnerError for an invalid op and returns its work in scalar operations beyond
+the elements it moves (None: nothing). The rules themselves are in verify_*.py, by family.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def rule(
 
 def check(op) -> int:
     """Holds one op against its rule; returns its work in scalar operations."""
-    known = found(RULES.get(op.name), "this owner runs core form only, and does not know this op", UNSUPPORTED)
+    known = found(RULES.get(op.name), "unknown op: this owner runs core form only", UNSUPPORTED)
     least, most = known.operands
     need(least <= len(op.operands) <= most, f"has {len(op.operands)} operands, expected {_count(least, most)}")
     need(len(op.result_types) == known.results, f"has {len(op.result_types)} results, expected {known.results}")

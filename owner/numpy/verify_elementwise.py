@@ -54,11 +54,11 @@ def _sample_rows(op):
     for fraction, side in zip(fractions, sides):
         need(0 < fraction < 1, f"fraction {fraction} of a split is not above 0 and below 1")
         need(side in (0, 1), f"side {side} of a split is neither 0 (first) nor 1 (other)")
-    need(len(fractions) > 0 or not op.attr("split"), "orders the rows of a split and names none")
+    need(len(fractions) > 0 or not op.attr("split"), "orders the rows of a split but names no split")
     if "expected" in op.attrs:  # means something on private tables alone
         expected, most = op.attr("expected"), wire_format.TABLE_ROWS_MAX
-        need(1 <= expected <= most, f"expected = {expected} is no number of rows, 1 to {most}")
-        need(not op.attr("split"), "expects rows of a split's own order, which its seed alone decides")
+        need(1 <= expected <= most, f"expected = {expected} is not a number of rows from 1 to {most}")
+        need(not op.attr("split"), "gives `expected` for a split's own order, which the split's seed alone decides")
     # Two passes of six Philox words on average; where there are few rows, each walks its cycle once.
     return 240 * positions.numel + 240 * 256
 
@@ -73,8 +73,8 @@ def _read_rows(op):
     classes("result", result, "BZF")
     count, shaped = indices.shape[0], [column for column in columns if known[column].rank]
     if shaped:
-        need(len(columns) == 1, f"column '{shaped[0]}' has entries of shape {known[shaped[0]].shape}, so it is read "
-             f"alone, not beside {len(columns) - 1} others")  # fmt: skip
+        need(len(columns) == 1, f"column '{shaped[0]}' has entries of shape {known[shaped[0]].shape}, so it must "
+             f"be read alone, not beside {len(columns) - 1} others")  # fmt: skip
         result_is(op, result.element, (count, *known[shaped[0]].shape))
     elif len(columns) != 1 or result.rank != 1:  # one plain column gives [B, 1] or [B]
         result_is(op, result.element, (count, len(columns)))

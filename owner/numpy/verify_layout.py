@@ -39,7 +39,7 @@ def _parts(op):
 def _complex(op):
     x = op.operand_types[0]
     need(x.element in types.COMPLEX, f"operand is {x}, expected f32 or f64")
-    need(x.rank > 0 and x.shape[-1] == 2, f"{x} holds no pairs of parts")
+    need(x.rank > 0 and x.shape[-1] == 2, f"{x} does not hold pairs of parts, [..., 2]")
     result_is(op, types.COMPLEX[x.element], x.shape[:-1])
 
 
@@ -73,11 +73,11 @@ def _reverse(op):
 @rule("update_slice", 2, start="integers", stride="integers")
 def _update_slice(op):
     element, (x, u) = same_element(op), op.operand_types
-    need(x.rank == u.rank, f"{u} has not the rank of {x}")
+    need(x.rank == u.rank, f"{u} does not have the rank of {x}")
     start, stride = per_dim(op, "start", x.rank, 0), per_dim(op, "stride", x.rank, 1, is_bounded=False)
     for size, count, low, step in zip(x.shape, u.shape, start, stride):
         last = low + (count - 1) * step + 1 if count else low
-        need(last <= size, f"{u} at {start} by {stride} leaves {x}")
+        need(last <= size, f"{u} at {start} by {stride} extends beyond {x}")
     result_is(op, element, x.shape)
 
 
@@ -95,7 +95,7 @@ def _dynamic_slice(op):
     _moved(op, starts, dims)
     need(len(sizes) == len(dims), f"sizes has {len(sizes)} entries for {len(dims)} dims")
     for dim, size in zip(dims, sizes):
-        need(0 <= size <= shape[dim], f"{size} elements of dimension {dim} of {x}")
+        need(0 <= size <= shape[dim], f"{size} elements do not fit dimension {dim} of {x}")
         shape[dim] = size
     result_is(op, x.element, shape)
 
@@ -105,9 +105,9 @@ def _dynamic_update_slice(op):
     x, u, *starts = op.operand_types
     dims = dims_of(op, x.rank)
     _moved(op, starts, dims)
-    need(u.element == x.element and u.rank == x.rank, f"{u} is written into {x}")
+    need(u.element == x.element and u.rank == x.rank, f"{u} cannot be written into {x}")
     for dim, (size, count) in enumerate(zip(x.shape, u.shape)):
-        need(count <= size if dim in dims else count == size, f"{u} does not cover {x} but for dims {dims}")
+        need(count <= size if dim in dims else count == size, f"{u} does not cover {x} except along dims {dims}")
     result_is(op, x.element, x.shape)
 
 
@@ -153,7 +153,7 @@ def _along(op, x, i):
     """Only along the indexed dimension may sizes differ from the operand's."""
     dim = dim_of(op, x.rank)
     fits = i.rank == x.rank and all(d == dim or n == m for d, (n, m) in enumerate(zip(i.shape, x.shape)))
-    need(fits, f"index {i} does not lie along {x}")
+    need(fits, f"index {i} does not match {x}")
 
 
 @rule("take_along", 2, dim="integer")

@@ -15,7 +15,7 @@ def _reduction(names: str, allowed: str, empty: bool) -> None:
         classes("operand", x, allowed)
         dims = dims_of(op, x.rank)
         need(list(dims) == sorted(dims), f"dims = {dims} is not increasing")
-        need(empty or all(x.shape[d] for d in dims), f"{x} has nothing to reduce along {dims}")
+        need(empty or all(x.shape[d] for d in dims), f"{x} is empty along {dims}")
         result_is(op, x.element, without(x.shape, dims))
 
 
@@ -28,7 +28,7 @@ def _arg(op):
     x = op.operand_types[0]
     classes("operand", x, "BZF")
     dim = dim_of(op, x.rank)
-    need(x.shape[dim] > 0, f"{x} has nothing to choose from along {dim}")
+    need(x.shape[dim] > 0, f"{x} is empty along {dim}")
     result_is(op, types.I64, without(x.shape, (dim,)))
 
 
@@ -62,7 +62,7 @@ def _topk(op):
     x, k = op.operand_types[0], op.attr("k")
     classes("operand", x, "BZF")
     dim = dim_of(op, x.rank)
-    need(0 <= k <= x.shape[dim], f"k = {k} of {x.shape[dim]} elements")
+    need(0 <= k <= x.shape[dim], f"k = {k} is out of range for {x.shape[dim]} elements")
     shape = (*x.shape[:dim], k, *x.shape[dim + 1 :])
     result_is(op, x.element, shape)
     result_is(op, types.I64, shape, 1)
@@ -91,7 +91,7 @@ def _dot(op):
 def _matrices(op, x, is_square=False):
     classes("operand", x, "FX")
     what = "square matrices, [..., n, n]" if is_square else "matrices, [..., m, n]"
-    need(x.rank >= 2 and (not is_square or x.shape[-1] == x.shape[-2]), f"{x} holds no {what}")
+    need(x.rank >= 2 and (not is_square or x.shape[-1] == x.shape[-2]), f"{x} does not hold {what}")
     need(max(x.shape[-2:]) < 1 << 31, f"{x} has too many rows or columns", LIMIT)
     return x.shape[:-2], x.shape[-2], x.shape[-1]
 
@@ -100,7 +100,7 @@ def _matrices(op, x, is_square=False):
 def _triangular_solve(op):
     element, (a, b) = same_element(op), op.operand_types
     _matrices(op, a, is_square=True)
-    need(b.rank == a.rank and b.shape[:-1] == a.shape[:-1], f"{b} holds no matrices for those of {a}")
+    need(b.rank == a.rank and b.shape[:-1] == a.shape[:-1], f"{b} does not hold matrices for those of {a}")
     need(b.shape[-1] < 1 << 31, f"{b} has too many columns", LIMIT)
     result_is(op, element, b.shape)
     return b.numel * a.shape[-1]
@@ -149,9 +149,9 @@ def _ldl(op):
 def _ldl_solve(op):
     a, pivots, b = op.operand_types
     _matrices(op, a, is_square=True)
-    need(pivots.element == types.I64 and pivots.shape == a.shape[:-1], f"{pivots} holds no pivots for {a}")
+    need(pivots.element == types.I64 and pivots.shape == a.shape[:-1], f"{pivots} does not hold pivots for {a}")
     need(b.element == a.element, f"operands differ in element type: {a}, {b}")
-    need(b.rank == a.rank and b.shape[:-1] == a.shape[:-1], f"{b} holds no matrices for those of {a}")
+    need(b.rank == a.rank and b.shape[:-1] == a.shape[:-1], f"{b} does not hold matrices for those of {a}")
     need(b.shape[-1] < 1 << 31, f"{b} has too many columns", LIMIT)
     result_is(op, b.element, b.shape)
     return 2 * b.numel * a.shape[-1]
@@ -161,7 +161,7 @@ def _ldl_solve(op):
 def _eig(op):
     x = op.operand_types[0]
     need(x.element in types.COMPLEX or x.element in types.PARTS, f"operand is {x}, expected f32, f64 or complex")
-    need(x.rank >= 2 and x.shape[-1] == x.shape[-2], f"{x} holds no square matrices, [..., n, n]")
+    need(x.rank >= 2 and x.shape[-1] == x.shape[-2], f"{x} does not hold square matrices, [..., n, n]")
     need(x.shape[-1] < 1 << 31, f"{x} has too many rows or columns", LIMIT)
     element = types.COMPLEX.get(x.element, x.element)
     result_is(op, element, x.shape[:-1])
@@ -173,7 +173,7 @@ def _fourier(op, x):
     dims = dims_of(op, x.rank)
     need(len(dims) > 0, "dims are empty")
     for dim in dims:
-        need(1 <= x.shape[dim] < 1 << 31, f"dimension {dim} of {x} has no size in [1, 2^31)")
+        need(1 <= x.shape[dim] < 1 << 31, f"the size of dimension {dim} of {x} is outside of [1, 2^31)")
     return dims[-1]
 
 
@@ -220,7 +220,7 @@ def _svd(op):
 def _cholesky(op):
     x = op.operand_types[0]
     classes("operand", x, "FX")
-    need(x.rank >= 2 and x.shape[-1] == x.shape[-2], f"{x} holds no square matrices, [..., n, n]")
+    need(x.rank >= 2 and x.shape[-1] == x.shape[-2], f"{x} does not hold square matrices, [..., n, n]")
     result_is(op, x.element, x.shape)
     result_is(op, types.I64, x.shape[:-2], 1)
     return x.numel * x.shape[-1]

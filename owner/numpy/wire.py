@@ -142,7 +142,7 @@ LAYOUTS: dict[str, tuple[tuple[str, Scalar | Text | Vector | Texts | Table | Tab
 
 
 def read(data: bytes | np.ndarray, root: str, identifier: bytes | None) -> Record:
-    """Decodes `data` as table `root`; raises OwnerError for whatever does not fit."""
+    """Decodes `data` as table `root`; raises OwnerError for malformed bytes."""
     return _Reader(data).root(root, identifier)
 
 
@@ -163,7 +163,7 @@ class _Reader:
         return self.table(name, self.uint(0))
 
     def span(self, position: int, length: int, align: int) -> None:
-        need(0 <= position and position + length <= self.size, "an offset leaves the buffer")
+        need(0 <= position and position + length <= self.size, "an offset points outside the buffer")
         need(position % align == 0, "a value is not aligned")
 
     def uint(self, position: int) -> int:

@@ -125,7 +125,7 @@ std::optional<double> Call::literal(StringRef name) const {
 /// The attribute, which has to say its value.
 static Attribute known(Attribute attribute, StringRef name) {
   if (isa_and_nonnull<OperandAttr>(attribute)) {
-    refuse("needs " + name + " when it is compiled, found a number of the run");
+    refuse("needs " + name + " at compile time, found a number of the run");
   }
   return attribute;
 }
@@ -234,7 +234,7 @@ RankedTensorType Call::result(size_t i) const {
 
 LogicalResult Call::record(Results &results) {
   if (results.terms.size() != op->getNumResults()) {
-    return fail("decomposes to " + Twine(results.terms.size()) + " results, recorded were " +
+    return fail("decomposes to " + Twine(results.terms.size()) + " results, expected the recorded " +
                 Twine(op->getNumResults()));
   }
   for (auto [result, term] : llvm::zip(op->getResults(), results.terms)) {
@@ -244,12 +244,12 @@ LogicalResult Call::record(Results &results) {
     } else if (!type) {
       return fail("has an undefined result in use");
     } else if (!term) {
-      return fail("decomposes to nothing where " + text(type) + " was recorded");
+      return fail("decomposes to nothing, expected the recorded " + text(type));
     } else {
       Term given = convert(term, type.getElementType());
       term = given.shape() != type.getShape() && given.rank() == 0 ? broadcastTo(given, type.getShape()) : given;
       if (term.type() != type) {
-        return fail("decomposes to " + text(given.type()) + ", recorded was " + text(type));
+        return fail("decomposes to " + text(given.type()) + ", expected the recorded " + text(type));
       }
     }
   }

@@ -53,7 +53,7 @@ Term convolveIntegers(Call &c, Term x, Term w, const Window &how) {
   bool transposed = c.boolean("transposed");
   int64_t spatial = x.rank() - 2, groups = how.groups;
   if (static_cast<int64_t>(c.shape().size()) != x.rank()) {
-    refuse("has a result of another rank than its input");
+    refuse("has a result and an input of different ranks");
   }
   DotDims dims = {{1}, {0}, {2}, {transposed ? 1 : 2}};
   // [n, group, channel, out, kernel, out, kernel ...] by [group, out channel, channel, kernel ...]; of a transposed one

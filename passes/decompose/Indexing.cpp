@@ -95,7 +95,7 @@ Results indexTensor(Call &c) {
 /// A mask of a shape known before: a choice, not an index.
 Results putMask(Call &c, Term self, Term mask, int64_t dim, Term values) {
   if (values.numel() != 1) {
-    return c.fail("writes several values through a mask, which picks by "
+    return c.fail("writes several values through a mask, which selects by "
                   "value; use torch.where or masked_scatter");
   }
   Shape dims;

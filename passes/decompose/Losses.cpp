@@ -29,7 +29,7 @@ Term spread(Call &c, Term x) {
 /// Losses that eager refuses for operands of two dtypes; a wide f32 would hide the difference.
 void demandOneType(Call &c) {
   if (c.in("self").element() != c.in("target").element()) {
-    refuse("takes an input and a target of two dtypes, expected one as in eager; convert one of them");
+    refuse("takes an input and a target of two dtypes, expected one dtype as in eager; convert one of them");
   }
 }
 

@@ -26,7 +26,7 @@ public:
     // What is recorded has none of these.
     if (c.integer("proj_size") != 0 || c.boolean("batch_first") || !c.ints("batch_sizes").empty() || mode < kRelu ||
         mode > kGru || (each_ != 2 && each_ != 4) || all_.size() != static_cast<size_t>(layers * directions) * each_) {
-      refuse("takes dense sequences, time first, without projection, and all weights of all layers");
+      refuse("expected dense sequences, time first, without projection, and all weights of all layers");
     }
   }
 

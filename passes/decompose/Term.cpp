@@ -64,7 +64,7 @@ void checkEntry(size_t index, size_t size) {
 RankedTensorType Term::type() const {
   auto tensor = value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
   if (!tensor || !tensor.hasStaticShape()) {
-    refuse(value ? "takes a value that is no tensor of static shape"
+    refuse(value ? "takes a value that is not a tensor of static shape"
                  : "lacks a tensor argument that its formula needs");
   }
   return tensor;

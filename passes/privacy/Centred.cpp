@@ -313,8 +313,8 @@ void sojourn::centredSums(func::FuncOp step, const RowInputs &inputs, std::vecto
   CentredSums sums(step, inputs);
   int expanded = sums.run();
   if (expanded != 0 && sums.countsExpected) { // else they are what was written
-    notes.push_back("sums over rows of values that were centred or scaled by other sums are computed from sums of what "
-                    "each row holds, which for a batch is taken to hold the expected number of rows: " +
+    notes.push_back("sums over rows of values that were centred or scaled by other sums are computed from sums of "
+                    "per-row values; a batch counts as holding its expected number of rows: " +
                     std::to_string(expanded));
   }
 }

@@ -316,7 +316,7 @@ static LogicalResult checkDraws(func::FuncOp step, llvm::function_ref<bool(Sampl
     }
     if (auto sample = dyn_cast<SampleRowsOp>(op); sample && sample.getExpected() && !isReplaced(sample)) {
       return sample.emitError()
-             << "a sum is released over this draw of rows, which no private table is read at; record "
+             << "a sum over this draw of rows is released, but no private table is read at the draw; record "
                 "the step again, or report it";
     }
     llvm::append_range(todo, op->getOperands());
@@ -355,7 +355,7 @@ LogicalResult sojourn::lowerPrivacy(func::FuncOp step, const RowInputs &inputs, 
     auto kind =
         builder.getDictionaryAttr(builder.getNamedAttr(kKindAttr, builder.getStringAttr(stringify(StepArg::Coin))));
     if (failed(step.insertArgument(number, type, kind, sample.getLoc()))) {
-      return step.emitError() << "cannot take an argument for a draw";
+      return step.emitError() << "cannot add an argument for a draw";
     }
     plan.coins.push_back({.kind = CoinSpec::Kind::Draw,
                           .shape = type.getShape().vec(),

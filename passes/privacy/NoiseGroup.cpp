@@ -126,9 +126,10 @@ GroupNoise::Treatment GroupNoise::treatMetric(const NoiseGroup &group) {
     treatment.bounds = {asked};
     treatment.norm = 2;
     if (!publish.bound && !drawOf(group).sampled) { // of a batch's loss the default is what is meant
-      plan.notes.push_back(llvm::formatv("what one row adds to a published value ({0}) is clamped to {1}, the default: "
-                                         "the bounds of the columns give it no range, and publish() got no bound=",
-                                         group.firstOp().getName().stripDialect(), options.metricBound));
+      plan.notes.push_back(
+          llvm::formatv("the contribution of one row to a published value ({0}) is clamped to {1}, the default: "
+                        "the bounds of the columns give it no range, and publish() got no bound=",
+                        group.firstOp().getName().stripDialect(), options.metricBound));
     }
   }
   treatment.rho = publish.rho.value_or(stepRho(options) * options.metricShare);
@@ -216,18 +217,19 @@ LogicalResult GroupNoise::insert(const NoiseGroup &group, const rows::Analysis &
   bool isBounded = llvm::all_of(treatment.bounds, [](double bound) { return std::isnormal(bound) && bound > 0; });
   bool hasPrice = treatment.laplaceEpsilon || std::isnormal(treatment.rho);
   if (!isBounded || !hasPrice) {
-    return group.firstOp().emitError() << (isBounded ? "a value is published that has no part of the step's price; "
-                                                       "give metric_share, or publish it with epsilon="
-                                                     : "no bound of what a row adds follows from the factors of this "
-                                                       "value; publish it without them");
+    return group.firstOp().emitError() << (isBounded
+                                               ? "a published value has no share of the step's price; "
+                                                 "give metric_share, or publish it with epsilon="
+                                               : "the factors of this value give no bound for the contribution of "
+                                                 "one row; publish it without them");
   }
   double exponent = std::log2(boundOf(treatment));
   if (!(exponent >= kBoundLeast && exponent <= kBoundMost)) {
     return group.firstOp().emitError()
-           << "what one row adds to this value is bounded by 2^" << llvm::formatv("{0:f0}", exponent)
-           << ", expected a bound from 2^" << kBoundLeast << " to 2^" << kBoundMost << ", for which there is noise; "
-           << (group.result ? "declare other bounds of the columns, publish with a bound= nearer to 1, or bring the "
-                              "rows to another scale before they are added up"
+           << "the contribution of one row to this value is bounded by 2^" << llvm::formatv("{0:f0}", exponent)
+           << ", expected a bound from 2^" << kBoundLeast << " to 2^" << kBoundMost << ", the range of the noise; "
+           << (group.result ? "declare other bounds of the columns, publish with a bound= nearer to 1, or "
+                              "rescale the rows before the sum"
                             : "give a clip= nearer to 1");
   }
   ClippedSumOp sum = insertSum(group, treatment, sumTypes);
@@ -249,7 +251,7 @@ LogicalResult GroupNoise::insert(const NoiseGroup &group, const rows::Analysis &
     auto tensor = cast<RankedTensorType>(type);
     coins.push_back(addCoin(tensor.clone(builder.getI64Type()), location));
     if (!coins.back()) {
-      return step.emitError() << "cannot take an argument for noise";
+      return step.emitError() << "cannot add an argument for noise";
     }
     plan.coins.push_back({.kind = site.isLaplace ? CoinSpec::Kind::Laplace : CoinSpec::Kind::Gaussian,
                           .shape = tensor.getShape().vec(),

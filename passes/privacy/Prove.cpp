@@ -135,7 +135,7 @@ LogicalResult sojourn::provePrivacy(func::FuncOp step, const RowInputs &inputs, 
   for (auto [number, isTainted] : llvm::enumerate(plan.tainted)) {
     if (isTainted && plan.released[number]) {
       return step.emitError() << "result #" << number
-                              << " is taken for public, and rows or the owner's draw reach it without noise; this is a "
+                              << " counts as public, but rows or the owner's draw reach it without noise; this is a "
                                  "defect of the row analysis, please report it";
     }
   }
@@ -152,7 +152,7 @@ LogicalResult sojourn::provePrivacy(func::FuncOp step, const RowInputs &inputs, 
     auto noise = cast<NoiseOp>(release.noise);
     auto number = noise->getAttrOfType<IntegerAttr>(kSiteAttr);
     if (!number || number.getInt() < 0 || static_cast<size_t>(number.getInt()) >= plan.sites.size()) {
-      return noise.emitError() << "is a release that nobody planned";
+      return noise.emitError() << "is an unplanned release";
     }
     auto index = static_cast<size_t>(number.getInt());
     ReleaseSite &site = plan.sites[index];
@@ -160,7 +160,7 @@ LogicalResult sojourn::provePrivacy(func::FuncOp step, const RowInputs &inputs, 
     if (site.tables.empty()) {
       return release.sum->emitError()
              << "this sum is released with noise over a draw of rows at which no private table is read, so there is no "
-                "budget to charge; where a table was opened after the step was recorded, record the step again";
+                "budget to charge; if a table was opened after the step was recorded, record the step again";
     }
     site.sensitivity = release.sensitivity;
     site.coordinates = release.coordinates;
@@ -255,9 +255,9 @@ struct MakePrivate : sojourn::impl::MakePrivateBase<MakePrivate> {
       emitRemark(step.getLoc()) << note;
     }
     InFlightDiagnostic slots = emitRemark(step.getLoc());
-    slots << "slots: " << plan.secondReading.agreed << " values are read twice, alike";
+    slots << "slots: " << plan.secondReading.agreed << " values have two equal readings";
     for (const auto &[op, count] : plan.secondReading.unread) {
-      slots << "; " << count << " once, behind '" << op << "'";
+      slots << "; " << count << " have one, after '" << op << "'";
     }
     slots.report();
     for (auto [number, draw] : llvm::enumerate(plan.draws)) {

@@ -117,8 +117,8 @@ llvm::DenseSet<Value> sojourn::publicDivisors(func::FuncOp step, const RowInputs
     }
     found.replaceAllUsesExcept(constant, constant.getDefiningOp());
     constants.insert(constant);
-    notes.push_back(llvm::formatv("a private number that the loss is divided by was replaced by the most that it can "
-                                  "be{0}, {1:f4}",
+    notes.push_back(llvm::formatv("a private divisor of the loss was replaced by its largest possible value{0}, "
+                                  "{1:f4}",
                                   share == 1 ? "" : " in a batch of the expected size", number * share));
   }
   return constants;

@@ -38,7 +38,7 @@ public:
       if (round == kRoundsMost || analysed > kAnalysedMost) {
         return step.emitError() << "the step updates its weights " << round
                                 << " times, one update after the other, "
-                                   "more often than is followed; split it";
+                                   "too many to analyse; split it";
       }
       analyse();
       bool isLast = !groupFirst();
@@ -60,7 +60,7 @@ public:
         }
       }
       if (!sortTopologically(&body())) {
-        return step.emitError() << "the step's noise feeds what it is made of";
+        return step.emitError() << "the step's noise feeds its own sums";
       }
       if (isLast) {
         break;
@@ -95,14 +95,14 @@ private:
              "normalizes over its batch needs eval()";
     }
     static constexpr std::pair<StringLiteral, StringLiteral> kWays[] = {
-        {"meet a value that was summed", "; each row has to be computed without the others: GroupNorm, LayerNorm or "
-                                         "frozen statistics (eval()) in place of batch normalization; a gradient "
-                                         "meets rows again through the parameters that it updates alone"},
+        {"meet a value that was summed", "; compute each row without the others: use GroupNorm, LayerNorm or frozen "
+                                         "statistics (eval()) instead of batch normalization; a gradient meets rows "
+                                         "again only through the parameters that it updates"},
         {"each row meets other rows", "; a loss that compares rows with each other cannot be trained privately"},
         {"is taken over rows", "; sums, means and histograms over rows have useful bounds, their extrema have none"},
         {"runs along rows", "; sums, means and histograms over rows have useful bounds, their order has none"},
         {"were not drawn at the owner", "; take batches of the table, or all of its rows"},
-        {"puts batches of rows one after another", "; use each batch in a step of its own"},
+        {"concatenates batches of rows", "; use each batch in a separate step"},
     };
     auto found = llvm::find_if(kWays, [&](const auto &way) { return reason.contains(way.first); });
     return found == std::end(kWays) ? StringRef() : StringRef(found->second);
@@ -130,7 +130,7 @@ private:
       }
       Operation *op = fact.reason ? fact.reason->op : step.getOperation();
       InFlightDiagnostic error = op->emitError();
-      error << "no noise can make private what is " << verb << ": '" << op->getName().stripDialect() << "' "
+      error << "noise cannot make this " << verb << " value private: '" << op->getName().stripDialect() << "' "
             << (fact.reason ? fact.reason->text : std::string("was not analysed"))
             << (fact.reason ? wayOut(fact.reason->text, stepTrains()) : StringRef());
       if (fact.reason && fact.reason->operand) {
@@ -345,8 +345,8 @@ private:
         group.points.push_back(std::move(point));
       } else if (!reach.states.empty()) {
         return point.value.getDefiningOp()->emitError()
-               << "a sum over private rows is kept in a tensor that the model does not train, where it would stay "
-                  "without noise; publish it inside of the step, and add up what was published";
+               << "a sum over private rows is kept without noise in a tensor that the model does not train; publish "
+                  "the sum inside the step, and add up the published values";
       } else if (!reach.published.empty()) {
         // What feeds several results is released with the first.
         NoiseGroup &group = metrics[{draw, reach.published.front()}];

@@ -114,10 +114,8 @@ FailureOr<SecondReading> sojourn::readAgain(func::FuncOp step, const RowInputs &
         ++result.unread[name];
         if (!isTrusted(name)) {
           (reading.unread ? reading.unread : op)->emitError()
-              << "which row a value belongs to is not sure: '" << name
-              << "' is used in a way that only one of two readings follows, and that is not on the list of trusted "
-                 "ones; "
-                 "write the step in another way, or report it";
+              << "the row of a value is uncertain: only one of two readings follows this use of '" << name
+              << "', which is not on the list of trusted uses; write the step in another way, or report it";
           return WalkResult::interrupt();
         }
         break;

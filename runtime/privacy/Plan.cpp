@@ -124,7 +124,7 @@ static Invalid tooSmall(const Grant &grant, const Charge &least) {
   }
   return {"epsilon is " + shortText(grant.epsilon) + ", expected at least " +
           shortText(smallestEpsilon(divergence, grant.delta)) + " at delta " + shortText(grant.delta) +
-          ", the least that can be shown for these releases under any noise; ask for a larger epsilon or delta"};
+          ", the smallest that can be proved for these releases with any noise; ask for a larger epsilon or delta"};
 }
 
 Checked<double> noiseMultiplierFor(const Grant &grant, const TrainingPlan &plan) {

@@ -40,8 +40,8 @@ static Status makeFile(const std::string &path, std::string_view text, mode_t mo
   Status status = wrote ? Status() : failed("write", temporary);
   close(file);
   if (!status && link(temporary.c_str(), path.c_str()) != 0 && !(mayBeThere && errno == EEXIST)) {
-    status = errno == EEXIST ? problem(Code::badRequest, "'" + path + "' is there already, and a key is never " +
-                                                             "overwritten; choose another name, or move it away")
+    status = errno == EEXIST ? problem(Code::badRequest, "'" + path + "' already exists, and a key is never " +
+                                                             "overwritten; choose another name, or move the file away")
                              : failed("make", path);
   }
   unlink(temporary.c_str());
@@ -98,8 +98,8 @@ Result<KeyBytes> readSecretKey(const std::string &path, std::string_view firstLi
     return *status;
   }
   if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    return problem(Code::badRequest, "others may read the " + name.substr(name.find(' ') + 1) + " '" + path +
-                                         "'; make it yours alone with: chmod 600 " + path);
+    return problem(Code::badRequest, "other users may read the " + name.substr(name.find(' ') + 1) + " '" + path +
+                                         "'; restrict it with: chmod 600 " + path);
   }
   return isGood ? Result<KeyBytes>(key)
                 : problem(Code::damaged, "'" + path + "' is not " + name + " of this release; " + wayOut);

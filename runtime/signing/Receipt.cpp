@@ -64,16 +64,16 @@ Result<Receipt> verifyReceipt(std::string_view bytes, const PublicKey &owner) {
   }
   std::optional<Receipt> receipt = receiptOf(*body);
   if (!receipt) {
-    return problem(Code::damaged, "the receipt is signed by this owner, but not one of this release");
+    return problem(Code::damaged, "the receipt is signed by this owner, but has a format unknown to this release");
   }
   bool saysOwners = (*body)[kMagic.size()] != kFirstVersion;
   for (const ReceiptItem &item : receipt->items) {
     // What another owner's people pay is in that owner's ledger, and only it can say so.
     if (saysOwners && item.owner != owner) {
       return problem(Code::damaged, "the receipt is signed by this owner, " + shortKeyText(owner) +
-                                        "..., and states a price of dataset '" + item.dataset + "' of another, " +
+                                        "..., but states a price of dataset '" + item.dataset + "' of another owner, " +
                                         shortKeyText(item.owner) +
-                                        "...; an owner signs for its own tables: ask that owner for a receipt");
+                                        "...; an owner signs only for its own tables: ask that owner for a receipt");
     }
   }
   return std::move(*receipt);

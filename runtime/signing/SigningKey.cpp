@@ -46,7 +46,7 @@ Result<SigningKey> SigningKey::open(const std::string &path) {
       return *status;
     }
   }
-  auto seed = readSecretKey(path, kOwnerLine, "an owner's key", "put its copy back");
+  auto seed = readSecretKey(path, kOwnerLine, "an owner's key", "restore its copy");
   if (!seed) {
     return seed.problem();
   }
@@ -57,9 +57,9 @@ Result<SigningKey> SigningKey::open(const std::string &path) {
 
 Result<SigningKey> SigningKey::openClient(const std::string &path) {
   if (!isFileThere(path)) {
-    return problem(Code::badRequest, "there is no identity '" + path + "'; make one with: sojourn keygen " + path);
+    return problem(Code::badRequest, "there is no identity '" + path + "'; create one with: sojourn keygen " + path);
   }
-  auto seed = readSecretKey(path, kClientLine, "a client's secret key", "make one with: sojourn keygen FILE");
+  auto seed = readSecretKey(path, kClientLine, "a client's secret key", "create one with: sojourn keygen FILE");
   if (!seed) {
     return seed.problem();
   }
@@ -71,8 +71,8 @@ Result<SigningKey> SigningKey::openClient(const std::string &path) {
 Result<SigningKey> SigningKey::makeClient(const std::string &path) {
   std::string publicPath = path + ".pub";
   if (access(publicPath.c_str(), F_OK) == 0) {
-    return problem(Code::badRequest, "'" + publicPath + "' is there already, and a key is never overwritten; choose " +
-                                         "another name, or move it away");
+    return problem(Code::badRequest, "'" + publicPath + "' already exists, and a key is never overwritten; choose " +
+                                         "another name, or move the file away");
   }
   KeyBytes seed = newKeyBytes();
   Status status = makeKeyFile(path, kClientLine, seed, kForUser, /*mayBeThere=*/false);
@@ -125,10 +125,10 @@ Result<PublicKey> readPublicKey(const std::string &path) {
   readKeyFile(path, kClientLine, seed, facts, isSecret);
   sodium_memzero(seed.data(), seed.size());
   return isSecret
-             ? problem(Code::badRequest, "'" + path + "' is a secret key, which is its client's alone; ask for " +
-                                             "the public one, '" + path + ".pub'")
-             : problem(Code::badRequest, "'" + path + "' is not the public key of a client; the client makes one " +
-                                             "with 'sojourn keygen FILE' and gives you FILE.pub");
+             ? problem(Code::badRequest,
+                       "'" + path + "' is the secret key of a client; ask for " + "the public key, '" + path + ".pub'")
+             : problem(Code::badRequest, "'" + path + "' is not the public key of a client; the client creates one " +
+                                             "with 'sojourn keygen FILE' and sends you FILE.pub");
 }
 
 /// Bytes that are signed: the length keeps a context from running into the bytes.

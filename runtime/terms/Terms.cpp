@@ -11,7 +11,8 @@ namespace sojourn::terms {
 
 using privacy::Checked;
 using privacy::Invalid;
-static_assert(wire::kEpsilon.most == privacy::kEpsilonMax, "what a client may ask for is what can be charged");
+static_assert(wire::kEpsilon.most == privacy::kEpsilonMax,
+              "the largest epsilon of a request must be the largest that can be charged");
 
 /// What is wrong with a number; empty where nothing is.
 static std::string problemOf(const char *what, double number, const wire::Interval &interval) {

@@ -191,7 +191,7 @@ std::string decode(const schema::Tensor &message, TensorView &tensor) {
   tensor.dims = copyOf(message.dims());
   if (tensor.dims.size() > kRankMax ||
       std::any_of(tensor.dims.begin(), tensor.dims.end(), [](int64_t dim) { return dim < 0; })) {
-    return "a tensor has impossible sizes";
+    return "a tensor has invalid sizes";
   }
   tensor.data = bytesOf(textOf(message.data()));
   tensor.sentAhead = message.sent_ahead();

@@ -32,7 +32,7 @@ void expectNoneSucceeds(const std::string &prefix) {
     EXPECT_TRUE(verdict.isEncodable) << name;
     EXPECT_FALSE(verdict.violation) << name << ": " << verdict.violation->property << ": " << verdict.violation->text;
     for (const std::string &error : verdict.errors) { // such a table is not there: nothing was tried
-      EXPECT_EQ(error.find("the program expects it of"), std::string::npos) << name << ": " << error;
+      EXPECT_EQ(error.find("the program expects type"), std::string::npos) << name << ": " << error;
     }
     ++played;
   }

@@ -64,7 +64,7 @@ TEST(CoreForm, OneFunctionNamedStep) {
             "'builtin.module' op has no function @step");
   EXPECT_EQ(verdict(with("@step", "@main")), "'builtin.module' op has no function @step");
   EXPECT_EQ(verdict(with("{\n  func.func @step", "{\n  func.func private @other()\n  func.func @step")),
-            "'func.func' op stands beside @step, expected one function and nothing else");
+            "'func.func' op is next to @step, expected one function and nothing else");
   EXPECT_EQ(verdict("module attributes {sojourn.promotion = \"torch\"} { func.func private @step() }"),
             "'func.func' op has 0 blocks, expected one");
 }
@@ -93,7 +93,7 @@ TEST(CoreForm, ResultsSayWhatBecomesOfThem) {
   EXPECT_EQ(verdict(with(" {sojourn.result = \"keep\"}", "")),
             "'func.func' op result #0 has no sojourn.result, expected commit, keep or publish");
   EXPECT_EQ(verdict(with("\"keep\"", "\"keep\", sojourn.target = 0 : i64")),
-            "'func.func' op result #0 of kind keep has sojourn.target, expected that on commits only");
+            "'func.func' op result #0 of kind keep has sojourn.target, expected it only on commits");
   EXPECT_EQ(verdict(with("\"keep\"", "\"publish\"")), "");
 }
 

@@ -108,7 +108,7 @@ func.func @view_of_view_outside(%x: !sojourn.ref<2x3xf32>) {
 // -----
 
 func.func @moved_view_shape(%x: !sojourn.ref<2x3xf32>, %k: !sojourn.scalar<i64>) {
-  // expected-error@+1 {{'sojourn.moved_view' op sees '!sojourn.ref<2x3xf32>' as [2, 4], expected a root with as many elements}}
+  // expected-error@+1 {{'sojourn.moved_view' op views '!sojourn.ref<2x3xf32>' as [2, 4], expected a root with as many elements}}
   %y = sojourn.moved_view %x at [%k], shape = [2, 4], dims = [0] : !sojourn.ref<2x3xf32>, !sojourn.scalar<i64> -> !sojourn.ref<3xf32>
   return
 }
@@ -116,7 +116,7 @@ func.func @moved_view_shape(%x: !sojourn.ref<2x3xf32>, %k: !sojourn.scalar<i64>)
 // -----
 
 func.func @moved_view_crossing(%x: !sojourn.ref<2x3xf32>, %k: !sojourn.scalar<i64>) {
-  // expected-error@+1 {{'sojourn.moved_view' op result '!sojourn.ref<4xf32>' is no window with dims along those of [2, 3]}}
+  // expected-error@+1 {{'sojourn.moved_view' op result '!sojourn.ref<4xf32>' is not a window whose dims follow those of [2, 3]}}
   %y = sojourn.moved_view %x at [%k], shape = [2, 3], dims = [0] : !sojourn.ref<2x3xf32>, !sojourn.scalar<i64> -> !sojourn.ref<4xf32>
   return
 }

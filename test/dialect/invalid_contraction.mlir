@@ -243,7 +243,7 @@ func.func @solve_not_square(%a: tensor<2x3xf32>, %b: tensor<2x3xf32>) {
 // -----
 
 func.func @solve_rows(%a: tensor<3x3xf32>, %b: tensor<2x3xf32>) {
-  // expected-error@+1 {{'sojourn.triangular_solve' op b has type 'tensor<2x3xf32>', expected matrices [..., n, k] for those of 'tensor<3x3xf32>'}}
+  // expected-error@+1 {{'sojourn.triangular_solve' op b has type 'tensor<2x3xf32>', expected matrices [..., n, k] that match 'tensor<3x3xf32>'}}
   %x = sojourn.triangular_solve %a, %b, lower = true, unit = false : tensor<3x3xf32>, tensor<2x3xf32>
   return
 }

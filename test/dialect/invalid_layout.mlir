@@ -180,7 +180,7 @@ func.func @update_slice_rank(%x: tensor<2x3xf32>, %u: tensor<1x3xf32>) {
 // -----
 
 func.func @update_slice_outside(%x: tensor<2x3xf32>, %u: tensor<1x3xf32>) {
-  // expected-error@+1 {{'sojourn.update_slice' op writes 3 elements from 1 with stride 1 in dim 1 of size 3, expected all inside}}
+  // expected-error@+1 {{'sojourn.update_slice' op writes 3 elements from 1 with stride 1 in dim 1 of size 3, expected positions inside the dim}}
   %y = sojourn.update_slice %x, %u, start = [0, 1], stride = [1, 1] : tensor<2x3xf32>, tensor<1x3xf32>
   return
 }
@@ -188,7 +188,7 @@ func.func @update_slice_outside(%x: tensor<2x3xf32>, %u: tensor<1x3xf32>) {
 // -----
 
 func.func @update_slice_overflow(%x: tensor<2x3xf32>, %u: tensor<1x3xf32>) {
-  // expected-error@+1 {{'sojourn.update_slice' op writes 3 elements from 0 with stride 9223372036854775807 in dim 1 of size 3, expected all inside}}
+  // expected-error@+1 {{'sojourn.update_slice' op writes 3 elements from 0 with stride 9223372036854775807 in dim 1 of size 3, expected positions inside the dim}}
   %y = sojourn.update_slice %x, %u, start = [0, 0], stride = [1, 9223372036854775807] : tensor<2x3xf32>, tensor<1x3xf32>
   return
 }
@@ -196,7 +196,7 @@ func.func @update_slice_overflow(%x: tensor<2x3xf32>, %u: tensor<1x3xf32>) {
 // -----
 
 func.func @update_slice_stride(%x: tensor<2x3xf32>, %u: tensor<1x3xf32>) {
-  // expected-error@+1 {{'sojourn.update_slice' op writes 1 elements from 0 with stride 0 in dim 0 of size 2, expected all inside}}
+  // expected-error@+1 {{'sojourn.update_slice' op writes 1 elements from 0 with stride 0 in dim 0 of size 2, expected positions inside the dim}}
   %y = sojourn.update_slice %x, %u, start = [0, 0], stride = [0, 1] : tensor<2x3xf32>, tensor<1x3xf32>
   return
 }
@@ -204,7 +204,7 @@ func.func @update_slice_stride(%x: tensor<2x3xf32>, %u: tensor<1x3xf32>) {
 // -----
 
 func.func @dynamic_slice_starts(%x: tensor<2x3xf32>, %k: tensor<i64>) {
-  // expected-error@+2 {{found 1 starts and 2 dims, expected one each}}
+  // expected-error@+2 {{found 1 starts and 2 dims, expected one start per dim}}
   // expected-error@+1 {{'sojourn.dynamic_slice' op failed to infer returned types}}
   %y = "sojourn.dynamic_slice"(%x, %k) {dims = array<i64: 0, 1>, sizes = array<i64: 1, 1>} : (tensor<2x3xf32>, tensor<i64>) -> tensor<1x1xf32>
   return
@@ -231,7 +231,7 @@ func.func @dynamic_slice_sizes(%x: tensor<2x3xf32>, %k: tensor<i64>) {
 // -----
 
 func.func @dynamic_slice_large(%x: tensor<2x3xf32>, %k: tensor<i64>) {
-  // expected-error@+2 {{takes 4 elements along dim 1 of size 3, expected at most all}}
+  // expected-error@+2 {{takes 4 elements along dim 1 of size 3, expected at most its size}}
   // expected-error@+1 {{'sojourn.dynamic_slice' op failed to infer returned types}}
   %y = "sojourn.dynamic_slice"(%x, %k) {dims = array<i64: 1>, sizes = array<i64: 4>} : (tensor<2x3xf32>, tensor<i64>) -> tensor<2x4xf32>
   return
@@ -281,7 +281,7 @@ func.func @concat_dim(%x: tensor<2x3xf32>) {
 // -----
 
 func.func @concat_shapes(%x: tensor<2x3xf32>, %z: tensor<3x3xf32>) {
-  // expected-error@+1 {{operand #1 has type 'tensor<3x3xf32>', expected 'tensor<2x3xf32>' but for dim 1}}
+  // expected-error@+1 {{operand #1 has type 'tensor<3x3xf32>', expected 'tensor<2x3xf32>' except along dim 1}}
   %y = sojourn.concat %x, %z dim = 1 : tensor<2x3xf32>, tensor<3x3xf32>
   return
 }
@@ -289,7 +289,7 @@ func.func @concat_shapes(%x: tensor<2x3xf32>, %z: tensor<3x3xf32>) {
 // -----
 
 func.func @concat_element_types(%x: tensor<2x3xf32>, %z: tensor<2x3xf64>) {
-  // expected-error@+1 {{operand #1 has type 'tensor<2x3xf64>', expected 'tensor<2x3xf32>' but for dim 1}}
+  // expected-error@+1 {{operand #1 has type 'tensor<2x3xf64>', expected 'tensor<2x3xf32>' except along dim 1}}
   %y = sojourn.concat %x, %z dim = 1 : tensor<2x3xf32>, tensor<2x3xf64>
   return
 }

@@ -231,7 +231,7 @@ func.func @sample_rows_split_of_nothing(%p: tensor<2xi64>, %s: tensor<i64>, %t: 
 // -----
 
 func.func @sample_rows_split_expected(%p: tensor<2xi64>, %s: tensor<i64>, %t: !sojourn.table<5, "age" : f64>) {
-  // expected-error@+1 {{'sojourn.sample_rows' op a split's own order is drawn by its seed, expected belongs to an order of a part's rows}}
+  // expected-error@+1 {{'sojourn.sample_rows' op a split's own order is drawn by its seed; attribute expected belongs to an order of a part's rows}}
   %y = sojourn.sample_rows %p, %s, %s of %t, split = [first 0.5], expected = 1 : tensor<2xi64>, tensor<i64>, tensor<i64>, !sojourn.table<5, "age" : f64> -> tensor<2xi64>
   return
 }
@@ -255,7 +255,7 @@ func.func @sample_rows_side_by_name(%p: tensor<2xi64>, %s: tensor<i64>, %t: !soj
 // -----
 
 func.func @sample_rows_part_and_split(%p: tensor<2xi64>, %s: tensor<i64>, %t: !sojourn.table<5, "age" : f64>) {
-  // expected-error@+1 {{'split', expected one part or split, and one expected}}
+  // expected-error@+1 {{'split', expected at most one part or split and one 'expected'}}
   %y = sojourn.sample_rows %p, %s, %s of %t, part = [first 0.5], split = [first 0.5] : tensor<2xi64>, tensor<i64>, tensor<i64>, !sojourn.table<5, "age" : f64> -> tensor<2xi64>
   return
 }
@@ -302,7 +302,7 @@ func.func @read_rows_shaped_result(%t: !sojourn.table<5, "a" : 3x4xf64>, %i: ten
 // -----
 
 func.func @read_rows_mixed(%t: !sojourn.table<5, "a" : 3x4xf64, "b" : i1>, %i: tensor<2xi64>) {
-  // expected-error@+1 {{'sojourn.read_rows' op reads 2 columns and among them "a", whose entries have shape [3, 4], expected a shaped column to be named alone}}
+  // expected-error@+1 {{'sojourn.read_rows' op reads 2 columns including "a", whose entries have shape [3, 4], expected a shaped column alone}}
   %y = sojourn.read_rows %t, %i, columns = ["b", "a"] : !sojourn.table<5, "a" : 3x4xf64, "b" : i1>, tensor<2xi64> -> tensor<2x13xf32>
   return
 }

@@ -409,7 +409,7 @@ TEST_F(Surface, MistakesAreTold) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
   auto [name, values] = data[0];
-  says(ErrorKind::Error, "registered already", [&] { owner->registerDataset("people", data); });
+  says(ErrorKind::Error, "already registered", [&] { owner->registerDataset("people", data); });
   says(ErrorKind::Error, "policy 'public' is unknown; expected 'open' or 'private'",
        [&] { owner->registerDataset("t", data, {.policy = "public", .bounds = {}, .fills = {}}); });
   says(ErrorKind::Error, "has no dataset 'peopel'; did you mean 'people'?", [&] { owner->dataset("peopel"); });
@@ -464,8 +464,9 @@ TEST_F(Surface, PricesAreNumbersThatOwnersTake) {
   }
   EXPECT_TRUE(quote((*there)["age"], {.epsilon = 0.5}).isFree);
   // A price is that of a grant with some delta.
-  EXPECT_NE(thrown([&] { quote(sum, {.epsilon = 0.5}); }).second.find("no budget whose delta would give the price"),
-            std::string::npos);
+  EXPECT_NE(
+      thrown([&] { quote(sum, {.epsilon = 0.5}); }).second.find("no budget is granted, so no delta gives the price"),
+      std::string::npos);
   EXPECT_NE(thrown([&] { quote(sum, {.epsilon = 1e-12, .delta = 1e-5}); }).second.find("epsilon"), std::string::npos);
   // A row moves the sum by 50 at most: a row that is gone counts as the middle of its bounds. Gaussian noise of
   // deviation s costs epsilon 1 / (2 s^2) + sqrt(2 log(1 / delta)) / s in those units, and by finer bounds a little

@@ -56,7 +56,7 @@ TEST(Accounts, AreOfOneOwnersTables) {
   ASSERT_TRUE(static_cast<bool>(accounts)) << llvm::toString(accounts.takeError());
   ASSERT_EQ(llvm::toString((*accounts)->setGrant(kLocalClient, {"people", ""}, {8, 1e-6})), "");
   std::vector<ledger::Item> items{{"people", "v1", "", privacy::Charge{}, other.publicKey()}};
-  std::string says = "each owner keeps the account of its own tables";
+  std::string says = "each owner charges only its own tables";
   auto run = std::shared_ptr<RunAccount>();
   EXPECT_NE(llvm::toString((*accounts)->payStep(kLocalClient, run, 1, {}, items)).find(says), std::string::npos);
   EXPECT_EQ(run, nullptr);

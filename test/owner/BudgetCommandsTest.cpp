@@ -67,12 +67,12 @@ TEST_F(Commands, FromImportToGrant) {
   expect("datasets", 0, "subjects by 'who', people of 'patients'");
   expect("client list", 0, "no clients yet");
   std::string pub = keyOf("ada");
-  expect("client add ada --key " + folder.file("ada.key"), 1, "is a secret key, which is its client's alone");
+  expect("client add ada --key " + folder.file("ada.key"), 1, "is the secret key of a client; ask for the public key");
   expect("client add ada --key " + folder.file("nothing"), 1, "cannot open");
   std::string owner = run("key");
   EXPECT_EQ(owner.size(), 65u);
   expect("client add ada --key " + pub, 0, "owner_key=\"" + owner.substr(0, 64) + "\"");
-  expect("client add eve --key " + pub, 1, "this key is that of client 'ada' already");
+  expect("client add eve --key " + pub, 1, "this key already belongs to client 'ada'");
   expect("client list", 0, "ada");
   expect("budget grant ada visits --epsilon 1 --delta 1e-5", 1,
          "dataset 'visits' has no cap over all clients; set one first: sojourn-owner budget cap visits");
@@ -98,7 +98,7 @@ TEST_F(Commands, FromImportToGrant) {
   EXPECT_LT(ledger.find("cap set"), ledger.find("grant set")) << "newest last";
   expect("ledger show --last 1", 0, "the newest 1; --last N shows more");
   expect("ledger show --client nobody", 0, "has no entry of client 'nobody'");
-  expect("ledger verify", 0, "the ledger is whole: 6 entries in one chain, 0 releases and 0 runs");
+  expect("ledger verify", 0, "the ledger is intact: 6 entries in one chain, 0 releases and 0 runs");
 }
 
 TEST_F(Commands, RefusePricesThatAreNone) {
@@ -139,7 +139,7 @@ TEST_F(Commands, WorkBesideARunningServer) {
   EXPECT_EQ(run("key"), serving.key() + "\n");
   run("defaults t --clip 0.25");
   EXPECT_EQ(serving.dataset("t")->defaults.clip, 0.25);
-  expect("ledger verify", 0, "the ledger is whole");
+  expect("ledger verify", 0, "the ledger is intact");
 }
 
 TEST_F(Commands, ADamagedLedgerIsNamed) {

@@ -106,16 +106,16 @@ TEST_F(Registration, FillReplacesThem) {
 
 TEST_F(Registration, NamesAreUnique) {
   EXPECT_EQ(addColumn({1}, options()), "");
-  expectHas(addColumn({1}, options()), "registered already");
+  expectHas(addColumn({1}, options()), "already registered");
 }
 
 TEST_F(Registration, NamesArePlain) {
-  expectHas(addColumn({1}, options("../x/y")), "cannot name a dataset");
-  expectHas(addColumn({1}, options("")), "cannot name a dataset");
+  expectHas(addColumn({1}, options("../x/y")), "is not a valid name for a dataset");
+  expectHas(addColumn({1}, options("")), "is not a valid name for a dataset");
 }
 
 TEST_F(Registration, UnreadableSourcesSayWhy) {
-  expectHas(add({folder.file("none.csv"), {}}, options()), "there is no such file");
+  expectHas(add({folder.file("none.csv"), {}}, options()), "no such file");
   expectHas(add({folder.write("t.xls", "x"), {}}, options()), "expected a name ending in .csv");
   expectHas(add({folder.write("t.parquet", "not parquet"), {}}, options()), "cannot read");
   expectHas(add({folder.write("t.npz", "not a zip"), {}}, options()), "not a readable .npz");
@@ -138,7 +138,7 @@ TEST_F(Registration, UnknownColumnsAreNamed) {
   expectHas(addCsv("a,b\n1,2\n", with), "it has 'a', 'b'");
   with = options();
   with.columns = {"q"};
-  expectHas(addCsv("a,b\n1,2\n", with), "no column 'q' to keep");
+  expectHas(addCsv("a,b\n1,2\n", with), "unknown column 'q' in the columns to keep");
   expectHas(addCsv("a,a\n1,2\n", options()), "column 'a' appears twice");
 }
 
@@ -147,7 +147,7 @@ TEST_F(Registration, BoundsMustBeARange) {
   with.bounds = {{"a", {2, 1}}};
   expectHas(addCsv("a\n1\n", with), "bounds [2, 1] of column 'a' are not a range");
   with.bounds = {{"a", {0.2, 0.8}}};
-  expectHas(addCsv("a\n1\n", with), "leave no value of its integer type");
+  expectHas(addCsv("a\n1\n", with), "contain no value of its integer type");
 }
 
 TEST_F(Registration, ArraysMustBeEquallyLong) {
@@ -298,7 +298,7 @@ TEST_F(Registration, ADamagedStoreIsAnErrorNotACrash) {
   expectHas(third.status(), "cannot open");
   expectHas(Reply(third.handle(listDatasetsBytes())).error(), "cannot open");
   world.store = "/proc/none/such";
-  expectHas(Owner(world.environment()).status(), "cannot make the store");
+  expectHas(Owner(world.environment()).status(), "cannot create the store");
 }
 
 } // namespace sojourn::owner::test

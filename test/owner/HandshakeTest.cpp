@@ -153,10 +153,10 @@ TEST_F(Handshakes, EachSessionHasTheAccountOfItsKey) {
 TEST_F(Handshakes, AProofOpensOneSession) {
   Proof proof = prove(ada);
   EXPECT_EQ(send(proof.bytes()).error(), "");
-  expectRefused(proof, "this challenge was answered before");
+  expectRefused(proof, "this challenge was already answered");
   // Another proof for the same challenge is none either: Ed25519 signatures are one per text, but others may not be.
   connect(ada, "ada");
-  expectRefused(proof, "this challenge was answered before");
+  expectRefused(proof, "this challenge was already answered");
 }
 
 TEST_F(Handshakes, AWrongKeyProvesNothing) {
@@ -170,7 +170,7 @@ TEST_F(Handshakes, AWrongKeyProvesNothing) {
   expectRefused(otherContext, "is not signed with the secret key of this identity");
   Proof swapped = proof;
   swapped.identity = other.identity;
-  expectRefused(swapped, "gave no such challenge to this key");
+  expectRefused(swapped, "has issued no such challenge to this key");
   swapped.challenge = other.challenge;
   expectRefused(swapped, "is not signed with the secret key of this identity");
   // None of this used anything up.
@@ -208,14 +208,14 @@ TEST_F(Handshakes, ChallengesGrowOldAndDieWithTheOwner) {
   EXPECT_EQ(send(young.bytes()).error(), "");
   for (int64_t set : {-1000 * kChallengeMs, 2000 * kChallengeMs}) { // the machine's clock is set, and no age changes
     world.now += set;
-    expectRefused(young, "this challenge was answered before");
+    expectRefused(young, "this challenge was already answered");
     expectRefused(late, "older than 60 seconds");
   }
   EXPECT_EQ(send(ready.bytes()).error(), "");
   connect(ada, "ada");
   Proof before = prove(ada);
   restart();
-  expectRefused(before, "since it was started");
+  expectRefused(before, "since its start");
 }
 
 TEST_F(Handshakes, AnyChangedByteAndLengthIsRefused) {
@@ -293,20 +293,21 @@ TEST_F(Handshakes, NamesAreInTheLogAsTheyWereProved) {
   EXPECT_EQ((*records)[0].client, "ada");
   EXPECT_EQ((*records)[1].client, "'ada'");
   ASSERT_EQ(world.logged.size(), 2u);
-  EXPECT_EQ(world.logged[0], "session opened for ada, who says 'pid 1'");
-  EXPECT_EQ(world.logged[1], "session opened for nobody, who says 'ada'");
+  EXPECT_EQ(world.logged[0], "session opened for ada, which calls itself 'pid 1'");
+  EXPECT_EQ(world.logged[1], "session opened for a client without an identity, which calls itself 'ada'");
 }
 
 TEST_F(Handshakes, ClientsHaveOneNameAndOneKey) {
   Accounts &accounts = owner->accounts();
   auto fresh = [] { return SigningKey::generate().publicKey(); };
-  EXPECT_NE(errorText(accounts.addClient("eve", ada.publicKey())).find("this key is that of client 'ada' already"),
+  EXPECT_NE(errorText(accounts.addClient("eve", ada.publicKey())).find("this key already belongs to client 'ada'"),
             std::string::npos);
-  EXPECT_NE(errorText(accounts.addClient("ada", fresh())).find("a client named 'ada' is there already"),
+  EXPECT_NE(errorText(accounts.addClient("ada", fresh())).find("a client named 'ada' already exists"),
             std::string::npos);
   EXPECT_NE(errorText(accounts.addClient("local", fresh())).find("data owner's own process"), std::string::npos);
   for (const std::string &name : {std::string(), std::string("two words"), std::string("'x'"), std::string(300, 'x')}) {
-    EXPECT_NE(errorText(accounts.addClient(name, fresh())).find("cannot name a client"), std::string::npos) << name;
+    EXPECT_NE(errorText(accounts.addClient(name, fresh())).find("is not a valid name for a client"), std::string::npos)
+        << name;
   }
 }
 

@@ -273,7 +273,7 @@ TEST(Parallel, MemoryOfRunningStepsIsBounded) {
   std::string waited = second.run(program(1 << 20), step).error();
   EXPECT_NE(waited.find("did not end within 20 ms"), std::string::npos) << waited;
   std::string never = third.run(program(1 << 22), step).error();
-  EXPECT_NE(never.find("this owner gives running programs up to " + std::to_string(limits.runningArenaBytes)),
+  EXPECT_NE(never.find("this owner's limit for running programs is " + std::to_string(limits.runningArenaBytes)),
             std::string::npos)
       << never;
   gate.open();

@@ -88,8 +88,9 @@ TEST_F(PrivateTables, ManyColumnsWithoutBoundsAreCounted) {
 TEST_F(PrivateTables, NeedSomebodyToProtect) {
   auto with = options();
   with.subject.reset();
-  expectHas(add("a\n1\n", with), "nobody has said who they are: each row is one (--rows-are-subjects), or a column "
-                                 "names them (--subject COLUMN)");
+  expectHas(
+      add("a\n1\n", with),
+      "none are declared: say that each row is one (--rows-are-subjects), or name their column (--subject COLUMN)");
   with.policy = Policy::open;
   EXPECT_EQ(add("a\n1\n", with), "");
   EXPECT_FALSE(record().subject);
@@ -109,9 +110,9 @@ TEST_F(PrivateTables, ASubjectHasOneRow) {
   }
   expectHas(add("who,a\nada,1\n,2\n", with), "row 1 (counting from 0) has no subject in column 'who'");
   expectHas(add("who,a\n1,1\n,2\n", with), "row 1 (counting from 0) has no subject in column 'who'");
-  expectHas(add("who,a\n1.5,1\n2.5,2\n", with), "expected whole numbers or texts to tell subjects by");
+  expectHas(add("who,a\n1.5,1\n2.5,2\n", with), "expected whole numbers or texts as subjects");
   with.subject = "whom";
-  expectHas(add("who,a\n1,1\n2,2\n", with), "no column 'whom' names the subject of each row");
+  expectHas(add("who,a\n1,1\n2,2\n", with), "unknown column 'whom' for the subject of each row");
   EXPECT_TRUE(owner->datasets()->empty());
   with.subject = "who";
   EXPECT_EQ(add("who,a\nada,1\nbob,2\n", with), "");
@@ -179,7 +180,7 @@ TEST_F(PrivateTables, OfOnePopulationHaveOneCap) {
   EXPECT_EQ((*populations)[1].datasets.size(), 2u);
   with.name = "bad";
   with.population = "../x";
-  expectHas(add("a\n1\n", with), "'../x' cannot name a population");
+  expectHas(add("a\n1\n", with), "'../x' is not a valid name for a population");
 }
 
 TEST_F(PrivateTables, BudgetsAreNumbersWithinTheirBounds) {

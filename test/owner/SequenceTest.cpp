@@ -72,7 +72,7 @@ TEST_F(Sequence, ARepetitionThatReleasesFindsItsHandlesGoneAndIsAnsweredAllTheSa
 TEST_F(Sequence, TheSameNumberWithOtherContentNamesBoth) {
   EXPECT_EQ(client->send(numbered(2, count)).error(), "");
   count.releases = {1};
-  expectMalformed(numbered(2, count), "step 2 has committed with other content: its request had hash ");
+  expectMalformed(numbered(2, count), "step 2 was already committed with other content: its request had hash ");
   expectMalformed(numbered(2, count), ", this one has ");
   EXPECT_EQ(owner->liveHandles(), 1u);
 }

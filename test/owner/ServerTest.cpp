@@ -165,7 +165,7 @@ TEST(Server, BadAddressesSayWhatIsExpected) {
   auto first = Server::start(owner, {"inproc://taken"});
   auto second = Server::start(owner, {"inproc://taken"});
   ASSERT_TRUE(bool(first) && !bool(second));
-  expectHas(llvm::toString(second.takeError()), "another server is listening there");
+  expectHas(llvm::toString(second.takeError()), "another server already listens at this address");
 }
 
 TEST(Tool, ImportListServeAndPrograms) {
@@ -181,7 +181,7 @@ TEST(Tool, ImportListServeAndPrograms) {
   EXPECT_EQ(tool("import " + csv + " --name t --policy secret").second, 2);
   auto [missing, missingCode] = tool("import none.csv --name t --policy open" + store);
   EXPECT_EQ(missingCode, 1);
-  expectHas(missing, "there is no such file");
+  expectHas(missing, "no such file");
   auto [import, importCode] = tool("import " + csv + " --name t --policy open --bound age=0:120" + store);
   EXPECT_EQ(importCode, 0) << import;
   expectHas(import, "t: 2 rows, 2 columns, policy open");

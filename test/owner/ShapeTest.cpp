@@ -174,7 +174,7 @@ TEST_F(Shapes, WrongShapesNameTheColumn) {
   };
   expectHas(given(2, {0}), "column 'x' has entries with a dimension of size 0");
   expectHas(given(2, {2, -1}), "column 'x' has entries with a dimension of size -1");
-  expectHas(given(1, {1, 1, 1, 1, 1, 1, 1, 1, 1}), "column 'x' has entries of 9 dimensions, a table keeps up to 8");
+  expectHas(given(1, {1, 1, 1, 1, 1, 1, 1, 1, 1}), "column 'x' has entries of 9 dimensions, the limit is 8");
   expectHas(given(1, {4096, 4097}), "column 'x' has entries of more than 16777216 elements");
   expectHas(given(1, {int64_t{1} << 40, int64_t{1} << 40}), "more than 16777216 elements");
   expectHas(given(0, {2}), "0 rows");
@@ -194,7 +194,7 @@ TEST_F(Shapes, WrongShapesNameTheColumn) {
   ASSERT_TRUE(empty.AppendValues(3).ok());
   expectHas(refused(*empty.Finish()), "dimension of size 0");
   expectHas(refused(lists(array<arrow::Int8Builder>(std::vector<int8_t>{1}), {1, 1, 1, 1, 1, 1, 1, 1, 1, 1})),
-            "dimensions, a table keeps up to 8");
+            "dimensions, the limit is 8");
 }
 
 TEST_F(Shapes, ReadRowsOfShapedColumns) {

@@ -211,14 +211,15 @@ TEST(Subjects, AreManyAndOfAnyLength) {
     ASSERT_FALSE(bool(result));
     expectHas(llvm::toString(result.takeError()), part);
   };
-  says(openSealed(sealed, "v2", rows, key, "they"), "they are those of another table");
-  says(openSealed(sealed, "v", rows, key, "they"), "they are those of another table");
-  says(openSealed(sealed, "v1", rows + 1, key, "they"), "they are those of another table");
-  says(openSealed(sealed, "v1", rows - 1, key, "they"), "they are those of another table");
-  says(openSealed(sealed, "v1", std::numeric_limits<int64_t>::max(), key, "they"), "they are those of another table");
+  says(openSealed(sealed, "v2", rows, key, "they"), "they belong to another table");
+  says(openSealed(sealed, "v", rows, key, "they"), "they belong to another table");
+  says(openSealed(sealed, "v1", rows + 1, key, "they"), "they belong to another table");
+  says(openSealed(sealed, "v1", rows - 1, key, "they"), "they belong to another table");
+  says(openSealed(sealed, "v1", std::numeric_limits<int64_t>::max(), key, "they"), "they belong to another table");
   key[0] ^= 1;
-  says(openSealed(sealed, "v1", rows, key, "they"), "they do not open: the file was changed, or sealed with another");
-  says(openSealed({}, "v1", rows, key, "they"), "they are not in a form of this release");
+  says(openSealed(sealed, "v1", rows, key, "they"),
+       "they cannot be opened: the file was changed, or sealed with a key other");
+  says(openSealed({}, "v1", rows, key, "they"), "they have a format unknown to this release");
 }
 
 TEST_F(SubjectStores, KeepThemSealedBesideTheRows) {
@@ -271,7 +272,7 @@ TEST_F(SubjectStores, AChangedByteIsNoticed) {
     write(bytes);
     std::string text = refused();
     expectHas(text, "the subjects of dataset 'people' ('" + box().string() + "') ");
-    expectHas(text, place < 5 ? "are not in a form of this release" : "do not open: the file was changed");
+    expectHas(text, place < 5 ? "have a format unknown to this release" : "cannot be opened: the file was changed");
     expectHas(text, "import the table again");
   }
   for (size_t size : {size_t{0}, size_t{4}, size_t{44}, good.size() - 1}) {
@@ -279,9 +280,9 @@ TEST_F(SubjectStores, AChangedByteIsNoticed) {
     EXPECT_NE(refused(), "");
   }
   write(good + "x");
-  expectHas(refused(), "do not open");
+  expectHas(refused(), "cannot be opened");
   fs::remove(box());
-  expectHas(refused(), "cannot be read; put the file's copy back, or import the table again");
+  expectHas(refused(), "cannot be read; restore the file's copy, or import the table again");
   write(good);
   EXPECT_EQ(opened().size(), 20u);
 }
@@ -290,7 +291,7 @@ TEST_F(SubjectStores, AnotherTablesAreNoticed) {
   ASSERT_EQ(add(csvOf(randomSubjects(random, 20))), "");
   ASSERT_EQ(add(csvOf(randomSubjects(random, 20)), options("more")), "");
   fs::copy_file(box("more"), box(), fs::copy_options::overwrite_existing);
-  expectHas(refused(), "are those of another table; put the copies back that belong together");
+  expectHas(refused(), "belong to another table; restore matching copies of the table and its subjects");
   EXPECT_EQ(opened("more").size(), 20u);
 }
 
@@ -299,20 +300,20 @@ TEST_F(SubjectStores, WithoutTheirKeyThereAreNone) {
   ASSERT_EQ(add(csvOf(subjects)), "");
   std::string good = bytesOf(key());
   fs::remove(key());
-  expectHas(refused(), "there is no key '" + key().string() + "', with which this store sealed the subjects");
+  expectHas(refused(), "the key '" + key().string() + "', which seals the subjects of this store's tables, is missing");
   EXPECT_FALSE(fs::exists(key())) << "a new one opens nothing";
   std::ofstream(key()) << good << "x";
   ASSERT_EQ(chmod(key().c_str(), 0600), 0);
-  expectHas(refused(), "'" + key().string() + "' is not a key of subjects of this release; put its copy back");
+  expectHas(refused(), "'" + key().string() + "' is not a key of subjects of this release; restore its copy");
   std::ofstream(key()) << good;
   EXPECT_EQ(opened(), subjects);
   ASSERT_EQ(chmod(key().c_str(), 0640), 0);
-  expectHas(refused(), "others may read the key of subjects");
+  expectHas(refused(), "other users may read the key of subjects");
   // A store whose key is gone makes another for later tables; the first box is not opened by that.
   fs::remove(key());
   ASSERT_EQ(add(csvOf(subjects), options("more")), "");
   EXPECT_EQ(opened("more"), subjects);
-  expectHas(refused(), "sealed with another key than the store's");
+  expectHas(refused(), "sealed with a key other than the store's");
   // Nothing else needs the key.
   fs::remove(key());
   Owner owner(world.environment());
@@ -325,10 +326,11 @@ TEST_F(SubjectStores, AreKeptWhereAColumnNamesThemOnly) {
   with.subject = "";
   with.columns = {"a"};
   ASSERT_EQ(add("who,a\n1,1\n2,2\n", with), "");
-  expectHas(refused("rows"), "no column names the subjects of dataset 'rows', so there are none to align it by; import "
-                             "the table again under another name, with its bounds, for the same people: sojourn-owner "
-                             "import '" +
-                                 folder.file("t.csv") + "' --name NAME --subject COLUMN --population 'rows'");
+  expectHas(refused("rows"),
+            "no column names the subjects of dataset 'rows', so it cannot be aligned; import "
+            "the table again under another name, with its bounds, for the same population: sojourn-owner "
+            "import '" +
+                folder.file("t.csv") + "' --name NAME --subject COLUMN --population 'rows'");
   with.name = "nobody";
   with.subject.reset();
   with.policy = Policy::open;
@@ -356,7 +358,7 @@ TEST_F(SubjectStores, OfOlderReleasesSayHowToGetThem) {
   }
   sql("ALTER TABLE datasets DROP COLUMN subjects_file; PRAGMA user_version = 3");
   expectHas(refused(), "dataset 'people' was imported by a release that did not keep subjects; import the table again "
-                       "under another name, with its bounds, for the same people: sojourn-owner import '" +
+                       "under another name, with its bounds, for the same population: sojourn-owner import '" +
                            folder.file("t.csv") + "' --name NAME --subject 'who' --population 'ward'");
   expectHas(refused("arrays"), "owner.register(NAME, ..., subject='who', population='arrays')");
   // What it says is what helps.
@@ -375,7 +377,7 @@ TEST_F(SubjectStores, WhatIsNotRegisteredLeavesNothing) {
   EXPECT_FALSE(table->subjects) << "they are sealed by now";
   EXPECT_EQ(filesOfTables(), 4u);
   EXPECT_EQ(errorText(first->enter(*record, std::move(*table))), "");
-  expectHas(errorText(second->enter(*other, std::move(*again))), "registered already");
+  expectHas(errorText(second->enter(*other, std::move(*again))), "already registered");
   EXPECT_EQ(filesOfTables(), 2u);
   EXPECT_EQ(opened().size(), 5u);
 }

@@ -182,12 +182,12 @@ def operand_from_the_future(p):
     p.operands[0] = 99
 
 
-@broken("leaves its vector")
+@broken("exceeds its vector")
 def operand_range(p):
     p.ops[0] = (*p.ops[0][:1], 10_000, *p.ops[0][2:])
 
 
-@broken("leaves its vector")
+@broken("exceeds its vector")
 def attr_range(p):
     p.ops[0] = (*p.ops[0][:4], 4_000_000_000, 1)
 
@@ -270,7 +270,7 @@ def result_types_left(p):
     p.result_types.append(0)
 
 
-@broken("leaves its vector")
+@broken("exceeds its vector")
 def result_types_missing(p):
     p.result_types.pop()
 
@@ -423,7 +423,7 @@ def test_too_much_alive_at_once():
     seed = p.arg("seed", t("i64"))
     for stream in range(12):
         p.result("keep", p.op("rng_bits", [seed], t("i64", 1 << 27), stream=stream))
-    with pytest.raises(OwnerError, match="alive at op"):
+    with pytest.raises(OwnerError, match="live at op"):
         decode(p.encode())
 
 

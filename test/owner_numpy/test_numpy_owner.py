@@ -259,7 +259,7 @@ def test_datasets_are_listed(client):
         (("d", COLUMNS), {"bounds": {"b": (0, 1)}}, "missing columns ['b']"),
         (("d", COLUMNS), {"bounds": {"age": (2, 1)}}, "not ordered"),
         (("d", COLUMNS), {"bounds": {"age": (float("nan"), 1)}}, "not ordered"),
-        (("d", "/no/such/file.csv"), {}, "no file"),
+        (("d", "/no/such/file.csv"), {}, "no such file"),
         (("d", "/etc/hostname"), {}, "expected .npz"),
         (("d", 3), {}, "source is a int"),
     ],

@@ -125,7 +125,7 @@ def test_table_records_are_read():
 @pytest.mark.parametrize(
     "dims, text, code",
     [
-        (((), ()), "one encoding", errors.MALFORMED),
+        (((), ()), "the only valid encoding", errors.MALFORMED),
         (((2,),), "2 columns has 1 starts", errors.MALFORMED),
         (((2,), (2,), (2,)), "2 columns has 3 starts", errors.MALFORMED),
         (((), (2, 0)), "at least 1", errors.MALFORMED),
@@ -170,10 +170,10 @@ def test_entries_outside_the_dims(monkeypatch):
 
     decode(damaged([0, 0], [0, 1]))
     for begins, ranks, text in (
-        ([0, 1], [0, 1], "leaves its vector"),
-        ([0, 2**32 - 1], [0, 1], "leaves its vector"),
+        ([0, 1], [0, 1], "exceeds its vector"),
+        ([0, 2**32 - 1], [0, 1], "exceeds its vector"),
         ([1, 0], [0, 1], "plain column's entry starts at 1"),
-        ([0, 0], [0, 2], "leaves its vector"),
+        ([0, 0], [0, 2], "exceeds its vector"),
         ([0, 0], [0, 255], "rank 255"),
     ):
         with pytest.raises(OwnerError, match=text):

@@ -246,7 +246,7 @@ def test_parts_of_one_table_are_bounded():
         return p.encode()
 
     decode(drawing(256))
-    with pytest.raises(OwnerError, match="rows of one table are drawn of more than 256 parts of it"):
+    with pytest.raises(OwnerError, match="rows of one table are drawn from more than 256 of its parts"):
         decode(drawing(257))
 
 

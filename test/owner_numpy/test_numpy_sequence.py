@@ -58,7 +58,7 @@ def test_the_same_number_with_other_content_names_both(client):
     failed(
         client.raw(step(client, 2, releases=[1])),
         errors.MALFORMED,
-        "step 2 has committed with other content",
+        "step 2 was already committed with other content",
         "this one has",
     )
     assert published(client.raw(step(client, 3)))[0].tolist() == [2, 2, 2]

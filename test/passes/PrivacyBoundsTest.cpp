@@ -181,15 +181,15 @@ TEST_F(PrivacyBounds, VisitsOfAllStandardErrors) {
 
 TEST_F(PrivacyBounds, UpdatesOneAfterTheOther) {
   EXPECT_EQ(refusalOf(64), "");
-  EXPECT_EQ(refusalOf(65), "the step updates its weights 64 times, one update after the other, more often than is "
-                           "followed; split it\n");
+  EXPECT_EQ(refusalOf(65), "the step updates its weights 64 times, one update after the other, too many to analyse; "
+                           "split it\n");
   EXPECT_EQ(refusalOf(80), refusalOf(65));
 }
 
 TEST_F(PrivacyBounds, OpsThatUpdatesAnalyseAgain) {
   // Each update analyses the step anew: 2^19 ops in all are those of 25 times 20,700.
   EXPECT_EQ(refusalOf(20, 20'500), "");
-  EXPECT_EQ(refusalOf(40, 20'500), "the step updates its weights 26 times, one update after the other, more often than "
-                                   "is followed; split it\n");
+  EXPECT_EQ(refusalOf(40, 20'500), "the step updates its weights 26 times, one update after the other, too many to "
+                                   "analyse; split it\n");
   EXPECT_EQ(refusalOf(40, 100), "") << "without them 40 are few";
 }

@@ -28,7 +28,7 @@ module attributes {sojourn.phase = "promoted", sojourn.promotion = "torch"} {
 
 module attributes {sojourn.phase = "promoted", sojourn.promotion = "torch"} {
   func.func @step(%x: tensor<4xf32> {sojourn.kind = "upload"}) -> (tensor<3xf32> {sojourn.result = "keep"}) {
-    // expected-error @+1 {{'aten.relu' decomposes to 'tensor<4xf32>', recorded was 'tensor<3xf32>'}}
+    // expected-error @+1 {{'aten.relu' decomposes to 'tensor<4xf32>', expected the recorded 'tensor<3xf32>'}}
     %r = sojourn.aten "aten.relu"(%x) {args = [#sojourn.operand<0>], names = ["self"]}
       : (tensor<4xf32>) -> tensor<3xf32>
     return %r : tensor<3xf32>
@@ -40,7 +40,7 @@ module attributes {sojourn.phase = "promoted", sojourn.promotion = "torch"} {
 // Weights come in pairs, with biases in fours: of one at a time the second would be behind the list.
 module attributes {sojourn.phase = "promoted", sojourn.promotion = "torch"} {
   func.func @step(%x: tensor<2x1x3xf32> {sojourn.kind = "upload"}, %w: tensor<4x3xf32> {sojourn.kind = "upload"}, %h: tensor<1x1x4xf32> {sojourn.kind = "upload"}) -> (tensor<2x1x4xf32> {sojourn.result = "keep"}) {
-    // expected-error @+1 {{takes dense sequences, time first, without projection, and all weights of all layers}}
+    // expected-error @+1 {{expected dense sequences, time first, without projection, and all weights of all layers}}
     %r:2 = sojourn.aten "aten._cudnn_rnn"(%x, %w, %h)
       {args = [#sojourn.operand<0>, [#sojourn.operand<1>], 1 : si64, unit, #sojourn.operand<2>, unit, 1 : si64, 4 : si64, 0 : si64, 1 : si64, false, unit, false, false], names = ["input", "weight", "weight_stride0", "weight_buf", "hx", "cx", "mode", "hidden_size", "proj_size", "num_layers", "batch_first", "dropout", "train", "bidirectional"]}
       : (tensor<2x1x3xf32>, tensor<4x3xf32>, tensor<1x1x4xf32>) -> (tensor<2x1x4xf32>, tensor<1x1x4xf32>)

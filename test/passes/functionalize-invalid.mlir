@@ -5,7 +5,7 @@
 module attributes {sojourn.promotion = "torch"} {
   func.func @step(%x: !sojourn.ref<3xf32> {sojourn.kind = "state"}) {
     %e = sojourn.view %x : !sojourn.ref<3xf32> -> !sojourn.ref<2x3xf32, strides = [0, 1], offset = 0>
-    // expected-error@+1 {{several elements are one place; clone() the expanded tensor before writing to it}}
+    // expected-error@+1 {{several elements share one position; clone() the expanded tensor before writing to it}}
     sojourn.aten "aten.zero_"(%e) {args = [#sojourn.operand<0>], mutates = array<i64: 0>, names = ["self"]}
       : (!sojourn.ref<2x3xf32, strides = [0, 1], offset = 0>) -> ()
     return
@@ -36,7 +36,7 @@ module attributes {sojourn.promotion = "torch"} {
 module attributes {sojourn.promotion = "torch"} {
   func.func @step(%x: !sojourn.ref<3xi1> {sojourn.kind = "state"}) {
     %e = sojourn.view %x : !sojourn.ref<3xi1> -> !sojourn.ref<3xui8>
-    // expected-error@+1 {{writes 'ui8' to a storage of booleans, which holds true and false alone; clone() the view before writing to it}}
+    // expected-error@+1 {{writes 'ui8' to a storage of booleans, which holds only true and false; clone() the view before writing to it}}
     sojourn.aten "aten.zero_"(%e) {args = [#sojourn.operand<0>], mutates = array<i64: 0>, names = ["self"]}
       : (!sojourn.ref<3xui8>) -> ()
     return

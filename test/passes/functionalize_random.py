@@ -273,7 +273,7 @@ def check(seed):
         rng.choice([capture.view, capture.view, capture.view, capture.write, capture.write, capture.read])()
     text, expected = capture.module()
     run = subprocess.run(["sojourn-opt", "--sojourn-to-core"], input=text, capture_output=True, text=True)
-    expanded_write = "several elements are one place" in run.stderr
+    expanded_write = "several elements share one position" in run.stderr
     if expanded_write:
         return 0, text
     assert run.returncode == 0, (seed, run.stderr, text)

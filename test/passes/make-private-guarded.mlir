@@ -40,7 +40,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
-  // expected-error@below {{no noise can make private what is published: 'cumsum' runs along rows}}
+  // expected-error@below {{noise cannot make this published value private: 'cumsum' runs along rows}}
   %c = sojourn.cumsum %y, dim = 0 : tensor<8xf64>
   return %c : tensor<8xf64>
 }
@@ -55,7 +55,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
-  // expected-error@below {{no noise can make private what is published: 'slice' takes a single row out of the batch}}
+  // expected-error@below {{noise cannot make this published value private: 'slice' takes a single row out of the batch}}
   %o = sojourn.slice %y, start = [3], limit = [4], stride = [1] : tensor<8xf64>
   %s = sojourn.reduce_sum %o, dims = [0] : tensor<1xf64>
   return %s : tensor<f64>
@@ -72,7 +72,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
   %one = sojourn.iota dim = 0 : tensor<1xi64>
-  // expected-error@below {{no noise can make private what is published: 'read_rows' reads fewer than 2 rows: a row cannot be told from its batch}}
+  // expected-error@below {{noise cannot make this published value private: 'read_rows' reads fewer than 2 rows: a row cannot be distinguished from its batch}}
   %o = sojourn.read_rows %t, %one, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<1xi64> -> tensor<1xf64>
   %s = sojourn.reduce_sum %o, dims = [0] : tensor<1xf64>
   return %s : tensor<f64>
@@ -88,7 +88,7 @@ func.func @step(%u: tensor<8xi64> {sojourn.kind = "upload"}, %t: !sojourn.table<
   %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
-  // expected-error@below {{no noise can make private what is published: 'read_rows' row numbers that were not drawn at the owner: a row may be read more than once}}
+  // expected-error@below {{noise cannot make this published value private: 'read_rows' reads row numbers that were not drawn at the owner: a row may be read more than once}}
   %o = sojourn.read_rows %t, %u, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %s = sojourn.reduce_sum %o, dims = [0] : tensor<8xf64>
   return %s : tensor<f64>
@@ -106,7 +106,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
   %two = sojourn.constant 2 : i64
   %h = sojourn.div %i, %two : tensor<8xi64>, tensor<i64>
-  // expected-error@below {{no noise can make private what is published: 'read_rows' row numbers that were not drawn at the owner}}
+  // expected-error@below {{noise cannot make this published value private: 'read_rows' reads row numbers that were not drawn at the owner}}
   %o = sojourn.read_rows %t, %h, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %s = sojourn.reduce_sum %o, dims = [0] : tensor<8xf64>
   return %s : tensor<f64>
@@ -125,7 +125,7 @@ func.func @step(%e: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<100,
   %j = sojourn.sample_rows %i, %e, %e of %t, expected = 2 : tensor<8xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64, "b": f64, "k": i64> -> tensor<8xi64>
   %l = sojourn.sample_rows %j, %e, %e of %t : tensor<8xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64, "b": f64, "k": i64> -> tensor<8xi64>
   %o = sojourn.read_rows %t, %j, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
-  // expected-error@below {{no noise can make private what is published: 'read_rows' reads other rows into the slots of a draw: a row would stand in several slots}}
+  // expected-error@below {{noise cannot make this published value private: 'read_rows' reads other rows into the slots of a draw: a row would be in several slots}}
   %q = sojourn.read_rows %t, %l, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %m = sojourn.mul %o, %q : tensor<8xf64>, tensor<8xf64>
   %s = sojourn.reduce_sum %m, dims = [0] : tensor<8xf64>
@@ -145,7 +145,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %p = sojourn.iota dim = 0 : tensor<16xi64>
   %j = sojourn.slice %p, start = [8], limit = [16], stride = [1] : tensor<16xi64>
   %o = sojourn.read_rows %t, %j, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
-  // expected-error@below {{no noise can make private what is published: 'mul' operands hold different draws of rows}}
+  // expected-error@below {{noise cannot make this published value private: 'mul' operands hold different draws of rows}}
   %m = sojourn.mul %y, %o : tensor<8xf64>, tensor<8xf64>
   %s = sojourn.reduce_sum %m, dims = [0] : tensor<8xf64>
   return %s : tensor<f64>
@@ -161,7 +161,7 @@ func.func @step(%total: tensor<f64> {sojourn.kind = "state"}, %t: !sojourn.table
   %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
-  // expected-error@below {{a sum over private rows is kept in a tensor that the model does not train, where it would stay without noise; publish it inside of the step, and add up what was published}}
+  // expected-error@below {{a sum over private rows is kept without noise in a tensor that the model does not train; publish the sum inside the step, and add up the published values}}
   %s = sojourn.reduce_sum %y, dims = [0] : tensor<8xf64>
   %n = sojourn.add %total, %s : tensor<f64>, tensor<f64>
   return %n : tensor<f64>
@@ -177,7 +177,7 @@ func.func @step(%mean: tensor<2xf64> {sojourn.kind = "state"}, %t: !sojourn.tabl
   %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
-  // expected-error@below {{a sum over private rows is kept in a tensor that the model does not train, where it would stay without noise; publish it inside of the step, and add up what was published}}
+  // expected-error@below {{a sum over private rows is kept without noise in a tensor that the model does not train; publish the sum inside the step, and add up the published values}}
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<8x2xf64>
   %f = sojourn.constant 0.1 : f64
   %u = sojourn.mul %s, %f : tensor<2xf64>, tensor<f64>
@@ -232,7 +232,7 @@ func.func @step(%state: tensor<f64> {sojourn.kind = "state"}, %t: !sojourn.table
   %n = sojourn.constant 8.0 : f64
   %sum = sojourn.reduce_sum %z, dims = [0] : tensor<8xf64>
   %mean = sojourn.div %sum, %n : tensor<f64>, tensor<f64>
-  // expected-error@below {{no noise can make private what is committed: 'sub' per-row values meet a value that was summed over rows}}
+  // expected-error@below {{noise cannot make this committed value private: 'sub' per-row values meet a value that was summed over rows}}
   %c = sojourn.sub %z, %mean : tensor<8xf64>, tensor<f64>
   %q = sojourn.mul %c, %c : tensor<8xf64>, tensor<8xf64>
   %s = sojourn.reduce_sum %q, dims = [0] : tensor<8xf64>
@@ -263,7 +263,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
 
 // Forged: a program brings coins of its own.
 module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
-// expected-error@below {{argument #1 is of kind coin, which an owner alone appends}}
+// expected-error@below {{argument #1 is of kind coin, which only an owner appends}}
 func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.kind = "table"}, %c: tensor<i64> {sojourn.kind = "coin"}) -> (tensor<f64> {sojourn.result = "publish"}) {
   %i = sojourn.iota dim = 0 : tensor<8xi64>
   %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>

@@ -10,7 +10,7 @@ func.func @step(%seed: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<6
   %i = sojourn.sample_rows %p, %seed, %seed of %t, part = [first 0.015625] : tensor<1000xi64>, tensor<i64>, tensor<i64>, !sojourn.table<64, "a" : f64> -> tensor<1000xi64>
   %k = sojourn.constant 8 : i64
   %j = sojourn.add %i, %k : tensor<1000xi64>, tensor<i64>
-  // expected-error@below {{'read_rows' row numbers that were not drawn at the owner: a row may be read more than once}}
+  // expected-error@below {{'read_rows' reads row numbers that were not drawn at the owner: a row may be read more than once}}
   %x = sojourn.read_rows %t, %j, columns = ["a"] : !sojourn.table<64, "a" : f64>, tensor<1000xi64> -> tensor<1000xf32>
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<1000xf32>
   return %s : tensor<f32>
@@ -29,7 +29,7 @@ func.func @step(%seed: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<6
   %j = sojourn.add %h, %k : tensor<1000xi64>, tensor<i64>
   %part = sojourn.slice %j, start = [10], limit = [500], stride = [7] : tensor<1000xi64>
   %list = sojourn.reshape %part : tensor<70xi64> -> tensor<70xi64>
-  // expected-error@below {{'read_rows' row numbers that were not drawn at the owner: a row may be read more than once}}
+  // expected-error@below {{'read_rows' reads row numbers that were not drawn at the owner: a row may be read more than once}}
   %x = sojourn.read_rows %t, %list, columns = ["a"] : !sojourn.table<64, "a" : f64>, tensor<70xi64> -> tensor<70xf64>
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<70xf64>
   return %s : tensor<f64>
@@ -47,7 +47,7 @@ func.func @step(%seed: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<6
   %k = sojourn.constant 2 : i64
   %j = sojourn.add %i, %k : tensor<100xi64>, tensor<i64>
   %o = sojourn.sample_rows %j, %seed, %seed of %t : tensor<100xi64>, tensor<i64>, tensor<i64>, !sojourn.table<64, "a" : f64> -> tensor<100xi64>
-  // expected-error@below {{'read_rows' row numbers that were not drawn at the owner: a row may be read more than once}}
+  // expected-error@below {{'read_rows' reads row numbers that were not drawn at the owner: a row may be read more than once}}
   %x = sojourn.read_rows %t, %o, columns = ["a"] : !sojourn.table<64, "a" : f64>, tensor<100xi64> -> tensor<100xf64>
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<100xf64>
   return %s : tensor<f64>

@@ -5,7 +5,7 @@
 // RUN: sojourn-opt %s --split-input-file --verify-diagnostics --sojourn-make-private="bounds=a=0:1" -o /dev/null
 
 module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
-// expected-remark@below {{slots: 13 values are read twice, alike}}
+// expected-remark@below {{slots: 13 values have two equal readings}}
 // expected-remark@below {{draw 0: 1048576 rows, 1 releases}}
 func.func @step(%t: !sojourn.table<1048576, "a" : f64> {sojourn.kind = "table"}) -> (tensor<f64> {sojourn.result = "publish"}) {
   %i = sojourn.iota dim = 0 : tensor<1048576xi64>

@@ -10,7 +10,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
-  // expected-error@below {{no noise can make private what is published: 'reduce_max' is taken over rows}}
+  // expected-error@below {{noise cannot make this published value private: 'reduce_max' is taken over rows}}
   %m = sojourn.reduce_max %y, dims = [0] : tensor<8xf64>
   return %m : tensor<f64>
 }
@@ -25,7 +25,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
-  // expected-error@below {{no noise can make private what is published: 'reduce_min' is taken over rows}}
+  // expected-error@below {{noise cannot make this published value private: 'reduce_min' is taken over rows}}
   %m = sojourn.reduce_min %y, dims = [0] : tensor<8xf64>
   return %m : tensor<f64>
 }
@@ -40,7 +40,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
-  // expected-error@below {{no noise can make private what is published: 'reduce_prod' is taken over rows}}
+  // expected-error@below {{noise cannot make this published value private: 'reduce_prod' is taken over rows}}
   %m = sojourn.reduce_prod %y, dims = [0] : tensor<8xf64>
   return %m : tensor<f64>
 }
@@ -55,7 +55,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
-  // expected-error@below {{no noise can make private what is published: 'argmax' is taken over rows}}
+  // expected-error@below {{noise cannot make this published value private: 'argmax' is taken over rows}}
   %m = sojourn.argmax %y, dim = 0 : tensor<8xf64>
   return %m : tensor<i64>
 }
@@ -70,7 +70,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
-  // expected-error@below {{no noise can make private what is published: 'sort' runs along rows}}
+  // expected-error@below {{noise cannot make this published value private: 'sort' runs along rows}}
   %v, %p = sojourn.sort %y, dim = 0, descending = false : tensor<8xf64>
   %m = sojourn.slice %v, start = [4], limit = [5], stride = [1] : tensor<8xf64>
   return %m : tensor<1xf64>
@@ -86,7 +86,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
-  // expected-error@below {{no noise can make private what is published: 'topk' runs along rows}}
+  // expected-error@below {{noise cannot make this published value private: 'topk' runs along rows}}
   %v, %p = sojourn.topk %y, dim = 0, k = 2, largest = true : tensor<8xf64>
   return %v : tensor<2xf64>
 }
@@ -101,7 +101,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
-  // expected-error@below {{no noise can make private what is published: 'take' rows are chosen by rows}}
+  // expected-error@below {{noise cannot make this published value private: 'take' chooses rows by values of rows}}
   %o = sojourn.take %y, %k, dim = 0 : tensor<8xf64>, tensor<8xi64>
   %s = sojourn.reduce_sum %o, dims = [0] : tensor<8xf64>
   return %s : tensor<f64>
@@ -117,7 +117,7 @@ func.func @step(%u: tensor<8xi64> {sojourn.kind = "upload"}, %t: !sojourn.table<
   %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
-  // expected-error@below {{no noise can make private what is published: 'take' takes rows of the batch by number: which row stands where is lost}}
+  // expected-error@below {{noise cannot make this published value private: 'take' takes rows of the batch by number: the slot of each row is lost}}
   %o = sojourn.take %y, %u, dim = 0 : tensor<8xf64>, tensor<8xi64>
   %s = sojourn.reduce_sum %o, dims = [0] : tensor<8xf64>
   return %s : tensor<f64>
@@ -135,7 +135,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
   %f = sojourn.slice %y, start = [0], limit = [7], stride = [1] : tensor<8xf64>
   %g = sojourn.slice %y, start = [1], limit = [8], stride = [1] : tensor<8xf64>
-  // expected-error@below {{no noise can make private what is published: 'sub' operands have their rows in different places}}
+  // expected-error@below {{noise cannot make this published value private: 'sub' operands have their rows in different places}}
   %d = sojourn.sub %g, %f : tensor<7xf64>, tensor<7xf64>
   %s = sojourn.reduce_sum %d, dims = [0] : tensor<7xf64>
   return %s : tensor<f64>
@@ -151,7 +151,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
-  // expected-error@below {{no noise can make private what is published: 'reverse' turns the order of rows round}}
+  // expected-error@below {{noise cannot make this published value private: 'reverse' reverses the order of rows}}
   %r = sojourn.reverse %y, dims = [0] : tensor<8xf64>
   %d = sojourn.mul %r, %y : tensor<8xf64>, tensor<8xf64>
   %s = sojourn.reduce_sum %d, dims = [0] : tensor<8xf64>
@@ -169,7 +169,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
   %f = sojourn.slice %y, start = [0], limit = [4], stride = [1] : tensor<8xf64>
-  // expected-error@below {{no noise can make private what is published: 'concat' puts batches of rows one after another}}
+  // expected-error@below {{noise cannot make this published value private: 'concat' concatenates batches of rows}}
   %d = sojourn.concat %f, %f dim = 0 : tensor<4xf64>, tensor<4xf64>
   %s = sojourn.reduce_sum %d, dims = [0] : tensor<8xf64>
   return %s : tensor<f64>
@@ -185,7 +185,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
-  // expected-error@below {{no noise can make private what is published: 'dot' each row meets other rows of the batch}}
+  // expected-error@below {{noise cannot make this published value private: 'dot' each row meets other rows of the batch}}
   %d = sojourn.dot %x, %x, lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [1] : tensor<8x2xf64>, tensor<8x2xf64> -> tensor<8x8xf64>
   %s = sojourn.reduce_sum %d, dims = [0, 1] : tensor<8x8xf64>
   return %s : tensor<f64>
@@ -201,7 +201,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
-  // expected-error@below {{no noise can make private what is published: 'reduce_max' is taken over rows}}
+  // expected-error@below {{noise cannot make this published value private: 'reduce_max' is taken over rows}}
   %m = sojourn.reduce_max %y, dims = [0] : tensor<8xf64>
   %d = sojourn.sub %y, %m : tensor<8xf64>, tensor<f64>
   %e = sojourn.exp %d : tensor<8xf64>
@@ -223,7 +223,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %zero = sojourn.constant 0.0 : f64
   %sum = sojourn.reduce_sum %y, dims = [0] : tensor<8xf64>
   %mean = sojourn.div %sum, %n : tensor<f64>, tensor<f64>
-  // expected-error@below {{no noise can make private what is published: 'sub' per-row values meet a value that was summed over rows}}
+  // expected-error@below {{noise cannot make this published value private: 'sub' per-row values meet a value that was summed over rows}}
   %c = sojourn.sub %y, %mean : tensor<8xf64>, tensor<f64>
   %r = sojourn.max %c, %zero : tensor<8xf64>, tensor<f64>
   %s = sojourn.reduce_sum %r, dims = [0] : tensor<8xf64>
@@ -243,7 +243,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %n = sojourn.constant 8.0 : f64
   %sum = sojourn.reduce_sum %y, dims = [0] : tensor<8xf64>
   %mean = sojourn.div %sum, %n : tensor<f64>, tensor<f64>
-  // expected-error@below {{no noise can make private what is published: 'sub' per-row values meet a value that was summed over rows}}
+  // expected-error@below {{noise cannot make this published value private: 'sub' per-row values meet a value that was summed over rows}}
   %c = sojourn.sub %y, %mean : tensor<8xf64>, tensor<f64>
   %r = sojourn.abs %c : tensor<8xf64>
   %s = sojourn.reduce_sum %r, dims = [0] : tensor<8xf64>
@@ -261,7 +261,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
   %sum = sojourn.reduce_sum %y, dims = [0] : tensor<8xf64>
-  // expected-error@below {{no noise can make private what is published: 'compare' per-row values meet a value that was summed over rows}}
+  // expected-error@below {{noise cannot make this published value private: 'compare' per-row values meet a value that was summed over rows}}
   %c = sojourn.compare "gt" %y, %sum : tensor<8xf64>, tensor<f64>
   %r = sojourn.convert %c : tensor<8xi1> -> tensor<8xi64>
   %s = sojourn.reduce_sum %r, dims = [0] : tensor<8xi64>
@@ -279,7 +279,7 @@ func.func @step(%p: tensor<1x1x5xf64> {sojourn.kind = "upload"}, %t: !sojourn.ta
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
   %w = sojourn.broadcast %y, dims = [0] : tensor<8xf64> -> tensor<8x1x3xf64>
-  // expected-error@below {{no noise can make private what is published: 'conv' the weight of a convolution depends on rows}}
+  // expected-error@below {{noise cannot make this published value private: 'conv' the weight of a convolution depends on rows}}
   %c = sojourn.conv %p, %w, stride = [1], padding = [0], dilation = [1], groups = 1 : tensor<1x1x5xf64>, tensor<8x1x3xf64>
   %s = sojourn.reduce_sum %c, dims = [0, 1, 2] : tensor<1x8x3xf64>
   return %s : tensor<f64>
@@ -296,7 +296,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
   %w = sojourn.reshape %y : tensor<8xf64> -> tensor<1x1x8xf64>
-  // expected-error@below {{no noise can make private what is published: 'pool_sum' pools over the dim that holds rows}}
+  // expected-error@below {{noise cannot make this published value private: 'pool_sum' pools over the dim that holds rows}}
   %c = sojourn.pool_sum %w, window = [2], stride = [1], padding = [0], dilation = [1] : tensor<1x1x8xf64>
   %s = sojourn.reduce_sum %c, dims = [0, 1, 2] : tensor<1x1x7xf64>
   return %s : tensor<f64>
@@ -314,7 +314,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
   %z = sojourn.constant 0.0 : f64
   %zeros = sojourn.broadcast %z, dims = [] : tensor<f64> -> tensor<5xf64>
-  // expected-error@below {{no noise can make private what is published: 'put' rows write over each other}}
+  // expected-error@below {{noise cannot make this published value private: 'put' rows overwrite each other}}
   %w = sojourn.put "set" %zeros, %k, %y, dim = 0 : tensor<5xf64>, tensor<8xi64>, tensor<8xf64>
   return %w : tensor<5xf64>
 }
@@ -331,7 +331,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
   %z = sojourn.constant 0.0 : f64
   %zeros = sojourn.broadcast %z, dims = [] : tensor<f64> -> tensor<5xf64>
-  // expected-error@below {{no noise can make private what is published: 'put' rows write over each other}}
+  // expected-error@below {{noise cannot make this published value private: 'put' rows overwrite each other}}
   %w = sojourn.put "max" %zeros, %k, %y, dim = 0 : tensor<5xf64>, tensor<8xi64>, tensor<8xf64>
   return %w : tensor<5xf64>
 }
@@ -346,7 +346,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %x = sojourn.read_rows %t, %i, columns = ["a", "b"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8x2xf64>
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xi64>
-  // expected-error@below {{no noise can make private what is published: 'argmax' is taken over rows}}
+  // expected-error@below {{noise cannot make this published value private: 'argmax' is taken over rows}}
   %o = sojourn.argmax %y, dim = 0 : tensor<8xf64>
   %r = sojourn.rng_uniform %o, stream = 0 : tensor<4xf64>
   return %r : tensor<4xf64>
@@ -379,7 +379,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %c = sojourn.constant 1.0e300 : f64
   %cs = sojourn.broadcast %c, dims = [] : tensor<f64> -> tensor<8xf64>
   %large = sojourn.mul %y, %cs : tensor<8xf64>, tensor<8xf64>
-  // expected-error@below {{what one row adds to this value is bounded by 2^998, expected a bound from 2^-400 to 2^820, for which there is noise; declare other bounds of the columns, publish with a bound= nearer to 1, or bring the rows to another scale before they are added up}}
+  // expected-error@below {{the contribution of one row to this value is bounded by 2^998, expected a bound from 2^-400 to 2^820, the range of the noise; declare other bounds of the columns, publish with a bound= nearer to 1, or rescale the rows before the sum}}
   %s = sojourn.reduce_sum %large, dims = [0] : tensor<8xf64>
   return %s : tensor<f64>
 }
@@ -394,7 +394,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.k
   %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64, "b": f64, "k": i64>, tensor<8xi64> -> tensor<8xf64>
   %c = sojourn.constant 1.0e-150 : f64
   %small = sojourn.mul %y, %c : tensor<8xf64>, tensor<f64>
-  // expected-error@below {{is bounded by 2^-497, expected a bound from 2^-400 to 2^820, for which there is noise}}
+  // expected-error@below {{is bounded by 2^-497, expected a bound from 2^-400 to 2^820, the range of the noise}}
   %s = sojourn.reduce_sum %small, dims = [0] : tensor<8xf64>
   return %s : tensor<f64>
 }

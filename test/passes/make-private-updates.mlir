@@ -91,7 +91,7 @@ func.func @step(%w: tensor<f64> {sojourn.kind = "state"}, %t: !sojourn.table<100
     -> (tensor<f64> {sojourn.result = "commit", sojourn.target = 0}) {
   %i = sojourn.iota dim = 0 : tensor<8xi64>
   %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64>, tensor<8xi64> -> tensor<8xf64>
-  // expected-error@below {{a sum over private rows is kept in a tensor that the model does not train}}
+  // expected-error@below {{a sum over private rows is kept without noise in a tensor that the model does not train}}
   %g = sojourn.reduce_sum %x, dims = [0] : tensor<8xf64>
   %v = sojourn.sub %w, %g : tensor<f64>, tensor<f64>
   return %v : tensor<f64>
@@ -101,7 +101,7 @@ func.func @step(%w: tensor<f64> {sojourn.kind = "state"}, %t: !sojourn.table<100
 // -----
 
 module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
-// expected-error@below {{result #0 of kind publish has sojourn.trained, expected that on what is committed or kept}}
+// expected-error@below {{result #0 of kind publish has sojourn.trained, expected it only on committed or kept results}}
 func.func @step(%w: tensor<f64> {sojourn.kind = "state"}) -> (tensor<f64> {sojourn.result = "publish", sojourn.trained}) {
   return %w : tensor<f64>
 }
@@ -110,7 +110,7 @@ func.func @step(%w: tensor<f64> {sojourn.kind = "state"}) -> (tensor<f64> {sojou
 // -----
 
 module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
-// expected-error@below {{result #0 has sojourn.trained = 1 : i64, expected it without a value}}
+// expected-error@below {{result #0 has sojourn.trained = 1 : i64, expected no value}}
 func.func @step(%w: tensor<f64> {sojourn.kind = "state"}) -> (tensor<f64> {sojourn.result = "keep", sojourn.trained = 1}) {
   return %w : tensor<f64>
 }

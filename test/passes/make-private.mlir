@@ -198,7 +198,7 @@ func.func @step(%t: !sojourn.table<100, "a": 4096xf64> {sojourn.kind = "table"})
 // The number of labels that count is between 1 and 8, and private; 8 stands for it where the loss is divided by it.
 module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
 // expected-remark@below {{draw 0: 8 rows, 1 releases}}
-// expected-remark@below {{a private number that the loss is divided by was replaced by the most that it can be, 8.0000}}
+// expected-remark@below {{a private divisor of the loss was replaced by its largest possible value, 8.0000}}
 func.func @step(%w: tensor<2xf64> {sojourn.kind = "state"}, %t: !sojourn.table<100, "a": f64, "b": f64, "k": i64> {sojourn.kind = "table"})
     -> (tensor<2xf64> {sojourn.result = "commit", sojourn.target = 0}) {
   %two = sojourn.constant 2 : i64

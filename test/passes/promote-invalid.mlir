@@ -47,7 +47,7 @@ module attributes {sojourn.promotion = "torch"} {
 // NumPy adds bytes up as uint64, which no program holds.
 module attributes {sojourn.promotion = "numpy"} {
   func.func @step(%x: tensor<4xui8> {sojourn.kind = "upload"}) {
-    // expected-error@+1 {{has a recorded result of 'i64', expected by numpy's promotion rules one that is no element of core form}}
+    // expected-error@+1 {{has a recorded result of 'i64', but numpy's promotion rules give an element outside core form}}
     %a = sojourn.aten "aten.sum"(%x) {args = [#sojourn.operand<0>, unit], names = ["self", "dtype"]} : (tensor<4xui8>) -> tensor<i64>
     return
   }

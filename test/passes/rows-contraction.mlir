@@ -168,14 +168,14 @@ func.func @step(%t: !sojourn.table<4, "image": 6x3xf64>) {
   %l, %o = sojourn.cholesky %gram : tensor<4x6x6xf64>
   %turned = sojourn.transpose %gram, perm = [1, 2, 0] : tensor<4x6x6xf64>
   %part = sojourn.slice %turned, start = [0, 0, 0], limit = [6, 4, 4], stride = [1, 1, 1] : tensor<6x6x4xf64>
-  // expected-remark@below {{mixed: takes rows for those of a matrix}}
+  // expected-remark@below {{mixed: uses private rows as the rows of a matrix}}
   %ml, %mo = sojourn.cholesky %part : tensor<6x4x4xf64>
   %s = sojourn.reduce_sum %gram, dims = [0] : tensor<4x6x6xf64>
   // expected-remark@below {{derived from sums over rows: cuts 0}}
   %dl, %do = sojourn.cholesky %s : tensor<6x6xf64>
   // expected-remark@below {{per row: draw 0, 4 slots, stride 36}}
   %solved = sojourn.triangular_solve %l, %gram, lower = true, unit = false : tensor<4x6x6xf64>, tensor<4x6x6xf64>
-  // expected-remark@below {{mixed: takes rows for those of a matrix}}
+  // expected-remark@below {{mixed: uses private rows as the rows of a matrix}}
   %ms = sojourn.triangular_solve %part, %part, lower = true, unit = false : tensor<6x4x4xf64>, tensor<6x4x4xf64>
   // expected-remark@below {{derived from sums over rows: cuts 0}}
   %ds = sojourn.triangular_solve %dl, %s, lower = true, unit = false : tensor<6x6xf64>, tensor<6x6xf64>
@@ -226,7 +226,7 @@ func.func @step(%t: !sojourn.table<4, "image": 6x2xf64>) {
   %over = sojourn.fft_c2c %numbers, dims = [0], inverse = true : tensor<4x6xcomplex<f64>>
   %two = sojourn.slice %x, start = [0, 0, 0], limit = [2, 6, 2], stride = [1, 1, 1] : tensor<4x6x2xf64>
   %turned = sojourn.transpose %two, perm = [1, 2, 0] : tensor<2x6x2xf64>
-  // expected-remark@below {{mixed: takes rows for the parts of a number}}
+  // expected-remark@below {{mixed: uses rows as the parts of a number}}
   %wrong = sojourn.complex %turned : tensor<6x2x2xf64>
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<4x6x2xf64>
   // expected-remark@below {{sum over rows: cuts 0}}

@@ -18,9 +18,9 @@ func.func @step(%w: tensor<9x5xf64>, %p: tensor<2xi64>, %q: tensor<2x2xi64>, %t:
   %turned = sojourn.transpose %x, perm = [1, 0, 2] : tensor<4x6x3xf64>
   // expected-remark@below {{per row: draw 0, 4 slots, stride 3, in [-1, 3]}}
   %front = sojourn.take %turned, %q, dim = 0 : tensor<6x4x3xf64>, tensor<2x2xi64>
-  // expected-remark@below {{mixed: takes rows of the batch by number: which row stands where is lost}}
+  // expected-remark@below {{mixed: takes rows of the batch by number: the slot of each row is lost}}
   %rows = sojourn.take %x, %p, dim = 0 : tensor<4x6x3xf64>, tensor<2xi64>
-  // expected-remark@below {{mixed: rows are chosen by rows}}
+  // expected-remark@below {{mixed: chooses rows by values of rows}}
   %by = sojourn.take %x, %ids, dim = 1 : tensor<4x6x3xf64>, tensor<4x6xi64>
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<4x6x3xf64>
   // expected-remark@below {{sum over rows: cuts 0}}
@@ -77,11 +77,11 @@ func.func @step(%places: tensor<4x6xi64>, %ones: tensor<4x6x3xf64>, %w: tensor<9
   %h = sojourn.put "add" %zeros, %places, %x, dim = 0 : tensor<9x3xf64>, tensor<4x6xi64>, tensor<4x6x3xf64>
   // expected-remark@below {{sum over rows: cuts 2}}
   %c = sojourn.put "add" %zeros, %ids, %ones, dim = 0 : tensor<9x3xf64>, tensor<4x6xi64>, tensor<4x6x3xf64>
-  // expected-remark@below {{mixed: rows are added onto something else than zeros}}
+  // expected-remark@below {{mixed: adds rows onto values other than zeros}}
   %o = sojourn.put "add" %w, %ids, %x, dim = 0 : tensor<9x3xf64>, tensor<4x6xi64>, tensor<4x6x3xf64>
-  // expected-remark@below {{mixed: rows write over each other}}
+  // expected-remark@below {{mixed: rows overwrite each other}}
   %set = sojourn.put "set" %zeros, %ids, %x, dim = 0 : tensor<9x3xf64>, tensor<4x6xi64>, tensor<4x6x3xf64>
-  // expected-remark@below {{mixed: rows write over each other}}
+  // expected-remark@below {{mixed: rows overwrite each other}}
   %max = sojourn.put "max" %zeros, %ids, %x, dim = 0 : tensor<9x3xf64>, tensor<4x6xi64>, tensor<4x6x3xf64>
   %back = sojourn.transpose %ids, perm = [1, 0] : tensor<4x6xi64>
   %turned = sojourn.reshape %back : tensor<6x4xi64> -> tensor<4x6xi64>

@@ -81,9 +81,9 @@ func.func @step(%t: !sojourn.table<4, "image": 6x3xf64, "k": i64>) {
   %moment = sojourn.slice %flat, start = [5, 0], limit = [24, 3], stride = [6, 1] : tensor<24x3xf64>
   // expected-remark@below {{per row: draw 0, 2 slots, stride 3, from slot 1 by 2, in [-1, 3]}}
   %odd = sojourn.slice %flat, start = [8, 0], limit = [24, 3], stride = [12, 1] : tensor<24x3xf64>
-  // expected-remark@below {{mixed: takes a part of the dim that holds rows and more}}
+  // expected-remark@below {{mixed: takes a part of a dim that holds rows and other elements}}
   %some = sojourn.slice %flat, start = [0, 0], limit = [10, 3], stride = [1, 1] : tensor<24x3xf64>
-  // expected-remark@below {{mixed: takes a part of the dim that holds rows and more}}
+  // expected-remark@below {{mixed: takes a part of a dim that holds rows and other elements}}
   %other = sojourn.slice %flat, start = [0, 0], limit = [24, 3], stride = [4, 1] : tensor<24x3xf64>
   // expected-remark@below {{mixed: takes a single row out of the batch}}
   %first = sojourn.slice %flat, start = [0, 0], limit = [6, 3], stride = [1, 1] : tensor<24x3xf64>
@@ -101,7 +101,7 @@ func.func @step(%t: !sojourn.table<4, "image": 6x3xf64, "k": i64>) {
   %x = sojourn.read_rows %t, %i, columns = ["image"] : !sojourn.table<4, "image": 6x3xf64, "k": i64>, tensor<4xi64> -> tensor<4x6x3xf64>
   // expected-remark@below {{per row: draw 0, 4 slots, stride 18, in [-1, 3]}}
   %y = sojourn.reverse %x, dims = [1, 2] : tensor<4x6x3xf64>
-  // expected-remark@below {{mixed: turns the order of rows round}}
+  // expected-remark@below {{mixed: reverses the order of rows}}
   %z = sojourn.reverse %x, dims = [0] : tensor<4x6x3xf64>
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<4x6x3xf64>
   // expected-remark@below {{sum over rows: cuts 0}}
@@ -145,7 +145,7 @@ func.func @step(%w: tensor<4x3x3xf64>, %n: tensor<3x3xf64>, %t: !sojourn.table<4
   %x = sojourn.read_rows %t, %i, columns = ["image"] : !sojourn.table<4, "image": 6x3xf64, "k": i64>, tensor<4xi64> -> tensor<4x6x3xf64>
   // expected-remark@below {{per row: draw 0, 4 slots, stride 27}}
   %y = sojourn.concat %x, %w dim = 1 : tensor<4x6x3xf64>, tensor<4x3x3xf64>
-  // expected-remark@below {{mixed: puts batches of rows one after another}}
+  // expected-remark@below {{mixed: concatenates batches of rows}}
   %z = sojourn.concat %x, %x dim = 0 : tensor<4x6x3xf64>, tensor<4x6x3xf64>
   %s = sojourn.reduce_sum %x, dims = [0] : tensor<4x6x3xf64>
   // expected-remark@below {{sum over rows: cuts 0}}
@@ -164,23 +164,23 @@ func.func @step(%k: tensor<i64>, %l: tensor<i64>, %p: tensor<4x9x3xf64>, %t: !so
   %x = sojourn.read_rows %t, %i, columns = ["image"] : !sojourn.table<4, "image": 6x3xf64, "k": i64>, tensor<4xi64> -> tensor<4x6x3xf64>
   // expected-remark@below {{per row: draw 0, 4 slots, stride 6}}
   %a = sojourn.dynamic_slice %x from [%k], dims = [1], sizes = [2] : tensor<4x6x3xf64>, tensor<i64>
-  // expected-remark@below {{per row: draw 0, 2 slots, stride 18, of 4 from where a number says}}
+  // expected-remark@below {{per row: draw 0, 2 slots, stride 18, of 4 from a run-time position}}
   %b = sojourn.dynamic_slice %x from [%k], dims = [0], sizes = [2] : tensor<4x6x3xf64>, tensor<i64>
-  // expected-remark@below {{per row: draw 0, 2 slots, stride 18, of 4 from where a number says}}
+  // expected-remark@below {{per row: draw 0, 2 slots, stride 18, of 4 from a run-time position}}
   %b2 = sojourn.dynamic_slice %x from [%l], dims = [0], sizes = [2] : tensor<4x6x3xf64>, tensor<i64>
-  // expected-remark@below {{per row: draw 0, 2 slots, stride 18, of 4 from where a number says}}
+  // expected-remark@below {{per row: draw 0, 2 slots, stride 18, of 4 from a run-time position}}
   %c = sojourn.mul %b, %b : tensor<2x6x3xf64>, tensor<2x6x3xf64>
   // expected-remark@below {{mixed: operands have their rows in different places}}
   %d = sojourn.mul %b, %b2 : tensor<2x6x3xf64>, tensor<2x6x3xf64>
   // expected-remark@below {{mixed: takes a single row out of the batch}}
   %e = sojourn.dynamic_slice %x from [%k], dims = [0], sizes = [1] : tensor<4x6x3xf64>, tensor<i64>
-  // expected-remark@below {{mixed: takes a part of the dim that holds rows and more}}
+  // expected-remark@below {{mixed: takes a part of a dim that holds rows and other elements}}
   %f = sojourn.dynamic_slice %c from [%k], dims = [0], sizes = [1] : tensor<2x6x3xf64>, tensor<i64>
-  // expected-remark@below {{mixed: takes a part of the dim that holds rows and more}}
+  // expected-remark@below {{mixed: takes a part of a dim that holds rows and other elements}}
   %g = sojourn.slice %c, start = [0, 0, 0], limit = [1, 6, 3], stride = [1, 1, 1] : tensor<2x6x3xf64>
   // A part of a part: what stands beside all slots would begin elsewhere for a number past its end.
   %p4 = sojourn.slice %x, start = [0, 0, 0], limit = [3, 6, 3], stride = [1, 1, 1] : tensor<4x6x3xf64>
-  // expected-remark@below {{mixed: takes a part of the dim that holds rows and more, from where a number says}}
+  // expected-remark@below {{mixed: takes a part of a dim that holds rows and other elements, at a run-time position}}
   %p2 = sojourn.dynamic_slice %p4 from [%k], dims = [0], sizes = [2] : tensor<3x6x3xf64>, tensor<i64>
   // expected-remark@below {{per row: draw 0, 4 slots, stride 27}}
   %h = sojourn.dynamic_update_slice %p, %x from [%k], dims = [1] : tensor<4x9x3xf64>, tensor<4x6x3xf64>, tensor<i64>

@@ -76,7 +76,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "k": i64>, %c: tensor<i64> {so
     %a = sojourn.reduce_sum %x0, dims = [0] : tensor<8xf64>
     sojourn.yield %a : tensor<f64>
   }
-  // expected-remark@below {{mixed: its distribution does not go with the norm that is bounded}}
+  // expected-remark@below {{mixed: its distribution does not match the bounded norm}}
   %m = sojourn.noise "gaussian" (%u) coins (%d), exponent = -20, scale = 1048577 : (tensor<f64>), (tensor<i64>) -> (tensor<f64>)
   %v = sojourn.clipped_sum "flat" rows %i, bounds = [1.0], norm = 2 (%x) : tensor<8xi64>, (tensor<8xf64>) -> tensor<f64> {
   ^bb0(%x0: tensor<8xf64>):
@@ -99,21 +99,21 @@ func.func @step(%upload: tensor<i64>, %t: !sojourn.table<100, "a": f64, "k": i64
     %a = sojourn.reduce_sum %x0, dims = [0] : tensor<8xf64>
     sojourn.yield %a : tensor<f64>
   }
-  // expected-remark@below {{mixed: takes its noise from something else than fresh coins}}
+  // expected-remark@below {{mixed: takes its noise from values other than fresh coins}}
   %n = sojourn.noise "gaussian" (%s) coins (%upload), exponent = -20, scale = 1048577 : (tensor<f64>), (tensor<i64>) -> (tensor<f64>)
   %u = sojourn.clipped_sum "flat" rows %i, bounds = [1.0], norm = 2 (%x) : tensor<8xi64>, (tensor<8xf64>) -> tensor<f64> {
   ^bb0(%x0: tensor<8xf64>):
     %a = sojourn.reduce_sum %x0, dims = [0] : tensor<8xf64>
     sojourn.yield %a : tensor<f64>
   }
-  // expected-remark@below {{mixed: takes its noise from something else than fresh coins}}
+  // expected-remark@below {{mixed: takes its noise from values other than fresh coins}}
   %m = sojourn.noise "gaussian" (%u) coins (%c), exponent = -20, scale = 1048577 : (tensor<f64>), (tensor<i64>) -> (tensor<f64>)
   %v = sojourn.clipped_sum "flat" rows %i, bounds = [1.0], norm = 2 (%x) : tensor<8xi64>, (tensor<8xf64>) -> tensor<f64> {
   ^bb0(%x0: tensor<8xf64>):
     %a = sojourn.reduce_sum %x0, dims = [0] : tensor<8xf64>
     sojourn.yield %a : tensor<f64>
   }
-  // expected-remark@below {{mixed: takes its noise from something else than fresh coins}}
+  // expected-remark@below {{mixed: takes its noise from values other than fresh coins}}
   %o = sojourn.noise "gaussian" (%v) coins (%c), exponent = -20, scale = 1048577 : (tensor<f64>), (tensor<i64>) -> (tensor<f64>)
   %two = sojourn.add %d, %d : tensor<i64>, tensor<i64>
   %w = sojourn.clipped_sum "flat" rows %i, bounds = [1.0], norm = 2 (%x) : tensor<8xi64>, (tensor<8xf64>) -> tensor<f64> {
@@ -121,7 +121,7 @@ func.func @step(%upload: tensor<i64>, %t: !sojourn.table<100, "a": f64, "k": i64
     %a = sojourn.reduce_sum %x0, dims = [0] : tensor<8xf64>
     sojourn.yield %a : tensor<f64>
   }
-  // expected-remark@below {{mixed: takes its noise from something else than fresh coins}}
+  // expected-remark@below {{mixed: takes its noise from values other than fresh coins}}
   %p = sojourn.noise "gaussian" (%w) coins (%two), exponent = -20, scale = 1048577 : (tensor<f64>), (tensor<i64>) -> (tensor<f64>)
   return
 }
@@ -141,7 +141,7 @@ func.func @step(%t: !sojourn.table<100, "a": f64, "k": i64>, %c: tensor<i64> {so
   %n = sojourn.noise "gaussian" (%s) coins (%c), exponent = -20, scale = 1048577 : (tensor<f64>), (tensor<i64>) -> (tensor<f64>)
   %copy = sojourn.neg %s : tensor<f64>
   %plain = sojourn.reduce_sum %x, dims = [0] : tensor<8xf64>
-  // expected-remark@below {{mixed: adds noise to what is no clipped sum}}
+  // expected-remark@below {{mixed: adds noise to a value that is not a clipped sum}}
   %m = sojourn.noise "gaussian" (%plain) coins (%d), exponent = -20, scale = 1048577 : (tensor<f64>), (tensor<i64>) -> (tensor<f64>)
   return
 }
@@ -214,7 +214,7 @@ func.func @step(%upload: tensor<8xi64>, %t: !sojourn.table<100, "a": f64, "k": i
     %a = sojourn.reduce_sum %x0, dims = [0] : tensor<8xf64>
     sojourn.yield %a : tensor<f64>
   }
-  // expected-remark@below {{mixed: its slots are no draw of rows}}
+  // expected-remark@below {{mixed: its slots are not a draw of rows}}
   %u = sojourn.clipped_sum "flat" rows %upload, bounds = [1.0], norm = 2 (%x) : tensor<8xi64>, (tensor<8xf64>) -> tensor<f64> {
   ^bb0(%x0: tensor<8xf64>):
     %a = sojourn.reduce_sum %x0, dims = [0] : tensor<8xf64>
@@ -238,7 +238,7 @@ func.func @step(%e: tensor<i64> {sojourn.kind = "seed"}, %t: !sojourn.table<100,
     %a = sojourn.reduce_sum %x0, dims = [0] : tensor<8xf64>
     sojourn.yield %a : tensor<f64>
   }
-  // expected-remark@below {{mixed: its slots are other numbers than those that its rows were read at}}
+  // expected-remark@below {{mixed: its slots differ from the numbers at which its rows were read}}
   %u = sojourn.clipped_sum "flat" rows %j, bounds = [1.0], norm = 2 (%x) : tensor<8xi64>, (tensor<8xf64>) -> tensor<f64> {
   ^bb0(%x0: tensor<8xf64>):
     %a = sojourn.reduce_sum %x0, dims = [0] : tensor<8xf64>

@@ -356,3 +356,22 @@ func.func @step(%t: !sojourn.table<8, "far": f64>) {
   %both = sojourn.concat %one, %one dim = 0 : tensor<1xf64>, tensor<1xf64>
   return
 }
+
+// -----
+
+// log1p of an amount from 0 to 100 is at most log(101), and expm1 of [-1, 3] lies between 1/e - 1 and e^3 - 1. At -1, log1p
+// is infinite.
+func.func @step(%t: !sojourn.table<8, "a": f64, "big": f64>) {
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["big"] : !sojourn.table<8, "a": f64, "big": f64>, tensor<8xi64> -> tensor<8xf64>
+  %y = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<8, "a": f64, "big": f64>, tensor<8xi64> -> tensor<8xf64>
+  // expected-remark@below {{per row: draw 0, 8 slots, stride 1, in [0, 4.61512]}}
+  %log = sojourn.log1p %x : tensor<8xf64>
+  // expected-remark@below {{sum over rows: cuts 0, one row moves it by 4.61512, in [0, 36.921]}}
+  %s = sojourn.reduce_sum %log, dims = [0] : tensor<8xf64>
+  // expected-remark@below {{per row: draw 1, 8 slots, stride 1, in [-0.632121, 19.0855]}}
+  %exp = sojourn.expm1 %y : tensor<8xf64>
+  // expected-remark-re@below {{per row: draw 1, 8 slots, stride 1{{$}}}}
+  %wild = sojourn.log1p %y : tensor<8xf64>
+  return
+}

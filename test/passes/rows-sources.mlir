@@ -171,10 +171,10 @@ func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100,
 // More rows on average than there are, in the table and in a part of it.
 func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<8, "a": f64>) {
   %p = sojourn.iota dim = 0 : tensor<24xi64>
-  // expected-remark@below {{mixed: a batch of 10 rows is expected of 8}}
+  // expected-remark@below {{mixed: expects a batch of 10 rows, but there are only 8}}
   %i = sojourn.sample_rows %p, %seed, %epoch of %t, expected = 10
     : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<8, "a": f64> -> tensor<24xi64>
-  // expected-remark@below {{mixed: a batch of 8 rows is expected of 4}}
+  // expected-remark@below {{mixed: expects a batch of 8 rows, but there are only 4}}
   %j = sojourn.sample_rows %p, %seed, %epoch of %t, part = [other 0.5], expected = 8
     : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<8, "a": f64> -> tensor<24xi64>
   // expected-remark@below {{per row: draw 0, 24 slots, stride 1, in [-1, 7]}}
@@ -206,7 +206,7 @@ func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100,
 
 // Row numbers that a client chose may name a row twice.
 func.func @step(%i: tensor<4xi64>, %t: !sojourn.table<9, "a": f64>) {
-  // expected-remark@below {{mixed: row numbers that were not drawn at the owner: a row may be read more than once}}
+  // expected-remark@below {{mixed: reads row numbers that were not drawn at the owner: a row may be read more than once}}
   %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<9, "a": f64>, tensor<4xi64> -> tensor<4xf64>
   return
 }
@@ -225,16 +225,16 @@ func.func @step(%t: !sojourn.table<9, "a": f64>) {
   %twice = sojourn.reshape %wide : tensor<4x2xi64> -> tensor<8xi64>
   %narrow = sojourn.iota dim = 0 : tensor<4xi32>
   %cast = sojourn.convert %narrow : tensor<4xi32> -> tensor<4xi64>
-  // expected-remark@below {{mixed: row numbers that were not drawn at the owner}}
+  // expected-remark@below {{mixed: reads row numbers that were not drawn at the owner}}
   %a = sojourn.read_rows %t, %half, columns = ["a"] : !sojourn.table<9, "a": f64>, tensor<4xi64> -> tensor<4xf64>
-  // expected-remark@below {{mixed: row numbers that were not drawn at the owner}}
+  // expected-remark@below {{mixed: reads row numbers that were not drawn at the owner}}
   %b = sojourn.read_rows %t, %zeros, columns = ["a"] : !sojourn.table<9, "a": f64>, tensor<4xi64> -> tensor<4xf64>
-  // expected-remark@below {{mixed: row numbers that were not drawn at the owner}}
+  // expected-remark@below {{mixed: reads row numbers that were not drawn at the owner}}
   %c = sojourn.read_rows %t, %sum, columns = ["a"] : !sojourn.table<9, "a": f64>, tensor<4xi64> -> tensor<4xf64>
-  // expected-remark@below {{mixed: row numbers that were not drawn at the owner}}
+  // expected-remark@below {{mixed: reads row numbers that were not drawn at the owner}}
   %d = sojourn.read_rows %t, %twice, columns = ["a"] : !sojourn.table<9, "a": f64>, tensor<8xi64> -> tensor<8xf64>
   // Numbers of 32 bits would wrap for long lists.
-  // expected-remark@below {{mixed: row numbers that were not drawn at the owner}}
+  // expected-remark@below {{mixed: reads row numbers that were not drawn at the owner}}
   %e = sojourn.read_rows %t, %cast, columns = ["a"] : !sojourn.table<9, "a": f64>, tensor<4xi64> -> tensor<4xf64>
   return
 }
@@ -248,7 +248,7 @@ func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100,
   %i = sojourn.sample_rows %p, %seed, %epoch of %t, part = [first 0.99], expected = 8
     : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64> -> tensor<24xi64>
   %j = sojourn.add %i, %one : tensor<24xi64>, tensor<i64>
-  // expected-remark@below {{mixed: row numbers that were not drawn at the owner}}
+  // expected-remark@below {{mixed: reads row numbers that were not drawn at the owner}}
   %x = sojourn.read_rows %t, %j, columns = ["a"] : !sojourn.table<100, "a": f64>, tensor<24xi64> -> tensor<24xf64>
   return
 }
@@ -265,7 +265,7 @@ func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100,
   %absent = sojourn.compare "ge" %i, %zero : tensor<24xi64>, tensor<i64>
   %moved = sojourn.add %i, %offset : tensor<24xi64>, tensor<i64>
   %j = sojourn.select %absent, %i, %moved : tensor<24xi1>, tensor<24xi64>, tensor<24xi64>
-  // expected-remark@below {{mixed: row numbers that were not drawn at the owner}}
+  // expected-remark@below {{mixed: reads row numbers that were not drawn at the owner}}
   %x = sojourn.read_rows %t, %j, columns = ["a"] : !sojourn.table<100, "a": f64>, tensor<24xi64> -> tensor<24xf64>
   return
 }
@@ -276,7 +276,7 @@ func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100,
 func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<9, "a": f64>) {
   %one = sojourn.iota dim = 0 : tensor<1xi64>
   %none = sojourn.iota dim = 0 : tensor<0xi64>
-  // expected-remark@below {{mixed: reads fewer than 2 rows: a row cannot be told from its batch}}
+  // expected-remark@below {{mixed: reads fewer than 2 rows: a row cannot be distinguished from its batch}}
   %x = sojourn.read_rows %t, %one, columns = ["a"] : !sojourn.table<9, "a": f64>, tensor<1xi64> -> tensor<1xf64>
   // expected-remark@below {{mixed: draws into fewer than 2 slots}}
   %i = sojourn.sample_rows %one, %seed, %epoch of %t, expected = 1
@@ -295,11 +295,11 @@ func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<9, "
   %k = sojourn.read_rows %t, %i, columns = ["k"] : !sojourn.table<9, "k": i64>, tensor<9xi64> -> tensor<9xi64>
   %sum = sojourn.reduce_sum %k, dims = [0] : tensor<9xi64>
   %j = sojourn.add %i, %sum : tensor<9xi64>, tensor<i64>
-  // expected-remark@below {{mixed: rows are chosen by a value that was computed from rows}}
+  // expected-remark@below {{mixed: chooses rows by a value that was computed from rows}}
   %x = sojourn.read_rows %t, %j, columns = ["k"] : !sojourn.table<9, "k": i64>, tensor<9xi64> -> tensor<9xi64>
-  // expected-remark@below {{mixed: row numbers that were not drawn at the owner}}
+  // expected-remark@below {{mixed: reads row numbers that were not drawn at the owner}}
   %y = sojourn.read_rows %t, %k, columns = ["k"] : !sojourn.table<9, "k": i64>, tensor<9xi64> -> tensor<9xi64>
-  // expected-remark@below {{mixed: an order of rows whose seed or epoch depends on rows}}
+  // expected-remark@below {{mixed: draws an order of rows with a seed or epoch that depends on rows}}
   %z = sojourn.sample_rows %i, %sum, %epoch of %t : tensor<9xi64>, tensor<i64>, tensor<i64>, !sojourn.table<9, "k": i64> -> tensor<9xi64>
   return
 }
@@ -335,7 +335,7 @@ func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100,
   %j = sojourn.sample_rows %i, %seed, %epoch of %t
     : tensor<24xi64>, tensor<i64>, tensor<i64>, !sojourn.table<100, "a": f64> -> tensor<24xi64>
   %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<100, "a": f64>, tensor<24xi64> -> tensor<24xf64>
-  // expected-remark@below {{mixed: reads other rows into the slots of a draw: a row would stand in several slots}}
+  // expected-remark@below {{mixed: reads other rows into the slots of a draw: a row would be in several slots}}
   %y = sojourn.read_rows %t, %j, columns = ["a"] : !sojourn.table<100, "a": f64>, tensor<24xi64> -> tensor<24xf64>
   return
 }
@@ -344,8 +344,8 @@ func.func @step(%seed: tensor<i64>, %epoch: tensor<i64>, %t: !sojourn.table<100,
 
 // A table whose number of rows is in no type: a draw has its population from whoever binds the table, or is refused. A
 // public order needs none, and what it says of rows that are there then stays open.
-// UNKNOWN: remark: mixed: draws rows of a table whose number of rows is not known
-// UNKNOWN: remark: mixed: draws rows of a table whose number of rows is not known
+// UNKNOWN: remark: mixed: draws rows of a table with an unknown number of rows
+// UNKNOWN: remark: mixed: draws rows of a table with an unknown number of rows
 // UNKNOWN: remark: public, in [-1,
 // UNKNOWN: remark: per row: draw 0, 6 slots, stride 1, in [-1, 3]
 // UNKNOWN: remark: per row: draw 1, 6 slots, stride 1, in [0, 30]

@@ -27,7 +27,10 @@ def _():
 
 
 @example(
-    Unsupported, "A step that does other work each time", "other work the third time than the second", "the same ops"
+    Unsupported,
+    "A step with different work each time",
+    "different work in its third call than in its second",
+    "the same ops",
 )
 def _():
     turns = iter([1, 2, 3])
@@ -45,26 +48,28 @@ def _():
 
 
 @example(
-    Error, "A compiled step that returns no tensor", "returns tensors only (or a tree of them), got str", "return ()"
+    Error, "A compiled step that returns no tensor", "must return tensors (or a tree of them), got str", "return ()"
 )
 def _():
     with sojourn.offline():
         sojourn.compile(lambda x: "done", inputs=[sojourn.spec((3,))])
 
 
-@example(ValueNeeded, "A value that leaves an offline device", "on an offline device, which only records")
+@example(ValueNeeded, "A publish on an offline device", "on an offline device, which only records")
 def _():
     with sojourn.offline() as device:
         sojourn.publish(torch.ones(3, device=device))
 
 
-@example(Error, "Tables without batches", "tables and batches go together", "says what the steps iterate over")
+@example(
+    Error, "Tables without batches", "tables and batches must be given together", "returns the batches of the steps"
+)
 def _():
     with sojourn.offline():
         sojourn.compile(lambda x: x, tables={"cars": sojourn.table_spec(8, {"age": torch.int64})})
 
 
-@example(Error, "A table that is not described", "tables must map names to sojourn.table_spec(...), got 'cars'")
+@example(Error, "A table without a table_spec", "tables must map names to sojourn.table_spec(...), got 'cars'")
 def _():
     with sojourn.offline():
         sojourn.compile(lambda x: x, tables={"cars": {"age": torch.int64}}, batches=lambda cars: cars)
@@ -72,8 +77,8 @@ def _():
 
 @example(
     Error,
-    "Batches that are none",
-    "batches must return what table.batches(...) returns, or a list of such, got cars: 8 rows",
+    "Invalid batches",
+    "batches must return the result of table.batches(...) or a list of such results, got cars: 8 rows",
 )
 def _():
     with sojourn.offline():
@@ -81,7 +86,7 @@ def _():
         sojourn.compile(lambda x: x, tables={"cars": cars}, batches=lambda cars: cars)
 
 
-@example(Error, "Batches with a short one", "the last batch of each epoch has 2 of 3 rows", "drop_last=True")
+@example(Error, "A short last batch", "the last batch of each epoch has 2 of 3 rows", "drop_last=True")
 def _():
     with sojourn.offline():
         cars = sojourn.table_spec(8, {"age": torch.int64})
@@ -90,7 +95,7 @@ def _():
 
 @example(
     Error,
-    "Batches that may have a short one",
+    "A possibly short last batch",
     "table 'cars' was described without a number of rows",
     "may be short",
     "drop_last=True",
@@ -103,8 +108,8 @@ def _():
 
 @example(
     Error,
-    "A whole column of any number of rows",
-    "column 'age' of table 'cars' is not known: it was described without a number of rows",
+    "A whole column without a number of rows",
+    "column 'age' of table 'cars' is not known: the table was described without a number of rows",
 )
 def _():
     with sojourn.offline():
@@ -112,7 +117,7 @@ def _():
         sojourn.compile(lambda x: x, tables={"cars": cars}, batches=lambda cars: cars["age"])
 
 
-@example(Error, "A short step for what has no short batch", "short= compiles a second step for the short last batch")
+@example(Error, "A short step without a short batch", "short= compiles a second step for the short last batch")
 def _():
     with sojourn.offline():
         cars = sojourn.table_spec(columns={"age": torch.int64})
@@ -128,7 +133,7 @@ def _():
     Error,
     "A short step for another remainder",
     "the last batch of each epoch has 2 of 3 rows",
-    "and a compiled step has one shape, the short one 1 rows",
+    "but a compiled step has one shape, and its short step has 1 rows",
 )
 def _():
     with sojourn.offline():
@@ -136,7 +141,7 @@ def _():
         sojourn.compile(lambda x: x, tables={"cars": cars}, batches=lambda cars: cars.batches(["age"], size=3), short=1)
 
 
-@example(Unsupported, "A short step that does other work", "does other work for a short batch than for a full one")
+@example(Unsupported, "A short step with different work", "does different work for a short batch than for a full batch")
 def _():
     kept = {}
 
@@ -163,7 +168,10 @@ def _():
 
 
 @example(
-    Error, "Batches of a table on another device", "are on cpu, the step is compiled on owner:0", "compile(tables=...)"
+    Error,
+    "Batches of a table on another device",
+    "are on cpu, but the step is compiled on owner:0",
+    "compile(tables=...)",
 )
 def _():
     here = sojourn.plain({"age": torch.arange(8)})
@@ -172,34 +180,38 @@ def _():
         sojourn.compile(lambda x: x, tables={"cars": cars}, batches=lambda cars: here.batches(["age"], size=4))
 
 
-@example(Error, "A description with a policy that is none", 'policy must be "open", "private" or None, got 3')
+@example(Error, "A description with an invalid policy", 'policy must be "open", "private" or None, got 3')
 def _():
     sojourn.table_spec(8, {"age": torch.int64}, policy=3)
 
 
-@example(Error, "A description without columns", "no table is like this table_spec", "it has 0 columns")
+@example(Error, "A description without columns", "invalid table_spec", "it has 0 columns")
 def _():
     sojourn.table_spec(8, {})
 
 
 @example(
-    Error, "A private description without bounds", "column 'age' has no bounds; a private table declares them for each"
+    Error,
+    "A private description without bounds",
+    "column 'age' has no bounds; declare bounds for each column of a private table",
 )
 def _():
     sojourn.table_spec(8, {"age": torch.int64}, policy="private")
 
 
-@example(Error, "Defaults of a description", "defaults must be (noise multiplier, clip, metric bound), got (1, 2)")
+@example(
+    Error, "A description with invalid defaults", "defaults must be (noise multiplier, clip, metric bound), got (1, 2)"
+)
 def _():
     sojourn.table_spec(8, {"age": torch.int64}, defaults=(1, 2))
 
 
-@example(Error, "Columns that are not described", "columns must map names to dtypes or (dtype, shape), got ['age']")
+@example(Error, "A description with invalid columns", "columns must map names to dtypes or (dtype, shape), got ['age']")
 def _():
     sojourn.table_spec(8, ["age"])
 
 
-@example(Error, "A described column without a name", "a column is named by a str, got 4")
+@example(Error, "A described column without a name", "a column name must be a str, got 4")
 def _():
     sojourn.table_spec(8, {4: torch.int64})
 
@@ -211,17 +223,21 @@ def _():
     sojourn.table_spec(8, {"age": "int64"})
 
 
-@example(Error, "Described bounds that are none", "bounds of column 'age' must be (lower, upper), got (0,)")
+@example(Error, "A description with invalid bounds", "bounds of column 'age' must be (lower, upper), got (0,)")
 def _():
     sojourn.table_spec(8, {"age": torch.int64}, bounds={"age": (0,)})
 
 
-@example(Error, "Described bounds of another column", "bounds name 'aeg', which columns does not have")
+@example(
+    Error,
+    "A description with bounds of an unknown column",
+    "bounds name 'aeg', which is not in columns; columns: 'age'",
+)
 def _():
     sojourn.table_spec(8, {"age": torch.int64}, bounds={"aeg": (0, 100)})
 
 
-@example(Error, "A described table with a name that is too long", "the name of a table has 2000 bytes; expected 1 to")
+@example(Error, "A described table with too long a name", "the name of a table has 2000 bytes; expected 1 to")
 def _():
     with sojourn.offline():
         cars = sojourn.table_spec(8, {"age": torch.int64})
@@ -250,7 +266,7 @@ def _(program, folder):
     sojourn.load(folder / "step.sojourn").text("captured")
 
 
-@example(Error, "A run without its inputs", "each step takes 1 inputs: pass an iterable with a tuple of them")
+@example(Error, "A run without inputs", "each step takes 1 inputs: pass an iterable with a tuple of them")
 def _(owner):
     with sojourn.offline():
         double = sojourn.compile(lambda x: x * 2, inputs=[sojourn.spec((3,))])
@@ -267,7 +283,7 @@ def _(owner):
 @example(
     Error,
     "A run with an input of another shape",
-    "input 0 is Float[4] on cpu, the step was compiled for Float[3] on cpu",
+    "input 0 is Float[4] on cpu, but the step was compiled for Float[3] on cpu",
 )
 def _(owner):
     with sojourn.offline():
@@ -275,24 +291,26 @@ def _(owner):
     double.run(owner, [(torch.ones(4),)])
 
 
-@example(Error, "A run with more batches than were compiled", "all 6 batches of the compiled step have been served")
+@example(Error, "A run with more batches than compiled", "all 6 batches of the compiled step have been served")
 def _(owner, houses, program):
     program.run(owner, [()] * 7)
 
 
 @example(
-    Error, "A run with too many steps in one trip", "per_trip is 5000, an owner takes up to 4096 steps in one message"
+    Error,
+    "A run with too many steps in one round trip",
+    "per_trip is 5000, an owner takes up to 4096 steps in one message",
 )
 def _(owner, houses, program):
     program.run(owner, per_trip=5000)
 
 
-@example(Error, "A run with tables that are no names", "tables must map the program's tables to names of datasets, got")
+@example(Error, "A run with tables in place of names", "tables must map the program's tables to names of datasets, got")
 def _(owner, houses, program):
     program.run(owner, tables={"houses": houses})
 
 
-@example(Error, "A run with a table that the step does not read", "reads no table 'cars'", "its tables: 'houses'")
+@example(Error, "A run with a table unknown to the step", "reads no table 'cars'", "its tables: 'houses'")
 def _(owner, houses, program):
     program.run(owner, tables={"cars": "houses"})
 
@@ -304,14 +322,17 @@ def _(owner, program):
     program.run(owner)
 
 
-@example(Error, "A run at another table", "dataset 'houses' at local is not table 'houses'", "'dose' is int64")
+@example(Error, "A run on another table", "dataset 'houses' at local is not table 'houses'", "'dose' is int64")
 def _(owner, program):
     owner.register("houses", {"age": [1, 2], "dose": [1, 2], "ill": [0, 1]}, policy="open")
     program.run(owner)
 
 
 @example(
-    Error, "A run at a table without one batch", "table 'houses' has 2 rows for batches of 16", "an epoch has none"
+    Error,
+    "A run on a table without a full batch",
+    "table 'houses' has 2 rows, too few for a batch of 16",
+    "use a table with more rows",
 )
 def _(owner, program):
     owner.register("houses", {"age": [1, 2], "dose": [0.5, 1.0], "ill": [0, 1]}, policy="open")
@@ -320,7 +341,7 @@ def _(owner, program):
 
 @example(
     Error,
-    "A run at a table that leaves a short batch",
+    "A run on a table with a short last batch",
     "the last batch of each epoch has 2 of 16 rows",
     "drop_last=True",
 )
@@ -332,8 +353,8 @@ def _(owner, program):
 
 @example(
     Error,
-    "A run of whole columns at a table with another number of rows",
-    "it has 2 rows, the step reads whole columns of 8",
+    "A run of whole columns on a table with another number of rows",
+    "it has 2 rows, but the step reads whole columns of 8 rows",
 )
 def _(owner):
     owner.register("cars", {"age": [1, 2]}, policy="open")
@@ -354,9 +375,9 @@ def _(owner):
 
 @example(
     Error,
-    "A quote for a table of any number of rows",
+    "A quote without a number of rows",
     "the price depends on the number of rows of table 'patients'",
-    "give quote(..., rows=N)",
+    "give the number of the owner's table: quote(..., rows=N)",
 )
 def _():
     with sojourn.offline():
@@ -369,7 +390,9 @@ def _():
     program.quote(delta=1e-5, steps=10)
 
 
-@example(Refused, "A quote for a table with fewer rows than a batch", "a batch of 16 rows is expected of 8")
+@example(
+    Refused, "A quote for a table with fewer rows than a batch", "expects a batch of 16 rows, but there are only 8"
+)
 def _():
     with sojourn.offline():
         patients = sojourn.table_spec(columns={"age": torch.float32}, policy="private", bounds={"age": (0, 100)})
@@ -381,7 +404,7 @@ def _():
     program.quote(delta=1e-5, steps=10, rows=8)
 
 
-@example(Error, "A split that is too deep", "a split of splits is at most 64 deep")
+@example(Error, "A split nested too deeply", "a split of splits is at most 64 deep")
 def _():
     part = sojourn.plain({"age": torch.arange(4096)})
     for _ in range(65):
@@ -400,7 +423,9 @@ def _(private_program):
     private_program.quote(epsilon=3, noise_multiplier=1.0, delta=1e-5)
 
 
-@example(Error, "A quote that no noise comes to", "no noise makes this run cost epsilon 0.000000 at its delta")
+@example(
+    Error, "A quote that no noise reaches", "no amount of noise keeps this run within epsilon 0.000000 at its delta"
+)
 def _(private_program):
     private_program.quote(epsilon=1e-9, delta=1e-5)
 
@@ -415,33 +440,29 @@ def _(program):
     program.quote(epsilon=3, delta=1e-5)
 
 
-@example(
-    Error, "A quote of a table that is open", "'houses' was not described as private, so nothing of it has a price"
-)
+@example(Error, "A quote of an open table", "'houses' was not described as private, so its values have no price")
 def _(program):
     program.quote(epsilon=3, delta=1e-5, table="houses")
 
 
-@example(
-    Error, "A quote of a table that the step does not read", "the compiled step reads no table 'cars'", "'patients'"
-)
+@example(Error, "A quote of a table unknown to the step", "the compiled step reads no table 'cars'", "'patients'")
 def _(private_program):
     private_program.quote(epsilon=3, delta=1e-5, table="cars")
 
 
-@example(Error, "A quote of no steps", "the run has 0 steps, expected at least 1", "say how many")
+@example(Error, "A quote of zero steps", "the run has 0 steps, expected at least 1", "give the number of steps")
 def _(private_program):
     private_program.quote(epsilon=3, delta=1e-5, steps=0)
 
 
-@example(Error, "A compiled step that is not there", "cannot read FOLDER/step.sojourn: No such file or directory")
+@example(Error, "A missing compiled step", "cannot read FOLDER/step.sojourn: No such file or directory")
 def _(folder):
     sojourn.load(folder / "step.sojourn")
 
 
 @example(
     Error,
-    "A file that is no compiled step",
+    "A file that is not a compiled step",
     "FOLDER/step.sojourn is not a compiled step",
     "sojourn.compile(...).save(path)",
 )
@@ -450,9 +471,7 @@ def _(folder):
     sojourn.load(folder / "step.sojourn")
 
 
-@example(
-    Error, "A compiled step that was cut off", "FOLDER/step.sojourn is damaged", "copy it again, or compile it again"
-)
+@example(Error, "A truncated compiled step", "FOLDER/step.sojourn is damaged", "copy it again, or compile it again")
 def _(program, folder):
     program.save(folder / "step.sojourn")
     content = (folder / "step.sojourn").read_bytes()

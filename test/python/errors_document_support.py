@@ -1,39 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text of docs/errors.md, from examples and what they raised."""
+"""The page of errors, from the examples and their outcomes."""
 
 import inspect
-import pathlib
 import re
 
 from errors_sites_support import NOT_SHOWN
 
 import sojourn
 
-DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs/errors.md"
-
 HEAD = """\
 # Errors
 
-What Sojourn refuses, by the class that is raised: an example, and the text that it gives. Written by `tools/errors.py`,
-which runs every example; `test/python/test_errors.py` compares, and says which refusals have none.
+The refusals of Sojourn by class, each with an example and its text, which `tools/errors.py` made by running it. The
+tests report refusals without an example.
 
-All classes but Python's and torch's own are `sojourn.Error`, which is a `RuntimeError`. The session stays usable: a
-step that raises is dropped as a whole, and what was pending before it stays; where a step may have run all the same,
-the text says so. Shapes, dtypes and arguments that do not go together fail with eager's own errors and texts; where
-the slots of a private batch are met, a hint at them follows.
+All classes are subclasses of `sojourn.Error`, which is a `RuntimeError`, except those of Python and torch. The session
+stays usable: a step that raises is dropped as a whole, and ops that were pending before it stay. The text says so if a
+step may have run anyway. Mismatched shapes, dtypes and arguments fail with eager's own errors and texts; a hint follows
+if the slots of a private batch are involved.
 
-The examples start from these names: `owner` is an embedded owner (`sojourn.local()`) and `device` its device; `x` is a
-tensor of shape [2, 3] there; `houses` is an open table of 96 rows with columns `age`, `dose` and `ill`; `patients` is a
-private one with bounds, `funded` the same with a budget of epsilon 4; `model` is an `nn.Linear(2, 2)` there, and
-`optimizer` trains it. `program` is a compiled step over batches of `houses`, `private_program` one over `patients`.
-`address` is that of a served owner, `identity` the key file of a client that it knows, `stranger` one that it does not
-know, `server` the process of another served owner. `in_a_thread` calls a function in a thread of its own. `folder` is a
-folder; its path reads FOLDER in the texts.
+The examples start from these names:
+
+| name | meaning |
+|---|---|
+| `owner`, `device` | an embedded owner (`sojourn.local()`), and its device |
+| `x` | a tensor of shape [2, 3] on `device` |
+| `houses` | an open table of 96 rows with columns `age`, `dose` and `ill` |
+| `patients` | a private table with the same columns and bounds |
+| `funded` | `patients` with a budget of epsilon 4 |
+| `model`, `optimizer` | an `nn.Linear(2, 2)` on `device`, and its optimizer |
+| `program` | a compiled step over batches of `houses` |
+| `private_program` | a compiled step over batches of `patients` |
+| `address` | the address of a served owner |
+| `identity` | the key file of a client known to that owner |
+| `stranger` | the key file of an unknown client |
+| `server` | the process of another served owner |
+| `in_a_thread` | a function that calls its argument in a separate thread |
+| `folder` | a folder; its path is FOLDER in the texts |
 """
 
 
 def anchor(heading: str) -> str:
-    """As GitHub makes it."""
+    """The anchor of a heading, as on GitHub."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -53,7 +61,10 @@ def classes(examples) -> dict:
 def meaning(kind: type) -> str:
     if kind.__module__ == "sojourn.errors":
         return inspect.getdoc(kind)
-    return {TypeError: "Python's own, for what is no function.", RuntimeError: "torch's own, as in eager."}[kind]
+    return {
+        TypeError: "Python's own, for an argument that is not a plain function.",
+        RuntimeError: "torch's own, as in eager mode.",
+    }[kind]
 
 
 def name(kind: type) -> str:
@@ -65,7 +76,7 @@ def document(examples, outcomes) -> str:
     lines = [HEAD, "| class | examples | meaning |", "|---|---|---|"]
     for kind, of_kind in grouped.items():
         lines.append(f"| [`{name(kind)}`](#{anchor(name(kind))}) | {len(of_kind)} | {meaning(kind)} |")
-    lines += ["| [not shown](#not-shown) | | what no script meets by itself |", ""]
+    lines += ["| [not shown](#not-shown) | | refusals that a script alone does not trigger |", ""]
     for kind, of_kind in grouped.items():
         lines += [f"## {name(kind)}", "", meaning(kind), ""]
         lines += [f"- [{each.title}](#{anchor(each.title)})" for each in of_kind] + [""] * bool(of_kind)
@@ -74,6 +85,6 @@ def document(examples, outcomes) -> str:
         for each in of_kind:
             text = outcomes[each.title].text.rstrip()
             lines += [f"### {each.title}", "", "```python", each.snippet, "```", "```text", text, "```", ""]
-    lines += ["## Not shown", "", "Texts that need more than a script, by what they need:", ""]
+    lines += ["## Not shown", "", "Texts that need more than a script, by their cause:", ""]
     lines += [f"- {reason}: {len(texts)} texts" for reason, texts in NOT_SHOWN.items()]
     return "\n".join(lines).rstrip() + "\n"

@@ -15,14 +15,16 @@ from sojourn import BudgetExhausted, ConnectionLost, Error, OwnerError, Refused
 
 
 @example(
-    ConnectionLost, "An address where nobody answers", "no owner answers at ipc://FOLDER/o.sock", "sojourn-owner serve"
+    ConnectionLost, "An address without an owner", "no owner answers at ipc://FOLDER/o.sock", "sojourn-owner serve"
 )
 def _(folder):
     sojourn.connect(f"ipc://{folder}/o.sock")
 
 
 @example(
-    ConnectionLost, "What is no address", "'nonsense' is no address; expected ipc:///path/to/socket or tcp://host:port"
+    ConnectionLost,
+    "Invalid address",
+    "'nonsense' is not an address; expected ipc:///path/to/socket or tcp://host:port",
 )
 def _():
     sojourn.connect("nonsense")
@@ -45,7 +47,7 @@ def _(address):
 
 
 def in_a_fork(work):
-    """What `work` raises in a child made by fork is raised here."""
+    """Runs `work` in a forked child and raises its exception here."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -76,18 +78,20 @@ def _(address):
         in_a_fork(owner.datasets)  # os.fork()
 
 
-@example(ConnectionLost, "Connecting in a fork of a process that had connected", FORK, "in which they do not work")
+@example(ConnectionLost, "Connecting in a fork of a connected process", FORK, "where sockets do not work")
 def _(address):
     with sojourn.connect(address):
         in_a_fork(lambda: sojourn.connect(address))  # os.fork()
 
 
-@example(Error, "Granting a budget in a fork of the owner's process", FORK, "open one here", "may share one store")
+@example(
+    Error, "Granting a budget in a fork of the owner's process", FORK, "open another owner here", "may share one store"
+)
 def _(owner, patients):
     in_a_fork(lambda: owner.grant("patients", epsilon=1, delta=1e-5))  # os.fork()
 
 
-@example(BudgetExhausted, "A release without an identity", "this connection is nobody's", "identity=FILE")
+@example(BudgetExhausted, "A release without an identity", "this connection has no identity", "identity=FILE")
 def _(address):
     with sojourn.connect(address) as owner:
         sojourn.publish(owner.dataset("patients")["age"].mean(), epsilon=0.1)
@@ -101,44 +105,40 @@ def _(address, identity):
         sojourn.publish(owner.dataset("patients")["age"].mean(), epsilon=0.1)
 
 
-@example(
-    Refused, "A client that the owner does not know", "no client of this owner has the key <64 digits>", "client add"
-)
+@example(Refused, "Unknown client", "no client of this owner has the key <64 digits>", "client add")
 def _(address, stranger):
     sojourn.connect(address, identity=stranger)
 
 
-@example(Error, "A public key for an identity", "is not a client's secret key")
+@example(Error, "A public key as identity", "is not a client's secret key")
 def _(address, identity):
     (identity.parent / "ada.key.pub").chmod(0o600)
     sojourn.connect(address, identity=f"{identity}.pub")
 
 
-@example(Error, "An identity that others may read", "others may read the client's secret key")
+@example(Error, "An identity readable by others", "other users may read the client's secret key")
 def _(address, identity):
     identity.chmod(0o644)
     sojourn.connect(address, identity=identity)
 
 
-@example(Refused, "Another owner than the one that is expected", "has the key <64 digits>, expected <64 digits>")
+@example(Refused, "Unexpected owner", "has the key <64 digits>, expected <64 digits>")
 def _(address, identity):
     sojourn.connect(address, identity=identity, owner_key="ab" * 32)
 
 
-@example(Error, "An owner's key that is none", "owner_key has 3 characters, expected the 64 hexadecimal digits")
+@example(Error, "Invalid owner_key", "owner_key has 3 characters, expected the 64 hexadecimal digits")
 def _(address, identity):
     sojourn.connect(address, identity=identity, owner_key="abc")
 
 
-@example(Refused, "Another owner than before at an address", "had <64 digits> before", "take the line out of")
+@example(Refused, "A changed owner at an address", "had <64 digits> before", "remove the line from")
 def _(address, identity):
     (identity.parent / "ada.key.owners").write_text(f"{'ab' * 32} {address}\n")
     sojourn.connect(address, identity=identity)
 
 
-@example(
-    Refused, "An owner that is known from another address", "is known from ipc:///run/o.sock", "connect with owner_key="
-)
+@example(Refused, "An owner known from another address", "is known from ipc:///run/o.sock", "connect with owner_key=")
 def _(address, identity):
     sojourn.connect(address, identity=identity).close()
     noted = identity.parent / "ada.key.owners"
@@ -146,13 +146,18 @@ def _(address, identity):
     sojourn.connect(address, identity=identity)
 
 
-@example(Error, "An owner that cannot be noted", "cannot note the owner's key in 'FOLDER/ada.key.owners'", "owner_key=")
+@example(
+    Error,
+    "An owner's key that cannot be stored",
+    "cannot store the owner's key in 'FOLDER/ada.key.owners'",
+    "owner_key=",
+)
 def _(address, identity):
     (identity.parent / "ada.key.owners").mkdir()
     sojourn.connect(address, identity=identity)
 
 
-@example(ConnectionLost, "A step after the owner has ended", "the owner at ipc://FOLDER/o.sock", "connect again")
+@example(ConnectionLost, "A step after the owner's end", "the owner at ipc://FOLDER/o.sock", "connect again")
 def _(server):
     with sojourn.connect(server.address, timeout=0.2) as owner:
         x = torch.ones(3).to(owner.device)
@@ -160,7 +165,7 @@ def _(server):
         x.sum().item()
 
 
-@example(ConnectionLost, "A question after the owner has ended", "the owner at ipc://FOLDER/o.sock", "check the owner")
+@example(ConnectionLost, "A query after the owner's end", "the owner at ipc://FOLDER/o.sock", "check the owner")
 def _(server):
     with sojourn.connect(server.address, timeout=0.2) as owner:
         server.close()
@@ -168,7 +173,7 @@ def _(server):
 
 
 @example(
-    ConnectionLost, "A step over two owners of which one has ended", "committed at: owner:0 (local); failed at: owner:1"
+    ConnectionLost, "A step over two owners after the end of one", "committed at: owner:0 (local); failed at: owner:1"
 )
 def _(owner, server):
     with sojourn.connect(server.address, timeout=0.2) as far:
@@ -179,7 +184,7 @@ def _(owner, server):
             b.add_(1)
 
 
-@example(Error, "An unknown runtime", "runtime 'cuda' is unknown; expected 'native' or 'numpy'")
+@example(Error, "Unknown runtime", "runtime 'cuda' is unknown; expected 'native' or 'numpy'")
 def _():
     sojourn.local(runtime="cuda")
 
@@ -206,7 +211,11 @@ def _():
         owner.register("cars", {"who": np.arange(4)}, policy="open", subject="who")
 
 
-@example(Error, "A column that NumPy does not hold", "column 'a' has type torch.bfloat16, which NumPy does not hold")
+@example(
+    Error,
+    "A column of a dtype without NumPy support",
+    "column 'a' has type torch.bfloat16, which NumPy does not support",
+)
 def _():
     with sojourn.local(runtime="numpy") as owner:
         owner.register("cars", {"a": torch.zeros(2, dtype=torch.bfloat16)}, policy="open")
@@ -224,7 +233,7 @@ def _(address):
         owner.set_defaults("patients", clip=2.0)
 
 
-@example(Error, "A device whose owner was closed", "owner:0 is closed; connect again")
+@example(Error, "A device of a closed owner", "owner:0 is closed; connect again")
 def _():
     with sojourn.local() as owner:
         device = owner.device
@@ -232,88 +241,88 @@ def _():
     torch.ones(3, device=device)
 
 
-@example(Error, "A tensor whose owner was closed", "local is closed; connect again and upload or recompute it")
+@example(Error, "A tensor of a closed owner", "local is closed; connect again and upload or recompute it")
 def _():
     with sojourn.local() as owner:
         x = torch.ones(3, device=owner.device)
     x + 1
 
 
-@example(
-    Error, "A device without an owner", "no owner is connected as device owner:0", "keep the owner that it returns"
-)
+@example(Error, "A device without an owner", "no owner is connected as device owner:0", "keep the returned owner")
 def _():
     torch.ones(3, device="owner:120")
 
 
-@example(Error, "More owners than a process may have", "owners in one process; close one first")
+@example(Error, "Too many owners in one process", "owners in one process; close one first")
 def _():
     with contextlib.ExitStack() as owners:
         while True:
             owners.enter_context(sojourn.local())
 
 
-@example(Error, "An identity that is not there", "there is no identity 'FOLDER/ada.key'; make one with: sojourn keygen")
+@example(Error, "Missing identity", "there is no identity 'FOLDER/ada.key'; create one with: sojourn keygen")
 def _(folder):
     sojourn.connect("tcp://127.0.0.1:9", identity=folder / "ada.key")
 
 
-@example(Error, "An owner's key without an identity", "checked where a client has an identity; give identity=FILE too")
+@example(Error, "An owner's key without an identity", "can only be checked with an identity; give identity=FILE too")
 def _():
     sojourn.connect("tcp://127.0.0.1:9", owner_key="0" * 64)
 
 
-@example(Error, "A receipt of what no owner signed", "not a receipt of this release")
+@example(Error, "Invalid receipt", "not a receipt of this release")
 def _():
     sojourn.Receipt(b"epsilon 0.1")
 
 
-@example(Error, "A receipt of what is not bytes", "made of the bytes that an owner signed (bytes(receipt)), got str")
+@example(
+    Error, "A receipt of another type than bytes", "made of the bytes that an owner signed (bytes(receipt)), got str"
+)
 def _():
     sojourn.Receipt("epsilon 0.1")
 
 
-@example(Error, "A receipt of another owner", "the receipt is not signed by this owner, or was changed")
+@example(Error, "Receipt of another owner", "the receipt is not signed by this owner, or was changed")
 def _(funded):
     mean = sojourn.publish(funded["dose"].mean(), epsilon=0.1)
     with sojourn.local() as other:
         mean.receipt.verify(other.key)
 
 
-@example(
-    Error, "A receipt and a key that is none", "the owner's key has 2 characters, expected the 64 hexadecimal digits"
-)
+@example(Error, "A receipt with an invalid key", "the owner's key has 2 characters, expected the 64 hexadecimal digits")
 def _(funded):
     mean = sojourn.publish(funded["dose"].mean(), epsilon=0.1)
     mean.receipt.verify("ab")
 
 
-@example(Error, "A receipt and a key that is no text", "owner_key must be the owner's key as a str, got 7")
+@example(Error, "A receipt with a key of another type", "owner_key must be the owner's key as a str, got 7")
 def _(funded):
     mean = sojourn.publish(funded["dose"].mean(), epsilon=0.1)
     mean.receipt.verify(7)
 
 
-@example(Error, "A budget that is no number", "epsilon must be a number, got 'much'")
+@example(Error, "A budget that is not a number", "epsilon must be a number, got 'much'")
 def _(owner, patients):
     owner.grant("patients", epsilon="much", delta=1e-5)
 
 
-@example(Error, "A budget below zero", "epsilon")
+@example(Error, "Negative budget", "epsilon")
 def _(owner, patients):
     owner.grant("patients", epsilon=-1, delta=1e-5)
 
 
-@example(Error, "The budget of a table that is not there", "no dataset 'patient'", "did you mean 'patients'")
+@example(Error, "The budget of an unknown table", "no dataset 'patient'", "did you mean 'patients'")
 def _(owner, patients):
     owner.budget("patient")
 
 
-@example(Error, "Defaults that no table takes", "the noise multiplier is", "expected a number from")
+@example(Error, "Invalid defaults", "the noise multiplier is", "expected a number from")
 def _(owner, patients):
     owner.set_defaults("patients", noise_multiplier=-1.0)
 
 
-@example(OwnerError, "A step that publishes more than a reply may hold", "Limit: the step publishes 2147483648 bytes")
+@example(
+    OwnerError, "A step that publishes more than the limit of a reply", "Limit: the step publishes 2147483648 bytes"
+)
 def _(device):
     sojourn.publish(torch.zeros(2**29, device=device))

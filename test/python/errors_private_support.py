@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refusals of private tables: what cannot be proved to be private, and the way out."""
+"""Refusals of private tables: values that cannot be proved private, and the way out."""
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +16,7 @@ def _(funded):
     sojourn.publish(funded["age"], epsilon=0.1)
 
 
-@example(Refused, "The largest value", "'reduce_max' is taken over rows", "their extrema have none")
+@example(Refused, "A maximum", "'reduce_max' is taken over rows", "their extrema have none")
 def _(funded):
     sojourn.publish(funded["age"].max(), epsilon=0.1)
 
@@ -37,18 +37,18 @@ def _(funded):
     sojourn.publish(funded["age"][3], epsilon=0.1)
 
 
-@example(Refused, "Some of the rows", "takes a part of the dim that holds rows")
+@example(Refused, "Some of the rows", "takes a part of a dim that holds rows")
 def _(funded):
     x = funded.rows(["age", "dose"]).reshape(-1)
     sojourn.publish(x[:11].sum(), epsilon=0.1)
 
 
-@example(Refused, "The order of rows", "turns the order of rows round")
+@example(Refused, "The order of rows", "reverses the order of rows")
 def _(funded):
     sojourn.publish((funded["age"].flip(0) * funded["age"]).sum(), epsilon=0.1)
 
 
-@example(Refused, "Rows beside rows", "operands have their rows in different places")
+@example(Refused, "Pairs of rows", "operands have their rows in different places")
 def _(funded):
     age = funded["age"]
     sojourn.publish((age[:, None] - age[None, :]).abs().sum(), epsilon=0.1)
@@ -66,24 +66,24 @@ def _(funded, device):
     sojourn.publish(funded["age"][numbers].sum(), epsilon=0.1)
 
 
-@example(Refused, "Rows that are padded", "pads the dim that holds rows")
+@example(Refused, "Padded rows", "pads the dim that holds rows")
 def _(funded):
     sojourn.publish(F.pad(funded["dose"], (1, 1)).sum(), epsilon=0.1)
 
 
-@example(Refused, "Rows one after another", "puts batches of rows one after another", "a step of its own")
+@example(Refused, "Concatenated rows", "concatenates batches of rows", "a separate step")
 def _(funded):
     sojourn.publish(torch.cat([funded["age"], funded["age"]]).sum(), epsilon=0.1)
 
 
-@example(Refused, "Rows written over", "writes a part of the dim that holds rows")
+@example(Refused, "Overwritten rows", "writes a part of the dim that holds rows")
 def _(funded):
     dose = funded["dose"].clone()
     dose[:10] = 0.0
     sojourn.publish(dose.sum(), epsilon=0.1)
 
 
-@example(Refused, "Rows in one matrix", "for those of a matrix")
+@example(Refused, "Rows in one matrix", "as the rows of a matrix")
 def _(funded):
     x = funded.rows(["age", "dose"]).double()[None].mT
     sojourn.publish(torch.linalg.cholesky(x.expand(96, 2, 96)[:, :, :2]).sum(), epsilon=0.1)
@@ -94,7 +94,7 @@ def _(funded):
     sojourn.publish(F.max_pool1d(funded["dose"][None, None], 2).sum(), epsilon=0.1)
 
 
-@example(Refused, "A filter that is made of rows", "the weight of a convolution depends on rows")
+@example(Refused, "A convolution filter made of rows", "the weight of a convolution depends on rows")
 def _(funded, device):
     signal = torch.ones(1, 1, 200, dtype=torch.float64, device=device)
     sojourn.publish(F.conv1d(signal, funded["dose"][None, None]).sum(), epsilon=0.1)
@@ -106,29 +106,29 @@ def _(funded, device):
     sojourn.publish(F.conv1d(funded["dose"][None, None], weight).sum(), epsilon=0.1)
 
 
-@example(Refused, "Rows chosen by rows", "by rows")
+@example(Refused, "Rows chosen by rows", "chooses rows by values of rows")
 def _(funded):
     sojourn.publish(funded["dose"][funded["ill"]].sum(), epsilon=0.1)
 
 
-@example(Refused, "Places chosen by rows", "reads or writes along rows")
+@example(Refused, "Positions chosen by rows", "reads or writes along rows")
 def _(funded):
     sojourn.publish(funded["dose"].gather(0, funded["age"]).sum(), epsilon=0.1)
 
 
-@example(Refused, "Rows that write over each other", "rows write over each other")
+@example(Refused, "Rows that overwrite each other", "rows overwrite each other")
 def _(funded, device):
     total = torch.zeros(2, dtype=torch.float64, device=device)
     sojourn.publish(total.index_put((funded["ill"],), funded["dose"]), epsilon=0.1)
 
 
-@example(Refused, "Rows that are added onto something", "rows are added onto something else than zeros")
+@example(Refused, "Rows added to a value other than zeros", "adds rows onto values other than zeros")
 def _(funded, device):
     total = torch.ones(2, dtype=torch.float64, device=device)
     sojourn.publish(total.index_add(0, funded["ill"], funded["dose"]), epsilon=0.1)
 
 
-@example(Refused, "Rows that are written by number", "writes rows of the batch by number")
+@example(Refused, "Rows written by number", "writes rows of the batch by number")
 def _(funded, device):
     numbers = torch.tensor([0, 5, 9], device=device)
     dose = funded["dose"].index_copy(0, numbers, torch.zeros(3, dtype=torch.float64, device=device))
@@ -154,7 +154,7 @@ def _(funded, device):
                 optimizer.step()
 
 
-@example(Refused, "A loss that compares rows with each other", "rows")
+@example(Refused, "A loss that compares rows", "rows")
 def _(funded, model, optimizer):
     with sojourn.privacy(funded, noise_multiplier=1.0):
         for x, y in funded.batches(["age", "dose"], label="ill", size=16):
@@ -165,7 +165,7 @@ def _(funded, model, optimizer):
                 optimizer.step()
 
 
-@example(Refused, "A running sum that nobody trains", "publish it inside of the step, and add up what was published")
+@example(Refused, "A running sum over steps", "publish the sum inside the step, and add up the published values")
 def _(funded, device):
     total = torch.zeros((), device=device)
     sojourn.flush()
@@ -182,7 +182,7 @@ def _(funded):
         sojourn.publish((first * second).sum(), bound=1.0)
 
 
-@example(Refused, "Matrix products of less precision than float32", "less precision than float32", '"highest"')
+@example(Refused, "Matrix products below float32 precision", "less precision than float32", '"highest"')
 def _(funded):
     torch.set_float32_matmul_precision("medium")
     try:
@@ -191,6 +191,8 @@ def _(funded):
         torch.set_float32_matmul_precision("highest")
 
 
-@example(Error, "Batches of a private table in their order", "drawn at the owner, at random; leave out shuffle=False")
+@example(
+    Error, "Unshuffled batches of a private table", "the owner draws its batches at random; leave out shuffle=False"
+)
 def _(patients):
     patients.batches(["age"], size=8, shuffle=False)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: F841 (examples name what they compute)
-"""Refusals of ops: what cannot be recorded or compiled, and tensors that cannot meet."""
+"""Refusals of ops that cannot be recorded or compiled, and of tensors that cannot be combined."""
 
 import torch
 import torch.nn.functional as F
@@ -10,30 +10,38 @@ import sojourn
 from sojourn import Error, Unsupported
 
 
-@example(Error, "A CPU tensor meets remote ones", "aten::add", "cpu tensor of shape [2, 3]", "tensor.to(owner.device)")
+@example(
+    Error,
+    "A CPU tensor in an op with remote tensors",
+    "aten::add",
+    "cpu tensor of shape [2, 3]",
+    "tensor.to(owner.device)",
+)
 def _(x):
     x + torch.ones(2, 3)
 
 
 @example(
-    Error, "Tensors of two owners meet", "operands live at two owners (owner:0 and owner:1)", "publish one of them"
+    Error, "Tensors of two owners in one op", "operands are at two owners (owner:0 and owner:1)", "publish one of them"
 )
 def _(x):
     with sojourn.local() as other:
         x + torch.ones(2, 3, device=other.device)
 
 
-@example(Unsupported, "Complex numbers of halves", "dtype ComplexHalf is not supported", "complex64 or complex128")
+@example(
+    Unsupported, "Complex numbers of half precision", "dtype ComplexHalf is not supported", "complex64 or complex128"
+)
 def _(x):
     x.to(torch.complex32)
 
 
-@example(Unsupported, "Complex numbers in an op that takes none", "aten::floor", "compute with their parts")
+@example(Unsupported, "Complex numbers in an op without complex support", "aten::floor", "compute with their parts")
 def _(x):
     x.to(torch.complex64).floor()
 
 
-@example(Unsupported, "A file of an old format", "format before torch 1.6", 'map_location="cpu"')
+@example(Unsupported, "A file in an old format", "format before torch 1.6", 'map_location="cpu"')
 def _(x, folder):
     torch.save(torch.ones(3), folder / "old.pt", _use_new_zipfile_serialization=False)
     torch.load(folder / "old.pt", map_location=x.device)
@@ -49,18 +57,18 @@ def _(x):
     "The memory of a CPU tensor",
     "aten::set_.source_Tensor",
     "it takes the memory of",
-    "move that one first",
+    "move that tensor first",
 )
 def _(x):
     x.set_(torch.tensor(1.0))
 
 
-@example(Unsupported, "A result into an empty window", "out= is an empty window", "pass an empty tensor of its own")
+@example(Unsupported, "A result into an empty window", "out= is an empty window", "pass a separate empty tensor")
 def _(x):
     torch.add(x, 1, out=torch.zeros(3, device=x.device)[1:1])
 
 
-@example(Unsupported, "A result through a conjugate", "write through a conjugate or negated view", "resolve_neg()")
+@example(Unsupported, "A result into a conjugate view", "write through a conjugate or negated view", "resolve_neg()")
 def _(x):
     square = torch.complex(x.mT @ x, x.mT @ x)
     torch.mm(square, square, out=square.clone().conj())
@@ -77,9 +85,7 @@ def _(x):
     F.embedding(x.long(), weight, sparse=True).sum().backward()
 
 
-@example(
-    Unsupported, "Other layouts of a tensor", "sparse, nested and quantized tensors are not supported", "to_dense()"
-)
+@example(Unsupported, "Other tensor layouts", "sparse, nested and quantized tensors are not supported", "to_dense()")
 def _(x):
     indices = torch.zeros(1, 1, dtype=torch.long, device=x.device)
     torch.sparse_coo_tensor(indices, x[0, :1], (3,))
@@ -90,7 +96,7 @@ def _(x):
     torch.quantize_per_tensor(x, 0.1, 0, torch.quint8)
 
 
-@example(Unsupported, "Storage that is given back", "aten::set_", "make a new tensor")
+@example(Unsupported, "Release of a tensor's storage", "aten::set_", "make a new tensor")
 def _(x):
     x.set_()
 
@@ -100,12 +106,12 @@ def _(x):
     x.set_(torch.ones(3).untyped_storage())
 
 
-@example(Unsupported, "Storage that is taken away", "aten::set_", "make a new tensor")
+@example(Unsupported, "Removal of a tensor's storage", "aten::set_", "make a new tensor")
 def _(x):
     x.set_()
 
 
-@example(Unsupported, "An operator that is not supported yet", "aten::hash_tensor", "dialect/STATUS.md", "example.py:1")
+@example(Unsupported, "An unsupported operator", "aten::hash_tensor", "dialect/STATUS.md", "example.py:1")
 def _(x):
     torch.hash_tensor(x)
 
@@ -123,26 +129,26 @@ def _(x):
     x.resize_(4, 4)
 
 
-@example(Unsupported, "out= of another shape", "out= of another shape", "of shape [2, 3]")
+@example(Unsupported, "out= of another shape", "out= has another shape", "of shape [2, 3]")
 def _(x):
     torch.add(x, x, out=x.new_empty(5)[1:])
 
 
 @example(
-    Unsupported, "Strides that reach outside", "reach outside of a tensor of 6 elements", "stay inside of the base"
+    Unsupported, "Strides beyond the tensor", "reach outside a tensor of 6 elements", "stay inside the base tensor"
 )
 def _(x):
     x.as_strided_((4, 4), (4, 1))
 
 
-@example(Unsupported, "An op that the compiler does not know", "convolves booleans", "convert to integers", ":2")
+@example(Unsupported, "An op unknown to the compiler", "convolves booleans", "convert to integers", ":2")
 def _(x):
     ones = torch.ones(1, 1, 3, dtype=torch.bool, device=x.device)
     total = torch.conv1d(ones, ones)
     sojourn.flush()
 
 
-@example(Error, "What depends on an op that was refused", "this tensor has no value", "convolves booleans")
+@example(Error, "A tensor that depends on a refused op", "this tensor has no value", "convolves booleans")
 def _(x):
     ones = torch.ones(1, 1, 3, dtype=torch.bool, device=x.device)
     total = torch.conv1d(ones, ones)
@@ -152,12 +158,12 @@ def _(x):
         total + 1
 
 
-@example(RuntimeError, "Shapes that do not go together fail as in eager", "must match the size")
+@example(RuntimeError, "Mismatched shapes, as in eager", "must match the size")
 def _(x):
     x + torch.ones(4, device=x.device)
 
 
-@example(Unsupported, "Writing bytes to booleans", "aten::zero_", "tensor.view(dtype).clone()")
+@example(Unsupported, "A write of bytes to booleans", "aten::zero_", "tensor.view(dtype).clone()")
 def _(x):
     mask = x > 0
     mask.view(torch.uint8).zero_()

@@ -19,7 +19,7 @@ def _(funded):
     sojourn.publish(funded["dose"].mean())
 
 
-@example(Refused, "A private value that is read", "reads are free, and this value has a price", "epsilon=...")
+@example(Refused, "A read of a private value", "reads are free, and this value has a price", "epsilon=...")
 def _(funded):
     funded["dose"].mean().item()
 
@@ -31,13 +31,13 @@ def _(patients):
     sojourn.publish(patients["dose"].mean(), epsilon=0.1)
 
 
-@example(BudgetExhausted, "A release that costs more than is left", "epsilon 4 at delta 1e-05", "it would come to")
+@example(BudgetExhausted, "A release above the remaining budget", "epsilon 4 at delta 1e-05", "it would come to")
 def _(funded):
     sojourn.publish(funded["dose"].mean(), epsilon=3)
     sojourn.publish(funded["dose"].mean(), epsilon=3)
 
 
-@example(BudgetExhausted, "A run that costs more than is left", "the budget of client 'local' on dataset 'patients'")
+@example(BudgetExhausted, "A run above the remaining budget", "the budget of client 'local' on dataset 'patients'")
 def _(funded, model, optimizer):
     with sojourn.privacy(funded, noise_multiplier=0.3):
         for x, y in funded.batches(["age", "dose"], label="ill", size=16, epochs=20):
@@ -46,7 +46,7 @@ def _(funded, model, optimizer):
                 optimizer.step()
 
 
-@example(BudgetExhausted, "More steps than a run's plan has", "the run's plan has 6 steps")
+@example(BudgetExhausted, "More steps than the run's plan", "the run's plan has 6 steps")
 def _(funded, model, optimizer):
     with sojourn.privacy(funded, epsilon=3):
         batches = funded.batches(["age", "dose"], label="ill", size=16)
@@ -57,7 +57,7 @@ def _(funded, model, optimizer):
 
 
 @example(
-    Refused, "A metric without a part of the step's price", "no part of the step's price", "metric_share", "epsilon="
+    Refused, "A metric without a share of the step's price", "no share of the step's price", "metric_share", "epsilon="
 )
 def _(funded, model, optimizer):
     with sojourn.privacy(funded, noise_multiplier=1.0, metric_share=0):
@@ -69,18 +69,18 @@ def _(funded, model, optimizer):
                 sojourn.publish(loss.detach())
 
 
-@example(Refused, "A step of a run whose noise is not known yet", "noise is not known yet", "size=, epochs=")
+@example(Refused, "A step of a run with unknown noise", "noise is not known yet", "size=, epochs=")
 def _(funded):
     with sojourn.privacy(funded, epsilon=3), sojourn.step():
         sojourn.publish(funded["dose"].mean())
 
 
-@example(Error, "A price that is none", "epsilon must be a number above 0", "got 0")
+@example(Error, "Invalid epsilon", "epsilon must be a number above 0", "got 0")
 def _(funded):
     sojourn.publish(funded["dose"].mean(), epsilon=0)
 
 
-@example(Error, "A delta that is none", "delta must be a number above 0 and below 1, got 2")
+@example(Error, "Invalid delta", "delta must be a number above 0 and below 1, got 2")
 def _(funded):
     sojourn.publish(funded["dose"].mean(), epsilon=0.1, delta=2)
 
@@ -90,16 +90,16 @@ def _(funded):
     sojourn.publish(funded["dose"].mean(), epsilon=0.1, delta=0.01)
 
 
-@example(Error, "A bound that is none", "bound must be a number from 1e-30 to 1e+30, got -1")
+@example(Error, "Invalid bound", "bound must be a number from 1e-30 to 1e+30, got -1")
 def _(funded):
     sojourn.publish(funded["dose"].mean(), epsilon=0.1, bound=-1)
 
 
 @example(
     Refused,
-    "A sum so large that no noise reaches it",
+    "A sum too large for any noise",
     "is bounded by 2^996",
-    "for which there is noise",
+    "the range of the noise",
     "bound= nearer to 1",
 )
 def _(owner):
@@ -108,24 +108,26 @@ def _(owner):
     sojourn.publish(table["mass"].sum(), epsilon=0.1)
 
 
-@example(Error, "A quote of what is no tensor", "quote takes a tensor or a tree of them, got list")
+@example(Error, "A quote of a non-tensor", "quote takes a tensor or a tree of them, got list")
 def _():
     sojourn.quote([1.0], epsilon=0.1)
 
 
-@example(Error, "A quote without a price", "got None: a quote is for a price of its own")
+@example(Error, "A quote without a price", "got None: a quote needs a separate price")
 def _(funded):
     sojourn.quote(funded["dose"].mean(), epsilon=None)
 
 
-@example(Error, "A quote inside of a step", "end the step first")
+@example(Error, "A quote inside a step", "end the step first")
 def _(funded):
     with sojourn.step():
         sojourn.quote(funded["dose"].mean(), epsilon=0.1)
 
 
 @example(
-    Error, "A quote without a budget", "no budget whose delta would give the price: have one granted, or give delta"
+    Error,
+    "A quote without a budget",
+    "no budget is granted, so no delta gives the price; ask the data owner for a grant, or give delta",
 )
 def _(patients):
     sojourn.quote(patients["dose"].mean(), epsilon=0.1)
@@ -136,7 +138,7 @@ def _(funded):
     sojourn.quote(funded["dose"].mean(), epsilon=0.1, delta=0.01)
 
 
-@example(Error, "privacy of what is no table", "privacy takes a table or a part of one, got str")
+@example(Error, "privacy of a non-table", "privacy takes a table or a part of one, got str")
 def _():
     sojourn.privacy("patients", epsilon=3)
 
@@ -153,31 +155,29 @@ def _(patients):
     sojourn.privacy(patients, epsilon=3, loss="max")
 
 
-@example(Error, "A share that is none", "metric_share must be a number from 0 to", "got 2")
+@example(Error, "Invalid metric share", "metric_share must be a number from 0 to", "got 2")
 def _(patients):
     sojourn.privacy(patients, epsilon=3, metric_share=2)
 
 
-@example(Error, "A clip that is none", "clip must be a number from", "got 0")
+@example(Error, "Invalid clip", "clip must be a number from", "got 0")
 def _(patients):
     sojourn.privacy(patients, epsilon=3, clip=0)
 
 
-@example(Error, "What a run does not know yet", "size is not known yet: give size= to privacy(...)")
+@example(Error, "A run without a known batch size", "size is not known yet: give size= to privacy(...)")
 def _(patients):
     run = sojourn.privacy(patients, epsilon=3, delta=1e-5, epochs=1)
     run.quote()
 
 
-@example(
-    Error, "A run without delta and without a budget", "give delta: there is no budget on 'patients' to take it from"
-)
+@example(Error, "A run without delta and budget", "give delta: there is no budget on 'patients' to take it from")
 def _(patients):
     run = sojourn.privacy(patients, epsilon=3, epochs=1, size=16)
     run.quote()
 
 
-@example(Error, "A run that is entered again", "entered before: a run is one `with` block", "make another")
+@example(Error, "A run entered again", "already entered: a run is one `with` block", "create another")
 def _(funded):
     run = sojourn.privacy(funded, epsilon=3, epochs=1, size=16)
     with run:
@@ -187,7 +187,9 @@ def _(funded):
 
 
 @example(
-    Error, "Batches of another part of the table", "declared for 96 rows of 'patients', the batches are drawn from 48"
+    Error,
+    "Batches of another part of the table",
+    "declared for 96 rows of 'patients', but the batches are drawn from 48",
 )
 def _(funded):
     part, rest = funded.split(0.5)
@@ -195,21 +197,21 @@ def _(funded):
         next(iter(part.batches(["age"], size=16)))
 
 
-@example(Error, "Batches of another size", "declared with size=16, the batches have size=8", "a run of their own")
+@example(Error, "Batches of another size", "declared with size=16, but the batches have size=8", "a separate run")
 def _(funded):
     with sojourn.privacy(funded, epsilon=3, size=16, epochs=1):
         next(iter(funded.batches(["age"], size=8)))
 
 
 @example(
-    Error, "More epochs than the run has", "plan is epochs=1: 6 steps, of which 0 are taken", "12 more", "epochs=2"
+    Error, "More epochs than the run's plan", "plan is epochs=1: 6 steps, of which 0 are taken", "12 more", "epochs=2"
 )
 def _(funded):
     with sojourn.privacy(funded, epsilon=3, size=16, epochs=1):
         next(iter(funded.batches(["age"], size=16, epochs=2)))
 
 
-@example(Error, "A run on a table that is only described", "table 'patients' is not at an owner")
+@example(Error, "A run on a described table", "table 'patients' is not at an owner")
 def _():
     spec = sojourn.table_spec(96, {"age": torch.float32}, policy="private", bounds={"age": (0, 100)})
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where refusals are made: the texts that stand in the sources of the client, in C++ and in Python, and of what proves
-private steps."""
+"""The texts of refusals in the sources: in the client's C++ and Python, and in the proof of private steps."""
 
 import ast
 import dataclasses
@@ -20,7 +19,7 @@ SHORT = 8  # a shorter part tells nothing
 
 @dataclasses.dataclass(frozen=True)
 class Site:
-    """One place that raises: its file, its line, and the parts of its text that are the same each time, by way."""
+    """One place that raises: its file, its line, and the fixed parts of its text, one for each alternative."""
 
     file: str
     line: int
@@ -28,7 +27,7 @@ class Site:
 
 
 def cpp_sites():
-    """Sites in C++ with the longest fixed part of what they say; each alternative of a `?:` is one."""
+    """Sites in C++ with the longest fixed part of their text; each alternative of a `?:` is a separate part."""
     for folder, raising in RAISING.items():
         for path in sorted((ROOT / folder).rglob("*.cpp")):
             source = path.read_text()
@@ -40,7 +39,7 @@ def cpp_sites():
 
 
 def end_of_call(source, start):
-    """Where the call or the list that begins here ends; of a stream (`emitError() << ...`) its statement."""
+    """The end of the call or list that begins here; for a stream (`emitError() << ...`) the end of its statement."""
     is_stream = source.startswith("emitError", start)
     at, depth = start, 0
     while at < len(source):
@@ -56,7 +55,7 @@ def end_of_call(source, start):
 
 
 def spoken(call):
-    """The fixed parts of a call's text: adjacent literals are one; of those that always come, the longest."""
+    """The fixed parts of a call's text: adjacent literals are joined; of the parts in every text only the longest."""
     always, either, end, before = [], [], None, ""
     for match in STRING.finditer(call):
         text = match[1].replace('\\"', '"').replace("\\n", "\n").replace("\\\\", "\\")
@@ -75,7 +74,7 @@ def spoken(call):
 
 
 def python_sites():
-    """Sites of the Python package, likewise."""
+    """Sites in the Python package with the longest fixed part of their text."""
     for path in sorted((ROOT / "frontend/sojourn").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
@@ -96,123 +95,123 @@ def fixed(node):
 
 #: Texts without an example, by what it would take to meet them; the document names these reasons.
 NOT_SHOWN = {
-    "A file that is changed by hand, or while it is read (`test/python/test_ahead_files.py`, `test_ahead_tables.py`)": [
+    "A file changed by hand or during a read (`test/python/test_ahead_files.py`, `test_ahead_tables.py`)": [
         " has artifact version ",
         "; make one with sojourn.compile(...).save(path)",
-        " bytes is more than an artifact may have",
+        " bytes exceed the limit for artifacts",
         ": it changed while it was read; load it again",
-        " bytes have another format",
-        "it must hold the four programs init, first, steady and short",
-        "its short step does not go with its batches",
-        "an input has an unknown element type or impossible sizes",
+        " bytes are malformed",
+        "it must have the four programs init, first, steady and short",
+        "its short step does not match its batches",
+        "an input has an unknown element type or invalid sizes",
         "its loop lists differ in length",
         "the artifact uses a value that none of its programs made; compile it again",
         "): the file is damaged, compile it again",
         "these bytes are not a receipt that an owner signs: a number in them is out of range",
     ],
-    "An owner, or somebody between, that does not keep to the protocol (`test/python/test_refusals.py`, "
+    "An owner or an intermediary that violates the protocol (`test/python/test_refusals.py`, "
     "`test_identities.py`, `test_lost_replies.py`)": [
         " published values, expected ",
-        "the owner asks for a program that came with the request",
-        "; the step is committed, what it published is lost",
-        "a published value came back with ",
-        " bytes is not a Sojourn message; is the address an owner's?",
+        "the owner asked for a program that the request contained",
+        "; the step is committed, but its published values are lost",
+        " bytes, which does not match its shape",
+        " bytes is not a Sojourn message; check that the address belongs to an owner",
         "the owner answered with ",
         "the owner describes a column of unknown element type",
-        "the owner says that it has ",
-        " steps have committed",
-        "a published value came back wrong: ",
+        "the owner reports that it has ",
+        " steps as committed",
+        "a published value is malformed: ",
         "the challenge of the owner at ",
-        " that it shows; ask the data owner",
-        " knows no identities; connect without one, or have it use a newer release",
+        " that it presents; ask the data owner",
+        " does not support identities; connect without an identity, or ask the data owner for a newer release",
     ],
-    "A connection that breaks at a certain moment (`test/python/test_lost_replies.py`, `test_uploads.py`)": [
-        "the owner committed this step, but its reply was lost: what it published is not known; the next step goes on "
-        "from it",
+    "A connection lost at a certain moment (`test/python/test_lost_replies.py`, `test_uploads.py`)": [
+        "the owner committed this step, but its reply was lost: its published values are unknown, and the next step "
+        "continues from it",
         "a value that was read never arrived: ",
-        "; an upload was under way, the step that needs it was not sent: check the owner, then connect again",
-        "the owner knows this session no more (",
+        "; an upload was in progress, and the step that needs it was not sent: check the owner, then connect again",
+        "the owner no longer knows this session (",
         "open a socket for",
     ],
-    "`sojourn-opt` alone: client and owner know how many rows a table has": [
-        "draws rows of a table whose number of rows is not known",
+    "`sojourn-opt` alone: client and owner know the number of rows of a table": [
+        "draws rows of a table with an unknown number of rows",
     ],
-    "C++ alone: Python checks before, or has no way to ask": [
-        "the step reads two tables that are both named '",
+    "C++ alone: Python checks earlier, or cannot make the call": [
+        "'; give each table of a step a different name",
         ", expected a number from 2^-12 to 2^40",
-        "' cannot be: ",
+        "' is invalid: ",
         " is not one of the ",
         "an offline device only records: use sojourn.compile, or connect to an owner",
-        "an offline device runs nothing; connect to an owner",
-        "a value is read inside of a step, whose values arrive when it has ended: publish it (sojourn.publish) and "
-        "read it after the step, or keep it on the device",
-        "publish the condition, or use torch.where",
+        "an offline device cannot run steps; connect to an owner",
+        "a value is read inside a step, but values arrive when the step ends; publish it (sojourn.publish) and read it "
+        "after the step, or keep it on the device",
+        "it reads a value; publish the condition, or use torch.where",
         "it writes running statistics and results at once; call it without out=",
         "remote tensors have no host memory; leave out pin_memory",
     ],
-    "Our own mistakes, and processes that end": [
+    "Internal errors, and processes that end": [
         "the interpreter of this transport has ended",
-        "a step was sent from within the compilation of another of this session; a listener of phases may note what it "
-        "hears, and no more",
-        "the program does not decode: ",
+        "a step was sent while another step of this session was compiled; a listener of phases may record its "
+        "arguments, but not send steps",
+        "cannot decode the program: ",
         "another library has taken torch's PrivateUse1 device in this process; sojourn needs it for device 'owner': "
         "import only one of them",
-        "a call is captured whose generator was not watched",
-        "a call is captured inside of its step",
-        "the session that this call was recorded at has ended",
+        "cannot capture a call whose generator was not watched",
+        "a call can only be captured inside its step",
+        "the session that recorded this call has ended",
         "has no rule for rows",
-        "cannot take an argument for a draw",
-        "cannot take an argument for noise",
-        "the step's noise feeds what it is made of",
+        "cannot add an argument for a draw",
+        "cannot add an argument for noise",
+        "the step's noise feeds its own sums",
     ],
-    "Programs that no script records: a client that writes its own (`test/passes/rows-*.mlir`, `GateTest.cpp`, "
+    "Programs that no script records, from a client that writes its own programs (`test/passes/rows-*.mlir`, `GateTest.cpp`, "
     "`make-private-holes.mlir`)": [
         "draws rows at positions that depend on rows",
         "has a bound below 2^-400, which f64 cannot clip to",
         "this sum is released with noise over a draw of rows at which no private table is read, so there is no budget to "
-        "charge; where a table was opened after the step was recorded, record the step again",
-        "a sum is released over this draw of rows, which no private table is read at; record the step again, or report it",
-        " is taken for public, and rows or the owner's draw reach it without noise; this is a defect of the row analysis, "
+        "charge; if a table was opened after the step was recorded, record the step again",
+        "a sum over this draw of rows is released, but no private table is read at the draw; record the step again, or "
+        "report it",
+        " counts as public, but rows or the owner's draw reach it without noise; this is a defect of the row analysis, "
         "please report it",
         "two readings of this program disagree on which row a value belongs to (",
-        "' is used in a way that only one of two readings follows, and that is not on the list of trusted ones; write the "
-        "step in another way, or report it",
-        "stands in a program that is lowered already",
-        "takes a part from where rows say",
-        "takes a part of the dim that holds rows and more, from where a number says",
-        "writes to where rows say",
-        "its slots are no draw of rows",
+        "', which is not on the list of trusted uses; write the step in another way, or report it",
+        "is in a program that is already lowered",
+        "takes a part at a position that depends on rows",
+        "takes a part of a dim that holds rows and other elements, at a run-time position",
+        "writes at a position that depends on rows",
+        "its slots are not a draw of rows",
         "its slots are a part of a draw",
-        "its slots are other numbers than those that its rows were read at",
+        "its slots differ from the numbers at which its rows were read",
         "takes a value that was summed over rows",
         "sums over another draw of rows",
         "yields a value that is not linear in sums over rows",
         "is not clipped, and a row's norm is only proved to be at most ",
-        "adds noise to what is no clipped sum",
+        "adds noise to a value that is not a clipped sum",
         "adds noise to a part of a clipped sum",
         "adds noise to a sum that is used without noise, too",
-        "takes its noise from something else than fresh coins",
-        "its distribution does not go with the norm that is bounded",
-        "adds noise to more terms than rounding can be bounded for",
+        "takes its noise from values other than fresh coins",
+        "its distribution does not match the bounded norm",
+        "adds noise to too many terms to bound their rounding",
         "draws with a seed that depends on rows",
-        "an order of rows whose seed or epoch depends on rows",
+        "draws an order of rows with a seed or epoch that depends on rows",
         "draws into fewer than 2 slots",
-        "rows are chosen by a value that was computed from rows",
-        "row numbers that were not drawn at the owner: a row may be read more than once",
-        "reads fewer than 2 rows: a row cannot be told from its batch",
-        "reads other rows into the slots of a draw: a row would stand in several slots",
+        "chooses rows by a value that was computed from rows",
+        "reads row numbers that were not drawn at the owner: a row may be read more than once",
+        "reads fewer than 2 rows: a row cannot be distinguished from its batch",
+        "reads other rows into the slots of a draw: a row would be in several slots",
         "a sum of complex numbers over private rows has no noise; publish its real and imaginary parts",
-        "takes rows for the parts of a number",
+        "uses rows as the parts of a number",
         " cannot be recorded; pass tensors and numbers",
-        "no bound of what a row adds follows from the factors of this value; publish it without them",
+        "the factors of this value give no bound for the contribution of one row; publish it without them",
         "give a clip= nearer to 1",
         " would leave without noise: it is ",
-        "is a release that nobody planned",
+        "is an unplanned release",
         " releases are proved, ",
     ],
-    "Steps made to be large (`test/python/test_private_hostile.py`, `test/passes/PrivacyBoundsTest.cpp`)": [
-        "there are more sums over rows than can be told apart; split the step",
-        " times, one update after the other, more often than is followed; split it",
+    "Very large steps (`test/python/test_private_hostile.py`, `test/passes/PrivacyBoundsTest.cpp`)": [
+        "the step has more sums over rows than the analysis can distinguish; split the step",
+        " times, one update after the other, too many to analyse; split it",
         "the step is too large to be made private: too many sums over rows reach too many results; split it",
     ],
 }

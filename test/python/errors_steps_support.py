@@ -13,7 +13,7 @@ from sojourn import DeadlineExceeded, Error, Unsupported
 
 
 def in_a_thread(work):
-    """What `work` raises in a thread of its own is raised here."""
+    """Runs `work` in a separate thread and raises its exception here."""
     failures = []
 
     def run():
@@ -29,7 +29,7 @@ def in_a_thread(work):
         raise failures[0]
 
 
-@example(TypeError, "sojourn.step of what is no function", "takes a function, got int")
+@example(TypeError, "sojourn.step of a non-function", "takes a function, got int")
 def _():
     sojourn.step(3)
 
@@ -41,15 +41,13 @@ def _():
         yield 1
 
 
-@example(Error, "A block that is to be replayed", "replay=True is for functions", "@sojourn.step(replay=True)")
+@example(Error, "Replay of a block", "replay=True is for functions", "@sojourn.step(replay=True)")
 def _():
     with sojourn.step(replay=True):
         pass
 
 
-@example(
-    Unsupported, "A replayed step with a number that nothing explains", "cannot be replayed", "example.py:5", "float"
-)
+@example(Unsupported, "A replayed step with an unexplained number", "cannot be replayed", "example.py:5", "float")
 def _(x):
     numbers = iter(range(10))
 
@@ -61,51 +59,53 @@ def _(x):
         scale()
 
 
-@example(Error, "sojourn.loop of what is no function", "loop takes a function, got int")
+@example(Error, "sojourn.loop of a non-function", "loop takes a function, got int")
 def _():
     sojourn.loop(3, [])
 
 
-@example(Error, "sojourn.loop inside of a step", "makes steps of its own", "outside of a step")
+@example(Error, "sojourn.loop inside a step", "creates its own steps", "outside of a step")
 def _(x):
     with sojourn.step():
         sojourn.loop(lambda t: t, [(x,)])
 
 
-@example(Error, "Too many steps in one trip", "per_trip is 5000, an owner takes up to")
+@example(Error, "Too many steps in one round trip", "per_trip is 5000, an owner takes up to")
 def _(x):
     sojourn.loop(lambda t: t, [(x,)], per_trip=5000)
 
 
-@example(Error, "A scheduler that decides by a metric", "there after the loop only", "step it between loops")
+@example(Error, "A scheduler that needs a metric", "available only after the loop", "step it between loops")
 def _(optimizer, x):
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
     sojourn.loop(lambda t: t, [(x,)], schedulers=scheduler)
 
 
-@example(Error, "A scheduler of another kind", "must be of torch.optim.lr_scheduler, got str")
+@example(Error, "Invalid scheduler", "must be of torch.optim.lr_scheduler, got str")
 def _(x):
     sojourn.loop(lambda t: t, [(x,)], schedulers=["cosine"])
 
 
-@example(DeadlineExceeded, "A loop whose time is up", "deadline of 1e-09 seconds", "after 0 steps", "committed")
+@example(DeadlineExceeded, "Expired deadline", "deadline of 1e-09 seconds", "after 0 steps", "committed")
 def _(x):
     sojourn.loop(lambda t: t * 2, ((x,) for _ in range(10**9)), deadline=1e-9)
 
 
-@example(Error, "A time for a loop that is none", "deadline must be a number above 0", "got -1")
+@example(Error, "Invalid deadline", "deadline must be a number above 0", "got -1")
 def _(x):
     sojourn.loop(lambda t: t, [(x,)], deadline=-1)
 
 
-@example(Error, "What another thread has recorded", "another thread has recorded this tensor", "sojourn.flush() there")
+@example(
+    Error, "A tensor recorded by another thread", "another thread has recorded this tensor", "sojourn.flush() there"
+)
 def _(x):
     double = x * 2
     in_a_thread(lambda: double + 1)
 
 
 @example(
-    Error, "What another thread has written to", "another thread has written to this tensor", "before this thread uses"
+    Error, "A tensor written by another thread", "another thread has written to this tensor", "before this thread uses"
 )
 def _(x):
     sojourn.flush()
@@ -115,7 +115,7 @@ def _(x):
 
 @example(
     Error,
-    "Writing to what another thread uses",
+    "A write to a tensor in use by another thread",
     "another thread has used and not sent yet",
     "before this thread writes",
 )
@@ -136,21 +136,22 @@ def _(device):
     in_a_thread(work)
 
 
-@example(
-    Error, "A module moved to what is no owner", "expected an owner or its device, got 'cuda'", "module.to('cuda')"
-)
+@example(Error, "A module moved to a non-owner", "expected an owner or its device, got 'cuda'", "module.to('cuda')")
 def _():
     sojourn.to_owner(nn.Linear(2, 2), "cuda")
 
 
-@example(Error, "A module with the optimizer of another", "SGD holds 2 parameters that are not in this Linear")
+@example(Error, "A module with the optimizer of another module", "SGD holds 2 parameters that are not in this Linear")
 def _(owner):
     optimizer = torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1)
     sojourn.to_owner(nn.Linear(2, 2), owner, optimizer)
 
 
 @example(
-    Error, "A module moved while a graph uses it", "still used by an autograd graph", "drop the losses and outputs"
+    Error,
+    "A module moved while an autograd graph uses it",
+    "still used by an autograd graph",
+    "drop the losses and outputs",
 )
 def _(device):
     model = nn.Linear(2, 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Examples of every refusal that a script can meet: for docs/errors.md (tools/errors.py) and test_errors.py.
+"""Examples of every refusal that a script can meet: for the page of errors (tools/errors.py) and test_errors.py.
 
 An example is a function whose body is what the document shows. Its parameters name what it starts from (`World`); it
 raises the error that it is about. The errors_*_support modules hold the examples, by topic.
@@ -261,7 +261,7 @@ def stable(text: str, each: Example, world: World) -> str:
     text = re.sub(r"\b[0-9a-f]{64}\b", "<64 digits>", text)
     processes = list(dict.fromkeys(re.findall(r"\bprocess (\d+)", text)))
     text = re.sub(r"\bprocess (\d+)", lambda match: f"process {'NM'[processes.index(match[1])]}", text)
-    text = re.sub(r"checksum of the \d+ bytes", "checksum of the N bytes", text)  # lines of scripts are in there
+    text = re.sub(r"the \d+ bytes before that", "the N bytes before that", text)  # lines of scripts are in there
     return re.sub(r"0x[0-9a-f]{6,}", "0x...", text)
 
 

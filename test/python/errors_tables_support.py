@@ -9,22 +9,22 @@ import sojourn
 from sojourn import Error
 
 
-@example(Error, "A table that is not there", "no dataset 'huoses'", "did you mean 'houses'")
+@example(Error, "Unknown table", "no dataset 'huoses'", "did you mean 'houses'")
 def _(owner, houses):
     owner.dataset("huoses")
 
 
-@example(Error, "A column that is not there", "table 'houses' has no column 'aeg'", "did you mean 'age'")
+@example(Error, "Unknown column", "table 'houses' has no column 'aeg'", "did you mean 'age'")
 def _(houses):
     houses["aeg"]
 
 
-@example(Error, "A column that is no name", "a column is named by a str, got int")
+@example(Error, "A column name of another type", "a column name must be a str, got int")
 def _(houses):
     houses[3]
 
 
-@example(Error, "Features that are no names", "must be the name of a column or a list of names, got 3")
+@example(Error, "Features of another type", "must be a column name or a list of names, got 3")
 def _(houses):
     houses.batches(3, label="ill")
 
@@ -47,7 +47,7 @@ def _():
     pictures.batches(["image"], label="digit")
 
 
-@example(Error, "Batches of no rows", "size must be an integer of at least 1, got 0")
+@example(Error, "Batches without rows", "size must be an integer of at least 1, got 0")
 def _(houses):
     houses.batches(["age"], size=0)
 
@@ -57,32 +57,34 @@ def _(houses):
     houses.batches(["age"], epochs=-1)
 
 
-@example(Error, "A batch larger than the table, and no short one", "'houses' has 96 rows", "there is no batch of 100")
+@example(
+    Error, "A batch larger than the table, without short batches", "'houses' has 96 rows", "it has no batch of 100"
+)
 def _(houses):
     houses.batches(["age"], size=100, drop_last=True)
 
 
-@example(Error, "More batches than can be counted", "epochs have more batches than can be counted")
+@example(Error, "Too many batches", "epochs have too many batches")
 def _(houses):
     houses.batches(["age"], epochs=2**62)
 
 
-@example(Error, "A number that is no integer", "size must be an integer, got 2.5")
+@example(Error, "A number that is not an integer", "size must be an integer, got 2.5")
 def _(houses):
     houses.batches(["age"], size=2.5)
 
 
-@example(Error, "An integer that is too large", "seed must be an integer of 64 bits, got 9223372036854775808")
+@example(Error, "An integer beyond 64 bits", "seed must be a 64-bit integer, got 9223372036854775808")
 def _(houses):
     houses.batches(["age"], seed=2**63)
 
 
-@example(Error, "A dtype that is none", "expected a torch.dtype, got")
+@example(Error, "Invalid dtype", "expected a torch.dtype, got")
 def _(houses):
     houses.batches(["age"], dtype="float")
 
 
-@example(Error, "A fraction that is none", "fraction must be a number between 0 and 1, got 'half'")
+@example(Error, "Invalid fraction", "fraction must be a number between 0 and 1, got 'half'")
 def _(houses):
     houses.split("half")
 
@@ -92,22 +94,22 @@ def _(houses):
     houses.split(0.001)
 
 
-@example(Error, "More rows than can be ordered", "rows must be a number in [0, 2^40], got 2199023255552")
+@example(Error, "Too many rows to order", "rows must be a number in [0, 2^40], got 2199023255552")
 def _():
     sojourn.batch_indices(rows=2**41, size=3, seed=0, epoch=0)
 
 
-@example(Error, "Row numbers of a split that is none", "fraction must lie between 0 and 1, got 2.0")
+@example(Error, "Row numbers of an invalid split", "fraction must lie between 0 and 1, got 2.0")
 def _():
     sojourn.split_indices(rows=8, fraction=2.0, seed=0)
 
 
-@example(Error, "Scaling what is no tensor", "scaled takes a tensor of this table's columns, got list")
+@example(Error, "Scaling a non-tensor", "scaled takes a tensor of this table's columns, got list")
 def _(houses):
     houses.scaled([1.0, 2.0])
 
 
-@example(Error, "Scaling what was computed", "which columns of table 'patients'", "scaled(x, features)")
+@example(Error, "Scaling a computed tensor", "unknown columns of table 'patients'", "scaled(x, features)")
 def _(patients):
     patients.scaled(patients["age"] * 2.0)
 
@@ -122,12 +124,12 @@ def _(houses):
     houses.scaled(houses["age"])
 
 
-@example(Error, "A name that is taken", "houses", "already")
+@example(Error, "Duplicate table name", "houses", "already")
 def _(owner, houses):
     owner.register("houses", {"age": np.arange(4)}, policy="open")
 
 
-@example(Error, "An unknown policy", "policy 'secret' is unknown; expected 'open' or 'private'")
+@example(Error, "Unknown policy", "policy 'secret' is unknown; expected 'open' or 'private'")
 def _(owner):
     owner.register("cars", {"age": np.arange(4)}, policy="secret")
 
@@ -143,12 +145,12 @@ def _(owner):
     owner.register("people", columns, bounds={"age": (0, 120)}, subject="who")
 
 
-@example(Error, "A subject that is no column", "no column 'who' names the subject")
+@example(Error, "Unknown subject column", "unknown column 'who' for the subject")
 def _(owner):
     owner.register("people", {"age": np.arange(4)}, bounds={"age": (0, 120)}, subject="who")
 
 
-@example(Error, "A name that is no text", "subject must be a str, got 7")
+@example(Error, "A subject of another type", "subject must be a str, got 7")
 def _(owner):
     owner.register("people", {"age": np.arange(4)}, bounds={"age": (0, 120)}, subject=7)
 
@@ -168,12 +170,12 @@ def _(owner):
     owner.register("cars", {"a": np.zeros(0)}, policy="open")
 
 
-@example(Error, "A column of texts", "column 'a' has type <U1; a table holds bool")
+@example(Error, "A column of strings", "column 'a' has type <U1; a table holds bool")
 def _(owner):
     owner.register("cars", {"a": np.array(["x", "y"])}, policy="open")
 
 
-@example(Error, "A tensor of a dtype that no table holds", "column 'a' has type bfloat16; a table holds bool")
+@example(Error, "A tensor of an unsupported dtype", "column 'a' has type bfloat16; a table holds bool")
 def _(owner):
     owner.register("cars", {"a": torch.zeros(2, dtype=torch.bfloat16)}, policy="open")
 
@@ -183,32 +185,32 @@ def _(owner):
     owner.register("cars", {"a": torch.tensor(1.0)}, policy="open")
 
 
-@example(Error, "A column whose rows differ in shape", "the rows of column 'a' differ in shape")
+@example(Error, "A column with rows of different shapes", "the rows of column 'a' differ in shape")
 def _(owner):
     owner.register("cars", {"a": [[1.0, 2.0], [3.0]]}, policy="open")
 
 
-@example(Error, "A file that is not there", "no such file")
+@example(Error, "Missing file", "no such file")
 def _(owner, folder):
     owner.register("cars", folder / "cars.csv", policy="open")
 
 
-@example(Error, "A text in a column of numbers of a file", "column 'age' has type string", "encode it as numbers")
+@example(Error, "A string in a column of numbers of a file", "column 'age' has type string", "encode it as numbers")
 def _(owner, folder):
     (folder / "cars.csv").write_text("age,price\n3,100\nold,200\n")
     owner.register("cars", folder / "cars.csv", policy="open")
 
 
-@example(Error, "Bounds of a column that is not there", "aeg")
+@example(Error, "Bounds of an unknown column", "aeg")
 def _(owner):
     owner.register("cars", {"age": np.arange(4)}, policy="open", bounds={"aeg": (0, 10)})
 
 
-@example(Error, "Bounds the wrong way round", "age", "10", "0")
+@example(Error, "Reversed bounds", "age", "10", "0")
 def _(owner):
     owner.register("cars", {"age": np.arange(4)}, policy="open", bounds={"age": (10, 0)})
 
 
-@example(Error, "Row numbers of batches of no rows", "size must be an integer of at least 1, got 0")
+@example(Error, "Row numbers of batches without rows", "size must be an integer of at least 1, got 0")
 def _():
     sojourn.batch_indices(rows=8, size=0, seed=0, epoch=0)

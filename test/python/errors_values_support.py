@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: F841 (examples name what they compute)
-"""Refusals of values: what a script asks of tensors that stay at their owner."""
+"""Refusals of values that a script asks of tensors at their owner."""
 
 import io
 import pickle
@@ -13,22 +13,20 @@ import sojourn
 from sojourn import Error, Refused, Unsupported, ValueNeeded
 
 
-@example(ValueNeeded, "A number of a tensor, inside of a step", "aten::_local_scalar_dense", "publish", "example.py:2")
+@example(ValueNeeded, "A number from a tensor inside a step", "aten::_local_scalar_dense", "publish", "example.py:2")
 def _(x):
     with sojourn.step():
         total = x.sum().item()
 
 
-@example(ValueNeeded, "A Python branch on a tensor, inside of a step", "asked for the value", "torch.where")
+@example(ValueNeeded, "A Python branch on a tensor inside a step", "asked for the value", "torch.where")
 def _(x):
     with sojourn.step():
         if x.sum() > 0:
             x = x * 2
 
 
-@example(
-    ValueNeeded, "Code of torch that asks for a value, inside of a step", "torch/optim/lbfgs.py", "outside of explicit"
-)
+@example(ValueNeeded, "torch code that reads a value inside a step", "torch/optim/lbfgs.py", "outside of explicit")
 def _(x):
     p = torch.nn.Parameter(x.clone())
     optimizer = torch.optim.LBFGS([p])
@@ -38,9 +36,9 @@ def _(x):
 
 @example(
     ValueNeeded,
-    "A GradScaler that would skip by a value, inside of a step",
+    "A GradScaler that reads a value inside a step",
     "RMSprop",
-    "take SGD, Adam, AdamW or Adagrad",
+    "use SGD, Adam, AdamW or Adagrad",
 )
 def _(x):
     p = torch.nn.Parameter(x.clone())
@@ -50,21 +48,21 @@ def _(x):
         scaler.step(optimizer)
 
 
-@example(ValueNeeded, "A published value that is used before its step has ended", "read it after the step has ended")
+@example(ValueNeeded, "A published value used before the end of its step", "read it after the step has ended")
 def _(x):
     with sojourn.step():
         total = sojourn.publish(x.sum())
         print(total + 1)
 
 
-@example(ValueNeeded, "Closeness of two tensors, inside of a step", "aten::allclose", "publish the comparison")
+@example(ValueNeeded, "Closeness of two tensors inside a step", "aten::allclose", "publish the comparison")
 def _(x):
     with sojourn.step():
         torch.allclose(x, x + 1)
 
 
 @example(
-    ValueNeeded, "A read that costs a trip of its own, under sojourn.strict()", "a trip of its own", "example.py:3"
+    ValueNeeded, "A read with a separate round trip under sojourn.strict()", "a separate round trip", "example.py:3"
 )
 def _(x):
     with sojourn.strict():
@@ -72,16 +70,14 @@ def _(x):
         total.item()
 
 
-@example(
-    ValueNeeded, "A boolean index, inside of a step", "aten::index", "torch.where(mask, x, 0)", "depends on values"
-)
+@example(ValueNeeded, "A boolean index inside a step", "aten::index", "torch.where(mask, x, 0)", "depends on values")
 def _(x):
     with sojourn.step():
         positive = x[x > 0]
 
 
 @example(
-    ValueNeeded, "Writing through a boolean index among others, inside of a step", "aten::index_put",
+    ValueNeeded, "A write through a boolean index and another index inside a step", "aten::index_put",
     "torch.where(mask, value, x)",
 )  # fmt: skip
 def _(x):
@@ -89,7 +85,7 @@ def _(x):
         x[x[:, 0] > 0, torch.tensor([0, 1], device=x.device)] = 1.0
 
 
-@example(ValueNeeded, "Positions of what is not zero", "aten::nonzero", "use a mask with torch.where")
+@example(ValueNeeded, "Positions of nonzero elements", "aten::nonzero", "use a mask with torch.where")
 def _(x):
     rows = x.nonzero()
 
@@ -99,25 +95,23 @@ def _(x):
     x.masked_select(x > 0)
 
 
-@example(ValueNeeded, "Different values", "aten::_unique2", "use sort or a one-hot sum")
+@example(ValueNeeded, "Unique values", "aten::_unique2", "use sort or a one-hot sum")
 def _(x):
     x.unique()
 
 
-@example(ValueNeeded, "Different values that follow each other", "aten::unique_consecutive", "use sort")
+@example(ValueNeeded, "Unique consecutive values", "aten::unique_consecutive", "use sort")
 def _(x):
     x.unique_consecutive()
 
 
-@example(
-    ValueNeeded, "Repeats that are counted at the owner", "aten::repeat_interleave", "pass an integer or output_size"
-)
+@example(ValueNeeded, "Repeat counts at the owner", "aten::repeat_interleave", "pass an integer or output_size")
 def _(x):
     times = torch.tensor([1, 2], device=x.device)
     x.repeat_interleave(times, dim=0)
 
 
-@example(ValueNeeded, "Counting without a number of bins", "aten::bincount", "minlength")
+@example(ValueNeeded, "A bincount without a number of bins", "aten::bincount", "minlength")
 def _(x):
     x[0].long().bincount()
 
@@ -134,7 +128,7 @@ def _(x):
     F.one_hot(x.long())
 
 
-@example(ValueNeeded, "A factorization that checks for errors", "aten::linalg_cholesky_ex", "pass check_errors=False")
+@example(ValueNeeded, "A factorization with an error check", "aten::linalg_cholesky_ex", "pass check_errors=False")
 def _(x):
     torch.linalg.cholesky_ex(x @ x.mT, check_errors=True)
 
@@ -144,38 +138,36 @@ def _(x):
     torch._assert_async(x.sum() > 0)
 
 
-@example(Refused, "A copy to the CPU, inside of a step", "would move to cpu", "sojourn.publish(tensor)", "example.py:2")
+@example(Refused, "A copy to the CPU inside a step", "would move to cpu", "sojourn.publish(tensor)", "example.py:2")
 def _(x):
     with sojourn.step():
         here = x.cpu()
 
 
-@example(Refused, "Copying into a CPU tensor, inside of a step", "would be copied to cpu", "only by sojourn.publish")
+@example(Refused, "A copy into a CPU tensor inside a step", "would be copied to cpu", "only by sojourn.publish")
 def _(x):
     with sojourn.step():
         torch.zeros(2, 3).copy_(x)
 
 
-@example(
-    Refused, "A NumPy array of a tensor, inside of a step", "Tensor.numpy", "shape=(2, 3)", "sojourn.publish(tensor)"
-)
+@example(Refused, "A NumPy array of a tensor inside a step", "Tensor.numpy", "shape=(2, 3)", "sojourn.publish(tensor)")
 def _(x):
     with sojourn.step():
         x.numpy()
 
 
-@example(Refused, "Saving a tensor, inside of a step", "cannot be pickled or saved", "save it after the step")
+@example(Refused, "Saving a tensor inside a step", "cannot be pickled or saved", "save it after the step")
 def _(x):
     with sojourn.step():
         pickle.dumps(x)
 
 
-@example(Refused, "Writing into a CPU tensor", "aten::add_", "a tensor on cpu", "only by sojourn.publish")
+@example(Refused, "A write into a CPU tensor", "aten::add_", "a tensor on cpu", "only by sojourn.publish")
 def _(x):
     torch.zeros(2, 3).add_(x)
 
 
-@example(Refused, "A move to another owner, inside of a step", "publish it at the first owner")
+@example(Refused, "A move to another owner inside a step", "publish it at the first owner")
 def _(x):
     with sojourn.local() as other, sojourn.step():
         x.to(other.device)
@@ -186,7 +178,7 @@ def _(x):
     x.data_ptr()
 
 
-@example(Error, "A value of a step that was dropped", "this tensor has no value", "dropped", "recompute it")
+@example(Error, "A value of a dropped step", "this tensor has no value", "dropped", "recompute it")
 def _(x):
     try:
         with sojourn.step():
@@ -197,7 +189,7 @@ def _(x):
     double + 1
 
 
-@example(Error, "A published value of a step that was dropped", "this published value never arrived", "dropped")
+@example(Error, "A published value of a dropped step", "this published value never arrived", "dropped")
 def _(x):
     try:
         with sojourn.step():
@@ -208,7 +200,7 @@ def _(x):
     print(total.value)
 
 
-@example(RuntimeError, "A deep copy of what was computed with gradients", "explicitly by the user", "deepcopy")
+@example(RuntimeError, "A deep copy of a tensor with a gradient history", "explicitly by the user", "deepcopy")
 def _(x):
     import copy
 

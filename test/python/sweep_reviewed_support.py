@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries of op_db, module_db and optim_db that do not pass at an owner, with the reason why not: each was looked at;
-and those that are compared otherwise than the rest."""
+"""Entries of op_db, module_db and optim_db that do not pass at an owner, each with its reviewed reason, and entries
+that need another comparison."""
 
 _SHAPE = "its result's shape depends on values"
-_SPARSE = "sparse tensors are not carried"
-_COMPLEX_HALVES = "complex numbers of halves are not carried"
+_SPARSE = "sparse tensors are not supported"
+_COMPLEX_HALVES = "complex halves are not supported"
 
 #: Per part; "*" stands for all parts.
 _REASONS: dict[str, dict[str, str]] = {
     "*": {
         "argwhere": _SHAPE,
-        "bincount": "how many classes there are: " + _SHAPE,
+        "bincount": _SHAPE,
         "masked_select": _SHAPE,
-        "nn.functional.one_hot": "how many classes there are, where it is not said: " + _SHAPE,
+        "nn.functional.one_hot": "without `num_classes`, " + _SHAPE,
         "nonzero": _SHAPE,
         "unique": _SHAPE,
         "unique_consecutive": _SHAPE,
@@ -22,22 +22,23 @@ _REASONS: dict[str, dict[str, str]] = {
         "sparse.sampled_addmm": _SPARSE,
         "to_sparse": _SPARSE,
         "chalf": _COMPLEX_HALVES,
-        "hash_tensor": "its result is uint64, which is not carried",
+        "hash_tensor": "its result is uint64, which is not supported",
         "jiterator_binary": "torch has it for CUDA alone",
         "jiterator_binary_return_by_ref": "torch has it for CUDA alone",
     },
     "vmap": {
-        "combinations": "torch's rule for it selects by a mask: " + _SHAPE,
-        "index_put": "torch's rule for it asks for the positions of a boolean index: " + _SHAPE,
+        "combinations": "torch's rule selects by a mask: " + _SHAPE,
+        "index_put": "torch's rule needs the positions of a boolean index: " + _SHAPE,
     },
-    "out": {"_native_batch_norm_legit": "it writes running statistics and results at once"},
-    "wrong inputs": {"nn.Embedding": "which indices are outside depends on values: they are left out"},
+    "out": {"_native_batch_norm_legit": "it writes running statistics and results in one call"},
+    "wrong inputs": {"nn.Embedding": "a check for indices out of range depends on values: such indices are ignored"},
     "errors": {
-        "cov": "whether a weight is negative depends on values: it is not asked",
-        "multinomial": "whether a weight is negative or not finite depends on values: it is not asked",
-        "masked_fill": "whether a tensor's number fits another type depends on values: it is not asked",
+        "cov": "a check for negative weights depends on values and is skipped",
+        "multinomial": "a check for negative or non-finite weights depends on values and is skipped",
+        "masked_fill": "a check that a number fits another type depends on values and is skipped",
         **dict.fromkeys(
-            ("gather", "scatter", "scatter_add"), "which indices are outside depends on values: they are left out"
+            ("gather", "scatter", "scatter_add"),
+            "a check for indices out of range depends on values: such indices are ignored",
         ),
     },
 }
@@ -51,13 +52,13 @@ _OF_DTYPE: dict[tuple[str, str], str] = {
 
 
 def reason(entry: str, part: str, dtype: str = "") -> str:
-    """Empty where the entry has to pass."""
+    """The reason, or an empty text if the entry must pass."""
     return _REASONS.get(part, {}).get(entry) or _OF_DTYPE.get((entry, dtype)) or _REASONS["*"].get(entry, "")
 
 
 _TIES = (
-    "which of equal elements comes first is free: indices by what they pick, each once, gradients among equals in any "
-    "order; stable ones exactly"
+    "equal elements may come in any order: indices are compared by the elements they select, each once, gradients of "
+    "equal elements in any order; stable sorts exactly"
 )
 #: Operators that choose elements: where `dim` is among their arguments behind the first (None: nowhere, it is 0), and how
 #: they are compared.
@@ -70,8 +71,8 @@ PICKS: dict[str, tuple[int | None, str]] = {
     "topk": (1, _TIES),
 }
 
-_DROPPED = "what is dropped is drawn: compared with nothing dropped"
-_REGIONS = "its regions are drawn: metadata alone"
+_DROPPED = "dropout is random: compared without dropout"
+_REGIONS = "its regions are random: only metadata is compared"
 #: Modules whose values are draws.
 DRAWS: dict[str, str] = {
     "nn.FractionalMaxPool2d": _REGIONS,
@@ -88,19 +89,23 @@ DRAWS: dict[str, str] = {
 
 #: Optimizers that are compared within wider bands: by name, part and dtype ("*": all) rtol, atol and why.
 BANDS: dict[tuple[str, str, str], tuple[float, float, str]] = {
-    ("Muon", "*", "*"): (1e-2, 5e-4, "it multiplies in bfloat16, and sums are rounded where they are computed"),
-    ("LBFGS", "*", "float32"): (1e-2, 1e-3, "what it keeps are quotients of small differences: parameters alone"),
+    ("Muon", "*", "*"): (1e-2, 5e-4, "it multiplies in bfloat16, and each side rounds its own sums"),
+    ("LBFGS", "*", "float32"): (
+        1e-2,
+        1e-3,
+        "its state is quotients of small differences: only parameters are compared",
+    ),
     ("ASGD", "*", "float64"): (1e-6, 1e-7, "its rates are float32 tensors"),
     ("*", "capturable", "float64"): (
         1e-6,
         1e-7,
-        "its counters are float32 tensors, and so are rates made of them",
+        "its counters are float32 tensors, and so are the rates computed from them",
     ),
 }
 
 
 def band(entry: str, part: str, dtype: str) -> tuple[float, float] | None:
-    """rtol and atol of the first band that is meant, None where nothing but torch's own tolerance holds."""
+    """rtol and atol of the first matching band, or None if torch's own tolerance applies."""
     for (name, of, kind), (rtol, atol, _) in BANDS.items():
         if name in ("*", entry) and of in ("*", part) and kind in ("*", dtype):
             return rtol, atol

@@ -12,10 +12,11 @@ from ahead_support import CHECKSUM_BYTES, changed_bits, compiled, stamped
 import sojourn
 from sojourn_wire import Artifact
 
-DAMAGED = r"is damaged: it ends with (\w*), and the checksum of the (\d+) bytes before that is (\w+); copy it again, or"
-BEGINNING = (
-    r"is not a compiled step: its {} bytes do not begin as one, or their beginning is damaged; copy it again, or"
+DAMAGED = (
+    r"is damaged: it ends with the checksum (\w*), but the (\d+) bytes before that have the checksum (\w+); "
+    r"copy it again, or"
 )
+BEGINNING = r"is not a compiled step: its {} bytes have no header, or a damaged one; copy it again, or"
 
 
 @pytest.fixture(scope="module")

@@ -167,7 +167,7 @@ def test_without_terms_the_defaults_stand_and_say_so(owner, rng, program, caplog
     with caplog.at_level(logging.WARNING, "sojourn"):
         ahead.run(owner)
     (line,) = [record.getMessage() for record in caplog.records if record.name == "sojourn"]
-    assert "training on private table 'people' spends by the owner's defaults: noise multiplier 1, clip 1" in line
+    assert "training on private table 'people' uses the owner's defaults: noise multiplier 1, clip 1" in line
 
 
 def test_what_cannot_be_proved_is_refused_when_it_is_compiled():
@@ -178,18 +178,18 @@ def test_what_cannot_be_proved_is_refused_when_it_is_compiled():
 @pytest.mark.parametrize(
     ("claim", "table", "text"),
     [
-        ({"policy": "open"}, {}, "its policy is private, the step was compiled for open"),
-        ({"policy": None}, {}, "it is private, and the batches were compiled for an open table"),
-        ({}, {"policy": "open"}, "its policy is open, the step was compiled for private"),
+        ({"policy": "open"}, {}, "its policy is private, but the step was compiled for open"),
+        ({"policy": None}, {}, "it is private, but the batches were compiled for an open table"),
+        ({}, {"policy": "open"}, "its policy is open, but the step was compiled for private"),
         (
             {"bounds": BOUNDS | {"b": (-0.5, 0.5)}},
             {},
-            r"its column 'b' has bounds \[-1, 1\], the step was compiled for bounds \[-0.5, 0.5\]",
+            r"its column 'b' has bounds \[-1, 1\], but the step was compiled for bounds \[-0.5, 0.5\]",
         ),
         (
             {"defaults": (0.5, 1.0, 10.0)},
             {},
-            "its defaults are noise multiplier 1, clip 1 and metric bound 10, the step was compiled for noise "
+            "its defaults are noise multiplier 1, clip 1 and metric bound 10, but the step was compiled for noise "
             "multiplier 0.5, clip 1 and metric bound 10",
         ),
     ],
@@ -211,7 +211,10 @@ def test_claims_that_are_not_so_are_refused(owner, rng, claim, table, text):
 @pytest.mark.parametrize(
     ("terms", "text"),
     [
-        ({"bounds": {}}, "it is private, and column 'a' has no bounds; a private table declares them for each"),
+        (
+            {"bounds": {}},
+            "it is private, but column 'a' has no bounds; declare bounds for each column of a private table",
+        ),
         ({"policy": "secret"}, "its policy is 'secret', expected 'open', 'private' or none"),
         ({"policy": 3}, 'policy must be "open", "private" or None, got 3'),
         ({"defaults": (1, 2)}, r"defaults must be \(noise multiplier, clip, metric bound\), got \(1, 2\)"),
@@ -231,7 +234,7 @@ def test_quotes_of_what_has_no_price(program):
         ({"epsilon": 1.0, "noise_multiplier": 1.0, "delta": DELTA}, "not both"),
         ({"epsilon": -1.0, "delta": DELTA}, "epsilon must be a number above 0"),
         ({"epsilon": 1.0, "delta": 2.0}, "delta must be a number above 0 and below 1"),
-        ({"epsilon": 1e-9, "delta": DELTA}, "no noise makes this run cost"),
+        ({"epsilon": 1e-9, "delta": DELTA}, "no amount of noise keeps this run within epsilon"),
         ({"delta": DELTA, "table": "cars"}, "reads no table 'cars'"),
         ({"delta": DELTA, "steps": 0}, "the run has 0 steps, expected at least 1"),
     ]:

@@ -120,7 +120,7 @@ def test_other_refusals_stay_what_they_are(device):
     sojourn.flush()
     with sojourn.step(), pytest.raises(sojourn.Refused):
         x.cpu()
-    with sojourn.strict(), pytest.raises(sojourn.ValueNeeded, match="a trip of its own"):
+    with sojourn.strict(), pytest.raises(sojourn.ValueNeeded, match="a separate round trip"):
         x[x > 0]
 
 

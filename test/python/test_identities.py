@@ -108,7 +108,7 @@ def test_two_clients_have_budgets_of_their_own(hospital):
     assert re.search(r"ada +patients +2 +1e-05 +1\.[45]", shown) and re.search(
         r"bob +patients +0.75 +1e-05 +0\.5", shown
     )
-    assert "the ledger is whole" in hospital("ledger verify")
+    assert "the ledger is intact" in hospital("ledger verify")
     listed = hospital("ledger show --client bob")
     assert "published result" in listed and not re.search(r"\bada\b", listed)  # a key may hold these letters
 
@@ -120,7 +120,7 @@ def test_without_an_identity_there_is_no_budget(hospital):
         assert owner.account == "" and owner.key is None
         assert not owner.budget("patients").granted
         assert repr(owner.dataset("patients")).endswith("no budget")
-        with pytest.raises(sojourn.BudgetExhausted, match=r"this connection is nobody's: connect with an identity"):
+        with pytest.raises(sojourn.BudgetExhausted, match=r"this connection has no identity: connect with sojourn"):
             mean(owner)
         with pytest.raises(sojourn.Error, match="sojourn-owner budget grant CLIENT patients --epsilon E --delta D"):
             owner.grant("patients", epsilon=1, delta=DELTA)
@@ -145,13 +145,13 @@ def test_a_stranger_and_a_lost_key_are_refused(hospital, tmp_path):
     with hospital.serving() as address:
         with pytest.raises(sojourn.Refused, match=f"no client of this owner has the key {public}"):
             sojourn.connect(address, identity=stranger)
-        with pytest.raises(sojourn.Error, match="there is no identity .*make one with: sojourn keygen"):
+        with pytest.raises(sojourn.Error, match="there is no identity .*create one with: sojourn keygen"):
             sojourn.connect(address, identity=tmp_path / "none.key")
         with pytest.raises(sojourn.Error, match="is not a client's secret key"):
             os.chmod(f"{stranger}.pub", 0o600)
             sojourn.connect(address, identity=f"{stranger}.pub")
         stranger.chmod(0o644)
-        with pytest.raises(sojourn.Error, match="others may read the client's secret key"):
+        with pytest.raises(sojourn.Error, match="other users may read the client's secret key"):
             sojourn.connect(address, identity=stranger)
         with pytest.raises(sojourn.Error, match="identity=FILE too"):
             sojourn.connect(address, owner_key="0" * 64)
@@ -173,15 +173,15 @@ def test_the_owner_is_known_again(hospital, tmp_path):
         with pytest.raises(sojourn.Error, match="owner_key has 3 characters, expected the 64 hexadecimal digits"):
             sojourn.connect(address, identity=ada, owner_key="abc")
         known.write_text(f"{other} {address}\n")
-        with pytest.raises(sojourn.Refused, match=f"has the key {key}, and had {other} before"):
+        with pytest.raises(sojourn.Refused, match=f"has the key {key}, but had {other} before"):
             sojourn.connect(address, identity=ada)
         sojourn.connect(address, identity=ada, owner_key=key).close()
         known.write_text(f"{key} ipc:///run/elsewhere.sock\n")
-        with pytest.raises(sojourn.Refused, match="the owner answers that is known from ipc:///run/elsewhere.sock"):
+        with pytest.raises(sojourn.Refused, match="is known from another address, ipc:///run/elsewhere.sock"):
             sojourn.connect(address, identity=ada)
         known.unlink()
         known.mkdir()
-        with pytest.raises(sojourn.Error, match="cannot note the owner's key"):
+        with pytest.raises(sojourn.Error, match="cannot store the owner's key"):
             sojourn.connect(address, identity=ada)
 
 
@@ -200,7 +200,7 @@ def test_what_passes_between_is_of_no_use_to_others(hospital, tmp_path):
 
         session = _sojourn.Session(tap, "tapped", 60000, str(ada), "")
         assert session.account == "ada" and len(recorded) == 2
-        with pytest.raises(sojourn.Refused, match="this challenge was answered before"):
+        with pytest.raises(sojourn.Refused, match="this challenge was already answered"):
             _sojourn.Session(replay(recorded[1], honest), "replayed", 60000)
         session.close()
 
@@ -293,7 +293,7 @@ def test_an_owner_that_knows_no_identities(hospital):
             data[vtable + 12 : vtable + 16] = bytes(4)
         return old.handle(bytes(data))
 
-    with pytest.raises(sojourn.Refused, match="knows no identities; connect without one"):
+    with pytest.raises(sojourn.Refused, match="does not support identities; connect without an identity"):
         _sojourn.Session(handle, "old", 60000, str(ada), "")
 
 
@@ -338,7 +338,7 @@ def test_a_restart_forgets_nothing_that_was_spent(hospital):
     with hospital.serving() as address, sojourn.connect(address, identity=ada) as owner:
         with pytest.raises(sojourn.BudgetExhausted):
             mean(owner, epsilon=0.4)
-    assert "the ledger is whole" in hospital("ledger verify")
+    assert "the ledger is intact" in hospital("ledger verify")
 
 
 def test_clients_at_once_keep_to_their_own(hospital):
@@ -411,7 +411,7 @@ def test_training_at_a_served_owner_uses_its_defaults_and_is_logged(hospital):
         assert torch.isfinite(sojourn.publish(model.state_dict())["weight"]).all()
     programs = hospital("programs")
     assert "of ada, on private dataset 'patients': noise multiplier 4, clip 0.5, loss averaged" in programs
-    assert re.search(r"gradient of 2 tensors, 6 numbers: rows meet at \S+, \S*test_identities.py:\d+", programs)
+    assert re.search(r"gradient of 2 tensors, 6 numbers: rows are combined at \S+, \S*test_identities.py:\d+", programs)
     assert "one row moves it by at most" in programs and "a part of the step's price" in programs
     name = re.search(r"program (\w+) of ada, on private", programs)[1]
     assert f"// program {name}" in hospital("programs --text", name)

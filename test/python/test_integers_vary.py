@@ -214,8 +214,8 @@ def test_explain_says_why(owner, device, seed, caplog):
             sojourn.publish(x[k] * 2)
         sojourn.publish(x[1:3] * 2)
     told = [line for line in sojourn.explain().splitlines() if "programs compiled" not in line]
-    general = [line for line in told if "from now on it is a number of the run" in line]
-    assert general and "begins along dim 0 of its storage is 2, was 1" in general[-1], told
+    general = [line for line in told if "from now on it is a run-time number" in line]
+    assert general and "along dim 0 of its storage is 2, was 1" in general[-1], told
     assert "test_integers_vary.py" in general[-1]
     assert any("sizes" in line or "result is" in line for line in told[-1:]), told[-1]
     assert any("from now on" in record.getMessage() for record in caplog.records)

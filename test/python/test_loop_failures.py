@@ -27,7 +27,7 @@ def test_a_step_that_fails_is_the_last(failing, at, scheduled, seed):
     assert failure.value.steps == at - 1 == len(failure.value.results)
     # Three steps are traced, or one more where the collector ran in one; then 8 travel together each time.
     assert 3 <= looped.traced <= 5
-    assert ("of the 8 sent together failed, the ones before it are committed" in str(failure.value)) == (
+    assert ("of the 8 sent together failed, the steps before it are committed" in str(failure.value)) == (
         at > looped.traced and (at - looped.traced) % 8 != 1
     )
     assert all(result.ready for result in failure.value.results)

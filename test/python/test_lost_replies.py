@@ -76,7 +76,7 @@ def test_a_committed_step_whose_reply_is_forgotten(wire, x):
 
 def test_an_owner_that_started_anew_knows_nothing(wire, x):
     wire.fates[:] = ["restarted"]
-    with pytest.raises(sojourn.ConnectionLost, match="knows this session no more.*unknown whether"):
+    with pytest.raises(sojourn.ConnectionLost, match="no longer knows this session.*unknown whether"):
         with sojourn.step():
             x.add_(1)
 

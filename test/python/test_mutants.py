@@ -162,7 +162,7 @@ def test_a_killed_run_is_cleaned_up_by_the_next_one(tool, capsys):
     assert "bound = 2" in (tool.ROOT / "passes/sum.cpp").read_text()
     with tool.alone():
         assert (tool.ROOT / "passes/sum.cpp").read_text() == SOURCE
-    assert "an earlier run was interrupted; put back: passes/sum.cpp" in capsys.readouterr().out
+    assert "an earlier run was interrupted; restored: passes/sum.cpp" in capsys.readouterr().out
     with tool.alone():
         assert capsys.readouterr().out == ""
 
@@ -178,7 +178,11 @@ def test_other_peoples_changes_are_left_alone(tool):
 
 def test_one_run_per_tree(tool):
     patch(tool, "1-killed")
-    with tool.alone(), pytest.raises(tool.Broken, match="another tools/mutants, or what one has started"), tool.alone():
+    with (
+        tool.alone(),
+        pytest.raises(tool.Broken, match="another tools/mutants, or a process that it started"),
+        tool.alone(),
+    ):
         pass
 
 
@@ -199,7 +203,7 @@ def test_what_a_killed_run_has_started_is_waited_for(tool):
         time.sleep(0.01)
     os.kill(killed, signal.SIGKILL)
     os.waitpid(killed, 0)
-    with pytest.raises(tool.Broken, match="what one has started"), tool.alone():
+    with pytest.raises(tool.Broken, match="a process that it started"), tool.alone():
         pass
     os.kill(int(started.read_text()), signal.SIGKILL)
     deadline = time.monotonic() + 20

@@ -19,9 +19,10 @@ import sojourn
 ROWS = 96
 BOUNDS = {"a": (-1.0, 1.0), "y": (-1.0, 1.0)}
 LINE = (
-    r"training on private table '(?P<table>\w+)' spends by the owner's defaults: noise multiplier (?P<noise>\S+), clip "
+    r"training on private table '(?P<table>\w+)' uses the owner's defaults: noise multiplier (?P<noise>\S+), clip "
     r"(?P<clip>\S+), sampling rate (?P<rate>\S+); a step costs epsilon (?P<epsilon>\S+) at delta (?P<delta>\S+), "
-    r"and the grant of epsilon (?P<granted>\S+) alone pays for (?P<steps>\d+) of them; sojourn\.privacy\("
+    r"and the whole grant of epsilon (?P<granted>\S+) pays for (?P<steps>\d+) such steps; plan a run with "
+    r"sojourn\.privacy\("
 )
 
 

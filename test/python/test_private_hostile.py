@@ -71,9 +71,9 @@ def test_a_sum_that_doubles_itself(times):
 @pytest.mark.parametrize(
     "rows, text",
     [
-        ("", "draws rows of a table whose number of rows is not known"),
-        ("rows=1", "a batch of 2 rows is expected of 1"),
-        ("rows=0", "a batch of 2 rows is expected of 0"),
+        ("", "draws rows of a table with an unknown number of rows"),
+        ("rows=1", "expects a batch of 2 rows, but there are only 1"),
+        ("rows=0", "expects a batch of 2 rows, but there are only 0"),
     ],
 )
 def test_a_draw_that_nobody_can_price(rows, text):
@@ -110,7 +110,7 @@ def test_more_sums_than_can_be_told_apart():
     body = makers + add("%s1", "%e0", "%e1") + "".join(add(f"%s{k}", f"%s{k - 1}", f"%e{k}") for k in range(2, count))
     process, _ = run(body, [f"%s{count - 1}"])
     assert process.returncode == 1
-    assert "more sums over rows than can be told apart" in process.stderr
+    assert "more sums over rows than the analysis can distinguish" in process.stderr
 
 
 def test_factors_without_a_bound():

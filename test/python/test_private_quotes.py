@@ -168,7 +168,7 @@ def test_trees_are_quoted_leaf_by_leaf(owner, table):
 def test_without_a_budget_a_quote_needs_a_delta(rng):
     with sojourn.local() as owner:
         table = owner.register("people", {"a": rng.uniform(0, 4, ROWS)}, policy="private", bounds={"a": (0, 4)})
-        with pytest.raises(sojourn.Error, match="no budget whose delta"):
+        with pytest.raises(sojourn.Error, match="no budget is granted, so no delta"):
             sojourn.quote(table["a"].mean(), epsilon=0.5)
         quoted = sojourn.quote(table["a"].mean(), epsilon=0.5, delta=1e-6)
         assert quoted.delta == 1e-6 and quoted.stderr > 0

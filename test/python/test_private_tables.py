@@ -31,7 +31,7 @@ def test_a_subject_has_one_row_and_stays_with_the_owner(owner, data):
         owner.register("people", {**data, "who": twice}, bounds={"age": (0, 100)}, subject="who")
     table = owner.register("people", data, bounds={"age": (0, 100)}, subject="who")
     assert [column.name for column in table.columns] == ["age", "ill"]
-    with pytest.raises(sojourn.Error, match="no column 'nobody' names the subject"):
+    with pytest.raises(sojourn.Error, match="unknown column 'nobody' for the subject"):
         owner.register("other", data, bounds={"age": (0, 100), "who": (0, 999)}, subject="nobody")
     with pytest.raises(sojourn.Error, match="subject must be a str"):
         owner.register("other", data, bounds={"age": (0, 100)}, subject=7)

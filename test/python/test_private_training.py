@@ -376,7 +376,7 @@ def test_a_published_value_needs_a_part_of_the_price(owner, rng):
     train = stepper(model, optimizer, publish=True)
     with sojourn.privacy(table, noise_multiplier=1.0, delta=DELTA, metric_share=0.0):
         x, y = next(iter(table.batches(FEATURES, label="y", size=16)))
-        with pytest.raises(sojourn.Refused, match="no part of the step's price"):
+        with pytest.raises(sojourn.Refused, match="no share of the step's price"):
             train(x, y)
 
 
@@ -385,7 +385,7 @@ def test_a_kept_sum_without_noise_is_refused_and_named(owner, rng):
     total = torch.zeros((), device=owner.device)
     sojourn.flush()
     x = next(iter(table.batches(FEATURES, size=16)))
-    with pytest.raises(sojourn.Refused, match="publish it inside of the step"), sojourn.step():
+    with pytest.raises(sojourn.Refused, match="publish the sum inside the step"), sojourn.step():
         total += x.mean()
 
 

@@ -183,7 +183,7 @@ def test_a_sum_that_is_not_trained_is_refused(owner, table):
     total = torch.zeros(()).to(owner.device)
     sojourn.flush()
     x = next(iter(table.batches(FEATURES, size=8)))
-    with pytest.raises(sojourn.Refused, match="publish it inside of the step, and add up what was published"):
+    with pytest.raises(sojourn.Refused, match="publish the sum inside the step, and add up the published values"):
         with sojourn.step():
             total += x.sum()
 
@@ -193,7 +193,7 @@ def test_a_gradient_of_a_gradient_is_refused(owner, table):
     models, optimizers = parts()
     sojourn.to_owner(models[0], owner, optimizers[0])
     x, y = next(iter(table.batches(FEATURES, label="y", size=8)))
-    with pytest.raises(sojourn.Refused, match="meets rows again through the parameters that it updates alone"):
+    with pytest.raises(sojourn.Refused, match="meets rows again only through the parameters that it updates"):
         with sojourn.step():
             parameters = dict(models[0].named_parameters())
             loss = F.cross_entropy(models[0](x), y)

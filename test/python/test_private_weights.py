@@ -52,7 +52,7 @@ def train(model, batches, weight, loss=loss_of, lr=0.5):
 
 def noted(warned) -> float:
     """The divisor that the owner says it took."""
-    texts = [str(w.message) for w in warned if "divided by was replaced" in str(w.message)]
+    texts = [str(w.message) for w in warned if "divisor of the loss was replaced" in str(w.message)]
     (number,) = {float(re.search(r", (\d[\d.]*)$", text)[1]) for text in texts}  # once for each program
     return number
 
@@ -137,7 +137,8 @@ def test_other_weights_are_another_proof(owner, table):
             with sojourn.privacy(table, noise_multiplier=1.0, delta=DELTA):
                 batches = table.batches(["a", "b"], label="y", size=12, epochs=1)
                 train(model, batches, torch.tensor([0.5, 0.5, most]).to(owner.device))
-        notes.append([float(n) for w in warned for n in re.findall(r"divided by was .*, (\d[\d.]*)$", str(w.message))])
+        told = "\n".join(str(w.message) for w in warned)
+        notes.append([float(n) for n in re.findall(r"divisor of the loss was .*, (\d[\d.]*)$", told, re.MULTILINE)])
     # Steps that bring the model or the weights along are programs of their own, all of them known after three runs.
     assert notes[0] == pytest.approx([12] * len(notes[0]), rel=1e-4) and notes[0]
     assert notes[1] == pytest.approx([48] * len(notes[1]), rel=1e-4) and notes[1]

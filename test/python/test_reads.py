@@ -300,11 +300,13 @@ def test_hints_and_strictness(owner, seed):
         for _ in range(3):
             step().item()
             x.sum().item()
-    assert [(warning.filename, "a trip to the owner" in str(warning.message)) for warning in told] == [(__file__, True)]
+    assert [(warning.filename, "a separate round trip to the owner" in str(warning.message)) for warning in told] == [
+        (__file__, True)
+    ]
     with sojourn.strict():
         assert isinstance(step().item(), float)  # travels with the step
         total = x.sum()
-        with pytest.raises(sojourn.ValueNeeded, match="a trip of its own") as caught:
+        with pytest.raises(sojourn.ValueNeeded, match="a separate round trip") as caught:
             total.item()
         assert here(-1) in str(caught.value)
         assert "at the owner" in repr(total)

@@ -292,7 +292,7 @@ def test_binary_operators_never_say_unsupported_operand(x):
     cpu = torch.ones(2, 3)
     for operator in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "eq", "lt"):
         for a, b in ((x, cpu), (cpu, x)):
-            with pytest.raises(sojourn.Error, match=r"a cpu tensor of shape \[\d, \d\] meets remote ones"):
+            with pytest.raises(sojourn.Error, match=r"a cpu tensor of shape \[\d, \d\] meets remote tensors"):
                 getattr(__import__("operator"), operator)(a, b.t() if operator == "matmul" else b)
 
 
@@ -373,7 +373,7 @@ def test_registering(runtime):
             owner.register("p", good, policy="secret")
         with pytest.raises(sojourn.Error, match="(?i)dimension|one entry per row"):
             owner.register("d", {"a": np.zeros(())}, policy="open")
-        with pytest.raises(sojourn.Error, match="there is no file|there is no such file"):
+        with pytest.raises(sojourn.Error, match="no such file"):
             owner.register("file", "/nowhere/file.csv", policy="open")
         with pytest.raises(sojourn.Error, match="(?i)length|rows"):
             owner.register("l", {"a": np.zeros(2), "b": np.zeros(3)}, policy="open")

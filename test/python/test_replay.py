@@ -334,7 +334,7 @@ def test_what_a_replay_would_leave_out_is_refused(device, seed):
     def own_generator(x):
         return x + torch.randn(x.shape, generator=noise, device=x.device)
 
-    with pytest.warns(UserWarning, match="a generator of its own"):
+    with pytest.warns(UserWarning, match="a separate generator"):
         for _ in range(5):
             own_generator(batch(device)[0])
     assert own_generator.replayed == 0

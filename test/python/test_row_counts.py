@@ -155,21 +155,21 @@ def test_a_short_step_is_compiled_beside(described, rng, tmp_path):
                 assert_same_runs(ahead, traced(owner, state, table.batches(FEATURES, label="y", **options)))
     with sojourn.local() as owner:
         owner.register("people", columns(rng, 28), policy="open")
-        with pytest.raises(sojourn.Error, match="has 4 of 8 rows.*the short one 3 rows.*short="):
+        with pytest.raises(sojourn.Error, match="has 4 of 8 rows.*its short step has 3 rows.*short="):
             program.run(owner)
         owner.register("few", columns(rng, 3), policy="open")
-        with pytest.raises(sojourn.Error, match="has 3 rows for batches of 8, so that an epoch has none"):
+        with pytest.raises(sojourn.Error, match="has 3 rows, too few for a batch of 8"):
             program.run(owner, tables={"people": "few"})
 
 
 @pytest.mark.parametrize(
     "spec, options, text",
     [
-        ({"rows": 27}, {"short": 4}, "has 3 of 8 rows .*the short one 4 rows"),
+        ({"rows": 27}, {"short": 4}, "has 3 of 8 rows .*its short step has 4 rows"),
         ({}, {"short": 8}, "short is 8, expected a number of rows from 1 to 7"),
         ({}, {"short": 0}, "short must be"),
-        ({}, {"short": 3, "drop_last": True}, "goes with the batches of one open table, without drop_last"),
-        ({"policy": "private", "bounds": BOUNDS}, {"short": 3}, "goes with the batches of one open table"),
+        ({}, {"short": 3, "drop_last": True}, "needs the batches of exactly one open table, without drop_last"),
+        ({"policy": "private", "bounds": BOUNDS}, {"short": 3}, "needs the batches of exactly one open table"),
     ],
 )
 def test_short_steps_that_cannot_be(spec, options, text):
@@ -248,7 +248,7 @@ def test_whole_columns_are_bound_to_their_number_of_rows(rng):
             for index in (sojourn.batch_indices(12, 4, 0, 0))
         ]
         assert np.allclose([float(v) for v in values], expected, rtol=1e-5)
-        with pytest.raises(sojourn.Error, match="it has 16 rows, the step reads whole columns of 12"):
+        with pytest.raises(sojourn.Error, match="it has 16 rows, but the step reads whole columns of 12 rows"):
             counted.run(owner, tables={"people": "longer"})
 
 
@@ -299,7 +299,7 @@ def test_counts_that_do_not_fit_are_refused_before_anything_runs(rng):
             with Count(owner) as count:
                 with pytest.raises(sojourn.Error, match=r"last batch of each epoch has 1 of 8 rows.*has 17"):
                     full.run(owner, tables={"people": "seventeen"})
-                with pytest.raises(sojourn.Error, match="has 0 rows for batches of 1, so that an epoch has none"):
+                with pytest.raises(sojourn.Error, match="has 0 rows, too few for a batch of 1"):
                     tenth.run(owner, tables={"people": "few"})
             assert count.of["steps"] == 0
 
@@ -307,6 +307,6 @@ def test_counts_that_do_not_fit_are_refused_before_anything_runs(rng):
 def test_quotes_of_impossible_counts(rng):
     spec = sojourn.table_spec(columns=KINDS, bounds=BOUNDS, policy="private")
     program = compiled(spec, torch.nn.Linear(3, 2).state_dict(), size=16, epochs=2)
-    for rows, text in [(15, "a batch of 16 rows is expected of 15"), (2**33, "it has 8589934592 rows")]:
+    for rows, text in [(15, "expects a batch of 16 rows, but there are only 15"), (2**33, "it has 8589934592 rows")]:
         with pytest.raises(sojourn.Error, match=text):
             program.quote(noise_multiplier=1.0, delta=DELTA, rows=rows)

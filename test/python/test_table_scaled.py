@@ -79,7 +79,7 @@ def test_columns_lie_between_minus_one_and_one(table, data):
 
 def test_columns_of_a_computed_tensor_are_named(table, data):
     x = table.rows(FEATURES)
-    with pytest.raises(sojourn.Error, match=r"which columns of table 'people' .* scaled\(x, features\)"):
+    with pytest.raises(sojourn.Error, match=r"unknown columns of table 'people' .* scaled\(x, features\)"):
         table.scaled(x + 0)
     close(table.scaled(x + 0, FEATURES), *(expected(data, name) for name in FEATURES))
     close(table.scaled(x[:, 1:], FEATURES[1:]), *(expected(data, name) for name in FEATURES[1:]))
@@ -91,7 +91,7 @@ def test_mistakes_are_told(table):
         (["age", "free", "smoker"], "declares no bounds for 'free'.*bounds="),
         (["age", "wieght", "smoker"], "no column 'wieght'"),
         (["age", "weight"], r"2 columns need a tensor of shape \[..., 2\], got"),
-        (7, "name of a column or a list"),
+        (7, "column name or a list"),
     ]:
         with pytest.raises(sojourn.Error, match=text):
             table.scaled(x, columns)

@@ -129,7 +129,7 @@ def test_a_table_without_rows_is_refused(kind, register):
     "x, text",
     [
         ([[1, 2], [3]], "differ in shape"),
-        (np.zeros((3, 0)), "size 0|hold nothing"),
+        (np.zeros((3, 0)), "size 0|which are empty"),
         (np.zeros((2,) + (1,) * 9), "9 dimensions"),
         (np.zeros(()), "counts rows|single number"),
         (np.zeros((1, (1 << 24) + 1), np.uint8), "16777216 elements"),
@@ -204,7 +204,7 @@ def test_a_store_keeps_shapes(numbers, tmp_path):
     books = sqlite3.connect(store / "catalogue.db")
     books.executescript("UPDATE columns SET dims = '2,x' WHERE dims <> ''")
     books.close()
-    assert "'2,x' is not the shape of a column" in listing().stderr
+    assert "'2,x' is not a valid column shape" in listing().stderr
     books = sqlite3.connect(store / "catalogue.db")
     books.executescript("PRAGMA user_version = 5;")
     books.close()

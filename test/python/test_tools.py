@@ -82,6 +82,22 @@ def test_setup_asks_for_more_packages_only_for_all(environment_made, tmp_path):
     assert setup("--all", "--no-build")[0] == 0
 
 
+def test_setup_installs_the_packages_of_the_site_once(environment_made, tmp_path):
+    setup, pip, stand_in, calls = environment_made
+    assert setup("--no-build")[0] == 0
+    before = len(calls())
+    for name in ("packages-docs.txt", "requirements-docs.txt"):
+        shutil.copy(ROOT / "tools" / name, tmp_path / "tools" / name)
+    every = [line for name in ("packages.txt", "packages-docs.txt") for line in (ROOT / "tools" / name).read_text().split("\n")]
+    stand_in("dpkg-query", "\n".join(f"echo '{line.partition('=')[0]}={line.partition('=')[2] or 1}-1 installed'" for line in every if line and line[0] != "#"))
+    pip('echo "$@" >pip-arguments')
+    code, text = setup("--no-build", "--docs")
+    assert code == 0 and "requirements-docs.txt" in text, text
+    assert calls()[before:] == ["pip"]
+    code, text = setup("--no-build", "--docs")
+    assert code == 0 and calls()[before:] == ["pip"], text
+
+
 def test_setup_says_that_it_needs_debian(bare_clone):
     stand_in, setup = bare_clone
     stand_in("dpkg-query", "exit 127")
@@ -346,3 +362,14 @@ def test_bench_history_grows_at_its_end(check, tmp_path):
     with pytest.raises(SystemExit, match="expected date, commit"):
         history.append({"processor": "a"}, [], path)
     assert path.read_text() == "date,ratio\n"
+
+
+@pytest.mark.parametrize("command", ["sojourn", "sojourn-owner", "sojourn-opt", "sojourn-translate"])
+def test_commands_print_their_version(command):
+    import sojourn
+
+    done = subprocess.run([ROOT / "build/bin" / command, "--version"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(
+        rf"Sojourn {re.escape(sojourn.__version__)} \(program format \d+, dialect \d+, protocol \d+\)", done.stdout.strip()
+    )

@@ -185,7 +185,7 @@ def test_grad_scaler(owner, seed, name, unscaled):
 def test_grad_scaler_of_others(owner):
     m = nn.Linear(4, 3).to(owner.device)
     optimizer, scaler = torch.optim.RMSprop(m.parameters()), torch.amp.GradScaler("owner")
-    with pytest.raises(sojourn.ValueNeeded, match="RMSprop.*take SGD, Adam, AdamW or Adagrad"):
+    with pytest.raises(sojourn.ValueNeeded, match="RMSprop.*use SGD, Adam, AdamW or Adagrad"):
         with sojourn.step():
             scaler.scale(m(torch.ones(2, 4, device=owner.device)).sum()).backward()
             scaler.step(optimizer)
@@ -198,7 +198,7 @@ def test_clipping_of_what_is_not_finite(owner, seed):
     for m, place in ((model, "cpu"), (there, owner.device)):
         m(x.to(place)).square().sum().backward()
     norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5, error_if_nonfinite=True)
-    with pytest.warns(UserWarning, match="not checked. Publish the norm"), sojourn.step():
+    with pytest.warns(UserWarning, match="not checked; publish the norm"), sojourn.step():
         ours = sojourn.publish(nn.utils.clip_grad_norm_(there.parameters(), 0.5, error_if_nonfinite=True))
     assert_same(
         [ours.value, *(p.grad.cpu() for p in there.parameters())],

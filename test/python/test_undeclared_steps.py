@@ -216,7 +216,7 @@ def test_weights_that_are_registered_anew(owner, seed):
     torch.testing.assert_close(layer.weight.detach().cpu(), torch.eye(4), rtol=0, atol=1e-5)
     with pytest.raises(RuntimeError, match="Could not set tensor of type"):
         torch.zeros(2, device=device).set_(torch.zeros(2, dtype=torch.float64, device=device))
-    with sojourn.local() as other, pytest.raises(sojourn.Unsupported, match="move that one first"):
+    with sojourn.local() as other, pytest.raises(sojourn.Unsupported, match="move that tensor first"):
         torch.zeros(2, device=device).set_(torch.ones(2, device=other.device))
     x = torch.zeros(2, device=device)
     assert x.set_(torch.ones(3, 2, device=device)[1:]).tolist() == [[1, 1], [1, 1]]

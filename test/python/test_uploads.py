@@ -139,7 +139,7 @@ def test_an_owner_that_hangs_is_waited_for_once(owner_process):
         remote = torch.randn(5000).to(owner.device)
         proxy.hangs = True
         begin = time.monotonic()
-        with pytest.raises(sojourn.ConnectionLost, match="an upload was under way"):
+        with pytest.raises(sojourn.ConnectionLost, match="an upload was in progress"):
             sojourn.flush()
         assert time.monotonic() - begin < 5
         assert remote.shape == (5000,)

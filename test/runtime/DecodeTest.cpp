@@ -194,7 +194,7 @@ const Broken kBroken[] = {
        p.tables.push_back(wide);
        p.args.push_back(ArgRecord(1, ArgKind_table, 0, 0));
      }},
-    {"ColumnElements", "malformed: argument 2 has not one element type per column",
+    {"ColumnElements", "malformed: argument 2 does not have one element type per column",
      [](RawProgram &p) { p.tables[0].elements.pop_back(); }},
     {"ColumnName", "malformed: argument 2 has a column whose name",
      [](RawProgram &p) { p.tables[0].names[1] = 1'000; }},
@@ -398,11 +398,12 @@ TEST(Decode, DebugTables) {
     const char *expected;
     std::function<void(RawDebug &)> damage;
   } broken[] = {
-      {"malformed: debug table: found entries for another number of ops",
+      {"malformed: debug table: found entries for a different number of ops",
        [](RawDebug &d) { d.opLocations.pop_back(); }},
-      {"malformed: debug table: found entries for another number of ops", [](RawDebug &d) { d.opHints.push_back(0); }},
-      {"malformed: debug table: file name 1 is no text", [](RawDebug &d) { d.files[1] = "\xff"; }},
-      {"malformed: debug table: hint 0 is no text", [](RawDebug &d) { d.hints[0] = "\xff"; }},
+      {"malformed: debug table: found entries for a different number of ops",
+       [](RawDebug &d) { d.opHints.push_back(0); }},
+      {"malformed: debug table: file name 1 is not UTF-8", [](RawDebug &d) { d.files[1] = "\xff"; }},
+      {"malformed: debug table: hint 0 is not UTF-8", [](RawDebug &d) { d.hints[0] = "\xff"; }},
       {"limit: the debug table has more than 4096 bytes in file name 0",
        [](RawDebug &d) { d.files[0].assign(limits::kFileNameBytes + 1, 'x'); }},
       {"limit: the debug table has more than 4096 bytes in hint 0",

@@ -130,8 +130,9 @@ TEST(Program, WrongEntriesAreRefused) {
        "sizes of its entries out of place"},
       {[](Wire &, const Record &t) { put<uint32_t>(t.column_dims_begin(), 1, 2); },
        "sizes of its entries out of place"},
-      {[](Wire &, const Record &t) { shorten(t.column_ranks(), 1); }, "not one begin and one rank"},
-      {[](Wire &, const Record &t) { shorten(t.column_dims_begin(), 0); }, "not one begin and one rank"},
+      {[](Wire &, const Record &t) { shorten(t.column_ranks(), 1); }, "does not have one begin and one entry rank"},
+      {[](Wire &, const Record &t) { shorten(t.column_dims_begin(), 0); },
+       "does not have one begin and one entry rank"},
       {[](Wire &p, const Record &) { put<int64_t>(p.dims(), 0, 0); }, "entries with a size of 0"},
       {[](Wire &p, const Record &) { put<int64_t>(p.dims(), 0, -7); }, "entries with a size of -7"},
       {[](Wire &p, const Record &) { put<int64_t>(p.dims(), 1, int64_t{1} << 62); }, "more than 16777216 elements"},
@@ -141,7 +142,7 @@ TEST(Program, WrongEntriesAreRefused) {
          put<uint8_t>(t.column_ranks(), 0, 0);
          put<uint32_t>(t.column_dims_begin(), 0, 0);
        },
-       "spells out that no column has a shape"},
+       "lists entry shapes, but no column has one"},
       {[](Wire &p, const Record &) { setVersion(p, Wire::VT_DIALECT_VERSION, 1); },
        "dialect version 1, this side reads 3"},
       {[](Wire &p, const Record &) { setVersion(p, Wire::VT_FORMAT_VERSION, 4); },
@@ -260,7 +261,7 @@ TEST(Program, NumbersStandWhereTheyCanBeRead) {
       moved += copy;
       auto module = runtime::decodeProgram(context.context, moved, "");
       std::string problem = module ? "" : llvm::toString(module.takeError());
-      std::string expected = "the " + std::string(what) + " do not stand at a multiple of 8 bytes";
+      std::string expected = "the " + std::string(what) + " are not aligned to 8 bytes";
       EXPECT_EQ(problem.find(expected) != std::string::npos, offset == 0) << problem;
       EXPECT_EQ(problem.empty(), offset == 4) << problem;
     }

@@ -107,7 +107,7 @@ TEST_F(Files, AnOlderHeadOrAnotherLedgersIsNoticed) {
   copy("elsewhere/ledger.head", "head");
   publish(*world.open(), "b");
   copy("head", "elsewhere/ledger.head");
-  expectRefused(Code::damaged, "do not belong together");
+  expectRefused(Code::damaged, "the ledger and its head do not match");
   std::filesystem::remove(world.folder.file("elsewhere/ledger.head"));
   expectRefused(Code::damaged, "its head '" + world.folder.file("elsewhere/ledger.head") + "' knows of entry 0");
   { std::ofstream(world.folder.file("elsewhere/ledger.head")) << std::string(9000, 'x'); }
@@ -182,8 +182,9 @@ TEST_F(Files, NobodyPaysForTheTablesOfAnotherOwner) {
   auto ledger = world.open();
   ASSERT_NE(ledger, nullptr);
   PublicKey other = SigningKey::generate().publicKey();
-  std::string text = "dataset 'people' is of owner " + shortKeyText(other) + "..., and this ledger of owner " +
-                     shortKeyText(key.publicKey()) + "...; each owner keeps the account of its own tables";
+  std::string text = "dataset 'people' belongs to owner " + shortKeyText(other) +
+                     "..., but this ledger belongs to owner " + shortKeyText(key.publicKey()) +
+                     "...; each owner charges only its own tables";
   EXPECT_EQ(textOf(ledger->reserve(requestOf("b", 1, "ada", "people", other))), text);
   EXPECT_NE(textOf(ledger->reserve(requestOf("b", 1))), "") << "nor of one that nobody named";
   RunRequest run;
@@ -217,7 +218,7 @@ TEST_F(Files, AForgedChainMustStillBeLegal) {
   ASSERT_NE(ledger, nullptr) << "digests are compared when asked to";
   auto report = ledger->verify();
   ASSERT_FALSE(report);
-  EXPECT_NE(report.problem().text.find("sealed bytes of publish 5 are not those of entry 7"), std::string::npos);
+  EXPECT_NE(report.problem().text.find("sealed bytes of publish 5 do not match entry 7"), std::string::npos);
   EXPECT_NE(textOf(ledger->reserve(request("a", 1000))).find("damaged"), std::string::npos) << "and before a retry";
   ledger.reset();
   copy("good", "ledger.sqlite");
@@ -235,7 +236,7 @@ TEST_F(Files, SealedBytesThatVanishEarlyAreNoticed) {
   auto ledger = world.open();
   auto report = ledger->verify();
   ASSERT_FALSE(report);
-  EXPECT_NE(report.problem().text.find("sealed bytes of publish 5 are gone early"), std::string::npos);
+  EXPECT_NE(report.problem().text.find("sealed bytes of publish 5 were deleted early"), std::string::npos);
   ReserveAnswer answer = ledger->reserve(request("a", 1000));
   EXPECT_EQ(std::get<Problem>(answer).code, Code::expired) << "and never made again";
 }

@@ -203,7 +203,7 @@ TEST_F(Rules, NamesAndGrantsThatAreNotThere) {
   expectProblem(ledger->reserve(requestOf("k", 1, "ada", "sky")), Code::unknownDataset, "'sky'");
   expectProblem(ledger->reserve(requestOf("", 1)), Code::badRequest, "idempotency key has 0 bytes");
   expectProblem(ledger->setCap("sky", {1, 0}), Code::unknownDataset, "'sky'");
-  expectProblem(ledger->addClient("ada", ""), Code::badRequest, "'ada' is there already");
+  expectProblem(ledger->addClient("ada", ""), Code::badRequest, "'ada' already exists");
   expectProblem(ledger->addClient("bob", "short"), Code::badRequest, "has 5 bytes");
   expectProblem(ledger->linkDataset("pets", "people", Relation::replaceOne), Code::badRequest, "stays there");
   expectProblem(ledger->linkDataset("visits", "people", Relation::replaceOne), Code::otherRelation, "null_one");
@@ -396,7 +396,7 @@ TEST_F(Rules, OnlyAServerCharges) {
   Ticket ticket = reserve(requestOf("k", 1000));
   auto tool = Ledger::open(options);
   ASSERT_TRUE(tool) << tool.problem().text;
-  expectProblem((*tool)->reserve(requestOf("l", 1)), Code::badRequest, "opened to administer");
+  expectProblem((*tool)->reserve(requestOf("l", 1)), Code::badRequest, "opened for administration");
   EXPECT_FALSE((*tool)->openRun(runOf(1, 1)));
   EXPECT_EQ(textOf((*tool)->addClient("eve", std::string(32, 'k'))), "");
   EXPECT_EQ(textOf((*tool)->setGrant("eve", "people", {1, 0.5})), "");

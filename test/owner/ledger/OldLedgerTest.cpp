@@ -153,7 +153,7 @@ TEST_F(OldLedgers, DamageIsFoundAsEver) {
   sql("UPDATE entries SET bytes = CAST(x'534a4c4504' || substr(bytes, 6) AS BLOB) WHERE seq = 5");
   auto ledger = Ledger::open(world.options());
   ASSERT_FALSE(ledger);
-  EXPECT_NE(ledger.problem().text.find("damaged at entry 5: its bytes are not those of an entry"), std::string::npos)
+  EXPECT_NE(ledger.problem().text.find("damaged at entry 5: its bytes are not a valid entry"), std::string::npos)
       << ledger.problem().text;
 }
 

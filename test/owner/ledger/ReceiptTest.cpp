@@ -181,9 +181,9 @@ TEST(Receipts, AreOfTheSigningOwnersTablesAlone) {
     auto verified = verifyReceipt(bytes, key.publicKey());
     ASSERT_FALSE(verified);
     EXPECT_EQ(verified.problem().text, "the receipt is signed by this owner, " + shortKeyText(key.publicKey()) +
-                                           "..., and states a price of dataset '" + receipt.items[index].dataset +
-                                           "' of another, " + shortKeyText(other.publicKey()) +
-                                           "...; an owner signs for its own tables: ask that owner for a receipt");
+                                           "..., but states a price of dataset '" + receipt.items[index].dataset +
+                                           "' of another owner, " + shortKeyText(other.publicKey()) +
+                                           "...; an owner signs only for its own tables: ask that owner for a receipt");
     auto ofOther = verifyReceipt(bytes, other.publicKey());
     ASSERT_FALSE(ofOther);
     EXPECT_NE(ofOther.problem().text.find("not signed by this owner"), std::string::npos);
@@ -266,7 +266,7 @@ TEST(SigningKeys, OfClientsAreNeverOverwritten) {
   std::string path = folder.file("me.key");
   auto missing = SigningKey::openClient(path);
   ASSERT_FALSE(missing);
-  EXPECT_NE(missing.problem().text.find("make one with: sojourn keygen " + path), std::string::npos);
+  EXPECT_NE(missing.problem().text.find("create one with: sojourn keygen " + path), std::string::npos);
   auto made = SigningKey::makeClient(path);
   ASSERT_TRUE(made) << made.problem().text;
   EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600));
@@ -301,11 +301,11 @@ TEST(SigningKeys, AreNotTakenForOneAnother) {
   };
   says(SigningKey::openClient(owner), "is not a client's secret key");
   says(SigningKey::open(client), "is not an owner's key");
-  says(readPublicKey(client), "is a secret key, which is its client's alone; ask for the public one");
+  says(readPublicKey(client), "is the secret key of a client; ask for the public key");
   says(readPublicKey(owner), "is not the public key of a client");
   says(readPublicKey(folder.file("none")), "cannot open");
   ASSERT_EQ(chmod(client.c_str(), 0604), 0);
-  says(SigningKey::openClient(client), "others may read the client's secret key");
+  says(SigningKey::openClient(client), "other users may read the client's secret key");
   // A point of small order would have signatures that anyone can make.
   std::ofstream(folder.file("zero.pub")) << "sojourn client public key 1\n" << std::string(64, '0') << "\n";
   says(readPublicKey(folder.file("zero.pub")), "is not the public key of a client");

@@ -62,7 +62,7 @@ _DISTINCT = re.compile(r", no (row|number) twice$")
 _RANGE = re.compile(r", in \[([^,\]]+), ([^\]]+)\]( or NaN)?$")
 _PER_ROW = re.compile(
     r": draw (\d+), (\d+) slots, stride (\d+)(?:, from slot (-?\d+) by (\d+))?"
-    r"(?:, of (\d+) from where a number says)?"
+    r"(?:, of (\d+) from a run-time position)?"
 )
 _PRESENT = re.compile(r", rows in \[([^,\]]+), ([^\]]+)\]( or NaN)?$")
 _NONZEROS = re.compile(r", at most (\d+) not zero$")

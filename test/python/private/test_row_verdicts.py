@@ -38,7 +38,7 @@ REFUSALS = {
     "neighbours": ("slice", "takes a single row out of the batch"),
     "batch_norm_twice": ("sub", MEETS),
     "published_rows": (None, "a value per row of private data is published; reduce it over the rows first"),
-    "running_loss": (None, "a sum over private rows is kept in a tensor that the model does not train"),
+    "running_loss": (None, "a sum over private rows is kept without noise in a tensor that the model does not train"),
     "batch_of_one": ("read_rows", "reads fewer than 2 rows"),
 }
 
@@ -90,5 +90,5 @@ def test_divisors_are_named():
     """What was put in the place of a private divisor is said."""
     for name, number in (("masked", 8), ("class_weights", 24), ("sample_weights", 32), ("gpt_padded", 48)):
         done = make_private(record(name).text, record(name).bounds)
-        found = re.findall(r"replaced by the most that it can be, ([\d.]+)", done.stderr)
+        found = re.findall(r"replaced by its largest possible value, ([\d.]+)", done.stderr)
         assert [round(float(x), 2) for x in found] == [number], f"{name}: {done.stderr[:500]}"

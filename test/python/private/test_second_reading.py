@@ -8,7 +8,7 @@ from corpus import ACCEPTED
 from private_step import make_private
 from programs import record
 
-READ = re.compile(r"remark: slots: (\d+) values are read twice, alike((?:; \d+ once, behind '\w+')*)$", re.M)
+READ = re.compile(r"remark: slots: (\d+) values have two equal readings((?:; \d+ have one, after '\w+')*)$", re.M)
 
 
 @pytest.mark.parametrize("name", ACCEPTED)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each fact of the row analysis means: one predicate per fact over runs, and its sentence.
+"""The meaning of each fact of the row analysis: one predicate per fact over runs, and its sentence.
 
 Tables T and U differ in one row r (any entries that the columns can hold); coins c and d of an owner's draw differ in one
 slot. v(T, c) is the value in a run, of any kernel that the contract of an op allows. Values come in batches: the first
@@ -108,7 +108,7 @@ DISTINCT = {"row": no_row_twice, "number": no_number_twice}  # by Fact.distinct
 
 
 def row_once(index: np.ndarray, row: int) -> np.ndarray:
-    """a row stands once: in at most one slot of a draw, at whatever list its tables are read.
+    """a row stands once: it is in at most one slot of a draw, for any list at which its tables are read.
 
     A row's share of a sum is that of one slot.
     """
@@ -156,7 +156,7 @@ def rounding_of(x: np.ndarray) -> float:
 
 
 def influence(share: np.ndarray, fact: Fact, rounding: float = 0.0) -> np.ndarray:
-    """influence (l1, l2, largest): norms of L(what one slot adds to C) are at most those, in exact arithmetic.
+    """influence (l1, l2, largest): norms of L(the term that one slot adds to C) are at most these, in exact arithmetic.
 
     The scale of noise rests on it. Shares that overflow are added up elsewhere and judge nothing.
     """
@@ -174,7 +174,7 @@ def influence(share: np.ndarray, fact: Fact, rounding: float = 0.0) -> np.ndarra
 
 
 def secret(one: np.ndarray, two: np.ndarray) -> np.ndarray:
-    """secret(D): v(T, c) may differ from v(T, d), where coins of D reach it without noise.
+    """secret(D): v(T, c) may differ from v(T, d), if coins of D reach it without noise.
 
     A value that is not secret(D) is broken where it differs; kept results carry the label of D's tables.
     """

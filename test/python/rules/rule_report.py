@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run of the checker says: counterexamples to read, the page docs/rules.md, counts for tools/check."""
+"""The results of a run of the checker: counterexamples, the page docs/rules.md, counts for tools/check."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _shown(x) -> str:
 
 def counterexample(found: Found, each: Instance, depth: int, count: int = 1, where: str = "") -> str:
     """A broken fact with the simplest runs that break it."""
-    lines = [f"rule of '{each.op}': {found.predicate}{where} does not hold, at depth {depth} ({count} such)"]
+    lines = [f"rule of '{each.op}': {found.predicate}{where} does not hold, at depth {depth} ({count} times)"]
     lines.append(f"  meaning: {sentence(found.predicate)}")
     lines += ["  " + line for line in each.lines()]
     lines.append(f"  claimed of %{found.result}: {found.fact.text}")
@@ -129,15 +129,15 @@ def page(report: Report, most: int, clips: ClipReport | None) -> str:
     """docs/rules.md. `most` is Options.most."""
     sampled = report.sampled.most_common(9)
     text = [
-        "# Rules of rows, and how they are checked",
+        "# Rules of the row analysis and their checks",
         "",
-        "What each fact of the row analysis means, and which ops were checked with which facts of their operands. Written by",
-        "`tools/rules --report`; the facts are those of `dialect/rows/Fact.h`, the checker is `test/python/rules/`.",
+        "The meaning of each fact of the row analysis, and the ops that were checked, by the facts of their operands.",
+        "Written by `tools/rules --report`. The facts are in `dialect/rows/Fact.h`, the checker in `test/python/rules/`.",
         "",
-        "## What a fact means",
+        "## Meaning of the facts",
         "",
-        "Tables T and U differ in one row r, coins c and d of an owner's draw in one slot; v(T, c) is a value in a run. Each fact",
-        "is one predicate of `test/python/rules/rule_predicates.py`.",
+        "Tables T and U differ in one row r; coins c and d of an owner's draw differ in one slot; v(T, c) is a value in a",
+        "run. Each fact is one predicate of `test/python/rules/rule_predicates.py`.",
         "",
         "| fact | holds when |",
         "|---|---|",
@@ -149,21 +149,21 @@ def page(report: Report, most: int, clips: ClipReport | None) -> str:
             text.append(f"| {name} | {sentence(name)} |")
     text += [
         "",
-        "`sojourn-rows` prints all of them: `secret of draws` and `not paid by draws` where a draw of the owner, or one without a",
-        "private table, reaches a value; norms of an influence where they are three numbers.",
+        "`sojourn-rows` prints all of them. It prints `secret of draws` if a draw of the owner reaches a value, `not paid by",
+        "draws` if a draw without a private table does, and the norms of an influence if they are three numbers.",
         "",
-        "## What is tried",
+        "## Tested operands",
         "",
         "Operands are all arrays of at most three elements over at most six stated values of their type that their fact admits",
-        "(`rule_values.py`), of larger shapes over as many of these values as give at most 256 arrays. Candidates with at most",
-        f"{most} choices of operands get all of them, others some at random. Sums are also added up in another order: positives",
-        "first, then negatives. Where a part begins at a number of the run, each of four numbers is tried.",
+        "(`rule_values.py`). Larger shapes use as many of these values as give at most 256 arrays. Candidates with at",
+        f"most {most} choices of operands get all of them, others a random selection. Sums are also added in another",
+        "order: positives first, then negatives. If a part begins at a number of the run, four such numbers are tested.",
         "",
-        "| candidates | got |",
+        "| candidates | operands |",
         "|---|---|",
         *(f"| {report.extent[extent]} | {extent.value} |" for extent in Extent),
         "",
-        "At random are chiefly writes (three operands) and pairs of operands with four elements each:",
+        "Most random selections are for writes (three operands) and pairs of operands with four elements each:",
         "",
         "| op | " + " | ".join(f"`{op}`" for op, _ in sampled) + " |",
         "|---|" + "---|" * len(sampled),
@@ -179,8 +179,8 @@ def page(report: Report, most: int, clips: ClipReport | None) -> str:
         "",
         "## Ops by facts of their operands",
         "",
-        "Candidates that were valid ops and were checked; a candidate counts once per different fact among its operands. An empty",
-        "place means that no candidate of that kind was met: the op takes no such operand, or the time was up.",
+        "Numbers of checked candidates that were valid ops. A candidate counts once per different fact among its operands.",
+        "An empty place means that no such candidate was found: the op takes no such operand, or the time was up.",
         "",
         "| op | " + " | ".join(COLUMNS) + " | results |",
         "|---|" + "---|" * (len(COLUMNS) + 1),
@@ -204,12 +204,12 @@ def _rewritten(clips: ClipReport) -> list[str]:
         "",
         "## Rewritten programs",
         "",
-        "Random programs after `sojourn-make-private` on the NumPy owner, with and without one row: what moves in front of the",
-        "noise, as a part of the sensitivity that is reported.",
+        "Random programs after `sojourn-make-private` on the NumPy owner, with and without one row: the change before the",
+        "noise, relative to the reported sensitivity.",
         "",
         "| sums are | programs | pairs of runs | largest part |",
         "|---|---|---|---|",
         *(f"| {way} | {clips.made[way]} | {clips.pairs[way]} | {clips.largest[way]:.4f} |" for way in clips.made),
         "",
-        f"{clips.refused} more were refused, {len(clips.broken)} pairs moved further; seed {clips.seed}.",
+        f"{clips.refused} more programs were refused, {len(clips.broken)} pairs moved further; seed {clips.seed}.",
     ]

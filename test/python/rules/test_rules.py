@@ -55,13 +55,13 @@ def test_a_wrong_claim_is_shown(monkeypatch):
     text = counterexamples(report)
     assert count >= 1 and depth == 1 and "rule of 'reverse': public does not hold" in text and " and [" in text, text
     done = options.tools.run([options.tools.opt, "-", "--sojourn-rows"], program_of(instance))
-    assert done.returncode == 0 and "turns the order of rows round" in done.stderr, done.stderr
+    assert done.returncode == 0 and "reverses the order of rows" in done.stderr, done.stderr
 
 
 def test_remarks_are_read_whole():
     """All that a remark says of a value."""
     fact = parse(
-        "per row: draw 3, 2 slots, stride 4, from slot 1 by 2, of 6 from where a number says, rows in [0.5, 4], in [0, 4] or NaN"
+        "per row: draw 3, 2 slots, stride 4, from slot 1 by 2, of 6 from a run-time position, rows in [0.5, 4], in [0, 4] or NaN"
     )
     assert (fact.draw, fact.slots, fact.stride, fact.first, fact.step, fact.among) == (3, 2, 4, 1, 2, 6)
     assert fact.present == Interval(0.5, 4, False) and fact.range == Interval(0, 4, True)
@@ -75,7 +75,7 @@ def test_remarks_are_read_whole():
     assert drawn.distinct == "row" and drawn.secrets == drawn.unpaid == {2} and drawn.nonzeros is None
     assert parse("per row: draw 0, 3 slots, stride 2, at most 1 not zero, in [0, 1]").nonzeros == 1
     assert predicates.in_range(runs([0.0]), parse("public, in [0, -nan]").range)[0]
-    assert parse("mixed: rows are chosen by rows, in [0, 1]").range == Interval(0, 1, False)
+    assert parse("mixed: chooses rows by values of rows, in [0, 1]").range == Interval(0, 1, False)
 
 
 def runs(*arrays):

@@ -179,8 +179,8 @@ TEST(StepMessage, ImpossibleOnesAreTold) {
   EXPECT_EQ(problem([](auto &, auto &) {}), "");
   EXPECT_EQ(problem([](auto &hash, auto &) { hash.pop_back(); }), "a program hash has 31 bytes, expected 32");
   EXPECT_EQ(problem([](auto &, auto &tensor) { tensor.element = 12; }), "element type 12 is unknown");
-  EXPECT_EQ(problem([](auto &, auto &tensor) { tensor.dims = {3, -1}; }), "a tensor has impossible sizes");
-  EXPECT_EQ(problem([](auto &, auto &tensor) { tensor.dims.assign(65, 1); }), "a tensor has impossible sizes");
+  EXPECT_EQ(problem([](auto &, auto &tensor) { tensor.dims = {3, -1}; }), "a tensor has invalid sizes");
+  EXPECT_EQ(problem([](auto &, auto &tensor) { tensor.dims.assign(65, 1); }), "a tensor has invalid sizes");
 }
 
 } // namespace sojourn::wire::test
