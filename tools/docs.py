@@ -158,10 +158,11 @@ def limits():
 
 
 def cpp():
-    text = "# C++ API\n\nHeaders that users include. Every name is in the namespace `sojourn::frontend`, unless it says otherwise.\n"
+    """One directive for all headers: the namespaces that they share would else be declared several times."""
+    text = "# C++ API\n\nThe headers that users include; `sojourn::frontend` is internal.\n\n| header | content |\n|---|---|\n"
     for title, header in HEADERS.items():
-        text += f"\n## {title}\n\n`#include \"{header}\"`\n\n```{{doxygenfile}} {header}\n:project: sojourn\n```\n"
-    return text
+        text += f"| `{header}` | {title.lower()} |\n"
+    return text + "\n```{doxygennamespace} sojourn\n:project: sojourn\n:members:\n:content-only:\n```\n"
 
 
 def doxygen():
