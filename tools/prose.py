@@ -67,7 +67,12 @@ LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 def cpp(text):
     """String literals, joined where one follows another; `<<` and `+` between them count as a word."""
     text = re.sub(r"^\s*#\s*include.*$|//[^\n]*", "", text, flags=re.MULTILINE)
-    text = re.sub(r'R"(\w*)\((.*?)\)\1"', lambda found: '"' + found[2].replace("\n", " ").replace('"', "'") + '"', text, flags=re.DOTALL)
+    text = re.sub(
+        r'R"(\w*)\((.*?)\)\1"',
+        lambda found: '"' + found[2].replace("\n", " ").replace('"', "'") + '"',
+        text,
+        flags=re.DOTALL,
+    )
     at, joined, last = None, "", 0
     for match in LITERAL.finditer(text):
         between = text[last : match.start()]
@@ -159,7 +164,9 @@ def main():
     else:
         import subprocess
 
-        names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+        names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
+            "\n"
+        )
         files = [ROOT / name for name in names if name and (ROOT / name).is_file()]
     counted = count(files)
     for path, (words, found) in sorted(counted.items(), key=lambda item: len(item[1][1])):

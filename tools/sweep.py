@@ -364,9 +364,7 @@ def main() -> int:
     parser.add_argument(
         "--counts", type=pathlib.Path, help="write the numbers of passed, failed and reviewed entries, as JSON"
     )
-    parser.add_argument(
-        "--report", action="store_true", help="print the stored results as a document; run no entry"
-    )
+    parser.add_argument("--report", action="store_true", help="print the stored results as a document; run no entry")
     options = parser.parse_args()
     if options.report:
         print(report(), end="")

@@ -134,8 +134,8 @@ TEST_F(Registration, TextColumnsAreNamedWithTheWayOut) {
 TEST_F(Registration, UnknownColumnsAreNamed) {
   auto with = options();
   with.bounds = {{"z", {0, 1}}};
-  expectHas(addCsv("a,b\n1,2\n", with), "bounds are declared for column 'z'");
-  expectHas(addCsv("a,b\n1,2\n", with), "it has 'a', 'b'");
+  expectHas(addCsv("a,b\n1,2\n", with), "bounds are declared for the unknown column 'z'");
+  expectHas(addCsv("a,b\n1,2\n", with), "the table has 'a', 'b'");
   with = options();
   with.columns = {"q"};
   expectHas(addCsv("a,b\n1,2\n", with), "unknown column 'q' in the columns to keep");

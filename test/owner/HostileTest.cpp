@@ -297,7 +297,8 @@ TEST_F(Hostile, Tables) {
   DatasetSource integers{"", {{"a", runtime::Element::i64, 4, whole}}};
   EXPECT_EQ(errorText(owner.registerDataset(integers, options)), "");
   step.tables = {"integers"};
-  expectError(client.run(program, step), wire::ErrorCode_Dataset, "column 'a' of i64");
+  expectError(client.run(program, step), wire::ErrorCode_Dataset,
+              "column 'a' of type i64, the program expects type f64");
 }
 
 TEST_F(Hostile, UnknownOpsAndCapturedForm) {

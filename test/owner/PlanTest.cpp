@@ -161,7 +161,7 @@ TEST(Budgets, MemoryIsWaitedFor) {
   { auto ended = std::move(*first); }
   { auto ended = std::move(*small); }
   waiting.join();
-  EXPECT_NE(errorText(budget.lease(101).takeError()).find("up to 100"), std::string::npos);
+  EXPECT_NE(errorText(budget.lease(101).takeError()).find("limit for running programs is 100"), std::string::npos);
 }
 
 } // namespace sojourn::owner::test

@@ -12,7 +12,7 @@
 // RUN: diff %t.whole %t.core
 // RUN: not sojourn-opt %s --sojourn-to-core="from=core to=captured" 2>&1 | FileCheck %s --check-prefix=ORDER
 
-// ORDER: no way from phase core to phase captured
+// ORDER: no path from phase core to phase captured
 // FUNCTIONAL: sojourn.phase = "functional"
 // FUNCTIONAL: sojourn.aten "aten.mul"
 // PROMOTED: sojourn.phase = "promoted"

@@ -78,7 +78,11 @@ def test_what_notices_a_broken_rule_is_selected(changed):
         ),
         ("test/python/oracle/row_order.py", ["test/owner_numpy/test_numpy_rows.py"], ["owner-tests"]),
         ("tools/demo.py", ["test/python/test_demo.py"], ["test/python/test_loop.py"]),
-        ("docs/quickstart/private-table.md", ["test/python/test_documents.py"], ["test/python/test_loop.py", "owner-tests"]),
+        (
+            "docs/quickstart/private-table.md",
+            ["test/python/test_documents.py"],
+            ["test/python/test_loop.py", "owner-tests"],
+        ),
         ("runtime/Program.fbs", ["runtime-tests", "test/owner_numpy/test_numpy_owner.py"], []),
         ("dialect/RowOps.td", ["dialect-tests", "test/dialect/invalid_source.mlir"], ["ledger-tests"]),
     ],

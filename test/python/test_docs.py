@@ -12,7 +12,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-import docs  # noqa: E402
+import make_docs  # noqa: E402
 import prose  # noqa: E402
 
 pytest.importorskip("sphinx", reason="tools/setup --docs installs it")
@@ -39,17 +39,19 @@ class Page(html.parser.HTMLParser):
 @pytest.fixture(scope="module")
 def site():
     """Path -> Page, of a whole build."""
-    command = [sys.executable, ROOT / "tools/docs.py"]
+    command = [sys.executable, ROOT / "tools/make_docs.py"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=540)
     assert done.returncode == 0, done.stdout + done.stderr
-    return {path: Page(path.read_text()) for path in docs.HTML.rglob("*.html")}
+    return {path: Page(path.read_text()) for path in make_docs.HTML.rglob("*.html")}
 
 
 def test_every_document_is_a_page(site):
-    names = [name for name in docs.tracked_pages() + docs.MADE if name.endswith(".md") and name != "README.md"]
+    names = [
+        name for name in make_docs.tracked_pages() + make_docs.MADE if name.endswith(".md") and name != "README.md"
+    ]
     assert len(names) > 40
     for name in names:
-        assert (docs.HTML / name).with_suffix(".html") in site, name
+        assert (make_docs.HTML / name).with_suffix(".html") in site, name
 
 
 def test_links_lead_somewhere(site):
@@ -60,9 +62,11 @@ def test_links_lead_somewhere(site):
             if "://" in target or target.startswith(("mailto:", "data:")):
                 continue
             place = (path.parent / urllib.parse.unquote(target)).resolve() if target else path
-            assert place.exists(), f"{path.relative_to(docs.HTML)} links to {link}"
+            assert place.exists(), f"{path.relative_to(make_docs.HTML)} links to {link}"
             if anchor and place in site:
-                assert urllib.parse.unquote(anchor) in site[place].anchors, f"{path.relative_to(docs.HTML)}: {link}"
+                assert urllib.parse.unquote(anchor) in site[place].anchors, (
+                    f"{path.relative_to(make_docs.HTML)}: {link}"
+                )
             count += 1
     assert count > 1000
 
@@ -70,18 +74,18 @@ def test_links_lead_somewhere(site):
 def test_the_reference_has_the_public_names(site):
     import sojourn
 
-    python = site[docs.HTML / "docs/reference/python.html"]
+    python = site[make_docs.HTML / "docs/reference/python.html"]
     for name in sojourn.__all__:
         assert f"sojourn.{name}" in python.anchors or f"sojourn.errors.{name}" in python.anchors, name
-    cpp = site[docs.HTML / "docs/reference/cpp.html"]
+    cpp = site[make_docs.HTML / "docs/reference/cpp.html"]
     assert any("Owner" in anchor for anchor in cpp.anchors) and "uploads" in cpp.text
-    commands = site[docs.HTML / "docs/reference/commands.html"].text
+    commands = site[make_docs.HTML / "docs/reference/commands.html"].text
     for text in ("sojourn-owner budget grant", "--rows-are-subjects", "tools/check", "sojourn keygen"):
         assert text in commands, text
-    limits = site[docs.HTML / "docs/reference/limits.html"].text
+    limits = site[make_docs.HTML / "docs/reference/limits.html"].text
     for text in ("steps per message", "4,096", "sessions", "1 Gi"):
         assert text.lower() in limits.lower(), text
-    errors = site[docs.HTML / "docs/reference/errors.html"].text
+    errors = site[make_docs.HTML / "docs/reference/errors.html"].text
     assert "client 'local' has no budget" in errors
 
 

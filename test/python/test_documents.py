@@ -19,7 +19,6 @@ from unittest import mock
 
 import numpy as np
 import pytest
-import torch
 
 import sojourn
 

@@ -455,8 +455,6 @@ def test_scaled_columns_have_the_noise_of_their_own_bounds(statistic, rng):
         np.testing.assert_allclose(together.stderr.numpy(), apart.stderr.numpy(), rtol=0.02)
         truth = statistic(torch.from_numpy(scaled)).numpy()
         assert np.all(np.abs(together.value.numpy() - truth) < 12 * together.stderr.numpy())
-        products = sojourn.publish(
-            (lambda x: x.T @ x / len(x))(table.scaled(table.rows(["age", "dose"]))), epsilon=1.0
-        )
+        products = sojourn.publish((lambda x: x.T @ x / len(x))(table.scaled(table.rows(["age", "dose"]))), epsilon=1.0)
         # Laplace noise for 4 numbers, or 3 different ones, each of which a row moves by at most 1 / rows.
         assert products.stderr.max() < 4.2 * 2**0.5 / rows

@@ -297,7 +297,9 @@ def test_devices_of_owners_in_cycles_are_used_again():
 
 def test_closed_owners_that_tensors_keep_are_named():
     kept = []
-    with pytest.raises(sojourn.Error, match=r"owners in one process.*\(\d+ are closed, but tensors on them still exist"):
+    with pytest.raises(
+        sojourn.Error, match=r"owners in one process.*\(\d+ are closed, but tensors on them still exist"
+    ):
         for _ in range(40):
             with sojourn.local() as owner:
                 kept.append(torch.ones(3, device=owner.device))

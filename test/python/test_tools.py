@@ -88,8 +88,19 @@ def test_setup_installs_the_packages_of_the_site_once(environment_made, tmp_path
     before = len(calls())
     for name in ("packages-docs.txt", "requirements-docs.txt"):
         shutil.copy(ROOT / "tools" / name, tmp_path / "tools" / name)
-    every = [line for name in ("packages.txt", "packages-docs.txt") for line in (ROOT / "tools" / name).read_text().split("\n")]
-    stand_in("dpkg-query", "\n".join(f"echo '{line.partition('=')[0]}={line.partition('=')[2] or 1}-1 installed'" for line in every if line and line[0] != "#"))
+    every = [
+        line
+        for name in ("packages.txt", "packages-docs.txt")
+        for line in (ROOT / "tools" / name).read_text().split("\n")
+    ]
+    stand_in(
+        "dpkg-query",
+        "\n".join(
+            f"echo '{line.partition('=')[0]}={line.partition('=')[2] or 1}-1 installed'"
+            for line in every
+            if line and line[0] != "#"
+        ),
+    )
     pip('echo "$@" >pip-arguments')
     code, text = setup("--no-build", "--docs")
     assert code == 0 and "requirements-docs.txt" in text, text
@@ -371,5 +382,6 @@ def test_commands_print_their_version(command):
     done = subprocess.run([ROOT / "build/bin" / command, "--version"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(
-        rf"Sojourn {re.escape(sojourn.__version__)} \(program format \d+, dialect \d+, protocol \d+\)", done.stdout.strip()
+        rf"Sojourn {re.escape(sojourn.__version__)} \(program format \d+, dialect \d+, protocol \d+\)",
+        done.stdout.strip(),
     )

@@ -30,7 +30,10 @@ PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "dialect/STATUS.md"]
 COMMANDS = ["sojourn", "sojourn-owner", "sojourn-opt", "sojourn-translate"]
 SCRIPTS = ["tools/setup", "tools/demo", "tools/check", "tools/bench", "tools/docs"]
 # Pages that are made, not written.
-MADE = [f"docs/reference/{name}.md" for name in ("commands", "limits", "cpp", "errors", "coverage", "operators", "promotion")]
+MADE = [
+    f"docs/reference/{name}.md"
+    for name in ("commands", "limits", "cpp", "errors", "coverage", "operators", "promotion")
+]
 LIMITS = {
     "Types and values": "dialect/Bounds.h",
     "Programs and runs": "runtime/Limits.h",
@@ -63,7 +66,7 @@ def linked(text, name, pages):
 
     def replace(match):
         label, target = match[1], match[2]
-        path, _, anchor = target.partition("#")
+        path = target.partition("#")[0]
         if "://" in target or not path:
             return match[0]
         place = (ROOT / name).parent / path
@@ -121,7 +124,9 @@ def commands():
     for name in COMMANDS[2:]:
         # MLIR's own options fill pages.
         own = [line for line in help_of([BUILD / "bin" / name]).splitlines() if "sojourn" in line.lower()]
-        text += f"## {name}\n\n```text\n" + "\n".join(own) + f"\n```\n\n`{name} --help` lists MLIR's own options, too.\n\n"
+        text += (
+            f"## {name}\n\n```text\n" + "\n".join(own) + f"\n```\n\n`{name} --help` lists MLIR's own options, too.\n\n"
+        )
     for name in SCRIPTS:
         text += f"## {name}\n\n```text\n{help_of([ROOT / name])}\n```\n\n"
     return text
