@@ -27,7 +27,8 @@ suppress_warnings = ["misc.highlighting_failure"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True}
+default_role = "code"  # docstrings write `name`, as Markdown does
 
 breathe_projects = {"sojourn": str(ROOT / "build/docs/doxygen/xml")}
 breathe_default_project = "sojourn"

@@ -132,9 +132,9 @@ def commands():
     return text
 
 
-def number(expression):
-    """A bound as a reader writes it."""
-    value = expression.replace("'", "")
+def number(expression, known):
+    """A bound as a reader writes it; `known`: the constants before it."""
+    value = known.get(expression, expression).replace("'", "")
     value = re.sub(r"\b(?:size_t|int64_t|uint32_t)\{(\d+)\}", r"\1", value)
     value = re.sub(r"(?<=\d)u\b", "", value)
     if not re.fullmatch(r"[\d\s<*+()-]+", value):
@@ -153,12 +153,14 @@ def limits():
         r"((?:^[ \t]*///[^\n]*\n)*)^[ \t]*(?:inline constexpr )?(?:size_t|u?int\d+_t|unsigned) (\w+) = ([^;]+);",
         re.MULTILINE,
     )
+    known: dict[str, str] = {}
     for title, header in LIMITS.items():
         text += f"\n## {title}\n\n| limit | value | meaning |\n|---|---|---|\n"
         for comment, name, value in pattern.findall((ROOT / header).read_text()):
             meaning = " ".join(re.sub(r"^\s*/// ?", "", line) for line in comment.splitlines())
             words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name.removeprefix("k")).lower()
-            text += f"| {words} | {number(value)} | {meaning} |\n"
+            text += f"| {words} | {number(value, known)} | {meaning} |\n"
+            known[name] = value
     return text
 
 

@@ -28,7 +28,6 @@ _WIDENED: dict[np.dtype, np.dtype] = {np.dtype("u2"): np.dtype("i4"), np.dtype("
 _SHOWN_COLUMNS = 60
 # Where a tensor read from a table keeps the names of its columns.
 _COLUMNS = "_sojourn_columns"
-_IS_WHOLE = "_sojourn_is_whole"  # of whole columns, no batch
 
 
 def privacy_run():
@@ -129,7 +128,7 @@ class Table:
         private tables may use it, while a measured mean and deviation would cost budget. `columns`: the
         columns in `x`, as given to `batches` or `rows`: a list for `[..., F]`, or one name. Tensors from
         `batches` and `rows` know their columns, tensors computed from them do not. Recorded as one
-        difference and one product, for whole columns of a private table as those of each column. Raises `Error` for columns without bounds.
+        difference and one product. Raises `Error` for columns without bounds.
         """
         if not isinstance(x, torch.Tensor):
             raise Error(f"scaled takes a tensor of this table's columns, got {type(x).__name__}")
@@ -143,18 +142,15 @@ class Table:
         limits = self._limits([columns] if isinstance(columns, str) else columns)
         if not alone and (x.dim() == 0 or x.shape[-1] != len(columns)):
             raise Error(f"{len(columns)} columns need a tensor of shape [..., {len(columns)}], got {tuple(x.shape)}")
-        is_apart = not alone and self.policy == "private" and getattr(x, _IS_WHOLE, False) and len(set(limits)) > 1
         x = x.to(x.dtype if x.is_floating_point() else torch.float32)
-        if is_apart:
-            # The owner bounds each column by itself: noise follows from [-1, 1], not from the widest column.
-            parts = [(x[..., k : k + 1] - c) * f for k, (c, f) in enumerate(map(_centre_and_factor, limits))]
-            return torch.cat(parts, dim=-1)
         centre, factor = self._scaling(limits, x)
         return (x - centre) * factor
 
     def _scaling(self, limits: list[tuple[float, float]], x: torch.Tensor):
         """Centre and factor for each column of the last dimension, or two numbers if all columns are alike."""
-        centres, factors = zip(*map(_centre_and_factor, limits))
+        centres = [(lower + upper) / 2 for lower, upper in limits]
+        # A column of one value has no width; it becomes 0.
+        factors = [2 / (upper - lower) if upper > lower else 1.0 for lower, upper in limits]
         if len(set(limits)) == 1:
             return centres[0], factors[0]
         # An owner gets them once from each thread; a step that was dropped, or an owner's end, loses them.
@@ -245,7 +241,6 @@ class _Rows(int):
         if features is not None and not names:
             raise Error("features must name at least one column")
         values = self._table._table.rows(names, dtype)
-        setattr(values, _IS_WHOLE, True)
         return _knowing(values, names or [column.name for column in self._table.columns])
 
 
@@ -335,12 +330,6 @@ def _tensor(name: str, values) -> torch.Tensor:
             f"column {name!r} has type {array.dtype}; a table holds bool, uint8, int8 to int64, float16, float32 and float64"
         )
     return torch.from_numpy(np.array(array, dtype=stored))
-
-
-def _centre_and_factor(limits: tuple[float, float]) -> tuple[float, float]:
-    """For scaling bounds to [-1, 1]. A column of one value has no width; it becomes 0."""
-    lower, upper = limits
-    return (lower + upper) / 2, 2 / (upper - lower) if upper > lower else 1.0
 
 
 def _knowing(tensor: torch.Tensor, columns: str | list[str]) -> torch.Tensor:

@@ -140,7 +140,7 @@ REFUSALS = [
     ("slice", [F], F, {"start": (0, 0), "limit": (4, 6), "stride": (0, 1)}, "below 1"),
     ("slice", [F], F, {"start": (-1, 0), "limit": (4, 6), "stride": (1, 1)}, "below 0"),
     ("reverse", [F], F, {"dims": (2,)}, "not dimensions"),
-    ("update_slice", [F, t("f32", 2, 6)], F, {"start": (3, 0), "stride": (1, 1)}, "leaves"),
+    ("update_slice", [F, t("f32", 2, 6)], F, {"start": (3, 0), "stride": (1, 1)}, "extends beyond"),
     ("update_slice", [F, t("f32", 6)], F, {"start": (0, 0), "stride": (1, 1)}, "rank"),
     ("dynamic_slice", [F, t("i64")], F, {"dims": (0, 1), "sizes": (2, 2)}, "1 starts for 2 dims"),
     ("dynamic_slice", [F, t("i64")], F, {"dims": (2,), "sizes": (2,)}, "not dimensions"),

@@ -429,32 +429,3 @@ def test_refused(name, rng, monkeypatch, tmp_path):
     done = tool("sojourn-opt", "-", f"--sojourn-make-private={bounds_option()}", text=recorded.text.encode())
     assert done.returncode == 1
     assert reason in done.stderr.decode()
-
-
-@pytest.mark.parametrize(
-    "statistic",
-    [
-        lambda x: x.mean(0),
-        lambda x: x.sum(0),
-        lambda x: torch.stack([x.mean(0)[0], x.mean(0)[1]]),
-    ],
-    ids=["mean", "sum", "stacked"],
-)
-def test_scaled_columns_have_the_noise_of_their_own_bounds(statistic, rng):
-    """Several columns, scaled together, cost what each costs when it is scaled alone."""
-    generator = np.random.default_rng(rng.getrandbits(64))
-    rows = next(ROWS) + 300
-    columns = {"age": generator.uniform(18, 95, rows), "dose": generator.uniform(0, 1, rows)}
-    with sojourn.local() as owner:
-        table = owner.register("t", columns, policy="private", bounds={"age": (18, 100), "dose": (0, 1)})
-        owner.grant("t", epsilon=100, delta=1e-5)
-        together = sojourn.publish(statistic(table.scaled(table.rows(["age", "dose"]))), epsilon=1.0)
-        apart = torch.stack([table.scaled(table[name]) for name in ("age", "dose")], dim=1)
-        apart = sojourn.publish(statistic(apart), epsilon=1.0)
-        scaled = np.stack([(columns["age"] - 59) / 41, 2 * columns["dose"] - 1], axis=1)
-        np.testing.assert_allclose(together.stderr.numpy(), apart.stderr.numpy(), rtol=0.02)
-        truth = statistic(torch.from_numpy(scaled)).numpy()
-        assert np.all(np.abs(together.value.numpy() - truth) < 12 * together.stderr.numpy())
-        products = sojourn.publish((lambda x: x.T @ x / len(x))(table.scaled(table.rows(["age", "dose"]))), epsilon=1.0)
-        # Laplace noise for 4 numbers, or 3 different ones, each of which a row moves by at most 1 / rows.
-        assert products.stderr.max() < 4.2 * 2**0.5 / rows
