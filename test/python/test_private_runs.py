@@ -205,7 +205,7 @@ def test_parts_of_a_plan_of_any_length(owner, table):
     with sojourn.privacy(table, epsilon=1, delta=DELTA, epochs=3):
         with pytest.raises(sojourn.Error, match="epochs=3: 18 steps, of which 0 are taken, and these batches have 24"):
             batches(table, epochs=4)
-        with pytest.raises(sojourn.Error, match="declared with size=16, the batches have size=8"):
+        with pytest.raises(sojourn.Error, match="declared with size=16, but the batches have size=8"):
             batches(table)
             table.batches(["a"], size=8)
 

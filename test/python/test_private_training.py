@@ -255,7 +255,7 @@ def test_a_run_is_of_the_part_that_its_batches_are_of(owner, rng):
     table = register(owner, columns(rng), epsilon=3)
     part, _ = table.split(0.5, seed=1)
     with sojourn.privacy(part, epsilon=2, delta=DELTA) as run:
-        with pytest.raises(sojourn.Error, match="declared for 48 rows of 'people', the batches are drawn from 96"):
+        with pytest.raises(sojourn.Error, match="declared for 48 rows of 'people', but the batches are drawn from 96"):
             table.batches(FEATURES, size=8)
         part.batches(FEATURES, size=8)
         assert run.steps == 6
