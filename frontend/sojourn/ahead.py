@@ -341,8 +341,9 @@ def compile(
     if not _offline.recorders:
         raise Error("sojourn.compile records without an owner: call it inside `with sojourn.offline() as device:`")
     checks.function("step_fn", step_fn)
-    checks.function("batches", batches or (lambda: None))
-    checks.function("init", init or (lambda: None))
+    for name, given in (("batches", batches), ("init", init)):
+        if given is not None:
+            checks.function(name, given)
     inputs = _specs(inputs)
     loops = _loops(
         _offline.recorders[-1], checks.mapping("tables", tables, "names to sojourn.table_spec(...)"), batches

@@ -25,7 +25,7 @@ class spec:
 
     def __post_init__(self):
         try:
-            sizes = tuple(None if isinstance(self.shape, str) else self.shape)  # type: ignore[arg-type]  # refused below
+            sizes = tuple(None if isinstance(self.shape, str) else self.shape)
         except TypeError:
             raise Error(f"shape must be a sequence of sizes, got {shown(self.shape)}") from None
         for size in sizes:

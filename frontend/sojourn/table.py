@@ -384,6 +384,6 @@ def _features(features: str | Sequence[str]) -> str | list[str]:
     if isinstance(features, str):
         return features
     try:
-        return [_name(feature) for feature in (None if isinstance(features, bytes) else features)]  # type: ignore[union-attr]
+        return [_name(feature) for feature in (None if isinstance(features, bytes) else features)]
     except TypeError:
         raise Error(f"features must be a column name or a list of names, got {shown(features)}") from None

@@ -66,7 +66,7 @@ def _install_compile() -> None:
         if not hasattr(convert_frame.CatchErrorsWrapper.__call__, "_sojourn"):
             call = _skipping(convert_frame.CatchErrorsWrapper.__call__)
             call._sojourn = True  # type: ignore[attr-defined]  # a mark of ours
-            convert_frame.CatchErrorsWrapper.__call__ = call  # type: ignore[method-assign]  # torch has no hook for it
+            convert_frame.CatchErrorsWrapper.__call__ = call  # torch has no hook for it
         return original(*args, **kwargs)
 
     torch.compile = compile

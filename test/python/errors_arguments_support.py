@@ -103,12 +103,16 @@ def _():
         sojourn.compile(lambda x: x, inputs=[torch.ones(3)])
 
 
-@example(Error, "State of a program without a model", "its init returned no module or tensor; let init return the model")
+@example(
+    Error, "State of a program without a model", "its init returned no module or tensor; let init return the model"
+)
 def _(program):
     program.state()
 
 
-@example(Error, "State of a program that has not run", "this program has not run here yet; call run(owner) before state()")
+@example(
+    Error, "State of a program that has not run", "this program has not run here yet; call run(owner) before state()"
+)
 def _():
     with sojourn.offline() as device:
         program = sojourn.compile(lambda: (), init=lambda: torch.zeros(3, device=device))

@@ -107,6 +107,7 @@ NOT_SHOWN = {
         "its loop lists differ in length",
         "the artifact uses a value that none of its programs made; compile it again",
         "): the file is damaged, compile it again",
+        "the program does not say how its state nests (",
         "these bytes are not a receipt that an owner signs: a number in them is out of range",
     ],
     "An owner or an intermediary that violates the protocol (`test/python/test_refusals.py`, "
@@ -134,7 +135,8 @@ NOT_SHOWN = {
         "open a socket for",
     ],
     "Lightning and accelerate, which need not be installed (`test/python/test_frameworks.py`)": [
-        "accelerate has already chosen device '",
+        "' in this process; call sojourn.integrations.accelerate.use(owner) before the first Accelerator, Trainer or "
+        "TrainingArguments",
         "sojourn.integrations.lightning needs Lightning 2: pip install lightning",
         "an owner is a single device, but the trainer has the strategy ",
         "an owner is a single device: devices must be 1, got ",

@@ -19,6 +19,7 @@ from torch import nn
 import sojourn
 from sojourn import frameworks
 
+
 def test_torch_accelerator_knows_owners(owner):
     assert torch.accelerator.is_available()
     assert torch.accelerator.current_accelerator(check_available=True) == torch.device("owner")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from typing import Any
 
@@ -14,15 +15,15 @@ from ..errors import Error
 from ..frameworks import trust
 from ..module import device_of
 
-if importlib.util.find_spec("lightning") is not None:
-    from lightning.pytorch import accelerators, strategies
-elif importlib.util.find_spec("pytorch_lightning") is not None:
-    from pytorch_lightning import accelerators, strategies  # type: ignore[no-redef]
-else:
+_found = [name for name in ("lightning", "pytorch_lightning") if importlib.util.find_spec(name) is not None]
+if not _found:
     raise Error("sojourn.integrations.lightning needs Lightning 2: pip install lightning")
+# By name: type checkers need not have it.
+_pytorch = importlib.import_module({"lightning": "lightning.pytorch"}.get(_found[0], _found[0]))
+_Base: Any = _pytorch.accelerators.Accelerator
 
 
-class OwnerAccelerator(accelerators.Accelerator):
+class OwnerAccelerator(_Base):
     """Lightning's view of an owner (an `Owner`, or its device).
 
     ::
@@ -43,7 +44,7 @@ class OwnerAccelerator(accelerators.Accelerator):
 
     def setup(self, trainer) -> None:
         strategy = trainer.strategy
-        if not isinstance(strategy, strategies.SingleDeviceStrategy):
+        if not isinstance(strategy, _pytorch.strategies.SingleDeviceStrategy):
             raise Error(
                 f"an owner is a single device, but the trainer has the strategy {type(strategy).__name__}; leave out "
                 "strategy=, and give devices=1"
