@@ -209,6 +209,19 @@ llvm::Expected<BudgetInfo> Accounts::budget(const std::string &client, const std
     double spent = privacy::smallestEpsilon(line.spent, line.grant.delta);
     info.epsilonLeft = std::max(0.0, line.grant.epsilon - spent);
   }
+  if (!info.granted) {
+    return info;
+  }
+  auto populations = books->populations();
+  if (!populations) {
+    return plain(populations.problem());
+  }
+  for (const ledger::PopulationLine &line : *populations) {
+    if (line.cap && llvm::is_contained(line.datasets, dataset)) {
+      double left = std::max(0.0, line.cap->epsilon - privacy::smallestEpsilon(line.spent, line.cap->delta));
+      info.commonLeft = left < info.epsilonLeft ? left : -1;
+    }
+  }
   return info;
 }
 

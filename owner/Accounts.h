@@ -28,6 +28,7 @@ struct BudgetInfo {
   std::string dataset;
   bool granted = false;
   double epsilon = 0, delta = 0, epsilonLeft = 0;
+  double commonLeft = -1; ///< by the cap on the people over all clients, where that is less than epsilonLeft
 };
 
 /// Steps of one training run of one session on one set of tables. Thread-safe under the session's turn.

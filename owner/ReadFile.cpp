@@ -10,6 +10,7 @@
 #include <arrow/io/api.h>
 #include <arrow/ipc/api.h>
 #include <filesystem>
+#include <fstream>
 #include <parquet/arrow/reader.h>
 
 namespace sojourn::owner {
@@ -24,12 +25,48 @@ llvm::Error unreadable(const std::string &path, const arrow::Status &status) {
   return failure("cannot read '" + path + "': " + status.message());
 }
 
+/// How often a delimiter stands in a line, outside of quotes.
+size_t countOf(char delimiter, const std::string &line) {
+  size_t count = 0;
+  bool isQuoted = false;
+  for (char each : line) {
+    isQuoted = isQuoted != (each == '"');
+    count += !isQuoted && each == delimiter ? 1 : 0;
+  }
+  return count;
+}
+
+char delimiterOf(const std::string &path) { return fs::path(path).extension() == ".tsv" ? '\t' : ','; }
+
+std::string nameOf(char delimiter) { return delimiter == '\t' ? "a tab" : std::string("'") + delimiter + "'"; }
+
+/// The problem with a text whose columns another delimiter separates: it would be read as one column, or as rows of
+/// other lengths where numbers have a decimal comma.
+std::string delimiterProblem(const std::string &path) {
+  std::ifstream file(path);
+  std::string header, row;
+  std::getline(file, header);
+  std::getline(file, row);
+  const char expected = delimiterOf(path);
+  for (char other : {';', '\t', '|', ','}) {
+    const size_t count = countOf(other, header);
+    if (other != expected && count > 0 && countOf(expected, header) == 0 && countOf(other, row) == count) {
+      return "its first line is delimited by " + nameOf(other) + ", expected " + nameOf(expected) +
+             "; write the file with " + nameOf(expected) +
+             ", or register the columns as a dict of arrays "
+             "(pandas.read_csv(FILE, sep=" +
+             (other == '\t' ? "'\\t'" : nameOf(other)) + "))";
+    }
+  }
+  return {};
+}
+
 arrow::Result<std::shared_ptr<arrow::Table>> readCsv(const std::string &path) {
   ARROW_ASSIGN_OR_RAISE(auto input, arrow::io::ReadableFile::Open(path));
   auto reading = arrow::csv::ReadOptions::Defaults();
   reading.block_size = 16 << 20; // column types are inferred from the first block
   auto parsing = arrow::csv::ParseOptions::Defaults();
-  parsing.delimiter = fs::path(path).extension() == ".tsv" ? '\t' : ',';
+  parsing.delimiter = delimiterOf(path);
   ARROW_ASSIGN_OR_RAISE(auto reader, arrow::csv::TableReader::Make(arrow::io::default_io_context(), input, reading,
                                                                    parsing, arrow::csv::ConvertOptions::Defaults()));
   return reader->Read();
@@ -93,6 +130,9 @@ llvm::Expected<std::shared_ptr<arrow::Table>> readFile(const std::string &path) 
   std::string extension = fs::path(path).extension().string();
   arrow::Result<std::shared_ptr<arrow::Table>> table = arrow::Status::UnknownError("");
   if (extension == ".csv" || extension == ".tsv") {
+    if (std::string problem = delimiterProblem(path); !problem.empty()) {
+      return failure("cannot read '" + path + "': " + problem);
+    }
     table = readCsv(path);
   } else if (extension == ".parquet" || extension == ".pq") {
     table = readParquet(path);

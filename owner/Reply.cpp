@@ -191,7 +191,7 @@ Message DoneReply::finish(const std::optional<RequestError> &failure) {
 Message budgetReply(const BudgetInfo &info) {
   FlatBufferBuilder builder;
   auto body = wire::CreateBudget(builder, text(builder, info.dataset), info.granted, info.epsilon, info.delta,
-                                 info.epsilonLeft);
+                                 info.epsilonLeft, info.commonLeft);
   return finish(builder, wire::ReplyBody_Budget, body.Union());
 }
 

@@ -6,6 +6,7 @@
 
 #include "owner/Error.h"
 #include "owner/Limits.h"
+#include "runtime/wire/Address.h"
 #include "runtime/wire/Protocol.h"
 #include "runtime/wire/Step.h"
 
@@ -185,15 +186,16 @@ Server::Server(std::unique_ptr<State> state) : state(std::move(state)) {}
 Server::~Server() { stop(); }
 
 llvm::Expected<std::unique_ptr<Server>> Server::start(Owner &owner, const ServerOptions &options) {
-  if (std::string problem = owner.status(); !problem.empty()) {
-    return failure(problem);
+  for (const std::string &problem : {sojourn::wire::addressProblem(options.listen), owner.status()}) {
+    if (!problem.empty()) {
+      return failure(problem);
+    }
   }
   std::unique_ptr<Server> server(new Server(std::make_unique<State>(owner)));
   State &state = *server->state;
   auto wrong = [&](int result) {
     std::string hint = result == NNG_EADDRINUSE   ? "; another server already listens at this address"
-                       : result == NNG_EADDRINVAL ? "; expected ipc:///path, tcp://host:port or "
-                                                    "inproc://name"
+                       : result == NNG_EADDRINVAL ? "; expected ipc:///path/to/socket or tcp://host:port"
                                                   : "";
     return failure("cannot listen on '" + options.listen + "': " + nng_strerror(result) + hint);
   };

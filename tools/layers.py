@@ -43,6 +43,7 @@ LAYERS = {
     "frontend/recording": "dialect/Signature frontend frontend/shapes frontend/recording/Trace frontend/recording/TraceWalk "
     "frontend/recording/Origin frontend/tables/TableRecords passes/Lowered runtime runtime/wire torch",
     "frontend/session": "dialect/Signature frontend frontend/wire frontend/compile frontend/recording frontend/recording/Trace "
+    "frontend/recording/TraceWalk "
     "frontend/recording/Origin runtime torch",
     "frontend/tables": "dialect/Part frontend frontend/tables/TableRecords frontend/wire frontend/compile frontend/recording "
     "frontend/session runtime runtime/privacy torch",

@@ -179,6 +179,25 @@ ArtifactCall shortOf(const std::vector<TraceCall> &calls, SlotSources sources, c
   return call;
 }
 
+/// The call that publishes the state, recorded last, in the names of the steady step: what the last repetition left is
+/// called by what the second step left, turned.
+ArtifactCall stateOf(const TraceCall &recorded, const std::vector<TraceCall> &calls, const Artifact &artifact) {
+  std::vector<int> constant(recorded.step.slots.size(), 0);
+  ArtifactCall call = fromTrace(recorded, {constant, constant});
+  call.step.releases.clear(); // of the compilation
+  const wire::Step &second = calls[2].step, &last = calls.back().step;
+  for (uint64_t &handle : call.step.states) {
+    auto made = std::find(last.results.begin(), last.results.end(), handle);
+    if (made != last.results.end()) {
+      handle = second.results.at(static_cast<size_t>(made - last.results.begin()));
+      auto from = std::find(artifact.loopFrom.begin(), artifact.loopFrom.end(), handle);
+      handle = from == artifact.loopFrom.end() ? handle
+                                               : artifact.loopTo[static_cast<size_t>(from - artifact.loopFrom.begin())];
+    }
+  }
+  return call;
+}
+
 /// The tables that the calls read, each with the columns that were read; the names of those of which whole columns are.
 std::vector<Dataset> usedTables(const Offline &offline, std::array<ArtifactCall, 4> &calls,
                                 std::set<std::string> &wholeTables) {
@@ -264,7 +283,8 @@ c10::Device Offline::device() const { return session_->device(); }
 
 Artifact compile(const Offline &offline, const std::function<void()> &init,
                  const std::function<void(const std::vector<at::Tensor> &)> &step, const std::vector<Spec> &inputs,
-                 const std::vector<Batches> &batches, std::optional<int64_t> shortRows) {
+                 const std::vector<Batches> &batches, std::optional<int64_t> shortRows,
+                 const std::function<std::vector<at::Tensor>()> &state) {
   Session &session = *offline.session();
   if (shortRows) {
     checkShort(batches, *shortRows);
@@ -314,6 +334,11 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
     sources.push_back({matchNumbers(calls.back(), given, inputs), matchBatches(calls.back(), marks)});
   }
   checkRepeats(calls[2], calls[3], sources[2], sources[3]);
+  std::optional<TraceCall> readsState;
+  if (std::vector<at::Tensor> tensors = state ? state() : std::vector<at::Tensor>(); !tensors.empty()) {
+    std::vector<Published> published = publishLater(tensors);
+    readsState = session.finishOffline();
+  }
 
   Artifact artifact;
   for (size_t i = 0; i < 3; ++i) {
@@ -335,6 +360,9 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
   }
   if (shortRows) {
     artifact.calls[3] = shortOf(calls, sources[4], artifact);
+  }
+  if (readsState) {
+    artifact.state = stateOf(*readsState, calls, artifact);
   }
   artifact.inputs = inputs;
   artifact.shortRows = shortRows.value_or(0);

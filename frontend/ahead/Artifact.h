@@ -75,6 +75,9 @@ public:
 
   /// init, first, steady and short. short uses the names of steady, and has no program if `shortRows` is 0.
   std::array<ArtifactCall, 4> calls;
+  /// Publishes the values that `compile` was told to keep readable; uses the names of steady. Without a program there
+  /// are none.
+  ArtifactCall state;
   /// Rows of the short last batch of an epoch, for which the short step was compiled.
   int64_t shortRows = 0;
   std::vector<Spec> inputs;
@@ -91,7 +94,7 @@ public:
   /// Number of steps until its batches end; nullopt if it takes no batches, or a table's number of rows is open.
   std::optional<int64_t> steps() const;
   std::vector<uint64_t> loopFrom, loopTo;
-  std::string outputTree;
+  std::string outputTree, stateTree;
 };
 
 namespace frontend {
@@ -154,9 +157,12 @@ Table specTable(const Offline &offline, Dataset spec);
 /// inputs. A compiled step has one shape, so a last batch that is or may be short throws Error.
 /// `dropLast` leaves it out; `shortRows` compiles a second step for a last batch of this many rows
 /// (with a single `batches`). A run over a table that leaves another remainder is refused.
+///
+/// `state`: called after the steps; a run reads the values of these tensors at any time (`ArtifactRun::state`).
 Artifact compile(const Offline &offline, const std::function<void()> &init,
                  const std::function<void(const std::vector<at::Tensor> &)> &step, const std::vector<Spec> &inputs,
-                 const std::vector<Batches> &batches = {}, std::optional<int64_t> shortRows = std::nullopt);
+                 const std::vector<Batches> &batches = {}, std::optional<int64_t> shortRows = std::nullopt,
+                 const std::function<std::vector<at::Tensor>()> &state = {});
 
 /// The privacy cost of a run for the subjects of a private table.
 struct RunQuote {
@@ -203,6 +209,9 @@ public:
   /// the number of committed steps; if it returns false, no further step begins. Throws if no step ran.
   ArtifactSteps steps(const std::vector<std::vector<at::Tensor>> &inputs,
                       const std::function<bool(uint64_t committed)> &follow = {});
+  /// The values, after the steps so far, of the tensors that `compile` was given as `state`; one round trip. Throws
+  /// Error if there are none, Refused if the policy keeps a value at the owner.
+  std::vector<at::Tensor> state();
 
 private:
   /// The owner's handles by the artifact's names, and handles that no longer have a name.

@@ -215,13 +215,15 @@ std::string_view checkWhole(const std::string &path, std::string_view file) {
 void Artifact::save(const std::string &path) const {
   flatbuffers::FlatBufferBuilder builder(1 << 16);
   std::vector<flatbuffers::Offset<schema::ArtifactCall>> callOffsets;
-  for (const ArtifactCall &call : calls) {
+  auto callOf = [&](const ArtifactCall &call) {
     auto step = wire::encode(builder, call.step);
     auto uploadInputs = builder.CreateVector(call.uploadInputs), slotInputs = builder.CreateVector(call.slotInputs);
-    callOffsets.push_back(schema::CreateArtifactCall(builder, step, static_cast<uint32_t>(call.seeds),
-                                                     static_cast<uint32_t>(call.published), uploadInputs, slotInputs,
-                                                     builder.CreateVector(call.slotBatches)));
-  }
+    return schema::CreateArtifactCall(builder, step, static_cast<uint32_t>(call.seeds),
+                                      static_cast<uint32_t>(call.published), uploadInputs, slotInputs,
+                                      builder.CreateVector(call.slotBatches));
+  };
+  std::transform(calls.begin(), calls.end(), std::back_inserter(callOffsets), callOf);
+  auto stateOffset = state.step.program.empty() ? flatbuffers::Offset<schema::ArtifactCall>() : callOf(state);
   std::vector<flatbuffers::Offset<schema::ArtifactInput>> inputOffsets;
   for (const Spec &spec : inputs) {
     inputOffsets.push_back(schema::CreateArtifactInput(builder, static_cast<uint8_t>(elementOf(spec.dtype)),
@@ -263,10 +265,11 @@ void Artifact::save(const std::string &path) const {
   auto inputVector = builder.CreateVector(inputOffsets);
   auto from = builder.CreateVector(loopFrom), to = builder.CreateVector(loopTo);
   auto tree = builder.CreateString(outputTree), producer = builder.CreateString("sojourn");
+  auto nesting = builder.CreateString(stateTree);
   auto tableVector = builder.CreateVector(tableOffsets);
   auto batchVector = builder.CreateVector(batchOffsets);
   builder.Finish(schema::CreateArtifact(builder, kArtifactVersion, callVector, inputVector, from, to, tree, producer,
-                                        tableVector, batchVector, shortRows),
+                                        tableVector, batchVector, shortRows, stateOffset, nesting),
                  schema::ArtifactIdentifier());
   std::string_view content(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
   std::string sum = checksumOf(content);
@@ -324,9 +327,7 @@ Artifact Artifact::load(const std::string &path) {
   if (std::string problem = readTables(stored, artifact); !problem.empty()) {
     bad(problem);
   }
-  for (size_t i = 0; i < artifact.calls.size(); ++i) {
-    const schema::ArtifactCall &from = *stored.calls()->Get(static_cast<flatbuffers::uoffset_t>(i));
-    ArtifactCall &call = artifact.calls[i];
+  auto readCall = [&](const schema::ArtifactCall &from, ArtifactCall &call, bool takesInputs) {
     call.bytes = bytes;
     call.seeds = from.seeds();
     call.published = from.published();
@@ -336,15 +337,22 @@ Artifact Artifact::load(const std::string &path) {
     std::string problem = from.step() ? wire::decode(*from.step(), call.step) : "a call has no step";
     problem = problem.empty() ? checkCall(call, artifact) : problem;
     const auto takes = [](int input) { return input != 0; };
-    if (problem.empty() && i == 0 &&
+    if (problem.empty() && !takesInputs &&
         (std::any_of(call.uploadInputs.begin(), call.uploadInputs.end(), takes) ||
          std::any_of(call.slotInputs.begin(), call.slotInputs.end(), takes))) {
-      problem = "its init program takes inputs";
+      problem = "its program for init or for its state takes inputs";
     }
     if (!problem.empty()) {
       bad(problem);
     }
+  };
+  for (size_t i = 0; i < artifact.calls.size(); ++i) {
+    readCall(*stored.calls()->Get(static_cast<flatbuffers::uoffset_t>(i)), artifact.calls[i], i != 0);
   }
+  if (stored.state()) {
+    readCall(*stored.state(), artifact.state, /*takesInputs=*/false);
+  }
+  artifact.stateTree = stored.state_tree() ? stored.state_tree()->str() : "";
   artifact.shortRows = stored.short_rows();
   const bool hasShort = !artifact.calls[3].step.program.empty();
   const bool fitsShort = artifact.shortRows > 0 && artifact.batches.size() == 1 && !artifact.batches[0].dropLast &&

@@ -113,6 +113,32 @@ ArtifactSteps ArtifactRun::steps(const std::vector<std::vector<at::Tensor>> &inp
   return done;
 }
 
+std::vector<at::Tensor> ArtifactRun::state() {
+  const ArtifactCall &call = artifact_.state;
+  if (call.step.program.empty()) {
+    raise(ErrorKind::Error, "this program was compiled without readable state; return the model from init: "
+                            "sojourn.compile(..., init=make), where make() ends with `return model`");
+  }
+  Handles handles = handles_;
+  if (steps_ > 1) {
+    turn(handles);
+  }
+  for (uint64_t name : call.step.states) {
+    if (!handles.named.contains(name)) {
+      raise(ErrorKind::Error, "after " + std::to_string(steps_) +
+                                  " steps some of the program's state does not exist yet; read it after more steps");
+    }
+  }
+  std::vector<at::Tensor> keep;
+  wire::Step message = call.step;
+  message.begin(bind(call, {}, steps_, handles, keep));
+  ProgramRun ran = owner_.session()->runProgram(std::move(message), {});
+  if (ran.failure) {
+    std::rethrow_exception(ran.failure);
+  }
+  return std::move(ran.published);
+}
+
 void ArtifactRun::Handles::set(uint64_t name, uint64_t handle) {
   auto [at, isNew] = named.try_emplace(name, handle);
   if (!isNew) {

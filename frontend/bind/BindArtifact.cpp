@@ -55,6 +55,7 @@ void bindArtifact(py::module_ &m) {
       .def("save", &Artifact::save)
       .def_static("load", &Artifact::load)
       .def_readwrite("output_tree", &Artifact::outputTree)
+      .def_readwrite("state_tree", &Artifact::stateTree)
       .def_property_readonly(
           "inputs",
           [](Artifact &self) {
@@ -142,13 +143,14 @@ void bindArtifact(py::module_ &m) {
       },
       py::arg("offline"), py::arg("name"), py::arg("rows"), py::arg("columns"), py::arg("policy"), py::arg("defaults"));
 
-  m.def("compile_artifact", [](const Offline &offline, const std::function<void()> &init, const py::function &step,
-                               const std::vector<PythonSpec> &inputs, const std::vector<Batches> &batches,
-                               std::optional<int64_t> shortRows) {
-    return compile(
-        offline, init, [&](const std::vector<at::Tensor> &tensors) { step(py::cast(tensors)); }, specsOf(inputs),
-        batches, shortRows);
-  });
+  m.def("compile_artifact",
+        [](const Offline &offline, const std::function<void()> &init, const py::function &step,
+           const std::vector<PythonSpec> &inputs, const std::vector<Batches> &batches, std::optional<int64_t> shortRows,
+           const std::function<std::vector<at::Tensor>()> &state) {
+          return compile(
+              offline, init, [&](const std::vector<at::Tensor> &tensors) { step(py::cast(tensors)); }, specsOf(inputs),
+              batches, shortRows, state);
+        });
 
   py::class_<ArtifactRun>(m, "ArtifactRun")
       .def(py::init([](const Artifact &artifact, const std::shared_ptr<Session> &session,
@@ -161,6 +163,7 @@ void bindArtifact(py::module_ &m) {
           "artifact", [](const ArtifactRun &self) { return self.artifact(); },
           "The artifact over the run's tables: draws and steps follow from their rows.")
       .def("step", &ArtifactRun::step, py::call_guard<py::gil_scoped_release>())
+      .def("state", &ArtifactRun::state, py::call_guard<py::gil_scoped_release>())
       .def(
           "steps",
           [](ArtifactRun &self, const std::vector<std::vector<at::Tensor>> &inputs, const py::object &follow) {

@@ -141,7 +141,8 @@ void bindPrivacy(py::module_ &m) {
       "budget",
       [](Session &session, const std::string &dataset, uint64_t endRun) {
         BudgetInfo info = session.budget(dataset, endRun);
-        return std::make_tuple(info.granted, info.epsilon, info.delta, info.epsilonLeft);
+        return std::make_tuple(info.granted, info.epsilon, info.delta, info.epsilonLeft,
+                               info.commonLeft >= 0 ? std::optional(info.commonLeft) : std::nullopt);
       },
       py::arg("session"), py::arg("dataset"), py::arg("end_run") = 0, py::call_guard<py::gil_scoped_release>());
 }

@@ -42,9 +42,9 @@ void bindReads(py::module_ &m) {
                            py::gil_scoped_acquire lock;
                            inTorchsWay([&] { (*first)(isExtra); });
                          },
-                         [last] {
+                         [last](bool isExtra) {
                            py::gil_scoped_acquire lock;
-                           inTorchsWay([&] { (*last)(); });
+                           inTorchsWay([&] { (*last)(isExtra); });
                          },
                          [](const std::function<void()> &trip) {
                            if (!PyGILState_Check()) {
@@ -54,7 +54,8 @@ void bindReads(py::module_ &m) {
                            trip();
                          }});
       },
-      py::arg("before"), py::arg("after"), "before(is_extra) may raise to prevent the read.");
+      py::arg("before"), py::arg("after"),
+      "before(is_extra) may raise to prevent the read; after(is_extra) follows a trip.");
 }
 
 } // namespace sojourn::frontend

@@ -91,7 +91,8 @@ PYBIND11_MODULE(_sojourn, m) {
   m.doc() = "Sojourn's C++ core; use the package `sojourn`.";
   initialize();
 
-  m.def("install", [](py::object module, const std::string &torchFolder, const std::string &sojournFolder) {
+  m.def("install", [](py::object module, const std::string &torchFolder, const std::string &sojournFolder,
+                      const std::vector<std::string> &installed) {
     // Outlives the interpreter: exceptions may be raised until the very end.
     errorModule = new py::object(std::move(module));
     setRaiser(&raisePython);
@@ -106,7 +107,7 @@ PYBIND11_MODULE(_sojourn, m) {
       py::gil_scoped_acquire interpreter;
       py::module_::import("gc").attr("collect")();
     });
-    installFrameSource(torchFolder, sojournFolder);
+    installFrameSource(torchFolder, sojournFolder, installed);
   });
 
   py::class_<EmbeddedOwner, std::shared_ptr<EmbeddedOwner>>(m, "EmbeddedOwner")

@@ -12,20 +12,25 @@
 #undef Py_BUILD_CORE
 #endif
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <unordered_map>
 
 namespace sojourn::frontend {
 
 namespace {
 
-std::string libraryFolders[2];
+std::string libraryFolders[2]; // torch's and the package's
+std::vector<std::string> installedFolders;
 
 /// What is known of a code object. They are kept: an origin may outlive its function.
 struct Code {
   const PyCodeObject *code = nullptr;
   bool isUsers = false;
+  bool isInstalled = false;  ///< of another installed library
   bool isTorchs = false;     ///< other than Tensor's own methods
+  bool isMode = false;       ///< of torch.set_default_device and its like, through which all calls pass
   bool entersEngine = false; ///< torch's one way in: what is further in belongs to custom Functions and hooks
 };
 
@@ -35,14 +40,23 @@ Code look(PyCodeObject *code) {
   if (!file) {
     PyErr_Clear();
   }
-  for (const std::string &folder : libraryFolders) {
-    users = users && (folder.empty() || std::string_view(file).substr(0, folder.size()) != folder);
+  auto isBelow = [&](const std::string &folder) {
+    return !folder.empty() && std::string_view(file).starts_with(folder);
+  };
+  users = users && std::none_of(std::begin(libraryFolders), std::end(libraryFolders), isBelow) &&
+          !std::string_view(file).starts_with("<frozen");
+  const bool isInstalled = users && std::any_of(installedFolders.begin(), installedFolders.end(), isBelow);
+  std::string_view inTorch;
+  if (file && isBelow(libraryFolders[0])) {
+    inTorch = std::string_view(file).substr(libraryFolders[0].size());
   }
-  users = users && std::string_view(file).substr(0, 7) != "<frozen";
-  const bool torchs = file && !libraryFolders[0].empty() && std::string_view(file).starts_with(libraryFolders[0]) &&
-                      !std::string_view(file).substr(libraryFolders[0].size()).starts_with("_tensor");
   Py_INCREF(code);
-  return {code, users, torchs, PyUnicode_CompareWithASCIIString(code->co_name, "_engine_run_backward") == 0};
+  return {.code = code,
+          .isUsers = users && !isInstalled,
+          .isInstalled = isInstalled,
+          .isTorchs = !inTorch.empty() && !inTorch.starts_with("_tensor"),
+          .isMode = inTorch.starts_with("utils/_device") || inTorch.starts_with("overrides"),
+          .entersEngine = PyUnicode_CompareWithASCIIString(code->co_name, "_engine_run_backward") == 0};
 }
 
 /// The interpreter lock guards it. Each op asks for several: the last few are found at once.
@@ -84,10 +98,13 @@ void eachFrame(Visit visit) {
 
 /// The user's innermost frame; for `backward`, outside of the innermost entry into the engine.
 Frame captureWithLock(bool backward) {
-  Frame found;
+  Frame found, installed;
   bool outside = !backward;
   eachFrame([&](PyCodeObject *code, int instruction) {
     const Code about = known(code);
+    if (about.isInstalled && !installed.code) {
+      installed = {code, instruction};
+    }
     if (about.isUsers && (outside || !found.code)) {
       found = {code, instruction};
     }
@@ -97,7 +114,7 @@ Frame captureWithLock(bool backward) {
     outside = outside || about.entersEngine;
     return false;
   });
-  return found;
+  return found.code ? found : installed;
 }
 
 Frame capture(bool haveLock, bool backward) {
@@ -114,8 +131,9 @@ Frame torchsFrame() {
   PyGILState_STATE state = PyGILState_Ensure();
   Frame found;
   eachFrame([&](PyCodeObject *code, int instruction) {
-    found = known(code).isTorchs ? Frame{code, instruction} : Frame();
-    return true;
+    const Code about = known(code);
+    found = about.isTorchs ? Frame{code, instruction} : Frame();
+    return !about.isMode;
   });
   PyGILState_Release(state);
   return found;
@@ -137,9 +155,11 @@ SourceLine resolve(const Frame &frame) {
 
 } // namespace
 
-void installFrameSource(const std::string &torchFolder, const std::string &sojournFolder) {
+void installFrameSource(const std::string &torchFolder, const std::string &sojournFolder,
+                        std::vector<std::string> installed) {
   libraryFolders[0] = torchFolder;
   libraryFolders[1] = sojournFolder;
+  installedFolders = std::move(installed);
   setFrameSource({&capture, &resolve, &torchsFrame});
 }
 

@@ -44,6 +44,48 @@ std::string namesOf(const std::vector<DatasetInfo> &tables) {
   return names;
 }
 
+/// The tables behind the values at a line of the step; all of them if none is found there. Other tables of the step,
+/// pending from earlier lines, are not why it is refused.
+std::vector<DatasetInfo> tablesAt(mlir::func::FuncOp step, const std::string &location,
+                                  const std::vector<DatasetInfo> &tables) {
+  std::vector<mlir::Operation *> waiting;
+  step.walk([&](mlir::Operation *op) {
+    if (!location.empty() && runtime::describeLocation(op->getLoc()) == location) {
+      waiting.push_back(op);
+    }
+  });
+  std::set<mlir::Operation *> seen;
+  std::set<unsigned> arguments;
+  while (!waiting.empty()) {
+    mlir::Operation *op = waiting.back();
+    waiting.pop_back();
+    if (op == step.getOperation() || !seen.insert(op).second) {
+      continue;
+    }
+    waiting.push_back(op->getParentOp());
+    op->walk([&](mlir::Operation *inner) {
+      for (mlir::Value operand : inner->getOperands()) {
+        if (mlir::Operation *maker = operand.getDefiningOp()) {
+          waiting.push_back(maker);
+        } else if (auto argument = mlir::cast<mlir::BlockArgument>(operand); argument.getOwner()->isEntryBlock()) {
+          arguments.insert(argument.getArgNumber());
+        }
+      }
+    });
+  }
+  std::vector<DatasetInfo> found;
+  size_t next = 0;
+  for (auto [index, type] : llvm::enumerate(step.getArgumentTypes())) {
+    if (mlir::isa<TableType>(type) && next < tables.size()) {
+      if (arguments.contains(static_cast<unsigned>(index))) {
+        found.push_back(tables[next]);
+      }
+      ++next;
+    }
+  }
+  return namesOf(found).empty() ? tables : found;
+}
+
 /// Number of a result among those that are published.
 std::vector<std::optional<unsigned>> publishedOf(mlir::func::FuncOp step) {
   std::vector<std::optional<unsigned>> numbers;
@@ -187,7 +229,7 @@ Judgement judge(const wire::Step &message, const std::vector<DatasetInfo> &table
   auto plan = rewriteForPrivacy(step, inputs, *options);
   rows::Analysis analysis;
   if (mlir::failed(plan) || mlir::failed(provePrivacy(step, inputs, analysis, *plan))) {
-    judgement.refusal = refusal.text() + " (" + namesOf(tables) + ")" +
+    judgement.refusal = refusal.text() + " (" + namesOf(tablesAt(step, refusal.location(), tables)) + ")" +
                         (refusal.location().empty() ? "" : " [" + refusal.location() + "]");
     return judgement;
   }

@@ -11,6 +11,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
@@ -143,13 +144,21 @@ struct OwnerHooks final : at::PrivateUse1HooksInterface {
 
 /// There is no memory of remote tensors in this process: a storage of theirs (torch.UntypedStorage on the device)
 /// cannot be, and torch asks for one without looking.
-struct NoMemory final : c10::Allocator {
+struct NoMemory final : c10::DeviceAllocator {
   [[noreturn]] static void refuse() {
     raise(ErrorKind::Unsupported, "remote tensors have no storage on device owner; make a tensor (torch.empty), or "
                                   "load onto the CPU (map_location=\"cpu\") and move the loaded tensors");
   }
   c10::DataPtr allocate(size_t) override { refuse(); }
   void copy_data(void *, const void *, size_t) const override { refuse(); }
+  // What torch.accelerator asks for: nothing is cached, and nothing lies in this process.
+  bool initialized() override { return true; }
+  void emptyCache(c10::MempoolId_t) override {}
+  void recordStream(const c10::DataPtr &, c10::Stream) override {}
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override { return {}; }
+  void resetAccumulatedStats(c10::DeviceIndex) override {}
+  void resetPeakStats(c10::DeviceIndex) override {}
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex) override { return {0, 0}; }
 };
 
 /// Sparse and quantized results of ATen's own composites (a sparse embedding's gradient).

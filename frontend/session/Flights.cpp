@@ -2,6 +2,8 @@
 // From an open trace to the owner's answer: prepare (Prepare.cpp), exchange, commit.
 #include "frontend/session/Flights.h"
 
+#include "frontend/recording/TraceWalk.h"
+
 #include <algorithm>
 #include <thread>
 
@@ -25,6 +27,33 @@ void eachAtOnce(std::vector<Flight *> &flights, Send send) {
   for (std::thread &thread : threads) {
     thread.join();
   }
+}
+
+/// Draws of rows in a trace.
+struct DrawCount final : TraceVisitor {
+  explicit DrawCount(const std::vector<Word> &words) { TraceWalk(words, *this).run(); }
+  void beginOp(size_t, const OpEntry &entry) { count += entry.name == "sojourn.sample_rows" ? 1 : 0; }
+  size_t count = 0;
+};
+
+/// Of a trace that nobody declared to be one step: where weights are updated by hand, nothing says where a step ends,
+/// so that an update from one batch meets the rows of the next. The analysis sees sums that meet rows, as in a model
+/// that normalizes over its batch.
+void explainUndeclared(Flight &flight) {
+  if (flight.refusalKind != ErrorKind::Refused ||
+      flight.refusal.find("meet a value that was summed") == std::string::npos) {
+    return;
+  }
+  const size_t draws = DrawCount(flight.recording->trace.words).count;
+  if (draws < 2) {
+    return;
+  }
+  const size_t line = flight.refusal.rfind(" [");
+  flight.refusal = "weights are updated by hand, so nothing tells where a step ends: " + std::to_string(draws) +
+                   " batches of a private table are in one step, in which the update from one batch meets the rows of "
+                   "the next; put each update into one step (@sojourn.step, or with sojourn.step():), or let an "
+                   "optimizer of torch.optim make it" +
+                   (line == std::string::npos ? "" : flight.refusal.substr(line));
 }
 
 std::string textOf(const std::exception_ptr &failure, ErrorKind &kind) {
@@ -99,6 +128,9 @@ public:
     Flight *refused = nullptr;
     for (Flight &flight : all) {
       flight.session->prepare(flight);
+      if (!explicitStep) {
+        explainUndeclared(flight);
+      }
       if (flight.refusal.empty()) {
         going.push_back(&flight);
       } else if (!refused) {

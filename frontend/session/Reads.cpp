@@ -16,7 +16,7 @@ namespace sojourn::frontend {
 namespace {
 
 ReadListener &listener() {
-  static ReadListener set{[](bool) {}, [] {}, [](const std::function<void()> &trip) { trip(); }};
+  static ReadListener set{[](bool) {}, [](bool) {}, [](const std::function<void()> &trip) { trip(); }};
   return set;
 }
 
@@ -154,7 +154,9 @@ std::vector<at::Tensor> readValues(const std::vector<at::Tensor> &tensors, bool 
     return values;
   }
   std::sort(sessions.begin(), sessions.end(), [](auto &a, auto &b) { return a->index() < b->index(); });
-  listener().before(std::none_of(sessions.begin(), sessions.end(), [](auto &session) { return session->hasEnded(); }));
+  const bool isExtra =
+      std::none_of(sessions.begin(), sessions.end(), [](auto &session) { return session->hasEnded(); });
+  listener().before(isExtra);
   // What has begun and not ended need not be sent for values that it does not change.
   std::vector<Apart> apart;
   for (const auto &session : sessions) {
@@ -188,7 +190,7 @@ std::vector<at::Tensor> readValues(const std::vector<at::Tensor> &tensors, bool 
       remember(tensors[read.position], read.state->value, read.writes, keep);
     }
   }
-  listener().after();
+  listener().after(isExtra);
   return values;
 }
 
@@ -226,7 +228,7 @@ constexpr size_t kOpsOfBatches = 1024, kUploadBytes = size_t{64} << 20;
 
 static void sendPending() {
   listener().around([] { flushAll(); });
-  listener().after();
+  listener().after(/*isExtra=*/false);
 }
 
 /// Whether what waits is so much that it should not wait for another batch.

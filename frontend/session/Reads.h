@@ -29,8 +29,8 @@ struct ReadListener {
   /// Before a trip. `isExtra`: no step has just ended that would have travelled anyway. May throw: nothing is read
   /// then.
   std::function<void(bool isExtra)> before;
-  /// After it.
-  std::function<void()> after;
+  /// After it, with the same `isExtra`; not after a trip that failed. Also after work that was sent without a read.
+  std::function<void(bool isExtra)> after;
   /// Runs the trip while others may run.
   std::function<void(const std::function<void()> &trip)> around;
 };

@@ -32,9 +32,13 @@ from . import reads as _reads
 from . import serialization as _serialization
 from . import tensor as _tensor
 from . import torch_checks as _torch_checks
+from . import torch_compile as _torch_compile
 from . import torch_optimizers as _torch_optimizers
-from .ahead import Program, compile, load, number, offline, spec, table_spec
+from .ahead import Program, compile, load, offline
+from .checks import flag as _flag
 from .checks import integer as _integer
+from .checks import number as _number
+from .connections import INSTALLED as _INSTALLED
 from .errors import (
     BudgetExhausted,
     ConnectionLost,
@@ -54,10 +58,13 @@ from .publish import Published, ReleaseQuote, publish, quote
 from .reads import strict
 from .receipt import Receipt
 from .replay import explain
+from .specs import number, spec, table_spec
 from .step import flush, step
 from .table import Table, plain
 
-_sojourn.install(_errors, _os.path.dirname(_torch.__file__) + _os.sep, _os.path.dirname(__file__) + _os.sep)
+_sojourn.install(
+    _errors, _os.path.dirname(_torch.__file__) + _os.sep, _os.path.dirname(__file__) + _os.sep, list(_INSTALLED)
+)
 _device.install()
 _tensor.install()
 _module.install()
@@ -66,6 +73,7 @@ _torch_optimizers.install()
 _foreign.install()
 _reads.install()
 _serialization.install()
+_torch_compile.install()
 
 __version__ = "0.1.0"
 
@@ -78,12 +86,13 @@ def batch_indices(rows: int, size: int, seed: int, epoch: int, drop_last: bool =
     each row is in exactly one batch, so the rows of an epoch are distinct.
     """
     numbers = {"rows": rows, "size": size, "seed": seed, "epoch": epoch}
-    return _sojourn.batch_indices(*(_integer(name, value) for name, value in numbers.items()), bool(drop_last))
+    whole = [_integer(name, value) for name, value in numbers.items()]
+    return _sojourn.batch_indices(*whole, _flag("drop_last", drop_last))
 
 
 def split_indices(rows: int, fraction: float, seed: int) -> tuple[_torch.Tensor, _torch.Tensor]:
     """The row numbers of the two tables that `Table.split(fraction, seed)` returns, each in its table's order."""
-    return _sojourn.split_indices(_integer("rows", rows), float(fraction), _integer("seed", seed))
+    return _sojourn.split_indices(_integer("rows", rows), _number("fraction", fraction), _integer("seed", seed))
 
 
 def counters() -> dict[str, int]:

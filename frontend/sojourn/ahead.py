@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import collections.abc
 import contextlib
-import dataclasses
 import itertools
+import json
+import numbers
 import threading
 
 import torch
@@ -15,11 +16,13 @@ from torch.utils import _pytree as pytree
 import _sojourn
 
 from . import checks, connections
-from .checks import integer, within
+from .checks import integer, shown, within
 from .errors import Error
 from .loop import PER_TRIP_MOST, bar, length
+from .owner import Owner
 from .privacy import Quote, current
 from .publish import Published
+from .specs import spec, table_spec
 from .step import _open
 from .table import Batches, Table
 
@@ -38,93 +41,6 @@ _offline = _Offline()
 _compiling = threading.RLock()  # there is one listener for the whole process
 
 
-@dataclasses.dataclass(frozen=True)
-class spec:
-    """Shape and dtype of an input; its contents are given at run time."""
-
-    shape: tuple[int, ...]
-    dtype: torch.dtype = torch.float32
-    is_number: bool = False
-
-
-def number() -> spec:
-    """An input that the step receives as a Python float, for example a scheduled learning rate.
-
-    The step may pass it or its negative to an op. Other values that Python computes from it cannot be
-    traced and are refused.
-    """
-    return spec((), torch.float64, True)
-
-
-@dataclasses.dataclass(frozen=True)
-class table_spec:
-    """Describes an owner's table without its data: `sojourn.compile(..., tables={"train": sojourn.table_spec(...)})`.
-
-    `columns`: name -> dtype, or (dtype, shape of one row's entry); the columns that the step reads are
-    enough. `rows`: number of rows. Whole columns (`table["age"]`, `table.rows(...)`) need it, and the
-    owner's table must then have exactly as many rows. Batches and splits do not need it: a run uses the
-    row count of the table it is given. `bounds`: column -> (lower, upper), if the step relies on exactly
-    these declared bounds. Raises `Error` for an impossible description.
-
-    `policy="private"` compiles for a private table and needs bounds for every column except booleans.
-    The owner then draws the batches, `compile` refuses a step that cannot be proved private, and
-    `Program.quote` gives prices. `defaults`: the table's (noise multiplier, clip, metric bound), if the
-    step relies on them. A run compares the whole description with the owner's table when it starts; no
-    owner trusts it.
-    """
-
-    rows: int | None = None
-    columns: collections.abc.Mapping[str, torch.dtype | tuple[torch.dtype, collections.abc.Sequence[int]]] = (
-        dataclasses.field(default_factory=dict)
-    )
-    bounds: collections.abc.Mapping[str, tuple[float, float]] | None = None
-    policy: str | None = None
-    defaults: collections.abc.Sequence[float] | None = None
-
-    def __post_init__(self):
-        if problem := _sojourn.check_table_spec(*self._described()):
-            raise Error(f"invalid table_spec: {problem}")
-
-    def _described(self) -> tuple[int | None, list, str, list[float] | None]:
-        """Rows, columns, policy and defaults."""
-        if self.policy is not None and not isinstance(self.policy, str):
-            raise Error(f'policy must be "open", "private" or None, got {self.policy!r}')
-        try:
-            defaults = None if self.defaults is None else list(map(float, self.defaults))
-            if defaults is not None and len(defaults) != 3:
-                raise ValueError
-        except (TypeError, ValueError):
-            raise Error(f"defaults must be (noise multiplier, clip, metric bound), got {self.defaults!r}") from None
-        return *self._described_columns(), self.policy or "", defaults
-
-    def _described_columns(self) -> tuple[int | None, list]:
-        if not isinstance(self.columns, collections.abc.Mapping):
-            raise Error(f"columns must map names to dtypes or (dtype, shape), got {self.columns!r}")
-        bounds = dict(self.bounds or {})
-        described = []
-        for name, kind in self.columns.items():
-            if not isinstance(name, str):
-                raise Error(f"a column name must be a str, got {name!r}")
-            dtype, shape = kind if isinstance(kind, tuple) and len(kind) == 2 else (kind, ())
-            if not isinstance(dtype, torch.dtype) or not isinstance(shape, collections.abc.Sequence):
-                raise Error(f"column {name!r} must be a torch.dtype or (dtype, shape), got {kind!r}")
-            limits = bounds.pop(name, None)
-            try:
-                pair = None if limits is None else tuple(map(float, limits))
-                if pair is not None and len(pair) != 2:
-                    raise ValueError
-            except (TypeError, ValueError):
-                raise Error(f"bounds of column {name!r} must be (lower, upper), got {limits!r}") from None
-            sizes = [integer(f"a size of column {name!r}", size) for size in shape]
-            described.append((name, dtype, sizes, pair))
-        if bounds:
-            raise Error(
-                f"bounds name {', '.join(map(repr, bounds))}, which is not in columns; "
-                f"columns: {', '.join(map(repr, self.columns))}"
-            )
-        return None if self.rows is None else integer("rows", self.rows), described
-
-
 @contextlib.contextmanager
 def offline():
     """A device that only records: `with sojourn.offline() as device: program = sojourn.compile(...)`."""
@@ -141,12 +57,17 @@ class Program:
     """A compiled training step: `init`, the first step (which creates optimizer state) and the steady step."""
 
     def __init__(self, artifact, texts: dict[tuple[str, str], str] | None = None):
+        if not isinstance(artifact, _sojourn.Artifact):
+            raise Error(
+                f"a program is made by sojourn.compile(...) or read by sojourn.load(path), got {shown(artifact)}"
+            )
         self._artifact = artifact
         self._texts = texts or {}
+        self._run: _sojourn.ArtifactRun | None = None
 
     def save(self, path) -> None:
         """Writes one file; `sojourn.load` and C++ (`sojourn::Artifact::load`) read it."""
-        self._artifact.save(str(path))
+        self._artifact.save(checks.path("path", path))
 
     def text(self, phase: str = "core", call: str = "steady") -> str:
         """IR of `call` ("init", "first", "steady", "short") after `phase` ("captured" .. "core").
@@ -155,7 +76,7 @@ class Program:
         """
         if call not in self._calls or phase not in _PHASES:
             calls = ", ".join(self._calls)
-            raise Error(f"no text for {call!r} at {phase!r}; calls: {calls}; phases: {', '.join(_PHASES)}")
+            raise Error(f"no text for {shown(call)} at {shown(phase)}; calls: {calls}; phases: {', '.join(_PHASES)}")
         if (call, phase) in self._texts:
             return self._texts[call, phase]
         if phase != "core":
@@ -168,11 +89,14 @@ class Program:
 
     def program_bytes(self, call: str = "steady") -> bytes:
         """The encoded program, as sent to owners."""
-        return self._artifact.program(_CALLS.index(call))
+        return self._artifact.program(self._number_of(call))
 
     def program_hash(self, call: str = "steady") -> str:
         """Content hash that identifies the program at an owner, in hexadecimal."""
-        return self._artifact.hash(_CALLS.index(call)).hex()
+        return self._artifact.hash(self._number_of(call)).hex()
+
+    def _number_of(self, call: str) -> int:
+        return _CALLS.index(checks.choice("call", call, self._calls))
 
     @property
     def inputs(self) -> list[spec]:
@@ -209,7 +133,7 @@ class Program:
         tables: collections.abc.Mapping[str, str] | None = None,
         per_trip: int = 1,
     ) -> list:
-        """Runs `init`, then the steps. Returns the published values of each step.
+        """Runs `init`, then the steps. Returns the published values of each step; `state` then reads the weights.
 
         `batches`: an iterable with one element per step, a tuple of CPU tensors (floats for numbers) that
         match `inputs`. A program without inputs, over batches of the owner's tables, needs no `batches`:
@@ -229,9 +153,14 @@ class Program:
         Steps on a private table follow the open `sojourn.privacy(...)` of one of the run's tables, like
         the steps of a loop; without one the table's defaults apply.
         """
-        tables, total = dict(tables or {}), None
-        if not all(isinstance(text, str) for pair in tables.items() for text in pair):
-            raise Error(f"tables must map the program's tables to names of datasets, got {tables!r}")
+        if not isinstance(owner, Owner):
+            raise Error(f"a program runs at an owner (sojourn.local, sojourn.connect), got {checks.shown(owner)}")
+        tables, total = checks.mapping("tables", tables, "the program's tables to names of datasets"), None
+        if not all(isinstance(dataset, str) for dataset in tables.values()):
+            raise Error(f"tables must map the program's tables to names of datasets, got {checks.shown(tables)}")
+        checks.flag("progress", progress)
+        if batches is not None:
+            checks.iterable("batches", batches)
         if batches is None and (self.inputs or not self._artifact.takes_batches):
             raise Error(
                 f"each step takes {len(self.inputs)} inputs: pass an iterable with a tuple of them for every step"
@@ -239,7 +168,8 @@ class Program:
         per_trip = integer("per_trip", per_trip, 1)
         if per_trip > PER_TRIP_MOST:
             raise Error(f"per_trip is {per_trip}, an owner takes up to {PER_TRIP_MOST} steps in one message")
-        run = _sojourn.ArtifactRun(self._artifact, owner._session, tables)
+        self._run = None  # an earlier run's values are released
+        run = self._run = _sojourn.ArtifactRun(self._artifact, owner._session, tables)
         bound = run.artifact  # its tables have the rows of the owner's
         if batches is None:
             batches, total = itertools.repeat((), bound.steps), bound.steps
@@ -264,6 +194,37 @@ class Program:
         if failure is not None:
             raise failure
 
+    def state(self):
+        """The values of the result of `init` after the last run; one round trip.
+
+        ::
+
+            program.run(owner)
+            model.load_state_dict(program.state())  # init ended with `return model`
+
+        A module gives its state dict, a tensor its value; a tuple, list or dict of these is nested alike, with None for
+        anything else. After a run that failed or was interrupted, the values are those after its last committed step.
+        Raises `Error` before the first run, and if `init` returned no module or tensor; `Refused` if the policy of a
+        table keeps a value at the owner. Weights that were trained on a private table carry their noise already.
+        """
+        if not self._artifact.state_tree:
+            raise Error(
+                "this program has no readable state: its init returned no module or tensor; let init return the model "
+                "and compile again"
+            )
+        if self._run is None:
+            raise Error("this program has not run here yet; call run(owner) before state()")
+        try:
+            described = json.loads(self._artifact.state_tree)
+            values = iter(self._run.state())
+            leaves = [next(values) if is_read else None for is_read in described["read"]]
+            tree = pytree.treespec_loads(described["tree"])
+        except (KeyError, TypeError, ValueError, StopIteration) as failure:
+            raise Error(
+                f"the program does not say how its state nests ({failure!r}): the file is damaged, compile it again"
+            ) from failure
+        return pytree.tree_unflatten(leaves, tree)
+
     def quote(
         self,
         epsilon: float | None = None,
@@ -283,6 +244,8 @@ class Program:
         charged in addition.
         """
         known = [name for name, described in self.tables.items() if described.policy == "private"]
+        if table is not None:
+            checks.text("table", table)
         if table is None and len(known) != 1:
             raise Error(
                 f"the program reads {len(known)} private tables ({', '.join(known) or 'none'}); "
@@ -325,10 +288,24 @@ def _trips(batches, per_trip: int):
     """Inputs of the steps of each trip, as CPU tensors."""
     steps = iter(batches)
     while trip := list(itertools.islice(steps, per_trip)):
-        yield [
-            [torch.tensor(v, dtype=torch.float64) if isinstance(v, (int, float)) else v for v in step]
-            for step in ((batch,) if isinstance(batch, torch.Tensor) else tuple(batch) for batch in trip)
-        ]
+        yield [[_input(value) for value in _inputs(batch)] for batch in trip]
+
+
+def _inputs(batch) -> tuple:
+    """The inputs of one step; one tensor or number alone is the only input."""
+    if isinstance(batch, torch.Tensor) or checks.is_number(batch):
+        return (batch,)
+    if not isinstance(batch, (tuple, list)):
+        raise Error(f"batches must give a tuple of tensors and numbers for each step, got {shown(batch)}")
+    return tuple(batch)
+
+
+def _input(value) -> torch.Tensor:
+    if isinstance(value, torch.Tensor):
+        return value
+    if not isinstance(value, numbers.Real):
+        raise Error(f"an input of a step must be a tensor or a number, got {shown(value)}")
+    return torch.tensor(float(value), dtype=torch.float64)
 
 
 def compile(
@@ -341,7 +318,8 @@ def compile(
 ) -> Program:
     """Compiles `step_fn(*batch, *inputs)` for later; call it inside `with sojourn.offline() as device`.
 
-    `init()` builds models and optimizers on `device`; its random numbers are drawn at each run.
+    `init()` builds models and optimizers on `device`; its random numbers are drawn at each run. If it returns the model
+    (or tensors, or a tuple or dict of models and tensors), `Program.state` reads the weights after a run.
     Each step of a run publishes the values that `step_fn` returns. Raises `Unsupported` if a number
     changes from step to step: pass it as an input (`sojourn.number()`), or use `capturable=True`.
 
@@ -362,7 +340,14 @@ def compile(
     """
     if not _offline.recorders:
         raise Error("sojourn.compile records without an owner: call it inside `with sojourn.offline() as device:`")
-    loops = _loops(_offline.recorders[-1], dict(tables or {}), batches)
+    checks.function("step_fn", step_fn)
+    for name, given in (("batches", batches), ("init", init)):
+        if given is not None:
+            checks.function(name, given)
+    inputs = _specs(inputs)
+    loops = _loops(
+        _offline.recorders[-1], checks.mapping("tables", tables, "names to sojourn.table_spec(...)"), batches
+    )
     texts: dict[tuple[str, str], str] = {}
     compiled: list[dict[str, str]] = []
     trees = []
@@ -393,6 +378,11 @@ def compile(
             _sojourn.publish(leaves)
         trees.append(tree_spec)
 
+    state = _State(_offline.recorders[-1].index)
+
+    def first():
+        state.made = None if init is None else init()
+
     snapshots = dict(_open.snapshots)
     with _compiling:
         _sojourn.set_phase_listener(listen)
@@ -400,11 +390,12 @@ def compile(
         try:
             artifact = _sojourn.compile_artifact(
                 _offline.recorders[-1],
-                init or (lambda: None),
+                first,
                 one_step,
                 [(list(entry.shape), entry.dtype, entry.is_number) for entry in inputs],
                 loops,
                 None if short is None else integer("short", short, 1),
+                state.tensors,
             )
         finally:
             _sojourn.set_phase_listener(None)
@@ -416,12 +407,44 @@ def compile(
         artifact.output_tree = pytree.treespec_dumps(trees[-1])
     except NotImplementedError:
         artifact.output_tree = ""
+    artifact.state_tree = state.description
     # A trace that repeats an earlier one compiles once: texts go by order of first compilation.
     names = list(_CALLS)
     for name, phases in zip(names, compiled):
         for phase, text in phases.items():
             texts[name, phase] = text
     return Program(artifact, texts)
+
+
+class _State:
+    """The result of `init`: its tensors on the recording device, and their nesting."""
+
+    def __init__(self, index: int):
+        self._device = torch.device("owner", index)
+        self.made: object = None
+        self.description = ""
+
+    def tensors(self) -> list[torch.Tensor]:
+        """Called after the steps, which may have replaced a module's tensors."""
+        leaves, tree = pytree.tree_flatten(self.made)
+        held = [dict(leaf.state_dict()) if isinstance(leaf, torch.nn.Module) else leaf for leaf in leaves]
+        leaves, tree = pytree.tree_flatten(pytree.tree_unflatten(held, tree))
+        read = [isinstance(leaf, torch.Tensor) and leaf.device == self._device for leaf in leaves]
+        if not any(read):
+            return []
+        try:
+            self.description = json.dumps({"read": read, "tree": pytree.treespec_dumps(tree)})
+        except (NotImplementedError, TypeError):
+            return []  # of a class that no file can name
+        return [leaf.detach() for leaf, is_read in zip(leaves, read) if is_read]
+
+
+def _specs(inputs) -> tuple[spec, ...]:
+    """The inputs, which must be a sequence of `spec`."""
+    given = None if isinstance(inputs, (str, bytes, spec)) else tuple(checks.iterable("inputs", inputs))
+    if given is None or not all(isinstance(entry, spec) for entry in given):
+        raise Error(f"inputs must be a sequence of sojourn.spec(shape, dtype) or sojourn.number(), got {shown(inputs)}")
+    return given
 
 
 def _loops(recorder, tables: dict, batches) -> list:
@@ -435,12 +458,14 @@ def _loops(recorder, tables: dict, batches) -> list:
         )
     for name, described in tables.items():
         if not isinstance(name, str) or not isinstance(described, table_spec):
-            raise Error(f"tables must map names to sojourn.table_spec(...), got {name!r}: {described!r}")
+            raise Error(f"tables must map names to sojourn.table_spec(...), got {shown(name)}: {shown(described)}")
     made = {name: Table(_sojourn.spec_table(recorder, name, *entry._described())) for name, entry in tables.items()}
     loops = batches(**made)
     loops = [loops] if isinstance(loops, Batches) else loops
     if not isinstance(loops, (list, tuple)) or not all(isinstance(loop, Batches) for loop in loops):
-        raise Error(f"batches must return the result of table.batches(...) or a list of such results, got {loops!r}")
+        raise Error(
+            f"batches must return the result of table.batches(...) or a list of such results, got {shown(loops)}"
+        )
     return [loop._batches for loop in loops]
 
 
@@ -450,4 +475,4 @@ def load(path) -> Program:
     Raises `Error` if the file is not a program or any byte of it has changed, and `VersionMismatch` if
     another version wrote it.
     """
-    return Program(_sojourn.Artifact.load(str(path)))
+    return Program(_sojourn.Artifact.load(checks.path("path", path)))

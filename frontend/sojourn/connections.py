@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
+import site
 import sys
+import sysconfig
 import warnings
 import weakref
 
@@ -15,7 +16,17 @@ import _sojourn
 
 from . import defaults, programs
 
-LIBRARIES = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
+_OWN = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
+
+
+def _installed() -> tuple[str, ...]:
+    """Folders of installed libraries and of Python's own."""
+    folders = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    folders += [*site.getsitepackages(), site.getusersitepackages(), os.path.dirname(os.path.dirname(torch.__file__))]
+    return tuple(dict.fromkeys(folder + os.sep for folder in folders if folder))
+
+
+INSTALLED = _installed()
 _sessions: weakref.WeakSet = weakref.WeakSet()
 
 
@@ -40,11 +51,14 @@ def take_programs() -> None:
         programs.take(session)
 
 
+def is_users(file: str) -> bool:
+    """Whether a file is a script's: of no installed library."""
+    return not file.startswith((*_OWN, *INSTALLED, "<frozen "))
+
+
 def callers_depth() -> int:
-    """Number of frames from the caller of this function to the first frame of user code."""
+    """Number of frames from the caller of this function to the first frame of user code, else to the outermost."""
     frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and (
-        frame.f_code.co_filename.startswith(LIBRARIES) or frame.f_code.co_filename == contextlib.__file__
-    ):
+    while frame.f_back is not None and not is_users(frame.f_code.co_filename):
         frame, depth = frame.f_back, depth + 1
     return depth

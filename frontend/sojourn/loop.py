@@ -16,7 +16,7 @@ import torch
 import _sojourn
 
 from . import connections
-from .checks import integer, positive
+from .checks import flag, integer, iterable, positive, shown
 from .errors import DeadlineExceeded, Error
 from .gradients import drop_lost_gradients
 from .replay import Loop, Replay
@@ -67,6 +67,8 @@ def loop(
     per_trip = integer("per_trip", per_trip, 1)
     if per_trip > PER_TRIP_MOST:
         raise Error(f"per_trip is {per_trip}, an owner takes up to {PER_TRIP_MOST} steps in one message")
+    iterable("batches", batches)
+    flag("progress", progress)
     schedulers = _checked(schedulers)
     if deadline is not None:
         deadline = positive("deadline", deadline, _DEADLINE_MOST)
@@ -221,7 +223,10 @@ def _copied(value):
 
 def _checked(schedulers) -> tuple:
     is_one = isinstance(schedulers, torch.optim.lr_scheduler.LRScheduler)
-    schedulers = (schedulers,) if is_one else tuple(schedulers)
+    try:
+        schedulers = (schedulers,) if is_one else tuple(schedulers)
+    except TypeError:
+        raise Error(f"schedulers must be of torch.optim.lr_scheduler, got {shown(schedulers)}") from None
     for scheduler in schedulers:
         if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             raise Error(

@@ -10,7 +10,8 @@ import threading
 
 import torch
 
-from . import reads
+from . import frameworks, reads
+from .checks import shown
 from .errors import Error
 
 
@@ -21,17 +22,32 @@ def to_owner(module: torch.nn.Module, owner, optimizer: torch.optim.Optimizer | 
     stay the same objects, so ties and the optimizer's references hold. Does nothing if `owner` is None. Raises `Error`
     for an optimizer built on other parameters, which would not update the module.
     """
+    if not isinstance(module, torch.nn.Module):
+        raise Error(f"to_owner moves a torch.nn.Module, got {shown(module)}; tensor.to(owner.device) moves a tensor")
+    if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
+        raise Error(f"optimizer must be a torch.optim.Optimizer, got {shown(optimizer)}")
     if owner is None:
         return module
-    device = torch.device(getattr(owner, "device", owner))
-    if device.type != "owner":
-        raise Error(f"expected an owner or its device, got {owner!r}; module.to({str(device)!r}) moves it there")
+    device = device_of(owner)
     if optimizer is not None:
         _check_optimizer(module, optimizer)
     module.to(device)
     if optimizer is not None:
         _move_state(optimizer, device)
     return module
+
+
+def device_of(owner) -> torch.device:
+    """The device of an `Owner`, or an owner's device itself."""
+    place = getattr(owner, "device", owner)
+    try:
+        device = torch.device(place)
+    except (RuntimeError, TypeError):
+        device = None
+    if device is None or device.type != "owner":
+        where = "" if device is None else f"; module.to({str(device)!r}) moves it there"
+        raise Error(f"expected an owner or its device, got {shown(owner)}{where}")
+    return device
 
 
 class _Swapping(threading.local):
@@ -66,7 +82,10 @@ def _keep_parameters(name, target):
             device = None  # torch says what is wrong
         if device is None or not _crosses(self, torch.device(device)):
             return original(self, *args, **kwargs)
-        with reads.together([] if torch.device(device).type == "owner" else self), _in_place(self):
+        leaves = torch.device(device).type != "owner"
+        if leaves:
+            frameworks.tell_of_move(depth=1)
+        with reads.together(self if leaves else []), _in_place(self):
             return original(self, *args, **kwargs)
 
     method._sojourn = True  # type: ignore[attr-defined]  # a mark of ours

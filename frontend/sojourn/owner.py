@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import os
 import weakref
 
 import torch
 
 import _sojourn
 
-from . import connections
-from .checks import is_number
+from . import checks, connections
+from .checks import flag, number, path, text
 from .errors import Error
-from .table import Table, source_of, text
+from .table import Table, source_of
 
+_TIMEOUT_MOST = 1e6  # seconds; the transport counts milliseconds in 31 bits
 _KEPT_MOST = 6  # of owners that nobody but a device refers to
 # Sessions whose device somebody has taken, oldest first: by index, with the Owner that they were of.
 _kept: dict[int, tuple] = {}
@@ -27,7 +27,8 @@ class Budget:
     """A client's budget on a private table; all its releases together are (epsilon, delta)-DP.
 
     `epsilon_left` is the grant minus the smallest grant that would admit all releases so far. It is
-    informational: the owner's filter decides, and often admits more than `epsilon_left`.
+    informational: the owner's filter decides, and often admits more than `epsilon_left`. `common_left`: epsilon that the
+    cap on the people of the table leaves to all clients together, if that is less than `epsilon_left`; else None.
     """
 
     dataset: str
@@ -35,6 +36,7 @@ class Budget:
     epsilon: float
     delta: float
     epsilon_left: float
+    common_left: float | None = None
 
     def __repr__(self) -> str:
         if not self.granted:
@@ -47,6 +49,7 @@ class Budget:
                 f"  spent     {spent:18.4g}",
                 f"  left      {self.epsilon_left:18.4g}",
             ]
+            + ([] if self.common_left is None else [f"  left to all clients {self.common_left:8.4g}"])
         )
 
 
@@ -54,6 +57,10 @@ class Owner:
     """A connection to the party that holds the data. `owner.device` is a torch device."""
 
     def __init__(self, session, address: str, embedded=None):
+        if not isinstance(session, _sojourn.Session):
+            raise Error(
+                f"an owner is opened by sojourn.local() or sojourn.connect(address), got {checks.shown(session)}"
+            )
         self._session = session
         self._embedded = embedded
         self.address = address
@@ -108,8 +115,11 @@ class Owner:
                 f"{self.address} is not an embedded owner; register the table at the owner: "
                 "sojourn-owner import FILE --name NAME"
             )
-        people = {key: text(key, value) for key, value in (("subject", subject), ("population", population)) if value}
-        self._embedded.register(name, source_of(source), policy, dict(bounds or {}), dict(fills or {}), **people)
+        given = (("subject", subject), ("population", population))
+        people = {key: text(key, value) for key, value in given if value not in (None, "")}
+        text("policy", policy)
+        limits, replacing = checks.bounds("bounds", bounds), checks.fills("fills", fills)
+        self._embedded.register(text("name", name), source_of(source), policy, limits, replacing, **people)
         return self.dataset(name)
 
     def set_defaults(
@@ -133,8 +143,9 @@ class Owner:
         if not hasattr(self._embedded, "set_defaults"):
             raise Error(f"{self.address} serves open tables only, which have no defaults; use the native runtime")
         old = self.dataset(name).defaults
-        given = (noise_multiplier, clip, metric_bound)
-        self._embedded.set_defaults(name, *(new if new is not None else kept for new, kept in zip(given, old)))
+        given = {"noise_multiplier": noise_multiplier, "clip": clip, "metric_bound": metric_bound}
+        new = [kept if value is None else number(label, value) for (label, value), kept in zip(given.items(), old)]
+        self._embedded.set_defaults(name, *new)
         return self.dataset(name)
 
     def grant(self, name: str, epsilon: float, delta: float) -> Budget:
@@ -151,10 +162,7 @@ class Owner:
             )
         if not hasattr(self._embedded, "grant"):
             raise Error(f"{self.address} serves open tables only and keeps no budgets; use the native runtime")
-        for label, value in (("epsilon", epsilon), ("delta", delta)):
-            if not is_number(value):
-                raise Error(f"{label} must be a number, got {value!r}")
-        self._embedded.grant(name, float(epsilon), float(delta))
+        self._embedded.grant(text("name", name), number("epsilon", epsilon), number("delta", delta))
         return self.budget(name)
 
     def budget(self, name: str) -> Budget:
@@ -170,11 +178,11 @@ class Owner:
 
     def dataset(self, name: str) -> Table:
         """A table by name. Raises `Error`, with the known names, for an unknown table."""
-        return Table(self._session.dataset(name), self._session)
+        return Table(self._session.dataset(text("name", name)), self._session)
 
     def programs(self, with_text: bool = False) -> list[dict]:
         """The programs run at this owner, newest last: hash, client, runs, ops and, if `with_text`, the IR."""
-        return self._session.programs(with_text)
+        return self._session.programs(flag("with_text", with_text))
 
     def counters(self) -> dict[str, int]:
         """Counters of this connection; see `sojourn.counters`."""
@@ -208,7 +216,9 @@ def local(store: str | None = None, runtime: str = "native", profile: str | None
     `trace.json` for chrome://tracing; written by the end of the process.
     """
     if runtime == "native":
-        embedded = _sojourn.EmbeddedOwner(str(store or ""), str(profile or ""))
+        given = (("store", store), ("profile", profile))
+        folders = ("" if value is None else path(name, value) for name, value in given)
+        embedded = _sojourn.EmbeddedOwner(*folders)
         return Owner(_opened(embedded, "local"), "local", embedded)
     if runtime == "numpy":
         if store:
@@ -219,7 +229,7 @@ def local(store: str | None = None, runtime: str = "native", profile: str | None
 
         embedded = sojourn_numpy.NumpyOwner()
         return Owner(_opened(embedded.handle, "local (numpy)"), "local (numpy)", _NumpyRegistrar(embedded))
-    raise Error(f"runtime {runtime!r} is unknown; expected 'native' or 'numpy'")
+    raise Error(f"runtime {checks.shown(runtime)} is unknown; expected 'native' or 'numpy'")
 
 
 def _make_room(most: int) -> None:
@@ -276,6 +286,9 @@ def connect(address: str, timeout: float = 60.0, identity=None, owner_key: str |
     default: the owner first met at this address, noted in `IDENTITY.owners`. Raises `ConnectionLost` if
     no owner answers, `Refused` if the owner rejects the identity or is not the expected one.
     """
-    file = "" if identity is None else os.fspath(identity)
-    session = _opened(address, address, int(timeout * 1000), file, owner_key or "")
+    text("address", address)
+    milliseconds = int(1000 * checks.positive("timeout", timeout, _TIMEOUT_MOST))
+    file = "" if identity is None else path("identity", identity)
+    key = "" if owner_key is None else text("owner_key", owner_key)
+    session = _opened(address, address, milliseconds, file, key)
     return Owner(session, address)

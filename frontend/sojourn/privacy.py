@@ -87,8 +87,8 @@ class privacy:
             raise Error(f"privacy takes a table or a part of one, got {type(table).__name__}")
         if (epsilon is None) == (noise_multiplier is None) and epsilon is not None:
             raise Error("give epsilon (the noise follows) or noise_multiplier (the price follows), not both")
-        if loss not in ("mean", "sum"):
-            raise Error(f'loss must be "mean" or "sum", got {loss!r}')
+        if not isinstance(loss, str) or loss not in ("mean", "sum"):
+            raise Error(f'loss must be "mean" or "sum", got {checks.shown(loss)}')
         self._table = table
         self._epsilon = None if epsilon is None else within("epsilon", epsilon, checks.EPSILON)
         self._delta = None if delta is None else within("delta", delta, checks.DELTA)
@@ -99,7 +99,7 @@ class privacy:
         self._share = -1.0
         if metric_share is not None:
             self._share = within("metric_share", metric_share, checks.METRIC_SHARE)
-        self._loss, self._per_layer = loss, bool(per_layer)
+        self._loss, self._per_layer = loss, checks.flag("per_layer", per_layer)
         self._epochs = None if epochs is None else integer("epochs", epochs, 1)
         self._size = None if size is None else integer("size", size, 1)
         self._is_planned = epochs is not None
@@ -130,7 +130,7 @@ class privacy:
     @property
     def delta(self) -> float:
         if self._delta is None and self.is_private:
-            granted, _, delta, _ = self._budget()
+            granted, _, delta, *_ = self._budget()
             if not granted:
                 raise Error(f"give delta: there is no budget on '{self._table.name}' to take it from")
             self._delta = delta

@@ -30,9 +30,7 @@ _open = _OpenStep()
 
 
 def _callers_line() -> str:
-    frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(connections.LIBRARIES):
-        frame = frame.f_back
+    frame = sys._getframe(connections.callers_depth() - 1)
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 import _sojourn
 
 from . import connections
+from .checks import flag
 from .errors import ValueNeeded
 
 
@@ -46,7 +47,7 @@ class strict:
     """
 
     def __init__(self, on: bool = True):
-        self._before, _told.strict = _told.strict, bool(on)
+        self._before, _told.strict = _told.strict, flag("on", on)
 
     def __enter__(self):
         return self
@@ -56,21 +57,33 @@ class strict:
         return False
 
 
+_WAY_OUT = "read it right after optimizer.step(), publish it in the step that computes it, or accumulate on the device"
+
+
 def _before(is_extra: bool) -> None:
-    if not is_extra or _told.together:
-        return
+    if is_extra and _told.strict and not _told.together:
+        frame = sys._getframe(connections.callers_depth() - 1)
+        line = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        raise ValueNeeded(f"a value is read at {line}, which costs a separate round trip; {_WAY_OUT}")
+
+
+def _after(is_extra: bool) -> None:
+    """After values have arrived: a read that was refused costs nothing, and gets no hint."""
+    if is_extra and not _told.together:
+        _hint()
+    connections.tell()
+
+
+def _hint() -> None:
     depth = connections.callers_depth() - 1
     frame = sys._getframe(depth)
+    if not connections.is_users(frame.f_code.co_filename):
+        return  # nobody here can change that line
     line = (frame.f_code.co_filename, frame.f_lineno)
-    way_out = (
-        "read it right after optimizer.step(), publish it in the step that computes it, or accumulate on the device"
-    )
-    if _told.strict:
-        raise ValueNeeded(f"a value is read at {line[0]}:{line[1]}, which costs a separate round trip; {way_out}")
     _told.lines[line] = _told.lines.get(line, 0) + 1
     if _told.lines[line] == 2:  # one that runs once is not worth a word
         warnings.warn(
-            f"a value is read here, which costs a separate round trip to the owner each time; {way_out} (reported once "
+            f"a value is read here, which costs a separate round trip to the owner each time; {_WAY_OUT} (reported once "
             "per line)",
             stacklevel=depth + 1,
         )
@@ -119,5 +132,5 @@ def _after_optimizer_step(optimizer, args, kwargs):
 
 def install() -> None:
     """Installs the listener and the hook, once."""
-    _sojourn.set_read_listener(_before, connections.tell)
+    _sojourn.set_read_listener(_before, _after)
     register_optimizer_step_post_hook(_after_optimizer_step)

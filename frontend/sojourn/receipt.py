@@ -8,6 +8,7 @@ import json
 
 import _sojourn
 
+from .checks import shown
 from .errors import Error
 
 
@@ -72,7 +73,7 @@ class Receipt:
         the receipt; `owner.key` is the key of the connection.
         """
         if not isinstance(owner_key, str):
-            raise Error(f"owner_key must be the owner's key as a str, got {owner_key!r}")
+            raise Error(f"owner_key must be the owner's key as a str, got {shown(owner_key)}")
         _sojourn.verify_receipt(self._signed, owner_key)
         return True
 

@@ -15,6 +15,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 import _sojourn
 
 from . import connections
+from .checks import flag
 from .errors import Error
 from .gradients import drop_lost_gradients
 from .publish import forget_lines, naming_lines
@@ -92,7 +93,7 @@ class step:
 
     def __new__(cls, function=None, *, replay: bool = False, _trip=None):
         self = super().__new__(cls)
-        self._replay, self._trip = bool(replay), _trip
+        self._replay, self._trip = flag("replay", replay), _trip
         if function is None:
             return self
         if not callable(function):

@@ -19,7 +19,8 @@ import torch
 
 import _sojourn
 
-from .checks import integer, is_number
+from . import checks
+from .checks import flag, integer, shown, text
 from .errors import Error
 
 # Types that a table keeps, and the next wider ones that hold what it does not.
@@ -61,6 +62,10 @@ class Table:
     """
 
     def __init__(self, table: _sojourn.Table, session=None):
+        if not isinstance(table, _sojourn.Table):
+            raise Error(
+                f"a table comes from its owner, owner.dataset(name), or from sojourn.plain(source), got {shown(table)}"
+            )
         self._table = table
         self._session = session
         self._scalings = threading.local()
@@ -107,7 +112,15 @@ class Table:
         size, epochs, seed = (integer(name, value) for name, value in numbers.items())
         features, label = _features(features), None if label is None else _name(label)
         batches = self._table.batches(
-            features, label, size, epochs, bool(shuffle), seed, bool(drop_last), dtype, label_dtype
+            features,
+            label,
+            size,
+            epochs,
+            flag("shuffle", shuffle),
+            seed,
+            flag("drop_last", drop_last),
+            checks.dtype("dtype", dtype),
+            checks.dtype("label_dtype", label_dtype),
         )
         return Batches(batches, features, label, self, size, epochs)
 
@@ -116,9 +129,9 @@ class Table:
 
         `sojourn.split_indices` gives their rows, the same at every owner and on the CPU.
         """
-        if not is_number(fraction):
-            raise Error(f"fraction must be a number between 0 and 1, got {fraction!r}")
-        first, other = self._table.split(float(fraction), integer("seed", seed))
+        if not checks.is_number(fraction):
+            raise Error(f"fraction must be a number between 0 and 1, got {shown(fraction)}")
+        first, other = self._table.split(checks.number("fraction", fraction), integer("seed", seed))
         return Table(first, self._session), Table(other, self._session)
 
     def scaled(self, x: torch.Tensor, columns: str | Sequence[str] | None = None) -> torch.Tensor:
@@ -203,10 +216,13 @@ class Table:
         if self.policy != "private" or self._session is None:
             return ""
         try:
-            granted, epsilon, delta, left = _sojourn.budget(self._session, self.name)
+            granted, epsilon, delta, left, common = _sojourn.budget(self._session, self.name)
         except Error:
             return ""  # a table can be shown when its owner is gone
-        return f"budget left: epsilon {left:.4g} of {epsilon:.4g} at delta {delta:g}" if granted else "no budget"
+        if not granted:
+            return "no budget"
+        cap = "" if common is None else f"; the common cap of all clients leaves epsilon {common:.4g}"
+        return f"budget left: epsilon {left:.4g} of {epsilon:.4g} at delta {delta:g}{cap}"
 
     def __repr__(self) -> str:
         line = self._budget_line()
@@ -240,7 +256,7 @@ class _Rows(int):
         names = [] if features is None else _features(features)
         if features is not None and not names:
             raise Error("features must name at least one column")
-        values = self._table._table.rows(names, dtype)
+        values = self._table._table.rows(names, checks.dtype("dtype", dtype))
         return _knowing(values, names or [column.name for column in self._table.columns])
 
 
@@ -302,13 +318,21 @@ def plain(
     otherwise refused. `columns`: the only columns to keep.
     """
     given = source_of(source)
-    return Table(_sojourn.plain(given, name or "", dict(bounds or {}), dict(fills or {}), list(columns or [])))
+    called = "" if name is None else text("name", name)
+    kept = [] if columns is None else checks.names("columns", columns)
+    limits, replacing = checks.bounds("bounds", bounds), checks.fills("fills", fills)
+    return Table(_sojourn.plain(given, called, limits, replacing, kept))
 
 
 def source_of(source: str | os.PathLike | Mapping) -> str | dict[str, torch.Tensor]:
     """A path as text, or the arrays of a dict (or DataFrame) as CPU tensors."""
-    if not hasattr(source, "items"):
-        return os.fspath(source)
+    if isinstance(source, (str, os.PathLike)):
+        return checks.path("source", source)
+    if isinstance(source, type) or not hasattr(source, "items"):
+        raise Error(
+            "source must be the path of a .csv, .parquet, .arrow or .npz file, or a dict of arrays, "
+            f"got {shown(source)}"
+        )
     return {str(name): _tensor(name, values) for name, values in source.items()}
 
 
@@ -349,13 +373,6 @@ def _features(features: str | Sequence[str]) -> str | list[str]:
     if isinstance(features, str):
         return features
     try:
-        return [_name(feature) for feature in features]
+        return [_name(feature) for feature in (None if isinstance(features, bytes) else features)]
     except TypeError:
-        raise Error(f"features must be a column name or a list of names, got {features!r}") from None
-
-
-def text(name: str, value: str) -> str:
-    """`value`, which must be a str."""
-    if not isinstance(value, str):
-        raise Error(f"{name} must be a str, got {value!r}")
-    return value
+        raise Error(f"features must be a column name or a list of names, got {shown(features)}") from None

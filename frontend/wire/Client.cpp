@@ -444,7 +444,7 @@ BudgetInfo Client::budget(const std::string &dataset, uint64_t endRun) {
   Answer answer =
       exchange(request.finish(schema::CreateGetBudget(request, session_, request.CreateString(dataset), endRun)));
   const auto &body = expect<schema::Budget>(parseReply(answer.bytes));
-  return {body.granted(), body.epsilon(), body.delta(), body.epsilon_left()};
+  return {body.granted(), body.epsilon(), body.delta(), body.epsilon_left(), body.common_left()};
 }
 
 std::vector<ProgramSummary> Client::programs(bool withText) {

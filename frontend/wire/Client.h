@@ -115,6 +115,7 @@ struct StepReply {
 struct BudgetInfo {
   bool granted = false;
   double epsilon = 0, delta = 0, epsilonLeft = 0;
+  double commonLeft = -1; ///< by the cap over all clients, where that is less; else -1
 };
 
 struct ProgramSummary {

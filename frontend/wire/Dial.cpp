@@ -4,6 +4,7 @@
 
 #include "frontend/Error.h"
 #include "runtime/OwnProcess.h"
+#include "runtime/wire/Address.h"
 #include "runtime/wire/Protocol.h"
 
 #include <nng/nng.h>
@@ -85,13 +86,19 @@ public:
 
   CallStatus tryCall(std::string_view request, Answer &answer, std::string &failure) override {
     nng_msg *message = allocator_.take(request);
-    if (int status = nng_sendmsg(socket_, message, 0)) {
+    int status = nng_sendmsg(socket_, message, NNG_FLAG_NONBLOCK);
+    if (status == NNG_EAGAIN) { // no connection at the moment
+      status = refusal();
+      status = status ? status : nng_sendmsg(socket_, message, 0);
+    }
+    if (status) {
       nng_msg_free(message);
       failure = describe(status, "send to");
       return CallStatus::NotSent;
     }
     nng_msg *reply = nullptr;
-    if (int status = nng_recvmsg(socket_, &reply, 0)) {
+    status = nng_recvmsg(socket_, &reply, 0);
+    if (status) {
       failure = describe(status, "receive from");
       return status == NNG_ETIMEDOUT ? CallStatus::TimedOut : CallStatus::Broken;
     }
@@ -108,17 +115,20 @@ public:
       failure = describe(status, "send to");
       return CallStatus::NotSent;
     }
-    nng_aio_set_timeout(exchange.aio, timeoutMs_);
-    nng_aio_set_msg(exchange.aio, message);
-    nng_ctx_send(exchange.context, exchange.aio);
-    if (int status = exchange.wait({})) {
+    int status = exchange.send(message, NNG_DURATION_ZERO);
+    if (status == NNG_ETIMEDOUT) { // no connection at the moment
+      status = refusal();
+      status = status ? status : exchange.send(message, timeoutMs_);
+    }
+    if (status) {
       nng_msg_free(nng_aio_get_msg(exchange.aio));
       failure = describe(status, "send to");
       return CallStatus::NotSent;
     }
     nng_aio_set_timeout(exchange.aio, NNG_DURATION_INFINITE);
     nng_ctx_recv(exchange.context, exchange.aio);
-    if (int status = exchange.wait(look)) {
+    status = exchange.wait(look);
+    if (status) {
       failure = describe(status, "receive from");
       return status == NNG_ETIMEDOUT ? CallStatus::TimedOut : CallStatus::Broken;
     }
@@ -147,6 +157,13 @@ private:
       exchange.isDone = true;
       exchange.changed.notify_one();
     }
+    /// Returns nng's status. A message that was not sent is the caller's.
+    int send(nng_msg *message, nng_duration timeout) {
+      nng_aio_set_timeout(aio, timeout);
+      nng_aio_set_msg(aio, message);
+      nng_ctx_send(context, aio);
+      return wait({});
+    }
     /// Returns nng's status. Where `look` returns false it is as if the time was up.
     int wait(const std::function<bool()> &look) {
       std::unique_lock lock(mutex);
@@ -171,6 +188,29 @@ private:
     }
   };
 
+  /// nng's status if nobody listens at the address any more; 0 if someone does, or if that is unknown. A socket that
+  /// has lost its connection only knows that there is none yet, and would wait for the whole time.
+  int refusal() const {
+    nng_stream_dialer *dialer = nullptr;
+    nng_aio *aio = nullptr;
+    if (nng_aio_alloc(&aio, nullptr, nullptr)) {
+      return 0;
+    }
+    int status = nng_stream_dialer_alloc(&dialer, url_.c_str());
+    if (status == 0) {
+      nng_aio_set_timeout(aio, timeoutMs_ > 0 ? timeoutMs_ : NNG_DURATION_DEFAULT);
+      nng_stream_dialer_dial(dialer, aio);
+      nng_aio_wait(aio);
+      status = nng_aio_result(aio);
+      if (status == 0) {
+        nng_stream_free(static_cast<nng_stream *>(nng_aio_get_output(aio, 0)));
+      }
+      nng_stream_dialer_free(dialer);
+    }
+    nng_aio_free(aio);
+    return status == NNG_ECONNREFUSED || status == NNG_ENOENT ? NNG_ECONNREFUSED : 0;
+  }
+
   static Answer answerOf(nng_msg *reply) {
     Answer answer;
     answer.keep = std::shared_ptr<const void>(reply, [](nng_msg *kept) { nng_msg_free(kept); });
@@ -191,9 +231,8 @@ private:
 } // namespace
 
 std::unique_ptr<Transport> dialTransport(const std::string &url, int timeoutMs) {
-  if (url.find("://") == std::string::npos) {
-    raise(ErrorKind::ConnectionLost,
-          "'" + url + "' is not an address; expected ipc:///path/to/socket or tcp://host:port");
+  if (std::string problem = wire::addressProblem(url); !problem.empty()) {
+    raise(ErrorKind::ConnectionLost, problem);
   }
   // nng ends a process that uses it in a fork of one that has.
   static const runtime::OwnProcess first;

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import numpy as np
 
@@ -28,6 +29,15 @@ def read_file(name: str, source) -> dict:
         raise OwnerError(DATASET, f"dataset '{name}': cannot read '{path}': {error}") from error
 
 
+def _check_delimiter(name: str, path: str) -> None:
+    """Refuses a text whose columns another delimiter separates, which would be read as one column."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        header, row = (re.sub('"[^"]*"?', "", file.readline()) for _ in range(2))
+    found = [other for other in ";\t|" if header.count(other) and header.count(other) == row.count(other)]
+    need(not found or "," in header, f"dataset '{name}': cannot read '{path}': its first line is delimited by "
+         f"{found[0] if found else ''!r}, expected ','; write the file with ','", DATASET)  # fmt: skip
+
+
 def _read_columns(name: str, path: str, suffix: str) -> dict:
     if suffix == ".npz":
         with np.load(path, allow_pickle=False) as file:
@@ -36,6 +46,7 @@ def _read_columns(name: str, path: str, suffix: str) -> dict:
     if suffix == ".csv":
         from pyarrow import csv
 
+        _check_delimiter(name, path)
         table = csv.read_csv(path)
     elif suffix == ".parquet":
         from pyarrow import parquet

@@ -138,7 +138,12 @@ def _(address, identity):
     sojourn.connect(address, identity=identity)
 
 
-@example(Refused, "An owner known from another address", "is known from another address, ipc:///run/o.sock", "connect with owner_key=")
+@example(
+    Refused,
+    "An owner known from another address",
+    "is known from another address, ipc:///run/o.sock",
+    "connect with owner_key=",
+)
 def _(address, identity):
     sojourn.connect(address, identity=identity).close()
     noted = identity.parent / "ada.key.owners"

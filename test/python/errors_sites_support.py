@@ -75,7 +75,7 @@ def spoken(call):
 
 def python_sites():
     """Sites in the Python package with the longest fixed part of their text."""
-    for path in sorted((ROOT / "frontend/sojourn").glob("*.py")):
+    for path in sorted((ROOT / "frontend/sojourn").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
                 parts = list(fixed(node.exc.args[0]))
@@ -107,6 +107,7 @@ NOT_SHOWN = {
         "its loop lists differ in length",
         "the artifact uses a value that none of its programs made; compile it again",
         "): the file is damaged, compile it again",
+        "the program does not say how its state nests (",
         "these bytes are not a receipt that an owner signs: a number in them is out of range",
     ],
     "An owner or an intermediary that violates the protocol (`test/python/test_refusals.py`, "
@@ -133,10 +134,21 @@ NOT_SHOWN = {
         "the owner no longer knows this session (",
         "open a socket for",
     ],
+    "Lightning and accelerate, which need not be installed (`test/python/test_frameworks.py`)": [
+        "' in this process; call sojourn.integrations.accelerate.use(owner) before the first Accelerator, Trainer or "
+        "TrainingArguments",
+        "sojourn.integrations.lightning needs Lightning 2: pip install lightning",
+        "an owner is a single device, but the trainer has the strategy ",
+        "an owner is a single device: devices must be 1, got ",
+    ],
     "`sojourn-opt` alone: client and owner know the number of rows of a table": [
         "draws rows of a table with an unknown number of rows",
     ],
     "C++ alone: Python checks earlier, or cannot make the call": [
+        "expected a torch.dtype, got ",
+        "this program was compiled without readable state; return the model from init: sojourn.compile(..., init=make), "
+        "where make() ends with `return model`",
+        " steps some of the program's state does not exist yet; read it after more steps",
         "'; give each table of a step a different name",
         ", expected a number from 2^-12 to 2^40",
         "' is invalid: ",

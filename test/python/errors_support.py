@@ -31,7 +31,7 @@ from torch import nn
 import sojourn
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOPICS = ("values", "recording", "steps", "tables", "owners", "private", "releases", "ahead")
+TOPICS = ("values", "recording", "steps", "tables", "owners", "private", "releases", "ahead", "arguments")
 EXAMPLES: dict[str, "Example"] = {}
 FILE = "example.py"  # what the document calls the file of a snippet
 

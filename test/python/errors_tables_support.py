@@ -79,7 +79,7 @@ def _(houses):
     houses.batches(["age"], seed=2**63)
 
 
-@example(Error, "Invalid dtype", "expected a torch.dtype, got")
+@example(Error, "Invalid dtype", "dtype must be a torch.dtype or None, got")
 def _(houses):
     houses.batches(["age"], dtype="float")
 

@@ -154,7 +154,7 @@ def test_a_part_of_a_table(owner, rng, program):
     table = register(owner, columns(rng), epsilon=20.0)
     part, _ = table.split(0.5, seed=3)
     with sojourn.privacy(table, noise_multiplier=1.0, delta=DELTA):
-        with pytest.raises(sojourn.Error, match="declared for 96 rows of 'people', the batches are drawn from 48"):
+        with pytest.raises(sojourn.Error, match="declared for 96 rows of 'people', but the batches are drawn from 48"):
             ahead.run(owner)
     with sojourn.privacy(part, noise_multiplier=1.0, delta=DELTA) as run:
         ahead.run(owner)

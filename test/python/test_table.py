@@ -350,7 +350,7 @@ def test_tqdm_sees_the_length(make, data):
         (lambda t: t.batches("", "y"), "no column ''"),
         (lambda t: t.batches(3, "y"), "must be a column name or a list of names, got 3"),
         (lambda t: t.batches(["age", 3], "y"), "a column name must be a str, got int"),
-        (lambda t: t.batches(["age"], "y", label_dtype="int"), "expected a torch.dtype"),
+        (lambda t: t.batches(["age"], "y", label_dtype="int"), "must be a torch.dtype"),
         (lambda t: t.batches([], "y"), "at least one column"),
         (lambda t: t.batches(["age"], "y", size=0), "size must be an integer of at least 1"),
         (lambda t: t.batches(["age"], "y", size=2.5), "size must be an integer"),
