@@ -69,6 +69,7 @@ EXCEPTIONS = {
     ("frontend/recording/Composites.cpp", "frontend/session"): _SESSION,
     ("frontend/recording/Record.cpp", "frontend/session"): _SESSION,
     ("frontend/recording/Record.h", "frontend/session"): _SESSION,
+    ("frontend/recording/Sized.cpp", "frontend/session"): _SESSION,
     ("frontend/recording/Slots.cpp", "frontend/session"): _SESSION,
     ("frontend/recording/Special.cpp", "frontend/session"): _SESSION,
     ("frontend/recording/Tensor.cpp", "frontend/session"): _SESSION,

@@ -5,12 +5,14 @@
 #include "frontend/recording/Origin.h"
 #include "frontend/recording/Slots.h"
 #include "frontend/recording/Tensor.h"
+#include "frontend/session/Reads.h"
 #include "frontend/session/Steps.h"
 
 #include <ATen/ATen.h>
 #include <ATen/ops/cross_entropy_loss_native.h>
 #include <ATen/ops/max_pool1d_native.h>
 #include <ATen/ops/one_hot_native.h>
+#include <ATen/ops/tensor_split_native.h>
 #include <torch/library.h>
 
 namespace sojourn::frontend {
@@ -90,13 +92,31 @@ at::Tensor &matmulOut(const at::Tensor &self, const at::Tensor &other, at::Tenso
   return out.copy_(result);
 }
 
-/// Without a number of classes eager asks for the largest label.
+/// Without a number of classes it is that of the largest label.
 at::Tensor oneHot(const at::Tensor &self, int64_t classes) {
-  if (classes < 0) {
-    raise(ErrorKind::ValueNeeded, "aten::one_hot" + describeOrigin(captureOrigin()) +
-                                      ": the number of classes depends on values; pass num_classes=");
+  if (classes == -1 && self.scalar_type() == at::kLong && self.numel() > 0) {
+    const auto ends = readSizes(self, [](const at::Tensor &x) { return at::stack({x.max(), x.min()}); });
+    if (!ends) {
+      raise(ErrorKind::ValueNeeded, "aten::one_hot" + describeOrigin(captureOrigin()) +
+                                        ": the number of classes depends on values; pass num_classes=");
+    }
+    TORCH_CHECK(ends->at(1) >= 0, "Class values must be non-negative.");
+    classes = ends->front() + 1;
   }
   return at::native::one_hot(self, classes);
+}
+
+/// Eager takes the places of cuts from the CPU alone.
+std::vector<at::Tensor> tensorSplit(const at::Tensor &self, const at::Tensor &cuts, int64_t dim) {
+  if (!isRemote(cuts)) {
+    return at::native::tensor_split(self, cuts, dim);
+  }
+  const auto places = readSizes(cuts, [](const at::Tensor &x) { return x; });
+  if (!places) {
+    raise(ErrorKind::ValueNeeded, "aten::tensor_split" + describeOrigin(captureOrigin()) +
+                                      ": the sizes of its parts depend on values; pass integers");
+  }
+  return at::native::tensor_split(self, at::tensor(*places, cuts.scalar_type()).reshape(cuts.sizes()), dim);
 }
 
 /// ATen's, whose checks come before what is recorded.
@@ -253,6 +273,7 @@ TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
   library.impl("matmul.out", matmulOut);
   library.impl("max_pool1d", maxPool1d);
   library.impl("one_hot", oneHot);
+  library.impl("tensor_split.tensor_indices_or_sections", tensorSplit);
 }
 
 // Under inference_mode nothing arrives above.
@@ -269,4 +290,5 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("matmul.out", matmulOut);
   library.impl("max_pool1d", maxPool1d);
   library.impl("one_hot", oneHot);
+  library.impl("tensor_split.tensor_indices_or_sections", tensorSplit);
 }

@@ -182,7 +182,8 @@ void recordForeign(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::ji
   raise(ErrorKind::Unsupported,
         c10::toString(op.operator_name()) + describeOrigin(captureOrigin()) +
             ": this op has no kernel for device owner, where only ATen ops are recorded; register a decomposition, "
-            "torch._decomp.register_decomposition(op), or a kernel, torch.library.register_kernel(op, \"owner\")");
+            "torch._decomp.register_decomposition(op), or a kernel, torch.library.register_kernel(op, \"owner\"), or "
+            "call it on CPU copies outside of steps (x.cpu())");
 }
 
 /// One registration per overload. Left alone: CompositeImplicit ops (they decompose above us), and

@@ -260,8 +260,9 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
     special = Special::CheckErrors;
   } else if (name == "aten::record_stream" || name == "aten::_linalg_check_errors") { // failures give NaN
     special = Special::NoOp;
-  } else if (auto it = refusals().find(name); it != refusals().end()) {
-    special = Special::Refused;
+  } else if (auto it = refusals().find(name.ends_with(".out") && isSized(name) ? schema->name() : name);
+             it != refusals().end()) {
+    special = isSized(name) ? Special::Sized : Special::Refused;
     refusalKind = it->second.kind;
     refusalHint = it->second.hint;
   } else if (!shape && !view &&
@@ -304,7 +305,8 @@ std::pair<const char *, std::string> describeOperator(const std::string &name) {
   const OpInfo info(*op);
   switch (info.special) {
   case Special::Refused: return {"refused", info.refusalHint};
-  case Special::LocalScalar: return {"read", ""};
+  case Special::LocalScalar:
+  case Special::Sized: return {"read", ""};
   case Special::None: break;
   default: return {"recorded", ""};
   }

@@ -7,6 +7,8 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <optional>
+
 namespace sojourn::frontend {
 
 /// What an argument is in the stream.
@@ -45,6 +47,7 @@ enum class Special : uint8_t {
   EmptyStrided,
   CheckErrors, ///< has an argument check_errors
   SetSource,
+  Sized, ///< values say how large its result is
   NoOp
 };
 
@@ -99,6 +102,13 @@ void checkWritable(const OpInfo &info, const at::Tensor &tensor);
 /// An op that needs more than the general path (Special.cpp). Whether its result is on the stack; else it is recorded,
 /// with the arguments that are there now.
 bool answerSpecial(const OpInfo &info, torch::jit::Stack *stack);
+
+/// Whether an op's values say how large its result is, and it is recorded where that may be read (Sized.cpp).
+bool isSized(const std::string &name);
+/// Likewise for such an op. Throws what refuses it where the size may not be read.
+bool answerSized(const OpInfo &info, torch::jit::Stack *stack);
+/// How many classes non-negative labels have; empty where that may not be read.
+std::optional<int64_t> classesOf(const at::Tensor &labels);
 
 /// Whether an op, by its base name ("add", "add_"), takes complex numbers.
 bool takesComplex(std::string_view base);

@@ -208,6 +208,7 @@ bool answerSpecial(const OpInfo &info, Stack *stack) {
     return true;
   }
   case Special::Refused: fail(info.refusalKind, info, info.refusalHint);
+  case Special::Sized: return answerSized(info, stack);
   case Special::Copy: {
     at::Tensor self = args[0].toTensor(), source = args[1].toTensor();
     if (!isRemote(self)) {
@@ -397,6 +398,24 @@ bool answerSpecial(const OpInfo &info, Stack *stack) {
     break;
   }
   case Special::Histogram:
+    if (info.schema->name() == "aten::bincount") {
+      c10::SmallVector<OutputMeta, 1> metas;
+      (*info.shape)(args, metas); // what eager says of wrong arguments comes first
+      const at::Tensor labels = args[0].toTensor();
+      const size_t least = stack->size() - count + 2; // where minlength is
+      if (!isRemote(labels)) {
+        break;
+      }
+      if (labels.numel() == 0 && info.mutated.empty()) { // integers, whatever the weights are
+        at::Tensor none = at::zeros({(*stack)[least].toInt()}, labels.options().dtype(at::kLong));
+        stack->resize(stack->size() - count);
+        stack->emplace_back(std::move(none));
+        return true;
+      }
+      if (const auto classes = classesOf(labels)) {
+        (*stack)[least] = std::max((*stack)[least].toInt(), *classes);
+      }
+    }
     if (const char *needed = histogramNeeds(*info.schema, args)) {
       fail(ErrorKind::ValueNeeded, info, needed);
     }

@@ -194,11 +194,25 @@ std::vector<at::Tensor> readValues(const std::vector<at::Tensor> &tensors, bool 
   return values;
 }
 
-/// Whether the read would send rows of a table without the update that they are for.
-static bool holdsRows(Session &session, const at::Tensor &mask) {
+/// Whether the read would send rows of a private table without the update that they are for.
+static bool holdsRows(Session &session, const at::Tensor &given) {
   SessionLock lock(session.mutex());
   auto open = ThreadState::current().peek(session);
-  return open && !open->trace.tables.empty() && !session.hasNow({mask});
+  return open && open->tables.holdPrivate() && !session.hasNow({given});
+}
+
+/// What `read` gives; nothing where the value may not leave the owner.
+template <typename Result>
+static Result unlessRefused(const std::function<Result()> &read) {
+  forgetRaised();
+  try {
+    return read();
+  } catch (...) {
+    if (lastRaised() == ErrorKind::Refused) {
+      return {};
+    }
+    throw;
+  }
 }
 
 at::Tensor maskValue(const at::Tensor &mask) {
@@ -209,15 +223,43 @@ at::Tensor maskValue(const at::Tensor &mask) {
   if (own.defined() || Steps::active() || session->offline() || holdsRows(*session, mask)) {
     return own;
   }
-  forgetRaised();
-  try {
-    return readValues({mask}).front();
-  } catch (...) {
-    if (lastRaised() == ErrorKind::Refused) {
-      return {};
-    }
-    throw;
+  return unlessRefused<at::Tensor>([&] { return readValues({mask}).front(); });
+}
+
+std::optional<std::vector<int64_t>> readSizes(const at::Tensor &given,
+                                              const std::function<at::Tensor(const at::Tensor &)> &count) {
+  const auto session = remoteImpl(given)->remoteStorage()->session;
+  const bool isInStep = Steps::active() || session->offline();
+  at::AutoDispatchBelowADInplaceOrView below;
+  auto numbers = [](const at::Tensor &found) {
+    const at::Tensor flat = found.reshape({-1}).to(at::kLong).contiguous();
+    return std::vector<int64_t>(flat.const_data_ptr<int64_t>(), flat.const_data_ptr<int64_t>() + flat.numel());
+  };
+  at::Tensor known;
+  if (given.numel() == 0) {
+    known = at::empty(given.sizes(), given.options().device(at::kCPU));
+  } else if (!isInStep || given.scalar_type() == at::kBool) {
+    known = seenOf(given, /*isOwn=*/isInStep);
   }
+  if (known.defined()) {
+    if (Steps::active()) {
+      SessionLock lock(session->mutex());
+      session->recording().unrepeatable =
+          "the size of its result depends on the elements of a mask; select with torch.where instead";
+    }
+    return numbers(count(known));
+  }
+  if (isInStep || holdsRows(*session, given)) {
+    return {};
+  }
+  return unlessRefused<std::optional<std::vector<int64_t>>>([&] {
+    // What has begun need not be sent for a question about a value that it does not change.
+    std::vector<Apart> apart;
+    if (!session->hasEnded() && session->hasNow({given})) {
+      apart.emplace_back(session);
+    }
+    return std::optional(numbers(readValues({count(given)}).front()));
+  });
 }
 
 /// What an undeclared step may hold.

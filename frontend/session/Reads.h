@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace sojourn::frontend {
@@ -21,8 +22,14 @@ void forgetRead(const std::vector<at::Tensor> &tensors);
 /// The value of a mask (booleans or bytes), whose positions say how large a result is: a dense CPU copy; nobody may
 /// write to it. Known at any time where this process uploaded it and nobody wrote to it since; else read outside of
 /// steps, as by `readValues`, whose errors it throws. Undefined within a step, on offline devices, where it may not
-/// leave the owner, and where the read would send rows of a table without their update.
+/// leave the owner, and where the read would send rows of a private table without their update.
 at::Tensor maskValue(const at::Tensor &mask);
+
+/// Numbers that say how large a result is. `count` makes them (int64) of `given`: here where its value is known, else
+/// at the owner, and then they alone are read, as by `readValues`, whose errors this throws. Empty where `maskValue` of
+/// a mask is undefined; inside of steps, of a mask alone they may be known.
+std::optional<std::vector<int64_t>> readSizes(const at::Tensor &given,
+                                              const std::function<at::Tensor(const at::Tensor &)> &count);
 
 /// What a process does around reads.
 struct ReadListener {

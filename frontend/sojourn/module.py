@@ -65,6 +65,10 @@ def install() -> None:
         return
     asked = torch.__future__.get_swap_module_params_on_conversion
     torch.__future__.get_swap_module_params_on_conversion = functools.wraps(asked)(lambda: _swapping.now or asked())
+    swap = torch.utils.swap_tensors
+    torch.utils.swap_tensors = functools.wraps(swap)(
+        lambda t1, t2: _exchange(t1, t2) if _swapping.now else swap(t1, t2)
+    )
     _keep_parameters("to", lambda *args, **kwargs: torch._C._nn._parse_to(*args, **kwargs)[0])
     _keep_parameters("to_empty", lambda *, device, recurse=True: device)
     _keep_parameters("cpu", lambda: "cpu")
@@ -100,33 +104,62 @@ def _crosses(module, device) -> bool:
 
 @contextlib.contextmanager
 def _in_place(module):
-    """Keeps parameters, ties and optimizers intact during a move.
+    """Keeps parameters, ties, shared buffers and optimizers intact during a move.
 
-    torch creates new parameters where it cannot exchange their memory. Its swapping keeps the parameters, except
-    their classes and attributes and shared buffers, which are restored here.
+    torch creates new parameters where it cannot exchange their memory; in here it exchanges what the objects stand for.
     """
-    parameters = [(parameter, type(parameter), dict(vars(parameter))) for parameter in module.parameters()]
     shared = _shared_buffers(module)
     before, _swapping.now = _swapping.now, True
     try:
         yield
     except RuntimeError as failure:
-        if "swap" in str(failure):
-            raise Error(
-                f"the parameters of {type(module).__name__} are still used by an autograd graph ({failure}); "
-                "drop the losses and outputs computed from it, then move it again"
-            ) from failure
+        if isinstance(failure.__cause__, Error):  # torch's says less
+            raise failure.__cause__ from failure.__cause__.__cause__
         raise
     finally:
         _swapping.now = before
-        for parameter, kind, attributes in parameters:
-            if type(parameter) is not kind:
-                parameter.__class__ = kind
-            vars(parameter).update(attributes)
         for places in shared:
             first_module, first_name = places[0]
             for other, name in places[1:]:
                 other._buffers[name] = first_module._buffers[first_name]
+
+
+def _exchange(moved: torch.Tensor, other: torch.Tensor) -> None:
+    """Makes `moved` the tensor that `other` is; class, attributes and hooks of `moved` stay.
+
+    `torch.utils.swap_tensors` refuses a tensor that an autograd graph uses. Here the graph keeps the tensor of before,
+    with its values, and its gradients are added to `moved.grad`.
+    """
+    hooks, late_hooks = moved._backward_hooks, moved._post_accumulate_grad_hooks
+    try:
+        torch._C._swap_tensor_impl(moved, other)
+    except RuntimeError as failure:
+        raise Error(
+            f"a {type(moved).__name__} of shape {tuple(moved.shape)} cannot move, because a weak reference of C++ holds "
+            f"it ({failure}); move the module before it is compiled or traced"
+        ) from failure
+    if hooks:
+        moved._backward_hooks = hooks
+    if late_hooks:
+        moved._post_accumulate_grad_hooks = late_hooks
+    held = other._use_count() > 1  # type: ignore[attr-defined]  # torch's stubs leave it out
+    if held and other.is_leaf and other.requires_grad:
+        other.register_post_accumulate_grad_hook(functools.partial(_deliver, moved))
+
+
+def _deliver(parameter: torch.Tensor, before: torch.Tensor) -> None:
+    """Adds the gradient of a graph from before a move to the moved parameter's, and runs its hooks."""
+    slope, before.grad = before.grad, None
+    assert slope is not None
+    slope = slope.to(parameter.device, parameter.dtype)
+    if parameter.grad is None:
+        parameter.grad = slope
+    elif torch.is_grad_enabled():  # create_graph=True
+        parameter.grad = parameter.grad + slope
+    else:
+        parameter.grad.add_(slope)
+    for hook in tuple((parameter._post_accumulate_grad_hooks or {}).values()):
+        hook(parameter)
 
 
 def _check_optimizer(module, optimizer):

@@ -15,7 +15,7 @@ int64_t TableRecords::argument(const DatasetInfo &dataset, const std::vector<Col
   bool grown = id == bindings_.size();
   if (grown) {
     bindings_.push_back({dataset.name, dataset.version});
-    records_.push_back({dataset.rows, isWhole, {}});
+    records_.push_back({dataset.rows, isWhole, dataset.policy == "private", {}});
   }
   grown |= isWhole && !records_[id].isWhole;
   records_[id].isWhole |= isWhole;
@@ -30,6 +30,10 @@ int64_t TableRecords::argument(const DatasetInfo &dataset, const std::vector<Col
     write(stream);
   }
   return static_cast<int64_t>(id);
+}
+
+bool TableRecords::holdPrivate() const {
+  return std::any_of(records_.begin(), records_.end(), [](const Record &record) { return record.isPrivate; });
 }
 
 std::optional<int64_t> TableRecords::find(const std::vector<Word> &request) const {

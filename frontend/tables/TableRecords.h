@@ -28,6 +28,8 @@ public:
                    std::vector<Word> &stream);
   /// Name and version of each table argument, in order.
   const std::vector<wire::TableBinding> &bindings() const { return bindings_; }
+  /// Whether any of them is private.
+  bool holdPrivate() const;
 
   /// The value that an equal request got in this trace, by its id.
   std::optional<int64_t> find(const std::vector<Word> &request) const;
@@ -46,7 +48,7 @@ public:
 private:
   struct Record {
     int64_t rows;
-    bool isWhole;
+    bool isWhole, isPrivate;
     std::vector<ColumnInfo> columns;
   };
   void write(std::vector<Word> &stream) const;

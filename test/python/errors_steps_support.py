@@ -149,11 +149,11 @@ def _(owner):
 
 @example(
     Error,
-    "A module moved while an autograd graph uses it",
-    "still used by an autograd graph",
-    "drop the losses and outputs",
+    "A module moved while C++ holds a weak reference to it",
+    "a Parameter of shape (2, 2) cannot move",
+    "move the module before it is compiled or traced",
 )
 def _(device):
     model = nn.Linear(2, 2)
-    loss = model(torch.ones(1, 2, requires_grad=True)).sum()
+    reference = torch._C._WeakTensorRef(model.weight)
     model.to(device)

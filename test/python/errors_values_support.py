@@ -85,35 +85,49 @@ def _(x):
         x[x[:, 0] > 0, torch.tensor([0, 1], device=x.device)] = 1.0
 
 
-@example(ValueNeeded, "Positions of nonzero elements", "aten::nonzero", "use a mask with torch.where")
+@example(ValueNeeded, "Positions of nonzero elements inside a step", "aten::nonzero", "use a mask with torch.where")
 def _(x):
-    rows = x.nonzero()
+    with sojourn.step():
+        rows = x.nonzero()
 
 
-@example(ValueNeeded, "masked_select", "aten::masked_select", "torch.where(mask, x, 0)")
+@example(ValueNeeded, "masked_select inside a step", "aten::masked_select", "torch.where(mask, x, 0)")
 def _(x):
-    x.masked_select(x > 0)
+    with sojourn.step():
+        x.masked_select(x > 0)
 
 
-@example(ValueNeeded, "Unique values", "aten::_unique2", "use sort or a one-hot sum")
+@example(ValueNeeded, "Unique values inside a step", "aten::_unique2", "use sort or a one-hot sum")
 def _(x):
-    x.unique()
+    with sojourn.step():
+        x.unique()
 
 
-@example(ValueNeeded, "Unique consecutive values", "aten::unique_consecutive", "use sort")
+@example(ValueNeeded, "Unique consecutive values inside a step", "aten::unique_consecutive", "use sort")
 def _(x):
-    x.unique_consecutive()
+    with sojourn.step():
+        x.unique_consecutive()
 
 
-@example(ValueNeeded, "Repeat counts at the owner", "aten::repeat_interleave", "pass an integer or output_size")
+@example(
+    ValueNeeded, "Repeat counts at the owner inside a step", "aten::repeat_interleave", "pass an integer or output_size"
+)
 def _(x):
-    times = torch.tensor([1, 2], device=x.device)
-    x.repeat_interleave(times, dim=0)
+    with sojourn.step():
+        times = x[:, 0].long()
+        x.repeat_interleave(times, dim=0)
 
 
-@example(ValueNeeded, "A bincount without a number of bins", "aten::bincount", "minlength")
+@example(ValueNeeded, "A bincount without a number of bins inside a step", "aten::bincount", "minlength")
 def _(x):
-    x[0].long().bincount()
+    with sojourn.step():
+        x[0].long().bincount()
+
+
+@example(ValueNeeded, "Sizes of parts at the owner inside a step", "aten::tensor_split", "pass integers")
+def _(x):
+    with sojourn.step():
+        x.tensor_split(x[0, :2].long())
 
 
 @example(ValueNeeded, "A read on an offline device", "an offline device, which only records", "sojourn.publish")
@@ -123,9 +137,10 @@ def _():
         torch.save(x, io.BytesIO())
 
 
-@example(ValueNeeded, "one_hot without the number of classes", "aten::one_hot", "pass num_classes=")
+@example(ValueNeeded, "one_hot without the number of classes inside a step", "aten::one_hot", "pass num_classes=")
 def _(x):
-    F.one_hot(x.long())
+    with sojourn.step():
+        F.one_hot(x.long())
 
 
 @example(ValueNeeded, "A factorization with an error check", "aten::linalg_cholesky_ex", "pass check_errors=False")

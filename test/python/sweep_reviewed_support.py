@@ -2,21 +2,12 @@
 """Entries of op_db, module_db and optim_db that do not pass at an owner, each with its reviewed reason, and entries
 that need another comparison."""
 
-_SHAPE = "its result's shape depends on values"
 _SPARSE = "sparse tensors are not supported"
 _COMPLEX_HALVES = "complex halves are not supported"
 
 #: Per part; "*" stands for all parts.
 _REASONS: dict[str, dict[str, str]] = {
     "*": {
-        "argwhere": _SHAPE,
-        "bincount": _SHAPE,
-        "masked_select": _SHAPE,
-        "nn.functional.one_hot": "without `num_classes`, " + _SHAPE,
-        "nonzero": _SHAPE,
-        "unique": _SHAPE,
-        "unique_consecutive": _SHAPE,
-        "repeat_interleave": _SHAPE,
         "SparseAdam": _SPARSE,
         "sparse.mm.reduce": _SPARSE,
         "sparse.sampled_addmm": _SPARSE,
@@ -25,10 +16,6 @@ _REASONS: dict[str, dict[str, str]] = {
         "hash_tensor": "its result is uint64, which is not supported",
         "jiterator_binary": "torch has it for CUDA alone",
         "jiterator_binary_return_by_ref": "torch has it for CUDA alone",
-    },
-    "vmap": {
-        "combinations": "torch's rule selects by a mask: " + _SHAPE,
-        "index_put": "torch's rule needs the positions of a boolean index: " + _SHAPE,
     },
     "out": {"_native_batch_norm_legit": "it writes running statistics and results in one call"},
     "wrong inputs": {"nn.Embedding": "a check for indices out of range depends on values: such indices are ignored"},

@@ -69,8 +69,14 @@ def test_classes(owner, device, seed, dtype):
 
 
 def test_classes_that_were_not_asked_for_are_not_counted(owner, device):
-    labels = torch.tensor([0, 3, 1, 5, 1, -2])
-    assert_same([torch.bincount(labels.to(device), minlength=3)], [torch.tensor([1, 2, 0])])
+    """In a step, where nobody knows of them; outside of steps there are as many as in eager."""
+    labels = torch.tensor([0, 3, 1, 5, 1, -2]).to(device)
+    with sojourn.step():
+        counts = torch.bincount(labels, minlength=3)
+    assert_same([counts], [torch.tensor([1, 2, 0])])
+    assert_same([torch.bincount(labels[:-1], minlength=3)], [torch.tensor([1, 2, 0, 1, 0, 1])])
+    with pytest.raises(RuntimeError, match="1-d non-negative"):
+        torch.bincount(labels, minlength=3)
 
 
 def test_counts_in_a_step_are_written_into_given_tensors(owner, device, seed):

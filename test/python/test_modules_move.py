@@ -3,6 +3,7 @@
 
 import copy
 import threading
+import weakref
 
 import pytest
 import torch
@@ -141,15 +142,123 @@ def test_conversions_at_the_owner(device, seed):
 
 def test_what_cannot_move_says_so(device, seed):
     model = nn.Linear(3, 2)
-    loss = model(torch.ones(1, 3, requires_grad=True)).sum()  # its graph holds the weight
-    with pytest.raises(sojourn.Error, match="still used by an autograd graph"):
+    held = torch._C._WeakTensorRef(model.weight)
+    with pytest.raises(sojourn.Error, match="a Parameter of shape .2, 3. cannot move"):
         model.to(device)
-    del loss
+    del held
     model.to(device)
     with pytest.raises(sojourn.Error, match="expected an owner or its device"):
         sojourn.to_owner(model, "cpu")
     with pytest.raises(TypeError):
         model.to(3.5, "x")
+
+
+def looped(model, x):
+    """Both layers' weights are saved for backward, and one of them twice."""
+    hidden = model[2](model[1](model[0](x)))
+    return model[2](hidden.sin()).square().sum()
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["to the owner", "from the owner"])
+@pytest.mark.parametrize("has_gradients", [False, True])
+@pytest.mark.filterwarnings("ignore:a value is read here")
+def test_a_graph_from_before_a_move_gives_its_gradients(device, seed, there, has_gradients):
+    """As if nothing had moved: to parameters, which are on the new device, and to inputs, which are where they were."""
+    first, second = (device, torch.device("cpu"))[:: -1 if there else 1]
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 4)).double()
+    twin = copy.deepcopy(model)
+    model.to(first)
+    parameters, optimizers = list(model.parameters()), [torch.optim.SGD(m.parameters(), lr=0.1) for m in (model, twin)]
+    x = torch.randn(5, 3, dtype=torch.float64)
+    near, far = x.clone().requires_grad_(), x.to(first, copy=True).requires_grad_()
+    losses = [looped(model, far), looped(twin, near)]
+    if has_gradients:
+        for module in (model, twin):
+            module(x.to(module[0].weight.device)).sum().backward()
+    slopes = [each.grad for each in parameters]
+    model.to(second)
+    assert all(ours is before for ours, before in zip(model.parameters(), parameters))
+    assert all(each.grad is before for each, before in zip(parameters, slopes))  # or None
+    losses[0].backward(retain_graph=True)
+    losses[1].backward(retain_graph=True)
+    assert {each.grad.device.type for each in parameters} == {second.type} and far.grad.device.type == first.type
+    assert_same(
+        [far.grad.cpu(), *(p.grad.cpu() for p in parameters)], [near.grad, *(p.grad for p in twin.parameters())]
+    )
+    losses[0].backward()  # once more, onto what is there
+    losses[1].backward()
+    for optimizer in optimizers:
+        optimizer.step()
+        optimizer.zero_grad()
+    again = [looped(model, x.to(second)), looped(twin, x)]
+    for loss in again:
+        loss.backward()
+    assert_same([p.grad.cpu() for p in parameters], [p.grad for p in twin.parameters()])
+    assert_same([again[0].cpu()], [again[1]])
+
+
+def test_graphs_of_several_moves(device, seed):
+    """There and back: each graph keeps the values that it was made of."""
+    weight = nn.Linear(2, 1, bias=False).double()
+    values, losses = [], []
+    x = torch.randn(3, 2, dtype=torch.float64)
+    for place in (torch.device("cpu"), device, torch.device("cpu"), device):
+        weight.to(place)
+        with torch.no_grad():
+            weight.weight.mul_(2)
+        values.append(weight.weight.detach().cpu())
+        losses.append(weight(x.to(place)).square().sum())
+    wanted = torch.zeros(1, 2, dtype=torch.float64)
+    for value, loss in zip(values, losses):
+        leaf = value.clone().requires_grad_()
+        (x @ leaf.T).square().sum().backward()
+        wanted += leaf.grad
+        loss.backward()
+    assert weight.weight.grad.device == device
+    assert_same(weight.weight.grad, wanted)
+
+
+def test_hooks_of_parameters_stay_when_they_move(device, seed):
+    model, calls = nn.Linear(2, 1), []
+    handles = [
+        model.weight.register_hook(lambda slope: calls.append("before") or slope * 3),
+        model.weight.register_post_accumulate_grad_hook(lambda weight: calls.append(weight is model.weight)),
+    ]
+    x = torch.ones(1, 2)
+    old = model(x).sum()
+    model.to(device)
+    model(x.to(device)).sum().backward()
+    assert calls == ["before", True] and model.weight.grad.tolist() == [[3.0, 3.0]]
+    old.backward()
+    assert calls == ["before", True] * 2 and model.weight.grad.tolist() == [[6.0, 6.0]]
+    for handle in handles:
+        handle.remove()
+    model(x.to(device)).sum().backward()
+    assert len(calls) == 4 and model.weight.grad.tolist() == [[7.0, 7.0]]
+
+
+def test_weak_references_and_second_derivatives_through_a_move(device, seed):
+    model = nn.Linear(2, 1).double()
+    seen = weakref.ref(model.weight)
+    twin = copy.deepcopy(model)
+    data = torch.randn(4, 2, dtype=torch.float64)
+    x, y = (data.clone().requires_grad_() for _ in range(2))
+    old, beside = model(x).pow(4).sum(), twin(y).pow(4).sum()
+    model.to(device)
+    assert seen() is model.weight
+    for loss in (old, beside):
+        loss.backward(create_graph=True)
+    assert_same([p.grad for p in model.parameters()], [p.grad.detach() for p in twin.parameters()])
+    second = [torch.autograd.grad(m.weight.grad.square().sum(), z)[0] for m, z in ((model, x), (twin, y))]
+    assert_same(second[0], second[1])
+    model.zero_grad()  # a gradient with a graph refers to its parameter
+    twin.zero_grad()
+    # And of modules that do not cross, torch's own way is untouched.
+    plain = [nn.Parameter(torch.ones(2)) for _ in range(2)]
+    kept = (plain[0] * plain[0]).sum()
+    with pytest.raises(RuntimeError, match="use_count"):
+        torch.utils.swap_tensors(*plain)
+    kept.backward()
 
 
 def test_moves_on_several_threads(device, seed):

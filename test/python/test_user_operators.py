@@ -99,3 +99,57 @@ def test_operators_with_a_shape_rule_and_a_decomposition(device, seed):
     with pytest.raises(ZeroDivisionError):
         ops.opaque(x.to(device))
     library._destroy()
+
+
+def kept(boxes, scores, threshold):
+    """The best boxes, without those that overlap a better one: how many there are depends on values."""
+    order, left = [], scores.argsort(descending=True).tolist()
+    while left:
+        best = left.pop(0)
+        order.append(best)
+        low, high = (torch.maximum, torch.minimum)
+        sides = (high(boxes[best, 2:], boxes[left, 2:]) - low(boxes[best, :2], boxes[left, :2])).clamp(min=0)
+        areas = (boxes[:, 2:] - boxes[:, :2]).prod(1)
+        shared = sides.prod(1)
+        ratio = shared / (areas[best] + areas[left] - shared)
+        left = [k for k, each in zip(left, ratio.tolist()) if each <= threshold]
+    return torch.tensor(order)
+
+
+@pytest.mark.filterwarnings("ignore:a value is read here")
+@pytest.mark.parametrize("dispatch", ["plain", "autocast", "inference"])
+def test_operators_with_kernels_for_other_devices_alone(device, seed, dispatch):
+    """As torchvision registers nms and roi_align; each way out that the text names works."""
+    library = torch.library.Library(f"sojournboxes{dispatch}", "FRAGMENT")
+    library.define("nms(Tensor boxes, Tensor scores, float threshold) -> Tensor")
+    library.define("fill_(Tensor(a!) boxes, Tensor[] by) -> ()")
+    library.impl("nms", kept, "CPU")
+    library.impl("fill_", lambda boxes, by: boxes.fill_(float(by[0])), "CPU")
+    ops = getattr(torch.ops, f"sojournboxes{dispatch}")
+    corners = torch.rand(9, 2)
+    boxes, scores = torch.cat([corners, corners + torch.rand(9, 2)], 1), torch.rand(9)
+    there = boxes.to(device), scores.to(device)
+    mode = {"plain": torch.enable_grad, "autocast": lambda: torch.autocast("owner"), "inference": torch.inference_mode}
+    with mode[dispatch]():
+        calls = {
+            "nms": lambda: ops.nms(*there, 0.3),
+            "nms, mixed": lambda: ops.nms(boxes, there[1], 0.3),
+            "nms, with a gradient": lambda: ops.nms(there[0] * boxes.to(device).requires_grad_(), there[1], 0.3),
+            "fill_": lambda: ops.fill_(there[0], [there[1]]),
+        }
+        for name, call in calls.items():
+            for block in (torch.enable_grad, sojourn.step):
+                with pytest.raises(sojourn.Unsupported, match="no kernel for device owner") as caught, block():
+                    call()
+                text = str(caught.value)
+                assert f"sojournboxes{dispatch}::{name.split(',')[0]} at {__file__}" in text
+                for way_out in ("register_decomposition", 'register_kernel(op, "owner")', "x.cpu()"):
+                    assert way_out in text
+        found = ops.nms(there[0].cpu(), there[1].cpu(), 0.3)
+        assert torch.equal(found, kept(boxes, scores, 0.3))
+        torch.library.register_kernel(
+            ops.nms.default, "owner", lambda b, s, t: kept(b.cpu(), s.cpu(), t).to(b.device), lib=library
+        )
+        assert torch.equal(ops.nms(*there, 0.3).cpu(), found)
+        assert torch.equal(there[0].cpu(), boxes)
+    library._destroy()
