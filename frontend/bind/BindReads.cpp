@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads of values outside of steps, for the package (sojourn/reads.py).
 #include "frontend/bind/Bind.h"
+#include "frontend/recording/Tensor.h"
 #include "frontend/session/Reads.h"
 
 #include <torch/csrc/Exceptions.h>
@@ -25,9 +26,36 @@ void inTorchsWay(const std::function<void()> &body) {
   }
 }
 
+/// Null for what wraps a remote tensor (torch.func), which has no storage of its own.
+const RemoteTensorImpl *plain(const at::Tensor &tensor) {
+  return dynamic_cast<const RemoteTensorImpl *>(tensor.unsafeGetTensorImpl());
+}
+
 } // namespace
 
 void bindReads(py::module_ &m) {
+  m.def(
+      "shown_storage",
+      [](const at::Tensor &tensor) -> py::object {
+        const RemoteTensorImpl *impl = plain(tensor);
+        return impl ? py::reinterpret_steal<py::object>(torch::createPyObject(shownStorage(impl->remoteStorage())))
+                    : py::none();
+      },
+      py::arg("tensor"), "A torch.UntypedStorage without bytes; None for a tensor that wraps a remote one.");
+  m.def(
+      "shown_address",
+      [](const at::Tensor &tensor) -> std::optional<uint64_t> {
+        const RemoteTensorImpl *impl = plain(tensor);
+        return impl ? std::optional(shownAddress(*impl)) : std::nullopt;
+      },
+      py::arg("tensor"), "None for a tensor that wraps a remote one.");
+  m.def(
+      "storage_address",
+      [](const py::object &storage) {
+        at::Storage shown = torch::createStorage(storage.ptr());
+        return reinterpret_cast<uint64_t>(shown.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get());
+      },
+      py::arg("storage"), "Of a torch.UntypedStorage of a remote tensor.");
   m.def("forget_read", &forgetRead, py::arg("tensors"));
   m.def("read_values", &readValues, py::arg("tensors"), py::arg("keep") = false,
         "Dense CPU copies of remote tensors, in one trip per owner; not inside of a step.");

@@ -151,6 +151,7 @@ PYBIND11_MODULE(_sojourn, m) {
       .def_property_readonly("account", &Session::account)
       .def_property_readonly("owner_key", &Session::ownerKey)
       .def_property_readonly("is_elsewhere", &Session::isElsewhere)
+      .def_property_readonly("is_closed", &Session::isClosed)
       .def_property_readonly("index", [](Session &self) { return static_cast<int>(self.index()); })
       .def(
           "datasets", [](const std::shared_ptr<Session> &self) { return Owner(self).datasets(); }, WhileOwnerWorks())

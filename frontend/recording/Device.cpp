@@ -142,12 +142,13 @@ struct OwnerHooks final : at::PrivateUse1HooksInterface {
   at::Allocator *getPinnedMemoryAllocator() const override { return c10::GetCPUAllocator(); }
 };
 
-/// There is no memory of remote tensors in this process: a storage of theirs (torch.UntypedStorage on the device)
-/// cannot be, and torch asks for one without looking.
+/// There is no memory of remote tensors in this process: a storage (torch.UntypedStorage on the device) cannot be made
+/// without a tensor, and torch asks for one without looking.
 struct NoMemory final : c10::DeviceAllocator {
   [[noreturn]] static void refuse() {
-    raise(ErrorKind::Unsupported, "remote tensors have no storage on device owner; make a tensor (torch.empty), or "
-                                  "load onto the CPU (map_location=\"cpu\") and move the loaded tensors");
+    raise(ErrorKind::Unsupported, "a storage without a tensor cannot be made on device owner; make a tensor "
+                                  "(torch.empty), or load onto the CPU (map_location=\"cpu\") and move the loaded "
+                                  "tensors");
   }
   c10::DataPtr allocate(size_t) override { refuse(); }
   void copy_data(void *, const void *, size_t) const override { refuse(); }

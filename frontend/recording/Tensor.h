@@ -9,6 +9,7 @@
 #include "runtime/wire/Step.h"
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/util/SmallVector.h>
 
@@ -74,6 +75,8 @@ struct Storage : c10::intrusive_ptr_target {
   std::function<int64_t(const Origin &)> readAgain;
   /// Computed from rows that the owner draws of a private table: how many it expects, and the slots that they are in.
   int64_t expectedRows = 0, slots = 0;
+  /// How torch sees it, once somebody has asked: see `shownStorage`.
+  c10::intrusive_ptr<c10::StorageImpl> shown;
 
   /// An open trace that uses it. A value at the owner may be in the traces of several threads as
   /// long as none writes it; any other is in one at most.
@@ -126,6 +129,12 @@ inline bool isRemote(const at::TensorBase &tensor) {
 }
 /// The impl of a remote tensor; the tensor must be remote.
 RemoteTensorImpl *remoteImpl(const at::TensorBase &tensor);
+
+/// The storage of a remote tensor for torch's own users: device, size, and addresses that no other storage of the
+/// process ever has. One for all tensors of a storage, while it lives. Reads of its bytes throw.
+c10::Storage shownStorage(const c10::intrusive_ptr<Storage> &storage);
+/// The address of a tensor's first element within its shown storage; 0, as in eager, for a tensor without elements.
+uint64_t shownAddress(const RemoteTensorImpl &tensor);
 
 /// A tensor over a whole new storage.
 at::Tensor makeTensor(c10::intrusive_ptr<Storage> storage);

@@ -30,6 +30,7 @@ from . import foreign as _foreign
 from . import module as _module
 from . import reads as _reads
 from . import serialization as _serialization
+from . import storage as _storage
 from . import tensor as _tensor
 from . import torch_checks as _torch_checks
 from . import torch_compile as _torch_compile
@@ -67,6 +68,7 @@ _sojourn.install(
 )
 _device.install()
 _tensor.install()
+_storage.install()
 _module.install()
 _torch_checks.install()
 _torch_optimizers.install()

@@ -13,10 +13,12 @@ import torch
 
 import _sojourn
 
-from . import reads
+from . import connections, reads
+from . import storage as storages
 from .errors import Error, Refused, Unsupported
 
 _PUBLISH = "inside a step values leave the owner only by sojourn.publish(tensor)"
+_NO_MEMORY = "a remote tensor has no memory in this process; read it with .cpu(), or publish it inside a step"
 
 
 def is_remote(value) -> bool:
@@ -57,12 +59,45 @@ def _way_out() -> str:
     """A hint if torch's own code asks for the memory."""
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None:
-        if f"torch{os.sep}_dynamo{os.sep}" in frame.f_code.co_filename:
-            return "; leave out torch.compile: each sojourn.step is already compiled"
-        if f"torch{os.sep}nested{os.sep}" in frame.f_code.co_filename:
-            return "; nested tensors are not supported on device owner, use dense ones (to_padded_tensor())"
+        if hint := _hint(frame):
+            return hint
         frame = frame.f_back
     return ""
+
+
+def _hint(frame: types.FrameType) -> str:
+    for part, hint in _ASKING.items():
+        if part in frame.f_code.co_filename:
+            return f"; {hint}"
+    return ""
+
+
+# Parts of torch that would go on with the bytes.
+_ASKING = {
+    os.path.join("torch", "_dynamo", ""): "leave out torch.compile: each sojourn.step is already compiled",
+    os.path.join("torch", "nested", ""): (
+        "nested tensors are not supported on device owner, use dense ones (to_padded_tensor())"
+    ),
+    os.path.join("torch", "multiprocessing", "reductions.py"): (
+        "a tensor at an owner does not go to another process, send tensor.cpu()"
+    ),
+}
+
+
+def _known(name: str, answer):
+    """The method `name` by what is known of a remote tensor's memory; refused to those parts of torch."""
+    refuse = _refuse(name, Unsupported, _NO_MEMORY)
+
+    def method(self):
+        frame: types.FrameType | None = sys._getframe(2)
+        while frame is not None and frame.f_code.co_filename.startswith(connections.LIBRARIES):
+            if _hint(frame):
+                return refuse(self)
+            frame = frame.f_back
+        found = answer(self)
+        return refuse(self) if found is None else found
+
+    return method
 
 
 def _guard_dlpack() -> None:
@@ -155,17 +190,10 @@ def install() -> None:
         _patch(name, _reading(name))
     _patch("__reduce_ex__", _reduce)
     _guard_save()
-    storage = "a remote tensor has no memory in this process; read it with .cpu(), or publish it inside a step"
-    for name in (
-        "data_ptr",
-        "storage",
-        "untyped_storage",
-        "share_memory_",
-        "pin_memory",
-        "__dlpack__",
-        "__dlpack_device__",
-    ):
-        _patch(name, _refuse(name, Unsupported, storage))
+    for name in ("share_memory_", "pin_memory", "__dlpack__", "__dlpack_device__"):
+        _patch(name, _refuse(name, Unsupported, _NO_MEMORY))
+    _patch("untyped_storage", _known("untyped_storage", storages.of))
+    _patch("data_ptr", _known("data_ptr", storages.address))
     _patch("__deepcopy__", _deepcopy)
     _allow_pinning()
     _guard_dlpack()

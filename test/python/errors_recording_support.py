@@ -47,7 +47,7 @@ def _(x, folder):
     torch.load(folder / "old.pt", map_location=x.device)
 
 
-@example(Unsupported, "A storage on the device", "remote tensors have no storage", "map_location")
+@example(Unsupported, "A storage on the device", "a storage without a tensor cannot be made", "map_location")
 def _(x):
     torch.UntypedStorage(16, device=x.device)
 
@@ -101,7 +101,7 @@ def _(x):
     x.set_()
 
 
-@example(Unsupported, "Storage of another tensor", "remote tensors have no storage; assign x.data or copy_")
+@example(Unsupported, "Storage of another tensor", "a remote tensor keeps its own storage; assign x.data or copy_")
 def _(x):
     x.set_(torch.ones(3).untyped_storage())
 

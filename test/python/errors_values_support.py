@@ -188,9 +188,32 @@ def _(x):
         x.to(other.device)
 
 
-@example(Unsupported, "The memory of a tensor", "Tensor.data_ptr", "no memory in this process", "publish it")
+@example(Unsupported, "The memory of a tensor", "Tensor.share_memory_", "no memory in this process", "publish it")
 def _(x):
-    x.data_ptr()
+    x.share_memory_()
+
+
+@example(Unsupported, "The bytes of a storage", "UntypedStorage.tolist", "of size 24", "read the tensor with .cpu()")
+def _(x):
+    x.untyped_storage().tolist()
+
+
+@example(Unsupported, "A write into a storage", "UntypedStorage.resize_", "keeps its own storage", "x.data or copy_")
+def _(x):
+    x.untyped_storage().resize_(0)
+
+
+@example(Unsupported, "A remote tensor for another process", "does not go to another process", "send tensor.cpu()")
+def _(x):
+    torch.multiprocessing.SimpleQueue().put(x)
+
+
+@example(
+    Unsupported, "An address of a tensor that is too large", "too few of", "addresses are left", "no tensor of this"
+)
+def _():
+    with sojourn.offline() as device:
+        torch.empty(2**61 - 1, device=device).data_ptr()
 
 
 @example(Error, "A value of a dropped step", "this tensor has no value", "dropped", "recompute it")

@@ -15,7 +15,7 @@ import torch
 import sojourn
 
 EXAMPLES = errors_support.load()
-NAMES = ("SGD ", "ReduceLROnPlateau ", "Tensor.", "Limit: ", "FOLDER/")  # texts may begin with
+NAMES = ("SGD ", "ReduceLROnPlateau ", "Tensor.", "UntypedStorage.", "Limit: ", "FOLDER/")  # texts may begin with
 
 
 @functools.cache

@@ -134,10 +134,7 @@ def test_leaving_is_refused(x, name):
     assert sojourn.counters()["round_trips"] <= before + 2  # what was recorded on the way
 
 
-STORAGE = {
-    "data_ptr": lambda x: x.data_ptr(),
-    "storage": lambda x: x.storage(),
-    "untyped_storage": lambda x: x.untyped_storage(),
+MEMORY = {
     "from_dlpack": lambda x: torch.from_dlpack(x),
     "to_dlpack": lambda x: torch.to_dlpack(x),
     "to_dlpack of utils": lambda x: torch.utils.dlpack.to_dlpack(x),
@@ -147,10 +144,10 @@ STORAGE = {
 }
 
 
-@pytest.mark.parametrize("name", STORAGE)
-def test_storage_is_refused(x, name):
+@pytest.mark.parametrize("name", MEMORY)
+def test_memory_is_refused(x, name):
     with pytest.raises(sojourn.Unsupported, match="no memory in this process.*publish"):
-        STORAGE[name](x)
+        MEMORY[name](x)
 
 
 def test_ctc_loss_with_lengths_at_the_owner(x, device):
