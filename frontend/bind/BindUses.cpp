@@ -168,23 +168,24 @@ void bindUses(py::module_ &m) {
                                                 std::move(advanced));
            }),
            py::arg("call"), py::arg("watched"), py::arg("sources"), py::arg("arguments"), py::arg("advanced"))
-      .def("repeat", &QuietCall::repeat, py::arg("arguments"), py::arg("calls"),
+      .def("repeat", &QuietCall::repeat, py::arg("arguments"), py::arg("floats"), py::arg("calls"),
            py::call_guard<py::gil_scoped_release>(),
            "Whether the call joined the loop's calls; None if the call must be examined.");
   py::class_<ReadyCall>(m, "ReadyCall")
       .def(py::init([](std::shared_ptr<CapturedCall> call, std::shared_ptr<Watched> watched, std::string places,
                        const Structure &structure, std::vector<py::object> modules, std::vector<py::object> optimizers,
                        const NumberSources &sources, std::vector<double> base, std::vector<bool> mayVary,
-                       std::vector<at::Tensor> counters, const py::tuple &arguments) {
-             return std::make_unique<ReadyCall>(ReadyCall::Plan{std::move(call), std::move(watched), std::move(places),
-                                                                structure, std::move(modules), std::move(optimizers),
-                                                                sources, std::move(base), std::move(mayVary),
-                                                                std::move(counters)},
-                                                arguments);
+                       std::vector<at::Tensor> counters, std::vector<bool> isFree, py::object computed,
+                       const py::tuple &arguments) {
+             return std::make_unique<ReadyCall>(
+                 ReadyCall::Plan{std::move(call), std::move(watched), std::move(places), structure, std::move(modules),
+                                 std::move(optimizers), sources, std::move(base), std::move(mayVary),
+                                 std::move(counters), std::move(isFree), std::move(computed)},
+                 arguments);
            }),
            py::arg("call"), py::arg("watched"), py::arg("places"), py::arg("structure"), py::arg("modules"),
            py::arg("optimizers"), py::arg("sources"), py::arg("base"), py::arg("may_vary"), py::arg("counters"),
-           py::arg("arguments"))
+           py::arg("is_free"), py::arg("computed"), py::arg("arguments"))
       .def_static("can_take", &ReadyCall::canTake, py::arg("arguments"))
       .def("repeat", &ReadyCall::repeat, py::arg("arguments"), "The replayed call; None if the call must be examined.");
   py::class_<LoopedCalls>(m, "LoopedCalls")

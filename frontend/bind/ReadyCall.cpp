@@ -76,7 +76,8 @@ ReadyCall::ReadyCall(Plan plan, const py::tuple &arguments)
     : plan_(std::move(plan)), surroundings_(Surroundings::now()), modes_(functionModes()),
       rateForms_(plan_.sources.forms()), groups_(plan_.sources.read()) {
   for (const py::handle &argument : arguments) {
-    forms_.push_back(formOf(argument));
+    Form &form = forms_.emplace_back(formOf(argument));
+    form.isFree = plan_.isFree[forms_.size() - 1];
   }
 }
 
@@ -122,7 +123,29 @@ bool ReadyCall::fits(const Form &form, const py::handle &argument) {
     return form.isZero == (value == 0) && form.isOne == (value == 1) && form.isNegative == (value < 0) &&
            form.isFinite == std::isfinite(value);
   }
-  return Py_TYPE(argument.ptr()) == Py_TYPE(form.value.ptr()) && isSame(argument, form.value);
+  return Py_TYPE(argument.ptr()) == Py_TYPE(form.value.ptr()) && (form.isFree || isSame(argument, form.value));
+}
+
+bool ReadyCall::addComputed(const py::tuple &arguments, std::vector<double> &floats) const {
+  if (plan_.computed.is_none()) {
+    return true;
+  }
+  py::list integers, given;
+  for (size_t i = 0; i < forms_.size(); ++i) {
+    if (forms_[i].isFree) {
+      integers.append(arguments[i]);
+    } else if (forms_[i].isFloat) {
+      given.append(arguments[i]);
+    }
+  }
+  const py::object computed = plan_.computed(integers, given);
+  if (computed.is_none()) {
+    return false;
+  }
+  for (const py::handle &number : computed) {
+    floats.push_back(number.cast<double>());
+  }
+  return true;
 }
 
 std::shared_ptr<RepeatedCall> ReadyCall::repeat(const py::tuple &arguments) {
@@ -143,8 +166,8 @@ std::shared_ptr<RepeatedCall> ReadyCall::repeat(const py::tuple &arguments) {
       floats.push_back(PyFloat_AS_DOUBLE(argument.ptr()));
     }
   }
-  if (!plan_.structure.holds(plan_.modules, plan_.optimizers) || !plan_.watched->isAt(plan_.places) ||
-      !plan_.sources.refresh(rateForms_, groups_)) {
+  if (!addComputed(arguments, floats) || !plan_.structure.holds(plan_.modules, plan_.optimizers) ||
+      !plan_.watched->isAt(plan_.places) || !plan_.sources.refresh(rateForms_, groups_)) {
     return nullptr;
   }
   size_t at = 0;

@@ -34,6 +34,8 @@ public:
     std::vector<double> base;  ///< numbers of the last traced call
     std::vector<bool> mayVary; ///< which of these
     std::vector<at::Tensor> counters;
+    std::vector<bool> isFree;  ///< by argument: an integer of any value
+    pybind11::object computed; ///< of the free integers and the floats the numbers that follow, or None; None for none
   };
 
   ReadyCall(Plan plan, const pybind11::tuple &arguments);
@@ -46,8 +48,8 @@ public:
 private:
   /// What an argument has to be like.
   struct Form {
-    bool isTensor = false, isFloat = false;
-    pybind11::object value; ///< of a float or tensor: none
+    bool isTensor = false, isFloat = false, isFree = false;
+    pybind11::object value; ///< of constants alone
     c10::Device device{c10::kCPU};
     at::ScalarType dtype{};
     std::vector<int64_t> sizes, strides;
@@ -57,6 +59,8 @@ private:
   };
   static Form formOf(const pybind11::handle &argument);
   static bool fits(const Form &form, const pybind11::handle &argument);
+  /// Adds the numbers that follow from free integers. False where some cannot be computed.
+  bool addComputed(const pybind11::tuple &arguments, std::vector<double> &floats) const;
 
   Plan plan_;
   std::vector<Form> forms_;

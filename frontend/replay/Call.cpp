@@ -178,10 +178,15 @@ std::string CapturedCall::differs(const CapturedCall &other) const {
   return {};
 }
 
-std::string CapturedCall::explain(const std::vector<double> &values, const CapturedCall *before) {
+void CapturedCall::note(const std::vector<double> &values) {
+  for (const auto &segment : segments_) {
+    segment->note(values);
+  }
+}
+
+std::string CapturedCall::explain(const CapturedCall &before) {
   for (size_t i = 0; i < segments_.size(); ++i) {
-    std::string why = segments_[i]->explain(values, before ? before->segments_[i].get() : nullptr);
-    if (!why.empty()) {
+    if (std::string why = segments_[i]->explain(*before.segments_[i]); !why.empty()) {
       return why;
     }
   }

@@ -75,8 +75,9 @@ public:
   /// Whether it recorded nothing at any owner.
   bool empty() const;
   /// As Segment's, over all owners.
+  void note(const std::vector<double> &values);
   std::string differs(const CapturedCall &other) const;
-  std::string explain(const std::vector<double> &values, const CapturedCall *before);
+  std::string explain(const CapturedCall &before);
   bool determines(const std::vector<double> &values) const;
   bool fits(const CallEntry &entry) const;
   /// Records it again in the calling thread's open step.

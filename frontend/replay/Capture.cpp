@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace sojourn::frontend {
 
@@ -60,6 +61,7 @@ public:
       tableRef();
     }
   }
+  void number(size_t at) { segment_.integers_.push_back({at, std::exchange(segment_.words_[at], 0), true, {}}); }
   void tableRef() { segment_.obstacle = "it reads a table; read its batches outside and pass them"; }
   void reference(size_t at, bool, bool isMutated) {
     segment_.references_.push_back(at);
@@ -251,8 +253,8 @@ std::shared_ptr<Segment> Segment::capture(const std::shared_ptr<Session> &sessio
       return segment;
     }
     segment->values_[static_cast<size_t>(number)].isKept = true;
-    if (state->terms.epsilon != 0 || state->terms.delta != 0 || state->terms.bound != 0) {
-      segment->obstacle = "it publishes with a price or a bound, which each call must state anew";
+    if (state->terms.epsilon != 0 || state->terms.delta != 0) {
+      segment->obstacle = "it publishes at a price, which each call must state anew";
     }
     segment->publishes_.push_back({number, state->terms, state.get()});
   }

@@ -50,7 +50,8 @@ void LoopedCalls::takeBack(size_t first) {
   }
 }
 
-std::optional<bool> QuietCall::repeat(const std::vector<at::Tensor> &arguments, LoopedCalls &calls) const {
+std::optional<bool> QuietCall::repeat(const std::vector<at::Tensor> &arguments, const std::vector<double> &floats,
+                                      LoopedCalls &calls) const {
   auto isSame = [](const at::Tensor &tensor, const Form &form) {
     return form.dtype != at::ScalarType::Undefined && !tensor.requires_grad() && tensor.device() == form.device &&
            plainType(tensor) == form.dtype && tensor.sizes() == form.sizes && tensor.strides() == form.strides &&
@@ -59,7 +60,7 @@ std::optional<bool> QuietCall::repeat(const std::vector<at::Tensor> &arguments, 
   if (!std::equal(arguments.begin(), arguments.end(), forms_.begin(), forms_.end(), isSame)) {
     return std::nullopt;
   }
-  const std::vector<double> values = computedNumbers({}, groups_, /*afterCall=*/false);
+  const std::vector<double> values = computedNumbers(floats, groups_, /*afterCall=*/false);
   auto entry = std::make_shared<CallEntry>(arguments, watched_);
   if (std::any_of(values.begin(), values.end(), [](double value) { return std::isnan(value); }) ||
       !call_->fits(*entry) || !call_->determines(values)) {

@@ -44,7 +44,9 @@ public:
 
   /// Adds it to a loop's calls; nothing, and no step, where it has to be looked at: its arguments are of other shapes,
   /// or want gradients, or do not say which tensors and numbers it takes. Whether the trip is not over.
-  std::optional<bool> repeat(const std::vector<at::Tensor> &arguments, LoopedCalls &calls) const;
+  /// `floats`: the call's numbers that follow from its integers.
+  std::optional<bool> repeat(const std::vector<at::Tensor> &arguments, const std::vector<double> &floats,
+                             LoopedCalls &calls) const;
 
 private:
   struct Form {

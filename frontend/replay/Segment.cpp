@@ -8,6 +8,7 @@
 #include <ATen/ops/equal.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <sstream>
 
@@ -21,6 +22,14 @@ std::string textOf(uint64_t bits) {
   std::ostringstream text;
   text << std::setprecision(17) << c10::bit_cast<double>(bits);
   return text.str();
+}
+
+/// What an integer may be that a number of a call gives: those that float64 holds exactly.
+constexpr double kIntegerMost = 9007199254740992.0; // 2^53
+
+std::optional<int64_t> integerOf(double value) {
+  const bool isWhole = std::abs(value) <= kIntegerMost && std::nearbyint(value) == value;
+  return isWhole ? std::optional(static_cast<int64_t>(value)) : std::nullopt;
 }
 
 /// Of two increasing lists.
@@ -70,6 +79,19 @@ std::string Segment::differs(const Segment &other) const {
   auto same = [](const LeftTensor &a, const LeftTensor &b) {
     return a.value == b.value && a.sizes == b.sizes && a.strides == b.strides && a.offset == b.offset;
   };
+  for (size_t i = 0; i < integers_.size(); ++i) {
+    const Integer &a = integers_[i], &b = other.integers_[i];
+    if (a.value != b.value && common(a.sources, b.sources).empty()) {
+      return "it recorded other ops than the previous call";
+    }
+  }
+  auto sameRelease = [](const Release &a, const Release &b) {
+    return a.value == b.value && a.terms.bound == b.terms.bound;
+  };
+  if (!std::equal(publishes_.begin(), publishes_.end(), other.publishes_.begin(), other.publishes_.end(),
+                  sameRelease)) {
+    return "it published other values than the previous call, or with other bounds";
+  }
   if (!std::equal(outputs_.begin(), outputs_.end(), other.outputs_.begin(), other.outputs_.end(), same)) {
     return "it returned other tensors than the previous call";
   }
@@ -94,26 +116,33 @@ std::string Segment::differs(const Segment &other) const {
   return {};
 }
 
-std::string Segment::explain(const std::vector<double> &values, const Segment *before) {
-  for (size_t i = 0; before && i < values_.size(); ++i) {
+void Segment::note(const std::vector<double> &values) {
+  for (uint32_t source = 0; source < values.size(); ++source) {
+    for (Slot &slot : slots_) {
+      if (bitsOf(values[source]) == slot.bits) {
+        slot.sources.push_back(source);
+      }
+    }
+    const std::optional<int64_t> whole = integerOf(values[source]);
+    for (Integer &integer : integers_) {
+      if (whole == integer.value) {
+        integer.sources.push_back(source);
+      }
+    }
+  }
+}
+
+std::string Segment::explain(const Segment &before) {
+  for (size_t i = 0; i < values_.size(); ++i) {
     Value &value = values_[i];
-    const Value &earlier = before->values_[i];
+    const Value &earlier = before.values_[i];
     value.places = common(value.places, earlier.places);
     value.isOne = earlier.isOne && (value.from == From::Copied ? sameContents(value.contents, earlier.contents)
                                                                : value.seen == earlier.seen);
   }
   for (size_t at = 0; at < slots_.size(); ++at) {
     Slot &slot = slots_[at];
-    slot.sources.clear();
-    for (uint32_t source = 0; source < values.size(); ++source) {
-      if (bitsOf(values[source]) == slot.bits) {
-        slot.sources.push_back(source);
-      }
-    }
-    if (!before) {
-      continue;
-    }
-    const Slot &earlier = before->slots_[at];
+    const Slot &earlier = before.slots_[at];
     slot.sources = common(slot.sources, earlier.sources);
     slot.isConstant = earlier.isConstant && earlier.bits == slot.bits;
     if (!slot.isConstant && slot.sources.empty()) {
@@ -121,15 +150,26 @@ std::string Segment::explain(const std::vector<double> &values, const Segment *b
              describeOrigin(origins_[slotOps_[at]]);
     }
   }
+  for (size_t i = 0; i < integers_.size(); ++i) {
+    const Integer &earlier = before.integers_[i];
+    integers_[i].sources = common(integers_[i].sources, earlier.sources);
+    integers_[i].isConstant = earlier.isConstant && earlier.value == integers_[i].value;
+  }
   return {};
 }
 
 bool Segment::determines(const std::vector<double> &values) const {
-  return std::all_of(slots_.begin(), slots_.end(), [&](const Slot &slot) {
-    const uint64_t bits = slot.isConstant ? slot.bits : bitsOf(values[slot.sources.front()]);
-    return std::all_of(slot.sources.begin(), slot.sources.end(),
-                       [&](uint32_t source) { return bitsOf(values[source]) == bits; });
-  });
+  const auto isDetermined = [&](const Integer &integer) {
+    const auto first = integer.isConstant ? std::optional(integer.value) : integerOf(values[integer.sources.front()]);
+    return first && std::all_of(integer.sources.begin(), integer.sources.end(),
+                                [&](uint32_t source) { return integerOf(values[source]) == first; });
+  };
+  return std::all_of(integers_.begin(), integers_.end(), isDetermined) &&
+         std::all_of(slots_.begin(), slots_.end(), [&](const Slot &slot) {
+           const uint64_t bits = slot.isConstant ? slot.bits : bitsOf(values[slot.sources.front()]);
+           return std::all_of(slot.sources.begin(), slot.sources.end(),
+                              [&](uint32_t source) { return bitsOf(values[source]) == bits; });
+         });
 }
 
 bool Segment::fits(const CallTensors &call) const {
@@ -221,6 +261,10 @@ Replayed Segment::replay(const CallTensors &call, const std::vector<double> &val
   for (size_t position : references_) {
     Word &word = trace.words[begin + position];
     word = ids[static_cast<size_t>(word)];
+  }
+  for (const Integer &integer : integers_) {
+    trace.words[begin + integer.at] =
+        integer.isConstant ? integer.value : static_cast<Word>(values[integer.sources.front()]);
   }
   const auto firstOp = static_cast<uint32_t>(trace.origins.size());
   trace.origins.insert(trace.origins.end(), origins_.begin(), origins_.end());

@@ -58,12 +58,13 @@ public:
   /// Which of its publishes this is.
   std::optional<size_t> placeOf(const PublishedState *state) const;
 
-  /// What the other call recorded otherwise, numbers apart; empty if nothing.
+  /// Notes which of `values` (what numbers may come from, in an order that stays) each number may come from.
+  void note(const std::vector<double> &values);
+  /// What the other call recorded otherwise; empty if nothing. Slots may differ, and integers with a common source.
   std::string differs(const Segment &other) const;
-  /// Notes which of `values` (what numbers may come from, in an order that stays) each slot may come from, and which
-  /// arguments each tensor; with `before`, an equal segment, what both allow. Returns the first slot that nothing
-  /// explains (its two values and its line), or empty.
-  std::string explain(const std::vector<double> &values, const Segment *before);
+  /// Notes what both calls allow: sources of numbers, arguments that tensors may be. `before`: an equal segment.
+  /// Returns the first slot that nothing explains (its two values and its line), or empty.
+  std::string explain(const Segment &before);
   /// Whether `values` say one number for each slot.
   bool determines(const std::vector<double> &values) const;
   /// Whether the tensors that the call would take are of the kinds that were recorded, and say for each value which.
@@ -92,6 +93,13 @@ private:
     bool isConstant = true;
     std::vector<uint32_t> sources;
   };
+  /// An integer of the kind that no shape and no way to compute depends on (Tag::Number).
+  struct Integer {
+    size_t at; ///< of its word, which is 0 here
+    int64_t value;
+    bool isConstant = true;
+    std::vector<uint32_t> sources;
+  };
   class Walk;
 
   /// Of a remote tensor, else null.
@@ -108,6 +116,7 @@ private:
   std::vector<size_t> references_; ///< positions of these
   std::vector<Value> values_;      ///< by number
   std::vector<Slot> slots_;
+  std::vector<Integer> integers_;
   std::vector<uint32_t> slotOps_;
   std::vector<Origin> origins_;
   std::vector<uint64_t> seeds_;

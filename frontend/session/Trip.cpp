@@ -45,12 +45,13 @@ bool sameTerms(const wire::Spending &a, const wire::Spending &b) {
   auto numbers = [](const wire::Spending &s) {
     return std::tuple(s.run, s.steps, s.noiseMultiplier, s.clip, s.perLayer, s.lossIsSum, s.metricShare);
   };
-  auto isPlain = [](const wire::Spending &s) {
-    return std::all_of(s.releases.begin(), s.releases.end(), [](const wire::ReleaseTerms &terms) {
-      return terms.bound == 0 && terms.epsilon == 0 && terms.delta == 0;
-    });
+  // A price of its own is no part of a message of several steps.
+  auto isSame = [](const wire::ReleaseTerms &x, const wire::ReleaseTerms &y) {
+    auto isFree = [](const wire::ReleaseTerms &terms) { return terms.epsilon == 0 && terms.delta == 0; };
+    return x.bound == y.bound && x.continues == y.continues && isFree(x) && isFree(y);
   };
-  return numbers(a) == numbers(b) && isPlain(a) && isPlain(b);
+  return numbers(a) == numbers(b) &&
+         std::equal(a.releases.begin(), a.releases.end(), b.releases.begin(), b.releases.end(), isSame);
 }
 
 /// What is being handled, our own errors as the process's raiser makes them.

@@ -76,31 +76,3 @@ class Numbers:
     def read(self, floats: list[float], after_call: bool = False) -> tuple[list[float], list[float]]:
         """`after_call`: the call has advanced its counters. The formulas are in frontend/replay/Rates.h."""
         return self.sources.read(floats, after_call)
-
-
-class Looked(float):
-    """A float argument in a traced call; `looked` gets its position `at` once Python decides something by its value."""
-
-    _at: int
-    _looked: set[int]
-
-    def __new__(cls, value, at, looked):
-        self = super().__new__(cls, value)
-        self._at, self._looked = at, looked
-        return self
-
-
-def _looking(name):
-    plain = getattr(float, name)
-
-    def method(self, *args):
-        self._looked.add(self._at)
-        return plain(self, *args)
-
-    return method
-
-
-for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__bool__", "__int__", "__trunc__", "__floor__",
-              "__ceil__", "__round__", "__hash__", "__format__", "__str__", "__repr__", "__floordiv__", "__rfloordiv__",
-              "__mod__", "__rmod__", "__divmod__", "__rdivmod__", "is_integer"):  # fmt: skip
-    setattr(Looked, _name, _looking(_name))

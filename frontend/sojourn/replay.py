@@ -26,10 +26,12 @@ from torch.utils._device import DeviceContext
 import _sojourn
 
 from . import connections, programs
-from .errors import Unsupported
+from .errors import Error, Unsupported
+from .followed import Computed, Followed, Looked, StandIn, plain
 from .gradients import drop_lost_gradients
+from .integers import Integers
 from .publish import Published
-from .rates import Looked, Numbers, changed_on_host, host_state, rates_of
+from .rates import Numbers, changed_on_host, host_state, rates_of
 from .table import _COLUMNS
 from .uses import HostOps, Uses, before_module, reached_from, tracing, unfit
 
@@ -49,6 +51,7 @@ class _Plan:
         self.places = self.watched.places()
         self.call: Any = None  # captured
         self.numbers: Numbers | None = None
+        self.computed: Computed | None = None  # what ops take of free integers
         self.base: list[float] = []
         self.varied: set[int] = set()
         self.looked: set[int] = set()  # float arguments by whose value Python decided something
@@ -65,14 +68,23 @@ class _Plan:
         self.is_armed, self.ready = is_armed, None
         self.is_single = is_armed and self.outputs[0] == [("computed",)] and self.outputs[1] == _ONE
 
-    def make_ready(self, args: tuple) -> None:
+    def floats(self, integers: list[int], floats: list[float]) -> list[float] | None:
+        """Float arguments and the numbers that follow from free integers; None where those differ in kind."""
+        computed = [] if self.computed is None else self.computed(integers, floats)
+        return None if computed is None else floats + computed
+
+    def may_take(self, floats: list[float]) -> bool:
+        """Whether these are as in the traced calls, or at places where numbers have differed."""
+        return all(at in self.varied or now == self.base[at] for at, now in enumerate(floats))
+
+    def make_ready(self, args: tuple, free: list[int]) -> None:
         """Prepares for calls that follow a replayed call with these arguments."""
         if self.ready is None and _sojourn.ReadyCall.can_take(args):
             may_vary = [at in self.varied and at not in self.looked for at in range(len(self.base))]
             assert self.numbers is not None  # of every plan that was armed
             self.ready = _sojourn.ReadyCall(
                 self.call, self.watched, self.places, self.structure, *self.uses.references(), self.numbers.sources,
-                self.base, may_vary, self.counters, args,
+                self.base, may_vary, self.counters, [at in free for at in range(len(args))], self.computed, args,
             )  # fmt: skip
 
     def results(self, made, leaves):
@@ -129,6 +141,7 @@ class _Local(threading.local):
 
     def __init__(self):
         self.kinds: collections.OrderedDict[tuple, _Kind] = collections.OrderedDict()
+        self.integers: collections.OrderedDict[tuple, Integers] = collections.OrderedDict()
         self.plan: _Plan | None = None  # of the call before, where that says what the next one takes
         self.last = None  # of a loop
         self.values: list[float] = []
@@ -174,13 +187,16 @@ class Replay:
         `is_quiet`: since the previous call, only the loop's code has run.
         """
         last = self._local.last if is_quiet else None
-        if last is not None and all(type(leaf) is torch.Tensor for leaf in args):
-            plan, quiet, columns = last
-            if columns == [getattr(leaf, _COLUMNS, None) for leaf in args]:
-                loop.expect(plan, args)
-                if quiet.repeat(list(args), loop.calls) is not None:
-                    self.replayed += 1
-                    return None
+        if last is not None:
+            plan, quiet, columns, types = last
+            if [type(leaf) for leaf in args] == types and columns == [getattr(leaf, _COLUMNS, None) for leaf in args]:
+                floats = plan.floats([leaf for leaf in args if type(leaf) is int], [])
+                if floats is not None and plan.may_take(floats):
+                    loop.expect(plan, args)
+                    tensors = [leaf for leaf in args if type(leaf) is not int]
+                    if quiet.repeat(tensors, floats, loop.calls) is not None:
+                        self.replayed += 1
+                        return None
         return self._call(args, {}, loop)
 
     def _call(self, args, kwargs, loop: Loop | None):
@@ -188,34 +204,51 @@ class Replay:
         leaves, spec = _flatten(args, kwargs)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         floats = [float(leaf) for leaf in leaves if isinstance(leaf, float)]
-        kind = self._kind(_key(leaves, spec))
+        form = _key(leaves, spec)
+        known = _latest(self._local.integers, form, Integers)
+        values, free = known.note(leaves)
+        kind = _latest(self._local.kinds, (form, values), _Kind)
         plan = next((plan for plan in kind.plans if plan.matches()), None)
         if plan is not None and plan.is_armed:
             entry = _sojourn.CallEntry(tensors, plan.watched)
-            reason = self._cannot(plan, entry, floats)
+            reason = self._cannot(plan, entry, floats, [leaves[at] for at in free])
             if not reason:
-                result = self._replay(plan, entry, leaves, loop)
+                result = self._replay(plan, entry, leaves, free, loop)
                 if loop is None and not kwargs:
-                    plan.make_ready(args)
+                    plan.make_ready(args, free)
                     self._local.plan = plan if plan.ready is not None else None
                 return result
         else:
             reason = "no earlier call is alike" if plan is None else "only one alike call was traced so far"
         if loop is not None:
             loop.send()
-        return self._trace(kind, plan, reason, leaves, spec, tensors, floats, loop)
+        if obstacle := known.obstacle(leaves, self._function, spec):
+            self._warn(obstacle)
+        if not free:
+            return self._trace(kind, plan, reason, leaves, spec, tensors, floats, loop, Followed(), free)
+        followed = Followed()
+        before = torch.get_rng_state(), [(leaf, leaf.grad) for leaf in kind.uses.parameters()]
+        try:
+            return self._trace(kind, plan, reason, leaves, spec, tensors, floats, loop, followed, free)
+        except (TypeError, RuntimeError) as failure:
+            if isinstance(failure, Error):
+                raise
+            # It may be C code that takes no stand-in for an integer: the call is made once more, with the integers.
+            followed.looks |= dict.fromkeys(free, "its code in C needs the integer itself")
+            torch.set_rng_state(before[0])
+            for leaf, gradient in before[1]:
+                leaf.grad = gradient
+        finally:
+            known.fix(followed.looks)
+        return self._call(args, kwargs, loop)
 
-    def _kind(self, key: tuple) -> _Kind:
-        kinds = self._local.kinds
-        kind = kinds.setdefault(key, _Kind())
-        kinds.move_to_end(key)
-        while len(kinds) > _KINDS_MOST:
-            kinds.popitem(last=False)
-        return kind
-
-    def _cannot(self, plan: _Plan, entry, floats: list[float]) -> str:
+    def _cannot(self, plan: _Plan, entry, floats: list[float], integers: list[int]) -> str:
         """The reason to trace a call, or an empty text."""
         assert plan.numbers is not None  # of every plan that was armed
+        given = plan.floats(integers, floats)
+        if given is None:
+            return "what it computes from an integer argument differs in kind"
+        floats = given
         base, values = self._local.base, self._local.values = plan.numbers.read(floats)
         for position, (now, then) in enumerate(zip(base, plan.base, strict=True)):
             if now != then and (position not in plan.varied or position in plan.looked):
@@ -229,15 +262,17 @@ class Replay:
             return "a number has several possible sources, which now differ"
         return ""
 
-    def _replay(self, plan: _Plan, entry, leaves, loop: Loop | None):
+    def _replay(self, plan: _Plan, entry, leaves, free: list[int], loop: Loop | None):
         self.replayed += 1
         if loop is not None:
             assert plan.numbers is not None  # of every plan that was armed
             loop.expect(plan, leaves)
             loop.calls.add(plan.call, entry, self._local.values, plan.counters)
-            if all(type(leaf) is torch.Tensor and not leaf.requires_grad for leaf in leaves):
-                quiet = _sojourn.QuietCall(plan.call, plan.watched, plan.numbers.sources, leaves, plan.counters)
-                self._local.last = plan, quiet, [getattr(leaf, _COLUMNS, None) for leaf in leaves]
+            tensors = [leaf for leaf in leaves if type(leaf) is torch.Tensor and not leaf.requires_grad]
+            if len(tensors) + len(free) == len(leaves):
+                quiet = _sojourn.QuietCall(plan.call, plan.watched, plan.numbers.sources, tensors, plan.counters)
+                columns = [getattr(leaf, _COLUMNS, None) for leaf in leaves]
+                self._local.last = plan, quiet, columns, [type(leaf) for leaf in leaves]
             return None
         _sojourn.step_begin()
         try:
@@ -255,7 +290,13 @@ class Replay:
         _sojourn.advance(plan.counters, 1.0)
         return plan.results(made, leaves)
 
-    def _trace(self, kind: _Kind, plan, reason, leaves, spec, tensors, floats, loop):
+    def _trace(self, kind: _Kind, plan, reason, leaves, spec, tensors, floats, loop, followed: Followed, free):
+        try:
+            return self._traced(kind, plan, reason, leaves, spec, tensors, floats, loop, followed, free)
+        finally:
+            followed.end()
+
+    def _traced(self, kind: _Kind, plan, reason, leaves, spec, tensors, floats, loop, followed: Followed, free):
         kind.uses.prune()
         for value in (*leaves, *reached_from(self._function)):
             if isinstance(value, torch.nn.Module):
@@ -267,8 +308,7 @@ class Replay:
         rates, before = [rates_of(o) for o in optimizers], [host_state(o) for o in optimizers]
         entry = _sojourn.CallEntry(tensors, plan.watched)
         entry.watch_generator()
-        looked: set[int] = set()
-        args, kwargs, given = _followed(leaves, spec, looked)
+        args, kwargs, given = _given(leaves, spec, followed, free)
         host = HostOps()
         with self._step() if loop is None else self._step(_trip=loop.trip):
             with host:
@@ -279,11 +319,12 @@ class Replay:
             call = _sojourn.CapturedCall(entry, computed, published)
             changed, advanced = changed_on_host(optimizers, rates, before)
             obstacle = call.obstacle or host.found or changed or unfit(leaves, uses)
+            floats += followed.numbers([leaves[at] for at in free], floats)
             # Without a word for any owner nothing was a step.
             reason += (
                 "; it records nothing"
                 if call.empty
-                else self._compare(plan, call, obstacle, uses, (kinds, tree), floats, advanced, looked)
+                else self._compare(plan, call, obstacle, uses, (kinds, tree), floats, advanced, followed)
             )
         self.traced += 1
         self.reasons.append(f"call {self.traced + self.replayed}: {reason}")
@@ -292,7 +333,8 @@ class Replay:
             kind.plans.append(plan)
             del kind.plans[:-_PLANS_MOST]
         kind.uses = uses
-        return pytree.tree_unflatten([leaves[k[1]] if k[0] == "argument" else f for k, f in zip(kinds, found)], tree)
+        place = {"argument": lambda k: leaves[k[1]], "constant": lambda k: k[1]}
+        return pytree.tree_unflatten([place[k[0]](k) if k[0] in place else f for k, f in zip(kinds, found)], tree)
 
     def _run(self, uses: Uses, host: HostOps, args, kwargs):
         outer = tracing.uses, tracing.host
@@ -304,7 +346,7 @@ class Replay:
             hook.remove()
             tracing.uses, tracing.host = outer
 
-    def _compare(self, plan: _Plan, call, obstacle: str, uses: Uses, outputs, floats, advanced, looked) -> str:
+    def _compare(self, plan: _Plan, call, obstacle: str, uses: Uses, outputs, floats, advanced, followed) -> str:
         """Arms the plan if the call repeats the previous one. Raises for a number without a known source."""
         numbers = Numbers(uses.optimizers, floats, advanced)
         if any(map(math.isnan, numbers.values)):
@@ -315,18 +357,25 @@ class Replay:
             if plan.uses == uses:  # else a first call, which may make what later ones only use
                 self._warn(obstacle)
             return f"; {obstacle}"
-        before, difference = plan.call, ""
+        if followed.looks:
+            plan.call = None
+            plan.arm(False)
+            return "; something depends on an integer argument: " + ", ".join(followed.looks.values())
+        before, difference, computed = plan.call, "", followed.computed()
+        call.note(numbers.values)
         if before is not None:
-            difference = call.differs(before) or ("" if plan.outputs == outputs else "it returned another tree")
+            difference = "it computed other numbers" if plan.computed != computed else call.differs(before)
+            difference = difference or ("" if plan.outputs == outputs else "it returned another tree")
         repeats = before is not None and not difference and len(numbers.base) == len(plan.base)
-        if why := call.explain(numbers.values, before if repeats else None):
+        if repeats and (why := call.explain(before)):
             raise Unsupported(
                 f"{self._name()} cannot be replayed: {why}: no argument, rate or counter explains it; pass it as a "
                 "float argument of the function, or trace each call (without replay=True)"
             )
         if repeats:
             plan.varied.update(at for at, pair in enumerate(zip(numbers.base, plan.base)) if pair[0] != pair[1])
-        plan.looked |= looked
+        plan.looked |= followed.looked
+        plan.computed = computed
         plan.call, plan.numbers, plan.base, plan.outputs = call, numbers, numbers.base, outputs
         plan.counters = advanced
         plan.arm(repeats)
@@ -362,6 +411,8 @@ def _key(leaves, spec) -> tuple:
         elif isinstance(leaf, float):
             # Python often asks for these; what else it decides by a number is noticed.
             parts += (float, leaf == 0, leaf == 1, leaf < 0, math.isfinite(leaf))
+        elif type(leaf) is int:
+            parts.append(int)  # its value is the business of Integers
         elif isinstance(leaf, (int, str, bytes, torch.dtype, torch.device, type(None))):
             parts += (type(leaf), leaf)
         else:
@@ -375,13 +426,22 @@ def _function_modes() -> tuple:
     return tuple(mode.device if isinstance(mode, DeviceContext) else _Same(mode) for mode in modes)
 
 
-def _followed(leaves, spec, looked: set[int]):
-    """Arguments for a traced call, with floats that note Python's decisions by them, and the leaves as passed."""
-    given, at = [], 0
-    for leaf in leaves:
+def _latest(known: collections.OrderedDict, key, make):
+    """What is known at the key, now the last of those that are kept."""
+    found = known.setdefault(key, make())
+    known.move_to_end(key)
+    while len(known) > _KINDS_MOST:
+        known.popitem(last=False)
+    return found
+
+
+def _given(leaves, spec, followed: Followed, free: list[int]):
+    """Arguments for a traced call, with numbers that are followed, and the leaves as passed."""
+    given = []
+    for at, leaf in enumerate(leaves):
         if isinstance(leaf, float):
-            leaf, at = Looked(leaf, at, looked), at + 1
-        given.append(leaf)
+            leaf = followed.number(float(leaf))
+        given.append(followed.integer(leaf, at) if at in free else leaf)
     if isinstance(spec, tuple):
         count, *names = spec
         return given[:count], dict(zip(names, given[count:])), given
@@ -430,7 +490,8 @@ def _kinds(found, leaves):
     published: list = []
     for leaf in found:
         place = next((at for at, given in enumerate(leaves) if given is leaf), None)
-        if isinstance(leaf, torch.Tensor) and place is not None:
+        is_followed = type(leaf) in (Looked, StandIn)
+        if place is not None and (is_followed or isinstance(leaf, torch.Tensor)):
             kinds.append(("argument", place))
         elif isinstance(leaf, torch.Tensor) and leaf.device.type == "owner":
             kinds.append(("computed",))
@@ -439,7 +500,7 @@ def _kinds(found, leaves):
             kinds.append(("published", len(published), len(leaf._states), leaf._spec))
             published += leaf._states
         elif isinstance(leaf, (bool, int, float, str, bytes, type(None))):
-            kinds.append(("constant", leaf))
+            kinds.append(("constant", plain(leaf, "it is returned")))
         else:
             kinds.append(("other", _Same(leaf)))
     return kinds, computed, published
