@@ -12,10 +12,10 @@ import torch
 
 import _sojourn
 
-from . import connections
+from . import connections, shown, sources
 from .checks import is_number
 from .errors import Error
-from .table import Table, source_of, text
+from .table import Table, text
 
 _KEPT_MOST = 6  # of owners that nobody but a device refers to
 # Sessions whose device somebody has taken, oldest first: by index, with the Owner that they were of.
@@ -49,6 +49,17 @@ class Budget:
             ]
         )
 
+    def _repr_html_(self) -> str:
+        if not self.granted:
+            return shown.paragraphs(repr(self))
+        rows = [
+            ("", "epsilon", "delta"),
+            ("granted", f"{self.epsilon:.4g}", f"{self.delta:.2g}"),
+            ("spent", f"{self.epsilon - self.epsilon_left:.4g}"),
+            ("left", f"{self.epsilon_left:.4g}"),
+        ]
+        return shown.table(f"Budget on '{self.dataset}'", rows)
+
 
 class Owner:
     """A connection to the party that holds the data. `owner.device` is a torch device."""
@@ -57,6 +68,7 @@ class Owner:
         self._session = session
         self._embedded = embedded
         self.address = address
+        self._categories: dict[str, dict[str, tuple]] = {}  # of the tables that were registered here
         connections.remember(session)
 
     @property
@@ -88,16 +100,23 @@ class Owner:
         fills: dict | None = None,
         subject: str | None = None,
         population: str | None = None,
+        categories: dict | None = None,
     ):
         """Registers a table with an embedded owner (you are its data owner); returns the `Table`.
 
-        `source`: path of a CSV, Parquet, Arrow or NPZ file, or a dict of arrays. The first dimension of
-        an array counts rows; the others are the shape of one row's entry.
+        `source`: path of a CSV, Parquet, Arrow or NPZ file, a dict of arrays, a DataFrame of pandas or polars, or a
+        `pyarrow.Table`. The first dimension of an array counts rows; the others are the shape of one row's entry.
         `policy`: "open" (values may be published) or "private" (values leave only with noise, charged to
         a budget: see `grant`). A private table needs `bounds` for every column except booleans, from
         public knowledge and not from the data.
-        `bounds`: column -> (lower, upper); values are clamped to it. `fills`: column -> number that
-        replaces missing and non-finite entries, which are otherwise refused.
+        `bounds`: column -> (lower, upper); values are clamped to it. `fills`: column -> number (or category, or date)
+        that replaces missing and non-finite entries, which are otherwise refused.
+        `categories`: column -> the texts (or ints) that its entries may be; an entry becomes its position in the list,
+        an int64 with the bounds (0, count - 1). They are public, `table.columns[k].categories`, so a private table
+        needs them for every column of text or of categories, from public knowledge. Without them an open table takes
+        the categories of a column of categories, else the texts found, sorted. This object keeps them; the store does
+        not. A date becomes an int64, days since 1970; a time becomes a float64, seconds since 1970 (UTC if it has no
+        zone); a duration becomes seconds. Categories, text and dates are for tables in memory, not for paths.
         `subject`: the column that identifies the person a row is about; a subject with two rows is
         refused. The column is not part of the table: it is stored encrypted and never shown. None: each
         row is a subject. `population`: common name of tables about the same people, which are charged
@@ -109,7 +128,9 @@ class Owner:
                 "sojourn-owner import FILE --name NAME"
             )
         people = {key: text(key, value) for key, value in (("subject", subject), ("population", population)) if value}
-        self._embedded.register(name, source_of(source), policy, dict(bounds or {}), dict(fills or {}), **people)
+        given = sources.read(source, bounds, fills, categories, policy != "open", subject=subject)
+        self._embedded.register(name, given.columns, policy, given.bounds, given.fills, **people)
+        self._categories[name] = given.categories
         return self.dataset(name)
 
     def set_defaults(
@@ -166,11 +187,11 @@ class Owner:
 
     def datasets(self) -> list[Table]:
         """All tables of this owner."""
-        return [Table(table, self._session) for table in self._session.datasets()]
+        return [Table(each, self._session, self._categories.get(each.name)) for each in self._session.datasets()]
 
     def dataset(self, name: str) -> Table:
         """A table by name. Raises `Error`, with the known names, for an unknown table."""
-        return Table(self._session.dataset(name), self._session)
+        return Table(self._session.dataset(name), self._session, self._categories.get(name))
 
     def programs(self, with_text: bool = False) -> list[dict]:
         """The programs run at this owner, newest last: hash, client, runs, ops and, if `with_text`, the IR."""
@@ -198,6 +219,10 @@ class Owner:
 
     def __repr__(self) -> str:
         return f"Owner({self.address!r}, device='{self.device}')"
+
+    def _repr_html_(self) -> str:
+        rows = [("device", self.device), ("account", self.account or "none"), ("key", self.key or "unknown")]
+        return shown.table(f"Owner at {self.address}", rows)
 
 
 def local(store: str | None = None, runtime: str = "native", profile: str | None = None) -> Owner:
