@@ -13,7 +13,7 @@ import torch
 
 import _sojourn
 
-from . import reads
+from . import published, reads
 from .errors import Error, Refused, Unsupported
 
 _PUBLISH = "inside a step values leave the owner only by sojourn.publish(tensor)"
@@ -117,6 +117,18 @@ def _reduce(self: torch.Tensor, protocol):
     return self.detach().cpu().requires_grad_(self.requires_grad).__reduce_ex__(protocol)
 
 
+def _save_without_marks() -> None:
+    """Files hold published tensors as tensors alone: whoever reads them may have no Sojourn."""
+    original = torch.Tensor.__reduce_ex__
+
+    @functools.wraps(original)
+    def reduce(self, protocol):
+        plain = published.unmarked(self)
+        return original(self if plain is None else plain, protocol)
+
+    torch.Tensor.__reduce_ex__ = reduce  # type: ignore[method-assign]  # torch has no hook for it
+
+
 def _allow_pinning() -> None:
     """`DataLoader(pin_memory=True)` and `tensor.pin_memory()` do nothing, because uploads use no pinned memory."""
     original = torch.Tensor.pin_memory
@@ -139,6 +151,7 @@ def _guard_save() -> None:
 
     @functools.wraps(original)
     def save(obj, *args, **kwargs):
+        obj = published.plain(obj)
         with reads.together(obj):
             return original(obj, *args, **kwargs)
 
@@ -154,6 +167,7 @@ def install() -> None:
     for name in ("numpy", "tolist", "__array__"):
         _patch(name, _reading(name))
     _patch("__reduce_ex__", _reduce)
+    _save_without_marks()
     _guard_save()
     storage = "a remote tensor has no memory in this process; read it with .cpu(), or publish it inside a step"
     for name in (

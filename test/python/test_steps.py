@@ -104,7 +104,13 @@ def test_published_values(owner, device):
             )
             x.add_(10)
             assert not early.ready and "filled when the step ends" in repr(early)
-            for read in (lambda: early.value, lambda: float(tree), lambda: early.item(), lambda: f"{early:.2f}"):
+            for read in (
+                lambda: early.value,
+                lambda: tree.value,
+                lambda: float(tree["sum"]),
+                lambda: early.item(),
+                lambda: f"{early:.2f}",
+            ):
                 with pytest.raises(sojourn.ValueNeeded, match="after the step has ended"):
                     read()
     assert count.round_trips == 1
@@ -297,7 +303,9 @@ def test_devices_of_owners_in_cycles_are_used_again():
 
 def test_closed_owners_that_tensors_keep_are_named():
     kept = []
-    with pytest.raises(sojourn.Error, match=r"owners in one process.*\(\d+ are closed, but tensors on them still exist"):
+    with pytest.raises(
+        sojourn.Error, match=r"owners in one process.*\(\d+ are closed, but tensors on them still exist"
+    ):
         for _ in range(40):
             with sojourn.local() as owner:
                 kept.append(torch.ones(3, device=owner.device))
