@@ -55,7 +55,8 @@ from .loop import loop
 from .module import to_owner
 from .owner import Budget, Owner, connect, local
 from .privacy import Quote, privacy
-from .publish import Published, ReleaseQuote, publish, quote
+from .publish import ReleaseQuote, publish, quote
+from .published import Published
 from .reads import strict
 from .receipt import Receipt
 from .replay import explain

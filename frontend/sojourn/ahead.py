@@ -21,7 +21,8 @@ from .errors import Error
 from .loop import PER_TRIP_MOST, bar, length
 from .owner import Owner
 from .privacy import Quote, current
-from .publish import Published
+from .publish import noting_states
+from .published import Published, plain
 from .specs import spec, table_spec
 from .step import _open
 from .table import Batches, Table
@@ -364,11 +365,12 @@ def compile(
     def one_step(tensors):
         served = len(tensors) - len(inputs)
         given = (t.item() if entry.is_number else t for t, entry in zip(tensors[served:], inputs))
-        tree = step_fn(*tensors[:served], *given)
-        if isinstance(tree, Published):
-            leaves, tree_spec = tree._leaves, tree._spec
+        with noting_states() as states:
+            tree = step_fn(*tensors[:served], *given)
+        leaves, tree_spec = pytree.tree_flatten(plain(tree))
+        if states or any(isinstance(leaf, Published) for leaf in leaves):
+            _need_all_published(leaves, states)
         else:
-            leaves, tree_spec = pytree.tree_flatten(tree)
             other = next((leaf for leaf in leaves if not isinstance(leaf, torch.Tensor)), leaves)
             if other is not leaves:
                 raise Error(
@@ -445,6 +447,17 @@ def _specs(inputs) -> tuple[spec, ...]:
     if given is None or not all(isinstance(entry, spec) for entry in given):
         raise Error(f"inputs must be a sequence of sojourn.spec(shape, dtype) or sojourn.number(), got {shown(inputs)}")
     return given
+
+
+def _need_all_published(leaves: list, states: list) -> None:
+    """A run returns what the step published, in that order, so the step has to return just this."""
+    returned = [getattr(leaf, "_state", None) for leaf in leaves]
+    if len(returned) != len(states) or any(one is not other for one, other in zip(returned, states)):
+        raise Error(
+            "a compiled step must return the values that it publishes, each once and in the order of publishing; it "
+            f"published {len(states)} and returned {len(leaves)} values, not all the same in this order: return the "
+            "results of publish, or return tensors and publish none"
+        )
 
 
 def _loops(recorder, tables: dict, batches) -> list:

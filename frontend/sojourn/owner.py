@@ -11,10 +11,10 @@ import torch
 
 import _sojourn
 
-from . import checks, connections
+from . import checks, connections, notebook, sources
 from .checks import flag, number, path, text
 from .errors import Error
-from .table import Table, source_of
+from .table import Table
 
 _TIMEOUT_MOST = 1e6  # seconds; the transport counts milliseconds in 31 bits
 _KEPT_MOST = 6  # of owners that nobody but a device refers to
@@ -52,6 +52,17 @@ class Budget:
             + ([] if self.common_left is None else [f"  left to all clients {self.common_left:8.4g}"])
         )
 
+    def _repr_html_(self) -> str:
+        if not self.granted:
+            return notebook.paragraphs(repr(self))
+        rows = [
+            ("", "epsilon", "delta"),
+            ("granted", f"{self.epsilon:.4g}", f"{self.delta:.2g}"),
+            ("spent", f"{self.epsilon - self.epsilon_left:.4g}"),
+            ("left", f"{self.epsilon_left:.4g}"),
+        ]
+        return notebook.table(f"Budget on '{self.dataset}'", rows)
+
 
 class Owner:
     """A connection to the party that holds the data. `owner.device` is a torch device."""
@@ -64,6 +75,7 @@ class Owner:
         self._session = session
         self._embedded = embedded
         self.address = address
+        self._categories: dict[str, dict[str, tuple]] = {}  # of the tables that were registered here
         connections.remember(session)
 
     @property
@@ -95,16 +107,23 @@ class Owner:
         fills: dict | None = None,
         subject: str | None = None,
         population: str | None = None,
+        categories: dict | None = None,
     ):
         """Registers a table with an embedded owner (you are its data owner); returns the `Table`.
 
-        `source`: path of a CSV, Parquet, Arrow or NPZ file, or a dict of arrays. The first dimension of
-        an array counts rows; the others are the shape of one row's entry.
+        `source`: path of a CSV, Parquet, Arrow or NPZ file, a dict of arrays, a DataFrame of pandas or polars, or a
+        `pyarrow.Table`. The first dimension of an array counts rows; the others are the shape of one row's entry.
         `policy`: "open" (values may be published) or "private" (values leave only with noise, charged to
         a budget: see `grant`). A private table needs `bounds` for every column except booleans, from
         public knowledge and not from the data.
-        `bounds`: column -> (lower, upper); values are clamped to it. `fills`: column -> number that
-        replaces missing and non-finite entries, which are otherwise refused.
+        `bounds`: column -> (lower, upper); values are clamped to it. `fills`: column -> number (or category, or date)
+        that replaces missing and non-finite entries, which are otherwise refused.
+        `categories`: column -> the texts (or ints) that its entries may be; an entry becomes its position in the list,
+        an int64 with the bounds (0, count - 1). They are public, `table.columns[k].categories`, so a private table
+        needs them for every column of text or of categories, from public knowledge. Without them an open table takes
+        the categories of a column of categories, else the texts found, sorted. This object keeps them; the store does
+        not. A date becomes an int64, days since 1970; a time becomes a float64, seconds since 1970 (UTC if it has no
+        zone); a duration becomes seconds. Categories, text and dates are for tables in memory, not for paths.
         `subject`: the column that identifies the person a row is about; a subject with two rows is
         refused. The column is not part of the table: it is stored encrypted and never shown. None: each
         row is a subject. `population`: common name of tables about the same people, which are charged
@@ -115,11 +134,13 @@ class Owner:
                 f"{self.address} is not an embedded owner; register the table at the owner: "
                 "sojourn-owner import FILE --name NAME"
             )
-        given = (("subject", subject), ("population", population))
-        people = {key: text(key, value) for key, value in given if value not in (None, "")}
+        named = (("subject", subject), ("population", population))
+        people = {key: text(key, value) for key, value in named if value not in (None, "")}
         text("policy", policy)
         limits, replacing = checks.bounds("bounds", bounds), checks.fills("fills", fills)
-        self._embedded.register(text("name", name), source_of(source), policy, limits, replacing, **people)
+        given = sources.read(source, limits, replacing, categories, policy != "open", subject=subject)
+        self._embedded.register(text("name", name), given.columns, policy, given.bounds, given.fills, **people)
+        self._categories[name] = given.categories
         return self.dataset(name)
 
     def set_defaults(
@@ -174,11 +195,11 @@ class Owner:
 
     def datasets(self) -> list[Table]:
         """All tables of this owner."""
-        return [Table(table, self._session) for table in self._session.datasets()]
+        return [Table(each, self._session, self._categories.get(each.name)) for each in self._session.datasets()]
 
     def dataset(self, name: str) -> Table:
         """A table by name. Raises `Error`, with the known names, for an unknown table."""
-        return Table(self._session.dataset(text("name", name)), self._session)
+        return Table(self._session.dataset(text("name", name)), self._session, self._categories.get(name))
 
     def programs(self, with_text: bool = False) -> list[dict]:
         """The programs run at this owner, newest last: hash, client, runs, ops and, if `with_text`, the IR."""
@@ -206,6 +227,10 @@ class Owner:
 
     def __repr__(self) -> str:
         return f"Owner({self.address!r}, device='{self.device}')"
+
+    def _repr_html_(self) -> str:
+        rows = [("device", self.device), ("account", self.account or "none"), ("key", self.key or "unknown")]
+        return notebook.table(f"Owner at {self.address}", rows)
 
 
 def local(store: str | None = None, runtime: str = "native", profile: str | None = None) -> Owner:

@@ -14,7 +14,7 @@ import itertools
 
 import _sojourn
 
-from . import checks
+from . import checks, notebook
 from .checks import integer, within
 from .errors import Error
 from .step import flush
@@ -48,6 +48,19 @@ class Quote:
             f"epsilon {self.epsilon:.4g} at delta {self.delta:g} (by the best order {self.epsilon_of_best_order:.4g}): "
             f"{count}, noise multiplier {self.noise_multiplier:.4g}, sampling rate {self.sampling_rate:.4g}"
         )
+
+    def _repr_html_(self) -> str:
+        if self.noise_multiplier == 0:
+            return notebook.table("Quote of a run", [], [str(self)])
+        rows = [
+            ("epsilon", f"{self.epsilon:.4g}"),
+            ("epsilon by the best order", f"{self.epsilon_of_best_order:.4g}"),
+            ("delta", f"{self.delta:g}"),
+            ("steps", self.steps),
+            ("noise multiplier", f"{self.noise_multiplier:.4g}"),
+            ("sampling rate", f"{self.sampling_rate:.4g}"),
+        ]
+        return notebook.table("Quote of a run", rows)
 
 
 class privacy:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import collections
+import collections.abc
 import dataclasses
 import math
-import operator
 import sys
 import threading
 
@@ -14,9 +15,9 @@ from torch.utils import _pytree as pytree
 
 import _sojourn
 
-from . import checks, connections
+from . import checks, connections, notebook
 from .errors import Error, Refused, ValueNeeded
-from .receipt import Receipt
+from .published import Published, covered, keep_versions, marked, plain
 
 
 class _OpenStep(threading.local):
@@ -24,6 +25,7 @@ class _OpenStep(threading.local):
 
     def __init__(self):
         self.lines: list[str] = []
+        self.states: list | None = None  # of its publishes, where somebody asks
 
 
 _open = _OpenStep()
@@ -39,6 +41,18 @@ def forget_lines() -> None:
     _open.lines.clear()
 
 
+class noting_states:
+    """Notes the states of the values published inside, in their order."""
+
+    def __enter__(self) -> list:
+        self._before, _open.states = _open.states, []
+        return _open.states
+
+    def __exit__(self, *exception):
+        _open.states = self._before
+        return False
+
+
 class naming_lines:
     """Surrounds the end of a step: adds the lines that published in it to a refusal."""
 
@@ -51,129 +65,6 @@ class naming_lines:
         if lines and isinstance(failure, Refused):
             raise kind(f"{failure} [published at {', '.join(lines)}]") from None
         return False
-
-
-class Published:
-    """Published values: the published tree, with CPU tensors as leaves.
-
-    The reply of the step fills it; reading it earlier raises `ValueNeeded`. For CPU tensors the same
-    class holds the values, so one script serves both.
-    """
-
-    def __init__(self, leaves: list, spec):
-        self._leaves = leaves
-        self._states = list(leaves)
-        self._spec = spec
-        self._step = _sojourn.current_step()
-
-    @property
-    def ready(self) -> bool:
-        """Whether `value` can be read."""
-        return not self._waits() and all(
-            not isinstance(leaf, _sojourn.Published) or leaf.ready for leaf in self._leaves
-        )
-
-    def _waits(self) -> bool:
-        return self._step != 0 and self._step == _sojourn.current_step()
-
-    @property
-    def value(self):
-        """The tree of CPU tensors."""
-        if self._waits():
-            raise ValueNeeded(
-                "a value published inside a step is filled by the step's reply; read it after the step has ended"
-            )
-        self._leaves = [leaf.value() if isinstance(leaf, _sojourn.Published) else leaf for leaf in self._leaves]
-        return pytree.tree_unflatten(self._leaves, self._spec)
-
-    @property
-    def stderr(self):
-        """Standard deviation of the noise in each number; 0 without noise, None if unknown.
-
-        It is known if the value is linear in the noise with public coefficients: sums, multiples, parts, matrix
-        products. A tree like `value`, with one number per tensor, the largest over its elements. Rounding of whole
-        numbers after the noise is not counted.
-        """
-        self.value  # noqa: B018
-        errors = [None if error is None or math.isnan(error) else error for error in self._errors()]
-        return errors[0] if len(errors) == 1 else pytree.tree_unflatten(errors, self._spec)
-
-    def _errors(self):
-        return [state.error if isinstance(state, _sojourn.Published) else 0.0 for state in self._states]
-
-    @property
-    def receipt(self) -> Receipt | None:
-        """The owner's signed receipt for a release with a separate price, else None."""
-        signed = [state.receipt for state in self._states if isinstance(state, _sojourn.Published)]
-        return next((Receipt(data) for data in signed if data), None)
-
-    def item(self):
-        """The number in a published tensor of one element."""
-        return self.value.item()
-
-    def __array__(self, dtype=None, copy=None):
-        return self.value.__array__() if dtype is None else self.value.__array__(dtype)
-
-    def __len__(self) -> int:
-        return len(self.value)
-
-    def __iter__(self):
-        return iter(self.value)
-
-    def __getitem__(self, key):
-        return self.value[key]
-
-    def __bool__(self) -> bool:
-        return bool(self.value)
-
-    __hash__ = object.__hash__
-
-    @classmethod
-    def __torch_function__(cls, function, types, args=(), kwargs=None):
-        return function(*_values_of(args), **_values_of(kwargs or {}))
-
-    def __float__(self) -> float:
-        return float(self.value)
-
-    def __int__(self) -> int:
-        return int(self.value)
-
-    def __format__(self, spec: str) -> str:
-        return format(self.item() if spec else self, spec) if spec else repr(self)
-
-    def __repr__(self) -> str:
-        return f"Published({self.value!r})" if self.ready else "Published(<filled when the step ends>)"
-
-
-def _values_of(tree):
-    """The tree with the values of its `Published` objects in their place."""
-    return pytree.tree_map_only(Published, lambda published: published.value, tree)
-
-
-def _behave_like_values() -> None:
-    """Lets `Published` compute and compare like its value; an unfilled one raises `ValueNeeded`."""
-
-    def forward(operation):
-        def method(self, *others):
-            return operation(self.value, *_values_of(others))
-
-        return method
-
-    def backward(operation):
-        def method(self, other):
-            return operation(other, self.value)
-
-        return method
-
-    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
-        operation = getattr(operator, name)
-        setattr(Published, f"__{name}__", forward(operation))
-        setattr(Published, f"__r{name}__", backward(operation))
-    for name in ("lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs"):
-        setattr(Published, f"__{name}__", forward(getattr(operator, name)))
-
-
-_behave_like_values()
 
 
 def _terms(epsilon, delta, bound) -> dict[str, float]:
@@ -209,6 +100,18 @@ class ReleaseQuote:
         count = f"{self.numbers} numbers" if self.numbers > 1 else "one number"
         text = f"epsilon {self.epsilon:g} at delta {self.delta:g} for {count} with {self.noise} noise, standard error {off}"
         return "; ".join([text, *self.notes])
+
+    def _repr_html_(self) -> str:
+        if self.noise == "none":
+            return notebook.table("Quote of a release", [], [str(self)])
+        rows = [
+            ("epsilon", f"{self.epsilon:g}"),
+            ("delta", f"{self.delta:g}"),
+            ("standard error", "unknown" if self.stderr is None else f"{self.stderr:.4g}"),
+            ("numbers", self.numbers),
+            ("noise", self.noise),
+        ]
+        return notebook.table("Quote of a release", rows, self.notes)
 
 
 def quote(tree, epsilon: float, delta: float | None = None, bound: float | None = None):
@@ -251,47 +154,129 @@ def _quote_of(value: torch.Tensor, terms: dict[str, float]) -> ReleaseQuote:
 
 
 def publish(tree, epsilon: float | None = None, delta: float | None = None, bound: float | None = None):
-    """Requests values from the owner. `tree`: a tensor or any nesting of lists, tuples and dicts of tensors.
+    """Requests values from the owner. `tree`: a tensor or any nesting of lists, tuples, dicts, named tuples and other
+    pytrees of tensors.
 
-    Outside a step: ends the implicit step (one round trip) and returns the tree with CPU tensors.
-    Inside a step: returns a `Published`, filled by the step's own reply. CPU tensors pass through
-    as copies. Raises `Refused` if the owner's policy forbids the release.
+    Returns the tree with a CPU tensor in place of each tensor; other leaves stay. Outside a step it ends the implicit
+    step (one round trip). Each tensor also has `value`, `stderr` (standard deviation of its noise, see `Published`) and
+    `receipt` (None if nothing was paid); they describe what was published, so copies have them, while saved tensors and
+    results of computations do not. Inside a step each leaf is a `Published`, which the step's own reply fills; from
+    then on it acts as its tensor. CPU tensors pass through as copies. Raises `Refused` if the owner's policy forbids
+    the release.
 
     Values computed from a private table leave only with noise. `epsilon` pays for all values of the tree
-    together, separately from the step, with Laplace noise, or Gaussian if `delta` is given; the result is
-    a `Published` with `.stderr` and `.receipt`. Without `epsilon`, in a step on batches, the value is part
-    of the step's price. `bound`: each row's contribution is clamped to it, in the unit of the value.
+    together, separately from the step, with Laplace noise, or Gaussian if `delta` is given. Without `epsilon`, in a
+    step on batches, the value is part of the step's price. `bound`: each row's contribution is clamped to it, in the
+    unit of the value. With `epsilon`, and inside a step, an outermost dict, list or tuple also has `value` and
+    `stderr`, trees of the same form, and `receipt`.
 
     Values already released are free and exact. Whole columns can be published from repeatedly, at a price
     each time; batches, and values that an earlier step computed from rows, cannot. On open tables
     `epsilon`, `delta` and `bound` are accepted and ignored.
     """
     terms = _terms(epsilon, delta, bound)
+    tree = plain(tree)
     leaves, spec = pytree.tree_flatten(tree)
-    remote = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.device.type == "owner"]
-    states = iter(())
-    if remote:
-        states = iter(_sojourn.publish(remote, **terms))
-        _open.lines.append(_callers_line())
-    values = []
     for leaf in leaves:
-        if isinstance(leaf, torch.Tensor):
-            values.append(next(states) if leaf.device.type == "owner" else leaf.detach().clone())
-        else:
-            values.append(leaf)
-    published = Published(values, spec)
-    if _sojourn.step_active():
-        return published
+        _need_publishable(leaf)
+    remote = [leaf for leaf in leaves if _is_remote(leaf)]
+    states = []
     if remote:
+        states = _sojourn.publish(remote, **terms)
+        _open.lines.append(_callers_line())
+        if _open.states is not None:
+            _open.states += states
+    following = iter(states)
+    made = [_published(leaf, following) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+    if not _sojourn.step_active():
+        made = _filled(made, bool(remote))
+    result = pytree.tree_unflatten(made, spec)
+    keep_versions(tree, result)
+    return covered(result) if _sojourn.step_active() or epsilon is not None else result
+
+
+def _is_remote(leaf) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.device.type == "owner"
+
+
+def _published(leaf: torch.Tensor, states) -> Published:
+    if _is_remote(leaf):
+        return Published(next(states))
+    with torch._C.DisableTorchFunctionSubclass():
+        copy = leaf.detach().to("cpu", copy=True)
+        return Published(copy if type(copy) is torch.Tensor else copy.as_subclass(torch.Tensor))
+
+
+def _filled(made: list, has_remote: bool) -> list:
+    """Outside of steps: ends the implicit step and gives the values."""
+    if has_remote:
         with naming_lines():
             _sojourn.flush()
         connections.tell()
-    if epsilon is not None:
-        return published
     try:
-        return published.value
+        return [marked(leaf) if isinstance(leaf, Published) else leaf for leaf in made]
     except ValueNeeded:  # nothing was sent
         raise ValueNeeded(
             "a value is published on an offline device, which only records: publish it in a step compiled by "
             "sojourn.compile, or connect to an owner"
         ) from None
+
+
+def _need_publishable(leaf) -> None:
+    """Refuses what would come back as it was given, with its values still at the owner, or without any."""
+    kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
+    if not isinstance(leaf, torch.Tensor):
+        if isinstance(leaf, collections.abc.Iterator):
+            raise Error(f"publish found a {kind}, expected tensors in dicts, lists and tuples: publish(list(...))")
+        if _holds_remote(leaf):
+            raise Error(
+                f"publish found remote tensors inside a {kind}, which is not a pytree; expected tensors in dicts, lists "
+                f"and tuples: {_as_tree(leaf)}"
+            )
+    elif type(leaf).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        raise Error(
+            f"publish found a {kind}, a tensor subclass that has its values in other tensors; expected torch.Tensor: "
+            "publish those tensors"
+        )
+    elif torch._C._functorch.is_functorch_wrapped_tensor(leaf):
+        raise Error(
+            "publish found a tensor inside a function of torch.func (vmap, grad, ...), where it stands for several or "
+            "for a derivative; return it from there and publish the result"
+        )
+    elif torch.nn.parameter.is_lazy(leaf):
+        raise Error("publish found a lazy parameter without a shape; run its module once, which gives it one")
+    elif leaf.device.type == "meta":
+        raise Error(
+            f"publish found a tensor of shape {tuple(leaf.shape)} on device meta, which has no values; expected one at "
+            "an owner or on the CPU: module.to_empty(device=owner.device) makes room for values"
+        )
+
+
+def _as_tree(value) -> str:
+    if isinstance(value, torch.nn.Module):
+        return "publish(module.state_dict())"
+    if isinstance(value, torch.optim.Optimizer):
+        return "publish(optimizer.state_dict())"
+    if dataclasses.is_dataclass(value):
+        return f"torch.export.register_dataclass({type(value).__name__}) makes it one, or publish vars(value)"
+    return "convert it, for example with dict(value) or list(value)"
+
+
+_SEARCHED = list, tuple, collections.abc.Set, collections.abc.MappingView, collections.deque, collections.UserList
+
+
+def _holds_remote(value, depth: int = 8) -> bool:
+    """Whether a value that is not a pytree has tensors of an owner among its elements or fields."""
+    if isinstance(value, torch.Tensor):
+        return value.device.type == "owner"
+    if isinstance(value, torch.nn.Module):
+        value = (*value.parameters(), *value.buffers())
+    elif isinstance(value, torch.optim.Optimizer):
+        value = [group["params"] for group in value.param_groups]
+    elif isinstance(value, collections.abc.Mapping):
+        value = value.values()
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = [getattr(value, field.name, None) for field in dataclasses.fields(value)]
+    elif not isinstance(value, _SEARCHED):
+        return False
+    return depth > 0 and any(_holds_remote(each, depth - 1) for each in value)

@@ -8,6 +8,7 @@ import json
 
 import _sojourn
 
+from . import notebook
 from .checks import shown
 from .errors import Error
 
@@ -87,23 +88,32 @@ class Receipt:
         return hash(self._signed)
 
     def __repr__(self) -> str:
-        lines = [f"receipt for {self.what}, released to '{self.client}' on {self.time:%Y-%m-%d %H:%M:%S} UTC"]
+        return "\n".join([self._title(), *(f"  {label:9}{text}" for label, text in self._rows())])
+
+    def _repr_html_(self) -> str:
+        return notebook.table(self._title(), self._rows())
+
+    def _title(self) -> str:
+        return f"receipt for {self.what}, released to '{self.client}' on {self.time:%Y-%m-%d %H:%M:%S} UTC"
+
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = []
         for item in self.price:
-            lines.append(
-                f"  paid     epsilon {item['epsilon']:.4g} at delta {item['delta']:g} ({self.relation}) from "
+            paid = (
+                f"epsilon {item['epsilon']:.4g} at delta {item['delta']:g} ({self.relation}) from "
                 f"'{item['dataset']}', version {item['version']}"
             )
             replaced = [item[f"epsilon_replace_one{which}"] for which in ("", "_of_best_order")]
             known = [f"{number:.4g}" if number is not None else "not known" for number in replaced]
-            lines.append(
-                f"           by the best order epsilon {item['epsilon_of_best_order']:.4g}; where a row may become any "
+            best = (
+                f"by the best order epsilon {item['epsilon_of_best_order']:.4g}; where a row may become any "
                 f"other row (replace_one) {known[0]}, by the best order {known[1]}"
             )
+            rows += [("paid", paid), ("", best)]
         for owner in sorted({item["owner"] for item in self.price if item["owner"]}):
-            lines.append(f"  owner    {owner}")
+            rows.append(("owner", owner))
         for noise in self.noise:
             scale, moved = (noise[name] * 2.0 ** noise["grid_exponent"] for name in ("sigma_int", "sensitivity_int"))
-            lines.append(f"  noise    of scale {scale:.4g}, where one row moves the value by at most {moved:.4g}")
-        lines.append(f"  program  {self.program}")
-        lines.append(f"  ledger   entry {self.entry}, {self.entry_hash}")
-        return "\n".join(lines + [f"  note     {note}" for note in self.notes])
+            rows.append(("noise", f"of scale {scale:.4g}, where one row moves the value by at most {moved:.4g}"))
+        rows += [("program", self.program), ("ledger", f"entry {self.entry}, {self.entry_hash}")]
+        return rows + [("note", note) for note in self.notes]

@@ -30,7 +30,7 @@ from .errors import Error, Unsupported
 from .followed import Computed, Followed, Looked, StandIn, plain
 from .gradients import drop_lost_gradients
 from .integers import Integers
-from .publish import Published
+from .published import Published
 from .rates import Numbers, changed_on_host, host_state, rates_of
 from .table import _COLUMNS
 from .uses import HostOps, Uses, before_module, reached_from, tracing, unfit
@@ -99,7 +99,7 @@ class _Plan:
             elif kind[0] == "argument":
                 results.append(leaves[kind[1]])
             elif kind[0] == "published":
-                results.append(_published(kind, made))
+                results.append(Published(made.published[kind[1]]))
             else:
                 results.append(kind[1])
         return pytree.tree_unflatten(results, spec)
@@ -496,19 +496,14 @@ def _kinds(found, leaves):
         elif isinstance(leaf, torch.Tensor) and leaf.device.type == "owner":
             kinds.append(("computed",))
             computed.append(leaf)
-        elif isinstance(leaf, Published) and all(isinstance(state, _sojourn.Published) for state in leaf._states):
-            kinds.append(("published", len(published), len(leaf._states), leaf._spec))
-            published += leaf._states
+        elif isinstance(leaf, Published) and isinstance(leaf._state, _sojourn.Published):
+            kinds.append(("published", len(published)))
+            published.append(leaf._state)
         elif isinstance(leaf, (bool, int, float, str, bytes, type(None))):
             kinds.append(("constant", plain(leaf, "it is returned")))
         else:
             kinds.append(("other", _Same(leaf)))
     return kinds, computed, published
-
-
-def _published(kind, made) -> Published:
-    _, first, count, spec = kind
-    return Published(made.published[first : first + count], spec)
 
 
 def explain() -> str:

@@ -14,19 +14,15 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 
 import _sojourn
 
-from . import checks
+from . import checks, sources
 from .checks import flag, integer, shown, text
 from .errors import Error
 
-# Types that a table keeps, and the next wider ones that hold what it does not.
-_KEPT = [np.dtype(code) for code in ("?", "u1", "i1", "i2", "i4", "i8", "f2", "f4", "f8")]
-_WIDENED: dict[np.dtype, np.dtype] = {np.dtype("u2"): np.dtype("i4"), np.dtype("u4"): np.dtype("i8")}
-_SHOWN_COLUMNS = 60
+_SHOWN_COLUMNS, _SHOWN_CATEGORIES = 60, 12
 # Where a tensor read from a table keeps the names of its columns.
 _COLUMNS = "_sojourn_columns"
 
@@ -53,25 +49,43 @@ class Defaults(NamedTuple):
     metric_bound: float
 
 
+class Column(NamedTuple):
+    """A column of a table; `categories`: meanings of its integer codes, by position, or None."""
+
+    name: str
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    bounds: tuple[float, float] | None
+    categories: tuple | None = None
+
+    def __repr__(self) -> str:
+        fields = self._asdict() if self.categories is not None else dict(zip(self._fields[:4], self))
+        return f"Column({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
+
+
 class Table:
     """A dataset at an owner, or a part of one; `sojourn.plain` makes one of local CPU tensors.
 
     `name`; `policy`: "open" or "private"; `columns`: each with `name`, `dtype`, `shape` (of one row's
-    entry: `()` for a plain number, `(28, 28)` for a small image) and `bounds`, declared by the owner and
-    not measured, or None.
+    entry: `()` for a plain number, `(28, 28)` for a small image), `bounds`, declared by the owner and
+    not measured, or None, and `categories`, the texts behind the codes of a column of text, or None.
     """
 
-    def __init__(self, table: _sojourn.Table, session=None):
+    def __init__(self, table: _sojourn.Table, session=None, categories: Mapping[str, tuple] | None = None):
         if not isinstance(table, _sojourn.Table):
             raise Error(
                 f"a table comes from its owner, owner.dataset(name), or from sojourn.plain(source), got {shown(table)}"
             )
         self._table = table
+        self._categories = dict(categories or {})
         self._session = session
         self._scalings = threading.local()
         self.name: str = table.name
         self.policy: str = table.policy
-        self.columns: tuple[_sojourn.Column, ...] = tuple(table.columns)
+        self.columns: tuple[Column, ...] = tuple(
+            Column(each.name, each.dtype, each.shape, each.bounds, self._categories.get(each.name))
+            for each in table.columns
+        )
 
     @property
     def rows(self) -> _Rows:
@@ -132,7 +146,7 @@ class Table:
         if not checks.is_number(fraction):
             raise Error(f"fraction must be a number between 0 and 1, got {shown(fraction)}")
         first, other = self._table.split(checks.number("fraction", fraction), integer("seed", seed))
-        return Table(first, self._session), Table(other, self._session)
+        return Table(first, self._session, self._categories), Table(other, self._session, self._categories)
 
     def scaled(self, x: torch.Tensor, columns: str | Sequence[str] | None = None) -> torch.Tensor:
         """`x`, with the declared bounds of each column scaled to [-1, 1]; integers and booleans become float32.
@@ -187,7 +201,7 @@ class Table:
                 f"table '{self.name}' declares no bounds for {', '.join(map(repr, lacking))}, and scaling needs them; "
                 "the data owner declares them at registration: bounds={column: (lower, upper)}"
             )
-        return [known[name] for name in names]
+        return [limits for name in names if (limits := known[name]) is not None]
 
     def __getitem__(self, column: str) -> torch.Tensor:
         """One whole column, `[rows, *shape]`, in its own dtype.
@@ -224,9 +238,16 @@ class Table:
         cap = "" if common is None else f"; the common cap of all clients leaves epsilon {common:.4g}"
         return f"budget left: epsilon {left:.4g} of {epsilon:.4g} at delta {delta:g}{cap}"
 
+    def _categories_lines(self) -> list[str]:
+        lines = []
+        for name, categories in self._categories.items():
+            more = f", and {len(categories) - _SHOWN_CATEGORIES} more" if len(categories) > _SHOWN_CATEGORIES else ""
+            lines.append(f"{name}: {', '.join(f'{k} {c}' for k, c in enumerate(categories[:_SHOWN_CATEGORIES]))}{more}")
+        return lines
+
     def __repr__(self) -> str:
-        line = self._budget_line()
-        return f"{self._table}\n  {line}" if line else str(self._table)
+        lines = [*self._categories_lines(), self._budget_line()]
+        return "\n  ".join([str(self._table), *filter(None, lines)])
 
     def _repr_html_(self) -> str:
         head, *body = self._table.cells()
@@ -234,8 +255,9 @@ class Table:
         cells = ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in shown]
         top = "<tr>" + "".join(f"<th>{cell}</th>" for cell in head) + "</tr>"
         rest = f"<p>... and {len(body) - len(shown)} more columns</p>" if len(shown) < len(body) else ""
-        lines = "".join(f"<p>{line}</p>" for line in (self._table.defaults_text(), self._budget_line()) if line)
-        return f"<p><b>{html.escape(self._table.title())}</b></p><table>{top}{''.join(cells)}</table>{rest}{lines}"
+        lines = [*self._categories_lines(), self._table.defaults_text(), self._budget_line()]
+        notes = "".join(f"<p>{html.escape(line)}</p>" for line in lines if line)
+        return f"<p><b>{html.escape(self._table.title())}</b></p><table>{top}{''.join(cells)}</table>{rest}{notes}"
 
 
 class _Rows(int):
@@ -304,56 +326,26 @@ class Batches:
 
 
 def plain(
-    source: str | os.PathLike | Mapping,
+    source: str | os.PathLike | Mapping | sources.Frame,
     name: str | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     fills: Mapping[str, float] | None = None,
     columns: Sequence[str] | None = None,
+    categories: Mapping[str, Sequence] | None = None,
 ) -> Table:
     """A `Table` over CPU tensors in this process, with the same batches.
 
-    `source`: a .csv, .parquet, .arrow, .feather or .npz file, or a dict of arrays. The first dimension of
-    an array counts rows, the others are the shape of one row's entry. As in a registration at an owner,
-    `bounds` clamp a column's values and `fills` replace its missing and non-finite values, which are
-    otherwise refused. `columns`: the only columns to keep.
+    `source`: a .csv, .parquet, .arrow, .feather or .npz file, a dict of arrays, a DataFrame of pandas or polars, or a
+    `pyarrow.Table`. The first dimension of an array counts rows, the others are the shape of one row's entry. As in a
+    registration at an owner (`Owner.register`), `bounds` clamp a column's values, `fills` replace its missing and
+    non-finite values, which are otherwise refused, and `categories` name the codes of text. `columns`: the only columns
+    to keep.
     """
-    given = source_of(source)
     called = "" if name is None else text("name", name)
     kept = [] if columns is None else checks.names("columns", columns)
     limits, replacing = checks.bounds("bounds", bounds), checks.fills("fills", fills)
-    return Table(_sojourn.plain(given, called, limits, replacing, kept))
-
-
-def source_of(source: str | os.PathLike | Mapping) -> str | dict[str, torch.Tensor]:
-    """A path as text, or the arrays of a dict (or DataFrame) as CPU tensors."""
-    if isinstance(source, (str, os.PathLike)):
-        return checks.path("source", source)
-    if isinstance(source, type) or not hasattr(source, "items"):
-        raise Error(
-            "source must be the path of a .csv, .parquet, .arrow or .npz file, or a dict of arrays, "
-            f"got {shown(source)}"
-        )
-    return {str(name): _tensor(name, values) for name, values in source.items()}
-
-
-def _tensor(name: str, values) -> torch.Tensor:
-    if isinstance(values, torch.Tensor):
-        return values.detach().cpu()
-    try:
-        array = np.asarray(values)
-        if array.dtype == object and array.ndim == 1 and len(array) and isinstance(array[0], (list, tuple, np.ndarray)):
-            array = np.asarray([np.asarray(row) for row in array])  # a DataFrame's column of arrays
-    except ValueError:
-        raise Error(
-            f"the rows of column {name!r} differ in shape; a table holds entries of one shape: pad them"
-        ) from None
-    native: np.dtype = array.dtype.newbyteorder("=")
-    stored = _WIDENED.get(native, native)
-    if stored not in _KEPT:
-        raise Error(
-            f"column {name!r} has type {array.dtype}; a table holds bool, uint8, int8 to int64, float16, float32 and float64"
-        )
-    return torch.from_numpy(np.array(array, dtype=stored))
+    given = sources.read(source, limits, replacing, categories, only=kept)
+    return Table(_sojourn.plain(given.columns, called, given.bounds, given.fills, kept), None, given.categories)
 
 
 def _knowing(tensor: torch.Tensor, columns: str | list[str]) -> torch.Tensor:

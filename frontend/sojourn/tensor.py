@@ -13,7 +13,7 @@ import torch
 
 import _sojourn
 
-from . import connections, reads
+from . import connections, published, reads
 from . import storage as storages
 from .errors import Error, Refused, Unsupported
 
@@ -152,6 +152,18 @@ def _reduce(self: torch.Tensor, protocol):
     return self.detach().cpu().requires_grad_(self.requires_grad).__reduce_ex__(protocol)
 
 
+def _save_without_marks() -> None:
+    """Files hold published tensors as tensors alone: whoever reads them may have no Sojourn."""
+    original = torch.Tensor.__reduce_ex__
+
+    @functools.wraps(original)
+    def reduce(self, protocol):
+        plain = published.unmarked(self)
+        return original(self if plain is None else plain, protocol)
+
+    torch.Tensor.__reduce_ex__ = reduce  # type: ignore[method-assign]  # torch has no hook for it
+
+
 def _allow_pinning() -> None:
     """`DataLoader(pin_memory=True)` and `tensor.pin_memory()` do nothing, because uploads use no pinned memory."""
     original = torch.Tensor.pin_memory
@@ -174,6 +186,7 @@ def _guard_save() -> None:
 
     @functools.wraps(original)
     def save(obj, *args, **kwargs):
+        obj = published.plain(obj)
         with reads.together(obj):
             return original(obj, *args, **kwargs)
 
@@ -189,6 +202,7 @@ def install() -> None:
     for name in ("numpy", "tolist", "__array__"):
         _patch(name, _reading(name))
     _patch("__reduce_ex__", _reduce)
+    _save_without_marks()
     _guard_save()
     for name in ("share_memory_", "pin_memory", "__dlpack__", "__dlpack_device__"):
         _patch(name, _refuse(name, Unsupported, _NO_MEMORY))

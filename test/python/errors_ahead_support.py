@@ -48,6 +48,19 @@ def _():
 
 
 @example(
+    Error, "A compiled step that returns other values than it publishes", "must return the values that it publishes",
+    "it published 2 and returned 1 values",
+)  # fmt: skip
+def _():
+    def step(x):
+        values = sojourn.publish([x.sum(), x.mean()])
+        return values[1]
+
+    with sojourn.offline():
+        sojourn.compile(step, inputs=[sojourn.spec((3,))])
+
+
+@example(
     Error, "A compiled step that returns no tensor", "must return tensors (or a tree of them), got str", "return ()"
 )
 def _():

@@ -108,6 +108,41 @@ def _(owner):
     sojourn.publish(table["mass"].sum(), epsilon=0.1)
 
 
+@example(
+    Error, "A module published as a whole", "inside a torch.nn.modules.linear.Linear", "publish(module.state_dict())"
+)
+def _(model):
+    sojourn.publish(model)
+
+
+@example(Error, "An iterator of tensors that is published", "found a builtins.generator", "publish(list(...))")
+def _(model):
+    sojourn.publish(model.parameters())
+
+
+@example(
+    Error, "A tensor subclass that cannot be published", "torch.masked.maskedtensor.core.MaskedTensor",
+    "has its values in other tensors", "publish those tensors",
+)  # fmt: skip
+def _(x):
+    sojourn.publish(torch.masked.masked_tensor(x, x > 2))
+
+
+@example(Error, "A publish inside torch.func", "inside a function of torch.func", "publish the result")
+def _(x):
+    torch.func.vmap(lambda row: sojourn.publish(row.sum()))(x)
+
+
+@example(Error, "A lazy parameter that is published", "a lazy parameter without a shape", "run its module once")
+def _(device):
+    sojourn.publish(torch.nn.LazyLinear(2, device=device).state_dict())
+
+
+@example(Error, "A tensor without values that is published", "shape (2, 3) on device meta", "to_empty(device=")
+def _():
+    sojourn.publish(torch.zeros(2, 3, device="meta"))
+
+
 @example(Error, "A quote of a non-tensor", "quote takes a tensor or a tree of them, got list")
 def _():
     sojourn.quote([1.0], epsilon=0.1)

@@ -2,6 +2,7 @@
 """Refusals of tables: registering, reading, batches, scaling."""
 
 import numpy as np
+import pyarrow
 import torch
 from errors_support import example
 
@@ -170,9 +171,97 @@ def _(owner):
     owner.register("cars", {"a": np.zeros(0)}, policy="open")
 
 
-@example(Error, "A column of strings", "column 'a' has type <U1; a table holds bool")
+@example(Error, "A column of bytes", "column 'a' has type binary; a table holds bool", "besides text and dates")
 def _(owner):
-    owner.register("cars", {"a": np.array(["x", "y"])}, policy="open")
+    owner.register("cars", {"a": [b"x", b"y"]}, policy="open")
+
+
+@example(Error, "A column of mixed types", "column 'a' has type object; a table holds bool")
+def _(owner):
+    owner.register("cars", {"a": [1, "x"]}, policy="open")
+
+
+@example(Error, "An Arrow column of an unsupported type", "column 'a' has type struct<", "besides text and dates")
+def _(owner):
+    owner.register("cars", pyarrow.table({"a": [{"x": 1}]}), policy="open")
+
+
+@example(Error, "A source that is none", "source must be a path, a dict of arrays, a DataFrame", "got int")
+def _(owner):
+    owner.register("cars", 7, policy="open")
+
+
+@example(Error, "Two columns of one name", "several columns named 'a'", "rename them")
+def _(owner):
+    owner.register("cars", pyarrow.table([[1], [2]], names=["a", "a"]), policy="open")
+
+
+@example(
+    Error, "Text in a private table without declared categories", "column 'arm' holds text or categories",
+    "must be declared", "categories={'arm': [...]}",
+)  # fmt: skip
+def _(owner):
+    owner.register("trial", {"arm": ["low", "high"]}, policy="private")
+
+
+@example(Error, "A text outside of the declared categories", "row 1 (counting from 0): a value found outside of its 1")
+def _(owner):
+    owner.register("trial", {"arm": ["low", "high"]}, categories={"arm": ["low"]})
+
+
+@example(Error, "Categories of a column that does not exist", "categories name column 'arms', which the source lacks")
+def _(owner):
+    owner.register("trial", {"arm": ["low", "high"]}, categories={"arms": ["low", "high"]})
+
+
+@example(Error, "Categories without a column", "categories must map a column to its categories", "got ['low', 'high']")
+def _(owner):
+    owner.register("trial", {"arm": ["low", "high"]}, categories=["low", "high"])
+
+
+@example(Error, "Categories of a column that are no list", "categories of column 'arm' must be a list", "got 'low'")
+def _(owner):
+    owner.register("trial", {"arm": ["low", "low"]}, categories={"arm": "low"})
+
+
+@example(Error, "Categories of two types", "categories of column 'arm' must be all str or all int, got ['low', 1]")
+def _(owner):
+    owner.register("trial", {"arm": ["low", "low"]}, categories={"arm": ["low", 1]})
+
+
+@example(Error, "A category given twice", "categories of column 'arm' must be different and at least one")
+def _(owner):
+    owner.register("trial", {"arm": ["low", "low"]}, categories={"arm": ["low", "low"]})
+
+
+@example(Error, "Categories of another type than the column", "has type int64, its categories are str")
+def _(owner):
+    owner.register("trial", {"arm": [0, 1]}, categories={"arm": ["low", "high"]})
+
+
+@example(Error, "Categories of a file's column", "categories are for tables in memory", "read the file first")
+def _(owner, folder):
+    owner.register("trial", folder / "trial.parquet", categories={"arm": ["low", "high"]})
+
+
+@example(Error, "A fill that is no category", "fill 'none' of column 'arm' is none of its categories, ['low', 'high']")
+def _(owner):
+    owner.register("trial", {"arm": ["low", None]}, fills={"arm": "none"}, categories={"arm": ["low", "high"]})
+
+
+@example(Error, "An integer column with a missing entry", "row 1 (counting from 0): no value found; clean the data")
+def _(owner):
+    owner.register("cars", {"doors": [4, None]}, policy="open")
+
+
+@example(Error, "A fraction as the fill of integers", "fill 0.5 of column 'doors' must be a number of its type, int64")
+def _(owner):
+    owner.register("cars", {"doors": [4, None]}, policy="open", fills={"doors": 0.5})
+
+
+@example(Error, "Subjects of text in memory", "text for subjects, which only a file may have", "register the path")
+def _(owner):
+    owner.register("trial", {"who": ["ada"], "age": [36.0]}, bounds={"age": (0, 100)}, subject="who")
 
 
 @example(Error, "A tensor of an unsupported dtype", "column 'a' has type bfloat16; a table holds bool")

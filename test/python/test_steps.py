@@ -104,7 +104,13 @@ def test_published_values(owner, device):
             )
             x.add_(10)
             assert not early.ready and "filled when the step ends" in repr(early)
-            for read in (lambda: early.value, lambda: float(tree), lambda: early.item(), lambda: f"{early:.2f}"):
+            for read in (
+                lambda: early.value,
+                lambda: tree.value,
+                lambda: float(tree["sum"]),
+                lambda: early.item(),
+                lambda: f"{early:.2f}",
+            ):
                 with pytest.raises(sojourn.ValueNeeded, match="after the step has ended"):
                     read()
     assert count.round_trips == 1

@@ -421,7 +421,7 @@ def test_files(tmp_path, data, ending):
     [
         ({"a": np.array([1.0, np.nan])}, "column 'a', row 1 .*NaN found, expected a finite number"),
         ({"a": np.array([-np.inf])}, "column 'a', row 0 .*infinite value found"),
-        ({"a": np.array(["x"])}, "column 'a' has type <U1; a table holds bool, uint8, int8"),
+        ({"a": np.array([b"x"])}, "column 'a' has type binary; a table holds bool, uint8, int8"),
         ({"a": np.zeros(1, dtype=complex)}, "column 'a' has type complex128"),
         ({"a": np.zeros(())}, "column .a. must be a CPU tensor whose first dimension counts rows, got shape"),
         ({"a": [[1.0, 2.0], [3.0]]}, "the rows of column .a. differ in shape"),
