@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 import _sojourn
 
-from .connections import LIBRARIES
+from .connections import is_users
 
 _LINES_MOST = 1000
 _EXACT_MOST = 2**53  # whole numbers up to it are exact as floats
@@ -159,7 +159,7 @@ class Followed:
 
 def _line() -> str:
     frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(LIBRARIES):
+    while frame.f_back is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 

@@ -90,7 +90,7 @@ def _known(name: str, answer):
 
     def method(self):
         frame: types.FrameType | None = sys._getframe(2)
-        while frame is not None and frame.f_code.co_filename.startswith(connections.LIBRARIES):
+        while frame is not None and not connections.is_users(frame.f_code.co_filename):
             if _hint(frame):
                 return refuse(self)
             frame = frame.f_back
