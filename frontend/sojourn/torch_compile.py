@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from typing import Any
 
 import torch
 
@@ -64,9 +65,10 @@ def _install_compile() -> None:
         from torch._dynamo import convert_frame  # here, because importing it takes a second
 
         if not hasattr(convert_frame.CatchErrorsWrapper.__call__, "_sojourn"):
-            call = _skipping(convert_frame.CatchErrorsWrapper.__call__)
-            call._sojourn = True  # type: ignore[attr-defined]  # a mark of ours
-            convert_frame.CatchErrorsWrapper.__call__ = call  # torch has no hook for it
+            call: Any = _skipping(convert_frame.CatchErrorsWrapper.__call__)
+            call._sojourn = True  # a mark of ours
+            wrapper: Any = convert_frame.CatchErrorsWrapper  # torch has no hook for it
+            wrapper.__call__ = call
         return original(*args, **kwargs)
 
     torch.compile = compile

@@ -23,7 +23,7 @@ _pytorch = importlib.import_module({"lightning": "lightning.pytorch"}.get(_found
 _Base: Any = _pytorch.accelerators.Accelerator
 
 
-class OwnerAccelerator(_Base):
+class OwnerAccelerator(_Base):  # type: ignore[misc]  # whose types are not installed
     """Lightning's view of an owner (an `Owner`, or its device).
 
     ::
