@@ -202,6 +202,8 @@ def _is_remote(leaf) -> bool:
 def _published(leaf: torch.Tensor, states) -> Published:
     if _is_remote(leaf):
         return Published(next(states))
+    if type(leaf) is torch.Tensor and leaf.device.type == "cpu":
+        return Published(leaf.detach().clone())
     with torch._C.DisableTorchFunctionSubclass():
         copy = leaf.detach().to("cpu", copy=True)
         return Published(copy if type(copy) is torch.Tensor else copy.as_subclass(torch.Tensor))
@@ -224,19 +226,20 @@ def _filled(made: list, has_remote: bool) -> list:
 
 def _need_publishable(leaf) -> None:
     """Refuses what would come back as it was given, with its values still at the owner, or without any."""
-    kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
     if not isinstance(leaf, torch.Tensor):
         if isinstance(leaf, collections.abc.Iterator):
-            raise Error(f"publish found a {kind}, expected tensors in dicts, lists and tuples: publish(list(...))")
+            raise Error(
+                f"publish found a {_kind(leaf)}, expected tensors in dicts, lists and tuples: publish(list(...))"
+            )
         if _holds_remote(leaf):
             raise Error(
-                f"publish found remote tensors inside a {kind}, which is not a pytree; expected tensors in dicts, lists "
-                f"and tuples: {_as_tree(leaf)}"
+                f"publish found remote tensors inside a {_kind(leaf)}, which is not a pytree; expected tensors in "
+                f"dicts, lists and tuples: {_as_tree(leaf)}"
             )
     elif type(leaf).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         raise Error(
-            f"publish found a {kind}, a tensor subclass that has its values in other tensors; expected torch.Tensor: "
-            "publish those tensors"
+            f"publish found a {_kind(leaf)}, a tensor subclass that has its values in other tensors; expected "
+            "torch.Tensor: publish those tensors"
         )
     elif torch._C._functorch.is_functorch_wrapped_tensor(leaf):
         raise Error(
@@ -250,6 +253,10 @@ def _need_publishable(leaf) -> None:
             f"publish found a tensor of shape {tuple(leaf.shape)} on device meta, which has no values; expected one at "
             "an owner or on the CPU: module.to_empty(device=owner.device) makes room for values"
         )
+
+
+def _kind(value) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
 def _as_tree(value) -> str:

@@ -299,15 +299,20 @@ def _uncovered(tree):
 
 _CONTAINERS = dict, collections.OrderedDict, collections.defaultdict, list, tuple
 _WHOLE: dict[type, Any] = {kind: _made_whole(kind) for kind in _CONTAINERS}
+_MADE_WHOLE = frozenset(_WHOLE.values())
 
 
 def _is_whole(node) -> bool:
     return isinstance(node, _Whole)
 
 
+def _has_whole(spec) -> bool:
+    return spec.type in _MADE_WHOLE or any(map(_has_whole, spec.children()))
+
+
 def plain(tree):
     """The tree with containers of Python's own kinds."""
-    if not any(map(_is_whole, pytree.tree_leaves(tree, is_leaf=_is_whole))):
+    if not _has_whole(pytree.tree_structure(tree)):
         return tree
     return pytree.tree_map(lambda node: plain(_uncovered(node)) if _is_whole(node) else node, tree, is_leaf=_is_whole)
 

@@ -384,6 +384,23 @@ def test_loops_return_trees(device, seed):
     assert all(each.ready and each.value["sum"] == each["sum"] for each in found)
 
 
+def test_compiled_steps_return_trees_of_published_values(owner, seed):
+    """In any form, if each published value is returned, in the order of publishing."""
+    steps = {
+        "one publish": lambda x: sojourn.publish(collections.OrderedDict(sum=x.sum(), both=[x * 2, x > 0])),
+        "several": lambda x: {"sum": sojourn.publish(x.sum()), "both": sojourn.publish([x * 2, x > 0])},
+        "tensors": lambda x: {"sum": x.sum(), "both": [x * 2, x > 0]},
+    }
+    data = [torch.randn(4) for _ in range(3)]
+    for name, step in steps.items():
+        with sojourn.offline():
+            program = sojourn.compile(step, inputs=[sojourn.spec((4,))])
+        for found, x in zip(program.run(owner, [(x,) for x in data]), data, strict=True):
+            kind = collections.OrderedDict if name == "one publish" else dict
+            assert type(found) is kind and type(found["both"]) is list
+            torch.testing.assert_close(dict(found), {"sum": x.sum(), "both": [x * 2, x > 0]})
+
+
 class Tag(torch.Tensor):
     pass
 
