@@ -137,9 +137,9 @@ class Owner:
         named = (("subject", subject), ("population", population))
         people = {key: text(key, value) for key, value in named if value not in (None, "")}
         text("policy", policy)
-        limits, replacing = checks.bounds("bounds", bounds), checks.fills("fills", fills)
-        given = sources.read(source, limits, replacing, categories, policy != "open", subject=subject)
-        self._embedded.register(text("name", name), given.columns, policy, given.bounds, given.fills, **people)
+        given = sources.read(source, bounds, fills, categories, policy != "open", subject=subject)
+        limits, replacing = checks.bounds("bounds", given.bounds), checks.fills("fills", given.fills)
+        self._embedded.register(text("name", name), given.columns, policy, limits, replacing, **people)
         self._categories[name] = given.categories
         return self.dataset(name)
 

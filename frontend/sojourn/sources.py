@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from . import checks
 from .checks import is_number
 from .errors import Error
 
@@ -52,10 +53,11 @@ def read(
     subject: str | None = None,
 ) -> Source:
     """The source as numbers. `only`: the columns to convert; default: all. `subject`: a column to keep as it is."""
-    bounds, fills, declared = dict(bounds or {}), dict(fills or {}), _declared(categories)
+    bounds = checks.mapping("bounds", bounds, "columns to (lower, upper)")
+    fills, declared = checks.mapping("fills", fills, "columns to numbers"), _declared(categories)
     named = _named(source)
     if named is None:
-        path = os.fspath(source)
+        path = checks.path("source", source)
         if declared:
             raise Error(
                 f"{_IN_ARRAYS}, got the path {path!r}: read the file first, for example "
@@ -96,7 +98,7 @@ def _declared(categories) -> dict[str, tuple]:
 
 def _named(source) -> list[tuple[str, Any]] | None:
     """The columns of a dict, of a data frame or of an Arrow table; None for a path."""
-    if hasattr(source, "items"):  # a dict, or a DataFrame of pandas
+    if hasattr(source, "items") and not isinstance(source, type):  # a dict, or a DataFrame of pandas
         return [(str(name), values) for name, values in source.items()]
     if not isinstance(source, (str, bytes, os.PathLike)):
         if hasattr(source, "column_names"):  # a Table or RecordBatch of Arrow

@@ -343,9 +343,9 @@ def plain(
     """
     called = "" if name is None else text("name", name)
     kept = [] if columns is None else checks.names("columns", columns)
-    limits, replacing = checks.bounds("bounds", bounds), checks.fills("fills", fills)
-    given = sources.read(source, limits, replacing, categories, only=kept)
-    return Table(_sojourn.plain(given.columns, called, given.bounds, given.fills, kept), None, given.categories)
+    given = sources.read(source, bounds, fills, categories, only=kept)
+    limits, replacing = checks.bounds("bounds", given.bounds), checks.fills("fills", given.fills)
+    return Table(_sojourn.plain(given.columns, called, limits, replacing, kept), None, given.categories)
 
 
 def _knowing(tensor: torch.Tensor, columns: str | list[str]) -> torch.Tensor:

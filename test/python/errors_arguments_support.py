@@ -19,7 +19,7 @@ def _():
     sojourn.Table("houses")
 
 
-@example(Error, "A source of another type", "source must be the path of a .csv, .parquet, .arrow or .npz file", "got 7")
+@example(Error, "A source of another type", "source must be a path, a dict of arrays", "got int")
 def _():
     sojourn.plain(7)
 

@@ -104,6 +104,16 @@ CALLS = {
             "policy": [*TEXT, "public"],
             "bounds": LIMITS,
             "fills": FILLS,
+            "categories": [
+                7,
+                "age",
+                ["age"],
+                {"age": 7},
+                {"age": "ab"},
+                {"age": [1.5]},
+                {"age": []},
+                {"nobody": ["a"]},
+            ],
             "subject": but(TEXT, None),
             "population": but(TEXT, None),
         },
@@ -252,6 +262,16 @@ CALLS = {
             "name": but(TEXT, None),
             "bounds": LIMITS,
             "fills": FILLS,
+            "categories": [
+                7,
+                "age",
+                ["age"],
+                {"age": 7},
+                {"age": "ab"},
+                {"age": [1.5]},
+                {"age": []},
+                {"nobody": ["a"]},
+            ],
             "columns": but([*NAMES, "age"], None),
         },
     ),
@@ -333,7 +353,14 @@ ANY = {"publish": {"tree"}, "Table.__contains__": {"column"}}
 RESULTS = {"Budget", "Published", "Quote", "ReleaseQuote"}
 ERRORS = {name for name in sojourn.__all__ if str(name) in vars(sojourn.errors)}
 #: Arguments that are not for scripts.
-HIDDEN = {("Owner", "embedded"), ("Table", "session"), ("Program", "texts"), ("step", "_trip"), ("Owner", "address")}
+HIDDEN = {
+    ("Owner", "embedded"),
+    ("Table", "session"),
+    ("Table", "categories"),
+    ("Program", "texts"),
+    ("step", "_trip"),
+    ("Owner", "address"),
+}
 #: What the text calls an argument, where it does not say its name.
 SAID = {
     "session": {"an owner is opened by"},
