@@ -140,7 +140,7 @@ def number(expression, known):
     if not re.fullmatch(r"[\d\s<*+()-]+", value):
         return f"`{expression}`"
     found = eval(value)  # digits and shifts alone
-    for unit, name in ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki")):
+    for unit, name in ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi")):
         if found >= unit and found % unit == 0:
             return f"{found // unit} {name}"
     return f"{found:,}"
