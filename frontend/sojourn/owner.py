@@ -57,7 +57,7 @@ class Owner:
         self._session = session
         self._embedded = embedded
         self.address = address
-        connections.remember(session)
+        connections.remember(session, self.key)
 
     @property
     def device(self) -> torch.device:
