@@ -29,6 +29,7 @@ from . import errors as _errors
 from . import foreign as _foreign
 from . import module as _module
 from . import reads as _reads
+from . import safetensors_files as _safetensors_files
 from . import serialization as _serialization
 from . import storage as _storage
 from . import tensor as _tensor
@@ -77,6 +78,7 @@ _foreign.install()
 _reads.install()
 _serialization.install()
 _torch_compile.install()
+_safetensors_files.install()
 
 __version__ = "0.1.0"
 

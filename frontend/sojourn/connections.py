@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import site
 import sys
 import sysconfig
@@ -27,12 +28,35 @@ def _installed() -> tuple[str, ...]:
 
 
 INSTALLED = _installed()
-_sessions: weakref.WeakSet = weakref.WeakSet()
+# Sessions with their marks; forgotten together with their owners.
+_sessions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
-def remember(session) -> None:
-    """Adds an opened session; it is forgotten together with its owner."""
-    _sessions.add(session)
+def remember(session, key: str | None) -> None:
+    """Adds an opened session of the owner with this public key."""
+    _sessions[session] = f"{key or ''}:{secrets.token_hex(8)}"
+
+
+def _open():
+    return [
+        (session, mark) for session, mark in list(_sessions.items()) if not (session.is_elsewhere or session.is_closed)
+    ]
+
+
+def mark_of(device: torch.device) -> str | None:
+    """The text for files about the owner behind a device: its public key, and a random name of this connection."""
+    return next((mark for session, mark in _open() if session.index == device.index), None)
+
+
+def marked_device(mark: str) -> torch.device | None:
+    """The device of the connection with this mark, else of one to the same owner; None if none is open."""
+    key = mark.partition(":")[0]
+    same = [
+        (known != mark, session.index)
+        for session, known in _open()
+        if known == mark or (key and known.startswith(f"{key}:"))
+    ]
+    return torch.device("owner", min(same)[1]) if same else None
 
 
 def tell() -> None:

@@ -334,8 +334,8 @@ for _name, _symbol in (("neg", "-"), ("pos", "+"), ("abs", "abs")):
 
 def _looking(what: str, operation, is_reflected: bool = False):
     def method(self, *others):
-        value, others = plain(self, what), [plain(other, what) for other in others]
-        return operation(*others, value) if is_reflected else operation(value, *others)
+        value, given = plain(self, what), [plain(other, what) for other in others]
+        return operation(*given, value) if is_reflected else operation(value, *given)
 
     return method
 

@@ -54,7 +54,8 @@ def _name_of(function, spec, count: int, at: int) -> str:
     else:
         paths, _ = pytree.tree_flatten_with_path(pytree.tree_unflatten(list(range(count)), spec))
         group, place = paths[at][0][:2]
-        position, name = (place.idx, None) if group.idx == 0 else (None, place.key)
+        is_position = group.idx == 0  # type: ignore[attr-defined]  # of (args, kwargs)
+        position, name = (place.idx, None) if is_position else (None, place.key)  # type: ignore[attr-defined]
     try:
         known = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):

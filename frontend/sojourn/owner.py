@@ -76,7 +76,7 @@ class Owner:
         self._embedded = embedded
         self.address = address
         self._categories: dict[str, dict[str, tuple]] = {}  # of the tables that were registered here
-        connections.remember(session)
+        connections.remember(session, self.key)
 
     @property
     def device(self) -> torch.device:

@@ -94,15 +94,20 @@ def value(tensor: torch.Tensor) -> torch.Tensor:
     return _sojourn.read_values([tensor.detach()])[0].clone()
 
 
+def remote_leaves(tree) -> list[torch.Tensor]:
+    """The remote tensors of a tree, or of a module with its gradients."""
+    if isinstance(tree, torch.nn.Module):
+        parameters = list(tree.parameters())
+        tree = [*parameters, *tree.buffers(), *(each.grad for each in parameters if each.grad is not None)]
+    leaves = (leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor))
+    return [leaf.detach() for leaf in leaves if leaf.device.type == "owner"]
+
+
 class together:
     """Fetches the values of a tree in one round trip; reads inside the block use them."""
 
     def __init__(self, tree):
-        if isinstance(tree, torch.nn.Module):
-            parameters = list(tree.parameters())
-            tree = [*parameters, *tree.buffers(), *(each.grad for each in parameters if each.grad is not None)]
-        leaves = (leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor))
-        self._tensors = [leaf.detach() for leaf in leaves if leaf.device.type == "owner"]
+        self._tensors = remote_leaves(tree)
 
     def __enter__(self):
         if self._tensors and not _sojourn.step_active():

@@ -13,7 +13,7 @@ import torch
 
 import _sojourn
 
-from . import connections, published, reads
+from . import connections, published, reads, serialization
 from . import storage as storages
 from .errors import Error, Refused, Unsupported
 
@@ -143,13 +143,12 @@ def _reading(name: str):
 
 
 def _reduce(self: torch.Tensor, protocol):
-    """A file holds CPU tensors: plain PyTorch reads it, and `load_state_dict` copies them to the parameters' device."""
     if _sojourn.step_active():
         raise Refused(
             f"Tensor.__reduce_ex__: {_describe(self)}: inside a step a remote tensor cannot be pickled or saved; save "
             "it after the step, or sojourn.publish it"
         )
-    return self.detach().cpu().requires_grad_(self.requires_grad).__reduce_ex__(protocol)
+    return serialization.reduced(self, protocol)
 
 
 def _save_without_marks() -> None:
@@ -181,18 +180,6 @@ def _allow_pinning() -> None:
     torch.Tensor.pin_memory = pin_memory  # type: ignore[method-assign]  # torch has no hook for it
 
 
-def _guard_save() -> None:
-    original = torch.save
-
-    @functools.wraps(original)
-    def save(obj, *args, **kwargs):
-        obj = published.plain(obj)
-        with reads.together(obj):
-            return original(obj, *args, **kwargs)
-
-    torch.save = torch.serialization.save = save
-
-
 def install() -> None:
     """Patches `torch.Tensor`, once."""
     if getattr(torch.Tensor, "_sojourn_installed", False):
@@ -203,7 +190,6 @@ def install() -> None:
         _patch(name, _reading(name))
     _patch("__reduce_ex__", _reduce)
     _save_without_marks()
-    _guard_save()
     for name in ("share_memory_", "pin_memory", "__dlpack__", "__dlpack_device__"):
         _patch(name, _refuse(name, Unsupported, _NO_MEMORY))
     _patch("untyped_storage", _known("untyped_storage", storages.of))

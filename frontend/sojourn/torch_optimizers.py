@@ -91,10 +91,13 @@ def _adafactor_over_tensors(original):
 
 
 def _loading(original):
-    """Keeps NAdam's product of momenta on the CPU, also after its state was loaded."""
+    """Keeps NAdam's product of momenta on the CPU, also after its state was loaded. torch leaves a count of steps where
+    it is: one from an owner would not go with parameters on the CPU."""
 
     @functools.wraps(original)
     def process(param, value, param_id, param_groups, key=None):
+        if is_remote(value) and not is_remote(param):
+            value = value.to(param.device)
         if key == "mu_product" and is_remote(param) and value.device.type == "cpu":
             (group,) = (group for group in param_groups if param_id in group["params"])
             if not group.get("capturable"):

@@ -41,12 +41,6 @@ def _(x):
     x.to(torch.complex64).floor()
 
 
-@example(Unsupported, "A file in an old format", "format before torch 1.6", 'map_location="cpu"')
-def _(x, folder):
-    torch.save(torch.ones(3), folder / "old.pt", _use_new_zipfile_serialization=False)
-    torch.load(folder / "old.pt", map_location=x.device)
-
-
 @example(Unsupported, "A storage on the device", "a storage without a tensor cannot be made", "map_location")
 def _(x):
     torch.UntypedStorage(16, device=x.device)

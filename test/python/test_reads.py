@@ -31,7 +31,7 @@ def saved(tensor):
     file = io.BytesIO()
     torch.save(tensor, file)
     file.seek(0)
-    return torch.load(file)
+    return torch.load(file, map_location="cpu")
 
 
 WAYS = {
@@ -44,7 +44,7 @@ WAYS = {
     "tolist": lambda x: torch.tensor(x.tolist(), dtype=x.dtype),
     "copy_": lambda x: torch.empty(x.shape, dtype=x.dtype).copy_(x),
     "save": saved,
-    "pickle": lambda x: pickle.loads(pickle.dumps(x)),
+    "pickle": lambda x: pickle.loads(pickle.dumps(x)).cpu(),
     "torch.tensor": lambda x: torch.tensor([float(each) for each in x.flatten()], dtype=x.dtype).reshape(x.shape),
 }
 LAYOUTS = {

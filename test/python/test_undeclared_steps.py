@@ -160,19 +160,6 @@ def _file(tree):
     return file
 
 
-def test_files_of_the_old_format(owner):
-    """Their storages are filled when the tensors have been made: nothing of this process's memory leaves."""
-    for weights_only in (True, False):
-        file = io.BytesIO()
-        torch.save({"w": torch.arange(4.0)}, file, _use_new_zipfile_serialization=False)
-        file.seek(0)
-        with pytest.raises(sojourn.Unsupported, match="format before torch 1.6"):
-            torch.load(file, map_location=owner.device, weights_only=weights_only)
-        file.seek(0)
-        assert torch.load(file, map_location="cpu", weights_only=weights_only)["w"].tolist() == [0, 1, 2, 3]
-    assert torch._utils._rebuild_tensor.__name__ == "_rebuild_tensor", "torch allows it by its name"
-
-
 def test_there_is_no_storage(owner):
     for call in (
         lambda: torch.UntypedStorage(16, device=owner.device),
