@@ -17,6 +17,7 @@ import tempfile
 
 import bench_history
 import bench_private
+import bench_replays
 from bench_models import CASES
 from rich.console import Console
 from rich.table import Table
@@ -167,6 +168,19 @@ def print_costs(runs):
     console.print(table)
 
 
+def print_replays(runs):
+    title = "replayed steps with an integer argument or a bound, and without (medians, microseconds); * above the aim"
+    table = Table(title=title, title_justify="left")
+    for heading in ("step", "threads", "with", "without", f"ratio ({bench_replays.AIM:g})"):
+        table.add_column(heading, justify="left" if heading == "step" else "right")
+    for name in runs[0]["replays_us"]:
+        for run in runs:
+            costs = run["replays_us"][name]
+            ratio = f"{costs['ratio']:.2f}{'*' if costs['ratio'] > bench_replays.AIM else ''}"
+            table.add_row(name, str(run["threads"]), number(costs["with"]), number(costs["without"]), ratio)
+    console.print(table)
+
+
 def print_record(runs, cpp):
     title = "recording single ops from Python (microseconds), and the ratio to eager's cost on a 4x4 tensor"
     table = Table(title=title, title_justify="left")
@@ -301,6 +315,7 @@ def main():
     print_steps(runs)
     print_ratios(runs)
     print_costs(runs)
+    print_replays(runs)
     cpp = record_from_cpp()
     print_record(runs, cpp)
     for line in sorted({line for run in runs for line in run["remarks"]}):

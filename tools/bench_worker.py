@@ -19,6 +19,7 @@ import tempfile
 import time
 from typing import Any
 
+import bench_replays
 import torch
 import torch.nn.functional as F
 from bench_models import CASES, needs, peaks, roofline_us
@@ -337,6 +338,7 @@ def main():
     with served_owner() as served, bar:
         results = [measure_case(case, embedded, served, beside, arguments, peak, bar) for case in cases]
         record = record_single_ops(embedded)
+        replays = bench_replays.measure(embedded, arguments.rounds)
     if beside is not None:
         beside.end()
     result = {
@@ -345,6 +347,7 @@ def main():
         "settings": settings(arguments.threads),
         "cases": results,
         "record_us": record,
+        "replays_us": replays,
         "remarks": sorted(REMARKS),
     }
     json.dump(result, sys.stdout)

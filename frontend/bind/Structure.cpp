@@ -17,13 +17,37 @@ struct Names {
            *groups = PyUnicode_InternFromString("param_groups"), *parameters = PyUnicode_InternFromString("params");
   std::array<PyObject *, 3> values{PyUnicode_InternFromString("_parameters"), PyUnicode_InternFromString("_buffers"),
                                    PyUnicode_InternFromString("_modules")};
-  std::array<PyObject *, 3> hooks{PyUnicode_InternFromString("_forward_hooks"),
-                                  PyUnicode_InternFromString("_forward_pre_hooks"),
-                                  PyUnicode_InternFromString("_backward_hooks")};
+  std::array<PyObject *, 4> hooks{
+      PyUnicode_InternFromString("_forward_hooks"), PyUnicode_InternFromString("_forward_pre_hooks"),
+      PyUnicode_InternFromString("_backward_hooks"), PyUnicode_InternFromString("_backward_pre_hooks")};
+  std::array<PyObject *, 2> optimizerHooks{PyUnicode_InternFromString("_optimizer_step_pre_hooks"),
+                                           PyUnicode_InternFromString("_optimizer_step_post_hooks")};
 };
 
 const Names &names() {
   static const Names &made = *new Names();
+  return made;
+}
+
+/// Hooks of all modules and all optimizers, and the one that a traced call adds for its time (sojourn/uses.py).
+struct SharedHooks {
+  std::vector<py::object> dicts;
+  py::object ours;
+  SharedHooks() : ours(py::module_::import("sojourn.uses").attr("before_module")) {
+    py::module_ modules = py::module_::import("torch.nn.modules.module");
+    for (const char *name : {"_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks",
+                             "_global_backward_pre_hooks"}) {
+      dicts.emplace_back(modules.attr(name));
+    }
+    py::module_ optimizers = py::module_::import("torch.optim.optimizer");
+    for (const char *name : {"_global_optimizer_pre_hooks", "_global_optimizer_post_hooks"}) {
+      dicts.emplace_back(optimizers.attr(name));
+    }
+  }
+};
+
+const SharedHooks &sharedHooks() {
+  static const SharedHooks &made = *new SharedHooks();
   return made;
 }
 
@@ -41,22 +65,34 @@ class Walk {
 public:
   explicit Walk(Sink &sink) : sink_(sink) {}
 
+  void shared() {
+    const SharedHooks &known = sharedHooks();
+    for (const py::object &dict : known.dicts) {
+      eachEntry(dict.ptr(), [&](PyObject *key, PyObject *value) {
+        if (value != known.ours.ptr()) {
+          noteSize(PyLong_AsSsize_t(key));
+        }
+      });
+      noteSize(-1);
+    }
+  }
+
   void module(const py::handle &module) {
     note(attribute(module, names().training).ptr());
     for (PyObject *name : names().values) {
       py::object dict = attribute(module, name);
       noteSize(PyDict_Size(dict.ptr()));
-      eachEntry(dict.ptr(), [&](PyObject *, PyObject *value) { note(value); });
+      eachEntry(dict.ptr(), [&](PyObject *, PyObject *value) { noteTensor(value); });
     }
     for (PyObject *name : names().hooks) {
-      // Handles of hooks: small numbers that are never used again.
-      py::object dict = attribute(module, name);
-      noteSize(PyDict_Size(dict.ptr()));
-      eachEntry(dict.ptr(), [&](PyObject *key, PyObject *) { noteSize(PyLong_AsSsize_t(key)); });
+      noteHooks(attribute(module, name).ptr());
     }
   }
 
   void optimizer(const py::handle &optimizer) {
+    for (PyObject *name : names().optimizerHooks) {
+      noteHooks(attribute(optimizer, name).ptr());
+    }
     for (py::handle group : attribute(optimizer, names().groups)) {
       note(group.ptr()); // its rates are read from there
       eachEntry(group.ptr(),
@@ -77,6 +113,22 @@ public:
 private:
   void note(const void *pointer) { sink_.word(reinterpret_cast<uintptr_t>(pointer)); }
   void noteSize(Py_ssize_t size) { sink_.word(static_cast<uintptr_t>(size)); }
+  /// Handles of hooks: small numbers that are never used again.
+  void noteHooks(PyObject *dict) {
+    const bool isDict = dict && PyDict_Check(dict);
+    noteSize(isDict ? PyDict_Size(dict) : 0);
+    if (isDict) {
+      eachEntry(dict, [&](PyObject *key, PyObject *) { noteSize(PyLong_AsSsize_t(key)); });
+    }
+  }
+  /// A tensor with its own hooks, or another object.
+  void noteTensor(PyObject *value) {
+    note(value);
+    if (THPVariable_Check(value)) {
+      noteHooks(reinterpret_cast<THPVariable *>(value)->backward_hooks);
+      noteHooks(reinterpret_cast<THPVariable *>(value)->post_accumulate_grad_hooks);
+    }
+  }
 
   static bool isParameters(PyObject *key) {
     return key == names().parameters || PyUnicode_CompareWithASCIIString(key, "params") == 0;
@@ -85,7 +137,7 @@ private:
   void noteItems(PyObject *list) {
     noteSize(PySequence_Size(list));
     for (py::handle item : py::reinterpret_borrow<py::object>(list)) {
-      note(item.ptr());
+      noteTensor(item.ptr());
     }
   }
 
@@ -159,6 +211,7 @@ private:
 Structure::Structure(const py::list &modules, const py::list &optimizers) {
   Noting sink(*this);
   Walk walk(sink);
+  walk.shared();
   for (py::handle module : modules) {
     walk.module(module);
   }
@@ -176,6 +229,7 @@ bool Structure::equals(const Structure &other) const {
 bool Structure::holds(const std::vector<py::object> &modules, const std::vector<py::object> &optimizers) const {
   Comparing sink(*this);
   Walk walk(sink);
+  walk.shared();
   for (const py::object &reference : modules) {
     auto module = py::reinterpret_borrow<py::object>(PyWeakref_GetObject(reference.ptr()));
     if (module.is_none()) {

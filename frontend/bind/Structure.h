@@ -19,7 +19,7 @@ namespace sojourn::frontend {
 /// An attribute; throws what Python raises.
 pybind11::object attribute(const pybind11::handle &object, PyObject *name);
 
-/// Modes, options and the objects in their places; numbers by whether they are 0 only.
+/// Modes, options, hooks and the objects in their places; numbers by whether they are 0 only.
 class [[gnu::visibility("hidden")]] Structure {
 public:
   Structure(const pybind11::list &modules, const pybind11::list &optimizers);

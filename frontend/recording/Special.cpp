@@ -8,6 +8,8 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/List.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 namespace sojourn::frontend {
 
@@ -26,6 +28,13 @@ const char *valueHint() {
   const std::string line = describeTorchsLine();
   if (line.empty()) {
     fail(ErrorKind::ValueNeeded, info, std::string("Python asked for the value of a remote tensor; ") + valueHint());
+  }
+  if (torch::autograd::AnomalyMode::is_enabled() && torch::autograd::AnomalyMode::should_check_nan() &&
+      torch::autograd::get_current_graph_task_id() != -1) {
+    fail(
+        ErrorKind::ValueNeeded, info,
+        "anomaly mode looks for NaN in each gradient, but values stay at the owner inside a step; use "
+        "torch.autograd.set_detect_anomaly(True, check_nan=False), or train outside of explicit steps to find the NaN");
   }
   fail(ErrorKind::ValueNeeded, info,
        "torch asked for the value of a remote tensor (" + line +

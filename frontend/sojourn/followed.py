@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Number arguments of a traced call, followed through Python: what is computed from them, and what depends on them.
+"""Number arguments of a traced call, followed through Python: numbers computed from them, and decisions by them.
 
 A float argument is a `Looked`, a float that notes decisions by its value. An integer argument that differs between
-calls is a `StandIn`, an object without the memory of an integer for C code to read: **its value can be reached through
-its methods only**. Arithmetic gives another one and notes the formula; an op takes the value as its number and notes
-that; everything else is a look, after which calls are alike only if the integer is equal. When the call ends, each
-`StandIn` becomes the plain number that it stood for, wherever the function has put it.
+calls is a `StandIn`, an object that is no integer to C code: **its value can be reached through its methods only**.
+Arithmetic gives another one and notes the formula; an op takes the value as its number and notes that; any other use is
+a look, after which calls are alike only if the integer is equal. When the call ends, each `StandIn` becomes the plain
+number that it stood for, wherever the function has put it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EXACT_MOST = 2**53  # whole numbers up to it are exact as floats
 
 
 class _Source(NamedTuple):
-    """What a followed number is: its name in the formulas, the integer arguments and float arguments behind it."""
+    """The origin of a followed number: its name in the formulas, the integer and float arguments behind it."""
 
     name: str
     integers: frozenset[int]
@@ -75,7 +75,7 @@ def _is_exact(value: int | float) -> bool:
 
 
 def _form(value: int | float) -> tuple[bool, ...]:
-    """What torch decides by a coefficient."""
+    """The properties of a coefficient by which torch decides."""
     return value == 0, value == 1, value < 0, math.isfinite(value)
 
 
@@ -103,13 +103,13 @@ class Followed:
         return Looked(value, self, _Source(f"f{at}", frozenset(), frozenset([at])))
 
     def computed(self) -> Computed | None:
-        """What ops take of integers and formulas, None if they take nothing and no formula may fail."""
+        """The numbers that ops take of integers and formulas, None if there are none."""
         if not (self._lines or self._taken):
             return None
         return Computed(self._lines, self._taken, self._integers, self._floats)
 
     def numbers(self, integers: list[int], floats: list[float]) -> list[float]:
-        """Of this call, what its ops have taken."""
+        """The numbers that ops of this call have taken."""
         computed = self.computed()
         return [] if computed is None else computed(integers, floats) or []
 
@@ -142,7 +142,7 @@ class Followed:
         if self.is_over:
             return value
         if type(value) not in (int, float) or len(self._lines) >= _LINES_MOST:
-            self.look(source, "what is computed from it is not followed")
+            self.look(source, "a number computed from it is not followed")
             return value
         self._lines.append(f"{source.name} = {text}")
         if source.integers:
@@ -165,7 +165,7 @@ def _line() -> str:
 
 
 class Looked(float):
-    """A float argument in a traced call, or what arithmetic makes of it; notes decisions by its value."""
+    """A float argument in a traced call, or a number computed from it; notes decisions by its value."""
 
     _followed: Followed
     _source: _Source
@@ -186,9 +186,10 @@ class _Members:
         return type(_stood_for[id(self)].value)
 
     def __getattr__(self, name):
-        if not hasattr(_stood_for[id(self)].value, name):  # no matter of the value
-            raise AttributeError(f"'{self.__class__.__name__}' object has no attribute '{name}'")
-        return getattr(_value(self, f"its attribute '{name}' is read"), name)
+        value = _stood_for[id(self)].value
+        if hasattr(value, name):
+            value = _value(self, f"its attribute '{name}' is read")
+        return getattr(value, name)
 
     def __array__(self, dtype=None, copy=None):
         import numpy
@@ -256,7 +257,7 @@ def _takes_numbers(function, args, kwargs) -> bool:
     )
 
 
-def plain(number, what: str = "what it is combined with is no number of Python's"):
+def plain(number, what: str = "it is combined with an object that is no number of Python's"):
     """The value of a followed number, after a look; anything else as it is."""
     if type(number) is Looked:
         number._followed.look(number._source, what)
@@ -363,4 +364,4 @@ Looked.is_integer = _looking("it is converted or rounded", float.is_integer)  # 
 _IGNORED = {"__module__", "__dict__", "__weakref__", "__doc__"}
 _stand_ins = _sojourn.StandIns({name: member for name, member in vars(_Members).items() if name not in _IGNORED})
 StandIn = _stand_ins.type
-"""Type of what stands for an integer argument in a traced call, or for a number computed from one."""
+"""Type of objects that stand for an integer argument of a traced call, or for a number computed from one."""

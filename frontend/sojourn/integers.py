@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integer arguments of calls that are alike but for those: which of them make a call another one."""
+"""Integer arguments of calls: the ones that tell calls apart, and the ones that may have any value."""
 
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 from torch.utils import _pytree as pytree
 
@@ -20,7 +21,7 @@ class Integers:
         self._values: dict[int, set[int]] = {}
 
     def note(self, leaves) -> tuple[tuple, list[int]]:
-        """Of a call: what tells it from others, and its free integers' places."""
+        """The part of a call's key that integers make, and the places of its free integers."""
         places = [at for at, leaf in enumerate(leaves) if type(leaf) is int]
         for at in places:
             if leaves[at] != self._first.setdefault(at, leaves[at]) and at not in self._looks:
@@ -29,7 +30,7 @@ class Integers:
         return tuple((at, leaves[at]) for at in places if at not in self._free), free
 
     def fix(self, looks: dict[int, str]) -> None:
-        """Takes these for parts of the key from now on; `looks`: what depends on each."""
+        """Makes these a part of the key from now on; `looks`: the use of each that depends on its value."""
         self._free -= looks.keys()
         self._looks.update(looks)
 
@@ -52,10 +53,11 @@ def _name_of(function, spec, count: int, at: int) -> str:
     if isinstance(spec, tuple):
         position, name = (at, None) if at < spec[0] else (None, spec[1 + at - spec[0]])
     else:
+        paths: Any
         paths, _ = pytree.tree_flatten_with_path(pytree.tree_unflatten(list(range(count)), spec))
         group, place = paths[at][0][:2]
-        is_position = group.idx == 0  # type: ignore[attr-defined]  # of (args, kwargs)
-        position, name = (place.idx, None) if is_position else (None, place.key)  # type: ignore[attr-defined]
+        is_position = group.idx == 0  # of (args, kwargs)
+        position, name = (place.idx, None) if is_position else (None, place.key)
     try:
         known = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):

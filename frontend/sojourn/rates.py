@@ -15,6 +15,21 @@ KNOWN_OPTIMIZERS = (
 )  # fmt: skip
 """Optimizers whose ops follow from their options and whose numbers frontend/replay/Rates.h computes."""
 
+KNOWN_CAPTURABLE = (torch.optim.RAdam, torch.optim.NAdam)
+"""Optimizers whose numbers are known where their counts are at the owner, which then computes all of them."""
+
+
+def obstacle_of(optimizer) -> str:
+    """The reason why steps of an optimizer cannot be replayed, or an empty text."""
+    name = type(optimizer).__name__
+    if type(optimizer) in KNOWN_OPTIMIZERS:
+        return ""
+    if type(optimizer) not in KNOWN_CAPTURABLE:
+        return f"the numbers that {name} computes from its step count are unknown"
+    if all(group["capturable"] for group in optimizer.param_groups):
+        return ""
+    return f"the numbers that {name} computes from its step count are unknown; give {name} capturable=True"
+
 
 def is_counter(name: str, value) -> bool:
     """Whether an entry of an optimizer's state counts its steps on the host."""

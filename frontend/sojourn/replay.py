@@ -4,8 +4,8 @@
 A call is *traced* (the function runs) until two traces of alike calls are equal; then it is *replayed*. Alike calls
 have arguments of the same structure, shapes and dtypes, the same modules in the same modes, the same parameters in
 their places and the same optimizers. Each number that an op takes needs a known source: it is always the same, or it is
-a float argument, a hyper-parameter in an optimizer's `param_groups`, or a value that a stock optimizer computes from
-those and its step count.
+a number argument, a number that Python's arithmetic makes of those (followed.py), a hyper-parameter in an optimizer's
+`param_groups`, or a value that a stock optimizer computes from those and its step count.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .followed import Computed, Followed, Looked, StandIn, plain
 from .gradients import drop_lost_gradients
 from .integers import Integers
 from .published import Published
-from .rates import Numbers, changed_on_host, host_state, rates_of
+from .rates import Numbers, changed_on_host, host_state, obstacle_of, rates_of
 from .table import _COLUMNS
 from .uses import HostOps, Uses, before_module, reached_from, tracing, unfit
 
@@ -227,7 +227,8 @@ class Replay:
         if not free:
             return self._trace(kind, plan, reason, leaves, spec, tensors, floats, loop, Followed(), free)
         followed = Followed()
-        before = torch.get_rng_state(), [(leaf, leaf.grad) for leaf in kind.uses.parameters()]
+        given = [leaf for leaf in tensors if leaf.is_leaf and leaf.requires_grad]
+        before = torch.get_rng_state(), [(leaf, leaf.grad) for leaf in (*kind.uses.parameters(), *given)]
         try:
             return self._trace(kind, plan, reason, leaves, spec, tensors, floats, loop, followed, free)
         except (TypeError, RuntimeError) as failure:
@@ -247,7 +248,7 @@ class Replay:
         assert plan.numbers is not None  # of every plan that was armed
         given = plan.floats(integers, floats)
         if given is None:
-            return "what it computes from an integer argument differs in kind"
+            return "a number computed from an integer argument has another type"
         floats = given
         base, values = self._local.base, self._local.values = plan.numbers.read(floats)
         for position, (now, then) in enumerate(zip(base, plan.base, strict=True)):
@@ -318,7 +319,8 @@ class Replay:
             kinds, computed, published = _kinds(found, given)
             call = _sojourn.CapturedCall(entry, computed, published)
             changed, advanced = changed_on_host(optimizers, rates, before)
-            obstacle = call.obstacle or host.found or changed or unfit(leaves, uses)
+            unknown = "".join(filter(None, map(obstacle_of, optimizers)))
+            obstacle = call.obstacle or unknown or host.found or changed or unfit(leaves, uses)
             floats += followed.numbers([leaves[at] for at in free], floats)
             # Without a word for any owner nothing was a step.
             reason += (
@@ -427,7 +429,7 @@ def _function_modes() -> tuple:
 
 
 def _latest(known: collections.OrderedDict, key, make):
-    """What is known at the key, now the last of those that are kept."""
+    """The value at the key, now the newest of those that are kept."""
     found = known.setdefault(key, make())
     known.move_to_end(key)
     while len(known) > _KINDS_MOST:

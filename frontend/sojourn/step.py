@@ -77,14 +77,19 @@ class step:
     when used.
 
     `@sojourn.step(replay=True)`: **after two equal calls the function no longer runs.** Its recorded ops are sent
-    again, with the call's own tensors and float arguments, new seeds, and the rates in `param_groups`; step counts
-    advance. Other work of the function in Python (prints, appends, counts) happens only in traced calls. A call with
-    different tensors, other arguments, modules' modes or options is traced; `sojourn.explain()` says why. Later changes
-    of globals and closures are ignored, except in modules. Returned tensors carry no autograd graph.
+    again, with the call's own tensors and numbers, new seeds, and the rates in `param_groups`; step counts advance.
+    Other work of the function in Python (prints, appends, counts) happens only in traced calls. A call with different
+    tensors, other arguments, modules' modes, hooks or options is traced; `sojourn.explain()` says why. Later changes of
+    globals and closures are ignored, except in modules. Returned tensors carry no autograd graph.
+
+    Float arguments, and integer arguments that differ between calls, may be numbers of ops: `x * i`, or
+    `x * (base * 0.9**i)`. An integer that does more (a branch, an index, a size, text) is traced anew for each value,
+    and a warning names it with the line. While a call is traced, such an argument is an object that behaves
+    like the integer in Python; for C code that needs an `int`, the function runs once more.
 
     Some functions cannot be replayed and are traced at each call, after a warning: those that compute with CPU tensors,
     draw from another generator, publish at a price, or step an unknown optimizer. Raises `Unsupported`, with the line,
-    for a changing number that is no float argument, rate or step count of a stock optimizer.
+    for a changing number that follows from no argument, rate or step count of a stock optimizer.
     """
 
     _replay: bool

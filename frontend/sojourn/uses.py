@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import _sojourn
 
-from .rates import KNOWN_OPTIMIZERS, is_counter
+from .rates import is_counter
 
 
 class _Tracing(threading.local):
@@ -162,8 +162,6 @@ def unfit(leaves, uses: Uses) -> str:
         if not isinstance(leaf, torch.Tensor) and hasattr(leaf, "__array__"):
             return f"an argument is an array ({type(leaf).__name__}), whose numbers Python may read; pass a tensor"
     for optimizer in uses.optimizers:
-        if type(optimizer) not in KNOWN_OPTIMIZERS:
-            return f"the numbers that {type(optimizer).__name__} computes from its step count are unknown"
         if any(
             isinstance(v, torch.Tensor) and v.device.type == "cpu" for g in optimizer.param_groups for v in g.values()
         ):

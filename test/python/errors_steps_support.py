@@ -9,7 +9,7 @@ from errors_support import example
 from torch import nn
 
 import sojourn
-from sojourn import DeadlineExceeded, Error, Unsupported
+from sojourn import DeadlineExceeded, Error, Unsupported, ValueNeeded
 
 
 def in_a_thread(work):
@@ -45,6 +45,12 @@ def _():
 def _():
     with sojourn.step(replay=True):
         pass
+
+
+@example(ValueNeeded, "A search for NaN inside a step", "anomaly mode looks for NaN", "check_nan=False")
+def _(x):
+    with sojourn.step(), torch.autograd.set_detect_anomaly(True):
+        x.clone().requires_grad_().square().sum().backward()
 
 
 @example(Unsupported, "A replayed step with an unexplained number", "cannot be replayed", "example.py:5", "float")

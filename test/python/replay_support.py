@@ -94,6 +94,9 @@ OPTIMIZERS = {
     "Adagrad": lambda p: torch.optim.Adagrad(p, lr=0.05, lr_decay=0.01),
     "RMSprop": lambda p: torch.optim.RMSprop(p, lr=0.01, momentum=0.5),
     "Adadelta": lambda p: torch.optim.Adadelta(p),
+    "RAdam capturable": lambda p: torch.optim.RAdam(p, lr=0.01, capturable=True),
+    "NAdam capturable": lambda p: torch.optim.NAdam(p, lr=0.01, capturable=True, weight_decay=0.1),
+    "RAdam capturable in loops": lambda p: torch.optim.RAdam(p, lr=0.01, capturable=True, foreach=False),
 }
 
 

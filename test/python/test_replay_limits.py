@@ -14,8 +14,8 @@ from torch import nn
 import sojourn
 
 UNFIT = {
-    "RAdam": (plain, lambda p: torch.optim.RAdam(p, lr=0.01), "RAdam computes from its step count"),
-    "NAdam": (plain, lambda p: torch.optim.NAdam(p, lr=0.01), "CPU tensor"),
+    "RAdam": (plain, lambda p: torch.optim.RAdam(p, lr=0.01), "give RAdam capturable=True"),
+    "NAdam": (plain, lambda p: torch.optim.NAdam(p, lr=0.01), "give NAdam capturable=True"),
     "a rate on the CPU": (plain, lambda p: torch.optim.SGD(p, lr=torch.tensor(0.05)), "CPU tensor"),
     "two steps in a call": (lambda m, o, x, y: (plain(m, o, x, y), plain(m, o, x, y)), OPTIMIZERS["Adam"], "count"),
     "a branch by the CPU's generator": (

@@ -98,6 +98,34 @@ def test_bounds_that_differ_between_calls(owner, rng, seed):
     assert len(set(found["traced"])) == 3
 
 
+def test_integers_on_private_tables(owner, rng, seed):
+    """Numbers of a private step come from the number of its batch: programs, price and noise are those of traced steps."""
+    columns, found = columns_of(rng), {}
+    for name in ("traced", "replayed", "looped"):
+        table = make_table(owner, columns, BOUNDS, 100.0, name=name)
+        torch.manual_seed(5)
+        model = nn.Linear(2, 2).to(owner.device)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        calls = []
+
+        def train(i, x, y, model=model, optimizer=optimizer, calls=calls):
+            calls.append(i)
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            (loss * (i + 1) * 0.9**i).backward()
+            optimizer.step()
+            return sojourn.publish(loss.detach(), bound=2.0)
+
+        with sojourn.privacy(table, epsilon=5, delta=DELTA, epochs=EPOCHS) as spent:
+            numbered = enumerate(table.batches(["a", "b"], label="y", size=SIZE, epochs=EPOCHS))
+            given = ((i, x, y) for i, (x, y) in numbered)
+            step = sojourn.step(train, replay=name == "replayed")
+            results = sojourn.loop(train, given, 8) if name == "looped" else [step(*one) for one in given]
+        found[name] = [one.stderr for one in results], spent.epsilon, owner.budget(name).epsilon_left
+        assert len(calls) == 30 if name == "traced" else len(calls) < 6, sojourn.explain()
+    assert found["traced"] == found["replayed"] == found["looped"]
+
+
 def test_bounds_are_ignored_on_open_tables(seed):
     device = shared_owner().device
     runs = []

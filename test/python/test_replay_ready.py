@@ -13,6 +13,7 @@ import torch
 from remote_support import shared_owner
 from replay_support import OPTIMIZERS, Twins, batch, classify, mlp, plain, same
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import sojourn
 
@@ -50,6 +51,26 @@ def hooked(model, optimizer):
     model[0].register_forward_hook(lambda module, args, result: result * 0.5)
 
 
+def backward_hooked(model, optimizer):
+    model[2].register_full_backward_pre_hook(lambda module, gradients: (gradients[0] * 0.5,))
+
+
+def weight_hooked(model, optimizer):
+    model[0].weight.register_hook(lambda gradient: gradient * 0.5)
+
+
+def gradient_hooked(model, optimizer):
+    model[0].weight.register_post_accumulate_grad_hook(lambda weight: weight.grad.mul_(0.5) is None or None)
+
+
+def before_steps(model, optimizer):
+    optimizer.register_step_pre_hook(lambda *args: model[0].weight.grad.mul_(0.5) is None or None)
+
+
+def after_steps(model, optimizer):
+    optimizer.register_step_post_hook(lambda *args: model[0].weight.detach().mul_(0.5) is None or None)
+
+
 def frozen(model, optimizer):
     model[0].weight.requires_grad_(False)
 
@@ -84,13 +105,40 @@ CHANGES = {
     "nothing": (lambda model, optimizer: None, 0), "a rate": (rate(0.2), 1), "no rate": (rate(0.0), 2),
     "a whole number": (rate(1), 2), "another group": (reloaded, 2), "order of options": (reordered, 3),
     "data of parameters": (replaced, 2), "a module": (exchanged, 2), "a hook": (hooked, 2),
-    "a frozen parameter": (frozen, 2), "no gradients": (without_gradients, 2), "values": (written, 0),
+    "a backward hook": (backward_hooked, 2), "a hook of a tensor": (weight_hooked, 2),
+    "a hook of a gradient": (gradient_hooked, 2), "a hook before steps": (before_steps, 2),
+    "a hook after steps": (after_steps, 2), "a frozen parameter": (frozen, 2), "no gradients": (without_gradients, 2), "values": (written, 0),
     "a mode": (evaluated, 2), "counts": (counted_on, 0), "one count": (counted_apart, 9),
 }  # fmt: skip
 
 
 CASES = [(name, optimizer) for name in CHANGES for optimizer in ("SGD", "SGD momentum", "Adam")]
 WHOLE = ("a whole number", "Adam")  # what Adam makes of a rate that is no float is refused
+
+
+SHARED_HOOKS = {
+    "of modules": lambda: nn.modules.module.register_module_forward_hook(
+        lambda module, args, result: result * 0.5 if isinstance(module, nn.ReLU) else None),
+    "of backward": lambda: nn.modules.module.register_module_full_backward_pre_hook(
+        lambda module, gradients: (gradients[0] * 0.5,) if isinstance(module, nn.Linear) else None),
+    "of optimizers": lambda: register_optimizer_step_post_hook(
+        lambda optimizer, *args: optimizer.param_groups[0]["params"][0].detach().mul_(0.5) is None or None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHARED_HOOKS)
+def test_hooks_of_all_modules_or_optimizers(seed, name):
+    """Added between two calls, and removed again."""
+    device = shared_owner().device
+    twins = Twins(device, mlp, OPTIMIZERS["SGD momentum"], plain)
+    handle = None
+    for number in range(24):
+        if number == 8:
+            handle = SHARED_HOOKS[name]()
+        if number == 16:
+            handle.remove()
+        twins(*batch(device))
+    twins.check(24 - 8)
 
 
 @pytest.mark.parametrize("name, optimizer", [case for case in CASES if case != WHOLE])
