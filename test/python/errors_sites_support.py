@@ -95,9 +95,6 @@ def fixed(node):
 
 #: Texts without an example, by what it would take to meet them; the document names these reasons.
 NOT_SHOWN = {
-    "Python's own error for an attribute that a number lacks (`test/python/test_replay.py`)": [
-        "' object has no attribute '",
-    ],
     "A file changed by hand or during a read (`test/python/test_ahead_files.py`, `test_ahead_tables.py`)": [
         " has artifact version ",
         "; make one with sojourn.compile(...).save(path)",

@@ -210,8 +210,10 @@ class Recorded:
         owner = sojourn.local(runtime="numpy")
         owner.register("t", arrays, policy="open", bounds={name: BOUNDS[name] for name in arrays})
         table = owner.dataset("t")
-        found = statistic({name: table[name] for name in arrays})
-        self.values = sojourn.publish(found if isinstance(found, tuple) else (found,))
+        with sojourn.step():  # outside of steps, sizes of open tables would be read first
+            found = statistic({name: table[name] for name in arrays})
+            published = sojourn.publish(found if isinstance(found, tuple) else (found,))
+        self.values = published.value
         self.args = seen[-1]
         dumps = sorted(folder.glob("*/04-core.mlir"))
         self.text = dumps[-1].read_text() if dumps else None

@@ -120,7 +120,7 @@ def test_structure_outside_of_steps(device, seed, where):
 
 @pytest.mark.parametrize("where", ["owner", "cpu"])
 def test_structure_inside_of_steps(device, seed, where):
-    x = torch.randn(5)
+    x = torch.randn(5, dtype=torch.float64)
     with sojourn.step():
         found = sojourn.publish(tree_of(x.to(device if where == "owner" else "cpu")))
         assert isinstance(found, dict) and isinstance(found["list"][0], sojourn.Published) and not found.ready

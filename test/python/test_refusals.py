@@ -65,11 +65,8 @@ VALUES = {
 }  # fmt: skip
 
 
-# Also outside of steps, where values may be read: shapes that depend on them, and ops that would look at many.
-ALWAYS = [
-    "nonzero", "where with one argument", "masked_select", "unique", "bincount", "repeat_interleave",
-    "one_hot without classes", "check_errors", "argwhere",
-]  # fmt: skip
+# Also outside of steps, where values may be read: ops that would look at many.
+ALWAYS = ["check_errors"]
 
 
 #: What torch's own code asks for: there is no line of the user's that could publish.

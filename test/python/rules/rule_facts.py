@@ -61,7 +61,7 @@ _SHORT = {"public": "public", "per row": "per row", "sum over rows": "sum", "mix
 _SHORT["derived from sums over rows"] = "derived"
 _KIND = re.compile("|".join(_SHORT))
 _PLACE = re.compile(
-    r"draw (\d+), (\d+) slots, stride (\d+)(?:, from slot (-?\d+) by (-?\d+))?(?:, of (\d+) from where)?"
+    r"draw (\d+), (\d+) slots, stride (\d+)(?:, from slot (-?\d+) by (-?\d+))?(?:, of (\d+) from a run-time position)?"
 )
 _CUTS = re.compile(r": cuts ([\d, ]*\d)")
 _MOVES = re.compile(rf"one row moves it by {_NUMBER}(?:\s*\(sum {_NUMBER}, largest {_NUMBER}\))?")
