@@ -157,10 +157,17 @@ TEST(Server, SomebodyReceivesWhileWorkersAreBusyAndStoppingFreesAll) {
 TEST(Server, BadAddressesSayWhatIsExpected) {
   World world;
   Owner owner(world.environment());
-  for (const char *url : {"nonsense", "ipc:///proc/none/o.sock", "tcp://256.0.0.1:99999"}) {
+  for (const char *url : {"ipc:///proc/none/o.sock", "tcp://256.0.0.1:99999"}) {
     auto server = Server::start(owner, {url});
     ASSERT_FALSE(bool(server)) << url;
     expectHas(llvm::toString(server.takeError()), std::string("cannot listen on '") + url);
+  }
+  for (const char *url : {"nonsense", "http://hospital.example"}) {
+    auto server = Server::start(owner, {url});
+    ASSERT_FALSE(bool(server)) << url;
+    const std::string text = llvm::toString(server.takeError());
+    expectHas(text, std::string("'") + url + "'");
+    expectHas(text, "expected ipc:///path/to/socket or tcp://host:port");
   }
   auto first = Server::start(owner, {"inproc://taken"});
   auto second = Server::start(owner, {"inproc://taken"});
