@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See ReadyCall.h. What is compared here is what sojourn/replay.py compares: `_key`, `_Plan.matches`, `Replay._cannot`.
+// See ReadyCall.h. What is compared here is what sojourn/replay.py compares: `key_of`, `_Plan.matches`,
+// `Replay._cannot`.
 #include "frontend/bind/ReadyCall.h"
 
 #include <ATen/PythonTorchFunctionTLS.h>

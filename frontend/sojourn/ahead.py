@@ -215,16 +215,15 @@ class Program:
             )
         if self._run is None:
             raise Error("this program has not run here yet; call run(owner) before state()")
+        values = self._run.state()
         try:
-            described = json.loads(self._artifact.state_tree)
-            values = iter(self._run.state())
-            leaves = [next(values) if is_read else None for is_read in described["read"]]
-            tree = pytree.treespec_loads(described["tree"])
-        except (KeyError, TypeError, ValueError, StopIteration) as failure:
+            described, left = json.loads(self._artifact.state_tree), iter(values)
+            leaves = [next(left) if is_read else None for is_read in described["read"]]
+            return pytree.tree_unflatten(leaves, pytree.treespec_loads(described["tree"]))
+        except Exception as failure:  # whatever json and torch say of a damaged description
             raise Error(
                 f"the program does not say how its state nests ({failure!r}): the file is damaged, compile it again"
             ) from failure
-        return pytree.tree_unflatten(leaves, tree)
 
     def quote(
         self,

@@ -46,9 +46,9 @@ def loop(
     the function no longer runs**, and the same rules apply. Replayed steps wait until there are `per_trip` of them and
     travel in one message. A traced call (another shape, a changed mode) makes a separate round trip, as do steps at
     several owners and steps with more than 32 MiB of uploads. A message holds steps of one program, so a short last
-    batch ends it: 50 epochs of 17 batches take 103 round trips, and 16 with `drop_last=True`. `batches`: any iterable; a tuple or list holds the
-    arguments of a call, any other element is the only argument. Values that `train` publishes are filled when the loop
-    returns.
+    batch ends it: 50 epochs of 17 batches take 103 round trips, and 16 with `drop_last=True`. `batches`: any iterable;
+    a tuple or list holds the arguments of a call, any other element is the only argument. Values that `train` publishes
+    are filled when the loop returns.
 
     Random numbers are drawn when a step is recorded. After a failure torch's generator is therefore ahead by the
     numbers of the steps that did not run.

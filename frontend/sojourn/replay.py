@@ -19,9 +19,7 @@ import weakref
 from typing import Any
 
 import torch
-from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _pytree as pytree
-from torch.utils._device import DeviceContext
 
 import _sojourn
 
@@ -30,6 +28,7 @@ from .errors import Error, Unsupported
 from .followed import Computed, Followed, Looked, StandIn, plain
 from .gradients import drop_lost_gradients
 from .integers import Integers
+from .keys import Same, flatten, key_of
 from .published import Published
 from .rates import Numbers, changed_on_host, host_state, obstacle_of, rates_of
 from .table import _COLUMNS
@@ -201,10 +200,10 @@ class Replay:
 
     def _call(self, args, kwargs, loop: Loop | None):
         self._local.last = self._local.plan = None
-        leaves, spec = _flatten(args, kwargs)
+        leaves, spec = flatten(args, kwargs)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         floats = [float(leaf) for leaf in leaves if isinstance(leaf, float)]
-        form = _key(leaves, spec)
+        form = key_of(leaves, spec)
         known = _latest(self._local.integers, form, Integers)
         values, free = known.note(leaves)
         kind = _latest(self._local.kinds, (form, values), _Kind)
@@ -399,35 +398,6 @@ class Replay:
         return "\n  traced ".join([*lines, *self.reasons])
 
 
-def _key(leaves, spec) -> tuple:
-    parts = [
-        spec, torch.get_default_dtype(), _function_modes(), torch.is_grad_enabled(),
-        torch.is_inference_mode_enabled(), torch.is_autocast_enabled("owner") and torch.get_autocast_dtype("owner"),
-    ]  # fmt: skip
-    for leaf in leaves:
-        if isinstance(leaf, torch.Tensor):
-            parts += (leaf.device, leaf.dtype, leaf.shape, leaf.stride(), leaf.storage_offset(), leaf.requires_grad)
-            parts += (leaf.is_conj(), leaf.is_neg())
-            parts.append(leaf.requires_grad and leaf.is_leaf and (None if leaf.grad is None else leaf.grad.stride()))
-            parts.append(getattr(leaf, _COLUMNS, None) and tuple(getattr(leaf, _COLUMNS)))
-        elif isinstance(leaf, float):
-            # Python often asks for these; what else it decides by a number is noticed.
-            parts += (float, leaf == 0, leaf == 1, leaf < 0, math.isfinite(leaf))
-        elif type(leaf) is int:
-            parts.append(int)  # its value is the business of Integers
-        elif isinstance(leaf, (int, str, bytes, torch.dtype, torch.device, type(None))):
-            parts += (type(leaf), leaf)
-        else:
-            parts.append(_Same(leaf))
-    return tuple(parts)
-
-
-def _function_modes() -> tuple:
-    """The open modes of torch's functions; for `with torch.device(...)` the device."""
-    modes = _get_current_function_mode_stack()
-    return tuple(mode.device if isinstance(mode, DeviceContext) else _Same(mode) for mode in modes)
-
-
 def _latest(known: collections.OrderedDict, key, make):
     """The value at the key, now the newest of those that are kept."""
     found = known.setdefault(key, make())
@@ -462,29 +432,6 @@ def _detached(result, given):
     return pytree.tree_map(detach, result)
 
 
-_PLAIN = (torch.Tensor, float, int, str, bytes, type(None))
-
-
-def _flatten(args: tuple, kwargs: dict):
-    """Leaves of the arguments and their structure; flat arguments skip pytree, which costs more than a small replay."""
-    if all(isinstance(value, _PLAIN) for value in (*args, *kwargs.values())):
-        return [*args, *kwargs.values()], (len(args), *kwargs)
-    return pytree.tree_flatten((args, kwargs))
-
-
-class _Same:
-    """An argument that is compared by identity."""
-
-    def __init__(self, value):
-        self._value = value
-
-    def __eq__(self, other):
-        return isinstance(other, _Same) and self._value is other._value
-
-    def __hash__(self):
-        return id(self._value)
-
-
 def _kinds(found, leaves):
     """How each returned leaf is made again, the computed tensors and the published values."""
     kinds: list[tuple] = []
@@ -504,7 +451,7 @@ def _kinds(found, leaves):
         elif isinstance(leaf, (bool, int, float, str, bytes, type(None))):
             kinds.append(("constant", plain(leaf, "it is returned")))
         else:
-            kinds.append(("other", _Same(leaf)))
+            kinds.append(("other", Same(leaf)))
     return kinds, computed, published
 
 

@@ -216,7 +216,7 @@ def _over(original):
 def _where_it_was(original):
     @functools.wraps(original)  # likewise
     def rebuild(storage, offset, size, stride, requires_grad, hooks, metadata=None):
-        mark = next((key[len(_MARK) :] for key in metadata or () if key.startswith(_MARK)), None)
+        mark = next((key[len(_MARK) :] for key in metadata or () if str(key).startswith(_MARK)), None)
         load = _loading.now
         if (
             mark is not None
