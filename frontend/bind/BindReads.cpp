@@ -26,7 +26,7 @@ void inTorchsWay(const std::function<void()> &body) {
   }
 }
 
-/// Null for what wraps a remote tensor (torch.func), which has no storage of its own.
+/// Null for a wrapper of a remote tensor (torch.func): it has no storage.
 const RemoteTensorImpl *plain(const at::Tensor &tensor) {
   return dynamic_cast<const RemoteTensorImpl *>(tensor.unsafeGetTensorImpl());
 }

@@ -24,7 +24,7 @@ std::string textOf(uint64_t bits) {
   return text.str();
 }
 
-/// What an integer may be that a number of a call gives: those that float64 holds exactly.
+/// Bound of the integers that numbers of a call give: float64 holds those exactly.
 constexpr double kIntegerMost = 9007199254740992.0; // 2^53
 
 std::optional<int64_t> integerOf(double value) {

@@ -60,7 +60,8 @@ public:
 
   /// Notes which of `values` (what numbers may come from, in an order that stays) each number may come from.
   void note(const std::vector<double> &values);
-  /// What the other call recorded otherwise; empty if nothing. Slots may differ, and integers with a common source.
+  /// The first difference of the other call's record, or an empty text. Slots may differ, and integers with a common
+  /// source.
   std::string differs(const Segment &other) const;
   /// Notes what both calls allow: sources of numbers, arguments that tensors may be. `before`: an equal segment.
   /// Returns the first slot that nothing explains (its two values and its line), or empty.

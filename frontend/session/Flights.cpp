@@ -36,7 +36,7 @@ struct DrawCount final : TraceVisitor {
   size_t count = 0;
 };
 
-/// Of a trace that nobody declared to be one step: where weights are updated by hand, nothing says where a step ends,
+/// For a trace that no declaration makes one step: where weights are updated by hand, nothing says where a step ends,
 /// so that an update from one batch meets the rows of the next. The analysis sees sums that meet rows, as in a model
 /// that normalizes over its batch.
 void explainUndeclared(Flight &flight) {

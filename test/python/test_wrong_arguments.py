@@ -93,6 +93,9 @@ class Call:
     wrong: dict
 
 
+SOURCES = [7, 1.5, b"age", ["age"], None, Thing(), dict]
+CATEGORIES = [7, "age", ["age"], {"age": 7}, {"age": "ab"}, {"age": [1.5]}, {"age": []}, {"nobody": ["a"]}]
+
 CALLS = {
     "Owner": Call(lambda w: sojourn.Owner, lambda w: {"address": "local"}, {"session": [*TEXT, "local"]}),
     "Owner.register": Call(
@@ -100,20 +103,11 @@ CALLS = {
         lambda w: {"name": "cars", "source": {"age": np.arange(4)}, "policy": "open"},
         {
             "name": TEXT,
-            "source": [7, 1.5, b"age", ["age"], None, Thing(), dict],
+            "source": SOURCES,
             "policy": [*TEXT, "public"],
             "bounds": LIMITS,
             "fills": FILLS,
-            "categories": [
-                7,
-                "age",
-                ["age"],
-                {"age": 7},
-                {"age": "ab"},
-                {"age": [1.5]},
-                {"age": []},
-                {"nobody": ["a"]},
-            ],
+            "categories": CATEGORIES,
             "subject": but(TEXT, None),
             "population": but(TEXT, None),
         },
@@ -258,20 +252,11 @@ CALLS = {
         lambda w: sojourn.plain,
         lambda w: {"source": {"age": np.arange(4)}},
         {
-            "source": [7, 1.5, b"age", ["age"], None, Thing(), dict],
+            "source": SOURCES,
             "name": but(TEXT, None),
             "bounds": LIMITS,
             "fills": FILLS,
-            "categories": [
-                7,
-                "age",
-                ["age"],
-                {"age": 7},
-                {"age": "ab"},
-                {"age": [1.5]},
-                {"age": []},
-                {"nobody": ["a"]},
-            ],
+            "categories": CATEGORIES,
             "columns": but([*NAMES, "age"], None),
         },
     ),
