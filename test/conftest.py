@@ -6,12 +6,24 @@ import json
 import os
 import pathlib
 import random
+import zlib
+
+import numpy as np
+import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TIMES = ROOT / "build/check-times.json"  # seconds of each file in earlier runs, which tools/check keeps
 
 # Processes of one run inherit its seed, from which follow the tests that they collect and their draws.
 os.environ.setdefault("SOJOURN_TEST_SEED", str(random.SystemRandom().randrange(2**31)))
+
+
+@pytest.fixture
+def generator(request):
+    """NumPy's generator, from the run's seed and the test's name. A failing test shows how to repeat it."""
+    seed = os.environ["SOJOURN_TEST_SEED"]
+    print(f"repeat this run with SOJOURN_TEST_SEED={seed}")
+    return np.random.default_rng(zlib.crc32(f"{seed}:{request.node.name}".encode()))
 
 
 def pytest_collection_finish():

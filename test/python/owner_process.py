@@ -19,6 +19,7 @@ class OwnerProcess:
         command = [ROOT / "build/bin/sojourn-owner", "serve", "--store", self.store, "--listen", self.address]
         with self._log.open("w") as log:
             self._process = subprocess.Popen([*command, "--verbose"], stdout=log, stderr=log)
+        self.pid = self._process.pid
         # Not the socket's file: it is there once its name is bound, and nobody is let in before the owner listens.
         self._wait(lambda: f"listening on {self.address}\n" in self.log())
         assert "listening on" in self.log(), f"sojourn-owner does not listen after 20 seconds:\n{self.log()}"

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attack: matrices that a library's factor cannot take. LAPACK's eig of doubles with magnitudes far from 1 writes beyond
+its workspace, and 159 such steps ended a server."""
+
+import ctypes.util
+import os
+import pathlib
+import subprocess
+import sys
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from wild_matrices import OPS, wild
+
+import sojourn
+
+CHILD = pathlib.Path(__file__).with_name("wild_matrices.py")
+MALLOC_CHECKS = ctypes.util.find_library("c_malloc_debug")
+
+
+def factored_under_malloc_checks(seed, seconds, ops):
+    """Factors in a process of its own whose allocator aborts at the first damage."""
+    checks = {"LD_PRELOAD": MALLOC_CHECKS, "MALLOC_CHECK_": "3"}
+    command = [sys.executable, CHILD, str(seed), str(seconds), *ops]
+    done = subprocess.run(command, env=os.environ | checks, capture_output=True, text=True)
+    assert done.returncode == 0, f"seed {seed}: {done.stderr[-2000:]}"
+    counts = dict(line.split() for line in done.stdout.splitlines())
+    assert set(counts) == set(ops) and all(int(count) > 0 for count in counts.values())
+
+
+@pytest.mark.skipif(MALLOC_CHECKS is None, reason="glibc's libc_malloc_debug.so.0 is not installed")
+def test_factors_of_wild_matrices_keep_the_heap(generator):
+    factored_under_malloc_checks(int(generator.integers(2**31)), 10, list(OPS))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(MALLOC_CHECKS is None, reason="glibc's libc_malloc_debug.so.0 is not installed")
+def test_eigenvectors_of_many_wild_matrices_keep_the_heap(generator):
+    factored_under_malloc_checks(int(generator.integers(2**31)), 40, ["eig"])
+
+
+def test_eigenvectors_of_wild_matrices(generator):
+    """Backward stable by mpmath: |A v - lambda v| is a few roundings of |A|, which no double could hold squared."""
+    matrices = torch.stack([wild(generator, (5, 5), np.float64) for _ in range(24)])
+    with sojourn.local() as owner:
+        values, vectors = (y.cpu() for y in torch.linalg.eig(matrices.to(owner.device)))
+    largest = matrices.abs().amax((1, 2))
+    whole = largest < torch.finfo(torch.float64).max / 64  # above, a sum of five elements may be infinite
+    assert whole.any() and values[whole].isfinite().all() and vectors[whole].isfinite().all()
+    with mpmath.workprec(200):
+        for k in torch.nonzero(whole).flatten().tolist():
+            a = mpmath.matrix(matrices[k].tolist())
+            for j in range(5):
+                value, vector = mpmath.mpmathify(values[k, j].item()), mpmath.matrix(vectors[k, :, j].tolist())
+                error = mpmath.norm(a * vector - value * vector, mpmath.inf)
+                assert error <= 1e-13 * mpmath.mpf(largest[k].item()) * mpmath.norm(vector, mpmath.inf)
+                assert abs(mpmath.norm(vector, 2) - 1) < 1e-12
