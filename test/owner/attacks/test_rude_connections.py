@@ -15,7 +15,7 @@ import torch
 import sojourn
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
-from owner_process import OwnerProcess  # noqa: E402
+from owner_process import OwnerProcess
 
 HELLO = b"\0SP\0" + struct.pack(">HH", 0x30, 0)  # nng's protocol number of a requester
 CONNECTIONS = 10_000
