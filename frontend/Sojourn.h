@@ -71,6 +71,12 @@ struct RegisterOptions {
   std::string subject = {};
   /// A common name for tables about the same people, which share one cap. Empty: the table's name.
   std::string population = {};
+  /// Column -> its categories, which clients see. An entry of a file (a text or a whole number) becomes its position
+  /// among them; tensors of int64 hold the positions already. A private table needs them for every column of text.
+  std::map<std::string, Meaning> meanings = {};
+  /// For a file: column -> fill, or bounds, in words: a category, or a date such as "2024-03-01".
+  std::map<std::string, std::string> fillTexts = {};
+  std::map<std::string, std::pair<std::string, std::string>> boundTexts = {};
 };
 
 /// A connection to one owner. Copies share it.
@@ -110,7 +116,10 @@ struct PlainOptions {
   std::string name = ""; ///< name of the table; default: the file's name
   std::map<std::string, std::pair<double, double>> bounds = {};
   std::map<std::string, double> fills = {};
-  std::vector<std::string> columns = {}; ///< keep only these, in this order
+  std::vector<std::string> columns = {};        ///< keep only these, in this order
+  std::map<std::string, Meaning> meanings = {}; ///< as in RegisterOptions, with the two below
+  std::map<std::string, std::string> fillTexts = {};
+  std::map<std::string, std::pair<std::string, std::string>> boundTexts = {};
 };
 
 /// The Table interface over CPU tensors in this process, with the same batches and the checks of

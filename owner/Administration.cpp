@@ -61,6 +61,11 @@ void printDatasets(llvm::ArrayRef<DatasetRecord> records, llvm::raw_ostream &out
                       column.bounds ? numberText(column.bounds->upper) : "-"});
     }
     printTable(rows, out);
+    for (const Column &column : record.columns) {
+      if (column.meaning) {
+        out << "  " << column.name << ": " << textOf(*column.meaning) << '\n';
+      }
+    }
     out << '\n';
   }
 }

@@ -6,6 +6,8 @@
 #include "runtime/Limits.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
 #include <cstring>
@@ -47,6 +49,63 @@ static constexpr const char *kAddSubjects = R"sql(
   ALTER TABLE datasets ADD COLUMN subjects_file TEXT;
   PRAGMA user_version = 4;
 )sql";
+
+/// Beside a catalogue of version 4, whose readers need not know it: what the numbers of columns stand for, where they
+/// stand for anything. categories: a list in JSON.
+static constexpr const char *kAddMeanings = R"sql(
+  CREATE TABLE IF NOT EXISTS meanings(
+    dataset TEXT NOT NULL, position INTEGER NOT NULL, categories TEXT, unit TEXT, fill REAL,
+    is_found INTEGER NOT NULL DEFAULT 0, PRIMARY KEY(dataset, position));
+)sql";
+
+static std::string unitName(Unit unit) {
+  return unit == Unit::Days ? "days" : unit == Unit::Time ? "time" : unit == Unit::Seconds ? "seconds" : "";
+}
+
+/// A unit of a later release is none here.
+static Unit parseUnit(const std::string &name) {
+  for (Unit unit : {Unit::Days, Unit::Time, Unit::Seconds}) {
+    if (name == unitName(unit)) {
+      return unit;
+    }
+  }
+  return Unit::None;
+}
+
+static std::string categoriesText(const Meaning &meaning) {
+  llvm::json::Array list;
+  for (const std::string &text : meaning.texts) {
+    list.push_back(text);
+  }
+  for (int64_t number : meaning.numbers) {
+    list.push_back(number);
+  }
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::json::Value(std::move(list));
+  return text;
+}
+
+static llvm::Error parseCategories(llvm::StringRef text, Meaning &meaning) {
+  auto parsed = llvm::json::parse(text);
+  const llvm::json::Array *list = parsed ? parsed->getAsArray() : nullptr;
+  bool isValid = list != nullptr;
+  for (size_t code = 0; isValid && code < list->size(); ++code) {
+    const llvm::json::Value &each = (*list)[code];
+    if (auto name = each.getAsString()) {
+      meaning.texts.push_back(name->str());
+    } else if (auto number = each.getAsInteger()) {
+      meaning.numbers.push_back(*number);
+    } else {
+      isValid = false;
+    }
+  }
+  if (!parsed) {
+    llvm::consumeError(parsed.takeError());
+  }
+  return isValid && problemOf(meaning).empty()
+             ? llvm::Error::success()
+             : failure("the catalogue is damaged: the categories of a column are no list of them");
+}
 
 /// Sizes of an entry as "28,28"; the empty text for a number.
 static std::string dimsText(llvm::ArrayRef<int64_t> dims) {
@@ -173,7 +232,7 @@ llvm::Expected<std::unique_ptr<Catalogue>> Catalogue::open(const std::string &di
                    Twine(kSchemaVersion));
   }
   for (const char *part : {version == 0 ? kSchema : "", version == 1 ? kAddShapes : "", version < 3 ? kAddPrivacy : "",
-                           version < 4 ? kAddSubjects : "", "COMMIT"}) {
+                           version < 4 ? kAddSubjects : "", kAddMeanings, "COMMIT"}) {
     if (llvm::Error error = catalogue->execute(part)) {
       return error;
     }
@@ -202,6 +261,10 @@ llvm::Error Catalogue::addDataset(const DatasetRecord &record) {
   insert.bind(record.rows).bind(record.registeredMs).bind(record.subject).bind(record.population);
   insert.bind(record.defaults.noiseMultiplier).bind(record.defaults.clip).bind(record.defaults.metricBound);
   int state = insert.bind(record.subjectsFile).step();
+  if (state == SQLITE_DONE) { // left by a table that was removed by hand
+    Statement forget(*this, "DELETE FROM meanings WHERE dataset = ?");
+    state = forget.bind(record.name).step();
+  }
   for (size_t index = 0; state == SQLITE_DONE && index < record.columns.size(); ++index) {
     const Column &column = record.columns[index];
     Statement add(
@@ -211,6 +274,15 @@ llvm::Error Catalogue::addDataset(const DatasetRecord &record) {
     add.bind(column.bounds ? std::optional(column.bounds->lower) : std::nullopt);
     add.bind(column.bounds ? std::optional(column.bounds->upper) : std::nullopt);
     state = add.bind(dimsText(column.dims)).step();
+    if (state == SQLITE_DONE && column.meaning) {
+      const Meaning &meaning = *column.meaning;
+      Statement note(*this, "INSERT INTO meanings(dataset, position, categories, unit, fill, is_found) "
+                            "VALUES(?, ?, ?, ?, ?, ?)");
+      note.bind(record.name).bind(static_cast<int64_t>(index));
+      note.bind(meaning.categories() > 0 ? std::optional(categoriesText(meaning)) : std::nullopt);
+      note.bind(unitName(meaning.unit)).bind(meaning.fill);
+      state = note.bind(static_cast<int64_t>(meaning.isFound)).step();
+    }
   }
   if (state == SQLITE_DONE) {
     return execute("COMMIT");
@@ -243,8 +315,8 @@ llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
     record.population = read.text(9);
     record.defaults = {read.real(10).value_or(1), read.real(11).value_or(1), read.real(12).value_or(10)};
     record.subjectsFile = read.isNull(13) ? std::nullopt : std::optional(read.text(13));
-    Statement columns(*this, "SELECT name, element, lower, upper, dims FROM columns WHERE dataset = ? "
-                             "ORDER BY position");
+    Statement columns(*this, "SELECT name, element, lower, upper, dims, categories, unit, fill, is_found FROM columns "
+                             "LEFT JOIN meanings USING(dataset, position) WHERE dataset = ? ORDER BY position");
     columns.bind(record.name);
     while ((state = columns.step()) == SQLITE_ROW) {
       Column column{columns.text(0), runtime::Element::f64, std::nullopt};
@@ -262,6 +334,16 @@ llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
         return dims.takeError();
       }
       column.dims = std::move(*dims);
+      auto meaning = std::make_shared<Meaning>();
+      if (!columns.isNull(5)) {
+        if (llvm::Error error = parseCategories(columns.text(5), *meaning)) {
+          return error;
+        }
+      }
+      meaning->unit = parseUnit(columns.text(6));
+      meaning->fill = columns.real(7);
+      meaning->isFound = columns.integer(8) != 0;
+      column.meaning = meaning->isEmpty() ? nullptr : std::move(meaning);
       record.columns.push_back(std::move(column));
     }
     if (state != SQLITE_DONE) {

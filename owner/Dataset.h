@@ -7,11 +7,13 @@
 #include "owner/Subject.h"
 #include "runtime/Execute.h"
 #include "runtime/terms/Defaults.h"
+#include "runtime/wire/Meaning.h"
 
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -32,6 +34,7 @@ struct Column {
   std::optional<Bounds> bounds;
   const void *data = nullptr;
   std::vector<int64_t> dims = {};
+  MeaningPtr meaning = nullptr; ///< what the numbers stand for
 };
 
 /// A loaded table; immutable, so that any number of steps may read it.
@@ -93,6 +96,14 @@ struct RegisterOptions {
   /// Per column the value that replaces missing and non-finite entries; without one they are
   /// refused.
   std::map<std::string, double> fills;
+  /// Per column its categories, or that it holds dates (unit Days). The entries of a file become their positions among
+  /// the categories; arrays hold the positions already.
+  std::map<std::string, Meaning> meanings = {};
+  /// Columns whose categories are texts of a command line; none: those in the rows (see Codes.h).
+  std::set<std::string> untyped = {};
+  /// Fills and bounds of a file's columns in words: a category, a date, a time.
+  std::map<std::string, std::string> fillTexts = {};
+  std::map<std::string, std::pair<std::string, std::string>> boundTexts = {};
   /// The columns to keep, in this order; empty keeps all.
   std::vector<std::string> columns;
   /// Told of each stage with what is done of how much; may be empty.

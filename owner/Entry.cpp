@@ -101,8 +101,8 @@ llvm::Expected<Entry> storedEntry(const arrow::Field &field) {
         "name the columns to keep (columns, --columns)");
   default:
     return failure("column '" + name + "' has type " + field.type()->ToString() +
-                   ", expected booleans, integers up to int64 or floats; encode it as numbers, or "
-                   "name the columns to keep (columns, --columns)");
+                   ", expected booleans, integers up to int64, floats, decimals, texts, dates or times; encode it as "
+                   "numbers, or name the columns to keep (columns, --columns)");
   }
 }
 

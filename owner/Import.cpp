@@ -3,6 +3,7 @@
 #include "owner/Import.h"
 
 #include "dialect/Bounds.h"
+#include "owner/Codes.h"
 #include "owner/Entry.h"
 #include "owner/Error.h"
 #include "owner/Limits.h"
@@ -274,21 +275,32 @@ llvm::Expected<std::vector<int>> selectColumns(const arrow::Table &table, const 
                ? llvm::Error::success()
                : failure(Twine(what) + " for the unknown column '" + name + "'; the table has " + known);
   };
-  for (const auto &[name, bounds] : options.bounds) {
-    if (llvm::Error error = checkName(name, "bounds are declared")) {
-      return error;
+  auto checkNames = [&](const auto &declared, const char *what) {
+    llvm::Error error = llvm::Error::success();
+    for (auto each = declared.begin(); !error && each != declared.end(); ++each) {
+      error = checkName(each->first, what);
     }
+    return error;
+  };
+  llvm::Error error = checkNames(options.bounds, "bounds are declared");
+  error = error ? std::move(error) : checkNames(options.boundTexts, "bounds are declared");
+  error = error ? std::move(error) : checkNames(options.fills, "a fill value is declared");
+  error = error ? std::move(error) : checkNames(options.fillTexts, "a fill value is declared");
+  error = error ? std::move(error) : checkNames(options.meanings, "categories or dates are declared");
+  if (error) {
+    return error;
+  }
+  return selection;
+}
+
+llvm::Error checkRanges(const std::map<std::string, Bounds> &ranges) {
+  for (const auto &[name, bounds] : ranges) {
     if (!std::isfinite(bounds.lower) || !std::isfinite(bounds.upper) || bounds.lower > bounds.upper) {
       return failure("bounds " + rangeText(bounds) + " of column '" + name +
                      "' are not a range; expected two finite numbers, the lower one first");
     }
   }
-  for (const auto &[name, fill] : options.fills) {
-    if (llvm::Error error = checkName(name, "a fill value is declared")) {
-      return error;
-    }
-  }
-  return selection;
+  return llvm::Error::success();
 }
 
 template <class Map>
@@ -299,7 +311,8 @@ auto lookup(const Map &map, const std::string &key) {
 
 } // namespace
 
-llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const RegisterOptions &options) {
+llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const RegisterOptions &given) {
+  RegisterOptions options = given; // fills and bounds in words become numbers
   auto tell = [&](const std::string &stage, int64_t done, int64_t total) {
     if (options.progress) {
       options.progress(stage, done, total);
@@ -318,7 +331,7 @@ llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const Reg
     archive = std::move(*read);
     table = wrapArrays(archive.arrays);
   } else {
-    table = readFile(source.path);
+    table = readFile(source.path, textColumns(options));
   }
   if (!table) {
     return table.takeError();
@@ -335,6 +348,13 @@ llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const Reg
   if (rows > bounds::kTableRows || selection->size() > runtime::limits::kColumns) {
     return failure("the source has " + Twine(rows) + " rows and " + Twine(selection->size()) +
                    " columns; a table holds up to " + Twine(bounds::kTableRows) + " and " + Twine(bounds::kColumns));
+  }
+  table = encodeColumns(*table, *selection, source, options);
+  if (!table) {
+    return table.takeError();
+  }
+  if (llvm::Error error = checkRanges(options.bounds)) {
+    return error;
   }
   ImportedTable result;
   if (options.subject && !options.subject->empty()) {
@@ -387,7 +407,9 @@ llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const Reg
         return error;
       }
     }
-    result.columns.push_back({name, entry.element, target.bounds, target.data, std::move(entry.dims)});
+    const Meaning &meaning = options.meanings[name];
+    result.columns.push_back({name, entry.element, target.bounds, target.data, std::move(entry.dims),
+                              meaning.isEmpty() ? nullptr : std::make_shared<const Meaning>(meaning)});
   }
   tell("columns", static_cast<int64_t>(selection->size()), static_cast<int64_t>(selection->size()));
   result.storage = std::move(memory);
@@ -418,6 +440,15 @@ std::string contentHash(const ImportedTable &table) {
     uint64_t rank = column.dims.size();
     add(&rank, sizeof(rank));
     add(column.dims.data(), rank * sizeof(int64_t));
+    if (column.meaning && column.meaning->categories() > 0) { // else as before there were any
+      for (size_t code = 0; code < column.meaning->categories(); ++code) {
+        const std::string &text =
+            column.meaning->texts.empty() ? std::to_string(column.meaning->numbers[code]) : column.meaning->texts[code];
+        uint64_t textBytes = text.size();
+        add(&textBytes, sizeof(textBytes));
+        add(text.data(), textBytes);
+      }
+    }
     add(column.data, static_cast<size_t>(table.rows * entryElements(column.dims)) * runtime::byteWidth(column.element));
   }
   unsigned char hash[32];

@@ -9,8 +9,8 @@
 
 namespace sojourn::owner {
 
-/// Reads a source and enforces what the options declare: known names, numeric types, finite
-/// values (or a fill), bounds by clamping. Messages name column and row, never a value. Where a column names the
+/// Reads a source and enforces what the options declare: known names, numbers (of texts, dates and times see Codes.h),
+/// finite values (or a fill), bounds by clamping. Messages name column and row, never a value. Where a column names the
 /// subjects they come with the table, for its owner alone.
 llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const RegisterOptions &options);
 
@@ -21,12 +21,15 @@ std::string lackingBounds(llvm::ArrayRef<std::string> names, size_t columns);
 std::string contentHash(const ImportedTable &table);
 
 /// Reads `[column]` rules from a TOML file: `age = [0, 120]` or `age = {lower = 0, upper = 120,
-/// fill = 0}`, at top level or in a table `bounds`.
+/// fill = 0}`, `arm = {categories = ["low", "high"], fill = "low"}`, `visit = [2020-01-01, 2024-12-31]`, at top level
+/// or in a table `bounds`.
 llvm::Error readBoundsFile(const std::string &path, RegisterOptions &options);
 
-/// Parses `column=lower:upper` and `column=value`.
+/// Parses `column=lower:upper`, `column=value`, and `column=a,b,c`, `column=@FILE` with one category per line or
+/// `column=*` for those found in the rows.
 llvm::Error parseBound(const std::string &text, RegisterOptions &options);
 llvm::Error parseFill(const std::string &text, RegisterOptions &options);
+llvm::Error parseCategories(const std::string &text, RegisterOptions &options);
 
 } // namespace sojourn::owner
 

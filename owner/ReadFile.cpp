@@ -61,14 +61,18 @@ std::string delimiterProblem(const std::string &path) {
   return {};
 }
 
-arrow::Result<std::shared_ptr<arrow::Table>> readCsv(const std::string &path) {
+arrow::Result<std::shared_ptr<arrow::Table>> readCsv(const std::string &path, const std::set<std::string> &texts) {
   ARROW_ASSIGN_OR_RAISE(auto input, arrow::io::ReadableFile::Open(path));
   auto reading = arrow::csv::ReadOptions::Defaults();
   reading.block_size = 16 << 20; // column types are inferred from the first block
   auto parsing = arrow::csv::ParseOptions::Defaults();
   parsing.delimiter = delimiterOf(path);
-  ARROW_ASSIGN_OR_RAISE(auto reader, arrow::csv::TableReader::Make(arrow::io::default_io_context(), input, reading,
-                                                                   parsing, arrow::csv::ConvertOptions::Defaults()));
+  auto converting = arrow::csv::ConvertOptions::Defaults();
+  for (const std::string &name : texts) {
+    converting.column_types[name] = arrow::utf8();
+  }
+  ARROW_ASSIGN_OR_RAISE(
+      auto reader, arrow::csv::TableReader::Make(arrow::io::default_io_context(), input, reading, parsing, converting));
   return reader->Read();
 }
 
@@ -122,7 +126,7 @@ arrow::Status writeFile(const ImportedTable &table, const std::string &path) {
 
 } // namespace
 
-llvm::Expected<std::shared_ptr<arrow::Table>> readFile(const std::string &path) {
+llvm::Expected<std::shared_ptr<arrow::Table>> readFile(const std::string &path, const std::set<std::string> &texts) {
   std::error_code code;
   if (!fs::is_regular_file(path, code)) {
     return failure("cannot read '" + path + "': " + (fs::exists(path, code) ? "not a file" : "no such file"));
@@ -133,7 +137,7 @@ llvm::Expected<std::shared_ptr<arrow::Table>> readFile(const std::string &path) 
     if (std::string problem = delimiterProblem(path); !problem.empty()) {
       return failure("cannot read '" + path + "': " + problem);
     }
-    table = readCsv(path);
+    table = readCsv(path, texts);
   } else if (extension == ".parquet" || extension == ".pq") {
     table = readParquet(path);
   } else if (extension == ".arrow" || extension == ".feather" || extension == ".ipc") {

@@ -8,6 +8,7 @@
 #include "llvm/Support/Error.h"
 
 #include <memory>
+#include <set>
 #include <string>
 
 namespace arrow {
@@ -16,8 +17,10 @@ class Table;
 
 namespace sojourn::owner {
 
-/// Chooses the reader by the file's extension.
-llvm::Expected<std::shared_ptr<arrow::Table>> readFile(const std::string &path);
+/// Chooses the reader by the file's extension. `texts`: columns of a text file that are read as text, whatever they
+/// hold.
+llvm::Expected<std::shared_ptr<arrow::Table>> readFile(const std::string &path,
+                                                       const std::set<std::string> &texts = {});
 
 /// Writes a table as one Arrow IPC file (atomically: beside it, then renamed).
 llvm::Error writeTable(const ImportedTable &table, const std::string &path);

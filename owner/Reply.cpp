@@ -36,6 +36,22 @@ Offset<wire::Error> errorBody(FlatBufferBuilder &builder, const std::optional<Re
   return error ? errorBody(builder, *error) : Offset<wire::Error>();
 }
 
+Offset<wire::Column> columnBody(FlatBufferBuilder &builder, const Column &column) {
+  static const Meaning none;
+  const Meaning &meaning = column.meaning ? *column.meaning : none;
+  auto name = text(builder, column.name);
+  const Bounds bounds = column.bounds.value_or(Bounds{});
+  // Absent vectors cost nothing on the wire.
+  auto dims = column.dims.empty() ? Offset<flatbuffers::Vector<int64_t>>() : builder.CreateVector(column.dims);
+  auto numbers =
+      meaning.numbers.empty() ? Offset<flatbuffers::Vector<int64_t>>() : builder.CreateVector(meaning.numbers);
+  auto texts = meaning.texts.empty() ? Offset<flatbuffers::Vector<Offset<flatbuffers::String>>>()
+                                     : builder.CreateVectorOfStrings(meaning.texts);
+  return wire::CreateColumn(builder, name, static_cast<uint8_t>(column.element), column.bounds.has_value(),
+                            bounds.lower, bounds.upper, dims, texts, numbers, static_cast<uint8_t>(meaning.unit),
+                            meaning.fill.has_value(), meaning.fill.value_or(0));
+}
+
 } // namespace
 
 Message errorReply(const RequestError &error) {
@@ -66,11 +82,7 @@ Message datasetsReply(const std::vector<DatasetRecord> &records) {
   for (const DatasetRecord &record : records) {
     std::vector<Offset<wire::Column>> columns;
     for (const Column &column : record.columns) {
-      auto name = text(builder, column.name);
-      Bounds bounds = column.bounds.value_or(Bounds{});
-      auto dims = column.dims.empty() ? Offset<flatbuffers::Vector<int64_t>>() : builder.CreateVector(column.dims);
-      columns.push_back(wire::CreateColumn(builder, name, static_cast<uint8_t>(column.element),
-                                           column.bounds.has_value(), bounds.lower, bounds.upper, dims));
+      columns.push_back(columnBody(builder, column));
     }
     auto name = text(builder, record.name), policy = text(builder, policyName(record.policy)),
          version = text(builder, record.version);

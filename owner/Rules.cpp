@@ -2,8 +2,11 @@
 // What a data owner declares about columns: from the command line and from TOML files.
 #include "owner/Error.h"
 #include "owner/Import.h"
+#include "owner/Moment.h"
 
 #define TOML_EXCEPTIONS 0
+#include <fstream>
+#include <sstream>
 #include <toml++/toml.h>
 
 namespace sojourn::owner {
@@ -12,32 +15,113 @@ using llvm::Twine;
 
 namespace {
 
-std::optional<double> number(toml::node_view<const toml::node> node) { return node.value<double>(); }
+/// A date or a time of TOML as text; nothing for other values.
+std::optional<std::string> momentText(const toml::node &node) {
+  std::ostringstream text;
+  if (const auto *date = node.as_date()) {
+    text << date->get();
+  } else if (const auto *time = node.as_date_time()) {
+    text << time->get();
+  } else {
+    return std::nullopt;
+  }
+  return text.str();
+}
+
+bool addBounds(const std::string &column, const toml::node &lower, const toml::node &upper, RegisterOptions &options) {
+  if (auto low = lower.value<double>(), high = upper.value<double>(); low && high) {
+    options.bounds[column] = {*low, *high};
+    return true;
+  }
+  auto low = momentText(lower), high = momentText(upper);
+  if (low && high) {
+    options.boundTexts[column] = {*low, *high};
+  }
+  return low && high;
+}
+
+bool addFill(const std::string &column, const toml::node &fill, RegisterOptions &options) {
+  if (auto number = fill.value<double>(); number && !fill.is_string()) {
+    options.fills[column] = *number;
+    return true;
+  }
+  auto text = fill.is_string() ? fill.value<std::string>() : momentText(fill);
+  if (text) {
+    options.fillTexts[column] = *text;
+  }
+  return text.has_value();
+}
+
+bool addCategories(const std::string &column, const toml::node &categories, RegisterOptions &options) {
+  const toml::array *list = categories.as_array();
+  Meaning &meaning = options.meanings[column];
+  for (size_t k = 0; list && k < list->size(); ++k) {
+    if (const auto *text = list->get(k)->as_string()) {
+      meaning.texts.push_back(text->get());
+    } else if (const auto *number = list->get(k)->as_integer()) {
+      meaning.numbers.push_back(number->get());
+    } else {
+      return false;
+    }
+  }
+  return list && !list->empty() && (meaning.texts.empty() || meaning.numbers.empty());
+}
+
+bool addTerms(const std::string &column, const toml::table &table, RegisterOptions &options) {
+  const toml::node *lower = table.get("lower"), *upper = table.get("upper"), *fill = table.get("fill"),
+                   *categories = table.get("categories"), *date = table.get("date");
+  size_t known = 0;
+  for (const toml::node *node : {lower, upper, fill, categories, date}) {
+    known += node ? 1 : 0;
+  }
+  if (known == 0 || known != table.size() || !lower != !upper || (date && !date->is_boolean())) {
+    return false;
+  }
+  if (date && date->value_or(false)) {
+    options.meanings[column].unit = Unit::Days;
+  }
+  return (!lower || addBounds(column, *lower, *upper, options)) && (!fill || addFill(column, *fill, options)) &&
+         (!categories || addCategories(column, *categories, options));
+}
 
 llvm::Error addRule(const std::string &path, const std::string &column, const toml::node &rule,
                     RegisterOptions &options) {
-  if (const toml::array *pair = rule.as_array(); pair && pair->size() == 2) {
-    auto lower = pair->get(0)->value<double>(), upper = pair->get(1)->value<double>();
-    if (lower && upper) {
-      options.bounds[column] = {*lower, *upper};
-      return llvm::Error::success();
+  const toml::array *pair = rule.as_array();
+  const toml::table *table = rule.as_table();
+  const bool isPair = pair && pair->size() == 2 && addBounds(column, *pair->get(0), *pair->get(1), options);
+  if (isPair || (table && addTerms(column, *table, options))) {
+    return llvm::Error::success();
+  }
+  return failure(
+      "'" + path + "', line " + Twine(rule.source().begin.line) + ": column '" + column +
+      "' expects [lower, upper] or {lower = .., upper = .., fill = .., categories = [..], date = true}, with "
+      "numbers or dates as bounds, and texts or whole numbers as categories");
+}
+
+/// The lines of a file, without those that end it.
+llvm::Expected<std::vector<std::string>> readLines(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<std::string> lines;
+  size_t bytes = 0;
+  for (std::string line; std::getline(file, line) && bytes <= kTableCategoryBytes;) {
+    if (lines.empty() && llvm::StringRef(line).starts_with("\xef\xbb\xbf")) { // written by some editors
+      line.erase(0, 3);
+    }
+    if (!line.empty() && line.back() == '\r') {
+      line.pop_back();
+    }
+    bytes += line.size() + 1;
+    lines.push_back(std::move(line));
+  }
+  if (lines.empty() || (!file.eof() && bytes <= kTableCategoryBytes)) {
+    return failure("cannot read categories from '" + path + "'; expected a file with one category per line");
+  }
+  for (size_t at = 0; at < lines.size(); ++at) {
+    if (lines[at].empty()) {
+      return failure("'" + path + "', line " + Twine(at + 1) + ": found an empty line, expected one category per line");
     }
   }
-  if (const toml::table *table = rule.as_table()) {
-    auto lower = number((*table)["lower"]), upper = number((*table)["upper"]), fill = number((*table)["fill"]);
-    size_t known = (lower ? 1 : 0) + (upper ? 1 : 0) + (fill ? 1 : 0);
-    if (known == table->size() && known > 0 && lower.has_value() == upper.has_value()) {
-      if (lower) {
-        options.bounds[column] = {*lower, *upper};
-      }
-      if (fill) {
-        options.fills[column] = *fill;
-      }
-      return llvm::Error::success();
-    }
-  }
-  return failure("'" + path + "', line " + Twine(rule.source().begin.line) + ": column '" + column +
-                 "' expects [lower, upper] or {lower = .., upper = .., fill = ..} with numbers");
+  return lines;
 }
 
 /// Splits `column=rest`; the name may itself contain '='.
@@ -77,13 +161,21 @@ llvm::Error parseBound(const std::string &text, RegisterOptions &options) {
   if (!split) {
     return split.takeError();
   }
-  auto [lower, upper] = split->second.split(':');
-  Bounds bounds;
-  if (lower.getAsDouble(bounds.lower) || upper.getAsDouble(bounds.upper)) {
-    return failure("'" + text + "' is not of the form " + form);
+  llvm::StringRef range = split->second;
+  for (size_t at = range.find(':'); at != llvm::StringRef::npos;
+       at = range.find(':', at + 1)) { // times have colons, too
+    llvm::StringRef lower = range.take_front(at), upper = range.drop_front(at + 1);
+    Bounds bounds;
+    if (!lower.getAsDouble(bounds.lower) && !upper.getAsDouble(bounds.upper)) {
+      options.bounds[split->first] = bounds;
+      return llvm::Error::success();
+    }
+    if (parseMoment(lower) && parseMoment(upper)) {
+      options.boundTexts[split->first] = {lower.str(), upper.str()};
+      return llvm::Error::success();
+    }
   }
-  options.bounds[split->first] = bounds;
-  return llvm::Error::success();
+  return failure("'" + text + "' is not of the form " + form + " with two numbers or two dates");
 }
 
 llvm::Error parseFill(const std::string &text, RegisterOptions &options) {
@@ -93,10 +185,41 @@ llvm::Error parseFill(const std::string &text, RegisterOptions &options) {
     return split.takeError();
   }
   double fill = 0;
-  if (split->second.getAsDouble(fill)) {
-    return failure("'" + text + "' is not of the form " + form);
+  if (!split->second.getAsDouble(fill)) {
+    options.fills[split->first] = fill;
   }
-  options.fills[split->first] = fill;
+  options.fillTexts[split->first] = split->second.str(); // a number may be a category
+  return llvm::Error::success();
+}
+
+llvm::Error parseCategories(const std::string &text, RegisterOptions &options) {
+  constexpr const char *form = "column=a,b,c or column=@FILE or column=*";
+  auto split = splitColumn(text, form);
+  if (!split) {
+    return split.takeError();
+  }
+  const std::string &column = split->first;
+  std::vector<std::string> texts;
+  if (split->second.consume_front("@")) {
+    auto lines = readLines(split->second.str());
+    if (!lines) {
+      return lines.takeError();
+    }
+    texts = std::move(*lines);
+  } else if (split->second != "*") {
+    llvm::SmallVector<llvm::StringRef> parts;
+    split->second.split(parts, ',');
+    for (llvm::StringRef part : parts) {
+      if (part.empty() || part.trim() != part) {
+        return failure("the categories '" + split->second + "' of column '" + column + "' have " +
+                       (part.empty() ? "an empty one" : "white space around '" + part.str() + "'") +
+                       "; write a,b,c without spaces, or column=@FILE with one per line");
+      }
+      texts.push_back(part.str());
+    }
+  }
+  options.meanings[column].texts = std::move(texts);
+  options.untyped.insert(column);
   return llvm::Error::success();
 }
 

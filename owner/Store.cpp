@@ -251,6 +251,14 @@ llvm::Error Store::checkPrivate(const DatasetRecord &record) {
   if (!lacking.empty()) {
     return failure(lackingBounds(lacking, record.columns.size()) + "; import the table again");
   }
+  for (const Column &column : record.columns) {
+    if (column.meaning && column.meaning->isFound) {
+      return failure("the categories of column '" + column.name +
+                     "' were found in the rows of an open table; on a private table they must be declared, because "
+                     "they would tell of the rows: import the table again with --categories " +
+                     column.name + "=A,B");
+    }
+  }
   return record.subject ? llvm::Error::success()
                         : failure("policy private protects subjects, and none are declared: if each row of "
                                   "'" +

@@ -46,7 +46,7 @@ LAYERS = {
     "frontend/recording/TraceWalk "
     "frontend/recording/Origin runtime torch",
     "frontend/tables": "dialect/Part frontend frontend/tables/TableRecords frontend/wire frontend/compile frontend/recording "
-    "frontend/session runtime runtime/privacy torch",
+    "frontend/session runtime runtime/privacy runtime/wire torch",
     "frontend/Sojourn": "frontend frontend/wire frontend/recording frontend/session frontend/tables runtime/privacy "
     "runtime/wire torch",
     "frontend/Scope": "frontend/Sojourn torch",

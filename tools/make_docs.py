@@ -36,6 +36,7 @@ MADE = [
 ]
 LIMITS = {
     "Types and values": "dialect/Bounds.h",
+    "Categories of tables": "runtime/wire/Meaning.h",
     "Programs and runs": "runtime/Limits.h",
     "Owners": "owner/Limits.h",
 }

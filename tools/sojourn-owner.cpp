@@ -16,7 +16,7 @@ namespace {
 struct Arguments {
   std::string store = defaultStoreDirectory();
   std::string file, name, client, policy = "private", boundsFile, listen, text, subject, population, key;
-  std::vector<std::string> bounds, fills, columns;
+  std::vector<std::string> bounds, fills, categories, dates, columns;
   bool rowsAreSubjects = false, verbose = false;
   std::optional<double> epsilon, delta, noiseMultiplier, clip, metricBound;
   size_t last = 50;
@@ -50,6 +50,14 @@ llvm::Error import(Owner &owner, const Arguments &arguments) {
     if (llvm::Error error = parseFill(fill, options)) {
       return error;
     }
+  }
+  for (const std::string &categories : arguments.categories) {
+    if (llvm::Error error = parseCategories(categories, options)) {
+      return error;
+    }
+  }
+  for (const std::string &column : arguments.dates) {
+    options.meanings[column].unit = sojourn::Unit::Days;
   }
   llvm::Error error = owner.registerDataset({arguments.file, {}}, options);
   if (options.progress) {
@@ -207,13 +215,30 @@ private:
     command->add_option("file", arguments.file, ".csv, .tsv, .parquet, .arrow, .feather or .npz")->required();
     command->add_option("--name", arguments.name, "name that clients use")->required();
     addPolicy(command, "--policy")->capture_default_str();
-    command->add_option("--bounds", arguments.boundsFile, "TOML file of column ranges: age = [0, 120]");
+    command->add_option("--bounds", arguments.boundsFile,
+                        "TOML file of column ranges, age = [0, 120], and of the other terms, arm = {categories = "
+                        "[\"low\", \"high\"], fill = \"low\"}");
     command
         ->add_option("--bound", arguments.bounds,
-                     "one range, column=lower:upper (repeatable); policy private needs those of every column")
+                     "one range, column=lower:upper, of numbers or dates (repeatable); policy private needs those of "
+                     "every column without categories")
         ->allow_extra_args(false);
     command
-        ->add_option("--fill", arguments.fills, "value for missing and non-finite entries, column=value (repeatable)")
+        ->add_option(
+            "--categories", arguments.categories,
+            "the texts or whole numbers that a column may hold, column=a,b,c or column=@FILE with one per line "
+            "(repeatable); an entry becomes its position in the list. Clients see the list. Policy private "
+            "needs it for every column of text; policy open else takes those in the rows, also with column=*")
+        ->allow_extra_args(false);
+    command
+        ->add_option("--fill", arguments.fills,
+                     "number, category or date for missing and non-finite entries, and for those outside of the "
+                     "categories, column=value (repeatable); clients see it")
+        ->allow_extra_args(false);
+    command
+        ->add_option("--date", arguments.dates,
+                     "column of dates, times or texts such as 2024-03-01 that becomes days since 1970-01-01 "
+                     "(repeatable); columns of dates do so anyway, those of times become seconds")
         ->allow_extra_args(false);
     command->add_option("--columns", arguments.columns, "columns to keep, separated by commas")
         ->delimiter(',')

@@ -5,6 +5,7 @@
 #include "frontend/recording/Tensor.h"
 #include "runtime/Limits.h"
 #include "runtime/wire/Artifact_generated.h"
+#include "runtime/wire/ReadCategories.h"
 
 #include <sodium.h>
 
@@ -103,8 +104,8 @@ std::string checkCall(ArtifactCall &call, const Artifact &artifact) {
   return {};
 }
 
-/// Reads the tables and batches of a file. Returns what is wrong with them, or an empty text.
-std::string readTables(const schema::Artifact &stored, Artifact &artifact) {
+/// Reads the tables and batches of a file of `room` bytes. Returns what is wrong with them, or an empty text.
+std::string readTables(const schema::Artifact &stored, size_t room, Artifact &artifact) {
   for (uint32_t i = 0; i < (stored.tables() ? stored.tables()->size() : 0); ++i) {
     const schema::ArtifactTable &from = *stored.tables()->Get(i);
     Dataset table{
@@ -136,6 +137,12 @@ std::string readTables(const schema::Artifact &stored, Artifact &artifact) {
       if (entry.bounds()) {
         column.bounds = {entry.bounds()->Get(0), entry.bounds()->Get(1)};
       }
+      Meaning meaning;
+      std::string problem = wire::readCategories(entry.categories(), entry.category_numbers(), room, meaning);
+      if (!problem.empty()) {
+        return "column '" + column.name + "' of table '" + table.name + "' " + problem;
+      }
+      column.meaning = meaning.isEmpty() ? nullptr : std::make_shared<const Meaning>(std::move(meaning));
       table.columns.push_back(std::move(column));
     }
     if (std::string problem = checkTableSpec(table); !problem.empty()) {
@@ -237,9 +244,25 @@ void Artifact::save(const std::string &path) const {
       if (column.bounds) {
         bounds = {column.bounds->first, column.bounds->second};
       }
-      columns.push_back(schema::CreateArtifactColumnDirect(builder, column.name.c_str(),
-                                                           static_cast<uint8_t>(elementOf(column.dtype)), &column.shape,
-                                                           bounds.empty() ? nullptr : &bounds));
+      static const Meaning none;
+      const Meaning &meaning = column.meaning ? *column.meaning : none;
+      // Absent vectors take no bytes.
+      decltype(builder.CreateVectorOfStrings(meaning.texts)) texts;
+      decltype(builder.CreateVector(meaning.numbers)) numbers;
+      decltype(builder.CreateVector(bounds)) limits;
+      if (!meaning.texts.empty()) {
+        texts = builder.CreateVectorOfStrings(meaning.texts);
+      }
+      if (!meaning.numbers.empty()) {
+        numbers = builder.CreateVector(meaning.numbers);
+      }
+      if (!bounds.empty()) {
+        limits = builder.CreateVector(bounds);
+      }
+      auto name = builder.CreateString(column.name);
+      auto shape = builder.CreateVector(column.shape);
+      columns.push_back(schema::CreateArtifactColumn(builder, name, static_cast<uint8_t>(elementOf(column.dtype)),
+                                                     shape, limits, texts, numbers));
     }
     std::vector<double> defaults;
     if (table.policy == "private" && table.noiseMultiplier != 0) {
@@ -324,7 +347,7 @@ Artifact Artifact::load(const std::string &path) {
       artifact.inputs.push_back({sizes, scalarTypeOf(static_cast<Element>(input->element())), input->number()});
     }
   }
-  if (std::string problem = readTables(stored, artifact); !problem.empty()) {
+  if (std::string problem = readTables(stored, content.size(), artifact); !problem.empty()) {
     bad(problem);
   }
   auto readCall = [&](const schema::ArtifactCall &from, ArtifactCall &call, bool takesInputs) {

@@ -117,7 +117,28 @@ std::string checkColumn(const Column &column) {
       return where + boundsText(column) + "; expected two finite numbers, the lower one first";
     }
   }
-  return {};
+  if (column.meaning && column.meaning->categories() > 0 && (column.dtype != at::kLong || !column.shape.empty())) {
+    return where + "categories and is " + typeText(column) + "; codes of categories are plain numbers of type int64";
+  }
+  std::string problem = column.meaning ? problemOf(*column.meaning) : "";
+  return problem.empty() ? "" : "column '" + column.name + "' " + problem;
+}
+
+/// What of the categories differs from those that a step was compiled for, or an empty text.
+std::string otherCategories(const Meaning &compiled, const Meaning &there) {
+  if (compiled.hasSameCategories(there)) {
+    return {};
+  }
+  const size_t count = compiled.categories();
+  if (there.categories() != count) {
+    return std::to_string(there.categories()) + " categories, but the step was compiled for " + std::to_string(count);
+  }
+  size_t code = 0;
+  while (code + 1 < count && compiled.category(code) == there.category(code)) {
+    ++code;
+  }
+  return "category " + std::to_string(code) + " '" + there.category(code) + "', but the step was compiled for '" +
+         compiled.category(code) + "'";
 }
 
 /// What of a dataset differs from what a table was specified as, or an empty text. `isCounted`: the programs say the
@@ -152,6 +173,13 @@ std::string difference(const Dataset &table, bool isCounted, const Table &found)
       return "its column '" + column.name + "' has " + boundsText(*there) + ", but the step was compiled for " +
              boundsText(column);
     }
+    static const Meaning none;
+    if (column.meaning && column.meaning->categories() > 0) {
+      std::string other = otherCategories(*column.meaning, there->meaning ? *there->meaning : none);
+      if (!other.empty()) {
+        return "its column '" + column.name + "' has " + other;
+      }
+    }
   }
   return {};
 }
@@ -163,7 +191,7 @@ DatasetInfo infoOf(const Dataset &spec) {
   DatasetInfo info{
       spec.name, spec.rows.value_or(limits::kTableRows), {}, spec.policy.empty() ? "open" : spec.policy, spec.version};
   for (const Column &column : spec.columns) {
-    info.columns.push_back({column.name, elementOf(column.dtype), column.bounds, column.shape});
+    info.columns.push_back({column.name, elementOf(column.dtype), column.bounds, column.shape, column.meaning});
   }
   if (statesDefaults(spec)) {
     std::tie(info.noiseMultiplier, info.clip, info.metricBound) =
@@ -182,7 +210,12 @@ std::string checkTableSpec(const Dataset &spec) {
            std::to_string(limits::kColumns);
   }
   std::set<std::string> names;
+  size_t bytes = 0;
   for (const Column &column : spec.columns) {
+    bytes += column.meaning ? categoryBytes(*column.meaning) : 0;
+    if (bytes > kTableCategoryBytes) {
+      return "its categories have more than " + std::to_string(kTableCategoryBytes) + " bytes, the limit of a table";
+    }
     if (column.name.empty() || column.name.size() > limits::kNameBytes) {
       return "a column's name has " + std::to_string(column.name.size()) + " bytes; expected 1 to " +
              std::to_string(limits::kNameBytes);

@@ -31,6 +31,14 @@ pybind11::object failureOf(const std::exception_ptr &failure);
 at::ScalarType dtypeOf(const pybind11::handle &dtype);
 /// From a path (str) or a dict of CPU tensors.
 Source sourceOf(const pybind11::object &source);
+/// Categories (a tuple of str or int, or None), unit (a number of Unit), and whether the categories were found.
+using PythonMeaning = std::tuple<pybind11::object, uint8_t, bool>;
+/// Of the arguments of a registration, which Python has checked.
+std::map<std::string, Meaning> meaningsOf(const std::map<std::string, PythonMeaning> &meanings);
+/// A tuple of str or int, or None.
+pybind11::object categoriesOf(const MeaningPtr &meaning);
+using Words = std::map<std::string, std::string>;
+using WordPairs = std::map<std::string, std::pair<std::string, std::string>>;
 
 } // namespace sojourn::frontend
 

@@ -28,8 +28,9 @@ py::object dtypeObject(at::ScalarType dtype) {
   return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject *>(torch::getTHPDtype(dtype)));
 }
 
+/// Name, dtype, shape, bounds, categories (a tuple or None).
 using PythonColumn =
-    std::tuple<std::string, py::object, std::vector<int64_t>, std::optional<std::pair<double, double>>>;
+    std::tuple<std::string, py::object, std::vector<int64_t>, std::optional<std::pair<double, double>>, py::object>;
 
 /// Noise multiplier, clip, metric bound.
 using PythonDefaults = std::optional<std::array<double, 3>>;
@@ -38,8 +39,9 @@ Dataset datasetOf(const std::string &name, std::optional<int64_t> rows, const st
                   const std::string &policy, const PythonDefaults &defaults) {
   auto [noise, clip, bound] = defaults.value_or(std::array<double, 3>{0, 0, 0});
   Dataset dataset{name, policy, "", rows, {}, noise, clip, bound};
-  for (const auto &[column, dtype, shape, bounds] : columns) {
-    dataset.columns.push_back({column, dtypeOf(dtype), bounds, shape});
+  for (const auto &[column, dtype, shape, bounds, categories] : columns) {
+    auto meaning = std::make_shared<Meaning>(meaningsOf({{column, {categories, 0, false}}}).at(column));
+    dataset.columns.push_back({column, dtypeOf(dtype), bounds, shape, meaning->isEmpty() ? nullptr : meaning});
   }
   return dataset;
 }

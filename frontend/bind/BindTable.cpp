@@ -43,6 +43,34 @@ Source sourceOf(const py::object &source) {
   return columns;
 }
 
+std::map<std::string, Meaning> meaningsOf(const std::map<std::string, PythonMeaning> &meanings) {
+  std::map<std::string, Meaning> result;
+  for (const auto &[column, given] : meanings) {
+    const auto &[categories, unit, isFound] = given;
+    Meaning &meaning = result[column];
+    meaning.unit = unitOfNumber(unit);
+    meaning.isFound = isFound;
+    if (categories.is_none()) {
+      continue;
+    }
+    for (const py::handle &each : categories) {
+      if (py::isinstance<py::str>(each)) {
+        meaning.texts.push_back(each.cast<std::string>());
+      } else {
+        meaning.numbers.push_back(each.cast<int64_t>());
+      }
+    }
+  }
+  return result;
+}
+
+py::object categoriesOf(const MeaningPtr &meaning) {
+  if (!meaning || meaning->categories() == 0) {
+    return py::none();
+  }
+  return meaning->texts.empty() ? py::tuple(py::cast(meaning->numbers)) : py::tuple(py::cast(meaning->texts));
+}
+
 void bindTable(py::module_ &m) {
   py::class_<Column>(m, "Column")
       .def_readonly("name", &Column::name)
@@ -53,6 +81,14 @@ void bindTable(py::module_ &m) {
                              })
       .def_readonly("bounds", &Column::bounds)
       .def_property_readonly("shape", [](const Column &self) { return py::tuple(py::cast(self.shape)); })
+      .def_property_readonly("categories", [](const Column &self) { return categoriesOf(self.meaning); })
+      .def_property_readonly("unit",
+                             [](const Column &self) {
+                               const Unit unit = self.meaning ? self.meaning->unit : Unit::None;
+                               return unit == Unit::None ? std::optional<std::string>() : unitText(unit);
+                             })
+      .def_property_readonly("fill",
+                             [](const Column &self) { return self.meaning ? self.meaning->fill : std::nullopt; })
       .def("__repr__", [](const Column &self) {
         std::string bounds = "None";
         if (self.bounds) {
@@ -102,17 +138,22 @@ void bindTable(py::module_ &m) {
                                return std::make_tuple(dataset.noiseMultiplier, dataset.clip, dataset.metricBound);
                              })
       .def("cells", &Table::cells)
+      .def("meanings", &Table::meanings)
       .def("__str__", &Table::str);
 
   m.def(
       "plain",
       [](const py::object &source, const std::string &name, const Ranges &bounds,
-         const std::map<std::string, double> &fills, const std::vector<std::string> &columns) {
+         const std::map<std::string, double> &fills, const std::vector<std::string> &columns,
+         const std::map<std::string, PythonMeaning> &meanings, const Words &fillTexts, const WordPairs &boundTexts) {
         Source given = sourceOf(source);
+        PlainOptions options{name, bounds, fills, columns, meaningsOf(meanings), fillTexts, boundTexts};
         py::gil_scoped_release unlock;
-        return plain(given, {name, bounds, fills, columns});
+        return plain(given, options);
       },
-      py::arg("source"), py::arg("name"), py::arg("bounds"), py::arg("fills"), py::arg("columns"));
+      py::arg("source"), py::arg("name"), py::arg("bounds"), py::arg("fills"), py::arg("columns"),
+      py::arg("meanings") = std::map<std::string, PythonMeaning>(), py::arg("fill_texts") = Words(),
+      py::arg("bound_texts") = WordPairs());
   m.def("batch_indices", &batchIndices);
   m.def("split_indices", &splitIndices);
 }

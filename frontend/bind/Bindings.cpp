@@ -116,13 +116,18 @@ PYBIND11_MODULE(_sojourn, m) {
           "register",
           [](EmbeddedOwner &self, const std::string &name, const py::object &source, const std::string &policy,
              const Ranges &bounds, const std::map<std::string, double> &fills, const std::string &subject,
-             const std::string &population) {
+             const std::string &population, const std::map<std::string, PythonMeaning> &meanings,
+             const Words &fillTexts, const WordPairs &boundTexts) {
             Source columns = sourceOf(source);
+            RegisterOptions options{policy,    bounds,    fills, subject, population, meaningsOf(meanings),
+                                    fillTexts, boundTexts};
             py::gil_scoped_release unlock;
-            self.add(name, columns, {policy, bounds, fills, subject, population});
+            self.add(name, columns, options);
           },
           py::arg("name"), py::arg("source"), py::arg("policy"), py::arg("bounds") = Ranges(),
-          py::arg("fills") = std::map<std::string, double>(), py::arg("subject") = "", py::arg("population") = "")
+          py::arg("fills") = std::map<std::string, double>(), py::arg("subject") = "", py::arg("population") = "",
+          py::arg("meanings") = std::map<std::string, PythonMeaning>(), py::arg("fill_texts") = Words(),
+          py::arg("bound_texts") = WordPairs())
       .def("set_defaults", &EmbeddedOwner::setDefaults, py::arg("dataset"), py::arg("noise_multiplier"),
            py::arg("clip"), py::arg("metric_bound"))
       .def_property_readonly("key", &EmbeddedOwner::key)

@@ -44,15 +44,18 @@ owner::DatasetSource toDatasetSource(const Source &source, std::vector<at::Tenso
   return result;
 }
 
-owner::RegisterOptions toOptions(const std::string &name,
-                                 const std::map<std::string, std::pair<double, double>> &bounds,
-                                 const std::map<std::string, double> &fills) {
+/// From RegisterOptions or PlainOptions.
+template <class Given>
+owner::RegisterOptions toOptions(const std::string &name, const Given &given) {
   owner::RegisterOptions options;
   options.name = name;
-  for (const auto &[column, range] : bounds) {
+  for (const auto &[column, range] : given.bounds) {
     options.bounds[column] = {range.first, range.second};
   }
-  options.fills = fills;
+  options.fills = given.fills;
+  options.meanings = given.meanings;
+  options.fillTexts = given.fillTexts;
+  options.boundTexts = given.boundTexts;
   return options;
 }
 
@@ -98,7 +101,7 @@ EmbeddedOwner::~EmbeddedOwner() {
 }
 
 void EmbeddedOwner::add(const std::string &name, const Source &source, const RegisterOptions &options) {
-  owner::RegisterOptions given = toOptions(name, options.bounds, options.fills);
+  owner::RegisterOptions given = toOptions(name, options);
   auto policy = owner::parsePolicy(options.policy);
   if (!policy) {
     raise(ErrorKind::Error, "policy '" + options.policy + "' is unknown; expected 'open' or 'private'");
@@ -141,7 +144,7 @@ Table plain(const Source &source, const PlainOptions &options) {
   if (name.empty()) {
     name = source.path.empty() ? "plain" : std::filesystem::path(source.path).stem().string();
   }
-  owner::RegisterOptions given = toOptions(name, options.bounds, options.fills);
+  owner::RegisterOptions given = toOptions(name, options);
   given.columns = options.columns;
   std::vector<at::Tensor> keep;
   auto table = owner::importTable(toDatasetSource(source, keep), given);
@@ -150,7 +153,7 @@ Table plain(const Source &source, const PlainOptions &options) {
   }
   Dataset dataset{name, "open", "", table->rows, {}};
   for (const owner::Column &column : table->columns) {
-    Column described{column.name, scalarTypeOf(column.element), std::nullopt, column.dims};
+    Column described{column.name, scalarTypeOf(column.element), std::nullopt, column.dims, column.meaning};
     if (column.bounds) {
       described.bounds = {column.bounds->lower, column.bounds->upper};
     }

@@ -114,6 +114,7 @@ class Program:
                 {c.name: c.bounds for c in table.columns if c.bounds is not None} or None,
                 table.policy or None,
                 table.defaults,
+                {c.name: c.categories for c in table.columns if c.categories is not None} or None,
             )
             for table in self._artifact.tables
         }

@@ -75,7 +75,6 @@ class Owner:
         self._session = session
         self._embedded = embedded
         self.address = address
-        self._categories: dict[str, dict[str, tuple]] = {}  # of the tables that were registered here
         connections.remember(session, self.key)
 
     @property
@@ -117,13 +116,13 @@ class Owner:
         a budget: see `grant`). A private table needs `bounds` for every column except booleans, from
         public knowledge and not from the data.
         `bounds`: column -> (lower, upper); values are clamped to it. `fills`: column -> number (or category, or date)
-        that replaces missing and non-finite entries, which are otherwise refused.
+        that replaces missing and non-finite entries, and those outside of the categories, which are otherwise refused.
         `categories`: column -> the texts (or ints) that its entries may be; an entry becomes its position in the list,
-        an int64 with the bounds (0, count - 1). They are public, `table.columns[k].categories`, so a private table
-        needs them for every column of text or of categories, from public knowledge. Without them an open table takes
-        the categories of a column of categories, else the texts found, sorted. This object keeps them; the store does
-        not. A date becomes an int64, days since 1970; a time becomes a float64, seconds since 1970 (UTC if it has no
-        zone); a duration becomes seconds. Categories, text and dates are for tables in memory, not for paths.
+        an int64 with the bounds (0, count - 1). A private table needs them for every column of text or of categories,
+        from public knowledge. Without them an open table takes the categories of a column of categories, else the texts
+        found, sorted. A date becomes an int64, days since 1970; a time becomes a float64, seconds since 1970 (UTC if it
+        has no zone); a duration becomes seconds. Bounds, fills, categories and units are public: `table.columns` shows
+        them to every client.
         `subject`: the column that identifies the person a row is about; a subject with two rows is
         refused. The column is not part of the table: it is stored encrypted and never shown. None: each
         row is a subject. `population`: common name of tables about the same people, which are charged
@@ -139,8 +138,7 @@ class Owner:
         text("policy", policy)
         given = sources.read(source, bounds, fills, categories, policy != "open", subject=subject)
         limits, replacing = checks.bounds("bounds", given.bounds), checks.fills("fills", given.fills)
-        self._embedded.register(text("name", name), given.columns, policy, limits, replacing, **people)
-        self._categories[name] = given.categories
+        self._embedded.register(text("name", name), given.columns, policy, limits, replacing, **people, **given.terms())
         return self.dataset(name)
 
     def set_defaults(
@@ -195,11 +193,11 @@ class Owner:
 
     def datasets(self) -> list[Table]:
         """All tables of this owner."""
-        return [Table(each, self._session, self._categories.get(each.name)) for each in self._session.datasets()]
+        return [Table(each, self._session) for each in self._session.datasets()]
 
     def dataset(self, name: str) -> Table:
         """A table by name. Raises `Error`, with the known names, for an unknown table."""
-        return Table(self._session.dataset(text("name", name)), self._session, self._categories.get(name))
+        return Table(self._session.dataset(text("name", name)), self._session)
 
     def programs(self, with_text: bool = False) -> list[dict]:
         """The programs run at this owner, newest last: hash, client, runs, ops and, if `with_text`, the IR."""
@@ -282,13 +280,20 @@ class _NumpyRegistrar:
     def requests(self) -> int:
         return self._owner.requests
 
-    def register(self, name, source, policy, bounds, fills, **people):
+    def register(self, name, source, policy, bounds, fills, meanings, fill_texts, bound_texts, **people):
         if people:
             raise Error(f"{' and '.join(people)}: the numpy runtime keeps no budgets; use the native one")
+        if isinstance(source, str) and (meanings or fill_texts or bound_texts):
+            raise Error(
+                f"the numpy runtime reads files of numbers, got categories, texts or dates for {source!r}: read the file "
+                "first, for example pyarrow.parquet.read_table(path), and pass the result"
+            )
         if not isinstance(source, str):
             source = {column: _array(column, tensor) for column, tensor in source.items()}
         try:
-            self._owner.register(name, source, policy=policy, bounds=bounds or None, fills=fills or None)
+            self._owner.register(
+                name, source, policy=policy, bounds=bounds or None, fills=fills or None, meanings=meanings
+            )
         except (ValueError, OSError) as failure:
             raise Error(str(failure)) from failure
 

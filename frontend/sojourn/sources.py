@@ -27,20 +27,32 @@ _WIDENED: dict[np.dtype, np.dtype] = {np.dtype("u2"): np.dtype("i4"), np.dtype("
 _HOLDS = "a table holds bool, uint8, int8 to int64, float16, float32 and float64"
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-_IN_ARRAYS = "categories are for tables in memory"
-
+# Numbers of Unit in runtime/wire/Meaning.h.
+_NO_UNIT, _DAYS, _TIME, _SECONDS = range(4)
 
 Frame = Any  # of pandas or polars, or a table of Arrow
 
 
+Meaning = tuple[tuple | None, int, bool]  # categories (all str or all int), unit, whether they were found in the rows
+
+
 @dataclasses.dataclass
 class Source:
-    """A path or columns, with the numbers that stand for the given bounds and fills."""
+    """A path or columns, with the numbers that stand for the given bounds and fills.
+
+    What only the columns of a file can tell stays in words: `fill_texts` and `bound_texts`.
+    """
 
     columns: str | dict[str, torch.Tensor]
     bounds: dict[str, tuple[float, float]]
     fills: dict[str, float]
-    categories: dict[str, tuple]
+    meanings: dict[str, Meaning]
+    fill_texts: dict[str, str] = dataclasses.field(default_factory=dict)
+    bound_texts: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
+
+    def terms(self) -> dict:
+        """What C++ takes beside columns, bounds and fills."""
+        return {"meanings": self.meanings, "fill_texts": self.fill_texts, "bound_texts": self.bound_texts}
 
 
 def read(
@@ -54,16 +66,10 @@ def read(
 ) -> Source:
     """The source as numbers. `only`: the columns to convert; default: all. `subject`: a column to keep as it is."""
     bounds = checks.mapping("bounds", bounds, "columns to (lower, upper)")
-    fills, declared = checks.mapping("fills", fills, "columns to numbers"), _declared(categories)
-    named = _named(source)
+    fills, declared = checks.mapping("fills", fills, "columns to numbers"), declared_categories(categories)
+    named = _columns(source)
     if named is None:
-        path = checks.path("source", source)
-        if declared:
-            raise Error(
-                f"{_IN_ARRAYS}, got the path {path!r}: read the file first, for example "
-                "pyarrow.parquet.read_table(path), and pass the result"
-            )
-        return Source(path, bounds, fills, {})
+        return _of_file(checks.path("source", source), bounds, fills, declared)
     known = [name for name, _ in named]
     if twice := next((name for name in known if known.count(name) > 1), None):
         raise Error(
@@ -77,10 +83,34 @@ def read(
     read = _Reader(bounds, fills, declared, is_private, subject)
     for name, values in named:
         made[name] = read.column(name, values)
-    return Source(made, bounds, fills, read.categories)
+    return Source(made, bounds, fills, read.meanings)
 
 
-def _declared(categories) -> dict[str, tuple]:
+def _of_file(path: str, bounds: dict, fills: dict, declared: dict[str, tuple]) -> Source:
+    """Terms of a file, whose columns the owner's import reads."""
+    fill_texts = {name: words for name, fill in fills.items() if (words := _words(fill)) is not None}
+    bound_texts = {}
+    for name, pair in bounds.items():
+        if isinstance(pair, Sequence) and len(pair) == 2 and any(_is_moment(each) for each in pair):
+            bound_texts[name] = tuple(repr(each) if is_number(each) else _words(each) or repr(each) for each in pair)
+    spans = {name: _number(fill, False) for name, fill in fills.items() if name not in fill_texts}
+    left = {name: pair for name, pair in bounds.items() if name not in bound_texts}
+    meanings: dict[str, Meaning] = {name: (names, _NO_UNIT, False) for name, names in declared.items()}
+    return Source(path, left, spans, meanings, fill_texts, bound_texts)
+
+
+def _is_moment(value) -> bool:
+    return isinstance(value, (datetime.date, np.datetime64))
+
+
+def _words(value) -> str | None:
+    """A text or a moment as a command line has it; None for other values."""
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+    return value.isoformat() if isinstance(value, datetime.date) else value if isinstance(value, str) else None
+
+
+def declared_categories(categories) -> dict[str, tuple]:
     """The categories of each column, each once."""
     if categories is not None and not isinstance(categories, Mapping):
         raise Error(f"categories must map a column to its categories, {{'arm': ['a', 'b']}}, got {categories!r}")
@@ -93,10 +123,15 @@ def _declared(categories) -> dict[str, tuple]:
             raise Error(f"categories of column {name!r} must be all str or all int, got {list(names)!r}")
         if not declared[name] or len(set(declared[name])) < len(declared[name]):
             raise Error(f"categories of column {name!r} must be different and at least one, got {list(names)!r}")
+        if strange := next((each for each in declared[name] if not _is_kept(each)), None):
+            raise Error(
+                f"categories of column {name!r} must be texts that UTF-8 can write or whole numbers of 64 bits, got "
+                f"{strange!r}"
+            )
     return declared
 
 
-def _named(source) -> list[tuple[str, Any]] | None:
+def _columns(source) -> list[tuple[str, Any]] | None:
     """The columns of a dict, of a data frame or of an Arrow table; None for a path."""
     if hasattr(source, "items") and not isinstance(source, type):  # a dict, or a DataFrame of pandas
         return [(str(name), values) for name, values in source.items()]
@@ -108,7 +143,7 @@ def _named(source) -> list[tuple[str, Any]] | None:
         if hasattr(source, "__arrow_c_stream__"):
             import pyarrow
 
-            return _named(pyarrow.table(source))
+            return _columns(pyarrow.table(source))
         raise Error(
             f"source must be a path, a dict of arrays, a DataFrame of pandas or polars, or a pyarrow.Table, got "
             f"{type(source).__name__}" + ("; call .collect() on it first" if hasattr(source, "collect") else "")
@@ -122,7 +157,7 @@ class _Reader:
     def __init__(self, bounds: dict, fills: dict, declared: dict[str, tuple], is_private: bool, subject: str | None):
         self._bounds, self._fills, self._declared = bounds, fills, declared
         self._is_private, self._subject = is_private, subject
-        self.categories: dict[str, tuple] = {}
+        self.meanings: dict[str, Meaning] = {}
 
     def column(self, name: str, values) -> torch.Tensor:
         if isinstance(values, torch.Tensor) and name not in self._declared:
@@ -140,9 +175,11 @@ class _Reader:
         if name in self._declared or _is_text(kind) or types.is_dictionary(kind):
             return self._codes(name, values)
         if types.is_date(kind):
+            self.meanings[name] = None, _DAYS, False
             self._as_numbers(name, in_days=True)
             return self._whole(name, values.cast(pyarrow.date32()).cast(pyarrow.int32()).cast(pyarrow.int64()))
         if types.is_timestamp(kind) or types.is_duration(kind) or types.is_time(kind):
+            self.meanings[name] = None, _TIME if types.is_timestamp(kind) else _SECONDS, False
             self._as_numbers(name, in_days=False)
             return torch.from_numpy(_seconds(values))
         if types.is_decimal(kind) or types.is_null(kind):
@@ -186,12 +223,12 @@ class _Reader:
                 f"{type((*categories, None)[0]).__name__}; declare categories of the column's type"
             ) from failure
         strange = pyarrow.compute.and_(codes.is_null(), values.is_valid())
-        if (row := strange.index(True).as_py()) >= 0:
+        if name not in self._fills and (row := strange.index(True).as_py()) >= 0:
             raise Error(
                 f"column {name!r}, row {row} (counting from 0): a value found outside of its {len(categories)} "
-                "categories; declare all of them, or clean the data"
+                f"categories; declare all of them, or a replacement (fills={{{name!r}: ...}}), or clean the data"
             )
-        self.categories[name] = categories
+        self.meanings[name] = _named(categories), _NO_UNIT, name not in self._declared
         self._bounds.setdefault(name, (0, max(len(categories) - 1, 0)))
         if (fill := self._fills.get(name)) in categories:
             self._fills[name] = categories.index(fill)
@@ -256,6 +293,20 @@ def _seconds(values) -> np.ndarray:
     whole = values.cast(pyarrow.int32()) if pyarrow.types.is_time32(values.type) else values
     counts, per_second = whole.cast(pyarrow.int64()).fill_null(0).to_numpy(), _PER_SECOND[values.type.unit]
     return np.where(values.is_valid().to_numpy(), counts // per_second + counts % per_second / per_second, np.nan)
+
+
+def _is_kept(category: str | int) -> bool:
+    """Whether a description of a table can say this category."""
+    if isinstance(category, int):
+        return -(2**63) <= category < 2**63
+    return category.isascii() or not any("\ud800" <= each <= "\udfff" for each in category)
+
+
+def _named(categories: tuple) -> tuple:
+    """Categories of a data frame may be anything; a table keeps texts or whole numbers."""
+    if all(isinstance(each, int) and _is_kept(each) for each in categories):
+        return tuple(map(int, categories))
+    return tuple(map(str, categories))
 
 
 def _is_text(kind) -> bool:
@@ -327,7 +378,7 @@ def _arrow(name: str, values):
             return pyarrow.chunked_array(values)
         made = values if isinstance(values, pyarrow.Array) else pyarrow.array(values, from_pandas=True)
         return made if isinstance(made, pyarrow.ChunkedArray) else pyarrow.chunked_array([made])
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, pyarrow.ArrowNotImplementedError):
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, pyarrow.ArrowNotImplementedError, UnicodeEncodeError):
         kind = getattr(values, "dtype", "object")
         raise Error(f"column {name!r} has type {kind}; {_HOLDS}, besides text and dates") from None
 

@@ -10,7 +10,7 @@ import torch
 
 import _sojourn
 
-from . import checks
+from . import checks, sources
 from .checks import integer, shown
 from .errors import Error
 
@@ -52,7 +52,9 @@ class table_spec:
     enough. `rows`: number of rows. Whole columns (`table["age"]`, `table.rows(...)`) need it, and the
     owner's table must then have exactly as many rows. Batches and splits do not need it: a run uses the
     row count of the table it is given. `bounds`: column -> (lower, upper), if the step relies on exactly
-    these declared bounds. Raises `Error` for an impossible description.
+    these declared bounds. `categories`: column -> the texts (or ints) behind its codes, if the step relies
+    on exactly these; the column is an int64 with the bounds (0, count - 1), unless others are given. Raises
+    `Error` for an impossible description.
 
     `policy="private"` compiles for a private table and needs bounds for every column except booleans.
     The owner then draws the batches, `compile` refuses a step that cannot be proved private, and
@@ -68,6 +70,7 @@ class table_spec:
     bounds: collections.abc.Mapping[str, tuple[float, float]] | None = None
     policy: str | None = None
     defaults: collections.abc.Sequence[float] | None = None
+    categories: collections.abc.Mapping[str, collections.abc.Iterable] | None = None
 
     def __post_init__(self):
         if problem := _sojourn.check_table_spec(*self._described()):
@@ -91,6 +94,7 @@ class table_spec:
         if not isinstance(self.columns, collections.abc.Mapping):
             raise Error(f"columns must map names to dtypes or (dtype, shape), got {shown(self.columns)}")
         bounds = checks.mapping("bounds", self.bounds, "columns to (lower, upper)")
+        categories = sources.declared_categories(self.categories)
         described = []
         for name, kind in self.columns.items():
             if not isinstance(name, str):
@@ -98,13 +102,15 @@ class table_spec:
             dtype, shape = kind if isinstance(kind, tuple) and len(kind) == 2 else (kind, ())
             if not isinstance(dtype, torch.dtype) or not isinstance(shape, collections.abc.Sequence):
                 raise Error(f"column {name!r} must be a torch.dtype or (dtype, shape), got {shown(kind)}")
-            limits = bounds.pop(name, None)
+            names = categories.pop(name, None)
+            limits = bounds.pop(name, None if names is None else (0, len(names) - 1))
             pair = None if limits is None else checks.pair(f"bounds of column {name!r}", limits)
             sizes = [integer(f"a size of column {name!r}", size) for size in shape]
-            described.append((name, dtype, sizes, pair))
-        if bounds:
-            raise Error(
-                f"bounds name {', '.join(map(repr, bounds))}, which is not in columns; "
-                f"columns: {', '.join(map(repr, self.columns))}"
-            )
+            described.append((name, dtype, sizes, pair, names))
+        for what, left in (("bounds", bounds), ("categories", categories)):
+            if left:
+                raise Error(
+                    f"{what} name {', '.join(map(repr, left))}, which is not in columns; "
+                    f"columns: {', '.join(map(repr, self.columns))}"
+                )
         return None if self.rows is None else integer("rows", self.rows), described

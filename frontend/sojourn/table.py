@@ -22,7 +22,7 @@ from . import checks, sources
 from .checks import flag, integer, shown, text
 from .errors import Error
 
-_SHOWN_COLUMNS, _SHOWN_CATEGORIES = 60, 12
+_SHOWN_COLUMNS = 60
 # Where a tensor read from a table keeps the names of its columns.
 _COLUMNS = "_sojourn_columns"
 
@@ -50,17 +50,30 @@ class Defaults(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of a table; `categories`: meanings of its integer codes, by position, or None."""
+    """A column of a table, as its data owner declared it.
+
+    `categories`: meanings of its integer codes, by position, or None. `unit`: of dates and times, for example "days
+    since 1970-01-01", or None. `fill`: the number that replaced missing entries, or None.
+    """
 
     name: str
     dtype: torch.dtype
     shape: tuple[int, ...]
     bounds: tuple[float, float] | None
     categories: tuple | None = None
+    unit: str | None = None
+    fill: float | None = None
 
     def __repr__(self) -> str:
-        fields = self._asdict() if self.categories is not None else dict(zip(self._fields[:4], self))
-        return f"Column({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
+        fields = [
+            (name, value) for at, (name, value) in enumerate(zip(self._fields, self)) if at < 4 or value is not None
+        ]
+        return f"Column({', '.join(f'{name}={value!r}' for name, value in fields)})"
+
+
+def _column(of: _sojourn.Column) -> Column:
+    fill = of.fill if of.fill is None or of.dtype.is_floating_point else int(of.fill)
+    return Column(of.name, of.dtype, of.shape, of.bounds, of.categories, of.unit, fill)
 
 
 class Table:
@@ -68,24 +81,21 @@ class Table:
 
     `name`; `policy`: "open" or "private"; `columns`: each with `name`, `dtype`, `shape` (of one row's
     entry: `()` for a plain number, `(28, 28)` for a small image), `bounds`, declared by the owner and
-    not measured, or None, and `categories`, the texts behind the codes of a column of text, or None.
+    not measured, or None, `categories`, the texts behind the codes of a column of text, or None, `unit`
+    of dates and times, or None, and `fill`, which replaced missing entries, or None.
     """
 
-    def __init__(self, table: _sojourn.Table, session=None, categories: Mapping[str, tuple] | None = None):
+    def __init__(self, table: _sojourn.Table, session=None):
         if not isinstance(table, _sojourn.Table):
             raise Error(
                 f"a table comes from its owner, owner.dataset(name), or from sojourn.plain(source), got {shown(table)}"
             )
         self._table = table
-        self._categories = dict(categories or {})
         self._session = session
         self._scalings = threading.local()
         self.name: str = table.name
         self.policy: str = table.policy
-        self.columns: tuple[Column, ...] = tuple(
-            Column(each.name, each.dtype, each.shape, each.bounds, self._categories.get(each.name))
-            for each in table.columns
-        )
+        self.columns: tuple[Column, ...] = tuple(map(_column, table.columns))
 
     @property
     def rows(self) -> _Rows:
@@ -146,7 +156,7 @@ class Table:
         if not checks.is_number(fraction):
             raise Error(f"fraction must be a number between 0 and 1, got {shown(fraction)}")
         first, other = self._table.split(checks.number("fraction", fraction), integer("seed", seed))
-        return Table(first, self._session, self._categories), Table(other, self._session, self._categories)
+        return Table(first, self._session), Table(other, self._session)
 
     def scaled(self, x: torch.Tensor, columns: str | Sequence[str] | None = None) -> torch.Tensor:
         """`x`, with the declared bounds of each column scaled to [-1, 1]; integers and booleans become float32.
@@ -238,16 +248,8 @@ class Table:
         cap = "" if common is None else f"; the common cap of all clients leaves epsilon {common:.4g}"
         return f"budget left: epsilon {left:.4g} of {epsilon:.4g} at delta {delta:g}{cap}"
 
-    def _categories_lines(self) -> list[str]:
-        lines = []
-        for name, categories in self._categories.items():
-            more = f", and {len(categories) - _SHOWN_CATEGORIES} more" if len(categories) > _SHOWN_CATEGORIES else ""
-            lines.append(f"{name}: {', '.join(f'{k} {c}' for k, c in enumerate(categories[:_SHOWN_CATEGORIES]))}{more}")
-        return lines
-
     def __repr__(self) -> str:
-        lines = [*self._categories_lines(), self._budget_line()]
-        return "\n  ".join([str(self._table), *filter(None, lines)])
+        return "\n  ".join(filter(None, [str(self._table), self._budget_line()]))
 
     def _repr_html_(self) -> str:
         head, *body = self._table.cells()
@@ -255,7 +257,7 @@ class Table:
         cells = ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in shown]
         top = "<tr>" + "".join(f"<th>{cell}</th>" for cell in head) + "</tr>"
         rest = f"<p>... and {len(body) - len(shown)} more columns</p>" if len(shown) < len(body) else ""
-        lines = [*self._categories_lines(), self._table.defaults_text(), self._budget_line()]
+        lines = [self._table.defaults_text(), *self._table.meanings(), self._budget_line()]
         notes = "".join(f"<p>{html.escape(line)}</p>" for line in lines if line)
         return f"<p><b>{html.escape(self._table.title())}</b></p><table>{top}{''.join(cells)}</table>{rest}{notes}"
 
@@ -345,7 +347,7 @@ def plain(
     kept = [] if columns is None else checks.names("columns", columns)
     given = sources.read(source, bounds, fills, categories, only=kept)
     limits, replacing = checks.bounds("bounds", given.bounds), checks.fills("fills", given.fills)
-    return Table(_sojourn.plain(given.columns, called, limits, replacing, kept), None, given.categories)
+    return Table(_sojourn.plain(given.columns, called, limits, replacing, kept, **given.terms()))
 
 
 def _knowing(tensor: torch.Tensor, columns: str | list[str]) -> torch.Tensor:

@@ -198,7 +198,7 @@ Dataset describe(const DatasetInfo &info) {
   Dataset dataset{info.name, info.policy,          info.version, info.rows,
                   {},        info.noiseMultiplier, info.clip,    info.metricBound};
   for (const ColumnInfo &column : info.columns) {
-    dataset.columns.push_back({column.name, scalarTypeOf(column.element), column.bounds, column.dims});
+    dataset.columns.push_back({column.name, scalarTypeOf(column.element), column.bounds, column.dims, column.meaning});
   }
   return dataset;
 }

@@ -240,7 +240,21 @@ std::string Table::str() const {
   if (shown < rows.size()) {
     text += "\n  ... and " + std::to_string(rows.size() - shown) + " more columns";
   }
-  return isPrivate() ? text + "\n  " + defaults() : text;
+  text += isPrivate() ? "\n  " + defaults() : "";
+  for (const std::string &line : meanings()) {
+    text += "\n  " + line;
+  }
+  return text;
+}
+
+std::vector<std::string> Table::meanings() const {
+  std::vector<std::string> lines;
+  for (const Column &column : columns()) {
+    if (column.meaning && lines.size() < kShownColumns) {
+      lines.push_back(column.name + ": " + textOf(*column.meaning));
+    }
+  }
+  return lines;
 }
 
 std::ostream &operator<<(std::ostream &stream, const Table &table) { return stream << table.str(); }

@@ -6,6 +6,7 @@
 #define SOJOURN_FRONTEND_TABLES_TABLE_H
 
 #include "dialect/Part.h"
+#include "runtime/wire/Meaning.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -29,6 +30,8 @@ struct Column {
   std::optional<std::pair<double, double>> bounds = std::nullopt;
   /// Sizes of one row's entry: none for a plain number, [28, 28] for a small image.
   std::vector<int64_t> shape = {};
+  /// What the numbers stand for: categories, dates, the fill of missing entries. Null: themselves.
+  std::shared_ptr<const Meaning> meaning = nullptr;
 };
 
 /// A dataset, as described by the owner.
@@ -145,8 +148,10 @@ public:
   /// rows, which are the same at every owner and on the CPU.
   std::pair<Table, Table> split(double fraction, int64_t seed = 0) const;
 
-  /// "name: N rows, M columns, policy P", then a line per column, and the defaults of a private table.
+  /// "name: N rows, M columns, policy P", then a line per column, the defaults of a private table, and `meanings`.
   std::string str() const;
+  /// "arm: 0 placebo, 1 low", a line per column whose numbers stand for something; of the first of many.
+  std::vector<std::string> meanings() const;
   std::string title() const;
   /// "defaults: noise multiplier N, clip C, metric bound B"; empty on an open table.
   std::string defaults() const;

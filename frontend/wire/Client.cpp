@@ -6,6 +6,7 @@
 #include "frontend/Error.h"
 #include "frontend/wire/Identity.h"
 #include "runtime/wire/Messages_generated.h"
+#include "runtime/wire/ReadCategories.h"
 #include "runtime/Version.h"
 #include "runtime/wire/Protocol.h"
 
@@ -94,6 +95,20 @@ const Body &expect(const schema::Reply &reply) {
 
 std::string textOf(const flatbuffers::String *text) { return text ? text->str() : std::string(); }
 
+MeaningPtr meaningOf(const schema::Column &column, size_t &room) {
+  Meaning meaning;
+  std::string problem = wire::readCategories(column.categories(), column.category_numbers(), room, meaning);
+  meaning.unit = unitOfNumber(column.unit());
+  if (column.filled()) {
+    meaning.fill = column.fill();
+  }
+  problem = problem.empty() ? problemOf(meaning) : problem;
+  if (!problem.empty()) {
+    throw Error(ErrorKind::OwnerError, "the owner describes a column that " + problem + "; ask the data owner");
+  }
+  return meaning.isEmpty() ? nullptr : std::make_shared<const Meaning>(std::move(meaning));
+}
+
 } // namespace
 
 Client::Client(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
@@ -179,6 +194,7 @@ std::vector<DatasetInfo> Client::datasets() {
   if (!body.datasets()) {
     return all;
   }
+  size_t room = answer.bytes.size();
   for (const schema::Dataset *dataset : *body.datasets()) {
     DatasetInfo info{textOf(dataset->name()),
                      dataset->rows(),
@@ -201,6 +217,7 @@ std::vector<DatasetInfo> Client::datasets() {
         if (column->dims()) {
           entry.dims.assign(column->dims()->begin(), column->dims()->end());
         }
+        entry.meaning = meaningOf(*column, room);
         info.columns.push_back(std::move(entry));
       }
     }

@@ -5,6 +5,7 @@
 
 #include "frontend/Raise.h"
 #include "frontend/recording/Trace.h"
+#include "runtime/wire/Meaning.h"
 #include "runtime/wire/Message.h"
 #include "runtime/wire/Step.h"
 
@@ -71,6 +72,7 @@ struct ColumnInfo {
   Element element;
   std::optional<std::pair<double, double>> bounds;
   std::vector<int64_t> dims; ///< of one row's entry; none for a number
+  MeaningPtr meaning = nullptr;
 };
 
 struct DatasetInfo {

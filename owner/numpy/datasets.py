@@ -27,10 +27,20 @@ _WIDENED: dict[np.dtype, np.dtype] = {
 
 
 @dataclass(frozen=True)
+class Meaning:
+    """What the numbers of a column stand for: a list of str or of int behind its codes, a Unit, the fill of entries."""
+
+    categories: tuple = ()
+    unit: int = 0
+    fill: float | None = None
+
+
+@dataclass(frozen=True)
 class Column:
     name: str
     values: np.ndarray  # [rows, *dims]
     bounds: tuple[float, float] | None
+    meaning: Meaning = Meaning()
 
     @property
     def element(self) -> int:
@@ -85,7 +95,7 @@ class Dataset:
         return rows
 
 
-def make_dataset(name: str, source, policy="open", bounds=None, fills=None, columns=None) -> Dataset:
+def make_dataset(name: str, source, policy="open", bounds=None, fills=None, columns=None, meanings=None) -> Dataset:
     """Checks everything that a step relies on; see NumpyOwner.register for the arguments."""
     fits = isinstance(name, str) and 0 < len(name.encode()) <= limits.DATASET_NAME_MAX
     need(fits, f"a dataset needs a name of at most {limits.DATASET_NAME_MAX} bytes", DATASET)
@@ -95,13 +105,16 @@ def make_dataset(name: str, source, policy="open", bounds=None, fills=None, colu
     arrays = dict(source) if isinstance(source, dict) else read_file(name, source)
     need(len(arrays) > 0, f"dataset '{name}' has no columns", DATASET)
     need(len(arrays) <= limits.DATASET_COLUMNS_MAX, f"dataset '{name}' has {len(arrays)} columns", LIMIT)
-    bounds, fills = dict(bounds or {}), dict(fills or {})
+    bounds, fills, meanings = dict(bounds or {}), dict(fills or {}), dict(meanings or {})
     kept = list(arrays) if columns is None else list(columns)
     need(len(set(kept)) == len(kept), f"dataset '{name}': a column to keep is named twice", DATASET)
-    for what, names in (("columns", kept), ("bounds", bounds), ("fills", fills)):
+    for what, names in (("columns", kept), ("bounds", bounds), ("fills", fills), ("meanings", meanings)):
         unknown = [str(column) for column in names if column not in arrays or column not in kept]
         need(not unknown, f"dataset '{name}': {what} name the missing columns {sorted(unknown)}", DATASET)
-    made = [_column(name, key, arrays[key], bounds.get(key), fills.get(key)) for key in kept]
+    made = [_column(name, key, arrays[key], bounds.get(key), fills.get(key), meanings.get(key)) for key in kept]
+    size = sum(len(each) if isinstance(each, str) else 8 for column in made for each in column.meaning.categories)
+    text = f"dataset '{name}': its categories have {size} bytes, at most {wire_format.TABLE_CATEGORY_BYTES_MAX}"
+    need(size <= wire_format.TABLE_CATEGORY_BYTES_MAX, text, LIMIT)
     lengths = {column.name: len(column.values) for column in made}
     need(len(set(lengths.values())) == 1, f"dataset '{name}': columns differ in length: {lengths}", DATASET)
     need(min(lengths.values()) > 0, f"dataset '{name}' has no rows", DATASET)
@@ -111,7 +124,7 @@ def make_dataset(name: str, source, policy="open", bounds=None, fills=None, colu
     return Dataset(name, made)
 
 
-def _column(dataset: str, name, values, bounds, fill) -> Column:
+def _column(dataset: str, name, values, bounds, fill, meaning) -> Column:
     where = f"dataset '{dataset}', column '{name}'"
     need(isinstance(name, str) and name != "", f"dataset '{dataset}': a column needs a name", DATASET)
     missing = None
@@ -148,7 +161,21 @@ def _column(dataset: str, name, values, bounds, fill) -> Column:
         values = values.view(np.uint8).clip(low, high).view(np.bool_) if dtype.kind == "b" else values.clip(low, high)
         bounds = (float(bounds[0]), float(bounds[1]))
     values.setflags(write=False)
-    return Column(name, values, bounds)
+    categories, unit = (meaning or ((), 0))[:2]
+    if categories:
+        _check_categories(where, values, categories)
+    return Column(name, values, bounds, Meaning(tuple(categories or ()), unit, fill))
+
+
+def _check_categories(where: str, values: np.ndarray, categories: tuple) -> None:
+    """Bounded lists, and codes that lie in them."""
+    count, most = len(categories), wire_format.CATEGORIES_MAX
+    need(count <= most, f"{where}: has {count} categories, at most {most}", LIMIT)
+    for code, category in enumerate(categories):
+        size, most = len(str(category).encode(errors="replace")), wire_format.CATEGORY_BYTES_MAX
+        need(size <= most, f"{where}: category {code} has {size} bytes, at most {most}", LIMIT)
+    text = f"{where}: its codes must be int64 in [0, {count - 1}]"
+    need(values.dtype == np.int64 and bool(((values >= 0) & (values < count)).all()), text, DATASET)
 
 
 def _check_shape(where: str, values: np.ndarray) -> None:

@@ -122,17 +122,19 @@ class NumpyOwner:
         bounds: dict | None = None,
         fills: dict | None = None,
         columns: list | None = None,
+        meanings: dict | None = None,
     ) -> None:
         """Adds a table: `source` is a dict of arrays, or a path to .npz, .csv, .parquet, .arrow.
 
         The first dimension of an array counts rows; the others are the shape of a row's entry.
 
         `bounds` clamp a column's values. `fills` replace missing and non-finite values, which are
-        refused otherwise. `columns` names the columns to keep, in their order.
+        refused otherwise. `columns` names the columns to keep, in their order. `meanings`: of columns,
+        a tuple that starts with their categories (str or int, or None) and their unit.
         """
         with self._lock:
             need(name not in self._datasets, f"a dataset named '{name}' is already registered", DATASET)
-            self._datasets[name] = make_dataset(name, source, policy, bounds, fills, columns)
+            self._datasets[name] = make_dataset(name, source, policy, bounds, fills, columns, meanings)
 
     def handle(self, request: bytes, peer: str = "owner") -> bytes:
         """Answers one request. Never raises, for any bytes.

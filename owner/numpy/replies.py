@@ -100,6 +100,15 @@ def received(count: int) -> bytes:
     return _finish(builder, ReplyBody.Received, received_wire.ReceivedEnd(builder))
 
 
+def _categories(builder: flatbuffers.Builder, categories: tuple) -> tuple[int | None, int | None]:
+    """The list of texts, and that of whole numbers."""
+    if not categories:
+        return None, None
+    if isinstance(categories[0], str):
+        return _offsets(builder, [builder.CreateString(category) for category in categories]), None
+    return None, builder.CreateNumpyVector(np.array(categories, np.int64))
+
+
 def datasets(listed: list) -> bytes:
     builder = flatbuffers.Builder(1024)
     offsets = []
@@ -108,6 +117,7 @@ def datasets(listed: list) -> bytes:
         for column in dataset.columns:
             name = builder.CreateString(column.name)
             dims = builder.CreateNumpyVector(np.array(column.dims, np.int64)) if column.dims else None
+            texts, numbers = _categories(builder, column.meaning.categories)
             column_wire.ColumnStart(builder)
             column_wire.ColumnAddName(builder, name)
             column_wire.ColumnAddElement(builder, column.element)
@@ -117,6 +127,14 @@ def datasets(listed: list) -> bytes:
                 column_wire.ColumnAddUpper(builder, column.bounds[1])
             if dims is not None:
                 column_wire.ColumnAddDims(builder, dims)
+            if texts is not None:
+                column_wire.ColumnAddCategories(builder, texts)
+            if numbers is not None:
+                column_wire.ColumnAddCategoryNumbers(builder, numbers)
+            column_wire.ColumnAddUnit(builder, column.meaning.unit)
+            if column.meaning.fill is not None:
+                column_wire.ColumnAddFilled(builder, True)
+                column_wire.ColumnAddFill(builder, column.meaning.fill)
             columns.append(column_wire.ColumnEnd(builder))
         column_list = _offsets(builder, columns)
         name, policy, version = map(builder.CreateString, (dataset.name, dataset.policy, dataset.version))

@@ -4,6 +4,7 @@
 #include "dialect/Bounds.h"
 #include "dialect/Version.h"
 #include "runtime/Version.h"
+#include "runtime/wire/Meaning.h"
 #include "runtime/wire/Protocol.h"
 
 #include <cstdint>
@@ -17,8 +18,8 @@ int main() {
     const char *name;
     uint64_t value;
   };
-  std::puts("# Written by the build from dialect/Bounds.h, dialect/Version.h, runtime/Version.h and\n"
-            "# runtime/wire/Protocol.h; do not edit.");
+  std::puts("# Written by the build from dialect/Bounds.h, dialect/Version.h, runtime/Version.h,\n"
+            "# runtime/wire/Meaning.h and runtime/wire/Protocol.h; do not edit.");
   for (auto [name, value] : {Number{"PROTOCOL_VERSION", wire::kProtocolVersion},
                              {"FORMAT_VERSION", runtime::kFormatVersion},
                              {"OLDEST_FORMAT_VERSION", runtime::kOldestFormatVersion},
@@ -31,7 +32,10 @@ int main() {
                              {"TABLE_ROWS_MAX", bounds::kTableRows},
                              {"COLUMNS_MAX", bounds::kColumns},
                              {"ENTRY_RANK_MAX", bounds::kEntryRank},
-                             {"ENTRY_ELEMENTS_MAX", bounds::kEntryElements}}) {
+                             {"ENTRY_ELEMENTS_MAX", bounds::kEntryElements},
+                             {"CATEGORIES_MAX", kCategories},
+                             {"CATEGORY_BYTES_MAX", kCategoryBytes},
+                             {"TABLE_CATEGORY_BYTES_MAX", kTableCategoryBytes}}) {
     std::printf("%s = %llu\n", name, static_cast<unsigned long long>(value));
   }
   return 0;

@@ -123,12 +123,49 @@ TEST_F(Registration, UnreadableSourcesSayWhy) {
 }
 
 TEST_F(Registration, TextColumnsAreNamedWithTheWayOut) {
-  std::string error = addCsv("a,who\n1,bob\n", options());
-  expectHas(error, "column 'who' has type string");
-  expectHas(error, "--columns");
   auto with = options();
+  with.policy = Policy::privateOnly;
+  with.subject = "";
+  with.bounds = {{"a", {0, 1}}};
+  std::string error = addCsv("a,who\n1,bob\n", with);
+  expectHas(error, "column 'who' holds text or categories; on a private table they must be declared");
+  expectHas(error, "--categories who=A,B");
+  EXPECT_EQ(error.find("bob"), std::string::npos);
   with.columns = {"a"};
   EXPECT_EQ(addCsv("a,who\n1,bob\n", with), "");
+}
+
+TEST_F(Registration, TextOfAnOpenTableBecomesCodes) {
+  auto table = imported("a,who\n1,bob\n2,ada\n3,bob\n", options());
+  ASSERT_TRUE(table.columns[1].meaning);
+  EXPECT_EQ(table.columns[1].meaning->texts, (std::vector<std::string>{"ada", "bob"}));
+  EXPECT_TRUE(table.columns[1].meaning->isFound);
+  EXPECT_EQ(column<int64_t>(table, 1), (std::vector<int64_t>{1, 0, 1}));
+  EXPECT_EQ(table.columns[1].bounds->upper, 1);
+}
+
+/// Arrays hold the positions of their categories, and say so before values are clamped.
+TEST_F(Registration, CodesOfArraysLieInTheirCategories) {
+  int64_t codes[] = {0, 2, 1};
+  auto with = options();
+  with.meanings["a"].texts = {"x", "y"};
+  expectHas(add({"", {{"a", Element::i64, 3, codes}}}, with),
+            "column 'a', row 1 (counting from 0): a code found outside of its 2 categories, expected 0 to 1");
+  with.meanings["a"].texts = {"x", "y", "z"};
+  EXPECT_EQ(add({"", {{"a", Element::i64, 3, codes}}}, with), "");
+  double numbers[] = {0, 2, 1};
+  with.name = "u";
+  expectHas(add({"", {{"a", Element::f64, 3, numbers}}}, with), "its categories need codes of type int64");
+}
+
+TEST_F(Registration, CategoriesBelongToTheContents) {
+  auto with = options();
+  with.meanings["who"].texts = {"ada", "bob"};
+  auto one = imported("who\nada\nbob\n", with);
+  with.meanings["who"].texts = {"adam", "bob"};
+  auto other = imported("who\nadam\nbob\n", with);
+  EXPECT_EQ(column<int64_t>(one, 0), column<int64_t>(other, 0));
+  EXPECT_NE(contentHash(one), contentHash(other));
 }
 
 TEST_F(Registration, UnknownColumnsAreNamed) {

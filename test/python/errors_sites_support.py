@@ -119,6 +119,7 @@ NOT_SHOWN = {
         " bytes is not a Sojourn message; check that the address belongs to an owner",
         "the owner answered with ",
         "the owner describes a column of unknown element type",
+        "the owner describes a column that ",
         "the owner reports that it has ",
         " steps as committed",
         "a published value is malformed: ",

@@ -239,9 +239,54 @@ def _(owner):
     owner.register("trial", {"arm": [0, 1]}, categories={"arm": ["low", "high"]})
 
 
-@example(Error, "Categories of a file's column", "categories are for tables in memory", "read the file first")
+@example(
+    Error,
+    "Categories beyond 64 bits",
+    "categories of column 'arm' must be texts that UTF-8",
+    "or whole numbers of 64 bits, got 1180591620",
+)
+def _():
+    sojourn.table_spec(8, {"arm": torch.int64}, categories={"arm": [2**70]})
+
+
+@example(
+    Error,
+    "Categories of a file at the NumPy runtime",
+    "the numpy runtime reads files of numbers",
+    "read the file first",
+)
+def _():
+    with sojourn.local(runtime="numpy") as owner:
+        owner.register("trial", "trial.parquet", policy="open", categories={"arm": ["low", "high"]})
+
+
+@example(
+    Error, "Text in a file of a private table without declared categories", "column 'arm' holds text or categories",
+    "must be declared", "--categories arm=A,B",
+)  # fmt: skip
 def _(owner, folder):
-    owner.register("trial", folder / "trial.parquet", categories={"arm": ["low", "high"]})
+    (folder / "trial.csv").write_text("arm\nlow\nhigh\n")
+    owner.register("trial", folder / "trial.csv")
+
+
+@example(
+    Error, "A text of a file outside of the declared categories", "row 1 (counting from 0): a value found outside of its 1",
+    "--fill arm=CATEGORY",
+)  # fmt: skip
+def _(owner, folder):
+    (folder / "trial.csv").write_text("arm\nlow\nhigh\n")
+    owner.register("trial", folder / "trial.csv", categories={"arm": ["low"]})
+
+
+@example(Error, "Too many categories", "has 65537 categories, the limit is 65536", "group the rare ones")
+def _(owner):
+    owner.register("trial", {"arm": list(map(str, range(65_537)))}, policy="open")
+
+
+@example(Error, "A fill of a file's column in words", "fill 'unknown' of column 'age' must be a number")
+def _(owner, folder):
+    (folder / "trial.csv").write_text("age\n3\n4\n")
+    owner.register("trial", folder / "trial.csv", policy="open", fills={"age": "unknown"})
 
 
 @example(Error, "A fill that is no category", "fill 'none' of column 'arm' is none of its categories, ['low', 'high']")

@@ -278,7 +278,7 @@ def test_only_the_chosen_columns_are_converted(seed):
         ({"a": [1, "x"]}, {}, "column 'a' has type object; a table holds"),
         ({"a": [object()]}, {}, "column 'a' has type object; a table holds"),
         (pyarrow.table([[1], [2]], names=["a", "a"]), {}, "several columns named 'a'"),
-        ("people.csv", {"categories": {"a": ["x"]}}, "categories are for tables in memory, got the path 'people.csv'"),
+        ("people.csv", {"categories": {"a": ["x"]}}, "cannot read 'people.csv': no such file"),
         (7, {}, "source must be a path, a dict of arrays, .* got int"),
     ],
 )

@@ -320,6 +320,7 @@ CALLS = {
             "bounds": LIMITS,
             "policy": but([*TEXT, "public"], None),
             "defaults": [7, "abc", (1, 2), Thing(), {"clip": 1}, ("a", "b", "c")],
+            "categories": [*CATEGORIES, {"age": ["a"]}],  # of a column of floats
         },
     ),
     "to_owner": Call(
@@ -341,7 +342,6 @@ ERRORS = {name for name in sojourn.__all__ if str(name) in vars(sojourn.errors)}
 HIDDEN = {
     ("Owner", "embedded"),
     ("Table", "session"),
-    ("Table", "categories"),
     ("Program", "texts"),
     ("step", "_trip"),
     ("Owner", "address"),
