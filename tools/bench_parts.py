@@ -4,10 +4,14 @@
 
 The three sides (eager, traced, replayed) take turns, one step each or `--streak` steps each. The steps in between
 empty the processor's caches, as other work of a script does. Medians, microseconds.
+
+`--import` measures `import sojourn` instead, beyond torch's own import: each time in a fresh process.
 """
 
 import argparse
+import json
 import statistics
+import subprocess
 import sys
 import time
 
@@ -21,6 +25,18 @@ from tqdm import tqdm
 
 import sojourn
 
+IMPORT_AIM = 0.3  # seconds, of an idle machine
+IMPORT = """
+import json, time
+def spent():
+    return time.perf_counter(), time.process_time()
+import torch
+start = spent()
+import _sojourn
+loaded = spent()
+import sojourn
+print(json.dumps([start, loaded, spent()]))
+"""
 PARTS = ("entry", "zero_grad", "forward", "backward", "optimizer", "end")
 console = Console() if sys.stdout.isatty() else Console(width=120)
 
@@ -83,6 +99,23 @@ class Side:
         return [*parts, f"{statistics.median(self.totals[warm:]) * 1e6:.0f}"]
 
 
+def time_import(count):
+    """Of `count` fresh processes, after two that fill the caches of files."""
+    runs = []
+    for _ in tqdm(range(count + 2), desc="import", leave=False):
+        done = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True)
+        start, loaded, end = json.loads(done.stdout)
+        runs.append([(a - b) * 1e3 for x, y in ((loaded, start), (end, loaded), (end, start)) for a, b in zip(x, y)])
+    library, library_cpu, package, package_cpu, whole, whole_cpu = map(statistics.median, zip(*runs[2:]))
+    table = Table(
+        "", "the library", "the package", "together", title="import sojourn after torch, ms", title_justify="left"
+    )
+    table.add_row("time", *(f"{ms:.0f}" for ms in (library, package, whole)))
+    table.add_row("of the processor", *(f"{ms:.0f}" for ms in (library_cpu, package_cpu, whole_cpu)))
+    console.print(table)
+    console.print(f"aim: {IMPORT_AIM * 1e3:.0f} ms, {'met' if whole <= IMPORT_AIM * 1e3 else 'missed'}")
+
+
 def main():
     parser = argparse.ArgumentParser(prog="tools/bench_parts.py", description=__doc__.splitlines()[0])
     parser.add_argument(
@@ -94,7 +127,14 @@ def main():
     parser.add_argument("--threads", type=int, default=1, help="threads of each side (1)")
     parser.add_argument("--steps", type=int, default=400, help="steps of each side (400)")
     parser.add_argument("--streak", type=int, default=1, help="consecutive steps of one side (1)")
+    parser.add_argument(
+        "--import", dest="imports", nargs="?", type=int, const=9, metavar="N", help="measure N imports instead (9)"
+    )
     arguments = parser.parse_args()
+    if arguments.imports is not None:
+        if arguments.imports < 1:
+            parser.error(f"--import is {arguments.imports}, expected 1 or more")
+        return time_import(arguments.imports)
     if min([arguments.steps - 40, arguments.streak, arguments.threads, *(n - 1 for n in arguments.parameters)]) < 1:
         parser.error("expected more than 40 steps, a streak and threads of 1 or more, and 2 parameters or more")
     torch.set_num_threads(arguments.threads)

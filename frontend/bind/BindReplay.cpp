@@ -107,7 +107,6 @@ void bindReplay(py::module_ &m) {
       .def("repeat", [](const CapturedCall &self, std::shared_ptr<CallEntry> entry, const std::vector<double> &values) {
         return self.repeat(std::move(entry), values);
       });
-  m.def("advance", &advanceCounters, py::arg("counters"), py::arg("by"));
 }
 
 } // namespace sojourn::frontend

@@ -149,6 +149,12 @@ void bindUses(py::module_ &m) {
   py::class_<OptimizerSnapshot>(m, "OptimizerSnapshot")
       .def(py::init<py::object>(), py::arg("optimizer"))
       .def("restore", &OptimizerSnapshot::restore);
+  py::class_<HostNumbers>(m, "HostNumbers")
+      .def(py::init([](std::vector<at::Tensor> counters, std::vector<std::pair<at::Tensor, size_t>> products) {
+             return HostNumbers{std::move(counters), std::move(products)};
+           }),
+           py::arg("counters"), py::arg("products"))
+      .def("advance", &HostNumbers::advance, py::arg("values"));
   py::class_<NumberSources>(m, "NumberSources")
       .def(py::init<std::vector<NumberSources::Group>>(), py::arg("groups"))
       .def("read", &NumberSources::numbers, py::arg("floats"), py::arg("after_call") = false);
@@ -162,12 +168,11 @@ void bindUses(py::module_ &m) {
       py::arg("group"), "Names and values of the float hyper-parameters of an optimizer's group.");
   py::class_<QuietCall>(m, "QuietCall")
       .def(py::init([](std::shared_ptr<CapturedCall> call, std::shared_ptr<Watched> watched,
-                       const NumberSources &sources, const std::vector<at::Tensor> &arguments,
-                       std::vector<at::Tensor> advanced) {
+                       const NumberSources &sources, const std::vector<at::Tensor> &arguments, HostNumbers host) {
              return std::make_unique<QuietCall>(std::move(call), std::move(watched), sources.read(), arguments,
-                                                std::move(advanced));
+                                                std::move(host));
            }),
-           py::arg("call"), py::arg("watched"), py::arg("sources"), py::arg("arguments"), py::arg("advanced"))
+           py::arg("call"), py::arg("watched"), py::arg("sources"), py::arg("arguments"), py::arg("host"))
       .def("repeat", &QuietCall::repeat, py::arg("arguments"), py::arg("floats"), py::arg("calls"),
            py::call_guard<py::gil_scoped_release>(),
            "Whether the call joined the loop's calls; None if the call must be examined.");
@@ -175,16 +180,15 @@ void bindUses(py::module_ &m) {
       .def(py::init([](std::shared_ptr<CapturedCall> call, std::shared_ptr<Watched> watched, std::string places,
                        const Structure &structure, std::vector<py::object> modules, std::vector<py::object> optimizers,
                        const NumberSources &sources, std::vector<double> base, std::vector<bool> mayVary,
-                       std::vector<at::Tensor> counters, std::vector<bool> isFree, py::object computed,
-                       const py::tuple &arguments) {
+                       HostNumbers host, std::vector<bool> isFree, py::object computed, const py::tuple &arguments) {
              return std::make_unique<ReadyCall>(
                  ReadyCall::Plan{std::move(call), std::move(watched), std::move(places), structure, std::move(modules),
-                                 std::move(optimizers), sources, std::move(base), std::move(mayVary),
-                                 std::move(counters), std::move(isFree), std::move(computed)},
+                                 std::move(optimizers), sources, std::move(base), std::move(mayVary), std::move(host),
+                                 std::move(isFree), std::move(computed)},
                  arguments);
            }),
            py::arg("call"), py::arg("watched"), py::arg("places"), py::arg("structure"), py::arg("modules"),
-           py::arg("optimizers"), py::arg("sources"), py::arg("base"), py::arg("may_vary"), py::arg("counters"),
+           py::arg("optimizers"), py::arg("sources"), py::arg("base"), py::arg("may_vary"), py::arg("host"),
            py::arg("is_free"), py::arg("computed"), py::arg("arguments"))
       .def_static("can_take", &ReadyCall::canTake, py::arg("arguments"))
       .def("repeat", &ReadyCall::repeat, py::arg("arguments"), "The replayed call; None if the call must be examined.");
@@ -194,8 +198,8 @@ void bindUses(py::module_ &m) {
           "add",
           [](LoopedCalls &self, const CapturedCall &call, const std::shared_ptr<CallEntry> &entry,
              const std::vector<double> &values,
-             const std::vector<at::Tensor> &counters) { return self.add(call, entry, values, counters); },
-          py::arg("call"), py::arg("entry"), py::arg("values"), py::arg("counters"),
+             const HostNumbers &host) { return self.add(call, entry, values, host); },
+          py::arg("call"), py::arg("entry"), py::arg("values"), py::arg("host"),
           py::call_guard<py::gil_scoped_release>())
       .def("__len__", &LoopedCalls::size)
       .def("made", &LoopedCalls::made, py::arg("at"))

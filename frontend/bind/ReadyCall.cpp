@@ -206,7 +206,7 @@ std::shared_ptr<RepeatedCall> ReadyCall::repeat(const py::tuple &arguments) {
     Steps::end();
   }
   made->settle();
-  advanceCounters(plan_.counters, 1);
+  plan_.host.advance(values);
   return made;
 }
 

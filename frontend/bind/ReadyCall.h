@@ -33,7 +33,7 @@ public:
     NumberSources sources;
     std::vector<double> base;  ///< numbers of the last traced call
     std::vector<bool> mayVary; ///< which of these
-    std::vector<at::Tensor> counters;
+    HostNumbers host;          ///< that a call changes
     std::vector<bool> isFree;  ///< by argument: an integer of any value
     pybind11::object computed; ///< of the free integers and the floats the numbers that follow, or None; None for none
   };

@@ -262,8 +262,8 @@ void addRates(const py::handle &options, RateGroup &group) {
 
 std::vector<RateGroup> NumberSources::read() const {
   std::vector<RateGroup> groups;
-  for (const auto &[options, counters, advances] : groups_) {
-    addRates(options, groups.emplace_back(RateGroup{{}, counters, advances}));
+  for (const auto &[options, counters, advances, rectifies, products] : groups_) {
+    addRates(options, groups.emplace_back(RateGroup{{}, counters, advances, rectifies, products}));
   }
   return groups;
 }

@@ -41,8 +41,9 @@ void addRates(const pybind11::handle &options, RateGroup &group);
 /// Where the numbers of a call may come from: float arguments, and groups of optimizers as they are when it is asked.
 class [[gnu::visibility("hidden")]] NumberSources {
 public:
-  /// A group (its dict), counters, and whether a call advances them.
-  using Group = std::tuple<pybind11::dict, std::vector<at::Tensor>, bool>;
+  /// A group (its dict), and what RateGroup says of it: counters, whether a call advances them, whether it rectifies,
+  /// products.
+  using Group = std::tuple<pybind11::dict, std::vector<at::Tensor>, bool, bool, std::vector<at::Tensor>>;
   explicit NumberSources(std::vector<Group> groups) : groups_(std::move(groups)) {}
 
   std::vector<RateGroup> read() const;

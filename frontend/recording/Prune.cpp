@@ -4,6 +4,8 @@
 
 #include "frontend/recording/TraceWalk.h"
 
+#include <algorithm>
+
 namespace sojourn::frontend {
 
 namespace {
@@ -123,5 +125,41 @@ private:
 } // namespace
 
 PrunedTrace pruneTrace(const Trace &trace, size_t op) { return Pruner(trace, op).run(); }
+
+namespace {
+
+/// Positions of the words that are storages' ids.
+struct References final : TraceVisitor {
+  explicit References(const std::vector<Word> &words) { TraceWalk(words, *this).run(); }
+  void reference(size_t at, bool, bool) { positions.push_back(at); }
+  std::vector<size_t> positions;
+};
+
+} // namespace
+
+bool isUsed(const Trace &trace, int64_t id) {
+  const std::vector<size_t> positions = References(trace.words).positions;
+  return std::any_of(positions.begin(), positions.end(), [&](size_t at) { return trace.words[at] == id; });
+}
+
+size_t dropInput(Trace &trace, int64_t id) {
+  size_t dropped = 0;
+  for (size_t at = 0, size = 0; at < trace.inputs.size(); at += size) {
+    size = 4 + 2 * static_cast<size_t>(trace.inputs[at + 3]);
+    if (trace.inputs[at] == id) {
+      dropped = at;
+      const auto begin = trace.inputs.begin() + static_cast<std::ptrdiff_t>(at);
+      trace.inputs.erase(begin, begin + static_cast<std::ptrdiff_t>(size));
+      size = 0;
+    } else {
+      trace.inputs[at] -= trace.inputs[at] > id ? 1 : 0;
+    }
+  }
+  for (size_t at : References(trace.words).positions) {
+    trace.words[at] -= trace.words[at] > id ? 1 : 0;
+  }
+  --trace.storageCount;
+  return dropped;
+}
 
 } // namespace sojourn::frontend

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Taking an op and whatever depends on it out of a trace. Knows neither torch nor MLIR.
+// Taking an op and whatever depends on it, or an input, out of a trace. Knows neither torch nor MLIR.
 #ifndef SOJOURN_FRONTEND_RECORDING_PRUNE_H
 #define SOJOURN_FRONTEND_RECORDING_PRUNE_H
 
@@ -19,6 +19,13 @@ struct PrunedTrace {
 /// `trace` (without its Outputs record) less op record `op`, the results and the writes of it, and
 /// every later op that reads what these made. Later ops keep their order, slots and seeds theirs.
 PrunedTrace pruneTrace(const Trace &trace, size_t op);
+
+/// Whether an op of `trace` takes the storage of this id.
+bool isUsed(const Trace &trace, int64_t id);
+
+/// Takes input `id`, which no op uses, out of `trace` (without its Outputs record), in place: later ids are one less.
+/// Returns where its words began among those of the inputs.
+size_t dropInput(Trace &trace, int64_t id);
 
 } // namespace sojourn::frontend
 

@@ -111,6 +111,66 @@ bool Recording::rollback(const Reason &reason) {
   return dropped;
 }
 
+namespace {
+
+/// Where an input is described, and how many of its kind come before it.
+std::pair<size_t, size_t> inputOf(const Trace &trace, int64_t id) {
+  size_t at = 0, before[2] = {0, 0};
+  auto isUpload = [&] { return static_cast<InputKind>(trace.inputs[at + 1]) == InputKind::Upload; };
+  for (; trace.inputs[at] != id; at += 4 + 2 * static_cast<size_t>(trace.inputs[at + 3])) {
+    ++before[isUpload() ? 1 : 0];
+  }
+  return {at, before[isUpload() ? 1 : 0]};
+}
+
+template <class List>
+void eraseAt(List &list, size_t at) {
+  list.erase(list.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+} // namespace
+
+bool Recording::letGo(Storage &storage) {
+  const Storage::Place *place = storage.placeIn(*this);
+  auto isPublished = [&](auto &entry) { return entry.first.get() == &storage; };
+  if (isUnderway || place->written || isUsed(trace, place->id) ||
+      std::any_of(publishes.begin(), publishes.end(), isPublished)) {
+    return false;
+  }
+  const int64_t id = place->id;
+  leave(storage, *this);
+  const size_t upload = inputOf(trace, id).second;
+  eraseAt(uploads, upload);
+  eraseAt(uploadInputs, upload);
+  const size_t words = trace.inputs.size(), at = dropInput(trace, id);
+  if (at < mark_.trace.inputs) {
+    mark_.trace.inputs -= words - trace.inputs.size();
+  }
+  mark_.trace.storages -= id < mark_.trace.storages ? 1 : 0;
+  eraseAt(storages, static_cast<size_t>(id));
+  for (size_t later = static_cast<size_t>(id); later < storages.size(); ++later) {
+    if (storages[later]) {
+      --storages[later]->placeIn(*this)->id;
+    }
+  }
+  tables.dropId(id);
+  return true;
+}
+
+void Recording::wasSent(int64_t id, uint64_t handle) {
+  const auto [at, upload] = inputOf(trace, id);
+  eraseAt(uploads, upload);
+  eraseAt(uploadInputs, upload);
+  Word &kind = trace.inputs[at + 1];
+  kind = static_cast<Word>(InputKind::State);
+  stateHandles.insert(stateHandles.begin() + static_cast<std::ptrdiff_t>(inputOf(trace, id).second), handle);
+  if (id >= mark_.trace.storages) {
+    unrepeatable =
+        "another thread has used what it uploads, and has sent it first; upload what threads share before the "
+        "call";
+  }
+}
+
 void Recording::dropOp(size_t op, const Reason &reason) {
   mark_ = {};
   PrunedTrace pruned = pruneTrace(trace, op);
@@ -165,6 +225,7 @@ void Recording::clear() {
   hasEnded = false;
   unrepeatable = nullptr;
   wasRefused = false;
+  isUnderway = false;
   mark_ = {};
 }
 

@@ -65,6 +65,8 @@ public:
   const char *unrepeatable = nullptr;
   /// What it published was refused by the owner, and the rest kept.
   bool wasRefused = false;
+  /// Between the end of its step and the owner's answer: its ids are in the message.
+  bool isUnderway = false;
 
   /// Nothing that an owner would have to do.
   bool empty() const;
@@ -84,6 +86,10 @@ public:
   void unmark() { mark_ = {}; }
   /// Cuts back to the mark. Returns whether anything was dropped.
   bool rollback(const Reason &reason);
+  /// Forgets an upload that nothing here uses: it enters another thread's trace, and travels with that. Whether it did.
+  bool letGo(Storage &storage);
+  /// Another thread's step has sent what was an upload here.
+  void wasSent(int64_t id, uint64_t handle);
   /// Drops op record `op` and whatever depends on it; the rest stays.
   void dropOp(size_t op, const Reason &reason);
   /// None of them leaves.

@@ -8,10 +8,9 @@
 namespace sojourn::frontend {
 
 QuietCall::QuietCall(std::shared_ptr<CapturedCall> call, std::shared_ptr<const Watched> watched,
-                     std::vector<RateGroup> groups, const std::vector<at::Tensor> &arguments,
-                     std::vector<at::Tensor> advanced)
+                     std::vector<RateGroup> groups, const std::vector<at::Tensor> &arguments, HostNumbers host)
     : call_(std::move(call)), watched_(std::move(watched)), groups_(std::move(groups)), forms_(formsOf(arguments)),
-      advanced_(std::move(advanced)) {}
+      host_(std::move(host)) {}
 
 std::vector<QuietCall::Form> QuietCall::formsOf(const std::vector<at::Tensor> &tensors) {
   std::vector<Form> forms;
@@ -23,7 +22,7 @@ std::vector<QuietCall::Form> QuietCall::formsOf(const std::vector<at::Tensor> &t
 }
 
 bool LoopedCalls::add(const CapturedCall &call, const std::shared_ptr<const CallEntry> &entry,
-                      const std::vector<double> &values, const std::vector<at::Tensor> &counters) {
+                      const std::vector<double> &values, const HostNumbers &host) {
   calls_.reserve(calls_.size() + 1);
   Steps::begin();
   std::shared_ptr<RepeatedCall> made;
@@ -39,14 +38,14 @@ bool LoopedCalls::add(const CapturedCall &call, const std::shared_ptr<const Call
     return false;
   }
   made->settle();
-  advanceCounters(counters, 1);
-  calls_.push_back({std::move(made), counters});
+  std::vector<double> products = host.advance(values);
+  calls_.push_back({std::move(made), host, std::move(products)});
   return true;
 }
 
 void LoopedCalls::takeBack(size_t first) {
   for (; calls_.size() > first; calls_.pop_back()) {
-    advanceCounters(calls_.back().counters, -1);
+    calls_.back().host.takeBack(calls_.back().products);
   }
 }
 
@@ -66,7 +65,7 @@ std::optional<bool> QuietCall::repeat(const std::vector<at::Tensor> &arguments, 
       !call_->fits(*entry) || !call_->determines(values)) {
     return std::nullopt;
   }
-  return calls.add(*call_, entry, values, advanced_);
+  return calls.add(*call_, entry, values, host_);
 }
 
 } // namespace sojourn::frontend

@@ -18,19 +18,21 @@ namespace sojourn::frontend {
 class LoopedCalls {
 public:
   explicit LoopedCalls(std::shared_ptr<Trip> trip) : trip_(std::move(trip)) {}
-  /// Records a call in a step of the trip; its gradients and counters are those after it. False where the trip is over.
+  /// Records a call in a step of the trip; its gradients and its numbers on the host are those after it. False where
+  /// the trip is over.
   bool add(const CapturedCall &call, const std::shared_ptr<const CallEntry> &entry, const std::vector<double> &values,
-           const std::vector<at::Tensor> &counters);
+           const HostNumbers &host);
   size_t size() const { return calls_.size(); }
   const std::shared_ptr<RepeatedCall> &made(size_t at) const { return calls_.at(at).made; }
-  /// Counters of those from `first` on go back.
+  /// Numbers on the host that those from `first` on changed go back.
   void takeBack(size_t first);
   void clear() { calls_.clear(); }
 
 private:
   struct Call {
     std::shared_ptr<RepeatedCall> made;
-    std::vector<at::Tensor> counters;
+    HostNumbers host;
+    std::vector<double> products; ///< before it
   };
   std::shared_ptr<Trip> trip_;
   std::vector<Call> calls_;
@@ -38,9 +40,9 @@ private:
 
 class QuietCall {
 public:
-  /// `arguments`: of the call before. `advanced`: counters that a call adds 1 to.
+  /// `arguments`: of the call before. `host`: what a call changes.
   QuietCall(std::shared_ptr<CapturedCall> call, std::shared_ptr<const Watched> watched, std::vector<RateGroup> groups,
-            const std::vector<at::Tensor> &arguments, std::vector<at::Tensor> advanced);
+            const std::vector<at::Tensor> &arguments, HostNumbers host);
 
   /// Adds it to a loop's calls; nothing, and no step, where it has to be looked at: its arguments are of other shapes,
   /// or want gradients, or do not say which tensors and numbers it takes. Whether the trip is not over.
@@ -62,7 +64,7 @@ private:
   std::shared_ptr<const Watched> watched_;
   std::vector<RateGroup> groups_;
   std::vector<Form> forms_;
-  std::vector<at::Tensor> advanced_;
+  HostNumbers host_;
 };
 
 } // namespace sojourn::frontend

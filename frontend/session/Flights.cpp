@@ -252,6 +252,7 @@ std::optional<Flight> Session::take() {
   Flight flight;
   flight.session = shared_from_this();
   flight.recording = thread.take(*this);
+  flight.recording->isUnderway = true;
   return flight;
 }
 
@@ -415,6 +416,11 @@ void Session::commit(Recording &recording, const TraceCall &call) {
   for (size_t i = 0; i < call.kept.size(); ++i) {
     if (Storage *storage = recording.storages[call.kept[i]]) {
       storage->handle = call.step.results[i];
+      for (const Storage::Place &place : storage->places) {
+        if (place.recording != &recording) {
+          place.recording->wasSent(place.id, storage->handle);
+        }
+      }
       forgetUpload(*storage, recording);
       ++counters_.live_handles;
     } else {

@@ -130,6 +130,7 @@ TraceCall Session::finishOffline() {
     recording().unmark();
     flight.session = shared_from_this();
     flight.recording = ThreadState::current().take(*this);
+    flight.recording->isUnderway = true;
   }
   std::vector<Origin> slotOrigins = originsOfSlots(flight.recording->trace);
   prepare(flight);

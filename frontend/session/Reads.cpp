@@ -274,7 +274,8 @@ static void sendPending() {
 }
 
 /// Whether what waits is so much that it should not wait for another batch.
-static bool isLarge(const Session &session) {
+static bool isLarge(Session &session) {
+  SessionLock lock(session.mutex()); // other threads take what this one has uploaded
   auto open = ThreadState::current().peek(session);
   if (!open || !open->trace.tables.empty()) {
     return false;

@@ -115,6 +115,7 @@ void Session::drop(Flight &flight, const Reason &reason) {
 }
 
 void Session::putBack(Flight &flight) {
+  flight.recording->isUnderway = false;
   if (ThreadState::current().putBack(*this, flight.recording)) {
     return;
   }

@@ -171,7 +171,7 @@ Counters Session::counters() {
 
 void Session::raiseUnsent(bool written) const {
   raise(ErrorKind::Error,
-        std::string(written ? "another thread has written to this tensor" : "another thread has recorded this tensor") +
+        std::string(written ? "another thread has written to this tensor" : "another thread has computed this tensor") +
             " at " + address() +
             " and has not sent it yet; end the step in that thread, or call sojourn.flush() there, before this thread "
             "uses it");
@@ -191,10 +191,15 @@ int64_t Session::idInTrace(Recording &open, Storage &storage) {
                                 "; recompute it (tensors made before the step keep their committed values)");
   }
   requireOpen();
+  const bool isUpload = !storage.handle && storage.upload.defined() && storage.input < 0;
   for (const Storage::Place &place : storage.places) {
-    if (!storage.handle || place.written) {
-      raiseUnsent(storage.handle != 0);
+    if (place.written || (!storage.handle && !isUpload)) {
+      raiseUnsent(place.written);
     }
+  }
+  // Traces of several threads may send it; the first that does makes it a value at the owner for all of them.
+  for (size_t at = storage.places.size(); isUpload && at-- > 0;) {
+    storage.places[at].recording->letGo(storage);
   }
   InputKind kind = storage.handle ? InputKind::State : InputKind::Upload;
   int64_t id = open.enter(storage);

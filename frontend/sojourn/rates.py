@@ -11,24 +11,27 @@ import _sojourn
 
 KNOWN_OPTIMIZERS = (
     torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adamax, torch.optim.Adagrad,
-    torch.optim.Adadelta, torch.optim.RMSprop,
+    torch.optim.Adadelta, torch.optim.RMSprop, torch.optim.RAdam, torch.optim.NAdam,
 )  # fmt: skip
 """Optimizers whose ops follow from their options and whose numbers frontend/replay/Rates.h computes."""
 
-KNOWN_CAPTURABLE = (torch.optim.RAdam, torch.optim.NAdam)
-"""Optimizers whose numbers are known where their counts are at the owner, which then computes all of them."""
+
+def takes_lists(group: dict) -> bool:
+    """Whether a step of RAdam whose counts are on the host runs in its form for lists, whose ops are the same in every
+    step. The other form chooses by the count."""
+    return not group["differentiable"] and group["eps"] > 0
 
 
 def obstacle_of(optimizer) -> str:
     """The reason why steps of an optimizer cannot be replayed, or an empty text."""
     name = type(optimizer).__name__
-    if type(optimizer) in KNOWN_OPTIMIZERS:
-        return ""
-    if type(optimizer) not in KNOWN_CAPTURABLE:
+    if type(optimizer) not in KNOWN_OPTIMIZERS:
         return f"the numbers that {name} computes from its step count are unknown"
-    if all(group["capturable"] for group in optimizer.param_groups):
-        return ""
-    return f"the numbers that {name} computes from its step count are unknown; give {name} capturable=True"
+    if type(optimizer) is torch.optim.RAdam and not all(
+        group["capturable"] or takes_lists(group) for group in optimizer.param_groups
+    ):
+        return "RAdam chooses its ops by its step count where differentiable=True or eps=0; give it capturable=True"
+    return ""
 
 
 def is_counter(name: str, value) -> bool:
@@ -40,6 +43,11 @@ def is_counter(name: str, value) -> bool:
         and value.dtype in (torch.float32, torch.float64)
         and value.numel() == 1
     )
+
+
+def is_product(name: str, value) -> bool:
+    """Whether an entry of an optimizer's state is NAdam's product of momenta on the host."""
+    return name == "mu_product" and is_counter("step", value)
 
 
 def host_state(optimizer) -> dict[tuple, tuple[float, Any]]:
@@ -68,7 +76,7 @@ def changed_on_host(optimizers, rates, before) -> tuple[str, list[torch.Tensor]]
             grown = value - state.get((parameter, name), (value, None))[0]
             if grown == 1 and is_counter(name, holder):
                 advanced.append(holder)
-            elif grown:
+            elif grown and not (type(optimizer) is torch.optim.NAdam and is_product(name, holder)):
                 return f"{type(optimizer).__name__} keeps '{name}' on the host, which is not a step count", []
     return "", advanced
 
@@ -79,12 +87,19 @@ class Numbers:
     def __init__(self, optimizers, floats: list[float], advanced: list[torch.Tensor]):
         moving = set(map(id, advanced))
         groups = []
+        self.products: list[tuple[torch.Tensor, int]] = []  # with the place of their group among those that have some
+        places = 0
         for optimizer in optimizers:
             for group in optimizer.param_groups:
-                counts = [optimizer.state[p].get("step") for p in group["params"] if p in optimizer.state]
-                counts = [c for c in counts if is_counter("step", c)]
-                advancing = [c for c in counts if id(c) in moving]
-                groups.append((group, advancing or counts, bool(advancing)))
+                states = [optimizer.state[p] for p in group["params"] if p in optimizer.state]
+                states = [state for state in states if is_counter("step", state.get("step"))]
+                advancing = [state for state in states if id(state["step"]) in moving]
+                counts = [state["step"] for state in advancing or states]
+                products = [s["mu_product"] for s in advancing if is_product("mu_product", s.get("mu_product"))]
+                self.products += [(product, places) for product in products]
+                places += bool(products)
+                rectifies = type(optimizer) is torch.optim.RAdam and not group["capturable"]
+                groups.append((group, counts, bool(advancing), rectifies, products))
         self.sources = _sojourn.NumberSources(groups)
         self.base, self.values = self.read(floats, after_call=True)
 

@@ -55,7 +55,7 @@ class _Plan:
         self.varied: set[int] = set()
         self.looked: set[int] = set()  # float arguments by whose value Python decided something
         self.outputs: tuple = ()
-        self.counters: list[torch.Tensor] = []
+        self.host: Any = None  # the numbers on the host that a call changes
         self.is_armed = False
         self.is_single = False  # returns one tensor that it computed
         self.ready: Any = None  # the next call, where it needs no look from here
@@ -83,7 +83,7 @@ class _Plan:
             assert self.numbers is not None  # of every plan that was armed
             self.ready = _sojourn.ReadyCall(
                 self.call, self.watched, self.places, self.structure, *self.uses.references(), self.numbers.sources,
-                self.base, may_vary, self.counters, [at in free for at in range(len(args))], self.computed, args,
+                self.base, may_vary, self.host, [at in free for at in range(len(args))], self.computed, args,
             )  # fmt: skip
 
     def results(self, made, leaves):
@@ -267,10 +267,10 @@ class Replay:
         if loop is not None:
             assert plan.numbers is not None  # of every plan that was armed
             loop.expect(plan, leaves)
-            loop.calls.add(plan.call, entry, self._local.values, plan.counters)
+            loop.calls.add(plan.call, entry, self._local.values, plan.host)
             tensors = [leaf for leaf in leaves if type(leaf) is torch.Tensor and not leaf.requires_grad]
             if len(tensors) + len(free) == len(leaves):
-                quiet = _sojourn.QuietCall(plan.call, plan.watched, plan.numbers.sources, tensors, plan.counters)
+                quiet = _sojourn.QuietCall(plan.call, plan.watched, plan.numbers.sources, tensors, plan.host)
                 columns = [getattr(leaf, _COLUMNS, None) for leaf in leaves]
                 self._local.last = plan, quiet, columns, [type(leaf) for leaf in leaves]
             return None
@@ -287,7 +287,7 @@ class Replay:
             raise
         connections.tell()
         made.settle()
-        _sojourn.advance(plan.counters, 1.0)
+        plan.host.advance(self._local.values)
         return plan.results(made, leaves)
 
     def _trace(self, kind: _Kind, plan, reason, leaves, spec, tensors, floats, loop, followed: Followed, free):
@@ -378,7 +378,7 @@ class Replay:
         plan.looked |= followed.looked
         plan.computed = computed
         plan.call, plan.numbers, plan.base, plan.outputs = call, numbers, numbers.base, outputs
-        plan.counters = advanced
+        plan.host = _sojourn.HostNumbers(advanced, numbers.products)
         plan.arm(repeats)
         return f"; {difference}" if difference else ""
 

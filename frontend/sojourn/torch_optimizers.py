@@ -11,13 +11,14 @@ import warnings
 import torch
 from torch.amp import grad_scaler
 from torch.nn.utils import clip_grad
-from torch.optim import _adafactor, asgd
+from torch.optim import _adafactor, asgd, radam
 from torch.optim.optimizer import Optimizer
 
 import _sojourn
 
 from . import connections
 from .errors import ValueNeeded
+from .rates import takes_lists
 from .tensor import is_remote
 
 _TAKE_FOUND_INF = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adagrad)
@@ -86,6 +87,18 @@ def _adafactor_over_tensors(original):
             rate = rate / _not_below(update.norm(2).double() / (size * kwargs["d"]), 1.0)
             wide = torch.promote_types(param.dtype, torch.float32)
             param.copy_(param.to(wide) - update.to(wide) * rate.to(wide))
+
+    return step
+
+
+def _rectifying_lists(original):
+    """RAdam in torch's form for lists, whose ops are the same in every step, so that steps can be replayed."""
+
+    @functools.wraps(original)
+    def step(params, grads, exp_avgs, exp_avg_sqs, state_steps, **kwargs):
+        if not kwargs["capturable"] and takes_lists(kwargs) and params and all(map(is_remote, params)):
+            kwargs["foreach"] = True
+        return original(params, grads, exp_avgs, exp_avg_sqs, state_steps, **kwargs)
 
     return step
 
@@ -168,6 +181,7 @@ def install() -> None:
         return
     asgd.asgd = _rates_at_owner(asgd.asgd)
     asgd.asgd._sojourn = True  # type: ignore[attr-defined]  # a mark of ours
+    radam.radam = _rectifying_lists(radam.radam)
     _adafactor.adafactor = _adafactor_over_tensors(_adafactor.adafactor)
     Optimizer._process_value_according_to_param_policy = staticmethod(  # type: ignore[method-assign]  # torch has no hook for it
         _loading(Optimizer._process_value_according_to_param_policy)

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import _sojourn
 
-from .rates import is_counter
+from .rates import is_counter, is_product
 
 
 class _Tracing(threading.local):
@@ -115,7 +115,9 @@ class HostOps(TorchDispatchMode):
 
     def add_counters(self, optimizer) -> None:
         for state in optimizer.state.values():
-            self._known.update(id(value) for name, value in state.items() if is_counter(name, value))
+            self._known.update(
+                id(value) for name, value in state.items() if is_counter(name, value) or is_product(name, value)
+            )
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))

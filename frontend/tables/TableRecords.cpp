@@ -60,6 +60,12 @@ void TableRecords::cut(const Mark &mark, int64_t storages, std::vector<Word> &st
   std::erase_if(values_, [&](const auto &entry) { return entry.second >= storages; });
 }
 
+void TableRecords::dropId(int64_t id) {
+  for (auto &[request, value] : values_) {
+    value -= value > id ? 1 : 0;
+  }
+}
+
 void TableRecords::clear() {
   bindings_.clear();
   records_.clear();

@@ -41,6 +41,8 @@ public:
   /// Takes back columns and tables since the mark, and requests whose values are among the taken back
   /// ones: those from id `storages` on.
   void cut(const Mark &mark, int64_t storages, std::vector<Word> &stream);
+  /// Another id, none of theirs, is gone: later ones are one less.
+  void dropId(int64_t id);
   /// Forgets the requests: ids of values are about to change. Tables and columns stay.
   void forgetValues() { values_.clear(); }
   void clear();

@@ -103,7 +103,7 @@ def _(x):
 
 
 @example(
-    Error, "A tensor recorded by another thread", "another thread has recorded this tensor", "sojourn.flush() there"
+    Error, "A tensor computed by another thread", "another thread has computed this tensor", "sojourn.flush() there"
 )
 def _(x):
     double = x * 2

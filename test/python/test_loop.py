@@ -75,7 +75,8 @@ def batches_of(owner, count, size=10):
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers(owner, seed, name):
     trips = Pair(owner, optimizer=OPTIMIZERS[name]).train(batches_of(owner, STEPS), 32)
-    assert trips <= 4 + math.ceil(STEPS / 32)
+    # RAdam's first step that rectifies has other constants, and is traced again.
+    assert trips <= (6 if name in ("RAdam", "RAdam in loops") else 4) + math.ceil(STEPS / 32)
 
 
 @pytest.mark.parametrize("optimizer", ["SGD momentum", "AdamW"])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from loop_support import Training, calls_of, failing_owner  # noqa: F401 (the fixture `failing`)
 from remote_support import shared_owner
-from replay_support import batch, classify, mlp
+from replay_support import OPTIMIZERS, batch, classify, mlp
 from torch import nn
 from wire_support import wired_owner  # noqa: F401 (the fixture `wire`)
 
@@ -16,11 +16,11 @@ import sojourn
 
 
 @pytest.mark.parametrize("at", [4, 5, 11, 12, 13, 20])
-@pytest.mark.parametrize("scheduled", [False, True])
-def test_a_step_that_fails_is_the_last(failing, at, scheduled, seed):
+@pytest.mark.parametrize("scheduled, optimizer", [(False, "Adam"), (True, "Adam"), (True, "NAdam")])
+def test_a_step_that_fails_is_the_last(failing, at, scheduled, optimizer, seed):
     first, calls = mlp(), calls_of(30)
-    looped = Training(failing.device, first, scheduled=scheduled)
-    beside = Training(shared_owner("numpy").device, first, scheduled=scheduled)
+    looped = Training(failing.device, first, OPTIMIZERS[optimizer], scheduled)
+    beside = Training(shared_owner("numpy").device, first, OPTIMIZERS[optimizer], scheduled)
     failing.fail_in(at)
     with pytest.raises(sojourn.OwnerError, match="ValueError") as failure:
         sojourn.loop(looped.step, calls, 8, schedulers=looped.scheduler or ())

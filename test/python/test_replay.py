@@ -26,7 +26,8 @@ def test_optimizers(device, seed, name):
     twins = Twins(device, mlp, OPTIMIZERS[name], classify)
     for _ in range(STEPS):
         twins(*batch(device))
-    twins.check(STEPS - 3)
+    # RAdam's first step that rectifies has other constants, and is traced again.
+    twins.check(STEPS - (4 if name in ("RAdam", "RAdam in loops") else 3))
 
 
 SCHEDULERS = {

@@ -14,8 +14,8 @@ from torch import nn
 import sojourn
 
 UNFIT = {
-    "RAdam": (plain, lambda p: torch.optim.RAdam(p, lr=0.01), "give RAdam capturable=True"),
-    "NAdam": (plain, lambda p: torch.optim.NAdam(p, lr=0.01), "give NAdam capturable=True"),
+    "RAdam that chooses its ops": (plain, lambda p: torch.optim.RAdam(p, lr=0.01, eps=0.0), "give it capturable=True"),
+    "an optimizer of one's own": (plain, type("Own", (torch.optim.NAdam,), {}), "computes from its step count"),
     "a rate on the CPU": (plain, lambda p: torch.optim.SGD(p, lr=torch.tensor(0.05)), "CPU tensor"),
     "two steps in a call": (lambda m, o, x, y: (plain(m, o, x, y), plain(m, o, x, y)), OPTIMIZERS["Adam"], "count"),
     "a branch by the CPU's generator": (

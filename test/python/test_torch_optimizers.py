@@ -24,6 +24,7 @@ OPTIONS = {
         {"lr": 2.0, "d": 1.5, "beta2_decay": -0.5, "weight_decay": 0.1, "eps": (1e-8, 0.2)},
         {"lr": 0.01, "maximize": True},
     ],
+    "RAdam": [{"lr": 0.01}, {"lr": 0.02, "betas": (0.8, 0.9), "weight_decay": 0.1}, {"lr": 0.02, "maximize": True}],
     "NAdam": [{"lr": 0.01}, {"lr": 0.02, "weight_decay": 0.1, "decoupled_weight_decay": True}],
 }
 CASES = [(name, k) for name, all_options in OPTIONS.items() for k in range(len(all_options))]
