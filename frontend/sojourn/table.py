@@ -9,6 +9,7 @@ frontend/tables/Table.h does the work; this module adds its Python interface and
 from __future__ import annotations
 
 import html
+import itertools
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,10 @@ from .errors import Error
 _SHOWN_COLUMNS = 60
 # Where a tensor read from a table keeps the names of its columns.
 _COLUMNS = "_sojourn_columns"
+# Marks whole columns of a private table.
+_WHOLE = "_sojourn_whole"
+# So many ranges of whole columns are scaled one by one; each costs a few ops.
+_APART_MOST = 256
 
 
 def privacy_run():
@@ -165,7 +170,9 @@ class Table:
         private tables may use it, while a measured mean and deviation would cost budget. `columns`: the
         columns in `x`, as given to `batches` or `rows`: a list for `[..., F]`, or one name. Tensors from
         `batches` and `rows` know their columns, tensors computed from them do not. Recorded as one
-        difference and one product. Raises `Error` for columns without bounds.
+        difference and one product; for whole columns of a private table as those of each column, so that
+        the noise of a statistic follows from [-1, 1]. Statistics of a private batch are clamped to the
+        `bound=` of their publish. Raises `Error` for columns without bounds.
         """
         if not isinstance(x, torch.Tensor):
             raise Error(f"scaled takes a tensor of this table's columns, got {type(x).__name__}")
@@ -179,15 +186,20 @@ class Table:
         limits = self._limits([columns] if isinstance(columns, str) else columns)
         if not alone and (x.dim() == 0 or x.shape[-1] != len(columns)):
             raise Error(f"{len(columns)} columns need a tensor of shape [..., {len(columns)}], got {tuple(x.shape)}")
-        x = x.to(x.dtype if x.is_floating_point() else torch.float32)
+        dtype = x.dtype if x.is_floating_point() else torch.float32
+        runs = [(limit, len(list(alike))) for limit, alike in itertools.groupby(limits)]
+        if 1 < len(runs) <= _APART_MOST and _is_whole(x):
+            # The owner's proof takes numbers of the step into account, and none of an uploaded tensor.
+            parts = x.split([count for _, count in runs], dim=-1)
+            scales = (_centre_and_factor(limit) for limit, _ in runs)
+            return torch.cat([(part.to(dtype) - c) * f for part, (c, f) in zip(parts, scales)], dim=-1)
+        x = x.to(dtype)
         centre, factor = self._scaling(limits, x)
         return (x - centre) * factor
 
     def _scaling(self, limits: list[tuple[float, float]], x: torch.Tensor):
         """Centre and factor for each column of the last dimension, or two numbers if all columns are alike."""
-        centres = [(lower + upper) / 2 for lower, upper in limits]
-        # A column of one value has no width; it becomes 0.
-        factors = [2 / (upper - lower) if upper > lower else 1.0 for lower, upper in limits]
+        centres, factors = zip(*map(_centre_and_factor, limits))
         if len(set(limits)) == 1:
             return centres[0], factors[0]
         # An owner gets them once from each thread; a step that was dropped, or an owner's end, loses them.
@@ -281,6 +293,8 @@ class _Rows(int):
         if features is not None and not names:
             raise Error("features must name at least one column")
         values = self._table._table.rows(names, checks.dtype("dtype", dtype))
+        if self._table.policy == "private":
+            setattr(values, _WHOLE, True)
         return _knowing(values, names or [column.name for column in self._table.columns])
 
 
@@ -348,6 +362,18 @@ def plain(
     given = sources.read(source, bounds, fills, categories, only=kept)
     limits, replacing = checks.bounds("bounds", given.bounds), checks.fills("fills", given.fills)
     return Table(_sojourn.plain(given.columns, called, limits, replacing, kept, **given.terms()))
+
+
+def _centre_and_factor(limits: tuple[float, float]) -> tuple[float, float]:
+    """The numbers that scale these bounds to [-1, 1]. A column of one value has no width; it becomes 0."""
+    lower, upper = limits
+    return (lower + upper) / 2, 2 / (upper - lower) if upper > lower else 1.0
+
+
+def _is_whole(x: torch.Tensor) -> bool:
+    """Whether `x` is whole columns of a private table, or a view of them, and nothing was written to it."""
+    base = x if x._base is None else x._base
+    return hasattr(base, _WHOLE) and (base.is_inference() or base._version == 0)
 
 
 def _knowing(tensor: torch.Tensor, columns: str | list[str]) -> torch.Tensor:

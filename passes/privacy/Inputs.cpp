@@ -43,7 +43,9 @@ RowInputs sojourn::inputsOf(func::FuncOp step, llvm::function_ref<bool(unsigned)
   return inputs;
 }
 
-bool sojourn::samplesRows(func::FuncOp step) { return !step.getOps<SampleRowsOp>().empty(); }
+bool sojourn::samplesRows(func::FuncOp step) {
+  return llvm::any_of(step.getOps<SampleRowsOp>(), [](SampleRowsOp op) { return op.getExpected().has_value(); });
+}
 
 void sojourn::setSlots(func::FuncOp step, ArrayRef<uint64_t> words, RowInputs &inputs) {
   if (samplesRows(step)) {

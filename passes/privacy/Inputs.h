@@ -28,12 +28,12 @@ struct TableFacts {
 RowInputs inputsOf(mlir::func::FuncOp step, llvm::function_ref<bool(unsigned)> isPublic,
                    llvm::function_ref<const TableFacts *(unsigned)> table);
 
-/// Ranges of the slots, from their words in order: for steps on whole tables, whose bounds follow from them. Where rows
-/// are drawn it changes nothing: learning rates would make a new proof of every step.
+/// Ranges of the slots, from their words in order: for steps on whole tables and parts of them, whose bounds follow
+/// from them. Where rows are drawn it changes nothing: learning rates would make a new proof of every step.
 void setSlots(mlir::func::FuncOp step, llvm::ArrayRef<uint64_t> words, RowInputs &inputs);
 /// Where the elements of a public argument lie, closed; for tensors that somebody looked at.
 void setExtent(mlir::func::FuncOp step, unsigned argument, double low, double high, RowInputs &inputs);
-/// Whether a step draws rows.
+/// Whether the owner draws rows in a step; the order of a split draws none.
 bool samplesRows(mlir::func::FuncOp step);
 
 /// Keeps the first error that passes report while it lives, with the notes that belong to it.

@@ -6,6 +6,7 @@
 #include "dialect/ElementwiseOps.h"
 #include "dialect/LayoutOps.h"
 #include "dialect/OwnerOps.h"
+#include "dialect/RowOps.h"
 #include "dialect/SourceOps.h"
 #include "dialect/UnaryOps.h"
 #include "dialect/rows/Rounding.h"
@@ -99,6 +100,24 @@ GroupNoise::Treatment GroupNoise::treatGradient(const NoiseGroup &group) {
   return treatment;
 }
 
+/// Whether rows meet a public argument on the way to a value of which only the type is known: an uploaded tensor, or
+/// weights.
+bool GroupNoise::meetsUnknownNumbers(Value value) const {
+  llvm::DenseSet<Value> seen = {value};
+  SmallVector<Value> todo = {value};
+  while (!todo.empty()) {
+    Value at = todo.pop_back_val();
+    rows::Range range = analysis->factOf(at).range;
+    if (Operation *op = at.getDefiningOp(); op && !isa<ReadRowsOp>(op)) {
+      llvm::copy_if(op->getOperands(), std::back_inserter(todo), [&](Value each) { return seen.insert(each).second; });
+    } else if (!op && isa<RankedTensorType>(at.getType()) && range == rows::rangeOfType(at.getType()) &&
+               !(range.magnitude() < 0x1p16)) { // a mask, or bytes
+      return true;
+    }
+  }
+  return false;
+}
+
 GroupNoise::Treatment GroupNoise::treatMetric(const NoiseGroup &group) {
   auto [slots, expected] = sizesOf(drawOf(group));
   Treatment treatment;
@@ -126,10 +145,12 @@ GroupNoise::Treatment GroupNoise::treatMetric(const NoiseGroup &group) {
     treatment.bounds = {asked};
     treatment.norm = 2;
     if (!publish.bound && !drawOf(group).sampled) { // of a batch's loss the default is what is meant
-      plan.notes.push_back(
-          llvm::formatv("the contribution of one row to a published value ({0}) is clamped to {1}, the default: "
-                        "the bounds of the columns give it no range, and publish() got no bound=",
-                        group.firstOp().getName().stripDialect(), options.metricBound));
+      plan.notes.push_back(llvm::formatv(
+          "the contribution of one row to a published value ({0}) is clamped to {1}, the default: "
+          "{2}, and publish() got no bound=",
+          group.firstOp().getName().stripDialect(), options.metricBound,
+          meetsUnknownNumbers(point) ? "its range depends on numbers of the script that the proof does not know"
+                                     : "the bounds of the columns give it no range"));
     }
   }
   treatment.rho = publish.rho.value_or(stepRho(options) * options.metricShare);

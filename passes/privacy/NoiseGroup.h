@@ -79,6 +79,7 @@ private:
   Treatment treatMetric(const NoiseGroup &group);
   std::optional<double> factorTo(mlir::Value point, unsigned result);
   void scaleMeans(const NoiseGroup &group);
+  bool meetsUnknownNumbers(mlir::Value value) const;
   static double boundOf(const Treatment &treatment);
   static void chooseNoise(const Treatment &treatment, double slack, ReleaseSite &site);
 

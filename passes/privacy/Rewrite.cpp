@@ -6,6 +6,7 @@
 #include "passes/privacy/Middle.h"
 #include "passes/privacy/NoiseGroup.h"
 #include "passes/privacy/Privacy.h"
+#include "passes/privacy/ReadColumns.h"
 
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "llvm/ADT/DenseSet.h"
@@ -33,6 +34,7 @@ public:
       : step(step), inputs(inputs), options(options) {}
 
   FailureOr<PrivacyPlan> run() {
+    readSlicedColumns(step, inputs);
     for (size_t round = 0;; ++round) {
       size_t analysed = round * body().getOperations().size();
       if (round == kRoundsMost || analysed > kAnalysedMost) {

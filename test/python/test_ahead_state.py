@@ -2,6 +2,7 @@
 """The weights of a compiled program's run: `Program.state`. Oracle: the same training in eager PyTorch."""
 
 import copy
+import json
 
 import numpy as np
 import pytest
@@ -181,3 +182,28 @@ def test_results_of_init_without_tensors(owner):
         assert device.type == "owner"
         with pytest.raises(sojourn.Error, match="init returned no module or tensor"):
             program.state()
+
+
+DEEP = "[" * 200_000
+DAMAGED = {
+    "cut": (lambda described: described[: len(described) // 2], "JSONDecodeError"),
+    "too_deep": (lambda described: DEEP, "RecursionError"),
+    "tree_too_deep": (lambda described: json.dumps({**json.loads(described), "tree": DEEP}), "RecursionError"),
+    "nothing_read": (lambda described: json.dumps({**json.loads(described), "read": []}), "ValueError"),
+    "more_read": (lambda described: json.dumps({**json.loads(described), "read": [True] * 9}), "StopIteration"),
+    "another_kind": (lambda described: "[1, 2]", "TypeError"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_damaged_description_of_the_state_is_an_error(damage, owner, rng, tmp_path):
+    change, reason = DAMAGED[damage]
+    program = compiled(network())
+    program._artifact.state_tree = change(program._artifact.state_tree)
+    program.save(tmp_path / "train.sojourn")
+    program = sojourn.load(tmp_path / "train.sojourn")
+    owner.register("t", columns(rng), policy="open")
+    program.run(owner)
+    text = rf"does not say how its state nests \({reason}.*: the file is damaged, compile it again"
+    with pytest.raises(sojourn.Error, match=text):
+        program.state()
