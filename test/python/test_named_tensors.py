@@ -4,6 +4,7 @@
 Values are compared with plain indexing of the arrays, networks with eager PyTorch on those rows.
 """
 
+import operator
 import pathlib
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 import sojourn
 
@@ -317,3 +319,41 @@ def test_two_batches_of_a_compiled_step(data, seed):
         rest = data["age"][second].sum() + data["dose"][second].sum() + data["y"][third].sum()
         assert float(result["sum"]) == pytest.approx(total, rel=1e-5)
         assert float(result["rest"]) == pytest.approx(rest, rel=1e-5)
+
+
+@pytest.mark.parametrize("how", ["replay", "loop"])
+def test_dicts_of_arguments_are_replayed(seed, rng, how):
+    """Of other keys, other orders, none at all, and with lists in them; values and returned arguments are the call's."""
+    with sojourn.local() as owner:
+        base = torch.ones(2, device=owner.device)
+
+        def combine(batch, factor):
+            leaves = [leaf for value in batch.values() for leaf in (value if isinstance(value, list) else [value])]
+            weighted = sum((k * leaf for k, leaf in enumerate(leaves, 1)), base * 0)
+            return sojourn.publish(weighted * factor + base), batch
+
+        def number():
+            value = torch.tensor([float(rng.randint(-9, 9)), 1.0])
+            return value, value.to(owner.device)
+
+        forms = [["a"], ["a", "b"], ["b", "a"], [], ["a", "list"], ["b"]]
+        rng.shuffle(forms)
+        calls = [(form, rng.choice([0.5, 2.0])) for form in forms * 2 for _ in range(5)]
+        given, wanted = [], []
+        for form, factor in calls:
+            pairs = {name: [number(), number()] if name == "list" else number() for name in form}
+            sides = [
+                {name: [v[side] for v in p] if name == "list" else p[side] for name, p in pairs.items()}
+                for side in (0, 1)
+            ]
+            leaves = [leaf for v in sides[0].values() for leaf in (v if isinstance(v, list) else [v])]
+            wanted.append(sum((k * leaf for k, leaf in enumerate(leaves, 1)), torch.zeros(2)) * factor + 1)
+            given.append((sides[1], factor))
+        sojourn.flush()
+        train = sojourn.step(combine, replay=True)
+        found = sojourn.loop(train, given, per_trip=3) if how == "loop" else [train(*call) for call in given]
+        for (value, returned), (batch, _), truth in zip(found, given, wanted, strict=True):
+            assert torch.equal(torch.as_tensor(value.value), truth)
+            assert list(returned) == list(batch)
+            assert all(map(operator.is_, tree_leaves(returned), tree_leaves(batch)))
+        assert train.replayed > len(calls) / 3, sojourn.explain()
