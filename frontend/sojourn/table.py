@@ -165,7 +165,8 @@ class Table:
         difference and one product. Raises `Error` for columns without bounds.
         """
         if not isinstance(x, torch.Tensor):
-            raise Error(f"scaled takes a tensor of this table's columns, got {type(x).__name__}")
+            more = "; scale its tensors one by one" if isinstance(x, Mapping) else ""
+            raise Error(f"scaled takes a tensor of this table's columns, got {type(x).__name__}{more}")
         columns = getattr(x, _COLUMNS, None) if columns is None else _features(columns, "columns")
         if columns is None:
             raise Error(

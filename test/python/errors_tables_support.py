@@ -135,6 +135,11 @@ def _(houses):
     houses.scaled([1.0, 2.0])
 
 
+@example(Error, "Scaling a batch of several tensors", "got dict; scale its tensors one by one")
+def _(patients):
+    patients.scaled(next(iter(patients.batches({"row": ["age", "dose"]}, size=8))))
+
+
 @example(Error, "Scaling a computed tensor", "unknown columns of table 'patients'", "scaled(x, features)")
 def _(patients):
     patients.scaled(patients["age"] * 2.0)
