@@ -210,6 +210,12 @@ bool rows::anyCuts(Operands operands) {
   return llvm::any_of(operands, [](const Fact &fact) { return fact.hasCuts(); });
 }
 
+Fact rows::twoDraws(Operation *op, Analysis &analysis, Value operand) {
+  return analysis.mixed(
+      op, "operands hold different draws of rows; one batch may hold several tensors: batches({name: columns, ...})",
+      operand);
+}
+
 Fact rows::straddles(Operation *op, Analysis &analysis, Value operand) {
   return analysis.mixed(op, "rows are spread over several dims of an operand", operand);
 }
@@ -258,7 +264,7 @@ std::optional<Place> rows::commonPlace(Operation *op, Operands operands, Analysi
       first = &fact;
       common = place;
     } else if (fact.rows.draw != first->rows.draw) {
-      reason = analysis.mixed(op, "operands hold different draws of rows", value);
+      reason = twoDraws(op, analysis, value);
       return std::nullopt;
     } else if (!fact.rows.sameSlots(first->rows) || *place != *common) {
       reason = analysis.mixed(op, "operands have their rows in different places", value);

@@ -60,7 +60,7 @@ void rows::dot(Operation *op, Operands operands, Analysis &analysis, Results res
   }
   if (roleA && roleB) {
     if (a.rows.draw != b.rows.draw) {
-      results[0] = analysis.mixed(op, "operands hold different draws of rows", dot.getB());
+      results[0] = twoDraws(op, analysis, dot.getB());
       return;
     }
     if (!a.rows.sameSlots(b.rows) || !(*roleA == *roleB) || roleA->use == Role::Free) {

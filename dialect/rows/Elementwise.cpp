@@ -98,7 +98,7 @@ void rows::elementwise(Operation *op, Operands operands, Analysis &analysis, Res
       continue;
     }
     if (first && fact.rows.draw != first->rows.draw) {
-      results[0] = analysis.mixed(op, "operands hold different draws of rows", value);
+      results[0] = twoDraws(op, analysis, value);
       return;
     }
     if (first && !(fact.rows == first->rows)) {

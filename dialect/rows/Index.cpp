@@ -91,7 +91,7 @@ void rows::put(Operation *op, Operands operands, Analysis &analysis, Results res
     } else if (x.isPerRow() || !x.isZero()) {
       results[0] = analysis.mixed(op, "adds rows onto values other than zeros", put.getX());
     } else if (index.isPerRow() && update.isPerRow() && index.rows.draw != update.rows.draw) {
-      results[0] = analysis.mixed(op, "operands hold different draws of rows", put.getU());
+      results[0] = twoDraws(op, analysis, put.getU());
     } else if (inIndex && inUpdate && (!(*inIndex == *inUpdate) || !index.rows.sameSlots(update.rows))) {
       results[0] = analysis.mixed(op, "operands have their rows in different places", put.getU());
     } else {

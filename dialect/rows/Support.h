@@ -39,6 +39,7 @@ bool anyCuts(Operands operands);
 /// Mixed, for the reasons that several rules have.
 Fact straddles(mlir::Operation *op, Analysis &analysis, mlir::Value operand);
 Fact meetsSum(mlir::Operation *op, Operands operands, Analysis &analysis);
+Fact twoDraws(mlir::Operation *op, Analysis &analysis, mlir::Value operand);
 /// The end of a rule where no operand is per row, or no result can be: Mixed operands prevail; sums stay sums where
 /// `isLinear`, else they make derived values; and where rows meet sums, nothing is proved. True if `results` are set.
 bool settled(mlir::Operation *op, Operands operands, Analysis &analysis, Results results, bool isLinear);

@@ -307,18 +307,15 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
       for (const Batches &each : batches) {
         at::Tensor drawn = at::randint(int64_t{1} << 61, int64_t{1} << 62, {2}, generator, at::kLong);
         marks.push_back({drawn[0].item<int64_t>(), drawn[1].item<int64_t>()});
-        Batch batch =
-            each.record(marks.back().epoch, marks.back().start, repetition == 3 ? *shortRows : each.options().size);
-        if (batch.x.device() != offline.device()) {
+        const int64_t size = repetition == 3 ? *shortRows : each.options().size;
+        std::vector<at::Tensor> batch = each.record(marks.back().epoch, marks.back().start, size).tensors();
+        if (const c10::Device device = batch.front().device(); device != offline.device()) {
           raise(ErrorKind::Error,
-                "the batches of table '" + each.table().name() + "' are on " + batch.x.device().str() +
+                "the batches of table '" + each.table().name() + "' are on " + device.str() +
                     ", but the step is compiled on " + offline.device().str() +
                     "; describe the table on that device (specTable in C++, compile(tables=...) in Python)");
         }
-        tensors.push_back(std::move(batch.x));
-        if (batch.y.defined()) {
-          tensors.push_back(std::move(batch.y));
-        }
+        tensors.insert(tensors.end(), batch.begin(), batch.end());
       }
       for (size_t i = 0; i < inputs.size(); ++i) {
         if (inputs[i].number) {

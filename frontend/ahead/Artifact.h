@@ -153,10 +153,10 @@ Table specTable(const Offline &offline, Dataset spec);
 /// learning rate set from outside, Adam without `capturable`): make it a number input instead.
 ///
 /// `batches`: batches of tables that `specTable` made on this device. Each step takes the next batch of
-/// each, like a loop over them. `step` gets their tensors (x, and y if there is a label) before the
-/// inputs. A compiled step has one shape, so a last batch that is or may be short throws Error.
-/// `dropLast` leaves it out; `shortRows` compiles a second step for a last batch of this many rows
-/// (with a single `batches`). A run over a table that leaves another remainder is refused.
+/// each, like a loop over them. `step` gets their tensors (`Batch::tensors`) before the inputs. A compiled
+/// step has one shape, so a last batch that is or may be short throws Error. `dropLast` leaves it out;
+/// `shortRows` compiles a second step for a last batch of this many rows (with a single `batches`). A run
+/// over a table that leaves another remainder is refused.
 ///
 /// `state`: called after the steps; a run reads the values of these tensors at any time (`ArtifactRun::state`).
 Artifact compile(const Offline &offline, const std::function<void()> &init,

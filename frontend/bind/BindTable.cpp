@@ -23,11 +23,24 @@ std::optional<at::ScalarType> chosen(const py::object &dtype) {
 }
 
 /// A str names one column alone, a list columns side by side.
-Features featuresOf(const py::object &features) {
+Features featuresOf(const py::handle &features) {
   if (py::isinstance<py::str>(features)) {
     return features.cast<std::string>();
   }
   return features.cast<std::vector<std::string>>();
+}
+
+/// A dict gives several tensors their names.
+BatchOptions optionsOf(const py::object &features) {
+  BatchOptions options;
+  if (!py::isinstance<py::dict>(features)) {
+    options.features = featuresOf(features);
+    return options;
+  }
+  for (auto [name, columns] : features.cast<py::dict>()) {
+    options.named.emplace_back(name.cast<std::string>(), featuresOf(columns));
+  }
+  return options;
 }
 
 } // namespace
@@ -102,10 +115,7 @@ void bindTable(py::module_ &m) {
   py::class_<Batches>(m, "Batches")
       .def("__len__", &Batches::size)
       .def_property_readonly("per_epoch", &Batches::perEpoch)
-      .def("at", [](const Batches &self, int64_t index) {
-        Batch batch = self.at(index);
-        return std::make_pair(batch.x, batch.y.defined() ? std::optional(batch.y) : std::nullopt);
-      });
+      .def("at", [](const Batches &self, int64_t index) { return self.at(index).tensors(); });
 
   py::class_<Table>(m, "Table")
       .def_property_readonly("name", &Table::name)
@@ -120,15 +130,16 @@ void bindTable(py::module_ &m) {
            [](const Table &self, const py::object &features, const std::optional<std::string> &label, int64_t size,
               int64_t epochs, bool shuffle, int64_t seed, bool dropLast, const py::object &dtype,
               const py::object &labelDtype) {
-             return self.batches({.features = featuresOf(features),
-                                  .label = label,
-                                  .size = size,
-                                  .epochs = epochs,
-                                  .shuffle = shuffle,
-                                  .seed = seed,
-                                  .dropLast = dropLast,
-                                  .dtype = chosen(dtype),
-                                  .labelDtype = chosen(labelDtype)});
+             BatchOptions options = optionsOf(features);
+             options.label = label;
+             options.size = size;
+             options.epochs = epochs;
+             options.shuffle = shuffle;
+             options.seed = seed;
+             options.dropLast = dropLast;
+             options.dtype = chosen(dtype);
+             options.labelDtype = chosen(labelDtype);
+             return self.batches(std::move(options));
            })
       .def("title", &Table::title)
       .def("defaults_text", &Table::defaults)

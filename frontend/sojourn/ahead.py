@@ -363,10 +363,11 @@ def compile(
         compiled[-1][phase] = text
 
     def one_step(tensors):
-        served = len(tensors) - len(inputs)
-        given = (t.item() if entry.is_number else t for t, entry in zip(tensors[served:], inputs))
+        left = iter(tensors)
+        served = [each for loop in loops for each in loop._arguments(list(itertools.islice(left, len(loop._columns))))]
+        given = (t.item() if entry.is_number else t for t, entry in zip(left, inputs))
         with noting_states() as states:
-            tree = step_fn(*tensors[:served], *given)
+            tree = step_fn(*served, *given)
         leaves, tree_spec = pytree.tree_flatten(plain(tree))
         if states or any(isinstance(leaf, Published) for leaf in leaves):
             _need_all_published(leaves, states)
@@ -395,7 +396,7 @@ def compile(
                 first,
                 one_step,
                 [(list(entry.shape), entry.dtype, entry.is_number) for entry in inputs],
-                loops,
+                [loop._batches for loop in loops],
                 None if short is None else integer("short", short, 1),
                 state.tensors,
             )
@@ -460,7 +461,7 @@ def _need_all_published(leaves: list, states: list) -> None:
         )
 
 
-def _loops(recorder, tables: dict, batches) -> list:
+def _loops(recorder, tables: dict, batches) -> list[Batches]:
     """The batches from which each step takes the next."""
     if not tables and batches is None:
         return []
@@ -479,7 +480,7 @@ def _loops(recorder, tables: dict, batches) -> list:
         raise Error(
             f"batches must return the result of table.batches(...) or a list of such results, got {shown(loops)}"
         )
-    return [loop._batches for loop in loops]
+    return list(loops)
 
 
 def load(path) -> Program:

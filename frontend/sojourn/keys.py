@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import operator
 
 import torch
 from torch.overrides import _get_current_function_mode_stack
@@ -20,6 +21,36 @@ def flatten(args: tuple, kwargs: dict):
     if all(isinstance(value, _PLAIN) for value in (*args, *kwargs.values())):
         return [*args, *kwargs.values()], (len(args), *kwargs)
     return pytree.tree_flatten((args, kwargs))
+
+
+def keys_of(args, leaves) -> tuple | None:
+    """The keys for `values_of`; None if a leaf is neither an argument nor the value of a dict."""
+    keys = tuple(tuple(value) if type(value) is dict else None for value in args)
+    values = values_of(args, keys)
+    assert values is not None  # these are its own keys
+    return keys if len(values) == len(leaves) and all(map(operator.is_, values, leaves)) else None
+
+
+def values_of(args, keys: tuple) -> tuple | None:
+    """The arguments, each dict replaced by its values. `keys`: of each argument those of the dict, None for no dict.
+
+    None where the arguments have other keys.
+    """
+    if len(args) != len(keys):
+        return None
+    values: list = []
+    for value, expected in zip(args, keys):
+        if expected is None:
+            values.append(value)
+        elif type(value) is dict and tuple(value) == expected:
+            values += value.values()
+        else:
+            return None
+    return tuple(values)
+
+
+def has_dicts(keys: tuple) -> bool:
+    return any(each is not None for each in keys)
 
 
 class Same:

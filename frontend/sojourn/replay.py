@@ -28,7 +28,7 @@ from .errors import Error, Unsupported
 from .followed import Computed, Followed, Looked, StandIn, plain
 from .gradients import drop_lost_gradients
 from .integers import Integers
-from .keys import Same, flatten, key_of
+from .keys import Same, flatten, has_dicts, key_of, keys_of, values_of
 from .published import Published
 from .rates import Numbers, changed_on_host, host_state, obstacle_of, rates_of
 from .table import _COLUMNS
@@ -59,6 +59,7 @@ class _Plan:
         self.is_armed = False
         self.is_single = False  # returns one tensor that it computed
         self.ready: Any = None  # the next call, where it needs no look from here
+        self.keys: tuple | None = None  # of its dicts of arguments
 
     def matches(self) -> bool:
         return self.structure == self.uses.structure() and self.watched.is_at(self.places)
@@ -76,14 +77,17 @@ class _Plan:
         """Whether these are as in the traced calls, or at places where numbers have differed."""
         return all(at in self.varied or now == self.base[at] for at, now in enumerate(floats))
 
-    def make_ready(self, args: tuple, free: list[int]) -> None:
+    def make_ready(self, args: tuple, leaves: list, free: list[int]) -> None:
         """Prepares for calls that follow a replayed call with these arguments."""
-        if self.ready is None and _sojourn.ReadyCall.can_take(args):
+        if self.ready is not None or (keys := keys_of(args, leaves)) is None:
+            return
+        if _sojourn.ReadyCall.can_take(tuple(leaves)):
+            self.keys = keys if has_dicts(keys) else None
             may_vary = [at in self.varied and at not in self.looked for at in range(len(self.base))]
             assert self.numbers is not None  # of every plan that was armed
             self.ready = _sojourn.ReadyCall(
                 self.call, self.watched, self.places, self.structure, *self.uses.references(), self.numbers.sources,
-                self.base, may_vary, self.host, [at in free for at in range(len(args))], self.computed, args,
+                self.base, may_vary, self.host, [at in free for at in range(len(leaves))], self.computed, tuple(leaves),
             )  # fmt: skip
 
     def results(self, made, leaves):
@@ -167,15 +171,16 @@ class Replay:
     def __call__(self, *args, **kwargs):
         plan = self._local.plan
         if plan is not None and not kwargs:
+            leaves = args if plan.keys is None else values_of(args, plan.keys)
             try:
-                made = plan.ready.repeat(args)
+                made = None if leaves is None else plan.ready.repeat(leaves)
             except BaseException:
                 drop_lost_gradients()
                 raise
             if made is not None:
                 self.replayed += 1
                 connections.tell()
-                return plan.results(made, args)
+                return plan.results(made, leaves)
         if _sojourn.step_active():
             return self._function(*args, **kwargs)  # joins the outer step
         return self._call(args, kwargs, None)
@@ -187,12 +192,13 @@ class Replay:
         """
         last = self._local.last if is_quiet else None
         if last is not None:
-            plan, quiet, columns, types = last
-            if [type(leaf) for leaf in args] == types and columns == [getattr(leaf, _COLUMNS, None) for leaf in args]:
-                floats = plan.floats([leaf for leaf in args if type(leaf) is int], [])
+            plan, quiet, columns, types, keys = last
+            leaves = args if keys is None else values_of(args, keys)
+            if leaves is not None and _are_alike(leaves, types, columns):
+                floats = plan.floats([leaf for leaf in leaves if type(leaf) is int], [])
                 if floats is not None and plan.may_take(floats):
-                    loop.expect(plan, args)
-                    tensors = [leaf for leaf in args if type(leaf) is not int]
+                    loop.expect(plan, leaves)
+                    tensors = [leaf for leaf in leaves if type(leaf) is not int]
                     if quiet.repeat(tensors, floats, loop.calls) is not None:
                         self.replayed += 1
                         return None
@@ -212,9 +218,9 @@ class Replay:
             entry = _sojourn.CallEntry(tensors, plan.watched)
             reason = self._cannot(plan, entry, floats, [leaves[at] for at in free])
             if not reason:
-                result = self._replay(plan, entry, leaves, free, loop)
+                result = self._replay(plan, entry, args, leaves, free, loop)
                 if loop is None and not kwargs:
-                    plan.make_ready(args, free)
+                    plan.make_ready(args, leaves, free)
                     self._local.plan = plan if plan.ready is not None else None
                 return result
         else:
@@ -262,17 +268,18 @@ class Replay:
             return "a number has several possible sources, which now differ"
         return ""
 
-    def _replay(self, plan: _Plan, entry, leaves, free: list[int], loop: Loop | None):
+    def _replay(self, plan: _Plan, entry, args, leaves, free: list[int], loop: Loop | None):
         self.replayed += 1
         if loop is not None:
             assert plan.numbers is not None  # of every plan that was armed
             loop.expect(plan, leaves)
             loop.calls.add(plan.call, entry, self._local.values, plan.host)
             tensors = [leaf for leaf in leaves if type(leaf) is torch.Tensor and not leaf.requires_grad]
-            if len(tensors) + len(free) == len(leaves):
+            if len(tensors) + len(free) == len(leaves) and (keys := keys_of(args, leaves)) is not None:
                 quiet = _sojourn.QuietCall(plan.call, plan.watched, plan.numbers.sources, tensors, plan.host)
                 columns = [getattr(leaf, _COLUMNS, None) for leaf in leaves]
-                self._local.last = plan, quiet, columns, [type(leaf) for leaf in leaves]
+                types = [type(leaf) for leaf in leaves]
+                self._local.last = plan, quiet, columns, types, keys if has_dicts(keys) else None
             return None
         _sojourn.step_begin()
         try:
@@ -396,6 +403,10 @@ class Replay:
     def explain(self) -> str:
         lines = [f"{self._name()}: {self.replayed} calls replayed, {self.traced} traced"]
         return "\n  traced ".join([*lines, *self.reasons])
+
+
+def _are_alike(leaves, types: list[type], columns: list) -> bool:
+    return [type(leaf) for leaf in leaves] == types and columns == [getattr(leaf, _COLUMNS, None) for leaf in leaves]
 
 
 def _latest(known: collections.OrderedDict, key, make):

@@ -13,7 +13,7 @@ import itertools
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import torch
 
@@ -112,7 +112,7 @@ class Table:
 
     def batches(
         self,
-        features: str | Sequence[str],
+        features: str | Sequence[str] | Mapping[str, str | Sequence[str]],
         label: str | None = None,
         size: int = 64,
         epochs: int = 1,
@@ -129,6 +129,11 @@ class Table:
         does the same. A column alone is float32 for floats and int64 for integers and booleans; a uint8
         column with a shape stays uint8. `dtype` and `label_dtype` override these.
 
+        A dict gives several tensors in a dict with the same keys, all of the same rows: for
+        `features={"image": "scan", "row": ["age", "bmi"]}`, `x["image"]` is the column `scan` and
+        `x["row"]` the two others side by side. On a private table a step may combine them. There is no
+        `dtype` then; `label` and `label_dtype` stay.
+
         Epoch `e` takes the rows in the order of `sojourn.batch_indices(len(table), size, seed, e)`: each
         row once, so the rows of an epoch are distinct. The last batch of an epoch may be short. Each batch
         is read within the step that uses it.
@@ -139,19 +144,21 @@ class Table:
         """
         numbers = {"size": size, "epochs": epochs, "seed": seed}
         size, epochs, seed = (integer(name, value) for name, value in numbers.items())
-        features, label = _features(features), None if label is None else _name(label)
+        label = None if label is None else _name(label)
+        dtype = checks.dtype("dtype", dtype)
+        wanted = _named(features, dtype) if isinstance(features, Mapping) else _features(features)
         batches = self._table.batches(
-            features,
+            wanted,
             label,
             size,
             epochs,
             flag("shuffle", shuffle),
             seed,
             flag("drop_last", drop_last),
-            checks.dtype("dtype", dtype),
+            dtype,
             checks.dtype("label_dtype", label_dtype),
         )
-        return Batches(batches, features, label, self, size, epochs)
+        return Batches(batches, wanted, label, self, size, epochs)
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Table, Table]:
         """Two tables without a common row; the first has `fraction` of the rows.
@@ -175,8 +182,9 @@ class Table:
         `bound=` of their publish. Raises `Error` for columns without bounds.
         """
         if not isinstance(x, torch.Tensor):
-            raise Error(f"scaled takes a tensor of this table's columns, got {type(x).__name__}")
-        columns = getattr(x, _COLUMNS, None) if columns is None else _features(columns)
+            more = "; scale its tensors one by one" if isinstance(x, Mapping) else ""
+            raise Error(f"scaled takes a tensor of this table's columns, got {type(x).__name__}{more}")
+        columns = getattr(x, _COLUMNS, None) if columns is None else _features(columns, "columns")
         if columns is None:
             raise Error(
                 f"unknown columns of table '{self.name}' in this tensor of shape {tuple(x.shape)}: it was computed, "
@@ -284,15 +292,26 @@ class _Rows(int):
         self._table = table
         return self
 
-    def __call__(self, features: str | Sequence[str] | None = None, dtype: torch.dtype | None = None) -> torch.Tensor:
+    @overload
+    def __call__(
+        self, features: str | Sequence[str] | None = None, dtype: torch.dtype | None = None
+    ) -> torch.Tensor: ...
+
+    @overload
+    def __call__(self, features: Mapping[str, str | Sequence[str]]) -> dict[str, torch.Tensor]: ...
+
+    def __call__(self, features=None, dtype=None):
         """Whole columns: a list side by side, `[rows, F]`; one name alone, `[rows, *shape]`; None for all columns.
 
-        Dtypes are those of `Table.batches`.
+        A dict gives a dict of such tensors. Dtypes are those of `Table.batches`.
         """
+        dtype = checks.dtype("dtype", dtype)
+        if isinstance(features, Mapping):
+            return {name: self(columns) for name, columns in _named(features, dtype).items()}
         names = [] if features is None else _features(features)
         if features is not None and not names:
             raise Error("features must name at least one column")
-        values = self._table._table.rows(names, checks.dtype("dtype", dtype))
+        values = self._table._table.rows(names, dtype)
         if self._table.policy == "private":
             setattr(values, _WHOLE, True)
         return _knowing(values, names or [column.name for column in self._table.columns])
@@ -304,15 +323,18 @@ class Batches:
     def __init__(
         self,
         batches: _sojourn.Batches,
-        features: str | list[str],
+        features: str | list[str] | dict[str, str | list[str]],
         label: str | None,
         table: Table,
         size: int,
         epochs: int,
     ):
         self._batches = batches
-        self._features = features
+        self._names = tuple(features) if isinstance(features, dict) else None
         self._label = label
+        # Those of each tensor, the label's last.
+        self._columns = [*(features.values() if isinstance(features, dict) else [features])]
+        self._columns += [] if label is None else [label]
         self._table, self._size, self._epochs = table, size, epochs
         self._run = None
         self._find_run()  # sizes that do not fit it are refused here
@@ -336,9 +358,16 @@ class Batches:
         self._find_run()  # it may be open since the batches were made, or be over
         for index in range(len(self)):
             _sojourn.mark_batch()  # a step that nobody declared has ended
-            x, y = self._batches.at(index)
-            x = _knowing(x, self._features)
-            yield x if self._label is None else (x, _knowing(y, self._label))
+            batch = self._arguments(self._batches.at(index))
+            yield batch[0] if self._label is None else tuple(batch)
+
+    def _arguments(self, tensors: list[torch.Tensor]) -> list:
+        """Features and label of a batch, from its tensors."""
+        for tensor, columns in zip(tensors, self._columns):
+            _knowing(tensor, columns)
+        if self._names is None:
+            return tensors
+        return [dict(zip(self._names, tensors)), *tensors[len(self._names) :]]
 
 
 def plain(
@@ -388,11 +417,32 @@ def _name(column: str) -> str:
     return column
 
 
-def _features(features: str | Sequence[str]) -> str | list[str]:
+def _features(features: str | Sequence[str], what: str = "features") -> str | list[str]:
     """One column by its name, or a list of columns."""
     if isinstance(features, str):
         return features
     try:
-        return [_name(feature) for feature in (None if isinstance(features, bytes) else features)]
+        if isinstance(features, (bytes, Mapping)):
+            raise TypeError
+        return [_name(feature) for feature in features]
     except TypeError:
-        raise Error(f"features must be a column name or a list of names, got {shown(features)}") from None
+        raise Error(f"{what} must be a column name or a list of names, got {shown(features)}") from None
+
+
+def _named(features: Mapping[str, str | Sequence[str]], dtype: torch.dtype | None) -> dict[str, str | list[str]]:
+    """The columns of several tensors, by their names."""
+    if not features:
+        raise Error('features must name at least one tensor, such as {"row": ["age", "bmi"]}, got an empty dict')
+    for name in features:
+        if not isinstance(name, str):
+            raise Error(f"features must map names to columns, and a name must be a str, got {shown(name)}")
+    if dtype is not None:
+        raise Error(
+            f"dtype is {dtype}, but features is a dict of {len(features)} tensors; leave dtype out and convert a "
+            f"tensor where it is used: x[{next(iter(features))!r}].to({dtype})"
+        )
+    wanted = {name: _features(columns, f"features[{name!r}]") for name, columns in features.items()}
+    for name, columns in wanted.items():
+        if not columns and not isinstance(columns, str):
+            raise Error(f"features[{name!r}] must name at least one column, got an empty list")
+    return wanted

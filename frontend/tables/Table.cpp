@@ -260,13 +260,9 @@ std::vector<std::string> Table::meanings() const {
 std::ostream &operator<<(std::ostream &stream, const Table &table) { return stream << table.str(); }
 
 Batches::Batches(Table table, BatchOptions options) : table_(std::move(table)), options_(std::move(options)) {
-  require(!options_.features.names.empty(), "features must name at least one column");
+  checkFeatures();
   require(options_.size >= 1, "size must be an integer of at least 1, got " + std::to_string(options_.size));
   require(options_.epochs >= 0, "epochs must be an integer of at least 0, got " + std::to_string(options_.epochs));
-  table_.namesOf(options_.features);
-  if (options_.label) {
-    table_.find(*options_.label);
-  }
   std::optional<int64_t> rows = table_.knownRows();
   if (table_.isPrivate()) {
     require(options_.shuffle,
@@ -293,6 +289,30 @@ Batches::Batches(Table table, BatchOptions options) : table_(std::move(table)), 
           std::to_string(options_.epochs) + " epochs have too many batches, expected fewer than 2^63");
 }
 
+void Batches::checkFeatures() const {
+  const NamedFeatures &named = options_.named;
+  require(named.empty() || options_.features.names.empty(),
+          "give features for one tensor or named for several, not both");
+  require(named.empty() || !options_.dtype, "dtype is for a single tensor of features, and these are " +
+                                                std::to_string(named.size()) +
+                                                " named ones; leave dtype out and convert a tensor of the batch");
+  auto check = [&](const Features &features, const std::string &what) {
+    require(!features.names.empty(), what + " must name at least one column");
+    static_cast<void>(table_.namesOf(features));
+  };
+  if (named.empty()) {
+    check(options_.features, "features");
+  }
+  for (auto entry = named.begin(); entry != named.end(); ++entry) {
+    check(entry->second, "features['" + entry->first + "']");
+    require(std::none_of(named.begin(), entry, [&](const auto &before) { return before.first == entry->first; }),
+            "two tensors of a batch are named '" + entry->first + "'; give each a name of its own");
+  }
+  if (options_.label) {
+    table_.find(*options_.label);
+  }
+}
+
 int64_t Batches::perEpoch() const {
   static_cast<void>(table_.count("the number of batches"));
   return (end_ - 1) / options_.size + 1;
@@ -309,11 +329,43 @@ Batch Batches::record(int64_t epoch, int64_t start, int64_t size) const { return
 
 Batch Batches::read(int64_t size, int64_t epoch, int64_t start) const {
   auto numbers = table_.numbers(options_, size, epoch, start, capacity_, source_);
-  Batch batch{table_.read(options_.features, options_.dtype, numbers), {}};
+  Batch batch;
+  if (options_.named.empty()) {
+    batch.x = table_.read(options_.features, options_.dtype, numbers);
+  }
+  for (const auto &[name, features] : options_.named) {
+    batch.named.emplace_back(name, table_.read(features, std::nullopt, numbers)); // of the same draw
+  }
   if (options_.label) {
     batch.y = table_.read(*options_.label, options_.labelDtype, numbers);
   }
   return batch;
+}
+
+const at::Tensor &Batch::operator[](const std::string &name) const {
+  std::vector<std::string> known;
+  for (const auto &[other, tensor] : named) {
+    if (other == name) {
+      return tensor;
+    }
+    known.push_back(other);
+  }
+  raise(ErrorKind::Error, "the batch has no tensor named '" + name + "'" +
+                              (known.empty() ? "; its features are x, name them in BatchOptions::named"
+                                             : frontend::nearestNames(name, known, "its tensors")));
+}
+
+std::vector<at::Tensor> Batch::tensors() const {
+  std::vector<at::Tensor> all;
+  for (const auto &[name, tensor] : named) {
+    all.push_back(tensor);
+  }
+  for (const at::Tensor &tensor : {x, y}) {
+    if (tensor.defined()) {
+      all.push_back(tensor);
+    }
+  }
+  return all;
 }
 
 std::vector<at::Tensor> batchIndices(int64_t rows, int64_t size, int64_t seed, int64_t epoch, bool dropLast) {

@@ -96,11 +96,17 @@ struct Features {
   bool alone = false;
 };
 
+/// Several tensors of the same rows, each with a name: {{"image", "scan"}, {"row", {"age", "weight"}}}.
+using NamedFeatures = std::vector<std::pair<std::string, Features>>;
+
+/// `features` describe one tensor, `named` several.
+///
 /// Dtypes: a list of features is float32. A column read alone, and a label, keep the kind of their column:
 /// floats become float32, integers and booleans int64, and a uint8 column with a shape stays uint8.
-/// `dtype` and `labelDtype` override this.
+/// `dtype` (of one tensor) and `labelDtype` override this.
 struct BatchOptions {
-  Features features;
+  Features features = {};
+  NamedFeatures named = {};
   std::optional<std::string> label;
   int64_t size = 64, epochs = 1;
   bool shuffle = true;
@@ -110,9 +116,25 @@ struct BatchOptions {
 };
 
 /// x: [B, F], or [B, shape...] for one feature by its name. y: [B, shape of the label's column...],
-/// undefined without a label.
+/// undefined without a label. `auto [x, y] = batch` gives both.
 struct Batch {
   at::Tensor x, y;
+  /// With `BatchOptions::named`, in its order; x is then undefined. All are of the same rows, as y is.
+  std::vector<std::pair<std::string, at::Tensor>> named = {};
+
+  /// The tensor with this name; an unknown name throws Error with similar names.
+  const at::Tensor &operator[](const std::string &name) const;
+  /// Those of the features in their order, then y if there is a label.
+  std::vector<at::Tensor> tensors() const;
+
+  template <size_t I>
+  at::Tensor &get() {
+    return I == 0 ? x : y;
+  }
+  template <size_t I>
+  const at::Tensor &get() const {
+    return I == 0 ? x : y;
+  }
 };
 
 class Batches;
@@ -231,6 +253,7 @@ public:
 
 private:
   Batch read(int64_t size, int64_t epoch, int64_t start) const;
+  void checkFeatures() const;
 
   Table table_;
   BatchOptions options_;
@@ -246,5 +269,12 @@ std::vector<at::Tensor> batchIndices(int64_t rows, int64_t size, int64_t seed, i
 std::pair<at::Tensor, at::Tensor> splitIndices(int64_t rows, double fraction, int64_t seed);
 
 } // namespace sojourn
+
+template <>
+struct std::tuple_size<sojourn::Batch> : std::integral_constant<size_t, 2> {};
+template <size_t I>
+struct std::tuple_element<I, sojourn::Batch> {
+  using type = at::Tensor;
+};
 
 #endif // SOJOURN_FRONTEND_TABLES_TABLE_H

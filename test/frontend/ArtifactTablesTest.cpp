@@ -111,6 +111,31 @@ TEST_F(ArtifactTables, RunsAreTheTracedLoop) {
   }
 }
 
+/// A compiled step takes the tensors in the order of their names, the label last.
+TEST_F(ArtifactTables, NamedFeaturesOfACompiledStep) {
+  options.features = {};
+  options.named = {{"weight", "weight"}, {"row", {"age"}}};
+  Offline offline;
+  Artifact artifact = compile(
+      offline, [] {},
+      [&](const std::vector<at::Tensor> &given) {
+        publishLater({given.at(0).sum(), given.at(1) * 2, given.at(2)});
+      },
+      {}, {specTable(offline, described()).batches(options)});
+  ArtifactRun run(artifact, *owner, {{"train", "people"}});
+  const int64_t perEpoch = kRows / options.size;
+  ASSERT_EQ(artifact.steps(), options.epochs * perEpoch);
+  for (int64_t i = 0; i < artifact.steps(); ++i) {
+    const std::vector<at::Tensor> published = run.step({});
+    const std::vector<at::Tensor> order = batchIndices(kRows, options.size, options.seed, i / perEpoch, true);
+    const at::Tensor rows = order.at(static_cast<size_t>(i % perEpoch));
+    const at::Tensor weights = data[1].second.index_select(0, rows).to(at::kFloat);
+    EXPECT_TRUE(at::allclose(published.at(0), weights.sum(), 1e-5, 1e-5));
+    EXPECT_TRUE(torch::equal(published.at(1), data[0].second.index_select(0, rows).to(at::kFloat).unsqueeze(1) * 2));
+    EXPECT_TRUE(torch::equal(published.at(2), data[2].second.index_select(0, rows).to(at::kLong)));
+  }
+}
+
 TEST_F(ArtifactTables, OtherDatasetsAreRefused) {
   Artifact artifact = compiled(described());
   auto start = [&](const Artifact &what, const std::string &name) {

@@ -92,6 +92,28 @@ TEST_F(Surface, BatchesFollowTheDocumentedOrder) {
   }
 }
 
+/// A list, a column alone and the label of one draw: all at the rows of the documented order.
+TEST_F(Surface, NamedFeaturesAreOfTheSameRows) {
+  for (Table *table : {&*here, &*there}) {
+    auto value = [&](const at::Tensor &tensor) { return table == &*there ? publish(tensor) : tensor; };
+    BatchOptions options{.named = {{"row", {"weight", "age"}}, {"smoker", "smoker"}}, .label = "y", .size = 9};
+    options.seed = static_cast<int64_t>(seed);
+    Batches batches = table->batches(options);
+    for (int64_t index = 0; index < batches.size(); ++index) {
+      const at::Tensor rows = batchIndices(kRows, 9, options.seed, 0).at(static_cast<size_t>(index));
+      const Batch batch = batches.at(index);
+      EXPECT_TRUE(same(value(batch["row"]),
+                       at::stack({data[1].second, data[0].second}, 1).index_select(0, rows).to(at::kFloat)));
+      EXPECT_TRUE(same(value(batch["smoker"]), data[2].second.index_select(0, rows).to(at::kLong)));
+      EXPECT_TRUE(same(value(batch.y), data[3].second.index_select(0, rows).to(at::kLong)));
+      EXPECT_FALSE(batch.x.defined());
+      const std::vector<at::Tensor> tensors = batch.tensors();
+      ASSERT_EQ(tensors.size(), 3u);
+      EXPECT_TRUE(tensors[0].is_same(batch["row"]) && tensors[2].is_same(batch.y));
+    }
+  }
+}
+
 TEST_F(Surface, ColumnsAloneAndLabelsKeepTheirKind) {
   for (Table *table : {&*here, &*there}) {
     auto value = [&](const at::Tensor &tensor) { return table == &*there ? publish(tensor) : tensor; };
@@ -419,6 +441,23 @@ TEST_F(Surface, MistakesAreTold) {
        [&] { there->batches({.features = {"age"}, .label = {}, .size = 0}); });
   says(ErrorKind::Error, "batch 99 is not one of the",
        [&] { there->batches({.features = {"age"}, .label = {}}).at(99); });
+  says(ErrorKind::Error, "features['row'] must name at least one column", [&] {
+    there->batches({.named = {{"row", Features()}}, .label = {}});
+  });
+  says(ErrorKind::Error, "two tensors of a batch are named 'row'; give each a name of its own", [&] {
+    there->batches({.named = {{"row", "age"}, {"row", "weight"}}, .label = {}});
+  });
+  says(ErrorKind::Error, "give features for one tensor or named for several, not both", [&] {
+    there->batches({.features = "age", .named = {{"row", "age"}}, .label = {}});
+  });
+  says(ErrorKind::Error, "these are 1 named ones; leave dtype out and convert a tensor of the batch", [&] {
+    there->batches({.named = {{"row", "age"}}, .label = {}, .dtype = at::kDouble});
+  });
+  says(ErrorKind::Error, "the batch has no tensor named 'rwo'; did you mean 'row'?", [&] {
+    there->batches({.named = {{"row", "age"}}, .label = {}}).at(0)["rwo"];
+  });
+  says(ErrorKind::Error, "the batch has no tensor named 'row'; its features are x",
+       [&] { there->batches({.features = "age", .label = {}}).at(0)["row"]; });
   says(ErrorKind::Error, "one side empty", [&] { there->split(0.001); });
   says(ErrorKind::Error, "fraction must lie between 0 and 1", [&] { there->split(std::nan("")); });
   says(ErrorKind::Error, "no such file", [&] { plain("nowhere.csv"); });

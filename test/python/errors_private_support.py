@@ -175,7 +175,7 @@ def _(funded, device):
                 total += x.mean()
 
 
-@example(Refused, "Two draws in one value", "operands hold different draws of rows")
+@example(Refused, "Two draws in one value", "operands hold different draws of rows", "one batch")
 def _(funded):
     first, second = (next(iter(funded.batches(["dose"], size=16))) for _ in range(2))
     with sojourn.privacy(funded, noise_multiplier=1.0), sojourn.step():

@@ -48,6 +48,31 @@ def _():
     pictures.batches(["image"], label="digit")
 
 
+@example(Error, "A batch of no tensors", "features must name at least one tensor", "got an empty dict")
+def _(houses):
+    houses.batches({}, label="ill")
+
+
+@example(Error, "A tensor's name of another type", "features must map names to columns", "must be a str, got 1")
+def _(houses):
+    houses.batches({1: ["age"]}, label="ill")
+
+
+@example(Error, "A tensor without columns", "features['row'] must name at least one column, got an empty list")
+def _(houses):
+    houses.batches({"row": []}, label="ill")
+
+
+@example(Error, "A dict inside a dict of features", "features['row'] must be a column name or a list of names, got")
+def _(houses):
+    houses.batches({"row": {"first": "age"}}, label="ill")
+
+
+@example(Error, "One dtype for several tensors", "dtype is torch.float64", "dict of 2 tensors", "x['row'].to(")
+def _(houses):
+    houses.batches({"row": ["age"], "dose": "dose"}, dtype=torch.float64)
+
+
 @example(Error, "Batches without rows", "size must be an integer of at least 1, got 0")
 def _(houses):
     houses.batches(["age"], size=0)
@@ -108,6 +133,11 @@ def _():
 @example(Error, "Scaling a non-tensor", "scaled takes a tensor of this table's columns, got list")
 def _(houses):
     houses.scaled([1.0, 2.0])
+
+
+@example(Error, "Scaling a batch of several tensors", "got dict; scale its tensors one by one")
+def _(patients):
+    patients.scaled(next(iter(patients.batches({"row": ["age", "dose"]}, size=8))))
 
 
 @example(Error, "Scaling a computed tensor", "unknown columns of table 'patients'", "scaled(x, features)")
