@@ -28,6 +28,7 @@ suppress_warnings = ["misc.highlighting_failure"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True}
+autodoc_mock_imports = ["lightning"]  # of sojourn.integrations
 default_role = "code"  # docstrings write `name`, as Markdown does
 
 breathe_projects = {"sojourn": str(ROOT / "build/docs/doxygen/xml")}

@@ -5,7 +5,8 @@ Processes run in parallel, one per core, the slowest first; tests marked `alone`
 Counts come from each runner's report file; a runner that leaves none (a crash, a time-out) counts as one failure.
 --changed runs the tests that the changes reach (tools/changed.py). --all adds the programs that check_sanitizers.py
 builds, tools/sweep.py (entries that pass count as passed, those with a reviewed reason as skipped, all others as
-failed), tools/rules.py, all of depth 1, and a minute of build/bin/attack. tools/check runs this file after set-up.
+failed), tools/rules.py, all of depth 1, a minute of build/bin/attack, and tools/libraries (a library that works in part,
+with its reason, counts as skipped). tools/check runs this file after set-up.
 """
 
 import argparse
@@ -37,8 +38,9 @@ from check_runs import (
 
 NO_TESTS = 5  # pytest's exit status where no test has the marks
 SWEEP_LIMIT_S = 6 * 3600  # the next run goes on from there
+LIBRARIES_LIMIT_S = 2 * 3600
 PLAIN = ["lit", "gtest", "pytest", "lint"]
-WHOLE = ["rules", "attack", "sweep"]  # with --all
+WHOLE = ["rules", "attack", "sweep", "libraries"]  # with --all
 
 
 def sanitized(sanitizer, folder):
@@ -127,6 +129,27 @@ def pytest_runs(arguments, folder, files):
     yield pytest_run(arguments, folder, "pytest alone", ["alone"], [], files)
 
 
+def optional_tests():
+    """Tests that .venv skips for want of a library, and the guide whose blocks it leaves out."""
+    files = sorted(path for path in (ROOT / "test/python").glob("test_*.py") if "importorskip(" in path.read_text())
+    guide = ROOT / "test/python/test_documents.py::test_a_document_runs[frameworks]"
+    return [path for path in files if path.name != "test_docs.py"] + [guide]  # whose package .venv has
+
+
+def optional_run(folder):
+    report = folder / "libraries.xml"
+    command = [
+        BUILD / "libraries/bin/python",
+        "-m",
+        "pytest",
+        "-q",
+        f"--junitxml={report}",
+        "-o",
+        "junit_family=xunit1",
+    ]
+    return run("libraries pytest", [*command, *optional_tests()], report, parse_junit, {"OPENBLAS_NUM_THREADS": "1"})
+
+
 def all_runs(arguments, folder):
     """The runners, each as a function that runs it and returns its counts."""
     wanted = arguments.only or PLAIN + ([*WHOLE, *check_sanitizers.SANITIZERS] if arguments.all else [])
@@ -157,6 +180,13 @@ def all_runs(arguments, folder):
         report = folder / "sweep.json"
         command = [BIN / "python", "tools/sweep.py", "--whole", "--current", f"--counts={report}"]
         yield lambda: [run("sweep", command, report, parse_counts, limit=SWEEP_LIMIT_S)]
+    if "libraries" in wanted:
+        report = folder / "libraries.json"
+        command = [ROOT / "tools/libraries", f"--counts={report}"]
+        yield lambda report=report, command=command: [
+            run("libraries", command, report, parse_counts, limit=LIBRARIES_LIMIT_S),
+            optional_run(folder),
+        ]
     for name, sanitizer in check_sanitizers.SANITIZERS.items():
         if name in wanted:
             yield lambda sanitizer=sanitizer: sanitized(sanitizer, folder)
@@ -167,7 +197,9 @@ def arguments_of(words=None):
     speed = parser.add_mutually_exclusive_group()
     speed.add_argument("--quick", action="store_true", help="leave out the tests marked slow")
     speed.add_argument(
-        "--all", action="store_true", help="add the whole sweep, all rules of the row analysis, attacks, and sanitizers"
+        "--all",
+        action="store_true",
+        help="add the whole sweep, all rules of the row analysis, attacks, libraries, and sanitizers",
     )
     choices = [*PLAIN, *WHOLE] + list(check_sanitizers.SANITIZERS)
     parser.add_argument("--only", action="append", choices=choices, help="only these runners")

@@ -7,7 +7,7 @@
     tools/docs --quick     without the pages that run the product (errors, coverage, promotion)
 
 Warnings are errors, broken links among them. Generated pages (commands, limits, errors, promotion, coverage) are made
-anew each time; the page of operators shows the results that tools/sweep.py has kept.
+anew each time; the pages of operators and libraries show the results that tools/sweep.py and tools/libraries have kept.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ SITE = BUILD / "docs"
 SOURCE, HTML = SITE / "source", SITE / "html"
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "dialect/STATUS.md"]
 COMMANDS = ["sojourn", "sojourn-owner", "sojourn-opt", "sojourn-translate"]
-SCRIPTS = ["tools/setup", "tools/demo", "tools/check", "tools/bench", "tools/docs"]
+SCRIPTS = ["tools/setup", "tools/demo", "tools/check", "tools/bench", "tools/libraries", "tools/docs"]
 # Pages that are made, not written.
 MADE = [
     f"docs/reference/{name}.md"
-    for name in ("commands", "limits", "cpp", "errors", "coverage", "operators", "promotion")
+    for name in ("commands", "limits", "cpp", "errors", "coverage", "operators", "libraries", "promotion")
 ]
 LIMITS = {
     "Types and values": "dialect/Bounds.h",
@@ -205,6 +205,7 @@ def generated(quick):
         ("errors", "Errors", [*python, "tools/errors.py"]),
         ("coverage", "Operators of ATen", [*python, "tools/coverage.py"]),
         ("operators", "PyTorch's own samples", [*python, "tools/sweep.py", "--report"]),
+        ("libraries", "Libraries", [*python, "tools/libraries.py", "--report"]),
         ("promotion", "Type promotion", [*python, "test/passes/promote_grid.py", "differences"]),
     ):
         page = f"# {title}\n\nThis page is left out of a quick build; run `tools/docs`.\n"

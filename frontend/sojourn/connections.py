@@ -10,6 +10,7 @@ import sys
 import sysconfig
 import warnings
 import weakref
+from types import FrameType
 
 import torch
 
@@ -78,6 +79,14 @@ def take_programs() -> None:
 def is_users(file: str) -> bool:
     """Whether a file is a script's: of no installed library."""
     return not file.startswith((*_OWN, *INSTALLED, "<frozen "))
+
+
+def reader() -> FrameType:
+    """The innermost frame outside of this package and torch."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame = frame.f_back
+    return frame
 
 
 def callers_depth() -> int:

@@ -27,7 +27,7 @@ def trust(*libraries: str) -> None:
 
 def tell_of_move(depth: int) -> None:
     """Warns once for each library that moves a model from an owner to the CPU. `depth`: frames up to the mover."""
-    library = _library(sys._getframe(depth + 1).f_code.co_filename)
+    library = library_of(sys._getframe(depth + 1).f_code.co_filename)
     if library is None or library in _trusted or library in _told:
         return
     _told.add(library)
@@ -39,7 +39,7 @@ def tell_of_move(depth: int) -> None:
     )
 
 
-def _library(file: str) -> str | None:
+def library_of(file: str) -> str | None:
     """The installed library that a file belongs to; None for a script's file and for Python's own."""
     if connections.is_users(file):
         return None

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 import _sojourn
 
-from . import connections
+from . import connections, frameworks
 from .checks import flag
 from .errors import ValueNeeded
 
@@ -25,7 +25,7 @@ class _Told(threading.local):
     """Of a thread: extra round trips by line, whether it refuses them, and whether it reads many values at once."""
 
     def __init__(self):
-        self.lines: dict[tuple[str, int], int] = {}
+        self.lines: dict[tuple, int] = {}
         self.strict = self.together = False
 
 
@@ -80,13 +80,21 @@ def _hint() -> None:
     if not connections.is_users(frame.f_code.co_filename):
         return  # nobody here can change that line
     line = (frame.f_code.co_filename, frame.f_lineno)
-    _told.lines[line] = _told.lines.get(line, 0) + 1
-    if _told.lines[line] == 2:  # one that runs once is not worth a word
-        warnings.warn(
-            f"a value is read here, which costs a separate round trip to the owner each time; {_WAY_OUT} (reported once "
-            "per line)",
-            stacklevel=depth + 1,
+    reader = connections.reader()
+    place = (*line, reader.f_code.co_filename, reader.f_lineno)
+    _told.lines[place] = _told.lines.get(place, 0) + 1
+    library = frameworks.library_of(reader.f_code.co_filename)
+    # One that runs once is not worth a word; libraries look at sizes in pairs as they start.
+    if _told.lines[place] < (2 if library is None else 3) or line in _told.lines:
+        return
+    _told.lines[line] = 1
+    said = f"a value is read here, which costs a separate round trip to the owner each time; {_WAY_OUT}"
+    if library is not None:
+        said = (
+            f"{library} reads values here, each of which costs a separate round trip to the owner; fewer logs, "
+            "metrics and progress bars read fewer values"
         )
+    warnings.warn(f"{said} (reported once per line)", stacklevel=depth + 1)
 
 
 def value(tensor: torch.Tensor) -> torch.Tensor:

@@ -172,9 +172,12 @@ def _allow_pinning() -> None:
     def pin_memory(self, *args, **kwargs):
         if is_remote(self) or torch.cuda.is_available():
             return original(self, *args, **kwargs)
-        if not told:
+        # Frameworks pin by default, and a script can say nothing to it.
+        if not told and connections.is_users(connections.reader().f_code.co_filename):
             told.append(True)
-            warnings.warn("pin_memory does nothing for an owner's device; leave it out", stacklevel=2)
+            warnings.warn(
+                "pin_memory does nothing for an owner's device; leave it out", stacklevel=connections.callers_depth()
+            )
         return self
 
     torch.Tensor.pin_memory = pin_memory  # type: ignore[method-assign]  # torch has no hook for it

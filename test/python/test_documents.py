@@ -25,6 +25,9 @@ import sojourn
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+IMPORT = re.compile(r"^(?:from|import) (\w+)", re.MULTILINE)
+# Of tools/setup --libraries: a block that imports one runs where it is installed, as in tools/check --all.
+OPTIONAL = {"accelerate", "lightning", "safetensors", "skorch", "transformers"}
 
 
 def blocks(text, *languages):
@@ -42,6 +45,9 @@ def run_python(code, name, line, namespace):
     output = io.StringIO()
     with contextlib.redirect_stdout(output), warnings.catch_warnings():
         warnings.simplefilter("error")  # a reader would see it
+        for library in [*OPTIONAL, r"torch\.jit"]:  # what libraries say of torch and of each other
+            warnings.filterwarnings("ignore", module=rf"{library}\b")
+        warnings.filterwarnings("ignore", rf"({'|'.join(OPTIONAL)}) reads values here")  # the guide says so
         exec(compile("\n" * (line - 1) + code, name, "exec"), namespace)
     return output.getvalue()
 
@@ -59,14 +65,26 @@ def compare(expected, printed, where):
         pytest.fail(f"{where}:\n{checker.output_difference(example, printed, FLAGS)}", pytrace=False)
 
 
+def missing_packages(code):
+    """Optional packages that a block imports and that are not installed."""
+    return {name for name in OPTIONAL.intersection(IMPORT.findall(code)) if importlib.util.find_spec(name) is None}
+
+
 def run_document(name, text, folder):
-    """Runs the blocks of a document in a folder, and puts back whatever they changed of this process."""
+    """Runs the blocks of a document in a folder, and puts back whatever they changed of this process.
+
+    Returns the packages for want of which blocks were left out.
+    """
     namespace = {"__name__": "__main__"}
+    missing = set()
     here = os.getcwd()
     with mock.patch.dict(os.environ):
         os.chdir(folder)
         try:
             for language, code, line, expected in blocks(text, "python", "sh"):
+                if language == "python" and (wanting := missing_packages(code)):
+                    missing |= wanting
+                    continue
                 printed = run_python(code, name, line, namespace) if language == "python" else run_shell(code)
                 compare(expected, printed, f"{name}:{line}")
         finally:
@@ -76,6 +94,7 @@ def run_document(name, text, folder):
             if (folder / "serve.pid").exists():
                 with contextlib.suppress(ProcessLookupError):  # the last block stops the server, where it is reached
                     os.kill(int((folder / "serve.pid").read_text()), signal.SIGTERM)
+    return missing
 
 
 DOCUMENTS = sorted((ROOT / "docs").glob("quickstart/*.md")) + sorted((ROOT / "docs").glob("guides/*.md"))
@@ -87,7 +106,16 @@ def test_a_document_runs(path, tmp_path):
     sojourn.flush()  # ops that an earlier test left pending would join its first step
     text = path.read_text()
     assert list(blocks(text, "python", "sh"))
-    run_document(str(path.relative_to(ROOT)), text, tmp_path)
+    if missing := run_document(str(path.relative_to(ROOT)), text, tmp_path):
+        pytest.skip(f"all but the blocks that need {', '.join(sorted(missing))} ran; tools/setup --libraries")
+
+
+def test_blocks_of_missing_packages_are_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.OPTIONAL", {"no_such_package", "json"})
+    text = "```python\nimport no_such_package\nraise SystemExit\n```\n```python\nimport json\n\nprint(json.dumps(1))\n```\n"
+    assert run_document("a document", text + "```text\n1\n```\n", tmp_path) == {"no_such_package"}
+    with pytest.raises(pytest.fail.Exception):
+        run_document("a document", text + "```text\n2\n```\n", tmp_path)
 
 
 def test_a_document_that_fails_leaves_nothing_behind(tmp_path):

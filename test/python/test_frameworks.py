@@ -140,6 +140,26 @@ def run_script(script: str, seed: int, tmp_path, **environment):
     return ended.stdout + ended.stderr
 
 
+def test_pinning_is_told_to_a_script_that_asks_for_it(seed, tmp_path):
+    """Frameworks pin by default (transformers); the script could change nothing."""
+    script = """
+import sysconfig
+found = {}
+exec(compile("def run(loader): return list(loader)", f"{sysconfig.get_path('purelib')}/some_framework/a.py", "exec"), found)
+pinned = torch.utils.data.DataLoader(data, batch_size=16, pin_memory=True)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for (a, b), (c, d) in zip(found["run"](pinned), loader):
+        assert torch.equal(a, c) and torch.equal(b, d)
+    assert not caught, [str(each.message) for each in caught]
+    for _ in range(2):
+        list(pinned)
+(told,) = caught
+assert told.filename == "<string>" and "pin_memory does nothing" in str(told.message), told
+"""
+    run_script(script, seed, tmp_path)
+
+
 def test_accelerate_takes_the_owner(seed, tmp_path):
     pytest.importorskip("accelerate")
     script = """

@@ -132,6 +132,23 @@ def test_hints_and_refusals_name_the_script_not_a_library(owner):
     assert file not in str(failure.value)
 
 
+def test_hints_name_a_library_that_reads(owner):
+    """A library's lines that read once are not worth a word, though one line of the script reaches them all."""
+    twice, _ = installed("def run(x):\n    x.sum().item()\n    return x.prod().item()\n")
+    x = torch.ones(3, device=owner.device)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        twice(x), twice(x)
+        assert not caught
+        for _ in range(3):
+            twice(x)
+        for _ in range(3):
+            x.sum().item()
+    library, script = (str(each.message) for each in caught)
+    assert library.startswith("some_library reads values here") and "separate round trip" in library
+    assert "fewer logs" in library and script.startswith("a value is read here")
+
+
 def test_a_read_that_is_refused_gets_no_hint(owner, rng):
     table = people(owner, rng)
     with warnings.catch_warnings(record=True) as caught:

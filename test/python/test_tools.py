@@ -109,6 +109,44 @@ def test_setup_installs_the_packages_of_the_site_once(environment_made, tmp_path
     assert code == 0 and calls()[before:] == ["pip"], text
 
 
+def test_setup_makes_the_environment_of_libraries_once(environment_made, tmp_path):
+    """Above .venv, with its torch as a constraint; anew where a pin changes."""
+    setup, _, _, _ = environment_made
+    shutil.copy(ROOT / "tools/requirements-libraries.txt", tmp_path / "tools")
+    assert setup("--no-build")[0] == 0 and not (tmp_path / "build/libraries").exists()
+    log, python = tmp_path / "pip-log", tmp_path / "python"
+    python.write_text(f"""#!{sys.executable}
+import os, pathlib, sys
+if sys.argv[1:3] == ["-m", "venv"]:
+    place = pathlib.Path(sys.argv[3])
+    (place / "bin").mkdir(parents=True)
+    (place / "bin/python").symlink_to({str(python)!r})
+    (place / "site/torchvision").mkdir(parents=True)
+elif sys.argv[1:3] == ["-m", "pip"]:
+    print(*sys.argv[3:], file=open({str(log)!r}, "a"))
+elif "sysconfig" in sys.argv[-1]:
+    print(pathlib.Path(sys.argv[0]).parent.parent / "site")
+else:
+    sys.exit(1)  # torchvision cannot be imported
+""")
+    python.chmod(0o755)
+    (tmp_path / ".venv/bin/python").unlink()
+    (tmp_path / ".venv/bin/python").symlink_to(python)
+    (tmp_path / ".venv/site").mkdir()
+    place = tmp_path / "build/libraries"
+    for times in (1, 1, 2):
+        if times == 2:
+            with (tmp_path / "tools/requirements-libraries.txt").open("a") as file:
+                file.write("more==1\n")
+        code, text = setup("--no-build", "--libraries")
+        assert code == 0, text
+        installed = [line for line in log.read_text().splitlines() if "requirements-libraries.txt" in line]
+        assert len(installed) == times and f"-c {place}/constraints.txt" in installed[0]
+    assert re.fullmatch(r"torch==\S+\n", (place / "constraints.txt").read_text())
+    assert f'site.addsitedir("{tmp_path}/.venv/site")' in (place / "site/environment.pth").read_text()
+    assert 'for _name in ("nms", "qnms")' in (place / "site/torchvision/extension.py").read_text()
+
+
 def test_setup_says_that_it_needs_debian(bare_clone):
     stand_in, setup = bare_clone
     stand_in("dpkg-query", "exit 127")
@@ -328,7 +366,7 @@ def test_check_all_adds_the_sanitizers(check, tmp_path, monkeypatch):
     plain = len(ran)
     found = all_counts("--all")
     asan = sanitizers.SANITIZERS["asan"]
-    assert len(ran) == plain + len(check.WHOLE) + len(asan.programs)  # and whole runs
+    assert len(ran) == plain + len(check.WHOLE) + 1 + len(asan.programs)  # and whole runs, with the libraries' two
     assert (found[-1].runner, found[-1].failed, found[-1].broken) == ("tsan build", 1, "cmake --preset tsan failed")
     found = all_counts("--only=asan")
     assert [count.runner for count in found] == [f"asan {program}" for program in asan.programs]
