@@ -319,7 +319,7 @@ def test_every_kind_of_column(rng, tmp_path):
         "large": "a", "view": "b", "codes": 9, "dictionary": "unused", "numbers": 30, "date64": at.date(), "zoned": at,
         "s": at, "ns": at.date(), "span": datetime.timedelta(1), "clock": 5, "clock32": 7, "price": 1, "wide": 2,
     }  # fmt: skip
-    bounds = {"s": (at - datetime.timedelta(10**5), at), "date64": (np.datetime64("1970-01-01"), 10**6)}
+    bounds = {"s": (at - datetime.timedelta(10**5), at), "date64": (np.datetime64("1970-01-01"), np.int64(10**6))}
     terms = {"fills": fills, "bounds": bounds, "categories": {"codes": [5, 9], "view": ["a", "b", "c"]}}
     expected = sojourn.plain(table, **terms)
     pyarrow.feather.write_feather(table, tmp_path / "t.feather", compression="uncompressed")
