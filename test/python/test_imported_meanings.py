@@ -285,6 +285,15 @@ def test_private_tables_declare_their_categories(kind, seed, tmp_path):
         assert [round(float(count)) for count in counts] == [1, 1, 1]
 
 
+def test_all_columns_without_categories_are_named_at_once(seed, tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,c,d\nx,y,z,1\n")
+    words = ["import", tmp_path / "t.csv", "--name", "t", "--rows-are-subjects", "--store", tmp_path / "store"]
+    refused = tool(*words, "--categories", "b=y,n", code=1)
+    assert "columns 'a', 'c' hold text or categories; on a private table they must be declared" in refused
+    assert "categories={'a': [...], ...}, --categories a=A,B" in refused and "leave the columns out" in refused
+    tool(*words, "--categories", "b=y,n", "--columns", "b")
+
+
 def test_a_fill_replaces_what_is_no_category(seed, tmp_path):
     data = {"arm": ["low", None, "hihg", "high", "NULL"], "x": [1, 2, 3, 4, 5]}
     (tmp_path / "t.csv").write_text(csv_text(data))
