@@ -469,6 +469,22 @@ llvm::Expected<std::shared_ptr<arrow::Table>> encodeColumns(const std::shared_pt
                                                             RegisterOptions &options) {
   std::string extension = std::filesystem::path(source.path).extension().string();
   const bool isCsv = extension == ".csv" || extension == ".tsv";
+  std::vector<std::string> lacking;
+  for (int index : selection) {
+    const arrow::Field &field = *table->schema()->field(index);
+    const bool isCoded = isText(*field.type()) || field.type()->id() == arrow::Type::DICTIONARY;
+    if (options.needsBounds && isCoded && !source.path.empty() && !options.meanings.count(field.name())) {
+      lacking.push_back(field.name());
+    }
+  }
+  if (lacking.size() > 1) { // one is named with its own advice below
+    return failure("columns '" + llvm::join(llvm::ArrayRef(lacking).take_front(20), "', '") + "'" +
+                   (lacking.size() > 20 ? ", ..." : "") +
+                   " hold text or categories; on a private table they must be declared, because those found in the "
+                   "rows would tell of the rows: categories={'" +
+                   lacking.front() + "': [...], ...}, --categories " + lacking.front() +
+                   "=A,B or a file: --bounds, from public knowledge; or leave the columns out");
+  }
   std::shared_ptr<arrow::Table> result = table;
   size_t bytes = 0;
   for (int index : selection) {

@@ -89,10 +89,11 @@ def read(
 def _of_file(path: str, bounds: dict, fills: dict, declared: dict[str, tuple]) -> Source:
     """Terms of a file, whose columns the owner's import reads."""
     fill_texts = {name: words for name, fill in fills.items() if (words := _words(fill)) is not None}
-    bound_texts = {}
+    bound_texts: dict[str, tuple[str, str]] = {}
     for name, pair in bounds.items():
         if isinstance(pair, Sequence) and len(pair) == 2 and any(_is_moment(each) for each in pair):
-            bound_texts[name] = tuple(repr(each) if is_number(each) else _words(each) or repr(each) for each in pair)
+            lower, upper = (_words(each) or str(each) for each in pair)
+            bound_texts[name] = lower, upper
     spans = {name: _number(fill, False) for name, fill in fills.items() if name not in fill_texts}
     left = {name: pair for name, pair in bounds.items() if name not in bound_texts}
     meanings: dict[str, Meaning] = {name: (names, _NO_UNIT, False) for name, names in declared.items()}

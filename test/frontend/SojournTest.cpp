@@ -70,6 +70,27 @@ TEST_F(Surface, ColumnsAndWholeRows) {
   EXPECT_TRUE(same(publish(there->rows({"weight", "age"}, at::kDouble)), wide));
 }
 
+/// Codes of tensors, and texts of a file: one description, here and from the owner.
+TEST_F(Surface, ColumnsSayWhatTheirNumbersStandFor) {
+  const std::string path = std::filesystem::temp_directory_path() / ("sojourn-" + std::to_string(seed) + ".csv");
+  std::ofstream(path) << "arm,visit\nhigh,2024-03-01\n,1969-12-31\nlow,1970-01-02\n";
+  std::map<std::string, Meaning> meanings{{"arm", {.texts = {"low", "high"}}}};
+  Table file = plain(path, {.meanings = meanings, .fillTexts = {{"arm", "high"}}});
+  std::filesystem::remove(path);
+  auto codes = at::tensor({1, 1, 0}, at::kLong), days = at::tensor({19783, -1, 1}, at::kLong);
+  meanings["visit"].unit = Unit::Days;
+  RegisterOptions options{.policy = "open", .bounds = {}, .fills = {{"arm", 1}}, .meanings = meanings};
+  Table table = owner->registerDataset("visits", {{{"arm", codes}, {"visit", days}}}, options);
+  EXPECT_EQ(table.meanings(), (std::vector<std::string>{"arm: 0 low, 1 high; missing entries are 1 high",
+                                                        "visit: days since 1970-01-01"}));
+  EXPECT_EQ(file.meanings(), table.meanings());
+  EXPECT_NE(table.str().find("\n  arm: 0 low, 1 high; missing"), std::string::npos) << table.str();
+  EXPECT_EQ(table.columns()[0].bounds, std::make_optional(std::pair(0.0, 1.0)));
+  EXPECT_TRUE(same(file["arm"], codes) && same(file["visit"], days));
+  EXPECT_TRUE(same(publish(table["arm"]), codes) && same(publish(table["visit"]), days));
+  EXPECT_EQ((*there).columns()[0].meaning, nullptr);
+}
+
 TEST_F(Surface, BatchesFollowTheDocumentedOrder) {
   std::mt19937_64 dice(seed);
   for (bool dropLast : {false, true}) {

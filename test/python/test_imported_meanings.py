@@ -285,6 +285,15 @@ def test_private_tables_declare_their_categories(kind, seed, tmp_path):
         assert [round(float(count)) for count in counts] == [1, 1, 1]
 
 
+def test_all_columns_without_categories_are_named_at_once(seed, tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,c,d\nx,y,z,1\n")
+    words = ["import", tmp_path / "t.csv", "--name", "t", "--rows-are-subjects", "--store", tmp_path / "store"]
+    refused = tool(*words, "--categories", "b=y,n", code=1)
+    assert "columns 'a', 'c' hold text or categories; on a private table they must be declared" in refused
+    assert "categories={'a': [...], ...}, --categories a=A,B" in refused and "leave the columns out" in refused
+    tool(*words, "--categories", "b=y,n", "--columns", "b")
+
+
 def test_a_fill_replaces_what_is_no_category(seed, tmp_path):
     data = {"arm": ["low", None, "hihg", "high", "NULL"], "x": [1, 2, 3, 4, 5]}
     (tmp_path / "t.csv").write_text(csv_text(data))
@@ -319,7 +328,7 @@ def test_every_kind_of_column(rng, tmp_path):
         "large": "a", "view": "b", "codes": 9, "dictionary": "unused", "numbers": 30, "date64": at.date(), "zoned": at,
         "s": at, "ns": at.date(), "span": datetime.timedelta(1), "clock": 5, "clock32": 7, "price": 1, "wide": 2,
     }  # fmt: skip
-    bounds = {"s": (at - datetime.timedelta(10**5), at), "date64": (np.datetime64("1970-01-01"), 10**6)}
+    bounds = {"s": (at - datetime.timedelta(10**5), at), "date64": (np.datetime64("1970-01-01"), np.int64(10**6))}
     terms = {"fills": fills, "bounds": bounds, "categories": {"codes": [5, 9], "view": ["a", "b", "c"]}}
     expected = sojourn.plain(table, **terms)
     pyarrow.feather.write_feather(table, tmp_path / "t.feather", compression="uncompressed")
