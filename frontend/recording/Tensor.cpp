@@ -67,6 +67,7 @@ void Storage::release_resources() {
   if (auto told = std::exchange(session, nullptr)) {
     told->storageDied(*this);
   }
+  pack.reset();
 }
 
 Storage::Place *Storage::placeIn(const Recording &recording) {

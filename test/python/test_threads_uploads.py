@@ -194,6 +194,38 @@ def test_a_step_that_is_dropped_keeps_what_it_took_of_another_thread(owner, seed
         assert_same(there_made, w)
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_ids_of_the_other_trace_after_an_upload_has_left(owner, rng, fails):
+    """A trace with reads of a table, pending ops and an open step loses uploads from its midst."""
+    x = torch.randn(20)
+    table = owner.register(f"shared{rng.random()}", {"x": x}, policy="open", bounds={"x": (-9.0, 9.0)})
+    sojourn.flush()
+    with workers(1) as (there,):
+        values = [torch.randn(3) for _ in range(8)]
+        uploads = [value.to(owner.device) for value in values]
+        rows = table.rows("x")
+        kept = uploads[3] * 2 + rows[:3]
+        assert_same(there(lambda: sojourn.publish(uploads[0] + uploads[5])), values[0] + values[5])
+        kept = kept + table.rows("x")[3:6] + uploads[6]
+        try:
+            with sojourn.step():
+                kept.add_(1)
+                inside = torch.ones(3).to(owner.device)
+                more = uploads[1] + table.rows("x")[6:9]
+                for at in rng.sample([2, 4, 7], 2):
+                    there(lambda: sojourn.publish(uploads[at] * 3))
+                assert there(lambda: sojourn.publish(inside * 3)).tolist() == [3, 3, 3]
+                more = more * 2 + inside + uploads[2]
+                if fails:
+                    raise KeyError
+        except KeyError:
+            more = None
+        expected = values[3] * 2 + x[:3] + x[3:6] + values[6] + (0 if fails else 1)
+        assert_same([kept, rows, *uploads], [expected, x, *values], rtol=1e-5, atol=1e-5)
+        if not fails:
+            assert_same(more, (values[1] + x[6:9]) * 2 + 1 + values[2], rtol=1e-5, atol=1e-5)
+
+
 def test_what_a_thread_has_computed_or_written_stays_its_own(owner, device):
     x = torch.ones(3).to(device)
     with workers(1) as (there,):
