@@ -11,6 +11,8 @@ from torch.distributions import constraints
 from torch.nn.modules import linear_cross_entropy_options as chunked
 from torch.nn.modules import transformer
 
+import _sojourn
+
 from .tensor import is_remote
 
 
@@ -41,11 +43,25 @@ def install() -> None:
     # Whether padding is at the end, for nested tensors in eval mode: what these would give is made at the owner.
     _answer(torch, "_nested_tensor_from_mask_left_aligned", _note_padding)
     _wrap_encoder()
+    _read_assertions()
     _keep_backward_here()
     _add_chunks_in_float32()
     # A covariance that a distribution was given: symmetric, and with a factor.
     for constraint in (constraints._PositiveDefinite, constraints._PositiveSemidefinite):
         _answer(constraint, "check", _are_definite)
+
+
+def _read_assertions() -> None:
+    """An assertion on values is a read: outside of steps it is made here, inside of them it is refused."""
+    original = torch._assert_async
+
+    @functools.wraps(original)
+    def assert_async(tensor, *args, **kwargs):
+        if not is_remote(tensor):
+            return original(tensor, *args, **kwargs)
+        return original(tensor) if _sojourn.step_active() else original(tensor.detach().cpu(), *args, **kwargs)
+
+    torch._assert_async = assert_async  # type: ignore[assignment]  # torch has no hook for it
 
 
 def _add_chunks_in_float32() -> None:

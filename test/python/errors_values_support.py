@@ -148,9 +148,10 @@ def _(x):
     torch.linalg.cholesky_ex(x @ x.mT, check_errors=True)
 
 
-@example(ValueNeeded, "An assertion on values", "aten::_assert_async", "publish the condition")
+@example(ValueNeeded, "An assertion on values inside a step", "aten::_assert_async", "publish the condition")
 def _(x):
-    torch._assert_async(x.sum() > 0)
+    with sojourn.step():
+        torch._assert_async(x.sum() > 0, "a library's text")
 
 
 @example(Refused, "A copy to the CPU inside a step", "would move to cpu", "sojourn.publish(tensor)", "example.py:2")

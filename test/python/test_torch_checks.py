@@ -86,6 +86,32 @@ def test_distributions_check_no_values(owner, seed, name):
     both(owner, nn.Linear(3, 3).double(), DISTRIBUTIONS[name], torch.randn(4, 3).double())
 
 
+@pytest.mark.filterwarnings("ignore:a value is read here")
+def test_assertions_are_reads(owner, seed):
+    """Outside of steps an assertion holds or raises eager's error; inside of one it would read a value."""
+    x = torch.rand(5) + 0.1
+    there = x.to(owner.device)
+    torch._assert_async((there > 0).all())
+    torch._assert_async((there < 2).all(), "too large")
+    for words in ((), ("too large",)):
+        with pytest.raises(RuntimeError) as expected:
+            torch._assert_async((x > 2).all(), *words)
+        with pytest.raises(RuntimeError) as found:
+            torch._assert_async((there > 2).all(), *words)
+        assert str(found.value) == str(expected.value)
+        with pytest.raises(sojourn.ValueNeeded, match="assertions read values"), sojourn.step():
+            torch._assert_async((there > 2).all(), *words)
+    torch.testing.assert_close((there * 2).cpu(), x * 2)
+
+
+def test_assertions_on_private_rows_are_refused(rng):
+    columns = {"a": [rng.uniform(-1, 1) for _ in range(64)]}
+    with sojourn.local() as owner:
+        table = owner.register("people", columns, policy="private", bounds={"a": (-1, 1)})
+        with pytest.raises(sojourn.Refused, match="this value has a price"):
+            torch._assert_async(table["a"].sum() > 0)
+
+
 def test_on_the_cpu_torch_checks_as_before():
     with pytest.raises(ValueError, match="constraint"):
         torch.distributions.Normal(torch.zeros(2), torch.tensor([1.0, -1.0]), validate_args=True)
