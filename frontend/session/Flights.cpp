@@ -418,7 +418,8 @@ static void forgetUpload(Storage &storage, const Recording &recording) {
 void Session::commit(Recording &recording, const TraceCall &call) {
   TablesRead reads = recording.trace.tables.empty() ? TablesRead::None : TablesRead::Open;
   reads = std::max(recording.tables.holdPrivate() ? TablesRead::Private : reads, recording.reads);
-  for (Storage *storage : recording.storages) {
+  for (size_t id = 0; id < recording.storages.size() && reads != TablesRead::None; ++id) {
+    Storage *storage = recording.storages[id];
     if (storage && reads > storage->reads && storage->handle && storage->placeIn(recording)->written) {
       storage->reads = reads;
     }

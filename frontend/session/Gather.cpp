@@ -44,8 +44,12 @@ constexpr const char *kWereGathered =
 
 } // namespace
 
-/// Values computed from rows of private tables stay apart: what may become of one must not depend on others.
+/// Values computed from rows of private tables stay apart: what may become of one must not depend on others. Where few
+/// values live, none is noted: most results of a step die with the next.
 void Session::noteSmall(Storage &storage) {
+  if (counters_.live_handles < gathering().from / 2) {
+    return;
+  }
   const int64_t count = elementsOf(storage);
   if (storage.isPack || storage.reads == TablesRead::Private || count == 0 || count > kElementsMost) {
     return;

@@ -6,14 +6,14 @@
 #include "frontend/session/Reads.h"
 #include "frontend/session/Session.h"
 
-#include <mutex>
+#include <atomic>
 
 namespace sojourn::frontend {
 
 namespace {
 
-std::mutex gatheringMutex;
-Gathering gatheringNow;
+std::atomic<size_t> from{Gathering().from}, many{Gathering().many};
+std::atomic<uint64_t> age{Gathering().age};
 
 } // namespace
 
@@ -45,14 +45,12 @@ void unpackBeforeStep(const at::Tensor &argument) {
   }
 }
 
-Gathering gathering() {
-  std::lock_guard lock(gatheringMutex);
-  return gatheringNow;
-}
+Gathering gathering() { return {from.load(), many.load(), age.load()}; }
 
 void setGathering(const Gathering &gathering) {
-  std::lock_guard lock(gatheringMutex);
-  gatheringNow = gathering;
+  from = gathering.from;
+  many = gathering.many;
+  age = gathering.age;
 }
 
 } // namespace sojourn::frontend

@@ -407,12 +407,22 @@ TEST_F(Surface, AnotherThreadsUnsentResultIsTold) {
     std::thread([&] { told = thrown([&] { x.add(1); }); }).join();
     return told.second;
   };
-  EXPECT_NE(used().find("another thread has recorded this tensor"), std::string::npos) << used();
+  EXPECT_NE(used().find("another thread has computed this tensor"), std::string::npos) << used();
   flush();
   std::thread([&] { EXPECT_TRUE(same(publish(x + 1), torch::full({3}, 3.0))); }).join();
   at::Tensor left;
   std::thread([&] { left = x + 1; }).join();
   EXPECT_NE(thrown([&] { left.add(1); }).second.find("ended before it was sent"), std::string::npos);
+}
+
+TEST_F(Surface, AnotherThreadUsesAnUnsentUpload) {
+  const at::Tensor value = torch::randn({7}, at::kDouble);
+  at::Tensor x = value.to(owner->device());
+  at::Tensor twice = x * 2; // its trace takes it, too
+  std::thread([&] { EXPECT_TRUE(same(publish(x + 1), value + 1)); }).join();
+  x.add_(1);
+  EXPECT_TRUE(same(publish(twice), value * 2));
+  std::thread([&] { EXPECT_TRUE(same(publish(x), value + 1)); }).join();
 }
 
 TEST_F(Surface, AStepAtTwoOwners) {

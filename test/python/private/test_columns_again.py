@@ -259,7 +259,7 @@ def test_threads_read_for_themselves(owner, table, twin, arrays):
         assert not thread.is_alive()
 
     other(lambda: ages.mean())
-    assert len(failures) == 1 and "another thread has recorded this tensor" in str(failures.pop())
+    assert len(failures) == 1 and "another thread has computed this tensor" in str(failures.pop())
     sojourn.publish(ages.mean(), epsilon=1.0)
     pending = ages.sum()  # in this thread's trace, while others publish
     for _ in range(3):
