@@ -352,6 +352,32 @@ def test_models_compiled_by_torch_are_left_alone(owner, rng, seed):
     assert torch._dynamo.utils.counters["frames"]["total"] > frames
 
 
+def test_torch_jit_traces_networks(owner, seed):
+    """The traced graph is the CPU's, convolutions included, and runs with gradients."""
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.ConvTranspose2d(4, 2, 3, stride=2),
+        nn.Flatten(),
+        nn.Linear(338, 2),
+    ).double()
+    model.eval()
+    x, more = torch.rand(2, 2, 3, 6, 6, dtype=torch.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        here = torch.jit.trace(copy.deepcopy(model), (x,))
+        there = torch.jit.trace(copy.deepcopy(model).to(owner.device), (x.to(owner.device),))
+    kinds = lambda traced: [node.kind() for node in traced.inlined_graph.nodes() if node.kind().startswith("aten::")]
+    assert kinds(there) == kinds(here) and kinds(here).count("aten::_convolution") == 2
+    found, expected = there(more.to(owner.device)), here(more)
+    found.square().sum().backward()
+    expected.square().sum().backward()
+    torch.testing.assert_close(found.detach().cpu(), expected.detach())
+    for ours, theirs in zip(there.parameters(), here.parameters()):
+        torch.testing.assert_close(ours.grad.cpu(), theirs.grad)
+
+
 def test_torch_export_of_remote_tensors_is_refused(owner, rng):
     x = torch.tensor(rng.uniform(-1, 1, (8, 2)), dtype=torch.float32)
     model = nn.Linear(2, 2)
