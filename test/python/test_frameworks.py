@@ -279,6 +279,45 @@ else:
     run_script(LIGHTNING + script, seed, tmp_path)
 
 
+def test_fabric_trains_at_the_owner(seed, tmp_path):
+    pytest.importorskip("lightning")
+    script = """
+import copy, lightning
+from sojourn.integrations.lightning import OwnerAccelerator
+
+def train(fabric, model, loader):
+    model, optimizer = fabric.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    loader = fabric.setup_dataloaders(loader)
+    for _ in range(3):
+        for a, b in loader:
+            assert a.device == b.device == fabric.device
+            optimizer.zero_grad()
+            fabric.backward(F.cross_entropy(model(a), b))
+            optimizer.step()
+    return model
+
+plain = copy.deepcopy(model)
+fabric = lightning.Fabric(accelerator=OwnerAccelerator(owner), devices=1)
+assert fabric.device == owner.device, fabric.device
+trained = train(fabric, model, loader)
+assert {p.device for p in trained.parameters()} == {owner.device}
+check(trained)
+fabric.save("kept.ckpt", {"model": trained})
+with torch.no_grad():
+    next(trained.parameters()).zero_()
+fabric.load("kept.ckpt", {"model": trained})
+check(trained)
+# Others keep their device.
+steps = owner.counters()["steps"]
+other = lightning.Fabric(accelerator="cpu", devices=1)
+for found, right in zip(train(other, plain, loader).parameters(), expected):
+    assert found.device.type == "cpu"
+    torch.testing.assert_close(found.detach(), right, rtol=1e-4, atol=1e-5)
+assert owner.counters()["steps"] == steps
+"""
+    run_script(script, seed, tmp_path)
+
+
 def test_lightning_trains_on_a_private_table(seed, tmp_path):
     pytest.importorskip("lightning")
     script = """
