@@ -8,6 +8,7 @@
 #include "frontend/recording/Record.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TracerMode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/CPUAllocator.h>
@@ -187,6 +188,33 @@ void recordForeign(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::ji
             "call it on CPU copies outside of steps (x.cpu())");
 }
 
+/// Under torch.jit.trace a convolution goes the way of every device: torch writes down ATen's `_convolution`, which
+/// ends in `convolution_overrideable`.
+class ConvolutionRecorder final : public c10::OperatorKernel {
+public:
+  explicit ConvolutionRecorder(std::shared_ptr<OpInfo> info) : recorder_(std::move(info)) {}
+  void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
+    if (!at::tracer::impl::is_dispatch_enabled()) {
+      recorder_(op, keys, stack);
+      return;
+    }
+    static const c10::OperatorHandle composed =
+        c10::Dispatcher::singleton().findSchemaOrThrow("aten::_convolution", "");
+    for (bool flag : {/*benchmark=*/false, /*deterministic=*/false, /*cudnn_enabled=*/true, /*allow_tf32=*/true}) {
+      stack->emplace_back(flag);
+    }
+    composed.callBoxed(stack);
+  }
+
+private:
+  Recorder recorder_;
+};
+
+/// ATen's compositions for devices without a kernel that read memory by address: refused by name.
+bool readsMemory(const std::string &name) {
+  return name == "aten::_grouped_mm" || name == "aten::_scaled_grouped_mm" || name == "aten::_scaled_grouped_mm_v2";
+}
+
 /// One registration per overload. Left alone: CompositeImplicit ops (they decompose above us), and
 /// ops without a rule that ATen composes of others (CompositeExplicit).
 /// What Composites.cpp and LeastSquares.cpp have kernels for at the recorder's own key.
@@ -220,10 +248,15 @@ void registerRecorder() {
     }
     auto info = std::make_shared<OpInfo>(*op);
     bool known = info->shape || info->view || info->special != Special::None || info->shapePreserving;
-    if (!known && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd)) {
+    if (!known && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) && !readsMemory(name.name)) {
       continue;
     }
     std::string local = name.name.substr(6) + (name.overload_name.empty() ? "" : "." + name.overload_name);
+    if (name.name == "aten::convolution" && name.overload_name.empty()) {
+      library.impl("convolution",
+                   torch::CppFunction::makeFromBoxedFunctor(std::make_unique<ConvolutionRecorder>(std::move(info))));
+      continue;
+    }
     library.impl(local.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Recorder>(std::move(info))));
   }
 }

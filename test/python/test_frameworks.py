@@ -279,6 +279,45 @@ else:
     run_script(LIGHTNING + script, seed, tmp_path)
 
 
+def test_fabric_trains_at_the_owner(seed, tmp_path):
+    pytest.importorskip("lightning")
+    script = """
+import copy, lightning
+from sojourn.integrations.lightning import OwnerAccelerator
+
+def train(fabric, model, loader):
+    model, optimizer = fabric.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    loader = fabric.setup_dataloaders(loader)
+    for _ in range(3):
+        for a, b in loader:
+            assert a.device == b.device == fabric.device
+            optimizer.zero_grad()
+            fabric.backward(F.cross_entropy(model(a), b))
+            optimizer.step()
+    return model
+
+plain = copy.deepcopy(model)
+fabric = lightning.Fabric(accelerator=OwnerAccelerator(owner), devices=1)
+assert fabric.device == owner.device, fabric.device
+trained = train(fabric, model, loader)
+assert {p.device for p in trained.parameters()} == {owner.device}
+check(trained)
+fabric.save("kept.ckpt", {"model": trained})
+with torch.no_grad():
+    next(trained.parameters()).zero_()
+fabric.load("kept.ckpt", {"model": trained})
+check(trained)
+# Others keep their device.
+steps = owner.counters()["steps"]
+other = lightning.Fabric(accelerator="cpu", devices=1)
+for found, right in zip(train(other, plain, loader).parameters(), expected):
+    assert found.device.type == "cpu"
+    torch.testing.assert_close(found.detach(), right, rtol=1e-4, atol=1e-5)
+assert owner.counters()["steps"] == steps
+"""
+    run_script(script, seed, tmp_path)
+
+
 def test_lightning_trains_on_a_private_table(seed, tmp_path):
     pytest.importorskip("lightning")
     script = """
@@ -350,6 +389,32 @@ def test_models_compiled_by_torch_are_left_alone(owner, rng, seed):
     frames = torch._dynamo.utils.counters["frames"]["total"]
     torch.compile(nn.Linear(2, 2), backend="eager")(x)
     assert torch._dynamo.utils.counters["frames"]["total"] > frames
+
+
+def test_torch_jit_traces_networks(owner, seed):
+    """The traced graph is the CPU's, convolutions included, and runs with gradients."""
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.ConvTranspose2d(4, 2, 3, stride=2),
+        nn.Flatten(),
+        nn.Linear(338, 2),
+    ).double()
+    model.eval()
+    x, more = torch.rand(2, 2, 3, 6, 6, dtype=torch.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        here = torch.jit.trace(copy.deepcopy(model), (x,))
+        there = torch.jit.trace(copy.deepcopy(model).to(owner.device), (x.to(owner.device),))
+    kinds = lambda traced: [node.kind() for node in traced.inlined_graph.nodes() if node.kind().startswith("aten::")]
+    assert kinds(there) == kinds(here) and kinds(here).count("aten::_convolution") == 2
+    found, expected = there(more.to(owner.device)), here(more)
+    found.square().sum().backward()
+    expected.square().sum().backward()
+    torch.testing.assert_close(found.detach().cpu(), expected.detach())
+    for ours, theirs in zip(there.parameters(), here.parameters()):
+        torch.testing.assert_close(ours.grad.cpu(), theirs.grad)
 
 
 def test_torch_export_of_remote_tensors_is_refused(owner, rng):

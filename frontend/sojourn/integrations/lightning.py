@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lightning 2 on an owner's device: `Trainer(accelerator=OwnerAccelerator(owner))`."""
+"""Lightning 2 on an owner's device: `Trainer(accelerator=OwnerAccelerator(owner))`, and `Fabric` likewise."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if not _found:
     raise Error("sojourn.integrations.lightning needs Lightning 2: pip install lightning")
 # By name: type checkers need not have it.
 _pytorch = importlib.import_module({"lightning": "lightning.pytorch"}.get(_found[0], _found[0]))
+_fabric = importlib.import_module({"lightning": "lightning.fabric"}.get(_found[0], "lightning_fabric"))
 _Base: Any = _pytorch.accelerators.Accelerator
 
 
@@ -32,7 +33,8 @@ class OwnerAccelerator(_Base):  # type: ignore[misc]  # whose types are not inst
         trainer.fit(module, table.batches(features, label="y", size=64))
 
     The trainer moves the module to the owner. Batches of a table are at the owner already; batches of a `DataLoader`
-    are uploaded. As with Lightning's other accelerators, the module is on the CPU after `fit`.
+    are uploaded. As with Lightning's other accelerators, the module is on the CPU after `fit`. `lightning.Fabric` takes
+    the same argument, and leaves modules at the owner.
     """
 
     def __init__(self, owner):
@@ -80,3 +82,18 @@ class OwnerAccelerator(_Base):  # type: ignore[misc]  # whose types are not inst
     @staticmethod
     def name() -> str:
         return "owner"
+
+
+def _place_fabric() -> None:
+    """Fabric's strategy for one device gets the CPU for every accelerator but Lightning's, and asks ours nothing."""
+    strategy = _fabric.strategies.SingleDeviceStrategy
+    original = strategy.root_device.fget
+
+    def root_device(self) -> torch.device:
+        accelerator = self.accelerator
+        return accelerator._device if isinstance(accelerator, OwnerAccelerator) else original(self)
+
+    strategy.root_device = property(root_device)
+
+
+_place_fabric()
