@@ -67,7 +67,6 @@ void Storage::release_resources() {
   if (auto told = std::exchange(session, nullptr)) {
     told->storageDied(*this);
   }
-  pack.reset();
 }
 
 Storage::Place *Storage::placeIn(const Recording &recording) {
