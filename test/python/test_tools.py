@@ -270,6 +270,7 @@ import signal, sys
 sys.path.insert(0, {str(ROOT / "tools")!r})
 import check_runs
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 def start(name):
     script = f"touch {tmp_path}/{{name}}; sleep 300 & echo $! >{tmp_path}/{{name}}.pid; wait"
     return check_runs.run(name, ["bash", "-c", script], None, None, quiet=True)
