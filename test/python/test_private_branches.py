@@ -95,9 +95,9 @@ def clipped_step(model, data, rate, clip):
 def test_a_row_is_clipped_over_all_branches(owner, data, seed, how):
     table = register(owner, data)
     model, eager = (Branches(seed) for _ in range(2))
-    steps, rate = 6, 2.0
+    steps, rate = 6, 0.25  # a larger rate makes more of the noise of early steps than the bound below allows
     wanted, norms = clipped_step(eager, data, 0.0, 1.0)
-    clip = float(np.median(norms)) * 0.8  # most rows are clipped, some are not
+    clip = float(min(norms) + np.median(norms)) / 2  # most rows are clipped, some are not
     assert min(norms) < clip < max(norms)
     train = stepper(model.to(owner.device), scaling(model, table), rate)
     with sojourn.privacy(table, noise_multiplier=0.02, delta=DELTA, clip=clip) as run:
