@@ -25,7 +25,7 @@ void libraryFourier(const LibraryView &out, const LibraryView &x, const FourierO
   tensorOver(Role::out, out).copy_(made);
 }
 
-/// MKL 2024.2's dgeev writes beyond its workspace for doubles far from 1, and its results there are no eigenvectors.
+/// MKL 2024.2's dgeev writes beyond its workspace for doubles far from 1.
 /// A matrix with such elements is brought to a largest element near 1, and elements below 2^-128 of it become 0, which
 /// changes no digit that a backward stable method keeps. Returns the binary exponent taken out, 0 for any other matrix.
 static int moderate(at::Tensor &matrix) {

@@ -167,9 +167,11 @@ def test_statistics_of_a_batch_are_clamped_to_their_bound(names, table):
     np.testing.assert_allclose(default / bounded, 10 / bound, rtol=1e-3)
 
 
-def test_gradients_pass_through(table, data):
-    """A sum over rows of the gradient by the columns: the factor of each, times the rows."""
+def test_gradients_pass_through(table):
+    """A sum over rows of the gradient by the columns: the factor of each, times the rows, and no row changes it."""
     x = table.rows(NAMES).requires_grad_()
     table.scaled(x).sum().backward()
-    found = sojourn.publish(x.grad.sum(0), epsilon=1.0, bound=1.0)
-    assert found.shape == (3,)
+    factors = np.array([2 / (high - low) for low, high in (BOUNDS[name] for name in NAMES)])
+    found = sojourn.publish(x.grad.sum(0), epsilon=1.0, bound=100.0)
+    assert found.stderr == 0
+    np.testing.assert_allclose(np.asarray(found), factors * len(table), rtol=1e-5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published values of replayed steps with a bound: owners charge, clamp and err as for traced ones."""
+"""Published values of replayed steps with a bound: the price and the noise are those of traced ones."""
 
 import pytest
 import torch

@@ -9,10 +9,9 @@ import subprocess
 import sys
 
 import mpmath
-import numpy as np
 import pytest
 import torch
-from wild_matrices import OPS, wild
+from wild_matrices import OPS
 
 import sojourn
 
@@ -41,16 +40,15 @@ def test_eigenvectors_of_many_wild_matrices_keep_the_heap(generator):
     factored_under_malloc_checks(int(generator.integers(2**31)), 40, ["eig"])
 
 
-def test_eigenvectors_of_wild_matrices(generator):
+def test_eigenvectors_at_any_scale(generator):
     """Backward stable by mpmath: |A v - lambda v| is a few roundings of |A|, which no double could hold squared."""
-    matrices = torch.stack([wild(generator, (5, 5), np.float64) for _ in range(24)])
+    scales = 10.0 ** generator.uniform(-306, 306, (24, 1, 1))
+    matrices = torch.from_numpy(generator.standard_normal((24, 5, 5)) * scales)
     with sojourn.local() as owner:
         values, vectors = (y.cpu() for y in torch.linalg.eig(matrices.to(owner.device)))
     largest = matrices.abs().amax((1, 2))
-    whole = largest < torch.finfo(torch.float64).max / 64  # above, a sum of five elements may be infinite
-    assert whole.any() and values[whole].isfinite().all() and vectors[whole].isfinite().all()
     with mpmath.workprec(200):
-        for k in torch.nonzero(whole).flatten().tolist():
+        for k in range(24):
             a = mpmath.matrix(matrices[k].tolist())
             for j in range(5):
                 value, vector = mpmath.mpmathify(values[k, j].item()), mpmath.matrix(vectors[k, :, j].tolist())
