@@ -59,6 +59,20 @@ Storage::Storage(std::shared_ptr<Session> session, Dims sizes, Dims strides, at:
     : session(std::move(session)), sizes(std::move(sizes)), strides(std::move(strides)), dtype(dtype),
       serial(nextSerial()) {}
 
+c10::intrusive_ptr<Storage> Storage::make(std::shared_ptr<Session> session, Dims sizes, Dims strides,
+                                          at::ScalarType dtype) {
+  auto made = c10::make_intrusive<Storage>(std::move(session), std::move(sizes), std::move(strides), dtype);
+  c10::raw::weak_intrusive_ptr::incref(made.get());
+  return made;
+}
+
+c10::weak_intrusive_ptr<Storage> Storage::weak() {
+  c10::raw::weak_intrusive_ptr::incref(this);
+  return c10::weak_intrusive_ptr<Storage>::reclaim(this);
+}
+
+c10::intrusive_ptr<Storage> Storage::strong() { return weak().lock(); }
+
 Storage::~Storage() { release_resources(); }
 
 void Storage::release_resources() {
@@ -66,6 +80,7 @@ void Storage::release_resources() {
   shown.reset();
   if (auto told = std::exchange(session, nullptr)) {
     told->storageDied(*this);
+    c10::raw::weak_intrusive_ptr::decref(this); // nobody finds it any more
   }
 }
 

@@ -45,10 +45,20 @@ inline const Reason &constantReason(const char *text) { return *new Reason(reaso
 /// dense. Owned by tensors; the trace and the session know it by raw pointer and are told when it
 /// dies. Fields are guarded by the session's lock.
 struct Storage : c10::intrusive_ptr_target {
+  static c10::intrusive_ptr<Storage> make(std::shared_ptr<Session> session, Dims sizes, Dims strides,
+                                          at::ScalarType dtype);
+  /// By `make`.
   Storage(std::shared_ptr<Session> session, Dims sizes, Dims strides, at::ScalarType dtype);
   ~Storage() override;
-  /// While somebody still refers to it weakly: nobody can use it any more.
+  /// When the last tensor is gone.
   void release_resources() override;
+
+  /// References for those who know it by raw pointer, under the session's lock: another thread, such as one of
+  /// autograd's, may be dropping the last tensor. c10 frees an object without weak references at once, and a reference
+  /// that is made meanwhile would outlive it; so a storage has a weak reference from the start. Null, if it is too
+  /// late.
+  c10::intrusive_ptr<Storage> strong();
+  c10::weak_intrusive_ptr<Storage> weak();
 
   std::shared_ptr<Session> session;
   Dims sizes, strides;

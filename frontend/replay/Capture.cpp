@@ -186,9 +186,8 @@ std::shared_ptr<Segment> Segment::capture(const std::shared_ptr<Session> &sessio
       value.places = among(call.arguments, [&](const at::Tensor &tensor) { return isUploadOf(tensor, upload); });
       value.from = value.places.empty() ? From::Constant : From::Copied;
       value.contents = upload;
-    } else if (storage) {
+    } else if (storage && (value.fixed = storage->strong())) {
       value.from = From::Fixed;
-      value.fixed = c10::intrusive_ptr<Storage>::unsafe_reclaim_from_nonowning(storage);
     } else {
       segment->obstacle = "it reads and replaces a tensor that is not an argument (such as a hidden state); take it as "
                           "an argument and return it";

@@ -257,7 +257,7 @@ void Session::requireOpen() const {
 }
 
 c10::intrusive_ptr<Storage> Session::makeResult(Recording &open, const OutputMeta &meta) {
-  auto storage = c10::make_intrusive<Storage>(shared_from_this(), meta.sizes, meta.strides, meta.dtype);
+  auto storage = Storage::make(shared_from_this(), meta.sizes, meta.strides, meta.dtype);
   open.enter(*storage);
   return storage;
 }
@@ -269,8 +269,8 @@ c10::intrusive_ptr<Storage> Session::makeUpload(const at::Tensor &hostTensor, bo
   if (!copy.is_non_overlapping_and_dense()) {
     copy = copy.contiguous();
   }
-  auto storage = c10::make_intrusive<Storage>(shared_from_this(), Dims(copy.sizes().begin(), copy.sizes().end()),
-                                              Dims(copy.strides().begin(), copy.strides().end()), copy.scalar_type());
+  auto storage = Storage::make(shared_from_this(), Dims(copy.sizes().begin(), copy.sizes().end()),
+                               Dims(copy.strides().begin(), copy.strides().end()), copy.scalar_type());
   storage->upload = copy.contiguous();
   SessionLock lock(mutex_);
   ++counters_.uploads;

@@ -111,9 +111,9 @@ void HeldSteps::add(TraceCall &call, Recording &recording) {
   held.results = step.results;
   held.releases = step.releases;
   for (Word id : call.kept) {
-    // One that is dying has not left the recording yet, so its memory is there.
-    c10::raw::weak_intrusive_ptr::incref(recording.storages[static_cast<size_t>(id)]);
-    held.kept.push_back(c10::weak_intrusive_ptr<Storage>::reclaim(recording.storages[static_cast<size_t>(id)]));
+    if (Storage *storage = recording.storages[static_cast<size_t>(id)]) {
+      held.kept.push_back(storage->weak());
+    }
   }
   held.publishes = std::move(recording.publishes);
   publishedBytes_ += bytesOf(held.publishes);

@@ -73,7 +73,7 @@ public:
   /// What one step leaves at the owner, or is to.
   struct Held {
     std::vector<uint64_t> results, releases;
-    std::vector<c10::weak_intrusive_ptr<Storage>> kept; ///< by result
+    std::vector<c10::weak_intrusive_ptr<Storage>> kept; ///< those that the results are for
     std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>> publishes;
   };
 
