@@ -343,6 +343,10 @@ llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
       meaning->unit = parseUnit(columns.text(6));
       meaning->fill = columns.real(7);
       meaning->isFound = columns.integer(8) != 0;
+      if (meaning->isFound && record.policy == Policy::privateOnly) { // set by another hand: they tell of the rows
+        meaning->texts.clear();
+        meaning->numbers.clear();
+      }
       column.meaning = meaning->isEmpty() ? nullptr : std::move(meaning);
       record.columns.push_back(std::move(column));
     }

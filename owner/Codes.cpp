@@ -5,12 +5,14 @@
 #include "owner/Entries.h"
 #include "owner/Error.h"
 #include "owner/Moment.h"
+#include "owner/Text.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
 #include <arrow/api.h>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <unordered_map>
@@ -30,6 +32,13 @@ std::optional<int64_t> wholeNumber(const std::string &text) {
   int64_t number = 0;
   return !llvm::StringRef(text).getAsInteger(10, number) && std::to_string(number) == text ? std::optional(number)
                                                                                            : std::nullopt;
+}
+
+/// A whole number without an exponent.
+std::string shortest(double number) {
+  constexpr double kExact = 0x1p53;
+  return number == std::floor(number) && std::abs(number) <= kExact ? std::to_string(static_cast<int64_t>(number))
+                                                                    : numberText(number);
 }
 
 bool areWholeNumbers(const std::vector<std::string> &texts) {
@@ -113,6 +122,13 @@ llvm::Expected<ChunkedPtr> Encoder::encode(bool isFile) {
   if (auto fill = options.fills.find(name); fill != options.fills.end()) {
     meaning.fill = fill->second;
   }
+  const auto last = static_cast<double>(meaning.categories()) - 1;
+  if (auto bounds = options.bounds.find(name);
+      last >= 0 && (bounds->second.lower != 0 || bounds->second.upper != last)) {
+    return failure("column '" + name + "' has " + Twine(meaning.categories()) +
+                   " categories and other bounds than those of their codes, 0 to " + Twine(meaning.categories() - 1) +
+                   "; leave its bounds out");
+  }
   if (std::string problem = problemOf(meaning); !problem.empty()) {
     return failure("column '" + name + "' " + problem);
   }
@@ -186,12 +202,12 @@ llvm::Error Encoder::findCategories() {
   std::unordered_set<std::string_view> texts;
   std::unordered_set<int64_t> numbers;
   auto addText = [&](int64_t, std::optional<std::string_view> text) {
-    if (text && !(isCsv && isNoValue(*text)) && texts.insert(*text).second) {
+    if (texts.size() <= kCategories && text && !(isCsv && isNoValue(*text)) && texts.insert(*text).second) {
       meaning.texts.emplace_back(*text);
     }
   };
   auto addNumber = [&](int64_t, std::optional<int64_t> number) {
-    if (number && numbers.insert(*number).second) {
+    if (numbers.size() <= kCategories && number && numbers.insert(*number).second) {
       meaning.numbers.push_back(*number);
     }
   };
@@ -368,9 +384,9 @@ llvm::Expected<ChunkedPtr> Encoder::seconds(int64_t parts) {
   return built<arrow::DoubleBuilder>([&](arrow::DoubleBuilder &builder, const arrow::Array &chunk) {
     visitIntegers(chunk, [&](int64_t, std::optional<int64_t> count) {
       // Counts of nanoseconds exceed the whole numbers of a double.
-      const int64_t whole = count ? floorDivide(*count, parts) : 0;
+      const int64_t whole = count ? floorDivide(*count, parts) : 0, part = count ? *count % parts : 0;
       count ? builder.UnsafeAppend(static_cast<double>(whole) +
-                                   static_cast<double>(*count - whole * parts) / static_cast<double>(parts))
+                                   static_cast<double>(part < 0 ? part + parts : part) / static_cast<double>(parts))
             : builder.UnsafeAppendNull();
     });
   });
@@ -413,28 +429,27 @@ llvm::Expected<double> Encoder::numberOf(const std::string &text, const char *wh
 
 /// Fills and bounds in words.
 llvm::Error Encoder::resolveTerms() {
-  if (auto fill = options.fills.find(name); fill != options.fills.end() && !meaning.numbers.empty()) {
-    auto at = llvm::find_if(meaning.numbers, [&](int64_t each) { return static_cast<double>(each) == fill->second; });
-    fill->second = at == meaning.numbers.end() ? fill->second : static_cast<double>(at - meaning.numbers.begin());
-  }
-  if (auto fill = options.fillTexts.find(name); fill != options.fillTexts.end()) {
-    const std::string &text = fill->second;
-    const bool isNumber = options.fills.count(name);
-    if (meaning.categories() > 0) {
-      auto at = llvm::find(meaning.texts, text);
-      if (at != meaning.texts.end()) {
-        options.fills[name] = static_cast<double>(at - meaning.texts.begin());
-      } else if (!isNumber) {
-        return failure("fill '" + text + "' of column '" + name + "' is none of its " + Twine(meaning.categories()) +
-                       " categories; declare one of them");
-      }
-    } else if (!isNumber) {
-      auto number = numberOf(text, "fill");
-      if (!number) {
-        return number.takeError();
-      }
-      options.fills[name] = *number;
+  auto words = options.fillTexts.find(name);
+  auto fill = options.fills.find(name);
+  if (meaning.categories() > 0 && (words != options.fillTexts.end() || fill != options.fills.end())) {
+    const std::string text = words != options.fillTexts.end() ? words->second : shortest(fill->second);
+    const std::optional<int64_t> whole = wholeNumber(text);
+    const auto ofText = llvm::find(meaning.texts, text) - meaning.texts.begin();
+    const auto ofNumber = whole ? llvm::find(meaning.numbers, *whole) - meaning.numbers.begin()
+                                : static_cast<std::ptrdiff_t>(meaning.numbers.size());
+    const std::ptrdiff_t code = meaning.texts.empty() ? ofNumber : ofText;
+    if (code < static_cast<std::ptrdiff_t>(meaning.categories())) {
+      options.fills[name] = static_cast<double>(code);
+    } else if (meaning.texts.empty() || fill == options.fills.end()) { // a number beside texts is a code
+      return failure("fill '" + text + "' of column '" + name + "' is none of its " + Twine(meaning.categories()) +
+                     " categories; declare one of them");
     }
+  } else if (words != options.fillTexts.end() && fill == options.fills.end()) {
+    auto number = numberOf(words->second, "fill");
+    if (!number) {
+      return number.takeError();
+    }
+    options.fills[name] = *number;
   }
   if (auto bounds = options.boundTexts.find(name); bounds != options.boundTexts.end()) {
     auto lower = numberOf(bounds->second.first, "bound");

@@ -48,8 +48,7 @@ std::optional<int64_t> zoneOf(llvm::StringRef text) {
     return std::nullopt;
   }
   auto hours = take(text, 2, 0, 23);
-  text.consume_front(":");
-  auto minutes = text.empty() ? std::optional<int64_t>(0) : take(text, 2, 0, 59);
+  auto minutes = !text.consume_front(":") && text.empty() ? std::optional<int64_t>(0) : take(text, 2, 0, 59);
   return hours && minutes && text.empty() ? std::optional(sign * (*hours * 3600 + *minutes * 60)) : std::nullopt;
 }
 

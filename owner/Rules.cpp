@@ -5,6 +5,7 @@
 #include "owner/Moment.h"
 
 #define TOML_EXCEPTIONS 0
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <toml++/toml.h>
@@ -43,6 +44,9 @@ bool addBounds(const std::string &column, const toml::node &lower, const toml::n
 bool addFill(const std::string &column, const toml::node &fill, RegisterOptions &options) {
   if (auto number = fill.value<double>(); number && !fill.is_string()) {
     options.fills[column] = *number;
+    if (const auto *whole = fill.as_integer()) {
+      options.fillTexts[column] = std::to_string(whole->get()); // exact, as a category
+    }
     return true;
   }
   auto text = fill.is_string() ? fill.value<std::string>() : momentText(fill);
@@ -100,20 +104,24 @@ llvm::Error addRule(const std::string &path, const std::string &column, const to
 
 /// The lines of a file, without those that end it.
 llvm::Expected<std::vector<std::string>> readLines(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
+  std::error_code code;
+  const bool isFile = std::filesystem::is_regular_file(path, code);
+  if (const auto bytes = isFile ? std::filesystem::file_size(path, code) : 0; !code && bytes > kTableCategoryBytes) {
+    return failure("'" + path + "' has " + Twine(bytes) + " bytes, the limit of a table's categories is " +
+                   Twine(kTableCategoryBytes));
+  }
+  std::ifstream file(isFile ? path : "", std::ios::binary);
   std::vector<std::string> lines;
-  size_t bytes = 0;
-  for (std::string line; std::getline(file, line) && bytes <= kTableCategoryBytes;) {
+  for (std::string line; std::getline(file, line);) {
     if (lines.empty() && llvm::StringRef(line).starts_with("\xef\xbb\xbf")) { // written by some editors
       line.erase(0, 3);
     }
     if (!line.empty() && line.back() == '\r') {
       line.pop_back();
     }
-    bytes += line.size() + 1;
     lines.push_back(std::move(line));
   }
-  if (lines.empty() || (!file.eof() && bytes <= kTableCategoryBytes)) {
+  if (lines.empty() || !file.eof()) {
     return failure("cannot read categories from '" + path + "'; expected a file with one category per line");
   }
   for (size_t at = 0; at < lines.size(); ++at) {
@@ -124,9 +132,10 @@ llvm::Expected<std::vector<std::string>> readLines(const std::string &path) {
   return lines;
 }
 
-/// Splits `column=rest`; the name may itself contain '='.
-llvm::Expected<std::pair<std::string, llvm::StringRef>> splitColumn(llvm::StringRef text, const char *form) {
-  auto [column, rest] = text.rsplit('=');
+/// Splits `column=rest`. Before numbers the name may itself contain '=' (`isLast`); texts may, too.
+llvm::Expected<std::pair<std::string, llvm::StringRef>> splitColumn(llvm::StringRef text, const char *form,
+                                                                    bool isLast) {
+  auto [column, rest] = isLast ? text.rsplit('=') : text.split('=');
   if (column.empty() || rest.empty() || column.size() == text.size()) {
     return failure("'" + text + "' is not of the form " + form);
   }
@@ -157,7 +166,7 @@ llvm::Error readBoundsFile(const std::string &path, RegisterOptions &options) {
 
 llvm::Error parseBound(const std::string &text, RegisterOptions &options) {
   constexpr const char *form = "column=lower:upper";
-  auto split = splitColumn(text, form);
+  auto split = splitColumn(text, form, /*isLast=*/true);
   if (!split) {
     return split.takeError();
   }
@@ -180,12 +189,13 @@ llvm::Error parseBound(const std::string &text, RegisterOptions &options) {
 
 llvm::Error parseFill(const std::string &text, RegisterOptions &options) {
   constexpr const char *form = "column=value";
-  auto split = splitColumn(text, form);
+  double fill = 0;
+  const bool isNumber = !llvm::StringRef(text).rsplit('=').second.getAsDouble(fill);
+  auto split = splitColumn(text, form, isNumber);
   if (!split) {
     return split.takeError();
   }
-  double fill = 0;
-  if (!split->second.getAsDouble(fill)) {
+  if (isNumber) {
     options.fills[split->first] = fill;
   }
   options.fillTexts[split->first] = split->second.str(); // a number may be a category
@@ -194,7 +204,7 @@ llvm::Error parseFill(const std::string &text, RegisterOptions &options) {
 
 llvm::Error parseCategories(const std::string &text, RegisterOptions &options) {
   constexpr const char *form = "column=a,b,c or column=@FILE or column=*";
-  auto split = splitColumn(text, form);
+  auto split = splitColumn(text, form, /*isLast=*/false);
   if (!split) {
     return split.takeError();
   }

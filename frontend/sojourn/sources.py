@@ -95,6 +95,8 @@ def _of_file(path: str, bounds: dict, fills: dict, declared: dict[str, tuple]) -
             lower, upper = (_words(each) or str(each) for each in pair)
             bound_texts[name] = lower, upper
     spans = {name: _number(fill, False) for name, fill in fills.items() if name not in fill_texts}
+    # As a category an integer is exact, which a float is not.
+    fill_texts |= {name: str(fill) for name, fill in fills.items() if name in declared and type(fill) is int}
     left = {name: pair for name, pair in bounds.items() if name not in bound_texts}
     meanings: dict[str, Meaning] = {name: (names, _NO_UNIT, False) for name, names in declared.items()}
     return Source(path, left, spans, meanings, fill_texts, bound_texts)
@@ -170,6 +172,7 @@ class _Reader:
 
     def _converted(self, name: str, values) -> torch.Tensor:
         import pyarrow
+        import pyarrow.compute
 
         values = _without_views(values)
         kind, types = values.type, pyarrow.types
@@ -178,7 +181,10 @@ class _Reader:
         if types.is_date(kind):
             self.meanings[name] = None, _DAYS, False
             self._as_numbers(name, in_days=True)
-            return self._whole(name, values.cast(pyarrow.date32()).cast(pyarrow.int32()).cast(pyarrow.int64()))
+            if types.is_date64(kind):
+                days = pyarrow.compute.divide(values.cast(pyarrow.int64()).cast(pyarrow.float64()), 86_400_000.0)
+                return self._whole(name, pyarrow.compute.floor(days).cast(pyarrow.int64()))
+            return self._whole(name, values.cast(pyarrow.int32()).cast(pyarrow.int64()))
         if types.is_timestamp(kind) or types.is_duration(kind) or types.is_time(kind):
             self.meanings[name] = None, _TIME if types.is_timestamp(kind) else _SECONDS, False
             self._as_numbers(name, in_days=False)
@@ -212,7 +218,7 @@ class _Reader:
         if pyarrow.types.is_dictionary(values.type):
             values = values.unify_dictionaries()
             if categories is None and values.num_chunks:
-                categories = tuple(values.chunk(0).dictionary.drop_null().to_pylist())
+                categories = tuple(dict.fromkeys(values.chunk(0).dictionary.drop_null().to_pylist()))
             values = values.cast(values.type.value_type)
         if categories is None:
             categories = tuple(sorted(values.unique().drop_null().to_pylist()))
@@ -233,8 +239,10 @@ class _Reader:
         self._bounds.setdefault(name, (0, max(len(categories) - 1, 0)))
         if (fill := self._fills.get(name)) in categories:
             self._fills[name] = categories.index(fill)
-        elif name in self._fills and not is_number(fill):
-            raise Error(f"fill {fill!r} of column {name!r} is none of its categories, {list(categories)!r}")
+        elif name in self._fills and not (is_number(fill) and _is_text(values.type)):
+            raise Error(
+                f"fill {fill!r} of column {name!r} is none of its {len(categories)} categories; name one of them"
+            )
         return self._whole(name, codes.cast(pyarrow.int64()))
 
     def _whole(self, name: str, values) -> torch.Tensor:

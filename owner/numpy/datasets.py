@@ -171,8 +171,13 @@ def _check_categories(where: str, values: np.ndarray, categories: tuple) -> None
     """Bounded lists, and codes that lie in them."""
     count, most = len(categories), wire_format.CATEGORIES_MAX
     need(count <= most, f"{where}: has {count} categories, at most {most}", LIMIT)
+    need(len(set(categories)) == count, f"{where}: has a category twice", DATASET)
+    need(len(set(map(type, categories))) == 1, f"{where}: has texts and whole numbers as categories", DATASET)
     for code, category in enumerate(categories):
-        size, most = len(str(category).encode(errors="replace")), wire_format.CATEGORY_BYTES_MAX
+        try:
+            size, most = len(str(category).encode()), wire_format.CATEGORY_BYTES_MAX
+        except UnicodeEncodeError:
+            raise OwnerError(DATASET, f"{where}: category {code} is no UTF-8 text") from None
         need(size <= most, f"{where}: category {code} has {size} bytes, at most {most}", LIMIT)
     text = f"{where}: its codes must be int64 in [0, {count - 1}]"
     need(values.dtype == np.int64 and bool(((values >= 0) & (values < count)).all()), text, DATASET)

@@ -6,8 +6,9 @@
 #include <cmath>
 #include <cstdio>
 #include <iterator>
+#include <numeric>
 #include <string_view>
-#include <unordered_set>
+#include <tuple>
 
 namespace sojourn {
 
@@ -43,12 +44,19 @@ size_t characterAt(const std::string &text, size_t at) {
   return 0;
 }
 
+/// The first position whose entry stands before it, too; else the size. By sorting, for a list from outside may be
+/// chosen so that all its entries have one hash.
 template <class T>
 size_t firstRepeated(const std::vector<T> &list) {
-  std::unordered_set<T> seen;
-  seen.reserve(list.size());
-  return static_cast<size_t>(std::find_if(list.begin(), list.end(), [&](T each) { return !seen.insert(each).second; }) -
-                             list.begin());
+  std::vector<size_t> order(list.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return std::tie(list[a], a) < std::tie(list[b], b); });
+  size_t first = list.size();
+  for (size_t at = 1; at < order.size(); ++at) {
+    first = list[order[at - 1]] == list[order[at]] ? std::min(first, order[at]) : first;
+  }
+  return first;
 }
 
 std::string numberText(double value) {
@@ -145,6 +153,12 @@ std::string problemOf(const Meaning &meaning) {
   }
   if (meaning.fill && !std::isfinite(*meaning.fill)) {
     return "has a fill that is not finite; declare a number";
+  }
+  if (meaning.fill && count > 0 &&
+      (*meaning.fill != std::floor(*meaning.fill) || *meaning.fill < 0 ||
+       *meaning.fill >= static_cast<double>(count))) {
+    return "has a fill of " + numberText(*meaning.fill) + ", expected one of its categories or a code from 0 to " +
+           std::to_string(count - 1);
   }
   return {};
 }
