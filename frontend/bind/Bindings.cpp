@@ -4,6 +4,7 @@
 #include "frontend/bind/Frames.h"
 #include "frontend/recording/Record.h"
 #include "frontend/recording/Slots.h"
+#include "frontend/session/Packed.h"
 #include "frontend/session/Session.h"
 #include "frontend/local/Local.h"
 
@@ -235,6 +236,13 @@ PYBIND11_MODULE(_sojourn, m) {
   m.def("force_hash_collisions", &forceHashCollisions);
   m.def("set_upload_bounds", &setUploadBounds, py::arg("in_message"), py::arg("part"),
         "For tests: limits, in bytes, of the uploads in one step's message, and of a part of the uploads sent ahead.");
+  m.def(
+      "set_gathering",
+      [](size_t from, size_t many, uint64_t age) {
+        setGathering({from, many, age});
+      },
+      py::arg("from_values") = Gathering().from, py::arg("many") = Gathering().many, py::arg("age") = Gathering().age,
+      "For tests: from how many live values on small ones are gathered, how many at a time, after how many steps.");
   m.def("device_count", [] { return Session::all().size(); });
   m.def("connected_count", [] {
     const auto all = Session::all();

@@ -6,6 +6,7 @@
 #include "frontend/recording/Generator.h"
 #include "frontend/recording/Origin.h"
 #include "frontend/recording/Slots.h"
+#include "frontend/session/Packed.h"
 #include "frontend/session/Reads.h"
 
 #include <ATen/ATen.h>
@@ -439,6 +440,13 @@ void Recorder::record(Session &session, Stack *stack) {
   Recording &open = session.recording();
   bool batchNormTraining =
       info.special == Special::BatchNorm && args[5].toBool() && args[3].isTensor() && args[3].toTensor().defined();
+  PackedOperands packed;
+  eachTensor(info, args, [&](const at::Tensor &tensor, size_t position) {
+    if (isRemote(tensor)) {
+      packed.meet(tensor, isMutated(info, position) || batchNormTraining);
+    }
+  });
+  packed.unpack(session, open, origin);
   if (!info.mutated.empty() || batchNormTraining) {
     eachTensor(info, args, [&](const at::Tensor &tensor, size_t position) {
       bool statistics = batchNormTraining && (position == 3 || position == 4);

@@ -149,6 +149,8 @@ public:
   void tensor(const at::Tensor &tensor);
   /// A value of this trace, by its id.
   void whole(int64_t id);
+  /// A window on a value of this trace.
+  void window(int64_t id, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
   void none() { trace_.push(Tag::None); }
   void integer(int64_t value);
   /// One that no shape, and no way to compute, depends on.
@@ -168,6 +170,8 @@ public:
   void beginResults(size_t count) { trace_.push(static_cast<Word>(count)); }
   /// A fresh storage, or an undefined result.
   c10::intrusive_ptr<Storage> result(const OutputMeta &meta);
+  /// A storage that has been before gets its value.
+  void resultInto(Storage &storage);
   /// The id of a value that ops of this trace alone refer to.
   int64_t hiddenResult(const OutputMeta &meta);
 

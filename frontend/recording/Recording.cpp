@@ -55,7 +55,7 @@ void Recording::lose(Storage &storage, const Reason &reason) {
 void Recording::forgetReplaced(const Reason &reason) {
   for (Change &change : changes_) {
     const auto &storage = change.before->remoteStorage();
-    if (storage && storage.use_count() == 1 && !storage->handle && !storage->upload.defined()) {
+    if (storage && storage.use_count() == 1 && !storage->handle && !storage->upload.defined() && !storage->pack) {
       if (Storage::Place *place = storage->placeIn(*this)) {
         storages[place->id] = nullptr;
         lose(*storage, reason);
@@ -94,8 +94,8 @@ void Recording::truncate(const Trace::Mark &mark) {
 bool Recording::rollback(const Reason &reason) {
   bool dropped = trace.storageCount > mark_.trace.storages || trace.words.size() > mark_.trace.words;
   for (size_t id = mark_.trace.storages; id < storages.size(); ++id) {
-    // Handles return to their committed version, uploads to what was uploaded.
-    if (Storage *storage = storages[id]; storage && !storage->handle && !storage->upload.defined()) {
+    // Handles return to their committed version, uploads to what was uploaded, gathered values to their place.
+    if (Storage *storage = storages[id]; storage && !storage->handle && !storage->upload.defined() && !storage->pack) {
       storage->lost = reason;
     }
   }
@@ -225,7 +225,8 @@ void Recording::clear() {
   hasEnded = false;
   unrepeatable = nullptr;
   wasRefused = false;
-  isUnderway = false;
+  reads = TablesRead::None;
+  isAside = isUnderway = false;
   mark_ = {};
 }
 

@@ -80,8 +80,9 @@ void Storage::release_resources() {
   shown.reset();
   if (auto told = std::exchange(session, nullptr)) {
     told->storageDied(*this);
-    c10::raw::weak_intrusive_ptr::decref(this); // nobody finds it any more
+    c10::raw::weak_intrusive_ptr::decref(this); // no pointer to it is left
   }
+  pack.reset();
 }
 
 Storage::Place *Storage::placeIn(const Recording &recording) {

@@ -41,6 +41,9 @@ inline Reason reasonOf(std::string text) { return std::make_shared<const std::st
 /// One that outlives everything: sessions may close when the process ends.
 inline const Reason &constantReason(const char *text) { return *new Reason(reasonOf(text)); }
 
+/// What a value may depend on; a later one includes those before.
+enum class TablesRead : uint8_t { None, Open, Private };
+
 /// Identity of a value at the owner. All views of a tensor share one Storage; its base layout is
 /// dense. Owned by tensors; the trace and the session know it by raw pointer and are told when it
 /// dies. Fields are guarded by the session's lock.
@@ -85,6 +88,15 @@ struct Storage : c10::intrusive_ptr_target {
   std::function<int64_t(const Origin &)> readAgain;
   /// Computed from rows that the owner draws of a private table: how many it expects, and the slots that they are in.
   int64_t expectedRows = 0, slots = 0;
+  /// While it has no handle and is in no trace: its value is among the elements of this one, from `packedAt` on, beside
+  /// others that the program only keeps (session/Packed.h).
+  c10::intrusive_ptr<Storage> pack;
+  int64_t packedAt = 0;
+  bool isPack = false;
+  /// When a step last used it, as its session counts.
+  uint64_t usedAt = 0;
+  TablesRead reads = TablesRead::None; ///< by the steps that it was computed in
+  bool isPacked() const { return pack && handle == 0; }
   /// How torch sees it, once somebody has asked: see `shownStorage`.
   c10::intrusive_ptr<c10::StorageImpl> shown;
 

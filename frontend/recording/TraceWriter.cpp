@@ -27,8 +27,13 @@ void TraceWriter::tensor(const at::Tensor &tensor) {
   RemoteTensorImpl *impl = remoteImpl(tensor);
   Storage &storage = *impl->remoteStorage();
   storage.isTrained = storage.isTrained || (tensor.requires_grad() && tensor.is_leaf());
-  int64_t id = session_.idInTrace(open_, storage);
   const bool isTyped = tensor.scalar_type() != storage.dtype;
+  if (storage.isPacked() && !storage.placeIn(open_) && !isTyped) {
+    window(session_.idOfPack(open_, storage), impl->sizes(), impl->strides(),
+           storage.packedAt + impl->storage_offset());
+    return;
+  }
+  int64_t id = session_.idInTrace(open_, storage);
   if (!isTyped && impl->storage_offset() == 0 && impl->sizes() == c10::IntArrayRef(storage.sizes) &&
       impl->strides() == c10::IntArrayRef(storage.strides)) {
     trace_.push(Tag::Whole);
@@ -45,6 +50,15 @@ void TraceWriter::tensor(const at::Tensor &tensor) {
   if (isTyped) {
     trace_.push(static_cast<Word>(elementOf(tensor.scalar_type())));
   }
+}
+
+void TraceWriter::window(int64_t id, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+  trace_.push(Tag::View);
+  trace_.push(id);
+  trace_.push(static_cast<Word>(sizes.size()));
+  trace_.words.insert(trace_.words.end(), sizes.begin(), sizes.end());
+  trace_.words.insert(trace_.words.end(), strides.begin(), strides.end());
+  trace_.push(offset);
 }
 
 void TraceWriter::whole(int64_t id) {
@@ -123,6 +137,11 @@ c10::intrusive_ptr<Storage> TraceWriter::result(const OutputMeta &meta) {
   }
   layout(meta);
   return session_.makeResult(open_, meta);
+}
+
+void TraceWriter::resultInto(Storage &storage) {
+  layout({storage.sizes, storage.strides, storage.dtype, true});
+  open_.enter(storage);
 }
 
 int64_t TraceWriter::hiddenResult(const OutputMeta &meta) {

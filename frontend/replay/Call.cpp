@@ -2,6 +2,8 @@
 // Calls over all owners that they touch.
 #include "frontend/replay/Call.h"
 
+#include "frontend/session/Packed.h"
+
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/equal.h>
 
@@ -62,6 +64,7 @@ CallEntry::CallEntry(std::vector<at::Tensor> arguments, std::shared_ptr<const Wa
   tensors_.arguments = std::move(arguments);
   tensors_.leaves = watched_->parameters();
   for (const at::Tensor &argument : tensors_.arguments) {
+    unpackBeforeStep(argument);
     if (argument.requires_grad() && argument.is_leaf()) {
       tensors_.leaves.push_back(argument);
     }

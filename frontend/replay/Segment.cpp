@@ -217,6 +217,9 @@ Replayed Segment::replay(const CallTensors &call, const std::vector<double> &val
     Storage *known = value.from == From::Argument   ? storageOf(call.arguments[value.places.front()])
                      : value.from == From::Gradient ? storageOf(call.gradients[value.places.front()])
                                                     : value.fixed.get();
+    if (known) {
+      session->unpack(open, *known, origins_.empty() ? Origin() : origins_.front());
+    }
     if (known && !value.isWritten) {
       session->readAgain(open, *known, origins_.empty() ? Origin() : origins_.front());
     }

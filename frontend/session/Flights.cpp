@@ -193,6 +193,9 @@ private:
 void sendAll(const std::vector<std::shared_ptr<Session>> &sessions, bool explicitStep,
              const std::shared_ptr<Trip> &trip, bool holds) {
   Flights::send(sessions, explicitStep, trip, holds);
+  for (const auto &session : sessions) {
+    session->gather();
+  }
 }
 
 void Session::flush() { Flights::send({shared_from_this()}, /*explicitStep=*/false, nullptr, /*holds=*/false); }
@@ -218,7 +221,7 @@ bool Session::hasNow(const std::vector<at::Tensor> &tensors) {
     }
     bool isWritten =
         std::any_of(storage.places.begin(), storage.places.end(), [](auto &place) { return place.written; });
-    return storage.handle != 0 && !isWritten;
+    return (storage.handle != 0 || storage.pack) && !isWritten;
   });
 }
 
@@ -391,6 +394,11 @@ void Session::land(Flight &flight) {
   noteSpent(flight.call.step);
   SessionLock lock(mutex_);
   addNotes(flight.reply.notes);
+  for (Word id : flight.call.kept) {
+    if (Storage *storage = recording.storages[static_cast<size_t>(id)]) {
+      storage->pack.reset(); // its own value has committed
+    }
+  }
   commit(recording, flight.call);
   ++counters_.steps;
   putBack(flight);
@@ -408,6 +416,15 @@ static void forgetUpload(Storage &storage, const Recording &recording) {
 }
 
 void Session::commit(Recording &recording, const TraceCall &call) {
+  TablesRead reads = recording.trace.tables.empty() ? TablesRead::None : TablesRead::Open;
+  reads = std::max(recording.tables.holdPrivate() ? TablesRead::Private : reads, recording.reads);
+  for (size_t id = 0; id < recording.storages.size() && reads != TablesRead::None; ++id) {
+    Storage *storage = recording.storages[id];
+    if (storage && reads > storage->reads && storage->handle && storage->placeIn(recording)->written) {
+      storage->reads = reads;
+    }
+  }
+  ++commits_;
   for (Storage *storage : recording.storages) {
     if (storage && storage->readAgain && storage->placeIn(recording) && storage->placeIn(recording)->written) {
       storage->readAgain = nullptr; // no column any more
@@ -422,6 +439,9 @@ void Session::commit(Recording &recording, const TraceCall &call) {
         }
       }
       forgetUpload(*storage, recording);
+      storage->reads = reads;
+      storage->usedAt = commits_;
+      noteSmall(*storage);
       ++counters_.live_handles;
     } else {
       // It died while the reply was on its way.

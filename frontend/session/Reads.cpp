@@ -2,6 +2,7 @@
 // Values that a script reads, and ends of steps that nobody declared (see Reads.h).
 #include "frontend/session/Reads.h"
 
+#include "frontend/session/Apart.h"
 #include "frontend/session/Flights.h"
 
 #include "frontend/recording/Origin.h"
@@ -72,31 +73,6 @@ void remember(const at::Tensor &tensor, const at::Tensor &value, uint64_t writes
 /// A tensor holds on to a copy of its last value up to this size: losses that are printed and logged.
 constexpr size_t kRememberedBytes = 4096;
 
-/// While it lives, what the calling thread has open at a session waits, and what it records there is a trace of its
-/// own.
-class Apart {
-public:
-  explicit Apart(std::shared_ptr<Session> session) : session_(std::move(session)) {
-    SessionLock lock(session_->mutex());
-    waiting_ = ThreadState::current().take(*session_);
-  }
-  Apart(Apart &&) = default;
-  ~Apart() {
-    if (!waiting_) {
-      return;
-    }
-    SessionLock lock(session_->mutex());
-    if (auto open = ThreadState::current().take(*session_)) {
-      session_->abandon(*open);
-    }
-    ThreadState::current().putBack(*session_, std::move(waiting_));
-  }
-
-private:
-  std::shared_ptr<Session> session_;
-  std::shared_ptr<Recording> waiting_;
-};
-
 /// Whether this thread is at a read: it holds locks that a trip needs.
 thread_local bool isReading = false;
 
@@ -115,6 +91,8 @@ struct Read {
 };
 
 } // namespace
+
+bool isAtRead() { return isReading; }
 
 void setReadListener(ReadListener with) { listener() = std::move(with); }
 

@@ -52,6 +52,9 @@ void markStep(uint64_t optimizer);
 /// what has not, where it is much.
 void markBatch();
 
+/// Whether the calling thread records a copy for a read.
+bool isAtRead();
+
 class Session;
 
 /// Outside of explicit steps, before an op is recorded: a trace of thousands of ops that no optimizer ends (a loop that

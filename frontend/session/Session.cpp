@@ -197,11 +197,16 @@ int64_t Session::idInTrace(Recording &open, Storage &storage) {
       raiseUnsent(place.written);
     }
   }
+  if (storage.isPacked()) {
+    raiseUnsent(/*written=*/false); // of what nobody else has, there is a copy here by now
+  }
   // Traces of several threads may send it; the first that does makes it a value at the owner for all of them.
   for (size_t at = storage.places.size(); isUpload && at-- > 0;) {
     storage.places[at].recording->letGo(storage);
   }
   InputKind kind = storage.handle ? InputKind::State : InputKind::Upload;
+  storage.usedAt = commits_;
+  open.reads = std::max(open.reads, storage.reads);
   int64_t id = open.enter(storage);
   auto &inputs = open.trace.inputs;
   inputs.insert(inputs.end(), {id, static_cast<Word>(kind), static_cast<Word>(elementOf(storage.dtype)),
@@ -241,12 +246,12 @@ void Session::willWrite(Recording &open, Storage &storage) {
   ++storage.writes;
   storage.seen.clear();
   for (Storage::Place &place : storage.places) {
-    if (place.recording != &open) {
+    if (place.recording != &open && !place.recording->isAside) {
       raise(ErrorKind::Error, "this thread would write to a tensor at " + address() +
                                   " that another thread has used and not sent yet; end the step in that thread, or "
                                   "call sojourn.flush() there, before this thread writes");
     }
-    place.written = true;
+    place.written = place.written || place.recording == &open;
   }
 }
 

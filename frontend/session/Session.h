@@ -172,6 +172,11 @@ public:
   /// Before an op that uses a storage: records the read of whole columns of a private table that an earlier step has
   /// read, once per trace.
   void readAgain(Recording &open, Storage &storage, const Origin &origin);
+  /// Before an op that needs the value of a storage that is packed: records a copy, which the storage is from then on.
+  /// Where another thread's trace holds such a copy it does nothing.
+  void unpack(Recording &open, Storage &storage, const Origin &origin);
+  /// Id of the storage that holds a packed one, for an op that takes a window of it.
+  int64_t idOfPack(Recording &open, Storage &packed);
   /// Before an op that writes to a storage. Throws if another thread's open trace uses it.
   void willWrite(Recording &open, Storage &storage);
   /// A storage that the op just recorded computes.
@@ -229,6 +234,9 @@ public:
   void releaseHandle(uint64_t handle);
   /// Sends a program that was compiled elsewhere; releases waiting here ride along.
   ProgramRun runProgram(wire::Step step, const StepFollower &follow = {});
+  /// Gathers small values that are only kept, outside of steps, while there are many (Packed.h). What goes wrong is no
+  /// failure of the step before: values stay as they are.
+  void gather();
   using Publishes = std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>>;
   /// Sends what is held for `trip` here, if anything is.
   void sendHeld(const Trip &trip);
@@ -268,6 +276,12 @@ private:
   size_t sendOnce(HeldSteps &held);
   void takeBack(HeldSteps &held, size_t first, const Reason &reason, bool unknown);
   void commit(Recording &recording, const TraceCall &call);
+  void noteSmall(Storage &storage);
+  /// Values that no step has used for long and no trace holds, as many as one pack takes and alike; none if too few.
+  std::vector<c10::intrusive_ptr<Storage>> gatherable();
+  /// In order; not those that are in a trace, or were written to since `writes`.
+  void moveInto(const c10::intrusive_ptr<Storage> &pack, const std::vector<c10::intrusive_ptr<Storage>> &values,
+                const std::vector<uint64_t> &writes);
   void putBack(Flight &flight);
   std::vector<uint64_t> releasable(const Recording *own);
   [[noreturn]] void raiseUnsent(bool written) const;
@@ -307,6 +321,10 @@ private:
   std::deque<Explanation> explanations_;
   std::set<std::pair<std::string, std::string>> defaultsTold_; ///< name and version of tables
   std::vector<DefaultStep> defaultSteps_;
+  uint64_t commits_ = 0;
+  std::vector<c10::weak_intrusive_ptr<Storage>> small_; ///< candidates for a pack
+  bool toldMany_ = false;
+  size_t nextLook_ = 0; ///< how many of them there are when they are looked at again
   std::string ownerKey_;
   bool closed_ = false;
 };

@@ -270,7 +270,7 @@ void Session::takeBack(HeldSteps &held, size_t first, const Reason &reason, bool
     for (auto &weak : step.kept) {
       if (auto storage = weak.lock()) {
         storage->handle = 0;
-        storage->lost = reason;
+        storage->lost = storage->pack ? nullptr : reason;
         --counters_.live_handles;
       }
     }
