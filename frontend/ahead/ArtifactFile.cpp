@@ -110,6 +110,9 @@ std::string readTables(const schema::Artifact &stored, size_t room, Artifact &ar
     const schema::ArtifactTable &from = *stored.tables()->Get(i);
     Dataset table{
         from.name() ? from.name()->str() : "", from.policy() ? from.policy()->str() : "", "", from.rows(), {}, 0, 0, 0};
+    if (!isUtf8(table.name)) {
+      return "the name of table " + std::to_string(i) + " (counting from 0) is not UTF-8 text";
+    }
     if (from.rows() == 0 && !from.whole()) {
       table.rows.reset();
     }
@@ -389,6 +392,9 @@ Artifact Artifact::load(const std::string &path) {
     bad("its loop lists differ in length");
   }
   artifact.outputTree = stored.output_tree() ? stored.output_tree()->str() : "";
+  if (!isUtf8(artifact.outputTree) || !isUtf8(artifact.stateTree)) {
+    bad("its description of results or of the state is not UTF-8 text");
+  }
   return artifact;
 }
 

@@ -169,16 +169,16 @@ std::string difference(const Dataset &table, bool isCounted, const Table &found)
       return "its column '" + column.name + "' is " + typeText(*there) + ", but the step was compiled for " +
              typeText(column);
     }
-    if (column.bounds && there->bounds != column.bounds) {
-      return "its column '" + column.name + "' has " + boundsText(*there) + ", but the step was compiled for " +
-             boundsText(column);
-    }
     static const Meaning none;
     if (column.meaning && column.meaning->categories() > 0) {
       std::string other = otherCategories(*column.meaning, there->meaning ? *there->meaning : none);
       if (!other.empty()) {
         return "its column '" + column.name + "' has " + other;
       }
+    }
+    if (column.bounds && there->bounds != column.bounds) {
+      return "its column '" + column.name + "' has " + boundsText(*there) + ", but the step was compiled for " +
+             boundsText(column);
     }
   }
   return {};
@@ -219,6 +219,9 @@ std::string checkTableSpec(const Dataset &spec) {
     if (column.name.empty() || column.name.size() > limits::kNameBytes) {
       return "a column's name has " + std::to_string(column.name.size()) + " bytes; expected 1 to " +
              std::to_string(limits::kNameBytes);
+    }
+    if (!isUtf8(column.name)) {
+      return "the name of column " + std::to_string(names.size()) + " (counting from 0) is not UTF-8 text";
     }
     if (!names.insert(column.name).second) {
       return "two columns are named '" + column.name + "'";

@@ -186,6 +186,15 @@ void Client::prove(Identity &identity, const std::string &name, const std::strin
   }
 }
 
+/// A name that people read.
+static std::string nameOf(const flatbuffers::String *text) {
+  std::string name = textOf(text);
+  if (!isUtf8(name)) {
+    throw Error(ErrorKind::OwnerError, "the owner describes a table with a name that is not UTF-8 text");
+  }
+  return name;
+}
+
 std::vector<DatasetInfo> Client::datasets() {
   Request request(*transport_);
   Answer answer = exchange(request.finish(schema::CreateListDatasets(request)));
@@ -196,11 +205,11 @@ std::vector<DatasetInfo> Client::datasets() {
   }
   size_t room = answer.bytes.size();
   for (const schema::Dataset *dataset : *body.datasets()) {
-    DatasetInfo info{textOf(dataset->name()),
+    DatasetInfo info{nameOf(dataset->name()),
                      dataset->rows(),
                      {},
-                     textOf(dataset->policy()),
-                     textOf(dataset->version()),
+                     nameOf(dataset->policy()),
+                     nameOf(dataset->version()),
                      dataset->noise_multiplier(),
                      dataset->clip(),
                      dataset->metric_bound()};
@@ -210,7 +219,7 @@ std::vector<DatasetInfo> Client::datasets() {
         if (!element) {
           throw Error(ErrorKind::OwnerError, "the owner describes a column of unknown element type");
         }
-        ColumnInfo entry{textOf(column->name()), *element, std::nullopt, {}};
+        ColumnInfo entry{nameOf(column->name()), *element, std::nullopt, {}};
         if (column->bounded()) {
           entry.bounds = {column->lower(), column->upper()};
         }

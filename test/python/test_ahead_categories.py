@@ -6,7 +6,7 @@ The oracle is plain indexing of the codes of the data.
 
 import pytest
 import torch
-from ahead_support import CHECKSUM_BYTES, changed_bits
+from ahead_support import CHECKSUM_BYTES, changed_bits, stamped
 
 import sojourn
 
@@ -77,7 +77,7 @@ def test_a_description_carries_them_to_its_runs(data, tmp_path):
 def test_a_run_compares_them(there, text, data):
     """Codes of another list would mean something else. A step that relies on none runs everywhere."""
     names = {name: each for name, each in (CATEGORIES | there).items() if each is not None}
-    bounds = {"arm": (0, 2), "ward": (0, 1)}
+    bounds = {"ward": (0, 1)}  # those of codes, where it has categories
     with sojourn.local() as owner:
         owner.register("train", data, policy="open", bounds=bounds, categories=names)
         with pytest.raises(sojourn.Error, match=text):
@@ -122,3 +122,23 @@ def test_changed_files_never_crash(tmp_path, rng):
         except sojourn.Error:
             refused += 1
     assert refused > 0
+
+
+@pytest.mark.parametrize("name", ["train", "ward", "data"])
+def test_names_that_are_no_text_are_an_error(tmp_path, name):
+    """A column, a table, and the key of a result, each as a byte that begins no character."""
+
+    def step(x):
+        return {"data": x.sum()}
+
+    with sojourn.offline():
+        program = sojourn.compile(
+            step, tables={"train": spec()}, batches=lambda train: train.batches(["arm", "ward"], size=4, drop_last=True)
+        )
+    path = tmp_path / "step.sojourn"
+    program.save(path)
+    content = path.read_bytes()[:-CHECKSUM_BYTES]
+    assert name.encode() in content
+    path.write_bytes(stamped(content.replace(name.encode(), b"\xf2" + name.encode()[1:])))
+    with pytest.raises(sojourn.Error, match="is not UTF-8 text|is not UTF-8"):
+        sojourn.load(path)
