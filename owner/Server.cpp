@@ -20,6 +20,7 @@
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <thread>
 #include <vector>
 
@@ -182,6 +183,23 @@ void Server::State::work(Worker &worker) {
   }
 }
 
+/// The folder of a socket, made for this account alone; an error if something else stands where the socket is to be,
+/// which nng would remove.
+static llvm::Error makeWay(const std::filesystem::path &path) {
+  std::error_code code;
+  const std::filesystem::file_status found = symlink_status(path, code);
+  if (exists(found) && !is_socket(found)) {
+    return failure("cannot listen on 'ipc://" + path.string() + "': there is " +
+                   (is_directory(found) ? "a folder" : "a file that is not a socket") +
+                   ", which stays as it is; listen on another path, or remove it");
+  }
+  const std::filesystem::path folder = path.parent_path();
+  if (create_directories(folder, code)) {
+    permissions(folder, std::filesystem::perms::owner_all, code);
+  }
+  return llvm::Error::success();
+}
+
 Server::Server(std::unique_ptr<State> state) : state(std::move(state)) {}
 Server::~Server() { stop(); }
 
@@ -207,11 +225,20 @@ llvm::Expected<std::unique_ptr<Server>> Server::start(Owner &owner, const Server
   if (int result = nng_socket_set_size(state.socket, NNG_OPT_RECVMAXSZ, kRequestBytes + sojourn::wire::kRequestPad)) {
     return wrong(result);
   }
-  if (llvm::StringRef path(options.listen); path.consume_front("ipc://")) {
-    std::error_code ignored;
-    std::filesystem::create_directories(std::filesystem::path(path.str()).parent_path(), ignored);
+  llvm::StringRef path(options.listen);
+  const bool isFile = path.consume_front("ipc://");
+  if (llvm::Error error = isFile ? makeWay(path.str()) : llvm::Error::success()) {
+    return error;
   }
-  if (int result = nng_listen(state.socket, options.listen.c_str(), nullptr, 0)) {
+  nng_listener listener = NNG_LISTENER_INITIALIZER;
+  if (int result = nng_listener_create(&listener, state.socket, options.listen.c_str())) {
+    return wrong(result);
+  }
+  // nng's default lets every account of the machine in.
+  if (int result = isFile ? nng_listener_set_int(listener, NNG_OPT_IPC_PERMISSIONS, S_IRUSR | S_IWUSR) : 0) {
+    return wrong(result);
+  }
+  if (int result = nng_listener_start(listener, 0)) {
     return wrong(result);
   }
   for (unsigned index = 0; index < std::max(1u, options.workers); ++index) {

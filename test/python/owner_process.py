@@ -13,8 +13,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 class OwnerProcess:
     """`sojourn-owner serve` over ipc, and what its own log says of the requests that reached it."""
 
-    def __init__(self, folder: pathlib.Path):
-        self.address, self.store = f"ipc://{folder}/o.sock", folder / "store"
+    def __init__(self, folder: pathlib.Path, address: str | None = None):
+        self.address, self.store = address or f"ipc://{folder}/o.sock", folder / "store"
         self._log = folder / "log"
         command = [ROOT / "build/bin/sojourn-owner", "serve", "--store", self.store, "--listen", self.address]
         with self._log.open("w") as log:
