@@ -4,7 +4,9 @@
 
 #include "owner/Entry.h"
 #include "owner/Error.h"
+#include "owner/MappedFile.h"
 
+#include <algorithm>
 #include <arrow/api.h>
 #include <arrow/csv/api.h>
 #include <arrow/io/api.h>
@@ -184,6 +186,7 @@ llvm::Expected<ImportedTable> mapTable(const std::string &path, int64_t rows, st
     return wrong(Twine(table->num_rows()) + " rows and " + Twine(table->num_columns()) + " columns found, expected " +
                  Twine(rows) + " and " + Twine(expected.size()));
   }
+  const char *first = nullptr, *last = nullptr;
   for (size_t index = 0; index < expected.size(); ++index) {
     Column &column = expected[index];
     auto field = table->schema()->field(static_cast<int>(index));
@@ -198,8 +201,17 @@ llvm::Expected<ImportedTable> mapTable(const std::string &path, int64_t rows, st
     }
     const arrow::ArrayData &data = *elements.values->data();
     column.data = data.buffers[1]->data() + data.offset * static_cast<int64_t>(runtime::byteWidth(column.element));
+    auto *begin = static_cast<const char *>(column.data);
+    const auto bytes = rows * entryElements(column.dims) * static_cast<int64_t>(runtime::byteWidth(column.element));
+    first = index == 0 ? begin : std::min(first, begin);
+    last = index == 0 ? begin + bytes : std::max(last, begin + bytes);
   }
-  return ImportedTable{rows, std::move(expected), table};
+  // All columns lie in one mapping.
+  std::shared_ptr<void> storage = guardMapped(first, static_cast<size_t>(last - first), table);
+  if (!storage) {
+    return failure("cannot use '" + path + "': more than 65536 tables are in use; restart the owner");
+  }
+  return ImportedTable{rows, std::move(expected), std::move(storage)};
 }
 
 } // namespace sojourn::owner

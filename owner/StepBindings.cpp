@@ -3,6 +3,7 @@
 #include "owner/StepBindings.h"
 
 #include "dialect/Signature.h"
+#include "owner/MappedFile.h"
 #include "runtime/wire/Protocol.h"
 #include "runtime/wire/Step.h"
 
@@ -85,6 +86,21 @@ llvm::Error StepBindings::bindTables(Store &store) {
     if (args[index].kind == StepArg::Table) {
       if (llvm::Error error = bindTable(store, index, position++)) {
         return error;
+      }
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error StepBindings::checkFiles() const {
+  for (const auto &table : tables) {
+    for (const Column &column : table->dataset->columns()) {
+      if (isDamaged(column.data)) {
+        return requestError(
+            wire::ErrorCode_Dataset,
+            "the file of dataset '" + table->dataset->name() +
+                "' became shorter, or its disk failed, while the owner used it; the data owner restores "
+                "the file and starts the owner again");
       }
     }
   }

@@ -46,6 +46,8 @@ public:
   llvm::Error bindOwn();
   /// Tables; under the owner's mutex.
   llvm::Error bindTables(Store &store);
+  /// Whether the files of all bound tables could be read so far.
+  llvm::Error checkFiles() const;
 
   std::vector<runtime::Binding> bindings; ///< what the program runs on
   std::vector<Handle *> states;           ///< per argument, null for the others

@@ -3,6 +3,7 @@
 #include "owner/StepRun.h"
 
 #include "dialect/Signature.h"
+#include "owner/Peer.h"
 #include "runtime/wire/Step.h"
 
 #include <algorithm>
@@ -215,6 +216,18 @@ void StepRun::commit(std::vector<HostTensor> &values) {
   }
 }
 
+/// A table that cannot be loaded. The reason names files: it is for the data owner.
+llvm::Error StepRun::unreadable(llvm::Error error) const {
+  std::string text = llvm::toString(std::move(error));
+  if (session.account == kLocalClient) {
+    return requestError(wire::ErrorCode_Dataset, text);
+  }
+  if (context.environment.log) {
+    context.environment.log(text);
+  }
+  return requestError(wire::ErrorCode_Dataset, "the owner cannot read a table of this step; its log says why");
+}
+
 llvm::Error StepRun::bind() {
   bound.emplace(part, *plan, session);
   llvm::Error error = bound->checkCounts();
@@ -222,7 +235,11 @@ llvm::Error StepRun::bind() {
   if (!error) {
     std::lock_guard lock(context.mutex);
     error = bound->bindTables(context.store);
+    if (error && !error.isA<RequestError>()) {
+      error = unreadable(std::move(error));
+    }
   }
+  error = error ? std::move(error) : bound->checkFiles();
   if (error) {
     return error;
   }
@@ -273,6 +290,9 @@ llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed)
   auto values = (privacy ? privacy->executable() : *plan->executable).run(bound->bindings, options);
   if (!values) {
     return values.takeError();
+  }
+  if (llvm::Error error = bound->checkFiles()) {
+    return error; // rows were zeros
   }
   auto leaving = published(*values);
   if (!leaving) {
