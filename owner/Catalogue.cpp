@@ -85,7 +85,7 @@ static std::string categoriesText(const Meaning &meaning) {
   return text;
 }
 
-static llvm::Error parseCategories(llvm::StringRef text, Meaning &meaning) {
+static llvm::Error addCategories(llvm::StringRef text, Meaning &meaning) {
   auto parsed = llvm::json::parse(text);
   const llvm::json::Array *list = parsed ? parsed->getAsArray() : nullptr;
   bool isValid = list != nullptr;
@@ -336,16 +336,16 @@ llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
       column.dims = std::move(*dims);
       auto meaning = std::make_shared<Meaning>();
       if (!columns.isNull(5)) {
-        if (llvm::Error error = parseCategories(columns.text(5), *meaning)) {
+        if (llvm::Error error = addCategories(columns.text(5), *meaning)) {
           return error;
         }
       }
       meaning->unit = parseUnit(columns.text(6));
       meaning->fill = columns.real(7);
       meaning->isFound = columns.integer(8) != 0;
-      if (meaning->isFound && record.policy == Policy::privateOnly) { // set by another hand: they tell of the rows
-        meaning->texts.clear();
-        meaning->numbers.clear();
+      if (meaning->isFound && record.policy == Policy::privateOnly) {
+        *meaning = {}; // the policy was set by another hand: categories, their number and a code tell of the rows
+        column.bounds.reset();
       }
       column.meaning = meaning->isEmpty() ? nullptr : std::move(meaning);
       record.columns.push_back(std::move(column));

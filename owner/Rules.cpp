@@ -42,11 +42,17 @@ bool addBounds(const std::string &column, const toml::node &lower, const toml::n
 }
 
 bool addFill(const std::string &column, const toml::node &fill, RegisterOptions &options) {
-  if (auto number = fill.value<double>(); number && !fill.is_string()) {
-    options.fills[column] = *number;
-    if (const auto *whole = fill.as_integer()) {
-      options.fillTexts[column] = std::to_string(whole->get()); // exact, as a category
+  if (const auto *whole = fill.as_integer()) {
+    constexpr int64_t kExact = int64_t{1} << 53;
+    const int64_t number = whole->get();
+    options.fills[column] = static_cast<double>(number);
+    if (number < -kExact || number > kExact) {
+      options.fillTexts[column] = std::to_string(number); // as a category it is exact
     }
+    return true;
+  }
+  if (const auto *number = fill.as_floating_point()) {
+    options.fills[column] = number->get();
     return true;
   }
   auto text = fill.is_string() ? fill.value<std::string>() : momentText(fill);
@@ -111,23 +117,22 @@ llvm::Expected<std::vector<std::string>> readLines(const std::string &path) {
                    Twine(kTableCategoryBytes));
   }
   std::ifstream file(isFile ? path : "", std::ios::binary);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(file, line);) {
+  std::vector<std::string> lines; // one more than a column may have, at most
+  for (std::string line; lines.size() <= kCategories && std::getline(file, line);) {
     if (lines.empty() && llvm::StringRef(line).starts_with("\xef\xbb\xbf")) { // written by some editors
       line.erase(0, 3);
     }
     if (!line.empty() && line.back() == '\r') {
       line.pop_back();
     }
+    if (line.empty()) {
+      return failure("'" + path + "', line " + Twine(lines.size() + 1) +
+                     ": found an empty line, expected one category per line");
+    }
     lines.push_back(std::move(line));
   }
-  if (lines.empty() || !file.eof()) {
+  if (lines.empty() || file.bad()) {
     return failure("cannot read categories from '" + path + "'; expected a file with one category per line");
-  }
-  for (size_t at = 0; at < lines.size(); ++at) {
-    if (lines[at].empty()) {
-      return failure("'" + path + "', line " + Twine(at + 1) + ": found an empty line, expected one category per line");
-    }
   }
   return lines;
 }

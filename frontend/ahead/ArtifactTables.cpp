@@ -169,7 +169,7 @@ std::string difference(const Dataset &table, bool isCounted, const Table &found)
       return "its column '" + column.name + "' is " + typeText(*there) + ", but the step was compiled for " +
              typeText(column);
     }
-    static const Meaning none;
+    static const Meaning none; // before bounds, which are those of the codes
     if (column.meaning && column.meaning->categories() > 0) {
       std::string other = otherCategories(*column.meaning, there->meaning ? *there->meaning : none);
       if (!other.empty()) {

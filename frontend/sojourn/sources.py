@@ -96,10 +96,15 @@ def _of_file(path: str, bounds: dict, fills: dict, declared: dict[str, tuple]) -
             bound_texts[name] = lower, upper
     spans = {name: _number(fill, False) for name, fill in fills.items() if name not in fill_texts}
     # As a category an integer is exact, which a float is not.
-    fill_texts |= {name: str(fill) for name, fill in fills.items() if name in declared and type(fill) is int}
+    fill_texts |= {name: str(fill) for name, fill in fills.items() if _is_large(fill)}
     left = {name: pair for name, pair in bounds.items() if name not in bound_texts}
     meanings: dict[str, Meaning] = {name: (names, _NO_UNIT, False) for name, names in declared.items()}
     return Source(path, left, spans, meanings, fill_texts, bound_texts)
+
+
+def _is_large(value) -> bool:
+    """Whether an integer may lie between two floats."""
+    return isinstance(value, (int, np.integer)) and abs(int(value)) > 2**53
 
 
 def _is_moment(value) -> bool:
@@ -108,8 +113,7 @@ def _is_moment(value) -> bool:
 
 def _words(value) -> str | None:
     """A text or a moment as a command line has it; None for other values."""
-    if isinstance(value, np.datetime64):
-        value = value.astype("datetime64[us]").item()
+    value = _of_numpy(value)
     return value.isoformat() if isinstance(value, datetime.date) else value if isinstance(value, str) else None
 
 
@@ -172,7 +176,6 @@ class _Reader:
 
     def _converted(self, name: str, values) -> torch.Tensor:
         import pyarrow
-        import pyarrow.compute
 
         values = _without_views(values)
         kind, types = values.type, pyarrow.types
@@ -182,8 +185,7 @@ class _Reader:
             self.meanings[name] = None, _DAYS, False
             self._as_numbers(name, in_days=True)
             if types.is_date64(kind):
-                days = pyarrow.compute.divide(values.cast(pyarrow.int64()).cast(pyarrow.float64()), 86_400_000.0)
-                return self._whole(name, pyarrow.compute.floor(days).cast(pyarrow.int64()))
+                return self._whole(name, _floor_divided(values.cast(pyarrow.int64()), 86_400_000))
             return self._whole(name, values.cast(pyarrow.int32()).cast(pyarrow.int64()))
         if types.is_timestamp(kind) or types.is_duration(kind) or types.is_time(kind):
             self.meanings[name] = None, _TIME if types.is_timestamp(kind) else _SECONDS, False
@@ -237,12 +239,8 @@ class _Reader:
             )
         self.meanings[name] = _named(categories), _NO_UNIT, name not in self._declared
         self._bounds.setdefault(name, (0, max(len(categories) - 1, 0)))
-        if (fill := self._fills.get(name)) in categories:
-            self._fills[name] = categories.index(fill)
-        elif name in self._fills and not (is_number(fill) and _is_text(values.type)):
-            raise Error(
-                f"fill {fill!r} of column {name!r} is none of its {len(categories)} categories; name one of them"
-            )
+        if name in self._fills:
+            self._fills[name] = _code_of(name, self._fills[name], categories, _is_text(values.type))
         return self._whole(name, codes.cast(pyarrow.int64()))
 
     def _whole(self, name: str, values) -> torch.Tensor:
@@ -277,12 +275,20 @@ class _Reader:
             self._fills[name] = _number(self._fills[name], in_days)
 
 
+def _of_numpy(moment):
+    """A moment or a duration of NumPy as Python's."""
+    if not isinstance(moment, (np.datetime64, np.timedelta64)):
+        return moment
+    is_fine = np.datetime_data(moment.dtype)[0] in ("ns", "ps", "fs", "as")
+    made = (moment.astype(f"{moment.dtype.kind}8[us]") if is_fine else moment).item()
+    if not isinstance(made, (datetime.date, datetime.timedelta)):  # a number where Python has none
+        raise Error(f"bounds and fills must be moments that Python's datetime holds, years 1 to 9999, got {moment!r}")
+    return made
+
+
 def _number(moment, in_days: bool):
     """Days or seconds since 1970, UTC; a number stays as it is."""
-    if isinstance(moment, np.datetime64):
-        moment = moment.astype("datetime64[us]").item()
-    if isinstance(moment, np.timedelta64):
-        moment = moment.astype("timedelta64[us]").item()
+    moment = _of_numpy(moment)
     if isinstance(moment, datetime.timedelta):
         return moment.total_seconds()
     if isinstance(moment, datetime.datetime):  # also of pandas
@@ -304,6 +310,15 @@ def _seconds(values) -> np.ndarray:
     return np.where(values.is_valid().to_numpy(), counts // per_second + counts % per_second / per_second, np.nan)
 
 
+def _floor_divided(values, by: int):
+    """Arrow divides towards zero."""
+    from pyarrow import compute
+
+    quotients = compute.divide(values, by)
+    is_above = compute.less(values, compute.multiply(quotients, by))
+    return compute.subtract(quotients, is_above.cast(values.type))
+
+
 def _is_kept(category: str | int) -> bool:
     """Whether a description of a table can say this category."""
     if isinstance(category, int):
@@ -316,6 +331,20 @@ def _named(categories: tuple) -> tuple:
     if all(isinstance(each, int) and _is_kept(each) for each in categories):
         return tuple(map(int, categories))
     return tuple(map(str, categories))
+
+
+def _code_of(name: str, fill: Any, categories: tuple, are_texts: bool) -> int:
+    """The code of the category that a fill names. A number beside texts is a code."""
+    named = fill.item() if isinstance(fill, np.generic) else fill  # NumPy compares integers as floats
+    try:
+        code = {each: code for code, each in enumerate(categories)}.get(named)
+    except TypeError:  # a list, for example
+        code = None
+    if code is None and are_texts and is_number(named) and named in range(len(categories)):
+        return int(named)
+    if code is None:
+        raise Error(f"fill {fill!r} of column {name!r} is none of its {len(categories)} categories; name one of them")
+    return code
 
 
 def _is_text(kind) -> bool:
@@ -387,7 +416,7 @@ def _arrow(name: str, values):
             return pyarrow.chunked_array(values)
         made = values if isinstance(values, pyarrow.Array) else pyarrow.array(values, from_pandas=True)
         return made if isinstance(made, pyarrow.ChunkedArray) else pyarrow.chunked_array([made])
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, pyarrow.ArrowNotImplementedError, UnicodeEncodeError):
+    except (pyarrow.ArrowInvalid, TypeError, pyarrow.ArrowNotImplementedError, UnicodeEncodeError):
         kind = getattr(values, "dtype", "object")
         raise Error(f"column {name!r} has type {kind}; {_HOLDS}, besides text and dates") from None
 

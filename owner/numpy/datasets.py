@@ -144,6 +144,9 @@ def _column(dataset: str, name, values, bounds, fill, meaning) -> Column:
     need(dtype in _KEPT, f"{where}: has type {values.dtype}, expected numbers or booleans "
          f"({', '.join(NAMES[ELEMENT_OF[kept]] for kept in _KEPT)})", DATASET)  # fmt: skip
     values = values.astype(dtype)  # a copy: the owner's data does not change with the caller's
+    categories, unit = (meaning or ((), 0))[:2]
+    if categories:
+        _check_terms(where, len(categories), bounds, fill)
     low, high = _limits(where, dtype, bounds)
     if fill is not None:
         whole = dtype.kind == "f" or float(fill).is_integer()
@@ -161,23 +164,32 @@ def _column(dataset: str, name, values, bounds, fill, meaning) -> Column:
         values = values.view(np.uint8).clip(low, high).view(np.bool_) if dtype.kind == "b" else values.clip(low, high)
         bounds = (float(bounds[0]), float(bounds[1]))
     values.setflags(write=False)
-    categories, unit = (meaning or ((), 0))[:2]
     if categories:
         _check_categories(where, values, categories)
     return Column(name, values, bounds, Meaning(tuple(categories or ()), unit, fill))
+
+
+def _check_terms(where: str, count: int, bounds, fill) -> None:
+    """Codes are never clamped, and the fill is one of them."""
+    codes = f"those of its {count} categories, 0 to {count - 1}"
+    need(
+        bounds is None or tuple(bounds) == (0, count - 1), f"{where}: its bounds must be {codes}, or left out", DATASET
+    )
+    need(fill is None or fill in range(count), f"{where}: its fill {fill} must be a code, one of {codes}", DATASET)
 
 
 def _check_categories(where: str, values: np.ndarray, categories: tuple) -> None:
     """Bounded lists, and codes that lie in them."""
     count, most = len(categories), wire_format.CATEGORIES_MAX
     need(count <= most, f"{where}: has {count} categories, at most {most}", LIMIT)
-    need(len(set(categories)) == count, f"{where}: has a category twice", DATASET)
-    need(len(set(map(type, categories))) == 1, f"{where}: has texts and whole numbers as categories", DATASET)
+    need(len(set(categories)) == count, f"{where}: has a category twice; name each category once", DATASET)
+    text = f"{where}: has texts and whole numbers as categories, expected one kind"
+    need(len(set(map(type, categories))) == 1, text, DATASET)
     for code, category in enumerate(categories):
         try:
             size, most = len(str(category).encode()), wire_format.CATEGORY_BYTES_MAX
         except UnicodeEncodeError:
-            raise OwnerError(DATASET, f"{where}: category {code} is no UTF-8 text") from None
+            raise OwnerError(DATASET, f"{where}: category {code} is no UTF-8 text; save it as UTF-8") from None
         need(size <= most, f"{where}: category {code} has {size} bytes, at most {most}", LIMIT)
     text = f"{where}: its codes must be int64 in [0, {count - 1}]"
     need(values.dtype == np.int64 and bool(((values >= 0) & (values < count)).all()), text, DATASET)

@@ -269,6 +269,43 @@ def test_registration_refuses(args, kwargs, text):
         NumpyOwner().register(*args, **kwargs)
 
 
+@pytest.mark.parametrize(
+    "categories, text",
+    [
+        (("low", "high", "low"), "has a category twice; name each category once"),
+        ((7, 5, 7), "has a category twice; name each category once"),
+        (("low", 1, "high"), "has texts and whole numbers as categories, expected one kind"),
+        (("low", "\ud800", "high"), "category 1 is no UTF-8 text"),
+        (("low", "é" * 513, "high"), "category 1 has 1026 bytes, at most 1024"),
+        (tuple(range(wire_format.CATEGORIES_MAX + 1)), "has 65537 categories, at most 65536"),
+        (("low", "high"), "its codes must be int64 in [0, 1]"),
+    ],
+)
+def test_categories_that_a_client_would_refuse(categories, text):
+    with pytest.raises(OwnerError, match=re.escape(text)):
+        NumpyOwner().register("d", {"a": np.array([0, 2, 1])}, meanings={"a": (categories, 0)})
+
+
+@pytest.mark.parametrize(
+    "terms, text",
+    [
+        ({"bounds": {"a": (0, 1)}}, "its bounds must be those of its 3 categories, 0 to 2, or left out"),
+        ({"bounds": {"a": (0, 3)}}, "its bounds must be those of its 3 categories, 0 to 2, or left out"),
+        ({"fills": {"a": 3}}, "its fill 3 must be a code, one of those of its 3 categories, 0 to 2"),
+        ({"fills": {"a": -1}}, "its fill -1 must be a code"),
+        ({"fills": {"a": 0.5}}, "its fill 0.5 must be a code"),
+        ({"fills": {"a": float("nan")}}, "its fill nan must be a code"),
+    ],
+)
+def test_terms_of_categories_are_their_codes(client, terms, text):
+    meanings = {"a": (("low", "high", "other"), 0)}
+    with pytest.raises(OwnerError, match=re.escape(text)):
+        client.owner.register("d", {"a": np.array([0, 2, 1])}, meanings=meanings, **terms)
+    client.owner.register("d", {"a": np.array([0, 2, 1])}, meanings=meanings, bounds={"a": (0, 2)}, fills={"a": 2.0})
+    column = client.send("ListDatasets").datasets[0].columns[0]
+    assert (column.upper, column.filled, column.fill, column.categories) == (2, 1, 2, ["low", "high", "other"])
+
+
 def test_a_name_is_registered_once():
     owner = NumpyOwner()
     owner.register("d", COLUMNS)

@@ -319,14 +319,48 @@ def _(owner, folder):
     owner.register("trial", folder / "trial.csv", policy="open", fills={"age": "unknown"})
 
 
-@example(Error, "A fill that is no category", "fill 'none' of column 'arm' is none of its categories, ['low', 'high']")
+@example(
+    Error, "A fill that is no category", "fill 'none' of column 'arm' is none of its 2 categories; name one of them"
+)
 def _(owner):
     owner.register("trial", {"arm": ["low", None]}, fills={"arm": "none"}, categories={"arm": ["low", "high"]})
+
+
+@example(
+    Error, "Bounds that would clamp codes", "column 'arm' has 3 categories and other bounds than those of their codes, 0 to 2",
+    "leave its bounds out",
+)  # fmt: skip
+def _(owner):
+    owner.register("trial", {"arm": ["low", "high", "other"]}, policy="open", bounds={"arm": (0, 1)})
+
+
+@example(
+    Error, "A fill of a file that is no category", "fill 'none' of column 'arm' is none of its 2", "declare one of them"
+)
+def _(owner, folder):
+    (folder / "trial.csv").write_text("arm\nlow\nhigh\n")
+    owner.register("trial", folder / "trial.csv", policy="open", fills={"arm": "none"})
+
+
+@example(
+    Error, "A fill of a file that is no code", "column 'arm' has a fill of 2, expected one of its categories or a code"
+)
+def _(owner, folder):
+    (folder / "trial.csv").write_text("arm\nlow\nhigh\n")
+    owner.register("trial", folder / "trial.csv", policy="open", fills={"arm": 2})
 
 
 @example(Error, "An integer column with a missing entry", "row 1 (counting from 0): no value found; clean the data")
 def _(owner):
     owner.register("cars", {"doors": [4, None]}, policy="open")
+
+
+@example(
+    Error, "A moment beyond those of Python", "must be moments that Python's datetime holds, years 1 to 9999, got np"
+)
+def _(owner):
+    visits = {"visit": np.array(["2024-03-01", "NaT"], "datetime64[D]")}
+    owner.register("visits", visits, policy="open", fills={"visit": np.datetime64("10000-01-01")})
 
 
 @example(Error, "A fraction as the fill of integers", "fill 0.5 of column 'doors' must be a number of its type, int64")

@@ -77,7 +77,7 @@ def test_a_description_carries_them_to_its_runs(data, tmp_path):
 def test_a_run_compares_them(there, text, data):
     """Codes of another list would mean something else. A step that relies on none runs everywhere."""
     names = {name: each for name, each in (CATEGORIES | there).items() if each is not None}
-    bounds = {"ward": (0, 1)}  # those of codes, where it has categories
+    bounds = {"ward": (0, 1)}
     with sojourn.local() as owner:
         owner.register("train", data, policy="open", bounds=bounds, categories=names)
         with pytest.raises(sojourn.Error, match=text):

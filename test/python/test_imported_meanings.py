@@ -7,111 +7,31 @@ The oracle is the same data as Python's values, registered in memory (test_sourc
 import datetime
 import decimal
 import json
-import pathlib
 import sqlite3
-import subprocess
 
 import numpy as np
 import pyarrow
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
-import torch
+from meanings_support import (
+    ARMS,
+    BOUNDS,
+    CATEGORIES,
+    DAY,
+    FILLS,
+    bring,
+    csv_text,
+    described,
+    options,
+    people,
+    read,
+    same,
+    save,
+    tool,
+)  # fmt: skip
 
 import sojourn
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-DAY = datetime.date(1970, 1, 1)
-ARMS = ["placebo", "low", "high", "other"]
-
-
-def tool(*words, code=0):
-    done = subprocess.run([ROOT / "build/bin/sojourn-owner", *map(str, words)], capture_output=True, text=True)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout if code == 0 else done.stderr
-
-
-def people(rng, rows=40):
-    """Columns with missing entries, as Python's values."""
-
-    def gaps(values):
-        return [None if rng.random() < 0.2 else value for value in values]
-
-    start = datetime.datetime(2023, 5, 1)
-    return {
-        "arm": [*gaps(rng.choice(ARMS[:3]) for _ in range(rows - 4)), "high", "low", "placebo", None],
-        "ward": [*gaps(rng.choice([3, 5, 7]) for _ in range(rows - 4)), 3, 5, 7, None],
-        "age": [*gaps(rng.randrange(18, 90) for _ in range(rows - 1)), 33],
-        "visit": [*gaps(DAY + datetime.timedelta(days=rng.randrange(-9000, 19000)) for _ in range(rows - 1)), DAY],
-        "seen": [*gaps(start + datetime.timedelta(seconds=rng.randrange(10**7)) for _ in range(rows - 1)), start],
-        "dose": [rng.uniform(0, 5) for _ in range(rows)],
-    }
-
-
-FILLS = {
-    "arm": "low", "ward": 5, "age": 40, "visit": datetime.date(2000, 2, 29),
-    "seen": datetime.datetime(2023, 6, 1, 12, 30),
-}  # fmt: skip
-CATEGORIES = {"arm": ARMS, "ward": [7, 5, 3]}
-BOUNDS = {
-    "age": (20, 80), "dose": (0, 5), "visit": (datetime.date(1960, 1, 1), datetime.date(2020, 12, 31)),
-    "seen": (datetime.datetime(2023, 1, 1), datetime.datetime(2023, 8, 1, 18, 15)),
-}  # fmt: skip
-
-
-def csv_text(data):
-    """As programs write it: nothing for a missing entry."""
-    rows = zip(*data.values())
-    cell = {None: ""}
-    return "\n".join([",".join(data), *(",".join(cell.get(each, str(each)) for each in row) for row in rows)]) + "\n"
-
-
-def arrow_table(data):
-    """With a dictionary for the texts, large texts, and times of another unit."""
-    table = pyarrow.table(data)
-    arm = pyarrow.chunked_array([
-        pyarrow.array(data["arm"][:9]).dictionary_encode(), pyarrow.array(data["arm"][9:]).dictionary_encode()
-    ])  # fmt: skip
-    seen = pyarrow.array(data["seen"], pyarrow.timestamp("ns", tz="UTC"))
-    return table.set_column(0, "arm", arm).set_column(4, "seen", pyarrow.chunked_array([seen]))
-
-
-def save(kind, data, folder):
-    path = folder / f"people.{kind}"
-    if kind in ("csv", "tsv"):
-        path.write_text(csv_text(data).replace(",", "," if kind == "csv" else "\t"))
-    elif kind == "parquet":
-        pyarrow.parquet.write_table(arrow_table(data), path)
-    else:
-        pyarrow.feather.write_feather(arrow_table(data), path, compression="uncompressed")
-    return path
-
-
-def options(bounds=BOUNDS, fills=FILLS, categories=CATEGORIES):
-    words = []
-    for column, (lower, upper) in bounds.items():
-        words += ["--bound", f"{column}={getattr(lower, 'isoformat', lower.__str__)()}:{upper}"]
-    for column, fill in fills.items():
-        words += ["--fill", f"{column}={fill}"]
-    for column, names in categories.items():
-        words += ["--categories", f"{column}={','.join(map(str, names))}"]
-    return words
-
-
-def described(table):
-    return [tuple(column) for column in table.columns]
-
-
-def read(table):
-    return {
-        name: values.tolist()
-        for name, values in sojourn.publish({c.name: table[c.name] for c in table.columns}).items()
-    }
-
-
-def same(found, expected):
-    assert described(found) == described(expected)
-    assert read(found) == read(expected)
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "feather"])
@@ -125,7 +45,7 @@ def test_an_import_is_equal_to_the_table_in_memory(kind, rng, tmp_path, owner_pr
     assert [column.fill for column in expected.columns][:4] == [1, 1, 40, 11016]
     same(sojourn.plain(path, bounds=BOUNDS, fills=FILLS, categories=CATEGORIES), expected)
     store = tmp_path / "store"
-    shown = tool("import", path, "--name", name, "--policy", "open", "--store", store, *options())
+    shown = bring(path, name, store, *options())
     for text in (shown, tool("datasets", "--store", store)):
         assert "arm: 0 placebo, 1 low, 2 high, 3 other; missing entries are 1 low" in text
         assert "ward: 0 7, 1 5, 2 3; missing entries are 1 5" in text
@@ -135,7 +55,7 @@ def test_an_import_is_equal_to_the_table_in_memory(kind, rng, tmp_path, owner_pr
             same(owner.dataset(name), expected)
             first, other = owner.dataset(name).split(0.5)
             assert described(first) == described(other) == described(expected)
-    tool("import", path, "--name", name, "--policy", "open", "--store", owner_process.store, *options())
+    bring(path, name, owner_process.store, *options())
     with sojourn.connect(owner_process.address) as owner:
         same(owner.dataset(name), expected)
         assert str(owner.dataset(name)).splitlines()[1:] == str(expected).splitlines()[1:]
@@ -163,7 +83,7 @@ def test_pandas_and_the_import_of_its_files_agree(rng, tmp_path):
     frame.to_csv(tmp_path / "people.csv", index=False)
     for name in ("people.parquet", "people.csv"):
         store = tmp_path / f"store of {name}"
-        tool("import", tmp_path / name, "--name", "people", "--policy", "open", "--store", store, *options())
+        bring(tmp_path / name, "people", store, *options())
         with sojourn.local(store=store) as owner:
             same(owner.dataset("people"), expected)
     # The dictionary of the file, where nothing is declared.
@@ -183,126 +103,16 @@ def test_undeclared_text_of_an_open_table(rng, tmp_path):
     assert read(table)["arm"] == [1, 2, 0, 2, 2, 1]
     declared = sojourn.plain(path, categories={"arm": ["NA", "a", "b", "é", ""]})  # then they are texts as others
     assert read(declared)["arm"] == [2, 4, 1, 3, 0, 2]
-    tool("import", path, "--name", "t", "--policy", "open", "--fill", "arm=b", "--store", tmp_path / "store")
+    bring(path, "t", tmp_path / "store", "--fill", "arm=b")
     refused = tool("policy", "t", "private", "--rows-are-subjects", "--store", tmp_path / "store", code=1)
     assert "have none: 'x'" in refused  # bounds, first of all
-    tool(
-        "import",
-        path,
-        "--name",
-        "u",
-        "--policy",
-        "open",
-        "--fill",
-        "arm=b",
-        "--bound",
-        "x=0:9",
-        "--store",
-        tmp_path / "store",
-    )
+    bring(path, "u", tmp_path / "store", "--fill", "arm=b", "--bound", "x=0:9")
     refused = tool("policy", "u", "private", "--rows-are-subjects", "--store", tmp_path / "store", code=1)
     assert "categories of column 'arm' were found in the rows" in refused and "--categories arm=A,B" in refused
     with sojourn.local(store=tmp_path / "store") as owner:
         assert owner.dataset("u").policy == "open"
         table = owner.register("v", {"arm": ["b", "a"]}, policy="open", categories={"arm": ["a", "b"]})
     tool("policy", "v", "private", "--rows-are-subjects", "--store", tmp_path / "store")
-
-
-def test_a_slip_in_a_column_of_numbers_makes_no_categories(seed, tmp_path):
-    """A text file alone does not say what a column is; a column of codes is asked for."""
-    path = tmp_path / "t.csv"
-    path.write_text(csv_text({"x": [250, None, "V45", 7, "V45"], "n": [3, 1, 2, 3, 3]}))
-    with pytest.raises(
-        sojourn.Error, match=r"column 'x' has type string, because row 2 \(counting from 0\) is the first without"
-    ) as refused:
-        sojourn.plain(path)
-    assert "--categories x=*" in str(refused.value) and "V45" not in str(refused.value)
-    words = [
-        "--name",
-        "t",
-        "--categories",
-        "x=*",
-        "--categories",
-        "n=*",
-        "--fill",
-        "x=7",
-        "--store",
-        tmp_path / "store",
-    ]
-    tool("import", path, *words, "--policy", "open")
-    with sojourn.local(store=tmp_path / "store") as owner:
-        table = owner.dataset("t")
-        assert [column.categories for column in table.columns] == [("250", "7", "V45"), ("1", "2", "3")]
-        assert read(table) == {"x": [0, 1, 2, 1, 2], "n": [2, 0, 1, 2, 2]}
-    words[1] = "private"
-    refused = tool("import", path, *words, "--policy", "private", "--rows-are-subjects", code=1)
-    assert "column 'x' holds text or categories; on a private table they must be declared" in refused
-    pyarrow.parquet.write_table(pyarrow.table({"n": [3, 1, 3]}), tmp_path / "t.parquet")
-    tool(
-        "import",
-        tmp_path / "t.parquet",
-        "--name",
-        "u",
-        "--policy",
-        "open",
-        "--categories",
-        "n=*",
-        "--store",
-        tmp_path / "store",
-    )
-    with sojourn.local(store=tmp_path / "store") as owner:
-        assert owner.dataset("u").columns[0].categories == (1, 3) and read(owner.dataset("u")) == {"n": [1, 0, 1]}
-
-
-@pytest.mark.parametrize("kind", ["csv", "parquet", "dictionary"])
-def test_private_tables_declare_their_categories(kind, seed, tmp_path):
-    """Texts that are found in rows tell of rows: not in the table, not in a refusal."""
-    secret = f"secret{seed}"
-    data = {"arm": ["low", secret, "high"], "age": [1, 2, 3]}
-    path = tmp_path / ("t.csv" if kind == "csv" else "t.parquet")
-    if kind == "csv":
-        path.write_text(csv_text(data))
-    else:
-        arm = pyarrow.array(data["arm"])
-        table = pyarrow.table({"arm": arm.dictionary_encode() if kind == "dictionary" else arm, "age": data["age"]})
-        pyarrow.parquet.write_table(table, path)
-    words = ["import", path, "--name", "t", "--bound", "age=0:5", "--rows-are-subjects", "--store", tmp_path / "store"]
-    for more in ([], ["--bound", "arm=0:2"], ["--fill", "arm=low"]):
-        refused = tool(*words, *more, code=1)
-        assert "column 'arm' holds text or categories; on a private table they must be declared" in refused
-        assert "--categories arm=A,B" in refused and secret not in refused
-    refused = tool(*words, "--categories", "arm=low,high", code=1)
-    assert "column 'arm', row 1 (counting from 0): a value found outside of its 2 categories" in refused
-    assert secret not in refused and "--fill arm=CATEGORY" in refused
-    assert "no datasets" in tool("datasets", "--store", tmp_path / "store")
-    tool(*words, "--categories", "arm=low,high,other", "--fill", "arm=other")
-    with sojourn.local(store=tmp_path / "store") as owner:
-        table = owner.dataset("t")
-        assert table.policy == "private" and table.columns[0].categories == ("low", "high", "other")
-        assert table.columns[0].bounds == (0, 2) and secret not in str(owner.datasets()) + str(table)
-        owner.grant("t", epsilon=2.0**19, delta=1e-5)
-        counts = sojourn.publish(torch.bincount(table["arm"], minlength=3), epsilon=2.0**18)
-        assert [round(float(count)) for count in counts] == [1, 1, 1]
-
-
-def test_all_columns_without_categories_are_named_at_once(seed, tmp_path):
-    (tmp_path / "t.csv").write_text("a,b,c,d\nx,y,z,1\n")
-    words = ["import", tmp_path / "t.csv", "--name", "t", "--rows-are-subjects", "--store", tmp_path / "store"]
-    refused = tool(*words, "--categories", "b=y,n", code=1)
-    assert "columns 'a', 'c' hold text or categories; on a private table they must be declared" in refused
-    assert "categories={'a': [...], ...}, --categories a=A,B" in refused and "leave the columns out" in refused
-    tool(*words, "--categories", "b=y,n", "--columns", "b")
-
-
-def test_a_fill_replaces_what_is_no_category(seed, tmp_path):
-    data = {"arm": ["low", None, "hihg", "high", "NULL"], "x": [1, 2, 3, 4, 5]}
-    (tmp_path / "t.csv").write_text(csv_text(data))
-    pyarrow.parquet.write_table(pyarrow.table(data), tmp_path / "t.parquet")
-    declared = {"categories": {"arm": ["low", "high", "other"]}, "fills": {"arm": "other"}}
-    found = sojourn.plain(data, **declared)
-    assert read(found)["arm"] == [0, 2, 2, 1, 2]
-    for name in ("t.csv", "t.parquet"):
-        same(sojourn.plain(tmp_path / name, **declared), found)
 
 
 def test_every_kind_of_column(rng, tmp_path):
@@ -342,192 +152,11 @@ def test_every_kind_of_column(rng, tmp_path):
             sojourn.plain(path, categories={name: terms["categories"][name]} if name in terms["categories"] else None)
 
 
-def test_dates_in_text(rng, tmp_path):
-    """--date reads texts and times as days; every day of the calendar, compared with Python's own."""
-    days = [DAY + datetime.timedelta(days=rng.randrange(-719000, 2900000)) for _ in range(300)]
-    days += [
-        datetime.date(2000, 2, 29),
-        datetime.date(1900, 2, 28),
-        datetime.date(1, 1, 1),
-        datetime.date(9999, 12, 31),
-    ]
-    texts = [f"{day.isoformat()}{rng.choice(['', 'T23:59', ' 00:00:00'])}" for day in days]
-    (tmp_path / "t.csv").write_text(csv_text({"visit": [*texts, ""], "x": [0] * (len(texts) + 1)}))
-    pyarrow.parquet.write_table(
-        pyarrow.table({"visit": [*texts, None], "x": [0] * (len(texts) + 1)}), tmp_path / "t.parquet"
-    )
-    for name in ("t.csv", "t.parquet"):
-        words = ["--date", "visit", "--fill", "visit=1999-12-31", "--policy", "open", "--store", tmp_path / "store"]
-        tool("import", tmp_path / name, "--name", name, *words)
-        with sojourn.local(store=tmp_path / "store") as owner:
-            table = owner.dataset(name)
-            assert read(table)["visit"] == [(day - DAY).days for day in [*days, datetime.date(1999, 12, 31)]]
-            assert table.columns[0].unit == "days since 1970-01-01"
-    for wrong in ("2023-02-29", "2024-13-01", "2024-3-1", "01.03.2024", "2024-03-01T25:00", "2024-03-01x", "soon"):
-        (tmp_path / "w.csv").write_text(f"visit\n2024-03-01\n{wrong}\n")
-        refused = tool(
-            "import",
-            tmp_path / "w.csv",
-            "--name",
-            "w",
-            "--date",
-            "visit",
-            "--policy",
-            "open",
-            "--store",
-            tmp_path / "s",
-            code=1,
-        )
-        assert "column 'visit', row 1 (counting from 0): a value found that is no date, expected one such as" in refused
-        assert wrong not in refused
-
-
-def test_times_in_words(rng, tmp_path):
-    """Fills and bounds, with zones, compared with Python's own arithmetic."""
-    pyarrow.parquet.write_table(
-        pyarrow.table({"at": pyarrow.array([None, 0], pyarrow.timestamp("us"))}), tmp_path / "t.parquet"
-    )
-    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-    for _ in range(100):
-        zone = datetime.timezone(datetime.timedelta(minutes=rng.randrange(-14 * 60, 14 * 60)))
-        moment = datetime.datetime(rng.randrange(2, 9999), rng.randrange(1, 13), rng.randrange(1, 29), rng.randrange(24), rng.randrange(60), rng.randrange(60), rng.choice([0, rng.randrange(10**6)]), rng.choice([zone, None]))  # fmt: skip
-        table = sojourn.plain(tmp_path / "t.parquet", fills={"at": moment})
-        expected = (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)) - epoch
-        assert read(table)["at"][0] == pytest.approx(expected.total_seconds(), rel=0, abs=3e-5)
-        assert table.columns[0].fill == read(table)["at"][0]
-
-
-def test_terms_in_a_file(rng, tmp_path):
-    data = people(rng)
-    save("csv", data, tmp_path)
-    (tmp_path / "terms.toml").write_text(
-        'arm = {categories = ["placebo", "low", "high", "other"], fill = "low"}\nward = {categories = [7, 5, 3], fill = 5}\n'
-        "age = {lower = 20, upper = 80, fill = 40}\ndose = [0, 5]\n"
-        "visit = {lower = 1960-01-01, upper = 2020-12-31, fill = 2000-02-29}\n"
-        "seen = {lower = 2023-01-01T00:00:00, upper = 2023-08-01T18:15:00, fill = 2023-06-01T12:30:00}\n"
-    )
-    words = ["--name", "t", "--rows-are-subjects", "--bounds", tmp_path / "terms.toml", "--store", tmp_path / "store"]
-    tool("import", tmp_path / "people.csv", *words)
-    expected = sojourn.plain(data, bounds=BOUNDS, fills=FILLS, categories=CATEGORIES)
-    with sojourn.local(store=tmp_path / "store") as owner:
-        assert described(owner.dataset("t")) == described(expected) and owner.dataset("t").policy == "private"
-    tool("policy", "t", "open", "--store", tmp_path / "store")
-    with sojourn.local(store=tmp_path / "store") as owner:
-        same(owner.dataset("t"), expected)
-    for wrong in ("arm = {categories = []}", 'arm = {categories = ["a", 1]}', "arm = {categories = 'a'}", "age = {lower = 2000-01-01, upper = 3}", "arm = {date = 3}", "arm = {colour = 3}"):  # fmt: skip
-        (tmp_path / "wrong.toml").write_text(wrong + "\n")
-        words = ["--name", "u", "--policy", "open", "--bounds", tmp_path / "wrong.toml", "--store", tmp_path / "store"]
-        refused = tool("import", tmp_path / "people.csv", *words, code=1)
-        assert "line 1: column 'a" in refused and "categories = [..], date = true}" in refused
-
-
-def test_categories_of_a_command_line(seed, tmp_path):
-    store = tmp_path / "store"
-    path = tmp_path / "t.csv"
-    path.write_text('arm,code\n"a, b",01\nc,02\n')
-    names = tmp_path / "names.txt"
-    names.write_bytes("\ufeffa, b\r\nc\r\nü\r\n".encode())
-    tool(
-        "import",
-        path,
-        "--name",
-        "t",
-        "--policy",
-        "open",
-        "--categories",
-        f"arm=@{names}",
-        "--categories",
-        "code=01,02",
-        "--store",
-        store,
-    )
-    with sojourn.local(store=store) as owner:
-        assert [column.categories for column in owner.dataset("t").columns] == [("a, b", "c", "ü"), ("01", "02")]
-        assert read(owner.dataset("t")) == {"arm": [0, 1], "code": [0, 1]}
-    names.write_text("a\n\nb\n")
-    for given, text in (
-        (f"arm=@{names}", "line 2: found an empty line, expected one category per line"),
-        (f"arm=@{tmp_path}/none", "cannot read categories from"),
-        ("arm=a, b", "white space around ' b'; write a,b,c without spaces"),
-        ("arm=a,,b", "have an empty one"),
-        ("arm", "is not of the form column=a,b,c or column=@FILE"),
-        ("arms=a", "categories or dates are declared for the unknown column 'arms'"),
-        ("arm=a,a", "column 'arm' has category number 1 (counting from 0) twice"),
-        ("arm=" + "x" * 1025, "of 1025 bytes, the limit is 1024"),
-    ):
-        words = ["--name", "u", "--policy", "open", "--store", store, "--categories", given]
-        assert text in tool("import", path, *words, code=1)
-    names.write_bytes(b"a\n\xff\n")
-    words = ["--name", "u", "--policy", "open", "--store", store, "--categories", f"arm=@{names}"]
-    assert "number 1 (counting from 0), that is no UTF-8 text; save it as UTF-8" in tool("import", path, *words, code=1)
-
-
-@pytest.mark.parametrize(
-    "terms, text",
-    [
-        ({"categories": {"age": ["1"]}}, "column 'age', row 1 .counting from 0.: a value found outside of its 1"),
-        ({"categories": {"arm": [1]}}, "column 'arm' has type string, its categories are int; declare"),
-        ({"categories": {"dose": [1]}}, "column 'dose' has type double, its categories are int; declare"),
-        ({"categories": {"nobody": ["a"]}}, "categories or dates are declared for the unknown column 'nobody'"),
-        ({"fills": {"arm": "none"}}, "fill 'none' of column 'arm' is none of its 2 categories; declare one of them"),
-        ({"fills": {"age": "low"}}, "fill 'low' of column 'age' must be a number"),
-        ({"fills": {"age": DAY}}, "fill '1970-01-01' of column 'age' must be a number"),
-        ({"fills": {"visit": "soon"}}, "fill 'soon' of column 'visit' must be a number or a date such as 2024-03-01"),
-        ({"bounds": {"visit": (datetime.date(2024, 1, 2), datetime.date(2024, 1, 1))}}, "are not a range"),
-        ({"bounds": {"age": (DAY, DAY)}}, "bound '1970-01-01' of column 'age' must be a number"),
-    ],
-)
-def test_refusals(terms, text, seed, tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("arm,age,dose,visit\nlow,1,1.5,2024-01-01\nhigh,2,2.5,2024-01-02\n")
-    with pytest.raises(sojourn.Error, match=text):
-        sojourn.plain(path, **terms)
-    with sojourn.local() as owner:
-        with pytest.raises(sojourn.Error, match=text):
-            owner.register("t", path, policy="open", **terms)
-        assert not owner.datasets()
-
-
-def test_categories_of_another_type_than_the_column(seed, tmp_path):
-    pyarrow.parquet.write_table(
-        pyarrow.table({"n": [1, 2], "s": ["1", "2"], "f": [True, False]}), tmp_path / "t.parquet"
-    )
-    for name, names, text in (("n", ["1", "2"], "int64, its categories are str"), ("s", [1, 2], "string, its categories are int"), ("f", [0, 1], "bool, its categories are int")):  # fmt: skip
-        with pytest.raises(
-            sojourn.Error, match=f"column '{name}' has type {text}; declare categories of the column's type"
-        ):
-            sojourn.plain(tmp_path / "t.parquet", categories={name: names})
-    words = ["--policy", "open", "--categories", "n=2,1", "--categories", "s=2,1", "--store", tmp_path / "store"]
-    tool("import", tmp_path / "t.parquet", "--name", "t", *words)  # a command line has texts alone
-    with sojourn.local(store=tmp_path / "store") as owner:
-        assert [column.categories for column in owner.dataset("t").columns] == [(2, 1), ("2", "1"), None]
-
-
 def test_other_categories_of_data_frames(seed):
     """A table keeps texts and whole numbers: others by their texts."""
     for values, names in (([2.5, 1.5], ("2.5", "1.5")), ([True, False], (1, 0)), ([7, -7], (7, -7))):
         table = sojourn.plain({"a": pyarrow.array(values).dictionary_encode()})
         assert table.columns[0].categories == names and read(table)["a"] == [0, 1]
-
-
-def test_too_many_categories(rng, tmp_path):
-    many = [f"{number:06}" for number in range(65_537)]
-    text = "column 'a' has 65537 categories, the limit is 65536; group the rare ones, or leave the column out"
-    pyarrow.parquet.write_table(pyarrow.table({"a": many}), tmp_path / "t.parquet")
-    long = {f"c{k}": [f"{number:0500}" for number in range(11_000)] for k in range(4)}
-    with sojourn.local() as owner:
-        for source in ({"a": many}, tmp_path / "t.parquet"):
-            with pytest.raises(sojourn.Error, match=text):
-                owner.register("t", source, policy="open")
-        with pytest.raises(
-            sojourn.Error, match="categories up to column 'c3' have 22000000 bytes, the limit of a table"
-        ):
-            owner.register("t", long, policy="open")
-        table = owner.register("t", {"a": many[1:]}, policy="open")
-        assert table.columns[0].categories == tuple(many[1:])
-        assert "0 000001, 1 000002" in str(table) and "and 65524 more" in str(table)
-    with sojourn.local(runtime="numpy") as owner, pytest.raises(sojourn.Error, match="has 65537 categories, at most"):
-        owner.register("t", {"a": many}, policy="open")
 
 
 def test_texts_of_any_kind_survive(seed, tmp_path):

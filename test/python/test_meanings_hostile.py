@@ -100,7 +100,13 @@ def test_an_honest_description_is_read(lies):
         (lambda b: column(b, texts(b, "a" * 1025)), "of 1025 bytes, the limit is 1024"),
         (lambda b: column(b, texts(b, b"\xff")), "is no UTF-8 text"),
         (lambda b: column(b, None, numbers(b, *range(65_537))), "has 65537 categories, the limit is 65536"),
+        (lambda b: column(b, texts(b, *map(str, range(65_535)), "7")), "category number 65535 .counting from 0. twice"),
         (lambda b: column(b, fill=float("nan")), "a fill that is not finite"),
+        (lambda b: column(b, texts(b, "low", "high"), fill=float("inf")), "a fill that is not finite"),
+        (lambda b: column(b, texts(b, "low", "high"), fill=2.0), "a fill of 2, expected one of its .* code from 0 to 1"),
+        (lambda b: column(b, texts(b, "low", "high"), fill=-1.0), "a fill of -1, expected one of its"),
+        (lambda b: column(b, None, numbers(b, 7, 5), fill=0.5), "a fill of 0.5, expected one of its"),
+        (lambda b: column(b, None, numbers(b, 7, 5), fill=1e300), "a fill of 1e.300, expected one of its"),
     ],
 )  # fmt: skip
 def test_lies_are_named(lies, make, text):

@@ -10,6 +10,7 @@ import decimal
 
 import numpy as np
 import pyarrow
+import pyarrow.parquet
 import pytest
 import torch
 from private_support import make_table
@@ -169,6 +170,47 @@ def test_categories_in_notebooks_are_escaped(seed):
     assert "&lt;b&gt;" in table._repr_html_() and "<b>," not in table._repr_html_() and "a&amp;b" in table._repr_html_()
 
 
+@pytest.mark.parametrize("bounds", [(0, 1), (1, 2), (-1, 2), (0, 3), (0.5, 1.5)])
+def test_codes_are_never_clamped(made, bounds):
+    source = {"arm": ["b", "c", "a"]}
+    with pytest.raises(
+        sojourn.Error, match="column 'arm'.* 3 categories.* bounds|column 'arm'.* bounds .* 3 categories"
+    ):
+        made(source, bounds={"arm": bounds})
+    table = made(source, bounds={"arm": (0, 2)})
+    assert read(table, "arm") == [1, 2, 0] and column(table, "arm").bounds == (0, 2)
+
+
+def test_dictionaries_with_equal_entries(made):
+    """The first of them is the category."""
+    arm = pyarrow.DictionaryArray.from_arrays([2, 0, None, 1, 3], ["a", "b", "a", None])
+    ward = pyarrow.DictionaryArray.from_arrays([0, 1, 2, 2, 1], pyarrow.array([7, 7, 5]))
+    table = made({"arm": arm, "ward": pyarrow.chunked_array([ward, ward]).slice(0, 5)}, fills={"arm": "b"})
+    assert read(table, "arm") == [0, 0, 1, 1, 1] and column(table, "arm").categories == ("a", "b")
+    assert read(table, "ward") == [0, 0, 1, 1, 0] and column(table, "ward").categories == (7, 5)
+
+
+def test_fills_among_integers_are_exact(made, rng):
+    """Neighbours that one float stands for."""
+    odd = 2**53 + 1 + 2 * rng.randrange(2**20)
+    names = rng.sample([odd - 1, odd, odd + 1], 3)
+    for name, fill in enumerate([names[1], np.int64(names[1])]):
+        source = {f"n{name}": [*names, None]}
+        table = sojourn.plain(source, categories={f"n{name}": names}, fills={f"n{name}": fill})
+        assert read(table, f"n{name}") == [0, 1, 2, 1] and column(table, f"n{name}").fill == 1
+    source = pyarrow.table({"n": [*names, None]})
+    with pytest.raises(sojourn.Error, match="is none of its 3 categories"):
+        made(source, categories={"n": names}, fills={"n": np.float64(2.0**60)})
+    assert read(made(source, categories={"n": names}, fills={"n": odd}), "n") == [0, 1, 2, names.index(odd)]
+
+
+def test_days_before_1970(made, rng):
+    """Rounded down, also where a day's count of milliseconds is none."""
+    counts = [-1, 0, 1, -86_400_000, -86_400_001, 86_399_999, -(2**63), 2**63 - 1, rng.randrange(-(2**62), 2**62)]
+    table = made({"day": pyarrow.array(counts).view(pyarrow.date64())})
+    assert read(table, "day") == [count // 86_400_000 for count in counts]
+
+
 @pytest.mark.parametrize("source", ["text", "dictionary"])
 def test_private_tables_declare_their_categories(seed, source):
     """Texts that are found in rows tell of rows: not in the table, and not in a refusal."""
@@ -226,6 +268,22 @@ def test_dates_and_times(made, rng):
     assert column(table, "s").bounds == (seconds - 86400, seconds) and column(table, "day").bounds == (19723, 10**6)
 
 
+@pytest.mark.parametrize(
+    "strange",
+    [np.datetime64("10000-01-01"), np.datetime64("-0001-01-01"), np.datetime64("NaT"), np.timedelta64("NaT"),
+     np.datetime64(2**62, "D"), np.timedelta64(2**62, "D"), np.timedelta64(1, "Y")],
+)  # fmt: skip
+def test_moments_beyond_those_of_python(strange, seed, tmp_path):
+    """Refused by name, in memory and for a file, whose column is not read yet."""
+    pyarrow.parquet.write_table(pyarrow.table({"day": [DAY, None]}), tmp_path / "t.parquet")
+    for source in ({"day": [DAY, None]}, tmp_path / "t.parquet"):
+        for terms in ({"fills": {"day": strange}}, {"fills": {"day": DAY}, "bounds": {"day": (DAY, strange)}}):
+            if source == tmp_path / "t.parquet" and "bounds" in terms and isinstance(strange, np.timedelta64):
+                continue  # no moment: a bound of another type
+            with pytest.raises(sojourn.Error, match="must be moments that Python's datetime holds"):
+                sojourn.plain(source, **terms)
+
+
 def test_missing_entries(made, rng):
     day, at = datetime.date(2024, 3, 1), datetime.datetime(2024, 3, 1, 12)
     source = pyarrow.table({
@@ -273,9 +331,20 @@ def test_only_the_chosen_columns_are_converted(seed):
         ({"a": ["x"]}, {"categories": {"a": ["x", 1]}}, "must be all str or all int"),
         ({"a": ["x"]}, {"categories": {"a": [1, 2]}}, "column 'a' has type string, its categories are int"),
         ({"a": [1]}, {"categories": {"a": ["x"]}}, "column 'a' has type int64, its categories are str"),
-        ({"a": ["x", None]}, {"fills": {"a": "y"}}, "fill 'y' of column 'a' is none of its categories"),
+        (
+            {"a": ["x", None]},
+            {"fills": {"a": "y"}},
+            "fill 'y' of column 'a' is none of its 1 categories; name one of them",
+        ),
+        ({"a": ["x", None]}, {"fills": {"a": 1}}, "fill 1 of column 'a' is none of its 1 categories"),
+        ({"a": ["x", None]}, {"fills": {"a": 0.5}}, "fill 0.5 of column 'a' is none of its 1 categories"),
+        ({"a": ["x", None]}, {"fills": {"a": True}}, "fill True of column 'a' is none of its 1 categories"),
+        ({"a": ["x", None]}, {"fills": {"a": ["x"]}}, "of column 'a' is none of its 1 categories"),
+        ({"a": ["x", None]}, {"fills": {"a": np.array(["x", "y"])}}, "of column 'a' is none of its 1 categories"),
+        ({"a": [7, 5]}, {"categories": {"a": [7, 5]}, "fills": {"a": 1}}, "fill 1 of column 'a' is none of its 2"),
         ({"a": [1, None]}, {"fills": {"a": 0.5}}, "fill 0.5 of column 'a' must be a number of its type, int64"),
         ({"a": [1, "x"]}, {}, "column 'a' has type object; a table holds"),
+        ({"a": [np.datetime64("2024-03-01"), None]}, {}, "column 'a' has type object; a table holds"),
         ({"a": [object()]}, {}, "column 'a' has type object; a table holds"),
         (pyarrow.table([[1], [2]], names=["a", "a"]), {}, "several columns named 'a'"),
         ("people.csv", {"categories": {"a": ["x"]}}, "cannot read 'people.csv': no such file"),
