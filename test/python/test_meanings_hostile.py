@@ -116,6 +116,17 @@ def test_lies_are_named(lies, make, text):
         lies.session.datasets()
 
 
+@pytest.mark.parametrize("name", [b"arm", b"open"])
+def test_names_that_are_no_text(lies, name):
+    """Of a column and of a policy; the last byte begins a character that does not go on."""
+    builder = flatbuffers.Builder(64)
+    honest = bytes(reply(builder, column(builder)))
+    assert honest.count(name) == 1
+    lies.reply = honest.replace(name, name[:-1] + b"\xf2")
+    with pytest.raises(sojourn.OwnerError, match="describes a table with a name that is not UTF-8 text"):
+        lies.session.datasets()
+
+
 def test_one_list_is_not_counted_again_and_again(lies):
     """Columns share one valid list: gigabytes for who copies before it counts."""
     builder = flatbuffers.Builder(1 << 20)
@@ -141,7 +152,8 @@ def test_flipped_bytes_never_crash(lies, rng):
         try:
             for dataset in lies.session.datasets():
                 for each in dataset.columns:
-                    assert len(str(each.categories)) + len(str(each.fill)) + len(str(each.unit)) < 4 * len(honest)
+                    shown = f"{dataset.name} {dataset.policy} {each.name} {each.categories} {each.fill} {each.unit}"
+                    assert len(shown) < 4 * len(honest)
         except sojourn.Error:
             refused += 1
     assert 0 < refused < len(honest)
