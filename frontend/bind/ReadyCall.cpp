@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See ReadyCall.h. What is compared here is what sojourn/replay.py compares: `key_of`, `_Plan.matches`,
+// See ReadyCall.h. The comparisons are those of sojourn/replay.py: `key_of`, `_Plan.matches`,
 // `Replay._cannot`.
 #include "frontend/bind/ReadyCall.h"
 

@@ -306,7 +306,7 @@ void Batches::checkFeatures() const {
   for (auto entry = named.begin(); entry != named.end(); ++entry) {
     check(entry->second, "features['" + entry->first + "']");
     require(std::none_of(named.begin(), entry, [&](const auto &before) { return before.first == entry->first; }),
-            "two tensors of a batch are named '" + entry->first + "'; give each a name of its own");
+            "two tensors of a batch are named '" + entry->first + "'; give each its own name");
   }
   if (options_.label) {
     table_.find(*options_.label);

@@ -475,7 +475,7 @@ TEST_F(Surface, MistakesAreTold) {
   says(ErrorKind::Error, "features['row'] must name at least one column", [&] {
     there->batches({.named = {{"row", Features()}}, .label = {}});
   });
-  says(ErrorKind::Error, "two tensors of a batch are named 'row'; give each a name of its own", [&] {
+  says(ErrorKind::Error, "two tensors of a batch are named 'row'; give each its own name", [&] {
     there->batches({.named = {{"row", "age"}, {"row", "weight"}}, .label = {}});
   });
   says(ErrorKind::Error, "give features for one tensor or named for several, not both", [&] {

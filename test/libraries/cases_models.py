@@ -107,12 +107,12 @@ def torch_options():
     return {"step_limit": 10}
 
 
-@case("pyro-ppl", "stochastic variational inference of a regression, and samples of its posterior")
+@case("pyro-ppl", "variational inference of a regression, and the posterior of its weights by Laplace's approximation")
 def pyro(at):
     import pyro
     import pyro.distributions as dist
-    from pyro.infer import SVI, TraceMeanField_ELBO
-    from pyro.infer.autoguide import AutoDelta
+    from pyro.infer import SVI, Trace_ELBO
+    from pyro.infer.autoguide import AutoLaplaceApproximation
 
     class Regression(pyro.nn.PyroModule):
         def __init__(self):
@@ -132,13 +132,19 @@ def pyro(at):
     y = x @ torch.tensor([1.0, -2.0, 0.5]) + 0.1 * torch.randn(32)
     x, y = x.to(at.device), y.to(at.device)
     model = Regression().to(at.device)
-    guide = AutoDelta(
+    guide = AutoLaplaceApproximation(
         model,
         init_loc_fn=pyro.infer.autoguide.init_to_value(values={"linear.weight": torch.zeros(1, 3, device=at.device)}),
     )
-    inference = SVI(model, guide, pyro.optim.SGD({"lr": 0.01}), TraceMeanField_ELBO())
+    inference = SVI(model, guide, pyro.optim.SGD({"lr": 0.004}), Trace_ELBO())
     losses = [inference.step(x, y) for _ in range(6)]
-    return Run(losses, guide, {"median": dict(guide.median(x))})
+    posterior = guide.laplace_approximation(x, y)
+    # The weights' posterior of a linear model, whatever their mean.
+    exact = (x.cpu().T @ x.cpu() / 0.5**2 + torch.eye(3)).inverse()
+    torch.testing.assert_close(posterior.scale.cpu(), exact.diagonal().sqrt(), rtol=1e-3, atol=1e-5)
+    found = {"mean": posterior.loc, "deviations": posterior.scale, "factor": posterior.scale_tril}
+    found["bias"] = model.linear.bias
+    return Run(losses, guide, {**found, "quantiles": dict(posterior.quantiles([0.1, 0.9], x))})
 
 
 @case(
@@ -188,7 +194,11 @@ def e3nn(at):
     return Run(fit(at, model, data, lambda net, x, place, y: F.mse_loss(net(x, place), y), lr=0.1), model)
 
 
-@case("diffusers", "a U-Net that predicts noise under a DDPM schedule, and a DDIM sampling loop")
+@case(
+    "diffusers",
+    "a U-Net that predicts noise under a DDPM schedule, a DDIM sampling loop, and a saved model",
+    still=("*.to_k.bias",),
+)
 def diffusers(at):
     from diffusers import DDIMScheduler, DDPMScheduler, UNet2DModel
 

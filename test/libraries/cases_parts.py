@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers, losses, metrics, optimizers and tools that scripts use in a plain loop."""
 
+import io
+import pathlib
+
+import numpy as np
 import torch
 import torch.nn.functional as F
-from library_support import Run, batches, case, fit
+from library_support import Run, batches, case, fit, perceptron
 from torch import nn
 
-
-def perceptron(inputs=4, outputs=3):
-    return nn.Sequential(nn.Linear(inputs, 16), nn.Tanh(), nn.Linear(16, outputs))
-
-
 rows = lambda *shape: lambda: torch.randn(*shape)
+exact = lambda *shape: lambda: torch.randn(*shape, dtype=torch.float64)
 labels = lambda count, *shape: lambda: torch.randint(count, shape)
 classify = lambda net, x, y: F.cross_entropy(net(x), y)
 
@@ -36,15 +36,17 @@ def vector_quantize(at):
         found, commitment = net(x)
         return F.mse_loss(found, x) + commitment.sum()
 
-    model = Coder()
-    return Run(fit(at, model, batches(rows(4, 10, 6)), loss_of, lr=0.1), model)
+    # In float64, as the last bit of a distance decides between two codes.
+    model = Coder().double()
+    return Run(fit(at, model, batches(exact(4, 10, 6)), loss_of, lr=0.1), model)
 
 
 @case("torchmetrics", "accuracy, AUROC, F1, confusion and calibration, updated in the loop of training")
 def torchmetrics(at):
     import torchmetrics
 
-    model = perceptron()
+    # In float64, as the last bit of a score decides its class and its bin.
+    model = perceptron().double()
     kinds = {
         "accuracy": torchmetrics.Accuracy(task="multiclass", num_classes=3),
         "auroc": torchmetrics.AUROC(task="multiclass", num_classes=3, thresholds=20),
@@ -53,22 +55,22 @@ def torchmetrics(at):
         "calibration": torchmetrics.CalibrationError(task="multiclass", num_classes=3),
     }
     metrics = torchmetrics.MetricCollection(kinds).to(at.device)
-    mean = torchmetrics.MeanMetric().to(at.device)
-    error = torchmetrics.regression.R2Score().to(at.device)
+    mean = torchmetrics.MeanMetric().to(at.device).set_dtype(torch.float64)
+    error = torchmetrics.regression.R2Score().to(at.device).set_dtype(torch.float64)
 
     def loss_of(net, x, y):
         scores = net(x)
         metrics.update(scores.detach().softmax(-1), y)
-        error.update(scores[:, 0].detach(), y.float())
+        error.update(scores[:, 0].detach(), y.double())
         loss = F.cross_entropy(scores, y)
         mean.update(loss.detach())
         return loss
 
-    losses = fit(at, model, batches(rows(16, 4), labels(3, 16)), loss_of, lr=0.2)
+    losses = fit(at, model, batches(exact(16, 4), labels(3, 16)), loss_of, lr=0.2)
     return Run(losses, model, {**metrics.compute(), "mean": mean.compute(), "r2": error.compute()})
 
 
-@case("pytorch-metric-learning", "triplets, NT-Xent and ArcFace with their miners and reducers")
+@case("pytorch-metric-learning", "ArcFace, NT-Xent, contrastive loss, and triplets from a miner")
 def metric_learning(at):
     from pytorch_metric_learning import losses, miners
 
@@ -171,7 +173,7 @@ def captum(at):
     return Run(losses, model, found)
 
 
-@case("einops", "`rearrange`, `reduce`, `repeat`, `einsum` and its layers in a patch mixer")
+@case("einops", "`reduce`, `repeat`, `einsum` and the layers `Rearrange`, `Reduce` and `EinMix` in a patch mixer")
 def einops(at):
     import einops
     from einops.layers.torch import EinMix, Rearrange, Reduce
@@ -211,14 +213,15 @@ def torchinfo(at):
 
 @case("tensorboard", "scalars, histograms, images, embeddings and the graph of a network, written while it trains")
 def tensorboard(at):
+    import PIL.Image
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from torch.utils.tensorboard import SummaryWriter
 
-    model = perceptron().to(at.device)
+    model = perceptron().double().to(at.device)  # in float64, as the last bit of a value decides the byte of a pixel
     optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
     losses = []
     with SummaryWriter("log") as writer:
-        for step, (x, y) in enumerate(batches(rows(8, 4), labels(3, 8))):
+        for step, (x, y) in enumerate(batches(exact(8, 4), labels(3, 8))):
             x, y = x.to(at.device), y.to(at.device)
             optimizer.zero_grad()
             loss = classify(model, x, y)
@@ -230,10 +233,27 @@ def tensorboard(at):
             losses.append(loss.item())
         writer.add_image("picture", model[0].weight.detach()[None].sigmoid(), 0)
         writer.add_embedding(x, metadata=y.tolist())
-    events = EventAccumulator("log").Reload()
-    logged = [event.value for event in events.Scalars("loss")]
-    sums = [event.histogram_value.sum for event in events.Histograms("weights")]
-    return Run(losses, model, {"logged": logged, "sums": sums})
+        writer.add_graph(model, x)
+    events, both, first = (EventAccumulator(f"log{name}").Reload() for name in ("", "/both_loss", "/both_first"))
+    (picture,) = events.Images("picture")
+    nodes = {node.name: node.op for node in events.Graph().node}
+    assert sorted(op for op in nodes.values() if op.startswith("aten::")) == ["aten::linear"] * 2 + ["aten::tanh"]
+    (embedding,) = pathlib.Path("log").rglob("tensors.tsv")
+    values = {
+        "logged": [event.value for event in events.Scalars("loss")],
+        "both": [event.value for event in both.Scalars("both")],
+        "first": [event.value for event in first.Scalars("both")],
+        "sums": [event.histogram_value.sum for event in events.Histograms("weights")],
+        "bins": [list(event.histogram_value.bucket) for event in events.Histograms("weights")],
+        "picture": np.array(PIL.Image.open(io.BytesIO(picture.encoded_image_string))),
+        "embedding": np.loadtxt(embedding),
+        "metadata": (embedding.parent / "metadata.tsv").read_text(),
+        "nodes": nodes,
+    }
+    for written in (values["logged"], values["both"]):
+        np.testing.assert_allclose(written, losses, rtol=1e-6)  # scalars are float32 there
+    np.testing.assert_allclose(values["embedding"], x.cpu(), rtol=1e-6)
+    return Run(losses, model, values)
 
 
 @case("ema-pytorch", "a moving average of weights beside training, with its warm-up")
@@ -253,7 +273,7 @@ def ema(at):
     return Run(losses, model, {"average": average.ema_model.state_dict()})
 
 
-@case("entmax", "sparse attention with entmax, sparsemax and their losses")
+@case("entmax", "entmax and sparsemax of scores, and the loss of entmax")
 def entmax(at):
     import entmax
 

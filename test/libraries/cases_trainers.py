@@ -3,15 +3,10 @@
 
 import importlib
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from library_support import Run, case
+from library_support import Run, case, perceptron
 from torch import nn
-
-
-def perceptron(inputs=4, outputs=3):
-    return nn.Sequential(nn.Linear(inputs, 16), nn.Tanh(), nn.Linear(16, outputs))
 
 
 def rows(count=32, inputs=4, classes=3):
@@ -119,15 +114,15 @@ def ignite(at):
     evaluator = create_supervised_evaluator(model, metrics, device=at.device)
     RunningAverage(output_transform=lambda output: output).attach(trainer, "average")
     losses, loader = [], torch.utils.data.DataLoader(rows(), batch_size=8)
-    evaluator.add_event_handler(
-        Events.COMPLETED, EarlyStopping(5, lambda engine: -engine.state.metrics["loss"], trainer)
-    )
+    stopping = EarlyStopping(5, lambda engine: -engine.state.metrics["loss"], trainer)
+    evaluator.add_event_handler(Events.COMPLETED, stopping)
     saver = Checkpoint({"model": model, "optimizer": optimizer}, DiskSaver("kept", require_empty=False), n_saved=1)
     trainer.add_event_handler(Events.EPOCH_COMPLETED, saver)
     trainer.add_event_handler(Events.ITERATION_COMPLETED, lambda engine: losses.append(engine.state.output))
     trainer.add_event_handler(Events.EPOCH_COMPLETED, lambda engine: evaluator.run(loader))
     trainer.run(loader, max_epochs=2)
     found = {name: evaluator.state.metrics[name] for name in metrics}
+    found |= {"average": trainer.state.metrics["average"], "best": stopping.best_score}
     found["saved"] = torch.load(saver.last_checkpoint, map_location="cpu")["model"]
     return Run(losses, model, found)
 
@@ -164,7 +159,7 @@ def skorch(at):
         scoring="neg_log_loss",
     )
     search.fit(inputs, labels)
-    assert np.isfinite(search.best_score_)
+    values["search"] = search.cv_results_["mean_test_score"]
     return Run(losses, net.module_, values)
 
 
@@ -195,13 +190,25 @@ def sgd(parameters, lr):
     return OptimWrapper(parameters, torch.optim.SGD, lr=lr)
 
 
-@case("pytorch-tabnet", "`TabNetClassifier.fit` with evaluation, `predict_proba`, importances, a saved model")
+@case(
+    "pytorch-tabnet",
+    "`TabNetClassifier.fit` with evaluation, `predict_proba`, importances, a saved model",
+    still=("tabnet.initial_bn.*",),  # which no forward of the library uses
+)
 def tabnet(at):
     from pytorch_tabnet.tab_model import TabNetClassifier
 
+    class Exact(TabNetClassifier):
+        """In float64, as the last bit of a score decides which columns its masks leave out."""
+
+        def _set_network(self):
+            super()._set_network()
+            self.network.embedder.register_forward_hook(lambda module, inputs, found: found.double())
+
+    torch.set_default_dtype(torch.float64)
     inputs, labels = (tensor.numpy() for tensor in rows(64, classes=2).tensors)
     options = {"optimizer_fn": torch.optim.SGD, "optimizer_params": {"lr": 0.05}, "verbose": 0, "seed": 3}
-    net = TabNetClassifier(n_d=4, n_a=4, n_steps=2, device_name=str(at.device), **options)
+    net = Exact(n_d=4, n_a=4, n_steps=2, device_name=str(at.device), **options)
     net.fit(
         inputs,
         labels,
@@ -215,7 +222,7 @@ def tabnet(at):
         compute_importance=True,
     )
     values = {"probabilities": net.predict_proba(inputs), "importances": net.feature_importances_}
-    again = TabNetClassifier(device_name=str(at.device), verbose=0)
+    again = Exact(device_name=str(at.device), verbose=0)
     again.load_model(net.save_model("kept"))
     values["loaded"] = again.predict_proba(inputs)
     return Run(net.history["loss"], net.network, values)

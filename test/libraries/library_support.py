@@ -43,24 +43,26 @@ class Run:
 @dataclasses.dataclass(frozen=True)
 class Case:
     """`package`: its name at PyPI. `limit`: why it works in part only, as the table says it; empty: it works unchanged.
-    `ends_on_cpu`: the library brings models back to the CPU after training, from every device."""
+    `ends_on_cpu`: the library brings models back to the CPU after training, from every device. `still`: patterns of the
+    names of parameters that no loss depends on but for rounding, which must stay; all others must change."""
 
     package: str
     about: str
     run: Callable[[Place], Run]
     limit: str
     ends_on_cpu: bool
+    still: tuple[str, ...] = ()
 
 
 _cases: dict[str, Case] = {}
 
 
-def case(package: str, about: str, limit: str = "", ends_on_cpu: bool = False):
+def case(package: str, about: str, limit: str = "", ends_on_cpu: bool = False, still: tuple[str, ...] = ()):
     """Lists a function as the case of a library; `about` says in the table what it trains."""
 
     def enter(run):
         assert package not in _cases, f"two cases of {package}"
-        _cases[package] = Case(package, about, run, limit, ends_on_cpu)
+        _cases[package] = Case(package, about, run, limit, ends_on_cpu, still)
         return run
 
     return enter
@@ -87,6 +89,10 @@ def fit(place: Place, model, data, loss_of, optimizer=torch.optim.SGD, **options
         trained.step()
         losses.append(loss.item())
     return losses
+
+
+def perceptron(inputs: int = 4, outputs: int = 3) -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Linear(inputs, 16), torch.nn.Tanh(), torch.nn.Linear(16, outputs))
 
 
 def batches(*draws: Callable[[], torch.Tensor], steps: int = 4) -> list[list[torch.Tensor]]:

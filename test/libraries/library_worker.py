@@ -83,6 +83,7 @@ def run(package: str, at: str, seed: int) -> dict:
             "steps": max(watch.counts.values(), default=0),
             "stands": sorted(stands),
             "device": str(device),
+            "torch": str(torch.__version__),
             "sent": sojourn.counters()["steps"] if owner else 0,
         }
         os.chdir("/")

@@ -161,7 +161,7 @@ assert told.filename == "<string>" and "pin_memory does nothing" in str(told.mes
 
 
 def test_accelerate_takes_the_owner(seed, tmp_path):
-    pytest.importorskip("accelerate")
+    pytest.importorskip("accelerate", reason="tools/setup --libraries installs it")
     script = """
 from sojourn.integrations import accelerate as at
 assert at.use(owner) == owner.device
@@ -188,13 +188,13 @@ with sojourn.local() as other:
 
 
 def test_accelerate_takes_the_owner_from_its_variable(seed, tmp_path):
-    pytest.importorskip("accelerate")
+    pytest.importorskip("accelerate", reason="tools/setup --libraries installs it")
     script = "import accelerate\nassert accelerate.Accelerator().device == owner.device\n"
     run_script(script, seed, tmp_path, ACCELERATE_TORCH_DEVICE="owner:0")
 
 
 def test_accelerate_without_a_word_warns(seed, tmp_path):
-    pytest.importorskip("accelerate")
+    pytest.importorskip("accelerate", reason="tools/setup --libraries installs it")
     script = """
 import accelerate
 model.to(owner.device)
@@ -208,8 +208,8 @@ assert any("accelerate moves a model" in text and "accelerate.use(owner)" in tex
 
 
 def test_transformers_trainer_takes_the_owner(seed, tmp_path):
-    pytest.importorskip("transformers")
-    pytest.importorskip("accelerate")
+    pytest.importorskip("transformers", reason="tools/setup --libraries installs it")
+    pytest.importorskip("accelerate", reason="tools/setup --libraries installs it")
     script = """
 import sojourn.integrations.accelerate as at
 at.use(owner)
@@ -263,7 +263,7 @@ def trainer(epochs):
 
 
 def test_lightning_trains_at_the_owner(seed, tmp_path):
-    pytest.importorskip("lightning")
+    pytest.importorskip("lightning", reason="tools/setup --libraries installs it")
     script = """
 module = Classifier(model)
 trainer(3).fit(module, loader)
@@ -280,7 +280,7 @@ else:
 
 
 def test_fabric_trains_at_the_owner(seed, tmp_path):
-    pytest.importorskip("lightning")
+    pytest.importorskip("lightning", reason="tools/setup --libraries installs it")
     script = """
 import copy, lightning
 from sojourn.integrations.lightning import OwnerAccelerator
@@ -319,7 +319,7 @@ assert owner.counters()["steps"] == steps
 
 
 def test_lightning_trains_on_a_private_table(seed, tmp_path):
-    pytest.importorskip("lightning")
+    pytest.importorskip("lightning", reason="tools/setup --libraries installs it")
     script = """
 columns = {"a": x[:, 0], "b": x[:, 1], "y": (x[:, 0] > 0).long()}
 table = owner.register("people", columns, policy="private", bounds={"a": (-1, 1), "b": (-1, 1), "y": (0, 1)})
@@ -337,7 +337,7 @@ assert any((p.detach().cpu() - q).abs().max() > 1e-3 for p, q in zip(module.para
 
 
 def test_lightning_without_a_word_warns(seed, tmp_path):
-    pytest.importorskip("lightning")
+    pytest.importorskip("lightning", reason="tools/setup --libraries installs it")
     script = """
 import lightning
 class Classifier(lightning.LightningModule):

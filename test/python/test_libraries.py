@@ -66,14 +66,15 @@ def runs(tmp_path_factory):
 
 @pytest.fixture
 def tried(runs, monkeypatch):
-    """The result of a fake case; `change` edits what was found at the owner."""
+    """The result of a fake case; `change` edits what was found at the owner, `before` what was found in both places."""
 
-    def run(package, change=lambda there: None, limit="", ends_on_cpu=False):
+    def run(package, change=lambda there: None, limit="", ends_on_cpu=False, still=(), before=lambda here, there: None):
         found = copy.deepcopy(runs[package])
         if not isinstance(found, str):
+            before(*found)
             change(found[1])
         monkeypatch.setattr(libraries, "both", lambda *_: found)
-        return libraries.tried(libraries.library_support.Case(package, "a case", None, limit, ends_on_cpu), 0)
+        return libraries.tried(libraries.library_support.Case(package, "a case", None, limit, ends_on_cpu, still), 0)
 
     return run
 
@@ -96,7 +97,9 @@ CHANGES = {
     "optimizers stepped at cpu, owner:0, not": lambda there: there.update(stepped=["cpu", "owner:0"], device="owner:0"),
     "3 steps at the owner, 4 on the CPU": lambda there: there.update(steps=3),
     "3 of 4 steps reached the owner": lambda there: there.update(sent=3),
-    "the updates of weights differ by": longer_update,
+    "updates of 1 of 2 parameters differ: weight by": longer_update,
+    "updates of 1 of 2 parameters differ: bias by inf": lambda there: there["state"]["bias"].fill_(float("nan")),
+    "the owner's model lacks bias": lambda there: there["state"].pop("bias"),
     "losses.1 differs by": lambda there: there["losses"].__setitem__(1, there["losses"][1] * 1.001),
     "losses has another form": lambda there: there["losses"].pop(),
     "values.kept.bias differs by": lambda there: there["values"]["kept"]["bias"].add_(1),
@@ -112,6 +115,55 @@ def test_a_case_that_finds_something_else_fails(tried, reason):
     assert result.state == "failed" and reason in result.reason, result
 
 
+def moved(factors, *runs):
+    """Multiplies the updates of parameters, in one or both of the runs, of which the first is the CPU's."""
+    before = runs[0]["before"]
+    for run in runs:
+        for name, factor in factors.items():
+            run["state"][name] = before[name] + factor * (run["state"][name] - before[name])
+
+
+def test_each_parameter_is_judged_by_itself(tried):
+    """A wrong update, or one that is missing, shows beside one that is a hundred times as long."""
+
+    def longer(here, there):
+        moved({"weight": 100.0}, here, there)
+
+    assert tried("honest", before=longer).state == "unchanged"
+
+    def wrong(here, there):
+        longer(here, there)
+        there["state"]["bias"] += 0.01 * (there["state"]["bias"] - here["before"]["bias"])
+
+    assert "updates of 1 of 2 parameters differ: bias by" in tried("honest", before=wrong).reason
+
+    def stuck(here, there):
+        longer(here, there)
+        there["state"]["bias"] = here["before"]["bias"].clone()
+
+    reason = tried("honest", before=stuck).reason
+    assert "1 of 2 parameters differ: bias by 1e+00; 1 of 2 parameters did not change at the owner: bias" in reason
+
+
+def test_a_parameter_that_stays_is_named_by_its_case(tried):
+    def stuck(here, there):
+        moved({"bias": 0.0}, here, there)
+
+    reason = tried("honest", before=stuck).reason
+    assert "1 of 2 parameters did not change on the CPU: bias; 1 of 2 parameters did not change at the owner" in reason
+    assert tried("honest", before=stuck, still=("b*s",)).state == "unchanged"
+    assert "weight changed on the CPU, which the case does not expect" in tried("honest", still=("weight",)).reason
+
+    assert "is named gain, which the case lets stay" in tried("honest", still=("gain",)).reason
+
+    def rounding(here, there):
+        moved({"bias": 1e-7}, here, there)
+        moved({"bias": 0.0, "weight": 1.0}, here)
+
+    assert tried("honest", before=rounding, still=("bias",)).state == "unchanged"
+    assert tried("honest", before=lambda here, there: here["before"].clear()).reason.startswith("no optimizer has")
+
+
 def test_a_case_that_trains_elsewhere_or_raises_fails(tried):
     silent = tried("elsewhere")
     assert silent.state == "failed" and "optimizers stepped at cpu, not at the owner" in silent.reason
@@ -125,6 +177,7 @@ def test_every_library_is_pinned_and_has_a_kept_result():
     assert "torch" not in pins
     for each in kept:
         assert each.version == pins[each.library] and each.about == cases[each.library].about
+        assert each.torch.partition("+")[0] == libraries.torch_version(), "run tools/libraries --keep"
         assert each.state in ("unchanged", "in part") and each.steps > 0, each
         assert each.reason == cases[each.library].limit
     unchanged = sum(each.state == "unchanged" for each in kept)
@@ -135,13 +188,13 @@ def test_every_library_is_pinned_and_has_a_kept_result():
 def test_the_page_shows_the_kept_results(tmp_path, monkeypatch):
     kept = libraries.load()[:2]
     monkeypatch.setattr(libraries, "RESULTS", tmp_path / "results.csv")
-    limited = dataclasses.replace(kept[1], state="in part", reason="a | b")
+    limited = dataclasses.replace(kept[1], state="in part", reason="a | b", torch="1.2.3")
     libraries.keep([kept[0], limited])
     libraries.keep([kept[0]])  # keeps the other
     assert libraries.load() == [kept[0], limited]
     page = libraries.report()
     assert "1 of 2 libraries" in page and f"| {kept[0].library} | {kept[0].version} |" in page
-    assert "in part: a \\| b" in page
+    assert "in part: a \\| b" in page and f"with PyTorch 1.2.3 and {kept[0].torch}" in page
 
 
 def test_the_command_lists_and_refuses(tmp_path):
@@ -158,7 +211,7 @@ def test_the_numbers_go_to_check(tmp_path, monkeypatch, capsys):
     states = {"einops": "unchanged", "timm": "in part", "entmax": "failed"}
 
     def tried(case, seed):
-        return libraries.Result(case.package, "1", "", states[case.package])
+        return libraries.Result(case.package, "1", "2", "", states[case.package])
 
     monkeypatch.setattr(libraries, "tried", tried)
     monkeypatch.setattr(libraries, "ENVIRONMENT", ROOT / ".venv")

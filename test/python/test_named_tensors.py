@@ -10,8 +10,7 @@ import pathlib
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
-from torch import nn
+from branches_support import Branches, scaling, stepper
 from torch.utils._pytree import tree_leaves
 
 import sojourn
@@ -151,44 +150,25 @@ def test_a_batch_is_one_draw_of_one_program(data):
             assert text.count("sojourn.read_rows ") == len(WANTED)  # the label is read as y already
 
 
-class Branches(nn.Module):
-    """An image branch, an embedding and a tabular branch, joined."""
-
-    def __init__(self):
-        super().__init__()
-        self.image = nn.Conv2d(2, 3, 3, padding=1)
-        self.code = nn.Embedding(7, 4)
-        self.row = nn.Linear(3, 5)
-        self.head = nn.Linear(3 + 4 + 5, 3)
-
-    def forward(self, batch):
-        image = F.relu(self.image(batch["image"].float() / 255)).mean((2, 3))
-        return self.head(torch.cat([image, self.code(batch["code"]), torch.tanh(self.row(batch["row"]))], 1))
-
-
 INPUTS = {"image": "scan", "code": "code", "row": ["age", "dose", "smoker"]}
 
 
-def stepper(model, scaled=lambda row: row, publish=sojourn.publish):
+def network():
+    return Branches(image=(2, 4, 3), codes=7, columns=3, classes=3)
+
+
+def training(model, scaled=lambda row: row, publish=sojourn.publish):
     """A step of training, which returns what `publish` makes of the loss."""
-    at_owner = model.row.weight.device.type == "owner"
+    at_owner = model.head.weight.device.type == "owner"
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, capturable=at_owner)
-
-    def train(batch, y):
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model({**batch, "row": scaled(batch["row"])}), y)
-        loss.backward()
-        optimizer.step()
-        return publish(loss.detach())
-
-    return train
+    return stepper(scaling(model, scaled), optimizer, publish)
 
 
 def eager(data, state, size, epochs, seed):
     """The losses of the rows in the documented order, without a table."""
-    model = Branches()
+    model = network()
     model.load_state_dict(state)
-    model_train = stepper(model, publish=float)
+    model_train = training(model, publish=float)
     lower, width = np.array([0, -3, 0], np.float32), np.array([100, 6, 1], np.float32)
     losses = []
     for epoch in range(epochs):
@@ -206,12 +186,12 @@ def close(found, wanted):
 
 @pytest.mark.parametrize("how", ["undeclared", "step", "replay", "loop"])
 def test_a_network_of_branches_trains(table, data, seed, how):
-    state, size, epochs = Branches().state_dict(), 8, 3
-    model = Branches()
+    state, size, epochs = network().state_dict(), 8, 3
+    model = network()
     model.load_state_dict(state)
     device = table.rows("age").device
     model.to(device)
-    train = stepper(model, table.scaled)
+    train = training(model, table.scaled)
     batches = table.batches(INPUTS, label="y", size=size, epochs=epochs, seed=seed)
     if how == "loop":
         losses = sojourn.loop(train, batches, per_trip=4)
@@ -256,9 +236,9 @@ def compiled(state, batches, short=None, rows=ROWS):
     kept = {}
 
     def init():
-        model = Branches()
+        model = network()
         model.load_state_dict(state)
-        kept["train"] = stepper(model.to(device), kept["table"].scaled, publish=lambda loss: loss)
+        kept["train"] = training(model.to(device), kept["table"].scaled, publish=lambda loss: loss)
         return model
 
     def serve(people):
@@ -278,7 +258,7 @@ def compiled(state, batches, short=None, rows=ROWS):
 @pytest.mark.parametrize("runtime", ["native", "numpy"])
 def test_ahead_of_time(data, seed, tmp_path: pathlib.Path, runtime):
     """The compiled step takes the dict; a run needs no description of it, and the file no more than before."""
-    state = Branches().state_dict()
+    state = network().state_dict()
     program = compiled(state, lambda t: t.batches(INPUTS, label="y", size=8, epochs=2, seed=seed), short=SHORT)
     program.save(tmp_path / "branches.sojourn")
     with sojourn.local(runtime=runtime) as owner:

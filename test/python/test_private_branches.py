@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from branches_support import Branches, scaling, stepper
 from private_support import DELTA, PLENTY, make_table, numpy_rng, own_owner  # noqa: F401
 from torch import nn
 
@@ -34,35 +35,14 @@ def register(owner, data, epsilon=PLENTY, name="people"):
     return make_table(owner, data, BOUNDS, epsilon, name)
 
 
-class Branches(nn.Module):
-    def __init__(self, seed):
-        super().__init__()
-        torch.manual_seed(seed)
-        self.image = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Tanh(), nn.Flatten(), nn.Linear(12, 4))
-        self.row = nn.Sequential(nn.Linear(2, 4), nn.LayerNorm(4), nn.Tanh())
-        self.code = nn.Embedding(5, 2)
-        self.head = nn.Linear(10, 2)
-
-    def forward(self, batch):
-        return self.head(torch.cat([self.image(batch["image"]), self.row(batch["row"]), self.code(batch["code"])], 1))
+def network(seed):
+    torch.manual_seed(seed)
+    return Branches(image=(1, 4, 4), codes=5, columns=2, classes=2)
 
 
-def stepper(model, forward=None, rate=0.5):
+def private_stepper(model, forward=None, rate=0.5):
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
-
-    def train(x, y):
-        optimizer.zero_grad()
-        loss = F.cross_entropy((forward or model)(x), y)
-        loss.backward()
-        optimizer.step()
-        return sojourn.publish(loss.detach(), bound=20.0)
-
-    return train
-
-
-def scaling(model, table):
-    """The network on a batch of the table, its row branch scaled by the bounds that the batch's tensor knows."""
-    return lambda batch: model({**batch, "row": table.scaled(batch["row"])})
+    return stepper(forward or model, optimizer, lambda loss: sojourn.publish(loss, bound=20.0))
 
 
 def tensors(data):
@@ -94,12 +74,12 @@ def clipped_step(model, data, rate, clip):
 @pytest.mark.parametrize("how", ["step", "replay", "loop"])
 def test_a_row_is_clipped_over_all_branches(owner, data, seed, how):
     table = register(owner, data)
-    model, eager = (Branches(seed) for _ in range(2))
+    model, eager = (network(seed) for _ in range(2))
     steps, rate = 6, 0.25  # a larger rate makes more of the noise of early steps than the bound below allows
     wanted, norms = clipped_step(eager, data, 0.0, 1.0)
     clip = float(min(norms) + np.median(norms)) / 2  # most rows are clipped, some are not
     assert min(norms) < clip < max(norms)
-    train = stepper(model.to(owner.device), scaling(model, table), rate)
+    train = private_stepper(model.to(owner.device), scaling(model, table.scaled), rate)
     with sojourn.privacy(table, noise_multiplier=0.02, delta=DELTA, clip=clip) as run:
         batches = table.batches(INPUTS, label="y", size=ROWS, epochs=steps)
         if how == "loop":
@@ -135,7 +115,7 @@ def test_it_costs_what_one_tensor_costs(owner, data):
     found = {}
     for name, features in {"cut": ["a", "b", "code"], "two": {"one": ["a", "b"], "other": ["code"]}}.items():
         table = register(owner, data, epsilon=5.0, name=name)
-        train = sojourn.step(stepper(Columns().to(owner.device)))
+        train = sojourn.step(private_stepper(Columns().to(owner.device)))
         with sojourn.privacy(table, epsilon=3.0, delta=DELTA, epochs=2) as run:
             errors = {train(x, y).stderr for x, y in table.batches(features, label="y", size=8, epochs=2)}
         assert run.taken == 16 and len(errors) == 1
@@ -147,10 +127,10 @@ def test_it_costs_what_one_tensor_costs(owner, data):
 def test_a_part_of_the_table_with_replay(owner, data, seed):
     table = register(owner, data, epsilon=50.0)
     part, _ = table.split(0.75, seed=seed)
-    model = Branches(seed).to(owner.device)
+    model = network(seed).to(owner.device)
     found = []
     for replay in (False, True):
-        train = sojourn.step(stepper(model, scaling(model, table)), replay=replay)
+        train = sojourn.step(private_stepper(model, scaling(model, table.scaled)), replay=replay)
         with sojourn.privacy(part, noise_multiplier=1.0, delta=DELTA) as run:
             for batch, y in part.batches(INPUTS, label="y", size=16, epochs=4):
                 assert len({x.shape[0] for x in (*batch.values(), y)}) == 1 and y.shape[0] > 16
@@ -190,20 +170,20 @@ def test_what_is_refused_stays_refused(owner, data, make, text):
 @pytest.mark.parametrize("other", [{"row": ["a", "b"]}, INPUTS], ids=["other features", "the next batch"])
 def test_two_batches_stay_two_draws(owner, data, seed, other):
     table = register(owner, data, epsilon=5.0)
-    model = Branches(seed).to(owner.device)
+    model = network(seed).to(owner.device)
     one = iter(table.batches(INPUTS, label="y", size=16))
     two = one if other is INPUTS else iter(table.batches(other, label="y", size=16))
     with sojourn.privacy(table, noise_multiplier=1.0, delta=DELTA):
         (batch, y), (later, _) = next(one), next(two)
         with pytest.raises(sojourn.Refused, match="different draws of rows; one batch may hold several tensors"):
-            sojourn.step(stepper(model))({**batch, "row": later["row"]}, y)
+            sojourn.step(private_stepper(model))({**batch, "row": later["row"]}, y)
     assert owner.budget("people").epsilon_left == 5.0
 
 
 def test_rows_that_meet_are_refused(owner, data):
     table = register(owner, data, epsilon=5.0)
     model = nn.Sequential(nn.Linear(18, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).to(owner.device)
-    train = sojourn.step(stepper(model, lambda batch: model(joined(batch))))
+    train = sojourn.step(private_stepper(model, lambda batch: model(joined(batch))))
     with pytest.raises(sojourn.Refused, match="summed over rows"):
         train(*next(iter(table.batches(INPUTS, label="y", size=16))))
     assert owner.budget("people").epsilon_left == 5.0
@@ -225,8 +205,8 @@ def test_statistics_of_two_tensors(owner, data):
 def test_the_same_script_on_plain_and_open_tables(owner, data, seed):
     found = []
     for table in (sojourn.plain(data, bounds=BOUNDS), make_table(owner, data, BOUNDS, name="open", policy="open")):
-        model = Branches(seed).to(table.rows("a").device)
-        train = sojourn.step(stepper(model, scaling(model, table)))
+        model = network(seed).to(table.rows("a").device)
+        train = sojourn.step(private_stepper(model, scaling(model, table.scaled)))
         with sojourn.privacy(table, epsilon=1.0, delta=DELTA, epochs=2) as run:
             found.append([float(train(x, y)) for x, y in table.batches(INPUTS, label="y", size=12, epochs=2)])
         assert run.epsilon == 0
@@ -239,15 +219,15 @@ def test_compiled_without_data(owner, data, seed):
         ("code", "y"), torch.int64
     )
     kept, steps, rate = {}, 4, 0.25
-    state = Branches(seed).state_dict()
-    eager = Branches(seed)
+    state = network(seed).state_dict()
+    eager = network(seed)
     _, norms = clipped_step(eager, data, 0.0, 1.0)
     clip = 2 * float(np.median(norms))  # hardly any row is clipped
 
     def init():
-        model = Branches(seed)
+        model = network(seed)
         model.to(device)
-        kept["train"] = stepper(model, scaling(model, kept["table"]), rate)
+        kept["train"] = private_stepper(model, scaling(model, kept["table"].scaled), rate)
         return model
 
     def batches(people):

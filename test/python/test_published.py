@@ -491,7 +491,7 @@ def test_tensorboard_takes_published_numbers(published, seed):
 
 
 def test_tensorboard_writes_published_numbers(published, seed, tmp_path):
-    pytest.importorskip("tensorboard")
+    pytest.importorskip("tensorboard", reason="tools/setup --libraries installs it")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from torch.utils.tensorboard import SummaryWriter
 

@@ -263,7 +263,7 @@ def test_values_of_steps_stay(owner, seed):
 
 @pytest.mark.filterwarnings("ignore:a value is read here")
 def test_safetensors_files(owner, seed, tmp_path):
-    files = pytest.importorskip("safetensors.torch", reason="an optional package of scientists, not of this project")
+    files = pytest.importorskip("safetensors.torch", reason="tools/setup --libraries installs it")
     model = Tied()
     there = copy.deepcopy(model).to(owner.device)
     sojourn.flush()

@@ -101,7 +101,7 @@ def test_sources_are_equal(made, rng, kind):
 
 @pytest.mark.parametrize("dtype", ["numpy", "pyarrow", "nullable"])
 def test_pandas(made, rng, dtype):
-    pandas = pytest.importorskip("pandas")
+    pandas = pytest.importorskip("pandas", reason="tools/setup --libraries installs it")
     data = people(rng)
     frame = pandas.DataFrame(data)
     if dtype == "pyarrow":
@@ -118,7 +118,7 @@ def test_pandas(made, rng, dtype):
 
 
 def test_pandas_with_gaps(seed, rng):
-    pandas = pytest.importorskip("pandas")
+    pandas = pytest.importorskip("pandas", reason="tools/setup --libraries installs it")
     frame = pandas.DataFrame({"n": pandas.array([1, None, 3], dtype="Int64"), "x": [1.0, np.nan, 2.0], "s": ["a", None, "b"], "f": pandas.array([True, None, False], dtype="boolean")})  # fmt: skip
     table = sojourn.plain(frame, fills={"n": 7, "x": 0.5, "s": "b", "f": 1})
     assert {name: read(table, name) for name in frame} == {
@@ -135,7 +135,7 @@ def test_pandas_with_gaps(seed, rng):
 
 
 def test_polars(made, rng):
-    polars = pytest.importorskip("polars")
+    polars = pytest.importorskip("polars", reason="tools/setup --libraries installs it")
     data = people(rng)
     check(made, data, polars.DataFrame(data))
     check(lambda source: sojourn.plain(source), data, {name: polars.Series(values) for name, values in data.items()})

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hooks and anomaly mode inside of steps, traced and replayed, compared with eager on the CPU."""
 
+import contextlib
 import copy
 import warnings
 
@@ -11,6 +12,16 @@ from remote_support import shared_owner
 from replay_support import OPTIMIZERS, batch, mlp, plain
 
 import sojourn
+
+
+@contextlib.contextmanager
+def removed(handles):
+    """Removes hooks at the end, whatever happens between."""
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def of_a_tensor(model, optimizer, x, y):
@@ -25,11 +36,8 @@ def of_a_tensor(model, optimizer, x, y):
 
 def of_parameters(model, optimizer, x, y):
     handles = [p.register_hook(lambda gradient: gradient.clamp(-0.01, 0.01)) for p in model.parameters()]
-    try:
+    with removed(handles):
         return plain(model, optimizer, x, y)
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def of_gradients(model, optimizer, x, y):
@@ -37,11 +45,8 @@ def of_gradients(model, optimizer, x, y):
         parameter.grad.mul_(0.5)
 
     handles = [p.register_post_accumulate_grad_hook(halve) for p in model.parameters()]
-    try:
+    with removed(handles):
         return plain(model, optimizer, x, y)
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def of_modules(model, optimizer, x, y):
@@ -51,11 +56,8 @@ def of_modules(model, optimizer, x, y):
         model[2].register_full_backward_pre_hook(lambda module, gradients: (gradients[0] * 0.5,)),
         model[2].register_full_backward_hook(lambda module, inner, outer: (inner[0] * 2,)),
     ]
-    try:
+    with removed(handles):
         return plain(model, optimizer, x, y)
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def of_saved_tensors(model, optimizer, x, y):
@@ -75,10 +77,9 @@ def of_several_gradients(model, optimizer, x, y):
     hidden = model[0](x)
     other = hidden.relu()
     seen = []
-    handle = torch.autograd.graph.register_multi_grad_hook([hidden, other], seen.extend)
     optimizer.zero_grad()
-    F.cross_entropy(model[2](other), y).backward()
-    handle.remove()
+    with removed([torch.autograd.graph.register_multi_grad_hook([hidden, other], seen.extend)]):
+        F.cross_entropy(model[2](other), y).backward()
     optimizer.step()
     return torch.stack(seen)
 
@@ -89,11 +90,8 @@ def of_optimizers(model, optimizer, x, y):
             for parameter in group["params"]:
                 parameter.grad.mul_(0.5)
 
-    handle = optimizer.register_step_pre_hook(scale)
-    try:
+    with removed([optimizer.register_step_pre_hook(scale)]):
         return plain(model, optimizer, x, y)
-    finally:
-        handle.remove()
 
 
 def kept_gradient(model, optimizer, x, y):

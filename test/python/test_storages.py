@@ -313,7 +313,7 @@ def parts_of(path):
 )
 def test_safetensors_as_in_eager(owner, seed, tmp_path, make):
     """The package finds ties by addresses, and its files are the same."""
-    files = pytest.importorskip("safetensors.torch", reason="an optional package of scientists, not of this project")
+    files = pytest.importorskip("safetensors.torch", reason="tools/setup --libraries installs it")
     here = make()
     there = copy.deepcopy(here).to(owner.device)
     files.save_model(here, tmp_path / "here")
