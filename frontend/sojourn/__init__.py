@@ -24,6 +24,7 @@ import torch as _torch
 
 import _sojourn
 
+from . import data as _data
 from . import device as _device
 from . import errors as _errors
 from . import foreign as _foreign
@@ -72,6 +73,7 @@ _device.install()
 _tensor.install()
 _storage.install()
 _module.install()
+_data.install()
 _torch_checks.install()
 _torch_optimizers.install()
 _foreign.install()

@@ -67,7 +67,7 @@ def install() -> None:
     torch.__future__.get_swap_module_params_on_conversion = functools.wraps(asked)(lambda: _swapping.now or asked())
     swap = torch.utils.swap_tensors
     torch.utils.swap_tensors = functools.wraps(swap)(
-        lambda t1, t2: _exchange(t1, t2) if _swapping.now else swap(t1, t2)
+        lambda t1, t2: exchange(t1, t2) if _swapping.now else swap(t1, t2)
     )
     _keep_parameters("to", lambda *args, **kwargs: torch._C._nn._parse_to(*args, **kwargs)[0])
     _keep_parameters("to_empty", lambda *, device, recurse=True: device)
@@ -124,7 +124,7 @@ def _in_place(module):
                 other._buffers[name] = first_module._buffers[first_name]
 
 
-def _exchange(moved: torch.Tensor, other: torch.Tensor) -> None:
+def exchange(moved: torch.Tensor, other: torch.Tensor) -> None:
     """Makes `moved` the tensor that `other` is; class, attributes and hooks of `moved` stay.
 
     `torch.utils.swap_tensors` refuses a tensor that an autograd graph uses. Here the graph keeps the tensor of before,

@@ -57,6 +57,17 @@ def _(x):
     x.set_(torch.tensor(1.0))
 
 
+@example(Unsupported, "Data of another place for a computed tensor", "move a computed tensor", "move a leaf")
+def _(x):
+    (x.requires_grad_() * 2).data = torch.ones(2, 3)
+
+
+@example(Unsupported, "Data of another place inside of a step", "inside of a step; move it before", "copy_")
+def _(x):
+    with sojourn.step():
+        x.data = torch.ones(2, 3)
+
+
 @example(Unsupported, "A result into an empty window", "out= is an empty window", "pass a separate empty tensor")
 def _(x):
     torch.add(x, 1, out=torch.zeros(3, device=x.device)[1:1])
