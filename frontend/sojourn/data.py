@@ -7,6 +7,8 @@ torch exchanges the memory of tensors of one kind only. So scripts that move par
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 import _sojourn
@@ -14,7 +16,7 @@ import _sojourn
 from . import module
 from .errors import Unsupported
 
-_own = torch._C.TensorBase.data  # type: ignore[attr-defined]  # a descriptor, as the class has it
+_own: Any = torch._C.TensorBase.data  # the descriptor; to stubs a tensor
 
 
 def install() -> None:

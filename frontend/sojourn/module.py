@@ -66,9 +66,7 @@ def install() -> None:
     asked = torch.__future__.get_swap_module_params_on_conversion
     torch.__future__.get_swap_module_params_on_conversion = functools.wraps(asked)(lambda: _swapping.now or asked())
     swap = torch.utils.swap_tensors
-    torch.utils.swap_tensors = functools.wraps(swap)(
-        lambda t1, t2: exchange(t1, t2) if _swapping.now else swap(t1, t2)
-    )
+    torch.utils.swap_tensors = functools.wraps(swap)(lambda t1, t2: exchange(t1, t2) if _swapping.now else swap(t1, t2))
     _keep_parameters("to", lambda *args, **kwargs: torch._C._nn._parse_to(*args, **kwargs)[0])
     _keep_parameters("to_empty", lambda *, device, recurse=True: device)
     _keep_parameters("cpu", lambda: "cpu")
