@@ -26,11 +26,16 @@ def install() -> None:
 
 
 def _assign(tensor: torch.Tensor, value) -> None:
-    if isinstance(value, torch.Tensor) and "owner" in (places := {tensor.device.type, value.device.type}):
-        if len(places) > 1:
-            _move(tensor, value)
-            return
+    if isinstance(value, torch.Tensor) and len(places := _places(tensor, value)) > 1 and "owner" in places:
+        _move(tensor, value)
+        return
     _own.__set__(tensor, value)
+
+
+def _places(*tensors: torch.Tensor) -> set[str]:
+    """Kinds of devices; classes with `__torch_function__` see no call more than without this package."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return {tensor.device.type for tensor in tensors}
 
 
 def _move(tensor: torch.Tensor, value: torch.Tensor) -> None:

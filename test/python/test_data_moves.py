@@ -3,6 +3,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -109,3 +111,33 @@ def test_tensors_of_the_cpu_are_torchs_own(seed):
     assert torch.equal(pickle.loads(pickle.dumps(x)).data, other)
     twice = torch.compile(lambda each: each.data * 2, backend="eager", fullgraph=True)
     assert torch.equal(twice(x), other * 2)
+
+
+def test_classes_see_the_calls_that_torch_makes():
+    """The same script in a process without this package counts the same calls of `__torch_function__`."""
+    script = """
+import torch
+
+seen = []
+
+
+class Counted(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        seen.append(len(args))
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+x = torch.arange(3.0).as_subclass(Counted)
+y = torch.ones(2).as_subclass(Counted)
+seen.clear()
+x.data
+x.data = y
+x.data = torch.zeros(4)
+print(seen, type(x).__name__, x.shape)
+"""
+    runs = [
+        subprocess.run([sys.executable, "-c", head + script], capture_output=True, text=True, check=True).stdout
+        for head in ("", "import sojourn\n")
+    ]
+    assert runs[0] == runs[1] and "Counted" in runs[0]
