@@ -158,9 +158,16 @@ def test_a_parameter_that_stays_is_named_by_its_case(tried):
 
     def rounding(here, there):
         moved({"bias": 1e-7}, here, there)
-        moved({"bias": 0.0, "weight": 1.0}, here)
+        moved({"bias": 0.0}, here)
 
     assert tried("honest", before=rounding, still=("bias",)).state == "unchanged"
+    assert "did not change at the owner: bias" in tried("honest", before=rounding).reason
+
+    def lost(here, there):
+        rounding(here, there)
+        there["state"]["bias"].fill_(float("nan"))
+
+    assert "bias changed at the owner, which" in tried("honest", before=lost, still=("bias",)).reason
     assert tried("honest", before=lambda here, there: here["before"].clear()).reason.startswith("no optimizer has")
 
 
