@@ -13,6 +13,12 @@ using namespace sojourn::owner;
 
 namespace {
 
+/// Texts of others (files, clients, programs) are shown without characters that steer a terminal.
+llvm::raw_ostream &standardOutput() {
+  static PrintableStream stream(llvm::outs());
+  return stream;
+}
+
 struct Arguments {
   std::string store = defaultStoreDirectory();
   std::string file, name, client, policy = "private", boundsFile, listen, text, subject, population, key;
@@ -70,7 +76,7 @@ llvm::Error import(Owner &owner, const Arguments &arguments) {
   if (!record) {
     return record.takeError();
   }
-  printDatasets(*record, llvm::outs());
+  printDatasets(*record, standardOutput());
   return llvm::Error::success();
 }
 
@@ -80,9 +86,9 @@ llvm::Error programs(Owner &owner, const Arguments &arguments) {
     return records.takeError();
   }
   if (!arguments.text.empty()) {
-    return printProgramText(*records, arguments.text, llvm::outs());
+    return printProgramText(*records, arguments.text, standardOutput());
   }
-  printPrograms(*records, llvm::outs());
+  printPrograms(*records, standardOutput());
   return llvm::Error::success();
 }
 
@@ -91,7 +97,7 @@ llvm::Error changePolicy(Owner &owner, const Arguments &arguments) {
   if (llvm::Error error = owner.setPolicy(arguments.name, policy, arguments.rowsAreSubjects)) {
     return error;
   }
-  llvm::outs() << arguments.name << ": policy " << policyName(policy) << '\n';
+  standardOutput() << arguments.name << ": policy " << policyName(policy) << '\n';
   return llvm::Error::success();
 }
 
@@ -107,8 +113,8 @@ llvm::Error changeDefaults(Owner &owner, const Arguments &arguments) {
   if (llvm::Error error = owner.setDefaults(arguments.name, defaults)) {
     return error;
   }
-  llvm::outs() << arguments.name << ": noise multiplier " << numberText(defaults.noiseMultiplier) << ", clip "
-               << numberText(defaults.clip) << ", metric bound " << numberText(defaults.metricBound) << '\n';
+  standardOutput() << arguments.name << ": noise multiplier " << numberText(defaults.noiseMultiplier) << ", clip "
+                   << numberText(defaults.clip) << ", metric bound " << numberText(defaults.metricBound) << '\n';
   return llvm::Error::success();
 }
 
@@ -117,7 +123,7 @@ llvm::Error datasets(Owner &owner, const Arguments &) {
   if (!records) {
     return records.takeError();
   }
-  printDatasets(*records, llvm::outs());
+  printDatasets(*records, standardOutput());
   return llvm::Error::success();
 }
 
@@ -129,8 +135,9 @@ llvm::Error addClient(Owner &owner, const Arguments &arguments) {
   if (llvm::Error error = owner.accounts().addClient(arguments.client, *key)) {
     return error;
   }
-  llvm::outs() << "client " << arguments.client << " has key " << sojourn::signing::keyText(*key)
-               << "\nit connects with sojourn.connect(ADDRESS, identity=FILE, owner_key=\"" << owner.key() << "\")\n";
+  standardOutput() << "client " << arguments.client << " has key " << sojourn::signing::keyText(*key)
+                   << "\nit connects with sojourn.connect(ADDRESS, identity=FILE, owner_key=\"" << owner.key()
+                   << "\")\n";
   return llvm::Error::success();
 }
 
@@ -138,30 +145,30 @@ llvm::Error cap(Owner &owner, const Arguments &arguments) {
   if (llvm::Error error = owner.setCap(arguments.name, *arguments.epsilon, *arguments.delta)) {
     return error;
   }
-  return printBudgets(owner, arguments.name, llvm::outs());
+  return printBudgets(owner, arguments.name, standardOutput());
 }
 
 llvm::Error grant(Owner &owner, const Arguments &arguments) {
   if (llvm::Error error = owner.grant(arguments.client, arguments.name, *arguments.epsilon, *arguments.delta)) {
     return error;
   }
-  return printBudgets(owner, arguments.name, llvm::outs());
+  return printBudgets(owner, arguments.name, standardOutput());
 }
 
 llvm::Error revoke(Owner &owner, const Arguments &arguments) {
   if (llvm::Error error = owner.accounts().revoke(arguments.client, arguments.name)) {
     return error;
   }
-  return printBudgets(owner, arguments.name, llvm::outs());
+  return printBudgets(owner, arguments.name, standardOutput());
 }
 
 llvm::Error key(Owner &owner, const Arguments &) {
-  llvm::outs() << owner.key() << '\n';
+  standardOutput() << owner.key() << '\n';
   return llvm::Error::success();
 }
 
 llvm::Error serve(Owner &owner, const Arguments &arguments) {
-  return serveUntilSignal(owner, {arguments.listen, arguments.workers}, llvm::outs());
+  return serveUntilSignal(owner, {arguments.listen, arguments.workers}, standardOutput());
 }
 
 /// All commands; which one was given is known after parsing.
@@ -300,7 +307,7 @@ private:
     addClientName(command, "name for the client: letters, digits and - _ . @");
     command->add_option("--key", arguments.key, "FILE.pub, written by the client's 'sojourn keygen FILE'")->required();
     add(clients, "list", "list clients and their keys",
-        [](Owner &owner, const Arguments &) { return printClients(owner, llvm::outs()); });
+        [](Owner &owner, const Arguments &) { return printClients(owner, standardOutput()); });
 
     CLI::App &budgets = group(app, "budget", "manage caps and grants; takes effect at once, in a running server too");
     command = add(budgets, "cap", "set the cap on all clients together for a table's people", cap);
@@ -315,18 +322,19 @@ private:
     addClientName(command, "a client with a grant");
     addName(command);
     command = add(budgets, "show", "list caps and grants with their remainders",
-                  [](Owner &owner, const Arguments &a) { return printBudgets(owner, a.name, llvm::outs()); });
+                  [](Owner &owner, const Arguments &a) { return printBudgets(owner, a.name, standardOutput()); });
     command->add_option("dataset", arguments.name, "one table only");
 
     CLI::App &ledgers = group(app, "ledger", "every charge, in order");
-    command = add(ledgers, "show", "list the newest entries",
-                  [](Owner &owner, const Arguments &a) { return printLedger(owner, a.last, a.client, llvm::outs()); });
+    command = add(ledgers, "show", "list the newest entries", [](Owner &owner, const Arguments &a) {
+      return printLedger(owner, a.last, a.client, standardOutput());
+    });
     command->add_option("--last", arguments.last, "number of entries")
         ->check(CLI::Range(1, 100'000'000))
         ->capture_default_str();
     command->add_option("--client", arguments.client, "entries of one client only");
     add(ledgers, "verify", "check chain, signatures, sums and sealed bytes of the whole ledger",
-        [](Owner &owner, const Arguments &) { return verifyLedger(owner, llvm::outs()); });
+        [](Owner &owner, const Arguments &) { return verifyLedger(owner, standardOutput()); });
 
     add(app, "key", "print the owner's public key, which verifies receipts and identifies the owner to clients", key);
   }
@@ -357,7 +365,7 @@ int main(int argc, char **argv) {
   std::string problem = owner.status();
   llvm::Error result = problem.empty() ? commands.chosen()(owner, arguments) : llvm::createStringError(problem);
   if (result) {
-    llvm::errs() << "sojourn-owner: " << llvm::toString(std::move(result)) << '\n';
+    PrintableStream(llvm::errs()) << "sojourn-owner: " << llvm::toString(std::move(result)) << '\n';
     return 1;
   }
   return 0;
