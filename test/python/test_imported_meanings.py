@@ -135,7 +135,7 @@ def test_an_import_is_equal_to_the_table_in_memory(kind, rng, tmp_path, owner_pr
             same(owner.dataset(name), expected)
             first, other = owner.dataset(name).split(0.5)
             assert described(first) == described(other) == described(expected)
-    tool("import", path, "--name", name, "--policy", "open", "--store", owner_process.store, *options())
+    tool("import", path, "--name", name, "--policy=open", "--anyone", "--store", owner_process.store, *options())
     with sojourn.connect(owner_process.address) as owner:
         same(owner.dataset(name), expected)
         assert str(owner.dataset(name)).splitlines()[1:] == str(expected).splitlines()[1:]
