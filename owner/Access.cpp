@@ -39,15 +39,20 @@ static std::set<Source> sourcesOf(const StepPart &part, const Session &session) 
   return sources;
 }
 
-/// The session's run that a step on this dataset belongs to, or null.
+/// A run of the session on this dataset that has paid for more steps, else the one that the step belongs to; or null.
 static const RunAccount *runOf(const wire::Step &request, const Session &session, const std::string &line) {
   const uint64_t number = request.spending() ? request.spending()->run() : 0;
+  const RunAccount *own = nullptr;
   for (const auto &[key, account] : session.runs) {
-    if (key.first == number && key.second.find(line) != std::string::npos) {
+    if (!account || !account->run || key.second.find(line) == std::string::npos) {
+      continue;
+    }
+    if (account->run->ahead() > 0) {
       return account.get();
     }
+    own = key.first == number ? account.get() : own;
   }
-  return nullptr;
+  return own;
 }
 
 llvm::Error checkAccess(const StepContext &context, const wire::Step &request, const StepPart &part,

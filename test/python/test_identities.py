@@ -137,7 +137,10 @@ def test_a_client_without_a_grant_is_told_the_command(hospital):
             mean(owner)
         hospital.grant("ada", "patients", 1)  # a running server knows at once
         mean(owner)
-        hospital("budget revoke ada patients")
+        hospital("budget revoke ada patients")  # and with it the access
+        with pytest.raises(sojourn.Error, match="has no dataset 'patients'"):
+            mean(owner, epsilon=0.1)
+        hospital("access patients --add ada")
         with pytest.raises(sojourn.BudgetExhausted):
             mean(owner, epsilon=0.1)
 
