@@ -251,6 +251,55 @@ llvm::Expected<double> Accounts::deltaOf(const std::string &client, const std::s
   return info->delta;
 }
 
+/// Of a run whose budget is spent; `delta`: of that budget.
+static std::string runText(const RunAccount *account, double delta) {
+  if (!account || !account->run) {
+    return "";
+  }
+  privacy::Charge total = account->total.empty() ? privacy::Charge{} : account->total.front();
+  return ". The run took " + std::to_string(account->run->taken()) + " steps, which cost epsilon " +
+         shortly(privacy::smallestEpsilon(total, delta)) + "; the state is that after the last of them";
+}
+
+/// Whether more is left of a budget than the rounding of charges keeps of a spent one, about 1e-7 of it.
+static bool hasRest(const ledger::Grant &budget, const privacy::Charge &spent) {
+  return admits({budget.epsilon * (1 - 1e-4), budget.delta}, spent);
+}
+
+llvm::Error Accounts::checkLeft(const std::string &client, const std::string &dataset, const RunAccount *run) {
+  if (client.empty()) {
+    return noBudget(client, dataset); // to the ledger an empty name means all of them
+  }
+  auto lines = books->accounts(client, dataset);
+  if (!lines) {
+    return plain(lines.problem());
+  }
+  if (lines->empty() || lines->front().grant.epsilon <= 0) {
+    return noBudget(client, dataset);
+  }
+  if (run && run->run && run->run->ahead() > 0) {
+    return llvm::Error::success();
+  }
+  const ledger::AccountLine &mine = lines->front();
+  std::string text;
+  if (!hasRest(mine.grant, mine.spent)) {
+    text = "the budget of client '" + client + "' on dataset '" + dataset + "', epsilon " +
+           shortly(mine.grant.epsilon) + " at delta " + shortly(mine.grant.delta) + ", is spent";
+  }
+  auto populations = books->populations();
+  if (!populations) {
+    return plain(populations.problem());
+  }
+  for (const ledger::PopulationLine &line : *populations) {
+    if (text.empty() && line.population == mine.population && line.cap && !hasRest(*line.cap, line.spent)) {
+      text = "the cap on the people of '" + line.population + "' over all clients, epsilon " +
+             shortly(line.cap->epsilon) + " at delta " + shortly(line.cap->delta) + ", is spent";
+    }
+  }
+  return text.empty() ? llvm::Error::success()
+                      : requestError(wire::ErrorCode_Budget, text + runText(run, mine.grant.delta));
+}
+
 llvm::Error Accounts::refused(const ledger::Problem &problem, const std::string &client, const ledger::Item &first,
                               const RunAccount *account) const {
   using ledger::Code;
@@ -268,12 +317,7 @@ llvm::Error Accounts::refused(const ledger::Problem &problem, const std::string 
                          : "the budget of client '" + what.client + "' on dataset '" + what.dataset + "'";
   text += ", epsilon " + shortly(what.budget.epsilon) + " at delta " + shortly(delta) + ", is spent up to " +
           shortly(spent) + "; with this request it would come to " + shortly(after);
-  if (account && account->run) {
-    privacy::Charge total = account->total.empty() ? privacy::Charge{} : account->total.front();
-    text += ". The run took " + std::to_string(account->run->taken()) + " steps, which cost epsilon " +
-            shortly(privacy::smallestEpsilon(total, delta)) + "; the state is that after the last of them";
-  }
-  return requestError(wire::ErrorCode_Budget, text);
+  return requestError(wire::ErrorCode_Budget, text + runText(account, delta));
 }
 
 llvm::Error Accounts::payStep(const std::string &client, std::shared_ptr<RunAccount> &account, uint64_t planSteps,

@@ -63,6 +63,10 @@ public:
   /// Delta of the client's grant on a dataset; an error that says how to get one where there is none.
   llvm::Expected<double> deltaOf(const std::string &client, const std::string &dataset);
 
+  /// Fails where the client has no grant on a private dataset, or nothing is left of it. `run`: one of the session on
+  /// it, or null; steps that it has paid for count as a rest.
+  llvm::Error checkLeft(const std::string &client, const std::string &dataset, const RunAccount *run);
+
   /// Pays for one step of a run; opens the run if it is new.
   llvm::Error payStep(const std::string &client, std::shared_ptr<RunAccount> &account, uint64_t planSteps,
                       const runtime::ProgramHash &program, const std::vector<ledger::Item> &items);

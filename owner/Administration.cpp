@@ -34,7 +34,19 @@ void printIndented(llvm::StringRef text, llvm::StringRef indent, llvm::raw_ostre
   }
 }
 
+std::string accessText(const Access &access) {
+  return access.anyone ? "anyone" : access.clients.empty() ? "nobody" : llvm::join(access.clients, ", ");
+}
+
 } // namespace
+
+void printAccess(const DatasetRecord &record, llvm::raw_ostream &out) {
+  out << record.name << ": access for " << accessText(record.access) << '\n';
+  if (record.access.anyone && record.policy == Policy::privateOnly) {
+    out << "anyone sees the description; steps also need a grant: sojourn-owner budget grant CLIENT " << record.name
+        << " --epsilon E --delta D\n";
+  }
+}
 
 void printDatasets(llvm::ArrayRef<DatasetRecord> records, llvm::raw_ostream &out) {
   if (records.empty()) {
@@ -49,6 +61,7 @@ void printDatasets(llvm::ArrayRef<DatasetRecord> records, llvm::raw_ostream &out
       out << "  " << (record.subject->empty() ? "each row is a subject" : "subjects by '" + *record.subject + "'")
           << ", people of '" << (record.population.empty() ? record.name : record.population) << "'\n";
     }
+    out << "  access for " << accessText(record.access) << '\n';
     if (record.policy == Policy::privateOnly) {
       out << "  defaults: noise multiplier " << numberText(record.defaults.noiseMultiplier) << ", clip "
           << numberText(record.defaults.clip) << ", metric bound " << numberText(record.defaults.metricBound) << '\n';

@@ -13,6 +13,9 @@ namespace sojourn::owner {
 /// Every dataset with its columns, aligned.
 void printDatasets(llvm::ArrayRef<DatasetRecord> records, llvm::raw_ostream &out);
 
+/// Who has access to a dataset beside the data owner's own process.
+void printAccess(const DatasetRecord &record, llvm::raw_ostream &out);
+
 /// One line per program, newest last; of those on private tables also where rows meet, sensitivity and noise.
 void printPrograms(llvm::ArrayRef<ProgramRecord> records, llvm::raw_ostream &out);
 

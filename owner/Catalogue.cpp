@@ -3,6 +3,7 @@
 #include "owner/Catalogue.h"
 
 #include "owner/Error.h"
+#include "owner/Statement.h"
 #include "runtime/Limits.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -10,8 +11,6 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
-#include <cstring>
-#include <sqlite3.h>
 
 namespace sojourn::owner {
 
@@ -56,6 +55,13 @@ static constexpr const char *kAddMeanings = R"sql(
   CREATE TABLE IF NOT EXISTS meanings(
     dataset TEXT NOT NULL, position INTEGER NOT NULL, categories TEXT, unit TEXT, fill REAL,
     is_found INTEGER NOT NULL DEFAULT 0, PRIMARY KEY(dataset, position));
+)sql";
+
+/// Likewise: the clients that have access to a dataset; `*` is anyone, `?` those with a grant, to be entered by the one
+/// that knows the ledger. Tables of before keep the access that they had.
+static constexpr const char *kAddAccess = R"sql(
+  CREATE TABLE access(dataset TEXT NOT NULL, client TEXT NOT NULL, PRIMARY KEY(dataset, client));
+  INSERT INTO access SELECT name, CASE policy WHEN 'open' THEN '*' ELSE '?' END FROM datasets;
 )sql";
 
 static std::string unitName(Unit unit) {
@@ -124,76 +130,6 @@ static llvm::Expected<std::vector<int64_t>> parseDims(llvm::StringRef text) {
   return dims;
 }
 
-/// A prepared statement; parameters count from 1, columns from 0.
-class Catalogue::Statement {
-public:
-  Statement(Catalogue &catalogue, const char *sql) {
-    sqlite3_prepare_v2(catalogue.database, sql, -1, &statement, nullptr);
-  }
-  ~Statement() { sqlite3_finalize(statement); }
-  Statement(const Statement &) = delete;
-  Statement &operator=(const Statement &) = delete;
-
-  Statement &bind(const std::string &text) {
-    sqlite3_bind_text(statement, ++bound, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
-    return *this;
-  }
-  Statement &bind(int64_t value) {
-    sqlite3_bind_int64(statement, ++bound, value);
-    return *this;
-  }
-  Statement &bind(const std::optional<std::string> &text) {
-    if (text) {
-      return bind(*text);
-    }
-    ++bound; // NULL
-    return *this;
-  }
-  Statement &bind(double value) { return bind(std::optional<double>(value)); }
-  Statement &bind(std::optional<double> value) {
-    ++bound;
-    if (value) {
-      sqlite3_bind_double(statement, bound, *value);
-    }
-    return *this;
-  }
-  Statement &bind(const runtime::ProgramHash &hash) {
-    sqlite3_bind_blob(statement, ++bound, hash.data(), static_cast<int>(hash.size()), SQLITE_TRANSIENT);
-    return *this;
-  }
-  /// Ready for other parameters; ends what it read.
-  void reset() {
-    sqlite3_reset(statement);
-    bound = 0;
-  }
-  int step() { return statement ? sqlite3_step(statement) : SQLITE_ERROR; }
-  std::string text(int column) {
-    auto *data = sqlite3_column_text(statement, column);
-    return data ? std::string(reinterpret_cast<const char *>(data),
-                              static_cast<size_t>(sqlite3_column_bytes(statement, column)))
-                : std::string();
-  }
-  bool isNull(int column) { return sqlite3_column_type(statement, column) == SQLITE_NULL; }
-  int64_t integer(int column) { return sqlite3_column_int64(statement, column); }
-  std::optional<double> real(int column) {
-    return sqlite3_column_type(statement, column) == SQLITE_NULL
-               ? std::nullopt
-               : std::optional(sqlite3_column_double(statement, column));
-  }
-  runtime::ProgramHash hash(int column) {
-    runtime::ProgramHash hash{};
-    auto bytes = static_cast<size_t>(sqlite3_column_bytes(statement, column));
-    if (const void *data = sqlite3_column_blob(statement, column)) {
-      std::memcpy(hash.data(), data, std::min(bytes, hash.size()));
-    }
-    return hash;
-  }
-
-private:
-  sqlite3_stmt *statement = nullptr;
-  int bound = 0;
-};
-
 llvm::Error Catalogue::lastError(const char *doing) {
   return failure("the catalogue failed while " + Twine(doing) + ": " + sqlite3_errmsg(database));
 }
@@ -222,7 +158,7 @@ llvm::Expected<std::unique_ptr<Catalogue>> Catalogue::open(const std::string &di
   }
   int64_t version = -1;
   {
-    Statement read(*catalogue, "PRAGMA user_version");
+    Statement read(catalogue->database, "PRAGMA user_version");
     if (read.step() == SQLITE_ROW) {
       version = read.integer(0);
     }
@@ -231,8 +167,13 @@ llvm::Expected<std::unique_ptr<Catalogue>> Catalogue::open(const std::string &di
     return failure("'" + path + "' has catalogue version " + Twine(version) + ", this owner reads versions up to " +
                    Twine(kSchemaVersion));
   }
+  bool hasAccess = false;
+  {
+    Statement read(catalogue->database, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'access'");
+    hasAccess = read.step() == SQLITE_ROW;
+  }
   for (const char *part : {version == 0 ? kSchema : "", version == 1 ? kAddShapes : "", version < 3 ? kAddPrivacy : "",
-                           version < 4 ? kAddSubjects : "", kAddMeanings, "COMMIT"}) {
+                           version < 4 ? kAddSubjects : "", kAddMeanings, hasAccess ? "" : kAddAccess, "COMMIT"}) {
     if (llvm::Error error = catalogue->execute(part)) {
       return error;
     }
@@ -245,6 +186,7 @@ Catalogue::Catalogue(sqlite3 *database) : database(database) {}
 Catalogue::~Catalogue() {
   readPolicy.reset();
   readDefaults.reset();
+  readAccess.reset();
   sqlite3_close(database);
 }
 
@@ -252,7 +194,7 @@ llvm::Error Catalogue::addDataset(const DatasetRecord &record) {
   if (llvm::Error error = execute("BEGIN IMMEDIATE")) {
     return error;
   }
-  Statement insert(*this,
+  Statement insert(database,
                    "INSERT INTO datasets(name, version, content_hash, source, file, policy, rows, registered_ms, "
                    "subject, population, noise_multiplier, clip, metric_bound, subjects_file) "
                    "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
@@ -261,14 +203,16 @@ llvm::Error Catalogue::addDataset(const DatasetRecord &record) {
   insert.bind(record.rows).bind(record.registeredMs).bind(record.subject).bind(record.population);
   insert.bind(record.defaults.noiseMultiplier).bind(record.defaults.clip).bind(record.defaults.metricBound);
   int state = insert.bind(record.subjectsFile).step();
-  if (state == SQLITE_DONE) { // left by a table that was removed by hand
-    Statement forget(*this, "DELETE FROM meanings WHERE dataset = ?");
-    state = forget.bind(record.name).step();
+  for (const char *forget : {"DELETE FROM meanings WHERE dataset = ?", "DELETE FROM access WHERE dataset = ?"}) {
+    if (state == SQLITE_DONE) { // left by a table that was removed by hand
+      state = Statement(database, forget).bind(record.name).step();
+    }
   }
   for (size_t index = 0; state == SQLITE_DONE && index < record.columns.size(); ++index) {
     const Column &column = record.columns[index];
     Statement add(
-        *this, "INSERT INTO columns(dataset, position, name, element, lower, upper, dims) VALUES(?, ?, ?, ?, ?, ?, ?)");
+        database,
+        "INSERT INTO columns(dataset, position, name, element, lower, upper, dims) VALUES(?, ?, ?, ?, ?, ?, ?)");
     add.bind(record.name).bind(static_cast<int64_t>(index)).bind(column.name);
     add.bind(std::string(runtime::elementName(column.element)));
     add.bind(column.bounds ? std::optional(column.bounds->lower) : std::nullopt);
@@ -276,8 +220,8 @@ llvm::Error Catalogue::addDataset(const DatasetRecord &record) {
     state = add.bind(dimsText(column.dims)).step();
     if (state == SQLITE_DONE && column.meaning) {
       const Meaning &meaning = *column.meaning;
-      Statement note(*this, "INSERT INTO meanings(dataset, position, categories, unit, fill, is_found) "
-                            "VALUES(?, ?, ?, ?, ?, ?)");
+      Statement note(database, "INSERT INTO meanings(dataset, position, categories, unit, fill, is_found) "
+                               "VALUES(?, ?, ?, ?, ?, ?)");
       note.bind(record.name).bind(static_cast<int64_t>(index));
       note.bind(meaning.categories() > 0 ? std::optional(categoriesText(meaning)) : std::nullopt);
       note.bind(unitName(meaning.unit)).bind(meaning.fill);
@@ -296,9 +240,9 @@ llvm::Error Catalogue::addDataset(const DatasetRecord &record) {
 
 llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
   std::vector<DatasetRecord> records;
-  Statement read(*this, "SELECT name, version, content_hash, source, file, policy, rows, "
-                        "registered_ms, subject, population, noise_multiplier, clip, metric_bound, subjects_file "
-                        "FROM datasets ORDER BY registered_ms, name");
+  Statement read(database, "SELECT name, version, content_hash, source, file, policy, rows, "
+                           "registered_ms, subject, population, noise_multiplier, clip, metric_bound, subjects_file "
+                           "FROM datasets ORDER BY registered_ms, name");
   int state;
   while ((state = read.step()) == SQLITE_ROW) {
     DatasetRecord record;
@@ -315,8 +259,9 @@ llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
     record.population = read.text(9);
     record.defaults = {read.real(10).value_or(1), read.real(11).value_or(1), read.real(12).value_or(10)};
     record.subjectsFile = read.isNull(13) ? std::nullopt : std::optional(read.text(13));
-    Statement columns(*this, "SELECT name, element, lower, upper, dims, categories, unit, fill, is_found FROM columns "
-                             "LEFT JOIN meanings USING(dataset, position) WHERE dataset = ? ORDER BY position");
+    Statement columns(database,
+                      "SELECT name, element, lower, upper, dims, categories, unit, fill, is_found FROM columns "
+                      "LEFT JOIN meanings USING(dataset, position) WHERE dataset = ? ORDER BY position");
     columns.bind(record.name);
     while ((state = columns.step()) == SQLITE_ROW) {
       Column column{columns.text(0), runtime::Element::f64, std::nullopt};
@@ -353,6 +298,11 @@ llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
     if (state != SQLITE_DONE) {
       break;
     }
+    auto access = this->access(record.name);
+    if (!access) {
+      return access.takeError();
+    }
+    record.access = std::move(*access);
     records.push_back(std::move(record));
   }
   if (state != SQLITE_DONE) {
@@ -363,7 +313,7 @@ llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
 
 llvm::Expected<Policy> Catalogue::policy(const Source &source) {
   if (!readPolicy) {
-    readPolicy = std::make_unique<Statement>(*this, "SELECT policy FROM datasets WHERE name = ? AND version = ?");
+    readPolicy = std::make_unique<Statement>(database, "SELECT policy FROM datasets WHERE name = ? AND version = ?");
   }
   int state = readPolicy->bind(source.name).bind(source.version).step();
   std::string text = state == SQLITE_ROW ? readPolicy->text(0) : "";
@@ -375,17 +325,17 @@ llvm::Expected<Policy> Catalogue::policy(const Source &source) {
 }
 
 llvm::Error Catalogue::setPolicy(const std::string &name, Policy policy) {
-  Statement update(*this, "UPDATE datasets SET policy = ? WHERE name = ?");
+  Statement update(database, "UPDATE datasets SET policy = ? WHERE name = ?");
   return checkChanged(update.bind(std::string(policyName(policy))).bind(name).step(), name, "changing a policy");
 }
 
 llvm::Error Catalogue::setSubject(const std::string &name, const std::string &subject) {
-  Statement update(*this, "UPDATE datasets SET subject = ? WHERE name = ?");
+  Statement update(database, "UPDATE datasets SET subject = ? WHERE name = ?");
   return checkChanged(update.bind(subject).bind(name).step(), name, "noting the subject");
 }
 
 llvm::Error Catalogue::setDefaults(const std::string &name, const PrivacyDefaults &defaults) {
-  Statement update(*this, "UPDATE datasets SET noise_multiplier = ?, clip = ?, metric_bound = ? WHERE name = ?");
+  Statement update(database, "UPDATE datasets SET noise_multiplier = ?, clip = ?, metric_bound = ? WHERE name = ?");
   update.bind(defaults.noiseMultiplier).bind(defaults.clip).bind(defaults.metricBound);
   return checkChanged(update.bind(name).step(), name, "changing defaults");
 }
@@ -402,7 +352,7 @@ llvm::Error Catalogue::checkChanged(int state, const std::string &name, const ch
 llvm::Expected<PrivacyDefaults> Catalogue::defaults(const Source &source) {
   if (!readDefaults) {
     readDefaults = std::make_unique<Statement>(
-        *this, "SELECT noise_multiplier, clip, metric_bound FROM datasets WHERE name = ? AND version = ?");
+        database, "SELECT noise_multiplier, clip, metric_bound FROM datasets WHERE name = ? AND version = ?");
   }
   PrivacyDefaults defaults;
   int state = readDefaults->bind(source.name).bind(source.version).step();
@@ -416,8 +366,8 @@ llvm::Expected<PrivacyDefaults> Catalogue::defaults(const Source &source) {
 }
 
 llvm::Error Catalogue::addRuns(const ProgramRecord &record) {
-  Statement add(*this, "INSERT INTO programs VALUES(?, ?, ?, ?, ?, ?, ?) ON CONFLICT(hash, client) "
-                       "DO UPDATE SET runs = runs + excluded.runs, last_ms = excluded.last_ms");
+  Statement add(database, "INSERT INTO programs VALUES(?, ?, ?, ?, ?, ?, ?) ON CONFLICT(hash, client) "
+                          "DO UPDATE SET runs = runs + excluded.runs, last_ms = excluded.last_ms");
   add.bind(record.hash).bind(record.client).bind(static_cast<int64_t>(record.runs));
   add.bind(static_cast<int64_t>(record.ops)).bind(record.text);
   if (add.bind(record.firstMs).bind(record.lastMs).step() != SQLITE_DONE) {
@@ -427,7 +377,7 @@ llvm::Error Catalogue::addRuns(const ProgramRecord &record) {
 }
 
 llvm::Expected<bool> Catalogue::addReport(const ProgramRecord &record) {
-  Statement add(*this, "INSERT OR IGNORE INTO reports VALUES(?, ?, ?, ?)");
+  Statement add(database, "INSERT OR IGNORE INTO reports VALUES(?, ?, ?, ?)");
   if (add.bind(record.hash).bind(record.client).bind(record.privacy).bind(record.lastMs).step() != SQLITE_DONE) {
     return lastError("logging the releases of a program");
   }
@@ -435,8 +385,8 @@ llvm::Expected<bool> Catalogue::addReport(const ProgramRecord &record) {
 }
 
 llvm::Expected<Catalogue::LogSize> Catalogue::logSize() {
-  Statement read(*this, "SELECT count(*), coalesce(sum(length(CAST(text AS BLOB))), 0) + "
-                        "(SELECT coalesce(sum(length(CAST(report AS BLOB))), 0) FROM reports) FROM programs");
+  Statement read(database, "SELECT count(*), coalesce(sum(length(CAST(text AS BLOB))), 0) + "
+                           "(SELECT coalesce(sum(length(CAST(report AS BLOB))), 0) FROM reports) FROM programs");
   if (read.step() != SQLITE_ROW) {
     return lastError("measuring the log of programs");
   }
@@ -449,7 +399,7 @@ llvm::Expected<std::vector<ProgramRecord>> Catalogue::programs(bool withText) {
                     ", (SELECT group_concat(report, char(10)) FROM (SELECT report FROM reports WHERE "
                     "reports.hash = programs.hash AND reports.client = programs.client ORDER BY first_ms)) "
                     "FROM programs ORDER BY first_ms, rowid";
-  Statement read(*this, sql.c_str());
+  Statement read(database, sql.c_str());
   int state;
   while ((state = read.step()) == SQLITE_ROW) {
     records.push_back({read.hash(0), read.text(1), read.text(6), static_cast<uint64_t>(read.integer(2)),

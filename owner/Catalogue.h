@@ -6,6 +6,7 @@
 #include "owner/Dataset.h"
 #include "runtime/Program.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
 
 #include <memory>
@@ -15,6 +16,14 @@
 struct sqlite3;
 
 namespace sojourn::owner {
+
+class Statement;
+
+/// Who may ask for a dataset, beside the data owner's own process.
+struct Access {
+  bool anyone = false; ///< also a client without an identity
+  std::vector<std::string> clients;
+};
 
 /// A dataset as the books know it; `columns` carry no data.
 struct DatasetRecord {
@@ -28,6 +37,7 @@ struct DatasetRecord {
   std::optional<std::string> subjectsFile;
   std::string population;
   PrivacyDefaults defaults;
+  Access access; ///< read only: changed by itself
   std::vector<Column> columns;
 };
 
@@ -65,6 +75,22 @@ public:
   /// What stands in the books now; of a version that is not there, those of a new one.
   llvm::Expected<PrivacyDefaults> defaults(const Source &source);
 
+  /// Who has access now; nobody where no dataset has this name.
+  llvm::Expected<Access> access(const std::string &name);
+  /// Whether a client has access now, by its name or because anyone has; empty: one without an identity. False where no
+  /// dataset has this name.
+  llvm::Expected<bool> hasAccess(const std::string &name, const std::string &client);
+  /// In place of what there was, of a dataset that is there.
+  llvm::Error setAccess(const std::string &name, const Access &access);
+  /// Fails if no dataset has this name.
+  llvm::Error addAccess(const std::string &name, const std::string &client);
+  /// Whether it had any by its name.
+  llvm::Expected<bool> removeAccess(const std::string &name, const std::string &client);
+  /// Private datasets of a release before the first that knew access: `clientsOf` tells the clients with a grant on
+  /// one.
+  llvm::Error
+  settleAccess(llvm::function_ref<llvm::Expected<std::vector<std::string>>(const std::string &name)> clientsOf);
+
   /// Enters a program, or adds to its run count; the text is kept from the first time.
   llvm::Error addRuns(const ProgramRecord &record);
   /// Adds a report on a program's runs on private tables; true if it was not there yet.
@@ -78,14 +104,13 @@ public:
 
 private:
   explicit Catalogue(sqlite3 *database);
-  class Statement;
   llvm::Error execute(const char *sql);
   llvm::Error lastError(const char *doing);
   /// After an update of one dataset.
   llvm::Error checkChanged(int state, const std::string &name, const char *doing);
 
   sqlite3 *database;
-  std::unique_ptr<Statement> readPolicy, readDefaults; ///< prepared once: steps ask often
+  std::unique_ptr<Statement> readPolicy, readDefaults, readAccess; ///< prepared once: steps ask often
 };
 
 } // namespace sojourn::owner

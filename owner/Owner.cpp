@@ -3,18 +3,15 @@
 #include "owner/Owner.h"
 
 #include "dialect/Version.h"
-#include "owner/Error.h"
-#include "owner/Handshake.h"
+#include "owner/OwnerState.h"
 #include "owner/PrivateStep.h"
 #include "owner/Reply.h"
 #include "owner/Step.h"
 #include "owner/Text.h"
 #include "runtime/Limits.h"
-#include "runtime/OwnProcess.h"
 #include "runtime/wire/Protocol.h"
 #include "runtime/wire/Step.h"
 
-#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <stdexcept>
@@ -23,75 +20,8 @@ namespace sojourn::owner {
 
 using llvm::Twine;
 
-class Owner::State {
-public:
-  State(Environment given, Limits limits)
-      : environment(std::move(given)), limits(limits), sessions(this->environment, this->limits),
-        plans(limits.cachedPlans, limits.cachedPlanBytes), threads(limits.threads),
-        memory(limits.runningArenaBytes, limits.arenaWaitMs) {
-    if (llvm::Error error = open()) {
-      problem = llvm::toString(std::move(error));
-    }
-  }
-  ~State() {
-    if (log) {
-      llvm::consumeError(log->flush());
-    }
-  }
-
-  llvm::Error open();
-  llvm::Expected<sojourn::wire::Message> answer(std::string_view bytes, Peer peer);
-  llvm::Expected<sojourn::wire::Message> hello(const wire::Hello &request, Peer peer);
-  llvm::Expected<sojourn::wire::Message> prove(const wire::Prove &request);
-  llvm::Expected<sojourn::wire::Message> begin(const std::string &name, const std::string &account,
-                                               const std::string &said);
-  llvm::Expected<Charged> charged(const std::string &dataset);
-  llvm::Expected<sojourn::wire::Message> budget(const wire::GetBudget &request);
-  llvm::Expected<sojourn::wire::Message> listDatasets();
-  llvm::Expected<sojourn::wire::Message> listPrograms(const wire::ListPrograms &request, Peer peer);
-  llvm::Expected<sojourn::wire::Message> step(const wire::Step &request, std::string_view bytes);
-  llvm::Expected<sojourn::wire::Message> upload(const wire::Upload &part);
-  llvm::Expected<sojourn::wire::Message> release(const wire::Release &request);
-  llvm::Expected<sojourn::wire::Message> watch(const wire::Watch &request);
-  llvm::Expected<sojourn::wire::Message> bye(const wire::Bye &request);
-  llvm::Expected<std::vector<ProgramRecord>> programs(bool withText);
-  /// Before any lock is taken.
-  llvm::Error checkOpen() const {
-    if (process.isElsewhere()) {
-      return requestError(wire::ErrorCode_Refused,
-                          "this owner was " + process.text() +
-                              ". A step would be charged once and run twice: open another owner here (several "
-                              "processes may share one store), or use this one only in the process that opened it");
-    }
-    return problem.empty() ? llvm::Error::success() : failure(problem);
-  }
-  void tell(const Twine &text) const {
-    std::lock_guard lock(mutex);
-    if (environment.log) {
-      environment.log(text.str());
-    }
-  }
-
-  const runtime::OwnProcess process;
-  const Environment environment;
-  const Limits limits;
-  std::string problem; ///< set by the constructor only
-  mutable std::mutex mutex;
-  std::unique_ptr<Store> store;
-  std::unique_ptr<ProgramLog> log;
-  std::unique_ptr<Accounts> accounts; ///< outlives the sessions, whose runs it keeps
-  std::unique_ptr<Handshake> handshake;
-  Sessions sessions;
-  PlanCache plans;
-  ThreadBudget threads;
-  MemoryBudget memory;
-  runtime::ArenaPool arenas;
-  std::atomic<uint64_t> requests = 0, steps = 0;
-  std::atomic<runtime::Profile *> profile = nullptr;
-};
-
 /// Tables are labelled with the owner's key, so it comes first.
-llvm::Error Owner::State::open() {
+llvm::Error OwnerState::open() {
   if (llvm::Error error = Store::makeFolder(environment)) {
     return error;
   }
@@ -111,10 +41,10 @@ llvm::Error Owner::State::open() {
   }
   accounts = std::move(*ledger);
   handshake = std::make_unique<Handshake>(environment, accounts->key());
-  return llvm::Error::success();
+  return settleAccess();
 }
 
-llvm::Expected<sojourn::wire::Message> Owner::State::hello(const wire::Hello &request, Peer peer) {
+llvm::Expected<sojourn::wire::Message> OwnerState::hello(const wire::Hello &request, Peer peer) {
   auto check = [](const char *what, uint32_t found, uint32_t oldest, uint32_t newest) {
     std::string range = std::to_string(oldest);
     range += oldest == newest ? "" : " to " + std::to_string(newest);
@@ -148,7 +78,7 @@ llvm::Expected<sojourn::wire::Message> Owner::State::hello(const wire::Hello &re
   return peer == Peer::owner ? begin(kLocalClient, kLocalClient, said) : begin("'" + client + "'", "", said);
 }
 
-llvm::Expected<sojourn::wire::Message> Owner::State::prove(const wire::Prove &request) {
+llvm::Expected<sojourn::wire::Message> OwnerState::prove(const wire::Prove &request) {
   auto key = handshake->check(request);
   if (!key) {
     return key.takeError();
@@ -169,8 +99,8 @@ llvm::Expected<sojourn::wire::Message> Owner::State::prove(const wire::Prove &re
 }
 
 /// `name`: in the log of programs; `account`: of the ledger, for good; `said`: what the client calls itself.
-llvm::Expected<sojourn::wire::Message> Owner::State::begin(const std::string &name, const std::string &account,
-                                                           const std::string &said) {
+llvm::Expected<sojourn::wire::Message> OwnerState::begin(const std::string &name, const std::string &account,
+                                                         const std::string &said) {
   auto session = [&] {
     std::lock_guard lock(mutex);
     return sessions.begin(name, account);
@@ -188,7 +118,7 @@ llvm::Expected<sojourn::wire::Message> Owner::State::begin(const std::string &na
   return welcomeReply(*session, text, account);
 }
 
-llvm::Expected<sojourn::wire::Message> Owner::State::listPrograms(const wire::ListPrograms &request, Peer peer) {
+llvm::Expected<sojourn::wire::Message> OwnerState::listPrograms(const wire::ListPrograms &request, Peer peer) {
   if (peer == Peer::client) {
     return requestError(wire::ErrorCode_Refused,
                         "the log of programs holds other people's source lines; the data owner "
@@ -201,7 +131,7 @@ llvm::Expected<sojourn::wire::Message> Owner::State::listPrograms(const wire::Li
   return programsReply(*records, request.with_text());
 }
 
-llvm::Expected<std::vector<ProgramRecord>> Owner::State::programs(bool withText) {
+llvm::Expected<std::vector<ProgramRecord>> OwnerState::programs(bool withText) {
   std::lock_guard lock(mutex);
   if (llvm::Error error = log->flush()) {
     return error;
@@ -209,34 +139,7 @@ llvm::Expected<std::vector<ProgramRecord>> Owner::State::programs(bool withText)
   return store->catalogue().programs(withText);
 }
 
-llvm::Expected<sojourn::wire::Message> Owner::State::listDatasets() {
-  auto records = [&] {
-    std::lock_guard lock(mutex);
-    return store->list();
-  }();
-  if (!records) {
-    return records.takeError();
-  }
-  return datasetsReply(*records);
-}
-
-llvm::Expected<sojourn::wire::Message> Owner::State::budget(const wire::GetBudget &request) {
-  auto session = SessionTurn::take(mutex, sessions, request.session());
-  if (!session) {
-    return session.takeError();
-  }
-  if (uint64_t number = request.end_run()) {
-    // Runs go outside of the owner's mutex: what they did not use is returned on disk.
-    std::erase_if((**session)->runs, [&](const auto &run) { return run.first.first == number; });
-  }
-  auto info = accounts->budget((**session)->account, request.dataset() ? request.dataset()->str() : "");
-  if (!info) {
-    return info.takeError();
-  }
-  return budgetReply(*info);
-}
-
-llvm::Expected<sojourn::wire::Message> Owner::State::step(const wire::Step &request, std::string_view bytes) {
+llvm::Expected<sojourn::wire::Message> OwnerState::step(const wire::Step &request, std::string_view bytes) {
   auto reply =
       runStep({mutex, *store, sessions, plans, *log, *accounts, threads, memory, arenas, environment, limits, profile},
               request, bytes);
@@ -247,7 +150,7 @@ llvm::Expected<sojourn::wire::Message> Owner::State::step(const wire::Step &requ
   return std::move(reply->bytes);
 }
 
-llvm::Expected<sojourn::wire::Message> Owner::State::upload(const wire::Upload &part) {
+llvm::Expected<sojourn::wire::Message> OwnerState::upload(const wire::Upload &part) {
   auto session = SessionTurn::take(mutex, sessions, part.session());
   if (!session) {
     return session.takeError();
@@ -269,7 +172,7 @@ llvm::Expected<sojourn::wire::Message> Owner::State::upload(const wire::Upload &
   return receivedReply(*received);
 }
 
-llvm::Expected<sojourn::wire::Message> Owner::State::release(const wire::Release &request) {
+llvm::Expected<sojourn::wire::Message> OwnerState::release(const wire::Release &request) {
   auto session = SessionTurn::take(mutex, sessions, request.session());
   if (!session) {
     return session.takeError();
@@ -283,7 +186,7 @@ llvm::Expected<sojourn::wire::Message> Owner::State::release(const wire::Release
 }
 
 /// Waits for no turn: it is about who has it.
-llvm::Expected<sojourn::wire::Message> Owner::State::watch(const wire::Watch &request) {
+llvm::Expected<sojourn::wire::Message> OwnerState::watch(const wire::Watch &request) {
   auto session = [&] {
     std::lock_guard lock(mutex);
     return sessions.find(request.session());
@@ -298,7 +201,7 @@ llvm::Expected<sojourn::wire::Message> Owner::State::watch(const wire::Watch &re
 }
 
 /// Waits for a step that runs; what it keeps goes with the session.
-llvm::Expected<sojourn::wire::Message> Owner::State::bye(const wire::Bye &request) {
+llvm::Expected<sojourn::wire::Message> OwnerState::bye(const wire::Bye &request) {
   auto session = SessionTurn::take(mutex, sessions, request.session());
   if (!session) {
     RequestError error = takeRequestError(session.takeError());
@@ -312,7 +215,7 @@ llvm::Expected<sojourn::wire::Message> Owner::State::bye(const wire::Bye &reques
   return doneReply({});
 }
 
-llvm::Expected<sojourn::wire::Message> Owner::State::answer(std::string_view bytes, Peer peer) {
+llvm::Expected<sojourn::wire::Message> OwnerState::answer(std::string_view bytes, Peer peer) {
   if (bytes.size() > limits.requestBytes) {
     return requestError(wire::ErrorCode_Limit, "the request has " + Twine(bytes.size()) +
                                                    " bytes, this owner takes up to " + Twine(limits.requestBytes) +
@@ -343,7 +246,7 @@ llvm::Expected<sojourn::wire::Message> Owner::State::answer(std::string_view byt
   switch (request->body_type()) {
   case wire::RequestBody_Hello: return hello(*request->body_as_Hello(), peer);
   case wire::RequestBody_Prove: return prove(*request->body_as_Prove());
-  case wire::RequestBody_ListDatasets: return listDatasets();
+  case wire::RequestBody_ListDatasets: return listDatasets(*request->body_as_ListDatasets(), peer);
   case wire::RequestBody_Step: return step(*request->body_as_Step(), bytes);
   case wire::RequestBody_Release: return release(*request->body_as_Release());
   case wire::RequestBody_Upload: return upload(*request->body_as_Upload());
@@ -356,7 +259,8 @@ llvm::Expected<sojourn::wire::Message> Owner::State::answer(std::string_view byt
   return requestError(wire::ErrorCode_Malformed, "unknown kind of request " + Twine(unsigned(request->body_type())));
 }
 
-Owner::Owner(Environment environment, Limits limits) : state(std::make_unique<State>(std::move(environment), limits)) {}
+Owner::Owner(Environment environment, Limits limits)
+    : state(std::make_unique<OwnerState>(std::move(environment), limits)) {}
 Owner::~Owner() {
   if (state->process.isElsewhere()) {
     static_cast<void>(state.release()); // the parent goes on using its files
@@ -441,32 +345,10 @@ llvm::Error Owner::setDefaults(const std::string &name, const PrivacyDefaults &d
   return state->store->catalogue().setDefaults(name, defaults);
 }
 
-llvm::Expected<Charged> Owner::State::charged(const std::string &dataset) {
-  if (llvm::Error error = checkOpen()) {
-    return error;
-  }
-  std::lock_guard lock(mutex);
-  auto record = store->record(dataset);
-  if (!record) {
-    return record.takeError();
-  }
-  return Charged{record->name, record->population};
-}
-
-llvm::Error Owner::setCap(const std::string &dataset, double epsilon, double delta) {
-  auto on = state->charged(dataset);
-  return on ? state->accounts->setCap(*on, {epsilon, delta}) : on.takeError();
-}
-
 Accounts &Owner::accounts() { return *state->accounts; }
 
 std::string Owner::key() const {
   return state->accounts ? signing::keyText(state->accounts->key().publicKey()) : std::string();
-}
-
-llvm::Error Owner::grant(const std::string &client, const std::string &dataset, double epsilon, double delta) {
-  auto on = state->charged(dataset);
-  return on ? state->accounts->setGrant(client, *on, {epsilon, delta}) : on.takeError();
 }
 
 llvm::Expected<std::vector<DatasetRecord>> Owner::datasets() {

@@ -25,13 +25,14 @@ class Profile;
 namespace sojourn::owner {
 
 class Accounts;
+class OwnerState;
 
 /// Requests of different sessions are served at once, those of one session one after another.
 ///
 /// Lock order; who holds one takes only later ones, and none is held while a program is decoded,
 /// planned or run but the first:
 /// 1. a session's turn (Session::turn), for the whole of a request that names the session;
-/// 2. the owner's mutex (State::mutex), for moments: lookup, booking, commit. It guards sessions,
+/// 2. the owner's mutex (OwnerState::mutex), for moments: lookup, booking, commit. It guards sessions,
 ///    store, catalogue, plan cache and log, and the environment's clock, randomness and log;
 /// 3. what guards itself: ThreadBudget, MemoryBudget (never waited for under 2), pools of memory.
 class Owner {
@@ -68,6 +69,17 @@ public:
   /// The budget of a client on a dataset: every release to it is within (epsilon, delta) differential privacy. The
   /// client of this process is kLocalClient; others are added, and need a cap.
   llvm::Error grant(const std::string &client, const std::string &dataset, double epsilon, double delta);
+  /// Takes the budget and the access of a client; what it spent stays spent.
+  llvm::Error revoke(const std::string &client, const std::string &dataset);
+  /// Who may ask for a dataset beside this process; at once. Each grant gives access, too.
+  llvm::Error setAccess(const std::string &name, const Access &access);
+  /// All of them, also those without an identity; clients stay named.
+  llvm::Error openToAnyone(const std::string &name);
+  /// To clients, and from clients; what else there is stays.
+  llvm::Error changeAccess(const std::string &name, const std::vector<std::string> &add,
+                           const std::vector<std::string> &remove);
+  /// Whether all of them were added.
+  llvm::Error checkClients(const std::vector<std::string> &clients);
   /// Clients, budgets and the ledger. Only after `status` was empty.
   Accounts &accounts();
   /// Checks receipts; 64 hexadecimal digits.
@@ -91,8 +103,7 @@ public:
   size_t liveHandles() const;
 
 private:
-  class State;
-  std::unique_ptr<State> state;
+  std::unique_ptr<OwnerState> state;
 };
 
 } // namespace sojourn::owner

@@ -2,6 +2,7 @@
 // The way of a step's message through the owner: turn, sequence, program, then each of its steps (StepRun.h).
 #include "owner/Step.h"
 
+#include "owner/Access.h"
 #include "owner/Reply.h"
 #include "owner/StepRun.h"
 #include "runtime/Limits.h"
@@ -192,7 +193,9 @@ llvm::Expected<StepReply> Step::runAll() {
   for (size_t at = 0; at < repetitions && !failure && !isOver(begin) && !isLarge(); ++at) {
     part = part.next(*request.repetitions()->Get(static_cast<flatbuffers::uoffset_t>(at)));
     try {
-      if (llvm::Error error = runOne(part, reply)) {
+      llvm::Error error = checkAccess(context, request, part, **session); // both may end while the message runs
+      error = error ? std::move(error) : runOne(part, reply);
+      if (error) {
         failure = takeRequestError(std::move(error));
       }
     } catch (const std::exception &exception) {
@@ -220,6 +223,9 @@ llvm::Expected<StepReply> Step::run() {
   auto repeated = fromMemory();
   if (!repeated || !repeated->bytes.empty()) {
     return repeated ? llvm::Expected<StepReply>(StepReply{std::move(*repeated), 0}) : repeated.takeError();
+  }
+  if (llvm::Error error = checkAccess(context, request, StepPart::first(request), **session)) {
+    return error;
   }
   if (llvm::Error error = findPlan()) {
     return error;

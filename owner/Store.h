@@ -6,6 +6,7 @@
 #include "owner/Catalogue.h"
 #include "owner/Environment.h"
 #include "owner/Import.h"
+#include "owner/Peer.h"
 #include "runtime/signing/KeyFile.h"
 
 #include <map>
@@ -47,6 +48,10 @@ public:
   /// The policy of the present; see Catalogue. Of what another owner has nothing is known here: private.
   llvm::Expected<Policy> policy(const Source &source) {
     return source.owner == ownKey ? books->policy(source) : Policy::privateOnly;
+  }
+  /// Whether a session's account may ask for this table now; not, where there is none.
+  llvm::Expected<bool> hasAccess(const std::string &name, const std::string &account) {
+    return account == kLocalClient ? true : books->hasAccess(name, account);
   }
   llvm::Error setPolicy(const std::string &name, Policy policy) { return books->setPolicy(name, policy); }
   /// Those of the present; of what another owner has those of a new one.

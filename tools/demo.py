@@ -80,7 +80,7 @@ def served_owner(log):
         folder = pathlib.Path(made)
         store, address = folder / "store", f"ipc://{folder}/owner.sock"
         table, rules, name = write_source(folder)
-        owner_tool("import", table, "--name", name, "--policy", "open", "--bounds", rules, "--store", store)
+        owner_tool("import", table, "--name", name, "--policy", "open", "--anyone", "--bounds", rules, "--store", store)
         console.print(owner_tool("datasets", "--store", store).splitlines()[0], highlight=False)
         with open(log, "w") as output:
             command = [str(OWNER_TOOL), "serve", "--store", str(store), "--listen", address]

@@ -22,8 +22,8 @@ llvm::raw_ostream &standardOutput() {
 struct Arguments {
   std::string store = defaultStoreDirectory();
   std::string file, name, client, policy = "private", boundsFile, listen, text, subject, population, key;
-  std::vector<std::string> bounds, fills, categories, dates, columns;
-  bool rowsAreSubjects = false, verbose = false;
+  std::vector<std::string> bounds, fills, categories, dates, columns, clients, added, removed;
+  bool rowsAreSubjects = false, verbose = false, anyone = false, nobody = false;
   std::optional<double> epsilon, delta, noiseMultiplier, clip, metricBound;
   size_t last = 50;
   unsigned workers = ServerOptions().workers;
@@ -42,6 +42,9 @@ llvm::Error import(Owner &owner, const Arguments &arguments) {
     options.subject = arguments.subject;
   }
   options.progress = progressLine();
+  if (llvm::Error error = owner.checkClients(arguments.clients)) { // before a long import
+    return error;
+  }
   if (!arguments.boundsFile.empty()) {
     if (llvm::Error error = readBoundsFile(arguments.boundsFile, options)) {
       return error;
@@ -69,6 +72,9 @@ llvm::Error import(Owner &owner, const Arguments &arguments) {
   if (options.progress) {
     options.progress("", 1, 1);
   }
+  if (!error && (arguments.anyone || !arguments.clients.empty())) {
+    error = owner.setAccess(arguments.name, {arguments.anyone, arguments.clients});
+  }
   if (error) {
     return error;
   }
@@ -77,6 +83,26 @@ llvm::Error import(Owner &owner, const Arguments &arguments) {
     return record.takeError();
   }
   printDatasets(*record, standardOutput());
+  return llvm::Error::success();
+}
+
+llvm::Error changeAccess(Owner &owner, const Arguments &arguments) {
+  llvm::Error error = llvm::Error::success();
+  if (arguments.nobody || !arguments.clients.empty()) {
+    error = owner.setAccess(arguments.name, {false, arguments.clients});
+  } else if (arguments.anyone) {
+    error = owner.openToAnyone(arguments.name);
+  } else if (!arguments.added.empty() || !arguments.removed.empty()) {
+    error = owner.changeAccess(arguments.name, arguments.added, arguments.removed);
+  }
+  if (error) {
+    return error;
+  }
+  auto record = owner.dataset(arguments.name);
+  if (!record) {
+    return record.takeError();
+  }
+  printAccess(*record, llvm::outs());
   return llvm::Error::success();
 }
 
@@ -156,7 +182,7 @@ llvm::Error grant(Owner &owner, const Arguments &arguments) {
 }
 
 llvm::Error revoke(Owner &owner, const Arguments &arguments) {
-  if (llvm::Error error = owner.accounts().revoke(arguments.client, arguments.name)) {
+  if (llvm::Error error = owner.revoke(arguments.client, arguments.name)) {
     return error;
   }
   return printBudgets(owner, arguments.name, standardOutput());
@@ -210,6 +236,15 @@ private:
     command->add_option("--delta", arguments.delta, "total delta of all releases; well below 1 / number of rows")
         ->required();
   }
+  /// --clients and --anyone.
+  std::vector<CLI::Option *> addClients(CLI::App *command, const char *what) {
+    CLI::Option *clients =
+        command->add_option("--clients", arguments.clients, what)->delimiter(',')->allow_extra_args(false);
+    CLI::Option *anyone =
+        command->add_flag("--anyone", arguments.anyone,
+                          "all clients, also those without an identity; steps on a private table still need a grant");
+    return {clients, anyone->excludes(clients)};
+  }
   CLI::Option *addPolicy(CLI::App *command, const char *name) {
     return command
         ->add_option(name, arguments.policy,
@@ -259,7 +294,28 @@ private:
         "--population", arguments.population,
         "name for the people in the table; tables with the same name share one cap (default: the table's name)");
 
+    addClients(command, "clients that have access to the table, separated by commas (default: none)");
+
     add(app, "datasets", "list registered tables", datasets);
+
+    command =
+        add(app, "access", "show or change who has access to a table; takes effect at once, in a running server too",
+            changeAccess);
+    addName(command);
+    std::vector<CLI::Option *> whole = addClients(command, "these clients alone, separated by commas");
+    whole.push_back(command->add_flag("--nobody", arguments.nobody, "only the data owner's own process"));
+    whole[0]->excludes(whole[2]);
+    whole[1]->excludes(whole[2]);
+    for (const auto &[name, clients, what] : {std::tuple("--add", &arguments.added, "this client, too"),
+                                              std::tuple("--remove", &arguments.removed, "this client no longer")}) {
+      CLI::Option *option =
+          command->add_option(name, *clients, std::string(what) + " (repeatable, or separated by commas)")
+              ->delimiter(',')
+              ->allow_extra_args(false);
+      for (CLI::Option *other : whole) {
+        option->excludes(other);
+      }
+    }
 
     command =
         add(app, "policy", "change the policy of a table; takes effect at once, for older values and a running server",
@@ -313,12 +369,13 @@ private:
     command = add(budgets, "cap", "set the cap on all clients together for a table's people", cap);
     addName(command);
     addPrice(command);
-    command = add(budgets, "grant", "set the total budget of a client on a table; needs a cap, and is at most the cap",
-                  grant);
+    command = add(
+        budgets, "grant",
+        "set the total budget of a client on a table, and give it access; needs a cap, and is at most the cap", grant);
     addClientName(command, "a client that was added");
     addName(command);
     addPrice(command);
-    command = add(budgets, "revoke", "withdraw a grant; its charges remain", revoke);
+    command = add(budgets, "revoke", "withdraw a grant, and the access to the table; charges remain", revoke);
     addClientName(command, "a client with a grant");
     addName(command);
     command = add(budgets, "show", "list caps and grants with their remainders",

@@ -262,6 +262,7 @@ std::vector<wire::TableBinding> bindTables(Artifact &artifact, const Owner &owne
     if (info == datasets.end()) {
       raise(ErrorKind::Error, session.address() + " has no dataset '" + name + "' for table '" + table.name +
                                   "' of the compiled step" + nearestNames(name, known, "its datasets") +
+                                  accessHint(session, name) +
                                   "; name the dataset of each table when you start the run");
     }
     std::string problem =

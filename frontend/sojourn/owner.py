@@ -192,7 +192,7 @@ class Owner:
         return budget
 
     def datasets(self) -> list[Table]:
-        """All tables of this owner."""
+        """All tables of this owner; of a served one those to which this client has access."""
         return [Table(each, self._session) for each in self._session.datasets()]
 
     def dataset(self, name: str) -> Table:
@@ -311,8 +311,8 @@ def connect(address: str, timeout: float = 60.0, identity=None, owner_key: str |
     """Connects to `sojourn-owner serve` at "ipc:///path/to/socket" or "tcp://host:port".
 
     `timeout`: seconds to wait for any reply. `identity`: path of the secret key that `sojourn keygen`
-    made and whose public half the owner has added; a connection without it is anonymous and has no
-    budget on private tables. `owner_key`: key of the expected owner, as `sojourn-owner key` prints it;
+    made and whose public half the owner has added; a connection without it is anonymous: it uses the tables
+    that are open to anyone, and has no budget on private ones. `owner_key`: key of the expected owner, as `sojourn-owner key` prints it;
     default: the owner first met at this address, noted in `IDENTITY.owners`. Raises `ConnectionLost` if
     no owner answers, `Refused` if the owner rejects the identity or is not the expected one.
     """

@@ -205,6 +205,16 @@ Dataset describe(const DatasetInfo &info) {
 
 } // namespace
 
+std::string accessHint(const Session &session, const std::string &name) {
+  if (session.address().find("://") == std::string::npos) {
+    return "";
+  }
+  std::string account = session.account();
+  return "; an owner shows the tables to which a client has access, which the data owner gives with: sojourn-owner "
+         "access " +
+         name + " --add " + (account.empty() ? "CLIENT (this connection has no identity)" : account);
+}
+
 std::shared_ptr<RowReader> remoteRows(const std::shared_ptr<Session> &session, const DatasetInfo &info) {
   return std::make_shared<SessionRows>(session, info);
 }
@@ -221,8 +231,8 @@ Table remoteTable(const std::shared_ptr<Session> &session, const std::string &na
     }
     known.push_back(info.name);
   }
-  raise(ErrorKind::Error,
-        session->address() + " has no dataset '" + name + "'" + nearestNames(name, known, "its datasets"));
+  raise(ErrorKind::Error, session->address() + " has no dataset '" + name + "'" +
+                              nearestNames(name, known, "its datasets") + accessHint(*session, name));
 }
 
 } // namespace sojourn::frontend

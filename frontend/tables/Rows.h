@@ -9,6 +9,10 @@
 
 namespace sojourn::frontend {
 
+/// For messages that a served owner shows no dataset of this name: it may be one without access. Empty of an embedded
+/// owner.
+std::string accessHint(const Session &session, const std::string &name);
+
 /// Records what is asked of the dataset's rows in the session's open trace.
 std::shared_ptr<RowReader> remoteRows(const std::shared_ptr<Session> &session, const DatasetInfo &info);
 

@@ -197,7 +197,7 @@ static std::string nameOf(const flatbuffers::String *text) {
 
 std::vector<DatasetInfo> Client::datasets() {
   Request request(*transport_);
-  Answer answer = exchange(request.finish(schema::CreateListDatasets(request)));
+  Answer answer = exchange(request.finish(schema::CreateListDatasets(request, session_)));
   const auto &body = expect<schema::Datasets>(parseReply(answer.bytes));
   std::vector<DatasetInfo> all;
   if (!body.datasets()) {

@@ -110,6 +110,8 @@ public:
   /// once a block, and when the price changes. `charges` has one for each item; empty: the run's.
   Result<uint64_t> takeStep(const std::vector<privacy::Charge> &charges = {});
   uint64_t taken() const;
+  /// Steps that are paid for and not taken yet.
+  uint64_t ahead() const;
   /// Returns the steps that were not taken. Once.
   Status close();
 

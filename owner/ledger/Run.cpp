@@ -34,6 +34,11 @@ uint64_t Run::taken() const {
   return before + used;
 }
 
+uint64_t Run::ahead() const {
+  std::lock_guard guard(mutex);
+  return open ? steps - used : 0;
+}
+
 Result<uint64_t> Run::takeStep(const std::vector<privacy::Charge> &charges) {
   if (Status status = ledger.elsewhere()) {
     return *status;

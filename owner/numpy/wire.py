@@ -108,7 +108,7 @@ LAYOUTS: dict[str, tuple[tuple[str, Scalar | Text | Vector | Texts | Table | Tab
     "Hello": (("protocol_version", U32), ("format_version", U32), ("dialect_version", U32), ("client", Text()),
               ("identity", U8S), ("nonce", U8S)),
     "Prove": (("client", Text()), ("identity", U8S), ("nonce", U8S), ("challenge", U8S), ("signature", U8S)),
-    "ListDatasets": (),
+    "ListDatasets": (("session", U64),),
     "Upload": (("session", U64), ("upload", U64), ("size", U64), ("offset", U64), ("data", U8S)),
     "Received": (("bytes", U64),),
     "Release": (("session", U64), ("handles", U64S)),

@@ -22,6 +22,7 @@ Clients::Clients(owner::Owner &owner) {
   }
   for (const TableShape &shape : tableShapes()) {
     if (!shape.isPrivate) {
+      llvm::cantFail(owner.openToAnyone(shape.name));
       continue;
     }
     llvm::cantFail(owner.setCap(shape.name, 0x1p18, 1e-4));

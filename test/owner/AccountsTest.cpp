@@ -49,6 +49,36 @@ TEST(Accounts, AMillionStepsFitTheGrantThatTheyWereQuotedFor) {
   EXPECT_NE(llvm::toString(refused.takeError()).find("epsilon 8 at delta 1e-06, is spent up to"), std::string::npos);
 }
 
+TEST(Accounts, StepsThatARunHasPaidForAreARest) {
+  constexpr uint64_t kSteps = 20;
+  constexpr double kDelta = 1e-6;
+  privacy::TrainingPlan plan{1, kSteps, 0, 0};
+  double quoted = *privacy::epsilonOf(plan, 40, kDelta);
+  World world;
+  auto key = signing::SigningKey::generate();
+  auto accounts = Accounts::open(world.environment(), key);
+  ASSERT_TRUE(static_cast<bool>(accounts)) << llvm::toString(accounts.takeError());
+  auto textOf = [](llvm::Error error) { return error ? llvm::toString(std::move(error)) : ""; };
+  ASSERT_EQ(textOf((*accounts)->addClient("ada", signing::SigningKey::generate().publicKey())), "");
+  ASSERT_EQ(textOf((*accounts)->setCap({"people", ""}, {2 * quoted, kDelta})), "");
+  EXPECT_NE(textOf((*accounts)->checkLeft("ada", "people", nullptr)).find("client 'ada' has no budget"),
+            std::string::npos);
+  ASSERT_EQ(textOf((*accounts)->setGrant("ada", {"people", ""}, {quoted, kDelta})), "");
+  EXPECT_EQ(textOf((*accounts)->checkLeft("ada", "people", nullptr)), "");
+  std::vector<ledger::Item> items{{"people", "v1", "", *privacy::stepCharge(plan, 40), key.publicKey()}};
+  auto run = std::shared_ptr<RunAccount>();
+  for (uint64_t step = 0; step < kSteps; ++step) {
+    EXPECT_EQ(textOf((*accounts)->checkLeft("ada", "people", run.get())), "") << step;
+    ASSERT_EQ(textOf((*accounts)->payStep("ada", run, kSteps, {}, items)), "") << step;
+    // The whole plan was paid for with its first step: nothing is left for others.
+    EXPECT_NE(textOf((*accounts)->checkLeft("ada", "people", nullptr)).find("is spent"), std::string::npos);
+  }
+  EXPECT_EQ(run->run->ahead(), 0u);
+  EXPECT_NE(textOf((*accounts)->checkLeft("ada", "people", run.get())).find("is spent. The run took 20 steps"),
+            std::string::npos);
+  EXPECT_NE(textOf((*accounts)->checkLeft("", "people", nullptr)).find("has no identity"), std::string::npos);
+}
+
 TEST(Accounts, AreOfOneOwnersTables) {
   World world;
   auto key = signing::SigningKey::generate(), other = signing::SigningKey::generate();

@@ -192,9 +192,9 @@ std::string byeBytes(uint64_t session) {
   return finish(builder, wire::RequestBody_Bye, wire::CreateBye(builder, session).Union());
 }
 
-std::string listDatasetsBytes() {
+std::string listDatasetsBytes(uint64_t session) {
   flatbuffers::FlatBufferBuilder builder;
-  return finish(builder, wire::RequestBody_ListDatasets, wire::CreateListDatasets(builder).Union());
+  return finish(builder, wire::RequestBody_ListDatasets, wire::CreateListDatasets(builder, session).Union());
 }
 
 std::string listProgramsBytes(bool withText) {
@@ -222,7 +222,7 @@ std::string Client::request(const runtime::EncodedProgram &program, StepRequest 
   step.debug = program.debug;
   for (TableName &table : step.tables) {
     if (table.version.empty()) {
-      Reply listed = send(listDatasetsBytes());
+      Reply listed = send(listDatasetsBytes(session));
       for (const wire::Dataset *dataset : *listed.root->body_as_Datasets()->datasets()) {
         table.version = dataset->name()->str() == table.name ? dataset->version()->str() : table.version;
       }

@@ -110,7 +110,7 @@ std::string uploadBytes(uint64_t session, uint64_t upload, uint64_t size, uint64
 std::string releaseBytes(uint64_t session, const std::vector<uint64_t> &handles);
 std::string byeBytes(uint64_t session);
 std::string watchBytes(uint64_t session, bool stop);
-std::string listDatasetsBytes();
+std::string listDatasetsBytes(uint64_t session = 0);
 std::string listProgramsBytes(bool withText);
 
 /// A session of a client that sends every program with its bytes.

@@ -34,6 +34,7 @@ The examples start from these names:
 | `address` | the address of a served owner |
 | `identity` | the key file of a client known to that owner |
 | `stranger` | the key file of an unknown client |
+| `data_owner` | a function that runs a command of `sojourn-owner` beside that owner |
 | `server` | the process of another served owner |
 | `in_a_thread` | a function that calls its argument in a separate thread |
 | `folder` | a folder; its path is FOLDER in the texts |

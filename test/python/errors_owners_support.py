@@ -105,6 +105,43 @@ def _(address, identity):
         sojourn.publish(owner.dataset("patients")["age"].mean(), epsilon=0.1)
 
 
+@example(Error, "A table without access", "has no dataset 'labs'", "sojourn-owner access labs --add ada")
+def _(address, identity):
+    with sojourn.connect(address, identity=identity) as owner:
+        owner.dataset("labs")
+
+
+@example(Error, "A table without access or identity", "has no dataset 'labs'", "--add CLIENT", "has no identity")
+def _(address):
+    with sojourn.connect(address) as owner:
+        owner.dataset("labs")
+
+
+@example(
+    Refused, "A step after access was withdrawn", "client 'ada' has no access to table 'labs'", "access labs --add"
+)
+def _(address, identity, data_owner):
+    data_owner("access labs --add ada")
+    with sojourn.connect(address, identity=identity) as owner:
+        labs = owner.dataset("labs")
+        data_owner("access labs --nobody")
+        sojourn.publish(labs["age"].mean(), epsilon=0.1)
+
+
+@example(
+    Refused,
+    "A step on a table without access or identity",
+    "a client without an identity has no access to table 'labs'",
+    "sojourn.connect(address, identity=FILE)",
+)
+def _(address, data_owner):
+    data_owner("access labs --anyone")
+    with sojourn.connect(address) as owner:
+        labs = owner.dataset("labs")
+        data_owner("access labs --nobody")
+        sojourn.publish(labs["age"].mean(), epsilon=0.1)
+
+
 @example(Refused, "Unknown client", "no client of this owner has the key <64 digits>", "client add")
 def _(address, stranger):
     sojourn.connect(address, identity=stranger)

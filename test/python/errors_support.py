@@ -129,7 +129,7 @@ class World:
         return self.made["patients"]
 
     def _address(self):
-        """Of an owner that is served, with the private table `patients`."""
+        """Of an owner that is served, with the private table `patients` for anyone, and `labs` for nobody."""
         return served().address
 
     def _server(self):
@@ -137,6 +137,10 @@ class World:
         server = Server(self.get("folder"))
         self._stack.callback(server.close)
         return server
+
+    def _data_owner(self):
+        """Runs a command of `sojourn-owner` beside that server."""
+        return lambda words: administer(*words.split())
 
     def _identity(self):
         """A client that the served owner knows and that has no budget yet."""
@@ -173,12 +177,18 @@ def hospital() -> pathlib.Path:
     np.savez(folder / "patients.npz", age=np.arange(96.0))
     store, keys = ["--store", folder / "store"], folder / "keys"
     keys.mkdir()
-    terms = ["--name=patients", "--policy=private", "--rows-are-subjects", "--bound=age=0:100"]
-    command("sojourn-owner", "import", folder / "patients.npz", *terms, *store)
+    terms = ["--policy=private", "--rows-are-subjects", "--bound=age=0:100", *store]
+    for name, *access in (("patients", "--anyone"), ("labs",)):
+        command("sojourn-owner", "import", folder / "patients.npz", "--name", name, *access, *terms)
     for name in ("ada", "stranger"):
         command("sojourn", "keygen", keys / f"{name}.key")
     command("sojourn-owner", "client", "add", "ada", "--key", keys / "ada.key.pub", *store)
     return folder
+
+
+def administer(*words):
+    command = [ROOT / "build/bin/sojourn-owner", *words, "--store", hospital() / "store"]
+    subprocess.run(command, check=True, capture_output=True)
 
 
 @functools.cache

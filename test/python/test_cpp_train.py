@@ -40,6 +40,7 @@ def test_one_program_wherever_the_table_is(table, owner_process):
         name,
         "--policy",
         "open",
+        "--anyone",
         "--store",
         owner_process.store,
     ]

@@ -152,7 +152,7 @@ def import_table(store, tmp_path, namespace):
     np.savez(tmp_path / "table.npz", **table_of(namespace))
     rules = tmp_path / "bounds.toml"
     rules.write_text("".join(f'"{name}" = [{low}, {high}]\n' for name, (low, high) in namespace["bounds"].items()))
-    options = ["--name", "breast-cancer", "--policy", "open", "--bounds", rules, "--store", store]
+    options = ["--name", "breast-cancer", "--policy", "open", "--anyone", "--bounds", rules, "--store", store]
     subprocess.run([ROOT / "build/bin/sojourn-owner", "import", tmp_path / "table.npz", *options], check=True)
 
 

@@ -116,6 +116,7 @@ def test_two_clients_have_budgets_of_their_own(hospital):
 def test_without_an_identity_there_is_no_budget(hospital):
     hospital.add_client("ada")
     hospital.grant("ada", "patients", 2)
+    hospital("access patients --anyone")
     with hospital.serving() as address, sojourn.connect(address) as owner:
         assert owner.account == "" and owner.key is None
         assert not owner.budget("patients").granted
@@ -129,11 +130,17 @@ def test_without_an_identity_there_is_no_budget(hospital):
 def test_a_client_without_a_grant_is_told_the_command(hospital):
     ada = hospital.add_client("ada")
     with hospital.serving() as address, sojourn.connect(address, identity=ada) as owner:
+        with pytest.raises(sojourn.Error, match="has no dataset 'patients'.*sojourn-owner access patients --add ada"):
+            mean(owner)
+        hospital("access patients --add ada")
         with pytest.raises(sojourn.BudgetExhausted, match="sojourn-owner budget grant ada patients --epsilon E"):
             mean(owner)
         hospital.grant("ada", "patients", 1)  # a running server knows at once
         mean(owner)
-        hospital("budget revoke ada patients")
+        hospital("budget revoke ada patients")  # and with it the access
+        with pytest.raises(sojourn.Error, match="has no dataset 'patients'"):
+            mean(owner, epsilon=0.1)
+        hospital("access patients --add ada")
         with pytest.raises(sojourn.BudgetExhausted):
             mean(owner, epsilon=0.1)
 

@@ -55,7 +55,7 @@ def test_an_import_is_equal_to_the_table_in_memory(kind, rng, tmp_path, owner_pr
             same(owner.dataset(name), expected)
             first, other = owner.dataset(name).split(0.5)
             assert described(first) == described(other) == described(expected)
-    bring(path, name, owner_process.store, *options())
+    bring(path, name, owner_process.store, "--anyone", *options())
     with sojourn.connect(owner_process.address) as owner:
         same(owner.dataset(name), expected)
         assert str(owner.dataset(name)).splitlines()[1:] == str(expected).splitlines()[1:]

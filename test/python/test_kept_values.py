@@ -314,7 +314,7 @@ def test_a_table_that_becomes_private(owner_process, tmp_path, seed):
         told = [ROOT / "build/bin/sojourn-owner", verb, "--store", owner_process.store, *options]
         subprocess.run(told, check=True, capture_output=True)
 
-    command("import", "--name", name, "--policy", "open", "--bound", "x=-9:9", file)
+    command("import", "--name", name, "--policy", "open", "--anyone", "--bound", "x=-9:9", file)
     owner = sojourn.connect(owner_process.address)
     table = owner.dataset(name)
     _sojourn.set_gathering(10, MANY, AGE)

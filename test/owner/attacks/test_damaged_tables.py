@@ -4,6 +4,7 @@ server (SIGBUS), and the error of a file that could not be opened showed its pat
 
 import os
 import pathlib
+import subprocess
 import sys
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 import sojourn
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
-from owner_process import OwnerProcess
+from owner_process import ROOT, OwnerProcess
 
 ROWS = 50_000  # columns of many pages
 
@@ -31,6 +32,9 @@ def store(data, tmp_path):
         before = set(tmp_path.rglob("*.arrow"))
         owner.register("short", data, policy="open")
     (file,) = set(tmp_path.rglob("*.arrow")) - before
+    for name in ("whole", "short"):
+        words = [ROOT / "build/bin/sojourn-owner", "access", name, "--anyone", "--store", tmp_path / "store"]
+        subprocess.run(words, check=True, capture_output=True)
     return tmp_path / "store", file
 
 

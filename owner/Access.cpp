@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first check of a step (see Access.h).
+#include "owner/Access.h"
+
+#include "owner/Peer.h"
+#include "owner/Text.h"
+
+#include <set>
+
+namespace sojourn::owner {
+
+static llvm::Error noAccess(const std::string &account, const std::string &dataset, const std::string &what) {
+  std::string name = printableName(dataset);
+  bool isPlain = name.find(' ') == std::string::npos;
+  std::string command = "sojourn-owner access " + (isPlain ? name : "'" + name + "'") + " --add ";
+  return requestError(
+      wire::ErrorCode_Refused,
+      account.empty()
+          ? "a client without an identity has no access to table '" + name + "'" + what +
+                "; connect with sojourn.connect(address, identity=FILE), using an identity that the data owner knows, "
+                "and ask the data owner for: " +
+                command + "CLIENT"
+          : "client '" + account + "' has no access to table '" + name + "'" + what +
+                "; ask the data owner for: " + command + account);
+}
+
+/// Those behind the states that a step binds.
+static std::set<Source> sourcesOf(const StepPart &part, const Session &session) {
+  std::set<const Label *> labels;
+  std::set<Source> sources;
+  for (size_t at = 0; at < length(part.states); ++at) {
+    auto found = session.handles.find(part.states->Get(static_cast<flatbuffers::uoffset_t>(at)));
+    // A handle that is not there is refused when it is bound; a value without a label never leaves.
+    const Label *label = found == session.handles.end() ? nullptr : found->second.label.get();
+    if (label && labels.insert(label).second) {
+      sources.insert(label->sources().begin(), label->sources().end());
+    }
+  }
+  return sources;
+}
+
+/// A run of the session on this dataset that has paid for more steps, else the one that the step belongs to; or null.
+static const RunAccount *runOf(const wire::Step &request, const Session &session, const std::string &line) {
+  const uint64_t number = request.spending() ? request.spending()->run() : 0;
+  const RunAccount *own = nullptr;
+  for (const auto &[key, account] : session.runs) {
+    if (!account || !account->run || key.second.find(line) == std::string::npos) {
+      continue;
+    }
+    if (account->run->ahead() > 0) {
+      return account.get();
+    }
+    own = key.first == number ? account.get() : own;
+  }
+  return own;
+}
+
+llvm::Error checkAccess(const StepContext &context, const wire::Step &request, const StepPart &part,
+                        const Session &session) {
+  const std::string &account = session.account;
+  if (account == kLocalClient) {
+    return llvm::Error::success();
+  }
+  std::set<std::string> names, charged;
+  for (size_t at = 0; at < length(part.tables); ++at) {
+    const auto *name = part.tables->Get(static_cast<flatbuffers::uoffset_t>(at))->name();
+    names.insert(name ? name->str() : "");
+  }
+  std::set<Source> sources = sourcesOf(part, session);
+  if (names.empty() && sources.empty()) {
+    return llvm::Error::success();
+  }
+  const signing::PublicKey &own = context.store.owner();
+  {
+    std::lock_guard lock(context.mutex);
+    auto check = [&](const std::string &name, const char *what) -> llvm::Error {
+      auto hasAccess = context.store.hasAccess(name, account);
+      if (!hasAccess) {
+        return hasAccess.takeError();
+      }
+      return *hasAccess ? llvm::Error::success() : noAccess(account, name, what);
+    };
+    for (const std::string &name : names) {
+      if (llvm::Error error = check(name, "")) {
+        return error;
+      }
+      auto found = context.store.find(name);
+      if (!found) {
+        return found.takeError();
+      }
+      auto policy = *found ? context.store.policy({own, name, (*found)->dataset->version()}) : Policy::privateOnly;
+      if (!policy) {
+        return policy.takeError();
+      }
+      if (*policy != Policy::open) {
+        charged.insert(name);
+      }
+    }
+    for (const Source &source : sources) {
+      auto policy =
+          source.owner == own ? context.store.policy(source) : Policy::open; // another owner's access is its own
+      if (!policy) {
+        return policy.takeError();
+      }
+      if (*policy == Policy::open) {
+        continue;
+      }
+      if (llvm::Error error = check(source.name, ", from which a value that this step uses was computed")) {
+        return error;
+      }
+    }
+  }
+  for (const std::string &name : charged) {
+    const RunAccount *run = runOf(request, session, signing::keyText(own) + ' ' + name + '\n');
+    if (llvm::Error error = context.accounts.checkLeft(account, name, run)) {
+      return error;
+    }
+  }
+  return llvm::Error::success();
+}
+
+} // namespace sojourn::owner

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which tables a client has access to, and what it may learn of them: the requests, and the data owner's changes.
+#include "owner/Owner.h"
+#include "owner/OwnerState.h"
+#include "owner/Reply.h"
+
+namespace sojourn::owner {
+
+/// Of a store of before: clients with a grant keep what they had.
+llvm::Error OwnerState::settleAccess() {
+  return store->catalogue().settleAccess([&](const std::string &name) -> llvm::Expected<std::vector<std::string>> {
+    auto lines = accounts->ledger().accounts("", name);
+    if (!lines) {
+      return failure(lines.problem().text);
+    }
+    std::vector<std::string> clients;
+    for (const ledger::AccountLine &line : *lines) {
+      if (line.grant.epsilon > 0 && line.client != kLocalClient) {
+        clients.push_back(line.client);
+      }
+    }
+    return clients;
+  });
+}
+
+/// Those to which the session's account has access. Without a session the client is nobody, or this process.
+llvm::Expected<sojourn::wire::Message> OwnerState::listDatasets(const wire::ListDatasets &request, Peer peer) {
+  std::string account = peer == Peer::owner ? kLocalClient : "";
+  auto records = [&]() -> llvm::Expected<std::vector<DatasetRecord>> {
+    std::lock_guard lock(mutex);
+    if (request.session() != 0) {
+      auto session = sessions.find(request.session());
+      if (!session) {
+        return session.takeError();
+      }
+      account = (*session)->account;
+    }
+    return store->list();
+  }();
+  if (!records) {
+    return records.takeError();
+  }
+  if (account != kLocalClient) {
+    llvm::erase_if(*records, [&](const DatasetRecord &record) {
+      return !record.access.anyone && !llvm::is_contained(record.access.clients, account);
+    });
+  }
+  return datasetsReply(*records);
+}
+
+llvm::Expected<sojourn::wire::Message> OwnerState::budget(const wire::GetBudget &request) {
+  auto session = SessionTurn::take(mutex, sessions, request.session());
+  if (!session) {
+    return session.takeError();
+  }
+  if (uint64_t number = request.end_run()) {
+    // Runs go outside of the owner's mutex: what they did not use is returned on disk.
+    std::erase_if((**session)->runs, [&](const auto &run) { return run.first.first == number; });
+  }
+  const std::string &account = (**session)->account;
+  std::string dataset = request.dataset() ? request.dataset()->str() : "";
+  auto hasAccess = [&] {
+    std::lock_guard lock(mutex);
+    return store->hasAccess(dataset, account);
+  }();
+  if (!hasAccess) {
+    return hasAccess.takeError();
+  }
+  auto info = *hasAccess ? accounts->budget(account, dataset) : BudgetInfo{dataset};
+  if (!info) {
+    return info.takeError();
+  }
+  return budgetReply(*info);
+}
+
+llvm::Expected<Charged> OwnerState::charged(const std::string &dataset) {
+  if (llvm::Error error = checkOpen()) {
+    return error;
+  }
+  std::lock_guard lock(mutex);
+  auto record = store->record(dataset);
+  if (!record) {
+    return record.takeError();
+  }
+  return Charged{record->name, record->population};
+}
+
+llvm::Error Owner::setCap(const std::string &dataset, double epsilon, double delta) {
+  auto on = state->charged(dataset);
+  return on ? state->accounts->setCap(*on, {epsilon, delta}) : on.takeError();
+}
+
+llvm::Error Owner::grant(const std::string &client, const std::string &dataset, double epsilon, double delta) {
+  auto on = state->charged(dataset);
+  if (!on) {
+    return on.takeError();
+  }
+  llvm::Error error = state->accounts->setGrant(client, *on, {epsilon, delta});
+  if (error || client == kLocalClient) {
+    return error;
+  }
+  std::lock_guard lock(state->mutex);
+  return state->store->catalogue().addAccess(dataset, client);
+}
+
+llvm::Error Owner::revoke(const std::string &client, const std::string &dataset) {
+  llvm::Error error = state->checkOpen();
+  error = error ? std::move(error) : state->accounts->revoke(client, dataset);
+  if (error) {
+    return error;
+  }
+  std::lock_guard lock(state->mutex);
+  auto had = state->store->catalogue().removeAccess(dataset, client);
+  return had ? llvm::Error::success() : had.takeError();
+}
+
+llvm::Error Owner::checkClients(const std::vector<std::string> &clients) {
+  if (llvm::Error error = state->checkOpen()) {
+    return error;
+  }
+  auto known = state->accounts->ledger().clients();
+  if (!known) {
+    return failure(known.problem().text);
+  }
+  for (const std::string &client : clients) {
+    if (client == kLocalClient) {
+      return failure("'" + client + "' is the data owner's own process, which always has access");
+    }
+    if (!known->count(client)) {
+      return failure("no client is named '" + client + "'; add it with: sojourn-owner client add " + client +
+                     " --key FILE.pub");
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Owner::setAccess(const std::string &name, const Access &access) {
+  if (llvm::Error error = checkClients(access.clients)) {
+    return error;
+  }
+  std::lock_guard lock(state->mutex);
+  auto record = state->store->record(name);
+  return record ? state->store->catalogue().setAccess(name, access) : record.takeError();
+}
+
+llvm::Error Owner::openToAnyone(const std::string &name) {
+  if (llvm::Error error = state->checkOpen()) {
+    return error;
+  }
+  std::lock_guard lock(state->mutex);
+  auto record = state->store->record(name);
+  if (!record) {
+    return record.takeError();
+  }
+  return state->store->catalogue().setAccess(name, {true, record->access.clients});
+}
+
+llvm::Error Owner::changeAccess(const std::string &name, const std::vector<std::string> &add,
+                                const std::vector<std::string> &remove) {
+  if (llvm::Error error = checkClients(add)) {
+    return error;
+  }
+  std::lock_guard lock(state->mutex);
+  auto record = state->store->record(name);
+  if (!record) {
+    return record.takeError();
+  }
+  for (const std::string &client : remove) {
+    if (!llvm::is_contained(record->access.clients, client)) {
+      return failure("client '" + client + "' has no access to table '" + name +
+                     "' by its name; 'sojourn-owner access " + name + "' lists who has");
+    }
+  }
+  llvm::Error error = llvm::Error::success();
+  for (size_t at = 0; !error && at < add.size(); ++at) {
+    error = state->store->catalogue().addAccess(name, add[at]);
+  }
+  for (size_t at = 0; !error && at < remove.size(); ++at) {
+    auto had = state->store->catalogue().removeAccess(name, remove[at]);
+    error = had ? llvm::Error::success() : had.takeError();
+  }
+  return error;
+}
+
+} // namespace sojourn::owner

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an owner consists of, for its own files.
+#ifndef SOJOURN_OWNER_OWNERSTATE_H
+#define SOJOURN_OWNER_OWNERSTATE_H
+
+#include "owner/Accounts.h"
+#include "owner/Error.h"
+#include "owner/Handshake.h"
+#include "owner/Peer.h"
+#include "owner/StepContext.h"
+#include "runtime/OwnProcess.h"
+#include "runtime/wire/Message.h"
+
+#include <atomic>
+#include <mutex>
+
+namespace sojourn::owner {
+
+class OwnerState {
+public:
+  OwnerState(Environment given, Limits limits)
+      : environment(std::move(given)), limits(limits), sessions(this->environment, this->limits),
+        plans(limits.cachedPlans, limits.cachedPlanBytes), threads(limits.threads),
+        memory(limits.runningArenaBytes, limits.arenaWaitMs) {
+    if (llvm::Error error = open()) {
+      problem = llvm::toString(std::move(error));
+    }
+  }
+  ~OwnerState() {
+    if (log) {
+      llvm::consumeError(log->flush());
+    }
+  }
+
+  llvm::Error open();
+  llvm::Expected<sojourn::wire::Message> answer(std::string_view bytes, Peer peer);
+  llvm::Expected<sojourn::wire::Message> hello(const wire::Hello &request, Peer peer);
+  llvm::Expected<sojourn::wire::Message> prove(const wire::Prove &request);
+  llvm::Expected<sojourn::wire::Message> begin(const std::string &name, const std::string &account,
+                                               const std::string &said);
+  llvm::Expected<Charged> charged(const std::string &dataset);
+  llvm::Expected<sojourn::wire::Message> budget(const wire::GetBudget &request);
+  llvm::Expected<sojourn::wire::Message> listDatasets(const wire::ListDatasets &request, Peer peer);
+  llvm::Error settleAccess();
+  llvm::Expected<sojourn::wire::Message> listPrograms(const wire::ListPrograms &request, Peer peer);
+  llvm::Expected<sojourn::wire::Message> step(const wire::Step &request, std::string_view bytes);
+  llvm::Expected<sojourn::wire::Message> upload(const wire::Upload &part);
+  llvm::Expected<sojourn::wire::Message> release(const wire::Release &request);
+  llvm::Expected<sojourn::wire::Message> watch(const wire::Watch &request);
+  llvm::Expected<sojourn::wire::Message> bye(const wire::Bye &request);
+  llvm::Expected<std::vector<ProgramRecord>> programs(bool withText);
+  /// Before any lock is taken.
+  llvm::Error checkOpen() const {
+    if (process.isElsewhere()) {
+      return requestError(wire::ErrorCode_Refused,
+                          "this owner was " + process.text() +
+                              ". A step would be charged once and run twice: open another owner here (several "
+                              "processes may share one store), or use this one only in the process that opened it");
+    }
+    return problem.empty() ? llvm::Error::success() : failure(problem);
+  }
+  void tell(const llvm::Twine &text) const {
+    std::lock_guard lock(mutex);
+    if (environment.log) {
+      environment.log(text.str());
+    }
+  }
+
+  const runtime::OwnProcess process;
+  const Environment environment;
+  const Limits limits;
+  std::string problem; ///< set by the constructor only
+  mutable std::mutex mutex;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<ProgramLog> log;
+  std::unique_ptr<Accounts> accounts; ///< outlives the sessions, whose runs it keeps
+  std::unique_ptr<Handshake> handshake;
+  Sessions sessions;
+  PlanCache plans;
+  ThreadBudget threads;
+  MemoryBudget memory;
+  runtime::ArenaPool arenas;
+  std::atomic<uint64_t> requests = 0, steps = 0;
+  std::atomic<runtime::Profile *> profile = nullptr;
+};
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_OWNERSTATE_H
