@@ -28,7 +28,7 @@ void ThreadBudget::leave() {
 ThreadBudget::Lease::Lease(ThreadBudget &budget) : threads(budget.enter()), budget(budget) {}
 ThreadBudget::Lease::~Lease() { budget.leave(); }
 
-static size_t machineBytes() {
+size_t machineBytes() {
   long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
   return pages > 0 && size > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(size) : SIZE_MAX;
 }

@@ -12,6 +12,9 @@
 
 namespace sojourn::owner {
 
+/// Memory of the machine, in bytes.
+size_t machineBytes();
+
 /// Deals the machine's threads out to runs: all of them to a run that is alone, a fair share (at
 /// least one) to a run that begins beside others. Nobody waits, and a run keeps what it got.
 class ThreadBudget {

@@ -48,8 +48,10 @@ struct Limits {
   /// Idle time after which a session ends and its handles are dropped.
   int64_t leaseMs = int64_t{24} * 3600 * 1000;
   size_t handlesPerSession = 1u << 17;
-  /// Bytes behind all handles and uploads of all sessions.
-  size_t handleBytes = size_t{1} << 36;
+  /// How long a session outlives its connection, to which a client may come back.
+  int64_t goneMs = int64_t{10} * 60 * 1000;
+  /// Bytes behind all handles and uploads of all sessions; 0: half of the machine's memory. Shares: Holdings.h.
+  size_t handleBytes = 0;
   /// Uploads that one session may have under way ahead of its steps.
   size_t uploadsPerSession = 1u << 17;
   size_t programsPerSession = kProgramsPerSession;

@@ -44,7 +44,7 @@ llvm::Error OwnerState::open() {
   return settleAccess();
 }
 
-llvm::Expected<sojourn::wire::Message> OwnerState::hello(const wire::Hello &request, Peer peer) {
+llvm::Expected<sojourn::wire::Message> OwnerState::hello(const wire::Hello &request, Peer peer, uint64_t connection) {
   auto check = [](const char *what, uint32_t found, uint32_t oldest, uint32_t newest) {
     std::string range = std::to_string(oldest);
     range += oldest == newest ? "" : " to " + std::to_string(newest);
@@ -75,10 +75,11 @@ llvm::Expected<sojourn::wire::Message> OwnerState::hello(const wire::Hello &requ
   }
   std::string said = request.client() ? request.client()->str() : "", client = printableName(said);
   // A name that a client gives itself is no identity; in quotes it is nobody else's.
-  return peer == Peer::owner ? begin(kLocalClient, kLocalClient, said) : begin("'" + client + "'", "", said);
+  return peer == Peer::owner ? begin(kLocalClient, kLocalClient, said, connection)
+                             : begin("'" + client + "'", "", said, connection);
 }
 
-llvm::Expected<sojourn::wire::Message> OwnerState::prove(const wire::Prove &request) {
+llvm::Expected<sojourn::wire::Message> OwnerState::prove(const wire::Prove &request, uint64_t connection) {
   auto key = handshake->check(request);
   if (!key) {
     return key.takeError();
@@ -95,15 +96,15 @@ llvm::Expected<sojourn::wire::Message> OwnerState::prove(const wire::Prove &requ
   if (llvm::Error error = handshake->take(request, *key)) {
     return error;
   }
-  return begin(**client, **client, request.client() ? request.client()->str() : "");
+  return begin(**client, **client, request.client() ? request.client()->str() : "", connection);
 }
 
 /// `name`: in the log of programs; `account`: of the ledger, for good; `said`: what the client calls itself.
 llvm::Expected<sojourn::wire::Message> OwnerState::begin(const std::string &name, const std::string &account,
-                                                         const std::string &said) {
+                                                         const std::string &said, uint64_t connection) {
   auto session = [&] {
     std::lock_guard lock(mutex);
-    return sessions.begin(name, account);
+    return sessions.begin(name, account, connection);
   }();
   if (!session) {
     return session.takeError();
@@ -113,7 +114,8 @@ llvm::Expected<sojourn::wire::Message> OwnerState::begin(const std::string &name
   std::string text =
       ("requests up to " + Twine(limits.requestBytes) + " bytes, replies up to " + Twine(limits.replyBytes) +
        ", programs up to " + Twine(runtime::limits::kProgramBytes) + "; " + Twine(limits.handlesPerSession) +
-       " handles per session; sessions end after " + Twine(limits.leaseMs / 1000) + " idle seconds")
+       " handles per session; sessions end after " + Twine(limits.leaseMs / 1000) + " idle seconds, or " +
+       Twine(limits.goneMs / 1000) + " seconds after their connection")
           .str();
   return welcomeReply(*session, text, account);
 }
@@ -215,7 +217,20 @@ llvm::Expected<sojourn::wire::Message> OwnerState::bye(const wire::Bye &request)
   return doneReply({});
 }
 
-llvm::Expected<sojourn::wire::Message> OwnerState::answer(std::string_view bytes, Peer peer) {
+/// The session that a request names; 0 for none.
+static uint64_t sessionOf(const wire::Request &request) {
+  switch (request.body_type()) {
+  case wire::RequestBody_Step: return request.body_as_Step()->session();
+  case wire::RequestBody_Release: return request.body_as_Release()->session();
+  case wire::RequestBody_Upload: return request.body_as_Upload()->session();
+  case wire::RequestBody_GetBudget: return request.body_as_GetBudget()->session();
+  case wire::RequestBody_Watch: return request.body_as_Watch()->session();
+  case wire::RequestBody_ListDatasets: return request.body_as_ListDatasets()->session();
+  default: return 0;
+  }
+}
+
+llvm::Expected<sojourn::wire::Message> OwnerState::answer(std::string_view bytes, Peer peer, uint64_t connection) {
   if (bytes.size() > limits.requestBytes) {
     return requestError(wire::ErrorCode_Limit, "the request has " + Twine(bytes.size()) +
                                                    " bytes, this owner takes up to " + Twine(limits.requestBytes) +
@@ -243,9 +258,13 @@ llvm::Expected<sojourn::wire::Message> OwnerState::answer(std::string_view bytes
   if (llvm::Error error = checkOpen()) {
     return error;
   }
+  if (const uint64_t session = connection ? sessionOf(*request) : 0) {
+    std::lock_guard lock(mutex);
+    sessions.connected(session, connection);
+  }
   switch (request->body_type()) {
-  case wire::RequestBody_Hello: return hello(*request->body_as_Hello(), peer);
-  case wire::RequestBody_Prove: return prove(*request->body_as_Prove());
+  case wire::RequestBody_Hello: return hello(*request->body_as_Hello(), peer, connection);
+  case wire::RequestBody_Prove: return prove(*request->body_as_Prove(), connection);
   case wire::RequestBody_ListDatasets: return listDatasets(*request->body_as_ListDatasets(), peer);
   case wire::RequestBody_Step: return step(*request->body_as_Step(), bytes);
   case wire::RequestBody_Release: return release(*request->body_as_Release());
@@ -269,11 +288,16 @@ Owner::~Owner() {
 
 std::string Owner::status() const { return state->problem; }
 
-sojourn::wire::Message Owner::answer(std::string_view request, Peer peer) noexcept {
+void Owner::disconnected(uint64_t connection) noexcept {
+  std::lock_guard lock(state->mutex);
+  state->sessions.disconnected(connection);
+}
+
+sojourn::wire::Message Owner::answer(std::string_view request, Peer peer, uint64_t connection) noexcept {
   ++state->requests;
   std::string trouble;
   try {
-    auto reply = state->answer(request, peer);
+    auto reply = state->answer(request, peer, connection);
     if (reply) {
       return std::move(*reply);
     }

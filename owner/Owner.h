@@ -49,7 +49,11 @@ public:
 
   /// One Reply for every input, garbage included. Thread-safe. A client may do everything but
   /// read the log of programs, which holds other people's source lines.
-  sojourn::wire::Message answer(std::string_view request, Peer peer = Peer::owner) noexcept;
+  ///
+  /// `connection`: a number of the connection that the request came over, never used again; 0 for none. When it closes,
+  /// `disconnected` says so, after the last answer to it; its sessions end some minutes later.
+  sojourn::wire::Message answer(std::string_view request, Peer peer = Peer::owner, uint64_t connection = 0) noexcept;
+  void disconnected(uint64_t connection) noexcept;
   /// Likewise, with the reply in a string of its own.
   std::string handle(std::string_view request, Peer peer = Peer::owner) {
     return std::string(answer(request, peer).bytes);

@@ -33,11 +33,11 @@ public:
   }
 
   llvm::Error open();
-  llvm::Expected<sojourn::wire::Message> answer(std::string_view bytes, Peer peer);
-  llvm::Expected<sojourn::wire::Message> hello(const wire::Hello &request, Peer peer);
-  llvm::Expected<sojourn::wire::Message> prove(const wire::Prove &request);
+  llvm::Expected<sojourn::wire::Message> answer(std::string_view bytes, Peer peer, uint64_t connection);
+  llvm::Expected<sojourn::wire::Message> hello(const wire::Hello &request, Peer peer, uint64_t connection);
+  llvm::Expected<sojourn::wire::Message> prove(const wire::Prove &request, uint64_t connection);
   llvm::Expected<sojourn::wire::Message> begin(const std::string &name, const std::string &account,
-                                               const std::string &said);
+                                               const std::string &said, uint64_t connection);
   llvm::Expected<Charged> charged(const std::string &dataset);
   llvm::Expected<sojourn::wire::Message> budget(const wire::GetBudget &request);
   llvm::Expected<sojourn::wire::Message> listDatasets(const wire::ListDatasets &request, Peer peer);

@@ -19,6 +19,7 @@
 #include <mutex>
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>
+#include <set>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <thread>
@@ -106,6 +107,11 @@ private:
 struct Server::State {
   explicit State(Owner &owner) : owner(owner), roster(std::max(2u, std::thread::hardware_concurrency())) {}
 
+  static void onPipe(nng_pipe pipe, nng_pipe_ev event, void *state);
+  bool isOpen(int pipe) {
+    std::lock_guard lock(pipesMutex);
+    return pipes.count(pipe) != 0;
+  }
   int addWorker();
   void work(Worker &worker);
   void answer(Worker &worker, nng_msg *request);
@@ -116,7 +122,23 @@ struct Server::State {
   std::atomic<uint64_t> received = 0;
   Roster roster;
   std::vector<std::unique_ptr<Worker>> workers;
+  std::mutex pipesMutex;
+  std::set<int> pipes; ///< connections that are open
 };
+
+void Server::State::onPipe(nng_pipe pipe, nng_pipe_ev event, void *given) {
+  auto &state = *static_cast<State *>(given);
+  const int id = nng_pipe_id(pipe);
+  {
+    std::lock_guard lock(state.pipesMutex);
+    if (event == NNG_PIPE_EV_ADD_PRE) {
+      state.pipes.insert(id);
+      return;
+    }
+    state.pipes.erase(id);
+  }
+  state.owner.disconnected(static_cast<uint64_t>(id));
+}
 
 int Server::State::addWorker() {
   auto worker = std::make_unique<Worker>();
@@ -143,7 +165,11 @@ void Server::State::answer(Worker &worker, nng_msg *request) {
   if (bytes.starts_with(std::string_view(pad.data(), pad.size()))) {
     bytes.remove_prefix(pad.size());
   }
-  sojourn::wire::Message reply = owner.answer(bytes, Peer::client);
+  const int pipe = nng_pipe_id(nng_msg_get_pipe(request));
+  sojourn::wire::Message reply = owner.answer(bytes, Peer::client, static_cast<uint64_t>(pipe));
+  if (!isOpen(pipe)) {
+    owner.disconnected(static_cast<uint64_t>(pipe)); // it closed meanwhile
+  }
   nng_msg_free(request);
   nng_msg *message = nullptr;
   if (reply.bytes.empty() || nng_msg_alloc(&message, reply.bytes.size()) != 0) {
@@ -224,6 +250,11 @@ llvm::Expected<std::unique_ptr<Server>> Server::start(Owner &owner, const Server
   // nng's default is no limit at all.
   if (int result = nng_socket_set_size(state.socket, NNG_OPT_RECVMAXSZ, kRequestBytes + sojourn::wire::kRequestPad)) {
     return wrong(result);
+  }
+  for (nng_pipe_ev event : {NNG_PIPE_EV_ADD_PRE, NNG_PIPE_EV_REM_POST}) {
+    if (int result = nng_pipe_notify(state.socket, event, State::onPipe, &state)) {
+      return wrong(result);
+    }
   }
   llvm::StringRef path(options.listen);
   const bool isFile = path.consume_front("ipc://");

@@ -14,7 +14,7 @@ namespace sojourn::owner {
 
 using llvm::Twine;
 
-llvm::Expected<uint64_t> Sessions::begin(std::string client, std::string account) {
+llvm::Expected<uint64_t> Sessions::begin(std::string client, std::string account, uint64_t connection) {
   expire();
   // Per account: sessions of nobody, which anyone may open, lock out no client with an identity.
   auto open = static_cast<size_t>(
@@ -36,6 +36,7 @@ llvm::Expected<uint64_t> Sessions::begin(std::string client, std::string account
   session->account = std::move(account);
   session->client = std::move(client);
   session->lastUsedMs = environment.clockMs();
+  session->connection = connection;
   sessions[id] = std::move(session);
   return id;
 }
@@ -53,6 +54,22 @@ llvm::Expected<std::shared_ptr<Session>> Sessions::find(uint64_t id) {
   }
   found->second->lastUsedMs = environment.clockMs();
   return found->second;
+}
+
+void Sessions::connected(uint64_t id, uint64_t connection) {
+  expire(); // this one may be late
+  if (auto found = sessions.find(id); found != sessions.end()) {
+    found->second->connection = connection;
+    found->second->goneMs.reset();
+  }
+}
+
+void Sessions::disconnected(uint64_t connection) {
+  for (auto &[id, session] : sessions) {
+    if (connection != 0 && session->connection == connection) {
+      session->goneMs = environment.elapsedMs();
+    }
+  }
 }
 
 void Sessions::end(uint64_t id) {
@@ -74,7 +91,7 @@ llvm::Error Sessions::release(Session &session, llvm::ArrayRef<uint64_t> handles
   }
   for (uint64_t id : handles) {
     auto found = session.handles.find(id);
-    handleBytes -= found->second.tensor.type.bytes();
+    holdings.remove(session.account, found->second.tensor.type.bytes());
     session.handles.erase(found);
   }
   return llvm::Error::success();
@@ -95,13 +112,12 @@ llvm::Expected<PartialUpload *> Sessions::place(Session &session, const wire::Up
       return requestError(wire::ErrorCode_Limit, "the session has " + Twine(session.uploads.size()) +
                                                      " uploads under way, its limit; finish the steps that bind them");
     }
-    if (size > limits.handleBytes || handleBytes > limits.handleBytes - size) {
-      return requestError(wire::ErrorCode_Limit,
-                          "an upload of " + Twine(size) + " bytes does not fit beside the " + Twine(handleBytes) +
-                              " bytes that this owner holds; its limit is " + Twine(limits.handleBytes));
+    if (llvm::Error error =
+            holdings.check(session.account, size, 0, "an upload of " + Twine(size) + " bytes does not fit")) {
+      return error;
     }
     found = session.uploads.try_emplace(number, PartialUpload{runtime::BufferPool::global().allocate(size)}).first;
-    handleBytes += size;
+    holdings.add(session.account, size);
   }
   return &found->second;
 }
@@ -124,7 +140,7 @@ llvm::Expected<size_t> receive(PartialUpload &upload, const wire::Upload &part) 
 
 void Sessions::dropUpload(Session &session, uint64_t upload) {
   if (auto found = session.uploads.find(upload); found != session.uploads.end()) {
-    handleBytes -= found->second.buffer->size();
+    holdings.remove(session.account, found->second.buffer->size());
     session.uploads.erase(found);
   }
 }
@@ -138,13 +154,16 @@ size_t Sessions::handleCount() const {
 }
 
 void Sessions::expire() {
-  int64_t oldest = environment.clockMs() - limits.leaseMs;
+  const int64_t now = environment.clockMs(), elapsed = environment.elapsedMs();
   for (auto at = sessions.begin(); at != sessions.end();) {
     auto next = std::next(at);
     // A session in which a request runs or waits is in use, however long that takes.
-    if (at->second->lastUsedMs < oldest && at->second->users == 0) {
+    const Session &session = *at->second;
+    const bool isGone = session.goneMs && *session.goneMs < elapsed - limits.goneMs;
+    if ((session.lastUsedMs < now - limits.leaseMs || isGone) && session.users == 0) {
       if (environment.log) {
-        environment.log("session of '" + at->second->client + "' ended: its lease ran out");
+        environment.log("session of '" + session.client +
+                        "' ended: " + (isGone ? "its connection is gone" : "its lease ran out"));
       }
       drop(at);
     }
@@ -176,10 +195,10 @@ void Sessions::remember(LastStep &last, sojourn::wire::Message reply) {
 
 void Sessions::drop(Map::iterator session) {
   for (const auto &[id, handle] : session->second->handles) {
-    handleBytes -= handle.tensor.type.bytes();
+    holdings.remove(session->second->account, handle.tensor.type.bytes());
   }
   for (const auto &[number, upload] : session->second->uploads) {
-    handleBytes -= upload.buffer->size();
+    holdings.remove(session->second->account, upload.buffer->size());
   }
   replyBytes -= session->second->last.reply.bytes.size();
   session->second->ended = true;
@@ -225,6 +244,9 @@ SessionTurn::~SessionTurn() {
   std::lock_guard lock(mutex);
   --session->users;
   session->lastUsedMs = sessions.environment.clockMs();
+  if (session->goneMs) {
+    session->goneMs = sessions.environment.elapsedMs(); // a client has the whole time after a long step, too
+  }
 }
 
 } // namespace sojourn::owner

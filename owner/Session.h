@@ -4,6 +4,7 @@
 #define SOJOURN_OWNER_SESSION_H
 
 #include "owner/Environment.h"
+#include "owner/Holdings.h"
 #include "owner/Label.h"
 #include "owner/Limits.h"
 #include "owner/PlanCache.h"
@@ -58,6 +59,8 @@ struct LastStep {
 struct Session {
   std::string client;
   int64_t lastUsedMs = 0;
+  uint64_t connection = 0;                             ///< of the last request
+  std::optional<int64_t> goneMs;                       ///< since when that connection is closed and no request runs
   std::unordered_map<uint64_t, Handle> handles;        ///< by the client's own ids
   std::unordered_map<uint64_t, PartialUpload> uploads; ///< by the client's own numbers
   std::map<runtime::ProgramHash, PlanKey> programs;    ///< what it may refer to by hash
@@ -80,9 +83,11 @@ struct Session {
 /// Sessions by id. Ids are random: who does not know one cannot use it. All under the owner's mutex.
 class Sessions {
 public:
-  Sessions(const Environment &environment, const Limits &limits) : environment(environment), limits(limits) {}
+  Sessions(const Environment &environment, const Limits &limits)
+      : holdings(limits.handleBytes), environment(environment), limits(limits) {}
 
-  llvm::Expected<uint64_t> begin(std::string client, std::string account);
+  /// `connection`: over which the request came; 0 where there is none, as within a process.
+  llvm::Expected<uint64_t> begin(std::string client, std::string account, uint64_t connection = 0);
   /// Finds a session and renews its lease.
   llvm::Expected<std::shared_ptr<Session>> find(uint64_t id);
   /// Whether the session is there.
@@ -99,8 +104,13 @@ public:
 
   size_t count() const { return sessions.size(); }
   size_t handleCount() const;
-  /// Bytes behind the handles and uploads of all sessions, and those that running steps will keep.
-  size_t handleBytes = 0;
+  /// Of handles and uploads of all sessions, and of what running steps will keep.
+  Holdings holdings;
+
+  /// A request of the session has come over a connection; unknown sessions have none.
+  void connected(uint64_t id, uint64_t connection);
+  /// A connection has closed. Sessions whose last request came over it end unless another one comes soon.
+  void disconnected(uint64_t connection);
 
   /// Notes the reply of a session's last step; the oldest replies of others make room for it.
   void remember(LastStep &last, sojourn::wire::Message reply);

@@ -17,7 +17,7 @@ using runtime::HostTensor;
 StepRun::~StepRun() {
   if (reserved > 0) {
     std::lock_guard lock(context.mutex);
-    context.sessions.handleBytes -= reserved;
+    context.sessions.holdings.remove(session.account, reserved);
   }
 }
 
@@ -32,7 +32,7 @@ llvm::Error StepRun::book() {
     return error;
   }
   reserved = plan->keepBytes;
-  context.sessions.handleBytes += reserved;
+  context.sessions.holdings.add(session.account, reserved);
   return llvm::Error::success();
 }
 
@@ -48,16 +48,20 @@ llvm::Error StepRun::checkResults() {
   }
   const Limits &limits = context.limits;
   // What was sent ahead is counted already, and gone when the step has committed.
-  size_t held = context.sessions.handleBytes;
+  size_t freed = 0;
   for (uint64_t number : bound->sentAhead) {
-    held -= session.uploads.at(number).buffer->size();
+    freed += session.uploads.at(number).buffer->size();
   }
-  if (handles.size() + plan->keeps > limits.handlesPerSession || held + plan->keepBytes > limits.handleBytes) {
-    return requestError(wire::ErrorCode_Limit, "the step would keep " + Twine(plan->keeps) + " more values of " +
-                                                   Twine(plan->keepBytes) + " bytes; this owner holds up to " +
-                                                   Twine(limits.handlesPerSession) + " handles per session and " +
-                                                   Twine(limits.handleBytes) +
-                                                   " bytes in all; delete tensors that are no longer needed");
+  if (handles.size() + plan->keeps > limits.handlesPerSession) {
+    return requestError(wire::ErrorCode_Limit, "the step would keep " + Twine(plan->keeps) + " more values beside " +
+                                                   Twine(handles.size()) + "; this owner holds up to " +
+                                                   Twine(limits.handlesPerSession) +
+                                                   " handles per session: delete tensors that are no longer needed");
+  }
+  if (llvm::Error error = context.sessions.holdings.check(session.account, plan->keepBytes, freed,
+                                                          "the " + Twine(plan->keepBytes) +
+                                                              " bytes that the step would keep do not fit")) {
+    return error;
   }
   // A handle bound twice and committed would have two new values.
   std::set<const Handle *> committed;
@@ -211,7 +215,7 @@ void StepRun::commit(std::vector<HostTensor> &values) {
   }
   for (uint64_t id : releases) {
     auto found = session.handles.find(id);
-    context.sessions.handleBytes -= found->second.tensor.type.bytes();
+    context.sessions.holdings.remove(session.account, found->second.tensor.type.bytes());
     session.handles.erase(found);
   }
 }

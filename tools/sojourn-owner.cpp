@@ -102,7 +102,7 @@ llvm::Error changeAccess(Owner &owner, const Arguments &arguments) {
   if (!record) {
     return record.takeError();
   }
-  printAccess(*record, llvm::outs());
+  printAccess(*record, standardOutput());
   return llvm::Error::success();
 }
 
@@ -350,6 +350,18 @@ private:
     command
         ->add_option("--max-arena", arguments.limits.price.arenaBytes,
                      "limit on intermediate values of one step, in bytes")
+        ->capture_default_str();
+    command
+        ->add_option_function<int64_t>(
+            "--reconnect-seconds", [&](int64_t seconds) { arguments.limits.goneMs = 1000 * seconds; },
+            "time that a client's values outlive its connection, in which it may come back")
+        ->check(CLI::Range(int64_t{0}, int64_t{7} * 24 * 3600))
+        ->default_str(std::to_string(arguments.limits.goneMs / 1000));
+    command
+        ->add_option(
+            "--max-values", arguments.limits.handleBytes,
+            "limit on the values that all clients keep, in bytes, of which clients without an identity have an "
+            "eighth together and any other client half; 0: half of the machine's memory")
         ->capture_default_str();
     command->add_flag("--verbose", arguments.verbose, "log every request (sizes, never values)");
 

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Goal: no client uses up the room that others have for their values, and what a client left behind goes soon after its
+// connection. Method: requests of sessions of all kinds, against sums kept here.
+#include "owner/Holdings.h"
+
+#include "Support.h"
+#include "owner/RequestError.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace sojourn::owner::test {
+
+namespace {
+
+std::string checked(const Holdings &holdings, const std::string &account, size_t bytes, size_t freed = 0) {
+  llvm::Error error = holdings.check(account, bytes, freed, "it does not fit");
+  return error ? takeRequestError(std::move(error)).message : "";
+}
+
+TEST(Holdings, SharesAreOfAccounts) {
+  Holdings holdings(800);
+  EXPECT_EQ(checked(holdings, "", 100), "");
+  EXPECT_EQ(checked(holdings, "", 101), "it does not fit beside the 0 bytes that clients without an identity keep at "
+                                        "this owner; their share is 100: delete tensors that are no longer needed");
+  EXPECT_EQ(checked(holdings, "ada", 400), "");
+  EXPECT_NE(checked(holdings, "ada", 401), "");
+  EXPECT_EQ(checked(holdings, kLocalClient, 800), "");
+  EXPECT_NE(checked(holdings, kLocalClient, 801), "");
+  EXPECT_NE(checked(holdings, "ada", ~size_t{0}), "");
+  holdings.add("", 100);
+  EXPECT_EQ(checked(holdings, "ada", 400), "") << "whatever clients without an identity keep";
+  holdings.add("ada", 400);
+  EXPECT_EQ(checked(holdings, "ada", 150, 150), "");
+  EXPECT_EQ(checked(holdings, "ada", 1), "it does not fit beside the 400 bytes that you keep at this owner; your share "
+                                         "is 400: delete tensors that are no longer needed");
+  const std::string full = checked(holdings, "bob", 301);
+  EXPECT_EQ(full, "it does not fit: the owner has no room left for values; try again later") << "nothing of others";
+  EXPECT_EQ(checked(holdings, "bob", 300), "");
+}
+
+TEST(Holdings, SumsAreKeptPerAccount) {
+  const uint64_t seed = std::random_device()();
+  std::mt19937_64 dice(seed);
+  const std::string accounts[] = {"", "ada", "bob", kLocalClient};
+  Holdings holdings(1 << 20);
+  std::map<std::string, size_t> expected;
+  for (int round = 0; round < 10'000; ++round) {
+    const std::string &account = accounts[dice() % std::size(accounts)];
+    size_t &sum = expected[account];
+    if (const size_t bytes = dice() % 5000; dice() % 2) {
+      const size_t all = expected[""] + expected["ada"] + expected["bob"] + expected[kLocalClient];
+      const bool fits = sum + bytes <= holdings.share(account) && all + bytes <= 1 << 20;
+      ASSERT_EQ(checked(holdings, account, bytes).empty(), fits) << "seed " << seed << ", round " << round;
+      if (fits) {
+        holdings.add(account, bytes);
+        sum += bytes;
+      }
+    } else if (const size_t less = std::min(bytes, sum); less > 0) {
+      holdings.remove(account, less);
+      sum -= less;
+    }
+    ASSERT_EQ(holdings.used(account), sum);
+  }
+}
+
+struct LeftBehind : testing::Test {
+  World world;
+  Owner owner{world.environment()};
+
+  Reply over(uint64_t connection, const std::string &request) {
+    return Reply(std::string(owner.answer(request, Peer::client, connection).bytes));
+  }
+  uint64_t open(uint64_t connection) {
+    return over(connection, helloBytes("alice")).root->body_as_Welcome()->session();
+  }
+};
+
+TEST_F(LeftBehind, ASessionEndsSoonAfterItsConnection) {
+  open(7);
+  const uint64_t kept = open(8);
+  owner.disconnected(7);
+  owner.disconnected(99); // nobody's
+  world.elapsed += Limits().goneMs;
+  EXPECT_EQ(over(8, releaseBytes(kept, {})).error(), "");
+  EXPECT_EQ(owner.liveSessions(), 2u) << "the client may come back";
+  world.elapsed += 2;
+  EXPECT_EQ(over(8, releaseBytes(kept, {})).error(), "");
+  EXPECT_EQ(owner.liveSessions(), 1u);
+}
+
+TEST_F(LeftBehind, AClientThatComesBackFindsItsSession) {
+  const uint64_t session = open(7);
+  owner.disconnected(7);
+  world.elapsed += Limits().goneMs;
+  EXPECT_EQ(over(9, releaseBytes(session, {})).error(), "");
+  owner.disconnected(7); // it was of the first connection
+  world.elapsed += 10 * Limits().goneMs;
+  EXPECT_EQ(over(9, releaseBytes(session, {})).error(), "");
+  owner.disconnected(9);
+  world.elapsed += Limits().goneMs + 1;
+  EXPECT_EQ(over(10, releaseBytes(session, {})).asError().code(), wire::ErrorCode_Session);
+  EXPECT_EQ(owner.liveSessions(), 0u);
+}
+
+TEST_F(LeftBehind, RequestsWithoutAConnectionHaveTheirLease) {
+  const uint64_t session = open(0);
+  owner.disconnected(0);
+  world.now += Limits().leaseMs - 1;
+  EXPECT_EQ(over(0, releaseBytes(session, {})).error(), "");
+}
+
+} // namespace
+
+} // namespace sojourn::owner::test
