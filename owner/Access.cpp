@@ -86,7 +86,7 @@ llvm::Error checkAccess(const StepContext &context, const wire::Step &request, c
       }
       auto found = context.store.find(name);
       if (!found) {
-        return found.takeError();
+        return unreadableTable(context, account, found.takeError());
       }
       auto policy = *found ? context.store.policy({own, name, (*found)->dataset->version()}) : Policy::privateOnly;
       if (!policy) {

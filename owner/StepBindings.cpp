@@ -4,6 +4,8 @@
 
 #include "dialect/Signature.h"
 #include "owner/MappedFile.h"
+#include "owner/Peer.h"
+#include "owner/StepContext.h"
 #include "runtime/wire/Protocol.h"
 #include "runtime/wire/Step.h"
 
@@ -90,6 +92,17 @@ llvm::Error StepBindings::bindTables(Store &store) {
     }
   }
   return llvm::Error::success();
+}
+
+llvm::Error unreadableTable(const StepContext &context, const std::string &account, llvm::Error reason) {
+  std::string text = llvm::toString(std::move(reason));
+  if (account == kLocalClient) {
+    return requestError(wire::ErrorCode_Dataset, text);
+  }
+  if (context.environment.log) {
+    context.environment.log(text);
+  }
+  return requestError(wire::ErrorCode_Dataset, "the owner cannot read a table of this step; its log says why");
 }
 
 llvm::Error StepBindings::checkFiles() const {

@@ -34,6 +34,10 @@ struct StepContext {
   runtime::Profile *profile = nullptr; ///< gets the times of instructions
 };
 
+/// The error of a step that binds a table which cannot be loaded. The reason names files: the data owner's process gets
+/// it, for any other account it goes to the log. Under the owner's mutex.
+llvm::Error unreadableTable(const StepContext &context, const std::string &account, llvm::Error reason);
+
 } // namespace sojourn::owner
 
 #endif // SOJOURN_OWNER_STEPCONTEXT_H

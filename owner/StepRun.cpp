@@ -3,7 +3,6 @@
 #include "owner/StepRun.h"
 
 #include "dialect/Signature.h"
-#include "owner/Peer.h"
 #include "runtime/wire/Step.h"
 
 #include <algorithm>
@@ -220,18 +219,6 @@ void StepRun::commit(std::vector<HostTensor> &values) {
   }
 }
 
-/// A table that cannot be loaded. The reason names files: it is for the data owner.
-llvm::Error StepRun::unreadable(llvm::Error error) const {
-  std::string text = llvm::toString(std::move(error));
-  if (session.account == kLocalClient) {
-    return requestError(wire::ErrorCode_Dataset, text);
-  }
-  if (context.environment.log) {
-    context.environment.log(text);
-  }
-  return requestError(wire::ErrorCode_Dataset, "the owner cannot read a table of this step; its log says why");
-}
-
 llvm::Error StepRun::bind() {
   bound.emplace(part, *plan, session);
   llvm::Error error = bound->checkCounts();
@@ -240,7 +227,7 @@ llvm::Error StepRun::bind() {
     std::lock_guard lock(context.mutex);
     error = bound->bindTables(context.store);
     if (error && !error.isA<RequestError>()) {
-      error = unreadable(std::move(error));
+      error = unreadableTable(context, session.account, std::move(error));
     }
   }
   error = error ? std::move(error) : bound->checkFiles();

@@ -29,7 +29,6 @@ private:
   llvm::Error book();
   llvm::Error checkResults();
   llvm::Error checkReleases();
-  llvm::Error unreadable(llvm::Error error) const;
   llvm::Error checkPublishes();
   void noteKept(llvm::function_ref<Policy(const Source &)> policyOf);
   llvm::Expected<std::vector<const runtime::HostTensor *>> published(llvm::ArrayRef<runtime::HostTensor> values) const;
