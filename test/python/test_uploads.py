@@ -82,13 +82,17 @@ class BreakingProxy:
                 return
             far = socket.socket(socket.AF_UNIX)
             far.connect(self._target)
-            limit = self._limits.pop(0) if self._limits else 1 << 40
-            self.connections += 1
-            threading.Thread(target=self._pump, args=(near, far, limit), daemon=True).start()
+            threading.Thread(target=self._pump, args=(near, far, None), daemon=True).start()
             threading.Thread(target=self._pump, args=(far, near, 1 << 40), daemon=True).start()
 
     def _pump(self, source, target, limit):
         try:
+            if limit is None:
+                # A client whose connection broke may ask first whether somebody listens: such a connection has no byte.
+                limit = 0
+                if source.recv(1, socket.MSG_PEEK):
+                    limit = self._limits.pop(0) if self._limits else 1 << 40
+                    self.connections += 1
             while limit > 0 and (data := source.recv(min(limit, 65536))):
                 while self.hangs:
                     time.sleep(0.05)
