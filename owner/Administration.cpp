@@ -35,7 +35,7 @@ void printIndented(llvm::StringRef text, llvm::StringRef indent, llvm::raw_ostre
 }
 
 std::string accessText(const Access &access) {
-  return access.anyone ? "anyone" : access.clients.empty() ? "nobody" : llvm::join(access.clients, ", ");
+  return access.anyone ? "anyone" : access.clients.empty() ? "no client" : llvm::join(access.clients, ", ");
 }
 
 } // namespace

@@ -191,9 +191,10 @@ Catalogue::~Catalogue() {
 }
 
 llvm::Error Catalogue::addDataset(const DatasetRecord &record) {
-  if (llvm::Error error = execute("BEGIN IMMEDIATE")) {
-    return error;
-  }
+  return transact([&] { return enterDataset(record); });
+}
+
+llvm::Error Catalogue::enterDataset(const DatasetRecord &record) {
   Statement insert(database,
                    "INSERT INTO datasets(name, version, content_hash, source, file, policy, rows, registered_ms, "
                    "subject, population, noise_multiplier, clip, metric_bound, subjects_file) "
@@ -228,13 +229,21 @@ llvm::Error Catalogue::addDataset(const DatasetRecord &record) {
       state = note.bind(static_cast<int64_t>(meaning.isFound)).step();
     }
   }
-  if (state == SQLITE_DONE) {
-    return execute("COMMIT");
+  return state == SQLITE_DONE ? llvm::Error::success()
+         : state == SQLITE_CONSTRAINT
+             ? failure("a dataset named '" + record.name + "' is already registered; choose another name")
+             : lastError("registering a dataset");
+}
+
+llvm::Error Catalogue::transact(llvm::function_ref<llvm::Error()> changes) {
+  if (llvm::Error error = execute("BEGIN IMMEDIATE")) {
+    return error;
   }
-  llvm::Error error = state == SQLITE_CONSTRAINT
-                          ? failure("a dataset named '" + record.name + "' is already registered; choose another name")
-                          : lastError("registering a dataset");
-  llvm::consumeError(execute("ROLLBACK"));
+  llvm::Error error = changes();
+  error = error ? std::move(error) : execute("COMMIT");
+  if (error) {
+    llvm::consumeError(execute("ROLLBACK"));
+  }
   return error;
 }
 

@@ -75,7 +75,7 @@ public:
   /// What stands in the books now; of a version that is not there, those of a new one.
   llvm::Expected<PrivacyDefaults> defaults(const Source &source);
 
-  /// Who has access now; nobody where no dataset has this name.
+  /// Who has access now; no client where no dataset has this name.
   llvm::Expected<Access> access(const std::string &name);
   /// Whether a client has access now, by its name or because anyone has; empty: one without an identity. False where no
   /// dataset has this name.
@@ -83,7 +83,7 @@ public:
   /// In place of what there was, of a dataset that is there.
   llvm::Error setAccess(const std::string &name, const Access &access);
   /// Fails if no dataset has this name.
-  llvm::Error addAccess(const std::string &name, const std::string &client);
+  llvm::Error addAccess(const std::string &name, const std::vector<std::string> &clients);
   /// Whether it had any by its name.
   llvm::Expected<bool> removeAccess(const std::string &name, const std::string &client);
   /// Private datasets of a release before the first that knew access: `clientsOf` tells the clients with a grant on
@@ -105,6 +105,9 @@ public:
 private:
   explicit Catalogue(sqlite3 *database);
   llvm::Error execute(const char *sql);
+  llvm::Error enterDataset(const DatasetRecord &record);
+  /// All of the changes, or none where they fail.
+  llvm::Error transact(llvm::function_ref<llvm::Error()> changes);
   llvm::Error lastError(const char *doing);
   /// After an update of one dataset.
   llvm::Error checkChanged(int state, const std::string &name, const char *doing);

@@ -4,8 +4,6 @@
 #include "owner/Error.h"
 #include "owner/Statement.h"
 
-#include "llvm/ADT/ScopeExit.h"
-
 namespace sojourn::owner {
 
 /// Stands for all clients; no client has this name (Accounts::addClient).
@@ -40,34 +38,29 @@ llvm::Expected<bool> Catalogue::hasAccess(const std::string &name, const std::st
 }
 
 llvm::Error Catalogue::setAccess(const std::string &name, const Access &access) {
-  if (llvm::Error error = execute("BEGIN IMMEDIATE")) {
-    return error;
-  }
-  llvm::scope_exit undo([&] { llvm::consumeError(execute("ROLLBACK")); });
-  Statement forget(database, "DELETE FROM access WHERE dataset = ?");
-  if (forget.bind(name).step() != SQLITE_DONE) {
-    return lastError("changing the access to a dataset");
-  }
-  std::vector<std::string> clients = access.clients;
-  if (access.anyone) {
-    clients.push_back(kAnyone);
-  }
+  return transact([&]() -> llvm::Error {
+    Statement forget(database, "DELETE FROM access WHERE dataset = ?");
+    if (forget.bind(name).step() != SQLITE_DONE) {
+      return lastError("changing the access to a dataset");
+    }
+    std::vector<std::string> clients = access.clients;
+    if (access.anyone) {
+      clients.push_back(kAnyone);
+    }
+    return addAccess(name, clients);
+  });
+}
+
+llvm::Error Catalogue::addAccess(const std::string &name, const std::vector<std::string> &clients) {
   for (const std::string &client : clients) {
-    if (llvm::Error error = addAccess(name, client)) {
+    // An entry that is there is entered again, so that only an unknown dataset changes nothing.
+    Statement add(database, "INSERT OR REPLACE INTO access SELECT name, ? FROM datasets WHERE name = ?");
+    if (llvm::Error error =
+            checkChanged(add.bind(client).bind(name).step(), name, "changing the access to a dataset")) {
       return error;
     }
   }
-  if (llvm::Error error = execute("COMMIT")) {
-    return error;
-  }
-  undo.release();
   return llvm::Error::success();
-}
-
-llvm::Error Catalogue::addAccess(const std::string &name, const std::string &client) {
-  // An entry that is there is entered again, so that only an unknown dataset changes nothing.
-  Statement add(database, "INSERT OR REPLACE INTO access SELECT name, ? FROM datasets WHERE name = ?");
-  return checkChanged(add.bind(client).bind(name).step(), name, "changing the access to a dataset");
 }
 
 llvm::Expected<bool> Catalogue::removeAccess(const std::string &name, const std::string &client) {
@@ -95,23 +88,16 @@ llvm::Error Catalogue::settleAccess(
     if (!clients) {
       return clients.takeError();
     }
-    if (llvm::Error error = execute("BEGIN IMMEDIATE")) {
-      return error;
-    }
-    llvm::scope_exit undo([&] { llvm::consumeError(execute("ROLLBACK")); });
-    auto isMine = removeAccess(name, "?"); // another process may have been quicker
-    if (!isMine) {
-      return isMine.takeError();
-    }
-    for (const std::string &client : *isMine ? *clients : std::vector<std::string>()) {
-      if (llvm::Error error = addAccess(name, client)) {
-        return error;
+    llvm::Error error = transact([&]() -> llvm::Error {
+      auto isMine = removeAccess(name, "?"); // another process may have been quicker
+      if (!isMine) {
+        return isMine.takeError();
       }
-    }
-    if (llvm::Error error = execute("COMMIT")) {
+      return *isMine ? addAccess(name, *clients) : llvm::Error::success();
+    });
+    if (error) {
       return error;
     }
-    undo.release();
   }
   return llvm::Error::success();
 }

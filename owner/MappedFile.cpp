@@ -37,7 +37,8 @@ struct sigaction before;
 void onBusError(int signal, siginfo_t *info, void *context) {
   const int error = errno;
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
-  for (size_t at = 0; at < slotsUsed.load(); ++at) {
+  const bool isFault = info->si_code > 0; // else another process has sent it, and there is no address
+  for (size_t at = 0; isFault && at < slotsUsed.load(); ++at) {
     Slot &slot = slots[at];
     if (!slot.holds(address)) {
       continue;
@@ -57,7 +58,8 @@ void onBusError(int signal, siginfo_t *info, void *context) {
   } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
     before.sa_handler(signal);
   } else {
-    sigaction(signal, &before, nullptr); // the same read ends the process
+    sigaction(signal, &before, nullptr);
+    raise(signal); // once this handler returns
   }
 }
 

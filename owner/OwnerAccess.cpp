@@ -23,7 +23,8 @@ llvm::Error OwnerState::settleAccess() {
   });
 }
 
-/// Those to which the session's account has access. Without a session the client is nobody, or this process.
+/// Those to which the session's account has access. Without a session it is a client without an identity, or this
+/// process.
 llvm::Expected<sojourn::wire::Message> OwnerState::listDatasets(const wire::ListDatasets &request, Peer peer) {
   std::string account = peer == Peer::owner ? kLocalClient : "";
   auto records = [&]() -> llvm::Expected<std::vector<DatasetRecord>> {
@@ -100,7 +101,7 @@ llvm::Error Owner::grant(const std::string &client, const std::string &dataset, 
     return error;
   }
   std::lock_guard lock(state->mutex);
-  return state->store->catalogue().addAccess(dataset, client);
+  return state->store->catalogue().addAccess(dataset, {client});
 }
 
 llvm::Error Owner::revoke(const std::string &client, const std::string &dataset) {
@@ -171,10 +172,7 @@ llvm::Error Owner::changeAccess(const std::string &name, const std::vector<std::
                      "' by its name; 'sojourn-owner access " + name + "' lists who has");
     }
   }
-  llvm::Error error = llvm::Error::success();
-  for (size_t at = 0; !error && at < add.size(); ++at) {
-    error = state->store->catalogue().addAccess(name, add[at]);
-  }
+  llvm::Error error = state->store->catalogue().addAccess(name, add);
   for (size_t at = 0; !error && at < remove.size(); ++at) {
     auto had = state->store->catalogue().removeAccess(name, remove[at]);
     error = had ? llvm::Error::success() : had.takeError();

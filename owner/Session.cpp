@@ -57,8 +57,7 @@ llvm::Expected<std::shared_ptr<Session>> Sessions::find(uint64_t id) {
 }
 
 void Sessions::connected(uint64_t id, uint64_t connection) {
-  expire(); // this one may be late
-  if (auto found = sessions.find(id); found != sessions.end()) {
+  if (auto found = sessions.find(id); found != sessions.end() && !isOver(*found->second)) {
     found->second->connection = connection;
     found->second->goneMs.reset();
   }
@@ -153,17 +152,21 @@ size_t Sessions::handleCount() const {
   return count;
 }
 
+/// Whether the lease has run out, or the time after the end of its connection. Where a request runs or waits a session
+/// is in use, however long that takes.
+bool Sessions::isOver(const Session &session) const {
+  const bool isIdle = session.lastUsedMs < environment.clockMs() - limits.leaseMs;
+  const bool isGone = session.goneMs && *session.goneMs < environment.elapsedMs() - limits.goneMs;
+  return session.users == 0 && (isIdle || isGone);
+}
+
 void Sessions::expire() {
-  const int64_t now = environment.clockMs(), elapsed = environment.elapsedMs();
   for (auto at = sessions.begin(); at != sessions.end();) {
     auto next = std::next(at);
-    // A session in which a request runs or waits is in use, however long that takes.
-    const Session &session = *at->second;
-    const bool isGone = session.goneMs && *session.goneMs < elapsed - limits.goneMs;
-    if ((session.lastUsedMs < now - limits.leaseMs || isGone) && session.users == 0) {
+    if (const Session &session = *at->second; isOver(session)) {
       if (environment.log) {
         environment.log("session of '" + session.client +
-                        "' ended: " + (isGone ? "its connection is gone" : "its lease ran out"));
+                        "' ended: " + (session.goneMs ? "its connection is gone" : "its lease ran out"));
       }
       drop(at);
     }

@@ -64,7 +64,7 @@ struct Session {
   std::unordered_map<uint64_t, Handle> handles;        ///< by the client's own ids
   std::unordered_map<uint64_t, PartialUpload> uploads; ///< by the client's own numbers
   std::map<runtime::ProgramHash, PlanKey> programs;    ///< what it may refer to by hash
-  std::string account;                                 ///< of the ledger; empty: nobody's, no budget
+  std::string account;                                 ///< of the ledger; empty: without an identity, no budget
   /// Training runs by the client's number and the datasets that they read, with their owners.
   std::map<std::pair<uint64_t, std::string>, std::shared_ptr<RunAccount>> runs;
   LastStep last;
@@ -118,6 +118,7 @@ public:
 private:
   friend class SessionTurn;
   using Map = std::unordered_map<uint64_t, std::shared_ptr<Session>>;
+  bool isOver(const Session &session) const;
   void expire();
   void drop(Map::iterator session);
 

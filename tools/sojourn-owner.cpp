@@ -23,7 +23,7 @@ struct Arguments {
   std::string store = defaultStoreDirectory();
   std::string file, name, client, policy = "private", boundsFile, listen, text, subject, population, key;
   std::vector<std::string> bounds, fills, categories, dates, columns, clients, added, removed;
-  bool rowsAreSubjects = false, verbose = false, anyone = false, nobody = false;
+  bool rowsAreSubjects = false, verbose = false, anyone = false, none = false;
   std::optional<double> epsilon, delta, noiseMultiplier, clip, metricBound;
   size_t last = 50;
   unsigned workers = ServerOptions().workers;
@@ -88,7 +88,7 @@ llvm::Error import(Owner &owner, const Arguments &arguments) {
 
 llvm::Error changeAccess(Owner &owner, const Arguments &arguments) {
   llvm::Error error = llvm::Error::success();
-  if (arguments.nobody || !arguments.clients.empty()) {
+  if (arguments.none || !arguments.clients.empty()) {
     error = owner.setAccess(arguments.name, {false, arguments.clients});
   } else if (arguments.anyone) {
     error = owner.openToAnyone(arguments.name);
@@ -303,7 +303,7 @@ private:
             changeAccess);
     addName(command);
     std::vector<CLI::Option *> whole = addClients(command, "these clients alone, separated by commas");
-    whole.push_back(command->add_flag("--nobody", arguments.nobody, "only the data owner's own process"));
+    whole.push_back(command->add_flag("--none", arguments.none, "only the data owner's own process"));
     whole[0]->excludes(whole[2]);
     whole[1]->excludes(whole[2]);
     for (const auto &[name, clients, what] : {std::tuple("--add", &arguments.added, "this client, too"),

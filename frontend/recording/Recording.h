@@ -67,7 +67,7 @@ public:
   bool wasRefused = false;
   /// Of the states that it takes; its own tables are in `tables`.
   TablesRead reads = TablesRead::None;
-  /// It takes values and changes none, for nobody who would notice: what it takes may be written to meanwhile.
+  /// It takes values and changes none, beside the script's own trace: those values may be written to meanwhile.
   bool isAside = false;
   /// Between the end of its step and the owner's answer: its ids are in the message.
   bool isUnderway = false;

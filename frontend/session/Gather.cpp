@@ -67,12 +67,15 @@ std::vector<c10::intrusive_ptr<Storage>> Session::gatherable() {
               ", and an owner holds a bounded number of values (131072 by default); large values, and values computed "
               "from private tables, are not gathered: delete tensors that are no longer needed"});
   }
-  if (closed_ || small_.size() < nextLook_) {
+  if (!isFull) { // many that have died since do not delay the next look
+    nextLook_ = std::min(nextLook_, small_.size() + when.many);
+  }
+  if (closed_ || small_.size() < (isFull ? nextLook_ : nextPrune_)) {
     return {};
   }
   std::erase_if(small_, [](const auto &weak) { return weak.expired(); });
-  const size_t until = isFull ? 0 : std::min<size_t>(when.from - counters_.live_handles, small_.size());
-  nextLook_ = small_.size() + std::max(until, when.many);
+  nextLook_ = small_.size() + when.many;
+  nextPrune_ = 2 * small_.size() + when.many;
   if (!isFull) {
     return {};
   }

@@ -19,16 +19,16 @@ struct Origin;
 /// The gathered values that one op takes.
 class PackedOperands {
 public:
-  /// `isNeeded`: the op needs it as a value of its own, for it writes to it.
+  /// `isNeeded`: the op needs it as a separate value, because it writes to it.
   void meet(const at::Tensor &operand, bool isNeeded);
-  /// A few become values of their own again. Many, and those that are read, are taken where they are.
+  /// A few become separate values again. Many, and those that are read, are taken where they are.
   void unpack(Session &session, Recording &open, const Origin &origin) const;
 
 private:
   c10::SmallVector<std::pair<Storage *, bool>, 2> operands_;
 };
 
-/// An argument of a call that may be replayed is a value of its own before the step begins.
+/// An argument of a call that may be replayed is a separate value before the step begins.
 void unpackBeforeStep(const at::Tensor &argument);
 
 /// When values are gathered: from how many live ones of a session on, how many become one, and after how many steps

@@ -198,7 +198,7 @@ int64_t Session::idInTrace(Recording &open, Storage &storage) {
     }
   }
   if (storage.isPacked()) {
-    raiseUnsent(/*written=*/false); // of what nobody else has, there is a copy here by now
+    raiseUnsent(/*written=*/false); // a trace of another thread has it; else this trace would have a copy by now
   }
   // Traces of several threads may send it; the first that does makes it a value at the owner for all of them.
   for (size_t at = storage.places.size(); isUpload && at-- > 0;) {

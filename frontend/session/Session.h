@@ -324,7 +324,8 @@ private:
   uint64_t commits_ = 0;
   std::vector<c10::weak_intrusive_ptr<Storage>> small_; ///< candidates for a pack
   bool toldMany_ = false;
-  size_t nextLook_ = 0; ///< how many of them there are when they are looked at again
+  size_t nextLook_ = 0;  ///< how many of them there are when they are looked at again
+  size_t nextPrune_ = 0; ///< the same while few values live
   std::string ownerKey_;
   bool closed_ = false;
 };

@@ -311,10 +311,11 @@ def connect(address: str, timeout: float = 60.0, identity=None, owner_key: str |
     """Connects to `sojourn-owner serve` at "ipc:///path/to/socket" or "tcp://host:port".
 
     `timeout`: seconds to wait for any reply. `identity`: path of the secret key that `sojourn keygen`
-    made and whose public half the owner has added; a connection without it is anonymous: it uses the tables
-    that are open to anyone, and has no budget on private ones. `owner_key`: key of the expected owner, as `sojourn-owner key` prints it;
-    default: the owner first met at this address, noted in `IDENTITY.owners`. Raises `ConnectionLost` if
-    no owner answers, `Refused` if the owner rejects the identity or is not the expected one.
+    made and whose public half the owner has added; a connection without it is anonymous: it uses the
+    tables that are open to anyone, and has no budget on private ones. `owner_key`: key of the expected
+    owner, as `sojourn-owner key` prints it; default: the owner first met at this address, noted in
+    `IDENTITY.owners`. Raises `ConnectionLost` if no owner answers, `Refused` if the owner rejects the
+    identity or is not the expected one.
     """
     text("address", address)
     milliseconds = int(1000 * checks.positive("timeout", timeout, _TIMEOUT_MOST))

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who may ask for a table: refused before anything is planned, proved or read, and live in all processes of a store.
-#include "dialect/Version.h"
 #include "owner/Accounts.h"
-#include "runtime/signing/Proof.h"
 #include "test/owner/Support.h"
 
 #include <set>
@@ -13,11 +11,6 @@ namespace sojourn::owner::test {
 namespace {
 
 using signing::SigningKey;
-
-std::string finish(flatbuffers::FlatBufferBuilder &builder, wire::RequestBody kind, flatbuffers::Offset<void> body) {
-  wire::FinishRequestBuffer(builder, wire::CreateRequest(builder, kind, body));
-  return {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
-}
 
 struct AccessOfClients : testing::Test {
   World world;
@@ -47,34 +40,10 @@ struct AccessOfClients : testing::Test {
 
   /// A session behind a transport; of nobody where `name` is empty.
   Client connect(const std::string &name) {
-    Client client(*owner, "test", Peer::client);
     if (name.empty()) {
-      return client;
+      return Client(*owner, "test", Peer::client);
     }
-    const SigningKey &key = keys.at(name);
-    std::string nonce(signing::kNonceBytes, 'n');
-    auto vector = [](flatbuffers::FlatBufferBuilder &builder, const auto &data) {
-      return builder.CreateVector(reinterpret_cast<const uint8_t *>(data.data()), data.size());
-    };
-    flatbuffers::FlatBufferBuilder hello, prove;
-    auto identity = vector(hello, key.publicKey()), drawn = vector(hello, nonce);
-    Reply asked(owner->handle(finish(hello, wire::RequestBody_Hello,
-                                     wire::CreateHello(hello, sojourn::wire::kProtocolVersion, runtime::kFormatVersion,
-                                                       kDialectVersion, 0, identity, drawn)
-                                         .Union()),
-                              Peer::client));
-    const auto *challenge = asked.root->body_as_Challenge();
-    std::string text(reinterpret_cast<const char *>(challenge->challenge()->data()), challenge->challenge()->size());
-    signing::PublicKey shown;
-    std::copy_n(challenge->owner_key()->data(), shown.size(), shown.begin());
-    auto proof = key.sign(signing::kClientProof, signing::statement(shown, key.publicKey(), nonce, text));
-    auto mine = vector(prove, key.publicKey()), again = vector(prove, nonce), given = vector(prove, text),
-         signature = vector(prove, proof);
-    Reply welcome(owner->handle(
-        finish(prove, wire::RequestBody_Prove, wire::CreateProve(prove, 0, mine, again, given, signature).Union()),
-        Peer::client));
-    client.session = welcome.root->body_as_Welcome()->session();
-    return client;
+    return identified(*owner, keys.at(name));
   }
   std::string version(const std::string &table) { return llvm::cantFail(owner->dataset(table)).version; }
   /// Reads all rows of a table and keeps them, by a message that no recorder writes without the table's description.

@@ -12,11 +12,6 @@ namespace {
 
 using signing::SigningKey;
 
-std::string finish(flatbuffers::FlatBufferBuilder &builder, wire::RequestBody kind, flatbuffers::Offset<void> body) {
-  wire::FinishRequestBuffer(builder, wire::CreateRequest(builder, kind, body));
-  return {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
-}
-
 flatbuffers::Offset<flatbuffers::Vector<uint8_t>> vector(flatbuffers::FlatBufferBuilder &builder,
                                                          const std::string &data) {
   return builder.CreateVector(reinterpret_cast<const uint8_t *>(data.data()), data.size());

@@ -97,8 +97,8 @@ struct PrivateHoles : testing::Test {
     EXPECT_EQ(errorText(owner->registerDataset(source, options)), "");
   }
 
-  double left(const char *table = "people") {
-    auto budget = owner->accounts().budget(kLocalClient, table);
+  double left(const char *table = "people", const char *client = kLocalClient) {
+    auto budget = owner->accounts().budget(client, table);
     EXPECT_TRUE(bool(budget));
     return budget ? budget->epsilonLeft : -1;
   }
@@ -196,9 +196,15 @@ TEST_F(PrivateHoles, PrivatePositionsOfADraw) {
       sample("q", "p", 64, "", "wide") + sample("r", "q", 64, ", expected = 1", "wide"),
       sample("r", "i", 64, ", expected = 1", "wide"), // no table is read at it, so no budget can be charged
   };
-  for (Peer peer : {Peer::client, Peer::owner}) {
+  const auto key = signing::SigningKey::generate();
+  ASSERT_EQ(errorText(owner->accounts().addClient("mallory", key.publicKey())), "");
+  ASSERT_EQ(errorText(owner->setCap("people", 200, 1e-4)), "");
+  ASSERT_EQ(errorText(owner->grant("mallory", "people", 50, 1e-5)), "");
+  ASSERT_EQ(errorText(owner->setAccess("wide", {true, {}})), "");
+  for (const char *name : {"mallory", kLocalClient}) {
     for (const std::string &drawn : positions) {
-      Client client(*owner, "mallory", peer);
+      Client client = name == std::string("mallory") ? identified(*owner, key) : Client(*owner);
+      const double granted = left("people", name);
       StepRequest step;
       step.tables = {"people", "wide"};
       step.seeds = {3};
@@ -211,7 +217,10 @@ TEST_F(PrivateHoles, PrivatePositionsOfADraw) {
       step.spending.steps = 1;
       step.spending.releases = {{256, 0, 0, false}};
       double before = left();
-      expectNothing(client.run(encode(moduleText(signature, iota("i", 64) + column + drawn + release)), step), before);
+      Reply reply = client.run(encode(moduleText(signature, iota("i", 64) + column + drawn + release)), step);
+      expectNothing(reply, before);
+      EXPECT_EQ(left("people", name), granted);
+      EXPECT_EQ(reply.error().find("access"), std::string::npos) << "the proof refuses it: " << reply.error();
     }
   }
 }

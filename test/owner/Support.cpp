@@ -101,8 +101,7 @@ std::string Reply::published(unsigned index) const {
   return {reinterpret_cast<const char *>(data->data()), data->size()};
 }
 
-static std::string finish(flatbuffers::FlatBufferBuilder &builder, wire::RequestBody kind,
-                          flatbuffers::Offset<void> body) {
+std::string finish(flatbuffers::FlatBufferBuilder &builder, wire::RequestBody kind, flatbuffers::Offset<void> body) {
   wire::FinishRequestBuffer(builder, wire::CreateRequest(builder, kind, body));
   return {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
 }
@@ -229,6 +228,33 @@ std::string Client::request(const runtime::EncodedProgram &program, StepRequest 
     }
   }
   return stepBytes(step);
+}
+
+Client identified(Owner &owner, const signing::SigningKey &key) {
+  Client client(owner, "test", Peer::client);
+  std::string nonce(signing::kNonceBytes, 'n');
+  auto vector = [](flatbuffers::FlatBufferBuilder &builder, const auto &data) {
+    return builder.CreateVector(reinterpret_cast<const uint8_t *>(data.data()), data.size());
+  };
+  flatbuffers::FlatBufferBuilder hello, prove;
+  auto identity = vector(hello, key.publicKey()), drawn = vector(hello, nonce);
+  Reply asked(owner.handle(finish(hello, wire::RequestBody_Hello,
+                                  wire::CreateHello(hello, sojourn::wire::kProtocolVersion, runtime::kFormatVersion,
+                                                    kDialectVersion, 0, identity, drawn)
+                                      .Union()),
+                           Peer::client));
+  const auto *challenge = asked.root->body_as_Challenge();
+  std::string text(reinterpret_cast<const char *>(challenge->challenge()->data()), challenge->challenge()->size());
+  signing::PublicKey shown;
+  std::copy_n(challenge->owner_key()->data(), shown.size(), shown.begin());
+  auto proof = key.sign(signing::kClientProof, signing::statement(shown, key.publicKey(), nonce, text));
+  auto mine = vector(prove, key.publicKey()), again = vector(prove, nonce), given = vector(prove, text),
+       signature = vector(prove, proof);
+  Reply welcome(owner.handle(
+      finish(prove, wire::RequestBody_Prove, wire::CreateProve(prove, 0, mine, again, given, signature).Union()),
+      Peer::client));
+  client.session = welcome.root->body_as_Welcome()->session();
+  return client;
 }
 
 std::string errorText(llvm::Error error) { return error ? llvm::toString(std::move(error)) : ""; }

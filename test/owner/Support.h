@@ -8,6 +8,7 @@
 #include "dialect/Version.h"
 #include "runtime/Program.h"
 #include "runtime/Version.h"
+#include "runtime/signing/Proof.h"
 #include "runtime/wire/Protocol.h"
 #include "runtime/wire/Step.h"
 
@@ -103,6 +104,8 @@ private:
   std::string memory;
 };
 
+/// A request with this body.
+std::string finish(flatbuffers::FlatBufferBuilder &builder, wire::RequestBody kind, flatbuffers::Offset<void> body);
 std::string helloBytes(const std::string &client, uint32_t protocol = sojourn::wire::kProtocolVersion,
                        uint32_t format = runtime::kFormatVersion, uint32_t dialect = kDialectVersion);
 std::string stepBytes(const StepRequest &step);
@@ -125,6 +128,9 @@ struct Client {
   Peer peer;
   uint64_t session = 0, steps = 0;
 };
+
+/// A session behind a transport of the client whose key this is.
+Client identified(Owner &owner, const signing::SigningKey &key);
 
 std::string errorText(llvm::Error error);
 

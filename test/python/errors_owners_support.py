@@ -124,7 +124,7 @@ def _(address, identity, data_owner):
     data_owner("access labs --add ada")
     with sojourn.connect(address, identity=identity) as owner:
         labs = owner.dataset("labs")
-        data_owner("access labs --nobody")
+        data_owner("access labs --none")
         sojourn.publish(labs["age"].mean(), epsilon=0.1)
 
 
@@ -138,7 +138,7 @@ def _(address, data_owner):
     data_owner("access labs --anyone")
     with sojourn.connect(address) as owner:
         labs = owner.dataset("labs")
-        data_owner("access labs --nobody")
+        data_owner("access labs --none")
         sojourn.publish(labs["age"].mean(), epsilon=0.1)
 
 

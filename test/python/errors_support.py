@@ -129,7 +129,7 @@ class World:
         return self.made["patients"]
 
     def _address(self):
-        """Of an owner that is served, with the private table `patients` for anyone, and `labs` for nobody."""
+        """Of an owner that is served, with the private table `patients` for anyone, and `labs` for no client."""
         return served().address
 
     def _server(self):

@@ -107,6 +107,19 @@ def test_shapes_and_dtypes(owner, seed, gathering):
     assert_same([torch.view_as_real(v) for v in values[4::30]], [torch.view_as_real(v) for v in expected[4::30]])
 
 
+def test_values_that_died_delay_nothing(owner, seed, gathering):
+    """The bound holds after a script has kept many values, under another one, and dropped them."""
+    _sojourn.set_gathering(gathering + 1000, MANY, AGE)
+    values, _ = kept(owner, 900)
+    del values
+    gc.collect()
+    sojourn.flush()
+    _sojourn.set_gathering(gathering, MANY, AGE)
+    values, expected = kept(owner, 300)
+    assert live(owner) <= gathering + 3 * MANY + 20
+    assert_same(values, expected)
+
+
 def test_each_is_a_tensor_of_its_own(owner, seed):
     """Writes, views, addresses and aliases are those of tensors that were never gathered."""
     values, expected = kept(owner, 300, lambda i: torch.randn(3, dtype=F64))

@@ -29,7 +29,7 @@ ROWS, DELTA = 200, 1e-5
 
 
 class Store:
-    """A data owner's store with a server: an open and a private table of the same rows, for nobody yet."""
+    """A data owner's store with a server: an open and a private table of the same rows, for no client yet."""
 
     def __init__(self, folder: pathlib.Path, generator):
         self.folder = folder
@@ -146,7 +146,7 @@ def test_a_stranger_reads_no_open_table(store, stranger):
 def test_a_stranger_keeps_nothing_of_a_private_table(store, stranger):
     """Also where anyone may see the description: no proof is made, and no program is noted."""
     version = store.versions()["private"]
-    for access, text in (("--nobody", "has no access to table 'private'"), ("--anyone", "needs a budget")):
+    for access, text in (("--none", "has no access to table 'private'"), ("--anyone", "needs a budget")):
         store("access", "private", access)
         for spending in ({}, {"sequence": 1}):
             reply = step(stranger, ("private", version), **spending)
@@ -221,7 +221,7 @@ def test_access_that_is_withdrawn_is_gone_in_sessions_that_live(store, what):
         tables = {name: ada.dataset(name) for name in ("open", "private")}
         kept = tables["private"]["age"] * 2
         assert sojourn.publish(tables["private"]["age"].mean(), epsilon=0.5).receipt.client == "ada"
-        store("access", "open", "--nobody")
+        store("access", "open", "--none")
         store("budget", "revoke", "ada", "private")
         assert ada.datasets() == []
         with pytest.raises(sojourn.Refused) as failure:
@@ -244,18 +244,18 @@ def test_access_that_is_withdrawn_is_gone_in_sessions_that_live(store, what):
 
 
 def test_the_commands_tell_and_change_who_has_access(store):
-    assert "access for nobody" in store("datasets")
-    assert store("access", "open") == "open: access for nobody\n"
+    assert "access for no client" in store("datasets")
+    assert store("access", "open") == "open: access for no client\n"
     assert store("access", "open", "--clients", "bob,ada") == "open: access for ada, bob\n"
     assert store("access", "open", "--remove", "bob") == "open: access for ada\n"
     assert store("access", "open", "--anyone") == "open: access for anyone\n"
-    assert store("access", "open", "--nobody") == "open: access for nobody\n"
+    assert store("access", "open", "--none") == "open: access for no client\n"
     assert "steps also need a grant" in store("access", "private", "--anyone")
     assert "no client is named 'eve'; add it with: sojourn-owner client add eve" in store(
         "access", "open", "--add", "eve", code=1
     )
-    assert "no dataset is named 'nowhere'" in store("access", "nowhere", "--nobody", code=1)
-    store("access", "open", "--nobody", "--anyone", code=2)
+    assert "no dataset is named 'nowhere'" in store("access", "nowhere", "--none", code=1)
+    store("access", "open", "--none", "--anyone", code=2)
     rows = ["import", store.folder / "t.npz", "--policy=open", "--name"]
     assert "no client is named 'eve'" in store(*rows, "t", "--clients", "eve,ada", code=1)
     assert "access for ada" in store(*rows, "t", "--clients", "ada")
