@@ -4,15 +4,22 @@
 
 #include "owner/Entry.h"
 #include "owner/Error.h"
+#include "owner/StatusServer.h"
 #include "owner/Text.h"
 #include "owner/TextTable.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <cmath>
 #include <csignal>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
 #include <pthread.h>
 #include <set>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 namespace sojourn::owner {
@@ -143,22 +150,53 @@ std::function<void(const std::string &, int64_t, int64_t)> progressLine() {
   };
 }
 
-llvm::Error serveUntilSignal(Owner &owner, const ServerOptions &options, llvm::raw_ostream &out) {
+/// Tells systemd of the server's state (sd_notify(3)); nothing where it has not asked.
+static void notifyServiceManager(llvm::StringRef state) {
+  const char *name = std::getenv("NOTIFY_SOCKET");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const size_t length = name ? std::strlen(name) : 0;
+  if (length == 0 || length >= sizeof(address.sun_path)) {
+    return;
+  }
+  std::memcpy(address.sun_path, name, length);
+  if (name[0] == '@') {
+    address.sun_path[0] = '\0'; // an abstract name
+  }
+  const int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (descriptor >= 0) {
+    sendto(descriptor, state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr *>(&address),
+           static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length));
+    close(descriptor);
+  }
+}
+
+llvm::Error serveUntilSignal(Owner &owner, const ServeSettings &settings, const std::string &store,
+                             llvm::raw_ostream &out) {
   // Blocked before the workers start, so that only the wait below sees the signals.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  auto server = Server::start(owner, options);
+  const auto workers = static_cast<unsigned>(settings.limits.requests) + kSpareWorkers;
+  auto server = Server::start(owner, {settings.listen, workers});
   if (!server) {
     return server.takeError();
   }
-  out << "listening on " << options.listen << '\n';
+  auto status = StatusServer::start(owner, settings, store);
+  if (!status) {
+    return status.takeError();
+  }
+  out << "listening on " << settings.listen << '\n';
   out.flush();
+  notifyServiceManager("READY=1");
   int signal = 0;
   sigwait(&signals, &signal);
-  (*server)->stop();
+  notifyServiceManager("STOPPING=1");
+  const timespec now{};
+  (*server)->stop(std::chrono::milliseconds(std::llround(1000 * settings.drainSeconds)),
+                  [&] { return sigtimedwait(&signals, nullptr, &now) > 0; });
   out << "closed after " << (*server)->requests() << " requests and " << owner.stepsHandled() << " steps\n";
   out.flush();
   return llvm::Error::success();

@@ -4,6 +4,7 @@
 #define SOJOURN_OWNER_ADMINISTRATION_H
 
 #include "owner/Owner.h"
+#include "owner/ServeSettings.h"
 #include "owner/Server.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -37,8 +38,9 @@ llvm::Error verifyLedger(Owner &owner, llvm::raw_ostream &out);
 /// One line that is rewritten as an import proceeds; silent where nobody watches.
 std::function<void(const std::string &, int64_t, int64_t)> progressLine();
 
-/// Serves until SIGINT or SIGTERM and prints `listening on ADDRESS` once it is ready.
-llvm::Error serveUntilSignal(Owner &owner, const ServerOptions &options, llvm::raw_ostream &out);
+/// Serves until SIGINT or SIGTERM and prints `listening on ADDRESS` once it is ready. `store`: its folder.
+llvm::Error serveUntilSignal(Owner &owner, const ServeSettings &settings, const std::string &store,
+                             llvm::raw_ostream &out);
 
 } // namespace sojourn::owner
 

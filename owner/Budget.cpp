@@ -36,17 +36,24 @@ size_t machineBytes() {
 MemoryBudget::MemoryBudget(size_t limit, int64_t waitMs)
     : limit(limit ? limit : machineBytes() / 4 * 3), waitMs(waitMs) {}
 
-llvm::Expected<MemoryBudget::Lease> MemoryBudget::lease(size_t bytes) {
+llvm::Expected<MemoryBudget::Lease> MemoryBudget::lease(size_t bytes, const runtime::StopFlag &stop) {
   if (bytes > limit) {
     return requestError(wire::ErrorCode_Limit,
                         "the program needs " + Twine(bytes) +
                             " bytes for intermediate values, this owner's limit for running programs is " +
                             Twine(limit) + "; use a smaller batch or several steps");
   }
+  constexpr std::chrono::milliseconds kLook{100}; // at the flag
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(waitMs);
+  auto fits = [&] { return leased <= limit && bytes <= limit - leased; };
   std::unique_lock lock(mutex);
-  bool fits = freed.wait_for(lock, std::chrono::milliseconds(waitMs),
-                             [&] { return leased <= limit && bytes <= limit - leased; });
-  if (!fits) {
+  while (!fits() && !stop && std::chrono::steady_clock::now() < end) {
+    freed.wait_until(lock, std::min(end, std::chrono::steady_clock::now() + kLook));
+  }
+  if (stop) {
+    return requestError(wire::ErrorCode_Stopped, "the step was stopped");
+  }
+  if (!fits()) {
     return requestError(wire::ErrorCode_Limit, "the program needs " + Twine(bytes) +
                                                    " bytes for intermediate values; running programs hold " +
                                                    Twine(leased) + " of " + Twine(limit) + " and did not end within " +

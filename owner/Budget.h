@@ -3,6 +3,8 @@
 #ifndef SOJOURN_OWNER_BUDGET_H
 #define SOJOURN_OWNER_BUDGET_H
 
+#include "runtime/Stop.h"
+
 #include "llvm/Support/Error.h"
 
 #include <condition_variable>
@@ -67,8 +69,9 @@ public:
     size_t bytes;
   };
 
-  /// Waits until `bytes` fit. RequestError of code Limit if they never will, or did not in time.
-  llvm::Expected<Lease> lease(size_t bytes);
+  /// Waits until `bytes` fit. RequestError of code Limit if they never will, or did not in time, of code Stopped once
+  /// the flag is set.
+  llvm::Expected<Lease> lease(size_t bytes, const runtime::StopFlag &stop);
 
 private:
   const size_t limit;

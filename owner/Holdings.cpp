@@ -2,25 +2,13 @@
 #include "owner/Holdings.h"
 
 #include "owner/Budget.h"
-#include "owner/Peer.h"
 #include "owner/RequestError.h"
-
-#include <algorithm>
 
 namespace sojourn::owner {
 
 using llvm::Twine;
 
-Holdings::Holdings(size_t most) : most(most ? most : machineBytes() / 2) {}
-
-size_t Holdings::share(const std::string &account) const {
-  return account == kLocalClient ? most : account.empty() ? most / 8 : most / 2;
-}
-
-size_t Holdings::used(const std::string &account) const {
-  auto found = byAccount.find(account);
-  return found == byAccount.end() ? 0 : found->second;
-}
+Holdings::Holdings(size_t most) : Shares(most ? most : machineBytes() / 2) {}
 
 llvm::Error Holdings::check(const std::string &account, size_t bytes, size_t freed, const Twine &what) const {
   const size_t own = used(account) - freed;
@@ -31,23 +19,10 @@ llvm::Error Holdings::check(const std::string &account, size_t bytes, size_t fre
                                                    Twine(share(account)) +
                                                    ": delete tensors that are no longer needed");
   }
-  if (bytes > most - std::min(most, total - freed)) {
+  if (bytes > left() + freed) {
     return requestError(wire::ErrorCode_Limit, what + ": the owner has no room left for values; try again later");
   }
   return llvm::Error::success();
-}
-
-void Holdings::add(const std::string &account, size_t bytes) {
-  total += bytes;
-  byAccount[account] += bytes;
-}
-
-void Holdings::remove(const std::string &account, size_t bytes) {
-  total -= bytes;
-  auto found = byAccount.find(account);
-  if (found != byAccount.end() && (found->second -= bytes) == 0) { // empty values may outlive the entry
-    byAccount.erase(found);
-  }
 }
 
 } // namespace sojourn::owner

@@ -64,6 +64,10 @@ struct Limits {
   int64_t messageMs = 5'000;
   /// Requests of one session that run or wait for their turn; each holds a thread of the server.
   size_t requestsPerSession = 4;
+  /// Those of all sessions. Shares: Shares.h.
+  size_t requests = 512;
+  /// Deadline of one step, from its turn on; 0: none.
+  int64_t stepMs = 0;
   /// The largest reply to a step that is remembered for a repetition of it, and all of them together; beside them a
   /// step is remembered without its reply.
   size_t rememberedReplyBytes = size_t{1} << 20;

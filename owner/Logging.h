@@ -9,8 +9,9 @@
 namespace sojourn::owner {
 
 /// Sends the process's log to standard error and returns what Environment::log takes. Sessions,
-/// refusals and trouble are logged; with `everyRequest` also sizes and times. Never a value.
-std::function<void(std::string_view)> logToStandardError(bool everyRequest);
+/// refusals and trouble are logged; with `everyRequest` also sizes and times. Never a value. `asJson`: each line is an
+/// object with time (UTC, ISO 8601), level and text.
+std::function<void(std::string_view)> logToStandardError(bool everyRequest, bool asJson = false);
 
 } // namespace sojourn::owner
 

@@ -142,9 +142,9 @@ llvm::Expected<std::vector<ProgramRecord>> OwnerState::programs(bool withText) {
 }
 
 llvm::Expected<sojourn::wire::Message> OwnerState::step(const wire::Step &request, std::string_view bytes) {
-  auto reply =
-      runStep({mutex, *store, sessions, plans, *log, *accounts, threads, memory, arenas, environment, limits, profile},
-              request, bytes);
+  auto reply = runStep({mutex, *store, sessions, plans, *log, *accounts, threads, memory, queue, running, arenas,
+                        environment, limits, profile},
+                       request, bytes);
   if (!reply) {
     return reply.takeError();
   }
@@ -198,6 +198,10 @@ llvm::Expected<sojourn::wire::Message> OwnerState::watch(const wire::Watch &requ
   }
   if (request.stop()) {
     (*session)->stop = true;
+    std::lock_guard lock(mutex);
+    if ((*session)->running != nullptr) {
+      running.endIn(*(*session)->running, kStopGrace, StopCause::client);
+    }
   }
   return progressReply((*session)->progress);
 }
@@ -260,7 +264,9 @@ llvm::Expected<sojourn::wire::Message> OwnerState::answer(std::string_view bytes
   }
   if (const uint64_t session = connection ? sessionOf(*request) : 0) {
     std::lock_guard lock(mutex);
-    sessions.connected(session, connection);
+    if (RunningStep *step = sessions.connected(session, connection)) {
+      running.keep(*step);
+    }
   }
   switch (request->body_type()) {
   case wire::RequestBody_Hello: return hello(*request->body_as_Hello(), peer, connection);
@@ -290,7 +296,16 @@ std::string Owner::status() const { return state->problem; }
 
 void Owner::disconnected(uint64_t connection) noexcept {
   std::lock_guard lock(state->mutex);
-  state->sessions.disconnected(connection);
+  for (RunningStep *step : state->sessions.disconnected(connection)) {
+    state->running.endIn(*step, kGoneGrace, StopCause::connection);
+  }
+}
+
+void Owner::endSteps(uint64_t connection) noexcept {
+  std::lock_guard lock(state->mutex);
+  for (RunningStep *step : state->sessions.stepsOf(connection)) {
+    state->running.endIn(*step, kStopGrace, StopCause::closing);
+  }
 }
 
 sojourn::wire::Message Owner::answer(std::string_view request, Peer peer, uint64_t connection) noexcept {
@@ -302,6 +317,7 @@ sojourn::wire::Message Owner::answer(std::string_view request, Peer peer, uint64
       return std::move(*reply);
     }
     RequestError error = takeRequestError(reply.takeError());
+    ++state->refused[std::min<size_t>(error.code, Figures::kCodes - 1)];
     if (state->process.isElsewhere()) {
       return errorReply(error);
     }

@@ -6,6 +6,7 @@
 #include "owner/Catalogue.h"
 #include "owner/Dataset.h"
 #include "owner/Environment.h"
+#include "owner/Figures.h"
 #include "owner/Limits.h"
 #include "owner/Peer.h"
 #include "runtime/wire/Message.h"
@@ -54,6 +55,9 @@ public:
   /// `disconnected` says so, after the last answer to it; its sessions end some minutes later.
   sojourn::wire::Message answer(std::string_view request, Peer peer = Peer::owner, uint64_t connection = 0) noexcept;
   void disconnected(uint64_t connection) noexcept;
+  /// Steps under way of sessions whose last request came over the connection end within a second, by themselves or with
+  /// an error of code Stopped: the server closes.
+  void endSteps(uint64_t connection) noexcept;
   /// Likewise, with the reply in a string of its own.
   std::string handle(std::string_view request, Peer peer = Peer::owner) {
     return std::string(answer(request, peer).bytes);
@@ -99,6 +103,7 @@ public:
   /// null for none.
   void setProfile(runtime::Profile *profile);
 
+  Figures figures() const;
   /// Requests answered and steps committed since this object was made.
   uint64_t requests() const;
   uint64_t stepsHandled() const;

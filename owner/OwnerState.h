@@ -11,7 +11,9 @@
 #include "runtime/OwnProcess.h"
 #include "runtime/wire/Message.h"
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <mutex>
 
 namespace sojourn::owner {
@@ -21,7 +23,7 @@ public:
   OwnerState(Environment given, Limits limits)
       : environment(std::move(given)), limits(limits), sessions(this->environment, this->limits),
         plans(limits.cachedPlans, limits.cachedPlanBytes), threads(limits.threads),
-        memory(limits.runningArenaBytes, limits.arenaWaitMs) {
+        memory(limits.runningArenaBytes, limits.arenaWaitMs), queue(threads.most()), running(limits.stepMs) {
     if (llvm::Error error = open()) {
       problem = llvm::toString(std::move(error));
     }
@@ -79,8 +81,12 @@ public:
   PlanCache plans;
   ThreadBudget threads;
   MemoryBudget memory;
+  StepQueue queue;
+  RunningSteps running;
   runtime::ArenaPool arenas;
   std::atomic<uint64_t> requests = 0, steps = 0;
+  std::array<std::atomic<uint64_t>, Figures::kCodes> refused{}; ///< by code
+  const std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   std::atomic<runtime::Profile *> profile = nullptr;
 };
 

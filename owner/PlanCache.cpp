@@ -110,6 +110,7 @@ llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, ll
                         runtime::describeLocation(excess->op->getLoc()));
   }
   auto plan = std::make_shared<Plan>();
+  plan->operations = priceOf(**module).operations;
   plan->program = program.str();
   plan->debug = debug.str();
   plan->text = printable(runtime::printProgram(**module, kProgramTextBytes), kProgramTextBytes);

@@ -4,6 +4,7 @@
 #define SOJOURN_OWNER_PLANCACHE_H
 
 #include "owner/Label.h"
+#include "owner/RequestError.h"
 #include "passes/Dependence.h"
 #include "passes/Price.h"
 #include "runtime/Execute.h"
@@ -30,14 +31,16 @@ struct PlanKey {
 
 struct PrivatePlan; // owner/PrivatePlan.h
 
-/// What was made of one program for private tables, by terms; guards itself. Bounded by number, and by bytes over all
-/// programs: beyond that a plan is made anew for each step.
+/// What was made of one program for private tables, by terms, and the terms for which it was refused; guards itself.
+/// Bounded by number, and by bytes over all programs: beyond that a plan is made anew for each step.
 class PrivatePlans {
 public:
   ~PrivatePlans();
-  /// Null if it is not known.
-  std::shared_ptr<const PrivatePlan> find(const std::string &terms);
+  /// Null if it is not known; the error of a program that was refused for these terms before.
+  llvm::Expected<std::shared_ptr<const PrivatePlan>> find(const std::string &terms);
   void insert(const std::string &terms, std::shared_ptr<const PrivatePlan> plan);
+  /// A proof that fails does so again: it is work, and a client may ask as often as it likes.
+  void refuse(const std::string &terms, const RequestError &error);
   /// Whether the program is proved only with what is known of its small tensors.
   std::atomic<bool> needsExtents = false;
 
@@ -45,6 +48,7 @@ private:
   void clear();
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<const PrivatePlan>> known;
+  std::map<std::string, RequestError> refused;
 };
 
 /// A program that passed every check that does not depend on a request. Immutable once made: any
@@ -57,6 +61,7 @@ struct Plan {
   std::string program, debug;
   std::string text; ///< core form with the scientist's locations, for the log
   uint64_t ops = 0;
+  uint64_t operations = 0; ///< of its price (passes/Price.h)
   /// Bindings that a request must bring, and results that it must name.
   size_t states = 0, uploads = 0, slots = 0, seeds = 0, tables = 0, keeps = 0, publishes = 0;
   size_t keepBytes = 0, publishBytes = 0;

@@ -92,7 +92,7 @@ size_t PrivatePlan::bytes() const {
 }
 
 /// Of the plans of one program, and of all.
-static constexpr size_t kPlansMost = 16, kBytesMost = size_t{1} << 30;
+static constexpr size_t kPlansMost = 16, kBytesMost = size_t{1} << 30, kRefusalsMost = 64;
 static std::atomic<size_t> cachedBytes = 0;
 
 PrivatePlans::~PrivatePlans() { clear(); }
@@ -104,10 +104,21 @@ void PrivatePlans::clear() {
   known.clear();
 }
 
-std::shared_ptr<const PrivatePlan> PrivatePlans::find(const std::string &terms) {
+llvm::Expected<std::shared_ptr<const PrivatePlan>> PrivatePlans::find(const std::string &terms) {
   std::lock_guard lock(mutex);
+  if (auto found = refused.find(terms); found != refused.end()) {
+    return llvm::make_error<RequestError>(found->second);
+  }
   auto found = known.find(terms);
   return found == known.end() ? nullptr : found->second;
+}
+
+void PrivatePlans::refuse(const std::string &terms, const RequestError &error) {
+  std::lock_guard lock(mutex);
+  if (refused.size() >= kRefusalsMost) {
+    refused.clear();
+  }
+  refused.try_emplace(terms, error);
 }
 
 void PrivatePlans::insert(const std::string &terms, std::shared_ptr<const PrivatePlan> plan) {

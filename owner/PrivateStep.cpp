@@ -15,6 +15,9 @@ namespace sojourn::owner {
 
 using llvm::Twine;
 
+/// Programs of at most this many ops are proved in milliseconds.
+static constexpr uint64_t kSmallProofOps = 2'000;
+
 llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(const StepContext &context, const wire::Step &request,
                                                              const StepPart &part, Session &session,
                                                              const std::shared_ptr<const Plan> &plan,
@@ -65,13 +68,27 @@ std::string PrivateStep::datasets() const {
 
 llvm::Error PrivateStep::findPlan() {
   std::string key = terms.key();
-  noised = plan->privatePlans->find(key);
+  auto known = plan->privatePlans->find(key);
+  if (!known) {
+    return known.takeError();
+  }
+  noised = std::move(*known);
   if (noised) {
     return llvm::Error::success();
   }
+  auto place = context->queue.enter(session->account,
+                                    plan->ops <= kSmallProofOps ? StepQueue::Lane::small : StepQueue::Lane::large,
+                                    context->running, *session->running);
+  if (!place) {
+    return place.takeError();
+  }
   auto made = makePrivatePlan(*plan, terms, context->limits.price);
   if (!made) {
-    return made.takeError();
+    RequestError error = takeRequestError(made.takeError());
+    if (error.code != wire::ErrorCode_Internal) {
+      plan->privatePlans->refuse(key, error);
+    }
+    return llvm::make_error<RequestError>(std::move(error));
   }
   noised = std::move(*made);
   isNew = true;

@@ -49,6 +49,8 @@ public:
   /// For the log of programs.
   std::string logText() const;
   bool isTicketed() const { return ticket.has_value(); }
+  /// Whether a budget was charged for this step.
+  bool isCharged() const { return charged.size() > 2; }
   /// Keeps what leaves, and makes the receipts.
   llvm::Error seal(std::string_view bytes);
   PrivacyReport report() const;

@@ -6,6 +6,7 @@
 
 #include "owner/Error.h"
 #include "owner/Limits.h"
+#include "owner/RunningSteps.h"
 #include "runtime/wire/Address.h"
 #include "runtime/wire/Protocol.h"
 #include "runtime/wire/Step.h"
@@ -16,6 +17,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>
@@ -29,6 +31,12 @@ namespace sojourn::owner {
 
 /// A client that does not take its reply must not hold a worker for ever.
 static constexpr nng_duration kSendTimeoutMs = 30'000;
+
+/// More are made as they are needed.
+static constexpr unsigned kWorkersAtFirst = 16;
+
+/// What a reply has for going out when the server stops.
+static constexpr std::chrono::milliseconds kLastWords{500};
 
 /// A context with its own two operations. They are apart so that receiving can be stopped for good
 /// while a reply still goes out.
@@ -54,7 +62,8 @@ struct Worker {
 /// Who receives and who rests.
 class Roster {
 public:
-  explicit Roster(unsigned receiversMost) : receiversMost(receiversMost) {}
+  /// `hire`: makes a further worker, which enters; false where none can be made.
+  Roster(unsigned receiversMost, std::function<bool()> hire) : receiversMost(receiversMost), hire(std::move(hire)) {}
 
   /// Rests until the worker is needed; false when the server stops.
   bool enter(Worker &worker) {
@@ -71,13 +80,31 @@ public:
     worker.called.wait(lock, [&] { return !worker.resting; });
     return !stopped;
   }
-  /// The worker has a request. Somebody must be there for the next one.
+  /// The worker has a request. Another one must be there for the next: requests that take long hold no other up.
   void leave() {
     std::lock_guard lock(mutex);
-    if (--receiving == 0 && !rested.empty()) {
+    ++busy;
+    if (--receiving > 0 || stopped) {
+      return;
+    }
+    if (!rested.empty()) {
       ++receiving;
       wakeLast();
+    } else {
+      hire();
     }
+  }
+  /// The worker's request is answered.
+  void done() {
+    std::lock_guard lock(mutex);
+    if (--busy == 0) {
+      idle.notify_all();
+    }
+  }
+  /// Whether no request is under way within the time.
+  bool awaitIdle(std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex);
+    return idle.wait_for(lock, time, [&] { return busy == 0; });
   }
   /// Nobody rests any more: workers may go from now on.
   void stop() {
@@ -98,25 +125,32 @@ private:
   }
 
   const unsigned receiversMost;
+  const std::function<bool()> hire;
   std::mutex mutex;
+  std::condition_variable idle;
   std::vector<Worker *> rested;
-  unsigned receiving = 0;
+  unsigned receiving = 0, busy = 0;
   bool stopped = false;
 };
 
 struct Server::State {
-  explicit State(Owner &owner) : owner(owner), roster(std::max(2u, std::thread::hardware_concurrency())) {}
+  State(Owner &owner, unsigned workersMost)
+      : owner(owner), workersMost(std::max(2u, workersMost)),
+        roster(std::max(2u, std::thread::hardware_concurrency()), [this] { return hire(); }) {}
 
   static void onPipe(nng_pipe pipe, nng_pipe_ev event, void *state);
   bool isOpen(int pipe) {
     std::lock_guard lock(pipesMutex);
     return pipes.count(pipe) != 0;
   }
+  bool hire();
   int addWorker();
+  void endSteps();
   void work(Worker &worker);
   void answer(Worker &worker, nng_msg *request);
 
   Owner &owner;
+  const unsigned workersMost;
   nng_socket socket = NNG_SOCKET_INITIALIZER;
   bool open = false;
   std::atomic<uint64_t> received = 0;
@@ -153,6 +187,34 @@ int Server::State::addWorker() {
     workers.push_back(std::move(worker));
   }
   return result;
+}
+
+/// Under the roster's mutex, as all changes of `workers` while the server runs.
+bool Server::State::hire() {
+  if (workers.size() >= workersMost) {
+    return false;
+  }
+  try {
+    if (int result = addWorker(); result != 0) {
+      spdlog::error("no further request can be served at once: {}", nng_strerror(result));
+      return false;
+    }
+  } catch (const std::exception &exception) {
+    spdlog::error("no further request can be served at once: {}", exception.what());
+    return false;
+  }
+  return true;
+}
+
+void Server::State::endSteps() {
+  std::vector<int> open;
+  {
+    std::lock_guard lock(pipesMutex);
+    open.assign(pipes.begin(), pipes.end());
+  }
+  for (int pipe : open) {
+    owner.endSteps(static_cast<uint64_t>(pipe));
+  }
 }
 
 /// One request to its reply's send.
@@ -196,16 +258,18 @@ void Server::State::work(Worker &worker) {
     nng_aio_wait(worker.receive);
     roster.leave();
     int result = nng_aio_result(worker.receive);
-    if (result == NNG_ECLOSED || result == NNG_ECANCELED) {
-      return;
-    }
     if (result != 0) {
+      roster.done();
+      if (result == NNG_ECLOSED || result == NNG_ECANCELED) {
+        return;
+      }
       spdlog::warn("receiving failed: {}", nng_strerror(result));
       continue;
     }
     nng_msg *request = nng_aio_get_msg(worker.receive);
     nng_aio_set_msg(worker.receive, nullptr);
     answer(worker, request);
+    roster.done();
   }
 }
 
@@ -235,7 +299,7 @@ llvm::Expected<std::unique_ptr<Server>> Server::start(Owner &owner, const Server
       return failure(problem);
     }
   }
-  std::unique_ptr<Server> server(new Server(std::make_unique<State>(owner)));
+  std::unique_ptr<Server> server(new Server(std::make_unique<State>(owner, options.workers)));
   State &state = *server->state;
   auto wrong = [&](int result) {
     std::string hint = result == NNG_EADDRINUSE   ? "; another server already listens at this address"
@@ -272,7 +336,7 @@ llvm::Expected<std::unique_ptr<Server>> Server::start(Owner &owner, const Server
   if (int result = nng_listener_start(listener, 0)) {
     return wrong(result);
   }
-  for (unsigned index = 0; index < std::max(1u, options.workers); ++index) {
+  for (unsigned index = 0; index < std::min(kWorkersAtFirst, state.workersMost); ++index) {
     if (int result = state.addWorker()) {
       return wrong(result);
     }
@@ -286,7 +350,7 @@ llvm::Expected<std::unique_ptr<Server>> Server::start(Owner &owner, const Server
   return server;
 }
 
-void Server::stop() {
+void Server::stop(std::chrono::milliseconds drain, llvm::function_ref<bool()> isUrgent) {
   if (!state->open) {
     return;
   }
@@ -295,6 +359,18 @@ void Server::stop() {
   state->roster.stop();
   for (auto &worker : state->workers) {
     nng_aio_stop(worker->receive);
+  }
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kLook{50};
+  for (auto end = Clock::now() + drain; Clock::now() < end && !isUrgent() && !state->roster.awaitIdle(kLook);) {
+  }
+  // Again and again: a request that waited for its session's turn begins a step late.
+  const auto end = Clock::now() + kStopGrace + kLastWords;
+  do {
+    state->endSteps();
+  } while (!state->roster.awaitIdle(kLook) && Clock::now() < end);
+  for (auto &worker : state->workers) {
+    nng_aio_stop(worker->send); // of a client that does not take its reply
   }
   state->workers.clear();
   nng_close(state->socket);

@@ -5,14 +5,21 @@
 
 #include "owner/Owner.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <chrono>
 #include <memory>
 #include <string>
 
 namespace sojourn::owner {
 
+/// Threads beside those for requests of sessions (Limits::requests): openings, and refusals of what is beyond them.
+inline constexpr unsigned kSpareWorkers = 32;
+
 struct ServerOptions {
-  std::string listen;    ///< ipc:///path, tcp://host:port, inproc://name
-  unsigned workers = 16; ///< requests served at once, each by a thread that waits while its step runs
+  std::string listen; ///< ipc:///path, tcp://host:port, inproc://name
+  /// Requests served at once, each by a thread that waits while its step runs; threads are made as they are needed.
+  unsigned workers = static_cast<unsigned>(Limits().requests) + kSpareWorkers;
 };
 
 class Server {
@@ -23,8 +30,11 @@ public:
   Server(const Server &) = delete;
   Server &operator=(const Server &) = delete;
 
-  /// Takes no more requests, lets running ones end, then closes.
-  void stop();
+  /// Takes no more requests, lets those under way run for `drain`, or until `isUrgent` says so, ends what still runs
+  /// within about a second (Owner::endSteps), then closes.
+  void stop(
+      std::chrono::milliseconds drain = std::chrono::milliseconds(0),
+      llvm::function_ref<bool()> isUrgent = [] { return false; });
   /// Messages received at the transport, answered or not.
   uint64_t requests() const;
 

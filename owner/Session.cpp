@@ -17,8 +17,7 @@ using llvm::Twine;
 llvm::Expected<uint64_t> Sessions::begin(std::string client, std::string account, uint64_t connection) {
   expire();
   // Per account: sessions of nobody, which anyone may open, lock out no client with an identity.
-  auto open = static_cast<size_t>(
-      llvm::count_if(sessions, [&](const auto &entry) { return entry.second->account == account; }));
+  const size_t open = count(account);
   if (open >= limits.sessions) {
     return requestError(wire::ErrorCode_Limit,
                         "the owner has " + Twine(open) + " open sessions of " +
@@ -56,19 +55,33 @@ llvm::Expected<std::shared_ptr<Session>> Sessions::find(uint64_t id) {
   return found->second;
 }
 
-void Sessions::connected(uint64_t id, uint64_t connection) {
-  if (auto found = sessions.find(id); found != sessions.end() && !isOver(*found->second)) {
-    found->second->connection = connection;
-    found->second->goneMs.reset();
+RunningStep *Sessions::connected(uint64_t id, uint64_t connection) {
+  auto found = sessions.find(id);
+  if (found == sessions.end() || isOver(*found->second)) {
+    return nullptr;
   }
+  found->second->connection = connection;
+  found->second->goneMs.reset();
+  return found->second->running;
 }
 
-void Sessions::disconnected(uint64_t connection) {
+std::vector<RunningStep *> Sessions::disconnected(uint64_t connection) {
   for (auto &[id, session] : sessions) {
     if (connection != 0 && session->connection == connection) {
       session->goneMs = environment.elapsedMs();
     }
   }
+  return stepsOf(connection);
+}
+
+std::vector<RunningStep *> Sessions::stepsOf(uint64_t connection) const {
+  std::vector<RunningStep *> running;
+  for (const auto &[id, session] : sessions) {
+    if (connection != 0 && session->connection == connection && session->running != nullptr) {
+      running.push_back(session->running);
+    }
+  }
+  return running;
 }
 
 void Sessions::end(uint64_t id) {
@@ -142,6 +155,11 @@ void Sessions::dropUpload(Session &session, uint64_t upload) {
     holdings.remove(session.account, found->second.buffer->size());
     session.uploads.erase(found);
   }
+}
+
+size_t Sessions::count(const std::string &account) const {
+  return static_cast<size_t>(
+      llvm::count_if(sessions, [&](const auto &entry) { return entry.second->account == account; }));
 }
 
 size_t Sessions::handleCount() const {
@@ -225,6 +243,17 @@ llvm::Expected<std::unique_ptr<SessionTurn>> SessionTurn::take(std::mutex &mutex
       return requestError(wire::ErrorCode_Limit,
                           "the session has " + Twine(most) + " requests under way, its limit; wait for their replies");
     }
+    const std::string &account = (*found)->account;
+    if (const size_t used = sessions.requests.used(account); used >= sessions.requests.share(account)) {
+      return requestError(wire::ErrorCode_Limit, (account.empty() ? "clients without an identity have " : "you have ") +
+                                                     Twine(used) + " requests under way, " +
+                                                     (account.empty() ? "their" : "your") +
+                                                     " share; wait for some of the replies");
+    }
+    if (sessions.requests.left() == 0) {
+      return requestError(wire::ErrorCode_Limit, "the owner has no room for further requests; try again later");
+    }
+    sessions.requests.add(account, 1);
     taken.reset(new SessionTurn(mutex, sessions, std::move(*found)));
     ++taken->session->users;
   }
@@ -246,6 +275,7 @@ SessionTurn::~SessionTurn() {
   }
   std::lock_guard lock(mutex);
   --session->users;
+  sessions.requests.remove(session->account, 1);
   session->lastUsedMs = sessions.environment.clockMs();
   if (session->goneMs) {
     session->goneMs = sessions.environment.elapsedMs(); // a client has the whole time after a long step, too

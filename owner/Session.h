@@ -27,6 +27,7 @@
 namespace sojourn::owner {
 
 struct RunAccount;
+class RunningStep;
 
 /// A value kept at the owner and what is known of where it comes from.
 struct Handle {
@@ -73,6 +74,7 @@ struct Session {
   /// that wait for no turn.
   std::atomic<uint32_t> progress = 0;
   std::atomic<bool> stop = false;
+  RunningStep *running = nullptr; ///< of the message that runs; under the owner's mutex
 
   /// Requests of one session take turns.
   std::mutex turn;
@@ -84,7 +86,7 @@ struct Session {
 class Sessions {
 public:
   Sessions(const Environment &environment, const Limits &limits)
-      : holdings(limits.handleBytes), environment(environment), limits(limits) {}
+      : holdings(limits.handleBytes), requests(limits.requests), environment(environment), limits(limits) {}
 
   /// `connection`: over which the request came; 0 where there is none, as within a process.
   llvm::Expected<uint64_t> begin(std::string client, std::string account, uint64_t connection = 0);
@@ -103,14 +105,21 @@ public:
   void dropUpload(Session &session, uint64_t upload);
 
   size_t count() const { return sessions.size(); }
+  size_t count(const std::string &account) const;
   size_t handleCount() const;
   /// Of handles and uploads of all sessions, and of what running steps will keep.
   Holdings holdings;
+  /// Requests under way, of sessions.
+  Shares requests;
 
-  /// A request of the session has come over a connection; unknown sessions have none.
-  void connected(uint64_t id, uint64_t connection);
-  /// A connection has closed. Sessions whose last request came over it end unless another one comes soon.
-  void disconnected(uint64_t connection);
+  /// A request of the session has come over a connection; unknown sessions have none. Returns the step of the session
+  /// that runs, if any.
+  RunningStep *connected(uint64_t id, uint64_t connection);
+  /// A connection has closed. Sessions whose last request came over it end unless another one comes soon. Returns their
+  /// steps that run.
+  std::vector<RunningStep *> disconnected(uint64_t connection);
+  /// Steps that run, of sessions whose last request came over a connection.
+  std::vector<RunningStep *> stepsOf(uint64_t connection) const;
 
   /// Notes the reply of a session's last step; the oldest replies of others make room for it.
   void remember(LastStep &last, sojourn::wire::Message reply);

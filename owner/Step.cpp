@@ -28,6 +28,38 @@ std::string hashText(const RequestHash &hash) {
   return llvm::utohexstr(hash[0], /*LowerCase=*/true, 16) + llvm::utohexstr(hash[1], /*LowerCase=*/true, 16);
 }
 
+/// Programs of at most this many bytes are planned in milliseconds.
+constexpr size_t kSmallProgramBytes = size_t{64} << 10;
+
+/// While it lives, the session's step can be stopped.
+class Underway {
+public:
+  Underway(const StepContext &context, Session &session, RunningStep &step)
+      : context(context), session(session), step(step) {
+    context.running.add(step);
+    context.running.renew(step);
+    std::lock_guard lock(context.mutex);
+    session.running = &step;
+    if (session.goneMs) {
+      context.running.endIn(step, kGoneGrace, StopCause::connection);
+    }
+  }
+  ~Underway() {
+    {
+      std::lock_guard lock(context.mutex);
+      session.running = nullptr;
+    }
+    context.running.remove(step);
+  }
+  Underway(const Underway &) = delete;
+  Underway &operator=(const Underway &) = delete;
+
+private:
+  const StepContext &context;
+  Session &session;
+  RunningStep &step;
+};
+
 class Step {
 public:
   Step(const StepContext &context, const wire::Step &request, std::string_view message)
@@ -47,6 +79,7 @@ private:
   const wire::Step &request;
   const RequestHash requestHash;
   std::unique_ptr<SessionTurn> session; ///< outlives what points into the session
+  RunningStep running;
   runtime::ProgramHash hash{};
   std::shared_ptr<const Plan> plan;
 };
@@ -113,6 +146,12 @@ llvm::Error Step::makePlan() {
   std::vector<std::shared_ptr<const Plan>> gone; // destroyed when the mutex is free again
   bool fresh = !plan;
   if (fresh) {
+    const bool isSmall = program.size() + debug.size() <= kSmallProgramBytes;
+    auto place = context.queue.enter((*session)->account, isSmall ? StepQueue::Lane::small : StepQueue::Lane::large,
+                                     context.running, running);
+    if (!place) {
+      return place.takeError();
+    }
     if (context.environment.entering) {
       context.environment.entering(Phase::planning);
     }
@@ -158,8 +197,9 @@ llvm::Error Step::checkSize() const {
 
 /// Once it has committed, the message's number is used.
 llvm::Error Step::runOne(const StepPart &part, DoneReply &reply) {
+  context.running.renew(running);
   StepRun step(context, request, part, hash, **session, plan);
-  return step.run(reply, [&] {
+  llvm::Error error = step.run(reply, [&] {
     Session &target = **session;
     context.sessions.remember(target.last, {});
     target.last.sequence = request.sequence();
@@ -168,6 +208,14 @@ llvm::Error Step::runOne(const StepPart &part, DoneReply &reply) {
     target.last.failure.reset();
     target.progress = reply.steps();
   });
+  if (!error || !running.isStopped()) {
+    return error;
+  }
+  RequestError found = takeRequestError(std::move(error));
+  if (found.code == wire::ErrorCode_Stopped) {
+    found.message = takeRequestError(context.running.stopped(running, step.isCharged())).message;
+  }
+  return llvm::make_error<RequestError>(std::move(found));
 }
 
 /// Whether no further step begins.
@@ -227,6 +275,7 @@ llvm::Expected<StepReply> Step::run() {
   if (llvm::Error error = checkAccess(context, request, StepPart::first(request), **session)) {
     return error;
   }
+  const Underway underway(context, **session, running);
   if (llvm::Error error = findPlan()) {
     return error;
   }

@@ -9,7 +9,9 @@
 #include "owner/Limits.h"
 #include "owner/PlanCache.h"
 #include "owner/ProgramLog.h"
+#include "owner/RunningSteps.h"
 #include "owner/Session.h"
+#include "owner/StepQueue.h"
 #include "owner/Store.h"
 #include "runtime/Execute.h"
 
@@ -17,8 +19,8 @@
 
 namespace sojourn::owner {
 
-/// What a step works with. `mutex` guards store, sessions, plans and log; accounts, budgets and pool
-/// lock themselves.
+/// What a step works with. `mutex` guards store, sessions, plans and log; accounts, budgets, queue
+/// and pool lock themselves.
 struct StepContext {
   std::mutex &mutex;
   Store &store;
@@ -28,6 +30,8 @@ struct StepContext {
   Accounts &accounts;
   ThreadBudget &threads;
   MemoryBudget &memory;
+  StepQueue &queue;
+  RunningSteps &running;
   runtime::ArenaPool &arenas;
   const Environment &environment;
   const Limits &limits;

@@ -247,9 +247,15 @@ llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed)
   if (llvm::Error error = bind()) {
     return error;
   }
+  RunningStep &running = *session.running;
+  auto place = context.queue.enter(session.account, StepQueue::laneOf(plan->operations), context.running, running);
+  if (!place) {
+    return place.takeError();
+  }
   size_t most = context.threads.most();
   auto memory = context.memory.lease(privacy ? privacy->runBytes(static_cast<unsigned>(most))
-                                             : plan->runBytes(static_cast<unsigned>(most)));
+                                             : plan->runBytes(static_cast<unsigned>(most)),
+                                     running.flag());
   if (!memory) {
     return memory.takeError();
   }
@@ -268,6 +274,7 @@ llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed)
   options.threads = threads.threads;
   options.arenas = &context.arenas;
   options.profile = context.profile;
+  options.stop = &running.flag();
   if (privacy) {
     if (llvm::Error error = privacy->checkRowLists(bound->bindings, options)) {
       return error;

@@ -23,6 +23,8 @@ public:
   /// Checks, runs, adds what leaves to the reply and commits; `committed` is called with the commit, under the owner's
   /// mutex. On an error nothing has changed, the reply apart.
   llvm::Error run(DoneReply &reply, llvm::function_ref<void()> committed);
+  /// Whether a budget was charged.
+  bool isCharged() const { return privacy && privacy->isCharged(); }
 
 private:
   llvm::Error bind();

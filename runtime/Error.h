@@ -9,10 +9,18 @@
 namespace sojourn::runtime {
 
 /// The numbers are those of ErrorCode in runtime/wire/Messages.fbs.
-enum class ErrorCode : uint8_t { Malformed = 0, Version = 1, Limit = 2, Unsupported = 7, Execution = 8, Internal = 9 };
+enum class ErrorCode : uint8_t {
+  Malformed = 0,
+  Version = 1,
+  Limit = 2,
+  Unsupported = 7,
+  Execution = 8,
+  Internal = 9,
+  Stopped = 11
+};
 
 /// Failure of decoding (Malformed, Version, Limit, Unsupported), of planning (Unsupported, Limit)
-/// or of a run (Execution). `op` and `location` are empty where no op is to blame.
+/// or of a run (Execution, Stopped). `op` and `location` are empty where no op is to blame.
 class ProgramError : public llvm::ErrorInfo<ProgramError> {
 public:
   static char ID;

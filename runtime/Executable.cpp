@@ -259,6 +259,7 @@ void Executable::Impl::place(RunContext &context, llvm::ArrayRef<Binding> bindin
 namespace {
 
 void runInstruction(const Kernel &kernel, SlotTable slots, unsigned threads) {
+  checkStop();
   if (kernel.rows > 1) {
     runRows(kernel, slots, threads);
   } else if (kernel.rows == 1) {
@@ -304,6 +305,7 @@ llvm::Expected<std::vector<HostTensor>> Executable::run(llvm::ArrayRef<Binding> 
         std::byte *memory = run.arena.data();
         impl.place(context, run.bindings, memory, buffers);
         SlotTable slots(context.slots.data(), reinterpret_cast<char *>(memory + scratchAt), impl.scratchBytes);
+        const StopScope stop(run.options.stop);
         if (run.profile == nullptr) {
           for (context.current = 0; context.current < impl.instructions.size(); ++context.current) {
             runInstruction(*impl.instructions[context.current].kernel, slots, run.threads);
@@ -325,7 +327,9 @@ llvm::Expected<std::vector<HostTensor>> Executable::run(llvm::ArrayRef<Binding> 
     bool known = context.current < impl.instructions.size();
     const Instruction *failed = known ? &impl.instructions[context.current] : nullptr;
     impl.giveContext(std::move(run.context));
-    return makeError(ErrorCode::Execution, message, failed ? failed->op : "", failed ? failed->location : "");
+    const bool isStopped = options.stop != nullptr && options.stop->load();
+    return makeError(isStopped ? ErrorCode::Stopped : ErrorCode::Execution, message, failed ? failed->op : "",
+                     failed ? failed->location : "");
   }
   std::vector<HostTensor> results(impl.results.size());
   for (size_t index = 0; index < results.size(); ++index) {

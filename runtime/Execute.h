@@ -6,6 +6,7 @@
 #include "dialect/Part.h"
 #include "runtime/Buffer.h"
 #include "runtime/Error.h"
+#include "runtime/Stop.h"
 #include "runtime/Tensor.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -73,10 +74,11 @@ class Profile; // runtime/Profile.h
 
 /// What one run may use. A result's bits do not depend on any of it.
 struct RunOptions {
-  unsigned threads = 0;          ///< at most this many; 0 = as many as the process has
-  BufferPool *buffers = nullptr; ///< where results come from; null = BufferPool::global()
-  ArenaPool *arenas = nullptr;   ///< where intermediate values live; null = ArenaPool::global()
-  Profile *profile = nullptr;    ///< gets times of instructions; null = the environment's, if any
+  unsigned threads = 0;           ///< at most this many; 0 = as many as the process has
+  BufferPool *buffers = nullptr;  ///< where results come from; null = BufferPool::global()
+  ArenaPool *arenas = nullptr;    ///< where intermediate values live; null = ArenaPool::global()
+  Profile *profile = nullptr;     ///< gets times of instructions; null = the environment's, if any
+  const StopFlag *stop = nullptr; ///< ends the run once it is set; null = none
 };
 
 /// A program planned for repeated runs. Immutable: what a run changes belongs to the run.

@@ -83,16 +83,20 @@ struct Partition {
   int64_t items = 0, rows = 1;
 
   Partition() = default;
-  /// `work`: elements that one item moves, or as much work as that.
-  Partition(int64_t items, int64_t work, int64_t rowsMax = 64) : items(items) {
+  /// `work`: elements that one item moves, or as much work as that. `rowsMax` 0: 64, or as many as keep each row's work
+  /// within kRowWorkMost, so that a run can be stopped between two of them.
+  Partition(int64_t items, int64_t work, int64_t rowsMax = 0) : items(items) {
     double all = static_cast<double>(items) * static_cast<double>(std::max<int64_t>(work, 1));
+    if (rowsMax == 0) {
+      rowsMax = static_cast<int64_t>(std::clamp(all / kRowWorkMost, 64.0, 1e6));
+    }
     rows = std::clamp<int64_t>(static_cast<int64_t>(std::min(all / kRowWork, 1e6)), 1,
                                std::clamp<int64_t>(items, 1, rowsMax));
   }
   /// The first item of a row; begin(rows) is `items`.
   int64_t begin(int64_t row) const { return items / rows * row + items % rows * row / rows; }
 
-  static constexpr double kRowWork = 16384;
+  static constexpr double kRowWork = 16384, kRowWorkMost = 1 << 27;
 };
 
 /// One step of an elementwise chain that is more than a loop: elements [lo, lo + n) of `out`.

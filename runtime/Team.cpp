@@ -2,6 +2,7 @@
 // Helpers, the boards where runs leave them tasks, and who waits for whom.
 #include "runtime/Team.h"
 #include "runtime/Library.h"
+#include "runtime/Stop.h"
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -239,19 +240,31 @@ void runTasks(size_t tasks, unsigned threads, llvm::function_ref<void(size_t)> b
     return;
   }
   TeamLease lease;
-  teamOfThread().run(tasks, threads, body);
+  const StopFlag *stop = stopOfThread();
+  teamOfThread().run(tasks, threads, [&](size_t task) {
+    const StopScope scope(stop);
+    body(task);
+  });
+}
+
+/// Row by row, so that a run can be stopped between two: each is work for some microseconds at least.
+static void runPiece(const Kernel &kernel, SlotTable slots, int64_t lo, int64_t hi, unsigned worker) {
+  for (int64_t row = lo; row < hi; ++row) {
+    checkStop();
+    kernel.run(slots, row, row + 1, worker);
+  }
 }
 
 void runRows(const Kernel &kernel, SlotTable slots, unsigned threads) {
   const int64_t rows = kernel.rows, pieces = std::min<int64_t>(threads, rows);
   if (pieces <= 1 || isBusy) {
-    kernel.run(slots, 0, rows, 0);
+    runPiece(kernel, slots, 0, rows, 0);
     return;
   }
   // A piece's number is its worker.
   runTasks(static_cast<size_t>(pieces), threads, [&](size_t task) {
     const auto piece = static_cast<int64_t>(task);
-    kernel.run(slots, rows * piece / pieces, rows * (piece + 1) / pieces, static_cast<unsigned>(piece));
+    runPiece(kernel, slots, rows * piece / pieces, rows * (piece + 1) / pieces, static_cast<unsigned>(piece));
   });
 }
 

@@ -4,6 +4,8 @@
 #include "owner/Administration.h"
 #include "owner/Import.h"
 #include "owner/Logging.h"
+#include "owner/ServeSettings.h"
+#include "owner/StatusServer.h"
 #include "owner/Text.h"
 #include "tools/Version.h"
 
@@ -21,13 +23,16 @@ llvm::raw_ostream &standardOutput() {
 
 struct Arguments {
   std::string store = defaultStoreDirectory();
-  std::string file, name, client, policy = "private", boundsFile, listen, text, subject, population, key;
+  std::string file, name, client, policy = "private", boundsFile, text, subject, population, key, config;
   std::vector<std::string> bounds, fills, categories, dates, columns, clients, added, removed;
   bool rowsAreSubjects = false, verbose = false, anyone = false, none = false;
   std::optional<double> epsilon, delta, noiseMultiplier, clip, metricBound;
   size_t last = 50;
-  unsigned workers = ServerOptions().workers;
-  Limits limits;
+  bool asJson = false;
+  /// The file of --config, then these.
+  std::vector<std::pair<const NumberSetting *, double>> numbers;
+  std::vector<std::pair<const TextSetting *, std::string>> texts;
+  ServeSettings settings;
 };
 
 using Action = llvm::Error (*)(Owner &owner, const Arguments &arguments);
@@ -194,7 +199,28 @@ llvm::Error key(Owner &owner, const Arguments &) {
 }
 
 llvm::Error serve(Owner &owner, const Arguments &arguments) {
-  return serveUntilSignal(owner, {arguments.listen, arguments.workers}, standardOutput());
+  return serveUntilSignal(owner, arguments.settings, arguments.store, standardOutput());
+}
+
+llvm::Error status(Owner &, const Arguments &arguments) {
+  return printStatus(arguments.store, arguments.settings, arguments.asJson, standardOutput());
+}
+
+/// From the file, then from the command line.
+llvm::Error takeSettings(Arguments &arguments) {
+  ServeSettings &settings = arguments.settings;
+  if (llvm::Error error =
+          arguments.config.empty() ? llvm::Error::success() : readSettings(arguments.config, settings)) {
+    return error;
+  }
+  for (const auto &[setting, value] : arguments.numbers) {
+    setting->set(settings, value);
+  }
+  for (const auto &[setting, value] : arguments.texts) {
+    settings.*setting->text = value;
+  }
+  settings.settle();
+  return llvm::Error::success();
 }
 
 /// All commands; which one was given is known after parsing.
@@ -213,6 +239,7 @@ public:
     }
     return nullptr;
   }
+  bool isServing() const { return serving->parsed(); }
 
 private:
   CLI::App *add(CLI::App &parent, const char *name, const char *what, Action action) {
@@ -337,36 +364,48 @@ private:
 
   void addService(CLI::App &app) {
     CLI::App *command = add(app, "serve", "answer clients until interrupted", serve);
-    command->add_option("--listen", arguments.listen, "ipc:///path/to.sock or tcp://host:port")->required();
-    command
-        ->add_option("--workers", arguments.workers,
-                     "requests served at once; a step occupies one worker while it runs")
-        ->check(CLI::Range(1, 64))
-        ->capture_default_str();
-    command
-        ->add_option("--max-operations", arguments.limits.price.operations,
-                     "limit on elements computed or moved by one step; larger programs are refused unbuilt")
-        ->capture_default_str();
-    command
-        ->add_option("--max-arena", arguments.limits.price.arenaBytes,
-                     "limit on intermediate values of one step, in bytes")
-        ->capture_default_str();
-    command
-        ->add_option_function<int64_t>(
-            "--reconnect-seconds", [&](int64_t seconds) { arguments.limits.goneMs = 1000 * seconds; },
-            "time that a client's values outlive its connection, in which it may come back")
-        ->check(CLI::Range(int64_t{0}, int64_t{7} * 24 * 3600))
-        ->default_str(std::to_string(arguments.limits.goneMs / 1000));
-    command
-        ->add_option(
-            "--max-values", arguments.limits.handleBytes,
-            "limit on the values that all clients keep, in bytes, of which clients without an identity have an "
-            "eighth together and any other client half; 0: half of the machine's memory")
-        ->capture_default_str();
+    serving = command;
+    addSettings(command);
     command->add_flag("--verbose", arguments.verbose, "log every request (sizes, never values)");
+
+    command = add(app, "status",
+                  "show what the servers of the store do, with their settings; without any, those of a "
+                  "new one",
+                  status);
+    command->add_option("--config", arguments.config, "TOML file with settings of a new server");
+    command->add_flag("--json", arguments.asJson, "as JSON");
 
     command = add(app, "programs", "list programs that ran, with the releases of those on private tables", programs);
     command->add_option("--text", arguments.text, "show the program with this start of its hash, with source lines");
+  }
+
+  /// What may stand in the file of --config, too.
+  void addSettings(CLI::App *command) {
+    command->add_option("--config", arguments.config,
+                        "TOML file with settings; options of the command line come before it. 'sojourn-owner status' "
+                        "shows all keys");
+    for (const TextSetting &setting : textSettings()) {
+      command->add_option_function<std::string>(
+          setting.option, [&](const std::string &text) { arguments.texts.emplace_back(&setting, text); }, setting.help);
+    }
+    for (const NumberSetting &setting : numberSettings()) {
+      if (*setting.option == '\0') {
+        continue;
+      }
+      const double value = setting.get(arguments.settings);
+      auto take = [&](double number) { arguments.numbers.emplace_back(&setting, number); };
+      if (setting.isWhole) {
+        command
+            ->add_option_function<int64_t>(
+                setting.option, [take](int64_t number) { take(static_cast<double>(number)); }, setting.help)
+            ->check(CLI::Range(static_cast<int64_t>(setting.least), static_cast<int64_t>(setting.most)))
+            ->default_str(numberText(value));
+      } else {
+        command->add_option_function<double>(setting.option, take, setting.help)
+            ->check(CLI::Range(setting.least, setting.most))
+            ->default_str(numberText(value));
+      }
+    }
   }
 
   void addBudgets(CLI::App &app) {
@@ -409,6 +448,7 @@ private:
   }
 
   Arguments &arguments;
+  CLI::App *serving = nullptr;
   std::vector<std::pair<CLI::App *, Action>> actions;
 };
 
@@ -428,9 +468,15 @@ int main(int argc, char **argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
 
+  llvm::Error wrong = takeSettings(arguments);
+  wrong = wrong || !commands.isServing() ? std::move(wrong) : checkSettings(arguments.settings);
+  if (wrong) {
+    PrintableStream(llvm::errs()) << "sojourn-owner: " << llvm::toString(std::move(wrong)) << '\n';
+    return 2;
+  }
   Environment environment = Environment::system(arguments.store);
-  environment.log = logToStandardError(arguments.verbose);
-  Owner owner(std::move(environment), arguments.limits);
+  environment.log = logToStandardError(arguments.verbose, arguments.settings.log == "json");
+  Owner owner(std::move(environment), arguments.settings.limits);
   std::string problem = owner.status();
   llvm::Error result = problem.empty() ? commands.chosen()(owner, arguments) : llvm::createStringError(problem);
   if (result) {

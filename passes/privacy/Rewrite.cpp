@@ -43,6 +43,10 @@ public:
                                    "too many to analyse; split it";
       }
       analyse();
+      if (points.size() * step.getNumResults() > kPairsMost) {
+        return step.emitError() << "the step is too large to be made private: it has " << points.size()
+                                << " sums over rows and " << step.getNumResults() << " results; split it";
+      }
       bool isLast = !groupFirst();
       LogicalResult grouped = !isLast ? success() : failed(refuseMixed()) ? failure() : group();
       if (isLast && succeeded(grouped) && work <= kWorkMost && centrePoints(unboundedMetrics(), *analysis)) {
@@ -385,7 +389,9 @@ private:
   }
 
   /// Each round analyses the whole step.
-  static constexpr size_t kWorkMost = size_t{1} << 26, kRoundsMost = 64, kAnalysedMost = size_t{1} << 19;
+  static constexpr size_t kWorkMost = size_t{1} << 24, kRoundsMost = 64, kAnalysedMost = size_t{1} << 19;
+  /// Sums times results: known before any of the work.
+  static constexpr size_t kPairsMost = size_t{1} << 23;
   size_t work = 0;
   func::FuncOp step;
   const RowInputs &inputs;

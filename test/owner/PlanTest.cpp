@@ -150,18 +150,23 @@ TEST(Budgets, ThreadsAreSharedFairly) {
 
 TEST(Budgets, MemoryIsWaitedFor) {
   MemoryBudget budget(100, 60'000);
-  auto first = budget.lease(80);
+  runtime::StopFlag going{false}, stopped{false};
+  auto first = budget.lease(80, going);
   ASSERT_TRUE(bool(first));
-  auto small = budget.lease(20);
+  auto small = budget.lease(20, going);
   ASSERT_TRUE(bool(small));
   std::thread waiting([&] {
-    auto second = budget.lease(90); // fits when both others have ended
+    auto second = budget.lease(90, going); // fits when both others have ended
     EXPECT_TRUE(bool(second)) << llvm::toString(second.takeError());
   });
+  std::thread stopping([&] { stopped = true; });
+  EXPECT_EQ(errorText(budget.lease(30, stopped).takeError()), "the step was stopped");
+  stopping.join();
   { auto ended = std::move(*first); }
   { auto ended = std::move(*small); }
   waiting.join();
-  EXPECT_NE(errorText(budget.lease(101).takeError()).find("limit for running programs is 100"), std::string::npos);
+  EXPECT_NE(errorText(budget.lease(101, going).takeError()).find("limit for running programs is 100"),
+            std::string::npos);
 }
 
 } // namespace sojourn::owner::test

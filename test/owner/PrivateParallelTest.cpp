@@ -139,7 +139,7 @@ TEST(PrivateParallel, PlansAreFoundWhileOthersArePut) {
       for (int round = 0; round < 500; ++round) {
         size_t number = random() % made.size();
         std::string terms = "terms " + std::to_string(number);
-        if (auto known = plans.find(terms)) {
+        if (auto known = llvm::cantFail(plans.find(terms))) {
           wrong += known != made[number];
           ++found;
         } else {
@@ -153,6 +153,21 @@ TEST(PrivateParallel, PlansAreFoundWhileOthersArePut) {
   }
   EXPECT_EQ(wrong, 0);
   EXPECT_GT(found, 0);
+}
+
+/// A program that was refused is refused again from memory, for the same terms alone.
+TEST(PrivateParallel, RefusalsAreRemembered) {
+  PrivatePlans plans;
+  const RequestError refusal(wire::ErrorCode_Refused, "no proof", "sojourn.sum", "script.py:3");
+  for (int number = 0; number < 200; ++number) { // more than are kept
+    plans.refuse("terms " + std::to_string(number), refusal);
+    auto found = plans.find("terms " + std::to_string(number));
+    ASSERT_FALSE(bool(found));
+    const RequestError told = takeRequestError(found.takeError());
+    EXPECT_EQ(told.code, refusal.code);
+    EXPECT_EQ(told.message + told.op + told.location, "no proofsojourn.sumscript.py:3");
+    EXPECT_EQ(llvm::cantFail(plans.find("terms " + std::to_string(number + 1))), nullptr);
+  }
 }
 
 } // namespace sojourn::owner::test

@@ -105,6 +105,11 @@ protected:
     if (!step) {
       return "no program";
     }
+    return saidOf(step);
+  }
+
+  /// What is said of a step; empty where it is taken.
+  std::string saidOf(mlir::func::FuncOp step) {
     std::string said;
     mlir::ScopedDiagnosticHandler handler(&context.context, [&](mlir::Diagnostic &diagnostic) {
       said += diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error ? diagnostic.str() + "\n" : "";
@@ -184,6 +189,26 @@ TEST_F(PrivacyBounds, UpdatesOneAfterTheOther) {
   EXPECT_EQ(refusalOf(65), "the step updates its weights 64 times, one update after the other, too many to analyse; "
                            "split it\n");
   EXPECT_EQ(refusalOf(80), refusalOf(65));
+}
+
+/// Many sums and many results are a lot of work, whatever reaches what.
+TEST_F(PrivacyBounds, SumsTimesResults) {
+  auto said = [&](size_t count) {
+    std::string body;
+    std::vector<std::string> values, types(count, "tensor<f64>"),
+        results(count, "tensor<f64> {sojourn.result = \"publish\"}");
+    for (size_t k = 0; k < count; ++k) {
+      const std::string at = std::to_string(k);
+      body += "    %f" + at + " = sojourn.constant " + at + ".0 : f64\n";
+      body += "    %m" + at + " = sojourn.mul %x, %f" + at + " : tensor<8xf64>, tensor<f64>\n";
+      body += "    %s" + at + " = sojourn.reduce_sum %m" + at + ", dims = [0] : tensor<8xf64>\n";
+      values.push_back("%s" + at);
+    }
+    return saidOf(parse(kTable, join(results), body + "    return " + join(values) + " : " + join(types) + "\n"));
+  };
+  EXPECT_EQ(said(100), "");
+  EXPECT_EQ(said(2'897), "the step is too large to be made private: it has 2897 sums over rows and 2897 results; split "
+                         "it\n");
 }
 
 TEST_F(PrivacyBounds, OpsThatUpdatesAnalyseAgain) {

@@ -233,5 +233,7 @@ NOT_SHOWN = {
         "the step has more sums over rows than the analysis can distinguish; split the step",
         " times, one update after the other, too many to analyse; split it",
         "the step is too large to be made private: too many sums over rows reach too many results; split it",
+        "the step is too large to be made private: it has ",
+        " sums over rows and ",
     ],
 }

@@ -39,6 +39,58 @@ std::string stepText() {
                      {{"%t", "tensor<96x160xf32>"}, {"%i", "tensor<96x160xi64>"}, {"%all", "tensor<f32>"}});
 }
 
+TEST(Run, AStoppedRunIsAnErrorAndChangesNothing) {
+  Context context;
+  auto plan = compileText(context, stepText());
+  ASSERT_TRUE(plan);
+  std::mt19937 random(testSeed());
+  std::normal_distribution<double> normal;
+  auto inputs = bindWith(*plan, [&](Element) { return normal(random); });
+  const auto expected = bytesOf(llvm::cantFail(plan->run(inputs)));
+  for (unsigned threads = 1; threads <= 3; ++threads) {
+    StopFlag stop{true};
+    auto stopped = plan->run(inputs, {.threads = threads, .stop = &stop});
+    ASSERT_FALSE(bool(stopped));
+    llvm::handleAllErrors(stopped.takeError(), [](const ProgramError &error) {
+      EXPECT_EQ(error.code(), ErrorCode::Stopped);
+      EXPECT_EQ(error.text(), "the run was stopped");
+    });
+    stop = false;
+    EXPECT_EQ(bytesOf(llvm::cantFail(plan->run(inputs, {.threads = threads, .stop = &stop}))), expected);
+  }
+}
+
+/// Wherever in a run the flag is set: the whole result, or an error.
+TEST(Run, StopsAreAllOrNothing) {
+  unsigned seed = testSeed();
+  SCOPED_TRACE("SOJOURN_TEST_SEED=" + std::to_string(seed));
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  Context context;
+  auto plan = compileText(context, stepText());
+  ASSERT_TRUE(plan);
+  auto inputs = bindWith(*plan, [&](Element) { return normal(random); });
+  const auto expected = bytesOf(llvm::cantFail(plan->run(inputs)));
+  int ended = 0;
+  for (int round = 0; round < 200; ++round) {
+    StopFlag stop{false};
+    const auto wait = std::chrono::microseconds(random() % 4000);
+    std::thread ends([&] {
+      std::this_thread::sleep_for(wait);
+      stop = true;
+    });
+    auto values = plan->run(inputs, {.threads = 2, .stop = &stop});
+    ends.join();
+    if (values) {
+      EXPECT_EQ(bytesOf(*values), expected);
+    } else {
+      llvm::consumeError(values.takeError());
+      ++ended;
+    }
+  }
+  EXPECT_GT(ended, 0);
+}
+
 TEST(Run, OnePlanRunsOnSeveralThreadsAtOnce) {
   unsigned seed = testSeed();
   SCOPED_TRACE("SOJOURN_TEST_SEED=" + std::to_string(seed));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tasks on helpers: each is done once, whoever asks, however many ask, and wherever helpers come from.
+#include "runtime/Stop.h"
 #include "runtime/Team.h"
 
 #include <atomic>
@@ -155,6 +156,38 @@ TEST_F(Team, AForkedProcessMakesItsOwn) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   EXPECT_EQ(done(6, 3), std::vector<int>(6, 1));
+}
+
+/// A run whose rows wait for nothing but the flag: without a look at it between rows, none would end.
+TEST_F(Team, AStoppedRunEndsBetweenRows) {
+  struct Rows : Kernel {
+    StopFlag &stop;
+    std::atomic<int> &begun;
+    const int64_t last;
+    Rows(StopFlag &stop, std::atomic<int> &begun, int64_t last) : stop(stop), begun(begun), last(last) {}
+    void run(SlotTable, int64_t lo, int64_t hi, unsigned) const override {
+      for (int64_t row = lo; row < hi; ++row) {
+        if (++begun == last) {
+          stop = true;
+        }
+      }
+    }
+    size_t bytes() const override { return 0; }
+  };
+  for (unsigned threads = 1; threads <= 4; ++threads) {
+    StopFlag stop{false};
+    std::atomic<int> begun{0};
+    Rows kernel(stop, begun, 1 + random() % 1000);
+    kernel.rows = 1'000'000;
+    {
+      const StopScope scope(&stop);
+      EXPECT_THROW(runRows(kernel, SlotTable(nullptr, nullptr, 0), threads), Stopped);
+    }
+    EXPECT_GE(begun, kernel.last);
+    EXPECT_LT(begun, 900'000) << threads;
+    EXPECT_EQ(stopOfThread(), nullptr);
+    EXPECT_EQ(done(7, threads), std::vector<int>(7, 1)) << "the flag was that run's alone";
+  }
 }
 
 } // namespace

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "owner/RunningSteps.h"
+
+#include "owner/RequestError.h"
+#include "owner/Text.h"
+
+namespace sojourn::owner {
+
+/// How often the thread looks while steps run: no step has to wake it.
+static constexpr std::chrono::milliseconds kLook{200};
+
+RunningSteps::~RunningSteps() {
+  {
+    std::lock_guard lock(mutex);
+    isOver = true;
+    changed.notify_all();
+  }
+  if (thread.joinable()) {
+    thread.join();
+  }
+}
+
+void RunningSteps::add(RunningStep &step) {
+  std::lock_guard lock(mutex);
+  steps.insert(&step);
+}
+
+void RunningSteps::remove(RunningStep &step) {
+  std::lock_guard lock(mutex);
+  steps.erase(&step);
+}
+
+void RunningSteps::renew(RunningStep &step) {
+  if (stepTime.count() == 0) {
+    return;
+  }
+  const auto deadline = RunningStep::Clock::now() + stepTime;
+  std::lock_guard lock(mutex);
+  if (step.cause == StopCause::deadline || step.end > deadline) {
+    step.cause = StopCause::deadline;
+    step.end = deadline;
+  }
+  step.deadline = deadline;
+  wake();
+}
+
+void RunningSteps::endIn(RunningStep &step, std::chrono::milliseconds time, StopCause cause) {
+  std::lock_guard lock(mutex);
+  if (const auto end = RunningStep::Clock::now() + time; end < step.end) {
+    step.end = end;
+    step.cause = cause;
+    wake();
+  }
+}
+
+void RunningSteps::keep(RunningStep &step) {
+  std::lock_guard lock(mutex);
+  if (step.cause == StopCause::connection) {
+    step.end = step.deadline;
+    step.cause = StopCause::deadline;
+  }
+}
+
+void RunningSteps::wake() {
+  if (!thread.joinable()) {
+    thread = std::thread([this] { watch(); });
+  } else if (isIdle) {
+    changed.notify_all();
+  }
+}
+
+void RunningSteps::watch() {
+  std::unique_lock lock(mutex);
+  while (!isOver) {
+    isIdle = steps.empty();
+    if (isIdle) {
+      changed.wait(lock);
+      continue;
+    }
+    const auto now = RunningStep::Clock::now();
+    auto next = now + kLook;
+    for (RunningStep *step : steps) {
+      if (step->end <= now) {
+        step->stop = true;
+      } else {
+        next = std::min(next, step->end);
+      }
+    }
+    changed.wait_until(lock, next);
+  }
+}
+
+llvm::Error RunningSteps::stopped(const RunningStep &step, bool isCharged) const {
+  const StopCause cause = [&] {
+    std::lock_guard lock(mutex);
+    return step.cause;
+  }();
+  std::string text;
+  switch (cause) {
+  case StopCause::deadline:
+    text = "it took longer than " + numberText(static_cast<double>(stepTime.count()) / 1000) +
+           " seconds, this owner's deadline of a step; use a smaller batch or several steps";
+    break;
+  case StopCause::client: text = "its client ended it"; break;
+  case StopCause::connection: text = "the connection of its client closed"; break;
+  case StopCause::closing: text = "the owner is closing; connect again later"; break;
+  }
+  return requestError(wire::ErrorCode_Stopped,
+                      "the step was stopped: " + text + ". It changed no value" +
+                          (isCharged ? ", and what was charged to a budget for it stays charged" : ""));
+}
+
+} // namespace sojourn::owner

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "owner/Shares.h"
+
+#include "owner/Peer.h"
+
+#include <algorithm>
+
+namespace sojourn::owner {
+
+size_t Shares::share(const std::string &account) const {
+  return account == kLocalClient ? most : std::max<size_t>(1, account.empty() ? most / 8 : most / 2);
+}
+
+size_t Shares::used(const std::string &account) const {
+  auto found = byAccount.find(account);
+  return found == byAccount.end() ? 0 : found->second;
+}
+
+void Shares::add(const std::string &account, size_t amount) {
+  total += amount;
+  byAccount[account] += amount;
+}
+
+void Shares::remove(const std::string &account, size_t amount) {
+  total -= amount;
+  auto found = byAccount.find(account);
+  if (found != byAccount.end() && (found->second -= amount) == 0) { // empty amounts may outlive the entry
+    byAccount.erase(found);
+  }
+}
+
+} // namespace sojourn::owner

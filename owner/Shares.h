@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// A bounded amount of something that accounts use together, each up to its share.
+#ifndef SOJOURN_OWNER_SHARES_H
+#define SOJOURN_OWNER_SHARES_H
+
+#include <cstddef>
+#include <map>
+#include <string>
+
+namespace sojourn::owner {
+
+/// Every account has a share, so that none can use up the room of the others:
+///
+/// | account | most |
+/// |---|---|
+/// | the data owner's process | all |
+/// | a client with an identity | half |
+/// | all clients without an identity together | an eighth |
+///
+/// At least one each. Guarded by the owner's mutex.
+class Shares {
+public:
+  explicit Shares(size_t most) : most(most) {}
+
+  size_t share(const std::string &account) const;
+  size_t used(const std::string &account) const;
+  size_t used() const { return total; } ///< by all
+  /// What is left for all accounts together.
+  size_t left() const { return most - (total < most ? total : most); }
+  void add(const std::string &account, size_t amount);
+  void remove(const std::string &account, size_t amount);
+
+private:
+  const size_t most;
+  size_t total = 0;
+  std::map<std::string, size_t> byAccount;
+};
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_SHARES_H

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "owner/StepQueue.h"
+
+#include "owner/Peer.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace sojourn::owner {
+
+/// Time of clients without an identity counts as often.
+static constexpr double kAnonymousWeight = 4;
+/// How often a step that waits looks whether it is stopped.
+static constexpr std::chrono::milliseconds kLook{100};
+
+StepQueue::StepQueue(unsigned threads) {
+  lanes[size_t(Lane::small)].places = std::max(8u, 2 * threads);
+  lanes[size_t(Lane::large)].places = std::max(4u, 2 * threads);
+}
+
+unsigned StepQueue::most(const LaneState &state, Lane lane, const std::string &account) const {
+  return lane == Lane::small ? state.places : state.places / (account.empty() ? 4 : 2);
+}
+
+llvm::Expected<StepQueue::Place> StepQueue::enter(const std::string &account, Lane lane, const RunningSteps &steps,
+                                                  const RunningStep &step) {
+  if (step.isStopped()) {
+    return steps.stopped(step);
+  }
+  if (account == kLocalClient) {
+    return Place();
+  }
+  LaneState &state = lanes[size_t(lane)];
+  std::unique_lock lock(mutex);
+  Account &own = state.accounts[account];
+  if (own.running == 0 && own.waiting.empty()) {
+    own.used = std::max(own.used, state.floor); // nothing is saved up
+  }
+  Waiter waiter;
+  own.waiting.push_back(&waiter);
+  ++state.waiting;
+  admit(state, lane);
+  while (!waiter.isAdmitted) {
+    waiter.called.wait_for(lock, kLook);
+    if (!waiter.isAdmitted && step.isStopped()) {
+      own.waiting.remove(&waiter);
+      --state.waiting;
+      if (own.running == 0 && own.waiting.empty()) {
+        state.accounts.erase(account);
+      }
+      lock.unlock();
+      return steps.stopped(step);
+    }
+  }
+  return Place(*this, lane, account);
+}
+
+std::pair<size_t, size_t> StepQueue::counts(Lane lane) const {
+  std::lock_guard lock(mutex);
+  const LaneState &state = lanes[size_t(lane)];
+  return {state.running, state.waiting};
+}
+
+void StepQueue::admit(LaneState &state, Lane lane) {
+  while (state.waiting > 0 && state.running < state.places) {
+    Account *next = nullptr;
+    for (auto &[name, account] : state.accounts) {
+      const bool canRun = !account.waiting.empty() && account.running < most(state, lane, name);
+      if (canRun &&
+          (next == nullptr || std::pair(account.running, account.used) < std::pair(next->running, next->used))) {
+        next = &account;
+      }
+    }
+    if (next == nullptr) {
+      return;
+    }
+    state.floor = std::max(state.floor, next->used);
+    Waiter &waiter = *next->waiting.front();
+    next->waiting.pop_front();
+    --state.waiting;
+    ++state.running;
+    ++next->running;
+    waiter.isAdmitted = true;
+    waiter.called.notify_one();
+  }
+}
+
+void StepQueue::leave(Lane lane, const std::string &account, double seconds) {
+  std::lock_guard lock(mutex);
+  LaneState &state = lanes[size_t(lane)];
+  Account &own = state.accounts.at(account);
+  own.used += seconds * (account.empty() ? kAnonymousWeight : 1);
+  --own.running;
+  --state.running;
+  if (own.running == 0 && own.waiting.empty() && own.used <= state.floor) {
+    state.accounts.erase(account);
+  }
+  admit(state, lane);
+}
+
+StepQueue::Place::Place(StepQueue &queue, Lane lane, std::string account)
+    : queue(&queue), lane(lane), account(std::move(account)), begin(std::chrono::steady_clock::now()) {}
+
+StepQueue::Place::~Place() {
+  if (queue != nullptr) {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+    queue->leave(lane, account, spent.count());
+  }
+}
+
+} // namespace sojourn::owner

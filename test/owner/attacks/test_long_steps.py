@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attack: steps that take long. Each held one of 16 threads of the server for as long as it took, so that 16 of them
+stopped all clients; neither a signal nor the end of the client ended one."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+import sojourn
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+from owner_process import OwnerProcess
+
+LONG = """
+import os, sys, torch, sojourn
+owner = sojourn.connect(sys.argv[1], timeout=600)
+x = torch.ones(2048, 2048).to(owner.device)
+sojourn.flush()
+print("begins", flush=True)
+try:
+    for _ in range(int(sys.argv[2])):
+        x = torch.tanh(x @ x)  # some hundred milliseconds each
+    sojourn.flush()
+    print("ended", flush=True)
+except sojourn.Error as error:
+    print(type(error).__name__, error, flush=True)
+"""
+HOURS = 2000  # in one step: a quarter of one at least
+ANY = ("--max-operations", "1000000000000000")
+
+
+def long_step(process, length=HOURS):
+    child = subprocess.Popen(
+        [sys.executable, "-c", LONG, process.address, str(length)], stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout.readline() == "begins\n"
+    return child
+
+
+def seconds_used(pid):
+    """Processor time of a process so far."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def await_running(process):
+    """Until the process computes."""
+    used, end = seconds_used(process.pid), time.monotonic() + 60
+    while seconds_used(process.pid) < used + 1 and time.monotonic() < end:
+        time.sleep(0.05)
+    assert seconds_used(process.pid) >= used + 1
+
+
+def test_long_steps_hold_up_no_small_one(tmp_path):
+    process = OwnerProcess(tmp_path, None, *ANY)
+    children = []
+    try:
+        with sojourn.connect(process.address) as owner:
+            x = torch.ones(3).to(owner.device)
+            assert (x + 1).tolist() == [2, 2, 2]
+            children = [long_step(process) for _ in range(20)]
+            await_running(process)
+            for i in range(50):
+                assert (x + i).tolist() == [1 + i] * 3
+            ended = [child.stdout.read() for child in children if child.poll() is not None]
+            assert ended == [], "the long ones still run or wait"
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+        assert process.close() == 0
+
+
+def test_a_deadline_ends_a_step(tmp_path):
+    process = OwnerProcess(tmp_path, None, "--step-seconds", "1", *ANY)
+    try:
+        child = long_step(process)
+        told = child.communicate(timeout=100)[0]
+        assert re.match(
+            "OwnerError Stopped: the step was stopped: it took longer than 1 seconds, this owner's deadline of a step",
+            told,
+        )
+        assert child.returncode == 0
+        with sojourn.connect(process.address) as owner:
+            assert (torch.ones(3).to(owner.device) + 1).tolist() == [2, 2, 2]
+    finally:
+        assert process.close() == 0
+
+
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
+def test_signals_end_the_server(tmp_path, kind):
+    process = OwnerProcess(tmp_path, None, *ANY)
+    children = [long_step(process) for _ in range(3)]
+    await_running(process)
+    os.kill(process.pid, kind)
+    for child in children:
+        told = child.communicate(timeout=100)[0]
+        assert told.startswith("OwnerError Stopped: the step was stopped: the owner is closing"), told
+    assert process._process.wait(60) == 0
+    assert process.log().rstrip().endswith("steps")
+
+
+def test_a_step_ends_with_its_client(tmp_path):
+    process = OwnerProcess(tmp_path, None, *ANY)
+    try:
+        child = long_step(process)
+        await_running(process)
+        child.kill()
+        child.wait()
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            used = seconds_used(process.pid)
+            time.sleep(1)
+            if seconds_used(process.pid) < used + 0.2:
+                break
+        else:
+            pytest.fail("the step still runs")
+    finally:
+        assert process.close() == 0
