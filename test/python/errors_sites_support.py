@@ -234,6 +234,5 @@ NOT_SHOWN = {
         " times, one update after the other, too many to analyse; split it",
         "the step is too large to be made private: too many sums over rows reach too many results; split it",
         "the step is too large to be made private: it has ",
-        " sums over rows and ",
     ],
 }
