@@ -56,6 +56,7 @@ struct Plan {
   /// The bytes it was made from: `decodeProgram` gives the verified module again, to analyse it anew.
   std::string program, debug;
   std::string text; ///< core form with the scientist's locations, for the log
+  runtime::ProgramHash textDigest{};
   uint64_t ops = 0;
   /// Bindings that a request must bring, and results that it must name.
   size_t states = 0, uploads = 0, slots = 0, seeds = 0, tables = 0, keeps = 0, publishes = 0;

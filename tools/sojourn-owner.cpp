@@ -4,6 +4,7 @@
 #include "owner/Administration.h"
 #include "owner/Import.h"
 #include "owner/Logging.h"
+#include "owner/ProgramArchive.h"
 #include "owner/Text.h"
 #include "tools/Version.h"
 
@@ -21,7 +22,7 @@ llvm::raw_ostream &standardOutput() {
 
 struct Arguments {
   std::string store = defaultStoreDirectory();
-  std::string file, name, client, policy = "private", boundsFile, listen, text, subject, population, key;
+  std::string file, name, client, policy = "private", boundsFile, listen, text, subject, population, key, archive, from;
   std::vector<std::string> bounds, fills, categories, dates, columns, clients, added, removed;
   bool rowsAreSubjects = false, verbose = false, anyone = false, none = false;
   std::optional<double> epsilon, delta, noiseMultiplier, clip, metricBound;
@@ -106,15 +107,42 @@ llvm::Error changeAccess(Owner &owner, const Arguments &arguments) {
   return llvm::Error::success();
 }
 
+llvm::Error archivePrograms(Owner &owner, const std::string &path) {
+  auto moved = owner.archivePrograms(path);
+  if (!moved) {
+    return moved.takeError();
+  }
+  standardOutput() << *moved << (*moved == 1 ? " program" : " programs") << " moved to '" << path
+                   << "'; 'sojourn-owner programs --from FILE' lists them\n";
+  return llvm::Error::success();
+}
+
 llvm::Error programs(Owner &owner, const Arguments &arguments) {
-  auto records = owner.programs(!arguments.text.empty());
+  if (!arguments.archive.empty()) {
+    return archivePrograms(owner, arguments.archive);
+  }
+  const bool withText = !arguments.text.empty();
+  auto file = arguments.from.empty() ? llvm::Expected<std::unique_ptr<ProgramArchive>>(nullptr)
+                                     : ProgramArchive::open(arguments.from, /*create=*/false);
+  if (!file) {
+    return file.takeError();
+  }
+  auto records = *file ? (*file)->programs(withText, arguments.text) : owner.programs(withText, arguments.text);
   if (!records) {
     return records.takeError();
   }
-  if (!arguments.text.empty()) {
+  if (withText) {
     return printProgramText(*records, arguments.text, standardOutput());
   }
-  printPrograms(*records, standardOutput());
+  if (*file) {
+    printArchive(*records, arguments.from, standardOutput());
+    return llvm::Error::success();
+  }
+  auto before = owner.loggedBefore();
+  if (!before) {
+    return before.takeError();
+  }
+  printPrograms(*records, *before, standardOutput());
   return llvm::Error::success();
 }
 
@@ -363,10 +391,25 @@ private:
             "limit on the values that all clients keep, in bytes, of which clients without an identity have an "
             "eighth together and any other client half; 0: half of the machine's memory")
         ->capture_default_str();
+    command
+        ->add_option(
+            "--max-programs", arguments.limits.loggedPrograms,
+            "limit on the programs of one's own process in the log; any other client has a tenth, beyond which "
+            "its oldest programs go to archives in the store, and clients without an identity have a "
+            "twentieth together, beyond which their oldest programs go")
+        ->check(CLI::Range(size_t{20}, size_t{100'000'000}))
+        ->capture_default_str();
     command->add_flag("--verbose", arguments.verbose, "log every request (sizes, never values)");
 
     command = add(app, "programs", "list programs that ran, with the releases of those on private tables", programs);
-    command->add_option("--text", arguments.text, "show the program with this start of its hash, with source lines");
+    CLI::Option *text = command->add_option("--text", arguments.text,
+                                            "show the program with this start of its hash, with source lines");
+    CLI::Option *archive = command->add_option(
+        "--archive", arguments.archive,
+        "move all programs to this file, which is made or gets them beside its own; also beside a running server");
+    command->add_option("--from", arguments.from, "list the programs of a file that --archive wrote")
+        ->excludes(archive);
+    archive->excludes(text);
   }
 
   void addBudgets(CLI::App &app) {
