@@ -90,24 +90,57 @@ void printDatasets(llvm::ArrayRef<DatasetRecord> records, llvm::raw_ostream &out
   }
 }
 
-void printPrograms(llvm::ArrayRef<ProgramRecord> records, llvm::raw_ostream &out) {
-  if (records.empty()) {
-    out << "no program has run yet\n";
-    return;
-  }
-  std::vector<std::vector<std::string>> rows{{"program", "client", "runs", "ops", "first run", "last run"}};
+static void printRecords(llvm::ArrayRef<ProgramRecord> records, const LoggedBefore &before, llvm::raw_ostream &out) {
+  std::vector<ProgramRecord> known, unknown;
   for (const ProgramRecord &record : records) {
-    rows.push_back({hashText(record).substr(0, 16), record.client, std::to_string(record.runs),
-                    std::to_string(record.ops), timeText(record.firstMs), timeText(record.lastMs)});
+    (Catalogue::accountOf(record.client).empty() ? unknown : known).push_back(record);
   }
-  printTable(rows, out);
+  auto print = [&](llvm::ArrayRef<ProgramRecord> some) {
+    std::vector<std::vector<std::string>> rows{{"program", "client", "runs", "ops", "first run", "last run"}};
+    for (const ProgramRecord &record : some) {
+      rows.push_back({hashText(record).substr(0, 16), record.client, std::to_string(record.runs),
+                      std::to_string(record.ops), timeText(record.firstMs), timeText(record.lastMs)});
+    }
+    printTable(rows, out);
+  };
+  if (!known.empty()) {
+    print(known);
+  }
+  if (!unknown.empty()) {
+    out << (known.empty() ? "" : "\n") << "programs of clients without an identity";
+    out << (before.dropped ? "; " + std::to_string(before.dropped) + " older ones went for newer ones" : "") << '\n';
+    print(unknown);
+  }
   for (const ProgramRecord &record : records) {
     if (!record.privacy.empty()) {
       out << "\nprogram " << hashText(record).substr(0, 16) << " of " << record.client << ", ";
       printIndented(record.privacy, "  ", out);
     }
   }
-  out << "\n'sojourn-owner programs --text HASH' shows a program with the scientist's source lines\n";
+}
+
+void printPrograms(llvm::ArrayRef<ProgramRecord> records, const LoggedBefore &before, llvm::raw_ostream &out) {
+  if (records.empty()) {
+    out << (before.archives.empty() ? "no program has run yet\n" : "no program has run since the last archive\n");
+  } else {
+    printRecords(records, before, out);
+    out << "\n'sojourn-owner programs --text HASH' shows a program with the scientist's source lines\n";
+  }
+  if (!before.archives.empty()) {
+    out << "older programs, which 'sojourn-owner programs --from FILE' lists:\n";
+    for (const std::string &path : before.archives) {
+      out << "  " << path << '\n';
+    }
+  }
+}
+
+void printArchive(llvm::ArrayRef<ProgramRecord> records, const std::string &path, llvm::raw_ostream &out) {
+  if (records.empty()) {
+    out << "'" << path << "' has no programs\n";
+    return;
+  }
+  printRecords(records, {}, out);
+  out << "\n'sojourn-owner programs --from FILE --text HASH' shows a program with the scientist's source lines\n";
 }
 
 llvm::Error printProgramText(llvm::ArrayRef<ProgramRecord> records, llvm::StringRef prefix, llvm::raw_ostream &out) {

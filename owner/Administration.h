@@ -17,8 +17,11 @@ void printDatasets(llvm::ArrayRef<DatasetRecord> records, llvm::raw_ostream &out
 /// Who has access to a dataset beside the data owner's own process.
 void printAccess(const DatasetRecord &record, llvm::raw_ostream &out);
 
-/// One line per program, newest last; of those on private tables also where rows meet, sensitivity and noise.
-void printPrograms(llvm::ArrayRef<ProgramRecord> records, llvm::raw_ostream &out);
+/// One line per program, newest last; of those on private tables also where rows meet, sensitivity and noise. Programs
+/// of clients without an identity stand apart.
+void printPrograms(llvm::ArrayRef<ProgramRecord> records, const LoggedBefore &before, llvm::raw_ostream &out);
+/// The same of a file that `Owner::archivePrograms` wrote.
+void printArchive(llvm::ArrayRef<ProgramRecord> records, const std::string &path, llvm::raw_ostream &out);
 
 /// The text of the programs whose hash starts with `prefix`. Fails unless all are one program.
 llvm::Error printProgramText(llvm::ArrayRef<ProgramRecord> records, llvm::StringRef prefix, llvm::raw_ostream &out);

@@ -167,13 +167,15 @@ llvm::Expected<std::unique_ptr<Catalogue>> Catalogue::open(const std::string &di
     return failure("'" + path + "' has catalogue version " + Twine(version) + ", this owner reads versions up to " +
                    Twine(kSchemaVersion));
   }
-  bool hasAccess = false;
-  {
-    Statement read(catalogue->database, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'access'");
-    hasAccess = read.step() == SQLITE_ROW;
-  }
-  for (const char *part : {version == 0 ? kSchema : "", version == 1 ? kAddShapes : "", version < 3 ? kAddPrivacy : "",
-                           version < 4 ? kAddSubjects : "", kAddMeanings, hasAccess ? "" : kAddAccess, "COMMIT"}) {
+  auto has = [&](const std::string &table) {
+    Statement read(catalogue->database, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?");
+    return read.bind(table).step() == SQLITE_ROW;
+  };
+  const bool hasAccess = has("access");
+  const std::string addLog = has("log_use") ? "" : logSchema();
+  for (const char *part :
+       {version == 0 ? kSchema : "", version == 1 ? kAddShapes : "", version < 3 ? kAddPrivacy : "",
+        version < 4 ? kAddSubjects : "", kAddMeanings, hasAccess ? "" : kAddAccess, addLog.c_str(), "COMMIT"}) {
     if (llvm::Error error = catalogue->execute(part)) {
       return error;
     }
@@ -187,6 +189,7 @@ Catalogue::~Catalogue() {
   readPolicy.reset();
   readDefaults.reset();
   readAccess.reset();
+  readMoves.reset();
   sqlite3_close(database);
 }
 
@@ -372,52 +375,6 @@ llvm::Expected<PrivacyDefaults> Catalogue::defaults(const Source &source) {
   readDefaults->reset();
   return state == SQLITE_ROW || state == SQLITE_DONE ? llvm::Expected<PrivacyDefaults>(defaults)
                                                      : lastError("reading defaults");
-}
-
-llvm::Error Catalogue::addRuns(const ProgramRecord &record) {
-  Statement add(database, "INSERT INTO programs VALUES(?, ?, ?, ?, ?, ?, ?) ON CONFLICT(hash, client) "
-                          "DO UPDATE SET runs = runs + excluded.runs, last_ms = excluded.last_ms");
-  add.bind(record.hash).bind(record.client).bind(static_cast<int64_t>(record.runs));
-  add.bind(static_cast<int64_t>(record.ops)).bind(record.text);
-  if (add.bind(record.firstMs).bind(record.lastMs).step() != SQLITE_DONE) {
-    return lastError("logging a program");
-  }
-  return llvm::Error::success();
-}
-
-llvm::Expected<bool> Catalogue::addReport(const ProgramRecord &record) {
-  Statement add(database, "INSERT OR IGNORE INTO reports VALUES(?, ?, ?, ?)");
-  if (add.bind(record.hash).bind(record.client).bind(record.privacy).bind(record.lastMs).step() != SQLITE_DONE) {
-    return lastError("logging the releases of a program");
-  }
-  return sqlite3_changes(database) > 0;
-}
-
-llvm::Expected<Catalogue::LogSize> Catalogue::logSize() {
-  Statement read(database, "SELECT count(*), coalesce(sum(length(CAST(text AS BLOB))), 0) + "
-                           "(SELECT coalesce(sum(length(CAST(report AS BLOB))), 0) FROM reports) FROM programs");
-  if (read.step() != SQLITE_ROW) {
-    return lastError("measuring the log of programs");
-  }
-  return LogSize{static_cast<size_t>(read.integer(0)), static_cast<size_t>(read.integer(1))};
-}
-
-llvm::Expected<std::vector<ProgramRecord>> Catalogue::programs(bool withText) {
-  std::vector<ProgramRecord> records;
-  std::string sql = std::string("SELECT hash, client, runs, ops, first_ms, last_ms, ") + (withText ? "text" : "''") +
-                    ", (SELECT group_concat(report, char(10)) FROM (SELECT report FROM reports WHERE "
-                    "reports.hash = programs.hash AND reports.client = programs.client ORDER BY first_ms)) "
-                    "FROM programs ORDER BY first_ms, rowid";
-  Statement read(database, sql.c_str());
-  int state;
-  while ((state = read.step()) == SQLITE_ROW) {
-    records.push_back({read.hash(0), read.text(1), read.text(6), static_cast<uint64_t>(read.integer(2)),
-                       static_cast<uint64_t>(read.integer(3)), read.integer(4), read.integer(5), read.text(7)});
-  }
-  if (state != SQLITE_DONE) {
-    return lastError("reading programs");
-  }
-  return records;
 }
 
 } // namespace sojourn::owner

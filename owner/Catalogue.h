@@ -17,6 +17,7 @@ struct sqlite3;
 
 namespace sojourn::owner {
 
+class ProgramArchive;
 class Statement;
 
 /// Who may ask for a dataset, beside the data owner's own process.
@@ -91,16 +92,40 @@ public:
   llvm::Error
   settleAccess(llvm::function_ref<llvm::Expected<std::vector<std::string>>(const std::string &name)> clientsOf);
 
-  /// Enters a program, or adds to its run count; the text is kept from the first time.
-  llvm::Error addRuns(const ProgramRecord &record);
-  /// Adds a report on a program's runs on private tables; true if it was not there yet.
-  llvm::Expected<bool> addReport(const ProgramRecord &record);
+  // The log of programs, for ProgramLog: CataloguePrograms.cpp.
+  /// The account that entries of a client are counted for: its name, or empty for clients without an identity, whose
+  /// names are in quotes.
+  static std::string accountOf(const std::string &client);
   struct LogSize {
-    size_t programs = 0, textBytes = 0;
+    size_t programs = 0, bytes = 0; ///< of texts and reports
   };
-  llvm::Expected<LogSize> logSize();
-  /// Oldest first. Texts are left out unless asked for.
-  llvm::Expected<std::vector<ProgramRecord>> programs(bool withText);
+  /// Of one account, whichever process wrote it.
+  llvm::Expected<LogSize> logSize(const std::string &account);
+  /// Entries of clients without an identity that went for newer ones.
+  llvm::Expected<size_t> droppedPrograms();
+  /// Grows whenever entries leave the log: what a process remembers of them holds no longer.
+  llvm::Expected<uint64_t> moves();
+  /// What of a record stands in the log; no report is there always.
+  struct Logged {
+    bool program = false, text = false, report = false;
+  };
+  /// `digest`: of the text.
+  llvm::Expected<Logged> logged(const ProgramRecord &record, const runtime::ProgramHash &digest);
+  /// Enters a program, or adds to its run count; the first text stays. An entry that has left the log meanwhile begins
+  /// again, without a text where none is given.
+  llvm::Error addRuns(const ProgramRecord &record);
+  /// Adds another text of a program that is there; nothing if the text is there, too.
+  llvm::Error addText(const ProgramRecord &record, const runtime::ProgramHash &digest);
+  /// Adds a report on a program's runs on private tables; nothing if it is there.
+  llvm::Error addReport(const ProgramRecord &record);
+  /// Drops the oldest entries of clients without an identity until the rest is within `most`.
+  llvm::Error dropOldest(const LogSize &most);
+  /// Moves the oldest entries, at most so many, to an archive (ProgramArchive.h), which is made if it is not there;
+  /// `client`: those of one, or null. They stand in the archive, synced, before they go here; who is killed in between
+  /// leaves a note, by which the next call finishes. Returns how many went.
+  llvm::Expected<size_t> archive(const std::string &path, const std::string *client, const LogSize &most);
+  /// Oldest first. Texts are left out unless asked for. `prefix`: of the hash, hexadecimal.
+  llvm::Expected<std::vector<ProgramRecord>> programs(bool withText, const std::string &prefix = "");
 
 private:
   explicit Catalogue(sqlite3 *database);
@@ -111,9 +136,25 @@ private:
   llvm::Error lastError(const char *doing);
   /// After an update of one dataset.
   llvm::Error checkChanged(int state, const std::string &name, const char *doing);
+  static std::string logSchema();
+  llvm::Expected<bool> isThere(Statement &query);
+  llvm::Error run(Statement &statement);
+  /// A move of entries that has begun: its number, and the archive.
+  struct Move {
+    uint64_t number = 0;
+    std::string path;
+  };
+  llvm::Expected<Move> unfinishedMove();
+  std::string storeId();
+  llvm::Error noteMove(const Move &move);
+  llvm::Error forgetMove(const Move &move, ProgramArchive *file);
+  llvm::Error finishMove();
+  /// Nothing where another process has begun or finished a move meanwhile.
+  llvm::Expected<std::optional<size_t>> moveRows(const Move &move, ProgramArchive &file, Statement &rows, size_t bytes);
+  llvm::Error removeProgram(const ProgramRecord &record);
 
   sqlite3 *database;
-  std::unique_ptr<Statement> readPolicy, readDefaults, readAccess; ///< prepared once: steps ask often
+  std::unique_ptr<Statement> readPolicy, readDefaults, readAccess, readMoves; ///< prepared once: steps ask often
 };
 
 } // namespace sojourn::owner

@@ -34,12 +34,15 @@ inline constexpr int64_t kTableBytes = int64_t{1} << 40;
 /// Text kept per program in the log of what ran, and programs in one ListPrograms reply.
 inline constexpr size_t kProgramTextBytes = size_t{4} << 20;
 inline constexpr size_t kListedPrograms = 4'096;
-/// Programs in the log. When it is full, new programs are refused: an audit trail must not be
-/// flushable by whom it watches.
+/// The log of programs: what the data owner's own process has in it, and the archives of one account in the store.
 inline constexpr size_t kLoggedPrograms = 100'000;
 inline constexpr size_t kLoggedProgramBytes = size_t{8} << 30;
+inline constexpr size_t kArchivedProgramBytes = size_t{16} << 30;
 /// How often run counts reach the catalogue.
 inline constexpr int64_t kCountFlushMs = 1'000;
+/// Refusals of one account that the log has at once, each of which counts for a second; and the bytes of one.
+inline constexpr size_t kRefusalLines = 50;
+inline constexpr size_t kRefusalBytes = 1'000;
 
 struct Limits {
   size_t requestBytes = kRequestBytes;
@@ -72,6 +75,11 @@ struct Limits {
   /// step is remembered without its reply.
   size_t rememberedReplyBytes = size_t{1} << 20;
   size_t rememberedBytes = size_t{256} << 20;
+  /// Programs, and bytes of their texts, that the data owner's own process has in the log; the parts of others:
+  /// ProgramLog.h. What a full part of the log has gone to, in bytes by account.
+  size_t loggedPrograms = kLoggedPrograms;
+  size_t loggedBytes = kLoggedProgramBytes;
+  size_t archivedBytes = kArchivedProgramBytes;
   /// What one run of a program may cost, from its shapes alone.
   PriceLimits price;
   /// Bytes of intermediate values of all running steps; 0: three quarters of the machine's memory.

@@ -5,6 +5,7 @@
 #include "dialect/Version.h"
 #include "owner/OwnerState.h"
 #include "owner/PrivateStep.h"
+#include "owner/ProgramArchive.h"
 #include "owner/Reply.h"
 #include "owner/Step.h"
 #include "owner/Text.h"
@@ -34,7 +35,7 @@ llvm::Error OwnerState::open() {
     return opened.takeError();
   }
   store = std::move(*opened);
-  log = std::make_unique<ProgramLog>(store->catalogue(), environment);
+  log = std::make_unique<ProgramLog>(store->catalogue(), environment, limits);
   auto ledger = Accounts::open(environment, *key);
   if (!ledger) {
     return ledger.takeError();
@@ -133,12 +134,12 @@ llvm::Expected<sojourn::wire::Message> OwnerState::listPrograms(const wire::List
   return programsReply(*records, request.with_text());
 }
 
-llvm::Expected<std::vector<ProgramRecord>> OwnerState::programs(bool withText) {
+llvm::Expected<std::vector<ProgramRecord>> OwnerState::programs(bool withText, const std::string &prefix) {
   std::lock_guard lock(mutex);
   if (llvm::Error error = log->flush()) {
     return error;
   }
-  return store->catalogue().programs(withText);
+  return store->catalogue().programs(withText, prefix);
 }
 
 llvm::Expected<sojourn::wire::Message> OwnerState::step(const wire::Step &request, std::string_view bytes) {
@@ -149,6 +150,9 @@ llvm::Expected<sojourn::wire::Message> OwnerState::step(const wire::Step &reques
     return reply.takeError();
   }
   steps += reply->steps;
+  if (reply->failure) {
+    refused(RefusedRequest(request), *reply->failure);
+  }
   return std::move(reply->bytes);
 }
 
@@ -234,11 +238,30 @@ static uint64_t sessionOf(const wire::Request &request) {
   }
 }
 
+/// Refusals are lines of one account, or of none.
+void OwnerState::refused(const RefusedRequest &request, const RequestError &error) {
+  ++refusedCodes[std::min<size_t>(error.code, Figures::kCodes - 1)];
+  if (!environment.log || process.isElsewhere()) {
+    return;
+  }
+  std::lock_guard lock(mutex);
+  const Session *session = request.session ? sessions.look(request.session) : nullptr;
+  const std::string text = refusalText(request, session ? session->client : "", error);
+  for (const std::string &line : refusals.add(session ? session->account : "", text, environment.elapsedMs())) {
+    environment.log(line);
+  }
+}
+
 llvm::Expected<sojourn::wire::Message> OwnerState::answer(std::string_view bytes, Peer peer, uint64_t connection) {
+  auto refuse = [&](llvm::Error given, const RefusedRequest &request = {}) {
+    RequestError error = takeRequestError(std::move(given));
+    refused(request, error);
+    return llvm::make_error<RequestError>(std::move(error));
+  };
   if (bytes.size() > limits.requestBytes) {
-    return requestError(wire::ErrorCode_Limit, "the request has " + Twine(bytes.size()) +
-                                                   " bytes, this owner takes up to " + Twine(limits.requestBytes) +
-                                                   "; send large uploads ahead, in parts");
+    return refuse(requestError(wire::ErrorCode_Limit,
+                               "the request has " + Twine(bytes.size()) + " bytes, this owner takes up to " +
+                                   Twine(limits.requestBytes) + "; send large uploads ahead, in parts"));
   }
   // Transports may hand over bytes at any address; readers of 64-bit fields need them aligned.
   std::vector<uint64_t> aligned;
@@ -251,37 +274,44 @@ llvm::Expected<sojourn::wire::Message> OwnerState::answer(std::string_view bytes
   }
   flatbuffers::Verifier verifier(data, bytes.size(), kMessageDepth, kMessageTables);
   if (bytes.size() < 12 || !verifier.VerifyBuffer<wire::Request>(wire::RequestIdentifier())) {
-    return requestError(wire::ErrorCode_Malformed, "these " + Twine(bytes.size()) +
-                                                       " bytes are not a request of the Sojourn protocol (identifier " +
-                                                       wire::RequestIdentifier() + ")");
+    return refuse(
+        requestError(wire::ErrorCode_Malformed, "these " + Twine(bytes.size()) +
+                                                    " bytes are not a request of the Sojourn protocol (identifier " +
+                                                    wire::RequestIdentifier() + ")"));
   }
   const auto *request = flatbuffers::GetRoot<wire::Request>(data);
   if (!request->body()) {
-    return requestError(wire::ErrorCode_Malformed, "the request is empty");
+    return refuse(requestError(wire::ErrorCode_Malformed, "the request is empty"));
   }
+  auto reply = serve(*request, bytes, peer, connection);
+  return reply ? std::move(reply) : refuse(reply.takeError(), RefusedRequest(*request));
+}
+
+llvm::Expected<sojourn::wire::Message> OwnerState::serve(const wire::Request &request, std::string_view bytes,
+                                                         Peer peer, uint64_t connection) {
   if (llvm::Error error = checkOpen()) {
     return error;
   }
-  if (const uint64_t session = connection ? sessionOf(*request) : 0) {
+  if (const uint64_t session = connection ? sessionOf(request) : 0) {
     std::lock_guard lock(mutex);
     if (RunningStep *step = sessions.connected(session, connection)) {
       running.keep(*step);
     }
   }
-  switch (request->body_type()) {
-  case wire::RequestBody_Hello: return hello(*request->body_as_Hello(), peer, connection);
-  case wire::RequestBody_Prove: return prove(*request->body_as_Prove(), connection);
-  case wire::RequestBody_ListDatasets: return listDatasets(*request->body_as_ListDatasets(), peer);
-  case wire::RequestBody_Step: return step(*request->body_as_Step(), bytes);
-  case wire::RequestBody_Release: return release(*request->body_as_Release());
-  case wire::RequestBody_Upload: return upload(*request->body_as_Upload());
-  case wire::RequestBody_Bye: return bye(*request->body_as_Bye());
-  case wire::RequestBody_GetBudget: return budget(*request->body_as_GetBudget());
-  case wire::RequestBody_ListPrograms: return listPrograms(*request->body_as_ListPrograms(), peer);
-  case wire::RequestBody_Watch: return watch(*request->body_as_Watch());
+  switch (request.body_type()) {
+  case wire::RequestBody_Hello: return hello(*request.body_as_Hello(), peer, connection);
+  case wire::RequestBody_Prove: return prove(*request.body_as_Prove(), connection);
+  case wire::RequestBody_ListDatasets: return listDatasets(*request.body_as_ListDatasets(), peer);
+  case wire::RequestBody_Step: return step(*request.body_as_Step(), bytes);
+  case wire::RequestBody_Release: return release(*request.body_as_Release());
+  case wire::RequestBody_Upload: return upload(*request.body_as_Upload());
+  case wire::RequestBody_Bye: return bye(*request.body_as_Bye());
+  case wire::RequestBody_GetBudget: return budget(*request.body_as_GetBudget());
+  case wire::RequestBody_ListPrograms: return listPrograms(*request.body_as_ListPrograms(), peer);
+  case wire::RequestBody_Watch: return watch(*request.body_as_Watch());
   case wire::RequestBody_NONE: break;
   }
-  return requestError(wire::ErrorCode_Malformed, "unknown kind of request " + Twine(unsigned(request->body_type())));
+  return requestError(wire::ErrorCode_Malformed, "unknown kind of request " + Twine(unsigned(request.body_type())));
 }
 
 Owner::Owner(Environment environment, Limits limits)
@@ -317,12 +347,6 @@ sojourn::wire::Message Owner::answer(std::string_view request, Peer peer, uint64
       return std::move(*reply);
     }
     RequestError error = takeRequestError(reply.takeError());
-    ++state->refused[std::min<size_t>(error.code, Figures::kCodes - 1)];
-    if (state->process.isElsewhere()) {
-      return errorReply(error);
-    }
-    state->tell(Twine("request refused: ") + wire::EnumNameErrorCode(error.code) +
-                (error.op.empty() ? "" : " at " + error.op));
     return errorReply(error);
   } catch (const std::exception &exception) {
     trouble = exception.what();
@@ -330,7 +354,9 @@ sojourn::wire::Message Owner::answer(std::string_view request, Peer peer, uint64
     trouble = "an unknown exception";
   }
   try {
-    return errorReply(RequestError(wire::ErrorCode_Internal, "the owner failed: " + trouble));
+    RequestError error(wire::ErrorCode_Internal, "the owner failed: " + trouble);
+    state->refused({}, error);
+    return errorReply(error);
   } catch (...) {
     return {}; // not even memory for an error: the transport drops the request
   }
@@ -407,11 +433,40 @@ llvm::Expected<DatasetRecord> Owner::dataset(const std::string &name) {
   return state->store->record(name);
 }
 
-llvm::Expected<std::vector<ProgramRecord>> Owner::programs(bool withText) {
+llvm::Expected<std::vector<ProgramRecord>> Owner::programs(bool withText, const std::string &prefix) {
   if (llvm::Error error = state->checkOpen()) {
     return error;
   }
-  return state->programs(withText);
+  return state->programs(withText, prefix);
+}
+
+llvm::Expected<LoggedBefore> Owner::loggedBefore() {
+  if (llvm::Error error = state->checkOpen()) {
+    return error;
+  }
+  std::lock_guard lock(state->mutex);
+  auto dropped = state->store->catalogue().droppedPrograms();
+  if (!dropped) {
+    return dropped.takeError();
+  }
+  return LoggedBefore{*dropped, ProgramArchive::filesIn(ProgramLog::archiveFolder(state->environment))};
+}
+
+llvm::Expected<size_t> Owner::archivePrograms(const std::string &path) {
+  if (llvm::Error error = state->checkOpen()) {
+    return error;
+  }
+  for (size_t all = 0;;) {
+    // In parts, between which other processes write to the log.
+    std::lock_guard lock(state->mutex);
+    llvm::Error error = state->log->flush();
+    auto moved = error ? llvm::Expected<size_t>(std::move(error))
+                       : state->store->catalogue().archive(path, nullptr, {1'000, size_t{32} << 20});
+    if (!moved || *moved == 0) {
+      return moved ? llvm::Expected<size_t>(all) : moved.takeError();
+    }
+    all += *moved;
+  }
 }
 
 uint64_t Owner::requests() const { return state->requests; }

@@ -28,6 +28,12 @@ namespace sojourn::owner {
 class Accounts;
 class OwnerState;
 
+/// What was in the log of programs before.
+struct LoggedBefore {
+  size_t dropped = 0;                ///< programs of clients without an identity that went for newer ones
+  std::vector<std::string> archives; ///< files with older programs of others, whose room was full
+};
+
 /// Requests of different sessions are served at once, those of one session one after another.
 ///
 /// Lock order; who holds one takes only later ones, and none is held while a program is decoded,
@@ -96,8 +102,12 @@ public:
   llvm::Expected<std::vector<DatasetRecord>> datasets();
   /// One of them; fails if no dataset has this name.
   llvm::Expected<DatasetRecord> dataset(const std::string &name);
-  /// Every program that ran, oldest first, run counts up to date.
-  llvm::Expected<std::vector<ProgramRecord>> programs(bool withText);
+  /// Every program in the log, oldest first, run counts up to date. `prefix`: of the hash, hexadecimal.
+  llvm::Expected<std::vector<ProgramRecord>> programs(bool withText, const std::string &prefix = "");
+  /// Moves all of them to a file (ProgramArchive.h), which is made, or gets them beside what it has; returns how many.
+  /// Also beside other processes with this store.
+  llvm::Expected<size_t> archivePrograms(const std::string &path);
+  llvm::Expected<LoggedBefore> loggedBefore();
 
   /// Steps from now on add the times of their instructions to the profile, which outlives the owner;
   /// null for none.

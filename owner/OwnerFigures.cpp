@@ -7,7 +7,7 @@ namespace sojourn::owner {
 Figures Owner::figures() const {
   Figures figures;
   for (size_t code = 0; code < figures.refused.size(); ++code) {
-    figures.refused[code] = state->refused[code];
+    figures.refused[code] = state->refusedCodes[code];
   }
   figures.requests = state->requests;
   figures.steps = state->steps;

@@ -7,6 +7,7 @@
 #include "owner/Error.h"
 #include "owner/Handshake.h"
 #include "owner/Peer.h"
+#include "owner/Refusals.h"
 #include "owner/StepContext.h"
 #include "runtime/OwnProcess.h"
 #include "runtime/wire/Message.h"
@@ -32,10 +33,19 @@ public:
     if (log) {
       llvm::consumeError(log->flush());
     }
+    if (environment.log && !process.isElsewhere()) {
+      for (const std::string &line : refusals.rest(0, /*all=*/true)) {
+        environment.log(line);
+      }
+    }
   }
 
   llvm::Error open();
   llvm::Expected<sojourn::wire::Message> answer(std::string_view bytes, Peer peer, uint64_t connection);
+  llvm::Expected<sojourn::wire::Message> serve(const wire::Request &request, std::string_view bytes, Peer peer,
+                                               uint64_t connection);
+  /// Tells the log.
+  void refused(const RefusedRequest &request, const RequestError &error);
   llvm::Expected<sojourn::wire::Message> hello(const wire::Hello &request, Peer peer, uint64_t connection);
   llvm::Expected<sojourn::wire::Message> prove(const wire::Prove &request, uint64_t connection);
   llvm::Expected<sojourn::wire::Message> begin(const std::string &name, const std::string &account,
@@ -50,7 +60,7 @@ public:
   llvm::Expected<sojourn::wire::Message> release(const wire::Release &request);
   llvm::Expected<sojourn::wire::Message> watch(const wire::Watch &request);
   llvm::Expected<sojourn::wire::Message> bye(const wire::Bye &request);
-  llvm::Expected<std::vector<ProgramRecord>> programs(bool withText);
+  llvm::Expected<std::vector<ProgramRecord>> programs(bool withText, const std::string &prefix = "");
   /// Before any lock is taken.
   llvm::Error checkOpen() const {
     if (process.isElsewhere()) {
@@ -79,13 +89,14 @@ public:
   std::unique_ptr<Handshake> handshake;
   Sessions sessions;
   PlanCache plans;
+  RefusalLines refusals;
   ThreadBudget threads;
   MemoryBudget memory;
   StepQueue queue;
   RunningSteps running;
   runtime::ArenaPool arenas;
   std::atomic<uint64_t> requests = 0, steps = 0;
-  std::array<std::atomic<uint64_t>, Figures::kCodes> refused{}; ///< by code
+  std::array<std::atomic<uint64_t>, Figures::kCodes> refusedCodes{};
   const std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   std::atomic<runtime::Profile *> profile = nullptr;
 };

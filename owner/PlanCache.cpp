@@ -114,6 +114,7 @@ llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, ll
   plan->program = program.str();
   plan->debug = debug.str();
   plan->text = printable(runtime::printProgram(**module, kProgramTextBytes), kProgramTextBytes);
+  plan->textDigest = runtime::hashProgram(plan->text);
   (*module)->walk(
       [&](mlir::Operation *op) { plan->ops += op->getDialect() && op->getDialect()->getNamespace() == "sojourn"; });
   plan->samplesRows = samplesRows((*module)->lookupSymbol<mlir::func::FuncOp>(kStepName));

@@ -60,6 +60,7 @@ struct Plan {
   /// The bytes it was made from: `decodeProgram` gives the verified module again, to analyse it anew.
   std::string program, debug;
   std::string text; ///< core form with the scientist's locations, for the log
+  runtime::ProgramHash textDigest{};
   uint64_t ops = 0;
   uint64_t operations = 0; ///< of its price (passes/Price.h)
   /// Bindings that a request must bring, and results that it must name.

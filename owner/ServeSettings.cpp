@@ -75,6 +75,12 @@ const NumberSetting kNumbers[] = {
     {"values", "per_session", "", "values of one session", 1, 1 << 24, true,
      [](const ServeSettings &s) { return static_cast<double>(s.limits.handlesPerSession); },
      [](ServeSettings &s, double value) { s.limits.handlesPerSession = whole<size_t>(value); }},
+    {"programs", "most", "--max-programs",
+     "limit on the programs of one's own process in the log; any other client has a tenth, beyond which its oldest "
+     "programs go to archives in the store, and clients without an identity have a twentieth together, beyond which "
+     "their oldest programs go",
+     20, 100'000'000, true, [](const ServeSettings &s) { return static_cast<double>(s.limits.loggedPrograms); },
+     [](ServeSettings &s, double value) { s.limits.loggedPrograms = whole<size_t>(value); }},
     {"plans", "bytes", "", "memory for plans of programs, of which those used last are kept", 1, kBytesMost, true,
      [](const ServeSettings &s) { return static_cast<double>(s.limits.cachedPlanBytes); },
      [](ServeSettings &s, double value) { s.limits.cachedPlanBytes = whole<size_t>(value); }},

@@ -94,6 +94,11 @@ public:
   llvm::Expected<std::shared_ptr<Session>> find(uint64_t id);
   /// Whether the session is there.
   bool has(uint64_t id) const { return sessions.count(id) != 0; }
+  /// The session as it is, its lease unchanged; or null.
+  const Session *look(uint64_t id) const {
+    auto found = sessions.find(id);
+    return found == sessions.end() ? nullptr : found->second.get();
+  }
   /// Ends a session; unknown ones are ended already.
   void end(uint64_t id);
   /// Drops handles; all of them must exist.

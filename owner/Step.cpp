@@ -256,7 +256,7 @@ llvm::Expected<StepReply> Step::runAll() {
   std::lock_guard lock(context.mutex);
   (*session)->last.failure = failure;
   context.sessions.remember((*session)->last, bytes);
-  return StepReply{std::move(bytes), steps};
+  return StepReply{std::move(bytes), steps, std::move(failure)};
 }
 
 llvm::Expected<StepReply> Step::run() {

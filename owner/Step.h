@@ -16,6 +16,7 @@ namespace sojourn::owner {
 struct StepReply {
   sojourn::wire::Message bytes; ///< Done, Committed or NeedProgram
   uint32_t steps = 0;           ///< that ran and committed now: none when it is answered from memory
+  std::optional<RequestError> failure = std::nullopt; ///< of the step after these
 };
 
 /// Waits for the session's turn; holds the mutex for moments only, and neither while it plans nor

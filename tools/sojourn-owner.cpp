@@ -4,6 +4,7 @@
 #include "owner/Administration.h"
 #include "owner/Import.h"
 #include "owner/Logging.h"
+#include "owner/ProgramArchive.h"
 #include "owner/ServeSettings.h"
 #include "owner/StatusServer.h"
 #include "owner/Text.h"
@@ -23,7 +24,7 @@ llvm::raw_ostream &standardOutput() {
 
 struct Arguments {
   std::string store = defaultStoreDirectory();
-  std::string file, name, client, policy = "private", boundsFile, text, subject, population, key, config;
+  std::string file, name, client, policy = "private", boundsFile, text, subject, population, key, config, archive, from;
   std::vector<std::string> bounds, fills, categories, dates, columns, clients, added, removed;
   bool rowsAreSubjects = false, verbose = false, anyone = false, none = false;
   std::optional<double> epsilon, delta, noiseMultiplier, clip, metricBound;
@@ -111,15 +112,42 @@ llvm::Error changeAccess(Owner &owner, const Arguments &arguments) {
   return llvm::Error::success();
 }
 
+llvm::Error archivePrograms(Owner &owner, const std::string &path) {
+  auto moved = owner.archivePrograms(path);
+  if (!moved) {
+    return moved.takeError();
+  }
+  standardOutput() << *moved << (*moved == 1 ? " program" : " programs") << " moved to '" << path
+                   << "'; 'sojourn-owner programs --from FILE' lists them\n";
+  return llvm::Error::success();
+}
+
 llvm::Error programs(Owner &owner, const Arguments &arguments) {
-  auto records = owner.programs(!arguments.text.empty());
+  if (!arguments.archive.empty()) {
+    return archivePrograms(owner, arguments.archive);
+  }
+  const bool withText = !arguments.text.empty();
+  auto file = arguments.from.empty() ? llvm::Expected<std::unique_ptr<ProgramArchive>>(nullptr)
+                                     : ProgramArchive::open(arguments.from, /*create=*/false);
+  if (!file) {
+    return file.takeError();
+  }
+  auto records = *file ? (*file)->programs(withText, arguments.text) : owner.programs(withText, arguments.text);
   if (!records) {
     return records.takeError();
   }
-  if (!arguments.text.empty()) {
+  if (withText) {
     return printProgramText(*records, arguments.text, standardOutput());
   }
-  printPrograms(*records, standardOutput());
+  if (*file) {
+    printArchive(*records, arguments.from, standardOutput());
+    return llvm::Error::success();
+  }
+  auto before = owner.loggedBefore();
+  if (!before) {
+    return before.takeError();
+  }
+  printPrograms(*records, *before, standardOutput());
   return llvm::Error::success();
 }
 
@@ -376,7 +404,14 @@ private:
     command->add_flag("--json", arguments.asJson, "as JSON");
 
     command = add(app, "programs", "list programs that ran, with the releases of those on private tables", programs);
-    command->add_option("--text", arguments.text, "show the program with this start of its hash, with source lines");
+    CLI::Option *text = command->add_option("--text", arguments.text,
+                                            "show the program with this start of its hash, with source lines");
+    CLI::Option *archive = command->add_option(
+        "--archive", arguments.archive,
+        "move all programs to this file, which is made or gets them beside its own; also beside a running server");
+    command->add_option("--from", arguments.from, "list the programs of a file that --archive wrote")
+        ->excludes(archive);
+    archive->excludes(text);
   }
 
   /// What may stand in the file of --config, too.
