@@ -14,7 +14,8 @@ namespace sojourn::owner {
 
 using llvm::Twine;
 
-llvm::Expected<uint64_t> Sessions::begin(std::string client, std::string account, uint64_t connection) {
+llvm::Expected<uint64_t> Sessions::begin(std::string client, std::string account, uint64_t connection,
+                                         std::string key) {
   expire();
   // Per account: sessions of nobody, which anyone may open, lock out no client with an identity.
   auto open = static_cast<size_t>(
@@ -34,6 +35,7 @@ llvm::Expected<uint64_t> Sessions::begin(std::string client, std::string account
   }
   auto session = std::make_shared<Session>();
   session->account = std::move(account);
+  session->key = std::move(key);
   session->client = std::move(client);
   session->lastUsedMs = environment.clockMs();
   session->connection = connection;
@@ -68,6 +70,17 @@ void Sessions::disconnected(uint64_t connection) {
     if (connection != 0 && session->connection == connection) {
       session->goneMs = environment.elapsedMs();
     }
+  }
+}
+
+std::shared_ptr<const Session> Sessions::peek(uint64_t id) const {
+  auto found = sessions.find(id);
+  return found == sessions.end() ? nullptr : found->second;
+}
+
+void Sessions::endUnused(uint64_t id) {
+  if (auto found = sessions.find(id); found != sessions.end() && found->second->users == 0) {
+    drop(found);
   }
 }
 
