@@ -61,27 +61,32 @@ llvm::Error checkAccess(const StepContext &context, const wire::Step &request, c
   if (account == kLocalClient) {
     return llvm::Error::success();
   }
-  std::set<std::string> names, charged;
+  std::set<std::pair<std::string, std::string>> tables; // names and versions
+  std::set<std::string> charged;
   for (size_t at = 0; at < length(part.tables); ++at) {
-    const auto *name = part.tables->Get(static_cast<flatbuffers::uoffset_t>(at))->name();
-    names.insert(name ? name->str() : "");
+    const auto *table = part.tables->Get(static_cast<flatbuffers::uoffset_t>(at));
+    tables.emplace(table->name() ? table->name()->str() : "", table->version() ? table->version()->str() : "");
   }
   std::set<Source> sources = sourcesOf(part, session);
-  if (names.empty() && sources.empty()) {
+  if (tables.empty() && sources.empty()) {
     return llvm::Error::success();
   }
   const signing::PublicKey &own = context.store.owner();
   {
     std::lock_guard lock(context.mutex);
-    auto check = [&](const std::string &name, const char *what) -> llvm::Error {
+    auto check = [&](const std::string &name, const std::string &version, const char *what) -> llvm::Error {
       auto hasAccess = context.store.hasAccess(name, account);
-      if (!hasAccess) {
+      if (!hasAccess || *hasAccess) {
         return hasAccess.takeError();
       }
-      return *hasAccess ? llvm::Error::success() : noAccess(account, name, what);
+      auto became = context.store.whatBecame(name, version, account);
+      if (!became || !became->empty()) {
+        return became ? requestError(wire::ErrorCode_Dataset, *became) : became.takeError();
+      }
+      return noAccess(account, name, what);
     };
-    for (const std::string &name : names) {
-      if (llvm::Error error = check(name, "")) {
+    for (const auto &[name, version] : tables) {
+      if (llvm::Error error = check(name, version, "")) {
         return error;
       }
       auto found = context.store.find(name);
@@ -105,7 +110,16 @@ llvm::Error checkAccess(const StepContext &context, const wire::Step &request, c
       if (*policy == Policy::open) {
         continue;
       }
-      if (llvm::Error error = check(source.name, ", from which a value that this step uses was computed")) {
+      auto place = context.store.catalogue().place(source.version);
+      if (!place) {
+        return place.takeError();
+      }
+      if (*place && (*place)->isRemoved) {
+        auto became = context.store.whatBecame(source.name, source.version, account);
+        return became ? requestError(wire::ErrorCode_Dataset, *became) : became.takeError();
+      }
+      if (llvm::Error error = check(*place ? (*place)->name : source.name, source.version,
+                                    ", from which a value that this step uses was computed")) {
         return error;
       }
     }

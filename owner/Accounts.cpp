@@ -28,17 +28,19 @@ bool admits(const ledger::Grant &budget, const privacy::Charge &total) {
   return filter && filter->admits(total);
 }
 
-llvm::Error plain(const ledger::Problem &problem) {
+} // namespace
+
+static llvm::Error plain(const ledger::Problem &problem) { return Accounts::problemError(problem); }
+
+static llvm::Error statusOf(const ledger::Status &status) { return status ? plain(*status) : llvm::Error::success(); }
+
+llvm::Error Accounts::problemError(const ledger::Problem &problem) {
   auto code = problem.code == ledger::Code::disk || problem.code == ledger::Code::damaged ||
                       problem.code == ledger::Code::busy || problem.code == ledger::Code::olderFile
                   ? wire::ErrorCode_Internal
                   : wire::ErrorCode_Refused;
   return requestError(code, problem.text);
 }
-
-llvm::Error statusOf(const ledger::Status &status) { return status ? plain(*status) : llvm::Error::success(); }
-
-} // namespace
 
 llvm::Expected<signing::SigningKey> Accounts::openKey(const Environment &environment) {
   if (environment.storeDirectory.empty()) {
@@ -100,42 +102,6 @@ llvm::Error Accounts::setCap(const Charged &on, const privacy::Grant &cap) {
   llvm::Error error = checkGrant(cap);
   error = error ? std::move(error) : ensureLinked(on);
   return error ? std::move(error) : statusOf(books->setCap(on.dataset, {cap.epsilon, cap.delta}));
-}
-
-llvm::Error Accounts::addClient(const std::string &name, const signing::PublicKey &key) {
-  auto isPlain = [](char c) { return llvm::isAlnum(c) || llvm::StringRef("-_.@").contains(c); };
-  if (name.empty() || name.size() > runtime::limits::kNameBytes || !llvm::all_of(name, isPlain)) {
-    return requestError(wire::ErrorCode_Refused, "'" + name + "' is not a valid name for a client: expected 1 to " +
-                                                     Twine(runtime::limits::kNameBytes) +
-                                                     " letters, digits and - _ . @ characters");
-  }
-  if (name == kLocalClient) {
-    return requestError(wire::ErrorCode_Refused, "'" + name +
-                                                     "' is reserved for the data owner's own process; "
-                                                     "choose another name");
-  }
-  auto other = clientOf(key);
-  if (!other) {
-    return other.takeError();
-  }
-  if (*other) {
-    return requestError(wire::ErrorCode_Refused,
-                        "this key already belongs to client '" + **other + "'; each client needs its own key");
-  }
-  return statusOf(books->addClient(name, std::string(key.begin(), key.end())));
-}
-
-llvm::Expected<std::optional<std::string>> Accounts::clientOf(const signing::PublicKey &key) {
-  auto clients = books->clients();
-  if (!clients) {
-    return plain(clients.problem());
-  }
-  for (const auto &[name, known] : *clients) {
-    if (known == std::string_view(reinterpret_cast<const char *>(key.data()), key.size())) {
-      return std::optional(name);
-    }
-  }
-  return std::nullopt;
 }
 
 llvm::Error Accounts::setGrant(const std::string &client, const Charged &on, const privacy::Grant &grant) {

@@ -49,7 +49,28 @@ public:
   static llvm::Expected<std::unique_ptr<Accounts>> open(const Environment &environment, const signing::SigningKey &key);
 
   /// A client is known by its key, and a key is one client's. Names are plain: letters, digits and - _ . @
-  llvm::Error addClient(const std::string &name, const signing::PublicKey &key);
+  /// `again`: one that was removed comes back, with what it spent and without a grant.
+  llvm::Error addClient(const std::string &name, const signing::PublicKey &key, bool again = false);
+  /// In place of the client's key. Sessions of the old one are over (checkKey).
+  llvm::Error changeKey(const std::string &name, const signing::PublicKey &key);
+  /// Its sessions are over, and its grants; what it spent stays.
+  llvm::Error removeClient(const std::string &name);
+  /// Fails where the key by which a client proved who it is is not the client's any more. Empty: of nobody, or of this
+  /// process.
+  llvm::Error checkKey(const std::string &client, const std::string &key);
+
+  /// Whether a dataset may be registered under a name. `again`: under that of one that was removed, to go on with its
+  /// budgets. What they are about does not change: returns its population, or nothing for a name that is new.
+  llvm::Expected<std::optional<std::string>> checkName(const std::string &name, const std::string &population,
+                                                       bool again);
+  /// Of a dataset that was removed, and is registered again.
+  llvm::Error continueDataset(const std::string &name);
+  /// Its budgets go along. Does nothing to one without budgets but check the name.
+  llvm::Error renameDataset(const Charged &on, bool isCharged, const std::string &name);
+  /// Its budgets stay as they are, and its name with them.
+  llvm::Error removeDataset(const Charged &on, bool isCharged);
+  /// What the ledger says of a dataset that the catalogue has; see Ledger::datasetName.
+  llvm::Expected<ledger::DatasetName> nameOf(const std::string &dataset);
   /// The client that has this key.
   llvm::Expected<std::optional<std::string>> clientOf(const signing::PublicKey &key);
   /// Of all clients together, on the people behind a dataset.
@@ -57,7 +78,7 @@ public:
   /// Refused above the cap. The embedded owner's own client has its cap raised to the grant: its process is the data
   /// owner.
   llvm::Error setGrant(const std::string &client, const Charged &on, const privacy::Grant &grant);
-  /// Takes a client's grant away; what it spent stays spent.
+  /// Takes a client's grant away; its charges remain.
   llvm::Error revoke(const std::string &client, const std::string &dataset);
   llvm::Expected<BudgetInfo> budget(const std::string &client, const std::string &dataset);
   /// Delta of the client's grant on a dataset; an error that says how to get one where there is none.
@@ -82,6 +103,8 @@ public:
   const signing::SigningKey &key() const { return signingKey; }
   /// For people.
   ledger::Ledger &ledger() { return *books; }
+  /// A problem of the ledger in the words of the wire.
+  static llvm::Error problemError(const ledger::Problem &problem);
 
 private:
   explicit Accounts(const signing::SigningKey &key) : signingKey(key) {}

@@ -64,6 +64,16 @@ static constexpr const char *kAddAccess = R"sql(
   INSERT INTO access SELECT name, CASE policy WHEN 'open' THEN '*' ELSE '?' END FROM datasets;
 )sql";
 
+/// Likewise. former: versions that are there no longer; the version in whose place other rows came last (empty: none,
+/// the dataset was removed), and the most careful policy of those in between. left_files: see Catalogue::leftFiles.
+static constexpr const char *kAddFormer = R"sql(
+  CREATE TABLE IF NOT EXISTS former(
+    version TEXT PRIMARY KEY, name TEXT NOT NULL, became TEXT NOT NULL, policy TEXT NOT NULL);
+  CREATE INDEX IF NOT EXISTS former_by_became ON former(became);
+  CREATE INDEX IF NOT EXISTS datasets_by_version ON datasets(version);
+  CREATE TABLE IF NOT EXISTS left_files(file TEXT PRIMARY KEY);
+)sql";
+
 static std::string unitName(Unit unit) {
   return unit == Unit::Days ? "days" : unit == Unit::Time ? "time" : unit == Unit::Seconds ? "seconds" : "";
 }
@@ -173,9 +183,9 @@ llvm::Expected<std::unique_ptr<Catalogue>> Catalogue::open(const std::string &di
   };
   const bool hasAccess = has("access");
   const std::string addLog = has("log_use") ? "" : logSchema();
-  for (const char *part :
-       {version == 0 ? kSchema : "", version == 1 ? kAddShapes : "", version < 3 ? kAddPrivacy : "",
-        version < 4 ? kAddSubjects : "", kAddMeanings, hasAccess ? "" : kAddAccess, addLog.c_str(), "COMMIT"}) {
+  for (const char *part : {version == 0 ? kSchema : "", version == 1 ? kAddShapes : "", version < 3 ? kAddPrivacy : "",
+                           version < 4 ? kAddSubjects : "", kAddMeanings, kAddFormer, hasAccess ? "" : kAddAccess,
+                           addLog.c_str(), "COMMIT"}) {
     if (llvm::Error error = catalogue->execute(part)) {
       return error;
     }
@@ -189,12 +199,16 @@ Catalogue::~Catalogue() {
   readPolicy.reset();
   readDefaults.reset();
   readAccess.reset();
+  readChanges.reset();
   readMoves.reset();
   sqlite3_close(database);
 }
 
-llvm::Error Catalogue::addDataset(const DatasetRecord &record) {
-  return transact([&] { return enterDataset(record); });
+llvm::Error Catalogue::addDataset(const DatasetRecord &record, Entering entering) {
+  return transact([&]() -> llvm::Error {
+    llvm::Error error = enterDataset(record);
+    return error || !entering ? std::move(error) : entering();
+  });
 }
 
 llvm::Error Catalogue::enterDataset(const DatasetRecord &record) {
@@ -207,11 +221,19 @@ llvm::Error Catalogue::enterDataset(const DatasetRecord &record) {
   insert.bind(record.rows).bind(record.registeredMs).bind(record.subject).bind(record.population);
   insert.bind(record.defaults.noiseMultiplier).bind(record.defaults.clip).bind(record.defaults.metricBound);
   int state = insert.bind(record.subjectsFile).step();
-  for (const char *forget : {"DELETE FROM meanings WHERE dataset = ?", "DELETE FROM access WHERE dataset = ?"}) {
-    if (state == SQLITE_DONE) { // left by a table that was removed by hand
-      state = Statement(database, forget).bind(record.name).step();
-    }
+  if (state != SQLITE_DONE) {
+    return state == SQLITE_CONSTRAINT
+               ? failure("a dataset named '" + record.name + "' is already registered; choose another name")
+               : lastError("registering a dataset");
   }
+  // Left by a table that was removed by hand.
+  llvm::Error error = change({"DELETE FROM meanings WHERE dataset = ?", "DELETE FROM access WHERE dataset = ?"},
+                             record.name, "registering a dataset");
+  return error ? std::move(error) : enterColumns(record);
+}
+
+llvm::Error Catalogue::enterColumns(const DatasetRecord &record) {
+  int state = SQLITE_DONE;
   for (size_t index = 0; state == SQLITE_DONE && index < record.columns.size(); ++index) {
     const Column &column = record.columns[index];
     Statement add(
@@ -325,9 +347,13 @@ llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
 
 llvm::Expected<Policy> Catalogue::policy(const Source &source) {
   if (!readPolicy) {
-    readPolicy = std::make_unique<Statement>(database, "SELECT policy FROM datasets WHERE name = ? AND version = ?");
+    // Names change, versions do not.
+    readPolicy = std::make_unique<Statement>(
+        database, "SELECT policy FROM datasets WHERE version = ? UNION ALL SELECT CASE former.policy WHEN 'open' THEN "
+                  "datasets.policy ELSE 'private' END FROM former JOIN datasets ON datasets.version = former.became "
+                  "WHERE former.version = ?");
   }
-  int state = readPolicy->bind(source.name).bind(source.version).step();
+  int state = readPolicy->bind(source.version).bind(source.version).step();
   std::string text = state == SQLITE_ROW ? readPolicy->text(0) : "";
   readPolicy->reset();
   if (state != SQLITE_ROW && state != SQLITE_DONE) {
@@ -364,10 +390,10 @@ llvm::Error Catalogue::checkChanged(int state, const std::string &name, const ch
 llvm::Expected<PrivacyDefaults> Catalogue::defaults(const Source &source) {
   if (!readDefaults) {
     readDefaults = std::make_unique<Statement>(
-        database, "SELECT noise_multiplier, clip, metric_bound FROM datasets WHERE name = ? AND version = ?");
+        database, "SELECT noise_multiplier, clip, metric_bound FROM datasets WHERE version = ?");
   }
   PrivacyDefaults defaults;
-  int state = readDefaults->bind(source.name).bind(source.version).step();
+  int state = readDefaults->bind(source.version).step();
   if (state == SQLITE_ROW) {
     defaults = {readDefaults->real(0).value_or(1), readDefaults->real(1).value_or(1),
                 readDefaults->real(2).value_or(10)};

@@ -62,11 +62,33 @@ public:
   Catalogue(const Catalogue &) = delete;
   Catalogue &operator=(const Catalogue &) = delete;
 
+  /// What else has to be entered, in other books: called before the changes and under the catalogue's lock, which all
+  /// processes share. Where it fails nothing changes.
+  using Entering = llvm::function_ref<llvm::Error()>;
   /// Fails if the name is taken.
-  llvm::Error addDataset(const DatasetRecord &record);
+  llvm::Error addDataset(const DatasetRecord &record, Entering entering = nullptr);
+  /// These three fail if the dataset is not the one of `record` any more. With it go its access and its defaults; what
+  /// was `population` is written down, as the default is another one under another name.
+  llvm::Error renameDataset(const DatasetRecord &record, const std::string &name, const std::string &population,
+                            Entering entering = nullptr);
+  llvm::Error removeDataset(const DatasetRecord &record, Entering entering = nullptr);
+  /// Other rows in place of those of `old`, whose name, policy, population, access and defaults stay.
+  llvm::Error replaceDataset(const DatasetRecord &old, const DatasetRecord &now);
+  /// Where a version that was registered once is now.
+  struct Place {
+    std::string name;        ///< of the dataset, or of the one that replaced it; the last one, where it was removed
+    bool isReplaced = false; ///< by other rows
+    bool isRemoved = false;
+  };
+  llvm::Expected<std::optional<Place>> place(const std::string &version);
+  /// Files of tables that are there no longer and may not have been deleted yet.
+  llvm::Expected<std::vector<std::string>> leftFiles();
+  llvm::Error forgetFile(const std::string &file);
+  /// Whether another process has written since the last call.
+  llvm::Expected<bool> hasChanged();
   llvm::Expected<std::vector<DatasetRecord>> datasets();
-  /// The policy that stands in the books now, whoever entered it; private for a version that is not
-  /// (or no longer) there.
+  /// The policy that stands in the books now, whoever entered it; private for a version that is not (or no longer)
+  /// there. One that was open when other rows replaced it has the policy of these.
   llvm::Expected<Policy> policy(const Source &source);
   /// Fails if no dataset has this name.
   llvm::Error setPolicy(const std::string &name, Policy policy);
@@ -85,6 +107,8 @@ public:
   llvm::Error setAccess(const std::string &name, const Access &access);
   /// Fails if no dataset has this name.
   llvm::Error addAccess(const std::string &name, const std::vector<std::string> &clients);
+  /// Of all datasets.
+  llvm::Error removeAccessOf(const std::string &client);
   /// Whether it had any by its name.
   llvm::Expected<bool> removeAccess(const std::string &name, const std::string &client);
   /// Private datasets of a release before the first that knew access: `clientsOf` tells the clients with a grant on
@@ -131,6 +155,12 @@ private:
   explicit Catalogue(sqlite3 *database);
   llvm::Error execute(const char *sql);
   llvm::Error enterDataset(const DatasetRecord &record);
+  llvm::Error enterColumns(const DatasetRecord &record);
+  /// All of these statements, one after another, with the same parameters.
+  llvm::Error change(llvm::ArrayRef<const char *> statements, llvm::ArrayRef<std::string> parameters,
+                     const char *doing);
+  llvm::Error checkThere(const DatasetRecord &record);
+  llvm::Error leaveFiles(const DatasetRecord &record);
   /// All of the changes, or none where they fail.
   llvm::Error transact(llvm::function_ref<llvm::Error()> changes);
   llvm::Error lastError(const char *doing);
@@ -154,7 +184,9 @@ private:
   llvm::Error removeProgram(const ProgramRecord &record);
 
   sqlite3 *database;
-  std::unique_ptr<Statement> readPolicy, readDefaults, readAccess, readMoves; ///< prepared once: steps ask often
+  std::unique_ptr<Statement> readPolicy, readDefaults, readAccess, readChanges,
+      readMoves;       ///< prepared once: steps ask often
+  int64_t changes = 0; ///< SQLite's number of them
 };
 
 } // namespace sojourn::owner

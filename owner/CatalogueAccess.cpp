@@ -71,6 +71,10 @@ llvm::Expected<bool> Catalogue::removeAccess(const std::string &name, const std:
   return sqlite3_changes(database) > 0;
 }
 
+llvm::Error Catalogue::removeAccessOf(const std::string &client) {
+  return change({"DELETE FROM access WHERE client = ?"}, client, "changing the access to datasets");
+}
+
 llvm::Error Catalogue::settleAccess(
     llvm::function_ref<llvm::Expected<std::vector<std::string>>(const std::string &name)> clientsOf) {
   std::vector<std::string> names;

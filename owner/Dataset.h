@@ -106,6 +106,8 @@ struct RegisterOptions {
   std::map<std::string, std::pair<std::string, std::string>> boundTexts = {};
   /// The columns to keep, in this order; empty keeps all.
   std::vector<std::string> columns;
+  /// The name is that of a dataset that was removed, whose budgets go on.
+  bool continuesBudget = false;
   /// Told of each stage with what is done of how much; may be empty.
   std::function<void(const std::string &stage, int64_t done, int64_t total)> progress;
 };

@@ -41,6 +41,13 @@ std::string detailOf(const ledger::Body &body) {
         auto of = [](uint64_t id) { return "of entry " + std::to_string(id); };
         if constexpr (std::is_same_v<Kind, ledger::ClientAdded>) {
           return entry.publicKey.empty() ? "the data owner's own process" : "key " + signing::hex(entry.publicKey);
+        } else if constexpr (std::is_same_v<Kind, ledger::KeyChanged>) {
+          return "key " + signing::hex(entry.publicKey);
+        } else if constexpr (std::is_same_v<Kind, ledger::ClientRemoved> ||
+                             std::is_same_v<Kind, ledger::DatasetRemoved>) {
+          return "charges remain";
+        } else if constexpr (std::is_same_v<Kind, ledger::DatasetRenamed>) {
+          return "now '" + entry.name + "'";
         } else if constexpr (std::is_same_v<Kind, ledger::DatasetLinked>) {
           return "population '" + entry.population + "', " + relationName(entry.relation);
         } else if constexpr (requires { entry.grant; }) {
@@ -76,6 +83,13 @@ llvm::Error printClients(Owner &owner, llvm::raw_ostream &out) {
   for (const auto &[name, key] : *clients) {
     rows.push_back({name, key.empty() ? "the data owner's own process" : signing::hex(key)});
   }
+  auto removed = owner.accounts().ledger().removedClients();
+  if (!removed) {
+    return plain(removed.problem());
+  }
+  for (const auto &[name, key] : *removed) {
+    rows.push_back({name, "removed; had " + signing::hex(key)});
+  }
   if (rows.size() == 1) {
     out << "no clients yet; 'sojourn-owner client add NAME --key FILE.pub' adds one\n";
     return llvm::Error::success();
@@ -90,7 +104,11 @@ llvm::Error printBudgets(Owner &owner, const std::string &dataset, llvm::raw_ost
     return records.takeError();
   }
   auto isNamed = [&](const DatasetRecord &record) { return record.name == dataset; };
-  if (!dataset.empty() && llvm::none_of(*records, isNamed)) {
+  auto isRemoved = [&](const std::string &name) {
+    auto known = owner.accounts().ledger().datasetName(name);
+    return known && known->isRemoved;
+  };
+  if (!dataset.empty() && llvm::none_of(*records, isNamed) && !isRemoved(dataset)) {
     return failure("no dataset is named '" + dataset + "'; 'sojourn-owner datasets' lists all datasets");
   }
   auto populations = owner.accounts().ledger().populations();
@@ -101,6 +119,11 @@ llvm::Error printBudgets(Owner &owner, const std::string &dataset, llvm::raw_ost
   if (!accounts) {
     return plain(accounts.problem());
   }
+  auto removedClients = owner.accounts().ledger().removedClients();
+  if (!removedClients) {
+    return plain(removedClients.problem());
+  }
+  auto shown = [](const std::string &name, bool isRemoved) { return name + (isRemoved ? " (removed)" : ""); };
   std::vector<std::vector<std::string>> caps{{"people", "datasets", "cap", "delta", "spent", "left"}},
       grants{{"client", "dataset", "granted", "delta", "spent", "left"}};
   auto add = [](auto &rows, std::string first, std::string second, std::vector<std::string> rest) {
@@ -109,8 +132,11 @@ llvm::Error printBudgets(Owner &owner, const std::string &dataset, llvm::raw_ost
   };
   for (const ledger::PopulationLine &line : *populations) {
     if (dataset.empty() || llvm::is_contained(line.datasets, dataset)) {
-      add(caps, line.population, llvm::join(line.datasets, ", "),
-          budgetCells(line.cap.value_or(ledger::Grant()), line.spent));
+      std::string names;
+      for (const std::string &name : line.datasets) {
+        names += (names.empty() ? "" : ", ") + shown(name, isRemoved(name));
+      }
+      add(caps, line.population, names, budgetCells(line.cap.value_or(ledger::Grant()), line.spent));
     }
   }
   for (const DatasetRecord &record : *records) {
@@ -123,7 +149,8 @@ llvm::Error printBudgets(Owner &owner, const std::string &dataset, llvm::raw_ost
   }
   for (const ledger::AccountLine &line : *accounts) {
     if (dataset.empty() || line.dataset == dataset) {
-      add(grants, line.client, line.dataset, budgetCells(line.grant, line.spent));
+      add(grants, shown(line.client, removedClients->count(line.client)), shown(line.dataset, isRemoved(line.dataset)),
+          budgetCells(line.grant, line.spent));
     }
   }
   if (caps.size() == 1) {

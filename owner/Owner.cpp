@@ -42,7 +42,8 @@ llvm::Error OwnerState::open() {
   }
   accounts = std::move(*ledger);
   handshake = std::make_unique<Handshake>(environment, accounts->key());
-  return settleAccess();
+  llvm::Error error = settleNames();
+  return error ? std::move(error) : settleAccess();
 }
 
 llvm::Expected<sojourn::wire::Message> OwnerState::hello(const wire::Hello &request, Peer peer, uint64_t connection) {
@@ -97,15 +98,18 @@ llvm::Expected<sojourn::wire::Message> OwnerState::prove(const wire::Prove &requ
   if (llvm::Error error = handshake->take(request, *key)) {
     return error;
   }
-  return begin(**client, **client, request.client() ? request.client()->str() : "", connection);
+  return begin(**client, **client, request.client() ? request.client()->str() : "", connection,
+               std::string(key->begin(), key->end()));
 }
 
-/// `name`: in the log of programs; `account`: of the ledger, for good; `said`: what the client calls itself.
+/// `name`: in the log of programs; `account`: of the ledger, for good; `said`: what the client calls itself; `key`: by
+/// which it proved who it is.
 llvm::Expected<sojourn::wire::Message> OwnerState::begin(const std::string &name, const std::string &account,
-                                                         const std::string &said, uint64_t connection) {
+                                                         const std::string &said, uint64_t connection,
+                                                         const std::string &key) {
   auto session = [&] {
     std::lock_guard lock(mutex);
-    return sessions.begin(name, account, connection);
+    return sessions.begin(name, account, connection, key);
   }();
   if (!session) {
     return session.takeError();
@@ -292,10 +296,18 @@ llvm::Expected<sojourn::wire::Message> OwnerState::serve(const wire::Request &re
   if (llvm::Error error = checkOpen()) {
     return error;
   }
-  if (const uint64_t session = connection ? sessionOf(request) : 0) {
-    std::lock_guard lock(mutex);
-    if (RunningStep *step = sessions.connected(session, connection)) {
-      running.keep(*step);
+  if (const uint64_t session = sessionOf(request)) {
+    // A step is checked when it has its turn, and any session may end.
+    if (request.body_type() != wire::RequestBody_Step && request.body_type() != wire::RequestBody_Bye) {
+      if (llvm::Error error = checkKey(session)) {
+        return error;
+      }
+    }
+    if (connection) {
+      std::lock_guard lock(mutex);
+      if (RunningStep *step = sessions.connected(session, connection)) {
+        running.keep(*step);
+      }
     }
   }
   switch (request.body_type()) {
@@ -373,13 +385,25 @@ llvm::Error Owner::registerDataset(const DatasetSource &source, const RegisterOp
   if (!record) {
     return record.takeError();
   }
+  auto people = state->accounts->checkName(options.name, options.population, options.continuesBudget);
+  if (!people) {
+    return people.takeError();
+  }
+  if (*people) {
+    record->population = **people == record->name ? "" : **people;
+  }
   // Steps go on while a table is read.
   auto table = state->store->import(*record, source, options);
   if (!table) {
     return table.takeError();
   }
   std::lock_guard lock(state->mutex);
-  return state->store->enter(std::move(*record), std::move(*table));
+  return state->store->enter(std::move(*record), std::move(*table), [&]() -> llvm::Error {
+    auto again = state->accounts->checkName(options.name, options.population, options.continuesBudget);
+    return !again   ? again.takeError()
+           : *again ? state->accounts->continueDataset(options.name)
+                    : llvm::Error::success();
+  });
 }
 
 llvm::Error Owner::setPolicy(const std::string &name, Policy policy, bool rowsAreSubjects) {

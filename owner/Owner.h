@@ -41,7 +41,8 @@ struct LoggedBefore {
 /// 1. a session's turn (Session::turn), for the whole of a request that names the session;
 /// 2. the owner's mutex (OwnerState::mutex), for moments: lookup, booking, commit. It guards sessions,
 ///    store, catalogue, plan cache and log, and the environment's clock, randomness and log;
-/// 3. what guards itself: ThreadBudget, MemoryBudget (never waited for under 2), pools of memory.
+/// 3. the catalogue's lock, which all processes share, then that of the ledger: changes of names hold both;
+/// 4. what guards itself: ThreadBudget, MemoryBudget (never waited for under 2), pools of memory.
 class Owner {
 public:
   /// A store that cannot be opened does not throw: `status` tells, and every request is answered
@@ -71,6 +72,19 @@ public:
 
   /// Imports a table and enters it in the catalogue.
   llvm::Error registerDataset(const DatasetSource &source, const RegisterOptions &options);
+  /// Other rows under the same name: a new version. What `options` do not declare is as it was; name, policy and
+  /// population always are. Budgets stay spent, as they do for the next two. Steps under way end on the rows that they
+  /// have.
+  llvm::Error replaceDataset(const std::string &name, const DatasetSource &source, RegisterOptions options);
+  /// Budgets and access go along. The name of before is not given to another dataset, if it had budgets.
+  llvm::Error renameDataset(const std::string &name, const std::string &to);
+  /// Its rows are deleted. Its name, if it had budgets, is free only for a dataset that continues them
+  /// (RegisterOptions::continuesBudget).
+  llvm::Error removeDataset(const std::string &name);
+  /// The sessions, access and grants of a client; what it spent stays, and counts for the people.
+  llvm::Error removeClient(const std::string &client);
+  /// `again`: one that was removed comes back, with what it spent and without access and grants.
+  llvm::Error addClient(const std::string &client, const signing::PublicKey &key, bool again = false);
   /// Changes what may be done with values computed from a dataset, at once and for values computed
   /// before: permission is looked up when something is published. Fails if no dataset has this name.
   ///
@@ -83,7 +97,7 @@ public:
   /// The budget of a client on a dataset: every release to it is within (epsilon, delta) differential privacy. The
   /// client of this process is kLocalClient; others are added, and need a cap.
   llvm::Error grant(const std::string &client, const std::string &dataset, double epsilon, double delta);
-  /// Takes the budget and the access of a client; what it spent stays spent.
+  /// Takes the budget and the access of a client; its charges remain.
   llvm::Error revoke(const std::string &client, const std::string &dataset);
   /// Who may ask for a dataset beside this process; at once. Each grant gives access, too.
   llvm::Error setAccess(const std::string &name, const Access &access);

@@ -49,11 +49,14 @@ public:
   llvm::Expected<sojourn::wire::Message> hello(const wire::Hello &request, Peer peer, uint64_t connection);
   llvm::Expected<sojourn::wire::Message> prove(const wire::Prove &request, uint64_t connection);
   llvm::Expected<sojourn::wire::Message> begin(const std::string &name, const std::string &account,
-                                               const std::string &said, uint64_t connection);
+                                               const std::string &said, uint64_t connection,
+                                               const std::string &key = "");
   llvm::Expected<Charged> charged(const std::string &dataset);
   llvm::Expected<sojourn::wire::Message> budget(const wire::GetBudget &request);
   llvm::Expected<sojourn::wire::Message> listDatasets(const wire::ListDatasets &request, Peer peer);
   llvm::Error settleAccess();
+  llvm::Error settleNames();
+  llvm::Error checkKey(uint64_t session);
   llvm::Expected<sojourn::wire::Message> listPrograms(const wire::ListPrograms &request, Peer peer);
   llvm::Expected<sojourn::wire::Message> step(const wire::Step &request, std::string_view bytes);
   llvm::Expected<sojourn::wire::Message> upload(const wire::Upload &part);

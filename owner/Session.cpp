@@ -14,7 +14,8 @@ namespace sojourn::owner {
 
 using llvm::Twine;
 
-llvm::Expected<uint64_t> Sessions::begin(std::string client, std::string account, uint64_t connection) {
+llvm::Expected<uint64_t> Sessions::begin(std::string client, std::string account, uint64_t connection,
+                                         std::string key) {
   expire();
   // Per account: sessions of nobody, which anyone may open, lock out no client with an identity.
   const size_t open = count(account);
@@ -33,6 +34,7 @@ llvm::Expected<uint64_t> Sessions::begin(std::string client, std::string account
   }
   auto session = std::make_shared<Session>();
   session->account = std::move(account);
+  session->key = std::move(key);
   session->client = std::move(client);
   session->lastUsedMs = environment.clockMs();
   session->connection = connection;
@@ -82,6 +84,17 @@ std::vector<RunningStep *> Sessions::stepsOf(uint64_t connection) const {
     }
   }
   return running;
+}
+
+std::shared_ptr<const Session> Sessions::peek(uint64_t id) const {
+  auto found = sessions.find(id);
+  return found == sessions.end() ? nullptr : found->second;
+}
+
+void Sessions::endUnused(uint64_t id) {
+  if (auto found = sessions.find(id); found != sessions.end() && found->second->users == 0) {
+    drop(found);
+  }
 }
 
 void Sessions::end(uint64_t id) {

@@ -66,6 +66,7 @@ struct Session {
   std::unordered_map<uint64_t, PartialUpload> uploads; ///< by the client's own numbers
   std::map<runtime::ProgramHash, PlanKey> programs;    ///< what it may refer to by hash
   std::string account;                                 ///< of the ledger; empty: without an identity, no budget
+  std::string key;                                     ///< public, by which the client proved who it is; or empty
   /// Training runs by the client's number and the datasets that they read, with their owners.
   std::map<std::pair<uint64_t, std::string>, std::shared_ptr<RunAccount>> runs;
   LastStep last;
@@ -89,9 +90,14 @@ public:
       : holdings(limits.handleBytes), requests(limits.requests), environment(environment), limits(limits) {}
 
   /// `connection`: over which the request came; 0 where there is none, as within a process.
-  llvm::Expected<uint64_t> begin(std::string client, std::string account, uint64_t connection = 0);
+  llvm::Expected<uint64_t> begin(std::string client, std::string account, uint64_t connection = 0,
+                                 std::string key = "");
   /// Finds a session and renews its lease.
   llvm::Expected<std::shared_ptr<Session>> find(uint64_t id);
+  /// Without renewing its lease; null if there is none.
+  std::shared_ptr<const Session> peek(uint64_t id) const;
+  /// Ends a session that no request uses.
+  void endUnused(uint64_t id);
   /// Whether the session is there.
   bool has(uint64_t id) const { return sessions.count(id) != 0; }
   /// The session as it is, its lease unchanged; or null.

@@ -241,7 +241,9 @@ llvm::Expected<StepReply> Step::runAll() {
   for (size_t at = 0; at < repetitions && !failure && !isOver(begin) && !isLarge(); ++at) {
     part = part.next(*request.repetitions()->Get(static_cast<flatbuffers::uoffset_t>(at)));
     try {
-      llvm::Error error = checkAccess(context, request, part, **session); // both may end while the message runs
+      // All of it may end while the message runs.
+      llvm::Error error = context.accounts.checkKey((*session)->account, (*session)->key);
+      error = error ? std::move(error) : checkAccess(context, request, part, **session);
       error = error ? std::move(error) : runOne(part, reply);
       if (error) {
         failure = takeRequestError(std::move(error));
@@ -268,6 +270,15 @@ llvm::Expected<StepReply> Step::run() {
     return llvm::make_error<RequestError>(std::move(error));
   }
   session = std::move(*turn);
+  // Before a reply from memory, too: the key may have changed while the request waited.
+  if (llvm::Error failed = context.accounts.checkKey((*session)->account, (*session)->key)) {
+    RequestError error = takeRequestError(std::move(failed));
+    if (error.code == wire::ErrorCode_Session) { // not where the ledger cannot be read
+      std::lock_guard lock(context.mutex);
+      context.sessions.end(request.session());
+    }
+    return llvm::make_error<RequestError>(std::move(error));
+  }
   auto repeated = fromMemory();
   if (!repeated || !repeated->bytes.empty()) {
     return repeated ? llvm::Expected<StepReply>(StepReply{std::move(*repeated), 0}) : repeated.takeError();

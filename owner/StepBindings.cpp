@@ -205,11 +205,16 @@ llvm::Error StepBindings::bindTable(Store &store, size_t index, size_t position)
   if (!found) {
     return found.takeError();
   }
+  const bool isThis = *found && version == (*found)->dataset->version();
+  auto became = isThis ? llvm::Expected<std::string>("") : store.whatBecame(name, version.str(), session.account);
+  if (!became || !became->empty()) {
+    return became ? requestError(wire::ErrorCode_Dataset, *became) : became.takeError();
+  }
   if (!*found) {
     return requestError(wire::ErrorCode_Dataset, "no dataset is named '" + name + "'");
   }
   const Dataset &dataset = *(*found)->dataset;
-  if (version != dataset.version()) {
+  if (!isThis) {
     return requestError(wire::ErrorCode_Dataset, "dataset '" + name + "' has version " + dataset.version() +
                                                      ", the step was made for version " + version +
                                                      "; get the table again and record the step with it");

@@ -36,7 +36,9 @@ llvm::Expected<std::unique_ptr<Store>> Store::open(const Environment &environmen
   if (!books) {
     return books.takeError();
   }
-  return std::unique_ptr<Store>(new Store(environment, owner, std::move(*books)));
+  std::unique_ptr<Store> store(new Store(environment, owner, std::move(*books)));
+  llvm::Error error = store->removeLeftFiles();
+  return error ? llvm::Expected<std::unique_ptr<Store>>(std::move(error)) : std::move(store);
 }
 
 Store::Store(const Environment &environment, const signing::PublicKey &owner, std::unique_ptr<Catalogue> books)
@@ -59,7 +61,7 @@ std::shared_ptr<const LoadedDataset> Store::keep(const DatasetRecord &record, Im
   return entry;
 }
 
-static llvm::Error checkName(const std::string &name, const char *what) {
+llvm::Error Store::checkName(const std::string &name, const char *what) {
   bool plain =
       llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '-' || c == '_' || c == '.' || c == ' '; });
   if (name.empty() || name.size() > runtime::limits::kNameBytes || !plain) {
@@ -93,6 +95,10 @@ llvm::Expected<DatasetRecord> Store::begin(const RegisterOptions &options) {
     return failure("policy private protects subjects, and none are declared: say that each row is one "
                    "(--rows-are-subjects), or name their column (--subject COLUMN)");
   }
+  return newRecord(options);
+}
+
+DatasetRecord Store::newRecord(const RegisterOptions &options) const {
   DatasetRecord record;
   record.name = options.name;
   record.policy = options.policy;
@@ -214,9 +220,9 @@ void Store::removeFiles(const DatasetRecord &record) const {
   }
 }
 
-llvm::Error Store::enter(DatasetRecord record, ImportedTable table) {
+llvm::Error Store::enter(DatasetRecord record, ImportedTable table, Catalogue::Entering entering) {
   record.registeredMs = environment.clockMs();
-  llvm::Error error = loaded.count(record.name) ? nameTaken(record.name) : books->addDataset(record);
+  llvm::Error error = books->addDataset(record, entering);
   if (error) {
     removeFiles(record);
     return error;
@@ -268,6 +274,9 @@ llvm::Error Store::checkPrivate(const DatasetRecord &record) {
 }
 
 llvm::Expected<std::shared_ptr<const LoadedDataset>> Store::find(const std::string &name) {
+  if (llvm::Error error = refresh()) {
+    return error;
+  }
   if (auto found = loaded.find(name); found != loaded.end()) {
     return found->second;
   }
@@ -279,6 +288,13 @@ llvm::Expected<std::shared_ptr<const LoadedDataset>> Store::find(const std::stri
     if (record.name == name) {
       auto table = mapTable(filePath(record.file), record.rows, record.columns);
       if (!table) {
+        auto place = books->place(record.version);
+        const bool isThere = place && *place && !(*place)->isReplaced && !(*place)->isRemoved;
+        if (place && !isThere) { // replaced or removed since it was looked up
+          llvm::consumeError(table.takeError());
+          return find(name);
+        }
+        llvm::consumeError(place.takeError());
         return table.takeError();
       }
       return keep(record, std::move(*table));

@@ -33,12 +33,27 @@ public:
   /// Registration goes in three parts, because the middle one takes long and touches nothing that is
   /// shared: a record with a name that is free, the table itself, the entry in the books.
   llvm::Expected<DatasetRecord> begin(const RegisterOptions &options);
+  /// Of other rows for a dataset. `options` gets what the dataset has and they do not declare.
+  llvm::Expected<DatasetRecord> beginReplacement(const DatasetRecord &old, RegisterOptions &options);
   llvm::Expected<ImportedTable> import(DatasetRecord &record, const DatasetSource &source,
                                        const RegisterOptions &options) const;
   /// Fails if another registration took the name meanwhile.
-  llvm::Error enter(DatasetRecord record, ImportedTable table);
+  llvm::Error enter(DatasetRecord record, ImportedTable table, Catalogue::Entering entering = nullptr);
+  /// Fails if the dataset was changed meanwhile, or the new rows have other columns. Steps under way keep the rows that
+  /// they have.
+  llvm::Error replace(const DatasetRecord &old, DatasetRecord now, ImportedTable table);
+  llvm::Error rename(const DatasetRecord &record, const std::string &name, const std::string &population,
+                     Catalogue::Entering entering = nullptr);
+  /// With its files: what has them open keeps them until it ends.
+  llvm::Error remove(const DatasetRecord &record, Catalogue::Entering entering = nullptr);
+  /// Why the version of a dataset that an account asks for is not there under this name, for the account; empty where
+  /// that is unknown, or is not for it to know.
+  llvm::Expected<std::string> whatBecame(const std::string &name, const std::string &version,
+                                         const std::string &account);
+  /// Deletes what removed tables left where that failed before.
+  llvm::Error removeLeftFiles();
 
-  llvm::Expected<std::vector<DatasetRecord>> list() { return books->datasets(); }
+  llvm::Expected<std::vector<DatasetRecord>> list();
   /// Loads the dataset if need be; null if no dataset has this name.
   llvm::Expected<std::shared_ptr<const LoadedDataset>> find(const std::string &name);
   /// The normalised subject of each row, by which tables of two owners can be aligned. For that alone: no message,
@@ -68,6 +83,12 @@ private:
   Store(const Environment &environment, const signing::PublicKey &owner, std::unique_ptr<Catalogue> books);
   /// Of an import, whose subjects they are, on the way to the files of `record`.
   llvm::Error keepSubjects(const DatasetRecord &record, ImportedTable &table, const Subjects &subjects) const;
+  static llvm::Error checkName(const std::string &name, const char *what);
+  /// With a version of its own.
+  DatasetRecord newRecord(const RegisterOptions &options) const;
+  /// Drops what other processes have removed, renamed or replaced.
+  llvm::Error refresh();
+  void forget(const DatasetRecord &record);
   std::shared_ptr<const LoadedDataset> keep(const DatasetRecord &record, ImportedTable table);
   /// Of a table, and of its subjects.
   void removeFiles(const DatasetRecord &record) const;

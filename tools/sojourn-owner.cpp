@@ -2,12 +2,12 @@
 // The data owner's command line: import tables, say who may learn how much, serve, read what ran.
 #include "owner/Accounts.h"
 #include "owner/Administration.h"
-#include "owner/Import.h"
 #include "owner/Logging.h"
 #include "owner/ProgramArchive.h"
 #include "owner/ServeSettings.h"
 #include "owner/StatusServer.h"
 #include "owner/Text.h"
+#include "tools/OwnerArguments.h"
 #include "tools/Version.h"
 
 #include <CLI/CLI.hpp>
@@ -16,63 +16,20 @@ using namespace sojourn::owner;
 
 namespace {
 
-/// Texts of others (files, clients, programs) are shown without characters that steer a terminal.
-llvm::raw_ostream &standardOutput() {
-  static PrintableStream stream(llvm::outs());
-  return stream;
-}
-
-struct Arguments {
-  std::string store = defaultStoreDirectory();
-  std::string file, name, client, policy = "private", boundsFile, text, subject, population, key, config, archive, from;
-  std::vector<std::string> bounds, fills, categories, dates, columns, clients, added, removed;
-  bool rowsAreSubjects = false, verbose = false, anyone = false, none = false;
-  std::optional<double> epsilon, delta, noiseMultiplier, clip, metricBound;
-  size_t last = 50;
-  bool asJson = false;
-  /// The file of --config, then these.
-  std::vector<std::pair<const NumberSetting *, double>> numbers;
-  std::vector<std::pair<const TextSetting *, std::string>> texts;
-  ServeSettings settings;
-};
-
 using Action = llvm::Error (*)(Owner &owner, const Arguments &arguments);
 
 llvm::Error import(Owner &owner, const Arguments &arguments) {
   RegisterOptions options;
   options.name = arguments.name;
   options.policy = parsePolicy(arguments.policy).value_or(Policy::privateOnly);
-  options.columns = arguments.columns;
   options.population = arguments.population;
-  if (arguments.rowsAreSubjects || !arguments.subject.empty()) {
-    options.subject = arguments.subject;
-  }
   options.progress = progressLine();
   if (llvm::Error error = owner.checkClients(arguments.clients)) { // before a long import
     return error;
   }
-  if (!arguments.boundsFile.empty()) {
-    if (llvm::Error error = readBoundsFile(arguments.boundsFile, options)) {
-      return error;
-    }
-  }
-  for (const std::string &bound : arguments.bounds) {
-    if (llvm::Error error = parseBound(bound, options)) {
-      return error;
-    }
-  }
-  for (const std::string &fill : arguments.fills) {
-    if (llvm::Error error = parseFill(fill, options)) {
-      return error;
-    }
-  }
-  for (const std::string &categories : arguments.categories) {
-    if (llvm::Error error = parseCategories(categories, options)) {
-      return error;
-    }
-  }
-  for (const std::string &column : arguments.dates) {
-    options.meanings[column].unit = sojourn::Unit::Days;
+  options.continuesBudget = arguments.continuesBudget;
+  if (llvm::Error error = readTerms(arguments, options)) {
+    return error;
   }
   llvm::Error error = owner.registerDataset({arguments.file, {}}, options);
   if (options.progress) {
@@ -191,7 +148,7 @@ llvm::Error addClient(Owner &owner, const Arguments &arguments) {
   if (!key) {
     return llvm::createStringError(key.problem().text);
   }
-  if (llvm::Error error = owner.accounts().addClient(arguments.client, *key)) {
+  if (llvm::Error error = owner.addClient(arguments.client, *key, arguments.continuesBudget)) {
     return error;
   }
   standardOutput() << "client " << arguments.client << " has key " << sojourn::signing::keyText(*key)
@@ -283,6 +240,12 @@ private:
     return *command;
   }
   void addName(CLI::App *command) { command->add_option("dataset", arguments.name, "a registered table")->required(); }
+  void addFile(CLI::App *command) {
+    command->add_option("file", arguments.file, ".csv, .tsv, .parquet, .arrow, .feather or .npz")->required();
+  }
+  void addKey(CLI::App *command) {
+    command->add_option("--key", arguments.key, "FILE.pub, written by the client's 'sojourn keygen FILE'")->required();
+  }
   void addClientName(CLI::App *command, const char *what) {
     command->add_option("client", arguments.client, what)->required();
   }
@@ -307,11 +270,8 @@ private:
         ->check(CLI::IsMember({"open", "private"}));
   }
 
-  void addTables(CLI::App &app) {
-    CLI::App *command = add(app, "import", "register a table from a file", import);
-    command->add_option("file", arguments.file, ".csv, .tsv, .parquet, .arrow, .feather or .npz")->required();
-    command->add_option("--name", arguments.name, "name that clients use")->required();
-    addPolicy(command, "--policy")->capture_default_str();
+  /// What an import declares about columns and subjects.
+  void addTerms(CLI::App *command) {
     command->add_option("--bounds", arguments.boundsFile,
                         "TOML file of column ranges, age = [0, 120], and of the other terms, arm = {categories = "
                         "[\"low\", \"high\"], fill = \"low\"}");
@@ -345,11 +305,43 @@ private:
         "column that names the subject of each row, without duplicates; kept sealed, not part of the table");
     command->add_flag("--rows-are-subjects", arguments.rowsAreSubjects, "each row is about a different person")
         ->excludes(subject);
+  }
+
+  void addTables(CLI::App &app) {
+    CLI::App *command = add(app, "import", "register a table from a file", import);
+    addFile(command);
+    command->add_option("--name", arguments.name, "name that clients use")->required();
+    addPolicy(command, "--policy")->capture_default_str();
+    addTerms(command);
     command->add_option(
         "--population", arguments.population,
         "name for the people in the table; tables with the same name share one cap (default: the table's name)");
+    command->add_flag("--continue-budget", arguments.continuesBudget,
+                      "the name is that of a table that was removed; its charges continue");
 
     addClients(command, "clients that have access to the table, separated by commas (default: none)");
+
+    command = add(app, "replace",
+                  "import newer rows of a table; other declarations and all budgets stay as they are; "
+                  "takes effect at once, in a running server too",
+                  replaceTable);
+    addName(command);
+    addFile(command);
+    addTerms(command);
+
+    command = add(app, "rename",
+                  "give a table another name; budgets and access go along; takes effect at once, in a "
+                  "running server too",
+                  renameTable);
+    addName(command);
+    command->add_option("to", arguments.to, "its new name")->required();
+
+    command = add(app, "remove",
+                  "delete the rows of a table; its charges remain; takes effect at once, in a running "
+                  "server too",
+                  removeTable);
+    addName(command);
+    command->add_flag("--yes", arguments.yes, "do not ask");
 
     add(app, "datasets", "list registered tables", datasets);
 
@@ -447,7 +439,14 @@ private:
     CLI::App &clients = group(app, "client", "manage clients; takes effect at once, in a running server too");
     CLI::App *command = add(clients, "add", "add a client by its public key", addClient);
     addClientName(command, "name for the client: letters, digits and - _ . @");
-    command->add_option("--key", arguments.key, "FILE.pub, written by the client's 'sojourn keygen FILE'")->required();
+    addKey(command);
+    command->add_flag("--continue-budget", arguments.continuesBudget,
+                      "the client was removed and comes back; its charges continue");
+    command = add(clients, "key", "give a client another key; sessions of the last one end, budgets stay", changeKey);
+    addClientName(command, "a client that was added");
+    addKey(command);
+    command = add(clients, "remove", "end a client's sessions, access and grants; its charges remain", removeClient);
+    addClientName(command, "a client that was added");
     add(clients, "list", "list clients and their keys",
         [](Owner &owner, const Arguments &) { return printClients(owner, standardOutput()); });
 

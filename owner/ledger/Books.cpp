@@ -61,6 +61,10 @@ Status Books::enter(const Entry &, const ClientAdded &body) {
     return illegal("a client named '" + body.client + "' already exists; choose another name");
   }
   clients[body.client] = body.publicKey;
+  removedClients.erase(body.client);
+  if (!body.publicKey.empty()) {
+    holders.try_emplace(body.publicKey, body.client); // of an earlier release two may have one
+  }
   return {};
 }
 
@@ -71,7 +75,14 @@ Status Books::enter(const Entry &, const DatasetLinked &body) {
   if (Status status = checkName(body.population, "the population's name")) {
     return status;
   }
+  if (auto now = formerNames.find(body.dataset); now != formerNames.end()) {
+    return illegal("'" + body.dataset + "' was the name of dataset '" + now->second + "', which has its budgets");
+  }
   if (auto found = datasets.find(body.dataset); found != datasets.end()) {
+    if (found->second == body.population && populations.at(body.population).relation == body.relation &&
+        removedDatasets.erase(body.dataset) > 0) {
+      return {};
+    }
     return illegal("dataset '" + body.dataset + "' already belongs to population '" + found->second +
                    "' and stays there with its charges");
   }
@@ -112,12 +123,23 @@ Status Books::enter(const Entry &, const GrantSet &body) {
   if (dataset == datasets.end()) {
     return problem(Code::unknownDataset, "no private dataset is named '" + body.dataset + "'");
   }
+  if (Status status = checkPresent(body.dataset); status && body.grant.epsilon > 0) {
+    return status;
+  }
   if (!populations[dataset->second].cap) {
     return problem(Code::noCap, "dataset '" + body.dataset + "' has no cap over all clients; set one first: " +
                                     "sojourn-owner budget cap " + body.dataset + " --epsilon E --delta D");
   }
   accounts[{body.client, body.dataset}].grant = body.grant;
   return {};
+}
+
+Status Books::checkPresent(const std::string &dataset) const {
+  if (auto now = formerNames.find(dataset); now != formerNames.end()) {
+    return illegal("dataset '" + dataset + "' was renamed and is now '" + now->second + "'");
+  }
+  return removedDatasets.contains(dataset) ? illegal("dataset '" + dataset + "' was removed by the data owner")
+                                           : Status();
 }
 
 Status Books::complete(const std::string &client, Relation relation, std::vector<Item> &items) const {
@@ -138,6 +160,9 @@ Status Books::checkItems(const std::string &client, Relation relation, const std
   }
   std::map<std::string, std::string> seen;
   for (const Item &item : items) {
+    if (Status status = checkPresent(item.dataset)) {
+      return status;
+    }
     auto dataset = datasets.find(item.dataset);
     if (dataset == datasets.end() || dataset->second != item.population) {
       return problem(Code::unknownDataset, "no private dataset is named '" + item.dataset + "'");
@@ -376,6 +401,11 @@ Status Books::enter(const Entry &entry, const BlockStarted &body) {
   next.blockSteps = body.steps;
   next.charges = body.charges;
   std::vector<Item> items = priced(next);
+  for (const Item &item : items) {
+    if (Status status = checkPresent(item.dataset)) {
+      return status;
+    }
+  }
   if (run.whole && items != run.items) {
     return illegal("a step of run " + std::to_string(body.run) +
                    " has another price than its plan; a run that is paid for as a whole has one price");

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -83,8 +84,12 @@ public:
   uint64_t seq = 0, batch = 0, seqBeforeBatch = 0;
   Hash hash{}, hashBeforeBatch{};
 
-  std::map<std::string, std::string> clients;  ///< public keys
-  std::map<std::string, std::string> datasets; ///< their populations
+  std::map<std::string, std::string> clients;        ///< public keys
+  std::map<std::string, std::string> removedClients; ///< their last keys; their accounts stay
+  std::map<std::string, std::string> holders;        ///< of every key that a client has, or had
+  std::map<std::string, std::string> datasets;       ///< their populations
+  std::set<std::string> removedDatasets;             ///< of these, those without a table
+  std::map<std::string, std::string> formerNames;    ///< of datasets that were renamed: their names now
   std::map<std::string, Population> populations;
   std::map<std::pair<std::string, std::string>, Account> accounts; ///< by client and dataset
   std::unordered_map<uint64_t, Publish> publishes;
@@ -109,7 +114,13 @@ private:
   Status enter(const Entry &entry, const BlockStarted &body);
   Status enter(const Entry &entry, const BlockEnded &body);
   Status enter(const Entry &entry, const RunClosed &body);
+  Status enter(const Entry &entry, const KeyChanged &body);
+  Status enter(const Entry &entry, const ClientRemoved &body);
+  Status enter(const Entry &entry, const DatasetRenamed &body);
+  Status enter(const Entry &entry, const DatasetRemoved &body);
 
+  /// What became of a dataset that is charged or granted by this name no longer; nothing where it is there.
+  Status checkPresent(const std::string &dataset) const;
   Status checkItems(const std::string &client, Relation relation, const std::vector<Item> &items) const;
   /// Adds to, or takes from, both ledgers.
   void charge(const std::string &client, const std::vector<Item> &items, uint64_t count);

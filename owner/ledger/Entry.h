@@ -40,12 +40,14 @@ struct Item {
   friend bool operator==(const Item &, const Item &) = default;
 };
 
+/// Also one that was removed and comes back, to what it spent.
 struct ClientAdded {
   std::string client;
   /// Ed25519, 32 bytes; empty for the embedded owner's only client.
   std::string publicKey;
   static void fields(auto &archive, auto &body) { archive(body.client, body.publicKey); }
 };
+/// Likewise.
 struct DatasetLinked {
   std::string dataset, population;
   Relation relation = Relation::nullOne;
@@ -135,8 +137,30 @@ struct RunClosed {
   static void fields(auto &archive, auto &body) { archive(body.run, body.used); }
 };
 
+/// Another key of a client, in place of the last one.
+struct KeyChanged {
+  std::string client, publicKey;
+  static void fields(auto &archive, auto &body) { archive(body.client, body.publicKey); }
+};
+/// The client is served no longer, and has no grant; what it spent stays.
+struct ClientRemoved {
+  std::string client;
+  static void fields(auto &archive, auto &body) { archive(body.client); }
+};
+/// The dataset's accounts go on under another name.
+struct DatasetRenamed {
+  std::string dataset, name;
+  static void fields(auto &archive, auto &body) { archive(body.dataset, body.name); }
+};
+/// There is no such table any more; its accounts stay.
+struct DatasetRemoved {
+  std::string dataset;
+  static void fields(auto &archive, auto &body) { archive(body.dataset); }
+};
+
 using Body = std::variant<ClientAdded, DatasetLinked, CapSet, GrantSet, Reserved, Started, Sealed, Delivered, Voided,
-                          Burnt, RunOpened, BlockStarted, BlockEnded, RunClosed>;
+                          Burnt, RunOpened, BlockStarted, BlockEnded, RunClosed, KeyChanged, ClientRemoved,
+                          DatasetRenamed, DatasetRemoved>;
 
 /// "reserved", "block ended" and so on.
 const char *kindName(const Body &body);

@@ -42,29 +42,6 @@ Status Ledger::change(const Body &body) {
   return transaction.commit();
 }
 
-Status Ledger::addClient(const std::string &client, const std::string &publicKey) {
-  return change(ClientAdded{client, publicKey});
-}
-
-Status Ledger::linkDataset(const std::string &dataset, const std::string &population, Relation relation) {
-  Transaction transaction(*this);
-  if (Status status = transaction.begin()) {
-    return status;
-  }
-  // A new version of a dataset comes with its name again.
-  if (auto found = books.datasets.find(dataset); found != books.datasets.end()) {
-    bool same =
-        (population.empty() || population == found->second) && books.populations.at(found->second).relation == relation;
-    if (same) {
-      return {};
-    }
-  }
-  if (Status status = transaction.append(DatasetLinked{dataset, population.empty() ? dataset : population, relation})) {
-    return status;
-  }
-  return transaction.commit();
-}
-
 Status Ledger::setCap(const std::string &dataset, const Grant &cap) {
   Transaction transaction(*this);
   if (Status status = transaction.begin()) {

@@ -150,6 +150,14 @@ struct PopulationLine {
   std::vector<std::string> datasets;
 };
 
+/// What the books know of a name.
+struct DatasetName {
+  bool isKnown = false;   ///< of a dataset that is there, or was removed
+  bool isRemoved = false; ///< the latter
+  std::string population; ///< of a known one
+  std::string now;        ///< of a dataset that was renamed: its name now
+};
+
 struct VerifyReport {
   uint64_t entries = 0, publishes = 0, runs = 0, sealedBytes = 0;
   HeadValue head;
@@ -168,10 +176,20 @@ public:
 
   // The owner's entries: budgets change by them alone. Names are unique and never reused.
 
-  /// `publicKey`: 32 bytes of Ed25519, or empty.
-  Status addClient(const std::string &client, const std::string &publicKey);
-  /// Puts a dataset, with all its versions, under a population; empty: one of its own name.
-  Status linkDataset(const std::string &dataset, const std::string &population, Relation relation);
+  /// `publicKey`: 32 bytes of Ed25519, or empty. A key that another client has or had is refused: one person would have
+  /// two budgets. `again`: a client that was removed comes back, without a grant and with what it spent.
+  Status addClient(const std::string &client, const std::string &publicKey, bool again = false);
+  /// In place of the client's key, which is nobody's from now on.
+  Status changeKey(const std::string &client, const std::string &publicKey);
+  /// Takes its key and its grants; what it spent stays, for itself and for the people.
+  Status removeClient(const std::string &client);
+  /// Puts a dataset, with all its versions, under a population; empty: one of its own name. `again`: one that was
+  /// removed is there again, with its accounts.
+  Status linkDataset(const std::string &dataset, const std::string &population, Relation relation, bool again = false);
+  /// All accounts go along, also those of runs and releases under way. The name of before is nobody else's, ever.
+  Status renameDataset(const std::string &dataset, const std::string &name);
+  /// Nothing is charged to it or granted on it from now on; its accounts stay.
+  Status removeDataset(const std::string &dataset);
   /// The budget of all clients together on the people of a dataset.
   Status setCap(const std::string &dataset, const Grant &cap);
   /// A client's budget on a dataset. Needs a cap. Lowering one never takes back what was spent.
@@ -202,6 +220,11 @@ public:
   Result<std::vector<PopulationLine>> populations();
   /// Public keys by name.
   Result<std::map<std::string, std::string>> clients();
+  /// Of those that were removed, the last ones.
+  Result<std::map<std::string, std::string>> removedClients();
+  /// The public key that a client has now; nothing where there is no such client.
+  Result<std::optional<std::string>> keyOf(const std::string &client);
+  Result<DatasetName> datasetName(const std::string &name);
   /// Newest first, before entry `before` (0: from the end); of one client where named.
   Result<std::vector<Listed>> entries(size_t limit, uint64_t before = 0, const std::string &client = "");
   /// Replays the file afresh, the filter's decisions included, and compares every sealed byte.

@@ -48,6 +48,46 @@ Result<std::map<std::string, std::string>> Ledger::clients() {
   return books.clients;
 }
 
+Result<std::map<std::string, std::string>> Ledger::removedClients() {
+  if (Status status = elsewhere()) {
+    return *status;
+  }
+  std::lock_guard guard(mutex);
+  if (Status status = broken ? broken : catchUp()) {
+    return *status;
+  }
+  return books.removedClients;
+}
+
+Result<std::optional<std::string>> Ledger::keyOf(const std::string &client) {
+  if (Status status = elsewhere()) {
+    return *status;
+  }
+  std::lock_guard guard(mutex);
+  if (Status status = broken ? broken : catchUp()) {
+    return *status;
+  }
+  auto found = books.clients.find(client);
+  return found == books.clients.end() ? std::optional<std::string>() : std::optional(found->second);
+}
+
+Result<DatasetName> Ledger::datasetName(const std::string &name) {
+  if (Status status = elsewhere()) {
+    return *status;
+  }
+  std::lock_guard guard(mutex);
+  if (Status status = broken ? broken : catchUp()) {
+    return *status;
+  }
+  DatasetName answer;
+  if (auto found = books.datasets.find(name); found != books.datasets.end()) {
+    answer = {true, books.removedDatasets.contains(name), found->second, ""};
+  } else if (auto now = books.formerNames.find(name); now != books.formerNames.end()) {
+    answer.now = now->second;
+  }
+  return answer;
+}
+
 /// Fills in whom and what an entry is about.
 static void describe(const Books &books, Listed &line) {
   uint64_t id = line.entry.seq;
@@ -152,7 +192,8 @@ Result<VerifyReport> Ledger::verify() {
   }
   // What decides about charges now must be what the file says.
   bool same = fresh.seq != books.seq ||
-              (fresh.hash == books.hash && fresh.populations == books.populations && fresh.accounts == books.accounts);
+              (fresh.hash == books.hash && fresh.populations == books.populations && fresh.accounts == books.accounts &&
+               fresh.clients == books.clients && fresh.datasets == books.datasets);
   return same ? Result<VerifyReport>(report)
               : Result<VerifyReport>(problem(Code::damaged, "the sums in memory do not match the entries"));
 }

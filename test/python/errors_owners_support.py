@@ -142,6 +142,54 @@ def _(address, data_owner):
         sojourn.publish(labs["age"].mean(), epsilon=0.1)
 
 
+@example(
+    OwnerError,
+    "A table that was renamed",
+    "renamed table 'labs' to 'blood'; get it again with owner.dataset(\"blood\")",
+)
+def _(address, identity, data_owner):
+    data_owner("access labs --add ada")
+    with sojourn.connect(address, identity=identity) as owner:
+        labs = owner.dataset("labs")
+        data_owner("rename labs blood")
+        try:
+            sojourn.publish(labs["age"].mean(), epsilon=0.1)
+        finally:
+            data_owner("rename blood labs")
+
+
+@example(
+    OwnerError,
+    "A table whose rows were replaced",
+    "replaced the rows of table 'visits'; get it again with owner.dataset(\"visits\")",
+)
+def _(address, identity, data_owner, folder):
+    np.savez(folder / "visits.npz", length=np.arange(9.0))
+    data_owner(f"import {folder}/visits.npz --name visits --policy open --clients ada")
+    with sojourn.connect(address, identity=identity) as owner:
+        visits = owner.dataset("visits")
+        data_owner(f"replace visits {folder}/visits.npz")
+        sojourn.publish(visits["length"].mean())
+
+
+@example(OwnerError, "A table that was removed", "the data owner removed table 'trips'; steps on it are refused")
+def _(address, identity, data_owner, folder):
+    np.savez(folder / "trips.npz", length=np.arange(9.0))
+    data_owner(f"import {folder}/trips.npz --name trips --policy open --clients ada")
+    with sojourn.connect(address, identity=identity) as owner:
+        trips = owner.dataset("trips")
+        data_owner("remove trips --yes")
+        sojourn.publish(trips["length"].mean())
+
+
+@example(OwnerError, "A client that was removed", "the data owner removed client 'guest', so its sessions are over")
+def _(address, stranger, data_owner):
+    data_owner(f"client add guest --key {stranger}.pub")
+    owner = sojourn.connect(address, identity=stranger)
+    data_owner("client remove guest")
+    owner.datasets()
+
+
 @example(Refused, "Unknown client", "no client of this owner has the key <64 digits>", "client add")
 def _(address, stranger):
     sojourn.connect(address, identity=stranger)

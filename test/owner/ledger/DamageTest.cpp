@@ -274,7 +274,7 @@ TEST_F(Files, BrokenFilesGiveAText) {
   EXPECT_GT(refused, 0);
   write(good);
   sql("PRAGMA user_version = 9");
-  expectRefused(Code::badRequest, "has version 9, this release reads up to 3; use the newer release");
+  expectRefused(Code::badRequest, "has version 9, this release reads up to 4; use the newer release");
 }
 
 TEST_F(Files, AWriterThatHangsIsNotWaitedForWithoutEnd) {

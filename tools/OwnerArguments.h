@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the data owner's command line says, and the commands that change or remove what there is.
+#ifndef SOJOURN_TOOLS_OWNERARGUMENTS_H
+#define SOJOURN_TOOLS_OWNERARGUMENTS_H
+
+#include "owner/Administration.h"
+#include "owner/ServeSettings.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sojourn::owner {
+
+struct Arguments {
+  std::string store = defaultStoreDirectory();
+  std::string file, name, client, policy = "private", boundsFile, text, subject, population, key, to, config,
+      archive, from;
+  std::vector<std::string> bounds, fills, categories, dates, columns, clients, added, removed;
+  bool rowsAreSubjects = false, verbose = false, anyone = false, none = false;
+  bool continuesBudget = false, yes = false;
+  std::optional<double> epsilon, delta, noiseMultiplier, clip, metricBound;
+  size_t last = 50;
+  bool asJson = false;
+  /// The file of --config, then these.
+  std::vector<std::pair<const NumberSetting *, double>> numbers;
+  std::vector<std::pair<const TextSetting *, std::string>> texts;
+  ServeSettings settings;
+};
+
+/// Texts of others (files, clients, programs) are shown without characters that steer a terminal.
+llvm::raw_ostream &standardOutput();
+
+/// Columns, bounds, categories, fills, dates and subjects of an import.
+llvm::Error readTerms(const Arguments &arguments, RegisterOptions &options);
+
+llvm::Error replaceTable(Owner &owner, const Arguments &arguments);
+llvm::Error renameTable(Owner &owner, const Arguments &arguments);
+llvm::Error removeTable(Owner &owner, const Arguments &arguments);
+llvm::Error changeKey(Owner &owner, const Arguments &arguments);
+llvm::Error removeClient(Owner &owner, const Arguments &arguments);
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_TOOLS_OWNERARGUMENTS_H

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands of the data owner that change or remove tables and clients.
+#include "owner/Accounts.h"
+#include "owner/Import.h"
+#include "owner/Text.h"
+#include "tools/OwnerArguments.h"
+
+#include <iostream>
+
+namespace sojourn::owner {
+
+llvm::raw_ostream &standardOutput() {
+  static PrintableStream stream(llvm::outs());
+  return stream;
+}
+
+llvm::Error readTerms(const Arguments &arguments, RegisterOptions &options) {
+  options.columns = arguments.columns;
+  if (arguments.rowsAreSubjects || !arguments.subject.empty()) {
+    options.subject = arguments.subject;
+  }
+  if (!arguments.boundsFile.empty()) {
+    if (llvm::Error error = readBoundsFile(arguments.boundsFile, options)) {
+      return error;
+    }
+  }
+  for (const std::string &bound : arguments.bounds) {
+    if (llvm::Error error = parseBound(bound, options)) {
+      return error;
+    }
+  }
+  for (const std::string &fill : arguments.fills) {
+    if (llvm::Error error = parseFill(fill, options)) {
+      return error;
+    }
+  }
+  for (const std::string &categories : arguments.categories) {
+    if (llvm::Error error = parseCategories(categories, options)) {
+      return error;
+    }
+  }
+  for (const std::string &column : arguments.dates) {
+    options.meanings[column].unit = sojourn::Unit::Days;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error replaceTable(Owner &owner, const Arguments &arguments) {
+  RegisterOptions options;
+  options.progress = progressLine();
+  llvm::Error error = readTerms(arguments, options);
+  auto progress = options.progress;
+  error = error ? std::move(error) : owner.replaceDataset(arguments.name, {arguments.file, {}}, std::move(options));
+  if (progress) {
+    progress("", 1, 1);
+  }
+  if (error) {
+    return error;
+  }
+  auto record = owner.dataset(arguments.name);
+  if (!record) {
+    return record.takeError();
+  }
+  printDatasets(*record, standardOutput());
+  return llvm::Error::success();
+}
+
+llvm::Error renameTable(Owner &owner, const Arguments &arguments) {
+  if (llvm::Error error = owner.renameDataset(arguments.name, arguments.to)) {
+    return error;
+  }
+  standardOutput() << arguments.name << " is now " << arguments.to << "; its budgets and access went along\n";
+  return llvm::Error::success();
+}
+
+/// Whether the data owner says yes to a question; no where nobody answers.
+static bool isConfirmed(const std::string &question) {
+  standardOutput() << question << " [y/N] ";
+  standardOutput().flush();
+  llvm::outs().flush();
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "yes";
+}
+
+llvm::Error removeTable(Owner &owner, const Arguments &arguments) {
+  auto record = owner.dataset(arguments.name);
+  if (!record) {
+    return record.takeError();
+  }
+  if (!arguments.yes && !isConfirmed("delete the " + std::to_string(record->rows) + " rows of table " + record->name +
+                                     " from the store?")) {
+    return llvm::createStringError("table '" + record->name +
+                                   "' is still there; answer y to delete its rows, or add --yes");
+  }
+  if (llvm::Error error = owner.removeDataset(arguments.name)) {
+    return error;
+  }
+  standardOutput() << arguments.name << " is removed; charges to its people remain\n";
+  return llvm::Error::success();
+}
+
+llvm::Error changeKey(Owner &owner, const Arguments &arguments) {
+  auto key = signing::readPublicKey(arguments.key);
+  if (!key) {
+    return llvm::createStringError(key.problem().text);
+  }
+  if (llvm::Error error = owner.accounts().changeKey(arguments.client, *key)) {
+    return error;
+  }
+  standardOutput() << "client " << arguments.client << " has key " << signing::keyText(*key)
+                   << "\nsessions of its last key are over; its budgets stay\n";
+  return llvm::Error::success();
+}
+
+llvm::Error removeClient(Owner &owner, const Arguments &arguments) {
+  if (llvm::Error error = owner.removeClient(arguments.client)) {
+    return error;
+  }
+  standardOutput() << "client " << arguments.client
+                   << " is removed, with its sessions, access and grants; its charges remain\n";
+  return llvm::Error::success();
+}
+
+} // namespace sojourn::owner
