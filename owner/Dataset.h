@@ -106,6 +106,11 @@ struct RegisterOptions {
   std::map<std::string, std::pair<std::string, std::string>> boundTexts = {};
   /// The columns to keep, in this order; empty keeps all.
   std::vector<std::string> columns;
+  /// The most memory that reading the file and its table may take together, in bytes; 0: three quarters of the
+  /// machine's.
+  int64_t maxBytes = 0;
+  /// Whether a process of its own reads the file, as far as it can be left alone for that: no other thread runs.
+  bool isApart = false;
   /// Told of each stage with what is done of how much; may be empty.
   std::function<void(const std::string &stage, int64_t done, int64_t total)> progress;
 };
@@ -119,6 +124,8 @@ struct ImportedTable {
   std::optional<Subjects> subjects = std::nullopt;
   /// They, where the store is in memory.
   std::vector<char> sealedSubjects = {};
+  /// Held until it is in the catalogue; see StoreFolder.h.
+  std::shared_ptr<void> mark = nullptr;
 };
 
 } // namespace sojourn::owner

@@ -8,6 +8,7 @@
 #include "tools/Version.h"
 
 #include <CLI/CLI.hpp>
+#include <sys/stat.h>
 
 using namespace sojourn::owner;
 
@@ -26,6 +27,7 @@ struct Arguments {
   bool rowsAreSubjects = false, verbose = false, anyone = false, none = false;
   std::optional<double> epsilon, delta, noiseMultiplier, clip, metricBound;
   size_t last = 50;
+  int64_t maxBytes = 0;
   unsigned workers = ServerOptions().workers;
   Limits limits;
 };
@@ -41,6 +43,8 @@ llvm::Error import(Owner &owner, const Arguments &arguments) {
   if (arguments.rowsAreSubjects || !arguments.subject.empty()) {
     options.subject = arguments.subject;
   }
+  options.maxBytes = arguments.maxBytes;
+  options.isApart = true;
   options.progress = progressLine();
   if (llvm::Error error = owner.checkClients(arguments.clients)) { // before a long import
     return error;
@@ -293,6 +297,12 @@ private:
     command->add_option(
         "--population", arguments.population,
         "name for the people in the table; tables with the same name share one cap (default: the table's name)");
+    command
+        ->add_option("--max-bytes", arguments.maxBytes,
+                     "limit on the memory that reading the file and its table take together, in bytes; 0: three "
+                     "quarters of the machine's memory")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
 
     addClients(command, "clients that have access to the table, separated by commas (default: none)");
 
@@ -428,6 +438,7 @@ int main(int argc, char **argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
 
+  umask(077); // what it makes is its account's alone
   Environment environment = Environment::system(arguments.store);
   environment.log = logToStandardError(arguments.verbose);
   Owner owner(std::move(environment), arguments.limits);
