@@ -13,6 +13,9 @@ namespace sojourn::owner {
 
 using llvm::Twine;
 
+/// No allocation for a block of text is larger.
+static constexpr int64_t kBlockMost = int64_t{1} << 30;
+
 static int64_t defaultLimit() {
   return static_cast<int64_t>(std::min<size_t>(machineBytes() / 4 * 3, static_cast<size_t>(INT64_MAX)));
 }
@@ -42,6 +45,18 @@ bool ImportMemory::charge(int64_t bytes) {
   return true;
 }
 
+bool ImportMemory::admit(int64_t bytes) {
+  if (charge(bytes)) {
+    return true;
+  }
+  if (!stops || bytes < 0 || bytes > kBlockMost) {
+    return false;
+  }
+  used += bytes;
+  stop.RequestStop(arrow::Status::OutOfMemory("the limit of an import"));
+  return true;
+}
+
 llvm::Error ImportMemory::check(int64_t bytes, const Twine &what) const {
   const int64_t now = used;
   if (bytes >= 0 && bytes <= most - now) {
@@ -64,7 +79,7 @@ std::string ImportMemory::full() const {
 }
 
 arrow::Status ImportMemory::Allocate(int64_t size, int64_t alignment, uint8_t **out) {
-  if (!charge(size)) {
+  if (!admit(size)) {
     return arrow::Status::OutOfMemory("the limit of an import");
   }
   arrow::Status status = base.Allocate(size, alignment, out);
@@ -76,7 +91,7 @@ arrow::Status ImportMemory::Allocate(int64_t size, int64_t alignment, uint8_t **
 
 arrow::Status ImportMemory::Reallocate(int64_t before, int64_t after, int64_t alignment, uint8_t **memory) {
   const int64_t more = std::max<int64_t>(after - before, 0);
-  if (!charge(more)) {
+  if (!admit(more)) {
     return arrow::Status::OutOfMemory("the limit of an import");
   }
   arrow::Status status = base.Reallocate(before, after, alignment, memory);

@@ -7,6 +7,7 @@
 #include "llvm/Support/Error.h"
 
 #include <arrow/memory_pool.h>
+#include <arrow/util/cancel.h>
 #include <atomic>
 #include <cstdint>
 
@@ -27,6 +28,11 @@ public:
   llvm::Error take(int64_t bytes, const llvm::Twine &what);
   /// An error unless `bytes` fit now.
   llvm::Error check(int64_t bytes, const llvm::Twine &what) const;
+  /// Arrow's reader of texts aborts where an allocation fails. For it they succeed, and the first one beyond the limit
+  /// stops the reader by `token`, within some blocks of text.
+  void stopBeyond(bool isStopping) { stops = isStopping; }
+  arrow::StopToken token() { return stop.token(); }
+  bool isBeyond() const { return used > most; }
   /// What Arrow's error of a full pool means, as the end of a sentence about a file.
   std::string full() const;
 
@@ -44,9 +50,13 @@ public:
 
 private:
   bool charge(int64_t bytes);
+  /// Of an allocation of Arrow.
+  bool admit(int64_t bytes);
 
   arrow::MemoryPool &base;
   const int64_t most;
+  std::atomic<bool> stops = false;
+  arrow::StopSource stop;
   std::atomic<int64_t> used = 0, highest = 0, total = 0, allocations = 0;
 };
 

@@ -86,7 +86,7 @@ arrow::Result<std::shared_ptr<arrow::Table>> readRows(int descriptor, char delim
   for (const std::string &name : texts) {
     converting.column_types[name] = arrow::utf8();
   }
-  ARROW_ASSIGN_OR_RAISE(auto reader, arrow::csv::TableReader::Make(arrow::io::IOContext(&memory), input,
+  ARROW_ASSIGN_OR_RAISE(auto reader, arrow::csv::TableReader::Make(arrow::io::IOContext(&memory, memory.token()), input,
                                                                    reading, parsing, converting));
   return reader->Read();
 }
@@ -154,11 +154,16 @@ llvm::Expected<std::shared_ptr<arrow::Table>> readCsv(const std::string &path, c
       return descriptor.takeError();
     }
     auto bad = std::make_shared<BadRow>(); // tasks of Arrow may go on for a moment after an error
+    memory.stopBeyond(true);
     auto table = readRows(*descriptor, delimiter, texts, memory, isCounting, bad);
+    if (memory.isBeyond() || table.status().IsOutOfMemory() || table.status().IsCancelled()) {
+      return failure("cannot read '" + path + "': " + memory.full());
+    }
     if (table.ok()) {
+      memory.stopBeyond(false);
       return std::move(*table);
     }
-    if (isCounting || table.status().IsOutOfMemory()) {
+    if (isCounting) {
       return failure("cannot read '" + path + "': " + reasonOfCsv(table.status(), *bad, memory));
     }
   }

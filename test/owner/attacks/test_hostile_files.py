@@ -259,10 +259,18 @@ def test_files_that_expand(kind, store, tmp_path):
         bring(path, tmp_path / "other", "--policy=open", "--max-bytes", 4 * size, code=0)
 
 
+def test_a_text_beyond_the_limit(store, tmp_path):
+    """Arrow's reader ended its process where an allocation failed."""
+    large_csv(tmp_path / "t.csv", 4)
+    problem = f"it takes more than {2**20} bytes of memory, the limit of an import"
+    assert problem in bring(tmp_path / "t.csv", store, "--policy=open", "--max-bytes", 2**20)
+    bring(tmp_path / "t.csv", tmp_path / "other", "--policy=open", "--max-bytes", 2**27, code=0)
+
+
 def test_a_table_beyond_the_limit(store, tmp_path):
     """Of columns without any value, which take no room in their file."""
     table = pyarrow.table(
-        {"x": pyarrow.chunked_array([pyarrow.nulls(2**31)]), "y": pyarrow.chunked_array([pyarrow.nulls(2**31)])}
+        {"x": pyarrow.chunked_array([pyarrow.nulls(2**30)]), "y": pyarrow.chunked_array([pyarrow.nulls(2**30)])}
     )
     with pyarrow.ipc.new_file(tmp_path / "t.arrow", table.schema) as file:
         file.write_table(table)
