@@ -61,7 +61,6 @@ llvm::Expected<std::unique_ptr<Accounts>> Accounts::open(const Environment &envi
   options.admits = admits;
   if (!environment.storeDirectory.empty()) {
     std::filesystem::path folder(environment.storeDirectory);
-    std::filesystem::create_directories(folder / "head");
     options.path = (folder / "ledger.sqlite").string();
     options.headPath = (folder / "head" / "ledger.head").string();
   }

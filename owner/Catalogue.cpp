@@ -11,6 +11,9 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace sojourn::owner {
 
@@ -151,6 +154,14 @@ llvm::Error Catalogue::execute(const char *sql) {
 
 llvm::Expected<std::unique_ptr<Catalogue>> Catalogue::open(const std::string &directory) {
   std::string path = directory.empty() ? ":memory:" : directory + "/catalogue.db";
+  if (!directory.empty()) {
+    // As for the ledger: SQLite would make a file that others may read.
+    const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file >= 0) {
+      fchmod(file, 0600); // whatever the umask
+      close(file);
+    }
+  }
   sqlite3 *handle = nullptr;
   int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
   int state = sqlite3_open_v2(path.c_str(), &handle, flags, nullptr);

@@ -196,6 +196,10 @@ llvm::Expected<ChunkedPtr> codes(SourceColumn &column) {
     }
     return found;
   };
+  if (llvm::Error error =
+          column.memory.take(8 * column.values->length(), "finding the codes of column '" + column.name + "' takes")) {
+    return error;
+  }
   int64_t row = 0, unknown = kMissing;
   const bool isFilled = column.options.fills.count(column.name) || column.options.fillTexts.count(column.name);
   auto encoded = column.built<arrow::Int64Builder>([&](arrow::Int64Builder &builder, const arrow::Array &chunk) {

@@ -27,7 +27,8 @@ llvm::Expected<ChunkedPtr> encodeValues(SourceColumn &column, bool isFile) {
   }
   const bool isDictionary = type.id() == arrow::Type::DICTIONARY, hasOffsets = isText(type) || isDictionary;
   if (arrow::Status status = hasOffsets ? column.values->ValidateFull() : arrow::Status::OK(); !status.ok()) {
-    return failure("column '" + column.name + "' is damaged: " + status.message());
+    return failure("column '" + column.name +
+                   "' is damaged: it has texts that are not UTF-8, or codes that have no entry; write the file again");
   }
   if (column.meaning.unit == Unit::Days || arrow::is_date(type.id())) {
     return days(column);
@@ -112,7 +113,7 @@ std::set<std::string> textColumns(const RegisterOptions &options) {
 
 llvm::Expected<std::shared_ptr<arrow::Table>> encodeColumns(const std::shared_ptr<arrow::Table> &table,
                                                             llvm::ArrayRef<int> selection, const DatasetSource &source,
-                                                            RegisterOptions &options) {
+                                                            RegisterOptions &options, ImportMemory &memory) {
   std::string extension = std::filesystem::path(source.path).extension().string();
   const bool isCsv = extension == ".csv" || extension == ".tsv";
   std::vector<std::string> lacking;
@@ -135,7 +136,7 @@ llvm::Expected<std::shared_ptr<arrow::Table>> encodeColumns(const std::shared_pt
   size_t bytes = 0;
   for (int index : selection) {
     const arrow::Field &field = *table->schema()->field(index);
-    SourceColumn column{field.name(), *field.type(), table->column(index), isCsv, options, {}};
+    SourceColumn column{field.name(), *field.type(), table->column(index), isCsv, options, {}, memory};
     auto encoded = encode(column, !source.path.empty());
     if (!encoded) {
       return encoded.takeError();
@@ -150,7 +151,7 @@ llvm::Expected<std::shared_ptr<arrow::Table>> encodeColumns(const std::shared_pt
     if (*encoded) {
       auto replaced = result->SetColumn(index, arrow::field(field.name(), (*encoded)->type()), *encoded);
       if (!replaced.ok()) {
-        return failure("column '" + field.name() + "': " + replaced.status().message());
+        return failure("column '" + field.name() + "' has numbers of another count than the table has rows");
       }
       result = *replaced;
     }

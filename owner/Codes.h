@@ -4,6 +4,7 @@
 #define SOJOURN_OWNER_CODES_H
 
 #include "owner/Dataset.h"
+#include "owner/ImportMemory.h"
 
 #include "llvm/Support/Error.h"
 
@@ -26,7 +27,7 @@ std::set<std::string> textColumns(const RegisterOptions &options);
 /// (`untyped`) are whole numbers where the column holds such; without any, those in the rows are asked for.
 llvm::Expected<std::shared_ptr<arrow::Table>> encodeColumns(const std::shared_ptr<arrow::Table> &table,
                                                             llvm::ArrayRef<int> selection, const DatasetSource &source,
-                                                            RegisterOptions &options);
+                                                            RegisterOptions &options, ImportMemory &memory);
 
 } // namespace sojourn::owner
 

@@ -108,6 +108,11 @@ struct RegisterOptions {
   std::vector<std::string> columns;
   /// The name is that of a dataset that was removed, whose budgets go on.
   bool continuesBudget = false;
+  /// The most memory that reading the file and its table may take together, in bytes; 0: three quarters of the
+  /// machine's.
+  int64_t maxBytes = 0;
+  /// Whether a process of its own reads the file, as far as it can be left alone for that: no other thread runs.
+  bool isApart = false;
   /// Told of each stage with what is done of how much; may be empty.
   std::function<void(const std::string &stage, int64_t done, int64_t total)> progress;
 };
@@ -121,6 +126,8 @@ struct ImportedTable {
   std::optional<Subjects> subjects = std::nullopt;
   /// They, where the store is in memory.
   std::vector<char> sealedSubjects = {};
+  /// Held until it is in the catalogue; see StoreFolder.h.
+  std::shared_ptr<void> mark = nullptr;
 };
 
 } // namespace sojourn::owner

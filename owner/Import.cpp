@@ -6,6 +6,7 @@
 #include "owner/Codes.h"
 #include "owner/Entry.h"
 #include "owner/Error.h"
+#include "owner/ImportMemory.h"
 #include "owner/Limits.h"
 #include "owner/Npz.h"
 #include "owner/ReadFile.h"
@@ -20,6 +21,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <new>
 #include <set>
 #include <sodium.h>
 
@@ -197,7 +199,7 @@ llvm::Expected<std::shared_ptr<arrow::Array>> wrapArray(const NamedArray &array)
       status = builder.Finish(&result);
     }
     if (!status.ok()) {
-      return failure("column '" + array.name + "': " + status.message());
+      return failure("column '" + array.name + "': there is not enough memory");
     }
     return nestedArray(std::move(result), array.dims);
   }
@@ -311,8 +313,11 @@ auto lookup(const Map &map, const std::string &key) {
 
 } // namespace
 
-llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const RegisterOptions &given) {
+static llvm::Expected<ImportedTable> importChecked(const DatasetSource &source, const RegisterOptions &given) {
   RegisterOptions options = given; // fills and bounds in words become numbers
+  // Of a file alone: arrays of the caller are there already.
+  ImportMemory &room =
+      ImportMemory::lasting(source.path.empty() ? std::numeric_limits<int64_t>::max() : options.maxBytes);
   auto tell = [&](const std::string &stage, int64_t done, int64_t total) {
     if (options.progress) {
       options.progress(stage, done, total);
@@ -324,14 +329,14 @@ llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const Reg
   if (source.path.empty()) {
     table = wrapArrays(source.arrays);
   } else if (std::filesystem::path(source.path).extension() == ".npz") {
-    auto read = readNpz(source.path);
+    auto read = readNpz(source.path, room);
     if (!read) {
       return read.takeError();
     }
     archive = std::move(*read);
     table = wrapArrays(archive.arrays);
   } else {
-    table = readFile(source.path, textColumns(options));
+    table = readFile(source.path, textColumns(options), room);
   }
   if (!table) {
     return table.takeError();
@@ -349,7 +354,7 @@ llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const Reg
     return failure("the source has " + Twine(rows) + " rows and " + Twine(selection->size()) +
                    " columns; a table holds up to " + Twine(bounds::kTableRows) + " and " + Twine(bounds::kColumns));
   }
-  table = encodeColumns(*table, *selection, source, options);
+  table = encodeColumns(*table, *selection, source, options, room);
   if (!table) {
     return table.takeError();
   }
@@ -389,6 +394,9 @@ llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const Reg
   if (!lacking.empty()) {
     return failure(lackingBounds(lacking, entries.size()));
   }
+  if (llvm::Error error = room.take(bytes, "the table of '" + source.path + "' takes")) {
+    return error;
+  }
   result.rows = rows;
   auto memory = std::make_shared<ColumnMemory>();
   for (auto [index, entry] : llvm::zip_equal(*selection, entries)) {
@@ -414,6 +422,17 @@ llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const Reg
   tell("columns", static_cast<int64_t>(selection->size()), static_cast<int64_t>(selection->size()));
   result.storage = std::move(memory);
   return result;
+}
+
+llvm::Expected<ImportedTable> importTable(const DatasetSource &source, const RegisterOptions &options) {
+  // What libraries throw may show the row.
+  try {
+    return importChecked(source, options);
+  } catch (const std::bad_alloc &) {
+    return failure("cannot read '" + source.path + "': there is not enough memory");
+  } catch (const std::exception &) {
+    return failure("cannot read '" + source.path + "': it is damaged; write it again");
+  }
 }
 
 std::string lackingBounds(llvm::ArrayRef<std::string> names, size_t columns) {

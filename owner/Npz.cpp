@@ -3,10 +3,11 @@
 #include "owner/Npz.h"
 
 #include "owner/Error.h"
+#include "owner/SourceFile.h"
+#include "owner/Text.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Endian.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 #include <cstring>
 #include <limits>
@@ -85,7 +86,9 @@ llvm::Expected<std::vector<Member>> readDirectory(const std::string &path, Strin
 
 /// The bytes of one member, unpacked into memory aligned for any element.
 llvm::Expected<std::vector<uint64_t>> unpack(const std::string &path, StringRef file, const Member &member) {
-  auto wrong = [&](const llvm::Twine &what) { return damaged(path, "member '" + member.name + "' " + what); };
+  auto wrong = [&](const llvm::Twine &what) {
+    return damaged(path, "member '" + printableName(member.name) + "' " + what);
+  };
   if (member.offset > file.size() || file.size() - member.offset < 30) {
     return wrong("lies outside the file");
   }
@@ -138,6 +141,19 @@ llvm::Expected<std::vector<uint64_t>> unpack(const std::string &path, StringRef 
     return wrong("could not be unpacked");
   }
   return memory;
+}
+
+/// The members take their bytes from different parts of the file: else a small file unpacks to any size.
+llvm::Error checkMembers(const std::string &path, StringRef file, const std::vector<Member> &members,
+                         ImportMemory &memory) {
+  uint64_t packed = 0, bytes = 0;
+  for (const Member &member : members) {
+    if (__builtin_add_overflow(packed, member.packedBytes, &packed) ||
+        __builtin_add_overflow(bytes, member.bytes, &bytes) || packed > file.size()) {
+      return damaged(path, "its members have more bytes than the file");
+    }
+  }
+  return memory.take(static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX)), "'" + path + "' unpacks to");
 }
 
 /// The text after `'key':` in the header's dict literal.
@@ -200,6 +216,9 @@ std::vector<uint64_t> rowMajor(const void *data, llvm::ArrayRef<uint64_t> sizes,
   return memory;
 }
 
+/// Characters of a header in an error.
+constexpr size_t kShown = 64;
+
 struct Format {
   const char *text;
   Element element;
@@ -210,10 +229,13 @@ constexpr Format kFormats[] = {{"b1", Element::i1, 1},  {"u1", Element::u8, 1}, 
                                {"f2", Element::f16, 2}, {"f4", Element::f32, 4}, {"f8", Element::f64, 8},
                                {"u2", Element::i32, 2}, {"u4", Element::i64, 4}};
 
-llvm::Error readArray(const std::string &path, const Member &member, std::vector<uint64_t> memory, NpzArrays &result) {
+llvm::Error readArray(const std::string &path, const Member &member, std::vector<uint64_t> memory, ImportMemory &room,
+                      NpzArrays &result) {
   std::string name =
       StringRef(member.name).ends_with(".npy") ? member.name.substr(0, member.name.size() - 4) : member.name;
-  auto wrong = [&](const llvm::Twine &what) { return failure("'" + path + "', array '" + name + "': " + what); };
+  auto wrong = [&](const llvm::Twine &what) {
+    return failure("'" + path + "', array '" + printableName(name) + "': " + what);
+  };
   StringRef bytes(reinterpret_cast<const char *>(memory.data()), member.bytes);
   if (bytes.size() < 12 || !bytes.starts_with(StringRef("\x93NUMPY", 6))) {
     return wrong("not an array of numpy.savez");
@@ -235,21 +257,21 @@ llvm::Error readArray(const std::string &path, const Member &member, std::vector
     }
   }
   if (!format) {
-    return wrong("unsupported dtype '" + descr +
+    return wrong("unsupported dtype '" + printable(descr, kShown) +
                  "', expected bool, int8 to int64, uint8 to uint32 or float16 to float64 in "
                  "little-endian order; encode texts and dates as numbers first");
   }
   StringRef shape = headerField(header, "shape").take_until([](char c) { return c == ')'; });
   auto sizes = readShape(shape);
   if (!sizes || sizes->empty()) {
-    return wrong("shape " + shape +
+    return wrong("shape " + printable(shape, kShown) +
                  "), expected rows first and then the sizes of an entry, such as (569,) or (569, 28, 28)");
   }
   StringRef payload = bytes.substr(begin + length);
   uint64_t count = 1;
   for (uint64_t size : *sizes) {
     if (__builtin_mul_overflow(count, size, &count)) {
-      return wrong("shape " + shape + ") overflows 64 bits");
+      return wrong("shape " + printable(shape, kShown) + ") overflows 64 bits");
     }
   }
   if (payload.size() / format->width < count) {
@@ -259,8 +281,13 @@ llvm::Error readArray(const std::string &path, const Member &member, std::vector
   // that it was read from.
   const void *data = payload.data();
   const bool isColumnMajor = headerField(header, "fortran_order").starts_with("True");
-  if (descr.drop_front() == "u2" || descr.drop_front() == "u4" ||
-      reinterpret_cast<uintptr_t>(data) % format->width != 0) {
+  const bool isWidened = descr.drop_front() == "u2" || descr.drop_front() == "u4";
+  // A copy, one of twice the size, and one in another order.
+  const auto bytesOf = static_cast<int64_t>(count * runtime::byteWidth(format->element));
+  if (llvm::Error error = room.take(isWidened || isColumnMajor ? bytesOf : 0, "'" + path + "' unpacks to")) {
+    return error;
+  }
+  if (isWidened || reinterpret_cast<uintptr_t>(data) % format->width != 0) {
     std::vector<uint64_t> aligned((count * format->width + 7) / 8);
     std::memcpy(aligned.data(), data, count * format->width);
     if (descr.drop_front() == "u2") {
@@ -283,24 +310,33 @@ llvm::Error readArray(const std::string &path, const Member &member, std::vector
 
 } // namespace
 
-llvm::Expected<NpzArrays> readNpz(const std::string &path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
-                                            /*RequiresNullTerminator=*/false);
-  if (!buffer) {
-    return failure("cannot read '" + path + "': " + buffer.getError().message());
+llvm::Expected<NpzArrays> readNpz(const std::string &path, ImportMemory &memory) {
+  auto source = SourceFile::open(path);
+  if (!source) {
+    return source.takeError();
   }
-  StringRef file = (*buffer)->getBuffer();
+  if (llvm::Error error = memory.take(source->size(), "'" + path + "' takes")) {
+    return error;
+  }
+  std::vector<char> bytes(static_cast<size_t>(source->size()));
+  if (llvm::Error error = source->readInto(bytes.data(), 0, source->size())) {
+    return error;
+  }
+  StringRef file(bytes.data(), bytes.size());
   auto members = readDirectory(path, file);
   if (!members) {
     return members.takeError();
   }
+  if (llvm::Error error = checkMembers(path, file, *members, memory)) {
+    return error;
+  }
   NpzArrays result;
   for (const Member &member : *members) {
-    auto memory = unpack(path, file, member);
-    if (!memory) {
-      return memory.takeError();
+    auto unpacked = unpack(path, file, member);
+    if (!unpacked) {
+      return unpacked.takeError();
     }
-    if (llvm::Error error = readArray(path, member, std::move(*memory), result)) {
+    if (llvm::Error error = readArray(path, member, std::move(*unpacked), memory, result)) {
       return error;
     }
   }

@@ -5,6 +5,7 @@
 #define SOJOURN_OWNER_NPZ_H
 
 #include "owner/Dataset.h"
+#include "owner/ImportMemory.h"
 
 #include "llvm/Support/Error.h"
 
@@ -19,7 +20,8 @@ struct NpzArrays {
   std::vector<std::vector<uint64_t>> memory;
 };
 
-llvm::Expected<NpzArrays> readNpz(const std::string &path);
+/// Sizes are held against the import's memory, and members that overlap are refused, before anything is unpacked.
+llvm::Expected<NpzArrays> readNpz(const std::string &path, ImportMemory &memory);
 
 } // namespace sojourn::owner
 

@@ -2,18 +2,24 @@
 // Reading and writing table files through Apache Arrow.
 #include "owner/ReadFile.h"
 
+#include "dialect/Bounds.h"
 #include "owner/Entry.h"
 #include "owner/Error.h"
 #include "owner/MappedFile.h"
+#include "owner/ReadCsv.h"
 
 #include <algorithm>
 #include <arrow/api.h>
-#include <arrow/csv/api.h>
 #include <arrow/io/api.h>
 #include <arrow/ipc/api.h>
+#include <arrow/util/io_util.h>
+#include <fcntl.h>
 #include <filesystem>
-#include <fstream>
 #include <parquet/arrow/reader.h>
+#include <parquet/file_reader.h>
+#include <parquet/metadata.h>
+#include <parquet/schema.h>
+#include <sys/stat.h>
 
 namespace sojourn::owner {
 
@@ -23,71 +29,86 @@ namespace fs = std::filesystem;
 
 namespace {
 
-llvm::Error unreadable(const std::string &path, const arrow::Status &status) {
-  return failure("cannot read '" + path + "': " + status.message());
-}
-
-/// How often a delimiter stands in a line, outside of quotes.
-size_t countOf(char delimiter, const std::string &line) {
-  size_t count = 0;
-  bool isQuoted = false;
-  for (char each : line) {
-    isQuoted = isQuoted != (each == '"');
-    count += !isQuoted && each == delimiter ? 1 : 0;
+/// More rows, or more bytes than fit, are refused by what the file says of itself, before its data is read.
+llvm::Error checkClaims(const std::string &path, int64_t rows, int64_t bytes, const ImportMemory &memory) {
+  if (rows > bounds::kTableRows) {
+    return failure("'" + path + "' has " + Twine(rows) + " rows; a table holds up to " + Twine(bounds::kTableRows));
   }
-  return count;
+  return memory.check(bytes, "'" + path + "' unpacks to");
 }
 
-char delimiterOf(const std::string &path) { return fs::path(path).extension() == ".tsv" ? '\t' : ','; }
-
-std::string nameOf(char delimiter) { return delimiter == '\t' ? "a tab" : std::string("'") + delimiter + "'"; }
-
-/// The problem with a text whose columns another delimiter separates: it would be read as one column, or as rows of
-/// other lengths where numbers have a decimal comma.
-std::string delimiterProblem(const std::string &path) {
-  std::ifstream file(path);
-  std::string header, row;
-  std::getline(file, header);
-  std::getline(file, row);
-  const char expected = delimiterOf(path);
-  for (char other : {';', '\t', '|', ','}) {
-    const size_t count = countOf(other, header);
-    if (other != expected && count > 0 && countOf(expected, header) == 0 && countOf(other, row) == count) {
-      return "its first line is delimited by " + nameOf(other) + ", expected " + nameOf(expected) +
-             "; write the file with " + nameOf(expected) +
-             ", or register the columns as a dict of arrays "
-             "(pandas.read_csv(FILE, sep=" +
-             (other == '\t' ? "'\\t'" : nameOf(other)) + "))";
+/// Bytes of a row in memory, without its texts.
+int64_t rowBytes(const parquet::SchemaDescriptor &schema) {
+  int64_t bytes = 0;
+  for (int column = 0; column < schema.num_columns(); ++column) {
+    switch (schema.Column(column)->physical_type()) {
+    case parquet::Type::BOOLEAN: break;
+    case parquet::Type::INT32:
+    case parquet::Type::FLOAT: bytes += 4; break;
+    default: bytes += 8;
     }
   }
-  return {};
+  return bytes;
 }
 
-arrow::Result<std::shared_ptr<arrow::Table>> readCsv(const std::string &path, const std::set<std::string> &texts) {
-  ARROW_ASSIGN_OR_RAISE(auto input, arrow::io::ReadableFile::Open(path));
-  auto reading = arrow::csv::ReadOptions::Defaults();
-  reading.block_size = 16 << 20; // column types are inferred from the first block
-  auto parsing = arrow::csv::ParseOptions::Defaults();
-  parsing.delimiter = delimiterOf(path);
-  auto converting = arrow::csv::ConvertOptions::Defaults();
-  for (const std::string &name : texts) {
-    converting.column_types[name] = arrow::utf8();
+llvm::Expected<std::shared_ptr<arrow::Table>> wrong(const std::string &path, const arrow::Status &status,
+                                                    const std::string &format, const ImportMemory &memory) {
+  return failure("cannot read '" + path + "': " + reasonOf(status, format, &memory));
+}
+
+llvm::Expected<std::shared_ptr<arrow::Table>> readParquet(const std::string &path, int descriptor,
+                                                          ImportMemory &memory) {
+  auto input = arrow::io::ReadableFile::Open(descriptor);
+  if (!input.ok()) {
+    return wrong(path, input.status(), "Parquet", memory);
   }
-  ARROW_ASSIGN_OR_RAISE(
-      auto reader, arrow::csv::TableReader::Make(arrow::io::default_io_context(), input, reading, parsing, converting));
-  return reader->Read();
+  auto reader = parquet::arrow::OpenFile(*input, &memory);
+  if (!reader.ok()) {
+    return wrong(path, reader.status(), "Parquet", memory);
+  }
+  const auto metadata = (*reader)->parquet_reader()->metadata();
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(std::max<int64_t>(metadata->num_rows(), 0), rowBytes(*metadata->schema()), &bytes)) {
+    bytes = INT64_MAX;
+  }
+  if (llvm::Error error = checkClaims(path, metadata->num_rows(), bytes, memory)) {
+    return error;
+  }
+  auto table = (*reader)->ReadTable();
+  return table.ok() ? llvm::Expected<std::shared_ptr<arrow::Table>>(std::move(*table))
+                    : wrong(path, table.status(), "Parquet", memory);
 }
 
-arrow::Result<std::shared_ptr<arrow::Table>> readParquet(const std::string &path) {
-  ARROW_ASSIGN_OR_RAISE(auto input, arrow::io::ReadableFile::Open(path));
-  ARROW_ASSIGN_OR_RAISE(auto reader, parquet::arrow::OpenFile(input, arrow::default_memory_pool()));
-  return reader->ReadTable();
+llvm::Expected<std::shared_ptr<arrow::Table>> readIpc(const std::string &path, int descriptor, ImportMemory &memory) {
+  auto input = arrow::io::ReadableFile::Open(descriptor);
+  if (!input.ok()) {
+    return wrong(path, input.status(), "Arrow", memory);
+  }
+  auto options = arrow::ipc::IpcReadOptions::Defaults();
+  options.memory_pool = &memory;
+  auto reader = arrow::ipc::RecordBatchFileReader::Open(*input, options);
+  if (!reader.ok()) {
+    return wrong(path, reader.status(), "Arrow", memory);
+  }
+  auto rows = (*reader)->CountRows();
+  if (!rows.ok()) {
+    return wrong(path, rows.status(), "Arrow", memory);
+  }
+  if (llvm::Error error = checkClaims(path, *rows, 0, memory)) {
+    return error;
+  }
+  auto table = (*reader)->ToTable();
+  return table.ok() ? llvm::Expected<std::shared_ptr<arrow::Table>>(std::move(*table))
+                    : wrong(path, table.status(), "Arrow", memory);
 }
 
-arrow::Result<std::shared_ptr<arrow::Table>> readIpc(const std::string &path) {
+/// A file of our own.
+arrow::Result<std::shared_ptr<arrow::Table>> mapIpc(const std::string &path) {
   ARROW_ASSIGN_OR_RAISE(auto input, arrow::io::MemoryMappedFile::Open(path, arrow::io::FileMode::READ));
   ARROW_ASSIGN_OR_RAISE(auto reader, arrow::ipc::RecordBatchFileReader::Open(input));
-  return reader->ToTable();
+  ARROW_ASSIGN_OR_RAISE(auto table, reader->ToTable());
+  ARROW_RETURN_NOT_OK(table->Validate());
+  return table;
 }
 
 /// The Arrow type in which an element rests; booleans take a byte, as in memory.
@@ -105,6 +126,14 @@ std::shared_ptr<arrow::DataType> restingType(Element element) {
 }
 
 arrow::Status writeFile(const ImportedTable &table, const std::string &path) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) {
+    return arrow::internal::IOErrorFromErrno(errno, "cannot make the file");
+  }
+  ARROW_ASSIGN_OR_RAISE(auto output, arrow::io::FileOutputStream::Open(file));
+  if (fchmod(file, 0600) != 0) { // whatever the umask
+    return arrow::internal::IOErrorFromErrno(errno, "cannot restrict the file");
+  }
   std::vector<std::shared_ptr<arrow::Field>> fields;
   std::vector<std::shared_ptr<arrow::Array>> arrays;
   for (const Column &column : table.columns) {
@@ -119,7 +148,6 @@ arrow::Status writeFile(const ImportedTable &table, const std::string &path) {
   auto schema = arrow::schema(fields);
   auto options = arrow::ipc::IpcWriteOptions::Defaults();
   options.alignment = 64; // asked for; what Arrow writes is aligned to 8, enough for any element in the mapped file
-  ARROW_ASSIGN_OR_RAISE(auto output, arrow::io::FileOutputStream::Open(path));
   ARROW_ASSIGN_OR_RAISE(auto writer, arrow::ipc::MakeFileWriter(output, schema, options));
   ARROW_RETURN_NOT_OK(writer->WriteRecordBatch(*arrow::RecordBatch::Make(schema, table.rows, arrays)));
   ARROW_RETURN_NOT_OK(writer->Close());
@@ -128,37 +156,47 @@ arrow::Status writeFile(const ImportedTable &table, const std::string &path) {
 
 } // namespace
 
-llvm::Expected<std::shared_ptr<arrow::Table>> readFile(const std::string &path, const std::set<std::string> &texts) {
-  std::error_code code;
-  if (!fs::is_regular_file(path, code)) {
-    return failure("cannot read '" + path + "': " + (fs::exists(path, code) ? "not a file" : "no such file"));
+llvm::Expected<std::shared_ptr<arrow::Table>> readFile(const std::string &path, const std::set<std::string> &texts,
+                                                       ImportMemory &memory) {
+  auto file = SourceFile::open(path);
+  if (!file) {
+    return file.takeError();
   }
   std::string extension = fs::path(path).extension().string();
-  arrow::Result<std::shared_ptr<arrow::Table>> table = arrow::Status::UnknownError("");
+  const bool isParquet = extension == ".parquet" || extension == ".pq";
+  const bool isIpc = extension == ".arrow" || extension == ".feather" || extension == ".ipc";
+  llvm::Expected<std::shared_ptr<arrow::Table>> table = nullptr;
   if (extension == ".csv" || extension == ".tsv") {
-    if (std::string problem = delimiterProblem(path); !problem.empty()) {
-      return failure("cannot read '" + path + "': " + problem);
+    table = readCsv(path, *file, texts, memory);
+  } else if (isParquet || isIpc) {
+    auto descriptor = file->descriptor();
+    if (!descriptor) {
+      return descriptor.takeError();
     }
-    table = readCsv(path, texts);
-  } else if (extension == ".parquet" || extension == ".pq") {
-    table = readParquet(path);
-  } else if (extension == ".arrow" || extension == ".feather" || extension == ".ipc") {
-    table = readIpc(path);
+    table = isParquet ? readParquet(path, *descriptor, memory) : readIpc(path, *descriptor, memory);
   } else {
     return failure("cannot tell the format of '" + path +
                    "': expected a name ending in .csv, .tsv, .parquet, .arrow, .feather or .npz");
   }
-  if (!table.ok()) {
-    return unreadable(path, table.status());
-  }
   // Lengths of buffers and of the values inside lists: nothing is read past an end.
-  if (arrow::Status status = (*table)->Validate(); !status.ok()) {
-    return unreadable(path, status);
+  if (arrow::Status status = table ? (*table)->Validate() : arrow::Status::OK(); !status.ok()) {
+    return wrong(path, status, isParquet ? "Parquet" : "Arrow", memory);
   }
-  return std::move(*table);
+  return table;
 }
 
 llvm::Error writeTable(const ImportedTable &table, const std::string &path) {
+  uintmax_t bytes = 0;
+  for (const Column &column : table.columns) {
+    bytes += static_cast<uintmax_t>(table.rows * entryElements(column.dims)) * runtime::byteWidth(column.element);
+  }
+  std::error_code unknown;
+  const fs::space_info space = fs::space(fs::path(path).parent_path(), unknown);
+  if (!unknown && space.capacity > 0 && bytes > space.available) {
+    return failure("cannot write '" + path + "': the table has " + Twine(bytes) +
+                   " bytes, its file system has room for " + Twine(space.available) +
+                   "; free some, leave columns out, or use a store on another one");
+  }
   std::string unfinished = path + ".unfinished";
   arrow::Status status = writeFile(table, unfinished);
   std::error_code code;
@@ -168,15 +206,18 @@ llvm::Error writeTable(const ImportedTable &table, const std::string &path) {
   if (!status.ok() || code) {
     std::error_code ignored;
     fs::remove(unfinished, ignored);
-    return failure("cannot write '" + path + "': " + (code ? code.message() : status.message()));
+    return failure("cannot write '" + path + "': " + (code ? code.message() : reasonOf(status, "Arrow", nullptr)));
   }
   return llvm::Error::success();
 }
 
 llvm::Expected<ImportedTable> mapTable(const std::string &path, int64_t rows, std::vector<Column> expected) {
-  auto opened = readFile(path);
-  if (!opened) {
-    return opened.takeError();
+  if (auto file = SourceFile::open(path); !file) {
+    return file.takeError();
+  }
+  auto opened = mapIpc(path);
+  if (!opened.ok()) {
+    return failure("cannot read '" + path + "': " + reasonOf(opened.status(), "Arrow", nullptr));
   }
   std::shared_ptr<arrow::Table> table = *opened;
   auto wrong = [&](const Twine &what) {

@@ -4,6 +4,7 @@
 #define SOJOURN_OWNER_READFILE_H
 
 #include "owner/Dataset.h"
+#include "owner/ImportMemory.h"
 
 #include "llvm/Support/Error.h"
 
@@ -18,11 +19,11 @@ class Table;
 namespace sojourn::owner {
 
 /// Chooses the reader by the file's extension. `texts`: columns of a text file that are read as text, whatever they
-/// hold.
-llvm::Expected<std::shared_ptr<arrow::Table>> readFile(const std::string &path,
-                                                       const std::set<std::string> &texts = {});
+/// hold. The table's memory is the import's.
+llvm::Expected<std::shared_ptr<arrow::Table>> readFile(const std::string &path, const std::set<std::string> &texts,
+                                                       ImportMemory &memory);
 
-/// Writes a table as one Arrow IPC file (atomically: beside it, then renamed).
+/// Writes a table as one Arrow IPC file of mode 0600 (atomically: beside it, then renamed).
 llvm::Error writeTable(const ImportedTable &table, const std::string &path);
 
 /// Maps a file that `writeTable` wrote into memory. `expected` gives names, elements and bounds.

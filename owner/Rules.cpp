@@ -3,10 +3,9 @@
 #include "owner/Error.h"
 #include "owner/Import.h"
 #include "owner/Moment.h"
+#include "owner/SourceFile.h"
 
 #define TOML_EXCEPTIONS 0
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <toml++/toml.h>
 
@@ -15,6 +14,9 @@ namespace sojourn::owner {
 using llvm::Twine;
 
 namespace {
+
+/// Of a file of bounds, categories among them.
+constexpr int64_t kRulesBytes = int64_t{64} << 20;
 
 /// A date or a time of TOML as text; nothing for other values.
 std::optional<std::string> momentText(const toml::node &node) {
@@ -110,13 +112,19 @@ llvm::Error addRule(const std::string &path, const std::string &column, const to
 
 /// The lines of a file, without those that end it.
 llvm::Expected<std::vector<std::string>> readLines(const std::string &path) {
-  std::error_code code;
-  const bool isFile = std::filesystem::is_regular_file(path, code);
-  if (const auto bytes = isFile ? std::filesystem::file_size(path, code) : 0; !code && bytes > kTableCategoryBytes) {
-    return failure("'" + path + "' has " + Twine(bytes) + " bytes, the limit of a table's categories is " +
+  auto opened = SourceFile::open(path, "cannot read categories from");
+  if (!opened) {
+    return opened.takeError();
+  }
+  if (opened->size() > static_cast<int64_t>(kTableCategoryBytes)) {
+    return failure("'" + path + "' has " + Twine(opened->size()) + " bytes, the limit of a table's categories is " +
                    Twine(kTableCategoryBytes));
   }
-  std::ifstream file(isFile ? path : "", std::ios::binary);
+  auto text = opened->read(0, opened->size());
+  if (!text) {
+    return text.takeError();
+  }
+  std::istringstream file(*text);
   std::vector<std::string> lines; // one more than a column may have, at most
   for (std::string line; lines.size() <= kCategories && std::getline(file, line);) {
     if (lines.empty() && llvm::StringRef(line).starts_with("\xef\xbb\xbf")) { // written by some editors
@@ -131,7 +139,7 @@ llvm::Expected<std::vector<std::string>> readLines(const std::string &path) {
     }
     lines.push_back(std::move(line));
   }
-  if (lines.empty() || file.bad()) {
+  if (lines.empty()) {
     return failure("cannot read categories from '" + path + "'; expected a file with one category per line");
   }
   return lines;
@@ -150,11 +158,23 @@ llvm::Expected<std::pair<std::string, llvm::StringRef>> splitColumn(llvm::String
 } // namespace
 
 llvm::Error readBoundsFile(const std::string &path, RegisterOptions &options) {
-  toml::parse_result parsed = toml::parse_file(path);
-  if (!parsed) {
-    const toml::parse_error &error = parsed.error();
-    return failure("cannot read '" + path + "': " + std::string(error.description()) + " (line " +
-                   Twine(error.source().begin.line) + ")");
+  auto file = SourceFile::open(path);
+  if (!file) {
+    return file.takeError();
+  }
+  if (file->size() > kRulesBytes) {
+    return failure("'" + path + "' has " + Twine(file->size()) + " bytes, the limit of a file of bounds is " +
+                   Twine(kRulesBytes));
+  }
+  auto text = file->read(0, file->size());
+  if (!text) {
+    return text.takeError();
+  }
+  toml::parse_result parsed = toml::parse(*text, path);
+  if (!parsed) { // the parser's own words show what stands there, which may be another file's
+    const toml::source_position at = parsed.error().source().begin;
+    return failure("cannot read '" + path + "': line " + Twine(at.line) + " is no TOML from its character " +
+                   Twine(at.column) + " on, expected lines such as age = [0, 120]");
   }
   const toml::table *rules = &parsed.table();
   if (const toml::table *inner = rules->get_as<toml::table>("bounds");

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <fstream>
 #include <sodium.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace sojourn::owner {
@@ -134,7 +135,7 @@ llvm::Expected<Subjects> openSealed(std::vector<char> sealed, const std::string 
 llvm::Error writeSealed(const std::vector<char> &sealed, const std::string &path) {
   std::string unfinished = path + ".unfinished";
   int file = open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  bool wrote = file >= 0;
+  bool wrote = file >= 0 && fchmod(file, 0600) == 0; // whatever the umask
   for (size_t done = 0; wrote && done < sealed.size();) {
     ssize_t count = write(file, sealed.data() + done, sealed.size() - done);
     wrote = count >= 0 || errno == EINTR;

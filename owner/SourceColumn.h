@@ -5,6 +5,7 @@
 
 #include "owner/Dataset.h"
 #include "owner/Error.h"
+#include "owner/ImportMemory.h"
 
 #include <arrow/api.h>
 
@@ -19,6 +20,7 @@ struct SourceColumn {
   bool isCsv; ///< of a text file, where some texts say that there is no value
   RegisterOptions &options;
   Meaning meaning; ///< as declared; as found, too, once there are numbers
+  ImportMemory &memory;
 
   /// Names column and row, never a value.
   llvm::Error failed(int64_t row, const llvm::Twine &what) const {
@@ -28,7 +30,7 @@ struct SourceColumn {
   /// Another column of as many rows: `append(builder, chunk)` appends without further checks.
   template <class Builder, class Append>
   llvm::Expected<ChunkedPtr> built(Append append) const {
-    Builder builder;
+    Builder builder(&memory);
     arrow::Status status = builder.Reserve(values->length());
     for (size_t at = 0; status.ok() && at < values->chunks().size(); ++at) {
       append(builder, *values->chunks()[at]);
@@ -36,7 +38,7 @@ struct SourceColumn {
     std::shared_ptr<arrow::Array> array;
     status = status.ok() ? builder.Finish(&array) : status;
     if (!status.ok()) {
-      return failure("column '" + name + "': " + status.message());
+      return failure("column '" + name + "': " + memory.full());
     }
     return std::make_shared<arrow::ChunkedArray>(std::move(array));
   }

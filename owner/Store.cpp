@@ -3,8 +3,12 @@
 #include "owner/Store.h"
 
 #include "owner/Error.h"
+#include "owner/ImportProcess.h"
+#include "owner/ImportReport.h"
 #include "owner/ReadFile.h"
 #include "owner/SealedSubjects.h"
+#include "owner/SourceFile.h"
+#include "owner/StoreFolder.h"
 #include "runtime/Limits.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -18,23 +22,25 @@ using llvm::Twine;
 namespace fs = std::filesystem;
 
 llvm::Error Store::makeFolder(const Environment &environment) {
-  const std::string &directory = environment.storeDirectory;
-  if (!directory.empty()) {
-    std::error_code code;
-    fs::create_directories(directory + "/datasets", code);
-    if (code) {
-      return failure("cannot create the store '" + directory + "': " + code.message());
-    }
-    // The tables are the owner's alone. On a file system without permissions this does nothing.
-    fs::permissions(directory, fs::perms::owner_all, code);
-  }
-  return llvm::Error::success();
+  return environment.storeDirectory.empty() ? llvm::Error::success() : openStoreFolder(environment.storeDirectory);
 }
 
 llvm::Expected<std::unique_ptr<Store>> Store::open(const Environment &environment, const signing::PublicKey &owner) {
   auto books = Catalogue::open(environment.storeDirectory);
   if (!books) {
     return books.takeError();
+  }
+  if (!environment.storeDirectory.empty()) {
+    auto isEntered = [&](const std::string &version) -> llvm::Expected<bool> {
+      auto records = (*books)->datasets();
+      if (!records) {
+        return records.takeError();
+      }
+      return llvm::any_of(*records, [&](const DatasetRecord &record) { return record.version == version; });
+    };
+    if (llvm::Error error = sweepImports(environment.storeDirectory, isEntered)) {
+      return error;
+    }
   }
   std::unique_ptr<Store> store(new Store(environment, owner, std::move(*books)));
   llvm::Error error = store->removeLeftFiles();
@@ -114,12 +120,44 @@ llvm::Expected<ImportedTable> Store::import(DatasetRecord &record, const Dataset
                                             const RegisterOptions &given) const {
   RegisterOptions options = given;
   options.needsBounds = options.policy == Policy::privateOnly;
+  record.source = source.path.empty() ? "memory" : fs::absolute(source.path).string();
+  if (environment.storeDirectory.empty()) {
+    return produce(record, source, options);
+  }
+  const bool isApart = options.isApart && !source.path.empty();
+  std::optional<HeldSignals> held;
+  if (isApart) {
+    held.emplace();
+  }
+  auto mark = markImport(environment.storeDirectory, record.version);
+  if (!mark) {
+    return mark.takeError();
+  }
+  record.file = record.version + ".arrow";
+  llvm::Error error = llvm::Error::success();
+  if (isApart) {
+    error = produceApart(record, source, options);
+  } else {
+    error = produce(record, source, options).takeError();
+  }
+  // From here on it is used from where it rests, as after a restart.
+  auto table = error ? llvm::Expected<ImportedTable>(std::move(error))
+                     : mapTable(filePath(record.file), record.rows, record.columns);
+  if (!table) {
+    removeImported(environment.storeDirectory, record.version);
+    return table;
+  }
+  table->mark = std::move(*mark);
+  return table;
+}
+
+llvm::Expected<ImportedTable> Store::produce(DatasetRecord &record, const DatasetSource &source,
+                                             const RegisterOptions &options) const {
   auto table = importTable(source, options);
   if (!table) {
-    return table.takeError();
+    return table;
   }
   record.contentHash = contentHash(*table);
-  record.source = source.path.empty() ? "memory" : fs::absolute(source.path).string();
   record.rows = table->rows;
   record.columns = table->columns;
   std::optional<Subjects> subjects = std::exchange(table->subjects, std::nullopt);
@@ -128,24 +166,36 @@ llvm::Expected<ImportedTable> Store::import(DatasetRecord &record, const Dataset
     if (options.progress) {
       options.progress("writing", 0, 1);
     }
-    record.file = record.version + ".arrow";
     if (llvm::Error error = writeTable(*table, filePath(record.file))) {
       return error;
-    }
-    // From here on it is used from where it rests, as after a restart.
-    table = mapTable(filePath(record.file), record.rows, record.columns);
-    if (!table) {
-      removeFiles(record);
-      return table;
     }
   }
   if (subjects) {
     if (llvm::Error error = keepSubjects(record, *table, *subjects)) {
-      removeFiles(record);
       return error;
     }
   }
   return table;
+}
+
+llvm::Error Store::produceApart(DatasetRecord &record, const DatasetSource &source,
+                                const RegisterOptions &options) const {
+  auto file = SourceFile::open(source.path);
+  if (!file) {
+    return file.takeError();
+  }
+  const int64_t most = ImportMemory(options.maxBytes).limit();
+  // Beside the memory that is counted: subjects, codes and texts of columns. An hour, and 10 seconds per megabyte.
+  constexpr int64_t kMore = int64_t{1} << 20, kMost = int64_t{1} << 60;
+  const ProcessLimits limits{std::min(most, kMost) * 2, std::min(most, kMost) + kMore, 3600 + file->size() / 100'000};
+  auto report = runApart(source.path, limits, options.progress, [&](const Progress &progress) {
+    RegisterOptions given = options;
+    given.progress = progress;
+    auto table = produce(record, source, given);
+    return table ? llvm::Expected<std::string>(importReport(record)) : table.takeError();
+  });
+  llvm::Error error = report ? readReport(*report, record) : report.takeError();
+  return error || options.policy != Policy::privateOnly ? std::move(error) : checkPrivate(record);
 }
 
 llvm::Error Store::keepSubjects(const DatasetRecord &record, ImportedTable &table, const Subjects &subjects) const {

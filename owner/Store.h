@@ -22,9 +22,9 @@ struct LoadedDataset {
 /// Not thread-safe: the owner's mutex guards everything but `import`.
 class Store {
 public:
-  /// The folder that it and the ledger lie in; nothing where they are in memory.
+  /// The folder that it and the ledger lie in (StoreFolder.h); nothing where they are in memory.
   static llvm::Error makeFolder(const Environment &environment);
-  /// `owner`: whose store it is; the folder is there.
+  /// `owner`: whose store it is; the folder is there. Sweeps what interrupted imports left.
   static llvm::Expected<std::unique_ptr<Store>> open(const Environment &environment, const signing::PublicKey &owner);
   ~Store();
   /// Never changes: no lock is needed.
@@ -81,6 +81,11 @@ public:
 
 private:
   Store(const Environment &environment, const signing::PublicKey &owner, std::unique_ptr<Catalogue> books);
+  /// Reads a source, and where the store is a folder writes the files of `record`, which learns what they hold.
+  llvm::Expected<ImportedTable> produce(DatasetRecord &record, const DatasetSource &source,
+                                        const RegisterOptions &options) const;
+  /// The same in a process of its own.
+  llvm::Error produceApart(DatasetRecord &record, const DatasetSource &source, const RegisterOptions &options) const;
   /// Of an import, whose subjects they are, on the way to the files of `record`.
   llvm::Error keepSubjects(const DatasetRecord &record, ImportedTable &table, const Subjects &subjects) const;
   static llvm::Error checkName(const std::string &name, const char *what);

@@ -21,6 +21,7 @@ struct Arguments {
   bool continuesBudget = false, yes = false;
   std::optional<double> epsilon, delta, noiseMultiplier, clip, metricBound;
   size_t last = 50;
+  int64_t maxBytes = 0;
   bool asJson = false;
   /// The file of --config, then these.
   std::vector<std::pair<const NumberSetting *, double>> numbers;

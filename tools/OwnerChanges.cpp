@@ -48,6 +48,8 @@ llvm::Error readTerms(const Arguments &arguments, RegisterOptions &options) {
 llvm::Error replaceTable(Owner &owner, const Arguments &arguments) {
   RegisterOptions options;
   options.progress = progressLine();
+  options.maxBytes = arguments.maxBytes;
+  options.isApart = true;
   llvm::Error error = readTerms(arguments, options);
   auto progress = options.progress;
   error = error ? std::move(error) : owner.replaceDataset(arguments.name, {arguments.file, {}}, std::move(options));

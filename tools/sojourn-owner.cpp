@@ -11,6 +11,7 @@
 #include "tools/Version.h"
 
 #include <CLI/CLI.hpp>
+#include <sys/stat.h>
 
 using namespace sojourn::owner;
 
@@ -23,6 +24,8 @@ llvm::Error import(Owner &owner, const Arguments &arguments) {
   options.name = arguments.name;
   options.policy = parsePolicy(arguments.policy).value_or(Policy::privateOnly);
   options.population = arguments.population;
+  options.maxBytes = arguments.maxBytes;
+  options.isApart = true;
   options.progress = progressLine();
   if (llvm::Error error = owner.checkClients(arguments.clients)) { // before a long import
     return error;
@@ -271,6 +274,14 @@ private:
   }
 
   /// What an import declares about columns and subjects.
+  void addMaxBytes(CLI::App *command) {
+    command
+        ->add_option("--max-bytes", arguments.maxBytes,
+                     "limit on the memory that reading the file and its table take together, in bytes; 0: three "
+                     "quarters of the machine's memory")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+  }
   void addTerms(CLI::App *command) {
     command->add_option("--bounds", arguments.boundsFile,
                         "TOML file of column ranges, age = [0, 120], and of the other terms, arm = {categories = "
@@ -318,6 +329,7 @@ private:
         "name for the people in the table; tables with the same name share one cap (default: the table's name)");
     command->add_flag("--continue-budget", arguments.continuesBudget,
                       "the name is that of a table that was removed; its charges continue");
+    addMaxBytes(command);
 
     addClients(command, "clients that have access to the table, separated by commas (default: none)");
 
@@ -328,6 +340,7 @@ private:
     addName(command);
     addFile(command);
     addTerms(command);
+    addMaxBytes(command);
 
     command = add(app, "rename",
                   "give a table another name; budgets and access go along; takes effect at once, in a "
@@ -508,6 +521,7 @@ int main(int argc, char **argv) {
     PrintableStream(llvm::errs()) << "sojourn-owner: " << llvm::toString(std::move(wrong)) << '\n';
     return 2;
   }
+  umask(077); // what it makes is its account's alone
   Environment environment = Environment::system(arguments.store);
   environment.log = logToStandardError(arguments.verbose, arguments.settings.log == "json");
   Owner owner(std::move(environment), arguments.settings.limits);

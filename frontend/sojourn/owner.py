@@ -111,7 +111,8 @@ class Owner:
         """Registers a table with an embedded owner (you are its data owner); returns the `Table`.
 
         `source`: path of a CSV, Parquet, Arrow or NPZ file, a dict of arrays, a DataFrame of pandas or polars, or a
-        `pyarrow.Table`. The first dimension of an array counts rows; the others are the shape of one row's entry.
+        `pyarrow.Table`. A file is read in this process, within three quarters of the machine's memory; errors show no
+        row of it. The first dimension of an array counts rows; the others are the shape of one row's entry.
         `policy`: "open" (values may be published) or "private" (values leave only with noise, charged to
         a budget: see `grant`). A private table needs `bounds` for every column except booleans, from
         public knowledge and not from the data.

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace sojourn::owner::ledger {
@@ -84,6 +85,7 @@ Result<std::unique_ptr<Database>> Database::open(const std::string &path, int bu
       return problem(Code::disk, "cannot open the ledger '" + path + "': " + std::strerror(errno));
     }
     if (file >= 0) {
+      fchmod(file, 0600); // whatever the umask
       close(file);
     }
   }

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <sodium.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace sojourn::owner::ledger {
@@ -62,6 +63,7 @@ Status HeadFile::openFile(bool make) {
   if (file < 0) {
     return failed("make");
   }
+  fchmod(file, 0600); // whatever the umask
   if (hook) {
     hook("sync", path, 0, 0);
   }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 
@@ -24,6 +25,9 @@ Result<Locks> Locks::open(const std::string &path) {
   Locks locks(path, path.empty() ? -1 : ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!path.empty() && locks.file < 0) {
     return locks.failed("open");
+  }
+  if (!path.empty()) {
+    fchmod(locks.file, 0600); // whatever the umask
   }
   return Result<Locks>(std::move(locks));
 }

@@ -38,6 +38,11 @@ std::string deflated(const std::string &data) {
   return out;
 }
 
+llvm::Expected<NpzArrays> readNpzFile(const std::string &path) {
+  ImportMemory memory(0);
+  return readNpz(path, memory);
+}
+
 std::string zip(const std::vector<std::pair<std::string, std::string>> &members, bool pack) {
   std::string out, directory;
   for (const auto &[name, data] : members) {
@@ -81,7 +86,7 @@ TEST(Npz, StoredAndDeflatedArrays) {
       {"n.npy", npy("<u2", "(3,)", bytes<uint16_t>({1, 2, 65535}))},
       {"b.npy", npy("|b1", "(3,)", std::string("\1\0\1", 3))}};
   for (bool pack : {false, true}) {
-    auto read = readNpz(folder.write("a.npz", zip(members, pack)));
+    auto read = readNpzFile(folder.write("a.npz", zip(members, pack)));
     ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
     ASSERT_EQ(read->arrays.size(), 3u);
     EXPECT_EQ(read->arrays[0].name, "x");
@@ -113,10 +118,10 @@ TEST(Npz, ShapedArraysInBothOrders) {
       }
     }
   }
-  auto read = readNpz(folder.write("a.npz", zip({{"c.npy", npy("<i2", "(3, 2, 2)", bytes(rowMajor))},
-                                                 {"f.npy", npy("<i2", "(3, 2, 2)", bytes(columnMajor), true)},
-                                                 {"w.npy", npy("<u4", "(3, 2, 2)", bytes(wide), true)}},
-                                                true)));
+  auto read = readNpzFile(folder.write("a.npz", zip({{"c.npy", npy("<i2", "(3, 2, 2)", bytes(rowMajor))},
+                                                     {"f.npy", npy("<i2", "(3, 2, 2)", bytes(columnMajor), true)},
+                                                     {"w.npy", npy("<u4", "(3, 2, 2)", bytes(wide), true)}},
+                                                    true)));
   ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
   ASSERT_EQ(read->arrays.size(), 3u);
   for (const NamedArray &array : read->arrays) {
@@ -134,7 +139,7 @@ TEST(Npz, ShapedArraysInBothOrders) {
 TEST(Npz, UnsupportedArraysAreNamed) {
   TemporaryFolder folder;
   auto error = [&](const std::string &array) {
-    auto read = readNpz(folder.write("a.npz", zip({{"x.npy", array}}, false)));
+    auto read = readNpzFile(folder.write("a.npz", zip({{"x.npy", array}}, false)));
     return read ? "" : llvm::toString(read.takeError());
   };
   EXPECT_NE(error(npy("<U4", "(1,)", "abcd")).find("unsupported dtype '<U4'"), std::string::npos);
@@ -155,7 +160,7 @@ TEST(Npz, DamagedArchivesNeverCrash) {
     std::string broken = whole;
     broken[at] = static_cast<char>(broken[at] ^ 0xff);
     for (const std::string &contents : {broken, whole.substr(0, at)}) {
-      auto read = readNpz(folder.write("a.npz", contents));
+      auto read = readNpzFile(folder.write("a.npz", contents));
       if (!read) {
         llvm::consumeError(read.takeError());
       }

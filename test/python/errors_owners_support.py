@@ -279,6 +279,12 @@ def _():
     sojourn.local(runtime="cuda")
 
 
+@example(Error, "A store that others may enter", "has mode 0755", "expected 0700", "chmod 700")
+def _(folder):
+    folder.chmod(0o755)
+    sojourn.local(folder)
+
+
 @example(Error, "A store of the numpy runtime", "keeps its tables in memory; leave out `store`")
 def _(folder):
     sojourn.local(runtime="numpy", store=folder)

@@ -393,6 +393,24 @@ def _(owner, folder):
     owner.register("cars", folder / "cars.csv", policy="open")
 
 
+@example(Error, "A row of a file with too few entries", "row 1 (counting from 0) has 1 columns", "the first line has 2")
+def _(owner, folder):
+    (folder / "cars.csv").write_text("age,price\n3,100\n4\n")
+    owner.register("cars", folder / "cars.csv", policy="open")
+
+
+@example(Error, "A damaged file", "it is damaged, cut off, or no Parquet file; write it again")
+def _(owner, folder):
+    (folder / "cars.parquet").write_text("age,price\n3,100\n")
+    owner.register("cars", folder / "cars.parquet", policy="open")
+
+
+@example(Error, "A folder in place of a file", "it is a folder, expected a file")
+def _(owner, folder):
+    (folder / "cars.npz").mkdir()
+    owner.register("cars", folder / "cars.npz", policy="open")
+
+
 @example(Error, "A string in a column of numbers of a file", "column 'age' has type string", "encode it as numbers")
 def _(owner, folder):
     (folder / "cars.csv").write_text("age,price\n3,100\nold,200\n")
