@@ -304,7 +304,7 @@ void Client::bye() {
   Answer answer;
   std::string failure;
   int looks = 0;
-  const CallStatus status = transport_->tryLongCall(bytesOf(request), answer, failure, [&] { return ++looks < 3; });
+  const CallStatus status = transport_->tryLongCall(bytesOf(request), answer, failure, [&] { return ++looks < 2; });
   if (status != CallStatus::Answered && status != CallStatus::TimedOut) {
     throw Error(ErrorKind::ConnectionLost, failure + ": check the owner, then connect again");
   }

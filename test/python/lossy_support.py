@@ -7,6 +7,7 @@ runs as many seeds; tests take some hundreds.
 
 import argparse
 import collections
+import gc
 import random
 import time
 
@@ -262,11 +263,15 @@ if __name__ == "__main__":
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**30))
     given = parser.parse_args()
+    gc.freeze()  # what a lost step has lost is looked for among all objects
     begin, half = time.monotonic(), given.runs // 2
     print(f"seeds from {given.seed}", flush=True)
     for name, timeout, first, count in (
         ("once more", 0, given.seed, half),
         ("until it answers", 60_000, given.seed + half, given.runs - half),
     ):
-        print(f"{name}: {dict(runs(range(first, first + count), timeout_ms=timeout))}", flush=True)
+        faults: collections.Counter = collections.Counter()
+        for at in range(first, first + count, 250):
+            faults.update(runs(range(at, min(at + 250, first + count)), timeout_ms=timeout))
+            print(f"{name}: {dict(faults)}, {time.monotonic() - begin:.0f} s", flush=True)
     print(f"{given.runs} runs in {time.monotonic() - begin:.0f} s", flush=True)

@@ -8,7 +8,8 @@ import time
 
 
 class CuttingProxy:
-    """Each connection breaks after as many bytes as `draw()` says, of both directions together. None: never."""
+    """Each connection breaks after as many bytes as `draw()` says, of both directions together. Where that says None, it
+    is asked again with the next bytes."""
 
     def __init__(self, folder: pathlib.Path, target: str, draw):
         self.address = f"ipc://{folder}/proxy.sock"
@@ -32,8 +33,7 @@ class CuttingProxy:
             except OSError:
                 near.close()
                 continue
-            with self._lock:
-                left = [self._draw()]
+            left = [None]
             for source, target in ((near, far), (far, near)):
                 threading.Thread(target=self._pump, args=(source, target, left), daemon=True).start()
 
@@ -43,6 +43,7 @@ class CuttingProxy:
                 while self.holds:
                     time.sleep(0.02)
                 with self._lock:
+                    left[0] = self._draw() if left[0] is None else left[0]
                     if left[0] is not None:
                         data = data[: left[0]]
                         left[0] -= len(data)

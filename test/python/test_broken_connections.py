@@ -74,6 +74,7 @@ class Store:
         (folder / "t.csv").write_text("a\n" + "\n".join(str(value) for value in torch.rand(ROWS).tolist()) + "\n")
         self("import", folder / "t.csv", "--name=people", "--policy=private", "--bound=a=0:1", "--rows-are-subjects")
         self("client", "add", "ada", "--key", self.newcomer("ada"))
+        self("budget", "cap", "people", "--epsilon=65536", "--delta=1e-3")
         self("budget", "grant", "ada", "people", "--epsilon=64", f"--delta={DELTA}")
         self.process = OwnerProcess(folder)
 
@@ -133,8 +134,7 @@ def test_a_restarted_owner_is_a_typed_error_and_charges_nothing_again(store):
         assert again.budget("people").epsilon_left == left
         sojourn.publish(again.dataset("people")["a"].sum(), epsilon=0.5)
         assert again.budget("people").epsilon_left < left
-    with pytest.raises(sojourn.OwnerError, match="unknown session"):
-        owner.close()
+    owner.close()
 
 
 def price_of(releases: int) -> float:
@@ -148,12 +148,14 @@ def price_of(releases: int) -> float:
         return before - owner.budget("people").epsilon_left
 
 
-@pytest.mark.parametrize("trial", range(24))
+@pytest.mark.parametrize("trial", range(12))
 def test_connections_cut_anywhere(shared_store, trial, rng, tmp_path):
     """Training and releases through a proxy that cuts each connection after some bytes, in either direction."""
     cuts = [False]
-    store, limit = shared_store, rng.choice((400, 1500, 6000))
-    proxy = CuttingProxy(tmp_path, store.process.address, lambda: rng.randrange(200, limit) if cuts[0] else None)
+    store, many = shared_store, rng.choice((0.3, 0.6))
+    # Within a message, or after some; the longest come through now and then.
+    draw = lambda: rng.randrange(6000, 20000) if rng.random() < many else rng.randrange(100, 6000)
+    proxy = CuttingProxy(tmp_path, store.process.address, lambda: draw() if cuts[0] else None)
     store("client", "add", f"ada{trial}", "--key", store.newcomer(f"ada{trial}"))
     store("budget", "grant", f"ada{trial}", "people", "--epsilon=64", f"--delta={DELTA}")
     with store.connect(proxy.address, f"ada{trial}", timeout=60) as owner:
@@ -173,7 +175,8 @@ def test_connections_cut_anywhere(shared_store, trial, rng, tmp_path):
             expected = ((expected + x.sum()) * 3) % 1021
         cuts[0] = False
         assert torch.equal(sojourn.publish(w), expected), proxy.cuts
-        assert before - owner.budget("people").epsilon_left == price_of(releases), proxy.cuts
+        # What is left is found by bisection; a release more would cost a third.
+        assert before - owner.budget("people").epsilon_left == pytest.approx(price_of(releases), rel=1e-4), proxy.cuts
         assert proxy.cuts > 0
     proxy.close()
 
