@@ -3,7 +3,7 @@
 #include "frontend/bind/Bind.h"
 
 #include "frontend/session/Session.h"
-#include "frontend/wire/Interrupt.h"
+#include "frontend/Interrupt.h"
 
 #include <torch/csrc/Exceptions.h>
 

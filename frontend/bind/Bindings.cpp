@@ -6,7 +6,7 @@
 #include "frontend/recording/Slots.h"
 #include "frontend/session/Packed.h"
 #include "frontend/session/Session.h"
-#include "frontend/wire/Interrupt.h"
+#include "frontend/Interrupt.h"
 #include "frontend/local/Local.h"
 
 #include <pybind11/stl.h>

@@ -3,7 +3,7 @@
 #include "frontend/session/Flights.h"
 
 #include "frontend/recording/TraceWalk.h"
-#include "frontend/wire/Interrupt.h"
+#include "frontend/Interrupt.h"
 
 #include <algorithm>
 #include <condition_variable>

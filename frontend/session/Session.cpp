@@ -6,7 +6,7 @@
 #include "frontend/Error.h"
 #include "frontend/recording/Origin.h"
 #include "frontend/wire/Identity.h"
-#include "frontend/wire/Interrupt.h"
+#include "frontend/Interrupt.h"
 
 #include <atomic>
 #include <ATen/ATen.h>

@@ -5,22 +5,17 @@
 #include "dialect/Version.h"
 #include "frontend/wire/Identity.h"
 #include "frontend/wire/Request.h"
-#include "frontend/wire/Retry.h"
 #include "runtime/wire/ReadCategories.h"
 #include "runtime/Version.h"
 #include "runtime/wire/Protocol.h"
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
 #include <utility>
 
 namespace sojourn::frontend {
 
 namespace {
-
-std::atomic<size_t> uploadBytesInMessage{size_t{64} << 20}, uploadPartBytes{size_t{8} << 20};
 
 MeaningPtr meaningOf(const schema::Column &column, size_t &room) {
   Meaning meaning;
@@ -55,31 +50,8 @@ Answer Client::exchange(flatbuffers::FlatBufferBuilder &request) {
   return answer;
 }
 
-/// For what may be asked twice.
-Answer Client::ask(const std::function<void(flatbuffers::FlatBufferBuilder &)> &finish) {
-  Retry retry(transport_->timeoutMs());
-  for (;;) {
-    Request request(*transport_);
-    finish(request);
-    ++roundTrips;
-    bytesUp += request.GetSize();
-    Answer answer;
-    std::string failure;
-    answers_ = false;
-    const CallStatus status = transport_->tryCall(bytesOf(request), answer, failure);
-    answers_ = status == CallStatus::Answered;
-    if (answers_) {
-      bytesDown += answer.bytes.size();
-      return answer;
-    }
-    if (!retry.again(status)) {
-      throw Error(ErrorKind::ConnectionLost, failure + ": check the owner, then connect again");
-    }
-  }
-}
-
 void Client::hello(Identity *identity) {
-  Request request(*transport_);
+  Request request(transport_->allocator());
   std::string name = "pid " + std::to_string(getpid()), nonce = identity ? identity->draw() : "";
   std::string_view key = identity ? identity->publicKey() : std::string_view();
   auto bytes = [&](std::string_view text) {
@@ -120,7 +92,7 @@ void Client::prove(Identity &identity, const std::string &name, const std::strin
   };
   std::string signature =
       identity.answer(nonce, view(challenge.challenge()), view(challenge.owner_key()), view(challenge.signature()));
-  Request request(*transport_);
+  Request request(transport_->allocator());
   auto bytes = [&](std::string_view text) {
     return request.CreateVector(reinterpret_cast<const uint8_t *>(text.data()), text.size());
   };
@@ -185,82 +157,6 @@ std::vector<DatasetInfo> Client::datasets() {
   return all;
 }
 
-CallStatus Client::trySendPart(uint64_t number, std::span<const uint8_t> data, uint64_t offset, size_t length,
-                               Answer &answer, std::string &failure) {
-  Request request(*transport_, length + 256);
-  auto part = request.CreateVector(data.data() + offset, length);
-  wire::countCopied(length);
-  request.finish(schema::CreateUpload(request, session_, number, data.size(), offset, part));
-  ++uploadParts;
-  bytesUp += request.GetSize();
-  answers_ = false;
-  CallStatus status = transport_->tryCall(bytesOf(request), answer, failure);
-  answers_ = status == CallStatus::Answered;
-  bytesDown += answer.bytes.size();
-  return status;
-}
-
-void Client::sendAhead(wire::Step &step) {
-  // The largest go ahead until the others fit: few requests, and small ones ride along.
-  size_t total = 0;
-  std::vector<wire::TensorView *> order;
-  for (wire::TensorView &tensor : step.uploads) {
-    total += tensor.data.size();
-    order.push_back(&tensor);
-  }
-  std::stable_sort(order.begin(), order.end(), [](auto *a, auto *b) { return a->data.size() > b->data.size(); });
-  for (size_t k = 0; k < order.size() && total > uploadBytesInMessage; ++k) {
-    total -= order[k]->data.size();
-    order[k]->sentAhead = ++lastUpload_;
-    sendWhole(lastUpload_, order[k]->data);
-  }
-}
-
-void Client::sendWhole(uint64_t number, std::span<const uint8_t> data) {
-  uint64_t size = data.size(), stands = 0;
-  Retry retry(transport_->timeoutMs());
-  bool asks = false;
-  while (stands < size) {
-    // After a failure it asks first: a part may have arrived though its answer did not.
-    size_t length = asks ? 0 : std::min<size_t>(uploadPartBytes, size - stands);
-    Answer answer;
-    std::string failure;
-    CallStatus status = trySendPart(number, data, stands, length, answer, failure);
-    if (status != CallStatus::Answered) {
-      // Who does not answer in time will not do so sooner when asked again.
-      if (status == CallStatus::TimedOut || !retry.again(status)) {
-        throw Error(ErrorKind::ConnectionLost, failure + "; an upload was in progress, and the step that needs it was "
-                                                         "not sent: check the owner, then connect again");
-      }
-      asks = true;
-      continue;
-    }
-    uint64_t received = expect<schema::Received>(parseReply(answer.bytes)).bytes();
-    if (received > size || received < stands + length) {
-      throw Error(ErrorKind::OwnerError, "the owner reports that it has " + std::to_string(received) + " of " +
-                                             std::to_string(size) + " bytes of an upload, but " +
-                                             std::to_string(stands + length) + " were sent");
-    }
-    stands = received;
-    retry.reset();
-    asks = false;
-  }
-}
-
-void Client::dropSentAhead(const wire::Step &step) {
-  for (const wire::TensorView &upload : step.uploads) {
-    Answer answer;
-    std::string failure;
-    // Where nobody answers, the session's end drops them.
-    if (!answers_) {
-      return;
-    }
-    if (upload.sentAhead) {
-      trySendPart(upload.sentAhead, {}, 0, 0, answer, failure);
-    }
-  }
-}
-
 BudgetInfo Client::budget(const std::string &dataset, uint64_t endRun) {
   Answer answer = ask([&](auto &request) {
     finishRequest(request, schema::CreateGetBudget(request, session_, request.CreateString(dataset), endRun));
@@ -286,13 +182,8 @@ std::vector<ProgramSummary> Client::programs(bool withText) {
   return all;
 }
 
-void setUploadBounds(size_t inMessage, size_t part) {
-  uploadBytesInMessage = inMessage;
-  uploadPartBytes = std::max<size_t>(part, 1);
-}
-
 void Client::bye() {
-  Request request(*transport_);
+  Request request(transport_->allocator());
   request.finish(schema::CreateBye(request, session_));
   if (open_.empty()) {
     exchange(request);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of a client: each runs once, however often its message is sent or arrives.
-#include "frontend/wire/Interrupt.h"
+// Steps of a client and their uploads: each step runs once, however often its message is sent or arrives.
+#include "frontend/Interrupt.h"
+#include "frontend/wire/Client.h"
 #include "frontend/wire/Request.h"
 #include "frontend/wire/Retry.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <utility>
 
@@ -12,6 +14,7 @@ namespace sojourn::frontend {
 
 namespace {
 
+std::atomic<size_t> uploadBytesInMessage{size_t{64} << 20}, uploadPartBytes{size_t{8} << 20};
 /// Of a message without an answer, in case it is to be told whether the owner ran it; longer ones are not kept.
 constexpr size_t kOpenBytesMost = size_t{1} << 20;
 /// Numbers that other messages may have used up unheard.
@@ -25,11 +28,110 @@ constexpr const char *kUnknown =
 
 } // namespace
 
+/// For what may be asked twice.
+Answer Client::ask(const std::function<void(flatbuffers::FlatBufferBuilder &)> &finish) {
+  Retry retry(transport_->timeoutMs());
+  for (;;) {
+    Request request(transport_->allocator());
+    finish(request);
+    ++roundTrips;
+    bytesUp += request.GetSize();
+    Answer answer;
+    std::string failure;
+    answers_ = false;
+    const CallStatus status = transport_->tryCall(bytesOf(request), answer, failure);
+    answers_ = status == CallStatus::Answered;
+    if (answers_) {
+      bytesDown += answer.bytes.size();
+      return answer;
+    }
+    if (!retry.again(status)) {
+      throw Error(ErrorKind::ConnectionLost, failure + ": check the owner, then connect again");
+    }
+  }
+}
+
+CallStatus Client::trySendPart(uint64_t number, std::span<const uint8_t> data, uint64_t offset, size_t length,
+                               Answer &answer, std::string &failure) {
+  Request request(transport_->allocator(), length + 256);
+  auto part = request.CreateVector(data.data() + offset, length);
+  wire::countCopied(length);
+  request.finish(schema::CreateUpload(request, session_, number, data.size(), offset, part));
+  ++uploadParts;
+  bytesUp += request.GetSize();
+  answers_ = false;
+  CallStatus status = transport_->tryCall(bytesOf(request), answer, failure);
+  answers_ = status == CallStatus::Answered;
+  bytesDown += answer.bytes.size();
+  return status;
+}
+
+void Client::sendAhead(wire::Step &step) {
+  // The largest go ahead until the others fit: few requests, and small ones ride along.
+  size_t total = 0;
+  std::vector<wire::TensorView *> order;
+  for (wire::TensorView &tensor : step.uploads) {
+    total += tensor.data.size();
+    order.push_back(&tensor);
+  }
+  std::stable_sort(order.begin(), order.end(), [](auto *a, auto *b) { return a->data.size() > b->data.size(); });
+  for (size_t k = 0; k < order.size() && total > uploadBytesInMessage; ++k) {
+    total -= order[k]->data.size();
+    order[k]->sentAhead = ++lastUpload_;
+    sendWhole(lastUpload_, order[k]->data);
+  }
+}
+
+void Client::sendWhole(uint64_t number, std::span<const uint8_t> data) {
+  uint64_t size = data.size(), stands = 0;
+  Retry retry(transport_->timeoutMs());
+  bool asks = false;
+  while (stands < size) {
+    // After a failure it asks first: a part may have arrived though its answer did not.
+    size_t length = asks ? 0 : std::min<size_t>(uploadPartBytes, size - stands);
+    Answer answer;
+    std::string failure;
+    CallStatus status = trySendPart(number, data, stands, length, answer, failure);
+    if (status != CallStatus::Answered) {
+      // Who does not answer in time will not do so sooner when asked again.
+      if (status == CallStatus::TimedOut || !retry.again(status)) {
+        throw Error(ErrorKind::ConnectionLost, failure + "; an upload was in progress, and the step that needs it was "
+                                                         "not sent: check the owner, then connect again");
+      }
+      asks = true;
+      continue;
+    }
+    uint64_t received = expect<schema::Received>(parseReply(answer.bytes)).bytes();
+    if (received > size || received < stands + length) {
+      throw Error(ErrorKind::OwnerError, "the owner reports that it has " + std::to_string(received) + " of " +
+                                             std::to_string(size) + " bytes of an upload, but " +
+                                             std::to_string(stands + length) + " were sent");
+    }
+    stands = received;
+    retry.reset();
+    asks = false;
+  }
+}
+
+void Client::dropSentAhead(const wire::Step &step) {
+  for (const wire::TensorView &upload : step.uploads) {
+    Answer answer;
+    std::string failure;
+    // Where nobody answers, the session's end drops them.
+    if (!answers_) {
+      return;
+    }
+    if (upload.sentAhead) {
+      trySendPart(upload.sentAhead, {}, 0, 0, answer, failure);
+    }
+  }
+}
+
 /// Steps of the message under way that have committed; nothing if the owner does not say.
 std::optional<uint64_t> Client::look(bool stop) {
   ++looks;
   try {
-    Request request(*transport_);
+    Request request(transport_->allocator());
     request.finish(schema::CreateWatch(request, session_, stop));
     Answer answer;
     std::string failure;
@@ -57,7 +159,7 @@ static void build(Request &request, const wire::Step &step, uint64_t mark) {
 static size_t roomFor(const wire::Step &step) { return wire::encodedBound(step) + 64; }
 
 CallStatus Client::tryStep(const wire::Step &step, const StepFollower *follow, Answer &answer, std::string &failure) {
-  Request request(*transport_, roomFor(step));
+  Request request(transport_->allocator(), roomFor(step));
   build(request, step, mark_);
   ++roundTrips;
   bytesUp += request.GetSize();
@@ -140,7 +242,7 @@ void Client::settle(uint64_t sequence) {
   for (size_t at = 0; at < candidates.size() && ran == candidates.size(); ++at) {
     Answer answer;
     std::string failure;
-    Request request(*transport_, candidates[at].bytes.size() + 64);
+    Request request(transport_->allocator(), candidates[at].bytes.size() + 64);
     if (candidates[at].bytes.empty()) {
       continue;
     }
@@ -260,7 +362,8 @@ StepReply Client::step(wire::Step &step, const StepFollower *follow) {
     }
     reply.steps = steps;
     if (failed) {
-      reply.failure = errorOf(*failed);
+      Failure failure = errorOf(*failed);
+      reply.failure = {failure.kind, std::move(failure.text)};
     }
   };
   if (parsed.body_type() == schema::ReplyBody_Committed) {
@@ -293,6 +396,11 @@ StepReply Client::step(wire::Step &step, const StepFollower *follow) {
     }
   }
   return reply;
+}
+
+void setUploadBounds(size_t inMessage, size_t part) {
+  uploadBytesInMessage = inMessage;
+  uploadPartBytes = std::max<size_t>(part, 1);
 }
 
 } // namespace sojourn::frontend

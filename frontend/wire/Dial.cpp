@@ -3,7 +3,7 @@
 #include "frontend/wire/Client.h"
 
 #include "frontend/Error.h"
-#include "frontend/wire/Interrupt.h"
+#include "frontend/Interrupt.h"
 #include "frontend/wire/KeepAlive.h"
 #include "runtime/OwnProcess.h"
 #include "runtime/wire/Address.h"

@@ -3,7 +3,7 @@
 
 namespace sojourn::frontend {
 
-StepReply::Failure errorOf(const schema::Error &error) {
+Failure errorOf(const schema::Error &error) {
   std::string message = error.message() ? error.message()->str() : "the owner gave no reason";
   if (error.op() && error.op()->size()) {
     message += " [op " + error.op()->str() + "]";
@@ -37,7 +37,7 @@ const schema::Reply &parseReply(std::string_view bytes) {
 
 void raiseReply(const schema::Reply &reply) {
   if (const schema::Error *error = reply.body_as_Error()) {
-    StepReply::Failure failure = errorOf(*error);
+    Failure failure = errorOf(*error);
     throw Error(failure.kind, failure.text);
   }
   throw Error(ErrorKind::OwnerError, std::string("the owner answered with ") +

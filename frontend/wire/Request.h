@@ -4,7 +4,6 @@
 #define SOJOURN_FRONTEND_WIRE_REQUEST_H
 
 #include "frontend/Error.h"
-#include "frontend/wire/Client.h"
 #include "runtime/wire/Messages_generated.h"
 
 #include <string>
@@ -14,7 +13,12 @@ namespace sojourn::frontend {
 
 namespace schema = sojourn_wire;
 
-StepReply::Failure errorOf(const schema::Error &error);
+/// What an error reply says.
+struct Failure {
+  ErrorKind kind;
+  std::string text;
+};
+Failure errorOf(const schema::Error &error);
 
 template <class Body>
 void finishRequest(flatbuffers::FlatBufferBuilder &builder, flatbuffers::Offset<Body> body) {
@@ -25,8 +29,8 @@ void finishRequest(flatbuffers::FlatBufferBuilder &builder, flatbuffers::Offset<
 /// A request in the transport's own memory, made large enough to never grow.
 class Request : public flatbuffers::FlatBufferBuilder {
 public:
-  explicit Request(Transport &transport, size_t size = 1024)
-      : FlatBufferBuilder(size, &transport.allocator(), /*own_allocator=*/false, /*buffer_minalign=*/16) {}
+  explicit Request(flatbuffers::Allocator &memory, size_t size = 1024)
+      : FlatBufferBuilder(size, &memory, /*own_allocator=*/false, /*buffer_minalign=*/16) {}
   template <class Body>
   Request &finish(flatbuffers::Offset<Body> body) {
     finishRequest(*this, body);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontend/wire/Retry.h"
 
-#include "frontend/wire/Interrupt.h"
+#include "frontend/Interrupt.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ctrl-C while an owner is waited for: answered within a second, and the session goes on."""
 
+import os
 import pathlib
 import signal
 import socket
@@ -19,7 +20,8 @@ import _sojourn
 import sojourn
 
 pytestmark = pytest.mark.alone
-WITHIN = 1.0
+# Seconds; twice as many while other programs take the processors.
+WITHIN = 1.0 if os.getloadavg()[0] <= (os.cpu_count() or 1) else 2.0
 
 
 @pytest.fixture(autouse=True)

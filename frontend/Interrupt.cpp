@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontend/wire/Interrupt.h"
+#include "frontend/Interrupt.h"
 
 #include "frontend/Error.h"
 

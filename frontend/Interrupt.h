@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Waits for an owner end early where a signal's handler raises (Ctrl-C). Knows no Python: the bindings say how to ask.
-#ifndef SOJOURN_FRONTEND_WIRE_INTERRUPT_H
-#define SOJOURN_FRONTEND_WIRE_INTERRUPT_H
+#ifndef SOJOURN_FRONTEND_INTERRUPT_H
+#define SOJOURN_FRONTEND_INTERRUPT_H
 
 #include <atomic>
 #include <chrono>
@@ -53,4 +53,4 @@ bool takeInterruptNote();
 
 } // namespace sojourn::frontend
 
-#endif // SOJOURN_FRONTEND_WIRE_INTERRUPT_H
+#endif // SOJOURN_FRONTEND_INTERRUPT_H
