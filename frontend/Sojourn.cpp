@@ -91,8 +91,8 @@ Owner connect(const std::string &url, int timeoutMs, const Credentials &credenti
 }
 
 Owner connect(const std::string &name, std::function<wire::Message(std::string_view)> handle,
-              const Credentials &credentials) {
-  return open(name, credentials, [&] { return makeFunctionTransport(name, std::move(handle)); });
+              const Credentials &credentials, int timeoutMs) {
+  return open(name, credentials, [&] { return makeFunctionTransport(name, std::move(handle), timeoutMs); });
 }
 
 Step::Step() { Steps::begin(); }

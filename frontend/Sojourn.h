@@ -136,11 +136,13 @@ struct Credentials {
 };
 
 /// Connects to `sojourn-owner serve`. Throws ConnectionLost if no owner answers within `timeoutMs`, Refused if the
-/// owner rejects the identity or is not the expected owner.
+/// owner rejects the identity or is not the expected owner. A connection that breaks later is made anew within
+/// `timeoutMs`, as long as somebody listens at the address.
 Owner connect(const std::string &url, int timeoutMs = 60000, const Credentials &credentials = {});
-/// Connects to any function from request bytes to reply bytes.
+/// Connects to any function from request bytes to reply bytes. Where that throws ConnectionLost, a request is repeated
+/// once, and again within `timeoutMs`.
 Owner connect(const std::string &name, std::function<wire::Message(std::string_view)> handle,
-              const Credentials &credentials = {});
+              const Credentials &credentials = {}, int timeoutMs = 0);
 
 /// One round trip for everything recorded between construction and end(). Destruction without
 /// end() (an exception) drops the recorded work and returns tensors to their committed values. An

@@ -3,6 +3,7 @@
 #include "frontend/bind/Bind.h"
 
 #include "frontend/session/Session.h"
+#include "frontend/Interrupt.h"
 
 #include <torch/csrc/Exceptions.h>
 
@@ -20,6 +21,7 @@ std::function<bool(uint64_t)> followerOf(const py::object &follow) {
   return [kept](uint64_t committed) {
     py::gil_scoped_acquire lock;
     if (PyErr_CheckSignals() != 0) {
+      noteInterrupt();
       throw py::error_already_set();
     }
     if (!kept->is_none()) {

@@ -6,6 +6,7 @@
 #include "frontend/recording/Slots.h"
 #include "frontend/session/Packed.h"
 #include "frontend/session/Session.h"
+#include "frontend/Interrupt.h"
 #include "frontend/local/Local.h"
 
 #include <pybind11/stl.h>
@@ -39,6 +40,40 @@ void raisePython(ErrorKind kind, const std::string &message) {
   throw error;
 }
 
+/// What a handler of a signal raises in this thread; handlers run in the main thread alone.
+std::exception_ptr heardSignal() {
+  if (!Py_IsInitialized() || _Py_IsFinalizing()) {
+    return nullptr;
+  }
+  py::gil_scoped_acquire lock;
+  if (PyErr_Occurred() || PyErr_CheckSignals() == 0) {
+    return nullptr;
+  }
+  python_error error;
+  error.persist();
+  return std::make_exception_ptr(error);
+}
+
+/// Raises it in the main thread once that runs Python again.
+void raiseLater(std::exception_ptr interruption) {
+  auto *kept = new std::exception_ptr(std::move(interruption));
+  auto raiseNow = [](void *given) {
+    std::unique_ptr<std::exception_ptr> raised(static_cast<std::exception_ptr *>(given));
+    try {
+      std::rethrow_exception(*raised);
+    } catch (python_error &error) {
+      error.restore();
+    } catch (const std::exception &error) {
+      PyErr_SetString(PyExc_RuntimeError, error.what());
+    }
+    return -1;
+  };
+  if (Py_AddPendingCall(raiseNow, kept) != 0) {
+    delete kept;
+    PyErr_SetInterrupt(); // many wait already
+  }
+}
+
 /// A Python callable that C++ keeps. Dropped only while there is an interpreter.
 std::shared_ptr<py::object> keepCallable(const py::object &callable) {
   return {new py::object(callable), [](py::object *kept) {
@@ -49,7 +84,7 @@ std::shared_ptr<py::object> keepCallable(const py::object &callable) {
           }};
 }
 
-std::shared_ptr<Session> openSession(const py::object &transport, const std::string &name, int timeoutMs,
+std::shared_ptr<Session> openSession(const py::object &transport, const std::string &name, std::optional<int> timeoutMs,
                                      const std::string &identity, const std::string &ownerKey) {
   Credentials credentials{identity, ownerKey};
   initialize();
@@ -58,7 +93,7 @@ std::shared_ptr<Session> openSession(const py::object &transport, const std::str
   if (py::isinstance<py::str>(transport)) {
     auto url = transport.cast<std::string>();
     py::gil_scoped_release unlock;
-    return connect(url, timeoutMs, credentials).session();
+    return connect(url, timeoutMs.value_or(60000), credentials).session();
   }
   if (py::isinstance<EmbeddedOwner>(transport)) {
     auto embedded = transport.cast<std::shared_ptr<EmbeddedOwner>>();
@@ -83,7 +118,7 @@ std::shared_ptr<Session> openSession(const py::object &transport, const std::str
       throw;
     }
   };
-  return connect(name, call, credentials).session();
+  return connect(name, call, credentials, timeoutMs.value_or(0)).session();
 }
 
 } // namespace
@@ -104,6 +139,7 @@ PYBIND11_MODULE(_sojourn, m) {
       py::gil_scoped_release unlock;
       mutex.lock();
     });
+    setInterruptSource(&heardSignal, &raiseLater);
     setReclaimer([] {
       py::gil_scoped_acquire interpreter;
       py::module_::import("gc").attr("collect")();
@@ -147,7 +183,7 @@ PYBIND11_MODULE(_sojourn, m) {
       .def_property_readonly("steps", [](EmbeddedOwner &self) { return self.steps(); });
 
   py::class_<Session, std::shared_ptr<Session>>(m, "Session")
-      .def(py::init(&openSession), py::arg("transport"), py::arg("name"), py::arg("timeout_ms") = 60000,
+      .def(py::init(&openSession), py::arg("transport"), py::arg("name"), py::arg("timeout_ms") = py::none(),
            py::arg("identity") = "", py::arg("owner_key") = "")
       .def_static("offline",
                   [] {
@@ -234,6 +270,9 @@ PYBIND11_MODULE(_sojourn, m) {
       "False for a tensor of a dropped step.");
   m.def("copied_bytes", &wire::copiedBytes, "Bytes of tensors copied into or out of messages so far.");
   m.def("force_hash_collisions", &forceHashCollisions);
+  m.def(
+      "set_first_pause", [](int milliseconds) { setFirstPause(std::chrono::milliseconds(milliseconds)); },
+      "For tests: how long a request waits before it is repeated for the first time.");
   m.def("set_upload_bounds", &setUploadBounds, py::arg("in_message"), py::arg("part"),
         "For tests: limits, in bytes, of the uploads in one step's message, and of a part of the uploads sent ahead.");
   m.def(

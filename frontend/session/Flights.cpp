@@ -3,8 +3,11 @@
 #include "frontend/session/Flights.h"
 
 #include "frontend/recording/TraceWalk.h"
+#include "frontend/Interrupt.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 
 namespace sojourn::frontend {
@@ -14,19 +17,53 @@ namespace {
 constexpr const char *kReplyLost =
     "the owner committed the step, but the reply with this value was lost; publish it again";
 
-/// Threads to send to all but the first owner.
+/// Threads to send to all but the first owner. Returns what interrupted the wait for them.
 template <class Send>
-void eachAtOnce(std::vector<Flight *> &flights, Send send) {
+std::exception_ptr eachAtOnce(std::vector<Flight *> &flights, Send send) {
+  if (flights.size() < 2) {
+    std::for_each(flights.begin(), flights.end(), [&](Flight *flight) { send(*flight); });
+    return nullptr;
+  }
+  std::atomic<bool> stops{false};
+  std::mutex mutex;
+  std::condition_variable changed;
+  size_t underway = flights.size() - 1;
   std::vector<std::thread> threads;
   for (size_t i = 1; i < flights.size(); ++i) {
-    threads.emplace_back([&send, flight = flights[i]] { send(*flight); });
+    threads.emplace_back([&, flight = flights[i]] {
+      WaitTogether group(stops, /*asksItself=*/false);
+      send(*flight);
+      std::lock_guard lock(mutex);
+      --underway;
+      changed.notify_one();
+    });
   }
-  if (!flights.empty()) {
+  std::exception_ptr interruption;
+  {
+    WaitTogether group(stops, /*asksItself=*/true);
+    takeInterruptNote();
     send(*flights.front());
+    if (takeInterruptNote()) {
+      interruption = flights.front()->failure;
+    }
+    Waiting waiting;
+    std::unique_lock lock(mutex);
+    while (!changed.wait_for(lock, kAskEvery, [&] { return underway == 0; }) && !interruption) {
+      lock.unlock();
+      try {
+        if (!waiting.goesOn(std::chrono::milliseconds(0))) {
+          waiting.end();
+        }
+      } catch (...) {
+        interruption = std::current_exception();
+      }
+      lock.lock();
+    }
   }
   for (std::thread &thread : threads) {
     thread.join();
   }
+  return interruption;
 }
 
 /// Draws of rows in a trace.
@@ -154,7 +191,7 @@ public:
     for (Flight *flight : going) {
       flight->session->sendHeld();
     }
-    eachAtOnce(going, [](Flight &flight) { flight.session->exchange(flight); });
+    std::exception_ptr interruption = eachAtOnce(going, [](Flight &flight) { flight.session->exchange(flight); });
     bool failed = false;
     for (Flight *flight : going) {
       if (!flight->failure) {
@@ -163,6 +200,12 @@ public:
         flight->session->drop(*flight, flight->unknown ? kUnknownOutcome : kNotRun);
       }
       failed = failed || flight->failure;
+    }
+    if (interruption && failed) {
+      std::rethrow_exception(interruption);
+    }
+    if (interruption) {
+      interruptLater(std::move(interruption));
     }
     if (failed) {
       raiseFailure(going);

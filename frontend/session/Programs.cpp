@@ -37,13 +37,14 @@ ProgramRun Session::runProgram(wire::Step step, const StepFollower &follow) {
       last.insert(last.end(), waiting.begin(), waiting.end());
       try {
         reply = sendStep(step, run.isUnknown, &look);
+        run.isUnknown = reply.isOpen;
       } catch (...) {
         reply.steps = 0;
         returnReleases(waiting, run.isUnknown);
         throw;
       }
       if (reply.steps < step.count()) {
-        returnReleases(waiting, /*unknown=*/false);
+        returnReleases(waiting, run.isUnknown);
       }
     });
     if (reply.kind == StepReply::Kind::Committed) {

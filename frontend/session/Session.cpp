@@ -6,6 +6,7 @@
 #include "frontend/Error.h"
 #include "frontend/recording/Origin.h"
 #include "frontend/wire/Identity.h"
+#include "frontend/Interrupt.h"
 
 #include <atomic>
 #include <ATen/ATen.h>
@@ -105,6 +106,9 @@ Session::~Session() {
     close();
   } catch (...) {
     // The owner drops a session's handles when its lease ends.
+    if (takeInterruptNote()) {
+      interruptLater(std::current_exception());
+    }
   }
 }
 

@@ -230,6 +230,7 @@ size_t Session::sendOnce(HeldSteps &held) {
     }
     if (!trip.isStopped) {
       reply = sendStep(message, unknown, &follow);
+      unknown = reply.isOpen;
       trip.isStopped = following.wantsStop;
     }
     if (reply.failure) {

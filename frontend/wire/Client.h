@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -27,8 +28,9 @@ namespace sojourn::frontend {
 
 class Identity;
 
-/// NotSent: nothing has left this process. TimedOut, Broken: the request may have arrived.
-enum class CallStatus { Answered, NotSent, TimedOut, Broken };
+/// NotSent, Nobody: nothing has left this process; at the address of Nobody nobody listens. TimedOut, Broken: the
+/// request may have arrived.
+enum class CallStatus { Answered, NotSent, Nobody, TimedOut, Broken };
 
 /// A reply, read where it lies.
 using Answer = wire::Message;
@@ -39,14 +41,17 @@ public:
   virtual ~Transport() = default;
   /// Where requests are built: what lies there is sent without another copy.
   virtual flatbuffers::Allocator &allocator() = 0;
-  /// `failure` says why no reply came. A request from `allocator` is used up by a call.
+  /// `failure` says why no reply came. A request from `allocator` is used up by a call. Throws what interrupts the wait
+  /// (Interrupt.h); the request may have arrived then.
   virtual CallStatus tryCall(std::string_view request, Answer &answer, std::string &failure) = 0;
   /// Likewise, for what may take long: while it waits it calls `look` every tenth of a second, which may make calls of
-  /// its own and does not throw. Where that returns false, it need not wait any more (TimedOut).
+  /// its own and does not throw. Where that returns false, it need not wait any more (TimedOut). Interruptions are
+  /// noticed by `look`.
   virtual CallStatus tryLongCall(std::string_view request, Answer &answer, std::string &failure,
                                  const std::function<bool()> &look) = 0;
   virtual std::string name() const = 0;
-  /// How long an owner may take for a step without a word; 0: for ever.
+  /// How long an owner may take for a step without a word (0: for ever), and a connection to come back (0: for one
+  /// repetition).
   virtual int timeoutMs() const { return 0; }
 };
 
@@ -60,7 +65,8 @@ public:
 };
 
 /// The embedded owner: a function from bytes to bytes.
-std::unique_ptr<Transport> makeFunctionTransport(std::string name, std::function<Answer(std::string_view)> handle);
+std::unique_ptr<Transport> makeFunctionTransport(std::string name, std::function<Answer(std::string_view)> handle,
+                                                 int timeoutMs = 0);
 /// nng req socket; url as "ipc:///run/o.sock" or "tcp://host:port". Throws ConnectionLost if
 /// nobody listens.
 std::unique_ptr<Transport> dialTransport(const std::string &url, int timeoutMs);
@@ -101,6 +107,7 @@ struct StepReply {
     ErrorKind kind;
     std::string text;
   };
+  bool isOpen = false;                     ///< whether more of them may have: nobody waited for the rest
   std::optional<Failure> failure;          ///< of the step after these
   std::vector<wire::TensorView> published; ///< of all of them
   /// Of published values of private tables, one per published value; else none.
@@ -142,10 +149,11 @@ public:
   void sendAhead(wire::Step &step);
   /// Drops what a failed step left behind, if the owner still answers.
   void dropSentAhead(const wire::Step &step);
-  /// Numbers the step and sends it. Where no reply comes it sends the same bytes once more: the
+  /// Numbers the step and sends it. Where no reply comes it sends the same bytes again (Retry.h): the
   /// owner runs a number once. Throws Error if it stays without one; then `outcomeUnknown()`.
   ///
-  /// A message of several steps may take `timeoutMs` for each; `follow` sees how far it is.
+  /// A message of several steps may take `timeoutMs` for each; `follow` sees how far it is. Throws what interrupts the
+  /// wait, and leaves the outcome open; with steps of the message known to be committed it returns these (`isOpen`).
   StepReply step(wire::Step &step, const StepFollower *follow = nullptr);
   /// Whether the last step failed in a way that leaves open whether the owner ran it.
   bool outcomeUnknown() const { return unknown_; }
@@ -164,10 +172,14 @@ public:
 
 private:
   Answer exchange(flatbuffers::FlatBufferBuilder &request);
+  Answer ask(const std::function<void(flatbuffers::FlatBufferBuilder &)> &finish);
   CallStatus tryStep(const wire::Step &step, const StepFollower *follow, Answer &answer, std::string &failure);
   /// Of a step that was sent and not answered.
   void leaveOpen(const wire::Step &step);
-  const sojourn_wire::Reply &askForStep(const wire::Step &step, const StepFollower *follow, Answer &answer);
+  void settle(uint64_t sequence);
+  void settleOthers(uint64_t sequence);
+  /// Null where it was left alone after an interruption, `left_` steps of it committed.
+  const sojourn_wire::Reply *askForStep(const wire::Step &step, const StepFollower *follow, Answer &answer);
   std::optional<uint64_t> look(bool stop);
   void sendWhole(uint64_t number, std::span<const uint8_t> data);
   CallStatus trySendPart(uint64_t number, std::span<const uint8_t> data, uint64_t offset, size_t length, Answer &answer,
@@ -183,14 +195,21 @@ private:
   bool answers_ = true;   ///< whether the last request was answered
   uint64_t tried_ = 0;    ///< highest number that a step without an answer had since
   bool unknown_ = false;  ///< whether it is the last step's outcome that is open
+  bool marks_ = false;    ///< whether messages have marks
+  uint64_t mark_ = 0;     ///< of the message under way
+  std::optional<uint64_t> left_;
+  std::exception_ptr interruption_; ///< of a look
   struct Open {
     uint64_t sequence;
     std::vector<uint64_t> results, releases;
+    std::string bytes;
   };
   std::vector<Open> open_; ///< steps without an answer since
   std::vector<uint64_t> orphans_;
 };
 
+/// For tests: how long a request waits before it is repeated for the first time.
+void setFirstPause(std::chrono::milliseconds pause);
 /// For tests: how large the uploads within one step's message are in all, and a part of those ahead.
 void setUploadBounds(size_t inMessage, size_t part);
 

@@ -13,8 +13,8 @@ namespace {
 
 class FunctionTransport final : public Transport {
 public:
-  FunctionTransport(std::string name, std::function<Answer(std::string_view)> handle)
-      : name_(std::move(name)), handle_(std::move(handle)) {}
+  FunctionTransport(std::string name, std::function<Answer(std::string_view)> handle, int timeoutMs)
+      : name_(std::move(name)), handle_(std::move(handle)), timeoutMs_(timeoutMs) {}
   flatbuffers::Allocator &allocator() override { return allocator_; }
   CallStatus tryCall(std::string_view request, Answer &answer, std::string &failure) override {
     try {
@@ -47,17 +47,20 @@ public:
     return status.get();
   }
   std::string name() const override { return name_; }
+  int timeoutMs() const override { return timeoutMs_; }
 
 private:
   std::string name_;
   std::function<Answer(std::string_view)> handle_;
+  int timeoutMs_;
   RequestAllocator allocator_;
 };
 
 } // namespace
 
-std::unique_ptr<Transport> makeFunctionTransport(std::string name, std::function<Answer(std::string_view)> handle) {
-  return std::make_unique<FunctionTransport>(std::move(name), std::move(handle));
+std::unique_ptr<Transport> makeFunctionTransport(std::string name, std::function<Answer(std::string_view)> handle,
+                                                 int timeoutMs) {
+  return std::make_unique<FunctionTransport>(std::move(name), std::move(handle), timeoutMs);
 }
 
 uint8_t *RequestAllocator::allocate(size_t size) { return static_cast<uint8_t *>(::operator new(size)); }

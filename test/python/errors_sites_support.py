@@ -129,13 +129,14 @@ NOT_SHOWN = {
         " that it presents; ask the data owner",
         " does not support identities; connect without an identity, or ask the data owner for a newer release",
     ],
-    "A connection lost at a certain moment (`test/python/test_lost_replies.py`, `test_uploads.py`)": [
+    "A connection lost at a certain moment (`test/python/test_lost_replies.py`, `test_uploads.py`, `test_interrupts.py`)": [
         "the owner committed this step, but its reply was lost: its published values are unknown, and the next step "
         "continues from it",
         "a value that was read never arrived: ",
         "; an upload was in progress, and the step that needs it was not sent: check the owner, then connect again",
         "the owner no longer knows this session (",
         "open a socket for",
+        "the wait for the owner was interrupted",
     ],
     "Lightning and accelerate, which need not be installed (`test/python/test_frameworks.py`)": [
         "' in this process; call sojourn.integrations.accelerate.use(owner) before the first Accelerator, Trainer or "

@@ -50,8 +50,14 @@ def test_two_lost_replies_leave_it_unknown(wire, x, fates, ran):
 def test_lost_replies_one_after_the_other(wire, x):
     """Several equal steps in doubt, of which the owner ran some."""
     ran = 0
-    for fates, counts in ((["lost"] * 2, 1), (["dropped"] * 2, 0), (["fine"] + ["lost"] * 2, 1), (["lost"] * 2, 1)):
-        # "fine": the owner says that it does not expect the number that is tried first.
+    # "fine": the owner says that the number which is tried first is used up, and which of two in doubt has used it.
+    for fates, counts in (
+        (["lost"] * 2, 1),
+        (["dropped"] * 2, 0),
+        (["fine"] * 2 + ["lost"] * 2, 1),
+        (["fine"] + ["lost"] * 2, 1),
+        (["fine"] + ["dropped"] * 2, 0),
+    ):
         wire.fates[:] = list(fates)
         with pytest.raises(sojourn.ConnectionLost, match="unknown"):
             with sojourn.step():

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ctrl-C while an owner is waited for: answered within a second, and the session goes on."""
+
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import pytest
+import torch
+from owner_process import OwnerProcess
+from proxy_support import CuttingProxy, free_address
+
+import _sojourn
+import sojourn
+
+pytestmark = pytest.mark.alone
+# Seconds; twice as many while other programs take the processors.
+WITHIN = 1.0 if os.getloadavg()[0] <= (os.cpu_count() or 1) else 2.0
+
+
+@pytest.fixture(autouse=True)
+def interruptible():
+    """As in a terminal, also where whoever started the tests ignores Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(params=["ipc", "tcp"])
+def process(request, tmp_path):
+    made = OwnerProcess(tmp_path, free_address() if request.param == "tcp" else None)
+    yield made
+    made._process.kill()
+    made._process.wait(20)
+
+
+class Interrupting:
+    """`with` it: Ctrl-C after so many seconds, which has to end the block within one more."""
+
+    def __init__(self, after: float):
+        self._after = after
+
+    def _interrupt(self):
+        self._at = time.monotonic()
+        signal.raise_signal(signal.SIGINT)
+
+    def __enter__(self):
+        self._timer = threading.Timer(self._after, self._interrupt)
+        self._timer.start()
+        return self
+
+    def __exit__(self, kind, failure, _):
+        now = time.monotonic()
+        self._timer.join()
+        assert kind is KeyboardInterrupt, f"{kind}: {failure}"
+        assert 0 <= now - self._at < WITHIN
+        return True
+
+
+def squares(x, times):
+    for _ in range(times):
+        x = torch.tanh(x @ x)
+    return x.sum()
+
+
+def test_a_long_step(process):
+    owner = sojourn.connect(process.address)
+    x, count = torch.rand(700, 700).to(owner.device), torch.zeros(2).to(owner.device)
+    sojourn.publish(squares(x, 1))
+    with Interrupting(0.5):
+        with sojourn.step():
+            count.add_(1)
+            lost = squares(x, 40)
+            sojourn.publish(squares(x, 400))
+    with pytest.raises(sojourn.Error, match="unknown whether the step ran"):
+        lost + 1
+    # The owner ends that step before it reads on; it ran once, or not at all.
+    assert sojourn.publish(count).tolist() in ([0, 0], [1, 1])
+    owner.close()
+
+
+def test_reads_and_queries(process):
+    owner = sojourn.connect(process.address)
+    x = torch.rand(700, 700).to(owner.device)
+    total = squares(x, 400)
+    with Interrupting(0.5):
+        total.item()
+    # The session's turn is taken until that step has ended.
+    with Interrupting(0.2):
+        sojourn.publish(x + 1)
+    begin = time.monotonic()
+    owner.close()
+    assert time.monotonic() - begin < WITHIN
+
+
+def test_a_short_step_is_landed_first(process):
+    """What ends within the grace has a known outcome."""
+    owner = sojourn.connect(process.address)
+    x, count = torch.rand(500, 500).to(owner.device), torch.zeros(2).to(owner.device)
+    sojourn.publish(squares(x, 1))
+    begin = time.monotonic()
+    sojourn.publish(squares(x, 20))
+    times = max(2, int(20 * 0.3 / (time.monotonic() - begin)))  # about 0.3 s
+    kept = []
+    with Interrupting(0.1):
+        with sojourn.step():
+            count.add_(1)
+            kept.append(squares(x, times))
+        time.sleep(5)
+    assert sojourn.publish([count, kept[0].isfinite()])[0].tolist() == [1, 1]
+    owner.close()
+
+
+def test_a_loop_of_long_steps(process):
+    owner = sojourn.connect(process.address)
+    x, count = torch.rand(700, 700).to(owner.device), torch.zeros(2).to(owner.device)
+
+    def step(y):
+        count.add_(1)
+        return squares(x + y, 60)
+
+    y = torch.zeros(()).to(owner.device)
+    sojourn.loop(step, [(y,)] * 3)
+    with Interrupting(0.7):
+        sojourn.loop(step, [(y,)] * 16, 16)
+    assert 3 <= sojourn.publish(count)[0].item() < 19
+    owner.close()
+
+
+def test_two_owners_at_once(process, tmp_path):
+    with tempfile.TemporaryDirectory(prefix="sojourn-") as folder:
+        other = OwnerProcess(pathlib.Path(folder))
+        try:
+            here, there = sojourn.connect(other.address), sojourn.connect(process.address)
+            small, x = torch.ones(2).to(here.device), torch.rand(700, 700).to(there.device)
+            sojourn.publish([small, squares(x, 1)])
+            with Interrupting(0.5):
+                with sojourn.step():
+                    small.add_(1)
+                    sojourn.publish(squares(x, 400))
+            assert sojourn.publish(small).tolist() == [2, 2]
+        finally:
+            other._process.kill()
+            other._process.wait(20)
+
+
+def test_connecting_to_one_who_never_speaks():
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with Interrupting(0.5):
+            sojourn.connect(address)
+        begin = time.monotonic()
+        with pytest.raises(sojourn.ConnectionLost, match="Timed out"):
+            sojourn.connect(address, timeout=1)
+        assert time.monotonic() - begin < 2
+
+
+def test_an_upload(process):
+    if not process.address.startswith("ipc"):
+        pytest.skip("the proxy is over ipc")
+    with tempfile.TemporaryDirectory(prefix="sojourn-") as folder:
+        proxy = CuttingProxy(folder, process.address, lambda: None)
+        owner = sojourn.connect(proxy.address)
+        _sojourn.set_upload_bounds(1000, 333)
+        try:
+            x = torch.rand(5000).to(owner.device)
+            proxy.holds = True
+            with Interrupting(0.5):
+                sojourn.flush()
+            proxy.holds = False
+            x = torch.rand(5000)
+            assert torch.equal(sojourn.publish(x.to(owner.device)), x)
+        finally:
+            _sojourn.set_upload_bounds(64 << 20, 8 << 20)
+            proxy.close()
+
+
+def test_a_retry(tmp_path):
+    """Back-off is interrupted, too."""
+    owner = _sojourn.EmbeddedOwner()
+    dead = []
+
+    def handle(request):
+        if dead:
+            raise sojourn.ConnectionLost("the cable is out")
+        return owner.handle(request)
+
+    session = _sojourn.Session(handle, "dead", 60_000)
+    x = torch.ones(2).to(torch.device("owner", session.index))
+    sojourn.flush()
+    dead.append(True)
+    with Interrupting(0.5):
+        sojourn.publish(x + 1)
+    dead.clear()
+    assert sojourn.publish(x + 1).tolist() == [2, 2]
+    session.close()
+
+
+SCRIPT = """
+import sys
+import torch
+import sojourn
+
+with sojourn.connect(sys.argv[1]) as owner:
+    x = torch.rand(700, 700).to(owner.device)
+    sojourn.publish(x.sum())
+    print("ready", flush=True)
+    sys.excepthook = lambda kind, *_: print(kind.__name__, flush=True)
+    with sojourn.step():
+        for _ in range(400):
+            x = torch.tanh(x @ x)
+        sojourn.publish(x.sum())
+"""
+
+
+def test_a_script_ends(process):
+    """With the session that its `with` closes."""
+    child = subprocess.Popen([sys.executable, "-c", SCRIPT, process.address], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "ready\n"
+    time.sleep(0.7)
+    begin = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    assert child.stdout.readline() == "KeyboardInterrupt\n"
+    assert time.monotonic() - begin < WITHIN
+    child.wait(60)
