@@ -296,6 +296,7 @@ void Owner::disconnected(uint64_t connection) noexcept {
 sojourn::wire::Message Owner::answer(std::string_view request, Peer peer, uint64_t connection) noexcept {
   ++state->requests;
   std::string trouble;
+  bool isShort = false; // of memory
   try {
     auto reply = state->answer(request, peer, connection);
     if (reply) {
@@ -308,13 +309,16 @@ sojourn::wire::Message Owner::answer(std::string_view request, Peer peer, uint64
     state->tell(Twine("request refused: ") + wire::EnumNameErrorCode(error.code) +
                 (error.op.empty() ? "" : " at " + error.op));
     return errorReply(error);
+  } catch (const std::bad_alloc &) {
+    isShort = true;
   } catch (const std::exception &exception) {
     trouble = exception.what();
   } catch (...) {
     trouble = "an unknown exception";
   }
   try {
-    return errorReply(RequestError(wire::ErrorCode_Internal, "the owner failed: " + trouble));
+    return errorReply(isShort ? RequestError(wire::ErrorCode_Limit, "not enough memory for the request")
+                              : RequestError(wire::ErrorCode_Internal, "the owner failed: " + trouble));
   } catch (...) {
     return {}; // not even memory for an error: the transport drops the request
   }

@@ -13,7 +13,10 @@ RequestError takeRequestError(llvm::Error error) {
   llvm::handleAllErrors(
       std::move(error), [&](const RequestError &found) { result = found; },
       [&](const runtime::ProgramError &found) {
-        result = RequestError(static_cast<wire::ErrorCode>(found.code()), found.text(), found.op(), found.location());
+        // A program within its price may meet a machine that is short of memory.
+        const bool isLimit = found.text() == runtime::kNoMemory;
+        result = RequestError(isLimit ? wire::ErrorCode_Limit : static_cast<wire::ErrorCode>(found.code()),
+                              found.text(), found.op(), found.location());
       },
       [&](const llvm::ErrorInfoBase &found) { result = RequestError(wire::ErrorCode_Internal, found.message()); });
   return result;
