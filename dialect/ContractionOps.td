@@ -304,7 +304,7 @@ def EigOp : FactorOp<"eig", "32768", "64", "0"> {
 // Discrete Fourier transforms along `dims`, which are distinct and not empty; nothing is scaled. How long they take
 // does not depend on the entries.
 class FourierOp<string mnemonic> : InferredCoreOp<mnemonic> {
-  let operations = "cost::times({64, cost::sum({cost::elements(getX()), cost::elements(getResult())})})";
+  let operations = "cost::times({16, cost::sum({4, getDims().size()}), cost::sum({cost::elements(getX()), cost::elements(getResult())})})";
   let rows = "transform";
   let scratch = "cost::times({4, cost::sum({cost::bytes(getX()), cost::bytes(getResult())})})";
 }

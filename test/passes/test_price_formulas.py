@@ -52,9 +52,9 @@ def cases(dice):
     i = f"{x}, %i: {tensor([c], 'i64')}"
     yield i, f"sojourn.take %x, %i, dim = 0 : {tensor([a, b])}, {tensor([c], 'i64')}", c * b
     i = f"{x}, %i: {tensor([a, c], 'i64')}, %u: {tensor([a, c])}"
-    yield i, f"sojourn.take_along %x, %i, dim = 1 : {tensor([a, b])}, {tensor([a, c], 'i64')}", 8 * a * c
+    yield i, f"sojourn.take_along %x, %i, dim = 1 : {tensor([a, b])}, {tensor([a, c], 'i64')}", 32 * a * c
     types = f"{tensor([a, b])}, {tensor([a, c], 'i64')}, {tensor([a, c])}"
-    yield i, f'sojourn.put_along "add" %x, %i, %u, dim = 1 : {types}', n + 8 * a * c
+    yield i, f'sojourn.put_along "add" %x, %i, %u, dim = 1 : {types}', n + 32 * a * c
     ab = f"%a: {tensor([d, a, b])}, %b: {tensor([d, b, c])}"
     dims = "lhs_batch = [0], rhs_batch = [0], lhs_contract = [2], rhs_contract = [1]"
     yield (
@@ -84,10 +84,10 @@ def cases(dice):
     number = tensor([a, b], "complex<f32>")
     yield f"%x: {number}", f"sojourn.parts %x : {number}", 2 * n
     yield f"%x: {tensor([a, b, 2])}", f"sojourn.complex %x : {tensor([a, b, 2])}", 2 * n
-    yield f"%x: {number}", f"sojourn.fft_c2c %x, dims = [1], inverse = true : {number}", 128 * n
-    yield x, f"sojourn.fft_r2c %x, dims = [0, 1] : {tensor([a, b])}", 64 * (n + a * (b // 2 + 1))
+    yield f"%x: {number}", f"sojourn.fft_c2c %x, dims = [1], inverse = true : {number}", 160 * n
+    yield x, f"sojourn.fft_r2c %x, dims = [0, 1] : {tensor([a, b])}", 96 * (n + a * (b // 2 + 1))
     whole = f"sojourn.fft_c2r %x, dims = [1, 0], size = {2 * a - 1} : {number}"
-    yield f"%x: {number}", whole, 64 * (n + (2 * a - 1) * b)
+    yield f"%x: {number}", whole, 96 * (n + (2 * a - 1) * b)
     size, kernel, stride, padding, dilation, out = windows(dice)
     groups = dice.choice([1, 2])
     image, weight, result = [a, 2 * b, size], [2 * c, 2 * b // groups, kernel], [a, 2 * c, out]
