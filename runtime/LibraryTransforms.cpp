@@ -17,7 +17,7 @@ void libraryFourier(const LibraryView &out, const LibraryView &x, const FourierO
   at::Tensor from = tensorOver(Role::first, x), made;
   constexpr int64_t kUnscaled = 0;
   // The library refuses many dims at once; transforms of some after others are the same.
-  if (constexpr size_t kDims = 3; options.dims.size() > kDims) {
+  if (constexpr size_t kDims = 6; options.dims.size() > kDims) {
     const bool isComplex = options.kind == Fourier::complexes;
     const at::IntArrayRef dims(options.dims), last = dims.slice(dims.size() - 1),
                                               others = dims.slice(0, dims.size() - 1);
