@@ -22,7 +22,7 @@ def DotOp : CoreOp<"dot"> {
   let arguments = (ins NumberTensor:$a, NumberTensor:$b, DenseI64ArrayAttr:$lhs_batch, DenseI64ArrayAttr:$rhs_batch,
                        DenseI64ArrayAttr:$lhs_contract, DenseI64ArrayAttr:$rhs_contract);
   let results = (outs NumberTensor:$result);
-  let operations = "cost::times({2, cost::elements(getResult()), cost::sizes(getA(), getLhsContract())})";
+  let operations = "cost::times({cost::each(getResult(), 2, 64, 8), cost::sum({1, cost::sizes(getA(), getLhsContract())})})";
   let rows = "dot";
   let scratch = "cost::times({3, cost::sum({cost::bytes(getA()), cost::bytes(getB()), cost::bytes(getResult())})})";
   let assemblyFormat = [{
@@ -54,9 +54,9 @@ def ConvOp : InferredCoreOp<"conv"> {
   let arguments = (ins FloatTensor:$x, FloatTensor:$w, DenseI64ArrayAttr:$stride, DenseI64ArrayAttr:$padding,
                        DenseI64ArrayAttr:$dilation, IntAttr:$groups);
   let results = (outs FloatTensor:$result);
-  let operations = "cost::times({2, cost::elements(getResult()), cost::size(getW(), 1), cost::spatial(getW())})";
+  let operations = "cost::convolution(getX(), getW(), getResult(), getGroups(), 4)";
   let rows = "convolution";
-  let scratch = "cost::times({3, cost::sum({cost::bytes(getX()), cost::bytes(getW()), cost::bytes(getResult())})})";
+  let scratch = "cost::convolutionBytes(getX(), getW(), getResult())";
   let assemblyFormat = [{
     $x `,` $w `,` `stride` `=` $stride `,` `padding` `=` $padding `,` `dilation` `=` $dilation `,` `groups` `=` $groups
     attr-dict `:` type($x) `,` type($w)
@@ -79,9 +79,9 @@ def ConvGradInputOp : CoreOp<"conv_grad_input"> {
   let arguments = (ins FloatTensor:$g, FloatTensor:$w, DenseI64ArrayAttr:$stride, DenseI64ArrayAttr:$padding,
                        DenseI64ArrayAttr:$dilation, IntAttr:$groups);
   let results = (outs FloatTensor:$result);
-  let operations = "cost::times({2, cost::elements(getG()), cost::size(getW(), 1), cost::spatial(getW())})";
+  let operations = "cost::convolution(getResult(), getW(), getG(), getGroups(), 16)";
   let rows = "convolution";
-  let scratch = "cost::times({3, cost::sum({cost::bytes(getG()), cost::bytes(getW()), cost::bytes(getResult())})})";
+  let scratch = "cost::convolutionBytes(getResult(), getW(), getG())";
   let assemblyFormat = [{
     $g `,` $w `,` `stride` `=` $stride `,` `padding` `=` $padding `,` `dilation` `=` $dilation `,` `groups` `=` $groups
     attr-dict `:` type($g) `,` type($w) `->` type($result)
@@ -104,9 +104,9 @@ def ConvGradWeightOp : CoreOp<"conv_grad_weight"> {
   let arguments = (ins FloatTensor:$g, FloatTensor:$x, DenseI64ArrayAttr:$stride, DenseI64ArrayAttr:$padding,
                        DenseI64ArrayAttr:$dilation, IntAttr:$groups);
   let results = (outs FloatTensor:$result);
-  let operations = "cost::times({2, cost::elements(getG()), cost::size(getResult(), 1), cost::spatial(getResult())})";
+  let operations = "cost::convolution(getX(), getResult(), getG(), getGroups(), 4)";
   let rows = "convolutionWeightGradient";
-  let scratch = "cost::times({3, cost::sum({cost::bytes(getG()), cost::bytes(getX()), cost::bytes(getResult())})})";
+  let scratch = "cost::convolutionBytes(getX(), getResult(), getG())";
   let assemblyFormat = [{
     $g `,` $x `,` `stride` `=` $stride `,` `padding` `=` $padding `,` `dilation` `=` $dilation `,` `groups` `=` $groups
     attr-dict `:` type($g) `,` type($x) `->` type($result)
@@ -130,7 +130,7 @@ def CholeskyOp : InferredCoreOp<"cholesky"> {
   }];
   let arguments = (ins FloatOrComplexTensor:$x);
   let results = (outs FloatOrComplexTensor:$factor, PositionTensor:$order);
-  let operations = "cost::times({cost::elements(getX()), cost::size(getX(), getX().getType().getRank() - 1)})";
+  let operations = "cost::factors(getOperation(), 64, 1, 0)";
   let rows = "matrices";
   let scratch = "cost::times({3, cost::width(getX()), cost::elements(getX())})";
   let assemblyFormat = "$x attr-dict `:` type($x)";
@@ -151,22 +151,22 @@ def TriangularSolveOp : CoreOp<"triangular_solve", [AllTypesMatch<["b", "result"
   }];
   let arguments = (ins FloatOrComplexTensor:$a, FloatOrComplexTensor:$b, BoolAttr:$lower, BoolAttr:$unit);
   let results = (outs FloatOrComplexTensor:$result);
-  let operations = "cost::times({cost::elements(getB()), cost::size(getA(), getA().getType().getRank() - 1)})";
+  let operations = "cost::solve(getA(), getB(), 4096)";
   let rows = "matrixPairs";
   let scratch = "cost::times({3, cost::width(getB()), cost::sum({cost::elements(getA()), cost::elements(getB())})})";
   let assemblyFormat = "$a `,` $b `,` `lower` `=` $lower `,` `unit` `=` $unit attr-dict `:` type($a) `,` type($b)";
   let hasVerifier = 1;
 }
 
-class FactorOp<string mnemonic, string times> : InferredCoreOp<mnemonic> {
-  let operations = "cost::times({" # times # ", cost::elements(getX()), cost::size(getX(), getX().getType().getRank() - 1)})";
+/// `call`: of one matrix, whatever its size; `times`, `made`: see cost::factors.
+class FactorOp<string mnemonic, string call, string times, string made> : InferredCoreOp<mnemonic> {
+  let operations = "cost::factors(getOperation(), " # call # ", " # times # ", " # made # ")";
   let rows = "matrices";
-  let scratch = "cost::times({8, cost::width(getX()), cost::sum({cost::elements(getX()), cost::times({cost::size(getX(), getX().getType()" #
-                ".getRank() - 2), cost::elements(getX())})})})";
+  let scratch = "cost::times({8, cost::width(getX()), cost::sum({cost::elements(getX()), cost::results(getOperation())})})";
   let assemblyFormat = "$x attr-dict `:` type($x)";
 }
 
-def LuOp : FactorOp<"lu", "1"> {
+def LuOp : FactorOp<"lu", "4096", "1", "0"> {
   let summary = "triangular factors of matrices with exchanged rows, both in one matrix";
   let description = [{
     x is [..., m, n], k = min(m, n). f16 and bf16 compute in f32.
@@ -188,7 +188,7 @@ def LuOp : FactorOp<"lu", "1"> {
   let results = (outs FloatOrComplexTensor:$factors, PositionTensor:$pivots, PositionTensor:$permutation, PositionTensor:$order);
 }
 
-def QrOp : FactorOp<"qr", "4"> {
+def QrOp : FactorOp<"qr", "8192", "4", "4"> {
   let summary = "orthogonal and triangular factors of matrices";
   let description = [{
     x is [..., m, n], k = min(m, n), or m if `full`: q [..., m, k] has orthonormal columns, r [..., k, n] is upper
@@ -205,7 +205,7 @@ def QrOp : FactorOp<"qr", "4"> {
   let assemblyFormat = "$x `full` `=` $full attr-dict `:` type($x)";
 }
 
-def EighOp : FactorOp<"eigh", "24"> {
+def EighOp : FactorOp<"eigh", "8192", "24", "0"> {
   let summary = "eigenvalues and eigenvectors of symmetric, or Hermitian, matrices";
   let description = [{
     x is [..., n, n]; only the lower triangle of each matrix is read, and only the real part of its diagonal. `values`
@@ -223,7 +223,7 @@ def EighOp : FactorOp<"eigh", "24"> {
   let results = (outs FloatTensor:$values, FloatOrComplexTensor:$vectors);
 }
 
-def SvdOp : FactorOp<"svd", "32"> {
+def SvdOp : FactorOp<"svd", "8192", "32", "4"> {
   let summary = "singular values and vectors of matrices";
   let description = [{
     x is [..., m, n], k = min(m, n): u [..., m, k], s [..., k] real and descending, vt [..., k, n], and u diag(s) vt is
@@ -243,7 +243,7 @@ def SvdOp : FactorOp<"svd", "32"> {
   let assemblyFormat = "$x `full` `=` $full attr-dict `:` type($x)";
 }
 
-def LdlOp : FactorOp<"ldl", "1"> {
+def LdlOp : FactorOp<"ldl", "4096", "1", "0"> {
   let summary = "factors of symmetric, or Hermitian, matrices, with rows and columns exchanged";
   let description = [{
     x is [..., n, n]; only the lower triangle of each matrix is read. `factors`, `pivots` [..., n] and `order` [...] are
@@ -276,14 +276,14 @@ def LdlSolveOp : CoreOp<"ldl_solve", [AllTypesMatch<["b", "result"]>]> {
   }];
   let arguments = (ins FloatOrComplexTensor:$factors, PositionTensor:$pivots, FloatOrComplexTensor:$b, BoolAttr:$hermitian);
   let results = (outs FloatOrComplexTensor:$result);
-  let operations = "cost::times({2, cost::elements(getB()), cost::size(getFactors(), getFactors().getType().getRank() - 1)})";
+  let operations = "cost::solve(getFactors(), getB(), 16384)";
   let rows = "matrixPairs";
   let scratch = "cost::times({3, cost::width(getB()), cost::sum({cost::elements(getFactors()), cost::elements(getB())})})";
   let assemblyFormat = "$factors `,` $pivots `,` $b `,` `hermitian` `=` $hermitian attr-dict `:` type($factors) `,` type($pivots) `,` type($b)";
   let hasVerifier = 1;
 }
 
-def EigOp : FactorOp<"eig", "64"> {
+def EigOp : FactorOp<"eig", "32768", "64", "0"> {
   let summary = "eigenvalues and eigenvectors of square matrices";
   let description = [{
     x is [..., n, n], real or complex. The columns of `vectors` [..., n, n] have length 1, and the entry of the largest
@@ -304,7 +304,7 @@ def EigOp : FactorOp<"eig", "64"> {
 // Discrete Fourier transforms along `dims`, which are distinct and not empty; nothing is scaled. How long they take
 // does not depend on the entries.
 class FourierOp<string mnemonic> : InferredCoreOp<mnemonic> {
-  let operations = "cost::times({64, cost::sum({cost::elements(getX()), cost::elements(getResult())})})";
+  let operations = "cost::times({16, cost::sum({4, getDims().size()}), cost::sum({cost::elements(getX()), cost::elements(getResult())})})";
   let rows = "transform";
   let scratch = "cost::times({4, cost::sum({cost::bytes(getX()), cost::bytes(getResult())})})";
 }

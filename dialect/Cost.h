@@ -6,6 +6,7 @@
 
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
 #include <initializer_list>
@@ -31,6 +32,22 @@ uint64_t size(mlir::Value value, int64_t dim);
 uint64_t sizes(mlir::Value value, llvm::ArrayRef<int64_t> dims);
 /// Product of the spatial sizes of a convolution's kernel or input: all dims but the first two.
 uint64_t spatial(mlir::Value value);
+/// Operations of a function of one element, times the elements: those of a complex number and of an integer differ.
+uint64_t each(mlir::Value value, uint64_t ofReal, uint64_t ofInteger, uint64_t ofComplex);
+/// The same of a special function of two variables, whose loops are as long as a degree.
+uint64_t special(mlir::Value value, llvm::StringRef function);
+/// Factors of the matrices x: a call for each; `times` the products of an elimination; and per entry of a result
+/// `made` for each step of it.
+uint64_t factors(mlir::Operation *op, uint64_t call, uint64_t times, uint64_t made);
+/// Equations with the matrices a and right sides b: a call for each matrix, and each entry of b with each row of a.
+uint64_t solve(mlir::Value a, mlir::Value b, uint64_t call);
+/// Elements of the op's results.
+uint64_t results(mlir::Operation *op);
+/// A convolution of images x with w to y, or one of its gradients: products, `perElement` for what is read and written,
+/// a call for each group and image, and columns.
+uint64_t convolution(mlir::Value x, mlir::Value w, mlir::Value y, uint64_t groups, uint64_t perElement);
+/// Copies of all three, and the columns that are laid out at once.
+uint64_t convolutionBytes(mlir::Value x, mlir::Value w, mlir::Value y);
 /// Elements of x [N, C, spatial] that one window can lie on.
 uint64_t windowElements(mlir::Value x, llvm::ArrayRef<int64_t> window);
 

@@ -80,6 +80,7 @@ def DivOp : BinaryOp<"div", NumberTensor> {
     ```
   }];
   let hasFolder = 1;
+  let operations = "cost::each(getResult(), 1, 4, 4)";
 }
 
 def RemOp : BinaryOp<"rem", RealTensor> {
@@ -93,6 +94,7 @@ def RemOp : BinaryOp<"rem", RealTensor> {
     %y = sojourn.rem %a, %b : tensor<2x3xf32>, tensor<f32>
     ```
   }];
+  let operations = "cost::each(getResult(), 64, 4, 64)";
 }
 
 def PowOp : BinaryOp<"pow", NumberTensor> {
@@ -106,6 +108,7 @@ def PowOp : BinaryOp<"pow", NumberTensor> {
     %y = sojourn.pow %a, %b : tensor<2x3xf32>, tensor<f32>
     ```
   }];
+  let operations = "cost::each(getResult(), 4, 128, 64)";
 }
 
 def Atan2Op : BinaryOp<"atan2", FloatTensor> {
@@ -119,6 +122,7 @@ def Atan2Op : BinaryOp<"atan2", FloatTensor> {
     %y = sojourn.atan2 %a, %b : tensor<2x3xf32>, tensor<f32>
     ```
   }];
+  let operations = "cost::each(getResult(), 4, 4, 4)";
 }
 
 def MaxOp : BinaryOp<"max", OrderedTensor, [Commutative]> {
@@ -225,7 +229,7 @@ def SpecialBinaryOp : BinaryOp<"special_binary", DrawTensor> {
     ```
   }];
   let arguments = (ins DrawTensor:$a, DrawTensor:$b, StrAttr:$function);
-  let operations = "cost::times({256, cost::elements(getResult())})";
+  let operations = "cost::special(getResult(), getFunction())";
   let assemblyFormat = "$function $a `,` $b attr-dict `:` type($a) `,` type($b)";
   let hasVerifier = 1;
 }

@@ -38,7 +38,7 @@ def TakeAlongOp : InferredCoreOp<"take_along"> {
   }];
   let arguments = (ins CoreTensor:$x, IntTensor:$i, IntAttr:$dim);
   let results = (outs CoreTensor:$result);
-  let operations = "cost::elements(getResult())";
+  let operations = "cost::times({32, cost::elements(getResult())})";
   let rows = "takeAlong";
   let assemblyFormat = "$x `,` $i `,` `dim` `=` $dim attr-dict `:` type($x) `,` type($i)";
 }
@@ -57,7 +57,7 @@ def PutOp : CoreOp<"put", [AllTypesMatch<["x", "result"]>]> {
   }];
   let arguments = (ins CoreTensor:$x, IntTensor:$i, CoreTensor:$u, IntAttr:$dim, StrAttr:$kind);
   let results = (outs CoreTensor:$result);
-  let operations = "cost::sum({cost::elements(getX()), cost::elements(getU())})";
+  let operations = "cost::sum({cost::elements(getX()), cost::times({2, cost::elements(getU())})})";
   let rows = "put";
   let scratch = "cost::times({8, cost::sum({cost::elements(getX()), cost::elements(getU())})})";
   let assemblyFormat = "$kind $x `,` $i `,` $u `,` `dim` `=` $dim attr-dict `:` type($x) `,` type($i) `,` type($u)";
@@ -78,7 +78,7 @@ def PutAlongOp : CoreOp<"put_along", [AllTypesMatch<["x", "result"]>]> {
   }];
   let arguments = (ins CoreTensor:$x, IntTensor:$i, CoreTensor:$u, IntAttr:$dim, StrAttr:$kind);
   let results = (outs CoreTensor:$result);
-  let operations = "cost::sum({cost::elements(getX()), cost::elements(getU())})";
+  let operations = "cost::sum({cost::elements(getX()), cost::times({32, cost::elements(getU())})})";
   let rows = "putAlong";
   let scratch = "cost::times({8, cost::sum({cost::elements(getX()), cost::elements(getU())})})";
   let assemblyFormat = "$kind $x `,` $i `,` $u `,` `dim` `=` $dim attr-dict `:` type($x) `,` type($i) `,` type($u)";

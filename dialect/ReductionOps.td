@@ -9,7 +9,7 @@ include "dialect/Types.td"
 class ReduceOp<string mnemonic, Type type> : InferredCoreOp<mnemonic> {
   let arguments = (ins type:$x, DenseI64ArrayAttr:$dims);
   let results = (outs type:$result);
-  let operations = "cost::sum({cost::elements(getX()), cost::elements(getResult())})";
+  let operations = "cost::sum({cost::times({4, cost::elements(getX())}), cost::elements(getResult())})";
   let rows = "reduce";
   let scratch = "cost::times({8, cost::sum({cost::elements(getX()), cost::elements(getResult())})})";
   let assemblyFormat = "$x `,` `dims` `=` $dims attr-dict `:` type($x)";
@@ -30,7 +30,7 @@ class ArgOp<string mnemonic> : InferredCoreOp<mnemonic> {
 class ScanOp<string mnemonic, Type type> : CoreOp<mnemonic, [SameOperandsAndResultType]> {
   let arguments = (ins type:$x, IntAttr:$dim);
   let results = (outs type:$result);
-  let operations = "cost::sum({cost::elements(getX()), cost::elements(getResult())})";
+  let operations = "cost::times({16, cost::elements(getX())})";
   let rows = "along";
   let scratch = "cost::times({8, cost::sum({cost::elements(getX()), cost::elements(getResult())})})";
   let assemblyFormat = "$x `,` `dim` `=` $dim attr-dict `:` type($x)";
@@ -182,6 +182,7 @@ def CumLogSumExpOp : ScanOp<"cumlogsumexp", FloatOrComplexTensor> {
     %y = sojourn.cumlogsumexp %x, dim = 1 : tensor<2x3xf32>
     ```
   }];
+  let operations = "cost::each(getX(), 64, 64, 256)";
 }
 
 def SortOp : InferredCoreOp<"sort"> {
@@ -197,7 +198,7 @@ def SortOp : InferredCoreOp<"sort"> {
   }];
   let arguments = (ins OrderedTensor:$x, IntAttr:$dim, BoolAttr:$descending);
   let results = (outs OrderedTensor:$values, PositionTensor:$indices);
-  let operations = "cost::times({cost::elements(getX()), cost::passes(cost::size(getX(), getDim()))})";
+  let operations = "cost::times({4, cost::elements(getX()), cost::passes(cost::size(getX(), getDim()))})";
   let rows = "along";
   let scratch = "cost::sum({cost::times({16, cost::size(getX(), getDim())}), cost::times({8, cost::elements(getX())})})";
   let assemblyFormat = "$x `,` `dim` `=` $dim `,` `descending` `=` $descending attr-dict `:` type($x)";
@@ -216,7 +217,7 @@ def TopKOp : InferredCoreOp<"topk"> {
   }];
   let arguments = (ins OrderedTensor:$x, IntAttr:$dim, IntAttr:$k, BoolAttr:$largest);
   let results = (outs OrderedTensor:$values, PositionTensor:$indices);
-  let operations = "cost::times({cost::elements(getX()), cost::passes(cost::size(getX(), getDim()))})";
+  let operations = "cost::times({4, cost::elements(getX()), cost::passes(cost::size(getX(), getDim()))})";
   let rows = "along";
   let scratch = "cost::sum({cost::times({16, cost::size(getX(), getDim())}), cost::times({8, cost::elements(getX())})})";
   let assemblyFormat = "$x `,` `dim` `=` $dim `,` `k` `=` $k `,` `largest` `=` $largest attr-dict `:` type($x)";

@@ -53,7 +53,7 @@ def SampleRowsOp : InferredCoreOp<"sample_rows"> {
                        DenseF64ArrayAttr:$fractions, DenseI64ArrayAttr:$sides, BoolAttr:$split,
                        OptionalAttr<IntAttr>:$expected);
   let results = (outs PositionTensor:$result);
-  let operations = "cost::times({64, cost::elements(getResult())})";
+  let operations = "cost::times({256, cost::elements(getResult())})";
   let rows = "sampleRows";
   let assemblyFormat = [{
     $positions `,` $seed `,` $epoch `of` $table `` custom<Draw>($fractions, $sides, $split, $expected) attr-dict

@@ -13,6 +13,11 @@ class UnaryOp<string mnemonic, Type type> : CoreOp<mnemonic, [ElementwiseTrait, 
   let assemblyFormat = "$x attr-dict `:` type($x)";
 }
 
+/// One that takes longer than arithmetic: operations of an element, and of a complex one.
+class FunctionOp<string mnemonic, Type type, string ofReal, string ofComplex> : UnaryOp<mnemonic, type> {
+  let operations = "cost::each(getResult(), " # ofReal # ", 1, " # ofComplex # ")";
+}
+
 def ConvertOp : CoreOp<"convert", [ElementwiseTrait, SameOperandsAndResultShape]> {
   let summary = "change of element type";
   let description = [{
@@ -147,7 +152,7 @@ def NotOp : UnaryOp<"not", BoolOrIntTensor> {
   let hasFolder = 1;
 }
 
-def ExpOp : UnaryOp<"exp", FloatOrComplexTensor> {
+def ExpOp : FunctionOp<"exp", FloatOrComplexTensor, "4", "64"> {
   let summary = "e^x";
   let description = [{
     IEEE limits; within 4 ulp in f32.
@@ -160,7 +165,7 @@ def ExpOp : UnaryOp<"exp", FloatOrComplexTensor> {
   }];
 }
 
-def Expm1Op : UnaryOp<"expm1", FloatTensor> {
+def Expm1Op : FunctionOp<"expm1", FloatTensor, "4", "64"> {
   let summary = "e^x - 1, accurate near 0";
   let description = [{
     Example:
@@ -171,7 +176,7 @@ def Expm1Op : UnaryOp<"expm1", FloatTensor> {
   }];
 }
 
-def LogOp : UnaryOp<"log", FloatOrComplexTensor> {
+def LogOp : FunctionOp<"log", FloatOrComplexTensor, "4", "64"> {
   let summary = "natural logarithm";
   let description = [{
     log(±0) = -inf, log of a negative is NaN.
@@ -184,7 +189,7 @@ def LogOp : UnaryOp<"log", FloatOrComplexTensor> {
   }];
 }
 
-def Log1pOp : UnaryOp<"log1p", FloatTensor> {
+def Log1pOp : FunctionOp<"log1p", FloatTensor, "4", "64"> {
   let summary = "log(1 + x), accurate near 0";
   let description = [{
     Example:
@@ -195,7 +200,7 @@ def Log1pOp : UnaryOp<"log1p", FloatTensor> {
   }];
 }
 
-def SqrtOp : UnaryOp<"sqrt", FloatOrComplexTensor> {
+def SqrtOp : FunctionOp<"sqrt", FloatOrComplexTensor, "1", "16"> {
   let summary = "square root";
   let description = [{
     Correctly rounded; NaN below 0; sqrt(-0) = -0.
@@ -208,7 +213,7 @@ def SqrtOp : UnaryOp<"sqrt", FloatOrComplexTensor> {
   }];
 }
 
-def SinOp : UnaryOp<"sin", FloatOrComplexTensor> {
+def SinOp : FunctionOp<"sin", FloatOrComplexTensor, "4", "64"> {
   let summary = "sine";
   let description = [{
     NaN at the infinities.
@@ -221,7 +226,7 @@ def SinOp : UnaryOp<"sin", FloatOrComplexTensor> {
   }];
 }
 
-def CosOp : UnaryOp<"cos", FloatOrComplexTensor> {
+def CosOp : FunctionOp<"cos", FloatOrComplexTensor, "4", "64"> {
   let summary = "cosine";
   let description = [{
     NaN at the infinities.
@@ -234,7 +239,7 @@ def CosOp : UnaryOp<"cos", FloatOrComplexTensor> {
   }];
 }
 
-def TanhOp : UnaryOp<"tanh", FloatOrComplexTensor> {
+def TanhOp : FunctionOp<"tanh", FloatOrComplexTensor, "4", "64"> {
   let summary = "hyperbolic tangent";
   let description = [{
     Example:
@@ -245,7 +250,7 @@ def TanhOp : UnaryOp<"tanh", FloatOrComplexTensor> {
   }];
 }
 
-def LogisticOp : UnaryOp<"logistic", FloatTensor> {
+def LogisticOp : FunctionOp<"logistic", FloatTensor, "4", "64"> {
   let summary = "1 / (1 + e^-x)";
   let description = [{
     logistic(-inf) = 0, without overflow in between.
@@ -258,7 +263,7 @@ def LogisticOp : UnaryOp<"logistic", FloatTensor> {
   }];
 }
 
-def ErfOp : UnaryOp<"erf", FloatTensor> {
+def ErfOp : FunctionOp<"erf", FloatTensor, "4", "64"> {
   let summary = "error function";
   let description = [{
     Example:
@@ -269,7 +274,7 @@ def ErfOp : UnaryOp<"erf", FloatTensor> {
   }];
 }
 
-def ErfcOp : UnaryOp<"erfc", FloatTensor> {
+def ErfcOp : FunctionOp<"erfc", FloatTensor, "4", "64"> {
   let summary = "complementary error function";
   let description = [{
     Accurate where 1 - erf(x) would cancel.
@@ -282,7 +287,7 @@ def ErfcOp : UnaryOp<"erfc", FloatTensor> {
   }];
 }
 
-def ErfinvOp : UnaryOp<"erfinv", FloatTensor> {
+def ErfinvOp : FunctionOp<"erfinv", FloatTensor, "8", "64"> {
   let summary = "inverse of the error function";
   let description = [{
     ±inf at ±1, NaN beyond.
@@ -295,7 +300,7 @@ def ErfinvOp : UnaryOp<"erfinv", FloatTensor> {
   }];
 }
 
-def LgammaOp : UnaryOp<"lgamma", FloatTensor> {
+def LgammaOp : FunctionOp<"lgamma", FloatTensor, "8", "64"> {
   let summary = "logarithm of |gamma(x)|";
   let description = [{
     +inf at 0 and the negative integers.
@@ -308,7 +313,7 @@ def LgammaOp : UnaryOp<"lgamma", FloatTensor> {
   }];
 }
 
-def DigammaOp : UnaryOp<"digamma", FloatTensor> {
+def DigammaOp : FunctionOp<"digamma", FloatTensor, "64", "64"> {
   let summary = "derivative of lgamma";
   let description = [{
     -inf at +0, +inf at -0, NaN at the negative integers, as in torch.
@@ -336,7 +341,7 @@ def SpecialOp : UnaryOp<"special", DrawTensor> {
     ```
   }];
   let arguments = (ins DrawTensor:$x, StrAttr:$function);
-  let operations = "cost::times({32, cost::elements(getResult())})";
+  let operations = "cost::times({128, cost::elements(getResult())})";
   let assemblyFormat = "$function $x attr-dict `:` type($x)";
   let hasVerifier = 1;
 }

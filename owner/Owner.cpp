@@ -353,6 +353,7 @@ void Owner::endSteps(uint64_t connection) noexcept {
 sojourn::wire::Message Owner::answer(std::string_view request, Peer peer, uint64_t connection) noexcept {
   ++state->requests;
   std::string trouble;
+  bool isShort = false; // of memory
   try {
     auto reply = state->answer(request, peer, connection);
     if (reply) {
@@ -360,13 +361,16 @@ sojourn::wire::Message Owner::answer(std::string_view request, Peer peer, uint64
     }
     RequestError error = takeRequestError(reply.takeError());
     return errorReply(error);
+  } catch (const std::bad_alloc &) {
+    isShort = true;
   } catch (const std::exception &exception) {
     trouble = exception.what();
   } catch (...) {
     trouble = "an unknown exception";
   }
   try {
-    RequestError error(wire::ErrorCode_Internal, "the owner failed: " + trouble);
+    RequestError error = isShort ? RequestError(wire::ErrorCode_Limit, "not enough memory for the request")
+                                 : RequestError(wire::ErrorCode_Internal, "the owner failed: " + trouble);
     state->refused({}, error);
     return errorReply(error);
   } catch (...) {

@@ -248,8 +248,9 @@ llvm::Expected<StepReply> Step::runAll() {
       if (error) {
         failure = takeRequestError(std::move(error));
       }
+    } catch (const std::bad_alloc &) { // here and below: the steps before it stand
+      failure = RequestError(wire::ErrorCode_Limit, "not enough memory for the step");
     } catch (const std::exception &exception) {
-      // The steps before it stand.
       failure = RequestError(wire::ErrorCode_Internal, "the owner failed: " + std::string(exception.what()));
     }
   }

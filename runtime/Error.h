@@ -40,6 +40,9 @@ private:
   std::string message_, op_, location_;
 };
 
+/// The text of the error of a run to which the system refuses memory.
+inline constexpr const char *kNoMemory = "not enough memory for the run";
+
 inline llvm::Error makeError(ErrorCode code, std::string message, std::string op = "", std::string location = "") {
   return llvm::make_error<ProgramError>(code, std::move(message), std::move(op), std::move(location));
 }

@@ -328,8 +328,11 @@ llvm::Expected<std::vector<HostTensor>> Executable::run(llvm::ArrayRef<Binding> 
     const Instruction *failed = known ? &impl.instructions[context.current] : nullptr;
     impl.giveContext(std::move(run.context));
     const bool isStopped = options.stop != nullptr && options.stop->load();
-    return makeError(isStopped ? ErrorCode::Stopped : ErrorCode::Execution, message, failed ? failed->op : "",
-                     failed ? failed->location : "");
+    // A program within its price may meet a machine that is short of memory.
+    const ErrorCode code = isStopped              ? ErrorCode::Stopped
+                           : message == kNoMemory ? ErrorCode::Limit
+                                                  : ErrorCode::Execution;
+    return makeError(code, message, failed ? failed->op : "", failed ? failed->location : "");
   }
   std::vector<HostTensor> results(impl.results.size());
   for (size_t index = 0; index < results.size(); ++index) {

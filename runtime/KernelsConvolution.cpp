@@ -104,18 +104,16 @@ LibraryView viewOf(Place place, Element element, const TensorType &type, SlotTab
   return view;
 }
 
-/// The library copies each operand into a layout of its own, and its result back; or it lays out columns.
-void countLibraryMemory(Lowering &lowering, const TensorType &images, const TensorType &weight,
-                        std::initializer_list<TensorType> operands) {
-  size_t bytes = 0;
-  int64_t taps = weight.rank() == 4 ? weight.dims[2] * weight.dims[3] : 0;
-  if (weight.rank() == 4 && weight.dims[1] <= kColumnChannels && taps <= kColumnTaps) {
-    bytes += images.bytes() * static_cast<size_t>(taps);
-  }
-  for (const TensorType &type : operands) {
-    bytes += type.bytes();
-  }
-  lowering.libraryMemory(2 * bytes);
+/// The library copies each operand into a layout of its own, and its result back; or it lays out columns in each of
+/// `pieces`.
+void countLibraryMemory(Lowering &lowering, Element element, const TensorType &images, const TensorType &weight,
+                        const TensorType &results, int64_t pieces) {
+  const int64_t column = columnBytes(element, images.dims, weight.dims, results.dims);
+  const auto all = static_cast<double>(column) * static_cast<double>(images.dims[0]);
+  const double call = std::min(all, static_cast<double>(std::max(column, kColumnBytes)));
+  const auto threads = static_cast<double>(std::min<int64_t>(pieces, libraryThreads()));
+  const size_t copies = 2 * (images.bytes() + weight.bytes() + results.bytes());
+  lowering.libraryMemory(copies + static_cast<size_t>(std::min(call * threads, 0x1p62)));
 }
 
 /// A result per image of the first operand: a convolution, or its gradient by the images.
@@ -127,7 +125,8 @@ void emitPerImage(Lowering &lowering, const GraphOp &op, double work, ChannelCut
              result = lowering.type(op.results[0]);
   Partition pieces = piecesOf(result.dims[0], work);
   cut.choose(work, pieces.rows);
-  countLibraryMemory(lowering, compute == libraryConvolve ? first : result, second, {first, second, result});
+  countLibraryMemory(lowering, out.element, compute == libraryConvolve ? first : result, second,
+                     compute == libraryConvolve ? result : first, pieces.rows * cut.pieces);
   ConvOptions options = optionsOf(op);
   lowering.emit(
       op, makeKernel(
@@ -206,7 +205,7 @@ void lowerConvGradWeight(Lowering &lowering, const GraphOp &op) {
                        : ChannelCut(options, options.groups, {0, perGroup(result.dims[0], options)},
                                     {1, perGroup(images.dims[1], options)}, {1, perGroup(gradients.dims[1], options)});
   cut.choose(work, pieces.rows);
-  countLibraryMemory(lowering, images, result, {images, gradients, result});
+  countLibraryMemory(lowering, out.element, images, result, gradients, pieces.rows * cut.pieces);
   size_t bytes = static_cast<size_t>(result.numel()) * byteWidth(out.element);
   Place parts = pieces.rows == 1 ? out.place() : lowering.scratch(bytes * static_cast<size_t>(pieces.rows));
   auto kernel = makeKernel(

@@ -173,7 +173,8 @@ T inverseOf(T factor) {
 /// Emits a kernel that works matrix by matrix; `body.operator()<T>(matrix, slots)`.
 template <typename Body>
 void eachMatrix(Lowering &lowering, const GraphOp &op, Element element, int64_t count, int64_t work, Body body) {
-  Partition partition(count, work);
+  constexpr int64_t kCall = 4096; // of the library, also for an empty matrix
+  Partition partition(count, work + kCall);
   lowering.emit(op, dispatchFactor(lowering, element, [&]<typename T>() -> std::unique_ptr<Kernel> {
                   return makeKernel(
                       [=](SlotTable slots, int64_t lo, int64_t hi) {
@@ -194,7 +195,7 @@ void lowerTriangularSolve(Lowering &lowering, const GraphOp &op) {
   Matrices right(lowering, op.operands[1], b.place(), b.element, count);
   Matrices result(lowering, op.results[0], out.place(), out.element, count);
   const bool lower = (op.integer("lower") != 0), unit = (op.integer("unit") != 0);
-  lowering.libraryMemory(2 * static_cast<size_t>(left.size() + right.size()) * byteWidth(a.element));
+  lowering.libraryMemory(2 * static_cast<size_t>(left.size() + right.size()) * byteWidth(a.element), count);
   eachMatrix(lowering, op, a.element, count, right.size() * left.view.dims[1],
              [=]<typename T>(int64_t matrix, SlotTable slots) {
                libraryTriangularSolve(result.at(matrix, slots), left.at(matrix, slots), right.at(matrix, slots), lower,
@@ -212,7 +213,7 @@ void lowerLu(Lowering &lowering, const GraphOp &op) {
   Matrices from(lowering, op.operands[0], x.place(), x.element, count);
   Matrices to(lowering, op.results[0], factors.place(), factors.element, count);
   const int64_t m = from.view.dims[1], n = from.view.dims[2], steps = std::min(m, n);
-  lowering.libraryMemory(3 * static_cast<size_t>(from.size()) * byteWidth(x.element));
+  lowering.libraryMemory(3 * static_cast<size_t>(from.size()) * byteWidth(x.element), count);
   eachMatrix(lowering, op, x.element, count, from.size() * steps, [=]<typename T>(int64_t matrix, SlotTable slots) {
     int64_t *exchanged = pivots.in<int64_t>(slots) + matrix * steps, *row = rows.in<int64_t>(slots) + matrix * m;
     libraryLu(to.at(matrix, slots), from.at(matrix, slots), exchanged, order.in<int64_t>(slots) + matrix);
@@ -233,7 +234,7 @@ void lowerQr(Lowering &lowering, const GraphOp &op) {
   Matrices orthogonal(lowering, op.results[0], q.place(), q.element, count);
   Matrices triangular(lowering, op.results[1], r.place(), r.element, count);
   const bool full = (op.integer("full") != 0);
-  lowering.libraryMemory(4 * static_cast<size_t>(from.size() + orthogonal.size()) * byteWidth(x.element));
+  lowering.libraryMemory(4 * static_cast<size_t>(from.size() + orthogonal.size()) * byteWidth(x.element), count);
   eachMatrix(lowering, op, x.element, count, 4 * from.size() * from.view.dims[2],
              [=]<typename T>(int64_t matrix, SlotTable slots) {
                libraryQr(orthogonal.at(matrix, slots), triangular.at(matrix, slots), from.at(matrix, slots), full);
@@ -248,7 +249,7 @@ void lowerEigh(Lowering &lowering, const GraphOp &op) {
   Matrices from(lowering, op.operands[0], x.place(), x.element, count);
   Matrices found(lowering, op.results[0], values.place(), values.element, count, /*isVector=*/true);
   Matrices columns(lowering, op.results[1], vectors.place(), vectors.element, count);
-  lowering.libraryMemory(8 * static_cast<size_t>(from.size()) * byteWidth(x.element));
+  lowering.libraryMemory(8 * static_cast<size_t>(from.size()) * byteWidth(x.element), count);
   eachMatrix(lowering, op, x.element, count, 24 * from.size() * n, [=]<typename T>(int64_t matrix, SlotTable slots) {
     const T *entries = from.elements<T>(matrix, slots);
     bool good = true;
@@ -279,7 +280,8 @@ void lowerSvd(Lowering &lowering, const GraphOp &op) {
   const bool full = (op.integer("full") != 0);
   const int64_t m = from.view.dims[1], n = from.view.dims[2], least = std::min(m, n);
   const int64_t columns = left.view.dims[2], rows = right.view.dims[1];
-  lowering.libraryMemory(8 * static_cast<size_t>(from.size() + left.size() + right.size()) * byteWidth(x.element));
+  lowering.libraryMemory(8 * static_cast<size_t>(from.size() + left.size() + right.size()) * byteWidth(x.element),
+                         count);
   eachMatrix(lowering, op, x.element, count, 32 * from.size() * least,
              [=]<typename T>(int64_t matrix, SlotTable slots) {
                if (!isFinite(from.elements<T>(matrix, slots), from.size()) ||
@@ -312,7 +314,7 @@ void lowerLdl(Lowering &lowering, const GraphOp &op) {
   Matrices from(lowering, op.operands[0], x.place(), x.element, count);
   Matrices to(lowering, op.results[0], factors.place(), factors.element, count);
   const bool hermitian = (op.integer("hermitian") != 0);
-  lowering.libraryMemory(3 * static_cast<size_t>(from.size()) * byteWidth(x.element));
+  lowering.libraryMemory(3 * static_cast<size_t>(from.size()) * byteWidth(x.element), count);
   eachMatrix(lowering, op, x.element, count, from.size() * n, [=]<typename T>(int64_t matrix, SlotTable slots) {
     libraryLdl(to.at(matrix, slots), from.at(matrix, slots), hermitian, pivots.in<int64_t>(slots) + matrix * n,
                order.in<int64_t>(slots) + matrix);
@@ -342,7 +344,7 @@ void lowerLdlSolve(Lowering &lowering, const GraphOp &op) {
   Matrices right(lowering, op.operands[2], b.place(), b.element, count);
   Matrices result(lowering, op.results[0], out.place(), out.element, count);
   const bool hermitian = (op.integer("hermitian") != 0);
-  lowering.libraryMemory(2 * static_cast<size_t>(left.size() + right.size()) * byteWidth(a.element));
+  lowering.libraryMemory(2 * static_cast<size_t>(left.size() + right.size()) * byteWidth(a.element), count);
   eachMatrix(lowering, op, a.element, count, 2 * right.size() * n, [=]<typename T>(int64_t matrix, SlotTable slots) {
     const int64_t *mine = pivots.in<int64_t>(slots) + matrix * n;
     if (!isPivoting(mine, n)) {
@@ -360,7 +362,7 @@ void lowerEig(Lowering &lowering, const GraphOp &op) {
   Matrices values(lowering, op.results[0], lowering.result(op.results[0]), vectorType.element, count,
                   /*isVector=*/true);
   Matrices vectors(lowering, op.results[1], lowering.result(op.results[1]), vectorType.element, count);
-  lowering.libraryMemory(8 * static_cast<size_t>(vectors.size()) * byteWidth(vectorType.element));
+  lowering.libraryMemory(8 * static_cast<size_t>(vectors.size()) * byteWidth(vectorType.element), count);
   eachMatrix(lowering, op, type.element, count, 64 * from.size() * n, [=]<typename T>(int64_t matrix, SlotTable slots) {
     using Number = std::complex<Real<T>>;
     Number *columns = vectors.elements<Number>(matrix, slots);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The library's threads, tensors over bare memory, and the one place where its exceptions end.
+#include "runtime/Error.h"
 #include "runtime/LibraryElement.h"
 #include "runtime/LibraryTensor.h"
 #include <ATen/Parallel.h>
@@ -121,8 +122,9 @@ bool guarded(std::string &error, void (*body)(void *), void *context) {
     return true;
   } catch (const c10::Error &exception) {
     error = exception.what_without_backtrace();
+    error = error.find("allocate memory") == std::string::npos ? error : kNoMemory;
   } catch (const std::bad_alloc &) {
-    error = "not enough memory for the run";
+    error = kNoMemory;
   } catch (const std::exception &exception) {
     error = exception.what();
   } catch (...) {

@@ -124,6 +124,13 @@ void libraryReduce(Reduction kind, const LibraryView &out, const LibraryView &x,
 /// window's elements, laid out one after the other. Larger windows would take memory that images do not suggest.
 inline constexpr int64_t kColumnChannels = 3, kColumnTaps = 49;
 
+/// Columns of one call: those of one image, or of as many as fit.
+inline constexpr int64_t kColumnBytes = int64_t{16} << 20;
+
+/// Bytes of the columns of one image; 0 where the library has blocked loops. Sizes of images, weights and results.
+int64_t columnBytes(Element element, llvm::ArrayRef<int64_t> images, llvm::ArrayRef<int64_t> weight,
+                    llvm::ArrayRef<int64_t> results);
+
 struct ConvOptions {
   std::vector<int64_t> stride, padding, dilation;
   int64_t groups = 1;

@@ -10,9 +10,12 @@
 #include <ATen/ops/bmm_cpu_dispatch.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/im2col.h>
 #include <ATen/ops/mm_cpu_dispatch.h>
 #include <ATen/ops/sum_cpu_dispatch.h>
+#include <algorithm>
+#include <numeric>
 
 namespace sojourn::runtime {
 
@@ -69,12 +72,46 @@ bool prefersColumns(const LibraryView &weight, const ConvOptions &options, int64
 /// Measured with up to 3 channels: 1 to 5 times faster with windows up to 3 x 3, slower with 5 x 5.
 constexpr int64_t kForwardTaps = 9;
 
+/// So many images go through one call: the library lays out the columns of them all.
+int64_t imagesAtOnce(const LibraryView &images, const LibraryView &weight, const LibraryView &results) {
+  const int64_t bytes = columnBytes(images.element, images.dims, weight.dims, results.dims);
+  return bytes == 0 ? images.dims[0] : std::clamp<int64_t>(kColumnBytes / bytes, 1, images.dims[0]);
+}
+
+/// Calls fn(first, past) for each such group of images; false where one call takes them all.
+template <typename Fn>
+bool groupsOfImages(int64_t images, int64_t most, Fn fn) {
+  for (int64_t first = 0; most < images && first < images; first += most) {
+    fn(first, std::min(images, first + most));
+  }
+  return most < images;
+}
+
 /// Height and width of the windows.
 std::array<int64_t, 2> windowOf(const LibraryView &weight) { return {weight.dims[2], weight.dims[3]}; }
 
 } // namespace
 
+int64_t columnBytes(Element element, llvm::ArrayRef<int64_t> images, llvm::ArrayRef<int64_t> weight,
+                    llvm::ArrayRef<int64_t> results) {
+  constexpr double kSmallImage = 20'480; // of a single one the library takes no blocked loops
+  auto product = [](llvm::ArrayRef<int64_t> sizes) {
+    return std::accumulate(sizes.begin(), sizes.end(), 1.0,
+                           [](double all, int64_t size) { return all * double(size); });
+  };
+  const double taps = product(weight.drop_front(2));
+  const bool hasColumns = element == Element::f64 || (images[0] == 1 && product(images) <= kSmallImage) ||
+                          (weight[1] <= kColumnChannels && taps <= kColumnTaps);
+  const double bytes = double(byteWidth(element)) * double(weight[1]) * taps * product(results.drop_front(2));
+  return hasColumns ? static_cast<int64_t>(std::min(bytes, 0x1p62)) : 0;
+}
+
 void libraryConvolve(const LibraryView &out, const LibraryView &x, const LibraryView &w, const ConvOptions &options) {
+  if (groupsOfImages(x.dims[0], imagesAtOnce(x, w, out), [&](int64_t first, int64_t past) {
+        libraryConvolve(narrowed(out, 0, first, past), narrowed(x, 0, first, past), w, options);
+      })) {
+    return;
+  }
   // Columns are multiplied straight into the result, which has to be one piece for that.
   if (options.groups == 1 && prefersColumns(w, options, kForwardTaps) && isDense(out.dims, out.strides)) {
     at::cpu::_slow_conv2d_forward_out(tensorOver(Role::out, out), tensorOver(Role::first, x),
@@ -93,6 +130,11 @@ void libraryConvolve(const LibraryView &out, const LibraryView &x, const Library
 
 void libraryConvolveGradInput(const LibraryView &out, const LibraryView &gradient, const LibraryView &w,
                               const ConvOptions &options) {
+  if (groupsOfImages(out.dims[0], imagesAtOnce(out, w, gradient), [&](int64_t first, int64_t past) {
+        libraryConvolveGradInput(narrowed(out, 0, first, past), narrowed(gradient, 0, first, past), w, options);
+      })) {
+    return;
+  }
   at::Tensor &result = tensorOver(Role::out, out);
   if (options.groups == 1 && prefersColumns(w, options, kColumnTaps)) {
     result.copy_(
@@ -108,6 +150,22 @@ void libraryConvolveGradInput(const LibraryView &out, const LibraryView &gradien
 
 void libraryConvolveGradWeight(const LibraryView &out, const LibraryView &x, const LibraryView &gradient,
                                const ConvOptions &options) {
+  // The groups' gradients are added in order.
+  at::Tensor part;
+  LibraryView to = out;
+  if (groupsOfImages(x.dims[0], imagesAtOnce(x, out, gradient), [&](int64_t first, int64_t past) {
+        libraryConvolveGradWeight(to, narrowed(x, 0, first, past), narrowed(gradient, 0, first, past), options);
+        if (first != 0) {
+          tensorOver(Role::out, out).add_(part);
+          return;
+        }
+        at::Tensor &whole = tensorOver(Role::out, out);
+        part = at::empty(whole.sizes(), whole.options());
+        to.data = part.mutable_data_ptr();
+        to.strides.assign(part.strides().begin(), part.strides().end());
+      })) {
+    return;
+  }
   at::Tensor &result = tensorOver(Role::out, out);
   if (const int64_t groups = options.groups;
       groups > 1 && x.dims[0] == 1 && prefersColumns(out, options, kForwardTaps)) {

@@ -14,9 +14,27 @@
 namespace sojourn::runtime {
 
 void libraryFourier(const LibraryView &out, const LibraryView &x, const FourierOptions &options) {
-  const at::Tensor &from = tensorOver(Role::first, x);
-  at::Tensor made;
+  at::Tensor from = tensorOver(Role::first, x), made;
   constexpr int64_t kUnscaled = 0;
+  // The library refuses many dims at once; transforms of some after others are the same.
+  if (constexpr size_t kDims = 6; options.dims.size() > kDims) {
+    const bool isComplex = options.kind == Fourier::complexes;
+    const at::IntArrayRef dims(options.dims), last = dims.slice(dims.size() - 1),
+                                              others = dims.slice(0, dims.size() - 1);
+    if (options.kind == Fourier::fromReal) {
+      from = at::_fft_r2c(from, last, kUnscaled, /*onesided=*/true);
+    }
+    const at::IntArrayRef whole = isComplex ? dims : others;
+    for (size_t first = 0; first < whole.size(); first += kDims) {
+      from = at::_fft_c2c(from, whole.slice(first, std::min(kDims, whole.size() - first)), kUnscaled,
+                          isComplex ? !options.inverse : options.kind == Fourier::fromReal);
+    }
+    if (options.kind == Fourier::toReal) {
+      from = at::_fft_c2r(from, last, kUnscaled, options.size);
+    }
+    tensorOver(Role::out, out).copy_(from);
+    return;
+  }
   switch (options.kind) {
   case Fourier::complexes: made = at::_fft_c2c(from, options.dims, kUnscaled, /*forward=*/!options.inverse); break;
   case Fourier::fromReal: made = at::_fft_r2c(from, options.dims, kUnscaled, /*onesided=*/true); break;

@@ -2,6 +2,7 @@
 // The schedule: instructions in order, memory of operands and results, the plan as a whole.
 #include "runtime/Lower.h"
 #include "runtime/Buffer.h"
+#include "runtime/Library.h"
 #include "runtime/Limits.h"
 #include "runtime/VectorKernels.h"
 #include "llvm/ADT/StringSet.h"
@@ -21,6 +22,11 @@ Lowering::Lowering(const Graph &graph)
 }
 
 Lowering::~Lowering() = default;
+
+void Lowering::libraryMemory(size_t bytes, int64_t calls) {
+  const int64_t atOnce = std::min<int64_t>(calls, libraryThreads());
+  libraryBytes = std::max(libraryBytes, bytes * static_cast<size_t>(std::max<int64_t>(atOnce, 1)));
+}
 
 void Lowering::fail(const std::string &what) { throw PlanFailure{ErrorCode::Unsupported, what, current_}; }
 

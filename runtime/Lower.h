@@ -58,7 +58,7 @@ public:
   /// Each worker gets at least this much memory at SlotTable::scratch during every op.
   void workerScratch(size_t bytes);
   /// What the library allocates inside of a call, about: nothing is set aside, but it counts.
-  void libraryMemory(size_t bytes) { libraryBytes = std::max(libraryBytes, bytes); }
+  void libraryMemory(size_t bytes, int64_t calls = 1);
   /// The operand's memory may become the result's, if the operand dies here: the kernel must cope
   /// with both being one.
   void mayReuse(Place result, Place operand);

@@ -99,7 +99,7 @@ TEST(Price, NamesTheOpThatCrossesALimit) {
   auto excess = findExcess(*module, limits);
   ASSERT_TRUE(excess);
   EXPECT_TRUE(llvm::isa<DotOp>(excess->op));
-  EXPECT_NE(excess->message.find("562954248388609 operations, expected at most 10000000000000"), std::string::npos)
+  EXPECT_NE(excess->message.find("562962838323201 operations, expected at most 10000000000000"), std::string::npos)
       << excess->message;
   // With the arena limited as well, the broadcast before it is the first to cross: 16 GiB.
   limits.arenaBytes = uint64_t{1} << 33;
