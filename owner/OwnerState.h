@@ -5,6 +5,7 @@
 
 #include "owner/Accounts.h"
 #include "owner/Error.h"
+#include "owner/Figures.h"
 #include "owner/Handshake.h"
 #include "owner/Peer.h"
 #include "owner/Refusals.h"

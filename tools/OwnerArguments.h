@@ -10,12 +10,16 @@
 #include <string>
 #include <vector>
 
+namespace CLI {
+class App;
+} // namespace CLI
+
 namespace sojourn::owner {
 
 struct Arguments {
   std::string store = defaultStoreDirectory();
-  std::string file, name, client, policy = "private", boundsFile, text, subject, population, key, to, config,
-      archive, from;
+  std::string file, name, client, policy = "private", boundsFile, text, subject, population, key, to, config, archive,
+                                  from;
   std::vector<std::string> bounds, fills, categories, dates, columns, clients, added, removed;
   bool rowsAreSubjects = false, verbose = false, anyone = false, none = false;
   bool continuesBudget = false, yes = false;
@@ -34,6 +38,13 @@ llvm::raw_ostream &standardOutput();
 
 /// Columns, bounds, categories, fills, dates and subjects of an import.
 llvm::Error readTerms(const Arguments &arguments, RegisterOptions &options);
+
+/// Options for what may stand in the file of --config, too.
+void addSettings(CLI::App *command, Arguments &arguments);
+/// Fills in `settings`: from the file, then from the command line.
+llvm::Error takeSettings(Arguments &arguments);
+llvm::Error serveTables(Owner &owner, const Arguments &arguments);
+llvm::Error showStatus(Owner &owner, const Arguments &arguments);
 
 llvm::Error replaceTable(Owner &owner, const Arguments &arguments);
 llvm::Error renameTable(Owner &owner, const Arguments &arguments);

@@ -4,8 +4,6 @@
 #include "owner/Administration.h"
 #include "owner/Logging.h"
 #include "owner/ProgramArchive.h"
-#include "owner/ServeSettings.h"
-#include "owner/StatusServer.h"
 #include "owner/Text.h"
 #include "tools/OwnerArguments.h"
 #include "tools/Version.h"
@@ -183,31 +181,6 @@ llvm::Error revoke(Owner &owner, const Arguments &arguments) {
 
 llvm::Error key(Owner &owner, const Arguments &) {
   standardOutput() << owner.key() << '\n';
-  return llvm::Error::success();
-}
-
-llvm::Error serve(Owner &owner, const Arguments &arguments) {
-  return serveUntilSignal(owner, arguments.settings, arguments.store, standardOutput());
-}
-
-llvm::Error status(Owner &, const Arguments &arguments) {
-  return printStatus(arguments.store, arguments.settings, arguments.asJson, standardOutput());
-}
-
-/// From the file, then from the command line.
-llvm::Error takeSettings(Arguments &arguments) {
-  ServeSettings &settings = arguments.settings;
-  if (llvm::Error error =
-          arguments.config.empty() ? llvm::Error::success() : readSettings(arguments.config, settings)) {
-    return error;
-  }
-  for (const auto &[setting, value] : arguments.numbers) {
-    setting->set(settings, value);
-  }
-  for (const auto &[setting, value] : arguments.texts) {
-    settings.*setting->text = value;
-  }
-  settings.settle();
   return llvm::Error::success();
 }
 
@@ -396,15 +369,15 @@ private:
   }
 
   void addService(CLI::App &app) {
-    CLI::App *command = add(app, "serve", "answer clients until interrupted", serve);
+    CLI::App *command = add(app, "serve", "answer clients until interrupted", serveTables);
     serving = command;
-    addSettings(command);
+    addSettings(command, arguments);
     command->add_flag("--verbose", arguments.verbose, "log every request (sizes, never values)");
 
     command = add(app, "status",
                   "show what the servers of the store do, with their settings; without any, those of a "
                   "new one",
-                  status);
+                  showStatus);
     command->add_option("--config", arguments.config, "TOML file with settings of a new server");
     command->add_flag("--json", arguments.asJson, "as JSON");
 
@@ -417,35 +390,6 @@ private:
     command->add_option("--from", arguments.from, "list the programs of a file that --archive wrote")
         ->excludes(archive);
     archive->excludes(text);
-  }
-
-  /// What may stand in the file of --config, too.
-  void addSettings(CLI::App *command) {
-    command->add_option("--config", arguments.config,
-                        "TOML file with settings; options of the command line come before it. 'sojourn-owner status' "
-                        "shows all keys");
-    for (const TextSetting &setting : textSettings()) {
-      command->add_option_function<std::string>(
-          setting.option, [&](const std::string &text) { arguments.texts.emplace_back(&setting, text); }, setting.help);
-    }
-    for (const NumberSetting &setting : numberSettings()) {
-      if (*setting.option == '\0') {
-        continue;
-      }
-      const double value = setting.get(arguments.settings);
-      auto take = [&](double number) { arguments.numbers.emplace_back(&setting, number); };
-      if (setting.isWhole) {
-        command
-            ->add_option_function<int64_t>(
-                setting.option, [take](int64_t number) { take(static_cast<double>(number)); }, setting.help)
-            ->check(CLI::Range(static_cast<int64_t>(setting.least), static_cast<int64_t>(setting.most)))
-            ->default_str(numberText(value));
-      } else {
-        command->add_option_function<double>(setting.option, take, setting.help)
-            ->check(CLI::Range(setting.least, setting.most))
-            ->default_str(numberText(value));
-      }
-    }
   }
 
   void addBudgets(CLI::App &app) {

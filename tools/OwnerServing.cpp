@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands about servers: their settings, from the command line and a file; serving; what servers tell of themselves.
+#include "owner/StatusServer.h"
+#include "owner/Text.h"
+#include "tools/OwnerArguments.h"
+
+#include <CLI/CLI.hpp>
+
+namespace sojourn::owner {
+
+llvm::Error serveTables(Owner &owner, const Arguments &arguments) {
+  return serveUntilSignal(owner, arguments.settings, arguments.store, standardOutput());
+}
+
+llvm::Error showStatus(Owner &, const Arguments &arguments) {
+  return printStatus(arguments.store, arguments.settings, arguments.asJson, standardOutput());
+}
+
+llvm::Error takeSettings(Arguments &arguments) {
+  ServeSettings &settings = arguments.settings;
+  if (llvm::Error error =
+          arguments.config.empty() ? llvm::Error::success() : readSettings(arguments.config, settings)) {
+    return error;
+  }
+  for (const auto &[setting, value] : arguments.numbers) {
+    setting->set(settings, value);
+  }
+  for (const auto &[setting, value] : arguments.texts) {
+    settings.*setting->text = value;
+  }
+  settings.settle();
+  return llvm::Error::success();
+}
+
+void addSettings(CLI::App *command, Arguments &arguments) {
+  command->add_option("--config", arguments.config,
+                      "TOML file with settings; options of the command line come before it. 'sojourn-owner status' "
+                      "shows all keys");
+  for (const TextSetting &setting : textSettings()) {
+    command->add_option_function<std::string>(
+        setting.option, [&](const std::string &text) { arguments.texts.emplace_back(&setting, text); }, setting.help);
+  }
+  for (const NumberSetting &setting : numberSettings()) {
+    if (*setting.option == '\0') {
+      continue;
+    }
+    const double value = setting.get(arguments.settings);
+    auto take = [&](double number) { arguments.numbers.emplace_back(&setting, number); };
+    if (setting.isWhole) {
+      command
+          ->add_option_function<int64_t>(
+              setting.option, [take](int64_t number) { take(static_cast<double>(number)); }, setting.help)
+          ->check(CLI::Range(static_cast<int64_t>(setting.least), static_cast<int64_t>(setting.most)))
+          ->default_str(numberText(value));
+    } else {
+      command->add_option_function<double>(setting.option, take, setting.help)
+          ->check(CLI::Range(setting.least, setting.most))
+          ->default_str(numberText(value));
+    }
+  }
+}
+
+} // namespace sojourn::owner
