@@ -227,6 +227,9 @@ llvm::Error serveUntilSignal(Owner &owner, const ServeSettings &settings, const 
   int signal = 0;
   sigwait(&signals, &signal);
   notifyServiceManager("STOPPING=1");
+  // A single call of a library cannot be stopped. What is committed is on disk.
+  constexpr double kCallSeconds = 30;
+  alarm(static_cast<unsigned>(std::ceil(settings.drainSeconds + kCallSeconds)));
   const timespec now{};
   (*server)->stop(std::chrono::milliseconds(std::llround(1000 * settings.drainSeconds)),
                   [&] { return sigtimedwait(&signals, nullptr, &now) > 0; });

@@ -34,39 +34,63 @@ size_t machineBytes() {
 }
 
 MemoryBudget::MemoryBudget(size_t limit, int64_t waitMs)
-    : limit(limit ? limit : machineBytes() / 4 * 3), waitMs(waitMs) {}
+    : limit(limit ? limit : machineBytes() / 4 * 3), waitMs(waitMs), leased(this->limit) {}
 
-llvm::Expected<MemoryBudget::Lease> MemoryBudget::lease(size_t bytes, const runtime::StopFlag &stop) {
-  if (bytes > limit) {
+/// Whether it fits, and none that came before waits for the memory of all.
+bool MemoryBudget::isNext(const Waiter &waiter) const {
+  auto hasShare = [&](const Waiter &each) {
+    return leased.used(each.account) + each.bytes <= leased.share(each.account);
+  };
+  for (const Waiter *before : waiting) {
+    if (before == &waiter) {
+      return hasShare(waiter) && waiter.bytes <= leased.left();
+    }
+    if (hasShare(*before)) {
+      return false;
+    }
+  }
+  return false;
+}
+
+llvm::Expected<MemoryBudget::Lease> MemoryBudget::lease(const std::string &account, size_t bytes,
+                                                        const runtime::StopFlag &stop) {
+  if (const size_t share = leased.share(account); bytes > share) {
     return requestError(wire::ErrorCode_Limit,
                         "the program needs " + Twine(bytes) +
-                            " bytes for intermediate values, this owner's limit for running programs is " +
-                            Twine(limit) + "; use a smaller batch or several steps");
+                            " bytes for intermediate values, this owner's limit for running programs " +
+                            (account.empty() ? "of clients without an identity " : "") + "is " + Twine(share) +
+                            "; use a smaller batch or several steps");
   }
   constexpr std::chrono::milliseconds kLook{100}; // at the flag
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(waitMs);
-  auto fits = [&] { return leased <= limit && bytes <= limit - leased; };
+  const Waiter waiter{account, bytes};
+  std::string kept = account;
   std::unique_lock lock(mutex);
-  while (!fits() && !stop && std::chrono::steady_clock::now() < end) {
+  const auto at = waiting.insert(waiting.end(), &waiter);
+  bool fits = isNext(waiter);
+  while (!fits && !stop && std::chrono::steady_clock::now() < end) {
     freed.wait_until(lock, std::min(end, std::chrono::steady_clock::now() + kLook));
+    fits = isNext(waiter);
   }
+  waiting.erase(at);
+  freed.notify_all(); // the next may fit
   if (stop) {
     return requestError(wire::ErrorCode_Stopped, "the step was stopped");
   }
-  if (!fits()) {
+  if (!fits) {
     return requestError(wire::ErrorCode_Limit, "the program needs " + Twine(bytes) +
                                                    " bytes for intermediate values; running programs hold " +
-                                                   Twine(leased) + " of " + Twine(limit) + " and did not end within " +
-                                                   Twine(waitMs) + " ms; try again later");
+                                                   Twine(leased.used()) + " of " + Twine(limit) +
+                                                   " and did not end within " + Twine(waitMs) + " ms; try again later");
   }
-  leased += bytes;
-  return Lease(*this, bytes);
+  leased.add(account, bytes);
+  return Lease(*this, std::move(kept), bytes);
 }
 
 MemoryBudget::Lease::~Lease() {
   if (bytes > 0) {
     std::lock_guard lock(budget.mutex);
-    budget.leased -= bytes;
+    budget.leased.remove(account, bytes);
     budget.freed.notify_all();
   }
 }

@@ -3,6 +3,7 @@
 #ifndef SOJOURN_OWNER_BUDGET_H
 #define SOJOURN_OWNER_BUDGET_H
 
+#include "owner/Shares.h"
 #include "runtime/Stop.h"
 
 #include "llvm/Support/Error.h"
@@ -10,7 +11,10 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <mutex>
+#include <string>
+#include <utility>
 
 namespace sojourn::owner {
 
@@ -48,8 +52,8 @@ private:
   unsigned running = 0;
 };
 
-/// Bounds the bytes that running programs hold for intermediate values. A run that does not fit
-/// beside the others waits for them, but not for ever.
+/// Bounds the bytes that running programs hold for intermediate values, of all accounts and of each (Shares.h). A run
+/// that does not fit beside the others waits for them, in turn, but not for ever.
 class MemoryBudget {
 public:
   /// `limit` in bytes; 0: three quarters of the machine's memory.
@@ -58,27 +62,37 @@ public:
   /// A run's bytes, given back when it ends.
   class Lease {
   public:
-    Lease(Lease &&other) noexcept : budget(other.budget), bytes(other.bytes) { other.bytes = 0; }
+    Lease(Lease &&other) noexcept
+        : budget(other.budget), account(std::move(other.account)), bytes(std::exchange(other.bytes, 0)) {}
     Lease &operator=(Lease &&) = delete;
     ~Lease();
 
   private:
     friend class MemoryBudget;
-    Lease(MemoryBudget &budget, size_t bytes) : budget(budget), bytes(bytes) {}
+    Lease(MemoryBudget &budget, std::string account, size_t bytes)
+        : budget(budget), account(std::move(account)), bytes(bytes) {}
     MemoryBudget &budget;
+    std::string account;
     size_t bytes;
   };
 
   /// Waits until `bytes` fit. RequestError of code Limit if they never will, or did not in time, of code Stopped once
   /// the flag is set.
-  llvm::Expected<Lease> lease(size_t bytes, const runtime::StopFlag &stop);
+  llvm::Expected<Lease> lease(const std::string &account, size_t bytes, const runtime::StopFlag &stop);
 
 private:
+  struct Waiter {
+    const std::string &account;
+    size_t bytes;
+  };
+  bool isNext(const Waiter &waiter) const;
+
   const size_t limit;
   const int64_t waitMs;
   std::mutex mutex;
   std::condition_variable freed;
-  size_t leased = 0;
+  Shares leased;
+  std::list<const Waiter *> waiting; ///< in the order of their coming
 };
 
 } // namespace sojourn::owner

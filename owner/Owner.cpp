@@ -260,10 +260,10 @@ void Owner::disconnected(uint64_t connection) noexcept {
   }
 }
 
-void Owner::endSteps(uint64_t connection) noexcept {
+void Owner::endSteps(uint64_t connection, std::chrono::milliseconds grace) noexcept {
   std::lock_guard lock(state->mutex);
   for (RunningStep *step : state->sessions.stepsOf(connection)) {
-    state->running.endIn(*step, kStopGrace, StopCause::closing);
+    state->running.endIn(*step, grace, StopCause::closing);
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include "llvm/Support/Error.h"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -62,9 +63,9 @@ public:
   /// `disconnected` says so, after the last answer to it; its sessions end some minutes later.
   sojourn::wire::Message answer(std::string_view request, Peer peer = Peer::owner, uint64_t connection = 0) noexcept;
   void disconnected(uint64_t connection) noexcept;
-  /// Steps under way of sessions whose last request came over the connection end within a second, by themselves or with
+  /// Steps under way of sessions whose last request came over the connection end within `grace`, by themselves or with
   /// an error of code Stopped: the server closes.
-  void endSteps(uint64_t connection) noexcept;
+  void endSteps(uint64_t connection, std::chrono::milliseconds grace) noexcept;
   /// Likewise, with the reply in a string of its own.
   std::string handle(std::string_view request, Peer peer = Peer::owner) {
     return std::string(answer(request, peer).bytes);

@@ -141,26 +141,48 @@ std::shared_ptr<const Plan> PlanCache::find(const PlanKey &key) {
     return nullptr;
   }
   recent.splice(recent.begin(), recent, found->second);
-  return found->second->second;
+  return found->second->plan;
 }
 
-std::vector<std::shared_ptr<const Plan>> PlanCache::insert(const PlanKey &key, std::shared_ptr<const Plan> &plan) {
+std::vector<std::shared_ptr<const Plan>> PlanCache::insert(const PlanKey &key, std::shared_ptr<const Plan> &plan,
+                                                           const std::string &account) {
   if (auto present = find(key)) {
     std::vector<std::shared_ptr<const Plan>> second{std::move(plan)};
     plan = std::move(present);
     return second;
   }
-  recent.emplace_front(key, plan);
+  recent.push_front({key, plan, account});
   index[key] = recent.begin();
-  total += plan->bytes();
+  counts.add(account, 1);
+  total.add(account, plan->bytes());
   std::vector<std::shared_ptr<const Plan>> gone;
-  while (recent.size() > 1 && (recent.size() > plansMost || total > bytesMost)) {
-    total -= recent.back().second->bytes();
-    gone.push_back(std::move(recent.back().second));
-    index.erase(recent.back().first);
-    recent.pop_back();
+  auto isBeyond = [](const Shares &shares, const std::string &whose) {
+    return shares.used(whose) > shares.share(whose);
+  };
+  // Each account makes room for its own plans first.
+  for (auto at = recent.end(); at != std::next(recent.begin());) {
+    auto entry = std::prev(at);
+    const bool isTooMuch = isBeyond(counts, account) || isBeyond(total, account);
+    if (isTooMuch && entry->account == account) {
+      drop(entry, gone);
+    } else if (isTooMuch) {
+      at = entry;
+    } else {
+      break;
+    }
+  }
+  while (recent.size() > 1 && (counts.used() > plansMost || total.used() > bytesMost)) {
+    drop(std::prev(recent.end()), gone);
   }
   return gone;
+}
+
+void PlanCache::drop(std::list<Entry>::iterator entry, std::vector<std::shared_ptr<const Plan>> &gone) {
+  counts.remove(entry->account, 1);
+  total.remove(entry->account, entry->plan->bytes());
+  gone.push_back(std::move(entry->plan));
+  index.erase(entry->key);
+  recent.erase(entry);
 }
 
 } // namespace sojourn::owner

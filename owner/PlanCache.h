@@ -4,7 +4,9 @@
 #define SOJOURN_OWNER_PLANCACHE_H
 
 #include "owner/Label.h"
+#include "owner/Peer.h"
 #include "owner/RequestError.h"
+#include "owner/Shares.h"
 #include "passes/Dependence.h"
 #include "passes/Price.h"
 #include "runtime/Execute.h"
@@ -47,8 +49,9 @@ public:
 private:
   void clear();
   std::mutex mutex;
-  std::map<std::string, std::shared_ptr<const PrivatePlan>> known;
-  std::map<std::string, RequestError> refused;
+  /// By hashes of the terms, which may be long.
+  std::map<runtime::ProgramHash, std::shared_ptr<const PrivatePlan>> known;
+  std::map<runtime::ProgramHash, RequestError> refused;
 };
 
 /// A program that passed every check that does not depend on a request. Immutable once made: any
@@ -83,21 +86,30 @@ struct Plan {
 llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, llvm::StringRef debug,
                                                      const PriceLimits &limits = {});
 
-/// Bounded by number and by bytes; the last used plan always stays. Under the owner's mutex.
+/// Bounded by number and by bytes, of all accounts and of each (Shares.h); the last used plan always stays. Under the
+/// owner's mutex.
 class PlanCache {
 public:
-  PlanCache(size_t plansMost, size_t bytesMost) : plansMost(plansMost), bytesMost(bytesMost) {}
+  PlanCache(size_t plansMost, size_t bytesMost)
+      : plansMost(plansMost), bytesMost(bytesMost), counts(plansMost), total(bytesMost) {}
   std::shared_ptr<const Plan> find(const PlanKey &key);
   /// Returns what had to go, for the caller to destroy without the lock. If another step put the
-  /// same program there meanwhile, that plan stays and `plan` becomes it.
-  std::vector<std::shared_ptr<const Plan>> insert(const PlanKey &key, std::shared_ptr<const Plan> &plan);
+  /// same program there meanwhile, that plan stays and `plan` becomes it. `account`: the client's that sent it.
+  std::vector<std::shared_ptr<const Plan>> insert(const PlanKey &key, std::shared_ptr<const Plan> &plan,
+                                                  const std::string &account = kLocalClient);
   size_t count() const { return recent.size(); }
-  size_t bytes() const { return total; }
+  size_t bytes() const { return total.used(); }
 
 private:
-  using Entry = std::pair<PlanKey, std::shared_ptr<const Plan>>;
+  struct Entry {
+    PlanKey key;
+    std::shared_ptr<const Plan> plan;
+    std::string account;
+  };
+  void drop(std::list<Entry>::iterator entry, std::vector<std::shared_ptr<const Plan>> &gone);
+
   const size_t plansMost, bytesMost;
-  size_t total = 0;
+  Shares counts, total;
   std::list<Entry> recent; ///< last used first
   std::map<PlanKey, std::list<Entry>::iterator> index;
 };

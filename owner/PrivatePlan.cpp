@@ -105,29 +105,32 @@ void PrivatePlans::clear() {
 }
 
 llvm::Expected<std::shared_ptr<const PrivatePlan>> PrivatePlans::find(const std::string &terms) {
+  const runtime::ProgramHash key = runtime::hashProgram(terms);
   std::lock_guard lock(mutex);
-  if (auto found = refused.find(terms); found != refused.end()) {
+  if (auto found = refused.find(key); found != refused.end()) {
     return llvm::make_error<RequestError>(found->second);
   }
-  auto found = known.find(terms);
+  auto found = known.find(key);
   return found == known.end() ? nullptr : found->second;
 }
 
 void PrivatePlans::refuse(const std::string &terms, const RequestError &error) {
+  const runtime::ProgramHash key = runtime::hashProgram(terms);
   std::lock_guard lock(mutex);
   if (refused.size() >= kRefusalsMost) {
     refused.clear();
   }
-  refused.try_emplace(terms, error);
+  refused.try_emplace(key, error);
 }
 
 void PrivatePlans::insert(const std::string &terms, std::shared_ptr<const PrivatePlan> plan) {
+  const runtime::ProgramHash key = runtime::hashProgram(terms);
   std::lock_guard lock(mutex);
   if (known.size() >= kPlansMost) {
     clear();
   }
   size_t bytes = plan->bytes();
-  if (cachedBytes + bytes <= kBytesMost && known.try_emplace(terms, std::move(plan)).second) {
+  if (cachedBytes + bytes <= kBytesMost && known.try_emplace(key, std::move(plan)).second) {
     cachedBytes += bytes;
   }
 }
@@ -286,6 +289,11 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &p
   made->forms = std::move(rewritten->forms);
   made->notes = rewritten->notes;
   made->report = describeSites(*made, terms);
+  made->operations = priceOf(**module).operations;
+  for (const CoinInfo &coin : made->coins) {
+    constexpr uint64_t kPerCoin = 64; // operations in whose time one is drawn
+    made->operations += kPerCoin * static_cast<uint64_t>(coin.type.numel());
+  }
   auto executable = runtime::Executable::create(**module);
   if (!executable) {
     return executable.takeError();

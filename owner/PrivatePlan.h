@@ -86,6 +86,7 @@ struct PrivatePlan {
   std::string report;
   /// Whether a draw is sampled, and whether a site is paid for by the step (not beside it).
   bool isSampled = false, spendsInStep = false;
+  uint64_t operations = 0; ///< of its price, coins among them
   size_t runBytes(unsigned threads) const;
   /// What it takes in the cache.
   size_t bytes() const;

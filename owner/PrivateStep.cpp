@@ -85,7 +85,7 @@ llvm::Error PrivateStep::findPlan() {
   auto made = makePrivatePlan(*plan, terms, context->limits.price);
   if (!made) {
     RequestError error = takeRequestError(made.takeError());
-    if (error.code != wire::ErrorCode_Internal) {
+    if (error.code == wire::ErrorCode_Refused) { // others may pass, as memory that is short
       plan->privatePlans->refuse(key, error);
     }
     return llvm::make_error<RequestError>(std::move(error));

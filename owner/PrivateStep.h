@@ -32,6 +32,7 @@ public:
 
   const runtime::Executable &executable() const { return *noised->executable; }
   size_t runBytes(unsigned threads) const { return noised->runBytes(threads); }
+  uint64_t operations() const { return noised->operations; }
   bool isReleased(size_t result) const { return noised->released[result]; }
   /// Labels of results, from those that follow from the arguments. What the noise releases has the labels of the public
   /// arguments that it depends on; anything else has those of the private tables that it holds rows of, or whose draw

@@ -4,6 +4,8 @@
 #include "owner/RequestError.h"
 #include "owner/Text.h"
 
+#include <system_error>
+
 namespace sojourn::owner {
 
 /// How often the thread looks while steps run: no step has to wake it.
@@ -32,10 +34,16 @@ void RunningSteps::remove(RunningStep &step) {
 
 void RunningSteps::renew(RunningStep &step) {
   if (stepTime.count() == 0) {
+    std::lock_guard lock(mutex);
+    step.isCharged = false;
     return;
   }
   const auto deadline = RunningStep::Clock::now() + stepTime;
   std::lock_guard lock(mutex);
+  step.isCharged = false;
+  if (step.cause == StopCause::deadline) {
+    step.stop = false; // set after the step before had committed
+  }
   if (step.cause == StopCause::deadline || step.end > deadline) {
     step.cause = StopCause::deadline;
     step.end = deadline;
@@ -46,6 +54,9 @@ void RunningSteps::renew(RunningStep &step) {
 
 void RunningSteps::endIn(RunningStep &step, std::chrono::milliseconds time, StopCause cause) {
   std::lock_guard lock(mutex);
+  if (cause == StopCause::connection && step.isCharged) {
+    return;
+  }
   if (const auto end = RunningStep::Clock::now() + time; end < step.end) {
     step.end = end;
     step.cause = cause;
@@ -55,7 +66,17 @@ void RunningSteps::endIn(RunningStep &step, std::chrono::milliseconds time, Stop
 
 void RunningSteps::keep(RunningStep &step) {
   std::lock_guard lock(mutex);
-  if (step.cause == StopCause::connection) {
+  keepGoing(step);
+}
+
+void RunningSteps::charged(RunningStep &step) {
+  std::lock_guard lock(mutex);
+  step.isCharged = true;
+  keepGoing(step);
+}
+
+void RunningSteps::keepGoing(RunningStep &step) {
+  if (step.cause == StopCause::connection && !step.stop) {
     step.end = step.deadline;
     step.cause = StopCause::deadline;
   }
@@ -63,7 +84,11 @@ void RunningSteps::keep(RunningStep &step) {
 
 void RunningSteps::wake() {
   if (!thread.joinable()) {
-    thread = std::thread([this] { watch(); });
+    try {
+      thread = std::thread([this] { watch(); });
+    } catch (const std::system_error &) {
+      return; // steps run to their end until one can be made
+    }
   } else if (isIdle) {
     changed.notify_all();
   }

@@ -34,6 +34,7 @@ private:
   using Clock = std::chrono::steady_clock;
   runtime::StopFlag stop{false};
   StopCause cause = StopCause::deadline; ///< of the earliest end
+  bool isCharged = false;
   Clock::time_point deadline = Clock::time_point::max(), end = Clock::time_point::max();
 };
 
@@ -54,10 +55,14 @@ public:
   void endIn(RunningStep &step, std::chrono::milliseconds time, StopCause cause);
   /// Its client is connected again.
   void keep(RunningStep &step);
+  /// A budget was charged for it: the end of its connection no longer ends it. A client that comes back finds the
+  /// reply.
+  void charged(RunningStep &step);
   /// Why a step that was stopped ended: an error of code Stopped. `isCharged`: a budget was charged for it.
   llvm::Error stopped(const RunningStep &step, bool isCharged = false) const;
 
 private:
+  static void keepGoing(RunningStep &step);
   void watch();
   void wake();
 

@@ -32,7 +32,9 @@ T whole(double value) {
 const NumberSetting kNumbers[] = {
     {"steps", "seconds", "--step-seconds", "deadline of one step; 0: none", 0, kWeek, false,
      [](const ServeSettings &s) { return static_cast<double>(s.limits.stepMs) / 1000; },
-     [](ServeSettings &s, double value) { s.limits.stepMs = whole<int64_t>(1000 * value); }},
+     [](ServeSettings &s, double value) {
+       s.limits.stepMs = value > 0 ? std::max<int64_t>(1, whole<int64_t>(1000 * value)) : 0;
+     }},
     {"steps", "operations", "--max-operations",
      "limit on elements computed or moved by one step; larger programs are refused unbuilt; 0: what the processors do "
      "at "

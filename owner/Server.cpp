@@ -21,7 +21,7 @@
 #include <mutex>
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>
-#include <set>
+#include <map>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <thread>
@@ -29,8 +29,13 @@
 
 namespace sojourn::owner {
 
-/// A client that does not take its reply must not hold a worker for ever.
-static constexpr nng_duration kSendTimeoutMs = 30'000;
+/// A client that does not take its reply must not hold a worker for ever: its connection is closed then. Where a
+/// quarter of the workers wait for such clients, they wait no longer than a second.
+static constexpr nng_duration kSendTimeoutMs = 30'000, kShortSendTimeoutMs = 1'000;
+/// Of one connection, replies that it has not taken; with more it is closed. An orderly client has one or two.
+static constexpr int kRepliesMost = 8;
+/// Connections; a further one is closed at once.
+static constexpr size_t kConnectionsMost = 4'096;
 
 /// More are made as they are needed.
 static constexpr unsigned kWorkersAtFirst = 16;
@@ -145,7 +150,9 @@ struct Server::State {
   }
   bool hire();
   int addWorker();
-  void endSteps();
+  void endSteps(std::chrono::milliseconds grace);
+  bool addReply(nng_pipe pipe);
+  void removeReply(int pipe);
   void work(Worker &worker);
   void answer(Worker &worker, nng_msg *request);
 
@@ -157,18 +164,25 @@ struct Server::State {
   Roster roster;
   std::vector<std::unique_ptr<Worker>> workers;
   std::mutex pipesMutex;
-  std::set<int> pipes; ///< connections that are open
+  std::map<int, int> pipes;          ///< connections that are open, with the replies that they have not taken
+  std::atomic<unsigned> sending = 0; ///< workers whose reply has not gone
 };
 
 void Server::State::onPipe(nng_pipe pipe, nng_pipe_ev event, void *given) {
   auto &state = *static_cast<State *>(given);
   const int id = nng_pipe_id(pipe);
+  if (event == NNG_PIPE_EV_ADD_PRE) {
+    const bool isFull = [&] {
+      std::lock_guard lock(state.pipesMutex);
+      return state.pipes.size() >= kConnectionsMost || !state.pipes.emplace(id, 0).second;
+    }();
+    if (isFull) {
+      nng_pipe_close(pipe);
+    }
+    return;
+  }
   {
     std::lock_guard lock(state.pipesMutex);
-    if (event == NNG_PIPE_EV_ADD_PRE) {
-      state.pipes.insert(id);
-      return;
-    }
     state.pipes.erase(id);
   }
   state.owner.disconnected(static_cast<uint64_t>(id));
@@ -206,14 +220,41 @@ bool Server::State::hire() {
   return true;
 }
 
-void Server::State::endSteps() {
+void Server::State::endSteps(std::chrono::milliseconds grace) {
   std::vector<int> open;
   {
     std::lock_guard lock(pipesMutex);
-    open.assign(pipes.begin(), pipes.end());
+    for (const auto &[pipe, replies] : pipes) {
+      open.push_back(pipe);
+    }
   }
   for (int pipe : open) {
-    owner.endSteps(static_cast<uint64_t>(pipe));
+    owner.endSteps(static_cast<uint64_t>(pipe), grace);
+  }
+}
+
+/// False where the connection has too many replies that it does not take: it is closed.
+bool Server::State::addReply(nng_pipe pipe) {
+  {
+    std::lock_guard lock(pipesMutex);
+    auto found = pipes.find(nng_pipe_id(pipe));
+    if (found == pipes.end()) {
+      return true; // closed: nng drops the reply
+    }
+    if (found->second < kRepliesMost) {
+      ++found->second;
+      return true;
+    }
+  }
+  spdlog::warn("a connection with {} replies that its client does not take is closed", kRepliesMost);
+  nng_pipe_close(pipe);
+  return false;
+}
+
+void Server::State::removeReply(int pipe) {
+  std::lock_guard lock(pipesMutex);
+  if (auto found = pipes.find(pipe); found != pipes.end()) {
+    --found->second;
   }
 }
 
@@ -227,7 +268,8 @@ void Server::State::answer(Worker &worker, nng_msg *request) {
   if (bytes.starts_with(std::string_view(pad.data(), pad.size()))) {
     bytes.remove_prefix(pad.size());
   }
-  const int pipe = nng_pipe_id(nng_msg_get_pipe(request));
+  const nng_pipe from = nng_msg_get_pipe(request);
+  const int pipe = nng_pipe_id(from);
   sojourn::wire::Message reply = owner.answer(bytes, Peer::client, static_cast<uint64_t>(pipe));
   if (!isOpen(pipe)) {
     owner.disconnected(static_cast<uint64_t>(pipe)); // it closed meanwhile
@@ -240,16 +282,28 @@ void Server::State::answer(Worker &worker, nng_msg *request) {
   }
   std::memcpy(nng_msg_body(message), reply.bytes.data(), reply.bytes.size());
   sojourn::wire::countCopied(reply.bytes.size());
+  const size_t bytesSent = reply.bytes.size();
+  reply = {};
+  if (!addReply(from)) {
+    nng_msg_free(message);
+    return;
+  }
+  nng_aio_set_timeout(worker.send, ++sending > workersMost / 4 ? kShortSendTimeoutMs : kSendTimeoutMs);
   nng_aio_set_msg(worker.send, message);
   nng_ctx_send(worker.context, worker.send);
   nng_aio_wait(worker.send);
+  --sending;
   if (int result = nng_aio_result(worker.send); result != 0) {
     nng_msg_free(nng_aio_get_msg(worker.send)); // not sent: still ours
-    spdlog::warn("a reply of {} bytes was not sent: {}", reply.bytes.size(), nng_strerror(result));
+    spdlog::warn("a reply of {} bytes was not sent: {}", bytesSent, nng_strerror(result));
+    if (result == NNG_ETIMEDOUT) {
+      nng_pipe_close(from);
+    }
   }
   nng_aio_set_msg(worker.send, nullptr);
+  removeReply(pipe);
   auto spent = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin);
-  spdlog::debug("request of {} bytes, reply of {} bytes, {:.2f} ms", size, reply.bytes.size(), spent.count());
+  spdlog::debug("request of {} bytes, reply of {} bytes, {:.2f} ms", size, bytesSent, spent.count());
 }
 
 void Server::State::work(Worker &worker) {
@@ -333,13 +387,14 @@ llvm::Expected<std::unique_ptr<Server>> Server::start(Owner &owner, const Server
   if (int result = isFile ? nng_listener_set_int(listener, NNG_OPT_IPC_PERMISSIONS, S_IRUSR | S_IWUSR) : 0) {
     return wrong(result);
   }
-  if (int result = nng_listener_start(listener, 0)) {
-    return wrong(result);
-  }
+  // Before requests come: `hire` adds workers, too.
   for (unsigned index = 0; index < std::min(kWorkersAtFirst, state.workersMost); ++index) {
     if (int result = state.addWorker()) {
       return wrong(result);
     }
+  }
+  if (int result = nng_listener_start(listener, 0)) {
+    return wrong(result);
   }
   spdlog::debug("listening on {}", options.listen);
   if (llvm::StringRef(options.listen).starts_with("tcp")) {
@@ -365,13 +420,17 @@ void Server::stop(std::chrono::milliseconds drain, llvm::function_ref<bool()> is
   for (auto end = Clock::now() + drain; Clock::now() < end && !isUrgent() && !state->roster.awaitIdle(kLook);) {
   }
   // Again and again: a request that waited for its session's turn begins a step late.
+  std::chrono::milliseconds grace = kStopGrace;
   const auto end = Clock::now() + kStopGrace + kLastWords;
   do {
-    state->endSteps();
-  } while (!state->roster.awaitIdle(kLook) && Clock::now() < end);
-  for (auto &worker : state->workers) {
-    nng_aio_stop(worker->send); // of a client that does not take its reply
-  }
+    state->endSteps(grace);
+    if (Clock::now() >= end) {
+      grace = std::chrono::milliseconds(0);
+      for (auto &worker : state->workers) {
+        nng_aio_abort(worker->send, NNG_ETIMEDOUT); // of a client that does not take its reply
+      }
+    }
+  } while (!state->roster.awaitIdle(kLook));
   state->workers.clear();
   nng_close(state->socket);
   spdlog::debug("closed after {} requests", state->received.load());

@@ -7,6 +7,8 @@
 #include "owner/RequestError.h"
 #include "runtime/wire/Step.h"
 
+#include "llvm/ADT/ScopeExit.h"
+
 #include <cstring>
 #include <set>
 
@@ -266,8 +268,11 @@ llvm::Expected<std::unique_ptr<SessionTurn>> SessionTurn::take(std::mutex &mutex
     if (sessions.requests.left() == 0) {
       return requestError(wire::ErrorCode_Limit, "the owner has no room for further requests; try again later");
     }
+    // Its end gives both back, so nothing may fail in between.
     sessions.requests.add(account, 1);
+    llvm::scope_exit undo([&, used = account] { sessions.requests.remove(used, 1); });
     taken.reset(new SessionTurn(mutex, sessions, std::move(*found)));
+    undo.release();
     ++taken->session->users;
   }
   taken->turn.lock();

@@ -5,10 +5,10 @@
 #include "owner/Text.h"
 #include "runtime/wire/Messages_generated.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -18,6 +18,7 @@
 #include <nng/protocol/reqrep0/rep.h>
 #include <nng/protocol/reqrep0/req.h>
 #include <nng/supplemental/http/http.h>
+#include <random>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -197,13 +198,14 @@ llvm::Error StatusServer::State::openSocket(const std::string &store) {
   const fs::path path = folderOf(store);
   fs::create_directories(path, code);
   fs::permissions(path, fs::perms::owner_all, code);
-  const std::string name = std::to_string(getpid()) + ".sock";
+  // Containers with one store may have processes of one number.
+  const std::string name =
+      std::to_string(getpid()) + "-" + llvm::utohexstr(std::random_device()(), /*LowerCase=*/true) + ".sock";
   const Folder folder(path);
   if (!folder.isOpen()) {
     return failure("cannot open the folder '" + path.string() + "': " + std::strerror(errno));
   }
   file = path / name;
-  fs::remove(file, code); // of a process that had this number
   int result = nng_rep0_open(&socket);
   isOpen = result == 0;
   result = result ? result : nng_socket_set_size(socket, NNG_OPT_RECVMAXSZ, kRequestMost);
@@ -294,8 +296,8 @@ llvm::Expected<std::unique_ptr<StatusServer>> StatusServer::start(Owner &owner, 
   return std::unique_ptr<StatusServer>(new StatusServer(std::move(state)));
 }
 
-/// Nothing where the process has ended.
-static std::optional<std::string> askServer(const std::string &address) {
+/// Asks one server. `isOver`: nobody listens there any more.
+static std::optional<std::string> askServer(const std::string &address, bool &isOver) {
   nng_socket socket = NNG_SOCKET_INITIALIZER;
   if (nng_req0_open(&socket) != 0) {
     return std::nullopt;
@@ -304,7 +306,9 @@ static std::optional<std::string> askServer(const std::string &address) {
   nng_socket_set_ms(socket, NNG_OPT_SENDTIMEO, kAnswerMs);
   std::optional<std::string> text;
   nng_msg *message = nullptr;
-  if (nng_dial(socket, address.c_str(), nullptr, 0) == 0 && nng_msg_alloc(&message, 0) == 0) {
+  const int result = nng_dial(socket, address.c_str(), nullptr, 0);
+  isOver = result == NNG_ECONNREFUSED;
+  if (result == 0 && nng_msg_alloc(&message, 0) == 0) {
     if (nng_msg_append(message, "status", 6) != 0 || nng_sendmsg(socket, message, 0) != 0) {
       nng_msg_free(message);
     } else if (nng_recvmsg(socket, &message, 0) == 0) {
@@ -323,17 +327,15 @@ llvm::Expected<std::vector<std::string>> askServers(const std::string &store) {
   const Folder folder(path);
   for (const auto &entry : fs::directory_iterator(path, code)) {
     const std::string name = entry.path().filename().string();
-    int process = 0;
-    if (!llvm::StringRef(name).ends_with(".sock") || llvm::StringRef(name).drop_back(5).getAsInteger(10, process)) {
+    if (!llvm::StringRef(name).ends_with(".sock")) {
       continue;
     }
-    if (kill(process, 0) != 0 && errno == ESRCH) {
-      std::error_code ignored;
-      fs::remove(entry.path(), ignored); // it was killed
-      continue;
-    }
-    if (auto text = askServer(folder.address(name))) {
+    bool isOver = false;
+    if (auto text = askServer(folder.address(name), isOver)) {
       found.push_back(std::move(*text));
+    } else if (isOver) {
+      std::error_code ignored;
+      fs::remove(entry.path(), ignored); // its server was killed
     }
   }
   return found;

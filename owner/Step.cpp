@@ -163,7 +163,7 @@ llvm::Error Step::makePlan() {
   }
   std::lock_guard lock(context.mutex);
   if (fresh) {
-    gone = context.plans.insert(key, plan);
+    gone = context.plans.insert(key, plan, (*session)->account);
   }
   auto &programs = (*session)->programs;
   if (!programs.count(hash) && programs.size() >= context.limits.programsPerSession) {

@@ -18,8 +18,8 @@ StepQueue::StepQueue(unsigned threads) {
   lanes[size_t(Lane::large)].places = std::max(4u, 2 * threads);
 }
 
-unsigned StepQueue::most(const LaneState &state, Lane lane, const std::string &account) const {
-  return lane == Lane::small ? state.places : state.places / (account.empty() ? 4 : 2);
+unsigned StepQueue::most(const LaneState &state, const std::string &account) {
+  return state.places / (account.empty() ? 4 : 2);
 }
 
 llvm::Expected<StepQueue::Place> StepQueue::enter(const std::string &account, Lane lane, const RunningSteps &steps,
@@ -30,6 +30,7 @@ llvm::Expected<StepQueue::Place> StepQueue::enter(const std::string &account, La
   if (account == kLocalClient) {
     return Place();
   }
+  Place place(lane, account);
   LaneState &state = lanes[size_t(lane)];
   std::unique_lock lock(mutex);
   Account &own = state.accounts[account];
@@ -39,20 +40,21 @@ llvm::Expected<StepQueue::Place> StepQueue::enter(const std::string &account, La
   Waiter waiter;
   own.waiting.push_back(&waiter);
   ++state.waiting;
-  admit(state, lane);
+  admit(state);
   while (!waiter.isAdmitted) {
     waiter.called.wait_for(lock, kLook);
     if (!waiter.isAdmitted && step.isStopped()) {
       own.waiting.remove(&waiter);
       --state.waiting;
-      if (own.running == 0 && own.waiting.empty()) {
+      if (own.running == 0 && own.waiting.empty() && own.used <= state.floor) {
         state.accounts.erase(account);
       }
       lock.unlock();
       return steps.stopped(step);
     }
   }
-  return Place(*this, lane, account);
+  place.begin(*this);
+  return place;
 }
 
 std::pair<size_t, size_t> StepQueue::counts(Lane lane) const {
@@ -61,11 +63,11 @@ std::pair<size_t, size_t> StepQueue::counts(Lane lane) const {
   return {state.running, state.waiting};
 }
 
-void StepQueue::admit(LaneState &state, Lane lane) {
+void StepQueue::admit(LaneState &state) {
   while (state.waiting > 0 && state.running < state.places) {
     Account *next = nullptr;
     for (auto &[name, account] : state.accounts) {
-      const bool canRun = !account.waiting.empty() && account.running < most(state, lane, name);
+      const bool canRun = !account.waiting.empty() && account.running < most(state, name);
       if (canRun &&
           (next == nullptr || std::pair(account.running, account.used) < std::pair(next->running, next->used))) {
         next = &account;
@@ -95,15 +97,12 @@ void StepQueue::leave(Lane lane, const std::string &account, double seconds) {
   if (own.running == 0 && own.waiting.empty() && own.used <= state.floor) {
     state.accounts.erase(account);
   }
-  admit(state, lane);
+  admit(state);
 }
-
-StepQueue::Place::Place(StepQueue &queue, Lane lane, std::string account)
-    : queue(&queue), lane(lane), account(std::move(account)), begin(std::chrono::steady_clock::now()) {}
 
 StepQueue::Place::~Place() {
   if (queue != nullptr) {
-    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - since;
     queue->leave(lane, account, spent.count());
   }
 }

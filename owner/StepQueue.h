@@ -24,9 +24,8 @@ inline constexpr uint64_t kSmallOperations = 20'000'000;
 
 /// Two lanes, for small and for large work, each with a bounded number of places. Where a lane is full, the account
 /// with the fewest places, then the one that has used the lane least, gets the next place; within an account, requests
-/// come in their order. Of the places for large
-/// work one client has at most half, and all clients without an identity together a quarter; their time counts four
-/// times. The data owner's process waits for nobody. Guards itself.
+/// come in their order. Of the places one client has at most half, and all clients without an identity
+/// together a quarter; their time counts four times. The data owner's process does not wait. Guards itself.
 class StepQueue {
 public:
   enum class Lane : uint8_t { small, large };
@@ -41,17 +40,21 @@ public:
     Place() = default;
     Place(Place &&other) noexcept
         : queue(std::exchange(other.queue, nullptr)), lane(other.lane), account(std::move(other.account)),
-          begin(other.begin) {}
+          since(other.since) {}
     Place &operator=(Place &&) = delete;
     ~Place();
 
   private:
     friend class StepQueue;
-    Place(StepQueue &queue, Lane lane, std::string account);
-    StepQueue *queue = nullptr;
+    Place(Lane lane, std::string account) : lane(lane), account(std::move(account)) {}
+    void begin(StepQueue &from) {
+      queue = &from;
+      since = std::chrono::steady_clock::now();
+    }
+    StepQueue *queue = nullptr; ///< null until it begins
     Lane lane = Lane::small;
     std::string account;
-    std::chrono::steady_clock::time_point begin;
+    std::chrono::steady_clock::time_point since;
   };
 
   /// Waits for a place; the error of the step if it is stopped first.
@@ -77,8 +80,8 @@ private:
     std::map<std::string, Account> accounts;
   };
 
-  unsigned most(const LaneState &state, Lane lane, const std::string &account) const;
-  void admit(LaneState &state, Lane lane);
+  static unsigned most(const LaneState &state, const std::string &account);
+  static void admit(LaneState &state);
   void leave(Lane lane, const std::string &account, double seconds);
 
   mutable std::mutex mutex;

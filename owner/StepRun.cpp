@@ -248,12 +248,14 @@ llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed)
     return error;
   }
   RunningStep &running = *session.running;
-  auto place = context.queue.enter(session.account, StepQueue::laneOf(plan->operations), context.running, running);
+  const auto lane = StepQueue::laneOf(privacy ? privacy->operations() : plan->operations);
+  auto place = context.queue.enter(session.account, lane, context.running, running);
   if (!place) {
     return place.takeError();
   }
   size_t most = context.threads.most();
-  auto memory = context.memory.lease(privacy ? privacy->runBytes(static_cast<unsigned>(most))
+  auto memory = context.memory.lease(session.account,
+                                     privacy ? privacy->runBytes(static_cast<unsigned>(most))
                                              : plan->runBytes(static_cast<unsigned>(most)),
                                      running.flag());
   if (!memory) {
@@ -283,6 +285,9 @@ llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed)
     if (llvm::Error error = privacy->pay()) {
       return error;
     }
+    if (privacy->isCharged()) {
+      context.running.charged(running);
+    }
     privacy->drawCoins(bound->bindings, threads.threads);
   }
   auto values = (privacy ? privacy->executable() : *plan->executable).run(bound->bindings, options);
@@ -301,8 +306,8 @@ llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed)
       return error;
     }
   }
-  reply.add(*leaving, report());
   takeOut(*values, plan->executable->results());
+  reply.add(*leaving, report());
   std::lock_guard lock(context.mutex);
   commit(*values);
   committed();

@@ -6,6 +6,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cmath>
+
 namespace sojourn::owner {
 
 llvm::Error serveTables(Owner &owner, const Arguments &arguments) {
@@ -23,6 +25,9 @@ llvm::Error takeSettings(Arguments &arguments) {
     return error;
   }
   for (const auto &[setting, value] : arguments.numbers) {
+    if (std::isnan(value)) {
+      return llvm::createStringError(std::string(setting->option) + " is nan, expected a number");
+    }
     setting->set(settings, value);
   }
   for (const auto &[setting, value] : arguments.texts) {

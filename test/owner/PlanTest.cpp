@@ -151,22 +151,83 @@ TEST(Budgets, ThreadsAreSharedFairly) {
 TEST(Budgets, MemoryIsWaitedFor) {
   MemoryBudget budget(100, 60'000);
   runtime::StopFlag going{false}, stopped{false};
-  auto first = budget.lease(80, going);
+  auto first = budget.lease(kLocalClient, 80, going);
   ASSERT_TRUE(bool(first));
-  auto small = budget.lease(20, going);
+  auto small = budget.lease(kLocalClient, 20, going);
   ASSERT_TRUE(bool(small));
   std::thread waiting([&] {
-    auto second = budget.lease(90, going); // fits when both others have ended
+    auto second = budget.lease(kLocalClient, 90, going); // fits when both others have ended
     EXPECT_TRUE(bool(second)) << llvm::toString(second.takeError());
   });
   std::thread stopping([&] { stopped = true; });
-  EXPECT_EQ(errorText(budget.lease(30, stopped).takeError()), "the step was stopped");
+  EXPECT_EQ(errorText(budget.lease(kLocalClient, 30, stopped).takeError()), "the step was stopped");
   stopping.join();
   { auto ended = std::move(*first); }
   { auto ended = std::move(*small); }
   waiting.join();
-  EXPECT_NE(errorText(budget.lease(101, going).takeError()).find("limit for running programs is 100"),
+  EXPECT_NE(errorText(budget.lease(kLocalClient, 101, going).takeError()).find("limit for running programs is 100"),
             std::string::npos);
+}
+
+/// No account has all the memory, and small leases do not overtake a large one for ever.
+TEST(Budgets, MemoryHasSharesAndAnOrder) {
+  MemoryBudget budget(800, 60'000);
+  runtime::StopFlag going{false};
+  EXPECT_NE(errorText(budget.lease("", 101, going).takeError()).find("clients without an identity is 100"),
+            std::string::npos);
+  EXPECT_NE(errorText(budget.lease("ada", 401, going).takeError()).find("is 400"), std::string::npos);
+  auto ada = budget.lease("ada", 300, going), bob = budget.lease("bob", 300, going);
+  ASSERT_TRUE(ada && bob);
+  std::atomic<bool> hasLarge = false, hasSmall = false;
+  std::thread large([&] {
+    auto lease = budget.lease("carol", 350, going);
+    hasLarge = bool(lease);
+    EXPECT_FALSE(hasSmall);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  std::thread small([&] {
+    auto lease = budget.lease("dave", 200, going); // it would fit at once
+    hasSmall = bool(lease);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_FALSE(hasLarge || hasSmall);
+  { auto ended = std::move(*ada); }
+  large.join();
+  small.join();
+  EXPECT_TRUE(hasLarge && hasSmall);
+}
+
+/// Plans of one account do not drive out those of others.
+TEST(PlanCaches, AccountsMakeRoomForThemselves) {
+  auto made = makePlan(keepProgram().program, keepProgram().debug);
+  ASSERT_TRUE(bool(made)) << llvm::toString(made.takeError());
+  auto key = [](unsigned number) {
+    PlanKey result;
+    result.program[0] = static_cast<uint8_t>(number);
+    result.program[1] = static_cast<uint8_t>(number >> 8);
+    return result;
+  };
+  PlanCache cache(80, SIZE_MAX);
+  std::shared_ptr<const Plan> entry = *made;
+  for (unsigned number = 0; number < 30; ++number) {
+    EXPECT_TRUE(cache.insert(key(number), entry, "ada").empty());
+  }
+  for (unsigned number = 100; number < 400; ++number) { // an eighth of 80 at most
+    cache.insert(key(number), entry, "");
+  }
+  EXPECT_EQ(cache.count(), 40u);
+  for (unsigned number = 0; number < 30; ++number) {
+    EXPECT_TRUE(cache.find(key(number))) << number;
+  }
+  for (unsigned number = 390; number < 400; ++number) {
+    EXPECT_TRUE(cache.find(key(number))) << number;
+  }
+  for (unsigned number = 500; number < 600; ++number) {
+    cache.insert(key(number), entry, "bob");
+  }
+  EXPECT_EQ(cache.count(), 80u);
+  EXPECT_TRUE(cache.find(key(29))) << "half is bob's at most";
 }
 
 } // namespace sojourn::owner::test

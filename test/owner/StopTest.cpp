@@ -91,7 +91,7 @@ TEST_P(Ends, ByTheirClient) {
 TEST_P(Ends, StepsThatEndSoonAreNotCutOff) {
   meanwhile = [&] {
     EXPECT_EQ(Reply(owner->handle(watchBytes(client->session, true), Peer::client)).error(), "");
-    owner->endSteps(7);
+    owner->endSteps(7, kStopGrace);
     owner->disconnected(7);
   };
   Reply reply = count();
@@ -120,12 +120,12 @@ TEST_P(Ends, NotIfTheClientIsBack) {
 
 TEST_P(Ends, WithTheServer) {
   meanwhile = [&] {
-    owner->endSteps(6);
+    owner->endSteps(6, kStopGrace);
     std::this_thread::sleep_for(kStopGrace + 500ms);
   };
   EXPECT_EQ(count().error(), "") << "the step of another server's connection";
   meanwhile = [&] {
-    owner->endSteps(7);
+    owner->endSteps(7, kStopGrace);
     std::this_thread::sleep_for(kStopGrace + 500ms);
   };
   if (GetParam() == Phase::running) { // the plan is known by now

@@ -2,6 +2,7 @@
 """Attack: connections that close without waiting. Bursts of three requests and a close jammed the reaper of nng 1.6:
 every later connection kept its descriptor, and at 1,024 no client was served."""
 
+import contextlib
 import os
 import pathlib
 import secrets
@@ -64,5 +65,29 @@ def test_connections_that_close_at_once_keep_no_descriptor(generator, tmp_path):
             assert torch.equal((x.to(owner.device) * 3).cpu(), x * 3)
         with sojourn.connect(process.address) as another:
             assert torch.equal((x.to(another.device) + 1).cpu(), x + 1)
+    finally:
+        assert process.close() == 0
+
+
+def test_replies_that_nobody_takes(tmp_path):
+    """Attack: a connection that sends requests and reads no reply held a thread of the server for each of them."""
+    process = OwnerProcess(tmp_path)
+    try:
+        with sojourn.connect(process.address) as owner, contextlib.ExitStack() as stack:
+            x = torch.ones(3).to(owner.device)
+            assert (x + 1).tolist() == [2, 2, 2]
+            for _ in range(4):
+                client = stack.enter_context(socket.socket(socket.AF_UNIX))
+                client.connect(process.address.removeprefix("ipc://"))
+                client.settimeout(5)
+                client.sendall(HELLO)
+                try:  # garbage, each with an error as its reply, until the server closes
+                    for _ in range(20_000):
+                        client.sendall(message(b"no request"))
+                except (BrokenPipeError, ConnectionResetError, TimeoutError):
+                    pass
+            for i in range(20):
+                assert (x + i).tolist() == [1 + i] * 3
+            assert "replies that its client does not take is closed" in process.log()
     finally:
         assert process.close() == 0
