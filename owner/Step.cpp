@@ -197,7 +197,6 @@ llvm::Error Step::checkSize() const {
 
 /// Once it has committed, the message's number is used.
 llvm::Error Step::runOne(const StepPart &part, DoneReply &reply) {
-  context.running.renew(running);
   StepRun step(context, request, part, hash, **session, plan);
   llvm::Error error = step.run(reply, [&] {
     Session &target = **session;
@@ -240,6 +239,7 @@ llvm::Expected<StepReply> Step::runAll() {
   auto isLarge = [&] { return reply.extraBytes() > context.limits.replyBytes / 4; };
   for (size_t at = 0; at < repetitions && !failure && !isOver(begin) && !isLarge(); ++at) {
     part = part.next(*request.repetitions()->Get(static_cast<flatbuffers::uoffset_t>(at)));
+    context.running.renew(running);
     try {
       // All of it may end while the message runs.
       llvm::Error error = context.accounts.checkKey((*session)->account, (*session)->key);

@@ -3,6 +3,7 @@
 // bench-serving ADDRESS SMALL LARGE SECONDS. Prints steps and times of replies as JSON. Used by tools/bench_serving.py.
 #include "dialect/Version.h"
 #include "runtime/Program.h"
+#include "runtime/Tensor.h"
 #include "runtime/Version.h"
 #include "runtime/wire/Messages_generated.h"
 #include "runtime/wire/Protocol.h"

@@ -197,7 +197,9 @@ void Client::bye() {
   int looks = 0;
   const CallStatus status = transport_->tryLongCall(bytesOf(request), answer, failure, [&] { return ++looks < 2; });
   if (status != CallStatus::Answered && status != CallStatus::TimedOut) {
-    throw Error(ErrorKind::ConnectionLost, failure + ": check the owner, then connect again");
+    Request again(transport_->allocator()); // a session ends once, however often it is asked
+    again.finish(schema::CreateBye(again, session_));
+    exchange(again);
   }
 }
 

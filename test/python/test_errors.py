@@ -15,7 +15,16 @@ import torch
 import sojourn
 
 EXAMPLES = errors_support.load()
-NAMES = ("SGD ", "ReduceLROnPlateau ", "Tensor.", "UntypedStorage.", "Limit: ", "FOLDER/")  # texts may begin with
+NAMES = (
+    "SGD ",
+    "ReduceLROnPlateau ",
+    "Tensor.",
+    "UntypedStorage.",
+    "Limit: ",
+    "Dataset: ",
+    "Session: ",
+    "FOLDER/",
+)  # texts may begin with
 
 
 @functools.cache

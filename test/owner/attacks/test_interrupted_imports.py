@@ -36,9 +36,19 @@ def store(tmp_path):
         assert float(sojourn.publish(owner.dataset("small").rows("x", dtype=torch.float64).sum())) == 0.75
 
 
+def heeds_signals():
+    """A process in the background may have them ignored, and so have its children."""
+    for each in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(each, signal.SIG_DFL)
+
+
 def begin(file, store, *more, name="large") -> subprocess.Popen:
     return subprocess.Popen(
-        words(file, store, name, *TERMS, *more), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        words(file, store, name, *TERMS, *more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=heeds_signals,
     )
 
 
@@ -84,7 +94,7 @@ def test_an_import_that_is_interrupted(how, large, store):
 def test_an_interrupt_of_the_terminal(large, store):
     """Reaches both processes."""
     before = left(store)
-    process = subprocess.Popen(words(large, store, "large", *TERMS), start_new_session=True)
+    process = subprocess.Popen(words(large, store, "large", *TERMS), start_new_session=True, preexec_fn=heeds_signals)
     started(child_of(process))
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(60) == -signal.SIGINT and left(store) == before
