@@ -12,6 +12,9 @@ namespace sojourn::owner {
 
 using llvm::Twine;
 
+/// How often the catalogue is asked whether entries have left the log: a look takes as long as a part of a small step.
+static constexpr std::chrono::milliseconds kLook{100};
+
 std::string ProgramLog::archiveFolder(const Environment &environment) {
   return environment.storeDirectory.empty() ? "" : environment.storeDirectory + "/programs";
 }
@@ -27,6 +30,7 @@ llvm::Error ProgramLog::refresh() {
   if (!now) {
     return now.takeError();
   }
+  lookAt = std::chrono::steady_clock::now() + kLook;
   if (*now == moves) {
     return llvm::Error::success();
   }
@@ -147,16 +151,20 @@ llvm::Error ProgramLog::enter(const ProgramRecord &record, const runtime::Progra
 
 llvm::Error ProgramLog::add(const runtime::ProgramHash &hash, const std::string &client, const Plan &plan,
                             const std::string &report) {
-  if (llvm::Error error = refresh()) {
-    return error;
-  }
-  const int64_t now = environment.clockMs();
   const Key key{hash, client};
   const runtime::ProgramHash reportDigest = report.empty() ? runtime::ProgramHash{} : runtime::hashProgram(report);
-  auto found = pending.find(key);
-  const bool isKnown = found != pending.end() && known.count({key, plan.textDigest}) &&
-                       (report.empty() || known.count({key, reportDigest}));
-  if (!isKnown) {
+  auto isKnown = [&] {
+    return pending.count(key) && known.count({key, plan.textDigest}) &&
+           (report.empty() || known.count({key, reportDigest}));
+  };
+  // A run between a move and the next look is counted as one before the move.
+  if (!isKnown() || std::chrono::steady_clock::now() >= lookAt) {
+    if (llvm::Error error = refresh()) {
+      return error;
+    }
+  }
+  const int64_t now = environment.clockMs();
+  if (!isKnown()) {
     if (llvm::Error error = enter({hash, client, plan.text, 1, plan.ops, now, now, report}, plan.textDigest)) {
       return error;
     }
@@ -177,7 +185,7 @@ llvm::Error ProgramLog::add(const runtime::ProgramHash &hash, const std::string 
     }
     return llvm::Error::success();
   }
-  ++found->second;
+  ++pending[key];
   pendingMs = now;
   return now - flushedMs >= kCountFlushMs ? flush() : llvm::Error::success();
 }

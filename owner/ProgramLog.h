@@ -8,6 +8,7 @@
 #include "owner/Limits.h"
 #include "owner/PlanCache.h"
 
+#include <chrono>
 #include <map>
 #include <set>
 #include <utility>
@@ -57,7 +58,8 @@ private:
   std::map<Key, uint64_t> pending;
   /// Digests of texts and reports that are known to stand in the catalogue.
   std::set<std::pair<Key, runtime::ProgramHash>> known;
-  uint64_t moves = 0; ///< of the catalogue, when these were noted
+  uint64_t moves = 0;                           ///< of the catalogue, when these were noted
+  std::chrono::steady_clock::time_point lookAt; ///< again, whether these are still there
   int64_t flushedMs = 0, pendingMs = 0;
 };
 
