@@ -111,7 +111,7 @@ struct RegisterOptions {
   /// The most memory that reading the file and its table may take together, in bytes; 0: three quarters of the
   /// machine's.
   int64_t maxBytes = 0;
-  /// Whether a process of its own reads the file, as far as it can be left alone for that: no other thread runs.
+  /// Whether a separate process reads the file, as far as it can be left alone for that: no other thread runs.
   bool isApart = false;
   /// Told of each stage with what is done of how much; may be empty.
   std::function<void(const std::string &stage, int64_t done, int64_t total)> progress;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process of its own for a file that nobody trusts.
+// A separate process for an untrusted file.
 #ifndef SOJOURN_OWNER_IMPORTPROCESS_H
 #define SOJOURN_OWNER_IMPORTPROCESS_H
 

@@ -10,7 +10,7 @@ namespace sojourn::owner {
 /// Rows, hash, columns, and whether subjects were sealed.
 std::string importReport(const DatasetRecord &record);
 
-/// Enters these into the record of the parent. The process has read a file that nobody trusts, so all of it is checked.
+/// Enters these into the record of the parent. The process has read an untrusted file, so all of it is checked.
 llvm::Error readReport(llvm::StringRef report, DatasetRecord &record);
 
 } // namespace sojourn::owner

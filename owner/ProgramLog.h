@@ -15,7 +15,7 @@
 
 namespace sojourn::owner {
 
-/// Every account has a room of its own, in programs and in bytes of text, so that none can use up the room of others.
+/// Every account has its own room, in programs and in bytes of text, so that none can use up the room of others.
 /// There is no limit on all accounts together, since the data owner adds the clients.
 ///
 /// | account | room | when it is full |
@@ -25,8 +25,8 @@ namespace sojourn::owner {
 /// | all clients without an identity together | a twentieth | the oldest go, and are counted |
 ///
 /// What stands in the log by a client runs again, however full it is. Nothing goes without an archive but programs of
-/// nobody: who is watched must not flush the log. Errors tell a client of its own use alone. Guarded by the owner's
-/// mutex; several processes may write the log of one store.
+/// anonymous clients: who is watched must not flush the log. Errors tell a client of its own use alone. Guarded by the
+/// owner's mutex; several processes may write the log of one store.
 class ProgramLog {
 public:
   ProgramLog(Catalogue &catalogue, const Environment &environment, const Limits &limits)

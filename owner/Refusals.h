@@ -26,8 +26,8 @@ struct RefusedRequest {
 /// One line, with the error's reason.
 std::string refusalText(const RefusedRequest &request, const std::string &client, const RequestError &error);
 
-/// Bounds the lines of each account, so that nobody fills the disk with refusals: kRefusalLines at once, one more each
-/// second. The others are counted, and a later line tells their number. Guarded by the owner's mutex.
+/// Bounds the lines of each account, so that no client fills the disk with refusals: kRefusalLines at once, one more
+/// each second. The others are counted, and a later line tells their number. Guarded by the owner's mutex.
 class RefusalLines {
 public:
   /// The lines for the log now; `account` empty: clients without an identity or session.

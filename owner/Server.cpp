@@ -111,7 +111,7 @@ public:
     std::unique_lock lock(mutex);
     return idle.wait_for(lock, time, [&] { return busy == 0; });
   }
-  /// Nobody rests any more: workers may go from now on.
+  /// No worker rests from now on: workers may go from now on.
   void stop() {
     std::lock_guard lock(mutex);
     stopped = true;

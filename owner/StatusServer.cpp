@@ -296,7 +296,7 @@ llvm::Expected<std::unique_ptr<StatusServer>> StatusServer::start(Owner &owner, 
   return std::unique_ptr<StatusServer>(new StatusServer(std::move(state)));
 }
 
-/// Asks one server. `isOver`: nobody listens there any more.
+/// Asks one server. `isOver`: its process has ended.
 static std::optional<std::string> askServer(const std::string &address, bool &isOver) {
   nng_socket socket = NNG_SOCKET_INITIALIZER;
   if (nng_req0_open(&socket) != 0) {

@@ -84,12 +84,12 @@ private:
   /// Reads a source, and where the store is a folder writes the files of `record`, which learns what they hold.
   llvm::Expected<ImportedTable> produce(DatasetRecord &record, const DatasetSource &source,
                                         const RegisterOptions &options) const;
-  /// The same in a process of its own.
+  /// The same in a separate process.
   llvm::Error produceApart(DatasetRecord &record, const DatasetSource &source, const RegisterOptions &options) const;
   /// Of an import, whose subjects they are, on the way to the files of `record`.
   llvm::Error keepSubjects(const DatasetRecord &record, ImportedTable &table, const Subjects &subjects) const;
   static llvm::Error checkName(const std::string &name, const char *what);
-  /// With a version of its own.
+  /// With a new version.
   DatasetRecord newRecord(const RegisterOptions &options) const;
   /// Drops what other processes have removed, renamed or replaced.
   llvm::Error refresh();

@@ -164,7 +164,7 @@ llvm::Error sweepImports(const std::string &directory,
     }
     Mark mark{path, file};
     const std::string version = fs::path(path).stem().string();
-    auto isThere = isEntered(version); // asked under the lock: nobody enters it any more
+    auto isThere = isEntered(version); // asked under the lock: no import enters it any more
     if (!isThere) {
       mark.path.clear(); // for the next one
       return isThere.takeError();

@@ -36,6 +36,9 @@ struct Arguments {
 /// Texts of others (files, clients, programs) are shown without characters that steer a terminal.
 llvm::raw_ostream &standardOutput();
 
+/// Prints the description of a table.
+llvm::Error showTable(Owner &owner, const std::string &name);
+
 /// Columns, bounds, categories, fills, dates and subjects of an import.
 llvm::Error readTerms(const Arguments &arguments, RegisterOptions &options);
 

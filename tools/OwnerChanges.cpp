@@ -14,6 +14,15 @@ llvm::raw_ostream &standardOutput() {
   return stream;
 }
 
+llvm::Error showTable(Owner &owner, const std::string &name) {
+  auto record = owner.dataset(name);
+  if (!record) {
+    return record.takeError();
+  }
+  printDatasets(*record, standardOutput());
+  return llvm::Error::success();
+}
+
 llvm::Error readTerms(const Arguments &arguments, RegisterOptions &options) {
   options.columns = arguments.columns;
   if (arguments.rowsAreSubjects || !arguments.subject.empty()) {
@@ -59,12 +68,7 @@ llvm::Error replaceTable(Owner &owner, const Arguments &arguments) {
   if (error) {
     return error;
   }
-  auto record = owner.dataset(arguments.name);
-  if (!record) {
-    return record.takeError();
-  }
-  printDatasets(*record, standardOutput());
-  return llvm::Error::success();
+  return showTable(owner, arguments.name);
 }
 
 llvm::Error renameTable(Owner &owner, const Arguments &arguments) {

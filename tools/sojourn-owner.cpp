@@ -42,12 +42,7 @@ llvm::Error import(Owner &owner, const Arguments &arguments) {
   if (error) {
     return error;
   }
-  auto record = owner.dataset(arguments.name);
-  if (!record) {
-    return record.takeError();
-  }
-  printDatasets(*record, standardOutput());
-  return llvm::Error::success();
+  return showTable(owner, arguments.name);
 }
 
 llvm::Error changeAccess(Owner &owner, const Arguments &arguments) {

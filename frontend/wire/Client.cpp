@@ -189,7 +189,7 @@ void Client::bye() {
     exchange(request);
     return;
   }
-  // The owner may be at a step that was left alone. It reads this after it; nobody need wait for that.
+  // The owner may be at a step that was left alone. It reads this after it; the client need not wait for that.
   ++roundTrips;
   bytesUp += request.GetSize();
   Answer answer;

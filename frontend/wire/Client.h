@@ -28,9 +28,9 @@ namespace sojourn::frontend {
 
 class Identity;
 
-/// NotSent, Nobody: nothing has left this process; at the address of Nobody nobody listens. TimedOut, Broken: the
+/// NotSent, Refused: nothing has left this process; Refused: no server listens at the address. TimedOut, Broken: the
 /// request may have arrived.
-enum class CallStatus { Answered, NotSent, Nobody, TimedOut, Broken };
+enum class CallStatus { Answered, NotSent, Refused, TimedOut, Broken };
 
 /// A reply, read where it lies.
 using Answer = wire::Message;
@@ -107,7 +107,7 @@ struct StepReply {
     ErrorKind kind;
     std::string text;
   };
-  bool isOpen = false;                     ///< whether more of them may have: nobody waited for the rest
+  bool isOpen = false;                     ///< whether more of them may have: no call waited for the rest
   std::optional<Failure> failure;          ///< of the step after these
   std::vector<wire::TensorView> published; ///< of all of them
   /// Of published values of private tables, one per published value; else none.

@@ -117,7 +117,7 @@ void Client::dropSentAhead(const wire::Step &step) {
   for (const wire::TensorView &upload : step.uploads) {
     Answer answer;
     std::string failure;
-    // Where nobody answers, the session's end drops them.
+    // Without an answer, the session's end drops them.
     if (!answers_) {
       return;
     }
@@ -147,7 +147,7 @@ std::optional<uint64_t> Client::look(bool stop) {
   return std::nullopt;
 }
 
-/// Once a message was lost, each has a mark of its own, which no field refers to: an owner tells messages of one number
+/// Once a message was lost, each has its own mark, which no field refers to: an owner tells messages of one number
 /// apart by their bytes, and those of two steps may be equal.
 static void build(Request &request, const wire::Step &step, uint64_t mark) {
   if (mark) {
@@ -212,7 +212,7 @@ void Client::leaveOpen(const wire::Step &step) {
   tried_ = std::max(tried_, step.sequence);
   Open &open = open_.emplace_back();
   open.sequence = step.sequence;
-  if (step.repetitions.empty()) { // of several nobody knows how many ran
+  if (step.repetitions.empty()) { // of several it is unknown how many ran
     open.results = step.results;
     open.releases = step.releases;
   }

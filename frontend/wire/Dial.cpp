@@ -224,7 +224,7 @@ private:
     if (status) {
       nng_msg_free(message);
       failure = describe(status, "send to");
-      return status == NNG_ECONNREFUSED ? CallStatus::Nobody : CallStatus::NotSent;
+      return status == NNG_ECONNREFUSED ? CallStatus::Refused : CallStatus::NotSent;
     }
     exchange.receive(timeoutMs);
     status = exchange.reply.wait(look);

@@ -14,9 +14,9 @@ namespace {
 
 std::atomic<int64_t> firstPauseMs{20};
 constexpr std::chrono::milliseconds kLongestPause{2000};
-/// Where nobody listens: an owner that has ended is told within a second, and one behind a relay that comes back at
+/// Where no server listens: an owner that has ended is told within a second, and one behind a relay that comes back at
 /// once is met again.
-constexpr std::chrono::milliseconds kNobodyFor{500};
+constexpr std::chrono::milliseconds kRefusedFor{500};
 
 /// Clients that lost one owner do not all come back at once.
 double spread() {
@@ -39,7 +39,7 @@ bool Retry::again(CallStatus status) {
   switch (status) {
   case CallStatus::Answered:
   case CallStatus::NotSent: return false; // it has waited for a connection for the whole time
-  case CallStatus::Nobody: again = spent < kNobodyFor; break;
+  case CallStatus::Refused: again = spent < kRefusedFor; break;
   case CallStatus::Broken: again = isFirst || isWithin; break;
   // Who does not answer in time will hardly do so sooner when asked a third time.
   case CallStatus::TimedOut: again = !std::exchange(wasLate_, true); break;

@@ -129,8 +129,6 @@ TEST_P(Ends, WithTheServer) {
     std::this_thread::sleep_for(kStopGrace + 500ms);
   };
   if (GetParam() == Phase::running) { // the plan is known by now
-    StepRequest step;
-    step.states = {1};
     ++client->steps;
     EXPECT_EQ(count().error(),
               "Stopped: the step was stopped: the owner is closing; connect again later. It changed no value");

@@ -13,6 +13,7 @@ import urllib.request
 
 import pytest
 import torch
+from long_steps import long_step
 from owner_process import ROOT, OwnerProcess
 
 import sojourn
@@ -65,7 +66,7 @@ def test_status_and_metrics_count(tmp_path):
             assert re.match(rf"server {process.pid}, listening on {process.address} for \d+ seconds\n", text)
             assert "requests.at_once = 77" in text and "steps.seconds = 33.0" in text
             (server,) = json.loads(told("status", "--json", "--store", process.store))["servers"]
-            assert server["steps"] == 6 + 0 * len(kept)
+            assert server["steps"] == 6 and len(kept) == 1000
             assert server["sessions"] == {"all": 1, "without_identity": 1}
             assert server["values"]["bytes"] == server["values"]["bytes_without_identity"] >= 4000
             assert server["values"]["bytes_most"] == 80_000
@@ -160,30 +161,10 @@ def test_systemd_is_told(tmp_path, kind):
             assert child.wait(60) == 0
 
 
-LONG = """
-import sys, torch, sojourn
-owner = sojourn.connect(sys.argv[1], timeout=600)
-x = torch.ones(1024, 1024).to(owner.device)
-sojourn.flush()
-print("begins", flush=True)
-try:
-    for _ in range(int(sys.argv[2])):
-        x = torch.tanh(x @ x)
-    sojourn.flush()
-    print("ended", flush=True)
-except sojourn.Error as error:
-    print(error, flush=True)
-"""
-
-
 @pytest.mark.parametrize("ends", ["itself", "second signal"])
 def test_draining(tmp_path, ends):
     process = OwnerProcess(tmp_path, None, "--drain-seconds", "1000")
-    length = "100" if ends == "itself" else "3000"
-    child = subprocess.Popen(
-        [os.sys.executable, "-c", LONG, process.address, length], stdout=subprocess.PIPE, text=True
-    )
-    assert child.stdout.readline() == "begins\n"
+    child = long_step(process, 100 if ends == "itself" else 3000, 1024)
     process._wait(
         lambda: json.loads(told("status", "--json", "--store", process.store))["servers"][0]["large"]["running"]
     )

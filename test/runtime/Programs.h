@@ -125,6 +125,27 @@ inline std::vector<double> numbersOf(const runtime::HostTensor &tensor) {
   return numbers;
 }
 
+/// A step with all kinds of instructions: products, a softmax, a sort, scans, reductions, updates.
+inline const char *kStepBody = R"(
+  %w = sojourn.dot %0, %1, lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0]
+    : tensor<96x128xf32>, tensor<128x160xf32> -> tensor<96x160xf32>
+  %m = sojourn.reduce_max %w, dims = [1] : tensor<96x160xf32>
+  %mb = sojourn.broadcast %m, dims = [0] : tensor<96xf32> -> tensor<96x160xf32>
+  %d = sojourn.sub %w, %mb : tensor<96x160xf32>, tensor<96x160xf32>
+  %e = sojourn.exp %d : tensor<96x160xf32>
+  %s = sojourn.reduce_sum %e, dims = [1] : tensor<96x160xf32>
+  %sb = sojourn.broadcast %s, dims = [0] : tensor<96xf32> -> tensor<96x160xf32>
+  %p = sojourn.div %e, %sb : tensor<96x160xf32>, tensor<96x160xf32>
+  %v, %i = sojourn.sort %p, dim = 1, descending = true : tensor<96x160xf32>
+  %c = sojourn.cumsum %v, dim = 1 : tensor<96x160xf32>
+  %t = sojourn.tanh %c : tensor<96x160xf32>
+  %all = sojourn.reduce_sum %t, dims = [0, 1] : tensor<96x160xf32>)";
+
+inline std::string stepText() {
+  return programText({"tensor<96x128xf32>", "tensor<128x160xf32>"}, kStepBody,
+                     {{"%t", "tensor<96x160xf32>"}, {"%i", "tensor<96x160xi64>"}, {"%all", "tensor<f32>"}});
+}
+
 } // namespace sojourn::test
 
 #endif // SOJOURN_TEST_RUNTIME_PROGRAMS_H

@@ -6,7 +6,6 @@ import os
 import pathlib
 import re
 import signal
-import subprocess
 import sys
 import time
 
@@ -16,32 +15,15 @@ import torch
 import sojourn
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+import long_steps
 from owner_process import OwnerProcess
 
-LONG = """
-import os, sys, torch, sojourn
-owner = sojourn.connect(sys.argv[1], timeout=600)
-x = torch.ones(2048, 2048).to(owner.device)
-sojourn.flush()
-print("begins", flush=True)
-try:
-    for _ in range(int(sys.argv[2])):
-        x = torch.tanh(x @ x)  # some hundred milliseconds each
-    sojourn.flush()
-    print("ended", flush=True)
-except sojourn.Error as error:
-    print(type(error).__name__, error, flush=True)
-"""
-HOURS = 2000  # in one step: a quarter of one at least
 ANY = ("--max-operations", "1000000000000000")
 
 
-def long_step(process, length=HOURS):
-    child = subprocess.Popen(
-        [sys.executable, "-c", LONG, process.address, str(length)], stdout=subprocess.PIPE, text=True
-    )
-    assert child.stdout.readline() == "begins\n"
-    return child
+def long_step(process):
+    """A quarter of an hour at least."""
+    return long_steps.long_step(process, 2000, 2048)
 
 
 def seconds_used(pid):
