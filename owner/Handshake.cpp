@@ -68,7 +68,8 @@ std::string Handshake::tagOf(std::string_view body, const PublicKey &client, std
   return tag;
 }
 
-llvm::Expected<Handshake::Challenge> Handshake::challenge(const wire::Hello &request, const Random &random) {
+llvm::Expected<Handshake::Challenge> Handshake::challenge(const wire::Hello &request, const Random &random,
+                                                          std::string_view certificate) {
   std::string_view nonce = viewOf(request.nonce());
   auto client = clientOf(viewOf(request.identity()), nonce);
   if (!client) {
@@ -78,11 +79,12 @@ llvm::Expected<Handshake::Challenge> Handshake::challenge(const wire::Hello &req
   writer(now(), random);
   Challenge made;
   made.bytes = writer.bytes + tagOf(writer.bytes, *client, nonce);
-  made.signature = key.sign(signing::kOwnerProof, signing::statement(key.publicKey(), *client, nonce, made.bytes));
+  made.signature =
+      key.sign(signing::kOwnerProof, signing::statement(key.publicKey(), *client, nonce, made.bytes, certificate));
   return made;
 }
 
-llvm::Expected<PublicKey> Handshake::check(const wire::Prove &request) {
+llvm::Expected<PublicKey> Handshake::check(const wire::Prove &request, std::string_view certificate) {
   std::string_view nonce = viewOf(request.nonce()), challenge = viewOf(request.challenge()),
                    signature = viewOf(request.signature());
   auto client = clientOf(viewOf(request.identity()), nonce);
@@ -109,8 +111,8 @@ llvm::Expected<PublicKey> Handshake::check(const wire::Prove &request) {
     return tooOld();
   }
   std::memcpy(given.data(), signature.data(), given.size());
-  if (!signing::isSigned(*client, signing::kClientProof, signing::statement(key.publicKey(), *client, nonce, challenge),
-                         given)) {
+  if (!signing::isSigned(*client, signing::kClientProof,
+                         signing::statement(key.publicKey(), *client, nonce, challenge, certificate), given)) {
     return requestError(wire::ErrorCode_Refused, "the proof is not signed with the secret key of this identity, or was "
                                                  "made for another owner or connection");
   }

@@ -11,6 +11,7 @@
 
 #include <map>
 #include <mutex>
+#include <string_view>
 
 namespace sojourn::owner {
 
@@ -33,9 +34,11 @@ public:
   };
   /// The answer to a Hello with an identity; `random` is fresh. Whether a client has this key is not looked up: that is
   /// told to who holds it.
-  llvm::Expected<Challenge> challenge(const sojourn_wire::Hello &request, const Random &random);
-  /// The key whose holder made the proof, just now and for this owner.
-  llvm::Expected<signing::PublicKey> check(const sojourn_wire::Prove &request);
+  /// `certificate`: digest of the channel's (Introduction.h), empty without TLS.
+  llvm::Expected<Challenge> challenge(const sojourn_wire::Hello &request, const Random &random,
+                                      std::string_view certificate = {});
+  /// The key whose holder made the proof, just now, for this owner and over a channel with this certificate.
+  llvm::Expected<signing::PublicKey> check(const sojourn_wire::Prove &request, std::string_view certificate = {});
   /// Uses up the challenge of a proof that was checked and whose key is a client's: there is no second session for it.
   llvm::Error take(const sojourn_wire::Prove &request, const signing::PublicKey &client);
 

@@ -173,7 +173,8 @@ void OwnerState::refused(const RefusedRequest &request, const RequestError &erro
   }
 }
 
-llvm::Expected<sojourn::wire::Message> OwnerState::answer(std::string_view bytes, Peer peer, uint64_t connection) {
+llvm::Expected<sojourn::wire::Message> OwnerState::answer(std::string_view bytes, Peer peer, uint64_t connection,
+                                                          std::string_view certificate) {
   auto refuse = [&](llvm::Error given, const RefusedRequest &request = {}) {
     RequestError error = takeRequestError(std::move(given));
     refused(request, error);
@@ -204,12 +205,12 @@ llvm::Expected<sojourn::wire::Message> OwnerState::answer(std::string_view bytes
   if (!request->body()) {
     return refuse(requestError(wire::ErrorCode_Malformed, "the request is empty"));
   }
-  auto reply = serve(*request, bytes, peer, connection);
+  auto reply = serve(*request, bytes, peer, connection, certificate);
   return reply ? std::move(reply) : refuse(reply.takeError(), RefusedRequest(*request));
 }
 
 llvm::Expected<sojourn::wire::Message> OwnerState::serve(const wire::Request &request, std::string_view bytes,
-                                                         Peer peer, uint64_t connection) {
+                                                         Peer peer, uint64_t connection, std::string_view certificate) {
   if (llvm::Error error = checkOpen()) {
     return error;
   }
@@ -228,8 +229,8 @@ llvm::Expected<sojourn::wire::Message> OwnerState::serve(const wire::Request &re
     }
   }
   switch (request.body_type()) {
-  case wire::RequestBody_Hello: return hello(*request.body_as_Hello(), peer, connection);
-  case wire::RequestBody_Prove: return prove(*request.body_as_Prove(), connection);
+  case wire::RequestBody_Hello: return hello(*request.body_as_Hello(), peer, connection, certificate);
+  case wire::RequestBody_Prove: return prove(*request.body_as_Prove(), connection, certificate);
   case wire::RequestBody_ListDatasets: return listDatasets(*request.body_as_ListDatasets(), peer);
   case wire::RequestBody_Step: return step(*request.body_as_Step(), bytes);
   case wire::RequestBody_Release: return release(*request.body_as_Release());
@@ -267,12 +268,13 @@ void Owner::endSteps(uint64_t connection, std::chrono::milliseconds grace) noexc
   }
 }
 
-sojourn::wire::Message Owner::answer(std::string_view request, Peer peer, uint64_t connection) noexcept {
+sojourn::wire::Message Owner::answer(std::string_view request, Peer peer, uint64_t connection,
+                                     std::string_view certificate) noexcept {
   ++state->requests;
   std::string trouble;
   bool isShort = false; // of memory
   try {
-    auto reply = state->answer(request, peer, connection);
+    auto reply = state->answer(request, peer, connection, certificate);
     if (reply) {
       return std::move(*reply);
     }
@@ -361,6 +363,26 @@ Accounts &Owner::accounts() { return *state->accounts; }
 std::string Owner::key() const {
   return state->accounts ? signing::keyText(state->accounts->key().publicKey()) : std::string();
 }
+
+llvm::Expected<Certificate> OwnerState::certificate(bool renew) {
+  if (llvm::Error error = checkOpen()) {
+    return error;
+  }
+  std::lock_guard lock(mutex);
+  if (!environment.storeDirectory.empty()) {
+    return openCertificate(environment.storeDirectory, accounts->key(), renew);
+  }
+  if (!ownCertificate || renew) {
+    auto made = makeCertificate(accounts->key());
+    if (!made) {
+      return made.takeError();
+    }
+    ownCertificate = std::move(*made);
+  }
+  return *ownCertificate;
+}
+
+llvm::Expected<Certificate> Owner::certificate(bool renew) { return state->certificate(renew); }
 
 llvm::Expected<std::vector<DatasetRecord>> Owner::datasets() {
   if (llvm::Error error = state->checkOpen()) {

@@ -27,6 +27,7 @@ class Profile;
 namespace sojourn::owner {
 
 class Accounts;
+struct Certificate;
 class OwnerState;
 
 /// What was in the log of programs before.
@@ -61,7 +62,9 @@ public:
   ///
   /// `connection`: a number of the connection that the request came over, never used again; 0 for none. When it closes,
   /// `disconnected` says so, after the last answer to it; its sessions end some minutes later.
-  sojourn::wire::Message answer(std::string_view request, Peer peer = Peer::owner, uint64_t connection = 0) noexcept;
+  /// `certificate`: the digest of this owner's certificate where the connection is TLS (Certificate.h), else empty.
+  sojourn::wire::Message answer(std::string_view request, Peer peer = Peer::owner, uint64_t connection = 0,
+                                std::string_view certificate = {}) noexcept;
   void disconnected(uint64_t connection) noexcept;
   /// Steps under way of sessions whose last request came over the connection end within `grace`, by themselves or with
   /// an error of code Stopped: the server closes.
@@ -113,6 +116,9 @@ public:
   Accounts &accounts();
   /// Checks receipts; 64 hexadecimal digits.
   std::string key() const;
+  /// What this owner shows over TLS: of its store, made at the first use; in memory one of its own. `renew`: another in
+  /// its place, for servers that start from now on.
+  llvm::Expected<Certificate> certificate(bool renew = false);
   /// Every registered dataset, in order of registration.
   llvm::Expected<std::vector<DatasetRecord>> datasets();
   /// One of them; fails if no dataset has this name.

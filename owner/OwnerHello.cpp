@@ -11,7 +11,8 @@ namespace sojourn::owner {
 
 using llvm::Twine;
 
-llvm::Expected<sojourn::wire::Message> OwnerState::hello(const wire::Hello &request, Peer peer, uint64_t connection) {
+llvm::Expected<sojourn::wire::Message> OwnerState::hello(const wire::Hello &request, Peer peer, uint64_t connection,
+                                                         std::string_view certificate) {
   auto check = [](const char *what, uint32_t found, uint32_t oldest, uint32_t newest) {
     std::string range = std::to_string(oldest);
     range += oldest == newest ? "" : " to " + std::to_string(newest);
@@ -36,7 +37,7 @@ llvm::Expected<sojourn::wire::Message> OwnerState::hello(const wire::Hello &requ
       std::lock_guard lock(mutex);
       environment.randomBytes(random.data(), random.size());
     }
-    auto challenge = handshake->challenge(request, random);
+    auto challenge = handshake->challenge(request, random, certificate);
     return challenge ? challengeReply(*challenge, accounts->key().publicKey())
                      : llvm::Expected<sojourn::wire::Message>(challenge.takeError());
   }
@@ -46,8 +47,9 @@ llvm::Expected<sojourn::wire::Message> OwnerState::hello(const wire::Hello &requ
                              : begin("'" + client + "'", "", said, connection);
 }
 
-llvm::Expected<sojourn::wire::Message> OwnerState::prove(const wire::Prove &request, uint64_t connection) {
-  auto key = handshake->check(request);
+llvm::Expected<sojourn::wire::Message> OwnerState::prove(const wire::Prove &request, uint64_t connection,
+                                                         std::string_view certificate) {
+  auto key = handshake->check(request, certificate);
   if (!key) {
     return key.takeError();
   }

@@ -4,6 +4,7 @@
 #define SOJOURN_OWNER_OWNERSTATE_H
 
 #include "owner/Accounts.h"
+#include "owner/Certificate.h"
 #include "owner/Error.h"
 #include "owner/Figures.h"
 #include "owner/Handshake.h"
@@ -17,6 +18,7 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <optional>
 
 namespace sojourn::owner {
 
@@ -42,13 +44,17 @@ public:
   }
 
   llvm::Error open();
-  llvm::Expected<sojourn::wire::Message> answer(std::string_view bytes, Peer peer, uint64_t connection);
+  llvm::Expected<Certificate> certificate(bool renew);
+  llvm::Expected<sojourn::wire::Message> answer(std::string_view bytes, Peer peer, uint64_t connection,
+                                                std::string_view certificate);
   llvm::Expected<sojourn::wire::Message> serve(const wire::Request &request, std::string_view bytes, Peer peer,
-                                               uint64_t connection);
+                                               uint64_t connection, std::string_view certificate);
   /// Tells the log.
   void refused(const RefusedRequest &request, const RequestError &error);
-  llvm::Expected<sojourn::wire::Message> hello(const wire::Hello &request, Peer peer, uint64_t connection);
-  llvm::Expected<sojourn::wire::Message> prove(const wire::Prove &request, uint64_t connection);
+  llvm::Expected<sojourn::wire::Message> hello(const wire::Hello &request, Peer peer, uint64_t connection,
+                                               std::string_view certificate);
+  llvm::Expected<sojourn::wire::Message> prove(const wire::Prove &request, uint64_t connection,
+                                               std::string_view certificate);
   llvm::Expected<sojourn::wire::Message> begin(const std::string &name, const std::string &account,
                                                const std::string &said, uint64_t connection,
                                                const std::string &key = "");
@@ -91,6 +97,7 @@ public:
   std::unique_ptr<ProgramLog> log;
   std::unique_ptr<Accounts> accounts; ///< outlives the sessions, whose runs it keeps
   std::unique_ptr<Handshake> handshake;
+  std::optional<Certificate> ownCertificate; ///< of an owner without a folder, once it was asked for
   Sessions sessions;
   PlanCache plans;
   RefusalLines refusals;

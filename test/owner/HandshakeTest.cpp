@@ -60,6 +60,7 @@ struct Handshakes : testing::Test {
   std::unique_ptr<Owner> owner;
   SigningKey ada = SigningKey::generate(), bob = SigningKey::generate();
   std::string nonce = std::string(32, 'n');
+  std::string certificate; ///< digest of the channel's; empty without TLS
 
   void SetUp() override { restart(); }
   void restart() {
@@ -68,11 +69,14 @@ struct Handshakes : testing::Test {
     ASSERT_EQ(errorText(owner->accounts().addClient("ada", ada.publicKey())), "");
     ASSERT_EQ(errorText(owner->accounts().addClient("bob", bob.publicKey())), "");
   }
-  Reply send(const std::string &bytes) { return Reply(owner->handle(bytes, Peer::client)); }
+  Reply send(const std::string &bytes) {
+    return Reply(std::string(owner->answer(bytes, Peer::client, 0, certificate).bytes));
+  }
 
-  /// What `key` signs: the owner's and its own public key, nonce and challenge, each text after its length.
+  /// What `key` signs: the owner's and its own public key, nonce and challenge, each text after its length; over TLS
+  /// the certificate's digest, too.
   static std::string statement(const std::string &ownerKey, const SigningKey &key, const std::string &nonce,
-                               const std::string &challenge) {
+                               const std::string &challenge, const std::string &digest = "") {
     auto length = [](size_t size) {
       std::string bytes;
       for (int shift : {0, 8, 16, 24}) {
@@ -80,7 +84,8 @@ struct Handshakes : testing::Test {
       }
       return bytes;
     };
-    return ownerKey + textOf(key.publicKey()) + length(nonce.size()) + nonce + length(challenge.size()) + challenge;
+    return ownerKey + textOf(key.publicKey()) + length(nonce.size()) + nonce + length(challenge.size()) + challenge +
+           (digest.empty() ? "" : length(digest.size()) + digest);
   }
   /// A proof of the holder of `key`; `owner` is the key that it signs for, by default the one that the owner shows.
   Proof prove(const SigningKey &key, std::string ownerKey = "") {
@@ -96,11 +101,11 @@ struct Handshakes : testing::Test {
     std::copy_n(challenge->signature()->data(), ownerSignature.size(), ownerSignature.begin());
     signing::PublicKey ownerPublic;
     std::copy_n(shown.begin(), ownerPublic.size(), ownerPublic.begin());
-    EXPECT_TRUE(
-        signing::isSigned(ownerPublic, "sojourn owner proof 1", statement(shown, key, nonce, bytes), ownerSignature));
+    EXPECT_TRUE(signing::isSigned(ownerPublic, "sojourn owner proof 1",
+                                  statement(shown, key, nonce, bytes, certificate), ownerSignature));
     ownerKey = ownerKey.empty() ? shown : ownerKey;
     return {textOf(key.publicKey()), nonce, bytes,
-            textOf(key.sign("sojourn client proof 1", statement(ownerKey, key, nonce, bytes)))};
+            textOf(key.sign("sojourn client proof 1", statement(ownerKey, key, nonce, bytes, certificate)))};
   }
   uint64_t connect(const SigningKey &key, const std::string &account) {
     Reply reply = send(prove(key).bytes());
@@ -190,6 +195,33 @@ TEST_F(Handshakes, AProofForAnotherOwnerIsRefused) {
   // Who passes this owner's challenge on as its own gets a signature for its own key.
   Proof relayed = prove(ada, textOf(SigningKey::generate().publicKey()));
   expectRefused(relayed, "or was made for another owner or connection");
+}
+
+TEST_F(Handshakes, AProofCountsForTheCertificateOfItsChannel) {
+  // Who sits between two channels has two digests: neither side's signature is of use at the other.
+  const std::vector<std::string> digests = {"", std::string(32, 'd'), std::string(31, 'd') + "e", std::string(33, 'd')};
+  for (const std::string &made : digests) {
+    certificate = made;
+    const Proof proof = prove(ada);
+    for (const std::string &other : digests) {
+      certificate = other;
+      if (other != made) {
+        expectRefused(proof, "is not signed with the secret key of this identity, or was made for another owner or "
+                             "connection");
+      }
+    }
+    certificate = made;
+    EXPECT_EQ(send(proof.bytes()).error(), "");
+  }
+}
+
+TEST_F(Handshakes, TheStatementGrowsByTheDigestAlone) {
+  const signing::PublicKey key = *signing::parseKey(owner->key());
+  const std::string shown = textOf(key), drawn(32, 'n'), given(56, 'c'), digest(32, 'd');
+  EXPECT_EQ(signing::statement(key, ada.publicKey(), drawn, given), statement(shown, ada, drawn, given));
+  EXPECT_EQ(signing::statement(key, ada.publicKey(), drawn, given, ""), statement(shown, ada, drawn, given));
+  EXPECT_EQ(signing::statement(key, ada.publicKey(), drawn, given, digest),
+            statement(shown, ada, drawn, given, digest));
 }
 
 TEST_F(Handshakes, ChallengesGrowOldAndDieWithTheOwner) {
