@@ -4,6 +4,7 @@
 
 #include "frontend/Checks.h"
 #include "frontend/wire/Identity.h"
+#include "frontend/wire/Trust.h"
 #include "frontend/recording/Record.h"
 #include "frontend/tables/Rows.h"
 #include "frontend/session/Session.h"
@@ -77,22 +78,43 @@ std::map<std::string, uint64_t> counters() {
 template <class MakeTransport>
 static Owner open(const std::string &address, const Credentials &credentials, MakeTransport makeTransport) {
   initialize();
-  std::optional<Identity> identity;
-  if (!credentials.identity.empty()) {
-    translated([&] { identity.emplace(credentials.identity, credentials.ownerKey, address); });
-  } else if (!credentials.ownerKey.empty()) {
+  const bool isTls = address.starts_with("tls+"), hasIdentity = !credentials.identity.empty();
+  if (!isTls && !hasIdentity && !credentials.ownerKey.empty()) {
     raise(ErrorKind::Error, "owner_key can only be checked with an identity; give identity=FILE too");
   }
-  return Owner(Session::open(makeTransport(), identity ? &*identity : nullptr));
+  std::optional<Identity> identity;
+  std::shared_ptr<KnownOwners> owners;
+  translated([&] {
+    owners = std::make_shared<KnownOwners>(
+        hasIdentity ? Identity::ownersFile(credentials.identity) : defaultOwnersFile(), credentials.ownerKey, address);
+    if (hasIdentity) {
+      identity.emplace(credentials.identity, owners);
+    }
+  });
+  auto session =
+      Session::open(makeTransport(isTls ? std::make_shared<Trust>(owners) : nullptr), identity ? &*identity : nullptr);
+  if (isTls) {
+    try {
+      translated([&] { owners->remember(); });
+    } catch (...) {
+      session->close();
+      throw;
+    }
+  }
+  return Owner(std::move(session));
 }
 
-Owner connect(const std::string &url, int timeoutMs, const Credentials &credentials) {
-  return open(url, credentials, [&] { return dialTransport(url, timeoutMs); });
+Owner connect(const std::string &url, int timeoutMs, const Credentials &credentials, bool plainTcp) {
+  return open(url, credentials, [&](std::shared_ptr<Trust> trust) {
+    return translated([&] { return dialTransport(url, timeoutMs, std::move(trust), plainTcp); });
+  });
 }
 
 Owner connect(const std::string &name, std::function<wire::Message(std::string_view)> handle,
               const Credentials &credentials, int timeoutMs) {
-  return open(name, credentials, [&] { return makeFunctionTransport(name, std::move(handle), timeoutMs); });
+  return open(name, credentials, [&](const std::shared_ptr<Trust> &) {
+    return makeFunctionTransport(name, std::move(handle), timeoutMs);
+  });
 }
 
 Step::Step() { Steps::begin(); }

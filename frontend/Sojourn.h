@@ -131,14 +131,16 @@ struct Credentials {
   /// File of the secret key made by `sojourn keygen FILE`; the data owner adds FILE.pub.
   std::string identity = {};
   /// The expected owner's key, as 64 hexadecimal digits (`sojourn-owner key`). Empty: the key first seen at this
-  /// address, which is stored in FILE.owners.
+  /// address, which is stored in FILE.owners; over tls+tcp:// without an identity in ~/.config/sojourn/owners.
   std::string ownerKey = {};
 };
 
-/// Connects to `sojourn-owner serve`. Throws ConnectionLost if no owner answers within `timeoutMs`, Refused if the
-/// owner rejects the identity or is not the expected owner. A connection that breaks later is made anew within
-/// `timeoutMs`, as long as somebody listens at the address.
-Owner connect(const std::string &url, int timeoutMs = 60000, const Credentials &credentials = {});
+/// Connects to `sojourn-owner serve` at ipc:///path/to/socket or tls+tcp://host:port; `plainTcp`: also, without
+/// encryption, at a tcp:// address of this machine, for tests. Throws ConnectionLost if no owner answers within
+/// `timeoutMs`, Refused if the owner rejects the identity or is not the expected owner. A connection that breaks later
+/// is made anew within `timeoutMs`, as long as somebody listens at the address.
+Owner connect(const std::string &url, int timeoutMs = 60000, const Credentials &credentials = {},
+              bool plainTcp = false);
 /// Connects to any function from request bytes to reply bytes. Where that throws ConnectionLost, a request is repeated
 /// once, and again within `timeoutMs`.
 Owner connect(const std::string &name, std::function<wire::Message(std::string_view)> handle,

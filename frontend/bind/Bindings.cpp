@@ -85,7 +85,7 @@ std::shared_ptr<py::object> keepCallable(const py::object &callable) {
 }
 
 std::shared_ptr<Session> openSession(const py::object &transport, const std::string &name, std::optional<int> timeoutMs,
-                                     const std::string &identity, const std::string &ownerKey) {
+                                     const std::string &identity, const std::string &ownerKey, bool plainTcp) {
   Credentials credentials{identity, ownerKey};
   initialize();
   // The calling thread records backward too: no hop, and the caller's line is known.
@@ -93,7 +93,7 @@ std::shared_ptr<Session> openSession(const py::object &transport, const std::str
   if (py::isinstance<py::str>(transport)) {
     auto url = transport.cast<std::string>();
     py::gil_scoped_release unlock;
-    return connect(url, timeoutMs.value_or(60000), credentials).session();
+    return connect(url, timeoutMs.value_or(60000), credentials, plainTcp).session();
   }
   if (py::isinstance<EmbeddedOwner>(transport)) {
     auto embedded = transport.cast<std::shared_ptr<EmbeddedOwner>>();
@@ -184,7 +184,7 @@ PYBIND11_MODULE(_sojourn, m) {
 
   py::class_<Session, std::shared_ptr<Session>>(m, "Session")
       .def(py::init(&openSession), py::arg("transport"), py::arg("name"), py::arg("timeout_ms") = py::none(),
-           py::arg("identity") = "", py::arg("owner_key") = "")
+           py::arg("identity") = "", py::arg("owner_key") = "", py::arg("plain_tcp") = false)
       .def_static("offline",
                   [] {
                     py::module_::import("torch").attr("autograd").attr("set_multithreading_enabled")(false);

@@ -41,7 +41,7 @@ std::shared_ptr<Session> Session::open(std::unique_ptr<Transport> transport, Ide
   if (transport) {
     session->client_ = std::make_unique<Client>(std::move(transport));
     translated([&] { session->client_->hello(identity); });
-    session->ownerKey_ = identity ? identity->owner() : "";
+    session->ownerKey_ = identity ? identity->owner() : session->client_->transport().ownerKey();
   }
   const auto takeDevice = [&] {
     std::lock_guard lock(registryMutex);

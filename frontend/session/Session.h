@@ -138,7 +138,8 @@ public:
   bool offline() const { return !client_; }
   /// As the user wrote it to `connect`.
   std::string address() const;
-  /// What the data owner calls this client, and the key that the owner has shown; empty without an identity.
+  /// What the data owner calls this client, and the key that the owner has shown; empty without an identity, the key
+  /// but for TLS.
   std::string account() const { return client_ ? client_->account() : ""; }
   const std::string &ownerKey() const { return ownerKey_; }
   SessionMutex &mutex() { return mutex_; }

@@ -308,19 +308,22 @@ def _array(column: str, tensor: torch.Tensor):
         ) from failure
 
 
-def connect(address: str, timeout: float = 60.0, identity=None, owner_key: str | None = None) -> Owner:
-    """Connects to `sojourn-owner serve` at "ipc:///path/to/socket" or "tcp://host:port".
+def connect(
+    address: str, timeout: float = 60.0, identity=None, owner_key: str | None = None, plain_tcp: bool = False
+) -> Owner:
+    """Connects to `sojourn-owner serve` at "ipc:///path/to/socket" or "tls+tcp://host:port".
 
     `timeout`: seconds to wait for any reply. `identity`: path of the secret key that `sojourn keygen`
     made and whose public half the owner has added; a connection without it is anonymous: it uses the
     tables that are open to anyone, and has no budget on private ones. `owner_key`: key of the expected
     owner, as `sojourn-owner key` prints it; default: the owner first met at this address, noted in
-    `IDENTITY.owners`. Raises `ConnectionLost` if no owner answers, `Refused` if the owner rejects the
+    `IDENTITY.owners`, without an identity in `~/.config/sojourn/owners` (TLS only). `plain_tcp`: take
+    "tcp://127.0.0.1:port", too, which is not encrypted; for tests on one machine. Raises `ConnectionLost` if no owner answers, `Refused` if the owner rejects the
     identity or is not the expected one.
     """
     text("address", address)
     milliseconds = int(1000 * checks.positive("timeout", timeout, _TIMEOUT_MOST))
     file = "" if identity is None else path("identity", identity)
     key = "" if owner_key is None else text("owner_key", owner_key)
-    session = _opened(address, address, milliseconds, file, key)
+    session = _opened(address, address, milliseconds, file, key, checks.flag("plain_tcp", plain_tcp))
     return Owner(session, address)

@@ -91,7 +91,8 @@ void Client::prove(Identity &identity, const std::string &name, const std::strin
     return bytes ? std::string_view(reinterpret_cast<const char *>(bytes->data()), bytes->size()) : std::string_view();
   };
   std::string signature =
-      identity.answer(nonce, view(challenge.challenge()), view(challenge.owner_key()), view(challenge.signature()));
+      identity.answer(nonce, view(challenge.challenge()), view(challenge.owner_key()), view(challenge.signature()),
+                      transport_->certificate(), transport_->ownerKey());
   Request request(transport_->allocator());
   auto bytes = [&](std::string_view text) {
     return request.CreateVector(reinterpret_cast<const uint8_t *>(text.data()), text.size());

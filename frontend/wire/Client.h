@@ -27,6 +27,7 @@ struct Reply;
 namespace sojourn::frontend {
 
 class Identity;
+class Trust;
 
 /// NotSent, Refused: nothing has left this process; Refused: no server listens at the address. TimedOut, Broken: the
 /// request may have arrived.
@@ -53,6 +54,10 @@ public:
   /// How long an owner may take for a step without a word (0: for ever), and a connection to come back (0: for one
   /// repetition).
   virtual int timeoutMs() const { return 0; }
+  /// Of a channel over TLS: the digest of the server's certificate, and the key of the owner that vouched for it, as
+  /// hexadecimal digits (Trust.h). Else empty.
+  virtual std::string_view certificate() const { return {}; }
+  virtual std::string ownerKey() const { return {}; }
 };
 
 /// An allocator for requests that counts what growing copies.
@@ -67,9 +72,10 @@ public:
 /// The embedded owner: a function from bytes to bytes.
 std::unique_ptr<Transport> makeFunctionTransport(std::string name, std::function<Answer(std::string_view)> handle,
                                                  int timeoutMs = 0);
-/// nng req socket; url as "ipc:///run/o.sock" or "tcp://host:port". Throws ConnectionLost if
-/// nobody listens.
-std::unique_ptr<Transport> dialTransport(const std::string &url, int timeoutMs);
+/// url as "ipc:///run/o.sock" or "tls+tcp://host:port"; `trust` decides whose certificate the latter takes. `plainTcp`:
+/// also "tcp://127.0.0.1:port". Throws ConnectionLost if nobody listens.
+std::unique_ptr<Transport> dialTransport(const std::string &url, int timeoutMs, std::shared_ptr<Trust> trust = nullptr,
+                                         bool plainTcp = false);
 /// How often a long call is looked after.
 inline constexpr std::chrono::milliseconds kLookEvery{100};
 

@@ -359,8 +359,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<Transport> dialTransport(const std::string &url, int timeoutMs) {
-  if (std::string problem = wire::addressProblem(url); !problem.empty()) {
+std::unique_ptr<Transport> dialTransport(const std::string &url, int timeoutMs, std::shared_ptr<Trust>, bool plainTcp) {
+  if (std::string problem = wire::addressProblem(url, plainTcp, wire::Side::client); !problem.empty()) {
     raise(ErrorKind::ConnectionLost, problem);
   }
   // nng ends a process that uses it in a fork of one that has.

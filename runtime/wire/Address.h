@@ -3,22 +3,59 @@
 #ifndef SOJOURN_RUNTIME_WIRE_ADDRESS_H
 #define SOJOURN_RUNTIME_WIRE_ADDRESS_H
 
-#include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 
 namespace sojourn::wire {
 
-/// The problem with an address whose scheme no owner serves; empty for the others. inproc:// is for tests.
-inline std::string addressProblem(std::string_view address) {
-  constexpr std::array<std::string_view, 3> kSchemes = {"ipc", "tcp", "inproc"};
-  size_t end = address.find("://");
-  if (end != std::string_view::npos &&
-      std::find(kSchemes.begin(), kSchemes.end(), address.substr(0, end)) != kSchemes.end()) {
+/// Who reads the problem with an address.
+enum class Side { owner, client };
+
+/// An IPv4 address of this machine: 127 and three more numbers, without other ways to write them.
+inline bool isLoopbackNumber(std::string_view host) {
+  int numbers = 0;
+  for (;; ++numbers) {
+    const size_t end = host.find('.');
+    const std::string_view number = host.substr(0, end);
+    int value = 0;
+    for (char digit : number) {
+      value = digit >= '0' && digit <= '9' ? 10 * value + (digit - '0') : 256;
+    }
+    if (number.empty() || number.size() > 3 || value > 255 || (numbers == 0 && value != 127)) {
+      return false;
+    }
+    if (end == std::string_view::npos) {
+      return numbers == 3;
+    }
+    host.remove_prefix(end + 1);
+  }
+}
+
+/// Whether "host:port" is on this machine, where nobody listens in between.
+inline bool isLoopback(std::string_view hostAndPort) {
+  const std::string_view host = hostAndPort.substr(0, hostAndPort.rfind(':'));
+  return host == "localhost" || host == "[::1]" || isLoopbackNumber(host);
+}
+
+/// The problem with an address whose scheme no owner serves; empty for the others. inproc:// is for tests. Without
+/// encryption, tcp:// is for this machine alone, and only where `plainTcp` says so.
+inline std::string addressProblem(std::string_view address, bool plainTcp = false, Side side = Side::owner) {
+  const size_t end = address.find("://");
+  const std::string_view scheme = end == std::string_view::npos ? std::string_view() : address.substr(0, end);
+  if (scheme == "ipc" || scheme == "tls+tcp" || scheme == "inproc") {
     return {};
   }
-  return "'" + std::string(address) + "' is not an address; expected ipc:///path/to/socket or tcp://host:port";
+  const std::string found = "'" + std::string(address) + "' is not ";
+  if (scheme != "tcp") {
+    return found + "an address; expected ipc:///path/to/socket or tls+tcp://host:port";
+  }
+  const std::string_view place = address.substr(end + 3);
+  if (plainTcp && isLoopback(place)) {
+    return {};
+  }
+  const char *flag = side == Side::owner ? "--plain-tcp" : "plain_tcp=True";
+  return found + "encrypted; expected tls+tcp://" + std::string(place) + " (or, for tests on one machine, tcp://" +
+         (isLoopback(place) ? std::string(place) : "127.0.0.1:PORT") + " with " + flag + ")";
 }
 
 } // namespace sojourn::wire
