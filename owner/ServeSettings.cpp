@@ -5,6 +5,7 @@
 #include "owner/Budget.h"
 #include "owner/Error.h"
 #include "owner/Text.h"
+#include "runtime/wire/Address.h"
 
 #define TOML_EXCEPTIONS 0
 #include <algorithm>
@@ -93,10 +94,15 @@ const NumberSetting kNumbers[] = {
 };
 
 const TextSetting kTexts[] = {
-    {"listen", "--listen", "ipc:///path/to.sock or tcp://host:port", &ServeSettings::listen},
+    {"listen", "--listen", "ipc:///path/to.sock or tls+tcp://host:port", &ServeSettings::listen},
     {"metrics", "--metrics", "host:port on which to answer HTTP requests for /metrics (Prometheus) and /health",
      &ServeSettings::metrics},
     {"log", "--log", "form of the log: text or json, one line each", &ServeSettings::log},
+};
+
+const FlagSetting kFlags[] = {
+    {"plain_tcp", "--plain-tcp", "listen on tcp://127.0.0.1:port, too: without encryption, for tests on one machine",
+     &ServeSettings::plainTcp},
 };
 
 std::string nameOf(const NumberSetting &setting) {
@@ -157,11 +163,23 @@ private:
         return llvm::Error::success();
       }
     }
+    for (const FlagSetting &setting : kFlags) {
+      if (table.empty() && key == setting.key) {
+        if (!node.is_boolean()) {
+          return wrong(node, "'" + key + "' is " + textOf(node) + ", expected true or false: " + setting.help);
+        }
+        settings.*setting.flag = node.value<bool>().value_or(false);
+        return llvm::Error::success();
+      }
+    }
     std::string known;
     for (const NumberSetting &setting : kNumbers) {
       known += table == setting.table ? (known.empty() ? "" : ", ") + std::string(setting.key) : "";
     }
     for (const TextSetting &setting : kTexts) {
+      known += table.empty() ? ", " + std::string(setting.key) : "";
+    }
+    for (const FlagSetting &setting : kFlags) {
       known += table.empty() ? ", " + std::string(setting.key) : "";
     }
     return wrong(node, "unknown key '" + printableName(key) + "'" + (table.empty() ? "" : " in [" + table + "]") +
@@ -202,6 +220,7 @@ void ServeSettings::settle() {
 
 llvm::ArrayRef<NumberSetting> numberSettings() { return kNumbers; }
 llvm::ArrayRef<TextSetting> textSettings() { return kTexts; }
+llvm::ArrayRef<FlagSetting> flagSettings() { return kFlags; }
 
 llvm::Error readSettings(const std::string &path, ServeSettings &settings) {
   toml::parse_result parsed = toml::parse_file(path);
@@ -215,8 +234,12 @@ llvm::Error readSettings(const std::string &path, ServeSettings &settings) {
 
 llvm::Error checkSettings(const ServeSettings &settings) {
   if (settings.listen.empty()) {
-    return failure("no address to listen on; expected --listen ipc:///path/to.sock or tcp://host:port, or a line "
+    return failure("no address to listen on; expected --listen ipc:///path/to.sock or tls+tcp://host:port, or a line "
                    "listen = \"...\" in the file of --config");
+  }
+  if (std::string problem = sojourn::wire::addressProblem(printableName(settings.listen), settings.plainTcp);
+      !problem.empty()) {
+    return failure(problem);
   }
   if (settings.log != "text" && settings.log != "json") {
     return failure("the form of the log is '" + printableName(settings.log) + "', expected text or json");

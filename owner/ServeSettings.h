@@ -14,7 +14,8 @@
 namespace sojourn::owner {
 
 struct ServeSettings {
-  std::string listen;               ///< ipc:///path or tcp://host:port
+  std::string listen;               ///< ipc:///path or tls+tcp://host:port
+  bool plainTcp = false;            ///< also tcp:// on this machine
   std::string metrics;              ///< host:port of /metrics and /health; empty: none
   std::string log = "text";         ///< or "json"
   double drainSeconds = 0;          ///< for steps under way, once the server is to end
@@ -42,6 +43,12 @@ struct TextSetting {
   std::string ServeSettings::*text;
 };
 llvm::ArrayRef<TextSetting> textSettings();
+
+struct FlagSetting {
+  const char *key, *option, *help;
+  bool ServeSettings::*flag;
+};
+llvm::ArrayRef<FlagSetting> flagSettings();
 
 /// Takes over what a file says. Errors name file, line, found and expected.
 llvm::Error readSettings(const std::string &path, ServeSettings &settings);

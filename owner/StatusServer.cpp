@@ -52,6 +52,9 @@ json settingsJson(const ServeSettings &settings) {
   for (const TextSetting &setting : textSettings()) {
     all[setting.key] = printableName(settings.*setting.text);
   }
+  for (const FlagSetting &setting : flagSettings()) {
+    all[setting.key] = settings.*setting.flag;
+  }
   for (const NumberSetting &setting : numberSettings()) {
     json &at = *setting.table != '\0' ? all[setting.table][setting.key] : all[setting.key];
     const double value = setting.get(settings);

@@ -22,7 +22,7 @@ struct Arguments {
                                   from;
   std::vector<std::string> bounds, fills, categories, dates, columns, clients, added, removed;
   bool rowsAreSubjects = false, verbose = false, anyone = false, none = false;
-  bool continuesBudget = false, yes = false;
+  bool continuesBudget = false, yes = false, renew = false;
   std::optional<double> epsilon, delta, noiseMultiplier, clip, metricBound;
   size_t last = 50;
   int64_t maxBytes = 0;
@@ -30,6 +30,7 @@ struct Arguments {
   /// The file of --config, then these.
   std::vector<std::pair<const NumberSetting *, double>> numbers;
   std::vector<std::pair<const TextSetting *, std::string>> texts;
+  std::vector<const FlagSetting *> flags;
   ServeSettings settings;
 };
 
@@ -48,6 +49,7 @@ void addSettings(CLI::App *command, Arguments &arguments);
 llvm::Error takeSettings(Arguments &arguments);
 llvm::Error serveTables(Owner &owner, const Arguments &arguments);
 llvm::Error showStatus(Owner &owner, const Arguments &arguments);
+llvm::Error showCertificate(Owner &owner, const Arguments &arguments);
 
 llvm::Error replaceTable(Owner &owner, const Arguments &arguments);
 llvm::Error renameTable(Owner &owner, const Arguments &arguments);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands about servers: their settings, from the command line and a file; serving; what servers tell of themselves.
+#include "owner/Certificate.h"
+#include "owner/Owner.h"
 #include "owner/StatusServer.h"
 #include "owner/Text.h"
+#include "runtime/signing/Bytes.h"
 #include "tools/OwnerArguments.h"
 
 #include <CLI/CLI.hpp>
@@ -16,6 +19,24 @@ llvm::Error serveTables(Owner &owner, const Arguments &arguments) {
 
 llvm::Error showStatus(Owner &, const Arguments &arguments) {
   return printStatus(arguments.store, arguments.settings, arguments.asJson, standardOutput());
+}
+
+llvm::Error showCertificate(Owner &owner, const Arguments &arguments) {
+  auto certificate = owner.certificate(arguments.renew);
+  if (!certificate) {
+    return certificate.takeError();
+  }
+  llvm::raw_ostream &out = standardOutput();
+  out << "certificate  " << certificatePath(arguments.store) << ", with its secret key\ndigest       "
+      << signing::hex(certificate->digest) << " (SHA-256)\nname         " << signing::kServerName << ", from "
+      << kCertificateBegin << " to " << kCertificateEnd << "\nsigned by    " << owner.key()
+      << ", the owner's key\na client of 'sojourn-owner serve --listen tls+tcp://HOST:PORT' connects with "
+         "sojourn.connect(\"tls+tcp://HOST:PORT\", owner_key=\""
+      << owner.key() << "\")\n";
+  if (arguments.renew) {
+    out << "a running server keeps the certificate that it has; start it again\n";
+  }
+  return llvm::Error::success();
 }
 
 llvm::Error takeSettings(Arguments &arguments) {
@@ -33,6 +54,9 @@ llvm::Error takeSettings(Arguments &arguments) {
   for (const auto &[setting, value] : arguments.texts) {
     settings.*setting->text = value;
   }
+  for (const FlagSetting *setting : arguments.flags) {
+    settings.*setting->flag = true;
+  }
   settings.settle();
   return llvm::Error::success();
 }
@@ -44,6 +68,10 @@ void addSettings(CLI::App *command, Arguments &arguments) {
   for (const TextSetting &setting : textSettings()) {
     command->add_option_function<std::string>(
         setting.option, [&](const std::string &text) { arguments.texts.emplace_back(&setting, text); }, setting.help);
+  }
+  for (const FlagSetting &setting : flagSettings()) {
+    command->add_flag_callback(
+        setting.option, [&] { arguments.flags.push_back(&setting); }, setting.help);
   }
   for (const NumberSetting &setting : numberSettings()) {
     if (*setting.option == '\0') {

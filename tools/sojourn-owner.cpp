@@ -369,6 +369,10 @@ private:
     addSettings(command, arguments);
     command->add_flag("--verbose", arguments.verbose, "log every request (sizes, never values)");
 
+    command = add(app, "cert", "show the certificate of tls+tcp:// addresses, which is made at the first use",
+                  showCertificate);
+    command->add_flag("--renew", arguments.renew, "make another one in its place, for servers that start from now on");
+
     command = add(app, "status",
                   "show what the servers of the store do, with their settings; without any, those of a "
                   "new one",

@@ -32,7 +32,8 @@ TEST_F(Settings, EveryKeyIsTakenOver) {
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 dice(seed);
-  std::string text = "listen = \"ipc:///run/o.sock\"\nmetrics = \"127.0.0.1:9464\"\nlog = \"json\"\n", table;
+  std::string text = "listen = \"ipc:///run/o.sock\"\nmetrics = \"127.0.0.1:9464\"\nlog = \"json\"\nplain_tcp = true\n",
+              table;
   std::vector<double> expected;
   for (const bool isTop : {true, false}) { // keys before tables
     for (const NumberSetting &setting : numberSettings()) {
@@ -62,6 +63,7 @@ TEST_F(Settings, EveryKeyIsTakenOver) {
   EXPECT_EQ(settings.listen, "ipc:///run/o.sock");
   EXPECT_EQ(settings.metrics, "127.0.0.1:9464");
   EXPECT_EQ(settings.log, "json");
+  EXPECT_TRUE(settings.plainTcp);
   EXPECT_EQ(errorText(checkSettings(settings)), "");
 }
 
@@ -77,7 +79,7 @@ TEST_F(Settings, MistakesNameTheirLine) {
             "line 4: unknown key 'secnds' in [steps], expected one of seconds, operations, arena_bytes, "
             "all_arena_bytes, threads");
   EXPECT_EQ(mistake("port = 3\n"),
-            "line 1: unknown key 'port', expected one of drain_seconds, listen, metrics, log, or a table");
+            "line 1: unknown key 'port', expected one of drain_seconds, listen, metrics, log, plain_tcp, or a table");
   EXPECT_EQ(mistake("[steps]\nseconds = \"ten\"\n"),
             "line 2: 'steps.seconds' is 'ten', expected a number from 0 to 604800: deadline of one step; 0: none");
   EXPECT_EQ(mistake("[steps]\nseconds = -1\n").substr(0, 31), "line 2: 'steps.seconds' is -1, ");
@@ -86,7 +88,18 @@ TEST_F(Settings, MistakesNameTheirLine) {
             "line 2: 'requests.at_once' is 2.5, expected a whole number ");
   EXPECT_EQ(mistake("[requests]\nat_once = 1e30\n").substr(0, 8), "line 2: ");
   EXPECT_EQ(mistake("steps = 3\n"), "line 1: 'steps' is 3, expected a table: [steps]");
-  EXPECT_EQ(mistake("listen = 3\n"), "line 1: 'listen' is 3, expected a text: ipc:///path/to.sock or tcp://host:port");
+  EXPECT_EQ(mistake("listen = 3\n"),
+            "line 1: 'listen' is 3, expected a text: ipc:///path/to.sock or tls+tcp://host:port");
+  for (const char *wrong : {"1", "\"yes\"", "[true]"}) {
+    EXPECT_EQ(mistake(std::string("plain_tcp = ") + wrong + "\n").find("line 1: 'plain_tcp' is "), 0u) << wrong;
+    EXPECT_NE(mistake(std::string("plain_tcp = ") + wrong + "\n").find(", expected true or false: "),
+              std::string::npos);
+    EXPECT_FALSE(settings.plainTcp);
+  }
+  ASSERT_EQ(read("plain_tcp = true\n"), "");
+  EXPECT_TRUE(settings.plainTcp);
+  ASSERT_EQ(read("plain_tcp = false\n"), "");
+  EXPECT_FALSE(settings.plainTcp);
   EXPECT_NE(read("a = = 3\n").find("', line 1: "), std::string::npos);
   EXPECT_NE(errorText(readSettings(folder.file("none.toml"), settings)).find("cannot read"), std::string::npos);
 }
@@ -102,6 +115,38 @@ TEST_F(Settings, TextsAreChecked) {
   EXPECT_EQ(errorText(checkSettings(settings)), "");
   settings.log = "xml";
   EXPECT_EQ(errorText(checkSettings(settings)), "the form of the log is 'xml', expected text or json");
+}
+
+TEST_F(Settings, PlainTcpStaysOnThisMachine) {
+  auto problem = [&](const std::string &address, bool plainTcp) {
+    settings.listen = address;
+    settings.plainTcp = plainTcp;
+    return errorText(checkSettings(settings));
+  };
+  for (const char *place : {"127.0.0.1:7000", "127.9.250.3:7000", "localhost:7000", "[::1]:7000"}) {
+    const std::string address = std::string("tcp://") + place;
+    EXPECT_EQ(problem(address, true), "");
+    EXPECT_EQ(problem(address, false), "'" + address + "' is not encrypted; expected tls+" + address +
+                                           " (or, for tests on one machine, " + address + " with --plain-tcp)");
+    EXPECT_EQ(problem("tls+" + address, false), "");
+  }
+  for (const char *place : {"10.0.0.5:7000", "0.0.0.0:7000", "*:7000", ":7000", "[::]:7000", "128.0.0.1:7000",
+                            "127.0.0.1.example.org:7000", "127.0.0:7000", "127.1:7000", "127.0.0.0.1:7000",
+                            "127.0.0.256:7000", "0127.0.0.1:7000", "127.0.0.1;10.0.0.5:7000", "lo;10.0.0.5:7000",
+                            "localhost.example.org:7000", "127..0.1:7000", "127.0.0.:7000", "2130706433:7000"}) {
+    const std::string address = std::string("tcp://") + place;
+    for (bool plainTcp : {false, true}) {
+      EXPECT_EQ(problem(address, plainTcp),
+                "'" + address + "' is not encrypted; expected tls+" + address +
+                    " (or, for tests on one machine, tcp://127.0.0.1:PORT with --plain-tcp)");
+    }
+    EXPECT_EQ(problem("tls+" + address, false), "");
+  }
+  for (const char *address : {"nonsense", "", "://x", "http://127.0.0.1:1", "tcp4://127.0.0.1:1", "ws://127.0.0.1:1",
+                              "tls+tcp4://10.0.0.5:1", "TCP://127.0.0.1:1", "abstract://x"}) {
+    EXPECT_NE(problem(address, true).find("expected "), std::string::npos) << address;
+    EXPECT_NE(problem(address, true).find("ipc:///path/to"), std::string::npos) << address;
+  }
 }
 
 TEST_F(Settings, OperationsFollowTheMachineAndTheDeadline) {
