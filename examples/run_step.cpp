@@ -19,7 +19,7 @@ int main(int argc, char **argv) {
   uint64_t seed = 0;
   double rate = 0.1, decay = 0.9;
   app.add_option("file", path, "compiled step, written by compile-step")->required();
-  app.add_option("owner", url, "address, as ipc:///path or tcp://host:port")->required();
+  app.add_option("owner", url, "address, as ipc:///path or tls+tcp://host:port")->required();
   app.add_option("--steps", steps, "training steps")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--seed", seed, "seed of data and initial weights")->capture_default_str();
   app.add_option("--rate", rate, "learning rate of the first step, if the step takes one")->capture_default_str();
