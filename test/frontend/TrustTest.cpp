@@ -163,9 +163,9 @@ TEST_F(Trusting, AFileThatCannotBeUsedIsAnError) {
 TEST_F(Trusting, TheFileIsInTheUsersFolder) {
   const char *home = std::getenv("HOME"), *config = std::getenv("XDG_CONFIG_HOME");
   const std::string before = home ? home : "", configBefore = config ? config : "";
-  setenv("HOME", "/home/ada", 1);
+  setenv("HOME", "/somewhere/ada", 1);
   unsetenv("XDG_CONFIG_HOME");
-  EXPECT_EQ(defaultOwnersFile(), "/home/ada/.config/sojourn/owners");
+  EXPECT_EQ(defaultOwnersFile(), "/somewhere/ada/.config/sojourn/owners");
   setenv("XDG_CONFIG_HOME", "/etc/ada", 1);
   EXPECT_EQ(defaultOwnersFile(), "/etc/ada/sojourn/owners");
   home ? setenv("HOME", before.c_str(), 1) : unsetenv("HOME");

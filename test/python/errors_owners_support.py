@@ -24,10 +24,20 @@ def _(folder):
 @example(
     ConnectionLost,
     "Invalid address",
-    "'nonsense' is not an address; expected ipc:///path/to/socket or tcp://host:port",
+    "'nonsense' is not an address; expected ipc:///path/to/socket or tls+tcp://host:port",
 )
 def _():
     sojourn.connect("nonsense")
+
+
+@example(
+    ConnectionLost,
+    "An address without encryption",
+    "'tcp://10.0.0.5:7000' is not encrypted; expected tls+tcp://10.0.0.5:7000 (or, for tests on one machine, "
+    "tcp://127.0.0.1:PORT with plain_tcp=True)",
+)
+def _():
+    sojourn.connect("tcp://10.0.0.5:7000", plain_tcp=True)
 
 
 @example(
@@ -358,12 +368,12 @@ def _():
 
 @example(Error, "Missing identity", "there is no identity 'FOLDER/ada.key'; create one with: sojourn keygen")
 def _(folder):
-    sojourn.connect("tcp://127.0.0.1:9", identity=folder / "ada.key")
+    sojourn.connect("tls+tcp://127.0.0.1:9", identity=folder / "ada.key")
 
 
 @example(Error, "An owner's key without an identity", "can only be checked with an identity; give identity=FILE too")
 def _():
-    sojourn.connect("tcp://127.0.0.1:9", owner_key="0" * 64)
+    sojourn.connect("ipc://owner.sock", owner_key="0" * 64)
 
 
 @example(Error, "Invalid receipt", "not a receipt of this release")

@@ -11,11 +11,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class OwnerProcess:
-    """`sojourn-owner serve` over ipc, and what its own log says of the requests that reached it."""
+    """`sojourn-owner serve` on this machine, and what its own log says of the requests that reached it."""
 
     def __init__(self, folder: pathlib.Path, address: str | None = None, *options: str):
         self.address, self.store = address or f"ipc://{folder}/o.sock", folder / "store"
         self._log = folder / "log"
+        if self.address.startswith("tcp:"):
+            options = (*options, "--plain-tcp")
         command = [ROOT / "build/bin/sojourn-owner", "serve", "--store", self.store, "--listen", self.address, *options]
         with self._log.open("w") as log:
             self._process = subprocess.Popen([*command, "--verbose"], stdout=log, stderr=log)

@@ -66,7 +66,7 @@ class CuttingProxy:
 
 
 def free_address() -> str:
-    """A TCP address that was free a moment ago."""
+    """A TCP address of this machine that was free a moment ago; without encryption."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"tcp://127.0.0.1:{probe.getsockname()[1]}"

@@ -38,7 +38,7 @@ def long_step(x, times):
 @pytest.mark.alone
 @pytest.mark.parametrize("busy", [True, False], ids=["at a step", "idle"])
 def test_a_killed_owner_is_noticed_within_a_second(served, busy):
-    with sojourn.connect(served.address) as owner:
+    with sojourn.connect(served.address, plain_tcp=True) as owner:
         x = torch.rand(800, 800).to(owner.device)
         long_step(x, 1)
         killed = []
@@ -185,7 +185,7 @@ def test_the_kernel_watches_connections_over_tcp(tmp_path):
     """A machine that vanishes says nothing; its silence is noticed within seconds (`KeepAlive.h`)."""
     process = OwnerProcess(tmp_path, free_address())
     try:
-        with sojourn.connect(process.address) as owner:
+        with sojourn.connect(process.address, plain_tcp=True) as owner:
             assert (torch.ones(2).to(owner.device) + 1).tolist() == [2, 2]
             port = f":{int(process.address.rpartition(':')[2]):04X}"
             ours = []

@@ -48,7 +48,7 @@ LOADING = """
     data = TensorDataset(torch.rand(60, 3), torch.rand(60, 1))
     first = nn.Linear(3, 1)
     ends = []
-    owner = sojourn.connect(sys.argv[1])
+    owner = sojourn.connect(sys.argv[1], plain_tcp=True)
     for place, workers in ((owner.device, 2), ("cpu", 0)):
         model = nn.Linear(3, 1)
         model.load_state_dict(first.state_dict())
@@ -105,7 +105,7 @@ ENDING = """
             tensor + 1
 
 
-    owner = sojourn.connect(sys.argv[1])
+    owner = sojourn.connect(sys.argv[1], plain_tcp=True)
     tensor = torch.ones(2).to(owner.device)
     pending = tensor + 1
     sojourn.publish(tensor)
@@ -153,7 +153,7 @@ EMBEDDING = """
     local = sojourn.local(sys.argv[2])
     table = local.register("t", {"x": torch.rand(100)}, bounds={"x": (0, 1)})
     local.grant("t", epsilon=5, delta=1e-5)
-    served = sojourn.connect(sys.argv[1])
+    served = sojourn.connect(sys.argv[1], plain_tcp=True)
     here, there = torch.ones(2).to(local.device), torch.ones(2).to(served.device)
     sojourn.publish([here, there])
     sojourn.publish(table["x"].mean(), epsilon=0.5)

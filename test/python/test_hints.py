@@ -220,11 +220,11 @@ def test_an_owner_that_is_gone_refuses_at_once(how, tmp_path):
 def test_addresses_of_other_schemes(address, tmp_path):
     command = [ROOT / "build/bin/sojourn-owner", "serve", "--store", tmp_path, "--listen", address]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert ended.returncode == 1
+    assert ended.returncode == 2  # wrong usage
     with pytest.raises(sojourn.ConnectionLost) as failure:
         sojourn.connect(address)
     for text in (ended.stderr, str(failure.value)):
-        assert f"'{address}' is not an address; expected ipc:///path/to/socket or tcp://host:port" in text
+        assert f"'{address}' is not an address; expected ipc:///path/to/socket or tls+tcp://host:port" in text
 
 
 def test_a_budget_shows_what_the_common_cap_leaves(owner, rng):

@@ -70,7 +70,7 @@ def squares(x, times):
 
 
 def test_a_long_step(process):
-    owner = sojourn.connect(process.address)
+    owner = sojourn.connect(process.address, plain_tcp=True)
     x, count = torch.rand(700, 700).to(owner.device), torch.zeros(2).to(owner.device)
     sojourn.publish(squares(x, 1))
     with Interrupting(0.5):
@@ -86,7 +86,7 @@ def test_a_long_step(process):
 
 
 def test_reads_and_queries(process):
-    owner = sojourn.connect(process.address)
+    owner = sojourn.connect(process.address, plain_tcp=True)
     x = torch.rand(700, 700).to(owner.device)
     total = squares(x, 400)
     with Interrupting(0.5):
@@ -101,7 +101,7 @@ def test_reads_and_queries(process):
 
 def test_a_short_step_is_landed_first(process):
     """What ends within the grace has a known outcome."""
-    owner = sojourn.connect(process.address)
+    owner = sojourn.connect(process.address, plain_tcp=True)
     x, count = torch.rand(500, 500).to(owner.device), torch.zeros(2).to(owner.device)
     sojourn.publish(squares(x, 1))
     begin = time.monotonic()
@@ -118,7 +118,7 @@ def test_a_short_step_is_landed_first(process):
 
 
 def test_a_loop_of_long_steps(process):
-    owner = sojourn.connect(process.address)
+    owner = sojourn.connect(process.address, plain_tcp=True)
     x, count = torch.rand(700, 700).to(owner.device), torch.zeros(2).to(owner.device)
 
     def step(y):
@@ -137,7 +137,10 @@ def test_two_owners_at_once(process, tmp_path):
     with tempfile.TemporaryDirectory(prefix="sojourn-") as folder:
         other = OwnerProcess(pathlib.Path(folder))
         try:
-            here, there = sojourn.connect(other.address), sojourn.connect(process.address)
+            here, there = (
+                sojourn.connect(other.address, plain_tcp=True),
+                sojourn.connect(process.address, plain_tcp=True),
+            )
             small, x = torch.ones(2).to(here.device), torch.rand(700, 700).to(there.device)
             sojourn.publish([small, squares(x, 1)])
             with Interrupting(0.5):
@@ -156,10 +159,10 @@ def test_connecting_to_one_who_never_speaks():
         silent.listen()
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
         with Interrupting(0.5):
-            sojourn.connect(address)
+            sojourn.connect(address, plain_tcp=True)
         begin = time.monotonic()
         with pytest.raises(sojourn.ConnectionLost, match="Timed out"):
-            sojourn.connect(address, timeout=1)
+            sojourn.connect(address, timeout=1, plain_tcp=True)
         assert time.monotonic() - begin < 2
 
 
@@ -209,7 +212,7 @@ import sys
 import torch
 import sojourn
 
-with sojourn.connect(sys.argv[1]) as owner:
+with sojourn.connect(sys.argv[1], plain_tcp=True) as owner:
     x = torch.rand(700, 700).to(owner.device)
     sojourn.publish(x.sum())
     print("ready", flush=True)

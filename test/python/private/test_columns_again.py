@@ -423,12 +423,14 @@ def served(arrays, tmp_path):
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
     with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen([OWNER, "serve", "--store", store, "--listen", address], stdout=log, stderr=log)
+        process = subprocess.Popen(
+            [OWNER, "serve", "--store", store, "--listen", address, "--plain-tcp"], stdout=log, stderr=log
+        )
     try:
         until = time.monotonic() + 30
         while "listening on" not in (tmp_path / "log").read_text() and time.monotonic() < until:
             time.sleep(0.02)
-        with sojourn.connect(address, identity=str(tmp_path / "ada.key")) as owner:
+        with sojourn.connect(address, identity=str(tmp_path / "ada.key"), plain_tcp=True) as owner:
             yield owner, store
     finally:
         process.terminate()
