@@ -356,7 +356,20 @@ llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
   return records;
 }
 
+Catalogue::Answers &Catalogue::answers() {
+  const auto now = version.now();
+  if (!now || now != kept.version) {
+    kept = {};
+    kept.version = now;
+  }
+  return kept;
+}
+
 llvm::Expected<Policy> Catalogue::policy(const Source &source) {
+  Answers &known = answers();
+  if (auto found = known.policies.find(source.version); found != known.policies.end()) {
+    return found->second;
+  }
   if (!readPolicy) {
     // Names change, versions do not.
     readPolicy = std::make_unique<Statement>(
@@ -370,7 +383,11 @@ llvm::Expected<Policy> Catalogue::policy(const Source &source) {
   if (state != SQLITE_ROW && state != SQLITE_DONE) {
     return lastError("reading a policy");
   }
-  return parsePolicy(text).value_or(Policy::privateOnly);
+  const Policy policy = parsePolicy(text).value_or(Policy::privateOnly);
+  if (state == SQLITE_ROW) {
+    keep(known.policies, source.version, policy);
+  }
+  return policy;
 }
 
 llvm::Error Catalogue::setPolicy(const std::string &name, Policy policy) {
@@ -399,6 +416,10 @@ llvm::Error Catalogue::checkChanged(int state, const std::string &name, const ch
 }
 
 llvm::Expected<PrivacyDefaults> Catalogue::defaults(const Source &source) {
+  Answers &known = answers();
+  if (auto found = known.defaults.find(source.version); found != known.defaults.end()) {
+    return found->second;
+  }
   if (!readDefaults) {
     readDefaults = std::make_unique<Statement>(
         database, "SELECT noise_multiplier, clip, metric_bound FROM datasets WHERE version = ?");
@@ -408,6 +429,7 @@ llvm::Expected<PrivacyDefaults> Catalogue::defaults(const Source &source) {
   if (state == SQLITE_ROW) {
     defaults = {readDefaults->real(0).value_or(1), readDefaults->real(1).value_or(1),
                 readDefaults->real(2).value_or(10)};
+    keep(known.defaults, source.version, defaults);
   }
   readDefaults->reset();
   return state == SQLITE_ROW || state == SQLITE_DONE ? llvm::Expected<PrivacyDefaults>(defaults)

@@ -48,7 +48,7 @@ llvm::Expected<std::unique_ptr<Store>> Store::open(const Environment &environmen
 }
 
 Store::Store(const Environment &environment, const signing::PublicKey &owner, std::unique_ptr<Catalogue> books)
-    : environment(environment), ownKey(owner), books(std::move(books)) {
+    : environment(environment), ownKey(owner), ownText(signing::keyText(owner)), books(std::move(books)) {
   if (environment.storeDirectory.empty()) {
     memoryKey = signing::newKeyBytes();
   }

@@ -29,6 +29,8 @@ public:
   ~Store();
   /// Never changes: no lock is needed.
   const signing::PublicKey &owner() const { return ownKey; }
+  /// As keyText.
+  const std::string &ownerText() const { return ownText; }
 
   /// Registration goes in three parts, because the middle one takes long and touches nothing that is
   /// shared: a record with a name that is free, the table itself, the entry in the books.
@@ -102,6 +104,7 @@ private:
 
   const Environment &environment;
   const signing::PublicKey ownKey;
+  const std::string ownText;
   std::unique_ptr<Catalogue> books;
   /// Where the store is in memory: sealed subjects by the names of the files that they would be, and their key. One
   /// form for both, so that embedded owners align tables as stores do, and nothing lies open for as long as they live.
