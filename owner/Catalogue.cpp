@@ -283,7 +283,11 @@ llvm::Error Catalogue::transact(llvm::function_ref<llvm::Error()> changes) {
   return error;
 }
 
-llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
+llvm::Expected<std::shared_ptr<const std::vector<DatasetRecord>>> Catalogue::datasets() {
+  Answers &known = answers();
+  if (known.datasets) {
+    return known.datasets;
+  }
   std::vector<DatasetRecord> records;
   Statement read(database, "SELECT name, version, content_hash, source, file, policy, rows, "
                            "registered_ms, subject, population, noise_multiplier, clip, metric_bound, subjects_file "
@@ -353,7 +357,8 @@ llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
   if (state != SQLITE_DONE) {
     return lastError("reading datasets");
   }
-  return records;
+  known.datasets = std::make_shared<const std::vector<DatasetRecord>>(std::move(records));
+  return known.datasets;
 }
 
 Catalogue::Answers &Catalogue::answers() {

@@ -89,7 +89,8 @@ public:
   llvm::Error forgetFile(const std::string &file);
   /// Whether another process has written since the last call.
   llvm::Expected<bool> hasChanged();
-  llvm::Expected<std::vector<DatasetRecord>> datasets();
+  /// In order of registration.
+  llvm::Expected<std::shared_ptr<const std::vector<DatasetRecord>>> datasets();
   /// The policy that stands in the books now, whoever entered it; private for a version that is not (or no longer)
   /// there. One that was open when other rows replaced it has the policy of these.
   llvm::Expected<Policy> policy(const Source &source);
@@ -193,6 +194,7 @@ private:
     std::map<std::string, PrivacyDefaults> defaults;
     std::map<std::string, Place> places;
     std::map<std::string, std::map<std::string, bool>> access; ///< true, of clients, of datasets
+    std::shared_ptr<const std::vector<DatasetRecord>> datasets;
   };
   /// Those that hold now; to be filled by reads that begin after the call. Empty where nothing may be kept.
   Answers &answers();
@@ -208,8 +210,8 @@ private:
   ledger::DatabaseVersion version{database};
   Answers kept;
   std::unique_ptr<Statement> readPolicy, readDefaults, readAccess, readChanges,
-      readMoves;       ///< prepared once: steps ask often
-  int64_t changes = 0; ///< SQLite's number of them
+      readMoves;                                                ///< prepared once: steps ask often
+  int64_t changes = 0;                                          ///< SQLite's number of them
   std::optional<ledger::DatabaseVersion::Value> changesVersion; ///< of before that number was read
 };
 

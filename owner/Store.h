@@ -55,7 +55,7 @@ public:
   /// Deletes what removed tables left where that failed before.
   llvm::Error removeLeftFiles();
 
-  llvm::Expected<std::vector<DatasetRecord>> list();
+  llvm::Expected<std::shared_ptr<const std::vector<DatasetRecord>>> list();
   /// Loads the dataset if need be; null if no dataset has this name.
   llvm::Expected<std::shared_ptr<const LoadedDataset>> find(const std::string &name);
   /// The normalised subject of each row, by which tables of two owners can be aligned. For that alone: no message,
