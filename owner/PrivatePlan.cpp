@@ -37,7 +37,8 @@ std::string PrivateTerms::key() const {
   for (const Table &table : tables) {
     out << "|" << table.isPrivate << ' ' << table.rows;
     for (const Column &column : table.columns) {
-      out << ";" << column.name.size() << ":" << column.name << static_cast<int>(column.element) << (column.bounds ? '=' : '-');
+      out << ";" << column.name.size() << ":" << column.name << static_cast<int>(column.element)
+          << (column.bounds ? '=' : '-');
       if (column.bounds) {
         number(column.bounds->lower);
         number(column.bounds->upper);
